@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/messages/messages.h"
+#include "formats/base/graphviz_work.h"
 
 /* Buffers are not written: what an answer was to be is not half printed. */
 static void end(const char *sentence)
@@ -30,10 +31,23 @@ static void on_end(int signal)
     end("memplan: a library ended the program, as it does when memory runs out\n");
 }
 
+static struct sigaction old_crash;
+
+static void on_crash(int signal)
+{
+    if (mp_graphviz_works) end("memplan: Graphviz crashed, as it does when memory runs out\n");
+    sigaction(signal, &old_crash, NULL); /* and what crashed does so again */
+}
+
 void exhausted_catch(void)
 {
     const struct sigaction action = {.sa_handler = on_end};
+    static char stack[1 << 14]; /* of its own: GLib also fails by calling itself without end */
+    const stack_t other = {.ss_sp = stack, .ss_size = sizeof stack};
+    const struct sigaction crash = {.sa_handler = on_crash, .sa_flags = SA_ONSTACK};
     json_set_alloc_funcs(get, free);
     sigaction(SIGABRT, &action, NULL);
     sigaction(SIGTRAP, &action, NULL);
+    sigaltstack(&other, NULL);
+    sigaction(SIGSEGV, &crash, &old_crash);
 }

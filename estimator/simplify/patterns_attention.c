@@ -84,11 +84,11 @@ mp_status mp_model_fuse_attention(mp_model *model, mp_rules rules, bool mask_gra
         if (mp_is_kind(&model->operators[k], "Transpose")) MP_TRY(mp_attention_take_in_result(&r, (int)k));
     }
     counted.n = r.changes;
-    if (report) *report = counted;
     mp_rewriter_start(&r);
     MP_TRY(mp_rewrite_dead(&r));
     mp_rewriter_start(&r);
     MP_TRY(mp_model_sort(model, err));
+    if (report) *report = counted;
 done:
     mp_free(r.n_readers);
     mp_free(has_gradient);

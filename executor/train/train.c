@@ -99,7 +99,7 @@ done:
     return st;
 }
 
-mp_status mp_train(const mp_train_request *r, mp_report *report, mp_error *err)
+mp_status mp_train(const mp_train_request *r, mp_report *out, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_backend *b = r->program->backend;
@@ -107,9 +107,10 @@ mp_status mp_train(const mp_train_request *r, mp_report *report, mp_error *err)
     mp_input_filler filler = {0};
     double *seconds = NULL, *input_seconds = NULL;
     bool saved = false, refuted = false;
-    *report = (mp_report){.static_bytes = r->plan->static_bytes,
-                          .planned_peak_bytes = r->plan->peak_bytes,
-                          .idle_process_bytes = mp_process_bytes()};
+    mp_report filled = {.static_bytes = r->plan->static_bytes,
+                        .planned_peak_bytes = r->plan->peak_bytes,
+                        .idle_process_bytes = mp_process_bytes()},
+              *report = &filled;
     seconds = mp_alloc((size_t)r->n_steps, sizeof *seconds);
     input_seconds = mp_alloc((size_t)r->n_steps, sizeof *input_seconds);
     report->losses = mp_alloc((size_t)r->n_steps, sizeof *report->losses);
@@ -143,7 +144,10 @@ done:
     mp_free(seconds);
     mp_free(input_seconds);
     if (refuted) mp_explain_not_finite(r, saved ? r->save : r->resume, report->first_step + (int64_t)report->n_losses - 1, err);
-    if (st != MP_OK && st != MP_REFUTED) mp_report_free(report);
+    if (st == MP_OK || st == MP_REFUTED)
+        *out = filled;
+    else
+        mp_report_free(&filled);
     return st;
 }
 

@@ -174,6 +174,7 @@ mp_status mp_safetensors_open(const char *path, mp_safetensors **out, mp_error *
     mp_safetensors *s = mp_alloc(1, sizeof *s);
     json_error_t fault;
     uint64_t length = 0;
+    bool is_nomem;
     MP_REQUIRE(s, err, MP_NOMEM, "out of memory");
     s->pool = mp_pool_new();
     s->names = mp_names_new();
@@ -183,8 +184,8 @@ mp_status mp_safetensors_open(const char *path, mp_safetensors **out, mp_error *
     for (int b = 7; b >= 0; b--) length = length << 8 | s->file.bytes[b];
     MP_REQUIRE(length <= HEADER_MAX && length <= s->file.size - 8, err, MP_PARSE,
                "the header of %llu bytes is cut off or too long", (unsigned long long)length);
-    s->header = json_loadb((const char *)s->file.bytes + 8, (size_t)length, JSON_REJECT_DUPLICATES, &fault);
-    MP_REQUIRE(s->header || !mp_json_is_nomem(&fault), err, MP_NOMEM, "no memory to read the header");
+    s->header = mp_json_load(s->file.bytes + 8, (size_t)length, &fault, &is_nomem);
+    MP_REQUIRE(!is_nomem, err, MP_NOMEM, "no memory to read the header");
     MP_REQUIRE(s->header && json_is_object(s->header), err, MP_PARSE, "the header is not a JSON object: %s",
                s->header ? "" : fault.text);
     MP_TRY(read_tensors(s, s->file.bytes + 8 + length, (int64_t)(s->file.size - 8 - length), err));

@@ -1,6 +1,7 @@
 /* json.c - the only file that calls jansson's parser and printer. */
 #include "formats/json/json.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -43,10 +44,13 @@ done:
     return st;
 }
 
-bool mp_json_is_nomem(const json_error_t *fault)
+json_t *mp_json_load(const void *text, size_t size, json_error_t *fault, bool *is_nomem)
 {
-    /* where an object or an array cannot be had, jansson says nothing at all */
-    return json_error_code(fault) == json_error_out_of_memory || !fault->text[0];
+    errno = 0;
+    json_t *json = json_loadb(text, size, JSON_REJECT_DUPLICATES, fault);
+    /* Where an object or an array cannot be had, jansson says nothing at all, and for a text that its syntax is wrong. */
+    *is_nomem = !json && (errno == ENOMEM || json_error_code(fault) == json_error_out_of_memory || !fault->text[0]);
+    return json;
 }
 
 mp_status mp_json_read(const char *path, const char *format, json_t **out, mp_error *err)
@@ -56,14 +60,15 @@ mp_status mp_json_read(const char *path, const char *format, json_t **out, mp_er
     json_t *json = NULL;
     json_error_t fault;
     int line = 0, column = 0;
+    bool is_nomem = false;
     MP_TRY(mp_file_open(path, MOST_BYTES, &file, err));
     MP_TRY(check_size(&file, err));
-    json = json_loadb((const char *)file.bytes, file.size, JSON_REJECT_DUPLICATES, &fault);
+    json = mp_json_load(file.bytes, file.size, &fault, &is_nomem);
     if (!json) {
         line = fault.line > 0 ? fault.line : 0;
         column = line && fault.column > 0 ? fault.column : 0;
     }
-    MP_REQUIRE(json || !mp_json_is_nomem(&fault), err, MP_NOMEM, "no memory to read JSON");
+    MP_REQUIRE(!is_nomem, err, MP_NOMEM, "no memory to read JSON");
     MP_REQUIRE(json, err, MP_PARSE, "JSON: %s", fault.text);
     MP_TRY(check_format(json, format, err));
     *out = json;
@@ -219,8 +224,9 @@ json_t *mp_json_text(const char *text)
 json_t *mp_json_parse(const char *text)
 {
     json_error_t fault;
-    json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, &fault);
-    if (json_is_object(json) || (text && !json && mp_json_is_nomem(&fault))) return json;
+    bool is_nomem;
+    json_t *json = mp_json_load(text ? text : "", text ? strlen(text) : 0, &fault, &is_nomem);
+    if (json_is_object(json) || is_nomem) return json;
     json_decref(json);
     return json_object();
 }

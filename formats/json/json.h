@@ -56,8 +56,8 @@ json_t *mp_json_integer_if(bool known, int64_t value);
 json_t *mp_json_real_if(bool known, double value);
 /* A JSON string; bytes that are not UTF-8 become question marks. NULL: no memory. */
 json_t *mp_json_text(const char *text);
-/* Whether jansson gave up, as `fault` says, for want of memory. */
-bool mp_json_is_nomem(const json_error_t *fault);
+/* The value of `size` bytes of text, released with json_decref; NULL: `fault`, or *is_nomem. */
+json_t *mp_json_load(const void *text, size_t size, json_error_t *fault, bool *is_nomem);
 /* The value of a text such as mp_graph.options; an empty object if it is none. NULL: no memory. */
 json_t *mp_json_parse(const char *text);
 /* A value as text, doubles with 17 digits, what would steer a terminal escaped; in lines that are indented by so many blanks a

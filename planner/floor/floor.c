@@ -207,6 +207,7 @@ mp_status mp_floor_explained(const mp_graph *graph, int64_t *floor_bytes, mp_flo
     mp_floor_cut *cut = NULL;
     int64_t *least = NULL, *own = NULL, *again = NULL, *best = NULL;
     bool *at_end = NULL;
+    mp_floor_reason why = {.storage = -1, .producer = -1, .beside = -1};
     MP_TRY(mp_precedence_new(graph, false, &o, err));
     least = mp_alloc((size_t)n + 1, sizeof *least); /* what is live, so far */
     own = mp_alloc((size_t)n, sizeof *own);
@@ -227,14 +228,14 @@ mp_status mp_floor_explained(const mp_graph *graph, int64_t *floor_bytes, mp_flo
         MP_TRY(mp_floor_cut_new(o, &cut, err));
         MP_TRY(raise_by_cuts(cut, own, least, err));
     }
-    *reason = (mp_floor_reason){.storage = -1, .producer = -1, .beside = -1};
-    *floor_bytes = highest_of(least, n, &reason->node);
-    if (end > *floor_bytes) {
-        *floor_bytes = end;
-        reason->node = -1;
+    int64_t highest = highest_of(least, n, &why.node);
+    if (end > highest) {
+        highest = end;
+        why.node = -1;
     }
-    if (cuts) MP_TRY(mp_floor_held(cut, &(mp_floor_needs){least, again}, MP_FLOOR_WORK, floor_bytes, reason, err));
-    *floor_bytes += mp_graph_static_bytes(graph);
+    if (cuts) MP_TRY(mp_floor_held(cut, &(mp_floor_needs){least, again}, MP_FLOOR_WORK, &highest, &why, err));
+    *floor_bytes = highest + mp_graph_static_bytes(graph);
+    *reason = why;
 done:
     mp_floor_cut_free(cut);
     mp_precedence_free(o);
@@ -250,6 +251,6 @@ mp_status mp_floor(const mp_graph *graph, int64_t *floor_bytes, int *node, mp_er
 {
     mp_floor_reason reason = {.node = -1};
     const mp_status st = mp_floor_explained(graph, floor_bytes, &reason, err);
-    *node = reason.node;
+    if (st == MP_OK) *node = reason.node;
     return st;
 }

@@ -198,7 +198,6 @@ mp_status mp_plan_second_stream(const mp_graph *graph, mp_plan **plan, mp_second
     x.used = mp_alloc(graph->n_storages, sizeof *x.used);
     x.done = mp_alloc(before->n_steps + 1, sizeof *x.done);
     MP_REQUIRE(x.used && x.done, err, MP_NOMEM, "out of memory for a plan of %zu steps", before->n_steps);
-    *effect = (mp_second_stream){0};
     for (int round = 0; round < ROUNDS; round++) {
         MP_TRY(place_all(&x));
         if (!x.effect.n_beside) break;
@@ -209,8 +208,7 @@ mp_status mp_plan_second_stream(const mp_graph *graph, mp_plan **plan, mp_second
         x.limit_bytes -= mp_plan_need(after) - limit; /* what the arena has beyond what lives at once */
     }
     if (!after || mp_plan_need(after) > limit || !x.effect.n_beside) {
-        effect->n_updates = x.effect.n_updates;
-        effect->update_ticks = x.effect.update_ticks;
+        *effect = (mp_second_stream){.n_updates = x.effect.n_updates, .update_ticks = x.effect.update_ticks};
         goto done;
     }
     MP_TRY(mp_plan_check(graph, after, err));

@@ -1,10 +1,14 @@
 /* failing_malloc.c - memory that runs out where a test wants it to, loaded before a program's own libraries: of all
  * allocations, those of libraries too, the one number FAIL_AT fails, all from number FAIL_FROM on, or every one that FAIL_EVERY
- * divides. Over glibc's names for the real ones. FAIL_COUNT: a file that gets the number of allocations at the end. */
+ * divides, but for those of libraries whose path has the text FAIL_NOT in it. Over glibc's names for the real ones. FAIL_COUNT:
+ * a file that gets the number of allocations at the end. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t n, size_t size);
@@ -12,6 +16,7 @@ void *__libc_realloc(void *p, size_t size);
 
 static atomic_long n_calls;
 static long at, from, every;
+static const char *spared;
 
 static long number(const char *name)
 {
@@ -24,6 +29,7 @@ __attribute__((constructor)) static void begin(void)
     at = number("FAIL_AT");
     from = number("FAIL_FROM");
     every = number("FAIL_EVERY");
+    spared = getenv("FAIL_NOT");
     atomic_store(&n_calls, 0);
 }
 
@@ -38,25 +44,27 @@ __attribute__((destructor)) static void end(void)
     fclose(file);
 }
 
-static int fails(void)
+static int fails(const void *caller)
 {
+    Dl_info info;
     const long n = atomic_fetch_add(&n_calls, 1) + 1;
     if (n != at && !(from && n >= from) && !(every && n % every == 0)) return 0;
+    if (spared && *spared && dladdr(caller, &info) && info.dli_fname && strstr(info.dli_fname, spared)) return 0;
     errno = ENOMEM;
     return 1;
 }
 
 void *malloc(size_t size)
 {
-    return fails() ? NULL : __libc_malloc(size);
+    return fails(__builtin_return_address(0)) ? NULL : __libc_malloc(size);
 }
 
 void *calloc(size_t n, size_t size)
 {
-    return fails() ? NULL : __libc_calloc(n, size);
+    return fails(__builtin_return_address(0)) ? NULL : __libc_calloc(n, size);
 }
 
 void *realloc(void *p, size_t size)
 {
-    return fails() ? NULL : __libc_realloc(p, size);
+    return fails(__builtin_return_address(0)) ? NULL : __libc_realloc(p, size);
 }

@@ -45,6 +45,7 @@ holds train_scatters sh -c "
     '$memplan' plan gcn.dynamo.onnx --device cpu --budget floor+50% -o gcn.json > gcn.out && '$memplan' check gcn.dynamo.onnx gcn.json > gcn.out &&
     '$memplan' train gcn.dynamo.onnx --device cpu --steps 2 --plan gcn.json --json > gcn.out && grep -q '\"identical\": true' gcn.out"
 try train_no_indices train picks.onnx --batch 2 --device cpu --budget 100% --steps 1
+try train_far_index train far.onnx --device cpu --budget 100% --loss mse --steps 1 --no-before
 holds train_stays_within_its_arena sh -c "
     planned=\$(grep '\"arena_bytes' train.json | tail -n 1 | tr -dc 0-9) measured=\$(grep '\"measured' train.json | tail -n 1 | tr -dc 0-9)
     test \$measured -le \$planned && test \$measured -gt \$((planned * 3 / 4))"

@@ -1,0 +1,163 @@
+/* public_files.c - calls of the public functions that read, write and draw files. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/cases/chain_graph.h"
+#include "tests/cases/public_calls.h"
+
+#define MUST(call) assert_int_equal((call), MP_OK)
+
+static void put_old(const char *path)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("old", file);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* A file that was not written is as it was. */
+static mp_status written(const char *path, mp_status st)
+{
+    char text[8] = "";
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_true(fread(text, 1, sizeof text - 1, file) > 0);
+    fclose(file);
+    assert_true((strcmp(text, "old") == 0) == (st != MP_OK));
+    unlink(path);
+    return st;
+}
+
+#define WRITTEN(w, path, call)       \
+    do {                             \
+        mp_status st;                \
+        put_old(path);               \
+        PUBLIC_LIMITED(w, st, call); \
+        return written(path, st);    \
+    } while (0)
+
+static mp_status costs_write(public_world *w, mp_error *err)
+{
+    static const mp_node_cost costs[64];
+    WRITTEN(w, w->written, mp_costs_write(w->written, w->graph, costs, err));
+}
+
+static mp_status costs_apply(public_world *w, mp_error *err)
+{
+    const mp_costs_options options = {0};
+    mp_graph *graph;
+    mp_status st;
+    MUST(chain_graph(2, 8, 16, true, &graph, NULL));
+    PUBLIC_LIMITED(w, st, mp_costs_apply(w->costs_file, graph, &options, err));
+    if (st != MP_OK) assert_string_equal(graph->hash, w->graph->hash);
+    mp_graph_free(graph);
+    return st;
+}
+
+static mp_status graph_read(public_world *w, mp_error *err)
+{
+    mp_graph *graph;
+    PUBLIC_OUTPUT(w, graph, mp_graph_read(w->graph_file, &graph, err), mp_graph_free(graph));
+}
+
+static mp_status graph_dot_read(public_world *w, mp_error *err)
+{
+    mp_graph *graph;
+    PUBLIC_OUTPUT(w, graph, mp_graph_dot_read(w->dot_file, &graph, err), mp_graph_free(graph));
+}
+
+static mp_status graph_write(public_world *w, mp_error *err)
+{
+    WRITTEN(w, w->written, mp_graph_write(w->graph, w->written, err));
+}
+
+static mp_status plan_read(public_world *w, mp_error *err)
+{
+    mp_plan *plan;
+    PUBLIC_OUTPUT(w, plan, mp_plan_read(w->plan_file, w->graph, &plan, err), mp_plan_free(plan));
+}
+
+static mp_status plan_write(public_world *w, mp_error *err)
+{
+    WRITTEN(w, w->written, mp_plan_write(w->plan, w->graph, w->written, err));
+}
+
+static mp_status pack_csv_read(public_world *w, mp_error *err)
+{
+    mp_pack_table table;
+    PUBLIC_OUTPUT(w, table, mp_pack_csv_read(w->csv_file, &table, err), mp_pack_table_free(&table));
+}
+
+static mp_status pack_csv_write(public_world *w, mp_error *err)
+{
+    mp_pack_table table;
+    mp_status st;
+    MUST(mp_pack_csv_read(w->csv_file, &table, NULL));
+    for (size_t k = 0; k < table.packing.n_items; k++) table.packing.items[k].offset = 0;
+    put_old(w->written);
+    PUBLIC_LIMITED(w, st, mp_pack_csv_write(&table, w->written, err));
+    mp_pack_table_free(&table);
+    return written(w->written, st);
+}
+
+static mp_status onnx_read(public_world *w, mp_error *err)
+{
+    const mp_onnx_options options = {0};
+    mp_model *model;
+    PUBLIC_OUTPUT(w, model, mp_onnx_read("tests/gradients/mlp.onnx", &options, &model, err), mp_model_free(model));
+}
+
+/* ---- pictures ---- */
+
+static mp_status curve_picture(public_world *w, mp_error *err)
+{
+    static mp_sweep_point points[] = {{600, true, 600, 130, 3, 9}, {1000, true, 1000, 100, 12, 0}};
+    static mp_sweep_curve curves[] = {{"chen", 600, 2, points}};
+    static const mp_sweep sweep = {400, 100, 1000, 100, 1, 1, curves, .n_spread = 0};
+    WRITTEN(w, w->picture, mp_curve_picture(&sweep, "curve", w->picture, err));
+}
+
+static mp_status loss_picture(public_world *w, mp_error *err)
+{
+    static const double losses[] = {3, 2, 1};
+    WRITTEN(w, w->picture, mp_loss_picture("losses", losses, 3, 0, w->picture, err));
+}
+
+static mp_status timeline_picture(public_world *w, mp_error *err)
+{
+    WRITTEN(w, w->picture, mp_timeline_picture(w->graph, w->plan, "timeline", MP_VIEW_ALL, w->picture, err));
+}
+
+static mp_status graph_picture(public_world *w, mp_error *err)
+{
+    const mp_picture_request request = {.graph = w->graph, .plan = w->plan, .title = "graph"};
+    WRITTEN(w, w->picture, mp_graph_picture(&request, w->picture, err));
+}
+
+static mp_status training_picture(public_world *w, mp_error *err)
+{
+    const mp_picture_request request = {.graph = w->graph, .plan = w->plan, .title = "training"};
+    WRITTEN(w, w->picture, mp_training_picture(&request, w->picture, err));
+}
+
+const public_call public_files[] = {{"mp_costs_write", costs_write},
+                                    {"mp_costs_apply", costs_apply},
+                                    {"mp_graph_read", graph_read},
+                                    {"mp_graph_dot_read", graph_dot_read},
+                                    {"mp_graph_write", graph_write},
+                                    {"mp_plan_read", plan_read},
+                                    {"mp_plan_write", plan_write},
+                                    {"mp_pack_csv_read", pack_csv_read},
+                                    {"mp_pack_csv_write", pack_csv_write},
+                                    {"mp_onnx_read", onnx_read},
+                                    {"mp_curve_picture", curve_picture},
+                                    {"mp_loss_picture", loss_picture},
+                                    {"mp_timeline_picture", timeline_picture},
+                                    {"mp_graph_picture", graph_picture},
+                                    {"mp_training_picture", training_picture},
+                                    {NULL, NULL}};

@@ -1,0 +1,293 @@
+/* public_models.c - calls of the public functions that allocate for models, programs, trainings, searches and the handle. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/cases/public_calls.h"
+#include "tests/cases/training_case.h"
+
+#define MUST(call) assert_int_equal((call), MP_OK)
+#define MLP "tests/gradients/mlp.onnx"
+
+static const mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT};
+
+static mp_model *model_of(const char *path, bool simplified)
+{
+    const mp_onnx_options file = {0};
+    mp_model *model;
+    MUST(mp_onnx_read(path, &file, &model, NULL));
+    if (simplified) MUST(mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, NULL));
+    return model;
+}
+
+static mp_status simplify(public_world *w, mp_error *err)
+{
+    mp_model *model = model_of(MLP, false);
+    mp_simplify_report report;
+    mp_status st;
+    public_mark(&report, sizeof report);
+    PUBLIC_LIMITED(w, st, mp_model_simplify(model, MP_RULES_EXECUTOR, true, &report, err));
+    if (st != MP_OK) public_is_marked(&report, sizeof report);
+    mp_model_free(model);
+    return st;
+}
+
+static mp_status fuse_attention(public_world *w, mp_error *err)
+{
+    mp_model *model = model_of("tests/gradients/bert.onnx", true);
+    mp_attention_report report;
+    mp_status st;
+    public_mark(&report, sizeof report);
+    PUBLIC_LIMITED(w, st, mp_model_fuse_attention(model, MP_RULES_EXECUTOR, true, &report, err));
+    if (st != MP_OK) public_is_marked(&report, sizeof report);
+    mp_model_free(model);
+    return st;
+}
+
+static mp_status add_loss(public_world *w, mp_error *err)
+{
+    mp_model *model = model_of(MLP, true);
+    int loss;
+    mp_status st;
+    public_mark(&loss, sizeof loss);
+    PUBLIC_LIMITED(w, st, mp_model_add_loss(model, &options, &loss, err));
+    if (st != MP_OK) public_is_marked(&loss, sizeof loss);
+    mp_model_free(model);
+    return st;
+}
+
+/* What is built of a model; without memory the model is still there to be released. */
+static mp_status built(public_world *w, bool program, mp_error *err)
+{
+    const mp_target target = mp_roofline(mp_device_find("a100"));
+    mp_model *model = model_of(MLP, true);
+    mp_graph *graph;
+    mp_program *made;
+    int loss;
+    mp_status st;
+    MUST(mp_model_add_loss(model, &options, &loss, NULL));
+    public_mark(&graph, sizeof graph);
+    public_mark(&made, sizeof made);
+    if (program)
+        PUBLIC_LIMITED(w, st, mp_program_build(mp_backend_find("cpu"), model, &options, loss, &made, err));
+    else
+        PUBLIC_LIMITED(w, st, mp_training_graph(model, &options, loss, &target, &graph, err));
+    if (st != MP_OK || !program) public_is_marked(&made, sizeof made);
+    if (st != MP_OK || program) public_is_marked(&graph, sizeof graph);
+    if (st == MP_OK && program) mp_program_free(made);
+    if (st == MP_OK && !program) mp_graph_free(graph);
+    mp_model_free(model);
+    return st;
+}
+
+static mp_status training_graph(public_world *w, mp_error *err)
+{
+    return built(w, false, err);
+}
+
+static mp_status program_build(public_world *w, mp_error *err)
+{
+    return built(w, true, err);
+}
+
+/* ---- what a program is trained with ---- */
+
+static mp_status trained(public_world *w, int how, mp_error *err)
+{
+    training_case t = training_begin(MLP, 0, &options);
+    mp_plan *plan = training_keep_all(&t);
+    mp_parameter_source *source;
+    mp_feed *feed;
+    mp_report report;
+    const mp_train_request request = training_request(&t, plan, 2);
+    mp_status st;
+    public_mark(&source, sizeof source);
+    public_mark(&feed, sizeof feed);
+    public_mark(&report, sizeof report);
+    if (how == 0)
+        PUBLIC_LIMITED(w, st, mp_parameter_source_open(t.program, MLP, 1, &source, err));
+    else if (how == 1)
+        PUBLIC_LIMITED(w, st, mp_inputs_open_feed(t.program, NULL, 0, 1, &feed, err));
+    else
+        PUBLIC_LIMITED(w, st, mp_train(&request, &report, err));
+    if (st != MP_OK || how != 0) public_is_marked(&source, sizeof source);
+    if (st != MP_OK || how != 1) public_is_marked(&feed, sizeof feed);
+    if (st != MP_OK || how != 2) public_is_marked(&report, sizeof report);
+    if (st == MP_OK && how == 0) mp_parameter_source_free(source);
+    if (st == MP_OK && how == 1) mp_feed_free(feed);
+    if (st == MP_OK && how == 2) mp_report_free(&report);
+    mp_plan_free(plan);
+    training_end(&t);
+    return st;
+}
+
+static mp_status parameter_source_open(public_world *w, mp_error *err)
+{
+    return trained(w, 0, err);
+}
+
+static mp_status inputs_open_feed(public_world *w, mp_error *err)
+{
+    return trained(w, 1, err);
+}
+
+static mp_status train(public_world *w, mp_error *err)
+{
+    return trained(w, 2, err);
+}
+
+/* ---- a searcher's calls, from within a search ---- */
+
+typedef struct searcher {
+    public_world *world;
+    mp_status status;
+    bool delegates;
+} searcher;
+
+static _Thread_local searcher now;
+
+static mp_status run_limited(mp_search *search, mp_error *err)
+{
+    const mp_step *steps = now.world->plan->steps;
+    const size_t n = now.world->plan->n_steps;
+    int64_t peak, ticks;
+    public_mark(&peak, sizeof peak);
+    public_mark(&ticks, sizeof ticks);
+    if (now.delegates)
+        PUBLIC_LIMITED(now.world, now.status, mp_search_delegate(search, mp_solver_row(1), 1, err));
+    else
+        PUBLIC_LIMITED(now.world, now.status, mp_search_offer(search, steps, n, &peak, &ticks, err));
+    if (now.status != MP_OK) public_is_marked(&peak, sizeof peak);
+    if (now.status != MP_OK) public_is_marked(&ticks, sizeof ticks);
+    return now.status;
+}
+
+static mp_status searched(public_world *w, bool delegates, mp_error *err)
+{
+    const mp_solver own = {.name = "own", .summary = "", .source = "", .run = run_limited};
+    const mp_request request = {.graph = w->graph, .budget_bytes = INT64_MAX, .own = &own};
+    mp_answer answer;
+    now = (searcher){w, MP_OK, delegates};
+    const mp_status st = mp_solve(&request, &answer, err);
+    if (st == MP_OK) mp_answer_free(&answer);
+    assert_int_equal(st, now.status);
+    return st;
+}
+
+static mp_status search_offer(public_world *w, mp_error *err)
+{
+    return searched(w, false, err);
+}
+
+static mp_status search_delegate(public_world *w, mp_error *err)
+{
+    return searched(w, true, err);
+}
+
+/* ---- the handle ---- */
+
+static mp_status planning_new(public_world *w, mp_error *err)
+{
+    mp_planning *p;
+    PUBLIC_LIMITED(w, p, mp_planning_new("short", 1));
+    mp_planning_free(p);
+    return p ? MP_OK : MP_NO_MEMORY(err);
+}
+
+enum { ADD_STORAGE, ADD_NODE, CONNECT, FINISH, SOLVE, TAKE, NUMBER, HOLDERS };
+
+/* A handle as far as `stage`, whose call is the one that is limited. A failure leaves its sentence, and the same call may be
+ * made again. */
+static mp_status handled(public_world *w, int stage, mp_error *err)
+{
+    mp_planning *p = mp_planning_new("short", 1);
+    mp_status st = MP_OK;
+    int s = 0, n = 0, node;
+    long answer = 0;
+    static int many[20000]; /* more than a pool has left of its first chunk */
+    size_t n_many = stage == CONNECT ? sizeof many / sizeof *many : 1;
+    for (size_t k = 0; k + 1 < n_many; k++) many[k + 1] = mp_planning_add_storage(p, "s", "activation", 8);
+    for (int k = 0; k <= stage; k++) {
+        const bool limited = k == stage;
+        if (!limited && (k == NUMBER || (stage == NUMBER && k > FINISH))) continue; /* a search asks for the floor, too */
+        const long allowed = w->allowed, made = w->made;
+        for (int again = 0; again <= limited; again++) {
+            if (!limited || again) w->allowed = -1;
+            switch (k) {
+            case ADD_STORAGE:
+                PUBLIC_LIMITED(w, answer, many[0] = s = mp_planning_add_storage(p, "s", "activation", 8));
+                break;
+            case ADD_NODE:
+                PUBLIC_LIMITED(w, answer, n = mp_planning_add_node(p, "n", "", "forward", 1, 0));
+                break;
+            case CONNECT:
+                PUBLIC_LIMITED(w, answer, -(long)mp_planning_connect(p, n, "writes", many, n_many));
+                break;
+            case FINISH:
+                PUBLIC_LIMITED(w, answer, -(long)mp_planning_finish(p));
+                break;
+            case SOLVE:
+                PUBLIC_LIMITED(w, answer, -(long)mp_planning_solve(p, 100));
+                break;
+            case TAKE:
+                PUBLIC_LIMITED(w, answer, -(long)mp_planning_take(p, 100, mp_planning_plan(p)));
+                break;
+            case NUMBER:
+                PUBLIC_LIMITED(w, answer, mp_planning_number(p, "floor_bytes"));
+                break;
+            default:
+                PUBLIC_LIMITED(w, answer, (long)mp_planning_holders(p, &node, &s, 1) - 1);
+                break;
+            }
+            w->allowed = allowed;
+            if (!limited || again) {
+                assert_true(answer >= 0);
+                w->made = limited ? w->made : made;
+            } else if (answer >= 0) {
+                break;
+            } else {
+                st = MP_FAIL(err, MP_NOMEM, "%s", mp_planning_message(p));
+                w->made = -1000000; /* of no interest: it failed */
+            }
+        }
+    }
+    mp_planning_free(p);
+    return st;
+}
+
+#define HANDLED(name, stage)                              \
+    static mp_status name(public_world *w, mp_error *err) \
+    {                                                     \
+        return handled(w, stage, err);                    \
+    }
+HANDLED(planning_add_storage, ADD_STORAGE)
+HANDLED(planning_add_node, ADD_NODE)
+HANDLED(planning_connect, CONNECT)
+HANDLED(planning_finish, FINISH)
+HANDLED(planning_solve, SOLVE)
+HANDLED(planning_take, TAKE)
+HANDLED(planning_number, NUMBER)
+HANDLED(planning_holders, HOLDERS)
+
+const public_call public_models[] = {{"mp_model_simplify", simplify},
+                                     {"mp_model_fuse_attention", fuse_attention},
+                                     {"mp_model_add_loss", add_loss},
+                                     {"mp_training_graph", training_graph},
+                                     {"mp_program_build", program_build},
+                                     {"mp_parameter_source_open", parameter_source_open},
+                                     {"mp_inputs_open_feed", inputs_open_feed},
+                                     {"mp_train", train},
+                                     {"mp_search_offer", search_offer},
+                                     {"mp_search_delegate", search_delegate},
+                                     {"mp_planning_new", planning_new},
+                                     {"mp_planning_add_storage", planning_add_storage},
+                                     {"mp_planning_add_node", planning_add_node},
+                                     {"mp_planning_connect", planning_connect},
+                                     {"mp_planning_finish", planning_finish},
+                                     {"mp_planning_solve", planning_solve},
+                                     {"mp_planning_take", planning_take},
+                                     {"mp_planning_number", planning_number},
+                                     {"mp_planning_holders", planning_holders},
+                                     {NULL, NULL}};

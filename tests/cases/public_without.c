@@ -1,0 +1,191 @@
+/* public_without.c - the public functions that allocate nothing, each called. The hash of a graph has memory of xxHash alone.
+ */
+#include "tests/cases/public_without.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/cases/training_case.h"
+
+/* Within a search. */
+#define SEARCH_CALLS(X)                   \
+    X(mp_search_request(search))          \
+    X(mp_search_moves(search))            \
+    X(mp_search_effort(search))           \
+    X(mp_search_best(search, &steps, &n)) \
+    X(mp_search_best_ticks(search))       \
+    X(mp_search_baseline_ticks(search))   \
+    X(mp_search_stopped(search))          \
+    X(mp_search_elapsed(search))          \
+    X(mp_search_count_moves(search, 1))   \
+    X(mp_search_enough(search))           \
+    X(mp_search_proved(search))           \
+    X(mp_search_settled(search))          \
+    X(mp_search_await_proof(search))      \
+    X(mp_search_is_within(search, 0.1))   \
+    X(mp_search_will_do(search))          \
+    X(mp_search_is_infeasible(search))    \
+    X(mp_search_claim_bound(search, 1))   \
+    X(mp_search_claim_infeasible(search))
+
+#define OTHER_CALLS(X)                                           \
+    X(mp_plan_need(w->plan))                                     \
+    X(mp_backend_name(0))                                        \
+    X(mp_backend_is_name("cpu"))                                 \
+    X(mp_backend_open("cpu", &backend, &err))                    \
+    X(mp_backend_find("cpu"))                                    \
+    X(mp_bound_orders_text(MP_BOUND_ANY_ORDER))                  \
+    X(mp_bound_stage_name(MP_BOUND_TREE))                        \
+    X(mp_bound_stage_find("tree", &stage))                       \
+    X(mp_bound_work_add(&work, &work))                           \
+    X(mp_bound_report_init(&reports[0]))                         \
+    X(mp_bound_report_merge(&reports[0], &reports[1], true))     \
+    X(mp_bound_report_clear(&reports[0]))                        \
+    X(mp_bound_is_on(&bound_options, MP_BOUND_TREE))             \
+    X(mp_status_text(MP_IO))                                     \
+    X(mp_raise(&err, MP_IO, __FILE__, __LINE__, "%s", "raised")) \
+    X(mp_error_locate(&err, "file", 1, 1))                       \
+    X(mp_feed_is_source("x=y"))                                  \
+    X(mp_kind_name(MP_KIND_SAVED))                               \
+    X(mp_phase_name(MP_PHASE_LOSS))                              \
+    X(mp_fuse_name(MP_FUSE_NONE))                                \
+    X(mp_kind_find("saved"))                                     \
+    X(mp_phase_find("loss"))                                     \
+    X(mp_fuse_find("none"))                                      \
+    X(mp_kind_is_static(MP_KIND_INPUT))                          \
+    X(mp_node_label(w->graph, 0))                                \
+    X(mp_storage_label(w->graph, 0))                             \
+    X(mp_storage_title(w->graph, 0, &label))                     \
+    X(mp_node_has_algorithms(w->graph->nodes))                   \
+    X(mp_storage_is_static(w->graph->storages))                  \
+    X(mp_graph_hash(w->graph, hash, &err))                       \
+    X(mp_graph_static_bytes(w->graph))                           \
+    X(mp_graph_dot_is("a.dot"))                                  \
+    X(mp_dtype_name(MP_DTYPE_INT4))                              \
+    X(mp_dtype_bits(MP_DTYPE_INT4))                              \
+    X(mp_dtype_is_float(MP_DTYPE_INT4))                          \
+    X(mp_dtype_is_integer(MP_DTYPE_INT4))                        \
+    X(mp_model_resolve(t.model, 0))                              \
+    X(mp_rate_schedule_name(MP_RATE_COSINE))                     \
+    X(mp_rate_schedule_find("cosine"))                           \
+    X(mp_hyper_default(MP_OPTIMIZER_ADAM))                       \
+    X(mp_hyper_check(&hyper, &err))                              \
+    X(mp_learning_rate(&hyper, 3))                               \
+    X(mp_parameter_source_count(t.source, &n, &n))               \
+    X(mp_plan_live_bytes(w->plan))                               \
+    X(mp_planning_interface())                                   \
+    X(mp_planning_flag(handle, node, "once"))                    \
+    X(mp_planning_set(handle, "solver", "segments"))             \
+    X(mp_planning_message(handle))                               \
+    X(mp_planning_error(handle))                                 \
+    X(mp_planning_hash(handle))                                  \
+    X(mp_planning_graph(handle))                                 \
+    X(mp_planning_plan(handle))                                  \
+    X(mp_planning_on_progress(handle, NULL, NULL))               \
+    X(mp_planning_steps(handle, &node, 1))                       \
+    X(mp_program_graph(t.program))                               \
+    X(mp_effort_name(MP_EFFORT_QUICK))                           \
+    X(mp_effort_find("quick"))                                   \
+    X(mp_solver_count())                                         \
+    X(mp_solver_row(0))                                          \
+    X(mp_device_count())                                         \
+    X(mp_device_row(0))                                          \
+    X(mp_device_find("RTX 3090"))                                \
+    X(mp_device_of_card("NVIDIA GeForce RTX 4090"))              \
+    X(mp_device_at_tf32(mp_device_row(0)))                       \
+    X(mp_roofline(mp_device_row(0)))                             \
+    X(mp_step_end(w->plan->steps, 0))                            \
+    X(mp_timeline_holders(w->graph, timeline, 1, spans, 8))      \
+    X(mp_timeline_between(w->graph, timeline, between))          \
+    X(mp_keep_all(w->graph, steps))                              \
+    X(mp_loss_name(MP_LOSS_MSE))                                 \
+    X(mp_optimizer_name(MP_OPTIMIZER_SGD))                       \
+    X(mp_rules_name(MP_RULES_PYTORCH))                           \
+    X(mp_loss_find("mse"))                                       \
+    X(mp_optimizer_find("sgd"))                                  \
+    X(mp_rules_find("pytorch"))                                  \
+    X(mp_timeline_free(timeline))                                \
+    X(mp_answer_free(&answer))                                   \
+    X(mp_summary_free(&summary))                                 \
+    X(mp_sweep_free(&sweep))                                     \
+    X(mp_report_free(&report))                                   \
+    X(mp_pack_table_free(&table))                                \
+    X(mp_feed_free(t.feed))                                      \
+    X(mp_parameter_source_free(t.source))                        \
+    X(mp_program_free(t.program))                                \
+    X(mp_model_free(t.model))                                    \
+    X(mp_planning_free(handle))                                  \
+    X(mp_plan_free(plan))                                        \
+    X(mp_graph_free(graph))                                      \
+    X(mp_free(block))                                            \
+    X(mp_pool_free(pool))
+
+#define TEXT(call) #call,
+const char *const public_without[] = {SEARCH_CALLS(TEXT) OTHER_CALLS(TEXT) NULL};
+
+#define COUNTED(call)                                                  \
+    {                                                                  \
+        const long before = mp_alloc_count;                            \
+        (void)(call);                                                  \
+        if (mp_alloc_count != before) fail_msg("%s allocates", #call); \
+    }
+
+static mp_status search_calls(mp_search *search, mp_error *err)
+{
+    const mp_step *steps;
+    size_t n;
+    (void)err;
+    SEARCH_CALLS(COUNTED)
+    return MP_OK;
+}
+
+void public_call_without(public_world *w)
+{
+    const mp_solver own = {.name = "own", .summary = "", .source = "", .run = search_calls};
+    const mp_request request = {.graph = w->graph, .budget_bytes = INT64_MAX, .own = &own};
+    const mp_sweep_request swept = {.graph = w->graph, .n_budgets = 1, .moves = 5};
+    const mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT};
+    const mp_bound_options bound_options = {0};
+    const mp_hyper hyper = mp_hyper_default(MP_OPTIMIZER_ADAM);
+    const mp_backend *backend;
+    mp_error err = {0};
+    mp_bound_stage stage;
+    mp_bound_work work = {0};
+    mp_bound_report reports[2];
+    mp_label label;
+    mp_answer answer;
+    mp_timeline *timeline;
+    mp_summary summary;
+    mp_sweep sweep;
+    mp_report report;
+    mp_pack_table table;
+    mp_plan *plan;
+    mp_graph *graph;
+    mp_step steps[64];
+    int spans[8], node;
+    int64_t between[65];
+    char hash[33];
+    size_t n;
+    training_case t = training_begin("tests/gradients/mlp.onnx", 0, &options);
+    mp_planning *handle = mp_planning_new("handle", 1);
+    void *block = mp_alloc(1, 1);
+    mp_pool *pool = mp_pool_new();
+    node = mp_planning_add_node(handle, "n", "", "forward", 1, 0);
+    mp_bound_report_init(&reports[1]);
+    assert_non_null(mp_pool_alloc(pool, 1, 1));
+    assert_int_equal(mp_solve(&request, &answer, NULL), MP_OK);
+    assert_int_equal(mp_timeline_build(w->graph, w->plan->steps, w->plan->n_steps, &timeline, NULL), MP_OK);
+    assert_int_equal(mp_summarize(w->graph, MP_RULES_EXECUTOR, &summary, NULL), MP_OK);
+    assert_int_equal(mp_sweep_budgets(&swept, &sweep, NULL), MP_OK);
+    assert_int_equal(mp_pack_csv_read(w->csv_file, &table, NULL), MP_OK);
+    assert_int_equal(mp_graph_read(w->graph_file, &graph, NULL), MP_OK);
+    assert_int_equal(mp_plan_new(w->graph, "test", w->plan->steps, w->plan->n_steps, &plan, NULL), MP_OK);
+    mp_plan *kept = training_keep_all(&t);
+    const mp_train_request train = training_request(&t, kept, 1);
+    assert_int_equal(mp_train(&train, &report, NULL), MP_OK);
+    mp_plan_free(kept);
+    OTHER_CALLS(COUNTED)
+}

@@ -1,0 +1,184 @@
+/* test_public_memory.c - every public function with 0, 1, 2, ... allocations allowed until it succeeds: out of memory is what
+ * it says, its outputs are as they were, nothing is lost. And every function of include/memplan is either among these, or among
+ * those that allocate nothing, which is counted. */
+#include <dirent.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "tests/cases/public_calls.h"
+#include "tests/cases/public_without.h"
+
+#define HEADERS "include/memplan"
+
+enum { EVERY = 300, HEADER_MAX = 1 << 16, FUNCTIONS_MIN = 170 };
+
+/* jansson's memory is counted with ours. */
+static void *get(size_t size)
+{
+    void *p = mp_alloc(1, size);
+    if (!p) errno = ENOMEM; /* as malloc does */
+    return p;
+}
+
+/* Every number of allocations up to EVERY, then ever fewer: what comes later repeats what came before. Returns how many were
+ * tried. */
+static long sweep(public_world *w, const public_call *call)
+{
+    mp_error err = {0};
+    long tried = 0;
+    public_begin(call->name, w);
+    w->allowed = -1;
+    w->made = 0;
+    if (call->run(w, &err) != MP_OK) fail_msg("%s: %s", call->name, err.message);
+    const long made = w->made;
+    if (made <= 0) fail_msg("%s allocates nothing", call->name);
+    for (long k = 0; k < made && !public_is_wrong(); k += 1 + (k > EVERY ? k / 40 : 0), tried++) {
+        const long live = mp_alloc_live;
+        err = (mp_error){0};
+        w->allowed = k;
+        w->made = 0;
+        const mp_status st = call->run(w, &err);
+        if (st != MP_NOMEM || err.code != MP_NOMEM || !err.message[0])
+            public_wrong(err.message[0] ? err.message : mp_status_text(st));
+        if (mp_alloc_live != live) public_wrong("keeps memory");
+    }
+    return tried;
+}
+
+static void sweep_all(const public_call *calls)
+{
+    public_world w = public_world_new();
+    long tried = 0, n = 0;
+    int n_wrong = 0;
+    for (; calls->name; calls++, n++) {
+        tried += sweep(&w, calls);
+        n_wrong += public_is_wrong();
+    }
+    print_message("%ld functions, %ld allocations failed\n", n, tried);
+    public_world_free(&w);
+    assert_int_equal(n_wrong, 0);
+}
+
+static void what_plans_survives_every_allocation_failure(void **state)
+{
+    (void)state;
+    sweep_all(public_graphs);
+}
+
+static void what_reads_and_writes_survives_every_allocation_failure(void **state)
+{
+    (void)state;
+    sweep_all(public_files);
+}
+
+static void what_trains_survives_every_allocation_failure(void **state)
+{
+    (void)state;
+    sweep_all(public_models);
+}
+
+static void the_others_allocate_nothing(void **state)
+{
+    (void)state;
+    public_world w = public_world_new();
+    public_call_without(&w);
+    public_world_free(&w);
+}
+
+/* ---- which functions there are ---- */
+
+static int rows_named(const public_call *calls, const char *name)
+{
+    int n = 0;
+    for (; calls->name; calls++) n += !strcmp(calls->name, name);
+    return n;
+}
+
+static int calls_named(const char *name)
+{
+    int n = 0;
+    for (const char *const *call = public_without; *call; call++)
+        n += strcspn(*call, "(") == strlen(name) && !strncmp(*call, name, strlen(name));
+    return n;
+}
+
+/* Blanks in place of comments and preprocessor lines. */
+static void keep_declarations(char *text)
+{
+    bool line_begins = true;
+    for (char *c = text; *c; c++) {
+        char *end = NULL;
+        if (c[0] == '/' && c[1] == '*') end = strstr(c + 2, "*/") + 2;
+        if (c[0] == '#' && line_begins)
+            for (end = c + strcspn(c, "\n"); *end && end[-1] == '\\';) end += 1 + strcspn(end + 1, "\n");
+        line_begins = *c == '\n' || (line_begins && *c == ' ');
+        if (!end) continue;
+        memset(c, ' ', (size_t)(end - c));
+        c = end - 1;
+    }
+}
+
+/* Checks the functions that a header declares; returns how many. */
+static int check_header(const char *name)
+{
+    static char text[HEADER_MAX];
+    char path[300], function[80];
+    int n = 0;
+    snprintf(path, sizeof path, HEADERS "/%s", name);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    assert_true(feof(file));
+    fclose(file);
+    keep_declarations(text);
+    for (const char *c = text; (c = strstr(c, "mp_")); n++) {
+        const size_t length = strspn(c, "abcdefghijklmnopqrstuvwxyz0123456789_");
+        const bool begins = c == text || !strchr("abcdefghijklmnopqrstuvwxyz0123456789_", c[-1]);
+        if (!begins || c[length] != '(' || length >= sizeof function) {
+            c += length;
+            n--;
+            continue;
+        }
+        snprintf(function, sizeof function, "%.*s", (int)length, c);
+        const int listed = rows_named(public_graphs, function) + rows_named(public_files, function) +
+                           rows_named(public_models, function) + calls_named(function);
+        if (listed != 1) fail_msg("%s of %s is listed %d times in tests/cases/public_*.c", function, path, listed);
+        c += length;
+    }
+    return n;
+}
+
+static void every_public_function_is_listed_once(void **state)
+{
+    (void)state;
+    int n = 0;
+    DIR *folder = opendir(HEADERS);
+    assert_non_null(folder);
+    for (const struct dirent *entry; (entry = readdir(folder));)
+        if (strstr(entry->d_name, ".h")) n += check_header(entry->d_name);
+    closedir(folder);
+    print_message("%d functions\n", n);
+    assert_true(n >= FUNCTIONS_MIN);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_public_function_is_listed_once),
+        cmocka_unit_test(the_others_allocate_nothing),
+        cmocka_unit_test(what_plans_survives_every_allocation_failure),
+        cmocka_unit_test(what_reads_and_writes_survives_every_allocation_failure),
+        cmocka_unit_test(what_trains_survives_every_allocation_failure),
+    };
+    json_set_alloc_funcs(get, mp_free);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
