@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "executor/cpu/base/parallel.h"
 #include "executor/kernel/optimizer.h"
 #include "tests/cases/backend_case.h"
 
@@ -70,6 +71,48 @@ static void updates_are_those_of_pytorch(void **state)
     check(MP_OPTIMIZER_MOMENTUM, true, 0, (double[]){0.854409993, -0.339020014, 0.257694989});
     check(MP_OPTIMIZER_ADAM, false, 0.01, (double[]){0.706610084, -0.20004791, 0.394696712});
     check(MP_OPTIMIZER_ADAMW, false, 0.01, (double[]){0.704981148, -0.198801428, 0.407402873});
+}
+
+/* Parameters of one block, of several and of parts of one, each with a gradient of its own: sgd takes 0.1 times that. */
+static void many_parameters_are_updated_at_once(void **state)
+{
+    (void)state;
+    enum { MANY = 5 };
+    const mp_backend *there = backend_of_tests();
+    const int64_t sizes[MANY] = {3, MP_BLOCK, 2 * MP_BLOCK + 5, 1, MP_BLOCK + 1};
+    mp_hyper h = mp_hyper_default(MP_OPTIMIZER_SGD);
+    mp_update updates[MANY] = {{0}};
+    float *values[MANY];
+    h.learning_rate = 0.1;
+    h.weight_decay = 0;
+    for (int p = 0; p < MANY; p++) {
+        const int64_t bytes = sizes[p] * (int64_t)sizeof(float);
+        float *gradient = malloc((size_t)bytes);
+        assert_non_null(gradient);
+        assert_non_null(values[p] = malloc((size_t)bytes));
+        for (int64_t k = 0; k < sizes[p]; k++) {
+            values[p][k] = (float)(k % 7);
+            gradient[k] = (float)(p + 1);
+        }
+        updates[p] = (mp_update){.dtype = MP_DTYPE_FLOAT, .n = sizes[p]};
+        updates[p].parameter = backend_bring(there, values[p], bytes);
+        updates[p].gradient = backend_bring(there, gradient, bytes);
+        if (!there->is_host) free(gradient);
+    }
+    const mp_update_factors f = mp_update_factors_at(&h, 0);
+    there->update(there, updates, MANY, &f);
+    for (int p = 0; p < MANY; p++) {
+        const int64_t bytes = sizes[p] * (int64_t)sizeof(float);
+        backend_fetch(there, updates[p].parameter, values[p], bytes);
+        for (int64_t k = 0; k < sizes[p]; k++)
+            if (fabs((double)values[p][k] - ((double)(k % 7) - 0.1 * (p + 1))) > 1e-6)
+                fail_msg("parameter %d of %d, element %d: %g", p, MANY, (int)k, (double)values[p][k]);
+        if (there->is_host)
+            free((void *)updates[p].gradient);
+        else
+            there->release(there, (void *)updates[p].gradient, bytes);
+        free(values[p]);
+    }
 }
 
 static void half_precision_parameters_follow_their_master_copy(void **state)
@@ -155,6 +198,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(updates_are_those_of_pytorch),
+        cmocka_unit_test(many_parameters_are_updated_at_once),
         cmocka_unit_test(half_precision_parameters_follow_their_master_copy),
         cmocka_unit_test(the_norm_of_all_gradients_is_brought_down_to_the_limit),
         cmocka_unit_test(the_rate_rises_and_falls),

@@ -89,6 +89,9 @@ static void whole_numbers_follow_the_rules_of_onnx(void **state)
     whole("Mod", "", "int64[2]={-9223372036854775808,5} int64[2]={-1,-1}", (double[]){0, 0}, 2);
     whole("Equal", "", "int64[3]={1,2,3} int64[1]={2}", (double[]){0, 1, 0}, 3);
     whole("GreaterOrEqual", "", "int64[3]={1,2,3} int64[]={2}", (double[]){0, 1, 1}, 3);
+    whole("Greater", "", "int64[3]={1,2,3} int64[]={2}", (double[]){0, 0, 1}, 3);
+    whole("LessOrEqual", "", "int64[3]={1,2,3} int64[]={2}", (double[]){1, 1, 0}, 3);
+    whole("Less", "", "int64[3]={1,2,3} int64[]={2}", (double[]){1, 0, 0}, 3);
     whole("Xor", "", "bool[2,2]={1,0,1,0} bool[2]={1,0}", (double[]){0, 0, 0, 0}, 4);
     whole("Where", "", "bool[2]={1,0} int64[2]={5,6} int64[]={7}", (double[]){5, 7}, 2);
     whole("Max", "", "int64[2]={5,6} int64[2]={7,1} int64[2]={6,9}", (double[]){7, 9}, 2);

@@ -43,6 +43,7 @@ static void gradients_are_those_of_differences(void **state)
     const kernel_case cases[] = {
         {"Conv", 11, "float32[2,3,5,4] float32[4,3,3,3] float32[4]", "pads=[1,1,1,1]", 1, 0, 0, 0, 0, 0},
         {"Conv", 11, "float32[2,3,5,4] float32[4,3,1,1]", "", 1, 0, 0, 0, 0, 0},
+        {"Conv", 11, "float32[2,3,5,4] float32[4,3,3,3] float32[4]", "", 1, 0, 0, 4, 0, 0}, /* the bias alone is trained */
         {"Conv", 11, "float32[1,2,7,6] float32[3,2,3,2] float32[3]", "strides=[2,1] pads=[0,1,2,0]", 1, 0, 0, 0, 0, 0},
         {"Conv", 11, "float32[1,2,7,7] float32[2,2,3,3]", "dilations=[2,2] pads=[2,2,2,2]", 1, 0, 0, 0, 0, 0},
         {"Conv", 11, "float32[2,4,4,4] float32[6,2,3,3] float32[6]", "group=2 auto_pad=SAME_UPPER strides=[2,2]", 1, 0, 0, 0, 0,

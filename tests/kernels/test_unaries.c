@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "executor/cpu/kernels.h"
+#include "tests/cases/backend_case.h"
 #include "tests/cases/kernel_case.h"
 
 static double relu(double x)
@@ -259,9 +260,52 @@ static void bounds_of_clip_may_be_operands(void **state)
     kernel_check_values(&e, MP_MODE_TRAIN, 0, (double[]){-2, -1, 1, 2}, 4, 0);
 }
 
+/* Prepares the call anew, when the bounds from operand `from` on are not known yet. */
+static void forget_bounds(mp_operands *x, mp_call *call, int from)
+{
+    const mp_backend *b = backend_of_tests();
+    void *known[3] = {NULL};
+    for (int k = from; k < x->n_in; k++) {
+        known[k] = x->in[k].data;
+        x->in[k].data = NULL;
+    }
+    mp_call_release(call);
+    assert_int_equal(mp_call_prepare(b, b->kernel(b, x->op), x, call, NULL), MP_OK);
+    for (int k = from; k < x->n_in; k++) x->in[k].data = known[k];
+}
+
+static void bounds_of_clip_may_be_computed(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *inputs;
+        int from; /* the first bound that is computed */
+        double y[4], dx[4];
+    } cases[] = {{"float32[4]={-3,-1,1,3} float32[]={-2} float32[]={2}", 1, {-2, -1, 1, 2}, {0, 1, 1, 0}},
+                 {"float32[4]={-3,-1,1,3} float32[]={-2} float32[]={2}", 2, {-2, -1, 1, 2}, {0, 1, 1, 0}},
+                 {"float32[4]={-3,-1,1,3} - float32[]={2}", 1, {-3, -1, 1, 2}, {1, 1, 1, 0}},
+                 {"float32[4]={-3,-1,1,3} float32[1]={-2}", 1, {-2, -1, 1, 3}, {0, 1, 1, 1}},
+                 {"int64[4]={-3,-1,1,3} int64[]={-2} int64[]={2}", 1, {-2, -1, 1, 2}, {0}}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        const bool whole = cases[k].inputs[0] == 'i';
+        const kernel_case c = {"Clip", 13, cases[k].inputs, "", 1, 0, 0, 1, 0, 0};
+        kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, whole ? KERNEL_PLAIN : KERNEL_BACKWARD);
+        forget_bounds(&r->forward, &r->forward_call, cases[k].from);
+        kernel_forward(r);
+        for (int64_t e = 0; e < 4; e++) assert_true(kernel_get(&r->forward.out[0], e) == cases[k].y[e]);
+        if (!whole) forget_bounds(&r->backward, &r->backward_call, cases[k].from);
+        for (int64_t e = 0; !whole && e < 4; e++) kernel_set(&r->backward.d_out[0], e, 1);
+        if (!whole) kernel_backward(r);
+        for (int64_t e = 0; !whole && e < 4; e++) assert_true(kernel_get(&r->backward.d_in[0], e) == cases[k].dx[e]);
+        kernel_end(r);
+    }
+}
+
 static void whole_numbers_stay_exact(void **state)
 {
     (void)state;
+    kernel_case relu = {"Relu", 14, "int64[3]={-5,0,7}", "", 1, 0, 0, 0, 0, 0};
+    kernel_check_values(&relu, MP_MODE_TRAIN, 0, (double[]){0, 0, 7}, 3, 0);
     kernel_case cast = {"Cast", 13, "float32[4]={-2.7,-0.2,0.0,3.9}", "to=7", 1, 0, 0, 0, 0, 0};
     kernel_check_values(&cast, MP_MODE_TRAIN, 0, (double[]){-2, 0, 0, 3}, 4, 0);
     kernel_case far = {"Cast", 13, "float32[4]={1e30,-1e30,inf,nan}", "to=7", 1, 0, 0, 0,
@@ -296,7 +340,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_are_those_of_the_c_library), cmocka_unit_test(gradients_are_those_of_differences),
         cmocka_unit_test(nothing_changes_in_place),          cmocka_unit_test(bounds_of_clip_may_be_operands),
-        cmocka_unit_test(whole_numbers_stay_exact),          cmocka_unit_test(no_operator_is_forgotten),
+        cmocka_unit_test(bounds_of_clip_may_be_computed),    cmocka_unit_test(whole_numbers_stay_exact),
+        cmocka_unit_test(no_operator_is_forgotten),
     };
     return cmocka_run_group_tests_name("executor/cpu/unaries", tests, NULL, NULL);
 }

@@ -372,6 +372,61 @@ static void a_later_run_may_be_in_place(void **state)
     mp_graph_free(g);
 }
 
+/* Two outputs of 8 bytes may take the room of one input of 16: only one of them does. */
+static void a_room_is_taken_over_once(void **state)
+{
+    (void)state;
+    mp_graph *g;
+    mp_floor_reason reason;
+    bool is_met;
+    int64_t floor_bytes;
+    int node;
+    assert_int_equal(mp_graph_new("one room", &g, NULL), MP_OK);
+    const int x = add_storage(g, MP_KIND_ACTIVATION, 16), y = add_storage(g, MP_KIND_ACTIVATION, 8);
+    const int z = add_storage(g, MP_KIND_ACTIVATION, 8);
+    add_node(g, MP_PHASE_FORWARD, -1, -1, x);
+    mp_alternative *f = add_node(g, MP_PHASE_FORWARD, x, -1, y);
+    f->n_writes = f->n_in_place = 2;
+    f->writes = mp_graph_list(g, (int[]){y, z}, 2);
+    f->in_place = (mp_in_place[]){{x, y}, {x, z}};
+    add_node(g, MP_PHASE_FORWARD, y, z, -1);
+    assert_int_equal(mp_graph_finish(g, NULL), MP_OK);
+    assert_true(judge(g, 0, &reason, &is_met));
+    assert_true(is_met);
+    assert_int_equal(mp_floor(g, &floor_bytes, &node, NULL), MP_OK);
+    assert_int_equal(floor_bytes, 16 + 8);
+    assert_int_equal(node, 1);
+    mp_graph_free(g);
+}
+
+/* v makes y in the room of x; what runs behind v reads y, and x only in one of its two ways. */
+static void a_reader_that_may_do_without_holds_nothing(void **state)
+{
+    (void)state;
+    mp_graph *g;
+    mp_floor_reason reason;
+    bool is_met;
+    int64_t floor_bytes;
+    int node;
+    assert_int_equal(mp_graph_new("two ways", &g, NULL), MP_OK);
+    const int x = add_storage(g, MP_KIND_ACTIVATION, 10), y = add_storage(g, MP_KIND_ACTIVATION, 10);
+    add_node(g, MP_PHASE_FORWARD, -1, -1, x);
+    g->nodes[0].flags |= MP_NODE_ONCE;
+    may_reuse(g, add_node(g, MP_PHASE_FORWARD, x, -1, y), x, y);
+    mp_alternative *both = add_node(g, MP_PHASE_BACKWARD, x, y, -1), *ways = mp_pool_alloc(g->pool, 2, sizeof *ways);
+    assert_non_null(ways);
+    ways[0] = *both;
+    ways[1] = (mp_alternative){.n_reads = 1, .reads = mp_graph_list(g, &y, 1), .ticks = 1};
+    g->nodes[2].alternatives = ways;
+    g->nodes[2].n_alternatives = 2;
+    assert_int_equal(mp_graph_finish(g, NULL), MP_OK);
+    assert_true(judge(g, 0, &reason, &is_met));
+    assert_true(is_met);
+    assert_int_equal(mp_floor(g, &floor_bytes, &node, NULL), MP_OK);
+    assert_int_equal(floor_bytes, 10);
+    mp_graph_free(g);
+}
+
 static void floor_survives_every_allocation_failure(void **state)
 {
     (void)state;
@@ -399,6 +454,8 @@ int main(void)
         cmocka_unit_test(a_gradient_lives_or_what_is_made_of_it),
         cmocka_unit_test(an_activation_is_held_or_run_again),
         cmocka_unit_test(a_later_run_may_be_in_place),
+        cmocka_unit_test(a_room_is_taken_over_once),
+        cmocka_unit_test(a_reader_that_may_do_without_holds_nothing),
         cmocka_unit_test(gradients_wait_for_updates_after_all_of_backward),
         cmocka_unit_test(floor_survives_every_allocation_failure),
     };

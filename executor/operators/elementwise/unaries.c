@@ -41,22 +41,23 @@ typedef struct state {
     mp_formula formula;
     mp_whole_formula whole; /* none: the other one */
     double parameters[PARAMETERS];
-    int lower, upper; /* bounds of Clip that are computed: inputs; 0: there is none */
+    int lower, upper; /* bounds of Clip of which one is computed: inputs; 0: there is none */
 } state;
 
-/* Clip between bounds that are operands. An absent one is stood in for by x, and left out by its parameter. */
+/* Clip between bounds that are operands. An absent one is stood in for by x, and left out by its parameter. Backward has y for
+ * x: what lies strictly between the bounds is as it was. */
 static mp_status run_between(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
     const state *s = call->state;
-    const mp_array *lower = s->lower && x->in[s->lower].data ? &x->in[s->lower] : &x->in[0];
-    const mp_array *upper = s->upper && x->in[s->upper].data ? &x->in[s->upper] : &x->in[0];
-    const double absent[PARAMETERS] = {lower == &x->in[0], upper == &x->in[0]};
+    const mp_array *v = x->is_backward ? &x->out[0] : &x->in[0];
+    const mp_array *lower = s->lower ? &x->in[s->lower] : v, *upper = s->upper ? &x->in[s->upper] : v;
+    const double absent[PARAMETERS] = {lower == v, upper == v};
     (void)run;
     if (x->is_backward) {
-        const mp_array *in[] = {&x->d_out[0], &x->in[0], lower, upper};
+        const mp_array *in[] = {&x->d_out[0], v, lower, upper};
         s->engine->floats(MP_FORMULA_clip_between_slope, absent, in, 4, &x->d_in[0]);
     } else {
-        const mp_array *in[] = {&x->in[0], lower, upper};
+        const mp_array *in[] = {v, lower, upper};
         if (s->whole)
             s->engine->whole(MP_WHOLE_clip_between, absent, in, 3, &x->out[0]);
         else
@@ -99,9 +100,11 @@ static double scalar(const mp_array *a)
     return a->dtype == MP_DTYPE_INT64 ? (double)*(const int64_t *)a->data : (double)mp_load_float(a->data, a->dtype, 0);
 }
 
-/* Attributes, or for Clip since operator set 11 operands: known ones are parameters, others are read when it runs. */
+/* Attributes, or for Clip since operator set 11 operands: if all are known they are parameters, else they are read when it
+ * runs. */
 static void read_parameters(const unary *u, const mp_operands *x, state *s)
 {
+    bool computed = false;
     for (int k = 0; k < PARAMETERS; k++) {
         const parameter *p = &u->parameters[k];
         if (!p->name) continue;
@@ -109,8 +112,10 @@ static void read_parameters(const unary *u, const mp_operands *x, state *s)
         s->parameters[k] = !a ? p->otherwise : a->kind == MP_ATTRIBUTE_INT ? (double)a->i : a->f;
         bool bound = u->whole == MP_WHOLE_clip && x->n_in > k + 1 && x->in[k + 1].dtype;
         if (bound && x->in[k + 1].data) s->parameters[k] = scalar(&x->in[k + 1]);
-        if (bound && !x->in[k + 1].data) *(k ? &s->upper : &s->lower) = k + 1;
+        computed |= bound && !x->in[k + 1].data;
     }
+    if (computed && x->in[1].dtype) s->lower = 1;
+    if (computed && x->n_in > 2 && x->in[2].dtype) s->upper = 2;
 }
 
 mp_status mp_unary_prepare(const mp_engine *engine, const mp_operands *x, mp_call *call, mp_error *err)
