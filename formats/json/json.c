@@ -11,10 +11,18 @@
 #include "estimator/base/visible_text.h"
 #include "formats/base/file.h"
 
+_Thread_local mp_json_limits mp_json_most = {1 << 30, 2000000, 8000000};
+
+/* What is written here has fewer values than one for so many bytes. */
+enum { CONTAINER_BYTES = 16, ELEMENT_BYTES = 4 };
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
 /* jansson needs up to 220 bytes for an object of 3 characters, so that the values of a file are counted before it is unpacked.
  */
-enum { MOST_BYTES = 128 << 20, MOST_CONTAINERS = 2000000, MOST_ELEMENTS = 8000000 };
-
 static mp_status check_size(const mp_file *file, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -23,7 +31,9 @@ static mp_status check_size(const mp_file *file, mp_error *err)
         containers += file->bytes[i] == '{' || file->bytes[i] == '[';
         elements += file->bytes[i] == ',';
     }
-    MP_REQUIRE(containers <= MOST_CONTAINERS && elements <= MOST_ELEMENTS, err, MP_PARSE, "the file holds too many values");
+    MP_REQUIRE(containers <= larger(mp_json_most.containers, file->size / CONTAINER_BYTES) &&
+                   elements <= larger(mp_json_most.elements, file->size / ELEMENT_BYTES),
+               err, MP_PARSE, "the file holds too many values");
 done:
     return st;
 }
@@ -61,7 +71,7 @@ mp_status mp_json_read(const char *path, const char *format, json_t **out, mp_er
     json_error_t fault;
     int line = 0, column = 0;
     bool is_nomem = false;
-    MP_TRY(mp_file_open(path, MOST_BYTES, &file, err));
+    MP_TRY(mp_file_open(path, mp_json_most.bytes, &file, err));
     MP_TRY(check_size(&file, err));
     json = mp_json_load(file.bytes, file.size, &fault, &is_nomem);
     if (!json) {
@@ -318,6 +328,9 @@ mp_status mp_json_finish(mp_json_out *out, const char *path, mp_error *err)
     mp_status st = MP_OK;
     put_text(out, "}\n");
     MP_REQUIRE(!out->failed, err, MP_NOMEM, "no memory to write JSON");
+    MP_REQUIRE((int64_t)out->length <= mp_json_most.bytes, err, MP_LIMIT,
+               "the file would have %zu bytes, and files of more than %lld are not read back", out->length,
+               (long long)mp_json_most.bytes);
     MP_TRY(mp_file_write(path, out->bytes, out->length, err));
 done:
     mp_free(out->bytes);

@@ -13,6 +13,14 @@
 
 #include "memplan/error.h"
 
+/* What a file may have: bytes; objects and arrays, elements. More of the latter are read where a file is so large that they are
+ * no more than one for 16, or 4, of its bytes: then memory stays a multiple of what stands there. Tests set less. */
+typedef struct mp_json_limits {
+    int64_t bytes;
+    size_t containers, elements;
+} mp_json_limits;
+extern _Thread_local mp_json_limits mp_json_most;
+
 /* ---- reading ---- */
 
 /* Reads the file's one object and sees that it says "format": format, "version": 1 (or no version). On MP_OK *out is released

@@ -13,6 +13,7 @@
 
 #include "estimator/base/memory.h"
 #include "formats/base/file.h"
+#include "formats/json/json.h"
 #include "formats/json/plan_json.h"
 #include "memplan/check.h"
 #include "memplan/graph_json.h"
@@ -260,6 +261,46 @@ static void header_states_every_field_and_null_where_nothing_is_known(void **sta
     mp_graph_free(graph);
 }
 
+/* As a plan of hundreds of megabytes meets the limits of every day: what is written is read back, or not written. */
+static void what_is_written_is_read_back(void **state)
+{
+    (void)state;
+    const mp_json_limits usual = mp_json_most;
+    mp_graph *graph = random_graph(5, 9, MP_FUSE_NONE, false);
+    mp_plan *plan, *again;
+    mp_error err = {0};
+    mp_file file;
+    size_t n;
+    mp_step *steps = random_schedule(graph, 5, 10, &n);
+    assert_int_equal(mp_plan_new(graph, "test", steps, n, &plan, &err), MP_OK);
+    place_first_fit(graph, plan);
+    mp_json_most = (mp_json_limits){1 << 20, 1, 1};
+    assert_int_equal(mp_plan_write(plan, graph, path, &err), MP_OK);
+    assert_int_equal(mp_plan_read(path, graph, &again, &err), MP_OK);
+    mp_plan_free(again);
+    assert_int_equal(mp_file_open(path, 1 << 24, &file, NULL), MP_OK);
+    const size_t size = file.size;
+    mp_file_close(&file);
+    mp_json_most.bytes = (int64_t)size - 1;
+    plan->seed = 1;
+    assert_int_equal(mp_plan_write(plan, graph, path, &err), MP_LIMIT);
+    assert_non_null(strstr(err.message, "are not read back"));
+    mp_json_most.bytes = (int64_t)size;
+    assert_int_equal(mp_plan_read(path, graph, &again, &err), MP_OK); /* the one that was there */
+    assert_true(again->seed != 1);
+    mp_plan_free(again);
+    FILE *dense = fopen(path_again, "w"); /* as large, and a stranger's */
+    for (size_t k = 0; k < size; k++) fputc("[]"[k % 2], dense);
+    fclose(dense);
+    err = (mp_error){0};
+    assert_int_equal(mp_plan_read(path_again, graph, &again, &err), MP_PARSE);
+    assert_string_equal(err.message, "the file holds too many values");
+    mp_json_most = usual;
+    mp_plan_free(plan);
+    mp_free(steps);
+    mp_graph_free(graph);
+}
+
 static void reading_survives_every_allocation_failure(void **state)
 {
     (void)state;
@@ -338,6 +379,7 @@ int main(void)
         cmocka_unit_test(what_is_wrong_is_named),
         cmocka_unit_test(checkpoints_may_go_by_the_name_of_a_view),
         cmocka_unit_test(header_states_every_field_and_null_where_nothing_is_known),
+        cmocka_unit_test(what_is_written_is_read_back),
         cmocka_unit_test(reading_survives_every_allocation_failure),
         cmocka_unit_test(writing_survives_every_allocation_failure_of_jansson),
     };
