@@ -190,3 +190,10 @@ def make(name: str) -> tuple[nn.Module, tuple[Any, ...]]:
     torch.manual_seed(0)
     network, inputs = NETWORKS[name]
     return network(), inputs()
+
+
+def layered(n: int = 3, width: int = 8) -> tuple[nn.Sequential, torch.Tensor]:
+    """Linear layers with activations between them, and an input; always the same numbers."""
+    torch.manual_seed(0)
+    layers = [layer for _ in range(n) for layer in (nn.Linear(width, width), nn.Tanh())]
+    return nn.Sequential(*layers[:-1]), torch.randn(4, width)

@@ -227,6 +227,29 @@ def test_ctrl_c_ends_a_search() -> None:
         signal.signal(signal.SIGINT, before)
 
 
+def test_what_a_signals_handler_raises_ends_a_search_and_comes_out() -> None:
+    """Also where nobody watches; and a handler that raises nothing lets it go on."""
+
+    def late(*_: Any) -> None:
+        raise TimeoutError
+
+    heard: list[int] = []
+    before = signal.signal(signal.SIGALRM, late), signal.signal(signal.SIGUSR1, lambda number, _: heard.append(number))
+    mask = [signal.getsignal(s) for s in sorted(signal.valid_signals())]
+    beside = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGUSR1))
+    try:
+        beside.start()
+        signal.setitimer(signal.ITIMER_REAL, 1.0)
+        with pytest.raises(TimeoutError):
+            endless().solve(3000)
+        assert heard == [signal.SIGUSR1] and [signal.getsignal(s) for s in sorted(signal.valid_signals())] == mask
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        beside.join()
+        signal.signal(signal.SIGALRM, before[0])
+        signal.signal(signal.SIGUSR1, before[1])
+
+
 def test_other_threads_run_beside_a_search_and_a_watcher_ends_it() -> None:
     seen: list[Progress] = []
     ticks: list[float] = []

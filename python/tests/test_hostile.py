@@ -18,6 +18,7 @@ from memplan.costs import cache
 from memplan.costs.cache import Cache, replace_file
 from memplan.costs.measure import Costs
 from memplan.graph.native import native_upsampling, overloads
+from memplan.library import calls
 from memplan.library.planning import Planning
 from memplan.plan.planner import Options
 
@@ -121,6 +122,36 @@ def test_files_are_named_by_any_path(tmp_path: Path) -> None:
             with pytest.raises(memplan.MemplanError):
                 write(wrong)  # type: ignore[arg-type]
     assert not (tmp_path / "a").exists()
+
+
+def test_what_is_no_library_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Path(os.environ["MEMPLAN_LIBRARY"]).read_bytes()
+    wrong: dict[str, str] = {
+        str(tmp_path): "is no file",
+        str(tmp_path / "none.so"): "No such file",
+        "libm.so.6": "is too old for this package",
+        "/dev/zero": "is no file",
+        "x" * 5000: "cannot be loaded",
+    }
+    for name, text in {
+        "empty": b"",
+        "text": b"hello",
+        "head": whole[:100],
+        "cut": whole[:20000],
+        "other": whole[:18] + b"?" * 99,
+    }.items():
+        (tmp_path / name).write_bytes(text)
+        wrong[str(tmp_path / name)] = "is cut off" if name == "cut" else "cannot be loaded"
+    os.mkfifo(tmp_path / "pipe")
+    wrong[str(tmp_path / "pipe")] = "is no file"
+    for path, sentence in wrong.items():
+        monkeypatch.setenv("MEMPLAN_LIBRARY", path)
+        with pytest.raises(memplan.errors.LibraryError, match=sentence):
+            calls.library.__wrapped__()
+    monkeypatch.undo()
+    monkeypatch.setattr(calls, "INTERFACE", 2)
+    with pytest.raises(memplan.errors.LibraryError, match="has interface 1; this package needs 2"):
+        calls.library.__wrapped__()
 
 
 NUMBERS = (-1, 0, 1, 2, 3, 1 << 31, 1 << 32, (1 << 63) - 1, 1 << 63, (1 << 64) + 1, -(1 << 63), 1.5, None)

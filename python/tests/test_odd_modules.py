@@ -128,6 +128,22 @@ def test_an_odd_module_is_eagers_bit_by_bit(name: str) -> None:
         assert a.dtype == b.dtype and torch.equal(torch.nan_to_num(a), torch.nan_to_num(b)), k
 
 
+def test_inputs_that_share_memory_in_another_way_are_refused_where_they_are_written() -> None:
+    """PyTorch captures such a model for the way they lay, and would compute something else without a word."""
+    model = Odd(lambda m, x, y: m.layers(x.mul_(2) + y).sum())
+    apart, together = (values(), values()), values(2 * WIDTH, WIDTH)
+    over = (together[:4], together[2:6])
+    for first, second in ((apart, over), (over, apart), (over, (together[:4], together[1:5]))):
+        torch._dynamo.reset()
+        compiled = memplan.compile(model, "100%", time_limit=0)
+        compiled(*first)
+        with pytest.raises(memplan.MemplanError, match="share memory in another way"):
+            compiled(*second)
+    reads = Odd(lambda m, x, y: m.layers(x + y).sum())
+    compiled = memplan.compile(reads, "100%", time_limit=0)
+    assert all(torch.equal(compiled(*given), reads(*given)) for given in (apart, over, apart))
+
+
 def test_views_of_views_are_no_calls_within_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     def shallow(*args: Any) -> Any:
         before = sys.getrecursionlimit()

@@ -19,7 +19,7 @@ from memplan.graph.distributed import is_replicated, refuse_sharded
 from memplan.library.planning import Watcher
 from memplan.plan.planner import Options
 from memplan.report import Report
-from memplan.run.backend import Backend, Estimated
+from memplan.run.backend import Backend, Estimated, Handed
 
 MOST_SIZES = 256  # of inputs that have a plan at a time
 DUMMY_SHAPE = (5, 3)  # of a parameter on which an optimizer shows what it keeps per parameter
@@ -90,8 +90,8 @@ def capturing() -> contextlib.AbstractContextManager[Any]:
     return patch
 
 
-def without_wrapping(call: Callable[..., Any]) -> Callable[..., Any]:
-    """The same call, captured by our settings; our exceptions come out of it as they are."""
+def without_wrapping(call: Callable[..., Any], backend: Backend) -> Callable[..., Any]:
+    """The same call, captured by our settings; our exceptions come out of it as they are. It keeps the backend."""
 
     @functools.wraps(call)
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -106,6 +106,7 @@ def without_wrapping(call: Callable[..., Any]) -> Callable[..., Any]:
             raised = found
         raise raised.with_traceback(None) from None
 
+    called.memplan_backend = backend  # type: ignore[attr-defined]
     return called
 
 
@@ -167,13 +168,13 @@ def backend_for(
 def compiled_with(model: Any, backend: Backend, fullgraph: bool) -> Any:
     refuse_sharded(model)
     if is_replicated(model):
-        inside = torch.compile(model.module._call_impl, backend=backend, fullgraph=fullgraph, dynamic=False)
-        model.module._compiled_call_impl = without_wrapping(inside)  # in place, as torch.nn.Module.compile does
+        inside = torch.compile(model.module._call_impl, backend=Handed(backend), fullgraph=fullgraph, dynamic=False)
+        model.module._compiled_call_impl = without_wrapping(inside, backend)  # in place, as torch.nn.Module.compile does
         object.__setattr__(model, "memplan", backend.report)
         return model
-    compiled = torch.compile(model, backend=backend, fullgraph=fullgraph, dynamic=False)
+    compiled = torch.compile(model, backend=Handed(backend), fullgraph=fullgraph, dynamic=False)
     if isinstance(compiled, torch.nn.Module):
-        object.__setattr__(compiled, "forward", without_wrapping(compiled.forward))
+        object.__setattr__(compiled, "forward", without_wrapping(compiled.forward, backend))
         object.__setattr__(compiled, "memplan", backend.report)
 
         def copied(memo: dict[int, Any]) -> Any:
@@ -184,7 +185,7 @@ def compiled_with(model: Any, backend: Backend, fullgraph: bool) -> Any:
 
         object.__setattr__(compiled, "__deepcopy__", copied)
         return compiled
-    called = without_wrapping(compiled)
+    called = without_wrapping(compiled, backend)
     called.memplan = backend.report  # type: ignore[attr-defined]
     return called
 

@@ -15,7 +15,7 @@ from memplan.graph.step_graph import StepCapture, StepGraph, StepPlanner
 from memplan.graph.updates import Updates
 from memplan.library.planning import Watcher
 from memplan.plan.planner import GraphPlanner, Options
-from memplan.run.backend import COSTS, Backend
+from memplan.run.backend import COSTS, Backend, Handed
 
 FUSE = {"backward": "backward", "after": "none"}  # as the planner calls them
 
@@ -81,7 +81,8 @@ class TrainStep:
                 return model(*args, **kwargs)
             return loss(model(*args[:-1], **kwargs), args[-1])
 
-        self.compiled = without_wrapping(torch.compile(loss_of, backend=backend, fullgraph=True, dynamic=False))
+        compiled = torch.compile(loss_of, backend=Handed(backend), fullgraph=True, dynamic=False)
+        self.compiled = without_wrapping(compiled, backend)
 
     def __call__(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         self.updates.check()

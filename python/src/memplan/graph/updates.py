@@ -7,6 +7,7 @@ groups of the user's optimizer: its schedulers, `state_dict` and `load_state_dic
 from __future__ import annotations
 
 import copy
+import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -127,18 +128,21 @@ class Updates:
     def update_of(self, k_group: int, parameter: torch.Tensor) -> Callable[[torch.Tensor, torch.Tensor], None]:
         """What a graph calls with the parameter, as it gets it, and its gradient."""
 
+        whose, of = weakref.ref(self), weakref.ref(parameter)  # what PyTorch keeps of a step does not keep them
+
         def update(given: torch.Tensor, gradient: torch.Tensor) -> None:
-            if given.data_ptr() != parameter.data_ptr():
+            updates, own = whose(), of()
+            if updates is None or own is None or given.data_ptr() != own.data_ptr():
                 raise MemplanError("a parameter was exchanged for another tensor: make a new TrainStep")
-            if not obeys(gradient, parameter):
-                gradient = torch.empty_like(parameter).copy_(gradient)
-            self.single.param_groups = [{**self.optimizer.param_groups[k_group], "params": [parameter]}]
-            self.single.state = self.optimizer.state
-            parameter.grad = gradient
+            if not obeys(gradient, own):
+                gradient = torch.empty_like(own).copy_(gradient)
+            updates.single.param_groups = [{**updates.optimizer.param_groups[k_group], "params": [own]}]
+            updates.single.state = updates.optimizer.state
+            own.grad = gradient
             try:
-                self.single.step()
+                updates.single.step()
             finally:
-                parameter.grad = None
-            self.ran = True
+                own.grad = None
+            updates.ran = True
 
         return update

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import struct
 from collections.abc import Iterator
 from ctypes import CFUNCTYPE, POINTER, c_bool, c_char_p, c_double, c_int, c_int64, c_size_t, c_void_p
 from pathlib import Path
@@ -13,6 +14,7 @@ from memplan.errors import LibraryError
 
 INTERFACE = 1
 STATUS_OK, STATUS_INFEASIBLE = 0, 5
+LOADED = 1  # PT_LOAD, a part of a file that is mapped
 ProgressCall = CFUNCTYPE(c_bool, c_double, c_int64, c_int64, c_int64, c_void_p)
 Ints = POINTER(c_int)
 
@@ -57,12 +59,32 @@ def candidates() -> Iterator[str]:
     yield "libmemplan.so"
 
 
+def refuse_broken(path: str) -> None:
+    """The linker waits where a file is a pipe, and ends the process where one is shorter than it says. LibraryError."""
+    if os.sep not in path or not os.path.exists(path):
+        return  # the linker finds it, or says why not
+    if not os.path.isfile(path):
+        raise LibraryError(f"{path} is no file")
+    with open(path, "rb") as file:
+        head = file.read(64)
+        if len(head) < 64 or head[:6] != b"\x7fELF\2\1":
+            return  # of another system, or none, which the linker sees
+        start, size, n = *struct.unpack_from("<Q", head, 32), *struct.unpack_from("<HH", head, 54)
+        file.seek(min(start, 1 << 62))
+        table = file.read(size * n)
+    for at in range(0, len(table) - 39, max(size, 40)):
+        kind, _, offset, _, _, n_bytes = struct.unpack_from("<IIQQQQ", table, at)
+        if kind == LOADED and offset + n_bytes > os.path.getsize(path):
+            raise LibraryError(f"{path} is cut off: it has {os.path.getsize(path)} bytes and says {offset + n_bytes}")
+
+
 @functools.cache
 def library() -> ctypes.CDLL:
     """The library, loaded once. Calls into it let other threads run. LibraryError."""
     failures = []
     for path in candidates():
         try:
+            refuse_broken(path)
             found = ctypes.CDLL(path)
         except OSError as error:
             failures.append(str(error))
@@ -77,6 +99,8 @@ def library() -> ctypes.CDLL:
         if interface != INTERFACE:
             raise LibraryError(f"{path} has interface {interface}; this package needs {INTERFACE}")
         return found
+    if os.environ.get("MEMPLAN_LIBRARY"):
+        raise LibraryError(f"what MEMPLAN_LIBRARY names cannot be loaded: {failures[0]}")
     raise LibraryError(
         "libmemplan.so is not found; install the package with pip, or name the library in MEMPLAN_LIBRARY: "
         + "; ".join(failures)

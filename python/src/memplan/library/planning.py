@@ -34,25 +34,47 @@ Watcher = Callable[[Progress], Any]
 
 
 class Interrupts:
-    """While it is entered, Ctrl-C is noted only; it has its effect when it is left. In threads that get no signals it does
-    nothing."""
+    """While it is entered, signals are noted only, and their handlers called by `deliver`, or when it is left: what one raises
+    in a call from C, as Ctrl-C does, would be lost. In threads that get no signals it does nothing."""
 
     def __init__(self) -> None:
-        self.seen = False
-        self.before: Any = None
+        self.seen: list[tuple[int, Any]] = []
+        self.before: dict[int, Any] = {}
 
-    def _note(self, *_: object) -> None:
-        self.seen = True
+    def _note(self, number: int, frame: Any) -> None:
+        self.seen.append((number, frame))
+
+    def deliver(self) -> None:
+        while self.seen:
+            number, frame = self.seen.pop(0)
+            self.before[number](number, frame)
 
     def __enter__(self) -> None:
-        if threading.current_thread() is threading.main_thread() and callable(signal.getsignal(signal.SIGINT)):
-            self.before = signal.signal(signal.SIGINT, self._note)
+        if threading.current_thread() is not threading.main_thread():
+            return
+        try:
+            for number in signal.valid_signals():
+                if callable(handler := signal.getsignal(number)):
+                    self.before[number] = handler
+                    signal.signal(number, self._note)
+        except BaseException:
+            self._restore()
+            raise
+
+    def _restore(self) -> None:
+        raised: BaseException | None = None
+        for number, handler in self.before.items():
+            while signal.getsignal(number) == self._note:
+                try:
+                    signal.signal(number, handler)
+                except BaseException as error:  # of a handler that is back already
+                    raised = error
+        if raised is not None:
+            raise raised
 
     def __exit__(self, *_: object) -> None:
-        if self.before is not None:
-            signal.signal(signal.SIGINT, self.before)
-        if self.seen:
-            self.before(signal.SIGINT, None)
+        self._restore()
+        self.deliver()
 
 
 def known(n: int, scale: float) -> float | None:
@@ -155,7 +177,7 @@ class Planning:
         self._must(self.library.mp_planning_set(self.handle, text(option), text(str(value))))
 
     def solve(self, budget_bytes: int, watcher: Watcher | None = None) -> bool:
-        """Whether a plan within the budget was found. What the watcher raises, Ctrl-C included, ends the search and is
+        """Whether a plan within the budget was found. What the watcher or a signal's handler raises ends the search and is
         raised here; a watcher that returns False ends it with the best plan so far."""
         budget = within(budget_bytes, 64, "a budget")
         raised: list[BaseException] = []
@@ -164,8 +186,9 @@ class Planning:
 
         def call(elapsed: float, best: int, bound: int, smallest: int, _: object) -> bool:
             try:
-                if watcher is None or interrupts.seen:
-                    return not interrupts.seen
+                interrupts.deliver()
+                if watcher is None:
+                    return True
                 told = Progress(elapsed, known(best, TICK_SECONDS), known(bound, TICK_SECONDS), known(smallest, 1))  # type: ignore[arg-type]
                 self.was_ended = watcher(told) is False
                 return not self.was_ended
@@ -173,7 +196,7 @@ class Planning:
                 raised.append(error)
                 return False
 
-        # A signal's handler runs when Python code next does, which is in this call: without it Ctrl-C would wait.
+        # Python notes a signal when its code next runs, which is in this call: without it Ctrl-C would wait.
         progress = ProgressCall(call)
         self.library.mp_planning_on_progress(self.handle, progress, None)
         try:

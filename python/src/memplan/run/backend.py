@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 import warnings
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -24,6 +25,7 @@ from memplan.plan.emit import default_partition
 from memplan.plan.planner import GraphPlanner, Options
 from memplan.report import Fallback, Report
 from memplan.run.execute import compile_graph
+from memplan.run.overlap import as_at_first, writes_into_inputs
 
 COSTS = Costs()
 
@@ -71,7 +73,7 @@ class Backend:
                 compiled: Callable[..., Any] = aot(module, inputs)
         except MemplanError as error:
             return raising(error)
-        return compiled
+        return as_at_first(compiled) if writes_into_inputs() else compiled
 
     def warn_of_last_size(self) -> None:
         if is_last_size():
@@ -123,6 +125,19 @@ class Backend:
         before = sum(n for frame, n in self.saved.items() if frame != frame_of_graph())
         elsewhere = max(0, self.model_bytes - here["parameter"]) + max(0, self.gradient_bytes - here["gradient"])
         return known + before + elsewhere + bucket_bytes()
+
+
+class Handed:
+    """The backend as torch.compile gets it, which keeps what it gets until torch._dynamo.reset: it does not keep the backend,
+    with which plans, graphs and parameters would stay. Who calls what is compiled has to."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = weakref.ref(backend)
+        self.__name__ = backend.__name__
+
+    def __call__(self, module: fx.GraphModule, inputs: list[Any], **_: Any) -> Callable[..., Any]:
+        backend = self.backend()
+        return backend(module, inputs) if backend is not None else raising(MemplanError("what was compiled is gone"))
 
 
 def raising(error: MemplanError) -> Callable[..., Any]:
