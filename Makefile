@@ -64,6 +64,10 @@ LIB_OBJ  := $(patsubst %.c,$B/%.o,$(wildcard $(addsuffix /*.c,$(LIBRARY_FOLDERS)
 CLI_OBJ  := $(patsubst %.c,$B/%.o,$(filter-out cli/manual.c,$(wildcard cli/*.c cli/*/*.c)))
 LINKED_C := $(patsubst %,tests/cuda/test_cuda_%.c,graphs attention attention_graphs products)# with the GPU module
 TEST_C   := $(filter-out $(if $(filter 1,$(CUDA)),,$(LINKED_C)),$(wildcard tests/*/test_*.c))
+# Under the sanitizer of threads: searches and proofs beside each other, batches made ahead, kernels.
+THREAD_TESTS   := proof planning prefetch execution $(patsubst tests/kernels/test_%.c,%,$(wildcard tests/kernels/*.c))
+# Under valgrind: of every room what is over in seconds.
+VALGRIND_TESTS := graph model ops timeline shapes visible_text dag floor mincut plan_json file safetensors onnx onnx_hostile graph_dot feed
 TESTS    := $(addprefix $B/tests/,$(notdir $(TEST_C:.c=)))
 FUZZ_C   := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZERS  := $(addprefix $B/tests/,$(notdir $(FUZZ_C:.c=)))
@@ -154,14 +158,25 @@ check: | $B/check-packages ## the layout of code and documents; FOLDER=planner/p
 	@$(if $(FOLDER),,$B/manual schema | diff -u docs/schemas/options.json - || { echo "docs/schemas/options.json is out of date: make docs"; exit 1; })
 	@$(if $(FOLDER),,rm -rf $B/installed && $(MAKE) -s install PREFIX=$(abspath $B/installed) DESTDIR= && tests/docs/installed.sh $(abspath $B/installed) "$(CC)")
 
-analyse: | $B/analyse-packages ## cppcheck and gcc's -fanalyzer over all code: not a word
+analyse: tidy | $B/analyse-packages ## clang-tidy, cppcheck and gcc's -fanalyzer over all code: not a word
 	@cppcheck -q -j$$(nproc) --enable=warning,portability,performance --std=c11 --error-exitcode=1 --inline-suppr -I. -Iinclude \
 	    --suppress=missingIncludeSystem --suppressions-list=tests/analysis/cppcheck.txt cli estimator planner formats executor examples tests
 	@$(MAKE) CUDA=0 CFLAGS="-O1 -g $$(grep -v '^#' tests/analysis/analyzer.txt)" B=$B/analyzer $B/analyzer/memplan
 
-tidy: $B/gen/onnx.pb-c.h | $B/analyse-packages ## clang-tidy as .clang-tidy has it, over what needs no CUDA: not a word
+tidy: $B/gen/onnx.pb-c.h | $B/analyse-packages ## clang-tidy alone, as .clang-tidy has it, over what needs no CUDA
 	@printf '%s\n' $(filter-out executor/cuda/device/% executor/cuda/vendor/%,$(wildcard $(patsubst %,%/*.c,cli cli/* $(LIBRARY_FOLDERS) $(CUDA_FOLDERS)))) | \
 	    xargs -P "$$(nproc)" -n 8 sh -c 'clang-tidy -quiet "$$@" -- $(filter-out -fopenmp -DMEMPLAN_VERSION%,$(MP_CFLAGS)) -DMEMPLAN_VERSION=\"$(VERSION)\" $(DEPS_CFLAGS) 2> /dev/null' tidy
+
+threads: ## what has threads, under clang's sanitizer of threads
+	@$(MAKE) TSAN=1 CUDA=0 B=build/clang/tsan thread-tests
+thread-tests: $B/memplan $(addprefix $B/tests/test_,$(THREAD_TESTS)) | $B/analyse-packages
+	@tests/analysis/under.sh threads $B $(addprefix $B/tests/test_,$(THREAD_TESTS))
+
+valgrind: $B/memplan $(addprefix $B/tests/test_,$(VALGRIND_TESTS)) | $B/analyse-packages ## small tests and commands under memcheck
+	@tests/analysis/under.sh valgrind $B $(addprefix $B/tests/test_,$(VALGRIND_TESTS))
+
+check-all: $B/memplan $B/tests/modules/faults.so | $B/analyse-packages ## all that takes too long for make test, each with its result: NAMES="threads valgrind" for these
+	@MAKEFLAGS= MAKEOVERRIDES= tests/analysis/check_all.sh $B $(NAMES)
 
 coverage: | $B/analyse-packages ## lines that the tests run, room by room (a build of its own); fails below 90 %
 	@$(MAKE) CUDA=0 CFLAGS="-O1 -g --coverage -fprofile-update=atomic" B=build/coverage covered
@@ -326,5 +341,5 @@ $B/analyse-packages: Makefile
 $B/demo-packages: Makefile | $B/build-packages
 	$(call install-packages,$(DEMO_PACKAGES))
 
-.PHONY: analyse tidy coverage fuzz fuzzers all demo demo-training deb test test-python wheel test-gpu bench bench-all bench-python bench-gpu gpu-pack gpu-programs gpu-rehearsal verify check format docs install clean help
+.PHONY: analyse check-all thread-tests threads tidy valgrind coverage fuzz fuzzers all demo demo-training deb test test-python wheel test-gpu bench bench-all bench-python bench-gpu gpu-pack gpu-programs gpu-rehearsal verify check format docs install clean help
 -include $(shell find $B -type f -name '*.d' 2>/dev/null)

@@ -58,8 +58,9 @@ json_t *mp_json_load(const void *text, size_t size, json_error_t *fault, bool *i
 {
     errno = 0;
     json_t *json = json_loadb(text, size, JSON_REJECT_DUPLICATES, fault);
-    /* Where an object or an array cannot be had, jansson says nothing at all, and for a text that its syntax is wrong. */
-    *is_nomem = !json && (errno == ENOMEM || json_error_code(fault) == json_error_out_of_memory || !fault->text[0]);
+    /* Where an object or an array cannot be had, jansson says nothing and sets no code, and for a text that its syntax is
+     * wrong. */
+    *is_nomem = !json && (errno == ENOMEM || !fault->text[0] || json_error_code(fault) == json_error_out_of_memory);
     return json;
 }
 
@@ -262,10 +263,12 @@ static int put_piece(const char *bytes, size_t n, void *out)
     for (const char *at = bytes, *from = bytes; at < bytes + n; from = at) {
         const int32_t c = (unsigned char)*at < 0x7F ? (at++, 0) : mp_utf8_next(&at);
         char escape[MP_VISIBLE_MAX];
-        if (c > 0 && mp_is_steering(c))
-            put(out, escape, (size_t)snprintf(escape, sizeof escape, "\\u%04x", (unsigned)(c & 0xFFFF)));
-        else
+        if (c > 0 && mp_is_steering(c)) {
+            const int length = snprintf(escape, sizeof escape, "\\u%04x", (unsigned)(c & 0xFFFF));
+            put(out, escape, (size_t)length);
+        } else {
             put(out, from, (size_t)(at - from));
+        }
     }
     return ((mp_json_out *)out)->failed ? -1 : 0;
 }

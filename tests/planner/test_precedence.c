@@ -98,7 +98,8 @@ static mp_graph *wide_sum(int n, int n_readers, bool any_order)
         node->phase = i < n ? MP_PHASE_FORWARD : MP_PHASE_BACKWARD;
         x->ticks = 1;
         int **list = i < n ? &x->writes : &x->reads;
-        assert_non_null(*list = mp_graph_list(graph, &(int){i < n ? i + 1 : i < 2 * n ? i - n + 1 : 0}, 1));
+        const int of = i < n ? i + 1 : i < 2 * n ? i - n + 1 : 0;
+        assert_non_null(*list = mp_graph_list(graph, &of, 1));
         *(i < n ? &x->n_writes : &x->n_reads) = 1;
         if (i < n || i >= 2 * n) continue;
         assert_non_null(x->adds = mp_graph_list(graph, &(int){0}, 1));
