@@ -31,6 +31,8 @@ static void element_types_are_those_of_the_row(void **state)
           {"Add", 14, "float32[2] float16[2]", "", "!'in1' is of float16, and 'in0' of float32"},
           {"Sum", 13, "float32[2] float32[2] int64[2]", "", "!'in2' is of int64, and 'in0' of float32"},
           {"Where", 16, "bool[2] float32[2] float64[2]", "", "!'in2' is of float64, and 'in1' of float32"},
+          {"Upsample", 9, "float32[1,1,2,2] float8e4m3fn[4]={1,1,2,2}", "",
+           "!'in1' is of float8e4m3fn, and has to be of floating"},
           {"Pow", 15, "float32[2] int64[2]", "", "float32[2]"});
 }
 

@@ -131,6 +131,16 @@ static void evaluation_takes_the_running_statistics(void **state)
     kernel_check_values(&learns, MP_MODE_AS_WRITTEN, 2, (double[]){2.5}, 1, 1e-6);
 }
 
+static void other_types_beside_the_data_are_refused(void **state)
+{
+    (void)state;
+    const char *const kinds[] = {"BatchNormalization", "memplan:BatchNormalizationRelu"};
+    for (int k = 0; k < 2; k++) {
+        const kernel_case c = {kinds[k], 1, "float32[2,3,4] float16[3] float16[3] float32[3] float32[3]", "", 1, 0, 0, 0, 0, 0};
+        kernel_check_refused(&c, "operands of such types");
+    }
+}
+
 /* Backward from the output gives the gradients of backward from the input. */
 static void backward_may_start_from_the_output(void **state)
 {
@@ -234,6 +244,7 @@ int main(void)
         cmocka_unit_test(gradients_are_those_of_differences),
         cmocka_unit_test(batch_statistics_are_accurate),
         cmocka_unit_test(evaluation_takes_the_running_statistics),
+        cmocka_unit_test(other_types_beside_the_data_are_refused),
         cmocka_unit_test(backward_may_start_from_the_output),
         cmocka_unit_test(a_gradient_may_lie_where_that_of_the_output_does),
         cmocka_unit_test(gradients_may_lie_where_data_does),

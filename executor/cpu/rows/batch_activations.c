@@ -7,6 +7,7 @@
 #include "executor/cpu/base/families.h"
 #include "executor/cpu/base/parallel.h"
 #include "executor/kernel/element.h"
+#include "executor/operators/rows/normalization.h"
 
 typedef struct state {
     bool adds, from_batch; /* whether something is added; whose statistics */
@@ -142,7 +143,7 @@ mp_status mp_batch_activation_prepare(const mp_operands *x, mp_call *call, mp_er
     mp_status st = MP_OK;
     state *s;
     const mp_array *a = &x->in[0];
-    if (!mp_is_real(a->dtype)) return MP_NO_KERNEL(x, err, "its type");
+    MP_TRY(mp_normalization_types(x, err));
     MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     call->run = run;

@@ -227,7 +227,7 @@ static bool given(const mp_operands *x, int k, int64_t n, double *numbers, bool 
     if (k < 0 || k >= x->n_in || !x->in[k].dtype || mp_array_elements(&x->in[k]) != n || n == 0) return false;
     const mp_value *value = x->model->tensors[x->op->in[k]].value;
     const mp_array *a = &x->in[k];
-    if (!value && !a->data) *later = true;
+    if (!value && (!a->data || a->dtype == MP_DTYPE_FLOAT16)) *later = true;
     for (int64_t e = 0; e < n && !*later; e++) {
         if (value)
             numbers[e] = value->is_real ? value->f[e] : (double)value->i[e];
