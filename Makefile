@@ -179,12 +179,12 @@ check-all: $B/memplan $B/tests/modules/faults.so | $B/analyse-packages ## all th
 	@MAKEFLAGS= MAKEOVERRIDES= tests/analysis/check_all.sh $B $(NAMES)
 
 coverage: | $B/analyse-packages ## lines that the tests run, room by room (a build of its own); fails below 90 %
-	@$(MAKE) CUDA=0 CFLAGS="-O1 -g --coverage -fprofile-update=atomic" B=build/coverage covered
+	@$(MAKE) CUDA=0 CFLAGS="-O1 -g --coverage" B=build/coverage covered
 	@tests/analysis/coverage.sh build/coverage
 COVERING := $(filter-out $B/tests/test_cuda_%,$(TESTS)) $(FUZZERS)
 covered: all $(COVERING) $B/tests/modules/faults.so | $B/test-packages
 	@find $B -name '*.gcda' -delete
-	@tests/run.sh $B $(COVERING)
+	@OMP_NUM_THREADS=1 tests/run.sh $B $(COVERING) # threads would spoil each other's counters
 
 resources: $(MODULES) ## registers, stack and spills of the GPU's kernels, as ptxas says
 	@python3 -B tests/cuda/resources.py $B --table
