@@ -158,6 +158,38 @@ static void expect(const mp_graph *g, const mp_step *steps, size_t n, const char
     assert_null(tl);
 }
 
+/* The second step makes 49 storages, listed from the last to the first; the first of them takes the room of what it reads. */
+static void many_outputs_of_one_step_are_in_order(void **state)
+{
+    (void)state;
+    enum { MANY = 50 };
+    mp_graph *g;
+    mp_storage *s;
+    mp_node *n;
+    int list[MANY];
+    mp_in_place pair = {0, 1};
+    assert_int_equal(mp_graph_new("many", &g, NULL), MP_OK);
+    for (int i = 0; i < MANY; i++) {
+        assert_int_equal(mp_graph_storage(g, &s, NULL), MP_OK);
+        s->bytes = i ? i : 100;
+        s->kind = MP_KIND_ACTIVATION;
+        list[i] = MANY - 1 - i;
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(mp_graph_node(g, &n, NULL), MP_OK);
+        mp_alternative *f = &n->alternatives[0];
+        f->writes = mp_graph_list(g, i ? list : &list[MANY - 1], i ? MANY - 1 : 1);
+        f->n_writes = i == 0 ? 1 : i == 1 ? MANY - 1 : 0;
+        f->reads = mp_graph_list(g, i == 2 ? list : &list[MANY - 1], i == 2 ? MANY - 1 : 1);
+        f->n_reads = i == 0 ? 0 : i == 1 ? 1 : MANY - 1;
+        f->in_place = &pair;
+        f->n_in_place = i == 1;
+    }
+    assert_int_equal(mp_graph_finish(g, NULL), MP_OK);
+    compare(g, (mp_step[]){{0, 0, 0}, {1, 0, 0}, {2, 0, 0}}, 3, 0);
+    mp_graph_free(g);
+}
+
 static void orders_that_cannot_run_are_refused(void **state)
 {
     (void)state;
@@ -298,6 +330,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(timeline_equals_the_simulator_on_random_training_graphs),
         cmocka_unit_test(chain_with_a_recomputation_is_as_done_by_hand),
+        cmocka_unit_test(many_outputs_of_one_step_are_in_order),
         cmocka_unit_test(orders_that_cannot_run_are_refused),
         cmocka_unit_test(what_is_asked_for_is_made_before_it_is_read),
         cmocka_unit_test(holders_add_up_to_the_live_bytes),

@@ -399,6 +399,15 @@ static void a_scalar_named_as_output_is_the_loss(void **state)
     options.loss = MP_LOSS_CROSS_ENTROPY;
     assert_int_equal(mp_model_add_loss(m, &options, &loss, &err), MP_INVALID);
     assert_non_null(strstr(err.message, "'mean'"));
+    /* it may be a view of what computes it */
+    hand_operator(m, "Identity", "mean", "total");
+    options.output = "total";
+    options.loss = MP_LOSS_AUTO;
+    mp_graph *g = train(m, &options);
+    assert_int_equal(count_phase(g, MP_PHASE_LOSS), 1);
+    for (size_t k = 0; k < g->n_nodes; k++)
+        if (g->nodes[k].phase == MP_PHASE_LOSS) assert_string_equal(g->nodes[k].op, "ReduceMean");
+    mp_graph_free(g);
     mp_model_free(m);
 }
 
