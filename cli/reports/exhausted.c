@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "cli/messages/messages.h"
-#include "formats/base/graphviz_work.h"
+#include "formats/base/library_work.h"
 
 /* Buffers are not written: what an answer was to be is not half printed. */
 static void end(const char *sentence)
@@ -35,7 +35,7 @@ static struct sigaction old_crash;
 
 static void on_crash(int signal)
 {
-    if (mp_graphviz_works) end("memplan: Graphviz crashed, as it does when memory runs out\n");
+    if (mp_library_works) end("memplan: a library crashed, as it does when memory runs out\n");
     sigaction(signal, &old_crash, NULL); /* and what crashed does so again */
 }
 

@@ -3,7 +3,7 @@
 #define CLI_EXHAUSTED_H
 
 /* From here on the program ends with a sentence and EXIT_NO where jansson gets no memory, and where a library ends the program
- * (oneDNN by std::terminate, GLib by a trap) or crashes (Graphviz), which they do when they get none. */
+ * (oneDNN by std::terminate, GLib by a trap) or crashes (Graphviz, oneDNN), which they do when they get none. */
 void exhausted_catch(void);
 
 #endif

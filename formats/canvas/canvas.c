@@ -21,7 +21,7 @@
 
 #include "estimator/base/memory.h"
 #include "formats/base/file.h"
-#include "formats/base/graphviz_work.h"
+#include "formats/base/library_work.h"
 #include "formats/canvas/canvas_text.h"
 #include "formats/canvas/palette.h"
 #include "formats/canvas/pdf_title.h"
@@ -427,7 +427,7 @@ mp_status mp_canvas_write(const mp_canvas *canvas, const char *path, mp_error *e
     bool laid_out = false;
     if (!format) return mp_canvas_check_path(path, err);
     pthread_mutex_lock(&one_at_a_time);
-    mp_graphviz_works++;
+    mp_library_works++;
     hook = agseterrf(hear_nothing);
     if (!gvc) gvc = gvContext();
     pool = mp_pool_new();
@@ -453,7 +453,7 @@ done:
     if (g) agclose(g);
     mp_pool_free(pool);
     agseterrf(hook);
-    mp_graphviz_works--;
+    mp_library_works--;
     pthread_mutex_unlock(&one_at_a_time);
     if (st != MP_OK) mp_error_locate(err, path, 0, 0);
     return st;

@@ -10,7 +10,7 @@
 #include <strings.h>
 
 #include "formats/base/file.h"
-#include "formats/base/graphviz_work.h"
+#include "formats/base/library_work.h"
 #include "formats/base/ticks.h"
 #include "formats/data/dot_scan.h"
 #include "planner/math/heap.h"
@@ -56,7 +56,7 @@ static mp_status parse(const char *path, const char *text, Agraph_t **out, mp_er
     mp_status st = MP_OK;
     heard[0] = '\0';
     agreseterrors();
-    mp_graphviz_works++;
+    mp_library_works++;
     g = agmemread(text);
     if (!g || agerrors() >= AGERR) { /* after an error there may be a part of the graph */
         st = syntax_error(path, err);
@@ -64,7 +64,7 @@ static mp_status parse(const char *path, const char *text, Agraph_t **out, mp_er
     } else {
         *out = g;
     }
-    mp_graphviz_works--;
+    mp_library_works--;
     agreseterrors();
     agseterrf(hook);
     return st;

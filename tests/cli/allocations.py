@@ -23,6 +23,8 @@ COMMANDS = {
     "draw": "draw mlp.onnx --batch 64 -o OUT.svg",
     "timeline": "timeline mlp.onnx --plan memory.json -o OUT.svg",
     "train": "train mlp.onnx --batch 4 --budget 100% --steps 2 --no-before --save OUT.safetensors",
+    "attention": "train bert.onnx --budget 100% --steps 1 --no-before --save OUT.safetensors",
+    "convolutions": "train fashion_cnn.onnx --batch 2 --budget 100% --steps 1 --no-before --save OUT.safetensors",
     "apply": "apply mlp.onnx memory.json --for pytorch --json",
     "sweep": "sweep chain.json --moves 20 -o OUT.svg",
     "fit": "fit mlp.onnx --memory 7MiB --effort quick --json",

@@ -13,6 +13,7 @@
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *p, size_t size);
+void *__libc_memalign(size_t alignment, size_t size);
 
 static atomic_long n_calls;
 static long at, from, every;
@@ -67,4 +68,17 @@ void *calloc(size_t n, size_t size)
 void *realloc(void *p, size_t size)
 {
     return fails(__builtin_return_address(0)) ? NULL : __libc_realloc(p, size);
+}
+
+void *aligned_alloc(size_t alignment, size_t size)
+{
+    return fails(__builtin_return_address(0)) ? NULL : __libc_memalign(alignment, size);
+}
+
+int posix_memalign(void **out, size_t alignment, size_t size)
+{
+    void *p = fails(__builtin_return_address(0)) ? NULL : __libc_memalign(alignment, size);
+    if (!p) return ENOMEM;
+    *out = p;
+    return 0;
 }

@@ -54,7 +54,8 @@ case "$build" in *san*) ;; *) # a sanitizer wants to be loaded first itself
         rm -f reached && LD_PRELOAD='$fault' FAULT_CALL=fsync FAULT_AT=2 FAULT_ERROR=5 FAULT_MARK=reached '$memplan' graph faulty/mlp.onnx --batch 4 -o faulty/out.json 2> why.txt
         test \$? = 1 && test -e reached && grep -q 'is written, but its folder' why.txt && '$memplan' graph faulty/mlp.onnx --batch 4 | cmp - faulty/out.json"
     # Memory that runs out at some places, in libraries too. docs/reliability.md: at more of them.
-    holds memory_runs_out python3 -B "$root/tests/cli/allocations.py" "$memplan" "$build/tests/modules/failing_malloc.so" 3 graph estimate check pack train dot ;;
+    holds memory_runs_out python3 -B "$root/tests/cli/allocations.py" "$memplan" "$build/tests/modules/failing_malloc.so" 3 graph estimate check pack train dot
+    holds memory_runs_out_in_onednn python3 -B "$root/tests/cli/allocations.py" "$memplan" "$build/tests/modules/failing_malloc.so" 15 profile ;;
 esac
 holds a_closed_output sh -c "
     for words in 'estimate mlp.onnx --batch 4' 'estimate mlp.onnx --batch 4 --json' 'plan mlp.onnx --batch 4 --budget 100%' 'graph mlp.onnx --batch 4' 'help' 'ops' 'version' \

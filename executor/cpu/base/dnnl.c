@@ -10,10 +10,12 @@ static dnnl_stream_t stream;
 
 static void start(void)
 {
+    mp_library_works++;
     if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success)
         engine = NULL;
     else if (dnnl_stream_create(&stream, engine, dnnl_stream_default_flags) != dnnl_success)
         stream = NULL;
+    mp_library_works--;
 }
 
 dnnl_engine_t mp_dnnl_engine(void)
@@ -41,6 +43,12 @@ mp_status mp_dnnl_check(dnnl_status_t status, const mp_operator *op, const char 
     default:
         return MP_FAIL(err, MP_INVALID, "%s ('%s'): oneDNN refuses %s (status %d)", kind, name, what, (int)status);
     }
+}
+
+mp_status mp_dnnl_ended(dnnl_status_t status, const mp_operator *op, const char *what, mp_error *err)
+{
+    mp_library_works--;
+    return mp_dnnl_check(status, op, what, err);
 }
 
 static dnnl_data_type_t data_type(mp_dtype dtype)
@@ -96,8 +104,8 @@ mp_status mp_dnnl_attr(dnnl_primitive_attr_t *attr, mp_error *err)
 {
     mp_status st = MP_OK;
     dnnl_primitive_attr_t made = NULL;
-    MP_TRY(mp_dnnl_check(dnnl_primitive_attr_create(&made), NULL, "attributes", err));
-    MP_TRY(mp_dnnl_check(dnnl_primitive_attr_set_scratchpad_mode(made, dnnl_scratchpad_mode_user), NULL, "attributes", err));
+    MP_TRY(MP_DNNL_PREPARED(dnnl_primitive_attr_create(&made), NULL, "attributes", err));
+    MP_TRY(MP_DNNL_PREPARED(dnnl_primitive_attr_set_scratchpad_mode(made, dnnl_scratchpad_mode_user), NULL, "attributes", err));
     *attr = made;
     made = NULL;
 done:
@@ -108,7 +116,7 @@ done:
 mp_status mp_dnnl_primitive(const_dnnl_primitive_desc_t desc, const mp_operator *op, mp_dnnl_op *out, mp_error *err)
 {
     mp_status st = MP_OK;
-    MP_TRY(mp_dnnl_check(dnnl_primitive_create(&out->primitive, desc), op, "the primitive", err));
+    MP_TRY(MP_DNNL_PREPARED(dnnl_primitive_create(&out->primitive, desc), op, "the primitive", err));
     const dnnl_memory_desc_t *scratchpad = dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
     size_t bytes = scratchpad ? dnnl_memory_desc_get_size(scratchpad) : 0;
     if (bytes) {
@@ -126,8 +134,8 @@ mp_status mp_dnnl_arg(mp_dnnl_op *p, int arg, const dnnl_memory_desc_t *desc, mp
     mp_status st = MP_OK;
     MP_REQUIRE(p->n_args < MP_DNNL_ARGS, err, MP_INVALID, "a primitive with more than %d arguments", MP_DNNL_ARGS);
     dnnl_exec_arg_t *a = &p->args[p->n_args];
-    MP_TRY(
-        mp_dnnl_check(dnnl_memory_create(&a->memory, desc, mp_dnnl_engine(), DNNL_MEMORY_NONE), NULL, "a memory object", err));
+    MP_TRY(MP_DNNL_PREPARED(dnnl_memory_create(&a->memory, desc, mp_dnnl_engine(), DNNL_MEMORY_NONE), NULL, "a memory object",
+                            err));
     a->arg = arg;
     p->n_args++;
 done:
@@ -165,8 +173,8 @@ mp_status mp_dnnl_reorder(const dnnl_memory_desc_t *from, const dnnl_memory_desc
     dnnl_primitive_desc_t desc = NULL;
     *out = (mp_dnnl_op){0};
     MP_TRY(mp_dnnl_attr(&attr, err));
-    MP_TRY(mp_dnnl_check(dnnl_reorder_primitive_desc_create(&desc, from, mp_dnnl_engine(), to, mp_dnnl_engine(), attr), op,
-                         "a change of layout", err));
+    MP_TRY(MP_DNNL_PREPARED(dnnl_reorder_primitive_desc_create(&desc, from, mp_dnnl_engine(), to, mp_dnnl_engine(), attr), op,
+                            "a change of layout", err));
     MP_TRY(mp_dnnl_primitive(desc, op, out, err));
     MP_TRY(mp_dnnl_arg(out, DNNL_ARG_FROM, from, err));
     MP_TRY(mp_dnnl_arg(out, DNNL_ARG_TO, to, err));

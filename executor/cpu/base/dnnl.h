@@ -9,6 +9,7 @@
 #include <oneapi/dnnl/dnnl.h>
 
 #include "executor/kernel/kernel.h"
+#include "formats/base/library_work.h"
 
 /* The engine and stream of the process, made at the first use; NULL if that fails. Thread-safe. */
 dnnl_engine_t mp_dnnl_engine(void);
@@ -17,6 +18,10 @@ dnnl_stream_t mp_dnnl_stream(void);
 /* Turns a failed status into an error that names the operator (op may be NULL): unimplemented is MP_UNSUPPORTED, out of memory
  * MP_NOMEM, everything else MP_INVALID. */
 mp_status mp_dnnl_check(dnnl_status_t status, const mp_operator *op, const char *what, mp_error *err);
+/* The same of a call that prepares something, which is counted while it runs. */
+#define MP_DNNL_PREPARED(call, op, what, err) \
+    ((void)atomic_fetch_add(&mp_library_works, 1), mp_dnnl_ended((call), (op), (what), (err)))
+mp_status mp_dnnl_ended(dnnl_status_t status, const mp_operator *op, const char *what, mp_error *err);
 
 /* What mp_array.packed and mp_stored.packed point to: weights in the blocks that a primitive wants. */
 typedef struct mp_dnnl_packing {

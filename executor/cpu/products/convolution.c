@@ -90,7 +90,7 @@ static mp_status make_hint(const mp_convolution *c, const dnnl_memory_desc_t *sr
     dnnl_memory_desc_t any[3] = {mp_dnnl_any(src), mp_dnnl_any(weights), mp_dnnl_any(dst)};
     MP_TRY(mp_dnnl_check(describe_pass(c, MP_CONVOLVE_FORWARD, dnnl_convolution_direct, &any[0], &any[1], &any[2], &d), c->op,
                          "the convolution", err));
-    MP_TRY(mp_dnnl_check(dnnl_primitive_desc_create(out, &d, attr, mp_dnnl_engine(), NULL), c->op, "the convolution", err));
+    MP_TRY(MP_DNNL_PREPARED(dnnl_primitive_desc_create(out, &d, attr, mp_dnnl_engine(), NULL), c->op, "the convolution", err));
 done:
     return st;
 }
@@ -107,7 +107,7 @@ mp_status mp_convolution_desc(const mp_convolution *c, mp_convolution_pass pass,
     MP_TRY(mp_dnnl_attr(&attr, err));
     if (pass != MP_CONVOLVE_FORWARD) MP_TRY(make_hint(c, src, weights, dst, attr, &hint, err));
     MP_TRY(mp_dnnl_check(describe_pass(c, pass, dnnl_convolution_direct, src, weights, dst, &d), c->op, what, err));
-    MP_TRY(mp_dnnl_check(dnnl_primitive_desc_create(out, &d, attr, mp_dnnl_engine(), hint), c->op, what, err));
+    MP_TRY(MP_DNNL_PREPARED(dnnl_primitive_desc_create(out, &d, attr, mp_dnnl_engine(), hint), c->op, what, err));
 done:
     if (attr) dnnl_primitive_attr_destroy(attr);
     if (hint) dnnl_primitive_desc_destroy(hint);
@@ -123,17 +123,27 @@ mp_status mp_convolution_each(const mp_convolution *c, mp_convolution_pass pass,
     dnnl_primitive_desc_t hint = NULL;
     dnnl_primitive_desc_iterator_t each = NULL;
     dnnl_convolution_desc_t d;
+    dnnl_status_t status;
     bool goes_on = true;
     MP_TRY(mp_dnnl_attr(&attr, err));
     if (pass != MP_CONVOLVE_FORWARD) MP_TRY(make_hint(c, src, weights, dst, attr, &hint, err));
     if (describe_pass(c, pass, algorithm, src, weights, dst, &d) != dnnl_success) goto done;
-    if (dnnl_primitive_desc_iterator_create(&each, &d, attr, mp_dnnl_engine(), hint) != dnnl_success) goto done;
+    mp_library_works++;
+    status = dnnl_primitive_desc_iterator_create(&each, &d, attr, mp_dnnl_engine(), hint);
+    mp_library_works--;
+    if (status == dnnl_out_of_memory) MP_TRY(mp_dnnl_check(status, c->op, "the convolution", err));
+    if (status != dnnl_success) goto done;
     do {
+        mp_library_works++;
         dnnl_primitive_desc_t desc = dnnl_primitive_desc_iterator_fetch(each);
+        mp_library_works--;
         MP_REQUIRE(desc, err, MP_NOMEM, "%s ('%s'): oneDNN has no memory for a descriptor", c->op->kind, c->op->name);
         goes_on = visit(data, &desc);
         if (desc) dnnl_primitive_desc_destroy(desc);
-    } while (goes_on && dnnl_primitive_desc_iterator_next(each) == dnnl_success);
+        mp_library_works++;
+        goes_on = goes_on && dnnl_primitive_desc_iterator_next(each) == dnnl_success;
+        mp_library_works--;
+    } while (goes_on);
 done:
     if (each) dnnl_primitive_desc_iterator_destroy(each);
     if (attr) dnnl_primitive_attr_destroy(attr);

@@ -30,14 +30,14 @@ mp_status mp_dnnl_matmul(const mp_stack *a, const mp_stack *b, const mp_stack *c
         MP_TRY(describe(&row, n_batch, &biasd, op, err));
     }
     MP_TRY(mp_dnnl_attr(&attr, err));
-    if (scale != 1) MP_TRY(mp_dnnl_check(dnnl_primitive_attr_set_output_scales(attr, 1, 0, &scale), op, "a factor", err));
+    if (scale != 1) MP_TRY(MP_DNNL_PREPARED(dnnl_primitive_attr_set_output_scales(attr, 1, 0, &scale), op, "a factor", err));
     if (add) {
-        MP_TRY(mp_dnnl_check(dnnl_post_ops_create(&post), op, "adding", err));
-        MP_TRY(mp_dnnl_check(dnnl_post_ops_append_sum(post, 1), op, "adding", err));
-        MP_TRY(mp_dnnl_check(dnnl_primitive_attr_set_post_ops(attr, post), op, "adding", err));
+        MP_TRY(MP_DNNL_PREPARED(dnnl_post_ops_create(&post), op, "adding", err));
+        MP_TRY(MP_DNNL_PREPARED(dnnl_post_ops_append_sum(post, 1), op, "adding", err));
+        MP_TRY(MP_DNNL_PREPARED(dnnl_primitive_attr_set_post_ops(attr, post), op, "adding", err));
     }
     MP_TRY(mp_dnnl_check(dnnl_matmul_desc_init(&matmul, &ad, &bd, bias ? &biasd : NULL, &cd), op, "the product", err));
-    MP_TRY(mp_dnnl_check(dnnl_primitive_desc_create(&pd, &matmul, attr, mp_dnnl_engine(), NULL), op, "the product", err));
+    MP_TRY(MP_DNNL_PREPARED(dnnl_primitive_desc_create(&pd, &matmul, attr, mp_dnnl_engine(), NULL), op, "the product", err));
     MP_TRY(mp_dnnl_primitive(pd, op, out, err));
     MP_TRY(mp_dnnl_arg(out, DNNL_ARG_SRC, &ad, err));
     MP_TRY(mp_dnnl_arg(out, DNNL_ARG_WEIGHTS, &bd, err));
