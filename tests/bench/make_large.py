@@ -9,6 +9,8 @@ make_large.py erased GRAPH.json      the same without marks: every node is forwa
 make_large.py layered N SEED REACH   N nodes without marks, in layers of 8, each reading one to four outputs of layers before, half of
                                      them of the last one, one in k from k or more layers back, REACH at most
 
+make_large.py dense N                N nodes, the first half of them forward, each reading what all before it have made
+
 The graph goes to standard output.
 """
 import json
@@ -256,6 +258,14 @@ def layered(n, seed, reach):
     g.write(1e-6)
 
 
+def dense(n):
+    g = Graph(f"dense{n}")
+    for v in range(n):
+        s = g.storage(f"s{v}", 8, "activation")
+        g.node("forward" if v < n // 2 else "backward", f"n{v}", 1e-6, range(v), [s])
+    g.write(1e-6)
+
+
 if __name__ == "__main__":
     if len(sys.argv) == 3 and sys.argv[1] == "transformer":
         transformer(int(sys.argv[2]))
@@ -268,5 +278,7 @@ if __name__ == "__main__":
         erased(sys.argv[2])
     elif len(sys.argv) == 5 and sys.argv[1] == "layered":
         layered(*(int(x) for x in sys.argv[2:]))
+    elif len(sys.argv) == 3 and sys.argv[1] == "dense":
+        dense(int(sys.argv[2]))
     else:
         sys.exit(__doc__)

@@ -287,6 +287,48 @@ static void room_is_made_where_there_is_none(void **state)
     for (uint64_t seed = 1; seed <= 60; seed++) crowd(seed);
 }
 
+/* A node splits x into n tensors, or joins them into y, each of which could have the other's room: one does. With n^2 pairs
+ * looked at that would take minutes. */
+static void one_of_very_many_pairs(void **state)
+{
+    enum { N = 150000 };
+    (void)state;
+    for (int joins = 0; joins < 2; joins++) {
+        mp_graph *g;
+        mp_node *node;
+        mp_storage *storage;
+        mp_runs *x;
+        int many[N], one = N;
+        assert_int_equal(mp_graph_new("pairs", &g, NULL), MP_OK);
+        for (int s = 0; s <= N; s++) {
+            assert_int_equal(mp_graph_storage(g, &storage, NULL), MP_OK);
+            storage->bytes = storage->payload_bytes = 8;
+            storage->kind = MP_KIND_ACTIVATION;
+            if (s < N) many[s] = s;
+        }
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(mp_graph_node(g, &node, NULL), MP_OK);
+            mp_alternative *f = &node->alternatives[0];
+            const bool has_many = (i == 1) != joins;
+            f->ticks = 1;
+            f->n_writes = has_many ? N : 1;
+            assert_non_null(f->writes = mp_graph_list(g, has_many ? many : &one, f->n_writes));
+            if (!i) continue;
+            f->n_reads = joins ? N : 1;
+            assert_non_null(f->reads = mp_graph_list(g, joins ? many : &one, f->n_reads));
+            f->n_in_place = N;
+            assert_non_null(f->in_place = mp_pool_alloc(g->pool, N, sizeof *f->in_place));
+            for (int k = 0; k < N; k++) f->in_place[k] = joins ? (mp_in_place){k, one} : (mp_in_place){one, k};
+        }
+        assert_int_equal(mp_graph_finish(g, NULL), MP_OK);
+        assert_int_equal(mp_runs_new(g, INT64_MAX / 2, (mp_step[]){{.node = 0}, {.node = 1}}, 2, &x, NULL), MP_OK);
+        assert_int_equal(x->runs[x->n_runs - 1].in_place_bytes, 8);
+        assert_agrees(x);
+        mp_runs_free(x);
+        mp_graph_free(g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -294,6 +336,7 @@ int main(void)
         cmocka_unit_test(every_move_is_what_the_timeline_makes_of_it),
         cmocka_unit_test(moves_that_come_to_too_much_are_refused),
         cmocka_unit_test(room_is_made_where_there_is_none),
+        cmocka_unit_test(one_of_very_many_pairs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,18 +70,19 @@ void mp_lifetime_pair(mp_runs *x, int run)
     mp_node_run *r = &x->runs[run];
     if (run == x->end || r->position < 0) return;
     const mp_alternative *alternative = &x->graph->nodes[r->node].alternatives[r->alternative];
+    const mp_in_place *first = NULL; /* that fits: mostly it has what all later ones want */
     int64_t spared = 0;
     for (size_t k = 0; r->is_on && k < alternative->n_in_place; k++) {
         const mp_in_place *p = &alternative->in_place[k];
-        bool taken = false;
         if (bytes_of(x, p->from) < bytes_of(x, p->to) || !ends_at(x, p->from, r->position) || !begins_at(x, p->to, r->position))
             continue;
-        for (size_t j = 0; j < k; j++) { /* the first pair that fits has both */
-            const mp_in_place *q = &alternative->in_place[j];
+        bool taken = first && (first->from == p->from || first->to == p->to);
+        for (const mp_in_place *q = first ? first + 1 : p; q < p && !taken; q++) { /* the first pair that fits has both */
             if (q->from != p->from && q->to != p->to) continue;
-            taken |= bytes_of(x, q->from) >= bytes_of(x, q->to) && ends_at(x, q->from, r->position) &&
-                     begins_at(x, q->to, r->position);
+            taken = bytes_of(x, q->from) >= bytes_of(x, q->to) && ends_at(x, q->from, r->position) &&
+                    begins_at(x, q->to, r->position);
         }
+        if (!first) first = p;
         if (!taken) spared += bytes_of(x, p->to);
     }
     if (spared == r->in_place_bytes) return;

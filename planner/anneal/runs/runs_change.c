@@ -40,7 +40,6 @@ static void turn_on(mp_runs *x, int run)
 {
     const mp_alternative *alternative = mp_runs_alternative(x, run);
     mp_run_list *of_node = &x->of_node[x->runs[run].node];
-    x->runs[run].is_on = true;
     x->ticks += alternative->ticks;
     x->n_on++;
     for (size_t k = 0; k < alternative->n_reads; k++) mp_lifetime_add_reader(x, alternative->reads[k], run);
@@ -48,6 +47,7 @@ static void turn_on(mp_runs *x, int run)
     for (size_t k = 0; k < alternative->n_writes; k++)
         if (!mp_storage_is_static(&x->graph->storages[alternative->writes[k]]))
             mp_lifetime_add_producer(x, alternative->writes[k], run);
+    x->runs[run].is_on = true; /* not before: its pairs are looked at once, and not for each of its storages */
     mp_lifetime_pair(x, run);
     mp_run_list_insert(x, of_node, run);
 }
@@ -57,12 +57,12 @@ static void turn_off(mp_runs *x, int run)
     const mp_alternative *alternative = mp_runs_alternative(x, run);
     mp_run_list *of_node = &x->of_node[x->runs[run].node];
     mp_run_list_remove(x, of_node, run);
+    x->runs[run].is_on = false;
     for (size_t k = 0; k < alternative->n_writes; k++)
         if (!mp_storage_is_static(&x->graph->storages[alternative->writes[k]]))
             mp_lifetime_remove_producer(x, alternative->writes[k], run);
     for (size_t k = 0; k < alternative->n_adds; k++) mp_lifetime_remove_reader(x, alternative->adds[k], run);
     for (size_t k = 0; k < alternative->n_reads; k++) mp_lifetime_remove_reader(x, alternative->reads[k], run);
-    x->runs[run].is_on = false;
     x->ticks -= alternative->ticks;
     x->n_on--;
     mp_profile_add(&x->profile, x->runs[run].position, x->runs[run].position + 1, x->runs[run].in_place_bytes);
