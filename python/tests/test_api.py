@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -216,6 +217,7 @@ def test_the_smallest_plan_of_a_search_that_found_none() -> None:
 
 
 def test_ctrl_c_ends_a_search() -> None:
+    gc.collect()  # what is raised while something is taken away is lost
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
     timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
     try:
@@ -233,6 +235,7 @@ def test_what_a_signals_handler_raises_ends_a_search_and_comes_out() -> None:
     def late(*_: Any) -> None:
         raise TimeoutError
 
+    gc.collect()
     heard: list[int] = []
     before = signal.signal(signal.SIGALRM, late), signal.signal(signal.SIGUSR1, lambda number, _: heard.append(number))
     mask = [signal.getsignal(s) for s in sorted(signal.valid_signals())]

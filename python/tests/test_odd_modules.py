@@ -15,6 +15,7 @@ from typing import Any
 import networks
 import pytest
 import torch
+import torch.utils.checkpoint
 from torch import nn
 
 import memplan
@@ -70,6 +71,37 @@ def infinite(m: Any, x: torch.Tensor) -> torch.Tensor:
     return torch.nan_to_num(m.layers(x) * float("nan"), nan=2.0).add(m.layers(x)).clamp(-float("inf"), 3).sum()
 
 
+class Sine(torch.autograd.Function):
+    """With a gradient that nobody could guess."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        return 3 * gradient * ctx.saved_tensors[0].cos()
+
+
+class Doubled(torch.autograd.Function):
+    """Writes into what it is given."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.mark_dirty(x)
+        x.mul_(2)
+        return x
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        return gradient * 2
+
+
+def checkpointed(m: Any, x: torch.Tensor) -> torch.Tensor:
+    return torch.utils.checkpoint.checkpoint(m.layers, m.layers(x), use_reentrant=False).pow(2).sum()
+
+
 CASES: dict[str, Callable[[], tuple[nn.Module, tuple[Any, ...]]]] = {
     "no parameters": lambda: (nn.ReLU(), (values(),)),
     "nothing returned": lambda: (Odd(lambda m, x: None), (values(),)),
@@ -89,6 +121,19 @@ CASES: dict[str, Callable[[], tuple[nn.Module, tuple[Any, ...]]]] = {
     "many views": lambda: (Odd(many_views), (values(),)),
     "random numbers": lambda: (Odd(random_numbers), (values(),)),
     "infinite": lambda: (Odd(infinite), (values(),)),
+    "double, half and float": lambda: (
+        Odd(lambda m, x: (m.layers(x).double() @ m.w).half().float().sum(), w=nn.Parameter(values(WIDTH, 2).double())),
+        (values(),),
+    ),
+    "complex parameter": lambda: (
+        Odd(lambda m, x: (m.layers(x) * m.w).abs().sum(), w=nn.Parameter(torch.complex(values(WIDTH), values(WIDTH) + 1))),
+        (values(),),
+    ),
+    "own function": lambda: (Odd(lambda m, x: m.layers(Sine.apply(m.layers(x))).sum()), (values(),)),
+    "own function that writes": lambda: (Odd(lambda m, x: m.layers(Doubled.apply(m.layers(x))).sum()), (values(),)),
+    "checkpoint inside": lambda: (Odd(checkpointed), (values(),)),
+    "transposed input": lambda: (Odd(lambda m, x: m.layers(x).sum()), (values(WIDTH, 4).t(),)),
+    "nothing trained": lambda: (layers().requires_grad_(False), (values(),)),
     "sizes from data": lambda: (Odd(lambda m, x: m.layers(x)[x.sum(1) > 0].sum()), (values(),)),
 }
 
@@ -156,6 +201,22 @@ def test_views_of_views_are_no_calls_within_calls(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(planner, "emit", shallow)
     model, inputs = CASES["many views"]()
     assert memplan.estimate(model, inputs).planned_bytes > 0
+
+
+def test_what_pytorch_does_not_capture_is_an_exception() -> None:
+    model = layers()
+    compiled = memplan.compile(model, "100%", time_limit=0)
+    for given in (torch.eye(WIDTH).to_sparse(), torch.nested.nested_tensor([values(2, WIDTH), values(3, WIDTH)]), "x", None):
+        with pytest.raises(Exception):  # noqa: B017  # of PyTorch's kinds
+            compiled(given)
+    with torch.no_grad():
+        assert torch.equal(compiled(values()), model(values())) and not compiled(values()).requires_grad
+    with torch.inference_mode():
+        assert torch.equal(compiled(values()), model(values()))
+    assert torch.equal(compiled(values()), model(values())) and compiled(values()).requires_grad
+    away = copy.deepcopy(model).to("meta")
+    memplan.compile(away, "100%", time_limit=0)(values().to("meta")).sum().backward()
+    assert all(p.grad is not None and p.grad.device.type == "meta" for p in away.parameters())
 
 
 def test_a_sparse_gradient_is_not_planned_and_said() -> None:
