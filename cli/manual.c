@@ -179,19 +179,19 @@ static void schema_type(const option_row *row)
 
 static void schema(void)
 {
-    const char *between = "";
     puts("{\n  \"$schema\": \"https://json-schema.org/draft/2020-12/schema\",\n  \"$id\": \"memplan-options.json\",\n"
          "  \"title\": \"options of graphs and plans\",\n"
-         "  \"description\": \"What a graph was built with. A key is the option of its name: docs/commands.md.\",\n"
+         "  \"description\": \"What a graph was built with. A key is the option of its name: docs/commands.md. And "
+         "threads: of the device, where one runs here that has some.\",\n"
          "  \"type\": \"object\",\n  \"additionalProperties\": false,\n  \"properties\": {");
     for (int k = 0; k < N_OPTIONS; k++) {
         const option_row *row = &option_rows[k];
         if (!row->key) continue;
-        printf("%s    \"%s\": ", between, row->key);
+        printf("    \"%s\": ", row->key);
         schema_type(row);
-        between = ",\n";
+        puts(",");
     }
-    puts("\n  }\n}");
+    puts("    \"threads\": {\"type\": \"integer\", \"minimum\": 1}\n  }\n}");
 }
 
 /* ---- roff ---- */

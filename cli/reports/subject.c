@@ -137,7 +137,7 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
 {
     mp_status st = MP_OK;
     json_t *json = options_to_json(o);
-    char *text = json ? mp_json_print(json, 0) : NULL;
+    char *text = NULL;
     const mp_backend *backend = NULL;
     own_device device = {0};
     mp_training_options wanted = {.loss = (mp_loss)mp_loss_find(o->loss),
@@ -151,17 +151,17 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
                                   .n_freeze = o->freeze.n,
                                   .clip_norm = o->clip_norm,
                                   .inexact = o->inexact,
-                                  .accumulate = (int)o->accumulate,
-                                  .options_json = text};
+                                  .accumulate = (int)o->accumulate};
     loss_options details = {0};
     int loss;
-    MP_REQUIRE(text, err, MP_NOMEM, "the options");
     MP_REQUIRE(!wanted.amp || wanted.dtype == MP_DTYPE_FLOAT, err, MP_INVALID,
                "--amp %s keeps parameters and gradients in fp32, which contradicts --dtype %s", o->amp, o->dtype);
     MP_TRY(loss_options_read(o, &details, err));
     wanted.loss_options = details.wanted;
     MP_TRY(subject_device(o, &backend, &device, err));
     MP_TRY(settle(o, backend, err));
+    if (backend && backend->threads(backend)) mp_json_set(&json, "threads", json_integer(backend->threads(backend)));
+    MP_REQUIRE(wanted.options_json = text = json ? mp_json_print(json, 0) : NULL, err, MP_NOMEM, "the options");
     MP_TRY(mp_model_simplify(s->model, wanted.rules, o->simplify, &s->simplified, err));
     if (fuses_attention(o, backend, wanted.rules)) {
         const bool mask_gradients = backend && backend->gives_mask_gradients;

@@ -47,6 +47,34 @@ static mp_status read_text(struct reader *r, const mp_json_record *row, const ch
     return *text ? MP_OK : MP_NO_MEMORY(r->err);
 }
 
+/* The plan is for a graph with another hash: says with which of the options that both have it was made otherwise. */
+static mp_status refuse_hash(const struct reader *r, const mp_json_record *top, const char *hash)
+{
+    enum { LONGEST = 300 };
+    char why[LONGEST] = "";
+    size_t used = 0;
+    const char *key;
+    json_t *here, *graph = mp_json_parse(r->graph->options);
+    json_object_foreach(graph, key, here)
+    {
+        const json_t *there = json_object_get(json_object_get(top->object, "options"), key);
+        if (!there || json_equal(there, here)) continue;
+        char *a = mp_json_print(there, 0), *b = mp_json_print(here, 0);
+        const int n = snprintf(why + used, LONGEST - used, "%s%s %.60s, here %.60s", used ? "; " : ": made with ", key,
+                               a ? a : "", b ? b : "");
+        mp_free(a);
+        mp_free(b);
+        if (n < 0 || (size_t)n >= LONGEST - used) {
+            why[used] = 0;
+            break;
+        }
+        used += (size_t)n;
+    }
+    json_decref(graph);
+    return MP_FAIL(r->err, MP_INVALID, "the plan is for the graph '%.60s' with hash %.60s, and this is '%.60s' with hash %s%s",
+                   r->plan->graph_name, hash, r->graph->name, r->graph->hash, why);
+}
+
 static mp_status read_graph(struct reader *r, const mp_json_record *top)
 {
     mp_status st = MP_OK;
@@ -57,9 +85,7 @@ static mp_status read_graph(struct reader *r, const mp_json_record *top)
     row.object = object;
     MP_TRY(read_text(r, &row, "name", &r->plan->graph_name));
     MP_TRY(mp_json_get_text(&row, "hash", false, &hash));
-    MP_REQUIRE(!hash[0] || !strcmp(hash, r->graph->hash), r->err, MP_INVALID,
-               "the plan is for the graph '%.60s' with hash %.60s, and this is '%.60s' with hash %s", r->plan->graph_name, hash,
-               r->graph->name, r->graph->hash);
+    if (hash[0] && strcmp(hash, r->graph->hash) != 0) MP_TRY(refuse_hash(r, top, hash));
     memcpy(r->plan->graph_hash, hash, strlen(hash) + 1);
 done:
     return st;

@@ -7,6 +7,9 @@ holds graph_is_written "$memplan" graph mlp.onnx --batch 4096 -o graph.json
 try check_graph check graph.json plan.json
 try graph_json graph chain.json --json
 try check_other_graph check chain.json plan.json
+holds a_plan_for_other_threads_says_so sh -c "
+    '$memplan' plan mlp.onnx --batch 64 --device cpu --budget 100% -o - | sed 's/\"threads\": *[0-9]*/\"threads\":96/; s/\"hash\":\"../\"hash\":\"00/' > other.json
+    '$memplan' check mlp.onnx other.json 2>&1 | grep -q 'made with threads 96, here [0-9]*$'"
 sed 's/"peak_bytes": *\([0-9]*\)/"peak_bytes": 1\1/' plan.json > lie.json
 try check_lie check mlp.onnx lie.json
 try check_lie_json check mlp.onnx lie.json --json

@@ -205,6 +205,16 @@ static void what_is_wrong_is_named(void **state)
     assert_int_equal(read_text(PLAN("\"graph\":{\"name\":\"other\",\"hash\":\"0123\"}," STEPS), graph, &plan, &err),
                      MP_INVALID);
     assert_non_null(strstr(err.message, "is for the graph 'other' with hash 0123, and this is 'two' with hash "));
+    /* and of the options that both have it says which differ */
+    err = (mp_error){0};
+    graph->options = "{\"batch\":2,\"threads\":4,\"loss\":\"mse\",\"here\":1,\"device\":\"cpu\"}";
+    assert_int_equal(read_text(PLAN("\"graph\":{\"name\":\"other\",\"hash\":\"0123\"},\"options\":{\"threads\":1,"
+                                    "\"loss\":\"mse\",\"batch\":2,\"there\":1,\"device\":\"cuda\"}," STEPS),
+                               graph, &plan, &err),
+                     MP_INVALID);
+    const char *why = strrchr(err.message, ':');
+    assert_non_null(why);
+    assert_string_equal(why, ": made with threads 1, here 4; device \"cuda\", here \"cpu\"");
     mp_graph_free(graph);
     assert_int_equal(mp_alloc_live, 0);
 }
