@@ -124,11 +124,14 @@ static bool tell(const mp_progress *progress, void *data)
     return !r->is_ended;
 }
 
-/* When the arena of a plan has to be there; 0: whenever. The smallest plan, the last resort, may be late. */
+/* When the arena of a plan has to be there; 0: whenever. The smallest plan, the last resort, may be late; half a second, which
+ * is all that most need, is left where the caller has ended the search. */
 static double deadline(const rounds *r, bool is_last)
 {
     const double limit = r->request->time_limit, now = mp_clock_now(), left = limit - (now - r->start);
     const double share = is_last ? MP_ARENA_TIME_SHARE / 2 : MP_ARENA_LAYOUT_SHARE;
+    const double HALF = 0.5;
+    if (r->is_ended && (limit <= 0 || left > HALF)) return now + HALF;
     return limit <= 0 ? 0 : now + (is_last || share * limit < left ? share * limit : left);
 }
 

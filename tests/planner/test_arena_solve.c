@@ -176,12 +176,72 @@ static void a_time_limit_keeps_a_share_for_arenas_over_the_budget(void **state)
     assert_int_equal(mp_alloc_live, 0);
 }
 
+/* ---- ended by the caller ---- */
+
+static bool is_told(void *data)
+{
+    (void)data;
+    return true;
+}
+
+static bool end_it(const mp_progress *progress, void *data)
+{
+    (void)progress, (void)data;
+    return false;
+}
+
+/* Keeps everything, and then waits to be told. */
+static mp_status run_until_told(mp_search *search, mp_error *err)
+{
+    const mp_graph *graph = mp_search_request(search)->graph;
+    mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
+    if (!steps) return MP_FAIL(err, MP_NOMEM, "no memory");
+    mp_keep_all(graph, steps);
+    const mp_status st = mp_search_offer(search, steps, graph->n_nodes, NULL, NULL, err);
+    mp_free(steps);
+    while (!mp_search_stopped(search)) continue;
+    return st;
+}
+
+/* Then the first arena within the budget will do, and lower ones are not looked for. */
+static void an_ended_search_ends_its_arena(void **state)
+{
+    (void)state;
+    const mp_solver own = {.name = "waits", .run = run_until_told};
+    int n_higher = 0;
+    for (uint64_t seed = 1; seed <= 200 && !n_higher; seed++) {
+        mp_graph *graph = random_graph(seed, 30, MP_FUSE_NONE, false);
+        mp_answer all, ended;
+        mp_request request = {.graph = graph, .budget_bytes = INT64_MAX, .solver = "none", .moves = 1000};
+        assert_int_equal(mp_solve(&request, &all, NULL), MP_OK);
+        request.budget_bytes = 2 * all.plan->peak_bytes;
+        mp_arena_options first = {.capacity_bytes = request.budget_bytes - all.plan->static_bytes, .stop = is_told};
+        assert_int_equal(mp_arena_layout(graph, all.plan, NULL), MP_OK);
+        const int64_t lowest = all.plan->arena_bytes;
+        assert_int_equal(mp_arena_layout_within(graph, all.plan, &first, NULL), MP_OK);
+        if (all.plan->arena_bytes > lowest) { /* there is something to be seen */
+            request.own = &own;
+            request.progress = end_it;
+            assert_int_equal(mp_solve_with_arena(&request, &ended, NULL), MP_OK);
+            assert_true(ended.stopped && mp_plan_need(ended.plan) <= request.budget_bytes);
+            assert_int_equal(ended.plan->arena_bytes, all.plan->arena_bytes);
+            mp_answer_free(&ended);
+            n_higher++;
+        }
+        mp_answer_free(&all);
+        mp_graph_free(graph);
+    }
+    assert_int_equal(n_higher, 1);
+    assert_int_equal(mp_alloc_live, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_fit_their_budget_with_their_arena),
         cmocka_unit_test(what_is_left_of_the_budget_is_used),
         cmocka_unit_test(a_time_limit_keeps_a_share_for_arenas_over_the_budget),
+        cmocka_unit_test(an_ended_search_ends_its_arena),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
