@@ -179,8 +179,7 @@ check-all: $B/memplan $B/tests/modules/faults.so | $B/analyse-packages ## all th
 	@MAKEFLAGS= MAKEOVERRIDES= tests/analysis/check_all.sh $B $(NAMES)
 
 coverage: | $B/analyse-packages ## lines that the tests run, room by room (a build of its own); fails below 90 %
-	@$(MAKE) CUDA=0 CFLAGS="-O1 -g --coverage" B=build/coverage covered
-	@tests/analysis/coverage.sh build/coverage
+	@$(MAKE) CUDA=0 CFLAGS="-O1 -g --coverage" B=build/coverage covered; passed=$$?; tests/analysis/coverage.sh build/coverage && exit $$passed
 COVERING := $(filter-out $B/tests/test_cuda_%,$(TESTS)) $(FUZZERS)
 covered: all $(COVERING) $B/tests/modules/faults.so | $B/test-packages
 	@find $B -name '*.gcda' -delete

@@ -1,5 +1,6 @@
 /* test_traffic.c - bytes between memory and the processor, against counts made by hand; and what it changes where updates run.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +14,7 @@
 #include "memplan/onnx.h"
 #include "memplan/simplify.h"
 #include "memplan/update_effect.h"
+#include "tests/cases/model_text.h"
 
 /* out = f(w); d_w = b(out, w); w, state = u(d_w, w, state). */
 enum { W, OUT, D_W, STATE, N_STORAGES };
@@ -117,12 +119,35 @@ static void updates_within_backward_leave_few_gradients(void **state)
     assert_true(none.peak_bytes - backward.peak_bytes <= none.peak_gradient_bytes);
 }
 
+/* 4096 rows of 4 KiB are picked from a table of 2 rows, or of 8192: no more of it is read than there is, nor than is picked. */
+static void picking_rows_moves_what_is_picked(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"data:7 i 4096; param t 2 1024; Gather t i -> y axis=0; out y",
+                                        "data:7 i 4096; param t 8192 1024; Gather t i -> y axis=0; out y"};
+    const double rows = 4096.0 * 4096, bytes[] = {2 * 4096 + 8 * 4096 + rows, rows + 8 * 4096 + rows};
+    const mp_target target = mp_roofline(mp_device_find("a100"));
+    const mp_training_options options = {.loss = MP_LOSS_NONE, .optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT};
+    for (int k = 0; k < 2; k++) {
+        mp_model *model = model_text(texts[k]);
+        mp_graph *g;
+        mp_error err = {0};
+        int loss;
+        assert_int_equal(mp_model_add_loss(model, &options, &loss, &err), MP_OK);
+        if (mp_training_graph(model, &options, loss, &target, &g, &err) != MP_OK) fail_msg("%s", err.message);
+        const double seconds = (double)g->nodes[0].alternatives[0].ticks * g->tick_seconds;
+        assert_string_equal(g->nodes[0].op, "Gather");
+        assert_true(fabs(seconds - (5e-6 + bytes[k] / 2.039e12)) < 1e-8); /* launch and bandwidth of the card */
+        mp_graph_free(g);
+        mp_model_free(model);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_cache_that_holds_everything_moves_nothing),
-        cmocka_unit_test(without_a_cache_every_access_moves),
-        cmocka_unit_test(a_small_cache_moves_what_it_gives_up),
+        cmocka_unit_test(a_cache_that_holds_everything_moves_nothing), cmocka_unit_test(without_a_cache_every_access_moves),
+        cmocka_unit_test(a_small_cache_moves_what_it_gives_up),        cmocka_unit_test(picking_rows_moves_what_is_picked),
         cmocka_unit_test(updates_within_backward_leave_few_gradients),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
