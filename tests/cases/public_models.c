@@ -213,7 +213,7 @@ static mp_status handled(public_world *w, int stage, mp_error *err)
         const bool limited = k == stage;
         if (!limited && (k == NUMBER || (stage == NUMBER && k > FINISH))) continue; /* a search asks for the floor, too */
         const long allowed = w->allowed, made = w->made;
-        for (int again = 0; again <= limited; again++) {
+        for (int again = 0; again < (limited ? 2 : 1); again++) {
             if (!limited || again) w->allowed = -1;
             switch (k) {
             case ADD_STORAGE:
