@@ -171,7 +171,7 @@ class Fitted:
             return tries[0].run
         budget = target = tries[0].graph.budget_bytes
         while len(tries) < ROUNDS and not tries[-1].settled(budget, target):
-            target -= tries[-1].n_bytes - budget
+            target = max(0, target - (tries[-1].n_bytes - budget))
             tries.append(self.tried(inputs, target))
         best = min(tries, key=lambda t: t.key(budget))
         assert best.graph is not None
