@@ -279,6 +279,10 @@ mp_status mp_arena_search(mp_arena_problem *problem, mp_error *err)
     f.changes = f.live + problem->n_steps + 1;
     measure(&f);
     measure_crowds(&f, highest);
+    if (problem->only_bound && is_large(&f) && !problem->exact) { /* no placement would tell more of it */
+        problem->height = problem->bound;
+        goto done;
+    }
     (is_large(&f) ? try_orders_of_many : try_orders)(&f);
     if (!problem->only_bound && !is_large(&f) && !stopped(problem)) MP_TRY(search_nearby(&f, err));
     if (problem->exact || (!is_large(&f) && !stopped(problem))) MP_TRY(search_exactly(&f, err));

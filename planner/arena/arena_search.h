@@ -32,7 +32,7 @@ typedef struct mp_arena_problem {
     int64_t wanted;               /* a higher arena is searched for longer, at this capacity; 0: none is */
     bool (*stop)(void *data);     /* NULL: the search is as long as it is; else it ends when told, or at `wanted` */
     void *data;
-    bool only_bound;       /* no more orders are tried when that search has ended */
+    bool only_bound;       /* no more orders are tried when that search has ended; of very many items none is placed */
     int64_t height, bound; /* found; no placement is lower than `bound` */
     int64_t nodes;         /* of the packer's search */
 } mp_arena_problem;
