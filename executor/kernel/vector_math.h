@@ -26,8 +26,10 @@ MP_INLINE float mp_exp(float x)
     y = y * x + 1.6666665459e-1f;
     y = y * x + 5.0000001201e-1f;
     y = y * x * x + x + 1;
-    int32_t bits = (int32_t)((uint32_t)((int32_t)n + 127) << 23);
-    float power;
+    float power = n + (0x1.8p23f + 127); /* whose lowest bits are n + 127; no conversion, which C has none of for a NaN */
+    uint32_t bits;
+    memcpy(&bits, &power, sizeof bits);
+    bits <<= 23;
     memcpy(&power, &bits, sizeof power);
     return y * power;
 }

@@ -22,6 +22,7 @@ size_t LLVMFuzzerMutate(uint8_t *data, size_t n, size_t most) __attribute__((wea
 enum { NODES_MAX = 600, EDGES_MAX = 6000 };
 
 static char folder[64], path[128], text_path[128];
+static uint8_t kind; /* of the file at hand */
 
 static void take_away(void)
 {
@@ -51,7 +52,7 @@ static void begin(void)
 /* A refusal says why. */
 static void said(mp_status st, const mp_error *err)
 {
-    if (getenv("FUZZ_VERBOSE")) fprintf(stderr, "%s %s\n", st == MP_OK ? "read" : "refused", err->message);
+    if (getenv("FUZZ_VERBOSE")) fprintf(stderr, "%c %s %s\n", kind, st == MP_OK ? "read" : "refused", err->message);
     if (st == MP_OK || *err->message) return;
     fprintf(stderr, "status %d without a reason\n", (int)st);
     abort();
@@ -188,7 +189,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     if (!n) return 0;
     begin();
     put_file(path, data + 1, n - 1);
-    switch (data[0]) {
+    switch (kind = data[0]) {
     case 'o':
         read_onnx();
         break;
