@@ -16,11 +16,12 @@ for target; do
         *) cp "$file" "$seeds" ;;
         esac
     done
+    start=$(date +%s)
     dictionary=tests/fuzz/corpus/$target.dict
     "$build/tests/fuzz_$target" -max_total_time="$seconds" -timeout=60 -rss_limit_mb=4096 -max_len=65536 -print_final_stats=1 \
         $([ ! -f "$dictionary" ] || echo "-dict=$dictionary") -artifact_prefix="$build/found/$target-" "$seeds-grown" "$seeds" \
         > "$build/found/$target.log" 2>&1 || faults=$((faults + 1))
     runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$build/found/$target.log")
-    echo "$target: ${runs:-?} inputs in $seconds s, $(ls "$build/found" | grep -c "^$target-[clot]") found"
+    echo "$target: ${runs:-?} inputs in $(($(date +%s) - start)) s, $(ls "$build/found" | grep -c "^$target-[clot]") found"
 done
 [ $faults = 0 ]
