@@ -12,7 +12,7 @@ holds signal_fit screen --stop-at 'best +' --says 'cut short' 80 0 "$memplan" fi
 holds signal_report screen --stop-at 'best +' 80 0 "$memplan" report resnet50.onnx --batch 32 --budget floor+40% --effort thorough -o termed.html
 holds signal_report_is_whole grep -q '</html>' termed.html
 holds signal_profile screen --stop-at 'of 1000000' --says 'Stopped before all was measured' 200 0 \
-    "$memplan" profile mlp.onnx --batch 4 --steps 1000000 -o termed.costs
+    "$memplan" profile fashion_cnn.onnx --batch 1 --steps 1000000 -o termed.costs
 holds signal_train_saves screen --stop-at 'of 1000000' --says 'interrupted after' 80 0 \
     "$memplan" train bert.onnx --budget 100% --no-before --steps 1000000 --save termed.safetensors
 holds signal_train_goes_on "$memplan" train bert.onnx --budget 100% --no-before --steps 1 --resume termed.safetensors
