@@ -57,8 +57,7 @@ static mp_status new_taps(mp_taps *taps, int64_t n_in, int64_t n_out, int64_t ro
 {
     mp_status st = MP_OK;
     *taps = (mp_taps){.n_in = n_in, .n_out = n_out};
-    MP_REQUIRE(n_in < INT32_MAX && room < INT32_MAX, err, MP_UNSUPPORTED, "an axis of %lld is too long to be resized",
-               (long long)n_in);
+    if (n_in >= INT32_MAX || room >= INT32_MAX) return MP_UNSUPPORTED;
     MP_REQUIRE(taps->start = mp_alloc((size_t)n_out + 1, sizeof *taps->start), err, MP_NOMEM, "out of memory");
     MP_REQUIRE(taps->index = mp_alloc((size_t)room + 1, sizeof *taps->index), err, MP_NOMEM, "out of memory");
     MP_REQUIRE(taps->weight = mp_alloc((size_t)room + 1, sizeof *taps->weight), err, MP_NOMEM, "out of memory");
@@ -312,6 +311,12 @@ static mp_status read_scales(const mp_operands *x, const resize *r, axis axes[MP
     return MP_OK;
 }
 
+/* Whether positions along the axis are numbers that int64_t holds. */
+static bool has_places(const axis *a)
+{
+    return !a->n_out || (a->scale > 1e-9 && a->scale < 1e9 && fabs(a->from) < 1e6 && fabs(a->to) < 1e6);
+}
+
 mp_status mp_resize_taps(const mp_operands *x, mp_taps taps[MP_ARRAY_RANK], mp_error *err)
 {
     mp_status st = MP_OK;
@@ -324,7 +329,9 @@ mp_status mp_resize_taps(const mp_operands *x, mp_taps taps[MP_ARRAY_RANK], mp_e
         bool still = axes[d].n_in == axes[d].n_out && axes[d].scale == 1 && r.where != TF_CROP_AND_RESIZE;
         resize own = r;
         if (still || axes[d].n_in == 0) own = (resize){.where = ASYMMETRIC, .how = NEAREST, .nearest = FLOOR};
-        MP_TRY(axis_taps(&own, &axes[d], &taps[d], err));
+        st = has_places(&axes[d]) ? axis_taps(&own, &axes[d], &taps[d], err) : MP_UNSUPPORTED;
+        if (st == MP_UNSUPPORTED) st = MP_NO_KERNEL(x, err, "an axis that long, or a scale like that,");
+        if (st != MP_OK) goto done;
     }
 done:
     return st;
