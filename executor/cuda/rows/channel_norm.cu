@@ -229,9 +229,9 @@ struct keep_moments {
     {
         const mp_array &old = n.x.running[which], *to = n.x.moved[which];
         if (!old.data) return;
-        const double moved = (double)mp_load_float(old.data, old.dtype, c) * n.x.momentum + batch * (1 - n.x.momentum);
+        const double moved = (double)mp_load_any(old.data, old.dtype, c) * n.x.momentum + batch * (1 - n.x.momentum);
         for (int k = 0; k < 2; k++)
-            if (to[k].data) mp_store_float(to[k].data, to[k].dtype, c, (float)moved);
+            if (to[k].data) mp_store_any(to[k].data, to[k].dtype, c, (float)moved);
     }
     MP_BODY void operator()(int64_t c, pair sum) const
     {
