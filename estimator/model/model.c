@@ -216,14 +216,16 @@ mp_status mp_model_declare_output(mp_model *model, int tensor, mp_error *err)
     return st;
 }
 
-/* The product of dims[0..rank), 0 if one of them is 0 whatever the others are; false if it does not fit. */
+/* The product of dims[0..rank); false if that of those that are not 0 does not fit: strides of an empty tensor have to, too. */
 static bool count_elements(const int64_t *dims, int rank, int64_t *n)
 {
+    bool is_empty = false;
     *n = 1;
-    for (int k = 0; k < rank; k++)
-        if (dims[k] == 0) *n = 0;
-    for (int k = 0; *n && k < rank; k++)
-        if (!mp_multiply(*n, dims[k], n)) return false;
+    for (int k = 0; k < rank; k++) {
+        is_empty |= dims[k] == 0;
+        if (dims[k] && !mp_multiply(*n, dims[k], n)) return false;
+    }
+    if (is_empty) *n = 0;
     return true;
 }
 

@@ -104,6 +104,8 @@ static void sizes_are_counted_and_refused_when_too_large(void **state)
     huge[1] = INT64_C(1) << 22;
     assert_int_equal(mp_tensor_set(model, t, MP_DTYPE_UINT8, 3, huge, NULL), MP_OK);
     assert_int_equal(mp_tensor_set(model, t, MP_DTYPE_FLOAT, 3, huge, NULL), MP_PARSE);
+    assert_int_equal(mp_tensor_set(model, t, MP_DTYPE_FLOAT, 3, none, NULL), MP_PARSE); /* its strides would not fit */
+    none[1] = 1 << 20;
     assert_int_equal(mp_tensor_set(model, t, MP_DTYPE_FLOAT, 3, none, NULL), MP_OK);
     assert_int_equal(mp_tensor_bytes(&model->tensors[t]), 0);
     assert_int_equal(mp_tensor_set(model, t, MP_DTYPE_FLOAT, 33, dims, NULL), MP_PARSE);
