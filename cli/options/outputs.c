@@ -82,10 +82,8 @@ static int spare_inputs(const options *o)
     return EXIT_DONE;
 }
 
-/* What -o names is JSON, or a table, and must not look like a picture, nor like what a later run would take for a model of
- * another format.
- */
-static int name_says_json(const options *o)
+/* What -o names is JSON or a table: by its name it must not be a picture, nor what a later run would read as another format. */
+static int spare_endings(const options *o)
 {
     static const char *const others[] = {".onnx", ".dot", ".gv", ".svg", ".png", ".pdf", ".html"};
     const char *path = output_of(o, OPT_OUT), *ending = path ? strrchr(path, '.') : NULL;
@@ -99,7 +97,7 @@ int outputs_try(const options *o)
 {
     mp_error err = {0};
     int rc = spare_inputs(o);
-    if (rc == EXIT_DONE) rc = name_says_json(o);
+    if (rc == EXIT_DONE) rc = spare_endings(o);
     if (rc != EXIT_DONE) return rc;
     for (int k = 0; k < N_OPTIONS; k++) {
         const char *path = output_of(o, k);
