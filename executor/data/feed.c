@@ -129,6 +129,8 @@ static mp_status bind_text(mp_feed *f, const char *path, const char *vocabulary,
     MP_REQUIRE(targets == f->window * tokens->dims[0], err, MP_INVALID,
                "'%s' takes %lld tokens and '%s' %lld: a target for every token is needed", tokens->name,
                (long long)(f->window * tokens->dims[0]), target->name, (long long)targets);
+    MP_REQUIRE(mp_samples_lie_alike(target, tokens), err, MP_INVALID,
+               "'%s' has other dimensions than '%s': which token a target is for is not known", target->name, tokens->name);
     MP_TRY(mp_dataset_open_text(path, vocabulary, &f->text, err));
     f->n_samples = f->text.dims[0] - f->window;
     if (f->n_samples < 1) {

@@ -17,11 +17,11 @@ static int64_t elements(int rank, const int64_t *dims, int from)
     return n;
 }
 
-static const char *shape_text(int rank, const int64_t *dims, char text[128])
+static const char *shape_text(int rank, const int64_t *dims, const char *between, char text[128])
 {
     size_t length = 0;
     for (int d = 0; d < rank && length + 24 < 128; d++)
-        length += (size_t)snprintf(text + length, 128 - length, "%s%lld", d ? " x " : "", (long long)dims[d]);
+        length += (size_t)snprintf(text + length, 128 - length, "%s%lld", d ? between : "", (long long)dims[d]);
     if (rank <= 0) snprintf(text, 128, "a single number");
     return text;
 }
@@ -52,6 +52,14 @@ static bool is_like(int rank, const int64_t *dims, int other_rank, const int64_t
     }
 }
 
+/* One list of numbers, whatever it was made of. */
+static bool is_list(int rank, const int64_t *dims)
+{
+    int n = 0;
+    for (int d = 0; d < rank; d++) n += dims[d] != 1;
+    return n <= 1;
+}
+
 /* Whether the input has parts that are samples. A target may have several rows for each: one for every position. */
 static bool has_rows(const mp_feed_slot *s, int64_t batch)
 {
@@ -59,31 +67,84 @@ static bool has_rows(const mp_feed_slot *s, int64_t batch)
     return s->is_target ? s->dims[0] % batch == 0 : s->dims[0] == batch;
 }
 
+/* What one sample gives: the input without its batch. A target's positions stay in front. */
+static int sample_shape(const mp_feed_slot *s, int64_t batch, int64_t dims[MP_RANK_MAX])
+{
+    int rank = 0;
+    if (s->dims[0] != batch) dims[rank++] = s->dims[0] / batch;
+    for (int d = 1; d < s->rank; d++) dims[rank++] = s->dims[d];
+    return rank;
+}
+
+/* Samples of the file, if its rows are parts of the input; -1. They have the shape of these parts, or the input takes each as a
+ * list: then its numbers are in the order of the file, as after a network's own flattening. */
+static int64_t count_rows(const mp_feed_slot *s, const mp_dataset *d, int64_t batch)
+{
+    int64_t part[MP_RANK_MAX];
+    if (!has_rows(s, batch) || !d->rank) return -1;
+    const int rank = sample_shape(s, batch, part), n = d->rank - 1;
+    const int64_t *row = d->dims + 1, size = elements(rank, part, 0);
+    if (is_like(n, row, rank, part) || (is_list(rank, part) && elements(n, row, 0) == size)) return d->dims[0];
+    const bool positions = s->is_target && rank && part[0] && is_like(n, row, rank - 1, part + 1);
+    return positions && d->dims[0] % part[0] == 0 ? d->dims[0] / part[0] : -1; /* they are not told apart by sample */
+}
+
 static readings read(const mp_feed_slot *s, const mp_dataset *d, int64_t batch)
 {
-    readings r = {-1, -1, false};
-    const int64_t all = elements(s->rank, s->dims, 0), row = elements(d->rank, d->dims, 1);
-    if (has_rows(s, batch) && d->rank) {
-        const int64_t sample = all / batch;
-        if (row == sample)
-            r.rows = d->dims[0];
-        else if (s->is_target && row && sample && sample % row == 0 && d->dims[0] % (sample / row) == 0)
-            r.rows = d->dims[0] / (sample / row); /* positions that are not told apart by sample */
-    }
-    if (d->rank && row == all && (s->is_target || is_like(d->rank - 1, d->dims + 1, s->rank, s->dims))) r.stack = d->dims[0];
-    r.whole = elements(d->rank, d->dims, 0) == all && (s->is_target || is_like(d->rank, d->dims, s->rank, s->dims));
+    readings r = {.rows = count_rows(s, d, batch), .stack = -1};
+    if (d->rank && is_like(d->rank - 1, d->dims + 1, s->rank, s->dims)) r.stack = d->dims[0];
+    r.whole = is_like(d->rank, d->dims, s->rank, s->dims);
     return r;
+}
+
+/* The first order of the file's dimensions, from place `at` on, in which those behind the first `from` are what is wanted. */
+static bool reorder(const mp_dataset *d, int from, int rank, const int64_t *wanted, int at, int order[MP_DATASET_RANK])
+{
+    int64_t dims[MP_DATASET_RANK];
+    for (int k = 0; k < at; k++) dims[k] = d->dims[order[k]];
+    if (at == d->rank) return is_like(d->rank - from, dims + from, rank, wanted);
+    for (int next = 0; next < d->rank; next++) {
+        bool is_free = true;
+        for (int k = 0; k < at; k++) is_free &= order[k] != next;
+        order[at] = next;
+        if (is_free && reorder(d, from, rank, wanted, at + 1, order)) return true;
+    }
+    return false;
+}
+
+/* What would make the file fit; "" if its numbers are not as many. */
+static const char *remedy(const mp_feed_slot *s, const mp_dataset *d, int64_t batch, char text[256])
+{
+    int64_t part[MP_RANK_MAX];
+    int order[MP_DATASET_RANK];
+    char shape[128];
+    const bool rows = has_rows(s, batch) && d->rank;
+    const int rank = rows ? sample_shape(s, batch, part) : 0;
+    *text = 0;
+    if ((rows && reorder(d, 1, rank, part, 0, order)) || reorder(d, 0, s->rank, s->dims, 0, order) ||
+        (d->rank && reorder(d, 1, s->rank, s->dims, 0, order))) {
+        size_t n = (size_t)snprintf(text, 256, ": NumPy's transpose(");
+        for (int k = 0; k < d->rank; k++) n += (size_t)snprintf(text + n, 256 - n, "%s%d", k ? ", " : "", order[k]);
+        snprintf(text + n, 256 - n, ") of the array would fit");
+    } else if (rows && elements(d->rank, d->dims, 1) == elements(rank, part, 0)) {
+        snprintf(text, 256, ": as many numbers, in an order that nothing tells; NumPy's reshape(-1%s%s) says which it is",
+                 rank ? ", " : "", shape_text(rank, part, ", ", shape));
+    }
+    return text;
 }
 
 static mp_status misfit(const mp_feed_slot *s, const mp_sample_file *file, int64_t batch, mp_error *err)
 {
-    char wanted[128], has[128];
+    char wanted[128], has[128], more[256];
     const mp_dataset *d = &file->set;
+    int64_t part[MP_RANK_MAX];
+    remedy(s, d, batch, more);
     if (has_rows(s, batch) && d->rank)
-        return MP_FAIL(err, MP_INVALID, "a sample of the file is %s, and '%s' takes %s",
-                       shape_text(d->rank - 1, d->dims + 1, has), s->name, shape_text(s->rank - 1, s->dims + 1, wanted));
-    return MP_FAIL(err, MP_INVALID, "the file is %s, and '%s', which is given whole, takes %s",
-                   shape_text(d->rank, d->dims, has), s->name, shape_text(s->rank, s->dims, wanted));
+        return MP_FAIL(err, MP_INVALID, "a sample of the file is %s, and '%s' takes %s%s",
+                       shape_text(d->rank - 1, d->dims + 1, " x ", has), s->name,
+                       shape_text(sample_shape(s, batch, part), part, " x ", wanted), more);
+    return MP_FAIL(err, MP_INVALID, "the file is %s, and '%s', which is given whole, takes %s%s",
+                   shape_text(d->rank, d->dims, " x ", has), s->name, shape_text(s->rank, s->dims, " x ", wanted), more);
 }
 
 /* Every file is a stack of whole inputs, or one of them. */
@@ -98,7 +159,7 @@ static mp_status settle_stacks(const mp_feed_slot *slots, size_t n, const readin
         files[k].form = r[k].stack >= 0 ? MP_SAMPLE_STACK : MP_SAMPLE_SHARED;
         MP_REQUIRE(r[k].stack >= 0 || r[k].whole, err, MP_INVALID,
                    "another file has whole inputs, one behind the other, so '%s' takes %s, once or as often", slots[k].name,
-                   shape_text(slots[k].rank, slots[k].dims, text));
+                   shape_text(slots[k].rank, slots[k].dims, " x ", text));
         if (r[k].stack < 0) continue;
         if (first == n) first = k;
         MP_REQUIRE(r[k].stack == r[first].stack, err, MP_INVALID, "the file has %lld samples, and another one has %lld",
@@ -133,6 +194,11 @@ static mp_status settle_rows(const mp_feed_slot *slots, size_t n, const readings
                slots[whole].name, slots[first].name, (long long)batch, (long long)*n_samples);
 done:
     return st;
+}
+
+bool mp_samples_lie_alike(const mp_feed_slot *a, const mp_feed_slot *b)
+{
+    return is_list(a->rank, a->dims) || is_like(a->rank, a->dims, b->rank, b->dims);
 }
 
 mp_status mp_samples_settle(const mp_feed_slot *slots, size_t n_slots, mp_sample_file *files, int64_t *batch,

@@ -160,6 +160,67 @@ static void a_target_has_several_numbers_for_a_sample(void **state)
     }
 }
 
+/* Files of five samples, of which batches take two, for an input of 2 x 3 x 4 numbers, one of 24 or one of a single channel. */
+static void shapes_are_compared_and_not_only_sizes(void **state)
+{
+    (void)state;
+    static const int64_t picture[] = {2, 2, 3, 4}, list[] = {2, 24}, gray[] = {2, 1, 4, 6}, one[] = {2, 1};
+    static const struct {
+        const char *file;
+        const int64_t *dims;
+        int rank;
+        bool is_target;
+        const char *why; /* NULL: it fits */
+    } cases[] = {
+        {"5, 2, 3, 4", picture, 4, false, NULL},
+        {"5, 2, 1, 3, 4", picture, 4, false, NULL},
+        {"5, 3, 4, 2", picture, 4, false,
+         "a sample of the file is 3 x 4 x 2, and 'image' takes 2 x 3 x 4: NumPy's transpose(0, 3, 1, 2)"},
+        {"5, 3, 2, 4", picture, 4, false, "NumPy's transpose(0, 2, 1, 3) of the array would fit"},
+        {"2, 3, 4, 5", picture, 4, false, "NumPy's transpose(3, 0, 1, 2) of the array would fit"},
+        {"5, 24", picture, 4, false,
+         "a sample of the file is 24, and 'image' takes 2 x 3 x 4: as many numbers, in an order that "
+         "nothing tells; NumPy's reshape(-1, 2, 3, 4)"},
+        {"5, 2, 12", picture, 4, false, "NumPy's reshape(-1, 2, 3, 4)"},
+        {"5, 24", list, 2, false, NULL}, /* what a network that flattens pictures would have made of them: */
+        {"5, 2, 3, 4", list, 2, false, NULL},
+        {"5, 4, 3, 2", list, 2, false, NULL},
+        {"5, 4, 6", gray, 4, false, NULL},
+        {"5, 4, 6, 1", gray, 4, false, NULL},
+        {"5, 6, 4", gray, 4, false, "NumPy's transpose(0, 2, 1)"},
+        {"5, 24", gray, 4, false, "NumPy's reshape(-1, 1, 4, 6)"},
+        {"5,", one, 2, false, NULL},
+        {"5, 1", one, 1, false, NULL},
+        {"5, 2, 3, 4", picture, 4, true, NULL},
+        {"10, 3, 4", picture, 4, true, NULL}, /* rows one behind the other */
+        {"5, 3, 4, 2", picture, 4, true, "NumPy's transpose(0, 3, 1, 2)"},
+        {"120,", picture, 4, true, "takes 2 x 3 x 4"},
+        {"5, 4, 6", list, 2, true, NULL},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        const mp_feed_slot some[] = {
+            {"image", MP_DTYPE_FLOAT, cases[k].rank, cases[k].dims, 0, cases[k].is_target, false, 0, MP_FEED_RANDOM, 0},
+            {"label", MP_DTYPE_INT64, 1, one, 200, !cases[k].is_target, false, 0, MP_FEED_RANDOM, 0}};
+        int n = 1;
+        for (const char *at = cases[k].file; *at; at += *at ? strspn(at, ", ") : 0) n *= (int)strtol(at, (char **)&at, 10);
+        const char *sources[] = {numbers("image", cases[k].file, n, 200), numbers("label", "5,", 5, 9)};
+        mp_error err = {0};
+        mp_feed *feed = NULL;
+        const mp_status st = mp_feed_open(some, 2, sources, 2, 0, &feed, &err);
+        if (st != (cases[k].why ? MP_INVALID : MP_OK) || (cases[k].why && !strstr(err.message, cases[k].why)))
+            fail_msg("%s: \"%s\" does not say \"%s\"", cases[k].file, err.message, cases[k].why ? cases[k].why : "");
+        if (!cases[k].why) { /* a sample's numbers lie in the order of the file, its last among them */
+            float image[48];
+            int64_t label[2];
+            const int64_t size = n / 5;
+            mp_feed_batch(feed, 0, (void *[]){image, label});
+            for (int row = 0; row < 2; row++)
+                for (int64_t e = 0; e < size; e++) assert_true(image[row * size + e] == (float)(label[row] * size + e) / 255);
+        }
+        mp_feed_free(feed);
+    }
+}
+
 /* What the loss leaves out is no class, and is taken all the same. */
 static void the_ignored_label_is_legal(void **state)
 {
@@ -303,6 +364,10 @@ static void a_text_gives_windows_and_what_follows(void **state)
     }
     for (int k = 0; k < 22; k++) assert_true(seen[k]);
     mp_feed_free(feed);
+    const int64_t turned_dims[] = {T, 2};
+    const mp_feed_slot turned[] = {text[0], {"target", MP_DTYPE_INT32, 2, turned_dims, 256, true, false, 0, MP_FEED_RANDOM, 0}};
+    assert_int_equal(mp_feed_open(turned, 2, sources, 1, 0, &feed, &err), MP_INVALID);
+    assert_non_null(strstr(err.message, "'target' has other dimensions than 'tokens'"));
 }
 
 static void generated_numbers_are_legal_and_repeat(void **state)
@@ -360,6 +425,7 @@ int main(void)
         cmocka_unit_test(an_epoch_has_every_sample_once),
         cmocka_unit_test(misfits_are_refused_before_training),
         cmocka_unit_test(a_target_has_several_numbers_for_a_sample),
+        cmocka_unit_test(shapes_are_compared_and_not_only_sizes),
         cmocka_unit_test(the_ignored_label_is_legal),
         cmocka_unit_test(a_graph_is_given_whole),
         cmocka_unit_test(graphs_are_stacked),
