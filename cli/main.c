@@ -8,6 +8,7 @@
 #include "cli/messages/input.h"
 #include "cli/messages/interrupt.h"
 #include "cli/messages/messages.h"
+#include "cli/messages/screen.h"
 #include "cli/options/commands.h"
 #include "cli/options/help.h"
 #include "cli/options/outputs.h"
@@ -33,6 +34,7 @@ static int answer(const command *c, options *o)
 {
     int rc = keep_input(o);
     if (rc == EXIT_DONE) rc = outputs_try(o);
+    if (o->quiet) screen_keep_verdicts_whole();
     if (rc == EXIT_DONE) rc = c->run(o);
     if (rc == EXIT_DONE) outputs_say(o);
     return rc;

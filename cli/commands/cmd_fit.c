@@ -12,6 +12,7 @@
 #include "cli/reports/progress.h"
 #include "cli/reports/report.h"
 #include "cli/reports/subject.h"
+#include "cli/reports/unmeetable_report.h"
 #include "formats/json/json.h"
 #include "memplan/fit.h"
 
@@ -190,6 +191,9 @@ static void print_verdict(const options *o, const mp_fit_request *r, const mp_fi
                        extra_text(1 + r->overhead, 1, limit), (long long)a[MP_FIT_ANY].batch);
     else if (found->stopped)
         screen_verdict(o->color, SCREEN_OPEN, "%s in %s%s: not known; the search was stopped.", name, bytes, counted);
+    else if (a[MP_FIT_ANY].end == MP_FIT_NOT_FOUND)
+        screen_verdict(o->color, SCREEN_OPEN, "%s in %s%s: not known; no plan was found for a batch of one.", name, bytes,
+                       counted);
     else
         screen_verdict(o->color, SCREEN_BAD, "%s in %s%s: not even a batch of one fits.", name, bytes, counted);
 }
@@ -237,5 +241,6 @@ int cmd_fit(options *o)
         rc = print_json("fit", fit_json(&request, &found, b.name));
     else
         print_fit(o, &request, &found, b.name, within);
-    return rc || found.answers[MP_FIT_ANY].batch > 0 ? rc : interrupt_asked() ? interrupt_status() : EXIT_NO;
+    const mp_fit_answer *any = &found.answers[MP_FIT_ANY];
+    return rc || any->batch > 0 ? rc : no_plan_status(any->end != MP_FIT_NOT_FOUND && any->end != MP_FIT_UNKNOWN);
 }

@@ -9,6 +9,7 @@
 #include "cli/reports/progress.h"
 #include "cli/reports/report.h"
 #include "cli/reports/subject.h"
+#include "cli/reports/unmeetable_report.h"
 #include "estimator/base/clock.h"
 #include "formats/json/plan_json.h"
 #include "memplan/arena.h"
@@ -63,6 +64,11 @@ static bool is_proved(const packing *p)
     return p->capacity >= 0 && !fits(p) ? p->result.bound > p->capacity : p->result.height == p->result.bound;
 }
 
+static int status_of(const packing *p)
+{
+    return fits(p) ? EXIT_DONE : no_plan_status(is_proved(p));
+}
+
 static int answer_json(const packing *p)
 {
     const mp_pack_result *r = &p->result;
@@ -85,7 +91,7 @@ static int answer(const packing *p, const options *o)
     char exact[QUANTITY_MAX], least[QUANTITY_MAX];
     if (o->json) {
         const int rc = answer_json(p);
-        return rc ? rc : fits(p) ? EXIT_DONE : EXIT_NO;
+        return rc ? rc : status_of(p);
     }
     const char *path = o->operands[o->n_operands - 1];
     if (fits(p) && p->capacity >= 0)
@@ -107,7 +113,7 @@ static int answer(const packing *p, const options *o)
         print("  %-12s %9.2f %%  %18s bytes\n", "gap", r->bound > 0 ? 100.0 * (double)gap / (double)r->bound : 0,
               count_text(gap, exact));
     print("  %-12s %31s\n", "nodes", count_text(r->nodes, exact));
-    return fits(p) ? EXIT_DONE : EXIT_NO;
+    return status_of(p);
 }
 
 /* ---- the two kinds of input ---- */
@@ -205,6 +211,6 @@ int cmd_pack(options *o)
     if (rc) return rc;
     if (p.result.verdict == MP_PACK_LIMIT && (p.time_limit > 0 || o->minimize || p.capacity >= 0))
         complain("the search was cut short");
-    if (o->out && !strcmp(o->out, "-")) return fits(&p) ? EXIT_DONE : EXIT_NO;
+    if (o->out && !strcmp(o->out, "-")) return status_of(&p);
     return answer(&p, o);
 }

@@ -158,7 +158,7 @@ static void refuse_at_once(const options *o, outcome *out)
 static int search_failed(const mp_error *err)
 {
     const int rc = input_failed(err);
-    return interrupt_asked() && err->code == MP_LIMIT ? interrupt_status() : rc;
+    return err->code == MP_LIMIT ? no_plan_status(false) : rc;
 }
 
 /* Writes the plan and prints the answer, which is there even if the file is not. */
@@ -166,7 +166,8 @@ static int answer(const options *o, outcome *out, mp_error *err)
 {
     mp_error unwritten = {0};
     mp_status written = MP_OK, printed = MP_OK;
-    int rc = out->answer.plan ? EXIT_DONE : is_refused(out) ? EXIT_NO : interrupt_status();
+    int rc = EXIT_DONE;
+    if (!out->answer.plan) rc = no_plan_status(is_refused(out));
     if (out->answer.plan && o->out) written = mp_plan_write(out->answer.plan, out->subject.graph, o->out, &unwritten);
     if (out->answer.plan && o->out && written == MP_OK) out->written = o->out;
     const bool is_optimal =

@@ -10,6 +10,7 @@
 #include "cli/reports/device_room.h"
 #include "cli/reports/progress.h"
 #include "cli/reports/subject.h"
+#include "cli/reports/unmeetable_report.h"
 #include "formats/base/bytes_text.h"
 #include "formats/pages/report_page.h"
 #include "memplan/arena_solve.h"
@@ -23,9 +24,9 @@ static bool show(size_t k, size_t n, const mp_progress *search, void *p)
     return search ? progress_show(search, p) : progress_next(p, what);
 }
 
-/* Finds a plan for the budget; *plan stays NULL where there is none, which is said. */
+/* Finds a plan for the budget; *plan stays NULL where there is none, which is said, and *no_plan is the exit status then. */
 static mp_status search(const options *o, const budget *b, const subject *s, int64_t keep_all_bytes, int64_t floor_bytes,
-                        mp_plan **plan, mp_error *err)
+                        mp_plan **plan, int *no_plan, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_answer answer = {0};
@@ -43,13 +44,17 @@ static mp_status search(const options *o, const budget *b, const subject *s, int
     progress_start(&shown, o, floor_bytes, request.budget_bytes);
     st = mp_solve_with_arena(&request, &answer, err);
     progress_end(&shown);
+    if (st == MP_LIMIT) *no_plan = no_plan_status(false);
     if (st != MP_OK) goto done;
     if (answer.plan) {
         *plan = answer.plan;
         if (answer.smallest == answer.plan) answer.smallest = NULL;
         answer.plan = NULL;
     } else {
-        complain("no plan was found within %s; 'memplan plan' says what would fit", mp_bytes_text(request.budget_bytes, bytes));
+        const bool proved = is_proved_no(o, &answer, request.budget_bytes, floor_bytes);
+        complain("%s %s; 'memplan plan' says what would fit", proved ? "nothing fits" : "not known whether anything fits",
+                 mp_bytes_text(request.budget_bytes, bytes));
+        *no_plan = no_plan_status(proved);
     }
 done:
     mp_answer_free(&answer);
@@ -88,7 +93,7 @@ int cmd_report(options *o)
     bool has_curve = false;
     char title[256];
     const char *why = NULL, *ending = o->out ? strrchr(o->out, '.') : NULL;
-    int unused, rc = EXIT_DONE;
+    int unused, no_plan = 0, rc = EXIT_DONE;
     mp_report_request request = {0};
     if (!o->out) return usage_error("report needs a file to write: -o report.html");
     if (strcmp(o->out, "-") && (!ending || strcasecmp(ending, ".html")))
@@ -98,12 +103,13 @@ int cmd_report(options *o)
     if (subject_load_with_plan(o->operands[0], o->plan, o, &s, &plan, &err) != MP_OK ||
         keep_all_timeline(s.graph, &keep_all, &unused, &err) != MP_OK ||
         mp_floor(s.graph, &request.floor_bytes, &unused, &err) != MP_OK ||
-        (o->budget && search(o, &b, &s, keep_all->peak_bytes, request.floor_bytes, &plan, &err) != MP_OK)) {
+        (o->budget && search(o, &b, &s, keep_all->peak_bytes, request.floor_bytes, &plan, &no_plan, &err) != MP_OK)) {
         rc = err.code == MP_REFUTED ? output_failed(&err) : input_failed(&err);
+        if (no_plan) rc = no_plan;
         goto done;
     }
-    if (o->budget && !plan) {
-        rc = interrupt_asked() ? interrupt_status() : EXIT_NO;
+    if (no_plan) {
+        rc = no_plan;
         goto done;
     }
     if (o->curve && !interrupt_asked() && find_curve(o, &s, request.floor_bytes, &sweep, &has_curve, &err) != MP_OK) {

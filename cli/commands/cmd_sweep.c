@@ -11,6 +11,7 @@
 #include "cli/reports/report.h"
 #include "cli/reports/subject.h"
 #include "cli/reports/sweep_report.h"
+#include "cli/reports/unmeetable_report.h"
 #include "formats/canvas/canvas.h"
 #include "formats/json/json.h"
 #include "memplan/curve_picture.h"
@@ -220,6 +221,21 @@ static bool any_feasible(const mp_sweep *found)
     return false;
 }
 
+/* That no plan was found is no proof. */
+static bool is_none_proved(const mp_sweep *found)
+{
+    size_t n = 0, n_proved = 0;
+    for (size_t k = 0; k < found->n_curves; k++)
+        for (size_t i = 0; i < found->curves[k].n; i++, n++) {
+            const int64_t bytes = found->curves[k].points[i].budget_bytes;
+            bool proved = bytes < found->floor_bytes;
+            for (size_t b = 0; b < found->n_bounds; b++)
+                proved |= found->bounds[b].budget_bytes == bytes && found->bounds[b].infeasible;
+            n_proved += proved;
+        }
+    return n && n_proved == n;
+}
+
 int cmd_sweep(options *o)
 {
     mp_error err = {0};
@@ -237,7 +253,7 @@ int cmd_sweep(options *o)
         rc = input_failed(&err);
         goto done;
     }
-    rc = any_feasible(&found) ? EXIT_DONE : interrupt_asked() ? interrupt_status() : EXIT_NO;
+    rc = any_feasible(&found) ? EXIT_DONE : no_plan_status(is_none_proved(&found));
     if (found.stopped && !o->quiet) complain("the sweep was cut short; this is what it had found");
     if (o->json) {
         const int printed = print_json("sweep", sweep_json(&s, &found));

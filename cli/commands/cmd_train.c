@@ -13,6 +13,7 @@
 #include "cli/reports/device_room.h"
 #include "cli/reports/progress.h"
 #include "cli/reports/train_report.h"
+#include "cli/reports/unmeetable_report.h"
 #include "estimator/base/clock.h"
 #include "formats/canvas/canvas.h"
 #include "formats/json/plan_json.h"
@@ -112,14 +113,17 @@ static mp_status search(const options *o, const budget *b, train_outcome *t, mp_
     progress_start(&shown, o, floor_bytes, budget_bytes);
     st = mp_solve_with_arena(&request, &answer, err);
     progress_end(&shown);
-    t->interrupted = interrupt_asked() && !answer.plan && budget_bytes >= floor_bytes;
+    if (st == MP_LIMIT) t->no_plan = no_plan_status(false);
     MP_TRY(st);
+    const bool proved = !answer.plan && is_proved_no(o, &answer, budget_bytes, floor_bytes);
+    if (!answer.plan) t->no_plan = no_plan_status(proved);
     bytes_short(budget_bytes, text);
     bytes_short(floor_bytes, least);
-    MP_REQUIRE(answer.plan || !interrupt_asked() || budget_bytes < floor_bytes, err, MP_INFEASIBLE,
+    MP_REQUIRE(answer.plan || proved || !answer.stopped, err, MP_INFEASIBLE,
                "not known whether anything fits %s: the search was stopped before it found a plan (floor %s)", text, least);
-    MP_REQUIRE(answer.plan, err, MP_INFEASIBLE, "no plan was found within %s: the smallest found needs %s, and the floor is %s",
-               text, bytes_short(mp_plan_need(answer.smallest), needs), least);
+    MP_REQUIRE(answer.plan, err, MP_INFEASIBLE, "%s %s: the smallest plan found needs %s, and the floor is %s",
+               proved ? "nothing fits" : "not known whether anything fits", text,
+               bytes_short(mp_plan_need(answer.smallest), needs), least);
     t->plan = answer.plan;
     answer.plan = NULL;
     if (o->second_stream) {
@@ -277,7 +281,7 @@ int cmd_train(options *o)
     if (rc) return rc;
     if (split_data(o, &files, &err) != MP_OK || prepare(o, &b, &t, &err) != MP_OK) {
         rc = err.code == MP_INFEASIBLE || err.code == MP_REFUTED ? output_failed(&err) : input_failed(&err);
-        if (err.code == MP_INFEASIBLE && t.interrupted) rc = interrupt_status();
+        if (t.no_plan) rc = t.no_plan;
     } else {
         bool reads;
         mp_status st = run(o, &files, &t, &reads, &err);

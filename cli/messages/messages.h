@@ -9,6 +9,7 @@ enum {
     EXIT_DONE = 0,
     EXIT_NO = 1,            /* the answer is no, or the system failed (disk, memory) */
     EXIT_USAGE = 2,         /* bad usage or bad input */
+    EXIT_UNKNOWN = 3,       /* the answer is not known: nothing was found, and nothing is proved */
     EXIT_INTERRUPTED = 130, /* stopped by Ctrl-C before there was an answer */
     EXIT_TERMINATED = 143   /* the same by SIGTERM */
 };

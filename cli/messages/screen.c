@@ -42,6 +42,13 @@ void screen_row(const char *format, ...)
     printf("%.*s%.*s\n", (int)kept, text, width, more);
 }
 
+static bool whole_verdicts;
+
+void screen_keep_verdicts_whole(void)
+{
+    whole_verdicts = true;
+}
+
 /* Words one behind the other, as long as they fit; a word that is longer than a line is left whole in a pipe, and cut by the
  * terminal. */
 static void print_words(const char *text, int indent)
@@ -88,7 +95,10 @@ void screen_verdict(const char *color, screen_mood mood, const char *format, ...
     va_end(args);
     const int colored = terminal_takes_color(STDOUT_FILENO, color);
     if (colored) fputs(codes[mood], stdout);
-    print_words(text, 0);
+    if (whole_verdicts)
+        fputs(text, stdout);
+    else
+        print_words(text, 0);
     if (colored) fputs("\033[0m", stdout);
     putchar('\n');
 }

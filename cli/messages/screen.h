@@ -12,5 +12,6 @@ void screen_text(int indent, const char *format, ...) __attribute__((format(prin
 /* The same for a verdict; `color` is what --color says. */
 typedef enum screen_mood { SCREEN_PLAIN, SCREEN_GOOD, SCREEN_BAD, SCREEN_OPEN } screen_mood;
 void screen_verdict(const char *color, screen_mood mood, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void screen_keep_verdicts_whole(void); /* from here on verdicts are one line, however long */
 
 #endif

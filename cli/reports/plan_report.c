@@ -273,7 +273,7 @@ mp_status print_plan_json(const outcome *out, mp_error *err)
     mp_json_set(&json, "reserve_bytes", mp_json_integer_if(out->fills_device, out->room.reserve_bytes));
     mp_json_set(&json, "floor_bytes", json_integer(out->floor_bytes));
     mp_json_set(&json, "other_rules", other_rules_json(&out->other));
-    mp_json_set(&json, "feasible", json_boolean(out->answer.plan));
+    mp_json_set(&json, "feasible", out->answer.plan || is_refused(out) ? json_boolean(out->answer.plan) : json_null());
     mp_json_set(&json, "overhead", json_real(base > 0 ? (double)plan->ticks / base - 1 : 0));
     mp_json_set(&json, "smallest_feasible_bytes", json_integer(mp_plan_need(out->answer.smallest)));
     mp_json_set(&json, "effort", json_string(mp_effort_name(out->answer.effort)));

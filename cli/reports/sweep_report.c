@@ -134,7 +134,7 @@ static void print_verdict(const options *o, const subject *s, const mp_sweep *fo
                        bytes_short(least->peak_bytes, peak),
                        extra_text((double)least->ticks, (double)found->keep_all_ticks, extra));
     else
-        screen_verdict(o->color, SCREEN_BAD, "%s: %s keeping all, and none of the budgets is met.", title, all);
+        screen_verdict(o->color, SCREEN_BAD, "%s: %s keeping all, and no plan was found for the budgets.", title, all);
 }
 
 void print_sweep(const options *o, const subject *s, const mp_sweep *found)

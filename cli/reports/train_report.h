@@ -10,7 +10,7 @@ typedef struct train_outcome {
     subject subject;
     mp_plan *keep_all, *plan;
     bool has_before;
-    bool interrupted;             /* Ctrl-C ended the search before there was a plan */
+    int no_plan;                  /* the exit status where there is no plan, and why is said; 0: there is one */
     bool verbose;                 /* with exact bytes */
     bool fast;                    /* other last bits were permitted */
     size_t n_parameters, n_drawn; /* of those, without values in the model's file */

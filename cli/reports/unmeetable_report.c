@@ -2,7 +2,9 @@
 #include "cli/reports/unmeetable_report.h"
 
 #include <stdio.h>
+#include <string.h>
 
+#include "cli/messages/interrupt.h"
 #include "cli/messages/messages.h"
 #include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
@@ -103,9 +105,27 @@ bool is_below_floor(const outcome *out)
     return out->budget_bytes >= 0 && out->budget_bytes < out->floor_bytes;
 }
 
+/* Only one plan was asked about, which the search has tried. */
+static bool is_one_plan(const options *o)
+{
+    return o->checkpoints || !strcmp(o->solver, "none");
+}
+
+bool is_proved_no(const options *o, const mp_answer *answer, int64_t budget_bytes, int64_t floor_bytes)
+{
+    if (budget_bytes < floor_bytes) return true;
+    if (answer->bound.infeasible && (answer->bound.orders == MP_BOUND_ANY_ORDER || o->keep_order)) return true;
+    return is_one_plan(o) && answer->smallest && answer->smallest->peak_bytes > budget_bytes;
+}
+
+int no_plan_status(bool is_proved)
+{
+    return is_proved ? EXIT_NO : interrupt_asked() ? interrupt_status() : EXIT_UNKNOWN;
+}
+
 bool is_refused(const outcome *out)
 {
-    return is_below_floor(out) || out->answer.bound.infeasible || !out->interrupted;
+    return is_proved_no(out->asked, &out->answer, out->budget_bytes, out->floor_bytes);
 }
 
 /* The first and the last line. */
@@ -117,7 +137,12 @@ static void print_no(const outcome *out, const char *more)
     if (is_refused(out))
         screen_verdict(out->asked->color, SCREEN_BAD, "%s: does not fit %s%s.", title, budget, more);
     else
-        screen_verdict(out->asked->color, SCREEN_OPEN, "%s: not known whether it fits %s%s.", title, budget, more);
+        screen_verdict(out->asked->color, SCREEN_OPEN, "%s: not known whether it fits %s: no plan was found%s%s.", title,
+                       budget,
+                       out->interrupted      ? " until it was stopped"
+                       : out->answer.stopped ? " in the time that it had"
+                                             : "",
+                       more);
 }
 
 void print_refusal(const outcome *out)
@@ -129,21 +154,17 @@ void print_refusal(const outcome *out)
     bytes_short(out->floor_bytes, floor);
     if (is_below_floor(out))
         screen_text(0, "No schedule at all fits below the floor of %s.", floor);
+    else if (is_refused(out) && is_one_plan(out->asked))
+        screen_text(0, "%s takes more, and nothing else was to be tried; the floor is %s.",
+                    out->asked->checkpoints ? "Keeping these tensors" : "Keeping everything", floor);
     else if (a->bound.infeasible)
         screen_text(0, "It is proved that no schedule%s fits; the floor is %s.",
                     a->bound.orders == MP_BOUND_THIS_ORDER ? " in this order" : "", floor);
-    else if (out->interrupted)
-        screen_text(0, "The search was stopped before it found a plan; the floor is %s, so that one might exist.", floor);
     else if (a->smallest->peak_bytes <= out->budget_bytes)
-        screen_text(
-            0,
-            "The smallest plan's peak fits, and with its arena it needs %s too much; the floor is %s, so that one might "
-            "still exist.",
-            bytes_short(mp_plan_need(a->smallest) - out->budget_bytes, over), floor);
+        screen_text(0, "The smallest plan's peak fits, and with its arena it needs %s too much; the floor is %s.",
+                    bytes_short(mp_plan_need(a->smallest) - out->budget_bytes, over), floor);
     else
-        screen_text(0, "No %s was found%s; the floor is %s, so that one might still exist.",
-                    plan_is_by_modules(a->smallest) ? "set of modules" : "schedule",
-                    a->stopped ? " in the time that it had" : "", floor);
+        screen_text(0, "No schedule fits below the floor of %s; above it, one might exist.", floor);
     putchar('\n');
     print_floor(out);
 }

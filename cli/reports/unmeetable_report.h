@@ -6,8 +6,11 @@
 
 /* No search is needed to say no. */
 bool is_below_floor(const outcome *out);
-/* Without a plan: whether the answer is no, and not that the search was interrupted. */
-bool is_refused(const outcome *out);
+/* Without a plan in the answer: whether it is proved that there is none. */
+bool is_proved_no(const options *o, const mp_answer *answer, int64_t budget_bytes, int64_t floor_bytes);
+bool is_refused(const outcome *out); /* the same */
+/* The exit status where there is no plan. */
+int no_plan_status(bool is_proved);
 /* The verdict, what is proved, and what holds the floor; below the floor there need not be an answer yet. */
 void print_refusal(const outcome *out);
 /* What the search has found instead. */

@@ -55,3 +55,9 @@ holds plan_is_printed_if_not_written sh -c "'$memplan' plan mlp.onnx --batch 409
     grep -q 'No space left' why.txt && grep -q 'fits the budget' full.txt && ! grep -q 'written to' full.txt"
 holds a_file_is_tried_and_left_as_it_was sh -c "cp plan.json kept.json && ! '$memplan' plan mlp.onnx --batch 4096 --budget 1MiB -o kept.json &&
     cmp plan.json kept.json && ! ls | grep -q tmp"
+# That no plan was found is no proof: status 3, and 1 where there is one.
+FILTER='grep -v found.by' try plan_not_known plan mlp.onnx --batch 4096 --budget floor+1% --solver segments
+try plan_not_known_quiet plan mlp.onnx --batch 4096 --budget floor+1% --solver segments -q
+FILTER='grep -E feasible|interrupted' try plan_not_known_json plan mlp.onnx --batch 4096 --budget floor+1% --solver segments --json
+try plan_one_plan_does_not_fit plan mlp.onnx --batch 4096 --budget 90% --solver none -q
+try plan_no_time plan resnet50.onnx --batch 64 --budget floor+1% --time-limit 0.001 -q
