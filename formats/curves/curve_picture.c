@@ -14,6 +14,7 @@
 #include "formats/canvas/canvas_text.h"
 #include "formats/canvas/plot.h"
 #include "formats/curves/curve_spread.h"
+#include "memplan/solver.h"
 
 #define WIDTH 1040.0
 #define HEIGHT 560.0 /* with a legend of one row */
@@ -29,10 +30,12 @@
 #define ROW 17.0
 #define LEGEND_ROW 20.0
 #define LEADER_GAP 8.0
+#define TEXT_GAP 4.0 /* from a leader to its text */
+#define BESIDE 40.0  /* labels may reach so far beyond the panel */
 
 static const char *const colors[] = {MP_COLOR_KEPT, "#d97706", "#10b981", "#8b5cf6",
                                      "#be185d",     "#0e7490", "#4d7c0f", "#475569"};
-enum { N_COLORS = sizeof colors / sizeof *colors, MOST_LABELS = 8, MOST_NAMES = 3, TITLE_MAX = 64 };
+enum { N_COLORS = sizeof colors / sizeof *colors, N_SIGNS = 4, MOST_LABELS = 8, MOST_NAMES = 3, TITLE_MAX = 64 };
 
 typedef struct picture {
     const mp_sweep *sweep;
@@ -47,12 +50,26 @@ static mp_status text(const picture *p, double x, double y, mp_align align, doub
     return mp_canvas_text(p->canvas, x, y, align, size, bold, color, what, p->err);
 }
 
-/* The k-th curve's sign: told apart without colours, too. */
-static mp_status marker(const picture *p, size_t k, double x, double y)
+/* A searcher's place in the table of searchers: the same in every picture, whoever else is in it. */
+static size_t solver_of(const picture *p, size_t curve)
 {
-    const char *fill = colors[k % N_COLORS];
+    size_t k = 0;
+    while (k < mp_solver_count() && strcmp(mp_solver_row(k)->name, p->sweep->curves[curve].solver)) k++;
+    return k;
+}
+
+static const char *color_of(const picture *p, size_t curve)
+{
+    return colors[solver_of(p, curve) % N_COLORS];
+}
+
+/* A curve's sign, its searcher's: told apart without colours, too. */
+static mp_status marker(const picture *p, size_t curve, double x, double y)
+{
+    const size_t solver = solver_of(p, curve);
+    const char *fill = color_of(p, curve);
     const double r = 4.5;
-    switch (k % 4) {
+    switch ((solver + solver / N_COLORS) % N_SIGNS) {
     case 0:
         return mp_canvas_dot(p->canvas, x, y, r, fill, p->err);
     case 1:
@@ -129,7 +146,7 @@ static mp_status heading(const picture *p, const char *title)
     for (size_t k = 0; k < p->sweep->n_curves; k++) {
         x = entry_x(p->sweep, k, &row);
         y = p->height - 84 - LEGEND_ROW * (double)row;
-        MP_TRY(mp_canvas_line(p->canvas, (double[]){x, y + 4, x + 24, y + 4}, 2, colors[k % N_COLORS], 2, false, p->err));
+        MP_TRY(mp_canvas_line(p->canvas, (double[]){x, y + 4, x + 24, y + 4}, 2, color_of(p, k), 2, false, p->err));
         MP_TRY(marker(p, k, x + 12, y + 4));
         MP_TRY(text(p, x + 31, y, MP_ALIGN_LEFT, 13, false, MP_COLOR_TEXT, p->sweep->curves[k].solver));
     }
@@ -247,7 +264,7 @@ static mp_status curve(const picture *p, const mp_plot *panel, size_t k)
         xy[2 * n + 1] = xy[2 * n - 1];
         n++;
     }
-    if (n > 1) MP_TRY(mp_canvas_line(p->canvas, xy, n, colors[k % N_COLORS], 2, false, p->err));
+    if (n > 1) MP_TRY(mp_canvas_line(p->canvas, xy, n, color_of(p, k), 2, false, p->err));
 done:
     mp_free(points);
     mp_free(xy);
@@ -257,7 +274,7 @@ done:
 /* The upper end of a curve, or of several that end in one point: the lowest peak and what it costs. */
 typedef struct end_label {
     double x, y;        /* of the point */
-    double text_x;      /* of the text, whose row follows from its place in the list */
+    double text_x;      /* where its leader reaches its row, which follows from its place in the list */
     size_t curve, more; /* the first of the curves, and how many others */
     int64_t peak_bytes, ticks;
     char names[64], text[160];
@@ -291,14 +308,7 @@ static size_t end_labels(const picture *p, const mp_plot *panel, end_label *labe
                            .peak_bytes = c->points[i].peak_bytes,
                            .ticks = c->points[i].ticks};
         snprintf(label.names, sizeof label.names, "%s", c->solver);
-        size_t at = n++; /* from left to right; of two that nearly coincide the upper one first */
-        for (; at > 0; at--) {
-            const end_label *other = &labels[at - 1];
-            const bool near = fabs(other->x - label.x) < LEADER_GAP;
-            if (near ? other->y >= label.y : other->x <= label.x) break;
-            labels[at] = *other;
-        }
-        labels[at] = label;
+        labels[n++] = label;
     }
     for (size_t k = 0; k < n; k++) {
         char bytes[MP_BYTES_TEXT_MAX], more[32] = "";
@@ -309,22 +319,54 @@ static size_t end_labels(const picture *p, const mp_plot *panel, end_label *labe
     return n;
 }
 
-/* Rows above all curves, the leftmost point's on top, so that no leader crosses another's text. */
+static int from_left(const void *a, const void *b)
+{
+    const end_label *l = a, *m = b;
+    if (l->x != m->x) return l->x < m->x ? -1 : 1;
+    if (l->y != m->y) return l->y > m->y ? -1 : 1;
+    return (l->curve > m->curve) - (l->curve < m->curve);
+}
+
+static int from_right(const void *a, const void *b)
+{
+    const end_label *l = a, *m = b;
+    return l->x == m->x ? from_left(a, b) : from_left(b, a);
+}
+
+/* Orders the labels and gives each leader its end: towards the right (side 1) or the left (-1), each a gap beyond the one above
+ * it. Returns how far the texts reach beyond the panel. */
+static double spread_labels(end_label *labels, size_t n, const mp_plot *panel, double side)
+{
+    double beyond = 0;
+    qsort(labels, n, sizeof *labels, side > 0 ? from_left : from_right);
+    for (size_t k = 0; k < n; k++) {
+        end_label *label = &labels[k];
+        const double from = k ? labels[k - 1].text_x + side * LEADER_GAP : label->x;
+        label->text_x = side > 0 ? fmax(label->x, from) : fmin(label->x, from);
+        const double end = label->text_x + side * (TEXT_GAP + mp_canvas_text_width(label->text, LABEL, true));
+        beyond = fmax(beyond, side > 0 ? end - panel->x.to - BESIDE : panel->x.from - end);
+    }
+    return beyond;
+}
+
+/* Rows above all curves, the outermost point's on top. A leader goes straight up to below the rows and bends there, so that
+ * none crosses another, and none another's text. */
 static mp_status curve_labels(const picture *p, const mp_plot *panel)
 {
     mp_status st = MP_OK;
     end_label labels[MOST_LABELS];
     const size_t n = end_labels(p, panel, labels);
+    const double bend = panel->y.to - ((double)n + 0.7) * ROW;
+    double side = 1;
+    if (spread_labels(labels, n, panel, side) > 0 && spread_labels(labels, n, panel, side = -1) > 0)
+        spread_labels(labels, n, panel, side = 1);
     for (size_t k = 0; k < n; k++) {
-        end_label *label = &labels[k];
-        const char *color = colors[label->curve % N_COLORS];
-        const double row = panel->y.to - (double)(k + 1) * ROW, width = mp_canvas_text_width(label->text, LABEL, true);
-        label->text_x = label->x;
-        if (k > 0 && label->text_x < labels[k - 1].text_x + LEADER_GAP) label->text_x = labels[k - 1].text_x + LEADER_GAP;
-        const double leader[] = {label->x, label->y, label->text_x, row - 3};
-        MP_TRY(mp_canvas_line(p->canvas, leader, 2, color, 0.75, false, p->err));
-        const double text_x = fmin(label->text_x + 4, panel->x.to + 40 - width);
-        MP_TRY(text(p, text_x, row, MP_ALIGN_LEFT, LABEL, true, color, label->text));
+        const end_label *label = &labels[k];
+        const double row = panel->y.to - (double)(k + 1) * ROW;
+        const double leader[] = {label->x, label->y, label->x, bend, label->text_x, row - 3};
+        MP_TRY(mp_canvas_line(p->canvas, leader, 3, color_of(p, label->curve), 0.75, false, p->err));
+        MP_TRY(text(p, label->text_x + side * TEXT_GAP, row, side > 0 ? MP_ALIGN_LEFT : MP_ALIGN_RIGHT, LABEL, true,
+                    color_of(p, label->curve), label->text));
     }
     if (n == 0) {
         const double middle = (panel->x.from + panel->x.to) / 2;

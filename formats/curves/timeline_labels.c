@@ -73,54 +73,83 @@ static label_box find_place(const mp_timeline_chart *p, double x, double y, doub
 }
 
 typedef struct point_label {
-    const char *text, *more; /* the second line; NULL: none */
+    char text[TEXT_MAX], more[TEXT_MAX]; /* the second line; "": none */
     bool bold;
     const char *color;
+    double x, y;   /* the point */
+    label_box box; /* of the text; a line leads from it to the point */
 } point_label;
 
-/* A label near a point (x, y), above the height `above`, that covers nothing, with a line to the point. Boxes of both are
- * appended to `boxes`. */
-static mp_status draw_label(const mp_timeline_chart *p, const point_label *label, double x, double y, double above,
-                            label_box *boxes, size_t *n, mp_error *err)
+enum { LABELS_MAX = 2, OBSTACLES_MAX = 6 };
+
+/* The boxes in which no further label may stand. */
+typedef struct obstacles {
+    label_box boxes[OBSTACLES_MAX];
+    size_t n;
+} obstacles;
+
+/* Gives a label its place: near its point, above the height `above`, and covering nothing. */
+static void place_label(const mp_timeline_chart *p, point_label *label, double above, obstacles *in_the_way)
 {
-    mp_status st = MP_OK;
-    const double size = SIZE, line = size + 3, first = mp_canvas_text_width(label->text, size, label->bold);
-    const double second = label->more ? mp_canvas_text_width(label->more, size, false) : 0;
-    const label_box box = find_place(p, x, above + 7, fmax(first, second) + 10, label->more ? 2 * line : line, boxes, *n);
-    MP_TRY(mp_canvas_line(p->canvas, (double[]){x, y, x, box.low}, 2, label->color, 1, false, err));
-    MP_TRY(mp_canvas_text(p->canvas, box.left + 5, box.high - size, MP_ALIGN_LEFT, size, label->bold, label->color, label->text,
-                          err));
-    if (label->more)
-        MP_TRY(
-            mp_canvas_text(p->canvas, box.left + 5, box.low + 3, MP_ALIGN_LEFT, size, false, label->color, label->more, err));
-    boxes[(*n)++] = box;
-    boxes[(*n)++] = (label_box){x - 3, x + 3, y, box.low};
-done:
-    return st;
+    const double first = mp_canvas_text_width(label->text, SIZE, label->bold),
+                 second = mp_canvas_text_width(label->more, SIZE, 0);
+    const double height = (*label->more ? 2 : 1) * (SIZE + 3);
+    label->box = find_place(p, label->x, above + 7, fmax(first, second) + 10, height, in_the_way->boxes, in_the_way->n);
+    in_the_way->boxes[in_the_way->n++] = label->box;
+    in_the_way->boxes[in_the_way->n++] = (label_box){label->x - 3, label->x + 3, label->y, label->box.low};
+}
+
+/* The labels of the plan's peak and of keep-all's; returns how many there are. */
+static size_t place_labels(const mp_timeline_chart *p, point_label labels[LABELS_MAX])
+{
+    const mp_timeline_columns *c = p->columns;
+    const mp_timeline *tl = c->timeline, *all = c->keep_all;
+    char node[TEXT_MAX], name[TEXT_MAX], bytes[MP_BYTES_TEXT_MAX];
+    point_label *peak = &labels[0], *beyond = &labels[1];
+    obstacles in_the_way = {.n = 0};
+    double from, to, above;
+    *peak = (point_label){.bold = true, .color = MP_COLOR_TEXT, .y = height_of(p, tl->peak_bytes)};
+    *beyond = (point_label){.color = MP_COLOR_MUTED, .y = height_of(p, all->peak_bytes)};
+    peak->x = mp_step_x(c, &p->frame, tl->peak_step + 0.5);
+    beyond->x = p->frame.left + (all->peak_step + 0.5) / (double)all->n_steps * (p->frame.right - p->frame.left);
+    if (mp_byte_scale_upper_break(&p->scale, &from, &to))
+        in_the_way.boxes[in_the_way.n++] = (label_box){p->frame.left, p->frame.right, from, to};
+    mp_short_name(mp_node_title(c->graph, c->steps[tl->peak_step].node, node, sizeof node), name, sizeof name);
+    mp_canvas_shorten(name, SIZE, false, NAME_WIDTH, peak->more, sizeof peak->more);
+    snprintf(peak->text, sizeof peak->text, "peak %s at", mp_bytes_text(tl->peak_bytes, bytes));
+    above = p->budget_bytes >= 0 ? fmax(peak->y, height_of(p, p->budget_bytes)) : peak->y;
+    const size_t line_beyond = in_the_way.n;
+    if (p->saves) in_the_way.boxes[in_the_way.n++] = (label_box){beyond->x - 3, beyond->x + 3, beyond->y, beyond->y + 24};
+    place_label(p, peak, above, &in_the_way);
+    if (!p->saves) return 1;
+    in_the_way.boxes[line_beyond] = in_the_way.boxes[--in_the_way.n];
+    snprintf(beyond->text, sizeof beyond->text, "keep everything: %s", mp_bytes_text(all->peak_bytes, bytes));
+    place_label(p, beyond, beyond->y, &in_the_way);
+    return 2;
+}
+
+double mp_timeline_labels_top(const mp_timeline_chart *p)
+{
+    point_label labels[LABELS_MAX];
+    double top = 0;
+    for (size_t k = 0, n = place_labels(p, labels); k < n; k++) top = fmax(top, labels[k].box.high);
+    return top;
 }
 
 mp_status mp_timeline_peaks(const mp_timeline_chart *p, mp_error *err)
 {
     mp_status st = MP_OK;
-    const mp_timeline_columns *c = p->columns;
-    const mp_timeline *tl = c->timeline, *all = c->keep_all;
-    char text[TEXT_MAX], node[TEXT_MAX], name[TEXT_MAX], shown[TEXT_MAX], bytes[MP_BYTES_TEXT_MAX];
-    double x = mp_step_x(c, &p->frame, tl->peak_step + 0.5), y = height_of(p, tl->peak_bytes), above = y;
-    const double all_x = p->frame.left + (all->peak_step + 0.5) / (double)all->n_steps * (p->frame.right - p->frame.left);
-    const double all_y = height_of(p, all->peak_bytes);
-    label_box boxes[5];
-    size_t n = 0;
-    if (p->budget_bytes >= 0) above = fmax(above, height_of(p, p->budget_bytes));
-    if (p->saves) boxes[n++] = (label_box){all_x - 3, all_x + 3, all_y, all_y + 24}; /* where its line will be */
-    mp_short_name(mp_node_title(c->graph, c->steps[tl->peak_step].node, node, sizeof node), name, sizeof name);
-    mp_canvas_shorten(name, SIZE, false, NAME_WIDTH, shown, sizeof shown);
-    snprintf(text, sizeof text, "peak %s at", mp_bytes_text(tl->peak_bytes, bytes));
-    MP_TRY(draw_label(p, &(point_label){text, shown, true, MP_COLOR_TEXT}, x, y, above, boxes, &n, err));
-    MP_TRY(mp_canvas_dot(p->canvas, x, y, 3.6, MP_COLOR_TEXT, err));
-    if (!p->saves) goto done;
-    boxes[0] = boxes[--n];
-    snprintf(text, sizeof text, "keep everything: %s", mp_bytes_text(all->peak_bytes, bytes));
-    MP_TRY(draw_label(p, &(point_label){text, NULL, false, MP_COLOR_MUTED}, all_x, all_y, all_y, boxes, &n, err));
+    point_label labels[LABELS_MAX];
+    const size_t n = place_labels(p, labels);
+    for (const point_label *l = labels; l < labels + n; l++) {
+        const label_box *box = &l->box;
+        MP_TRY(mp_canvas_line(p->canvas, (double[]){l->x, l->y, l->x, box->low}, 2, l->color, 1, false, err));
+        MP_TRY(
+            mp_canvas_text(p->canvas, box->left + 5, box->high - SIZE, MP_ALIGN_LEFT, SIZE, l->bold, l->color, l->text, err));
+        if (*l->more)
+            MP_TRY(mp_canvas_text(p->canvas, box->left + 5, box->low + 3, MP_ALIGN_LEFT, SIZE, false, l->color, l->more, err));
+    }
+    MP_TRY(mp_canvas_dot(p->canvas, labels[0].x, labels[0].y, 3.6, MP_COLOR_TEXT, err));
 done:
     return st;
 }

@@ -15,8 +15,10 @@ typedef struct mp_timeline_chart {
     bool saves;           /* keep-all's curve is drawn, too */
 } mp_timeline_chart;
 
-/* Marks the plan's peak, and keep-all's, with labels that cover neither curve; the chart has room for two of them above all
- * data. MP_NOMEM. O(steps). */
+/* How high the labels of mp_timeline_peaks reach; it needs no canvas. O(steps). */
+double mp_timeline_labels_top(const mp_timeline_chart *chart);
+
+/* Marks the plan's peak, and keep-all's, with labels that cover neither a curve nor the mark of a break. MP_NOMEM. O(steps). */
 mp_status mp_timeline_peaks(const mp_timeline_chart *chart, mp_error *err);
 
 #endif

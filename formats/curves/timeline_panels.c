@@ -87,19 +87,19 @@ double mp_largest_height(const mp_timeline_columns *columns)
     return rows ? PANEL_HEAD + ROW_HEIGHT * (double)rows : 0;
 }
 
-/* Writes a name beside the bars that reach from x0 to x1, or into the longest of them, [in0, in1], beside
- * the line at the peak. */
-static mp_status place_name(mp_canvas *canvas, const mp_frame *frame, const char *name, double x0, double x1, double in0,
+/* Writes a name behind all bars, which end at x1; or before the longest of them, [in0, in1], where nothing is from `free0` on;
+ * or into it, beside the line at the peak. */
+static mp_status place_name(mp_canvas *canvas, const mp_frame *frame, const char *name, double free0, double x1, double in0,
                             double in1, double line, mp_layer layer, double y, mp_error *err)
 {
     char text[SHORT_MAX];
-    double space = fmax(fmax(frame->right - x1, x0 - frame->left), in1 - in0) - 14, width;
+    double space = fmax(fmax(frame->right - x1, in0 - free0), in1 - in0) - 14, width;
     mp_canvas_shorten(name, NAME_SIZE, false, fmax(space, 40), text, sizeof text);
     width = mp_canvas_text_width(text, NAME_SIZE, false) + 6;
     if (frame->right - x1 >= width + 6)
         return mp_canvas_text(canvas, x1 + 6, y, MP_ALIGN_LEFT, NAME_SIZE, false, MP_COLOR_TEXT, text, err);
-    if (x0 - frame->left >= width + 6)
-        return mp_canvas_text(canvas, x0 - 6, y, MP_ALIGN_RIGHT, NAME_SIZE, false, MP_COLOR_TEXT, text, err);
+    if (in0 - free0 >= width + 6)
+        return mp_canvas_text(canvas, in0 - 6, y, MP_ALIGN_RIGHT, NAME_SIZE, false, MP_COLOR_TEXT, text, err);
     in0 += 7;
     if (in0 < line + 4 && line - 4 < in0 + width && line + 7 + width < in1) in0 = line + 7;
     return mp_canvas_text(canvas, in0, y, MP_ALIGN_LEFT, NAME_SIZE, false,
@@ -111,7 +111,7 @@ static mp_status draw_row(const mp_timeline_columns *c, mp_canvas *canvas, const
 {
     mp_status st = MP_OK;
     const mp_timeline *tl = c->timeline;
-    double x0 = frame->right, x1 = frame->left, in0 = 0, in1 = 0;
+    double free0 = frame->left, x1 = frame->left, in0 = 0, in1 = 0;
     mp_layer layer = MP_LAYER_KEPT;
     char text[MP_TOOLTIP_MAX], name[SHORT_MAX];
     mp_label label;
@@ -125,15 +125,16 @@ static mp_status draw_row(const mp_timeline_columns *c, mp_canvas *canvas, const
         MP_TRY(mp_canvas_box(canvas, from, y, to - from, ROW_HEIGHT - 4, mp_layer_color(c->layer[k]), NULL, NULL, err));
         MP_TRY(mp_canvas_box(canvas, from, y, to - from, ROW_HEIGHT - 4, MP_COLOR_CLEAR, NULL,
                              describe(c, storage, c->layer[k], span->begin, span->end - 1, text), err));
-        x0 = fmin(x0, from);
+        if (to - from > in1 - in0) {
+            free0 = x1;
+            in0 = from;
+            in1 = to;
+            layer = c->layer[k];
+        }
         x1 = fmax(x1, to);
-        if (to - from <= in1 - in0) continue;
-        in0 = from;
-        in1 = to;
-        layer = c->layer[k];
     }
-    MP_TRY(place_name(canvas, frame, mp_short_name(mp_storage_title(c->graph, storage, &label), name, sizeof name), x0, x1, in0,
-                      in1, mp_step_x(c, frame, tl->peak_step + 0.5), layer, y + 4, err));
+    MP_TRY(place_name(canvas, frame, mp_short_name(mp_storage_title(c->graph, storage, &label), name, sizeof name), free0, x1,
+                      in0, in1, mp_step_x(c, frame, tl->peak_step + 0.5), layer, y + 4, err));
 done:
     return st;
 }

@@ -24,7 +24,8 @@
 #define RIGHT (WIDTH - 108.0)
 #define HEAD_HEIGHT 126.0 /* headline, second line, legend, unit */
 #define CHART_HEIGHT 408.0
-#define LABEL_SPACE 62.0   /* at the top of the chart, above all data: two labels */
+#define LABEL_SPACE 62.0   /* at the top of the chart, above all data: two labels at most */
+#define UNIT_SPACE 30.0    /* of it at least: the unit of the axis */
 #define RIBBON_HEIGHT 62.0 /* with the step numbers */
 #define FOOT_HEIGHT 16.0
 #define BUDGET_SHOWN 1.25 /* a budget further above everything is not drawn, only said */
@@ -257,10 +258,28 @@ done:
     return st;
 }
 
+static mp_timeline_chart chart_of(const picture *p)
+{
+    return (mp_timeline_chart){p->columns, p->canvas, p->frame, p->scale, p->budget_bytes, p->saves};
+}
+
+/* Gives the chart its frame and scale above the height `low`, and returns where it ends: right above its labels. */
+static double place_chart(picture *p, double low)
+{
+    const double data_high = low + CHART_HEIGHT - LABEL_SPACE;
+    double most = (double)p->columns->timeline->peak_bytes, beyond = p->saves ? (double)p->columns->keep_all->peak_bytes : 0;
+    if (p->budget_bytes >= 0) most = fmax(most, (double)p->budget_bytes);
+    p->frame = (mp_frame){.left = LEFT, .right = RIGHT, .low = low + 6, .high = data_high};
+    p->scale = mp_byte_scale_choose((double)p->columns->timeline->static_bytes, most, beyond, p->frame.low, data_high);
+    const mp_timeline_chart chart = chart_of(p);
+    p->frame.high = fmax(data_high + UNIT_SPACE, mp_timeline_labels_top(&chart) + 4);
+    return p->frame.high;
+}
+
 static mp_status draw_chart(const picture *p)
 {
     mp_status st = MP_OK;
-    const mp_timeline_chart chart = {p->columns, p->canvas, p->frame, p->scale, p->budget_bytes, p->saves};
+    const mp_timeline_chart chart = chart_of(p);
     MP_TRY(mp_byte_scale_grid(&p->scale, p->canvas, LEFT, RIGHT, p->err));
     MP_TRY(draw_layers(p));
     MP_TRY(mp_byte_scale_breaks(&p->scale, p->canvas, LEFT, RIGHT, p->err));
@@ -308,22 +327,13 @@ static mp_status draw(picture *p, mp_timeline_view view, const char *path)
     mp_status st = MP_OK;
     bool arena = view != MP_VIEW_MEMORY && p->plan && p->plan->n_places > 0, memory = view != MP_VIEW_ARENA;
     double largest = memory ? mp_largest_height(p->columns) : 0, map = arena ? mp_arena_height() : 0;
-    double height = HEAD_HEIGHT + (memory ? CHART_HEIGHT : 0) + RIBBON_HEIGHT + largest + map + FOOT_HEIGHT;
-    double at = height - HEAD_HEIGHT;
+    double at = FOOT_HEIGHT + map + largest + RIBBON_HEIGHT;
+    p->frame = (mp_frame){.left = LEFT, .right = RIGHT, .low = at, .high = at};
+    const double height = (memory ? place_chart(p, at) : at) + HEAD_HEIGHT;
     MP_TRY(mp_canvas_new(WIDTH, height, &p->canvas, p->err));
     MP_TRY(draw_headline(p, height));
     MP_TRY(draw_legend(p, height - 88, memory));
-    if (memory) {
-        double most = (double)p->columns->timeline->peak_bytes, beyond = (double)p->columns->keep_all->peak_bytes;
-        if (p->budget_bytes >= 0) most = fmax(most, (double)p->budget_bytes);
-        p->frame = (mp_frame){.left = LEFT, .right = RIGHT, .low = at - CHART_HEIGHT + 6, .high = at};
-        p->scale = mp_byte_scale_choose((double)p->columns->timeline->static_bytes, most, p->saves ? beyond : 0, p->frame.low,
-                                        p->frame.high - LABEL_SPACE);
-        MP_TRY(draw_chart(p));
-        at -= CHART_HEIGHT;
-    } else {
-        p->frame = (mp_frame){.left = LEFT, .right = RIGHT, .low = at, .high = at};
-    }
+    if (memory) MP_TRY(draw_chart(p));
     MP_TRY(draw_ribbon(p, at));
     at -= RIBBON_HEIGHT;
     mp_frame frame = {.left = LEFT, .right = RIGHT, .low = at - largest, .high = at};

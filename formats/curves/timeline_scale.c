@@ -16,6 +16,8 @@
 #define ALWAYS_SHARE 0.3  /* of the height at most, unless squeezed */
 #define BEYOND_FACTOR 2.2 /* the curve may be so much higher than the plan, unless squeezed */
 #define HEADROOM 1.15
+#define WAVE 1.8 /* of the edges of a break's mark, about its middle */
+#define HALF_BAND 2.0
 
 enum { LABEL_MAX = 48, GRID_LINES = 7 };
 
@@ -85,20 +87,28 @@ static mp_status mark_break(mp_canvas *canvas, double left, double right, double
     double band[4 * (2 * WAVES + 1)], upper[2 * (2 * WAVES + 1)], lower[2 * (2 * WAVES + 1)];
     size_t n = 2 * WAVES + 1;
     for (size_t k = 0; k < n; k++) {
-        double x = left + (right - left) * (double)k / (double)(n - 1), wave = k % 2 ? 1.8 : -1.8;
+        double x = left + (right - left) * (double)k / (double)(n - 1), wave = k % 2 ? WAVE : -WAVE;
         upper[2 * k] = lower[2 * k] = x;
-        upper[2 * k + 1] = y + wave + 2;
-        lower[2 * k + 1] = y + wave - 2;
+        upper[2 * k + 1] = y + wave + HALF_BAND;
+        lower[2 * k + 1] = y + wave - HALF_BAND;
         band[2 * k] = x;
-        band[2 * k + 1] = y + wave + 2;
+        band[2 * k + 1] = y + wave + HALF_BAND;
         band[4 * n - 2 - 2 * k] = x;
-        band[4 * n - 1 - 2 * k] = y + wave - 2;
+        band[4 * n - 1 - 2 * k] = y + wave - HALF_BAND;
     }
     MP_TRY(mp_canvas_area(canvas, band, 2 * n, MP_COLOR_PAPER, err));
     MP_TRY(mp_canvas_line(canvas, upper, n, MP_COLOR_MUTED, 0.6, false, err));
     MP_TRY(mp_canvas_line(canvas, lower, n, MP_COLOR_MUTED, 0.6, false, err));
 done:
     return st;
+}
+
+bool mp_byte_scale_upper_break(const mp_byte_scale *scale, double *low, double *high)
+{
+    const double middle = scale->zones[scale->n - 1].low;
+    *low = middle - WAVE - HALF_BAND;
+    *high = middle + WAVE + HALF_BAND;
+    return scale->cut_above;
 }
 
 mp_status mp_byte_scale_breaks(const mp_byte_scale *scale, mp_canvas *canvas, double left, double right, mp_error *err)

@@ -23,6 +23,8 @@ typedef struct mp_byte_scale {
  * the part above the plan. */
 mp_byte_scale mp_byte_scale_choose(double always, double most, double beyond, double low, double high);
 double mp_byte_scale_y(const mp_byte_scale *scale, double bytes);
+/* Whether there is a break above the plan, and between which heights its mark lies. */
+bool mp_byte_scale_upper_break(const mp_byte_scale *scale, double *low, double *high);
 
 /* Grid lines from left to right, their labels and the unit left of them, and the marks of the breaks. */
 mp_status mp_byte_scale_grid(const mp_byte_scale *scale, mp_canvas *canvas, double left, double right, mp_error *err);

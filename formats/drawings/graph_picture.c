@@ -32,7 +32,8 @@ static size_t write_legend(const mp_block_facts *facts, const mp_placement *plac
     }
     if (facts->total.n_checkpoints) {
         rows[n] = (mp_legend_row){.color = MP_COLOR_PAPER, .bold = true};
-        snprintf(rows[n].text, sizeof rows[n].text, "its output is a checkpoint (%zu in all)", facts->total.n_checkpoints);
+        snprintf(rows[n].text, sizeof rows[n].text, "its output is a checkpoint (%zu: those to set and those kept as ever)",
+                 facts->total.n_checkpoints);
         n++;
     }
     for (size_t k = 0; k < placed->n_wires; k++) {

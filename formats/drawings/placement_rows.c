@@ -162,19 +162,23 @@ static size_t cut(size_t n, const double *heights, const double *widths, const s
 size_t mp_placement_wrap(size_t n, const double *heights, const double *widths, const size_t *crossing, double aspect,
                          int *column)
 {
-    double total = 0, width, height, best = INFINITY, target;
-    size_t wanted = 1;
-    for (size_t r = 0; r < n; r++) total += heights[r];
-    for (size_t c = 1; c <= n; c++) {
-        cut(n, heights, widths, crossing, total / (double)c, column, &width, &height);
-        double off = fabs(log(width / fmax(height, 1) / aspect));
+    enum { PARTS = 4 }; /* of a column: few rows do not divide evenly */
+    double total = 0, area = 0, width, height, best = INFINITY, target = 0;
+    for (size_t r = 0; r < n; r++) {
+        total += heights[r];
+        area += heights[r] * widths[r];
+    }
+    for (size_t c = PARTS; c <= PARTS * n; c++) {
+        const double tried = PARTS * total / (double)c;
+        cut(n, heights, widths, crossing, tried, column, &width, &height);
+        const double empty = log(width * height / fmax(area, 1)); /* 0: no paper is left white beside the rows */
+        double off = fabs(log(width / fmax(height, 1) / aspect)) + 2 * empty;
         if (off < best) {
             best = off;
-            wanted = c;
+            target = tried;
         } else if (width > 4 * aspect * height) {
             break;
         }
     }
-    target = total / (double)wanted;
     return n ? cut(n, heights, widths, crossing, target, column, &width, &height) : 0;
 }

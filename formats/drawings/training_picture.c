@@ -159,25 +159,70 @@ static void panel_free(panel *p)
 
 /* ---- wires ---- */
 
+/* Who has made what is now in a storage: the one that wrote it, or all that have added to it. */
+typedef struct maker {
+    column column;
+    int row, next; /* another that added to it, -1: none */
+} maker;
+
+typedef struct makers {
+    maker *all;
+    size_t n, capacity;
+    int *last; /* per storage, -1: nobody yet */
+} makers;
+
+static mp_status makers_start(makers *m, const mp_graph *graph, mp_error *err)
+{
+    *m = (makers){.last = mp_alloc(graph->n_storages, sizeof *m->last)};
+    if (!m->last) return MP_NO_MEMORY(err);
+    for (size_t s = 0; s < graph->n_storages; s++) m->last[s] = -1;
+    return MP_OK;
+}
+
+static mp_status note_maker(makers *m, int storage, column c, int row, int next, mp_error *err)
+{
+    if (!mp_grow(&m->all, &m->capacity, m->n + 1, sizeof *m->all)) return MP_NO_MEMORY(err);
+    m->all[m->n] = (maker){c, row, next};
+    m->last[storage] = (int)m->n++;
+    return MP_OK;
+}
+
+static mp_status note_makers(makers *m, const mp_alternative *alternative, column c, int row, mp_error *err)
+{
+    mp_status st = MP_OK;
+    for (size_t i = 0; i < alternative->n_writes; i++) MP_TRY(note_maker(m, alternative->writes[i], c, row, -1, err));
+    for (size_t i = 0; i < alternative->n_adds; i++)
+        MP_TRY(note_maker(m, alternative->adds[i], c, row, m->last[alternative->adds[i]], err));
+done:
+    return st;
+}
+
+static void makers_free(makers *m)
+{
+    mp_free(m->all);
+    mp_free(m->last);
+}
+
 /* Lanes beside a column for wires that skip rows, one per row that starts some: first[k] .. last[k] are the rows between. */
 static mp_status find_lanes(drawing *d, int side)
 {
     mp_status st = MP_OK;
     size_t n = d->blocks->n;
     int *reach = mp_alloc(n, sizeof *reach), *end = mp_alloc(n, sizeof *end); /* per row: the farthest it goes, + 1; per lane */
-    int *writer = mp_alloc(d->graph->n_storages, sizeof *writer);             /* row + 1 */
-    if (!reach || !end || !writer) MP_TRY(MP_NO_MEMORY(d->err));
+    makers made = {0};
+    if (!reach || !end) MP_TRY(MP_NO_MEMORY(d->err));
+    MP_TRY(makers_start(&made, d->graph, d->err));
     for (size_t node = 0; node < d->graph->n_nodes; node++) {
         const mp_node *it = &d->graph->nodes[node];
         const mp_alternative *alternative = &it->alternatives[0];
         int row = row_of(d, (int)node);
         if (row < 0 || (it->phase == MP_PHASE_BACKWARD) != (side == 1)) continue;
-        for (size_t i = 0; i < alternative->n_reads; i++) {
-            int from = writer[alternative->reads[i]] - 1, distance = from < 0 ? 0 : side ? from - row : row - from;
-            if (distance > 1 && distance > reach[from]) reach[from] = distance;
-        }
-        for (size_t i = 0; i < alternative->n_writes; i++) writer[alternative->writes[i]] = row + 1;
-        for (size_t i = 0; i < alternative->n_adds; i++) writer[alternative->adds[i]] = row + 1;
+        for (size_t i = 0; i < alternative->n_reads; i++)
+            for (int m = made.last[alternative->reads[i]]; m >= 0; m = made.all[m].next) {
+                const int from = made.all[m].row, distance = side ? from - row : row - from;
+                if (distance > 1 && distance > reach[from]) reach[from] = distance;
+            }
+        MP_TRY(note_makers(&made, alternative, FORWARD, row, d->err));
     }
     for (size_t k = 0; k < n; k++) { /* in the direction of the wires; end is in that direction, too */
         int from = side ? (int)(n - 1 - k) : (int)k;
@@ -192,7 +237,7 @@ static mp_status find_lanes(drawing *d, int side)
 done:
     mp_free(reach);
     mp_free(end);
-    mp_free(writer);
+    makers_free(&made);
     return st;
 }
 
@@ -261,11 +306,8 @@ static mp_status draw_links(const drawing *d, const panel *p)
     const mp_graph *graph = d->graph;
     size_t n_links = 0, capacity = 0;
     link *links = NULL;
-    struct producer {
-        column column;
-        int row; /* + 1 */
-    } *producer = mp_alloc(graph->n_storages, sizeof *producer);
-    if (!producer) MP_TRY(MP_NO_MEMORY(d->err));
+    makers made = {0};
+    MP_TRY(makers_start(&made, graph, d->err));
     for (size_t t = 0; t < p->n_steps; t++) {
         const mp_node *node = &graph->nodes[p->steps[t].node];
         const mp_alternative *alternative = &node->alternatives[p->steps[t].alternative];
@@ -273,21 +315,19 @@ static mp_status draw_links(const drawing *d, const panel *p)
         if (row < 0) continue;
         bool again = p->plan && p->plan->recompute && p->plan->recompute[t];
         column c = node->phase == MP_PHASE_BACKWARD ? BACKWARD : again ? AGAIN : FORWARD;
-        for (size_t i = 0; i < alternative->n_reads; i++) {
-            const struct producer *m = &producer[alternative->reads[i]];
-            link one = {m->column, c, m->row - 1, row};
-            if (!m->row || (one.from == one.to && one.from_row == row) || one.from > one.to || !is_new(links, n_links, &one))
-                continue;
-            if (!mp_grow(&links, &capacity, n_links + 1, sizeof *links)) MP_TRY(MP_NO_MEMORY(d->err));
-            links[n_links++] = one;
-            MP_TRY(draw_link(d, p, &one));
-        }
-        for (size_t i = 0; i < alternative->n_writes; i++) producer[alternative->writes[i]] = (struct producer){c, row + 1};
-        for (size_t i = 0; i < alternative->n_adds; i++) producer[alternative->adds[i]] = (struct producer){c, row + 1};
+        for (size_t i = 0; i < alternative->n_reads; i++)
+            for (int m = made.last[alternative->reads[i]]; m >= 0; m = made.all[m].next) {
+                link one = {made.all[m].column, c, made.all[m].row, row};
+                if ((one.from == one.to && one.from_row == row) || one.from > one.to || !is_new(links, n_links, &one)) continue;
+                if (!mp_grow(&links, &capacity, n_links + 1, sizeof *links)) MP_TRY(MP_NO_MEMORY(d->err));
+                links[n_links++] = one;
+                MP_TRY(draw_link(d, p, &one));
+            }
+        MP_TRY(note_makers(&made, alternative, c, row, d->err));
     }
 done:
     mp_free(links);
-    mp_free(producer);
+    makers_free(&made);
     return st;
 }
 

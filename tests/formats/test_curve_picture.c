@@ -83,13 +83,25 @@ static void the_picture_is_the_same_every_time(void **state)
     free(twice);
 }
 
+/* The next line (no polygon) of this width, in the text of an SVG; NULL: none. */
+static const char *next_line(const char *at, const char *width)
+{
+    char wanted[32];
+    snprintf(wanted, sizeof wanted, "stroke-width=\"%s\"", width);
+    for (; (at = strstr(at, "<polyline")); at++) {
+        const char *found = strstr(at, wanted);
+        if (found && found < strchr(at, '>')) return at;
+    }
+    return NULL;
+}
+
 /* Curves are steps: every stretch of a line of width 2 is level or upright. */
 static void curves_are_steps(void **state)
 {
     (void)state;
     char *svg = drawn(&example, "model", "svg");
     int stretches = 0;
-    for (char *at = svg; (at = strstr(at, "stroke-width=\"2\" points=\"")); at++) {
+    for (const char *at = svg; (at = next_line(at, "2")); at++) {
         const char *p = strstr(at, "points=\"") + 8;
         double x0, y0, x1, y1;
         int read;
@@ -102,6 +114,101 @@ static void curves_are_steps(void **state)
     }
     assert_in_range(stretches, 2 + 4 + 2, 100); /* two in the legend, two drops on the first curve, one on the second */
     free(svg);
+}
+
+enum { MOST_POINTS = 3, MOST_LEADERS = 8 };
+
+typedef struct leader {
+    int n;
+    double x[MOST_POINTS], y[MOST_POINTS];
+} leader;
+
+/* The thin lines that lead from the curves' ends to their labels. */
+static int leaders_of(const char *svg, leader *leaders)
+{
+    int n = 0;
+    for (const char *at = svg; (at = next_line(at, "0.75")); at++) {
+        const char *p = strstr(at, "points=\"") + 8;
+        leader *l = &leaders[n];
+        double x, y;
+        l->n = 0;
+        for (int read; sscanf(p, "%lf,%lf %n", &x, &y, &read) == 2; p += read) {
+            assert_in_range(l->n, 0, MOST_POINTS - 1);
+            l->x[l->n] = x;
+            l->y[l->n++] = y;
+        }
+        if (l->n == MOST_POINTS) assert_in_range(++n, 0, MOST_LEADERS - 1); /* grid lines have two */
+    }
+    return n;
+}
+
+static double turn(double ax, double ay, double bx, double by, double cx, double cy)
+{
+    return (bx - ax) * (cy - ay) - (by - ay) * (cx - ax);
+}
+
+static bool cross(const leader *a, int i, const leader *b, int k)
+{
+    const double *ax = a->x + i, *ay = a->y + i, *bx = b->x + k, *by = b->y + k;
+    return turn(ax[0], ay[0], ax[1], ay[1], bx[0], by[0]) * turn(ax[0], ay[0], ax[1], ay[1], bx[1], by[1]) < -1e-6 &&
+           turn(bx[0], by[0], bx[1], by[1], ax[0], ay[0]) * turn(bx[0], by[0], bx[1], by[1], ax[1], ay[1]) < -1e-6;
+}
+
+/* Ends that lie close together, on either side of the picture: the lower one to the left, to the right, in one place. */
+static void leaders_do_not_cross(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"chen", "segments", "lower-set", "chain", "anneal"};
+    static const int64_t ends[][5][2] = {{{700, 130}, {690, 120}, {699, 119}, {500, 160}, {480, 150}},
+                                         {{960, 150}, {961, 120}, {955, 110}, {962, 190}, {963, 115}},
+                                         {{700, 130}, {700, 120}, {701, 110}, {702, 180}, {703, 190}}};
+    for (size_t c = 0; c < sizeof ends / sizeof *ends; c++) {
+        mp_sweep_point points[5];
+        mp_sweep_curve many[5];
+        leader leaders[MOST_LEADERS] = {0};
+        mp_sweep sweep = example;
+        for (size_t k = 0; k < 5; k++) {
+            points[k] = (mp_sweep_point){ends[c][k][0], true, ends[c][k][0], ends[c][k][1], 3, 9};
+            many[k] = (mp_sweep_curve){names[k], ends[c][k][0], 1, &points[k]};
+        }
+        sweep.curves = many;
+        sweep.n_curves = 5;
+        char *svg = drawn(&sweep, "model", "svg");
+        const int n = leaders_of(svg, leaders);
+        assert_int_equal(n, 5);
+        for (int a = 0; a < n; a++)
+            for (int b = 0; b < a; b++)
+                for (int i = 0; i + 1 < MOST_POINTS; i++)
+                    for (int k = 0; k + 1 < MOST_POINTS; k++) assert_false(cross(&leaders[a], i, &leaders[b], k));
+        free(svg);
+    }
+}
+
+/* The colour of a searcher's line in the legend. */
+static void color_in_legend(const char *svg, const char *name, char color[8])
+{
+    const char *at = strstr(svg, name);
+    assert_non_null(at);
+    while (strncmp(at, "<polyline", 9) != 0) at--;
+    assert_int_equal(sscanf(strstr(at, "stroke=\""), "stroke=\"%7s", color), 1);
+}
+
+static void a_searcher_has_its_colour_in_every_picture(void **state)
+{
+    (void)state;
+    mp_sweep_curve turned[] = {curves[1], curves[0]};
+    mp_sweep sweep = example;
+    char first[8], second[8], other[8];
+    char *svg = drawn(&example, "model", "svg");
+    color_in_legend(svg, ">chen<", first);
+    color_in_legend(svg, ">lower&#45;set<", other);
+    free(svg);
+    sweep.curves = turned;
+    svg = drawn(&sweep, "model", "svg");
+    color_in_legend(svg, ">chen<", second);
+    free(svg);
+    assert_string_equal(first, second);
+    assert_string_not_equal(first, other);
 }
 
 static double height_of(const char *svg, const char *text)
@@ -189,6 +296,8 @@ int main(void)
         cmocka_unit_test(the_picture_names_searchers_floor_and_ends),
         cmocka_unit_test(the_picture_is_the_same_every_time),
         cmocka_unit_test(curves_are_steps),
+        cmocka_unit_test(leaders_do_not_cross),
+        cmocka_unit_test(a_searcher_has_its_colour_in_every_picture),
         cmocka_unit_test(a_long_legend_covers_nothing),
         cmocka_unit_test(poor_sweeps_are_drawn_too),
         cmocka_unit_test(ticks_are_round_and_in_range),

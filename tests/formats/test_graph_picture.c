@@ -14,6 +14,7 @@
 #include "estimator/base/memory.h"
 #include "estimator/base/module_name.h"
 #include "formats/base/file.h"
+#include "formats/canvas/palette.h"
 #include "formats/drawings/graph_blocks.h"
 #include "memplan/plan.h"
 #include "tests/oracles/random_graph.h"
@@ -313,6 +314,61 @@ static void a_plan_is_drawn_in_its_colours(void **state)
     }
 }
 
+static void add_node_of(mp_graph *g, const char *name, mp_phase phase, int forward_of, int reads, int writes, int adds,
+                        int also)
+{
+    mp_node *node;
+    assert_int_equal(mp_graph_node(g, &node, NULL), MP_OK);
+    mp_alternative *a = &node->alternatives[0];
+    node->name = node->op = name;
+    node->phase = phase;
+    node->forward_of = forward_of;
+    a->reads = mp_graph_list(g, &reads, 1);
+    a->n_reads = 1;
+    a->writes = mp_graph_list(g, &writes, 1);
+    a->n_writes = writes >= 0;
+    a->adds = mp_graph_list(g, (int[]){adds, also}, 2);
+    a->n_adds = (size_t)(adds >= 0) + (also >= 0);
+}
+
+/* A residual: the gradient of its first tensor is a sum of two, and both contributions have their wire. */
+static void whoever_adds_to_a_gradient_has_a_wire(void **state)
+{
+    (void)state;
+    enum { X, A, B, C, GC, GB, GA, GX, N };
+    mp_graph *g;
+    assert_int_equal(mp_graph_new("residual", &g, NULL), MP_OK);
+    for (int s = 0; s < N; s++) {
+        mp_storage *storage;
+        assert_int_equal(mp_graph_storage(g, &storage, NULL), MP_OK);
+        storage->name = "s";
+        storage->kind = s == X    ? MP_KIND_INPUT
+                        : s <= C  ? MP_KIND_ACTIVATION
+                        : s == GX ? MP_KIND_GRADIENT
+                                  : MP_KIND_ACTIVATION_GRADIENT;
+        storage->bytes = storage->payload_bytes = 100;
+    }
+    add_node_of(g, "first", MP_PHASE_FORWARD, -1, X, A, -1, -1);
+    add_node_of(g, "second", MP_PHASE_FORWARD, -1, A, B, -1, -1);
+    add_node_of(g, "sum", MP_PHASE_FORWARD, -1, B, C, -1, -1);
+    add_node_of(g, "loss", MP_PHASE_LOSS, -1, C, GC, -1, -1);
+    add_node_of(g, "back of sum", MP_PHASE_BACKWARD, 2, GC, GB, GA, -1);
+    add_node_of(g, "back of second", MP_PHASE_BACKWARD, 1, GB, -1, GA, -1);
+    add_node_of(g, "back of first", MP_PHASE_BACKWARD, 0, GA, GX, -1, -1);
+    mp_error err = {0};
+    if (mp_graph_finish(g, &err) != MP_OK) fail_msg("%s", err.message);
+    char *text = drawn(&(mp_picture_request){.graph = g, .title = "t", .depth = -1}, true);
+    int wires = 0;
+    for (const char *at = text; (at = strstr(at, "stroke=\"" MP_COLOR_GRADIENT "\"")); at++) {
+        const char *element = at;
+        while (*element != '<') element--;
+        wires += strncmp(element, "<polyline", 9) == 0;
+    }
+    assert_int_equal(wires, 3); /* sum to second, sum to first, second to first */
+    mp_free(text);
+    mp_graph_free(g);
+}
+
 static void too_many_boxes_and_no_forward_pass_are_refused(void **state)
 {
     (void)state;
@@ -371,6 +427,7 @@ int main(void)
         cmocka_unit_test(blocks_partition_the_forward_pass_and_keep_its_edges),
         cmocka_unit_test(odd_names_survive_and_the_same_picture_is_the_same_file),
         cmocka_unit_test(a_plan_is_drawn_in_its_colours),
+        cmocka_unit_test(whoever_adds_to_a_gradient_has_a_wire),
         cmocka_unit_test(too_many_boxes_and_no_forward_pass_are_refused),
         cmocka_unit_test(drawing_survives_every_allocation_failure),
     };

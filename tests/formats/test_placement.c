@@ -194,6 +194,18 @@ static void wide_and_long_graphs_are_placed_too(void **state)
     mp_placement_free(p);
 }
 
+/* A short network whose first row is the widest: in one column half of the paper would be white. */
+static void paper_is_not_left_white(void **state)
+{
+    (void)state;
+    const mp_block_edge edges[] = {{0, 2}, {1, 2}, {2, 3}, {3, 4}, {4, 5}, {5, 6}, {6, 7}};
+    mp_placement *p;
+    assert_int_equal(mp_placement_new(8, edges, 7, WIDTH, HEIGHT, 1.45, &p, NULL), MP_OK);
+    check_placement(p, 8, edges, 7, 0);
+    assert_int_equal(p->n_columns, 2);
+    mp_placement_free(p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -201,6 +213,7 @@ int main(void)
         cmocka_unit_test(concatenations_are_bundled),
         cmocka_unit_test(what_would_lie_is_not_bundled),
         cmocka_unit_test(wide_and_long_graphs_are_placed_too),
+        cmocka_unit_test(paper_is_not_left_white),
     };
     return cmocka_run_group_tests_name("formats/drawings placement", tests, NULL, NULL);
 }

@@ -303,6 +303,49 @@ static void labels_cover_no_curve(void **state)
     assert_true(drawn > 30);
 }
 
+/* A small plan beside a keep-all many times as large: the scale breaks between them, and no label stands across the mark. The
+ * legend stands right above the labels. */
+static void labels_stand_clear_of_a_break(void **state)
+{
+    (void)state;
+    enum { LINKS = 12 };
+    mp_graph *g;
+    mp_step steps[4 * LINKS];
+    size_t n = 0;
+    mp_plan *plan;
+    double x, peak, all, legend, low = INFINITY, high = -INFINITY;
+    assert_int_equal(mp_graph_new("long", &g, NULL), MP_OK);
+    add_storage(g, "x", MP_KIND_INPUT, 0);
+    for (int k = 0; k < LINKS; k++) add_storage(g, "a", MP_KIND_ACTIVATION, 100);
+    for (int k = 0; k < LINKS; k++) add_storage(g, "g", MP_KIND_GRADIENT, 1);
+    for (int k = 0; k < LINKS; k++) add_node(g, "f", MP_PHASE_FORWARD, 0, -1, 1 + k);
+    for (int k = LINKS; k-- > 0;) add_node(g, "b", MP_PHASE_BACKWARD, 1 + k, -1, 1 + LINKS + k);
+    assert_int_equal(mp_graph_finish(g, NULL), MP_OK);
+    for (int k = 0; k < LINKS; k++) steps[n++] = (mp_step){.node = k};
+    for (int k = LINKS; k-- > 0;) {
+        if (k + 1 < LINKS) steps[n++] = (mp_step){.node = k};
+        steps[n++] = (mp_step){.node = 2 * LINKS - 1 - k};
+    }
+    assert_int_equal(mp_plan_new(g, "hand", steps, n, &plan, NULL), MP_OK);
+    assert_drawn(g, plan, "x", MP_VIEW_MEMORY);
+    char *text = contents(svg);
+    for (const char *at = text; (at = strstr(at, "stroke-width=\"0.6\" points=\"")); at++) { /* the mark's two edges */
+        const double y = strtod(strchr(strstr(at, "points=\""), ',') + 1, NULL);
+        low = fmin(low, y);
+        high = fmax(high, y);
+    }
+    assert_true(high > low);
+    assert_true(find_text(text, ">peak ", &x, &peak));
+    assert_true(peak + 19 < low - 2 || peak - 12 > high + 2); /* two lines of text, whole */
+    assert_true(find_text(text, ">keep everything: ", &x, &all));
+    assert_true(find_text(text, ">keep everything, on its own clock", &x, &legend));
+    const double first = all < peak ? all : peak;
+    assert_true(first > legend + 16 && first < legend + 70);
+    free(text);
+    mp_plan_free(plan);
+    mp_graph_free(g);
+}
+
 /* How many names stand in an address map; no place is drawn over them. */
 static int names_in_places(const char *picture)
 {
@@ -418,6 +461,7 @@ int main(void)
         cmocka_unit_test(the_scale_is_continuous_and_gives_the_plan_its_height),
         cmocka_unit_test(a_picture_says_what_its_plan_saves),
         cmocka_unit_test(labels_cover_no_curve),
+        cmocka_unit_test(labels_stand_clear_of_a_break),
         cmocka_unit_test(an_address_map_needs_offsets),
         cmocka_unit_test(what_cannot_be_drawn_is_said),
         cmocka_unit_test(thousands_of_steps_are_drawn_in_columns),
