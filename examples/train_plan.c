@@ -44,7 +44,7 @@ static mp_status train(const char *path, int64_t batch, int64_t budget_bytes, in
     const mp_request request = {.graph = mp_program_graph(program), .budget_bytes = budget_bytes};
     MP_TRY(mp_solve_with_arena(&request, &answer, err));
     MP_REQUIRE(answer.plan, err, MP_INFEASIBLE, "no plan in %lld bytes", (long long)budget_bytes);
-    MP_TRY(mp_parameter_source_open(program, path, 0, &parameters, err));
+    MP_TRY(mp_parameter_source_open(program, path, 0, false, &parameters, err));
     MP_TRY(mp_inputs_open_feed(program, NULL, 0, 0, &feed, err)); /* no sources: random numbers */
     const mp_train_request training = {.program = program,
                                        .plan = answer.plan,

@@ -134,7 +134,7 @@ static mp_status measure(const options *o, train_outcome *t, mp_node_cost **cost
                                 .n_steps = o->steps > 1 ? o->steps : STEPS};
     MP_TRY(mp_program_list_algorithms(t->subject.program, err));
     MP_TRY(new_costs(t->subject.program, costs, err));
-    MP_TRY(mp_parameter_source_open(t->subject.program, o->operands[0], (uint64_t)o->seed, &source, err));
+    MP_TRY(mp_parameter_source_open(t->subject.program, o->operands[0], (uint64_t)o->seed, true, &source, err));
     MP_TRY(mp_inputs_open_feed(t->subject.program, NULL, 0, (uint64_t)o->seed, &feed, err));
     request.feed = feed;
     request.parameters = source;

@@ -190,6 +190,16 @@ static mp_hyper hyper_of(const options *o)
     return h;
 }
 
+/* Where some weights are the file's and others are not, the file may be another than was meant. Adapters are in no file. */
+static void tell_drawn(const options *o, const train_outcome *t)
+{
+    if (t->n_drawn && t->n_drawn < t->n_parameters && !o->random_weights && !o->resume && !o->lora.n)
+        complain(
+            "%s: warning: the file has no values for %zu of %zu parameters, which are drawn from seed %lld (--random-weights: "
+            "without this warning)",
+            o->operands[0], t->n_drawn, t->n_parameters, (long long)o->seed);
+}
+
 /* *reads: what fails is what the user gave, and not the training or the saving. */
 static mp_status run(const options *o, const text_list *files, train_outcome *t, bool *reads, mp_error *err)
 {
@@ -213,10 +223,13 @@ static mp_status run(const options *o, const text_list *files, train_outcome *t,
     interrupt_catch(true, !shown.shows);
     interrupt_force(shown.late, shown.grace);
     MP_TRY(mp_hyper_check(&request.execution.hyper, err));
-    MP_TRY(mp_parameter_source_open(t->subject.program, o->operands[0], (uint64_t)o->seed, &source, err));
+    /* the state that --resume reads has a value for each */
+    MP_TRY(mp_parameter_source_open(t->subject.program, o->operands[0], (uint64_t)o->seed, o->random_weights || o->resume,
+                                    &source, err));
     mp_parameter_source_count(source, &t->n_parameters, &t->n_drawn);
     MP_TRY(mp_inputs_open_feed(t->subject.program, files->items, files->n, (uint64_t)o->seed, &feed, err));
     if (o->test.n) MP_TRY(mp_inputs_open_feed(t->subject.program, o->test.items, o->test.n, (uint64_t)o->seed, &test, err));
+    tell_drawn(o, t);
     *reads = false;
     request.feed = feed;
     request.parameters = source;

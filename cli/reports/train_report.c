@@ -155,7 +155,7 @@ static void print_test(const train_outcome *t)
     if (test->accuracy >= 0) print("  %-28s%s%12.2f %%\n", "accuracy there", indent, 100 * test->accuracy);
 }
 
-/* Where the training began: people take drawn weights for their own otherwise. */
+/* Where the training began. */
 static void print_origin(const train_outcome *t, const options *o)
 {
     if (o->resume)
@@ -179,8 +179,12 @@ static void print_verdict(const train_outcome *t, const options *o)
                            : same               ? "; losses and weights of both runs are the same, bit for bit"
                                                 : "; losses and weights of both runs are NOT the same";
     const screen_mood mood = !t->has_before ? SCREEN_GOOD : !train_compares(t) ? SCREEN_OPEN : same ? SCREEN_GOOD : SCREEN_BAD;
-    screen_verdict(o->color, mood, "%s, %s, %zu step%s with a planned peak of %s%s.",
-                   subject_title(&t->subject, title, sizeof title), t->subject.graph->target, n, n == 1 ? "" : "s",
+    /* people take drawn weights for their own otherwise */
+    const char *drawn = o->resume || !t->n_drawn        ? ""
+                        : t->n_drawn == t->n_parameters ? " from drawn weights"
+                                                        : " from some drawn weights";
+    screen_verdict(o->color, mood, "%s, %s, %zu step%s%s with a planned peak of %s%s.",
+                   subject_title(&t->subject, title, sizeof title), t->subject.graph->target, n, n == 1 ? "" : "s", drawn,
                    bytes_short(r->planned_peak_bytes, peak), compared);
 }
 

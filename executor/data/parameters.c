@@ -16,8 +16,35 @@ struct mp_parameter_source {
     uint64_t seed;
 };
 
-mp_status mp_parameter_source_open(const mp_program *program, const char *path, uint64_t seed, mp_parameter_source **out,
-                                   mp_error *err)
+/* Read into a program: whatever is not data, and computed by no operator. */
+static bool is_read(const mp_program *p, size_t tensor)
+{
+    const mp_tensor *t = &p->model->tensors[tensor];
+    return t->producer < 0 && t->role != MP_ROLE_DATA && p->bindings->storage[tensor] >= 0 && !t->value;
+}
+
+/* Drawn values in place of trained ones are not what the user meant. */
+static mp_status check_external(const mp_parameter_source *s, mp_error *err)
+{
+    const mp_model *m = s->program->model;
+    const char *name = NULL, *file = NULL;
+    size_t n = 0;
+    for (size_t k = 0; k < m->n_tensors; k++) {
+        const char *missing = is_read(s->program, k) ? mp_onnx_weights_missing(s->weights, m->tensors[k].name) : NULL;
+        if (missing && !n++) {
+            name = m->tensors[k].name;
+            file = missing;
+        }
+    }
+    if (!n) return MP_OK;
+    return MP_FAIL(err, MP_PARSE,
+                   "the values of %zu tensor%s, '%s' first, are in other files, and '%s' is not there; --random-weights draws "
+                   "them",
+                   n, n == 1 ? "" : "s", name, file);
+}
+
+mp_status mp_parameter_source_open(const mp_program *program, const char *path, uint64_t seed, bool draws_missing,
+                                   mp_parameter_source **out, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_parameter_source *s = mp_alloc(1, sizeof *s);
@@ -25,6 +52,7 @@ mp_status mp_parameter_source_open(const mp_program *program, const char *path, 
     *s = (mp_parameter_source){.program = program, .seed = seed};
     MP_TRY(mp_onnx_weights_open(path, program->model->external_folder, &s->weights, err));
     MP_TRY(mp_model_consumers(program->model, &s->consumers, err));
+    if (!draws_missing) MP_TRY(check_external(s, err));
     *out = s;
     s = NULL;
 done:

@@ -276,6 +276,14 @@ bool mp_onnx_weights_have(const mp_onnx_weights *w, const char *name)
     return path && access(path, R_OK) == 0;
 }
 
+const char *mp_onnx_weights_missing(const mp_onnx_weights *w, const char *name)
+{
+    const int k = mp_names_find(w->names, name);
+    const tensor t = k < 0 ? (tensor){0} : read_tensor(&w->payloads[k]);
+    if (!t.external || mp_onnx_weights_have(w, name)) return NULL;
+    return mp_pool_text(w->pool, t.location, strlen(t.location));
+}
+
 /* n little-endian elements into `to`, in the same type or as FLOAT. */
 static void convert(const uint8_t *from, mp_dtype is, mp_dtype wanted, int64_t n, void *to)
 {

@@ -18,6 +18,10 @@ void mp_onnx_weights_close(mp_onnx_weights *weights);
  * models are passed around without their weights. */
 bool mp_onnx_weights_have(const mp_onnx_weights *weights, const char *name);
 
+/* The file that should hold the values of this name and is not there, as the model names it; valid as long as `weights`. NULL:
+ * none, or memory is short. */
+const char *mp_onnx_weights_missing(const mp_onnx_weights *weights, const char *name);
+
 /* Writes the values of a tensor as n elements of type `dtype`, row-major: floats of any width may be asked for as FLOAT,
  * everything else as what the file says. MP_INVALID: another type or another number of elements; MP_PARSE: external data that
  * lies outside its file or, links followed, outside the model's folder and the permitted one, or in what is no regular

@@ -7,10 +7,11 @@
 typedef struct mp_parameter_source mp_parameter_source;
 
 /* `path`: the model's file, whose initializers (embedded or external) are read when they are asked for; `seed` draws the rest.
- * Release with mp_parameter_source_free (NULL is fine). The program's model must outlive it. MP_IO, MP_PARSE: the file;
- * MP_NOMEM. O(tensors): values are read when they are asked for. */
-mp_status mp_parameter_source_open(const mp_program *program, const char *path, uint64_t seed, mp_parameter_source **out,
-                                   mp_error *err);
+ * `draws_missing`: also those that the file says are in another file, which is not there. Release with
+ * mp_parameter_source_free (NULL is fine). The program's model must outlive it. MP_IO, MP_PARSE: the file, or without
+ * draws_missing such another one; MP_NOMEM. O(tensors): values are read when they are asked for. */
+mp_status mp_parameter_source_open(const mp_program *program, const char *path, uint64_t seed, bool draws_missing,
+                                   mp_parameter_source **out, mp_error *err);
 void mp_parameter_source_free(mp_parameter_source *source);
 
 /* Of how many parameters it has the first values, and how many of them are drawn because the file has none. */

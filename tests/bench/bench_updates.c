@@ -74,7 +74,7 @@ static mp_status begin(contender *c, const mp_backend *backend, const char *path
     MP_TRY(mp_model_add_loss(c->model, &options, &loss, err));
     MP_TRY(mp_program_build(backend, c->model, &options, loss, &c->program, err));
     MP_TRY(make_plan(c, err));
-    MP_TRY(mp_parameter_source_open(c->program, path, 1, &c->source, err));
+    MP_TRY(mp_parameter_source_open(c->program, path, 1, false, &c->source, err));
     MP_TRY(mp_inputs_open_feed(c->program, NULL, 0, 1, &c->feed, err));
     MP_TRY(mp_input_filler_new(c->program, c->feed, &c->filler, err));
     MP_TRY(mp_execution_new(c->program, c->plan, &how, &c->execution, err));

@@ -107,7 +107,7 @@ static mp_status trained(public_world *w, int how, mp_error *err)
     public_mark(&feed, sizeof feed);
     public_mark(&report, sizeof report);
     if (how == 0)
-        PUBLIC_LIMITED(w, st, mp_parameter_source_open(t.program, MLP, 1, &source, err));
+        PUBLIC_LIMITED(w, st, mp_parameter_source_open(t.program, MLP, 1, false, &source, err));
     else if (how == 1)
         PUBLIC_LIMITED(w, st, mp_inputs_open_feed(t.program, NULL, 0, 1, &feed, err));
     else

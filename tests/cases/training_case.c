@@ -54,7 +54,7 @@ static training_case begin(const mp_backend *backend, const char *path, int64_t 
     if (how.adapters) OK(mp_model_add_adapters(t.model, how.adapters, &err));
     OK(mp_model_add_loss(t.model, options, &loss, &err));
     OK(mp_program_build(backend, t.model, options, loss, &t.program, &err));
-    OK(mp_parameter_source_open(t.program, path, 1, &t.source, &err));
+    OK(mp_parameter_source_open(t.program, path, 1, false, &t.source, &err));
     OK(mp_inputs_open_feed(t.program, NULL, 0, 1, &t.feed, &err));
     return t;
 }

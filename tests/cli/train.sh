@@ -135,9 +135,22 @@ holds train_killed_leaves_a_whole_file sh -c "
     '$memplan' train bert.onnx --budget 100% --steps 1000000 --no-before --save killed.st --save-every 1 > /dev/null 2>&1 &
     pid=\$!; sleep 1; kill -KILL \$pid; wait \$pid 2> /dev/null; '$memplan' train bert.onnx --budget 100% --steps 1 --no-before --resume killed.st > /dev/null"
 
-weights() { "$memplan" train "$1" --budget 100% --steps 1 --no-before --loss mse --json | grep weights_hash; }
+weights() { "$memplan" train --budget 100% --steps 1 --no-before --loss mse --json "$@" | grep weights_hash; }
 weights embedded.onnx > embedded.hash
-weights external.onnx > drawn.hash # its file is not there: drawn by rule
+# Its file is not there: an error, or drawn by rule.
+try train_missing_weights train external.onnx --budget 100% --loss mse
+weights external.onnx --random-weights > drawn.hash
+holds train_says_that_weights_are_drawn sh -c "
+    '$memplan' train external.onnx --budget 100% --loss mse -q --random-weights | grep -q 'from drawn weights' &&
+    '$memplan' train external.onnx --budget 100% --loss mse --steps 1 --no-before -q --random-weights --save drawn.st > /dev/null &&
+    '$memplan' train external.onnx --budget 100% --loss mse --steps 1 --no-before -q --resume drawn.st | grep -qv drawn"
+sed 's/ data_location.*/ }\n  initializer { name: "v" data_type: 1 dims: 2 dims: 2 float_data: [1, 2, 3, 4] }/;
+    s/ output: "y" }/ output: "t" }\n  node { name: "second" op_type: "MatMul" input: "t" input: "v" output: "y" }/' "$root/tests/cli/files/external.onnx.txt" |
+    protoc-c --encode=onnx.ModelProto --proto_path=/usr/include/onnx onnx.proto > half.onnx
+holds train_warns_of_some_drawn_weights sh -c "
+    '$memplan' train half.onnx --budget 100% --loss mse --steps 1 -q 2> why.txt | grep -q 'from some drawn weights' &&
+    grep -q 'half.onnx: warning: the file has no values for 1 of 2 parameters, which are drawn from seed 0' why.txt &&
+    '$memplan' train half.onnx --budget 100% --loss mse --steps 1 -q --random-weights 2> why.txt > /dev/null && ! test -s why.txt"
 printf '12345678\000\000\200\077\000\000\000\100\000\000\100\100\000\000\200\277' > weights.bin
 weights external.onnx > external.hash
 holds train_reads_external_weights sh -c "test -s embedded.hash && cmp embedded.hash external.hash && ! cmp -s embedded.hash drawn.hash"

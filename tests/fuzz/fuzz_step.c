@@ -172,7 +172,7 @@ static mp_status open_parameters(const mp_program *program, mp_parameter_source 
     char path[] = "/tmp/memplan-fuzz-XXXXXX";
     const int file = mkstemp(path);
     if (file < 0 || write(file, "\x3a\x00", 2) != 2 || close(file)) abort();
-    const mp_status st = mp_parameter_source_open(program, path, 1, out, err);
+    const mp_status st = mp_parameter_source_open(program, path, 1, true, out, err);
     unlink(path);
     return st;
 }
