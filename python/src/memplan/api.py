@@ -20,6 +20,7 @@ from memplan.library.planning import Watcher
 from memplan.plan.planner import Options
 from memplan.report import Report
 from memplan.run.backend import Backend, Estimated, Handed
+from memplan.run.eagerly import NOT_CAPTURED, SKIPPED, Eagerly, counting, reason_of
 
 MOST_SIZES = 256  # of inputs that have a plan at a time
 DUMMY_SHAPE = (5, 3)  # of a parameter on which an optimizer shows what it keeps per parameter
@@ -74,13 +75,15 @@ def our_error(error: BaseException) -> BaseException | None:
 
 
 def capturing() -> contextlib.AbstractContextManager[Any]:
-    """In it, dynamo captures recurrent layers, leaves out what is logged instead of cutting the graph, does not cut where
-    DDP's buckets end, takes a shared parameter once (which PyTorch does by itself from 2.5 on), and makes a plan for each of
-    many sizes."""
+    """In it, dynamo captures recurrent layers, looks whether modules have got hooks since, leaves out what is logged instead of
+    cutting the graph, does not cut where DDP's buckets end, takes a shared parameter once (which PyTorch does by itself from
+    2.5 on), and makes a plan for each of many sizes."""
     config = torch._dynamo.config
     limit = "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit"
     most = max(MOST_SIZES, getattr(config, limit))
     settings: dict[str, Any] = {"allow_rnn": True, "optimize_ddp": False, limit: most}
+    if hasattr(config, "skip_nnmodule_hook_guards"):
+        settings["skip_nnmodule_hook_guards"] = False
     if torch.__version__ < "2.5":
         settings["inline_inbuilt_nn_modules"] = True
     if hasattr(config, "ignore_logging_functions"):
@@ -90,24 +93,44 @@ def capturing() -> contextlib.AbstractContextManager[Any]:
     return patch
 
 
-def without_wrapping(call: Callable[..., Any], backend: Backend) -> Callable[..., Any]:
-    """The same call, captured by our settings; our exceptions come out of it as they are. It keeps the backend."""
+def without_wrapping(
+    call: Callable[..., Any], eager: Callable[..., Any], backend: Backend, fullgraph: bool = True
+) -> Callable[..., Any]:
+    """The same call, captured by our settings, or `eager` where it cannot be, with a warning; our exceptions come out of it as
+    they are. It keeps the backend."""
+    eagerly = Eagerly(backend.report, name_of(eager))
 
     @functools.wraps(call)
     def called(*args: Any, **kwargs: Any) -> Any:
-        raised: BaseException
-        try:
-            with capturing():
-                return call(*args, **kwargs)
-        except Exception as error:
-            found = our_error(error)
-            if found is None:
-                raise
-            raised = found
-        raise raised.with_traceback(None) from None
+        raised: BaseException | None = None
+        if eagerly.may_capture():
+            try:
+                with capturing(), counting(fullgraph) as is_skipped:
+                    result = call(*args, **kwargs)
+                    if is_skipped():
+                        eagerly.say(SKIPPED)
+                eagerly.is_captured()
+                return result
+            except Exception as error:
+                raised = our_error(error)
+                if raised is None and not isinstance(error, NOT_CAPTURED):
+                    raise
+                if raised is None and (backend.only_report or not fullgraph):  # of which parts have run
+                    raised = MemplanError(f"{reason_of(error)}\n\nPyTorch says:\n{error}")
+                elif raised is None:
+                    eagerly.take(error)
+        if raised is not None:
+            raise raised.with_traceback(None) from None
+        return eager(*args, **kwargs)
 
     called.memplan_backend = backend  # type: ignore[attr-defined]
     return called
+
+
+def name_of(call: Any) -> str:
+    """As people know it: a module's class, a function's name."""
+    owner = getattr(call, "__self__", call)
+    return type(owner).__name__ if isinstance(owner, torch.nn.Module) else getattr(call, "__name__", "the model")
 
 
 def compile(
@@ -169,12 +192,13 @@ def compiled_with(model: Any, backend: Backend, fullgraph: bool) -> Any:
     refuse_sharded(model)
     if is_replicated(model):
         inside = torch.compile(model.module._call_impl, backend=Handed(backend), fullgraph=fullgraph, dynamic=False)
-        model.module._compiled_call_impl = without_wrapping(inside, backend)  # in place, as torch.nn.Module.compile does
+        called = without_wrapping(inside, model.module._call_impl, backend, fullgraph)
+        model.module._compiled_call_impl = called  # in place, as torch.nn.Module.compile does
         object.__setattr__(model, "memplan", backend.report)
         return model
     compiled = torch.compile(model, backend=Handed(backend), fullgraph=fullgraph, dynamic=False)
     if isinstance(compiled, torch.nn.Module):
-        object.__setattr__(compiled, "forward", without_wrapping(compiled.forward, backend))
+        object.__setattr__(compiled, "forward", without_wrapping(compiled.forward, model, backend, fullgraph))
         object.__setattr__(compiled, "memplan", backend.report)
 
         def copied(memo: dict[int, Any]) -> Any:
@@ -185,7 +209,7 @@ def compiled_with(model: Any, backend: Backend, fullgraph: bool) -> Any:
 
         object.__setattr__(compiled, "__deepcopy__", copied)
         return compiled
-    called = without_wrapping(compiled, backend)
+    called = without_wrapping(compiled, model, backend, fullgraph)
     called.memplan = backend.report  # type: ignore[attr-defined]
     return called
 

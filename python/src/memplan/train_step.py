@@ -82,7 +82,7 @@ class TrainStep:
             return loss(model(*args[:-1], **kwargs), args[-1])
 
         compiled = torch.compile(loss_of, backend=Handed(backend), fullgraph=True, dynamic=False)
-        self.compiled = without_wrapping(compiled, backend)
+        self.compiled = without_wrapping(compiled, loss_of, backend)
 
     def __call__(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         self.updates.check()

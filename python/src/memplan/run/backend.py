@@ -26,6 +26,7 @@ from memplan.plan.planner import GraphPlanner, Options
 from memplan.report import Fallback, Report
 from memplan.run.execute import compile_graph
 from memplan.run.overlap import as_at_first, writes_into_inputs
+from memplan.run.second_order import Differentiable
 
 COSTS = Costs()
 
@@ -51,6 +52,7 @@ class Backend:
         self.model_bytes, self.gradient_bytes = model_bytes, gradient_bytes
         self.only_report = only_report
         self.saved: dict[Any, int] = {}  # per frame of the user's code: what its last graph keeps for backward
+        self.said: set[str] = set()
         self.__name__ = "memplan"
 
     def fresh(self) -> Backend:
@@ -73,7 +75,15 @@ class Backend:
                 compiled: Callable[..., Any] = aot(module, inputs)
         except MemplanError as error:
             return raising(error)
+        if torch.is_grad_enabled():
+            compiled = Differentiable(module, compiled, graph_name(), self.say)
         return as_at_first(compiled) if writes_into_inputs() else compiled
+
+    def say(self, sentence: str) -> None:
+        """Once."""
+        if sentence not in self.said:
+            self.said.add(sentence)
+            warnings.warn(f"memplan: {sentence}", FallbackWarning, stacklevel=4)
 
     def warn_of_last_size(self) -> None:
         if is_last_size():

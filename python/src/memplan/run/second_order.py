@@ -1,0 +1,184 @@
+"""Gradients of gradients. What AOTAutograd compiles can be differentiated once; with create_graph=True the graph is run again
+eagerly from its inputs, and the gradients that backward returns are those, which can be differentiated on. Whoever does that
+does it again: the next call is eager from the start, which spares the second run and sums in eager's order."""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils._pytree import tree_iter
+
+from memplan.errors import MemplanError
+from memplan.graph.capture import tensors_of
+
+DEEPEST = 4  # views between an output and what has computed it
+FURTHEST = {torch.float64: 1e-9, torch.float32: 1e-3}  # of the planned gradients from the eager ones, relative
+FURTHEST_OF_OTHERS = 0.1
+SENTENCE = (
+    "memplan: a gradient of a gradient (create_graph=True) needs {name} to be run once more eagerly, and {why}: call the"
+    " module that was compiled without memplan for this loss"
+)
+
+
+def ambient() -> list[contextlib.AbstractContextManager[Any]]:
+    """Autocast as it is now, to be entered again."""
+    kinds = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+    cached = torch.is_autocast_cache_enabled()
+    return [torch.autocast(kind, torch.get_autocast_dtype(kind), torch.is_autocast_enabled(kind), cached) for kind in kinds]
+
+
+def generators() -> list[torch.Generator]:
+    cuda: Any = torch.cuda
+    return [torch.default_generator, *(cuda.default_generators if cuda.is_initialized() else ())]
+
+
+@contextlib.contextmanager
+def drawing_from(states: Sequence[Any]) -> Any:
+    """Random numbers are those that followed these states; then as if none had been drawn."""
+    now = [(g, g.get_state()) for g in generators()]
+    try:
+        for generator, state in zip(generators(), states):
+            generator.set_state(state.get_state())
+        yield
+    finally:
+        for generator, before in now:
+            generator.set_state(before)
+
+
+def node_of(outputs: Any, metadata: Any) -> Any:
+    """The node of autograd that is the compiled graph; None where no output depends on what requires a gradient."""
+    level = [t.grad_fn for t in tensors_of(outputs) if t.grad_fn is not None]
+    for _ in range(DEEPEST):
+        for node in level:
+            if getattr(getattr(node, "_forward_cls", None), "metadata", None) is metadata:
+                return node
+        level = [before for node in level for before, _ in node.next_functions if before is not None]
+    return None
+
+
+def versions(values: Sequence[Any]) -> list[int]:
+    """How often each was written into; what is no tensor, or counts nothing, never."""
+    try:
+        return [v._version for v in values]
+    except (AttributeError, RuntimeError):
+        return [v._version if isinstance(v, torch.Tensor) and not v.is_inference() else 0 for v in values]
+
+
+def far_apart(planned: torch.Tensor, eager: torch.Tensor) -> bool:
+    distance, size = float((planned - eager).norm()), float(eager.norm())
+    return distance > FURTHEST.get(eager.dtype, FURTHEST_OF_OTHERS) * size
+
+
+class Call:
+    """One call of a compiled graph, until its backward: what it was called with and what it would have drawn. Parameters and
+    batches are there for all of the step anyway; what others have computed is not held."""
+
+    def __init__(self, graph: Differentiable, inputs: Sequence[Any]) -> None:
+        self.graph = graph
+        kept = [weakref.ref(i) if isinstance(i, torch.Tensor) and i.grad_fn is not None else i for i in inputs]
+        self.kept: list[Any] | None = kept
+        self.versions = versions(inputs)
+        self.drawn_from: list[Any] = []
+
+    def inputs(self) -> list[Any]:
+        return [i() if isinstance(i, weakref.ref) else i for i in self.kept or ()]
+
+    def after(self, gradients: tuple[Any, ...], given: tuple[Any, ...]) -> Any:
+        """What autograd calls behind the graph's backward, with what it returns and what it was given."""
+        if torch.is_grad_enabled():
+            return self.graph.differentiate(self, gradients, given)
+        if not torch._C._autograd._get_current_graph_task_keep_graph():
+            self.kept = None
+        return None
+
+
+class Differentiable:
+    """A compiled graph whose gradients can be differentiated. `module` is what it was compiled from."""
+
+    def __init__(self, module: fx.GraphModule, compiled: Callable[..., Any], name: str, say: Callable[[str], None]) -> None:
+        self.module, self.compiled, self.name, self.say = module, compiled, name, say
+        tracing = torch._guards.TracingContext.try_get()
+        self.metadata: Any = getattr(tracing, "fw_metadata", None)
+        if self.metadata is not None and hasattr(self.metadata, "bw_donated_idxs"):
+            self.metadata.bw_donated_idxs = []  # any step may keep its graph, and not only one that is the first
+        self.ambient = ambient()
+        self.is_expected = False  # that the gradient of this call is differentiated, as the last one's was
+
+    def __call__(self, *inputs: Any) -> Any:
+        if not torch.is_grad_enabled():
+            return self.compiled(*inputs)
+        if self.is_expected:
+            return self.run_eagerly(inputs)
+        call = Call(self, inputs)
+        call.drawn_from = [g.clone_state() for g in generators()]
+        outputs = self.compiled(*inputs)
+        if (node := node_of(outputs, self.metadata)) is not None:
+            node.register_hook(call.after)
+        return outputs
+
+    def run_eagerly(self, inputs: Sequence[Any]) -> Any:
+        self.is_expected = False
+        outputs = self.module(*inputs)
+
+        def notice(_: torch.Tensor) -> None:
+            self.is_expected = self.is_expected or torch.is_grad_enabled()
+
+        outcome: Any
+        for outcome in tensors_of(outputs):
+            if outcome.requires_grad:
+                outcome.register_hook(notice)
+        return outputs
+
+    def refuse(self, why: str) -> None:
+        raise MemplanError(SENTENCE.format(name=self.name, why=why))
+
+    def differentiate(self, call: Call, gradients: tuple[Any, ...], given: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The gradients of this call as eager computes them, for further differentiation. MemplanError where it cannot."""
+        self.say(
+            f"a gradient of a gradient (create_graph=True) runs {self.name} eagerly: in this step once more, which sums in"
+            " another order, then from the start as long as that goes on; all its activations are kept, beyond plan and budget"
+        )
+        self.is_expected = True
+        if call.kept is None:
+            self.refuse("its inputs were let go by an earlier backward (retain_graph=True there keeps them)")
+        inputs = call.inputs()
+        if any(i is None and isinstance(k, weakref.ref) for i, k in zip(inputs, call.kept or ())):
+            self.refuse("an input is gone (a variable that has it until then keeps it)")
+        written = [k for k, info in enumerate(self.metadata.input_info) if info.mutates_data]
+        if any(isinstance(inputs[k], torch.Tensor) and inputs[k].requires_grad for k in written):
+            self.refuse("it writes into an input that requires a gradient")
+        now = versions(inputs)
+        if any(a != b for k, (a, b) in enumerate(zip(call.versions, now)) if k not in written):
+            self.refuse("one of its inputs or parameters was written into since")
+        again = [i.clone() if k in written else i for k, i in enumerate(inputs)]
+        with contextlib.ExitStack() as stack:
+            for context in [*self.ambient, drawing_from(call.drawn_from), torch.enable_grad()]:
+                stack.enter_context(context)
+            outputs = self.module(*again)
+        tensors = [i for i in inputs if isinstance(i, torch.Tensor)]
+        if len(tensors) != len(gradients):
+            self.refuse("its inputs are given twice")
+        wanted = [t for t in tensors if t.requires_grad]
+        pairs = [(o, g) for o, g in zip(self.returned(outputs), given) if g is not None and o is not None and o.requires_grad]
+        found = torch.autograd.grad([o for o, _ in pairs], wanted, [g for _, g in pairs], create_graph=True, allow_unused=True)
+        by_input = {id(t): g for t, g in zip(wanted, found)}
+        eager = [by_input.get(id(t)) for t in tensors]
+        if any(g is not None and e is not None and far_apart(g.detach(), e.detach()) for g, e in zip(gradients, eager)):
+            self.refuse("that comes to other numbers: it reads what has changed since")
+        return tuple(eager)
+
+    def returned(self, outputs: Any) -> list[Any]:
+        """What the compiled graph has returned, of which these are the eager ones: new values of inputs, outputs, and what
+        outputs are views of."""
+        flat = list(tree_iter(outputs))
+        bases: dict[int, Any] = {}
+        for output, info in zip(flat, self.metadata.output_info):
+            if "intermediate" in str(info.output_type) and info.base_idx is not None:
+                bases.setdefault(info.base_idx, output._base if output._base is not None else output)
+        behind = [bases.get(k) for k in range(self.metadata.num_intermediate_bases)]
+        return [*[None] * self.metadata.num_mutated_inp_runtime_indices, *flat, *behind]
