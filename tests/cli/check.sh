@@ -13,6 +13,19 @@ holds a_plan_for_other_threads_says_so sh -c "
 sed 's/"peak_bytes": *\([0-9]*\)/"peak_bytes": 1\1/' plan.json > lie.json
 try check_lie check mlp.onnx lie.json
 try check_lie_json check mlp.onnx lie.json --json
+# The fault is named, and not what follows from it: a run that is missing, two that changed places.
+spoil() { python3 -c "import json, sys
+plan = json.load(open('plan.json')); steps = plan['steps']; again = [k for k, s in enumerate(steps) if s['recompute']]
+$1
+json.dump(plan, open('spoilt.json', 'w'))"; }
+spoil 'del steps[again[0]]'
+try check_missing_run check mlp.onnx spoilt.json
+spoil 'steps[again[0]], steps[again[1]] = steps[again[1]], steps[again[0]]'
+try check_swapped_runs check mlp.onnx spoilt.json
+spoil 'steps.insert(again[0], steps[again[0]])'
+try check_run_twice check mlp.onnx spoilt.json
+spoil "plan['offsets'][3]['first_step'] += 1"
+try check_shifted_place check mlp.onnx spoilt.json
 head -c 400 plan.json > cut.json
 try check_truncated check mlp.onnx cut.json
 try check_absent check mlp.onnx absent.json

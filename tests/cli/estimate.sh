@@ -70,3 +70,7 @@ holds amp_everywhere sh -c "
     '$memplan' sweep mlp.onnx --batch 4096 --solvers chen --budgets 90% --amp fp16 &&
     '$memplan' timeline mlp.onnx --batch 64 --amp bf16 -o amp.svg &&
     '$memplan' report mlp.onnx --batch 64 --amp bf16 --no-curve -o amp.html"
+# Where nothing is a parameter, the floating-point initializers are named, and the option that trains them.
+try estimate_no_parameter estimate scaled.onnx
+try estimate_no_parameter_at estimate scaled.onnx --output y
+try estimate_named_parameter estimate scaled.onnx --train mask -q
