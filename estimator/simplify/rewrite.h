@@ -81,7 +81,7 @@ mp_status mp_pattern_fuse(mp_rewriter *r, const mp_pattern *pattern, int root, c
     PASS(group_normalizations, patterns, all)                        \
     PASS(activations, patterns, all)                                 \
     PASS(softmaxes, patterns, all)                                   \
-    PASS(scatters, scatters, true)                                   \
+    PASS(apart, apart, true)                                         \
     PASS(transpositions, transpositions, true)                       \
     PASS(biases, biases, all)
 
