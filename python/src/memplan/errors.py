@@ -21,6 +21,10 @@ class BudgetError(MemplanError):
         self.floor_bytes = floor_bytes  # no plan at all needs less
 
 
+class OverwrittenError(MemplanError, RuntimeError):
+    """Somebody has written into what backward reads; a RuntimeError, as eager PyTorch's own."""
+
+
 class NotPlannable(MemplanError):
     """A graph that cannot be planned, and why: it runs as eager does."""
 

@@ -47,7 +47,7 @@ def operators_of(model: nn.Module, inputs: Sequence[Any], kwargs: dict[str, Any]
 
 def may_be_kept(capture: Capture, eager: Mapping[str, list[bool]]) -> Kept:
     """The forward operators that eager runs as captured, which write into nothing, and into whose results nothing writes."""
-    forward = capture.operations[: capture.boundary]
+    forward = [o for o in capture.operations[: capture.boundary] if o.source is not None]
     families = [family(o.source.target) for o in forward if o.source is not None]
     captured, number = Counter(families), Counter[str]()
     known: dict[int, bool] = {}  # per operator that eager runs too: whether it writes into its first argument

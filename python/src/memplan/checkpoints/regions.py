@@ -63,7 +63,8 @@ def regions(capture: Capture) -> dict[str, Region]:
     runs: dict[tuple[str, Any], list[int]] = {}
     refused: set[str] = set()
     for index, operation in enumerate(capture.operations[: capture.boundary]):
-        assert operation.source is not None
+        if operation.source is None:
+            continue
         for key, (captured, _) in stack_of(operation.source).items():
             name = module_name(captured)
             runs.setdefault((name, key), []).append(index)

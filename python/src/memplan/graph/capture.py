@@ -2,8 +2,10 @@
 
 A storage is what aliases: tensors over one piece of memory, tied weights included. An operation is a node of the joint
 graph that makes storages; nodes whose results lie in their arguments (views) are none, they are made where they are
-needed. Two operations are ours: `boundary`, at which forward's outputs are complete and gradients arrive, and `end`, at
-which all gradients are handed over.
+needed. Three kinds of operations are ours: `boundary`, at which forward's outputs are complete and gradients arrive; `end`,
+at which all gradients are handed over; and before the boundary a `return` for each output into which the caller may write
+while backward could want to read it. The caller's is then another storage than backward's: the same memory where backward
+reads it no more (or makes it again), a copy where it does.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ class Storage:
 
 @dataclass
 class Operation:
-    """One node for the planner; `source` is what it runs, None for boundary and end."""
+    """One node for the planner; `source` is what it runs, None for returns, boundary and end."""
 
     name: str
     op: str
@@ -139,6 +141,11 @@ def refuse_values(nodes: Iterable[fx.Node]) -> None:
             raise NotPlannable(f"the size of {node.name} depends on data")
 
 
+def is_dense(tensor: Any) -> bool:
+    """Whether a clone has this tensor's strides."""
+    return isinstance(tensor, torch.Tensor) and bool(torch.ops.aten.is_non_overlapping_and_dense(tensor))
+
+
 def halves(graph: fx.Graph, tangents: Iterable[fx.Node]) -> tuple[list[fx.Node], list[fx.Node]]:
     """The nodes that need no gradient from outside, and those that do; the tangents themselves are in neither."""
     given = set(tangents)
@@ -154,6 +161,7 @@ class Capture:
     """What the planner has to know of a joint graph, and what emission needs to write it in another order."""
 
     fuse = "none"  # where updates run
+    returns_apart = True  # whether the caller, who may write into what is returned, has other storages than backward
     overwrites: ClassVar = {"forward": ("activation", "saved"), "backward": ("activation_gradient",)}  # per phase, kinds
 
     def __init__(self, joint: fx.GraphModule, n_forward_outputs: int, static_indices: Iterable[int]) -> None:
@@ -173,6 +181,7 @@ class Capture:
         self.places: dict[fx.Node, list[int | None]] = {}  # per node: the storage of each of its results
         self.views: set[fx.Node] = set()
         self.items: dict[fx.Node, list[fx.Node]] = {}  # per node with several results: who takes one of them out
+        self.handed: dict[int, int] = {}  # storages of outputs that backward may read, and the caller's in their place
         self.n_random = 0
         self._last_draw: int | None = None
         self._before_boundary: list[int] = []
@@ -245,6 +254,9 @@ class Capture:
     def _add_body(self) -> None:
         forward, backward = halves(self.joint.graph, self.tangents)
         self._add_forward(forward)
+        self.eager_saves = self._read_in_backward(forward, backward)
+        if self.returns_apart:
+            self._add_returns()
         self._add_boundary()
         self._add_backward(backward)
         self._add_end()
@@ -254,6 +266,35 @@ class Capture:
         needed = reaching(self.forward_outputs)
         for node in nodes:
             self._add_node(node, "forward", "activation" if node in needed else "saved")
+
+    def _read_in_backward(self, forward: list[fx.Node], backward: list[fx.Node]) -> set[int]:
+        """The storages of forward that backward's formulas read: eager PyTorch saves these very ones, and refuses backward
+        when somebody has written into them."""
+        formulas = [*backward, *(n for n in forward if n.meta.get("partitioner_tag") == "is_backward")]
+        read = [*(a for n in formulas for a in n.all_input_nodes), *self.backward_outputs]
+        return set(self.storages_of(a for a in read if a in self.places))
+
+    def _add_returns(self) -> None:
+        read = {s for o in self.operations for s in o.reads}
+        for node in self.makers(set(self.storages_of(self.user_outputs)) & read - self.eager_saves):
+            (s,) = self.storages_of([node])
+            if self.storages[s].kind in DYNAMIC and is_dense(node.meta.get("val")):
+                self.handed[s] = self._add_storage(f"{node.name} returned", "activation", self.storages[s].n_bytes)
+                name, writes = f"return {node.name}", [self.handed[s]]
+                pair = [s, self.handed[s]]
+                self.operations.append(Operation(name, "return", "forward", None, [s], writes, pair, once=True))
+
+    def not_saved_by_eager(self) -> list[fx.Node]:
+        """Inputs that forward reads and no formula of backward."""
+        return [p for p in self.primals if not self.eager_saves.issuperset(self.storages_of([p]))]
+
+    def makers(self, storages: set[int]) -> list[fx.Node]:
+        """Whoever has these storages first: inputs, operators, and items of those with several results."""
+        found: dict[int, fx.Node] = {}
+        for node, places in self.places.items():
+            if len(places) == 1 and places[0] in storages and node not in self.views:
+                found.setdefault(places[0], node)
+        return list(found.values())
 
     def _add_backward(self, nodes: list[fx.Node]) -> None:
         for node in nodes:
@@ -324,13 +365,14 @@ class Capture:
             size = allocated(n_bytes, tensor.device)
             if self.storages[place].kind in DYNAMIC and size != self.storages[place].n_bytes:
                 self.storages[place].n_bytes = self.sizes[storage_key(tensor)] = size
+                self.storages[self.handed.get(place, place)].n_bytes = size
 
     def _dynamic(self, storages: Iterable[int]) -> list[int]:
         return [s for s in storages if self.storages[s].kind in DYNAMIC]
 
     def _hold_user_outputs(self) -> set[int]:
         """What the user gets stays: nobody runs it again."""
-        held = set(self._dynamic(self.storages_of(self.user_outputs)))
+        held = {self.handed.get(s, s) for s in self._dynamic(self.storages_of(self.user_outputs))}
         for operation in self.operations:
             operation.once = operation.once or bool(held & set(operation.writes))
         return held
@@ -338,7 +380,8 @@ class Capture:
     def _add_boundary(self) -> None:
         """Everything forward returns is there, all draws are made, and the gradients of forward's outputs come in."""
         held = self._hold_user_outputs()
-        reads = set(self._dynamic(self.storages_of(self.forward_outputs))) | set(self._before_boundary)
+        outputs = self._dynamic(self.storages_of(self.forward_outputs))
+        reads = {self.handed.get(s, s) for s in outputs} | set(self._before_boundary)
         reads |= {self._last_draw} if self._last_draw is not None else set()
         self.boundary = len(self.operations)
         self.operations.append(Operation("boundary", "boundary", "loss", None, sorted(reads), self.storages_of(self.tangents)))

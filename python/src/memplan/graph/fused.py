@@ -79,6 +79,8 @@ class FusedCapture(Capture):
     """`written` tells which of forward's outputs are written into inputs. Fused nodes are like views: they lie in what they
     read. Random operators run once."""
 
+    returns_apart = False  # Inductor decides what is copied
+
     def __init__(
         self, joint: fx.GraphModule, n_forward_outputs: int, static_indices: Iterable[int], written: dict[int, fx.Node]
     ) -> None:

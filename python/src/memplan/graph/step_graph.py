@@ -130,6 +130,7 @@ class StepCapture(Capture):
     """Of a whole step. PyTorch writes buffers when it is over, so that nobody has to be in time to read them; and values
     of forward may be overwritten by their last reader."""
 
+    returns_apart = False
     overwrites: ClassVar = {
         "forward": ("activation", "saved"),
         "backward": ("activation", "saved", "activation_gradient"),

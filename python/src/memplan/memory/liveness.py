@@ -76,7 +76,7 @@ class Liveness:
             if block is None:
                 static = key in self.static_keys or node.op == "get_attr"
                 n_bytes = 0 if static else self.sizes.get(key, allocated(storage_bytes(tensor), tensor.device))
-                block = Block(n_bytes, node.op == "call_function", key in self.held_keys)
+                block = Block(n_bytes, node.op == "call_function", node.op == "placeholder" and key in self.held_keys)
                 made.append(block)
             found[key] = block
         for block in found.values():

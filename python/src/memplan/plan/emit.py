@@ -15,10 +15,11 @@ from torch._functorch import partitioners
 from torch._functorch.partitioners import _extract_fwd_bwd_modules
 
 from memplan.costs.measure import Cost
-from memplan.graph.capture import Capture, device_of_first, storage_bytes
+from memplan.graph.capture import Capture, device_of_first, is_dense, storage_bytes
 from memplan.graph.operators import is_random, only_first_makes, second_form
 from memplan.memory.liveness import WORKSPACE
 
+SMALL_BYTES = 1 << 16  # so much of a parameter or input is copied rather than refused when the caller has written into it
 DRAWING = threading.RLock()  # the generator is one for all threads: what is drawn belongs to the state that was seen
 os.register_at_fork(before=DRAWING.acquire, after_in_parent=DRAWING.release, after_in_child=DRAWING.release)
 
@@ -53,8 +54,10 @@ def draw_again(state: torch.Tensor, function: Any, *args: Any, **kwargs: Any) ->
 class Emission:
     """Writes steps one after the other. `now` is the instance of every value that is current."""
 
-    def __init__(self, capture: Capture, steps: list[int], costs: dict[fx.Node, Cost], state_like: Any) -> None:
-        self.capture, self.costs, self.state_like = capture, costs, state_like
+    def __init__(
+        self, capture: Capture, steps: list[int], costs: dict[fx.Node, Cost], state_like: Any, copies_inputs: bool = False
+    ) -> None:
+        self.capture, self.costs, self.state_like, self.copies_inputs = capture, costs, state_like, copies_inputs
         self.runs = Counter(steps)
         self.done: Counter[int] = Counter()
         self.states: dict[int, fx.Node] = {}
@@ -63,6 +66,7 @@ class Emission:
         self.forward: set[fx.Node] = set()
         self.in_forward = True
         self.made_from: dict[fx.Node, list[fx.Node]] = {}  # views and items, by what they are taken from
+        self.copies: dict[fx.Node, None] = {}  # of what the caller may write into, and views of these
         for node in capture.joint.graph.nodes:
             if node.op in ("placeholder", "get_attr"):
                 self.now[node] = self._add(self.graph.node_copy(node, lambda n: n))
@@ -76,9 +80,13 @@ class Emission:
             if step == self.capture.boundary:
                 self.forward_outputs = [self._output(o) for o in self.capture.forward_outputs]
                 self._cross()
-            elif step != self.capture.end:
+            elif self.capture.operations[step].source is not None:
                 self._run(step)
         self.backward_outputs = [self._output(o) for o in self.capture.backward_outputs]
+        for copy in reversed(self.copies):
+            if not copy.users and copy not in self.backward_outputs:
+                self.graph.erase_node(copy)
+                self.forward.discard(copy)
 
     def _add(self, node: fx.Node) -> fx.Node:
         if self.in_forward:
@@ -100,6 +108,9 @@ class Emission:
             todo.pop()
             if made not in self.now:
                 self.now[made] = self._add(self.graph.node_copy(made, lambda n: self.now[n]))
+                if any(a in self.copies for a in self.now[made].all_input_nodes):
+                    lie_in_copy(self.now[made])
+                    self.copies[self.now[made]] = None
         return self.now[node]
 
     def _forget(self, node: fx.Node) -> None:
@@ -111,10 +122,15 @@ class Emission:
                 self.now.pop(view, None)
 
     def _cross(self) -> None:
-        """From forward to backward: what is saved is the memory itself, and views of it are made anew."""
-        self.in_forward = False
+        """From forward to backward: what is saved is the memory itself, and views of it are made anew. Of what the caller may
+        write into, backward reads copies."""
         for view in self.capture.views:
             self.now.pop(view, None)
+        for node in copied(self.capture, self.copies_inputs):
+            if node in self.now:
+                self.now[node] = self._add(copy_of(self.graph, self.now[node]))
+                self.copies[self.now[node]] = None
+        self.in_forward = False
 
     def _run(self, step: int) -> None:
         node = self.capture.operations[step].source
@@ -166,11 +182,34 @@ class Emission:
         return [n for n in self.graph.nodes if n in used & self.forward - tangents and n.op != "get_attr"]
 
 
+def copied(capture: Capture, with_inputs: bool) -> list[fx.Node]:
+    """Makers of memory into which the caller may write before backward, where eager PyTorch would not mind: it has not saved
+    it. Outputs; and of parameters, buffers and inputs the small ones."""
+    given = capture.storages_of(capture.not_saved_by_eager()) if capture.returns_apart and with_inputs else []
+    small = {s for s in given if capture.storages[s].n_bytes <= SMALL_BYTES}
+    nodes = capture.makers({*capture.handed, *small})
+    return [n for n in nodes if n not in capture.mutated and is_dense(n.meta.get("val"))]
+
+
+def copy_of(graph: fx.Graph, node: fx.Node) -> fx.Node:
+    made = graph.call_function(torch.ops.aten.clone.default, (node,))
+    made.meta = {k: v for k, v in node.meta.items() if k != WORKSPACE}
+    made.meta["val"] = node.meta["val"].clone()
+    return made
+
+
+def lie_in_copy(view: fx.Node) -> None:
+    """Makes what is known of a view's value lie in the memory of a copy."""
+    target: Any = view.target
+    arguments = fx.node.map_arg((view.args, view.kwargs), lambda n: n.meta["val"])
+    view.meta["val"] = target(*arguments[0], **arguments[1])
+
+
 def emit(
-    capture: Capture, steps: list[int], costs: dict[fx.Node, Cost], state_like: Any
+    capture: Capture, steps: list[int], costs: dict[fx.Node, Cost], state_like: Any, copies_inputs: bool
 ) -> tuple[fx.GraphModule, fx.GraphModule]:
     """Forward and backward that run these steps."""
-    emission = Emission(capture, steps, costs, state_like)
+    emission = Emission(capture, steps, costs, state_like, copies_inputs)
     saved = emission.crossing()
     output = emission.graph.output(tuple(emission.forward_outputs + emission.backward_outputs))
     output.meta = dict(next(iter(reversed(capture.joint.graph.nodes))).meta)

@@ -23,7 +23,7 @@ from memplan.library.calls import INTERFACE
 from memplan.library.planning import NO_BUDGET, Planning, Watcher
 from memplan.memory.liveness import Liveness, keys_of, saved_bytes
 from memplan.memory.trace import Trace, trace_of
-from memplan.plan.emit import emit
+from memplan.plan.emit import copied, emit
 from memplan.report import GraphReport, Recomputed
 
 ROUNDS = 4  # of searches: the count over the graphs that run may be above the plan's
@@ -92,9 +92,10 @@ class GraphPlanner:
         self.planning.finish()
         self.static_bytes = self.planning.number("static_bytes")
         self.state_like = fake_state(capture)
+        self.copies_inputs = True
 
     def graphs(self, steps: list[int]) -> tuple[fx.GraphModule, fx.GraphModule]:
-        return emit(self.capture, steps, self.costs, self.state_like)
+        return emit(self.capture, steps, self.costs, self.state_like, self.copies_inputs)
 
     def emit(self, steps: list[int]) -> Emitted:
         """The graphs of these steps, and what they need by the count over them."""
@@ -142,15 +143,31 @@ class GraphPlanner:
         self.planning.set("time_limit", options.time_limit)
         keep_all = self.planning.number("keep_all_bytes")
         budget = resolve(options.budget, keep_all, lambda: self.planning.number("floor_bytes"), self.auto_bytes)
-        target = budget
+        room = self._copied_bytes() if budget < keep_all else 0
+        for copies in dict.fromkeys((room, 0)):  # as long as the budget has room for them
+            self.copies_inputs = copies > 0 or budget >= keep_all
+            if (emitted := self._within(budget, budget - copies, options)) is not None:
+                return emitted, budget
+        return self._smallest(budget, options), budget
+
+    def _copied_bytes(self) -> int:
+        """The most that copies of inputs, into which the caller may write, take."""
+        return sum(
+            self.capture.storages[s].n_bytes
+            for s in self.capture.storages_of(copied(self.capture, True))
+            if s not in self.capture.handed
+        )
+
+    def _within(self, budget: int, target: int, options: Options) -> Emitted | None:
+        """Graphs of a plan within the target whose peak is within the budget, if there are such."""
         for k in range(ROUNDS):
             if target < self.static_bytes or not self._search(target, options):
                 break
             emitted = self.emit(self.planning.steps())
             if emitted.peak_bytes <= budget:
-                return emitted, budget
+                return emitted
             target -= (emitted.peak_bytes - budget) << k  # what is not in a plan may grow from one to the next
-        return self._smallest(budget, options), budget
+        return None
 
     def _search(self, target: int, options: Options) -> bool:
         """Whether there is a plan within this: an earlier start's, or one that is searched for."""

@@ -24,6 +24,7 @@ from memplan.graph.sizes import has_unknown_sizes, hold_sizes, is_last_size
 from memplan.plan.emit import default_partition
 from memplan.plan.planner import GraphPlanner, Options
 from memplan.report import Fallback, Report
+from memplan.run.between import Backward, Between, names_of
 from memplan.run.execute import compile_graph
 from memplan.run.overlap import as_at_first, writes_into_inputs
 from memplan.run.second_order import Differentiable
@@ -53,6 +54,7 @@ class Backend:
         self.only_report = only_report
         self.saved: dict[Any, int] = {}  # per frame of the user's code: what its last graph keeps for backward
         self.said: set[str] = set()
+        self.between: Between | None = None  # of the graph that is compiled
         self.__name__ = "memplan"
 
     def fresh(self) -> Backend:
@@ -65,7 +67,16 @@ class Backend:
         def compiler(graph: fx.GraphModule, _: Any) -> Any:
             return make_boxed_func(graph.forward) if has_unknown_sizes(graph.graph) else compile_graph(graph)
 
-        aot = aot_autograd(fw_compiler=compiler, bw_compiler=compiler, inference_compiler=compiler, partition_fn=self.partition)
+        def forward_compiler(graph: fx.GraphModule, inputs: Any) -> Any:
+            run = compiler(graph, inputs)
+            return self.between.forward(run) if self.between is not None else run
+
+        def backward_compiler(graph: fx.GraphModule, inputs: Any) -> Any:
+            return Backward(graph, lambda part: compiler(part, inputs))
+
+        compilers: dict[str, Any] = {"fw_compiler": forward_compiler, "bw_compiler": backward_compiler}
+        aot = aot_autograd(**compilers, inference_compiler=compiler, partition_fn=self.partition)
+        self.between = None
         if torch.is_grad_enabled():
             hold_sizes(inputs)
             self.warn_of_last_size()
@@ -75,6 +86,8 @@ class Backend:
                 compiled: Callable[..., Any] = aot(module, inputs)
         except MemplanError as error:
             return raising(error)
+        if self.between is not None:
+            compiled = self.between.around(compiled, names_of(module))
         if torch.is_grad_enabled():
             compiled = Differentiable(module, compiled, graph_name(), self.say)
         return as_at_first(compiled) if writes_into_inputs() else compiled
@@ -101,12 +114,16 @@ class Backend:
         drop_unread_arguments(joint.graph)
         joint.recompile()
         name = graph_name()
+        self.not_saved: list[fx.Node] = []
         try:
-            return self.plan(joint, name, num_fwd_outputs, known.get("static_lifetime_input_indices") or ())
+            graphs = self.plan(joint, name, num_fwd_outputs, known.get("static_lifetime_input_indices") or ())
         except NotPlannable as reason:
             self.report.fallbacks.append(Fallback(name, str(reason)))
             warnings.warn(f"memplan does not plan {name}: {reason}", FallbackWarning, stacklevel=2)
-            return default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **known)
+            graphs = default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **known)
+        forward, backward = (g.graph for g in graphs)
+        self.between = Between(forward, backward, num_fwd_outputs, self.not_saved)
+        return graphs
 
     def plan(
         self, joint: fx.GraphModule, name: str, n_forward_outputs: int, static_indices: Iterable[int]
@@ -114,6 +131,7 @@ class Backend:
         start = time.perf_counter()
         planner = self.planner_for(joint, name, n_forward_outputs, static_indices)
         emitted, budget = planner.solve(self.options)
+        self.not_saved = planner.capture.not_saved_by_eager()
         self.saved[frame_of_graph()] = emitted.saved_bytes
         self.report.graphs.append(planner.report(emitted, budget, time.perf_counter() - start))
         if self.only_report:

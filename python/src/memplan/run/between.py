@@ -1,0 +1,136 @@
+"""Between forward and backward a step is the caller's, who may write into what backward reads, and use some outputs only.
+
+What the plan may read again is copied (plan/emit.py). The rest is compared by PyTorch's counters of writes, which all views
+of a tensor share, before backward begins. Backward for some outputs runs what these need and gives no gradient to the rest.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import fx
+
+from memplan.checkpoints.regions import module_name
+from memplan.errors import OverwrittenError
+from memplan.graph.capture import flat_outputs
+from memplan.graph.some_outputs import for_some_outputs
+from memplan.memory.liveness import keys_of
+from memplan.run.second_order import node_of
+
+Run = Callable[[list[Any]], Any]
+
+
+class Read(NamedTuple):
+    """A tensor that backward reads, and how often it had been written when forward ended."""
+
+    tensor: torch.Tensor
+    version: int
+    name: str
+    refusal: str
+
+
+REFUSED_BY_EAGER = "eager PyTorch refuses this too; write into a clone"
+COMPUTED_AGAIN = "the plan computes again from it what eager PyTorch keeps; write after backward, or raise the budget"
+
+
+class Between:
+    """Of one graph that is cut. `not_saved`: forward's inputs that eager PyTorch does not save."""
+
+    def __init__(self, forward: fx.Graph, backward: fx.Graph, n_forward_outputs: int, not_saved: Iterable[fx.Node]) -> None:
+        inputs = [n for n in forward.nodes if n.op == "placeholder"]
+        given = [n for n in backward.nodes if n.op == "placeholder" and "tangents" not in n.name]
+        again = {n.name for n in given} & {n.name for n in not_saved}
+        self.inputs = [(k, getattr(n.meta.get("desc"), "idx", k)) for k, n in enumerate(inputs) if n.name in again]
+        read = keys_of(given) - keys_of(inputs)
+        self.outputs = [bool(keys_of([o]) & read) for o in flat_outputs(forward)[:n_forward_outputs]]
+        self.names: Sequence[str] = ()  # of the inputs
+        self.seen = threading.local()
+
+    def forward(self, run: Run) -> Run:
+        """Also notes which of the inputs that backward reads are at which version."""
+        if not self.inputs:
+            return run
+
+        def call(arguments: list[Any]) -> Any:
+            self.seen.inputs = [Read(t := arguments[k], t._version, self.names[n], COMPUTED_AGAIN) for k, n in self.inputs]
+            return run(arguments)
+
+        call._boxed_call = True  # type: ignore[attr-defined]
+        return call
+
+    def around(self, compiled: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
+        """The same with what autograd has to know of each call. `names`: of the inputs."""
+        self.names = names
+        metadata = getattr(torch._guards.TracingContext.try_get(), "fw_metadata", None)
+        if metadata is None:
+            return compiled
+        first = int(metadata.num_mutated_inp_runtime_indices)  # of the caller's outputs
+        read = [k for k, is_read in enumerate(self.outputs[first : first + metadata.num_outputs]) if is_read]
+
+        def call(*inputs: Any) -> Any:
+            self.seen.inputs = []
+            outputs = compiled(*inputs)
+            if (node := node_of(outputs, metadata)) is not None:
+                node.set_materialize_grads(False)
+                reads = [*self.seen.inputs, *(read_output(outputs, k) for k in read)]
+                if reads:
+                    node.register_prehook(checking(reads))
+            self.seen.inputs = []
+            return outputs
+
+        return call
+
+
+def read_output(outputs: Sequence[Any], k: int) -> Read:
+    alias = outputs[k].detach()  # the tensor itself would keep its graph, which keeps this
+    return Read(alias, alias._version, f"output {k}", REFUSED_BY_EAGER)
+
+
+def checking(reads: list[Read]) -> Callable[[Any], None]:
+    """What autograd calls before backward; unless the graph is retained it runs once, and must not keep memory alive."""
+
+    def check(_: Any) -> None:
+        for tensor, version, name, refusal in reads:
+            if tensor._version != version:
+                raise OverwrittenError(
+                    f"{name} has been modified by an inplace operation since forward, and backward reads it: {refusal}"
+                )
+        if not torch._C._autograd._get_current_graph_task_keep_graph():
+            reads.clear()
+
+    return check
+
+
+def names_of(module: fx.GraphModule) -> list[str]:
+    """What the user calls the inputs of a captured graph."""
+    given = [n for n in module.graph.nodes if n.op == "placeholder"]
+    sources: list[Any] = [getattr(n.meta.get("grapharg"), "source", None) for n in given]
+    return [readable(s.name) if isinstance(getattr(s, "name", None), str) else n.name for n, s in zip(given, sources)]
+
+
+def readable(source: str) -> str:
+    """L['self']._modules['0']._parameters['bias'] as 0.bias, and L['x'] as x."""
+    if local := re.fullmatch(r"L\['(\w+)'\]", source):
+        return local[1]
+    return module_name(source.replace("_parameters", "").replace("_buffers", "")).replace("..", ".")
+
+
+class Backward:
+    """Runs a backward graph, for every set of outputs that were used what they need of it."""
+
+    def __init__(self, graph: fx.GraphModule, compile: Callable[[fx.GraphModule], Run]) -> None:
+        self.graph, self.compile = graph, compile
+        given = [n for n in graph.graph.nodes if n.op == "placeholder"]
+        self.tangents = [k for k, n in enumerate(given) if "tangents" in n.name]
+        self.runs: dict[tuple[int, ...], Run] = {(): compile(graph)}
+        self._boxed_call = True
+
+    def __call__(self, arguments: list[Any]) -> Any:
+        unused = tuple(k for k in self.tangents if arguments[k] is None)
+        if unused not in self.runs:
+            self.runs[unused] = self.compile(for_some_outputs(self.graph, unused))
+        return self.runs[unused](arguments)
