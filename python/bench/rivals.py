@@ -13,7 +13,7 @@ from torch._functorch import config
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.utils.checkpoint import checkpoint
 
-from memplan.graph.native import native_upsampling
+from memplan.graph.native import native_kernels
 from memplan.graph.operators import drop_unread_arguments, has_batch_statistics, second_form
 from memplan.run.execute import compile_graph
 
@@ -78,7 +78,7 @@ def min_cut(budget: float) -> Callable[..., Any]:
         def compiler(graph: fx.GraphModule, _: Any) -> Any:
             return compile_graph(graph)
 
-        with native_upsampling():
+        with native_kernels():
             return aot_autograd(fw_compiler=compiler, bw_compiler=compiler, partition_fn=partition)(module, inputs)
 
     return backend

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 import networks
 import pytest
 import torch
@@ -68,7 +66,7 @@ def test_every_operator_may_run_twice_before_backward(name: str, monkeypatch: py
     assert_like_eager(model, memplan.compile(model, "10GiB"), inputs)
 
 
-NORM, DROPOUT = "norm_legit_functional", "native_dropout"
+NORM, DROPOUT = "norm_legit_functional", "memplan.bernoulli"
 
 
 @pytest.mark.parametrize(("name", "op"), [("convolutions", NORM), ("unet", NORM), ("transformer", DROPOUT), ("tied", DROPOUT)])
@@ -98,16 +96,6 @@ def test_no_plan_draws_in_another_order(monkeypatch: pytest.MonkeyPatch) -> None
     for before, after in zip(draws, [*draws[1:], operations[seen[0].boundary]]):
         only_order = [s for s in set(before.writes) & set(after.reads) if seen[0].storages[s].n_bytes == 0]
         assert only_order, f"{after.name} may run before {before.name}"
-
-
-@pytest.mark.parametrize(("name", "reference"), [("convolutions", None), ("transformer", "aot_eager")])
-def test_autocast(name: str, reference: str | None) -> None:
-    """In bf16 PyTorch's own capture has not eager's bits for the transformer; ours has those of the capture."""
-    model, inputs = networks.make(name)
-    eager = copy.deepcopy(model) if reference is None else torch.compile(copy.deepcopy(model), backend=reference)
-    compiled = memplan.compile(model, "floor+40%", on_infeasible="smallest")
-    assert_like_eager(model, compiled, inputs, lambda: torch.autocast("cpu", dtype=torch.bfloat16), eager=eager)
-    assert compiled.memplan.recomputed
 
 
 def test_channels_last() -> None:

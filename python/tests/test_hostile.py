@@ -17,7 +17,7 @@ from memplan.budget import MOST_BYTES, only_bytes, resolve
 from memplan.costs import cache
 from memplan.costs.cache import Cache, replace_file
 from memplan.costs.measure import Costs
-from memplan.graph.native import native_upsampling, overloads
+from memplan.graph.native import native_kernels, overloads
 from memplan.library import calls
 from memplan.library.planning import Planning
 from memplan.plan.planner import Options
@@ -106,7 +106,7 @@ def test_ctrl_c_in_the_midst_leaves_pytorch_as_it_was(monkeypatch: pytest.Monkey
 
     for o in overloads():
         monkeypatch.setattr(o, "_dispatch_cache", Stops())
-    with pytest.raises(KeyboardInterrupt), native_upsampling():
+    with pytest.raises(KeyboardInterrupt), native_kernels():
         pass
     assert [dict(o.py_kernels) for o in overloads()] == before
 

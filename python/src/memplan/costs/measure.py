@@ -60,13 +60,14 @@ def describe(node: fx.Node) -> str:
 
 
 def made_up(value: Any) -> Any:
-    """A real tensor of the layout of a fake one: small random numbers, zeros for integers (an index that is in range)."""
+    """A real tensor of the layout of a fake one: small positive random numbers, which any operator takes, zeros for integers
+    (an index that is in range)."""
     if not isinstance(value, torch.Tensor):
         return value
     n = 1 + sum((size - 1) * stride for size, stride in zip(value.shape, value.stride())) if value.numel() else 0
     memory = torch.empty(n, dtype=value.dtype, device=value.device)
     if value.dtype.is_floating_point:
-        memory.normal_().mul_(0.02)
+        memory.normal_().abs_().mul_(0.02)
     else:
         memory.zero_()
     return memory.as_strided(tuple(value.shape), tuple(value.stride()))

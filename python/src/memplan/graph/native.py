@@ -1,4 +1,5 @@
-"""Upsampling as one operator. PyTorch's capture writes it out in Python, with other bits than eager's and more tensors."""
+"""Eager's kernels in a capture. For some operators PyTorch has two forms: what eager runs, and one in Python that captures
+write out instead, with other bits, other draws and other memory."""
 
 from __future__ import annotations
 
@@ -6,38 +7,95 @@ import contextlib
 import functools
 from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import torch
 import torch._decomp  # registers what is taken out here
 from torch._C import DispatchKey
 
 WRITTEN_OUT = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
-PREFIXES = ("aten::upsample_", "aten::_upsample_")
+FUSED_DROPOUT = ("cuda", "xpu")  # where eager's dropout is one operator
+# Eager's form of these cannot be captured: it reads what is in tensors, or writes into them. Theirs runs the same kernels.
+STAY = (
+    "aten::cudnn_batch_norm",
+    "aten::empty.out",
+    "aten::miopen_batch_norm",
+    "aten::native_batch_norm",
+    "aten::one_hot",
+    "aten::tensor_split.tensor_indices_or_sections",
+    "aten::to_dense",
+)
 
 
 @functools.cache
 def overloads() -> tuple[Any, ...]:
-    """The operators of upsampling that have such a form."""
+    """The operators that have such a form."""
     found = []
-    for name in torch._C._dispatch_get_all_op_names():
-        if name.startswith(PREFIXES):
-            packet, _, overload = name.removeprefix("aten::").partition(".")
+    for name in sorted(set(torch._C._dispatch_get_all_op_names()) - set(STAY)):
+        packet, _, overload = name.removeprefix("aten::").partition(".")
+        if name.startswith("aten::") and hasattr(torch.ops.aten, packet):
             operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
             if any(key in operator.py_kernels for key in WRITTEN_OUT):
                 found.append(operator)
     return tuple(found)
 
 
+def bernoulli(like: torch.Tensor, p: float) -> torch.Tensor:
+    """Which elements are kept with probability p, drawn in the order in which they lie, as eager does. PyTorch's own operator
+    for captures draws in another order where a tensor is not contiguous."""
+    return torch.empty_like(like, dtype=torch.bool).bernoulli_(p)
+
+
+LIBRARY: Any = torch.library.Library("memplan", "FRAGMENT")  # type: ignore[no-untyped-call]
+LIBRARY.define("bernoulli(Tensor like, float p) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,))
+LIBRARY.impl("bernoulli", bernoulli, "CompositeExplicitAutograd")
+LIBRARY.impl("bernoulli", lambda like, p: torch.empty_like(like, dtype=torch.bool), "Meta")
+
+
+def noise(x: torch.Tensor, p: float) -> torch.Tensor:
+    """What eager multiplies with: rounded to the tensor's type. What was drawn takes one byte and can be kept instead."""
+    kept = torch.ops.memplan.bernoulli.default(x.detach(), 1 - p)
+    made: torch.Tensor = torch.ops.aten.div.Scalar(kept.to(x.dtype), 1 - p)
+    return made
+
+
+def dropout(x: torch.Tensor, p: float, train: bool) -> torch.Tensor:
+    if not train or p == 0 or x.numel() == 0:
+        return x
+    if x.device.type in FUSED_DROPOUT and p < 1:
+        fused: torch.Tensor = torch.ops.aten.native_dropout.default(x, p, train)[0]
+        return fused
+    return x * (torch.zeros((), dtype=x.dtype, device=x.device) if p == 1 else noise(x, p))
+
+
+def dropout_in_place(x: torch.Tensor, p: float, train: bool) -> torch.Tensor:
+    if not train or p == 0 or x.numel() == 0:
+        return x
+    return x.mul_(torch.zeros((), dtype=x.dtype, device=x.device) if p == 1 else noise(x, p))
+
+
+def bernoulli_in_place(x: torch.Tensor, p: float = 0.5, *, generator: Any = None) -> torch.Tensor:
+    if generator is not None:
+        raise RuntimeError("a generator of its own cannot be captured")
+    return x.copy_(torch.ops.memplan.bernoulli.default(x.detach(), p))
+
+
+OURS: dict[Any, dict[DispatchKey, Any]] = {
+    torch.ops.aten.dropout.default: dict.fromkeys(WRITTEN_OUT, dropout),
+    torch.ops.aten.dropout_.default: dict.fromkeys(WRITTEN_OUT, dropout_in_place),
+    torch.ops.aten.bernoulli_.float: {DispatchKey.AutogradCPU: bernoulli_in_place},
+}
+
+
 @contextlib.contextmanager
-def native_upsampling() -> Iterator[None]:
+def native_kernels() -> Iterator[None]:
     """In it, a capture sees the operators that eager runs."""
-    taken = [(o, key, o.py_kernels[key]) for o in overloads() for key in WRITTEN_OUT if key in o.py_kernels]
-    try:
-        for operator, key, _ in taken:
-            operator.py_kernels.pop(key, None)
+    with contextlib.ExitStack() as stack:
+        for operator in {*overloads(), *OURS}:
+            stack.callback(operator._dispatch_cache.clear)
+            stack.enter_context(mock.patch.dict(operator.py_kernels))
+            for key in WRITTEN_OUT:
+                operator.py_kernels.pop(key, None)
+            operator.py_kernels.update(OURS.get(operator, {}))
             operator._dispatch_cache.clear()
         yield
-    finally:
-        for operator, key, kernel in taken:
-            operator.py_kernels[key] = kernel
-            operator._dispatch_cache.clear()

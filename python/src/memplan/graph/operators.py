@@ -15,6 +15,7 @@ IN_PLACE: dict[Any, Any] = {
     aten.sub.Tensor: aten.sub_.Tensor,
     aten.mul.Tensor: aten.mul_.Tensor,
     aten.div.Tensor: aten.div_.Tensor,
+    aten.div.Scalar: aten.div_.Scalar,
     aten.relu.default: aten.relu_.default,
     aten.silu.default: aten.silu_.default,
     aten.sigmoid.default: aten.sigmoid_.default,

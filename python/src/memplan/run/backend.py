@@ -17,8 +17,9 @@ from memplan.budget import only_bytes
 from memplan.costs.measure import Costs
 from memplan.errors import FallbackWarning, MemplanError, NotPlannable
 from memplan.graph.capture import Capture
+from memplan.graph.casts import backward_outside, cached_casts
 from memplan.graph.distributed import bucket_bytes, refuse_cut
-from memplan.graph.native import native_upsampling
+from memplan.graph.native import native_kernels
 from memplan.graph.operators import drop_unread_arguments
 from memplan.graph.sizes import has_unknown_sizes, hold_sizes, is_last_size
 from memplan.plan.emit import default_partition
@@ -82,7 +83,7 @@ class Backend:
             self.warn_of_last_size()
         try:
             refuse_cut()
-            with native_upsampling():
+            with native_kernels(), cached_casts(), backward_outside():
                 compiled: Callable[..., Any] = aot(module, inputs)
         except MemplanError as error:
             return raising(error)

@@ -1,0 +1,106 @@
+"""Autocast as eager does it. Eager casts a parameter once in a region (unless `cache_enabled=False`), so that its gradients
+add up in the lower precision; PyTorch's captures switch that cache off. Here it is, for the capture's tensors."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import torch
+from torch._C import DispatchKey
+from torch.amp import autocast_mode
+from torch.fx.experimental import proxy_tensor
+
+CAST = torch.ops.aten._to_copy.default
+KEYS = {"cpu": DispatchKey.AutogradCPU, "cuda": DispatchKey.AutogradCUDA}
+
+
+def n_regions() -> int:
+    """How many regions of autocast we are in."""
+    depth: int = torch.autocast_increment_nesting() - 1
+    torch.autocast_decrement_nesting()
+    return depth
+
+
+def is_leaf(tensor: torch.Tensor) -> bool:
+    """Whether this tensor of a capture is a leaf outside of it: one that eager would keep the cast of."""
+    wrapped = getattr(tensor, "elem", None)
+    outside = torch._from_functional_tensor(wrapped) if wrapped is not None else tensor
+    return bool(outside.is_leaf and outside.requires_grad and not outside._is_view())
+
+
+class Casts:
+    """What was cast since the outermost region began."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[int, torch.dtype], tuple[torch.Tensor, torch.Tensor]] = {}
+        self.note_state()
+
+    def note_state(self) -> None:
+        """Between operators. In an operator that casts, autocast looks switched off."""
+        self.enabled = {device: torch.is_autocast_enabled(device) for device in KEYS}
+        if n_regions() == 0:
+            self.known.clear()
+
+    def is_autocast(self, tensor: torch.Tensor, kwargs: dict[str, Any]) -> bool:
+        """Whether it is autocast that asks for this cast, and of a parameter."""
+        device = tensor.device.type
+        return (
+            self.enabled[device]
+            and torch.is_autocast_cache_enabled()
+            and not torch.is_autocast_enabled(device)
+            and kwargs == {"dtype": torch.get_autocast_dtype(device)}
+            and tensor.dtype == torch.float32
+            and is_leaf(tensor)
+        )
+
+    def cast(self, tensor: torch.Tensor, **kwargs: Any) -> torch.Tensor:
+        make = CAST._op_dk
+        if not self.is_autocast(tensor, kwargs):
+            made: torch.Tensor = make(DispatchKey.Autograd, tensor, **kwargs)
+            return made
+        key = (id(tensor), kwargs["dtype"])
+        if key not in self.known:
+            self.known[key] = (tensor, make(DispatchKey.Autograd, tensor, **kwargs))
+        return self.known[key][1]
+
+
+@contextlib.contextmanager
+def cached_casts() -> Iterator[None]:
+    """In it, a capture casts parameters where eager does."""
+    casts = Casts()
+
+    class Watched(autocast_mode._UnmanagedAutocast):
+        """A region within the graph."""
+
+        def __enter__(self) -> Any:
+            entered = super().__enter__()  # type: ignore[no-untyped-call]
+            casts.note_state()
+            return entered
+
+        def __exit__(self, *raised: Any) -> Any:
+            left = super().__exit__(*raised)
+            casts.note_state()
+            return left
+
+    with (
+        mock.patch.object(autocast_mode, "_UnmanagedAutocast", Watched),
+        mock.patch.object(proxy_tensor, "disable_autocast_cache", contextlib.nullcontext),
+        mock.patch.dict(CAST.py_kernels),
+    ):
+        CAST.py_kernels.update(dict.fromkeys(KEYS.values(), casts.cast))
+        CAST._dispatch_cache.clear()
+        try:
+            yield
+        finally:
+            CAST._dispatch_cache.clear()
+
+
+def backward_outside() -> contextlib.AbstractContextManager[Any]:
+    """In it, a capture's backward is what eager's is outside of autocast, where `backward()` should be called."""
+    config = torch._functorch.config
+    known = hasattr(config, "backward_pass_autocast")  # not in old versions
+    patch: contextlib.AbstractContextManager[Any] = config.patch({"backward_pass_autocast": "off"} if known else {})
+    return patch
