@@ -125,6 +125,7 @@ def export(net: Network, exporter: str, path: Path) -> None:
 
 
 KEPT_METADATA = (
+    "pkg.torch.onnx.name_scopes",
     "pkg.torch.export.ExportedProgram.graph_signature",
     "pkg.torch.export.graph_signature.InputSpec.kind",
     "pkg.onnxscript.optimizer.folded_from",

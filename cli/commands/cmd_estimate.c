@@ -158,6 +158,12 @@ static json_t *device_json(const estimate *e)
                      "reserve_bytes", (json_int_t)room->reserve_bytes, "fits", e->timeline->peak_bytes <= room_bytes(room));
 }
 
+static json_t *guesses_json(const mp_model *model)
+{
+    const mp_guesses guesses = mp_model_guesses(model);
+    return json_pack("{s:i, s:i}", "formulas", guesses.formulas, "loop_operators", guesses.loop_operators);
+}
+
 /* NULL: memory is short. */
 static json_t *estimate_json(const estimate *e, const options *o)
 {
@@ -180,6 +186,7 @@ static json_t *estimate_json(const estimate *e, const options *o)
         mp_json_set(
             &json, "inference_form",
             json_pack("{s:i, s:i, s:i}", "folded_norms", form->folded_norms, "norms", form->norms, "dropouts", form->dropouts));
+    if (e->subject.model && e->rules == MP_RULES_PYTORCH) mp_json_set(&json, "guessed", guesses_json(e->subject.model));
     if (e->subject.model) mp_json_set(&json, "inputs", roles_json(e->subject.model, o));
     if (e->subject.model) mp_json_set(&json, "synthetic_data", synthetic_json(e->subject.model));
     if (e->subject.model) mp_json_set(&json, "attention_form", attention_form_json(&e->subject.attention));

@@ -14,6 +14,7 @@
 #include "formats/json/plan_json.h"
 #include "memplan/arena_solve.h"
 #include "memplan/floor.h"
+#include "memplan/smallest.h"
 #include "planner/segments/modules.h"
 #include "planner/segments/none.h"
 #include "planner/solve/auto.h"
@@ -84,32 +85,45 @@ static int read_without(const char *list, switches *s)
     return EXIT_DONE;
 }
 
+/* What is searched for, within any budget. *checkpoints is the caller's to free. */
+static mp_status request_of(const options *o, const switches *off, const subject *s, int **checkpoints, mp_request *out,
+                            mp_error *err)
+{
+    mp_status st = MP_OK;
+    *out = (mp_request){.graph = s->graph,
+                        .budget_bytes = INT64_MAX,
+                        .solver = o->solver,
+                        .own = is_by_modules(o) ? &mp_modules_solver : NULL,
+                        .seed = (uint64_t)o->seed,
+                        .moves = o->moves,
+                        .effort = (mp_effort)mp_effort_find(o->effort),
+                        .gap = o->gap,
+                        .keep_order = o->keep_order,
+                        .wants_bound = true,
+                        .explains_bound = o->explain_bound,
+                        .stages_off = off->stages_off,
+                        .solvers_off = off->solvers_off};
+    if (o->checkpoints) MP_TRY(subject_checkpoints(s, o->checkpoints, checkpoints, &out->n_checkpoints, err));
+    out->checkpoints = *checkpoints;
+done:
+    return st;
+}
+
 static mp_status search(const options *o, const switches *off, outcome *out, mp_error *err)
 {
     mp_status st = MP_OK;
     int *checkpoints = NULL;
     progress shown;
-    mp_request request = {.graph = out->subject.graph,
-                          .budget_bytes = out->budget_bytes < 0 ? INT64_MAX : out->budget_bytes,
-                          .solver = o->solver,
-                          .own = is_by_modules(o) ? &mp_modules_solver : NULL,
-                          .seed = (uint64_t)o->seed,
-                          .moves = o->moves,
-                          .time_limit = progress_time_left(o),
-                          .effort = (mp_effort)mp_effort_find(o->effort),
-                          .gap = o->gap,
-                          .keep_order = o->keep_order,
-                          .wants_bound = true,
-                          .explains_bound = o->explain_bound,
-                          .stages_off = off->stages_off,
-                          .solvers_off = off->solvers_off,
-                          .progress = progress_show,
-                          .progress_data = &shown};
-    if (o->checkpoints) MP_TRY(subject_checkpoints(&out->subject, o->checkpoints, &checkpoints, &request.n_checkpoints, err));
-    request.checkpoints = checkpoints;
+    mp_request request;
+    MP_TRY(request_of(o, off, &out->subject, &checkpoints, &request, err));
+    if (out->budget_bytes >= 0) request.budget_bytes = out->budget_bytes;
+    request.start = out->ends.smallest;
+    request.time_limit = progress_time_left(o);
+    request.progress = progress_show;
+    request.progress_data = &shown;
     const double start = mp_clock_now();
     progress_start(&shown, o, out->floor_bytes, request.budget_bytes);
-    st = (o->offsets ? mp_solve_with_arena : mp_solve)(&request, &out->answer, err);
+    st = (o->offsets ? mp_solve_with_arena : mp_solve_or_smallest)(&request, &out->answer, err);
     progress_end(&shown);
     if (st != MP_OK) mp_error_locate(err, out->subject.path, 0, 0);
     out->interrupted = interrupt_asked();
@@ -123,7 +137,21 @@ done:
     return st;
 }
 
-static mp_status prepare(const options *o, const budget *b, outcome *out, mp_error *err)
+static mp_status find_budget(const options *o, const budget *b, const switches *off, outcome *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    int *checkpoints = NULL;
+    mp_request request;
+    MP_TRY(request_of(o, off, &out->subject, &checkpoints, &request, err));
+    MP_TRY(budget_ends_of(b, 1, o, &request, &out->ends, err));
+    MP_TRY(room_budget(&out->subject, o, b, &out->ends, &out->room, &out->budget_bytes, err));
+    out->fills_device = budget_is_of_device(b);
+done:
+    mp_free(checkpoints);
+    return st;
+}
+
+static mp_status prepare(const options *o, const budget *b, const switches *off, outcome *out, mp_error *err)
 {
     mp_status st = MP_OK;
     int peak_node;
@@ -132,11 +160,7 @@ static mp_status prepare(const options *o, const budget *b, outcome *out, mp_err
     if (!o->quiet || o->json) MP_TRY(other_rules_of(o, &out->subject, &out->other, err));
     MP_TRY(mp_floor_explained(out->subject.graph, &out->floor_bytes, &out->floor_reason, err));
     out->budget_bytes = -1;
-    if (o->budget) {
-        out->fills_device = budget_is_of_device(b);
-        MP_TRY(
-            room_budget(&out->subject, o, b, out->keep_all->peak_bytes, out->floor_bytes, &out->room, &out->budget_bytes, err));
-    }
+    if (o->budget) MP_TRY(find_budget(o, b, off, out, err));
 done:
     return st;
 }
@@ -193,7 +217,7 @@ int cmd_plan(options *o)
     if (rc) return rc;
     out.explains_bound = o->explain_bound;
     out.stages_off = off.stages_off;
-    if (prepare(o, &b, &out, &err) != MP_OK) {
+    if (prepare(o, &b, &off, &out, &err) != MP_OK) {
         rc = input_failed(&err);
     } else {
         refuse_at_once(o, &out);
@@ -205,6 +229,7 @@ int cmd_plan(options *o)
             rc = answer(o, &out, &err);
     }
     mp_answer_free(&out.answer);
+    budget_ends_free(&out.ends);
     mp_timeline_free(out.keep_all);
     subject_free(&out.subject);
     return rc;

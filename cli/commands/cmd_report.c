@@ -25,22 +25,25 @@ static bool show(size_t k, size_t n, const mp_progress *search, void *p)
 }
 
 /* Finds a plan for the budget; *plan stays NULL where there is none, which is said, and *no_plan is the exit status then. */
-static mp_status search(const options *o, const budget *b, const subject *s, int64_t keep_all_bytes, int64_t floor_bytes,
-                        mp_plan **plan, int *no_plan, mp_error *err)
+static mp_status search(const options *o, const budget *b, const subject *s, int64_t floor_bytes, mp_plan **plan, int *no_plan,
+                        mp_error *err)
 {
     mp_status st = MP_OK;
     mp_answer answer = {0};
     progress shown;
     device_room room;
+    budget_ends ends = {0};
     char bytes[MP_BYTES_TEXT_MAX];
     mp_request request = {.graph = s->graph,
                           .solver = o->solver,
                           .seed = (uint64_t)o->seed,
-                          .time_limit = progress_time_left(o),
                           .effort = (mp_effort)mp_effort_find(o->effort),
                           .progress = progress_show,
                           .progress_data = &shown};
-    MP_TRY(room_budget(s, o, b, keep_all_bytes, floor_bytes, &room, &request.budget_bytes, err));
+    MP_TRY(budget_ends_of(b, 1, o, &request, &ends, err));
+    MP_TRY(room_budget(s, o, b, &ends, &room, &request.budget_bytes, err));
+    request.start = ends.smallest;
+    request.time_limit = progress_time_left(o);
     progress_start(&shown, o, floor_bytes, request.budget_bytes);
     st = mp_solve_with_arena(&request, &answer, err);
     progress_end(&shown);
@@ -57,6 +60,7 @@ static mp_status search(const options *o, const budget *b, const subject *s, int
         *no_plan = no_plan_status(proved);
     }
 done:
+    budget_ends_free(&ends);
     mp_answer_free(&answer);
     return st;
 }
@@ -103,7 +107,7 @@ int cmd_report(options *o)
     if (subject_load_with_plan(o->operands[0], o->plan, o, &s, &plan, &err) != MP_OK ||
         keep_all_timeline(s.graph, &keep_all, &unused, &err) != MP_OK ||
         mp_floor(s.graph, &request.floor_bytes, &unused, &err) != MP_OK ||
-        (o->budget && search(o, &b, &s, keep_all->peak_bytes, request.floor_bytes, &plan, &no_plan, &err) != MP_OK)) {
+        (o->budget && search(o, &b, &s, request.floor_bytes, &plan, &no_plan, &err) != MP_OK)) {
         rc = err.code == MP_REFUTED ? output_failed(&err) : input_failed(&err);
         if (no_plan) rc = no_plan;
         goto done;

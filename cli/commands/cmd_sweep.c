@@ -7,6 +7,7 @@
 #include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
 #include "cli/options/picture_file.h"
+#include "cli/reports/budget_ends.h"
 #include "cli/reports/progress.h"
 #include "cli/reports/report.h"
 #include "cli/reports/subject.h"
@@ -117,10 +118,11 @@ static bool show(size_t k, size_t n, const mp_progress *search, void *data)
 static mp_status sweep(const options *o, const wanted *w, const subject *s, mp_sweep *found, mp_error *err)
 {
     mp_status st = MP_OK;
-    mp_timeline *keep_all = NULL;
     progress shown;
     int64_t floor_bytes;
     int unused;
+    budget_ends ends = {0};
+    const mp_request smallest = {.graph = s->graph, .keep_order = o->keep_order};
     mp_sweep_request request = {.graph = s->graph,
                                 .budgets = w->budget_texts.n ? w->bytes : NULL,
                                 .n_budgets = w->budget_texts.n,
@@ -132,18 +134,18 @@ static mp_status sweep(const options *o, const wanted *w, const subject *s, mp_s
                                 .keep_order = o->keep_order,
                                 .progress = show,
                                 .progress_data = &shown};
-    MP_TRY(keep_all_timeline(s->graph, &keep_all, &unused, err));
+    MP_TRY(budget_ends_of(w->budgets, request.n_budgets, o, &smallest, &ends, err));
     MP_TRY(mp_floor(s->graph, &floor_bytes, &unused, err));
     for (size_t k = 0; k < request.n_budgets; k++) {
         char why[2 * QUANTITY_MAX];
-        MP_REQUIRE(!budget_lacks_unit(&w->budgets[k], keep_all->peak_bytes, why), err, MP_INVALID, "--budgets: %s", why);
-        w->bytes[k] = budget_resolve(&w->budgets[k], keep_all->peak_bytes, floor_bytes);
+        MP_REQUIRE(!budget_lacks_unit(&w->budgets[k], ends.peak_bytes, why), err, MP_INVALID, "--budgets: %s", why);
+        w->bytes[k] = budget_resolve(&w->budgets[k], ends.peak_bytes, ends.smallest_bytes);
     }
     progress_start(&shown, o, floor_bytes, INT64_MAX);
     st = mp_sweep_budgets(&request, found, err);
     progress_end(&shown);
 done:
-    mp_timeline_free(keep_all);
+    budget_ends_free(&ends);
     return st;
 }
 

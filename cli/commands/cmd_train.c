@@ -96,20 +96,23 @@ static mp_status search(const options *o, const budget *b, train_outcome *t, mp_
     int floor_node;
     const mp_graph *g = t->subject.graph;
     int64_t budget_bytes;
+    budget_ends ends = {0};
     device_room room;
-    char text[QUANTITY_MAX], needs[QUANTITY_MAX], least[QUANTITY_MAX];
-    MP_TRY(mp_floor(g, &floor_bytes, &floor_node, err));
-    MP_TRY(room_budget(&t->subject, o, b, t->keep_all->peak_bytes, floor_bytes, &room, &budget_bytes, err));
+    char text[QUANTITY_MAX], least[QUANTITY_MAX];
     mp_request request = {.graph = g,
-                          .budget_bytes = budget_bytes,
                           .solver = o->solver,
                           .seed = (uint64_t)o->seed,
                           .moves = o->moves,
-                          .time_limit = progress_time_left(o),
                           .effort = (mp_effort)mp_effort_find(o->effort),
                           .keep_order = o->keep_order,
                           .progress = progress_show,
                           .progress_data = &shown};
+    MP_TRY(mp_floor(g, &floor_bytes, &floor_node, err));
+    MP_TRY(budget_ends_of(b, 1, o, &request, &ends, err));
+    MP_TRY(room_budget(&t->subject, o, b, &ends, &room, &budget_bytes, err));
+    request.budget_bytes = budget_bytes;
+    request.start = ends.smallest;
+    request.time_limit = progress_time_left(o);
     progress_start(&shown, o, floor_bytes, budget_bytes);
     st = mp_solve_with_arena(&request, &answer, err);
     progress_end(&shown);
@@ -121,9 +124,9 @@ static mp_status search(const options *o, const budget *b, train_outcome *t, mp_
     bytes_short(floor_bytes, least);
     MP_REQUIRE(answer.plan || proved || !answer.stopped, err, MP_INFEASIBLE,
                "not known whether anything fits %s: the search was stopped before it found a plan (floor %s)", text, least);
-    MP_REQUIRE(answer.plan, err, MP_INFEASIBLE, "%s %s: the smallest plan found needs %s, and the floor is %s",
-               proved ? "nothing fits" : "not known whether anything fits", text,
-               bytes_short(mp_plan_need(answer.smallest), needs), least);
+    MP_REQUIRE(answer.plan, err, MP_INFEASIBLE, "%s %s: the smallest plan found needs %lld bytes, and the floor is %s",
+               proved ? "nothing fits" : "not known whether anything fits", text, (long long)mp_plan_need(answer.smallest),
+               least);
     t->plan = answer.plan;
     answer.plan = NULL;
     if (o->second_stream) {
@@ -131,6 +134,7 @@ static mp_status search(const options *o, const budget *b, train_outcome *t, mp_
         t->has_second_stream = true;
     }
 done:
+    budget_ends_free(&ends);
     mp_answer_free(&answer);
     return st;
 }

@@ -67,7 +67,7 @@ static bool parse_bytes(const char *text, int64_t *bytes, bool *bare, const char
     double value;
     int64_t exact;
     if (!parse_number(text, &end, &value, &exact)) {
-        *why = "is not a number of bytes like 8GiB, 800MB or 16e9, nor 60%, floor+50%, device or auto";
+        *why = "is not a number of bytes like 8GiB, 800MB or 16e9, nor 60%, min, min+50%, device or auto";
         return false;
     }
     while (*end == ' ') end++;
@@ -93,12 +93,14 @@ bool budget_is_of_device(const budget *b)
 
 bool budget_parse(const char *text, budget *out, const char **why)
 {
-    bool above = !strncmp(text, "floor+", 6);
-    const char *number = above ? text + 6 : text, *end;
+    const size_t word = !strncmp(text, "min", 3) ? 3 : !strncmp(text, "floor", 5) ? 5 : 0;
+    const bool above = word && text[word] == '+';
+    const char *number = above ? text + word + 1 : text, *end;
     size_t length = strlen(number);
     int64_t exact;
     *out = (budget){.kind = !strcmp(text, "auto") ? BUDGET_FREE : !strcmp(text, "device") ? BUDGET_DEVICE : BUDGET_BYTES};
-    if (budget_is_of_device(out)) return true;
+    if (word && !text[word]) out->kind = BUDGET_ABOVE_MIN;
+    if (budget_is_of_device(out) || out->kind == BUDGET_ABOVE_MIN) return true;
     if (!length || number[length - 1] != '%') {
         if (!above) {
             bool bare = false;
@@ -106,10 +108,10 @@ bool budget_parse(const char *text, budget *out, const char **why)
             if (bare) out->bare = text;
             return read;
         }
-        *why = "needs a percentage behind the floor, like floor+50%";
+        *why = "needs a percentage behind it, like min+50%";
         return false;
     }
-    out->kind = above ? BUDGET_ABOVE_FLOOR : BUDGET_OF_PEAK;
+    out->kind = above ? BUDGET_ABOVE_MIN : BUDGET_OF_PEAK;
     if (!parse_number(number, &end, &out->percent, &exact) || strcmp(end, "%") || out->percent > 1e6) {
         *why = "is not a percentage";
         return false;
@@ -117,11 +119,12 @@ bool budget_parse(const char *text, budget *out, const char **why)
     return true;
 }
 
-int64_t budget_resolve(const budget *b, int64_t peak_bytes, int64_t floor_bytes)
+int64_t budget_resolve(const budget *b, int64_t peak_bytes, int64_t smallest_bytes)
 {
-    int64_t from = b->kind == BUDGET_ABOVE_FLOOR ? floor_bytes : 0;
+    const int64_t from = b->kind == BUDGET_ABOVE_MIN ? smallest_bytes : 0;
+    const int64_t way = peak_bytes > from ? peak_bytes - from : 0; /* with its arena the smallest may be above that peak */
     if (b->kind == BUDGET_BYTES) return b->bytes;
-    double bytes = (double)from + floor((double)(peak_bytes - from) * b->percent / 100);
+    double bytes = (double)from + floor((double)way * b->percent / 100);
     return bytes >= 9.2e18 ? INT64_MAX : (int64_t)bytes;
 }
 

@@ -11,22 +11,22 @@ enum { QUANTITY_MAX = 64 }; /* room for any text that is written here */
 /* A whole number of decimal digits that fits; false for anything else. */
 bool parse_count(const char *text, int64_t *count);
 
-/* What --budget says: bytes, a percentage of the keep-all peak, a place between floor and keep-all peak, what is free on the
- * device (auto), or what it has (device). */
+/* What --budget says: bytes, a percentage of the keep-all peak, a place between the smallest plan and keep-all (min: the
+ * smallest itself), what is free on the device (auto), or what it has (device). */
 typedef struct budget {
-    enum { BUDGET_BYTES, BUDGET_OF_PEAK, BUDGET_ABOVE_FLOOR, BUDGET_FREE, BUDGET_DEVICE } kind;
+    enum { BUDGET_BYTES, BUDGET_OF_PEAK, BUDGET_ABOVE_MIN, BUDGET_FREE, BUDGET_DEVICE } kind;
     int64_t bytes;
     double percent;
     const char *bare; /* bytes were written as a number without a unit: its text; else NULL */
 } budget;
 
-/* Reads "8GiB", "800MB", "16e9", "1.5 GiB", "60%", "floor+50%". On failure returns false and *why says what is wrong with it,
- * as the end of a sentence. */
+/* Reads "8GiB", "800MB", "16e9", "1.5 GiB", "60%", "min", "min+50%"; "floor" is another word for "min". On failure returns
+ * false and *why says what is wrong with it, as the end of a sentence. */
 bool budget_parse(const char *text, budget *out, const char **why);
 /* Whether it depends on the device's memory: those two. */
 bool budget_is_of_device(const budget *b);
 /* The bytes it comes to, rounded down; of those two, see device_room.h. */
-int64_t budget_resolve(const budget *b, int64_t peak_bytes, int64_t floor_bytes);
+int64_t budget_resolve(const budget *b, int64_t peak_bytes, int64_t smallest_bytes);
 
 /* Whether bytes were written as a small number that hardly means bytes, for something of so many: "60" for "60%". Then *why, of
  * QUANTITY_MAX * 2 bytes, says so, as the end of a sentence. */

@@ -52,8 +52,8 @@ void report_above_room(const device_room *room, int64_t budget_bytes)
                     bytes_short(room_bytes(room), left));
 }
 
-mp_status room_budget(const subject *s, const options *o, const budget *b, int64_t peak_bytes, int64_t floor_bytes,
-                      device_room *room, int64_t *bytes, mp_error *err)
+mp_status room_budget(const subject *s, const options *o, const budget *b, const budget_ends *ends, device_room *room,
+                      int64_t *bytes, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_backend *backend = s->program ? s->program->backend : NULL;
@@ -73,8 +73,8 @@ mp_status room_budget(const subject *s, const options *o, const budget *b, int64
         MP_REQUIRE(room_bytes(room), err, MP_INFEASIBLE, "of %s nothing is left for a step (--reserve)", room_text(room, text));
         *bytes = room_bytes(room);
     } else {
-        MP_REQUIRE(!budget_lacks_unit(b, peak_bytes, why), err, MP_INVALID, "--budget: %s", why);
-        *bytes = budget_resolve(b, peak_bytes, floor_bytes);
+        MP_REQUIRE(!budget_lacks_unit(b, ends->peak_bytes, why), err, MP_INVALID, "--budget: %s", why);
+        *bytes = budget_resolve(b, ends->peak_bytes, ends->smallest_bytes);
     }
 done:
     return st;

@@ -4,6 +4,7 @@
 #ifndef CLI_DEVICE_ROOM_H
 #define CLI_DEVICE_ROOM_H
 
+#include "cli/reports/budget_ends.h"
 #include "cli/reports/subject.h"
 
 enum { ROOM_TEXT_MAX = 160 };
@@ -26,9 +27,10 @@ const char *room_text(const device_room *room, char *text);
 /* Says so where a budget given by hand is above what the device has for it. */
 void report_above_room(const device_room *room, int64_t budget_bytes);
 
-/* The bytes that a budget comes to, between these, and for a budget of the device its room (else *room is as room_of_subject
- * has it). MP_INVALID: auto without a GPU, or a device that is not known. MP_INFEASIBLE: the reserve takes all. */
-mp_status room_budget(const subject *s, const options *o, const budget *b, int64_t peak_bytes, int64_t floor_bytes,
-                      device_room *room, int64_t *bytes, mp_error *err);
+/* The bytes that a budget comes to between these ends, and for a budget of the device its room (else *room is as
+ * room_of_subject has it). MP_INVALID: auto without a GPU, or a device that is not known. MP_INFEASIBLE: the reserve takes all.
+ */
+mp_status room_budget(const subject *s, const options *o, const budget *b, const budget_ends *ends, device_room *room,
+                      int64_t *bytes, mp_error *err);
 
 #endif

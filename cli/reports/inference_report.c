@@ -1,4 +1,4 @@
-/* inference_report.c - says that a file is an inference graph, and how to export one for training. */
+/* inference_report.c - says that a file is an inference graph, or leaves open how PyTorch runs it, and how to export one. */
 #include "cli/reports/inference_report.h"
 
 #include <stdatomic.h>
@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "cli/messages/messages.h"
+#include "estimator/base/memory.h"
+#include "estimator/model/ops.h"
 
 /* Adds "2 dropouts are switched off" to a list. */
 static void add(char *text, size_t size, int n, const char *what, const char *is, const char *are)
@@ -32,4 +34,61 @@ void warn_of_inference_form(const char *path, const mp_inference_form *form, boo
                  path, found);
     else
         complain("%s: warning: %s", path, found);
+}
+
+/* "12 Gelu, 3 Swish": the kinds of guessed formulas. */
+static mp_status list_formulas(const mp_model *model, char *text, size_t size, mp_error *err)
+{
+    mp_status st = MP_OK;
+    bool *counted = mp_alloc(model->n_operators, sizeof *counted);
+    MP_REQUIRE(counted, err, MP_NOMEM, "%zu operators", model->n_operators);
+    for (size_t k = 0; k < model->n_operators; k++) {
+        const mp_operator *first = &model->operators[k];
+        int n = 0;
+        if (first->removed || first->guess != MP_GUESS_FORMULA || counted[k]) continue;
+        for (size_t j = k; j < model->n_operators; j++) {
+            const mp_operator *op = &model->operators[j];
+            if (op->removed || op->guess != MP_GUESS_FORMULA || op->op != first->op) continue;
+            counted[j] = true;
+            n++;
+        }
+        const size_t used = strlen(text);
+        snprintf(text + used, size - used, "%s%d %s", used ? ", " : "", n, first->kind);
+    }
+done:
+    mp_free(counted);
+    return st;
+}
+
+static bool has_dropout(const mp_model *model)
+{
+    for (size_t k = 0; k < model->n_operators; k++) { /* what else draws numbers has no gradient */
+        const mp_operator *op = &model->operators[k];
+        if (!op->removed && op->op && op->op->traits & MP_TRAIT_RANDOM && op->op->gradient != MP_GRADIENT_NONE) return true;
+    }
+    return false;
+}
+
+mp_status warn_of_guesses(const char *path, const mp_model *model, bool has_attention, mp_error *err)
+{
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    mp_status st = MP_OK;
+    const mp_guesses guesses = mp_model_guesses(model);
+    char what[3][256] = {"", "", ""}, list[160] = "";
+    int n = 0;
+    if (guesses.formulas) {
+        MP_TRY(list_formulas(model, list, sizeof list, err));
+        snprintf(what[n++], sizeof *what, "%s %s, not written out (the newer exporter, dynamo=True, says which)", list,
+                 guesses.formulas > 1 ? "as one operator each" : "as one operator");
+    }
+    if (guesses.loop_operators)
+        snprintf(what[n++], sizeof *what, "%d operators of unrolled loops one by one (nn.EmbeddingBag is exported as a loop)",
+                 guesses.loop_operators);
+    if (has_attention && !has_dropout(model))
+        snprintf(what[n++], sizeof *what, "no dropout, of which the file has none (an export in evaluation loses it)");
+    if (!n || atomic_flag_test_and_set(&said)) goto done;
+    complain("%s: warning: how PyTorch runs this, and what it keeps, is guessed where the file does not say it: %s%s%s%s%s",
+             path, what[0], n > 1 ? "; " : "", what[1], n > 2 ? "; " : "", what[2]);
+done:
+    return st;
 }

@@ -1,4 +1,4 @@
-/* inference_report.h - says that a file is an inference graph, and how to export one for training. */
+/* inference_report.h - says what a file does not have as training runs it, and how to export one that does. */
 #ifndef CLI_INFERENCE_REPORT_H
 #define CLI_INFERENCE_REPORT_H
 
@@ -8,5 +8,9 @@
 
 /* One sentence on standard error, the first time that there is something to say. `keeps`: --keep-inference-norms was given. */
 void warn_of_inference_form(const char *path, const mp_inference_form *form, bool keeps);
+
+/* Under PyTorch's rules: one sentence on standard error, the first time, of operators of which the file does not say how
+ * PyTorch runs them. MP_NOMEM. */
+mp_status warn_of_guesses(const char *path, const mp_model *model, bool has_attention, mp_error *err);
 
 #endif

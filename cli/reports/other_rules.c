@@ -16,6 +16,7 @@ mp_status other_rules_of(const options *o, const subject *s, other_rules *out, m
     *out = other;
     if (!s->model || s->graph->n_nodes > SUBJECT_TRIED_NODES) return MP_OK;
     asked.rules = mp_rules_name(other.rules);
+    asked.given[OPT_RULES] = false; /* what is said is said of what was asked for */
     asked.costs = NULL;
     if (other.rules == MP_RULES_PYTORCH) {
         asked.fused_attention = true;

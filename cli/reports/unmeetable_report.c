@@ -191,7 +191,7 @@ done:
 
 void print_refusal_verdict(const outcome *out)
 {
-    char bytes[QUANTITY_MAX], more[QUANTITY_MAX + 64];
-    snprintf(more, sizeof more, "; %s would do", bytes_short(mp_plan_need(out->answer.smallest), bytes));
+    char more[QUANTITY_MAX];
+    snprintf(more, sizeof more, "; %lld bytes would do", (long long)mp_plan_need(out->answer.smallest));
     print_no(out, more);
 }

@@ -84,6 +84,13 @@ typedef struct mp_tensor {
 /* Operators with subgraphs (regions.h). */
 typedef enum mp_control { MP_CONTROL_NONE, MP_CONTROL_IF, MP_CONTROL_LOOP, MP_CONTROL_SCAN } mp_control;
 
+/* What a file does not say of an operator and memory depends on. */
+typedef enum mp_guess {
+    MP_GUESS_NONE,
+    MP_GUESS_FORMULA, /* several operators made one, which the program may have run one by one */
+    MP_GUESS_LOOP     /* a loop unrolled, which the program may have run as one operator */
+} mp_guess;
+
 struct mp_op; /* a row of the registry, ops.h */
 
 typedef struct mp_operator {
@@ -96,7 +103,9 @@ typedef struct mp_operator {
     int *in, *out; /* tensor indices; -1: left out */
     size_t n_attributes;
     mp_attribute *attributes;
+    const char *call;   /* of the program it was written for, as the exporter noted it; NULL: not said */
     bool removed;       /* by folding or simplification */
+    mp_guess guess;     /* whether the program may have run it otherwise than it stands here */
     int region;         /* in which it stands; 0: the graph itself */
     mp_control control; /* which control operator it is, while its regions[] are there */
     int regions[2];     /* its subgraphs; 0: none */

@@ -44,7 +44,7 @@ enum {
     EXTRA0 = MP_EXTRA(0),
     EXTRA1 = MP_EXTRA(1),
     EXTRA2 = MP_EXTRA(2),
-    SELF = MP_SELF,
+    INPUTS = MP_INPUTS,
     UNBUILT = MP_UNBUILT,
     ATTENTION = IN0 + IN1 + IN2 + IN3 + IN4 + OUT0 + EXTRA0, /* all that it reads and writes */
     RELU_BATCH = IN0 + IN1 + IN2 + EXTRA0 + EXTRA1,          /* batch normalization with what follows it */
@@ -250,4 +250,12 @@ const mp_op *mp_op_find(const char *domain, const char *kind, int version)
         if (row->since <= version && (!found || row->since > found->since)) found = row;
     }
     return found;
+}
+
+bool mp_op_gradient_reads_output(const mp_op *op, int k)
+{
+    for (int rules = 0; k < 8 && rules < MP_N_RULES; rules++)
+        for (int j = 0; j < MP_GRADIENTS_MAX; j++)
+            if (op->needs[rules][j] & MP_OUT(k)) return true;
+    return false;
 }

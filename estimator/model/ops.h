@@ -31,7 +31,7 @@ typedef mp_status (*mp_fold_rule)(mp_infer *c);
 typedef double (*mp_flops_rule)(const mp_model *model, const mp_operator *op);
 
 /* Values that a gradient reads are named by bits: */
-#define MP_SELF (1u << 24)             /* the very input whose gradient is asked for (variadic operators) */
+#define MP_INPUTS (1u << 24)           /* every input, however many there are (variadic operators) */
 #define MP_UNBUILT (1u << 25)          /* nothing is read, for nobody has built this gradient: an error when it is asked for */
 #define MP_IN(k) (1u << (k))           /* the k-th input, k < 8 */
 #define MP_OUT(k) (1u << (8 + (k)))    /* the k-th output, k < 8 */
@@ -176,5 +176,7 @@ const mp_op *mp_op_row(size_t k);
 /* What input k is for; inputs past the last stated one of a variadic operator are for what that one is for. UNSTATED where
  * there is no such input, or no row (op NULL). */
 mp_op_input mp_op_input_of(const mp_op *op, int k);
+/* Does any gradient of the operator read its k-th output, under any rules? */
+bool mp_op_gradient_reads_output(const mp_op *op, int k);
 
 #endif

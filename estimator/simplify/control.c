@@ -168,6 +168,7 @@ static mp_status copy_operator(mp_inference *w, int root, int index, int to, con
     MP_TRY(mp_model_operator(model, &draft, copy, w->err));
     model->operators[*copy].region = to;
     model->operators[*copy].control = op.control;
+    model->operators[*copy].guess = MP_GUESS_LOOP;
     memcpy(model->operators[*copy].regions, regions, sizeof regions);
 done:
     mp_free(in);

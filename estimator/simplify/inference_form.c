@@ -50,6 +50,17 @@ mp_inference_form mp_model_inference_form(const mp_model *model)
     return form;
 }
 
+mp_guesses mp_model_guesses(const mp_model *model)
+{
+    mp_guesses guesses = {0};
+    for (size_t k = 0; k < model->n_operators; k++) {
+        const mp_operator *op = &model->operators[k];
+        guesses.formulas += !op->removed && op->guess == MP_GUESS_FORMULA;
+        guesses.loop_operators += !op->removed && op->guess == MP_GUESS_LOOP;
+    }
+    return guesses;
+}
+
 /* What takes the place of one batch normalization. */
 typedef struct writer {
     mp_model *model;

@@ -1,4 +1,4 @@
-/* inference_form.h - what of a network is in a file as it is for inference, where training would have it otherwise. */
+/* inference_form.h - what of a network is in a file otherwise than training has it, or is not said there. */
 #ifndef ESTIMATOR_INFERENCE_FORM_H
 #define ESTIMATOR_INFERENCE_FORM_H
 
@@ -12,6 +12,13 @@ typedef struct mp_inference_form {
 
 /* Counts them in a model that was inferred and not yet simplified, which takes out dropouts. O(operators). */
 mp_inference_form mp_model_inference_form(const mp_model *model);
+
+typedef struct mp_guesses {
+    int formulas, loop_operators; /* per mp_guess */
+} mp_guesses;
+
+/* Counts them in a model that was simplified. O(operators). */
+mp_guesses mp_model_guesses(const mp_model *model);
 
 /* Batch normalizations that are written in inference mode train by the statistics of the batch, unless this is called: it makes
  * each of them arithmetic with the running statistics, which nothing moves then, while scale and bias learn:

@@ -7,8 +7,19 @@
  *     Gelu tanh  1/2 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
  *     Swish      x * sigmoid(alpha x)
  *     HardSwish  x * hardsigmoid(x)  or  1/6 * x * clip(x + 3, 0, 6)
+ *     Mish       x * tanh(softplus(x))
  *
  * Arguments of the gates are such products, too. Every inner tensor must have the shape of x and no reader outside.
+ *
+ * Under PyTorch's rules what counts is what PyTorch runs: one operator, which keeps x, or one for each line of somebody's own
+ * formula, each of which keeps its own. The newer exporter notes the call that an operator was written for. Without notes,
+ * only the very form in which the exporter writes PyTorch's operator is taken for it, and the operator is marked as a guess:
+ *
+ *     Gelu       (x * (erf(x / sqrt 2) + 1)) * 1/2
+ *     Gelu tanh  1/2 * (x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * (x * (x * x))))))
+ *     Swish      x * sigmoid(x)
+ *     Mish       x * tanh(softplus(x))
+ *     HardSwish  x * hardsigmoid(x), in files too old for HardSwish
  */
 #include "estimator/simplify/rewrite.h"
 
@@ -156,25 +167,102 @@ static bool clip_gate(const mp_rewriter *r, mp_pattern *pattern, int gate, int x
     return clip && is_bound(r, clip, 1, "min", 0) && is_bound(r, clip, 2, "max", 6) && plus(r, pattern, clip->in[0], 3) == x;
 }
 
+static bool softplus_gate(const mp_rewriter *r, mp_pattern *pattern, int gate, int x, struct gate *found)
+{
+    const mp_operator *tanh = mp_pattern_written_by(r, pattern, gate, "Tanh");
+    const mp_operator *softplus = tanh ? mp_pattern_written_by(r, pattern, tanh->in[0], "Softplus") : NULL;
+    (void)found;
+    return softplus && softplus->in[0] == x;
+}
+
+/* The operator that writes the tensor, if it is of this kind. */
+static const mp_operator *written_by(const mp_rewriter *r, int tensor, const char *kind)
+{
+    const int index = mp_producer(r, tensor);
+    const mp_operator *op = index >= 0 ? &r->model->operators[index] : NULL;
+    return op && mp_is_kind(op, kind) ? op : NULL;
+}
+
+/* The other factor of a product that has this one, -1: it is no such product. */
+static int beside(const mp_operator *product, int factor)
+{
+    if (!product || (product->in[0] != factor && product->in[1] != factor)) return -1;
+    return product->in[product->in[0] == factor];
+}
+
+/* The factor that is multiplied by a constant, -1: none is. */
+static int beside_constant(const mp_rewriter *r, const mp_operator *product)
+{
+    double c;
+    for (int k = 0; product && k < 2; k++)
+        if (mp_known_scalar(r, product->in[k], &c)) return product->in[1 - k];
+    return -1;
+}
+
+/* (x * gate) * c: the gate, -1: another form. */
+static int scaled_gate(const mp_rewriter *r, int root, int x)
+{
+    const mp_operator *op = &r->model->operators[root];
+    return mp_is_kind(op, "Mul") ? beside(written_by(r, beside_constant(r, op), "Mul"), x) : -1;
+}
+
+static bool is_exported_erf(const mp_rewriter *r, int root, int x)
+{
+    return scaled_gate(r, root, x) >= 0; /* the gate has one form */
+}
+
+static bool is_exported_tanh(const mp_rewriter *r, int root, int x)
+{
+    const mp_operator *sum = written_by(r, scaled_gate(r, root, x), "Add"), *tanh = NULL, *cubes;
+    for (int k = 0; sum && k < 2 && !tanh; k++) tanh = written_by(r, sum->in[k], "Tanh");
+    const mp_operator *argument = tanh ? written_by(r, tanh->in[0], "Mul") : NULL;
+    sum = written_by(r, beside_constant(r, argument), "Add");
+    cubes = written_by(r, beside_constant(r, written_by(r, beside(sum, x), "Mul")), "Mul");
+    const mp_operator *square = written_by(r, beside(cubes, x), "Mul");
+    return square && square->in[0] == x && square->in[1] == x;
+}
+
+/* x * gate, whose form was matched. */
+static bool is_exported_product(const mp_rewriter *r, int root, int x)
+{
+    return mp_is_kind(&r->model->operators[root], "Mul") && beside(&r->model->operators[root], x) >= 0;
+}
+
+static bool is_exported_swish(const mp_rewriter *r, int root, int x)
+{
+    const mp_operator *op = &r->model->operators[root];
+    const mp_operator *sigmoid = written_by(r, beside(op, x), "Sigmoid");
+    return sigmoid && sigmoid->in[0] == x;
+}
+
+static bool is_exported_hard_swish(const mp_rewriter *r, int root, int x)
+{
+    return r->model->operators[root].version < 14 && is_exported_product(r, root, x);
+}
+
 static const struct row {
     double coefficient;
     bool (*is_gate)(const mp_rewriter *r, mp_pattern *pattern, int gate, int x, struct gate *found);
     const char *kind;
     int version;
     const char *approximate;
+    bool (*is_exported)(const mp_rewriter *r, int root, int x); /* the form of PyTorch's own operator; NULL: never */
 } rows[] = {
-    {0.5, erf_gate, "Gelu", 20, NULL},           {0.5, tanh_gate, "Gelu", 20, "tanh"},
-    {1, sigmoid_gate, "Swish", 24, NULL},        {1, hard_sigmoid_gate, "HardSwish", 14, NULL},
-    {1.0 / 6, clip_gate, "HardSwish", 14, NULL},
+    {0.5, erf_gate, "Gelu", 20, NULL, is_exported_erf},
+    {0.5, tanh_gate, "Gelu", 20, "tanh", is_exported_tanh},
+    {1, sigmoid_gate, "Swish", 24, NULL, is_exported_swish},
+    {1, hard_sigmoid_gate, "HardSwish", 14, NULL, is_exported_hard_swish},
+    {1.0 / 6, clip_gate, "HardSwish", 14, NULL, NULL},
+    {1, softplus_gate, "Mish", 18, NULL, is_exported_product},
 };
 
-/* Is x^3 written as a power? That is a network's own code, five operators of PyTorch's, each of which keeps its own; what its
- * one operator is exported as has products only. */
-static bool is_written_out(const mp_rewriter *r, const mp_pattern *pattern)
+/* Whether PyTorch runs the pattern as one operator; *is_guessed: the file does not say. */
+static bool is_one_in_pytorch(const mp_rewriter *r, const struct row *row, const mp_pattern *pattern, int root, int x,
+                              bool *is_guessed)
 {
-    for (int k = 0; k < pattern->n; k++)
-        if (mp_is_kind(&r->model->operators[pattern->ops[k]], "Pow")) return true;
-    return false;
+    const mp_pattern_calls calls = mp_pattern_called(r, pattern);
+    *is_guessed = calls == MP_CALLS_UNSAID;
+    return calls == MP_CALLS_ONE || (*is_guessed && row->is_exported && row->is_exported(r, root, x));
 }
 
 /* Nothing inside is broadcast or converted, and nobody outside reads it. */
@@ -202,7 +290,9 @@ static mp_status fuse_activation(mp_rewriter *r, int root)
         if (!mp_near(p.coefficient, row->coefficient) || !row->is_gate(r, &pattern, p.factors[1 - k % 2], x, &found) ||
             !is_elementwise(r, &pattern, root, x))
             continue;
-        if (r->rules == MP_RULES_PYTORCH && is_written_out(r, &pattern)) continue;
+        bool is_guessed = false;
+        if (r->rules == MP_RULES_PYTORCH && !is_one_in_pytorch(r, row, &pattern, root, x, &is_guessed)) continue;
+        if (is_guessed) r->model->operators[root].guess = MP_GUESS_FORMULA;
         mp_attribute attributes[2];
         mp_operator_draft draft = {.kind = row->kind, .domain = "", .version = row->version, .in = &x, .n_in = 1};
         draft.attributes = attributes;

@@ -174,6 +174,17 @@ bool mp_pattern_is_closed(const mp_rewriter *r, const mp_pattern *pattern, int r
     return true;
 }
 
+mp_pattern_calls mp_pattern_called(const mp_rewriter *r, const mp_pattern *pattern)
+{
+    const char *first = pattern->n ? r->model->operators[pattern->ops[0]].call : NULL;
+    for (int k = 0; k < pattern->n; k++) {
+        const char *call = r->model->operators[pattern->ops[k]].call;
+        if (!first || !call) return MP_CALLS_UNSAID;
+        if (strcmp(first, call) != 0) return MP_CALLS_SEVERAL;
+    }
+    return MP_CALLS_ONE;
+}
+
 mp_status mp_pattern_fuse(mp_rewriter *r, const mp_pattern *pattern, int root, const mp_operator_draft *draft)
 {
     for (int k = 0; k < pattern->n; k++) {

@@ -61,6 +61,10 @@ bool mp_pattern_add(mp_pattern *pattern, int op);
 const mp_operator *mp_pattern_written_by(const mp_rewriter *r, mp_pattern *pattern, int tensor, const char *kind);
 /* Does nobody but the pattern's operators see what they compute, apart from the root's outputs? */
 bool mp_pattern_is_closed(const mp_rewriter *r, const mp_pattern *pattern, int root);
+/* Whether the program called all of it at once (its one Gelu is five operators in a file), or operator by operator, as far as
+ * the exporter has noted it. */
+typedef enum mp_pattern_calls { MP_CALLS_UNSAID, MP_CALLS_ONE, MP_CALLS_SEVERAL } mp_pattern_calls;
+mp_pattern_calls mp_pattern_called(const mp_rewriter *r, const mp_pattern *pattern);
 /* The root becomes `draft`; the others are removed, and root's first output takes the place of theirs. */
 mp_status mp_pattern_fuse(mp_rewriter *r, const mp_pattern *pattern, int root, const mp_operator_draft *draft);
 
@@ -74,9 +78,10 @@ mp_status mp_pattern_fuse(mp_rewriter *r, const mp_pattern *pattern, int root, c
     PASS(common_factors, factored, all &&rules == MP_RULES_EXECUTOR) \
     PASS(splits, views, all)                                         \
     PASS(normalizations, patterns, all)                              \
+    PASS(group_normalizations, patterns, all)                        \
     PASS(activations, patterns, all)                                 \
     PASS(softmaxes, patterns, all)                                   \
-    PASS(scatters, scatters, true)                                   \
+    PASS(apart, apart, true)                                         \
     PASS(transpositions, transpositions, true)                       \
     PASS(biases, biases, all)
 

@@ -32,21 +32,12 @@ mp_status mp_rewrite_known_values(mp_rewriter *r)
     return mp_rewriter_each(r, fold_known);
 }
 
-/* Does a gradient of the operator read its k-th output? */
-static bool gradient_reads_output(const mp_op *row, int k)
-{
-    for (int rules = 0; k < 8 && rules < MP_N_RULES; rules++)
-        for (int j = 0; j < MP_GRADIENTS_MAX; j++)
-            if (row->needs[rules][j] & MP_OUT(k)) return true;
-    return false;
-}
-
 /* Leaves out what nobody reads of an operator that may leave it out: a dropout's mask, updated statistics. */
 static void leave_out_unread(mp_rewriter *r, mp_operator *op)
 {
     if (!op->op || op->op->max_out < 0) return;
     for (int k = op->op->min_out; k < op->n_out; k++) {
-        if (op->out[k] < 0 || r->n_readers[op->out[k]] || gradient_reads_output(op->op, k)) continue;
+        if (op->out[k] < 0 || r->n_readers[op->out[k]] || mp_op_gradient_reads_output(op->op, k)) continue;
         r->model->tensors[op->out[k]].producer = -1;
         op->out[k] = -1;
     }

@@ -4,6 +4,8 @@
 #include "estimator/training/training.h"
 #include "memplan/simplify.h"
 
+#include <stdio.h>
+
 /* Which tensors depend on a parameter. */
 static void mark_trained(const mp_model *model, bool *trained)
 {
@@ -53,10 +55,31 @@ done:
     return st;
 }
 
+/* The floating-point values of the file that were not taken for parameters, which --train would make of them. */
+static const char *not_taken(const mp_model *model, char text[320])
+{
+    enum { NAMES = 3 };
+    size_t n = 0, used = 0;
+    char names[192] = "";
+    for (size_t t = 0; t < model->n_tensors; t++) {
+        const mp_tensor *x = &model->tensors[t];
+        const bool is_state = x->role == MP_ROLE_CONSTANT || x->role == MP_ROLE_BUFFER;
+        if (!is_state || x->producer >= 0 || !x->role_reason || !mp_dtype_is_float(x->dtype)) continue;
+        if (n++ < NAMES && used < sizeof names)
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s'%.60s'", used ? ", " : "", x->name);
+    }
+    *text = 0;
+    if (n)
+        snprintf(text, 320, "; not taken for parameters: %s%s (--train NAME makes one a parameter)", names,
+                 n > NAMES ? ", ..." : "");
+    return text;
+}
+
 mp_status mp_model_add_loss(mp_model *model, const mp_training_options *options, int *loss, mp_error *err)
 {
     mp_status st = MP_OK;
     bool *trained = NULL;
+    char others[320];
     int output = -1, own = -1;
     mp_loss kind;
     MP_REQUIRE(trained = mp_alloc(model->n_tensors, sizeof *trained), err, MP_NOMEM, "out of memory");
@@ -79,12 +102,13 @@ mp_status mp_model_add_loss(mp_model *model, const mp_training_options *options,
     } else {
         for (size_t k = 0; output < 0 && k < model->n_outputs; k++)
             if (trained[model->outputs[k]]) output = model->outputs[k];
-        MP_REQUIRE(output >= 0, err, MP_INVALID, "no output of the model depends on a parameter, so there is nothing to train");
+        MP_REQUIRE(output >= 0, err, MP_INVALID,
+                   "no output of the model depends on a parameter, so there is nothing to train%s", not_taken(model, others));
     }
     MP_REQUIRE(mp_dtype_is_float(model->tensors[output].dtype), err, MP_INVALID, "'%s' is of type %s, and a loss needs numbers",
                model->tensors[output].name, mp_dtype_name(model->tensors[output].dtype));
-    MP_REQUIRE(trained[output], err, MP_INVALID, "'%s' depends on no parameter, so there is nothing to train",
-               model->tensors[output].name);
+    MP_REQUIRE(trained[output], err, MP_INVALID, "'%s' depends on no parameter, so there is nothing to train%s",
+               model->tensors[output].name, not_taken(model, others));
     kind = options->loss;
     if (kind == MP_LOSS_AUTO && !is_scalar(&model->tensors[output])) /* a scalar is one that the model computes */
         kind = has_classes(&model->tensors[output]) ? MP_LOSS_CROSS_ENTROPY : MP_LOSS_MSE;

@@ -224,7 +224,7 @@ static mp_status put_needs(mp_builder *b, int k, int i)
             MP_TRY(mp_builder_put(b, &b->reads, b->storage[op->out[bit]]));
         if ((needs & MP_EXTRA(bit)) && bit < MP_EXTRAS_MAX) MP_TRY(mp_builder_put(b, &b->reads, b->extras[k][bit]));
     }
-    if (needs & MP_SELF) MP_TRY(mp_builder_put(b, &b->reads, mp_builder_operand(b, k, i)));
+    for (int j = 0; (needs & MP_INPUTS) && j < op->n_in; j++) MP_TRY(mp_builder_put(b, &b->reads, mp_builder_operand(b, k, j)));
 done:
     return st;
 }

@@ -54,7 +54,7 @@ typedef struct mp_builder {
 /* The type a tensor is computed in, and its bytes in that: mixed precision halves floats. */
 mp_dtype mp_builder_dtype(const mp_builder *b, int tensor);
 int64_t mp_builder_bytes(const mp_builder *b, int tensor);
-/* What the gradient of input k reads: MP_IN, MP_OUT, MP_EXTRA bits, MP_SELF. */
+/* What the gradient of input k reads: MP_IN, MP_OUT, MP_EXTRA bits, MP_INPUTS. */
 uint32_t mp_builder_needs(const mp_builder *b, const mp_operator *op, int k);
 
 /* A storage of the graph, rounded up to the target's alignment; *index is its number. */

@@ -70,7 +70,7 @@ static mp_status build_outputs(mp_builder *b, int k)
         if (t < 0) continue;
         bool used = b->consumers.start[t + 1] > b->consumers.start[t];
         bool asked = t == b->loss || (b->loss < 0 && b->model->tensors[t].is_output);
-        if (o > 0 && !used && !asked) continue;
+        if (o > 0 && !used && !asked && !mp_op_gradient_reads_output(op->op, o)) continue;
         MP_TRY(mp_builder_storage(b, b->model->tensors[t].name, mp_builder_bytes(b, t),
                                   asked ? MP_KIND_INPUT : MP_KIND_ACTIVATION, &b->storage[t]));
         MP_TRY(mp_builder_put(b, &b->writes, b->storage[t]));

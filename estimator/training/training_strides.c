@@ -79,11 +79,12 @@ static int64_t copy_bytes(const mp_builder *b, const mp_operator *op, int i)
 {
     const mp_tensor *t = mp_operator_in(b->model, op, i), *other = mp_operator_in(b->model, op, 1 - i);
     const mp_tensor *y = mp_operator_out(b->model, op, 0);
-    bool batched = op->op->shape == mp_shape_matmul || op->op->shape == mp_shape_einsum; /* convolutions take strides */
+    bool product = op->op->shape == mp_shape_matmul || op->op->shape == mp_shape_biased_matmul;
+    bool batched = product || op->op->shape == mp_shape_einsum; /* convolutions take strides */
     if (!batched || t->rank < 3 || b->storage[op->in[i]] < 0) return 0;
     int64_t bytes = mp_builder_bytes(b, op->in[i]), times = 1, expanded;
     bool kept = false;
-    for (int d = 3; op->op->shape == mp_shape_matmul && other && other->rank >= 3 && y && d <= y->rank; d++) {
+    for (int d = 3; product && other && other->rank >= 3 && y && d <= y->rank; d++) {
         int64_t size = d <= t->rank ? t->dims[t->rank - d] : 1;
         if (size == 1)
             times *= y->dims[y->rank - d];

@@ -33,9 +33,9 @@ typedef struct mp_feed_slot {
 /* Opens the sources for n_slots slots, which are copied. None, or "synthetic": random numbers. "NAME=FILE": an .npy or IDX file
  * for the input NAME; every input needs one. What a file may hold:
  *
- * - samples, each of the shape of a row of the input but for dimensions of 1, or of any if a row is one list of as many numbers.
- *   A target may have several rows for each sample ((S, T) and (S*T) for targets of N*T positions). All files of samples have
- *   the same number of them.
+ * - samples, each of the shape of a row of the input but for dimensions of 1, or of any if a row is one list of as many
+ * numbers. A target may have several rows for each sample ((S, T) and (S*T) for targets of N*T positions). All files of samples
+ * have the same number of them.
  * - the input itself, the same in every batch, where its first dimension is 1 or not the batch. If it is another number (the
  *   edges of a graph), no file's rows are samples, and all files are as large as their inputs.
  * - whole inputs, one a batch, along a dimension in front: (G, 50, 16) with (G, 2, 200). Others may be the input itself.

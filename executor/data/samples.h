@@ -27,7 +27,8 @@ int64_t mp_samples_batch(const mp_feed_slot *slots, size_t n_slots);
 mp_status mp_samples_settle(const mp_feed_slot *slots, size_t n_slots, mp_sample_file *files, int64_t *batch,
                             int64_t *n_samples, mp_error *err);
 
-/* Whether the numbers of slot b, in order, are those of slot a: it has the same dimensions but for those of 1, or is one list. */
+/* Whether the numbers of slot b, in order, are those of slot a: it has the same dimensions but for those of 1, or is one list.
+ */
 bool mp_samples_lie_alike(const mp_feed_slot *a, const mp_feed_slot *b);
 
 /* The elements of an input that one sample gives. */

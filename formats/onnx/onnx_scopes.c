@@ -19,16 +19,18 @@
 #include "formats/onnx/onnx_metadata.h"
 #include "formats/onnx/scan/onnx_scan.h"
 
-enum { PATH_MAX_BYTES = 512, LINE_MAX_BYTES = 160 }; /* longer paths are left out, longer lines cut */
+enum { PATH_MAX_BYTES = 512, LINE_MAX_BYTES = 160, CALL_MAX_BYTES = 128 }; /* longer paths are left out, longer lines cut */
 
 typedef struct scope {
     char path[PATH_MAX_BYTES];   /* "/layer1/layer1.0"; "" for none */
+    char call[CALL_MAX_BYTES];   /* "conv2d", of which a program has one; "" for none */
     char source[LINE_MAX_BYTES]; /* "net.py:12: return x + self.conv1(x)" */
 } scope;
 
-/* The quoted names but the last, which is the operation's own. */
-static void read_path(const char *text, char *path)
+/* The quoted names but the last, which is the call's own. */
+static void read_path(const char *text, scope *s)
 {
+    char *path = s->path;
     size_t n = 0, before = 0;
     for (const char *open = strchr(text, '\''), *close; open; open = strchr(close + 1, '\'')) {
         close = strchr(open + 1, '\'');
@@ -40,6 +42,7 @@ static void read_path(const char *text, char *path)
         path[n++] = '/';
         memcpy(path + n, open + 1, length);
         n += length;
+        snprintf(s->call, sizeof s->call, "%.*s", length < sizeof s->call ? (int)length : 0, open + 1);
     }
     path[before] = '\0';
 }
@@ -86,7 +89,7 @@ static void read_source(const char *text, char *source)
 static mp_status take(void *data, const char *key, const char *value)
 {
     scope *s = data;
-    if (!strcmp(key, "pkg.torch.onnx.name_scopes")) read_path(value, s->path);
+    if (!strcmp(key, "pkg.torch.onnx.name_scopes")) read_path(value, s);
     if (!strcmp(key, "pkg.torch.onnx.stack_trace")) read_source(value, s->source);
     return MP_OK;
 }
@@ -131,8 +134,12 @@ static mp_status apply(mp_model *model, const Onnx__NodeProto *node, const scope
         producer = model->tensors[tensor].producer;
         if (strcmp(model->operators[producer].kind, "Constant")) MP_TRY(apply_to_tensor(model, tensor, s, err));
     }
-    if (producer < 0 || !*s->path || *model->operators[producer].name == '/') goto done;
+    if (producer < 0) goto done;
     mp_operator *op = &model->operators[producer];
+    if (*s->call)
+        MP_REQUIRE(op->call = mp_pool_text(model->pool, s->call, strlen(s->call)), err, MP_NOMEM,
+                   "no memory for the file's metadata");
+    if (!*s->path || *op->name == '/') goto done;
     const bool is_prefixed = !strncmp(op->name, prefix, sizeof prefix - 1) && op->name[sizeof prefix - 1];
     op->name = mp_pool_format(model->pool, "%s/%s", s->path, op->name + (is_prefixed ? sizeof prefix - 1 : 0));
     MP_REQUIRE(op->name, err, MP_NOMEM, "no memory for the file's metadata");
@@ -144,10 +151,10 @@ mp_status mp_onnx_scopes_read(mp_model *model, const Onnx__GraphProto *graph, mp
 {
     mp_status st = MP_OK;
     for (size_t k = 0; k < graph->n_node; k++) {
-        scope s = {.path = "", .source = ""};
+        scope s = {.path = "", .call = "", .source = ""};
         MP_TRY(mp_onnx_metadata_each(&graph->node[k]->base, MP_ONNX_NODE_METADATA, budget, take, &s, err));
         end_at_a_character(s.source);
-        if (*s.path || *s.source) MP_TRY(apply(model, graph->node[k], &s, err));
+        if (*s.path || *s.call || *s.source) MP_TRY(apply(model, graph->node[k], &s, err));
     }
 done:
     return st;

@@ -18,7 +18,4 @@
  * arenas and for these searches; where the first plan fits, it is improved on for as long. */
 mp_status mp_solve_with_arena(const mp_request *request, mp_answer *answer, mp_error *err);
 
-/* What a plan needs: static_bytes + arena_bytes, its peak if it has no offsets. */
-int64_t mp_plan_need(const mp_plan *plan);
-
 #endif

@@ -82,6 +82,7 @@ extern "C" {
 #include "memplan/search.h"
 #include "memplan/second_stream.h"
 #include "memplan/simplify.h"
+#include "memplan/smallest.h"
 #include "memplan/solver.h"
 #include "memplan/spread.h"
 #include "memplan/summary.h"

@@ -80,8 +80,12 @@ void mp_planning_on_progress(mp_planning *planning, mp_planning_call call, void 
 
 /* Searches for the cheapest plan whose peak is within the budget (INT64_MAX: any), without offsets: for an allocator of the
  * caller's. The plan has passed mp_plan_check. MP_INFEASIBLE: none was found; the sentence says what the smallest found needs,
- * which mp_planning_plan then returns. MP_INVALID: the graph is not finished. Otherwise as mp_solve. */
+ * which mp_planning_plan then returns. MP_INVALID: the graph is not finished. Otherwise as mp_solve_or_smallest. */
 mp_status mp_planning_solve(mp_planning *planning, int64_t budget_bytes);
+
+/* Answers with the smallest plan (smallest.h), which fits every budget that some earlier answer offered: the same whatever was
+ * asked for before and however long nodes take. MP_INVALID: the graph is not finished. Otherwise as mp_solve. */
+mp_status mp_planning_solve_smallest(mp_planning *planning);
 
 /* Answers as mp_planning_solve, with the plan of an earlier answer (mp_plan_write, mp_plan_read) in place of a search. The
  * bound is the plan's claim. MP_REFUTED: it does not hold (mp_plan_check). MP_INVALID: it is for another graph, or there is

@@ -76,6 +76,7 @@ typedef struct mp_request {
     size_t n_checkpoints;      /* with checkpoints NULL, `segments` finds its own list */
     const mp_plan *start;      /* a plan of the same graph, which is offered before anything else; NULL: none */
     bool refine;               /* with `start`: auto only improves on it, by a short cool anneal */
+    bool skips_if_proved;      /* with wants_bound: proved before the search that nothing fits, only keep-all is offered */
     bool wants_bound;          /* compute a lower bound, before and beside the search, which ends when it is met */
     bool explains_bound;       /* with wants_bound: and a report of it */
     unsigned stages_off;       /* bit s: without this stage of the bound (mp_bound_options.off) */

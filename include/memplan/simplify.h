@@ -5,9 +5,10 @@
  * that drops nothing, Cast to the same type, ...) are passed through; dead operators are removed; equal operators on equal
  * inputs are merged (never random ones); A*B + A*C becomes A*(B+C) (executor rules only); decomposed LayerNormalization,
  * RMSNormalization, Gelu and Swish are recognised, and a softmax whose closed rows are made zeros; a reshape that splits
- * dimensions is moved before a transposition, where a joining one may wait for it; a transposition of a parameter is folded
- * into the product that uses it, and a bias into the product that it is added to. Every tensor that disappears says which one
- * took its place, so that every name in the file still means something. O(n) per round.
+ * dimensions is moved before a transposition, where a joining one may wait for it; operators whose gradients read more than
+ * those of their kind are named apart; a transposition of a parameter is folded into the product that uses it, and a bias into
+ * the product that it is added to. Every tensor that disappears says which one took its place, so that every name in the file
+ * still means something. O(n) per round.
  *
  *     MP_TRY(mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, err));
  *     MP_TRY(mp_model_fuse_attention(model, MP_RULES_EXECUTOR, false, NULL, err));
@@ -18,7 +19,7 @@
 #include "memplan/model.h"
 
 typedef struct mp_simplify_report {
-    int folded, identities, dead, merged, factored, views, patterns, scatters, transpositions, biases;
+    int folded, identities, dead, merged, factored, views, patterns, apart, transpositions, biases;
 } mp_simplify_report;
 
 /* Simplifies in place; `report` may be NULL. `all` false (--no-simplify): only what the training graph cannot do without (known

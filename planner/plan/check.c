@@ -110,6 +110,48 @@ done:
     return st;
 }
 
+/* The first step behind t that reads storage s, or adds to it; -1. */
+static int next_user(const mp_replay *replay, int t, int s)
+{
+    for (int u = t + 1; u < (int)replay->n_steps; u++) {
+        const mp_alternative *x = replay->alternatives[u];
+        for (size_t k = 0; k < x->n_reads; k++)
+            if (x->reads[k] == s) return u;
+        for (size_t k = 0; k < x->n_adds; k++)
+            if (x->adds[k] == s) return u;
+    }
+    return -1;
+}
+
+static mp_status refute_missing_free(const mp_graph *graph, const mp_replay *replay, int instance, mp_error *err)
+{
+    const mp_instance *x = &replay->instances[instance];
+    if (x->end == x->begin + 1)
+        return MP_FAIL(err, MP_REFUTED, "step %d does not free %s, which it makes and nothing reads before it is made again",
+                       x->begin, mp_storage_label(graph, x->storage).text);
+    return MP_FAIL(err, MP_REFUTED, "step %d does not free %s, which ends there", x->end - 1,
+                   mp_storage_label(graph, x->storage).text);
+}
+
+/* `next`, its first instance that is not freed yet: why storage s does not end in step t, where the plan frees it: a later step
+ * needs it, most often since the run that made it again is missing; or it is gone already. */
+static mp_status refute_free(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, int next, int t, int s,
+                             mp_error *err)
+{
+    const mp_instance *at = NULL;
+    const int user = next_user(replay, t, s);
+    if (next < replay->start[s + 1] && replay->instances[next].end <= t) return refute_missing_free(graph, replay, next, err);
+    for (int k = replay->start[s]; k < replay->start[s + 1] && replay->instances[k].begin <= t; k++) at = &replay->instances[k];
+    if (at && user >= 0 && user < at->end)
+        return MP_FAIL(err, MP_REFUTED,
+                       "step %d frees %s, which does not end there: step %d, %s, reads it, and nothing makes it again before",
+                       t, mp_storage_label(graph, s).text, user, mp_node_label(graph, plan->steps[user].node).text);
+    if (at && at->end <= t)
+        return MP_FAIL(err, MP_REFUTED, "step %d frees %s, which does not end there: it ended in step %d", t,
+                       mp_storage_label(graph, s).text, at->end - 1);
+    return MP_FAIL(err, MP_REFUTED, "step %d frees %s, which does not end there", t, mp_storage_label(graph, s).text);
+}
+
 static mp_status check_frees(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -123,14 +165,13 @@ static mp_status check_frees(const mp_graph *graph, const mp_plan *plan, const m
             MP_REQUIRE(s >= 0 && s < (int)graph->n_storages, err, MP_REFUTED,
                        "step %d frees storage number %d, which is not there", t, s);
             /* claims come in the order of steps, and so do the instances of one storage */
-            MP_REQUIRE(next[s] < replay->start[s + 1] && replay->instances[next[s]].end == t + 1, err, MP_REFUTED,
-                       "step %d frees %s, which does not end there", t, mp_storage_label(graph, s).text);
+            if (next[s] == replay->start[s + 1] || replay->instances[next[s]].end != t + 1)
+                MP_TRY(refute_free(graph, plan, replay, next[s], t, s, err));
             next[s]++;
         }
     }
     for (int s = 0; s < (int)graph->n_storages; s++)
-        MP_REQUIRE(next[s] == replay->start[s + 1], err, MP_REFUTED, "step %d does not free %s, which ends there",
-                   replay->instances[next[s]].end - 1, mp_storage_label(graph, s).text);
+        if (next[s] < replay->start[s + 1]) MP_TRY(refute_missing_free(graph, replay, next[s], err));
 done:
     mp_free(next);
     return st;

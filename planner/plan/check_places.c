@@ -71,7 +71,9 @@ static mp_status match(const mp_graph *graph, const mp_plan *plan, const mp_repl
         struct life key = i < n_needs ? needs[i] : (struct life){0};
         key.index = place ? places[j].index : 0;
         int order = !place ? -1 : i == n_needs ? 1 : compare_keys(&key, &places[j]);
-        if (order < 0) { /* a need without a place */
+        const bool is_shifted =
+            place && i < n_needs && place->storage >= 0 && place->storage == needs[i].storage && place->end == needs[i].end;
+        if (order < 0 && !is_shifted) { /* a need without a place */
             int64_t bytes = needs[i].storage < 0 ? replay->alternatives[needs[i].begin]->workspace_bytes
                                                  : graph->storages[needs[i].storage].bytes;
             mp_place lacking = {.storage = needs[i].storage, .begin = needs[i].begin};
@@ -80,6 +82,9 @@ static mp_status match(const mp_graph *graph, const mp_plan *plan, const mp_repl
             i++;
             continue;
         }
+        MP_REQUIRE(order == 0 || !is_shifted, err, MP_REFUTED,
+                   "the offset of %s says it begins in step %d; it begins in step %d", place_label(graph, plan, place).text,
+                   place->begin, needs[i].begin);
         MP_REQUIRE(order == 0, err, MP_REFUTED, "the offset of %s from step %d belongs to no instance, or stands twice",
                    place_label(graph, plan, place).text, place->begin);
         int64_t bytes =

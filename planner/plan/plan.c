@@ -170,3 +170,8 @@ mp_status mp_fates(const mp_graph *graph, const mp_step *steps, size_t n, mp_fat
     mp_free(productions);
     return MP_OK;
 }
+
+int64_t mp_plan_need(const mp_plan *plan)
+{
+    return plan->arena_bytes < 0 ? plan->peak_bytes : plan->static_bytes + plan->arena_bytes;
+}

@@ -9,14 +9,10 @@
 #include "memplan/check.h"
 #include "memplan/search.h"
 #include "planner/math/tuning.h"
+#include "planner/solve/smallest.h"
 #include "planner/solve/solver.h"
 
 enum { ROUNDS = 5, QUICKER = 2 /* after the first */, LIMITED_ROUNDS = 16 /* with a time limit, which ends them */ };
-
-int64_t mp_plan_need(const mp_plan *plan)
-{
-    return plan->arena_bytes < 0 ? plan->peak_bytes : plan->static_bytes + plan->arena_bytes;
-}
 
 /* ---- one plan ---- */
 
@@ -62,29 +58,6 @@ static void keep(mp_answer *found, mp_answer *later)
     if (!found->smallest || (later->smallest && later->smallest->peak_bytes < found->smallest->peak_bytes))
         replace(&found->smallest, &later->smallest);
     found->stopped |= later->stopped;
-}
-
-/* The smallest plan once more, as the answer. */
-static mp_status take_smallest(const mp_request *request, mp_answer *found, mp_error *err)
-{
-    mp_status st = MP_OK;
-    const mp_plan *smallest = found->smallest;
-    mp_plan *plan = NULL;
-    MP_TRY(mp_plan_new(request->graph, smallest->solver, smallest->steps, smallest->n_steps, &plan, err));
-    MP_REQUIRE(plan->places = mp_alloc(smallest->n_places, sizeof *plan->places), err, MP_NOMEM, "no memory for %zu offsets",
-               smallest->n_places);
-    memcpy(plan->places, smallest->places, smallest->n_places * sizeof *plan->places);
-    plan->n_places = smallest->n_places;
-    plan->arena_bytes = smallest->arena_bytes;
-    plan->seed = smallest->seed;
-    plan->floor_bytes = smallest->floor_bytes;
-    plan->budget_bytes = request->budget_bytes == INT64_MAX ? -1 : request->budget_bytes;
-    MP_TRY(mp_plan_check(request->graph, plan, err));
-    found->plan = plan;
-    plan = NULL;
-done:
-    mp_plan_free(plan);
-    return st;
 }
 
 /* What the next round searches within: if its arena exceeds what lives by as much as the plan's does, it just fits. After
@@ -138,6 +111,7 @@ static double deadline(const rounds *r, bool is_last)
 static void begin(rounds *r, const mp_request *request)
 {
     *r = (rounds){.request = request, .now = *request, .start = mp_clock_now(), .again = MP_ARENA_AGAIN_SHARE};
+    r->now.skips_if_proved = true;
     if (request->progress) {
         r->now.progress = tell;
         r->now.progress_data = r;
@@ -155,7 +129,7 @@ static bool ask_again(rounds *r, const mp_plan *fits, const mp_plan *last, int64
     r->now.budget_bytes = budget_bytes;
     r->now.start = start;
     r->now.refine = true;
-    r->now.wants_bound = false;
+    r->now.wants_bound = r->now.skips_if_proved = false;
     if (request->moves <= 0) r->now.moves = mp_default_moves(request->graph) / QUICKER;
     if (request->time_limit <= 0) return true;
     const double limit = request->time_limit, share = r->again * limit;
@@ -210,9 +184,13 @@ mp_status mp_solve_with_arena(const mp_request *request, mp_answer *answer, mp_e
     }
     found.plan = fits;
     fits = NULL;
-    MP_TRY(lay_out(request->graph, found.smallest, budget, deadline(&r, !found.plan), err));
+    found.stopped |= r.is_ended;
+    MP_TRY(mp_answer_fall_back(request, true, r.start, &found, err));
+    if (found.smallest->arena_bytes < 0)
+        MP_TRY(lay_out(request->graph, found.smallest, budget, deadline(&r, !found.plan), err));
     found.smallest->budget_bytes = -1;
-    if (!found.plan && mp_plan_need(found.smallest) <= budget) MP_TRY(take_smallest(request, &found, err));
+    if (!found.plan && mp_plan_need(found.smallest) <= budget)
+        MP_TRY(mp_answer_take_smallest(request, &found, err)); /* of a search that was cut short */
     if (found.plan && found.bound.ticks >= 0) MP_TRY(mp_answer_claim_bound(&found, request->graph, err));
     *answer = found;
     found = (mp_answer){0};

@@ -7,6 +7,7 @@
 
 #include "memplan/check.h"
 #include "memplan/floor.h"
+#include "memplan/smallest.h"
 #include "memplan/solver.h"
 
 enum { INTERFACE = 1, MOST_NAME = 32 };
@@ -349,9 +350,23 @@ mp_status mp_planning_solve(mp_planning *planning, int64_t budget_bytes)
     planning->request.budget_bytes = budget_bytes;
     planning->request.progress = planning->progress ? pass_on : NULL;
     planning->request.progress_data = planning;
-    st = mp_solve(&planning->request, &answer, &planning->err);
+    st = mp_solve_or_smallest(&planning->request, &answer, &planning->err);
     if (st != MP_OK) return st;
     return take_answer(planning, &answer, budget_bytes);
+}
+
+mp_status mp_planning_solve_smallest(mp_planning *planning)
+{
+    mp_answer answer = {.floor_node = -1, .bound = {.ticks = -1}};
+    mp_status st = begin_search(planning);
+    if (st != MP_OK) return st;
+    planning->request.budget_bytes = INT64_MAX;
+    planning->request.progress = planning->progress ? pass_on : NULL;
+    planning->request.progress_data = planning;
+    st = mp_smallest_plan(&planning->request, false, &answer.plan, &planning->err);
+    if (st != MP_OK) return st;
+    answer.floor_bytes = answer.plan->floor_bytes;
+    return take_answer(planning, &answer, INT64_MAX);
 }
 
 mp_status mp_planning_take(mp_planning *planning, int64_t budget_bytes, const mp_plan *plan)

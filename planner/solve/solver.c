@@ -223,7 +223,10 @@ mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
     MP_TRY(mp_marked_graph_of(search.has_algorithms ? &search.relaxed.graph : graph, &search.marked, err));
     MP_TRY(begin(&search, solver, err));
     MP_TRY(find_bound(&search, err));
-    MP_TRY(mp_search_run(&search, solver, err));
+    if (request->skips_if_proved && mp_search_is_infeasible(&search))
+        MP_TRY(mp_search_delegate(&search, mp_portfolio_row(0), 1, err)); /* keeps everything, so that there is an answer */
+    else
+        MP_TRY(mp_search_run(&search, solver, err));
     MP_TRY(finish_bound(&search, &found, err));
     MP_REQUIRE(search.smallest.solver, err, MP_LIMIT, "the search was stopped before it had tried anything");
     if (search.best.solver) MP_TRY(finish(&search, &search.best, found.floor_bytes, request->budget_bytes, &found.plan, err));

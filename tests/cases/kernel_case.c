@@ -226,14 +226,13 @@ kernel_run *kernel_begin(const kernel_case *c, mp_mode mode, unsigned flags)
     uint32_t needs = 0;
     for (int i = 0; i < op->n_in; i++) {
         if (!(wanted & 1u << i)) continue;
-        uint32_t need = op->op->needs[MP_RULES_EXECUTOR][i < MP_GRADIENTS_MAX ? i : MP_GRADIENTS_MAX - 1];
-        needs |= need & MP_SELF ? (need & ~MP_SELF) | MP_IN(i) : need;
+        needs |= op->op->needs[MP_RULES_EXECUTOR][i < MP_GRADIENTS_MAX ? i : MP_GRADIENTS_MAX - 1];
         b->d_in[i] = describe(r->model, op->in[i], rank, flags);
         b->d_in[i].data = guarded(mp_array_bytes(&b->d_in[i]));
     }
     if (flags & KERNEL_ADDS) b->adds = wanted;
     for (int i = 0; i < op->n_in; i++)
-        if (!(needs & MP_IN(i)) && op->in[i] >= 0 && !r->model->tensors[op->in[i]].value) b->in[i].data = NULL;
+        if (!(needs & (MP_IN(i) | MP_INPUTS)) && op->in[i] >= 0 && !r->model->tensors[op->in[i]].value) b->in[i].data = NULL;
     for (int o = 0; o < op->n_out; o++)
         if (!(needs & MP_OUT(o))) b->out[o].data = NULL;
     for (int e = 0; e < MP_EXTRAS_MAX; e++)

@@ -59,6 +59,10 @@ holds estimate_lora_saves_what_it_says sh -c "
     grep -A 1 -e '--lora .8:.\[qv\]_proj' adapters.txt | grep -q \": \$peak\" &&
     ! '$memplan' estimate hf_vit.torchscript.onnx --lora '8:*q_proj*' | grep -q -e --lora"
 # Mixed precision as autocast has it: half the activations, all of the parameters; no backend runs it.
+FILTER='sed -n /saved/p' try estimate_guessed estimate own_formulas.torchscript.onnx --rules pytorch
+FILTER='sed -n /saved/p' try estimate_noted estimate own_formulas.dynamo.onnx --rules pytorch
+FILTER='sed -n /"guessed"/,/}/p' try estimate_guessed_json estimate own_formulas.torchscript.onnx --rules pytorch --json
+FILTER='sed -n /saved/p' try estimate_guessed_dropout estimate hf_vit.torchscript.onnx --rules pytorch
 try estimate_amp estimate mlp.onnx --batch 4096 --amp bf16 --rules pytorch
 try estimate_amp_half estimate mlp.onnx --batch 64 --amp fp16 --dtype bf16
 try estimate_amp_cpu estimate mlp.onnx --batch 64 --amp bf16 --device cpu
@@ -70,3 +74,7 @@ holds amp_everywhere sh -c "
     '$memplan' sweep mlp.onnx --batch 4096 --solvers chen --budgets 90% --amp fp16 &&
     '$memplan' timeline mlp.onnx --batch 64 --amp bf16 -o amp.svg &&
     '$memplan' report mlp.onnx --batch 64 --amp bf16 --no-curve -o amp.html"
+# Where nothing is a parameter, the floating-point initializers are named, and the option that trains them.
+try estimate_no_parameter estimate scaled.onnx
+try estimate_no_parameter_at estimate scaled.onnx --output y
+try estimate_named_parameter estimate scaled.onnx --train mask -q

@@ -1,10 +1,10 @@
 # plan.sh - plan: answers with and without a plan. Leaves plan.json and second.json.
 try plan_none plan mlp.onnx --batch 4096 --solver none
-try plan_floor plan mlp.onnx --batch 4096 --budget floor+50% --solver chen -o plan.json
-try plan_second_stream plan mlp.onnx --batch 512 --budget floor+60% --fuse backward --solver chen --second-stream -o second.json
+try plan_chen plan mlp.onnx --batch 4096 --budget 29786624 --solver chen -o plan.json
+try plan_second_stream plan mlp.onnx --batch 512 --budget 8413286 --fuse backward --solver chen --second-stream -o second.json
 holds check_second_stream sh -c "'$memplan' check mlp.onnx second.json && grep -q '\"until\"' second.json"
-try plan_second_stream_json plan mlp.onnx --batch 512 --budget floor+60% --fuse backward --solver chen --second-stream --json
-try plan_json plan mlp.onnx --batch 4096 --budget floor+50% --solver chen --json
+try plan_second_stream_json plan mlp.onnx --batch 512 --budget 8413286 --fuse backward --solver chen --second-stream --json
+try plan_json plan mlp.onnx --batch 4096 --budget 29786624 --solver chen --json
 try plan_mapped plan mlp.onnx --batch 4096 --checkpoints /up/Identity_output_0
 try plan_graph plan chain.json --budget 350 --solver lower-set
 try plan_modules plan resnet50.onnx --batch 4 --budget 80% --granularity module -o modules.json
@@ -39,11 +39,11 @@ holds infeasible_writes_nothing test ! -e infeasible.json
 # What has to be set, and nothing else.
 try plan_fits plan mlp.onnx --batch 64 --budget 100%
 FILTER='sed -n /^Checkpoints/,/^$/p' try plan_two_segments plan resnet50.onnx --batch 4 --checkpoints /layer1/layer1.2/relu_2/Relu_output_0,/layer3/layer3.0/relu_2/Relu_output_0
-FILTER='sed -n /^Checkpoints/,/^$/p' try plan_list plan mlp.onnx --batch 4096 --budget floor+50% --solver chen --list
+FILTER='sed -n /^Checkpoints/,/^$/p' try plan_list plan mlp.onnx --batch 4096 --budget 29786624 --solver chen --list
 FILTER='grep -A 3 checkpoints_to_set' try plan_to_set_json plan resnet50.onnx --batch 4 --json \
     --checkpoints /layer1/layer1.2/relu_2/Relu_output_0,/layer3/layer3.0/relu_2/Relu_output_0
 try plan_quiet plan mlp.onnx --batch 4096 --budget 1MiB -q
-try plan_verbose plan mlp.onnx --batch 4096 --budget floor+50% --solver chen -v
+try plan_verbose plan mlp.onnx --batch 4096 --budget 29786624 --solver chen -v
 # Budgets that are numbers alone; a file that cannot be written is known before the search.
 try plan_bare plan mlp.onnx --batch 4096 --budget 60
 try plan_bare_share plan mlp.onnx --batch 4096 --budget 0.6
@@ -56,8 +56,22 @@ holds plan_is_printed_if_not_written sh -c "'$memplan' plan mlp.onnx --batch 409
 holds a_file_is_tried_and_left_as_it_was sh -c "cp plan.json kept.json && ! '$memplan' plan mlp.onnx --batch 4096 --budget 1MiB -o kept.json &&
     cmp plan.json kept.json && ! ls | grep -q tmp"
 # That no plan was found is no proof: status 3, and 1 where there is one.
-FILTER='grep -v found.by' try plan_not_known plan mlp.onnx --batch 4096 --budget floor+1% --solver segments
-try plan_not_known_quiet plan mlp.onnx --batch 4096 --budget floor+1% --solver segments -q
-FILTER='grep -E feasible|interrupted' try plan_not_known_json plan mlp.onnx --batch 4096 --budget floor+1% --solver segments --json
+FILTER='grep -v found.by' try plan_not_known plan mlp.onnx --batch 4096 --budget 18.98MiB --solver segments
+try plan_not_known_quiet plan mlp.onnx --batch 4096 --budget 18.98MiB --solver segments -q
+FILTER='grep -E feasible|interrupted' try plan_not_known_json plan mlp.onnx --batch 4096 --budget 18.98MiB --solver segments --json
 try plan_one_plan_does_not_fit plan mlp.onnx --batch 4096 --budget 90% --solver none -q
-try plan_no_time plan resnet50.onnx --batch 64 --budget floor+1% --time-limit 0.001 -q
+try plan_no_time plan resnet50.onnx --batch 64 --budget 1.02GiB --time-limit 0.001 -q
+# What is offered is found when it is asked for, and is what min is; floor is another word for it; a limit on time does not take it away.
+offered() { sed -n 's/.*--budget \([0-9]*\)$/\1/p'; }
+for case in "mlp.onnx --batch 512 --fuse backward" "fashion_cnn.onnx --batch 32" "gpt_bytes.onnx" "fashion_cnn.onnx --batch 64 --keep-order"; do
+    least=$("$memplan" plan $case --budget 1MiB 2> /dev/null | offered)
+    holds "plan_offer_of_$(echo "$case" | tr -c 'a-z0-9\n' _)" sh -c "test -n '$least' && '$memplan' plan $case --budget $least &&
+        '$memplan' plan $case --budget $((least + (least >> 10))) && '$memplan' plan $case --budget min --json | grep -q '\"budget_bytes\": $least,' &&
+        '$memplan' plan $case --budget floor+0% --time-limit 0.01 --json | grep -q '\"budget_bytes\": $least,' && '$memplan' plan $case --budget min+30%"
+done
+try plan_min plan fashion_cnn.onnx --batch 64 --budget min -q
+try plan_min_share plan fashion_cnn.onnx --batch 64 --budget min+50% -q
+try plan_min_other plan fashion_cnn.onnx --batch 64 --budget min50% -q
+try report_min report fashion_cnn.onnx --batch 64 --budget min --no-curve -o min.html
+holds report_min_is_written grep -q '</html>' min.html
+try sweep_min sweep mlp.onnx --batch 4096 --solvers lower-set,priced --budgets min+50%

@@ -5,7 +5,7 @@ holds signal_plan_is_written screen --stop-at 'best +' --says stopping --says 'f
     "$memplan" plan resnet50.onnx --batch 32 --budget floor+40% --effort thorough -o termed.json
 holds signal_plan_holds "$memplan" check resnet50.onnx termed.json --batch 32
 holds signal_no_plan_yet screen --stop-at 'no plan yet' --status 143 --says 'not known whether it fits' 80 24 \
-    "$memplan" plan resnet50.onnx --batch 32 --budget floor+2% --effort thorough
+    "$memplan" plan resnet50.onnx --batch 32 --budget 25% --effort thorough
 holds signal_sweep screen --stop-at 'best +' --says 'cut short' 80 0 "$memplan" sweep resnet50.onnx --batch 32 --effort thorough -o termed.svg
 holds signal_sweep_is_drawn grep -q '</svg>' termed.svg
 holds signal_fit screen --stop-at 'best +' --says 'cut short' 80 0 "$memplan" fit resnet50.onnx --memory 2GiB --effort thorough

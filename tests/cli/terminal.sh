@@ -14,7 +14,7 @@ holds terminal_plan_tells_all screen --says ' tried' --says ' bytes ' 200 0 "$me
 holds terminal_is_stopped screen --stop-at 'best +' --says stopping --says 'fits the budget' 80 24 \
     "$memplan" plan resnet50.onnx --batch 32 --budget floor+40% --effort thorough
 holds terminal_is_stopped_early screen --stop-at 'no plan yet' --status 130 --says 'not known whether it fits' --not 'does not fit' 80 24 \
-    "$memplan" plan resnet50.onnx --batch 32 --budget floor+2% --effort thorough
+    "$memplan" plan resnet50.onnx --batch 32 --budget 25% --effort thorough
 holds terminal_says_no_at_once screen --stop-at 'so far' --status 1 --says 'does not fit' --says 'until Ctrl-C' 80 24 \
     "$memplan" plan resnet50.onnx --batch 32 --budget 20% --effort thorough
 holds terminal_train_stopped_first screen --stop-at 'run 1 of 2' --status 130 --says 'not compared' --not 'NOT the same' 80 0 \

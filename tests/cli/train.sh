@@ -158,4 +158,4 @@ head -c 20 weights.bin > cut.bin && mv cut.bin weights.bin
 try train_cut_weights train external.onnx --budget 100% --loss mse
 cp weights.bin ../weights.bin
 try train_weights_outside train outside.onnx --budget 100% --loss mse
-try train_no_time train resnet50.onnx --batch 64 --budget floor+1% --time-limit 0.001
+try train_no_time train resnet50.onnx --batch 64 --budget 1.02GiB --time-limit 0.001

@@ -289,9 +289,9 @@ static void the_last_other_byte_is_found(void **state)
 
 static void the_tests_of_the_cpu_pass(void **state)
 {
-    static const char *const tests[] = {"unaries",  "binaries",  "randoms",   "optimizer", "pools",
-                                        "moves",    "gathers",   "samplings", "sources",   "gradients",
-                                        "backends", "execution", "recording", "streams",   NULL};
+    static const char *const tests[] = {"unaries",   "binaries",  "choices",   "randoms", "optimizer", "pools",
+                                        "moves",     "gathers",   "samplings", "sources", "gradients", "backends",
+                                        "execution", "recording", "streams",   NULL};
     (void)state;
     twin_passes(tests);
 }

@@ -31,7 +31,7 @@ static void every_row_is_whole(void **state)
 /* The bits of a need that name an input, output or extra which the operator does not have. */
 static uint32_t impossible(const mp_op *row, uint32_t need)
 {
-    uint32_t possible = row->max_in < 0 || row->max_in > 1 ? MP_SELF : 0;
+    uint32_t possible = row->max_in < 0 || row->max_in > 1 ? MP_INPUTS : 0;
     for (int k = 0; k < 8; k++) {
         if (row->max_in < 0 || k < row->max_in) possible |= MP_IN(k);
         if (row->max_out < 0 || k < row->max_out) possible |= MP_OUT(k);
@@ -64,7 +64,7 @@ static void needs_of_later_inputs_are_those_of_the_last_stated(void **state)
     const mp_op *mul = mp_op_find("", "Mul", 14), *max = mp_op_find("", "Max", 13), *lstm = mp_op_find("", "LSTM", 14);
     assert_int_equal(mul->needs[MP_RULES_EXECUTOR][0], MP_IN(1));
     for (int k = 1; k < MP_GRADIENTS_MAX; k++) assert_int_equal(mul->needs[MP_RULES_EXECUTOR][k], MP_IN(0));
-    for (int k = 0; k < MP_GRADIENTS_MAX; k++) assert_int_equal(max->needs[MP_RULES_PYTORCH][k], MP_SELF | MP_OUT(0));
+    for (int k = 0; k < MP_GRADIENTS_MAX; k++) assert_int_equal(max->needs[MP_RULES_PYTORCH][k], MP_INPUTS);
     assert_int_equal(lstm->needs[MP_RULES_EXECUTOR][4], 0);
     assert_int_equal(lstm->needs[MP_RULES_EXECUTOR][7], MP_IN(2) | MP_IN(4) | MP_IN(6) | MP_IN(7) | MP_EXTRA(0));
 }

@@ -56,6 +56,25 @@ static void pytorch_keeps_these_bytes_of_the_examples(void **state)
     assert_int_equal(saved_bytes("examples/resnet50.onnx", 8, MP_RULES_PYTORCH), 687488512);
 }
 
+/* Activations and the same formulas by hand, a recurrent layer before a linear one, group normalization, from both exporters:
+ * what PyTorch 2.15 reports, by tests/exports.py --only saved own/formulas own/lstm_into_linear own/group_norms. */
+static void pytorch_keeps_these_bytes_of_what_it_runs_as_one_or_as_many(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *network;
+        int64_t bytes;
+    } rows[] = {{"own_formulas", 15872}, {"own_lstm_into_linear", 97792}, {"own_group_norms", 49280}};
+    static const char *const exporters[] = {"torchscript", "dynamo"};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+        for (size_t e = 0; e < 2; e++) {
+            char path[128];
+            snprintf(path, sizeof path, "tests/networks/files/%s.%s.onnx", rows[k].network, exporters[e]);
+            const int64_t found = saved_bytes(path, 0, MP_RULES_PYTORCH);
+            if (found != rows[k].bytes) fail_msg("%s: %" PRId64 " bytes, not %" PRId64, path, found, rows[k].bytes);
+        }
+}
+
 static void our_executor_keeps_less(void **state)
 {
     (void)state;
@@ -131,6 +150,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pytorch_keeps_these_bytes_of_the_examples),
+        cmocka_unit_test(pytorch_keeps_these_bytes_of_what_it_runs_as_one_or_as_many),
         cmocka_unit_test(our_executor_keeps_less),
         cmocka_unit_test(cross_entropy_holds_two_gradients_of_the_scores),
         cmocka_unit_test(pytorch_keeps_what_the_table_says),

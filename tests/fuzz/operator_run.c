@@ -250,7 +250,7 @@ static operator_verdict run_backward(work *w, int from, int to, bool finite, cha
         if (!(w->c->wanted >> i & 1) || t < 0 || w->model->tensors[t].value || !mp_is_real(w->in[i].dtype)) continue;
         const uint32_t need = w->op->op->needs[MP_RULES_EXECUTOR][i < MP_GRADIENTS_MAX ? i : MP_GRADIENTS_MAX - 1];
         if (need & MP_UNBUILT) continue;
-        needs |= need & MP_SELF ? (need & ~MP_SELF) | MP_IN(i) : need;
+        needs |= need;
         any = true;
         for (int j = from; j < i; j++)
             if (w->op->in[j] == t && w->d_in[j].dtype) { /* the second adds to the first */
@@ -261,7 +261,7 @@ static operator_verdict run_backward(work *w, int from, int to, bool finite, cha
     }
     if (!any) return OPERATOR_RAN;
     for (int i = 0; i < w->op->n_in; i++) {
-        bool needed = w->op->in[i] >= 0 && w->model->tensors[w->op->in[i]].value;
+        bool needed = (needs & MP_INPUTS) || (w->op->in[i] >= 0 && w->model->tensors[w->op->in[i]].value);
         for (int j = 0; j < w->op->n_in && j < 8; j++) needed |= needs & MP_IN(j) && w->op->in[j] == w->op->in[i];
         if (!needed) in[i].data = NULL;
     }

@@ -31,6 +31,18 @@ static double selu(double x)
 {
     return 1.0507009873554805 * (x > 0 ? x : 1.6732632423543772 * (exp(x) - 1));
 }
+static double falling(double x)
+{
+    return x >= 0 ? x : -0.5 * x;
+}
+static double falling_elu(double x)
+{
+    return x > 0 ? x : -1.5 * (exp(x) - 1);
+}
+static double falling_selu(double x)
+{
+    return -2 * (x > 0 ? x : 1.6732632423543772 * (exp(x) - 1));
+}
 static double celu(double x)
 {
     return fmax(0, x) + fmin(0, 2 * (exp(x / 2) - 1));
@@ -118,6 +130,9 @@ static const function functions[] = {
     {"LeakyRelu", 16, "alpha=0.1", leaky, -2, 2, true},
     {"Elu", 6, "alpha=1.5", elu, -3, 2, false},
     {"Selu", 6, "", selu, -3, 2, true},
+    {"memplan:LeakyRelu", 1, "alpha=-0.5", falling, -2, 2, true},
+    {"memplan:Elu", 1, "alpha=-1.5", falling_elu, -3, 2, true},
+    {"memplan:Selu", 1, "gamma=-2.0", falling_selu, -3, 2, true},
     {"Celu", 12, "alpha=2.0", celu, -3, 2, false},
     {"ThresholdedRelu", 10, "alpha=0.3", thresholded, -1, 1, true},
     {"Sigmoid", 13, "", sigmoid, -5, 5, false},
@@ -258,6 +273,11 @@ static void bounds_of_clip_may_be_operands(void **state)
     kernel_check_values(&d, MP_MODE_TRAIN, 0, (double[]){-3, -1, 1, 2}, 4, 0);
     kernel_case e = {"Clip", 13, "int64[4]={-3,-1,1,3} int64[]={-2} int64[]={2}", "", 1, 0, 0, 0, 0, 0};
     kernel_check_values(&e, MP_MODE_TRAIN, 0, (double[]){-2, -1, 1, 2}, 4, 0);
+    /* the upper bound wins */
+    kernel_case f = {"Clip", 13, "float32[4]={-3,-1,1,3} float32[]={1} float32[]={-1}", "", 1, 0, 0, 0, 0, 0};
+    kernel_check_values(&f, MP_MODE_TRAIN, 0, (double[]){-1, -1, -1, -1}, 4, 0);
+    kernel_case g = {"Clip", 13, "int64[4]={-3,-1,1,3} int64[]={1} int64[]={-1}", "", 1, 0, 0, 0, 0, 0};
+    kernel_check_values(&g, MP_MODE_TRAIN, 0, (double[]){-1, -1, -1, -1}, 4, 0);
 }
 
 /* Prepares the call anew, when the bounds from operand `from` on are not known yet. */
@@ -285,10 +305,16 @@ static void bounds_of_clip_may_be_computed(void **state)
                  {"float32[4]={-3,-1,1,3} float32[]={-2} float32[]={2}", 2, {-2, -1, 1, 2}, {0, 1, 1, 0}},
                  {"float32[4]={-3,-1,1,3} - float32[]={2}", 1, {-3, -1, 1, 2}, {1, 1, 1, 0}},
                  {"float32[4]={-3,-1,1,3} float32[1]={-2}", 1, {-2, -1, 1, 3}, {0, 1, 1, 1}},
+                 /* at a bound, and where both are equal: torch.clamp with tensors for bounds */
+                 {"float32[4]={-3,-2,1,2} float32[]={-2} float32[]={2}", 1, {-2, -2, 1, 2}, {0, .5, 1, .5}},
+                 {"float32[4]={-3,-2,1,2} float32[]={-2}", 1, {-2, -2, 1, 2}, {0, .5, 1, 1}},
+                 {"float32[4]={-3,1,2,2} float32[]={1} float32[]={1}", 1, {1, 1, 1, 1}, {0, 1, 0, 0}},
+                 {"float32[4]={-3,-1,1,3} float32[]={1} float32[]={-1}", 1, {-1, -1, -1, -1}, {0, 0, 0, 0}},
+                 {"int64[4]={-3,-1,1,3} int64[]={1} int64[]={-1}", 1, {-1, -1, -1, -1}, {0}},
                  {"int64[4]={-3,-1,1,3} int64[]={-2} int64[]={2}", 1, {-2, -1, 1, 2}, {0}}};
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         const bool whole = cases[k].inputs[0] == 'i';
-        const kernel_case c = {"Clip", 13, cases[k].inputs, "", 1, 0, 0, 1, 0, 0};
+        const kernel_case c = {"memplan:Clip", 13, cases[k].inputs, "", 1, 0, 0, 1, 0, 0};
         kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, whole ? KERNEL_PLAIN : KERNEL_BACKWARD);
         forget_bounds(&r->forward, &r->forward_call, cases[k].from);
         kernel_forward(r);

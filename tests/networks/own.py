@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -225,3 +227,49 @@ class Translator(nn.Module):
 
 
 network("own/nn_transformer")(lambda: Network(Translator(), (ids(100, 2, 12), ids(100, 2, 10))))
+
+
+class Formulas(nn.Module):
+    """PyTorch's activations, and the same formulas written out by hand, each behind a layer of its own."""
+
+    def __init__(self, *formulas: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.formulas, self.layers = formulas, nn.ModuleList(nn.Linear(16, 16) for _ in formulas)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer, formula in zip(self.layers, self.formulas):
+            x = formula(layer(x))
+        return x
+
+
+OPERATORS = (F.gelu, lambda x: F.gelu(x, approximate="tanh"), F.silu, F.hardswish, F.mish)
+BY_HAND = (
+    lambda x: x * torch.sigmoid(1.702 * x),
+    lambda x: 0.5 * x * (1 + torch.erf(x / 2**0.5)),
+    lambda x: 0.5 * x * (1 + torch.tanh(0.7978845608 * (x + 0.044715 * x * x * x))),
+    lambda x: x * F.relu6(x + 3) / 6,
+    lambda x: x * F.hardsigmoid(x),
+)
+network("own/formulas")(lambda: Network(Formulas(*OPERATORS, *BY_HAND), (numbers(8, 16),)))
+
+
+class Recurrent(nn.Module):
+    """The batch first: a layer that reads what a recurrent one has written copies it, since its time comes first there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm, self.head = nn.LSTM(16, 24, batch_first=True), nn.Linear(24, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.lstm(x)[0])
+
+
+network("own/lstm_into_linear")(lambda: Network(Recurrent(), (numbers(4, 10, 16),)))
+
+
+@network("own/group_norms")
+def group_norms() -> Network:
+    parts: list[nn.Module] = []
+    for _ in range(2):
+        parts += [nn.Conv2d(16, 16, 3, padding=1), nn.GroupNorm(4, 16), nn.SiLU()]
+    return Network(nn.Sequential(*parts), (numbers(2, 16, 8, 8),))

@@ -179,7 +179,7 @@ const corruption corruptions_of_places[] = {
     {"workspace_offset_missing", workspace_offset_missing, "has no offset", false},
     {"offset_twice", offset_twice, "stands twice", false},
     {"offset_of_wrong_last_step", offset_of_wrong_last_step, "says it ends", false},
-    {"offset_of_wrong_first_step", offset_of_wrong_first_step, "has no offset", false},
+    {"offset_of_wrong_first_step", offset_of_wrong_first_step, "says it begins", false},
     {"offset_of_wrong_bytes", offset_of_wrong_bytes, "bytes; it has", false},
     {"offset_of_an_always_live_storage", offset_of_an_always_live_storage, "belongs to no instance", false},
     {"offset_of_a_workspace_that_is_none", offset_of_a_workspace_that_is_none, "offset", false},

@@ -217,9 +217,9 @@ static void spread(const job *j, const int64_t *position, int64_t x_at, int64_t 
             const float *x = mp_floats(j->x->in[0].data, j->x->in[0].dtype, x_at + at, n, x_room);
             const float *y = mp_floats(j->x->out[0].data, j->x->out[0].dtype, y_at, n, y_room);
             for (int64_t k = 0; k < n; k++) {
-                float slope =
-                    s->pool.p == 2 ? x[k] / y[k] : powf(fabsf(x[k]) / y[k], (float)s->pool.p - 1) * (x[k] < 0 ? -1.0f : 1.0f);
-                if (y[k] > 0) sum[k] += dy[k] * slope;
+                float sign = x[k] < 0 ? -1.0f : 1.0f;
+                float slope = s->pool.p == 2 ? x[k] / y[k] : sign * powf(fabsf(x[k]) / y[k], (float)s->pool.p - 1);
+                if (y[k] > 0 && x[k] != 0) sum[k] += dy[k] * slope;
             }
         }
         mp_floats_done(dx->data, dx->dtype, x_at + at, n, sum);

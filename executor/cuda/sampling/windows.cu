@@ -263,7 +263,7 @@ template <mp_dtype T, class I, mp_pooling_rule RULE, int W> struct backward {
         if (RULE != MP_POOLING_NORM) return;
         load<T>(y, at, norm);
         for (int e = 0; e < W; e++) {
-            if (!(norm[e] > 0)) continue;
+            if (!(norm[e] > 0) || v[e] == 0) continue;
             const float ratio = fabsf(v[e]) / norm[e];
             sum[e] += g[e] * copysignf(s.p == 2 ? ratio : powf(ratio, s.p - 1), v[e]);
         }

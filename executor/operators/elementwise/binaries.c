@@ -44,6 +44,7 @@ typedef struct state {
     mp_array *operands; /* the inputs, as they broadcast */
     int64_t slot_bytes; /* of one operand's terms in the workspace */
     int64_t sums_at;    /* where in the workspace sums have their room */
+    int64_t ties_at;    /* and where ties are counted */
     mp_pool *pool;
 } state;
 
@@ -117,14 +118,46 @@ static bool spoils(const mp_operands *x, const mp_array *d)
     return spoils;
 }
 
+/* Max and Min of three or more: how many operands are the result has to be counted before each of them gets its share. */
+static bool counts_ties(const state *s, const mp_operands *x)
+{
+    return (s->b->traits & PICKS) && x->n_in > 2;
+}
+
+/* Room in the workspace for the result, computed once more (k = 0), and for how many operands are that (k = 1). */
+static mp_array tie_slot(const state *s, const mp_operands *x, int k)
+{
+    mp_array slot = terms_of(x, x->d_out[0].dtype);
+    slot.data = (char *)x->workspace + s->ties_at + k * s->slot_bytes;
+    return slot;
+}
+
+static void count_ties(const state *s, const mp_operands *x)
+{
+    const mp_array result = tie_slot(s, x, 0), count = tie_slot(s, x, 1), first = operand(x, s, 0);
+    const mp_array *is_first[] = {&first, &result};
+    for (int k = 1; k < x->n_in; k++) {
+        const mp_array next = operand(x, s, k), *in[] = {k > 1 ? &result : &first, &next};
+        s->engine->floats(s->b->forward, s->parameters, in, 2, &result);
+    }
+    s->engine->floats(MP_FORMULA_equal, s->parameters, is_first, 2, &count);
+    for (int k = 1; k < x->n_in; k++) {
+        const mp_array next = operand(x, s, k), *in[] = {&count, &next, &result};
+        s->engine->floats(MP_FORMULA_count_equal, s->parameters, in, 3, &count);
+    }
+}
+
 /* The terms of operand i's gradient, in the output's shape. */
 static void run_terms(const state *s, const mp_operands *x, int i, const mp_array *to)
 {
-    bool picks = s->b->traits & PICKS;
-    mp_array a = operand(x, s, picks ? i : 0), b = operand(x, s, x->n_in > 1 ? 1 : 0);
     const mp_array *g = &x->d_out[0];
-    const mp_array *in[] = {g, a.data ? &a : g, b.data && !picks ? &b : g, x->out[0].data ? &x->out[0] : g};
-    s->engine->floats(s->b->gradient[i < 1 ? 0 : 1], s->parameters, in, 4, to);
+    const bool ties = counts_ties(s, x);
+    const mp_array a = operand(x, s, ties ? i : 0), b = ties ? tie_slot(s, x, 1) : operand(x, s, x->n_in > 1 ? 1 : 0);
+    const mp_array y = ties ? tie_slot(s, x, 0) : x->out[0];
+    const mp_array *in[] = {g, a.data ? &a : g, b.data ? &b : g, y.data ? &y : g};
+    mp_formula f = s->b->gradient[i < 1 ? 0 : 1];
+    if (s->b->traits & PICKS && x->n_in != 2) f = ties ? MP_FORMULA_share : MP_FORMULA_pass;
+    s->engine->floats(f, s->parameters, in, 4, to);
 }
 
 /* A gradient that lies where a later one's terms are read waits in a slot of the workspace until all are computed. */
@@ -135,6 +168,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
     int waits_for[64], n_waiting = 0;
     void *sums = (char *)x->workspace + s->sums_at;
     (void)run;
+    if (counts_ties(s, x)) count_ties(s, x);
     for (int i = x->from; i < x->to; i++) {
         if (!x->d_in[i].dtype) continue;
         mp_array d = target_of(x, s, i), terms = terms_of(x, d.dtype);
@@ -227,6 +261,8 @@ mp_status mp_binary_prepare(const mp_engine *engine, const mp_operands *x, mp_ca
         if (!whole && !(b->traits & ADDS)) call->workspace_bytes = s->slot_bytes;
     }
     if (n_wanted > 1) call->workspace_bytes = n_wanted * s->slot_bytes;
+    s->ties_at = call->workspace_bytes;
+    if (counts_ties(s, x)) call->workspace_bytes += 2 * s->slot_bytes;
     s->sums_at = (call->workspace_bytes + 63) / 64 * 64;
     if (sum_bytes) call->workspace_bytes = s->sums_at + sum_bytes;
     if (n_wanted > 64) return MP_NO_KERNEL(x, err, "so many operands");

@@ -76,6 +76,16 @@ MP_INLINE float mp_mish_slope(float v)
     float t = tanhf(mp_softplus(v));
     return t + v * (1 - t * t) / (1 + expf(-v));
 }
+/* With the sign of the divisor, and the quotient that belongs to it: as Python and PyTorch compute them. */
+MP_INLINE float mp_remainder(float a, float b)
+{
+    float rest = fmodf(a, b);
+    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+MP_INLINE float mp_floored_quotient(float a, float b)
+{
+    return b == 0 ? a / b : rintf((a - mp_remainder(a, b)) / b);
+}
 /* Whole numbers wrap around, as they do on every machine; C leaves it open. */
 #define MP_WRAPPED(a, op, b) ((int64_t)((uint64_t)(a)op(uint64_t)(b)))
 MP_INLINE int64_t mp_whole_power(int64_t a, int64_t b)

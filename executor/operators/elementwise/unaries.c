@@ -44,12 +44,11 @@ typedef struct state {
     int lower, upper; /* bounds of Clip of which one is computed: inputs; 0: there is none */
 } state;
 
-/* Clip between bounds that are operands. An absent one is stood in for by x, and left out by its parameter. Backward has y for
- * x: what lies strictly between the bounds is as it was. */
+/* Clip between bounds that are operands. An absent one is stood in for by x, and left out by its parameter. */
 static mp_status run_between(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
     const state *s = call->state;
-    const mp_array *v = x->is_backward ? &x->out[0] : &x->in[0];
+    const mp_array *v = &x->in[0];
     const mp_array *lower = s->lower ? &x->in[s->lower] : v, *upper = s->upper ? &x->in[s->upper] : v;
     const double absent[PARAMETERS] = {lower == v, upper == v};
     (void)run;
@@ -133,6 +132,8 @@ mp_status mp_unary_prepare(const mp_engine *engine, const mp_operands *x, mp_cal
     if (!x->is_backward && is_whole(x->in[0].dtype) && (is_whole(y->dtype) || !s->formula)) s->whole = u->whole;
     if (!s->whole && !s->formula) return MP_NO_KERNEL(x, err, "its type");
     read_parameters(u, x, s);
+    if (x->is_backward && (s->lower || s->upper) && !(x->op->op->needs[MP_RULES_EXECUTOR][0] & MP_IN(0)))
+        return MP_NO_KERNEL(x, err, "a bound that is computed");
     call->run = s->lower || s->upper ? run_between : x->is_backward ? run_backward : run_forward;
 done:
     return st;

@@ -1,0 +1,219 @@
+/* smallest.c - a search for the lowest peak, on a graph whose ticks are sizes; then offsets. */
+#include "planner/solve/smallest.h"
+
+#include <string.h>
+
+#include "estimator/base/clock.h"
+#include "estimator/base/memory.h"
+#include "memplan/arena.h"
+#include "memplan/check.h"
+#include "planner/search/algorithms.h"
+#include "planner/solve/solver.h"
+
+enum { QUICKER = 2 /* than a first search */ };
+
+/* A graph whose every node takes as many ticks as it touches bytes, in every alternative. Only what differs is copied. */
+typedef struct timeless {
+    mp_graph graph;
+    mp_alternative *alternatives;
+} timeless;
+
+static int64_t bytes_touched(const mp_graph *graph, const mp_alternative *a)
+{
+    enum { MOST = 1 << 30 }; /* so that the sums over all steps of a search are far from overflow */
+    const int *const lists[] = {a->reads, a->writes, a->adds};
+    const size_t lengths[] = {a->n_reads, a->n_writes, a->n_adds};
+    int64_t kib = 1;
+    for (int l = 0; l < 3; l++)
+        for (size_t k = 0; k < lengths[l] && kib < MOST; k++) kib += graph->storages[lists[l][k]].bytes >> 10;
+    return kib < MOST ? kib : MOST;
+}
+
+static mp_status timeless_of(const mp_graph *graph, timeless *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    size_t n = 0;
+    for (size_t i = 0; i < graph->n_nodes; i++) n += graph->nodes[i].n_alternatives;
+    out->graph = *graph;
+    out->graph.nodes = mp_alloc(graph->n_nodes, sizeof *out->graph.nodes);
+    out->alternatives = mp_alloc(n, sizeof *out->alternatives);
+    MP_REQUIRE(out->graph.nodes && out->alternatives, err, MP_NOMEM, "out of memory for %zu nodes", graph->n_nodes);
+    n = 0;
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        const mp_node *node = &graph->nodes[i];
+        mp_alternative *alternatives = &out->alternatives[n];
+        n += node->n_alternatives;
+        out->graph.nodes[i] = *node;
+        out->graph.nodes[i].alternatives = alternatives;
+        for (size_t k = 0; k < node->n_alternatives; k++) {
+            alternatives[k] = node->alternatives[k];
+            alternatives[k].ticks = bytes_touched(graph, &node->alternatives[0]);
+        }
+    }
+done:
+    return st;
+}
+
+static void timeless_free(timeless *x)
+{
+    mp_free(x->graph.nodes);
+    mp_free(x->alternatives);
+}
+
+/* The schedule on the graph itself, with the fastest algorithms that keep its peak. */
+static mp_status plan_of(const mp_graph *graph, const mp_plan *found, mp_plan **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_step *steps = mp_alloc(found->n_steps, sizeof *steps);
+    MP_REQUIRE(steps, err, MP_NOMEM, "out of memory for %zu steps", found->n_steps);
+    memcpy(steps, found->steps, found->n_steps * sizeof *steps);
+    if (mp_graph_has_algorithms(graph)) MP_TRY(mp_algorithms_choose(graph, steps, found->n_steps, 0, NULL, err));
+    MP_TRY(mp_plan_new(graph, found->solver, steps, found->n_steps, out, err));
+    (*out)->floor_bytes = found->floor_bytes;
+done:
+    mp_free(steps);
+    return st;
+}
+
+/* The same plan once more, its offsets too. */
+static mp_status copy_of(const mp_graph *graph, const mp_plan *plan, mp_plan **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_plan *copy = NULL;
+    MP_TRY(mp_plan_new(graph, plan->solver, plan->steps, plan->n_steps, &copy, err));
+    if (plan->arena_bytes >= 0) {
+        MP_REQUIRE(copy->places = mp_alloc(plan->n_places, sizeof *copy->places), err, MP_NOMEM, "no memory for %zu offsets",
+                   plan->n_places);
+        if (plan->n_places) memcpy(copy->places, plan->places, plan->n_places * sizeof *copy->places);
+        copy->n_places = plan->n_places;
+        copy->arena_bytes = plan->arena_bytes;
+    }
+    *out = copy;
+    copy = NULL;
+done:
+    mp_plan_free(copy);
+    return st;
+}
+
+mp_status mp_smallest_plan(const mp_request *request, bool with_arena, mp_plan **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *graph = request->graph;
+    timeless x = {0};
+    mp_answer answer = {0};
+    mp_plan *plan = NULL;
+    MP_TRY(timeless_of(graph, &x, err));
+    const mp_request asked = {.graph = &x.graph,
+                              .budget_bytes = 0, /* proved to be too little at once: nothing is searched for but small peaks */
+                              .wants_bound = true,
+                              .solver = request->solver,
+                              .own = request->own,
+                              .checkpoints = request->checkpoints,
+                              .n_checkpoints = request->n_checkpoints,
+                              .solvers_off = request->solvers_off,
+                              .keep_order = request->keep_order,
+                              .time_limit = request->time_limit,
+                              .progress = request->progress,
+                              .progress_data = request->progress_data};
+    MP_TRY(mp_solve(&asked, &answer, err));
+    MP_TRY(plan_of(graph, answer.smallest, &plan, err));
+    if (with_arena) {
+        const mp_arena_options options = {.capacity_bytes = plan->peak_bytes - plan->static_bytes};
+        MP_TRY(mp_arena_layout_within(graph, plan, &options, err));
+    }
+    MP_TRY(mp_plan_check(graph, plan, err));
+    *out = plan;
+    plan = NULL;
+done:
+    mp_plan_free(plan);
+    mp_answer_free(&answer);
+    timeless_free(&x);
+    return st;
+}
+
+/* ---- as an answer ---- */
+
+/* A cheaper plan from there, which `auto` looks for; *out NULL: none. */
+static mp_status cheaper_than(const mp_request *request, const mp_plan *smallest, bool with_arena, mp_plan **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_request again = *request;
+    mp_answer answer = {0};
+    *out = NULL;
+    if (request->own || request->checkpoints || (request->solver && strcmp(request->solver, "auto"))) return MP_OK;
+    again.start = smallest;
+    again.refine = true;
+    again.wants_bound = again.explains_bound = false;
+    if (request->moves <= 0) again.moves = mp_default_moves(request->graph) / QUICKER;
+    MP_TRY(mp_solve(&again, &answer, err));
+    if (!answer.plan || answer.plan->ticks >= smallest->ticks) goto done;
+    if (with_arena) {
+        const mp_arena_options options = {.capacity_bytes = request->budget_bytes - smallest->static_bytes};
+        MP_TRY(mp_arena_layout_within(request->graph, answer.plan, &options, err));
+        if (mp_plan_need(answer.plan) > request->budget_bytes) goto done;
+    }
+    *out = answer.plan;
+    answer.plan = NULL;
+done:
+    mp_answer_free(&answer);
+    return st;
+}
+
+mp_status mp_answer_take_smallest(const mp_request *request, mp_answer *answer, mp_error *err)
+{
+    mp_status st = MP_OK;
+    if (!answer->plan) MP_TRY(copy_of(request->graph, answer->smallest, &answer->plan, err));
+    answer->plan->seed = request->seed;
+    answer->plan->floor_bytes = answer->floor_bytes;
+    answer->plan->budget_bytes = request->budget_bytes == INT64_MAX ? -1 : request->budget_bytes;
+    MP_TRY(mp_plan_check(request->graph, answer->plan, err));
+done:
+    return st;
+}
+
+/* Whether the plan to start from is an answer as it is. */
+static bool is_in_hand(const mp_request *request, bool with_arena)
+{
+    const mp_plan *start = request->start;
+    return start && (!with_arena || start->arena_bytes >= 0) && mp_plan_need(start) <= request->budget_bytes;
+}
+
+mp_status mp_answer_fall_back(const mp_request *request, bool with_arena, double start, mp_answer *answer, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_request left = *request;
+    mp_plan *smallest = NULL;
+    if (answer->plan) return MP_OK;
+    if (is_in_hand(request, with_arena)) {
+        MP_TRY(copy_of(request->graph, request->start, &answer->plan, err));
+        return mp_answer_take_smallest(request, answer, err);
+    }
+    if (answer->stopped) return MP_OK;
+    if (request->time_limit > 0) left.time_limit -= mp_clock_now() - start;
+    if (request->time_limit > 0 && left.time_limit <= 0) return MP_OK;
+    MP_TRY(mp_smallest_plan(&left, with_arena, &smallest, err));
+    mp_plan_free(answer->smallest);
+    answer->smallest = smallest;
+    if (mp_plan_need(smallest) > request->budget_bytes) goto done;
+    MP_TRY(cheaper_than(&left, smallest, with_arena, &answer->plan, err));
+    MP_TRY(mp_answer_take_smallest(request, answer, err));
+done:
+    return st;
+}
+
+mp_status mp_solve_or_smallest(const mp_request *request, mp_answer *answer, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_answer found = {0};
+    mp_request first = *request;
+    const double start = mp_clock_now();
+    first.skips_if_proved = true;
+    MP_TRY(mp_solve(&first, &found, err));
+    MP_TRY(mp_answer_fall_back(request, false, start, &found, err));
+    if (found.plan && found.bound.ticks >= 0) MP_TRY(mp_answer_claim_bound(&found, request->graph, err));
+    *answer = found;
+    found = (mp_answer){0};
+done:
+    mp_answer_free(&found);
+    return st;
+}

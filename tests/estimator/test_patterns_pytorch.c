@@ -1,0 +1,157 @@
+/* test_patterns_pytorch.c - what is taken for one operator of PyTorch's: by the exporter's notes, or by its form where there
+ * are none; and group normalization, which both exporters write as five. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "estimator/simplify/inference_form.h"
+#include "memplan/simplify.h"
+#include "tests/cases/model_text.h"
+
+static const char frame[] =
+    "data in 2 3; Abs in -> x; const half 0.5; const root 1.4142135; const one 1; const six 6; const zero 0;"
+    "const three 3; const pi 0.7978845608; const cube 0.044715; const quick 1.702; %s; Neg y -> z; out z";
+
+/* The formulas: PyTorch's own form, and the same in another. */
+static const struct {
+    const char *kind, *exported, *by_hand;
+} formulas[] = {
+    {"Gelu", "Div x root -> u; Erf u -> e; Add e one -> a; Mul x a -> b; Mul b half -> y",
+     "Mul x half -> h; Div x root -> u; Erf u -> e; Add e one -> a; Mul h a -> y"},
+    {"Gelu",
+     "Mul x x -> s; Mul x s -> c; Mul cube c -> d; Add x d -> u; Mul pi u -> v; Tanh v -> t; Add one t -> a; Mul x a -> b;"
+     "Mul half b -> y",
+     "Mul x half -> h; Mul x cube -> s; Mul s x -> c; Mul c x -> d; Add x d -> u; Mul u pi -> v; Tanh v -> t; Add t one -> a;"
+     "Mul h a -> y"},
+    {"Swish", "Sigmoid x -> s; Mul x s -> y", "Mul x quick -> q; Sigmoid q -> s; Mul x s -> y"},
+    {"Mish", "Softplus x -> s; Tanh s -> t; Mul x t -> y", NULL},
+    {"HardSwish", NULL, "Add x three -> u; Clip u zero six -> c; Mul x c -> b; Div b six -> y"},
+};
+
+enum { N_FORMULAS = sizeof formulas / sizeof *formulas };
+
+static mp_model *framed(const char *formula)
+{
+    char text[2048];
+    snprintf(text, sizeof text, frame, formula);
+    return model_text(text);
+}
+
+/* Gives the operators between Abs and Neg their calls: all the same, or one each. */
+static void note_calls(mp_model *model, bool one)
+{
+    for (size_t k = 1; k + 1 < model->n_operators; k++)
+        model->operators[k].call = one ? "gelu" : mp_pool_format(model->pool, "mul_%zu", k);
+}
+
+static void assert_made(mp_model *model, const char *formula, const char *kind, int guessed)
+{
+    char wanted[64];
+    const size_t n = model->n_operators;
+    snprintf(wanted, sizeof wanted, "Abs %s Neg", kind ? kind : "");
+    assert_int_equal(mp_model_simplify(model, MP_RULES_PYTORCH, true, NULL, NULL), MP_OK);
+    const char *kinds = model_kinds(model);
+    if (kind && strcmp(kinds, wanted) != 0) fail_msg("%s gives %s, not %s", formula, kinds, wanted);
+    size_t left = 0;
+    for (size_t k = 0; k < n; k++) left += !model->operators[k].removed;
+    if (!kind && left != n) fail_msg("%s gives %s, not what is written", formula, kinds);
+    assert_int_equal(mp_model_guesses(model).formulas, guessed);
+    mp_model_free(model);
+}
+
+static void without_notes_only_the_exporters_form_is_one_operator_and_a_guess(void **state)
+{
+    (void)state;
+    for (int k = 0; k < N_FORMULAS; k++) {
+        if (formulas[k].exported) assert_made(framed(formulas[k].exported), formulas[k].exported, formulas[k].kind, 1);
+        if (formulas[k].by_hand) assert_made(framed(formulas[k].by_hand), formulas[k].by_hand, NULL, 0);
+    }
+}
+
+static void notes_decide_whatever_the_form(void **state)
+{
+    (void)state;
+    for (int k = 0; k < N_FORMULAS; k++)
+        for (int form = 0; form < 2; form++) {
+            const char *formula = form ? formulas[k].by_hand : formulas[k].exported;
+            if (!formula) continue;
+            for (int one = 0; one < 2; one++) {
+                mp_model *model = framed(formula);
+                note_calls(model, one);
+                assert_made(model, formula, one ? formulas[k].kind : NULL, 0);
+            }
+        }
+}
+
+/* With the scale and the bias as the older exporter (behind an Unsqueeze) and the newer one (as they are stored) have them. */
+static const char groups_frame[] = "data x 2 6 2 2; ints there 2 3 -1; ints back 2 6 2 2; const ones 1 1 1; const zeros 0 0 0; "
+                                   "const twos 2 1 1; param s 6; param t 6;"
+                                   "param u 6 1 1; param v 6 1 1; ints axes 1 2; Unsqueeze s axes -> us; Unsqueeze t axes -> "
+                                   "ut; Reshape x there -> g; %s; Neg y -> z; out z";
+
+static const mp_operator *group_normalization(const char *middle, mp_rules rules, mp_model **model)
+{
+    char text[2048];
+    snprintf(text, sizeof text, groups_frame, middle);
+    *model = model_text(text);
+    assert_int_equal(mp_model_simplify(*model, rules, true, NULL, NULL), MP_OK);
+    for (size_t k = 0; k < (*model)->n_operators; k++)
+        if (!(*model)->operators[k].removed && !strcmp((*model)->operators[k].kind, "GroupNormalization"))
+            return &(*model)->operators[k];
+    return NULL;
+}
+
+static void group_normalization_is_recognised(void **state)
+{
+    (void)state;
+    static const char *const middles[] = {
+        "InstanceNormalization g ones zeros -> n epsilon=0.25; Reshape n back -> m; Mul m us -> p; Add p ut -> y",
+        "InstanceNormalization g ones zeros -> n epsilon=0.25; Reshape n back -> m; Mul u m -> p; Add v p -> y"};
+    for (int k = 0; k < 2; k++)
+        for (int rules = 0; rules < 2; rules++) {
+            mp_model *model;
+            const mp_operator *op = group_normalization(middles[k], rules ? MP_RULES_PYTORCH : MP_RULES_EXECUTOR, &model);
+            assert_non_null(op);
+            assert_string_equal(model_kinds(model), "GroupNormalization Neg");
+            assert_int_equal(mp_operator_int(op, "num_groups", 0), 3);
+            assert_true(mp_operator_float(op, "epsilon", 0) == 0.25);
+            assert_int_equal(op->in[0], mp_model_find(model, "x"));
+            assert_int_equal(op->in[1], mp_model_find(model, k ? "u" : "s"));
+            assert_int_equal(op->in[2], mp_model_find(model, k ? "v" : "t"));
+            for (int i = 1; i < 3; i++) assert_int_equal(mp_operator_in(model, op, i)->rank, 1);
+            mp_model_free(model);
+        }
+}
+
+static void nearly_group_normalization_is_left_alone(void **state)
+{
+    (void)state;
+    static const char *const middles[] = {
+        "InstanceNormalization g twos zeros -> n; Reshape n back -> m; Mul m us -> p; Add p ut -> y",
+        "InstanceNormalization g ones ones -> n; Reshape n back -> m; Mul m us -> p; Add p ut -> y",
+        "InstanceNormalization g ones zeros -> n; Reshape n back -> m; Mul m us -> p; Add p m -> y",
+        "ints flat 2 24; param w 24; InstanceNormalization g ones zeros -> n; Reshape n flat -> m; Mul m w -> p; Add p w -> y",
+        "InstanceNormalization g ones zeros -> n; Reshape n back -> m; Mul m u -> p; Add p v -> q; Add q u -> y"};
+    for (size_t k = 0; k < sizeof middles / sizeof *middles; k++) {
+        mp_model *model;
+        if (group_normalization(middles[k], MP_RULES_EXECUTOR, &model)) fail_msg("%s", middles[k]);
+        mp_model_free(model);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_notes_only_the_exporters_form_is_one_operator_and_a_guess),
+        cmocka_unit_test(notes_decide_whatever_the_form),
+        cmocka_unit_test(group_normalization_is_recognised),
+        cmocka_unit_test(nearly_group_normalization_is_left_alone),
+    };
+    return cmocka_run_group_tests_name("estimator/simplify, patterns of PyTorch", tests, NULL, NULL);
+}

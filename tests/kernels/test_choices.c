@@ -1,0 +1,198 @@
+/* test_choices.c - gradients where a derivative has a choice (ties, borders, zeros) against PyTorch's, which are in choices.def
+ * (tests/gradients/make_choices.py). Every operator that has a gradient is there, or said to have no choice. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "estimator/model/ops.h"
+#include "tests/cases/kernel_case.h"
+
+typedef struct choice {
+    const char *kind;
+    int version;
+    const char *attributes;
+    int n_outputs;
+    uint32_t wanted;
+    const char *operands;
+    int n;
+    const double *expected;
+} choice;
+
+#define CHOICE(kind, version, attributes, n_outputs, wanted, operands, ...) \
+    {kind,                                                                  \
+     version,                                                               \
+     attributes,                                                            \
+     n_outputs,                                                             \
+     wanted,                                                                \
+     operands,                                                              \
+     sizeof(double[]){__VA_ARGS__} / sizeof(double),                        \
+     (const double[]){__VA_ARGS__}},
+static const choice choices[] = {
+#include "tests/kernels/choices.def"
+};
+enum { N_CHOICES = sizeof choices / sizeof *choices };
+
+static bool agrees(double is, double expected, double tolerance)
+{
+    if (isnan(expected) || isinf(expected)) return isnan(expected) ? isnan(is) : is == expected;
+    return fabs(is - expected) <= tolerance * (1 + fabs(expected));
+}
+
+/* The gradients where those of the output are 1, 2, 3 ..., and where they lie is `before`. */
+static void check(const choice *row, unsigned flags, double before, double tolerance)
+{
+    const kernel_case c = {row->kind, row->version, row->operands, row->attributes, row->n_outputs, 0, 0, row->wanted, 0, 0};
+    kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, flags | KERNEL_BACKWARD);
+    const mp_operands *b = &r->backward;
+    for (int64_t k = 0; k < mp_array_elements(&b->d_out[0]); k++) kernel_set(&b->d_out[0], k, (double)(k + 1));
+    for (int i = 0; i < b->n_in; i++)
+        for (int64_t k = 0; b->d_in[i].dtype && k < mp_array_elements(&b->d_in[i]); k++) kernel_set(&b->d_in[i], k, before);
+    kernel_forward(r);
+    kernel_backward(r);
+    int at = 0;
+    for (int i = 0; i < b->n_in; i++)
+        for (int64_t k = 0; b->d_in[i].dtype && k < mp_array_elements(&b->d_in[i]); k++, at++) {
+            const double is = kernel_get(&b->d_in[i], k), sum = row->expected[at] + (flags & KERNEL_ADDS ? before : 0);
+            if (at >= row->n || !agrees(is, sum, tolerance))
+                fail_msg("%s(%s)(%s), flags %u: gradient %lld of input %d is %.9g, PyTorch has %.9g", row->kind, row->operands,
+                         row->attributes, flags, (long long)k, i, is, sum);
+        }
+    assert_int_equal(at, row->n);
+    kernel_end(r);
+}
+
+static void gradients_with_a_choice_are_those_of_pytorch(void **state)
+{
+    (void)state;
+    for (int k = 0; k < N_CHOICES; k++) check(&choices[k], KERNEL_PLAIN, 7, 2e-6);
+}
+
+static void they_are_the_same_with_channels_last_and_added_to_others(void **state)
+{
+    (void)state;
+    for (int k = 0; k < N_CHOICES; k++) {
+        check(&choices[k], KERNEL_CHANNELS_LAST, 7, 2e-6);
+        check(&choices[k], KERNEL_ADDS, 2, 2e-6);
+    }
+}
+
+/* Operands of few digits are the same ones, so that ties are; results round. */
+static void they_are_the_same_in_bfloat16(void **state)
+{
+    (void)state;
+    for (int k = 0; k < N_CHOICES; k++) check(&choices[k], KERNEL_BFLOAT16, 7, 2e-2);
+}
+
+/* Operators whose gradient exists everywhere, or is linear in that of the output. */
+static const char *const smooth[] = {"Sigmoid",
+                                     "Tanh",
+                                     "Exp",
+                                     "Mish",
+                                     "Swish",
+                                     "Gelu",
+                                     "QuickGelu",
+                                     "FastGelu",
+                                     "BiasGelu",
+                                     "Neg",
+                                     "Erf",
+                                     "Sin",
+                                     "Cos",
+                                     "Tan",
+                                     "Atan",
+                                     "Sinh",
+                                     "Cosh",
+                                     "Asinh",
+                                     "Cast",
+                                     "CastLike",
+                                     "Mul",
+                                     "Mean",
+                                     "MatMul",
+                                     "FusedMatMul",
+                                     "Gemm",
+                                     "Einsum",
+                                     "Conv",
+                                     "ConvTranspose",
+                                     "ScaledDotProductAttention",
+                                     "MaxUnpool",
+                                     "Col2Im",
+                                     "GlobalAveragePool",
+                                     "RoiAlign",
+                                     "Upsample",
+                                     "LayerNormalization",
+                                     "RMSNormalization",
+                                     "SimplifiedLayerNormalization",
+                                     "GroupNormalization",
+                                     "InstanceNormalization",
+                                     "BatchNormalization",
+                                     "MeanVarianceNormalization",
+                                     "LRN",
+                                     "Softmax",
+                                     "SafeSoftmax",
+                                     "LogSoftmax",
+                                     "ReduceSum",
+                                     "ReduceMean",
+                                     "Transpose",
+                                     "Concat",
+                                     "Split",
+                                     "Slice",
+                                     "Gather",
+                                     "GatherElements",
+                                     "GatherND",
+                                     "Scatter",
+                                     "Expand",
+                                     "Tile",
+                                     "Pad",
+                                     "DepthToSpace",
+                                     "SpaceToDepth",
+                                     "Trilu",
+                                     "ReverseSequence",
+                                     "Compress",
+                                     "Reorder",
+                                     "LSTM",
+                                     "GRU",
+                                     "MeanSquaredError",
+                                     "SoftmaxCrossEntropyLoss",
+                                     "NegativeLogLikelihoodLoss"};
+/* Those of one that is in the list, and tried elsewhere. */
+static const char *const elsewhere[] = {"RNN", "BatchNormalizationRelu", "BatchNormalizationAddRelu", "ScatterND"};
+
+static bool is_listed(const char *name, const char *const *list, size_t n)
+{
+    bool found = false;
+    for (size_t k = 0; k < n; k++) found |= !strcmp(list[k], name);
+    return found;
+}
+
+static void no_operator_with_a_gradient_is_forgotten(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < mp_op_count(); k++) {
+        const mp_op *row = mp_op_row(k);
+        bool found = row->gradient != MP_GRADIENT_ONE && row->gradient != MP_GRADIENT_SPLIT;
+        found |= is_listed(row->name, smooth, sizeof smooth / sizeof *smooth);
+        found |= is_listed(row->name, elsewhere, sizeof elsewhere / sizeof *elsewhere);
+        for (int c = 0; c < N_CHOICES; c++) {
+            const char *colon = strchr(choices[c].kind, ':');
+            found |= !strcmp(colon ? colon + 1 : choices[c].kind, row->name);
+        }
+        if (!found) fail_msg("%s is neither in choices.def nor said to have no choice", row->name);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gradients_with_a_choice_are_those_of_pytorch),
+        cmocka_unit_test(they_are_the_same_with_channels_last_and_added_to_others),
+        cmocka_unit_test(they_are_the_same_in_bfloat16),
+        cmocka_unit_test(no_operator_with_a_gradient_is_forgotten),
+    };
+    return cmocka_run_group_tests_name("executor/cpu/choices", tests, NULL, NULL);
+}
