@@ -152,6 +152,36 @@ static void gradients_may_lie_where_their_terms_do(void **state)
             }
 }
 
+/* The first and the third operand are one tensor, whose gradient lies in its place. */
+static void an_operand_may_be_there_twice(void **state)
+{
+    (void)state;
+    static const char *const kinds[] = {"Max", "Min", "Sum", "Mean"};
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        kernel_case c = {kinds[k], 13, "float32[2,1]={1,2} float32[2,3]={1,0,3,2,2,1} float32[2,1]={1,2}", "", 1, 0, 0, 7,
+                         0,        0};
+        kernel_run *a = kernel_begin(&c, MP_MODE_TRAIN, KERNEL_BACKWARD);
+        kernel_run *b = kernel_begin(&c, MP_MODE_TRAIN, KERNEL_BACKWARD | KERNEL_ADDS);
+        kernel_forward(a);
+        kernel_forward(b);
+        kernel_backward(a);
+        mp_array first = b->backward.d_in[0], third = b->backward.d_in[2];
+        const mp_array *own = b->backward.in[0].data ? &b->backward.in[0] : &first;
+        b->backward.adds = 4;
+        b->backward.d_in[0].data = b->backward.d_in[2].data = own->data;
+        kernel_backward(b);
+        for (int64_t e = 0; e < 2; e++) {
+            const double parts = kernel_get(&a->backward.d_in[0], e) + kernel_get(&a->backward.d_in[2], e);
+            if (!(fabs(kernel_get(&b->backward.d_in[0], e) - parts) <= 1e-6 * (1 + fabs(parts))))
+                fail_msg("%s: the gradient is %g, and its parts are %g", kinds[k], kernel_get(&b->backward.d_in[0], e), parts);
+        }
+        b->backward.d_in[0] = first;
+        b->backward.d_in[2] = third;
+        kernel_end(a);
+        kernel_end(b);
+    }
+}
+
 /* Sums over what was broadcast, large enough for blocks, stretches and lanes to have rests. */
 static void sums_over_broadcast_dimensions_are_exact(void **state)
 {
@@ -194,6 +224,7 @@ int main(void)
         cmocka_unit_test(an_axis_of_an_old_operator_set_is_honoured),
         cmocka_unit_test(third_operand_may_lie_where_the_result_goes),
         cmocka_unit_test(gradients_may_lie_where_their_terms_do),
+        cmocka_unit_test(an_operand_may_be_there_twice),
         cmocka_unit_test(sums_over_broadcast_dimensions_are_exact),
     };
     return cmocka_run_group_tests_name("executor/cpu/binaries", tests, NULL, NULL);

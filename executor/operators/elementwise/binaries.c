@@ -160,7 +160,8 @@ static void run_terms(const state *s, const mp_operands *x, int i, const mp_arra
     s->engine->floats(f, s->parameters, in, 4, to);
 }
 
-/* A gradient that lies where a later one's terms are read waits in a slot of the workspace until all are computed. */
+/* A gradient that lies where a later one's terms are read waits in a slot of the workspace until all are computed, and so does
+ * one that is added to another that waits: of an operand that is there twice. */
 static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
     const state *s = call->state;
@@ -174,14 +175,16 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
         mp_array d = target_of(x, s, i), terms = terms_of(x, d.dtype);
         bool whole = same_shape(&d, &x->d_out[0]), add = x->adds & call->adds & MP_BIT(i), later = false;
         for (int j = i + 1; j < x->to; j++) later |= x->d_in[j].dtype != MP_DTYPE_UNDEFINED;
+        bool waits = later && spoils(x, &d);
+        for (int k = 0; k < n_waiting; k++) waits |= x->d_in[waits_for[k]].data == d.data;
         terms.data = (char *)x->workspace + n_waiting * s->slot_bytes;
         if ((s->b->traits & ADDS) && !whole) {
             s->engine->sum_to(&x->d_out[0], &d, 1, add, sums);
-        } else if (whole && !(later && spoils(x, &d))) {
+        } else if (whole && !waits) {
             run_terms(s, x, i, &d);
         } else {
             run_terms(s, x, i, &terms);
-            if (later && spoils(x, &d)) {
+            if (waits) {
                 waits_for[n_waiting] = i;
                 waiting[n_waiting++] = terms;
             } else {
