@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -68,14 +69,129 @@ def test_without_gradients_one_graph_is_for_all_sizes() -> None:
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] - before == 2
 
 
-def test_the_last_size_is_said() -> None:
+LIMIT = "recompile_limit" if hasattr(torch._dynamo.config, "recompile_limit") else "cache_size_limit"
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_the_last_graph_is_for_all_further_sizes_and_that_is_said(fullgraph: bool) -> None:
     model, _ = networks.make("tied")
-    compiled, report = compiled_by_name(model, "100%")
-    limit = "recompile_limit" if hasattr(torch._dynamo.config, "recompile_limit") else "cache_size_limit"
-    with torch._dynamo.config.patch({limit: 3}):
+    eager = copy.deepcopy(model)
+    report = memplan.Report()
+    compiled: Any = torch.compile(model, backend="memplan", fullgraph=fullgraph, options={"budget": "100%", "report": report})
+    with torch._dynamo.config.patch({LIMIT: 3}):
         for batch in (3, 5):
             compiled(*networks.vectors(batch)).backward()
-        with pytest.warns(memplan.FallbackWarning, match="for no further sizes"):
+        with pytest.warns(memplan.FallbackWarning, match="for all sizes that have no plan"):
             compiled(*networks.vectors(6)).backward()
-        compiled(*networks.vectors(7)).backward()
-    assert len(report.graphs) == 3
+        model.load_state_dict(eager.state_dict())
+        model.zero_grad()
+        for batch in (7, 9, 11):
+            assert_like_eager(model, compiled, networks.vectors(batch), eager=eager, steps=1)
+            for p in [*model.parameters(), *eager.parameters()]:
+                p.grad = None
+    assert len(report.graphs) == 2 and len(report.fallbacks) == 1
+
+
+def test_the_last_size_is_said_where_pytorch_takes_sizes_for_constants() -> None:
+    model, _ = networks.make("tied")
+    compiled, report = compiled_by_name(model, "100%", dynamic=False)
+    with torch._dynamo.config.patch({LIMIT: 2}):
+        compiled(*networks.vectors(3)).backward()
+        with pytest.warns(memplan.FallbackWarning, match="for no further sizes"):
+            compiled(*networks.vectors(5)).backward()
+        compiled(*networks.vectors(6)).backward()
+    assert len(report.graphs) == 2
+
+
+class Weighted(networks.Tied):
+    """A loss that some number changes."""
+
+    def __init__(self, use: Any) -> None:
+        super().__init__()
+        self.use, self.count = use, 0
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor, number: Any = None) -> torch.Tensor:
+        loss = super().forward(x, y)
+        if number is None:
+            self.count += 1
+            number = self.count
+        return self.use(loss, number)
+
+
+USES: dict[str, tuple[Any, Any]] = {
+    "a weight": (lambda loss, n: loss * n, lambda k: 0.01 + 0.3 * k),
+    "a whole weight": (lambda loss, n: loss * n, lambda k: k),
+    "a counter of the module": (lambda loss, n: loss * (1 + 0.1 * n), lambda k: None),
+    "a schedule": (lambda loss, n: loss * min(1.0, n / 100), lambda k: 2 + k),
+    "a cosine": (lambda loss, n: loss * (0.5 * (1 + math.cos(n * 0.01))), lambda k: 2 + k),
+    "a temperature": (lambda loss, n: torch.tanh(loss / n), lambda k: 0.1 + 0.3 * k),
+    "in a dictionary": (lambda loss, n: loss * n["w"], lambda k: {"w": 0.01 + 0.3 * k}),
+    "in an operator": (lambda loss, n: torch.add(loss, loss, alpha=n), lambda k: 2 + k),
+    "a tensor's value": (lambda loss, n: loss * torch.full((3,), n).sum(), lambda k: 2 + k),
+}
+
+
+@pytest.mark.parametrize("by_name", [False, True])
+@pytest.mark.parametrize("use", USES)
+def test_a_number_that_decides_no_size_is_captured_once(use: str, by_name: bool) -> None:
+    """Once as it is, at most once more for 0 and 1, and then for all."""
+    change, number_of = USES[use]
+    torch.manual_seed(0)
+    model = Weighted(change)
+    eager = copy.deepcopy(model)
+    if by_name:
+        if use == "a counter of the module":
+            pytest.skip("by name, PyTorch's setting (allow_unspec_int_on_nn_module) takes it for a constant")
+        compiled, report = compiled_by_name(model, "100%")
+    else:
+        compiled = memplan.compile(model, "100%", time_limit=0)
+        report = compiled.memplan
+    for k in range(8):
+        for p in [*model.parameters(), *eager.parameters()]:
+            p.grad = None
+        given = (*networks.vectors(8), number_of(k))
+        losses = []
+        for m in (eager, compiled):
+            torch.manual_seed(k)
+            losses.append(m(*given))
+            losses[-1].backward()
+        assert torch.equal(*losses), k
+        for p, theirs in zip(model.parameters(), eager.parameters()):
+            assert torch.equal(p.grad, theirs.grad), k  # type: ignore[arg-type]
+    assert len(report.graphs) <= 3
+
+
+@pytest.mark.filterwarnings("default::memplan.FallbackWarning")
+def test_past_all_limits_a_step_is_eager_and_that_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A number that PyTorch takes for a constant, more often than it captures."""
+    monkeypatch.setattr(memplan.api, "MOST_SIZES", 3)
+    model = Weighted(lambda loss, n: loss + float(f"{n}"))
+    eager = copy.deepcopy(model)
+    compiled = memplan.compile(model, "100%", time_limit=0)
+    with torch._dynamo.config.patch({LIMIT: 3}), pytest.warns(memplan.FallbackWarning) as caught:
+        for k in range(8):
+            given = (*networks.vectors(8), k)
+            torch.manual_seed(k)
+            expected = eager(*given)
+            torch.manual_seed(k)
+            assert torch.equal(compiled(*given), expected)
+    said = [str(w.message).partition("\n")[0] for w in caught if issubclass(w.category, memplan.FallbackWarning)]
+    assert [("no further sizes and numbers" in s, "eagerly" in s) for s in said] == [(True, True)] * len(said)
+    assert 1 <= len(said) <= 2 and len(compiled.memplan.graphs) == 3
+
+
+def test_a_number_that_decides_a_size_has_a_plan_for_each() -> None:
+    model, _ = networks.make("tied")
+
+    class Cut(networks.Tied):
+        def forward(self, x: torch.Tensor, y: torch.Tensor, n: int = 0) -> torch.Tensor:
+            return super().forward(x[:n], y[:n])
+
+    model = Cut()
+    compiled = memplan.compile(model, "100%", time_limit=0)
+    for n in (8, 6, 4, 8):
+        compiled(*networks.vectors(9), n).backward()
+    assert [g.planned_bytes for g in compiled.memplan.graphs] == sorted(
+        {g.planned_bytes for g in compiled.memplan.graphs}, reverse=True
+    )
+    assert len(compiled.memplan.graphs) == 3

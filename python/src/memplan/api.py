@@ -75,13 +75,16 @@ def our_error(error: BaseException) -> BaseException | None:
 
 
 def capturing() -> contextlib.AbstractContextManager[Any]:
-    """In it, dynamo captures recurrent layers, looks whether modules have got hooks since, leaves out what is logged instead of
+    """In it, dynamo captures recurrent layers, looks whether modules have got hooks since, takes a
+    module's counter for a number that changes, leaves out what is logged instead of
     cutting the graph, does not cut where DDP's buckets end, takes a shared parameter once (which PyTorch does by itself from
     2.5 on), and makes a plan for each of many sizes."""
     config = torch._dynamo.config
     limit = "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit"
     most = max(MOST_SIZES, getattr(config, limit))
     settings: dict[str, Any] = {"allow_rnn": True, "optimize_ddp": False, limit: most}
+    if hasattr(config, "allow_unspec_int_on_nn_module"):
+        settings["allow_unspec_int_on_nn_module"] = True
     if hasattr(config, "skip_nnmodule_hook_guards"):
         settings["skip_nnmodule_hook_guards"] = False
     if torch.__version__ < "2.5":
@@ -191,12 +194,12 @@ def backend_for(
 def compiled_with(model: Any, backend: Backend, fullgraph: bool) -> Any:
     refuse_sharded(model)
     if is_replicated(model):
-        inside = torch.compile(model.module._call_impl, backend=Handed(backend), fullgraph=fullgraph, dynamic=False)
+        inside = torch.compile(model.module._call_impl, backend=Handed(backend), fullgraph=fullgraph)
         called = without_wrapping(inside, model.module._call_impl, backend, fullgraph)
         model.module._compiled_call_impl = called  # in place, as torch.nn.Module.compile does
         object.__setattr__(model, "memplan", backend.report)
         return model
-    compiled = torch.compile(model, backend=Handed(backend), fullgraph=fullgraph, dynamic=False)
+    compiled = torch.compile(model, backend=Handed(backend), fullgraph=fullgraph)
     if isinstance(compiled, torch.nn.Module):
         object.__setattr__(compiled, "forward", without_wrapping(compiled.forward, model, backend, fullgraph))
         object.__setattr__(compiled, "memplan", backend.report)

@@ -81,7 +81,7 @@ class TrainStep:
                 return model(*args, **kwargs)
             return loss(model(*args[:-1], **kwargs), args[-1])
 
-        compiled = torch.compile(loss_of, backend=Handed(backend), fullgraph=True, dynamic=False)
+        compiled = torch.compile(loss_of, backend=Handed(backend), fullgraph=True)
         self.compiled = without_wrapping(compiled, loss_of, backend)
 
     def __call__(self, *args: Any, **kwargs: Any) -> torch.Tensor:

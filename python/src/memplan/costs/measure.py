@@ -24,6 +24,7 @@ from torch.utils._pytree import tree_map
 
 from memplan.costs.cache import Cache
 from memplan.graph.capture import device_of_first, storage_bytes, tensors_of
+from memplan.graph.sizes import is_number, number_now
 
 REPEATS = 3
 LEAST_SECONDS = 1e-7
@@ -51,7 +52,7 @@ def describe(node: fx.Node) -> str:
     def one(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
             return (tuple(value.shape), tuple(value.stride()), str(value.dtype), str(value.device))
-        return value
+        return type(value).__name__ if is_number(value) else value
 
     def argument(a: Any) -> Any:
         return tree_map(one, a.meta.get("val")) if isinstance(a, fx.Node) else a
@@ -63,7 +64,7 @@ def made_up(value: Any) -> Any:
     """A real tensor of the layout of a fake one: small positive random numbers, which any operator takes, zeros for integers
     (an index that is in range)."""
     if not isinstance(value, torch.Tensor):
-        return value
+        return number_now(value)
     n = 1 + sum((size - 1) * stride for size, stride in zip(value.shape, value.stride())) if value.numel() else 0
     memory = torch.empty(n, dtype=value.dtype, device=value.device)
     if value.dtype.is_floating_point:

@@ -22,7 +22,7 @@ from torch.utils._pytree import tree_iter
 
 from memplan.errors import NotPlannable
 from memplan.graph.operators import IN_PLACE, INTO_FIRST, is_mutating, is_random, read_again
-from memplan.graph.sizes import is_sparse, is_symbol
+from memplan.graph.sizes import is_number, is_sparse, is_symbol
 
 DYNAMIC = ("activation", "saved", "activation_gradient", "gradient")  # kinds that come and go
 
@@ -121,7 +121,7 @@ def reaching(nodes: Iterable[Any]) -> set[fx.Node]:
 
 def refuse(node: fx.Node) -> None:
     """NotPlannable where a node is none that we can run in another place or again."""
-    if node.op == "get_attr" or node.target is operator.getitem:
+    if node.op == "get_attr" or node.target is operator.getitem or is_number(node.meta.get("val")):
         return
     if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
         raise NotPlannable(f"{node.name} calls {node.target}, which is no plain operator")
@@ -137,7 +137,7 @@ def refuse_values(nodes: Iterable[fx.Node]) -> None:
         value = node.meta.get("val")
         if any(map(is_sparse, tensors_of(value))):
             raise NotPlannable(f"{node.name} is a sparse tensor")
-        if is_symbol(value) or any(is_symbol(s) for t in tensors_of(value) for s in t.shape):
+        if (is_symbol(value) and not is_number(value)) or any(is_symbol(s) for t in tensors_of(value) for s in t.shape):
             raise NotPlannable(f"the size of {node.name} depends on data")
 
 
@@ -314,6 +314,10 @@ class Capture:
                 self.views.add(node)
             else:
                 self.items.setdefault(source, []).append(node)
+            return
+        if is_number(node.meta.get("val")):  # which takes no memory, and is made where it is needed
+            self.places[node] = []
+            self.views.add(node)
             return
         made = self._place(node, kind)
         if not made:

@@ -17,6 +17,7 @@ from torch._functorch.partitioners import _extract_fwd_bwd_modules
 from memplan.costs.measure import Cost
 from memplan.graph.capture import Capture, device_of_first, is_dense, storage_bytes
 from memplan.graph.operators import is_random, only_first_makes, second_form
+from memplan.graph.sizes import is_number
 from memplan.memory.liveness import WORKSPACE
 
 SMALL_BYTES = 1 << 16  # so much of a parameter or input is copied rather than refused when the caller has written into it
@@ -219,8 +220,10 @@ def emit(
     extra: dict[str, Any] = {}
     if "static_lifetime_input_nodes" in inspect.signature(_extract_fwd_bwd_modules).parameters:
         extra["static_lifetime_input_nodes"] = ordered([emission.now[n] for n in capture.static_nodes])
+    numbers = [n for n in saved if is_number(n.meta.get("val"))]
+    tensors = [n for n in saved if n not in numbers]
     forward, backward = _extract_fwd_bwd_modules(
-        joint, saved, saved_sym_nodes=[], num_fwd_outputs=capture.n_forward_outputs, **extra
+        joint, tensors, saved_sym_nodes=numbers, num_fwd_outputs=capture.n_forward_outputs, **extra
     )
     drop_unread(backward)
     last(backward).meta[WORKSPACE] = capture.operations[capture.end].workspace_bytes

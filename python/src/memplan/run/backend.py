@@ -21,7 +21,7 @@ from memplan.graph.casts import backward_outside, cached_casts
 from memplan.graph.distributed import bucket_bytes, refuse_cut
 from memplan.graph.native import native_kernels
 from memplan.graph.operators import drop_unread_arguments
-from memplan.graph.sizes import has_unknown_sizes, hold_sizes, is_last_size
+from memplan.graph.sizes import deciding_symbols, has_unknown_sizes, hold_sizes, is_last_size
 from memplan.plan.emit import default_partition
 from memplan.plan.planner import GraphPlanner, Options
 from memplan.report import Fallback, Report
@@ -31,6 +31,10 @@ from memplan.run.overlap import as_at_first, writes_into_inputs
 from memplan.run.second_order import Differentiable
 
 COSTS = Costs()
+NO_FURTHER = (
+    "PyTorch captures this code for no further sizes and numbers (torch._dynamo.config.recompile_limit, cache_size_limit in"
+    " old versions)"
+)
 
 
 class Estimated(Exception):
@@ -54,6 +58,7 @@ class Backend:
         self.model_bytes, self.gradient_bytes = model_bytes, gradient_bytes
         self.only_report = only_report
         self.saved: dict[Any, int] = {}  # per frame of the user's code: what its last graph keeps for backward
+        self.is_for_others = False  # the graph that is compiled now
         self.said: set[str] = set()
         self.between: Between | None = None  # of the graph that is compiled
         self.__name__ = "memplan"
@@ -77,10 +82,9 @@ class Backend:
 
         compilers: dict[str, Any] = {"fw_compiler": forward_compiler, "bw_compiler": backward_compiler}
         aot = aot_autograd(**compilers, inference_compiler=compiler, partition_fn=self.partition)
-        self.between = None
+        self.between, self.is_for_others = None, False
         if torch.is_grad_enabled():
-            hold_sizes(inputs)
-            self.warn_of_last_size()
+            self.hold(module, inputs)
         try:
             refuse_cut()
             with native_kernels(), cached_casts(), backward_outside():
@@ -99,14 +103,18 @@ class Backend:
             self.said.add(sentence)
             warnings.warn(f"memplan: {sentence}", FallbackWarning, stacklevel=4)
 
-    def warn_of_last_size(self) -> None:
-        if is_last_size():
-            warnings.warn(
-                f"memplan plans {graph_name()}, and PyTorch captures this code for no further sizes: they run without a plan;"
-                " raise torch._dynamo.config.recompile_limit (cache_size_limit in old versions)",
-                FallbackWarning,
-                stacklevel=2,
+    def hold(self, module: fx.GraphModule, inputs: list[Any]) -> None:
+        """One graph per size, as long as PyTorch captures: the last graph is for all other sizes, if it can be."""
+        if not is_last_size():
+            hold_sizes(module, inputs)
+        elif deciding_symbols(module):
+            self.is_for_others = True
+        else:
+            sentence = (
+                f"memplan plans {graph_name()}, and {NO_FURTHER}: they run without a plan, and where it is compiled by name"
+                " with fullgraph=True, PyTorch raises FailOnRecompileLimitHit (memplan.compile goes on eagerly)"
             )
+            warnings.warn(sentence, FallbackWarning, stacklevel=3)
 
     def partition(
         self, joint: fx.GraphModule, inputs: Any, *, num_fwd_outputs: int, **known: Any
@@ -117,6 +125,8 @@ class Backend:
         name = graph_name()
         self.not_saved: list[fx.Node] = []
         try:
+            if self.is_for_others:
+                raise NotPlannable(f"it is for all sizes that have no plan, since {NO_FURTHER}")
             graphs = self.plan(joint, name, num_fwd_outputs, known.get("static_lifetime_input_indices") or ())
         except NotPlannable as reason:
             self.report.fallbacks.append(Fallback(name, str(reason)))

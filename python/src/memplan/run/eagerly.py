@@ -86,8 +86,9 @@ def reason_of(error: BaseException) -> str:
             " (torch._dynamo.config.recompile_limit and accumulated_recompile_limit, cache_size_limit in old versions)"
         )
     where = line_of(error)
-    first = str(error).strip().partition("\n")[0]
-    return f"PyTorch cannot capture {where or 'it'} ({first or type(error).__name__})"
+    inner = getattr(error, "inner_exception", None) or error
+    first = str(inner).strip().partition("\n")[0]
+    return f"PyTorch cannot capture {where or 'it'} ({first or type(inner).__name__})"
 
 
 class Eagerly:

@@ -23,7 +23,7 @@ from memplan.budget import Budget, in_units
 from memplan.costs.measure import peak_of
 from memplan.errors import FallbackWarning, MemplanError
 from memplan.graph.fused import FusedCapture, put_in_writes, take_out_writes
-from memplan.graph.sizes import hold_sizes
+from memplan.graph.sizes import hold_numbers
 from memplan.plan.planner import Emitted, GraphPlanner
 from memplan.report import GraphReport
 from memplan.run.backend import COSTS, Backend
@@ -44,7 +44,7 @@ class InductorBackend(Backend):
     """What torch.compile calls for every graph, if Inductor shall compile it."""
 
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_: Any) -> Callable[..., Any]:
-        hold_sizes(inputs)
+        hold_numbers(inputs)
         return Fitted(self, module)
 
     def planner_for(
