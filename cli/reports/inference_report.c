@@ -7,7 +7,6 @@
 
 #include "cli/messages/messages.h"
 #include "estimator/base/memory.h"
-#include "estimator/model/ops.h"
 
 /* Adds "2 dropouts are switched off" to a list. */
 static void add(char *text, size_t size, int n, const char *what, const char *is, const char *are)
@@ -60,16 +59,7 @@ done:
     return st;
 }
 
-static bool has_dropout(const mp_model *model)
-{
-    for (size_t k = 0; k < model->n_operators; k++) { /* what else draws numbers has no gradient */
-        const mp_operator *op = &model->operators[k];
-        if (!op->removed && op->op && op->op->traits & MP_TRAIT_RANDOM && op->op->gradient != MP_GRADIENT_NONE) return true;
-    }
-    return false;
-}
-
-mp_status warn_of_guesses(const char *path, const mp_model *model, bool has_attention, mp_error *err)
+mp_status warn_of_guesses(const char *path, const mp_model *model, bool lacks_dropout, mp_error *err)
 {
     static atomic_flag said = ATOMIC_FLAG_INIT;
     mp_status st = MP_OK;
@@ -84,7 +74,7 @@ mp_status warn_of_guesses(const char *path, const mp_model *model, bool has_atte
     if (guesses.loop_operators)
         snprintf(what[n++], sizeof *what, "%d operators of unrolled loops one by one (nn.EmbeddingBag is exported as a loop)",
                  guesses.loop_operators);
-    if (has_attention && !has_dropout(model))
+    if (lacks_dropout)
         snprintf(what[n++], sizeof *what, "no dropout, of which the file has none (an export in evaluation loses it)");
     if (!n || atomic_flag_test_and_set(&said)) goto done;
     complain("%s: warning: how PyTorch runs this, and what it keeps, is guessed where the file does not say it: %s%s%s%s%s",

@@ -10,7 +10,7 @@
 void warn_of_inference_form(const char *path, const mp_inference_form *form, bool keeps);
 
 /* Under PyTorch's rules: one sentence on standard error, the first time, of operators of which the file does not say how
- * PyTorch runs them. MP_NOMEM. */
-mp_status warn_of_guesses(const char *path, const mp_model *model, bool has_attention, mp_error *err);
+ * PyTorch runs them. lacks_dropout: a transformer without any. MP_NOMEM. */
+mp_status warn_of_guesses(const char *path, const mp_model *model, bool lacks_dropout, mp_error *err);
 
 #endif

@@ -223,8 +223,9 @@ mp_status subject_load(const char *path, const options *o, subject *out, mp_erro
         if (o->keep_inference_norms) MP_TRY(mp_model_keep_inference_norms(out->model, err));
         MP_TRY(build_graph(out, o, err));
         warn_of_inference_form(path, &out->inference, o->keep_inference_norms);
+        const bool has_attention = out->attention.n + out->attention.n_missed > 0;
         if (o->given[OPT_RULES] && mp_rules_find(o->rules) == MP_RULES_PYTORCH)
-            MP_TRY(warn_of_guesses(path, out->model, out->attention.n + out->attention.n_missed > 0, err));
+            MP_TRY(warn_of_guesses(path, out->model, has_attention && !out->inference.has_dropout, err));
     }
     out->options = mp_json_parse(out->graph->options);
     MP_REQUIRE(out->options, err, MP_NOMEM, "the options");

@@ -46,6 +46,7 @@ mp_inference_form mp_model_inference_form(const mp_model *model)
     for (size_t k = 0; k < model->n_operators; k++) {
         form.norms += is_inference_norm(&model->operators[k]);
         form.dropouts += is_idle_dropout(model, &model->operators[k]);
+        form.has_dropout |= is_kind(&model->operators[k], "Dropout");
     }
     return form;
 }

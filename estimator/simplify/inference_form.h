@@ -8,6 +8,7 @@ typedef struct mp_inference_form {
     int folded_norms; /* batch normalizations that the exporter has folded into other operators (mp_model.folded_norms) */
     int norms;        /* batch normalizations by running statistics */
     int dropouts;     /* with a ratio over zero, and switched off */
+    bool has_dropout; /* any, whatever its ratio */
 } mp_inference_form;
 
 /* Counts them in a model that was inferred and not yet simplified, which takes out dropouts. O(operators). */
