@@ -162,7 +162,9 @@ def test_budgets_as_people_write_them() -> None:
         return resolve(budget, 1000, lambda: 200, lambda: 5)
 
     assert [ask(b) for b in (7, "60%", "floor + 50%", "floor+0%", "auto", "1KiB")] == [7, 600, 600, 200, 5, 1024]
-    for wrong in ("", "60", "-1", "60%%", "floor", None, True):
+    assert [ask(b) for b in ("min", " floor ", "min+50%", "min + 0%", "floor+100%")] == [200, 200, 600, 200, 1000]
+    assert resolve("min+50%", 1000, lambda: 1200, lambda: 5) == 1200  # what is saved may not be worth what it takes
+    for wrong in ("", "60", "-1", "60%%", "min+", "min50%", "floors", None, True):
         if wrong != "60":
             with pytest.raises(memplan.BudgetError):
                 ask(wrong)
@@ -206,14 +208,13 @@ def test_the_library_by_hand() -> None:
         Planning("wrong").add_storage("a", "tensor", 1)
 
 
-def test_the_smallest_plan_of_a_search_that_found_none() -> None:
+def test_the_smallest_plan_by_hand() -> None:
     planning = chain(16)
-    with pytest.raises(memplan.MemplanError):
-        planning.take_smallest()
     assert not planning.solve(100) and planning.steps() == []
     smallest = planning.number("smallest_bytes")
-    planning.take_smallest()
+    assert planning.solve(None)
     assert planning.number("planned_bytes") == smallest and set(planning.steps()) == set(range(33))
+    assert planning.solve(smallest) and not planning.solve(smallest - 1)
 
 
 def test_ctrl_c_ends_a_search() -> None:

@@ -169,7 +169,7 @@ def one_call(planning: Planning, chance: random.Random, folder: Path) -> Any:
         lambda: planning.set(chance.choice(("effort", "solver", "seed", "fuse", t())), chance.choice((n(), t()))),
         lambda: planning.number(chance.choice(("floor_bytes", "smallest_bytes", t()))),
         lambda: (planning.steps(), planning.holders(), planning.hash()),
-        planning.take_smallest,
+        lambda: planning.solve(None),
         lambda: planning.save_graph(folder / "graph.json"),
         lambda: planning.save_plan(folder / "plan.json"),
         lambda: planning.take(n(), folder / "plan.json"),

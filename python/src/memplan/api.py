@@ -154,8 +154,9 @@ def compile(
     """The model (a module or a function), trained within a budget of memory for everything: parameters, gradients, the
     batch, activations, and whatever the options name.
 
-    budget: bytes, "8GiB", "60%" of keeping everything, "floor+50%" of the way up from the floor, or "auto" (nine tenths
-        of what is free on the device). It is planned for when the model first runs, and again for every new size.
+    budget: bytes, "8GiB", "60%" of keeping everything, "min" (the smallest plan that is found), "min+50%" of the way up
+        from there ("floor" is another word for "min"), or "auto" (nine tenths of what is free on the device). It is planned
+        for when the model first runs, and again for every new size.
     optimizer: counts what it keeps between steps. accumulate: counts gradients of earlier batches. reserve: counts so
         many bytes more.
     fullgraph: False permits graph breaks; every part is then planned with what the parts before it have saved.

@@ -1,4 +1,4 @@
-"""Budgets as people write them: bytes, "8GiB", "60%" of keep-all, "floor+50%", "auto"."""
+"""Budgets as people write them: bytes, "8GiB", "60%" of keep-all, "min", "min+50%", "auto"."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ def only_bytes(given: Budget) -> int:
     return known
 
 
-def resolve(budget: Budget, keep_all_bytes: int, floor_bytes: Callable[[], int], auto_bytes: Callable[[], int]) -> int:
-    """A budget in bytes, for a graph of which the rest is known."""
+def resolve(budget: Budget, keep_all_bytes: int, min_bytes: Callable[[], int], auto_bytes: Callable[[], int]) -> int:
+    """A budget in bytes, for a graph of which the rest is known. "floor" is another word for "min", what the smallest plan
+    needs: budgets count from what can be reached, and not from what is certified."""
     if isinstance(budget, int) and not isinstance(budget, bool) and budget >= 0:
         return min(budget, MOST_BYTES)
     if isinstance(budget, str):
@@ -39,10 +40,12 @@ def resolve(budget: Budget, keep_all_bytes: int, floor_bytes: Callable[[], int],
             return auto_bytes()
         if (plain := read_bytes(budget)) is not None:
             return plain
-        if m := re.fullmatch(r"\s*(floor\s*\+)?\s*(\d{1,19}(?:\.\d{1,19})?)\s*%\s*", budget):
-            base = floor_bytes() if m[1] else 0
-            return min(base + int((keep_all_bytes - base) * float(m[2]) / 100), MOST_BYTES)
-    raise BudgetError(f"{budget!r} is no budget: write bytes, '8GiB', '60%', 'floor+50%' or 'auto'")
+        if re.fullmatch(r"\s*(min|floor)\s*", budget):
+            return min_bytes()
+        if m := re.fullmatch(r"\s*((?:min|floor)\s*\+)?\s*(\d{1,19}(?:\.\d{1,19})?)\s*%\s*", budget):
+            base = min_bytes() if m[1] else 0
+            return min(base + int(max(0, keep_all_bytes - base) * float(m[2]) / 100), MOST_BYTES)
+    raise BudgetError(f"{budget!r} is no budget: write bytes, '8GiB', '60%', 'min', 'min+50%' or 'auto'")
 
 
 def free_host_bytes() -> int:

@@ -35,6 +35,7 @@ CALLS: dict[str, tuple[object, ...]] = {
     "mp_planning_set": (c_int, c_void_p, c_char_p, c_char_p),
     "mp_planning_on_progress": (None, c_void_p, ProgressCall, c_void_p),
     "mp_planning_solve": (c_int, c_void_p, c_int64),
+    "mp_planning_solve_smallest": (c_int, c_void_p),
     "mp_planning_take": (c_int, c_void_p, c_int64, c_void_p),
     "mp_planning_hash": (c_char_p, c_void_p),
     "mp_planning_number": (c_int64, c_void_p, c_char_p),

@@ -176,10 +176,11 @@ class Planning:
     def set(self, option: str, value: object) -> None:
         self._must(self.library.mp_planning_set(self.handle, text(option), text(str(value))))
 
-    def solve(self, budget_bytes: int, watcher: Watcher | None = None) -> bool:
-        """Whether a plan within the budget was found. What the watcher or a signal's handler raises ends the search and is
-        raised here; a watcher that returns False ends it with the best plan so far."""
-        budget = within(budget_bytes, 64, "a budget")
+    def solve(self, budget_bytes: int | None, watcher: Watcher | None = None) -> bool:
+        """Whether a plan within the budget was found; None: the smallest there is, always the same for a graph. What the
+        watcher or a signal's handler raises ends the search and is raised here; a watcher that returns False ends it with the
+        best plan so far."""
+        budget = None if budget_bytes is None else within(budget_bytes, 64, "a budget")
         raised: list[BaseException] = []
         self.was_ended = False
         interrupts = Interrupts()
@@ -201,7 +202,10 @@ class Planning:
         self.library.mp_planning_on_progress(self.handle, progress, None)
         try:
             with interrupts:
-                status = self.library.mp_planning_solve(self.handle, budget)
+                if budget is None:
+                    status = self.library.mp_planning_solve_smallest(self.handle)
+                else:
+                    status = self.library.mp_planning_solve(self.handle, budget)
         finally:
             self.library.mp_planning_on_progress(self.handle, ProgressCall(), None)
         if raised:
@@ -227,11 +231,6 @@ class Planning:
             return False
         self._must(status)
         return True
-
-    def take_smallest(self) -> None:
-        """Makes the plan of the lowest peak that the last search has found the answer."""
-        plan = self.library.mp_planning_plan(self.handle)
-        self._must(self.library.mp_planning_take(self.handle, self.number("smallest_bytes"), plan))
 
     def hash(self) -> str:
         """Of the finished graph."""

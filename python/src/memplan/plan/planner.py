@@ -142,7 +142,7 @@ class GraphPlanner:
         self.planning.set("effort", options.effort)
         self.planning.set("time_limit", options.time_limit)
         keep_all = self.planning.number("keep_all_bytes")
-        budget = resolve(options.budget, keep_all, lambda: self.planning.number("floor_bytes"), self.auto_bytes)
+        budget = resolve(options.budget, keep_all, lambda: self.smallest(options).peak_bytes, self.auto_bytes)
         room = self._copied_bytes() if budget < keep_all else 0
         for copies in dict.fromkeys((room, 0)):  # as long as the budget has room for them
             self.copies_inputs = copies > 0 or budget >= keep_all
@@ -169,13 +169,19 @@ class GraphPlanner:
             target -= (emitted.peak_bytes - budget) << k  # what is not in a plan may grow from one to the next
         return None
 
-    def _search(self, target: int, options: Options) -> bool:
-        """Whether there is a plan within this: an earlier start's, or one that is searched for."""
+    def smallest(self, options: Options) -> Emitted:
+        """The graphs of the smallest plan, which is the same whatever the budget, and however long operators take."""
+        self.copies_inputs = False
+        self._search(None, options)
+        return self.emit(self.planning.steps())
+
+    def _search(self, target: int | None, options: Options) -> bool:
+        """Whether there is a plan within this (None: the smallest): an earlier start's, or one that is searched for."""
         planning = self.planning
         path = options.kept.plan_path(planning.hash(), target, options.effort, options.time_limit, INTERFACE)
         if path is not None and os.path.exists(path):
             with contextlib.suppress(MemplanError):
-                return planning.take(target, str(path))
+                return planning.take(NO_BUDGET if target is None else target, str(path))
         found = planning.solve(target, options.progress)
         if path is not None and not planning.was_ended:
             with contextlib.suppress(MemplanError):
@@ -183,28 +189,32 @@ class GraphPlanner:
         return found
 
     def _smallest(self, budget: int, options: Options) -> Emitted:
-        """The smallest plan, where it fits after all or is wanted; else BudgetError."""
-        if math.isnan(self.planning.share("smallest_ticks")) or self.planning.steps():
-            self._search(max(self.static_bytes, self.planning.number("floor_bytes")), options)
-        if not self._search(self.planning.number("smallest_bytes"), options):
-            self.planning.take_smallest()
-        emitted = self.emit(self.planning.steps())
-        if emitted.peak_bytes <= budget:
-            return emitted
+        """The smallest plan, or one that is as small and quicker, where it fits after all or is wanted; else BudgetError."""
+        smallest = self.smallest(options)
+        if smallest.peak_bytes <= budget:
+            return self._quicker(smallest, options)
         sentence = (
             f"a budget of {in_units(budget)} ({budget} bytes) cannot be met by {self.name}: the smallest plan found needs"
-            f" {in_units(emitted.peak_bytes)} ({emitted.peak_bytes} bytes), {self._who_holds()}; no order of its operators"
+            f" {in_units(smallest.peak_bytes)} ({smallest.peak_bytes} bytes), {self._who_holds()}; no order of its operators"
             f" needs less than {in_units(self.planning.number('floor_bytes'))}"
         )
         if options.on_infeasible == "smallest":
             warnings.warn(sentence + "; it runs with the smallest", FallbackWarning, stacklevel=2)
-            return emitted
+            return self._quicker(smallest, options)
         raise BudgetError(
             sentence,
             budget_bytes=budget,
-            smallest_bytes=emitted.peak_bytes,
+            smallest_bytes=smallest.peak_bytes,
             floor_bytes=self.planning.number("floor_bytes"),
         )
+
+    def _quicker(self, smallest: Emitted, options: Options) -> Emitted:
+        """A plan within the peak of the smallest, which was found without regard to time; or that one."""
+        if self._search(self.planning.number("planned_bytes"), options):
+            emitted = self.emit(self.planning.steps())
+            if emitted.peak_bytes <= smallest.peak_bytes:
+                return emitted
+        return self.smallest(options)
 
     def _who_holds(self) -> str:
         node, storages = self.planning.holders()
