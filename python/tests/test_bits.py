@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import networks
 import pytest
 import torch
@@ -162,9 +164,10 @@ def test_the_loss_may_be_outside() -> None:
 
 def test_evaluation_needs_no_plan() -> None:
     model, inputs = networks.make("transformer")
-    compiled = memplan.compile(model.eval(), "floor+40%")
+    eager = copy.deepcopy(model.eval())
+    compiled = memplan.compile(model, "floor+40%")
     with torch.no_grad():
-        assert torch.equal(compiled(*inputs), model(*inputs))
+        assert torch.equal(compiled(*inputs), eager(*inputs))
     assert compiled.memplan.graphs == []
 
 

@@ -185,7 +185,7 @@ def test_inputs_that_share_memory_in_another_way_are_refused_where_they_are_writ
         with pytest.raises(memplan.MemplanError, match="share memory in another way"):
             compiled(*second)
     reads = Odd(lambda m, x, y: m.layers(x + y).sum())
-    compiled = memplan.compile(reads, "100%", time_limit=0)
+    compiled = memplan.compile(copy.deepcopy(reads), "100%", time_limit=0)
     assert all(torch.equal(compiled(*given), reads(*given)) for given in (apart, over, apart))
 
 
@@ -206,7 +206,7 @@ def test_views_of_views_are_no_calls_within_calls(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.filterwarnings("ignore::memplan.FallbackWarning")
 def test_inputs_that_pytorch_does_not_capture_are_for_eager() -> None:
     model = layers()
-    eager, compiled = copy.deepcopy(model), memplan.compile(model, "100%", time_limit=0)
+    eager, compiled = model, memplan.compile(copy.deepcopy(model), "100%", time_limit=0)
     sparse, nested = torch.eye(WIDTH).to_sparse(), torch.nested.nested_tensor([values(2, WIDTH), values(3, WIDTH)])
     for given in (sparse, nested, "x", None):
         try:

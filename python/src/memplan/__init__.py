@@ -5,6 +5,7 @@ model = memplan.compile(model, budget="8GiB")
 
 from memplan.api import compile, estimate, fit
 from memplan.errors import BudgetError, FallbackWarning, LibraryError, MemplanError
+from memplan.in_place import uncompile
 from memplan.report import GraphReport, Report
 from memplan.run.backend import register
 from memplan.train_step import TrainStep
@@ -22,4 +23,5 @@ __all__ = [
     "compile",
     "estimate",
     "fit",
+    "uncompile",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import functools
 import inspect
 import logging
@@ -15,7 +14,8 @@ import torch._dynamo
 
 from memplan.budget import Budget, only_bytes
 from memplan.errors import BudgetError, MemplanError
-from memplan.graph.distributed import is_replicated, refuse_sharded
+from memplan.graph.distributed import refuse_sharded
+from memplan.in_place import InPlace, as_before, inner, uncompile
 from memplan.library.planning import Watcher
 from memplan.plan.planner import Options
 from memplan.report import Report
@@ -96,16 +96,23 @@ def capturing() -> contextlib.AbstractContextManager[Any]:
     return patch
 
 
-def without_wrapping(
-    call: Callable[..., Any], eager: Callable[..., Any], backend: Backend, fullgraph: bool = True
-) -> Callable[..., Any]:
-    """The same call, captured by our settings, or `eager` where it cannot be, with a warning; our exceptions come out of it as
-    they are. It keeps the backend."""
-    eagerly = Eagerly(backend.report, name_of(eager))
+def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) -> Callable[..., Any]:
+    """The function, captured by our settings, or run eagerly where it cannot be, with a warning; our exceptions come out of it
+    as they are. It keeps the backend.
 
-    @functools.wraps(call)
+    Without gradients there is nothing to plan, and within what somebody else captures it is part of that."""
+    call = torch.compile(function, backend=Handed(backend), fullgraph=fullgraph)
+    eagerly = Eagerly(backend.report, name_of(function))
+
+    @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
         raised: BaseException | None = None
+        if (
+            not (torch.is_grad_enabled() or backend.compiles_inference)
+            or torch.compiler.is_compiling()
+            or torch._C._is_tracing()
+        ):
+            return function(*args, **kwargs)
         if eagerly.may_capture():
             try:
                 with capturing(), counting(fullgraph) as is_skipped:
@@ -124,7 +131,7 @@ def without_wrapping(
                     eagerly.take(error)
         if raised is not None:
             raise raised.with_traceback(None) from None
-        return eager(*args, **kwargs)
+        return function(*args, **kwargs)
 
     called.memplan_backend = backend  # type: ignore[attr-defined]
     return called
@@ -152,7 +159,7 @@ def compile(
     inductor: bool = False,
 ) -> Any:
     """The model (a module or a function), trained within a budget of memory for everything: parameters, gradients, the
-    batch, activations, and whatever the options name.
+    batch, activations, and whatever the options name. A module is compiled in place: it is the one that is returned.
 
     budget: bytes, "8GiB", "60%" of keeping everything, "min" (the smallest plan that is found), "min+50%" of the way up
         from there ("floor" is another word for "min"), or "auto" (nine tenths of what is free on the device). It is planned
@@ -166,7 +173,8 @@ def compile(
     progress: is called with a memplan.library.planning.Progress; returning False ends a search with the best plan so far.
     cache: a folder that keeps what operators cost and which plans were found; "off": nothing is kept.
 
-    The result has `memplan`, a Report, which is filled by the first run. What DDP replicates is compiled in place.
+    The result has `memplan`, a Report, which is filled by the first run. Compiling again replaces all options; uncompile()
+    ends it. What runs without gradients (torch.no_grad) runs as eager does.
     """
     counted = reserve_bytes(model, reserve, optimizer, accumulate)
     options = Options(budget, counted, effort, time_limit, on_infeasible, progress, cache)
@@ -194,26 +202,13 @@ def backend_for(
 
 def compiled_with(model: Any, backend: Backend, fullgraph: bool) -> Any:
     refuse_sharded(model)
-    if is_replicated(model):
-        inside = torch.compile(model.module._call_impl, backend=Handed(backend), fullgraph=fullgraph)
-        called = without_wrapping(inside, model.module._call_impl, backend, fullgraph)
-        model.module._compiled_call_impl = called  # in place, as torch.nn.Module.compile does
-        object.__setattr__(model, "memplan", backend.report)
+    if (module := inner(model)) is not None:
+        InPlace(backend, fullgraph, captured).install(module)
+        vars(model)["memplan"] = backend.report
         return model
-    compiled = torch.compile(model, backend=Handed(backend), fullgraph=fullgraph)
-    if isinstance(compiled, torch.nn.Module):
-        object.__setattr__(compiled, "forward", without_wrapping(compiled.forward, model, backend, fullgraph))
-        object.__setattr__(compiled, "memplan", backend.report)
-
-        def copied(memo: dict[int, Any]) -> Any:
-            """A copy of the model, compiled with the same options; what PyTorch copies would lose its plan."""
-            made = compiled_with(copy.deepcopy(model, memo), backend.fresh(), fullgraph)
-            memo[id(compiled)] = made
-            return made
-
-        object.__setattr__(compiled, "__deepcopy__", copied)
-        return compiled
-    called = without_wrapping(compiled, model, backend, fullgraph)
+    if not callable(model):
+        raise MemplanError(f"memplan compiles modules and functions, and this is a {type(model).__name__}")
+    called = captured(model, backend, fullgraph)
     called.memplan = backend.report  # type: ignore[attr-defined]
     return called
 
@@ -227,7 +222,13 @@ def estimate(
     reserve = reserve_bytes(model, options.pop("reserve", 0), optimizer, accumulate)
     backend = backend_for(model, Options(budget, reserve, **options), True, only_report=True)
     try:
-        compiled_with(model, backend, True)(*inputs, **(kwargs or {}))
+        with as_before(model):
+            compiled = compiled_with(model, backend, True)
+            try:
+                compiled(*inputs, **(kwargs or {}))
+            finally:
+                if isinstance(compiled, torch.nn.Module):
+                    uncompile(compiled)
     except Estimated:
         return backend.report
     raise MemplanError("there is nothing to train: no output depends on a parameter that requires a gradient")

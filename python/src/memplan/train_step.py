@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from torch import fx
 
-from memplan.api import without_wrapping
+from memplan.api import captured
 from memplan.budget import Budget
 from memplan.errors import MemplanError
 from memplan.graph.step_graph import StepCapture, StepGraph, StepPlanner
 from memplan.graph.updates import Updates
 from memplan.library.planning import Watcher
 from memplan.plan.planner import GraphPlanner, Options
-from memplan.run.backend import COSTS, Backend, Handed
+from memplan.run.backend import COSTS, Backend
 
 FUSE = {"backward": "backward", "after": "none"}  # as the planner calls them
 
@@ -81,8 +81,7 @@ class TrainStep:
                 return model(*args, **kwargs)
             return loss(model(*args[:-1], **kwargs), args[-1])
 
-        compiled = torch.compile(loss_of, backend=Handed(backend), fullgraph=True)
-        self.compiled = without_wrapping(compiled, loss_of, backend)
+        self.compiled = captured(loss_of, backend, True)
 
     def __call__(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         self.updates.check()

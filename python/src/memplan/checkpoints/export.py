@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,6 +18,7 @@ from memplan.checkpoints.modules import Checkpoints, Counted, family, plain
 from memplan.checkpoints.regions import Region, regions
 from memplan.errors import FallbackWarning, MemplanError
 from memplan.graph.capture import Capture
+from memplan.in_place import eager_copy
 
 if TYPE_CHECKING:
     from memplan.report import GraphReport
@@ -94,7 +94,7 @@ class Exporter:
         """What the plan saves of forward, as far as selective checkpointing can keep it."""
         if not hasattr(checkpointing, "create_selective_checkpoint_contexts"):
             raise MemplanError("a policy needs PyTorch 2.5 or newer: there is no selective checkpointing before")
-        eager = operators_of(copy.deepcopy(self.model), self.inputs, self.kwargs)
+        eager = operators_of(eager_copy(self.model), self.inputs, self.kwargs)
         return may_be_kept(self.graph.capture, eager) & saved_by(self.graph.capture, self.graph.planning.steps())
 
     def choose(self, keep: Kept = frozenset()) -> Checkpoints:

@@ -7,7 +7,6 @@ its first run has written are replaced by copies.
 from __future__ import annotations
 
 import contextlib
-import copy
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +22,7 @@ from memplan.checkpoints.regions import NORMALIZATIONS
 from memplan.costs.measure import peak_of
 from memplan.errors import MemplanError
 from memplan.graph.capture import tensors_of
+from memplan.in_place import eager_copy
 
 Counted = tuple[str, int]  # the family of an operator, and how many of it ran before it in a call of the module
 Buffer = tuple[nn.Module, str]
@@ -173,7 +173,7 @@ class Checkpoints:
         """The most that an eager step of a copy of the model, with these checkpoints, allocates beyond what was there."""
         if any(hasattr(m.forward, "is_checkpoint") for m in plain(model).modules()):
             raise MemplanError("there are checkpoints in this model already; remove() takes them out")
-        copied = copy.deepcopy(plain(model))
+        copied = eager_copy(plain(model))
         copied.zero_grad(set_to_none=True)
         own = Checkpoints(self.names, 0, 0, 0, 0, 0.0, self.kept)
         own.apply(copied)

@@ -45,6 +45,8 @@ class Backend:
     """What one torch.compile calls for every graph it captures. `model_bytes`: of parameters and buffers, all graphs
     together, and `gradient_bytes` of their gradients; both 0 where there is one graph only."""
 
+    compiles_inference = False  # whether calls without gradients are better off
+
     def __init__(
         self,
         options: Options,
@@ -94,7 +96,7 @@ class Backend:
         if self.between is not None:
             compiled = self.between.around(compiled, names_of(module))
         if torch.is_grad_enabled():
-            compiled = Differentiable(module, compiled, graph_name(), self.say)
+            compiled = Differentiable(module, compiled, graph_name(), weakly(self.say))
         return as_at_first(compiled) if writes_into_inputs() else compiled
 
     def say(self, sentence: str) -> None:
@@ -177,6 +179,17 @@ class Handed:
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_: Any) -> Callable[..., Any]:
         backend = self.backend()
         return backend(module, inputs) if backend is not None else raising(MemplanError("what was compiled is gone"))
+
+
+def weakly(method: Callable[[str], None]) -> Callable[[str], None]:
+    """The method, which does not keep its object: for what PyTorch keeps."""
+    kept = weakref.WeakMethod(method)
+
+    def call(text: str) -> None:
+        if (found := kept()) is not None:
+            found(text)
+
+    return call
 
 
 def raising(error: MemplanError) -> Callable[..., Any]:

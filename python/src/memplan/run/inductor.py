@@ -43,6 +43,8 @@ class InductorPlanner(GraphPlanner):
 class InductorBackend(Backend):
     """What torch.compile calls for every graph, if Inductor shall compile it."""
 
+    compiles_inference = True
+
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_: Any) -> Callable[..., Any]:
         hold_numbers(inputs)
         return Fitted(self, module)

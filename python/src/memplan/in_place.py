@@ -1,0 +1,203 @@
+"""A module compiled in place, as torch.nn.Module.compile does: the same object, class and names. What compiles it lies in its
+`__dict__` and is no part of what is copied or pickled.
+
+PyTorch calls `_compiled_call_impl` instead of a module: hooks of the whole then run as eager's, around `forward`, which is what
+is captured. So it is also where `model.forward(x)` is written. Nothing here keeps the module, which would then stay until the
+next collection of cycles.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+import sys
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from memplan.errors import FallbackWarning, MemplanError
+from memplan.graph.distributed import is_replicated
+
+if TYPE_CHECKING:
+    from memplan.run.backend import Backend
+
+CALL = "_compiled_call_impl"
+OURS = (CALL, "forward", "memplan", "__getstate__", "__deepcopy__")  # in the `__dict__` of a compiled module
+Forward = Callable[..., Any]
+Capture = Callable[[Forward, "Backend", bool], Forward]
+
+
+def inner(model: Any) -> nn.Module | None:
+    """The module that is compiled for this one: what DDP replicates. None: it is no module. MemplanError."""
+    if isinstance(model, type) and issubclass(model, nn.Module):
+        raise MemplanError(f"{model.__name__} is a class: give memplan a module of it")
+    found = model.module if is_replicated(model) else model
+    if not isinstance(found, nn.Module):
+        return None
+    if hasattr(found, "_orig_mod"):
+        raise MemplanError(
+            "this is what torch.compile returned, for a backend of its own: give memplan the module inside, `_orig_mod`"
+        )
+    if hasattr(found, "_c") and hasattr(found, "graph_for"):
+        raise MemplanError("TorchScript cannot be captured: give memplan the module that was scripted or traced")
+    return found
+
+
+class InPlace:
+    """How one module is compiled, and its `_compiled_call_impl`."""
+
+    def __init__(self, backend: Backend, fullgraph: bool, capture: Capture) -> None:
+        self.backend, self.fullgraph, self.capture = backend, fullgraph, capture
+        self.module: Callable[[], nn.Module | None] = lambda: None
+        self.forward: Forward | None = None  # what lies in the module
+        self.before: dict[str, Any] = {}  # what lay there
+
+    def fresh(self) -> InPlace:
+        """For a copy of the module."""
+        return InPlace(self.backend.fresh(), self.fullgraph, self.capture)
+
+    # In a module, and out of it
+
+    def install(self, module: nn.Module) -> None:
+        if (old := place_of(module)) is not None:
+            old.remove(module)
+        self.module = weakref.ref(module)
+        entries = vars(module)
+        self.before = {name: entries[name] for name in OURS if name in entries}
+        self._compile(module)
+        entries[CALL] = self
+        entries["memplan"] = self.backend.report
+        entries["__getstate__"] = self._state
+        entries["__deepcopy__"] = self._deep_copy
+
+    def remove(self, module: nn.Module) -> dict[str, Any]:
+        """Returns what was taken out. A forward that was put around ours since stays."""
+        entries = vars(module)
+        kept = {"forward"} if entries.get("forward") is not self.forward else set()
+        taken = {name: entries.pop(name) for name in OURS if name in entries and name not in kept}
+        entries.update({name: value for name, value in self.before.items() if name not in kept})
+        return taken
+
+    @contextmanager
+    def out_of(self, module: nn.Module) -> Iterator[None]:
+        """The module as it was before, for a while."""
+        taken = self.remove(module)
+        try:
+            yield
+        finally:
+            vars(module).update(taken)
+
+    def _compile(self, module: nn.Module) -> None:
+        """Puts what compiles it in the place of the module's forward, whichever that is now."""
+        own = vars(module).get("forward")
+
+        def run(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            return type(self).forward(self, *args, **kwargs) if own is None else own(*args, **kwargs)
+
+        run.__name__ = type(module).__name__
+        run.__code__ = run.__code__.replace(co_name="forward")  # PyTorch keeps what it has captured by the code object
+        of_module, compiled = self.module, self.capture(run, self.backend, self.fullgraph)
+
+        @functools.wraps(type(module).forward if own is None else own)
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            module = of_module()
+            if module is None:
+                raise MemplanError("the module of this forward is gone: keep the module")
+            if args and args[0] is module:  # bound once more, as accelerate does
+                args = args[1:]
+            return compiled(module, *args, **kwargs)
+
+        with suppress(TypeError, ValueError):  # where there is none
+            forward.__signature__ = inspect.signature(module.forward)  # type: ignore[attr-defined]
+        self.forward = vars(module)["forward"] = forward
+
+    # A call
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """PyTorch does not say which module it calls, and copies of a module's `__dict__` have this object too."""
+        if torch.compiler.is_compiling():  # part of what somebody else captures
+            return self.module()._call_impl(*args, **kwargs)  # type: ignore[union-attr]
+        module = sys._getframe(1).f_locals.get("self")
+        if not isinstance(module, nn.Module) or vars(module).get(CALL) is not self:
+            raise MemplanError("what compiles a module is called by the module alone")
+        if module is not self.module():
+            self._adopt(module)
+            return module(*args, **kwargs)
+        if vars(module).get("forward") is not self.forward:
+            self._compile(module)
+        return module._call_impl(*args, **kwargs)
+
+    def _adopt(self, module: nn.Module) -> None:
+        """Compiles a shallow copy for itself. A replica of DataParallel is another one in each step: it runs as eager does."""
+        for name in OURS:
+            vars(module).pop(name, None)
+        vars(module).update(self.before)
+        if getattr(module, "_is_replica", False):
+            sentence = "memplan does not plan replicas of DataParallel, which are made anew in each step: use DDP"
+            warnings.warn(sentence, FallbackWarning, stacklevel=5)
+        else:
+            (self if self.forward is None else self.fresh()).install(module)
+
+    # Copies
+
+    def _state(self) -> Any:
+        """What is pickled: the module as if it had never been compiled. A shallow copy is compiled when it is called."""
+        module = self.module()
+        assert module is not None
+        with self.out_of(module):
+            state = type(module).__getstate__(module)  # type: ignore[no-untyped-call]
+            if state is vars(module):
+                state = dict(state)
+        if isinstance(state, dict) and sys._getframe(1).f_code is copy.copy.__code__:
+            again = self.fresh()
+            state |= {CALL: again, "memplan": again.backend.report}
+        return state
+
+    def _deep_copy(self, memo: dict[int, Any]) -> nn.Module:
+        """Compiled with the same options, with plans of its own."""
+        module = self.module()
+        assert module is not None
+        with self.out_of(module):
+            made = copy.deepcopy(module, memo)
+        self.fresh().install(made)
+        return made
+
+
+def place_of(module: nn.Module) -> InPlace | None:
+    """How this module is compiled."""
+    found = vars(module).get(CALL)
+    return found if isinstance(found, InPlace) else None
+
+
+@contextmanager
+def as_before(model: Any) -> Iterator[None]:
+    """The model is not compiled, for a while."""
+    module = inner(model)
+    place = place_of(module) if module is not None else None
+    with place.out_of(module) if place is not None and module is not None else nullcontext():
+        yield
+
+
+def eager_copy(model: nn.Module) -> nn.Module:
+    """A deep copy in which nothing is compiled."""
+    made = copy.deepcopy(model)
+    for module in made.modules():
+        if (place := place_of(module)) is not None:
+            place.remove(module)
+    return made
+
+
+def uncompile(model: Any) -> Any:
+    """The model as it was before memplan.compile; what is within it stays compiled."""
+    module = inner(model)
+    if module is None or (place := place_of(module)) is None:
+        raise MemplanError("this is no module that memplan has compiled")
+    place.remove(module)
+    vars(model).pop("memplan", None)
+    return model
