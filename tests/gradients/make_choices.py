@@ -131,6 +131,9 @@ def binaries() -> None:
         given = [data, where, updates]
         attributes = f"axis=1 reduction={reduction}"
         case("memplan:ScatterElements", 18, given, lambda x, i, u, name=name: x.scatter_reduce(1, i, u, name), attributes)
+        given = [data.reshape(4), where.reshape(5, 1), updates.reshape(5)]
+        attributes = f"reduction={reduction}"
+        case("memplan:ScatterND", 18, given, lambda x, i, u, name=name: x.scatter_reduce(0, i[:, 0], u, name), attributes)
     predicted, target = row(-2, -1, 0, 1, 2, 0), row(0, 0, 0, 0, 0, 1)
     case("memplan:HuberLoss", 1, [predicted, target], F.huber_loss)
     likely = row(0, 1, 0.5, 0, 1, 1)
@@ -164,6 +167,34 @@ def reductions() -> None:
     for p in (1, 2):
         rows = row(0, 1, -2, 3, 0, 4).reshape(2, 3)
         case("LpNormalization", 18, [rows], lambda x, p=p: x / norm(x, p, 1, keepdim=True), f"axis=1 p={p}")
+
+
+def cells() -> None:
+    """Relu inside another operator: what it gets is 0, of a channel that is constant, or of a step's input."""
+    flat = row(1, 1, -1, 2, 1, 1, 0, 1).reshape(2, 2, 2)
+    given = [flat, row(2, 1), row(0, 0), row(0, 0), row(1, 1)]
+
+    def normalized(x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
+        return F.batch_norm(x, mean, variance, scale, bias, True)
+
+    how = "training_mode=1"
+    case("memplan:BatchNormalizationRelu", 1, given, lambda *all: F.relu(normalized(*all)), how, [0, 1, 2])
+    added = row(0, 1, 0, 0, -1, 0, 1, 0).reshape(2, 2, 2)
+
+    def sums(*all: Tensor) -> Tensor:
+        return F.relu(normalized(*all[:5]) + all[5])
+
+    case("memplan:BatchNormalizationAddRelu", 1, [*given, added], sums, how, [0, 1, 2, 5])
+
+    def recurrent(x: Tensor, w: Tensor, r: Tensor) -> Tensor:
+        h, steps = torch.zeros(1, 1), []
+        for step in x:
+            h = F.relu(step @ w[0].T + h @ r[0].T)
+            steps.append(h)
+        return torch.stack(steps).unsqueeze(1)
+
+    one = torch.ones(1, 1, 1)
+    case("RNN", 14, [row(1, -1, 0, 2, -3).reshape(5, 1, 1), one, one], recurrent, "hidden_size=1 activations=Relu")
 
 
 def windows() -> None:
@@ -206,7 +237,7 @@ def main() -> None:
     print("/* choices.def - CHOICE(kind, version, attributes, outputs, which operands have a gradient, operands, PyTorch's")
     print(" * gradients), written by make_choices.py. */")
     print("/* clang-format off */")
-    for part in (unaries, binaries, reductions, windows, samples):
+    for part in (unaries, binaries, reductions, cells, windows, samples):
         print(f"/* {part.__name__} */")
         part()
     print("/* clang-format on */")

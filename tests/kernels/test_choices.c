@@ -160,24 +160,13 @@ static const char *const smooth[] = {"Sigmoid",
                                      "MeanSquaredError",
                                      "SoftmaxCrossEntropyLoss",
                                      "NegativeLogLikelihoodLoss"};
-/* Those of one that is in the list, and tried elsewhere. */
-static const char *const elsewhere[] = {"RNN", "BatchNormalizationRelu", "BatchNormalizationAddRelu", "ScatterND"};
-
-static bool is_listed(const char *name, const char *const *list, size_t n)
-{
-    bool found = false;
-    for (size_t k = 0; k < n; k++) found |= !strcmp(list[k], name);
-    return found;
-}
-
 static void no_operator_with_a_gradient_is_forgotten(void **state)
 {
     (void)state;
     for (size_t k = 0; k < mp_op_count(); k++) {
         const mp_op *row = mp_op_row(k);
         bool found = row->gradient != MP_GRADIENT_ONE && row->gradient != MP_GRADIENT_SPLIT;
-        found |= is_listed(row->name, smooth, sizeof smooth / sizeof *smooth);
-        found |= is_listed(row->name, elsewhere, sizeof elsewhere / sizeof *elsewhere);
+        for (size_t s = 0; s < sizeof smooth / sizeof *smooth; s++) found |= !strcmp(smooth[s], row->name);
         for (int c = 0; c < N_CHOICES; c++) {
             const char *colon = strchr(choices[c].kind, ':');
             found |= !strcmp(colon ? colon + 1 : choices[c].kind, row->name);
