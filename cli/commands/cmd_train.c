@@ -204,6 +204,25 @@ static void tell_drawn(const options *o, const train_outcome *t)
             o->operands[0], t->n_drawn, t->n_parameters, (long long)o->seed);
 }
 
+/* PyTorch has zeros for what is behind a step function, and decays it; here the graph ends there. */
+static void tell_without_gradient(const options *o, const train_outcome *t, const mp_hyper *hyper)
+{
+    const mp_model *model = t->subject.program->model;
+    const mp_bindings *bound = t->subject.program->bindings;
+    size_t n = 0, first = 0;
+    for (size_t k = model->n_tensors; k-- > 0;) {
+        const mp_tensor *x = &model->tensors[k];
+        if (x->role != MP_ROLE_PARAMETER || x->is_frozen || bound->storage[k] < 0 || bound->gradient[k] >= 0) continue;
+        n++;
+        first = k;
+    }
+    if (n && hyper->weight_decay > 0)
+        complain(
+            "%s: warning: no gradient reaches %zu of %zu parameters, the first is '%s': they stay as they are, without weight "
+            "decay (PyTorch decays those behind Floor, Sign and the like)",
+            o->operands[0], n, t->n_parameters, model->tensors[first].name);
+}
+
 /* *reads: what fails is what the user gave, and not the training or the saving. */
 static mp_status run(const options *o, const text_list *files, train_outcome *t, bool *reads, mp_error *err)
 {
@@ -234,6 +253,7 @@ static mp_status run(const options *o, const text_list *files, train_outcome *t,
     MP_TRY(mp_inputs_open_feed(t->subject.program, files->items, files->n, (uint64_t)o->seed, &feed, err));
     if (o->test.n) MP_TRY(mp_inputs_open_feed(t->subject.program, o->test.items, o->test.n, (uint64_t)o->seed, &test, err));
     tell_drawn(o, t);
+    tell_without_gradient(o, t, &request.execution.hyper);
     *reads = false;
     request.feed = feed;
     request.parameters = source;

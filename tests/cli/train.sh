@@ -44,6 +44,11 @@ holds train_is_identical sh -c "
 holds train_scatters sh -c "
     '$memplan' plan gcn.dynamo.onnx --device cpu --budget floor+50% -o gcn.json > gcn.out && '$memplan' check gcn.dynamo.onnx gcn.json > gcn.out &&
     '$memplan' train gcn.dynamo.onnx --device cpu --steps 2 --plan gcn.json --json > gcn.out && grep -q '\"identical\": true' gcn.out"
+holds train_no_gradient sh -c "
+    '$memplan' train floored.onnx --device cpu --budget 100% --loss mse --steps 1 --no-before -q 2> why.txt > /dev/null &&
+    grep -q \"no gradient reaches 1 of 2 parameters, the first is 'w'\" why.txt &&
+    '$memplan' train floored.onnx --device cpu --budget 100% --loss mse --steps 1 --no-before -q --optimizer sgd 2> why.txt > /dev/null &&
+    ! test -s why.txt"
 try train_no_indices train picks.onnx --batch 2 --device cpu --budget 100% --steps 1
 try train_far_index train far.onnx --device cpu --budget 100% --loss mse --steps 1 --no-before
 holds train_stays_within_its_arena sh -c "
