@@ -95,9 +95,8 @@ static mp_status measure_round(mp_train_request *request, size_t round, mp_node_
     MP_TRY(mp_train(request, &report, err));
     *measured = report.n_losses > 1; /* the first step warms up */
     if (!*measured) goto done;
-    const double steps = (double)(report.n_losses - 1);
     for (size_t i = 0; i < g->n_nodes; i++) {
-        const double seconds = report.node_seconds[i] /= steps;
+        const double seconds = report.node_seconds[i];
         if (!round) costs[i].seconds = seconds;
         if (round < costs[i].n_algorithms) costs[i].algorithms[round].seconds = seconds;
     }
@@ -189,8 +188,9 @@ static choice choice_of(const mp_node_cost *costs, size_t n)
 static void print_measured(const train_outcome *t, const choice *c, size_t left_out)
 {
     char title[256], text[QUANTITY_MAX], fastest[QUANTITY_MAX];
-    print("%s, %s: a step takes %s with everything kept.\n", subject_title(&t->subject, title, sizeof title),
-          t->subject.graph->target, seconds_text(t->after.step_seconds, text));
+    print("%s, %s: a step takes %s with everything kept, the fastest of %zu.\n",
+          subject_title(&t->subject, title, sizeof title), t->subject.graph->target,
+          seconds_text(t->after.fastest_seconds, text), t->after.n_losses - 1);
     if (left_out)
         print("Stopped before all was measured: %zu more round%s would have compared other algorithms.\n", left_out,
               left_out == 1 ? "" : "s");
@@ -198,16 +198,16 @@ static void print_measured(const train_outcome *t, const choice *c, size_t left_
         print("%zu node%s can be computed in several ways, %zu in all: %s as they are, %s with the fastest of each.\n",
               c->n_nodes, c->n_nodes == 1 ? "" : "s", c->n_algorithms, seconds_text(c->own, text),
               seconds_text(c->fastest, fastest));
-    print_profile(t->subject.graph, t->after.node_seconds, 1);
+    print_profile(t->subject.graph, &t->after);
 }
 
 static json_t *measured_json(const train_outcome *t, const choice *c, size_t left_out)
 {
     const mp_graph *g = t->subject.graph;
     return json_pack("{s:o, s:s, s:f, s:I, s:I, s:I, s:f, s:f, s:o}", "model", mp_json_text(g->name), "target", g->target,
-                     "step_seconds", t->after.step_seconds, "rounds_left_out", (json_int_t)left_out, "nodes_with_algorithms",
+                     "step_seconds", t->after.fastest_seconds, "rounds_left_out", (json_int_t)left_out, "nodes_with_algorithms",
                      (json_int_t)c->n_nodes, "algorithms", (json_int_t)c->n_algorithms, "own_seconds", c->own,
-                     "fastest_seconds", c->fastest, "operators", profile_json(g, t->after.node_seconds, 1));
+                     "fastest_seconds", c->fastest, "operators", profile_json(g, &t->after));
 }
 
 int cmd_profile(options *o)

@@ -102,30 +102,33 @@ static size_t find_shares(const mp_graph *g, const double *node_seconds, share *
     return n;
 }
 
-json_t *profile_json(const mp_graph *g, const double *node_seconds, double n_steps)
+json_t *profile_json(const mp_graph *g, const mp_report *report)
 {
     share shares[SHARES];
     json_t *list = json_array();
-    const size_t n = find_shares(g, node_seconds, shares, SHARES);
+    const size_t n = find_shares(g, report->node_seconds, shares, SHARES);
     for (size_t s = 0; s < n; s++)
         mp_json_append(&list, json_pack("{ss ss sI sf}", "op", shares[s].op, "phase", mp_phase_name(shares[s].phase), "nodes",
-                                        (json_int_t)shares[s].n, "seconds", shares[s].seconds / n_steps));
+                                        (json_int_t)shares[s].n, "seconds", shares[s].seconds));
     return list;
 }
 
-void print_profile(const mp_graph *g, const double *node_seconds, double n_steps)
+void print_profile(const mp_graph *g, const mp_report *report)
 {
     enum { SHOWN = 16 };
     share shares[SHARES];
-    const size_t n = find_shares(g, node_seconds, shares, SHARES);
+    const size_t n = find_shares(g, report->node_seconds, shares, SHARES);
     double total = 0;
     char text[QUANTITY_MAX];
     for (size_t s = 0; s < n; s++) total += shares[s].seconds;
-    print("\nWhere the time goes, per step:\n");
+    print("\nWhere the time goes, in the fastest step (%s):\n", seconds_text(report->fastest_seconds, text));
     for (size_t s = 0; s < n && s < SHOWN; s++)
         print("  %-24s %-9s %5lld node%s  %10s  %5.1f %%\n", shares[s].op, mp_phase_name(shares[s].phase),
-              (long long)shares[s].n, shares[s].n == 1 ? " " : "s", seconds_text(shares[s].seconds / n_steps, text),
-              100 * shares[s].seconds / total);
+              (long long)shares[s].n, shares[s].n == 1 ? " " : "s", seconds_text(shares[s].seconds, text),
+              100 * shares[s].seconds / report->fastest_seconds);
+    if (report->fastest_seconds > total)
+        print("  %-24s %-9s %5s        %10s  %5.1f %%\n", "between them", "", "",
+              seconds_text(report->fastest_seconds - total, text), 100 * (1 - total / report->fastest_seconds));
 }
 
 mp_status train_keep_all(const mp_graph *graph, const int *alternatives, mp_plan **out, mp_error *err)
@@ -145,6 +148,8 @@ done:
     mp_free(steps);
     return st;
 }
+
+enum { COMPARED_STEPS = 6 }; /* below, times of two runs are no measurement: the first step warms up */
 
 static void print_test(const train_outcome *t)
 {
@@ -200,7 +205,8 @@ void print_train(const train_outcome *t, const options *o)
     seconds_text(r->step_seconds, after);
     if (t->has_before)
         screen_row("  %-28s%11s%14s  %9s", "time of a step (median)", seconds_text(t->before.step_seconds, before), after,
-                   extra_text(r->step_seconds, t->before.step_seconds, extra));
+                   n >= COMPARED_STEPS ? extra_text(r->step_seconds, t->before.step_seconds, extra)
+                                       : "too few steps to compare");
     else
         print("  %-28s%14s\n", "time of a step (median)", after);
     print("  %-28s%s%14s\n", "  of it, waiting for inputs", t->has_before ? "           " : "",
@@ -220,7 +226,7 @@ void print_train(const train_outcome *t, const options *o)
     }
     report_attention(t->subject.program);
     if (o->fast) puts("--fast: algorithms that differ from run to run in their last bits were permitted.");
-    if (o->profile) print_profile(t->subject.graph, r->node_seconds, n > 1 ? (double)n - 1 : 1);
+    if (o->profile) print_profile(t->subject.graph, r);
     print_verdict(t, o);
 }
 
@@ -265,10 +271,7 @@ mp_status print_train_json(const train_outcome *t, mp_error *err)
     attention_json(t->subject.program, &all);
     if (all && t->has_second_stream)
         json_object_set_new(all, "second_stream", second_stream_json(&t->second_stream, t->subject.graph->tick_seconds));
-    if (t->after.node_seconds)
-        mp_json_set(
-            &all, "operators",
-            profile_json(t->subject.graph, t->after.node_seconds, t->after.n_losses > 1 ? (double)t->after.n_losses - 1 : 1));
+    if (t->after.node_seconds) mp_json_set(&all, "operators", profile_json(t->subject.graph, &t->after));
     if (!all) return MP_FAIL(err, MP_NOMEM, "the answer");
     return print_json("train", all) == 0 ? MP_OK : MP_FAIL(err, MP_NOMEM, "the answer");
 }

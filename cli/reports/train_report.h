@@ -26,9 +26,9 @@ bool train_identical(const train_outcome *t);
 /* Keep-all with offsets; every node in the alternative that alternatives[node] says (NULL: the base). Released with
  * mp_plan_free. */
 mp_status train_keep_all(const mp_graph *graph, const int *alternatives, mp_plan **out, mp_error *err);
-/* Where the time goes, by kind of operator and phase: seconds per node over so many steps. */
-void print_profile(const mp_graph *graph, const double *node_seconds, double n_steps);
-json_t *profile_json(const mp_graph *graph, const double *node_seconds, double n_steps); /* NULL: memory is short */
+/* Where the time of the fastest step goes, by kind of operator and phase. */
+void print_profile(const mp_graph *graph, const mp_report *report);
+json_t *profile_json(const mp_graph *graph, const mp_report *report); /* NULL: memory is short */
 void print_train(const train_outcome *t, const options *o);
 mp_status print_train_json(const train_outcome *t, mp_error *err);
 

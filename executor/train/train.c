@@ -19,10 +19,11 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The median of seconds[0..n), which is sorted. */
+/* The median of seconds[1..n), which is sorted: the first step warms up, and counts only while it is alone. */
 static double median(double *seconds, size_t n)
 {
     if (!n) return 0;
+    if (n > 1) seconds++, n--;
     qsort(seconds, n, sizeof *seconds, by_value);
     return n % 2 ? seconds[n / 2] : (seconds[n / 2 - 1] + seconds[n / 2]) / 2;
 }
@@ -39,6 +40,16 @@ done:
     return st;
 }
 
+/* With profile: what the nodes took in the fastest step; the first one warms up, and counts only while it is alone. */
+static void keep_profile(mp_execution *e, size_t n_nodes, int64_t step, double took, mp_report *report)
+{
+    if (report->node_seconds && (step <= 1 || took < report->fastest_seconds)) {
+        memcpy(report->node_seconds, mp_execution_seconds(e), n_nodes * sizeof *report->node_seconds);
+        report->fastest_seconds = took;
+    }
+    mp_execution_forget_seconds(e);
+}
+
 /* *saved: the state was saved, after which all was finite. */
 static mp_status run_steps(const mp_train_request *r, mp_execution *e, mp_input_filler *filler, mp_report *report,
                            double *seconds, double *input_seconds, bool *saved, mp_error *err)
@@ -53,7 +64,7 @@ static mp_status run_steps(const mp_train_request *r, mp_execution *e, mp_input_
         report->n_allocations += mp_alloc_count - allocations;
         seconds[report->n_losses] = mp_clock_now() - from;
         input_seconds[report->n_losses] = mp_execution_input_seconds(e);
-        if (!k && r->n_steps > 1) mp_execution_forget_seconds(e); /* the first step also warms up */
+        keep_profile(e, r->program->n_nodes, k, seconds[k], report);
         report->losses[report->n_losses++] = loss;
         MP_REQUIRE(isfinite(loss), err, MP_REFUTED, "the loss is %s at step %lld",
                    isnan(loss) ? "nan"
@@ -70,17 +81,6 @@ static mp_status run_steps(const mp_train_request *r, mp_execution *e, mp_input_
     }
     MP_TRY(mp_execution_flush(e, err));
     MP_TRY(mp_check_finite(e, r->program, report->first_step + (int64_t)report->n_losses, err));
-done:
-    return st;
-}
-
-static mp_status keep_profile(const mp_execution *e, size_t n_nodes, mp_report *report, mp_error *err)
-{
-    mp_status st = MP_OK;
-    const double *seconds = mp_execution_seconds(e);
-    if (!seconds) goto done;
-    MP_REQUIRE(report->node_seconds = mp_alloc(n_nodes, sizeof *seconds), err, MP_NOMEM, "out of memory");
-    memcpy(report->node_seconds, seconds, n_nodes * sizeof *seconds);
 done:
     return st;
 }
@@ -115,6 +115,10 @@ mp_status mp_train(const mp_train_request *r, mp_report *out, mp_error *err)
     input_seconds = mp_alloc((size_t)r->n_steps, sizeof *input_seconds);
     report->losses = mp_alloc((size_t)r->n_steps, sizeof *report->losses);
     MP_REQUIRE(seconds && input_seconds && report->losses, err, MP_NOMEM, "no memory for %lld steps", (long long)r->n_steps);
+    if (r->execution.profile) {
+        report->node_seconds = mp_alloc(r->program->n_nodes, sizeof *report->node_seconds);
+        MP_REQUIRE(report->node_seconds, err, MP_NOMEM, "out of memory");
+    }
     mp_process_forget_peak();
     MP_TRY(b->open(b, err));
     MP_TRY(look_at_device(b, &report->idle_device_bytes, &report->device_is_shared, err));
@@ -137,7 +141,6 @@ mp_status mp_train(const mp_train_request *r, mp_report *out, mp_error *err)
     mp_execution_hash(e, report->weights_hash);
     report->has_test = r->test && st == MP_OK && !report->stopped;
     if (report->has_test) MP_TRY(mp_accuracy_measure(e, r->program, r->test, r->execution.seed, &report->test, err));
-    if (keep_profile(e, r->program->n_nodes, report, err) != MP_OK) st = MP_NOMEM;
 done:
     mp_input_filler_free(&filler);
     mp_execution_free(e);

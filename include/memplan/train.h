@@ -53,11 +53,12 @@ typedef struct mp_report {
     int64_t next_batch_bytes; /* of them, room in which the next batch waits, beside the plan */
     bool device_is_shared;    /* these are of all processes, since the system does not say what is this one's */
     int n_recordings;         /* kinds of pass that ran as recorded; 0: all ran call by call */
-    double step_seconds;      /* the median */
-    double input_seconds;     /* of it, waiting for the batch and bringing it to where it is read; the median */
+    double step_seconds;      /* the median of the steps but the first, which warms up */
+    double input_seconds;     /* of it, waiting for the batch and bringing it to where it is read; the median of the same */
     size_t n_losses;
-    double *losses;       /* per step; released with mp_report_free */
-    double *node_seconds; /* with profile: per node of the graph, over all steps but the first (which warms up); else NULL */
+    double *losses;         /* per step; released with mp_report_free */
+    double *node_seconds;   /* with profile: per node of the graph, in the fastest step but the first; else NULL */
+    double fastest_seconds; /* with profile: what that step took; its nodes take no more together */
     char weights_hash[33];
     bool has_test;
     mp_accuracy test;

@@ -32,3 +32,8 @@ holds profile_interrupted sh -c "
         timeout --preserve-status -s INT \$seconds '$memplan' profile fashion_cnn.onnx --batch 4 --steps 100000 -o stopped.json > stopped.txt && break
     done
     grep -q 'Stopped before all was measured' stopped.txt && '$memplan' plan fashion_cnn.onnx --batch 4 --device cpu --costs stopped.json --budget 100%"
+# The parts of a step take no more than the step.
+holds profile_agrees_with_itself sh -c "
+    '$memplan' profile bert.onnx --json -o parts.costs > parts.json &&
+    '$memplan' train bert.onnx --budget 100% --steps 2 --no-before --profile > parts.txt && grep -q 'in the fastest step (' parts.txt &&
+    python3 -c 'import json; d = json.load(open(\"parts.json\")); assert 0 < sum(o[\"seconds\"] for o in d[\"operators\"]) <= d[\"step_seconds\"]'"

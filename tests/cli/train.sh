@@ -164,3 +164,6 @@ try train_cut_weights train external.onnx --budget 100% --loss mse
 cp weights.bin ../weights.bin
 try train_weights_outside train outside.onnx --budget 100% --loss mse
 try train_no_time train resnet50.onnx --batch 64 --budget 1.02GiB --time-limit 0.001
+holds train_compares_no_times_of_three_steps sh -c "
+    '$memplan' train bert.onnx --budget floor+80% --steps 3 | grep -q 'time of a step.*too few steps to compare' &&
+    '$memplan' train bert.onnx --budget floor+80% --steps 6 | grep -q 'time of a step.*  [-+0][0-9.]* %'"
