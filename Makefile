@@ -211,7 +211,8 @@ install: $B/memplan $B/libmemplan.so $B/manual $(MODULES) ## program, library, h
 	mkdir -p $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/share/man/man1
 	$B/manual man > $(DESTDIR)$(PREFIX)/share/man/man1/memplan.1
 	for c in $$($B/manual names); do $B/manual man $$c > $(DESTDIR)$(PREFIX)/share/man/man1/memplan-$$c.1 || exit 1; done
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBS@|$(DEPS_LIBS) $(OPENMP_LIBS)|' -e 's|@VERSION@|$(VERSION)|' memplan.pc.in \
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBS@|$(DEPS_LIBS) $(OPENMP_LIBS)|' -e 's|@VERSION@|$(VERSION)|' \
+	    -e 's|@RPATH@|$(if $(filter /usr,$(PREFIX)),,-Wl,-rpath,$${libdir} )|' memplan.pc.in \
 	    > $(DESTDIR)$(PREFIX)/lib/pkgconfig/memplan.pc
 
 clean: ## remove everything that was built

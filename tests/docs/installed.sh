@@ -7,7 +7,8 @@ trap 'rm -rf "$work"' EXIT
 bad=0
 complain() { echo "installed: $1"; bad=1; }
 
-export PKG_CONFIG_PATH="$prefix/lib/pkgconfig" LD_LIBRARY_PATH="$prefix/lib" # where the linker takes the shared library from
+export PKG_CONFIG_PATH="$prefix/lib/pkgconfig"
+unset LD_LIBRARY_PATH # what was linked as docs/library.md says starts as it is
 flags=$(pkg-config --cflags --libs memplan) || exit 1
 cd "$work" || exit 1
 for source in "$here"/examples/*.c; do
