@@ -89,6 +89,8 @@ def capturing() -> contextlib.AbstractContextManager[Any]:
         settings["skip_nnmodule_hook_guards"] = False
     if torch.__version__ < "2.5":
         settings["inline_inbuilt_nn_modules"] = True
+    if hasattr(config, "use_numpy_random_stream"):
+        settings["use_numpy_random_stream"] = True  # else NumPy's numbers would be drawn from PyTorch's generator
     if hasattr(config, "ignore_logging_functions"):
         methods = {getattr(logging.Logger, name) for name in LOG_METHODS if hasattr(logging.Logger, name)}
         settings["ignore_logging_functions"] = config.ignore_logging_functions | methods

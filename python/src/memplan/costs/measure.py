@@ -1,4 +1,5 @@
-"""What operators cost: each distinct call is run alone, on made-up values of the right layout.
+"""What operators cost: each distinct call is run alone, on made-up values of the right layout. Operators that are not
+PyTorch's are not run, as they may have state or refuse such values: they cost what moving their bytes does.
 
 Seconds are this thread's processor time (on a GPU its own clock's), so that what else runs does not count. The workspace
 is what the allocator gave out during the call beyond the results. Nothing of the network has to be in memory for this.
@@ -24,6 +25,7 @@ from torch.utils._pytree import tree_map
 
 from memplan.costs.cache import Cache
 from memplan.graph.capture import device_of_first, storage_bytes, tensors_of
+from memplan.graph.operators import has_own_generator, is_foreign
 from memplan.graph.sizes import is_number, number_now
 
 REPEATS = 3
@@ -181,6 +183,7 @@ class Costs:
 
     def measure(self, nodes: Iterable[fx.Node], cache: Cache) -> dict[fx.Node, Cost]:
         keys = {node: describe(node) for node in nodes}
+        self.known.update({key: unmeasured(node) for node, key in keys.items() if is_unmeasured(node)})
         if any(key not in self.known for key in keys.values()):
             self._read(cache)
         new = {key: node for node, key in reversed(keys.items()) if key not in self.known}
@@ -201,20 +204,25 @@ class Costs:
     def _measure_new(self, new: dict[str, fx.Node]) -> None:
         seconds: dict[str, tuple[float, tuple[int, ...]]] = {}
         for key, node in new.items():
-            if str(node.target).rpartition(".")[0] in OPAQUE:
-                self.known[key] = Cost(moved_bytes(node) / BYTES_PER_SECOND, 0)
-                continue
             try:
                 seconds[key] = seconds_of(node, device_of(node))
             except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError):
                 self.n_failed += 1
-                self.known[key] = Cost(moved_bytes(node) / BYTES_PER_SECOND, 0)
+                self.known[key] = unmeasured(node)
         on_host = [key for key in seconds if device_of(new[key]).type != "cuda"]
         workspaces = dict(zip(on_host, host_workspaces(call_of(new[key]) for key in on_host))) if on_host else {}
         for key in seconds:
             if key not in workspaces:
                 workspaces[key] = cuda_workspace(call_of(new[key]), device_of(new[key]))
             self.known[key] = Cost(seconds[key][0], workspaces[key], seconds[key][1])
+
+
+def is_unmeasured(node: fx.Node) -> bool:
+    return str(node.target).rpartition(".")[0] in OPAQUE or is_foreign(node) or has_own_generator(node)
+
+
+def unmeasured(node: fx.Node) -> Cost:
+    return Cost(moved_bytes(node) / BYTES_PER_SECOND, 0)
 
 
 def is_possible(cost: Cost) -> bool:

@@ -10,7 +10,6 @@ reads it no more (or makes it again), a copy where it does.
 
 from __future__ import annotations
 
-import inspect
 import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -21,7 +20,8 @@ from torch import fx
 from torch.utils._pytree import tree_iter
 
 from memplan.errors import NotPlannable
-from memplan.graph.operators import IN_PLACE, INTO_FIRST, is_mutating, is_random, read_again
+from memplan.graph.joint import flat_outputs, halves, in_formula, reaching, refuse, written_inputs
+from memplan.graph.operators import IN_PLACE, INTO_FIRST, draws, may_run_again, read_again
 from memplan.graph.sizes import is_number, is_sparse, is_symbol
 
 DYNAMIC = ("activation", "saved", "activation_gradient", "gradient")  # kinds that come and go
@@ -71,66 +71,6 @@ def device_of_first(values: Any) -> torch.device:
     return next((t.device for t in tensors_of(values)), torch.device("cpu"))
 
 
-def flat_outputs(graph: fx.Graph) -> list[Any]:
-    """What the graph returns, without nesting."""
-    outputs = next(iter(reversed(graph.nodes))).args[0]
-    flat: list[Any] = []
-    for o in outputs:
-        flat += o if isinstance(o, (list, tuple)) else [o]
-    return flat
-
-
-def metadata_of_callers() -> Any:
-    """What AOTAutograd knows of the graph that it has cut at this moment. Before there were descriptions it hands that to
-    nobody: it is a variable of the function that has called us."""
-    frame = inspect.currentframe()
-    while frame is not None:
-        found = frame.f_locals.get("inner_meta")
-        if hasattr(found, "mutated_inp_runtime_indices"):
-            return found
-        frame = frame.f_back
-    return None
-
-
-def written_inputs(graph: fx.Graph, primals: list[fx.Node], n_forward_outputs: int) -> dict[int, fx.Node]:
-    """Which of forward's outputs are new values of inputs (running statistics, counters), and of which: PyTorch writes them
-    there after forward. NotPlannable where PyTorch does not say."""
-    output = next(iter(reversed(graph.nodes)))
-    descriptions = list(tree_iter(output.meta.get("desc")))
-    if len(descriptions) >= n_forward_outputs > 0 and descriptions[0] is not None:
-        by_description = {str(p.meta.get("desc")): p for p in primals}
-        inputs = {k: getattr(d, "mutated_input", None) for k, d in enumerate(descriptions[:n_forward_outputs])}
-        return {k: by_description[str(i)] for k, i in inputs.items() if i is not None}
-    metadata = metadata_of_callers()
-    if metadata is None:
-        raise NotPlannable("this PyTorch does not say which inputs are written")
-    return {k: primals[i] for k, i in enumerate(metadata.mutated_inp_runtime_indices)}
-
-
-def reaching(nodes: Iterable[Any]) -> set[fx.Node]:
-    """The nodes of which these are computed, and these."""
-    found: set[fx.Node] = set()
-    todo = [n for n in nodes if isinstance(n, fx.Node)]
-    while todo:
-        node = todo.pop()
-        if node not in found:
-            found.add(node)
-            todo += node.all_input_nodes
-    return found
-
-
-def refuse(node: fx.Node) -> None:
-    """NotPlannable where a node is none that we can run in another place or again."""
-    if node.op == "get_attr" or node.target is operator.getitem or is_number(node.meta.get("val")):
-        return
-    if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
-        raise NotPlannable(f"{node.name} calls {node.target}, which is no plain operator")
-    if node.target.namespace in ("_c10d_functional", "c10d"):
-        raise NotPlannable(f"{node.target} is a collective: its order among devices has to stay")
-    if is_mutating(node):
-        raise NotPlannable(f"{node.target} writes into its argument")
-
-
 def refuse_values(nodes: Iterable[fx.Node]) -> None:
     """NotPlannable where it is not known what a value takes."""
     for node in nodes:
@@ -144,17 +84,6 @@ def refuse_values(nodes: Iterable[fx.Node]) -> None:
 def is_dense(tensor: Any) -> bool:
     """Whether a clone has this tensor's strides."""
     return isinstance(tensor, torch.Tensor) and bool(torch.ops.aten.is_non_overlapping_and_dense(tensor))
-
-
-def halves(graph: fx.Graph, tangents: Iterable[fx.Node]) -> tuple[list[fx.Node], list[fx.Node]]:
-    """The nodes that need no gradient from outside, and those that do; the tangents themselves are in neither."""
-    given = set(tangents)
-    backward = set(given)
-    body = [n for n in graph.nodes if n.op not in ("placeholder", "output") and n not in given]
-    for node in body:
-        if any(a in backward for a in node.all_input_nodes):
-            backward.add(node)
-    return [n for n in body if n not in backward], [n for n in body if n in backward]
 
 
 class Capture:
@@ -270,7 +199,7 @@ class Capture:
     def _read_in_backward(self, forward: list[fx.Node], backward: list[fx.Node]) -> set[int]:
         """The storages of forward that backward's formulas read: eager PyTorch saves these very ones, and refuses backward
         when somebody has written into them."""
-        formulas = [*backward, *(n for n in forward if n.meta.get("partitioner_tag") == "is_backward")]
+        formulas = [*backward, *(n for n in forward if in_formula(n))]
         read = [*(a for n in formulas for a in n.all_input_nodes), *self.backward_outputs]
         return set(self.storages_of(a for a in read if a in self.places))
 
@@ -326,7 +255,8 @@ class Capture:
         operation = Operation(node.name, str(node.target), phase, node, self.storages_of(node.all_input_nodes), made)
         if phase == "forward":
             self._restrain_readers(operation, node)
-            self._restrain_draws(operation, node)
+            operation.once = operation.once or not may_run_again(node)
+        self._restrain_draws(operation, node)
         operation.in_place = self._in_place(node, made, phase)
         self.operations.append(operation)
 
@@ -339,9 +269,10 @@ class Capture:
 
     def _restrain_draws(self, operation: Operation, node: fx.Node) -> None:
         """Numbers are drawn in the order of the network, whatever the plan."""
-        if is_random(node):
+        if draws(node):
             self.n_random += 1
-            draw = self._add_storage(f"draw {self.n_random}", "saved", 0)
+            kind = "saved" if operation.phase == "forward" else "activation_gradient"
+            draw = self._add_storage(f"draw {self.n_random}", kind, 0)
             if self._last_draw is not None:
                 operation.reads.append(self._last_draw)
             operation.writes.append(draw)
@@ -387,6 +318,7 @@ class Capture:
         outputs = self._dynamic(self.storages_of(self.forward_outputs))
         reads = {self.handed.get(s, s) for s in outputs} | set(self._before_boundary)
         reads |= {self._last_draw} if self._last_draw is not None else set()
+        self._last_draw = None
         self.boundary = len(self.operations)
         self.operations.append(Operation("boundary", "boundary", "loss", None, sorted(reads), self.storages_of(self.tangents)))
         self._held = sorted(held)

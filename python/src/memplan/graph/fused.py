@@ -8,7 +8,8 @@ import torch
 from torch import fx
 
 from memplan.errors import NotPlannable
-from memplan.graph.capture import Capture, Operation, flat_outputs, storage_key, tensors_of
+from memplan.graph.capture import Capture, Operation, storage_key, tensors_of
+from memplan.graph.joint import flat_outputs
 from memplan.graph.operators import is_random
 
 REDUCTIONS = frozenset({"sum", "mean", "var_mean", "var", "amax", "amin", "argmax", "argmin", "any", "prod"})

@@ -33,6 +33,34 @@ BATCH_NORM_AGAIN = aten._native_batch_norm_legit.no_stats
 BATCH_NORM_BACKWARD = aten.native_batch_norm_backward.default
 
 
+PYTORCHS = frozenset({"aten", "prim", "prims", "quantized", "quantized_decomposed", "mkldnn", "torchvision", "memplan"})
+# Tags that say of an operator that its results depend on nothing but its arguments.
+PURE = (torch.Tag.pointwise, torch.Tag.core)
+
+
+def is_foreign(node: fx.Node) -> bool:
+    """Whether the operator is neither of PyTorch, torchvision nor ours: nobody but its author knows what it does."""
+    return isinstance(node.target, torch._ops.OpOverload) and node.target.namespace not in PYTORCHS
+
+
+def has_own_generator(node: fx.Node) -> bool:
+    """Whether a random operator is given a generator, which is not the one that PyTorch draws from by default."""
+    arguments = getattr(getattr(node.target, "_schema", None), "arguments", ())
+    given = {**{a.name: v for a, v in zip(arguments, node.args)}, **node.kwargs}
+    return any(given.get(a.name) is not None for a in arguments if "Generator" in str(a.type))
+
+
+def may_run_again(node: fx.Node) -> bool:
+    """Whether a second run has the same results: not known of foreign operators, unless they say so by a tag."""
+    tags = getattr(node.target, "tags", ())
+    return not has_own_generator(node) and (not is_foreign(node) or any(tag in tags for tag in PURE))
+
+
+def draws(node: fx.Node) -> bool:
+    """Whether what a node computes may depend on what ran before it; such nodes keep their order."""
+    return is_random(node) or not may_run_again(node)
+
+
 def is_random(node: fx.Node) -> bool:
     return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
 

@@ -16,14 +16,12 @@ from memplan.errors import NotPlannable
 from memplan.graph.capture import (
     Capture,
     Operation,
-    flat_outputs,
-    halves,
     obeys,
-    reaching,
     storage_bytes,
     storage_key,
     tensors_of,
 )
+from memplan.graph.joint import flat_outputs, halves, reaching
 from memplan.graph.updates import UpdateCost, Updates
 from memplan.plan.emit import Emission
 from memplan.plan.planner import GraphPlanner

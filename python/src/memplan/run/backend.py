@@ -20,7 +20,7 @@ from memplan.graph.capture import Capture
 from memplan.graph.casts import backward_outside, cached_casts
 from memplan.graph.distributed import bucket_bytes, refuse_cut
 from memplan.graph.native import native_kernels
-from memplan.graph.operators import drop_unread_arguments
+from memplan.graph.operators import drop_unread_arguments, is_foreign
 from memplan.graph.sizes import deciding_symbols, has_unknown_sizes, hold_sizes, is_last_size
 from memplan.plan.emit import default_partition
 from memplan.plan.planner import GraphPlanner, Options
@@ -145,6 +145,11 @@ class Backend:
         planner = self.planner_for(joint, name, n_forward_outputs, static_indices)
         emitted, budget = planner.solve(self.options)
         self.not_saved = planner.capture.not_saved_by_eager()
+        for foreign in dict.fromkeys(str(n.target) for n in joint.graph.nodes if is_foreign(n)):
+            self.say(
+                f"{foreign} is not PyTorch's: it runs once, as eager runs it, unless it is tagged as pure (torch.Tag.pointwise"
+                " or torch.Tag.core), and memory that it takes beside its results is not in the plan (reserve= counts it)"
+            )
         self.saved[frame_of_graph()] = emitted.saved_bytes
         self.report.graphs.append(planner.report(emitted, budget, time.perf_counter() - start))
         if self.only_report:

@@ -16,7 +16,7 @@ from torch import fx
 
 from memplan.checkpoints.regions import module_name
 from memplan.errors import OverwrittenError
-from memplan.graph.capture import flat_outputs
+from memplan.graph.joint import flat_outputs
 from memplan.graph.some_outputs import for_some_outputs
 from memplan.memory.liveness import keys_of
 from memplan.run.second_order import node_of

@@ -1,0 +1,95 @@
+"""Reading a joint graph of forward and backward: what it returns and writes, which half is which, what cannot be planned."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils._pytree import tree_iter
+
+from memplan.errors import NotPlannable
+from memplan.graph.operators import draws, is_mutating
+from memplan.graph.sizes import is_number
+
+
+def flat_outputs(graph: fx.Graph) -> list[Any]:
+    """What the graph returns, without nesting."""
+    outputs = next(iter(reversed(graph.nodes))).args[0]
+    flat: list[Any] = []
+    for o in outputs:
+        flat += o if isinstance(o, (list, tuple)) else [o]
+    return flat
+
+
+def metadata_of_callers() -> Any:
+    """What AOTAutograd knows of the graph that it has cut at this moment. Before there were descriptions it hands that to
+    nobody: it is a variable of the function that has called us."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        found = frame.f_locals.get("inner_meta")
+        if hasattr(found, "mutated_inp_runtime_indices"):
+            return found
+        frame = frame.f_back
+    return None
+
+
+def written_inputs(graph: fx.Graph, primals: list[fx.Node], n_forward_outputs: int) -> dict[int, fx.Node]:
+    """Which of forward's outputs are new values of inputs (running statistics, counters), and of which: PyTorch writes them
+    there after forward. NotPlannable where PyTorch does not say."""
+    output = next(iter(reversed(graph.nodes)))
+    descriptions = list(tree_iter(output.meta.get("desc")))
+    if len(descriptions) >= n_forward_outputs > 0 and descriptions[0] is not None:
+        by_description = {str(p.meta.get("desc")): p for p in primals}
+        inputs = {k: getattr(d, "mutated_input", None) for k, d in enumerate(descriptions[:n_forward_outputs])}
+        return {k: by_description[str(i)] for k, i in inputs.items() if i is not None}
+    metadata = metadata_of_callers()
+    if metadata is None:
+        raise NotPlannable("this PyTorch does not say which inputs are written")
+    return {k: primals[i] for k, i in enumerate(metadata.mutated_inp_runtime_indices)}
+
+
+def reaching(nodes: Iterable[Any]) -> set[fx.Node]:
+    """The nodes of which these are computed, and these."""
+    found: set[fx.Node] = set()
+    todo = [n for n in nodes if isinstance(n, fx.Node)]
+    while todo:
+        node = todo.pop()
+        if node not in found:
+            found.add(node)
+            todo += node.all_input_nodes
+    return found
+
+
+def refuse(node: fx.Node) -> None:
+    """NotPlannable where a node is none that we can run in another place or again."""
+    if node.op == "get_attr" or node.target is operator.getitem or is_number(node.meta.get("val")):
+        return
+    if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
+        raise NotPlannable(f"{node.name} calls {node.target}, which is no plain operator")
+    if node.target.namespace in ("_c10d_functional", "c10d"):
+        raise NotPlannable(f"{node.target} is a collective: its order among devices has to stay")
+    if is_mutating(node):
+        raise NotPlannable(f"{node.target} writes into its argument")
+
+
+def in_formula(node: fx.Node) -> bool:
+    """Whether a node is of backward's formulas, also where it needs no gradient; older versions of PyTorch do not say. What
+    the backward of an autograd.Function does has no mark at all."""
+    mark = node.meta.get("partitioner_tag")
+    return mark == "is_backward" or (mark is None and next(iter(node.graph.nodes)).meta.get("partitioner_tag") is not None)
+
+
+def halves(graph: fx.Graph, tangents: Iterable[fx.Node]) -> tuple[list[fx.Node], list[fx.Node]]:
+    """The nodes that need no gradient from outside, and those that do; the tangents themselves are in neither. What draws
+    in backward's formulas does so then."""
+    given = set(tangents)
+    backward = set(given)
+    body = [n for n in graph.nodes if n.op not in ("placeholder", "output") and n not in given]
+    for node in body:
+        if any(a in backward for a in node.all_input_nodes) or (in_formula(node) and draws(node)):
+            backward.add(node)
+    return [n for n in body if n not in backward], [n for n in body if n in backward]
