@@ -33,7 +33,7 @@ LEAST_SECONDS = 1e-7
 MOST_SECONDS, MOST_KEPT_BYTES = 1e6, 1 << 50  # of one call, in a file
 BYTES_PER_SECOND = 1e10  # of calls that cannot be run alone
 # Take memory that only another operator can have filled: with anything else in it they end the process.
-OPAQUE = {"aten.mkldnn_rnn_layer_backward", "aten._cudnn_rnn", "aten._cudnn_rnn_backward", "aten.miopen_rnn_backward"}
+OPAQUE = {"aten._cudnn_rnn", "aten._cudnn_rnn_backward", "aten.miopen_rnn_backward"}
 MARK = "memplan call "
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler speaks of itself otherwise
 
@@ -76,6 +76,15 @@ def made_up(value: Any) -> Any:
     return memory.as_strided(tuple(value.shape), tuple(value.stride()))
 
 
+def behind_forward(*args: Any) -> tuple[Any, ...]:
+    """The arguments of an LSTM's backward, with what its forward makes of them: it takes no other memory."""
+    inputs, gradients = args[:7], args[10:13]
+    reverse, mode, hidden_size, num_layers, has_biases, train, bidirectional, batch_sizes, batch_first = args[13:22]
+    options = (reverse, batch_sizes, mode, hidden_size, num_layers, has_biases, bidirectional, batch_first, train)
+    output, hy, cy, workspace = torch.ops.memplan.rnn_layer.default(*inputs, *options)
+    return (*inputs, output, hy, cy, *gradients, *args[13:22], workspace)
+
+
 def call_of(node: fx.Node) -> Callable[[], Any]:
     """The node's call on made-up arguments."""
 
@@ -84,6 +93,8 @@ def call_of(node: fx.Node) -> Callable[[], Any]:
 
     function: Any = node.target
     args, kwargs = fx.node.map_aggregate((node.args, node.kwargs), argument)
+    if function is torch.ops.aten.mkldnn_rnn_layer_backward.default:
+        args = behind_forward(*args)
     return functools.partial(function, *args, **kwargs)
 
 

@@ -11,6 +11,7 @@ from unittest import mock
 
 import torch
 import torch._decomp  # registers what is taken out here
+from torch import fx
 from torch._C import DispatchKey
 
 WRITTEN_OUT = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
@@ -50,6 +51,34 @@ LIBRARY: Any = torch.library.Library("memplan", "FRAGMENT")  # type: ignore[no-u
 LIBRARY.define("bernoulli(Tensor like, float p) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,))
 LIBRARY.impl("bernoulli", bernoulli, "CompositeExplicitAutograd")
 LIBRARY.impl("bernoulli", lambda like, p: torch.empty_like(like, dtype=torch.bool), "Meta")
+
+
+def rnn_layer(*args: Any) -> tuple[torch.Tensor, ...]:
+    """An LSTM's layer, as eager runs it where there are gradients: what backward reads is made only then."""
+    with torch.enable_grad():
+        made: tuple[torch.Tensor, ...] = RNN_LAYER(*(a.detach() if isinstance(a, torch.Tensor) else a for a in args))
+        return made
+
+
+SECOND_BIAS = 4  # among the results of an LSTM's backward
+RNN_LAYER = torch.ops.aten.mkldnn_rnn_layer.default
+LIBRARY.define("rnn_layer" + str(RNN_LAYER._schema).partition("mkldnn_rnn_layer")[2])
+LIBRARY.impl("rnn_layer", rnn_layer, "CompositeExplicitAutograd")
+LIBRARY.impl("rnn_layer", RNN_LAYER, "Meta")
+
+
+def keep_for_backward(graph: fx.Graph) -> None:
+    """An LSTM's layers make what backward reads, though nothing records gradients while a captured graph runs. PyTorch takes
+    the gradients of both biases for one tensor; they are two."""
+    for node in graph.nodes:
+        if node.target is RNN_LAYER:
+            node.target = torch.ops.memplan.rnn_layer.default
+        elif node.target is torch.ops.aten.mkldnn_rnn_layer_backward.default:
+            values = list(node.meta["val"])
+            values[SECOND_BIAS] = torch.empty_like(values[SECOND_BIAS])
+            node.meta["val"] = tuple(values)
+            for item in node.users:
+                item.meta["val"] = values[item.args[1]]
 
 
 def noise(x: torch.Tensor, p: float) -> torch.Tensor:

@@ -19,7 +19,7 @@ from memplan.errors import FallbackWarning, MemplanError, NotPlannable
 from memplan.graph.capture import Capture
 from memplan.graph.casts import backward_outside, cached_casts
 from memplan.graph.distributed import bucket_bytes, refuse_cut
-from memplan.graph.native import native_kernels
+from memplan.graph.native import keep_for_backward, native_kernels
 from memplan.graph.operators import drop_unread_arguments, is_foreign
 from memplan.graph.sizes import deciding_symbols, has_unknown_sizes, hold_sizes, is_last_size
 from memplan.plan.emit import default_partition
@@ -123,6 +123,7 @@ class Backend:
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
         """Cuts the joint graph: as planned, or, with a warning, as PyTorch does where it cannot be planned."""
         drop_unread_arguments(joint.graph)
+        keep_for_backward(joint.graph)
         joint.recompile()
         name = graph_name()
         self.not_saved: list[fx.Node] = []
