@@ -159,6 +159,7 @@ def compile(
     progress: Watcher | None = None,
     cache: str | None = None,
     inductor: bool = False,
+    verify: bool = False,
 ) -> Any:
     """The model (a module or a function), trained within a budget of memory for everything: parameters, gradients, the
     batch, activations, and whatever the options name. A module is compiled in place: it is the one that is returned.
@@ -174,12 +175,14 @@ def compile(
     inductor: experimental, Inductor compiles the plan; the first call measures a step and corrects the plan by it.
     progress: is called with a memplan.library.planning.Progress; returning False ends a search with the best plan so far.
     cache: a folder that keeps what operators cost and which plans were found; "off": nothing is kept.
+    verify: before the first step of each graph it is run as planned and eagerly, with what the user has left alone, and the
+        report says whether all bits are equal, or the largest difference and where (a FallbackWarning, too), and the peaks.
 
     The result has `memplan`, a Report, which is filled by the first run. Compiling again replaces all options; uncompile()
     ends it. What runs without gradients (torch.no_grad) runs as eager does.
     """
     counted = reserve_bytes(model, reserve, optimizer, accumulate)
-    options = Options(budget, counted, effort, time_limit, on_infeasible, progress, cache)
+    options = Options(budget, counted, effort, time_limit, on_infeasible, progress, cache, verify)
     return compiled_with(model, backend_for(model, options, fullgraph, kind=backend_kind(inductor)), fullgraph)
 
 

@@ -81,6 +81,14 @@ def keep_for_backward(graph: fx.Graph) -> None:
                 item.meta["val"] = values[item.args[1]]
 
 
+def of_the_capture(graph: fx.Graph) -> list[str]:
+    """What a capture computes with other operators or layouts than eager, which may round otherwise: gates that eager writes
+    into a part of a tensor; and products in an operator that autocast reaches in eager alone."""
+    names = {getattr(n.target, "__name__", "") for n in graph.nodes}
+    has_regions = torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda") or "_enter_autocast" in names
+    return sorted(names & ({"gru", "gru_cell", "bilinear"} if has_regions else {"gru", "gru_cell"}))
+
+
 def noise(x: torch.Tensor, p: float) -> torch.Tensor:
     """What eager multiplies with: rounded to the tensor's type. What was drawn takes one byte and can be kept instead."""
     kept = torch.ops.memplan.bernoulli.default(x.detach(), 1 - p)

@@ -43,6 +43,7 @@ class Options:
     on_infeasible: str = "raise"
     progress: Watcher | None = None
     cache: str | None = None  # a folder, "off", or where the environment says
+    verify: bool = False
 
     def __post_init__(self) -> None:
         if self.on_infeasible not in ON_INFEASIBLE:

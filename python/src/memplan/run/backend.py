@@ -19,7 +19,7 @@ from memplan.errors import FallbackWarning, MemplanError, NotPlannable
 from memplan.graph.capture import Capture
 from memplan.graph.casts import backward_outside, cached_casts
 from memplan.graph.distributed import bucket_bytes, refuse_cut
-from memplan.graph.native import keep_for_backward, native_kernels
+from memplan.graph.native import keep_for_backward, native_kernels, of_the_capture
 from memplan.graph.operators import drop_unread_arguments, is_foreign
 from memplan.graph.sizes import deciding_symbols, has_unknown_sizes, hold_sizes, is_last_size
 from memplan.plan.emit import default_partition
@@ -29,6 +29,7 @@ from memplan.run.between import Backward, Between, names_of
 from memplan.run.execute import compile_graph
 from memplan.run.overlap import as_at_first, writes_into_inputs
 from memplan.run.second_order import Differentiable
+from memplan.run.verify import Verified
 
 COSTS = Costs()
 NO_FURTHER = (
@@ -62,6 +63,7 @@ class Backend:
         self.saved: dict[Any, int] = {}  # per frame of the user's code: what its last graph keeps for backward
         self.is_for_others = False  # the graph that is compiled now
         self.said: set[str] = set()
+        self.others: list[str] = []  # what captures compute otherwise than eager, in the graph that is compiled
         self.between: Between | None = None  # of the graph that is compiled
         self.__name__ = "memplan"
 
@@ -85,6 +87,7 @@ class Backend:
         compilers: dict[str, Any] = {"fw_compiler": forward_compiler, "bw_compiler": backward_compiler}
         aot = aot_autograd(**compilers, inference_compiler=compiler, partition_fn=self.partition)
         self.between, self.is_for_others = None, False
+        n_before, self.others = len(self.report.graphs), of_the_capture(module.graph)
         if torch.is_grad_enabled():
             self.hold(module, inputs)
         try:
@@ -93,6 +96,8 @@ class Backend:
                 compiled: Callable[..., Any] = aot(module, inputs)
         except MemplanError as error:
             return raising(error)
+        if self.options.verify and torch.is_grad_enabled() and len(self.report.graphs) > n_before:
+            compiled = Verified(module, compiled, self.report.graphs[-1])
         if self.between is not None:
             compiled = self.between.around(compiled, names_of(module))
         if torch.is_grad_enabled():
@@ -153,6 +158,8 @@ class Backend:
             )
         self.saved[frame_of_graph()] = emitted.saved_bytes
         self.report.graphs.append(planner.report(emitted, budget, time.perf_counter() - start))
+        if self.others:
+            self.report.graphs[-1].notes.append(f"bits of the capture, not of eager: {', '.join(self.others)}")
         if self.only_report:
             raise Estimated
         return emitted.forward, emitted.backward

@@ -1,0 +1,109 @@
+"""verify=True: a graph's first step is run both ways, as planned and eagerly, and compared, before the step that counts."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from memplan.budget import in_units
+from memplan.costs.measure import peak_of
+from memplan.errors import FallbackWarning
+from memplan.graph.capture import tensors_of
+from memplan.report import GraphReport
+from memplan.run.second_order import drawing_from, generators
+
+Run = Callable[..., Any]
+
+
+def apart_from(inputs: Sequence[Any]) -> list[Any]:
+    """Inputs of which nothing that the user has is written, and no hook called: parameters without their gradients, copies of
+    everything else. What was one tensor is one."""
+    made: dict[int, Any] = {}
+    for i in inputs:
+        if isinstance(i, torch.Tensor) and id(i) not in made:
+            made[id(i)] = i.detach().requires_grad_() if i.requires_grad else i.clone()
+    return [made.get(id(i), i) for i in inputs]
+
+
+def step(run: Run, given: Sequence[Any], found: list[tuple[str, torch.Tensor]], names: Sequence[str]) -> None:
+    """Forward and backward; appends what they come to, each with its name."""
+    outputs = tensors_of(run(*given))
+    leaves = {id(i): (i, name) for i, name in zip(given, names) if isinstance(i, torch.Tensor) and i.requires_grad}
+    ends = [o for o in outputs if o.requires_grad]
+    found += [(f"output {k}", o.detach()) for k, o in enumerate(outputs)]
+    found += [(name, i) for i, name in zip(given, names) if isinstance(i, torch.Tensor) and not i.requires_grad]
+    if ends and leaves:
+        with contextlib.ExitStack() as stack:
+            for kind in ("cpu", "cuda"):
+                stack.enter_context(torch.autocast(kind, enabled=False))
+            wanted = [i for i, _ in leaves.values()]
+            gradients = torch.autograd.grad(ends, wanted, [torch.ones_like(o) for o in ends], allow_unused=True)
+        of_names = (f"the gradient of {name}" for _, name in leaves.values())
+        found += [(name, g) for name, g in zip(of_names, gradients) if g is not None]
+    found += [(f"random generator {k}", g.get_state()) for k, g in enumerate(generators())]
+
+
+def distance(a: torch.Tensor, b: torch.Tensor) -> float:
+    """The largest difference, as a part of the largest number."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return float("inf")
+    if torch.equal(a, b) or (torch.equal(a.isnan(), b.isnan()) and torch.equal(a.nan_to_num(), b.nan_to_num())):
+        return 0.0
+    wide = torch.complex128 if a.is_complex() else torch.float64
+    a, b = a.to(wide), b.to(wide)
+    return float((a - b).abs().max() / b.abs().max().clamp_min(torch.finfo(torch.float64).tiny))
+
+
+class Verified:
+    """A compiled graph; `module` is what it was compiled from."""
+
+    def __init__(self, module: fx.GraphModule, compiled: Run, graph: GraphReport) -> None:
+        self.module, self.compiled, self.graph = module, compiled, graph
+        self.names = [str(n.target).strip("_") for n in module.graph.nodes if n.op == "placeholder"]
+        self.is_verified = False
+
+    def __call__(self, *inputs: Any) -> Any:
+        if not self.is_verified and torch.is_grad_enabled():
+            self.is_verified = True
+            self.compare(inputs)
+        return self.compiled(*inputs)
+
+    def compare(self, inputs: Sequence[Any]) -> None:
+        """Both steps start from the same state of the generators, which is put back."""
+        states = [g.clone_state() for g in generators()]
+        results: list[list[tuple[str, torch.Tensor]]] = []
+        peaks = []
+        for run in (self.compiled, self.module):
+            for is_measured in (False, True):  # a first step may compile, and holds what it is compared by
+                found: list[tuple[str, torch.Tensor]] = []
+                with drawing_from(states):
+                    call = functools.partial(step, run, apart_from(inputs), found, self.names)
+                    if is_measured:
+                        peaks.append(self.graph.static_bytes + peak_of(call))
+                    else:
+                        call()
+                        results.append(found)
+        planned, eager = ({**dict(r)} for r in results)
+        distances = {name: distance(planned[name], eager[name]) for name in eager if name in planned}
+        distances |= dict.fromkeys(planned.keys() ^ eager.keys(), float("inf"))
+        self.tell(distances, *peaks)
+
+    def tell(self, distances: dict[str, float], planned_bytes: int, eager_bytes: int) -> None:
+        where = max(distances, key=lambda name: distances[name])
+        peaks = (
+            f"{in_units(planned_bytes)} measured, {in_units(self.graph.planned_bytes)} planned, {in_units(eager_bytes)} eagerly"
+        )
+        if distances[where] == 0:
+            self.graph.notes.append(f"verified: its first step has eager's bits; peaks: {peaks}")
+            return
+        n = sum(d > 0 for d in distances.values())
+        furthest = f"most of all {where}, by {distances[where]:.2g} of its largest"
+        told = f"{n} of {len(distances)} tensors differ from eager's, {furthest}"
+        self.graph.notes.append(f"verified: {told}; peaks: {peaks}")
+        warnings.warn(f"memplan: {self.graph.name}: {told}", FallbackWarning, stacklevel=2)
