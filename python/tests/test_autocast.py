@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from typing import Any
 
 import networks
@@ -127,3 +128,39 @@ def test_what_a_capture_takes_out_is_back_afterwards() -> None:
         memplan.compile(copy.deepcopy(model), time_limit=0)(*inputs).backward()
     assert [dict(o.py_kernels) for o in operators] == before
     assert torch.is_autocast_cache_enabled()
+
+
+class Attention(nn.Module):
+    """What eager computes in fp32 under autocast, whose backward is not unless it is called outside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(16, 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = self.linear(x).view(2, 4, 4, 16)
+        return F.scaled_dot_product_attention(h, h, h, dropout_p=0.2).float().square().mean()
+
+
+def test_backward_inside_of_a_region_is_told_where_it_matters() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(32, 16)
+    for model, matters in ((Attention(), True), (nn.Sequential(nn.Linear(16, 4), nn.GELU()), False)):
+        compiled = memplan.compile(model, "100%", time_limit=0)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                loss = compiled(x).sum()
+            loss.backward()
+            assert not [w for w in told if "inside autocast" in str(w.message)]
+            for _ in range(2):
+                with torch.autocast("cpu", dtype=torch.bfloat16):
+                    compiled(x).sum().backward()
+        assert len([w for w in told if "inside autocast" in str(w.message)]) == matters
+
+
+def test_attention_written_out_is_eagers() -> None:
+    torch.manual_seed(0)
+    model = Attention()
+    compiled = memplan.compile(model, "100%", time_limit=0)
+    assert_like_eager(model, compiled, (torch.randn(32, 16),), lambda: torch.autocast("cpu", dtype=torch.bfloat16))

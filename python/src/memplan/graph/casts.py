@@ -4,14 +4,17 @@ add up in the lower precision; PyTorch's captures switch that cache off. Here it
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from unittest import mock
 
 import torch
+from torch import fx
 from torch._C import DispatchKey
 from torch.amp import autocast_mode
 from torch.fx.experimental import proxy_tensor
+
+from memplan.graph.capture import tensors_of
 
 CAST = torch.ops.aten._to_copy.default
 KEYS = {"cpu": DispatchKey.AutogradCPU, "cuda": DispatchKey.AutogradCUDA}
@@ -104,3 +107,45 @@ def backward_outside() -> contextlib.AbstractContextManager[Any]:
     known = hasattr(config, "backward_pass_autocast")  # not in old versions
     patch: contextlib.AbstractContextManager[Any] = config.patch({"backward_pass_autocast": "off"} if known else {})
     return patch
+
+
+def regions() -> dict[str, torch.dtype]:
+    """The devices for which autocast is switched on, and to what."""
+    return {device: torch.get_autocast_dtype(device) for device in KEYS if torch.is_autocast_enabled(device)}
+
+
+def cast_inside(nodes: Iterable[fx.Node], enabled: dict[str, torch.dtype]) -> list[str]:
+    """The operators among these that would compute in another type in such a region."""
+    found: list[str] = []
+    with contextlib.ExitStack() as stack:
+        for device, dtype in enabled.items():
+            stack.enter_context(torch.autocast(device, dtype))
+        for node in nodes:
+            value, function = node.meta.get("val"), node.target
+            if isinstance(value, torch.Tensor) and isinstance(function, torch._ops.OpOverload) and is_cast(function):
+                args, kwargs = fx.node.map_aggregate((node.args, node.kwargs), lambda a: getattr(a, "meta", {}).get("val", a))
+                with contextlib.suppress(Exception):  # of operators that do not take what they are given there
+                    if function(*args, **kwargs).dtype != value.dtype:
+                        found.append(str(function))
+    return list(dict.fromkeys(found))
+
+
+def is_cast(function: Any) -> bool:
+    return any(torch._C._dispatch_has_kernel_for_dispatch_key(function.name(), key) for key in ("AutocastCPU", "AutocastCUDA"))
+
+
+def noticing(run: Callable[..., Any], say: Callable[[], None]) -> Callable[..., Any]:
+    """The same; says when a backward through its outputs begins within a region."""
+
+    def notice(_: torch.Tensor) -> None:
+        if regions():
+            say()
+
+    def call(*inputs: Any) -> Any:
+        outputs = run(*inputs)
+        for output in tensors_of(outputs):
+            if output.grad_fn is not None:
+                output.register_hook(notice)  # type: ignore[no-untyped-call]
+        return outputs
+
+    return call

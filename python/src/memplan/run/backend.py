@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 import warnings
 import weakref
@@ -17,8 +18,9 @@ from memplan.budget import only_bytes
 from memplan.costs.measure import Costs
 from memplan.errors import FallbackWarning, MemplanError, NotPlannable
 from memplan.graph.capture import Capture
-from memplan.graph.casts import backward_outside, cached_casts
+from memplan.graph.casts import backward_outside, cached_casts, cast_inside, noticing, regions
 from memplan.graph.distributed import bucket_bytes, refuse_cut
+from memplan.graph.joint import halves
 from memplan.graph.native import keep_for_backward, native_kernels, of_the_capture
 from memplan.graph.operators import drop_unread_arguments, is_foreign
 from memplan.graph.sizes import deciding_symbols, has_unknown_sizes, hold_sizes, is_last_size
@@ -63,6 +65,8 @@ class Backend:
         self.saved: dict[Any, int] = {}  # per frame of the user's code: what its last graph keeps for backward
         self.is_for_others = False  # the graph that is compiled now
         self.said: set[str] = set()
+        self.regions: dict[str, torch.dtype] = {}  # of autocast, around the graph that is compiled
+        self.cast_inside: list[str] = []  # of its backward
         self.others: list[str] = []  # what captures compute otherwise than eager, in the graph that is compiled
         self.between: Between | None = None  # of the graph that is compiled
         self.__name__ = "memplan"
@@ -87,6 +91,7 @@ class Backend:
         compilers: dict[str, Any] = {"fw_compiler": forward_compiler, "bw_compiler": backward_compiler}
         aot = aot_autograd(**compilers, inference_compiler=compiler, partition_fn=self.partition)
         self.between, self.is_for_others = None, False
+        self.regions, self.cast_inside = regions(), list[str]()
         n_before, self.others = len(self.report.graphs), of_the_capture(module.graph)
         if torch.is_grad_enabled():
             self.hold(module, inputs)
@@ -98,6 +103,8 @@ class Backend:
             return raising(error)
         if self.options.verify and torch.is_grad_enabled() and len(self.report.graphs) > n_before:
             compiled = Verified(module, compiled, self.report.graphs[-1])
+        if self.cast_inside:
+            compiled = noticing(compiled, functools.partial(weakly(self.say), inside_sentence(self.cast_inside)))
         if self.between is not None:
             compiled = self.between.around(compiled, names_of(module))
         if torch.is_grad_enabled():
@@ -130,6 +137,9 @@ class Backend:
         drop_unread_arguments(joint.graph)
         keep_for_backward(joint.graph)
         joint.recompile()
+        if self.regions:
+            tangents = [n for n in joint.graph.nodes if n.op == "placeholder" and "tangents" in n.name]
+            self.cast_inside = cast_inside(halves(joint.graph, tangents)[1], self.regions)
         name = graph_name()
         self.not_saved: list[fx.Node] = []
         try:
@@ -223,6 +233,13 @@ def frame_of_graph() -> Any:
 def graph_name() -> str:
     current = torch._guards.CompileContext.current_compile_id()
     return f"graph {current}" if current is not None else "graph"
+
+
+def inside_sentence(operators: list[str]) -> str:
+    return (
+        f"backward() is called inside autocast, where eager computes {', '.join(operators)} in lower precision; the plan's is"
+        " eager's outside of autocast: call backward() behind the region, as PyTorch recommends"
+    )
 
 
 BY_OPTIONS: dict[int, tuple[dict[str, Any], Backend]] = {}
