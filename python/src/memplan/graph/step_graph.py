@@ -153,6 +153,10 @@ class StepCapture(Capture):
     def _restrain_readers(self, operation: Operation, node: fx.Node) -> None:
         pass
 
+    def not_saved_by_eager(self) -> list[fx.Node]:
+        """Forward and backward are one call: nobody writes between them."""
+        return []
+
     def _add_end(self) -> None:
         """Until backward is over, what PyTorch is given for the user and for buffers is held."""
         self._hold_user_outputs()
