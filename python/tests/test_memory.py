@@ -6,8 +6,10 @@ import networks
 import pytest
 import torch
 from against_eager import peak_of_step, static_bytes
+from torch.profiler import ProfilerActivity, profile
 
 import memplan
+from memplan.run.backend import COSTS
 
 KIB = 1024
 
@@ -108,3 +110,17 @@ def test_old_gradients_and_what_an_optimizer_keeps_count() -> None:
     assert memplan.estimate(model, inputs, accumulate=True).static_bytes - plain.static_bytes == parameters
     torch._dynamo.reset()
     assert memplan.estimate(model, inputs, reserve="1MiB").keep_all_bytes - plain.keep_all_bytes == 1024 * KIB
+
+
+def test_the_first_step_is_planned_inside_a_profiler_which_goes_on() -> None:
+    model, x = networks.layered(2, 64)
+    inputs = (x,)
+    report = memplan.estimate(model, inputs, cache="off")
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as seen:
+        COSTS.known.clear()
+        compiled = memplan.compile(model, "100%", cache="off")
+        compiled(*inputs).sum().backward()
+        with pytest.raises(memplan.MemplanError, match=r"inside torch\.profiler"):
+            compiled.memplan.measure(lambda: compiled(*inputs).sum().backward())
+    assert compiled.memplan.planned_bytes == report.planned_bytes
+    assert {"aten::addmm", "aten::tanh_backward", "[memory]"} <= {e.name() for e in seen.profiler.kineto_results.events()}

@@ -15,8 +15,9 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import fx
@@ -24,17 +25,19 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from torch.utils._pytree import tree_map
 
 from memplan.costs.cache import Cache
+from memplan.errors import MemplanError
 from memplan.graph.capture import device_of_first, storage_bytes, tensors_of
 from memplan.graph.operators import has_own_generator, is_foreign
 from memplan.graph.sizes import is_number, number_now
 
+T = TypeVar("T")
 REPEATS = 3
 LEAST_SECONDS = 1e-7
 MOST_SECONDS, MOST_KEPT_BYTES = 1e6, 1 << 50  # of one call, in a file
 BYTES_PER_SECOND = 1e10  # of calls that cannot be run alone
 # Take memory that only another operator can have filled: with anything else in it they end the process.
 OPAQUE = {"aten._cudnn_rnn", "aten._cudnn_rnn_backward", "aten.miopen_rnn_backward"}
-MARK = "memplan call "
+MARK = "memplan call"
 os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler speaks of itself otherwise
 
 
@@ -134,35 +137,49 @@ def cuda_workspace(call: Callable[[], Any], device: torch.device) -> int:
     return max(0, peak - after)
 
 
-def memory_events(profiled: Any) -> list[tuple[int, int]]:
-    """(time in ns, bytes given out or taken back) of the host's allocator."""
-    events = profiled.profiler.kineto_results.events()
-    return sorted((e.start_ns(), e.nbytes()) for e in events if e.name() == "[memory]" and "CPU" in str(e.device_type()))
+def in_thread(call: Callable[[], T]) -> T:
+    """What a call returns that another thread runs, where no profiler, no mode and no autocast of the caller's is."""
+    with ThreadPoolExecutor(1) as other:
+        return other.submit(call).result()
 
 
 def host_workspaces(calls: Iterable[Callable[[], Any]]) -> list[int]:
-    """Per call: the highest sum of what the allocator gave out in it, beyond what was still out when it returned."""
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
-        for k, call in enumerate(calls):
-            with record_function(f"{MARK}{k}"):
-                result = call()
-            del result, call
-    spans = {}
-    for e in profiled.profiler.kineto_results.events():
-        if e.name().startswith(MARK):
-            spans[int(e.name()[len(MARK) :])] = (e.start_ns(), e.start_ns() + e.duration_ns())
-    events = memory_events(profiled)
-    found, at = [], 0
-    for k in sorted(spans):
-        begin, end = spans[k]
-        while at < len(events) and events[at][0] < begin:
-            at += 1
-        now = top = 0
-        while at < len(events) and events[at][0] <= end:
-            now += events[at][1]
-            top = max(top, now)
-            at += 1
-        found.append(max(0, top - max(0, now)))
+    """Per call: the highest sum of what the allocator gave out in it, beyond what was still out when it returned.
+
+    PyTorch's events of memory come from a profiler of one thread's own: torch.profiler has one for the process, and whoever
+    trains may be in the midst of it."""
+    autograd: Any = torch.autograd
+    config = autograd.ProfilerConfig(
+        autograd.ProfilerState.CPU, False, True, False, False, False, torch._C._profiler._ExperimentalConfig()
+    )
+
+    def run() -> Any:
+        autograd._enable_profiler_legacy(config)
+        try:
+            with torch.no_grad():
+                for call in calls:
+                    with record_function(MARK):
+                        result = call()
+                    del result, call
+        finally:
+            records = autograd._disable_profiler_legacy()
+        return records
+
+    found: list[int] = []
+    for thread in in_thread(run):
+        depth = now = top = 0  # of the functions that a call is in; bytes
+        for event in thread:
+            kind = event.kind()
+            if kind == "push" and (depth or event.name() == MARK):
+                depth += 1
+            elif kind == "memory_alloc" and depth:
+                now += event.cpu_memory_usage()
+                top = max(top, now)
+            elif kind == "pop" and depth:
+                depth -= 1
+                if depth == 0:
+                    found.append(max(0, top - max(0, now)))
+                    now = top = 0
     return found
 
 
@@ -259,15 +276,18 @@ def peak_of(step: Callable[[], Any]) -> int:
         step()
         torch.cuda.synchronize()
         return int(torch.cuda.max_memory_allocated() - before)
+    if torch._C._autograd._profiler_enabled():
+        raise MemplanError("a step cannot be measured inside torch.profiler, which would end: measure it before or after")
     gc.disable()
     try:
         with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
             step()
     finally:
         gc.enable()
+    events = [e for e in profiled.profiler.kineto_results.events() if e.name() == "[memory]" and "CPU" in str(e.device_type())]
     now = top = 0
-    for _, n_bytes in memory_events(profiled):
-        now += n_bytes
+    for event in sorted(events, key=lambda e: int(e.start_ns())):
+        now += event.nbytes()
         top = max(top, now)
     return top
 
