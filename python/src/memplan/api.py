@@ -108,6 +108,7 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
 
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
+        nonlocal call
         raised: BaseException | None = None
         if (
             not (torch.is_grad_enabled() or backend.compiles_inference)
@@ -116,6 +117,8 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
         ):
             return function(*args, **kwargs)
         if eagerly.may_capture():
+            if backend.plans_again():
+                call = torch.compile(function, backend=Handed(backend), fullgraph=fullgraph)
             try:
                 with capturing(), counting(fullgraph) as is_skipped:
                     result = call(*args, **kwargs)
@@ -183,7 +186,9 @@ def compile(
     """
     counted = reserve_bytes(model, reserve, optimizer, accumulate)
     options = Options(budget, counted, effort, time_limit, on_infeasible, progress, cache, verify)
-    return compiled_with(model, backend_for(model, options, fullgraph, kind=backend_kind(inductor)), fullgraph)
+    backend = backend_for(model, options, fullgraph, kind=backend_kind(inductor))
+    backend.accumulated_bytes = gradient_bytes(model) if accumulate else 0
+    return compiled_with(model, backend, fullgraph)
 
 
 def backend_kind(inductor: bool) -> type[Backend]:

@@ -58,6 +58,8 @@ class GraphReport:
     costs: dict[fx.Node, Cost] = field(repr=False)
     measured_bytes: int | None = None  # by Inductor's feedback
     rounds: int = 1  # of planning and measuring
+    others_bytes: int = 0  # of static_bytes: what other calls keep for their backward
+    gradients_elsewhere_bytes: int = 0  # of static_bytes: gradients of parameters that are in other graphs
 
     def __deepcopy__(self, _: Any) -> GraphReport:
         return self  # what was planned does not change
@@ -176,7 +178,10 @@ class Report:
     def measure(self, step: Callable[[], Any]) -> int:
         """Runs a step and returns what was in memory at its peak, static bytes included: to be compared with
         `planned_bytes`. The step begins without gradients."""
-        self.measured_bytes = self.static_bytes + peak_of(step)
+        has_breaks = any(g.gradients_elsewhere_bytes for g in self.graphs)  # the first part is given what was there before
+        first = self.graphs[0] if has_breaks else self.graph
+        of_the_step = first.others_bytes + first.gradients_elsewhere_bytes  # which makes them, and is measured
+        self.measured_bytes = first.static_bytes - of_the_step + peak_of(step)
         return self.measured_bytes
 
     def modules(self, model: Any, inputs: Sequence[Any], kwargs: dict[str, Any] | None = None) -> Checkpoints:

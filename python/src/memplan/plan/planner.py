@@ -138,8 +138,9 @@ class GraphPlanner:
                 return value.device
         return torch.device("cpu")
 
-    def solve(self, options: Options) -> tuple[Emitted, int]:
-        """Graphs whose peak is within the budget, and the budget. BudgetError."""
+    def solve(self, options: Options, is_first: bool = True) -> tuple[Emitted, int]:
+        """Graphs whose peak is within the budget, and the budget. BudgetError. A step that is planned again for what was beside
+        it takes the smallest plan without a word: it is measured."""
         self.planning.set("effort", options.effort)
         self.planning.set("time_limit", options.time_limit)
         keep_all = self.planning.number("keep_all_bytes")
@@ -149,7 +150,7 @@ class GraphPlanner:
             self.copies_inputs = copies > 0 or budget >= keep_all
             if (emitted := self._within(budget, budget - copies, options)) is not None:
                 return emitted, budget
-        return self._smallest(budget, options), budget
+        return self._smallest(budget, options, is_first), budget
 
     def _copied_bytes(self) -> int:
         """The most that copies of inputs, into which the caller may write, take."""
@@ -189,10 +190,10 @@ class GraphPlanner:
                 replace_file(path, planning.save_plan)
         return found
 
-    def _smallest(self, budget: int, options: Options) -> Emitted:
+    def _smallest(self, budget: int, options: Options, is_first: bool) -> Emitted:
         """The smallest plan, or one that is as small and quicker, where it fits after all or is wanted; else BudgetError."""
         smallest = self.smallest(options)
-        if smallest.peak_bytes <= budget:
+        if smallest.peak_bytes <= budget or not is_first:
             return self._quicker(smallest, options)
         sentence = (
             f"a budget of {in_units(budget)} ({budget} bytes) cannot be met by {self.name}: the smallest plan found needs"

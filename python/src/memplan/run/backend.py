@@ -26,14 +26,16 @@ from memplan.graph.operators import drop_unread_arguments, is_foreign
 from memplan.graph.sizes import deciding_symbols, has_unknown_sizes, hold_sizes, is_last_size
 from memplan.plan.emit import default_partition
 from memplan.plan.planner import GraphPlanner, Options
-from memplan.report import Fallback, Report
+from memplan.report import Fallback, GraphReport, Report
 from memplan.run.between import Backward, Between, names_of
 from memplan.run.execute import compile_graph
+from memplan.run.ledger import LEDGER, Beside, Booked
 from memplan.run.overlap import as_at_first, writes_into_inputs
 from memplan.run.second_order import Differentiable
 from memplan.run.verify import Verified
 
 COSTS = Costs()
+MOST_LEARNED = 4  # times that steps are planned again for what was beside them
 NO_FURTHER = (
     "PyTorch captures this code for no further sizes and numbers (torch._dynamo.config.recompile_limit, cache_size_limit in"
     " old versions)"
@@ -69,11 +71,17 @@ class Backend:
         self.cast_inside: list[str] = []  # of its backward
         self.others: list[str] = []  # what captures compute otherwise than eager, in the graph that is compiled
         self.between: Between | None = None  # of the graph that is compiled
+        self.accumulated_bytes = 0  # of gradients of earlier batches, which the options count
+        self.uncounted_bytes = 0  # that steps had beside a call, and no plan has counted yet
+        self.learned_bytes = self.n_learned = 0  # that plans count since, and how often that grew
+        self.causes: set[tuple[bool, bool, bool]] = set()  # that were said
         self.__name__ = "memplan"
 
     def fresh(self) -> Backend:
         """For a copy of the model: the same options, and nothing planned yet."""
-        return type(self)(self.options, None, self.model_bytes, self.gradient_bytes, self.only_report)
+        made = type(self)(self.options, None, self.model_bytes, self.gradient_bytes, self.only_report)
+        made.accumulated_bytes = self.accumulated_bytes
+        return made
 
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_: Any) -> Callable[..., Any]:
         from torch._dynamo.backends.common import aot_autograd
@@ -107,6 +115,8 @@ class Backend:
             compiled = noticing(compiled, functools.partial(weakly(self.say), inside_sentence(self.cast_inside)))
         if self.between is not None:
             compiled = self.between.around(compiled, names_of(module))
+        if torch.is_grad_enabled() and len(self.report.graphs) > n_before:
+            compiled = Booked(compiled, self.report.graphs[-1], self.accumulated_bytes, weakly(self.take_over))
         if torch.is_grad_enabled():
             compiled = Differentiable(module, compiled, graph_name(), weakly(self.say))
         return as_at_first(compiled) if writes_into_inputs() else compiled
@@ -116,6 +126,27 @@ class Backend:
         if sentence not in self.said:
             self.said.add(sentence)
             warnings.warn(f"memplan: {sentence}", FallbackWarning, stacklevel=4)
+
+    def take_over(self, graph: GraphReport, beside: Beside) -> None:
+        """A call goes beyond its budget: that is said once per cause, and the next step is planned for it."""
+        cause = (*beside.causes(), beside.uncounted_bytes > 0)
+        if cause not in self.causes:
+            self.causes.add(cause)
+            warnings.warn(f"memplan: {beside.sentence(graph)}", FallbackWarning, stacklevel=4)
+        self.uncounted_bytes = max(self.uncounted_bytes, beside.uncounted_bytes)
+
+    def plans_again(self) -> bool:
+        """Whether steps are to be planned anew, with what was beside the last ones: between steps, when nothing waits."""
+        if self.uncounted_bytes == 0 or LEDGER.n_calls or self.n_learned == MOST_LEARNED:
+            return False
+        self.n_learned += 1
+        self.learned_bytes += self.uncounted_bytes
+        self.uncounted_bytes = 0
+        budget = max(g.budget_bytes for g in self.report.graphs)
+        self.options = dataclasses.replace(self.options, budget=budget, on_infeasible="smallest")
+        self.report.graphs.clear()
+        self.saved.clear()
+        return True
 
     def hold(self, module: fx.GraphModule, inputs: list[Any]) -> None:
         """One graph per size, as long as PyTorch captures: the last graph is for all other sizes, if it can be."""
@@ -159,7 +190,7 @@ class Backend:
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
         start = time.perf_counter()
         planner = self.planner_for(joint, name, n_forward_outputs, static_indices)
-        emitted, budget = planner.solve(self.options)
+        emitted, budget = planner.solve(self.options, is_first=self.learned_bytes == 0)
         self.not_saved = planner.capture.not_saved_by_eager()
         for foreign in dict.fromkeys(str(n.target) for n in joint.graph.nodes if is_foreign(n)):
             self.say(
@@ -168,6 +199,8 @@ class Backend:
             )
         self.saved[frame_of_graph()] = emitted.saved_bytes
         self.report.graphs.append(planner.report(emitted, budget, time.perf_counter() - start))
+        self.report.graphs[-1].others_bytes = self.others_bytes
+        self.report.graphs[-1].gradients_elsewhere_bytes = self.gradients_elsewhere_bytes
         if self.others:
             self.report.graphs[-1].notes.append(f"bits of the capture, not of eager: {', '.join(self.others)}")
         if self.only_report:
@@ -187,8 +220,10 @@ class Backend:
         known = only_bytes(self.options.reserve)
         here = {k: sum(s.n_bytes for s in capture.storages if s.kind == k) for k in ("parameter", "gradient")}
         before = sum(n for frame, n in self.saved.items() if frame != frame_of_graph())
-        elsewhere = max(0, self.model_bytes - here["parameter"]) + max(0, self.gradient_bytes - here["gradient"])
-        return known + before + elsewhere + bucket_bytes()
+        self.others_bytes = before + self.learned_bytes
+        self.gradients_elsewhere_bytes = max(0, self.gradient_bytes - here["gradient"])
+        parameters = max(0, self.model_bytes - here["parameter"])
+        return known + self.others_bytes + self.gradients_elsewhere_bytes + parameters + bucket_bytes()
 
 
 class Handed:
@@ -204,13 +239,13 @@ class Handed:
         return backend(module, inputs) if backend is not None else raising(MemplanError("what was compiled is gone"))
 
 
-def weakly(method: Callable[[str], None]) -> Callable[[str], None]:
+def weakly(method: Callable[..., None]) -> Callable[..., None]:
     """The method, which does not keep its object: for what PyTorch keeps."""
     kept = weakref.WeakMethod(method)
 
-    def call(text: str) -> None:
+    def call(*told: Any) -> None:
         if (found := kept()) is not None:
-            found(text)
+            found(*told)
 
     return call
 

@@ -1,0 +1,167 @@
+"""Steps of several calls: what is alive beside a call is said before the budget is broken, and planned for from then on."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from against_eager import peak_of_call
+from habits.trial import WIDTH, Net, pair
+from torch import nn
+
+import memplan
+from memplan.run.ledger import LEDGER
+
+STEPS, ROWS = 4, 512
+Batches = list[tuple[torch.Tensor, torch.Tensor]]
+Step = Callable[[nn.Module, Any, Batches], None]
+
+
+def one(model: nn.Module, call: Any, xs: Batches) -> None:
+    model.zero_grad()
+    call(*xs[0]).backward()
+
+
+def dropped(model: nn.Module, call: Any, xs: Batches) -> None:
+    model.zero_grad()
+    call(*xs[1])
+    one(model, call, xs)
+
+
+def two(model: nn.Module, call: Any, xs: Batches) -> None:
+    model.zero_grad()
+    (call(*xs[0]) + call(*xs[1])).backward()
+
+
+def three(model: nn.Module, call: Any, xs: Batches) -> None:
+    model.zero_grad()
+    sum(call(*x) for x in xs).backward()  # type: ignore[union-attr]
+
+
+def crossed(model: nn.Module, call: Any, xs: Batches) -> None:
+    model.zero_grad()
+    a, b = call(*xs[0]), call(*xs[1])
+    a.backward()
+    b.backward()
+
+
+def retained(model: nn.Module, call: Any, xs: Batches) -> None:
+    model.zero_grad()
+    loss = call(*xs[0])
+    loss.backward(retain_graph=True)
+    loss.backward()
+
+
+def zeros_kept(model: nn.Module, call: Any, xs: Batches) -> None:
+    model.zero_grad(set_to_none=False)
+    call(*xs[0]).backward()
+
+
+def trained(
+    step: Step, budget: Any = "min+50%", model: nn.Module | None = None, **options: Any
+) -> tuple[Any, list[int], list[str]]:
+    """The compiled model, the peak of each step, parameters and the batch included, and what was said."""
+    torch.manual_seed(0)
+    model = Net(0.0) if model is None else model
+    compiled = memplan.compile(model, budget, **options)
+    xs = [pair(k, ROWS) for k in range(3)]
+    parameters = list(model.parameters())
+
+    def there() -> int:
+        return 2 * xs[0][0].numel() * 4 + sum(p.numel() * 4 * (1 + (p.grad is not None)) for p in parameters)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        peaks = [there() + peak_of_call(lambda: step(model, compiled, xs)) for _ in range(STEPS)]
+    return compiled, peaks, [str(w.message) for w in caught if issubclass(w.category, memplan.FallbackWarning)]
+
+
+@pytest.mark.parametrize("step", [one, dropped])
+def test_a_step_of_one_call_is_within_its_budget_and_nothing_is_said(step: Step) -> None:
+    compiled, peaks, said = trained(step)
+    assert said == [] and max(peaks[1:]) <= compiled.memplan.budget_bytes
+
+
+@pytest.mark.parametrize("step", [two, three, crossed, retained, zeros_kept])
+def test_what_is_beside_a_call_is_said_once_and_the_next_steps_are_planned_for_it(step: Step) -> None:
+    compiled, peaks, said = trained(step)
+    budget = compiled.memplan.budget_bytes
+    assert max(peaks[:2]) > budget, "the first steps were within it: nothing is shown"
+    assert "beyond the budget of" in said[0] and "the next step is planned with that" in said[0]
+    assert len(said) == len(set(said)) <= 3
+    assert peaks[-1] <= budget or "no smaller plan was found" in said[-1]
+    assert step is three or peaks[-1] <= budget
+
+
+def test_gradients_are_eagers_whatever_is_planned_again() -> None:
+    model = Net(0.0)
+    eager = Net(0.0)
+    eager.load_state_dict(model.state_dict())
+    trained(two, model=model)
+    two(eager, eager, [pair(k, ROWS) for k in range(3)])
+    for p, q in zip(model.parameters(), eager.parameters()):
+        assert torch.equal(p.grad, q.grad)
+
+
+def test_kept_gradients_that_are_counted_are_no_news() -> None:
+    compiled, peaks, said = trained(zeros_kept, accumulate=True)
+    assert said == [] and max(peaks[1:]) <= compiled.memplan.budget_bytes
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(WIDTH, 2 * WIDTH), nn.Tanh(), nn.Linear(2 * WIDTH, WIDTH))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        h = self.layers(x)
+        torch._dynamo.graph_break()
+        return x + h
+
+
+class Loop(nn.Module):
+    """One code object, called once per block, with a break in each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(Block() for _ in range(6))
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        for block in self.blocks:
+            x = block(x)
+        return (x - y).square().mean()
+
+
+def test_a_break_in_a_loop_beyond_its_budget_is_said() -> None:
+    budget = 1200 * 1024
+    _, peaks, said = trained(one, budget, Loop(), fullgraph=False)
+    assert peaks[-1] > budget and "calls keep" in said[0] and "no smaller plan was found" in said[-1]
+
+
+def test_a_break_in_a_loop_within_its_budget_is_not() -> None:
+    _, peaks, said = trained(one, "4MiB", Loop(), fullgraph=False)
+    assert said == [] and max(peaks) <= 4 << 20
+
+
+def test_measured_over_graph_breaks_counts_gradients_once() -> None:
+    model = Loop()
+    compiled, peaks, _ = trained(one, "4MiB", model, fullgraph=False)
+    xs = [pair(k, ROWS) for k in range(3)]
+    model.zero_grad()
+    measured = compiled.memplan.measure(lambda: compiled(*xs[0]).backward())
+    assert measured + xs[0][1].numel() * 4 == peaks[-1], "the first part is not given the targets"
+
+
+def test_a_call_whose_result_is_gone_keeps_nothing() -> None:
+    gc.collect()
+    before = LEDGER.n_bytes, LEDGER.n_calls
+    compiled = memplan.compile(Net(0.0), "4MiB")
+    out = compiled(*pair(0, ROWS))
+    assert LEDGER.n_calls == before[1] + 1 and LEDGER.n_bytes > before[0]
+    del out
+    gc.collect()
+    assert (LEDGER.n_bytes, LEDGER.n_calls) == before
