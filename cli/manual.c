@@ -129,9 +129,8 @@ static bool markdown(void)
          "standard\n"
          "error, as `memplan: FILE:LINE:COL: sentence`. Every command takes `--help`.\n\n"
          "Exit status: 0, done; 1, the answer is no (the budget cannot be met, the plan does not hold), or the system failed\n"
-         "(memory, disk); 2, bad usage or bad input; 3, the answer is not known (no plan was found, and it is not proved that "
-         "there\n"
-         "is none); 130, stopped by Ctrl-C before there was an answer, 143, by SIGTERM.\n");
+         "(memory, disk); 2, bad usage or bad input; 3, the answer is not known (no plan was found, and it is not proved that\n"
+         "there is none); 130, stopped by Ctrl-C before there was an answer, 143, by SIGTERM.\n");
     bool ok = true;
     for (size_t k = 0; ok && k < N_COMMANDS; k++)
         if (has_page(&commands[k])) ok = markdown_command(&commands[k]);

@@ -29,6 +29,11 @@ MOST_SECONDS = 900  # of a network with all its rows
 REDRAWN = 3  # exit status of a process whose network is to be drawn again
 
 
+def write(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
 def context_of(precision: str) -> contextlib.AbstractContextManager[Any]:
     return torch.autocast("cpu", torch.bfloat16) if precision == "bf16" else contextlib.nullcontext()
 
@@ -99,7 +104,7 @@ def run_here(library: str, name: str) -> int:
         return REDRAWN
     for precision in PRECISIONS:
         for budget in BUDGETS:
-            print(json.dumps(row(made, budget, precision)), flush=True)
+            write(json.dumps(row(made, budget, precision)))
     return 0
 
 
@@ -123,12 +128,12 @@ def write_rows(name: str, rows: list[dict[str, Any]]) -> None:
         figures = " | | | "
         if "planned" in r:
             figures = f"{r['planned'] / 2**20:.2f} | {r['measured'] / 2**20:.2f} | {r['error']:+.3%} | {r['overhead']:+.1%}"
-        print(f"| {name} | {r['precision']} | {r['budget']} | {figures} | {r['verdict']} | {r['why']} |", flush=True)
+        write(f"| {name} | {r['precision']} | {r['budget']} | {figures} | {r['verdict']} | {r['why']} |")
 
 
 def main(wanted: list[str]) -> int:
-    print("| network | numbers | budget | planned MiB | measured MiB | error | planned extra time | | |", flush=True)
-    print("|---|---|---|---:|---:|---:|---:|---|---|", flush=True)
+    write("| network | numbers | budget | planned MiB | measured MiB | error | planned extra time | | |")
+    write("|---|---|---|---:|---:|---:|---:|---|---|")
     taken: dict[str, int] = dict.fromkeys(strangers.N_OF, 0)
     verdicts: list[str] = []
     for library, name in (tuple(w.split("/", 1)) for w in wanted) if wanted else strangers.drawn():
@@ -141,7 +146,7 @@ def main(wanted: list[str]) -> int:
         verdicts += [r["verdict"] for r in rows]
         write_rows(f"{library}/{name}", rows)
     counts = ", ".join(f"{verdicts.count(v)} {v}" for v in ("kept", "told", "SILENT"))
-    print(f"\n{sum(taken.values())} networks, {len(verdicts)} rows: {counts}")
+    write(f"\n{sum(taken.values())} networks, {len(verdicts)} rows: {counts}")
     return 1 if "SILENT" in verdicts else 0
 
 

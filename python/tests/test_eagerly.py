@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import copy
 import functools
 import warnings
@@ -48,7 +49,7 @@ class Branches(Squared):
 class Prints(Squared):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         h = self.body(x)
-        print(float(h.detach().sum()))  # the line
+        builtins.print(float(h.detach().sum()))  # the line
         return h.pow(2).sum()
 
 

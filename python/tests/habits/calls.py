@@ -46,7 +46,7 @@ def lengths(t: Trial) -> None:
     t.keep_state(model)
 
 
-@habit(CALLS, "a gradient penalty (`create_graph=True`)", WARNS, "a gradient of a gradient (create_graph=True) runs")
+@habit(CALLS, "a gradient penalty (`create_graph=True`)", WARNS, "a gradient of a gradient")
 def penalty(t: Trial) -> None:
     model = Scores(0.0, 2)
     compiled = t.compile(model, "1MiB")
@@ -57,7 +57,7 @@ def penalty(t: Trial) -> None:
     t.keep("parameter's gradient", model.head.weight.grad)
 
 
-@habit(CALLS, "full backward hooks", WARNS, "eagerly, without a plan: PyTorch cannot capture")
+@habit(CALLS, "full backward hooks", WARNS, "without a plan: PyTorch cannot capture")
 def backward_hooks(t: Trial) -> None:
     model = Net()
     seen: list[torch.Tensor] = []
@@ -68,7 +68,7 @@ def backward_hooks(t: Trial) -> None:
     t.keep_state(model)
 
 
-@habit(CALLS, "a branch by `item()`", WARNS, "eagerly, without a plan: PyTorch cannot capture")
+@habit(CALLS, "a branch by `item()`", WARNS, "without a plan: PyTorch cannot capture")
 def branched(t: Trial) -> None:
     class Branched(Net):
         def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -83,9 +83,9 @@ def branched(t: Trial) -> None:
 
 @habit(
     CALLS,
-    "per-sample gradients by `torch.func.vmap` and `grad`",
+    "per-sample gradients by `torch.func`",
     WARNS,
-    "eagerly, without a plan: it is called inside torch.func",
+    "without a plan: it is called inside torch.func",
 )
 def per_sample(t: Trial) -> None:
     model = Scores(0.0, 2)
@@ -154,7 +154,7 @@ def broken(t: Trial) -> None:
     t.keep_state(model)
 
 
-@habit(CALLS, "a custom operator that draws random numbers")
+@habit(CALLS, "a custom operator that draws random numbers", WARNS, "is not PyTorch's: it runs once")
 def custom_random(t: Trial) -> None:
     noise = torch.library.custom_op("habits::noise", mutates_args=())(noisy)
     noise.register_fake(torch.empty_like)

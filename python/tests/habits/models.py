@@ -54,7 +54,7 @@ def normalized(t: Trial) -> None:
     train(t, model)
 
 
-@habit(MODEL, "cumulative batch normalization, `momentum=None`", WARNS, "eagerly, without a plan: PyTorch cannot capture")
+@habit(MODEL, "batch normalization, `momentum=None`", WARNS, "without a plan: PyTorch cannot capture")
 def cumulative(t: Trial) -> None:
     model = Net()
     model.blocks[0][0] = nn.BatchNorm1d(WIDTH, momentum=None)
