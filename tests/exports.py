@@ -138,19 +138,21 @@ def drop_metadata(message: Any) -> None:
     message.metadata_props.extend(kept)
 
 
-def note_parameters(truth: Truth, out: Path) -> None:
-    """A line of the table beside the stored files: how many tensors PyTorch trains, and of how many elements."""
+def note_parameters(truth: Truth, out: Path, in_file: set[bytes]) -> None:
+    """A line of the table beside the stored files: how many tensors PyTorch trains, and of how many elements. None where the
+    exporter has joined some of them (both biases of an LSTM), which the file then has as one."""
     table = out.parent / "parameters.txt"
     lines = table.read_text().splitlines() if table.exists() else []
     lines = [line for line in lines if line.split()[0] != out.name]
-    lines.append(f"{out.name} {len(truth.trained)} {sum(v.size for v in truth.trained.values())}")
+    if all(key(v) in in_file for v in truth.trained.values()):
+        lines.append(f"{out.name} {len(truth.trained)} {sum(v.size for v in truth.trained.values())}")
     table.write_text("\n".join(sorted(lines)) + "\n")
 
 
 def store(path: Path, truth: Truth, out: Path) -> None:
     """The file as test data: without the values of parameters, and without what names folders of this machine."""
-    note_parameters(truth, out)
     model = onnx.load(path)
+    note_parameters(truth, out, {key(numpy_helper.to_array(tensor)) for tensor in model.graph.initializer})
     parameters = {key(v) for v in truth.trained.values()}
     for tensor in model.graph.initializer:
         computed = "weight" in tensor.name or "bias" in tensor.name

@@ -82,6 +82,21 @@ static mp_status solve_with_arena(public_world *w, mp_error *err)
     PUBLIC_OUTPUT(w, answer, mp_solve_with_arena(&request, &answer, err), mp_answer_free(&answer));
 }
 
+static mp_status smallest_plan(public_world *w, mp_error *err)
+{
+    const mp_request request = request_of(w);
+    mp_plan *plan;
+    PUBLIC_OUTPUT(w, plan, mp_smallest_plan(&request, true, &plan, err), mp_plan_free(plan));
+}
+
+static mp_status solve_or_smallest(public_world *w, mp_error *err)
+{
+    mp_request request = request_of(w);
+    mp_answer answer;
+    request.budget_bytes = 1; /* cannot be met */
+    PUBLIC_OUTPUT(w, answer, mp_solve_or_smallest(&request, &answer, err), mp_answer_free(&answer));
+}
+
 static mp_status bound_within(public_world *w, mp_error *err)
 {
     mp_bound_report report;
@@ -388,6 +403,8 @@ const public_call public_graphs[] = {{"mp_arena_layout", arena_layout},
                                      {"mp_arena_bound", arena_bound},
                                      {"mp_solve", solve},
                                      {"mp_solve_with_arena", solve_with_arena},
+                                     {"mp_smallest_plan", smallest_plan},
+                                     {"mp_solve_or_smallest", solve_or_smallest},
                                      {"mp_bound_within", bound_within},
                                      {"mp_plan_check", plan_check},
                                      {"mp_floor_explained", floor_explained},

@@ -196,7 +196,7 @@ static mp_status planning_new(public_world *w, mp_error *err)
     return p ? MP_OK : MP_NO_MEMORY(err);
 }
 
-enum { ADD_STORAGE, ADD_NODE, CONNECT, FINISH, SOLVE, TAKE, NUMBER, HOLDERS };
+enum { ADD_STORAGE, ADD_NODE, CONNECT, FINISH, SMALLEST, SOLVE, TAKE, NUMBER, HOLDERS };
 
 /* A handle as far as `stage`, whose call is the one that is limited. A failure leaves its sentence, and the same call may be
  * made again. */
@@ -227,6 +227,9 @@ static mp_status handled(public_world *w, int stage, mp_error *err)
                 break;
             case FINISH:
                 PUBLIC_LIMITED(w, answer, -(long)mp_planning_finish(p));
+                break;
+            case SMALLEST:
+                PUBLIC_LIMITED(w, answer, -(long)mp_planning_solve_smallest(p));
                 break;
             case SOLVE:
                 PUBLIC_LIMITED(w, answer, -(long)mp_planning_solve(p, 100));
@@ -266,6 +269,7 @@ HANDLED(planning_add_storage, ADD_STORAGE)
 HANDLED(planning_add_node, ADD_NODE)
 HANDLED(planning_connect, CONNECT)
 HANDLED(planning_finish, FINISH)
+HANDLED(planning_solve_smallest, SMALLEST)
 HANDLED(planning_solve, SOLVE)
 HANDLED(planning_take, TAKE)
 HANDLED(planning_number, NUMBER)
@@ -286,6 +290,7 @@ const public_call public_models[] = {{"mp_model_simplify", simplify},
                                      {"mp_planning_add_node", planning_add_node},
                                      {"mp_planning_connect", planning_connect},
                                      {"mp_planning_finish", planning_finish},
+                                     {"mp_planning_solve_smallest", planning_solve_smallest},
                                      {"mp_planning_solve", planning_solve},
                                      {"mp_planning_take", planning_take},
                                      {"mp_planning_number", planning_number},
