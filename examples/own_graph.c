@@ -13,8 +13,7 @@ enum { LAYERS = 16, BYTES = 100 };
 static mp_status storage(mp_graph *graph, mp_kind kind, const char *stem, int k, mp_error *err)
 {
     mp_storage *s;
-    mp_status st = mp_graph_storage(graph, &s, err);
-    if (st != MP_OK) return st;
+    MP_CHECK(mp_graph_storage(graph, &s, err));
     s->bytes = s->payload_bytes = BYTES;
     s->kind = kind;
     s->name = mp_pool_format(graph->pool, "%s%d", stem, k);
@@ -25,8 +24,7 @@ static mp_status node(mp_graph *graph, mp_phase phase, int k, const int *reads, 
                       mp_error *err)
 {
     mp_node *n;
-    mp_status st = mp_graph_node(graph, &n, err);
-    if (st != MP_OK) return st;
+    MP_CHECK(mp_graph_node(graph, &n, err));
     n->phase = phase;
     n->op = "Layer";
     n->name = mp_pool_format(graph->pool, "%s%d", mp_phase_name(phase), k);

@@ -17,18 +17,15 @@ static void say(const mp_report *r)
 /* The program: the model as the CPU runs it, with its training graph. */
 static mp_status build(const char *path, int64_t batch, mp_model **model, mp_program **program, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_onnx_options dimensions = {.batch = batch};
     const mp_training_options training = {.loss = MP_LOSS_AUTO, .optimizer = MP_OPTIMIZER_ADAMW, .dtype = MP_DTYPE_FLOAT};
     const mp_backend *cpu;
     int loss;
-    MP_TRY(mp_backend_open("cpu", &cpu, err));
-    MP_TRY(mp_onnx_read(path, &dimensions, model, err));
-    MP_TRY(mp_model_simplify(*model, training.rules, true, NULL, err));
-    MP_TRY(mp_model_add_loss(*model, &training, &loss, err));
-    MP_TRY(mp_program_build(cpu, *model, &training, loss, program, err));
-done:
-    return st;
+    MP_CHECK(mp_backend_open("cpu", &cpu, err));
+    MP_CHECK(mp_onnx_read(path, &dimensions, model, err));
+    MP_CHECK(mp_model_simplify(*model, training.rules, true, NULL, err));
+    MP_CHECK(mp_model_add_loss(*model, &training, &loss, err));
+    return mp_program_build(cpu, *model, &training, loss, program, err);
 }
 
 static mp_status train(const char *path, int64_t batch, int64_t budget_bytes, int64_t n_steps, mp_error *err)

@@ -39,15 +39,13 @@ bool mp_backend_is_name(const char *name)
 
 mp_status mp_backend_open(const char *name, const mp_backend **out, mp_error *err)
 {
-    mp_status st = MP_OK;
     int ordinal, module = module_of(name, &ordinal);
     *out = strcmp(name, mp_cpu.name) ? NULL : &mp_cpu;
-    if (module < 0) goto done;
+    if (module < 0) return MP_OK;
     mp_backend **at = &opened[module][ordinal];
-    if (!*at) MP_TRY(mp_module_load(modules[module], ordinal, at, err));
+    if (!*at) MP_CHECK(mp_module_load(modules[module], ordinal, at, err));
     *out = *at;
-done:
-    return st;
+    return MP_OK;
 }
 
 const mp_backend *mp_backend_find(const char *name)

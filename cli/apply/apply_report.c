@@ -172,13 +172,12 @@ static const char *tensor_name(const mp_graph *graph, int storage)
 /* Leaves out of a list what is kept without being named: the peak and the time stay as they are. */
 static mp_status shorten(const applied *x, int *list, size_t *n)
 {
-    mp_status st = MP_OK;
     int64_t peak_bytes, ticks, peak, time;
-    MP_TRY(mp_segments_on(x->graph, list, *n, &peak_bytes, &ticks, x->err));
+    MP_CHECK(mp_segments_on(x->graph, list, *n, &peak_bytes, &ticks, x->err));
     for (size_t k = *n; k-- > 0;) {
         const int left_out = list[k];
         memmove(list + k, list + k + 1, (*n - k - 1) * sizeof *list);
-        MP_TRY(mp_segments_on(x->graph, list, *n - 1, &peak, &time, x->err));
+        MP_CHECK(mp_segments_on(x->graph, list, *n - 1, &peak, &time, x->err));
         if (peak <= peak_bytes && time <= ticks) {
             peak_bytes = peak;
             ticks = time;
@@ -188,8 +187,7 @@ static mp_status shorten(const applied *x, int *list, size_t *n)
         memmove(list + k + 1, list + k, (*n - k - 1) * sizeof *list);
         list[k] = left_out;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static void print_paddle(const applied *x, const int *list, size_t n)

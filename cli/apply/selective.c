@@ -89,16 +89,15 @@ static bool is_in_set(const selective *s, unsigned set, int number)
 /* The fewest first blocks that fit with this set of products that stay: more blocks take less memory. */
 static mp_status try_set(selective *s, unsigned set, int64_t budget_bytes, found *best, mp_error *err)
 {
-    mp_status st = MP_OK;
     int from = 0, to = s->blocks->n;
     int64_t peak_bytes, ticks, fits_bytes, fits_ticks;
     for (size_t v = 0; v < s->graph->n_nodes; v++) s->kept[v] = s->number[v] >= 0 && is_in_set(s, set, s->number[v]);
-    MP_TRY(blocks_judge(s->blocks, to, s->kept, &fits_bytes, &fits_ticks, err));
+    MP_CHECK(blocks_judge(s->blocks, to, s->kept, &fits_bytes, &fits_ticks, err));
     if (fits_bytes < best->smallest_bytes) best->smallest_bytes = fits_bytes;
-    if (fits_bytes > budget_bytes) goto done;
+    if (fits_bytes > budget_bytes) return MP_OK;
     while (from < to) {
         const int k = (from + to) / 2;
-        MP_TRY(blocks_judge(s->blocks, k, s->kept, &peak_bytes, &ticks, err));
+        MP_CHECK(blocks_judge(s->blocks, k, s->kept, &peak_bytes, &ticks, err));
         if (peak_bytes > budget_bytes) {
             from = k + 1;
             continue;
@@ -107,10 +106,10 @@ static mp_status try_set(selective *s, unsigned set, int64_t budget_bytes, found
         fits_bytes = peak_bytes;
         fits_ticks = ticks;
     }
-    if (best->k >= 0 && (fits_ticks > best->ticks || (fits_ticks == best->ticks && fits_bytes >= best->peak_bytes))) goto done;
+    if (best->k >= 0 && (fits_ticks > best->ticks || (fits_ticks == best->ticks && fits_bytes >= best->peak_bytes)))
+        return MP_OK;
     *best = (found){to, set, fits_bytes, fits_ticks, best->smallest_bytes};
-done:
-    return st;
+    return MP_OK;
 }
 
 /* "layers.0.q" for "/layers.0/q/Add" of the block "layers.0" is told as "q/Add". */

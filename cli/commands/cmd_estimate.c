@@ -62,28 +62,26 @@ static mp_rules rules_of(const subject *s)
 
 static mp_status make_estimate(const options *o, estimate *e, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *graph;
-    MP_TRY(subject_load(o->operands[0], o, &e->subject, err));
+    MP_CHECK(subject_load(o->operands[0], o, &e->subject, err));
     graph = e->subject.graph;
     if (option_given(o, OPT_DEVICE)) room_of_subject(&e->subject, o, &e->room);
     e->rules = rules_of(&e->subject);
     e->n_parameters = e->n_trained = -1;
     if (e->subject.model) count_parameters(e->subject.model, o, &e->n_parameters, &e->n_trained);
-    MP_TRY(mp_summarize(graph, e->rules, &e->summary, err));
+    MP_CHECK(mp_summarize(graph, e->rules, &e->summary, err));
     if (graph->fuse == MP_FUSE_BACKWARD)
-        MP_TRY(early_updates_timeline(graph, &e->timeline, &e->peak_node, err));
+        MP_CHECK(early_updates_timeline(graph, &e->timeline, &e->peak_node, err));
     else
-        MP_TRY(keep_all_timeline(graph, &e->timeline, &e->peak_node, err));
+        MP_CHECK(keep_all_timeline(graph, &e->timeline, &e->peak_node, err));
     e->cuts = mp_alloc(graph->n_storages, sizeof *e->cuts);
-    MP_REQUIRE(e->cuts, err, MP_NOMEM, "%zu storages", graph->n_storages);
-    MP_TRY(mp_cut_tensors(graph, e->cuts, &e->n_cuts, err));
+    MP_ENSURE(e->cuts, err, MP_NOMEM, "%zu storages", graph->n_storages);
+    MP_CHECK(mp_cut_tensors(graph, e->cuts, &e->n_cuts, err));
     e->has_updates = option_given(o, OPT_FUSE) && e->subject.model;
-    if (e->has_updates) MP_TRY(compare_updates(o, &e->updates, err));
-    if (!o->quiet || o->json) MP_TRY(other_rules_of(o, &e->subject, &e->other, err));
-    if (!o->quiet) MP_TRY(savings_find(o, &e->subject, e->timeline->peak_bytes, &e->savings, err));
-done:
-    return st;
+    if (e->has_updates) MP_CHECK(compare_updates(o, &e->updates, err));
+    if (!o->quiet || o->json) MP_CHECK(other_rules_of(o, &e->subject, &e->other, err));
+    if (!o->quiet) MP_CHECK(savings_find(o, &e->subject, e->timeline->peak_bytes, &e->savings, err));
+    return MP_OK;
 }
 
 /* FLOPs are whole numbers: written as such while they fit. */
@@ -308,7 +306,6 @@ static mp_status print_details(const options *o, const estimate *e, mp_error *er
 
 static mp_status print_estimate(const options *o, const estimate *e, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *graph = e->subject.graph;
     const mp_summary *sum = &e->summary;
     const bool all = o->verbose || o->list;
@@ -340,18 +337,17 @@ static mp_status print_estimate(const options *o, const estimate *e, mp_error *e
                 device ? device->title : "", device ? ")" : "");
     if (e->peak_node >= 0) report_peak(graph, e->timeline, e->peak_node, !o->verbose);
     const size_t rows = o->top ? (size_t)o->top + 1 : all ? MODULE_ROWS_ALL : module_rows(e);
-    MP_TRY(report_modules(graph, sum, rows, o->sort, err));
+    MP_CHECK(report_modules(graph, sum, rows, o->sort, err));
     report_savings(&e->savings, all ? SAVINGS_MAX : *e->room.name ? 4 : 5);
     if (e->has_updates) print_update_comparison(&e->updates);
     if (o->verbose)
-        MP_TRY(print_details(o, e, err));
+        MP_CHECK(print_details(o, e, err));
     else if (e->subject.attention.n_missed)
         report_attention_form(&e->subject.attention);
-    if (all) MP_TRY(print_cuts(e, err));
+    if (all) MP_CHECK(print_cuts(e, err));
     if (o->per_op) print_operators(e);
     print_verdict(o, e);
-done:
-    return st;
+    return MP_OK;
 }
 
 int cmd_estimate(options *o)

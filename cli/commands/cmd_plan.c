@@ -89,7 +89,6 @@ static int read_without(const char *list, switches *s)
 static mp_status request_of(const options *o, const switches *off, const subject *s, int **checkpoints, mp_request *out,
                             mp_error *err)
 {
-    mp_status st = MP_OK;
     *out = (mp_request){.graph = s->graph,
                         .budget_bytes = INT64_MAX,
                         .solver = o->solver,
@@ -103,10 +102,9 @@ static mp_status request_of(const options *o, const switches *off, const subject
                         .explains_bound = o->explain_bound,
                         .stages_off = off->stages_off,
                         .solvers_off = off->solvers_off};
-    if (o->checkpoints) MP_TRY(subject_checkpoints(s, o->checkpoints, checkpoints, &out->n_checkpoints, err));
+    if (o->checkpoints) MP_CHECK(subject_checkpoints(s, o->checkpoints, checkpoints, &out->n_checkpoints, err));
     out->checkpoints = *checkpoints;
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status search(const options *o, const switches *off, outcome *out, mp_error *err)
@@ -153,16 +151,14 @@ done:
 
 static mp_status prepare(const options *o, const budget *b, const switches *off, outcome *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     int peak_node;
-    MP_TRY(subject_load(o->operands[0], o, &out->subject, err));
-    MP_TRY(keep_all_timeline(out->subject.graph, &out->keep_all, &peak_node, err));
-    if (!o->quiet || o->json) MP_TRY(other_rules_of(o, &out->subject, &out->other, err));
-    MP_TRY(mp_floor_explained(out->subject.graph, &out->floor_bytes, &out->floor_reason, err));
+    MP_CHECK(subject_load(o->operands[0], o, &out->subject, err));
+    MP_CHECK(keep_all_timeline(out->subject.graph, &out->keep_all, &peak_node, err));
+    if (!o->quiet || o->json) MP_CHECK(other_rules_of(o, &out->subject, &out->other, err));
+    MP_CHECK(mp_floor_explained(out->subject.graph, &out->floor_bytes, &out->floor_reason, err));
     out->budget_bytes = -1;
-    if (o->budget) MP_TRY(find_budget(o, b, off, out, err));
-done:
-    return st;
+    if (o->budget) MP_CHECK(find_budget(o, b, off, out, err));
+    return MP_OK;
 }
 
 static bool prints_text(const options *o)

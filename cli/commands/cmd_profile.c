@@ -21,15 +21,14 @@ enum { STEPS = 5 }; /* without --steps; the first one warms up and does not coun
 /* The costs of all nodes; released with free_costs. */
 static mp_status new_costs(const mp_program *program, mp_node_cost **out, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *g = program->graph;
     mp_node_cost *costs = mp_alloc(g->n_nodes, sizeof *costs);
-    MP_REQUIRE(*out = costs, err, MP_NOMEM, "the costs of %zu nodes", g->n_nodes);
+    MP_ENSURE(*out = costs, err, MP_NOMEM, "the costs of %zu nodes", g->n_nodes);
     for (size_t i = 0; i < g->n_nodes; i++) {
         const mp_program_node *node = &program->nodes[i];
         if (!node->n_algorithms) continue;
         costs[i].algorithms = mp_alloc(node->n_algorithms, sizeof *costs[i].algorithms);
-        MP_REQUIRE(costs[i].algorithms, err, MP_NOMEM, "the costs of %zu nodes", g->n_nodes);
+        MP_ENSURE(costs[i].algorithms, err, MP_NOMEM, "the costs of %zu nodes", g->n_nodes);
         costs[i].n_algorithms = node->n_algorithms;
         for (size_t k = 0; k < node->n_algorithms; k++) {
             const mp_alternative *alternative = &g->nodes[i].alternatives[k];
@@ -38,8 +37,7 @@ static mp_status new_costs(const mp_program *program, mp_node_cost **out, mp_err
                                                          .is_deterministic = node->algorithms[k].is_deterministic};
         }
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static void free_costs(mp_node_cost *costs, size_t n)

@@ -161,24 +161,22 @@ done:
 
 static mp_status prepare(options *o, const budget *b, train_outcome *t, mp_error *err)
 {
-    mp_status st = MP_OK;
-    MP_TRY(subject_load_as_planned(o->operands[0], o->plan, o, &t->subject, err));
-    MP_REQUIRE(t->subject.model, err, MP_INVALID, "train needs a model; a training graph has no operators to run");
-    MP_REQUIRE(strcmp(o->rules, "pytorch") != 0, err, MP_INVALID,
-               "train keeps what its own kernels read, so --rules pytorch is not for train");
-    MP_REQUIRE(t->subject.program, err, MP_UNSUPPORTED, "the device '%s' is a profile for planning; train runs on cpu and cuda",
-               o->device);
-    MP_REQUIRE(t->subject.program->bindings->loss >= 0, err, MP_INVALID,
-               "training needs a loss, so --loss none is not for train");
-    MP_TRY(train_keep_all(t->subject.graph, NULL, &t->keep_all, err));
+    MP_CHECK(subject_load_as_planned(o->operands[0], o->plan, o, &t->subject, err));
+    MP_ENSURE(t->subject.model, err, MP_INVALID, "train needs a model; a training graph has no operators to run");
+    MP_ENSURE(strcmp(o->rules, "pytorch") != 0, err, MP_INVALID,
+              "train keeps what its own kernels read, so --rules pytorch is not for train");
+    MP_ENSURE(t->subject.program, err, MP_UNSUPPORTED, "the device '%s' is a profile for planning; train runs on cpu and cuda",
+              o->device);
+    MP_ENSURE(t->subject.program->bindings->loss >= 0, err, MP_INVALID,
+              "training needs a loss, so --loss none is not for train");
+    MP_CHECK(train_keep_all(t->subject.graph, NULL, &t->keep_all, err));
     if (o->plan)
-        MP_TRY(subject_plan(&t->subject, o->plan, &t->plan, err));
+        MP_CHECK(subject_plan(&t->subject, o->plan, &t->plan, err));
     else
-        MP_TRY(search(o, b, t, err));
-    if (o->before && mp_graph_has_algorithms(t->subject.graph)) MP_TRY(keep_all_like(t, err));
-    if (t->plan->arena_bytes < 0) MP_TRY(mp_arena_layout(t->subject.graph, t->plan, err));
-done:
-    return st;
+        MP_CHECK(search(o, b, t, err));
+    if (o->before && mp_graph_has_algorithms(t->subject.graph)) MP_CHECK(keep_all_like(t, err));
+    if (t->plan->arena_bytes < 0) MP_CHECK(mp_arena_layout(t->subject.graph, t->plan, err));
+    return MP_OK;
 }
 
 static mp_hyper hyper_of(const options *o)
@@ -281,21 +279,18 @@ done:
 /* --data NAME marks an input as data, --data NAME=FILE says where it comes from: the second kind goes into *files. */
 static mp_status split_data(options *o, text_list *files, mp_error *err)
 {
-    mp_status st = MP_OK;
     size_t n = 0;
     for (size_t k = 0; k < o->data.n; k++) {
         if (!mp_feed_is_source(o->data.items[k])) {
             o->data.items[n++] = o->data.items[k];
             continue;
         }
-        MP_REQUIRE(mp_grow(&files->items, &files->capacity, files->n + 1, sizeof *files->items), err, MP_NOMEM,
-                   "out of memory");
+        MP_ENSURE(mp_grow(&files->items, &files->capacity, files->n + 1, sizeof *files->items), err, MP_NOMEM, "out of memory");
         files->items[files->n++] = o->data.items[k];
     }
     o->data.n = n;
     if (!n) o->given[OPT_DATA] = false;
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status draw_loss(const options *o, const train_outcome *t, picture_file *picture, mp_error *err)

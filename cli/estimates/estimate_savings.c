@@ -26,16 +26,14 @@ static void add(savings *out, const char *what, int64_t peak_bytes, int64_t tick
 /* A combination that is refused (clipping within backward, an operator without a kernel for the type) is no saving. */
 static mp_status try_options(const options *asked, const char *what, savings *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_error ours = {0};
     mp_update_effect effect;
     subject s;
     if (subject_load(asked->operands[0], asked, &s, &ours) == MP_OK && mp_update_effect_of(s.graph, 1, &effect, &ours) == MP_OK)
         add(out, what, effect.peak_bytes, -1);
     subject_free(&s);
-    MP_REQUIRE(ours.code != MP_NOMEM, err, MP_NOMEM, "%s", ours.message);
-done:
-    return st;
+    MP_ENSURE(ours.code != MP_NOMEM, err, MP_NOMEM, "%s", ours.message);
+    return MP_OK;
 }
 
 /* Adapters where peft sets them when it is not told: beside queries and values, by the names that transformers give them. */
@@ -86,7 +84,6 @@ static mp_status try_segments(const subject *s, savings *out, mp_error *err)
 
 mp_status savings_find(const options *o, const subject *s, int64_t peak_bytes, savings *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     char what[64];
     options asked = *o;
     *out = (savings){.peak_bytes = peak_bytes};
@@ -94,27 +91,25 @@ mp_status savings_find(const options *o, const subject *s, int64_t peak_bytes, s
     if (!s->model || s->graph->n_nodes > SUBJECT_TRIED_NODES) return MP_OK;
     if (strcmp(o->fuse, "backward") != 0 && o->clip_norm <= 0 && o->accumulate <= 1) {
         asked.fuse = "backward";
-        MP_TRY(try_options(&asked, "--fuse backward", out, err));
+        MP_CHECK(try_options(&asked, "--fuse backward", out, err));
     }
     asked = *o;
     asked.optimizer = "sgd";
     if (strcmp(o->optimizer, "sgd") != 0 && strcmp(o->optimizer, "none") != 0)
-        MP_TRY(try_options(&asked, "--optimizer sgd", out, err));
+        MP_CHECK(try_options(&asked, "--optimizer sgd", out, err));
     asked = *o;
     asked.dtype = "bf16";
     const bool is_fp32 = !strcmp(o->dtype, "fp32") && !strcmp(o->amp, "none");
-    if (is_fp32) MP_TRY(try_options(&asked, "--dtype bf16", out, err));
+    if (is_fp32) MP_CHECK(try_options(&asked, "--dtype bf16", out, err));
     asked = *o;
     asked.amp = "bf16";
-    if (is_fp32) MP_TRY(try_options(&asked, "--amp bf16", out, err));
+    if (is_fp32) MP_CHECK(try_options(&asked, "--amp bf16", out, err));
     asked = *o;
     asked.batch = o->batch / 2;
     snprintf(what, sizeof what, "--batch %lld", (long long)asked.batch);
-    if (asked.batch > 0) MP_TRY(try_options(&asked, what, out, err));
-    if (!o->lora.n && !o->freeze.n) MP_TRY(try_adapters(o, s->model, out, err));
-    MP_TRY(try_segments(s, out, err));
-done:
-    return st;
+    if (asked.batch > 0) MP_CHECK(try_options(&asked, what, out, err));
+    if (!o->lora.n && !o->freeze.n) MP_CHECK(try_adapters(o, s->model, out, err));
+    return try_segments(s, out, err);
 }
 
 void report_savings(const savings *s, size_t most)

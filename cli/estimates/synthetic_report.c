@@ -92,13 +92,10 @@ static void print_role(const mp_model *model, const mp_tensor *t, const mp_input
 
 mp_status report_synthetic(const mp_model *model, mp_error *err)
 {
-    mp_status st = MP_OK;
     int widths[3] = {0};
-    MP_TRY(visit(model, widen, widths, err));
+    MP_CHECK(visit(model, widen, widths, err));
     puts("\nSynthetic data (train without files), and the operator that asks for it:");
-    MP_TRY(visit(model, print_role, widths, err));
-done:
-    return st;
+    return visit(model, print_role, widths, err);
 }
 
 static void append_role(const mp_model *model, const mp_tensor *t, const mp_input_role *role, void *data)

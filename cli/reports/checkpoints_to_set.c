@@ -109,8 +109,7 @@ done:
 mp_status checkpoints_to_set_json(const mp_graph *graph, const mp_plan *plan, json_t **json, mp_error *err)
 {
     checkpoints_to_set set;
-    const mp_status st = checkpoints_find(graph, plan, &set, err);
-    if (st != MP_OK) return st;
+    MP_CHECK(checkpoints_find(graph, plan, &set, err));
     json_t *list = json_array();
     for (size_t k = 0; k < set.n; k++) mp_json_append(&list, mp_json_text(name_of(&graph->storages[set.storages[k]])));
     checkpoints_free(&set);

@@ -55,27 +55,25 @@ void report_above_room(const device_room *room, int64_t budget_bytes)
 mp_status room_budget(const subject *s, const options *o, const budget *b, const budget_ends *ends, device_room *room,
                       int64_t *bytes, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_backend *backend = s->program ? s->program->backend : NULL;
     mp_backend_memory now;
     char text[ROOM_TEXT_MAX], why[2 * QUANTITY_MAX];
     room_of_subject(s, o, room);
     if (b->kind == BUDGET_FREE) {
-        MP_REQUIRE(backend && backend->memory, err, MP_INVALID,
-                   "--budget auto is what is free on the GPU, so it needs --device cuda");
-        MP_TRY(backend->open(backend, err));
-        MP_TRY(backend->memory(backend, &now, err));
+        MP_ENSURE(backend && backend->memory, err, MP_INVALID,
+                  "--budget auto is what is free on the GPU, so it needs --device cuda");
+        MP_CHECK(backend->open(backend, err));
+        MP_CHECK(backend->memory(backend, &now, err));
         room->memory_bytes = now.free_bytes;
         room->is_free = true;
     }
     if (budget_is_of_device(b)) {
-        MP_REQUIRE(*room->name, err, MP_INVALID, "a budget is needed, because the device is not known: --budget 8GiB");
-        MP_REQUIRE(room_bytes(room), err, MP_INFEASIBLE, "of %s nothing is left for a step (--reserve)", room_text(room, text));
+        MP_ENSURE(*room->name, err, MP_INVALID, "a budget is needed, because the device is not known: --budget 8GiB");
+        MP_ENSURE(room_bytes(room), err, MP_INFEASIBLE, "of %s nothing is left for a step (--reserve)", room_text(room, text));
         *bytes = room_bytes(room);
     } else {
-        MP_REQUIRE(!budget_lacks_unit(b, ends->peak_bytes, why), err, MP_INVALID, "--budget: %s", why);
+        MP_ENSURE(!budget_lacks_unit(b, ends->peak_bytes, why), err, MP_INVALID, "--budget: %s", why);
         *bytes = budget_resolve(b, ends->peak_bytes, ends->smallest_bytes);
     }
-done:
-    return st;
+    return MP_OK;
 }

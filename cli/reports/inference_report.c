@@ -62,12 +62,11 @@ done:
 mp_status warn_of_guesses(const char *path, const mp_model *model, bool lacks_dropout, mp_error *err)
 {
     static atomic_flag said = ATOMIC_FLAG_INIT;
-    mp_status st = MP_OK;
     const mp_guesses guesses = mp_model_guesses(model);
     char what[3][256] = {"", "", ""}, list[160] = "";
     int n = 0;
     if (guesses.formulas) {
-        MP_TRY(list_formulas(model, list, sizeof list, err));
+        MP_CHECK(list_formulas(model, list, sizeof list, err));
         snprintf(what[n++], sizeof *what, "%s %s, not written out (the newer exporter, dynamo=True, says which)", list,
                  guesses.formulas > 1 ? "as one operator each" : "as one operator");
     }
@@ -76,9 +75,8 @@ mp_status warn_of_guesses(const char *path, const mp_model *model, bool lacks_dr
                  guesses.loop_operators);
     if (lacks_dropout)
         snprintf(what[n++], sizeof *what, "no dropout, of which the file has none (an export in evaluation loses it)");
-    if (!n || atomic_flag_test_and_set(&said)) goto done;
+    if (!n || atomic_flag_test_and_set(&said)) return MP_OK;
     complain("%s: warning: how PyTorch runs this, and what it keeps, is guessed where the file does not say it: %s%s%s%s%s",
              path, what[0], n > 1 ? "; " : "", what[1], n > 2 ? "; " : "", what[2]);
-done:
-    return st;
+    return MP_OK;
 }

@@ -31,42 +31,38 @@ done:
 
 static mp_status read_list(const char *option, const char *text, double **out, size_t *n, mp_error *err)
 {
-    mp_status st = MP_OK;
     const size_t length = strlen(text);
     if (length > 4 && !strcmp(text + length - 4, ".npy")) return read_file(text, out, n, err);
-    MP_REQUIRE(*out = mp_alloc(length + 1, sizeof **out), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(*out = mp_alloc(length + 1, sizeof **out), err, MP_NOMEM, "out of memory");
     for (const char *at = text;; at++) {
         char *end;
         const double value = strtod(at, &end);
-        MP_REQUIRE(end != at && (*end == ',' || !*end) && isfinite(value) && value >= 0, err, MP_INVALID,
-                   "--%s: '%s' is neither a list of numbers of at least 0, like 1,0.5,2, nor an .npy file", option, text);
+        MP_ENSURE(end != at && (*end == ',' || !*end) && isfinite(value) && value >= 0, err, MP_INVALID,
+                  "--%s: '%s' is neither a list of numbers of at least 0, like 1,0.5,2, nor an .npy file", option, text);
         (*out)[(*n)++] = value;
         at = end;
         if (!*at) break;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status loss_options_read(const options *o, loss_options *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     *out = (loss_options){.wanted = {.label_smoothing = o->label_smoothing, .beta = o->beta}};
     if (o->ignore_index) {
         char *end;
         errno = 0;
         out->ignore_index = strtoll(o->ignore_index, &end, 10);
-        MP_REQUIRE(!errno && end != o->ignore_index && !*end, err, MP_INVALID, "--ignore-index: '%s' is not a whole number",
-                   o->ignore_index);
+        MP_ENSURE(!errno && end != o->ignore_index && !*end, err, MP_INVALID, "--ignore-index: '%s' is not a whole number",
+                  o->ignore_index);
         out->wanted.ignore_index = &out->ignore_index;
     }
     if (o->class_weights)
-        MP_TRY(read_list("class-weights", o->class_weights, &out->class_weights, &out->wanted.n_class_weights, err));
-    if (o->pos_weight) MP_TRY(read_list("pos-weight", o->pos_weight, &out->pos_weight, &out->wanted.n_pos_weight, err));
+        MP_CHECK(read_list("class-weights", o->class_weights, &out->class_weights, &out->wanted.n_class_weights, err));
+    if (o->pos_weight) MP_CHECK(read_list("pos-weight", o->pos_weight, &out->pos_weight, &out->wanted.n_pos_weight, err));
     out->wanted.class_weights = out->class_weights;
     out->wanted.pos_weight = out->pos_weight;
-done:
-    return st;
+    return MP_OK;
 }
 
 void loss_options_free(loss_options *l)

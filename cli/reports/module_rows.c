@@ -149,12 +149,9 @@ static const char *title_of(const module *m, char *text, size_t size)
 
 static mp_status make(table *t, const mp_graph *graph, const mp_summary *summary, mp_error *err)
 {
-    mp_status st = MP_OK;
     *t = (table){.graph = graph, .summary = summary, .modules = mp_alloc(summary->n_operators, sizeof *t->modules)};
-    MP_REQUIRE(t->modules, err, MP_NOMEM, "%zu operators", summary->n_operators);
-    MP_TRY(find_parameters(t, err));
-done:
-    return st;
+    MP_ENSURE(t->modules, err, MP_NOMEM, "%zu operators", summary->n_operators);
+    return find_parameters(t, err);
 }
 
 static void clear(table *t)

@@ -7,7 +7,6 @@
 
 mp_status other_rules_of(const options *o, const subject *s, other_rules *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_error ours = {0};
     mp_update_effect effect;
     subject again;
@@ -28,9 +27,8 @@ mp_status other_rules_of(const options *o, const subject *s, other_rules *out, m
         out->peak_bytes = effect.peak_bytes;
     }
     subject_free(&again);
-    MP_REQUIRE(ours.code != MP_NOMEM, err, MP_NOMEM, "%s", ours.message);
-done:
-    return st;
+    MP_ENSURE(ours.code != MP_NOMEM, err, MP_NOMEM, "%s", ours.message);
+    return MP_OK;
 }
 
 const char *other_rules_name(const other_rules *other)

@@ -120,12 +120,11 @@ done:
 /* The arena, and what fragmentation costs. */
 mp_status print_plan_arena(const outcome *out, const mp_plan *plan, mp_error *err)
 {
-    mp_status st = MP_OK;
     char bytes[QUANTITY_MAX], exact[QUANTITY_MAX], waste[QUANTITY_MAX], whole[QUANTITY_MAX];
     const int64_t live = mp_plan_live_bytes(plan);
     int64_t least = live;
     if (plan->arena_bytes < 0) return MP_OK;
-    if (plan->arena_bytes > live) MP_TRY(mp_arena_bound(out->subject.graph, plan, &least, err));
+    if (plan->arena_bytes > live) MP_CHECK(mp_arena_bound(out->subject.graph, plan, &least, err));
     bytes_short(plan->arena_bytes, bytes);
     bytes_short(mp_plan_need(plan), whole);
     if (out->asked->verbose)
@@ -139,8 +138,7 @@ mp_status print_plan_arena(const outcome *out, const mp_plan *plan, mp_error *er
     if (least > live)
         screen_text(4, "  proved: no layout of these steps has an arena of less than %s bytes%s", count_text(least, exact),
                     plan->arena_bytes == least ? ": this is the lowest" : "");
-done:
-    return st;
+    return MP_OK;
 }
 
 /* How many of the nodes that have algorithms do without their fastest one. */
@@ -201,7 +199,6 @@ static void print_verdict(const outcome *out, const char *title)
 
 static mp_status print_fitting(const outcome *out, const char *title, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *graph = out->subject.graph;
     const mp_plan *plan = out->answer.plan;
     char text[QUANTITY_MAX];
@@ -209,7 +206,7 @@ static mp_status print_fitting(const outcome *out, const char *title, mp_error *
     bool segments;
     print_verdict(out, title);
     if (out->asked->quiet) return MP_OK;
-    MP_TRY(on_segments(graph, plan, &segments, &segments_peak, &segments_ticks, err));
+    MP_CHECK(on_segments(graph, plan, &segments, &segments_peak, &segments_ticks, err));
     putchar('\n');
     print_plan_heading(out);
     print_plan_line(out, "keep all", out->keep_all->peak_bytes, out->keep_all->ticks, "");
@@ -227,34 +224,31 @@ static mp_status print_fitting(const outcome *out, const char *title, mp_error *
                    bytes_short(out->room.reserve_bytes, text));
     print_bound(out);
     if (out->budget_bytes >= 0 && !out->fills_device) report_above_room(&out->room, out->budget_bytes);
-    MP_TRY(print_plan_arena(out, plan, err));
+    MP_CHECK(print_plan_arena(out, plan, err));
     print_algorithms(graph, plan);
     report_attention(out->subject.program);
     if (out->has_second_stream) report_second_stream(&out->second_stream, graph->tick_seconds);
     screen_row("  found by %s in %s%s%s", plan->solver, seconds_text(out->planning_seconds, text),
                out->written ? ", written to " : "", out->written ? out->written : "");
-    MP_TRY(by_modules ? print_modules(out, plan, err) : report_checkpoints(out, plan, LINES - out->other.is_known, err));
+    MP_CHECK(by_modules ? print_modules(out, plan, err) : report_checkpoints(out, plan, LINES - out->other.is_known, err));
     putchar('\n');
-    MP_TRY(print_plan_peak(out, plan, err));
+    MP_CHECK(print_plan_peak(out, plan, err));
     if (out->explains_bound) print_bound_explanation(out);
     print_verdict(out, title);
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status print_plan(const outcome *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     char title[256];
     subject_title(&out->subject, title, sizeof title);
     if (out->answer.plan) return print_fitting(out, title, err);
     if (!out->has_refusal) print_refusal(out);
     if (out->asked->quiet) return MP_OK;
-    MP_TRY(print_smallest(out, err));
+    MP_CHECK(print_smallest(out, err));
     if (out->explains_bound) print_bound_explanation(out);
     print_refusal_verdict(out);
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Without a plan in the budget the header describes the smallest plan that was found. */

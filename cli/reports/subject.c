@@ -104,33 +104,29 @@ static bool fuses_attention(const options *o, const mp_backend *backend, mp_rule
 
 mp_status subject_device(const options *o, const mp_backend **backend, own_device *device, mp_error *err)
 {
-    mp_status st = MP_OK;
-    MP_TRY(mp_backend_open(o->device, backend, err));
+    MP_CHECK(mp_backend_open(o->device, backend, err));
     if (*backend)
         *device = (own_device){.profile = *(*backend)->device(*backend)};
     else
-        MP_REQUIRE(device_read(o->device, device), err, MP_INVALID, "there is no device '%s'", o->device);
-done:
-    return st;
+        MP_ENSURE(device_read(o->device, device), err, MP_INVALID, "there is no device '%s'", o->device);
+    return MP_OK;
 }
 
 /* What the options say of how the backend computes. Where the device itself is needed, a machine without says so first. */
 static mp_status settle(const options *o, const mp_backend *backend, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_backend_settings settings = MP_BACKEND_SETTINGS;
     bool runs = o->command == CMD_TRAIN || o->command == CMD_PROFILE || (o->budget && !strcmp(o->budget, "auto"));
     bool settled = backend && backend->settle;
     settings.tf32 = o->tf32;
     settings.fast = o->fast;
     if (o->workspace_limit) settings.workspace_limit = o->workspace_limit;
-    MP_REQUIRE(settled || !(o->fast || o->workspace_limit), err, MP_INVALID,
-               "--fast and --workspace-limit are for --device cuda");
-    MP_REQUIRE(settled || !backend || !o->tf32, err, MP_INVALID, "--tf32 is for GPUs: --device cuda, or the profile of one");
+    MP_ENSURE(settled || !(o->fast || o->workspace_limit), err, MP_INVALID,
+              "--fast and --workspace-limit are for --device cuda");
+    MP_ENSURE(settled || !backend || !o->tf32, err, MP_INVALID, "--tf32 is for GPUs: --device cuda, or the profile of one");
     if (settled) backend->settle(backend, &settings);
-    if (backend && runs) MP_TRY(backend->open(backend, err));
-done:
-    return st;
+    if (backend && runs) MP_CHECK(backend->open(backend, err));
+    return MP_OK;
 }
 
 static mp_status build_graph(subject *s, const options *o, mp_error *err)
@@ -238,8 +234,7 @@ done:
 static mp_status plan_options(const char *path, json_t **out, mp_error *err)
 {
     json_t *plan, *found;
-    mp_status st = mp_json_read(path, "memplan-plan", &plan, err);
-    if (st != MP_OK) return st;
+    MP_CHECK(mp_json_read(path, "memplan-plan", &plan, err));
     found = json_object_get(plan, "options");
     *out = found ? json_incref(found) : json_object();
     json_decref(plan);

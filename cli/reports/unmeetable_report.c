@@ -171,22 +171,20 @@ void print_refusal(const outcome *out)
 
 mp_status print_smallest(const outcome *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_plan *smallest = out->answer.smallest;
     putchar('\n');
     print_plan_heading(out);
     print_plan_line(out, "keep all", out->keep_all->peak_bytes, out->keep_all->ticks, "");
     print_plan_line(out, "smallest", smallest->peak_bytes, smallest->ticks, "  of what was found");
     print_plan_line(out, "floor", out->floor_bytes, -1, "  no schedule fits below");
-    MP_TRY(print_plan_arena(out, smallest, err));
+    MP_CHECK(print_plan_arena(out, smallest, err));
     screen_text(4, "  the smallest budget %sthat can be met: --budget %lld",
                 out->interrupted ? "found until Ctrl-C " : "found ", (long long)mp_plan_need(smallest));
     if (out->asked->verbose && smallest->peak_bytes > out->floor_bytes) {
         print("\nThe smallest plan that was found:\n");
-        MP_TRY(print_plan_peak(out, smallest, err));
+        MP_CHECK(print_plan_peak(out, smallest, err));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 void print_refusal_verdict(const outcome *out)

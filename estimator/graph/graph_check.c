@@ -58,50 +58,45 @@ static const int64_t most_bytes = INT64_MAX / 4, most_ticks = INT64_MAX / 1024;
 
 static mp_status check_storages(const mp_graph *graph, mp_error *err)
 {
-    mp_status st = MP_OK;
     int64_t total = 0;
-    MP_REQUIRE(graph->n_storages < INT32_MAX / 2 && graph->n_nodes < INT32_MAX / 2, err, MP_PARSE,
-               "the graph '%s' is too large", graph->name);
-    MP_REQUIRE(graph->alignment >= 1, err, MP_PARSE, "the graph '%s' has the alignment %lld", graph->name,
-               (long long)graph->alignment);
-    MP_REQUIRE(isfinite(graph->tick_seconds) && graph->tick_seconds > 0, err, MP_PARSE,
-               "the graph '%s' has a tick of %g seconds", graph->name, graph->tick_seconds);
+    MP_ENSURE(graph->n_storages < INT32_MAX / 2 && graph->n_nodes < INT32_MAX / 2, err, MP_PARSE, "the graph '%s' is too large",
+              graph->name);
+    MP_ENSURE(graph->alignment >= 1, err, MP_PARSE, "the graph '%s' has the alignment %lld", graph->name,
+              (long long)graph->alignment);
+    MP_ENSURE(isfinite(graph->tick_seconds) && graph->tick_seconds > 0, err, MP_PARSE,
+              "the graph '%s' has a tick of %g seconds", graph->name, graph->tick_seconds);
     for (size_t i = 0; i < graph->n_storages; i++) {
         const mp_storage *s = &graph->storages[i];
-        MP_REQUIRE((unsigned)s->kind < MP_N_KINDS, err, MP_PARSE, "%s has no known kind", mp_storage_label(graph, (int)i).text);
-        MP_REQUIRE(s->bytes >= 0, err, MP_PARSE, "%s has %lld bytes", mp_storage_label(graph, (int)i).text,
-                   (long long)s->bytes);
-        MP_REQUIRE(mp_add(total, s->bytes, &total) && total <= most_bytes, err, MP_PARSE,
-                   "up to %s the storages add up to more bytes than can be counted", mp_storage_label(graph, (int)i).text);
-        MP_REQUIRE(!(s->carried && mp_storage_is_static(s)), err, MP_PARSE, "%s is both carried and always live",
-                   mp_storage_label(graph, (int)i).text);
+        MP_ENSURE((unsigned)s->kind < MP_N_KINDS, err, MP_PARSE, "%s has no known kind", mp_storage_label(graph, (int)i).text);
+        MP_ENSURE(s->bytes >= 0, err, MP_PARSE, "%s has %lld bytes", mp_storage_label(graph, (int)i).text, (long long)s->bytes);
+        MP_ENSURE(mp_add(total, s->bytes, &total) && total <= most_bytes, err, MP_PARSE,
+                  "up to %s the storages add up to more bytes than can be counted", mp_storage_label(graph, (int)i).text);
+        MP_ENSURE(!(s->carried && mp_storage_is_static(s)), err, MP_PARSE, "%s is both carried and always live",
+                  mp_storage_label(graph, (int)i).text);
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* One list of an alternative: in range, nothing twice. `field` picks the mark's flag. */
 static mp_status mark_list(struct checker *c, int node, const int *list, size_t n, const char *verb, size_t field)
 {
-    mp_status st = MP_OK;
     for (size_t i = 0; i < n; i++) {
         int s = list[i];
-        MP_REQUIRE(s >= 0 && (size_t)s < c->graph->n_storages, c->err, MP_PARSE, "%s %s a storage that is not there",
-                   mp_node_label(c->graph, node).text, verb);
+        MP_ENSURE(s >= 0 && (size_t)s < c->graph->n_storages, c->err, MP_PARSE, "%s %s a storage that is not there",
+                  mp_node_label(c->graph, node).text, verb);
         struct mark *m = &c->marks[s];
         if (m->stamp != c->stamp) *m = (struct mark){.stamp = c->stamp};
         bool *flag = (bool *)((char *)m + field);
-        MP_REQUIRE(!*flag, c->err, MP_PARSE, "%s %s %s twice", mp_node_label(c->graph, node).text, verb,
-                   mp_storage_label(c->graph, s).text);
+        MP_ENSURE(!*flag, c->err, MP_PARSE, "%s %s %s twice", mp_node_label(c->graph, node).text, verb,
+                  mp_storage_label(c->graph, s).text);
         *flag = true;
-        MP_REQUIRE(!m->read || (!m->written && !m->added) || mp_kind_is_static(c->graph->storages[s].kind), c->err, MP_PARSE,
-                   "%s reads and makes %s, which is not always live", mp_node_label(c->graph, node).text,
-                   mp_storage_label(c->graph, s).text);
-        MP_REQUIRE(!m->written || !m->added, c->err, MP_PARSE, "%s writes and adds to %s", mp_node_label(c->graph, node).text,
-                   mp_storage_label(c->graph, s).text);
+        MP_ENSURE(!m->read || (!m->written && !m->added) || mp_kind_is_static(c->graph->storages[s].kind), c->err, MP_PARSE,
+                  "%s reads and makes %s, which is not always live", mp_node_label(c->graph, node).text,
+                  mp_storage_label(c->graph, s).text);
+        MP_ENSURE(!m->written || !m->added, c->err, MP_PARSE, "%s writes and adds to %s", mp_node_label(c->graph, node).text,
+                  mp_storage_label(c->graph, s).text);
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static bool marked(const struct checker *c, int s, size_t field)
@@ -112,46 +107,44 @@ static bool marked(const struct checker *c, int s, size_t field)
 
 static mp_status check_alternative(struct checker *c, int node, const mp_alternative *alternative, bool base)
 {
-    mp_status st = MP_OK;
     mp_graph *graph = c->graph;
     mp_phase phase = graph->nodes[node].phase;
     c->stamp++;
-    MP_TRY(mark_list(c, node, alternative->reads, alternative->n_reads, "reads", offsetof(struct mark, read)));
-    MP_TRY(mark_list(c, node, alternative->writes, alternative->n_writes, "writes", offsetof(struct mark, written)));
-    MP_TRY(mark_list(c, node, alternative->adds, alternative->n_adds, "adds to", offsetof(struct mark, added)));
-    MP_REQUIRE(alternative->workspace_bytes >= 0 && alternative->workspace_bytes <= most_bytes, c->err, MP_PARSE,
-               "%s has a workspace of %lld bytes", mp_node_label(graph, node).text, (long long)alternative->workspace_bytes);
-    MP_REQUIRE(alternative->ticks >= 0, c->err, MP_PARSE, "%s takes %lld ticks", mp_node_label(graph, node).text,
-               (long long)alternative->ticks);
-    MP_REQUIRE(!alternative->n_adds || phase == MP_PHASE_LOSS || phase == MP_PHASE_BACKWARD, c->err, MP_PARSE,
-               "%s is a %s node and adds to %s, but only loss and backward nodes may add", mp_node_label(graph, node).text,
-               mp_phase_name(phase), mp_storage_label(graph, alternative->adds[0]).text);
+    MP_CHECK(mark_list(c, node, alternative->reads, alternative->n_reads, "reads", offsetof(struct mark, read)));
+    MP_CHECK(mark_list(c, node, alternative->writes, alternative->n_writes, "writes", offsetof(struct mark, written)));
+    MP_CHECK(mark_list(c, node, alternative->adds, alternative->n_adds, "adds to", offsetof(struct mark, added)));
+    MP_ENSURE(alternative->workspace_bytes >= 0 && alternative->workspace_bytes <= most_bytes, c->err, MP_PARSE,
+              "%s has a workspace of %lld bytes", mp_node_label(graph, node).text, (long long)alternative->workspace_bytes);
+    MP_ENSURE(alternative->ticks >= 0, c->err, MP_PARSE, "%s takes %lld ticks", mp_node_label(graph, node).text,
+              (long long)alternative->ticks);
+    MP_ENSURE(!alternative->n_adds || phase == MP_PHASE_LOSS || phase == MP_PHASE_BACKWARD, c->err, MP_PARSE,
+              "%s is a %s node and adds to %s, but only loss and backward nodes may add", mp_node_label(graph, node).text,
+              mp_phase_name(phase), mp_storage_label(graph, alternative->adds[0]).text);
     for (size_t i = 0; i < alternative->n_writes; i++) {
         int s = alternative->writes[i];
         if (mp_kind_is_static(graph->storages[s].kind)) continue;
-        MP_REQUIRE(graph->producer[s] < 0 || graph->producer[s] == node, c->err, MP_PARSE, "%s is written by %s and by %s",
-                   mp_storage_label(graph, s).text, mp_node_label(graph, graph->producer[s]).text,
-                   mp_node_label(graph, node).text);
+        MP_ENSURE(graph->producer[s] < 0 || graph->producer[s] == node, c->err, MP_PARSE, "%s is written by %s and by %s",
+                  mp_storage_label(graph, s).text, mp_node_label(graph, graph->producer[s]).text,
+                  mp_node_label(graph, node).text);
         graph->producer[s] = node;
     }
     for (size_t i = 0; i < alternative->n_adds; i++) {
         int s = alternative->adds[i];
         if (base) c->base_adds[s] = true;
         c->adder[s] = node;
-        MP_REQUIRE(c->base_adds[s], c->err, MP_PARSE, "an alternative of %s adds to %s, and its base form does not",
-                   mp_node_label(graph, node).text, mp_storage_label(graph, s).text);
+        MP_ENSURE(c->base_adds[s], c->err, MP_PARSE, "an alternative of %s adds to %s, and its base form does not",
+                  mp_node_label(graph, node).text, mp_storage_label(graph, s).text);
     }
     for (size_t i = 0; i < alternative->n_in_place; i++) {
         mp_in_place p = alternative->in_place[i];
-        MP_REQUIRE(marked(c, p.from, offsetof(struct mark, read)) &&
-                       (marked(c, p.to, offsetof(struct mark, written)) || marked(c, p.to, offsetof(struct mark, added))),
-                   c->err, MP_PARSE, "%s has an in-place pair that does not lead from a read to a write",
-                   mp_node_label(graph, node).text);
-        MP_REQUIRE(!graph->storages[p.from].carried, c->err, MP_PARSE, "%s would overwrite %s, which is carried",
-                   mp_node_label(graph, node).text, mp_storage_label(graph, p.from).text);
+        MP_ENSURE(marked(c, p.from, offsetof(struct mark, read)) &&
+                      (marked(c, p.to, offsetof(struct mark, written)) || marked(c, p.to, offsetof(struct mark, added))),
+                  c->err, MP_PARSE, "%s has an in-place pair that does not lead from a read to a write",
+                  mp_node_label(graph, node).text);
+        MP_ENSURE(!graph->storages[p.from].carried, c->err, MP_PARSE, "%s would overwrite %s, which is carried",
+                  mp_node_label(graph, node).text, mp_storage_label(graph, p.from).text);
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static bool same_list(const int *a, size_t n_a, const int *b, size_t n_b)
@@ -169,51 +162,46 @@ static bool alike(const mp_alternative *a, const mp_alternative *b)
 
 static mp_status check_algorithms(struct checker *c, int i)
 {
-    mp_status st = MP_OK;
     const mp_node *node = &c->graph->nodes[i];
     for (size_t k = 0; k < node->n_alternatives; k++) {
         const mp_alternative *alternative = &node->alternatives[k];
-        MP_REQUIRE(!alternative->algorithm == !node->alternatives[0].algorithm, c->err, MP_PARSE,
-                   "%s has forms with an algorithm and forms without one", mp_node_label(c->graph, i).text);
-        MP_REQUIRE(!alternative->algorithm || alike(alternative, &node->alternatives[0]), c->err, MP_PARSE,
-                   "the algorithms of %s differ in more than seconds and workspace", mp_node_label(c->graph, i).text);
+        MP_ENSURE(!alternative->algorithm == !node->alternatives[0].algorithm, c->err, MP_PARSE,
+                  "%s has forms with an algorithm and forms without one", mp_node_label(c->graph, i).text);
+        MP_ENSURE(!alternative->algorithm || alike(alternative, &node->alternatives[0]), c->err, MP_PARSE,
+                  "the algorithms of %s differ in more than seconds and workspace", mp_node_label(c->graph, i).text);
         for (size_t j = 0; alternative->algorithm && j < k; j++)
-            MP_REQUIRE(strcmp(alternative->algorithm, node->alternatives[j].algorithm) != 0, c->err, MP_PARSE,
-                       "%s has the algorithm '%s' twice", mp_node_label(c->graph, i).text, alternative->algorithm);
+            MP_ENSURE(strcmp(alternative->algorithm, node->alternatives[j].algorithm) != 0, c->err, MP_PARSE,
+                      "%s has the algorithm '%s' twice", mp_node_label(c->graph, i).text, alternative->algorithm);
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status check_nodes(struct checker *c)
 {
-    mp_status st = MP_OK;
     mp_graph *graph = c->graph;
     int64_t ticks = 0;
     for (int i = 0; i < (int)graph->n_nodes; i++) {
         const mp_node *node = &graph->nodes[i];
         int64_t slowest = 0;
-        MP_REQUIRE((unsigned)node->phase < MP_N_PHASES, c->err, MP_PARSE, "%s has no known phase",
-                   mp_node_label(graph, i).text);
-        MP_REQUIRE(node->n_alternatives >= 1, c->err, MP_PARSE, "%s has no form", mp_node_label(graph, i).text);
-        MP_REQUIRE(node->forward_of >= -1 && node->forward_of < (int)graph->n_nodes &&
-                       (node->forward_of < 0 || graph->nodes[node->forward_of].phase == MP_PHASE_FORWARD),
-                   c->err, MP_PARSE, "%s belongs to a node that is no forward node", mp_node_label(graph, i).text);
+        MP_ENSURE((unsigned)node->phase < MP_N_PHASES, c->err, MP_PARSE, "%s has no known phase", mp_node_label(graph, i).text);
+        MP_ENSURE(node->n_alternatives >= 1, c->err, MP_PARSE, "%s has no form", mp_node_label(graph, i).text);
+        MP_ENSURE(node->forward_of >= -1 && node->forward_of < (int)graph->n_nodes &&
+                      (node->forward_of < 0 || graph->nodes[node->forward_of].phase == MP_PHASE_FORWARD),
+                  c->err, MP_PARSE, "%s belongs to a node that is no forward node", mp_node_label(graph, i).text);
         for (size_t k = 0; k < node->n_alternatives; k++) {
-            MP_TRY(check_alternative(c, i, &node->alternatives[k], k == 0));
+            MP_CHECK(check_alternative(c, i, &node->alternatives[k], k == 0));
             if (node->alternatives[k].ticks > slowest) slowest = node->alternatives[k].ticks;
         }
-        MP_TRY(check_algorithms(c, i));
+        MP_CHECK(check_algorithms(c, i));
         for (size_t k = 0; k < node->alternatives[0].n_adds; k++) c->base_adds[node->alternatives[0].adds[k]] = false;
-        MP_REQUIRE(mp_add(ticks, slowest, &ticks) && ticks <= most_ticks, c->err, MP_PARSE,
-                   "up to %s the nodes add up to more ticks than can be counted", mp_node_label(graph, i).text);
+        MP_ENSURE(mp_add(ticks, slowest, &ticks) && ticks <= most_ticks, c->err, MP_PARSE,
+                  "up to %s the nodes add up to more ticks than can be counted", mp_node_label(graph, i).text);
     }
     for (int s = 0; s < (int)graph->n_storages; s++)
-        MP_REQUIRE(c->adder[s] < 0 || graph->producer[s] < 0, c->err, MP_PARSE, "%s is both written by %s and added to by %s",
-                   mp_storage_label(graph, s).text, mp_node_label(graph, graph->producer[s]).text,
-                   mp_node_label(graph, c->adder[s]).text);
-done:
-    return st;
+        MP_ENSURE(c->adder[s] < 0 || graph->producer[s] < 0, c->err, MP_PARSE, "%s is both written by %s and added to by %s",
+                  mp_storage_label(graph, s).text, mp_node_label(graph, graph->producer[s]).text,
+                  mp_node_label(graph, c->adder[s]).text);
+    return MP_OK;
 }
 
 /* Fills start[0..n_storages] and *lists with the nodes that add to (in the base alternative) or read (in any alternative) each
@@ -275,10 +263,9 @@ static bool reads(const mp_node *node, int s)
 /* Who alone writes what is always live, updates aside. */
 static mp_status find_writers(mp_graph *graph, mp_error *err)
 {
-    mp_status st = MP_OK;
     enum { SEVERAL = -2 };
-    MP_REQUIRE(graph->writer = mp_alloc(graph->n_storages, sizeof *graph->writer), err, MP_NOMEM,
-               "no memory to check the graph '%s'", graph->name);
+    MP_ENSURE(graph->writer = mp_alloc(graph->n_storages, sizeof *graph->writer), err, MP_NOMEM,
+              "no memory to check the graph '%s'", graph->name);
     for (size_t s = 0; s < graph->n_storages; s++) graph->writer[s] = -1;
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const mp_node *node = &graph->nodes[i];
@@ -292,8 +279,7 @@ static mp_status find_writers(mp_graph *graph, mp_error *err)
     }
     for (size_t s = 0; s < graph->n_storages; s++)
         if (graph->writer[s] == SEVERAL) graph->writer[s] = -1;
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_graph_finish(mp_graph *graph, mp_error *err)

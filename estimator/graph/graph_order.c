@@ -71,18 +71,15 @@ static mp_status find_cycle(const mp_graph *graph, int *node, mp_error *err)
 /* Says why `node` can't read s yet. */
 static mp_status explain(const mp_graph *graph, int node, int s, const bool *ran, mp_error *err)
 {
-    mp_status st = MP_OK;
     int on_cycle = -1, maker = graph->producer[s];
-    MP_TRY(find_cycle(graph, &on_cycle, err));
-    MP_REQUIRE(on_cycle < 0, err, MP_PARSE, "%s is on a dependency cycle", mp_node_label(graph, on_cycle).text);
+    MP_CHECK(find_cycle(graph, &on_cycle, err));
+    MP_ENSURE(on_cycle < 0, err, MP_PARSE, "%s is on a dependency cycle", mp_node_label(graph, on_cycle).text);
     for (int a = graph->adders_start[s]; a < graph->adders_start[s + 1]; a++)
         if (!ran[graph->adders[a]]) maker = graph->adders[a];
-    MP_REQUIRE(maker >= 0 && !ran[maker], err, MP_PARSE, "%s reads %s, which nothing produces", mp_node_label(graph, node).text,
-               mp_storage_label(graph, s).text);
-    st = MP_FAIL(err, MP_PARSE, "%s reads %s before %s, which comes later, has made it", mp_node_label(graph, node).text,
-                 mp_storage_label(graph, s).text, mp_node_label(graph, maker).text);
-done:
-    return st;
+    MP_ENSURE(maker >= 0 && !ran[maker], err, MP_PARSE, "%s reads %s, which nothing produces", mp_node_label(graph, node).text,
+              mp_storage_label(graph, s).text);
+    return MP_FAIL(err, MP_PARSE, "%s reads %s before %s, which comes later, has made it", mp_node_label(graph, node).text,
+                   mp_storage_label(graph, s).text, mp_node_label(graph, maker).text);
 }
 
 mp_status mp_graph_check_order(const mp_graph *graph, mp_error *err)

@@ -62,12 +62,10 @@ static mp_status leave_alone(struct walk *w, int t, mp_step step, int s, bool ch
 
 static mp_status leave_all_alone(struct walk *w, int t, mp_step step, const mp_alternative *alternative)
 {
-    mp_status st = MP_OK;
-    for (size_t i = 0; i < alternative->n_reads; i++) MP_TRY(leave_alone(w, t, step, alternative->reads[i], false));
-    for (size_t i = 0; i < alternative->n_adds; i++) MP_TRY(leave_alone(w, t, step, alternative->adds[i], true));
-    for (size_t i = 0; i < alternative->n_writes; i++) MP_TRY(leave_alone(w, t, step, alternative->writes[i], true));
-done:
-    return st;
+    for (size_t i = 0; i < alternative->n_reads; i++) MP_CHECK(leave_alone(w, t, step, alternative->reads[i], false));
+    for (size_t i = 0; i < alternative->n_adds; i++) MP_CHECK(leave_alone(w, t, step, alternative->adds[i], true));
+    for (size_t i = 0; i < alternative->n_writes; i++) MP_CHECK(leave_alone(w, t, step, alternative->writes[i], true));
+    return MP_OK;
 }
 
 /* From the next step on, what a step uses that was issued on the second stream is in its use. Only updates are, which add to
@@ -149,14 +147,13 @@ static mp_status add_to_storage(struct walk *w, int t, int end, int node, int s)
 
 static mp_status run(struct walk *w, const mp_step *steps, int t)
 {
-    mp_status st = MP_OK;
     const mp_step step = steps[t];
     const mp_alternative *alternative = &w->graph->nodes[step.node].alternatives[step.alternative];
     const int end = mp_step_end(steps, t);
     size_t begun = t ? w->timeline->n_spans : 0;
-    MP_TRY(leave_all_alone(w, t, step, alternative));
-    for (size_t i = 0; i < alternative->n_reads; i++) MP_TRY(read_storage(w, t, end, step.node, alternative->reads[i]));
-    for (size_t i = 0; i < alternative->n_adds; i++) MP_TRY(add_to_storage(w, t, end, step.node, alternative->adds[i]));
+    MP_CHECK(leave_all_alone(w, t, step, alternative));
+    for (size_t i = 0; i < alternative->n_reads; i++) MP_CHECK(read_storage(w, t, end, step.node, alternative->reads[i]));
+    for (size_t i = 0; i < alternative->n_adds; i++) MP_CHECK(add_to_storage(w, t, end, step.node, alternative->adds[i]));
     for (size_t i = 0; i < alternative->n_writes; i++) {
         struct state *state = &w->states[alternative->writes[i]];
         state->begun = true;
@@ -171,10 +168,9 @@ static mp_status run(struct walk *w, const mp_step *steps, int t)
         w->pairs[w->n_pairs++] = (struct pair){t, from->span, to->span};
     }
     if (end > t + 1) hold(w, step.until, alternative);
-    MP_REQUIRE(!__builtin_add_overflow(w->timeline->ticks, alternative->ticks, &w->timeline->ticks), w->err, MP_INVALID,
-               "step %d: the steps take more ticks than can be counted", t);
-done:
-    return st;
+    MP_ENSURE(!__builtin_add_overflow(w->timeline->ticks, alternative->ticks, &w->timeline->ticks), w->err, MP_INVALID,
+              "step %d: the steps take more ticks than can be counted", t);
+    return MP_OK;
 }
 
 static void settle_pairs(struct walk *w)

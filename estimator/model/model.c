@@ -175,25 +175,23 @@ static int *copy_tensors(mp_model *model, const int *tensors, int n)
 
 mp_status mp_model_operator(mp_model *model, const mp_operator_draft *draft, int *index, mp_error *err)
 {
-    mp_status st = MP_OK;
     size_t n = model->n_operators;
     mp_pool *pool = model->pool;
     mp_operator op = {
         .version = draft->version, .n_in = draft->n_in, .n_out = draft->n_out, .n_attributes = draft->n_attributes};
     const char *domain = draft->domain ? draft->domain : "";
-    MP_REQUIRE(
-        n < INT_MAX && mp_grow(&model->operators, &model->operators_capacity, n + 1, sizeof *model->operators) &&
-            (op.name = operator_name(model, draft)) && (op.kind = mp_pool_text(pool, draft->kind, strlen(draft->kind))) &&
-            (op.domain = mp_pool_text(pool, domain, strlen(domain))) && (op.in = copy_tensors(model, draft->in, draft->n_in)) &&
-            (op.out = copy_tensors(model, draft->out, draft->n_out)),
-        err, MP_NOMEM, "no memory for an operator of kind %s", draft->kind);
-    MP_TRY(mp_attributes_copy(model, draft->attributes, draft->n_attributes, &op.attributes, err));
-    MP_TRY(claim_outputs(model, &op, (int)n, err));
+    MP_ENSURE(n < INT_MAX && mp_grow(&model->operators, &model->operators_capacity, n + 1, sizeof *model->operators) &&
+                  (op.name = operator_name(model, draft)) && (op.kind = mp_pool_text(pool, draft->kind, strlen(draft->kind))) &&
+                  (op.domain = mp_pool_text(pool, domain, strlen(domain))) &&
+                  (op.in = copy_tensors(model, draft->in, draft->n_in)) &&
+                  (op.out = copy_tensors(model, draft->out, draft->n_out)),
+              err, MP_NOMEM, "no memory for an operator of kind %s", draft->kind);
+    MP_CHECK(mp_attributes_copy(model, draft->attributes, draft->n_attributes, &op.attributes, err));
+    MP_CHECK(claim_outputs(model, &op, (int)n, err));
     model->operators[n] = op;
     model->n_operators = n + 1;
     *index = (int)n;
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status append_index(int **list, size_t *n, size_t *capacity, int tensor, mp_error *err)
@@ -239,25 +237,23 @@ static bool count_bytes(int64_t n, mp_dtype dtype, int64_t *bytes)
 
 mp_status mp_tensor_set(mp_model *model, int tensor, mp_dtype dtype, int rank, const int64_t *dims, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_tensor *t = &model->tensors[tensor];
     int64_t elements, bytes;
     int64_t *copy = NULL;
-    MP_REQUIRE(rank >= 0 && rank <= MP_RANK_MAX, err, MP_PARSE, "tensor '%s' has %d dimensions, more than %d", t->name, rank,
-               MP_RANK_MAX);
+    MP_ENSURE(rank >= 0 && rank <= MP_RANK_MAX, err, MP_PARSE, "tensor '%s' has %d dimensions, more than %d", t->name, rank,
+              MP_RANK_MAX);
     for (int k = 0; k < rank; k++)
-        MP_REQUIRE(dims[k] >= 0, err, MP_PARSE, "dimension %d of tensor '%s' is negative (%lld)", k, t->name,
-                   (long long)dims[k]);
-    MP_REQUIRE(count_elements(dims, rank, &elements) && count_bytes(elements, dtype, &bytes), err, MP_PARSE,
-               "tensor '%s' has more bytes than can be counted", t->name);
-    MP_REQUIRE(copy = mp_pool_alloc(model->pool, (size_t)rank, sizeof *copy), err, MP_NOMEM, "no memory for the shape of '%s'",
-               t->name);
+        MP_ENSURE(dims[k] >= 0, err, MP_PARSE, "dimension %d of tensor '%s' is negative (%lld)", k, t->name,
+                  (long long)dims[k]);
+    MP_ENSURE(count_elements(dims, rank, &elements) && count_bytes(elements, dtype, &bytes), err, MP_PARSE,
+              "tensor '%s' has more bytes than can be counted", t->name);
+    MP_ENSURE(copy = mp_pool_alloc(model->pool, (size_t)rank, sizeof *copy), err, MP_NOMEM, "no memory for the shape of '%s'",
+              t->name);
     if (rank) memcpy(copy, dims, (size_t)rank * sizeof *copy);
     t->dtype = dtype;
     t->rank = rank;
     t->dims = copy;
-done:
-    return st;
+    return MP_OK;
 }
 
 int64_t mp_tensor_elements(const mp_tensor *tensor)

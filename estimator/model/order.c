@@ -42,7 +42,6 @@ static mp_status producer_of(const mp_model *model, const struct search *s, cons
 /* Places an operator behind all it depends on. */
 static mp_status place(const mp_model *model, struct search *s, int root, mp_error *err)
 {
-    mp_status st = MP_OK;
     s->mark[root] = OPEN;
     s->path[0] = (struct visit){root, 0};
     s->depth = 1;
@@ -57,8 +56,7 @@ static mp_status place(const mp_model *model, struct search *s, int root, mp_err
         }
         int producer, tensor = op->in[v->next++];
         if (tensor < 0) continue;
-        st = producer_of(model, s, op, tensor, &producer, err);
-        if (st != MP_OK) return st;
+        MP_CHECK(producer_of(model, s, op, tensor, &producer, err));
         if (producer < 0 || s->mark[producer] == PLACED) continue;
         if (s->mark[producer] == OPEN)
             return MP_FAIL(err, MP_PARSE, "operator '%s' lies on a cycle: it reads tensor '%s', which depends on it", op->name,

@@ -25,7 +25,6 @@ static const char *types_text(unsigned types)
 /* An operand against what is required of it by itself or beside another. */
 static mp_status check_operand(mp_infer *c, const mp_requirement *r, const mp_tensor *t)
 {
-    mp_status st = MP_OK;
     const mp_tensor *other = mp_infer_in(c, r->other);
     char own[MP_SHAPE_TEXT], whole[MP_SHAPE_TEXT];
     int64_t dims[MP_RANK_MAX];
@@ -70,14 +69,12 @@ static mp_status check_operand(mp_infer *c, const mp_requirement *r, const mp_te
     default:
         break;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* An attribute, beside an operand whose dimensions it counts or divides. */
 static mp_status check_attribute(mp_infer *c, const mp_requirement *r)
 {
-    mp_status st = MP_OK;
     const mp_tensor *t = mp_infer_in(c, r->operand);
     const mp_attribute *a = mp_operator_attribute(c->op, r->attribute);
     const int64_t value = mp_operator_int(c->op, r->attribute, r->least);
@@ -87,12 +84,12 @@ static mp_status check_attribute(mp_infer *c, const mp_requirement *r)
     int axis;
     switch (r->kind) {
     case MP_REQUIRES_AXIS:
-        if (t) MP_TRY(mp_rule_axis(c, value, t->rank, &axis));
+        if (t) MP_CHECK(mp_rule_axis(c, value, t->rank, &axis));
         break;
     case MP_REQUIRES_AXES:
         axes = mp_operator_ints(c->op, r->attribute, &n);
         MP_FIT(!t || axes || t->rank > r->least, "there is no axis %" PRId64 " in %d dimensions", r->least, t->rank);
-        for (size_t k = 0; t && k < n; k++) MP_TRY(mp_rule_axis(c, axes[k], t->rank, &axis));
+        for (size_t k = 0; t && k < n; k++) MP_CHECK(mp_rule_axis(c, axes[k], t->rank, &axis));
         break;
     case MP_REQUIRES_RANGE:
         MP_FIT(!a || (value >= r->least && value <= r->most), "%s is %" PRId64 ", and has to be in %" PRId64 " .. %" PRId64,
@@ -117,24 +114,21 @@ static mp_status check_attribute(mp_infer *c, const mp_requirement *r)
     default:
         break;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_requirements_check(mp_infer *c)
 {
-    mp_status st = MP_OK;
     const int version = c->op->version;
     for (const mp_requirement *r = c->op->op->requirements; r && r->kind; r++) {
         if (version < r->from || (r->before && version >= r->before)) continue;
         if (r->attribute) {
-            MP_TRY(check_attribute(c, r));
+            MP_CHECK(check_attribute(c, r));
             continue;
         }
         const int first = r->operand < 0 ? 0 : r->operand, last = r->operand < 0 ? c->op->n_in - 1 : r->operand;
         for (int k = first; k <= last; k++)
-            if (mp_infer_in(c, k)) MP_TRY(check_operand(c, r, mp_infer_in(c, k)));
+            if (mp_infer_in(c, k)) MP_CHECK(check_operand(c, r, mp_infer_in(c, k)));
     }
-done:
-    return st;
+    return MP_OK;
 }

@@ -78,7 +78,6 @@ mp_status mp_infer_operand(mp_infer *c, int k, int *rank, int64_t *dims)
 
 mp_status mp_rule_input(mp_infer *c, int k, int min_rank, int max_rank, const mp_tensor **tensor)
 {
-    mp_status st = MP_OK;
     const mp_tensor *t = mp_infer_in(c, k);
     MP_FIT(t, "input %d is missing", k);
     MP_FIT(t->rank >= min_rank && (max_rank < 0 || t->rank <= max_rank), "input '%s' has %d dimensions instead of %s%d",
@@ -88,17 +87,14 @@ mp_status mp_rule_input(mp_infer *c, int k, int min_rank, int max_rank, const mp
                                 : "at most ",
            t->rank < min_rank ? min_rank : max_rank);
     *tensor = t;
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_rule_axis(const mp_infer *c, int64_t axis, int rank, int *normalized)
 {
-    mp_status st = MP_OK;
     MP_FIT(axis >= -rank && axis < rank, "there is no axis %" PRId64 " in %d dimensions", axis, rank);
     *normalized = (int)(axis < 0 ? axis + rank : axis);
-done:
-    return st;
+    return MP_OK;
 }
 
 bool mp_rule_broadcast(const int64_t *a, int rank_a, const int64_t *b, int rank_b, int64_t *out, int *rank_out)

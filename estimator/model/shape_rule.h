@@ -25,13 +25,10 @@ mp_status mp_infer_operand(mp_infer *c, int k, int *rank, int64_t *dims);
 mp_status mp_rule_raise(const mp_infer *c, mp_status code, const char *source, int source_line, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* Needs `mp_status st`, the label `done` and the mp_infer `c` in the function it stands in: shapes that do not fit. */
-#define MP_FIT(condition, ...)                                                \
-    do {                                                                      \
-        if (!(condition)) {                                                   \
-            st = mp_rule_raise(c, MP_PARSE, __FILE__, __LINE__, __VA_ARGS__); \
-            goto done;                                                        \
-        }                                                                     \
+/* As MP_ENSURE, with the mp_infer `c` of the function it stands in: shapes that do not fit. */
+#define MP_FIT(condition, ...)                                                                \
+    do {                                                                                      \
+        if (!(condition)) return mp_rule_raise(c, MP_PARSE, __FILE__, __LINE__, __VA_ARGS__); \
     } while (0)
 
 /* Input k, which must be there with a rank of min_rank..max_rank (max_rank < 0: any). MP_PARSE. */

@@ -31,21 +31,18 @@ static mp_status drop_unread(mp_inference *w)
 
 mp_status mp_control_start(mp_inference *w)
 {
-    mp_status st = MP_OK;
     const mp_model *model = w->model;
     if (!model->n_regions) return MP_OK;
-    MP_REQUIRE(mp_grow(&w->of, &w->of_capacity, model->n_regions, sizeof *w->of), w->err, MP_NOMEM,
-               "no memory for %zu subgraphs", model->n_regions);
-    MP_TRY(drop_unread(w));
+    MP_ENSURE(mp_grow(&w->of, &w->of_capacity, model->n_regions, sizeof *w->of), w->err, MP_NOMEM,
+              "no memory for %zu subgraphs", model->n_regions);
+    MP_CHECK(drop_unread(w));
     for (size_t k = 0; k < model->n_operators; k++) {
         mp_region_operators *of = &w->of[model->operators[k].region];
         if (model->operators[k].removed || !model->operators[k].region) continue;
-        MP_REQUIRE(mp_grow(&of->list, &of->capacity, of->n + 1, sizeof *of->list), w->err, MP_NOMEM,
-                   "no memory for a subgraph");
+        MP_ENSURE(mp_grow(&of->list, &of->capacity, of->n + 1, sizeof *of->list), w->err, MP_NOMEM, "no memory for a subgraph");
         of->list[of->n++] = (int)k;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 void mp_control_free(mp_inference *w)
@@ -111,13 +108,10 @@ static const char *renamed(mp_inference *w, int region, const char *name, const 
 
 static mp_status copy_tensor(mp_inference *w, int region, int tensor, const char *prefix, int *copy)
 {
-    mp_status st = MP_OK;
     const char *name = renamed(w, region, w->model->tensors[tensor].name, prefix);
-    MP_REQUIRE(name, w->err, MP_NOMEM, "no memory for a copy of '%s'", w->model->tensors[tensor].name);
-    MP_TRY(mp_model_fresh_tensor(w->model, name, copy, w->err));
-    MP_TRY(set_copy(w, tensor, *copy));
-done:
-    return st;
+    MP_ENSURE(name, w->err, MP_NOMEM, "no memory for a copy of '%s'", w->model->tensors[tensor].name);
+    MP_CHECK(mp_model_fresh_tensor(w->model, name, copy, w->err));
+    return set_copy(w, tensor, *copy);
 }
 
 static mp_status copy_region(mp_inference *w, int root, int region, int outer, const char *prefix, int *copy);
@@ -178,72 +172,64 @@ done:
 
 static mp_status copy_list(mp_inference *w, int root, const char *prefix, const int *from, int n, int *to, bool fresh)
 {
-    mp_status st = MP_OK;
     for (int k = 0; k < n; k++) {
         to[k] = copied(w, from[k]);
         if (fresh) {
-            MP_TRY(copy_tensor(w, root, from[k], prefix, &to[k]));
+            MP_CHECK(copy_tensor(w, root, from[k], prefix, &to[k]));
             w->model->tensors[to[k]].is_formal = true;
         }
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* A copy of a region that stands within `root`, for an operator that is being copied. */
 static mp_status copy_region(mp_inference *w, int root, int region, int outer, const char *prefix, int *copy)
 {
-    mp_status st = MP_OK;
     const mp_region r = w->model->regions[region];
     const char *own = renamed(w, root, r.prefix, prefix);
     int *formals = mp_pool_alloc(w->model->pool, (size_t)r.n_formals, sizeof *formals);
     int *results = mp_pool_alloc(w->model->pool, (size_t)r.n_results, sizeof *results), index;
-    MP_REQUIRE(own && formals && results, w->err, MP_NOMEM, "no memory for a copy of '%s'", r.prefix);
-    MP_TRY(mp_model_region(w->model, outer, own, copy, w->err));
-    MP_REQUIRE(mp_grow(&w->of, &w->of_capacity, w->model->n_regions, sizeof *w->of), w->err, MP_NOMEM, "no memory for '%s'",
-               own);
-    MP_TRY(copy_list(w, root, prefix, r.formals, r.n_formals, formals, true));
+    MP_ENSURE(own && formals && results, w->err, MP_NOMEM, "no memory for a copy of '%s'", r.prefix);
+    MP_CHECK(mp_model_region(w->model, outer, own, copy, w->err));
+    MP_ENSURE(mp_grow(&w->of, &w->of_capacity, w->model->n_regions, sizeof *w->of), w->err, MP_NOMEM, "no memory for '%s'",
+              own);
+    MP_CHECK(copy_list(w, root, prefix, r.formals, r.n_formals, formals, true));
     for (size_t k = 0; k < w->of[region].n; k++) {
-        MP_TRY(copy_operator(w, root, w->of[region].list[k], *copy, prefix, &index));
+        MP_CHECK(copy_operator(w, root, w->of[region].list[k], *copy, prefix, &index));
         mp_region_operators *of = &w->of[*copy];
-        MP_REQUIRE(mp_grow(&of->list, &of->capacity, of->n + 1, sizeof *of->list), w->err, MP_NOMEM, "no memory for '%s'", own);
+        MP_ENSURE(mp_grow(&of->list, &of->capacity, of->n + 1, sizeof *of->list), w->err, MP_NOMEM, "no memory for '%s'", own);
         of->list[of->n++] = index;
     }
-    MP_TRY(copy_list(w, root, prefix, r.results, r.n_results, results, false));
+    MP_CHECK(copy_list(w, root, prefix, r.results, r.n_results, results, false));
     mp_region *made = &w->model->regions[*copy];
     made->n_formals = r.n_formals;
     made->formals = formals;
     made->n_results = r.n_results;
     made->results = results;
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_control_run(mp_inference *w, int region, const int *actual, const char *prefix, int *results)
 {
-    mp_status st = MP_OK;
     const mp_region r = w->model->regions[region];
     int copy;
-    for (int k = 0; k < r.n_formals; k++) MP_TRY(set_copy(w, r.formals[k], actual[k]));
+    for (int k = 0; k < r.n_formals; k++) MP_CHECK(set_copy(w, r.formals[k], actual[k]));
     for (size_t k = 0; k < w->of[region].n; k++) {
-        MP_TRY(copy_operator(w, region, w->of[region].list[k], 0, prefix, &copy));
-        MP_TRY(w->visit(w, copy));
+        MP_CHECK(copy_operator(w, region, w->of[region].list[k], 0, prefix, &copy));
+        MP_CHECK(w->visit(w, copy));
     }
     for (int k = 0; k < r.n_results; k++) results[k] = copied(w, r.results[k]);
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_control_enter(mp_inference *w, int region)
 {
-    mp_status st = MP_OK;
-    MP_TRY(mp_operators_check_supported(w->model, w->of[region].list, w->of[region].n, w->err));
+    MP_CHECK(mp_operators_check_supported(w->model, w->of[region].list, w->of[region].n, w->err));
     for (size_t k = 0; k < w->of[region].n; k++) {
         int index = w->of[region].list[k];
         w->model->operators[index].region = 0;
-        MP_TRY(w->visit(w, index));
+        MP_CHECK(w->visit(w, index));
     }
     w->of[region].n = 0;
-done:
-    return st;
+    return MP_OK;
 }

@@ -7,16 +7,14 @@ enum { VERSION = 11 }; /* of the operators made here: axes and sizes are attribu
 
 mp_status mp_control_number(mp_inference *w, const char *stem, mp_dtype dtype, int64_t number, int *tensor)
 {
-    mp_status st = MP_OK;
     mp_value *value = mp_value_new(w->model, 1, false);
-    MP_REQUIRE(value, w->err, MP_NOMEM, "no memory for a constant");
+    MP_ENSURE(value, w->err, MP_NOMEM, "no memory for a constant");
     value->i[0] = number;
-    MP_TRY(mp_model_fresh_tensor(w->model, stem, tensor, w->err));
-    MP_TRY(mp_tensor_set(w->model, *tensor, dtype, 0, NULL, w->err));
+    MP_CHECK(mp_model_fresh_tensor(w->model, stem, tensor, w->err));
+    MP_CHECK(mp_tensor_set(w->model, *tensor, dtype, 0, NULL, w->err));
     w->model->tensors[*tensor].role = MP_ROLE_CONSTANT;
     w->model->tensors[*tensor].value = value;
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Squeeze or Unsqueeze. */

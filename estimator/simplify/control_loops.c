@@ -42,20 +42,18 @@ typedef struct unrolling {
 
 static mp_status start(mp_inference *w, int index, int n_carried, unrolling *u)
 {
-    mp_status st = MP_OK;
     const mp_operator *op = &w->model->operators[index];
     const mp_region *r = &w->model->regions[op->regions[0]];
     const int first = op->control == MP_CONTROL_LOOP; /* a condition comes before the other results */
     *u =
         (unrolling){.op = *op, .region = op->regions[0], .n_carried = n_carried, .n_stacked = r->n_results - n_carried - first};
-    MP_REQUIRE(u->n_stacked >= 0 && op->n_out <= n_carried + u->n_stacked, w->err, MP_PARSE,
-               "the subgraph '%s' of %s '%s' has %d outputs, and %d values are carried on and %d given", r->prefix, op->kind,
-               op->name, r->n_results, n_carried, op->n_out);
-    MP_REQUIRE((u->actual = mp_alloc((size_t)r->n_formals, sizeof *u->actual)) &&
-                   (u->results = mp_alloc((size_t)r->n_results, sizeof *u->results)),
-               w->err, MP_NOMEM, "no memory to unroll '%s'", op->name);
-done:
-    return st;
+    MP_ENSURE(u->n_stacked >= 0 && op->n_out <= n_carried + u->n_stacked, w->err, MP_PARSE,
+              "the subgraph '%s' of %s '%s' has %d outputs, and %d values are carried on and %d given", r->prefix, op->kind,
+              op->name, r->n_results, n_carried, op->n_out);
+    MP_ENSURE((u->actual = mp_alloc((size_t)r->n_formals, sizeof *u->actual)) &&
+                  (u->results = mp_alloc((size_t)r->n_results, sizeof *u->results)),
+              w->err, MP_NOMEM, "no memory to unroll '%s'", op->name);
+    return MP_OK;
 }
 
 static void end(unrolling *u)
@@ -68,18 +66,16 @@ static void end(unrolling *u)
 /* One iteration. What it carries on are results[first..), what it gives comes behind. */
 static mp_status iterate(mp_inference *w, unrolling *u, const char *number, int first)
 {
-    mp_status st = MP_OK;
     const char *prefix = mp_pool_format(w->model->pool, "%s%s", w->model->regions[u->region].prefix, number);
     const size_t n = (size_t)u->n_iterations * (size_t)u->n_stacked;
-    MP_REQUIRE(prefix && mp_grow(&u->items, &u->items_capacity, n + (size_t)u->n_stacked, sizeof *u->items), w->err, MP_NOMEM,
-               "no memory to unroll '%s'", u->op.name);
+    MP_ENSURE(prefix && mp_grow(&u->items, &u->items_capacity, n + (size_t)u->n_stacked, sizeof *u->items), w->err, MP_NOMEM,
+              "no memory to unroll '%s'", u->op.name);
     /* an empty body counts as well, and one that hands much on */
-    MP_TRY(mp_inference_count(w, 1 + u->n_stacked + u->n_carried / 16, u->op.name));
-    MP_TRY(mp_control_run(w, u->region, u->actual, prefix, u->results));
+    MP_CHECK(mp_inference_count(w, 1 + u->n_stacked + u->n_carried / 16, u->op.name));
+    MP_CHECK(mp_control_run(w, u->region, u->actual, prefix, u->results));
     for (int k = 0; k < u->n_stacked; k++) u->items[n + (size_t)k] = u->results[first + u->n_carried + k];
     u->n_iterations++;
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Stacked result k of all iterations, in their order or backwards, into tensor `to`. */
@@ -119,39 +115,35 @@ typedef struct ending {
 
 static mp_status read_ending(mp_inference *w, int index, ending *e)
 {
-    mp_status st = MP_OK;
     const mp_operator *op = &w->model->operators[index];
     *e = (ending){.counts = op->in[0] >= 0, .asks = op->in[1] >= 0, .holds = 1};
-    if (e->counts) MP_TRY(known_number(w, index, "its trip count", op->in[0], &e->trips));
-    if (e->asks) MP_TRY(known_number(w, index, "its condition", op->in[1], &e->holds));
-    MP_REQUIRE(e->counts || e->asks, w->err, MP_UNSUPPORTED,
-               "Loop '%s' has neither a trip count nor a condition, so it never ends", op->name);
-done:
-    return st;
+    if (e->counts) MP_CHECK(known_number(w, index, "its trip count", op->in[0], &e->trips));
+    if (e->asks) MP_CHECK(known_number(w, index, "its condition", op->in[1], &e->holds));
+    MP_ENSURE(e->counts || e->asks, w->err, MP_UNSUPPORTED,
+              "Loop '%s' has neither a trip count nor a condition, so it never ends", op->name);
+    return MP_OK;
 }
 
 /* All iterations of a Loop. A trip count beyond all measure is how exporters write a loop that its condition ends. */
 static mp_status run_loop(mp_inference *w, int index, unrolling *u, ending *e)
 {
-    mp_status st = MP_OK;
     int always;
     char number[32];
     const char *prefix = w->model->regions[u->region].prefix;
-    MP_TRY(mp_control_number(w, prefix, MP_DTYPE_BOOL, 1, &always));
+    MP_CHECK(mp_control_number(w, prefix, MP_DTYPE_BOOL, 1, &always));
     u->actual[1] = always;
     for (int k = 0; k < u->n_carried; k++) u->actual[2 + k] = u->op.in[2 + k];
-    if (e->counts && !e->asks && e->trips > 0) MP_TRY(check_count(w, &u->op, e->trips, region_size(w, u->region) + 1));
+    if (e->counts && !e->asks && e->trips > 0) MP_CHECK(check_count(w, &u->op, e->trips, region_size(w, u->region) + 1));
     for (int64_t before = w->n_unrolled; e->holds && (!e->counts || u->n_iterations < e->trips);) {
-        MP_TRY(mp_control_number(w, prefix, MP_DTYPE_INT64, u->n_iterations, &u->actual[0]));
+        MP_CHECK(mp_control_number(w, prefix, MP_DTYPE_INT64, u->n_iterations, &u->actual[0]));
         snprintf(number, sizeof number, "%" PRId64, u->n_iterations);
-        MP_TRY(iterate(w, u, number, 1));
-        if (e->asks) MP_TRY(known_number(w, index, "the condition that its body computes", u->results[0], &e->holds));
+        MP_CHECK(iterate(w, u, number, 1));
+        if (e->asks) MP_CHECK(known_number(w, index, "the condition that its body computes", u->results[0], &e->holds));
         if (e->holds && u->n_iterations == 1 && e->counts && e->trips <= INT_MAX)
-            MP_TRY(check_count(w, &u->op, e->trips - 1, w->n_unrolled - before));
+            MP_CHECK(check_count(w, &u->op, e->trips - 1, w->n_unrolled - before));
         for (int k = 0; k < u->n_carried; k++) u->actual[2 + k] = u->results[1 + k];
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_control_loop(mp_inference *w, int index)

@@ -96,23 +96,20 @@ done:
 /* What the rule left open takes the shape that the file declares, for the output itself or further down. */
 static mp_status use_declared(mp_inference *w, mp_infer *c, int k)
 {
-    mp_status st = MP_OK;
     mp_tensor *t = mp_infer_out(c, k), *first = mp_infer_in(c, 0);
     const mp_tensor *declared = t;
     mp_dtype dtype = t->dtype;
     if (dtype == MP_DTYPE_UNDEFINED) dtype = t->declared_dtype;
     if (dtype == MP_DTYPE_UNDEFINED && first) dtype = first->dtype;
-    if (!is_declared(t)) MP_TRY(declared_downstream(w, (size_t)(c->op - w->model->operators), c->op->out[k], &declared));
-    MP_REQUIRE(declared || c->missing_value >= 0, c->err, MP_UNSUPPORTED,
-               "the shape of '%s', output %d of %s '%s', cannot be derived and is not declared", t->name, k, c->op->kind,
-               c->op->name);
-    MP_REQUIRE(declared, c->err, MP_UNSUPPORTED,
-               "the shape of '%s', written by %s '%s', depends on the value of '%s', which is known only at run time, and is "
-               "not declared",
-               t->name, c->op->kind, c->op->name, c->model->tensors[c->missing_value].name);
-    MP_TRY(mp_infer_set(c, k, dtype, declared->declared_rank, declared->declared_dims));
-done:
-    return st;
+    if (!is_declared(t)) MP_CHECK(declared_downstream(w, (size_t)(c->op - w->model->operators), c->op->out[k], &declared));
+    MP_ENSURE(declared || c->missing_value >= 0, c->err, MP_UNSUPPORTED,
+              "the shape of '%s', output %d of %s '%s', cannot be derived and is not declared", t->name, k, c->op->kind,
+              c->op->name);
+    MP_ENSURE(declared, c->err, MP_UNSUPPORTED,
+              "the shape of '%s', written by %s '%s', depends on the value of '%s', which is known only at run time, and is "
+              "not declared",
+              t->name, c->op->kind, c->op->name, c->model->tensors[c->missing_value].name);
+    return mp_infer_set(c, k, dtype, declared->declared_rank, declared->declared_dims);
 }
 
 /* The fold rule, where the row has one, every output is of a type and size that can be kept, and the budget allows. */
@@ -140,12 +137,11 @@ static mp_status fold(mp_inference *w, mp_infer *c)
 /* An operator with a row. */
 static mp_status infer_row(mp_inference *w, int index)
 {
-    mp_status st = MP_OK;
     mp_infer c = {.model = w->model, .op = &w->model->operators[index], .err = w->err, .missing_value = -1};
     bool derived = true;
-    MP_TRY(mp_operator_find_row(c.op, w->err));
-    MP_TRY(check_operands(w->model, c.op, w->err));
-    MP_TRY(mp_requirements_check(&c));
+    MP_CHECK(mp_operator_find_row(c.op, w->err));
+    MP_CHECK(check_operands(w->model, c.op, w->err));
+    MP_CHECK(mp_requirements_check(&c));
     for (int k = 0; k < c.op->n_out; k++) {
         mp_tensor *t = mp_infer_out(&c, k);
         if (!t) continue;
@@ -153,17 +149,16 @@ static mp_status infer_row(mp_inference *w, int index)
         t->dtype = MP_DTYPE_UNDEFINED;
         t->value = NULL;
     }
-    MP_TRY(c.op->op->shape(&c));
+    MP_CHECK(c.op->op->shape(&c));
     for (int k = 0; k < c.op->n_out; k++) {
         const mp_tensor *t = mp_infer_out(&c, k);
         if (!t || t->rank >= 0) continue;
-        MP_TRY(use_declared(w, &c, k));
+        MP_CHECK(use_declared(w, &c, k));
         derived = false;
     }
     /* where the shape came from the file, it need not fit the operands */
-    if (derived) MP_TRY(fold(w, &c));
-done:
-    return st;
+    if (derived) MP_CHECK(fold(w, &c));
+    return MP_OK;
 }
 
 /* A sequence under another name. */

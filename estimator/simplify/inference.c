@@ -34,17 +34,14 @@ static mp_status add(mp_inference *w, const mp_operator_draft *draft)
 
 mp_status mp_inference_emit(mp_inference *w, const mp_operator_draft *draft, const char *stem, int *out)
 {
-    mp_status st = MP_OK;
     mp_operator_draft full = *draft;
-    MP_TRY(mp_inference_count(w, draft->n_out, stem));
+    MP_CHECK(mp_inference_count(w, draft->n_out, stem));
     for (int k = 0; k < draft->n_out; k++) {
         out[k] = draft->out[k];
-        if (out[k] < 0) MP_TRY(mp_model_fresh_tensor(w->model, stem, &out[k], w->err));
+        if (out[k] < 0) MP_CHECK(mp_model_fresh_tensor(w->model, stem, &out[k], w->err));
     }
     full.out = out;
-    MP_TRY(add(w, &full));
-done:
-    return st;
+    return add(w, &full);
 }
 
 mp_status mp_inference_alias(mp_inference *w, int from, int to)

@@ -73,9 +73,8 @@ typedef struct writer {
 /* Adds an operator of one or two inputs (b < 0: one); its result is *out, which is a new tensor where that is -1. */
 static mp_status put(writer *w, const char *kind, int a, int b, int *out)
 {
-    mp_status st = MP_OK;
     const int in[] = {a, b};
-    if (*out < 0) MP_TRY(mp_model_fresh_tensor(w->model, w->name, out, w->err));
+    if (*out < 0) MP_CHECK(mp_model_fresh_tensor(w->model, w->name, out, w->err));
     const mp_operator_draft draft = {.name = w->name,
                                      .kind = kind,
                                      .domain = "",
@@ -85,50 +84,42 @@ static mp_status put(writer *w, const char *kind, int a, int b, int *out)
                                      .n_in = b < 0 ? 1 : 2,
                                      .n_out = 1};
     int index;
-    MP_TRY(mp_model_operator(w->model, &draft, &index, w->err));
-done:
-    return st;
+    return mp_model_operator(w->model, &draft, &index, w->err);
 }
 
 /* A constant of n elements; `real` NULL: whole numbers. */
 static mp_status put_constant(writer *w, int64_t n, const double *real, const int64_t *whole, int *out)
 {
-    mp_status st = MP_OK;
-    MP_TRY(mp_model_fresh_tensor(w->model, w->name, out, w->err));
-    MP_TRY(mp_tensor_set(w->model, *out, real ? MP_DTYPE_FLOAT : MP_DTYPE_INT64, 1, &n, w->err));
+    MP_CHECK(mp_model_fresh_tensor(w->model, w->name, out, w->err));
+    MP_CHECK(mp_tensor_set(w->model, *out, real ? MP_DTYPE_FLOAT : MP_DTYPE_INT64, 1, &n, w->err));
     mp_tensor *t = &w->model->tensors[*out];
     t->role = MP_ROLE_CONSTANT;
-    MP_REQUIRE(t->value = mp_value_new(w->model, n, real != NULL), w->err, MP_NOMEM, "out of memory");
+    MP_ENSURE(t->value = mp_value_new(w->model, n, real != NULL), w->err, MP_NOMEM, "out of memory");
     for (int64_t k = 0; k < n; k++) {
         if (real)
             t->value->f[k] = real[k];
         else
             t->value->i[k] = whole[k];
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* A vector of the channels, as it broadcasts over x: (C, 1, 1). */
 static mp_status put_channels(writer *w, int vector, const mp_tensor *x, int *out)
 {
-    mp_status st = MP_OK;
     int64_t shape[MP_RANK_MAX];
     int sizes;
     *out = vector;
-    if (x->rank < 3) goto done;
+    if (x->rank < 3) return MP_OK;
     shape[0] = x->dims[1];
     for (int d = 1; d < x->rank - 1; d++) shape[d] = 1;
-    MP_TRY(put_constant(w, x->rank - 1, NULL, shape, &sizes));
+    MP_CHECK(put_constant(w, x->rank - 1, NULL, shape, &sizes));
     *out = -1;
-    MP_TRY(put(w, "Reshape", vector, sizes, out));
-done:
-    return st;
+    return put(w, "Reshape", vector, sizes, out);
 }
 
 static mp_status replace(mp_model *model, size_t index, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_operator op = model->operators[index];
     writer w = {.model = model, .name = op.name, .version = op.version, .err = err};
     const mp_tensor x = *mp_operator_in(model, &op, 0);
@@ -136,29 +127,24 @@ static mp_status replace(mp_model *model, size_t index, mp_error *err)
     int small, shifted = -1, deviation = -1, factor = -1, moved = -1, shift = -1, scaled = -1, y = op.out[0];
     model->operators[index].removed = true;
     model->tensors[y].producer = -1;
-    MP_TRY(put_constant(&w, 1, &epsilon, NULL, &small));
-    MP_TRY(put(&w, "Add", op.in[4], small, &shifted));
-    MP_TRY(put(&w, "Sqrt", shifted, -1, &deviation));
-    MP_TRY(put(&w, "Div", op.in[1], deviation, &factor));
-    MP_TRY(put(&w, "Mul", op.in[3], factor, &moved));
-    MP_TRY(put(&w, "Sub", op.in[2], moved, &shift));
-    MP_TRY(put_channels(&w, factor, &x, &factor));
-    MP_TRY(put_channels(&w, shift, &x, &shift));
-    MP_TRY(put(&w, "Mul", op.in[0], factor, &scaled));
-    MP_TRY(put(&w, "Add", scaled, shift, &y));
-done:
-    return st;
+    MP_CHECK(put_constant(&w, 1, &epsilon, NULL, &small));
+    MP_CHECK(put(&w, "Add", op.in[4], small, &shifted));
+    MP_CHECK(put(&w, "Sqrt", shifted, -1, &deviation));
+    MP_CHECK(put(&w, "Div", op.in[1], deviation, &factor));
+    MP_CHECK(put(&w, "Mul", op.in[3], factor, &moved));
+    MP_CHECK(put(&w, "Sub", op.in[2], moved, &shift));
+    MP_CHECK(put_channels(&w, factor, &x, &factor));
+    MP_CHECK(put_channels(&w, shift, &x, &shift));
+    MP_CHECK(put(&w, "Mul", op.in[0], factor, &scaled));
+    return put(&w, "Add", scaled, shift, &y);
 }
 
 mp_status mp_model_keep_inference_norms(mp_model *model, mp_error *err)
 {
-    mp_status st = MP_OK;
     const size_t n = model->n_operators;
     for (size_t k = 0; k < n; k++)
-        if (is_inference_norm(&model->operators[k])) MP_TRY(replace(model, k, err));
-    if (model->n_operators == n) goto done;
-    MP_TRY(mp_model_sort(model, err));
-    MP_TRY(mp_model_infer(model, err));
-done:
-    return st;
+        if (is_inference_norm(&model->operators[k])) MP_CHECK(replace(model, k, err));
+    if (model->n_operators == n) return MP_OK;
+    MP_CHECK(mp_model_sort(model, err));
+    return mp_model_infer(model, err);
 }

@@ -86,7 +86,6 @@ bool mp_rewriter_bypass(mp_rewriter *r, int index, int from)
 
 mp_status mp_rewriter_become(mp_rewriter *r, int index, const mp_operator_draft *draft)
 {
-    mp_status st = MP_OK;
     mp_model *model = r->model;
     mp_operator *op = &model->operators[index];
     mp_operator next = *op;
@@ -94,20 +93,18 @@ mp_status mp_rewriter_become(mp_rewriter *r, int index, const mp_operator_draft 
     next.n_in = draft->n_in;
     next.n_attributes = draft->n_attributes;
     next.version = strcmp(op->domain, draft->domain) || op->version < draft->version ? draft->version : op->version;
-    MP_REQUIRE((next.kind = mp_pool_text(model->pool, draft->kind, strlen(draft->kind))) &&
-                   (next.domain = mp_pool_text(model->pool, draft->domain, strlen(draft->domain))) &&
-                   (next.in = mp_pool_alloc(model->pool, (size_t)draft->n_in, sizeof *next.in)),
-               r->err, MP_NOMEM, "no memory to rewrite operator '%s'", op->name);
+    MP_ENSURE((next.kind = mp_pool_text(model->pool, draft->kind, strlen(draft->kind))) &&
+                  (next.domain = mp_pool_text(model->pool, draft->domain, strlen(draft->domain))) &&
+                  (next.in = mp_pool_alloc(model->pool, (size_t)draft->n_in, sizeof *next.in)),
+              r->err, MP_NOMEM, "no memory to rewrite operator '%s'", op->name);
     if (draft->n_in) memcpy(next.in, draft->in, (size_t)draft->n_in * sizeof *next.in);
-    MP_TRY(mp_attributes_copy(model, draft->attributes, draft->n_attributes, &next.attributes, r->err));
+    MP_CHECK(mp_attributes_copy(model, draft->attributes, draft->n_attributes, &next.attributes, r->err));
     for (int k = 0; k < op->n_in; k++)
         if (op->in[k] >= 0) r->n_readers[op->in[k]]--;
     for (int k = 0; k < next.n_in; k++)
         if (next.in[k] >= 0) r->n_readers[next.in[k]]++;
     *op = next;
-    MP_TRY(mp_operator_infer(model, index, r->err));
-done:
-    return st;
+    return mp_operator_infer(model, index, r->err);
 }
 
 int mp_producer(const mp_rewriter *r, int tensor)

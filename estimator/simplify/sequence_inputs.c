@@ -10,18 +10,15 @@
 /* Adds an operator; its outputs are new tensors named after `stem`. */
 static mp_status add(mp_chunks *c, mp_operator_draft draft, const char *stem, int *out)
 {
-    mp_status st = MP_OK;
     int index;
     for (int k = 0; k < draft.n_out; k++) {
         const char *name = mp_pool_format(c->model->pool, "%s:%d", stem, k);
-        MP_REQUIRE(name, c->err, MP_NOMEM, "out of memory");
-        MP_TRY(mp_model_fresh_tensor(c->model, name, &out[k], c->err));
+        MP_ENSURE(name, c->err, MP_NOMEM, "out of memory");
+        MP_CHECK(mp_model_fresh_tensor(c->model, name, &out[k], c->err));
     }
     draft.out = out;
-    MP_TRY(mp_model_operator(c->model, &draft, &index, c->err));
-    MP_TRY(mp_operator_infer(c->model, index, c->err));
-done:
-    return st;
+    MP_CHECK(mp_model_operator(c->model, &draft, &index, c->err));
+    return mp_operator_infer(c->model, index, c->err);
 }
 
 mp_status mp_cut_split(mp_chunks *c, int tensor, int axis, int n, const int64_t *sizes, int *parts)
@@ -76,77 +73,71 @@ static int axis_before_view(const mp_tensor *from, const mp_tensor *to, int axis
 
 static mp_status cut_view(mp_chunks *c, int tensor, int from, int from_axis, int axis, int *parts)
 {
-    mp_status st = MP_OK;
     const int rank = c->model->tensors[tensor].rank;
     int64_t shape[MP_RANK_MAX];
-    MP_TRY(mp_cut_input(c, from, from_axis, parts));
+    MP_CHECK(mp_cut_input(c, from, from_axis, parts));
     memcpy(shape, c->model->tensors[tensor].dims, (size_t)rank * sizeof *shape);
     for (int k = 0; k < c->n; k++) {
         shape[axis] = c->sizes[k];
         const mp_attribute sizes = {.name = "shape", .kind = MP_ATTRIBUTE_INTS, .n = (size_t)rank, .ints = shape};
         const int part = parts[k];
-        MP_TRY(add(c,
-                   (mp_operator_draft){.kind = "Reshape",
-                                       .domain = "memplan",
-                                       .version = 1,
-                                       .in = &part,
-                                       .n_in = 1,
-                                       .n_out = 1,
-                                       .attributes = &sizes,
-                                       .n_attributes = 1},
-                   c->model->tensors[tensor].name, &parts[k]));
+        MP_CHECK(add(c,
+                     (mp_operator_draft){.kind = "Reshape",
+                                         .domain = "memplan",
+                                         .version = 1,
+                                         .in = &part,
+                                         .n_in = 1,
+                                         .n_out = 1,
+                                         .attributes = &sizes,
+                                         .n_attributes = 1},
+                     c->model->tensors[tensor].name, &parts[k]));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* The same operator on every chunk of operand `cut`. */
 static mp_status cut_operator(mp_chunks *c, const mp_operator *op, int cut, int axis, int *parts)
 {
-    mp_status st = MP_OK;
     int in[2] = {op->in[0], op->n_in > 1 ? op->in[1] : -1};
-    MP_TRY(mp_cut_input(c, op->in[cut], axis, parts));
+    MP_CHECK(mp_cut_input(c, op->in[cut], axis, parts));
     for (int k = 0; k < c->n; k++) {
         in[cut] = parts[k];
-        MP_TRY(add(c,
-                   (mp_operator_draft){.kind = op->kind,
-                                       .domain = op->domain,
-                                       .version = op->version,
-                                       .in = in,
-                                       .n_in = op->n_in,
-                                       .n_out = 1,
-                                       .attributes = op->attributes,
-                                       .n_attributes = op->n_attributes},
-                   c->model->tensors[op->out[0]].name, &parts[k]));
+        MP_CHECK(add(c,
+                     (mp_operator_draft){.kind = op->kind,
+                                         .domain = op->domain,
+                                         .version = op->version,
+                                         .in = in,
+                                         .n_in = op->n_in,
+                                         .n_out = 1,
+                                         .attributes = op->attributes,
+                                         .n_attributes = op->n_attributes},
+                     c->model->tensors[op->out[0]].name, &parts[k]));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* A slice of a batch for each chunk: what is there all the time is not copied as a whole. */
 static mp_status slice(mp_chunks *c, int tensor, int axis, int *parts)
 {
-    mp_status st = MP_OK;
     int64_t from = 0, along = axis;
     for (int k = 0; k < c->n; k++) {
         int64_t to = from + c->sizes[k];
         const mp_attribute attributes[] = {{.name = "axes", .kind = MP_ATTRIBUTE_INTS, .n = 1, .ints = &along},
                                            {.name = "starts", .kind = MP_ATTRIBUTE_INTS, .n = 1, .ints = &from},
                                            {.name = "ends", .kind = MP_ATTRIBUTE_INTS, .n = 1, .ints = &to}};
-        MP_TRY(add(c,
-                   (mp_operator_draft){.kind = "Slice",
-                                       .domain = "",
-                                       .version = 1,
-                                       .in = &tensor,
-                                       .n_in = 1,
-                                       .n_out = 1,
-                                       .attributes = attributes,
-                                       .n_attributes = 3},
-                   c->model->tensors[tensor].name, &parts[k]));
+        MP_CHECK(add(c,
+                     (mp_operator_draft){.kind = "Slice",
+                                         .domain = "",
+                                         .version = 1,
+                                         .in = &tensor,
+                                         .n_in = 1,
+                                         .n_out = 1,
+                                         .attributes = attributes,
+                                         .n_attributes = 3},
+                     c->model->tensors[tensor].name, &parts[k]));
         from = to;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_cut_input(mp_chunks *c, int tensor, int axis, int *parts)

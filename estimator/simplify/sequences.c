@@ -33,12 +33,9 @@ typedef struct layer {
 
 static mp_status add(mp_chunks *c, const mp_operator_draft *draft)
 {
-    mp_status st = MP_OK;
     int index;
-    MP_TRY(mp_model_operator(c->model, draft, &index, c->err));
-    MP_TRY(mp_operator_infer(c->model, index, c->err));
-done:
-    return st;
+    MP_CHECK(mp_model_operator(c->model, draft, &index, c->err));
+    return mp_operator_infer(c->model, index, c->err);
 }
 
 /* Tensor `from` along dimension 0 or 1: one operator, Split or Concat, with this many parts. */
@@ -59,35 +56,31 @@ static mp_status join(mp_chunks *c, const int *parts, int n, int64_t axis, int t
 /* A new tensor "stem:k". */
 static mp_status fresh(mp_chunks *c, const char *stem, int k, int *out)
 {
-    mp_status st = MP_OK;
     const char *name = mp_pool_format(c->model->pool, "%s:%d", stem, k);
-    MP_REQUIRE(name, c->err, MP_NOMEM, "out of memory");
-    MP_TRY(mp_model_fresh_tensor(c->model, name, out, c->err));
-done:
-    return st;
+    MP_ENSURE(name, c->err, MP_NOMEM, "out of memory");
+    return mp_model_fresh_tensor(c->model, name, out, c->err);
 }
 
 /* Chunk number k of n in the order of the recurrence; `state`: h and c before it, and then behind it. */
 static mp_status add_chunk(const layer *l, int k, int x, int state[2], int *y)
 {
-    mp_status st = MP_OK;
     mp_chunks *c = l->cut;
     const bool is_last = k == c->n - 1, is_lstm = l->op.op->max_out == N_OUT;
     int in[N_IN], out[N_OUT] = {-1, -1, -1};
     const char *name = mp_pool_format(c->model->pool, "%s:%d", l->op.name, l->backwards ? c->n - 1 - k : k);
-    MP_REQUIRE(name, c->err, MP_NOMEM, "out of memory");
+    MP_ENSURE(name, c->err, MP_NOMEM, "out of memory");
     memcpy(in, l->in, sizeof in);
     in[X] = x;
     in[H] = state[0];
     in[C] = state[1];
-    if (l->out[Y] >= 0) MP_TRY(fresh(c, c->model->tensors[l->out[Y]].name, l->backwards ? c->n - 1 - k : k, &out[Y]));
+    if (l->out[Y] >= 0) MP_CHECK(fresh(c, c->model->tensors[l->out[Y]].name, l->backwards ? c->n - 1 - k : k, &out[Y]));
     for (int o = Y_H; o < (is_lstm ? N_OUT : Y_C); o++) {
         out[o] = is_last ? l->out[o] : -1;
-        if (!is_last) MP_TRY(fresh(c, mp_pool_format(c->model->pool, "%s:%s", name, o == Y_H ? "h" : "c"), 0, &out[o]));
+        if (!is_last) MP_CHECK(fresh(c, mp_pool_format(c->model->pool, "%s:%s", name, o == Y_H ? "h" : "c"), 0, &out[o]));
         state[o - Y_H] = out[o];
     }
     *y = out[Y];
-    MP_TRY(add(c, &(mp_operator_draft){.name = name,
+    return add(c, &(mp_operator_draft){.name = name,
                                        .kind = l->op.kind,
                                        .domain = l->op.domain,
                                        .version = l->op.version,
@@ -96,9 +89,7 @@ static mp_status add_chunk(const layer *l, int k, int x, int state[2], int *y)
                                        .n_in = is_lstm ? N_IN : C,
                                        .n_out = is_lstm ? N_OUT : Y_C,
                                        .attributes = l->attributes,
-                                       .n_attributes = l->n_attributes}));
-done:
-    return st;
+                                       .n_attributes = l->n_attributes});
 }
 
 static mp_status add_chunks(const layer *l, const int *parts)
@@ -120,12 +111,11 @@ done:
 /* The attributes for direction d alone: of `activations` that direction's part. */
 static mp_status take_attributes(layer *l, int d, bool both)
 {
-    mp_status st = MP_OK;
     mp_model *model = l->cut->model;
     const mp_operator *op = &l->op;
     const int n_each = op->op->max_out == N_OUT ? 3 : op->op->max_in == C && !strcmp(op->kind, "GRU") ? 2 : 1;
-    MP_REQUIRE(l->attributes = mp_pool_alloc(model->pool, op->n_attributes + 1, sizeof *l->attributes), l->cut->err, MP_NOMEM,
-               "out of memory");
+    MP_ENSURE(l->attributes = mp_pool_alloc(model->pool, op->n_attributes + 1, sizeof *l->attributes), l->cut->err, MP_NOMEM,
+              "out of memory");
     l->n_attributes = 0;
     for (size_t k = 0; k < op->n_attributes; k++) {
         mp_attribute a = op->attributes[k];
@@ -135,60 +125,52 @@ static mp_status take_attributes(layer *l, int d, bool both)
             for (int skip = d * n_each; skip > 0 && *from; skip--) from += strcspn(from, ",") + (strchr(from, ',') != NULL);
             end = from;
             for (int n = 0; n < n_each && *end; n++) end += strcspn(end, ",") + (n + 1 < n_each && strchr(end, ',') != NULL);
-            MP_REQUIRE(a.text = mp_pool_text(model->pool, from, (size_t)(end - from)), l->cut->err, MP_NOMEM, "out of memory");
+            MP_ENSURE(a.text = mp_pool_text(model->pool, from, (size_t)(end - from)), l->cut->err, MP_NOMEM, "out of memory");
         }
         l->attributes[l->n_attributes++] = a;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Halves of a tensor whose first dimension counts directions. */
 static mp_status halve(mp_chunks *c, int tensor, int half[2])
 {
-    mp_status st = MP_OK;
     half[0] = half[1] = tensor;
-    if (tensor >= 0) MP_TRY(mp_cut_split(c, tensor, 0, 2, (const int64_t[]){1, 1}, half));
-done:
-    return st;
+    if (tensor >= 0) MP_CHECK(mp_cut_split(c, tensor, 0, 2, (const int64_t[]){1, 1}, half));
+    return MP_OK;
 }
 
 /* A layer in both directions: one for each, whose outputs are put together. */
 static mp_status cut_both(mp_chunks *c, const mp_operator *op, const int *parts)
 {
-    mp_status st = MP_OK;
     layer l[2] = {{.op = *op, .cut = c}, {.op = *op, .cut = c, .backwards = true}};
     int halves[N_OUT][2];
     for (int i = 0; i < N_IN; i++) {
         int half[2] = {-1, -1};
-        if (i != X && i != LENGTHS) MP_TRY(halve(c, i < op->n_in ? op->in[i] : -1, half));
+        if (i != X && i != LENGTHS) MP_CHECK(halve(c, i < op->n_in ? op->in[i] : -1, half));
         for (int d = 0; d < 2; d++) l[d].in[i] = half[d];
     }
     for (int d = 0; d < 2; d++) {
-        MP_TRY(take_attributes(&l[d], d, true));
+        MP_CHECK(take_attributes(&l[d], d, true));
         for (int o = 0; o < N_OUT; o++) {
             l[d].out[o] = -1;
-            if (o < op->n_out && op->out[o] >= 0) MP_TRY(fresh(c, c->model->tensors[op->out[o]].name, d, &l[d].out[o]));
+            if (o < op->n_out && op->out[o] >= 0) MP_CHECK(fresh(c, c->model->tensors[op->out[o]].name, d, &l[d].out[o]));
             halves[o][d] = l[d].out[o];
         }
-        MP_TRY(add_chunks(&l[d], parts));
+        MP_CHECK(add_chunks(&l[d], parts));
     }
     for (int o = 0; o < op->n_out; o++)
-        if (op->out[o] >= 0) MP_TRY(join(c, halves[o], 2, o == Y ? 1 : 0, op->out[o]));
-done:
-    return st;
+        if (op->out[o] >= 0) MP_CHECK(join(c, halves[o], 2, o == Y ? 1 : 0, op->out[o]));
+    return MP_OK;
 }
 
 static mp_status cut_one(mp_chunks *c, const mp_operator *op, const int *parts)
 {
-    mp_status st = MP_OK;
     layer l = {.op = *op, .cut = c, .backwards = !strcmp(mp_operator_text(op, "direction", "forward"), "reverse")};
     for (int i = 0; i < N_IN; i++) l.in[i] = i < op->n_in && i != LENGTHS ? op->in[i] : -1;
     for (int o = 0; o < N_OUT; o++) l.out[o] = o < op->n_out ? op->out[o] : -1;
-    MP_TRY(take_attributes(&l, 0, false));
-    MP_TRY(add_chunks(&l, parts));
-done:
-    return st;
+    MP_CHECK(take_attributes(&l, 0, false));
+    return add_chunks(&l, parts);
 }
 
 static bool is_recurrent(const mp_operator *op)

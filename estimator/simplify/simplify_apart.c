@@ -38,7 +38,6 @@ static const struct row {
 
 static mp_status name_apart(mp_rewriter *r, int index)
 {
-    mp_status st = MP_OK;
     const mp_operator *op = &r->model->operators[index];
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         if (!mp_is_kind(op, rows[k].kind) || !rows[k].is_apart(r, op)) continue;
@@ -49,12 +48,11 @@ static mp_status name_apart(mp_rewriter *r, int index)
                                          .n_in = op->n_in,
                                          .attributes = op->attributes,
                                          .n_attributes = op->n_attributes};
-        MP_TRY(mp_rewriter_become(r, index, &draft));
+        MP_CHECK(mp_rewriter_become(r, index, &draft));
         r->changes++;
         break;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_rewrite_apart(mp_rewriter *r)

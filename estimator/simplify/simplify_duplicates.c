@@ -95,7 +95,6 @@ static void add_operand(struct key *key, const mp_model *model, int tensor)
 /* What an operator computes; *comparable false: not to be merged with any. */
 static mp_status write_key(const mp_model *model, const mp_operator *op, struct key *key, bool *comparable, mp_error *err)
 {
-    mp_status st = MP_OK;
     bool commutes = op->op && (op->op->traits & MP_TRAIT_COMMUTES) && op->n_in == 2, swap = commutes && op->in[0] > op->in[1];
     key->n = 0;
     key->whole = true;
@@ -106,10 +105,9 @@ static mp_status write_key(const mp_model *model, const mp_operator *op, struct 
     add(key, "%d ", op->version);
     for (int k = 0; k < op->n_out; k++) add(key, "%c", op->out[k] < 0 ? '-' : 'y');
     for (int k = 0; k < op->n_in; k++) add_operand(key, model, op->in[swap ? 1 - k : k]);
-    MP_TRY(add_attributes(key, op, comparable, err));
-    MP_REQUIRE(key->whole, err, MP_NOMEM, "no memory to compare operator '%s'", op->name);
-done:
-    return st;
+    MP_CHECK(add_attributes(key, op, comparable, err));
+    MP_ENSURE(key->whole, err, MP_NOMEM, "no memory to compare operator '%s'", op->name);
+    return MP_OK;
 }
 
 /* Lets `first` do the work of its equal. A declared output keeps its name; where both have one in a place, both stay. */
@@ -142,20 +140,18 @@ struct state {
 
 static mp_status merge_with_equal(mp_rewriter *r, struct state *s, int index)
 {
-    mp_status st = MP_OK;
     const char *own;
     bool comparable;
-    MP_TRY(write_key(r->model, &r->model->operators[index], &s->key, &comparable, r->err));
+    MP_CHECK(write_key(r->model, &r->model->operators[index], &s->key, &comparable, r->err));
     if (!comparable) return MP_OK;
     int first = mp_names_find(s->firsts, s->key.text);
     if (first >= 0) {
         r->changes += merge(r, first, index);
         return MP_OK;
     }
-    MP_REQUIRE((own = mp_pool_text(s->pool, s->key.text, s->key.n)) && mp_names_set(s->firsts, own, index), r->err, MP_NOMEM,
-               "no memory to compare operators");
-done:
-    return st;
+    MP_ENSURE((own = mp_pool_text(s->pool, s->key.text, s->key.n)) && mp_names_set(s->firsts, own, index), r->err, MP_NOMEM,
+              "no memory to compare operators");
+    return MP_OK;
 }
 
 mp_status mp_rewrite_duplicates(mp_rewriter *r)

@@ -21,7 +21,6 @@ static int only_product(const mp_rewriter *r, int tensor)
 
 static mp_status take_out_factor(mp_rewriter *r, int index)
 {
-    mp_status st = MP_OK;
     mp_model *model = r->model;
     const mp_operator *sum = &model->operators[index];
     if (!mp_is_kind(sum, "Add") || !mp_dtype_is_float(model->tensors[sum->out[0]].dtype)) return MP_OK;
@@ -35,15 +34,14 @@ static mp_status take_out_factor(mp_rewriter *r, int index)
         mp_operator_draft add = {.kind = "Add", .domain = "", .version = 7, .in = (int[]){b, c}, .n_in = 2};
         mp_operator_draft multiply = {.kind = "Mul", .domain = "", .version = 7, .in = (int[]){a, bc}, .n_in = 2};
         int gone = model->operators[earlier].out[0];
-        MP_TRY(mp_rewriter_become(r, later, &add));
-        MP_TRY(mp_rewriter_become(r, index, &multiply));
+        MP_CHECK(mp_rewriter_become(r, later, &add));
+        MP_CHECK(mp_rewriter_become(r, index, &multiply));
         mp_rewriter_remove(r, earlier);
         model->tensors[gone].replaced_by = y;
         r->changes++;
         break;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_rewrite_common_factors(mp_rewriter *r)

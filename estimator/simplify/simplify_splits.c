@@ -31,7 +31,6 @@ static bool splits(const mp_tensor *from, const mp_tensor *to, int into[MP_RANK_
 
 static mp_status move_split(mp_rewriter *r, int index)
 {
-    mp_status st = MP_OK;
     mp_model *model = r->model;
     const mp_operator *reshape = &model->operators[index];
     if (!reshape->op || reshape->op->gradient != MP_GRADIENT_VIEW || mp_is_kind(reshape, "Identity")) return MP_OK;
@@ -58,11 +57,10 @@ static mp_status move_split(mp_rewriter *r, int index)
         .kind = "Reshape", .domain = "memplan", .version = 1, .in = &from, .n_in = 1, .attributes = &sizes, .n_attributes = 1};
     const mp_operator_draft turn = {
         .kind = "Transpose", .domain = "", .version = 1, .in = &between, .n_in = 1, .attributes = &turned, .n_attributes = 1};
-    MP_TRY(mp_rewriter_become(r, before, &split));
-    MP_TRY(mp_rewriter_become(r, index, &turn));
+    MP_CHECK(mp_rewriter_become(r, before, &split));
+    MP_CHECK(mp_rewriter_become(r, index, &turn));
     r->changes++;
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_rewrite_splits(mp_rewriter *r)

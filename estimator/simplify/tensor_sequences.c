@@ -29,21 +29,20 @@ static const mp_sequence *sequence_in(const mp_inference *w, const mp_operator *
 /* Output 0 becomes the list of `from` with one more item (-1: none). */
 static mp_status set_sequence(mp_inference *w, const mp_operator *op, const mp_sequence *from, int item)
 {
-    mp_status st = MP_OK;
     mp_pool *pool = w->model->pool;
     mp_sequence *made = mp_pool_alloc(pool, 1, sizeof *made);
     const int n = from ? from->n : 0;
-    MP_REQUIRE(made, w->err, MP_NOMEM, "no memory for a sequence");
+    MP_ENSURE(made, w->err, MP_NOMEM, "no memory for a sequence");
     made->n = n + (item >= 0);
     made->room = from ? from->room : NULL;
     if (item < 0 && from) made->items = from->items;
     if (item >= 0 && (!made->room || made->room->used != n || n == made->room->size)) {
         const int size = 2 * n + 4;
-        MP_REQUIRE((w->n_copied += n) <= COPIED_MAX, w->err, MP_UNSUPPORTED,
-                   "%s '%s': sequences of more than %d elements in all", op->kind, op->name, COPIED_MAX);
-        MP_REQUIRE((made->room = mp_pool_alloc(pool, 1, sizeof *made->room)) &&
-                       (made->items = mp_pool_alloc(pool, (size_t)size, sizeof *made->items)),
-                   w->err, MP_NOMEM, "no memory for a sequence of %d tensors", made->n);
+        MP_ENSURE((w->n_copied += n) <= COPIED_MAX, w->err, MP_UNSUPPORTED,
+                  "%s '%s': sequences of more than %d elements in all", op->kind, op->name, COPIED_MAX);
+        MP_ENSURE((made->room = mp_pool_alloc(pool, 1, sizeof *made->room)) &&
+                      (made->items = mp_pool_alloc(pool, (size_t)size, sizeof *made->items)),
+                  w->err, MP_NOMEM, "no memory for a sequence of %d tensors", made->n);
         if (n) memcpy(made->items, from->items, (size_t)n * sizeof *made->items);
         *made->room = (mp_sequence_room){.used = n, .size = size};
     } else if (item >= 0) {
@@ -51,8 +50,7 @@ static mp_status set_sequence(mp_inference *w, const mp_operator *op, const mp_s
     }
     if (item >= 0) made->items[made->room->used++] = item;
     w->model->tensors[op->out[0]].sequence = made;
-done:
-    return st;
+    return MP_OK;
 }
 
 /* The position that input k names, from the end where it is negative; `otherwise` where it is left out. */
@@ -78,127 +76,106 @@ static mp_status empty(mp_inference *w, int index, const mp_operator *op)
 
 static mp_status construct(mp_inference *w, int index, const mp_operator *op)
 {
-    mp_status st = MP_OK;
     (void)index;
     const mp_sequence *made = NULL;
-    MP_TRY(set_sequence(w, op, NULL, -1));
+    MP_CHECK(set_sequence(w, op, NULL, -1));
     for (int k = 0; k < op->n_in; k++) {
-        if (op->in[k] < 0) MP_TRY(refuse(w, op, MP_PARSE, "lacks an input"));
+        if (op->in[k] < 0) MP_CHECK(refuse(w, op, MP_PARSE, "lacks an input"));
         made = w->model->tensors[op->out[0]].sequence;
-        MP_TRY(set_sequence(w, op, made, op->in[k]));
+        MP_CHECK(set_sequence(w, op, made, op->in[k]));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* The list again, with an item at a position (item -1: without the one that is there). */
 static mp_status rebuild(mp_inference *w, const mp_operator *op, const mp_sequence *from, int at, int item)
 {
-    mp_status st = MP_OK;
-    MP_TRY(set_sequence(w, op, NULL, -1));
+    MP_CHECK(set_sequence(w, op, NULL, -1));
     for (int k = 0; k <= from->n; k++) {
-        if (k == at && item >= 0) MP_TRY(set_sequence(w, op, w->model->tensors[op->out[0]].sequence, item));
+        if (k == at && item >= 0) MP_CHECK(set_sequence(w, op, w->model->tensors[op->out[0]].sequence, item));
         if (k < from->n && !(k == at && item < 0))
-            MP_TRY(set_sequence(w, op, w->model->tensors[op->out[0]].sequence, from->items[k]));
+            MP_CHECK(set_sequence(w, op, w->model->tensors[op->out[0]].sequence, from->items[k]));
     }
-    MP_REQUIRE((w->n_copied += from->n) <= COPIED_MAX, w->err, MP_UNSUPPORTED,
-               "%s '%s': sequences of more than %d elements in all", op->kind, op->name, COPIED_MAX);
-done:
-    return st;
+    MP_ENSURE((w->n_copied += from->n) <= COPIED_MAX, w->err, MP_UNSUPPORTED,
+              "%s '%s': sequences of more than %d elements in all", op->kind, op->name, COPIED_MAX);
+    return MP_OK;
 }
 
 static mp_status insert(mp_inference *w, int index, const mp_operator *op)
 {
-    mp_status st = MP_OK;
     const mp_sequence *from = sequence_in(w, op, 0);
     int at;
     if (!from) return MP_PARSE;
-    if (op->n_in < 2 || op->in[1] < 0) MP_TRY(refuse(w, op, MP_PARSE, "lacks an input"));
-    MP_TRY(position(w, index, op, 2, from->n, from->n, &at));
-    MP_TRY(at == from->n ? set_sequence(w, op, from, op->in[1]) : rebuild(w, op, from, at, op->in[1]));
-done:
-    return st;
+    if (op->n_in < 2 || op->in[1] < 0) MP_CHECK(refuse(w, op, MP_PARSE, "lacks an input"));
+    MP_CHECK(position(w, index, op, 2, from->n, from->n, &at));
+    return at == from->n ? set_sequence(w, op, from, op->in[1]) : rebuild(w, op, from, at, op->in[1]);
 }
 
 static mp_status erase(mp_inference *w, int index, const mp_operator *op)
 {
-    mp_status st = MP_OK;
     const mp_sequence *from = sequence_in(w, op, 0);
     int at;
     if (!from) return MP_PARSE;
-    MP_TRY(position(w, index, op, 1, from->n, from->n - 1, &at));
-    if (at < 0 || at >= from->n) MP_TRY(refuse(w, op, MP_PARSE, "has a position outside its sequence"));
-    MP_TRY(rebuild(w, op, from, at, -1));
-done:
-    return st;
+    MP_CHECK(position(w, index, op, 1, from->n, from->n - 1, &at));
+    if (at < 0 || at >= from->n) MP_CHECK(refuse(w, op, MP_PARSE, "has a position outside its sequence"));
+    return rebuild(w, op, from, at, -1);
 }
 
 static mp_status pick(mp_inference *w, int index, const mp_operator *op)
 {
-    mp_status st = MP_OK;
     const mp_sequence *from = sequence_in(w, op, 0);
     int at;
     if (!from) return MP_PARSE;
-    if (op->n_in < 2 || op->in[1] < 0) MP_TRY(refuse(w, op, MP_PARSE, "lacks an input"));
-    MP_TRY(position(w, index, op, 1, from->n, 0, &at));
-    if (at >= from->n) MP_TRY(refuse(w, op, MP_PARSE, "has a position outside its sequence"));
-    MP_TRY(mp_inference_alias(w, from->items[at], op->out[0]));
-done:
-    return st;
+    if (op->n_in < 2 || op->in[1] < 0) MP_CHECK(refuse(w, op, MP_PARSE, "lacks an input"));
+    MP_CHECK(position(w, index, op, 1, from->n, 0, &at));
+    if (at >= from->n) MP_CHECK(refuse(w, op, MP_PARSE, "has a position outside its sequence"));
+    return mp_inference_alias(w, from->items[at], op->out[0]);
 }
 
 static mp_status count(mp_inference *w, int index, const mp_operator *op)
 {
-    mp_status st = MP_OK;
     const mp_sequence *from = sequence_in(w, op, 0);
     int number;
     (void)index;
     if (!from) return MP_PARSE;
-    MP_TRY(mp_control_number(w, op->name, MP_DTYPE_INT64, from->n, &number));
-    MP_TRY(mp_inference_alias(w, number, op->out[0]));
-done:
-    return st;
+    MP_CHECK(mp_control_number(w, op->name, MP_DTYPE_INT64, from->n, &number));
+    return mp_inference_alias(w, number, op->out[0]);
 }
 
 static mp_status concatenate(mp_inference *w, int index, const mp_operator *op)
 {
-    mp_status st = MP_OK;
     const mp_sequence *from = sequence_in(w, op, 0);
     int made;
     (void)index;
     if (!from) return MP_PARSE;
-    if (!from->n) MP_TRY(refuse(w, op, MP_UNSUPPORTED, "reads an empty sequence, so the shape of its output is not known"));
-    MP_TRY(mp_control_join(w, from->items, from->n, mp_operator_int(op, "axis", 0), mp_operator_int(op, "new_axis", 0) != 0,
-                           op->name, op->out[0], &made));
-done:
-    return st;
+    if (!from->n) MP_CHECK(refuse(w, op, MP_UNSUPPORTED, "reads an empty sequence, so the shape of its output is not known"));
+    return mp_control_join(w, from->items, from->n, mp_operator_int(op, "axis", 0), mp_operator_int(op, "new_axis", 0) != 0,
+                           op->name, op->out[0], &made);
 }
 
 /* The sizes of the parts; *sizes is released with mp_free. */
 static mp_status read_sizes(const mp_inference *w, int index, const mp_operator *op, int64_t length, int64_t **sizes, int *n)
 {
-    mp_status st = MP_OK;
     const mp_tensor *split = mp_operator_in(w->model, op, 1);
     const mp_value *value = split ? split->value : NULL;
     int64_t *list = NULL, each = 1, parts = length;
     if (split && !value) return mp_inference_dynamic(w, index, "its sizes", op->in[1]);
-    if (value && value->is_real) MP_TRY(refuse(w, op, MP_PARSE, "has sizes that are no integers"));
+    if (value && value->is_real) MP_CHECK(refuse(w, op, MP_PARSE, "has sizes that are no integers"));
     if (value && split->rank == 0) {
         each = value->i[0];
-        if (each < 1) MP_TRY(refuse(w, op, MP_PARSE, "has parts of no size"));
+        if (each < 1) MP_CHECK(refuse(w, op, MP_PARSE, "has parts of no size"));
         parts = length / each + (length % each != 0);
     } else if (value) {
         parts = value->n;
     }
-    if (parts < 1) MP_TRY(refuse(w, op, MP_UNSUPPORTED, "splits into no part"));
-    if (parts > MP_UNROLLED_MAX) MP_TRY(refuse(w, op, MP_UNSUPPORTED, "splits into more parts than MP_UNROLLED_MAX"));
-    MP_REQUIRE(list = mp_alloc((size_t)parts, sizeof *list), w->err, MP_NOMEM, "no memory for %" PRId64 " parts", parts);
+    if (parts < 1) MP_CHECK(refuse(w, op, MP_UNSUPPORTED, "splits into no part"));
+    if (parts > MP_UNROLLED_MAX) MP_CHECK(refuse(w, op, MP_UNSUPPORTED, "splits into more parts than MP_UNROLLED_MAX"));
+    MP_ENSURE(list = mp_alloc((size_t)parts, sizeof *list), w->err, MP_NOMEM, "no memory for %" PRId64 " parts", parts);
     for (int64_t k = 0; k < parts; k++)
         list[k] = value && split->rank ? value->i[k] : (k + 1) * each <= length ? each : length - k * each;
     *sizes = list;
     *n = (int)parts;
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status divide(mp_inference *w, int index, const mp_operator *op)

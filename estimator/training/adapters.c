@@ -74,7 +74,6 @@ static mp_status no_matrix(const mp_model *model, const char *wanted, const char
 /* A parameter of rows x columns beside a matrix: "h.0.q_proj.lora_A.weight" beside "h.0.q_proj.weight". */
 static mp_status put_parameter(const writer *w, int matrix, const char *what, int64_t rows, int64_t columns, int *out)
 {
-    mp_status st = MP_OK;
     char name[NAME_MAX_BYTES];
     const mp_tensor *t = &w->model->tensors[matrix];
     static const char ending[] = ".weight";
@@ -82,18 +81,16 @@ static mp_status put_parameter(const writer *w, int matrix, const char *what, in
     const bool ends = n > tail && !strcmp(t->name + n - tail, ending);
     snprintf(name, sizeof name, "%.*s.%s%s", (int)(ends ? n - tail : n), t->name, what, ends ? ending : "");
     const mp_dtype dtype = t->dtype;
-    MP_TRY(mp_model_fresh_tensor(w->model, name, out, w->err));
-    MP_TRY(mp_tensor_set(w->model, *out, dtype, 2, (int64_t[]){rows, columns}, w->err));
+    MP_CHECK(mp_model_fresh_tensor(w->model, name, out, w->err));
+    MP_CHECK(mp_tensor_set(w->model, *out, dtype, 2, (int64_t[]){rows, columns}, w->err));
     w->model->tensors[*out].role = MP_ROLE_PARAMETER;
     w->model->tensors[*out].role_reason = "an adapter (--lora)";
-done:
-    return st;
+    return MP_OK;
 }
 
 /* One operator behind product `op`; it writes *out, a fresh tensor where that is -1. */
 static mp_status put(writer *w, int op, const char *what, const mp_operator_draft *draft, int *out)
 {
-    mp_status st = MP_OK;
     char name[NAME_MAX_BYTES], stem[NAME_MAX_BYTES + 16];
     int index;
     const char *slash = strrchr(w->model->operators[op].name, '/'), *whole = w->model->operators[op].name;
@@ -101,35 +98,30 @@ static mp_status put(writer *w, int op, const char *what, const mp_operator_draf
     mp_operator_draft own = *draft;
     snprintf(name, sizeof name, "%.*s/%s", length, whole, what);
     snprintf(stem, sizeof stem, "%s_output_0", name);
-    if (*out < 0) MP_TRY(mp_model_fresh_tensor(w->model, stem, out, w->err));
+    if (*out < 0) MP_CHECK(mp_model_fresh_tensor(w->model, stem, out, w->err));
     own.name = name;
     own.out = out;
     own.n_out = 1;
-    MP_TRY(mp_model_operator(w->model, &own, &index, w->err));
+    MP_CHECK(mp_model_operator(w->model, &own, &index, w->err));
     w->owner[index] = op;
     w->model->tensors[*out].source = w->model->tensors[w->model->operators[op].out[0]].source;
-    MP_TRY(mp_operator_infer(w->model, index, w->err));
-done:
-    return st;
+    return mp_operator_infer(w->model, index, w->err);
 }
 
 static mp_status put_scale(const writer *w, mp_dtype dtype, double value, int *out)
 {
-    mp_status st = MP_OK;
-    MP_TRY(mp_model_fresh_tensor(w->model, "lora_scale", out, w->err));
-    MP_TRY(mp_tensor_set(w->model, *out, dtype, 0, NULL, w->err));
+    MP_CHECK(mp_model_fresh_tensor(w->model, "lora_scale", out, w->err));
+    MP_CHECK(mp_tensor_set(w->model, *out, dtype, 0, NULL, w->err));
     mp_tensor *t = &w->model->tensors[*out];
     t->role = MP_ROLE_CONSTANT;
-    MP_REQUIRE(t->value = mp_value_new(w->model, 1, true), w->err, MP_NOMEM, "out of memory");
+    MP_ENSURE(t->value = mp_value_new(w->model, 1, true), w->err, MP_NOMEM, "out of memory");
     t->value->f[0] = value;
-done:
-    return st;
+    return MP_OK;
 }
 
 /* y = x W becomes y = base + scale * (x A) B; y keeps its name and its readers. */
 static mp_status adapt(writer *w, int op, int rank)
 {
-    mp_status st = MP_OK;
     mp_model *m = w->model;
     const mp_operator *product = &m->operators[op];
     const int x = product->in[0], matrix = product->in[1], y = product->out[0];
@@ -140,25 +132,25 @@ static mp_status adapt(writer *w, int op, int rank)
     const bool apart = w->asked->rules == MP_RULES_PYTORCH;
     pair *p = &w->of[matrix];
     int base, low = -1, high = -1, scaled = -1, factor, sum = y;
-    MP_REQUIRE(!mp_operator_int(product, "transA", 0) && !mp_operator_int(product, "transBatchA", 0) &&
-                   !mp_operator_int(product, "transBatchB", 0),
-               w->err, MP_UNSUPPORTED, "operator '%s' reads its input transposed, and adapters are for plain products",
-               product->name);
+    MP_ENSURE(!mp_operator_int(product, "transA", 0) && !mp_operator_int(product, "transBatchA", 0) &&
+                  !mp_operator_int(product, "transBatchB", 0),
+              w->err, MP_UNSUPPORTED, "operator '%s' reads its input transposed, and adapters are for plain products",
+              product->name);
     if (p->a < 0) {
-        MP_TRY(put_parameter(w, matrix, "lora_A", in, rank, &p->a));
-        MP_TRY(put_parameter(w, matrix, "lora_B", rank, out, &p->b));
+        MP_CHECK(put_parameter(w, matrix, "lora_A", in, rank, &p->a));
+        MP_CHECK(put_parameter(w, matrix, "lora_B", rank, out, &p->b));
         m->tensors[p->b].starts_at_zero = true;
     }
     char stem[NAME_MAX_BYTES];
     snprintf(stem, sizeof stem, "%.480s_base", m->tensors[y].name);
-    MP_TRY(mp_model_fresh_tensor(m, stem, &base, w->err));
+    MP_CHECK(mp_model_fresh_tensor(m, stem, &base, w->err));
     m->operators[op].out[0] = base;
     m->tensors[base].producer = op;
     m->tensors[base].source = m->tensors[y].source;
     m->tensors[y].producer = -1;
-    MP_TRY(mp_tensor_set(m, base, m->tensors[y].dtype, m->tensors[y].rank, m->tensors[y].dims, w->err));
+    MP_CHECK(mp_tensor_set(m, base, m->tensors[y].dtype, m->tensors[y].rank, m->tensors[y].dims, w->err));
     const mp_operator_draft down = {.kind = "MatMul", .version = 13, .in = (int[]){x, p->a}, .n_in = 2};
-    MP_TRY(put(w, op, "lora_A/MatMul", &down, &low));
+    MP_CHECK(put(w, op, "lora_A/MatMul", &down, &low));
     const mp_operator_draft up = {.kind = apart ? "MatMul" : "FusedMatMul",
                                   .domain = apart ? "" : "com.microsoft",
                                   .version = apart ? 13 : 1,
@@ -166,16 +158,14 @@ static mp_status adapt(writer *w, int op, int rank)
                                   .n_in = 2,
                                   .attributes = &alpha,
                                   .n_attributes = apart ? 0 : 1};
-    MP_TRY(put(w, op, "lora_B/MatMul", &up, &high));
+    MP_CHECK(put(w, op, "lora_B/MatMul", &up, &high));
     if (apart) {
-        MP_TRY(put_scale(w, m->tensors[high].dtype, scale, &factor));
+        MP_CHECK(put_scale(w, m->tensors[high].dtype, scale, &factor));
         const mp_operator_draft multiply = {.kind = "Mul", .version = 14, .in = (int[]){high, factor}, .n_in = 2};
-        MP_TRY(put(w, op, "lora/Mul", &multiply, &scaled));
+        MP_CHECK(put(w, op, "lora/Mul", &multiply, &scaled));
     }
     const mp_operator_draft add = {.kind = "Add", .version = 14, .in = (int[]){base, apart ? scaled : high}, .n_in = 2};
-    MP_TRY(put(w, op, "lora/Add", &add, &sum));
-done:
-    return st;
+    return put(w, op, "lora/Add", &add, &sum);
 }
 
 /* What was added at the end moves behind the product that it belongs to. */

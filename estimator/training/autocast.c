@@ -30,7 +30,6 @@ bool mp_casts_parameter(const mp_model *model, const mp_operator *op)
 /* Operands of another float type than `to`, of the two that autocast knows, are read from a copy. */
 static mp_status cast_operand(caster *c, int index, int k, mp_dtype to)
 {
-    mp_status st = MP_OK;
     const int from = c->model->operators[index].in[k];
     if (from < 0) return MP_OK;
     const mp_tensor *t = &c->model->tensors[from];
@@ -43,7 +42,7 @@ static mp_status cast_operand(caster *c, int index, int k, mp_dtype to)
         char name[512];
         int op;
         snprintf(name, sizeof name, "%s:%s", t->name, mp_dtype_name(to));
-        MP_TRY(mp_model_fresh_tensor(c->model, name, &copy, c->err));
+        MP_CHECK(mp_model_fresh_tensor(c->model, name, &copy, c->err));
         const mp_operator_draft draft = {.name = name,
                                          .kind = "Cast",
                                          .domain = "",
@@ -54,13 +53,12 @@ static mp_status cast_operand(caster *c, int index, int k, mp_dtype to)
                                          .n_out = 1,
                                          .attributes = &type,
                                          .n_attributes = 1};
-        MP_TRY(mp_model_operator(c->model, &draft, &op, c->err));
-        MP_TRY(mp_operator_infer(c->model, op, c->err));
+        MP_CHECK(mp_model_operator(c->model, &draft, &op, c->err));
+        MP_CHECK(mp_operator_infer(c->model, op, c->err));
         if (is_shared) c->copy[from] = copy + 1;
     }
     c->model->operators[index].in[k] = copy;
-done:
-    return st;
+    return MP_OK;
 }
 
 static bool promotes(const mp_op *op)
@@ -83,19 +81,17 @@ static mp_dtype passed_type(const caster *c, const mp_operator *op)
 
 static mp_status visit(caster *c, int index)
 {
-    mp_status st = MP_OK;
     const mp_op *row = c->model->operators[index].op;
     const int n_in = c->model->operators[index].n_in;
     mp_dtype type = row->autocast == MP_AUTOCAST_LOW ? c->low : MP_DTYPE_FLOAT;
     if (row->autocast == MP_AUTOCAST_NONE) type = passed_type(c, &c->model->operators[index]);
     const bool casts = row->autocast == MP_AUTOCAST_LOW || row->autocast == MP_AUTOCAST_FULL || row->shape == mp_shape_concat;
-    for (int k = 0; casts && k < n_in; k++) MP_TRY(cast_operand(c, index, k, type));
+    for (int k = 0; casts && k < n_in; k++) MP_CHECK(cast_operand(c, index, k, type));
     const mp_operator *op = &c->model->operators[index];
     for (int o = 0; type == c->low && o < op->n_out; o++)
         if (op->out[o] >= 0 && c->model->tensors[op->out[o]].dtype == MP_DTYPE_FLOAT)
             c->model->tensors[op->out[o]].dtype = type;
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_model_autocast(mp_model *model, mp_dtype low, mp_rules rules, mp_error *err)

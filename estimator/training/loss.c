@@ -37,22 +37,20 @@ static bool has_classes(const mp_tensor *t)
 /* Options of another loss are a mistake. */
 static mp_status check_options(const mp_loss_options *o, mp_loss loss, mp_error *err)
 {
-    mp_status st = MP_OK;
     const bool classes = o->label_smoothing != 0 || o->ignore_index || o->class_weights;
-    MP_REQUIRE(!classes || loss == MP_LOSS_CROSS_ENTROPY, err, MP_INVALID,
-               "label smoothing, an ignored index and class weights are for the loss cross-entropy, and this is %s",
-               loss == MP_LOSS_AUTO ? "the model's own" : mp_loss_name(loss));
-    MP_REQUIRE(!o->pos_weight || loss == MP_LOSS_BCE, err, MP_INVALID,
-               "a weight of positives is for the loss bce, and this is %s",
-               loss == MP_LOSS_AUTO ? "the model's own" : mp_loss_name(loss));
-    MP_REQUIRE(o->beta == 0 || loss == MP_LOSS_SMOOTH_L1 || loss == MP_LOSS_HUBER, err, MP_INVALID,
-               "beta is for the losses smooth-l1 and huber, and this is %s",
-               loss == MP_LOSS_AUTO ? "the model's own" : mp_loss_name(loss));
-    MP_REQUIRE(o->label_smoothing >= 0 && o->label_smoothing <= 1, err, MP_INVALID,
-               "the label smoothing is %g, and it is a share between 0 and 1", o->label_smoothing);
-    MP_REQUIRE(o->beta >= 0, err, MP_INVALID, "beta is %g, and it is a number over 0", o->beta);
-done:
-    return st;
+    MP_ENSURE(!classes || loss == MP_LOSS_CROSS_ENTROPY, err, MP_INVALID,
+              "label smoothing, an ignored index and class weights are for the loss cross-entropy, and this is %s",
+              loss == MP_LOSS_AUTO ? "the model's own" : mp_loss_name(loss));
+    MP_ENSURE(!o->pos_weight || loss == MP_LOSS_BCE, err, MP_INVALID,
+              "a weight of positives is for the loss bce, and this is %s",
+              loss == MP_LOSS_AUTO ? "the model's own" : mp_loss_name(loss));
+    MP_ENSURE(o->beta == 0 || loss == MP_LOSS_SMOOTH_L1 || loss == MP_LOSS_HUBER, err, MP_INVALID,
+              "beta is for the losses smooth-l1 and huber, and this is %s",
+              loss == MP_LOSS_AUTO ? "the model's own" : mp_loss_name(loss));
+    MP_ENSURE(o->label_smoothing >= 0 && o->label_smoothing <= 1, err, MP_INVALID,
+              "the label smoothing is %g, and it is a share between 0 and 1", o->label_smoothing);
+    MP_ENSURE(o->beta >= 0, err, MP_INVALID, "beta is %g, and it is a number over 0", o->beta);
+    return MP_OK;
 }
 
 /* The floating-point values of the file that were not taken for parameters, which --train would make of them. */

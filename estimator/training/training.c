@@ -69,7 +69,6 @@ static void mark_relevant(mp_builder *b, bool *demanded)
 
 static mp_status freeze(mp_builder *b, bool *trained)
 {
-    mp_status st = MP_OK;
     for (size_t p = 0; p < b->options->n_freeze; p++) {
         bool any = false;
         for (size_t t = 0; t < b->model->n_tensors; t++)
@@ -78,22 +77,20 @@ static mp_status freeze(mp_builder *b, bool *trained)
                 trained[t] = false;
                 any = true;
             }
-        MP_REQUIRE(any, b->err, MP_INVALID, "no parameter matches the freeze pattern '%s'", b->options->freeze[p]);
+        MP_ENSURE(any, b->err, MP_INVALID, "no parameter matches the freeze pattern '%s'", b->options->freeze[p]);
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* has_gradient: forwards from the trained parameters, backwards from the loss. */
 static mp_status mark_gradients(mp_builder *b, bool *reached)
 {
-    mp_status st = MP_OK;
     const mp_model *m = b->model;
     bool *trained = b->has_gradient, any = false;
     for (size_t t = 0; t < m->n_tensors; t++)
         trained[t] =
             m->tensors[t].role == MP_ROLE_PARAMETER && !m->tensors[t].is_frozen && mp_dtype_is_float(m->tensors[t].dtype);
-    MP_TRY(freeze(b, trained));
+    MP_CHECK(freeze(b, trained));
     for (size_t k = 0; k < m->n_operators; k++) {
         const mp_operator *op = &m->operators[k];
         bool depends = false;
@@ -111,27 +108,26 @@ static mp_status mark_gradients(mp_builder *b, bool *reached)
             reaches |= op->out[o] >= 0 && reached[op->out[o]] && trained[op->out[o]];
         if (!reaches || op->op->gradient == MP_GRADIENT_NONE) continue;
         for (int o = 0; o < op->n_out; o++)
-            MP_REQUIRE(op->out[o] < 0 || !trained[op->out[o]] || mp_tensor_elements(&m->tensors[op->out[o]]), b->err, MP_PARSE,
-                       "'%s', which %s ('%s') makes, has no elements, and a parameter reaches the loss that way",
-                       m->tensors[op->out[o]].name, op->kind, op->name);
+            MP_ENSURE(op->out[o] < 0 || !trained[op->out[o]] || mp_tensor_elements(&m->tensors[op->out[o]]), b->err, MP_PARSE,
+                      "'%s', which %s ('%s') makes, has no elements, and a parameter reaches the loss that way",
+                      m->tensors[op->out[o]].name, op->kind, op->name);
         for (int i = 0; i < op->n_in; i++) {
             if (op->in[i] < 0) continue;
             reached[op->in[i]] = true;
             depends |= trained[op->in[i]];
-            MP_REQUIRE(!trained[op->in[i]] || !(mp_builder_needs(b, op, i) & MP_UNBUILT), b->err, MP_UNSUPPORTED,
-                       "operator %s ('%s') has no gradient here for '%s', and a parameter reaches the loss that way", op->kind,
-                       op->name, m->tensors[op->in[i]].name);
+            MP_ENSURE(!trained[op->in[i]] || !(mp_builder_needs(b, op, i) & MP_UNBUILT), b->err, MP_UNSUPPORTED,
+                      "operator %s ('%s') has no gradient here for '%s', and a parameter reaches the loss that way", op->kind,
+                      op->name, m->tensors[op->in[i]].name);
         }
-        MP_REQUIRE(!depends || op->op->gradient != MP_GRADIENT_REFUSED, b->err, MP_UNSUPPORTED,
-                   "operator %s ('%s') stands between a parameter and the loss and has no gradient here", op->kind, op->name);
+        MP_ENSURE(!depends || op->op->gradient != MP_GRADIENT_REFUSED, b->err, MP_UNSUPPORTED,
+                  "operator %s ('%s') stands between a parameter and the loss and has no gradient here", op->kind, op->name);
     }
     for (size_t t = 0; t < m->n_tensors; t++) {
         trained[t] = trained[t] && reached[t];
         any |= trained[t] && m->tensors[t].role == MP_ROLE_PARAMETER;
     }
-    MP_REQUIRE(any, b->err, MP_INVALID, "there is nothing to train: no parameter that is not frozen has a gradient");
-done:
-    return st;
+    MP_ENSURE(any, b->err, MP_INVALID, "there is nothing to train: no parameter that is not frozen has a gradient");
+    return MP_OK;
 }
 
 static mp_status mark(mp_builder *b)
@@ -149,7 +145,6 @@ done:
 /* The names of the tensors of each storage. */
 static mp_status list_tensors(mp_builder *b)
 {
-    mp_status st = MP_OK;
     mp_graph *g = b->graph;
     for (int pass = 0; pass < 2; pass++) {
         for (size_t t = 0; t < b->model->n_tensors; t++) {
@@ -157,51 +152,47 @@ static mp_status list_tensors(mp_builder *b)
             mp_storage *s = &g->storages[b->storage[t]];
             if (pass)
                 s->tensors[s->n_tensors] = mp_pool_text(g->pool, b->model->tensors[t].name, strlen(b->model->tensors[t].name));
-            MP_REQUIRE(!pass || s->tensors[s->n_tensors], b->err, MP_NOMEM, "out of memory");
+            MP_ENSURE(!pass || s->tensors[s->n_tensors], b->err, MP_NOMEM, "out of memory");
             s->n_tensors++;
         }
         for (size_t s = 0; !pass && s < g->n_storages; s++) {
             g->storages[s].tensors = mp_pool_alloc(g->pool, g->storages[s].n_tensors, sizeof(char *));
-            MP_REQUIRE(g->storages[s].tensors, b->err, MP_NOMEM, "out of memory");
+            MP_ENSURE(g->storages[s].tensors, b->err, MP_NOMEM, "out of memory");
             g->storages[s].n_tensors = 0;
         }
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Bindings as they are before the first node. */
 static mp_status prepare_bindings(mp_builder *b)
 {
-    mp_status st = MP_OK;
     size_t n = b->model->n_tensors, m = b->model->n_operators;
     mp_bindings *bound;
-    MP_REQUIRE(bound = b->bindings = mp_alloc(1, sizeof *bound), b->err, MP_NOMEM, "out of memory");
-    MP_REQUIRE(bound->pool = mp_pool_new(), b->err, MP_NOMEM, "out of memory");
+    MP_ENSURE(bound = b->bindings = mp_alloc(1, sizeof *bound), b->err, MP_NOMEM, "out of memory");
+    MP_ENSURE(bound->pool = mp_pool_new(), b->err, MP_NOMEM, "out of memory");
     bound->dtype = mp_pool_alloc(bound->pool, n, sizeof *bound->dtype);
     bound->storage = mp_pool_alloc(bound->pool, n, sizeof *bound->storage);
     bound->gradient = mp_pool_alloc(bound->pool, n, sizeof *bound->gradient);
     bound->has_gradient = mp_pool_alloc(bound->pool, n, sizeof *bound->has_gradient);
     bound->extras = mp_pool_alloc(bound->pool, m, sizeof *bound->extras);
-    MP_REQUIRE(bound->dtype && bound->storage && bound->gradient && bound->has_gradient && bound->extras, b->err, MP_NOMEM,
-               "out of memory");
+    MP_ENSURE(bound->dtype && bound->storage && bound->gradient && bound->has_gradient && bound->extras, b->err, MP_NOMEM,
+              "out of memory");
     bound->loss = b->loss;
     bound->clip = -1;
     for (size_t t = 0; t < n; t++) bound->dtype[t] = mp_builder_dtype(b, (int)t);
     b->storage = bound->storage;
     b->extras = bound->extras;
     b->has_gradient = bound->has_gradient;
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status prepare(mp_builder *b)
 {
-    mp_status st = MP_OK;
     size_t n = b->model->n_tensors, m = b->model->n_operators;
-    MP_TRY(prepare_bindings(b));
+    MP_CHECK(prepare_bindings(b));
     const char *json = b->options->options_json ? b->options->options_json : "{}";
-    MP_TRY(mp_graph_new(b->model->name, &b->graph, b->err));
+    MP_CHECK(mp_graph_new(b->model->name, &b->graph, b->err));
     b->graph->options = mp_pool_text(b->graph->pool, json, strlen(json));
     b->graph->target = mp_pool_text(b->graph->pool, b->target->name, strlen(b->target->name));
     b->graph->alignment = b->target->alignment;
@@ -213,10 +204,10 @@ static mp_status prepare(mp_builder *b)
     b->key = mp_alloc(n, sizeof *b->key);
     b->gradient = mp_alloc(n, sizeof *b->gradient);
     b->strides = mp_alloc(n, sizeof *b->strides);
-    MP_REQUIRE(b->graph->options && b->graph->target && b->relevant && b->forward && b->copies && b->key && b->gradient &&
-                   b->strides,
-               b->err, MP_NOMEM, "out of memory");
-    MP_TRY(mp_model_consumers(b->model, &b->consumers, b->err));
+    MP_ENSURE(b->graph->options && b->graph->target && b->relevant && b->forward && b->copies && b->key && b->gradient &&
+                  b->strides,
+              b->err, MP_NOMEM, "out of memory");
+    MP_CHECK(mp_model_consumers(b->model, &b->consumers, b->err));
     for (size_t t = 0; t < n; t++) {
         b->storage[t] = b->gradient[t].storage = -1;
         b->key[t] = (int)t;
@@ -224,8 +215,7 @@ static mp_status prepare(mp_builder *b)
     memset(b->forward, -1, m * sizeof *b->forward);
     memset(b->extras, -1, m * sizeof *b->extras);
     memset(b->copies, -1, m * sizeof *b->copies);
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_training_graph(const mp_model *model, const mp_training_options *options, int loss, const mp_target *target,

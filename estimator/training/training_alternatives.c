@@ -28,15 +28,12 @@ static bool starts_from_output(const mp_builder *b, const mp_operator *op)
 
 mp_status mp_build_mask(mp_builder *b, int k)
 {
-    mp_status st = MP_OK;
     const mp_operator *op = &b->model->operators[k];
-    if (!keeps_mask(b, op)) goto done;
+    if (!keeps_mask(b, op)) return MP_OK;
     const char *name = mp_pool_format(b->graph->pool, "%s:mask", op->name);
-    MP_REQUIRE(name, b->err, MP_NOMEM, "out of memory");
+    MP_ENSURE(name, b->err, MP_NOMEM, "out of memory");
     int64_t bytes = mp_tensor_elements(&b->model->tensors[op->out[0]]);
-    MP_TRY(mp_builder_storage(b, name, bytes, MP_KIND_SAVED, &b->extras[k][0]));
-done:
-    return st;
+    return mp_builder_storage(b, name, bytes, MP_KIND_SAVED, &b->extras[k][0]);
 }
 
 /* list[0..n) without `drop` and with the storages of `more` that it lacks. */
@@ -77,13 +74,12 @@ static int64_t bytes_of(const mp_builder *b, const mp_alternative *alternative)
 
 mp_status mp_build_alternative(mp_builder *b, int k, int index)
 {
-    mp_status st = MP_OK;
     const mp_operator *op = &b->model->operators[k];
     mp_node *node = &b->graph->nodes[index];
     bool mask = keeps_mask(b, op), output = node->phase == MP_PHASE_BACKWARD && starts_from_output(b, op);
-    if (!mask && !output) goto done;
+    if (!mask && !output) return MP_OK;
     mp_alternative *alternatives = mp_pool_alloc(b->graph->pool, 2, sizeof *alternatives), *f = alternatives + 1;
-    MP_REQUIRE(alternatives, b->err, MP_NOMEM, "out of memory");
+    MP_ENSURE(alternatives, b->err, MP_NOMEM, "out of memory");
     alternatives[0] = alternatives[1] = node->alternatives[0];
     int more[3] = {-1, -1, -1}, drop = -1;
     if (mask) {
@@ -95,18 +91,17 @@ mp_status mp_build_alternative(mp_builder *b, int k, int index)
         more[2] = b->storage[op->in[2]];
     }
     f->in_place = mp_pool_alloc(b->graph->pool, f->n_in_place, sizeof *f->in_place);
-    MP_REQUIRE(f->in_place, b->err, MP_NOMEM, "out of memory");
+    MP_ENSURE(f->in_place, b->err, MP_NOMEM, "out of memory");
     memcpy(f->in_place, alternatives[0].in_place, f->n_in_place * sizeof *f->in_place);
     if (mask && node->phase == MP_PHASE_FORWARD)
         f->writes = changed(b, alternatives[0].writes, &f->n_writes, -1, more, 1);
     else
         f->reads = changed(b, alternatives[0].reads, &f->n_reads, drop, more, 3);
-    MP_REQUIRE(f->reads && f->writes, b->err, MP_NOMEM, "out of memory");
+    MP_ENSURE(f->reads && f->writes, b->err, MP_NOMEM, "out of memory");
     f->n_in_place = kept_pairs(f);
     /* memory-bound, as all of them are: time goes with the bytes that move */
     f->ticks = (int64_t)((double)f->ticks * (double)bytes_of(b, f) / (double)bytes_of(b, alternatives));
     node->alternatives = alternatives;
     node->n_alternatives = 2;
-done:
-    return st;
+    return MP_OK;
 }

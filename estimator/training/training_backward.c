@@ -88,32 +88,27 @@ static void count_contributions(mp_builder *b)
 
 static mp_status ensure_storage(mp_builder *b, int tensor)
 {
-    mp_status st = MP_OK;
     int key = b->key[tensor];
-    if (b->gradient[key].storage >= 0) goto done;
+    if (b->gradient[key].storage >= 0) return MP_OK;
     const char *name = mp_pool_format(b->graph->pool, "gradient of %s", b->model->tensors[key].name);
-    MP_REQUIRE(name, b->err, MP_NOMEM, "out of memory");
-    MP_TRY(mp_builder_storage(b, name, mp_builder_bytes(b, key), MP_KIND_ACTIVATION_GRADIENT, &b->gradient[key].storage));
-done:
-    return st;
+    MP_ENSURE(name, b->err, MP_NOMEM, "out of memory");
+    return mp_builder_storage(b, name, mp_builder_bytes(b, key), MP_KIND_ACTIVATION_GRADIENT, &b->gradient[key].storage);
 }
 
 /* Enters the buffer of a gradient as a target of the current node: of its operator's input `i` (0 where there is none). */
 static mp_status put_buffer(mp_builder *b, int tensor, int i)
 {
-    mp_status st = MP_OK;
-    MP_TRY(ensure_storage(b, tensor));
+    MP_CHECK(ensure_storage(b, tensor));
     mp_gradient_buffer *g = gradient_of(b, tensor);
     mp_list *list = g->n_contributions > 1 ? &b->adds : &b->writes;
     size_t n = list->n;
-    MP_TRY(mp_builder_put(b, list, g->storage));
+    MP_CHECK(mp_builder_put(b, list, g->storage));
     /* an operand that is there twice (Mul(x, x)): the second adds to what the first of the same node gives */
     bool again = list->n == n;
     if (i < 64) b->binding.targets |= UINT64_C(1) << i;
     if (i < 64 && (again || (g->n_contributions > 1 && g->n_started > 0))) b->binding.adds |= UINT64_C(1) << i;
     if (!again) g->n_started++;
-done:
-    return st;
+    return MP_OK;
 }
 
 static const char *node_name(const mp_builder *b, const char *name, const char *suffix)
@@ -125,37 +120,33 @@ static const char *node_name(const mp_builder *b, const char *name, const char *
 /* Turns pending aliases into nodes that move them into the buffer. */
 static mp_status flush(mp_builder *b, int tensor)
 {
-    mp_status st = MP_OK;
     mp_gradient_buffer *g = gradient_of(b, tensor);
     for (mp_pending *p = g->pending; p; p = p->next) {
         mp_builder_task(b, MP_TASK_ACCUMULATE, -1);
-        MP_TRY(mp_builder_put(b, &b->reads, p->storage));
-        MP_TRY(put_buffer(b, tensor, 0));
+        MP_CHECK(mp_builder_put(b, &b->reads, p->storage));
+        MP_CHECK(put_buffer(b, tensor, 0));
         b->binding.source = p->storage;
         b->binding.target = g->storage;
-        MP_TRY(mp_builder_pair(b, p->storage, g->storage));
-        MP_TRY(mp_builder_node(b, node_name(b, b->model->tensors[b->key[tensor]].name, "accumulate"), "Accumulate",
-                               MP_PHASE_BACKWARD, NULL, p->forward, 0, 0, NULL));
+        MP_CHECK(mp_builder_pair(b, p->storage, g->storage));
+        MP_CHECK(mp_builder_node(b, node_name(b, b->model->tensors[b->key[tensor]].name, "accumulate"), "Accumulate",
+                                 MP_PHASE_BACKWARD, NULL, p->forward, 0, 0, NULL));
         if (g->starts_as_view)
             b->graph->nodes[b->graph->n_nodes - 1].alternatives->workspace_bytes += mp_builder_bytes(b, tensor);
         g->starts_as_view = false;
     }
     g->pending = NULL;
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status add_pending(mp_builder *b, int tensor, int storage, int forward)
 {
-    mp_status st = MP_OK;
     mp_gradient_buffer *g = gradient_of(b, tensor);
     mp_pending *p;
-    MP_REQUIRE(p = mp_pool_alloc(b->graph->pool, 1, sizeof *p), b->err, MP_NOMEM, "out of memory");
+    MP_ENSURE(p = mp_pool_alloc(b->graph->pool, 1, sizeof *p), b->err, MP_NOMEM, "out of memory");
     *p = (mp_pending){storage, forward, NULL};
     *(g->pending ? &g->latest->next : &g->pending) = p;
     g->latest = p;
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Whether the gradient of input i comes to PyTorch's sum as a view: the operator reads the parameter transposed. */
@@ -168,65 +159,56 @@ static bool is_turned(const mp_builder *b, const mp_operator *op, int i)
 /* Enters the gradient of input i as a target of the current node. */
 static mp_status put_target(mp_builder *b, const mp_operator *op, int i)
 {
-    mp_status st = MP_OK;
     int part;
     const int tensor = op->in[i];
     mp_gradient_buffer *g = gradient_of(b, tensor);
     const bool is_torch = b->options->rules == MP_RULES_PYTORCH;
     if (!is_torch || g->n_contributions == 1 || !g->n_started) {
         g->starts_as_view = is_torch && is_turned(b, op, i);
-        MP_TRY(put_buffer(b, tensor, i));
-        goto done;
+        MP_CHECK(put_buffer(b, tensor, i));
+        return MP_OK;
     }
     const char *name = mp_pool_format(b->graph->pool, "gradient of %s, part", b->model->tensors[b->key[tensor]].name);
-    MP_REQUIRE(name, b->err, MP_NOMEM, "out of memory");
-    MP_TRY(mp_builder_storage(b, name, mp_builder_bytes(b, b->key[tensor]), MP_KIND_ACTIVATION_GRADIENT, &part));
-    MP_TRY(mp_builder_put(b, &b->writes, part));
-    MP_TRY(add_pending(b, tensor, part, forward_node(b, (int)(op - b->model->operators))));
-done:
-    return st;
+    MP_ENSURE(name, b->err, MP_NOMEM, "out of memory");
+    MP_CHECK(mp_builder_storage(b, name, mp_builder_bytes(b, b->key[tensor]), MP_KIND_ACTIVATION_GRADIENT, &part));
+    MP_CHECK(mp_builder_put(b, &b->writes, part));
+    return add_pending(b, tensor, part, forward_node(b, (int)(op - b->model->operators)));
 }
 
 /* All contributions are in: a single pending contribution becomes the gradient, one of several is moved. */
 static mp_status complete(mp_builder *b, int tensor)
 {
-    mp_status st = MP_OK;
     mp_gradient_buffer *g = gradient_of(b, tensor);
     if (g->pending && g->n_contributions == 1) {
         g->storage = g->pending->storage;
         g->pending = NULL;
     }
-    MP_TRY(flush(b, tensor));
-done:
-    return st;
+    return flush(b, tensor);
 }
 
 /* The gradients of the outputs that the current node reads. */
 static mp_status put_output_gradients(mp_builder *b, const mp_operator *op)
 {
-    mp_status st = MP_OK;
     for (int o = 0; o < op->n_out; o++)
         if (op->out[o] >= 0 && b->has_gradient[op->out[o]])
-            MP_TRY(mp_builder_put(b, &b->reads, gradient_of(b, op->out[o])->storage));
-done:
-    return st;
+            MP_CHECK(mp_builder_put(b, &b->reads, gradient_of(b, op->out[o])->storage));
+    return MP_OK;
 }
 
 /* The values that the gradient of input i reads. */
 static mp_status put_needs(mp_builder *b, int k, int i)
 {
-    mp_status st = MP_OK;
     const mp_operator *op = &b->model->operators[k];
     uint32_t needs = mp_builder_needs(b, op, i);
     for (int bit = 0; bit < 8; bit++) {
-        if (needs & MP_IN(bit)) MP_TRY(mp_builder_put(b, &b->reads, mp_builder_operand(b, k, bit)));
+        if (needs & MP_IN(bit)) MP_CHECK(mp_builder_put(b, &b->reads, mp_builder_operand(b, k, bit)));
         if ((needs & MP_OUT(bit)) && bit < op->n_out && op->out[bit] >= 0)
-            MP_TRY(mp_builder_put(b, &b->reads, b->storage[op->out[bit]]));
-        if ((needs & MP_EXTRA(bit)) && bit < MP_EXTRAS_MAX) MP_TRY(mp_builder_put(b, &b->reads, b->extras[k][bit]));
+            MP_CHECK(mp_builder_put(b, &b->reads, b->storage[op->out[bit]]));
+        if ((needs & MP_EXTRA(bit)) && bit < MP_EXTRAS_MAX) MP_CHECK(mp_builder_put(b, &b->reads, b->extras[k][bit]));
     }
-    for (int j = 0; (needs & MP_INPUTS) && j < op->n_in; j++) MP_TRY(mp_builder_put(b, &b->reads, mp_builder_operand(b, k, j)));
-done:
-    return st;
+    for (int j = 0; (needs & MP_INPUTS) && j < op->n_in; j++)
+        MP_CHECK(mp_builder_put(b, &b->reads, mp_builder_operand(b, k, j)));
+    return MP_OK;
 }
 
 /* Whether the current node reads it. */
@@ -241,59 +223,54 @@ static bool is_read(const mp_builder *b, int storage)
  * the row says so, input 0 if it is of an operand of that shape. */
 static mp_status put_pairs(mp_builder *b, const mp_operator *op, const mp_group *group)
 {
-    mp_status st = MP_OK;
-    if (!(op->op->traits & MP_TRAIT_GRADIENT_IN_PLACE)) goto done;
+    if (!(op->op->traits & MP_TRAIT_GRADIENT_IN_PLACE)) return MP_OK;
     size_t n_sources = op->op->traits & MP_TRAIT_IN_PLACE ? b->reads.n : 1;
     for (size_t r = 0; r < n_sources && r < b->reads.n; r++)
         for (int i = group->from; i < group->to; i++)
-            if (wants(b, op, i)) MP_TRY(mp_builder_pair(b, b->reads.items[r], gradient_of(b, op->in[i])->storage));
+            if (wants(b, op, i)) MP_CHECK(mp_builder_pair(b, b->reads.items[r], gradient_of(b, op->in[i])->storage));
     for (int i = group->from; (op->op->traits & MP_TRAIT_GRADIENT_IN_DATA) && i < group->to; i++) {
         const mp_tensor *x = mp_operator_in(b->model, op, 0), *of = mp_operator_in(b->model, op, i);
         if (!wants(b, op, i) || !mp_same_shape(x, of)) continue;
         int to = gradient_of(b, op->in[i])->storage;
-        if (is_read(b, b->storage[op->in[0]])) MP_TRY(mp_builder_pair(b, b->storage[op->in[0]], to));
+        if (is_read(b, b->storage[op->in[0]])) MP_CHECK(mp_builder_pair(b, b->storage[op->in[0]], to));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status build_group(mp_builder *b, int k, const mp_group *group)
 {
-    mp_status st = MP_OK;
     const mp_operator *op = &b->model->operators[k];
     bool any = false, product = false;
     for (int i = group->from; i < group->to; i++) {
         if (!wants(b, op, i)) continue;
-        if (b->options->rules != MP_RULES_PYTORCH) MP_TRY(flush(b, op->in[i]));
+        if (b->options->rules != MP_RULES_PYTORCH) MP_CHECK(flush(b, op->in[i]));
         any = true;
         product |= i < 2;
     }
-    if (!any) goto done;
+    if (!any) return MP_OK;
     mp_builder_task(b, MP_TASK_BACKWARD, k);
     b->binding.from = group->from;
     b->binding.to = group->to;
-    MP_TRY(put_output_gradients(b, op));
+    MP_CHECK(put_output_gradients(b, op));
     for (int i = group->from; i < group->to; i++) {
         if (!wants(b, op, i)) continue;
-        MP_TRY(put_needs(b, k, i));
-        MP_TRY(put_target(b, op, i));
+        MP_CHECK(put_needs(b, k, i));
+        MP_CHECK(put_target(b, op, i));
     }
-    MP_TRY(put_pairs(b, op, group));
+    MP_CHECK(put_pairs(b, op, group));
     double flops = op->op->flops && product ? op->op->flops(b->model, op) : 0;
     if (op->op->traits & MP_TRAIT_TILED) flops *= TILED_BACKWARD;
-    MP_TRY(mp_builder_node(b, node_name(b, op->name, group->suffix), op->kind, MP_PHASE_BACKWARD, op, forward_node(b, k), flops,
-                           0, NULL));
-    MP_TRY(mp_build_alternative(b, k, (int)b->graph->n_nodes - 1));
+    MP_CHECK(mp_builder_node(b, node_name(b, op->name, group->suffix), op->kind, MP_PHASE_BACKWARD, op, forward_node(b, k),
+                             flops, 0, NULL));
+    MP_CHECK(mp_build_alternative(b, k, (int)b->graph->n_nodes - 1));
     for (int i = group->from; i < group->to; i++)
-        if (wants(b, op, i) && b->options->rules == MP_RULES_PYTORCH) MP_TRY(flush(b, op->in[i]));
-done:
-    return st;
+        if (wants(b, op, i) && b->options->rules == MP_RULES_PYTORCH) MP_CHECK(flush(b, op->in[i]));
+    return MP_OK;
 }
 
 /* Addition and subtraction: aliases where the shapes agree, one node per operand that was broadcast or negated. */
 static mp_status build_alias(mp_builder *b, int k)
 {
-    mp_status st = MP_OK;
     const mp_operator *op = &b->model->operators[k];
     int from = gradient_of(b, op->out[0])->storage;
     for (int i = 0; i < op->n_in; i++) {
@@ -302,59 +279,54 @@ static mp_status build_alias(mp_builder *b, int k)
         bool parameter = b->model->tensors[b->key[op->in[i]]].role == MP_ROLE_PARAMETER;
         same = mp_same_shape(&b->model->tensors[op->in[i]], &b->model->tensors[op->out[0]]);
         if (same && !negated && !parameter && from >= 0) {
-            MP_TRY(add_pending(b, op->in[i], from, forward_node(b, k)));
+            MP_CHECK(add_pending(b, op->in[i], from, forward_node(b, k)));
             continue;
         }
-        if (b->options->rules != MP_RULES_PYTORCH) MP_TRY(flush(b, op->in[i]));
+        if (b->options->rules != MP_RULES_PYTORCH) MP_CHECK(flush(b, op->in[i]));
         mp_builder_task(b, MP_TASK_BACKWARD, k);
         b->binding.from = i;
         b->binding.to = i + 1;
-        MP_TRY(mp_builder_put(b, &b->reads, from));
-        MP_TRY(put_target(b, op, i));
-        if (same) MP_TRY(mp_builder_pair(b, from, gradient_of(b, op->in[i])->storage));
-        MP_TRY(mp_builder_node(b, node_name(b, op->name, same ? "backward" : "backward of broadcast operand"), op->kind,
-                               MP_PHASE_BACKWARD, op, forward_node(b, k), 0, 0, NULL));
-        if (b->options->rules == MP_RULES_PYTORCH) MP_TRY(flush(b, op->in[i]));
+        MP_CHECK(mp_builder_put(b, &b->reads, from));
+        MP_CHECK(put_target(b, op, i));
+        if (same) MP_CHECK(mp_builder_pair(b, from, gradient_of(b, op->in[i])->storage));
+        MP_CHECK(mp_builder_node(b, node_name(b, op->name, same ? "backward" : "backward of broadcast operand"), op->kind,
+                                 MP_PHASE_BACKWARD, op, forward_node(b, k), 0, 0, NULL));
+        if (b->options->rules == MP_RULES_PYTORCH) MP_CHECK(flush(b, op->in[i]));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Without a loss the gradients of the outputs come from outside. */
 static mp_status build_given_gradients(mp_builder *b)
 {
-    mp_status st = MP_OK;
     for (size_t k = 0; b->loss < 0 && k < b->model->n_outputs; k++) {
         int t = b->model->outputs[k], storage;
         if (!b->has_gradient[t]) continue;
         const char *name = mp_pool_format(b->graph->pool, "gradient of %s, given", b->model->tensors[t].name);
-        MP_REQUIRE(name, b->err, MP_NOMEM, "out of memory");
-        MP_TRY(mp_builder_storage(b, name, mp_builder_bytes(b, t), MP_KIND_INPUT, &storage));
-        MP_TRY(add_pending(b, t, storage, -1));
+        MP_ENSURE(name, b->err, MP_NOMEM, "out of memory");
+        MP_CHECK(mp_builder_storage(b, name, mp_builder_bytes(b, t), MP_KIND_INPUT, &storage));
+        MP_CHECK(add_pending(b, t, storage, -1));
         gradient_of(b, t)->n_contributions++;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_build_backward(mp_builder *b)
 {
-    mp_status st = MP_OK;
     count_contributions(b);
-    MP_TRY(build_given_gradients(b));
+    MP_CHECK(build_given_gradients(b));
     for (int k = (int)b->model->n_operators - 1; k >= 0; k--) {
         const mp_operator *op = &b->model->operators[k];
         mp_group groups[2];
         if (!gives_gradient(b, k) || op->op->gradient == MP_GRADIENT_VIEW) continue;
         for (int o = 0; o < op->n_out; o++)
-            if (op->out[o] >= 0 && b->has_gradient[op->out[o]]) MP_TRY(complete(b, op->out[o]));
+            if (op->out[o] >= 0 && b->has_gradient[op->out[o]]) MP_CHECK(complete(b, op->out[o]));
         if (op->op->gradient == MP_GRADIENT_ALIAS) {
-            MP_TRY(build_alias(b, k));
+            MP_CHECK(build_alias(b, k));
             continue;
         }
         int n = groups_of(b, op, groups);
-        for (int g = 0; g < n; g++) MP_TRY(build_group(b, k, &groups[g]));
+        for (int g = 0; g < n; g++) MP_CHECK(build_group(b, k, &groups[g]));
     }
-done:
-    return st;
+    return MP_OK;
 }

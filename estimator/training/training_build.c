@@ -26,42 +26,36 @@ uint32_t mp_builder_needs(const mp_builder *b, const mp_operator *op, int k)
 
 mp_status mp_builder_storage(mp_builder *b, const char *name, int64_t payload_bytes, mp_kind kind, int *index)
 {
-    mp_status st = MP_OK;
     mp_storage *s;
-    MP_TRY(mp_graph_storage(b->graph, &s, b->err));
+    MP_CHECK(mp_graph_storage(b->graph, &s, b->err));
     s->kind = kind;
     s->payload_bytes = payload_bytes;
-    MP_REQUIRE(s->name = mp_pool_text(b->graph->pool, name, strlen(name)), b->err, MP_NOMEM, "out of memory");
-    MP_REQUIRE(mp_round_up(payload_bytes, b->target->alignment, &s->bytes), b->err, MP_INVALID, "'%s' is too large", name);
+    MP_ENSURE(s->name = mp_pool_text(b->graph->pool, name, strlen(name)), b->err, MP_NOMEM, "out of memory");
+    MP_ENSURE(mp_round_up(payload_bytes, b->target->alignment, &s->bytes), b->err, MP_INVALID, "'%s' is too large", name);
     *index = (int)b->graph->n_storages - 1;
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_builder_put(mp_builder *b, mp_list *list, int storage)
 {
-    mp_status st = MP_OK;
-    if (storage < 0) goto done;
+    if (storage < 0) return MP_OK;
     for (size_t k = 0; k < list->n; k++)
-        if (list->items[k] == storage) goto done;
-    MP_REQUIRE(mp_grow(&list->items, &list->capacity, list->n + 1, sizeof *list->items), b->err, MP_NOMEM, "out of memory");
+        if (list->items[k] == storage) return MP_OK;
+    MP_ENSURE(mp_grow(&list->items, &list->capacity, list->n + 1, sizeof *list->items), b->err, MP_NOMEM, "out of memory");
     list->items[list->n++] = storage;
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_builder_pair(mp_builder *b, int from, int to)
 {
-    mp_status st = MP_OK;
-    if (from < 0 || to < 0 || from == to || b->options->rules == MP_RULES_PYTORCH) goto done;
+    if (from < 0 || to < 0 || from == to || b->options->rules == MP_RULES_PYTORCH) return MP_OK;
     const mp_storage *a = &b->graph->storages[from], *z = &b->graph->storages[to];
-    if (mp_kind_is_static(a->kind) || mp_kind_is_static(z->kind) || a->payload_bytes != z->payload_bytes) goto done;
-    MP_REQUIRE(mp_grow(&b->pairs.items, &b->pairs.capacity, b->pairs.n + 2, sizeof *b->pairs.items), b->err, MP_NOMEM,
-               "out of memory");
+    if (mp_kind_is_static(a->kind) || mp_kind_is_static(z->kind) || a->payload_bytes != z->payload_bytes) return MP_OK;
+    MP_ENSURE(mp_grow(&b->pairs.items, &b->pairs.capacity, b->pairs.n + 2, sizeof *b->pairs.items), b->err, MP_NOMEM,
+              "out of memory");
     b->pairs.items[b->pairs.n++] = from;
     b->pairs.items[b->pairs.n++] = to;
-done:
-    return st;
+    return MP_OK;
 }
 
 /* PyTorch's cross entropy is two operators, and the gradient between them is as large as the scores'. */
@@ -107,7 +101,6 @@ static mp_dtype product_type(const mp_builder *b, const mp_operator *op)
 mp_status mp_builder_node(mp_builder *b, const char *name, const char *kind, mp_phase phase, const mp_operator *op,
                           int forward_of, double flops, int64_t unmoved_bytes, int *index)
 {
-    mp_status st = MP_OK;
     mp_node *node;
     mp_cost cost;
     mp_graph *g = b->graph;
@@ -120,11 +113,11 @@ mp_status mp_builder_node(mp_builder *b, const char *name, const char *kind, mp_
                     .dtype = product_type(b, op),
                     .binding = &b->binding,
                     .bindings = bound};
-    MP_REQUIRE(mp_grow(&bound->nodes, &bound->capacity, g->n_nodes + 1, sizeof *bound->nodes), b->err, MP_NOMEM,
-               "out of memory");
+    MP_ENSURE(mp_grow(&bound->nodes, &bound->capacity, g->n_nodes + 1, sizeof *bound->nodes), b->err, MP_NOMEM,
+              "out of memory");
     bound->nodes[bound->n_nodes++] = b->binding;
-    MP_TRY(b->target->cost(b->target, &work, &cost, b->err));
-    MP_TRY(mp_graph_node(g, &node, b->err));
+    MP_CHECK(b->target->cost(b->target, &work, &cost, b->err));
+    MP_CHECK(mp_graph_node(g, &node, b->err));
     mp_alternative *alternative = node->alternatives;
     node->name = mp_pool_text(g->pool, name, strlen(name));
     node->op = mp_pool_text(g->pool, kind, strlen(kind));
@@ -139,13 +132,11 @@ mp_status mp_builder_node(mp_builder *b, const char *name, const char *kind, mp_
     alternative->adds = mp_graph_list(g, b->adds.items, alternative->n_adds = b->adds.n);
     alternative->n_in_place = b->pairs.n / 2;
     alternative->in_place = mp_pool_alloc(g->pool, alternative->n_in_place, sizeof *alternative->in_place);
-    MP_REQUIRE(node->name && node->op && alternative->reads && alternative->writes && alternative->adds &&
-                   alternative->in_place,
-               b->err, MP_NOMEM, "out of memory");
+    MP_ENSURE(node->name && node->op && alternative->reads && alternative->writes && alternative->adds && alternative->in_place,
+              b->err, MP_NOMEM, "out of memory");
     for (size_t k = 0; k < alternative->n_in_place; k++)
         alternative->in_place[k] = (mp_in_place){b->pairs.items[2 * k], b->pairs.items[2 * k + 1]};
     b->reads.n = b->writes.n = b->adds.n = b->pairs.n = 0;
     if (index) *index = (int)g->n_nodes - 1;
-done:
-    return st;
+    return MP_OK;
 }

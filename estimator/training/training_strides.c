@@ -97,19 +97,17 @@ static int64_t copy_bytes(const mp_builder *b, const mp_operator *op, int i)
 
 mp_status mp_builder_copies(mp_builder *b, int k)
 {
-    mp_status st = MP_OK;
     const mp_operator *op = &b->model->operators[k];
-    if (b->options->rules != MP_RULES_PYTORCH || op->op->gradient != MP_GRADIENT_SPLIT) goto done;
+    if (b->options->rules != MP_RULES_PYTORCH || op->op->gradient != MP_GRADIENT_SPLIT) return MP_OK;
     for (int i = 0; i < 2 && i < op->n_in; i++) {
         int64_t bytes = op->in[i] >= 0 ? copy_bytes(b, op, i) : 0;
         if (!bytes) continue;
         const char *name = mp_pool_format(b->graph->pool, "%s:copy%d", op->name, i);
-        MP_REQUIRE(name, b->err, MP_NOMEM, "out of memory");
-        MP_TRY(mp_builder_storage(b, name, bytes, MP_KIND_SAVED, &b->copies[k][i]));
-        MP_TRY(mp_builder_put(b, &b->writes, b->copies[k][i]));
+        MP_ENSURE(name, b->err, MP_NOMEM, "out of memory");
+        MP_CHECK(mp_builder_storage(b, name, bytes, MP_KIND_SAVED, &b->copies[k][i]));
+        MP_CHECK(mp_builder_put(b, &b->writes, b->copies[k][i]));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 bool mp_builder_is_view(const mp_builder *b, const mp_operator *op)

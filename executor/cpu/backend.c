@@ -71,14 +71,11 @@ static void leave(const mp_backend *self)
 
 static mp_status adapt(const mp_backend *self, mp_model *model, mp_dtype dtype, mp_error *err)
 {
-    mp_status st = MP_OK;
     (void)self;
-    MP_REQUIRE(dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16, err, MP_UNSUPPORTED,
-               "the CPU computes in fp32 or bf16, not in %s", mp_dtype_name(dtype));
-    MP_TRY(mp_layouts_choose(model, err));
-    MP_TRY(mp_cpu_pack_weights(model, dtype, err));
-done:
-    return st;
+    MP_ENSURE(dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16, err, MP_UNSUPPORTED,
+              "the CPU computes in fp32 or bf16, not in %s", mp_dtype_name(dtype));
+    MP_CHECK(mp_layouts_choose(model, err));
+    return mp_cpu_pack_weights(model, dtype, err);
 }
 
 static const mp_kernel *kernel(const mp_backend *self, const mp_operator *op)

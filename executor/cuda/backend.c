@@ -119,25 +119,21 @@ done:
 
 static mp_status stage(mp_cuda_context *c, int64_t bytes, mp_error *err)
 {
-    mp_status st = MP_OK;
     if ((size_t)bytes <= c->staging_bytes) return MP_OK;
     cudaFreeHost(c->staging);
     c->staging = NULL;
     c->staging_bytes = 0;
     MP_CUDA(cudaHostAlloc(&c->staging, (size_t)bytes, cudaHostAllocDefault), err);
     c->staging_bytes = (size_t)bytes;
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Between the host and the device, one way or the other; both ends are done with when it returns. */
 static mp_status move(void *to, const void *from, int64_t bytes, enum cudaMemcpyKind kind, mp_error *err)
 {
-    mp_status st = MP_OK;
     MP_CUDA(cudaMemcpyAsync(to, from, (size_t)bytes, kind, mp_cuda_stream()), err);
     MP_CUDA(cudaStreamSynchronize(mp_cuda_stream()), err);
-done:
-    return st;
+    return MP_OK;
 }
 
 static bool is_same(const mp_array *a, const mp_array *b)
@@ -147,34 +143,28 @@ static bool is_same(const mp_array *a, const mp_array *b)
 
 static mp_status upload(const mp_backend *self, const mp_array *host, const mp_array *there, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_cuda_context *c = mp_cuda_use(self);
     int64_t bytes = mp_array_bytes(there);
-    if (!bytes) goto done;
+    if (!bytes) return MP_OK;
     if (is_same(host, there)) return move(there->data, host->data, bytes, cudaMemcpyHostToDevice, err);
-    MP_TRY(stage(c, bytes, err));
+    MP_CHECK(stage(c, bytes, err));
     mp_array between = *there;
     between.data = c->staging;
-    MP_TRY(c->host->upload(c->host, host, &between, err));
-    MP_TRY(move(there->data, c->staging, bytes, cudaMemcpyHostToDevice, err));
-done:
-    return st;
+    MP_CHECK(c->host->upload(c->host, host, &between, err));
+    return move(there->data, c->staging, bytes, cudaMemcpyHostToDevice, err);
 }
 
 static mp_status download(const mp_backend *self, const mp_array *there, const mp_array *host, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_cuda_context *c = mp_cuda_use(self);
     int64_t bytes = mp_array_bytes(there);
-    if (!bytes) goto done;
+    if (!bytes) return MP_OK;
     if (is_same(host, there)) return move(host->data, there->data, bytes, cudaMemcpyDeviceToHost, err);
-    MP_TRY(stage(c, bytes, err));
+    MP_CHECK(stage(c, bytes, err));
     mp_array between = *there;
     between.data = c->staging;
-    MP_TRY(move(c->staging, there->data, bytes, cudaMemcpyDeviceToHost, err));
-    MP_TRY(c->host->download(c->host, &between, host, err));
-done:
-    return st;
+    MP_CHECK(move(c->staging, there->data, bytes, cudaMemcpyDeviceToHost, err));
+    return c->host->download(c->host, &between, host, err);
 }
 
 /* A library's kernel, or else an own one. */

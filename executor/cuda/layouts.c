@@ -41,11 +41,8 @@ done:
 
 mp_status mp_cuda_adapt(const mp_backend *self, mp_model *model, mp_dtype dtype, mp_error *err)
 {
-    mp_status st = MP_OK;
-    MP_REQUIRE(dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16, err, MP_UNSUPPORTED,
-               "the GPU computes in fp32 or bf16, not in %s", mp_dtype_name(dtype));
-    if (dtype == MP_DTYPE_BFLOAT16 || mp_cuda_use(self)->settings.tf32) MP_TRY(lay_channels_last(model, err));
-    MP_TRY(mp_fuse_batch_normalizations(model, err));
-done:
-    return st;
+    MP_ENSURE(dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16, err, MP_UNSUPPORTED,
+              "the GPU computes in fp32 or bf16, not in %s", mp_dtype_name(dtype));
+    if (dtype == MP_DTYPE_BFLOAT16 || mp_cuda_use(self)->settings.tf32) MP_CHECK(lay_channels_last(model, err));
+    return mp_fuse_batch_normalizations(model, err);
 }

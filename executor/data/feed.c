@@ -95,19 +95,17 @@ done:
 /* All slots have a file, or it is said which has none. */
 static mp_status settle_files(mp_feed *f, mp_error *err)
 {
-    mp_status st = MP_OK;
     for (size_t k = 0; k < f->n; k++)
-        MP_REQUIRE(f->files[k].path, err, MP_INVALID, "there is no data for '%s': --data %s=FILE", f->slots[k].name,
-                   f->slots[k].name);
-    MP_TRY(mp_samples_settle(f->slots, f->n, f->files, &f->batch, &f->n_samples, err));
+        MP_ENSURE(f->files[k].path, err, MP_INVALID, "there is no data for '%s': --data %s=FILE", f->slots[k].name,
+                  f->slots[k].name);
+    MP_CHECK(mp_samples_settle(f->slots, f->n, f->files, &f->batch, &f->n_samples, err));
     for (size_t k = 0; k < f->n; k++) {
         const mp_dataset *d = &f->files[k].set;
         int64_t n = 1;
         for (int e = 0; e < d->rank; e++) n *= d->dims[e];
-        if (!mp_dtype_is_float(f->slots[k].dtype)) MP_TRY(check_range(&f->slots[k], d, n, f->files[k].path, err));
+        if (!mp_dtype_is_float(f->slots[k].dtype)) MP_CHECK(check_range(&f->slots[k], d, n, f->files[k].path, err));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status bind_text(mp_feed *f, const char *path, const char *vocabulary, mp_error *err)
@@ -160,7 +158,6 @@ static bool has_key(const char *text, const char *key)
 
 static mp_status bind(mp_feed *f, const char *const *sources, size_t n_sources, mp_error *err)
 {
-    mp_status st = MP_OK;
     const char *text = NULL, *vocabulary = NULL;
     bool files = false, synthetic = false;
     for (size_t k = 0; k < n_sources; k++) {
@@ -170,25 +167,24 @@ static mp_status bind(mp_feed *f, const char *const *sources, size_t n_sources, 
             synthetic = true;
         } else if (slot >= 0) {
             files = true;
-            MP_TRY(bind_file(f, (size_t)slot, equals + 1, err));
+            MP_CHECK(bind_file(f, (size_t)slot, equals + 1, err));
         } else if (has_key(sources[k], "text")) {
             text = equals + 1;
         } else if (has_key(sources[k], "vocabulary")) {
             vocabulary = equals + 1;
         } else {
-            MP_REQUIRE(false, err, MP_INVALID, "--data %s: the model has no data input of that name", sources[k]);
+            MP_ENSURE(false, err, MP_INVALID, "--data %s: the model has no data input of that name", sources[k]);
         }
     }
-    MP_REQUIRE((text != NULL) + files + synthetic <= 1, err, MP_INVALID,
-               "--data is synthetic, a text, or files, and not several of them");
-    MP_REQUIRE(text || !vocabulary, err, MP_INVALID, "--data vocabulary=FILE needs --data text=FILE");
-    if (text) MP_TRY(bind_text(f, text, vocabulary, err));
-    if (files) MP_TRY(settle_files(f, err));
-    MP_REQUIRE(!f->n_samples || f->n_samples >= f->batch, err, MP_INVALID, "there are %lld samples, and a batch takes %lld",
-               (long long)f->n_samples, (long long)f->batch);
-    MP_REQUIRE(f->n_samples || !(files || text), err, MP_INVALID, "the files hold no samples");
-done:
-    return st;
+    MP_ENSURE((text != NULL) + files + synthetic <= 1, err, MP_INVALID,
+              "--data is synthetic, a text, or files, and not several of them");
+    MP_ENSURE(text || !vocabulary, err, MP_INVALID, "--data vocabulary=FILE needs --data text=FILE");
+    if (text) MP_CHECK(bind_text(f, text, vocabulary, err));
+    if (files) MP_CHECK(settle_files(f, err));
+    MP_ENSURE(!f->n_samples || f->n_samples >= f->batch, err, MP_INVALID, "there are %lld samples, and a batch takes %lld",
+              (long long)f->n_samples, (long long)f->batch);
+    MP_ENSURE(f->n_samples || !(files || text), err, MP_INVALID, "the files hold no samples");
+    return MP_OK;
 }
 
 mp_status mp_feed_open(const mp_feed_slot *slots, size_t n_slots, const char *const *sources, size_t n_sources, uint64_t seed,

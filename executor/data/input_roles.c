@@ -155,7 +155,6 @@ static int64_t counted(const mp_tensor *t)
 static mp_status compute(walk *w, const mp_operator *x, int operand, const carried *c, double other, bool *known, carried *out)
 {
     enum { OPERANDS = 8 };
-    mp_status st = MP_OK;
     const bool whole = mp_dtype_is_integer(w->model->tensors[x->out[0]].dtype);
     *known = x->n_in <= OPERANDS;
     *out = (carried){.joined = c->joined};
@@ -169,17 +168,15 @@ static mp_status compute(walk *w, const mp_operator *x, int operand, const carri
                      w->model->tensors[x->in[i]].value)
                 in[i] = greatest(w->model->tensors[x->in[i]].value);
         }
-        MP_TRY(mp_operator_on_numbers(w->model, x, in, known, &out->of[k], w->err));
+        MP_CHECK(mp_operator_on_numbers(w->model, x, in, known, &out->of[k], w->err));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Operand `operand` of an operator that computes. What is not known of its other operands is taken for the number that leaves
  * the element as it is, if there is one: 0 in sums, 1 in products, true in And. */
 static mp_status see_number(walk *w, int op, int operand, const carried *c)
 {
-    mp_status st = MP_OK;
     const mp_operator *x = &w->model->operators[op];
     const mp_tensor *y = x->out[0] < 0 ? NULL : &w->model->tensors[x->out[0]];
     bool all = true, computed = false, joined = false, known = false;
@@ -198,11 +195,11 @@ static mp_status see_number(walk *w, int op, int operand, const carried *c)
         }
     }
     if (all) {
-        MP_TRY(compute(w, x, operand, c, 0, &known, &out));
+        MP_CHECK(compute(w, x, operand, c, 0, &known, &out));
         if (known) go_on(w, x->out[0], out);
     }
     for (int neutral = 0; neutral < 2 && !all && !known; neutral++) {
-        MP_TRY(compute(w, x, operand, c, neutral, &known, &out));
+        MP_CHECK(compute(w, x, operand, c, neutral, &known, &out));
         known = known && out.of[0] == c->of[0] && out.of[1] == c->of[1];
         if (!known) continue;
         out.joined |= joined;
@@ -215,8 +212,7 @@ static mp_status see_number(walk *w, int op, int operand, const carried *c)
         if (!computed) go_on(w, x->out[0], out);
     }
     if (!known && x->op->flops && w->is_integer) go_on(w, x->out[0], (carried){.mixed = true});
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status see_operand(walk *w, int op, int operand, const carried *c)
@@ -269,7 +265,6 @@ static mp_status see_operand(walk *w, int op, int operand, const carried *c)
 
 static mp_status see_all(walk *w)
 {
-    mp_status st = MP_OK;
     go_on(w, w->input, (carried){.of = {0, 1}});
     for (size_t n = 0; n < w->n_todo; n++) {
         const int t = w->todo[n];
@@ -277,11 +272,10 @@ static mp_status see_all(walk *w)
             const int op = w->consumers->list[k];
             if (k > w->consumers->start[t] && op == w->consumers->list[k - 1]) continue; /* once per operand is too often */
             for (int i = 0; i < w->model->operators[op].n_in; i++)
-                if (w->model->operators[op].in[i] == t) MP_TRY(see_operand(w, op, i, &w->what[n]));
+                if (w->model->operators[op].in[i] == t) MP_CHECK(see_operand(w, op, i, &w->what[n]));
         }
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_input_role decide(const walk *w)

@@ -59,16 +59,14 @@ done:
 /* Lists the inputs: how the feed makes them (`plain`), how they lie in the backend's memory. */
 static mp_status list_inputs(mp_input_filler *f, mp_array *plain, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_model *m = f->program->model;
     for (size_t t = 0; t < m->n_tensors; t++) {
         if (!is_fed(f->program, (int)t)) continue;
         plain[f->n] = mp_array_plain(m->tensors[t].dtype, m->tensors[t].rank, m->tensors[t].dims);
-        MP_TRY(mp_program_array(f->program, (int)t, &f->there[f->n], err));
+        MP_CHECK(mp_program_array(f->program, (int)t, &f->there[f->n], err));
         f->tensors[f->n++] = (int)t;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_input_filler_new(const mp_program *program, mp_feed *feed, mp_input_filler *out, mp_error *err)
@@ -107,18 +105,16 @@ void mp_input_filler_free(mp_input_filler *filler)
 
 mp_status mp_inputs_fill(void *data, int64_t micro_batch, mp_execution *execution, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_input_filler *f = data;
     const mp_backend *b = f->program->backend;
-    for (size_t k = 0; k < f->n; k++) MP_TRY(mp_execution_tensor(execution, f->tensors[k], &f->there[k], err));
+    for (size_t k = 0; k < f->n; k++) MP_CHECK(mp_execution_tensor(execution, f->tensors[k], &f->there[k], err));
     if (f->prefetch) return mp_prefetch_take(f->prefetch, micro_batch, f->there, err);
     mp_feed_batch(f->feed, micro_batch, f->rows);
     for (size_t k = 0; k < f->n; k++) {
         const mp_tensor *t = &f->program->model->tensors[f->tensors[k]];
         mp_array host = mp_array_plain(t->dtype, t->rank, t->dims);
         host.data = f->rows[k];
-        MP_TRY(b->upload(b, &host, &f->there[k], err));
+        MP_CHECK(b->upload(b, &host, &f->there[k], err));
     }
-done:
-    return st;
+    return MP_OK;
 }

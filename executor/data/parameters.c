@@ -72,17 +72,15 @@ void mp_parameter_source_free(mp_parameter_source *s)
  * and no more than the table has rows. */
 static mp_status check_positions(const mp_parameter_source *s, int tensor, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_tensor *t = &s->program->model->tensors[tensor];
     const int64_t last = t->rank ? t->dims[t->rank - 1] : 1;
     mp_input_role role = {0};
-    if (mp_dtype_is_integer(t->dtype)) MP_TRY(mp_input_role_of(s->program->model, &s->consumers, tensor, &role, err));
-    MP_REQUIRE(!role.n_values || (last <= role.n_values && mp_tensor_elements(t) == last), err, MP_INVALID,
-               "the file has no values for '%s', %" PRId64 " whole numbers that pick from %" PRId64
-               " rows: export it with its weights",
-               t->name, mp_tensor_elements(t), role.n_values);
-done:
-    return st;
+    if (mp_dtype_is_integer(t->dtype)) MP_CHECK(mp_input_role_of(s->program->model, &s->consumers, tensor, &role, err));
+    MP_ENSURE(!role.n_values || (last <= role.n_values && mp_tensor_elements(t) == last), err, MP_INVALID,
+              "the file has no values for '%s', %" PRId64 " whole numbers that pick from %" PRId64
+              " rows: export it with its weights",
+              t->name, mp_tensor_elements(t), role.n_values);
+    return MP_OK;
 }
 
 /* What the file leaves open: whole numbers count positions, 0, 1, 2 ... along the last dimension; truth values are a causal
@@ -107,40 +105,35 @@ static mp_status left_open(const mp_tensor *t, const mp_array *to, mp_error *err
 
 static mp_status first_values(const mp_parameter_source *s, int tensor, const mp_array *to, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_tensor *t = &s->program->model->tensors[tensor];
     if (t->value)
-        MP_REQUIRE(mp_array_write(to, t->value), err, MP_UNSUPPORTED, "'%s' is of type %s, which is not supported here",
-                   t->name, mp_dtype_name(to->dtype));
+        MP_ENSURE(mp_array_write(to, t->value), err, MP_UNSUPPORTED, "'%s' is of type %s, which is not supported here", t->name,
+                  mp_dtype_name(to->dtype));
     else if (mp_onnx_weights_have(s->weights, t->name))
-        MP_TRY(mp_onnx_weights_read(s->weights, t->name, to->dtype, mp_tensor_elements(t), to->data, err));
+        MP_CHECK(mp_onnx_weights_read(s->weights, t->name, to->dtype, mp_tensor_elements(t), to->data, err));
     else if (t->role == MP_ROLE_CONSTANT)
-        MP_TRY(MP_FAIL(err, MP_INVALID, "the file has no values for the constant '%s'", t->name));
+        MP_CHECK(MP_FAIL(err, MP_INVALID, "the file has no values for the constant '%s'", t->name));
     else if (to->dtype == MP_DTYPE_FLOAT)
         mp_initialise(s->program->model, &s->consumers, tensor, s->seed, to->data);
     else {
-        MP_TRY(check_positions(s, tensor, err));
-        MP_TRY(left_open(t, to, err));
+        MP_CHECK(check_positions(s, tensor, err));
+        MP_CHECK(left_open(t, to, err));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* The master copy behind a 16-bit parameter: in the same layout, in float. */
 static mp_status load_master(const mp_program *p, mp_execution *e, int tensor, const mp_array *host, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_array there;
     int64_t n;
     float *state = mp_execution_state(e, tensor, &n);
-    if (!state) goto done;
-    MP_TRY(mp_program_array(p, tensor, &there, err));
-    if (there.dtype == MP_DTYPE_FLOAT) goto done;
+    if (!state) return MP_OK;
+    MP_CHECK(mp_program_array(p, tensor, &there, err));
+    if (there.dtype == MP_DTYPE_FLOAT) return MP_OK;
     there.dtype = MP_DTYPE_FLOAT;
     there.data = state + mp_optimizer_moments(p->options.optimizer) * mp_tensor_room(&p->model->tensors[tensor]);
-    MP_TRY(p->backend->upload(p->backend, host, &there, err));
-done:
-    return st;
+    return p->backend->upload(p->backend, host, &there, err);
 }
 
 static mp_status load_one(const mp_parameter_source *s, mp_execution *e, int tensor, mp_error *err)
@@ -162,15 +155,13 @@ done:
 
 mp_status mp_parameters_load(const mp_parameter_source *s, const mp_program *p, mp_execution *e, mp_error *err)
 {
-    mp_status st = MP_OK;
     for (size_t t = 0; t < p->model->n_tensors; t++) {
         const mp_tensor *x = &p->model->tensors[t];
         int storage = p->bindings->storage[t];
         bool outside = x->producer < 0 && x->role != MP_ROLE_DATA && storage >= 0;
-        if (outside && mp_storage_is_static(&p->graph->storages[storage])) MP_TRY(load_one(s, e, (int)t, err));
+        if (outside && mp_storage_is_static(&p->graph->storages[storage])) MP_CHECK(load_one(s, e, (int)t, err));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 void mp_parameter_source_count(const mp_parameter_source *s, size_t *n_parameters, size_t *n_drawn)

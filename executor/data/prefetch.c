@@ -43,27 +43,23 @@ static bool is_as_stored(const mp_prefetch *p, size_t k)
 
 static mp_status make(mp_prefetch *p, int64_t which, mp_error *err)
 {
-    mp_status st = MP_OK;
     void **to = p->made_at[which % BUFFERS];
     mp_feed_batch(p->feed, p->first + which, p->rows ? p->rows : to);
     for (size_t k = 0; p->rows && k < p->n; k++) {
         mp_array from = p->plain[k], as_stored = p->stored[k];
         from.data = p->rows[k];
         as_stored.data = to[k];
-        MP_TRY(mp_cpu.upload(&mp_cpu, &from, &as_stored, err));
+        MP_CHECK(mp_cpu.upload(&mp_cpu, &from, &as_stored, err));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status bring(mp_prefetch *p, int64_t which, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_backend *b = p->backend;
     for (size_t k = 0; k < p->n; k++)
-        MP_TRY(b->bring(b, p->landing[k], p->made_at[which % BUFFERS][k], mp_array_bytes(&p->stored[k]), err));
-done:
-    return st;
+        MP_CHECK(b->bring(b, p->landing[k], p->made_at[which % BUFFERS][k], mp_array_bytes(&p->stored[k]), err));
+    return MP_OK;
 }
 
 /* Does one thing without the lock. */
@@ -169,17 +165,15 @@ static bool has_free_core(const mp_backend *b)
 /* Room for a batch of every input in the program's memory; from `b` where it is to be pinned. */
 static mp_status buffer(mp_prefetch *p, const mp_backend *b, const mp_array *of, void ***out, mp_error *err)
 {
-    mp_status st = MP_OK;
     void **list;
-    MP_REQUIRE(list = *out = mp_pool_alloc(p->pool, p->n, sizeof *list), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(list = *out = mp_pool_alloc(p->pool, p->n, sizeof *list), err, MP_NOMEM, "out of memory");
     for (size_t k = 0; k < p->n; k++) {
         const int64_t bytes = mp_array_bytes(&of[k]) + ALIGNMENT;
         char *room = b ? b->pin(b, bytes) : mp_pool_alloc(p->pool, (size_t)bytes, 1);
-        MP_REQUIRE(room, err, MP_NOMEM, "there is no memory for the next batches, %lld bytes", (long long)bytes);
+        MP_ENSURE(room, err, MP_NOMEM, "there is no memory for the next batches, %lld bytes", (long long)bytes);
         list[k] = b ? room : room + (ALIGNMENT - (uintptr_t)room % ALIGNMENT) % ALIGNMENT;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Room on the device; false: it has none left. */

@@ -151,23 +151,21 @@ static mp_status misfit(const mp_feed_slot *s, const mp_sample_file *file, int64
 static mp_status settle_stacks(const mp_feed_slot *slots, size_t n, const readings *r, mp_sample_file *files, size_t *at,
                                int64_t *n_samples, mp_error *err)
 {
-    mp_status st = MP_OK;
     size_t first = n;
     char text[128];
     for (size_t k = 0; k < n; k++) {
         *at = k;
         files[k].form = r[k].stack >= 0 ? MP_SAMPLE_STACK : MP_SAMPLE_SHARED;
-        MP_REQUIRE(r[k].stack >= 0 || r[k].whole, err, MP_INVALID,
-                   "another file has whole inputs, one behind the other, so '%s' takes %s, once or as often", slots[k].name,
-                   shape_text(slots[k].rank, slots[k].dims, " x ", text));
+        MP_ENSURE(r[k].stack >= 0 || r[k].whole, err, MP_INVALID,
+                  "another file has whole inputs, one behind the other, so '%s' takes %s, once or as often", slots[k].name,
+                  shape_text(slots[k].rank, slots[k].dims, " x ", text));
         if (r[k].stack < 0) continue;
         if (first == n) first = k;
-        MP_REQUIRE(r[k].stack == r[first].stack, err, MP_INVALID, "the file has %lld samples, and another one has %lld",
-                   (long long)r[k].stack, (long long)r[first].stack);
+        MP_ENSURE(r[k].stack == r[first].stack, err, MP_INVALID, "the file has %lld samples, and another one has %lld",
+                  (long long)r[k].stack, (long long)r[first].stack);
         *n_samples = r[k].stack;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Every file has rows that are samples, or it is the input. A graph's edges are no samples, so its nodes are none, either: then
@@ -175,7 +173,6 @@ done:
 static mp_status settle_rows(const mp_feed_slot *slots, size_t n, const readings *r, mp_sample_file *files, size_t *at,
                              int64_t batch, int64_t *n_samples, mp_error *err)
 {
-    mp_status st = MP_OK;
     size_t first = n, whole = n;
     for (size_t k = 0; k < n; k++) {
         *at = k;
@@ -183,17 +180,16 @@ static mp_status settle_rows(const mp_feed_slot *slots, size_t n, const readings
         if (r[k].rows < 0 && slots[k].rank && slots[k].dims[0] != 1) whole = k;
         if (r[k].rows < 0) continue;
         if (first == n) first = k;
-        MP_REQUIRE(r[k].rows == r[first].rows, err, MP_INVALID, "the file has %lld samples, and another one has %lld",
-                   (long long)r[k].rows, (long long)r[first].rows);
+        MP_ENSURE(r[k].rows == r[first].rows, err, MP_INVALID, "the file has %lld samples, and another one has %lld",
+                  (long long)r[k].rows, (long long)r[first].rows);
     }
     *n_samples = first < n ? r[first].rows : batch;
-    if (whole == n) goto done;
+    if (whole == n) return MP_OK;
     *at = first;
-    MP_REQUIRE(*n_samples == batch, err, MP_INVALID,
-               "'%s' is given whole, so '%s' has to be, too: %lld rows and not %lld, or every input as a stack of whole ones",
-               slots[whole].name, slots[first].name, (long long)batch, (long long)*n_samples);
-done:
-    return st;
+    MP_ENSURE(*n_samples == batch, err, MP_INVALID,
+              "'%s' is given whole, so '%s' has to be, too: %lld rows and not %lld, or every input as a stack of whole ones",
+              slots[whole].name, slots[first].name, (long long)batch, (long long)*n_samples);
+    return MP_OK;
 }
 
 bool mp_samples_lie_alike(const mp_feed_slot *a, const mp_feed_slot *b)

@@ -30,39 +30,36 @@ typedef struct chooser {
  * reader wants it. */
 static mp_status want_layout(chooser *c, int k, int i, mp_layout layout)
 {
-    mp_status st = MP_OK;
     mp_model *m = c->model;
     int t = m->operators[k].in[i], copy, index;
-    if (t < 0 || !layout_matters(&m->tensors[t])) goto done;
+    if (t < 0 || !layout_matters(&m->tensors[t])) return MP_OK;
     if (m->tensors[t].role == MP_ROLE_DATA && !c->settled[t]) m->tensors[t].stored.layout = layout;
-    if (m->tensors[t].stored.layout == layout) goto done;
+    if (m->tensors[t].stored.layout == layout) return MP_OK;
     if (c->reordered[t] < 0) {
-        MP_TRY(mp_model_fresh_tensor(
+        MP_CHECK(mp_model_fresh_tensor(
             m, mp_pool_format(m->pool, "%s:%s", m->tensors[t].name, layout ? "channels-last" : "plain"), &copy, c->err));
         mp_operator_draft draft = {
             .kind = "Reorder", .domain = "memplan", .version = 1, .in = &t, .n_in = 1, .out = &copy, .n_out = 1};
-        MP_TRY(mp_model_operator(m, &draft, &index, c->err));
-        MP_TRY(mp_operator_infer(m, index, c->err));
+        MP_CHECK(mp_model_operator(m, &draft, &index, c->err));
+        MP_CHECK(mp_operator_infer(m, index, c->err));
         m->tensors[copy].stored.layout = layout;
         c->reordered[t] = copy;
     }
     m->operators[k].in[i] = c->reordered[t];
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status choose(chooser *c, int k)
 {
-    mp_status st = MP_OK;
     mp_model *m = c->model;
     const mp_operator *op = &m->operators[k];
     mp_layout_habit habit = op->op->layout;
     mp_layout layout = MP_LAYOUT_PLAIN;
     int n_in = op->n_in, n_out = op->n_out, *inputs = op->in;
-    if (habit == MP_HABIT_FROM_ROW_MAJOR) MP_TRY(want_layout(c, k, 0, MP_LAYOUT_PLAIN));
+    if (habit == MP_HABIT_FROM_ROW_MAJOR) MP_CHECK(want_layout(c, k, 0, MP_LAYOUT_PLAIN));
     if (habit == MP_HABIT_SPATIAL) {
         layout = MP_LAYOUT_CHANNELS_LAST;
-        MP_TRY(want_layout(c, k, 0, layout));
+        MP_CHECK(want_layout(c, k, 0, layout));
     }
     if (habit == MP_HABIT_AS_INPUTS) {
         const mp_tensor *y = mp_operator_out(m, op, 0);
@@ -75,7 +72,7 @@ static mp_status choose(chooser *c, int k)
             const mp_tensor *x = mp_operator_in(m, &m->operators[k], i);
             bool whole =
                 x && x->rank == m->tensors[m->operators[k].out[0]].rank && (x->producer >= 0 || x->role == MP_ROLE_DATA);
-            if (whole) MP_TRY(want_layout(c, k, i, layout));
+            if (whole) MP_CHECK(want_layout(c, k, i, layout));
         }
     }
     for (int i = 0; i < n_in; i++)
@@ -84,8 +81,7 @@ static mp_status choose(chooser *c, int k)
         mp_tensor *y = mp_operator_out(m, &m->operators[k], o);
         if (y && layout_matters(y)) y->stored.layout = layout;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_layouts_choose(mp_model *model, mp_error *err)

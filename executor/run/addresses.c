@@ -35,17 +35,15 @@ done:
 /* Brings the program's constants to where they lie. */
 static mp_status put_constants(const mp_addresses *a, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_backend *b = a->program->backend;
     for (size_t k = 0; k < a->program->n_constants; k++) {
         const mp_constant *c = &a->program->constants[k];
         mp_array host = mp_array_plain(MP_DTYPE_UINT8, 1, &c->n_bytes), there = host;
         host.data = (void *)c->bytes;
         there.data = a->fixed + a->constant_at[k];
-        MP_TRY(b->upload(b, &host, &there, err));
+        MP_CHECK(b->upload(b, &host, &there, err));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* "there is no memory for ... of 8 bytes", and where the device is asked, how much of it is free. */
@@ -60,13 +58,12 @@ static mp_status no_memory(const mp_backend *b, const char *what, int64_t bytes,
 
 static mp_status take_blocks(mp_addresses *a, bool guards, mp_pool *pool, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *g = a->program->graph;
     const mp_backend *b = a->program->backend;
     a->fixed_at = mp_pool_alloc(pool, g->n_storages, sizeof *a->fixed_at);
     a->place_at = mp_pool_alloc(pool, a->plan->n_places, sizeof *a->place_at);
     a->constant_at = mp_pool_alloc(pool, a->program->n_constants, sizeof *a->constant_at);
-    MP_REQUIRE(a->fixed_at && a->place_at && a->constant_at, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(a->fixed_at && a->place_at && a->constant_at, err, MP_NOMEM, "out of memory");
     for (size_t s = 0; s < g->n_storages; s++) {
         bool fixed = mp_storage_is_static(&g->storages[s]);
         a->fixed_at[s] = fixed ? a->fixed_bytes : -1;
@@ -75,20 +72,18 @@ static mp_status take_blocks(mp_addresses *a, bool guards, mp_pool *pool, mp_err
     for (size_t k = 0; k < a->program->n_constants; k++) {
         int64_t bytes = a->program->constants[k].n_bytes;
         a->constant_at[k] = a->fixed_bytes;
-        MP_REQUIRE(mp_round_up(bytes, b->alignment, &bytes) && mp_add(a->fixed_bytes, bytes, &a->fixed_bytes), err, MP_INVALID,
-                   "the constants are too large");
+        MP_ENSURE(mp_round_up(bytes, b->alignment, &bytes) && mp_add(a->fixed_bytes, bytes, &a->fixed_bytes), err, MP_INVALID,
+                  "the constants are too large");
     }
     a->arena_bytes = a->plan->arena_bytes;
     for (size_t k = 0; k < a->plan->n_places; k++) a->place_at[k] = a->plan->places[k].offset;
-    if (guards) MP_TRY(spread_out(a, err));
+    if (guards) MP_CHECK(spread_out(a, err));
     a->fixed = b->allocate(b, a->fixed_bytes);
-    if (!a->fixed) MP_TRY(no_memory(b, "parameters, optimizer state and inputs", a->fixed_bytes, err));
+    if (!a->fixed) MP_CHECK(no_memory(b, "parameters, optimizer state and inputs", a->fixed_bytes, err));
     a->arena = b->allocate(b, a->arena_bytes);
-    if (!a->arena) MP_TRY(no_memory(b, "an arena", a->arena_bytes, err));
+    if (!a->arena) MP_CHECK(no_memory(b, "an arena", a->arena_bytes, err));
     b->fill(b, a->arena, MP_UNUSED_BYTE, a->arena_bytes);
-    MP_TRY(put_constants(a, err));
-done:
-    return st;
+    return put_constants(a, err);
 }
 
 typedef struct walker {
@@ -112,22 +107,19 @@ static char *address_of(const walker *w, int storage)
 /* The places around which guards are looked at: workspace and slots. */
 static mp_status list_guarded(const walker *w, mp_ready_step *r, int workspace, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_program_node *node = &w->a->program->nodes[r->node];
     int *list = mp_pool_alloc(w->pool, r->n_slots + 1, sizeof *list);
-    MP_REQUIRE(list, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(list, err, MP_NOMEM, "out of memory");
     if (workspace >= 0) list[r->n_guarded++] = workspace;
     for (size_t k = 0; k < r->n_slots; k++)
         if (node->slots[k].storage >= 0 && w->place[node->slots[k].storage] >= 0)
             list[r->n_guarded++] = w->place[node->slots[k].storage];
     r->guarded = list;
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status ready(walker *w, int t, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_addresses *a = w->a;
     const mp_plan *plan = a->plan;
     mp_ready_step *r = &a->steps[t];
@@ -146,26 +138,24 @@ static mp_status ready(walker *w, int t, mp_error *err)
             w->place[p->storage] = w->by_start[w->next];
     }
     if (workspace >= 0) r->workspace = a->arena + a->place_at[workspace];
-    MP_REQUIRE(r->slots = mp_pool_alloc(w->pool, node->n_slots + 1, sizeof *r->slots), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(r->slots = mp_pool_alloc(w->pool, node->n_slots + 1, sizeof *r->slots), err, MP_NOMEM, "out of memory");
     for (size_t k = 0; k < node->n_slots; k++) r->slots[k] = address_of(w, node->slots[k].storage);
     r->source = address_of(w, b->source);
     r->target = address_of(w, b->target);
     r->state = address_of(w, b->state);
     r->clip = address_of(w, a->program->bindings->clip);
-    if (a->guard_bytes) MP_TRY(list_guarded(w, r, workspace, err));
-done:
-    return st;
+    if (a->guard_bytes) MP_CHECK(list_guarded(w, r, workspace, err));
+    return MP_OK;
 }
 
 /* Which instances end at which step. */
 static mp_status find_dead(walker *w, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_plan *plan = w->a->plan;
     const mp_graph *g = w->a->program->graph;
     mp_ready_step *steps = w->a->steps;
     int *list = mp_pool_alloc(w->pool, plan->n_places, sizeof *list), *at = list;
-    MP_REQUIRE(list, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(list, err, MP_NOMEM, "out of memory");
     for (int pass = 0; pass < 2; pass++) {
         for (size_t k = 0; k < plan->n_places; k++) {
             const mp_place *p = &plan->places[k];
@@ -180,8 +170,7 @@ static mp_status find_dead(walker *w, mp_error *err)
             steps[t].n_dead = 0;
         }
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status ready_steps(mp_addresses *a, mp_pool *pool, mp_error *err)
@@ -213,13 +202,10 @@ done:
 mp_status mp_addresses_of(const mp_program *program, const mp_plan *plan, bool guards, mp_pool *pool, mp_addresses *out,
                           mp_error *err)
 {
-    mp_status st = MP_OK;
     *out = (mp_addresses){.program = program, .plan = plan};
-    MP_REQUIRE(plan->n_places || !plan->n_steps || plan->arena_bytes == 0, err, MP_INVALID, "the plan has no offsets");
-    MP_TRY(take_blocks(out, guards, pool, err));
-    MP_TRY(ready_steps(out, pool, err));
-done:
-    return st;
+    MP_ENSURE(plan->n_places || !plan->n_steps || plan->arena_bytes == 0, err, MP_INVALID, "the plan has no offsets");
+    MP_CHECK(take_blocks(out, guards, pool, err));
+    return ready_steps(out, pool, err);
 }
 
 void mp_addresses_free(mp_addresses *a)
@@ -233,7 +219,6 @@ void mp_addresses_free(mp_addresses *a)
 
 mp_status mp_addresses_check_guards(const mp_addresses *a, int t, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_ready_step *r = &a->steps[t];
     const mp_backend *b = a->program->backend;
     for (size_t k = 0; k < r->n_guarded; k++) {
@@ -242,11 +227,10 @@ mp_status mp_addresses_check_guards(const mp_addresses *a, int t, mp_error *err)
         const mp_node *node = &a->program->graph->nodes[r->node];
         bool whole = !b->touched(b, from - a->guard_bytes, MP_UNUSED_BYTE, a->guard_bytes) &&
                      !b->touched(b, from + p->bytes, MP_UNUSED_BYTE, a->guard_bytes);
-        MP_REQUIRE(whole, err, MP_REFUTED, "step %d, '%s' (%s), writes beside its %s of %lld bytes", t, node->name, node->op,
-                   p->storage < 0 ? "workspace" : "operand", (long long)p->bytes);
+        MP_ENSURE(whole, err, MP_REFUTED, "step %d, '%s' (%s), writes beside its %s of %lld bytes", t, node->name, node->op,
+                  p->storage < 0 ? "workspace" : "operand", (long long)p->bytes);
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 void mp_addresses_poison(const mp_addresses *a, int t)

@@ -45,53 +45,45 @@ done:
 
 mp_status mp_program_take_algorithms(mp_program *p, mp_error *err)
 {
-    mp_status st = MP_OK;
     for (size_t i = 0; i < p->n_nodes; i++)
-        if (mp_node_has_algorithms(&p->graph->nodes[i])) MP_TRY(prepare(p, i, false, err));
-    MP_TRY(mp_graph_hash(p->graph, p->graph->hash, err));
-done:
-    return st;
+        if (mp_node_has_algorithms(&p->graph->nodes[i])) MP_CHECK(prepare(p, i, false, err));
+    return mp_graph_hash(p->graph, p->graph->hash, err);
 }
 
 /* The algorithms of node i as its alternatives. */
 static mp_status list(mp_program *p, size_t i, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_node *of = &p->graph->nodes[i];
     const mp_alternative base = of->alternatives[0];
     mp_algorithms found = {0};
-    if (!p->nodes[i].operands.op || of->n_alternatives > 1) goto done;
-    MP_TRY(p->backend->algorithms(p->backend, &p->nodes[i].operands, &found, err));
-    if (found.n < 2) goto done;
+    if (!p->nodes[i].operands.op || of->n_alternatives > 1) return MP_OK;
+    MP_CHECK(p->backend->algorithms(p->backend, &p->nodes[i].operands, &found, err));
+    if (found.n < 2) return MP_OK;
     mp_alternative *alternatives = mp_pool_alloc(p->graph->pool, (size_t)found.n, sizeof *alternatives);
-    MP_REQUIRE(alternatives, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(alternatives, err, MP_NOMEM, "out of memory");
     for (int k = 0; k < found.n; k++) {
         alternatives[k] = base;
         alternatives[k].algorithm = mp_pool_text(p->graph->pool, found.list[k].name, strlen(found.list[k].name));
-        MP_REQUIRE(alternatives[k].algorithm, err, MP_NOMEM, "out of memory");
+        MP_ENSURE(alternatives[k].algorithm, err, MP_NOMEM, "out of memory");
     }
     of->alternatives = alternatives;
     of->n_alternatives = (size_t)found.n;
-    MP_TRY(prepare(p, i, true, err));
+    MP_CHECK(prepare(p, i, true, err));
     mp_program_algorithm *taken = p->nodes[i].algorithms;
     for (size_t k = 0; k < of->n_alternatives; k++)
         for (int f = 0; f < found.n; f++)
             if (!strcmp(found.list[f].name, of->alternatives[k].algorithm))
                 taken[k].is_deterministic = found.list[f].is_deterministic;
-    if (of->n_alternatives > 1) goto done;
+    if (of->n_alternatives > 1) return MP_OK;
     forget(&p->nodes[i]); /* nothing to choose from after all */
     alternatives[0] = base;
     of->n_alternatives = 1;
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_program_list_algorithms(mp_program *p, mp_error *err)
 {
-    mp_status st = MP_OK;
-    if (!p->backend->algorithms) goto done;
-    for (size_t i = 0; i < p->n_nodes; i++) MP_TRY(list(p, i, err));
-    MP_TRY(mp_graph_hash(p->graph, p->graph->hash, err));
-done:
-    return st;
+    if (!p->backend->algorithms) return MP_OK;
+    for (size_t i = 0; i < p->n_nodes; i++) MP_CHECK(list(p, i, err));
+    return mp_graph_hash(p->graph, p->graph->hash, err);
 }

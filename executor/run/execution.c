@@ -38,19 +38,17 @@ struct mp_execution {
 /* The gradients that the norm is over, in the order of the parameters; their addresses are set when the node runs. */
 static mp_status list_gradients(mp_execution *e, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_program *p = e->program;
     e->clipped = mp_pool_alloc(e->pool, p->model->n_tensors, sizeof *e->clipped);
     e->updates = mp_pool_alloc(e->pool, p->model->n_tensors, sizeof *e->updates);
-    MP_REQUIRE(e->clipped && e->updates, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(e->clipped && e->updates, err, MP_NOMEM, "out of memory");
     for (size_t k = 0; k < p->n_nodes; k++) {
         const mp_binding *b = &p->bindings->nodes[k];
         if (b->task != MP_TASK_UPDATE) continue;
         e->clipped[e->n_clipped++] =
             (mp_update){.dtype = p->bindings->dtype[b->parameter], .n = mp_tensor_room(&p->model->tensors[b->parameter])};
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_execution_new(mp_program *program, const mp_plan *plan, const mp_execution_options *options, mp_execution **out,
@@ -90,26 +88,22 @@ void mp_execution_free(mp_execution *e)
 
 mp_status mp_execution_tensor(mp_execution *e, int tensor, mp_array *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     int storage = e->program->bindings->storage[tensor];
-    MP_REQUIRE(storage >= 0 && e->at.fixed_at[storage] >= 0, err, MP_INVALID, "'%s' is not always in memory",
-               e->program->model->tensors[tensor].name);
-    MP_TRY(mp_program_array(e->program, tensor, out, err));
+    MP_ENSURE(storage >= 0 && e->at.fixed_at[storage] >= 0, err, MP_INVALID, "'%s' is not always in memory",
+              e->program->model->tensors[tensor].name);
+    MP_CHECK(mp_program_array(e->program, tensor, out, err));
     out->data = e->at.fixed + e->at.fixed_at[storage];
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_execution_gradient(mp_execution *e, int tensor, mp_array *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     int storage = e->program->bindings->gradient[tensor];
-    MP_REQUIRE(storage >= 0 && e->at.fixed_at[storage] >= 0, err, MP_INVALID, "the gradient of '%s' is not always in memory",
-               e->program->model->tensors[tensor].name);
-    MP_TRY(mp_program_array(e->program, tensor, out, err));
+    MP_ENSURE(storage >= 0 && e->at.fixed_at[storage] >= 0, err, MP_INVALID, "the gradient of '%s' is not always in memory",
+              e->program->model->tensors[tensor].name);
+    MP_CHECK(mp_program_array(e->program, tensor, out, err));
     out->data = e->at.fixed + e->at.fixed_at[storage];
-done:
-    return st;
+    return MP_OK;
 }
 
 float *mp_execution_state(mp_execution *e, int tensor, int64_t *n_floats)
@@ -203,36 +197,31 @@ static void count_seconds(mp_execution *e, const mp_steps_call *call, double sec
 /* What the device noted of a pass. */
 static mp_status read_times(mp_execution *e, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_backend *b = e->program->backend;
     for (size_t k = 0; e->options.profile && b->note_time && k < e->calls.n; k++) {
         double seconds;
-        MP_TRY(b->seconds_between(b, 2 * (int)k, 2 * (int)k + 1, &seconds, err));
+        MP_CHECK(b->seconds_between(b, 2 * (int)k, 2 * (int)k + 1, &seconds, err));
         count_seconds(e, &e->calls.calls[k], seconds);
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status end_call(mp_execution *e, const mp_steps_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
     for (size_t t = call->step; t < call->step + call->n_steps; t++) {
-        if (e->options.guards) MP_TRY(mp_addresses_check_guards(&e->at, (int)t, err));
+        if (e->options.guards) MP_CHECK(mp_addresses_check_guards(&e->at, (int)t, err));
         if (e->options.poison) mp_addresses_poison(&e->at, (int)t);
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status run_call(mp_execution *e, const mp_steps_call *call, int64_t pass, int kind, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_ready_step *r = &e->at.steps[call->step];
     switch (e->program->bindings->nodes[r->node].task) {
     case MP_TASK_FORWARD:
     case MP_TASK_BACKWARD:
-        MP_TRY(run_operator(e, r, pass, kind & PASS_ADDS, err));
+        MP_CHECK(run_operator(e, r, pass, kind & PASS_ADDS, err));
         break;
     case MP_TASK_ACCUMULATE:
         run_accumulate(e, r);
@@ -244,26 +233,22 @@ static mp_status run_call(mp_execution *e, const mp_steps_call *call, int64_t pa
         if (kind & PASS_UPDATES) run_updates(e, call);
         break;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status run_watched(mp_execution *e, const mp_steps_call *call, int64_t pass, int kind, mp_error *err)
 {
-    mp_status st = MP_OK;
     e->watch->pass = pass;
-    MP_TRY(mp_watch_before(e->watch, &e->at.steps[call->step], err));
-    MP_TRY(run_call(e, call, pass, kind, err));
-    if (call->is_update && !(kind & PASS_UPDATES)) goto done;
-    for (size_t k = 0; k < call->n_steps; k++) MP_TRY(mp_watch_after(e->watch, &e->at.steps[call->step + k], err));
-done:
-    return st;
+    MP_CHECK(mp_watch_before(e->watch, &e->at.steps[call->step], err));
+    MP_CHECK(run_call(e, call, pass, kind, err));
+    if (call->is_update && !(kind & PASS_UPDATES)) return MP_OK;
+    for (size_t k = 0; k < call->n_steps; k++) MP_CHECK(mp_watch_after(e->watch, &e->at.steps[call->step + k], err));
+    return MP_OK;
 }
 
 /* The plan's steps, call by call. What an update on the second stream uses is dead only after the wait for it. */
 static mp_status run_calls(mp_execution *e, int64_t pass, int kind, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_backend *b = e->program->backend;
     const bool noted = e->options.profile && b->note_time, clocked = e->options.profile && !noted;
     int n_marks = 0;
@@ -271,21 +256,20 @@ static mp_status run_calls(mp_execution *e, int64_t pass, int kind, mp_error *er
         const mp_steps_call *call = &e->calls.calls[k];
         const bool side = call->is_side && (kind & PASS_UPDATES);
         const double from = clocked ? mp_clock_now() : 0;
-        if (noted) MP_TRY(b->note_time(b, 2 * (int)k, err));
-        if (side) MP_TRY(b->side_begin(b, err));
+        if (noted) MP_CHECK(b->note_time(b, 2 * (int)k, err));
+        if (side) MP_CHECK(b->side_begin(b, err));
         const mp_status ran = (e->watch ? run_watched : run_call)(e, call, pass, kind, err);
-        if (side) MP_TRY(b->side_end(b, n_marks++, ran == MP_OK ? err : NULL)); /* also of what has failed */
-        MP_TRY(ran);
-        if (call->wait >= 0 && (kind & PASS_UPDATES)) MP_TRY(b->side_wait(b, call->wait, err));
-        if (noted) MP_TRY(b->note_time(b, 2 * (int)k + 1, err));
+        if (side) MP_CHECK(b->side_end(b, n_marks++, ran == MP_OK ? err : NULL)); /* also of what has failed */
+        MP_CHECK(ran);
+        if (call->wait >= 0 && (kind & PASS_UPDATES)) MP_CHECK(b->side_wait(b, call->wait, err));
+        if (noted) MP_CHECK(b->note_time(b, 2 * (int)k + 1, err));
         if (clocked) {
-            MP_TRY(b->wait(b, err));
+            MP_CHECK(b->wait(b, err));
             count_seconds(e, call, mp_clock_now() - from);
         }
-        MP_TRY(end_call(e, call, err));
+        MP_CHECK(end_call(e, call, err));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status record(mp_execution *e, int64_t pass, int kind, mp_error *err)
@@ -301,7 +285,6 @@ static mp_status record(mp_execution *e, int64_t pass, int kind, mp_error *err)
 /* One pass through the network. `update` < 0: without updates; else they belong to this step. */
 static mp_status run_pass(mp_execution *e, int64_t pass, bool added, int64_t update, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_backend *b = e->program->backend;
     int kind = (added ? PASS_ADDS : 0) | (update >= 0 ? PASS_UPDATES : 0);
     pass_kind *k = &e->kinds[kind];
@@ -311,26 +294,22 @@ static mp_status run_pass(mp_execution *e, int64_t pass, bool added, int64_t upd
         k->has_run = true;
         return run_calls(e, pass, kind, err);
     }
-    if (!k->recording) MP_TRY(record(e, pass, kind, err));
-    MP_TRY(b->replay(b, k->recording, err));
-done:
-    return st;
+    if (!k->recording) MP_CHECK(record(e, pass, kind, err));
+    return b->replay(b, k->recording, err);
 }
 
 /* Waits until the pass has run, so that what fails in it is seen. */
 static mp_status read_loss(mp_execution *e, double *sum, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_program *p = e->program;
     int storage = p->bindings->storage[p->bindings->loss];
     float loss = 0;
     mp_array there = mp_array_plain(MP_DTYPE_FLOAT, 0, NULL), host = there;
     there.data = e->at.fixed + e->at.fixed_at[storage];
     host.data = &loss;
-    MP_TRY(p->backend->download(p->backend, &there, &host, err));
+    MP_CHECK(p->backend->download(p->backend, &there, &host, err));
     *sum += (double)loss;
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_execution_step(mp_execution *e, int64_t step, mp_fill_inputs fill, void *data, double *loss, mp_error *err)

@@ -63,35 +63,29 @@ static void put_value(void *to, mp_dtype dtype, const mp_value *v, int64_t k)
 /* The bytes of a known value as kernels read them, made once; NULL in *out where nothing is known. */
 static mp_status constant_of(mp_program *p, int tensor, mp_dtype dtype, void **out, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_tensor *t = &p->model->tensors[tensor];
     bool known = t->value && p->bindings->storage[tensor] < 0 && t->role != MP_ROLE_PARAMETER && mp_dtype_bits(dtype) >= 8;
     if (known && !p->constant_of[tensor]) {
         void *bytes = mp_pool_alloc(p->pool, (size_t)t->value->n + 1, (size_t)mp_dtype_bits(dtype) / 8);
-        MP_REQUIRE(bytes, err, MP_NOMEM, "out of memory");
+        MP_ENSURE(bytes, err, MP_NOMEM, "out of memory");
         for (int64_t k = 0; k < t->value->n; k++) put_value(bytes, dtype, t->value, k);
         p->constant_of[tensor] = (int)p->n_constants;
         p->constants[p->n_constants++] = (mp_constant){bytes, t->value->n * (mp_dtype_bits(dtype) / 8)};
     }
     *out = known ? (void *)p->constants[p->constant_of[tensor]].bytes : NULL;
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status describe(mp_program *p, int tensor, mp_array *out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    if (tensor < 0) goto done;
-    MP_TRY(mp_program_array(p, tensor, out, err));
-    MP_TRY(constant_of(p, tensor, out->dtype, &out->data, err));
-done:
-    return st;
+    if (tensor < 0) return MP_OK;
+    MP_CHECK(mp_program_array(p, tensor, out, err));
+    return constant_of(p, tensor, out->dtype, &out->data, err);
 }
 
 /* The arrays of an operator's node. */
 static mp_status describe_node(mp_program *p, const mp_binding *b, mp_operands *x, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_operator *op = &p->model->operators[b->op];
     const mp_bindings *bound = p->bindings;
     mp_extra extras[MP_EXTRAS_MAX];
@@ -106,28 +100,27 @@ static mp_status describe_node(mp_program *p, const mp_binding *b, mp_operands *
                        .n_in = op->n_in,
                        .n_out = op->n_out};
     x->in = mp_pool_alloc(p->pool, 2 * (size_t)(op->n_in + op->n_out) + 1, sizeof *x->in);
-    MP_REQUIRE(x->in, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(x->in, err, MP_NOMEM, "out of memory");
     x->out = x->in + op->n_in;
-    for (int i = 0; i < op->n_in; i++) MP_TRY(describe(p, op->in[i], &x->in[i], err));
+    for (int i = 0; i < op->n_in; i++) MP_CHECK(describe(p, op->in[i], &x->in[i], err));
     for (int o = 0; o < op->n_out; o++)
-        if (op->out[o] >= 0 && bound->storage[op->out[o]] >= 0) MP_TRY(describe(p, op->out[o], &x->out[o], err));
+        if (op->out[o] >= 0 && bound->storage[op->out[o]] >= 0) MP_CHECK(describe(p, op->out[o], &x->out[o], err));
     int n = op->op->extras ? op->op->extras(p->model, op, MP_RULES_EXECUTOR, extras) : 0;
     for (int e = 0; e < n; e++) {
         int64_t elements = extras[e].bytes / (mp_dtype_bits(extras[e].dtype) / 8);
         if (bound->extras[b->op][e] >= 0) x->extra[e] = mp_array_plain(extras[e].dtype, 1, &elements);
     }
-    if (!x->is_backward) goto done;
+    if (!x->is_backward) return MP_OK;
     x->d_in = x->out + op->n_out;
     x->d_out = x->d_in + op->n_in;
     for (int i = b->from; i < b->to && i < 64; i++)
-        if (b->targets >> i & 1) MP_TRY(mp_program_array(p, op->in[i], &x->d_in[i], err));
+        if (b->targets >> i & 1) MP_CHECK(mp_program_array(p, op->in[i], &x->d_in[i], err));
     for (int o = 0; o < op->n_out; o++)
-        if (op->out[o] >= 0 && bound->has_gradient[op->out[o]]) MP_TRY(mp_program_array(p, op->out[o], &x->d_out[o], err));
+        if (op->out[o] >= 0 && bound->has_gradient[op->out[o]]) MP_CHECK(mp_program_array(p, op->out[o], &x->d_out[o], err));
     /* over several micro-batches, what the first writes to a parameter's gradient the others add to */
     for (int i = b->from; p->options.accumulate > 1 && i < b->to && i < 64; i++)
         if ((b->targets >> i & 1) && p->model->tensors[op->in[i]].role == MP_ROLE_PARAMETER) x->adds |= UINT64_C(1) << i;
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status prepare_operator(builder *b, const mp_binding *binding, mp_program_node *node, mp_error *err)
@@ -157,16 +150,15 @@ done:
 /* The target's answer: it prepares the node's call. */
 static mp_status cost(const mp_target *target, const mp_work *work, mp_cost *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     builder *b = target->details;
     mp_program *p = b->program;
     const mp_binding *binding = work->binding;
     p->bindings = (mp_bindings *)work->bindings;
-    MP_REQUIRE(mp_grow(&p->nodes, &p->capacity, p->n_nodes + 1, sizeof *p->nodes), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(mp_grow(&p->nodes, &p->capacity, p->n_nodes + 1, sizeof *p->nodes), err, MP_NOMEM, "out of memory");
     mp_program_node *node = &p->nodes[p->n_nodes++];
     *node = (mp_program_node){0};
     *out = (mp_cost){.seconds = mp_roofline_seconds(p->backend->device(p->backend), work)};
-    if (binding->op >= 0) MP_TRY(prepare_operator(b, binding, node, err));
+    if (binding->op >= 0) MP_CHECK(prepare_operator(b, binding, node, err));
     out->workspace_bytes = node->call.workspace_bytes;
     if (binding->task == MP_TASK_CLIP) {
         int64_t largest = 0;
@@ -176,10 +168,9 @@ static mp_status cost(const mp_target *target, const mp_work *work, mp_cost *out
                 largest = mp_tensor_room(&p->model->tensors[t]);
         out->workspace_bytes = p->backend->norm_workspace_bytes(p->backend, largest);
     }
-    MP_REQUIRE(mp_round_up(out->workspace_bytes, p->backend->alignment, &out->workspace_bytes), err, MP_INVALID,
-               "a node needs too much workspace");
-done:
-    return st;
+    MP_ENSURE(mp_round_up(out->workspace_bytes, p->backend->alignment, &out->workspace_bytes), err, MP_INVALID,
+              "a node needs too much workspace");
+    return MP_OK;
 }
 
 static bool in_list(const int *list, size_t n, int storage)
@@ -216,16 +207,15 @@ static mp_slot constant_slot(mp_array *array, int k)
 /* Which of a node's operands lie in which storages. */
 static mp_status find_slots(mp_program *p, int k, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_binding *b = &p->bindings->nodes[k];
     const mp_node *of = &p->graph->nodes[k];
     mp_program_node *node = &p->nodes[k];
     mp_operands *x = &node->operands;
     const int *storage = p->bindings->storage, *gradient = p->bindings->gradient;
-    if (b->op < 0) goto done;
+    if (b->op < 0) return MP_OK;
     const mp_operator *op = x->op;
     node->slots = mp_pool_alloc(p->pool, 2 * (size_t)(op->n_in + op->n_out) + MP_EXTRAS_MAX, sizeof *node->slots);
-    MP_REQUIRE(node->slots, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(node->slots, err, MP_NOMEM, "out of memory");
     for (int i = 0; i < op->n_in; i++) {
         if (op->in[i] < 0) continue;
         put_slot(node, of, &x->in[i], storage[op->in[i]]);
@@ -234,7 +224,7 @@ static mp_status find_slots(mp_program *p, int k, mp_error *err)
     for (int o = 0; o < op->n_out; o++)
         if (op->out[o] >= 0) put_slot(node, of, &x->out[o], storage[op->out[o]]);
     for (int e = 0; e < MP_EXTRAS_MAX; e++) put_slot(node, of, &x->extra[e], p->bindings->extras[b->op][e]);
-    if (!x->is_backward) goto done;
+    if (!x->is_backward) return MP_OK;
     for (int i = b->from; i < b->to; i++)
         if (op->in[i] >= 0) put_slot(node, of, &x->d_in[i], gradient[op->in[i]]);
     for (int o = 0; o < op->n_out; o++) {
@@ -244,19 +234,16 @@ static mp_status find_slots(mp_program *p, int k, mp_error *err)
         else if (p->bindings->dtype[op->out[o]] == MP_DTYPE_FLOAT)
             node->slots[node->n_slots++] = constant_slot(&x->d_out[o], 0);
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status judge(const builder *b, mp_error *err)
 {
-    mp_status st = MP_OK;
     char text[MP_REFUSED_TEXT];
-    MP_REQUIRE(!b->missing.n_kinds, err, MP_UNSUPPORTED, "the %s backend cannot run %s; the first one is node '%.120s'",
-               b->program->backend->name, mp_refused_kinds_text(&b->missing, text), b->missing.kinds[0].node);
-    MP_REQUIRE(b->first.code == MP_OK, err, b->first.code, "%s", b->first.message);
-done:
-    return st;
+    MP_ENSURE(!b->missing.n_kinds, err, MP_UNSUPPORTED, "the %s backend cannot run %s; the first one is node '%.120s'",
+              b->program->backend->name, mp_refused_kinds_text(&b->missing, text), b->missing.kinds[0].node);
+    MP_ENSURE(b->first.code == MP_OK, err, b->first.code, "%s", b->first.message);
+    return MP_OK;
 }
 
 mp_status mp_program_build(const mp_backend *backend, mp_model *model, const mp_training_options *options, int loss,

@@ -19,27 +19,25 @@ void mp_watch_end(mp_watch *w)
 
 mp_status mp_watch_count(mp_watch *w, const mp_array *there, int64_t *n_bad, bool *has_nan, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_backend *b = w->program->backend;
     *n_bad = 0;
     *has_nan = false;
-    if (!there->data || !mp_is_real(there->dtype)) goto done;
+    if (!there->data || !mp_is_real(there->dtype)) return MP_OK;
     mp_array host = mp_array_plain(MP_DTYPE_FLOAT, there->rank, there->dims);
     const int64_t n = mp_array_elements(&host);
     if (n > w->n_room) {
         mp_free(w->room);
         w->n_room = 0;
-        MP_REQUIRE(w->room = mp_alloc((size_t)n, sizeof *w->room), err, MP_NOMEM, "out of memory");
+        MP_ENSURE(w->room = mp_alloc((size_t)n, sizeof *w->room), err, MP_NOMEM, "out of memory");
         w->n_room = n;
     }
     host.data = w->room;
-    if (n) MP_TRY(b->download(b, there, &host, err));
+    if (n) MP_CHECK(b->download(b, there, &host, err));
     for (int64_t k = 0; k < n; k++) {
         *n_bad += !isfinite(w->room[k]);
         *has_nan |= isnan(w->room[k]);
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status look(mp_watch *w, const mp_array *there, unsigned *kinds, int64_t *n_bad, mp_error *err)
@@ -76,7 +74,6 @@ static bool is_read(const mp_program *p, const mp_ready_step *r, const mp_array 
 
 mp_status mp_watch_before(mp_watch *w, const mp_ready_step *r, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_program_node *node = &w->program->nodes[r->node];
     w->read = 0;
     for (size_t k = 0; k < r->n_slots; k++) {
@@ -85,11 +82,10 @@ mp_status mp_watch_before(mp_watch *w, const mp_ready_step *r, mp_error *err)
         mp_array a = *node->slots[k].array;
         a.data = r->slots[k];
         if (!is_read(w->program, r, node->slots[k].array)) continue;
-        MP_TRY(look(w, &a, &kinds, &n_bad, err));
+        MP_CHECK(look(w, &a, &kinds, &n_bad, err));
         w->read |= kinds;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* NaNs are new where none were read, infinities where nothing was that is not finite. */
@@ -110,7 +106,6 @@ static void note(mp_watch *w, const mp_ready_step *r, int tensor, bool is_gradie
 /* What accumulation, clipping and updates write: one array, which is the gradient or the parameter of a tensor. */
 static mp_status after_others(mp_watch *w, const mp_ready_step *r, const mp_binding *b, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_program *p = w->program;
     unsigned kinds;
     int64_t n_bad;
@@ -118,19 +113,17 @@ static mp_status after_others(mp_watch *w, const mp_ready_step *r, const mp_bind
     int tensor = b->parameter;
     for (size_t t = 0; b->task == MP_TASK_ACCUMULATE && t < p->model->n_tensors; t++)
         if (p->bindings->gradient[t] == b->target) tensor = (int)t;
-    if (tensor < 0) goto done;
-    MP_TRY(mp_program_array(p, tensor, &a, err));
+    if (tensor < 0) return MP_OK;
+    MP_CHECK(mp_program_array(p, tensor, &a, err));
     a.data = r->target;
     w->read = 0; /* what is wrong with a gradient was seen where that was made */
-    MP_TRY(look(w, &a, &kinds, &n_bad, err));
+    MP_CHECK(look(w, &a, &kinds, &n_bad, err));
     note(w, r, tensor, b->task == MP_TASK_ACCUMULATE, &a, kinds, n_bad);
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_watch_after(mp_watch *w, const mp_ready_step *r, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_program *p = w->program;
     const mp_program_node *node = &p->nodes[r->node];
     const mp_binding *b = &p->bindings->nodes[r->node];
@@ -142,9 +135,8 @@ mp_status mp_watch_after(mp_watch *w, const mp_ready_step *r, mp_error *err)
         const int tensor = written(p, r, node->slots[k].array);
         a.data = r->slots[k];
         if (tensor < 0) continue;
-        MP_TRY(look(w, &a, &kinds, &n_bad, err));
+        MP_CHECK(look(w, &a, &kinds, &n_bad, err));
         note(w, r, tensor, b->task == MP_TASK_BACKWARD, &a, kinds, n_bad);
     }
-done:
-    return st;
+    return MP_OK;
 }

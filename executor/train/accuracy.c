@@ -29,40 +29,35 @@ static int find_classes(const mp_model *model)
 /* Room for one that is wanted, as the kernels write it and as it is read here. */
 static mp_status want(examiner *e, int tensor, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_tensor *t = &e->program->model->tensors[tensor];
     mp_array *there = &e->values[tensor], *host = &e->host[e->n_wanted];
     mp_dtype dtype = t->dtype == MP_DTYPE_FLOAT ? e->how.dtype : t->dtype;
     *host = mp_array_plain(t->dtype, t->rank, t->dims);
     host->data = mp_pool_alloc(e->pool, (size_t)mp_array_bytes(host) + 1, 1);
-    MP_REQUIRE(host->data, err, MP_NOMEM, "there is no memory for '%s'", t->name);
+    MP_ENSURE(host->data, err, MP_NOMEM, "there is no memory for '%s'", t->name);
     if (!there->data) {
-        MP_TRY(mp_array_of(t, dtype, there, err));
+        MP_CHECK(mp_array_of(t, dtype, there, err));
         there->data = e->rooms[e->n_wanted] = e->program->backend->allocate(e->program->backend, mp_array_bytes(host) + 1);
-        MP_REQUIRE(there->data, err, MP_NOMEM, "there is no memory for '%s'", t->name);
+        MP_ENSURE(there->data, err, MP_NOMEM, "there is no memory for '%s'", t->name);
     }
     e->wanted[e->n_wanted++] = tensor;
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status prepare(examiner *e, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_program *p = e->program;
     int classes = find_classes(p->model);
-    MP_REQUIRE(e->pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
-    MP_REQUIRE(e->values = mp_pool_alloc(e->pool, p->model->n_tensors, sizeof *e->values), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(e->pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(e->values = mp_pool_alloc(e->pool, p->model->n_tensors, sizeof *e->values), err, MP_NOMEM, "out of memory");
     for (size_t t = 0; t < p->model->n_tensors; t++)
         if (p->model->tensors[t].producer < 0 && p->bindings->storage[t] >= 0 &&
             mp_storage_is_static(&p->graph->storages[p->bindings->storage[t]]))
-            MP_TRY(mp_execution_tensor(e->execution, (int)t, &e->values[t], err));
-    MP_TRY(want(e, p->bindings->loss, err));
-    if (classes < 0) goto done;
-    MP_TRY(want(e, p->model->operators[classes].in[0], err));
-    MP_TRY(want(e, p->model->operators[classes].in[1], err));
-done:
-    return st;
+            MP_CHECK(mp_execution_tensor(e->execution, (int)t, &e->values[t], err));
+    MP_CHECK(want(e, p->bindings->loss, err));
+    if (classes < 0) return MP_OK;
+    MP_CHECK(want(e, p->model->operators[classes].in[0], err));
+    return want(e, p->model->operators[classes].in[1], err);
 }
 
 static double label_at(const mp_array *labels, int64_t k)

@@ -23,13 +23,11 @@ typedef struct evaluator {
 
 static mp_status take(const mp_backend *away, room *r, int64_t bytes, mp_error *err)
 {
-    mp_status st = MP_OK;
     *r = (room){.bytes = bytes + ALIGNMENT};
     r->block = away ? away->allocate(away, r->bytes) : mp_alloc((size_t)r->bytes, 1);
-    MP_REQUIRE(r->block, err, MP_NOMEM, "no memory for %lld bytes", (long long)bytes);
+    MP_ENSURE(r->block, err, MP_NOMEM, "no memory for %lld bytes", (long long)bytes);
     r->data = (char *)r->block + (ALIGNMENT - (uintptr_t)r->block % ALIGNMENT);
-done:
-    return st;
+    return MP_OK;
 }
 
 static void release(const mp_backend *away, room *r)
@@ -75,20 +73,18 @@ static mp_dtype computed_in(const evaluator *e, const mp_tensor *t)
 /* Puts what the model knows of a tensor into memory. It keeps its own type: constants are few and small. */
 static mp_status know(evaluator *e, int tensor, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_tensor *t = &e->model->tensors[tensor];
-    MP_REQUIRE(t->value && t->value->n == mp_tensor_elements(t), err, MP_INVALID, "nothing gives '%s' its values", t->name);
-    MP_TRY(make_room(e, tensor, t->dtype, err));
+    MP_ENSURE(t->value && t->value->n == mp_tensor_elements(t), err, MP_INVALID, "nothing gives '%s' its values", t->name);
+    MP_CHECK(make_room(e, tensor, t->dtype, err));
     mp_array here = e->values[tensor];
     if (e->away) {
-        MP_TRY(take(NULL, &e->known[tensor], mp_array_bytes(&here) + 1, err));
+        MP_CHECK(take(NULL, &e->known[tensor], mp_array_bytes(&here) + 1, err));
         here.data = e->known[tensor].data;
     }
-    MP_REQUIRE(mp_array_is_plain(&here) && mp_array_write(&here, t->value), err, MP_UNSUPPORTED,
-               "the constant '%s' of type %s cannot be written", t->name, mp_dtype_name(here.dtype));
-    if (e->away) MP_TRY(e->away->upload(e->away, &here, &e->values[tensor], err));
-done:
-    return st;
+    MP_ENSURE(mp_array_is_plain(&here) && mp_array_write(&here, t->value), err, MP_UNSUPPORTED,
+              "the constant '%s' of type %s cannot be written", t->name, mp_dtype_name(here.dtype));
+    if (e->away) MP_CHECK(e->away->upload(e->away, &here, &e->values[tensor], err));
+    return MP_OK;
 }
 
 /* A view in memory of its own. */

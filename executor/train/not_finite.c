@@ -15,7 +15,6 @@ enum { WATCHED = 2 }; /* steps before the one that failed: most of the time it i
 /* The first tensor of these roles that is not finite; -1: none. */
 static mp_status find_bad(mp_execution *e, mp_watch *w, bool inputs, int *found, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_program *p = w->program;
     *found = -1;
     for (size_t t = 0; t < p->model->n_tensors && *found < 0; t++) {
@@ -27,12 +26,11 @@ static mp_status find_bad(mp_execution *e, mp_watch *w, bool inputs, int *found,
         const int storage = p->bindings->storage[t];
         if (x->producer >= 0 || storage < 0 || !(inputs ? x->role == MP_ROLE_DATA : kept)) continue;
         if (!mp_storage_is_static(&p->graph->storages[storage])) continue;
-        MP_TRY(mp_execution_tensor(e, (int)t, &a, err));
-        MP_TRY(mp_watch_count(w, &a, &n_bad, &has_nan, err));
+        MP_CHECK(mp_execution_tensor(e, (int)t, &a, err));
+        MP_CHECK(mp_watch_count(w, &a, &n_bad, &has_nan, err));
         if (has_nan || (n_bad && x->role != MP_ROLE_BUFFER)) *found = (int)t; /* masks are buffers, too: of -inf */
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_check_finite(mp_execution *e, const mp_program *program, int64_t step, mp_error *err)
@@ -69,7 +67,6 @@ static mp_status fill(void *data, int64_t micro_batch, mp_execution *e, mp_error
 /* Steps up to the one that failed; those from `from` on are watched, until one of them leaves something that is not finite. */
 static mp_status repeat(repetition *r, const char *state, int64_t from, int64_t failed, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_train_request *t = r->request;
     mp_execution_options options = t->execution;
     int64_t step = 0;
@@ -77,28 +74,27 @@ static mp_status repeat(repetition *r, const char *state, int64_t from, int64_t 
     options.by_call = options.profile = true; /* in order, on one stream */
     r->bad_input = r->bad_start = -1;
     mp_watch_begin(&r->watch, t->program);
-    MP_TRY(mp_execution_new(t->program, t->plan, &options, &r->execution, err));
-    MP_TRY(mp_parameters_load(t->parameters, t->program, r->execution, err));
-    if (state) MP_TRY(mp_state_resume(state, t->program, r->execution, &options, &step, err));
-    MP_TRY(mp_input_filler_new(t->program, t->feed, &r->filler, err));
+    MP_CHECK(mp_execution_new(t->program, t->plan, &options, &r->execution, err));
+    MP_CHECK(mp_parameters_load(t->parameters, t->program, r->execution, err));
+    if (state) MP_CHECK(mp_state_resume(state, t->program, r->execution, &options, &step, err));
+    MP_CHECK(mp_input_filler_new(t->program, t->feed, &r->filler, err));
     for (bool ended = false; step <= failed && !ended; step++) {
         double loss;
         if (step >= from && !r->watching) {
-            MP_TRY(find_bad(r->execution, &r->watch, false, &r->bad_start, err));
-            if (r->bad_start >= 0) goto done;
+            MP_CHECK(find_bad(r->execution, &r->watch, false, &r->bad_start, err));
+            if (r->bad_start >= 0) return MP_OK;
             r->watching = true;
             mp_execution_watch(r->execution, &r->watch);
         }
         r->bad_step = step;
-        MP_TRY(mp_execution_step(r->execution, step, fill, r, &loss, err));
+        MP_CHECK(mp_execution_step(r->execution, step, fill, r, &loss, err));
         if (!r->watching) continue;
-        MP_TRY(find_bad(r->execution, &r->watch, false, &bad, err));
+        MP_CHECK(find_bad(r->execution, &r->watch, false, &bad, err));
         ended = bad >= 0 || !isfinite(loss) || r->bad_input >= 0 || r->watch.first_nan.node >= 0;
         if (!ended) r->watch.first.node = -1; /* infinities that came to nothing */
     }
-    if (!(r->watch.first.node >= 0 || r->bad_input >= 0)) MP_TRY(mp_execution_flush(r->execution, err));
-done:
-    return st;
+    if (!(r->watch.first.node >= 0 || r->bad_input >= 0)) MP_CHECK(mp_execution_flush(r->execution, err));
+    return MP_OK;
 }
 
 static void repetition_free(repetition *r)

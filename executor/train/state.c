@@ -29,18 +29,16 @@ static bool is_saved(const mp_program *p, int tensor)
 /* Where copy k of a tensor lies: 0 is the tensor (its master copy where there is one), 1 and 2 are moments. */
 static mp_status locate(const mp_program *p, mp_execution *e, int tensor, int copy, mp_array *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     int64_t n, room = mp_tensor_room(&p->model->tensors[tensor]);
     float *state = mp_execution_state(e, tensor, &n);
-    MP_TRY(mp_execution_tensor(e, tensor, out, err));
+    MP_CHECK(mp_execution_tensor(e, tensor, out, err));
     int master = mp_optimizer_moments(p->options.optimizer);
     bool has_master = state && out->dtype != MP_DTYPE_FLOAT;
     if (copy || has_master) {
         out->dtype = MP_DTYPE_FLOAT;
         out->data = state + (copy ? copy - 1 : master) * room;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static const char *name_of(mp_pool *pool, const char *name, int copy)

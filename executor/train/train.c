@@ -54,49 +54,44 @@ static void keep_profile(mp_execution *e, size_t n_nodes, int64_t step, double t
 static mp_status run_steps(const mp_train_request *r, mp_execution *e, mp_input_filler *filler, mp_report *report,
                            double *seconds, double *input_seconds, bool *saved, mp_error *err)
 {
-    mp_status st = MP_OK;
     long allocations;
     for (int64_t k = 0; k < r->n_steps && !report->stopped; k++) {
         int64_t step = report->first_step + k;
         double from = mp_clock_now(), loss;
         allocations = mp_alloc_count;
-        MP_TRY(mp_execution_step(e, step, mp_inputs_fill, filler, &loss, err));
+        MP_CHECK(mp_execution_step(e, step, mp_inputs_fill, filler, &loss, err));
         report->n_allocations += mp_alloc_count - allocations;
         seconds[report->n_losses] = mp_clock_now() - from;
         input_seconds[report->n_losses] = mp_execution_input_seconds(e);
         keep_profile(e, r->program->n_nodes, k, seconds[k], report);
         report->losses[report->n_losses++] = loss;
-        MP_REQUIRE(isfinite(loss), err, MP_REFUTED, "the loss is %s at step %lld",
-                   isnan(loss) ? "nan"
-                   : loss > 0  ? "inf"
-                               : "-inf",
-                   (long long)(step + 1));
+        MP_ENSURE(isfinite(loss), err, MP_REFUTED, "the loss is %s at step %lld",
+                  isnan(loss) ? "nan"
+                  : loss > 0  ? "inf"
+                              : "-inf",
+                  (long long)(step + 1));
         mp_train_progress p = {k + 1, r->n_steps, loss, seconds[report->n_losses - 1]};
         if (r->progress && !r->progress(&p, r->progress_data)) report->stopped = true;
         bool last = k + 1 == r->n_steps || report->stopped;
         if (r->save && (last || (r->save_every && (step + 1) % r->save_every == 0))) {
-            MP_TRY(save(r, e, step + 1, err));
+            MP_CHECK(save(r, e, step + 1, err));
             *saved = true;
         }
     }
-    MP_TRY(mp_execution_flush(e, err));
-    MP_TRY(mp_check_finite(e, r->program, report->first_step + (int64_t)report->n_losses, err));
-done:
-    return st;
+    MP_CHECK(mp_execution_flush(e, err));
+    return mp_check_finite(e, r->program, report->first_step + (int64_t)report->n_losses, err);
 }
 
 /* What is in use on the device now; -1: it has no memory of its own. */
 static mp_status look_at_device(const mp_backend *b, int64_t *bytes, bool *is_shared, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_backend_memory now;
     *bytes = -1;
-    if (!b->memory) goto done;
-    MP_TRY(b->memory(b, &now, err));
+    if (!b->memory) return MP_OK;
+    MP_CHECK(b->memory(b, &now, err));
     *is_shared |= now.process_bytes < 0;
     *bytes = *is_shared ? now.total_bytes - now.free_bytes : now.process_bytes;
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_train(const mp_train_request *r, mp_report *out, mp_error *err)

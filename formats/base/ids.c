@@ -19,26 +19,22 @@ static mp_status allocate(size_t n, mp_ids *ids, mp_error *err)
 
 mp_status mp_ids_of_storages(const mp_graph *graph, mp_ids *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_ids ids = {0};
-    MP_TRY(allocate(graph->n_storages, &ids, err));
+    MP_CHECK(allocate(graph->n_storages, &ids, err));
     for (size_t i = 0; i < ids.n; i++) ids.rows[i] = (struct mp_id){graph->storages[i].id, (int)i};
     qsort(ids.rows, ids.n, sizeof *ids.rows, compare);
     *out = ids;
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_ids_of_nodes(const mp_graph *graph, mp_ids *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_ids ids = {0};
-    MP_TRY(allocate(graph->n_nodes, &ids, err));
+    MP_CHECK(allocate(graph->n_nodes, &ids, err));
     for (size_t i = 0; i < ids.n; i++) ids.rows[i] = (struct mp_id){graph->nodes[i].id, (int)i};
     qsort(ids.rows, ids.n, sizeof *ids.rows, compare);
     *out = ids;
-done:
-    return st;
+    return MP_OK;
 }
 
 void mp_ids_free(mp_ids *ids)

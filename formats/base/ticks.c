@@ -38,17 +38,15 @@ mp_status mp_ticks_choose(const double *seconds, size_t n, double *tick_seconds,
 
 mp_status mp_ticks_convert(const double *seconds, size_t n, double tick_seconds, int64_t *ticks, mp_error *err)
 {
-    mp_status st = MP_OK;
     double total = 0, found = 0;
     for (size_t i = 0; i < n; i++) {
         double exact = seconds[i] / tick_seconds;
-        MP_REQUIRE(exact <= most_each, err, MP_PARSE, "%g seconds are too many ticks of %g seconds", seconds[i], tick_seconds);
+        MP_ENSURE(exact <= most_each, err, MP_PARSE, "%g seconds are too many ticks of %g seconds", seconds[i], tick_seconds);
         ticks[i] = (int64_t)rint(exact);
         total += seconds[i];
         found += (double)ticks[i] * tick_seconds;
     }
-    MP_REQUIRE(fabs(found - total) <= 1e-9 * total, err, MP_PARSE, "ticks of %g seconds are too coarse for the graph's seconds",
-               tick_seconds);
-done:
-    return st;
+    MP_ENSURE(fabs(found - total) <= 1e-9 * total, err, MP_PARSE, "ticks of %g seconds are too coarse for the graph's seconds",
+              tick_seconds);
+    return MP_OK;
 }

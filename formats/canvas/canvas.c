@@ -365,7 +365,6 @@ static mp_status fill_graph(const mp_canvas *canvas, mp_pool *pool, Agraph_t *g,
     static const char *const defaults[][2] = {
         {"pos", ""},      {"width", "0"},      {"height", "0"},           {"fixedsize", "true"}, {"label", "\\N"},
         {"shape", "box"}, {"style", "filled"}, {"color", MP_COLOR_CLEAR}, {"tooltip", ""},       {"fillcolor", MP_COLOR_CLEAR}};
-    mp_status st = MP_OK;
     char text[3 * NUMBER_MAX], width[NUMBER_MAX], height[NUMBER_MAX];
     node_box corner = {.x = CORNER, .y = CORNER};
     for (size_t k = 0; k < sizeof defaults / sizeof *defaults; k++)
@@ -384,7 +383,7 @@ static mp_status fill_graph(const mp_canvas *canvas, mp_pool *pool, Agraph_t *g,
         const node_box *box = &canvas->boxes[k];
         char *tooltip = escaped_tooltip(pool, box->tooltip), *name = node_name(pool, g, box->tooltip, k);
         Agnode_t *node = name ? add_node(g, name, box) : NULL;
-        MP_REQUIRE(node && tooltip, err, MP_NOMEM, "no memory for a picture");
+        MP_ENSURE(node && tooltip, err, MP_NOMEM, "no memory for a picture");
         set(node, "color", box->stroke);
         set(node, "fillcolor", box->fill);
         set(node, "tooltip", tooltip);
@@ -392,13 +391,12 @@ static mp_status fill_graph(const mp_canvas *canvas, mp_pool *pool, Agraph_t *g,
     for (size_t k = 0; k < 2; k++) {
         char *name = node_name(pool, g, "corner", k);
         Agnode_t *node = name ? add_node(g, name, &corner) : NULL;
-        MP_REQUIRE(node, err, MP_NOMEM, "no memory for a picture");
+        MP_ENSURE(node, err, MP_NOMEM, "no memory for a picture");
         set(node, "style", "invis");
         corner.x = canvas->width - CORNER;
         corner.y = canvas->height - CORNER;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* cairo writes the time into a PDF: it is overwritten, so that the same picture is the same file. */

@@ -133,29 +133,26 @@ static void finding(const mp_sweep *sweep, const char *title, char *line, size_t
 
 static mp_status heading(const picture *p, const char *title)
 {
-    mp_status st = MP_OK;
     char line[256], shown[128], text_of[MP_BYTES_TEXT_MAX], floor[MP_BYTES_TEXT_MAX];
     size_t row;
     double x, y;
     mp_canvas_shorten(title, 20, true, 420, shown, sizeof shown);
     finding(p->sweep, shown, line, sizeof line);
-    MP_TRY(mp_canvas_heading(p->canvas, MARGIN, p->height - 36, 20, line, p->err));
+    MP_CHECK(mp_canvas_heading(p->canvas, MARGIN, p->height - 36, 20, line, p->err));
     snprintf(line, sizeof line, "peak memory against extra time   \xC2\xB7   keep all: %s   \xC2\xB7   floor: %s",
              mp_bytes_text(p->sweep->keep_all_bytes, text_of), mp_bytes_text(p->sweep->floor_bytes, floor));
-    MP_TRY(text(p, MARGIN, p->height - 58, MP_ALIGN_LEFT, 13, false, MP_COLOR_MUTED, line));
+    MP_CHECK(text(p, MARGIN, p->height - 58, MP_ALIGN_LEFT, 13, false, MP_COLOR_MUTED, line));
     for (size_t k = 0; k < p->sweep->n_curves; k++) {
         x = entry_x(p->sweep, k, &row);
         y = p->height - 84 - LEGEND_ROW * (double)row;
-        MP_TRY(mp_canvas_line(p->canvas, (double[]){x, y + 4, x + 24, y + 4}, 2, color_of(p, k), 2, false, p->err));
-        MP_TRY(marker(p, k, x + 12, y + 4));
-        MP_TRY(text(p, x + 31, y, MP_ALIGN_LEFT, 13, false, MP_COLOR_TEXT, p->sweep->curves[k].solver));
+        MP_CHECK(mp_canvas_line(p->canvas, (double[]){x, y + 4, x + 24, y + 4}, 2, color_of(p, k), 2, false, p->err));
+        MP_CHECK(marker(p, k, x + 12, y + 4));
+        MP_CHECK(text(p, x + 31, y, MP_ALIGN_LEFT, 13, false, MP_COLOR_TEXT, p->sweep->curves[k].solver));
     }
     x = entry_x(p->sweep, p->sweep->n_curves, &row);
     y = p->height - 84 - LEGEND_ROW * (double)row;
-    MP_TRY(mp_canvas_box(p->canvas, x, y - 2, 16, 12, IMPOSSIBLE_COLOR, MP_COLOR_MUTED, NULL, p->err));
-    MP_TRY(text(p, x + 23, y, MP_ALIGN_LEFT, 13, false, MP_COLOR_TEXT, impossible));
-done:
-    return st;
+    MP_CHECK(mp_canvas_box(p->canvas, x, y - 2, 16, 12, IMPOSSIBLE_COLOR, MP_COLOR_MUTED, NULL, p->err));
+    return text(p, x + 23, y, MP_ALIGN_LEFT, 13, false, MP_COLOR_TEXT, impossible);
 }
 
 /* ---- memory against extra time ---- */
@@ -197,19 +194,15 @@ static mp_plot memory_panel(const mp_sweep *sweep, char *title)
 
 static mp_status floor_area(const picture *p, const mp_plot *panel)
 {
-    mp_status st = MP_OK;
     const double left = panel->x.from, bottom = panel->y.from, top = panel->y.to;
     double at = mp_plot_at(&panel->x, (double)p->sweep->floor_bytes);
     if (at < left) at = left;
-    MP_TRY(mp_canvas_box(p->canvas, left, bottom, at - left, top - bottom, IMPOSSIBLE_COLOR, NULL, NULL, p->err));
-done:
-    return st;
+    return mp_canvas_box(p->canvas, left, bottom, at - left, top - bottom, IMPOSSIBLE_COLOR, NULL, NULL, p->err);
 }
 
 /* The area that the bounds exclude, as steps: the bound for a budget is one for all smaller budgets too. */
 static mp_status bound_area(const picture *p, const mp_plot *panel)
 {
-    mp_status st = MP_OK;
     const double zero = mp_plot_at(&panel->y, 0);
     double from = fmax(mp_plot_at(&panel->x, (double)p->sweep->floor_bytes), panel->x.from);
     for (size_t k = 0; k < p->sweep->n_bounds; k++) {
@@ -219,11 +212,10 @@ static mp_status bound_area(const picture *p, const mp_plot *panel)
             b->infeasible ? panel->y.to : fmin(mp_plot_at(&panel->y, mp_curve_percent(p->sweep, b->ticks)), panel->y.to);
         if (to <= from) continue;
         if (top > zero)
-            MP_TRY(mp_canvas_box(p->canvas, from, zero, to - from, top - zero, IMPOSSIBLE_COLOR, NULL, NULL, p->err));
+            MP_CHECK(mp_canvas_box(p->canvas, from, zero, to - from, top - zero, IMPOSSIBLE_COLOR, NULL, NULL, p->err));
         from = to;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static int by_peak(const void *a, const void *b)
@@ -353,7 +345,6 @@ static double spread_labels(end_label *labels, size_t n, const mp_plot *panel, d
  * none crosses another, and none another's text. */
 static mp_status curve_labels(const picture *p, const mp_plot *panel)
 {
-    mp_status st = MP_OK;
     end_label labels[MOST_LABELS];
     const size_t n = end_labels(p, panel, labels);
     const double bend = panel->y.to - ((double)n + 0.7) * ROW;
@@ -364,46 +355,43 @@ static mp_status curve_labels(const picture *p, const mp_plot *panel)
         const end_label *label = &labels[k];
         const double row = panel->y.to - (double)(k + 1) * ROW;
         const double leader[] = {label->x, label->y, label->x, bend, label->text_x, row - 3};
-        MP_TRY(mp_canvas_line(p->canvas, leader, 3, color_of(p, label->curve), 0.75, false, p->err));
-        MP_TRY(text(p, label->text_x + side * TEXT_GAP, row, side > 0 ? MP_ALIGN_LEFT : MP_ALIGN_RIGHT, LABEL, true,
-                    color_of(p, label->curve), label->text));
+        MP_CHECK(mp_canvas_line(p->canvas, leader, 3, color_of(p, label->curve), 0.75, false, p->err));
+        MP_CHECK(text(p, label->text_x + side * TEXT_GAP, row, side > 0 ? MP_ALIGN_LEFT : MP_ALIGN_RIGHT, LABEL, true,
+                      color_of(p, label->curve), label->text));
     }
     if (n == 0) {
         const double middle = (panel->x.from + panel->x.to) / 2;
         const bool left = mp_plot_at(&panel->x, (double)p->sweep->floor_bytes) > middle; /* clear of the floor's line */
-        MP_TRY(text(p, left ? panel->x.from + 8 : panel->x.to - 8, panel->y.to - 2 * ROW, left ? MP_ALIGN_LEFT : MP_ALIGN_RIGHT,
-                    LABEL, false, MP_COLOR_MUTED, "nothing was found that takes less than keeping everything"));
+        MP_CHECK(text(p, left ? panel->x.from + 8 : panel->x.to - 8, panel->y.to - 2 * ROW,
+                      left ? MP_ALIGN_LEFT : MP_ALIGN_RIGHT, LABEL, false, MP_COLOR_MUTED,
+                      "nothing was found that takes less than keeping everything"));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status trade_off(const picture *p)
 {
-    mp_status st = MP_OK;
     char title[TITLE_MAX];
     const mp_plot panel = memory_panel(p->sweep, title);
     const double floor_at = mp_plot_at(&panel.x, (double)p->sweep->floor_bytes),
                  keep_at = mp_plot_at(&panel.x, (double)p->sweep->keep_all_bytes), zero = mp_plot_at(&panel.y, 0);
     const bool tight = keep_at - floor_at < 64; /* the two names would cover each other's lines */
-    MP_TRY(floor_area(p, &panel));
-    MP_TRY(bound_area(p, &panel));
-    MP_TRY(mp_plot_draw(&panel, p->canvas, p->err));
+    MP_CHECK(floor_area(p, &panel));
+    MP_CHECK(bound_area(p, &panel));
+    MP_CHECK(mp_plot_draw(&panel, p->canvas, p->err));
     if (floor_at >= panel.x.from) {
-        MP_TRY(mp_canvas_line(p->canvas, (double[]){floor_at, panel.y.from, floor_at, panel.y.to}, 2, MP_COLOR_LIMIT, 1.5,
-                              false, p->err));
-        MP_TRY(text(p, tight ? floor_at - 6 : floor_at + 6, zero + 8, tight ? MP_ALIGN_RIGHT : MP_ALIGN_LEFT, LABEL, false,
-                    MP_COLOR_LIMIT, "floor"));
+        MP_CHECK(mp_canvas_line(p->canvas, (double[]){floor_at, panel.y.from, floor_at, panel.y.to}, 2, MP_COLOR_LIMIT, 1.5,
+                                false, p->err));
+        MP_CHECK(text(p, tight ? floor_at - 6 : floor_at + 6, zero + 8, tight ? MP_ALIGN_RIGHT : MP_ALIGN_LEFT, LABEL, false,
+                      MP_COLOR_LIMIT, "floor"));
     }
     const double top = panel.y.to - (label_rows(p->sweep) + 1.3) * ROW;
-    MP_TRY(mp_canvas_line(p->canvas, (double[]){keep_at, panel.y.from, keep_at, top}, 2, MP_COLOR_MUTED, 1, true, p->err));
-    MP_TRY(text(p, tight ? keep_at + 6 : keep_at, top + 4, tight ? MP_ALIGN_LEFT : MP_ALIGN_CENTER, LABEL, false, MP_COLOR_TEXT,
-                "keep all"));
-    for (size_t k = 0; k < p->sweep->n_curves; k++) MP_TRY(curve(p, &panel, k));
-    MP_TRY(mp_canvas_dot(p->canvas, keep_at, zero, 5.5, MP_COLOR_TEXT, p->err));
-    MP_TRY(curve_labels(p, &panel));
-done:
-    return st;
+    MP_CHECK(mp_canvas_line(p->canvas, (double[]){keep_at, panel.y.from, keep_at, top}, 2, MP_COLOR_MUTED, 1, true, p->err));
+    MP_CHECK(text(p, tight ? keep_at + 6 : keep_at, top + 4, tight ? MP_ALIGN_LEFT : MP_ALIGN_CENTER, LABEL, false,
+                  MP_COLOR_TEXT, "keep all"));
+    for (size_t k = 0; k < p->sweep->n_curves; k++) MP_CHECK(curve(p, &panel, k));
+    MP_CHECK(mp_canvas_dot(p->canvas, keep_at, zero, 5.5, MP_COLOR_TEXT, p->err));
+    return curve_labels(p, &panel);
 }
 
 mp_status mp_curve_picture(const mp_sweep *sweep, const char *title, const char *path, mp_error *err)

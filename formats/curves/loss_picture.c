@@ -35,7 +35,6 @@ static double mean_at(const curve *c, size_t k)
 
 static mp_status draw_line(curve *c, bool mean, const char *color, double width, mp_error *err)
 {
-    mp_status st = MP_OK;
     size_t n = 0;
     for (size_t k = 0; k <= c->n; k++) {
         double value = k == c->n ? NAN : mean ? mean_at(c, k) : c->losses[k];
@@ -44,25 +43,21 @@ static mp_status draw_line(curve *c, bool mean, const char *color, double width,
             c->points[2 * n++ + 1] = mp_plot_at(&c->panel.y, value);
             continue;
         }
-        if (n > 1) MP_TRY(mp_canvas_line(c->canvas, c->points, n, color, width, false, err));
+        if (n > 1) MP_CHECK(mp_canvas_line(c->canvas, c->points, n, color, width, false, err));
         n = 0;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status draw_legend(const curve *c, mp_error *err)
 {
-    mp_status st = MP_OK;
     char text[64];
     double y = TOP + 20, x = RIGHT - 250;
     snprintf(text, sizeof text, "mean of %zu steps", c->window);
-    MP_TRY(mp_canvas_line(c->canvas, (double[]){x, y + 4, x + 26, y + 4}, 2, RAW_COLOR, 1.5, false, err));
-    MP_TRY(mp_canvas_text(c->canvas, x + 32, y, MP_ALIGN_LEFT, 12, false, MP_COLOR_MUTED, "each step", err));
-    MP_TRY(mp_canvas_line(c->canvas, (double[]){x + 112, y + 4, x + 138, y + 4}, 2, MEAN_COLOR, 2.5, false, err));
-    MP_TRY(mp_canvas_text(c->canvas, x + 144, y, MP_ALIGN_LEFT, 12, false, MP_COLOR_MUTED, text, err));
-done:
-    return st;
+    MP_CHECK(mp_canvas_line(c->canvas, (double[]){x, y + 4, x + 26, y + 4}, 2, RAW_COLOR, 1.5, false, err));
+    MP_CHECK(mp_canvas_text(c->canvas, x + 32, y, MP_ALIGN_LEFT, 12, false, MP_COLOR_MUTED, "each step", err));
+    MP_CHECK(mp_canvas_line(c->canvas, (double[]){x + 112, y + 4, x + 138, y + 4}, 2, MEAN_COLOR, 2.5, false, err));
+    return mp_canvas_text(c->canvas, x + 144, y, MP_ALIGN_LEFT, 12, false, MP_COLOR_MUTED, text, err);
 }
 
 /* The first loss that is a number, or the last. */

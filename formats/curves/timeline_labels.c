@@ -138,18 +138,16 @@ double mp_timeline_labels_top(const mp_timeline_chart *p)
 
 mp_status mp_timeline_peaks(const mp_timeline_chart *p, mp_error *err)
 {
-    mp_status st = MP_OK;
     point_label labels[LABELS_MAX];
     const size_t n = place_labels(p, labels);
     for (const point_label *l = labels; l < labels + n; l++) {
         const label_box *box = &l->box;
-        MP_TRY(mp_canvas_line(p->canvas, (double[]){l->x, l->y, l->x, box->low}, 2, l->color, 1, false, err));
-        MP_TRY(
+        MP_CHECK(mp_canvas_line(p->canvas, (double[]){l->x, l->y, l->x, box->low}, 2, l->color, 1, false, err));
+        MP_CHECK(
             mp_canvas_text(p->canvas, box->left + 5, box->high - SIZE, MP_ALIGN_LEFT, SIZE, l->bold, l->color, l->text, err));
         if (*l->more)
-            MP_TRY(mp_canvas_text(p->canvas, box->left + 5, box->low + 3, MP_ALIGN_LEFT, SIZE, false, l->color, l->more, err));
+            MP_CHECK(
+                mp_canvas_text(p->canvas, box->left + 5, box->low + 3, MP_ALIGN_LEFT, SIZE, false, l->color, l->more, err));
     }
-    MP_TRY(mp_canvas_dot(p->canvas, labels[0].x, labels[0].y, 3.6, MP_COLOR_TEXT, err));
-done:
-    return st;
+    return mp_canvas_dot(p->canvas, labels[0].x, labels[0].y, 3.6, MP_COLOR_TEXT, err);
 }

@@ -45,18 +45,15 @@ const char *mp_node_title(const mp_graph *graph, int node, char *text, size_t si
 
 mp_status mp_step_axis(const mp_timeline_columns *columns, mp_canvas *canvas, const mp_frame *frame, mp_error *err)
 {
-    mp_status st = MP_OK;
     double step = mp_plot_step(fmax((double)columns->n_steps / 13, 1));
     char text[32];
     for (double t = 0; t <= (double)columns->n_steps; t += step) {
         double x = mp_step_x(columns, frame, t);
-        MP_TRY(mp_canvas_line(canvas, (double[]){x, frame->low, x, frame->low - 4}, 2, MP_COLOR_MUTED, 0.75, false, err));
+        MP_CHECK(mp_canvas_line(canvas, (double[]){x, frame->low, x, frame->low - 4}, 2, MP_COLOR_MUTED, 0.75, false, err));
         snprintf(text, sizeof text, "%.0f", t);
-        MP_TRY(mp_canvas_text(canvas, x, frame->low - 15, MP_ALIGN_CENTER, 12, false, MP_COLOR_MUTED, text, err));
+        MP_CHECK(mp_canvas_text(canvas, x, frame->low - 15, MP_ALIGN_CENTER, 12, false, MP_COLOR_MUTED, text, err));
     }
-    MP_TRY(mp_canvas_text(canvas, frame->left - 8, frame->low - 15, MP_ALIGN_RIGHT, 12, false, MP_COLOR_MUTED, "step", err));
-done:
-    return st;
+    return mp_canvas_text(canvas, frame->left - 8, frame->low - 15, MP_ALIGN_RIGHT, 12, false, MP_COLOR_MUTED, "step", err);
 }
 
 /* The tooltip of an instance of a storage. */
@@ -109,22 +106,22 @@ static mp_status place_name(mp_canvas *canvas, const mp_frame *frame, const char
 static mp_status draw_row(const mp_timeline_columns *c, mp_canvas *canvas, const mp_frame *frame, int storage, double y,
                           mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_timeline *tl = c->timeline;
     double free0 = frame->left, x1 = frame->left, in0 = 0, in1 = 0;
     mp_layer layer = MP_LAYER_KEPT;
     char text[MP_TOOLTIP_MAX], name[SHORT_MAX];
     mp_label label;
-    MP_TRY(mp_canvas_text(canvas, frame->left - 8, y + 4, MP_ALIGN_RIGHT, 12, false, MP_COLOR_MUTED,
-                          mp_bytes_text(c->graph->storages[storage].bytes, text), err));
-    MP_TRY(mp_canvas_line(canvas, (double[]){frame->left, y - 1.5, frame->right, y - 1.5}, 2, MP_COLOR_GRID, 0.5, false, err));
+    MP_CHECK(mp_canvas_text(canvas, frame->left - 8, y + 4, MP_ALIGN_RIGHT, 12, false, MP_COLOR_MUTED,
+                            mp_bytes_text(c->graph->storages[storage].bytes, text), err));
+    MP_CHECK(
+        mp_canvas_line(canvas, (double[]){frame->left, y - 1.5, frame->right, y - 1.5}, 2, MP_COLOR_GRID, 0.5, false, err));
     for (size_t k = 0; k < tl->n_spans; k++) {
         const mp_span *span = &tl->spans[k];
         if (span->storage != storage) continue;
         double from = mp_step_x(c, frame, span->begin), to = fmax(mp_step_x(c, frame, span->end), from + 1.5);
-        MP_TRY(mp_canvas_box(canvas, from, y, to - from, ROW_HEIGHT - 4, mp_layer_color(c->layer[k]), NULL, NULL, err));
-        MP_TRY(mp_canvas_box(canvas, from, y, to - from, ROW_HEIGHT - 4, MP_COLOR_CLEAR, NULL,
-                             describe(c, storage, c->layer[k], span->begin, span->end - 1, text), err));
+        MP_CHECK(mp_canvas_box(canvas, from, y, to - from, ROW_HEIGHT - 4, mp_layer_color(c->layer[k]), NULL, NULL, err));
+        MP_CHECK(mp_canvas_box(canvas, from, y, to - from, ROW_HEIGHT - 4, MP_COLOR_CLEAR, NULL,
+                               describe(c, storage, c->layer[k], span->begin, span->end - 1, text), err));
         if (to - from > in1 - in0) {
             free0 = x1;
             in0 = from;
@@ -133,31 +130,26 @@ static mp_status draw_row(const mp_timeline_columns *c, mp_canvas *canvas, const
         }
         x1 = fmax(x1, to);
     }
-    MP_TRY(place_name(canvas, frame, mp_short_name(mp_storage_title(c->graph, storage, &label), name, sizeof name), free0, x1,
-                      in0, in1, mp_step_x(c, frame, tl->peak_step + 0.5), layer, y + 4, err));
-done:
-    return st;
+    return place_name(canvas, frame, mp_short_name(mp_storage_title(c->graph, storage, &label), name, sizeof name), free0, x1,
+                      in0, in1, mp_step_x(c, frame, tl->peak_step + 0.5), layer, y + 4, err);
 }
 
 mp_status mp_largest_draw(const mp_timeline_columns *columns, mp_canvas *canvas, const mp_frame *frame, mp_error *err)
 {
-    mp_status st = MP_OK;
     int spans[ROWS_MAX];
     size_t rows = n_rows(columns);
     double x = mp_step_x(columns, frame, columns->timeline->peak_step + 0.5);
     if (!rows) return MP_OK;
     mp_timeline_holders(columns->graph, columns->timeline, columns->timeline->peak_step, spans, rows);
-    MP_TRY(mp_canvas_text(canvas, frame->left, frame->high - 16, MP_ALIGN_LEFT, 14, true, MP_COLOR_TEXT,
-                          "The largest tensors at the peak", err));
-    MP_TRY(mp_canvas_text(canvas, frame->left + 272, frame->high - 16, MP_ALIGN_LEFT, 12, false, MP_COLOR_MUTED,
-                          "each bar spans the steps during which the tensor is in memory", err));
+    MP_CHECK(mp_canvas_text(canvas, frame->left, frame->high - 16, MP_ALIGN_LEFT, 14, true, MP_COLOR_TEXT,
+                            "The largest tensors at the peak", err));
+    MP_CHECK(mp_canvas_text(canvas, frame->left + 272, frame->high - 16, MP_ALIGN_LEFT, 12, false, MP_COLOR_MUTED,
+                            "each bar spans the steps during which the tensor is in memory", err));
     for (size_t k = 0; k < rows; k++)
-        MP_TRY(draw_row(columns, canvas, frame, columns->timeline->spans[spans[k]].storage,
-                        frame->high - PANEL_HEAD - ROW_HEIGHT * (double)(k + 1) + 2, err));
-    MP_TRY(
-        mp_canvas_line(canvas, (double[]){x, frame->low, x, frame->high - PANEL_HEAD + 6}, 2, MP_COLOR_TEXT, 0.75, true, err));
-done:
-    return st;
+        MP_CHECK(draw_row(columns, canvas, frame, columns->timeline->spans[spans[k]].storage,
+                          frame->high - PANEL_HEAD - ROW_HEIGHT * (double)(k + 1) + 2, err));
+    return mp_canvas_line(canvas, (double[]){x, frame->low, x, frame->high - PANEL_HEAD + 6}, 2, MP_COLOR_TEXT, 0.75, true,
+                          err);
 }
 
 /* ---- the address map ---- */
@@ -197,24 +189,21 @@ static int compare_areas(const void *a, const void *b)
 static mp_status draw_place(const mp_timeline_columns *c, mp_canvas *canvas, const mp_frame *frame, const mp_byte_scale *scale,
                             const mp_place *place, size_t rank, mp_error *err)
 {
-    mp_status st = MP_OK;
     double x = mp_step_x(c, frame, place->begin), width = mp_step_x(c, frame, place->end) - x;
     double y = mp_byte_scale_y(scale, (double)place->offset),
            height = mp_byte_scale_y(scale, (double)(place->offset + place->bytes)) - y;
     bool gap = width > 4 && height > 4; /* a thin white gap tells neighbours apart */
     mp_layer layer = layer_of_place(c, place);
     char text[MP_TOOLTIP_MAX], bytes[MP_BYTES_TEXT_MAX], node[SHORT_MAX];
-    MP_TRY(mp_canvas_box(canvas, x, y, width, height, mp_layer_color(layer), gap ? MP_COLOR_PAPER : NULL, NULL, err));
-    if (rank >= TOOLTIPS_MAX) goto done;
+    MP_CHECK(mp_canvas_box(canvas, x, y, width, height, mp_layer_color(layer), gap ? MP_COLOR_PAPER : NULL, NULL, err));
+    if (rank >= TOOLTIPS_MAX) return MP_OK;
     if (place->storage >= 0)
         describe(c, place->storage, layer, place->begin, place->end - 1, text);
     else
         snprintf(text, sizeof text, "workspace of %s\n%s, step %d of %zu",
                  mp_node_title(c->graph, c->steps[place->begin].node, node, sizeof node), mp_bytes_text(place->bytes, bytes),
                  place->begin + 1, c->n_steps);
-    MP_TRY(mp_canvas_box(canvas, x, y, width, height, MP_COLOR_CLEAR, NULL, text, err));
-done:
-    return st;
+    return mp_canvas_box(canvas, x, y, width, height, MP_COLOR_CLEAR, NULL, text, err);
 }
 
 /* The name in the middle of a place that is large enough. What works in place shares a step and bytes with what it overwrites:
@@ -238,31 +227,27 @@ static mp_status draw_name(const mp_timeline_columns *c, mp_canvas *canvas, cons
 static mp_status draw_level(mp_canvas *canvas, const mp_frame *frame, double y, const char *color, bool dashed, bool above,
                             const char *const *lines, size_t n, mp_error *err)
 {
-    mp_status st = MP_OK;
     const double first = above ? y + 3 + 14 * (double)(n - 1) : y - 12;
-    MP_TRY(mp_canvas_line(canvas, (double[]){frame->left, y, frame->right, y}, 2, color, 1.4, dashed, err));
+    MP_CHECK(mp_canvas_line(canvas, (double[]){frame->left, y, frame->right, y}, 2, color, 1.4, dashed, err));
     for (size_t k = 0; k < n; k++)
-        MP_TRY(mp_canvas_text(canvas, frame->right + 7, first - 14 * (double)k, MP_ALIGN_LEFT, NAME_SIZE, true, color, lines[k],
-                              err));
-done:
-    return st;
+        MP_CHECK(mp_canvas_text(canvas, frame->right + 7, first - 14 * (double)k, MP_ALIGN_LEFT, NAME_SIZE, true, color,
+                                lines[k], err));
+    return MP_OK;
 }
 
 /* The arena's upper end, and what the budget leaves for it. */
 static mp_status draw_levels(const mp_plan *plan, double arena, double budget, mp_canvas *canvas, const mp_frame *frame,
                              const mp_byte_scale *scale, mp_error *err)
 {
-    mp_status st = MP_OK;
     char bytes[MP_BYTES_TEXT_MAX];
-    MP_TRY(draw_level(canvas, frame, mp_byte_scale_y(scale, arena), MP_COLOR_TEXT, true, false,
-                      (const char *const[]){"arena", mp_bytes_text((int64_t)arena, bytes)}, 2, err));
+    MP_CHECK(draw_level(canvas, frame, mp_byte_scale_y(scale, arena), MP_COLOR_TEXT, true, false,
+                        (const char *const[]){"arena", mp_bytes_text((int64_t)arena, bytes)}, 2, err));
     if (budget >= 0)
-        MP_TRY(draw_level(canvas, frame, mp_byte_scale_y(scale, budget), MP_COLOR_LIMIT, false, true,
-                          (const char *const[]){"budget, less",
-                                                "always there:", mp_bytes_text(plan->budget_bytes - plan->static_bytes, bytes)},
-                          3, err));
-done:
-    return st;
+        MP_CHECK(draw_level(canvas, frame, mp_byte_scale_y(scale, budget), MP_COLOR_LIMIT, false, true,
+                            (const char *const[]){
+                                "budget, less", "always there:", mp_bytes_text(plan->budget_bytes - plan->static_bytes, bytes)},
+                            3, err));
+    return MP_OK;
 }
 
 mp_status mp_arena_draw(const mp_timeline_columns *columns, const mp_plan *plan, mp_canvas *canvas, const mp_frame *frame,

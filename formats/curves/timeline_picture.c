@@ -68,7 +68,6 @@ static double share_x(const picture *p, double share)
 
 static mp_status draw_headline(const picture *p, double top)
 {
-    mp_status st = MP_OK;
     const mp_timeline_columns *c = p->columns;
     char title[TEXT_MAX], text[2 * TEXT_MAX], peak[MP_BYTES_TEXT_MAX], other[MP_BYTES_TEXT_MAX];
     int64_t before = c->keep_all->peak_bytes, now = c->timeline->peak_bytes;
@@ -83,7 +82,7 @@ static mp_status draw_headline(const picture *p, double top)
                  before > 0 ? 100 * (double)(before - now) / (double)before : 0);
     else
         snprintf(text, sizeof text, "%s: %s, more than the %s of keeping everything", title, peak, other);
-    MP_TRY(mp_canvas_heading(p->canvas, LEFT, top - 34, 21, text, p->err));
+    MP_CHECK(mp_canvas_heading(p->canvas, LEFT, top - 34, 21, text, p->err));
 
     n = (size_t)snprintf(text, sizeof text, "%zu steps:", c->n_steps);
     for (int k = 0; k < MP_N_ACTIVITIES; k++)
@@ -98,40 +97,34 @@ static mp_status draw_headline(const picture *p, double top)
             (size_t)snprintf(text + n, sizeof text - n, "   \xC2\xB7   budget %s", mp_bytes_text(p->plan->budget_bytes, other));
     if (p->plan && p->plan->solver && *p->plan->solver)
         n += (size_t)snprintf(text + n, sizeof text - n, "   \xC2\xB7   found by %.64s", p->plan->solver);
-    MP_TRY(mp_canvas_text(p->canvas, LEFT, top - 59, MP_ALIGN_LEFT, 14, false, MP_COLOR_MUTED, text, p->err));
-done:
-    return st;
+    return mp_canvas_text(p->canvas, LEFT, top - 59, MP_ALIGN_LEFT, 14, false, MP_COLOR_MUTED, text, p->err);
 }
 
 /* A swatch or a line with its name; moves *x behind it. */
 static mp_status draw_key(const picture *p, double *x, double y, const char *name, const char *color, bool line, bool dashed)
 {
-    mp_status st = MP_OK;
     double width = line ? 26 : 13;
     if (line)
-        MP_TRY(mp_canvas_line(p->canvas, (double[]){*x, y + 4, *x + width, y + 4}, 2, color, 1.6, dashed, p->err));
+        MP_CHECK(mp_canvas_line(p->canvas, (double[]){*x, y + 4, *x + width, y + 4}, 2, color, 1.6, dashed, p->err));
     else
-        MP_TRY(mp_canvas_box(p->canvas, *x, y - 2, width, 12, color, NULL, NULL, p->err));
-    MP_TRY(mp_canvas_text(p->canvas, *x + width + 6, y, MP_ALIGN_LEFT, LEGEND_SIZE, false, MP_COLOR_TEXT, name, p->err));
+        MP_CHECK(mp_canvas_box(p->canvas, *x, y - 2, width, 12, color, NULL, NULL, p->err));
+    MP_CHECK(mp_canvas_text(p->canvas, *x + width + 6, y, MP_ALIGN_LEFT, LEGEND_SIZE, false, MP_COLOR_TEXT, name, p->err));
     *x += width + 6 + mp_canvas_text_width(name, LEGEND_SIZE, false) + 16;
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status draw_legend(const picture *p, double y, bool lines)
 {
-    mp_status st = MP_OK;
     double x = LEFT;
     bool used[MP_N_LAYERS] = {false};
     for (size_t k = 0; k < MP_N_LAYERS; k++) used[k] = p->columns->always[k] > 0;
     for (size_t k = 0; k < p->columns->timeline->n_spans; k++) used[p->columns->layer[k]] = true;
     for (size_t k = 0; k < p->columns->n; k++) used[MP_LAYER_WORKSPACE] |= p->columns->columns[k].bytes[MP_LAYER_WORKSPACE] > 0;
     for (int k = 0; k < MP_N_LAYERS; k++)
-        if (used[k]) MP_TRY(draw_key(p, &x, y, mp_layer_name((mp_layer)k), mp_layer_color((mp_layer)k), false, false));
-    if (p->saves && lines) MP_TRY(draw_key(p, &x, y, "keep everything, on its own clock", MP_COLOR_MUTED, true, true));
-    if (p->budget_bytes >= 0 && lines) MP_TRY(draw_key(p, &x, y, "budget", MP_COLOR_LIMIT, true, false));
-done:
-    return st;
+        if (used[k]) MP_CHECK(draw_key(p, &x, y, mp_layer_name((mp_layer)k), mp_layer_color((mp_layer)k), false, false));
+    if (p->saves && lines) MP_CHECK(draw_key(p, &x, y, "keep everything, on its own clock", MP_COLOR_MUTED, true, true));
+    if (p->budget_bytes >= 0 && lines) MP_CHECK(draw_key(p, &x, y, "budget", MP_COLOR_LIMIT, true, false));
+    return MP_OK;
 }
 
 /* ---- the chart ---- */
@@ -175,7 +168,6 @@ done:
 /* The names of the layers that are always live, written into their bands. */
 static mp_status name_bands(const picture *p)
 {
-    mp_status st = MP_OK;
     int64_t below = 0;
     for (int k = 0; k < MP_N_LAYERS; k++) {
         char text[TEXT_MAX], bytes[MP_BYTES_TEXT_MAX];
@@ -185,11 +177,10 @@ static mp_status name_bands(const picture *p)
         if (p->scale.cut_below && below == p->columns->timeline->static_bytes) high -= 11; /* the mark of the break */
         if (high - low < 13 || k > MP_LAYER_OPTIMIZER) continue;
         snprintf(text, sizeof text, "%s: %s", mp_layer_name((mp_layer)k), mp_bytes_text(always, bytes));
-        MP_TRY(mp_canvas_text(p->canvas, LEFT + 10, (low + high) / 2 - 4, MP_ALIGN_LEFT, 11.5, false, MP_COLOR_TEXT, text,
-                              p->err));
+        MP_CHECK(mp_canvas_text(p->canvas, LEFT + 10, (low + high) / 2 - 4, MP_ALIGN_LEFT, 11.5, false, MP_COLOR_TEXT, text,
+                                p->err));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status draw_keep_all(const picture *p)
@@ -220,21 +211,17 @@ done:
 
 static mp_status draw_budget(const picture *p)
 {
-    mp_status st = MP_OK;
     char text[MP_BYTES_TEXT_MAX];
     double y = height_of(p, p->budget_bytes);
-    MP_TRY(mp_canvas_line(p->canvas, (double[]){p->frame.left, y, p->frame.right, y}, 2, MP_COLOR_LIMIT, 1.6, false, p->err));
-    MP_TRY(mp_canvas_text(p->canvas, RIGHT + 7, y + 1, MP_ALIGN_LEFT, 12.5, true, MP_COLOR_LIMIT, "budget", p->err));
-    MP_TRY(mp_canvas_text(p->canvas, RIGHT + 7, y - 14, MP_ALIGN_LEFT, 12.5, true, MP_COLOR_LIMIT,
-                          mp_bytes_text(p->budget_bytes, text), p->err));
-done:
-    return st;
+    MP_CHECK(mp_canvas_line(p->canvas, (double[]){p->frame.left, y, p->frame.right, y}, 2, MP_COLOR_LIMIT, 1.6, false, p->err));
+    MP_CHECK(mp_canvas_text(p->canvas, RIGHT + 7, y + 1, MP_ALIGN_LEFT, 12.5, true, MP_COLOR_LIMIT, "budget", p->err));
+    return mp_canvas_text(p->canvas, RIGHT + 7, y - 14, MP_ALIGN_LEFT, 12.5, true, MP_COLOR_LIMIT,
+                          mp_bytes_text(p->budget_bytes, text), p->err);
 }
 
 /* What is live in a column, as its tooltip. */
 static mp_status draw_tooltips(const picture *p)
 {
-    mp_status st = MP_OK;
     const mp_timeline_columns *c = p->columns;
     for (size_t k = 0; k < c->n; k++) {
         const mp_timeline_column *column = &c->columns[k];
@@ -251,11 +238,10 @@ static mp_status draw_tooltips(const picture *p)
         if (p->saves)
             snprintf(text + n, sizeof text - (size_t)n, "\nkeep everything, as far in its step: %s",
                      mp_bytes_text(column->keep_all, bytes));
-        MP_TRY(mp_canvas_box(p->canvas, left, p->frame.low, column_left(p, k + 1) - left, p->frame.high - p->frame.low,
-                             MP_COLOR_CLEAR, NULL, text, p->err));
+        MP_CHECK(mp_canvas_box(p->canvas, left, p->frame.low, column_left(p, k + 1) - left, p->frame.high - p->frame.low,
+                               MP_COLOR_CLEAR, NULL, text, p->err));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_timeline_chart chart_of(const picture *p)
@@ -278,26 +264,22 @@ static double place_chart(picture *p, double low)
 
 static mp_status draw_chart(const picture *p)
 {
-    mp_status st = MP_OK;
     const mp_timeline_chart chart = chart_of(p);
-    MP_TRY(mp_byte_scale_grid(&p->scale, p->canvas, LEFT, RIGHT, p->err));
-    MP_TRY(draw_layers(p));
-    MP_TRY(mp_byte_scale_breaks(&p->scale, p->canvas, LEFT, RIGHT, p->err));
-    MP_TRY(name_bands(p));
-    if (p->saves) MP_TRY(draw_keep_all(p));
-    if (p->budget_bytes >= 0) MP_TRY(draw_budget(p));
-    MP_TRY(mp_timeline_peaks(&chart, p->err));
-    MP_TRY(draw_tooltips(p));
-    MP_TRY(mp_canvas_line(p->canvas, (double[]){LEFT, p->frame.low, RIGHT, p->frame.low}, 2, MP_COLOR_MUTED, 1, false, p->err));
-done:
-    return st;
+    MP_CHECK(mp_byte_scale_grid(&p->scale, p->canvas, LEFT, RIGHT, p->err));
+    MP_CHECK(draw_layers(p));
+    MP_CHECK(mp_byte_scale_breaks(&p->scale, p->canvas, LEFT, RIGHT, p->err));
+    MP_CHECK(name_bands(p));
+    if (p->saves) MP_CHECK(draw_keep_all(p));
+    if (p->budget_bytes >= 0) MP_CHECK(draw_budget(p));
+    MP_CHECK(mp_timeline_peaks(&chart, p->err));
+    MP_CHECK(draw_tooltips(p));
+    return mp_canvas_line(p->canvas, (double[]){LEFT, p->frame.low, RIGHT, p->frame.low}, 2, MP_COLOR_MUTED, 1, false, p->err);
 }
 
 /* ---- the ribbon ---- */
 
 static mp_status draw_ribbon(const picture *p, double high)
 {
-    mp_status st = MP_OK;
     const mp_timeline_columns *c = p->columns;
     double low = high - 18;
     mp_frame frame = {.left = LEFT, .right = RIGHT, .low = low - 2};
@@ -305,44 +287,40 @@ static mp_status draw_ribbon(const picture *p, double high)
         mp_activity activity = c->columns[k].activity;
         for (end = k + 1; end < c->n && c->columns[end].activity == activity; end++) continue;
         double from = column_left(p, k), to = column_left(p, end);
-        MP_TRY(mp_canvas_box(p->canvas, from, low, to - from, 18, activity_colors[activity], NULL, NULL, p->err));
+        MP_CHECK(mp_canvas_box(p->canvas, from, low, to - from, 18, activity_colors[activity], NULL, NULL, p->err));
         if (to - from > mp_canvas_text_width(mp_activity_name(activity), 12, false) + 8)
-            MP_TRY(mp_canvas_text(p->canvas, (from + to) / 2, low + 5, MP_ALIGN_CENTER, 12, false, MP_COLOR_TEXT,
-                                  mp_activity_name(activity), p->err));
+            MP_CHECK(mp_canvas_text(p->canvas, (from + to) / 2, low + 5, MP_ALIGN_CENTER, 12, false, MP_COLOR_TEXT,
+                                    mp_activity_name(activity), p->err));
     }
-    MP_TRY(mp_step_axis(c, p->canvas, &frame, p->err));
+    MP_CHECK(mp_step_axis(c, p->canvas, &frame, p->err));
     if (c->n < c->n_steps) {
         char text[TEXT_MAX];
         snprintf(text, sizeof text, "each column shows the fullest of %d steps", c->columns[0].last + 1);
-        MP_TRY(mp_canvas_text(p->canvas, RIGHT, low - 33, MP_ALIGN_RIGHT, 12, false, MP_COLOR_MUTED, text, p->err));
+        MP_CHECK(mp_canvas_text(p->canvas, RIGHT, low - 33, MP_ALIGN_RIGHT, 12, false, MP_COLOR_MUTED, text, p->err));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* ---- all of it ---- */
 
 static mp_status draw(picture *p, mp_timeline_view view, const char *path)
 {
-    mp_status st = MP_OK;
     bool arena = view != MP_VIEW_MEMORY && p->plan && p->plan->n_places > 0, memory = view != MP_VIEW_ARENA;
     double largest = memory ? mp_largest_height(p->columns) : 0, map = arena ? mp_arena_height() : 0;
     double at = FOOT_HEIGHT + map + largest + RIBBON_HEIGHT;
     p->frame = (mp_frame){.left = LEFT, .right = RIGHT, .low = at, .high = at};
     const double height = (memory ? place_chart(p, at) : at) + HEAD_HEIGHT;
-    MP_TRY(mp_canvas_new(WIDTH, height, &p->canvas, p->err));
-    MP_TRY(draw_headline(p, height));
-    MP_TRY(draw_legend(p, height - 88, memory));
-    if (memory) MP_TRY(draw_chart(p));
-    MP_TRY(draw_ribbon(p, at));
+    MP_CHECK(mp_canvas_new(WIDTH, height, &p->canvas, p->err));
+    MP_CHECK(draw_headline(p, height));
+    MP_CHECK(draw_legend(p, height - 88, memory));
+    if (memory) MP_CHECK(draw_chart(p));
+    MP_CHECK(draw_ribbon(p, at));
     at -= RIBBON_HEIGHT;
     mp_frame frame = {.left = LEFT, .right = RIGHT, .low = at - largest, .high = at};
-    if (memory) MP_TRY(mp_largest_draw(p->columns, p->canvas, &frame, p->err));
+    if (memory) MP_CHECK(mp_largest_draw(p->columns, p->canvas, &frame, p->err));
     frame = (mp_frame){.left = LEFT, .right = RIGHT, .low = at - largest - map, .high = at - largest};
-    if (arena) MP_TRY(mp_arena_draw(p->columns, p->plan, p->canvas, &frame, p->err));
-    MP_TRY(mp_canvas_write(p->canvas, path, p->err));
-done:
-    return st;
+    if (arena) MP_CHECK(mp_arena_draw(p->columns, p->plan, p->canvas, &frame, p->err));
+    return mp_canvas_write(p->canvas, path, p->err);
 }
 
 mp_status mp_timeline_picture(const mp_graph *graph, const mp_plan *plan, const char *title, mp_timeline_view view,

@@ -11,21 +11,18 @@ static const int64_t limit_bytes = INT64_C(1) << 44;
 /* The bytes behind the header have to be as many as the shape says. */
 static mp_status close_shape(mp_dataset *d, size_t header, mp_error *err)
 {
-    mp_status st = MP_OK;
     int64_t bytes = mp_dtype_bits(d->dtype) / 8;
     for (int k = 0; k < d->rank; k++)
-        MP_REQUIRE(mp_multiply(bytes, d->dims[k], &bytes), err, MP_PARSE, "the shape in the header is too large");
-    MP_REQUIRE((uint64_t)bytes == d->file.size - header, err, MP_PARSE, "the header says %lld bytes of data and there are %zu",
-               (long long)bytes, d->file.size - header);
+        MP_ENSURE(mp_multiply(bytes, d->dims[k], &bytes), err, MP_PARSE, "the shape in the header is too large");
+    MP_ENSURE((uint64_t)bytes == d->file.size - header, err, MP_PARSE, "the header says %lld bytes of data and there are %zu",
+              (long long)bytes, d->file.size - header);
     d->data = d->file.bytes + header;
-done:
-    return st;
+    return MP_OK;
 }
 
 /* http://yann.lecun.com/exdb/mnist: two zero bytes, element type, rank, big-endian sizes. */
 static mp_status read_idx(mp_dataset *d, mp_error *err)
 {
-    mp_status st = MP_OK;
     static const struct {
         uint8_t code;
         mp_dtype dtype;
@@ -34,18 +31,16 @@ static mp_status read_idx(mp_dataset *d, mp_error *err)
     const uint8_t *b = d->file.bytes;
     for (size_t k = 0; k < sizeof types / sizeof *types; k++)
         if (types[k].code == b[2]) d->dtype = types[k].dtype;
-    MP_REQUIRE(d->dtype, err, MP_PARSE, "the IDX file has elements of the unknown type 0x%02x", b[2]);
+    MP_ENSURE(d->dtype, err, MP_PARSE, "the IDX file has elements of the unknown type 0x%02x", b[2]);
     d->rank = b[3];
-    MP_REQUIRE(d->rank >= 1 && d->rank <= MP_DATASET_RANK, err, MP_PARSE, "the IDX file has %d dimensions", d->rank);
-    MP_REQUIRE(d->file.size >= 4 + 4 * (size_t)d->rank, err, MP_PARSE, "the IDX file is cut off in its header");
+    MP_ENSURE(d->rank >= 1 && d->rank <= MP_DATASET_RANK, err, MP_PARSE, "the IDX file has %d dimensions", d->rank);
+    MP_ENSURE(d->file.size >= 4 + 4 * (size_t)d->rank, err, MP_PARSE, "the IDX file is cut off in its header");
     for (int k = 0; k < d->rank; k++) {
         const uint8_t *n = b + 4 + 4 * k;
         d->dims[k] = (int64_t)n[0] << 24 | n[1] << 16 | n[2] << 8 | n[3];
     }
     d->big_endian = true;
-    MP_TRY(close_shape(d, 4 + 4 * (size_t)d->rank, err));
-done:
-    return st;
+    return close_shape(d, 4 + 4 * (size_t)d->rank, err);
 }
 
 /* The value behind 'key': in a Python dictionary of literals; NULL: not there. */
@@ -61,7 +56,6 @@ static const char *entry(const char *header, const char *key)
 /* NumPy's format, versions 1 to 3: magic, version, header length, a dictionary as text. */
 static mp_status read_npy(mp_dataset *d, mp_error *err)
 {
-    mp_status st = MP_OK;
     static const struct {
         const char *text;
         mp_dtype dtype;
@@ -72,28 +66,26 @@ static mp_status read_npy(mp_dataset *d, mp_error *err)
     char header[2048];
     size_t wide = b[6] > 1 ? 4 : 2, length = b[8] | (size_t)b[9] << 8;
     if (wide == 4) length |= (size_t)b[10] << 16 | (size_t)b[11] << 24;
-    MP_REQUIRE(b[6] >= 1 && b[6] <= 3, err, MP_PARSE, "the .npy file is of version %d, and 1 to 3 are known", b[6]);
-    MP_REQUIRE(length < sizeof header && 8 + wide + length <= d->file.size, err, MP_PARSE, "the .npy header is cut off");
+    MP_ENSURE(b[6] >= 1 && b[6] <= 3, err, MP_PARSE, "the .npy file is of version %d, and 1 to 3 are known", b[6]);
+    MP_ENSURE(length < sizeof header && 8 + wide + length <= d->file.size, err, MP_PARSE, "the .npy header is cut off");
     memcpy(header, b + 8 + wide, length);
     header[length] = 0;
     const char *type = entry(header, "'descr'"), *order = entry(header, "'fortran_order'"), *shape = entry(header, "'shape'");
-    MP_REQUIRE(type && order && shape && *shape == '(', err, MP_PARSE, "the .npy header has no type, order or shape");
+    MP_ENSURE(type && order && shape && *shape == '(', err, MP_PARSE, "the .npy header has no type, order or shape");
     for (size_t k = 0; k < sizeof types / sizeof *types; k++)
         if (!strncmp(type + 1, types[k].text, 3) && type[4] == type[0]) d->dtype = types[k].dtype;
-    MP_REQUIRE(d->dtype, err, MP_PARSE, "the .npy file has elements of type %.*s, which is not supported",
-               (int)strcspn(type, ",\n}"), type);
-    MP_REQUIRE(strncmp(order, "True", 4) != 0, err, MP_PARSE, "the .npy file is in Fortran order; save it in C order");
+    MP_ENSURE(d->dtype, err, MP_PARSE, "the .npy file has elements of type %.*s, which is not supported",
+              (int)strcspn(type, ",\n}"), type);
+    MP_ENSURE(strncmp(order, "True", 4) != 0, err, MP_PARSE, "the .npy file is in Fortran order; save it in C order");
     for (shape++; *shape && *shape != ')';) {
         char *end;
         long long n = strtoll(shape, &end, 10);
-        MP_REQUIRE(end != shape && n >= 0 && d->rank < MP_DATASET_RANK, err, MP_PARSE, "the .npy header has no proper shape");
+        MP_ENSURE(end != shape && n >= 0 && d->rank < MP_DATASET_RANK, err, MP_PARSE, "the .npy header has no proper shape");
         d->dims[d->rank++] = n;
         shape = end;
         while (*shape == ',' || *shape == ' ' || *shape == 'L') shape++;
     }
-    MP_TRY(close_shape(d, 8 + wide + length, err));
-done:
-    return st;
+    return close_shape(d, 8 + wide + length, err);
 }
 
 mp_status mp_dataset_open(const char *path, mp_dataset *out, mp_error *err)

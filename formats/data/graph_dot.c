@@ -136,23 +136,21 @@ static int index_of(Agnode_t *node)
 
 static mp_status list_nodes(reader *r)
 {
-    mp_status st = MP_OK;
     int nodes = agnnodes(r->g), edges = agnedges(r->g);
-    MP_REQUIRE(nodes <= MP_DOT_NODES_MAX, r->err, MP_PARSE, "%d nodes (%d are the most)", nodes, MP_DOT_NODES_MAX);
-    MP_REQUIRE(edges <= MP_DOT_EDGES_MAX, r->err, MP_PARSE, "%d edges (%d are the most)", edges, MP_DOT_EDGES_MAX);
-    MP_REQUIRE(nodes > 0, r->err, MP_PARSE, "the graph has no nodes");
+    MP_ENSURE(nodes <= MP_DOT_NODES_MAX, r->err, MP_PARSE, "%d nodes (%d are the most)", nodes, MP_DOT_NODES_MAX);
+    MP_ENSURE(edges <= MP_DOT_EDGES_MAX, r->err, MP_PARSE, "%d edges (%d are the most)", edges, MP_DOT_EDGES_MAX);
+    MP_ENSURE(nodes > 0, r->err, MP_PARSE, "the graph has no nodes");
     r->n = (size_t)nodes;
     r->nodes = mp_alloc(r->n, sizeof *r->nodes);
     r->index_of_rank = mp_alloc(r->n, sizeof *r->index_of_rank);
     r->seconds = mp_alloc(r->n, sizeof *r->seconds);
-    MP_REQUIRE(r->nodes && r->index_of_rank && r->seconds, r->err, MP_NOMEM, "no memory for a graph of %d nodes", nodes);
+    MP_ENSURE(r->nodes && r->index_of_rank && r->seconds, r->err, MP_NOMEM, "no memory for a graph of %d nodes", nodes);
     for (Agnode_t *node = agfstnode(r->g); node; node = agnxtnode(r->g, node)) {
         int k = index_of(node);
-        MP_REQUIRE(k >= 0 && k < nodes && !r->nodes[k], r->err, MP_PARSE, "node '%.120s' cannot be placed", agnameof(node));
+        MP_ENSURE(k >= 0 && k < nodes && !r->nodes[k], r->err, MP_PARSE, "node '%.120s' cannot be placed", agnameof(node));
         r->nodes[k] = node;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Kahn's order, of all nodes that could run the one that stands first in the file. */
@@ -197,7 +195,6 @@ static char *copy_name(reader *r, const char *name)
 
 static mp_status add_node(reader *r, size_t place, int *place_of, int *reads, int *seen)
 {
-    mp_status st = MP_OK;
     Agnode_t *node = r->nodes[r->index_of_rank[place]];
     mp_storage *s;
     mp_node *n;
@@ -205,16 +202,16 @@ static mp_status add_node(reader *r, size_t place, int *place_of, int *reads, in
     const int written = (int)place;
     size_t n_reads = 0;
     place_of[r->index_of_rank[place]] = written;
-    MP_TRY(phase_of(node, &phase, r->err));
-    MP_TRY(mp_graph_storage(r->graph, &s, r->err));
-    MP_TRY(bytes_of(node, "bytes", true, &s->bytes, r->err));
+    MP_CHECK(phase_of(node, &phase, r->err));
+    MP_CHECK(mp_graph_storage(r->graph, &s, r->err));
+    MP_CHECK(bytes_of(node, "bytes", true, &s->bytes, r->err));
     s->payload_bytes = s->bytes;
     s->kind = phase == MP_PHASE_BACKWARD || phase == MP_PHASE_UPDATE ? MP_KIND_ACTIVATION_GRADIENT : MP_KIND_ACTIVATION;
-    MP_TRY(mp_graph_node(r->graph, &n, r->err));
+    MP_CHECK(mp_graph_node(r->graph, &n, r->err));
     n->phase = phase;
     s->name = n->name = copy_name(r, agnameof(node));
-    MP_TRY(bytes_of(node, "workspace", false, &n->alternatives[0].workspace_bytes, r->err));
-    MP_TRY(seconds_of(node, &r->seconds[place], r->err));
+    MP_CHECK(bytes_of(node, "workspace", false, &n->alternatives[0].workspace_bytes, r->err));
+    MP_CHECK(seconds_of(node, &r->seconds[place], r->err));
     for (Agedge_t *e = agfstin(r->g, node); e; e = agnxtin(r->g, e)) { /* parallel edges are one read */
         int from = place_of[index_of(agtail(e))];
         if (seen[from] == written + 1) continue;
@@ -223,10 +220,9 @@ static mp_status add_node(reader *r, size_t place, int *place_of, int *reads, in
     }
     n->alternatives[0].reads = mp_graph_list(r->graph, reads, n->alternatives[0].n_reads = n_reads);
     n->alternatives[0].writes = mp_graph_list(r->graph, &written, n->alternatives[0].n_writes = 1);
-    MP_REQUIRE(s->name && n->alternatives[0].reads && n->alternatives[0].writes, r->err, MP_NOMEM,
-               "no memory for a graph of %zu nodes", r->n);
-done:
-    return st;
+    MP_ENSURE(s->name && n->alternatives[0].reads && n->alternatives[0].writes, r->err, MP_NOMEM,
+              "no memory for a graph of %zu nodes", r->n);
+    return MP_OK;
 }
 
 static mp_status set_ticks(reader *r)

@@ -88,9 +88,8 @@ static mp_status split(reader *r)
 
 static mp_status read_header(reader *r)
 {
-    mp_status st = MP_OK;
     for (int m = 0; m < N_MEANINGS; m++) r->column[m] = -1;
-    MP_TRY(split(r));
+    MP_CHECK(split(r));
     r->n_columns = r->n_fields;
     for (int f = 0; f < r->n_fields; f++) {
         const text name = r->fields[f];
@@ -98,21 +97,20 @@ static mp_status read_header(reader *r)
             const struct column_name *c = &column_names[k];
             if (strlen(c->name) != name.length || memcmp(c->name, name.at, name.length) != 0) continue;
             if (r->column[c->meaning] >= 0)
-                MP_TRY(REFUSE(r, name.at, "column '%s' says what column '%.*s' has said already", c->name,
-                              shown(r->fields[r->column[c->meaning]]), r->fields[r->column[c->meaning]].at));
+                MP_CHECK(REFUSE(r, name.at, "column '%s' says what column '%.*s' has said already", c->name,
+                                shown(r->fields[r->column[c->meaning]]), r->fields[r->column[c->meaning]].at));
             r->column[c->meaning] = f;
             r->after_last |= c->is_last;
         }
     }
     for (int m = ID; m <= SIZE; m++)
         if (r->column[m] < 0)
-            MP_TRY(REFUSE(r, r->line_at, "there is no column '%s': the first line has to name id, lower, upper and size",
-                          m == ID      ? "id"
-                          : m == LOWER ? "lower"
-                          : m == UPPER ? "upper"
-                                       : "size"));
-done:
-    return st;
+            MP_CHECK(REFUSE(r, r->line_at, "there is no column '%s': the first line has to name id, lower, upper and size",
+                            m == ID      ? "id"
+                            : m == LOWER ? "lower"
+                            : m == UPPER ? "upper"
+                                         : "size"));
+    return MP_OK;
 }
 
 /* Takes a whole number off the front of *from; false: there is none, or it is too large. */
@@ -159,7 +157,6 @@ static mp_status add_piece(reader *r, mp_pack_item *item, int64_t lower, int64_t
 /* "5-7 9-12@0:64": absent at some times of its life, or present with its first bytes only. */
 static mp_status add_pieces(reader *r, mp_pack_item *item, int64_t lower, int64_t upper, int64_t size)
 {
-    mp_status st = MP_OK;
     text left = r->column[GAPS] < 0 ? (text){"", 0} : r->fields[r->column[GAPS]];
     item->piece = (int)r->table->packing.n_pieces;
     for (;;) {
@@ -169,19 +166,18 @@ static mp_status add_pieces(reader *r, mp_pack_item *item, int64_t lower, int64_
         const char *where = left.at;
         bool formed = take_number(&left, &from) && take(&left, '-') && take_number(&left, &to);
         if (formed && take(&left, '@')) formed = take_number(&left, &low) && take(&left, ':') && take_number(&left, &high);
-        if (!formed || (left.length && *left.at != ' ')) MP_TRY(REFUSE(r, where, "a gap is written as 5-7, or as 5-7@0:64"));
+        if (!formed || (left.length && *left.at != ' ')) MP_CHECK(REFUSE(r, where, "a gap is written as 5-7, or as 5-7@0:64"));
         to += r->after_last;
         if (from < lower || from >= to || to > upper)
-            MP_TRY(REFUSE(r, where, "a gap has to lie within the buffer's life and behind the gap before it"));
-        if (low || high > size) MP_TRY(REFUSE(r, where, "only the first bytes of a buffer can be left in a gap: @0:BYTES"));
-        MP_TRY(add_piece(r, item, lower, from, size));
-        MP_TRY(add_piece(r, item, from, to, high));
+            MP_CHECK(REFUSE(r, where, "a gap has to lie within the buffer's life and behind the gap before it"));
+        if (low || high > size) MP_CHECK(REFUSE(r, where, "only the first bytes of a buffer can be left in a gap: @0:BYTES"));
+        MP_CHECK(add_piece(r, item, lower, from, size));
+        MP_CHECK(add_piece(r, item, from, to, high));
         lower = to;
     }
-    MP_TRY(add_piece(r, item, lower, upper, size));
-    if (!item->n_pieces) MP_TRY(REFUSE(r, r->fields[r->column[GAPS]].at, "the gaps leave nothing of the buffer"));
-done:
-    return st;
+    MP_CHECK(add_piece(r, item, lower, upper, size));
+    if (!item->n_pieces) MP_CHECK(REFUSE(r, r->fields[r->column[GAPS]].at, "the gaps leave nothing of the buffer"));
+    return MP_OK;
 }
 
 /* The line without its offset. */
@@ -200,38 +196,36 @@ static char *row_text(const reader *r)
 
 static mp_status read_row(reader *r)
 {
-    mp_status st = MP_OK;
     mp_pack_table *t = r->table;
     const size_t n = t->packing.n_items;
     mp_pack_item item = {.alignment = 1, .fixed = -1};
     int64_t lower, upper, size;
     if (r->n_fields != r->n_columns)
-        MP_TRY(REFUSE(r, r->line_at, "the line has %d fields and the first line names %d", r->n_fields, r->n_columns));
+        MP_CHECK(REFUSE(r, r->line_at, "the line has %d fields and the first line names %d", r->n_fields, r->n_columns));
     const text id = r->fields[r->column[ID]];
-    if (!id.length) MP_TRY(REFUSE(r, id.at, "the id is empty"));
-    MP_TRY(number_of(r, LOWER, &lower));
-    MP_TRY(number_of(r, UPPER, &upper));
-    MP_TRY(number_of(r, SIZE, &size));
+    if (!id.length) MP_CHECK(REFUSE(r, id.at, "the id is empty"));
+    MP_CHECK(number_of(r, LOWER, &lower));
+    MP_CHECK(number_of(r, UPPER, &upper));
+    MP_CHECK(number_of(r, SIZE, &size));
     upper += r->after_last;
     if (lower >= upper)
-        MP_TRY(REFUSE(r, r->fields[r->column[UPPER]].at, "buffer '%.*s' ends before it begins", shown(id), id.at));
-    if (!size) MP_TRY(REFUSE(r, r->fields[r->column[SIZE]].at, "buffer '%.*s' has no bytes", shown(id), id.at));
-    if (r->column[ALIGNMENT] >= 0) MP_TRY(number_of(r, ALIGNMENT, &item.alignment));
-    if (!item.alignment) MP_TRY(REFUSE(r, r->fields[r->column[ALIGNMENT]].at, "an alignment is at least 1"));
-    if (r->column[OFFSET] >= 0 && r->fields[r->column[OFFSET]].length) MP_TRY(number_of(r, OFFSET, &item.fixed));
+        MP_CHECK(REFUSE(r, r->fields[r->column[UPPER]].at, "buffer '%.*s' ends before it begins", shown(id), id.at));
+    if (!size) MP_CHECK(REFUSE(r, r->fields[r->column[SIZE]].at, "buffer '%.*s' has no bytes", shown(id), id.at));
+    if (r->column[ALIGNMENT] >= 0) MP_CHECK(number_of(r, ALIGNMENT, &item.alignment));
+    if (!item.alignment) MP_CHECK(REFUSE(r, r->fields[r->column[ALIGNMENT]].at, "an alignment is at least 1"));
+    if (r->column[OFFSET] >= 0 && r->fields[r->column[OFFSET]].length) MP_CHECK(number_of(r, OFFSET, &item.fixed));
     if (item.fixed > 0 && item.fixed % item.alignment)
-        MP_TRY(REFUSE(r, r->fields[r->column[OFFSET]].at, "offset %lld is no multiple of the alignment %lld",
-                      (long long)item.fixed, (long long)item.alignment));
-    MP_TRY(add_pieces(r, &item, lower, upper, size));
+        MP_CHECK(REFUSE(r, r->fields[r->column[OFFSET]].at, "offset %lld is no multiple of the alignment %lld",
+                        (long long)item.fixed, (long long)item.alignment));
+    MP_CHECK(add_pieces(r, &item, lower, upper, size));
     if (n >= INT32_MAX / 8 || !mp_grow(&r->items, &r->items_capacity, n + 1, sizeof *r->items) ||
         !mp_grow(&r->rows, &r->rows_capacity, n + 1, sizeof *r->rows) ||
         !mp_grow(&r->ids, &r->ids_capacity, n + 1, sizeof *r->ids) || !(r->rows[n] = row_text(r)))
-        MP_TRY(MP_NO_MEMORY(r->err));
+        MP_CHECK(MP_NO_MEMORY(r->err));
     r->ids[n] = (row_id){id, r->line, (int)(id.at - r->line_at) + 1};
     r->items[n] = item;
     t->packing.n_items++;
-done:
-    return st;
+    return MP_OK;
 }
 
 static int by_id(const void *a, const void *b)
@@ -263,32 +257,29 @@ static mp_status check_ids(reader *r)
 
 static mp_status read_table(reader *r)
 {
-    mp_status st = MP_OK;
     int empty = 0; /* the first empty line of those just read */
     r->table->pool = mp_pool_new();
-    MP_REQUIRE(r->table->pool, r->err, MP_NOMEM, "no memory for the buffers");
+    MP_ENSURE(r->table->pool, r->err, MP_NOMEM, "no memory for the buffers");
     if (r->at == r->end) {
         MP_FAIL(r->err, MP_PARSE, "the file is empty");
         mp_error_locate(r->err, r->path, 1, 1);
         return MP_PARSE;
     }
-    MP_TRY(read_header(r));
-    MP_REQUIRE(r->table->header = row_text(r), r->err, MP_NOMEM, "no memory for the buffers");
+    MP_CHECK(read_header(r));
+    MP_ENSURE(r->table->header = row_text(r), r->err, MP_NOMEM, "no memory for the buffers");
     while (r->at < r->end) {
-        MP_TRY(split(r));
+        MP_CHECK(split(r));
         if (r->n_fields == 1 && !r->fields[0].length) {
             if (!empty) empty = r->line;
             continue;
         }
         if (empty) {
             r->line = empty;
-            MP_TRY(REFUSE(r, r->line_at, "the line is empty and others follow"));
+            MP_CHECK(REFUSE(r, r->line_at, "the line is empty and others follow"));
         }
-        MP_TRY(read_row(r));
+        MP_CHECK(read_row(r));
     }
-    MP_TRY(check_ids(r));
-done:
-    return st;
+    return check_ids(r);
 }
 
 mp_status mp_pack_csv_read(const char *path, mp_pack_table *out, mp_error *err)

@@ -110,7 +110,6 @@ static int by_place(const void *a, const void *b)
 static mp_status read_tensor(mp_safetensors *s, const char *name, const json_t *row, const uint8_t *data, int64_t size,
                              stretch *where, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_named_tensor *t = &s->tensors[s->n];
     const char *type = json_string_value(json_object_get(row, "dtype"));
     json_t *shape = json_object_get(row, "shape"), *offsets = json_object_get(row, "data_offsets");
@@ -118,29 +117,28 @@ static mp_status read_tensor(mp_safetensors *s, const char *name, const json_t *
     *t = (mp_named_tensor){.name = name};
     for (size_t k = 0; type && k < sizeof types / sizeof *types; k++)
         if (!strcmp(types[k].text, type)) t->dtype = types[k].dtype;
-    MP_REQUIRE(t->dtype, err, MP_PARSE, "'%.64s' has the unknown type %.32s", name, type ? type : "(none)");
-    MP_REQUIRE(json_is_array(shape) && json_array_size(shape) <= RANK_MAX, err, MP_PARSE, "'%.64s' has no proper shape", name);
+    MP_ENSURE(t->dtype, err, MP_PARSE, "'%.64s' has the unknown type %.32s", name, type ? type : "(none)");
+    MP_ENSURE(json_is_array(shape) && json_array_size(shape) <= RANK_MAX, err, MP_PARSE, "'%.64s' has no proper shape", name);
     t->rank = (int)json_array_size(shape);
-    MP_REQUIRE(dims = mp_pool_alloc(s->pool, (size_t)t->rank + 1, sizeof *dims), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(dims = mp_pool_alloc(s->pool, (size_t)t->rank + 1, sizeof *dims), err, MP_NOMEM, "out of memory");
     for (int d = 0; d < t->rank; d++) {
         const json_t *dim = json_array_get(shape, (size_t)d);
         dims[d] = json_integer_value(dim);
-        MP_REQUIRE(json_is_integer(dim) && mp_multiply(elements, dims[d], &elements), err, MP_PARSE,
-                   "'%.64s' has no proper shape", name);
+        MP_ENSURE(json_is_integer(dim) && mp_multiply(elements, dims[d], &elements), err, MP_PARSE,
+                  "'%.64s' has no proper shape", name);
     }
     t->dims = dims;
-    MP_REQUIRE(mp_multiply(elements, mp_dtype_bits(t->dtype) / 8, &bytes), err, MP_PARSE, "'%.64s' is too large", name);
-    MP_REQUIRE(json_is_array(offsets) && json_array_size(offsets) == 2, err, MP_PARSE, "'%.64s' has no data_offsets", name);
+    MP_ENSURE(mp_multiply(elements, mp_dtype_bits(t->dtype) / 8, &bytes), err, MP_PARSE, "'%.64s' is too large", name);
+    MP_ENSURE(json_is_array(offsets) && json_array_size(offsets) == 2, err, MP_PARSE, "'%.64s' has no data_offsets", name);
     *where = (stretch){json_integer_value(json_array_get(offsets, 0)), json_integer_value(json_array_get(offsets, 1)), name};
-    MP_REQUIRE(where->from >= 0 && where->from <= where->to && where->to <= size, err, MP_PARSE,
-               "the data of '%.64s' lie outside the file", name);
-    MP_REQUIRE(where->to - where->from == bytes, err, MP_PARSE, "'%.64s' has %lld bytes of data and its shape says %lld", name,
-               (long long)(where->to - where->from), (long long)bytes);
+    MP_ENSURE(where->from >= 0 && where->from <= where->to && where->to <= size, err, MP_PARSE,
+              "the data of '%.64s' lie outside the file", name);
+    MP_ENSURE(where->to - where->from == bytes, err, MP_PARSE, "'%.64s' has %lld bytes of data and its shape says %lld", name,
+              (long long)(where->to - where->from), (long long)bytes);
     t->data = data + where->from;
-    MP_REQUIRE(mp_names_set(s->names, name, (int)s->n), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(mp_names_set(s->names, name, (int)s->n), err, MP_NOMEM, "out of memory");
     s->n++;
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status read_tensors(mp_safetensors *s, const uint8_t *data, int64_t size, mp_error *err)

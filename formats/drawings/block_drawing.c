@@ -165,18 +165,16 @@ static mp_status outline(mp_canvas *canvas, double x, double y, double width, do
 static mp_status fill_shares(mp_canvas *canvas, const mp_block_fact *fact, double x, double y, mp_error *err)
 {
     static const mp_fate order[] = {MP_FATE_KEPT, MP_FATE_RECOMPUTED, MP_FATE_FORWARD_ONLY, MP_FATE_NONE};
-    mp_status st = MP_OK;
     double total = (double)bytes_of(fact), at = 0;
     if (total <= 0) return mp_canvas_box(canvas, x, y, MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT, MP_COLOR_GRID, NULL, NULL, err);
     for (size_t k = 0; k < MP_N_FATES; k++) {
         double share = (double)fact->bytes[order[k]] / total;
         if (share <= 0) continue;
-        MP_TRY(mp_canvas_box(canvas, x + at * MP_BLOCK_WIDTH, y, share * MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT, fates[order[k]].color,
-                             NULL, NULL, err));
+        MP_CHECK(mp_canvas_box(canvas, x + at * MP_BLOCK_WIDTH, y, share * MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT,
+                               fates[order[k]].color, NULL, NULL, err));
         at += share;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Text in the middle of a box: smaller if it is too wide, and cut if that is not enough. */
@@ -192,16 +190,14 @@ static mp_status line_of_text(mp_canvas *canvas, double x, double y, double size
 mp_status mp_box_finish(mp_canvas *canvas, double x, double y, bool bold, const char *title, const char *subtitle,
                         const char *bytes, const char *tooltip, mp_error *err)
 {
-    mp_status st = MP_OK;
-    MP_TRY(
+    MP_CHECK(
         outline(canvas, x, y, MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT, bold ? MP_COLOR_TEXT : MP_COLOR_WIRE, bold ? 2.5 : 0.75, err));
     bool three = *subtitle != '\0';
-    MP_TRY(line_of_text(canvas, x, y + (three ? 33 : 27.5), 11, true, title, err));
-    MP_TRY(line_of_text(canvas, x, y + 20, 9.5, false, subtitle, err));
-    MP_TRY(line_of_text(canvas, x, y + (three ? 7.5 : 12), 9.5, false, bytes, err));
-    if (tooltip) MP_TRY(mp_canvas_box(canvas, x, y, MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT, MP_COLOR_CLEAR, NULL, tooltip, err));
-done:
-    return st;
+    MP_CHECK(line_of_text(canvas, x, y + (three ? 33 : 27.5), 11, true, title, err));
+    MP_CHECK(line_of_text(canvas, x, y + 20, 9.5, false, subtitle, err));
+    MP_CHECK(line_of_text(canvas, x, y + (three ? 7.5 : 12), 9.5, false, bytes, err));
+    if (tooltip) MP_CHECK(mp_canvas_box(canvas, x, y, MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT, MP_COLOR_CLEAR, NULL, tooltip, err));
+    return MP_OK;
 }
 
 mp_status mp_block_draw(mp_canvas *canvas, const mp_block_facts *facts, size_t k, double x, double y, bool tooltip,
@@ -286,23 +282,21 @@ double mp_heading_width(const char *title, const char *subtitle)
 mp_status mp_heading_draw(mp_canvas *canvas, double x, double y, double width, const char *title, const char *subtitle,
                           const mp_legend_row *rows, size_t n, mp_error *err)
 {
-    mp_status st = MP_OK;
-    MP_TRY(mp_canvas_heading(canvas, x, y - 15, TITLE_SIZE, title, err));
-    MP_TRY(mp_canvas_text(canvas, x, y - 35, MP_ALIGN_LEFT, SUBTITLE_SIZE, false, MP_COLOR_MUTED, subtitle, err));
+    MP_CHECK(mp_canvas_heading(canvas, x, y - 15, TITLE_SIZE, title, err));
+    MP_CHECK(mp_canvas_text(canvas, x, y - 35, MP_ALIGN_LEFT, SUBTITLE_SIZE, false, MP_COLOR_MUTED, subtitle, err));
     for (size_t k = 0; k < n; k++) {
         double at, row;
         entry_place(rows, k, width, &at, &row);
         double left = x + at, bottom = y - TITLE_SPACE - row * LEGEND_LINE - SWATCH;
         const double middle = bottom + SWATCH / 2;
         if (rows[k].line > 0)
-            MP_TRY(mp_canvas_line(canvas, (double[]){left, middle, left + SWATCH, middle}, 2, rows[k].color, rows[k].line,
-                                  false, err));
+            MP_CHECK(mp_canvas_line(canvas, (double[]){left, middle, left + SWATCH, middle}, 2, rows[k].color, rows[k].line,
+                                    false, err));
         else
-            MP_TRY(mp_canvas_box(canvas, left, bottom, SWATCH, SWATCH, rows[k].color, NULL, NULL, err));
-        if (rows[k].bold) MP_TRY(outline(canvas, left, bottom, SWATCH, SWATCH, MP_COLOR_TEXT, 2, err));
-        MP_TRY(mp_canvas_text(canvas, left + SWATCH + 6, bottom + 2, MP_ALIGN_LEFT, LEGEND_SIZE, false, MP_COLOR_TEXT,
-                              rows[k].text, err));
+            MP_CHECK(mp_canvas_box(canvas, left, bottom, SWATCH, SWATCH, rows[k].color, NULL, NULL, err));
+        if (rows[k].bold) MP_CHECK(outline(canvas, left, bottom, SWATCH, SWATCH, MP_COLOR_TEXT, 2, err));
+        MP_CHECK(mp_canvas_text(canvas, left + SWATCH + 6, bottom + 2, MP_ALIGN_LEFT, LEGEND_SIZE, false, MP_COLOR_TEXT,
+                                rows[k].text, err));
     }
-done:
-    return st;
+    return MP_OK;
 }

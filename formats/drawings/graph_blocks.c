@@ -213,7 +213,6 @@ done:
  * more and folded. */
 static mp_status cut_and_fold(builder *b, int depth, size_t most)
 {
-    mp_status st = MP_OK;
     int deepest = 1; /* at this depth every node is a block */
     for (size_t k = 0; k < b->out->n_nodes; k++) {
         int levels = mp_module_depth(name_of(b, k)) + 1;
@@ -227,15 +226,14 @@ static mp_status cut_and_fold(builder *b, int depth, size_t most)
     size_t n = count_blocks(b, depth);
     if (n < FEW && depth < deepest) {
         cut_blocks(b, depth + 1);
-        MP_TRY(fold_repeats(b, depth + 1));
-        if (b->out->n > most) MP_TRY(fold_blocks(b, depth + 1, most));
-        if (b->out->n >= n && b->out->n <= most) goto done;
+        MP_CHECK(fold_repeats(b, depth + 1));
+        if (b->out->n > most) MP_CHECK(fold_blocks(b, depth + 1, most));
+        if (b->out->n >= n && b->out->n <= most) return MP_OK;
     }
     cut_blocks(b, depth);
-    MP_TRY(fold_repeats(b, depth));
-    if (b->out->n > most) MP_TRY(fold_blocks(b, depth, most));
-done:
-    return st;
+    MP_CHECK(fold_repeats(b, depth));
+    if (b->out->n > most) MP_CHECK(fold_blocks(b, depth, most));
+    return MP_OK;
 }
 
 /* ---- names ---- */

@@ -54,7 +54,6 @@ static const char *wire_color(const mp_wire *wire)
 
 static mp_status draw_wires(mp_canvas *canvas, const mp_placement *placed, double top, mp_error *err)
 {
-    mp_status st = MP_OK;
     for (size_t k = 0; k < placed->n_wires; k++) {
         const mp_wire *wire = &placed->wires[k];
         const char *color = wire_color(wire);
@@ -64,14 +63,13 @@ static mp_status draw_wires(mp_canvas *canvas, const mp_placement *placed, doubl
             xy[2 * i + 1] = top - wire->xy[2 * i + 1];
         }
         if (wire->end == MP_WIRE_ARROW)
-            MP_TRY(mp_canvas_arrow(canvas, xy, wire->n, color, 1, err));
+            MP_CHECK(mp_canvas_arrow(canvas, xy, wire->n, color, 1, err));
         else
-            MP_TRY(mp_canvas_line(canvas, xy, wire->n, color, wire->end == MP_WIRE_TRUNK ? TRUNK : 1, false, err));
+            MP_CHECK(mp_canvas_line(canvas, xy, wire->n, color, wire->end == MP_WIRE_TRUNK ? TRUNK : 1, false, err));
         if (wire->end == MP_WIRE_JOINT)
-            MP_TRY(mp_canvas_dot(canvas, xy[2 * wire->n - 2], xy[2 * wire->n - 1], TRUNK, color, err));
+            MP_CHECK(mp_canvas_dot(canvas, xy[2 * wire->n - 2], xy[2 * wire->n - 1], TRUNK, color, err));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_graph_picture(const mp_picture_request *request, const char *path, mp_error *err)

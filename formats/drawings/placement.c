@@ -128,10 +128,9 @@ static double in_y(const router *r, int box)
 /* Bundles, and which of them lead further than to the next row; a wire of one box has one lane for all its readers. */
 static mp_status find_bundles(router *r)
 {
-    mp_status st = MP_OK;
     int n_skips = 0;
     for (size_t k = 0; k < r->n_edges; k++) r->routed[k] = !is_next(r, &r->edges[k]);
-    MP_TRY(mp_placement_bundles(r->n, r->edges, r->n_edges, r->routed, r->row, r->bundle, r->err));
+    MP_CHECK(mp_placement_bundles(r->n, r->edges, r->n_edges, r->routed, r->row, r->bundle, r->err));
     for (size_t k = 0; k < r->n; k++) {
         r->members[r->bundle[k]]++;
         r->skip[k] = -1;
@@ -141,8 +140,7 @@ static mp_status find_bundles(router *r)
         int *skip = &r->skip[r->bundle[e->from]];
         if (*skip < 0 && r->row[e->to] > r->row[e->from] + 1) *skip = n_skips++;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static bool leads_on(const router *r, const mp_block_edge *e)
@@ -173,22 +171,20 @@ static int entry_gutter(const router *r, const mp_block_edge *e)
 
 static mp_status find_stretches(router *r)
 {
-    mp_status st = MP_OK;
     for (size_t k = 0; k < r->n_edges; k++) {
         const mp_block_edge *e = &r->edges[k];
         if (is_next(r, e)) continue;
         const int leave = column_of(r, e->from), enter = entry_gutter(r, e), from = r->bundle[e->from];
         const bool on = leads_on(r, e);
         if (enter == leave) {
-            MP_TRY(stretch_to(r, from, leave, on, out_y(r, e->from), in_y(r, e->to)));
+            MP_CHECK(stretch_to(r, from, leave, on, out_y(r, e->from), in_y(r, e->to)));
         } else { /* over the top of the columns between */
-            MP_TRY(stretch_to(r, from, leave, on, out_y(r, e->from), 0));
-            MP_TRY(stretch_to(r, from, -1, on, leave, enter));
-            MP_TRY(stretch_to(r, from, enter, on, 0, in_y(r, e->to)));
+            MP_CHECK(stretch_to(r, from, leave, on, out_y(r, e->from), 0));
+            MP_CHECK(stretch_to(r, from, -1, on, leave, enter));
+            MP_CHECK(stretch_to(r, from, enter, on, 0, in_y(r, e->to)));
         }
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static int by_gutter(const void *a, const void *b)
@@ -298,22 +294,20 @@ static double middle(const router *r, int box)
 /* Along the lanes, and from lane to lane above the columns. */
 static mp_status wires_of_stretches(router *r, double above)
 {
-    mp_status st = MP_OK;
     for (size_t k = 0; k < r->n_stretches; k++) {
         const stretch *s = &r->stretches[k];
         const mp_wire_end end = r->members[s->from] > 1 ? MP_WIRE_TRUNK : MP_WIRE_PLAIN;
         if (s->gutter < 0) {
             double y = above - (s->lane + 0.5) * TRACK_GAP, a = lane_x(r, s->from, (int)s->low, s->on);
-            MP_TRY(add_wire(r, s->from, end, (double[]){a, y, lane_x(r, s->from, (int)s->high, s->on), y}, 2));
+            MP_CHECK(add_wire(r, s->from, end, (double[]){a, y, lane_x(r, s->from, (int)s->high, s->on), y}, 2));
             continue;
         }
         const stretch *bus = stretch_of(r, s->from, -1, s->on);
         double x = lane_x(r, s->from, s->gutter, s->on), low = s->low + above, high = s->high + above;
         if (bus && s->low <= 0) low = above - (bus->lane + 0.5) * TRACK_GAP;
-        if (low < high) MP_TRY(add_wire(r, s->from, end, (double[]){x, low, x, high}, 2));
+        if (low < high) MP_CHECK(add_wire(r, s->from, end, (double[]){x, low, x, high}, 2));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* A routed edge as what is drawn of it: at its box, and at its reader. */
@@ -371,23 +365,21 @@ done:
 
 static mp_status wires_to_the_next_row(router *r)
 {
-    mp_status st = MP_OK;
     for (size_t k = 0; k < r->n_edges; k++) {
         const mp_block_edge *e = &r->edges[k];
         const double to = middle(r, e->to), from = middle(r, e->from), top = r->out->y[e->to];
         const double bottom = r->out->y[e->from] + r->box_height;
         if (r->routed[k]) continue;
         if (is_vertical(r, e)) {
-            MP_TRY(add_wire(r, e->from, MP_WIRE_ARROW, (double[]){from, bottom, to, top}, 2));
+            MP_CHECK(add_wire(r, e->from, MP_WIRE_ARROW, (double[]){from, bottom, to, top}, 2));
         } else {
             const double y = out_y(r, e->from);
-            MP_TRY(add_wire(r, e->from, MP_WIRE_ARROW, (double[]){from, bottom, from, y, to, y, to, top}, 4));
+            MP_CHECK(add_wire(r, e->from, MP_WIRE_ARROW, (double[]){from, bottom, from, y, to, y, to, top}, 4));
         }
         r->out->wires[r->out->n_wires - 1].bundle = -1;
         r->out->wires[r->out->n_wires - 1].skip = -1;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* ---- all of it ---- */

@@ -115,8 +115,7 @@ static mp_status live_text(const drawing *d, panel *p)
 {
     mp_timeline *timeline = NULL;
     char live[MP_BYTES_TEXT_MAX], kept[MP_BYTES_TEXT_MAX];
-    mp_status st = mp_timeline_build(d->graph, p->steps, p->n_steps, &timeline, d->err);
-    if (st != MP_OK) return st;
+    MP_CHECK(mp_timeline_build(d->graph, p->steps, p->n_steps, &timeline, d->err));
     mp_bytes_text(timeline->peak_bytes - timeline->static_bytes, live);
     mp_bytes_text(p->facts.total.bytes[MP_FATE_KEPT], kept);
     if (!p->present[BACKWARD])
@@ -132,12 +131,11 @@ static mp_status live_text(const drawing *d, panel *p)
 
 static mp_status panel_start(const drawing *d, panel *p)
 {
-    mp_status st = MP_OK;
     for (int c = 0; c < N_COLUMNS; c++)
-        if (!(p->box[c] = mp_alloc(d->blocks->n, sizeof *p->box[c]))) MP_TRY(MP_NO_MEMORY(d->err));
-    if (!(p->gradient_bytes = mp_alloc(d->blocks->n, sizeof *p->gradient_bytes))) MP_TRY(MP_NO_MEMORY(d->err));
+        if (!(p->box[c] = mp_alloc(d->blocks->n, sizeof *p->box[c]))) MP_CHECK(MP_NO_MEMORY(d->err));
+    if (!(p->gradient_bytes = mp_alloc(d->blocks->n, sizeof *p->gradient_bytes))) MP_CHECK(MP_NO_MEMORY(d->err));
     p->present[FORWARD] = true;
-    MP_TRY(mp_block_facts_find(d->graph, d->blocks, p->plan, &p->facts, d->err));
+    MP_CHECK(mp_block_facts_find(d->graph, d->blocks, p->plan, &p->facts, d->err));
     find_boxes(d, p);
     for (size_t k = 0; k < d->blocks->n; k++) { /* in the forward pass, what is recomputed is dropped */
         int64_t *bytes = p->facts.of[k].bytes;
@@ -145,9 +143,7 @@ static mp_status panel_start(const drawing *d, panel *p)
         bytes[MP_FATE_FORWARD_ONLY] += bytes[from];
         bytes[from] = 0;
     }
-    MP_TRY(live_text(d, p));
-done:
-    return st;
+    return live_text(d, p);
 }
 
 static void panel_free(panel *p)
@@ -189,12 +185,10 @@ static mp_status note_maker(makers *m, int storage, column c, int row, int next,
 
 static mp_status note_makers(makers *m, const mp_alternative *alternative, column c, int row, mp_error *err)
 {
-    mp_status st = MP_OK;
-    for (size_t i = 0; i < alternative->n_writes; i++) MP_TRY(note_maker(m, alternative->writes[i], c, row, -1, err));
+    for (size_t i = 0; i < alternative->n_writes; i++) MP_CHECK(note_maker(m, alternative->writes[i], c, row, -1, err));
     for (size_t i = 0; i < alternative->n_adds; i++)
-        MP_TRY(note_maker(m, alternative->adds[i], c, row, m->last[alternative->adds[i]], err));
-done:
-    return st;
+        MP_CHECK(note_maker(m, alternative->adds[i], c, row, m->last[alternative->adds[i]], err));
+    return MP_OK;
 }
 
 static void makers_free(makers *m)
@@ -335,17 +329,16 @@ done:
 
 static mp_status draw_boxes(const drawing *d, const panel *p)
 {
-    mp_status st = MP_OK;
     char text[MP_BYTES_TEXT_MAX], subtitle[MP_BLOCK_TEXT + 32], tooltip[3 * MP_BLOCK_TEXT];
     for (size_t k = 0; k < d->blocks->n; k++) {
         const mp_graph_block *block = &d->blocks->blocks[k];
         double y = row_y(d, (int)k) - MP_BLOCK_HEIGHT / 2;
-        MP_TRY(mp_block_draw(d->canvas, &p->facts, k, p->left + p->x[FORWARD], y, true, d->err));
+        MP_CHECK(mp_block_draw(d->canvas, &p->facts, k, p->left + p->x[FORWARD], y, true, d->err));
         for (int c = AGAIN; c <= BACKWARD; c++) {
             if (!p->box[c][k]) continue;
             double x = p->left + p->x[c];
-            MP_TRY(mp_canvas_box(d->canvas, x, y, MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT,
-                                 c == AGAIN ? mp_fate_color(MP_FATE_RECOMPUTED) : MP_COLOR_GRADIENT, NULL, NULL, d->err));
+            MP_CHECK(mp_canvas_box(d->canvas, x, y, MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT,
+                                   c == AGAIN ? mp_fate_color(MP_FATE_RECOMPUTED) : MP_COLOR_GRADIENT, NULL, NULL, d->err));
             if (c == AGAIN)
                 snprintf(text, sizeof text, "again");
             else
@@ -354,22 +347,18 @@ static mp_status draw_boxes(const drawing *d, const panel *p)
                      c == AGAIN || !*block->subtitle ? "" : " of ", block->subtitle);
             snprintf(tooltip, sizeof tooltip, "%s %s %s, %s", c == AGAIN ? "a second run of" : "backward of", block->title,
                      block->subtitle, c == AGAIN ? "which had been dropped" : text);
-            MP_TRY(mp_box_finish(d->canvas, x, y, false, block->title, subtitle, text, tooltip, d->err));
+            MP_CHECK(mp_box_finish(d->canvas, x, y, false, block->title, subtitle, text, tooltip, d->err));
         }
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status draw_panel(const drawing *d, const panel *p)
 {
-    mp_status st = MP_OK;
-    MP_TRY(mp_canvas_text(d->canvas, p->left, d->top + 30, MP_ALIGN_LEFT, 14, true, MP_COLOR_TEXT, p->title, d->err));
-    MP_TRY(mp_canvas_text(d->canvas, p->left, d->top + 15, MP_ALIGN_LEFT, 11, false, MP_COLOR_MUTED, p->about, d->err));
-    MP_TRY(draw_links(d, p));
-    MP_TRY(draw_boxes(d, p));
-done:
-    return st;
+    MP_CHECK(mp_canvas_text(d->canvas, p->left, d->top + 30, MP_ALIGN_LEFT, 14, true, MP_COLOR_TEXT, p->title, d->err));
+    MP_CHECK(mp_canvas_text(d->canvas, p->left, d->top + 15, MP_ALIGN_LEFT, 11, false, MP_COLOR_MUTED, p->about, d->err));
+    MP_CHECK(draw_links(d, p));
+    return draw_boxes(d, p);
 }
 
 /* Puts the panels side by side; returns the width of all. */
@@ -402,7 +391,6 @@ static mp_status draw(drawing *d, panel *panels, size_t n, const mp_picture_requ
                                         {.color = MP_COLOR_STATIC, .text = "always there"},
                                         {.color = MP_COLOR_RECOMPUTED, .text = "computed again"},
                                         {.color = MP_COLOR_PAPER, .bold = true, .text = "its output is a checkpoint"}};
-    mp_status st = MP_OK;
     mp_legend_row legend[sizeof all / sizeof *all];
     size_t n_legend = 0;
     char subtitle[160], title[512];
@@ -417,16 +405,14 @@ static mp_status draw(drawing *d, panel *panels, size_t n, const mp_picture_requ
     double width = fmax(place_panels(d, panels, n), mp_heading_width(title, subtitle));
     double heading = mp_heading_height(legend, n_legend, width);
     double height = heading + PANEL_HEAD + (double)d->blocks->n * ROW + 2 * MARGIN;
-    MP_TRY(mp_canvas_new(width + 2 * MARGIN, height, &d->canvas, d->err));
-    MP_TRY(mp_heading_draw(d->canvas, MARGIN, height - MARGIN, width, title, subtitle, legend, n_legend, d->err));
+    MP_CHECK(mp_canvas_new(width + 2 * MARGIN, height, &d->canvas, d->err));
+    MP_CHECK(mp_heading_draw(d->canvas, MARGIN, height - MARGIN, width, title, subtitle, legend, n_legend, d->err));
     d->top = height - MARGIN - heading - PANEL_HEAD;
     for (size_t k = 0; k < n; k++) {
         panels[k].left += MARGIN;
-        MP_TRY(draw_panel(d, &panels[k]));
+        MP_CHECK(draw_panel(d, &panels[k]));
     }
-    MP_TRY(mp_canvas_write(d->canvas, path, d->err));
-done:
-    return st;
+    return mp_canvas_write(d->canvas, path, d->err);
 }
 
 mp_status mp_training_picture(const mp_picture_request *request, const char *path, mp_error *err)

@@ -61,31 +61,27 @@ typedef struct reader {
 /* The seconds of a row, as the graph counts them; `node` is whom they are for. */
 static mp_status read_ticks(const reader *r, const mp_json_record *row, const char *node, int64_t *ticks)
 {
-    mp_status st = MP_OK;
     double seconds;
-    MP_TRY(mp_json_get_real(row, "seconds", true, &seconds));
-    if (!(seconds >= 0) || !isfinite(seconds)) MP_TRY(mp_json_record_fail(row, "\"seconds\" is not a number >= 0"));
-    MP_REQUIRE(seconds / r->graph->tick_seconds < 9e15, r->err, MP_INVALID, "the node '%s' takes too long to be counted", node);
+    MP_CHECK(mp_json_get_real(row, "seconds", true, &seconds));
+    if (!(seconds >= 0) || !isfinite(seconds)) MP_CHECK(mp_json_record_fail(row, "\"seconds\" is not a number >= 0"));
+    MP_ENSURE(seconds / r->graph->tick_seconds < 9e15, r->err, MP_INVALID, "the node '%s' takes too long to be counted", node);
     *ticks = llround(seconds / r->graph->tick_seconds);
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Sees that every row can be read, also those of nodes that the graph lacks. */
 static mp_status read_names(reader *r)
 {
-    mp_status st = MP_OK;
     for (size_t k = 0; k < json_array_size(r->rows); k++) {
         mp_json_record row;
         const char *name;
         int64_t ticks;
-        MP_TRY(mp_json_record_at(r->rows, "nodes", k, &row, r->err));
-        MP_TRY(mp_json_get_text(&row, "name", true, &name));
-        MP_TRY(read_ticks(r, &row, name, &ticks));
-        MP_REQUIRE(mp_names_set(r->names, name, (int)k), r->err, MP_NOMEM, "no memory for the costs");
+        MP_CHECK(mp_json_record_at(r->rows, "nodes", k, &row, r->err));
+        MP_CHECK(mp_json_get_text(&row, "name", true, &name));
+        MP_CHECK(read_ticks(r, &row, name, &ticks));
+        MP_ENSURE(mp_names_set(r->names, name, (int)k), r->err, MP_NOMEM, "no memory for the costs");
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static void set_ticks(mp_node *node, int64_t ticks)
@@ -101,27 +97,26 @@ static void set_ticks(mp_node *node, int64_t ticks)
 static mp_status read_algorithm(const reader *r, const mp_json_record *row, const mp_node *node, const mp_alternative *others,
                                 size_t n, mp_alternative *alternative, bool *permitted)
 {
-    mp_status st = MP_OK;
     const char *name;
     bool deterministic = true;
     int64_t ticks, bytes = 0;
-    MP_TRY(mp_json_get_text(row, "name", true, &name));
-    MP_TRY(read_ticks(r, row, node->name, &ticks));
-    MP_TRY(mp_json_get_int(row, "workspace_bytes", false, &bytes));
-    MP_TRY(mp_json_get_flag(row, "deterministic", &deterministic));
+    MP_CHECK(mp_json_get_text(row, "name", true, &name));
+    MP_CHECK(read_ticks(r, row, node->name, &ticks));
+    MP_CHECK(mp_json_get_int(row, "workspace_bytes", false, &bytes));
+    MP_CHECK(mp_json_get_flag(row, "deterministic", &deterministic));
     if (bytes < 0 || bytes > INT64_MAX / 1024 || !mp_round_up(bytes, r->graph->alignment, &bytes))
-        MP_TRY(mp_json_record_fail(row, "\"workspace_bytes\" cannot be"));
+        MP_CHECK(mp_json_record_fail(row, "\"workspace_bytes\" cannot be"));
     for (size_t k = 0; k < n; k++)
-        if (!strcmp(others[k].algorithm, name)) MP_TRY(mp_json_record_fail(row, "the algorithm '%.60s' is there twice", name));
+        if (!strcmp(others[k].algorithm, name))
+            MP_CHECK(mp_json_record_fail(row, "the algorithm '%.60s' is there twice", name));
     *permitted = (deterministic || r->options->fast) && !(r->options->workspace_limit && bytes > r->options->workspace_limit);
-    if (!*permitted) goto done;
+    if (!*permitted) return MP_OK;
     *alternative = node->alternatives[0];
     alternative->ticks = ticks;
     alternative->workspace_bytes = bytes;
     alternative->algorithm = mp_pool_text(r->graph->pool, name, strlen(name));
-    MP_REQUIRE(alternative->algorithm, r->err, MP_NOMEM, "no memory for the costs");
-done:
-    return st;
+    MP_ENSURE(alternative->algorithm, r->err, MP_NOMEM, "no memory for the costs");
+    return MP_OK;
 }
 
 static int faster_then_smaller(const void *a, const void *b)
@@ -135,80 +130,72 @@ static int faster_then_smaller(const void *a, const void *b)
 /* The row's algorithms become the node's alternatives, if any is permitted. */
 static mp_status read_algorithms(const reader *r, const mp_json_record *row, mp_node *node)
 {
-    mp_status st = MP_OK;
     const json_t *list = NULL;
     size_t n = 0, kept = 0;
-    MP_TRY(mp_json_get_array(row, "algorithms", false, &list));
-    if (!json_array_size(list)) goto done;
-    MP_REQUIRE(node->n_alternatives == 1, r->err, MP_INVALID,
-               "the file has algorithms for '%s', which has alternatives already", node->name);
+    MP_CHECK(mp_json_get_array(row, "algorithms", false, &list));
+    if (!json_array_size(list)) return MP_OK;
+    MP_ENSURE(node->n_alternatives == 1, r->err, MP_INVALID, "the file has algorithms for '%s', which has alternatives already",
+              node->name);
     mp_alternative *alternatives = mp_pool_alloc(r->graph->pool, json_array_size(list), sizeof *alternatives);
-    MP_REQUIRE(alternatives, r->err, MP_NOMEM, "no memory for the costs");
+    MP_ENSURE(alternatives, r->err, MP_NOMEM, "no memory for the costs");
     for (size_t k = 0; k < json_array_size(list); k++) {
         mp_json_record one = *row; /* so that messages name the node */
         bool permitted;
         one.object = json_array_get(list, k);
-        if (!json_is_object(one.object)) MP_TRY(mp_json_record_fail(row, "algorithm %zu is no object", k));
-        MP_TRY(read_algorithm(r, &one, node, alternatives, n, &alternatives[n], &permitted));
+        if (!json_is_object(one.object)) MP_CHECK(mp_json_record_fail(row, "algorithm %zu is no object", k));
+        MP_CHECK(read_algorithm(r, &one, node, alternatives, n, &alternatives[n], &permitted));
         n += permitted;
     }
-    if (!n) goto done;
+    if (!n) return MP_OK;
     qsort(alternatives, n, sizeof *alternatives, faster_then_smaller);
     for (size_t k = 0; k < n; k++)
         if (!kept || alternatives[k].workspace_bytes < alternatives[kept - 1].workspace_bytes)
             alternatives[kept++] = alternatives[k];
     node->alternatives = alternatives;
     node->n_alternatives = kept;
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Files of other programs may leave the bytes out. */
 static mp_status check_bytes(const reader *r, const mp_json_record *row, const mp_node *node)
 {
-    mp_status st = MP_OK;
     const int64_t here = written_bytes(r->graph, node);
     int64_t there = here;
-    MP_TRY(mp_json_get_int(row, "bytes", false, &there));
-    MP_REQUIRE(there == here || !json_object_get(row->object, "bytes"), r->err, MP_INVALID,
-               "the costs are those of another batch, length or type: '%s' wrote %lld bytes when it was measured, and writes "
-               "%lld here; measure this step with 'memplan profile'",
-               node->name, (long long)there, (long long)here);
-done:
-    return st;
+    MP_CHECK(mp_json_get_int(row, "bytes", false, &there));
+    MP_ENSURE(there == here || !json_object_get(row->object, "bytes"), r->err, MP_INVALID,
+              "the costs are those of another batch, length or type: '%s' wrote %lld bytes when it was measured, and writes "
+              "%lld here; measure this step with 'memplan profile'",
+              node->name, (long long)there, (long long)here);
+    return MP_OK;
 }
 
 static mp_status check_target(const mp_json_record *whole, const mp_graph *graph, mp_error *err)
 {
-    mp_status st = MP_OK;
     const char *target = NULL;
-    MP_TRY(mp_json_get_text(whole, "target", false, &target));
-    MP_REQUIRE(!target || !*target || !*graph->target || !strcmp(target, graph->target), err, MP_INVALID,
-               "the costs were measured on '%s', and this step is for '%s': measure there with 'memplan profile', or plan "
-               "for the device they come from with --device",
-               target, graph->target);
-done:
-    return st;
+    MP_CHECK(mp_json_get_text(whole, "target", false, &target));
+    MP_ENSURE(!target || !*target || !*graph->target || !strcmp(target, graph->target), err, MP_INVALID,
+              "the costs were measured on '%s', and this step is for '%s': measure there with 'memplan profile', or plan "
+              "for the device they come from with --device",
+              target, graph->target);
+    return MP_OK;
 }
 
 static mp_status apply_rows(const reader *r)
 {
-    mp_status st = MP_OK;
     for (size_t k = 0; k < r->graph->n_nodes; k++) {
         mp_node *node = &r->graph->nodes[k];
         int at = mp_names_find(r->names, node->name);
         int64_t ticks;
         mp_json_record row;
-        MP_REQUIRE(at >= 0, r->err, MP_INVALID, "the file has no cost for the node '%s'; it was measured on another model",
-                   node->name);
-        MP_TRY(mp_json_record_at(r->rows, "nodes", (size_t)at, &row, r->err));
-        MP_TRY(check_bytes(r, &row, node));
-        MP_TRY(read_ticks(r, &row, node->name, &ticks));
+        MP_ENSURE(at >= 0, r->err, MP_INVALID, "the file has no cost for the node '%s'; it was measured on another model",
+                  node->name);
+        MP_CHECK(mp_json_record_at(r->rows, "nodes", (size_t)at, &row, r->err));
+        MP_CHECK(check_bytes(r, &row, node));
+        MP_CHECK(read_ticks(r, &row, node->name, &ticks));
         set_ticks(node, ticks);
-        MP_TRY(read_algorithms(r, &row, node));
+        MP_CHECK(read_algorithms(r, &row, node));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_costs_apply(const char *path, mp_graph *graph, const mp_costs_options *options, mp_error *err)

@@ -57,160 +57,148 @@ static mp_status copy_text(struct reader *r, const mp_json_record *row, const ch
 
 static mp_status read_storage(struct reader *r, const mp_json_record *row)
 {
-    mp_status st = MP_OK;
     mp_storage *s;
     const char *kind = NULL, *order = NULL;
     const json_t *tensors = NULL;
-    MP_TRY(mp_graph_storage(r->graph, &s, r->err));
-    MP_TRY(mp_json_get_int(row, "id", false, &s->id));
-    MP_TRY(copy_text(r, row, "name", &s->name));
-    MP_TRY(mp_json_get_int(row, "bytes", true, &s->bytes));
-    if (s->bytes < 0) MP_TRY(mp_json_record_fail(row, "\"bytes\" is negative"));
+    MP_CHECK(mp_graph_storage(r->graph, &s, r->err));
+    MP_CHECK(mp_json_get_int(row, "id", false, &s->id));
+    MP_CHECK(copy_text(r, row, "name", &s->name));
+    MP_CHECK(mp_json_get_int(row, "bytes", true, &s->bytes));
+    if (s->bytes < 0) MP_CHECK(mp_json_record_fail(row, "\"bytes\" is negative"));
     s->payload_bytes = s->bytes;
-    MP_TRY(mp_json_get_text(row, "kind", true, &kind));
+    MP_CHECK(mp_json_get_text(row, "kind", true, &kind));
     int found = mp_kind_find(kind);
-    if (found < 0) MP_TRY(mp_json_record_fail(row, "\"kind\" is the unknown \"%.60s\"", kind));
+    if (found < 0) MP_CHECK(mp_json_record_fail(row, "\"kind\" is the unknown \"%.60s\"", kind));
     s->kind = (mp_kind)found;
-    MP_TRY(mp_json_get_flag(row, "carried", &s->carried));
-    MP_TRY(mp_json_get_flag(row, "persistent", &s->persistent));
-    MP_TRY(mp_json_get_text(row, "sum_order", false, &order));
-    if (order && strcmp(order, "any")) MP_TRY(mp_json_record_fail(row, "\"sum_order\" may only be \"any\""));
+    MP_CHECK(mp_json_get_flag(row, "carried", &s->carried));
+    MP_CHECK(mp_json_get_flag(row, "persistent", &s->persistent));
+    MP_CHECK(mp_json_get_text(row, "sum_order", false, &order));
+    if (order && strcmp(order, "any")) MP_CHECK(mp_json_record_fail(row, "\"sum_order\" may only be \"any\""));
     s->any_sum_order = order != NULL;
-    MP_TRY(mp_json_get_array(row, "tensors", false, &tensors));
+    MP_CHECK(mp_json_get_array(row, "tensors", false, &tensors));
     s->n_tensors = json_array_size(tensors);
     s->tensors = mp_pool_alloc(r->graph->pool, s->n_tensors, sizeof *s->tensors);
-    if (!s->tensors) MP_TRY(MP_NO_MEMORY(r->err));
+    if (!s->tensors) MP_CHECK(MP_NO_MEMORY(r->err));
     for (size_t i = 0; i < s->n_tensors; i++) {
         const char *text;
-        MP_TRY(mp_json_element_text(row, "tensors", tensors, i, &text));
+        MP_CHECK(mp_json_element_text(row, "tensors", tensors, i, &text));
         s->tensors[i] = mp_pool_text(r->graph->pool, text, strlen(text));
-        if (!s->tensors[i]) MP_TRY(MP_NO_MEMORY(r->err));
+        if (!s->tensors[i]) MP_CHECK(MP_NO_MEMORY(r->err));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* A list of storage ids. Missing: *list and *n stay, unless `required`. A storage that a node reads twice counts once. */
 static mp_status read_list(struct reader *r, const mp_json_record *row, const char *key, bool required, int **list, size_t *n)
 {
-    mp_status st = MP_OK;
     const json_t *array = NULL;
-    MP_TRY(mp_json_get_array(row, key, required, &array));
-    if (!array) goto done;
+    MP_CHECK(mp_json_get_array(row, key, required, &array));
+    if (!array) return MP_OK;
     size_t size = json_array_size(array), count = 0;
     *list = mp_pool_alloc(r->graph->pool, size, sizeof **list);
-    if (!*list) MP_TRY(MP_NO_MEMORY(r->err));
+    if (!*list) MP_CHECK(MP_NO_MEMORY(r->err));
     r->n_lists++;
     for (size_t i = 0; i < size; i++) {
         int64_t id;
-        MP_TRY(mp_json_element_int(row, key, array, i, &id));
+        MP_CHECK(mp_json_element_int(row, key, array, i, &id));
         int s = mp_ids_find(&r->ids, id);
-        if (s < 0) MP_TRY(mp_json_record_fail(row, "\"%s\" names storage %lld, which is not there", key, (long long)id));
+        if (s < 0) MP_CHECK(mp_json_record_fail(row, "\"%s\" names storage %lld, which is not there", key, (long long)id));
         if (r->seen[s] == r->n_lists && !strcmp(key, "reads")) continue;
         r->seen[s] = r->n_lists;
         (*list)[count++] = s;
     }
     *n = count;
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status read_pairs(struct reader *r, const mp_json_record *row, const mp_alternative *base,
                             mp_alternative *alternative)
 {
-    mp_status st = MP_OK;
     const json_t *array = NULL;
-    MP_TRY(mp_json_get_array(row, "in_place", false, &array));
+    MP_CHECK(mp_json_get_array(row, "in_place", false, &array));
     size_t n = array ? json_array_size(array) : base ? base->n_in_place : 0;
     mp_in_place *pairs = mp_pool_alloc(r->graph->pool, n, sizeof *pairs);
-    if (!pairs) MP_TRY(MP_NO_MEMORY(r->err));
+    if (!pairs) MP_CHECK(MP_NO_MEMORY(r->err));
     if (!array && base) n = inherited_pairs(base, alternative, pairs);
     for (size_t i = 0; array && i < n; i++) {
         const json_t *pair = json_array_get(array, i);
         int64_t from, to;
-        if (json_array_size(pair) != 2) MP_TRY(mp_json_record_fail(row, "\"in_place\"[%zu] is no pair", i));
-        MP_TRY(mp_json_element_int(row, "in_place", pair, 0, &from));
-        MP_TRY(mp_json_element_int(row, "in_place", pair, 1, &to));
+        if (json_array_size(pair) != 2) MP_CHECK(mp_json_record_fail(row, "\"in_place\"[%zu] is no pair", i));
+        MP_CHECK(mp_json_element_int(row, "in_place", pair, 0, &from));
+        MP_CHECK(mp_json_element_int(row, "in_place", pair, 1, &to));
         pairs[i] = (mp_in_place){mp_ids_find(&r->ids, from), mp_ids_find(&r->ids, to)};
         if (pairs[i].from < 0 || pairs[i].to < 0)
-            MP_TRY(mp_json_record_fail(row, "\"in_place\"[%zu] names a storage that is not there", i));
+            MP_CHECK(mp_json_record_fail(row, "\"in_place\"[%zu] names a storage that is not there", i));
     }
     alternative->in_place = pairs;
     alternative->n_in_place = n;
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Reads what the row says about an alternative; `base` is NULL for the base itself, else what it inherits from. */
 static mp_status read_alternative(struct reader *r, const mp_json_record *row, const mp_alternative *base, double base_seconds,
                                   mp_alternative *alternative)
 {
-    mp_status st = MP_OK;
     double seconds = base_seconds;
     const char *algorithm = "";
     if (base) *alternative = *base;
-    MP_TRY(read_list(r, row, "reads", !base, &alternative->reads, &alternative->n_reads));
-    MP_TRY(read_list(r, row, "writes", !base, &alternative->writes, &alternative->n_writes));
-    MP_TRY(read_list(r, row, "adds", false, &alternative->adds, &alternative->n_adds));
-    MP_TRY(read_pairs(r, row, base, alternative));
-    MP_TRY(mp_json_get_int(row, "workspace_bytes", false, &alternative->workspace_bytes));
-    if (alternative->workspace_bytes < 0) MP_TRY(mp_json_record_fail(row, "\"workspace_bytes\" is negative"));
-    MP_TRY(mp_json_get_real(row, "seconds", !base, &seconds));
-    MP_TRY(copy_text(r, row, "algorithm", &algorithm));
+    MP_CHECK(read_list(r, row, "reads", !base, &alternative->reads, &alternative->n_reads));
+    MP_CHECK(read_list(r, row, "writes", !base, &alternative->writes, &alternative->n_writes));
+    MP_CHECK(read_list(r, row, "adds", false, &alternative->adds, &alternative->n_adds));
+    MP_CHECK(read_pairs(r, row, base, alternative));
+    MP_CHECK(mp_json_get_int(row, "workspace_bytes", false, &alternative->workspace_bytes));
+    if (alternative->workspace_bytes < 0) MP_CHECK(mp_json_record_fail(row, "\"workspace_bytes\" is negative"));
+    MP_CHECK(mp_json_get_real(row, "seconds", !base, &seconds));
+    MP_CHECK(copy_text(r, row, "algorithm", &algorithm));
     alternative->algorithm = algorithm[0] ? algorithm : NULL;
-    if (!mp_grow(&r->seconds, &r->seconds_capacity, r->n_seconds + 1, sizeof *r->seconds)) MP_TRY(MP_NO_MEMORY(r->err));
+    if (!mp_grow(&r->seconds, &r->seconds_capacity, r->n_seconds + 1, sizeof *r->seconds)) MP_CHECK(MP_NO_MEMORY(r->err));
     r->seconds[r->n_seconds++] = seconds;
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status read_flags(const mp_json_record *row, unsigned *flags)
 {
-    mp_status st = MP_OK;
     const json_t *array = NULL;
-    MP_TRY(mp_json_get_array(row, "flags", false, &array));
+    MP_CHECK(mp_json_get_array(row, "flags", false, &array));
     for (size_t i = 0; i < json_array_size(array); i++) {
         const char *name;
-        MP_TRY(mp_json_element_text(row, "flags", array, i, &name));
+        MP_CHECK(mp_json_element_text(row, "flags", array, i, &name));
         for (int k = 0; k < N_FLAGS; k++) /* a flag that is not known here is a hint for others */
             if (!strcmp(name, flag_names[k].name)) *flags |= flag_names[k].flag;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status read_node(struct reader *r, const mp_json_record *row)
 {
-    mp_status st = MP_OK;
     mp_node *node;
     const char *phase = NULL;
     const json_t *listed = NULL;
-    MP_TRY(mp_graph_node(r->graph, &node, r->err));
-    MP_TRY(mp_json_get_int(row, "id", false, &node->id));
-    MP_TRY(copy_text(r, row, "name", &node->name));
-    MP_TRY(copy_text(r, row, "op", &node->op));
-    MP_TRY(copy_text(r, row, "source", &node->source));
-    MP_TRY(mp_json_get_text(row, "phase", true, &phase));
+    MP_CHECK(mp_graph_node(r->graph, &node, r->err));
+    MP_CHECK(mp_json_get_int(row, "id", false, &node->id));
+    MP_CHECK(copy_text(r, row, "name", &node->name));
+    MP_CHECK(copy_text(r, row, "op", &node->op));
+    MP_CHECK(copy_text(r, row, "source", &node->source));
+    MP_CHECK(mp_json_get_text(row, "phase", true, &phase));
     int found = mp_phase_find(phase);
-    if (found < 0) MP_TRY(mp_json_record_fail(row, "\"phase\" is the unknown \"%.60s\"", phase));
+    if (found < 0) MP_CHECK(mp_json_record_fail(row, "\"phase\" is the unknown \"%.60s\"", phase));
     node->phase = (mp_phase)found;
-    MP_TRY(mp_json_get_real(row, "flops", false, &node->flops));
-    MP_TRY(read_flags(row, &node->flags));
-    MP_TRY(mp_json_get_array(row, "alternatives", false, &listed));
+    MP_CHECK(mp_json_get_real(row, "flops", false, &node->flops));
+    MP_CHECK(read_flags(row, &node->flags));
+    MP_CHECK(mp_json_get_array(row, "alternatives", false, &listed));
     size_t n = json_array_size(listed) + 1, first = r->n_seconds;
     mp_alternative *alternatives = mp_pool_alloc(r->graph->pool, n, sizeof *alternatives);
-    if (!alternatives) MP_TRY(MP_NO_MEMORY(r->err));
+    if (!alternatives) MP_CHECK(MP_NO_MEMORY(r->err));
     node->alternatives = alternatives;
     node->n_alternatives = n;
-    MP_TRY(read_alternative(r, row, NULL, 0, &alternatives[0]));
+    MP_CHECK(read_alternative(r, row, NULL, 0, &alternatives[0]));
     for (size_t k = 1; k < n; k++) {
         mp_json_record alternative = *row; /* so that messages name the node */
         alternative.object = json_array_get(listed, k - 1);
-        if (!json_is_object(alternative.object)) MP_TRY(mp_json_record_fail(row, "alternative %zu is no object", k));
-        MP_TRY(read_alternative(r, &alternative, &alternatives[0], r->seconds[first], &alternatives[k]));
+        if (!json_is_object(alternative.object)) MP_CHECK(mp_json_record_fail(row, "alternative %zu is no object", k));
+        MP_CHECK(read_alternative(r, &alternative, &alternatives[0], r->seconds[first], &alternatives[k]));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status read_forward_of(struct reader *r, const json_t *nodes)

@@ -25,33 +25,28 @@ static size_t larger(size_t a, size_t b)
  */
 static mp_status check_size(const mp_file *file, mp_error *err)
 {
-    mp_status st = MP_OK;
     size_t containers = 0, elements = 0;
     for (size_t i = 0; i < file->size; i++) {
         containers += file->bytes[i] == '{' || file->bytes[i] == '[';
         elements += file->bytes[i] == ',';
     }
-    MP_REQUIRE(containers <= larger(mp_json_most.containers, file->size / CONTAINER_BYTES) &&
-                   elements <= larger(mp_json_most.elements, file->size / ELEMENT_BYTES),
-               err, MP_PARSE, "the file holds too many values");
-done:
-    return st;
+    MP_ENSURE(containers <= larger(mp_json_most.containers, file->size / CONTAINER_BYTES) &&
+                  elements <= larger(mp_json_most.elements, file->size / ELEMENT_BYTES),
+              err, MP_PARSE, "the file holds too many values");
+    return MP_OK;
 }
 
 static mp_status check_format(const json_t *object, const char *format, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_json_record top = {.object = object, .err = err};
     const char *found = NULL;
     int64_t version = 1;
-    MP_REQUIRE(json_is_object(object), err, MP_PARSE, "the file is no JSON object, and a %s file is one", format);
-    MP_TRY(mp_json_get_text(&top, "format", true, &found));
-    MP_REQUIRE(!strcmp(found, format), err, MP_PARSE, "the file's format is \"%s\", not \"%s\"", found, format);
-    MP_TRY(mp_json_get_int(&top, "version", false, &version));
-    MP_REQUIRE(version == 1, err, MP_UNSUPPORTED, "version %lld of %s is not known, only version 1", (long long)version,
-               format);
-done:
-    return st;
+    MP_ENSURE(json_is_object(object), err, MP_PARSE, "the file is no JSON object, and a %s file is one", format);
+    MP_CHECK(mp_json_get_text(&top, "format", true, &found));
+    MP_ENSURE(!strcmp(found, format), err, MP_PARSE, "the file's format is \"%s\", not \"%s\"", found, format);
+    MP_CHECK(mp_json_get_int(&top, "version", false, &version));
+    MP_ENSURE(version == 1, err, MP_UNSUPPORTED, "version %lld of %s is not known, only version 1", (long long)version, format);
+    return MP_OK;
 }
 
 json_t *mp_json_load(const void *text, size_t size, json_error_t *fault, bool *is_nomem)

@@ -41,8 +41,7 @@ static mp_status read_seconds(const mp_json_record *top, const char *key, double
 static mp_status read_text(struct reader *r, const mp_json_record *row, const char *key, char **text)
 {
     const char *found = "";
-    mp_status st = mp_json_get_text(row, key, false, &found);
-    if (st != MP_OK) return st;
+    MP_CHECK(mp_json_get_text(row, key, false, &found));
     *text = mp_plan_text(found);
     return *text ? MP_OK : MP_NO_MEMORY(r->err);
 }
@@ -77,45 +76,40 @@ static mp_status refuse_hash(const struct reader *r, const mp_json_record *top, 
 
 static mp_status read_graph(struct reader *r, const mp_json_record *top)
 {
-    mp_status st = MP_OK;
     const json_t *object = NULL;
     const char *hash = "";
     mp_json_record row = *top;
-    MP_TRY(mp_json_get_object(top, "graph", &object));
+    MP_CHECK(mp_json_get_object(top, "graph", &object));
     row.object = object;
-    MP_TRY(read_text(r, &row, "name", &r->plan->graph_name));
-    MP_TRY(mp_json_get_text(&row, "hash", false, &hash));
-    if (hash[0] && strcmp(hash, r->graph->hash) != 0) MP_TRY(refuse_hash(r, top, hash));
+    MP_CHECK(read_text(r, &row, "name", &r->plan->graph_name));
+    MP_CHECK(mp_json_get_text(&row, "hash", false, &hash));
+    if (hash[0] && strcmp(hash, r->graph->hash) != 0) MP_CHECK(refuse_hash(r, top, hash));
     memcpy(r->plan->graph_hash, hash, strlen(hash) + 1);
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status read_header(struct reader *r, const mp_json_record *top)
 {
-    mp_status st = MP_OK;
     mp_plan *plan = r->plan;
     const json_t *options = NULL;
     int64_t seed = 0;
-    MP_TRY(read_graph(r, top));
-    MP_TRY(mp_json_get_object(top, "options", &options));
+    MP_CHECK(read_graph(r, top));
+    MP_CHECK(mp_json_get_object(top, "options", &options));
     plan->options = options ? mp_json_print(options, 0) : mp_plan_text("{}");
-    if (!plan->options) MP_TRY(MP_NO_MEMORY(r->err));
-    MP_TRY(read_text(r, top, "solver", &plan->solver));
-    MP_TRY(mp_json_get_int(top, "seed", false, &seed));
+    if (!plan->options) MP_CHECK(MP_NO_MEMORY(r->err));
+    MP_CHECK(read_text(r, top, "solver", &plan->solver));
+    MP_CHECK(mp_json_get_int(top, "seed", false, &seed));
     plan->seed = (uint64_t)seed;
-    MP_TRY(read_bytes(top, "budget_bytes", &plan->budget_bytes));
-    MP_TRY(read_bytes(top, "static_bytes", &plan->static_bytes));
-    MP_TRY(read_bytes(top, "peak_bytes", &plan->peak_bytes));
-    MP_TRY(read_bytes(top, "arena_bytes", &plan->arena_bytes));
-    MP_TRY(read_bytes(top, "baseline_peak_bytes", &plan->baseline_peak_bytes));
-    MP_TRY(read_bytes(top, "floor_bytes", &plan->floor_bytes));
-    MP_TRY(read_seconds(top, "seconds", &plan->seconds));
-    MP_TRY(read_seconds(top, "baseline_seconds", &plan->baseline_seconds));
-    MP_TRY(read_seconds(top, "lower_bound_seconds", &plan->lower_bound_seconds));
-    MP_TRY(read_text(r, top, "bound_covers", &plan->bound_covers));
-done:
-    return st;
+    MP_CHECK(read_bytes(top, "budget_bytes", &plan->budget_bytes));
+    MP_CHECK(read_bytes(top, "static_bytes", &plan->static_bytes));
+    MP_CHECK(read_bytes(top, "peak_bytes", &plan->peak_bytes));
+    MP_CHECK(read_bytes(top, "arena_bytes", &plan->arena_bytes));
+    MP_CHECK(read_bytes(top, "baseline_peak_bytes", &plan->baseline_peak_bytes));
+    MP_CHECK(read_bytes(top, "floor_bytes", &plan->floor_bytes));
+    MP_CHECK(read_seconds(top, "seconds", &plan->seconds));
+    MP_CHECK(read_seconds(top, "baseline_seconds", &plan->baseline_seconds));
+    MP_CHECK(read_seconds(top, "lower_bound_seconds", &plan->lower_bound_seconds));
+    return read_text(r, top, "bound_covers", &plan->bound_covers);
 }
 
 /* From names to storages: the first of that name or, where none is called so, the first with a tensor of that name. NULL: out
@@ -168,31 +162,28 @@ static mp_status read_small(const mp_json_record *row, const char *key, bool req
 static mp_status read_node(struct reader *r, const mp_json_record *row, int *node)
 {
     int64_t id;
-    mp_status st = mp_json_get_int(row, "node", true, &id);
-    if (st != MP_OK) return st;
+    MP_CHECK(mp_json_get_int(row, "node", true, &id));
     *node = mp_ids_find(&r->nodes, id);
     return *node >= 0 ? MP_OK : mp_json_record_fail(row, "the graph has no node %lld", (long long)id);
 }
 
 static mp_status read_frees(struct reader *r, const mp_json_record *row, size_t t, size_t *capacity)
 {
-    mp_status st = MP_OK;
     mp_plan *plan = r->plan;
     const json_t *frees = NULL;
-    MP_TRY(mp_json_get_array(row, "frees", false, &frees));
+    MP_CHECK(mp_json_get_array(row, "frees", false, &frees));
     size_t n = (size_t)plan->frees_start[t], more = json_array_size(frees);
-    MP_REQUIRE(more < INT32_MAX - n, r->err, MP_PARSE, "the plan frees too much");
-    if (!mp_grow(&plan->frees, capacity, n + more, sizeof *plan->frees)) MP_TRY(MP_NO_MEMORY(r->err));
+    MP_ENSURE(more < INT32_MAX - n, r->err, MP_PARSE, "the plan frees too much");
+    if (!mp_grow(&plan->frees, capacity, n + more, sizeof *plan->frees)) MP_CHECK(MP_NO_MEMORY(r->err));
     for (size_t i = 0; i < more; i++) {
         int64_t id;
-        MP_TRY(mp_json_element_int(row, "frees", frees, i, &id));
+        MP_CHECK(mp_json_element_int(row, "frees", frees, i, &id));
         int s = mp_ids_find(&r->storages, id);
-        if (s < 0) MP_TRY(mp_json_record_fail(row, "the graph has no storage %lld", (long long)id));
+        if (s < 0) MP_CHECK(mp_json_record_fail(row, "the graph has no storage %lld", (long long)id));
         plan->frees[n + i] = s;
     }
     plan->frees_start[t + 1] = (int)(n + more);
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status read_steps(struct reader *r, const json_t *steps)
@@ -242,39 +233,37 @@ done:
 
 static mp_status read_offsets(struct reader *r, const json_t *offsets)
 {
-    mp_status st = MP_OK;
     mp_plan *plan = r->plan;
     size_t n = json_array_size(offsets);
     mp_json_record row;
     if (!n) return MP_OK;
     plan->places = mp_alloc(n, sizeof *plan->places);
-    if (!plan->places) MP_TRY(MP_NO_MEMORY(r->err));
+    if (!plan->places) MP_CHECK(MP_NO_MEMORY(r->err));
     for (size_t i = 0; i < n; i++) {
         mp_place *place = &plan->places[i];
         int64_t id;
         int node, last = 0;
-        MP_TRY(mp_json_record_at(offsets, "offsets", i, &row, r->err));
-        MP_TRY(read_small(&row, "first_step", true, &place->begin));
-        MP_TRY(read_small(&row, "last_step", true, &last));
-        if (last == INT32_MAX) MP_TRY(mp_json_record_fail(&row, "\"last_step\" is too large"));
+        MP_CHECK(mp_json_record_at(offsets, "offsets", i, &row, r->err));
+        MP_CHECK(read_small(&row, "first_step", true, &place->begin));
+        MP_CHECK(read_small(&row, "last_step", true, &last));
+        if (last == INT32_MAX) MP_CHECK(mp_json_record_fail(&row, "\"last_step\" is too large"));
         place->end = last + 1;
-        MP_TRY(mp_json_get_int(&row, "offset", true, &place->offset));
-        MP_TRY(mp_json_get_int(&row, "bytes", true, &place->bytes));
+        MP_CHECK(mp_json_get_int(&row, "offset", true, &place->offset));
+        MP_CHECK(mp_json_get_int(&row, "bytes", true, &place->bytes));
         if (json_object_get(row.object, "storage")) {
-            MP_TRY(mp_json_get_int(&row, "storage", true, &id));
+            MP_CHECK(mp_json_get_int(&row, "storage", true, &id));
             place->storage = mp_ids_find(&r->storages, id);
-            if (place->storage < 0) MP_TRY(mp_json_record_fail(&row, "the graph has no storage %lld", (long long)id));
+            if (place->storage < 0) MP_CHECK(mp_json_record_fail(&row, "the graph has no storage %lld", (long long)id));
         } else {
             place->storage = -1;
-            MP_TRY(read_node(r, &row, &node));
+            MP_CHECK(read_node(r, &row, &node));
             if (place->begin < 0 || (size_t)place->begin >= plan->n_steps || plan->steps[place->begin].node != node)
-                MP_TRY(
+                MP_CHECK(
                     mp_json_record_fail(&row, "%s does not run in step %d", mp_node_label(r->graph, node).text, place->begin));
         }
     }
     plan->n_places = n;
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_plan_read(const char *path, const mp_graph *graph, mp_plan **out, mp_error *err)

@@ -34,17 +34,15 @@ static mp_status check_file(const Onnx__ModelProto *file, mp_error *err)
 
 static mp_status add_outputs(mp_model *model, const Onnx__GraphProto *graph, mp_error *err)
 {
-    mp_status st = MP_OK;
     for (size_t k = 0; k < graph->n_output; k++) {
         const char *name = graph->output[k]->name;
-        MP_REQUIRE(name && *name, err, MP_PARSE, "the graph has an output without a name");
+        MP_ENSURE(name && *name, err, MP_PARSE, "the graph has an output without a name");
         int index = mp_model_find(model, name);
-        MP_REQUIRE(index >= 0, err, MP_PARSE, "output '%s' is given by no operator, input or initializer", name);
-        MP_REQUIRE(!model->tensors[index].is_output, err, MP_PARSE, "the graph has two outputs named '%s'", name);
-        MP_TRY(mp_model_declare_output(model, index, err));
+        MP_ENSURE(index >= 0, err, MP_PARSE, "output '%s' is given by no operator, input or initializer", name);
+        MP_ENSURE(!model->tensors[index].is_output, err, MP_PARSE, "the graph has two outputs named '%s'", name);
+        MP_CHECK(mp_model_declare_output(model, index, err));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* The file's base name without its ending. */

@@ -91,25 +91,23 @@ static mp_status check_input(const Onnx__ValueInfoProto *info, mp_error *err)
 
 mp_status mp_onnx_inputs(mp_model *model, const Onnx__GraphProto *graph, const mp_onnx_options *options, mp_error *err)
 {
-    mp_status st = MP_OK;
     for (size_t k = 0; k < graph->n_input; k++) {
         const Onnx__ValueInfoProto *info = graph->input[k];
         int index = info->name ? mp_model_find(model, info->name) : -1;
         if (index >= 0 && model->tensors[index].role == MP_ROLE_CONSTANT) continue; /* old files list initializers as inputs */
-        MP_REQUIRE(index < 0, err, MP_PARSE, "the graph has two inputs named '%s'", info->name);
-        MP_TRY(check_input(info, err));
-        MP_TRY(mp_model_tensor(model, info->name, &index, err));
-        MP_TRY(mp_model_declare_input(model, index, err));
+        MP_ENSURE(index < 0, err, MP_PARSE, "the graph has two inputs named '%s'", info->name);
+        MP_CHECK(check_input(info, err));
+        MP_CHECK(mp_model_tensor(model, info->name, &index, err));
+        MP_CHECK(mp_model_declare_input(model, index, err));
         const Onnx__TypeProto__Tensor *type = tensor_type(info);
         int64_t dims[MP_RANK_MAX];
         bool open = false;
         for (size_t d = 0; d < type->shape->n_dim; d++) open |= (dims[d] = input_size(type->shape, d, options)) == OPEN;
-        if (!open) MP_TRY(mp_tensor_set(model, index, (mp_dtype)type->elem_type, (int)type->shape->n_dim, dims, err));
+        if (!open) MP_CHECK(mp_tensor_set(model, index, (mp_dtype)type->elem_type, (int)type->shape->n_dim, dims, err));
         model->tensors[index].dtype = (mp_dtype)type->elem_type;
         model->tensors[index].role = MP_ROLE_DATA;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status add_symbol(binder *b, const char *name)
@@ -145,7 +143,6 @@ static bool lacks_shape(const binder *b, const Onnx__ValueInfoProto *info, int *
 /* Collects the symbols of the inputs. */
 static mp_status collect(binder *b, const Onnx__GraphProto *graph)
 {
-    mp_status st = MP_OK;
     int index;
     for (size_t k = 0; k < graph->n_input; k++) {
         const Onnx__ValueInfoProto *info = graph->input[k];
@@ -154,12 +151,11 @@ static mp_status collect(binder *b, const Onnx__GraphProto *graph)
         for (size_t d = 0; d < shape->n_dim; d++) {
             if (input_size(shape, d, b->options) != OPEN) continue;
             const char *name = symbol_name(b, info->name, d, shape->dim[d]);
-            MP_REQUIRE(name, b->err, MP_NOMEM, "no memory for the dimensions of '%s'", info->name);
-            MP_TRY(add_symbol(b, name));
+            MP_ENSURE(name, b->err, MP_NOMEM, "no memory for the dimensions of '%s'", info->name);
+            MP_CHECK(add_symbol(b, name));
         }
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* " (they are 'a', 'b')", cut off at the end of the buffer. */

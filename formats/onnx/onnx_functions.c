@@ -83,23 +83,21 @@ static char *function_key(const char *domain, const char *name, const ProtobufCM
 /* Unpacks the default values, which the schema may not know. */
 static mp_status read_defaults(mp_onnx_functions *functions, mp_onnx_function *f, mp_error *err)
 {
-    mp_status st = MP_OK;
     const ProtobufCMessage *message = &f->proto->base;
     size_t n = 0;
     for (unsigned k = 0; k < message->n_unknown_fields; k++) n += message->unknown_fields[k].tag == MP_ONNX_FUNCTION_DEFAULT;
-    MP_REQUIRE(f->defaults = mp_pool_alloc(functions->pool, n, sizeof(void *)), err, MP_NOMEM,
-               "no memory for the attributes of function '%s'", f->proto->name);
+    MP_ENSURE(f->defaults = mp_pool_alloc(functions->pool, n, sizeof(void *)), err, MP_NOMEM,
+              "no memory for the attributes of function '%s'", f->proto->name);
     for (unsigned k = 0; k < message->n_unknown_fields; k++) {
         const ProtobufCMessageUnknownField *field = &message->unknown_fields[k];
         if (field->tag != MP_ONNX_FUNCTION_DEFAULT) continue;
         size_t skip = length_prefix(field);
         Onnx__AttributeProto *a =
             onnx__attribute_proto__unpack(&functions->budget->allocator, field->len - skip, field->data + skip);
-        if (!a) MP_TRY(mp_onnx_budget_failure(functions->budget, "an attribute of a function", err));
+        if (!a) MP_CHECK(mp_onnx_budget_failure(functions->budget, "an attribute of a function", err));
         f->defaults[f->n_defaults++] = a;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_onnx_functions_read(const Onnx__ModelProto *file, mp_onnx_budget *budget, mp_onnx_functions *out, mp_error *err)

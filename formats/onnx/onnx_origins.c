@@ -64,52 +64,46 @@ static const char *quoted(const char *at, const char *end, size_t *length)
 /* One line of the signature: "NAME: KIND target='TARGET' ...". */
 static mp_status read_line(reader *r, const char *line, const char *end)
 {
-    mp_status st = MP_OK;
     const char *colon = memchr(line, ':', (size_t)(end - line)), *kind = colon ? colon + 1 : end;
     while (kind < end && *kind == ' ') kind++;
     const char *space = memchr(kind, ' ', (size_t)(end - kind));
     size_t length;
     const char *target = space ? quoted(space, end, &length) : NULL;
     mp_onnx_origin origin = target ? kind_of(kind, (size_t)(space - kind)) : MP_ONNX_ORIGIN_UNSAID;
-    if (origin == MP_ONNX_ORIGIN_UNSAID) goto done;
+    if (origin == MP_ONNX_ORIGIN_UNSAID) return MP_OK;
     const char *name = mp_pool_text(r->pool, target, length);
-    MP_REQUIRE(name && mp_names_set(r->signature, name, (int)origin), r->err, MP_NOMEM, "no memory for the file's metadata");
-    if (origin != MP_ONNX_ORIGIN_BUFFER || !ends_with(name, running_mean)) goto done;
-    MP_REQUIRE(mp_grow(&r->means, &r->means_capacity, r->n_means + 1, sizeof *r->means), r->err, MP_NOMEM,
-               "no memory for the file's metadata");
+    MP_ENSURE(name && mp_names_set(r->signature, name, (int)origin), r->err, MP_NOMEM, "no memory for the file's metadata");
+    if (origin != MP_ONNX_ORIGIN_BUFFER || !ends_with(name, running_mean)) return MP_OK;
+    MP_ENSURE(mp_grow(&r->means, &r->means_capacity, r->n_means + 1, sizeof *r->means), r->err, MP_NOMEM,
+              "no memory for the file's metadata");
     r->means[r->n_means++] = name;
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status read_signature(reader *r, const char *text)
 {
-    mp_status st = MP_OK;
     for (const char *line = text; *line;) {
         const char *end = line + strcspn(line, "\n");
-        MP_TRY(read_line(r, line, end));
+        MP_CHECK(read_line(r, line, end));
         line = *end ? end + 1 : end;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Whether a parameter is among the names of "['l.weight', 'val_3']". */
 static mp_status read_folded(reader *r, const char *text, mp_onnx_origin *out)
 {
-    mp_status st = MP_OK;
     const char *end = text + strlen(text);
     size_t length;
     *out = MP_ONNX_ORIGIN_OF_CONSTANTS;
     for (const char *name; (name = quoted(text, end, &length)); text = name + length + 1) {
         char *copy = mp_alloc(length + 1, 1);
-        MP_REQUIRE(copy, r->err, MP_NOMEM, "no memory for the file's metadata");
+        MP_ENSURE(copy, r->err, MP_NOMEM, "no memory for the file's metadata");
         memcpy(copy, name, length);
         if (mp_names_find(r->signature, copy) == MP_ONNX_ORIGIN_PARAMETER) *out = MP_ONNX_ORIGIN_OF_PARAMETERS;
         mp_free(copy);
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* What an entry is about; -1: the whole graph. */
@@ -140,16 +134,14 @@ static mp_status take_of_tensor(void *data, const char *key, const char *value)
 /* Is the scale beside this running mean a buffer? Detectors freeze batch normalization so, as arithmetic. */
 static mp_status is_frozen(const reader *r, const char *mean, bool *out)
 {
-    mp_status st = MP_OK;
     const size_t stem = strlen(mean) - strlen(running_mean);
     char *scale = mp_alloc(stem + sizeof "weight", 1);
-    MP_REQUIRE(scale, r->err, MP_NOMEM, "no memory for the file's metadata");
+    MP_ENSURE(scale, r->err, MP_NOMEM, "no memory for the file's metadata");
     memcpy(scale, mean, stem);
     memcpy(scale + stem, "weight", sizeof "weight");
     *out = mp_names_find(r->signature, scale) == MP_ONNX_ORIGIN_BUFFER;
     mp_free(scale);
-done:
-    return st;
+    return MP_OK;
 }
 
 /* The newer exporter calls the bias of what it has folded "conv.weight_bias", the older one a filter "onnx::Conv_497". */
@@ -161,19 +153,17 @@ static bool is_named_as_folded(const mp_tensor *t)
 
 static mp_status count_folded_norms(const reader *r, int *out)
 {
-    mp_status st = MP_OK;
     int n = 0, there = 0;
     bool frozen = false;
     for (size_t k = 0; k < r->n_means; k++) {
-        MP_TRY(is_frozen(r, r->means[k], &frozen));
+        MP_CHECK(is_frozen(r, r->means[k], &frozen));
         n += !frozen;
     }
     for (size_t k = 0; !r->n_means && k < r->model->n_tensors; k++) n += is_named_as_folded(&r->model->tensors[k]);
     for (size_t k = 0; r->n_means && k < r->model->n_operators; k++)
         there += !strcmp(r->model->operators[k].kind, "BatchNormalization");
     *out = n > there ? n - there : 0;
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_onnx_origins_read(const mp_model *model, const Onnx__GraphProto *graph, mp_onnx_budget *budget,

@@ -330,8 +330,7 @@ static mp_status adopt_constant(mp_model *model, mp_operator *op, const use *use
         !mp_dtype_is_float(a->dtype) || a->rank < 1)
         return MP_OK;
     mp_tensor *t = &model->tensors[op->out[0]];
-    mp_status st = mp_tensor_set(model, op->out[0], a->dtype, a->rank, a->dims, err);
-    if (st != MP_OK) return st;
+    MP_CHECK(mp_tensor_set(model, op->out[0], a->dtype, a->rank, a->dims, err));
     choose_initializer(model, t, &uses[op->out[0]], MP_ONNX_ORIGIN_UNSAID, false);
     if (t->role == MP_ROLE_CONSTANT) { /* better left as it is */
         set_role(t, MP_ROLE_ACTIVATION, NULL);

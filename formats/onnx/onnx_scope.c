@@ -29,14 +29,12 @@ mp_status mp_onnx_charge(mp_onnx_builder *b, int64_t work)
 
 mp_status mp_onnx_define_tensor(mp_onnx_builder *b, const mp_onnx_scope *s, const char *name, int *index)
 {
-    mp_status st = MP_OK;
     const char *own = mp_onnx_join(b->model->pool, s->prefix, name);
-    MP_REQUIRE(own, b->err, MP_NOMEM, "no memory for the tensor '%s'", name);
-    MP_TRY(mp_onnx_charge(b, (int64_t)strlen(own) + 1));
-    MP_TRY(mp_model_fresh_tensor(b->model, own, index, b->err));
-    MP_REQUIRE(mp_names_set(s->tensors, name, *index), b->err, MP_NOMEM, "no memory for the tensor '%s'", name);
-done:
-    return st;
+    MP_ENSURE(own, b->err, MP_NOMEM, "no memory for the tensor '%s'", name);
+    MP_CHECK(mp_onnx_charge(b, (int64_t)strlen(own) + 1));
+    MP_CHECK(mp_model_fresh_tensor(b->model, own, index, b->err));
+    MP_ENSURE(mp_names_set(s->tensors, name, *index), b->err, MP_NOMEM, "no memory for the tensor '%s'", name);
+    return MP_OK;
 }
 
 mp_status mp_onnx_check_values(mp_onnx_builder *b, const mp_onnx_scope *s, const char *name, int index)

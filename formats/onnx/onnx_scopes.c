@@ -107,55 +107,49 @@ static void end_at_a_character(char *text)
 
 static mp_status apply_to_tensor(mp_model *model, int index, const scope *s, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_tensor *t = &model->tensors[index];
     if (*s->source) {
         t->source = mp_pool_text(model->pool, s->source, strlen(s->source));
-        MP_REQUIRE(t->source, err, MP_NOMEM, "no memory for the file's metadata");
+        MP_ENSURE(t->source, err, MP_NOMEM, "no memory for the file's metadata");
     }
-    if (!*s->path || t->is_output || *t->name == '/') goto done;
+    if (!*s->path || t->is_output || *t->name == '/') return MP_OK;
     const char *name = mp_pool_format(model->pool, "%s/%s", s->path, t->name);
-    MP_REQUIRE(name, err, MP_NOMEM, "no memory for the file's metadata");
-    if (mp_model_find(model, name) >= 0) goto done;
-    MP_REQUIRE(mp_names_set(model->names, name, index), err, MP_NOMEM, "no memory for the file's metadata");
+    MP_ENSURE(name, err, MP_NOMEM, "no memory for the file's metadata");
+    if (mp_model_find(model, name) >= 0) return MP_OK;
+    MP_ENSURE(mp_names_set(model->names, name, index), err, MP_NOMEM, "no memory for the file's metadata");
     t->name = name;
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status apply(mp_model *model, const Onnx__NodeProto *node, const scope *s, mp_error *err)
 {
     static const char prefix[] = "node_";
-    mp_status st = MP_OK;
     int producer = -1;
     for (size_t k = 0; k < node->n_output; k++) {
         const int tensor = node->output[k] && *node->output[k] ? mp_model_find(model, node->output[k]) : -1;
         if (tensor < 0 || model->tensors[tensor].producer < 0) continue;
         producer = model->tensors[tensor].producer;
-        if (strcmp(model->operators[producer].kind, "Constant")) MP_TRY(apply_to_tensor(model, tensor, s, err));
+        if (strcmp(model->operators[producer].kind, "Constant")) MP_CHECK(apply_to_tensor(model, tensor, s, err));
     }
-    if (producer < 0) goto done;
+    if (producer < 0) return MP_OK;
     mp_operator *op = &model->operators[producer];
     if (*s->call)
-        MP_REQUIRE(op->call = mp_pool_text(model->pool, s->call, strlen(s->call)), err, MP_NOMEM,
-                   "no memory for the file's metadata");
-    if (!*s->path || *op->name == '/') goto done;
+        MP_ENSURE(op->call = mp_pool_text(model->pool, s->call, strlen(s->call)), err, MP_NOMEM,
+                  "no memory for the file's metadata");
+    if (!*s->path || *op->name == '/') return MP_OK;
     const bool is_prefixed = !strncmp(op->name, prefix, sizeof prefix - 1) && op->name[sizeof prefix - 1];
     op->name = mp_pool_format(model->pool, "%s/%s", s->path, op->name + (is_prefixed ? sizeof prefix - 1 : 0));
-    MP_REQUIRE(op->name, err, MP_NOMEM, "no memory for the file's metadata");
-done:
-    return st;
+    MP_ENSURE(op->name, err, MP_NOMEM, "no memory for the file's metadata");
+    return MP_OK;
 }
 
 mp_status mp_onnx_scopes_read(mp_model *model, const Onnx__GraphProto *graph, mp_onnx_budget *budget, mp_error *err)
 {
-    mp_status st = MP_OK;
     for (size_t k = 0; k < graph->n_node; k++) {
         scope s = {.path = "", .call = "", .source = ""};
-        MP_TRY(mp_onnx_metadata_each(&graph->node[k]->base, MP_ONNX_NODE_METADATA, budget, take, &s, err));
+        MP_CHECK(mp_onnx_metadata_each(&graph->node[k]->base, MP_ONNX_NODE_METADATA, budget, take, &s, err));
         end_at_a_character(s.source);
-        if (*s.path || *s.call || *s.source) MP_TRY(apply(model, graph->node[k], &s, err));
+        if (*s.path || *s.call || *s.source) MP_CHECK(apply(model, graph->node[k], &s, err));
     }
-done:
-    return st;
+    return MP_OK;
 }

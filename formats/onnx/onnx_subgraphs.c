@@ -47,46 +47,40 @@ static mp_status define(mp_onnx_builder *b, const mp_onnx_scope *s, const char *
 
 static mp_status add_initializers(mp_onnx_builder *b, const mp_onnx_scope *s, const Onnx__GraphProto *graph)
 {
-    mp_status st = MP_OK;
     int index;
     for (size_t k = 0; k < graph->n_initializer; k++) {
         const char *name = mp_onnx_text(graph->initializer[k]->name);
-        MP_REQUIRE(*name, b->err, MP_PARSE, "the subgraph '%s' has an initializer without a name", s->prefix);
-        MP_TRY(define(b, s, name, &index));
-        MP_TRY(mp_onnx_initializer(b->model, graph->initializer[k], index, b->err));
-        if (!b->model->tensors[index].value) MP_TRY(mp_onnx_check_values(b, s, name, index));
+        MP_ENSURE(*name, b->err, MP_PARSE, "the subgraph '%s' has an initializer without a name", s->prefix);
+        MP_CHECK(define(b, s, name, &index));
+        MP_CHECK(mp_onnx_initializer(b->model, graph->initializer[k], index, b->err));
+        if (!b->model->tensors[index].value) MP_CHECK(mp_onnx_check_values(b, s, name, index));
     }
-    MP_REQUIRE(!graph->n_sparse_initializer, b->err, MP_UNSUPPORTED,
-               "the subgraph '%s' has a sparse initializer, which is supported in the main graph only", s->prefix);
-done:
-    return st;
+    MP_ENSURE(!graph->n_sparse_initializer, b->err, MP_UNSUPPORTED,
+              "the subgraph '%s' has a sparse initializer, which is supported in the main graph only", s->prefix);
+    return MP_OK;
 }
 
 /* The inputs of the subgraph: what the control operator hands over in each run. */
 static mp_status add_formals(mp_onnx_builder *b, const mp_onnx_scope *s, const Onnx__GraphProto *graph, int *formals, int *n)
 {
-    mp_status st = MP_OK;
     for (size_t k = 0; k < graph->n_input; k++) {
         const char *name = mp_onnx_text(graph->input[k]->name);
         int known = mp_names_find(s->tensors, name);
-        MP_REQUIRE(*name, b->err, MP_PARSE, "the subgraph '%s' has an input without a name", s->prefix);
+        MP_ENSURE(*name, b->err, MP_PARSE, "the subgraph '%s' has an input without a name", s->prefix);
         if (known >= 0 && b->model->tensors[known].role == MP_ROLE_CONSTANT) continue; /* an initializer, in old files */
-        MP_TRY(define(b, s, name, &formals[*n]));
+        MP_CHECK(define(b, s, name, &formals[*n]));
         b->model->tensors[formals[(*n)++]].is_formal = true;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status add_results(mp_onnx_builder *b, const mp_onnx_scope *s, const Onnx__GraphProto *graph, int *results)
 {
-    mp_status st = MP_OK;
     for (size_t k = 0; k < graph->n_output; k++) {
-        MP_TRY(mp_onnx_find_tensor(b, s, mp_onnx_text(graph->output[k]->name), &results[k]));
-        MP_REQUIRE(results[k] >= 0, b->err, MP_PARSE, "the subgraph '%s' has an output without a name", s->prefix);
+        MP_CHECK(mp_onnx_find_tensor(b, s, mp_onnx_text(graph->output[k]->name), &results[k]));
+        MP_ENSURE(results[k] >= 0, b->err, MP_PARSE, "the subgraph '%s' has an output without a name", s->prefix);
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Adds a subgraph of a node in scope s as a region. */
@@ -132,18 +126,16 @@ done:
 static mp_status add_regions(mp_onnx_builder *b, const mp_onnx_scope *s, const Onnx__NodeProto *node, const char *name,
                              const mp_onnx_binding *bindings, size_t n_bindings, int *regions)
 {
-    mp_status st = MP_OK;
     int kind = find_control(node->op_type);
     for (int k = 0; k < 2 && controls[kind].attributes[k]; k++) {
         const char *attribute = controls[kind].attributes[k];
         const Onnx__AttributeProto *a = mp_onnx_find_binding(bindings, n_bindings, attribute);
-        MP_REQUIRE(a && a->g, b->err, MP_PARSE, "%s '%s' lacks its subgraph '%s'", node->op_type, name, attribute);
+        MP_ENSURE(a && a->g, b->err, MP_PARSE, "%s '%s' lacks its subgraph '%s'", node->op_type, name, attribute);
         const char *prefix = mp_onnx_subgraph_prefix(b->model->pool, name, attribute);
-        MP_REQUIRE(prefix, b->err, MP_NOMEM, "no memory for the subgraph '%s'", attribute);
-        MP_TRY(add_region(b, s, a->g, prefix, &regions[k]));
+        MP_ENSURE(prefix, b->err, MP_NOMEM, "no memory for the subgraph '%s'", attribute);
+        MP_CHECK(add_region(b, s, a->g, prefix, &regions[k]));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* The node's own inputs, and behind them the results of its regions. */

@@ -173,17 +173,16 @@ static bool has_values(mp_dtype dtype)
 static mp_status tensor_value(mp_model *model, const Onnx__TensorProto *tensor, const char *name, mp_dtype dtype, int64_t n,
                               mp_value **out, mp_error *err)
 {
-    mp_status st = MP_OK;
     int bits = mp_dtype_bits(dtype);
     bool raw = tensor->has_raw_data && tensor->raw_data.len > 0;
     size_t per_entry = bits == 4 ? 2 : 1; /* two 4-bit elements share a byte, in int32_data as well */
     size_t found = raw ? tensor->raw_data.len * 8 / (size_t)(bits ? bits : 8) : typed_count(tensor, dtype) * per_entry;
     *out = NULL;
     if (!has_values(dtype) || is_external(tensor) || n > MP_VALUE_MAX || (n > 0 && found == 0)) return MP_OK;
-    MP_REQUIRE(found == (size_t)n || (bits == 4 && found == (size_t)n + n % 2), err, MP_PARSE,
-               "tensor '%s' carries %zu elements, but its shape needs %" PRId64, name, found, n);
+    MP_ENSURE(found == (size_t)n || (bits == 4 && found == (size_t)n + n % 2), err, MP_PARSE,
+              "tensor '%s' carries %zu elements, but its shape needs %" PRId64, name, found, n);
     mp_value *value = mp_value_new(model, n, mp_dtype_is_float(dtype));
-    MP_REQUIRE(value, err, MP_NOMEM, "no memory for the values of '%s'", name);
+    MP_ENSURE(value, err, MP_NOMEM, "no memory for the values of '%s'", name);
     for (int64_t k = 0; k < n; k++) {
         size_t entry = (size_t)k / per_entry;
         uint64_t pattern =
@@ -196,19 +195,15 @@ static mp_status tensor_value(mp_model *model, const Onnx__TensorProto *tensor, 
             value->i[k] = integer(dtype, pattern);
     }
     *out = value;
-done:
-    return st;
+    return MP_OK;
 }
 
 /* What the graph itself has under this name; *index is -1 before. */
 static mp_status add_named(mp_model *model, const char *name, int *index, mp_error *err)
 {
-    mp_status st = MP_OK;
-    MP_REQUIRE(*name, err, MP_PARSE, "the file has an initializer without a name");
-    MP_REQUIRE(mp_model_find(model, name) < 0, err, MP_PARSE, "the file has two initializers named '%s'", name);
-    MP_TRY(mp_model_tensor(model, name, index, err));
-done:
-    return st;
+    MP_ENSURE(*name, err, MP_PARSE, "the file has an initializer without a name");
+    MP_ENSURE(mp_model_find(model, name) < 0, err, MP_PARSE, "the file has two initializers named '%s'", name);
+    return mp_model_tensor(model, name, index, err);
 }
 
 /* The tensor comes from outside. */
@@ -227,52 +222,43 @@ static int64_t bytes_of(mp_dtype dtype, int64_t elements)
 
 mp_status mp_onnx_initializer(mp_model *model, const Onnx__TensorProto *tensor, int index, mp_error *err)
 {
-    mp_status st = MP_OK;
     const char *name = tensor->name ? tensor->name : "";
     mp_dtype dtype = MP_DTYPE_UNDEFINED;
     int64_t elements;
-    MP_TRY(tensor_type(tensor, name, &dtype, err));
-    MP_TRY(count_elements(name, tensor->dims, tensor->n_dims, &elements, err));
-    MP_TRY(check_external(tensor, name, bytes_of(dtype, elements), err));
-    if (index < 0) MP_TRY(add_named(model, name, &index, err));
-    MP_TRY(set_constant(model, index, dtype, tensor->dims, tensor->n_dims, err));
-    MP_TRY(tensor_value(model, tensor, name, dtype, elements, &model->tensors[index].value, err));
-done:
-    return st;
+    MP_CHECK(tensor_type(tensor, name, &dtype, err));
+    MP_CHECK(count_elements(name, tensor->dims, tensor->n_dims, &elements, err));
+    MP_CHECK(check_external(tensor, name, bytes_of(dtype, elements), err));
+    if (index < 0) MP_CHECK(add_named(model, name, &index, err));
+    MP_CHECK(set_constant(model, index, dtype, tensor->dims, tensor->n_dims, err));
+    return tensor_value(model, tensor, name, dtype, elements, &model->tensors[index].value, err);
 }
 
 mp_status mp_onnx_sparse_initializer(mp_model *model, const Onnx__SparseTensorProto *tensor, mp_error *err)
 {
-    mp_status st = MP_OK;
     const char *name = tensor->values && tensor->values->name ? tensor->values->name : "";
     mp_dtype dtype = MP_DTYPE_UNDEFINED;
     int64_t elements;
     int index = -1;
-    MP_REQUIRE(tensor->values, err, MP_PARSE, "the file has a sparse initializer without values");
-    MP_TRY(tensor_type(tensor->values, name, &dtype, err));
-    MP_TRY(count_elements(name, tensor->dims, tensor->n_dims, &elements, err));
-    MP_TRY(add_named(model, name, &index, err));
-    MP_TRY(set_constant(model, index, dtype, tensor->dims, tensor->n_dims, err));
-done:
-    return st;
+    MP_ENSURE(tensor->values, err, MP_PARSE, "the file has a sparse initializer without values");
+    MP_CHECK(tensor_type(tensor->values, name, &dtype, err));
+    MP_CHECK(count_elements(name, tensor->dims, tensor->n_dims, &elements, err));
+    MP_CHECK(add_named(model, name, &index, err));
+    return set_constant(model, index, dtype, tensor->dims, tensor->n_dims, err);
 }
 
 static mp_status tensor_attribute(mp_model *model, const Onnx__TensorProto *tensor, const char *op, mp_attribute *out,
                                   mp_error *err)
 {
-    mp_status st = MP_OK;
     const char *name = mp_pool_format(model->pool, "%s of %s", out->name, op);
     int64_t elements;
-    MP_REQUIRE(name, err, MP_NOMEM, "no memory for an attribute of '%s'", op);
+    MP_ENSURE(name, err, MP_NOMEM, "no memory for an attribute of '%s'", op);
     out->kind = MP_ATTRIBUTE_TENSOR;
-    MP_TRY(tensor_type(tensor, name, &out->dtype, err));
-    MP_TRY(count_elements(name, tensor->dims, tensor->n_dims, &elements, err));
-    MP_TRY(check_external(tensor, name, bytes_of(out->dtype, elements), err));
+    MP_CHECK(tensor_type(tensor, name, &out->dtype, err));
+    MP_CHECK(count_elements(name, tensor->dims, tensor->n_dims, &elements, err));
+    MP_CHECK(check_external(tensor, name, bytes_of(out->dtype, elements), err));
     out->rank = (int)tensor->n_dims;
     out->dims = tensor->dims;
-    MP_TRY(tensor_value(model, tensor, name, out->dtype, elements, &out->value, err));
-done:
-    return st;
+    return tensor_value(model, tensor, name, out->dtype, elements, &out->value, err);
 }
 
 /* A sparse tensor is a tensor whose values nobody needs. */

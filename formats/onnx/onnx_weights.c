@@ -54,15 +54,13 @@ static char *text_of(mp_pool *pool, const mp_wire_field *f)
 
 static mp_status add(mp_onnx_weights *w, const char *name, const uint8_t *bytes, const uint8_t *end, mp_error *err)
 {
-    mp_status st = MP_OK;
-    MP_REQUIRE(name, err, MP_NOMEM, "out of memory");
-    if (mp_names_find(w->names, name) >= 0) goto done;
-    MP_REQUIRE(mp_grow(&w->payloads, &w->capacity, w->n + 1, sizeof *w->payloads), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(name, err, MP_NOMEM, "out of memory");
+    if (mp_names_find(w->names, name) >= 0) return MP_OK;
+    MP_ENSURE(mp_grow(&w->payloads, &w->capacity, w->n + 1, sizeof *w->payloads), err, MP_NOMEM, "out of memory");
     w->payloads[w->n] = (payload){name, bytes, end};
-    MP_REQUIRE(mp_names_set(w->names, name, (int)w->n), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(mp_names_set(w->names, name, (int)w->n), err, MP_NOMEM, "out of memory");
     w->n++;
-done:
-    return st;
+    return MP_OK;
 }
 
 /* The last field of this number that is a message or text; of a node's outputs the first. */
@@ -91,54 +89,47 @@ static mp_status walk_graph(mp_onnx_weights *w, const char *prefix, const uint8_
 /* A subgraph that the node carries. */
 static mp_status walk_subgraph(mp_onnx_weights *w, const char *node, const mp_wire_field *attribute, int depth, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_wire_field name, graph;
     if (!find_field(attribute->bytes, attribute->end, ATTRIBUTE_GRAPH, &graph) ||
         !find_field(attribute->bytes, attribute->end, ATTRIBUTE_NAME, &name))
-        goto done;
-    MP_REQUIRE(depth < MP_ONNX_CALL_DEPTH_MAX, err, MP_PARSE, "subgraphs stand more than %d deep in each other",
-               MP_ONNX_CALL_DEPTH_MAX);
+        return MP_OK;
+    MP_ENSURE(depth < MP_ONNX_CALL_DEPTH_MAX, err, MP_PARSE, "subgraphs stand more than %d deep in each other",
+              MP_ONNX_CALL_DEPTH_MAX);
     const char *role = text_of(w->pool, &name);
     const char *prefix = role && node ? mp_onnx_subgraph_prefix(w->pool, node, role) : NULL;
-    MP_REQUIRE(prefix, err, MP_NOMEM, "out of memory");
-    MP_TRY(walk_graph(w, prefix, graph.bytes, graph.end, depth + 1, err));
-done:
-    return st;
+    MP_ENSURE(prefix, err, MP_NOMEM, "out of memory");
+    return walk_graph(w, prefix, graph.bytes, graph.end, depth + 1, err);
 }
 
 /* The tensor that a Constant node carries goes under the name of its output. */
 static mp_status walk_node(mp_onnx_weights *w, const char *prefix, const uint8_t *at, const uint8_t *end, int depth,
                            mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_wire_field output, name, attribute, t;
     const uint8_t *from = at;
-    if (!find_field(at, end, NODE_OUTPUT, &output)) goto done;
+    if (!find_field(at, end, NODE_OUTPUT, &output)) return MP_OK;
     if (!find_field(at, end, NODE_NAME, &name) || name.bytes == name.end) name = output;
     while (from < end && mp_wire_next(&from, end, &attribute)) {
         if (attribute.id != NODE_ATTRIBUTE || attribute.wire != MP_WIRE_BYTES) continue;
         if (find_field(attribute.bytes, attribute.end, ATTRIBUTE_TENSOR, &t))
-            MP_TRY(add(w, name_of(w->pool, prefix, &output), t.bytes, t.end, err));
-        MP_TRY(walk_subgraph(w, name_of(w->pool, prefix, &name), &attribute, depth, err));
+            MP_CHECK(add(w, name_of(w->pool, prefix, &output), t.bytes, t.end, err));
+        MP_CHECK(walk_subgraph(w, name_of(w->pool, prefix, &name), &attribute, depth, err));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status walk_graph(mp_onnx_weights *w, const char *prefix, const uint8_t *at, const uint8_t *end, int depth,
                             mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_wire_field f, name;
     while (at < end) {
-        MP_REQUIRE(mp_wire_next(&at, end, &f), err, MP_PARSE, "the graph is cut off");
+        MP_ENSURE(mp_wire_next(&at, end, &f), err, MP_PARSE, "the graph is cut off");
         if (f.wire != MP_WIRE_BYTES) continue;
         if (f.id == GRAPH_INITIALIZER && find_field(f.bytes, f.end, TENSOR_NAME, &name))
-            MP_TRY(add(w, name_of(w->pool, prefix, &name), f.bytes, f.end, err));
-        if (f.id == GRAPH_NODE) MP_TRY(walk_node(w, prefix, f.bytes, f.end, depth, err));
+            MP_CHECK(add(w, name_of(w->pool, prefix, &name), f.bytes, f.end, err));
+        if (f.id == GRAPH_NODE) MP_CHECK(walk_node(w, prefix, f.bytes, f.end, depth, err));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_onnx_weights_open(const char *path, const char *permitted, mp_onnx_weights **out, mp_error *err)
@@ -230,18 +221,16 @@ static bool lies_in(const char *path, const char *folder)
 /* The file with the tensor's values, with no link left in its name. */
 static mp_status find_external(const mp_onnx_weights *w, const tensor *t, const char *name, char **out, mp_error *err)
 {
-    mp_status st = MP_OK;
     const char *path = external_path(w, t);
     const bool plain = t->location[0] && t->location[0] != '/' && !strstr(t->location, "..");
-    MP_REQUIRE(path, err, MP_NOMEM, "out of memory");
-    MP_REQUIRE(plain || (w->permitted && t->location[0]), err, MP_PARSE,
-               "the values of '%s' lie outside the model's folder, in '%s'", name, t->location);
+    MP_ENSURE(path, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(plain || (w->permitted && t->location[0]), err, MP_PARSE,
+              "the values of '%s' lie outside the model's folder, in '%s'", name, t->location);
     *out = realpath(path, NULL);
-    MP_REQUIRE(*out, err, MP_PARSE, "the file '%s' with the values of '%s' cannot be opened", t->location, name);
-    MP_REQUIRE(lies_in(*out, w->folder) || (w->permitted && lies_in(*out, w->permitted)), err, MP_PARSE,
-               "the values of '%s' lie outside the model's folder: '%s' leads out of it", name, t->location);
-done:
-    return st;
+    MP_ENSURE(*out, err, MP_PARSE, "the file '%s' with the values of '%s' cannot be opened", t->location, name);
+    MP_ENSURE(lies_in(*out, w->folder) || (w->permitted && lies_in(*out, w->permitted)), err, MP_PARSE,
+              "the values of '%s' lie outside the model's folder: '%s' leads out of it", name, t->location);
+    return MP_OK;
 }
 
 const char *mp_onnx_weights_in(const mp_onnx_weights *w, dev_t device, ino_t inode)
@@ -354,7 +343,6 @@ static void take(taker *t, const uint8_t *bytes, size_t size, uint64_t number)
 
 static mp_status read_typed(const payload *p, const tensor *t, mp_dtype wanted, int64_t n, void *to, mp_error *err)
 {
-    mp_status st = MP_OK;
     taker all = {t->dtype, wanted, n, 0, to};
     mp_wire_field f;
     for (const uint8_t *at = p->bytes; at < p->end && mp_wire_next(&at, p->end, &f);) {
@@ -369,19 +357,18 @@ static mp_status read_typed(const payload *p, const tensor *t, mp_dtype wanted, 
         for (const uint8_t *e = f.bytes; e < f.end;) {
             uint64_t number = 0;
             if (fixed) {
-                MP_REQUIRE((size_t)(f.end - e) >= width, err, MP_PARSE, "the values of '%s' are cut off", p->name);
+                MP_ENSURE((size_t)(f.end - e) >= width, err, MP_PARSE, "the values of '%s' are cut off", p->name);
                 take(&all, e, width, 0);
                 e += width;
             } else {
-                MP_REQUIRE(mp_wire_varint(&e, f.end, &number), err, MP_PARSE, "the values of '%s' are cut off", p->name);
+                MP_ENSURE(mp_wire_varint(&e, f.end, &number), err, MP_PARSE, "the values of '%s' are cut off", p->name);
                 take(&all, NULL, 0, number);
             }
         }
     }
-    MP_REQUIRE(all.taken == n, err, MP_INVALID, "'%s' has %lld values in the file and should have %lld", p->name,
-               (long long)all.taken, (long long)n);
-done:
-    return st;
+    MP_ENSURE(all.taken == n, err, MP_INVALID, "'%s' has %lld values in the file and should have %lld", p->name,
+              (long long)all.taken, (long long)n);
+    return MP_OK;
 }
 
 mp_status mp_onnx_weights_read(const mp_onnx_weights *w, const char *name, mp_dtype dtype, int64_t n, void *to, mp_error *err)

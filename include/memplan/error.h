@@ -3,10 +3,17 @@
  * A function that can fail returns an mp_status and takes an mp_error as its last parameter, which may be NULL. On failure
  * its other outputs are untouched. The library never prints, exits or aborts: only cli/ speaks to people.
  *
+ * Where nothing is owned a function returns at once:
+ *
+ *     MP_ENSURE(n > 0, err, MP_INVALID, "a thing of %d parts", n);  // returns MP_INVALID if that does not hold
+ *     MP_CHECK(thing_fill(t, n, err));                              // passes a failure on
+ *
+ * Where something is owned there is one exit, the label `done`, and all that is owned is declared at the top as NULL:
+ *
  *     mp_status st = MP_OK;
  *     thing *t = NULL;
- *     MP_REQUIRE(n > 0, err, MP_INVALID, "a thing of %d parts", n);   // sets st and goes to done
- *     MP_TRY(thing_new(n, &t, err));                                  // passes a failure on
+ *     MP_TRY(thing_new(n, &t, err));                                // passes a failure on, by way of done
+ *     MP_REQUIRE(is_whole(t), err, MP_PARSE, "a part is missing");  // sets st and goes to done
  *     *out = t; t = NULL;
  * done:
  *     thing_free(t);
@@ -55,6 +62,17 @@ void mp_error_locate(mp_error *err, const char *input, int line, int column);
 
 #define MP_FAIL(err, code, ...) mp_raise((err), (code), __FILE__, __LINE__, __VA_ARGS__)
 #define MP_NO_MEMORY(err) MP_FAIL(err, MP_NOMEM, "out of memory")
+
+/* Both return from the function they stand in, which owns nothing yet. */
+#define MP_CHECK(call)                        \
+    do {                                      \
+        const mp_status status_ = (call);     \
+        if (status_ != MP_OK) return status_; \
+    } while (0)
+#define MP_ENSURE(condition, err, code, ...)                      \
+    do {                                                          \
+        if (!(condition)) return MP_FAIL(err, code, __VA_ARGS__); \
+    } while (0)
 
 /* Both need `mp_status st` and the label `done` in the function they stand in. */
 #define MP_TRY(call)                           \

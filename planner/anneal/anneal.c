@@ -135,17 +135,14 @@ static mp_status start_from_best(annealing *a, mp_error *err)
 
 static mp_status begin(annealing *a, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_request *request = mp_search_request(a->search);
-    MP_TRY(find_unit(request->graph, &a->unit, err));
+    MP_CHECK(find_unit(request->graph, &a->unit, err));
     a->n_moves = count_moves(a->search);
     for (size_t k = 0; k < request->graph->n_nodes; k++) {
         const mp_node *node = &request->graph->nodes[k];
         if (node->phase == MP_PHASE_UPDATE) a->update_ticks += node->alternatives[0].ticks;
     }
-    MP_TRY(start_from_best(a, err));
-done:
-    return st;
+    return start_from_best(a, err);
 }
 
 /* What all walks have in common; they have the time from `elapsed` to `end`. */
@@ -174,16 +171,14 @@ static void set_walks(annealing *a, int n_rounds, double elapsed, double end)
 /* Of walks that have found no plan, the smallest order. */
 static mp_status take_smallest(annealing *a, mp_error *err)
 {
-    mp_status st = MP_OK;
     for (int k = 0; k < WALKS; k++) {
         const mp_anneal_walk *w = &a->walks[k];
         if (w->smallest_bytes >= a->least_bytes) continue;
         a->least_bytes = w->smallest_bytes;
-        MP_TRY(mp_anneal_order_copy(&a->best, w->smallest.steps, w->smallest.n, INT64_MAX, err));
-        MP_TRY(offer(a->search, &a->best, err));
+        MP_CHECK(mp_anneal_order_copy(&a->best, w->smallest.steps, w->smallest.n, INT64_MAX, err));
+        MP_CHECK(offer(a->search, &a->best, err));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* A first plan: the leader's if it finds one, for it ends the other walk when it does, so that one counts only if not. It
@@ -192,7 +187,6 @@ static mp_status run_descent(annealing *a, mp_error *err)
 {
     static const double hot[WALKS] = {MP_ANNEAL_DESCENT_HOT, MP_ANNEAL_DESCENT_COOLER},
                         lowers[WALKS] = {MP_ANNEAL_DESCENT_STEP, MP_ANNEAL_DESCENT_SMALLER};
-    mp_status st = MP_OK;
     const int64_t by_work = MP_ANNEAL_DESCENT_WORK / (int64_t)mp_search_request(a->search)->graph->n_nodes,
                   most = by_work < MP_ANNEAL_DESCENT_MOVES ? by_work : MP_ANNEAL_DESCENT_MOVES;
     set_walks(a, N_ROUNDS, mp_search_elapsed(a->search), 1);
@@ -201,23 +195,21 @@ static mp_status run_descent(annealing *a, mp_error *err)
         a->walks[k].hot = hot[k];
         a->walks[k].n_moves = a->n_moves < most ? a->n_moves : most;
     }
-    MP_TRY(mp_anneal_walk_all(a->walks, WALKS, err));
+    MP_CHECK(mp_anneal_walk_all(a->walks, WALKS, err));
     for (int k = 0; k < WALKS; k++) {
         const mp_anneal_order *found = &a->walks[k].best;
         if (found->ticks == INT64_MAX) continue;
-        MP_TRY(offer(a->search, found, err));
+        MP_CHECK(offer(a->search, found, err));
         a->is_lost = true;
         break;
     }
-    if (!a->is_lost) MP_TRY(take_smallest(a, err));
+    if (!a->is_lost) MP_CHECK(take_smallest(a, err));
     atomic_store(&a->stop, mp_search_stopped(a->search));
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status run_round(annealing *a, int kind, mp_error *err)
 {
-    mp_status st = MP_OK;
     const round round = round_of(kind);
     const double elapsed = mp_search_elapsed(a->search);
     set_walks(a, a->n_rounds++, elapsed, elapsed + (1 - elapsed) * round.share / a->shares);
@@ -227,17 +219,16 @@ static mp_status run_round(annealing *a, int kind, mp_error *err)
         a->walks[k].cold = round.cold;
         a->walks[k].n_moves = (int64_t)(round.share * (double)a->n_moves);
     }
-    MP_TRY(mp_anneal_walk_all(a->walks, WALKS, err));
+    MP_CHECK(mp_anneal_walk_all(a->walks, WALKS, err));
     for (int k = 0; k < WALKS; k++) {
         const mp_anneal_order *found = &a->walks[k].best;
-        if (found->ticks < a->best.ticks) MP_TRY(mp_anneal_order_copy(&a->best, found->steps, found->n, found->ticks, err));
+        if (found->ticks < a->best.ticks) MP_CHECK(mp_anneal_order_copy(&a->best, found->steps, found->n, found->ticks, err));
     }
     if (a->best.ticks == INT64_MAX)
-        MP_TRY(take_smallest(a, err));
+        MP_CHECK(take_smallest(a, err));
     else
-        MP_TRY(offer(a->search, &a->best, err));
-done:
-    return st;
+        MP_CHECK(offer(a->search, &a->best, err));
+    return MP_OK;
 }
 
 /* Whether a plan is beyond hope: none is known, and the smallest order is far over the budget, or it is proved. */
@@ -275,16 +266,14 @@ static mp_status run_short(annealing *a, int kind, int *n_idle, mp_error *err)
 /* Short rounds near the start while they pay; the first of them with quick effort. */
 static mp_status repair(annealing *a, int *n_idle, mp_error *err)
 {
-    mp_status st = MP_OK;
     const int most = mp_search_effort(a->search) == MP_EFFORT_QUICK ? 1 : MP_EFFORT_ROUNDS;
     const double asked = mp_search_request(a->search)->gap, gap = asked > 0 ? asked : MP_EFFORT_GAP;
     for (int k = 0; k < most && !*n_idle && !is_over(a); k++) {
         if (k && mp_search_is_within(a->search, gap)) break;
-        MP_TRY(run_short(a, k ? STRAY : REPAIR, n_idle, err));
+        MP_CHECK(run_short(a, k ? STRAY : REPAIR, n_idle, err));
         a->shares -= round_of(REPAIR).share;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* More of them with a plan that is far from the bound, where another valley may be better. What follows starts from where it

@@ -115,21 +115,18 @@ static bool try_move(mp_runs *x, mp_mover *mover, double temperature, double pen
 /* A limit a little below the peak of an order that is within the last one. */
 static mp_status lower_limit(mp_anneal_walk *w, mp_runs *x, int64_t goal_bytes, mp_error *err)
 {
-    mp_status st = MP_OK;
     const int64_t peak = x->limit_bytes + mp_profile_highest(&x->profile);
     w->smallest_bytes = peak;
-    MP_TRY(take(&w->smallest, x, INT64_MAX, err));
+    MP_CHECK(take(&w->smallest, x, INT64_MAX, err));
     x->limit_bytes = peak - (int64_t)(w->lowers * (double)peak) - 1;
     if (x->limit_bytes < goal_bytes) x->limit_bytes = goal_bytes;
     mp_runs_spread(x);
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Down to the budget. */
 static mp_status descend(mp_anneal_walk *w, mp_runs *x, mp_mover *mover, mp_error *err)
 {
-    mp_status st = MP_OK;
     const int64_t goal_bytes = x->limit_bytes;
     x->limit_bytes += mp_profile_highest(&x->profile);
     mp_runs_spread(x);
@@ -144,11 +141,11 @@ static mp_status descend(mp_anneal_walk *w, mp_runs *x, mp_mover *mover, mp_erro
         const bool is_smaller = !x->profile.total_over && (looks || is_end || k - last > MP_ANNEAL_DESCENT_EASY);
         if (is_smaller && is_end) {
             if (w->leads) atomic_store(w->stop, true);
-            MP_TRY(take(&w->best, x, x->ticks, err));
+            MP_CHECK(take(&w->best, x, x->ticks, err));
             break;
         }
         if (is_smaller) {
-            MP_TRY(lower_limit(w, x, goal_bytes, err));
+            MP_CHECK(lower_limit(w, x, goal_bytes, err));
             last = k;
         }
         if (looks || is_smaller) {
@@ -156,10 +153,9 @@ static mp_status descend(mp_anneal_walk *w, mp_runs *x, mp_mover *mover, mp_erro
             now = energy(x, penalty_ticks);
         }
         try_move(x, mover, t, penalty_ticks, &now);
-        MP_REQUIRE(!x->failed, err, MP_NOMEM, "out of memory for %d runs", x->n_on);
+        MP_ENSURE(!x->failed, err, MP_NOMEM, "out of memory for %d runs", x->n_on);
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Whether the moves after the first k are not worth their time: a part that is still far over the budget will stay so. */
@@ -171,7 +167,6 @@ static bool will_not_do(const mp_anneal_walk *w, int64_t k)
 
 static mp_status walk(mp_anneal_walk *w, mp_runs *x, mp_mover *mover, mp_error *err)
 {
-    mp_status st = MP_OK;
     penalty p = {.least = penalty_of(w, x, MP_ANNEAL_PENALTY)};
     double t = 0, now = 0;
     p.ticks = p.least;
@@ -180,17 +175,16 @@ static mp_status walk(mp_anneal_walk *w, mp_runs *x, mp_mover *mover, mp_error *
             const double progress = progress_of(w, k);
             if (stopped(w) || progress >= 1) break;
             if (x->n_shifted > x->n_on) mp_runs_spread(x);
-            MP_TRY(keep_smallest(w, x, err));
+            MP_CHECK(keep_smallest(w, x, err));
             if (will_not_do(w, k) || (w->ends_at_first && !has_none(w))) break;
             adjust(&p, x->profile.total_over > 0);
             now = energy(x, p.ticks);
             t = temperature(w, &p, progress);
         }
-        if (try_move(x, mover, t, p.ticks, &now)) MP_TRY(keep_best(w, x, err));
-        MP_REQUIRE(!x->failed, err, MP_NOMEM, "out of memory for %d runs", x->n_on);
+        if (try_move(x, mover, t, p.ticks, &now)) MP_CHECK(keep_best(w, x, err));
+        MP_ENSURE(!x->failed, err, MP_NOMEM, "out of memory for %d runs", x->n_on);
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status walk_from_start(mp_anneal_walk *w, mp_error *err)

@@ -77,15 +77,14 @@ done:
 
 static mp_status take_place(cutting *c, int k, const window *w, double from, double end, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_request *request = mp_search_request(c->search);
     place *p = &c->places[k];
     int64_t ticks = 0;
     mp_part_clear(&p->part);
-    MP_TRY(mp_part_init(&p->part, c->graph, w->begin, w->end, true, c->number, err));
+    MP_CHECK(mp_part_init(&p->part, c->graph, w->begin, w->end, true, c->number, err));
     const mp_graph *graph = p->part.graph;
-    MP_REQUIRE(mp_grow(&p->list.steps, &p->list.capacity, graph->n_nodes, sizeof *p->list.steps), err, MP_NOMEM,
-               "out of memory for %zu steps", graph->n_nodes);
+    MP_ENSURE(mp_grow(&p->list.steps, &p->list.capacity, graph->n_nodes, sizeof *p->list.steps), err, MP_NOMEM,
+              "out of memory for %zu steps", graph->n_nodes);
     mp_keep_all(graph, p->list.steps);
     p->list.n = graph->n_nodes;
     for (size_t v = 0; v < graph->n_nodes; v++) ticks += graph->nodes[v].alternatives[0].ticks;
@@ -114,26 +113,23 @@ static mp_status take_place(cutting *c, int k, const window *w, double from, dou
         .smallest = {before.smallest.steps, 0, before.smallest.capacity, INT64_MAX},
     };
     c->n_done++;
-done:
-    return st;
+    return MP_OK;
 }
 
 /* What the walk has found: its best, else its smallest. */
 static mp_status take_found(cutting *c, int k, window *w, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_anneal_walk *walk = &c->walks[k];
     const bool is_within = walk->best.ticks < INT64_MAX;
     const mp_anneal_order *found = is_within ? &walk->best : &walk->smallest;
     c->is_lost = c->is_lost || !is_within;
     if (!is_within && walk->smallest_bytes > c->budget_bytes) c->budget_bytes = walk->smallest_bytes;
-    MP_REQUIRE(w->steps = mp_alloc(found->n, sizeof *w->steps), err, MP_NOMEM, "out of memory for %zu steps", found->n);
+    MP_ENSURE(w->steps = mp_alloc(found->n, sizeof *w->steps), err, MP_NOMEM, "out of memory for %zu steps", found->n);
     for (size_t t = 0; t < found->n; t++) {
         const int node = mp_part_node(&c->places[k].part, found->steps[t].node);
         if (node >= 0) w->steps[w->n_steps++] = (mp_step){.node = node, .alternative = found->steps[t].alternative};
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* ---- all of them ---- */
@@ -141,20 +137,18 @@ done:
 /* The windows from *next on that are over the budget, as many as walk at once. */
 static mp_status search_some(cutting *c, size_t *next, mp_error *err)
 {
-    mp_status st = MP_OK;
     window *now[WALKS];
     int n = 0;
     const double elapsed = mp_search_elapsed(c->search), left = (double)(c->n_over - c->n_done) / WALKS;
     for (; *next < c->n && n < WALKS; ++*next) {
         if (!c->windows[*next].is_over) continue;
         now[n] = &c->windows[*next];
-        MP_TRY(take_place(c, n, now[n], elapsed, elapsed + (1 - elapsed) / (left > 1 ? left : 1), err));
+        MP_CHECK(take_place(c, n, now[n], elapsed, elapsed + (1 - elapsed) / (left > 1 ? left : 1), err));
         n++;
     }
-    if (n) MP_TRY(mp_anneal_walk_all(c->walks, n, err));
-    for (int k = 0; k < n; k++) MP_TRY(take_found(c, k, now[k], err));
-done:
-    return st;
+    if (n) MP_CHECK(mp_anneal_walk_all(c->walks, n, err));
+    for (int k = 0; k < n; k++) MP_CHECK(take_found(c, k, now[k], err));
+    return MP_OK;
 }
 
 static mp_status offer_all(const cutting *c, mp_error *err)

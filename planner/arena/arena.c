@@ -114,7 +114,6 @@ static size_t number_rings(grouping *g)
 static mp_status make_items(const grouping *g, const mp_step *steps, int *ordered, int *start, mp_arena_problem *x,
                             mp_pack_piece *pieces, mp_error *err)
 {
-    mp_status st = MP_OK;
     const int n_spans = (int)g->timeline->n_spans;
     int64_t units = 0;
     for (int k = 0; k < n_spans; k++)
@@ -127,23 +126,21 @@ static mp_status make_items(const grouping *g, const mp_step *steps, int *ordere
         *item = (mp_arena_item){.piece = (int)x->n_pieces};
         for (; j < start[i]; j++) {
             const mp_span *span = &g->timeline->spans[ordered[j]];
-            MP_TRY(count_units(g->graph, g->graph->storages[span->storage].bytes, steps[span->begin].node, &units, err));
+            MP_CHECK(count_units(g->graph, g->graph->storages[span->storage].bytes, steps[span->begin].node, &units, err));
             if (units) add_piece(item, pieces, (mp_pack_piece){span->begin, span->end, units});
         }
         x->n_pieces += (size_t)item->n_pieces;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status add_workspaces(const mp_graph *graph, const mp_plan *plan, mp_arena_problem *x, mp_pack_piece *pieces,
                                 mp_error *err)
 {
-    mp_status st = MP_OK;
     int64_t units = 0, total = 0;
     size_t largest = 0;
     for (int t = 0; t < (int)plan->n_steps; t++) {
-        MP_TRY(count_units(graph, workspace_of(graph, plan, t), plan->steps[t].node, &units, err));
+        MP_CHECK(count_units(graph, workspace_of(graph, plan, t), plan->steps[t].node, &units, err));
         if (!units) continue;
         const int end = mp_step_end(plan->steps, t);
         x->items[x->n++] = (mp_arena_item){.size = units, .begin = t, .end = end, .piece = (int)x->n_pieces, .n_pieces = 1};
@@ -152,20 +149,18 @@ static mp_status add_workspaces(const mp_graph *graph, const mp_plan *plan, mp_a
     for (size_t k = 0; k < x->n; k++) {
         if (x->items[k].size > x->items[largest].size) largest = k;
         if (!mp_add(total, x->items[k].size, &total) || total > INT64_MAX / 2 / graph->alignment)
-            MP_TRY(MP_FAIL(err, MP_INVALID, "the steps need more bytes than can be counted, most of them from %s on",
-                           mp_node_label(graph, plan->steps[x->items[largest].begin].node).text));
+            MP_CHECK(MP_FAIL(err, MP_INVALID, "the steps need more bytes than can be counted, most of them from %s on",
+                             mp_node_label(graph, plan->steps[x->items[largest].begin].node).text));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status write_places(const grouping *g, mp_plan *plan, const mp_arena_problem *x, size_t n_rings, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_timeline *tl = g->timeline;
     size_t n = 0, next = n_rings;
     mp_place *places = mp_alloc(tl->n_spans + tl->n_steps, sizeof *places);
-    MP_REQUIRE(places, err, MP_NOMEM, "no memory for %zu offsets", tl->n_spans);
+    MP_ENSURE(places, err, MP_NOMEM, "no memory for %zu offsets", tl->n_spans);
     for (size_t k = 0; k < tl->n_spans; k++) {
         const mp_span *s = &tl->spans[k];
         const int64_t bytes = g->graph->storages[s->storage].bytes;
@@ -186,8 +181,7 @@ static mp_status write_places(const grouping *g, mp_plan *plan, const mp_arena_p
     mp_free(plan->places);
     plan->places = places;
     plan->n_places = n;
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Assigns offsets to the items of the plan's steps. Without `keeps` the plan is untouched. */
@@ -257,25 +251,21 @@ mp_status mp_arena_layout_within(const mp_graph *graph, mp_plan *plan, const mp_
 
 mp_status mp_arena_bound(const mp_graph *graph, const mp_plan *plan, int64_t *bytes, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_plan steps = *plan;
     mp_pack_result result;
-    MP_TRY(lay_out(graph, &steps, NULL, NULL, false, &result, err));
+    MP_CHECK(lay_out(graph, &steps, NULL, NULL, false, &result, err));
     *bytes = result.bound;
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_arena_pack(const mp_graph *graph, mp_plan *plan, const mp_pack_options *options, mp_pack_result *result,
                         mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_pack_options in_units = {0};
     if (options) in_units = *options;
     if (in_units.enough > 0) in_units.enough /= graph->alignment;
-    MP_TRY(lay_out(graph, plan, options ? &in_units : NULL, NULL, true, result, err));
+    MP_CHECK(lay_out(graph, plan, options ? &in_units : NULL, NULL, true, result, err));
     if (options && options->enough > 0 && result->height > options->enough && result->bound > options->enough)
         result->verdict = MP_PACK_INFEASIBLE;
-done:
-    return st;
+    return MP_OK;
 }

@@ -24,16 +24,14 @@ static int64_t count_nodes(const mp_arena_problem *x, int64_t dust)
 /* The items above the size `dust`. */
 static mp_status open_problem(const mp_arena_problem *x, int64_t dust, mp_pack_problem *problem, mp_error *err)
 {
-    mp_status st = MP_OK;
     *problem = (mp_pack_problem){.pieces = x->pieces, .n_pieces = x->n_pieces};
     problem->items = mp_alloc(x->n, sizeof *problem->items);
-    MP_REQUIRE(problem->items, err, MP_NOMEM, "no memory for the arena of %zu instances", x->n);
+    MP_ENSURE(problem->items, err, MP_NOMEM, "no memory for the arena of %zu instances", x->n);
     for (size_t k = 0; k < x->n; k++)
         if (x->items[k].size > dust)
             problem->items[problem->n_items++] =
                 (mp_pack_item){x->items[k].piece, x->items[k].n_pieces, 1, -1, x->items[k].offset};
-done:
-    return st;
+    return MP_OK;
 }
 
 static void take(mp_arena_problem *x, int64_t dust, const mp_pack_problem *problem)

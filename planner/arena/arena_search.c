@@ -214,51 +214,45 @@ static void add_dust(search *f, int64_t dust)
  * fewer items, of fewer sizes. How many are left out decides what it tries first, so it begins with several of such sizes. */
 static mp_status search_within(search *f, int64_t capacity, int part, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_arena_problem *problem = f->problem;
     int64_t dust = dust_size(f, capacity);
     const int n_tries = dust ? MP_ARENA_DUST_TRIES : 1;
     for (int k = 0; k < n_tries && problem->height > capacity && !stopped(problem); k++, dust /= MP_ARENA_DUST_STEP) {
         bool placed;
-        MP_TRY(mp_arena_exact_within(f->problem, dust, capacity - most_live(f, 0, dust), part * n_tries, &placed, err));
+        MP_CHECK(mp_arena_exact_within(f->problem, dust, capacity - most_live(f, 0, dust), part * n_tries, &placed, err));
         if (placed) add_dust(f, dust);
         if (!dust) break;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Little room beside what lives makes it much easier: a search within what is wanted, which will do, else one a thousandth
  * above what lives, and where that fails shorter ones between that and the height. */
 static mp_status search_nearby(search *f, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_arena_problem *problem = f->problem;
     const int64_t near = problem->bound + (problem->bound + problem->beside) / MP_ARENA_NEAR;
     if (problem->wanted >= problem->bound && problem->wanted < problem->height) {
-        MP_TRY(search_within(f, problem->wanted, 1, err));
-        if (problem->height <= problem->wanted) goto done;
+        MP_CHECK(search_within(f, problem->wanted, 1, err));
+        if (problem->height <= problem->wanted) return MP_OK;
     }
-    if (problem->height > near && problem->wanted != near) MP_TRY(search_within(f, near, 1, err));
+    if (problem->height > near && problem->wanted != near) MP_CHECK(search_within(f, near, 1, err));
     for (int64_t k = 0, low = near; k < MP_ARENA_HALVES && low < problem->height; k++) {
         const int64_t capacity = low + (problem->height - low) / 2;
-        MP_TRY(search_within(f, capacity, 2 * MP_ARENA_HALVES, err));
+        MP_CHECK(search_within(f, capacity, 2 * MP_ARENA_HALVES, err));
         if (problem->height > capacity) low = capacity + 1;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Lower and lower from the best offsets so far. */
 static mp_status search_exactly(search *f, mp_error *err)
 {
-    mp_status st = MP_OK;
     if (f->problem->height <= f->problem->bound) return MP_OK;
     put_best(f);
-    MP_TRY(mp_arena_exact(f->problem, err));
+    MP_CHECK(mp_arena_exact(f->problem, err));
     for (size_t k = 0; k < f->problem->n; k++) f->best_offsets[k] = f->problem->items[k].offset;
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_arena_search(mp_arena_problem *problem, mp_error *err)

@@ -82,7 +82,6 @@ static void take_chain(pass *p)
 /* Each interval of the chain searched on its own; their sum. */
 static mp_status branch(pass *p, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_bound_chain *c = p->chain;
     int64_t sum = 0;
     if (!mp_bound_is_on(&c->options, MP_BOUND_BRANCH)) return MP_OK;
@@ -90,44 +89,39 @@ static mp_status branch(pass *p, mp_error *err)
         mp_bound_value value;
         mp_bound_interval_start(c->interval, p->nodes[i]);
         mp_bound_interval_end(c->interval, i + 1 < p->n ? p->nodes[i + 1] : -1);
-        MP_TRY(mp_bound_branch(c->interval, (int64_t)MP_BOUND_BRANCHINGS * c->options.effort, &c->options, &value, err));
+        MP_CHECK(mp_bound_branch(c->interval, (int64_t)MP_BOUND_BRANCHINGS * c->options.effort, &c->options, &value, err));
         c->infeasible = c->infeasible || value.infeasible;
         sum += value.ticks;
     }
     end_stage(p, MP_BOUND_BRANCH, sum);
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status couple(pass *p, mp_error *err)
 {
-    mp_status st = MP_OK;
     int64_t ticks = p->chain->rest[p->chain->first];
     memcpy(p->split, p->nodes, (size_t)p->n * sizeof *p->split);
     p->n_split = p->n;
     if (!goes_on(p, MP_BOUND_COUPLE)) return MP_OK;
-    MP_TRY(mp_bound_split(p->chain, p->split, &p->n_split, &ticks, err));
+    MP_CHECK(mp_bound_split(p->chain, p->split, &p->n_split, &ticks, err));
     end_stage(p, MP_BOUND_COUPLE, ticks);
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Overlapping intervals, first between the nodes of the chain and others, then between better ones, then searched. */
 static mp_status overlap(pass *p, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_bound_chain *c = p->chain;
     mp_bound_selection *s = p->selection;
     int64_t ticks = 0;
     if (!goes_on(p, MP_BOUND_OVERLAP)) return MP_OK;
-    MP_TRY(mp_bound_select(c, p->split, p->n_split, s, &ticks, err));
+    MP_CHECK(mp_bound_select(c, p->split, p->n_split, s, &ticks, err));
     end_stage(p, MP_BOUND_OVERLAP, ticks);
-    if (!s->n || !mp_bound_select_is_promising(c, s, p->ticks) || !goes_on(p, MP_BOUND_TREE)) goto done;
+    if (!s->n || !mp_bound_select_is_promising(c, s, p->ticks) || !goes_on(p, MP_BOUND_TREE)) return MP_OK;
     ticks = 0;
-    MP_TRY(mp_bound_select_tree(c, s, &ticks, err));
+    MP_CHECK(mp_bound_select_tree(c, s, &ticks, err));
     end_stage(p, MP_BOUND_TREE, ticks);
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Where the bound of a pass comes from. */
@@ -291,21 +285,19 @@ done:
 static mp_status run_parts(const mp_graph *graph, int64_t budget_bytes, const mp_bound_options *options, mp_bound *bound,
                            mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_bound_work work = {0};
     int64_t ticks;
     bool infeasible;
-    MP_TRY(
+    MP_CHECK(
         mp_bound_of_parts(graph, budget_bytes, MP_BOUND_PART_NODES, mp_bound_within, options, &ticks, &infeasible, &work, err));
     report_stage(options->report, MP_BOUND_DISJOINT, ticks, infeasible, &work);
-    if (ticks <= bound->ticks && !infeasible) goto done;
+    if (ticks <= bound->ticks && !infeasible) return MP_OK;
     bound->stage = MP_BOUND_DISJOINT;
     bound->from = bound->to = -1;
     bound->infeasible = infeasible;
     bound->multiplier = 0;
     bound->ticks = ticks;
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Every node once, in its fastest alternative. */
@@ -326,19 +318,17 @@ static int64_t least_ticks(const mp_graph *graph)
 static mp_status check_floor(const mp_graph *graph, int64_t budget_bytes, const mp_bound_options *options, mp_bound *bound,
                              mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_bound_work none = {0};
     int64_t floor_bytes;
     int node;
     if (!mp_bound_is_on(options, MP_BOUND_FLOOR)) return MP_OK;
-    MP_TRY(mp_floor(graph, &floor_bytes, &node, err));
+    MP_CHECK(mp_floor(graph, &floor_bytes, &node, err));
     bound->infeasible = budget_bytes < floor_bytes;
     report_stage(options->report, MP_BOUND_FLOOR, 0, bound->infeasible, &none);
-    if (!bound->infeasible) goto done;
+    if (!bound->infeasible) return MP_OK;
     bound->stage = MP_BOUND_FLOOR;
     bound->from = node;
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_bound_within(const mp_graph *graph, int64_t budget_bytes, const mp_bound_options *options, mp_bound *out,

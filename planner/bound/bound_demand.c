@@ -43,12 +43,11 @@ static bool has_ended(const mp_bound_demand *d)
 /* Loss and backward nodes after which memory is short. */
 static mp_status find_boundaries(mp_bound_demand *d, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_precedence *o = d->x->order;
     d->nodes = mp_alloc((size_t)o->n, sizeof *d->nodes);
     d->free_bytes = mp_alloc((size_t)o->n, sizeof *d->free_bytes);
     d->before = mp_alloc((size_t)o->n, sizeof *d->before);
-    MP_REQUIRE(d->nodes && d->free_bytes && d->before, err, MP_NOMEM, "no memory for a bound of %d nodes", o->n);
+    MP_ENSURE(d->nodes && d->free_bytes && d->before, err, MP_NOMEM, "no memory for a bound of %d nodes", o->n);
     for (int i = 0; i < o->n; i++) {
         const int v = o->sequence[i];
         if (v == o->n - 1 || o->graph->nodes[v].phase == MP_PHASE_FORWARD || o->graph->nodes[v].phase == MP_PHASE_UPDATE)
@@ -60,8 +59,7 @@ static mp_status find_boundaries(mp_bound_demand *d, mp_error *err)
         d->free_bytes[d->n] = d->x->free_bytes;
         d->nodes[d->n++] = v;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_bound_demand_new(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options,
@@ -228,7 +226,6 @@ static void go_back(mp_bound_demand *d)
  * few of them. */
 static mp_status follow(mp_bound_demand *d, int last, int64_t target, int most, int64_t work, int *n_few, mp_error *err)
 {
-    mp_status st = MP_OK;
     d->target = target;
     d->best = 0;
     d->full = false;
@@ -237,8 +234,8 @@ static mp_status follow(mp_bound_demand *d, int last, int64_t target, int most, 
     if (d->now.most != most) {
         mp_bound_states_clear(&d->now);
         mp_bound_states_clear(&d->next);
-        MP_TRY(mp_bound_states_init(&d->now, most, d->ranks.words, err));
-        MP_TRY(mp_bound_states_init(&d->next, most, d->ranks.words, err));
+        MP_CHECK(mp_bound_states_init(&d->now, most, d->ranks.words, err));
+        MP_CHECK(mp_bound_states_init(&d->next, most, d->ranks.words, err));
     }
     mp_bound_states_empty(&d->now);
     memset(d->set, 0, (size_t)d->ranks.words * sizeof *d->set);
@@ -258,8 +255,7 @@ static mp_status follow(mp_bound_demand *d, int last, int64_t target, int most, 
         if (is_narrow(d, d->at) && d->now.n <= MP_DEMAND_FEW_AT_NARROW) ++*n_few;
     }
     d->x->work.n_states += work - d->work_left;
-done:
-    return st;
+    return MP_OK;
 }
 
 const mp_bound_work *mp_bound_demand_work(const mp_bound_demand *d)
@@ -278,14 +274,13 @@ mp_status mp_bound_demand_is_promising(mp_bound_demand *d, int64_t ticks, bool *
 
 mp_status mp_bound_demand_prefixes(mp_bound_demand *d, int64_t *ticks, mp_bound_found *found, mp_error *err)
 {
-    mp_status st = MP_OK;
     int n_few;
     for (int i = 1; i < d->n && !has_ended(d); i++) {
         int64_t step = d->before[i] / MP_DEMAND_PREFIX_STEP + 1;
         if (!is_narrow(d, i)) continue;
         for (int k = 0; k < MP_DEMAND_PREFIX_TARGETS && step > 0; k++) {
             const int64_t target = d->before[i] + step;
-            MP_TRY(follow(d, i - 1, target, MP_DEMAND_PREFIX_STATES, MP_DEMAND_PREFIX_WORK, &n_few, err));
+            MP_CHECK(follow(d, i - 1, target, MP_DEMAND_PREFIX_STATES, MP_DEMAND_PREFIX_WORK, &n_few, err));
             mp_bound_demand_before(d, d->nodes[i], d->best);
             if (d->best < target && !d->full) break;
             step = d->best < target ? step / 2 : 2 * step;
@@ -293,23 +288,20 @@ mp_status mp_bound_demand_prefixes(mp_bound_demand *d, int64_t *ticks, mp_bound_
         if (d->before[i] > found->ticks) *found = (mp_bound_found){d->before[i], d->nodes[i]};
     }
     if (found->ticks > *ticks) *ticks = found->ticks;
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_bound_demand_search(mp_bound_demand *d, int64_t *ticks, mp_bound_found *found, mp_error *err)
 {
-    mp_status st = MP_OK;
     int n_few;
     int64_t step = *ticks / MP_DEMAND_STEP + 1;
     for (int k = 0; k < MP_DEMAND_TARGETS && step > 0 && !has_ended(d); k++) {
         const int64_t target = *ticks + step;
-        MP_TRY(follow(d, d->n - 1, target, MP_DEMAND_STATES, MP_DEMAND_WORK, &n_few, err));
+        MP_CHECK(follow(d, d->n - 1, target, MP_DEMAND_STATES, MP_DEMAND_WORK, &n_few, err));
         if (d->best > found->ticks) *found = (mp_bound_found){d->best, d->nodes[d->best_at]};
         if (d->best > *ticks) *ticks = d->best;
         if (d->best < target && !d->full) break; /* a higher target leaves more, not others */
         step = d->best < target ? step / 2 : 2 * step;
     }
-done:
-    return st;
+    return MP_OK;
 }

@@ -35,11 +35,10 @@ static int by_bytes(const void *a, const void *b)
 
 mp_status mp_bound_explain(mp_bound_interval *x, const mp_bound *bound, mp_bound_report *report, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_precedence *o = x->order;
     const mp_bound_value value = solve(x, bound->from, bound->to);
     report->evictions = mp_alloc(x->n_required, sizeof *report->evictions);
-    MP_REQUIRE(report->evictions, err, MP_NOMEM, "no memory to explain a bound of %d nodes", o->n);
+    MP_ENSURE(report->evictions, err, MP_NOMEM, "no memory to explain a bound of %d nodes", o->n);
     report->n = 0;
     report->ticks = value.ticks;
     report->live_in_bytes = mp_bound_interval_live_in(x);
@@ -50,6 +49,5 @@ mp_status mp_bound_explain(mp_bound_interval *x, const mp_bound *bound, mp_bound
         report->evictions[report->n++] = (mp_bound_eviction){s, x->bytes[s], x->ticks[producer], x->labels[0].live[s]};
     }
     qsort(report->evictions, report->n, sizeof *report->evictions, by_bytes);
-done:
-    return st;
+    return MP_OK;
 }

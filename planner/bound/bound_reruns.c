@@ -9,7 +9,6 @@
 
 mp_status mp_bound_ranks_init(mp_bound_ranks *k, const mp_bound_interval *x, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_precedence *o = x->order;
     const mp_graph *graph = o->graph;
     int n = 0;
@@ -18,7 +17,7 @@ mp_status mp_bound_ranks_init(mp_bound_ranks *k, const mp_bound_interval *x, mp_
     k->storage = mp_alloc(graph->n_storages, sizeof *k->storage);
     k->first = mp_alloc(graph->n_nodes, sizeof *k->first);
     k->end = mp_alloc(graph->n_nodes, sizeof *k->end);
-    MP_REQUIRE(k->rank && k->storage && k->first && k->end, err, MP_NOMEM, "no memory for a bound of %d nodes", o->n);
+    MP_ENSURE(k->rank && k->storage && k->first && k->end, err, MP_NOMEM, "no memory for a bound of %d nodes", o->n);
     for (size_t s = 0; s < graph->n_storages; s++)
         if (x->storage_vertex[s] >= 0) k->end[graph->producer[s]]++; /* how many, for now */
     for (int i = 0; i < o->n; i++) {
@@ -34,8 +33,7 @@ mp_status mp_bound_ranks_init(mp_bound_ranks *k, const mp_bound_interval *x, mp_
     }
     k->n = n;
     k->words = (int)mp_bits_words((size_t)n);
-done:
-    return st;
+    return MP_OK;
 }
 
 void mp_bound_ranks_clear(mp_bound_ranks *k)
@@ -71,12 +69,11 @@ static void find_nodes(mp_bound_reruns *m, const mp_bound_interval *x, int i)
 mp_status mp_bound_reruns_init(mp_bound_reruns *m, mp_bound_interval *x, const mp_bound_ranks *ranks, const int *boundaries,
                                int n, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_precedence *o = x->order;
     *m = (mp_bound_reruns){.order = o, .ranks = ranks, .n = n, .words = (int)mp_bits_words((size_t)o->n)};
     m->nodes = mp_alloc((size_t)n * (size_t)ranks->n * (size_t)m->words, sizeof *m->nodes);
     m->needed = mp_alloc((size_t)n * (size_t)ranks->words, sizeof *m->needed);
-    MP_REQUIRE(m->nodes && m->needed, err, MP_NOMEM, "no memory for a bound of %d nodes", o->n);
+    MP_ENSURE(m->nodes && m->needed, err, MP_NOMEM, "no memory for a bound of %d nodes", o->n);
     for (int i = 0; i < n; i++) {
         mp_bound_interval_start(x, boundaries[i]);
         find_nodes(m, x, i);
@@ -86,8 +83,7 @@ mp_status mp_bound_reruns_init(mp_bound_reruns *m, mp_bound_interval *x, const m
             if (!x->covers_two[s]) mp_bits_add(m->needed + (size_t)i * (size_t)ranks->words, ranks->rank[s]);
         }
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 void mp_bound_reruns_clear(mp_bound_reruns *m)

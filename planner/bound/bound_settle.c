@@ -40,19 +40,17 @@ static int64_t ticks_from(trial *t, int node, const uint64_t *also_after)
 /* Settles that u comes before v, if plans in which it does not take the target. */
 static mp_status settle_pair(trial *t, int u, int v, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_precedence *o = t->order;
     if (u == v || has_ended(t) || mp_precedes(o, u, v) || mp_precedes(o, v, u)) return MP_OK;
     memcpy(t->after, mp_precedence_descendants(o, u), o->words * sizeof *t->after);
     mp_bits_add(t->after, u);
     if (ticks_from(t, v, t->after) < t->target) return MP_OK;
-    MP_TRY(mp_precedence_add(t->order, u, v, err));
+    MP_CHECK(mp_precedence_add(t->order, u, v, err));
     t->n_settled++;
     const int64_t ticks = ticks_from(t, u, NULL);
     if (ticks > t->best) t->best = ticks;
     t->is_reached = t->best >= t->target;
-done:
-    return st;
+    return MP_OK;
 }
 
 /* What was made before v, is large, and need not be live there because who uses it may have run. */
@@ -64,7 +62,6 @@ static bool is_large(const trial *t, int s)
 
 static mp_status settle_at(trial *t, int v, int *large, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *graph = t->order->graph;
     int n = 0;
     mp_bound_interval_start(t->x, v);
@@ -73,12 +70,11 @@ static mp_status settle_at(trial *t, int v, int *large, mp_error *err)
     for (int i = 0; i < n; i++) {
         const int s = large[i];
         for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++)
-            if (mp_always_reads(t->order, graph->readers[r], s)) MP_TRY(settle_pair(t, graph->readers[r], v, err));
+            if (mp_always_reads(t->order, graph->readers[r], s)) MP_CHECK(settle_pair(t, graph->readers[r], v, err));
         for (int a = graph->adders_start[s]; a < graph->adders_start[s + 1]; a++)
-            if (mp_always_adds(t->order, graph->adders[a], s)) MP_TRY(settle_pair(t, graph->adders[a], v, err));
+            if (mp_always_adds(t->order, graph->adders[a], s)) MP_CHECK(settle_pair(t, graph->adders[a], v, err));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Goes over all nodes as long as pairs are settled. */
@@ -100,15 +96,12 @@ done:
 
 static mp_status try_target(trial *t, const mp_graph *graph, int64_t budget_bytes, mp_error *err)
 {
-    mp_status st = MP_OK;
-    MP_TRY(mp_precedence_new(graph, false, &t->order, err));
-    MP_TRY(mp_bound_interval_new(t->order, budget_bytes, &t->x, err));
-    MP_TRY(mp_bound_interval_add_undecided(t->x, err));
+    MP_CHECK(mp_precedence_new(graph, false, &t->order, err));
+    MP_CHECK(mp_bound_interval_new(t->order, budget_bytes, &t->x, err));
+    MP_CHECK(mp_bound_interval_add_undecided(t->x, err));
     t->after = mp_alloc(t->order->words, sizeof *t->after);
-    MP_REQUIRE(t->after, err, MP_NOMEM, "no memory for a bound of %zu nodes", graph->n_nodes);
-    MP_TRY(settle_all(t, err));
-done:
-    return st;
+    MP_ENSURE(t->after, err, MP_NOMEM, "no memory for a bound of %zu nodes", graph->n_nodes);
+    return settle_all(t, err);
 }
 
 static void end_trial(trial *t)

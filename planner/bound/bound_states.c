@@ -10,18 +10,15 @@
 
 mp_status mp_bound_states_init(mp_bound_states *t, int most, int words, mp_error *err)
 {
-    mp_status st = MP_OK;
     *t = (mp_bound_states){.most = most, .words = words, .n_slots = 2 * (size_t)most + 1};
     t->ticks = mp_alloc((size_t)most, sizeof *t->ticks);
     t->used = mp_alloc((size_t)most, sizeof *t->used);
     t->sets = mp_alloc((size_t)most * (size_t)words, sizeof *t->sets);
     t->slots = mp_alloc(t->n_slots, sizeof *t->slots);
     t->keys = mp_alloc(2 * (size_t)most, sizeof *t->keys);
-    MP_REQUIRE(t->ticks && t->used && t->sets && t->slots && t->keys, err, MP_NOMEM, "no memory for %d labels of a bound",
-               most);
+    MP_ENSURE(t->ticks && t->used && t->sets && t->slots && t->keys, err, MP_NOMEM, "no memory for %d labels of a bound", most);
     mp_bound_states_empty(t);
-done:
-    return st;
+    return MP_OK;
 }
 
 void mp_bound_states_clear(mp_bound_states *t)

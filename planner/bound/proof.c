@@ -81,9 +81,8 @@ static void *find(void *data)
 mp_status mp_proof_start(const mp_graph *graph, int64_t budget_bytes, const mp_bound_options *options, mp_proof **out,
                          mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_proof *proof = mp_alloc(1, sizeof *proof);
-    MP_REQUIRE(proof, err, MP_NOMEM, "out of memory for a bound");
+    MP_ENSURE(proof, err, MP_NOMEM, "out of memory for a bound");
     proof->graph = graph;
     proof->budget_bytes = budget_bytes;
     proof->asked = *options;
@@ -93,8 +92,7 @@ mp_status mp_proof_start(const mp_graph *graph, int64_t budget_bytes, const mp_b
     proof->is_apart = !pthread_create(&proof->thread, NULL, find, proof);
     if (!proof->is_apart) find(proof);
     *out = proof;
-done:
-    return st;
+    return MP_OK;
 }
 
 bool mp_proof_wait(mp_proof *proof, double seconds)

@@ -30,27 +30,25 @@ static mp_status push(walk *w, const mp_chain_run *run, mp_error *err)
 /* At most as deep as the chain is long. */
 static mp_status run_stretch(walk *w, mp_chain_stretch s, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_chain *chain = w->table->chain;
     while (s.begin < s.end) {
         const bool is_first = s.end == chain->n;
         const mp_chain_choice c = mp_chain_choose(w->table, s);
         const mp_chain_block *b = &chain->blocks[s.begin];
         if (c.option >= 0) {
-            MP_TRY(push(w, is_first ? &b->first : &b->options[c.option].rerun, err));
-            MP_TRY(run_stretch(w, c.after, err));
-            MP_TRY(push(w, &b->options[c.option].backward, err));
+            MP_CHECK(push(w, is_first ? &b->first : &b->options[c.option].rerun, err));
+            MP_CHECK(run_stretch(w, c.after, err));
+            MP_CHECK(push(w, &b->options[c.option].backward, err));
         } else if (c.after.begin >= s.end) {
-            MP_TRY(push(w, &b->alone, err));
+            MP_CHECK(push(w, &b->alone, err));
         } else {
             for (int k = s.begin; k < c.after.begin; k++)
-                MP_TRY(push(w, is_first ? &chain->blocks[k].first : &chain->blocks[k].advance, err));
-            MP_TRY(run_stretch(w, c.after, err));
+                MP_CHECK(push(w, is_first ? &chain->blocks[k].first : &chain->blocks[k].advance, err));
+            MP_CHECK(run_stretch(w, c.after, err));
         }
         s = c.before;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_chain_schedule(const mp_chain_table *table, int slots, mp_step **steps, size_t *n, mp_error *err)
@@ -79,7 +77,6 @@ done:
 /* Judges the schedules of all rungs, or, if they are many, of some of them at equal distances. */
 static mp_status climb(mp_search *search, const mp_chain_table *table, int64_t moves, mp_error *err)
 {
-    mp_status st = MP_OK;
     const int64_t budget_bytes = mp_search_request(search)->budget_bytes;
     int rungs[MP_CHAIN_MOST_SLOTS + 1], n_rungs = 0, over = 0;
     int64_t least = INT64_MAX, peak;
@@ -92,11 +89,10 @@ static mp_status climb(mp_search *search, const mp_chain_table *table, int64_t m
     int64_t n = n_rungs < MP_CHAIN_RUNGS ? n_rungs : MP_CHAIN_RUNGS;
     if (moves < n) n = moves;
     for (int64_t i = 0; i < n && over < MP_CHAIN_PATIENCE && !mp_search_stopped(search); i++) {
-        MP_TRY(offer(search, table, rungs[i * n_rungs / n], &peak, err));
+        MP_CHECK(offer(search, table, rungs[i * n_rungs / n], &peak, err));
         over = peak > budget_bytes ? over + 1 : 0;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status search_chain(mp_search *search, const mp_boundaries *boundaries, const bool *ends, int64_t moves,

@@ -167,7 +167,6 @@ static bool reads_input(const measure *x, const mp_chain_run *run)
 /* The option of what is kept now. */
 static mp_status add_option(measure *x, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_chain_block *block = &x->chain->blocks[x->k];
     mp_chain_option *option = &block->options[block->n_options];
     const mp_storage *storages = x->chain->graph->storages;
@@ -181,20 +180,19 @@ static mp_status add_option(measure *x, mp_error *err)
         bytes += storages[s].bytes;
     }
     run_demanded(x);
-    MP_TRY(end_run(x, &option->rerun, err));
+    MP_CHECK(end_run(x, &option->rerun, err));
     begin_run(x);
     x->kept_is_live = true;
     run_backward(x);
     x->kept_is_live = false;
-    MP_TRY(end_run(x, &option->backward, err));
+    MP_CHECK(end_run(x, &option->backward, err));
     option->kept_bytes = kept_bytes(x, &option->keeps_output);
     option->frees_input = !reads_input(x, &option->backward);
     option->rerun_need = need_of(x, &option->rerun, 0, false);
     option->first_need = plus(need_of(x, &block->first, 0, false), block->first_pinned_bytes);
     option->backward_bytes = peak_of(x, &option->backward, bytes, false, true) + block->pinned_bytes;
     block->n_options++;
-done:
-    return st;
+    return MP_OK;
 }
 
 static int by_worth(const void *a, const void *b)
@@ -266,29 +264,27 @@ done:
 
 static mp_status measure_block(measure *x, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_chain *chain = x->chain;
     mp_chain_block *block = &chain->blocks[x->k];
     const bool is_last = x->k == chain->n - 1;
     begin_run(x);
     for (size_t i = 0; i < chain->graph->n_nodes; i++)
         if (chain->block[i] == x->k && is_forward(x, (int)i)) push(x, (int)i);
-    MP_TRY(end_run(x, &block->first, err));
+    MP_CHECK(end_run(x, &block->first, err));
     block->first_need = plus(need_of(x, &block->first, 0, false), block->first_pinned_bytes);
     begin_run(x);
     demand_outputs(x);
     run_demanded(x);
-    MP_TRY(end_run(x, &block->advance, err));
+    MP_CHECK(end_run(x, &block->advance, err));
     block->advance_need = need_of(x, &block->advance, 0, false);
     begin_run(x);
     for (size_t t = 0; is_last && t < block->first.n; t++) push(x, block->first.nodes[t]);
     run_backward(x);
-    MP_TRY(end_run(x, &block->alone, err));
+    MP_CHECK(end_run(x, &block->alone, err));
     block->alone_need =
         plus(need_of(x, &block->alone, block->gradient_bytes, true), is_last ? block->first_pinned_bytes : block->pinned_bytes);
-    if (!is_last) MP_TRY(add_options(x, err));
-done:
-    return st;
+    if (!is_last) MP_CHECK(add_options(x, err));
+    return MP_OK;
 }
 
 mp_status mp_chain_measure(mp_chain *chain, mp_error *err)

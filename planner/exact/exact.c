@@ -44,14 +44,13 @@ static mp_status next_stage(exact *x, int stage, const mp_exact_alternative *alt
 /* Takes steps as long as one is safe; `steps` (may be NULL) gets them. */
 static mp_status take_safe_steps(exact *x, int *stage, mp_exact_set *live, mp_step *steps, size_t *n)
 {
-    mp_status st = MP_OK;
     const mp_exact_graph *graph = &x->graph;
     for (int v = 0; v < graph->n_nodes; v++) {
         const mp_exact_node *node = &graph->nodes[v];
         for (size_t k = 0; k < node->n_alternatives && !(x->table.stages[*stage].ran & mp_exact_one(v)); k++) {
             int next;
             if (!mp_exact_can_run(graph, &x->table.stages[*stage], *live, &node->alternatives[k])) continue;
-            MP_TRY(next_stage(x, *stage, &node->alternatives[k], &next));
+            MP_CHECK(next_stage(x, *stage, &node->alternatives[k], &next));
             if (!mp_exact_is_safe(graph, &x->table.stages[*stage], &x->table.stages[next], *live, &node->alternatives[k], live))
                 continue;
             if (steps) steps[(*n)++] = (mp_step){.node = v, .alternative = (int)k};
@@ -60,8 +59,7 @@ static mp_status take_safe_steps(exact *x, int *stage, mp_exact_set *live, mp_st
             break;
         }
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* A state after the step that is taken, with what is live then. */
@@ -117,14 +115,11 @@ done:
 
 static mp_status first_state(exact *x)
 {
-    mp_status st = MP_OK;
     mp_exact_state first = {.parent = -1, .first_live = x->graph.carried};
-    MP_TRY(mp_exact_find_stage(&x->table, &x->graph, 0, &first.stage, x->err));
+    MP_CHECK(mp_exact_find_stage(&x->table, &x->graph, 0, &first.stage, x->err));
     first.live = first.first_live &= x->table.stages[first.stage].useful;
-    MP_TRY(take_safe_steps(x, &first.stage, &first.live, NULL, NULL));
-    MP_TRY(mp_exact_reach(&x->table, &x->graph, &first, 0, x->err));
-done:
-    return st;
+    MP_CHECK(take_safe_steps(x, &first.stage, &first.live, NULL, NULL));
+    return mp_exact_reach(&x->table, &x->graph, &first, 0, x->err);
 }
 
 /* The steps from the first state to this one. A state remembers its last step only: the safe ones are found again. */
@@ -167,19 +162,18 @@ done:
 
 static mp_status search(exact *x)
 {
-    mp_status st = MP_OK;
     int k;
     int64_t known = mp_search_best_ticks(x->search);
     bool found = false;
     x->most_extra = known == INT64_MAX ? INT64_MAX : known - x->graph.least_ticks;
-    MP_TRY(first_state(x));
+    MP_CHECK(first_state(x));
     for (int64_t n = 1; !x->gave_up && !found && (k = mp_exact_pop(&x->table)) >= 0; n++) {
         found = x->table.stages[x->table.states[k].stage].ran == x->graph.all;
         if (found) {
             known = x->graph.least_ticks + x->table.states[k].extra_ticks;
-            MP_TRY(offer(x, k));
+            MP_CHECK(offer(x, k));
         } else {
-            MP_TRY(expand(x, k));
+            MP_CHECK(expand(x, k));
         }
         if (n % MP_EXACT_LOOK) continue;
         mp_search_count_moves(x->search, MP_EXACT_LOOK);
@@ -189,8 +183,7 @@ static mp_status search(exact *x)
         mp_search_claim_bound(x->search, known);
     else if (!x->gave_up)
         mp_search_claim_infeasible(x->search);
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_run_exact(mp_search *found, mp_error *err)

@@ -27,14 +27,13 @@ static mp_exact_set set_of(const reader *r, const int *list, size_t n)
 
 static mp_status number_storages(reader *r)
 {
-    mp_status st = MP_OK;
     mp_exact_graph *x = r->x;
     for (size_t s = 0; s < r->graph->n_storages; s++) {
         const mp_storage *storage = &r->graph->storages[s];
         r->bit[s] = -1;
         if (mp_storage_is_static(storage)) continue;
-        MP_REQUIRE(x->n_storages < MP_EXACT_BITS, r->err, MP_NOT_APPLICABLE, "%s is too large to try all schedules",
-                   r->graph->name);
+        MP_ENSURE(x->n_storages < MP_EXACT_BITS, r->err, MP_NOT_APPLICABLE, "%s is too large to try all schedules",
+                  r->graph->name);
         r->bit[s] = x->n_storages++;
         x->bytes[r->bit[s]] = storage->bytes;
         x->recompute_ticks[r->bit[s]] = INT64_MAX;
@@ -42,8 +41,7 @@ static mp_status number_storages(reader *r)
         for (int a = r->graph->adders_start[s]; a < r->graph->adders_start[s + 1]; a++)
             x->adders[r->bit[s]] |= mp_exact_one(r->graph->adders[a]);
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static bool writes_parameter(const reader *r, const mp_alternative *alternative, int s)
@@ -120,7 +118,6 @@ static void read_alternative(const reader *r, int v, int number, mp_in_place **p
 
 static mp_status read_node(const reader *r, int v, mp_exact_alternative *alternatives, mp_in_place **pairs)
 {
-    mp_status st = MP_OK;
     mp_exact_graph *x = r->x;
     const mp_node *node = &r->graph->nodes[v];
     mp_exact_node *out = &x->nodes[v];
@@ -130,19 +127,18 @@ static mp_status read_node(const reader *r, int v, mp_exact_alternative *alterna
                            .least_ticks = node->alternatives[0].ticks};
     if (node->phase == MP_PHASE_FORWARD && !(node->flags & MP_NODE_ONCE)) x->repeatable |= mp_exact_one(v);
     for (size_t k = 0; k < node->n_alternatives; k++) {
-        MP_REQUIRE(alternatives_agree(r, v, &node->alternatives[k]), r->err, MP_NOT_APPLICABLE,
-                   "%s: its forms differ in the sums, carried gradients or parameters that they make",
-                   mp_node_label(r->graph, v).text);
+        MP_ENSURE(alternatives_agree(r, v, &node->alternatives[k]), r->err, MP_NOT_APPLICABLE,
+                  "%s: its forms differ in the sums, carried gradients or parameters that they make",
+                  mp_node_label(r->graph, v).text);
         read_alternative(r, v, (int)k, pairs, &alternatives[k]);
         out->always_read &= alternatives[k].reads;
         out->writes |= alternatives[k].writes;
         if (alternatives[k].ticks < out->least_ticks) out->least_ticks = alternatives[k].ticks;
     }
-    MP_REQUIRE(!(x->repeatable & mp_exact_one(v)) || !(out->writes & x->carried), r->err, MP_NOT_APPLICABLE,
-               "%s can run again and makes a carried gradient", mp_node_label(r->graph, v).text);
+    MP_ENSURE(!(x->repeatable & mp_exact_one(v)) || !(out->writes & x->carried), r->err, MP_NOT_APPLICABLE,
+              "%s can run again and makes a carried gradient", mp_node_label(r->graph, v).text);
     x->least_ticks += out->least_ticks;
-done:
-    return st;
+    return MP_OK;
 }
 
 /* First runs of forward nodes in the order of the list, and loss and backward nodes in it. */

@@ -39,18 +39,16 @@ static mp_status widen(mp_exact_states *t, mp_error *err)
 
 mp_status mp_exact_find_stage(mp_exact_states *t, const mp_exact_graph *x, mp_exact_set ran, int *out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    if (2 * (t->n_stages + 1) > t->n_slots) MP_TRY(widen(t, err));
+    if (2 * (t->n_stages + 1) > t->n_slots) MP_CHECK(widen(t, err));
     const size_t slot = slot_of(t, ran);
     if (!t->slots[slot]) {
-        MP_REQUIRE(mp_grow(&t->stages, &t->stages_capacity, t->n_stages + 1, sizeof *t->stages), err, MP_NOMEM,
-                   "out of memory for %zu stages", t->n_stages);
+        MP_ENSURE(mp_grow(&t->stages, &t->stages_capacity, t->n_stages + 1, sizeof *t->stages), err, MP_NOMEM,
+                  "out of memory for %zu stages", t->n_stages);
         mp_exact_stage_of(x, ran, &t->stages[t->n_stages]);
         t->slots[slot] = (int)++t->n_stages;
     }
     *out = t->slots[slot] - 1;
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Whether a state of the stage dominates this one: all that this one has live, at no more ticks; those that it dominates leave
@@ -92,20 +90,18 @@ static mp_status lengthen(mp_exact_states *t, mp_exact_stage *stage, mp_error *e
 mp_status mp_exact_reach(mp_exact_states *t, const mp_exact_graph *x, const mp_exact_state *state, int64_t least_extra,
                          mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_exact_stage *stage = &t->stages[state->stage];
     const int k = (int)t->n, left = __builtin_popcountll(x->all & ~stage->ran);
-    if (is_dominated(t, state)) goto done;
-    MP_TRY(lengthen(t, stage, err));
-    MP_REQUIRE(mp_grow(&t->states, &t->capacity, t->n + 1, sizeof *t->states) &&
-                   mp_grow(&t->open.items, &t->open_capacity, t->open.n + 1, sizeof *t->open.items),
-               err, MP_NOMEM, "out of memory for %zu states", t->n);
+    if (is_dominated(t, state)) return MP_OK;
+    MP_CHECK(lengthen(t, stage, err));
+    MP_ENSURE(mp_grow(&t->states, &t->capacity, t->n + 1, sizeof *t->states) &&
+                  mp_grow(&t->open.items, &t->open_capacity, t->open.n + 1, sizeof *t->open.items),
+              err, MP_NOMEM, "out of memory for %zu states", t->n);
     t->states[t->n++] = *state;
     t->entries[stage->first + stage->n++] = (mp_exact_entry){state->live, state->extra_ticks, k};
     /* at equal ticks the one that is nearest to the end, then the newest */
     mp_heap_push(&t->open, (state->extra_ticks + least_extra) * (MP_EXACT_BITS + 1) + left, INT_MAX - k);
-done:
-    return st;
+    return MP_OK;
 }
 
 int mp_exact_pop(mp_exact_states *t)

@@ -225,7 +225,6 @@ done:
 
 mp_status mp_floor_cut_least(mp_floor_cut *cut, const uint64_t *done, int next, int running, int64_t *bytes, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_precedence *o = cut->order;
     const uint64_t *later = mp_precedence_descendants(o, next);
     int64_t certain = 0, rest = 0;
@@ -236,15 +235,14 @@ mp_status mp_floor_cut_least(mp_floor_cut *cut, const uint64_t *done, int next, 
         cut->vertex[v] = -1;
     }
     touch(cut, running);
-    MP_REQUIRE(add_lives(cut, running, &certain), err, MP_NOMEM, "no memory for the floor of %d nodes", o->n);
+    MP_ENSURE(add_lives(cut, running, &certain), err, MP_NOMEM, "no memory for the floor of %d nodes", o->n);
     /* nodes that only stand between others in the order */
     for (int v = 0; v < o->n && cut->n_vertices; v++)
-        MP_REQUIRE(cut->side[v] != UNKNOWN || vertex_of(cut, v, &vertex), err, MP_NOMEM, "no memory for the floor of %d nodes",
-                   o->n);
-    MP_REQUIRE(add_pairs(cut), err, MP_NOMEM, "no memory for the floor of %d nodes", o->n);
+        MP_ENSURE(cut->side[v] != UNKNOWN || vertex_of(cut, v, &vertex), err, MP_NOMEM, "no memory for the floor of %d nodes",
+                  o->n);
+    MP_ENSURE(add_pairs(cut), err, MP_NOMEM, "no memory for the floor of %d nodes", o->n);
     cut->work += (int64_t)(o->n_pairs + cut->n_vertices + 4 * cut->n_arcs);
-    MP_TRY(solve(cut, &rest, err));
+    MP_CHECK(solve(cut, &rest, err));
     *bytes = certain + rest;
-done:
-    return st;
+    return MP_OK;
 }

@@ -36,7 +36,6 @@ void mp_floor_rank_sort(mp_floor_rank *ranks, size_t n)
 /* The least while `producer` runs after the first n of `over`, and before j. */
 static mp_status again(struct search *x, size_t n, int j, int producer, int64_t *bytes, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_precedence *o = x->order;
     for (size_t w = 0; w < o->words; w++) x->done[w] = 0;
     for (size_t k = 0; k < n; k++) {
@@ -46,10 +45,9 @@ static mp_status again(struct search *x, size_t n, int j, int producer, int64_t 
         mp_bits_add(x->done, v);
     }
     x->looks += (int64_t)(n * o->words);
-    MP_TRY(mp_floor_cut_least(x->cut, x->done, j, producer, bytes, err));
+    MP_CHECK(mp_floor_cut_least(x->cut, x->done, j, producer, bytes, err));
     *bytes += x->needs->again_bytes[producer];
-done:
-    return st;
+    return MP_OK;
 }
 
 /* The least of level_bytes between the last of `over` and j in the sequence. */
@@ -69,7 +67,6 @@ static int64_t least_level(const struct search *x, size_t n, int j)
  * what falls with k. The floor lies where they meet. */
 static mp_status try_producer(struct search *x, int j, int s, int producer, int64_t held, mp_error *err)
 {
-    mp_status st = MP_OK;
     size_t i, n = 0, low = 1; /* the meeting point is in [low, n] */
     int64_t bytes;
     for (i = 0; i < x->n && x->once[i].bytes + held > x->bytes; i++) {
@@ -78,12 +75,12 @@ static mp_status try_producer(struct search *x, int j, int s, int producer, int6
     }
     x->looks += (int64_t)i;
     if (!n || x->needs->again_bytes[producer] + least_level(x, n, j) <= x->bytes) return MP_OK;
-    MP_TRY(again(x, n, j, producer, &bytes, err));
-    if (bytes <= x->bytes) goto done;
+    MP_CHECK(again(x, n, j, producer, &bytes, err));
+    if (bytes <= x->bytes) return MP_OK;
     int64_t at_meeting = bytes;
     for (size_t high = n; low < high;) {
         const size_t k = (low + high) / 2;
-        MP_TRY(again(x, k, j, producer, &bytes, err));
+        MP_CHECK(again(x, k, j, producer, &bytes, err));
         if (bytes >= x->over[k].bytes + held) {
             high = k;
             at_meeting = bytes;
@@ -94,8 +91,7 @@ static mp_status try_producer(struct search *x, int j, int s, int producer, int6
     const mp_floor_rank *beside = &x->over[low - 1];
     x->bytes = at_meeting < beside->bytes + held ? at_meeting : beside->bytes + held;
     *x->reason = (mp_floor_reason){j, s, producer, beside->node, held, beside->bytes + held, at_meeting};
-done:
-    return st;
+    return MP_OK;
 }
 
 static void name_readers(struct search *x, int s)
@@ -108,7 +104,6 @@ static void name_readers(struct search *x, int s)
 /* The chain from s back along the largest input, as long as it can matter. */
 static mp_status try_chain(struct search *x, int j, int s, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_precedence *o = x->order;
     const mp_storage *storages = o->graph->storages;
     int64_t held = storages[s].bytes;
@@ -119,15 +114,14 @@ static mp_status try_chain(struct search *x, int j, int s, mp_error *err)
         if (storages[output].bytes < held) held = storages[output].bytes;
         if (!held || x->once[0].bytes + held <= x->bytes || x->cut->work > x->most_work || x->looks > MP_FLOOR_LOOKS) break;
         name_readers(x, output);
-        MP_TRY(try_producer(x, j, s, producer, held, err));
+        MP_CHECK(try_producer(x, j, s, producer, held, err));
         for (int r = o->reads_start[producer]; r < o->reads_start[producer + 1]; r++)
             if (o->recomputable[o->reads[r]] && (input < 0 || storages[o->reads[r]].bytes > storages[input].bytes))
                 input = o->reads[r];
         x->looks += o->reads_start[producer + 1] - o->reads_start[producer];
         output = input;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_floor_held(mp_floor_cut *cut, const mp_floor_needs *needs, int64_t most_work, int64_t *bytes,

@@ -86,7 +86,6 @@ static int64_t rung_bytes(const ilp *x, int64_t low, int64_t high)
 /* One rung. *done: no lower one has to be looked at. */
 static mp_status climb(ilp *x, int64_t budget_bytes, bool *done, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_request *request = mp_search_request(x->search);
     mp_ilp_limits limits = {.most_nodes = mp_search_moves(x->search) / MP_ILP_MOVES_PER_NODE,
                             .good_ticks = x->best.steps ? x->best.ticks : INT64_MAX,
@@ -98,7 +97,7 @@ static mp_status climb(ilp *x, int64_t budget_bytes, bool *done, mp_error *err)
         limits.seconds = request->time_limit > 0 ? request->time_limit - (mp_clock_now() - x->begun) : 0;
         *done = request->time_limit > 0 && limits.seconds <= 0;
         if (*done) break;
-        MP_TRY(mp_ilp_search(x->model, budget_bytes, &limits, &found, err));
+        MP_CHECK(mp_ilp_search(x->model, budget_bytes, &limits, &found, err));
         if (found.steps && (!x->best.steps || found.ticks < x->best.ticks)) {
             mp_free(x->best.steps);
             x->best = found;
@@ -109,8 +108,7 @@ static mp_status climb(ilp *x, int64_t budget_bytes, bool *done, mp_error *err)
         if (!found.excess_bytes) break;
         limits.tighter_bytes += found.excess_bytes;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_run_ilp(mp_search *search, mp_error *err)

@@ -74,7 +74,6 @@ static bool reads_in_base(const mp_ilp_model *m, int place, int s)
  * until then: these places count as uses of all that it reads. Otherwise what updates read stays live to the end. */
 static mp_status add_uses_of_update(builder *b, int update, const int *place_of)
 {
-    mp_status st = MP_OK;
     const mp_ilp_model *m = b->m;
     const mp_graph *graph = m->graph;
     const mp_alternative *base = &graph->nodes[update].alternatives[0];
@@ -93,13 +92,12 @@ static mp_status add_uses_of_update(builder *b, int update, const int *place_of)
     for (size_t r = 0; r < base->n_reads; r++) {
         const int s = base->reads[r];
         if (m->produced_at[s] < 0) continue;
-        if (graph->fuse == MP_FUSE_NONE) MP_TRY(add_use(b, s, m->n_places));
+        if (graph->fuse == MP_FUSE_NONE) MP_CHECK(add_use(b, s, m->n_places));
         for (size_t k = 0; k < n && graph->fuse == MP_FUSE_BACKWARD; k++)
-            if (b->waits[k] != m->produced_at[s]) MP_TRY(add_use(b, s, b->waits[k]));
+            if (b->waits[k] != m->produced_at[s]) MP_CHECK(add_use(b, s, b->waits[k]));
         if (!b->resident_for[update]) b->resident_for[update] = s + 1;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status collect_uses(builder *b)
@@ -164,7 +162,6 @@ static bool is_useful(const builder *b, int i, int s)
 
 static mp_status add_decisions(builder *b, int i)
 {
-    mp_status st = MP_OK;
     mp_ilp_model *m = b->m;
     for (int p = m->first[i] - 1; p >= 0; p--) {
         const mp_alternative *base = mp_ilp_base(m, p);
@@ -174,51 +171,45 @@ static mp_status add_decisions(builder *b, int i)
     }
     for (int p = 0; p < m->first[i]; p++)
         if (b->needed[p])
-            MP_TRY(
+            MP_CHECK(
                 mp_ilp_add_column(m, (mp_ilp_column){.kind = MP_ILP_RUN, .stage = i, .place = p}, mp_ilp_run(m, i, p), b->err));
     for (int s = 0; s < (int)m->graph->n_storages; s++)
         if (m->produced_at[s] >= 0 && m->produced_at[s] < m->first[i] && is_useful(b, i, s))
-            MP_TRY(mp_ilp_add_column(m, (mp_ilp_column){.kind = MP_ILP_RESIDENT, .stage = i, .storage = s},
-                                     mp_ilp_resident(m, i, s), b->err));
-done:
-    return st;
+            MP_CHECK(mp_ilp_add_column(m, (mp_ilp_column){.kind = MP_ILP_RESIDENT, .stage = i, .storage = s},
+                                       mp_ilp_resident(m, i, s), b->err));
+    return MP_OK;
 }
 
 static mp_status add_used(builder *b, int i)
 {
-    mp_status st = MP_OK;
     mp_ilp_model *m = b->m;
     for (int s = 0; s < (int)m->graph->n_storages; s++) {
         if (m->produced_at[s] < 0 || m->produced_at[s] >= m->first[i] || mp_ilp_has_fixed_use(m, i, s, 0)) continue;
         for (int u = m->uses_start[s]; u < m->uses_start[s + 1] && m->uses[u] < m->first[i]; u++) {
             int column;
             if (*mp_ilp_run(m, i, m->uses[u]) < 0) continue;
-            MP_TRY(mp_ilp_add_column(m, (mp_ilp_column){.kind = MP_ILP_USED, .stage = i, .place = m->uses[u], .storage = s},
-                                     &column, b->err));
+            MP_CHECK(mp_ilp_add_column(m, (mp_ilp_column){.kind = MP_ILP_USED, .stage = i, .place = m->uses[u], .storage = s},
+                                       &column, b->err));
             if (*mp_ilp_used(m, i, s) < 0) *mp_ilp_used(m, i, s) = column;
         }
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* ---- the model ---- */
 
 static mp_status add_stages(builder *b, size_t most_columns)
 {
-    mp_status st = MP_OK;
     mp_ilp_model *m = b->m;
     for (int i = 0; i < m->n_stages; i++) {
-        MP_TRY(add_decisions(b, i));
-        MP_REQUIRE(m->n_columns <= most_columns, b->err, MP_NOT_APPLICABLE,
-                   "%s is too large for an integer programme of %zu columns", m->graph->name, most_columns);
+        MP_CHECK(add_decisions(b, i));
+        MP_ENSURE(m->n_columns <= most_columns, b->err, MP_NOT_APPLICABLE,
+                  "%s is too large for an integer programme of %zu columns", m->graph->name, most_columns);
     }
-    for (int i = 0; i < m->n_stages; i++) MP_TRY(add_used(b, i));
-    MP_REQUIRE(m->n_columns <= most_columns, b->err, MP_NOT_APPLICABLE,
-               "%s is too large for an integer programme of %zu columns", m->graph->name, most_columns);
-    MP_TRY(mp_ilp_add_rows(m, b->resident_for, b->err));
-done:
-    return st;
+    for (int i = 0; i < m->n_stages; i++) MP_CHECK(add_used(b, i));
+    MP_ENSURE(m->n_columns <= most_columns, b->err, MP_NOT_APPLICABLE,
+              "%s is too large for an integer programme of %zu columns", m->graph->name, most_columns);
+    return mp_ilp_add_rows(m, b->resident_for, b->err);
 }
 
 mp_status mp_ilp_model_new(const mp_graph *graph, const int *first, int n_stages, size_t most_columns, mp_ilp_model **out,

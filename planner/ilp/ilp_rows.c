@@ -20,19 +20,15 @@ static mp_status put(builder *b, int column, int64_t coefficient)
 /* x <= y + z */
 static mp_status at_most(builder *b, int x, int y, int z)
 {
-    mp_status st = MP_OK;
-    MP_TRY(begin_row(b, 0, false));
-    MP_TRY(put(b, x, 1));
-    MP_TRY(put(b, y, -1));
-    MP_TRY(put(b, z, -1));
-done:
-    return st;
+    MP_CHECK(begin_row(b, 0, false));
+    MP_CHECK(put(b, x, 1));
+    MP_CHECK(put(b, y, -1));
+    return put(b, z, -1);
 }
 
 /* What is read, or resident at the end, was resident at the beginning or is recomputed; what is used later is used now. */
 static mp_status add_flow(builder *b, int i)
 {
-    mp_status st = MP_OK;
     const mp_ilp_model *m = b->m;
     for (int s = 0; s < (int)m->graph->n_storages; s++) {
         const int produced_at = m->produced_at[s];
@@ -41,29 +37,27 @@ static mp_status add_flow(builder *b, int i)
         const int beyond = i + 1 < m->n_stages ? *mp_ilp_resident(m, i + 1, s) : MP_ILP_NEVER;
         int next = beyond;
         if (mp_ilp_has_fixed_use(m, i, s, 0)) {
-            MP_TRY(at_most(b, MP_ILP_ALWAYS, produced, resident));
+            MP_CHECK(at_most(b, MP_ILP_ALWAYS, produced, resident));
             continue;
         }
         for (int u = m->uses_start[s + 1] - 1; u >= m->uses_start[s]; u--) {
             const int place = m->uses[u], run = place < m->first[i] ? *mp_ilp_run(m, i, place) : -1;
             if (run < 0) continue;
             const int used = mp_ilp_used_from(m, i, s, place);
-            MP_TRY(at_most(b, run, produced, resident));
-            MP_TRY(at_most(b, run, used, MP_ILP_NEVER));
-            if (next >= 0) MP_TRY(at_most(b, next, used, MP_ILP_NEVER));
+            MP_CHECK(at_most(b, run, produced, resident));
+            MP_CHECK(at_most(b, run, used, MP_ILP_NEVER));
+            if (next >= 0) MP_CHECK(at_most(b, next, used, MP_ILP_NEVER));
             next = used;
         }
-        if (beyond >= 0) MP_TRY(at_most(b, beyond, produced, resident));
+        if (beyond >= 0) MP_CHECK(at_most(b, beyond, produced, resident));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* The in-place pairs of the node at a place: their columns with what they save go into the memory row begun last; how they
  * exclude each other into rows after it. */
 static mp_status add_pairs(builder *b, int i, int place)
 {
-    mp_status st = MP_OK;
     mp_ilp_model *m = b->m;
     const mp_alternative *base = mp_ilp_base(m, place);
     const mp_storage *storages = m->graph->storages;
@@ -75,8 +69,8 @@ static mp_status add_pairs(builder *b, int i, int place)
             storages[pair.from].bytes < storages[pair.to].bytes)
             continue;
         if (m->produced_at[pair.from] >= place || mp_ilp_used_from(m, i, pair.from, place + 1) == MP_ILP_ALWAYS) continue;
-        MP_TRY(mp_ilp_add_column(m, (mp_ilp_column){MP_ILP_IN_PLACE, i, place, pair.from, pair.to}, &column, b->err));
-        MP_TRY(put(b, column, -storages[pair.to].bytes));
+        MP_CHECK(mp_ilp_add_column(m, (mp_ilp_column){MP_ILP_IN_PLACE, i, place, pair.from, pair.to}, &column, b->err));
+        MP_CHECK(put(b, column, -storages[pair.to].bytes));
     }
     const size_t end = m->n_columns;
     for (size_t c = before; c < end; c++) {
@@ -87,33 +81,31 @@ static mp_status add_pairs(builder *b, int i, int place)
             first_to &= m->columns[d].to != to;
         }
         if (first_from) {
-            MP_TRY(begin_row(b, 1, false));
-            MP_TRY(put(b, mp_ilp_used_from(m, i, from, place + 1), 1));
+            MP_CHECK(begin_row(b, 1, false));
+            MP_CHECK(put(b, mp_ilp_used_from(m, i, from, place + 1), 1));
             for (size_t d = c; d < end; d++)
-                if (m->columns[d].storage == from) MP_TRY(put(b, (int)d, 1));
+                if (m->columns[d].storage == from) MP_CHECK(put(b, (int)d, 1));
         }
         if (first_to) {
-            MP_TRY(begin_row(b, 0, false));
-            MP_TRY(put(b, place < m->first[i] ? *mp_ilp_run(m, i, place) : MP_ILP_ALWAYS, -1));
+            MP_CHECK(begin_row(b, 0, false));
+            MP_CHECK(put(b, place < m->first[i] ? *mp_ilp_run(m, i, place) : MP_ILP_ALWAYS, -1));
             for (size_t d = c; d < end; d++)
-                if (m->columns[d].to == to) MP_TRY(put(b, (int)d, 1));
+                if (m->columns[d].to == to) MP_CHECK(put(b, (int)d, 1));
         }
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* What is live while the node at `place` runs in stage i. If a node that may be recomputed is not, its row counts no more than
  * the row of the next node that runs: all that is counted here is used there or later. */
 static mp_status add_memory(builder *b, int i, int place)
 {
-    mp_status st = MP_OK;
     const mp_ilp_model *m = b->m;
     const mp_graph *graph = m->graph;
     const bool fixed = place >= m->first[i];
     const int run = fixed ? MP_ILP_ALWAYS : *mp_ilp_run(m, i, place);
     int64_t own_bytes = mp_ilp_base(m, place)->workspace_bytes;
-    MP_TRY(begin_row(b, 0, true));
+    MP_CHECK(begin_row(b, 0, true));
     for (int s = 0; s < (int)graph->n_storages; s++) {
         const int produced_at = m->produced_at[s];
         const int64_t bytes = graph->storages[s].bytes;
@@ -122,19 +114,16 @@ static mp_status add_memory(builder *b, int i, int place)
                   produced = fixed ? -1 : *mp_ilp_run(m, i, produced_at);
         if (produced_at == place) own_bytes += bytes;
         if (produced_at == place && (fixed || resident < 0)) continue;
-        MP_TRY(put(b, produced >= 0 && place <= produced_at ? resident : mp_ilp_used_from(m, i, s, place), bytes));
+        MP_CHECK(put(b, produced >= 0 && place <= produced_at ? resident : mp_ilp_used_from(m, i, s, place), bytes));
     }
-    MP_TRY(put(b, run, own_bytes));
-    MP_TRY(add_pairs(b, i, place));
-done:
-    return st;
+    MP_CHECK(put(b, run, own_bytes));
+    return add_pairs(b, i, place);
 }
 
 /* An update that is fused into backward and needs workspace: it runs right after this place if nothing that it waits for comes
  * later. (Without workspace it takes no more memory than the node before it.) */
 static mp_status add_memory_of_update(builder *b, int i, int place, int update)
 {
-    mp_status st = MP_OK;
     const mp_ilp_model *m = b->m;
     const mp_graph *graph = m->graph;
     const mp_alternative *base = &graph->nodes[update].alternatives[0];
@@ -144,7 +133,7 @@ static mp_status add_memory_of_update(builder *b, int i, int place, int update)
     if (resident_for < 0 || own_bytes == 0) return MP_OK;
     for (int u = m->uses_start[resident_for]; u < m->uses_start[resident_for + 1]; u++) waits |= m->uses[u] == place;
     if (!waits || m->produced_at[resident_for] > (place < m->first[i] ? m->first[i] - 1 : place)) return MP_OK;
-    MP_TRY(begin_row(b, 0, true));
+    MP_CHECK(begin_row(b, 0, true));
     for (int s = 0; s < (int)graph->n_storages; s++) {
         bool reads = false;
         if (m->produced_at[s] < 0 || (place >= m->first[i] ? m->produced_at[s] > place : m->produced_at[s] >= m->first[i]))
@@ -154,28 +143,25 @@ static mp_status add_memory_of_update(builder *b, int i, int place, int update)
         const int produced_at = m->produced_at[s], produced = produced_at < m->first[i] ? *mp_ilp_run(m, i, produced_at) : -1;
         const int beyond = mp_ilp_used_from(m, i, s, place + 1);
         if (!reads)
-            MP_TRY(put(b, produced >= 0 && place < produced_at ? *mp_ilp_resident(m, i, s) : beyond, graph->storages[s].bytes));
+            MP_CHECK(
+                put(b, produced >= 0 && place < produced_at ? *mp_ilp_resident(m, i, s) : beyond, graph->storages[s].bytes));
     }
-    MP_TRY(put(b, run, own_bytes + read_bytes));
-    MP_TRY(put(b, mp_ilp_used_from(m, i, resident_for, place + 1), -own_bytes));
-done:
-    return st;
+    MP_CHECK(put(b, run, own_bytes + read_bytes));
+    return put(b, mp_ilp_used_from(m, i, resident_for, place + 1), -own_bytes);
 }
 
 mp_status mp_ilp_add_rows(mp_ilp_model *m, const int *resident_for, mp_error *err)
 {
-    mp_status st = MP_OK;
     builder b = {m, resident_for, err};
     for (int i = 0; i < m->n_stages; i++) {
         const int end = i + 1 < m->n_stages ? m->first[i + 1] : m->n_places;
-        MP_TRY(add_flow(&b, i));
+        MP_CHECK(add_flow(&b, i));
         for (int p = 0; p < end; p++)
             if (p >= m->first[i] || *mp_ilp_run(m, i, p) >= 0) {
-                MP_TRY(add_memory(&b, i, p));
+                MP_CHECK(add_memory(&b, i, p));
                 for (size_t u = 0; u < m->graph->n_nodes && m->graph->fuse == MP_FUSE_BACKWARD; u++)
-                    MP_TRY(add_memory_of_update(&b, i, p, (int)u));
+                    MP_CHECK(add_memory_of_update(&b, i, p, (int)u));
             }
     }
-done:
-    return st;
+    return MP_OK;
 }

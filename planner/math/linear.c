@@ -105,19 +105,17 @@ static bool sort_entries(mp_linear *l)
 /* The slacks are the first basis, and the rows that x = 0 may violate the first that are active. */
 static mp_status begin(mp_linear *l, mp_error *err)
 {
-    mp_status st = MP_OK;
     const size_t n = (size_t)l->n_rows;
     l->active = mp_alloc(n, sizeof *l->active);
     l->is_active = mp_alloc(n, sizeof *l->is_active);
     l->basis = mp_alloc(n + (size_t)l->n_columns, 1);
-    MP_REQUIRE(!l->failed && l->active && l->is_active && l->basis && sort_entries(l), err, MP_NOMEM,
-               "no memory for a linear programme of %d rows", l->n_rows);
+    MP_ENSURE(!l->failed && l->active && l->is_active && l->basis && sort_entries(l), err, MP_NOMEM,
+              "no memory for a linear programme of %d rows", l->n_rows);
     memset(l->basis, GLP_BS, n);
     memset(l->basis + n, GLP_NL, (size_t)l->n_columns);
     for (int r = 0; r < l->n_rows; r++)
         if (l->row_lower[r] != 0) activate(l, r);
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Rows that are slack in the basis wait until they are violated again. */
@@ -256,7 +254,6 @@ static void simplex(void *data)
 
 mp_status mp_linear_solve(mp_linear *l, int64_t work_limit, mp_error *err)
 {
-    mp_status st = MP_OK;
     struct call call = {.l = l, .work_limit = work_limit, .iterations = INT32_MAX};
     mp_free(l->x);
     mp_free(l->dual);
@@ -265,13 +262,12 @@ mp_status mp_linear_solve(mp_linear *l, int64_t work_limit, mp_error *err)
     l->value = 0;
     l->x = mp_alloc((size_t)l->n_columns, sizeof *l->x);
     l->dual = mp_alloc((size_t)l->n_rows, sizeof *l->dual);
-    MP_REQUIRE(l->x && l->dual, err, MP_NOMEM, "no memory for a linear programme of %d rows", l->n_rows);
-    if (!l->row_start) MP_TRY(begin(l, err));
+    MP_ENSURE(l->x && l->dual, err, MP_NOMEM, "no memory for a linear programme of %d rows", l->n_rows);
+    if (!l->row_start) MP_CHECK(begin(l, err));
     choose_active(l);
     if (l->n_rows == 0 || l->n_columns == 0 || l->n_entries >= INT32_MAX) return MP_OK;
     if (mp_glpk_session(simplex, &call, NULL) != MP_OK) l->solved = l->infeasible = false;
-done:
-    return st;
+    return MP_OK;
 }
 
 void mp_linear_advance(mp_linear *l, int iterations)

@@ -38,20 +38,17 @@ static int last_reader(const mp_graph *graph, int s)
 
 static mp_status add_storage(parting *p, const mp_storage *like, int *number, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_storage *storage;
     *number = (int)p->part->graph->n_storages;
-    MP_TRY(mp_graph_storage(p->part->graph, &storage, err));
+    MP_CHECK(mp_graph_storage(p->part->graph, &storage, err));
     storage->name = like ? like->name : "";
     storage->bytes = storage->payload_bytes = like ? like->bytes : 0;
     storage->kind = like ? like->kind : MP_KIND_SAVED;
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status add_storages(parting *p, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *graph = p->graph;
     const int from = (int)p->part->from, to = (int)p->part->to;
     for (int s = 0; s < (int)graph->n_storages; s++) {
@@ -60,13 +57,12 @@ static mp_status add_storages(parting *p, mp_error *err)
         p->number[s] = -1;
         if (producer < 0 || producer >= to || mp_storage_is_static(&graph->storages[s])) continue;
         if (producer < from && !crosses_in) continue;
-        MP_TRY(add_storage(p, &graph->storages[s], &p->number[s], err));
+        MP_CHECK(add_storage(p, &graph->storages[s], &p->number[s], err));
         if (crosses_in) p->in[p->n_in++] = p->number[s];
         if (p->part->is_closed && last >= to) p->out[p->n_out++] = p->number[s];
     }
-    if (p->part->is_closed) MP_TRY(add_storage(p, NULL, &p->begins, err));
-done:
-    return st;
+    if (p->part->is_closed) MP_CHECK(add_storage(p, NULL, &p->begins, err));
+    return MP_OK;
 }
 
 /* ---- nodes ---- */
@@ -97,75 +93,67 @@ static bool certainly_ends(const parting *p, const mp_node *node)
 /* The members of a list that are in the part, as it numbers them, and one more (-1: none). */
 static mp_status copy_list(const parting *p, const int *list, size_t n, int more, int **out, size_t *n_out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    MP_REQUIRE(*out = mp_pool_alloc(p->part->graph->pool, n + 1, sizeof **out), err, MP_NOMEM, "no memory for a part of %s",
-               p->graph->name);
+    MP_ENSURE(*out = mp_pool_alloc(p->part->graph->pool, n + 1, sizeof **out), err, MP_NOMEM, "no memory for a part of %s",
+              p->graph->name);
     for (size_t i = 0; i < n; i++)
         if (p->number[list[i]] >= 0) (*out)[(*n_out)++] = p->number[list[i]];
     if (more >= 0) (*out)[(*n_out)++] = more;
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status copy_alternative(const parting *p, const mp_alternative *from, int begins, int ends, mp_alternative *to,
                                   mp_error *err)
 {
-    mp_status st = MP_OK;
     *to = (mp_alternative){.workspace_bytes = from->workspace_bytes, .ticks = from->ticks, .algorithm = from->algorithm};
-    MP_TRY(copy_list(p, from->reads, from->n_reads, begins, &to->reads, &to->n_reads, err));
-    MP_TRY(copy_list(p, from->writes, from->n_writes, ends, &to->writes, &to->n_writes, err));
-    MP_REQUIRE(to->in_place = mp_pool_alloc(p->part->graph->pool, from->n_in_place, sizeof *to->in_place), err, MP_NOMEM,
-               "no memory for a part of %s", p->graph->name);
+    MP_CHECK(copy_list(p, from->reads, from->n_reads, begins, &to->reads, &to->n_reads, err));
+    MP_CHECK(copy_list(p, from->writes, from->n_writes, ends, &to->writes, &to->n_writes, err));
+    MP_ENSURE(to->in_place = mp_pool_alloc(p->part->graph->pool, from->n_in_place, sizeof *to->in_place), err, MP_NOMEM,
+              "no memory for a part of %s", p->graph->name);
     for (size_t i = 0; i < from->n_in_place; i++) {
         const mp_in_place pair = {p->number[from->in_place[i].from], p->number[from->in_place[i].to]};
         if (pair.from >= 0 && pair.to >= 0) to->in_place[to->n_in_place++] = pair;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status add_node(parting *p, const mp_node *node, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_graph *graph = p->part->graph;
     int begins = -1, ends = -1;
     mp_node *copy;
     if (p->part->is_closed && !certainly_begins(p, node)) begins = p->begins;
     if (p->part->is_closed && !certainly_ends(p, node)) {
-        MP_TRY(add_storage(p, NULL, &ends, err));
+        MP_CHECK(add_storage(p, NULL, &ends, err));
         p->out[p->n_out++] = ends;
     }
-    MP_TRY(mp_graph_node(graph, &copy, err));
+    MP_CHECK(mp_graph_node(graph, &copy, err));
     copy->name = node->name;
     copy->op = node->op;
     copy->flags = node->flags;
     copy->forward_of = -1;
     copy->n_alternatives = node->n_alternatives;
-    MP_REQUIRE(copy->alternatives = mp_pool_alloc(graph->pool, node->n_alternatives, sizeof *copy->alternatives), err, MP_NOMEM,
-               "no memory for a part of %s", graph->name);
+    MP_ENSURE(copy->alternatives = mp_pool_alloc(graph->pool, node->n_alternatives, sizeof *copy->alternatives), err, MP_NOMEM,
+              "no memory for a part of %s", graph->name);
     for (size_t k = 0; k < node->n_alternatives; k++)
-        MP_TRY(copy_alternative(p, &node->alternatives[k], begins, ends, &copy->alternatives[k], err));
-done:
-    return st;
+        MP_CHECK(copy_alternative(p, &node->alternatives[k], begins, ends, &copy->alternatives[k], err));
+    return MP_OK;
 }
 
 /* The first node of a closed part, which writes these storages, or the last one, which reads them. */
 static mp_status add_end(const parting *p, const char *name, bool writes, const int *storages, size_t n, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_graph *graph = p->part->graph;
     mp_node *node;
-    MP_TRY(mp_graph_node(graph, &node, err));
+    MP_CHECK(mp_graph_node(graph, &node, err));
     node->name = node->op = name;
     node->flags = MP_NODE_ONCE;
     node->forward_of = -1;
     mp_alternative *only = &node->alternatives[0];
     *(writes ? &only->n_writes : &only->n_reads) = n;
     int *list = mp_graph_list(graph, storages, n);
-    MP_REQUIRE(list, err, MP_NOMEM, "no memory for a part of %s", p->graph->name);
+    MP_ENSURE(list, err, MP_NOMEM, "no memory for a part of %s", p->graph->name);
     *(writes ? &only->writes : &only->reads) = list;
-done:
-    return st;
+    return MP_OK;
 }
 
 /* ---- the part ---- */

@@ -122,11 +122,10 @@ done:
 
 static mp_status run_forward(schedule *x, mp_error *err)
 {
-    mp_status st = MP_OK;
     for (size_t i = 0; i < x->n_order; i++) {
         const int node = x->order[i];
         const mp_alternative *alternative = &x->graph->nodes[node].alternatives[0];
-        MP_TRY(push(x, node, err));
+        MP_CHECK(push(x, node, err));
         if (x->segment[node] == x->n_segments - 1) {
             make_live(x, node);
             continue;
@@ -135,8 +134,7 @@ static mp_status run_forward(schedule *x, mp_error *err)
             if (x->retained[alternative->writes[k]]) x->live[alternative->writes[k]] = true;
     }
     x->entered[x->n_segments - 1] = true;
-done:
-    return st;
+    return MP_OK;
 }
 
 /* ---- the order of backward ---- */
@@ -164,23 +162,21 @@ static bool is_large_sum(const mp_graph *graph, int s)
  * to it. */
 static mp_status collect_edges(schedule *x, int node, const int *writer, int *adder, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *graph = x->graph;
     const mp_alternative *alternative = &graph->nodes[node].alternatives[0];
     for (size_t k = 0; k < alternative->n_reads; k++) {
         const int s = alternative->reads[k];
-        MP_TRY(add_edge(x, writer[s] - 1, node, err));
+        MP_CHECK(add_edge(x, writer[s] - 1, node, err));
         for (int a = is_large_sum(graph, s) ? graph->adders_start[s + 1] - 1 : graph->adders_start[s];
              a < graph->adders_start[s + 1]; a++)
-            MP_TRY(add_edge(x, graph->adders[a], node, err));
+            MP_CHECK(add_edge(x, graph->adders[a], node, err));
     }
     for (size_t k = 0; k < alternative->n_adds; k++) {
         const int s = alternative->adds[k];
-        if (!graph->storages[s].any_sum_order || is_large_sum(graph, s)) MP_TRY(add_edge(x, adder[s] - 1, node, err));
+        if (!graph->storages[s].any_sum_order || is_large_sum(graph, s)) MP_CHECK(add_edge(x, adder[s] - 1, node, err));
         adder[s] = node + 1;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* The segment of a loss or backward node. `inherited` is the earliest segment among the nodes that it waits for. */
@@ -267,19 +263,17 @@ static void demand_reads(schedule *x, int node)
 /* Closes what is demanded under missing inputs and runs it, in the order of the forward pass. */
 static mp_status recompute(schedule *x, mp_error *err)
 {
-    mp_status st = MP_OK;
     for (size_t i = 0; i < x->n_list; i++) demand_reads(x, x->list[i]); /* the list grows as we go */
     mp_heap by_rank = {x->ready.items + x->ready.n, 0};                 /* in the array behind the nodes that are ready */
     for (size_t i = 0; i < x->n_list; i++) mp_heap_push(&by_rank, x->rank[x->list[i]], x->list[i]);
     while (by_rank.n) {
         const int node = mp_heap_pop(&by_rank);
         x->demanded[node] = false;
-        MP_TRY(push(x, node, err));
+        MP_CHECK(push(x, node, err));
         make_live(x, node);
     }
     x->n_list = 0;
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Whether a delayed node, of a segment that has been entered, still reads s. */
@@ -317,21 +311,19 @@ static void put_ready(schedule *x, int node)
 
 static mp_status run_backward(schedule *x, mp_error *err)
 {
-    mp_status st = MP_OK;
     for (size_t i = 0; i < x->graph->n_nodes; i++)
         if (is_backward(&x->graph->nodes[i]) && !x->missing[i]) put_ready(x, (int)i);
     while (x->ready.n) {
         const int node = mp_heap_pop(&x->ready);
-        if (!x->entered[x->segment_of[node]]) MP_TRY(enter(x, x->segment_of[node], err));
+        if (!x->entered[x->segment_of[node]]) MP_CHECK(enter(x, x->segment_of[node], err));
         demand_reads(x, node); /* what was evicted for an earlier segment than the node's own */
-        MP_TRY(recompute(x, err));
-        MP_TRY(push(x, node, err));
+        MP_CHECK(recompute(x, err));
+        MP_CHECK(push(x, node, err));
         x->done[node] = true;
         for (int e = x->successors_start[node]; e < x->successors_start[node + 1]; e++)
             if (--x->missing[x->successors[e]] == 0) put_ready(x, x->successors[e]);
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static bool allocate(schedule *x, const bool *keep)

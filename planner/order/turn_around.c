@@ -55,19 +55,17 @@ done:
 
 mp_status mp_marked_graph_of(const mp_graph *graph, mp_marked_graph *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     int first;
     mp_node *nodes = NULL;
     mp_marked_graph x = {.graph = *graph};
-    MP_TRY(mp_turn_around(graph, &first, err));
-    MP_REQUIRE(nodes = mp_alloc(graph->n_nodes, sizeof *nodes), err, MP_NOMEM, "out of memory for %zu nodes", graph->n_nodes);
+    MP_CHECK(mp_turn_around(graph, &first, err));
+    MP_ENSURE(nodes = mp_alloc(graph->n_nodes, sizeof *nodes), err, MP_NOMEM, "out of memory for %zu nodes", graph->n_nodes);
     memcpy(nodes, graph->nodes, graph->n_nodes * sizeof *nodes);
     for (size_t v = first < 0 ? graph->n_nodes : (size_t)first; v < graph->n_nodes; v++)
         if (nodes[v].phase == MP_PHASE_FORWARD) nodes[v].phase = MP_PHASE_BACKWARD;
     x.graph.nodes = nodes;
     *out = x;
-done:
-    return st;
+    return MP_OK;
 }
 
 void mp_marked_graph_free(mp_marked_graph *marked)

@@ -21,14 +21,11 @@ typedef struct packer {
 
 static mp_status open_packer(packer *p, mp_pack_problem *problem, const mp_pack_options *options, mp_error *err)
 {
-    mp_status st = MP_OK;
     *p = (packer){.problem = problem, .options = options ? *options : no_options, .result = {.height = -1}};
-    MP_TRY(mp_pack_state_make(&p->state, problem, err));
+    MP_CHECK(mp_pack_state_make(&p->state, problem, err));
     p->search = mp_pack_search_new(&p->state, &p->options);
-    MP_REQUIRE(p->search, err, MP_NOMEM, "no memory for the offsets of %zu items", problem->n_items);
-    MP_TRY(mp_pack_bound(problem, &p->result.bound, err));
-done:
-    return st;
+    MP_ENSURE(p->search, err, MP_NOMEM, "no memory for the offsets of %zu items", problem->n_items);
+    return mp_pack_bound(problem, &p->result.bound, err);
 }
 
 static void close_packer(packer *p)
@@ -40,9 +37,8 @@ static void close_packer(packer *p)
 /* One capacity; the offsets are taken over if there are any. */
 static mp_status attempt(packer *p, int64_t capacity, int64_t node_limit, mp_error *err)
 {
-    mp_status st = MP_OK;
-    MP_TRY(mp_pack_search_run(p->search, capacity, node_limit, &p->result.verdict, &p->result.nodes, &p->stopped, err));
-    if (p->result.verdict != MP_PACK_PLACED) goto done;
+    MP_CHECK(mp_pack_search_run(p->search, capacity, node_limit, &p->result.verdict, &p->result.nodes, &p->stopped, err));
+    if (p->result.verdict != MP_PACK_PLACED) return MP_OK;
     p->result.height = 0;
     for (int b = 0; b < p->state.n_boxes; b++) {
         const mp_pack_box *box = &p->state.boxes[b];
@@ -50,8 +46,7 @@ static mp_status attempt(packer *p, int64_t capacity, int64_t node_limit, mp_err
         p->problem->items[box->item].offset = p->state.lowest[b];
         if (top > p->result.height) p->result.height = top;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_pack_solve(mp_pack_problem *problem, int64_t capacity, const mp_pack_options *options, mp_pack_result *result,
@@ -84,16 +79,13 @@ static int64_t unit_of(const mp_pack_problem *problem)
 /* The height of the first placement that the search finds, if it needs no more than its nodes; fixed items may make it fail. */
 static mp_status find_any(packer *p, mp_error *err)
 {
-    mp_status st = MP_OK;
     int64_t capacity = 0;
     for (size_t k = 0; k < p->problem->n_items; k++) {
         const mp_pack_item *item = &p->problem->items[k];
         if (item->fixed > 0) capacity += item->fixed;
     }
     for (int b = 0; b < p->state.n_boxes; b++) capacity += p->state.boxes[b].size + p->state.boxes[b].alignment;
-    MP_TRY(attempt(p, capacity, p->options.node_limit, err));
-done:
-    return st;
+    return attempt(p, capacity, p->options.node_limit, err);
 }
 
 static bool goes_on(const packer *p)
@@ -108,20 +100,18 @@ static bool goes_on(const packer *p)
  */
 static mp_status narrow(packer *p, int64_t nodes, int64_t unit, mp_error *err)
 {
-    mp_status st = MP_OK;
     const int64_t enough = p->options.enough > 0 ? p->options.enough / unit * unit : 0;
     const int64_t lowest = p->result.bound > enough ? p->result.bound : enough;
     int64_t low = lowest, capacity = lowest;
     while (goes_on(p) && low < p->result.height) {
         const int64_t left = p->options.node_limit > 0 ? p->options.node_limit - p->result.nodes : INT64_MAX;
         const int64_t most = capacity == lowest ? nodes : nodes / MP_PACK_OTHERS;
-        MP_TRY(attempt(p, capacity, most < left ? most : left, err));
+        MP_CHECK(attempt(p, capacity, most < left ? most : left, err));
         if (p->result.verdict != MP_PACK_PLACED) low = capacity + unit;
         if (p->result.verdict == MP_PACK_INFEASIBLE && p->result.bound < low) p->result.bound = low;
         capacity = low + (p->result.height - 1 - low) / 2 / unit * unit;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_pack_minimize(mp_pack_problem *problem, int64_t known, const mp_pack_options *options, mp_pack_result *result,
@@ -170,10 +160,9 @@ static int by_time(const void *a, const void *b)
 
 static mp_status make_events(const mp_pack_problem *problem, event **out, size_t *n, mp_error *err)
 {
-    mp_status st = MP_OK;
     event *events = mp_alloc(2 * problem->n_pieces, sizeof *events);
     *n = 0;
-    MP_REQUIRE(events, err, MP_NOMEM, "no memory for the offsets of %zu items", problem->n_items);
+    MP_ENSURE(events, err, MP_NOMEM, "no memory for the offsets of %zu items", problem->n_items);
     for (size_t k = 0; k < problem->n_items; k++)
         for (int p = problem->items[k].piece; p < problem->items[k].piece + problem->items[k].n_pieces; p++) {
             const mp_pack_piece *piece = &problem->pieces[p];
@@ -182,8 +171,7 @@ static mp_status make_events(const mp_pack_problem *problem, event **out, size_t
         }
     qsort(events, *n, sizeof *events, by_time);
     *out = events;
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_pack_bound(const mp_pack_problem *problem, int64_t *bytes, mp_error *err)
@@ -208,17 +196,15 @@ done:
 
 static mp_status check_alone(const mp_pack_problem *problem, size_t k, int64_t capacity, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_pack_item *item = &problem->items[k];
-    MP_REQUIRE(item->offset >= 0 && item->offset % item->alignment == 0, err, MP_REFUTED,
-               "item %zu lies at %lld, which is no multiple of %lld", k, (long long)item->offset, (long long)item->alignment);
-    MP_REQUIRE(item->fixed < 0 || item->offset == item->fixed, err, MP_REFUTED, "item %zu lies at %lld instead of %lld", k,
-               (long long)item->offset, (long long)item->fixed);
+    MP_ENSURE(item->offset >= 0 && item->offset % item->alignment == 0, err, MP_REFUTED,
+              "item %zu lies at %lld, which is no multiple of %lld", k, (long long)item->offset, (long long)item->alignment);
+    MP_ENSURE(item->fixed < 0 || item->offset == item->fixed, err, MP_REFUTED, "item %zu lies at %lld instead of %lld", k,
+              (long long)item->offset, (long long)item->fixed);
     for (int p = item->piece; p < item->piece + item->n_pieces; p++)
-        MP_REQUIRE(problem->pieces[p].size <= capacity && item->offset <= capacity - problem->pieces[p].size, err, MP_REFUTED,
-                   "item %zu at %lld ends above %lld", k, (long long)item->offset, (long long)capacity);
-done:
-    return st;
+        MP_ENSURE(problem->pieces[p].size <= capacity && item->offset <= capacity - problem->pieces[p].size, err, MP_REFUTED,
+                  "item %zu at %lld ends above %lld", k, (long long)item->offset, (long long)capacity);
+    return MP_OK;
 }
 
 /* Every item is compared with all that are live when it begins. */

@@ -307,7 +307,6 @@ static int64_t luby(int run)
 mp_status mp_pack_search_run(mp_pack_search *x, int64_t capacity, int64_t node_limit, mp_pack_verdict *verdict, int64_t *nodes,
                              bool *stopped, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_pack_state *s = x->state;
     int64_t left = node_limit > 0 ? node_limit : INT64_MAX;
     *verdict = MP_PACK_LIMIT;
@@ -316,7 +315,7 @@ mp_status mp_pack_search_run(mp_pack_search *x, int64_t capacity, int64_t node_l
     for (int t = 0; t < s->n_sections; t++) x->weight[t] = 1;
     x->n_searches++;
     if (!mp_pack_start(s, capacity, x->options->without)) {
-        MP_REQUIRE(!s->no_memory, err, MP_NOMEM, "no memory for the offsets of %d items", s->n_boxes);
+        MP_ENSURE(!s->no_memory, err, MP_NOMEM, "no memory for the offsets of %d items", s->n_boxes);
         *verdict = MP_PACK_INFEASIBLE;
         return MP_OK;
     }
@@ -336,12 +335,11 @@ mp_status mp_pack_search_run(mp_pack_search *x, int64_t capacity, int64_t node_l
             mp_pack_undo(s, mark);
         *nodes += x->nodes;
         left -= x->nodes;
-        MP_REQUIRE(!s->no_memory, err, MP_NOMEM, "no memory for the offsets of %d items", s->n_boxes);
+        MP_ENSURE(!s->no_memory, err, MP_NOMEM, "no memory for the offsets of %d items", s->n_boxes);
         if (x->nodes < x->limit && *verdict == MP_PACK_LIMIT && run >= MP_PACK_RUNS) break;
     }
     *stopped = x->stopped;
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_pack_search *mp_pack_search_new(mp_pack_state *state, const mp_pack_options *options)

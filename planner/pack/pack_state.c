@@ -41,27 +41,25 @@ static int by_begin(const void *a, const void *b)
 
 static mp_status check_item(const mp_pack_problem *problem, size_t k, int64_t *sum, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_pack_item *item = &problem->items[k];
-    MP_REQUIRE(item->piece >= 0 && item->n_pieces > 0 && (size_t)item->piece + (size_t)item->n_pieces <= problem->n_pieces, err,
-               MP_INVALID, "item %zu has no pieces", k);
-    MP_REQUIRE(item->alignment >= 1 && item->fixed >= -1, err, MP_INVALID,
-               "item %zu: the alignment has to be at least 1, the offset not below 0", k);
-    MP_REQUIRE(item->fixed < 0 || item->fixed % item->alignment == 0, err, MP_INVALID,
-               "item %zu: offset %lld is no multiple of %lld", k, (long long)item->fixed, (long long)item->alignment);
+    MP_ENSURE(item->piece >= 0 && item->n_pieces > 0 && (size_t)item->piece + (size_t)item->n_pieces <= problem->n_pieces, err,
+              MP_INVALID, "item %zu has no pieces", k);
+    MP_ENSURE(item->alignment >= 1 && item->fixed >= -1, err, MP_INVALID,
+              "item %zu: the alignment has to be at least 1, the offset not below 0", k);
+    MP_ENSURE(item->fixed < 0 || item->fixed % item->alignment == 0, err, MP_INVALID,
+              "item %zu: offset %lld is no multiple of %lld", k, (long long)item->fixed, (long long)item->alignment);
     int64_t largest = 0;
     for (int p = 0; p < item->n_pieces; p++) {
         const mp_pack_piece *piece = &problem->pieces[item->piece + p];
-        MP_REQUIRE(piece->begin < piece->end && piece->size > 0 && (!p || piece[-1].end <= piece->begin), err, MP_INVALID,
-                   "item %zu: its life from %lld to %lld of %lld bytes", k, (long long)piece->begin, (long long)piece->end,
-                   (long long)piece->size);
+        MP_ENSURE(piece->begin < piece->end && piece->size > 0 && (!p || piece[-1].end <= piece->begin), err, MP_INVALID,
+                  "item %zu: its life from %lld to %lld of %lld bytes", k, (long long)piece->begin, (long long)piece->end,
+                  (long long)piece->size);
         if (piece->size > largest) largest = piece->size;
     }
-    MP_REQUIRE(mp_add(*sum, largest, sum) && mp_add(*sum, item->alignment, sum) &&
-                   mp_add(*sum, item->fixed > 0 ? item->fixed : 0, sum) && *sum < INT64_MAX / 4,
-               err, MP_INVALID, "the sizes of all items are more than can be counted");
-done:
-    return st;
+    MP_ENSURE(mp_add(*sum, largest, sum) && mp_add(*sum, item->alignment, sum) &&
+                  mp_add(*sum, item->fixed > 0 ? item->fixed : 0, sum) && *sum < INT64_MAX / 4,
+              err, MP_INVALID, "the sizes of all items are more than can be counted");
+    return MP_OK;
 }
 
 /* A section ends right before an item ends, if an item began since the end before: only these are maximal. */
@@ -121,7 +119,6 @@ static bool alike(const mp_pack_state *s, const mp_pack_box *a, const mp_pack_bo
 
 static mp_status list_live(mp_pack_state *s, mp_error *err)
 {
-    mp_status st = MP_OK;
     size_t n = 0;
     for (int b = 0; b < s->n_boxes; b++) {
         mp_pack_box *box = &s->boxes[b];
@@ -134,13 +131,13 @@ static mp_status list_live(mp_pack_state *s, mp_error *err)
         for (int r = box->run; r < box->run + box->n_runs; r++) {
             s->runs[r].slot = (int)n;
             n += (size_t)(s->runs[r].end - s->runs[r].begin);
-            MP_REQUIRE(n < INT32_MAX / 4, err, MP_NOMEM, "no memory for the offsets of %d items", s->n_boxes);
+            MP_ENSURE(n < INT32_MAX / 4, err, MP_NOMEM, "no memory for the offsets of %d items", s->n_boxes);
             for (int t = s->runs[r].begin; t < s->runs[r].end; t++) s->n_live[t]++;
         }
     }
     s->slots = mp_alloc(n, sizeof *s->slots);
     s->live = mp_alloc(n, sizeof *s->live);
-    MP_REQUIRE(s->slots && s->live, err, MP_NOMEM, "no memory for the offsets of %d items", s->n_boxes);
+    MP_ENSURE(s->slots && s->live, err, MP_NOMEM, "no memory for the offsets of %d items", s->n_boxes);
     for (int t = 0; t < s->n_sections; t++) s->live_start[t + 1] = s->live_start[t] + s->n_live[t];
     memset(s->n_live, 0, (size_t)s->n_sections * sizeof *s->n_live);
     for (int b = 0; b < s->n_boxes; b++)
@@ -150,8 +147,7 @@ static mp_status list_live(mp_pack_state *s, mp_error *err)
                 s->live[at] = (mp_pack_live){b, slot, s->runs[r].size};
                 s->slots[slot] = at;
             }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Whether two fixed boxes overlap. */
@@ -172,7 +168,6 @@ static bool find_clash(const mp_pack_state *s)
 
 mp_status mp_pack_state_make(mp_pack_state *s, const mp_pack_problem *problem, mp_error *err)
 {
-    mp_status st = MP_OK;
     const size_t n = problem->n_items, n_sections = problem->n_pieces + 1;
     *s = (mp_pack_state){.n_boxes = (int)n};
     s->boxes = mp_alloc(n, sizeof *s->boxes);
@@ -188,14 +183,13 @@ mp_status mp_pack_state_make(mp_pack_state *s, const mp_pack_problem *problem, m
     s->placed = mp_alloc(n, sizeof *s->placed);
     s->dirty = mp_alloc(n_sections, sizeof *s->dirty);
     s->is_dirty = mp_alloc(n_sections, sizeof *s->is_dirty);
-    MP_REQUIRE(s->boxes && s->runs && s->live_start && s->n_live && s->floor && s->total && s->crossing && s->n_low &&
-                   s->least_top && s->lowest && s->placed && s->dirty && s->is_dirty,
-               err, MP_NOMEM, "no memory for the offsets of %zu items", n);
-    MP_TRY(cut_time(s, problem, err));
-    MP_TRY(list_live(s, err));
+    MP_ENSURE(s->boxes && s->runs && s->live_start && s->n_live && s->floor && s->total && s->crossing && s->n_low &&
+                  s->least_top && s->lowest && s->placed && s->dirty && s->is_dirty,
+              err, MP_NOMEM, "no memory for the offsets of %zu items", n);
+    MP_CHECK(cut_time(s, problem, err));
+    MP_CHECK(list_live(s, err));
     s->clashes = find_clash(s);
-done:
-    return st;
+    return MP_OK;
 }
 
 void mp_pack_state_free(mp_pack_state *s)

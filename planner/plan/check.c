@@ -93,21 +93,19 @@ done:
 /* Only updates run on the second stream, and a later step, or the end, waits for each. */
 static mp_status check_waits(const mp_graph *graph, const mp_plan *plan, mp_error *err)
 {
-    mp_status st = MP_OK;
     for (size_t t = 0; t < plan->n_steps; t++) {
         const mp_step step = plan->steps[t];
         if (!step.until) continue;
-        MP_REQUIRE(graph->nodes[step.node].phase == MP_PHASE_UPDATE, err, MP_REFUTED,
-                   "step %zu: %s runs on the second stream, and is no update", t, mp_node_label(graph, step.node).text);
-        MP_REQUIRE(step.until > (int)t, err, MP_REFUTED,
-                   "step %zu: %s runs on the second stream until step %d, which does not come after it", t,
-                   mp_node_label(graph, step.node).text, step.until);
-        MP_REQUIRE(step.until <= (int)plan->n_steps, err, MP_REFUTED,
-                   "step %zu: %s runs on the second stream, and nothing waits for it: there are only %zu steps", t,
-                   mp_node_label(graph, step.node).text, plan->n_steps);
+        MP_ENSURE(graph->nodes[step.node].phase == MP_PHASE_UPDATE, err, MP_REFUTED,
+                  "step %zu: %s runs on the second stream, and is no update", t, mp_node_label(graph, step.node).text);
+        MP_ENSURE(step.until > (int)t, err, MP_REFUTED,
+                  "step %zu: %s runs on the second stream until step %d, which does not come after it", t,
+                  mp_node_label(graph, step.node).text, step.until);
+        MP_ENSURE(step.until <= (int)plan->n_steps, err, MP_REFUTED,
+                  "step %zu: %s runs on the second stream, and nothing waits for it: there are only %zu steps", t,
+                  mp_node_label(graph, step.node).text, plan->n_steps);
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* The first step behind t that reads storage s, or adds to it; -1. */
@@ -250,36 +248,34 @@ done:
 
 static mp_status check_claims(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, mp_error *err)
 {
-    mp_status st = MP_OK;
     int64_t arena_bytes = -1, needed_bytes = replay->peak_bytes;
     double seconds = (double)replay->ticks * graph->tick_seconds;
-    MP_TRY(check_frees(graph, plan, replay, err));
-    MP_TRY(check_bytes("a peak_bytes", replay->peak_bytes, plan->peak_bytes, err));
-    if (plan->static_bytes >= 0) MP_TRY(check_bytes("a static_bytes", replay->static_bytes, plan->static_bytes, err));
-    MP_TRY(check_seconds("seconds", seconds, plan->seconds, err));
-    MP_REQUIRE(plan->ticks == replay->ticks, err, MP_REFUTED, "the plan claims %lld ticks; found %lld", (long long)plan->ticks,
-               (long long)replay->ticks);
-    MP_TRY(check_checkpoints(graph, plan, replay, err));
-    MP_TRY(check_baseline(graph, plan, err));
-    MP_REQUIRE(plan->floor_bytes <= replay->peak_bytes, err, MP_REFUTED,
-               "the plan claims that nothing fits below %lld bytes, and itself fits into %lld", (long long)plan->floor_bytes,
-               (long long)replay->peak_bytes);
-    MP_REQUIRE(!(plan->lower_bound_seconds > seconds * (1 + 1e-9)), err, MP_REFUTED,
-               "the plan claims that nothing takes less than %.17g seconds, and itself takes %.17g", plan->lower_bound_seconds,
-               seconds);
+    MP_CHECK(check_frees(graph, plan, replay, err));
+    MP_CHECK(check_bytes("a peak_bytes", replay->peak_bytes, plan->peak_bytes, err));
+    if (plan->static_bytes >= 0) MP_CHECK(check_bytes("a static_bytes", replay->static_bytes, plan->static_bytes, err));
+    MP_CHECK(check_seconds("seconds", seconds, plan->seconds, err));
+    MP_ENSURE(plan->ticks == replay->ticks, err, MP_REFUTED, "the plan claims %lld ticks; found %lld", (long long)plan->ticks,
+              (long long)replay->ticks);
+    MP_CHECK(check_checkpoints(graph, plan, replay, err));
+    MP_CHECK(check_baseline(graph, plan, err));
+    MP_ENSURE(plan->floor_bytes <= replay->peak_bytes, err, MP_REFUTED,
+              "the plan claims that nothing fits below %lld bytes, and itself fits into %lld", (long long)plan->floor_bytes,
+              (long long)replay->peak_bytes);
+    MP_ENSURE(!(plan->lower_bound_seconds > seconds * (1 + 1e-9)), err, MP_REFUTED,
+              "the plan claims that nothing takes less than %.17g seconds, and itself takes %.17g", plan->lower_bound_seconds,
+              seconds);
     if (plan->n_places) {
-        MP_TRY(mp_check_places(graph, plan, replay, &arena_bytes, err));
-        if (plan->arena_bytes >= 0) MP_TRY(check_bytes("an arena_bytes", arena_bytes, plan->arena_bytes, err));
-        MP_REQUIRE(mp_add(replay->static_bytes, arena_bytes, &needed_bytes), err, MP_REFUTED,
-                   "the plan's offsets are larger than can be counted");
+        MP_CHECK(mp_check_places(graph, plan, replay, &arena_bytes, err));
+        if (plan->arena_bytes >= 0) MP_CHECK(check_bytes("an arena_bytes", arena_bytes, plan->arena_bytes, err));
+        MP_ENSURE(mp_add(replay->static_bytes, arena_bytes, &needed_bytes), err, MP_REFUTED,
+                  "the plan's offsets are larger than can be counted");
     } else {
-        MP_REQUIRE(plan->arena_bytes <= 0, err, MP_REFUTED, "the plan claims an arena_bytes of %lld without offsets",
-                   (long long)plan->arena_bytes);
+        MP_ENSURE(plan->arena_bytes <= 0, err, MP_REFUTED, "the plan claims an arena_bytes of %lld without offsets",
+                  (long long)plan->arena_bytes);
     }
-    MP_REQUIRE(plan->budget_bytes < 0 || needed_bytes <= plan->budget_bytes, err, MP_REFUTED,
-               "the plan needs %lld bytes, over its budget of %lld", (long long)needed_bytes, (long long)plan->budget_bytes);
-done:
-    return st;
+    MP_ENSURE(plan->budget_bytes < 0 || needed_bytes <= plan->budget_bytes, err, MP_REFUTED,
+              "the plan needs %lld bytes, over its budget of %lld", (long long)needed_bytes, (long long)plan->budget_bytes);
+    return MP_OK;
 }
 
 mp_status mp_plan_check(const mp_graph *graph, const mp_plan *plan, mp_error *err)

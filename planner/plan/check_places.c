@@ -64,7 +64,6 @@ static mp_status list_needs(const mp_replay *replay, struct life **out, size_t *
 static mp_status match(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, struct life *needs, size_t n_needs,
                        struct life *places, size_t n_places, mp_error *err)
 {
-    mp_status st = MP_OK;
     size_t i = 0;
     for (size_t j = 0; j < n_places || i < n_needs;) {
         const mp_place *place = j < n_places ? &plan->places[places[j].index] : NULL;
@@ -77,34 +76,33 @@ static mp_status match(const mp_graph *graph, const mp_plan *plan, const mp_repl
             int64_t bytes = needs[i].storage < 0 ? replay->alternatives[needs[i].begin]->workspace_bytes
                                                  : graph->storages[needs[i].storage].bytes;
             mp_place lacking = {.storage = needs[i].storage, .begin = needs[i].begin};
-            MP_REQUIRE(!bytes, err, MP_REFUTED, "%s of step %d has no offset", place_label(graph, plan, &lacking).text,
-                       needs[i].begin);
+            MP_ENSURE(!bytes, err, MP_REFUTED, "%s of step %d has no offset", place_label(graph, plan, &lacking).text,
+                      needs[i].begin);
             i++;
             continue;
         }
-        MP_REQUIRE(order == 0 || !is_shifted, err, MP_REFUTED,
-                   "the offset of %s says it begins in step %d; it begins in step %d", place_label(graph, plan, place).text,
-                   place->begin, needs[i].begin);
-        MP_REQUIRE(order == 0, err, MP_REFUTED, "the offset of %s from step %d belongs to no instance, or stands twice",
-                   place_label(graph, plan, place).text, place->begin);
+        MP_ENSURE(order == 0 || !is_shifted, err, MP_REFUTED,
+                  "the offset of %s says it begins in step %d; it begins in step %d", place_label(graph, plan, place).text,
+                  place->begin, needs[i].begin);
+        MP_ENSURE(order == 0, err, MP_REFUTED, "the offset of %s from step %d belongs to no instance, or stands twice",
+                  place_label(graph, plan, place).text, place->begin);
         int64_t bytes =
             place->storage < 0 ? replay->alternatives[place->begin]->workspace_bytes : graph->storages[place->storage].bytes;
-        MP_REQUIRE(place->end == needs[i].end, err, MP_REFUTED,
-                   "the offset of %s from step %d says it ends in step %d; it ends in step %d",
-                   place_label(graph, plan, place).text, place->begin, place->end - 1, needs[i].end - 1);
-        MP_REQUIRE(place->bytes == bytes, err, MP_REFUTED, "the offset of %s from step %d says %lld bytes; it has %lld",
-                   place_label(graph, plan, place).text, place->begin, (long long)place->bytes, (long long)bytes);
-        MP_REQUIRE(place->offset >= 0 && place->offset % graph->alignment == 0, err, MP_REFUTED,
-                   "the offset %lld of %s from step %d is no multiple of %lld", (long long)place->offset,
-                   place_label(graph, plan, place).text, place->begin, (long long)graph->alignment);
-        MP_REQUIRE(place->offset <= INT64_MAX - bytes, err, MP_REFUTED, "the offset %lld of %s from step %d is too large",
-                   (long long)place->offset, place_label(graph, plan, place).text, place->begin);
+        MP_ENSURE(place->end == needs[i].end, err, MP_REFUTED,
+                  "the offset of %s from step %d says it ends in step %d; it ends in step %d",
+                  place_label(graph, plan, place).text, place->begin, place->end - 1, needs[i].end - 1);
+        MP_ENSURE(place->bytes == bytes, err, MP_REFUTED, "the offset of %s from step %d says %lld bytes; it has %lld",
+                  place_label(graph, plan, place).text, place->begin, (long long)place->bytes, (long long)bytes);
+        MP_ENSURE(place->offset >= 0 && place->offset % graph->alignment == 0, err, MP_REFUTED,
+                  "the offset %lld of %s from step %d is no multiple of %lld", (long long)place->offset,
+                  place_label(graph, plan, place).text, place->begin, (long long)graph->alignment);
+        MP_ENSURE(place->offset <= INT64_MAX - bytes, err, MP_REFUTED, "the offset %lld of %s from step %d is too large",
+                  (long long)place->offset, place_label(graph, plan, place).text, place->begin);
         places[j].end = needs[i].end;
         i++;
         j++;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Whether `later` is an output that takes over the memory of `earlier` in its last step. */

@@ -32,9 +32,8 @@ static const int *alternative_list(const mp_alternative *alternative, enum use_k
 
 static mp_status collect_uses(struct history *h)
 {
-    mp_status st = MP_OK;
     size_t n_storages = h->graph->n_storages, total = 0, n;
-    MP_REQUIRE(h->uses_start = mp_alloc(n_storages + 2, sizeof *h->uses_start), h->err, MP_NOMEM, "no memory to check a plan");
+    MP_ENSURE(h->uses_start = mp_alloc(n_storages + 2, sizeof *h->uses_start), h->err, MP_NOMEM, "no memory to check a plan");
     int *next = h->uses_start + 1; /* next[s] becomes where the next use of s goes, and in the end the start of s + 1 */
     for (size_t t = 0; t < h->replay->n_steps; t++) {
         for (int kind = READ; kind <= WRITE; kind++) {
@@ -43,8 +42,8 @@ static mp_status collect_uses(struct history *h)
             total += n;
         }
     }
-    MP_REQUIRE(total < INT32_MAX, h->err, MP_REFUTED, "the plan's %zu steps are too many", h->replay->n_steps);
-    MP_REQUIRE(h->uses = mp_alloc(total, sizeof *h->uses), h->err, MP_NOMEM, "no memory to check a plan");
+    MP_ENSURE(total < INT32_MAX, h->err, MP_REFUTED, "the plan's %zu steps are too many", h->replay->n_steps);
+    MP_ENSURE(h->uses = mp_alloc(total, sizeof *h->uses), h->err, MP_NOMEM, "no memory to check a plan");
     for (size_t s = 0; s < n_storages; s++) next[s + 1] += next[s];
     for (size_t t = 0; t < h->replay->n_steps; t++) {
         for (int kind = READ; kind <= WRITE; kind++) {
@@ -52,8 +51,7 @@ static mp_status collect_uses(struct history *h)
             for (size_t i = 0; i < n; i++) h->uses[next[list[i]]++] = (struct use){(int)t, (enum use_kind)kind};
         }
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status refute(const struct history *h, int step, const char *does, int storage, const char *why)

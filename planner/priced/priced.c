@@ -82,13 +82,12 @@ done:
 /* Sets the least multiplier at the end of forward for which what is live there fits. */
 static mp_status bisect(pricing *x, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_cut_labels *p = x->problem;
     double low = 0, high = 1 / (p->scale * (double)(x->free_bytes > 1 ? x->free_bytes : 1)) *
                            (double)(INT64_C(1) << MP_PRICED_FIRST_BITS);
     for (int k = 0; k < MP_PRICED_DOUBLINGS && !ended(x); k++) {
         x->multiplier[p->forward_end] = high;
-        MP_TRY(try_multipliers(x, err));
+        MP_CHECK(try_multipliers(x, err));
         if (x->over_bytes[p->forward_end] <= 0) break;
         low = high;
         high *= 4;
@@ -96,12 +95,11 @@ static mp_status bisect(pricing *x, mp_error *err)
     for (int k = 0; k < MP_PRICED_BISECTIONS && !ended(x); k++) {
         const double middle = low > 0 ? sqrt(low * high) : high / 16;
         x->multiplier[p->forward_end] = middle;
-        MP_TRY(try_multipliers(x, err));
+        MP_CHECK(try_multipliers(x, err));
         *(x->over_bytes[p->forward_end] > 0 ? &low : &high) = middle;
     }
     x->multiplier[p->forward_end] = high;
-done:
-    return st;
+    return MP_OK;
 }
 
 /* A subgradient step: multipliers rise at the worst stage of each stretch that is over the budget, and fall where memory is
@@ -123,20 +121,18 @@ static void step_multipliers(pricing *x, double unit, double step)
 
 static mp_status descend(pricing *x, double unit, mp_error *err)
 {
-    mp_status st = MP_OK;
     if (x->free_bytes <= 0) return MP_OK;
     x->spare = 0;
-    MP_TRY(try_multipliers(x, err));
+    MP_CHECK(try_multipliers(x, err));
     for (int k = 0; k < MP_PRICED_ROUNDS && !ended(x); k++) {
         step_multipliers(x, unit, MP_PRICED_STEP / sqrt(1 + k));
-        MP_TRY(try_multipliers(x, err));
+        MP_CHECK(try_multipliers(x, err));
         if (x->fits)
             x->spare *= MP_PRICED_SPARE_FALL;
         else if (x->spare < MP_PRICED_SPARE_MOST)
             x->spare += MP_PRICED_SPARE_RISE;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* The ticks per byte of recomputing everything. */
@@ -184,13 +180,12 @@ static void keep_ends(pricing *x, const beginning *b)
 /* Finds how high the multipliers have to be. */
 static mp_status find_height(pricing *x, beginning *b, double height, mp_error *err)
 {
-    mp_status st = MP_OK;
     double low = 0, high = 0;
     b->ticks = INT64_MAX;
     keep_ends(x, b);
     for (int k = 0; k < MP_PRICED_FITTING && !ended(x); k++) {
         set_multipliers(x, b, height);
-        MP_TRY(try_multipliers(x, err));
+        MP_CHECK(try_multipliers(x, err));
         *(x->fits ? &high : &low) = height;
         if (x->fits && x->ticks < b->ticks) {
             b->ticks = x->ticks;
@@ -198,8 +193,7 @@ static mp_status find_height(pricing *x, beginning *b, double height, mp_error *
         }
         height = low > 0 && high > 0 ? sqrt(low * high) : high > 0 ? high / 8 : low * 8;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static int by_ticks(const void *a, const void *b)

@@ -54,16 +54,14 @@ static mp_status greedy(chen *x, int64_t segment_bytes, mp_error *err)
 
 static mp_status sweep(chen *x, mp_error *err)
 {
-    mp_status st = MP_OK;
     int64_t size = 0;
     for (int p = 0; p < x->boundaries->n; p++) size += x->produced_bytes[p];
-    MP_TRY(every_kth(x, err));
+    MP_CHECK(every_kth(x, err));
     for (int i = 0; i < MP_CHEN_SIZES && !mp_search_stopped(x->search); i++) {
         size = mp_percent(size, MP_CHEN_SIZE_SHARE);
-        MP_TRY(greedy(x, size, err));
+        MP_CHECK(greedy(x, size, err));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_run_chen(mp_search *search, mp_error *err)

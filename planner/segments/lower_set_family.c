@@ -253,7 +253,6 @@ static mp_status show(builder *b, thinning *t, const uint64_t *bits, mp_error *e
 /* The sets L^v in the order of the list. Ancestors are found by a walk from v, so that only one set is in memory at a time. */
 static mp_status add_ancestors(builder *b, thinning *t, uint64_t *bits, int *stack, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_dag *dag = b->graph->dag;
     for (int v = 0; v < b->n_vertices; v++) {
         int n = 0;
@@ -268,24 +267,19 @@ static mp_status add_ancestors(builder *b, thinning *t, uint64_t *bits, int *sta
                     stack[n++] = dag->predecessors[e];
                 }
         }
-        MP_TRY(show(b, t, bits, err));
+        MP_CHECK(show(b, t, bits, err));
     }
-    MP_TRY(end_stretch(b, t, err));
-done:
-    return st;
+    return end_stretch(b, t, err);
 }
 
 static mp_status add_prefixes(builder *b, thinning *t, uint64_t *bits, const int *order, int limit, mp_error *err)
 {
-    mp_status st = MP_OK;
     memset(bits, 0, (size_t)b->n_words * sizeof *bits);
     for (int i = 0; i < b->n_vertices && b->n < limit; i++) {
         mp_bits_add(bits, order[i]);
-        MP_TRY(show(b, t, bits, err));
+        MP_CHECK(show(b, t, bits, err));
     }
-    MP_TRY(end_stretch(b, t, err));
-done:
-    return st;
+    return end_stretch(b, t, err);
 }
 
 mp_status mp_lower_sets_pruned(const mp_lower_set_graph *graph, int n_orders, int limit, mp_lower_sets **out, mp_error *err)

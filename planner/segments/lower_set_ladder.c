@@ -25,18 +25,16 @@ typedef struct ladder {
 /* Has some of the strategies that were found judged; *least_peak: the lowest peak so far. */
 static mp_status offer_some(ladder *x, const mp_lower_set_strategies *found, int picks, int64_t *least_peak, mp_error *err)
 {
-    mp_status st = MP_OK;
     for (int i = 0; i < picks && found->n && x->moves > 0 && !mp_search_stopped(x->search); i++) {
         x->moves--;
         const size_t at = picks > 1 ? (found->n - 1) * (size_t)i / (size_t)(picks - 1) : 0;
         const int *sequence = found->sequence + found->sequence_start[at];
         const int length = found->sequence_start[at + 1] - found->sequence_start[at];
         int64_t peak = INT64_MAX;
-        MP_TRY(x->judge(x->data, x->sets, sequence, length, &peak, err));
+        MP_CHECK(x->judge(x->data, x->sets, sequence, length, &peak, err));
         if (peak < *least_peak) *least_peak = peak;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Tries strategies at a budget of the model, of an overhead of at most *most_ticks: what a smaller budget needed. The least
@@ -66,12 +64,11 @@ done:
 
 static mp_status climb(ladder *x, mp_error *err)
 {
-    mp_status st = MP_OK;
     int64_t least_bytes, whole_bytes = 0, most_ticks = INT64_MAX;
     int over = 0;
     for (size_t p = x->sets->pairs_start[x->sets->n - 1]; p < x->sets->pairs_start[x->sets->n]; p++)
         if (x->sets->pairs[p].from == 0) whole_bytes = x->sets->pairs[p].cost_bytes; /* all in one segment */
-    MP_TRY(mp_lower_set_least_budget(x->sets, &least_bytes, err));
+    MP_CHECK(mp_lower_set_least_budget(x->sets, &least_bytes, err));
     for (int rung = 0;
          rung <= MP_LOWER_SET_RUNGS && over < MP_LOWER_SET_PATIENCE && x->moves > 0 && !mp_search_stopped(x->search); rung++) {
         if (rung >= MP_LOWER_SET_PATIENCE && mp_search_settled(x->search)) break;
@@ -81,11 +78,10 @@ static mp_status climb(ladder *x, mp_error *err)
                 ? whole_bytes
                 : least_bytes + (whole_bytes - least_bytes) / (MP_LOWER_SET_RUNGS * MP_LOWER_SET_RUNGS) * rung * rung;
         int64_t least_peak = INT64_MAX;
-        MP_TRY(try_rung(x, model_bytes, &most_ticks, rung < MP_LOWER_SET_PATIENCE, &least_peak, err));
+        MP_CHECK(try_rung(x, model_bytes, &most_ticks, rung < MP_LOWER_SET_PATIENCE, &least_peak, err));
         over = least_peak > x->budget_bytes ? over + 1 : 0;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_lower_set_ladder(mp_search *search, const mp_lower_sets *sets, int64_t budget_bytes, int64_t moves,

@@ -48,18 +48,16 @@ static bool reads_saved(const mp_graph *graph, const mp_node *node)
 /* Runs the call again that a backward node is the first to need. */
 static mp_status run_again(schedule *x, int node, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *graph = x->modules->graph;
     const int k = x->call_of[node];
-    if (graph->nodes[node].phase != MP_PHASE_BACKWARD || k < 0 || x->is_again[k]) goto done;
-    if (!reads_saved(graph, &graph->nodes[node])) goto done;
+    if (graph->nodes[node].phase != MP_PHASE_BACKWARD || k < 0 || x->is_again[k]) return MP_OK;
+    if (!reads_saved(graph, &graph->nodes[node])) return MP_OK;
     x->is_again[k] = true;
     for (int p = x->modules->calls[k].first; p < x->modules->calls[k].again_end; p++) {
         const int v = x->modules->node[p];
-        if (!(graph->nodes[v].flags & MP_NODE_ONCE) && !(x->kept && x->kept[v])) MP_TRY(push(x, v, err));
+        if (!(graph->nodes[v].flags & MP_NODE_ONCE) && !(x->kept && x->kept[v])) MP_CHECK(push(x, v, err));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_module_schedule(const mp_modules *modules, const bool *chosen, const bool *kept, mp_step **steps, size_t *n,

@@ -105,7 +105,6 @@ static mp_status extend_call(builder *b, const char *text, int module, int posit
 
 static mp_status take_position(builder *b, int position)
 {
-    mp_status st = MP_OK;
     const char *node = b->out->graph->nodes[b->out->node[position]].name;
     char text[TEXT], name[2 * TEXT] = "";
     size_t outer = 0;
@@ -116,11 +115,10 @@ static mp_status take_position(builder *b, int position)
         strncat(name, text + outer, TEXT - 1);
         cut_number(b, name, text);
         outer = strlen(text);
-        MP_TRY(find_module(b, name, module, &module));
-        MP_TRY(extend_call(b, text, module, position));
+        MP_CHECK(find_module(b, name, module, &module));
+        MP_CHECK(extend_call(b, text, module, position));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* ---- what is left of them ---- */

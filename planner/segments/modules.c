@@ -90,19 +90,17 @@ static void take_trial(finder *x)
 
 static mp_status try_all(finder *x, int k, mp_error *err)
 {
-    mp_status st = MP_OK;
     verdict unused;
     if (k == x->n_options) return is_over(x) ? MP_OK : judge(x, x->chosen, &unused, err);
     const int module = x->option[k];
     bool is_inside = false;
     for (int m = x->modules->modules[module].parent; m >= 0; m = x->modules->modules[m].parent) is_inside |= x->chosen[m];
-    MP_TRY(try_all(x, k + 1, err));
-    if (is_inside) goto done;
+    MP_CHECK(try_all(x, k + 1, err));
+    if (is_inside) return MP_OK;
     x->chosen[module] = true;
-    MP_TRY(try_all(x, k + 1, err));
+    MP_CHECK(try_all(x, k + 1, err));
     x->chosen[module] = false;
-done:
-    return st;
+    return MP_OK;
 }
 
 /* How many sets there are, at most `most` + 1. */
@@ -133,16 +131,14 @@ static mp_status count_sets(const finder *x, double most, bool *are_few, mp_erro
 
 static mp_status look(finder *x, const verdict *now, int k, int round, mp_error *err)
 {
-    mp_status st = MP_OK;
     verdict found;
     copy_trial(x);
     put(x, x->trial, x->option[k]);
-    MP_TRY(judge(x, x->trial, &found, err));
+    MP_CHECK(judge(x, x->trial, &found, err));
     const int64_t more = found.ticks - now->ticks;
     x->gain[k] = (now->excess - found.excess) / (double)(more > 1 ? more : 1);
     x->seen_in[k] = round;
-done:
-    return st;
+    return MP_OK;
 }
 
 static int best_gain(const finder *x)
@@ -162,25 +158,23 @@ static void forget(finder *x, int module)
 
 static mp_status grow(finder *x, mp_error *err)
 {
-    mp_status st = MP_OK;
     verdict now;
-    MP_TRY(judge(x, x->chosen, &now, err));
+    MP_CHECK(judge(x, x->chosen, &now, err));
     for (int k = 0; k < x->n_options; k++) x->gain[k] = 1e300;
     memset(x->seen_in, 0, (size_t)x->n_options * sizeof *x->seen_in);
     for (int round = 1; now.excess > 0 && !is_over(x); round++) {
         int best = best_gain(x);
         while (x->seen_in[best] < round && !is_over(x)) {
-            MP_TRY(look(x, &now, best, round, err));
+            MP_CHECK(look(x, &now, best, round, err));
             best = best_gain(x);
         }
         if (x->gain[best] <= 0 || is_over(x)) break;
         put(x, x->chosen, x->option[best]);
         x->gain[best] = 0;
-        MP_TRY(judge(x, x->chosen, &now, err));
+        MP_CHECK(judge(x, x->chosen, &now, err));
         forget(x, x->option[best]);
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* ---- thinning ---- */
@@ -199,29 +193,27 @@ static mp_status try_trial(finder *x, verdict *now, bool *is_taken, mp_error *er
 
 static mp_status thin(finder *x, mp_error *err)
 {
-    mp_status st = MP_OK;
     verdict now;
     bool is_taken = true;
-    MP_TRY(judge(x, x->chosen, &now, err));
+    MP_CHECK(judge(x, x->chosen, &now, err));
     for (bool again = true; again;) {
         again = false;
         for (int m = 0; m < x->modules->n; m++) {
             if (!x->chosen[m] || is_over(x)) continue;
             copy_trial(x);
             x->trial[m] = false;
-            MP_TRY(try_trial(x, &now, &is_taken, err));
+            MP_CHECK(try_trial(x, &now, &is_taken, err));
             for (int k = 0; k < x->n_options && !is_taken && !is_over(x); k++) {
                 if (x->chosen[x->option[k]]) continue;
                 copy_trial(x);
                 x->trial[m] = false;
                 put(x, x->trial, x->option[k]);
-                MP_TRY(try_trial(x, &now, &is_taken, err));
+                MP_CHECK(try_trial(x, &now, &is_taken, err));
             }
             again |= is_taken;
         }
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* ---- all modules of equal names ---- */
@@ -250,7 +242,6 @@ static void set_class(finder *x, const int *class_of, int which)
 /* Thins the best of these sets, one after the other. */
 static mp_status thin_classes(finder *x, const int *class_of, verdict *verdicts, int n_classes, mp_error *err)
 {
-    mp_status st = MP_OK;
     for (int start = 0; start < MP_MODULES_STARTS && start < n_classes && !is_over(x); start++) {
         int best = 0;
         for (int c = 1; c < n_classes; c++)
@@ -259,11 +250,10 @@ static mp_status thin_classes(finder *x, const int *class_of, verdict *verdicts,
         take_trial(x);
         verdicts[best] = (verdict){1e300, INT64_MAX, INT64_MAX};
         x->work = mp_search_moves(x->search) / (MP_MODULES_STARTS + 2);
-        MP_TRY(grow(x, err));
-        MP_TRY(thin(x, err));
+        MP_CHECK(grow(x, err));
+        MP_CHECK(thin(x, err));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status try_classes(finder *x, mp_error *err)
@@ -300,38 +290,33 @@ done:
 /* Where nothing fits, the smallest set is looked for: towards a little less than the last one, as long as that helps. */
 static mp_status shrink(finder *x, mp_error *err)
 {
-    mp_status st = MP_OK;
     for (int64_t before = INT64_MAX;
          mp_search_best_ticks(x->search) == INT64_MAX && x->smallest_bytes < before && !is_over(x);) {
         before = x->smallest_bytes;
         x->budget_bytes = before - before / MP_MODULES_SHRINK;
         memset(x->chosen, 0, (size_t)x->modules->n * sizeof *x->chosen);
-        MP_TRY(grow(x, err));
-        MP_TRY(thin(x, err));
+        MP_CHECK(grow(x, err));
+        MP_CHECK(thin(x, err));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status find(finder *x, mp_error *err)
 {
-    mp_status st = MP_OK;
     const int64_t moves = mp_search_moves(x->search);
     bool are_few = false;
     x->work = INT64_MAX;
-    MP_TRY(count_sets(x, (double)moves, &are_few, err));
+    MP_CHECK(count_sets(x, (double)moves, &are_few, err));
     if (are_few) {
-        MP_TRY(try_all(x, 0, err));
-        goto done;
+        MP_CHECK(try_all(x, 0, err));
+        return MP_OK;
     }
     x->work = 2 * moves / (MP_MODULES_STARTS + 2);
-    MP_TRY(grow(x, err));
-    MP_TRY(thin(x, err));
-    MP_TRY(try_classes(x, err));
+    MP_CHECK(grow(x, err));
+    MP_CHECK(thin(x, err));
+    MP_CHECK(try_classes(x, err));
     x->work = 2 * moves;
-    MP_TRY(shrink(x, err));
-done:
-    return st;
+    return shrink(x, err);
 }
 
 static mp_status run(mp_search *search, mp_error *err)

@@ -40,19 +40,17 @@ typedef struct segments {
  */
 static mp_status read_list(const mp_boundaries *b, const int *checkpoints, size_t n, bool *ends, bool *keep, mp_error *err)
 {
-    mp_status st = MP_OK;
     for (size_t i = 0; i < n; i++) {
         const int s = checkpoints[i];
-        MP_REQUIRE(s >= 0 && (size_t)s < b->graph->n_storages, err, MP_INVALID, "a checkpoint is no storage of %s",
-                   b->graph->name);
+        MP_ENSURE(s >= 0 && (size_t)s < b->graph->n_storages, err, MP_INVALID, "a checkpoint is no storage of %s",
+                  b->graph->name);
         if (mp_storage_is_static(&b->graph->storages[s])) continue;
-        MP_REQUIRE(b->birth[s] >= 0, err, MP_INVALID, "the checkpoint %s is not computed by the forward pass",
-                   b->graph->storages[s].name);
+        MP_ENSURE(b->birth[s] >= 0, err, MP_INVALID, "the checkpoint %s is not computed by the forward pass",
+                  b->graph->storages[s].name);
         keep[s] = true;
         if (b->graph->storages[s].kind == MP_KIND_ACTIVATION) ends[b->birth[s]] = true;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* The schedule of a list of checkpoints. */
@@ -141,7 +139,6 @@ done:
 static mp_status judge_sequence(void *data, const mp_lower_sets *sets, const int *sequence, int n, int64_t *peak_bytes,
                                 mp_error *err)
 {
-    mp_status st = MP_OK;
     segments *x = data;
     int position = 0, which;
     memset(x->ends, 0, (size_t)x->boundaries->n * sizeof *x->ends);
@@ -149,10 +146,9 @@ static mp_status judge_sequence(void *data, const mp_lower_sets *sets, const int
         while (position + 1 < x->boundaries->n && mp_lower_set_has(sets, sequence[i], position + 1)) position++;
         x->ends[position] = true;
     }
-    MP_TRY(judge(x, &which, err));
+    MP_CHECK(judge(x, &which, err));
     *peak_bytes = x->verdicts[which].peak_bytes;
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status sweep(segments *x, mp_error *err)
@@ -207,7 +203,6 @@ static int best_verdict(const segments *x, int64_t budget_bytes)
  * tried without gain or the moves are used up. */
 static mp_status climb(segments *x, int64_t budget_bytes, int64_t moves, mp_error *err)
 {
-    mp_status st = MP_OK;
     enum { KINDS = 3 };
     const int n = x->n_candidates;
     int best = best_verdict(x, budget_bytes), at = 0, which, stride = (int)((int64_t)MP_SEGMENTS_STRIDE * n / 1000) + 1;
@@ -222,35 +217,32 @@ static mp_status climb(segments *x, int64_t budget_bytes, int64_t moves, mp_erro
         if (kind > 0 && (to < 0 || to >= n || !x->ends[x->candidate[at]])) continue;
         x->ends[x->candidate[at]] = !x->ends[x->candidate[at]];
         if (kind > 0) x->ends[x->candidate[to]] = true;
-        MP_TRY(judge(x, &which, err));
+        MP_CHECK(judge(x, &which, err));
         if (x->n_verdicts > n_before) moves--;
         if (!is_better(&x->verdicts[which], &x->verdicts[best], budget_bytes)) continue;
         best = which;
         failures = -1;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status find_list(segments *x, mp_error *err)
 {
-    mp_status st = MP_OK;
     const int64_t budget_bytes = mp_search_request(x->search)->budget_bytes;
     int which;
     memset(x->ends, 0, (size_t)x->boundaries->n * sizeof *x->ends);
-    MP_TRY(judge(x, &which, err)); /* one segment: keep-all */
+    MP_CHECK(judge(x, &which, err)); /* one segment: keep-all */
     const int64_t whole = x->verdicts[0].peak_bytes;
-    MP_TRY(sweep(x, err));
+    MP_CHECK(sweep(x, err));
     const int64_t moves = (mp_search_moves(x->search) - (int64_t)x->n_verdicts) / (MP_SEGMENTS_LADDER + 2);
-    MP_TRY(climb(x, -1, 2 * moves, err));
+    MP_CHECK(climb(x, -1, 2 * moves, err));
     const int64_t smallest = x->verdicts[best_verdict(x, -1)].peak_bytes;
     for (int step = 0; step < MP_SEGMENTS_LADDER && !mp_search_settled(x->search); step++) {
         const int64_t rung = smallest + (whole - smallest) / MP_SEGMENTS_LADDER * step;
         if (rung > budget_bytes) break;
-        MP_TRY(climb(x, rung, moves, err));
+        MP_CHECK(climb(x, rung, moves, err));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_segments_on(const mp_graph *graph, const int *checkpoints, size_t n, int64_t *peak_bytes, int64_t *ticks,

@@ -26,15 +26,12 @@ static bool is_late(void *data)
  * finds is ours. */
 static mp_status lay_out(const mp_graph *graph, mp_plan *plan, int64_t budget_bytes, double deadline, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_arena_options options = {.data = &deadline};
     if (budget_bytes < INT64_MAX) options.capacity_bytes = budget_bytes - plan->static_bytes;
     if (deadline > 0) options.stop = is_late;
-    MP_TRY(mp_arena_layout_within(graph, plan, &options, err));
+    MP_CHECK(mp_arena_layout_within(graph, plan, &options, err));
     plan->budget_bytes = budget_bytes == INT64_MAX || mp_plan_need(plan) > budget_bytes ? -1 : budget_bytes;
-    MP_TRY(mp_plan_check(graph, plan, err));
-done:
-    return st;
+    return mp_plan_check(graph, plan, err);
 }
 
 static void replace(mp_plan **to, mp_plan **from)

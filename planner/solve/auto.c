@@ -71,8 +71,6 @@ mp_status mp_run_auto(mp_search *search, mp_error *err)
     static mp_status (*const searchers[])(mp_search * search, mp_error * err) = {
         mp_run_none, mp_run_exact,    mp_run_priced,    mp_run_ilp,   mp_run_chain,
         mp_run_chen, mp_run_segments, mp_run_lower_set, mp_run_anneal};
-    mp_status st = MP_OK;
-    for (size_t k = 0; k < sizeof searchers / sizeof *searchers; k++) MP_TRY(run(search, searchers[k], err));
-done:
-    return st;
+    for (size_t k = 0; k < sizeof searchers / sizeof *searchers; k++) MP_CHECK(run(search, searchers[k], err));
+    return MP_OK;
 }

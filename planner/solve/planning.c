@@ -106,8 +106,7 @@ static mp_status begin_change(mp_planning *planning, bool has_texts)
 /* One that changes a node. */
 static mp_status begin_node(mp_planning *planning, int node, bool has_texts, mp_node **out)
 {
-    mp_status st = begin_change(planning, has_texts);
-    if (st != MP_OK) return st;
+    MP_CHECK(begin_change(planning, has_texts));
     if (node < 0 || (size_t)node >= planning->graph->n_nodes)
         return MP_FAIL(&planning->err, MP_INVALID, "there is no node number %d", node);
     *out = &planning->graph->nodes[node];
@@ -175,8 +174,7 @@ static mp_status connect_in_place(mp_planning *planning, mp_alternative *alterna
 mp_status mp_planning_connect(mp_planning *planning, int node, const char *how, const int *storages, size_t n)
 {
     mp_node *found;
-    mp_status st = begin_node(planning, node, how, &found);
-    if (st != MP_OK) return st;
+    MP_CHECK(begin_node(planning, node, how, &found));
     if (!storages && n) return MP_FAIL(&planning->err, MP_INVALID, "there is no list of %zu storages", n);
     for (size_t k = 0; k < n; k++)
         if (storages[k] < 0 || (size_t)storages[k] >= planning->graph->n_storages)
@@ -206,8 +204,7 @@ mp_status mp_planning_flag(mp_planning *planning, int node, const char *flag)
         unsigned bit;
     } flags[] = {{"once", MP_NODE_ONCE}, {"random", MP_NODE_RANDOM}, {"view", MP_NODE_VIEW}};
     mp_node *found;
-    mp_status st = begin_node(planning, node, flag, &found);
-    if (st != MP_OK) return st;
+    MP_CHECK(begin_node(planning, node, flag, &found));
     for (size_t k = 0; k < sizeof flags / sizeof *flags; k++)
         if (!strcmp(flag, flags[k].name)) {
             found->flags |= flags[k].bit;
@@ -267,8 +264,7 @@ static bool read_number(const char *text, double *out)
 static mp_status set_fuse(mp_planning *planning, const char *value)
 {
     const int fuse = mp_fuse_find(value);
-    mp_status st = begin_change(planning, true);
-    if (st != MP_OK) return st;
+    MP_CHECK(begin_change(planning, true));
     if (fuse != MP_FUSE_NONE && fuse != MP_FUSE_BACKWARD)
         return MP_FAIL(&planning->err, MP_INVALID, "updates cannot be fused into '%s' here: there are 'none' and 'backward'",
                        value);
@@ -278,8 +274,7 @@ static mp_status set_fuse(mp_planning *planning, const char *value)
 
 mp_status mp_planning_set(mp_planning *planning, const char *option, const char *value)
 {
-    mp_status st = begin(planning, option && value);
-    if (st != MP_OK) return st;
+    MP_CHECK(begin(planning, option && value));
     if (!strcmp(option, "fuse")) return set_fuse(planning, value);
     mp_request *request = &planning->request;
     const int effort = mp_effort_find(value);
@@ -345,26 +340,22 @@ static mp_status begin_search(mp_planning *planning)
 mp_status mp_planning_solve(mp_planning *planning, int64_t budget_bytes)
 {
     mp_answer answer = {0};
-    mp_status st = begin_search(planning);
-    if (st != MP_OK) return st;
+    MP_CHECK(begin_search(planning));
     planning->request.budget_bytes = budget_bytes;
     planning->request.progress = planning->progress ? pass_on : NULL;
     planning->request.progress_data = planning;
-    st = mp_solve_or_smallest(&planning->request, &answer, &planning->err);
-    if (st != MP_OK) return st;
+    MP_CHECK(mp_solve_or_smallest(&planning->request, &answer, &planning->err));
     return take_answer(planning, &answer, budget_bytes);
 }
 
 mp_status mp_planning_solve_smallest(mp_planning *planning)
 {
     mp_answer answer = {.floor_node = -1, .bound = {.ticks = -1}};
-    mp_status st = begin_search(planning);
-    if (st != MP_OK) return st;
+    MP_CHECK(begin_search(planning));
     planning->request.budget_bytes = INT64_MAX;
     planning->request.progress = planning->progress ? pass_on : NULL;
     planning->request.progress_data = planning;
-    st = mp_smallest_plan(&planning->request, false, &answer.plan, &planning->err);
-    if (st != MP_OK) return st;
+    MP_CHECK(mp_smallest_plan(&planning->request, false, &answer.plan, &planning->err));
     answer.floor_bytes = answer.plan->floor_bytes;
     return take_answer(planning, &answer, INT64_MAX);
 }

@@ -75,11 +75,10 @@ done:
 /* The latest wait up to `until` that is within the memory; `end`: none. More lives the later it is. */
 static mp_status latest_within(const search *x, int first, int end, int until, int *out)
 {
-    mp_status st = MP_OK;
     int within = end, over = until + 1;
     for (int probe = until; over - within > 1; probe = within + (over - within) / 2) {
         bool yes;
-        MP_TRY(fits(x, first, end, probe, &yes));
+        MP_CHECK(fits(x, first, end, probe, &yes));
         if (yes)
             within = probe;
         else
@@ -87,14 +86,12 @@ static mp_status latest_within(const search *x, int first, int end, int until, i
     }
     set_wait(x, first, end, within > end ? within : 0);
     *out = within;
-done:
-    return st;
+    return MP_OK;
 }
 
 /* The updates of steps [first, end), which are issued at `clock`. Sets their waits; *beside: they have one. */
 static mp_status place_group(search *x, int first, int end, int64_t clock, bool *beside)
 {
-    mp_status st = MP_OK;
     int64_t ticks = 0, passed = clock, start = clock > x->second_free ? clock : x->second_free;
     int until = end;
     *beside = false;
@@ -105,26 +102,24 @@ static mp_status place_group(search *x, int first, int end, int64_t clock, bool 
     for (; until < x->n && passed < start + ticks && !meets(x, alternative_at(x, until)); until++)
         if (!is_update(x, until)) passed += alternative_at(x, until)->ticks; /* the others may run on the second stream too */
     for (int t = first; t < end; t++) mark(x, alternative_at(x, t), false);
-    if (until > end && passed > start) MP_TRY(latest_within(x, first, end, until, &until));
+    if (until > end && passed > start) MP_CHECK(latest_within(x, first, end, until, &until));
     passed = clock;
     for (int t = end; t < until; t++)
         if (!is_update(x, t)) passed += alternative_at(x, t)->ticks;
     if (passed <= start) { /* nothing would be hidden */
         set_wait(x, first, end, 0);
-        goto done;
+        return MP_OK;
     }
     *beside = true;
     x->second_free = start + ticks;
     if (x->done[until] < start + ticks) x->done[until] = start + ticks;
     x->effect.n_beside += (size_t)(end - first);
     x->effect.hidden_ticks += passed < start + ticks ? passed - start : ticks;
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status place_all(search *x)
 {
-    mp_status st = MP_OK;
     int64_t clock = 0;
     x->effect = (mp_second_stream){0};
     x->second_free = 0;
@@ -134,11 +129,10 @@ static mp_status place_all(search *x)
         bool beside = false;
         if (clock < x->done[t]) clock = x->done[t];
         for (end = t + 1; is_update(x, t) && end < x->n && is_update(x, end) && !x->done[end];) end++;
-        if (is_update(x, t)) MP_TRY(place_group(x, t, end, clock, &beside));
+        if (is_update(x, t)) MP_CHECK(place_group(x, t, end, clock, &beside));
         for (int s = t; s < end && !beside; s++) clock += alternative_at(x, s)->ticks;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* The plan's order with its updates as early as they may run, if that is within the memory, else as it is. In keep-all's order

@@ -31,13 +31,12 @@ static int64_t bytes_touched(const mp_graph *graph, const mp_alternative *a)
 
 static mp_status timeless_of(const mp_graph *graph, timeless *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     size_t n = 0;
     for (size_t i = 0; i < graph->n_nodes; i++) n += graph->nodes[i].n_alternatives;
     out->graph = *graph;
     out->graph.nodes = mp_alloc(graph->n_nodes, sizeof *out->graph.nodes);
     out->alternatives = mp_alloc(n, sizeof *out->alternatives);
-    MP_REQUIRE(out->graph.nodes && out->alternatives, err, MP_NOMEM, "out of memory for %zu nodes", graph->n_nodes);
+    MP_ENSURE(out->graph.nodes && out->alternatives, err, MP_NOMEM, "out of memory for %zu nodes", graph->n_nodes);
     n = 0;
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const mp_node *node = &graph->nodes[i];
@@ -50,8 +49,7 @@ static mp_status timeless_of(const mp_graph *graph, timeless *out, mp_error *err
             alternatives[k].ticks = bytes_touched(graph, &node->alternatives[0]);
         }
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static void timeless_free(timeless *x)
@@ -161,14 +159,11 @@ done:
 
 mp_status mp_answer_take_smallest(const mp_request *request, mp_answer *answer, mp_error *err)
 {
-    mp_status st = MP_OK;
-    if (!answer->plan) MP_TRY(copy_of(request->graph, answer->smallest, &answer->plan, err));
+    if (!answer->plan) MP_CHECK(copy_of(request->graph, answer->smallest, &answer->plan, err));
     answer->plan->seed = request->seed;
     answer->plan->floor_bytes = answer->floor_bytes;
     answer->plan->budget_bytes = request->budget_bytes == INT64_MAX ? -1 : request->budget_bytes;
-    MP_TRY(mp_plan_check(request->graph, answer->plan, err));
-done:
-    return st;
+    return mp_plan_check(request->graph, answer->plan, err);
 }
 
 /* Whether the plan to start from is an answer as it is. */
@@ -180,25 +175,22 @@ static bool is_in_hand(const mp_request *request, bool with_arena)
 
 mp_status mp_answer_fall_back(const mp_request *request, bool with_arena, double start, mp_answer *answer, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_request left = *request;
     mp_plan *smallest = NULL;
     if (answer->plan) return MP_OK;
     if (is_in_hand(request, with_arena)) {
-        MP_TRY(copy_of(request->graph, request->start, &answer->plan, err));
+        MP_CHECK(copy_of(request->graph, request->start, &answer->plan, err));
         return mp_answer_take_smallest(request, answer, err);
     }
     if (answer->stopped) return MP_OK;
     if (request->time_limit > 0) left.time_limit -= mp_clock_now() - start;
     if (request->time_limit > 0 && left.time_limit <= 0) return MP_OK;
-    MP_TRY(mp_smallest_plan(&left, with_arena, &smallest, err));
+    MP_CHECK(mp_smallest_plan(&left, with_arena, &smallest, err));
     mp_plan_free(answer->smallest);
     answer->smallest = smallest;
-    if (mp_plan_need(smallest) > request->budget_bytes) goto done;
-    MP_TRY(cheaper_than(&left, smallest, with_arena, &answer->plan, err));
-    MP_TRY(mp_answer_take_smallest(request, answer, err));
-done:
-    return st;
+    if (mp_plan_need(smallest) > request->budget_bytes) return MP_OK;
+    MP_CHECK(cheaper_than(&left, smallest, with_arena, &answer->plan, err));
+    return mp_answer_take_smallest(request, answer, err);
 }
 
 mp_status mp_solve_or_smallest(const mp_request *request, mp_answer *answer, mp_error *err)

@@ -97,7 +97,6 @@ static bound_efforts efforts_of(const mp_search *search)
 /* A bound of little effort, then the start of the proof in a thread. */
 static mp_status find_bound(mp_search *search, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_request *request = search->request;
     const bound_efforts efforts = efforts_of(search);
     mp_bound_options options = {.effort = efforts.before,
@@ -107,17 +106,16 @@ static mp_status find_bound(mp_search *search, mp_error *err)
                                 .report = request->explains_bound ? &search->first_report : NULL};
     mp_bound bound = {0};
     if (!is_bounded(request)) return MP_OK;
-    MP_TRY(mp_prove(request->graph, request->budget_bytes, request->keep_order, &options, &bound, err));
+    MP_CHECK(mp_prove(request->graph, request->budget_bytes, request->keep_order, &options, &bound, err));
     mp_search_take_bound(search, &bound);
     if (options.effort == efforts.most || mp_search_settled(search) || bound.infeasible || search->stopped) return MP_OK;
     options.effort = efforts.most;
     options.any_order = !request->keep_order;
     options.stop = ends_proof;
     options.report = request->explains_bound ? &search->proof_report : NULL;
-    MP_TRY(mp_proof_start(request->graph, request->budget_bytes, &options, &search->proof, err));
+    MP_CHECK(mp_proof_start(request->graph, request->budget_bytes, &options, &search->proof, err));
     search->has_proof = true;
-done:
-    return st;
+    return MP_OK;
 }
 
 /* The rest of the bound, unless it can't be better than the plan, or there is none: then it is said at once that nothing was
@@ -125,25 +123,23 @@ done:
  * listing others would depend on timing and so not be reproducible. */
 static mp_status finish_bound(mp_search *search, mp_answer *found, mp_error *err)
 {
-    mp_status st = MP_OK;
     if (search->best.solver) mp_search_await_proof(search);
     mp_search_end_proof(search);
-    MP_REQUIRE(search->proof_status == MP_OK, err, search->proof_status, "%s", search->proof_err.message);
+    MP_ENSURE(search->proof_status == MP_OK, err, search->proof_status, "%s", search->proof_err.message);
     if (search->has_proof && mp_search_settled(search))
-        MP_TRY(mp_candidate_take(&search->smallest, search->best.steps, search->best.n, search->best.peak_bytes,
-                                 search->best.ticks, search->best.solver, err));
-    if (!is_bounded(search->request)) goto done;
+        MP_CHECK(mp_candidate_take(&search->smallest, search->best.steps, search->best.n, search->best.peak_bytes,
+                                   search->best.ticks, search->best.solver, err));
+    if (!is_bounded(search->request)) return MP_OK;
     const bool is_needless = !search->best.solver || search->best.ticks <= search->baseline_ticks; /* to know more */
     found->bound = is_needless ? search->known : search->proved;
-    if (!search->request->explains_bound) goto done;
-    MP_REQUIRE(found->report = mp_alloc(1, sizeof *found->report), err, MP_NOMEM, "out of memory to explain a bound");
+    if (!search->request->explains_bound) return MP_OK;
+    MP_ENSURE(found->report = mp_alloc(1, sizeof *found->report), err, MP_NOMEM, "out of memory to explain a bound");
     mp_bound_report_init(found->report);
     mp_bound_report_merge(found->report, &search->first_report, true);
     /* met by the plan earlier, the proof beside the search has ended somewhere, and its report with it */
     if (search->has_proof && !is_needless && !(search->best.solver && search->best.ticks <= search->known.ticks))
         mp_bound_report_merge(found->report, &search->proof_report, search->proved.ticks > search->known.ticks);
-done:
-    return st;
+    return MP_OK;
 }
 
 /* The plan to start from, under the name of who found it. */

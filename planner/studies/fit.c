@@ -257,7 +257,6 @@ static int64_t guess(const fit *x, mp_fit_means means, int64_t low, int64_t high
 /* Closes the bracket around the largest batch that fits; low 0 stands for no batch at all. */
 static mp_status close_in(fit *x, mp_fit_means means, int64_t low, int64_t high, mp_error *err)
 {
-    mp_status st = MP_OK;
     int64_t stride = 0; /* upwards from low, or downwards from high; 0: none yet */
     bool guessing = true, bisecting = false;
     bracket(x, means, &low, &high);
@@ -266,7 +265,7 @@ static mp_status close_in(fit *x, mp_fit_means means, int64_t low, int64_t high,
         bool blind = false;
         int64_t at = guessing ? guess(x, means, low, high, &blind) : stride > 0 ? low + stride : high + stride;
         if (bisecting || at <= low || at >= high) at = low + (high - low) / 2;
-        MP_TRY(try_batch(x, at, means != MP_FIT_KEEP_ALL, &t, err));
+        MP_CHECK(try_batch(x, at, means != MP_FIT_KEEP_ALL, &t, err));
         if (!t) break;
         const bool up = fits(x, t, means);
         if (guessing && !blind)
@@ -280,25 +279,22 @@ static mp_status close_in(fit *x, mp_fit_means means, int64_t low, int64_t high,
         if (!up) high = at;
         bracket(x, means, &low, &high);
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Doubles the batch until it no longer fits, or not even by the floor. *high is the first that does not. */
 static mp_status grow(fit *x, bool by_floor, int64_t from, int64_t most, int64_t *high, mp_error *err)
 {
-    mp_status st = MP_OK;
     const trial *t;
     for (int64_t at = from;; at = at > most / 2 ? most : 2 * at) {
         *high = at;
-        MP_TRY(try_batch(x, at, false, &t, err));
+        MP_CHECK(try_batch(x, at, false, &t, err));
         if (!t) break;
         if ((by_floor ? t->floor_bytes : t->kept_bytes) > x->request->memory_bytes) break;
         *high = at + 1;
         if (at >= most) break;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_fit_answer answer_of(const fit *x, mp_fit_means means, int64_t most)

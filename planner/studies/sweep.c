@@ -95,13 +95,11 @@ done:
 /* What one searcher has tried, all may build on. */
 static mp_status share(sweep *x, const mp_frontier *tried, mp_error *err)
 {
-    mp_status st = MP_OK;
     for (size_t k = 0; k < tried->n; k++) {
         const mp_frontier_point *p = &tried->points[k];
-        MP_TRY(mp_frontier_add(&x->all, p->steps, p->n_steps, p->peak_bytes, p->ticks, err));
+        MP_CHECK(mp_frontier_add(&x->all, p->steps, p->n_steps, p->peak_bytes, p->ticks, err));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* ---- curves ---- */
@@ -222,19 +220,17 @@ done:
 
 static mp_status fill_curve(sweep *x, size_t c, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_sweep_curve *curve = &x->found->curves[c];
     for (size_t k = 0; k < x->found->n_bounds && !x->solvers[c]->monotone && !x->found->stopped; k++)
-        MP_TRY(improve(x, c, &x->found->bounds[k], err));
+        MP_CHECK(improve(x, c, &x->found->bounds[k], err));
     curve->smallest_bytes = x->tried[c].points[0].peak_bytes;
-    if (!x->request->budgets) MP_TRY(append(x, curve, &x->tried[c].points[0], curve->smallest_bytes, err));
+    if (!x->request->budgets) MP_CHECK(append(x, curve, &x->tried[c].points[0], curve->smallest_bytes, err));
     for (size_t k = 0; k < x->found->n_bounds; k++) {
         const int64_t budget = x->found->bounds[k].budget_bytes;
         if (!x->request->budgets && budget <= curve->smallest_bytes) continue; /* where the curve begins */
-        MP_TRY(append(x, curve, mp_frontier_within(&x->tried[c], budget), budget, err));
+        MP_CHECK(append(x, curve, mp_frontier_within(&x->tried[c], budget), budget, err));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* ---- bounds ---- */
@@ -250,11 +246,10 @@ static int64_t default_budget(const sweep *x, size_t k, size_t n)
 /* Chooses the budgets, and bounds each. A bound for a larger budget holds for every smaller one. */
 static mp_status find_bounds(sweep *x, size_t n, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_sweep_request *request = x->request;
     mp_sweep *found = x->found;
     const mp_bound_options options = {.effort = mp_proof_effort(request->graph) ? 1 : 0, .stop = is_stopped, .data = x};
-    MP_REQUIRE(found->bounds = mp_alloc(n, sizeof *found->bounds), err, MP_NOMEM, "out of memory for %zu budgets", n);
+    MP_ENSURE(found->bounds = mp_alloc(n, sizeof *found->bounds), err, MP_NOMEM, "out of memory for %zu budgets", n);
     found->n_bounds = n;
     for (size_t k = n; k-- > 0;) {
         mp_sweep_bound *b = &found->bounds[k];
@@ -262,13 +257,12 @@ static mp_status find_bounds(sweep *x, size_t n, mp_error *err)
         b->budget_bytes = request->budgets ? request->budgets[k] : default_budget(x, k, n);
         b->ticks = k + 1 < n ? b[1].ticks : found->keep_all_ticks;
         if (found->stopped) continue;
-        MP_TRY(mp_prove(request->graph, b->budget_bytes, request->keep_order, &options, &bound, err));
+        MP_CHECK(mp_prove(request->graph, b->budget_bytes, request->keep_order, &options, &bound, err));
         if (bound.ticks > b->ticks) b->ticks = bound.ticks;
         b->infeasible = bound.infeasible;
         if (!found->bound_orders || bound.orders == MP_BOUND_THIS_ORDER) found->bound_orders = bound.orders;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* ---- the sweep ---- */

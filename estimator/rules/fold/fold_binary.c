@@ -144,7 +144,6 @@ bool mp_binary_into(const mp_binary *f, mp_dtype dtype, mp_value *acc, int64_t i
 
 mp_status mp_fold_binary(mp_infer *c)
 {
-    mp_status st = MP_OK;
     const mp_value *a = mp_fold_in(c, 0), *b = mp_fold_in(c, 1);
     const mp_binary *f = mp_binary_find(c->op->kind);
     if (!a || !b || !f) return MP_OK;
@@ -157,13 +156,13 @@ mp_status mp_fold_binary(mp_infer *c)
          defined = real ? f->reals != NULL : f->integers != NULL;
     mp_value *y;
     mp_walk walk;
-    MP_TRY(mp_fold_new(c, 0, &y));
+    MP_CHECK(mp_fold_new(c, 0, &y));
     mp_walk_start(&walk, out->rank, out->dims);
     for (int k = 0; k < 2; k++) {
         int rank;
         int64_t dims[MP_RANK_MAX];
-        MP_TRY(mp_infer_operand(c, k, &rank, dims));
-        if (!mp_walk_broadcast(&walk, k, rank, dims)) goto done;
+        MP_CHECK(mp_infer_operand(c, k, &rank, dims));
+        if (!mp_walk_broadcast(&walk, k, rank, dims)) return MP_OK;
     }
     for (; defined && walk.k < walk.n; mp_walk_next(&walk)) {
         mp_wide exact;
@@ -181,6 +180,5 @@ mp_status mp_fold_binary(mp_infer *c)
         }
     }
     if (defined) out->value = y;
-done:
-    return st;
+    return MP_OK;
 }

@@ -72,7 +72,6 @@ static const unary unaries[] = {{"Abs", fabs, absolute_integer},
 
 mp_status mp_fold_unary(mp_infer *c)
 {
-    mp_status st = MP_OK;
     const mp_value *x = mp_fold_in(c, 0);
     const unary *f = NULL;
     for (size_t k = 0; k < sizeof unaries / sizeof *unaries; k++)
@@ -80,8 +79,8 @@ mp_status mp_fold_unary(mp_infer *c)
     if (!x || !f) return MP_OK;
     mp_tensor *out = mp_infer_out(c, 0);
     mp_value *y;
-    MP_TRY(mp_fold_new(c, 0, &y));
-    if (y->is_real ? !f->reals : !f->integers) goto done;
+    MP_CHECK(mp_fold_new(c, 0, &y));
+    if (y->is_real ? !f->reals : !f->integers) return MP_OK;
     for (int64_t k = 0; k < x->n; k++) {
         if (y->is_real)
             y->f[k] = mp_fold_round(out->dtype, f->reals(x->f[k]));
@@ -89,8 +88,7 @@ mp_status mp_fold_unary(mp_infer *c)
             y->i[k] = mp_fold_wrap(out->dtype, f->integers(mp_fold_widen(out->dtype, x->i[k])));
     }
     out->value = y;
-done:
-    return st;
+    return MP_OK;
 }
 
 /* acc = f(acc, operand k), the operand broadcast to acc's shape. *defined is cleared when the operand is not known. */
@@ -130,7 +128,6 @@ mp_status mp_fold_variadic(mp_infer *c)
                  {"Sum", {"Add", "Add"}, false},
                  {"Mean", {"Add", "Add"}, true},
                  {"Clip", {"Max", "Min"}, false}};
-    mp_status st = MP_OK;
     const mp_tensor *in = mp_infer_in(c, 0);
     const mp_value *x = mp_fold_in(c, 0);
     mp_tensor *out = mp_infer_out(c, 0);
@@ -141,9 +138,9 @@ mp_status mp_fold_variadic(mp_infer *c)
     bool defined = true;
     mp_value *y;
     mp_walk walk;
-    MP_TRY(mp_fold_new(c, 0, &y));
+    MP_CHECK(mp_fold_new(c, 0, &y));
     mp_walk_start(&walk, out->rank, out->dims);
-    if (!mp_walk_broadcast(&walk, 0, in->rank, in->dims)) goto done;
+    if (!mp_walk_broadcast(&walk, 0, in->rank, in->dims)) return MP_OK;
     for (; walk.k < walk.n; mp_walk_next(&walk)) mp_fold_move(y, walk.k, x, walk.at[0]);
     for (int k = 1; k < c->op->n_in; k++)
         if (mp_infer_in(c, k)) accumulate(c, mp_binary_find(kinds[kind].steps[k > 1]), k, y, &defined);
@@ -152,13 +149,11 @@ mp_status mp_fold_variadic(mp_infer *c)
     for (int64_t k = 0; kinds[kind].mean && defined && k < y->n; k++)
         y->f[k] = mp_fold_round(out->dtype, y->f[k] / c->op->n_in);
     if (defined) out->value = y;
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_fold_where(mp_infer *c)
 {
-    mp_status st = MP_OK;
     const mp_value *in[3];
     mp_tensor *out = mp_infer_out(c, 0);
     mp_value *y;
@@ -170,26 +165,24 @@ mp_status mp_fold_where(mp_infer *c)
         if (!in[k] || (k ? t->dtype != out->dtype : t->dtype != MP_DTYPE_BOOL)) return MP_OK;
         if (!mp_walk_broadcast(&walk, k, t->rank, t->dims)) return MP_OK;
     }
-    MP_TRY(mp_fold_new(c, 0, &y));
+    MP_CHECK(mp_fold_new(c, 0, &y));
     for (; walk.k < walk.n; mp_walk_next(&walk)) {
         int taken = in[0]->i[walk.at[0]] ? 1 : 2;
         mp_fold_move(y, walk.k, in[taken], walk.at[taken]);
     }
     out->value = y;
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_fold_cast(mp_infer *c)
 {
-    mp_status st = MP_OK;
     const mp_value *x = mp_fold_in(c, 0);
     mp_dtype from = mp_infer_in(c, 0)->dtype;
     mp_tensor *out = mp_infer_out(c, 0);
     bool defined = true;
     mp_value *y;
     if (!x) return MP_OK;
-    MP_TRY(mp_fold_new(c, 0, &y));
+    MP_CHECK(mp_fold_new(c, 0, &y));
     for (int64_t k = 0; k < x->n && defined; k++) {
         if (x->is_real || y->is_real)
             defined = mp_fold_store(out->dtype, y, k, mp_fold_real(from, x, k));
@@ -197,6 +190,5 @@ mp_status mp_fold_cast(mp_infer *c)
             y->i[k] = mp_fold_wrap(out->dtype, mp_fold_widen(from, x->i[k]));
     }
     if (defined) out->value = y;
-done:
-    return st;
+    return MP_OK;
 }

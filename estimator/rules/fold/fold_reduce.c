@@ -63,7 +63,6 @@ static void take_in(const reduction *r, const mp_binary *f, mp_dtype dtype, mp_v
 
 mp_status mp_fold_reduce(mp_infer *c)
 {
-    mp_status st = MP_OK;
     const mp_tensor *in = mp_infer_in(c, 0);
     mp_tensor *out = mp_infer_out(c, 0);
     const mp_value *x = mp_fold_in(c, 0);
@@ -83,9 +82,9 @@ mp_status mp_fold_reduce(mp_infer *c)
     if (mp_product(kept, 0, in->rank) != mp_tensor_elements(out)) return MP_OK;
     mp_value *y, *best; /* best: where the extreme was found, for ArgMax and ArgMin */
     mp_walk walk;
-    MP_TRY(mp_fold_new(c, 0, &y));
+    MP_CHECK(mp_fold_new(c, 0, &y));
     best = mp_value_new(c->model, y->n, false);
-    MP_REQUIRE(best, c->err, MP_NOMEM, "no memory for the value of '%s'", out->name);
+    MP_ENSURE(best, c->err, MP_NOMEM, "no memory for the value of '%s'", out->name);
     mp_strides(in->rank, kept, strides);
     mp_walk_start(&walk, in->rank, in->dims);
     for (int d = 0; d < in->rank; d++) walk.stride[0][d] = reduced[d] ? 0 : strides[d];
@@ -111,13 +110,11 @@ mp_status mp_fold_reduce(mp_infer *c)
             y->i[k] /= count;
     }
     out->value = y;
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_fold_cumsum(mp_infer *c)
 {
-    mp_status st = MP_OK;
     const mp_tensor *in = mp_infer_in(c, 0);
     mp_tensor *out = mp_infer_out(c, 0);
     const mp_value *x = mp_fold_in(c, 0), *along = mp_fold_in(c, 1);
@@ -130,7 +127,7 @@ mp_status mp_fold_cumsum(mp_infer *c)
             outer = mp_product(in->dims, 0, (int)axis);
     const mp_binary *add = mp_binary_find("Add");
     mp_value *y;
-    MP_TRY(mp_fold_new(c, 0, &y));
+    MP_CHECK(mp_fold_new(c, 0, &y));
     if (!y->n) outer = 0;
     for (int64_t o = 0; o < outer; o++)
         for (int64_t i = 0; i < inner; i++)
@@ -143,6 +140,5 @@ mp_status mp_fold_cumsum(mp_infer *c)
                     mp_binary_into(add, in->dtype, y, at, x, before);
             }
     out->value = y;
-done:
-    return st;
+    return MP_OK;
 }

@@ -8,16 +8,15 @@
 
 mp_status mp_columns_read(mp_infer *c, mp_columns *s, bool *known)
 {
-    mp_status st = MP_OK;
     const mp_tensor *x;
     const int64_t *image, *kernel = NULL;
     size_t n, n_kernel = 0;
     int64_t n_stops = 1;
-    MP_TRY(mp_rule_input(c, 0, 3, 3, &x));
-    MP_TRY(mp_infer_integers(c, 1, &image, &n));
-    if (image) MP_TRY(mp_infer_integers(c, 2, &kernel, &n_kernel));
+    MP_CHECK(mp_rule_input(c, 0, 3, 3, &x));
+    MP_CHECK(mp_infer_integers(c, 1, &image, &n));
+    if (image) MP_CHECK(mp_infer_integers(c, 2, &kernel, &n_kernel));
     *known = image && kernel;
-    if (!*known) goto done;
+    if (!*known) return MP_OK;
     MP_FIT(n >= 1 && n + 2 <= MP_RANK_MAX, "an image of %zu dimensions", n);
     MP_FIT(n == n_kernel, "a block of %zu dimensions for an image of %zu", n_kernel, n);
     memset(s, 0, sizeof *s);
@@ -27,12 +26,11 @@ mp_status mp_columns_read(mp_infer *c, mp_columns *s, bool *known)
         MP_FIT(mp_multiply(s->n_taps, kernel[k], &s->n_taps), "the block is too large");
         s->image[k] = image[k];
     }
-    MP_TRY(mp_window_read(c, (int)n, kernel, &s->window));
-    MP_TRY(mp_window_slide(c, &s->window, s->image, s->stops));
+    MP_CHECK(mp_window_read(c, (int)n, kernel, &s->window));
+    MP_CHECK(mp_window_slide(c, &s->window, s->image, s->stops));
     for (size_t k = 0; k < n; k++) MP_FIT(mp_multiply(n_stops, s->stops[k], &n_stops), "the image is too large");
     MP_FIT(x->dims[1] % s->n_taps == 0, "%" PRId64 " rows do not divide into blocks of %" PRId64, x->dims[1], s->n_taps);
     MP_FIT(x->dims[2] == n_stops, "the block has %" PRId64 " places in the image, and '%s' has %" PRId64 " columns", n_stops,
            x->name, x->dims[2]);
-done:
-    return st;
+    return MP_OK;
 }

@@ -35,7 +35,6 @@ typedef struct term {
 /* How many letters a term has, and whether it has an ellipsis. */
 static mp_status count_letters(mp_infer *c, term text, int *n, bool *has_ellipsis)
 {
-    mp_status st = MP_OK;
     *n = 0;
     *has_ellipsis = false;
     for (const char *p = text.begin; p < text.end; p++) {
@@ -49,14 +48,12 @@ static mp_status count_letters(mp_infer *c, term text, int *n, bool *has_ellipsi
             ++*n;
         }
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Labels of one term whose ellipsis stands for n_ellipsis dimensions. */
 static mp_status read_term(mp_infer *c, term text, int n_ellipsis, int *labels, int *rank)
 {
-    mp_status st = MP_OK;
     *rank = 0;
     for (const char *p = text.begin; p < text.end; p++) {
         if (*p == ' ') continue;
@@ -69,14 +66,12 @@ static mp_status read_term(mp_infer *c, term text, int n_ellipsis, int *labels, 
             labels[(*rank)++] = label_of(*p);
         }
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Takes the sizes of an operand's labels; within one operand a label has one size. */
 static mp_status read_sizes(mp_infer *c, const mp_tensor *t, const int *labels, int64_t *size)
 {
-    mp_status st = MP_OK;
     int64_t own[MP_EINSUM_LABELS];
     memset(own, -1, sizeof own);
     for (int k = 0; k < t->rank; k++) {
@@ -89,14 +84,12 @@ static mp_status read_sizes(mp_infer *c, const mp_tensor *t, const int *labels, 
         if (size[label] < 0 || size[label] == 1) size[label] = n;
         MP_FIT(n == size[label] || n == 1, "'%c' is %" PRId64 " and %" PRId64, letter, size[label], n);
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* The result that an equation without "->" means. */
 static mp_status imply_result(mp_infer *c, mp_einsum *e, int n_ellipsis)
 {
-    mp_status st = MP_OK;
     int times[MP_EINSUM_LETTERS] = {0}, *rank = &e->rank[e->n_operands];
     int *labels = e->labels[e->n_operands];
     for (int t = 0; t < e->n_operands; t++)
@@ -109,14 +102,12 @@ static mp_status imply_result(mp_infer *c, mp_einsum *e, int n_ellipsis)
         MP_FIT(*rank < MP_RANK_MAX, "the result has more than %d dimensions", MP_RANK_MAX);
         labels[(*rank)++] = k;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Every label of the result is in it once and occurs in an operand. */
 static mp_status check_result(mp_infer *c, const mp_einsum *e)
 {
-    mp_status st = MP_OK;
     bool seen[MP_EINSUM_LABELS] = {false};
     const int *labels = e->labels[e->n_operands];
     for (int k = 0; k < e->rank[e->n_operands]; k++) {
@@ -125,19 +116,16 @@ static mp_status check_result(mp_infer *c, const mp_einsum *e)
         MP_FIT(!seen[labels[k]], "the result names '%c' twice", letter);
         seen[labels[k]] = true;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_einsum_read(mp_infer *c, mp_einsum *e)
 {
-    mp_status st = MP_OK;
     const char *equation = mp_operator_text(c->op, "equation", NULL);
     MP_FIT(equation, "the equation is missing");
     if (c->op->n_in < 1 || c->op->n_in > MP_EINSUM_OPERANDS) {
-        st = mp_rule_raise(c, MP_UNSUPPORTED, __FILE__, __LINE__,
-                           "an equation over %d operands is not supported, only over 1 or 2", c->op->n_in);
-        goto done;
+        return mp_rule_raise(c, MP_UNSUPPORTED, __FILE__, __LINE__,
+                             "an equation over %d operands is not supported, only over 1 or 2", c->op->n_in);
     }
     e->n_operands = c->op->n_in;
     memset(e->size, -1, sizeof e->size);
@@ -148,40 +136,35 @@ mp_status mp_einsum_read(mp_infer *c, mp_einsum *e)
     bool has_ellipsis;
     for (int t = 0; t < e->n_operands; t++) {
         const mp_tensor *x;
-        MP_TRY(mp_rule_input(c, t, 0, MP_RANK_MAX, &x));
+        MP_CHECK(mp_rule_input(c, t, 0, MP_RANK_MAX, &x));
         const char *comma = p ? memchr(p, ',', (size_t)(operands_end - p)) : NULL;
         MP_FIT(p && !!comma == (t + 1 < e->n_operands), "the equation does not have %d terms for %d operands", e->n_operands,
                e->n_operands);
         term text = {p, comma ? comma : operands_end};
-        MP_TRY(count_letters(c, text, &n, &has_ellipsis));
+        MP_CHECK(count_letters(c, text, &n, &has_ellipsis));
         MP_FIT(has_ellipsis ? x->rank >= n : x->rank == n, "the equation names %d dimensions of '%s', which has %d", n, x->name,
                x->rank);
         int own = x->rank - n;
         if (own > n_ellipsis) n_ellipsis = own;
-        MP_TRY(read_term(c, text, own, e->labels[t], &e->rank[t]));
-        MP_TRY(read_sizes(c, x, e->labels[t], e->size));
+        MP_CHECK(read_term(c, text, own, e->labels[t], &e->rank[t]));
+        MP_CHECK(read_sizes(c, x, e->labels[t], e->size));
         p = comma ? comma + 1 : NULL;
     }
     if (arrow) {
         term text = {arrow + 2, end};
-        MP_TRY(count_letters(c, text, &n, &has_ellipsis));
-        MP_TRY(read_term(c, text, n_ellipsis, e->labels[e->n_operands], &e->rank[e->n_operands]));
+        MP_CHECK(count_letters(c, text, &n, &has_ellipsis));
+        MP_CHECK(read_term(c, text, n_ellipsis, e->labels[e->n_operands], &e->rank[e->n_operands]));
     } else {
-        MP_TRY(imply_result(c, e, n_ellipsis));
+        MP_CHECK(imply_result(c, e, n_ellipsis));
     }
-    MP_TRY(check_result(c, e));
-done:
-    return st;
+    return check_result(c, e);
 }
 
 mp_status mp_shape_einsum(mp_infer *c)
 {
-    mp_status st = MP_OK;
     mp_einsum e;
     int64_t dims[MP_RANK_MAX];
-    MP_TRY(mp_einsum_read(c, &e));
+    MP_CHECK(mp_einsum_read(c, &e));
     for (int k = 0; k < e.rank[e.n_operands]; k++) dims[k] = e.size[e.labels[e.n_operands][k]];
-    MP_TRY(mp_infer_set(c, 0, mp_infer_in(c, 0)->dtype, e.rank[e.n_operands], dims));
-done:
-    return st;
+    return mp_infer_set(c, 0, mp_infer_in(c, 0)->dtype, e.rank[e.n_operands], dims);
 }

@@ -12,7 +12,6 @@ mp_status mp_moved_integers(mp_infer *c, const char *name, int moved, int k, con
 
 mp_status mp_permutation_read(mp_infer *c, int permutation[MP_RANK_MAX])
 {
-    mp_status st = MP_OK;
     int rank = mp_infer_in(c, 0)->rank, from[MP_RANK_MAX];
     bool taken[MP_RANK_MAX] = {false};
     size_t n;
@@ -20,13 +19,12 @@ mp_status mp_permutation_read(mp_infer *c, int permutation[MP_RANK_MAX])
     MP_FIT(!perm || (int)n == rank, "a permutation of %zu dimensions for %d", n, rank);
     for (int d = 0; d < rank; d++) {
         from[d] = rank - 1 - d;
-        if (perm) MP_TRY(mp_rule_axis(c, perm[d], rank, &from[d]));
+        if (perm) MP_CHECK(mp_rule_axis(c, perm[d], rank, &from[d]));
         MP_FIT(!taken[from[d]], "dimension %d is named twice", from[d]);
         taken[from[d]] = true;
     }
     for (int d = 0; d < rank; d++) permutation[d] = from[d];
-done:
-    return st;
+    return MP_OK;
 }
 
 /* A bound of a slice: negative counts from the end, then it is cut to [low, high]. */
@@ -57,28 +55,26 @@ static void slice_axis(mp_slice *slice, int axis, int64_t size, int64_t from, in
 
 mp_status mp_slice_read(mp_infer *c, mp_slice *slice, bool *known)
 {
-    mp_status st = MP_OK;
     const mp_tensor *x = mp_infer_in(c, 0);
     const int64_t *starts, *ends, *axes, *steps = NULL;
     size_t n, n_ends, n_axes, n_steps = 0;
     bool cut[MP_RANK_MAX] = {false};
-    MP_TRY(mp_moved_integers(c, "starts", 10, 1, &starts, &n));
-    MP_TRY(mp_moved_integers(c, "ends", 10, 2, &ends, &n_ends));
-    MP_TRY(mp_moved_integers(c, "axes", 10, 3, &axes, &n_axes));
-    if (c->op->version >= 10) MP_TRY(mp_infer_integers(c, 4, &steps, &n_steps));
+    MP_CHECK(mp_moved_integers(c, "starts", 10, 1, &starts, &n));
+    MP_CHECK(mp_moved_integers(c, "ends", 10, 2, &ends, &n_ends));
+    MP_CHECK(mp_moved_integers(c, "axes", 10, 3, &axes, &n_axes));
+    if (c->op->version >= 10) MP_CHECK(mp_infer_integers(c, 4, &steps, &n_steps));
     *known = c->missing_value < 0;
-    if (!*known) goto done;
+    if (!*known) return MP_OK;
     MP_FIT(starts && ends && n == n_ends && (!axes || n_axes == n) && (!steps || n_steps == n) && n <= (size_t)x->rank,
            "the starts, ends, axes and steps do not fit together");
     for (int d = 0; d < x->rank; d++) slice_axis(slice, d, x->dims[d], 0, x->dims[d], 1);
     for (size_t k = 0; k < n; k++) {
         int axis;
-        MP_TRY(mp_rule_axis(c, axes ? axes[k] : (int64_t)k, x->rank, &axis));
+        MP_CHECK(mp_rule_axis(c, axes ? axes[k] : (int64_t)k, x->rank, &axis));
         MP_FIT(!cut[axis], "axis %d is named twice", axis);
         MP_FIT(!steps || steps[k], "axis %d is walked in steps of 0", axis);
         slice_axis(slice, axis, x->dims[axis], starts[k], ends[k], steps ? steps[k] : 1);
         cut[axis] = true;
     }
-done:
-    return st;
+    return MP_OK;
 }

@@ -9,7 +9,6 @@
 /* The n sizes of attribute `name`, each at least `least`; `otherwise` for all where the attribute is absent. */
 static mp_status read_sizes(mp_infer *c, const char *name, size_t n, int64_t least, int64_t otherwise, int64_t *sizes)
 {
-    mp_status st = MP_OK;
     size_t given;
     const int64_t *ints = mp_operator_ints(c->op, name, &given);
     MP_FIT(!ints || given == n, "%s has %zu values instead of %zu", name, given, n);
@@ -17,19 +16,17 @@ static mp_status read_sizes(mp_infer *c, const char *name, size_t n, int64_t lea
         sizes[k] = ints ? ints[k] : otherwise;
         MP_FIT(sizes[k] >= least, "%s may not be %" PRId64, name, sizes[k]);
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_window_read(mp_infer *c, int n, const int64_t *kernel, mp_window *w)
 {
-    mp_status st = MP_OK;
     size_t count = (size_t)n;
     int64_t pads[2 * MP_RANK_MAX];
     memset(w, 0, sizeof *w);
     w->n = n;
     MP_FIT(kernel || mp_operator_attribute(c->op, "kernel_shape"), "kernel_shape is missing");
-    MP_TRY(read_sizes(c, "kernel_shape", count, 1, kernel ? 1 : 0, w->kernel));
+    MP_CHECK(read_sizes(c, "kernel_shape", count, 1, kernel ? 1 : 0, w->kernel));
     if (kernel) {
         size_t given;
         bool stated = mp_operator_ints(c->op, "kernel_shape", &given) != NULL;
@@ -40,8 +37,8 @@ mp_status mp_window_read(mp_infer *c, int n, const int64_t *kernel, mp_window *w
             w->kernel[k] = kernel[k];
         }
     }
-    MP_TRY(read_sizes(c, "strides", count, 1, 1, w->stride));
-    MP_TRY(read_sizes(c, "dilations", count, 1, 1, w->dilation));
+    MP_CHECK(read_sizes(c, "strides", count, 1, 1, w->stride));
+    MP_CHECK(read_sizes(c, "dilations", count, 1, 1, w->dilation));
     for (int k = 0; k < n; k++)
         MP_FIT(mp_multiply(w->kernel[k] - 1, w->dilation[k], &w->span[k]) && mp_add(w->span[k], 1, &w->span[k]),
                "the dilated kernel is too large");
@@ -54,17 +51,15 @@ mp_status mp_window_read(mp_infer *c, int n, const int64_t *kernel, mp_window *w
         w->padding = MP_PADDING_VALID;
     } else {
         MP_FIT(!strcmp(auto_pad, "NOTSET") || !*auto_pad, "auto_pad '%s' is not known", auto_pad);
-        MP_TRY(read_sizes(c, "pads", 2 * count, 0, 0, pads));
+        MP_CHECK(read_sizes(c, "pads", 2 * count, 0, 0, pads));
         memcpy(w->begin, pads, count * sizeof *pads);
         memcpy(w->end, pads + count, count * sizeof *pads);
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_window_slide(const mp_infer *c, const mp_window *w, const int64_t *in, int64_t *out)
 {
-    mp_status st = MP_OK;
     for (int k = 0; k < w->n; k++) {
         int64_t padded, stride = w->stride[k];
         if (w->padding == MP_PADDING_SAME) { /* as many windows as strides begin inside the input */
@@ -82,14 +77,12 @@ mp_status mp_window_slide(const mp_infer *c, const mp_window *w, const int64_t *
         /* but the last one must begin before the padding at the end */
         if (up && out[k] > 1 && out[k] - 1 >= inside / stride + (inside % stride != 0)) out[k]--;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_window_unslide(const mp_infer *c, const mp_window *w, const int64_t *in, const int64_t *output_padding,
                             int64_t *out)
 {
-    mp_status st = MP_OK;
     for (int k = 0; k < w->n; k++) {
         int64_t size = 0, pads, whole;
         bool fits = in[k] >= 1 && mp_multiply(in[k] - 1, w->stride[k], &size) && mp_add(size, w->span[k], &size) &&
@@ -103,6 +96,5 @@ mp_status mp_window_unslide(const mp_infer *c, const mp_window *w, const int64_t
         MP_FIT(fits, "no size along spatial dimension %d fits to %" PRId64 " windows and this padding", k, in[k]);
         out[k] = size;
     }
-done:
-    return st;
+    return MP_OK;
 }

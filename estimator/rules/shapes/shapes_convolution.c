@@ -16,9 +16,8 @@ typedef struct operands {
 
 static mp_status read_operands(mp_infer *c, bool transposed, operands *o)
 {
-    mp_status st = MP_OK;
-    MP_TRY(mp_rule_input(c, 0, 3, MP_RANK_MAX, &o->x));
-    MP_TRY(mp_rule_input(c, 1, o->x->rank, o->x->rank, &o->w));
+    MP_CHECK(mp_rule_input(c, 0, 3, MP_RANK_MAX, &o->x));
+    MP_CHECK(mp_rule_input(c, 1, o->x->rank, o->x->rank, &o->w));
     o->group = mp_operator_int(c->op, "group", 1);
     MP_FIT(o->group >= 1, "group may not be %" PRId64, o->group);
 
@@ -35,21 +34,17 @@ static mp_status read_operands(mp_infer *c, bool transposed, operands *o)
     }
     MP_FIT(o->x->dims[1] == n_in, "input '%s' has %" PRId64 " channels, the weight '%s' in %" PRId64 " group%s takes %" PRId64,
            o->x->name, o->x->dims[1], o->w->name, o->group, o->group == 1 ? "" : "s", n_in);
-    MP_TRY(mp_window_read(c, o->x->rank - 2, o->w->dims + 2, &o->window));
-done:
-    return st;
+    return mp_window_read(c, o->x->rank - 2, o->w->dims + 2, &o->window);
 }
 
 static mp_status check_bias(mp_infer *c, int64_t n_out)
 {
-    mp_status st = MP_OK;
     const mp_tensor *b;
-    if (!mp_infer_in(c, 2)) goto done;
-    MP_TRY(mp_rule_input(c, 2, 1, 1, &b));
+    if (!mp_infer_in(c, 2)) return MP_OK;
+    MP_CHECK(mp_rule_input(c, 2, 1, 1, &b));
     MP_FIT(b->dims[0] == n_out, "the bias '%s' has %" PRId64 " elements for %" PRId64 " output channels", b->name, b->dims[0],
            n_out);
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Products of 8-bit integers are summed up in 32 bits. */
@@ -60,28 +55,24 @@ static mp_dtype sum_dtype(mp_dtype dtype)
 
 mp_status mp_shape_conv(mp_infer *c)
 {
-    mp_status st = MP_OK;
     operands o;
     int64_t dims[MP_RANK_MAX];
-    MP_TRY(read_operands(c, false, &o));
+    MP_CHECK(read_operands(c, false, &o));
     mp_dtype dtype = sum_dtype(o.x->dtype);
-    if (dtype == o.x->dtype) MP_TRY(check_bias(c, o.n_out)); /* in the integer form, input 2 is a zero point */
+    if (dtype == o.x->dtype) MP_CHECK(check_bias(c, o.n_out)); /* in the integer form, input 2 is a zero point */
     dims[0] = o.x->dims[0];
     dims[1] = o.n_out;
-    MP_TRY(mp_window_slide(c, &o.window, o.x->dims + 2, dims + 2));
-    MP_TRY(mp_infer_set(c, 0, dtype, o.x->rank, dims));
-done:
-    return st;
+    MP_CHECK(mp_window_slide(c, &o.window, o.x->dims + 2, dims + 2));
+    return mp_infer_set(c, 0, dtype, o.x->rank, dims);
 }
 
 mp_status mp_shape_conv_transpose(mp_infer *c)
 {
-    mp_status st = MP_OK;
     operands o;
     int64_t dims[MP_RANK_MAX];
     size_t n_padding, n_shape;
-    MP_TRY(read_operands(c, true, &o));
-    MP_TRY(check_bias(c, o.n_out));
+    MP_CHECK(read_operands(c, true, &o));
+    MP_CHECK(check_bias(c, o.n_out));
     size_t n = (size_t)o.window.n;
     const int64_t *padding = mp_operator_ints(c->op, "output_padding", &n_padding);
     const int64_t *shape = mp_operator_ints(c->op, "output_shape", &n_shape);
@@ -94,9 +85,7 @@ mp_status mp_shape_conv_transpose(mp_infer *c)
         for (size_t k = 0; k < n; k++) MP_FIT(shape[k] >= 1, "output_shape may not be %" PRId64, shape[k]);
         memcpy(dims + 2, shape, n * sizeof *shape);
     } else {
-        MP_TRY(mp_window_unslide(c, &o.window, o.x->dims + 2, padding, dims + 2));
+        MP_CHECK(mp_window_unslide(c, &o.window, o.x->dims + 2, padding, dims + 2));
     }
-    MP_TRY(mp_infer_set(c, 0, o.x->dtype, o.x->rank, dims));
-done:
-    return st;
+    return mp_infer_set(c, 0, o.x->dtype, o.x->rank, dims);
 }

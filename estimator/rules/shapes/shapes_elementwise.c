@@ -17,47 +17,38 @@ mp_status mp_shape_same(mp_infer *c)
 /* Y is like X. Before operator set 7 the slope is one number or one for each channel; since then it broadcasts (ONTO). */
 mp_status mp_shape_prelu(mp_infer *c)
 {
-    mp_status st = MP_OK;
     const mp_tensor *x = mp_infer_in(c, 0), *slope = mp_infer_in(c, 1);
     bool fits = mp_tensor_elements(slope) == 1 || (slope->rank == 1 && x->rank > 1 && slope->dims[0] == x->dims[1]);
     MP_FIT(c->op->version >= 7 || fits, "'%s' is neither one number nor one for each channel of '%s'", slope->name, x->name);
-    MP_TRY(mp_infer_set(c, 0, x->dtype, x->rank, x->dims));
-done:
-    return st;
+    return mp_infer_set(c, 0, x->dtype, x->rank, x->dims);
 }
 
 /* Y is like X; the bias, a vector, has an element for each position along the last dimension. */
 mp_status mp_shape_biased(mp_infer *c)
 {
-    mp_status st = MP_OK;
     const mp_tensor *x, *bias;
-    MP_TRY(mp_rule_input(c, 0, mp_infer_in(c, 1) ? 1 : 0, -1, &x));
+    MP_CHECK(mp_rule_input(c, 0, mp_infer_in(c, 1) ? 1 : 0, -1, &x));
     if (mp_infer_in(c, 1)) {
-        MP_TRY(mp_rule_input(c, 1, 1, 1, &bias));
+        MP_CHECK(mp_rule_input(c, 1, 1, 1, &bias));
         MP_FIT(bias->dims[0] == x->dims[x->rank - 1], "the bias '%s' has %" PRId64 " elements for rows of %" PRId64, bias->name,
                bias->dims[0], x->dims[x->rank - 1]);
     }
-    MP_TRY(mp_infer_set(c, 0, x->dtype, x->rank, x->dims));
-done:
-    return st;
+    return mp_infer_set(c, 0, x->dtype, x->rank, x->dims);
 }
 
 /* All operands broadcast together. */
 static mp_status broadcast(mp_infer *c, mp_dtype dtype)
 {
-    mp_status st = MP_OK;
     int rank = 0;
     int64_t dims[MP_RANK_MAX];
     for (int k = 0; k < c->op->n_in; k++) {
         int operand_rank;
         int64_t operand[MP_RANK_MAX];
-        MP_TRY(mp_infer_operand(c, k, &operand_rank, operand));
+        MP_CHECK(mp_infer_operand(c, k, &operand_rank, operand));
         MP_FIT(mp_rule_broadcast(dims, rank, operand, operand_rank, dims, &rank),
                "the shape of '%s' does not broadcast with the operands before it", mp_infer_in(c, k)->name);
     }
-    MP_TRY(mp_infer_set(c, 0, dtype, rank, dims));
-done:
-    return st;
+    return mp_infer_set(c, 0, dtype, rank, dims);
 }
 
 mp_status mp_shape_broadcast(mp_infer *c)
@@ -101,11 +92,8 @@ mp_status mp_shape_cast(mp_infer *c)
 {
     const mp_tensor *x = mp_infer_in(c, 0);
     mp_dtype to = cast_target(c->op);
-    mp_status st = MP_OK;
     MP_FIT(to != MP_DTYPE_UNDEFINED, "the attribute 'to' names no element type");
-    MP_TRY(mp_infer_set(c, 0, to, x->rank, x->dims));
-done:
-    return st;
+    return mp_infer_set(c, 0, to, x->rank, x->dims);
 }
 
 mp_status mp_shape_cast_like(mp_infer *c)
@@ -116,10 +104,7 @@ mp_status mp_shape_cast_like(mp_infer *c)
 
 mp_status mp_shape_dropout(mp_infer *c)
 {
-    mp_status st = MP_OK;
     const mp_tensor *x = mp_infer_in(c, 0);
-    MP_TRY(mp_infer_set(c, 0, x->dtype, x->rank, x->dims));
-    MP_TRY(mp_infer_set(c, 1, c->op->version < 10 ? x->dtype : MP_DTYPE_BOOL, x->rank, x->dims));
-done:
-    return st;
+    MP_CHECK(mp_infer_set(c, 0, x->dtype, x->rank, x->dims));
+    return mp_infer_set(c, 1, c->op->version < 10 ? x->dtype : MP_DTYPE_BOOL, x->rank, x->dims);
 }

@@ -9,7 +9,6 @@
 /* The target of a Reshape: 0 keeps the input's size there (unless allowzero), one -1 takes what is left. */
 static mp_status reshape(mp_infer *c, const int64_t *target, size_t n)
 {
-    mp_status st = MP_OK;
     const mp_tensor *x = mp_infer_in(c, 0);
     bool keep_zero = mp_operator_int(c->op, "allowzero", 0);
     int64_t dims[MP_RANK_MAX], left = mp_tensor_elements(x), fixed = 1;
@@ -33,120 +32,101 @@ static mp_status reshape(mp_infer *c, const int64_t *target, size_t n)
     } else {
         MP_FIT(fixed == left, "%" PRId64 " elements cannot become %" PRId64, left, fixed);
     }
-    MP_TRY(mp_infer_set(c, 0, x->dtype, (int)n, dims));
-done:
-    return st;
+    return mp_infer_set(c, 0, x->dtype, (int)n, dims);
 }
 
 mp_status mp_shape_reshape(mp_infer *c)
 {
-    mp_status st = MP_OK;
     const int64_t *target;
     size_t n;
-    MP_TRY(mp_moved_integers(c, "shape", 5, 1, &target, &n));
+    MP_CHECK(mp_moved_integers(c, "shape", 5, 1, &target, &n));
     if (target) {
-        MP_TRY(reshape(c, target, n));
+        MP_CHECK(reshape(c, target, n));
     } else {
         MP_FIT(c->missing_value >= 0, "the new shape is missing");
         mp_infer_defer(c, 0, mp_infer_in(c, 0)->dtype);
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_shape_flatten(mp_infer *c)
 {
-    mp_status st = MP_OK;
     const mp_tensor *x = mp_infer_in(c, 0);
     int64_t axis = mp_operator_int(c->op, "axis", 1);
     MP_FIT(axis >= -x->rank && axis <= x->rank, "there is no axis %" PRId64 " in %d dimensions", axis, x->rank);
     int cut = (int)(axis < 0 ? axis + x->rank : axis);
-    MP_TRY(mp_infer_set(c, 0, x->dtype, 2, (int64_t[]){mp_product(x->dims, 0, cut), mp_product(x->dims, cut, x->rank)}));
-done:
-    return st;
+    return mp_infer_set(c, 0, x->dtype, 2, (int64_t[]){mp_product(x->dims, 0, cut), mp_product(x->dims, cut, x->rank)});
 }
 
 /* Marks the axes of a tensor of `rank` dimensions, each at most once. */
 static mp_status mark_axes(mp_infer *c, const int64_t *axes, size_t n, int rank, bool marked[2 * MP_RANK_MAX])
 {
-    mp_status st = MP_OK;
     int axis;
     for (size_t k = 0; k < n; k++) {
-        MP_TRY(mp_rule_axis(c, axes[k], rank, &axis));
+        MP_CHECK(mp_rule_axis(c, axes[k], rank, &axis));
         MP_FIT(!marked[axis], "axis %d is named twice", axis);
         marked[axis] = true;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_shape_squeeze(mp_infer *c)
 {
-    mp_status st = MP_OK;
     const mp_tensor *x = mp_infer_in(c, 0);
     const int64_t *axes;
     size_t n;
     bool gone[2 * MP_RANK_MAX] = {false};
     int64_t dims[MP_RANK_MAX];
     int rank = 0;
-    MP_TRY(mp_moved_integers(c, "axes", 13, 1, &axes, &n));
+    MP_CHECK(mp_moved_integers(c, "axes", 13, 1, &axes, &n));
     if (!axes && c->missing_value >= 0) {
         mp_infer_defer(c, 0, x->dtype);
-        goto done;
+        return MP_OK;
     }
-    MP_TRY(mark_axes(c, axes, n, x->rank, gone));
+    MP_CHECK(mark_axes(c, axes, n, x->rank, gone));
     for (int d = 0; d < x->rank; d++) {
         if (!axes) gone[d] = x->dims[d] == 1;
         MP_FIT(!gone[d] || x->dims[d] == 1, "dimension %d has size %" PRId64 " instead of 1", d, x->dims[d]);
         if (!gone[d]) dims[rank++] = x->dims[d];
     }
-    MP_TRY(mp_infer_set(c, 0, x->dtype, rank, dims));
-done:
-    return st;
+    return mp_infer_set(c, 0, x->dtype, rank, dims);
 }
 
 mp_status mp_shape_unsqueeze(mp_infer *c)
 {
-    mp_status st = MP_OK;
     const mp_tensor *x = mp_infer_in(c, 0);
     const int64_t *axes;
     size_t n;
     bool added[2 * MP_RANK_MAX] = {false};
     int64_t dims[2 * MP_RANK_MAX];
-    MP_TRY(mp_moved_integers(c, "axes", 13, 1, &axes, &n));
+    MP_CHECK(mp_moved_integers(c, "axes", 13, 1, &axes, &n));
     if (!axes && c->missing_value >= 0) {
         mp_infer_defer(c, 0, x->dtype);
-        goto done;
+        return MP_OK;
     }
     MP_FIT(axes && n <= MP_RANK_MAX, "the axes are missing or too many");
     int rank = x->rank + (int)n;
-    MP_TRY(mark_axes(c, axes, n, rank, added));
+    MP_CHECK(mark_axes(c, axes, n, rank, added));
     for (int d = 0, from = 0; d < rank; d++) dims[d] = added[d] ? 1 : x->dims[from++];
-    MP_TRY(mp_infer_set(c, 0, x->dtype, rank, dims));
-done:
-    return st;
+    return mp_infer_set(c, 0, x->dtype, rank, dims);
 }
 
 mp_status mp_shape_transpose(mp_infer *c)
 {
-    mp_status st = MP_OK;
     const mp_tensor *x = mp_infer_in(c, 0);
     int permutation[MP_RANK_MAX];
     int64_t dims[MP_RANK_MAX];
-    MP_TRY(mp_permutation_read(c, permutation));
+    MP_CHECK(mp_permutation_read(c, permutation));
     for (int d = 0; d < x->rank; d++) dims[d] = x->dims[permutation[d]];
-    MP_TRY(mp_infer_set(c, 0, x->dtype, x->rank, dims));
-done:
-    return st;
+    return mp_infer_set(c, 0, x->dtype, x->rank, dims);
 }
 
 mp_status mp_shape_concat(mp_infer *c)
 {
-    mp_status st = MP_OK;
     const mp_tensor *x = mp_infer_in(c, 0);
     int64_t dims[MP_RANK_MAX];
     int axis;
-    MP_TRY(mp_rule_axis(c, mp_operator_int(c->op, "axis", 1), x->rank, &axis));
+    MP_CHECK(mp_rule_axis(c, mp_operator_int(c->op, "axis", 1), x->rank, &axis));
     memcpy(dims, x->dims, (size_t)x->rank * sizeof *dims);
     for (int k = 1; k < c->op->n_in; k++) {
         const mp_tensor *more = mp_infer_in(c, k);
@@ -155,24 +135,21 @@ mp_status mp_shape_concat(mp_infer *c)
             MP_FIT(d == axis || more->dims[d] == x->dims[d], "'%s' and '%s' differ in dimension %d", x->name, more->name, d);
         MP_FIT(mp_add(dims[axis], more->dims[axis], &dims[axis]), "more elements than can be counted");
     }
-    MP_TRY(mp_infer_set(c, 0, x->dtype, x->rank, dims));
-done:
-    return st;
+    return mp_infer_set(c, 0, x->dtype, x->rank, dims);
 }
 
 mp_status mp_shape_split(mp_infer *c)
 {
-    mp_status st = MP_OK;
     const mp_tensor *x = mp_infer_in(c, 0);
     const int64_t *sizes;
     size_t n;
     int64_t dims[MP_RANK_MAX], parts = c->op->n_out;
     int axis;
-    MP_TRY(mp_rule_axis(c, mp_operator_int(c->op, "axis", 0), x->rank, &axis));
-    MP_TRY(mp_moved_integers(c, "split", 13, 1, &sizes, &n));
+    MP_CHECK(mp_rule_axis(c, mp_operator_int(c->op, "axis", 0), x->rank, &axis));
+    MP_CHECK(mp_moved_integers(c, "split", 13, 1, &sizes, &n));
     if (!sizes && c->missing_value >= 0) {
         for (int k = 0; k < parts; k++) mp_infer_defer(c, k, x->dtype);
-        goto done;
+        return MP_OK;
     }
     MP_FIT(!sizes || (int64_t)n == parts, "%zu sizes for %" PRId64 " outputs", n, parts);
     /* Without sizes the parts are equal; where operator set 18 says how many, the last may be smaller. */
@@ -185,124 +162,108 @@ mp_status mp_shape_split(mp_infer *c)
         MP_FIT(dims[axis] >= 0 && dims[axis] <= left, "the sizes do not fit axis %d of %" PRId64 " elements", axis,
                x->dims[axis]);
         left -= dims[axis];
-        MP_TRY(mp_infer_set(c, k, x->dtype, x->rank, dims));
+        MP_CHECK(mp_infer_set(c, k, x->dtype, x->rank, dims));
     }
     MP_FIT(left == 0, "the sizes do not fill axis %d of %" PRId64 " elements", axis, x->dims[axis]);
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_shape_slice(mp_infer *c)
 {
-    mp_status st = MP_OK;
     const mp_tensor *x = mp_infer_in(c, 0);
     mp_slice slice;
     bool known;
-    MP_TRY(mp_slice_read(c, &slice, &known));
+    MP_CHECK(mp_slice_read(c, &slice, &known));
     if (known)
-        MP_TRY(mp_infer_set(c, 0, x->dtype, x->rank, slice.size));
+        MP_CHECK(mp_infer_set(c, 0, x->dtype, x->rank, slice.size));
     else
         mp_infer_defer(c, 0, x->dtype);
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_shape_expand(mp_infer *c)
 {
-    mp_status st = MP_OK;
     const mp_tensor *x = mp_infer_in(c, 0);
     const int64_t *target;
     size_t n;
     int64_t dims[MP_RANK_MAX];
     int rank;
-    MP_TRY(mp_infer_integers(c, 1, &target, &n));
+    MP_CHECK(mp_infer_integers(c, 1, &target, &n));
     if (!target) {
         mp_infer_defer(c, 0, x->dtype);
-        goto done;
+        return MP_OK;
     }
     MP_FIT(n <= MP_RANK_MAX && mp_rule_broadcast(x->dims, x->rank, target, (int)n, dims, &rank),
            "the new shape does not broadcast with that of '%s'", x->name);
-    MP_TRY(mp_infer_set(c, 0, x->dtype, rank, dims));
-done:
-    return st;
+    return mp_infer_set(c, 0, x->dtype, rank, dims);
 }
 
 mp_status mp_shape_tile(mp_infer *c)
 {
-    mp_status st = MP_OK;
     const mp_tensor *x = mp_infer_in(c, 0);
     const int64_t *repeats, *axis_list;
     size_t n, n_axis;
     int64_t dims[MP_RANK_MAX];
     int axis;
-    MP_TRY(mp_infer_integers(c, 1, &repeats, &n));
-    MP_TRY(mp_infer_integers(c, 2, &axis_list, &n_axis));
+    MP_CHECK(mp_infer_integers(c, 1, &repeats, &n));
+    MP_CHECK(mp_infer_integers(c, 2, &axis_list, &n_axis));
     if (c->missing_value >= 0) {
         mp_infer_defer(c, 0, x->dtype);
-        goto done;
+        return MP_OK;
     }
     memcpy(dims, x->dims, (size_t)x->rank * sizeof *dims);
     if (c->op->version < 6) {
         MP_FIT(n == 1 && n_axis == 1, "one axis and how often to repeat it are needed");
-        MP_TRY(mp_rule_axis(c, axis_list[0], x->rank, &axis));
+        MP_CHECK(mp_rule_axis(c, axis_list[0], x->rank, &axis));
         MP_FIT(mp_multiply(dims[axis], repeats[0], &dims[axis]), "%" PRId64 " repetitions", repeats[0]);
     } else {
         MP_FIT((int)n == x->rank, "%zu repetitions of %d dimensions", n, x->rank);
         for (int d = 0; d < x->rank; d++)
             MP_FIT(mp_multiply(dims[d], repeats[d], &dims[d]), "%" PRId64 " repetitions of dimension %d", repeats[d], d);
     }
-    MP_TRY(mp_infer_set(c, 0, x->dtype, x->rank, dims));
-done:
-    return st;
+    return mp_infer_set(c, 0, x->dtype, x->rank, dims);
 }
 
 /* Pads are in two halves: before each axis, then behind each; negative ones cut. */
 static mp_status pad(mp_infer *c, const int64_t *pads, size_t n, const int64_t *axes, size_t n_axes)
 {
-    mp_status st = MP_OK;
     const mp_tensor *x = mp_infer_in(c, 0);
     bool padded[2 * MP_RANK_MAX] = {false};
     int64_t dims[MP_RANK_MAX];
     int axis;
     if (!axes) n_axes = (size_t)x->rank;
     MP_FIT(n_axes <= MP_RANK_MAX && n == 2 * n_axes, "%zu pads for %zu axes", n, n_axes);
-    if (axes) MP_TRY(mark_axes(c, axes, n_axes, x->rank, padded));
+    if (axes) MP_CHECK(mark_axes(c, axes, n_axes, x->rank, padded));
     memcpy(dims, x->dims, (size_t)x->rank * sizeof *dims);
     for (size_t k = 0; k < n_axes; k++) {
-        MP_TRY(mp_rule_axis(c, axes ? axes[k] : (int64_t)k, x->rank, &axis));
+        MP_CHECK(mp_rule_axis(c, axes ? axes[k] : (int64_t)k, x->rank, &axis));
         __int128 size = (__int128)dims[axis] + pads[k] + pads[n_axes + k];
         MP_FIT(size >= 0 && size < INT64_MAX, "the pads leave nothing of axis %d, or too much", axis);
         dims[axis] = (int64_t)size;
     }
-    MP_TRY(mp_infer_set(c, 0, x->dtype, x->rank, dims));
-done:
-    return st;
+    return mp_infer_set(c, 0, x->dtype, x->rank, dims);
 }
 
 mp_status mp_shape_pad(mp_infer *c)
 {
-    mp_status st = MP_OK;
     const int64_t *pads, *axes = NULL;
     size_t n, n_axes = 0;
-    MP_TRY(mp_moved_integers(c, c->op->version < 2 ? "paddings" : "pads", 11, 1, &pads, &n));
-    if (c->op->version >= 18) MP_TRY(mp_infer_integers(c, 3, &axes, &n_axes));
+    MP_CHECK(mp_moved_integers(c, c->op->version < 2 ? "paddings" : "pads", 11, 1, &pads, &n));
+    if (c->op->version >= 18) MP_CHECK(mp_infer_integers(c, 3, &axes, &n_axes));
     if (c->missing_value >= 0) {
         mp_infer_defer(c, 0, mp_infer_in(c, 0)->dtype);
-        goto done;
+        return MP_OK;
     }
     MP_FIT(pads, "the pads are missing");
-    MP_TRY(pad(c, pads, n, axes, n_axes));
-done:
-    return st;
+    return pad(c, pads, n, axes, n_axes);
 }
 
 /* Channels into space by blocks of b x b, or back; (N, C, H, W). */
 static mp_status blocks(mp_infer *c, bool into_space)
 {
-    mp_status st = MP_OK;
     const mp_tensor *x;
     int64_t b = mp_operator_int(c->op, "blocksize", 0), area;
-    MP_TRY(mp_rule_input(c, 0, 4, 4, &x));
+    MP_CHECK(mp_rule_input(c, 0, 4, 4, &x));
     MP_FIT(b >= 1 && mp_multiply(b, b, &area), "a block size of %" PRId64, b);
     const int64_t *d = x->dims;
     MP_FIT(into_space ? d[1] % area == 0 : d[2] % b == 0 && d[3] % b == 0, "the input does not divide into blocks of %" PRId64,
@@ -310,9 +271,7 @@ static mp_status blocks(mp_infer *c, bool into_space)
     int64_t dims[4] = {d[0], into_space ? d[1] / area : d[1], d[2] / b, d[3] / b};
     MP_FIT(into_space ? mp_multiply(d[2], b, &dims[2]) && mp_multiply(d[3], b, &dims[3]) : mp_multiply(d[1], area, &dims[1]),
            "more elements than can be counted");
-    MP_TRY(mp_infer_set(c, 0, x->dtype, 4, dims));
-done:
-    return st;
+    return mp_infer_set(c, 0, x->dtype, 4, dims);
 }
 
 mp_status mp_shape_depth_to_space(mp_infer *c)

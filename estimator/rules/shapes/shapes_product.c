@@ -10,13 +10,12 @@
 
 mp_status mp_shape_matmul(mp_infer *c)
 {
-    mp_status st = MP_OK;
     const mp_tensor *a, *b;
     char left[MP_SHAPE_TEXT], right[MP_SHAPE_TEXT];
     int64_t dims[MP_RANK_MAX];
     int rank;
-    MP_TRY(mp_rule_input(c, 0, 1, MP_RANK_MAX, &a));
-    MP_TRY(mp_rule_input(c, 1, 1, MP_RANK_MAX, &b));
+    MP_CHECK(mp_rule_input(c, 0, 1, MP_RANK_MAX, &a));
+    MP_CHECK(mp_rule_input(c, 1, 1, MP_RANK_MAX, &b));
     mp_rule_shape_text(a->dims, a->rank, left);
     mp_rule_shape_text(b->dims, b->rank, right);
     mp_matrix m = mp_matmul_operand(c->model, c->op, 0), n = mp_matmul_operand(c->model, c->op, 1);
@@ -28,55 +27,47 @@ mp_status mp_shape_matmul(mp_infer *c)
     if (!n.is_vector) dims[rank++] = n.columns;
     /* products of 8-bit integers are summed up in 32 bits */
     bool is_byte = a->dtype == MP_DTYPE_UINT8 || a->dtype == MP_DTYPE_INT8;
-    MP_TRY(mp_infer_set(c, 0, is_byte ? MP_DTYPE_INT32 : a->dtype, rank, dims));
-done:
-    return st;
+    return mp_infer_set(c, 0, is_byte ? MP_DTYPE_INT32 : a->dtype, rank, dims);
 }
 
 /* The bias has one value per column. */
 mp_status mp_shape_biased_matmul(mp_infer *c)
 {
-    mp_status st = MP_OK;
     const mp_tensor *bias;
-    MP_TRY(mp_shape_matmul(c));
-    MP_TRY(mp_rule_input(c, 2, 1, 1, &bias));
+    MP_CHECK(mp_shape_matmul(c));
+    MP_CHECK(mp_rule_input(c, 2, 1, 1, &bias));
     int64_t columns = mp_matmul_operand(c->model, c->op, 1).columns;
     MP_FIT(bias->dims[0] == columns, "the bias '%s' has %" PRId64 " elements for rows of %" PRId64, bias->name, bias->dims[0],
            columns);
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_shape_gemm(mp_infer *c)
 {
-    mp_status st = MP_OK;
     const mp_tensor *a, *b, *bias;
     char text[MP_SHAPE_TEXT];
     int64_t dims[2];
-    MP_TRY(mp_rule_input(c, 0, 2, 2, &a));
-    MP_TRY(mp_rule_input(c, 1, 2, 2, &b));
+    MP_CHECK(mp_rule_input(c, 0, 2, 2, &a));
+    MP_CHECK(mp_rule_input(c, 1, 2, 2, &b));
     mp_matrix m = mp_matmul_operand(c->model, c->op, 0), n = mp_matmul_operand(c->model, c->op, 1);
     MP_FIT(m.columns == n.rows, "'%s' and '%s' cannot be multiplied: %" PRId64 " columns meet %" PRId64 " rows", a->name,
            b->name, m.columns, n.rows);
     dims[0] = m.rows;
     dims[1] = n.columns;
     if (mp_infer_in(c, 2)) {
-        MP_TRY(mp_rule_input(c, 2, 0, 2, &bias));
+        MP_CHECK(mp_rule_input(c, 2, 0, 2, &bias));
         bool fits = true;
         for (int k = 1; k <= bias->rank; k++)
             fits = fits && (bias->dims[bias->rank - k] == 1 || bias->dims[bias->rank - k] == dims[2 - k]);
         MP_FIT(fits, "'%s' %s cannot be added to a product of %" PRId64 " x %" PRId64, bias->name,
                mp_rule_shape_text(bias->dims, bias->rank, text), dims[0], dims[1]);
     }
-    MP_TRY(mp_infer_set(c, 0, a->dtype, 2, dims));
-done:
-    return st;
+    return mp_infer_set(c, 0, a->dtype, 2, dims);
 }
 
 /* Every transposition names every dimension once. */
 static mp_status check_transpositions(mp_infer *c, int rank)
 {
-    mp_status st = MP_OK;
     for (int k = 0; k <= MP_ATTENTION_Y; k++) {
         const char *name = mp_attention_perm_name(k);
         uint64_t seen = 0;
@@ -88,22 +79,20 @@ static mp_status check_transpositions(mp_infer *c, int rank)
             seen |= UINT64_C(1) << perm[d];
         }
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_shape_attention(mp_infer *c)
 {
-    mp_status st = MP_OK;
     const mp_tensor *q, *k, *v, *mask;
     char own[MP_SHAPE_TEXT], whole[MP_SHAPE_TEXT];
     int64_t dims[MP_RANK_MAX], together[MP_RANK_MAX], keys[MP_RANK_MAX], values[MP_RANK_MAX];
     int rank;
-    MP_TRY(mp_rule_input(c, 0, 2, MP_RANK_MAX, &q));
-    MP_TRY(mp_rule_input(c, 1, q->rank, q->rank, &k));
-    MP_TRY(mp_rule_input(c, 2, q->rank, q->rank, &v));
+    MP_CHECK(mp_rule_input(c, 0, 2, MP_RANK_MAX, &q));
+    MP_CHECK(mp_rule_input(c, 1, q->rank, q->rank, &k));
+    MP_CHECK(mp_rule_input(c, 2, q->rank, q->rank, &v));
     const int r = q->rank, turned = mp_operator_int(c->op, "transK", 0) != 0;
-    MP_TRY(check_transpositions(c, r));
+    MP_CHECK(check_transpositions(c, r));
     mp_attention_dims(c->model, c->op, 0, dims);
     mp_attention_dims(c->model, c->op, 1, keys);
     mp_attention_dims(c->model, c->op, 2, values);
@@ -120,7 +109,7 @@ mp_status mp_shape_attention(mp_infer *c)
     dims[r - 1] = a.columns;
     for (int i = MP_ATTENTION_ADDED; i <= MP_ATTENTION_POSITIONS; i++) {
         if (!mp_infer_in(c, i)) continue;
-        MP_TRY(mp_rule_input(c, i, 0, r, &mask));
+        MP_CHECK(mp_rule_input(c, i, 0, r, &mask));
         bool fits = mp_rule_broadcast(dims, r, mask->dims, mask->rank, together, &rank);
         for (int d = 0; fits && d < r; d++) fits = together[d] == dims[d];
         MP_FIT(fits, "mask '%s' %s does not fit to scores %s", mask->name, mp_rule_shape_text(mask->dims, mask->rank, own),
@@ -129,19 +118,14 @@ mp_status mp_shape_attention(mp_infer *c)
     dims[r - 1] = a.value_depth;
     const int64_t *perm = mp_attention_perm(c->op, MP_ATTENTION_Y);
     for (int d = 0; d < r; d++) together[d] = dims[perm ? perm[d] : d];
-    MP_TRY(mp_infer_set(c, 0, q->dtype, r, together));
-done:
-    return st;
+    return mp_infer_set(c, 0, q->dtype, r, together);
 }
 
 mp_status mp_shape_det(mp_infer *c)
 {
-    mp_status st = MP_OK;
     const mp_tensor *x;
-    MP_TRY(mp_rule_input(c, 0, 2, MP_RANK_MAX, &x));
+    MP_CHECK(mp_rule_input(c, 0, 2, MP_RANK_MAX, &x));
     MP_FIT(x->dims[x->rank - 2] == x->dims[x->rank - 1], "the matrices of '%s' are not square: %" PRId64 " x %" PRId64, x->name,
            x->dims[x->rank - 2], x->dims[x->rank - 1]);
-    MP_TRY(mp_infer_set(c, 0, x->dtype, x->rank - 2, x->dims));
-done:
-    return st;
+    return mp_infer_set(c, 0, x->dtype, x->rank - 2, x->dims);
 }

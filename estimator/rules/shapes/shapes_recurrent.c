@@ -18,24 +18,21 @@
 /* Input k, if it is there, has exactly these dimensions. */
 static mp_status check(mp_infer *c, int k, int rank, const int64_t *dims)
 {
-    mp_status st = MP_OK;
     const mp_tensor *t;
     char is[MP_SHAPE_TEXT], should_be[MP_SHAPE_TEXT];
-    if (!mp_infer_in(c, k)) goto done;
-    MP_TRY(mp_rule_input(c, k, rank, rank, &t));
+    if (!mp_infer_in(c, k)) return MP_OK;
+    MP_CHECK(mp_rule_input(c, k, rank, rank, &t));
     MP_FIT(!memcmp(t->dims, dims, (size_t)rank * sizeof *dims), "'%s' is %s and should be %s", t->name,
            mp_rule_shape_text(t->dims, rank, is), mp_rule_shape_text(dims, rank, should_be));
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status recurrent(mp_infer *c, int64_t gates)
 {
-    mp_status st = MP_OK;
     const mp_tensor *x, *t;
-    MP_TRY(mp_rule_input(c, 0, 3, 3, &x));
-    MP_TRY(mp_rule_input(c, 1, 3, 3, &t));
-    MP_TRY(mp_rule_input(c, 2, 3, 3, &t));
+    MP_CHECK(mp_rule_input(c, 0, 3, 3, &x));
+    MP_CHECK(mp_rule_input(c, 1, 3, 3, &t));
+    MP_CHECK(mp_rule_input(c, 2, 3, 3, &t));
     const char *direction = mp_operator_text(c->op, "direction", "forward");
     bool both = !strcmp(direction, "bidirectional");
     MP_FIT(both || !strcmp(direction, "forward") || !strcmp(direction, "reverse"), "direction '%s' is not known", direction);
@@ -45,19 +42,18 @@ static mp_status recurrent(mp_infer *c, int64_t gates)
     MP_FIT(hidden >= 1 && mp_multiply(hidden, gates, &rows) && mp_multiply(2, rows, &biases),
            "a hidden size of %" PRId64 " is out of range", hidden);
     const int64_t states[3] = {r.batch_first ? r.batch : n, r.batch_first ? n : r.batch, hidden};
-    MP_TRY(check(c, 1, 3, (int64_t[]){n, rows, r.input}));
-    MP_TRY(check(c, 2, 3, (int64_t[]){n, rows, hidden}));
-    MP_TRY(check(c, 3, 2, (int64_t[]){n, biases}));
-    MP_TRY(check(c, 4, 1, (int64_t[]){r.batch}));
-    MP_TRY(check(c, 5, 3, states));
-    MP_TRY(check(c, 6, 3, states));
-    MP_TRY(check(c, 7, 2, (int64_t[]){n, 3 * hidden}));
-    MP_TRY(
+    MP_CHECK(check(c, 1, 3, (int64_t[]){n, rows, r.input}));
+    MP_CHECK(check(c, 2, 3, (int64_t[]){n, rows, hidden}));
+    MP_CHECK(check(c, 3, 2, (int64_t[]){n, biases}));
+    MP_CHECK(check(c, 4, 1, (int64_t[]){r.batch}));
+    MP_CHECK(check(c, 5, 3, states));
+    MP_CHECK(check(c, 6, 3, states));
+    MP_CHECK(check(c, 7, 2, (int64_t[]){n, 3 * hidden}));
+    MP_CHECK(
         mp_infer_set(c, 0, x->dtype, 4,
                      r.batch_first ? (int64_t[]){r.batch, r.n_steps, n, hidden} : (int64_t[]){r.n_steps, n, r.batch, hidden}));
-    for (int k = 1; k < c->op->n_out; k++) MP_TRY(mp_infer_set(c, k, x->dtype, 3, states));
-done:
-    return st;
+    for (int k = 1; k < c->op->n_out; k++) MP_CHECK(mp_infer_set(c, k, x->dtype, 3, states));
+    return MP_OK;
 }
 
 mp_status mp_shape_lstm(mp_infer *c)

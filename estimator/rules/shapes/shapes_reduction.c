@@ -9,30 +9,26 @@
 /* Sets output 0 to the shape of x with the marked dimensions reduced. */
 static mp_status set_reduced(mp_infer *c, mp_dtype dtype, const mp_tensor *x, const bool *reduced)
 {
-    mp_status st = MP_OK;
     bool keep = mp_operator_int(c->op, "keepdims", 1) != 0;
     int64_t dims[MP_RANK_MAX];
     int rank = 0;
     for (int k = 0; k < x->rank; k++)
         if (!reduced[k] || keep) dims[rank++] = reduced[k] ? 1 : x->dims[k];
-    MP_TRY(mp_infer_set(c, 0, dtype, rank, dims));
-done:
-    return st;
+    return mp_infer_set(c, 0, dtype, rank, dims);
 }
 
 mp_status mp_shape_reduce(mp_infer *c)
 {
-    mp_status st = MP_OK;
     const mp_tensor *x;
     bool reduced[MP_RANK_MAX] = {false};
-    MP_TRY(mp_rule_input(c, 0, 0, MP_RANK_MAX, &x));
+    MP_CHECK(mp_rule_input(c, 0, 0, MP_RANK_MAX, &x));
     const int64_t *axes;
     size_t n;
     if (mp_infer_in(c, 1)) {
-        MP_TRY(mp_infer_integers(c, 1, &axes, &n));
+        MP_CHECK(mp_infer_integers(c, 1, &axes, &n));
         if (!axes) {
             mp_infer_defer(c, 0, x->dtype);
-            goto done;
+            return MP_OK;
         }
     } else {
         axes = mp_operator_ints(c->op, "axes", &n);
@@ -43,26 +39,21 @@ mp_status mp_shape_reduce(mp_infer *c)
     }
     for (size_t k = 0; k < n; k++) {
         int axis;
-        MP_TRY(mp_rule_axis(c, axes[k], x->rank, &axis));
+        MP_CHECK(mp_rule_axis(c, axes[k], x->rank, &axis));
         MP_FIT(!reduced[axis], "axis %d is given twice", axis);
         reduced[axis] = true;
     }
-    MP_TRY(set_reduced(c, x->dtype, x, reduced));
-done:
-    return st;
+    return set_reduced(c, x->dtype, x, reduced);
 }
 
 mp_status mp_shape_arg_reduce(mp_infer *c)
 {
-    mp_status st = MP_OK;
     const mp_tensor *x;
     bool reduced[MP_RANK_MAX] = {false};
     int axis;
-    MP_TRY(mp_rule_input(c, 0, 0, MP_RANK_MAX, &x));
-    MP_TRY(mp_rule_axis(c, mp_operator_int(c->op, "axis", 0), x->rank, &axis));
+    MP_CHECK(mp_rule_input(c, 0, 0, MP_RANK_MAX, &x));
+    MP_CHECK(mp_rule_axis(c, mp_operator_int(c->op, "axis", 0), x->rank, &axis));
     MP_FIT(x->dims[axis] > 0, "axis %d of '%s' is empty", axis, x->name);
     reduced[axis] = true;
-    MP_TRY(set_reduced(c, MP_DTYPE_INT64, x, reduced));
-done:
-    return st;
+    return set_reduced(c, MP_DTYPE_INT64, x, reduced);
 }

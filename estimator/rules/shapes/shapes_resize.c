@@ -28,42 +28,37 @@ static bool is_given(mp_infer *c, int k)
 /* floor(size * factor) as a size. */
 static mp_status scaled(const mp_infer *c, int64_t size, double factor, int64_t *out)
 {
-    mp_status st = MP_OK;
     float product = floorf((float)size * (float)factor);
     MP_FIT(product >= 0 && product < 0x1p62f, "a factor of %g gives no size", factor);
     *out = (int64_t)product;
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status resize_by_factors(mp_infer *c, int input, const mp_tensor *x, const int *axes, int n, int roi, int64_t *dims)
 {
-    mp_status st = MP_OK;
     const mp_value *factors = mp_infer_value(c, input), *corners = NULL;
-    if (!factors) goto done;
+    if (!factors) return MP_OK;
     MP_FIT(factors->n == n && factors->is_real, "%" PRId64 " factors are given for %d axes", factors->n, n);
     /* crop_and_resize scales what the region of interest leaves: starts, then ends, relative to the size */
     if (!strcmp(mp_operator_text(c->op, "coordinate_transformation_mode", ""), "tf_crop_and_resize")) {
         MP_FIT(is_given(c, roi), "tf_crop_and_resize needs a region of interest");
         corners = mp_infer_value(c, roi);
-        if (!corners) goto done;
+        if (!corners) return MP_OK;
         MP_FIT(corners->n == 2 * n && corners->is_real, "the region of interest has %" PRId64 " corners for %d axes",
                corners->n, n);
     }
     for (int k = 0; k < n; k++) {
         MP_FIT(factors->f[k] > 0, "a factor of %g gives no size", factors->f[k]);
         double part = corners ? (float)corners->f[n + k] - (float)corners->f[k] : 1;
-        MP_TRY(scaled(c, x->dims[axes[k]], part * factors->f[k], &dims[axes[k]]));
+        MP_CHECK(scaled(c, x->dims[axes[k]], part * factors->f[k], &dims[axes[k]]));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status resize_to_sizes(mp_infer *c, int input, const mp_tensor *x, const int *axes, int n, int64_t *dims)
 {
-    mp_status st = MP_OK;
     const mp_value *sizes = mp_infer_value(c, input);
-    if (!sizes) goto done;
+    if (!sizes) return MP_OK;
     MP_FIT(sizes->n == n && !sizes->is_real, "%" PRId64 " sizes are given for %d axes", sizes->n, n);
     const char *policy = mp_operator_text(c->op, "keep_aspect_ratio_policy", "stretch");
     bool smallest = !strcmp(policy, "not_larger"), largest = !strcmp(policy, "not_smaller");
@@ -84,68 +79,61 @@ static mp_status resize_to_sizes(mp_infer *c, int input, const mp_tensor *x, con
         MP_FIT(size < 0x1p62, "the sizes are too large");
         dims[axes[k]] = (int64_t)size;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* The axes that the factors or sizes are for: all of them unless the attribute says which. */
 static mp_status read_axes(mp_infer *c, int rank, int *axes, int *n)
 {
-    mp_status st = MP_OK;
     size_t given;
     bool seen[MP_RANK_MAX] = {false};
     const int64_t *ints = mp_operator_ints(c->op, "axes", &given);
     *n = ints ? (int)given : rank;
     MP_FIT(!ints || given <= (size_t)rank, "%zu axes are given for %d dimensions", given, rank);
     for (int k = 0; k < *n; k++) {
-        MP_TRY(mp_rule_axis(c, ints ? ints[k] : k, rank, &axes[k]));
+        MP_CHECK(mp_rule_axis(c, ints ? ints[k] : k, rank, &axes[k]));
         MP_FIT(!seen[axes[k]], "axis %d is given twice", axes[k]);
         seen[axes[k]] = true;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* The factors of Upsample before they were an input, for each dimension of X. */
 static mp_status upsample_by_attributes(mp_infer *c, const mp_tensor *x, int64_t *dims)
 {
-    mp_status st = MP_OK;
     const mp_attribute *scales = mp_operator_attribute(c->op, "scales");
     if (scales && scales->kind == MP_ATTRIBUTE_FLOATS) {
         MP_FIT(scales->n == (size_t)x->rank, "%zu factors are given for %d axes", scales->n, x->rank);
-        for (int k = 0; k < x->rank; k++) MP_TRY(scaled(c, x->dims[k], scales->floats[k], &dims[k]));
+        for (int k = 0; k < x->rank; k++) MP_CHECK(scaled(c, x->dims[k], scales->floats[k], &dims[k]));
     } else {
         MP_FIT(x->rank == 4 && mp_operator_attribute(c->op, "height_scale") && mp_operator_attribute(c->op, "width_scale"),
                "neither scales nor sizes are given");
-        MP_TRY(scaled(c, x->dims[2], mp_operator_float(c->op, "height_scale", 1), &dims[2]));
-        MP_TRY(scaled(c, x->dims[3], mp_operator_float(c->op, "width_scale", 1), &dims[3]));
+        MP_CHECK(scaled(c, x->dims[2], mp_operator_float(c->op, "height_scale", 1), &dims[2]));
+        MP_CHECK(scaled(c, x->dims[3], mp_operator_float(c->op, "width_scale", 1), &dims[3]));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_shape_resize(mp_infer *c)
 {
-    mp_status st = MP_OK;
     const mp_tensor *x;
     int axes[MP_RANK_MAX], n;
     int64_t dims[MP_RANK_MAX];
-    MP_TRY(mp_rule_input(c, 0, 1, MP_RANK_MAX, &x));
+    MP_CHECK(mp_rule_input(c, 0, 1, MP_RANK_MAX, &x));
     memcpy(dims, x->dims, (size_t)x->rank * sizeof *dims);
-    MP_TRY(read_axes(c, x->rank, axes, &n));
+    MP_CHECK(read_axes(c, x->rank, axes, &n));
     const layout inputs = c->op->version >= 11 ? (layout){1, 2, 3} : (layout){-1, 1, -1};
     bool by_factors = is_given(c, inputs.scales), to_sizes = is_given(c, inputs.sizes);
     MP_FIT(!by_factors || !to_sizes, "both scales and sizes are given");
     if (by_factors)
-        MP_TRY(resize_by_factors(c, inputs.scales, x, axes, n, inputs.roi, dims));
+        MP_CHECK(resize_by_factors(c, inputs.scales, x, axes, n, inputs.roi, dims));
     else if (to_sizes)
-        MP_TRY(resize_to_sizes(c, inputs.sizes, x, axes, n, dims));
+        MP_CHECK(resize_to_sizes(c, inputs.sizes, x, axes, n, dims));
     else
-        MP_TRY(upsample_by_attributes(c, x, dims));
+        MP_CHECK(upsample_by_attributes(c, x, dims));
     if (c->missing_value < 0)
-        MP_TRY(mp_infer_set(c, 0, x->dtype, x->rank, dims));
+        MP_CHECK(mp_infer_set(c, 0, x->dtype, x->rank, dims));
     else
         mp_infer_defer(c, 0, x->dtype);
-done:
-    return st;
+    return MP_OK;
 }

@@ -9,11 +9,9 @@
 static mp_status dtype_attribute(mp_infer *c, const char *name, mp_dtype otherwise, mp_dtype *dtype)
 {
     int64_t number = mp_operator_int(c->op, name, otherwise);
-    mp_status st = MP_OK;
     MP_FIT(number > MP_DTYPE_UNDEFINED && number < MP_N_DTYPES, "the attribute '%s' names no element type", name);
     *dtype = (mp_dtype)number;
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_shape_constant(mp_infer *c)
@@ -41,20 +39,17 @@ mp_status mp_shape_constant(mp_infer *c)
 
 mp_status mp_shape_constant_of_shape(mp_infer *c)
 {
-    mp_status st = MP_OK;
     const mp_attribute *a = mp_operator_attribute(c->op, "value");
     mp_dtype dtype = a && a->kind == MP_ATTRIBUTE_TENSOR ? a->dtype : MP_DTYPE_FLOAT;
     const int64_t *dims;
     size_t rank;
-    MP_TRY(mp_infer_integers(c, 0, &dims, &rank));
+    MP_CHECK(mp_infer_integers(c, 0, &dims, &rank));
     if (!dims) {
         mp_infer_defer(c, 0, dtype);
-        goto done;
+        return MP_OK;
     }
     MP_FIT(rank <= MP_RANK_MAX, "a shape of %zu dimensions", rank);
-    MP_TRY(mp_infer_set(c, 0, dtype, (int)rank, dims));
-done:
-    return st;
+    return mp_infer_set(c, 0, dtype, (int)rank, dims);
 }
 
 /* A bound of the part of a shape that Shape tells: negative counts from the end, and the rest is cut. */
@@ -80,7 +75,6 @@ mp_status mp_shape_size(mp_infer *c)
 /* ceil((limit - start) / delta), at least 0, without leaving the range of the arithmetic. */
 static mp_status range_length(mp_infer *c, const mp_value *start, const mp_value *limit, const mp_value *delta, int64_t *n)
 {
-    mp_status st = MP_OK;
     const int64_t most = INT64_C(1) << 60;
     *n = 0;
     if (start->is_real) {
@@ -88,7 +82,7 @@ static mp_status range_length(mp_infer *c, const mp_value *start, const mp_value
         MP_FIT(delta->f[0] != 0 && !isnan(length), "no range from %g to %g in steps of %g", start->f[0], limit->f[0],
                delta->f[0]);
         if (length > 0) *n = length < (double)most ? (int64_t)length : most;
-        goto done;
+        return MP_OK;
     }
     MP_FIT(delta->i[0] != 0, "a range in steps of 0");
     __int128 way = (__int128)limit->i[0] - start->i[0], step = delta->i[0];
@@ -98,13 +92,11 @@ static mp_status range_length(mp_infer *c, const mp_value *start, const mp_value
     }
     __int128 length = way > 0 ? (way + step - 1) / step : 0;
     *n = length < most ? (int64_t)length : most;
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_shape_range(mp_infer *c)
 {
-    mp_status st = MP_OK;
     mp_dtype dtype = mp_infer_in(c, 0)->dtype;
     const mp_value *bounds[3];
     int64_t n;
@@ -112,78 +104,61 @@ mp_status mp_shape_range(mp_infer *c)
         bounds[k] = mp_infer_value(c, k);
         if (!bounds[k]) {
             mp_infer_defer(c, 0, dtype);
-            goto done;
+            return MP_OK;
         }
         MP_FIT(bounds[k]->n == 1 && bounds[k]->is_real == bounds[0]->is_real, "the bounds are not three numbers of one type");
     }
-    MP_TRY(range_length(c, bounds[0], bounds[1], bounds[2], &n));
-    MP_TRY(mp_infer_set(c, 0, dtype, 1, &n));
-done:
-    return st;
+    MP_CHECK(range_length(c, bounds[0], bounds[1], bounds[2], &n));
+    return mp_infer_set(c, 0, dtype, 1, &n);
 }
 
 mp_status mp_shape_eye_like(mp_infer *c)
 {
-    mp_status st = MP_OK;
     const mp_tensor *x = mp_infer_in(c, 0);
     mp_dtype dtype = MP_DTYPE_UNDEFINED;
-    MP_TRY(dtype_attribute(c, "dtype", x->dtype, &dtype));
+    MP_CHECK(dtype_attribute(c, "dtype", x->dtype, &dtype));
     MP_FIT(x->rank == 2, "the input has %d dimensions instead of 2", x->rank);
-    MP_TRY(mp_infer_set(c, 0, dtype, x->rank, x->dims));
-done:
-    return st;
+    return mp_infer_set(c, 0, dtype, x->rank, x->dims);
 }
 
 mp_status mp_shape_random(mp_infer *c)
 {
-    mp_status st = MP_OK;
     mp_dtype dtype = MP_DTYPE_UNDEFINED;
     size_t rank;
     const int64_t *dims = mp_operator_ints(c->op, "shape", &rank);
-    MP_TRY(dtype_attribute(c, "dtype", MP_DTYPE_FLOAT, &dtype));
+    MP_CHECK(dtype_attribute(c, "dtype", MP_DTYPE_FLOAT, &dtype));
     MP_FIT(dims && rank <= MP_RANK_MAX, "the attribute 'shape' is missing or has too many dimensions");
-    MP_TRY(mp_infer_set(c, 0, dtype, (int)rank, dims));
-done:
-    return st;
+    return mp_infer_set(c, 0, dtype, (int)rank, dims);
 }
 
 mp_status mp_shape_random_like(mp_infer *c)
 {
-    mp_status st = MP_OK;
     const mp_tensor *x = mp_infer_in(c, 0);
     mp_dtype dtype = MP_DTYPE_UNDEFINED;
-    MP_TRY(dtype_attribute(c, "dtype", x->dtype, &dtype));
-    MP_TRY(mp_infer_set(c, 0, dtype, x->rank, x->dims));
-done:
-    return st;
+    MP_CHECK(dtype_attribute(c, "dtype", x->dtype, &dtype));
+    return mp_infer_set(c, 0, dtype, x->rank, x->dims);
 }
 
 mp_status mp_shape_multinomial(mp_infer *c)
 {
-    mp_status st = MP_OK;
     const mp_tensor *x = mp_infer_in(c, 0);
     mp_dtype dtype = MP_DTYPE_UNDEFINED;
-    MP_TRY(dtype_attribute(c, "dtype", MP_DTYPE_INT32, &dtype));
+    MP_CHECK(dtype_attribute(c, "dtype", MP_DTYPE_INT32, &dtype));
     MP_FIT(x->rank == 2, "the input has %d dimensions instead of 2", x->rank);
-    MP_TRY(mp_infer_set(c, 0, dtype, 2, (int64_t[]){x->dims[0], mp_operator_int(c->op, "sample_size", 1)}));
-done:
-    return st;
+    return mp_infer_set(c, 0, dtype, 2, (int64_t[]){x->dims[0], mp_operator_int(c->op, "sample_size", 1)});
 }
 
 mp_status mp_shape_window(mp_infer *c)
 {
-    mp_status st = MP_OK;
     mp_dtype dtype = MP_DTYPE_UNDEFINED;
     const int64_t *size;
     size_t n;
-    MP_TRY(dtype_attribute(c, "output_datatype", MP_DTYPE_FLOAT, &dtype));
-    MP_TRY(mp_infer_integers(c, 0, &size, &n));
+    MP_CHECK(dtype_attribute(c, "output_datatype", MP_DTYPE_FLOAT, &dtype));
+    MP_CHECK(mp_infer_integers(c, 0, &size, &n));
     if (!size) {
         mp_infer_defer(c, 0, dtype);
-        goto done;
+        return MP_OK;
     }
     MP_FIT(n == 1, "the size is not one number");
-    MP_TRY(mp_infer_set(c, 0, dtype, 1, size));
-done:
-    return st;
+    return mp_infer_set(c, 0, dtype, 1, size);
 }

@@ -125,15 +125,12 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
 
 static mp_status prepare_forward(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_attention_state *s;
     int64_t floats;
-    MP_TRY(mp_attention_prepare(x, call, &s, err));
+    MP_CHECK(mp_attention_prepare(x, call, &s, err));
     call->run = run_forward;
     lay_out(&s->spec.size, NULL, &floats);
-    MP_TRY(mp_attention_rooms(s, s->spec.size.n_batch * row_blocks(&s->spec.size), floats, x, call, err));
-done:
-    return st;
+    return mp_attention_rooms(s, s->spec.size.n_batch * row_blocks(&s->spec.size), floats, x, call, err);
 }
 
 const mp_kernel mp_cpu_attentions[] = {

@@ -235,14 +235,11 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
 
 mp_status mp_attention_backward_prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_attention_state *s;
     int64_t floats;
-    MP_TRY(mp_attention_prepare(x, call, &s, err));
+    MP_CHECK(mp_attention_prepare(x, call, &s, err));
     call->run = run_backward;
     call->adds = x->adds & MP_BIT(MP_ATTENTION_ADDED);
     lay_out(s, NULL, &floats);
-    MP_TRY(mp_attention_rooms(s, s->spec.size.n_batch / mp_most(matrices_of_job(s), 1), floats, x, call, err));
-done:
-    return st;
+    return mp_attention_rooms(s, s->spec.size.n_batch / mp_most(matrices_of_job(s), 1), floats, x, call, err);
 }

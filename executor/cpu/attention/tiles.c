@@ -179,27 +179,22 @@ void mp_attention_draw(const mp_attention_job *j, const mp_tile_part *part, int6
 
 mp_status mp_attention_prepare(const mp_operands *x, mp_call *call, mp_attention_state **out, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_attention_state *s;
-    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     *out = s;
-    MP_TRY(mp_attention_spec_read(x, &s->spec, err));
-done:
-    return st;
+    return mp_attention_spec_read(x, &s->spec, err);
 }
 
 mp_status mp_attention_rooms(mp_attention_state *s, int64_t n_jobs, int64_t room_floats, const mp_operands *x, mp_call *call,
                              mp_error *err)
 {
-    mp_status st = MP_OK;
     s->n_workers = mp_least(mp_parallel_threads(), n_jobs);
     if (s->n_workers < 1) s->n_workers = 1;
     s->room_floats = (room_floats + 15) / 16 * 16;
-    MP_REQUIRE(mp_multiply(s->n_workers * (int64_t)sizeof(float), s->room_floats, &call->workspace_bytes), err, MP_INVALID,
-               "%s ('%s') needs too much workspace", x->op->kind, x->op->name);
-done:
-    return st;
+    MP_ENSURE(mp_multiply(s->n_workers * (int64_t)sizeof(float), s->room_floats, &call->workspace_bytes), err, MP_INVALID,
+              "%s ('%s') needs too much workspace", x->op->kind, x->op->name);
+    return MP_OK;
 }
 
 mp_status mp_attention_run(const mp_call *call, const mp_operands *x, const mp_run *run,

@@ -73,23 +73,20 @@ static dnnl_data_type_t data_type(mp_dtype dtype)
 
 mp_status mp_dnnl_desc(const mp_array *a, const mp_operator *op, dnnl_memory_desc_t *desc, mp_error *err)
 {
-    mp_status st = MP_OK;
     dnnl_dims_t dims = {1}, strides = {1};
     if (a->packed) {
         *desc = ((const mp_dnnl_packing *)a->packed)->desc;
         desc->data_type = data_type(a->dtype); /* a float copy of 16-bit weights lies in the same blocks */
-        goto done;
+        return MP_OK;
     }
-    MP_REQUIRE(data_type(a->dtype) != dnnl_data_type_undef, err, MP_UNSUPPORTED, "%s ('%s'): type %s is not supported here",
-               op->kind, op->name, mp_dtype_name(a->dtype));
+    MP_ENSURE(data_type(a->dtype) != dnnl_data_type_undef, err, MP_UNSUPPORTED, "%s ('%s'): type %s is not supported here",
+              op->kind, op->name, mp_dtype_name(a->dtype));
     for (int d = 0; d < a->rank; d++) {
         dims[d] = a->dims[d];
         strides[d] = a->strides[d];
     }
-    MP_TRY(mp_dnnl_check(dnnl_memory_desc_init_by_strides(desc, a->rank ? a->rank : 1, dims, data_type(a->dtype), strides), op,
-                         "the layout of a tensor", err));
-done:
-    return st;
+    return mp_dnnl_check(dnnl_memory_desc_init_by_strides(desc, a->rank ? a->rank : 1, dims, data_type(a->dtype), strides), op,
+                         "the layout of a tensor", err);
 }
 
 dnnl_memory_desc_t mp_dnnl_any(const dnnl_memory_desc_t *desc)
@@ -131,15 +128,13 @@ done:
 
 mp_status mp_dnnl_arg(mp_dnnl_op *p, int arg, const dnnl_memory_desc_t *desc, mp_error *err)
 {
-    mp_status st = MP_OK;
-    MP_REQUIRE(p->n_args < MP_DNNL_ARGS, err, MP_INVALID, "a primitive with more than %d arguments", MP_DNNL_ARGS);
+    MP_ENSURE(p->n_args < MP_DNNL_ARGS, err, MP_INVALID, "a primitive with more than %d arguments", MP_DNNL_ARGS);
     dnnl_exec_arg_t *a = &p->args[p->n_args];
-    MP_TRY(MP_DNNL_PREPARED(dnnl_memory_create(&a->memory, desc, mp_dnnl_engine(), DNNL_MEMORY_NONE), NULL, "a memory object",
-                            err));
+    MP_CHECK(MP_DNNL_PREPARED(dnnl_memory_create(&a->memory, desc, mp_dnnl_engine(), DNNL_MEMORY_NONE), NULL, "a memory object",
+                              err));
     a->arg = arg;
     p->n_args++;
-done:
-    return st;
+    return MP_OK;
 }
 
 void mp_dnnl_address(const mp_dnnl_op *p, int arg, void *data)
@@ -150,12 +145,9 @@ void mp_dnnl_address(const mp_dnnl_op *p, int arg, void *data)
 
 mp_status mp_dnnl_run(const mp_dnnl_op *p, void *scratchpad, const mp_operator *op, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_dnnl_address(p, DNNL_ARG_SCRATCHPAD, scratchpad);
-    MP_TRY(mp_dnnl_check(dnnl_primitive_execute(p->primitive, mp_dnnl_stream(), p->n_args, p->args), op, "to run", err));
-    MP_TRY(mp_dnnl_check(dnnl_stream_wait(mp_dnnl_stream()), op, "to run", err));
-done:
-    return st;
+    MP_CHECK(mp_dnnl_check(dnnl_primitive_execute(p->primitive, mp_dnnl_stream(), p->n_args, p->args), op, "to run", err));
+    return mp_dnnl_check(dnnl_stream_wait(mp_dnnl_stream()), op, "to run", err);
 }
 
 void mp_dnnl_release(mp_dnnl_op *p)

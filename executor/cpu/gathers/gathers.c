@@ -47,25 +47,22 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
 
 static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_pick *p = call->state;
     (void)run;
-    MP_TRY(read_list(p, x, err));
+    MP_CHECK(read_list(p, x, err));
     if (!(x->adds & 1)) mp_cpu_array_zero(&x->d_in[0]);
     mp_cpu_rows_meet(&p->rows, mp_cpu_rows_sort(&p->rows, x->workspace), MP_MEET_ADD, x->d_in[0].dtype, x->d_in[0].data,
                      x->d_out[0].data);
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status prepare(const mp_operands *x, mp_prepare describe, mp_call *call, mp_error *err)
 {
-    mp_status st = describe(x, call, err);
-    if (st != MP_OK) return st;
+    MP_CHECK(describe(x, call, err));
     const mp_pick *p = call->state;
     call->run = x->is_backward ? run_backward : run_forward;
     call->workspace_bytes = x->is_backward ? mp_rows_sorted_bytes(&p->rows) : mp_rows_list_bytes(&p->rows);
-    return st;
+    return MP_OK;
 }
 
 static mp_status prepare_gather(const mp_operands *x, mp_call *call, mp_error *err)
@@ -83,19 +80,17 @@ static mp_status prepare_compress(const mp_operands *x, mp_call *call, mp_error 
 
 static mp_status run_gather_elements(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_array *table = x->is_backward ? &x->d_in[0] : &x->in[0], *other = x->is_backward ? &x->d_out[0] : &x->out[0];
     mp_index_lines lines = {table, other, &x->in[1], mp_operands_axis(x, 0, x->in[0].rank)};
     (void)call, (void)run;
-    MP_TRY(mp_cpu_lines_check(&lines, x, err));
+    MP_CHECK(mp_cpu_lines_check(&lines, x, err));
     if (!x->is_backward) {
         mp_cpu_lines_gather(&lines);
     } else {
         if (!(x->adds & 1)) mp_cpu_array_zero(table);
         mp_cpu_lines_meet(&lines, MP_MEET_ADD);
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status prepare_gather_elements(const mp_operands *x, mp_call *call, mp_error *err)
@@ -106,10 +101,9 @@ static mp_status prepare_gather_elements(const mp_operands *x, mp_call *call, mp
 
 static mp_status run_unpool(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_pick *p = call->state;
     (void)run;
-    MP_TRY(mp_cpu_rows_read(&p->rows, x, &x->in[1], x->workspace, err));
+    MP_CHECK(mp_cpu_rows_read(&p->rows, x, &x->in[1], x->workspace, err));
     if (x->is_backward) {
         mp_cpu_rows_gather(&p->rows, x->workspace, mp_dtype_bits(x->d_in[0].dtype) / 8, x->d_out[0].data, x->d_in[0].data);
     } else {
@@ -117,18 +111,16 @@ static mp_status run_unpool(const mp_call *call, const mp_operands *x, const mp_
         mp_cpu_rows_meet(&p->rows, mp_cpu_rows_sort(&p->rows, x->workspace), MP_MEET_SET, x->out[0].dtype, x->out[0].data,
                          x->in[0].data);
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status prepare_unpool(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = mp_max_unpool_prepare(x, call, err);
-    if (st != MP_OK) return st;
+    MP_CHECK(mp_max_unpool_prepare(x, call, err));
     const mp_pick *p = call->state;
     call->run = run_unpool;
     call->workspace_bytes = x->is_backward ? mp_rows_list_bytes(&p->rows) : mp_rows_sorted_bytes(&p->rows);
-    return st;
+    return MP_OK;
 }
 
 const mp_kernel mp_cpu_gathers[] = {

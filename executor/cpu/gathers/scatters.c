@@ -18,7 +18,6 @@ static mp_array rescued(const mp_scatter *s, const mp_operands *x, int i)
 
 static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_scatter *s = call->state;
     const mp_array *out = &x->out[0];
     mp_array data = rescued(s, x, 0), indices = rescued(s, x, 1), updates = rescued(s, x, 2);
@@ -26,21 +25,19 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
     uint64_t *list = (uint64_t *)((char *)x->workspace + s->own_at);
     (void)run;
     if (s->by_rows)
-        MP_TRY(mp_cpu_rows_read(&s->rows, x, &indices, list, err));
+        MP_CHECK(mp_cpu_rows_read(&s->rows, x, &indices, list, err));
     else
-        MP_TRY(mp_cpu_lines_check(&lines, x, err));
+        MP_CHECK(mp_cpu_lines_check(&lines, x, err));
     mp_cpu_array_copy(&data, out);
     if (s->by_rows)
         mp_cpu_rows_meet(&s->rows, mp_cpu_rows_sort(&s->rows, list), s->how, out->dtype, out->data, updates.data);
     else
         mp_cpu_lines_meet(&lines, s->how);
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_scatter *s = call->state;
     const mp_array *d_out = &x->d_out[0], *d_data = &x->d_in[0], *d_updates = &x->d_in[2];
     bool data = x->from <= 0 && d_data->dtype, updates = x->from <= 2 && x->to > 2 && d_updates->dtype;
@@ -49,9 +46,9 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
     uint64_t *list = (uint64_t *)((char *)x->workspace + s->own_at);
     (void)run;
     if (s->by_rows)
-        MP_TRY(mp_cpu_rows_read(&s->rows, x, &x->in[1], list, err));
+        MP_CHECK(mp_cpu_rows_read(&s->rows, x, &x->in[1], list, err));
     else
-        MP_TRY(mp_cpu_lines_check(&from, x, err)); /* the data may have no gradient */
+        MP_CHECK(mp_cpu_lines_check(&from, x, err)); /* the data may have no gradient */
     if (updates && s->by_rows)
         mp_cpu_rows_gather(&s->rows, list, mp_dtype_bits(d_out->dtype) / 8, d_out->data, d_updates->data);
     else if (updates)
@@ -61,8 +58,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
         mp_cpu_rows_meet(&s->rows, mp_cpu_rows_sort(&s->rows, list), MP_MEET_SET, d_data->dtype, d_data->data, NULL);
     else if (clears)
         mp_cpu_lines_clear(&clear);
-done:
-    return st;
+    return MP_OK;
 }
 
 /* ---- The gradients of the largest, the smallest, the product */
@@ -119,7 +115,6 @@ static void meet(const sharing *h, const uint64_t *sorted, mp_meeting how, const
 
 static mp_status run_shares(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_scatter *s = call->state;
     const sharing h = {s, x, mp_scatter_parts_of(s, x)};
     const mp_scatter_parts *p = &h.parts;
@@ -130,12 +125,12 @@ static mp_status run_shares(const mp_call *call, const mp_operands *x, const mp_
     const uint64_t *sorted = NULL;
     (void)run;
     if (s->by_rows) {
-        MP_TRY(mp_cpu_rows_read(&s->rows, x, &x->in[1], list, err));
+        MP_CHECK(mp_cpu_rows_read(&s->rows, x, &x->in[1], list, err));
         copy = list + s->rows.n_entries;
         memcpy(copy, list, (size_t)mp_rows_list_bytes(&s->rows));
         sorted = mp_cpu_rows_sort(&s->rows, copy);
     } else {
-        MP_TRY(mp_cpu_lines_check(&checked, x, err));
+        MP_CHECK(mp_cpu_lines_check(&checked, x, err));
     }
     take_parts(&h, &x->in[0], &p->results);
     take_parts(&h, &x->in[2], &p->update_parts);
@@ -145,27 +140,24 @@ static mp_status run_shares(const mp_call *call, const mp_operands *x, const mp_
     mark(&h, &x->in[2], &p->update_results, &p->update_marks);
     meet(&h, sorted, MP_MEET_ADD, &p->marks, &p->update_marks);
     if (data) share(&h, &x->in[0], &p->results, dy, &p->marks, d_data);
-    if (!updates) goto done;
+    if (!updates) return MP_OK;
     gather(&h, list, dy, &p->update_dy);
     gather(&h, list, &p->marks, &p->update_marks);
     share(&h, &x->in[2], &p->update_results, &p->update_dy, &p->update_marks, d_updates);
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status finish(const mp_operands *x, mp_call *call, mp_error *err)
 {
     const mp_scatter *s = call->state;
-    mp_status st = MP_OK;
     const bool shares = s->how != MP_MEET_SET && s->how != MP_MEET_ADD;
     call->run = !x->is_backward ? run_forward : shares ? run_shares : run_backward;
-    if (!s->by_rows) goto done;
-    MP_REQUIRE(
+    if (!s->by_rows) return MP_OK;
+    MP_ENSURE(
         mp_add(call->workspace_bytes, mp_rows_sorted_bytes(&s->rows), &call->workspace_bytes) &&
             (call->run != run_shares || mp_add(call->workspace_bytes, mp_rows_list_bytes(&s->rows), &call->workspace_bytes)),
         err, MP_INVALID, "%s ('%s') needs too much workspace", x->op->kind, x->op->name);
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status prepare_elements(const mp_operands *x, mp_call *call, mp_error *err)

@@ -33,9 +33,8 @@ static mp_status describe_weights(mp_convolution *c, const mp_array *w, mp_error
 mp_status mp_convolution_read(const mp_model *model, const mp_operator *op, const mp_array *x, const mp_array *weights,
                               const mp_array *y, const mp_array *bias, mp_convolution *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_sliding s;
-    MP_TRY(mp_sliding_convolution(model, op, x, weights, y, &s, err));
+    MP_CHECK(mp_sliding_convolution(model, op, x, weights, y, &s, err));
     mp_convolution c = {.op = op, .n = s.n, .is_transposed = s.is_transposed, .groups = s.groups};
     for (int d = 0; d < s.n; d++) {
         c.strides[d] = s.stride[d];
@@ -43,14 +42,13 @@ mp_status mp_convolution_read(const mp_model *model, const mp_operator *op, cons
         c.begin[d] = s.begin[d];
         c.end[d] = s.end[d];
     }
-    MP_TRY(mp_dnnl_desc(x, op, &c.src, err));
-    MP_TRY(mp_dnnl_desc(y, op, &c.dst, err));
-    MP_TRY(describe_weights(&c, weights, err));
+    MP_CHECK(mp_dnnl_desc(x, op, &c.src, err));
+    MP_CHECK(mp_dnnl_desc(y, op, &c.dst, err));
+    MP_CHECK(describe_weights(&c, weights, err));
     c.has_bias = bias && bias->dtype != MP_DTYPE_UNDEFINED;
-    if (c.has_bias) MP_TRY(mp_dnnl_desc(bias, op, &c.bias, err));
+    if (c.has_bias) MP_CHECK(mp_dnnl_desc(bias, op, &c.bias, err));
     *out = c;
-done:
-    return st;
+    return MP_OK;
 }
 
 /* oneDNN's description of a pass with this algorithm. */
@@ -85,14 +83,11 @@ static dnnl_status_t describe_pass(const mp_convolution *c, mp_convolution_pass 
 static mp_status make_hint(const mp_convolution *c, const dnnl_memory_desc_t *src, const dnnl_memory_desc_t *weights,
                            const dnnl_memory_desc_t *dst, dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     dnnl_convolution_desc_t d;
     dnnl_memory_desc_t any[3] = {mp_dnnl_any(src), mp_dnnl_any(weights), mp_dnnl_any(dst)};
-    MP_TRY(mp_dnnl_check(describe_pass(c, MP_CONVOLVE_FORWARD, dnnl_convolution_direct, &any[0], &any[1], &any[2], &d), c->op,
-                         "the convolution", err));
-    MP_TRY(MP_DNNL_PREPARED(dnnl_primitive_desc_create(out, &d, attr, mp_dnnl_engine(), NULL), c->op, "the convolution", err));
-done:
-    return st;
+    MP_CHECK(mp_dnnl_check(describe_pass(c, MP_CONVOLVE_FORWARD, dnnl_convolution_direct, &any[0], &any[1], &any[2], &d), c->op,
+                           "the convolution", err));
+    return MP_DNNL_PREPARED(dnnl_primitive_desc_create(out, &d, attr, mp_dnnl_engine(), NULL), c->op, "the convolution", err);
 }
 
 mp_status mp_convolution_desc(const mp_convolution *c, mp_convolution_pass pass, const dnnl_memory_desc_t *src,

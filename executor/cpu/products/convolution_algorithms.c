@@ -64,15 +64,13 @@ static bool visit(void *data, dnnl_primitive_desc_t *desc)
 static mp_status seek(seeker *s, mp_error *err)
 {
     static const dnnl_alg_kind_t algorithms[] = {dnnl_convolution_direct, dnnl_convolution_winograd};
-    mp_status st = MP_OK;
     const mp_convolution *c = s->convolution;
     dnnl_memory_desc_t src = mp_dnnl_any(&c->src), weights = mp_dnnl_any(&c->weights), dst = mp_dnnl_any(&c->dst);
     for (int a = 0; a < 2; a++)
         for (int any = 0; any < 2 && !s->found; any++)
-            MP_TRY(mp_convolution_each(c, s->pass, algorithms[a], any ? &src : &c->src, &weights, any ? &dst : &c->dst, visit,
-                                       s, err));
-done:
-    return st;
+            MP_CHECK(mp_convolution_each(c, s->pass, algorithms[a], any ? &src : &c->src, &weights, any ? &dst : &c->dst, visit,
+                                         s, err));
+    return MP_OK;
 }
 
 mp_status mp_convolution_algorithms(const mp_convolution *c, mp_convolution_pass pass, mp_algorithms *out, mp_error *err)
@@ -94,12 +92,10 @@ done:
 mp_status mp_convolution_named(const mp_convolution *c, mp_convolution_pass pass, const char *name, dnnl_primitive_desc_t *out,
                                mp_error *err)
 {
-    mp_status st = MP_OK;
     seeker s = {.convolution = c, .pass = pass, .name = name};
-    MP_TRY(seek(&s, err));
-    MP_REQUIRE(s.found, err, MP_UNSUPPORTED, "%s ('%s'): oneDNN has no implementation '%s' of it here", c->op->kind,
-               c->op->name, name);
+    MP_CHECK(seek(&s, err));
+    MP_ENSURE(s.found, err, MP_UNSUPPORTED, "%s ('%s'): oneDNN has no implementation '%s' of it here", c->op->kind, c->op->name,
+              name);
     *out = s.found;
-done:
-    return st;
+    return MP_OK;
 }

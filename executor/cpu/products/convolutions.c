@@ -55,17 +55,15 @@ static int64_t rounded(int64_t bytes)
 static mp_status prepare_passage(pass *p, passage *o, int arg, bool is_result, const dnnl_memory_desc_t *has,
                                  const dnnl_memory_desc_t *wants, const mp_operator *op, mp_error *err)
 {
-    mp_status st = MP_OK;
     *o = (passage){.arg = arg, .is_result = is_result};
-    MP_TRY(mp_dnnl_arg(&p->op, arg, wants, err));
-    if (dnnl_memory_desc_equal(has, wants)) goto done;
-    MP_TRY(mp_dnnl_reorder(is_result ? wants : has, is_result ? has : wants, op, &o->reorder, err));
+    MP_CHECK(mp_dnnl_arg(&p->op, arg, wants, err));
+    if (dnnl_memory_desc_equal(has, wants)) return MP_OK;
+    MP_CHECK(mp_dnnl_reorder(is_result ? wants : has, is_result ? has : wants, op, &o->reorder, err));
     o->at = p->workspace_bytes;
     o->bytes = rounded((int64_t)dnnl_memory_desc_get_size(wants));
     p->workspace_bytes += o->bytes;
     if (o->reorder.scratchpad_bytes > p->reorder_scratch) p->reorder_scratch = o->reorder.scratchpad_bytes;
-done:
-    return st;
+    return MP_OK;
 }
 
 static const dnnl_memory_desc_t *query(const_dnnl_primitive_desc_t desc, dnnl_query_t what)
@@ -100,19 +98,16 @@ done:
 /* Brings an operand to where the primitive reads or writes it. */
 static mp_status enter(const pass *p, const passage *o, void *data, const mp_operands *x, mp_error *err)
 {
-    mp_status st = MP_OK;
     char *copy = (char *)x->workspace + o->at;
     if (!o->reorder.primitive) {
         mp_dnnl_address(&p->op, o->arg, data);
-        goto done;
+        return MP_OK;
     }
     mp_dnnl_address(&p->op, o->arg, copy);
-    if (o->is_result) goto done;
+    if (o->is_result) return MP_OK;
     mp_dnnl_address(&o->reorder, DNNL_ARG_FROM, data);
     mp_dnnl_address(&o->reorder, DNNL_ARG_TO, copy);
-    MP_TRY(mp_dnnl_run(&o->reorder, (char *)x->workspace + p->scratch_at, x->op, err));
-done:
-    return st;
+    return mp_dnnl_run(&o->reorder, (char *)x->workspace + p->scratch_at, x->op, err);
 }
 
 static mp_status leave(const pass *p, const passage *o, void *data, const mp_operands *x, mp_error *err)
@@ -126,17 +121,14 @@ static mp_status leave(const pass *p, const passage *o, void *data, const mp_ope
 static mp_status run_pass(const pass *p, const mp_operands *x, void *src, void *weights, void *dst, int bias_arg, void *bias,
                           mp_error *err)
 {
-    mp_status st = MP_OK;
-    MP_TRY(enter(p, &p->src, src, x, err));
-    MP_TRY(enter(p, &p->weights, weights, x, err));
-    MP_TRY(enter(p, &p->dst, dst, x, err));
+    MP_CHECK(enter(p, &p->src, src, x, err));
+    MP_CHECK(enter(p, &p->weights, weights, x, err));
+    MP_CHECK(enter(p, &p->dst, dst, x, err));
     if (bias_arg) mp_dnnl_address(&p->op, bias_arg, bias);
-    MP_TRY(mp_dnnl_run(&p->op, (char *)x->workspace + p->scratch_at, x->op, err));
-    MP_TRY(leave(p, &p->src, src, x, err));
-    MP_TRY(leave(p, &p->weights, weights, x, err));
-    MP_TRY(leave(p, &p->dst, dst, x, err));
-done:
-    return st;
+    MP_CHECK(mp_dnnl_run(&p->op, (char *)x->workspace + p->scratch_at, x->op, err));
+    MP_CHECK(leave(p, &p->src, src, x, err));
+    MP_CHECK(leave(p, &p->weights, weights, x, err));
+    return leave(p, &p->dst, dst, x, err);
 }
 
 static bool has_bias(const mp_operands *x)
@@ -154,23 +146,21 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
 
 static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
-    mp_status st = MP_OK;
     const state *s = call->state;
     void *dy = x->d_out[0].data;
     bool bias = x->to > 2 && x->n_in > 2 && x->d_in[2].dtype;
     (void)run;
     if (s->weights.is_there)
-        MP_TRY(run_pass(&s->weights, x, x->in[0].data, x->d_in[1].data, dy, bias ? DNNL_ARG_DIFF_BIAS : 0,
-                        bias ? x->d_in[2].data : NULL, err));
+        MP_CHECK(run_pass(&s->weights, x, x->in[0].data, x->d_in[1].data, dy, bias ? DNNL_ARG_DIFF_BIAS : 0,
+                          bias ? x->d_in[2].data : NULL, err));
     if (s->only_bias) {
         mp_array channels = x->d_out[0], to = x->d_in[2];
         to.rank = channels.rank - 1;
         for (int d = 1; d < to.rank; d++) to.dims[d] = 1;
         mp_cpu_sum_to(&channels, &to, 1, false);
     }
-    if (s->data.is_there) MP_TRY(run_pass(&s->data, x, x->d_in[0].data, x->in[1].data, dy, 0, NULL, err));
-done:
-    return st;
+    if (s->data.is_there) MP_CHECK(run_pass(&s->data, x, x->d_in[0].data, x->in[1].data, dy, 0, NULL, err));
+    return MP_OK;
 }
 
 /* What is computed: which passes over the convolution. */
@@ -181,56 +171,49 @@ typedef struct work {
 
 static mp_status read_work(const mp_operands *x, work *w, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_array *y = x->is_backward ? &x->d_out[0] : &x->out[0];
     bool bias = x->is_backward ? x->to > 2 && x->n_in > 2 && x->d_in[2].dtype : has_bias(x);
     *w = (work){.forward = !x->is_backward};
     w->weights = x->is_backward && x->from < 2 && x->to > 1 && x->d_in[1].dtype;
     w->data = x->is_backward && x->from < 1 && x->d_in[0].dtype;
     w->only_bias = bias && x->is_backward && !w->weights;
-    MP_TRY(mp_convolution_read(x->model, x->op, &x->in[0], &x->in[1], y, bias ? &x->in[2] : NULL, &w->convolution, err));
-done:
-    return st;
+    return mp_convolution_read(x->model, x->op, &x->in[0], &x->in[1], y, bias ? &x->in[2] : NULL, &w->convolution, err);
 }
 
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
     state *s;
     work w;
-    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     call->release = release;
     call->run = x->is_backward ? run_backward : run_forward;
-    MP_TRY(read_work(x, &w, err));
+    MP_CHECK(read_work(x, &w, err));
     s->only_bias = w.only_bias;
-    if (w.forward) MP_TRY(prepare_pass(&s->forward, &w.convolution, MP_CONVOLVE_FORWARD, x->algorithm, err));
-    if (w.weights) MP_TRY(prepare_pass(&s->weights, &w.convolution, MP_CONVOLVE_WEIGHTS, x->algorithm, err));
-    if (w.data) MP_TRY(prepare_pass(&s->data, &w.convolution, MP_CONVOLVE_DATA, x->algorithm, err));
+    if (w.forward) MP_CHECK(prepare_pass(&s->forward, &w.convolution, MP_CONVOLVE_FORWARD, x->algorithm, err));
+    if (w.weights) MP_CHECK(prepare_pass(&s->weights, &w.convolution, MP_CONVOLVE_WEIGHTS, x->algorithm, err));
+    if (w.data) MP_CHECK(prepare_pass(&s->data, &w.convolution, MP_CONVOLVE_DATA, x->algorithm, err));
     const pass *all[] = {&s->forward, &s->weights, &s->data};
     for (int k = 0; k < 3; k++)
         if (all[k]->workspace_bytes > call->workspace_bytes) call->workspace_bytes = all[k]->workspace_bytes;
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_cpu_algorithms(const mp_backend *self, const mp_operands *x, mp_algorithms *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_kernel *table = mp_cpu_convolutions;
     work w;
     (void)self;
     out->n = 0;
-    if (!mp_kernel_find(&table, 1, x->op)) goto done;
-    MP_TRY(read_work(x, &w, err));
-    if (w.forward + w.weights + w.data != 1) goto done; /* a name would be for two passes */
-    MP_TRY(mp_convolution_algorithms(&w.convolution,
-                                     w.forward   ? MP_CONVOLVE_FORWARD
-                                     : w.weights ? MP_CONVOLVE_WEIGHTS
-                                                 : MP_CONVOLVE_DATA,
-                                     out, err));
-done:
-    return st;
+    if (!mp_kernel_find(&table, 1, x->op)) return MP_OK;
+    MP_CHECK(read_work(x, &w, err));
+    if (w.forward + w.weights + w.data != 1) return MP_OK; /* a name would be for two passes */
+    MP_CHECK(mp_convolution_algorithms(&w.convolution,
+                                       w.forward   ? MP_CONVOLVE_FORWARD
+                                       : w.weights ? MP_CONVOLVE_WEIGHTS
+                                                   : MP_CONVOLVE_DATA,
+                                       out, err));
+    return MP_OK;
 }
 
 const mp_kernel mp_cpu_convolutions[] = {

@@ -53,7 +53,6 @@ static int64_t rounded(int64_t bytes)
 static mp_status prepare_gradient(const mp_operands *x, product *p, const mp_factors *f, int factor, mp_call *call,
                                   mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_stacks stacks = mp_factors_gradient(f, factor);
     p->is_there = true;
     p->sums = mp_stacks_spread(&stacks, &p->terms, &p->to);
@@ -66,31 +65,28 @@ static mp_status prepare_gradient(const mp_operands *x, product *p, const mp_fac
         right = mp_stack_transposed(stacks.a);
         full = mp_stack_transposed(full);
     }
-    MP_TRY(mp_dnnl_matmul(&left, &right, &full, f->alpha, NULL, false, x->op, &p->write, err));
+    MP_CHECK(mp_dnnl_matmul(&left, &right, &full, f->alpha, NULL, false, x->op, &p->write, err));
     if ((x->adds & MP_BIT(factor)) && !p->sums)
-        MP_TRY(mp_dnnl_matmul(&left, &right, &full, f->alpha, NULL, true, x->op, &p->add, err));
+        MP_CHECK(mp_dnnl_matmul(&left, &right, &full, f->alpha, NULL, true, x->op, &p->add, err));
     call->workspace_bytes =
         most(call->workspace_bytes, p->terms_bytes + most(p->write.scratchpad_bytes, p->add.scratchpad_bytes));
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status run_gradient(const product *p, const mp_operands *x, void *a, void *b, void *target, bool add, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_dnnl_op *op = add && !p->sums ? &p->add : &p->write;
     mp_dnnl_address(op, p->turned ? DNNL_ARG_WEIGHTS : DNNL_ARG_SRC, a);
     mp_dnnl_address(op, p->turned ? DNNL_ARG_SRC : DNNL_ARG_WEIGHTS, b);
     mp_dnnl_address(op, DNNL_ARG_DST, p->sums ? x->workspace : target);
-    MP_TRY(mp_dnnl_run(op, (char *)x->workspace + p->terms_bytes, x->op, err));
+    MP_CHECK(mp_dnnl_run(op, (char *)x->workspace + p->terms_bytes, x->op, err));
     if (p->sums) {
         mp_array terms = p->terms, to = p->to;
         terms.data = x->workspace;
         to.data = target;
         mp_cpu_sum_to(&terms, &to, 1, add);
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static void scale_row(const double *p, int64_t n, const float *const *in, float *out)
@@ -123,26 +119,23 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
 
 static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
-    mp_status st = MP_OK;
     const state *s = call->state;
     const mp_array *dy = &x->d_out[0];
     uint64_t adds = x->adds & call->adds;
     (void)run;
     if (s->gradient[1].is_there)
-        MP_TRY(run_gradient(&s->gradient[1], x, x->in[0].data, dy->data, x->d_in[1].data, adds & MP_BIT(1), err));
+        MP_CHECK(run_gradient(&s->gradient[1], x, x->in[0].data, dy->data, x->d_in[1].data, adds & MP_BIT(1), err));
     if (s->gradient[0].is_there)
-        MP_TRY(run_gradient(&s->gradient[0], x, dy->data, x->in[1].data, x->d_in[0].data, adds & MP_BIT(0), err));
+        MP_CHECK(run_gradient(&s->gradient[0], x, dy->data, x->in[1].data, x->d_in[0].data, adds & MP_BIT(0), err));
     if (x->to > 2 && x->n_in > 2 && x->d_in[2].dtype) mp_cpu_sum_to(dy, &x->d_in[2], (float)s->beta, adds & MP_BIT(2));
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
     state *s;
     mp_factors f = mp_factors_read(x);
-    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     call->release = release;
     s->beta = f.beta;
@@ -152,20 +145,19 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
         const mp_array *c = x->n_in > 2 && x->in[2].dtype ? &x->in[2] : NULL;
         s->has_bias = c && mp_factors_bias(c, &f);
         s->empty = !f.a.columns || !mp_array_elements(&x->out[0]);
-        if (s->empty) goto done;
+        if (s->empty) return MP_OK;
         if (c && !s->has_bias)
-            MP_TRY(mp_dnnl_matmul(&p.a, &p.b, &p.c, f.alpha, NULL, true, x->op, &s->forward.add, err));
+            MP_CHECK(mp_dnnl_matmul(&p.a, &p.b, &p.c, f.alpha, NULL, true, x->op, &s->forward.add, err));
         else
-            MP_TRY(mp_dnnl_matmul(&p.a, &p.b, &p.c, f.alpha, s->has_bias ? c : NULL, false, x->op, &s->forward.write, err));
+            MP_CHECK(mp_dnnl_matmul(&p.a, &p.b, &p.c, f.alpha, s->has_bias ? c : NULL, false, x->op, &s->forward.write, err));
         call->workspace_bytes = most(s->forward.add.scratchpad_bytes, s->forward.write.scratchpad_bytes);
-        goto done;
+        return MP_OK;
     }
     call->run = run_backward;
     call->adds = x->adds;
-    if (x->from < 1 && x->d_in[0].dtype) MP_TRY(prepare_gradient(x, &s->gradient[0], &f, 0, call, err));
-    if (x->from < 2 && x->to > 1 && x->d_in[1].dtype) MP_TRY(prepare_gradient(x, &s->gradient[1], &f, 1, call, err));
-done:
-    return st;
+    if (x->from < 1 && x->d_in[0].dtype) MP_CHECK(prepare_gradient(x, &s->gradient[0], &f, 0, call, err));
+    if (x->from < 2 && x->to > 1 && x->d_in[1].dtype) MP_CHECK(prepare_gradient(x, &s->gradient[1], &f, 1, call, err));
+    return MP_OK;
 }
 
 const mp_kernel mp_cpu_products[] = {

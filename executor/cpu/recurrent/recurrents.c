@@ -14,12 +14,10 @@ typedef struct state {
 static mp_status prepare_product(const mp_operands *x, void *data, mp_recurrent_product k, const mp_stacks *stacks, bool add,
                                  int64_t *bytes, mp_error *err)
 {
-    mp_status st = MP_OK;
     state *s = data;
-    MP_TRY(mp_dnnl_matmul(&stacks->a, &stacks->b, &stacks->c, 1, NULL, add, x->op, &s->products[k], err));
+    MP_CHECK(mp_dnnl_matmul(&stacks->a, &stacks->b, &stacks->c, 1, NULL, add, x->op, &s->products[k], err));
     *bytes = s->products[k].scratchpad_bytes;
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status multiply(const mp_operands *x, void *data, mp_recurrent_product k, const float *a, const float *b, float *c,

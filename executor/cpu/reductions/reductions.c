@@ -148,19 +148,17 @@ done:
 
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
     state *s;
     if (!mp_is_real(x->in[0].dtype)) return prepare_whole(x, call, err);
-    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     call->run = x->is_backward ? run_backward : run_forward;
     s->row = mp_reduction_row_of(x->op);
-    MP_TRY(mp_reduced_dims(x, s->reduced, err));
+    MP_CHECK(mp_reduced_dims(x, s->reduced, err));
     bool none = x->in[0].rank > 0, shares = s->row->reads == MP_READS_TIES || s->row->reads == MP_READS_ZEROS;
     for (int d = 0; d < x->in[0].rank; d++) none = none && !s->reduced[d];
     if (none && !s->row->is_plain) {
-        st = MP_NO_KERNEL(x, err, "reducing no dimension");
-        goto done;
+        return MP_NO_KERNEL(x, err, "reducing no dimension");
     }
     mp_array y = mp_reduction_kept_dims(&x->out[0], x->in[0].rank, s->reduced), to = y;
     if (x->is_backward && shares) {
@@ -172,8 +170,7 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     if (!x->is_backward || shares) call->workspace_bytes += s->reduction.workspace_bytes;
     s->parameters[0] = (double)s->reduction.n_terms;
     s->parameters[1] = s->row->reads == MP_READS_ZEROS ? 4 : 3;
-done:
-    return st;
+    return MP_OK;
 }
 
 const mp_kernel mp_cpu_reductions[] = {

@@ -133,21 +133,19 @@ static mp_status run_sum(const mp_call *call, const mp_operands *x, const mp_run
 
 static mp_status prepare_sum(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
     scan *s;
     if (!x->in[1].data) return MP_NO_KERNEL(x, err, "an axis that is computed");
     if (!mp_elementwise_knows(x->in[0].dtype) || x->in[0].rank == 0) return MP_NO_KERNEL(x, err, "its type");
     int64_t axis = mp_load_whole(x->in[1].data, x->in[1].dtype, 0);
     if (axis < 0) axis += x->in[0].rank;
     if (axis < 0 || axis >= x->in[0].rank) return MP_NO_KERNEL(x, err, "an axis that is not there");
-    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     call->run = run_sum;
     describe(s, x->is_backward ? &x->d_out[0] : &x->in[0], x->is_backward ? &x->d_in[0] : &x->out[0], (int)axis);
     s->flag[0] = mp_operator_int(x->op, "exclusive", 0) != 0;
     s->flag[1] = (mp_operator_int(x->op, "reverse", 0) != 0) != x->is_backward; /* later sums take in earlier elements */
-done:
-    return st;
+    return MP_OK;
 }
 
 /* The first extreme of one line of floats. */
@@ -246,20 +244,18 @@ static mp_status run_find(const mp_call *call, const mp_operands *x, const mp_ru
 
 static mp_status prepare_arg(const mp_operands *x, mp_call *call, bool least, mp_error *err)
 {
-    mp_status st = MP_OK;
     scan *s;
     int64_t axis = mp_operator_int(x->op, "axis", 0);
     if (!mp_elementwise_knows(x->in[0].dtype) || x->in[0].dtype == MP_DTYPE_UINT64) return MP_NO_KERNEL(x, err, "its type");
     if (x->in[0].rank == 0) return MP_NO_KERNEL(x, err, "a single number");
-    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     call->run = run_find;
     mp_array to = with_axis(x);
     describe(s, &x->in[0], &to, (int)(axis < 0 ? axis + x->in[0].rank : axis));
     s->flag[0] = least;
     s->flag[1] = mp_operator_int(x->op, "select_last_index", 0) != 0;
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status prepare_max(const mp_operands *x, mp_call *call, mp_error *err)

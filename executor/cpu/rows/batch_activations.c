@@ -140,11 +140,10 @@ static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *ru
 
 mp_status mp_batch_activation_prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
     state *s;
     const mp_array *a = &x->in[0];
-    MP_TRY(mp_normalization_types(x, err));
-    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    MP_CHECK(mp_normalization_types(x, err));
+    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     call->run = run;
     s->adds = x->n_in > 5;
@@ -156,6 +155,5 @@ mp_status mp_batch_activation_prepare(const mp_operands *x, mp_call *call, mp_er
     s->momentum = mp_operator_float(x->op, "momentum", 0.9f);
     call->workspace_bytes = 2 * s->channels * (int64_t)sizeof(float);
     call->adds = x->adds;
-done:
-    return st;
+    return MP_OK;
 }

@@ -138,13 +138,12 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
 
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
     state *s;
     const mp_array *a = &x->in[0];
     int64_t parameter_stride[MP_ARRAY_RANK] = {0};
-    MP_TRY(mp_normalization_types(x, err));
+    MP_CHECK(mp_normalization_types(x, err));
     if (x->op->version < 9 && !mp_operator_int(x->op, "spatial", 1)) return MP_NO_KERNEL(x, err, "spatial = 0");
-    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     call->run = x->is_backward ? run_backward : run_forward;
     s->channels = a->rank > 1 ? a->dims[1] : 1;
@@ -159,8 +158,7 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     s->statistics_at = (call->workspace_bytes + 63) / 64 * 64;
     call->workspace_bytes = s->statistics_at + 2 * s->channels * (int64_t)sizeof(float);
     if (x->is_backward) call->adds = x->adds & (MP_BIT(1) | MP_BIT(2));
-done:
-    return st;
+    return MP_OK;
 }
 
 const mp_kernel mp_cpu_batch_normalizations[] = {

@@ -85,15 +85,13 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
 
 static mp_status prepare(const mp_operands *x, mp_element_loss_kind kind, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_element_loss *loss;
-    MP_REQUIRE(loss = mp_alloc(1, sizeof *loss), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(loss = mp_alloc(1, sizeof *loss), err, MP_NOMEM, "out of memory");
     call->state = loss;
     call->run = x->is_backward ? run_backward : run_forward;
-    MP_TRY(mp_element_loss_read(x, kind, loss, err));
+    MP_CHECK(mp_element_loss_read(x, kind, loss, err));
     if (!x->is_backward) call->workspace_bytes = mp_block_count(mp_array_elements(&x->in[0])) * (int64_t)sizeof(double);
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status prepare_squared(const mp_operands *x, mp_call *call, mp_error *err)

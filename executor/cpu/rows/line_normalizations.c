@@ -105,24 +105,20 @@ static mp_status run_lp(const mp_call *call, const mp_operands *x, const mp_run 
 
 static mp_status begin(const mp_operands *x, mp_call *call, int64_t axis, mp_error *err)
 {
-    mp_status st = MP_OK;
     state *s;
     if (x->in[0].dtype != MP_DTYPE_FLOAT && x->in[0].dtype != MP_DTYPE_BFLOAT16) return MP_NO_KERNEL(x, err, "its type");
-    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     s->lines = lines_of(&x->in[0], (int)(axis < 0 ? axis + x->in[0].rank : axis));
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status prepare_lp(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
-    MP_TRY(begin(x, call, mp_operator_int(x->op, "axis", -1), err));
+    MP_CHECK(begin(x, call, mp_operator_int(x->op, "axis", -1), err));
     ((state *)call->state)->p = (int)mp_operator_int(x->op, "p", 2);
     call->run = run_lp;
-done:
-    return st;
+    return MP_OK;
 }
 
 /* The extra "scale" is bias + alpha / size * (sum of squares over the neighbours), in the type and the layout of x: Krizhevsky,
@@ -186,8 +182,7 @@ static mp_status run_lrn(const mp_call *call, const mp_operands *x, const mp_run
 
 static mp_status prepare_lrn(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
-    MP_TRY(begin(x, call, 1, err));
+    MP_CHECK(begin(x, call, 1, err));
     state *s = call->state;
     int64_t size = mp_operator_int(x->op, "size", 1);
     s->before = (size - 1) / 2;
@@ -197,8 +192,7 @@ static mp_status prepare_lrn(const mp_operands *x, mp_call *call, mp_error *err)
     s->bias = (float)mp_operator_float(x->op, "bias", 1);
     call->workspace_bytes = mp_array_elements(&x->in[0]) * (int64_t)sizeof(float) * (x->is_backward ? 2 : 1);
     call->run = run_lrn;
-done:
-    return st;
+    return MP_OK;
 }
 
 const mp_kernel mp_cpu_line_normalizations[] = {

@@ -126,13 +126,12 @@ static mp_status check_targets(const job *j, mp_error *err)
 
 static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_class_loss *s = call->state;
     job j = job_of(s, x, 1);
     double *losses = x->workspace, *weights = losses + s->lines.n, loss = 0, weight = 0;
     const mp_array *to = &x->out[0];
     (void)run;
-    MP_TRY(check_targets(&j, err));
+    MP_CHECK(check_targets(&j, err));
     mp_parallel(s->lines.n, s->lines.length, forward_line, &j);
     for (int64_t k = 0; k < s->lines.n; k++) {
         if (s->reduction == MP_CLASS_LOSS_NONE) mp_store_float(to->data, to->dtype, k, (float)losses[k]);
@@ -141,8 +140,7 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
     }
     if (s->reduction != MP_CLASS_LOSS_NONE)
         mp_store_float(to->data, to->dtype, 0, (float)(s->reduction == MP_CLASS_LOSS_MEAN ? loss / weight : loss));
-done:
-    return st;
+    return MP_OK;
 }
 
 /* out = factor e^(x - shift) */
@@ -209,33 +207,29 @@ static void backward_line(void *data, int64_t k)
 
 static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_class_loss *s = call->state;
     const mp_array *dy = &x->d_out[0];
     job j = job_of(s, x, dy->dtype ? 1 : 0);
     double weight = 0;
     (void)run;
-    MP_TRY(check_targets(&j, err));
+    MP_CHECK(check_targets(&j, err));
     for (int64_t k = 0; s->reduction == MP_CLASS_LOSS_MEAN && k < s->lines.n; k++)
         weight += weight_of(&j, target_at(&x->in[1], k));
     if (s->reduction != MP_CLASS_LOSS_NONE && dy->dtype) j.factor = (double)mp_load_float(dy->data, dy->dtype, 0);
     if (s->reduction == MP_CLASS_LOSS_MEAN) j.factor /= weight;
     mp_parallel(s->lines.n, s->lines.length, backward_line, &j);
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status prepare_cross_entropy(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_class_loss *s;
-    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     call->run = x->is_backward ? run_backward : run_forward;
-    MP_TRY(mp_class_loss_read(x, s, err));
+    MP_CHECK(mp_class_loss_read(x, s, err));
     if (!x->is_backward) call->workspace_bytes = 2 * s->lines.n * (int64_t)sizeof(double);
-done:
-    return st;
+    return MP_OK;
 }
 
 const mp_kernel mp_cpu_losses[] = {

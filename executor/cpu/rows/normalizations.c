@@ -88,19 +88,17 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
 
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
     state *s;
-    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     call->run = x->is_backward ? run_backward : run_forward;
-    MP_TRY(mp_normalization_read(x, &s->rows, err));
+    MP_CHECK(mp_normalization_read(x, &s->rows, err));
     s->centered = s->rows.centered;
     if (x->is_backward) call->workspace_bytes = mp_normalize_workspace_bytes(&s->rows);
     s->statistics_at = (call->workspace_bytes + 63) / 64 * 64;
     call->workspace_bytes = s->statistics_at + 2 * s->rows.n_rows * (int64_t)sizeof(float);
     if (x->is_backward) call->adds = x->adds & (MP_BIT(1) | MP_BIT(2));
-done:
-    return st;
+    return MP_OK;
 }
 
 const mp_kernel mp_cpu_normalizations[] = {

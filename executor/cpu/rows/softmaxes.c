@@ -164,18 +164,16 @@ static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *ru
 
 static mp_status prepare(const mp_operands *x, mp_call *call, form form, mp_error *err)
 {
-    mp_status st = MP_OK;
     state *s;
     const mp_array *a = &x->in[0];
     if (a->dtype != MP_DTYPE_FLOAT && a->dtype != MP_DTYPE_BFLOAT16) return MP_NO_KERNEL(x, err, "its type");
-    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     call->run = run;
     s->form = form;
     s->lines = mp_softmax_lines(x);
     call->workspace_bytes = mp_lines_at_once(&s->lines) * 3 * s->lines.length * (int64_t)sizeof(float);
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status prepare_softmax(const mp_operands *x, mp_call *call, mp_error *err)

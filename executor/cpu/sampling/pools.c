@@ -265,14 +265,13 @@ static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *ru
 
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
     state *s;
     const mp_array *a = &x->in[0], *y = x->is_backward ? &x->d_out[0] : &x->out[0];
-    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     call->run = run;
     if (x->is_backward) call->adds = x->adds & MP_BIT(0);
-    MP_TRY(mp_pooling_read(x, &s->pool, err));
+    MP_CHECK(mp_pooling_read(x, &s->pool, err));
     s->n = a->rank - 2;
     s->n_out = 1;
     s->channels = a->dims[1];
@@ -284,8 +283,7 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     s->block = 1;
     if (a->strides[1] == 1 && y->strides[1] == 1) s->block = s->channels < VECTOR ? s->channels : VECTOR;
     s->n_blocks = s->block ? (s->channels + s->block - 1) / s->block : 0;
-done:
-    return st;
+    return MP_OK;
 }
 
 const mp_kernel mp_cpu_pools[] = {

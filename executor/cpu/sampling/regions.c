@@ -143,30 +143,26 @@ static mp_status run_align(const mp_call *call, const mp_operands *x, const mp_r
 {
     const mp_regions *s = call->state;
     task t = {s, x, mp_cpu_sums(x)};
-    mp_status st = MP_OK;
     (void)run;
-    MP_TRY(check_images(x, &x->in[2], x->in[2].strides[0], err));
+    MP_CHECK(check_images(x, &x->in[2], x->in[2].strides[0], err));
     /* the regions have no gradient, as in PyTorch */
     if (mp_operands_wants(x, 1)) memset(x->d_in[1].data, 0, (size_t)mp_array_bytes(&x->d_in[1]));
-    if (x->is_backward && !mp_operands_wants(x, 0)) goto done;
+    if (x->is_backward && !mp_operands_wants(x, 0)) return MP_OK;
     if (x->is_backward)
         mp_parallel(x->d_in[0].dims[1], 16 * x->d_out[0].dims[0] * s->height * s->width, spread_channel, &t);
     else
         mp_parallel(x->out[0].dims[0] * s->height, 16 * s->width * x->out[0].dims[1], align_row, &t);
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status run_pool(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
     const mp_regions *s = call->state;
     task t = {s, x, NULL};
-    mp_status st = MP_OK;
     (void)run;
-    MP_TRY(check_images(x, &x->in[1], x->in[1].strides[0], err));
+    MP_CHECK(check_images(x, &x->in[1], x->in[1].strides[0], err));
     mp_parallel(x->out[0].dims[0] * s->height, 16 * s->width * x->out[0].dims[1], pool_row, &t);
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status prepare_align(const mp_operands *x, mp_call *call, mp_error *err)

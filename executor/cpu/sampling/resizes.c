@@ -175,7 +175,6 @@ static mp_status run_resize(const mp_call *call, const mp_operands *x, const mp_
 /* Cuts the innermost dimension so that what a chunk writes, and what it reads, are at most MP_BLOCK elements. */
 static mp_status cut(state *s, const mp_operands *x, mp_error *err)
 {
-    mp_status st = MP_OK;
     int inner = s->r.rank - 1;
     const mp_taps *t = s->r.axis[inner] < 0 ? NULL : &s->r.taps[s->r.axis[inner]];
     size_t capacity = 0;
@@ -191,14 +190,13 @@ static mp_status cut(state *s, const mp_operands *x, mp_error *err)
             }
         }
         if (own_high - own_low >= MP_BLOCK) {
-            st = MP_NO_KERNEL(x, err, "a factor this far from 1");
-            goto done;
+            return MP_NO_KERNEL(x, err, "a factor this far from 1");
         }
         int64_t joint_low = high < 0 || own_low < low ? own_low : low, joint_high = own_high > high ? own_high : high;
         if (o == n || o - first == MP_BLOCK || (joint_high >= 0 && joint_high - joint_low >= MP_BLOCK)) {
             if (o == first) break;
-            MP_REQUIRE(mp_grow(&s->chunks, &capacity, 3 * ((size_t)s->n_chunks + 1), sizeof *s->chunks), err, MP_NOMEM,
-                       "out of memory");
+            MP_ENSURE(mp_grow(&s->chunks, &capacity, 3 * ((size_t)s->n_chunks + 1), sizeof *s->chunks), err, MP_NOMEM,
+                      "out of memory");
             int64_t *chunk = &s->chunks[3 * s->n_chunks++];
             chunk[0] = o;
             chunk[1] = high < 0 ? 0 : low;
@@ -210,8 +208,7 @@ static mp_status cut(state *s, const mp_operands *x, mp_error *err)
         low = joint_low;
         high = joint_high;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static void release(mp_call *call)
@@ -224,16 +221,13 @@ static void release(mp_call *call)
 
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
     state *s;
-    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     call->release = release;
     call->run = run_resize;
-    MP_TRY(mp_resizing_read(x, &s->r, err));
-    MP_TRY(cut(s, x, err));
-done:
-    return st;
+    MP_CHECK(mp_resizing_read(x, &s->r, err));
+    return cut(s, x, err);
 }
 
 const mp_kernel mp_cpu_resizes[] = {{"Resize", "", prepare, prepare}, {"Upsample", "", prepare, prepare}, {0}};

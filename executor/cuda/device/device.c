@@ -11,30 +11,27 @@
 /* Whether there is the GPU, and this module can use it: the driver, then the device. */
 static mp_status look(const mp_cuda_context *c, mp_error *err)
 {
-    mp_status st = MP_OK;
     int driver = 0, n = 0;
     cudaError_t code = cudaDriverGetVersion(&driver);
-    MP_REQUIRE(code == cudaSuccess && driver > 0, err, MP_UNSUPPORTED, "--device %s: there is no NVIDIA driver on this machine",
-               c->label);
+    MP_ENSURE(code == cudaSuccess && driver > 0, err, MP_UNSUPPORTED, "--device %s: there is no NVIDIA driver on this machine",
+              c->label);
     code = cudaGetDeviceCount(&n);
-    MP_REQUIRE(code != cudaErrorInsufficientDriver, err, MP_UNSUPPORTED,
-               "--device %s: the NVIDIA driver is for CUDA %d.%d, and this build needs %d.%d", c->label, driver / 1000,
-               driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
-    MP_REQUIRE(code != cudaErrorNoDevice && (code != cudaSuccess || n > 0), err, MP_UNSUPPORTED,
-               "--device %s: there is no NVIDIA GPU here", c->label);
-    MP_REQUIRE(code == cudaSuccess, err, MP_UNSUPPORTED, "--device %s: the GPU cannot be used: %s", c->label,
-               cudaGetErrorString(code));
-    MP_REQUIRE(c->ordinal < n, err, MP_UNSUPPORTED, "--device %s: the NVIDIA GPUs here are cuda:0 to cuda:%d", c->label, n - 1);
-done:
-    return st;
+    MP_ENSURE(code != cudaErrorInsufficientDriver, err, MP_UNSUPPORTED,
+              "--device %s: the NVIDIA driver is for CUDA %d.%d, and this build needs %d.%d", c->label, driver / 1000,
+              driver % 1000 / 10, CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+    MP_ENSURE(code != cudaErrorNoDevice && (code != cudaSuccess || n > 0), err, MP_UNSUPPORTED,
+              "--device %s: there is no NVIDIA GPU here", c->label);
+    MP_ENSURE(code == cudaSuccess, err, MP_UNSUPPORTED, "--device %s: the GPU cannot be used: %s", c->label,
+              cudaGetErrorString(code));
+    MP_ENSURE(c->ordinal < n, err, MP_UNSUPPORTED, "--device %s: the NVIDIA GPUs here are cuda:0 to cuda:%d", c->label, n - 1);
+    return MP_OK;
 }
 
 static mp_status open_device(mp_cuda_context *c, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_cuda_device *d = &c->device;
     struct cudaDeviceProp p;
-    MP_TRY(look(c, err));
+    MP_CHECK(look(c, err));
     MP_CUDA(cudaGetDeviceProperties(&p, c->ordinal), err);
     MP_CUDA(cudaSetDevice(c->ordinal), err);
     *d = (mp_cuda_device){.ordinal = c->ordinal,
@@ -42,18 +39,17 @@ static mp_status open_device(mp_cuda_context *c, mp_error *err)
                           .multiprocessors = p.multiProcessorCount,
                           .memory_bytes = (int64_t)p.totalGlobalMem};
     snprintf(d->name, sizeof d->name, "%.60s", p.name);
-    MP_REQUIRE(mp_cuda_has_code(), err, MP_UNSUPPORTED,
-               "--device %s: %s is of architecture %d.%d, for which this build has no code", c->label, d->name, p.major,
-               p.minor);
-    MP_TRY(mp_cuda_streams_open(&c->streams, err));
+    MP_ENSURE(mp_cuda_has_code(), err, MP_UNSUPPORTED,
+              "--device %s: %s is of architecture %d.%d, for which this build has no code", c->label, d->name, p.major,
+              p.minor);
+    MP_CHECK(mp_cuda_streams_open(&c->streams, err));
     d->stream = mp_cuda_stream();
-    MP_TRY(mp_cuda_step_open(&c->step, err));
-    MP_TRY(mp_cuda_inputs_open(&c->inputs, err));
+    MP_CHECK(mp_cuda_step_open(&c->step, err));
+    MP_CHECK(mp_cuda_inputs_open(&c->inputs, err));
     MP_CUDNN(cudnnCreate(&d->dnn), err);
     MP_CUDNN(cudnnSetStream(d->dnn, d->stream), err);
     MP_CUBLAS(cublasLtCreate(&d->blas), err);
-done:
-    return st;
+    return MP_OK;
 }
 
 static void close_device(mp_cuda_context *c)

@@ -13,8 +13,13 @@ mp_status mp_cuda_error(cudaError_t code, const char *what, mp_error *err);
 mp_status mp_cudnn_error(cudnnStatus_t code, const char *what, mp_error *err);
 mp_status mp_cublas_error(cublasStatus_t code, const char *what, mp_error *err);
 
-#define MP_CUDA(call, err) MP_TRY(mp_cuda_error((call), #call, (err)))
-#define MP_CUDNN(call, err) MP_TRY(mp_cudnn_error((call), #call, (err)))
-#define MP_CUBLAS(call, err) MP_TRY(mp_cublas_error((call), #call, (err)))
+#define MP_CUDA_STATUS(call, err) mp_cuda_error((call), #call, (err))
+#define MP_CUDNN_STATUS(call, err) mp_cudnn_error((call), #call, (err))
+#define MP_CUBLAS_STATUS(call, err) mp_cublas_error((call), #call, (err))
+
+/* As MP_CHECK, for functions that own nothing; the others give a status above to MP_TRY. */
+#define MP_CUDA(call, err) MP_CHECK(MP_CUDA_STATUS(call, err))
+#define MP_CUDNN(call, err) MP_CHECK(MP_CUDNN_STATUS(call, err))
+#define MP_CUBLAS(call, err) MP_CHECK(MP_CUBLAS_STATUS(call, err))
 
 #endif

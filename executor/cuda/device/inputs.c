@@ -12,13 +12,11 @@ struct mp_cuda_inputs {
 
 mp_status mp_cuda_inputs_open(mp_cuda_inputs **out, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_cuda_inputs *i;
-    MP_REQUIRE(i = *out = mp_alloc(1, sizeof *i), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(i = *out = mp_alloc(1, sizeof *i), err, MP_NOMEM, "out of memory");
     MP_CUDA(cudaStreamCreateWithFlags(&i->stream, cudaStreamNonBlocking), err);
     MP_CUDA(cudaEventCreateWithFlags(&i->landed, cudaEventDisableTiming), err);
-done:
-    return st;
+    return MP_OK;
 }
 
 void mp_cuda_inputs_close(mp_cuda_inputs *i)
@@ -46,21 +44,17 @@ void mp_cuda_unpin(const mp_backend *self, void *memory)
 
 mp_status mp_cuda_bring(const mp_backend *self, void *landing, const void *pinned, int64_t bytes, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_cuda_inputs *i = mp_cuda_use(self)->inputs;
     MP_CUDA(cudaStreamWaitEvent(i->stream, i->landed, 0), err);
     MP_CUDA(cudaMemcpyAsync(landing, pinned, (size_t)bytes, cudaMemcpyHostToDevice, i->stream), err);
     MP_CUDA(cudaStreamSynchronize(i->stream), err);
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_cuda_land(const mp_backend *self, void *to, const void *landing, int64_t bytes, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_cuda_inputs *i = mp_cuda_use(self)->inputs;
     MP_CUDA(cudaMemcpyAsync(to, landing, (size_t)bytes, cudaMemcpyDeviceToDevice, mp_cuda_main_stream()), err);
     MP_CUDA(cudaEventRecord(i->landed, mp_cuda_main_stream()), err);
-done:
-    return st;
+    return MP_OK;
 }

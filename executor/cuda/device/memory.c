@@ -66,13 +66,11 @@ static int64_t process_bytes(int ordinal)
 
 mp_status mp_cuda_memory(const mp_backend *self, mp_backend_memory *now, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_cuda_device *device;
     size_t free_bytes, total_bytes;
     mp_cuda_use(self);
-    MP_TRY(mp_cuda_open(&device, err));
+    MP_CHECK(mp_cuda_open(&device, err));
     MP_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes), err);
     *now = (mp_backend_memory){(int64_t)total_bytes, (int64_t)free_bytes, process_bytes(device->ordinal)};
-done:
-    return st;
+    return MP_OK;
 }

@@ -20,8 +20,8 @@ mp_status mp_cuda_record_end(const mp_backend *self, void **recording, mp_error 
     mp_cuda_use(self);
     MP_TRY(mp_cuda_error(cudaStreamEndCapture(mp_cuda_main_stream(), &graph), "capturing a step, which --no-graph does without",
                          err));
-    MP_CUDA(cudaGraphInstantiate(&ready, graph, 0), err);
-    MP_CUDA(cudaGraphUpload(ready, mp_cuda_main_stream()), err);
+    MP_TRY(MP_CUDA_STATUS(cudaGraphInstantiate(&ready, graph, 0), err));
+    MP_TRY(MP_CUDA_STATUS(cudaGraphUpload(ready, mp_cuda_main_stream()), err));
     *recording = ready;
     ready = NULL;
 done:

@@ -26,15 +26,13 @@ struct mp_cuda_step {
 
 mp_status mp_cuda_step_open(mp_cuda_step **out, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_cuda_step *s;
-    MP_REQUIRE(s = *out = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(s = *out = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     for (int k = 0; k < ROOMS; k++) MP_CUDA(cudaEventCreateWithFlags(&s->left[k], cudaEventDisableTiming), err);
     MP_CUDA(cudaHostAlloc((void **)&s->leaving, ROOMS * sizeof *s->leaving, cudaHostAllocDefault), err);
     MP_CUDA(cudaMalloc((void **)&s->on_device, sizeof *s->on_device), err);
     MP_CUDA(cudaMemsetAsync(s->on_device, 0, sizeof *s->on_device, mp_cuda_main_stream()), err);
-done:
-    return st;
+    return MP_OK;
 }
 
 void mp_cuda_step_close(mp_cuda_step *s)

@@ -18,16 +18,14 @@ struct mp_cuda_streams {
 
 mp_status mp_cuda_streams_open(mp_cuda_streams **out, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_cuda_streams *s;
-    MP_REQUIRE(s = *out = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(s = *out = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     MP_CUDA(cudaStreamCreateWithFlags(&s->first, cudaStreamNonBlocking), err);
     MP_CUDA(cudaStreamCreateWithFlags(&s->second, cudaStreamNonBlocking), err);
     MP_CUDA(cudaEventCreateWithFlags(&s->issue, cudaEventDisableTiming), err);
     for (int k = 0; k < MARKS; k++) MP_CUDA(cudaEventCreateWithFlags(&s->marks[k], cudaEventDisableTiming), err);
     s->current = s->first;
-done:
-    return st;
+    return MP_OK;
 }
 
 void mp_cuda_streams_close(mp_cuda_streams *s)
@@ -53,13 +51,11 @@ cudaStream_t mp_cuda_main_stream(void)
 
 mp_status mp_cuda_side_begin(const mp_backend *self, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_cuda_streams *s = mp_cuda_use(self)->streams;
     MP_CUDA(cudaEventRecord(s->issue, s->first), err);
     MP_CUDA(cudaStreamWaitEvent(s->second, s->issue, 0), err);
     s->current = s->second;
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_cuda_side_end(const mp_backend *self, int mark, mp_error *err)

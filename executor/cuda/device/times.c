@@ -12,27 +12,23 @@ struct mp_cuda_times {
 
 mp_status mp_cuda_note_time(const mp_backend *self, int k, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_cuda_context *c = mp_cuda_use(self);
     mp_cuda_times *t = c->times;
-    if (!t) MP_REQUIRE(t = c->times = mp_alloc(1, sizeof *t), err, MP_NOMEM, "out of memory");
-    MP_REQUIRE(mp_grow(&t->events, &t->capacity, (size_t)k + 1, sizeof *t->events), err, MP_NOMEM, "out of memory");
+    if (!t) MP_ENSURE(t = c->times = mp_alloc(1, sizeof *t), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(mp_grow(&t->events, &t->capacity, (size_t)k + 1, sizeof *t->events), err, MP_NOMEM, "out of memory");
     for (; t->n <= (size_t)k; t->n++) MP_CUDA(cudaEventCreate(&t->events[t->n]), err);
     MP_CUDA(cudaEventRecord(t->events[k], mp_cuda_main_stream()), err);
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_cuda_seconds_between(const mp_backend *self, int from, int to, double *seconds, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_cuda_times *t = mp_cuda_use(self)->times;
     float milliseconds = 0;
     MP_CUDA(cudaEventSynchronize(t->events[to]), err);
     MP_CUDA(cudaEventElapsedTime(&milliseconds, t->events[from], t->events[to]), err);
     *seconds = (double)milliseconds / 1000;
-done:
-    return st;
+    return MP_OK;
 }
 
 void mp_cuda_times_close(mp_cuda_times *t)

@@ -21,12 +21,10 @@ static int size_of(const mp_array *a)
 /* Puts `bytes` behind the workspace there is. */
 static mp_status add_room(const mp_operands *x, int64_t bytes, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
-    MP_REQUIRE(mp_round_up(call->workspace_bytes, ALIGNMENT, &call->workspace_bytes) && mp_round_up(bytes, ALIGNMENT, &bytes) &&
-                   mp_add(call->workspace_bytes, bytes, &call->workspace_bytes),
-               err, MP_INVALID, "%s ('%s') needs too much workspace", x->op->kind, x->op->name);
-done:
-    return st;
+    MP_ENSURE(mp_round_up(call->workspace_bytes, ALIGNMENT, &call->workspace_bytes) && mp_round_up(bytes, ALIGNMENT, &bytes) &&
+                  mp_add(call->workspace_bytes, bytes, &call->workspace_bytes),
+              err, MP_INVALID, "%s ('%s') needs too much workspace", x->op->kind, x->op->name);
+    return MP_OK;
 }
 
 /* ---- Gather, GatherND, Compress, MaxUnpool */
@@ -87,12 +85,9 @@ static mp_status run_compress(const mp_call *call, const mp_operands *x, const m
 
 static mp_status prepare_compress(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
-    MP_TRY(prepare_pick(x, mp_compress_prepare, call, err));
+    MP_CHECK(prepare_pick(x, mp_compress_prepare, call, err));
     call->run = run_compress;
-    MP_TRY(add_room(x, mp_rows_list_bytes(&((const mp_pick *)call->state)->rows), call, err));
-done:
-    return st;
+    return add_room(x, mp_rows_list_bytes(&((const mp_pick *)call->state)->rows), call, err);
 }
 
 static mp_status run_unpool(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
@@ -110,13 +105,11 @@ static mp_status run_unpool(const mp_call *call, const mp_operands *x, const mp_
 
 static mp_status prepare_unpool(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
-    MP_TRY(mp_max_unpool_prepare(x, call, err));
+    MP_CHECK(mp_max_unpool_prepare(x, call, err));
     call->run = run_unpool;
     call->workspace_bytes =
         x->is_backward ? 0 : mp_cuda_rows_room(&((const mp_pick *)call->state)->rows, MP_MEET_SET, x->out[0].dtype);
-done:
-    return st;
+    return MP_OK;
 }
 
 /* ---- GatherElements */
@@ -150,13 +143,11 @@ static mp_status run_gather_elements(const mp_call *call, const mp_operands *x, 
 
 static mp_status prepare_gather_elements(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
-    MP_TRY(mp_gather_elements_prepare(x, call, err));
+    MP_CHECK(mp_gather_elements_prepare(x, call, err));
     call->run = run_gather_elements;
     if (x->is_backward && x->d_in[0].dtype == MP_DTYPE_BFLOAT16 && x->in[1].dims[axis_of(x)] > 1)
-        MP_TRY(add_room(x, mp_array_elements(&x->d_in[0]) * (int64_t)sizeof(float), call, err));
-done:
-    return st;
+        MP_CHECK(add_room(x, mp_array_elements(&x->d_in[0]) * (int64_t)sizeof(float), call, err));
+    return MP_OK;
 }
 
 /* ---- Scatter, ScatterElements, ScatterND */
@@ -255,19 +246,16 @@ static int64_t shares_room(const mp_scatter *s)
 
 static mp_status prepare_scatter(const mp_operands *x, mp_prepare describe, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
-    MP_TRY(describe(x, call, err));
+    MP_CHECK(describe(x, call, err));
     const mp_scatter *s = call->state;
     if (x->out[0].dtype == MP_DTYPE_DOUBLE && s->how != MP_MEET_SET) {
-        st = MP_NO_KERNEL(x, err, "a reduction of this type");
-        goto done;
+        return MP_NO_KERNEL(x, err, "a reduction of this type");
     }
     const bool shares = s->how != MP_MEET_SET && s->how != MP_MEET_ADD;
     call->run = !x->is_backward ? run_scatter_forward : shares ? run_scatter_shares : run_scatter_backward;
-    if (x->is_backward && shares && s->by_rows) MP_TRY(add_room(x, shares_room(s), call, err));
-    if (!x->is_backward && s->by_rows) MP_TRY(add_room(x, mp_cuda_rows_room(&s->rows, s->how, x->out[0].dtype), call, err));
-done:
-    return st;
+    if (x->is_backward && shares && s->by_rows) MP_CHECK(add_room(x, shares_room(s), call, err));
+    if (!x->is_backward && s->by_rows) MP_CHECK(add_room(x, mp_cuda_rows_room(&s->rows, s->how, x->out[0].dtype), call, err));
+    return MP_OK;
 }
 
 static mp_status prepare_scatter_elements(const mp_operands *x, mp_call *call, mp_error *err)

@@ -84,20 +84,18 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
 
 static mp_status prepare_with(mp_channel_end end, const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
     state *s;
     const mp_array *a = &x->in[0], *other = x->is_backward ? &x->d_out[0] : &x->out[0];
-    MP_TRY(mp_normalization_types(x, err));
+    MP_CHECK(mp_normalization_types(x, err));
     if (x->op->version < 9 && !*x->op->domain && !mp_operator_int(x->op, "spatial", 1))
         return MP_NO_KERNEL(x, err, "spatial = 0");
-    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     call->run = x->is_backward ? run_backward : run_forward;
     s->norm.end = end;
     const mp_array *added = end == MP_CHANNEL_ADDED_RELU ? &x->in[5] : a;
     if (!mp_channel_norm_read(a, &s->norm) || !mp_array_same_layout(a, other) || !mp_array_same_layout(a, added)) {
-        st = MP_NO_KERNEL(x, err, "its layout");
-        goto done;
+        return MP_NO_KERNEL(x, err, "its layout");
     }
     s->norm.epsilon = mp_operator_float(x->op, "epsilon", 1e-5f);
     s->norm.momentum = mp_operator_float(x->op, "momentum", 0.9f);
@@ -105,8 +103,7 @@ static mp_status prepare_with(mp_channel_end end, const mp_operands *x, mp_call 
     s->statistics_at = (mp_channel_norm_workspace_bytes(&s->norm) + 63) / 64 * 64;
     call->workspace_bytes = s->statistics_at + 2 * s->norm.channels * (int64_t)sizeof(float);
     if (x->is_backward) call->adds = x->adds & (MP_BIT(1) | MP_BIT(2) | MP_BIT(5));
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)

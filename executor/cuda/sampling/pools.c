@@ -35,20 +35,18 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
 
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
     state *s;
     const mp_array *a = &x->in[0];
     if (a->rank > 2 + MP_WINDOW_SPATIAL) return MP_NO_KERNEL(x, err, "more than three spatial dimensions");
-    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     call->run = x->is_backward ? run_backward : run_forward;
     if (x->is_backward) call->adds = x->adds & MP_BIT(0);
-    MP_TRY(mp_pooling_read(x, &s->pool, err));
+    MP_CHECK(mp_pooling_read(x, &s->pool, err));
     s->is_sum = s->pool.is_global && s->pool.rule == MP_POOLING_AVERAGE && !x->is_backward && s->pool.n_taps > 0;
     s->share = s->pool.n_taps > 0 ? 1 / (float)s->pool.n_taps : 0;
     if (s->is_sum) call->workspace_bytes = mp_cuda_sum_workspace_bytes(a, &x->out[0]);
-done:
-    return st;
+    return MP_OK;
 }
 
 const mp_kernel mp_cuda_pools[] = {

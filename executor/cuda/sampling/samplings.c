@@ -21,22 +21,19 @@ static void release_resize(mp_call *call)
 
 static mp_status prepare_resize(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_resizing *s;
     int n = 0;
-    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     call->release = release_resize;
     call->run = run_resize;
-    MP_TRY(mp_resizing_read(x, s, err));
+    MP_CHECK(mp_resizing_read(x, s, err));
     for (int d = 0; d < s->rank; d++) n += s->axis[d] >= 0;
     if (n > MP_CUDA_RESIZED) {
-        st = MP_NO_KERNEL(x, err, "resizing so many dimensions");
-        goto done;
+        return MP_NO_KERNEL(x, err, "resizing so many dimensions");
     }
     call->workspace_bytes = mp_cuda_resize_room(s);
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status run_grid(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
@@ -51,18 +48,15 @@ static mp_status run_grid(const mp_call *call, const mp_operands *x, const mp_ru
 
 static mp_status prepare_grid(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_row_entries rows;
-    MP_TRY(mp_grid_sample_prepare(x, call, err));
+    MP_CHECK(mp_grid_sample_prepare(x, call, err));
     call->run = run_grid;
-    if (!mp_operands_wants(x, 0)) goto done;
+    if (!mp_operands_wants(x, 0)) return MP_OK;
     if (!mp_cuda_grid_rows(call->state, &x->d_in[0], &rows)) {
-        st = MP_NO_KERNEL(x, err, "so many points");
-        goto done;
+        return MP_NO_KERNEL(x, err, "so many points");
     }
     call->workspace_bytes = mp_cuda_grid_room(&rows);
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status run_align(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)

@@ -53,11 +53,10 @@ static cudaDataType_t type_of(mp_dtype dtype)
 static mp_status describe(const mp_stack *s, const batch *b, int operand, cublasLtMatrixLayout_t *out, bool *turned,
                           mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_stack m = *s;
     mp_stack_straighten(&m);
-    MP_REQUIRE(m.column_stride == 1 || m.row_stride == 1, err, MP_UNSUPPORTED,
-               "a matrix with neither rows nor columns side by side");
+    MP_ENSURE(m.column_stride == 1 || m.row_stride == 1, err, MP_UNSUPPORTED,
+              "a matrix with neither rows nor columns side by side");
     *turned = m.column_stride != 1;
     int64_t inner = *turned ? m.rows : m.columns, outer = *turned ? m.columns : m.rows;
     int64_t leading = *turned ? m.column_stride : m.row_stride;
@@ -65,14 +64,13 @@ static mp_status describe(const mp_stack *s, const batch *b, int operand, cublas
     MP_CUBLAS(cublasLtMatrixLayoutCreate(out, type_of(s->dtype), (uint64_t)inner, (uint64_t)outer, leading), err);
     if (b->size > 1) {
         int32_t count = (int32_t)b->size;
-        MP_REQUIRE(b->size <= INT32_MAX, err, MP_UNSUPPORTED, "a batch of so many matrices");
+        MP_ENSURE(b->size <= INT32_MAX, err, MP_UNSUPPORTED, "a batch of so many matrices");
         MP_CUBLAS(cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count), err);
         MP_CUBLAS(cublasLtMatrixLayoutSetAttribute(*out, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &b->stride[operand],
                                                    sizeof b->stride[operand]),
                   err);
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Asks the heuristics and pins their first answer. */
@@ -90,7 +88,7 @@ static mp_status choose(mp_blas_matmul *m, const uint32_t alignment[3], mp_error
         m->workspace_bytes = (int64_t)limit;
         return MP_OK;
     }
-    MP_CUBLAS(cublasLtMatmulPreferenceCreate(&preference), err);
+    MP_TRY(MP_CUBLAS_STATUS(cublasLtMatmulPreferenceCreate(&preference), err));
     const struct {
         cublasLtMatmulPreferenceAttributes_t name;
         const void *value;
@@ -102,7 +100,8 @@ static mp_status choose(mp_blas_matmul *m, const uint32_t alignment[3], mp_error
                   {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &alignment[2], sizeof alignment[2]},
                   {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &alignment[2], sizeof alignment[2]}};
     for (size_t k = 0; k < sizeof wishes / sizeof *wishes; k++)
-        MP_CUBLAS(cublasLtMatmulPreferenceSetAttribute(preference, wishes[k].name, wishes[k].value, wishes[k].size), err);
+        MP_TRY(MP_CUBLAS_STATUS(
+            cublasLtMatmulPreferenceSetAttribute(preference, wishes[k].name, wishes[k].value, wishes[k].size), err));
     cublasStatus_t code = cublasLtMatmulAlgoGetHeuristic(device->blas, m->operation, m->left, m->right, m->result, m->result,
                                                          preference, 1, &found, &n);
     if (code == CUBLAS_STATUS_NOT_SUPPORTED)
@@ -119,7 +118,6 @@ done:
 
 static mp_status describe_operation(mp_blas_matmul *m, mp_dtype dtype, bool left_turned, bool right_turned, mp_error *err)
 {
-    mp_status st = MP_OK;
     bool tf32 = dtype == MP_DTYPE_FLOAT && mp_cuda_settings_get()->tf32;
     int32_t turns[2] = {left_turned ? CUBLAS_OP_T : CUBLAS_OP_N, right_turned ? CUBLAS_OP_T : CUBLAS_OP_N};
     /* sums over its operand A or B, whichever of them the sums are asked of */
@@ -130,18 +128,16 @@ static mp_status describe_operation(mp_blas_matmul *m, mp_dtype dtype, bool left
               err);
     MP_CUBLAS(cublasLtMatmulDescSetAttribute(m->operation, CUBLASLT_MATMUL_DESC_TRANSA, &turns[0], sizeof turns[0]), err);
     MP_CUBLAS(cublasLtMatmulDescSetAttribute(m->operation, CUBLASLT_MATMUL_DESC_TRANSB, &turns[1], sizeof turns[1]), err);
-    if (m->bias == MP_BLAS_NO_BIAS) goto done;
+    if (m->bias == MP_BLAS_NO_BIAS) return MP_OK;
     MP_CUBLAS(cublasLtMatmulDescSetAttribute(m->operation, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue), err);
     MP_CUBLAS(cublasLtMatmulDescSetAttribute(m->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &somewhere, sizeof somewhere),
               err);
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_blas_matmul_prepare(const mp_stack *a, const mp_stack *b, const mp_stack *c, double alpha, double beta,
                                  mp_blas_bias bias, mp_blas_matmul *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_stack s[3] = {*a, *b, *c};
     batch all[MP_ARRAY_RANK], strided = {.size = 1};
     bool a_turned, b_turned, c_turned;
@@ -156,9 +152,9 @@ mp_status mp_blas_matmul_prepare(const mp_stack *a, const mp_stack *b, const mp_
         s[1] = mp_stack_transposed(*a);
         s[2] = mp_stack_transposed(s[2]);
     }
-    MP_REQUIRE(bias != MP_BLAS_BIAS || !m->is_turned, err, MP_UNSUPPORTED, "a bias along the rows of memory");
+    MP_ENSURE(bias != MP_BLAS_BIAS || !m->is_turned, err, MP_UNSUPPORTED, "a bias along the rows of memory");
     int n = read_batches((const mp_stack *[]){&s[0], &s[1], &s[2]}, all), largest = 0;
-    MP_REQUIRE(bias != MP_BLAS_BIAS_GRADIENT || n == 0, err, MP_UNSUPPORTED, "the gradient of a bias over several products");
+    MP_ENSURE(bias != MP_BLAS_BIAS_GRADIENT || n == 0, err, MP_UNSUPPORTED, "the gradient of a bias over several products");
     for (int d = 1; d < n; d++)
         if (all[d].size > all[largest].size) largest = d;
     for (int d = 0; d < n; d++) {
@@ -166,30 +162,27 @@ mp_status mp_blas_matmul_prepare(const mp_stack *a, const mp_stack *b, const mp_
             strided = all[d];
             continue;
         }
-        MP_REQUIRE(m->n_loops < MP_BLAS_LOOPS, err, MP_UNSUPPORTED, "so many batch dimensions");
+        MP_ENSURE(m->n_loops < MP_BLAS_LOOPS, err, MP_UNSUPPORTED, "so many batch dimensions");
         m->loops[m->n_loops] = all[d].size;
         for (int i = 0; i < 3; i++) m->strides[i][m->n_loops] = all[d].stride[i] * element;
         m->n_loops++;
     }
     /* cublasLt's left factor is our right one */
-    MP_TRY(describe(&s[1], &strided, 1, &m->left, &b_turned, err));
-    MP_TRY(describe(&s[0], &strided, 0, &m->right, &a_turned, err));
-    MP_TRY(describe(&s[2], &strided, 2, &m->result, &c_turned, err));
-    MP_TRY(describe_operation(m, c->dtype, b_turned, a_turned, err));
+    MP_CHECK(describe(&s[1], &strided, 1, &m->left, &b_turned, err));
+    MP_CHECK(describe(&s[0], &strided, 0, &m->right, &a_turned, err));
+    MP_CHECK(describe(&s[2], &strided, 2, &m->result, &c_turned, err));
+    MP_CHECK(describe_operation(m, c->dtype, b_turned, a_turned, err));
     for (int i = 0; i < 3; i++) alignment[i == 0 ? 1 : i == 1 ? 0 : 2] = alignment_of(m, i, strided.stride[i] * element);
-    MP_TRY(choose(m, alignment, err));
-done:
-    return st;
+    return choose(m, alignment, err);
 }
 
 mp_status mp_blas_matmul_run(const mp_blas_matmul *m, const void *a, const void *b, void *c, void *bias, void *workspace,
                              mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_cuda_device *device;
     const char *left = m->is_turned ? a : b, *right = m->is_turned ? b : a;
     int64_t n = 1;
-    MP_TRY(mp_cuda_open(&device, err));
+    MP_CHECK(mp_cuda_open(&device, err));
     if (m->bias != MP_BLAS_NO_BIAS)
         MP_CUBLAS(cublasLtMatmulDescSetAttribute(m->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias), err);
     for (int d = 0; d < m->n_loops; d++) n *= m->loops[d];
@@ -205,8 +198,7 @@ mp_status mp_blas_matmul_run(const mp_blas_matmul *m, const void *a, const void 
                                  (size_t)m->workspace_bytes, device->stream),
                   err);
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 void mp_blas_matmul_release(mp_blas_matmul *m)

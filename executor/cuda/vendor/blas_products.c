@@ -56,7 +56,6 @@ static void want(mp_call *call, int64_t bytes)
 static mp_status prepare_gradient(product *p, const mp_factors *f, int factor, const mp_array *bias, mp_call *call,
                                   mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_stacks stacks = mp_factors_gradient(f, factor);
     p->is_there = true;
     p->sums = mp_stacks_spread(&stacks, &p->terms, &p->to);
@@ -69,24 +68,22 @@ static mp_status prepare_gradient(product *p, const mp_factors *f, int factor, c
         mp_blas_matmul_prepare(&stacks.a, &stacks.b, &stacks.c, f->alpha, 0, MP_BLAS_BIAS_GRADIENT, &p->matmul, NULL) == MP_OK;
     if (!p->gives_bias) {
         mp_blas_matmul_release(&p->matmul);
-        MP_TRY(mp_blas_matmul_prepare(&stacks.a, &stacks.b, &stacks.c, f->alpha, 0, MP_BLAS_NO_BIAS, &p->matmul, err));
+        MP_CHECK(mp_blas_matmul_prepare(&stacks.a, &stacks.b, &stacks.c, f->alpha, 0, MP_BLAS_NO_BIAS, &p->matmul, err));
     }
     p->bias_at = (p->terms_bytes + p->matmul.workspace_bytes + 63) / 64 * 64;
     want(call, p->bias_at + (p->gives_bias && (call->adds & MP_BIT(2)) ? mp_array_bytes(bias) : 0));
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status run_gradient(const product *p, const mp_operands *x, int factor, const void *a, const void *b, uint64_t adds,
                               mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_blas_matmul m = p->matmul;
     char *room = (char *)x->workspace + p->terms_bytes, *bias_room = (char *)x->workspace + p->bias_at;
     void *to = x->d_in[factor].data, *bias = p->gives_bias ? x->d_in[2].data : NULL;
     bool add = adds & MP_BIT(factor), add_bias = p->gives_bias && (adds & MP_BIT(2));
     m.beta = add && !p->sums ? 1 : 0;
-    MP_TRY(mp_blas_matmul_run(&m, a, b, p->sums ? x->workspace : to, add_bias ? bias_room : bias, room, err));
+    MP_CHECK(mp_blas_matmul_run(&m, a, b, p->sums ? x->workspace : to, add_bias ? bias_room : bias, room, err));
     if (add_bias) { /* as many terms as sums: no workspace */
         mp_array terms = x->d_in[2];
         terms.data = bias_room;
@@ -98,8 +95,7 @@ static mp_status run_gradient(const product *p, const mp_operands *x, int factor
         target.data = to;
         mp_cuda_sum_to(&terms, &target, 1, add, room);
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* y = beta c, or zero. */
@@ -115,32 +111,26 @@ static mp_status prefill(const state *s, const mp_operands *x, mp_error *err)
 
 static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
-    mp_status st = MP_OK;
     const state *s = call->state;
     (void)run;
-    if (s->prefilled || s->empty) MP_TRY(prefill(s, x, err));
+    if (s->prefilled || s->empty) MP_CHECK(prefill(s, x, err));
     if (!s->empty)
-        MP_TRY(mp_blas_matmul_run(&s->forward.matmul, x->in[0].data, x->in[1].data, x->out[0].data,
-                                  s->has_bias ? x->in[2].data : NULL, x->workspace, err));
-    MP_TRY(mp_cuda_launched(err));
-done:
-    return st;
+        MP_CHECK(mp_blas_matmul_run(&s->forward.matmul, x->in[0].data, x->in[1].data, x->out[0].data,
+                                    s->has_bias ? x->in[2].data : NULL, x->workspace, err));
+    return mp_cuda_launched(err);
 }
 
 static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
-    mp_status st = MP_OK;
     const state *s = call->state;
     const mp_array *dy = &x->d_out[0];
     uint64_t adds = x->adds & call->adds;
     (void)run;
-    if (s->gradient[1].is_there) MP_TRY(run_gradient(&s->gradient[1], x, 1, x->in[0].data, dy->data, adds, err));
-    if (s->gradient[0].is_there) MP_TRY(run_gradient(&s->gradient[0], x, 0, dy->data, x->in[1].data, adds, err));
+    if (s->gradient[1].is_there) MP_CHECK(run_gradient(&s->gradient[1], x, 1, x->in[0].data, dy->data, adds, err));
+    if (s->gradient[0].is_there) MP_CHECK(run_gradient(&s->gradient[0], x, 0, dy->data, x->in[1].data, adds, err));
     if (wants_bias(x) && !s->gradient[1].gives_bias)
         mp_cuda_sum_to(dy, &x->d_in[2], (float)s->beta, adds & MP_BIT(2), x->workspace);
-    MP_TRY(mp_cuda_launched(err));
-done:
-    return st;
+    return mp_cuda_launched(err);
 }
 
 static mp_status prepare_forward(const mp_operands *x, mp_factors f, mp_call *call, mp_error *err)
@@ -169,16 +159,14 @@ done:
 
 static mp_status prepare_backward(const mp_operands *x, mp_factors f, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
     state *s = call->state;
     call->run = run_backward;
     call->adds = x->adds;
     const mp_array *bias = wants_bias(x) ? &x->d_in[2] : NULL;
-    if (x->from < 1 && x->d_in[0].dtype) MP_TRY(prepare_gradient(&s->gradient[0], &f, 0, NULL, call, err));
-    if (x->from < 2 && x->to > 1 && x->d_in[1].dtype) MP_TRY(prepare_gradient(&s->gradient[1], &f, 1, bias, call, err));
+    if (x->from < 1 && x->d_in[0].dtype) MP_CHECK(prepare_gradient(&s->gradient[0], &f, 0, NULL, call, err));
+    if (x->from < 2 && x->to > 1 && x->d_in[1].dtype) MP_CHECK(prepare_gradient(&s->gradient[1], &f, 1, bias, call, err));
     if (bias) want(call, mp_cuda_sum_workspace_bytes(&x->d_out[0], &x->d_in[2]));
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)

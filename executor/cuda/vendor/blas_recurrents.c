@@ -14,13 +14,11 @@ typedef struct state {
 static mp_status prepare_product(const mp_operands *x, void *data, mp_recurrent_product k, const mp_stacks *stacks, bool add,
                                  int64_t *bytes, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_blas_matmul *m = &((state *)data)->products[k];
     (void)x;
-    MP_TRY(mp_blas_matmul_prepare(&stacks->a, &stacks->b, &stacks->c, 1, add, MP_BLAS_NO_BIAS, m, err));
+    MP_CHECK(mp_blas_matmul_prepare(&stacks->a, &stacks->b, &stacks->c, 1, add, MP_BLAS_NO_BIAS, m, err));
     *bytes = m->workspace_bytes;
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status multiply(const mp_operands *x, void *data, mp_recurrent_product k, const float *a, const float *b, float *c,
@@ -41,13 +39,10 @@ static void release(mp_call *call)
 
 static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
-    mp_status st = MP_OK;
     state *s = call->state;
     (void)run;
-    MP_TRY(mp_recurrence_run(&s->recurrence, &engine, s, x, err));
-    MP_TRY(mp_cuda_launched(err));
-done:
-    return st;
+    MP_CHECK(mp_recurrence_run(&s->recurrence, &engine, s, x, err));
+    return mp_cuda_launched(err);
 }
 
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)

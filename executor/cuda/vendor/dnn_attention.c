@@ -160,7 +160,6 @@ static void copy_gradients(const mp_operands *x, const state *s, void *const *ad
 
 static mp_status run_pass(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
-    mp_status st = MP_OK;
     state *s = call->state;
     const mp_dnn_attention *at = &s->pass.at;
     void *addresses[MP_DNN_TENSORS] = {NULL};
@@ -191,11 +190,9 @@ static mp_status run_pass(const mp_call *call, const mp_operands *x, const mp_ru
         if (at->dq_sums >= 0) addresses[at->dq_sums] = workspace_at(x, s->dq_sums_at);
     }
     if (s->k.dtype) copy(s->k_aligned, addresses[at->k], s->k, x->in[1].data);
-    MP_TRY(mp_dnn_plan_run(s->pass.plan, addresses, x->workspace, err));
+    MP_CHECK(mp_dnn_plan_run(s->pass.plan, addresses, x->workspace, err));
     if (x->is_backward) copy_gradients(x, s, addresses);
-    MP_TRY(mp_cuda_launched(err));
-done:
-    return st;
+    return mp_cuda_launched(err);
 }
 
 /* Leaves call->run NULL, and a reason, where cuDNN has no engine for both passes within the limit on workspace. */
@@ -235,14 +232,12 @@ done:
 
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
-    MP_TRY(prepare_fused(x, call, err));
-    if (call->run) goto done;
+    MP_CHECK(prepare_fused(x, call, err));
+    if (call->run) return MP_OK;
     const mp_kernel *own = mp_kernel_find(&(const mp_kernel *){mp_cuda_attentions}, 1, x->op);
-    MP_TRY((x->is_backward ? own->backward : own->forward)(x, call, err));
+    MP_CHECK((x->is_backward ? own->backward : own->forward)(x, call, err));
     call->provider = "own kernels";
-done:
-    return st;
+    return MP_OK;
 }
 
 const mp_kernel mp_cuda_dnn_attentions[] = {

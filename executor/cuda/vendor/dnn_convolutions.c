@@ -89,26 +89,22 @@ static bool has_bias(const mp_operands *x)
 
 static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
-    mp_status st = MP_OK;
     const state *s = call->state;
     bool bias = has_bias(x);
     void *addresses[] = {x->in[0].data, x->in[1].data, x->out[0].data, bias ? x->in[2].data : NULL, x->out[0].data};
     (void)run;
-    MP_TRY(mp_dnn_plan_run(s->plans[FORWARD], addresses, x->workspace, err));
+    MP_CHECK(mp_dnn_plan_run(s->plans[FORWARD], addresses, x->workspace, err));
     if (bias && s->bias_apart) {
         mp_array values = per_channel(&x->in[2], &x->out[0]);
         const mp_array *in[] = {&x->out[0], &values};
         const double none[MP_FORMULA_PARAMETERS] = {0};
         mp_cuda_floats(MP_FORMULA_add, none, in, 2, &x->out[0]);
     }
-    MP_TRY(mp_cuda_launched(err));
-done:
-    return st;
+    return mp_cuda_launched(err);
 }
 
 static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
-    mp_status st = MP_OK;
     const state *s = call->state;
     void *dy = x->d_out[0].data;
     bool turned = x->op->op->traits & MP_TRAIT_TRANSPOSED;
@@ -116,19 +112,18 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
     (void)run;
     if (s->plans[WEIGHTS]) {
         void *addresses[] = {turned ? dy : x->in[0].data, turned ? x->in[0].data : dy, x->d_in[1].data};
-        MP_TRY(mp_dnn_plan_run(adds & MP_BIT(1) ? s->adding[WEIGHTS] : s->plans[WEIGHTS], addresses, x->workspace, err));
+        MP_CHECK(mp_dnn_plan_run(adds & MP_BIT(1) ? s->adding[WEIGHTS] : s->plans[WEIGHTS], addresses, x->workspace, err));
     }
     if (x->to > 2 && x->n_in > 2 && x->d_in[2].dtype) {
         mp_array to = per_channel(&x->d_in[2], &x->d_out[0]);
         mp_cuda_sum_to(&x->d_out[0], &to, 1, adds & MP_BIT(2), x->workspace);
-        MP_TRY(mp_cuda_launched(err));
+        MP_CHECK(mp_cuda_launched(err));
     }
     if (s->plans[DATA]) {
         void *addresses[] = {dy, x->in[1].data, x->d_in[0].data};
-        MP_TRY(mp_dnn_plan_run(adds & MP_BIT(0) ? s->adding[DATA] : s->plans[DATA], addresses, x->workspace, err));
+        MP_CHECK(mp_dnn_plan_run(adds & MP_BIT(0) ? s->adding[DATA] : s->plans[DATA], addresses, x->workspace, err));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* The plan of one pass into *plan; `bias` and `adds` as for describe. */
@@ -150,70 +145,63 @@ done:
 static mp_status plan_gradient(const mp_operands *x, mp_call *call, int pass, int factor, const mp_sliding *s,
                                const mp_array *y, mp_error *err)
 {
-    mp_status st = MP_OK;
     state *all = call->state;
-    MP_TRY(plan_pass(x, call, pass, s, y, NULL, false, &all->plans[pass], err));
+    MP_CHECK(plan_pass(x, call, pass, s, y, NULL, false, &all->plans[pass], err));
     if ((x->adds & MP_BIT(factor)) && plan_pass(x, call, pass, s, y, NULL, true, &all->adding[pass], NULL) == MP_OK)
         call->adds |= MP_BIT(factor);
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
     state *s;
     mp_sliding window;
     const mp_array *y = x->is_backward ? &x->d_out[0] : &x->out[0];
     if (x->in[0].dtype != MP_DTYPE_FLOAT && x->in[0].dtype != MP_DTYPE_BFLOAT16) return MP_NO_KERNEL(x, err, "its type");
     if (x->in[0].rank > 2 + MP_DNN_SPATIAL) return MP_NO_KERNEL(x, err, "more than three spatial dimensions");
-    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     call->run = x->is_backward ? run_backward : run_forward;
     const mp_dnn_plan **forward = &s->plans[FORWARD];
-    MP_TRY(mp_sliding_convolution(x->model, x->op, &x->in[0], &x->in[1], y, &window, err));
+    MP_CHECK(mp_sliding_convolution(x->model, x->op, &x->in[0], &x->in[1], y, &window, err));
     if (!x->is_backward) {
         if (has_bias(x)) s->bias_apart = plan_pass(x, call, FORWARD, &window, y, &x->in[2], false, forward, NULL) != MP_OK;
-        if (!*forward) MP_TRY(plan_pass(x, call, FORWARD, &window, y, NULL, false, forward, err));
-        goto done;
+        if (!*forward) MP_CHECK(plan_pass(x, call, FORWARD, &window, y, NULL, false, forward, err));
+        return MP_OK;
     }
     call->adds = x->adds & MP_BIT(2);
-    if (x->from < 2 && x->to > 1 && x->d_in[1].dtype) MP_TRY(plan_gradient(x, call, WEIGHTS, 1, &window, y, err));
-    if (x->from < 1 && x->d_in[0].dtype) MP_TRY(plan_gradient(x, call, DATA, 0, &window, y, err));
+    if (x->from < 2 && x->to > 1 && x->d_in[1].dtype) MP_CHECK(plan_gradient(x, call, WEIGHTS, 1, &window, y, err));
+    if (x->from < 1 && x->d_in[0].dtype) MP_CHECK(plan_gradient(x, call, DATA, 0, &window, y, err));
     if (x->to > 2 && x->n_in > 2 && x->d_in[2].dtype) {
         mp_array to = per_channel(&x->d_in[2], y);
         int64_t bytes = mp_cuda_sum_workspace_bytes(y, &to);
         if (bytes > call->workspace_bytes) call->workspace_bytes = bytes;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* A forward pass whose bias has an engine lists the engines with it, as prepare takes them. */
 mp_status mp_cuda_algorithms(const mp_backend *self, const mp_operands *x, mp_algorithms *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_kernel *table = mp_cuda_convolutions;
     mp_sliding window;
     mp_dnn_graph g;
     const mp_array *y = x->is_backward ? &x->d_out[0] : &x->out[0];
     out->n = 0;
     mp_cuda_use(self);
-    if (!mp_kernel_find(&table, 1, x->op)) goto done;
+    if (!mp_kernel_find(&table, 1, x->op)) return MP_OK;
     const bool weights = x->is_backward && x->from < 2 && x->to > 1 && x->d_in[1].dtype;
     const bool data = x->is_backward && x->from < 1 && x->d_in[0].dtype;
-    if (x->is_backward && weights == data) goto done; /* a name would be for two passes, or for none */
-    MP_TRY(mp_sliding_convolution(x->model, x->op, &x->in[0], &x->in[1], y, &window, err));
+    if (x->is_backward && weights == data) return MP_OK; /* a name would be for two passes, or for none */
+    MP_CHECK(mp_sliding_convolution(x->model, x->op, &x->in[0], &x->in[1], y, &window, err));
     const int pass = !x->is_backward ? FORWARD : weights ? WEIGHTS : DATA;
     if (pass == FORWARD && has_bias(x)) {
         describe(&g, pass, &window, &x->in[0], &x->in[1], y, &x->in[2], false);
         if (mp_dnn_algorithms(&g, out, NULL) != MP_OK) out->n = 0; /* as where prepare adds it apart */
     }
-    if (out->n) goto done;
+    if (out->n) return MP_OK;
     describe(&g, pass, &window, &x->in[0], &x->in[1], y, NULL, false);
-    MP_TRY(mp_dnn_algorithms(&g, out, err));
-done:
-    return st;
+    return mp_dnn_algorithms(&g, out, err);
 }
 
 const mp_kernel mp_cuda_convolutions[] = {

@@ -92,87 +92,71 @@ static const cudnnBackendAttributeName_t factors[][2] = {
 
 static mp_status make(mp_dnn_plan *p, cudnnBackendDescriptorType_t type, mp_error *err)
 {
-    mp_status st = MP_OK;
     MP_CUDNN(cudnnBackendCreateDescriptor(type, &p->made[p->n_made]), err);
     p->n_made++;
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status set(const mp_dnn_plan *p, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t n,
                      const void *values, mp_error *err)
 {
-    mp_status st = MP_OK;
     MP_CUDNN(cudnnBackendSetAttribute(p->made[p->n_made - 1], name, type, n, values), err);
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status finalize(const mp_dnn_plan *p, mp_error *err)
 {
-    mp_status st = MP_OK;
     MP_CUDNN(cudnnBackendFinalize(p->made[p->n_made - 1]), err);
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status describe_tensor(mp_dnn_plan *p, int64_t k, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_dnn_tensor *t = &p->graph.tensors[k];
     cudnnDataType_t type = (cudnnDataType_t)t->type;
     int64_t id = k + 1, alignment = t->is_by_value ? 4 : 16;
     bool yes = true;
-    MP_TRY(make(p, CUDNN_BACKEND_TENSOR_DESCRIPTOR, err));
-    MP_TRY(set(p, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id, err));
-    MP_TRY(set(p, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type, err));
-    MP_TRY(set(p, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment, err));
-    MP_TRY(set(p, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, t->rank, t->dims, err));
-    MP_TRY(set(p, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, t->rank, t->strides, err));
-    if (t->is_virtual) MP_TRY(set(p, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &yes, err));
-    if (t->is_by_value) MP_TRY(set(p, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &yes, err));
-    MP_TRY(finalize(p, err));
-done:
-    return st;
+    MP_CHECK(make(p, CUDNN_BACKEND_TENSOR_DESCRIPTOR, err));
+    MP_CHECK(set(p, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id, err));
+    MP_CHECK(set(p, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type, err));
+    MP_CHECK(set(p, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment, err));
+    MP_CHECK(set(p, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, t->rank, t->dims, err));
+    MP_CHECK(set(p, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, t->rank, t->strides, err));
+    if (t->is_virtual) MP_CHECK(set(p, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &yes, err));
+    if (t->is_by_value) MP_CHECK(set(p, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &yes, err));
+    return finalize(p, err);
 }
 
 static mp_status set_convolution(const mp_dnn_plan *p, const mp_dnn_operation *o, mp_error *err)
 {
-    mp_status st = MP_OK;
     cudnnDataType_t computes = CUDNN_DATA_FLOAT;
     cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
-    MP_TRY(set(p, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &computes, err));
-    MP_TRY(set(p, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode, err));
-    MP_TRY(set(p, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &o->n, err));
-    MP_TRY(set(p, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, o->n, o->dilation, err));
-    MP_TRY(set(p, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, o->n, o->stride, err));
-    MP_TRY(set(p, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, o->n, o->begin, err));
-    MP_TRY(set(p, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, o->n, o->end, err));
-done:
-    return st;
+    MP_CHECK(set(p, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &computes, err));
+    MP_CHECK(set(p, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode, err));
+    MP_CHECK(set(p, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &o->n, err));
+    MP_CHECK(set(p, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, o->n, o->dilation, err));
+    MP_CHECK(set(p, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, o->n, o->stride, err));
+    MP_CHECK(set(p, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, o->n, o->begin, err));
+    return set(p, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, o->n, o->end, err);
 }
 
 static mp_status set_resampling(const mp_dnn_plan *p, const mp_dnn_operation *o, mp_error *err)
 {
-    mp_status st = MP_OK;
     cudnnDataType_t computes = CUDNN_DATA_FLOAT;
     cudnnResampleMode_t mode = (cudnnResampleMode_t)o->mode;
     cudnnPaddingMode_t padding = mode == CUDNN_RESAMPLE_MAXPOOL ? CUDNN_NEG_INF_PAD : CUDNN_ZERO_PAD;
-    MP_TRY(set(p, CUDNN_ATTR_RESAMPLE_MODE, CUDNN_TYPE_RESAMPLE_MODE, 1, &mode, err));
-    MP_TRY(set(p, CUDNN_ATTR_RESAMPLE_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &computes, err));
-    MP_TRY(set(p, CUDNN_ATTR_RESAMPLE_PADDING_MODE, CUDNN_TYPE_PADDING_MODE, 1, &padding, err));
-    MP_TRY(set(p, CUDNN_ATTR_RESAMPLE_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &o->n, err));
-    MP_TRY(set(p, CUDNN_ATTR_RESAMPLE_WINDOW_DIMS, CUDNN_TYPE_INT64, o->n, o->window, err));
-    MP_TRY(set(p, CUDNN_ATTR_RESAMPLE_STRIDES, CUDNN_TYPE_INT64, o->n, o->stride, err));
-    MP_TRY(set(p, CUDNN_ATTR_RESAMPLE_PRE_PADDINGS, CUDNN_TYPE_INT64, o->n, o->begin, err));
-    MP_TRY(set(p, CUDNN_ATTR_RESAMPLE_POST_PADDINGS, CUDNN_TYPE_INT64, o->n, o->end, err));
-done:
-    return st;
+    MP_CHECK(set(p, CUDNN_ATTR_RESAMPLE_MODE, CUDNN_TYPE_RESAMPLE_MODE, 1, &mode, err));
+    MP_CHECK(set(p, CUDNN_ATTR_RESAMPLE_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &computes, err));
+    MP_CHECK(set(p, CUDNN_ATTR_RESAMPLE_PADDING_MODE, CUDNN_TYPE_PADDING_MODE, 1, &padding, err));
+    MP_CHECK(set(p, CUDNN_ATTR_RESAMPLE_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &o->n, err));
+    MP_CHECK(set(p, CUDNN_ATTR_RESAMPLE_WINDOW_DIMS, CUDNN_TYPE_INT64, o->n, o->window, err));
+    MP_CHECK(set(p, CUDNN_ATTR_RESAMPLE_STRIDES, CUDNN_TYPE_INT64, o->n, o->stride, err));
+    MP_CHECK(set(p, CUDNN_ATTR_RESAMPLE_PRE_PADDINGS, CUDNN_TYPE_INT64, o->n, o->begin, err));
+    return set(p, CUDNN_ATTR_RESAMPLE_POST_PADDINGS, CUDNN_TYPE_INT64, o->n, o->end, err);
 }
 
 static mp_status set_others(const mp_dnn_plan *p, const mp_dnn_operation *o, mp_error *err)
 {
-    mp_status st = MP_OK;
     cudnnDataType_t computes = CUDNN_DATA_FLOAT;
     cudnnPointwiseMode_t pointwise = (cudnnPointwiseMode_t)o->mode;
     cudnnReduceTensorOp_t reduction = (cudnnReduceTensorOp_t)o->mode;
@@ -180,79 +164,70 @@ static mp_status set_others(const mp_dnn_plan *p, const mp_dnn_operation *o, mp_
     bool yes = true;
     if (o->kind == MP_DNN_POINTWISE) {
         if (o->operands[2] >= 0 && p->graph.tensors[o->operands[2]].type == CUDNN_DATA_BOOLEAN) computes = CUDNN_DATA_BOOLEAN;
-        MP_TRY(set(p, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &pointwise, err));
-        MP_TRY(set(p, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &computes, err));
+        MP_CHECK(set(p, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &pointwise, err));
+        MP_CHECK(set(p, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &computes, err));
         if (pointwise == CUDNN_POINTWISE_GEN_INDEX)
-            MP_TRY(set(p, CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, 1, &o->axis, err));
+            MP_CHECK(set(p, CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, 1, &o->axis, err));
     } else if (o->kind == MP_DNN_REDUCE) {
-        MP_TRY(set(p, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &reduction, err));
-        MP_TRY(set(p, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &computes, err));
-        MP_TRY(set(p, CUDNN_ATTR_REDUCTION_IS_DETERMINISTIC, CUDNN_TYPE_BOOLEAN, 1, &yes, err));
+        MP_CHECK(set(p, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &reduction, err));
+        MP_CHECK(set(p, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &computes, err));
+        MP_CHECK(set(p, CUDNN_ATTR_REDUCTION_IS_DETERMINISTIC, CUDNN_TYPE_BOOLEAN, 1, &yes, err));
     } else if (o->kind == MP_DNN_RANDOM) {
-        MP_TRY(set(p, CUDNN_ATTR_RNG_DISTRIBUTION, CUDNN_TYPE_RNG_DISTRIBUTION, 1, &distribution, err));
-        MP_TRY(set(p, CUDNN_ATTR_RNG_BERNOULLI_DIST_PROBABILITY, CUDNN_TYPE_DOUBLE, 1, &o->probability, err));
+        MP_CHECK(set(p, CUDNN_ATTR_RNG_DISTRIBUTION, CUDNN_TYPE_RNG_DISTRIBUTION, 1, &distribution, err));
+        MP_CHECK(set(p, CUDNN_ATTR_RNG_BERNOULLI_DIST_PROBABILITY, CUDNN_TYPE_DOUBLE, 1, &o->probability, err));
     } else {
-        MP_TRY(set(p, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &computes, err));
+        MP_CHECK(set(p, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &computes, err));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status describe_parameters(mp_dnn_plan *p, const mp_dnn_operation *o, mp_error *err)
 {
-    mp_status st = MP_OK;
-    MP_TRY(make(p, (cudnnBackendDescriptorType_t)forms[o->kind].parameters, err));
+    MP_CHECK(make(p, (cudnnBackendDescriptorType_t)forms[o->kind].parameters, err));
     if (forms[o->kind].parameters == CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)
-        MP_TRY(set_convolution(p, o, err));
+        MP_CHECK(set_convolution(p, o, err));
     else if (forms[o->kind].parameters == CUDNN_BACKEND_RESAMPLE_DESCRIPTOR)
-        MP_TRY(set_resampling(p, o, err));
+        MP_CHECK(set_resampling(p, o, err));
     else
-        MP_TRY(set_others(p, o, err));
-    MP_TRY(finalize(p, err));
-done:
-    return st;
+        MP_CHECK(set_others(p, o, err));
+    return finalize(p, err);
 }
 
 /* Returns, in *out, the operation's own descriptor. */
 static mp_status describe_operation(mp_dnn_plan *p, const mp_dnn_operation *o, cudnnBackendDescriptor_t *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     const struct form *f = &forms[o->kind];
     cudnnBackendNormMode_t norm = (cudnnBackendNormMode_t)o->mode;
     cudnnBackendNormFwdPhase_t phase = o->operands[5] >= 0 ? CUDNN_NORM_FWD_TRAINING : CUDNN_NORM_FWD_INFERENCE;
     float scales[2] = {1, o->adds ? 1 : 0};
-    if (f->parameters != NO_PARAMETERS) MP_TRY(describe_parameters(p, o, err));
+    if (f->parameters != NO_PARAMETERS) MP_CHECK(describe_parameters(p, o, err));
     cudnnBackendDescriptor_t parameters = p->made[p->n_made - 1];
-    MP_TRY(make(p, f->type, err));
+    MP_CHECK(make(p, f->type, err));
     if (f->parameters != NO_PARAMETERS)
-        MP_TRY(set(p, f->parameters_at, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &parameters, err));
+        MP_CHECK(set(p, f->parameters_at, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &parameters, err));
     else if (f->parameters_at)
-        MP_TRY(set(p, f->parameters_at, CUDNN_TYPE_NORM_MODE, 1, &norm, err));
-    if (o->kind == MP_DNN_NORM_FORWARD) MP_TRY(set(p, OPERATION(NORM_FWD_PHASE), CUDNN_TYPE_NORM_FWD_PHASE, 1, &phase, err));
+        MP_CHECK(set(p, f->parameters_at, CUDNN_TYPE_NORM_MODE, 1, &norm, err));
+    if (o->kind == MP_DNN_NORM_FORWARD) MP_CHECK(set(p, OPERATION(NORM_FWD_PHASE), CUDNN_TYPE_NORM_FWD_PHASE, 1, &phase, err));
     for (int k = 0; f->parameters == CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR && k < 2; k++)
-        MP_TRY(set(p, factors[o->kind][k], CUDNN_TYPE_FLOAT, 1, &scales[k], err));
+        MP_CHECK(set(p, factors[o->kind][k], CUDNN_TYPE_FLOAT, 1, &scales[k], err));
     for (int i = 0; i < MP_DNN_OPERANDS; i++)
         if (o->operands[i] >= 0)
-            MP_TRY(set(p, f->operands[i], CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &p->made[o->operands[i]], err));
-    MP_TRY(finalize(p, err));
+            MP_CHECK(set(p, f->operands[i], CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &p->made[o->operands[i]], err));
+    MP_CHECK(finalize(p, err));
     *out = p->made[p->n_made - 1];
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_dnn_describe(mp_dnn_plan *p, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_dnn_graph *g = &p->graph;
     cudnnBackendDescriptor_t operations[MP_DNN_OPERATIONS];
-    for (int64_t k = 0; k < g->n_tensors; k++) MP_TRY(describe_tensor(p, k, err));
-    for (int64_t k = 0; k < g->n_operations; k++) MP_TRY(describe_operation(p, &g->operations[k], &operations[k], err));
-    MP_TRY(make(p, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, err));
-    MP_TRY(mp_dnn_set_device(p->made[p->n_made - 1], CUDNN_ATTR_OPERATIONGRAPH_HANDLE, -1, err));
-    MP_TRY(set(p, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, g->n_operations, operations, err));
-    MP_TRY(finalize(p, err));
-done:
-    return st;
+    for (int64_t k = 0; k < g->n_tensors; k++) MP_CHECK(describe_tensor(p, k, err));
+    for (int64_t k = 0; k < g->n_operations; k++) MP_CHECK(describe_operation(p, &g->operations[k], &operations[k], err));
+    MP_CHECK(make(p, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, err));
+    MP_CHECK(mp_dnn_set_device(p->made[p->n_made - 1], CUDNN_ATTR_OPERATIONGRAPH_HANDLE, -1, err));
+    MP_CHECK(set(p, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, g->n_operations, operations, err));
+    return finalize(p, err);
 }
 
 /* ---- the GPU that cuDNN plans for: the one at hand, or an assumed one */
@@ -274,11 +249,11 @@ static mp_status assume(cudnnBackendDescriptor_t *out, mp_error *err)
     mp_cuda_context *c = mp_cuda_current();
     cudnnBackendDescriptor_t made = NULL;
     if (!c->dnn_properties) {
-        MP_CUDNN(cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &made), err);
-        MP_CUDNN(cudnnBackendSetAttribute(made, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
-                                          (int64_t)strlen(assumed), assumed),
-                 err);
-        MP_CUDNN(cudnnBackendFinalize(made), err);
+        MP_TRY(MP_CUDNN_STATUS(cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &made), err));
+        MP_TRY(MP_CUDNN_STATUS(cudnnBackendSetAttribute(made, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+                                                        (int64_t)strlen(assumed), assumed),
+                               err));
+        MP_TRY(MP_CUDNN_STATUS(cudnnBackendFinalize(made), err));
         c->dnn_properties = made;
         made = NULL;
     }
@@ -290,7 +265,6 @@ done:
 
 mp_status mp_dnn_set_device(cudnnBackendDescriptor_t descriptor, int handle_at, int properties_at, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_cuda_device *device;
     cudnnBackendDescriptor_t properties;
     if (mp_cuda_open(&device, NULL) == MP_OK) {
@@ -299,13 +273,12 @@ mp_status mp_dnn_set_device(cudnnBackendDescriptor_t descriptor, int handle_at, 
                                               &device->dnn),
                      err);
     } else if (properties_at >= 0) {
-        MP_TRY(assume(&properties, err));
+        MP_CHECK(assume(&properties, err));
         MP_CUDNN(cudnnBackendSetAttribute(descriptor, (cudnnBackendAttributeName_t)properties_at, CUDNN_TYPE_BACKEND_DESCRIPTOR,
                                           1, &properties),
                  err);
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 void mp_dnn_device_forget(void)

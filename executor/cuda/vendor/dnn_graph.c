@@ -112,17 +112,15 @@ static void plan_free(mp_dnn_plan *p)
 /* A plan of the graph under the settings of now, not yet opened. */
 static mp_status new_plan(const mp_dnn_graph *g, const char *algorithm, mp_dnn_plan **out, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_dnn_plan *made;
-    MP_REQUIRE(g->n_tensors <= MP_DNN_TENSORS && g->n_operations <= MP_DNN_OPERATIONS, err, MP_UNSUPPORTED,
-               "a graph of %d tensors and %d operations is too large", (int)g->n_tensors, (int)g->n_operations);
-    MP_REQUIRE(made = mp_alloc(1, sizeof *made), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(g->n_tensors <= MP_DNN_TENSORS && g->n_operations <= MP_DNN_OPERATIONS, err, MP_UNSUPPORTED,
+              "a graph of %d tensors and %d operations is too large", (int)g->n_tensors, (int)g->n_operations);
+    MP_ENSURE(made = mp_alloc(1, sizeof *made), err, MP_NOMEM, "out of memory");
     memcpy(&made->graph, g, sizeof *g);
     made->settings = *mp_cuda_settings_get();
     snprintf(made->algorithm, sizeof made->algorithm, "%s", algorithm ? algorithm : "");
     *out = made;
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_dnn_algorithms(const mp_dnn_graph *g, mp_algorithms *out, mp_error *err)
@@ -224,12 +222,14 @@ mp_status mp_dnn_plan_run(const mp_dnn_plan *p, void *const *addresses, void *wo
         ids[n] = k + 1;
         data[n++] = addresses[k];
     }
-    MP_CUDNN(cudnnBackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack), err);
-    MP_CUDNN(cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, n, ids), err);
-    MP_CUDNN(cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, n, data), err);
-    MP_CUDNN(cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace), err);
-    MP_CUDNN(cudnnBackendFinalize(pack), err);
-    MP_CUDNN(cudnnBackendExecute(device->dnn, p->plan, pack), err);
+    MP_TRY(MP_CUDNN_STATUS(cudnnBackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack), err));
+    MP_TRY(MP_CUDNN_STATUS(cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, n, ids), err));
+    MP_TRY(MP_CUDNN_STATUS(cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, n, data),
+                           err));
+    MP_TRY(MP_CUDNN_STATUS(
+        cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace), err));
+    MP_TRY(MP_CUDNN_STATUS(cudnnBackendFinalize(pack), err));
+    MP_TRY(MP_CUDNN_STATUS(cudnnBackendExecute(device->dnn, p->plan, pack), err));
 done:
     if (pack) cudnnBackendDestroyDescriptor(pack);
     return st;

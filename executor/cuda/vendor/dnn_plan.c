@@ -35,17 +35,19 @@ static mp_status read_engine(cudnnBackendDescriptor_t config, uint32_t *notes, b
     cudnnBackendBehaviorNote_t behavior[CUDNN_BEHAVIOR_NOTE_TYPE_COUNT];
     cudnnBackendDescriptor_t engine = NULL;
     int64_t n = 0;
-    MP_CUDNN(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine), err);
-    MP_CUDNN(cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &n, &engine), err);
-    MP_CUDNN(cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &n, number), err);
-    MP_CUDNN(cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
-                                      CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &n, list),
-             err);
+    MP_TRY(MP_CUDNN_STATUS(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine), err));
+    MP_TRY(MP_CUDNN_STATUS(
+        cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &n, &engine), err));
+    MP_TRY(MP_CUDNN_STATUS(cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &n, number),
+                           err));
+    MP_TRY(MP_CUDNN_STATUS(cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                                                    CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &n, list),
+                           err));
     *notes = 0;
     for (int64_t k = 0; k < n && k < CUDNN_NUMERICAL_NOTE_TYPE_COUNT; k++) *notes |= 1u << list[k];
-    MP_CUDNN(cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
-                                      CUDNN_BEHAVIOR_NOTE_TYPE_COUNT, &n, behavior),
-             err);
+    MP_TRY(MP_CUDNN_STATUS(cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
+                                                    CUDNN_BEHAVIOR_NOTE_TYPE_COUNT, &n, behavior),
+                           err));
     *compiles = false;
     for (int64_t k = 0; k < n && k < CUDNN_BEHAVIOR_NOTE_TYPE_COUNT; k++)
         if (behavior[k] == CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) *compiles = true;
@@ -64,15 +66,15 @@ static mp_status name_config(cudnnBackendDescriptor_t config, int64_t engine, ch
     cudnnBackendKnobType_t type;
     int length = snprintf(name, MP_ALGORITHM_NAME, "engine %" PRId64, engine);
     for (int k = 0; k < CUDNN_KNOB_TYPE_COUNTS; k++)
-        MP_CUDNN(cudnnBackendCreateDescriptor(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, &knobs[k]), err);
-    MP_CUDNN(cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                                      CUDNN_KNOB_TYPE_COUNTS, &n, knobs),
-             err);
+        MP_TRY(MP_CUDNN_STATUS(cudnnBackendCreateDescriptor(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, &knobs[k]), err));
+    MP_TRY(MP_CUDNN_STATUS(cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                                    CUDNN_KNOB_TYPE_COUNTS, &n, knobs),
+                           err));
     for (int64_t k = 0; k < n && k < CUDNN_KNOB_TYPE_COUNTS && length < MP_ALGORITHM_NAME; k++) {
-        MP_CUDNN(cudnnBackendGetAttribute(knobs[k], CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &given, &type),
-                 err);
-        MP_CUDNN(cudnnBackendGetAttribute(knobs[k], CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, 1, &given, &value),
-                 err);
+        MP_TRY(MP_CUDNN_STATUS(
+            cudnnBackendGetAttribute(knobs[k], CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &given, &type), err));
+        MP_TRY(MP_CUDNN_STATUS(
+            cudnnBackendGetAttribute(knobs[k], CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, 1, &given, &value), err));
         length +=
             snprintf(name + length, (size_t)(MP_ALGORITHM_NAME - length), "%s%d=%" PRId64, k ? " " : ", ", (int)type, value);
     }
@@ -96,12 +98,14 @@ static mp_status try_plan(mp_dnn_plan *p, cudnnBackendDescriptor_t config, bool 
     cudnnBackendDescriptor_t plan = NULL;
     int64_t n = 0, bytes = 0;
     *fits = false;
-    MP_CUDNN(cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan), err);
-    MP_CUDNN(cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &config),
-             err);
+    MP_TRY(MP_CUDNN_STATUS(cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan), err));
+    MP_TRY(MP_CUDNN_STATUS(
+        cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &config),
+        err));
     MP_TRY(mp_dnn_set_device(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, err));
     if (cudnnBackendFinalize(plan) != CUDNN_STATUS_SUCCESS) goto done;
-    MP_CUDNN(cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &n, &bytes), err);
+    MP_TRY(MP_CUDNN_STATUS(
+        cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &n, &bytes), err));
     if (bytes > p->settings.workspace_limit) goto done;
     *fits = true;
     p->workspace_bytes = bytes;
@@ -116,18 +120,17 @@ done:
  * and lists all that could be. */
 static mp_status choose(mp_dnn_plan *p, cudnnBackendDescriptor_t *configs, int64_t n, mp_algorithms *list, mp_error *err)
 {
-    mp_status st = MP_OK;
     uint32_t never = forbidden(p);
     for (int64_t k = 0; k < n && !p->config && !(list && list->n == MP_ALGORITHMS); k++) {
         uint32_t notes = 0;
         int64_t number = 0;
         bool fits = false, compiles = false;
         char name[MP_ALGORITHM_NAME] = "";
-        MP_TRY(read_engine(configs[k], &notes, &compiles, &number, err));
+        MP_CHECK(read_engine(configs[k], &notes, &compiles, &number, err));
         if ((compiles && !p->graph.may_compile) || (notes & never)) continue;
-        if (list || p->algorithm[0]) MP_TRY(name_config(configs[k], number, name, err));
+        if (list || p->algorithm[0]) MP_CHECK(name_config(configs[k], number, name, err));
         if (list ? is_listed(list, name) : strcmp(name, p->algorithm) != 0) continue;
-        MP_TRY(try_plan(p, configs[k], &fits, err));
+        MP_CHECK(try_plan(p, configs[k], &fits, err));
         if (!fits) continue;
         if (list) {
             snprintf(list->list[list->n].name, MP_ALGORITHM_NAME, "%s", name);
@@ -141,8 +144,7 @@ static mp_status choose(mp_dnn_plan *p, cudnnBackendDescriptor_t *configs, int64
         p->config = configs[k];
         configs[k] = NULL;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Whether the heuristics, which have just named nothing, blame that no kernels can be compiled here. */
@@ -159,11 +161,12 @@ static mp_status consult(mp_dnn_plan *p, cudnnBackendHeurMode_t mode, mp_algorit
     mp_status st = MP_OK;
     cudnnBackendDescriptor_t graph = p->made[p->n_made - 1], heuristics = NULL, *configs = NULL;
     int64_t n = 0, given = 0;
-    MP_CUDNN(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &heuristics), err);
-    MP_CUDNN(
+    MP_TRY(MP_CUDNN_STATUS(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &heuristics), err));
+    MP_TRY(MP_CUDNN_STATUS(
         cudnnBackendSetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &graph),
-        err);
-    MP_CUDNN(cudnnBackendSetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode), err);
+        err));
+    MP_TRY(
+        MP_CUDNN_STATUS(cudnnBackendSetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode), err));
     MP_TRY(mp_dnn_set_device(heuristics, -1, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, err));
     if (cudnnBackendFinalize(heuristics) != CUDNN_STATUS_SUCCESS) goto done;
     if (cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &n, NULL) !=
@@ -171,10 +174,10 @@ static mp_status consult(mp_dnn_plan *p, cudnnBackendHeurMode_t mode, mp_algorit
         goto done;
     MP_REQUIRE(configs = mp_alloc((size_t)n, sizeof *configs), err, MP_NOMEM, "out of memory");
     for (int64_t k = 0; k < n; k++)
-        MP_CUDNN(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[k]), err);
-    MP_CUDNN(
+        MP_TRY(MP_CUDNN_STATUS(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[k]), err));
+    MP_TRY(MP_CUDNN_STATUS(
         cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, n, &given, configs),
-        err);
+        err));
     MP_TRY(choose(p, configs, given < n ? given : n, list, err));
 done:
     if (!given) p->lacks_driver |= is_driver_missing();
@@ -197,27 +200,23 @@ static void assume(mp_dnn_plan *p)
 
 mp_status mp_dnn_plan_open(mp_dnn_plan *p, mp_error *err)
 {
-    mp_status st = MP_OK;
-    MP_TRY(mp_dnn_describe(p, err));
-    MP_TRY(consult(p, CUDNN_HEUR_MODE_A, NULL, err));
-    if (!p->config) MP_TRY(consult(p, CUDNN_HEUR_MODE_FALLBACK, NULL, err));
+    MP_CHECK(mp_dnn_describe(p, err));
+    MP_CHECK(consult(p, CUDNN_HEUR_MODE_A, NULL, err));
+    if (!p->config) MP_CHECK(consult(p, CUDNN_HEUR_MODE_FALLBACK, NULL, err));
     assume(p);
     if (p->is_assumed) return MP_OK;
-    MP_REQUIRE(p->config || !p->algorithm[0], err, MP_UNSUPPORTED, "cuDNN does not name '%s' for this", p->algorithm);
-    MP_REQUIRE(p->config, err, MP_UNSUPPORTED, "cuDNN has no engine for this within %" PRId64 " bytes of workspace",
-               p->settings.workspace_limit);
-done:
-    return st;
+    MP_ENSURE(p->config || !p->algorithm[0], err, MP_UNSUPPORTED, "cuDNN does not name '%s' for this", p->algorithm);
+    MP_ENSURE(p->config, err, MP_UNSUPPORTED, "cuDNN has no engine for this within %" PRId64 " bytes of workspace",
+              p->settings.workspace_limit);
+    return MP_OK;
 }
 
 mp_status mp_dnn_plan_list(mp_dnn_plan *p, mp_algorithms *out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    MP_TRY(mp_dnn_describe(p, err));
-    MP_TRY(consult(p, CUDNN_HEUR_MODE_A, out, err));
-    if (!out->n) MP_TRY(consult(p, CUDNN_HEUR_MODE_FALLBACK, out, err));
-done:
-    return st;
+    MP_CHECK(mp_dnn_describe(p, err));
+    MP_CHECK(consult(p, CUDNN_HEUR_MODE_A, out, err));
+    if (!out->n) MP_CHECK(consult(p, CUDNN_HEUR_MODE_FALLBACK, out, err));
+    return MP_OK;
 }
 
 void mp_dnn_plan_close(mp_dnn_plan *p)

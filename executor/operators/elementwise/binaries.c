@@ -202,9 +202,8 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
 /* Inputs as they broadcast: axis attributes of old operator sets, and PRelu's slope. */
 static mp_status see_operands(const mp_operands *x, state *s, mp_error *err)
 {
-    mp_status st = MP_OK;
-    MP_REQUIRE(s->pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
-    MP_REQUIRE(s->operands = mp_pool_alloc(s->pool, (size_t)x->n_in, sizeof *s->operands), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(s->pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(s->operands = mp_pool_alloc(s->pool, (size_t)x->n_in, sizeof *s->operands), err, MP_NOMEM, "out of memory");
     for (int k = 0; k < x->n_in; k++) {
         mp_array *a = &s->operands[k];
         *a = x->in[k];
@@ -224,24 +223,22 @@ static mp_status see_operands(const mp_operands *x, state *s, mp_error *err)
         }
         a->rank = x->in[0].rank - (int)axis;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_binary_prepare(const mp_engine *engine, const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
     state *s;
     const binary *b = find(x->op);
     mp_dtype dtype = x->in[0].dtype;
     for (int k = 0; k < x->n_in; k++)
         if (!mp_elementwise_knows(x->in[k].dtype) || x->in[k].dtype == MP_DTYPE_DOUBLE) return MP_NO_KERNEL(x, err, "its type");
-    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     call->release = release;
     s->engine = engine;
     s->b = b;
-    MP_TRY(see_operands(x, s, err));
+    MP_CHECK(see_operands(x, s, err));
     bool whole = mp_dtype_is_integer(dtype) || dtype == MP_DTYPE_BOOL;
     if (whole || !b->forward) s->whole = b->whole;
     if (whole && !b->whole) return MP_NO_KERNEL(x, err, "its type");
@@ -250,7 +247,7 @@ mp_status mp_binary_prepare(const mp_engine *engine, const mp_operands *x, mp_ca
     call->run = run_forward;
     /* partial results do not lie in y, which may be where the third operand is */
     if (!x->is_backward && x->n_in > 2) call->workspace_bytes = mp_array_bytes(&x->out[0]);
-    if (!x->is_backward) goto done;
+    if (!x->is_backward) return MP_OK;
     call->run = run_backward;
     int n_wanted = 0;
     int64_t sum_bytes = 0;
@@ -269,8 +266,7 @@ mp_status mp_binary_prepare(const mp_engine *engine, const mp_operands *x, mp_ca
     s->sums_at = (call->workspace_bytes + 63) / 64 * 64;
     if (sum_bytes) call->workspace_bytes = s->sums_at + sum_bytes;
     if (n_wanted > 64) return MP_NO_KERNEL(x, err, "so many operands");
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Functions of x + bias: with the bias, and of x alone. */
@@ -294,21 +290,19 @@ typedef struct terms_state {
 
 static mp_status prepare_terms(const mp_engine *engine, const mp_operands *x, int n_slots, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
     int64_t sum_bytes = 0;
     terms_state *s = mp_alloc(1, sizeof *s);
-    MP_REQUIRE(s, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(s, err, MP_NOMEM, "out of memory");
     call->state = s;
     s->engine = engine;
-    if (!x->is_backward) goto done;
+    if (!x->is_backward) return MP_OK;
     call->adds = x->adds;
     s->slot_bytes = (mp_array_bytes(&x->d_out[0]) + 63) / 64 * 64;
     s->sums_at = n_slots * s->slot_bytes;
     for (int i = x->from; i < x->to; i++)
         if (x->d_in[i].dtype) sum_bytes = larger(sum_bytes, engine->sum_workspace_bytes(&x->d_out[0], &x->d_in[i]));
     call->workspace_bytes = s->sums_at + sum_bytes;
-done:
-    return st;
+    return MP_OK;
 }
 
 static void sum_terms(const mp_call *call, const mp_operands *x, const mp_array *terms, int i)
@@ -380,13 +374,11 @@ static mp_status run_biased(const mp_call *call, const mp_operands *x, const mp_
 
 mp_status mp_biased_prepare(const mp_engine *engine, const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
     if (!mp_is_real(x->in[0].dtype)) return MP_NO_KERNEL(x, err, "its type");
-    MP_TRY(prepare_terms(engine, x, 1, call, err));
+    MP_CHECK(prepare_terms(engine, x, 1, call, err));
     terms_state *s = call->state;
     for (size_t k = 0; k < sizeof biased_functions / sizeof *biased_functions; k++)
         if (!strcmp(biased_functions[k].kind, x->op->op->name)) s->b = &biased_functions[k];
     call->run = run_biased;
-done:
-    return st;
+    return MP_OK;
 }

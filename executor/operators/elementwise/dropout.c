@@ -26,9 +26,6 @@ mp_status mp_dropout_read(const mp_operands *x, mp_dropout *out, mp_error *err)
 
 mp_status mp_dropout_prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
-    MP_REQUIRE(call->state = mp_alloc(1, sizeof(mp_dropout)), err, MP_NOMEM, "out of memory");
-    MP_TRY(mp_dropout_read(x, call->state, err));
-done:
-    return st;
+    MP_ENSURE(call->state = mp_alloc(1, sizeof(mp_dropout)), err, MP_NOMEM, "out of memory");
+    return mp_dropout_read(x, call->state, err);
 }

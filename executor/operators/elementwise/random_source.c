@@ -24,7 +24,6 @@ static const struct row *row_of(const mp_operator *op)
 
 mp_status mp_random_source_prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
     const struct row *row = row_of(x->op);
     mp_random_source *s;
     mp_dtype dtype = x->out[0].dtype, from = x->n_in ? x->in[0].dtype : MP_DTYPE_FLOAT;
@@ -32,7 +31,7 @@ mp_status mp_random_source_prepare(const mp_operands *x, mp_call *call, mp_error
     if (mp_dtype_bits(dtype) < 8 || dtype == MP_DTYPE_FLOAT16) return MP_NO_KERNEL(x, err, "its type");
     if (row->distribution == MP_BERNOULLI && from != MP_DTYPE_FLOAT && from != MP_DTYPE_BFLOAT16)
         return MP_NO_KERNEL(x, err, "its type");
-    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     s->distribution = row->distribution;
     s->n = mp_array_elements(&x->out[0]);
@@ -40,6 +39,5 @@ mp_status mp_random_source_prepare(const mp_operands *x, mp_call *call, mp_error
         s->a = mp_operator_float(x->op, row->attribute[0], row->otherwise[0]);
         s->b = mp_operator_float(x->op, row->attribute[1], row->otherwise[1]);
     }
-done:
-    return st;
+    return MP_OK;
 }

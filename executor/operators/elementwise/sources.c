@@ -155,18 +155,16 @@ static const mp_source_row rows[] = {
 
 mp_status mp_source_prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_source *s;
     if (!mp_elementwise_knows(x->out[0].dtype)) return MP_NO_KERNEL(x, err, "its type");
     if (!mp_array_is_plain(&x->out[0])) return MP_NO_KERNEL(x, err, "its layout");
-    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     s->n = mp_array_elements(&x->out[0]);
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
         if (!strcmp(rows[k].kind, x->op->op->name)) s->row = &rows[k];
-    if (s->row->check) MP_TRY(s->row->check(x, err));
-done:
-    return st;
+    if (s->row->check) MP_CHECK(s->row->check(x, err));
+    return MP_OK;
 }
 
 void mp_source_fill(const mp_source *s, const mp_operands *x, int64_t from, int64_t n)

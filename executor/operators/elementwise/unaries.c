@@ -119,14 +119,13 @@ static void read_parameters(const unary *u, const mp_operands *x, state *s)
 
 mp_status mp_unary_prepare(const mp_engine *engine, const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
     const unary *u = find(x->op);
     const mp_array *y = x->is_backward ? &x->d_in[0] : &x->out[0];
     state *s;
     bool casts = u->whole == MP_WHOLE_copy && x->op->op->gradient != MP_GRADIENT_NONE;
     if (!mp_elementwise_knows(x->in[0].dtype) || !mp_elementwise_knows(y->dtype)) return MP_NO_KERNEL(x, err, "its type");
     if (x->in[0].dtype == MP_DTYPE_DOUBLE && !casts) return MP_NO_KERNEL(x, err, "its type"); /* floats are the widest here */
-    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     *s = (state){.engine = engine, .formula = x->is_backward ? u->backward : u->forward};
     if (!x->is_backward && is_whole(x->in[0].dtype) && (is_whole(y->dtype) || !s->formula)) s->whole = u->whole;
@@ -135,6 +134,5 @@ mp_status mp_unary_prepare(const mp_engine *engine, const mp_operands *x, mp_cal
     if (x->is_backward && (s->lower || s->upper) && !(x->op->op->needs[MP_RULES_EXECUTOR][0] & MP_IN(0)))
         return MP_NO_KERNEL(x, err, "a bound that is computed");
     call->run = s->lower || s->upper ? run_between : x->is_backward ? run_backward : run_forward;
-done:
-    return st;
+    return MP_OK;
 }

@@ -3,16 +3,14 @@
 
 mp_status mp_reverse_sequence_prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
     (void)call;
     int64_t batch = mp_operator_int(x->op, "batch_axis", 1), time = mp_operator_int(x->op, "time_axis", 0);
     int rank = x->in[0].rank;
-    MP_TRY(mp_indices_check(x, 1, err));
-    MP_REQUIRE(batch >= 0 && batch < rank && time >= 0 && time < rank && batch != time &&
-                   mp_array_elements(&x->in[1]) == x->in[0].dims[batch],
-               err, MP_INVALID, "%s ('%s'): the axes or the lengths do not fit", x->op->kind, x->op->name);
-done:
-    return st;
+    MP_CHECK(mp_indices_check(x, 1, err));
+    MP_ENSURE(batch >= 0 && batch < rank && time >= 0 && time < rank && batch != time &&
+                  mp_array_elements(&x->in[1]) == x->in[0].dims[batch],
+              err, MP_INVALID, "%s ('%s'): the axes or the lengths do not fit", x->op->kind, x->op->name);
+    return MP_OK;
 }
 
 mp_status mp_one_hot_prepare(const mp_operands *x, mp_call *call, mp_error *err)

@@ -57,19 +57,17 @@ static mp_status check_operands(const mp_operands *x, mp_error *err)
 
 mp_status mp_moves_prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_moving *m = NULL;
     mp_moving_rule rule = rule_of(x->op);
     if (!rule) return MP_NO_KERNEL(x, err, "running it");
-    MP_TRY(check_operands(x, err));
-    MP_REQUIRE(m = mp_alloc(1, sizeof *m), err, MP_NOMEM, "%s ('%s'): out of memory", x->op->kind, x->op->name);
+    MP_CHECK(check_operands(x, err));
+    MP_ENSURE(m = mp_alloc(1, sizeof *m), err, MP_NOMEM, "%s ('%s'): out of memory", x->op->kind, x->op->name);
     call->state = m;
     call->release = release;
-    MP_TRY(rule(x, m, err));
+    MP_CHECK(rule(x, m, err));
     for (size_t k = 0; k < m->n_parts; k++)
-        MP_REQUIRE(!x->out[m->parts[k].out].dtype || x->in[m->parts[k].in].dtype == x->out[m->parts[k].out].dtype, err,
-                   MP_UNSUPPORTED, "%s ('%s'): another type in than out is not supported here", x->op->kind, x->op->name);
-    if (x->is_backward) MP_TRY(check_gradients(x, m, err));
-done:
-    return st;
+        MP_ENSURE(!x->out[m->parts[k].out].dtype || x->in[m->parts[k].in].dtype == x->out[m->parts[k].out].dtype, err,
+                  MP_UNSUPPORTED, "%s ('%s'): another type in than out is not supported here", x->op->kind, x->op->name);
+    if (x->is_backward) MP_CHECK(check_gradients(x, m, err));
+    return MP_OK;
 }

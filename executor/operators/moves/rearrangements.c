@@ -55,16 +55,13 @@ done:
 
 mp_status mp_moving_transpose(const mp_operands *x, mp_moving *m, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_array *in = mp_operands_in(x, 0), *out = mp_operands_out(x, 0);
     mp_infer reader = mp_operands_reader(x, err);
     int permutation[MP_RANK_MAX];
     int64_t from[MP_ARRAY_RANK];
-    MP_TRY(mp_permutation_read(&reader, permutation));
+    MP_CHECK(mp_permutation_read(&reader, permutation));
     for (int d = 0; d < in->rank; d++) from[d] = in->strides[permutation[d]];
-    MP_TRY(one_part(m, out->rank, out->dims, from, out->strides, err));
-done:
-    return st;
+    return one_part(m, out->rank, out->dims, from, out->strides, err);
 }
 
 mp_status mp_moving_reorder(const mp_operands *x, mp_moving *m, mp_error *err)

@@ -107,20 +107,17 @@ done:
 /* Pads before each axis of the input. */
 static mp_status read_pads(const mp_operands *x, int rank, int64_t *before, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_infer reader = mp_operands_reader(x, err);
     const int64_t *pads, *axes = NULL;
     size_t n, n_axes = 0;
-    MP_TRY(mp_moved_integers(&reader, x->op->version < 2 ? "paddings" : "pads", 11, 1, &pads, &n));
-    if (x->op->version >= 18) MP_TRY(mp_infer_integers(&reader, 3, &axes, &n_axes));
+    MP_CHECK(mp_moved_integers(&reader, x->op->version < 2 ? "paddings" : "pads", 11, 1, &pads, &n));
+    if (x->op->version >= 18) MP_CHECK(mp_infer_integers(&reader, 3, &axes, &n_axes));
     if (reader.missing_value >= 0 || !pads) {
-        st = MP_NO_KERNEL(x, err, "padding by an amount that is computed while it runs");
-        goto done;
+        return MP_NO_KERNEL(x, err, "padding by an amount that is computed while it runs");
     }
     for (int d = 0; d < rank; d++) before[d] = axes ? 0 : pads[d];
     for (size_t k = 0; axes && k < n_axes; k++) before[axes[k] < 0 ? axes[k] + rank : axes[k]] = pads[k];
-done:
-    return st;
+    return MP_OK;
 }
 
 /* What constant padding fills with, where that is no input: an attribute up to operator set 10, else 0. */
@@ -138,13 +135,12 @@ static mp_status read_value(const mp_operands *x, mp_moving *m, mp_error *err)
 /* A part for every combination of stretches. */
 static mp_status combine(mp_moving *m, const mp_array *in, const mp_array *out, const axis_stretches *axes, mp_error *err)
 {
-    mp_status st = MP_OK;
     int64_t n = 1;
     for (int d = 0; d < in->rank; d++) n *= (int64_t)axes[d].n;
     for (int64_t k = 0; k < n; k++) {
         mp_moving_part *p;
         int64_t rest = k;
-        MP_TRY(mp_moving_add(m, 0, 0, &p, err));
+        MP_CHECK(mp_moving_add(m, 0, 0, &p, err));
         for (int d = 0; d < in->rank; d++) {
             const stretch *s = &axes[d].list[rest % (int64_t)axes[d].n];
             rest /= (int64_t)axes[d].n;
@@ -153,8 +149,7 @@ static mp_status combine(mp_moving *m, const mp_array *in, const mp_array *out, 
             mp_box_put(&p->box, s->n, s->step * in->strides[d], out->strides[d]);
         }
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_moving_pad(const mp_operands *x, mp_moving *m, mp_error *err)

@@ -15,59 +15,53 @@ static mp_status put_part(mp_moving *m, int in, int out, const mp_array *small, 
 
 mp_status mp_moving_concat(const mp_operands *x, mp_moving *m, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_array *out = mp_operands_out(x, 0);
     int axis = mp_operands_axis(x, 1, out->rank);
     int64_t start = 0;
     for (int i = 0; i < x->n_in; i++) {
         const mp_array *in = mp_operands_in(x, i);
         mp_moving_part *p;
-        MP_TRY(put_part(m, i, 0, in, in, out, &p, err));
+        MP_CHECK(put_part(m, i, 0, in, in, out, &p, err));
         p->to_at = start * out->strides[axis];
         start += in->dims[axis];
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_moving_split(const mp_operands *x, mp_moving *m, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_array *in = mp_operands_in(x, 0);
     mp_infer reader = mp_operands_reader(x, err);
     int axis = mp_operands_axis(x, 0, in->rank);
     const int64_t *sizes;
     size_t n;
     int64_t start = 0, whole = in->dims[axis], even = (whole + x->n_out - 1) / x->n_out;
-    MP_TRY(mp_moved_integers(&reader, "split", 13, 1, &sizes, &n));
+    MP_CHECK(mp_moved_integers(&reader, "split", 13, 1, &sizes, &n));
     for (int o = 0; o < x->n_out; o++) {
         const mp_tensor *t = mp_operator_out(x->model, x->op, o);
         const mp_array *out = mp_operands_out(x, o);
         mp_array part = *in;
         mp_moving_part *p;
         part.dims[axis] = t ? t->dims[axis] : sizes && (size_t)o < n ? sizes[o] : whole - start < even ? whole - start : even;
-        MP_TRY(put_part(m, 0, o, &part, in, out->dtype ? out : in, &p, err));
+        MP_CHECK(put_part(m, 0, o, &part, in, out->dtype ? out : in, &p, err));
         p->from_at = start * in->strides[axis];
         start += part.dims[axis];
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_moving_slice(const mp_operands *x, mp_moving *m, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_array *in = mp_operands_in(x, 0), *out = mp_operands_out(x, 0);
     mp_infer reader = mp_operands_reader(x, err);
     mp_slice slice;
     bool known;
     mp_moving_part *p;
-    MP_TRY(mp_slice_read(&reader, &slice, &known));
+    MP_CHECK(mp_slice_read(&reader, &slice, &known));
     if (!known) {
-        st = MP_NO_KERNEL(x, err, "a slice whose bounds are computed while it runs");
-        goto done;
+        return MP_NO_KERNEL(x, err, "a slice whose bounds are computed while it runs");
     }
-    MP_TRY(mp_moving_add(m, 0, 0, &p, err));
+    MP_CHECK(mp_moving_add(m, 0, 0, &p, err));
     for (int d = 0; d < in->rank; d++) {
         /* a single element is not stepped from, and its step may be out of all proportion */
         int64_t n = out->dims[d], step = n > 1 ? slice.step[d] : 1, last = slice.start[d] + (n - 1) * step;
@@ -78,6 +72,5 @@ mp_status mp_moving_slice(const mp_operands *x, mp_moving *m, mp_error *err)
         if (step != 1 && step != -1) m->cut.high[d] = m->cut.low[d]; /* what lies between is zeroed with all the rest */
         m->cut.any |= m->cut.low[d] > 0 || m->cut.high[d] < in->dims[d];
     }
-done:
-    return st;
+    return MP_OK;
 }

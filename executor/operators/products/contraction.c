@@ -26,15 +26,14 @@ static void close_loops(mp_contraction *l, const mp_einsum *e)
 
 mp_status mp_einsum_prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_infer reader = mp_operands_reader(x, err);
     mp_einsum_sums *s;
     mp_einsum sum;
     for (int i = 0; i < x->n_in; i++)
         if (!mp_is_real(x->in[i].dtype)) return MP_NO_KERNEL(x, err, "its type");
-    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
-    MP_TRY(mp_einsum_read(&reader, &sum));
+    MP_CHECK(mp_einsum_read(&reader, &sum));
     int n = sum.n_operands;
     const mp_array *y = x->is_backward ? &x->d_out[0] : &x->out[0];
     see(&s->sum[0], &sum, n, 0, y);
@@ -45,6 +44,5 @@ mp_status mp_einsum_prepare(const mp_operands *x, mp_call *call, mp_error *err)
         if (n > 1) see(&s->sum[1 + i], &sum, 1 - i, 2, &x->in[1 - i]);
     }
     for (int k = 0; k < 3; k++) close_loops(&s->sum[k], &sum);
-done:
-    return st;
+    return MP_OK;
 }

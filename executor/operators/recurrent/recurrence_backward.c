@@ -65,7 +65,6 @@ static void load_output_gradient(const mp_recurrent_pass *p, int64_t t, int64_t 
 /* Step s of the block of n steps that starts at step t. */
 static mp_status step(mp_recurrent_pass *p, const sums *sum, int64_t t, int64_t s)
 {
-    mp_status st = MP_OK;
     const mp_recurrence *r = p->r;
     const mp_operands *x = p->x;
     const int64_t h = r->sizes.hidden, floats = mp_step_floats(r), before = p->back ? t + s + 1 : t + s - 1;
@@ -93,80 +92,73 @@ static mp_status step(mp_recurrent_pass *p, const sums *sum, int64_t t, int64_t 
     c->phase = MP_CELLS_BACKWARD;
     p->engine->cells(c);
     if (r->after_reset) {
-        MP_TRY(mp_recurrent_multiply(p, MP_G_R_N, d_gates + 2 * h, p->weights_of_h + 2 * h * h, second));
+        MP_CHECK(mp_recurrent_multiply(p, MP_G_R_N, d_gates + 2 * h, p->weights_of_h + 2 * h * h, second));
         c->phase = MP_CELLS_BACKWARD_RESET;
         p->engine->cells(c);
     } else if (second) {
-        MP_TRY(mp_recurrent_multiply(p, MP_G_R_N, c->d_second, p->weights_of_h + 2 * h * h, sum->dh));
+        MP_CHECK(mp_recurrent_multiply(p, MP_G_R_N, c->d_second, p->weights_of_h + 2 * h * h, sum->dh));
     }
-    MP_TRY(mp_recurrent_multiply(p, MP_G_R, d_gates, p->weights_of_h, sum->dh));
+    MP_CHECK(mp_recurrent_multiply(p, MP_G_R, d_gates, p->weights_of_h, sum->dh));
     if (sum->p) {
         c->phase = MP_CELLS_PEEPHOLES;
         c->d_peepholes = sum->p;
         p->engine->cells(c);
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* dX of steps [t, t + n): each direction adds its own. */
 static mp_status give_input(const mp_recurrent_pass *p, int64_t t, int64_t n, int rest)
 {
-    mp_status st = MP_OK;
     const mp_array *dx = mp_asked(p->x, MP_RECURRENT_X);
-    if (!dx) goto done;
+    if (!dx) return MP_OK;
     const mp_array to = mp_steps_of_input(p->r, dx, t, n);
     float *room = mp_room(p->r, p->x, MP_ROOM_DX);
     if (room) p->engine->fill(room, mp_array_elements(&to), 0);
-    MP_TRY(mp_recurrent_multiply(p, MP_G_W + rest, mp_room(p->r, p->x, MP_ROOM_D_GATES), p->w, room ? room : to.data));
+    MP_CHECK(mp_recurrent_multiply(p, MP_G_W + rest, mp_room(p->r, p->x, MP_ROOM_D_GATES), p->w, room ? room : to.data));
     const mp_array from = mp_floats_at(room, 3, to.dims);
     if (room) p->engine->copy(&from, &to, true);
-done:
-    return st;
+    return MP_OK;
 }
 
 /* What all steps of a block add to the gradients of R and B. */
 static mp_status give_weights(const mp_recurrent_pass *p, const sums *sum, int rest)
 {
-    mp_status st = MP_OK;
     const mp_recurrence *r = p->r;
     const mp_operands *x = p->x;
     const bool is_gru = r->cell.kind == MP_CELL_GRU;
     const int64_t h = r->sizes.hidden;
     float *dg = mp_room(r, x, MP_ROOM_D_GATES), *d_second = r->after_reset ? dg + 2 * h : mp_room(r, x, MP_ROOM_D_SECOND);
     const float *before = mp_state_before(p, 0), *ones = mp_room(r, x, MP_ROOM_ONES);
-    if (sum->r) MP_TRY(mp_recurrent_multiply(p, MP_G_H + rest, dg, before, sum->r));
+    if (sum->r) MP_CHECK(mp_recurrent_multiply(p, MP_G_H + rest, dg, before, sum->r));
     if (sum->r && is_gru)
-        MP_TRY(mp_recurrent_multiply(p, MP_G_H_N + rest, d_second, r->after_reset ? mp_room(r, x, MP_ROOM_R_H) : before,
-                                     sum->r + 2 * h * h));
-    if (!sum->b) goto done;
+        MP_CHECK(mp_recurrent_multiply(p, MP_G_H_N + rest, d_second, r->after_reset ? mp_room(r, x, MP_ROOM_R_H) : before,
+                                       sum->r + 2 * h * h));
+    if (!sum->b) return MP_OK;
     float *of_r = sum->b + r->gates * h;
-    MP_TRY(mp_recurrent_multiply(p, MP_ONES + rest, ones, dg, sum->b));
-    MP_TRY(mp_recurrent_multiply(p, MP_ONES + rest, ones, dg, of_r));
+    MP_CHECK(mp_recurrent_multiply(p, MP_ONES + rest, ones, dg, sum->b));
+    MP_CHECK(mp_recurrent_multiply(p, MP_ONES + rest, ones, dg, of_r));
     if (is_gru) {
-        MP_TRY(mp_recurrent_multiply(p, MP_ONES_N + rest, ones, dg + 2 * h, sum->b + 2 * h));
-        MP_TRY(mp_recurrent_multiply(p, MP_ONES_S + rest, ones, d_second, of_r + 2 * h));
+        MP_CHECK(mp_recurrent_multiply(p, MP_ONES_N + rest, ones, dg + 2 * h, sum->b + 2 * h));
+        MP_CHECK(mp_recurrent_multiply(p, MP_ONES_S + rest, ones, d_second, of_r + 2 * h));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status block(mp_recurrent_pass *p, const sums *sum, int64_t k)
 {
-    mp_status st = MP_OK;
     const mp_recurrence *r = p->r;
     const int64_t t = k * r->steps;
     const int rest = r->rest && k == r->n_blocks - 1;
     const int64_t n = rest ? r->rest : r->steps;
     load_states(p, t, n);
     load_output_gradient(p, t, n);
-    for (int64_t j = 0; j < n; j++) MP_TRY(step(p, sum, t, p->back ? j : n - 1 - j));
-    MP_TRY(give_input(p, t, n, rest));
+    for (int64_t j = 0; j < n; j++) MP_CHECK(step(p, sum, t, p->back ? j : n - 1 - j));
+    MP_CHECK(give_input(p, t, n, rest));
     if (sum->w)
-        MP_TRY(mp_recurrent_multiply(p, MP_G_X + rest, mp_room(r, p->x, MP_ROOM_D_GATES), mp_recurrent_input(p, t, n), sum->w));
-    MP_TRY(give_weights(p, sum, rest));
-done:
-    return st;
+        MP_CHECK(
+            mp_recurrent_multiply(p, MP_G_X + rest, mp_room(r, p->x, MP_ROOM_D_GATES), mp_recurrent_input(p, t, n), sum->w));
+    return give_weights(p, sum, rest);
 }
 
 /* The gradient of a first state. */
@@ -185,7 +177,6 @@ static const mp_array *gradient_of(const mp_operands *x, int o)
 
 static mp_status direction(mp_recurrent_pass *p)
 {
-    mp_status st = MP_OK;
     const mp_recurrence *r = p->r;
     const mp_operands *x = p->x;
     const sums sum = {.w = begin_sum(p, MP_RECURRENT_W, MP_ROOM_DW),
@@ -195,27 +186,24 @@ static mp_status direction(mp_recurrent_pass *p)
                       .dh = mp_recurrent_state(p, gradient_of(x, 1), MP_ROOM_DH),
                       .dc = mp_recurrent_state(p, gradient_of(x, 2), MP_ROOM_DC)};
     if (sum.b) p->engine->fill(mp_room(r, x, MP_ROOM_ONES), r->steps * r->sizes.batch, 1);
-    for (int64_t k = 0; k < r->n_blocks; k++) MP_TRY(block(p, &sum, p->back ? k : r->n_blocks - 1 - k));
+    for (int64_t k = 0; k < r->n_blocks; k++) MP_CHECK(block(p, &sum, p->back ? k : r->n_blocks - 1 - k));
     end_sum(p, MP_RECURRENT_W, MP_ROOM_DW);
     end_sum(p, MP_RECURRENT_R, MP_ROOM_DR);
     end_sum(p, MP_RECURRENT_B, MP_ROOM_DB);
     end_sum(p, MP_RECURRENT_P, MP_ROOM_DP);
     give_state(p, MP_RECURRENT_H, sum.dh);
     give_state(p, MP_RECURRENT_C, sum.dc);
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_recurrence_backward(const mp_recurrence *r, const mp_recurrent_engine *engine, void *state, const mp_operands *x,
                                  mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_array *dx = mp_asked(x, MP_RECURRENT_X);
     if (dx && !(x->adds & MP_BIT(MP_RECURRENT_X))) engine->zero(dx);
     for (int d = 0; d < r->sizes.n_directions; d++) {
         mp_recurrent_pass p = mp_recurrent_begin(r, engine, state, x, d, err);
-        MP_TRY(direction(&p));
+        MP_CHECK(direction(&p));
     }
-done:
-    return st;
+    return MP_OK;
 }

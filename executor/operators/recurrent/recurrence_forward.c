@@ -21,7 +21,6 @@ static const float *biases(const mp_recurrent_pass *p)
 /* Step s of the block that starts at step t; `gates` and `second` are that step's. */
 static mp_status step(mp_recurrent_pass *p, int64_t t, int64_t s, float *gates, float *second)
 {
-    mp_status st = MP_OK;
     const mp_recurrence *r = p->r;
     const int64_t h = r->sizes.hidden;
     mp_cells *c = &p->cells;
@@ -33,18 +32,17 @@ static mp_status step(mp_recurrent_pass *p, int64_t t, int64_t s, float *gates, 
     c->h = mp_state_at(p, s);
     float *shown = mp_room(r, p->x, MP_ROOM_SHOWN);
     c->shown = shown ? shown + s * mp_step_floats(r) : NULL;
-    MP_TRY(mp_recurrent_multiply(p, MP_H_R, c->h_before, p->weights_of_h, gates));
+    MP_CHECK(mp_recurrent_multiply(p, MP_H_R, c->h_before, p->weights_of_h, gates));
     if (r->cell.kind == MP_CELL_GRU && !r->after_reset)
-        MP_TRY(mp_recurrent_multiply(p, MP_H_R_N, c->h_before, p->weights_of_h + 2 * h * h, second));
+        MP_CHECK(mp_recurrent_multiply(p, MP_H_R_N, c->h_before, p->weights_of_h + 2 * h * h, second));
     p->engine->cells(c);
     if (r->after_reset) {
-        MP_TRY(mp_recurrent_multiply(p, MP_H_R_N, second, p->weights_of_h + 2 * h * h, gates + 2 * h));
+        MP_CHECK(mp_recurrent_multiply(p, MP_H_R_N, second, p->weights_of_h + 2 * h * h, gates + 2 * h));
         c->phase = MP_CELLS_FORWARD_CANDIDATE;
         p->engine->cells(c);
     }
     if (r->cell.kind == MP_CELL_LSTM) c->c_before = second;
-done:
-    return st;
+    return MP_OK;
 }
 
 /* What a block leaves: its output, its states where they are kept, and the last of them for the block behind it. */
@@ -70,21 +68,19 @@ static void leave(const mp_recurrent_pass *p, int64_t t, int64_t n)
 
 static mp_status block(mp_recurrent_pass *p, int64_t k)
 {
-    mp_status st = MP_OK;
     const mp_recurrence *r = p->r;
     const int64_t t = k * r->steps, gate_floats = mp_gate_floats(r), floats = mp_step_floats(r);
     const bool is_rest = r->rest && k == r->n_blocks - 1;
     const int64_t n = is_rest ? r->rest : r->steps;
     float *gates = p->gates ? p->gates + t * gate_floats : mp_room(r, p->x, MP_ROOM_GATES);
     float *second = p->second ? p->second + t * floats : mp_room(r, p->x, MP_ROOM_SECOND);
-    MP_TRY(mp_recurrent_multiply(p, MP_X_W + is_rest, mp_recurrent_input(p, t, n), p->w, gates));
+    MP_CHECK(mp_recurrent_multiply(p, MP_X_W + is_rest, mp_recurrent_input(p, t, n), p->w, gates));
     for (int64_t k_step = 0; k_step < n; k_step++) {
         const int64_t s = p->back ? n - 1 - k_step : k_step;
-        MP_TRY(step(p, t, s, gates + s * gate_floats, p->second ? second + s * floats : second));
+        MP_CHECK(step(p, t, s, gates + s * gate_floats, p->second ? second + s * floats : second));
     }
     leave(p, t, n);
-done:
-    return st;
+    return MP_OK;
 }
 
 /* The states behind the last step, where they are asked for. */
@@ -99,7 +95,6 @@ static void put_last(const mp_recurrent_pass *p, int o, float *data)
 mp_status mp_recurrence_forward(const mp_recurrence *r, const mp_recurrent_engine *engine, void *state, const mp_operands *x,
                                 mp_error *err)
 {
-    mp_status st = MP_OK;
     for (int d = 0; d < r->sizes.n_directions; d++) {
         mp_recurrent_pass p = mp_recurrent_begin(r, engine, state, x, d, err);
         const int64_t floats = mp_step_floats(r), n_first = p.back && r->rest ? r->rest : r->steps;
@@ -107,11 +102,10 @@ mp_status mp_recurrence_forward(const mp_recurrence *r, const mp_recurrent_engin
         const mp_array before = mp_floats_at(mp_state_before(&p, p.back ? n_first - 1 : 0), 1, &floats);
         engine->copy(&first, &before, false);
         p.cells.bias = biases(&p);
-        for (int64_t k = 0; k < r->n_blocks; k++) MP_TRY(block(&p, p.back ? r->n_blocks - 1 - k : k));
+        for (int64_t k = 0; k < r->n_blocks; k++) MP_CHECK(block(&p, p.back ? r->n_blocks - 1 - k : k));
         /* what the block left for one behind it */
         put_last(&p, 1, mp_state_before(&p, p.back ? r->steps - 1 : 0));
         put_last(&p, 2, p.cells.c_before);
     }
-done:
-    return st;
+    return MP_OK;
 }

@@ -149,13 +149,11 @@ mp_status mp_normalization_types(const mp_operands *x, mp_error *err)
 
 mp_status mp_normalization_read(const mp_operands *x, mp_normalization *out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    MP_TRY(mp_normalization_types(x, err));
+    MP_CHECK(mp_normalization_types(x, err));
     if (has_scale(x) && !mp_array_is_plain(&x->in[1])) return MP_NO_KERNEL(x, err, "a scale in this layout");
     if (x->n_in > 2 && x->in[2].dtype && !mp_array_same_layout(&x->in[1], &x->in[2]))
         return MP_NO_KERNEL(x, err, "a shift of another shape than the scale");
     if (x->in[0].rank >= MP_ARRAY_RANK) return MP_NO_KERNEL(x, err, "so many dimensions");
     *out = cut_rows(form_of(x->op), x);
-done:
-    return st;
+    return MP_OK;
 }

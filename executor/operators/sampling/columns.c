@@ -5,15 +5,14 @@
 
 mp_status mp_col2im_prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_infer reader = mp_operands_reader(x, err);
     mp_columns columns;
     mp_col2im *s;
     bool known;
     if (!mp_is_real(x->in[0].dtype)) return MP_NO_KERNEL(x, err, "its type");
-    MP_TRY(mp_columns_read(&reader, &columns, &known));
+    MP_CHECK(mp_columns_read(&reader, &columns, &known));
     if (!known) return MP_NO_KERNEL(x, err, "a size that is computed while it runs");
-    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     call->adds = x->adds & MP_BIT(0);
     s->n = columns.window.n;
@@ -26,6 +25,5 @@ mp_status mp_col2im_prepare(const mp_operands *x, mp_call *call, mp_error *err)
         s->dilation[d] = columns.window.dilation[d];
         s->begin[d] = columns.window.begin[d];
     }
-done:
-    return st;
+    return MP_OK;
 }

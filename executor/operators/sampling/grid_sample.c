@@ -15,7 +15,6 @@ mp_status mp_grid_sample_prepare(const mp_operands *x, mp_call *call, mp_error *
                  {"cubic", MP_SAMPLER_CUBIC}};
     static const int taps[] = {[MP_SAMPLER_NEAREST] = 1, [MP_SAMPLER_LINEAR] = 2, [MP_SAMPLER_CUBIC] = 4};
     static const char *const paddings[] = {"zeros", "border", "reflection"};
-    mp_status st = MP_OK;
     const char *mode = mp_operator_text(x->op, "mode", "bilinear"),
                *padding_mode = mp_operator_text(x->op, "padding_mode", "zeros");
     int how = -1, pads = -1;
@@ -28,7 +27,7 @@ mp_status mp_grid_sample_prepare(const mp_operands *x, mp_call *call, mp_error *
     if (!mp_is_real(x->in[0].dtype) || !mp_is_real(x->in[1].dtype)) return MP_NO_KERNEL(x, err, "its type");
     if (x->in[0].rank - 2 > MP_SAMPLER_SPACE) return MP_NO_KERNEL(x, err, "this many dimensions");
     mp_sampler *s;
-    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     *s = (mp_sampler){.n = x->in[0].rank - 2,
                       .how = (mp_sampler_mode)how,
@@ -39,6 +38,5 @@ mp_status mp_grid_sample_prepare(const mp_operands *x, mp_call *call, mp_error *
                       .per_point = 1};
     for (int d = 0; d < s->n; d++) s->per_point *= s->per_axis;
     for (int d = 0; d < s->n; d++) s->n_points *= x->in[1].dims[1 + d];
-done:
-    return st;
+    return MP_OK;
 }

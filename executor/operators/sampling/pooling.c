@@ -21,7 +21,6 @@ static const struct row {
 
 mp_status mp_pooling_read(const mp_operands *x, mp_pooling *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     const struct row *row = NULL;
     const mp_array *a = &x->in[0], *y = x->is_backward ? &x->d_out[0] : &x->out[0];
     const mp_attribute *p = mp_operator_attribute(x->op, "p");
@@ -30,7 +29,7 @@ mp_status mp_pooling_read(const mp_operands *x, mp_pooling *out, mp_error *err)
     if (!row) return MP_NO_KERNEL(x, err, "its rule");
     if (a->dtype != MP_DTYPE_FLOAT && a->dtype != MP_DTYPE_BFLOAT16) return MP_NO_KERNEL(x, err, "its type");
     *out = (mp_pooling){.rule = row->rule, .is_global = row->is_global, .n_taps = 1};
-    MP_TRY(mp_sliding_pool(x->model, x->op, a, y, row->is_global, &out->window, err));
+    MP_CHECK(mp_sliding_pool(x->model, x->op, a, y, row->is_global, &out->window, err));
     for (int d = 0; d < out->window.n; d++)
         if (!mp_multiply(out->n_taps, out->window.kernel[d], &out->n_taps) || out->n_taps > TAPS_MAX)
             return MP_NO_KERNEL(x, err, "so large a window");
@@ -38,6 +37,5 @@ mp_status mp_pooling_read(const mp_operands *x, mp_pooling *out, mp_error *err)
     out->backwards = mp_operator_int(x->op, "storage_order", 0);
     out->wide = row->is_global || out->n_taps > 256;
     out->p = p && p->kind == MP_ATTRIBUTE_FLOAT ? mp_operator_float(x->op, "p", 2) : (double)mp_operator_int(x->op, "p", 2);
-done:
-    return st;
+    return MP_OK;
 }

@@ -5,20 +5,17 @@
 
 static mp_status prepare(const mp_operands *x, mp_call *call, double scale, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_regions *s;
     const mp_array *out = x->is_backward ? &x->d_out[0] : &x->out[0];
     if (!mp_is_real(out->dtype) || !mp_is_real(x->in[1].dtype)) return MP_NO_KERNEL(x, err, "its type");
-    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     *s = (mp_regions){.scale = scale, .height = out->dims[2], .width = out->dims[3]};
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_roi_align_prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
     const char *where = mp_operator_text(x->op, "coordinate_transformation_mode", "half_pixel");
     const char *mode = mp_operator_text(x->op, "mode", "avg");
     bool half_pixel = x->op->version >= 16 && !strcmp(where, "half_pixel"), largest = !strcmp(mode, "max");
@@ -26,13 +23,12 @@ mp_status mp_roi_align_prepare(const mp_operands *x, mp_call *call, mp_error *er
         return MP_NO_KERNEL(x, err, "this coordinate_transformation_mode");
     if (!largest && strcmp(mode, "avg") != 0) return MP_NO_KERNEL(x, err, "this mode");
     if (largest && x->is_backward) return MP_NO_KERNEL(x, err, "the gradient of the largest");
-    MP_TRY(prepare(x, call, mp_operator_float(x->op, "spatial_scale", 1), err));
+    MP_CHECK(prepare(x, call, mp_operator_float(x->op, "spatial_scale", 1), err));
     mp_regions *s = call->state;
     s->half_pixel = half_pixel;
     s->largest = largest;
     s->sampling_ratio = mp_operator_int(x->op, "sampling_ratio", 0);
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_max_roi_pool_prepare(const mp_operands *x, mp_call *call, mp_error *err)

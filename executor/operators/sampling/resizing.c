@@ -44,13 +44,12 @@ static void order(mp_resizing *s, const mp_array *from, const mp_array *to)
 
 mp_status mp_resizing_read(const mp_operands *x, mp_resizing *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_array *from = x->is_backward ? &x->d_out[0] : &x->in[0], *to = x->is_backward ? &x->d_in[0] : &x->out[0];
     if (!mp_is_real(to->dtype)) return MP_NO_KERNEL(x, err, "its type");
-    MP_TRY(mp_resize_taps(x, out->taps, err));
+    MP_CHECK(mp_resize_taps(x, out->taps, err));
     for (int d = 0; d < to->rank && x->is_backward; d++) {
         mp_taps back = {0};
-        MP_TRY(mp_taps_transpose(&out->taps[d], &back, err));
+        MP_CHECK(mp_taps_transpose(&out->taps[d], &back, err));
         mp_taps_free(&out->taps[d]);
         out->taps[d] = back;
     }
@@ -58,6 +57,5 @@ mp_status mp_resizing_read(const mp_operands *x, mp_resizing *out, mp_error *err
     order(out, from, to);
     out->n_lines = mp_array_elements(to) ? 1 : 0;
     for (int d = 0; d < out->rank - 1; d++) out->n_lines *= out->n_to[d];
-done:
-    return st;
+    return MP_OK;
 }

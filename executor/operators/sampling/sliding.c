@@ -43,28 +43,25 @@ static bool read_pads(mp_sliding *s, const mp_operator *op, const mp_window *w, 
 mp_status mp_sliding_convolution(const mp_model *model, const mp_operator *op, const mp_array *x, const mp_array *weights,
                                  const mp_array *y, mp_sliding *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_infer infer = {.model = (mp_model *)model, .op = (mp_operator *)op, .err = err, .missing_value = -1};
     mp_window window;
     mp_sliding s = {.n = x->rank - 2, .is_transposed = op->op->traits & MP_TRAIT_TRANSPOSED};
     s.groups = mp_operator_int(op, "group", 1);
-    MP_TRY(mp_window_read(&infer, s.n, weights->dims + 2, &window));
-    MP_REQUIRE(read_pads(&s, op, &window, x, y), err, MP_UNSUPPORTED, "%s ('%s'): strides that reach so far are not supported",
-               op->kind, op->name);
+    MP_CHECK(mp_window_read(&infer, s.n, weights->dims + 2, &window));
+    MP_ENSURE(read_pads(&s, op, &window, x, y), err, MP_UNSUPPORTED, "%s ('%s'): strides that reach so far are not supported",
+              op->kind, op->name);
     *out = s;
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_sliding_pool(const mp_model *model, const mp_operator *op, const mp_array *x, const mp_array *y, bool global,
                           mp_sliding *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_infer infer = {.model = (mp_model *)model, .op = (mp_operator *)op, .err = err, .missing_value = -1};
     mp_window w;
     mp_sliding s = {.n = x->rank - 2, .groups = 1};
     bool lower = !strcmp(mp_operator_text(op, "auto_pad", "NOTSET"), "SAME_LOWER");
-    if (!global) MP_TRY(mp_window_read(&infer, s.n, NULL, &w));
+    if (!global) MP_CHECK(mp_window_read(&infer, s.n, NULL, &w));
     for (int d = 0; d < s.n; d++) {
         s.kernel[d] = global ? x->dims[d + 2] : w.kernel[d];
         s.stride[d] = global ? 1 : w.stride[d];
@@ -73,8 +70,8 @@ mp_status mp_sliding_pool(const mp_model *model, const mp_operator *op, const mp
         s.end[d] = global ? 0 : w.end[d];
         if (!global && w.padding == MP_PADDING_SAME) {
             int64_t all;
-            MP_REQUIRE(reach(y->dims[d + 2], w.stride[d], w.span[d], &all), err, MP_UNSUPPORTED,
-                       "%s ('%s'): strides that reach so far are not supported", op->kind, op->name);
+            MP_ENSURE(reach(y->dims[d + 2], w.stride[d], w.span[d], &all), err, MP_UNSUPPORTED,
+                      "%s ('%s'): strides that reach so far are not supported", op->kind, op->name);
             all -= x->dims[d + 2];
             if (all < 0) all = 0;
             s.begin[d] = lower ? all - all / 2 : all / 2;
@@ -82,6 +79,5 @@ mp_status mp_sliding_pool(const mp_model *model, const mp_operator *op, const mp
         }
     }
     *out = s;
-done:
-    return st;
+    return MP_OK;
 }

@@ -83,13 +83,12 @@ static void look_at(mp_taps *t)
 /* Fills lists of 1 to 4 taps up to 2 or 4 with their own first index and weight 0, so that all are of one length. */
 static mp_status level(mp_taps *t, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_taps even = {0};
     int n = t->most <= 2 ? 2 : 4;
     if (t->uniform || t->most > 4) return MP_OK;
     for (int64_t o = 0; o < t->n_out; o++)
         if (t->start[o] == t->start[o + 1]) return MP_OK;
-    MP_TRY(new_taps(&even, t->n_in, t->n_out, t->n_out * n, err));
+    MP_CHECK(new_taps(&even, t->n_in, t->n_out, t->n_out * n, err));
     for (int64_t o = 0; o < t->n_out; o++) {
         even.start[o + 1] = (int32_t)(n * (o + 1));
         for (int k = 0; k < n; k++) {
@@ -101,15 +100,13 @@ static mp_status level(mp_taps *t, mp_error *err)
     mp_taps_free(t);
     look_at(&even);
     *t = even;
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_taps_transpose(const mp_taps *taps, mp_taps *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     int32_t room = taps->start[taps->n_out];
-    MP_TRY(new_taps(out, taps->n_out, taps->n_in, room, err));
+    MP_CHECK(new_taps(out, taps->n_out, taps->n_in, room, err));
     for (int32_t k = 0; k < room; k++) out->start[taps->index[k] + 1]++;
     for (int64_t i = 0; i < out->n_out; i++) out->start[i + 1] += out->start[i];
     for (int64_t o = taps->n_out - 1; o >= 0; o--) /* from the end, so that each start moves down to where it belongs */
@@ -121,9 +118,7 @@ mp_status mp_taps_transpose(const mp_taps *taps, mp_taps *out, mp_error *err)
     memmove(out->start, out->start + 1, (size_t)out->n_out * sizeof *out->start);
     out->start[out->n_out] = room;
     look_at(out);
-    MP_TRY(level(out, err));
-done:
-    return st;
+    return level(out, err);
 }
 
 /* Where output position o lies in the input; false: outside of what may be looked at. */
@@ -210,13 +205,10 @@ static void put_position(const resize *r, const axis *a, int64_t o, mp_taps *t)
 
 static mp_status axis_taps(const resize *r, const axis *a, mp_taps *t, mp_error *err)
 {
-    mp_status st = MP_OK;
-    MP_TRY(new_taps(t, a->n_in, a->n_out, a->n_out * (2 * (int64_t)reach_of(r, a) + 2), err));
+    MP_CHECK(new_taps(t, a->n_in, a->n_out, a->n_out * (2 * (int64_t)reach_of(r, a) + 2), err));
     for (int64_t o = 0; o < a->n_out; o++) put_position(r, a, o, t);
     look_at(t);
-    MP_TRY(level(t, err));
-done:
-    return st;
+    return level(t, err);
 }
 
 /* The n numbers of an operand, if it says something; false: it does not, or not yet (*later). What the model knows is exact,

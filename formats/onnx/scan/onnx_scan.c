@@ -202,17 +202,15 @@ static mp_status copy_message(scanner *s, const descriptor *d, const uint8_t *at
 /* Copies a field that holds a message, under the number `id`. */
 static mp_status copy_submessage(scanner *s, uint32_t id, const descriptor *d, const mp_wire_field *f, int depth)
 {
-    mp_status st = MP_OK;
     static const uint8_t zeros[5];
-    MP_TRY(put_tag(s, id));
-    MP_TRY(put(s, zeros, sizeof zeros));
+    MP_CHECK(put_tag(s, id));
+    MP_CHECK(put(s, zeros, sizeof zeros));
     size_t start = s->out->size;
-    MP_TRY(copy_message(s, d, f->bytes, f->end, depth + 1));
+    MP_CHECK(copy_message(s, d, f->bytes, f->end, depth + 1));
     size_t length = s->out->size - start;
     for (size_t k = 0; k < sizeof zeros; k++)
         s->out->bytes[start - sizeof zeros + k] = (uint8_t)((length >> (7 * k) & 127) | (k + 1 < sizeof zeros ? 128 : 0));
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Copies a field of the schema as it is, if it is well-formed. */
@@ -225,17 +223,14 @@ static mp_status copy_plain(scanner *s, const descriptor *d, const schema_field 
 
 static mp_status copy_younger(scanner *s, const struct younger *y, const mp_wire_field *f, int depth)
 {
-    mp_status st = MP_OK;
     if (f->wire != MP_WIRE_BYTES) return malformed(s, y->in, f->start, "a field of the wrong kind");
     if (y->message) return copy_submessage(s, y->skeleton_id, y->message, f, depth);
     if (!mp_wire_is_text(f->bytes, f->end)) return malformed(s, y->in, f->start, "a name that is not UTF-8 or has a zero byte");
     if (f->end - f->bytes > 127) return malformed(s, y->in, f->start, "an overload name of more than 127 bytes");
     uint8_t length = (uint8_t)(f->end - f->bytes);
-    MP_TRY(put_tag(s, y->skeleton_id));
-    MP_TRY(put(s, &length, 1));
-    MP_TRY(put(s, f->bytes, length));
-done:
-    return st;
+    MP_CHECK(put_tag(s, y->skeleton_id));
+    MP_CHECK(put(s, &length, 1));
+    return put(s, f->bytes, length);
 }
 
 static mp_status count_message(scanner *s, const descriptor *d, const uint8_t *at, int depth)
@@ -250,41 +245,39 @@ static mp_status count_message(scanner *s, const descriptor *d, const uint8_t *a
 
 static mp_status copy_message(scanner *s, const descriptor *d, const uint8_t *at, const uint8_t *end, int depth)
 {
-    mp_status st = MP_OK;
     bool is_tensor = d == &onnx__tensor_proto__descriptor, keep_payload = true;
     uint64_t seen = 0; /* singular messages, by their place in the descriptor */
-    MP_TRY(count_message(s, d, at, depth));
+    MP_CHECK(count_message(s, d, at, depth));
     if (is_tensor) {
         tensor_facts facts;
-        MP_TRY(look_at_tensor(s, at, end, &facts));
-        MP_TRY(judge_payload(s, &facts, &keep_payload));
+        MP_CHECK(look_at_tensor(s, at, end, &facts));
+        MP_CHECK(judge_payload(s, &facts, &keep_payload));
     }
     while (at < end) {
         mp_wire_field f;
         const uint8_t *here = at;
-        if (!mp_wire_next(&at, end, &f)) MP_TRY(malformed(s, d, here, "a broken or cut off field"));
+        if (!mp_wire_next(&at, end, &f)) MP_CHECK(malformed(s, d, here, "a broken or cut off field"));
         const struct younger *younger = find_younger(d, f.id);
         const schema_field *field = protobuf_c_message_descriptor_get_field(d, f.id);
         if (younger) {
-            MP_TRY(copy_younger(s, younger, &f, depth));
+            MP_CHECK(copy_younger(s, younger, &f, depth));
             continue;
         }
         if (!field) continue;
-        if (!right_wire(field, f.wire)) MP_TRY(malformed(s, d, here, "a field of the wrong kind"));
+        if (!right_wire(field, f.wire)) MP_CHECK(malformed(s, d, here, "a field of the wrong kind"));
         if (is_dropped(field) || (is_tensor && !keep_payload && is_payload(f.id))) continue;
         if (field->type != PROTOBUF_C_TYPE_MESSAGE) {
-            MP_TRY(copy_plain(s, d, field, &f));
+            MP_CHECK(copy_plain(s, d, field, &f));
             continue;
         }
         uint64_t bit = 1ull << ((field - d->fields) & 63);
-        MP_REQUIRE(field->label == PROTOBUF_C_LABEL_REPEATED || !(seen & bit), s->err, MP_PARSE,
-                   "the file repeats the field '%s' of a %s at byte %zu, which may stand there once", field->name,
-                   d->short_name, (size_t)(here - s->file));
+        MP_ENSURE(field->label == PROTOBUF_C_LABEL_REPEATED || !(seen & bit), s->err, MP_PARSE,
+                  "the file repeats the field '%s' of a %s at byte %zu, which may stand there once", field->name, d->short_name,
+                  (size_t)(here - s->file));
         seen |= bit;
-        MP_TRY(copy_submessage(s, f.id, field->descriptor, &f, depth));
+        MP_CHECK(copy_submessage(s, f.id, field->descriptor, &f, depth));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_onnx_scan(const uint8_t *bytes, size_t size, mp_onnx_skeleton *out, mp_error *err)

@@ -21,7 +21,6 @@ static int64_t update_workspace(const mp_graph *graph)
 /* Which gradients live to the end, and which until the last reader of the parameter that their update changes. */
 static mp_status link_updates(mp_runs *x, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *g = x->graph;
     size_t n = 0;
     for (int pass = 0; pass < 2; pass++) { /* count, then fill */
@@ -45,27 +44,24 @@ static mp_status link_updates(mp_runs *x, mp_error *err)
             }
         }
         if (pass) break;
-        MP_REQUIRE(x->gradients = mp_alloc(n, sizeof *x->gradients), err, MP_NOMEM, "out of memory");
+        MP_ENSURE(x->gradients = mp_alloc(n, sizeof *x->gradients), err, MP_NOMEM, "out of memory");
         for (size_t s = 0; s <= g->n_storages; s++) x->gradients_start[s + 1] += x->gradients_start[s];
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status allocate(mp_runs *x, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *g = x->graph;
     x->producers = mp_alloc(g->n_storages, sizeof *x->producers);
     x->readers = mp_alloc(g->n_storages, sizeof *x->readers);
     x->update_run = mp_alloc(g->n_storages, sizeof *x->update_run);
     x->gradients_start = mp_alloc(g->n_storages + 2, sizeof *x->gradients_start);
     x->of_node = mp_alloc(g->n_nodes, sizeof *x->of_node);
-    MP_REQUIRE(x->producers && x->readers && x->update_run && x->gradients_start && x->of_node, err, MP_NOMEM,
-               "out of memory for %zu storages", g->n_storages);
+    MP_ENSURE(x->producers && x->readers && x->update_run && x->gradients_start && x->of_node, err, MP_NOMEM,
+              "out of memory for %zu storages", g->n_storages);
     memset(x->update_run, -1, g->n_storages * sizeof *x->update_run);
-done:
-    return st;
+    return MP_OK;
 }
 
 /* A run without a position. */

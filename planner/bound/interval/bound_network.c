@@ -55,7 +55,6 @@ static bool is_sum(const mp_graph *graph, int s)
 /* Makers, and a vertex for each of them and for what they make; *n vertices. */
 static mp_status find_makers_of_all(mp_bound_interval *x, bool undecided, int *n, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_precedence *o = x->order;
     const mp_graph *graph = o->graph;
     const size_t most = graph->n_storages + (size_t)graph->adders_start[graph->n_storages];
@@ -63,7 +62,7 @@ static mp_status find_makers_of_all(mp_bound_interval *x, bool undecided, int *n
     mp_free(x->maker_arc);
     x->makers = mp_alloc(most, sizeof *x->makers);
     x->maker_arc = mp_alloc(most, sizeof *x->maker_arc);
-    MP_REQUIRE(x->makers && x->maker_arc, err, MP_NOMEM, "no memory for a bound of %zu nodes", graph->n_nodes);
+    MP_ENSURE(x->makers && x->maker_arc, err, MP_NOMEM, "no memory for a bound of %zu nodes", graph->n_nodes);
     for (size_t v = 0; v < graph->n_nodes; v++) x->node_vertex[v] = -1;
     for (int s = 0; s < (int)graph->n_storages; s++) {
         const int first = x->makers_start[s], n_makers = find_makers(o, s, undecided, x->makers + first);
@@ -78,8 +77,7 @@ static mp_status find_makers_of_all(mp_bound_interval *x, bool undecided, int *n
         if (x->makers_start[s + 1] == x->makers_start[s]) continue;
         x->maker_vertex[s] = is_sum(graph, s) ? (*n)++ : x->node_vertex[x->makers[x->makers_start[s]]];
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_bound_network_build(mp_bound_interval *x, bool undecided, mp_error *err)

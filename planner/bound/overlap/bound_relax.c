@@ -384,15 +384,13 @@ mp_status mp_bound_relax_solve(mp_bound_relax *r, int64_t most_work, bool *solve
 
 mp_status mp_bound_relax_renew(mp_bound_overlap *o, mp_bound_relax **r, int64_t *work_left, bool *solved, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_bound_relax_free(*r);
     *r = NULL;
-    MP_TRY(mp_bound_overlap_reserve(o, err));
-    MP_TRY(mp_bound_relax_new(o, r, err));
-    MP_TRY(mp_bound_relax_solve(*r, *work_left, solved, err));
+    MP_CHECK(mp_bound_overlap_reserve(o, err));
+    MP_CHECK(mp_bound_relax_new(o, r, err));
+    MP_CHECK(mp_bound_relax_solve(*r, *work_left, solved, err));
     *work_left -= (*r)->linear.work;
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_linear *mp_bound_relax_linear(mp_bound_relax *r)

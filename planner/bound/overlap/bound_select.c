@@ -195,7 +195,6 @@ done:
 
 mp_status mp_bound_select(mp_bound_chain *c, const int *nodes, int n, mp_bound_selection *s, int64_t *ticks, mp_error *err)
 {
-    mp_status st = MP_OK;
     const int effort = c->options.effort;
     s->rows = (int64_t)MP_BOUND_ROWS * (effort < MP_BOUND_ROWS_EFFORT ? effort : MP_BOUND_ROWS_EFFORT);
     s->rows_per_pair = 1 + mp_bound_relax_rows(c->order);
@@ -208,17 +207,16 @@ mp_status mp_bound_select(mp_bound_chain *c, const int *nodes, int n, mp_bound_s
     if (most < n) most = n;
     mp_free(s->looked_at);
     s->looked_at = mp_alloc((size_t)c->n_candidates, sizeof *s->looked_at);
-    MP_REQUIRE(s->looked_at, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
-    MP_TRY(try_boundaries(c, s, nodes, n, (int)most, 1, ticks, err));
+    MP_ENSURE(s->looked_at, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
+    MP_CHECK(try_boundaries(c, s, nodes, n, (int)most, 1, ticks, err));
     for (int k = 1; k < MP_BOUND_SELECTIONS + effort && !mp_bound_chain_ended(c) && s->work_left > 0; k++)
-        MP_TRY(try_boundaries(c, s, s->nodes, s->n, (int)most, 1, ticks, err));
+        MP_CHECK(try_boundaries(c, s, s->nodes, s->n, (int)most, 1, ticks, err));
     for (int k = 0; k < MP_BOUND_REFINEMENTS && !mp_bound_chain_ended(c) && s->work_left > 0; k++) {
         if ((2 * s->n - 1) * s->rows_per_pair >= s->rows) break; /* no memory for more intervals */
-        MP_TRY(try_boundaries(c, s, s->nodes, s->n, s->n + k * MP_BOUND_REFINE_MORE, MP_BOUND_REFINE_PROGRAMMES, ticks, err));
+        MP_CHECK(try_boundaries(c, s, s->nodes, s->n, s->n + k * MP_BOUND_REFINE_MORE, MP_BOUND_REFINE_PROGRAMMES, ticks, err));
     }
     s->is_done = true;
-done:
-    return st;
+    return MP_OK;
 }
 
 /* ---- the tree over the best ---- */

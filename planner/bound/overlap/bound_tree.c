@@ -57,12 +57,10 @@ static void settle_all(tree *t, int leaf, bool settled)
 
 static mp_status add_leaf(tree *t, int parent, int place, bool live, int64_t value, mp_error *err)
 {
-    mp_status st = MP_OK;
-    MP_REQUIRE(mp_grow(&t->leaves, &t->capacity, (size_t)t->n + 1, sizeof *t->leaves), err, MP_NOMEM,
-               "no memory for %d leaves of a bound", t->n);
+    MP_ENSURE(mp_grow(&t->leaves, &t->capacity, (size_t)t->n + 1, sizeof *t->leaves), err, MP_NOMEM,
+              "no memory for %d leaves of a bound", t->n);
     t->leaves[t->n++] = (struct leaf){parent, place, live, true, value};
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Which intervals' multipliers count. */
@@ -89,21 +87,19 @@ static mp_status drop_idle(tree *t, mp_error *err)
 /* The intervals between neighbours, those to the end, and those that a few programmes ask for. */
 static mp_status choose_pairs(tree *t, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_bound_overlap *o = &t->o;
     bool solved = false;
-    for (int i = 0; i < o->n; i++) MP_TRY(mp_bound_overlap_add(o, (mp_bound_pair){i, i + 1}, err));
-    for (int i = 0; i < o->n; i++) MP_TRY(mp_bound_overlap_add(o, (mp_bound_pair){i, o->n}, err));
+    for (int i = 0; i < o->n; i++) MP_CHECK(mp_bound_overlap_add(o, (mp_bound_pair){i, i + 1}, err));
+    for (int i = 0; i < o->n; i++) MP_CHECK(mp_bound_overlap_add(o, (mp_bound_pair){i, o->n}, err));
     for (int k = 0; k < MP_BOUND_TREE_PROGRAMMES && t->work_left > 0; k++) {
         const int before = o->n_pairs;
-        if (k) MP_TRY(mp_bound_relax_add_pairs(t->relax, o->n_pairs + o->n, err));
+        if (k) MP_CHECK(mp_bound_relax_add_pairs(t->relax, o->n_pairs + o->n, err));
         if (k && o->n_pairs == before) break;
-        MP_TRY(mp_bound_relax_renew(o, &t->relax, &t->work_left, &solved, err));
+        MP_CHECK(mp_bound_relax_renew(o, &t->relax, &t->work_left, &solved, err));
         if (!solved) break;
     }
     if (!solved) t->work_left = 0;
-done:
-    return st;
+    return MP_OK;
 }
 
 /* How much further some iterations bring the programme with a storage settled; all is put back. */
@@ -222,7 +218,6 @@ static int best_leaf(const tree *t)
 
 static mp_status grow(tree *t, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_bound_options *options = t->o.options;
     for (int visits = 0; t->work_left > 0 && t->n < MP_BOUND_TREE_LEAVES && !(options->stop && options->stop(options->data));
          visits++) {
@@ -230,16 +225,15 @@ static mp_status grow(tree *t, mp_error *err)
         if (leaf < 0) break;
         const int64_t before = t->leaves[leaf].value;
         int place;
-        if (visits == MP_BOUND_TREE_ALL_VISITS) MP_TRY(drop_idle(t, err));
-        MP_TRY(visit(t, leaf, &place, err));
+        if (visits == MP_BOUND_TREE_ALL_VISITS) MP_CHECK(drop_idle(t, err));
+        MP_CHECK(visit(t, leaf, &place, err));
         const int64_t value = t->leaves[leaf].value;
         if (place < 0 && value == before) break; /* it is not to be parted, and no other takes less */
         if (place < 0) continue;
         t->leaves[leaf].open = false;
-        for (int live = 0; live < 2; live++) MP_TRY(add_leaf(t, leaf, place, live, value, err));
+        for (int live = 0; live < 2; live++) MP_CHECK(add_leaf(t, leaf, place, live, value, err));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_bound_tree(mp_bound_interval *x, const int *nodes, int n, const mp_bound_options *options, int64_t work,
