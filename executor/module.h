@@ -4,8 +4,7 @@
  * A module is a shared library "memplan_NAME.so" with one symbol, mp_module_backend (mp_module_entry). It uses the
  * library's own functions from the program that loads it, which is linked so that modules see them (-rdynamic).
  */
-#ifndef EXECUTOR_MODULE_H
-#define EXECUTOR_MODULE_H
+#pragma once
 
 #include "executor/kernel/backend.h"
 
@@ -14,5 +13,3 @@
  * MEMPLAN_MODULES names, else in that of the program and in ../lib/memplan from there. MP_UNSUPPORTED: there is none, or it
  * cannot be loaded; one sentence says why. MP_NOMEM. */
 mp_status mp_module_load(const char *name, int ordinal, mp_backend **out, mp_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* applied.h - what the frameworks' parts of apply share. */
-#ifndef CLI_APPLIED_H
-#define CLI_APPLIED_H
+#pragma once
 
 #include "cli/apply/apply_report.h"
 #include "cli/apply/blocks.h"
@@ -29,5 +28,3 @@ void applied_cost(const applied *x, int64_t peak_bytes, int64_t ticks);
 void applied_head(applied *x, const char *what, int64_t peak_bytes, int64_t ticks);
 /* What the framework can do is not enough. */
 mp_status applied_too_coarse(applied *x, const char *what, int64_t peak_bytes);
-
-#endif

@@ -1,6 +1,5 @@
 /* apply_report.h - a plan in the words of a framework: what to paste there, and what it comes to. */
-#ifndef CLI_APPLY_REPORT_H
-#define CLI_APPLY_REPORT_H
+#pragma once
 
 #include <stdio.h>
 
@@ -18,5 +17,3 @@ typedef struct applied_means {
  * no backward phase. MP_NOMEM. */
 mp_status report_apply(const subject *s, const mp_plan *plan, const char *framework, FILE *to, applied_means *found,
                        mp_error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* blocks.h - the equal blocks of a network, "h.0" to "h.11", and what it comes to if the first of them are checkpointed: what
  * Hugging Face, Megatron and DeepSpeed can do. */
-#ifndef CLI_BLOCKS_H
-#define CLI_BLOCKS_H
+#pragma once
 
 #include "planner/segments/module_tree.h"
 
@@ -22,5 +21,3 @@ mp_status blocks_judge(const blocks *b, int k, const bool *kept, int64_t *peak_b
 
 /* The fewest first blocks with which the step fits; -1: not even all do. */
 mp_status blocks_fewest(const blocks *b, int64_t budget_bytes, int *k, int64_t *peak_bytes, int64_t *ticks, mp_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* estimate_savings.h - what would help: other options of the same model, each built and measured with everything kept. */
-#ifndef CLI_ESTIMATE_SAVINGS_H
-#define CLI_ESTIMATE_SAVINGS_H
+#pragma once
 
 #include <jansson.h>
 
@@ -29,5 +28,3 @@ mp_status savings_find(const options *o, const subject *s, int64_t peak_bytes, s
 void report_savings(const savings *s, size_t most);
 /* A new reference; NULL: memory is short. */
 json_t *savings_json(const savings *s);
-
-#endif

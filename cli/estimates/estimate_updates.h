@@ -1,6 +1,5 @@
 /* estimate_updates.h - the part of `memplan estimate --fuse` that compares where updates can run. */
-#ifndef CLI_ESTIMATE_UPDATES_H
-#define CLI_ESTIMATE_UPDATES_H
+#pragma once
 
 #include <jansson.h>
 
@@ -17,5 +16,3 @@ typedef struct update_comparison {
 mp_status compare_updates(const options *o, update_comparison *out, mp_error *err);
 void print_update_comparison(const update_comparison *c);
 json_t *update_comparison_json(const update_comparison *c); /* NULL: out of memory */
-
-#endif

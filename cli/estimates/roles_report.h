@@ -1,6 +1,5 @@
 /* roles_report.h - which tensors from outside are data, trained, kept or constant, and by which rule. */
-#ifndef CLI_ROLES_REPORT_H
-#define CLI_ROLES_REPORT_H
+#pragma once
 
 #include <jansson.h>
 
@@ -15,5 +14,3 @@ void report_roles(const mp_model *model, const options *o);
 void count_parameters(const mp_model *model, const options *o, int64_t *all, int64_t *trained);
 /* All of them: name, role, reason, elements. NULL: memory is short. */
 json_t *roles_json(const mp_model *model, const options *o);
-
-#endif

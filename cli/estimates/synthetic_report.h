@@ -1,6 +1,5 @@
 /* synthetic_report.h - what training without files puts into each input, and why. */
-#ifndef CLI_SYNTHETIC_REPORT_H
-#define CLI_SYNTHETIC_REPORT_H
+#pragma once
 
 #include <jansson.h>
 
@@ -10,5 +9,3 @@
 mp_status report_synthetic(const mp_model *model, mp_error *err);
 /* The same; NULL: memory is short. */
 json_t *synthetic_json(const mp_model *model);
-
-#endif

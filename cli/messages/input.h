@@ -1,10 +1,7 @@
 /* input.h - standard input in place of a file: what comes through a pipe is kept, so that it can be read more than once. */
-#ifndef CLI_INPUT_H
-#define CLI_INPUT_H
+#pragma once
 
 /* Makes a regular file of standard input, unless it is one. EXIT_DONE; EXIT_NO with a complaint: it cannot be kept. */
 int input_keep(void);
 /* What the kept input looks like: 'o' ONNX (or what is none of these), 'j' JSON, 'd' DOT. */
 char input_kind(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* interrupt.h - Ctrl-C or SIGTERM. While there is nothing to keep they end the program, at once and with a sentence. While
  * something runs that can be stopped with what it has, the first asks for that, and on a terminal shows at once that it was
  * heard; the second of the same kind ends the program. */
-#ifndef CLI_INTERRUPT_H
-#define CLI_INTERRUPT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -20,5 +19,3 @@ int interrupt_status(void);
  * `sentence` (with its end of line; it has to stay where it is) and exits with interrupt_status(). NULL, and
  * interrupt_release: no longer. Only where SIGTERM is caught. */
 void interrupt_force(const char *sentence, unsigned seconds);
-
-#endif

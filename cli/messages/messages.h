@@ -1,6 +1,5 @@
 /* messages.h - sentences on standard error, always as `memplan: [FILE:[LINE:COLUMN:]] sentence`. */
-#ifndef CLI_MESSAGES_H
-#define CLI_MESSAGES_H
+#pragma once
 
 #include "memplan/error.h"
 
@@ -26,5 +25,3 @@ int output_failed(const mp_error *err);
 /* What is still to go to standard output goes there. Returns the status, or EXIT_NO if any of it was lost since the program
  * began, which is then said, once. */
 int output_end(int status);
-
-#endif

@@ -1,6 +1,5 @@
 /* nearest.h - the known name that a mistyped one was probably meant to be. */
-#ifndef CLI_NEAREST_H
-#define CLI_NEAREST_H
+#pragma once
 
 /* Offer the known names one by one; the best by edit distance (insert, delete, replace) is found, the first one offered on a
  * tie. O(length^2) per name; names over 256 bytes are passed over. */
@@ -13,5 +12,3 @@ nearest nearest_to(const char *word);
 void nearest_offer(nearest *n, const char *name);
 /* NULL when no name is close: the distance must be at most a third of the word's length, and 2 is close for words over 3. */
 const char *nearest_found(const nearest *n);
-
-#endif

@@ -1,6 +1,5 @@
 /* quantities.h - numbers as people write and read them: bytes, budgets, counts, times. */
-#ifndef CLI_QUANTITIES_H
-#define CLI_QUANTITIES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,5 +38,3 @@ const char *seconds_text(double seconds, char *text); /* "12.3 ms" */
 const char *flops_text(double flops, char *text);     /* "262.1 GFLOP" */
 /* "+12.3 %" over `base`, "0 %" when equal. */
 const char *extra_text(double value, double base, char *text);
-
-#endif

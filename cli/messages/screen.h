@@ -1,8 +1,7 @@
 /* screen.h - an answer on standard output, which may be a terminal: rows that do not wrap, sentences that do so between words,
  * and the verdict in colour. In a pipe rows are whole, sentences are broken at 80 columns, and the same answer gives the same
  * bytes. */
-#ifndef CLI_SCREEN_H
-#define CLI_SCREEN_H
+#pragma once
 
 /* One line, cut to the terminal's width where it is longer ("..." at its end). */
 void screen_row(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -13,5 +12,3 @@ void screen_text(int indent, const char *format, ...) __attribute__((format(prin
 typedef enum screen_mood { SCREEN_PLAIN, SCREEN_GOOD, SCREEN_BAD, SCREEN_OPEN } screen_mood;
 void screen_verdict(const char *color, screen_mood mood, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void screen_keep_verdicts_whole(void); /* from here on verdicts are one line, however long */
-
-#endif

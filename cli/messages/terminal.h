@@ -1,6 +1,5 @@
 /* terminal.h - what a stream can show: how wide it is, whether a line on it may be written over, whether it takes colours. */
-#ifndef CLI_TERMINAL_H
-#define CLI_TERMINAL_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -16,5 +15,3 @@ bool terminal_takes_color(int fd, const char *when);
 void terminal_line(int fd, const char *text);
 /* Leaves the line empty. */
 void terminal_clear(int fd);
-
-#endif

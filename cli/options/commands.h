@@ -1,6 +1,5 @@
 /* commands.h - the table of commands: dispatch, help and completion all come from it. */
-#ifndef CLI_COMMANDS_H
-#define CLI_COMMANDS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -25,5 +24,3 @@ const command *command_named(const char *name);
 #define COMMAND(ID, name, ...) int cmd_##name(options *o);
 #include "cli/options/commands.def"
 #undef COMMAND
-
-#endif

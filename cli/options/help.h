@@ -1,6 +1,5 @@
 /* help.h - what the tables of commands and options say for people. */
-#ifndef CLI_HELP_H
-#define CLI_HELP_H
+#pragma once
 
 #include <stdio.h>
 
@@ -10,5 +9,3 @@ void help_overview(FILE *to);
 void help_command(FILE *to, const command *c);
 /* -h: what one needs first. */
 void help_command_short(FILE *to, const command *c);
-
-#endif

@@ -1,8 +1,7 @@
 /* options.h - what the user asked for. One table says which options there are, which commands take them, how they are stored,
  * and which of them go into a graph so that it can be built again.
  */
-#ifndef CLI_OPTIONS_H
-#define CLI_OPTIONS_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -116,5 +115,3 @@ void options_free(options *o);
 bool option_given(const options *o, option_id id);
 /* Of a CHOICE: the name that is meant, as the table spells it; NULL: it takes no such value. */
 const char *option_taken(const option_row *row, const char *value);
-
-#endif

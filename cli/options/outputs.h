@@ -1,6 +1,5 @@
 /* outputs.h - the files that a command writes: tried before the work, named when it is done. */
-#ifndef CLI_OUTPUTS_H
-#define CLI_OUTPUTS_H
+#pragma once
 
 #include "cli/options/options.h"
 
@@ -10,5 +9,3 @@
 int outputs_try(const options *o);
 /* "wrote plan.json (93.12 KiB)" on standard error for each of them, where that is a terminal and -q was not given. */
 void outputs_say(const options *o);
-
-#endif

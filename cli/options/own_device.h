@@ -5,8 +5,7 @@
  *
  * A file says the same (docs/formats.md); it is read into such a text, so that plans and graphs carry all of it.
  */
-#ifndef CLI_OWN_DEVICE_H
-#define CLI_OWN_DEVICE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -30,5 +29,3 @@ bool device_is_own(const char *text);
  * the line and the key. */
 bool device_is_file(const char *text);
 mp_status device_file_read(const char *path, char **text, mp_error *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* picture_file.h - where a picture goes: a name whose ending says the format, or any name, standard output among them, with
  * --format. The library goes by endings, so that in the second case it draws into a file beside, which is then copied.
  */
-#ifndef CLI_PICTURE_FILE_H
-#define CLI_PICTURE_FILE_H
+#pragma once
 
 #include "cli/options/options.h"
 #include "memplan/error.h"
@@ -23,5 +22,3 @@ mp_status picture_file_open(picture_file *file, mp_error *err);
 mp_status picture_file_close(picture_file *file, const options *o, mp_status drawn, mp_error *err);
 /* Whether it goes to standard output, which then has no room for an answer. */
 bool picture_takes_output(const options *o);
-
-#endif

@@ -1,6 +1,5 @@
 /* attention_report.h - who computes a program's attention, and why: on a GPU, which of two ways it is makes a factor of ten. */
-#ifndef CLI_ATTENTION_REPORT_H
-#define CLI_ATTENTION_REPORT_H
+#pragma once
 
 #include <jansson.h>
 
@@ -18,5 +17,3 @@ void attention_json(const mp_program *program, json_t **json);
 void report_attention_form(const mp_attention_report *form);
 /* The same as an object, a new reference; NULL: memory is short. */
 json_t *attention_form_json(const mp_attention_report *form);
-
-#endif

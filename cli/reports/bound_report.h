@@ -1,6 +1,5 @@
 /* bound_report.h - what `memplan plan --explain-bound` says: what each stage of the bound proved, and where memory is short. */
-#ifndef CLI_BOUND_REPORT_H
-#define CLI_BOUND_REPORT_H
+#pragma once
 
 #include <jansson.h>
 
@@ -11,5 +10,3 @@ void print_bound_explanation(const outcome *out);
 
 /* The same as a JSON object, null where nothing is proved; NULL: out of memory. */
 json_t *bound_json(const outcome *out);
-
-#endif

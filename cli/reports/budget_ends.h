@@ -1,6 +1,5 @@
 /* budget_ends.h - the two plans between which a relative budget lies: the smallest that is found, and keep-all. */
-#ifndef CLI_BUDGET_ENDS_H
-#define CLI_BUDGET_ENDS_H
+#pragma once
 
 #include "cli/messages/quantities.h"
 #include "cli/options/options.h"
@@ -18,5 +17,3 @@ typedef struct budget_ends {
 mp_status budget_ends_of(const budget *budgets, size_t n, const options *o, const mp_request *request, budget_ends *out,
                          mp_error *err);
 void budget_ends_free(budget_ends *ends);
-
-#endif

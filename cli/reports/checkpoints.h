@@ -1,6 +1,5 @@
 /* checkpoints.h - the tensors that --checkpoints names. */
-#ifndef CLI_CHECKPOINTS_H
-#define CLI_CHECKPOINTS_H
+#pragma once
 
 #include "cli/reports/subject.h"
 
@@ -8,5 +7,3 @@
  * simplification did to them (which is said on standard error). MP_INVALID: a name that is not there (with the nearest that
  * is), or one that is no activation of the forward pass. *list is released with mp_free. */
 mp_status subject_checkpoints(const subject *s, const char *names, int **list, size_t *n, mp_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* checkpoints_to_set.h - what a plan asks of somebody who sets checkpoints by hand. */
-#ifndef CLI_CHECKPOINTS_TO_SET_H
-#define CLI_CHECKPOINTS_TO_SET_H
+#pragma once
 
 #include "cli/reports/plan_report.h"
 
@@ -21,5 +20,3 @@ void checkpoints_free(checkpoints_to_set *set);
 mp_status report_checkpoints(const outcome *out, const mp_plan *plan, size_t rows, mp_error *err);
 /* "checkpoints_to_set": names as the plan's own "checkpoints" have them. Adds it to *json, as mp_json_set does it. */
 mp_status checkpoints_to_set_json(const mp_graph *graph, const mp_plan *plan, json_t **json, mp_error *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* device_room.h - how much of a device's memory a step may have: what the device has, or has free, less the reserve for what is
  * not the step's.
  */
-#ifndef CLI_DEVICE_ROOM_H
-#define CLI_DEVICE_ROOM_H
+#pragma once
 
 #include "cli/reports/budget_ends.h"
 #include "cli/reports/subject.h"
@@ -32,5 +31,3 @@ void report_above_room(const device_room *room, int64_t budget_bytes);
  */
 mp_status room_budget(const subject *s, const options *o, const budget *b, const budget_ends *ends, device_room *room,
                       int64_t *bytes, mp_error *err);
-
-#endif

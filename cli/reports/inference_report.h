@@ -1,6 +1,5 @@
 /* inference_report.h - says what a file does not have as training runs it, and how to export one that does. */
-#ifndef CLI_INFERENCE_REPORT_H
-#define CLI_INFERENCE_REPORT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -12,5 +11,3 @@ void warn_of_inference_form(const char *path, const mp_inference_form *form, boo
 /* Under PyTorch's rules: one sentence on standard error, the first time, of operators of which the file does not say how
  * PyTorch runs them. lacks_dropout: a transformer without any. MP_NOMEM. */
 mp_status warn_of_guesses(const char *path, const mp_model *model, bool lacks_dropout, mp_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* loss_options.h - what the options say of the loss, as the library takes it. */
-#ifndef CLI_LOSS_OPTIONS_H
-#define CLI_LOSS_OPTIONS_H
+#pragma once
 
 #include "cli/options/options.h"
 #include "memplan/training.h"
@@ -15,5 +14,3 @@ typedef struct loss_options {
  * MP_PARSE, MP_IO: a file; MP_NOMEM. */
 mp_status loss_options_read(const options *o, loss_options *out, mp_error *err);
 void loss_options_free(loss_options *l);
-
-#endif

@@ -1,6 +1,5 @@
 /* module_rows.h - what each module of a model keeps, trains and takes: a table of few rows. */
-#ifndef CLI_MODULE_ROWS_H
-#define CLI_MODULE_ROWS_H
+#pragma once
 
 #include <jansson.h>
 
@@ -13,5 +12,3 @@
 mp_status report_modules(const mp_graph *graph, const mp_summary *summary, size_t rows, const char *sort, mp_error *err);
 /* The outermost modules, a new reference; NULL: memory is short. */
 json_t *modules_json(const mp_graph *graph, const mp_summary *summary);
-
-#endif

@@ -1,7 +1,6 @@
 /* other_rules.h - the peak with everything kept as the other ones have it: PyTorch, where memplan's own rules were asked for.
  */
-#ifndef CLI_OTHER_RULES_H
-#define CLI_OTHER_RULES_H
+#pragma once
 
 #include <jansson.h>
 
@@ -22,5 +21,3 @@ const char *other_rules_name(const other_rules *other);
 const char *other_rules_option(const other_rules *other);
 /* {"rules": "pytorch", "peak_bytes": N}, null where it is not known; a new reference. NULL: memory is short. */
 json_t *other_rules_json(const other_rules *other);
-
-#endif

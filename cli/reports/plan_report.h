@@ -1,6 +1,5 @@
 /* plan_report.h - what `memplan plan` says about what it found. */
-#ifndef CLI_PLAN_REPORT_H
-#define CLI_PLAN_REPORT_H
+#pragma once
 
 #include "cli/reports/device_room.h"
 #include "cli/reports/other_rules.h"
@@ -44,5 +43,3 @@ void print_plan_line(const outcome *out, const char *what, int64_t peak, int64_t
 mp_status print_plan_arena(const outcome *out, const mp_plan *plan, mp_error *err);
 mp_status print_plan_peak(const outcome *out, const mp_plan *plan, mp_error *err);
 mp_status print_plan_json(const outcome *out, mp_error *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* progress.h - what a search is doing, in one line that is written over on a terminal and never wraps; nothing is written into
  * a pipe, to a dumb terminal, or with -q or --no-progress. Ctrl-C ends the search with the best so far, a second one ends the
  * program (interrupt.h). */
-#ifndef CLI_PROGRESS_H
-#define CLI_PROGRESS_H
+#pragma once
 
 #include "cli/options/options.h"
 #include "memplan/solver.h"
@@ -25,5 +24,3 @@ bool progress_show(const mp_progress *now, void *p);
 /* Where several searches follow each other: says which one is next. False: the user has asked to stop. */
 bool progress_next(progress *p, const char *what);
 void progress_end(progress *p);
-
-#endif

@@ -1,6 +1,5 @@
 /* report.h - what the reports of several commands share. */
-#ifndef CLI_REPORT_H
-#define CLI_REPORT_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -26,5 +25,3 @@ json_t *second_stream_json(const mp_second_stream *effect, double tick_seconds);
 mp_status answer_in_json(const char *command, json_t *json, mp_error *err);
 /* The same; a failure is said. Returns the exit status. */
 int print_json(const char *command, json_t *json);
-
-#endif

@@ -1,6 +1,5 @@
 /* subject.h - what a command is about: a model that becomes a training graph, or a training graph from a file. */
-#ifndef CLI_SUBJECT_H
-#define CLI_SUBJECT_H
+#pragma once
 
 #include <jansson.h>
 
@@ -62,5 +61,3 @@ int64_t subject_batch(const subject *s);
 mp_status early_updates_timeline(const mp_graph *graph, mp_timeline **out, int *peak_node, mp_error *err);
 /* The timeline of keep-all, and the node that runs at its peak (-1: no nodes). Release with mp_timeline_free. */
 mp_status keep_all_timeline(const mp_graph *graph, mp_timeline **out, int *peak_node, mp_error *err);
-
-#endif

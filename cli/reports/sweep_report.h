@@ -1,6 +1,5 @@
 /* sweep_report.h - a trade-off curve as text. */
-#ifndef CLI_SWEEP_REPORT_H
-#define CLI_SWEEP_REPORT_H
+#pragma once
 
 #include "cli/options/options.h"
 #include "cli/reports/subject.h"
@@ -8,5 +7,3 @@
 
 /* On a terminal in 24 lines: for every budget the cheapest plan. In a pipe, and with --list or -v, every searcher. */
 void print_sweep(const options *o, const subject *s, const mp_sweep *found);
-
-#endif

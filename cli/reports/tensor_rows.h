@@ -1,6 +1,5 @@
 /* tensor_rows.h - many tensors in few lines: by module, equal blocks that follow each other in one line. */
-#ifndef CLI_TENSOR_ROWS_H
-#define CLI_TENSOR_ROWS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,5 +13,3 @@
 mp_status report_tensors(const char *const *names, size_t n, size_t rows, bool list, mp_error *err);
 /* Whether the module b[0..m) of a name is the next one after a[0..n): "h.4" after "h.3", "layer2.1" after "layer2.0". */
 bool module_is_next(const char *a, size_t n, const char *b, size_t m);
-
-#endif

@@ -1,6 +1,5 @@
 /* train_report.h - what `memplan train` says about its two runs. */
-#ifndef CLI_TRAIN_REPORT_H
-#define CLI_TRAIN_REPORT_H
+#pragma once
 
 #include "cli/reports/subject.h"
 #include "memplan/second_stream.h"
@@ -31,5 +30,3 @@ void print_profile(const mp_graph *graph, const mp_report *report);
 json_t *profile_json(const mp_graph *graph, const mp_report *report); /* NULL: memory is short */
 void print_train(const train_outcome *t, const options *o);
 mp_status print_train_json(const train_outcome *t, mp_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* unmeetable_report.h - what `memplan plan` says where there is no plan within the budget. */
-#ifndef CLI_UNMEETABLE_REPORT_H
-#define CLI_UNMEETABLE_REPORT_H
+#pragma once
 
 #include "cli/reports/plan_report.h"
 
@@ -17,5 +16,3 @@ void print_refusal(const outcome *out);
 mp_status print_smallest(const outcome *out, mp_error *err);
 /* The verdict once more. */
 void print_refusal_verdict(const outcome *out);
-
-#endif

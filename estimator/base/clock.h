@@ -1,7 +1,4 @@
 /* clock.h - a clock tells seconds since a moment that is the same for the whole run of a program, and never goes back. */
-#ifndef ESTIMATOR_CLOCK_H
-#define ESTIMATOR_CLOCK_H
+#pragma once
 
 double mp_clock_now(void);
-
-#endif

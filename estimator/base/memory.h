@@ -1,8 +1,7 @@
 /* memory.h - what the library itself needs of memory: arrays that grow, sizes that cannot overflow, counts for tests. The
  * public part is memplan/memory.h.
  */
-#ifndef ESTIMATOR_MEMORY_H
-#define ESTIMATOR_MEMORY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,5 +33,3 @@ bool mp_add(int64_t a, int64_t b, int64_t *sum);
 int64_t mp_product(const int64_t *dims, int from, int to);
 /* bytes rounded up to a multiple of alignment (>= 1); false on overflow. */
 bool mp_round_up(int64_t bytes, int64_t alignment, int64_t *rounded);
-
-#endif

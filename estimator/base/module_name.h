@@ -2,8 +2,7 @@
  * module layer1.0.conv1, three levels deep. The last component is the operator or tensor itself. A leading slash is a matter of
  * taste. All are O(length of the name).
  */
-#ifndef ESTIMATOR_MODULE_NAME_H
-#define ESTIMATOR_MODULE_NAME_H
+#pragma once
 
 #include <stddef.h>
 
@@ -17,5 +16,3 @@ size_t mp_module_length(const char *name, int depth);
 char *mp_module_text(const char *name, size_t length, char *text, size_t room);
 /* The name without the modules: "Conv". */
 const char *mp_module_leaf(const char *name);
-
-#endif

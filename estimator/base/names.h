@@ -1,6 +1,5 @@
 /* names.h - a map from names to small integers (a thin face of uthash that reports memory shortage). */
-#ifndef ESTIMATOR_NAMES_H
-#define ESTIMATOR_NAMES_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -16,5 +15,3 @@ bool mp_names_set(mp_names *names, const char *name, int index);
 
 /* The same name as people write it: case, spaces, dashes and underscores aside. */
 bool mp_names_are_alike(const char *a, const char *b);
-
-#endif

@@ -1,6 +1,5 @@
 /* vector.h - loops over arrays as vector code for the machine that runs them. */
-#ifndef ESTIMATOR_VECTOR_H
-#define ESTIMATOR_VECTOR_H
+#pragma once
 
 /* On functions with plain loops over arrays: compiled for several instruction sets, the best one chosen when the program
  * starts. No OpenMP inside. */
@@ -12,6 +11,4 @@
 #endif
 #else
 #define MP_VECTOR
-#endif
-
 #endif

@@ -1,7 +1,6 @@
 /* visible_text.h - text from files as people may be shown it. A name can hold what a terminal or a browser obeys: control
  * characters, marks that turn the direction of writing, bytes that are no UTF-8. They are written as what they are. */
-#ifndef ESTIMATOR_VISIBLE_TEXT_H
-#define ESTIMATOR_VISIBLE_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,5 +16,3 @@ bool mp_is_steering(int32_t character);
 size_t mp_visible_next(const char **text, char to[MP_VISIBLE_MAX]);
 /* As much of the text as fits into `size` (> 0) bytes, made visible. Returns to. O(length). */
 char *mp_visible_text(const char *text, char *to, size_t size);
-
-#endif

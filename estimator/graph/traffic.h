@@ -5,13 +5,10 @@
  * written and will still be read. What dies in the cache is never written back. A storage larger than the cache costs its bytes
  * with every read and write. Workspace is left out, views move nothing.
  */
-#ifndef ESTIMATOR_TRAFFIC_H
-#define ESTIMATOR_TRAFFIC_H
+#pragma once
 
 #include "memplan/timeline.h"
 
 /* *out: payload bytes per step of training, once the same step has run before. As mp_timeline_build.
  * O(list lengths + spans log spans). */
 mp_status mp_traffic(const mp_graph *graph, const mp_step *steps, size_t n, int64_t cache_bytes, int64_t *out, mp_error *err);
-
-#endif

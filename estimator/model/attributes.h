@@ -1,6 +1,5 @@
 /* attributes.h - the attributes of an operator: named numbers, texts, lists and small tensors. */
-#ifndef ESTIMATOR_ATTRIBUTES_H
-#define ESTIMATOR_ATTRIBUTES_H
+#pragma once
 
 #include "estimator/model/value.h"
 
@@ -41,5 +40,3 @@ double mp_operator_float(const struct mp_operator *op, const char *name, double 
 const char *mp_operator_text(const struct mp_operator *op, const char *name, const char *otherwise);
 /* *n elements, or NULL and 0 when absent. */
 const int64_t *mp_operator_ints(const struct mp_operator *op, const char *name, size_t *n);
-
-#endif

@@ -4,8 +4,7 @@
  * and cleaned by mp_model_simplify (simplify.h). All that a model points to is in its pool and lives until mp_model_free.
  * Tensors and operators are named by their index; indices never change, a removed operator is only marked.
  */
-#ifndef ESTIMATOR_MODEL_H
-#define ESTIMATOR_MODEL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -183,5 +182,3 @@ bool mp_same_shape(const mp_tensor *a, const mp_tensor *b);
 /* Its k-th input or output, NULL when left out. */
 mp_tensor *mp_operator_in(const mp_model *model, const mp_operator *op, int k);
 mp_tensor *mp_operator_out(const mp_model *model, const mp_operator *op, int k);
-
-#endif

@@ -5,8 +5,7 @@
  * which layouts in memory it works in, what it costs (FLOPs of products), which values its gradients read, how its backward
  * nodes are cut, and what it leaves for them. An operator without a row is refused by name.
  */
-#ifndef ESTIMATOR_OPS_H
-#define ESTIMATOR_OPS_H
+#pragma once
 
 #include "estimator/model/model.h"
 
@@ -178,5 +177,3 @@ const mp_op *mp_op_row(size_t k);
 mp_op_input mp_op_input_of(const mp_op *op, int k);
 /* Does any gradient of the operator read its k-th output, under any rules? */
 bool mp_op_gradient_reads_output(const mp_op *op, int k);
-
-#endif

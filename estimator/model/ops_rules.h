@@ -1,6 +1,5 @@
 /* ops_rules.h - declares the rules that the rows of ops.def name. Their contracts are those of the rule types in ops.h. */
-#ifndef ESTIMATOR_OPS_RULES_H
-#define ESTIMATOR_OPS_RULES_H
+#pragma once
 
 #include "estimator/model/ops.h"
 
@@ -32,5 +31,3 @@ int mp_extras_lrn(const mp_model *model, const mp_operator *op, mp_rules rules, 
 int mp_extras_max_pool(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX]);
 int mp_extras_recurrent(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX]);
 int mp_extras_rms_normalization(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX]);
-
-#endif

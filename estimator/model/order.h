@@ -1,6 +1,5 @@
 /* order.h - who reads which tensor of a model, and an order in which its operators can run. */
-#ifndef ESTIMATOR_ORDER_H
-#define ESTIMATOR_ORDER_H
+#pragma once
 
 #include "estimator/model/model.h"
 
@@ -16,5 +15,3 @@ typedef struct mp_consumers {
 } mp_consumers;
 mp_status mp_model_consumers(const mp_model *model, mp_consumers *out, mp_error *err);
 void mp_consumers_free(mp_consumers *consumers);
-
-#endif

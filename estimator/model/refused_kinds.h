@@ -1,6 +1,5 @@
 /* refused_kinds.h - operators that cannot be taken, counted by kind, for one sentence about all of them. */
-#ifndef ESTIMATOR_REFUSED_KINDS_H
-#define ESTIMATOR_REFUSED_KINDS_H
+#pragma once
 
 #include "estimator/model/model.h"
 
@@ -24,5 +23,3 @@ enum { MP_REFUSED_TEXT = 320 };
 /* "NonMaxSuppression (2), com.example.Odd (1)"; kinds that do not fit are counted: "and 7 others". With the version behind
  * those for which another one has a row. Returns `text`. */
 const char *mp_refused_kinds_text(const mp_refused_kinds *refused, char text[MP_REFUSED_TEXT]);
-
-#endif

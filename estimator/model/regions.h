@@ -4,8 +4,7 @@
  *     Loop    inputs: trip count, condition, what is carried   then the results of the region: condition, what is carried,
  * scans Scan    inputs: (lengths, before operator set 9), what is carried, what is scanned; then the same without a condition
  */
-#ifndef ESTIMATOR_REGIONS_H
-#define ESTIMATOR_REGIONS_H
+#pragma once
 
 #include "estimator/model/model.h"
 
@@ -18,5 +17,3 @@ int mp_operator_explicit_inputs(const mp_model *model, const mp_operator *op);
 int mp_operator_input_of_formal(const mp_model *model, const mp_operator *op, int k);
 /* The output that gets the k-th result of a region, in the end or piece by piece; -1: none. */
 int mp_operator_output_of_result(const mp_operator *op, int k);
-
-#endif

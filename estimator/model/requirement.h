@@ -9,8 +9,7 @@
  *     num_groups = 3, X of [2, 4, 8]  ->  "GroupNormalization 'gn': num_groups is 3, and it has to divide 4"
  *
  * Operand -1 is every operand. What concerns an operand that is left out, or whose type is not known, is met. */
-#ifndef ESTIMATOR_REQUIREMENT_H
-#define ESTIMATOR_REQUIREMENT_H
+#pragma once
 
 #include "estimator/model/ops.h"
 
@@ -43,5 +42,3 @@ typedef struct mp_requirement {
 /* Checks all that the operator's row requires; operands are there and have a shape. MP_PARSE with a sentence that names the
  * operator, the operand or attribute, and what it has to be. O(operands * requirements). */
 mp_status mp_requirements_check(mp_infer *c);
-
-#endif

@@ -1,7 +1,6 @@
 /* shape_rule.h - what the rules of operators share: the operands and their values, how an operator is refused, axes and
  * broadcasting. */
-#ifndef ESTIMATOR_SHAPE_RULE_H
-#define ESTIMATOR_SHAPE_RULE_H
+#pragma once
 
 #include "estimator/model/ops.h"
 
@@ -44,5 +43,3 @@ bool mp_rule_broadcast(const int64_t *a, int rank_a, const int64_t *b, int rank_
 /* "[2, 3]", for messages, written into `text`. */
 enum { MP_SHAPE_TEXT = 160 };
 const char *mp_rule_shape_text(const int64_t *dims, int rank, char text[MP_SHAPE_TEXT]);
-
-#endif

@@ -1,6 +1,5 @@
 /* type_classes.h - sets of element types, a bit for each mp_dtype, as the operator table speaks of them. */
-#ifndef ESTIMATOR_TYPE_CLASSES_H
-#define ESTIMATOR_TYPE_CLASSES_H
+#pragma once
 
 #include "memplan/model.h"
 
@@ -12,5 +11,3 @@
 #define MP_TYPES_NUMBERS (MP_TYPES_FLOATS | MP_TYPES_WHOLE)
 #define MP_TYPES_BOOL MP_TYPE(BOOL)
 #define MP_TYPES_PLAIN (MP_TYPES_NUMBERS | MP_TYPES_BOOL)
-
-#endif

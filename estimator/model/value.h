@@ -1,6 +1,5 @@
 /* value.h - elements of small tensors that are known before any step runs: constants, shapes and what is computed of them. */
-#ifndef ESTIMATOR_VALUE_H
-#define ESTIMATOR_VALUE_H
+#pragma once
 
 #include "memplan/model.h"
 
@@ -18,5 +17,3 @@ typedef struct mp_value {
 
 /* n zeroed elements in the model's pool, or NULL: out of memory. */
 mp_value *mp_value_new(mp_model *model, int64_t n, bool is_real);
-
-#endif

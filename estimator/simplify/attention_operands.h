@@ -3,8 +3,7 @@
  * Transpositions bring heads to the front and back. Where the innermost dimension stays so and nobody else reads between,
  * attention reads and writes what the projections have, and no copy with heads in front is made, or kept for backward.
  */
-#ifndef ESTIMATOR_ATTENTION_OPERANDS_H
-#define ESTIMATOR_ATTENTION_OPERANDS_H
+#pragma once
 
 #include "estimator/simplify/attention_pattern.h"
 
@@ -15,5 +14,3 @@ void mp_attention_take_in_operands(const mp_rewriter *r, mp_pattern *pattern, mp
 /* A Transpose, operator `index`, behind an attention that nobody else reads: the attention writes what the Transpose does.
  * Under PyTorch's rules only where its result lies in memory as the Transpose has it. MP_NOMEM. */
 mp_status mp_attention_take_in_result(mp_rewriter *r, int index);
-
-#endif

@@ -6,8 +6,7 @@
  * Only products and softmax have to be there. The scale may be applied before the product as well, on either operand or on
  * both. Nobody outside may read what is inside.
  */
-#ifndef ESTIMATOR_ATTENTION_PATTERN_H
-#define ESTIMATOR_ATTENTION_PATTERN_H
+#pragma once
 
 #include "estimator/simplify/rewrite.h"
 
@@ -32,5 +31,3 @@ typedef struct mp_attention_gap {
  * O(pattern). */
 bool mp_attention_match(const mp_rewriter *r, int root, const bool *has_gradient, mp_pattern *pattern,
                         mp_attention_found *found, mp_attention_gap *gap);
-
-#endif

@@ -4,8 +4,7 @@
  * on data, or unrolling takes more than MP_UNROLLED_MAX operators; MP_PARSE: numbers of inputs or outputs that do not fit;
  * MP_NOMEM.
  */
-#ifndef ESTIMATOR_CONTROL_H
-#define ESTIMATOR_CONTROL_H
+#pragma once
 
 #include "estimator/simplify/inference.h"
 
@@ -23,4 +22,3 @@ mp_status mp_control_enter(mp_inference *w, int region);
 mp_status mp_control_run(mp_inference *w, int region, const int *actual, const char *prefix, int *results);
 /* Takes a region out that runs no more. */
 void mp_control_drop(mp_inference *w, int region);
-#endif

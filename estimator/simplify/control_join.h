@@ -1,6 +1,5 @@
 /* control_join.h - tensors of iterations cut out of one tensor, and joined to one. */
-#ifndef ESTIMATOR_CONTROL_JOIN_H
-#define ESTIMATOR_CONTROL_JOIN_H
+#pragma once
 
 #include "estimator/simplify/inference.h"
 
@@ -15,5 +14,3 @@ mp_status mp_control_join(mp_inference *w, const int *items, int n, int64_t axis
 
 /* The parts of a tensor along an axis, of sizes[0..n), n > 0 (NULL: 1 each, and without the dimension if `squeezed`). */
 mp_status mp_control_part(mp_inference *w, int tensor, int axis, const int64_t *sizes, int n, bool squeezed, int *parts);
-
-#endif

@@ -9,13 +9,10 @@
  * Errors name the operator: MP_UNSUPPORTED for one without a row (or with subgraphs), MP_PARSE for shapes that do not fit,
  * MP_UNSUPPORTED for a shape that depends on run-time values and is not declared. O(operands + folded elements).
  */
-#ifndef ESTIMATOR_INFER_H
-#define ESTIMATOR_INFER_H
+#pragma once
 
 #include "estimator/model/model.h"
 
 mp_status mp_model_infer(mp_model *model, mp_error *err);
 /* The same for one operator, for those that are added later. */
 mp_status mp_operator_infer(mp_model *model, int op, mp_error *err);
-
-#endif

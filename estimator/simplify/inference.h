@@ -5,8 +5,7 @@
  * as one copy for each iteration. Copies and the operators that join their results are appended; the model is sorted once more
  * at the end.
  */
-#ifndef ESTIMATOR_INFERENCE_H
-#define ESTIMATOR_INFERENCE_H
+#pragma once
 
 #include "estimator/model/model.h"
 
@@ -47,5 +46,3 @@ void mp_inference_remove(mp_inference *w, int op);
 
 /* Refuses operator `op`, since what decides on it is known only when it runs. */
 mp_status mp_inference_dynamic(const mp_inference *w, int op, const char *what, int tensor);
-
-#endif

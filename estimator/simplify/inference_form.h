@@ -1,6 +1,5 @@
 /* inference_form.h - what of a network is in a file otherwise than training has it, or is not said there. */
-#ifndef ESTIMATOR_INFERENCE_FORM_H
-#define ESTIMATOR_INFERENCE_FORM_H
+#pragma once
 
 #include "estimator/model/model.h"
 
@@ -26,5 +25,3 @@ mp_guesses mp_model_guesses(const mp_model *model);
  * y = x a + (bias - mean a) with a = scale / sqrt(variance + epsilon). The model is inferred, and it is again afterwards.
  * MP_NOMEM. O(operators). */
 mp_status mp_model_keep_inference_norms(mp_model *model, mp_error *err);
-
-#endif

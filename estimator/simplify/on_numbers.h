@@ -1,6 +1,5 @@
 /* on_numbers.h - what an operator makes of single numbers, by its own rules. */
-#ifndef ESTIMATOR_ON_NUMBERS_H
-#define ESTIMATOR_ON_NUMBERS_H
+#pragma once
 
 #include "estimator/model/model.h"
 
@@ -9,5 +8,3 @@
  * gives none. Inputs that the operator leaves out stay left out. MP_NOMEM. O(operands). */
 mp_status mp_operator_on_numbers(const mp_model *model, const mp_operator *op, const double *in, bool *known, double *out,
                                  mp_error *err);
-
-#endif

@@ -5,8 +5,7 @@
  * the chains of replacements are. Operators are changed in place, which keeps the order valid: what an operator becomes
  * reads only what was computed before it.
  */
-#ifndef ESTIMATOR_REWRITE_H
-#define ESTIMATOR_REWRITE_H
+#pragma once
 
 #include "estimator/model/ops.h"
 
@@ -88,5 +87,3 @@ mp_status mp_pattern_fuse(mp_rewriter *r, const mp_pattern *pattern, int root, c
 #define MP_PASS(name, counted, when) mp_status mp_rewrite_##name(mp_rewriter *r);
 MP_PASSES(MP_PASS)
 #undef MP_PASS
-
-#endif

@@ -1,6 +1,5 @@
 /* sequence_inputs.h - a tensor cut into chunks of time steps, as far up as that costs nothing. */
-#ifndef ESTIMATOR_SEQUENCE_INPUTS_H
-#define ESTIMATOR_SEQUENCE_INPUTS_H
+#pragma once
 
 #include "estimator/model/model.h"
 
@@ -18,5 +17,3 @@ typedef struct mp_chunks {
 mp_status mp_cut_input(mp_chunks *c, int tensor, int axis, int *parts);
 /* An operator Split: n parts of these sizes. */
 mp_status mp_cut_split(mp_chunks *c, int tensor, int axis, int n, const int64_t *sizes, int *parts);
-
-#endif

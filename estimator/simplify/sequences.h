@@ -10,8 +10,7 @@
  * of an embedding rather than in what it looked up, in the chunks of the layer below rather than in their concatenation.
  *
  * Left whole: layers with lengths of sequences, with layout = 1, and with sequences no longer than a chunk. */
-#ifndef ESTIMATOR_SEQUENCES_H
-#define ESTIMATOR_SEQUENCES_H
+#pragma once
 
 #include "estimator/model/model.h"
 
@@ -27,5 +26,3 @@ int64_t mp_sequence_steps(int64_t n_steps);
 
 /* Cuts a simplified model; it stays sorted. `steps`: of a chunk; 0: by the rule above. MP_NOMEM. O(operators). */
 mp_status mp_model_cut_sequences(mp_model *model, int64_t steps, mp_sequence_report *report, mp_error *err);
-
-#endif

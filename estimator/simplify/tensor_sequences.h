@@ -4,8 +4,7 @@
  * SequenceAt is one of the tensors, ConcatFromSequence a Concat, SplitToSequence a Split. Sources: ONNX's operator
  * descriptions.
  */
-#ifndef ESTIMATOR_TENSOR_SEQUENCES_H
-#define ESTIMATOR_TENSOR_SEQUENCES_H
+#pragma once
 
 #include "estimator/simplify/inference.h"
 
@@ -14,5 +13,3 @@ bool mp_is_sequence_operator(const mp_operator *op);
 /* Takes such an operator out, and leaves what it stands for. MP_PARSE: operands that do not fit; MP_UNSUPPORTED: a position or
  * a size that depends on data; MP_NOMEM. */
 mp_status mp_sequence_resolve(mp_inference *w, int op);
-
-#endif

@@ -1,6 +1,5 @@
 /* unsupported.h - all operators of a model that the registry does not have, in one sentence. */
-#ifndef ESTIMATOR_UNSUPPORTED_H
-#define ESTIMATOR_UNSUPPORTED_H
+#pragma once
 
 #include "estimator/model/model.h"
 
@@ -12,5 +11,3 @@ mp_status mp_model_check_supported(const mp_model *model, mp_error *err);
 mp_status mp_operators_check_supported(const mp_model *model, const int *list, size_t n, mp_error *err);
 /* The same for one operator, whose row is then known. */
 mp_status mp_operator_find_row(mp_operator *op, mp_error *err);
-
-#endif

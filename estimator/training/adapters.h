@@ -8,8 +8,7 @@
  * x of 8 x 512 x 1024 floats and W of 1024 x 1024, r = 8: A and B are 2 * 1024 * 8 * 4 = 64 KiB, with gradients and Adam's two
  * moments 256 KiB where W took 16 MiB; x A is 8 * 512 * 8 * 4 = 128 KiB beside x, 16 MiB.
  */
-#ifndef ESTIMATOR_ADAPTERS_H
-#define ESTIMATOR_ADAPTERS_H
+#pragma once
 
 #include "estimator/model/model.h"
 #include "memplan/training.h"
@@ -35,5 +34,3 @@ size_t mp_adapter_matrices(const mp_model *model, const char *pattern);
  * that names no such matrix (a convolution's filter is none). MP_UNSUPPORTED: a product that reads x transposed. MP_NOMEM.
  * Changes the model. O(operators * patterns). */
 mp_status mp_model_add_adapters(mp_model *model, const mp_adapters *adapters, mp_error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* autocast.h - a model as torch.autocast runs it on a GPU: casts where it casts, 16-bit tensors where it has them. Private to
  * estimator/. */
-#ifndef ESTIMATOR_AUTOCAST_H
-#define ESTIMATOR_AUTOCAST_H
+#pragma once
 
 #include "estimator/model/ops.h"
 
@@ -13,5 +12,3 @@ mp_status mp_model_autocast(mp_model *model, mp_dtype low, mp_rules rules, mp_er
 
 /* Does it cast a parameter? Its copy is what autocast's cache holds until the region ends. */
 bool mp_casts_parameter(const mp_model *model, const mp_operator *op);
-
-#endif

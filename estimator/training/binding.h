@@ -1,7 +1,6 @@
 /* binding.h - what each node of a training graph does to which storages, for whoever runs it. A graph says what a node reads
  * and writes; a binding says as what. */
-#ifndef ESTIMATOR_BINDING_H
-#define ESTIMATOR_BINDING_H
+#pragma once
 
 #include "estimator/model/ops.h"
 #include "memplan/graph.h"
@@ -48,5 +47,3 @@ int mp_optimizer_moments(mp_optimizer optimizer);
 int64_t mp_optimizer_state_bytes(mp_optimizer optimizer, int64_t elements);
 
 void mp_bindings_free(mp_bindings *bindings); /* NULL is fine */
-
-#endif

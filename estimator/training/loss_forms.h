@@ -1,6 +1,5 @@
 /* loss_forms.h - the operators that compute a loss of an output. */
-#ifndef ESTIMATOR_LOSS_FORMS_H
-#define ESTIMATOR_LOSS_FORMS_H
+#pragma once
 
 #include "estimator/model/model.h"
 #include "memplan/training.h"
@@ -9,5 +8,3 @@
  * of other losses are not looked at. MP_INVALID: an output that the loss does not fit, weights that are not as many. MP_NOMEM.
  */
 mp_status mp_loss_append(mp_model *model, mp_loss kind, const mp_loss_options *options, int output, int *loss, mp_error *err);
-
-#endif

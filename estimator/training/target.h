@@ -1,6 +1,5 @@
 /* target.h - what a target is asked about one node, and what it answers; mp_target itself is in memplan/target.h. */
-#ifndef ESTIMATOR_TARGET_H
-#define ESTIMATOR_TARGET_H
+#pragma once
 
 #include "estimator/model/ops.h"
 #include "estimator/training/binding.h"
@@ -25,5 +24,3 @@ struct mp_cost {
 
 /* Its answer for one piece of work. */
 double mp_roofline_seconds(const mp_device *device, const mp_work *work);
-
-#endif

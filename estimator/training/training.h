@@ -1,6 +1,5 @@
 /* training.h - training graphs with their bindings, for backends; the rest is in memplan/training.h. */
-#ifndef ESTIMATOR_TRAINING_H
-#define ESTIMATOR_TRAINING_H
+#pragma once
 
 #include "estimator/model/ops.h"
 #include "estimator/training/target.h"
@@ -10,5 +9,3 @@
 /* The same, and what its nodes do: *bindings is released with mp_bindings_free. */
 mp_status mp_training_graph_bound(const mp_model *model, const mp_training_options *options, int loss, const mp_target *target,
                                   mp_graph **out, mp_bindings **bindings, mp_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* training_alternatives.h - other ways to run a node: masks kept instead of redrawn, backward from the output. */
-#ifndef ESTIMATOR_TRAINING_ALTERNATIVES_H
-#define ESTIMATOR_TRAINING_ALTERNATIVES_H
+#pragma once
 
 #include "estimator/training/training_build.h"
 
@@ -8,5 +7,3 @@
 mp_status mp_build_mask(mp_builder *b, int op);
 /* The alternatives of node `index`, which was built for operator `op`. MP_NOMEM. */
 mp_status mp_build_alternative(mp_builder *b, int op, int index);
-
-#endif

@@ -1,6 +1,5 @@
 /* training_build.h - what the parts of training.c share while they build one training graph. Private to estimator/. */
-#ifndef ESTIMATOR_TRAINING_BUILD_H
-#define ESTIMATOR_TRAINING_BUILD_H
+#pragma once
 
 #include "estimator/model/order.h"
 #include "estimator/training/training.h"
@@ -69,5 +68,3 @@ void mp_builder_task(mp_builder *b, mp_task task, int op);
  * `unmoved_bytes` are read but not moved (a gather's table). */
 mp_status mp_builder_node(mp_builder *b, const char *name, const char *kind, mp_phase phase, const mp_operator *op,
                           int forward_of, double flops, int64_t unmoved_bytes, int *index);
-
-#endif

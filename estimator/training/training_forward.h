@@ -1,6 +1,5 @@
 /* training_forward.h - forward and loss nodes of a training graph, with the storages of the tensors. */
-#ifndef ESTIMATOR_TRAINING_FORWARD_H
-#define ESTIMATOR_TRAINING_FORWARD_H
+#pragma once
 
 #include "estimator/training/training_build.h"
 
@@ -9,5 +8,3 @@ int mp_builder_operand(const mp_builder *b, int op, int k);
 
 /* Storages of tensors, forward and loss nodes. MP_NOMEM, and what the target's costs fail with. */
 mp_status mp_build_forward(mp_builder *b);
-
-#endif

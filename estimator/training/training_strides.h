@@ -1,6 +1,5 @@
 /* training_strides.h - how views are laid out in memory under PyTorch's rules. */
-#ifndef ESTIMATOR_TRAINING_STRIDES_H
-#define ESTIMATOR_TRAINING_STRIDES_H
+#pragma once
 
 #include "estimator/training/training_build.h"
 
@@ -13,5 +12,3 @@ bool mp_builder_is_view(const mp_builder *b, const mp_operator *op);
 unsigned char mp_builder_strides(const mp_builder *b, const mp_operator *op, int o);
 /* The dense copies that a batched product makes of its operands under PyTorch's rules, as writes of the current node. */
 mp_status mp_builder_copies(mp_builder *b, int op);
-
-#endif

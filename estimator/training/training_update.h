@@ -1,6 +1,5 @@
 /* training_update.h - gradients, optimizer state and update nodes of trained parameters. */
-#ifndef ESTIMATOR_TRAINING_UPDATE_H
-#define ESTIMATOR_TRAINING_UPDATE_H
+#pragma once
 
 #include "estimator/training/training_build.h"
 
@@ -8,5 +7,3 @@
 mp_status mp_build_parameter_gradients(mp_builder *b);
 /* Optimizer state and update nodes. MP_NOMEM, and what the target's costs fail with. */
 mp_status mp_build_updates(mp_builder *b);
-
-#endif

@@ -2,8 +2,7 @@
  * mp_backend; element by element, so that no result depends on when, or next to what, a parameter is updated. Private to
  * executor/cpu/.
  */
-#ifndef EXECUTOR_CPU_UPDATES_H
-#define EXECUTOR_CPU_UPDATES_H
+#pragma once
 
 #include "executor/kernel/optimizer.h"
 #include "memplan/backend.h"
@@ -14,5 +13,3 @@ void mp_cpu_update(const mp_backend *self, mp_update *updates, size_t n, const m
 int64_t mp_cpu_norm_workspace_bytes(const mp_backend *self, int64_t n_elements);
 void mp_cpu_clip(const mp_backend *self, const mp_update *gradients, size_t n, double clip_norm, void *workspace,
                  float *factor);
-
-#endif

@@ -1,6 +1,5 @@
 /* layouts.h - how tensors lie in memory on the GPU. */
-#ifndef EXECUTOR_CUDA_LAYOUTS_H
-#define EXECUTOR_CUDA_LAYOUTS_H
+#pragma once
 
 #include "estimator/model/model.h"
 #include "memplan/backend.h"
@@ -10,5 +9,3 @@
  * (executor/operators/fusions.h). MP_UNSUPPORTED: a type that is neither FLOAT
  * nor BFLOAT16. */
 mp_status mp_cuda_adapt(const mp_backend *self, mp_model *model, mp_dtype dtype, mp_error *err);
-
-#endif

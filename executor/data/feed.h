@@ -3,8 +3,7 @@
  * Samples are taken in a new random order every epoch (a Feistel permutation of their numbers: no list of them is kept); a
  * batch at the end of an epoch is filled up from the next one. Files that hold a single batch give it in their order.
  */
-#ifndef EXECUTOR_FEED_H
-#define EXECUTOR_FEED_H
+#pragma once
 
 #include "estimator/model/model.h"
 #include "memplan/feed.h"
@@ -54,5 +53,3 @@ int64_t mp_feed_batch_size(const mp_feed *feed);
 /* How many batches it takes to see everything about once: whole ones of an epoch; of a text, whose windows overlap, as many as
  * lie side by side; at least one. */
 int64_t mp_feed_batches(const mp_feed *feed);
-
-#endif

@@ -1,6 +1,5 @@
 /* initialise.h - first values of parameters that the model's file does not carry. */
-#ifndef EXECUTOR_INITIALISE_H
-#define EXECUTOR_INITIALISE_H
+#pragma once
 
 #include "estimator/model/model.h"
 #include "estimator/model/order.h"
@@ -10,5 +9,3 @@
  * and shifts 0, scales and running variances 1, running means 0, tables and whatever else 0.02 N(0, 1). Drawn with Philox keyed
  * by the seed and the parameter's name, so the values do not depend on the order of the file. */
 void mp_initialise(const mp_model *model, const mp_consumers *consumers, int tensor, uint64_t seed, float *to);
-
-#endif

@@ -15,8 +15,7 @@
  *   7. called like a mask: that; whole numbers that are called like positions are those before rule 3
  *   8. otherwise: plain numbers
  */
-#ifndef EXECUTOR_INPUT_ROLES_H
-#define EXECUTOR_INPUT_ROLES_H
+#pragma once
 
 #include "estimator/model/order.h"
 
@@ -39,5 +38,3 @@ typedef struct mp_input_role {
 
 /* Of a tensor from outside, in a model that is inferred. MP_NOMEM. O(operators that its elements reach). */
 mp_status mp_input_role_of(const mp_model *model, const mp_consumers *consumers, int tensor, mp_input_role *out, mp_error *err);
-
-#endif

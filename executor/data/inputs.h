@@ -1,6 +1,5 @@
 /* inputs.h - from a feed's batches to the inputs of a program, as they lie there. */
-#ifndef EXECUTOR_INPUTS_H
-#define EXECUTOR_INPUTS_H
+#pragma once
 
 #include "executor/data/feed.h"
 #include "executor/data/prefetch.h"
@@ -23,5 +22,3 @@ typedef struct mp_input_filler {
 mp_status mp_input_filler_new(const mp_program *program, mp_feed *feed, mp_input_filler *out, mp_error *err);
 void mp_input_filler_free(mp_input_filler *filler); /* a zeroed one is fine */
 mp_status mp_inputs_fill(void *filler, int64_t micro_batch, mp_execution *execution, mp_error *err);
-
-#endif

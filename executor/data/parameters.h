@@ -1,6 +1,5 @@
 /* parameters.h - a source of first values (memplan/parameters.h) is written into an execution. */
-#ifndef EXECUTOR_PARAMETERS_H
-#define EXECUTOR_PARAMETERS_H
+#pragma once
 
 #include "executor/run/execution.h"
 #include "memplan/parameters.h"
@@ -9,5 +8,3 @@
  * neither file nor folding gives; the rest as mp_onnx_weights_read. */
 mp_status mp_parameters_load(const mp_parameter_source *source, const mp_program *program, mp_execution *execution,
                              mp_error *err);
-
-#endif

@@ -5,8 +5,7 @@
  * room of its own on the device while a pass runs, and copied to its place between two passes; on the host it is copied from
  * its buffer. What a batch holds does not depend on who makes it, or when.
  */
-#ifndef EXECUTOR_PREFETCH_H
-#define EXECUTOR_PREFETCH_H
+#pragma once
 
 #include "executor/data/feed.h"
 #include "executor/kernel/backend.h"
@@ -29,5 +28,3 @@ mp_status mp_prefetch_take(mp_prefetch *prefetch, int64_t batch, const mp_array 
 
 /* What it takes of a device's memory, beside the plan. */
 int64_t mp_prefetch_device_bytes(const mp_prefetch *prefetch);
-
-#endif

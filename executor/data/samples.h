@@ -1,6 +1,5 @@
 /* samples.h - how the elements of files are the samples of inputs, decided once when a feed is opened. */
-#ifndef EXECUTOR_SAMPLES_H
-#define EXECUTOR_SAMPLES_H
+#pragma once
 
 #include "executor/data/feed.h"
 #include "formats/data/dataset.h"
@@ -33,5 +32,3 @@ bool mp_samples_lie_alike(const mp_feed_slot *a, const mp_feed_slot *b);
 
 /* The elements of an input that one sample gives. */
 int64_t mp_sample_elements(const mp_feed_slot *slot, const mp_sample_file *file, int64_t batch);
-
-#endif

@@ -1,6 +1,5 @@
 /* array.h - a tensor in memory, as kernels see it: an address, an element type, sizes and strides. */
-#ifndef EXECUTOR_ARRAY_H
-#define EXECUTOR_ARRAY_H
+#pragma once
 
 #include "estimator/model/model.h"
 
@@ -35,5 +34,3 @@ bool mp_array_is_plain(const mp_array *a);    /* row-major without gaps (dimensi
 bool mp_array_same_layout(const mp_array *a, const mp_array *b);
 /* The dimensions other than those of size 1 in order[], largest stride first; how many. */
 int mp_array_by_stride(const mp_array *a, int order[MP_ARRAY_RANK]);
-
-#endif

@@ -8,8 +8,7 @@
  * can have several, for several devices. Every function takes the backend it belongs to first. Kernels do not: they run on the
  * backend that their thread uses, as CUDA's own calls run on the device that is set; mp_call_prepare and mp_call_run see to it.
  */
-#ifndef EXECUTOR_BACKEND_H
-#define EXECUTOR_BACKEND_H
+#pragma once
 
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"
@@ -125,5 +124,3 @@ struct mp_backend {
  * `host`: the CPU's backend, which converts arrays in the program's memory for the module, and outlives it. Released with
  * `close`. NULL: out of memory. */
 typedef mp_backend *mp_module_entry(const mp_backend *host, int ordinal);
-
-#endif

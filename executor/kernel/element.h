@@ -2,8 +2,7 @@
  *
  * Nothing here needs more than the processor it runs on: nvcc compiles it for the GPU as well.
  */
-#ifndef EXECUTOR_ELEMENT_H
-#define EXECUTOR_ELEMENT_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -136,5 +135,3 @@ MP_INLINE void mp_store_real(void *data, mp_dtype dtype, int64_t at, double valu
     else
         mp_store_float(data, dtype, at, (float)value);
 }
-
-#endif

@@ -5,8 +5,7 @@
  * memory it touches is in the operands. It gives the same bits every time it runs on the same values with the same number of
  * threads; so a recomputed activation is the one it was.
  */
-#ifndef EXECUTOR_KERNEL_H
-#define EXECUTOR_KERNEL_H
+#pragma once
 
 #include "estimator/model/ops.h"
 #include "executor/kernel/array.h"
@@ -123,5 +122,3 @@ mp_status mp_call_prepare(const mp_backend *backend, const mp_kernel *kernel, co
 /* Runs it there, adding where x->adds asks for it (a subset of what it was prepared for). */
 mp_status mp_call_run(const mp_backend *backend, const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err);
 void mp_call_release(mp_call *call); /* an empty one is fine */
-
-#endif

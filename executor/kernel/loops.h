@@ -1,8 +1,7 @@
 /* loops.h - the loop nest over operands that broadcast to one shape, in its simplest form; and a sum over what was broadcast.
  * Both are found from the arrays' sizes and strides alone, and are the same for every backend.
  */
-#ifndef EXECUTOR_LOOPS_H
-#define EXECUTOR_LOOPS_H
+#pragma once
 
 #include "executor/kernel/array.h"
 
@@ -29,5 +28,3 @@ typedef struct mp_sum_loops {
 } mp_sum_loops;
 
 mp_sum_loops mp_sum_loops_of(const mp_array *from, const mp_array *to);
-
-#endif

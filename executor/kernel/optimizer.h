@@ -1,6 +1,5 @@
 /* optimizer.h - one update of a parameter, as backends see it. Optimizers and rates are in memplan/optimizer.h. */
-#ifndef EXECUTOR_OPTIMIZER_H
-#define EXECUTOR_OPTIMIZER_H
+#pragma once
 
 #include "estimator/training/training.h"
 #include "memplan/optimizer.h"
@@ -25,5 +24,3 @@ typedef struct mp_update {
     const float *clip; /* the factor on the gradient; NULL: 1 */
     int64_t first;     /* for the backend's own use: where its work begins among that of a list */
 } mp_update;
-
-#endif

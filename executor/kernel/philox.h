@@ -4,8 +4,7 @@
  * into four random words by ten rounds of multiplication; there is no state. Random operators key it by (seed, step, operator)
  * and count elements, so a recomputed dropout draws the very mask it drew before, in any order and on any number of threads.
  */
-#ifndef EXECUTOR_PHILOX_H
-#define EXECUTOR_PHILOX_H
+#pragma once
 
 #include <stdint.h>
 
@@ -68,5 +67,3 @@ MP_INLINE float mp_random_uniform(uint64_t seed, uint32_t step, uint32_t op, uin
 
 /* mp_random_uniform of the elements from .. from + n, faster than one by one. */
 void mp_random_uniforms(uint64_t seed, uint32_t step, uint32_t op, uint64_t from, int64_t n, float *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* update_formulas.h - what an optimizer's step makes of one element, for every backend. The formulas are optimizer.h's. */
-#ifndef EXECUTOR_UPDATE_FORMULAS_H
-#define EXECUTOR_UPDATE_FORMULAS_H
+#pragma once
 
 #include <math.h>
 
@@ -35,5 +34,3 @@ MP_INLINE float mp_clip_factor(double norm, double clip_norm)
 {
     return norm > clip_norm ? (float)(clip_norm / (norm + 1e-6)) : 1.0f;
 }
-
-#endif

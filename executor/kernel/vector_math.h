@@ -3,8 +3,7 @@
  * exp: range reduction by ln 2 in two parts and a polynomial of degree 5 (Cephes, expf), about 2 ulp. tanh and erf: rational
  * approximations on a clamped range (Eigen), about 4 ulp.
  */
-#ifndef EXECUTOR_VECTOR_MATH_H
-#define EXECUTOR_VECTOR_MATH_H
+#pragma once
 
 #include <math.h>
 #include <stdint.h>
@@ -86,5 +85,3 @@ MP_INLINE float mp_erf(float x)
     q = q * s + -1.42647390514189e-02f;
     return x * p / q;
 }
-
-#endif

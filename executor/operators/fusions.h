@@ -1,6 +1,5 @@
 /* fusions.h - operators that a backend runs as one, where the model has them one by one. */
-#ifndef EXECUTOR_FUSIONS_H
-#define EXECUTOR_FUSIONS_H
+#pragma once
 
 #include "estimator/model/model.h"
 
@@ -9,5 +8,3 @@
  * Relu's gradient would be. Where both operands of Add are normalized, the later one is taken in. After layouts are chosen.
  * MP_NOMEM. */
 mp_status mp_fuse_batch_normalizations(mp_model *model, mp_error *err);
-
-#endif

@@ -1,12 +1,9 @@
 /* layouts.h - the memory layout of a model's tensors, for every backend: channels-last around convolutions, row-major
  * elsewhere.
  */
-#ifndef EXECUTOR_LAYOUTS_H
-#define EXECUTOR_LAYOUTS_H
+#pragma once
 
 #include "estimator/model/model.h"
 
 /* Gives every tensor its layout, and inserts Reorder operators where layouts meet. The model stays sorted. MP_NOMEM. */
 mp_status mp_layouts_choose(mp_model *model, mp_error *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* addresses.h - where everything of a plan lies: the two blocks of an execution, and for each step the addresses of its
  * operands.
  */
-#ifndef EXECUTOR_ADDRESSES_H
-#define EXECUTOR_ADDRESSES_H
+#pragma once
 
 #include "executor/run/program.h"
 #include "memplan/plan.h"
@@ -45,5 +44,3 @@ void mp_addresses_free(mp_addresses *addresses); /* a zeroed one is fine */
 mp_status mp_addresses_check_guards(const mp_addresses *addresses, int t, mp_error *err);
 /* Overwrites what has ended with step t with NaNs, except where something live lies by now. O(places). */
 void mp_addresses_poison(const mp_addresses *addresses, int t);
-
-#endif

@@ -1,6 +1,5 @@
 /* algorithms.h - the nodes of a program that a backend can compute in several ways. */
-#ifndef EXECUTOR_ALGORITHMS_H
-#define EXECUTOR_ALGORITHMS_H
+#pragma once
 
 #include "executor/run/program.h"
 
@@ -13,5 +12,3 @@ mp_status mp_program_list_algorithms(mp_program *program, mp_error *err);
  * workspace that the call takes here; the graph gets a new hash. MP_UNSUPPORTED: the backend has no algorithm of a name.
  * MP_NOMEM. */
 mp_status mp_program_take_algorithms(mp_program *program, mp_error *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* calls.h - a plan's steps as the calls that are made: updates that follow each other in one, on the main stream or on the side
  * stream, and which calls the main stream waits after.
  */
-#ifndef EXECUTOR_CALLS_H
-#define EXECUTOR_CALLS_H
+#pragma once
 
 #include "executor/run/program.h"
 #include "memplan/plan.h"
@@ -22,5 +21,3 @@ typedef struct mp_steps_calls {
  * in the pool. MP_NOMEM. O(steps). */
 mp_status mp_steps_calls_of(const mp_program *program, const mp_plan *plan, bool one_by_one, bool two_streams, mp_pool *pool,
                             mp_steps_calls *out, mp_error *err);
-
-#endif

@@ -4,8 +4,7 @@
  * which the plan's offsets say where everything else lies and when. Both are allocated when the execution is made; a step
  * allocates nothing.
  */
-#ifndef EXECUTOR_EXECUTION_H
-#define EXECUTOR_EXECUTION_H
+#pragma once
 
 #include "executor/run/program.h"
 #include "executor/run/watch.h"
@@ -57,5 +56,3 @@ const double *mp_execution_seconds(const mp_execution *execution);
 void mp_execution_forget_seconds(mp_execution *execution); /* counts from here on */
 /* A hash over all parameters and buffers, byte by byte as they lie in memory. */
 void mp_execution_hash(const mp_execution *execution, char hash[33]);
-
-#endif

@@ -1,6 +1,5 @@
 /* program.h - what a program is made of: a prepared call and its operands per node of the graph. See memplan/program.h. */
-#ifndef EXECUTOR_PROGRAM_H
-#define EXECUTOR_PROGRAM_H
+#pragma once
 
 #include "executor/kernel/backend.h"
 #include "memplan/program.h"
@@ -50,5 +49,3 @@ struct mp_program {
 
 /* How tensor t lies in its storage. */
 mp_status mp_program_array(const mp_program *program, int tensor, mp_array *out, mp_error *err);
-
-#endif

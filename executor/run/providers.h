@@ -1,6 +1,5 @@
 /* providers.h - who computes the operators of one kind, where a backend has several ways: for reports. */
-#ifndef EXECUTOR_PROVIDERS_H
-#define EXECUTOR_PROVIDERS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -19,5 +18,3 @@ enum { MP_PROVIDER_GROUPS = 16 };
  * their number. 0: the backend has one way for them, or the network has none. With more groups than there is room for, the
  * last one takes the rest. Texts live as long as the program. O(nodes x groups). */
 size_t mp_program_providers(const mp_program *program, const char *kind, mp_provider_group groups[MP_PROVIDER_GROUPS]);
-
-#endif

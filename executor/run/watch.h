@@ -4,8 +4,7 @@
  * are noted beside that. So masks of -inf that are constants are no one's fault. Everything is brought to the host and looked
  * at, which takes several times as long as the step itself: for a step that is known to fail.
  */
-#ifndef EXECUTOR_WATCH_H
-#define EXECUTOR_WATCH_H
+#pragma once
 
 #include "executor/run/addresses.h"
 
@@ -37,5 +36,3 @@ mp_status mp_watch_after(mp_watch *watch, const mp_ready_step *step, mp_error *e
 /* How many elements of an array where calls run are not finite, and whether there are NaNs among them; whole numbers always
  * are. As above. */
 mp_status mp_watch_count(mp_watch *watch, const mp_array *there, int64_t *n_bad, bool *has_nan, mp_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* accuracy.h - measures how well the parameters of an execution do (mp_accuracy, memplan/train.h). */
-#ifndef EXECUTOR_ACCURACY_H
-#define EXECUTOR_ACCURACY_H
+#pragma once
 
 #include "executor/data/feed.h"
 #include "executor/run/execution.h"
@@ -11,5 +10,3 @@
  * plan's. Run mp_execution_flush before. As mp_evaluate. O(samples). */
 mp_status mp_accuracy_measure(mp_execution *execution, const mp_program *program, mp_feed *feed, uint64_t seed,
                               mp_accuracy *out, mp_error *err);
-
-#endif

@@ -3,8 +3,7 @@
  * For accuracy on held-out data, and for checking kernels against known results. Each tensor gets memory when its operator runs
  * and gives it back after its last reader.
  */
-#ifndef EXECUTOR_EVALUATE_H
-#define EXECUTOR_EVALUATE_H
+#pragma once
 
 #include "executor/kernel/backend.h"
 
@@ -21,5 +20,3 @@ typedef struct mp_evaluation {
  * MP_INVALID: a tensor that nobody gives; MP_UNSUPPORTED: an operator without a kernel (named); MP_NOMEM. O(operators). */
 mp_status mp_evaluate(const mp_model *model, const mp_evaluation *how, mp_array *values, const int *wanted, size_t n_wanted,
                       mp_error *err);
-
-#endif

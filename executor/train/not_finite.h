@@ -1,6 +1,5 @@
 /* not_finite.h - a training whose numbers are no longer finite: noticed, and where it began. */
-#ifndef EXECUTOR_NOT_FINITE_H
-#define EXECUTOR_NOT_FINITE_H
+#pragma once
 
 #include "executor/run/execution.h"
 #include "memplan/train.h"
@@ -14,5 +13,3 @@ mp_status mp_check_finite(mp_execution *execution, const mp_program *program, in
  * looked at in the last steps, or in all of them if it began before those. Takes the memory of an execution. A failure of its
  * own leaves the message as it is. */
 void mp_explain_not_finite(const mp_train_request *request, const char *state, int64_t failed, mp_error *err);
-
-#endif

@@ -4,8 +4,7 @@
  * master copy), and "optimizer.1:NAME", "optimizer.2:NAME" for its moments; the metadata hold the step, the seed, the optimizer
  * and the model's name. So the file serves other programs as weights, too.
  */
-#ifndef EXECUTOR_STATE_H
-#define EXECUTOR_STATE_H
+#pragma once
 
 #include "executor/run/execution.h"
 
@@ -16,5 +15,3 @@ mp_status mp_state_save(const char *path, const mp_program *program, mp_executio
 /* Reads it back. MP_PARSE: not such a file, or of another model, optimizer or seed (named); MP_IO. */
 mp_status mp_state_resume(const char *path, const mp_program *program, mp_execution *execution,
                           const mp_execution_options *options, int64_t *step, mp_error *err);
-
-#endif

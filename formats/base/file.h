@@ -1,6 +1,5 @@
 /* file.h - bounded reading and atomic writing. */
-#ifndef FORMATS_FILE_H
-#define FORMATS_FILE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -35,5 +34,3 @@ typedef struct mp_file_part {
     size_t size;
 } mp_file_part;
 mp_status mp_file_write_parts(const char *path, const mp_file_part *parts, size_t n, mp_error *err);
-
-#endif

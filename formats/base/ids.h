@@ -1,6 +1,5 @@
 /* ids.h - the ids of a file, which may be any distinct integers, and the indices that they stand for. */
-#ifndef FORMATS_IDS_H
-#define FORMATS_IDS_H
+#pragma once
 
 #include "memplan/graph.h"
 
@@ -18,5 +17,3 @@ mp_status mp_ids_of_nodes(const mp_graph *graph, mp_ids *out, mp_error *err);
 void mp_ids_free(mp_ids *ids);
 /* The index behind an id, -1 for none. O(log n). */
 int mp_ids_find(const mp_ids *ids, int64_t id);
-
-#endif

@@ -1,6 +1,5 @@
 /* process_memory.h - what the operating system says this process takes. */
-#ifndef FORMATS_PROCESS_MEMORY_H
-#define FORMATS_PROCESS_MEMORY_H
+#pragma once
 
 #include <stdint.h>
 
@@ -10,5 +9,3 @@ int64_t mp_process_bytes(void);
 int64_t mp_process_peak_bytes(void);
 /* Starts the measuring of the peak anew, where the system allows it. */
 void mp_process_forget_peak(void);
-
-#endif

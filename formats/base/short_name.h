@@ -1,6 +1,5 @@
 /* short_name.h - names of tensors and operators as pictures and pages show them. Private to formats/ and cli/. */
-#ifndef FORMATS_SHORT_NAME_H
-#define FORMATS_SHORT_NAME_H
+#pragma once
 
 #include <stddef.h>
 
@@ -8,5 +7,3 @@
  * call it (module_name.h), and no "_output_0", the end that exporters give nearly every tensor. Cut to `room` bytes, between
  * characters. Returns text. O(length). */
 char *mp_short_name(const char *name, char *text, size_t room);
-
-#endif

@@ -1,6 +1,5 @@
 /* text_builder.h - text that grows at its end. Private to formats/. */
-#ifndef FORMATS_TEXT_BUILDER_H
-#define FORMATS_TEXT_BUILDER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,5 +14,3 @@ typedef struct mp_text_builder {
 void mp_text_put(mp_text_builder *out, const char *text);
 /* As printf; what is over 511 bytes is cut. */
 void mp_text_format(mp_text_builder *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-#endif

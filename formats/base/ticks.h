@@ -1,6 +1,5 @@
 /* ticks.h - seconds of a file into integer ticks. */
-#ifndef FORMATS_TICKS_H
-#define FORMATS_TICKS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -15,5 +14,3 @@ mp_status mp_ticks_choose(const double *seconds, size_t n, double *tick_seconds,
 
 /* Converts. MP_PARSE: a value takes over 2^51 ticks, or the sum of the ticks is off by more than 1e-9 of the sum. O(n). */
 mp_status mp_ticks_convert(const double *seconds, size_t n, double tick_seconds, int64_t *ticks, mp_error *err);
-
-#endif

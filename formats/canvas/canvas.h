@@ -6,8 +6,7 @@
  * be partly transparent. All text is escaped here: names may contain anything that is UTF-8 (broken UTF-8 and control
  * characters are replaced). The same calls give the same file.
  */
-#ifndef FORMATS_CANVAS_H
-#define FORMATS_CANVAS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,5 +47,3 @@ mp_status mp_canvas_write(const mp_canvas *canvas, const char *path, mp_error *e
 
 /* Checks that a path has one of these endings, so that a typo is found before the work is done. MP_INVALID. */
 mp_status mp_canvas_check_path(const char *path, mp_error *err);
-
-#endif

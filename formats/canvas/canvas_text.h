@@ -1,6 +1,5 @@
 /* canvas_text.h - text as pictures can show it: clean UTF-8, about how wide it is, and cut to a width. Private to formats/. */
-#ifndef FORMATS_CANVAS_TEXT_H
-#define FORMATS_CANVAS_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,5 +19,3 @@ double mp_canvas_text_width(const char *text, double size, bool bold);
 /* A text that is too wide without its middle ("layer1...conv1/Conv": names differ at both ends), or all of it, into `to` of
  * `capacity` (>= 8) bytes. */
 const char *mp_canvas_shorten(const char *text, double size, bool bold, double width, char *to, size_t capacity);
-
-#endif

@@ -1,6 +1,5 @@
 /* palette.h - the colours of all pictures: one thing has one colour in each. Private to formats/. */
-#ifndef FORMATS_PALETTE_H
-#define FORMATS_PALETTE_H
+#pragma once
 
 #define MP_COLOR_PAPER "#ffffff"
 #define MP_COLOR_CLEAR "#ffffff00" /* of a box that only carries a tooltip */
@@ -18,5 +17,3 @@
 #define MP_COLOR_RECOMPUTED "#f59e0b"
 #define MP_COLOR_GRADIENT "#a78bfa"
 #define MP_COLOR_WORKSPACE "#10b981"
-
-#endif

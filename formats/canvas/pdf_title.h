@@ -1,6 +1,5 @@
 /* pdf_title.h - the title of a PDF, which Graphviz does not write. Private to formats/. */
-#ifndef FORMATS_PDF_TITLE_H
-#define FORMATS_PDF_TITLE_H
+#pragma once
 
 #include "formats/base/text_builder.h"
 
@@ -8,5 +7,3 @@
  * ISO 32000-1 (7.5.6) describes it, with a table or a stream of cross-references, whichever the file has. Nothing if its end is
  * not understood. O(size of the file's last section + title). */
 void mp_pdf_title_put(mp_text_builder *out, const char *bytes, size_t size, const char *title);
-
-#endif

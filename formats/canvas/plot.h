@@ -1,6 +1,5 @@
 /* plot.h - a plot on a canvas: two axes with grid lines and round numbers, values to points. Private to formats/. */
-#ifndef FORMATS_PLOT_H
-#define FORMATS_PLOT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -41,5 +40,3 @@ typedef struct mp_plot {
 
 /* Grid, numbers and titles of the axes. The y title stands above the panel. */
 mp_status mp_plot_draw(const mp_plot *panel, mp_canvas *canvas, mp_error *err);
-
-#endif

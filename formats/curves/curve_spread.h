@@ -1,6 +1,5 @@
 /* curve_spread.h - the right half of the trade-off picture: how many checkpoints? Private to formats/. */
-#ifndef FORMATS_CURVE_SPREAD_H
-#define FORMATS_CURVE_SPREAD_H
+#pragma once
 
 #include "formats/canvas/canvas.h"
 #include "memplan/sweep.h"
@@ -15,5 +14,3 @@ double mp_curve_percent(const mp_sweep *sweep, int64_t ticks);
 /* Peak and extra time over the number of evenly spread checkpoints, one above the other in the frame, with a heading above it.
  * Needs sweep->n_spread > 1. MP_NOMEM. */
 mp_status mp_curve_spread(const mp_sweep *sweep, mp_canvas *canvas, const mp_curve_frame *frame, mp_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* timeline_columns.h - memory by layer over the steps of a plan, summed up in columns. Private to formats/. */
-#ifndef FORMATS_TIMELINE_COLUMNS_H
-#define FORMATS_TIMELINE_COLUMNS_H
+#pragma once
 
 #include "formats/canvas/palette.h"
 #include "memplan/plan.h"
@@ -65,5 +64,3 @@ int64_t mp_keep_all_between(const mp_timeline_columns *columns, double from, dou
 mp_layer mp_layer_of_kind(mp_kind kind);
 const char *mp_layer_name(mp_layer layer), *mp_layer_color(mp_layer layer);
 const char *mp_activity_name(mp_activity activity);
-
-#endif

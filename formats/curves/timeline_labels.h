@@ -1,6 +1,5 @@
 /* timeline_labels.h - the peaks of the chart of a timeline, and their names. Private to formats/. */
-#ifndef FORMATS_TIMELINE_LABELS_H
-#define FORMATS_TIMELINE_LABELS_H
+#pragma once
 
 #include "formats/curves/timeline_columns.h"
 #include "formats/curves/timeline_panels.h"
@@ -20,5 +19,3 @@ double mp_timeline_labels_top(const mp_timeline_chart *chart);
 
 /* Marks the plan's peak, and keep-all's, with labels that cover neither a curve nor the mark of a break. MP_NOMEM. O(steps). */
 mp_status mp_timeline_peaks(const mp_timeline_chart *chart, mp_error *err);
-
-#endif

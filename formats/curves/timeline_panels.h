@@ -1,6 +1,5 @@
 /* timeline_panels.h - the panels below the curve of a timeline: the largest tensors, and the arena. Private to formats/. */
-#ifndef FORMATS_TIMELINE_PANELS_H
-#define FORMATS_TIMELINE_PANELS_H
+#pragma once
 
 #include "formats/canvas/canvas.h"
 #include "formats/canvas/palette.h"
@@ -27,5 +26,3 @@ mp_status mp_largest_draw(const mp_timeline_columns *columns, mp_canvas *canvas,
 double mp_arena_height(void);
 mp_status mp_arena_draw(const mp_timeline_columns *columns, const mp_plan *plan, mp_canvas *canvas, const mp_frame *frame,
                         mp_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* timeline_scale.h - bytes to heights, with breaks where one part would flatten the rest. Private to formats/. */
-#ifndef FORMATS_TIMELINE_SCALE_H
-#define FORMATS_TIMELINE_SCALE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,5 +28,3 @@ bool mp_byte_scale_upper_break(const mp_byte_scale *scale, double *low, double *
 /* Grid lines from left to right, their labels and the unit left of them, and the marks of the breaks. */
 mp_status mp_byte_scale_grid(const mp_byte_scale *scale, mp_canvas *canvas, double left, double right, mp_error *err);
 mp_status mp_byte_scale_breaks(const mp_byte_scale *scale, mp_canvas *canvas, double left, double right, mp_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* dataset.h - arrays in files: NumPy's .npy, MNIST's IDX, and text as tokens. */
-#ifndef FORMATS_DATASET_H
-#define FORMATS_DATASET_H
+#pragma once
 
 #include "estimator/model/model.h"
 #include "formats/base/file.h"
@@ -33,5 +32,3 @@ double mp_dataset_get(const mp_dataset *dataset, int64_t k);
 void mp_dataset_floats(const mp_dataset *dataset, int64_t from, int64_t n, float *to);
 /* The same as whole numbers. */
 void mp_dataset_integers(const mp_dataset *dataset, int64_t from, int64_t n, int64_t *to);
-
-#endif

@@ -4,8 +4,7 @@
  * a word in every node and edge, and every level of nesting an entry per node. The scan reads tokens as Graphviz's lexer does
  * and bounds what the text can grow into. It judges no grammar: Graphviz does.
  */
-#ifndef FORMATS_DOT_SCAN_H
-#define FORMATS_DOT_SCAN_H
+#pragma once
 
 #include <stddef.h>
 
@@ -24,5 +23,3 @@ enum {
 /* MP_PARSE (with path, line and column): zero bytes, text, comment or HTML that does not end, or more than the limits above; an
  * edge from or to a `subgraph` ("a -> {b c}" is fine: its nodes are spelled out). O(size). */
 mp_status mp_dot_scan(const char *path, const char *text, size_t size, mp_error *err);
-
-#endif

@@ -3,8 +3,7 @@
  * Written to a new file that then takes the old one's name, so that a crash or a full disk leaves the old one whole; the data
  * go to the disk without a copy.
  */
-#ifndef FORMATS_SAFETENSORS_H
-#define FORMATS_SAFETENSORS_H
+#pragma once
 
 #include "estimator/model/model.h"
 #include "formats/base/file.h"
@@ -34,5 +33,3 @@ void mp_safetensors_close(mp_safetensors *file);
 const mp_named_tensor *mp_safetensors_find(const mp_safetensors *file, const char *name);
 /* The value of a metadatum; NULL: there is none. */
 const char *mp_safetensors_metadatum(const mp_safetensors *file, const char *key);
-
-#endif

@@ -1,6 +1,5 @@
 /* block_dot.h - the blocks of a model as a graph in DOT, for Graphviz and whatever reads its language. Private to formats/. */
-#ifndef FORMATS_BLOCK_DOT_H
-#define FORMATS_BLOCK_DOT_H
+#pragma once
 
 #include "formats/drawings/block_drawing.h"
 
@@ -11,5 +10,3 @@ bool mp_is_dot_path(const char *path);
  * Positions are left to the reader: `dot -Tsvg` lays it out. Atomic, as mp_file_write. MP_IO, MP_NOMEM. */
 mp_status mp_block_dot_write(const mp_block_facts *facts, const char *title, const char *subtitle, const char *path,
                              mp_error *err);
-
-#endif

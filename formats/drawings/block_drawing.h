@@ -1,8 +1,7 @@
 /* block_drawing.h - what the pictures of a graph share: the fates of the tensors in a block, the box that shows them, and the
  * heading with the legend. Private to formats/.
  */
-#ifndef FORMATS_BLOCK_DRAWING_H
-#define FORMATS_BLOCK_DRAWING_H
+#pragma once
 
 #include "formats/canvas/canvas.h"
 #include "formats/canvas/palette.h"
@@ -64,5 +63,3 @@ double mp_heading_width(const char *title, const char *subtitle);
 void mp_saving_title(const char *title, const mp_plan *plan, char *text, size_t size);
 /* "peak 1.69 GiB of a budget of 1.75 GiB, 5.9 % more time", or "" without a plan. */
 void mp_plan_subtitle(const mp_plan *plan, char *text, size_t size);
-
-#endif

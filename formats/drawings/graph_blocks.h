@@ -5,8 +5,7 @@
  * well. Modules that are repeated (the same operators with results of the same sizes) are one block, however many they are.
  * When even that is too much, neighbouring blocks are folded, a whole number of repetitions at a time.
  */
-#ifndef FORMATS_GRAPH_BLOCKS_H
-#define FORMATS_GRAPH_BLOCKS_H
+#pragma once
 
 #include "memplan/graph.h"
 
@@ -41,5 +40,3 @@ typedef struct mp_graph_blocks {
  */
 mp_status mp_graph_blocks_build(const mp_graph *graph, int depth, size_t most, mp_graph_blocks **out, mp_error *err);
 void mp_graph_blocks_free(mp_graph_blocks *blocks);
-
-#endif

@@ -7,8 +7,7 @@
  * and enters through the gap above its reader: no wire crosses a box. A lane is shared by the wires of one box, and of boxes
  * that form a bundle: who taps it reads all that joined it above (placement_bundles.h).
  */
-#ifndef FORMATS_PLACEMENT_H
-#define FORMATS_PLACEMENT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,5 +46,3 @@ typedef struct mp_placement {
 mp_status mp_placement_new(size_t n, const mp_block_edge *edges, size_t n_edges, double box_width, double box_height,
                            double aspect, mp_placement **out, mp_error *err);
 void mp_placement_free(mp_placement *placement);
-
-#endif

@@ -1,6 +1,5 @@
 /* placement_bundles.h - which boxes of a drawing can send their outputs along one wire. Private to formats/. */
-#ifndef FORMATS_PLACEMENT_BUNDLES_H
-#define FORMATS_PLACEMENT_BUNDLES_H
+#pragma once
 
 #include "formats/drawings/placement.h"
 
@@ -10,5 +9,3 @@
  * edges as in mp_placement_new. MP_NOMEM. O(bundles that share a reader * edges of a box * boxes of a bundle). */
 mp_status mp_placement_bundles(size_t n, const mp_block_edge *edges, size_t n_edges, const bool *routed, const int *row,
                                int *bundle, mp_error *err);
-
-#endif

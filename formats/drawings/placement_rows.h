@@ -1,6 +1,5 @@
 /* placement_rows.h - the rows and columns of a layered drawing. Private to formats/. */
-#ifndef FORMATS_PLACEMENT_ROWS_H
-#define FORMATS_PLACEMENT_ROWS_H
+#pragma once
 
 #include "formats/drawings/placement.h"
 
@@ -15,5 +14,3 @@ mp_status mp_placement_rows(size_t n, const mp_block_edge *edges, size_t n_edges
  * columns as bring the whole closest to `aspect`. O(columns * n). */
 size_t mp_placement_wrap(size_t n, const double *heights, const double *widths, const size_t *crossing, double aspect,
                          int *column);
-
-#endif

@@ -3,8 +3,7 @@
  * Files of ours are one object: header fields, then arrays of rows (storages, nodes, steps, ...). A fault in the syntax is told
  * with line and column, a fault in a field with the row it stands in: `nodes[3] (Conv_1): "reads" is missing`.
  */
-#ifndef FORMATS_JSON_H
-#define FORMATS_JSON_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -86,5 +85,3 @@ void mp_json_row(mp_json_out *out, json_t *row); /* taken over; one line; NULL: 
 void mp_json_end_array(mp_json_out *out);
 /* Writes the document (formats/base/file.h) and releases what *out holds. MP_NOMEM, MP_IO. */
 mp_status mp_json_finish(mp_json_out *out, const char *path, mp_error *err);
-
-#endif

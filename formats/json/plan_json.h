@@ -1,6 +1,5 @@
 /* plan_json.h - the header of a plan file as a JSON value, for --json. */
-#ifndef FORMATS_PLAN_JSON_H
-#define FORMATS_PLAN_JSON_H
+#pragma once
 
 #include <jansson.h>
 
@@ -9,5 +8,3 @@
 
 /* The header fields of the file (all but steps and offsets) as a new JSON object, for --json output; NULL: out of memory. */
 json_t *mp_plan_header_json(const mp_plan *plan, const mp_graph *graph);
-
-#endif

@@ -1,6 +1,5 @@
 /* onnx_dimensions.h - open dimensions and what closes them. Private to formats/. */
-#ifndef FORMATS_ONNX_DIMENSIONS_H
-#define FORMATS_ONNX_DIMENSIONS_H
+#pragma once
 
 #include "estimator/model/model.h"
 #include "memplan/onnx.h"
@@ -17,5 +16,3 @@ mp_status mp_onnx_bind(mp_model *model, const Onnx__GraphProto *graph, const mp_
 
 /* Whether a symbolic dimension of this name is a batch: "N", "batch_size". */
 bool mp_onnx_is_batch_name(const char *name);
-
-#endif

@@ -1,6 +1,5 @@
 /* onnx_foreign.h - files of other kinds than ONNX, told by their first bytes. */
-#ifndef FORMATS_ONNX_FOREIGN_H
-#define FORMATS_ONNX_FOREIGN_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -13,5 +12,3 @@ mp_status mp_onnx_refuse_foreign(const uint8_t *bytes, size_t size, mp_error *er
 
 /* What to do with a file that cannot be read as ONNX, by its name: a sentence, NULL: nothing is known. */
 const char *mp_onnx_foreign_by_name(const char *path);
-
-#endif

@@ -1,6 +1,5 @@
 /* onnx_functions.h - the functions that an ONNX file defines, and the versions of operator sets. Private to formats/. */
-#ifndef FORMATS_ONNX_FUNCTIONS_H
-#define FORMATS_ONNX_FUNCTIONS_H
+#pragma once
 
 #include "estimator/base/names.h"
 #include "estimator/model/model.h"
@@ -36,5 +35,3 @@ const char *mp_onnx_domain(const char *domain);
 mp_status mp_onnx_check_imports(const Onnx__ModelProto *file, mp_error *err);
 /* The version in which a domain is imported, 0 if it is not. */
 int mp_onnx_version(Onnx__OperatorSetIdProto *const *imports, size_t n, const char *domain);
-
-#endif

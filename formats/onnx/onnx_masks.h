@@ -1,6 +1,5 @@
 /* onnx_masks.h - causal masks among the tensors from outside. Private to formats/. */
-#ifndef FORMATS_ONNX_MASKS_H
-#define FORMATS_ONNX_MASKS_H
+#pragma once
 
 #include "estimator/model/model.h"
 
@@ -9,5 +8,3 @@
  * true where they are kept. The roles are set, the model is inferred. MP_IO: the file cannot be read again; MP_NOMEM.
  * O(tensors), and the elements of such masks in the file. */
 mp_status mp_onnx_masks(mp_model *model, const char *path, mp_error *err);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * The fields are younger than Debian's schema; the scan renumbered them, so they come as unknown fields.
  */
-#ifndef FORMATS_ONNX_METADATA_H
-#define FORMATS_ONNX_METADATA_H
+#pragma once
 
 #include "formats/onnx/scan/onnx_budget.h"
 #include "onnx.pb-c.h"
@@ -15,5 +14,3 @@ typedef mp_status (*mp_onnx_entry_taker)(void *data, const char *key, const char
  * O(metadata). */
 mp_status mp_onnx_metadata_each(const ProtobufCMessage *message, uint32_t id, mp_onnx_budget *budget, mp_onnx_entry_taker take,
                                 void *data, mp_error *err);
-
-#endif

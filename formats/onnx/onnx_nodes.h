@@ -1,6 +1,5 @@
 /* onnx_nodes.h - the operators of an ONNX graph, its own functions inlined. Private to formats/. */
-#ifndef FORMATS_ONNX_NODES_H
-#define FORMATS_ONNX_NODES_H
+#pragma once
 
 #include "estimator/model/model.h"
 #include "formats/onnx/scan/onnx_budget.h"
@@ -10,5 +9,3 @@
  * function of the file is replaced by the function's nodes, unless the registry knows the operator as a whole. `allocator`
  * serves for what protobuf-c left packed. MP_PARSE, MP_UNSUPPORTED: a sentence that names the node; MP_NOMEM. */
 mp_status mp_onnx_nodes(mp_model *model, const Onnx__ModelProto *file, mp_onnx_budget *budget, mp_error *err);
-
-#endif

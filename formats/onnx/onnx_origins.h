@@ -1,6 +1,5 @@
 /* onnx_origins.h - what a file says itself of where its initializers come from. Private to formats/. */
-#ifndef FORMATS_ONNX_ORIGINS_H
-#define FORMATS_ONNX_ORIGINS_H
+#pragma once
 
 #include "estimator/model/model.h"
 #include "formats/onnx/scan/onnx_budget.h"
@@ -28,5 +27,3 @@ typedef struct mp_onnx_origins {
 mp_status mp_onnx_origins_read(const mp_model *model, const Onnx__GraphProto *graph, mp_onnx_budget *budget,
                                mp_onnx_origins *out, mp_error *err);
 void mp_onnx_origins_free(mp_onnx_origins *origins); /* zeroed is fine */
-
-#endif

@@ -1,6 +1,5 @@
 /* onnx_roles.h - which tensors from outside are the batch, which are trained. Private to formats/. */
-#ifndef FORMATS_ONNX_ROLES_H
-#define FORMATS_ONNX_ROLES_H
+#pragma once
 
 #include "estimator/model/model.h"
 #include "formats/onnx/onnx_origins.h"
@@ -12,5 +11,3 @@
  * data, by the second floating-point state of such names is trained whatever the rules say. MP_INVALID: a name that is no
  * input, a pattern that nothing has; MP_NOMEM. O(operands + tensors times patterns). */
 mp_status mp_onnx_roles(mp_model *model, const mp_onnx_origins *origins, const mp_onnx_options *options, mp_error *err);
-
-#endif

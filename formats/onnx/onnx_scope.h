@@ -2,8 +2,7 @@
  *
  * A subgraph sees the names around it, and what it defines itself hides them. A function sees its own only.
  */
-#ifndef FORMATS_ONNX_SCOPE_H
-#define FORMATS_ONNX_SCOPE_H
+#pragma once
 
 #include "estimator/base/names.h"
 #include "formats/onnx/onnx_functions.h"
@@ -59,5 +58,3 @@ mp_status mp_onnx_check_values(mp_onnx_builder *b, const mp_onnx_scope *s, const
 
 /* The attribute of this name, NULL: none. */
 const Onnx__AttributeProto *mp_onnx_find_binding(const mp_onnx_binding *list, size_t n, const char *name);
-
-#endif

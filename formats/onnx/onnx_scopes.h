@@ -1,6 +1,5 @@
 /* onnx_scopes.h - modules and source lines of operators, as PyTorch's newer exporter notes them. Private to formats/. */
-#ifndef FORMATS_ONNX_SCOPES_H
-#define FORMATS_ONNX_SCOPES_H
+#pragma once
 
 #include "estimator/model/model.h"
 #include "formats/onnx/scan/onnx_budget.h"
@@ -11,5 +10,3 @@
  * written for, and tensors the line of the program that computes them. Names with modules, constants and outputs of the model
  * stay as they are. Call it when the outputs are declared. MP_PARSE: damaged metadata; MP_NOMEM. O(metadata). */
 mp_status mp_onnx_scopes_read(mp_model *model, const Onnx__GraphProto *graph, mp_onnx_budget *budget, mp_error *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* onnx_state_names.h - what the name of a tensor says of what it is, as frameworks and exporters name them. Private to
  * formats/.
  */
-#ifndef FORMATS_ONNX_STATE_NAMES_H
-#define FORMATS_ONNX_STATE_NAMES_H
+#pragma once
 
 #include "estimator/model/model.h"
 
@@ -20,5 +19,3 @@ bool mp_onnx_names_result(const char *name);
 bool mp_onnx_is_state_dictionary(const mp_model *model);
 /* It is weight, bias, running_mean or running_var, and the model has both statistics of the same module. */
 bool mp_onnx_names_frozen_norm(const mp_model *model, const char *name);
-
-#endif

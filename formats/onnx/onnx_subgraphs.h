@@ -1,6 +1,5 @@
 /* onnx_subgraphs.h - nodes with subgraphs: If, Loop, Scan. Private to formats/. */
-#ifndef FORMATS_ONNX_SUBGRAPHS_H
-#define FORMATS_ONNX_SUBGRAPHS_H
+#pragma once
 
 #include "formats/onnx/onnx_scope.h"
 
@@ -15,5 +14,3 @@ mp_status mp_onnx_add_control(mp_onnx_builder *b, const mp_onnx_scope *s, const 
 /* What the names in a subgraph of this attribute begin with: "NODE#then", NODE being the operator's name. In the pool; NULL:
  * out of memory. */
 const char *mp_onnx_subgraph_prefix(mp_pool *pool, const char *node, const char *attribute);
-
-#endif

@@ -1,6 +1,5 @@
 /* onnx_tensor.h - TensorProto, attributes and declared types, as the model wants them. Private to formats/. */
-#ifndef FORMATS_ONNX_TENSOR_H
-#define FORMATS_ONNX_TENSOR_H
+#pragma once
 
 #include "estimator/model/model.h"
 #include "onnx.pb-c.h"
@@ -18,5 +17,3 @@ mp_status mp_onnx_attribute(mp_model *model, const Onnx__AttributeProto *attribu
 
 /* The number that the bits of an element of FLOAT16, BFLOAT16, FLOAT or DOUBLE stand for. */
 double mp_onnx_real(mp_dtype dtype, uint64_t bits);
-
-#endif

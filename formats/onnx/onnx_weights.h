@@ -1,6 +1,5 @@
 /* onnx_weights.h - the values of an ONNX file's initializers and large constants, read when they are asked for. */
-#ifndef FORMATS_ONNX_WEIGHTS_H
-#define FORMATS_ONNX_WEIGHTS_H
+#pragma once
 
 #include <sys/types.h>
 
@@ -31,5 +30,3 @@ mp_status mp_onnx_weights_read(const mp_onnx_weights *weights, const char *name,
 
 /* A tensor whose values are in the file of this device and inode, beside the model; NULL: none is. O(tensors). */
 const char *mp_onnx_weights_in(const mp_onnx_weights *weights, dev_t device, ino_t inode);
-
-#endif

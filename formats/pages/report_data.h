@@ -1,6 +1,5 @@
 /* report_data.h - what a report draws, as JSON. Private to formats/. */
-#ifndef FORMATS_REPORT_DATA_H
-#define FORMATS_REPORT_DATA_H
+#pragma once
 
 #include "formats/curves/timeline_columns.h"
 #include "formats/json/json.h"
@@ -8,5 +7,3 @@
 
 /* The data of a page: columns, layers, tensors, curves. Released with json_decref. NULL: no memory. */
 json_t *mp_report_data(const mp_report_request *request, const mp_timeline_columns *columns);
-
-#endif

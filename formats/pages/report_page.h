@@ -1,6 +1,5 @@
 /* report_page.h - a report as one page for a browser. Private to formats/ and cli/. */
-#ifndef FORMATS_REPORT_PAGE_H
-#define FORMATS_REPORT_PAGE_H
+#pragma once
 
 #include "memplan/plan.h"
 #include "memplan/sweep.h"
@@ -18,5 +17,3 @@ typedef struct mp_report_request {
  * checkpoints. Of many steps and tensors the page has 3,000 columns and the 2,000 largest. Atomic, as mp_file_write. The same
  * input gives the same page. MP_INVALID: no steps, or such that cannot run; MP_IO, MP_NOMEM. */
 mp_status mp_report_page(const mp_report_request *request, const char *path, mp_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* trace.h - a training step as a trace for Perfetto and chrome://tracing. Private to formats/ and cli/. */
-#ifndef FORMATS_TRACE_H
-#define FORMATS_TRACE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -15,5 +14,3 @@ bool mp_is_trace_path(const char *path);
  * stream are on a thread of their own, at the time at which they are issued; the clock is the sum of all steps. Atomic, as
  * mp_file_write. The same input gives the same file. MP_INVALID: no steps, or such that cannot run; MP_IO, MP_NOMEM. */
 mp_status mp_trace_write(const mp_graph *graph, const mp_plan *plan, const char *title, const char *path, mp_error *err);
-
-#endif

@@ -10,8 +10,7 @@
  * a lower bound, and where they are reached the search ends; else an exact search (memplan/pack.h) of bounded length looks for
  * a lower arena, at first without the small items, which are placed last, or for the proof that there is none.
  */
-#ifndef MEMPLAN_ARENA_H
-#define MEMPLAN_ARENA_H
+#pragma once
 
 #include "memplan/pack.h"
 #include "memplan/plan.h"
@@ -41,5 +40,3 @@ mp_status mp_arena_pack(const mp_graph *graph, mp_plan *plan, const mp_pack_opti
 /* A lower bound on the arena of the plan's steps, where in-place items share an offset: the live bytes of the fullest step, or
  * more if the exact search proves more. Else as mp_arena_layout, but the plan is not changed. */
 mp_status mp_arena_bound(const mp_graph *graph, const mp_plan *plan, int64_t *bytes, mp_error *err);
-
-#endif

@@ -6,8 +6,7 @@
  *     if (answer.plan) MP_TRY(mp_plan_write(answer.plan, graph, "plan.json", err));
  *     mp_answer_free(&answer);
  */
-#ifndef MEMPLAN_ARENA_SOLVE_H
-#define MEMPLAN_ARENA_SOLVE_H
+#pragma once
 
 #include "memplan/solver.h"
 
@@ -17,5 +16,3 @@
  * answer. The smallest plan is the last resort. plan NULL: none fits with its arena. Of a time limit a quarter is kept for
  * arenas and for these searches; where the first plan fits, it is improved on for as long. */
 mp_status mp_solve_with_arena(const mp_request *request, mp_answer *answer, mp_error *err);
-
-#endif

@@ -4,8 +4,7 @@
  *     MP_TRY(mp_backend_open("cpu", &cpu, err));
  *     MP_TRY(mp_program_build(cpu, model, &options, loss, &program, err));
  */
-#ifndef MEMPLAN_BACKEND_H
-#define MEMPLAN_BACKEND_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,5 +25,3 @@ bool mp_backend_is_name(const char *name);
 mp_status mp_backend_open(const char *name, const mp_backend **out, mp_error *err);
 /* The same without a reason: NULL where there is none. */
 const mp_backend *mp_backend_find(const char *name);
-
-#endif

@@ -6,8 +6,7 @@
  * memory constraint with a multiplier leaves a minimum cut. The bounds of disjoint intervals add up. docs/bound.md has the
  * proof, an example of six nodes and what each stage adds.
  */
-#ifndef MEMPLAN_BOUND_H
-#define MEMPLAN_BOUND_H
+#pragma once
 
 #include "memplan/bound_stage.h"
 #include "memplan/graph.h"
@@ -41,5 +40,3 @@ typedef struct mp_bound {
  * iterations. Lagrangian relaxation (Everett 1963) of closure problems (Picard 1976); docs/bound.md has all sources. */
 mp_status mp_bound_within(const mp_graph *graph, int64_t budget_bytes, const mp_bound_options *options, mp_bound *out,
                           mp_error *err);
-
-#endif

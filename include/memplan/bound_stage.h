@@ -2,8 +2,7 @@
  *
  * A stage raises the bound that the stages before it have proved. docs/bound.md says what each one is.
  */
-#ifndef MEMPLAN_BOUND_STAGE_H
-#define MEMPLAN_BOUND_STAGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -84,5 +83,3 @@ typedef struct mp_bound_options {
 
 /* Whether a stage and those that it builds on are on. */
 bool mp_bound_is_on(const mp_bound_options *options, mp_bound_stage stage);
-
-#endif

@@ -5,13 +5,10 @@
  * proves the floor anew (floor.h), with --prove-bound the bound, too. Not verified is what says nothing about the steps:
  * solver, seed, options, the graph's name, the list of modules.
  */
-#ifndef MEMPLAN_CHECK_H
-#define MEMPLAN_CHECK_H
+#pragma once
 
 #include "memplan/plan.h"
 
 /* MP_OK: the plan holds. MP_REFUTED: it does not; the message is the first fault, naming step and node or storage. MP_INVALID:
  * made for another graph. MP_NOMEM. O(list lengths + places log places), and moving short arrays. */
 mp_status mp_plan_check(const mp_graph *graph, const mp_plan *plan, mp_error *err);
-
-#endif

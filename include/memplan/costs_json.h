@@ -1,8 +1,7 @@
 /* costs_json.h - measured costs of a training graph's nodes, in place of what a target estimates: seconds, and where a node
  * can be computed by several algorithms, seconds and workspace of each.
  */
-#ifndef MEMPLAN_COSTS_JSON_H
-#define MEMPLAN_COSTS_JSON_H
+#pragma once
 
 #include "memplan/graph.h"
 
@@ -33,5 +32,3 @@ typedef struct mp_costs_options {
  * another number of bytes (another batch); a node that the file lacks (named), algorithms for one that has alternatives;
  * MP_PARSE, MP_IO, MP_NOMEM. O(size of the file + nodes). */
 mp_status mp_costs_apply(const char *path, mp_graph *graph, const mp_costs_options *options, mp_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* curve_picture.h - the trade-off between memory and time as a picture. */
-#ifndef MEMPLAN_CURVE_PICTURE_H
-#define MEMPLAN_CURVE_PICTURE_H
+#pragma once
 
 #include "memplan/sweep.h"
 
@@ -10,5 +9,3 @@
  * format; MP_IO, MP_NOMEM.
  */
 mp_status mp_curve_picture(const mp_sweep *sweep, const char *title, const char *path, mp_error *err);
-
-#endif

@@ -19,8 +19,7 @@
  *     thing_free(t);
  *     return st;
  */
-#ifndef MEMPLAN_ERROR_H
-#define MEMPLAN_ERROR_H
+#pragma once
 
 #define MP_STATUS_LIST(X)                             \
     X(OK, "success")                                  \
@@ -86,5 +85,3 @@ void mp_error_locate(mp_error *err, const char *input, int line, int column);
             goto done;                            \
         }                                         \
     } while (0)
-
-#endif

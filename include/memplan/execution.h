@@ -1,6 +1,5 @@
 /* execution.h - how a plan is executed: updates, checks and profiles, for mp_train (train.h). */
-#ifndef MEMPLAN_EXECUTION_H
-#define MEMPLAN_EXECUTION_H
+#pragma once
 
 #include "memplan/optimizer.h"
 
@@ -15,5 +14,3 @@ typedef struct mp_execution_options {
     bool
         by_call; /* call the backend for every node in every step, though it can record a pass; poison, guards and profile do */
 } mp_execution_options;
-
-#endif

@@ -3,8 +3,7 @@
  * What batch k holds is a function of the sources, the seed and k alone, so that a training that is resumed sees what it would
  * have seen. Samples are taken in a new random order every epoch.
  */
-#ifndef MEMPLAN_FEED_H
-#define MEMPLAN_FEED_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -15,5 +14,3 @@ bool mp_feed_is_source(const char *text);
 
 /* NULL is fine. A feed comes from mp_inputs_open_feed (inputs.h). */
 void mp_feed_free(mp_feed *feed);
-
-#endif

@@ -12,8 +12,7 @@
  *     MP_TRY(mp_fit_batch(&request, &fit, err));
  *     printf("batch %lld\n", (long long)fit.answers[MP_FIT_RECOMPUTE].batch);
  */
-#ifndef MEMPLAN_FIT_H
-#define MEMPLAN_FIT_H
+#pragma once
 
 #include "memplan/solver.h"
 
@@ -75,5 +74,3 @@ typedef struct mp_fit {
 /* MP_INVALID: contradictory request. Whatever building or searching returns. Deterministic. Some tens of searches. *out points
  * to nothing that needs releasing. */
 mp_status mp_fit_batch(const mp_fit_request *request, mp_fit *out, mp_error *err);
-
-#endif

@@ -12,8 +12,7 @@
  *     if (mp_floor(graph, &bytes, &node, &err) == MP_OK && node >= 0)
  *         printf("%lld bytes, because of %s\n", (long long)bytes, graph->nodes[node].name);
  */
-#ifndef MEMPLAN_FLOOR_H
-#define MEMPLAN_FLOOR_H
+#pragma once
 
 #include "memplan/graph.h"
 
@@ -35,5 +34,3 @@ mp_status mp_floor_explained(const mp_graph *graph, int64_t *floor_bytes, mp_flo
 
 /* The same with the reason's node only. */
 mp_status mp_floor(const mp_graph *graph, int64_t *floor_bytes, int *node, mp_error *err);
-
-#endif

@@ -7,8 +7,7 @@
  * A graph comes from a model (training.h), from a file (graph_json.h, graph_dot.h), or from calls: mp_graph_new, then storages
  * and nodes, then mp_graph_finish, which checks it. examples/own_graph.c does that.
  */
-#ifndef MEMPLAN_GRAPH_H
-#define MEMPLAN_GRAPH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -147,5 +146,3 @@ bool mp_node_has_algorithms(const mp_node *node);
 bool mp_storage_is_static(const mp_storage *storage);
 /* The bytes of all storages that are always live. O(storages). */
 int64_t mp_graph_static_bytes(const mp_graph *graph);
-
-#endif

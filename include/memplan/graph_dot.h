@@ -11,8 +11,7 @@
  * update; forward if absent) and `workspace` (bytes, 0 if absent) are optional; whatever else there is, is ignored. Nodes run
  * in the order in which they stand as far as edges allow.
  */
-#ifndef MEMPLAN_GRAPH_DOT_H
-#define MEMPLAN_GRAPH_DOT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -25,5 +24,3 @@ bool mp_graph_dot_is(const char *path);
  * (docs/formats.md), not directed, cyclic, an attribute that is missing or wrong; names the node. MP_IO, MP_NOMEM. O(size of
  * the text). Graphviz keeps global state: one thread at a time. */
 mp_status mp_graph_dot_read(const char *path, mp_graph **out, mp_error *err);
-
-#endif

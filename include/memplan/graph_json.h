@@ -2,8 +2,7 @@
  *
  *     MP_TRY(mp_graph_read("graph.json", &graph, err));        // err: file, line, column, and the node or storage
  */
-#ifndef MEMPLAN_GRAPH_JSON_H
-#define MEMPLAN_GRAPH_JSON_H
+#pragma once
 
 #include "memplan/graph.h"
 
@@ -13,5 +12,3 @@
 mp_status mp_graph_read(const char *path, mp_graph **out, mp_error *err);
 /* Writes it; what was read comes back the same, but for spacing. "-" is standard output. MP_IO, MP_NOMEM. */
 mp_status mp_graph_write(const mp_graph *graph, const char *path, mp_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* graph_picture.h - a picture of a model's forward pass, and of what becomes of its tensors. */
-#ifndef MEMPLAN_GRAPH_PICTURE_H
-#define MEMPLAN_GRAPH_PICTURE_H
+#pragma once
 
 #include "memplan/plan.h"
 
@@ -18,5 +17,3 @@ typedef struct mp_picture_request {
  * ends in .svg, .png, .pdf or .dot (a graph of labelled nodes and edges, for Graphviz to lay out), and is replaced as a whole.
  * MP_INVALID: another ending; MP_UNSUPPORTED: this Graphviz cannot write the format; MP_IO, MP_NOMEM. */
 mp_status mp_graph_picture(const mp_picture_request *request, const char *path, mp_error *err);
-
-#endif

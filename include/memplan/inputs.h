@@ -1,6 +1,5 @@
 /* inputs.h - a feed (feed.h) that fits the inputs of a program. */
-#ifndef MEMPLAN_INPUTS_H
-#define MEMPLAN_INPUTS_H
+#pragma once
 
 #include "memplan/feed.h"
 #include "memplan/program.h"
@@ -14,5 +13,3 @@
  * fewer samples than a batch; MP_PARSE, MP_IO: a file; MP_NOMEM. O(size of the files): everything is looked at. */
 mp_status mp_inputs_open_feed(const mp_program *program, const char *const *sources, size_t n_sources, uint64_t seed,
                               mp_feed **out, mp_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* loss_picture.h - the loss over the steps of a training. */
-#ifndef MEMPLAN_LOSS_PICTURE_H
-#define MEMPLAN_LOSS_PICTURE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -12,5 +11,3 @@
  * whole. MP_INVALID: another ending; MP_UNSUPPORTED: this Graphviz cannot write the format; MP_IO, MP_NOMEM. */
 mp_status mp_loss_picture(const char *title, const double *losses, size_t n, int64_t first_step, const char *path,
                           mp_error *err);
-
-#endif

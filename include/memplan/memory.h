@@ -1,6 +1,5 @@
 /* memory.h - allocation that can fail, and pools that are freed at once. */
-#ifndef MEMPLAN_MEMORY_H
-#define MEMPLAN_MEMORY_H
+#pragma once
 
 #include <stddef.h>
 
@@ -17,5 +16,3 @@ void mp_pool_free(mp_pool *pool);                                   /* NULL is f
 void *mp_pool_alloc(mp_pool *pool, size_t n, size_t size);          /* NULL: out of memory or overflow */
 char *mp_pool_text(mp_pool *pool, const char *text, size_t length); /* a NUL-terminated copy of text[0..length) */
 char *mp_pool_format(mp_pool *pool, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-#endif

@@ -38,8 +38,7 @@
  *
  * A program that uses it: examples/peak.c; built by  cc peak.c $(pkg-config --cflags --libs memplan). Also from C++.
  */
-#ifndef MEMPLAN_MEMPLAN_H
-#define MEMPLAN_MEMPLAN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -97,6 +96,4 @@ extern "C" {
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

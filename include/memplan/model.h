@@ -2,8 +2,7 @@
  * mp_training_graph (training.h) makes a training graph of it. What is in it is for the library to know: names, operators and
  * bytes stand in the training graph.
  */
-#ifndef MEMPLAN_MODEL_H
-#define MEMPLAN_MODEL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,5 +54,3 @@ int mp_model_resolve(const mp_model *model, int tensor);
 
 /* What backward keeps, by whom: our own executor, or PyTorch's autograd. */
 typedef enum mp_rules { MP_RULES_EXECUTOR, MP_RULES_PYTORCH, MP_N_RULES } mp_rules;
-
-#endif

@@ -7,8 +7,7 @@
  *     ...
  *     mp_model_free(model);
  */
-#ifndef MEMPLAN_ONNX_H
-#define MEMPLAN_ONNX_H
+#pragma once
 
 #include "memplan/model.h"
 
@@ -34,5 +33,3 @@ typedef struct mp_onnx_options {
  * MP_UNSUPPORTED: an operator or feature that is not supported (named with its node); MP_INVALID: an option names something
  * that is not in the file; MP_IO; MP_NOMEM. err->input is the path. O(size of the file without weights). */
 mp_status mp_onnx_read(const char *path, const mp_onnx_options *options, mp_model **out, mp_error *err);
-
-#endif

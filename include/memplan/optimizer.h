@@ -4,8 +4,7 @@
  * -= lr * (g + wd * w + mu * v)). Adam (Kingma, Ba 2015): g += wd * w, m and v the moving averages, w -= lr / (1 - b1^t) * m /
  * (sqrt(v) / sqrt(1 - b2^t) + eps). AdamW (Loshchilov, Hutter 2019): w *= 1 - lr * wd first, then Adam without wd.
  */
-#ifndef MEMPLAN_OPTIMIZER_H
-#define MEMPLAN_OPTIMIZER_H
+#pragma once
 
 #include "memplan/training.h"
 
@@ -28,5 +27,3 @@ mp_hyper mp_hyper_default(mp_optimizer optimizer);
 mp_status mp_hyper_check(const mp_hyper *hyper, mp_error *err);
 /* The rate of step t = 0, 1, ... */
 double mp_learning_rate(const mp_hyper *hyper, int64_t step);
-
-#endif

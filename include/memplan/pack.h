@@ -19,8 +19,7 @@
  * The search restarts with other orders of the branches, in runs of Luby's lengths (Luby, Sinclair and Zuckerman 1993), and
  * sections that fail often in one run are branched on earlier in the next (Boussemart et al. 2004). No clock decides anything.
  */
-#ifndef MEMPLAN_PACK_H
-#define MEMPLAN_PACK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -98,5 +97,3 @@ mp_status mp_pack_bound(const mp_pack_problem *problem, int64_t *bytes, mp_error
 /* Judges offsets without knowing anything of the search: aligned, fixed where they must be, >= 0, everything within
  * `capacity`, no two items overlap. MP_REFUTED says which item. MP_NOMEM. O(n log n + pairs of pieces live together). */
 mp_status mp_pack_check(const mp_pack_problem *problem, int64_t capacity, mp_error *err);
-
-#endif

@@ -7,8 +7,7 @@
  * at which the buffer is there. Columns of other names are kept as they are. Fields are not quoted; numbers are whole, decimal
  * and not negative. Lines end in LF or CRLF.
  */
-#ifndef MEMPLAN_PACK_CSV_H
-#define MEMPLAN_PACK_CSV_H
+#pragma once
 
 #include "memplan/pack.h"
 
@@ -27,5 +26,3 @@ void mp_pack_table_free(mp_pack_table *table); /* zeroed is fine */
 /* Writes the rows as they were read with the items' offsets as the last column; atomic, "-" is standard output. MP_IO,
  * MP_NOMEM. */
 mp_status mp_pack_csv_write(const mp_pack_table *table, const char *path, mp_error *err);
-
-#endif

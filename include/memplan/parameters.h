@@ -1,6 +1,5 @@
 /* parameters.h - the first values of what is always live: from the model's file where it has them, else by rule. */
-#ifndef MEMPLAN_PARAMETERS_H
-#define MEMPLAN_PARAMETERS_H
+#pragma once
 
 #include "memplan/program.h"
 
@@ -16,5 +15,3 @@ void mp_parameter_source_free(mp_parameter_source *source);
 
 /* Of how many parameters it has the first values, and how many of them are drawn because the file has none. */
 void mp_parameter_source_count(const mp_parameter_source *source, size_t *n_parameters, size_t *n_drawn);
-
-#endif

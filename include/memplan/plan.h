@@ -1,6 +1,5 @@
 /* plan.h - a recompute plan: an ordered list of steps, and what it claims about itself. */
-#ifndef MEMPLAN_PLAN_H
-#define MEMPLAN_PLAN_H
+#pragma once
 
 #include "memplan/graph.h"
 #include "memplan/timeline.h"
@@ -66,5 +65,3 @@ mp_status mp_fates(const mp_graph *graph, const mp_step *steps, size_t n, mp_fat
 
 /* What a plan needs: static_bytes + arena_bytes, its peak if it has no offsets. O(1). */
 int64_t mp_plan_need(const mp_plan *plan);
-
-#endif

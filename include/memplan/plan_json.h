@@ -3,8 +3,7 @@
  *     MP_TRY(mp_plan_read("plan.json", graph, &plan, err));    // MP_INVALID: it is for another graph
  *     MP_TRY(mp_plan_check(graph, plan, err));                 // what comes from elsewhere is not trusted
  */
-#ifndef MEMPLAN_PLAN_JSON_H
-#define MEMPLAN_PLAN_JSON_H
+#pragma once
 
 #include "memplan/plan.h"
 
@@ -14,5 +13,3 @@
 mp_status mp_plan_read(const char *path, const mp_graph *graph, mp_plan **out, mp_error *err);
 /* Writes it beside `path` and renames it, so that the file is whole or untouched; "-" is standard output. MP_IO, MP_NOMEM. */
 mp_status mp_plan_write(const mp_plan *plan, const mp_graph *graph, const char *path, mp_error *err);
-
-#endif

@@ -17,8 +17,7 @@
  * Functions of other headers that take an mp_graph, an mp_plan or an mp_error serve with what mp_planning_graph, _plan and
  * _error return: mp_graph_write, mp_plan_write, mp_timeline_picture.
  */
-#ifndef MEMPLAN_PLANNING_H
-#define MEMPLAN_PLANNING_H
+#pragma once
 
 #include "memplan/plan.h"
 
@@ -106,5 +105,3 @@ size_t mp_planning_steps(const mp_planning *planning, int *nodes, size_t most);
  * at most `most`. *node (may be NULL): the one that runs there. Returns how many there are; 0 also on a failure, which leaves
  * its sentence. As mp_timeline_build. */
 size_t mp_planning_holders(mp_planning *planning, int *node, int *storages, size_t most);
-
-#endif

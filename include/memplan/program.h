@@ -3,8 +3,7 @@
  * The graph is built for the backend as target: each node's call is prepared as the node is built, and its workspace goes into
  * the graph. So what a plan counts is what the calls will use. Seconds come from the roofline of the backend's device profile.
  */
-#ifndef MEMPLAN_PROGRAM_H
-#define MEMPLAN_PROGRAM_H
+#pragma once
 
 #include "memplan/backend.h"
 #include "memplan/training.h"
@@ -20,5 +19,3 @@ void mp_program_free(mp_program *program); /* NULL is fine */
 
 /* Its training graph, which lives as long as the program: plans for it are what mp_train (train.h) runs. */
 const mp_graph *mp_program_graph(const mp_program *program);
-
-#endif

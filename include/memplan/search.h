@@ -15,8 +15,7 @@
  *  - mp_search_settled: the best plan meets what is proved; nothing cheaper exists, and only a smaller peak is left to find.
  *  - mp_search_await_proof waits until that thread has ended; afterwards anything may depend on mp_search_proved.
  */
-#ifndef MEMPLAN_SEARCH_H
-#define MEMPLAN_SEARCH_H
+#pragma once
 
 #include "memplan/plan.h"
 
@@ -139,5 +138,3 @@ void mp_search_claim_infeasible(mp_search *search);
  * stopped when this share of the time limit is over, counted from the search's beginning, or, while there is no plan within the
  * budget, half of what is left then; 1: at the limit. Returns what the searcher returns. */
 mp_status mp_search_delegate(mp_search *search, const mp_solver *solver, double share, mp_error *err);
-
-#endif

@@ -7,8 +7,7 @@
  * they stay in order. That both streams share the device's bandwidth is left out, and the plan's seconds stay the sum over its
  * steps.
  */
-#ifndef MEMPLAN_SECOND_STREAM_H
-#define MEMPLAN_SECOND_STREAM_H
+#pragma once
 
 #include "memplan/plan.h"
 
@@ -21,5 +20,3 @@ typedef struct mp_second_stream {
  * more than the budget, or without one than before. Left as it is where that gains nothing. Deterministic. MP_NOMEM. O(timeline
  * * updates * log steps). */
 mp_status mp_plan_second_stream(const mp_graph *graph, mp_plan **plan, mp_second_stream *effect, mp_error *err);
-
-#endif

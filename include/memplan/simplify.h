@@ -13,8 +13,7 @@
  *     MP_TRY(mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, err));
  *     MP_TRY(mp_model_fuse_attention(model, MP_RULES_EXECUTOR, false, NULL, err));
  */
-#ifndef MEMPLAN_SIMPLIFY_H
-#define MEMPLAN_SIMPLIFY_H
+#pragma once
 
 #include "memplan/model.h"
 
@@ -43,5 +42,3 @@ typedef struct mp_attention_report {
  * `report` may be NULL. O(n). MP_NOMEM. */
 mp_status mp_model_fuse_attention(mp_model *model, mp_rules rules, bool mask_gradients, mp_attention_report *report,
                                   mp_error *err);
-
-#endif

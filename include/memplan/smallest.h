@@ -5,8 +5,7 @@
  * same for the same graph, however long operators took when they were measured. mp_solve_or_smallest and mp_solve_with_arena
  * fall back on it: they find a plan within every budget that it fits, if no time limit ends them.
  */
-#ifndef MEMPLAN_SMALLEST_H
-#define MEMPLAN_SMALLEST_H
+#pragma once
 
 #include "memplan/solver.h"
 
@@ -19,5 +18,3 @@ mp_status mp_smallest_plan(const mp_request *request, bool with_arena, mp_plan *
  * also, or a cheaper one from there, the answer's plan. So the peak of `smallest` is a budget that is met. As
  * mp_smallest_plan. */
 mp_status mp_solve_or_smallest(const mp_request *request, mp_answer *answer, mp_error *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* solver.h - the search for a plan within a budget, and the table of searchers. What is asked, and a searcher of your own:
  * search.h.
  */
-#ifndef MEMPLAN_SOLVER_H
-#define MEMPLAN_SOLVER_H
+#pragma once
 
 #include "memplan/bound.h"
 #include "memplan/plan.h"
@@ -37,5 +36,3 @@ mp_status mp_segments_on(const mp_graph *graph, const int *checkpoints, size_t n
 /* The table, in the order of `memplan solvers`. */
 size_t mp_solver_count(void);
 const mp_solver *mp_solver_row(size_t k);
-
-#endif

@@ -1,8 +1,7 @@
 /* spread.h - how many checkpoints? Evenly spread ones, from none to one after every node: with too few, long segments are
  * recomputed at once; with too many, they fill the memory themselves.
  */
-#ifndef MEMPLAN_SPREAD_H
-#define MEMPLAN_SPREAD_H
+#pragma once
 
 #include "memplan/graph.h"
 
@@ -16,5 +15,3 @@ typedef struct mp_spread_point {
  * *points is released with mp_free. As many schedules are made and judged as points come out, and some more. MP_NOT_APPLICABLE:
  * no forward or no backward phase. MP_NOMEM. */
 mp_status mp_spread(const mp_graph *graph, size_t most, mp_spread_point **points, size_t *n, mp_error *err);
-
-#endif

@@ -5,8 +5,7 @@
  *     printf("%lld bytes of parameters\n", (long long)summary.kind_bytes[MP_KIND_PARAMETER]);
  *     mp_summary_free(&summary);
  */
-#ifndef MEMPLAN_SUMMARY_H
-#define MEMPLAN_SUMMARY_H
+#pragma once
 
 #include "memplan/graph.h"
 #include "memplan/model.h"
@@ -39,5 +38,3 @@ typedef struct mp_summary {
 /* On MP_OK release with mp_summary_free. MP_NOMEM. O(list lengths). */
 mp_status mp_summarize(const mp_graph *graph, mp_rules rules, mp_summary *out, mp_error *err);
 void mp_summary_free(mp_summary *summary); /* frees what it points to; zeroed is fine */
-
-#endif

@@ -10,8 +10,7 @@
  *     MP_TRY(mp_curve_picture(&sweep, "resnet50", "curve.svg", err)); // curve_picture.h
  *     mp_sweep_free(&sweep);
  */
-#ifndef MEMPLAN_SWEEP_H
-#define MEMPLAN_SWEEP_H
+#pragma once
 
 #include "memplan/solver.h"
 #include "memplan/spread.h"
@@ -75,5 +74,3 @@ typedef struct mp_sweep {
  * with mp_sweep_free. Deterministic. */
 mp_status mp_sweep_budgets(const mp_sweep_request *request, mp_sweep *out, mp_error *err);
 void mp_sweep_free(mp_sweep *sweep); /* frees what it points to; zeroed is fine */
-
-#endif

@@ -10,8 +10,7 @@
  *     mine.memory_bytes = INT64_C(40) << 30;
  *     const mp_target target = mp_roofline(&mine);
  */
-#ifndef MEMPLAN_TARGET_H
-#define MEMPLAN_TARGET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -60,5 +59,3 @@ struct mp_target {
 
 /* The roofline target of a device; nothing to release, `device` must outlive it. */
 mp_target mp_roofline(const mp_device *device);
-
-#endif

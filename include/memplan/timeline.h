@@ -24,8 +24,7 @@
  *     mp_timeline_free(timeline);
  *     mp_free(steps);
  */
-#ifndef MEMPLAN_TIMELINE_H
-#define MEMPLAN_TIMELINE_H
+#pragma once
 
 #include "memplan/graph.h"
 
@@ -79,5 +78,3 @@ void mp_timeline_between(const mp_graph *graph, const mp_timeline *timeline, int
  * after all of backward, except with forward-fused updates, where they all come first (the same step, cut at another place).
  * Writes graph->n_nodes steps. */
 void mp_keep_all(const mp_graph *graph, mp_step *steps);
-
-#endif

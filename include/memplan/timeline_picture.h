@@ -2,8 +2,7 @@
  *
  *     MP_TRY(mp_timeline_picture(graph, plan, "resnet50, batch 32", MP_VIEW_ALL, "timeline.svg", err));
  */
-#ifndef MEMPLAN_TIMELINE_PICTURE_H
-#define MEMPLAN_TIMELINE_PICTURE_H
+#pragma once
 
 #include "memplan/plan.h"
 
@@ -18,5 +17,3 @@ typedef enum mp_timeline_view {
  * ending; MP_UNSUPPORTED: this Graphviz cannot write the format; MP_IO, MP_NOMEM. */
 mp_status mp_timeline_picture(const mp_graph *graph, const mp_plan *plan, const char *title, mp_timeline_view view,
                               const char *path, mp_error *err);
-
-#endif

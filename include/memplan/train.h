@@ -4,8 +4,7 @@
  * 100, .execution = {.hyper = mp_hyper_default(MP_OPTIMIZER_ADAMW)}}; mp_report report = {0}; MP_TRY(mp_train(&request,
  * &report, err)); mp_report_free(&report);
  */
-#ifndef MEMPLAN_TRAIN_H
-#define MEMPLAN_TRAIN_H
+#pragma once
 
 #include "memplan/execution.h"
 #include "memplan/inputs.h"
@@ -72,5 +71,3 @@ typedef struct mp_report {
  * (saving, resuming), MP_PARSE (resuming). */
 mp_status mp_train(const mp_train_request *request, mp_report *report, mp_error *err);
 void mp_report_free(mp_report *report); /* a zeroed one is fine */
-
-#endif

@@ -6,8 +6,7 @@
  *     MP_TRY(mp_model_add_loss(model, &options, &loss, err));
  *     MP_TRY(mp_training_graph(model, &options, loss, &target, &graph, err));
  */
-#ifndef MEMPLAN_TRAINING_H
-#define MEMPLAN_TRAINING_H
+#pragma once
 
 #include "memplan/graph.h"
 #include "memplan/model.h"
@@ -88,5 +87,3 @@ mp_status mp_model_add_loss(mp_model *model, const mp_training_options *options,
  * run one. MP_INVALID: nothing to train, a freeze pattern that matches nothing. MP_NOMEM. O(operands). */
 mp_status mp_training_graph(const mp_model *model, const mp_training_options *options, int loss, const mp_target *target,
                             mp_graph **out, mp_error *err);
-
-#endif

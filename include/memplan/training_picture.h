@@ -1,6 +1,5 @@
 /* training_picture.h - a picture of a training step: forward, backward and recomputation side by side. */
-#ifndef MEMPLAN_TRAINING_PICTURE_H
-#define MEMPLAN_TRAINING_PICTURE_H
+#pragma once
 
 #include "memplan/graph_picture.h"
 
@@ -8,5 +7,3 @@
  * where tensors are kept for it; with the plan's recomputation in between (left out without a plan). Errors as
  * mp_graph_picture. */
 mp_status mp_training_picture(const mp_picture_request *request, const char *path, mp_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* update_effect.h - what the place of the updates (mp_graph.fuse) does to a training step, with everything kept. */
-#ifndef MEMPLAN_UPDATE_EFFECT_H
-#define MEMPLAN_UPDATE_EFFECT_H
+#pragma once
 
 #include "memplan/graph.h"
 
@@ -14,5 +13,3 @@ typedef struct mp_update_effect {
 
 /* For keep-all with the updates as early as the graph's `fuse` allows. MP_NOMEM. Errors and cost as mp_timeline_build. */
 mp_status mp_update_effect_of(const mp_graph *graph, int64_t cache_bytes, mp_update_effect *out, mp_error *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* move_evictions.h - the moves that change what is recomputed: evict (recompute later), restore (keep again), swap. All return
  * false if what was drawn cannot be done. The ejection chain of a swap is Glover's (1996).
  */
-#ifndef PLANNER_MOVE_EVICTIONS_H
-#define PLANNER_MOVE_EVICTIONS_H
+#pragma once
 
 #include "planner/anneal/mover.h"
 
@@ -20,5 +19,3 @@ bool mp_move_restore(mp_mover *mover);
  */
 bool mp_move_swap(mp_mover *mover);
 bool mp_move_swap_for_cheap(mp_mover *mover);
-
-#endif

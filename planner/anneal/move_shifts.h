@@ -1,8 +1,7 @@
 /* move_shifts.h - the moves that shift runs along the order: insertion neighbourhoods of one run or a block of runs. All return
  * false if what was drawn cannot be done.
  */
-#ifndef PLANNER_MOVE_SHIFTS_H
-#define PLANNER_MOVE_SHIFTS_H
+#pragma once
 
 #include "planner/anneal/mover.h"
 
@@ -15,5 +14,3 @@ bool mp_move_shift_window(mp_mover *mover);
 bool mp_move_shift_first(mp_mover *mover);
 /* Shifts any run, and those on the way that depend on it, or on which it depends. */
 bool mp_move_shift_related(mp_mover *mover);
-
-#endif

@@ -1,6 +1,5 @@
 /* mover.h - the state of a local search over orders of runs, and what all its moves share: draws, candidates, relocation. */
-#ifndef PLANNER_MOVER_H
-#define PLANNER_MOVER_H
+#pragma once
 
 #include "planner/anneal/runs/runs.h"
 #include "planner/math/list.h"
@@ -50,5 +49,3 @@ int mp_mover_any_live(mp_mover *mover, int position, int *reader);
 int mp_mover_relocate(mp_mover *mover, int run, int before);
 /* Removes a run, and the recomputations that only it needed. */
 void mp_mover_drop(mp_mover *mover, int run);
-
-#endif

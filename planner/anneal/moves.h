@@ -1,12 +1,9 @@
 /* moves.h - one random change of an order of runs, as a local search tries it: the neighbourhoods and how often each is drawn.
  */
-#ifndef PLANNER_MOVES_H
-#define PLANNER_MOVES_H
+#pragma once
 
 #include "planner/anneal/mover.h"
 
 /* Makes one move, not yet kept. False: what was drawn cannot be done, or its recomputations take the order above ticks_limit,
  * which is known before most of the work is done (nothing has changed, or what has can be undone). */
 bool mp_move(mp_mover *mover, int64_t ticks_limit);
-
-#endif

@@ -10,8 +10,7 @@
  * it down to the budget, and a high penalty: the few steps over that limit are what the next moves are for. A walk with the
  * budget itself sees bytes over it in most steps, however far below the peak they are.
  */
-#ifndef PLANNER_WALKS_H
-#define PLANNER_WALKS_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -58,5 +57,3 @@ typedef struct mp_anneal_walk {
 /* Makes all walks, each in a thread of its own where one can be had. The same walks give the same orders unless the time or
  * `stop` ends them. MP_NOMEM. O(moves), each as far as it reaches. */
 mp_status mp_anneal_walk_all(mp_anneal_walk *walks, int n, mp_error *err);
-
-#endif

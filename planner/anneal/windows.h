@@ -5,8 +5,7 @@
  * their orders, one after the other, are the schedule. A move costs what it costs in a graph of a window's size, and the whole
  * search time and memory in proportion to the nodes.
  */
-#ifndef PLANNER_WINDOWS_H
-#define PLANNER_WINDOWS_H
+#pragma once
 
 #include "memplan/search.h"
 
@@ -16,5 +15,3 @@ bool mp_anneal_has_windows(const mp_graph *graph);
 /* One walk through each window in which keep-all is over the budget, from keep-all on, and one offer of the whole. `unit`: that
  * of all temperatures, in ticks. Errors as mp_search_offer. O(nodes * MP_ANNEAL_LOCAL_MOVES) moves, O(graph) memory. */
 mp_status mp_anneal_windows(mp_search *search, double unit, mp_error *err);
-
-#endif

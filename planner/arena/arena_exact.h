@@ -1,6 +1,5 @@
 /* arena_exact.h - the packer (memplan/pack.h) improves the offsets of an arena, or proves them lowest. Private to the arena. */
-#ifndef PLANNER_ARENA_EXACT_H
-#define PLANNER_ARENA_EXACT_H
+#pragma once
 
 #include "planner/arena/arena_search.h"
 
@@ -13,5 +12,3 @@ mp_status mp_arena_exact(mp_arena_problem *problem, mp_error *err);
  * never are. Height is the caller's affair; the bound may rise, as in mp_arena_exact. MP_NOMEM. */
 mp_status mp_arena_exact_within(mp_arena_problem *problem, int64_t dust, int64_t capacity, int part, bool *placed,
                                 mp_error *err);
-
-#endif

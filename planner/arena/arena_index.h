@@ -5,8 +5,7 @@
  * together, and so does not overlap: sorted by offset, it is searched by halves. The tree also knows, for every step, the
  * height up to which memory is full without a gap, and no search begins below it.
  */
-#ifndef PLANNER_ARENA_INDEX_H
-#define PLANNER_ARENA_INDEX_H
+#pragma once
 
 #include "planner/arena/arena_search.h"
 
@@ -21,5 +20,3 @@ void mp_arena_index_clear(mp_arena_index *index);
 /* Sets the item's offset to the lowest at which it overlaps no placed item, and notes it there. *work grows by what was looked
  * at: O(log^2 steps) where the placed items leave few gaps, O(n) at worst. */
 void mp_arena_index_place(mp_arena_index *index, mp_arena_item *item, int64_t *work);
-
-#endif

@@ -1,6 +1,5 @@
 /* arena_place.h - first fit, best fit and lowest first place the items in one given order. Private to the arena. */
-#ifndef PLANNER_ARENA_PLACE_H
-#define PLANNER_ARENA_PLACE_H
+#pragma once
 
 #include "planner/arena/arena_search.h"
 
@@ -19,5 +18,3 @@ void mp_arena_placer_free(mp_arena_placer *placer); /* NULL is fine */
 /* Sets the offsets of all items, and returns the height. Ends as soon as the height reaches `limit`: then only some items have
  * their offsets. *work grows by the number of pairs that were looked at. */
 int64_t mp_arena_place(mp_arena_placer *placer, const int *order, mp_arena_rule rule, int64_t limit, int64_t *work);
-
-#endif

@@ -10,8 +10,7 @@
  * is wanted, or a thousandth above the bound, without the small items, which are placed last, and then lower. How much is tried
  * depends on the number of items, never on a clock.
  */
-#ifndef PLANNER_ARENA_SEARCH_H
-#define PLANNER_ARENA_SEARCH_H
+#pragma once
 
 #include "memplan/pack.h"
 
@@ -41,5 +40,3 @@ typedef struct mp_arena_problem {
  * offsets. MP_NOMEM. O(n^2) with a small constant, a bounded number of times; for more than MP_ARENA_UNINDEXED items see
  * arena_index.h. */
 mp_status mp_arena_search(mp_arena_problem *problem, mp_error *err);
-
-#endif

@@ -8,8 +8,7 @@
  * the recomputations that the set makes necessary since an earlier boundary, where it did not fit. States that reach a target
  * value are dropped: the target itself bounds them.
  */
-#ifndef PLANNER_BOUND_DEMAND_H
-#define PLANNER_BOUND_DEMAND_H
+#pragma once
 
 #include "memplan/bound_stage.h"
 #include "planner/bound/interval/bound_interval.h"
@@ -46,5 +45,3 @@ mp_status mp_bound_demand_prefixes(mp_bound_demand *d, int64_t *ticks, mp_bound_
 mp_status mp_bound_demand_search(mp_bound_demand *d, int64_t *ticks, mp_bound_found *found, mp_error *err);
 /* What it has done so far. */
 const mp_bound_work *mp_bound_demand_work(const mp_bound_demand *d);
-
-#endif

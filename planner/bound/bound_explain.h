@@ -1,6 +1,5 @@
 /* bound_explain.h - the interval of a bound that counts for the most, and what has to be recomputed in it. For bound.c. */
-#ifndef PLANNER_BOUND_EXPLAIN_H
-#define PLANNER_BOUND_EXPLAIN_H
+#pragma once
 
 #include "memplan/bound.h"
 #include "planner/bound/interval/bound_interval.h"
@@ -11,5 +10,3 @@ void mp_bound_decide(mp_bound_interval *x, const int *nodes, int n, bool overlap
 
 /* Fills the part of the report that is about this interval. MP_NOMEM. Some cuts. */
 mp_status mp_bound_explain(mp_bound_interval *x, const mp_bound *bound, mp_bound_report *report, mp_error *err);
-
-#endif

@@ -4,8 +4,7 @@
  * that run these nodes are an order of the part that holds no more at any moment, so what every order of the part takes beyond
  * first runs is taken by every plan. Parts without common nodes have different runs: what they take adds up.
  */
-#ifndef PLANNER_BOUND_PARTS_H
-#define PLANNER_BOUND_PARTS_H
+#pragma once
 
 #include "memplan/bound.h"
 
@@ -20,5 +19,3 @@ typedef mp_status (*mp_bound_call)(const mp_graph *graph, int64_t budget_bytes, 
 mp_status mp_bound_of_parts(const mp_graph *graph, int64_t budget_bytes, size_t part_nodes, mp_bound_call bound_part,
                             const mp_bound_options *options, int64_t *ticks, bool *infeasible, mp_bound_work *work,
                             mp_error *err);
-
-#endif

@@ -4,8 +4,7 @@
  * recomputed, and in turn the producer of whatever that reads and that cannot be live either. For a set of storages these
  * nodes, each once, are a bound.
  */
-#ifndef PLANNER_BOUND_REMAKES_H
-#define PLANNER_BOUND_REMAKES_H
+#pragma once
 
 #include "planner/bound/interval/bound_interval.h"
 
@@ -39,5 +38,3 @@ void mp_bound_reruns_clear(mp_bound_reruns *m);
 /* Adds to a set of nodes what runs after boundary i for a set of ranks. */
 void mp_bound_reruns_add(const mp_bound_reruns *m, int i, const uint64_t *ranks, uint64_t *nodes);
 int64_t mp_bound_reruns_ticks(const mp_bound_reruns *m, const uint64_t *nodes);
-
-#endif

@@ -5,8 +5,7 @@
  * what holds of these others is. (Immediate selection: Carlier and Pinson 1989.) It is tried where u is the late reader of
  * something large, like the gradient of logits, that has to be live at v.
  */
-#ifndef PLANNER_BOUND_SETTLE_H
-#define PLANNER_BOUND_SETTLE_H
+#pragma once
 
 #include "memplan/bound_stage.h"
 #include "planner/order/precedence.h"
@@ -23,5 +22,3 @@ typedef struct mp_bound_settled {
 mp_status mp_bound_settle(const mp_graph *graph, int64_t budget_bytes, const mp_bound_options *options, int64_t ticks,
                           mp_bound_settled *out, mp_error *err);
 void mp_bound_settled_clear(mp_bound_settled *orders);
-
-#endif

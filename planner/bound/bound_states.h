@@ -1,6 +1,5 @@
 /* bound_states.h - a table of live-in sets, each with the least ticks that it was reached with. For bound_demand.c. */
-#ifndef PLANNER_BOUND_LABELS_H
-#define PLANNER_BOUND_LABELS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,5 +27,3 @@ bool mp_bound_states_put(mp_bound_states *t, const uint64_t *set, int64_t ticks,
 /* Drops each state for which another, as cheap or cheaper (of the thousand cheapest), has a part of its set only; nothing may
  * be put before the table is emptied. O(n^2 * words). */
 void mp_bound_states_drop_dominated(mp_bound_states *t);
-
-#endif

@@ -1,7 +1,6 @@
 /* proof.h - the lower bound of a search, proved before it and in a thread during it: for any order, and where the search keeps
  * the list order the better of those for any order and for this order. */
-#ifndef PLANNER_PROOF_H
-#define PLANNER_PROOF_H
+#pragma once
 
 #include "memplan/bound.h"
 
@@ -24,5 +23,3 @@ bool mp_proof_wait(mp_proof *proof, double seconds);
 /* Ends it, early if it is not done: *out is what is proved by then. NULL is fine, and nothing is proved. As
  * mp_bound_within. */
 mp_status mp_proof_end(mp_proof *proof, mp_bound *out, mp_error *err);
-
-#endif

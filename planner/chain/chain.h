@@ -1,7 +1,6 @@
 /* chain.h - the searcher `chain`: Beaumont et al. 2019, the cheapest persistent schedule of a chain of blocks in a given
  * memory. */
-#ifndef PLANNER_CHAIN_H
-#define PLANNER_CHAIN_H
+#pragma once
 
 #include "planner/chain/chain_table.h"
 
@@ -10,5 +9,3 @@ mp_status mp_chain_schedule(const mp_chain_table *table, int slots, mp_step **st
 
 /* MP_NOT_APPLICABLE: nothing cuts the network in two. Else errors as mp_search_offer. O(blocks^3 * slots + offers). */
 mp_status mp_run_chain(mp_search *search, mp_error *err);
-
-#endif

@@ -10,8 +10,7 @@
  * Sources: Beaumont et al. 2019, "Optimal checkpointing for heterogeneous chains" (rotor); Gruslys et al. 2016,
  * "Memory-efficient backpropagation through time" (options that need the block's input no more).
  */
-#ifndef PLANNER_CHAIN_BLOCKS_H
-#define PLANNER_CHAIN_BLOCKS_H
+#pragma once
 
 #include "planner/math/tuning.h"
 #include "planner/order/boundaries.h"
@@ -75,5 +74,3 @@ typedef struct mp_chain {
  * lengths). */
 mp_status mp_chain_new(const mp_boundaries *boundaries, const bool *ends, mp_chain **out, mp_error *err);
 void mp_chain_free(mp_chain *chain);
-
-#endif

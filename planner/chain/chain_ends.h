@@ -1,6 +1,5 @@
 /* chain_ends.h - the positions at which the blocks of a chain end: cut tensors, or seams. */
-#ifndef PLANNER_CHAIN_ENDS_H
-#define PLANNER_CHAIN_ENDS_H
+#pragma once
 
 #include "planner/order/boundaries.h"
 
@@ -10,5 +9,3 @@ typedef enum mp_chain_cut { MP_CHAIN_CUTS, MP_CHAIN_SEAMS, MP_N_CHAIN_CUTS } mp_
 /* Ends of at most MP_CHAIN_BLOCKS blocks, the last one's not among them; *n_ends 0: there are none. `ends` has boundaries->n
  * elements. MP_NOMEM. O(list lengths). */
 mp_status mp_chain_ends(const mp_boundaries *boundaries, mp_chain_cut cut, bool *ends, int *n_ends, mp_error *err);
-
-#endif

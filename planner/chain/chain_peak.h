@@ -1,6 +1,5 @@
 /* chain_peak.h - the peak memory of a run of one block of a chain. */
-#ifndef PLANNER_CHAIN_PEAK_H
-#define PLANNER_CHAIN_PEAK_H
+#pragma once
 
 #include "planner/chain/chain_blocks.h"
 
@@ -27,5 +26,3 @@ void mp_chain_peaks_free(mp_chain_peaks *peaks);
 
 /* The peak of a run that begins with `bytes` in memory. Pinned storages are not counted. O(list lengths of the run). */
 int64_t mp_chain_peak(mp_chain_peaks *peaks, const mp_chain_run *run, int64_t bytes);
-
-#endif

@@ -1,8 +1,7 @@
 /* chain_table.h - the dynamic programme over (first block, last block, memory): the cheapest persistent schedule of every
  * stretch of a chain. Source: Beaumont et al. 2019.
  */
-#ifndef PLANNER_CHAIN_TABLE_H
-#define PLANNER_CHAIN_TABLE_H
+#pragma once
 
 #include "memplan/search.h"
 #include "planner/chain/chain_blocks.h"
@@ -42,5 +41,3 @@ typedef struct mp_chain_choice {
     mp_chain_stretch after, before;
 } mp_chain_choice;
 mp_chain_choice mp_chain_choose(const mp_chain_table *table, mp_chain_stretch stretch);
-
-#endif

@@ -1,6 +1,5 @@
 /* exact.h - the searcher `exact`: A* over all schedules of a tiny graph. */
-#ifndef PLANNER_EXACT_H
-#define PLANNER_EXACT_H
+#pragma once
 
 #include "memplan/search.h"
 
@@ -8,5 +7,3 @@
  * storages, or alternatives that differ in more than time and memory. Else errors as mp_search_offer. Exponential; `moves`
  * bounds the states. */
 mp_status mp_run_exact(mp_search *search, mp_error *err);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Storages are those that are not always live.
  */
-#ifndef PLANNER_EXACT_GRAPH_H
-#define PLANNER_EXACT_GRAPH_H
+#pragma once
 
 #include "memplan/timeline.h"
 #include "planner/math/bits.h"
@@ -60,5 +59,3 @@ typedef struct mp_exact_graph {
 mp_status mp_exact_graph_read(const mp_graph *graph, int64_t budget_bytes, bool keep_order, mp_exact_graph *out, mp_error *err);
 void mp_exact_graph_free(mp_exact_graph *x);
 int64_t mp_exact_bytes(const mp_exact_graph *x, mp_exact_set storages);
-
-#endif

@@ -1,6 +1,5 @@
 /* exact_stage.h - a stage is the set of nodes that have run, with all that follows from it, whatever is live. */
-#ifndef PLANNER_EXACT_STAGE_H
-#define PLANNER_EXACT_STAGE_H
+#pragma once
 
 #include "planner/exact/exact_graph.h"
 
@@ -22,5 +21,3 @@ void mp_exact_stage_of(const mp_exact_graph *x, mp_exact_set ran, mp_exact_stage
 /* At least this many ticks go into recomputation from here on; -1: there is no plan from here. Every demanded storage that has
  * been produced and is not live is recomputed, from what is live or recomputed as well. O(nodes). */
 int64_t mp_exact_least_extra(const mp_exact_graph *x, const mp_exact_stage *stage, mp_exact_set live);
-
-#endif

@@ -1,6 +1,5 @@
 /* exact_states.h - the states that a search has reached, by stage, and the queue of those that are to be expanded. */
-#ifndef PLANNER_EXACT_STATES_H
-#define PLANNER_EXACT_STATES_H
+#pragma once
 
 #include "planner/exact/exact_stage.h"
 #include "planner/math/heap.h"
@@ -40,5 +39,3 @@ mp_status mp_exact_reach(mp_exact_states *t, const mp_exact_graph *x, const mp_e
                          mp_error *err);
 /* The state of the least lower bound, -1: none is left. O(log states). */
 int mp_exact_pop(mp_exact_states *t);
-
-#endif

@@ -1,6 +1,5 @@
 /* exact_step.h - a step leads from a state to the states after it: whether it may run, and what can be live after it. */
-#ifndef PLANNER_EXACT_STEP_H
-#define PLANNER_EXACT_STEP_H
+#pragma once
 
 #include "planner/exact/exact_stage.h"
 
@@ -20,5 +19,3 @@ bool mp_exact_step(const mp_exact_graph *x, const mp_exact_stage *stage, const m
  * nothing for it; then *live_after. */
 bool mp_exact_is_safe(const mp_exact_graph *x, const mp_exact_stage *stage, const mp_exact_stage *next, mp_exact_set live,
                       const mp_exact_alternative *alternative, mp_exact_set *live_after);
-
-#endif

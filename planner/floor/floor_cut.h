@@ -10,8 +10,7 @@
  * Example: a data gradient d, from which a node w, of which nothing is known, produces the gradient p of a parameter. Either w
  * has not run, then d lives, or it has, then p does: at least the smaller of the two.
  */
-#ifndef PLANNER_FLOOR_CUT_H
-#define PLANNER_FLOOR_CUT_H
+#pragma once
 
 #include "planner/order/precedence.h"
 
@@ -41,5 +40,3 @@ void mp_floor_cut_free(mp_floor_cut *cut);
  * `done` have run (a set that holds all that is before any of its members), and `next`, which is not in it, has not. MP_NOMEM.
  * O(pairs + list lengths) and a minimum cut over the nodes of which nothing is known. */
 mp_status mp_floor_cut_least(mp_floor_cut *cut, const uint64_t *done, int next, int running, int64_t *bytes, mp_error *err);
-
-#endif

@@ -12,8 +12,7 @@
  * reads g and produces h, of 10 each, with 20 of workspace; j reads h and a. Either a or c is live at v: 40 and 10. Or the
  * convolution runs after v, beside h: 45 and 10. Less than 50 won't do.
  */
-#ifndef PLANNER_FLOOR_HELD_H
-#define PLANNER_FLOOR_HELD_H
+#pragma once
 
 #include "memplan/floor.h"
 #include "planner/floor/floor_cut.h"
@@ -36,5 +35,3 @@ typedef struct mp_floor_needs {
  * it has, when the cuts have cost `most_work`. MP_NOMEM. O(nodes) per (j, s, P0), of which a node has few, beside the cuts. */
 mp_status mp_floor_held(mp_floor_cut *cut, const mp_floor_needs *needs, int64_t most_work, int64_t *bytes,
                         mp_floor_reason *reason, mp_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* ilp_build.h - builds the integer programme of a graph for given stages: what is used where, the columns, then the rows. */
-#ifndef PLANNER_ILP_BUILD_H
-#define PLANNER_ILP_BUILD_H
+#pragma once
 
 #include "planner/ilp/ilp_model.h"
 
@@ -9,5 +8,3 @@
  * columns. MP_NOMEM. O(stages * (places + storages)^2). */
 mp_status mp_ilp_model_new(const mp_graph *graph, const int *first, int n_stages, size_t most_columns, mp_ilp_model **out,
                            mp_error *err);
-
-#endif

@@ -18,8 +18,7 @@
  * floating-point arithmetic. It says nothing about plans of other shapes: another order of first runs, a node twice in one
  * stage, recomputation in other places than the stages' beginnings, alternatives. That is why no lower bound is handed out.
  */
-#ifndef PLANNER_ILP_MODEL_H
-#define PLANNER_ILP_MODEL_H
+#pragma once
 
 #include "memplan/graph.h"
 
@@ -98,5 +97,3 @@ mp_status mp_ilp_add_row(mp_ilp_model *model, int64_t bound, bool memory, mp_err
 /* Adds coefficient * column to the row begun last, in which the column stands not yet; MP_ILP_NEVER counts as 0, MP_ILP_ALWAYS
  * as 1. MP_NOMEM. */
 mp_status mp_ilp_add_entry(mp_ilp_model *model, int column, int64_t coefficient, mp_error *err);
-
-#endif

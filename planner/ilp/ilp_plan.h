@@ -1,6 +1,5 @@
 /* ilp_plan.h - values of an integer programme's columns become runs, runs become steps, and runs become values again. */
-#ifndef PLANNER_ILP_PLAN_H
-#define PLANNER_ILP_PLAN_H
+#pragma once
 
 #include "memplan/timeline.h"
 #include "planner/ilp/ilp_model.h"
@@ -12,5 +11,3 @@ void mp_ilp_complete(const mp_ilp_model *model, const double *x, double threshol
 mp_status mp_ilp_steps(const mp_ilp_model *model, const bool *runs, mp_step **steps, size_t *n, mp_error *err);
 /* The values of all columns for these runs; false if some row does not hold within the budget. `work`: 2 * n_storages bool. */
 bool mp_ilp_columns(const mp_ilp_model *model, const bool *runs, int64_t budget_bytes, double *x, bool *work);
-
-#endif

@@ -1,6 +1,5 @@
 /* ilp_search.h - GLPK's branch and bound solves an integer programme of recomputation; the timeline judges what it finds. */
-#ifndef PLANNER_ILP_SEARCH_H
-#define PLANNER_ILP_SEARCH_H
+#pragma once
 
 #include "memplan/timeline.h"
 #include "planner/ilp/ilp_model.h"
@@ -30,5 +29,3 @@ typedef struct mp_ilp_result {
  * glpk_session.h. */
 mp_status mp_ilp_search(const mp_ilp_model *model, int64_t budget_bytes, const mp_ilp_limits *limits, mp_ilp_result *result,
                         mp_error *err);
-
-#endif

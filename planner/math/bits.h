@@ -1,6 +1,5 @@
 /* bits.h - a bit set holds small numbers, k in bit k % 64 of word k / 64, as an array of words that the caller owns. */
-#ifndef PLANNER_BITS_H
-#define PLANNER_BITS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,5 +46,3 @@ static inline int mp_bits_take(uint64_t *word)
 int mp_bits_count(const uint64_t *set, size_t words);
 /* For hash tables: XXH3, 64 bits, the same on every machine of the same byte order. */
 uint64_t mp_bits_hash(const uint64_t *set, size_t words);
-
-#endif

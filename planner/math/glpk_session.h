@@ -4,8 +4,7 @@
  * are skipped. What they allocate must be reachable from what the caller of the session owns, or belong to GLPK's environment,
  * which is then freed as a whole.
  */
-#ifndef PLANNER_GLPK_SESSION_H
-#define PLANNER_GLPK_SESSION_H
+#pragma once
 
 #include "memplan/error.h"
 
@@ -18,5 +17,3 @@ mp_status mp_glpk_session(void (*work)(void *data), void *data, mp_error *err);
 void mp_glpk_point(void);
 /* For tests: GLPK fails after this many points (-1: never); the most memory that it may take. */
 extern _Thread_local int mp_glpk_fail_after, mp_glpk_most_mib;
-
-#endif

@@ -1,6 +1,5 @@
 /* heap.h - a binary heap is a priority queue of integers: the smallest key first, ties by the smaller value. */
-#ifndef PLANNER_HEAP_H
-#define PLANNER_HEAP_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -18,5 +17,3 @@ typedef struct mp_heap {
 
 void mp_heap_push(mp_heap *heap, int64_t key, int value); /* O(log n) */
 int mp_heap_pop(mp_heap *heap);                           /* the value of the first item; the heap is not empty. O(log n) */
-
-#endif

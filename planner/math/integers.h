@@ -1,6 +1,5 @@
 /* integers.h - exact arithmetic on integers: the greatest common divisor, and percentages without overflow. */
-#ifndef PLANNER_INTEGERS_H
-#define PLANNER_INTEGERS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -19,5 +18,3 @@ static inline int64_t mp_percent(int64_t number, int percent)
 {
     return number / 100 * percent + number % 100 * percent / 100;
 }
-
-#endif

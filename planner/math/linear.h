@@ -6,8 +6,7 @@
  * Most rows hold wherever the others do. GLPK gets a row once it is violated (cutting planes: Dantzig, Fulkerson and Johnson
  * 1954) until a solve begins where it is slack, as each of GLPK's iterations takes time for every row that it knows.
  */
-#ifndef PLANNER_MATH_LINEAR_H
-#define PLANNER_MATH_LINEAR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,5 +56,3 @@ void mp_linear_limit(mp_linear *linear, int column, double lower, double upper);
 unsigned char *mp_linear_basis(const mp_linear *linear, size_t *size);
 /* Releases what it holds and makes it empty. */
 void mp_linear_clear(mp_linear *linear);
-
-#endif

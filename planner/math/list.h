@@ -1,6 +1,5 @@
 /* list.h - the search of a short list of indices. */
-#ifndef PLANNER_LIST_H
-#define PLANNER_LIST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,5 +11,3 @@ static inline bool mp_list_has(const int *list, size_t n, int x)
         if (list[i] == x) return true;
     return false;
 }
-
-#endif

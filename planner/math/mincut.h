@@ -4,8 +4,7 @@
  * Everything is counted in integers; igraph's minimum cut, with which tests compare, takes doubles and builds the network anew
  * every time.
  */
-#ifndef PLANNER_MINCUT_H
-#define PLANNER_MINCUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,5 +30,3 @@ void mp_mincut_free(mp_mincut *cut);
  * of the source. The capacity of an arc and all supplies must add up to at most INT64_MAX. Push-relabel (Goldberg and Tarjan
  * 1988), first in first out, with exact distances at times and gaps (Cherkassky and Goldberg 1997). O(n^3). */
 int64_t mp_mincut_run(mp_mincut *cut);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * The state is one word that the caller owns and starts with the seed; every seed is good.
  */
-#ifndef PLANNER_SPLITMIX_H
-#define PLANNER_SPLITMIX_H
+#pragma once
 
 #include <stdint.h>
 
@@ -34,5 +33,3 @@ static inline int mp_splitmix_below(uint64_t *state, int n)
 {
     return (int)((mp_splitmix_next(state) >> 32) * (uint64_t)n >> 32);
 }
-
-#endif

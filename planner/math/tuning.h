@@ -1,7 +1,6 @@
 /* tuning.h - the constants that trade the time of a search against its plans, by name: MP_NAME for each row of tuning.def,
  * where it is said what each trades and what set it. */
-#ifndef PLANNER_TUNING_H
-#define PLANNER_TUNING_H
+#pragma once
 
 enum {
 #define INTEGER(name, value, trades, origin) MP_##name = (value),
@@ -16,5 +15,3 @@ enum {
 #include "planner/math/tuning.def"
 #undef INTEGER
 #undef REAL
-
-#endif

@@ -1,6 +1,5 @@
 /* always.h - what a node reads, writes and adds to whatever alternative it takes: that part of mp_precedence. */
-#ifndef PLANNER_ALWAYS_H
-#define PLANNER_ALWAYS_H
+#pragma once
 
 #include "planner/order/precedence.h"
 
@@ -16,5 +15,3 @@ bool mp_adds_in_turn(const mp_precedence *order, int s);
 /* For mp_precedence_new: allocates and fills all that precedence.h calls "always", and what holds of each node alone;
  * mp_precedence_free releases it, after a failure too. MP_NOMEM. O(total list length * log). */
 mp_status mp_precedence_find_always(mp_precedence *order, mp_error *err);
-
-#endif

@@ -4,8 +4,7 @@
  * produced at or before it and a forward node after it reads it: a framework that checkpoints by segments retains all of these,
  * the named checkpoints and whatever else a later segment reads from an earlier one.
  */
-#ifndef PLANNER_BOUNDARIES_H
-#define PLANNER_BOUNDARIES_H
+#pragma once
 
 #include "memplan/graph.h"
 #include "memplan/timeline.h"
@@ -31,5 +30,3 @@ mp_status mp_boundaries_schedule(const mp_boundaries *boundaries, const bool *en
 /* At most `limit` (>= 1) positions at which few bytes cross, spread over the list: the best one of each of equal stretches, the
  * last position excepted. Writes them ascending and returns how many. O(n). */
 int mp_boundaries_candidates(const mp_boundaries *boundaries, int limit, int *positions);
-
-#endif

@@ -4,8 +4,7 @@
  * that reads it (once per pair); the producer of an always-live output is its last writer before the reader. Errors of igraph
  * come back as ours; it never aborts. It is not thread-safe here: call from one thread at a time.
  */
-#ifndef PLANNER_DAG_H
-#define PLANNER_DAG_H
+#pragma once
 
 #include "memplan/graph.h"
 
@@ -31,5 +30,3 @@ mp_status mp_cut_tensors(const mp_graph *graph, int *storages, size_t *n, mp_err
 /* Topological order number `k` of a fixed family (breadth-first, depth-first, by bytes, ..., then random ones by splitmix64),
  * the same on every machine; `order` has n_vertices elements. MP_NOMEM. O((n + m) log n). */
 mp_status mp_dag_order(const mp_dag *dag, int k, int *order, mp_error *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* order.h - the list order, kept: forward nodes run for the first time in the order of the graph's list, and loss and backward
  * nodes run in it. The bound for `this-order` assumes it. Recomputations and updates may be anywhere.
  */
-#ifndef PLANNER_ORDER_H
-#define PLANNER_ORDER_H
+#pragma once
 
 #include "memplan/timeline.h"
 
@@ -13,5 +12,3 @@ mp_status mp_order_is_kept(const mp_graph *graph, const mp_step *steps, size_t n
  * What was their first run is then a recomputation; nodes that run once only move. Loss and backward nodes stay where they are.
  * On MP_OK *out is released with mp_free. MP_NOMEM. O(n). */
 mp_status mp_order_restore(const mp_graph *graph, const mp_step *steps, size_t n, mp_step **out, size_t *n_out, mp_error *err);
-
-#endif

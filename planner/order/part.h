@@ -11,8 +11,7 @@
  * An example: nodes a b c d, each reading the one before, and d reads a too. The closed part of b and c has four nodes: `first`
  * writes a; b reads a; c reads b; `last` reads a and c.
  */
-#ifndef PLANNER_PART_H
-#define PLANNER_PART_H
+#pragma once
 
 #include "memplan/graph.h"
 
@@ -33,5 +32,3 @@ void mp_part_clear(mp_part *part); /* a zeroed one is fine */
 
 /* The node of the list that a node of the part is; -1: it is the first or last one of a closed part. */
 int mp_part_node(const mp_part *part, int node);
-
-#endif

@@ -4,8 +4,7 @@
  * u precedes v if in every plan (of the orders that are meant) the first run of u comes before the first run of v. Only what
  * holds for all alternatives of a node counts: "always" below means "whatever alternative it takes".
  */
-#ifndef PLANNER_PRECEDENCE_H
-#define PLANNER_PRECEDENCE_H
+#pragma once
 
 #include "memplan/graph.h"
 
@@ -47,5 +46,3 @@ const uint64_t *mp_precedence_ancestors(const mp_precedence *order, int v);
 const uint64_t *mp_precedence_descendants(const mp_precedence *order, int v);
 /* One of the two has to have its sets. */
 bool mp_precedes(const mp_precedence *order, int u, int v);
-
-#endif

@@ -6,8 +6,7 @@
  * and what that needs in turn, each node at most once per segment. The last segment is still live from the forward pass and
  * needs no recomputation. Every storage is freed at its last read.
  */
-#ifndef PLANNER_SEGMENT_SCHEDULE_H
-#define PLANNER_SEGMENT_SCHEDULE_H
+#pragma once
 
 #include "memplan/timeline.h"
 
@@ -22,5 +21,3 @@ mp_status mp_segment_schedule(const mp_graph *graph, const int *segment, int n_s
 /* Adds to `keep` what is not worth a recomputation: every `saved` storage (statistics of a normalization) of at most 1/64 of
  * the bytes of the other outputs of its node. Without it, a normalization would be recomputed for a few numbers. */
 void mp_segment_keep_small(const mp_graph *graph, bool *keep);
-
-#endif

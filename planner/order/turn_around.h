@@ -4,8 +4,7 @@
  * Marks are a searcher's view only. What may be recomputed stays what docs/plan-rules.md says: of an unmarked graph every
  * forward node, after the turn-around too. A plan of the marked view is a plan of the graph, since the view forbids more.
  */
-#ifndef PLANNER_TURN_AROUND_H
-#define PLANNER_TURN_AROUND_H
+#pragma once
 
 #include "memplan/graph.h"
 
@@ -27,5 +26,3 @@ mp_status mp_turn_around(const mp_graph *graph, int *node, mp_error *err);
  * release with mp_marked_graph_free (a zeroed one is fine). MP_NOMEM. O(list lengths). */
 mp_status mp_marked_graph_of(const mp_graph *graph, mp_marked_graph *out, mp_error *err);
 void mp_marked_graph_free(mp_marked_graph *marked);
-
-#endif

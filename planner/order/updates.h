@@ -4,8 +4,7 @@
  * step that reads what it writes, or produces or reads what it reads. MP_FUSE_FORWARD: before all other nodes, so that the
  * gradients of the training step before are freed before activations come.
  */
-#ifndef PLANNER_UPDATES_H
-#define PLANNER_UPDATES_H
+#pragma once
 
 #include "memplan/timeline.h"
 
@@ -22,5 +21,3 @@ mp_status mp_updates_place_early(const mp_graph *graph, mp_step **out, size_t *n
  * + n). */
 mp_status mp_updates_place_within(const mp_graph *graph, const mp_step *steps, size_t n, int64_t budget_bytes, mp_step **out,
                                   size_t *n_out, mp_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* pack_search.h - the search for offsets within a capacity. Private to the packer. */
-#ifndef PLANNER_PACK_SEARCH_H
-#define PLANNER_PACK_SEARCH_H
+#pragma once
 
 #include "planner/pack/pack_state.h"
 
@@ -14,5 +13,3 @@ void mp_pack_search_free(mp_pack_search *search); /* NULL is fine */
  * node_limit <= 0: none. stopped: by the caller, so that it makes no sense to go on. MP_NOMEM. */
 mp_status mp_pack_search_run(mp_pack_search *search, int64_t capacity, int64_t node_limit, mp_pack_verdict *verdict,
                              int64_t *nodes, bool *stopped, mp_error *err);
-
-#endif

@@ -4,8 +4,7 @@
  * the one before, is left out. What is unplaced over a section has its offset at the section's floor or above. Every change
  * goes to the trail, and is undone from there.
  */
-#ifndef PLANNER_PACK_STATE_H
-#define PLANNER_PACK_STATE_H
+#pragma once
 
 #include "memplan/pack.h"
 
@@ -64,5 +63,3 @@ bool mp_pack_put(mp_pack_state *state, int box);
 /* Nothing will be placed below `floor` in the section. False as above. */
 bool mp_pack_raise(mp_pack_state *state, int section, int64_t floor);
 void mp_pack_undo(mp_pack_state *state, size_t n_trail);
-
-#endif

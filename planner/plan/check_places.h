@@ -1,6 +1,5 @@
 /* check_places.h - the checker judges the offsets of a plan. For the checker only. */
-#ifndef PLANNER_CHECK_PLACES_H
-#define PLANNER_CHECK_PLACES_H
+#pragma once
 
 #include "memplan/plan.h"
 #include "planner/plan/check_replay.h"
@@ -10,5 +9,3 @@
  * MP_NOMEM. O(places log places + places * live places), the latter by memmove. */
 mp_status mp_check_places(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, int64_t *arena_bytes,
                           mp_error *err);
-
-#endif

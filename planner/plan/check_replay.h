@@ -1,7 +1,6 @@
 /* check_replay.h - the checker replays a plan's steps: lifetimes, bytes and ticks, derived apart from the timeline. For the
  * checker only. */
-#ifndef PLANNER_CHECK_REPLAY_H
-#define PLANNER_CHECK_REPLAY_H
+#pragma once
 
 #include "memplan/timeline.h"
 
@@ -28,5 +27,3 @@ typedef struct mp_replay {
  * names step, node and storage. MP_NOMEM. O(list lengths + storages). */
 mp_status mp_replay_new(const mp_graph *graph, const mp_step *steps, size_t n, mp_replay **out, mp_error *err);
 void mp_replay_free(mp_replay *replay); /* NULL is fine */
-
-#endif

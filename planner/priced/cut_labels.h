@@ -9,8 +9,7 @@
  * Keeping costs the bytes times the multipliers of the stages in which it is live for nothing but later reads; recomputing
  * costs ticks, and the multipliers of the stages from then on. The least total is a closure problem (Picard 1976): one cut.
  */
-#ifndef PLANNER_CUT_LABELS_H
-#define PLANNER_CUT_LABELS_H
+#pragma once
 
 #include "memplan/timeline.h"
 #include "planner/math/mincut.h"
@@ -51,5 +50,3 @@ void mp_cut_labels_free(mp_cut_labels *labels);
 /* Sets `recomputed` to the cheapest labels for the multipliers: ticks per byte, >= 0, one per stage. One cut, O(n^2 m) at worst
  * and near linear in practice. */
 void mp_cut_labels_find(mp_cut_labels *labels, const double *multiplier);
-
-#endif

@@ -1,7 +1,6 @@
 /* priced.h - the searcher `priced`: minimum cuts with a Lagrange multiplier on memory decide what is kept and what recomputed.
  */
-#ifndef PLANNER_PRICED_H
-#define PLANNER_PRICED_H
+#pragma once
 
 #include "memplan/search.h"
 
@@ -9,5 +8,3 @@
 mp_status mp_run_priced(mp_search *search, mp_error *err);
 /* Only a plan within the budget, soon, even when the search is stopped: segments, halved until they fit. */
 mp_status mp_run_priced_first(mp_search *search, mp_error *err);
-
-#endif

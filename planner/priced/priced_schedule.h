@@ -1,6 +1,5 @@
 /* priced_schedule.h - the order of steps that follows from cut labels. */
-#ifndef PLANNER_PRICED_SCHEDULE_H
-#define PLANNER_PRICED_SCHEDULE_H
+#pragma once
 
 #include "planner/priced/cut_labels.h"
 
@@ -8,5 +7,3 @@
  * most twice, unless `evicts_again` is set; then there are at most 4 steps for each node. Updates as mp_updates_place puts
  * them. On MP_OK *steps is released with mp_free. MP_NOMEM. O(list lengths + n log n). */
 mp_status mp_priced_schedule(const mp_cut_labels *labels, mp_step **steps, size_t *n, mp_error *err);
-
-#endif

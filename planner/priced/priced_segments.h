@@ -1,7 +1,6 @@
 /* priced_segments.h - the forward list cut into segments of about equal bytes, each where the fewest bytes cross. For priced.c.
  */
-#ifndef PLANNER_PRICED_SEGMENTS_H
-#define PLANNER_PRICED_SEGMENTS_H
+#pragma once
 
 #include "planner/order/boundaries.h"
 #include "planner/priced/cut_labels.h"
@@ -24,5 +23,3 @@ void mp_priced_segments_cut(mp_priced_segments *segments, int64_t size_bytes);
 
 /* Sets `is_kept` of the labels: what crosses an end is kept. O(n + storages). */
 void mp_priced_segments_keep(mp_priced_segments *segments, mp_cut_labels *labels);
-
-#endif

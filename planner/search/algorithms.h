@@ -4,8 +4,7 @@
  * only. So the order alone says how much memory each step leaves, and the choices are independent: each node takes the fastest
  * of its algorithms whose workspace fits in all of its runs, which is optimal for the order.
  */
-#ifndef PLANNER_ALGORITHMS_H
-#define PLANNER_ALGORITHMS_H
+#pragma once
 
 #include "memplan/timeline.h"
 
@@ -27,5 +26,3 @@ typedef struct mp_relaxed_graph {
 } mp_relaxed_graph;
 mp_status mp_relaxed_graph_of(const mp_graph *graph, mp_relaxed_graph *out, mp_error *err);
 void mp_relaxed_graph_free(mp_relaxed_graph *relaxed); /* a zeroed one is fine */
-
-#endif

@@ -5,8 +5,7 @@
  * The proof in a thread beside a search may end at any time. So that the same input gives the same plan, nothing that it tells
  * decides which schedules are tried, or which of them is kept: it only ends a search that can find nothing cheaper.
  */
-#ifndef PLANNER_SEARCH_H
-#define PLANNER_SEARCH_H
+#pragma once
 
 #include "memplan/search.h"
 #include "planner/bound/proof.h"
@@ -60,5 +59,3 @@ void mp_search_end_proof(mp_search *search);
 mp_status mp_search_run(mp_search *search, const mp_solver *solver, mp_error *err);
 /* Releases what the search keeps. */
 void mp_search_clear(mp_search *search);
-
-#endif

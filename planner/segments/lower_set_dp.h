@@ -3,8 +3,7 @@
  * Dynamic programming over (L, overhead so far) -> least M(U): only the sum of what is kept matters for what follows.
  * Of the states of one lower set only those remain that no other beats in both overhead and bytes.
  */
-#ifndef PLANNER_LOWER_SET_DP_H
-#define PLANNER_LOWER_SET_DP_H
+#pragma once
 
 #include "planner/segments/lower_set_family.h"
 
@@ -31,5 +30,3 @@ void mp_lower_set_strategies_free(mp_lower_set_strategies *strategies); /* frees
 
 /* The least budget for which the family has a strategy. MP_NOMEM. O(pairs * log bytes). */
 mp_status mp_lower_set_least_budget(const mp_lower_sets *sets, int64_t *budget_bytes, mp_error *err);
-
-#endif

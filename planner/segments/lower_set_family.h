@@ -11,8 +11,7 @@
  * with d+(S), d-(S) the direct successors and predecessors of S. The last segment is charged in (1) like the others, although
  * an executor has it still; `charge_last` false leaves it out.
  */
-#ifndef PLANNER_LOWER_SET_FAMILY_H
-#define PLANNER_LOWER_SET_FAMILY_H
+#pragma once
 
 #include "planner/math/bits.h"
 #include "planner/order/dag.h"
@@ -62,5 +61,3 @@ void mp_lower_sets_free(mp_lower_sets *sets);
 /* Per vertex of the forward graph: the ticks of its node, and the bytes it produces that something else than the forward pass
  * reads. */
 void mp_lower_set_weights(const mp_graph *graph, const mp_dag *dag, int64_t *ticks, int64_t *needed_bytes);
-
-#endif

@@ -1,7 +1,6 @@
 /* lower_set_ladder.h - from the model's budget to the user's: a ladder of model budgets, whose strategies the timeline judges.
  */
-#ifndef PLANNER_LOWER_SET_LADDER_H
-#define PLANNER_LOWER_SET_LADDER_H
+#pragma once
 
 #include "memplan/search.h"
 #include "planner/segments/lower_set_dp.h"
@@ -14,5 +13,3 @@ typedef mp_status (*mp_lower_set_judge)(void *data, const mp_lower_sets *sets, c
  * about `moves` in all. What is judged for a budget is judged for every larger one. */
 mp_status mp_lower_set_ladder(mp_search *search, const mp_lower_sets *sets, int64_t budget_bytes, int64_t moves,
                               mp_lower_set_judge judge, void *data, mp_error *err);
-
-#endif

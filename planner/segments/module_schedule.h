@@ -5,8 +5,7 @@
  * whole, up to the last operator of which backward reads something, and is used up from there. Random operators draw the same
  * numbers again. Modules within a wrapped one are not wrapped themselves.
  */
-#ifndef PLANNER_MODULE_SCHEDULE_H
-#define PLANNER_MODULE_SCHEDULE_H
+#pragma once
 
 #include "memplan/timeline.h"
 #include "planner/segments/module_tree.h"
@@ -21,5 +20,3 @@ mp_status mp_module_schedule(const mp_modules *modules, const bool *chosen, cons
  * in which nothing runs again is that of the empty set. MP_NOMEM. O(steps + calls * operators). */
 mp_status mp_module_schedule_read(const mp_modules *modules, const mp_step *steps, size_t n, bool *chosen, bool *is_one,
                                   mp_error *err);
-
-#endif

@@ -7,8 +7,7 @@
  * Left out are modules whose operators do not stand together in the list: what torch.utils.checkpoint runs again is a piece of
  * it.
  */
-#ifndef PLANNER_MODULE_TREE_H
-#define PLANNER_MODULE_TREE_H
+#pragma once
 
 #include "memplan/graph.h"
 
@@ -46,5 +45,3 @@ bool mp_module_is_saved(const mp_storage *storage);
 
 /* Whether one of two modules is the other, or in it. O(depth). */
 bool mp_modules_related(const mp_modules *modules, int a, int b);
-
-#endif

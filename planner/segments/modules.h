@@ -1,6 +1,5 @@
 /* modules.h - searcher: which modules to wrap in torch.utils.checkpoint. */
-#ifndef PLANNER_MODULES_H
-#define PLANNER_MODULES_H
+#pragma once
 
 #include "memplan/search.h"
 
@@ -8,5 +7,3 @@
  * else sets grow by what takes away most bytes over the budget for its time, begin with all modules of equal names
  * ("layers.*.attn"), and are thinned and exchanged one by one. MP_NOT_APPLICABLE: no backward phase, or no modules. */
 extern const mp_solver mp_modules_solver;
-
-#endif

@@ -1,10 +1,7 @@
 /* none.h - the searcher `none`: keep-all, the baseline. */
-#ifndef PLANNER_NONE_H
-#define PLANNER_NONE_H
+#pragma once
 
 #include "memplan/search.h"
 
 /* Errors as mp_search_offer. Two offers at most. */
 mp_status mp_run_none(mp_search *search, mp_error *err);
-
-#endif

@@ -1,11 +1,8 @@
 /* segments.h - the searcher `segments`: one list of checkpoints, as frameworks take it from the user, who may also give it. */
-#ifndef PLANNER_SEGMENTS_H
-#define PLANNER_SEGMENTS_H
+#pragma once
 
 #include "memplan/search.h"
 
 /* MP_INVALID: a checkpoint that forward does not compute. MP_NOT_APPLICABLE: no forward or no backward nodes. Else errors as
  * mp_search_offer. O(moves * offer). */
 mp_status mp_run_segments(mp_search *search, mp_error *err);
-
-#endif

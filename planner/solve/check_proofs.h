@@ -1,6 +1,5 @@
 /* check_proofs.h - what a plan claims of all other plans, proved anew. */
-#ifndef PLANNER_CHECK_PROOFS_H
-#define PLANNER_CHECK_PROOFS_H
+#pragma once
 
 #include "memplan/plan.h"
 
@@ -9,5 +8,3 @@
  * all effort. MP_REFUTED: more is claimed than that proves, or the bound is of orders that there are not. MP_NOMEM. As
  * mp_floor, and with `proves_bound` as mp_solve. */
 mp_status mp_plan_check_proofs(const mp_graph *graph, const mp_plan *plan, bool proves_bound, mp_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* smallest.h - how an answer falls back on the smallest plan. For planner/solve. */
-#ifndef PLANNER_SMALLEST_H
-#define PLANNER_SMALLEST_H
+#pragma once
 
 #include "memplan/smallest.h"
 
@@ -13,5 +12,3 @@ mp_status mp_answer_fall_back(const mp_request *request, bool with_arena, double
 /* Makes what there is in answer->plan, or else a copy of the smallest plan, the answer to the request. MP_NOMEM. As
  * mp_plan_check. */
 mp_status mp_answer_take_smallest(const mp_request *request, mp_answer *answer, mp_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* solver.h - what the searches of planner/solve and planner/studies share beside mp_solve. */
-#ifndef PLANNER_SOLVER_H
-#define PLANNER_SOLVER_H
+#pragma once
 
 #include "memplan/solver.h"
 
@@ -9,5 +8,3 @@ int64_t mp_default_moves(const mp_graph *graph);
 
 /* Writes the answer's bound into its plan, and checks that. MP_NOMEM. As mp_plan_check. */
 mp_status mp_answer_claim_bound(const mp_answer *answer, const mp_graph *graph, mp_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* frontier.h - the Pareto frontier of schedules: none is both smaller and faster than another. */
-#ifndef PLANNER_FRONTIER_H
-#define PLANNER_FRONTIER_H
+#pragma once
 
 #include "memplan/timeline.h"
 
@@ -24,5 +23,3 @@ mp_status mp_frontier_add(mp_frontier *frontier, const mp_step *steps, size_t n_
 const mp_frontier_point *mp_frontier_within(const mp_frontier *frontier, int64_t budget_bytes);
 
 void mp_frontier_free(mp_frontier *frontier);
-
-#endif

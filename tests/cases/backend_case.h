@@ -2,8 +2,7 @@
  *
  * Test data lies in the host's memory; for a backend whose memory is its own it is brought there and back around each call.
  */
-#ifndef TESTS_BACKEND_CASE_H
-#define TESTS_BACKEND_CASE_H
+#pragma once
 
 #include "executor/kernel/backend.h"
 
@@ -19,5 +18,3 @@ mp_backend *backend_twin(mp_error *err);
 void *backend_bring(const mp_backend *backend, void *host, int64_t bytes);
 /* Takes the bytes back into `host`, and releases what was there. */
 void backend_fetch(const mp_backend *backend, void *there, void *host, int64_t bytes);
-
-#endif

@@ -1,6 +1,5 @@
 /* bound_case.h - graphs, budgets and calls that the tests of planner/bound share. */
-#ifndef TESTS_BOUND_CASE_H
-#define TESTS_BOUND_CASE_H
+#pragma once
 
 #include "memplan/bound.h"
 
@@ -21,5 +20,3 @@ mp_graph *layers_graph(uint64_t seed, int n, bool choice);
 /* A chain of n layers, at most 8, with weights: the gradient of a weight is computed beside the chain of backward, at any time
  * after what it reads. Weights may be shared, so that gradients are sums; updates as `fuse` says. */
 mp_graph *weights_graph(uint64_t seed, int n, mp_fuse fuse);
-
-#endif

@@ -1,6 +1,5 @@
 /* chain_graph.h - a chain of equal layers, whose peaks can be told by hand. */
-#ifndef TESTS_CHAIN_GRAPH_H
-#define TESTS_CHAIN_GRAPH_H
+#pragma once
 
 #include "memplan/graph.h"
 
@@ -11,5 +10,3 @@ mp_status chain_graph(int n, int64_t bytes, int64_t static_bytes, bool backward,
 
 /* Keep-all's peak: at every backward node of the first layers to run, all activations but the last and two gradients. */
 int64_t chain_keep_all_bytes(int n, int64_t bytes, int64_t static_bytes);
-
-#endif

@@ -2,8 +2,7 @@
  * whose updates on the second stream are kept until the wait. So whatever they use must be whole until then, and nobody may
  * count on them before. What must not happen is a fault.
  */
-#ifndef TESTS_DEFERRING_BACKEND_H
-#define TESTS_DEFERRING_BACKEND_H
+#pragma once
 
 #include "executor/kernel/backend.h"
 
@@ -30,5 +29,3 @@ typedef struct deferrer {
 
 /* Makes *d one on top of `inner`, and returns it as a backend. A deferrer is too large for the stack. */
 const mp_backend *deferring_backend(deferrer *d, const mp_backend *inner);
-
-#endif

@@ -1,6 +1,5 @@
 /* hand_model.h - tiny models written by hand in tests: every failure is a failed test. */
-#ifndef TESTS_HAND_MODEL_H
-#define TESTS_HAND_MODEL_H
+#pragma once
 
 #include "estimator/model/model.h"
 
@@ -14,5 +13,3 @@ int hand_operator_with(mp_model *model, const char *kind, const char *domain, in
 /* A known value of n integers (rank 1) as a constant. */
 int hand_integers(mp_model *model, const char *name, int n, ...);
 void hand_output(mp_model *model, const char *name);
-
-#endif

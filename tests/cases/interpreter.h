@@ -3,8 +3,7 @@
  * Written from ONNX's definitions and slow. Values of data and parameters are drawn from their index, so that a model before
  * and after a rewrite sees the same ones.
  */
-#ifndef TESTS_INTERPRETER_H
-#define TESTS_INTERPRETER_H
+#pragma once
 
 #include "estimator/model/model.h"
 
@@ -15,5 +14,3 @@ double *interpret(const mp_model *model, int tensor);
 /* Fails a test unless the model's first output is what interpret said before a rewrite, to 1e-9; frees that. `text` names the
  * model. */
 void assert_computes(const mp_model *model, double *before, const char *text);
-
-#endif

@@ -4,8 +4,7 @@
  * Float inputs without a stated value are drawn from [low, high); integers count 0, 1, 2, 0, 1, 2 ... Every failure is a failed
  * test that shows the case.
  */
-#ifndef TESTS_KERNEL_CASE_H
-#define TESTS_KERNEL_CASE_H
+#pragma once
 
 #include "executor/kernel/backend.h"
 
@@ -55,5 +54,3 @@ void kernel_check_values(const kernel_case *c, mp_mode mode, int output, const d
  * added to what was there; backward sees only what the registry says it reads, and changes when a value that it reads is
  * changed; the same in bfloat16, coarsely. */
 void kernel_check_gradient(const kernel_case *c);
-
-#endif

@@ -9,13 +9,10 @@
  * and its domain stands before a colon.
  * Attributes: integers, numbers with a point, lists of integers, words.
  */
-#ifndef TESTS_MODEL_TEXT_H
-#define TESTS_MODEL_TEXT_H
+#pragma once
 
 #include "estimator/model/model.h"
 
 mp_model *model_text(const char *text);
 /* The kinds of the operators, in order, separated by blanks: "Mul Gelu". Valid until the next call. */
 const char *model_kinds(const mp_model *model);
-
-#endif

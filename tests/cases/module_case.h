@@ -2,8 +2,7 @@
  *
  *     return cmocka_run_group_tests(tests, make_backend, close_backend);
  */
-#ifndef TESTS_MODULE_CASE_H
-#define TESTS_MODULE_CASE_H
+#pragma once
 
 #include "estimator/base/memory.h"
 #include "executor/cpu/cpu.h"
@@ -28,5 +27,3 @@ static inline int close_backend(void **unused)
     gpu->close(gpu);
     return 0;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* onnx_builder.h - small ONNX files for tests, good and bad ones. Failures end the running test. */
-#ifndef TESTS_ONNX_BUILDER_H
-#define TESTS_ONNX_BUILDER_H
+#pragma once
 
 #include "estimator/model/model.h"
 #include "memplan/onnx.h"
@@ -52,5 +51,3 @@ void onnx_file_refused(const char *path, const mp_onnx_options *options, mp_stat
 /* The tensor of this name, which must be there. */
 const mp_tensor *onnx_find(const mp_model *model, const char *name);
 #define assert_role(model, name, expected) assert_string_equal(mp_role_name(onnx_find((model), (name))->role), (expected))
-
-#endif

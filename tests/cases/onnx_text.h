@@ -8,8 +8,7 @@
  * - leaves an operand out. Attributes are integers or lists of integers, axes=[0,1]. Within a subgraph, weight and the like are
  * its initializers. The last `out` is followed by no semicolon.
  */
-#ifndef TESTS_ONNX_TEXT_H
-#define TESTS_ONNX_TEXT_H
+#pragma once
 
 #include "tests/cases/onnx_builder.h"
 
@@ -21,5 +20,3 @@ void onnx_text_start(onnx_builder *b, int version, const char *text);
 mp_model *onnx_text_model(int version, const char *text);
 /* Reads it, which has to fail as onnx_refused says. */
 void onnx_text_refused(int version, const char *text, mp_status expected, const char *words);
-
-#endif

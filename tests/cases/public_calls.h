@@ -1,6 +1,5 @@
 /* public_calls.h - the functions of include/memplan, each called once with few allocations allowed. */
-#ifndef TESTS_PUBLIC_CALLS_H
-#define TESTS_PUBLIC_CALLS_H
+#pragma once
 
 #include "estimator/base/memory.h"
 #include "memplan/memplan.h"
@@ -59,5 +58,3 @@ bool public_is_wrong(void);
 /* Released with public_world_free, files included. */
 public_world public_world_new(void);
 void public_world_free(public_world *w);
-
-#endif

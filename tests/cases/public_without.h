@@ -1,6 +1,5 @@
 /* public_without.h - the public functions that allocate nothing. */
-#ifndef TESTS_PUBLIC_WITHOUT_H
-#define TESTS_PUBLIC_WITHOUT_H
+#pragma once
 
 #include "tests/cases/public_calls.h"
 
@@ -9,5 +8,3 @@ extern const char *const public_without[];
 
 /* Calls them all, and fails the test if one allocates. */
 void public_call_without(public_world *w);
-
-#endif

@@ -2,8 +2,7 @@
  * their operands, and run when the recording is replayed, with the seed, step and factors of the begin before. What must not be
  * used while it records is a fault. Several may be there side by side, one over the other too.
  */
-#ifndef TESTS_RECORDING_BACKEND_H
-#define TESTS_RECORDING_BACKEND_H
+#pragma once
 
 #include "executor/kernel/backend.h"
 
@@ -33,5 +32,3 @@ typedef struct recorder {
 
 /* Makes *r one on top of `inner`, and returns it as a backend. */
 const mp_backend *recording_backend(recorder *r, const mp_backend *inner);
-
-#endif

@@ -4,8 +4,7 @@
  * Attributes likewise: "group=2 strides=[2,2] alpha=0.5 scales=[1.0,2.0] auto_pad=VALID". Outputs: "float32[1,8] - int64[]". A
  * kind may carry its domain: "com.microsoft:FusedMatMul". Every failure is a failed test that shows the case.
  */
-#ifndef TESTS_RULE_CASE_H
-#define TESTS_RULE_CASE_H
+#pragma once
 
 #include "estimator/model/ops.h"
 
@@ -27,5 +26,3 @@ mp_model *rule_model(const rule_case *a_case, int n_outputs);
 double rule_flops(const char *kind, int version, const char *inputs, const char *attributes);
 void rule_check_extras(const char *kind, int version, const char *inputs, const char *attributes, mp_rules rules,
                        const char *expected);
-
-#endif

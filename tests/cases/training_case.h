@@ -1,7 +1,6 @@
 /* training_case.h - a model file made into a program, plans for it, and steps of training, for tests. Every failure is a failed
  * test. */
-#ifndef TESTS_TRAINING_CASE_H
-#define TESTS_TRAINING_CASE_H
+#pragma once
 
 #include "estimator/training/adapters.h"
 #include "executor/data/inputs.h"
@@ -47,5 +46,3 @@ mp_train_request training_request(const training_case *t, const mp_plan *plan, i
 mp_execution *training_execution(training_case *t, const mp_plan *plan, const mp_hyper *hyper);
 /* Runs steps [from, to) and flushes; losses[k] of step from + k. */
 void training_run(training_case *t, mp_execution *e, int64_t from, int64_t to, double *losses);
-
-#endif

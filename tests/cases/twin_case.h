@@ -1,6 +1,5 @@
 /* twin_case.h - the GPU's own kernels on the host, compared with the CPU's on the same values. */
-#ifndef TESTS_TWIN_CASE_H
-#define TESTS_TWIN_CASE_H
+#pragma once
 
 #include "tests/cases/kernel_case.h"
 
@@ -14,5 +13,3 @@ double twin_difference(const mp_array *a, const mp_array *b);
 void twin_check(const kernel_case *c, bool has_gradient);
 /* Runs test_NAME of each name up to NULL in a process of its own, with the twin as its backend. */
 void twin_passes(const char *const *tests);
-
-#endif

@@ -1,6 +1,5 @@
 /* value_case.h - expected values of operators through the CPU's kernels, as table rows, in every layout and float type. */
-#ifndef TESTS_VALUE_CASE_H
-#define TESTS_VALUE_CASE_H
+#pragma once
 
 #include "tests/cases/kernel_case.h"
 
@@ -20,5 +19,3 @@ void value_check_table(const value_case *table, size_t n);
 
 /* What a gradient overwrites does not shine through, nor what lies in the workspace. */
 void value_check_overwriting(const kernel_case *c);
-
-#endif

@@ -7,8 +7,7 @@
  * "={...}" states the values of a constant; attributes; then the number of outputs (negative: the first is left out), a bit for
  * each input whose gradient is asked for, and how inputs without stated values are filled (operator_run.h).
  */
-#ifndef TESTS_FUZZ_OPERATOR_CASE_H
-#define TESTS_FUZZ_OPERATOR_CASE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -48,5 +47,3 @@ bool operator_case_read(const char *text, size_t n, operator_case *c);
 void operator_case_write(const operator_case *c, char line[4 * OPERATOR_TEXT]);
 /* A model of this one operator, inferred. Anything but MP_OK: refused, with the reason. */
 mp_status operator_case_model(const operator_case *c, mp_model **model, mp_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* operator_mutate.h - a case changed at one to three places: sizes, ranks, types, operands, values, attributes, version. */
-#ifndef TESTS_FUZZ_OPERATOR_MUTATE_H
-#define TESTS_FUZZ_OPERATOR_MUTATE_H
+#pragma once
 
 #include "tests/fuzz/operator_case.h"
 
@@ -8,5 +7,3 @@ enum { OPERATOR_MUTATED = 16 }; /* a bit of `fill`: the case is no longer what s
 
 /* The same seed makes the same of the same case. */
 void operator_mutate(operator_case *c, unsigned seed);
-
-#endif

@@ -4,8 +4,7 @@
  * `fill` says what lies in inputs without stated values: floats in [0.1, 0.9) always; integers 0, 1, 2, 0, 1, 2, ... (0), zeros
  * (1), 0, -1, 2, -3, ... (2), or very large ones of either sign (3).
  */
-#ifndef TESTS_FUZZ_OPERATOR_RUN_H
-#define TESTS_FUZZ_OPERATOR_RUN_H
+#pragma once
 
 #include "tests/fuzz/operator_case.h"
 
@@ -21,5 +20,3 @@ typedef enum operator_verdict {
 
 /* `finite`: inputs and attributes are such that the outputs have to be. `text` says more than the verdict. */
 operator_verdict operator_run(const operator_case *c, bool finite, char text[OPERATOR_TEXT]);
-
-#endif

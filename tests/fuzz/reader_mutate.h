@@ -1,6 +1,5 @@
 /* reader_mutate.h - small changes of files that leave most of their structure as it was. */
-#ifndef TESTS_FUZZ_READER_MUTATE_H
-#define TESTS_FUZZ_READER_MUTATE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -10,5 +9,3 @@
 size_t reader_mutate_text(const uint8_t *data, size_t n, uint8_t *out, size_t most, unsigned seed);
 /* A message of Protocol Buffers: a field at any depth left out, twice, or with another value; the lengths around it follow. */
 size_t reader_mutate_message(const uint8_t *data, size_t n, uint8_t *out, size_t most, unsigned seed);
-
-#endif

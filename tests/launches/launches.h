@@ -5,16 +5,15 @@
  * far as they go without a device; own kernels are their twins, compiled so that every access to memory is a call of
  * launches.c, and what libraries would run is counted and left out.
  */
-#ifndef TESTS_LAUNCHES_H
-#define TESTS_LAUNCHES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "executor/kernel/c_linkage.h"
+
+MP_C_BEGIN
 
 /* Memory of the device, zeroed and taken from the host page by page as it is touched; never given back. NULL: there is none. */
 void *launches_allocate(int64_t bytes);
@@ -33,8 +32,4 @@ void launches_reset(bool runs_bodies);
  * read or written so. The last lines have all own kernels, and all libraries. */
 void launches_print(const char *path);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+MP_C_END

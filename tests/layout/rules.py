@@ -266,6 +266,14 @@ def head_comments(tree: Tree) -> Iterator[Violation]:
 
 
 @rule
+def headers_once(tree: Tree) -> Iterator[Violation]:
+    """A header says `#pragma once` behind its head comment, unless it is there to be included several times."""
+    for header in tree.headers:
+        if header.path not in tables.INCLUDED_OFTEN and not re.match(r"/\*.*?\*/\n#pragma once\n", header.text, re.DOTALL):
+            yield Violation(header.path, 1, "headers_once", "has no #pragma once behind its head comment")
+
+
+@rule
 def python_files(tree: Tree) -> Iterator[Violation]:
     """A file of the PyTorch package opens with a sentence, is one thing, and prints nothing."""
     for source in tree.scripts.values():

@@ -19,23 +19,23 @@ from tree import Tree
 CLEAN = {
     "tests/layout/rooms.txt": "# from the bottom up\nestimator/base  words\nplanner/plan  plans\nexecutor/cpu  one\nexecutor/cuda  two\n",
     "estimator/base/word.h": (
-        "/* word.h - a word counts its letters. */\n#ifndef WORD_H\n#define WORD_H\n\n"
-        "typedef struct mp_word {\n    int letters;\n} mp_word;\n\nint mp_word_length(const mp_word *word);\n\n#endif\n"
+        "/* word.h - a word counts its letters. */\n#pragma once\n\n"
+        "typedef struct mp_word {\n    int letters;\n} mp_word;\n\nint mp_word_length(const mp_word *word);\n"
     ),
     "estimator/base/word.c": (
         '/* word.c - letters are counted once. printf("in a comment") is fine. */\n#include "estimator/base/word.h"\n\n'
         "int mp_word_length(const mp_word *word)\n{\n    return word->letters;\n}\n"
     ),
     "planner/plan/plan.h": (
-        '/* plan.h - a plan has a length. */\n#ifndef PLAN_H\n#define PLAN_H\n\n#include "estimator/base/word.h"\n\n'
-        "int mp_plan_length(const mp_word *word);\n\n#endif\n"
+        '/* plan.h - a plan has a length. */\n#pragma once\n\n#include "estimator/base/word.h"\n\n'
+        "int mp_plan_length(const mp_word *word);\n"
     ),
     "planner/plan/plan.c": (
         '/* plan.c - plans are as long as their words. */\n#include "planner/plan/plan.h"\n\n'
         "int mp_plan_length(const mp_word *word)\n{\n    return mp_word_length(word);\n}\n"
     ),
-    "executor/cpu/one.h": "/* one.h - a backend stands alone. */\n",
-    "executor/cuda/two.h": "/* two.h - another stands alone. */\n",
+    "executor/cpu/one.h": "/* one.h - a backend stands alone. */\n#pragma once\n",
+    "executor/cuda/two.h": "/* two.h - another stands alone. */\n#pragma once\n",
     "README.md": "Short.\n",
 }
 WORD_C, WORD_H, PLAN_C, PLAN_H = "estimator/base/word.c", "estimator/base/word.h", "planner/plan/plan.c", "planner/plan/plan.h"
@@ -101,6 +101,7 @@ BREACHES: list[tuple[str, str, dict[str, str]]] = [
         {PLAN_H: "\nint mp_far(void);\n", WORD_C: "\nint mp_far(void)\n{\n    return 0;\n}\n"},
     ),
     ("declared_where_defined", "a function that nobody defines", {PLAN_H: "\nint mp_far(void);\n"}),
+    ("headers_once", "a header without #pragma once", {"planner/plan/-bare.h": "/* bare.h - a sentence. */\n"}),
     ("head_comments", "no head comment", {"planner/plan/-bare.c": "int mp_bare(void);\n"}),
     ("head_comments", "the name of another file", {"planner/plan/-bare.c": "/* plan.c - a sentence. */\n"}),
     ("kinds_not_compared", "strcmp of an operator's name", {PLAN_C: call('if (!strcmp(op->op->name, "Conv")) return')}),
@@ -143,9 +144,8 @@ def write(root: Path, files: dict[str, str]) -> None:
     for name, text in files.items():
         path = root / name.replace("/-", "/")
         path.parent.mkdir(parents=True, exist_ok=True)
-        before = (
-            path.read_text(encoding="utf-8") if path.exists() else "" if "/-" in name else f"/* {path.name} - a sentence. */\n"
-        )
+        head = f"/* {path.name} - a sentence. */\n" + "#pragma once\n" * (path.suffix == ".h")
+        before = path.read_text(encoding="utf-8") if path.exists() else "" if "/-" in name else head
         path.write_text(before + text, encoding="utf-8")
 
 

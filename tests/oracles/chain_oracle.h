@@ -1,6 +1,5 @@
 /* chain_oracle.h - chains of cells as graphs, and the least time that any schedule of them takes, by searching all of them. */
-#ifndef TESTS_CHAIN_ORACLE_H
-#define TESTS_CHAIN_ORACLE_H
+#pragma once
 
 #include "memplan/graph.h"
 
@@ -26,5 +25,3 @@ mp_graph *cells_graph(const cells *c);
 /* The least ticks of any order of steps, recomputations and drops that never has more than `bytes` in memory, what is always
  * live aside; -1: there is none. At most ORACLE_CELLS cells. Time and bytes O(4^n * n). */
 int64_t oracle_least_ticks(const cells *c, int64_t bytes);
-
-#endif

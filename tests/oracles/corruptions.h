@@ -1,6 +1,5 @@
 /* corruptions.h - the ways in which a plan can be wrong, one small change each. */
-#ifndef TESTS_CORRUPTIONS_H
-#define TESTS_CORRUPTIONS_H
+#pragma once
 
 #include "tests/oracles/random_graph.h"
 
@@ -20,5 +19,3 @@ void drop_claims(mp_plan *plan);
 
 #define SPOIL(name) static bool name(const mp_graph *graph, mp_plan *plan, random_source *random)
 #define UNUSED (void)graph, (void)random
-
-#endif

@@ -7,8 +7,7 @@
  * For graphs of at most 64 nodes and 64 storages that are not always live, in which all alternatives of a node add to the same
  * storages and write the same parameters; else the test fails. About 8 forward nodes with their backward are practical.
  */
-#ifndef TESTS_ORACLE_EXACT_H
-#define TESTS_ORACLE_EXACT_H
+#pragma once
 
 #include "memplan/timeline.h"
 
@@ -21,5 +20,3 @@ bool oracle_exact(const mp_graph *graph, int64_t budget_bytes, bool any_order, i
  * hold something for nothing) and at most the budget. */
 bool oracle_exact_plan(const mp_graph *graph, int64_t budget_bytes, bool any_order, int64_t *ticks, mp_step **steps, size_t *n,
                        int64_t *peak_bytes);
-
-#endif

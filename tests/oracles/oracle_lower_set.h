@@ -1,6 +1,5 @@
 /* oracle_lower_set.h - every strategy of Kusumoto et al. 2019 on a tiny graph, each judged by the definitions alone. */
-#ifndef TESTS_ORACLE_LOWER_SET_H
-#define TESTS_ORACLE_LOWER_SET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,5 +21,3 @@ typedef struct oracle_lower_set {
 
 /* Tries every strictly increasing sequence of lower sets that ends with all vertices. */
 void oracle_lower_set_solve(oracle_lower_set *x);
-
-#endif

@@ -1,6 +1,5 @@
 /* oracle_simulator.h - a slow, plain reading of the rules in timeline.h, to compare the timeline with. */
-#ifndef TESTS_ORACLE_SIMULATOR_H
-#define TESTS_ORACLE_SIMULATOR_H
+#pragma once
 
 #include "memplan/timeline.h"
 
@@ -14,5 +13,3 @@ typedef struct simulation {
 /* Simulates steps that obey all rules. O(steps^2 * storages). */
 simulation simulate(const mp_graph *graph, const mp_step *steps, size_t n);
 void simulation_free(simulation *s);
-
-#endif

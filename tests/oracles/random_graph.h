@@ -1,6 +1,5 @@
 /* random_graph.h - small random graphs, schedules and address maps, the same for a seed on every machine. */
-#ifndef TESTS_RANDOM_GRAPH_H
-#define TESTS_RANDOM_GRAPH_H
+#pragma once
 
 #include "memplan/plan.h"
 
@@ -31,5 +30,3 @@ mp_step *random_schedule(const mp_graph *graph, uint64_t seed, int most_extra, s
 /* Gives every instance and workspace of the plan an offset (first fit in the order of their first steps) and claims the arena.
  */
 void place_first_fit(const mp_graph *graph, mp_plan *plan);
-
-#endif

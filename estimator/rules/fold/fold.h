@@ -4,8 +4,7 @@
  * are computed in 128 bits and wrapped to the output's type, so no case overflows; reals are computed in double and rounded to
  * the output's type. What has no defined result (division by zero, a cast of NaN to an integer) leaves the value unknown.
  */
-#ifndef ESTIMATOR_FOLD_H
-#define ESTIMATOR_FOLD_H
+#pragma once
 
 #include "estimator/model/shape_rule.h"
 
@@ -53,5 +52,3 @@ void mp_walk_next(mp_walk *walk);
 
 /* Row-major strides; all 0 for a tensor without elements, whose other dimensions may be of any size. */
 void mp_strides(int rank, const int64_t *dims, int64_t *strides);
-
-#endif

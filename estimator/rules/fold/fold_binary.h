@@ -1,6 +1,5 @@
 /* fold_binary.h - the functions of two elements that fold rules apply: arithmetic, comparisons, logic. */
-#ifndef ESTIMATOR_FOLD_BINARY_H
-#define ESTIMATOR_FOLD_BINARY_H
+#pragma once
 
 #include "estimator/rules/fold/fold.h"
 
@@ -19,5 +18,3 @@ typedef struct mp_binary {
 const mp_binary *mp_binary_find(const char *name);
 /* acc[i] = f(acc[i], x[j]) in a type that both have, rounded or wrapped. False: not defined. */
 bool mp_binary_into(const mp_binary *f, mp_dtype dtype, mp_value *acc, int64_t i, const mp_value *x, int64_t j);
-
-#endif

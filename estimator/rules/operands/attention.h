@@ -20,8 +20,7 @@
  * a Dropout at this operator's index would draw. A row of which nothing is left (all -inf) is NaN, as it is operator by
  * operator; with `safe` (0) it is zeros, as SafeSoftmax has it, and its lse is +inf, so that its gradients are zeros as well.
  */
-#ifndef ESTIMATOR_ATTENTION_H
-#define ESTIMATOR_ATTENTION_H
+#pragma once
 
 #include "estimator/model/ops.h"
 
@@ -44,5 +43,3 @@ const int64_t *mp_attention_perm(const mp_operator *op, int k);
 void mp_attention_dims(const mp_model *model, const mp_operator *op, int k, int64_t dims[MP_RANK_MAX]);
 /* The sizes of an operator whose shapes fit. */
 mp_attention mp_attention_read(const mp_model *model, const mp_operator *op);
-
-#endif

@@ -1,7 +1,6 @@
 /* columns.h - Col2Im: images as sums of windows, read off its operands. The columns (N, C * taps, stops) hold what lies under
  * each tap of the window at each of its stops; taps and stops are counted row-major. */
-#ifndef ESTIMATOR_COLUMNS_H
-#define ESTIMATOR_COLUMNS_H
+#pragma once
 
 #include "estimator/rules/operands/window.h"
 
@@ -14,5 +13,3 @@ typedef struct mp_columns {
 /* *known false (and missing_value set) when the sizes of image or window are not known. MP_PARSE: sizes that do not fit to the
  * columns or to each other. */
 mp_status mp_columns_read(mp_infer *c, mp_columns *columns, bool *known);
-
-#endif

@@ -1,6 +1,5 @@
 /* einsum.h - Einstein summation: which label each dimension of the operands carries, and how large each label is. */
-#ifndef ESTIMATOR_EINSUM_H
-#define ESTIMATOR_EINSUM_H
+#pragma once
 
 #include "estimator/model/ops.h"
 
@@ -18,5 +17,3 @@ typedef struct mp_einsum {
 /* Reads the operator's equation against the shapes of its inputs: one or two operands. MP_PARSE: an equation that is not one,
  * or that does not fit the shapes; MP_UNSUPPORTED: more operands. */
 mp_status mp_einsum_read(mp_infer *c, mp_einsum *einsum);
-
-#endif

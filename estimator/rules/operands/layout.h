@@ -1,7 +1,6 @@
 /* layout.h - how the layout operators read their operands, shared by their shape rules (shapes_layout.c) and fold rules
  * (fold_layout.c). Where the meaning of an operand moved from an attribute to an input, these functions look at the version. */
-#ifndef ESTIMATOR_LAYOUT_H
-#define ESTIMATOR_LAYOUT_H
+#pragma once
 
 #include "estimator/model/ops.h"
 
@@ -18,5 +17,3 @@ mp_status mp_permutation_read(mp_infer *c, int permutation[MP_RANK_MAX]);
 /* A list of integers that was the attribute `name` before operator set `moved` and is input k since. NULL when absent or not
  * known (missing_value then says which). MP_PARSE. */
 mp_status mp_moved_integers(mp_infer *c, const char *name, int moved, int k, const int64_t **list, size_t *n);
-
-#endif

@@ -1,6 +1,5 @@
 /* matmul.h - what a matrix product multiplies: operands with their transpositions and missing dimensions resolved. */
-#ifndef ESTIMATOR_MATMUL_H
-#define ESTIMATOR_MATMUL_H
+#pragma once
 
 #include "estimator/model/ops.h"
 
@@ -16,5 +15,3 @@ typedef struct mp_matrix {
 /* Operand 0 (left) or 1 (right) of MatMul and its relatives: transA or transB swaps the last two dimensions, transBatchA or
  * transBatchB takes the first dimension behind the batch. The operand must be there with a rank of at least 1. */
 mp_matrix mp_matmul_operand(const mp_model *model, const mp_operator *op, int k);
-
-#endif

@@ -1,6 +1,5 @@
 /* recurrent.h - the sizes of a recurrent layer, read off its operands, and how its cells compute. */
-#ifndef ESTIMATOR_RECURRENT_H
-#define ESTIMATOR_RECURRENT_H
+#pragma once
 
 #include "estimator/model/ops.h"
 
@@ -37,5 +36,3 @@ typedef struct mp_cell {
 
 /* NULL, or what of the operator's attributes no cell here computes: "clip". */
 const char *mp_cell_read(const mp_operator *op, mp_cell *out);
-
-#endif

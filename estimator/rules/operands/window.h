@@ -1,6 +1,5 @@
 /* window.h - the sliding windows of convolutions and pools: kernel, strides, dilations, padding. */
-#ifndef ESTIMATOR_WINDOW_H
-#define ESTIMATOR_WINDOW_H
+#pragma once
 
 #include "estimator/model/ops.h"
 
@@ -26,5 +25,3 @@ mp_status mp_window_slide(const mp_infer *c, const mp_window *window, const int6
 /* The sizes from which sliding gives `in`: transposed convolution and unpooling. `output_padding` may be NULL: zeros. */
 mp_status mp_window_unslide(const mp_infer *c, const mp_window *window, const int64_t *in, const int64_t *output_padding,
                             int64_t *out);
-
-#endif

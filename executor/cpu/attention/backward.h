@@ -1,10 +1,7 @@
 /* backward.h - the gradients of attention on the CPU. Private to executor/cpu/. */
-#ifndef EXECUTOR_CPU_ATTENTION_BACKWARD_H
-#define EXECUTOR_CPU_ATTENTION_BACKWARD_H
+#pragma once
 
 #include "executor/kernel/kernel.h"
 
 /* An mp_prepare. */
 mp_status mp_attention_backward_prepare(const mp_operands *x, mp_call *call, mp_error *err);
-
-#endif

@@ -3,8 +3,7 @@
  * A tile is a part of a matrix as oneDNN's sgemm takes it: floats, with one of the two strides 1. Where the matrix lies so in
  * memory the tile is there, else it is copied into a room and back.
  */
-#ifndef EXECUTOR_CPU_TILES_H
-#define EXECUTOR_CPU_TILES_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -78,5 +77,3 @@ mp_status mp_attention_run(const mp_call *call, const mp_operands *x, const mp_r
 /* Makes room for the workers. MP_INVALID: too much. */
 mp_status mp_attention_rooms(mp_attention_state *s, int64_t n_jobs, int64_t room_floats, const mp_operands *x, mp_call *call,
                              mp_error *err);
-
-#endif

@@ -3,8 +3,7 @@
  * oneDNN 2.6: a primitive is made from an operation descriptor, its scratchpad is ours (mp_call.workspace_bytes), and it runs
  * on one global CPU engine and stream.
  */
-#ifndef EXECUTOR_CPU_DNNL_H
-#define EXECUTOR_CPU_DNNL_H
+#pragma once
 
 #include <oneapi/dnnl/dnnl.h>
 
@@ -60,5 +59,3 @@ void mp_dnnl_release(mp_dnnl_op *p); /* a zeroed one is fine */
 /* A reorder between two layouts as an operation of its own (arguments DNNL_ARG_FROM and DNNL_ARG_TO). */
 mp_status mp_dnnl_reorder(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to, const mp_operator *op, mp_dnnl_op *out,
                           mp_error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* families.h - the CPU's kernels: one table per family of operators, ended by a row without a kind. Private to executor/cpu/.
  */
-#ifndef EXECUTOR_CPU_FAMILIES_H
-#define EXECUTOR_CPU_FAMILIES_H
+#pragma once
 
 #include "executor/kernel/kernel.h"
 
@@ -39,5 +38,3 @@
 #define MP_CPU_FAMILY(name) extern const mp_kernel mp_cpu_##name[];
 MP_CPU_FAMILIES(MP_CPU_FAMILY)
 #undef MP_CPU_FAMILY
-
-#endif

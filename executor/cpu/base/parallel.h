@@ -1,7 +1,6 @@
 /* parallel.h - loops over threads whose results do not depend on how many there are, and element blocks of any float type.
  * Private to executor/cpu/. */
-#ifndef EXECUTOR_CPU_PARALLEL_H
-#define EXECUTOR_CPU_PARALLEL_H
+#pragma once
 
 #include "estimator/base/vector.h"
 #include "executor/kernel/array.h"
@@ -38,6 +37,4 @@ void mp_floats_done(void *data, mp_dtype dtype, int64_t at, int64_t n, const flo
 #define MP_INDEPENDENT
 #else
 #define MP_INDEPENDENT _Pragma("GCC ivdep")
-#endif
-
 #endif

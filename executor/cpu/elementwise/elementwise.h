@@ -4,8 +4,7 @@
  * handed to a row function in blocks of at most MP_BLOCK contiguous values. Blocks are fixed by the shapes, so results do not
  * depend on the number of threads.
  */
-#ifndef EXECUTOR_CPU_ELEMENTWISE_H
-#define EXECUTOR_CPU_ELEMENTWISE_H
+#pragma once
 
 #include "executor/cpu/base/parallel.h"
 #include "executor/operators/elementwise/elementwise.h"
@@ -20,5 +19,3 @@ typedef void (*mp_whole_row)(const double *parameters, int64_t n, const int64_t 
 void mp_elementwise(mp_row row, const double *parameters, const mp_array *const *in, int n_in, const mp_array *out);
 /* Runs a row over integers and booleans; float operands are truncated. */
 void mp_elementwise_whole(mp_whole_row row, const double *parameters, const mp_array *const *in, int n_in, const mp_array *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* lines.h - elements by an index of their own along one axis (index_lines.h), on the CPU. Private to executor/cpu/. */
-#ifndef EXECUTOR_CPU_INDEX_LINES_H
-#define EXECUTOR_CPU_INDEX_LINES_H
+#pragma once
 
 #include "executor/operators/gathers/index_lines.h"
 #include "executor/operators/gathers/meeting.h"
@@ -13,5 +12,3 @@ void mp_cpu_lines_gather(const mp_index_lines *lines);
 void mp_cpu_lines_meet(const mp_index_lines *lines, mp_meeting how);
 /* table[index] = 0; other only gives the shape. */
 void mp_cpu_lines_clear(const mp_index_lines *lines);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * A row is brought up to date by one thread, in the order of its entries.
  */
-#ifndef EXECUTOR_CPU_ROWS_H
-#define EXECUTOR_CPU_ROWS_H
+#pragma once
 
 #include "executor/operators/gathers/meeting.h"
 #include "executor/operators/gathers/row_entries.h"
@@ -22,5 +21,3 @@ void mp_cpu_rows_gather(const mp_row_entries *rows, const uint64_t *list, int si
  * and rounded once. */
 void mp_cpu_rows_meet(const mp_row_entries *rows, const uint64_t *sorted, mp_meeting how, mp_dtype dtype, void *table,
                       const void *other);
-
-#endif

@@ -3,8 +3,7 @@
  * Runs that are contiguous on both sides are copied whole, and a box whose two sides have different innermost dimensions is
  * transposed in small square tiles (strided_planes.h).
  */
-#ifndef EXECUTOR_CPU_STRIDED_COPY_H
-#define EXECUTOR_CPU_STRIDED_COPY_H
+#pragma once
 
 #include "executor/operators/moves/box.h"
 
@@ -18,5 +17,3 @@ void mp_box_copy_settled(const mp_box *box, int size, const void *from, void *to
 void mp_cpu_array_copy(const mp_array *from, const mp_array *to);
 /* All elements become zero. */
 void mp_cpu_array_zero(const mp_array *a);
-
-#endif

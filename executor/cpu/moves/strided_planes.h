@@ -1,6 +1,5 @@
 /* strided_planes.h - copies one plane of elements: in rows, in transposed tiles, or one by one. Private to executor/cpu/. */
-#ifndef EXECUTOR_CPU_STRIDED_PLANES_H
-#define EXECUTOR_CPU_STRIDED_PLANES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,5 +18,3 @@ static inline bool mp_plane_is_transposed(const mp_plane *p)
 {
     return p->to_column == 1 && p->from_row == 1 && p->from_column != 1 && p->columns > 1;
 }
-
-#endif

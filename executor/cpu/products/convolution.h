@@ -1,7 +1,6 @@
 /* convolution.h - what a convolution is to oneDNN: sizes, padding, and the descriptors of its operands. Private to
  * executor/cpu/. */
-#ifndef EXECUTOR_CPU_CONVOLUTION_H
-#define EXECUTOR_CPU_CONVOLUTION_H
+#pragma once
 
 #include "executor/cpu/base/dnnl.h"
 
@@ -40,5 +39,3 @@ bool mp_convolution_is_slow(const_dnnl_primitive_desc_t desc);
 /* mp_convolution_desc with `any` for what oneDNN may choose: the weights, and activations too where it has nothing fast for the
  * layout they have. */
 mp_status mp_convolution_best(const mp_convolution *c, mp_convolution_pass pass, dnnl_primitive_desc_t *out, mp_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* convolution_algorithms.h - the implementations that oneDNN has for a convolution, by name. Private to executor/cpu/. */
-#ifndef EXECUTOR_CPU_CONVOLUTION_ALGORITHMS_H
-#define EXECUTOR_CPU_CONVOLUTION_ALGORITHMS_H
+#pragma once
 
 #include "executor/cpu/products/convolution.h"
 
@@ -11,5 +10,3 @@ mp_status mp_convolution_algorithms(const mp_convolution *c, mp_convolution_pass
 /* The descriptor of one of them. MP_UNSUPPORTED: there is none of this name here. */
 mp_status mp_convolution_named(const mp_convolution *c, mp_convolution_pass pass, const char *name, dnnl_primitive_desc_t *out,
                                mp_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* matmul.h - a product of stacks of matrices as an operation of oneDNN. Private to executor/cpu/. */
-#ifndef EXECUTOR_CPU_MATMUL_H
-#define EXECUTOR_CPU_MATMUL_H
+#pragma once
 
 #include "executor/cpu/base/dnnl.h"
 #include "executor/operators/products/stacks.h"
@@ -9,5 +8,3 @@
  * NULL: none. */
 mp_status mp_dnnl_matmul(const mp_stack *a, const mp_stack *b, const mp_stack *c, double alpha, const mp_array *bias, bool add,
                          const mp_operator *op, mp_dnnl_op *out, mp_error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* packing.h - packed weights: each weight that only convolutions read lies in the layout that they run fastest on. Private to
  * executor/cpu/. */
-#ifndef EXECUTOR_CPU_PACKING_H
-#define EXECUTOR_CPU_PACKING_H
+#pragma once
 
 #include "executor/kernel/array.h"
 
@@ -11,5 +10,3 @@ mp_status mp_cpu_pack_weights(mp_model *model, mp_dtype dtype, mp_error *err);
 /* Copies between a plain array and one of any layout, packed ones included (elements that only pad are zeroed). Types may
  * differ (float32, bfloat16). MP_UNSUPPORTED: a type that cannot be copied. */
 mp_status mp_cpu_reorder(const mp_array *from, const mp_array *to, mp_error *err);
-
-#endif

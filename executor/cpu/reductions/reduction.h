@@ -3,8 +3,7 @@
  * Sums are kept in double. Which elements are added in which order follows from the shapes alone: long reductions to few
  * outputs are cut into parts whose results are joined in order, so every number of threads gives the same bits.
  */
-#ifndef EXECUTOR_CPU_REDUCTION_H
-#define EXECUTOR_CPU_REDUCTION_H
+#pragma once
 
 #include "executor/operators/reductions/reduced.h"
 
@@ -30,5 +29,3 @@ void mp_reduction_describe(mp_reduction *r, const mp_array *from, const mp_array
 /* The data of the arrays it was described with. `to` may be `shift`. workspace: workspace_bytes. */
 void mp_reduction_run(const mp_reduction *r, mp_reduction_step step, mp_reduction_end end, const mp_array *from,
                       const mp_array *to, const mp_array *shift, void *workspace);
-
-#endif

@@ -1,6 +1,5 @@
 /* steps.h - how a reduction takes in floats, a row or some columns at a time. Private to executor/cpu/. */
-#ifndef EXECUTOR_CPU_STEPS_H
-#define EXECUTOR_CPU_STEPS_H
+#pragma once
 
 #include "executor/operators/reductions/reduced.h"
 
@@ -13,5 +12,3 @@ typedef struct mp_step_rows {
     double (*join)(double a, double b); /* what two parts give together */
 } mp_step_rows;
 extern const mp_step_rows mp_reduction_steps[MP_N_STEPS];
-
-#endif

@@ -1,7 +1,6 @@
 /* batch_columns.h - batch normalization where channels lie innermost: sums down the columns, then one pass over all rows.
  * Private to executor/cpu/. */
-#ifndef EXECUTOR_CPU_BATCH_COLUMNS_H
-#define EXECUTOR_CPU_BATCH_COLUMNS_H
+#pragma once
 
 #include "executor/cpu/base/parallel.h"
 
@@ -24,5 +23,3 @@ void mp_batch_columns_apply(const mp_batch_columns *columns, const mp_array *x, 
 void mp_batch_columns_backward(const mp_batch_columns *columns, const mp_array *v, bool from_output, const mp_array *dy,
                                const mp_array *scale, const mp_array *shift, const float *mean, const float *rstd,
                                const mp_array *dx, float *d_scale, float *d_shift, void *workspace);
-
-#endif

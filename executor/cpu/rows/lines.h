@@ -1,6 +1,5 @@
 /* lines.h - lines of an array, read, written and worked on in parallel: softmax, losses. Private to executor/cpu/. */
-#ifndef EXECUTOR_CPU_LINES_H
-#define EXECUTOR_CPU_LINES_H
+#pragma once
 
 #include "executor/cpu/base/parallel.h"
 #include "executor/operators/rows/lines.h"
@@ -22,5 +21,3 @@ static inline int64_t mp_lines_at_once(const mp_lines *lines)
 }
 /* body(data, k) for every line; lines k and k + MP_LINES_AT_ONCE never run at the same time. */
 void mp_lines_run(const mp_lines *lines, void (*body)(void *data, int64_t k), void *data);
-
-#endif

@@ -1,8 +1,7 @@
 /* normalize.h - normalizing over some dimensions: layer, root-mean-square, group, instance and batch normalization are
  * one loop nest, that of normalization.h. Private to executor/cpu/.
  */
-#ifndef EXECUTOR_CPU_NORMALIZE_H
-#define EXECUTOR_CPU_NORMALIZE_H
+#pragma once
 
 #include "executor/cpu/base/parallel.h"
 #include "executor/operators/rows/normalization.h"
@@ -27,5 +26,3 @@ void mp_normalize_forward(const mp_normalization *rows, const mp_normalize_data 
 void mp_normalize_backward(const mp_normalization *rows, const mp_normalize_data *data);
 /* y = scale (x - mean) rstd + shift with statistics that are given (evaluation). */
 void mp_normalize_apply(const mp_normalization *rows, const mp_normalize_data *data);
-
-#endif

@@ -1,6 +1,5 @@
 /* softmaxes.h - a row of n scores: for softmax, losses and attention in tiles. Private to executor/cpu/. */
-#ifndef EXECUTOR_CPU_SOFTMAXES_H
-#define EXECUTOR_CPU_SOFTMAXES_H
+#pragma once
 
 #include <math.h>
 #include <stdint.h>
@@ -24,5 +23,3 @@ static inline mp_log_sum mp_log_sum_none(void)
 }
 void mp_log_sum_add(mp_log_sum *s, const float *x, int64_t n, float *room); /* n > 0; room: n floats, not x */
 float mp_log_sum_value(const mp_log_sum *s);
-
-#endif

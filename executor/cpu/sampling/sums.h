@@ -1,6 +1,5 @@
 /* sums.h - where the gradient of input 0 is summed up in float, plain, before it is rounded. Private to executor/cpu/. */
-#ifndef EXECUTOR_CPU_SUMS_H
-#define EXECUTOR_CPU_SUMS_H
+#pragma once
 
 #include "executor/kernel/kernel.h"
 
@@ -17,5 +16,3 @@ static inline int64_t mp_cpu_sums_bytes(const mp_operands *x)
 {
     return mp_cpu_sums_apart(x) ? mp_array_elements(&x->d_in[0]) * (int64_t)sizeof(float) : 0;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* context.h - all that one backend of this module keeps between calls. Two backends share nothing. Private to executor/cuda/.
  */
-#ifndef EXECUTOR_CUDA_CONTEXT_H
-#define EXECUTOR_CUDA_CONTEXT_H
+#pragma once
 
 #include "executor/cuda/device/current.h"
 #include "executor/cuda/device/device.h"
@@ -32,5 +31,3 @@ struct mp_cuda_context {
     struct mp_dnn_plans *plans;              /* of vendor/dnn_graph.c; NULL: none yet */
     cudnnBackendDescriptor_t dnn_properties; /* of vendor/dnn_describe.c: what they are made for; NULL: none yet */
 };
-
-#endif

@@ -1,11 +1,10 @@
 /* current.h - the backend that the calling thread uses: where its kernels are launched, as CUDA's own calls run on the device
  * that the thread has set. Private to executor/cuda/. */
-#ifndef EXECUTOR_CUDA_CURRENT_H
-#define EXECUTOR_CUDA_CURRENT_H
+#pragma once
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "executor/kernel/c_linkage.h"
+
+MP_C_BEGIN
 
 #include "memplan/backend.h"
 
@@ -18,8 +17,4 @@ mp_cuda_context *mp_cuda_current(void);
 /* Before a context goes. */
 void mp_cuda_forget(const mp_cuda_context *context);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+MP_C_END

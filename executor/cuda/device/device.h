@@ -5,8 +5,7 @@
  * mean the one that the calling thread uses (current.h). A backend is used by one thread at a time, but for
  * bring.
  */
-#ifndef EXECUTOR_CUDA_DEVICE_H
-#define EXECUTOR_CUDA_DEVICE_H
+#pragma once
 
 #include <cublasLt.h>
 #include <cuda_runtime.h>
@@ -45,5 +44,3 @@ typedef struct mp_cuda_settings {
 } mp_cuda_settings;
 
 const mp_cuda_settings *mp_cuda_settings_get(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* errors.h - failures of CUDA, cuDNN and cublasLt as ours: one sentence that says what failed where. */
-#ifndef EXECUTOR_CUDA_ERRORS_H
-#define EXECUTOR_CUDA_ERRORS_H
+#pragma once
 
 #include <cublasLt.h>
 #include <cuda_runtime.h>
@@ -21,5 +20,3 @@ mp_status mp_cublas_error(cublasStatus_t code, const char *what, mp_error *err);
 #define MP_CUDA(call, err) MP_CHECK(MP_CUDA_STATUS(call, err))
 #define MP_CUDNN(call, err) MP_CHECK(MP_CUDNN_STATUS(call, err))
 #define MP_CUBLAS(call, err) MP_CHECK(MP_CUBLAS_STATUS(call, err))
-
-#endif

@@ -1,6 +1,5 @@
 /* inputs.h - the way of the next batch onto the device, on a stream of its own. As in mp_backend. Private to executor/cuda/. */
-#ifndef EXECUTOR_CUDA_INPUTS_H
-#define EXECUTOR_CUDA_INPUTS_H
+#pragma once
 
 #include "memplan/backend.h"
 
@@ -14,5 +13,3 @@ void *mp_cuda_pin(const mp_backend *self, int64_t bytes);
 void mp_cuda_unpin(const mp_backend *self, void *memory);
 mp_status mp_cuda_bring(const mp_backend *self, void *landing, const void *pinned, int64_t bytes, mp_error *err);
 mp_status mp_cuda_land(const mp_backend *self, void *to, const void *landing, int64_t bytes, mp_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* recording.h - a pass captured as a CUDA graph. As in mp_backend. */
-#ifndef EXECUTOR_CUDA_RECORDING_H
-#define EXECUTOR_CUDA_RECORDING_H
+#pragma once
 
 #include "memplan/backend.h"
 
@@ -8,5 +7,3 @@ mp_status mp_cuda_record_begin(const mp_backend *self, mp_error *err);
 mp_status mp_cuda_record_end(const mp_backend *self, void **recording, mp_error *err);
 mp_status mp_cuda_replay(const mp_backend *self, void *recording, mp_error *err);
 void mp_cuda_discard(const mp_backend *self, void *recording);
-
-#endif

@@ -3,12 +3,11 @@
  * A captured pass is replayed with other values at the same place: they are copied there before it, from pinned memory of the
  * host, in the order of the first stream.
  */
-#ifndef EXECUTOR_CUDA_STEP_H
-#define EXECUTOR_CUDA_STEP_H
+#pragma once
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "executor/kernel/c_linkage.h"
+
+MP_C_BEGIN
 
 #include "executor/kernel/kernel.h"
 #include "executor/kernel/optimizer.h"
@@ -31,8 +30,4 @@ const mp_cuda_pass *mp_cuda_pass_of(const mp_run *run);
 /* Where the factors of updates lie; enqueues their copy if it is not that of the pass. */
 const mp_update_factors *mp_cuda_factors(const mp_update_factors *factors);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+MP_C_END

@@ -3,12 +3,11 @@
  * Only what the plan puts on the second stream runs there: updates and the norm of gradients, own kernels whose workspace is in
  * the arena. The libraries and their workspaces stay on the first.
  */
-#ifndef EXECUTOR_CUDA_STREAMS_H
-#define EXECUTOR_CUDA_STREAMS_H
+#pragma once
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "executor/kernel/c_linkage.h"
+
+MP_C_BEGIN
 
 #include <cuda_runtime.h>
 
@@ -29,8 +28,4 @@ mp_status mp_cuda_side_begin(const mp_backend *self, mp_error *err);
 mp_status mp_cuda_side_end(const mp_backend *self, int mark, mp_error *err);
 mp_status mp_cuda_side_wait(const mp_backend *self, int mark, mp_error *err);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+MP_C_END

@@ -1,10 +1,9 @@
 /* randoms.h - dropout and random numbers on the GPU. All only enqueue. Private to executor/cuda/. */
-#ifndef EXECUTOR_CUDA_RANDOMS_H
-#define EXECUTOR_CUDA_RANDOMS_H
+#pragma once
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "executor/kernel/c_linkage.h"
+
+MP_C_BEGIN
 
 #include "executor/operators/elementwise/dropout.h"
 #include "executor/operators/elementwise/random_source.h"
@@ -17,8 +16,4 @@ void mp_cuda_drop(const mp_dropout *dropout, const mp_run *run, uint32_t op, con
 void mp_cuda_draw(const mp_random_source *source, const mp_run *run, uint32_t op, const mp_array *probabilities,
                   const mp_array *to);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+MP_C_END

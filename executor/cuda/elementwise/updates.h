@@ -1,11 +1,10 @@
 /* updates.h - what the GPU does without an operator: gradients are added, clipped and followed by their parameters. As in
  * mp_backend; all only enqueue. Private to executor/cuda/. */
-#ifndef EXECUTOR_CUDA_UPDATES_H
-#define EXECUTOR_CUDA_UPDATES_H
+#pragma once
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "executor/kernel/c_linkage.h"
+
+MP_C_BEGIN
 
 #include "executor/kernel/optimizer.h"
 #include "memplan/backend.h"
@@ -16,8 +15,4 @@ int64_t mp_cuda_norm_workspace_bytes(const mp_backend *self, int64_t n_elements)
 void mp_cuda_clip(const mp_backend *self, const mp_update *gradients, size_t n, double clip_norm, void *workspace,
                   float *factor);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+MP_C_END

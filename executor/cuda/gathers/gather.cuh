@@ -1,6 +1,5 @@
 /* gather.cuh - which row of a table an entry names, and how an update meets an element. Private to executor/cuda/. */
-#ifndef EXECUTOR_CUDA_GATHER_CUH
-#define EXECUTOR_CUDA_GATHER_CUH
+#pragma once
 
 #include "executor/cuda/grid/box.cuh"
 
@@ -58,5 +57,3 @@ MP_BODY void mp_copy_element(int size, void *to, int64_t to_at, const void *from
     else
         ((uint64_t *)to)[to_at] = from ? ((const uint64_t *)from)[from_at] : 0;
 }
-
-#endif

@@ -4,12 +4,11 @@
  * Indices are looked at when the device runs, where nothing can be reported: an index outside of its axis reads zero, and
  * what it would write goes nowhere.
  */
-#ifndef EXECUTOR_CUDA_INDEX_LINES_H
-#define EXECUTOR_CUDA_INDEX_LINES_H
+#pragma once
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "executor/kernel/c_linkage.h"
+
+MP_C_BEGIN
 
 #include "executor/operators/gathers/index_lines.h"
 #include "executor/operators/gathers/meeting.h"
@@ -19,8 +18,4 @@ void mp_cuda_lines_gather(const mp_index_lines *lines);
 void mp_cuda_lines_meet(const mp_index_lines *lines, mp_meeting how);
 void mp_cuda_lines_clear(const mp_index_lines *lines);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+MP_C_END

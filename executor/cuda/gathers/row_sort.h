@@ -1,12 +1,11 @@
 /* row_sort.h - entries sorted by the row that they name, digit by digit and stable; time linear in the entries, for each 6 bits
  * of the number of rows. Only enqueues. Private to executor/cuda/.
  */
-#ifndef EXECUTOR_CUDA_ROW_SORT_H
-#define EXECUTOR_CUDA_ROW_SORT_H
+#pragma once
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "executor/kernel/c_linkage.h"
+
+MP_C_BEGIN
 
 #include "executor/operators/gathers/row_entries.h"
 
@@ -15,8 +14,4 @@ extern "C" {
 const uint64_t *mp_cuda_rows_sort(const mp_row_entries *rows, const mp_array *indices, void *room);
 int64_t mp_cuda_rows_sort_room(const mp_row_entries *rows);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+MP_C_END

@@ -4,12 +4,11 @@
  * what it would write goes nowhere. Each result is the same every time: entries that meet in one row are sorted by it first
  * (row_sort.h), and are summed in the order of the entries, in pieces of MP_CUDA_PIECE entries.
  */
-#ifndef EXECUTOR_CUDA_ROWS_H
-#define EXECUTOR_CUDA_ROWS_H
+#pragma once
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "executor/kernel/c_linkage.h"
+
+MP_C_BEGIN
 
 #include "executor/operators/gathers/meeting.h"
 #include "executor/operators/gathers/row_entries.h"
@@ -29,8 +28,4 @@ int64_t mp_cuda_rows_room(const mp_row_entries *rows, mp_meeting how, mp_dtype d
  * no more. `list`: INT64, dense. */
 void mp_cuda_list_true(const mp_array *condition, int64_t n, const mp_array *list);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+MP_C_END

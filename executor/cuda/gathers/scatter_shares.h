@@ -1,11 +1,10 @@
 /* scatter_shares.h - the elementwise steps of operators/gathers/scatter_shares.h on the GPU. All only enqueue, and go through
  * elements in the order of memory. Private to executor/cuda/. */
-#ifndef EXECUTOR_CUDA_SCATTER_SHARES_H
-#define EXECUTOR_CUDA_SCATTER_SHARES_H
+#pragma once
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "executor/kernel/c_linkage.h"
+
+MP_C_BEGIN
 
 #include "executor/kernel/array.h"
 #include "executor/operators/gathers/meeting.h"
@@ -16,8 +15,4 @@ void mp_cuda_scatter_marks(mp_meeting how, const mp_array *factors, const mp_arr
 void mp_cuda_scatter_shares(mp_meeting how, const mp_array *factors, const mp_array *results, const mp_array *dy,
                             const mp_array *marks, const mp_array *gradient);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+MP_C_END

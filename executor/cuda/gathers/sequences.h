@@ -1,11 +1,10 @@
 /* sequences.h - OneHot and ReverseSequence on the GPU. All only enqueue. Private to executor/cuda/.
  */
-#ifndef EXECUTOR_CUDA_SEQUENCES_H
-#define EXECUTOR_CUDA_SEQUENCES_H
+#pragma once
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "executor/kernel/c_linkage.h"
+
+MP_C_BEGIN
 
 #include "executor/kernel/array.h"
 
@@ -14,8 +13,4 @@ void mp_cuda_one_hot(const mp_array *indices, const mp_array *out, int axis, con
 /* ReverseSequence: the first lengths[b] steps of batch b in reverse. */
 void mp_cuda_reverse(const mp_array *from, const mp_array *to, const mp_array *lengths, int batch, int time);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+MP_C_END

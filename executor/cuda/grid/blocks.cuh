@@ -12,8 +12,7 @@
  *
  * What `run` does between phases it does alike in every thread. In a phase no thread reads what another writes in it.
  */
-#ifndef EXECUTOR_CUDA_BLOCKS_CUH
-#define EXECUTOR_CUDA_BLOCKS_CUH
+#pragma once
 
 #include "executor/cuda/grid/grid.cuh"
 
@@ -58,7 +57,5 @@ template <class F> static void mp_blocks(int64_t n, const F &f)
 {
     if (n > 0) mp_blocks_kernel<F><<<mp_grid_blocks(n, 1), F::THREADS, 0, mp_cuda_stream()>>>(n, f);
 }
-
-#endif
 
 #endif

@@ -1,6 +1,5 @@
 /* box.cuh - where element k of a box lies on both sides, and elements of any size as types. Private to executor/cuda/. */
-#ifndef EXECUTOR_CUDA_BOX_CUH
-#define EXECUTOR_CUDA_BOX_CUH
+#pragma once
 
 #include "executor/cuda/grid/grid.cuh"
 
@@ -83,5 +82,3 @@ static inline int mp_box_widen(mp_box *box, int size, const void *from, const vo
             STATEMENT;              \
         }                           \
     } while (0)
-
-#endif

@@ -4,8 +4,7 @@
  * with d <= 2^s, and m = ceil(2^(63 + s) / d) < 2^64; then n / d = (n m) >> (63 + s) for all n < 2^63. A GPU divides 64 bits by
  * a call of a hundred instructions, around which registers are spilled.
  */
-#ifndef EXECUTOR_CUDA_DIVISION_H
-#define EXECUTOR_CUDA_DIVISION_H
+#pragma once
 
 #include "executor/kernel/element.h"
 
@@ -45,5 +44,3 @@ MP_INLINE int64_t mp_divide_rest(int64_t n, const mp_divisor *d, int64_t *rest)
     *rest = n - quotient * d->by;
     return quotient;
 }
-
-#endif

@@ -1,12 +1,11 @@
 /* families.h - the GPU's kernels: one table per family of operators, ended by a row without a kind. All only enqueue on
  * mp_cuda_stream(). Private to executor/cuda/.
  */
-#ifndef EXECUTOR_CUDA_FAMILIES_H
-#define EXECUTOR_CUDA_FAMILIES_H
+#pragma once
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "executor/kernel/c_linkage.h"
+
+MP_C_BEGIN
 
 #include "executor/kernel/kernel.h"
 
@@ -44,8 +43,4 @@ MP_CUDA_FAMILIES(MP_CUDA_FAMILY)
 MP_CUDA_LIBRARY_FAMILIES(MP_CUDA_FAMILY)
 #undef MP_CUDA_FAMILY
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+MP_C_END

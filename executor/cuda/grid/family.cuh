@@ -1,6 +1,5 @@
 /* family.cuh - what the families of own kernels have in common on the host. */
-#ifndef EXECUTOR_CUDA_FAMILY_CUH
-#define EXECUTOR_CUDA_FAMILY_CUH
+#pragma once
 
 #include "executor/cuda/grid/grid.cuh"
 
@@ -52,5 +51,3 @@ static inline mp_operand mp_output(const mp_operands *x, int i)
 {
     return i < x->n_out ? mp_operand_of(&x->out[i]) : mp_operand{NULL, MP_DTYPE_FLOAT};
 }
-
-#endif

@@ -11,8 +11,7 @@
  * The structs of a file lie in an unnamed namespace: a kernel is instantiated by the name of its struct, and two files may have
  * one of the same name.
  */
-#ifndef EXECUTOR_CUDA_GRID_CUH
-#define EXECUTOR_CUDA_GRID_CUH
+#pragma once
 
 #include <math.h>
 #include <stdint.h>
@@ -350,5 +349,3 @@ struct mp_largest {
         return a_is_nan || (!b_is_nan && a.x > b.x) ? a : b;
     }
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* lines.cuh - where the elements of lines lie, for kernels whose rows are lines of an array. */
-#ifndef EXECUTOR_CUDA_LINES_CUH
-#define EXECUTOR_CUDA_LINES_CUH
+#pragma once
 
 #include "executor/cuda/grid/family.cuh"
 extern "C" {
@@ -48,5 +47,3 @@ static inline mp_line_places mp_line_places_of(const mp_lines *lines)
     }
     return p;
 }
-
-#endif

@@ -14,8 +14,7 @@
  * Terms are cut into stretches by sizes and layout alone. A stretch is reduced by one thread (outputs that lie side by side) or
  * by the threads of a row, and the stretches of an output are joined in a second turn.
  */
-#ifndef EXECUTOR_CUDA_REDUCE_CUH
-#define EXECUTOR_CUDA_REDUCE_CUH
+#pragma once
 
 #include "executor/cuda/grid/grid.cuh"
 
@@ -239,5 +238,3 @@ struct mp_float_sums {
     MP_BODY value wide(part x) const { return value{(double)x.a, (double)x.b}; }
     MP_BODY value join_wide(value x, value y) const { return value{x.a + y.a, x.b + y.b}; }
 };
-
-#endif

@@ -8,8 +8,7 @@
  * A thread's arrays are in registers only where the compiler knows every index: loops run to W, and what is beyond the size is
  * left out inside. Here that is done for all.
  */
-#ifndef EXECUTOR_CUDA_VECTORS_CUH
-#define EXECUTOR_CUDA_VECTORS_CUH
+#pragma once
 
 #include "executor/cuda/grid/grid.cuh"
 
@@ -125,5 +124,3 @@ template <int W> MP_BODY void mp_store_vector(void *data, mp_dtype dtype, int64_
             STATEMENT;                                \
         }                                             \
     } while (0)
-
-#endif

@@ -9,8 +9,7 @@
  *         }
  *     };
  */
-#ifndef EXECUTOR_CUDA_WARPS_CUH
-#define EXECUTOR_CUDA_WARPS_CUH
+#pragma once
 
 #include "executor/cuda/grid/grid.cuh"
 
@@ -64,7 +63,5 @@ template <class F> static void mp_warps(int64_t n_rows, const F &f)
     const unsigned blocks = mp_grid_blocks(n_rows, MP_GRID_THREADS / MP_WARP);
     if (n_rows > 0) mp_warps_kernel<F><<<blocks, MP_GRID_THREADS, 0, mp_cuda_stream()>>>(n_rows, f);
 }
-
-#endif
 
 #endif

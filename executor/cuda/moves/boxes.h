@@ -1,12 +1,11 @@
 /* boxes.h - copying, filling and adding boxes of elements (executor/operators/moves/box.h) on the GPU. All only enqueue.
  * Private to executor/cuda/.
  */
-#ifndef EXECUTOR_CUDA_BOXES_H
-#define EXECUTOR_CUDA_BOXES_H
+#pragma once
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "executor/kernel/c_linkage.h"
+
+MP_C_BEGIN
 
 #include "executor/operators/moves/box.h"
 
@@ -23,8 +22,4 @@ bool mp_cuda_box_is_transposed(const mp_box *box);
 void mp_cuda_array_copy(const mp_array *from, const mp_array *to);
 void mp_cuda_array_zero(const mp_array *to);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+MP_C_END

@@ -1,11 +1,10 @@
 /* bytes.h - bytes of the device: brought there as parameters of kernels, and searched. All only enqueue. Private to
  * executor/cuda/. */
-#ifndef EXECUTOR_CUDA_BYTES_H
-#define EXECUTOR_CUDA_BYTES_H
+#pragma once
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "executor/kernel/c_linkage.h"
+
+MP_C_BEGIN
 
 #include <stdint.h>
 
@@ -17,8 +16,4 @@ void mp_cuda_put(const void *from, int64_t n, void *to);
 enum { MP_CUDA_STRETCH = 1 << 20 };
 void mp_cuda_last_others(const unsigned char *memory, unsigned char byte, int64_t bytes, int64_t *stretches);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+MP_C_END

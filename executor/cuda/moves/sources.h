@@ -1,10 +1,9 @@
 /* sources.h - ranges and unit matrices on the GPU. Private to executor/cuda/. */
-#ifndef EXECUTOR_CUDA_SOURCES_H
-#define EXECUTOR_CUDA_SOURCES_H
+#pragma once
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "executor/kernel/c_linkage.h"
+
+MP_C_BEGIN
 
 #include "executor/kernel/array.h"
 
@@ -13,8 +12,4 @@ void mp_cuda_range(const mp_array *start, const mp_array *delta, const mp_array 
 /* Ones on the k-th diagonal of a plain matrix, zero elsewhere. */
 void mp_cuda_eye(const mp_array *out, int64_t k);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+MP_C_END

@@ -1,10 +1,9 @@
 /* triangles.h - Trilu on the GPU. Private to executor/cuda/. */
-#ifndef EXECUTOR_CUDA_TRIANGLES_H
-#define EXECUTOR_CUDA_TRIANGLES_H
+#pragma once
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "executor/kernel/c_linkage.h"
+
+MP_C_BEGIN
 
 #include "executor/kernel/array.h"
 
@@ -12,8 +11,4 @@ extern "C" {
  * With `add` it is added (FLOAT, BFLOAT16). Both arrays lie alike, and may be the same. Only enqueues. */
 void mp_cuda_triangle(const mp_array *from, const mp_array *to, bool upper, int64_t k, const int64_t *there, bool add);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+MP_C_END

@@ -1,10 +1,9 @@
 /* cells.h - cells and copies of recurrent layers on the GPU. All only enqueue. Private to executor/cuda/. */
-#ifndef EXECUTOR_CUDA_CELLS_H
-#define EXECUTOR_CUDA_CELLS_H
+#pragma once
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "executor/kernel/c_linkage.h"
+
+MP_C_BEGIN
 
 #include "executor/operators/recurrent/cells.h"
 
@@ -14,8 +13,4 @@ void mp_cuda_cells(const mp_cells *cells);
 void mp_cuda_cells_copy(const mp_array *from, const mp_array *to, bool add);
 void mp_cuda_cells_fill(float *to, int64_t n, float value);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+MP_C_END

@@ -4,8 +4,7 @@
  * whose column is t % 16 modulo 16. Products of tiles run over their inner dimension in slices of SLICE, which are brought into
  * shared memory.
  */
-#ifndef EXECUTOR_CUDA_ATTENTION_CUH
-#define EXECUTOR_CUDA_ATTENTION_CUH
+#pragma once
 
 #include "executor/cuda/device/step.h"
 #include "executor/cuda/grid/blocks.cuh"
@@ -180,5 +179,3 @@ struct mp_attend {
         return mp_random_uniform(pass->seed, pass->step, op, element) >= ratio ? 1 / (1 - ratio) : 0;
     }
 };
-
-#endif

@@ -1,11 +1,10 @@
 /* attention_operands.h - what a library's attention reads beside the node's operands. Both only enqueue. Private to
  * executor/cuda/. */
-#ifndef EXECUTOR_CUDA_ATTENTION_OPERANDS_H
-#define EXECUTOR_CUDA_ATTENTION_OPERANDS_H
+#pragma once
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "executor/kernel/c_linkage.h"
+
+MP_C_BEGIN
 
 #include "executor/operators/products/attention_mask.h"
 
@@ -14,8 +13,4 @@ void mp_cuda_attention_seed(const mp_run *run, uint32_t op, int64_t *seed, int64
 /* The mask that these become, at `to`; what lies between the rows is not written. */
 void mp_cuda_attention_mask(const mp_joint_mask *masks, const void *added, const void *positions, void *to);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+MP_C_END

@@ -4,12 +4,11 @@
  * are laid out alike. How a sum is cut depends on sizes, type and layout alone. Where channels lie innermost and are a multiple
  * of what 16 bytes hold, threads keep their channels (channel_vectors.cuh); elsewhere there is a kernel for any layout.
  */
-#ifndef EXECUTOR_CUDA_CHANNEL_NORM_H
-#define EXECUTOR_CUDA_CHANNEL_NORM_H
+#pragma once
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "executor/kernel/c_linkage.h"
+
+MP_C_BEGIN
 
 #include "executor/kernel/array.h"
 
@@ -45,8 +44,4 @@ void mp_channel_norm_borrow(const mp_channel_norm *c); /* mean and rstd from the
 void mp_channel_norm_apply(const mp_channel_norm *c);
 void mp_channel_norm_backward(const mp_channel_norm *c);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+MP_C_END

@@ -5,8 +5,7 @@
  * over few rows, the block's in double, and what blocks leave is added in double again. Moments are of what is left when the
  * channel's first element is subtracted, so that a large mean takes no digits from the variance.
  */
-#ifndef EXECUTOR_CUDA_CHANNEL_VECTORS_CUH
-#define EXECUTOR_CUDA_CHANNEL_VECTORS_CUH
+#pragma once
 
 #include "executor/cuda/grid/blocks.cuh"
 #include "executor/cuda/grid/vectors.cuh"
@@ -277,5 +276,3 @@ template <mp_dtype T, mp_channel_end END> struct mp_channel_gradient {
         for (; p < lanes.positions; p += lanes.n_lanes) rows<1>(f, slope, offset, p * lanes.vectors + v, step);
     }
 };
-
-#endif

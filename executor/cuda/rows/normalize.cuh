@@ -3,8 +3,7 @@
  * Rows that lie side by side in memory are worked on each by the threads of a row. In all other cases statistics and sums come
  * from reductions over the rows, and the rest is element by element in the order of memory.
  */
-#ifndef EXECUTOR_CUDA_NORMALIZE_CUH
-#define EXECUTOR_CUDA_NORMALIZE_CUH
+#pragma once
 
 #include "executor/cuda/grid/family.cuh"
 #include "executor/cuda/grid/reduce.cuh"
@@ -44,5 +43,3 @@ MP_BODY float mp_reciprocal_root(float x)
     return 1 / sqrtf(x);
 #endif
 }
-
-#endif

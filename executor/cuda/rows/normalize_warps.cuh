@@ -3,8 +3,7 @@
  * For rows of up to MP_WARP_ROW elements of one type, in vectors, with scale and shift along the row: layer and
  * root-mean-square normalization as networks have them. Private to executor/cuda/rows.
  */
-#ifndef EXECUTOR_CUDA_NORMALIZE_WARPS_CUH
-#define EXECUTOR_CUDA_NORMALIZE_WARPS_CUH
+#pragma once
 
 #include "executor/cuda/rows/normalize.cuh"
 
@@ -12,5 +11,3 @@ enum { MP_WARP_ROW = 1024 };
 
 /* Runs forward (the gradient of x, if `backward`) this way; false: this data is not such. */
 bool mp_normal_by_warps(const mp_normal *n, const mp_normal_data *d, bool backward);
-
-#endif

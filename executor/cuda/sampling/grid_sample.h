@@ -1,10 +1,9 @@
 /* grid_sample.h - GridSample (operators/sampling/grid_sample.h) on the GPU. All only enqueue. Private to executor/cuda/. */
-#ifndef EXECUTOR_CUDA_GRID_SAMPLE_H
-#define EXECUTOR_CUDA_GRID_SAMPLE_H
+#pragma once
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "executor/kernel/c_linkage.h"
+
+MP_C_BEGIN
 
 #include "executor/operators/gathers/row_entries.h"
 #include "executor/operators/sampling/grid_sample.h"
@@ -18,8 +17,4 @@ void mp_cuda_grid_spread(const mp_sampler *s, const mp_array *dx, const mp_array
 void mp_cuda_grid_move(const mp_sampler *s, const mp_array *x, const mp_array *grid, const mp_array *dy,
                        const mp_array *d_grid);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+MP_C_END

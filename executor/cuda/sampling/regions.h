@@ -1,10 +1,9 @@
 /* regions.h - regions of interest (operators/sampling/regions.h) on the GPU. All only enqueue. Private to executor/cuda/. */
-#ifndef EXECUTOR_CUDA_REGIONS_H
-#define EXECUTOR_CUDA_REGIONS_H
+#pragma once
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "executor/kernel/c_linkage.h"
+
+MP_C_BEGIN
 
 #include "executor/operators/sampling/regions.h"
 
@@ -14,8 +13,4 @@ void mp_cuda_roi_align(const mp_regions *s, const mp_array *x, const mp_array *r
 void mp_cuda_roi_spread(const mp_regions *s, const mp_array *dx, const mp_array *rois, const mp_array *of, const mp_array *dy);
 void mp_cuda_roi_pool(const mp_regions *s, const mp_array *x, const mp_array *rois, const mp_array *y);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+MP_C_END

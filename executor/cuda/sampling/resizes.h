@@ -1,10 +1,9 @@
 /* resizes.h - Resize and Upsample (operators/sampling/resizing.h) on the GPU. Only enqueues. Private to executor/cuda/. */
-#ifndef EXECUTOR_CUDA_RESIZES_H
-#define EXECUTOR_CUDA_RESIZES_H
+#pragma once
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "executor/kernel/c_linkage.h"
+
+MP_C_BEGIN
 
 #include "executor/operators/sampling/resizing.h"
 
@@ -15,8 +14,4 @@ enum { MP_CUDA_RESIZED = 4 };
 void mp_cuda_resize(const mp_resizing *resizing, const mp_array *from, const mp_array *to, void *room);
 int64_t mp_cuda_resize_room(const mp_resizing *resizing);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+MP_C_END

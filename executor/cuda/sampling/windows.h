@@ -4,12 +4,11 @@
  * windows over it, in a fixed order: nothing is added to by two threads. Up to three spatial dimensions, any strides; sums are
  * in float.
  */
-#ifndef EXECUTOR_CUDA_WINDOWS_H
-#define EXECUTOR_CUDA_WINDOWS_H
+#pragma once
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "executor/kernel/c_linkage.h"
+
+MP_C_BEGIN
 
 #include "executor/operators/sampling/pooling.h"
 
@@ -22,8 +21,4 @@ void mp_windows_forward(const mp_pooling *pool, const mp_array *x, const mp_arra
 void mp_windows_backward(const mp_pooling *pool, const mp_array *dy, const mp_array *dx, const mp_array *x, const mp_array *y,
                          const void *where, bool add);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif
+MP_C_END

@@ -9,8 +9,7 @@
  * cublasLt answers only where there is a GPU. Without one, nothing is known of an algorithm but the most that it may take:
  * that is then the workspace (MP_BLAS_WORKSPACE, or the limit of mp_cuda_settings if that is less).
  */
-#ifndef EXECUTOR_CUDA_BLAS_MATMUL_H
-#define EXECUTOR_CUDA_BLAS_MATMUL_H
+#pragma once
 
 #include <cublasLt.h>
 
@@ -46,5 +45,3 @@ mp_status mp_blas_matmul_prepare(const mp_stack *a, const mp_stack *b, const mp_
 mp_status mp_blas_matmul_run(const mp_blas_matmul *m, const void *a, const void *b, void *c, void *bias, void *workspace,
                              mp_error *err);
 void mp_blas_matmul_release(mp_blas_matmul *m); /* an empty one is fine */
-
-#endif

@@ -15,8 +15,7 @@
  * The statistics L are natural logarithms of scores that have been scaled, float [B, H, rows, 1], packed: the extra "lse" that
  * own kernels write and read too.
  */
-#ifndef EXECUTOR_CUDA_DNN_ATTENTION_GRAPHS_H
-#define EXECUTOR_CUDA_DNN_ATTENTION_GRAPHS_H
+#pragma once
 
 #include "executor/cuda/vendor/dnn_graph.h"
 #include "executor/operators/products/attention_spec.h"
@@ -41,5 +40,3 @@ void mp_dnn_attention_forward(const mp_attention_spec *form, mp_dnn_graph *g, mp
 /* adds_up: by the engines that let blocks of columns add to dQ in any order; else dS lies in the engine's workspace, B x H x
  * rows x columns in bfloat16, and the result has the same bits in every run. */
 void mp_dnn_attention_backward(const mp_attention_spec *form, bool adds_up, mp_dnn_graph *g, mp_dnn_attention *at);
-
-#endif

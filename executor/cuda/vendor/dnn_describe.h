@@ -1,8 +1,7 @@
 /* dnn_describe.h - the descriptors that cuDNN takes: of a device, of a graph with its tensors and operations. Private to
  * executor/cuda/vendor/.
  */
-#ifndef EXECUTOR_CUDA_DNN_DESCRIBE_H
-#define EXECUTOR_CUDA_DNN_DESCRIBE_H
+#pragma once
 
 #include "executor/cuda/vendor/dnn_plan.h"
 
@@ -15,5 +14,3 @@ mp_status mp_dnn_describe(mp_dnn_plan *p, mp_error *err);
 mp_status mp_dnn_set_device(cudnnBackendDescriptor_t descriptor, int handle_at, int properties_at, mp_error *err);
 /* Releases the properties, which are kept with the backend that the calling thread uses. */
 void mp_dnn_device_forget(void);
-
-#endif

@@ -14,8 +14,7 @@
  * such plans cannot run. Engines that compile want a driver even to be named: for a graph of which cuDNN says that only this is
  * missing, a plan is assumed, with the workspace that the graph states.
  */
-#ifndef EXECUTOR_CUDA_DNN_GRAPH_H
-#define EXECUTOR_CUDA_DNN_GRAPH_H
+#pragma once
 
 #include <cudnn.h>
 
@@ -101,5 +100,3 @@ mp_status mp_dnn_plan_run(const mp_dnn_plan *plan, void *const *addresses, void 
 /* Frees all its plans, and the properties they were made for. */
 void mp_dnn_forget(void);
 size_t mp_dnn_plan_count(void); /* how many are kept, refusals included */
-
-#endif

@@ -1,7 +1,6 @@
 /* dnn_plan.h - how a graph becomes descriptors of cuDNN's, and which engine runs it. Shared by dnn_graph.c and dnn_plan.c
  * only. */
-#ifndef EXECUTOR_CUDA_DNN_PLAN_H
-#define EXECUTOR_CUDA_DNN_PLAN_H
+#pragma once
 
 #include "executor/cuda/device/device.h"
 #include "executor/cuda/vendor/dnn_graph.h"
@@ -26,5 +25,3 @@ mp_status mp_dnn_plan_open(mp_dnn_plan *p, mp_error *err);
 /* Instead of that, the configurations that may be taken, in the heuristics' order. Leaves no plan; close it all the same. */
 mp_status mp_dnn_plan_list(mp_dnn_plan *p, mp_algorithms *out, mp_error *err);
 void mp_dnn_plan_close(mp_dnn_plan *p);
-
-#endif

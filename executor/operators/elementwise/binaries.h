@@ -1,7 +1,6 @@
 /* binaries.h - operators of two or three operands that broadcast, for every backend: those of binaries.def, Where,
  * FastGelu, BiasGelu. */
-#ifndef EXECUTOR_BINARIES_H
-#define EXECUTOR_BINARIES_H
+#pragma once
 
 #include "executor/operators/elementwise/elementwise.h"
 
@@ -9,5 +8,3 @@
 mp_status mp_binary_prepare(const mp_engine *engine, const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_where_prepare(const mp_engine *engine, const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_biased_prepare(const mp_engine *engine, const mp_operands *x, mp_call *call, mp_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* dropout.h - what a Dropout does, read from its operands when a call is prepared, for every backend. */
-#ifndef EXECUTOR_DROPOUT_H
-#define EXECUTOR_DROPOUT_H
+#pragma once
 
 #include "executor/kernel/element.h"
 #include "executor/kernel/kernel.h"
@@ -22,5 +21,3 @@ MP_INLINE float mp_dropout_factor(float ratio)
 {
     return ratio < 1 ? 1 / (1 - ratio) : 0;
 }
-
-#endif

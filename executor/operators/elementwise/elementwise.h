@@ -1,8 +1,7 @@
 /* elementwise.h - operators that work element by element, for every backend: what they compute is in formulas.def, unaries.def
  * and binaries.def; how a backend runs a formula over arrays is an engine.
  */
-#ifndef EXECUTOR_ELEMENTWISE_H
-#define EXECUTOR_ELEMENTWISE_H
+#pragma once
 
 #include "executor/kernel/kernel.h"
 #include "executor/kernel/loops.h"
@@ -27,5 +26,3 @@ static inline bool mp_elementwise_knows(mp_dtype dtype)
     return mp_dtype_is_integer(dtype) ? mp_dtype_bits(dtype) >= 8
                                       : dtype == MP_DTYPE_BOOL || dtype == MP_DTYPE_DOUBLE || mp_is_real(dtype);
 }
-
-#endif

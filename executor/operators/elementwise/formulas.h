@@ -1,6 +1,5 @@
 /* formulas.h - names for the formulas of formulas.def, and the functions that they are made of. */
-#ifndef EXECUTOR_FORMULAS_H
-#define EXECUTOR_FORMULAS_H
+#pragma once
 
 #include "executor/kernel/vector_math.h"
 
@@ -96,5 +95,3 @@ MP_INLINE int64_t mp_whole_power(int64_t a, int64_t b)
         if (b & 1) y = MP_WRAPPED(y, *, a);
     return y;
 }
-
-#endif

@@ -3,8 +3,7 @@
  *
  * The element is counted in the order of memory; layouts are fixed, so every recomputation draws the same.
  */
-#ifndef EXECUTOR_RANDOM_SOURCE_H
-#define EXECUTOR_RANDOM_SOURCE_H
+#pragma once
 
 #include <math.h>
 
@@ -35,5 +34,3 @@ MP_INLINE double mp_random_value(const mp_random_source *s, uint64_t seed, uint3
     double u = (double)mp_random_uniform(seed, step, op, e);
     return s->distribution == MP_UNIFORM ? s->a + (s->b - s->a) * u : (double)(u < probability);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* sources.h - tensors from attributes, shapes and a few numbers: constants, ranges, windows. For every backend. */
-#ifndef EXECUTOR_SOURCES_H
-#define EXECUTOR_SOURCES_H
+#pragma once
 
 #include "executor/kernel/kernel.h"
 
@@ -17,5 +16,3 @@ mp_status mp_source_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 
 /* Elements [from, from + n) of the output, row-major, in the program's memory. Of the inputs only Range reads the data. */
 void mp_source_fill(const mp_source *source, const mp_operands *x, int64_t from, int64_t n);
-
-#endif

@@ -1,10 +1,7 @@
 /* unaries.h - operators of one operand, for every backend: those of unaries.def. */
-#ifndef EXECUTOR_UNARIES_H
-#define EXECUTOR_UNARIES_H
+#pragma once
 
 #include "executor/operators/elementwise/elementwise.h"
 
 /* An mp_prepare with the engine that is to run it. */
 mp_status mp_unary_prepare(const mp_engine *engine, const mp_operands *x, mp_call *call, mp_error *err);
-
-#endif

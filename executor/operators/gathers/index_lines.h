@@ -3,8 +3,7 @@
  * Each line along the axis belongs to one thread, which walks it from its beginning; so results do not depend on the number of
  * threads.
  */
-#ifndef EXECUTOR_INDEX_LINES_H
-#define EXECUTOR_INDEX_LINES_H
+#pragma once
 
 #include "executor/operators/gathers/indices.h"
 
@@ -19,5 +18,3 @@ mp_status mp_index_lines_check(const mp_index_lines *lines, const mp_operands *x
 
 /* Checks GatherElements; it needs no state, and `run` is the backend's. */
 mp_status mp_gather_elements_prepare(const mp_operands *x, mp_call *call, mp_error *err);
-
-#endif

@@ -5,8 +5,7 @@
  * ScatterND, Compress, MaxUnpool). Lines (index_lines.h): every element has its own index along one axis (GatherElements,
  * ScatterElements).
  */
-#ifndef EXECUTOR_INDICES_H
-#define EXECUTOR_INDICES_H
+#pragma once
 
 #include "executor/kernel/element.h"
 #include "executor/kernel/kernel.h"
@@ -24,5 +23,3 @@ static inline int64_t mp_index_at(const mp_array *indices, int64_t k)
 /* MP_UNSUPPORTED: operands that are packed or of less than a byte per element, indices (input `indices`; -1: there are none)
  * that are not INT64 or INT32 and dense, gradients that are not FLOAT or BFLOAT16. */
 mp_status mp_indices_check(const mp_operands *x, int indices, mp_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* meeting.h - what happens where an update meets an element: set, add, multiply, the larger, the smaller. For every backend. */
-#ifndef EXECUTOR_MEETING_H
-#define EXECUTOR_MEETING_H
+#pragma once
 
 #include "estimator/model/ops.h"
 
@@ -18,5 +17,3 @@ typedef enum mp_meeting { MP_MEET_SET, MP_MEET_ADD, MP_MEET_MULTIPLY, MP_MEET_MA
 bool mp_meeting_of(const mp_operator *op, mp_meeting *how);
 /* Whether entries of this type can meet so. */
 bool mp_meeting_knows(mp_meeting how, mp_dtype dtype);
-
-#endif

@@ -1,8 +1,7 @@
 /* picks.h - operators that pick rows of a table: Gather, GatherND, Compress, and MaxUnpool, which puts them back. For every
  * backend.
  */
-#ifndef EXECUTOR_PICKS_H
-#define EXECUTOR_PICKS_H
+#pragma once
 
 #include "executor/operators/gathers/row_entries.h"
 
@@ -20,5 +19,3 @@ mp_status mp_compress_prepare(const mp_operands *x, mp_call *call, mp_error *err
 /* Values go back to where MaxPool's indices say they were; everything else is zero, and of values that meet the last one stays.
  * Indices count the elements row-major of the tensor that was pooled: a larger output (output_shape) has rows of zeros more. */
 mp_status mp_max_unpool_prepare(const mp_operands *x, mp_call *call, mp_error *err);
-
-#endif

@@ -4,8 +4,7 @@
  * Backends read the rows of the entries from the indices, and copy row by row. Where several entries meet in one row they are
  * sorted by row and then entry, and are summed in that order; so results do not depend on the number of threads.
  */
-#ifndef EXECUTOR_ROW_ENTRIES_H
-#define EXECUTOR_ROW_ENTRIES_H
+#pragma once
 
 #include "executor/operators/gathers/indices.h"
 #include "executor/operators/moves/box.h"
@@ -56,5 +55,3 @@ static inline void mp_rows_by_number(mp_row_entries *rows)
 /* Bytes of a list of entries, one 64-bit word each: row << 32 | entry; in the order of entries, and with room to sort it. */
 int64_t mp_rows_list_bytes(const mp_row_entries *rows);
 int64_t mp_rows_sorted_bytes(const mp_row_entries *rows);
-
-#endif

@@ -5,8 +5,7 @@
  * other factors, zeros counted apart. A backend lets the factors meet once more (in products with ones for zeros), then the
  * marks of the factors that are counted, by addition; then each factor has its share.
  */
-#ifndef EXECUTOR_SCATTER_SHARES_H
-#define EXECUTOR_SCATTER_SHARES_H
+#pragma once
 
 #include "executor/kernel/element.h"
 #include "executor/operators/gathers/meeting.h"
@@ -30,5 +29,3 @@ MP_INLINE float mp_scatter_share(mp_meeting how, float factor, float result, flo
     if (factor == 0) return marks == 1 ? dy * result : 0;
     return marks == 0 ? dy * (result / factor) : 0;
 }
-
-#endif

@@ -4,8 +4,7 @@
  * plain scattering and of adding: the updates' is gathered, the data's is the output's, with zeros where an update took the
  * place. Those of the other reductions are in scatter_shares.h.
  */
-#ifndef EXECUTOR_SCATTERS_H
-#define EXECUTOR_SCATTERS_H
+#pragma once
 
 #include "executor/operators/gathers/index_lines.h"
 #include "executor/operators/gathers/meeting.h"
@@ -42,5 +41,3 @@ static inline mp_array mp_scatter_operand(const mp_scatter *s, const mp_operands
  * have; MP_INVALID: shapes that do not fit; MP_NOMEM. */
 mp_status mp_scatter_elements_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_scatter_nd_prepare(const mp_operands *x, mp_call *call, mp_error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* box.h - a box is a loop nest over elements that are read with one set of strides and written with another, for every backend.
  */
-#ifndef EXECUTOR_BOX_H
-#define EXECUTOR_BOX_H
+#pragma once
 
 #include "executor/kernel/array.h"
 
@@ -22,5 +21,3 @@ mp_box mp_box_of(const mp_array *from, const mp_array *to);
 /* Brings it into its simplest form: at least two dimensions, the largest strides of the writing side outermost, neighbours
  * merged where both sides allow it, and the dimension that is read contiguously next to the one that is written so. */
 void mp_box_settle(mp_box *box);
-
-#endif

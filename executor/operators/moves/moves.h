@@ -1,8 +1,7 @@
 /* moves.h - operators that move elements and compute nothing: copies, slices, pads, triangles. What each moves where, for every
  * backend.
  */
-#ifndef EXECUTOR_MOVES_H
-#define EXECUTOR_MOVES_H
+#pragma once
 
 #include "executor/operators/moves/moving.h"
 
@@ -27,5 +26,3 @@
 /* Describes the operator at hand by its rule: an mp_moving becomes the call's state, which the call releases; `run` is the
  * backend's. MP_UNSUPPORTED: operands of a type, layout or rank that cannot be moved; MP_NOMEM. */
 mp_status mp_moves_prepare(const mp_operands *x, mp_call *call, mp_error *err);
-
-#endif

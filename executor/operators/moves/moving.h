@@ -1,8 +1,7 @@
 /* moving.h - operators that move elements and compute nothing, as lists of boxes between inputs and outputs: forward copies
  * them one way, backward the other. The lists are the same for every backend; what copies them is the backend's own.
  */
-#ifndef EXECUTOR_MOVING_H
-#define EXECUTOR_MOVING_H
+#pragma once
 
 #include "executor/kernel/kernel.h"
 #include "executor/operators/moves/box.h"
@@ -40,5 +39,3 @@ bool mp_moving_repeats(const mp_moving_part *p);
 /* What lies outside of the corners before (behind) the box along dimension d and inside along those before d, as a box to be
  * written from its first element on, which is returned; reading strides are 0. */
 int64_t mp_slab_outside(const mp_array *a, const int64_t *low, const int64_t *high, int d, bool behind, mp_box *slab);
-
-#endif

@@ -1,6 +1,5 @@
 /* rearrangements.h - Reshape and its like, Transpose, Reorder, DepthToSpace, SpaceToDepth as parts (mp_moving_rule). */
-#ifndef EXECUTOR_REARRANGEMENTS_H
-#define EXECUTOR_REARRANGEMENTS_H
+#pragma once
 
 #include "executor/operators/moves/moving.h"
 
@@ -13,5 +12,3 @@ mp_status mp_moving_reorder(const mp_operands *x, mp_moving *m, mp_error *err);
 /* Blocks of b x b pixels are b * b groups of channels. */
 mp_status mp_moving_depth_to_space(const mp_operands *x, mp_moving *m, mp_error *err);
 mp_status mp_moving_space_to_depth(const mp_operands *x, mp_moving *m, mp_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* repeats.h - Expand, Tile, Pad as parts (mp_moving_rule): outputs that hold some elements more than once, or none. */
-#ifndef EXECUTOR_REPEATS_H
-#define EXECUTOR_REPEATS_H
+#pragma once
 
 #include "executor/operators/moves/moving.h"
 
@@ -8,5 +7,3 @@ mp_status mp_moving_expand(const mp_operands *x, mp_moving *m, mp_error *err);
 mp_status mp_moving_tile(const mp_operands *x, mp_moving *m, mp_error *err);
 /* MP_UNSUPPORTED: another mode, or pads that are computed while it runs. */
 mp_status mp_moving_pad(const mp_operands *x, mp_moving *m, mp_error *err);
-
-#endif

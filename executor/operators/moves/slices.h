@@ -1,6 +1,5 @@
 /* slices.h - Concat, Split, Slice as parts (mp_moving_rule): stretches of a tensor along its axes. */
-#ifndef EXECUTOR_SLICES_H
-#define EXECUTOR_SLICES_H
+#pragma once
 
 #include "executor/operators/moves/moving.h"
 
@@ -8,5 +7,3 @@ mp_status mp_moving_concat(const mp_operands *x, mp_moving *m, mp_error *err);
 mp_status mp_moving_split(const mp_operands *x, mp_moving *m, mp_error *err);
 /* MP_UNSUPPORTED: bounds that are computed while it runs. */
 mp_status mp_moving_slice(const mp_operands *x, mp_moving *m, mp_error *err);
-
-#endif

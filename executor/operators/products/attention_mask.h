@@ -1,7 +1,6 @@
 /* attention_mask.h - the masks of an attention as a single one that is added, for libraries that know no other; for every
  * backend. */
-#ifndef EXECUTOR_ATTENTION_MASK_H
-#define EXECUTOR_ATTENTION_MASK_H
+#pragma once
 
 #include "executor/kernel/element.h"
 #include "executor/operators/products/attention_spec.h"
@@ -51,5 +50,3 @@ MP_INLINE float mp_joint_mask_value(const mp_joint_mask *m, const void *added, c
     if (m->added.dtype) value += mp_load_float(added, m->added.dtype, mp_matrices_at(&m->added, batch, row, column));
     return value < lowest && value >= -3.4028235e38f ? lowest : value;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* attention_spec.h - what a ScaledDotProductAttention does, read from its operands when a call is prepared, for every backend.
  */
-#ifndef EXECUTOR_ATTENTION_SPEC_H
-#define EXECUTOR_ATTENTION_SPEC_H
+#pragma once
 
 #include "estimator/rules/operands/attention.h"
 #include "executor/kernel/kernel.h"
@@ -25,5 +24,3 @@ typedef struct mp_attention_spec {
 
 /* MP_UNSUPPORTED: types that are neither FLOAT nor BFLOAT16, the gradient of booleans, gradients in another layout. */
 mp_status mp_attention_spec_read(const mp_operands *x, mp_attention_spec *out, mp_error *err);
-
-#endif

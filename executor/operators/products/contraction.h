@@ -1,8 +1,7 @@
 /* contraction.h - a sum of products over labelled dimensions, as loops: y[its labels] = sum of a[its labels] b[its labels] over
  * all other labels. Einsum and its gradients, for every backend.
  */
-#ifndef EXECUTOR_CONTRACTION_H
-#define EXECUTOR_CONTRACTION_H
+#pragma once
 
 #include "estimator/rules/operands/einsum.h"
 #include "executor/kernel/element.h"
@@ -45,5 +44,3 @@ MP_INLINE void mp_contraction_term(const mp_contraction *c, int64_t t, int64_t *
         t /= c->size[label];
     }
 }
-
-#endif

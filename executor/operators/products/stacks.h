@@ -1,6 +1,5 @@
 /* stacks.h - what a matrix product multiplies, in memory: stacks of matrices given by strides. The same for every backend. */
-#ifndef EXECUTOR_STACKS_H
-#define EXECUTOR_STACKS_H
+#pragma once
 
 #include "executor/kernel/kernel.h"
 
@@ -46,5 +45,3 @@ mp_array mp_stack_array(const mp_stack *s, int n_batch);
 
 /* Whether c is a bias as libraries add it: one value per column, unscaled. */
 bool mp_factors_bias(const mp_array *c, const mp_factors *f);
-
-#endif

@@ -10,8 +10,7 @@
  * What is primed is of the step before, in the direction of the recurrence. A row whose sequence has ended passes its states
  * on, and gives no gradient.
  */
-#ifndef EXECUTOR_RECURRENT_CELLS_H
-#define EXECUTOR_RECURRENT_CELLS_H
+#pragma once
 
 #include "estimator/rules/operands/recurrent.h"
 #include "executor/kernel/vector_math.h"
@@ -233,5 +232,3 @@ MP_INLINE void mp_cells_element(const mp_cells *x, int64_t b, int64_t j)
         mp_rnn_backward(x, b, j, x->f);
     if (x->shown) x->shown[b * x->hidden + j] = ended ? 0 : x->h[b * x->hidden + j];
 }
-
-#endif

@@ -10,8 +10,7 @@
  *
  * The order of all sums is fixed by the sizes alone. O(steps batch gates hidden (input + hidden)).
  */
-#ifndef EXECUTOR_RECURRENCE_H
-#define EXECUTOR_RECURRENCE_H
+#pragma once
 
 #include "executor/operators/products/stacks.h"
 #include "executor/operators/recurrent/cells.h"
@@ -100,5 +99,3 @@ typedef struct mp_recurrent_engine {
     void (*fill)(float *to, int64_t n, float value);
     void (*zero)(const mp_array *a);
 } mp_recurrent_engine;
-
-#endif

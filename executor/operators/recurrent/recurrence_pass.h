@@ -1,7 +1,6 @@
 /* recurrence_pass.h - one direction of a pass through a recurrent layer, as it goes from block to block. Private to
  * executor/operators/recurrent/. */
-#ifndef EXECUTOR_RECURRENCE_PASS_H
-#define EXECUTOR_RECURRENCE_PASS_H
+#pragma once
 
 #include "executor/operators/recurrent/recurrence_places.h"
 
@@ -50,5 +49,3 @@ static inline float *mp_state_before(const mp_recurrent_pass *p, int64_t s)
 {
     return p->states + (s + p->back) * mp_step_floats(p->r);
 }
-
-#endif

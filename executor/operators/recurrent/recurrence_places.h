@@ -1,7 +1,6 @@
 /* recurrence_places.h - where a recurrent layer's operands lie: parts of them as arrays, and rooms of the workspace. Private to
  * executor/operators/recurrent/. */
-#ifndef EXECUTOR_RECURRENCE_PLACES_H
-#define EXECUTOR_RECURRENCE_PLACES_H
+#pragma once
 
 #include "executor/operators/recurrent/recurrence.h"
 
@@ -46,5 +45,3 @@ enum {
     MP_RECURRENT_C, /* LSTM only, like the next one */
     MP_RECURRENT_P
 };
-
-#endif

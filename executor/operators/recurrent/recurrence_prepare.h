@@ -1,6 +1,5 @@
 /* recurrence_prepare.h - a recurrent layer made ready to run: sizes of blocks, rooms in the workspace, products. */
-#ifndef EXECUTOR_RECURRENCE_PREPARE_H
-#define EXECUTOR_RECURRENCE_PREPARE_H
+#pragma once
 
 #include "executor/operators/recurrent/recurrence.h"
 
@@ -8,5 +7,3 @@
  * call->release are the backend's. MP_UNSUPPORTED names what is not computed here; MP_NOMEM. */
 mp_status mp_recurrence_prepare(const mp_operands *x, const mp_recurrent_engine *engine, size_t bytes, mp_call *call,
                                 mp_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* recurrence_run.h - a recurrent layer run: forward or backward, as its operands say. */
-#ifndef EXECUTOR_RECURRENCE_RUN_H
-#define EXECUTOR_RECURRENCE_RUN_H
+#pragma once
 
 #include "executor/operators/recurrent/recurrence_backward.h"
 #include "executor/operators/recurrent/recurrence_forward.h"
@@ -11,5 +10,3 @@ static inline mp_status mp_recurrence_run(const mp_recurrence *r, const mp_recur
 {
     return (x->is_backward ? mp_recurrence_backward : mp_recurrence_forward)(r, engine, state, x, err);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* determinant.h - a determinant by elimination with partial pivoting, in double, for every backend. */
-#ifndef EXECUTOR_DETERMINANT_H
-#define EXECUTOR_DETERMINANT_H
+#pragma once
 
 #include <math.h>
 
@@ -39,5 +38,3 @@ static inline mp_status mp_determinant_prepare(const mp_operands *x, mp_call *ca
     call->workspace_bytes = in->dims[in->rank - 1] * in->dims[in->rank - 1] * (int64_t)sizeof(double);
     return MP_OK;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* reduced.h - what a Reduce operator does, and which dimensions it reduces, for every backend. */
-#ifndef EXECUTOR_REDUCED_H
-#define EXECUTOR_REDUCED_H
+#pragma once
 
 #include <math.h>
 
@@ -96,5 +95,3 @@ MP_INLINE uint64_t mp_take_whole(mp_reduction_step step, bool is_unsigned, uint6
 mp_status mp_reduced_dims(const mp_operands *x, bool reduced[MP_ARRAY_RANK], mp_error *err);
 /* The result of a reduction with its reduced dimensions there, of size 1. */
 mp_array mp_reduction_kept_dims(const mp_array *result, int rank, const bool *reduced);
-
-#endif

@@ -1,8 +1,7 @@
 /* top.h - TopK: the k largest or smallest along an axis, in order, and where they were; of equals the first comes first, and a
  * NaN is larger than everything. So there is one right answer, however it is found. For every backend.
  */
-#ifndef EXECUTOR_TOP_H
-#define EXECUTOR_TOP_H
+#pragma once
 
 #include "executor/kernel/element.h"
 #include "executor/kernel/kernel.h"
@@ -106,5 +105,3 @@ MP_INLINE void mp_top_copy(const void *from, int64_t from_at, void *to, int64_t 
     else
         mp_store_whole(to, dtype, to_at, mp_load_whole(from, dtype, from_at));
 }
-
-#endif

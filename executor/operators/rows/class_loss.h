@@ -1,6 +1,5 @@
 /* class_loss.h - what a loss over classes does, read from its operands when a call is prepared, for every backend. */
-#ifndef EXECUTOR_CLASS_LOSS_H
-#define EXECUTOR_CLASS_LOSS_H
+#pragma once
 
 #include "executor/operators/rows/lines.h"
 
@@ -17,5 +16,3 @@ typedef struct mp_class_loss {
 
 /* MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16, or a loss that is not row-major. */
 mp_status mp_class_loss_read(const mp_operands *x, mp_class_loss *out, mp_error *err);
-
-#endif

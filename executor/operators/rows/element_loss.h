@@ -6,8 +6,7 @@
  * - BinaryCrossEntropyWithLogits: (1 - b) a + (1 + (w - 1) b) ln(1 + e^-a), where b is how likely it is that something is so,
  *   a the logit of it, and w its weight: operand 2, a number or one for each place along the last dimension; without it 1.
  */
-#ifndef EXECUTOR_ELEMENT_LOSS_H
-#define EXECUTOR_ELEMENT_LOSS_H
+#pragma once
 
 #include "executor/kernel/array.h"
 #include "executor/kernel/kernel.h"
@@ -63,5 +62,3 @@ MP_INLINE float mp_element_loss_target_slope(const mp_element_loss *l, float a, 
 {
     return l->kind == MP_ELEMENT_LOSS_BINARY ? (w - 1) * mp_softplus(-a) - a : -mp_element_loss_slope(l, a, b, w);
 }
-
-#endif

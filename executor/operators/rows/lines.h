@@ -1,7 +1,6 @@
 /* lines.h - an array as lines along some of its dimensions: softmax, losses, running sums. For every backend.
  */
-#ifndef EXECUTOR_LINES_H
-#define EXECUTOR_LINES_H
+#pragma once
 
 #include "executor/kernel/kernel.h"
 
@@ -18,5 +17,3 @@ typedef struct mp_lines {
 mp_lines mp_lines_of(const mp_array *a, uint32_t line);
 /* The lines of input 0 that a softmax works along. */
 mp_lines mp_softmax_lines(const mp_operands *x);
-
-#endif

@@ -5,8 +5,7 @@
  * xhat + shift; backward: dx = rstd (g - mean(g) - xhat mean(g xhat)) with g = dy scale (root-mean-square: without the first
  * mean).
  */
-#ifndef EXECUTOR_NORMALIZATION_H
-#define EXECUTOR_NORMALIZATION_H
+#pragma once
 
 #include "executor/kernel/kernel.h"
 
@@ -33,5 +32,3 @@ mp_status mp_normalization_types(const mp_operands *x, mp_error *err);
 /* The rows of a normalization without running statistics. MP_UNSUPPORTED: other types
  * than those, or a layout of the scale other than row-major. */
 mp_status mp_normalization_read(const mp_operands *x, mp_normalization *out, mp_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* columns.h - Col2Im: an image as the sum of windows, and its gradient, for every backend. */
-#ifndef EXECUTOR_COLUMNS_H
-#define EXECUTOR_COLUMNS_H
+#pragma once
 
 #include "executor/kernel/element.h"
 #include "executor/kernel/kernel.h"
@@ -61,5 +60,3 @@ MP_INLINE float mp_col2im_back(const mp_col2im *s, const mp_array *dy, int64_t s
     }
     return mp_load_float(dy->data, dy->dtype, from);
 }
-
-#endif

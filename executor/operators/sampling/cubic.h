@@ -1,6 +1,5 @@
 /* cubic.h - interpolation by cubic convolution (Keys 1981), for every backend. */
-#ifndef EXECUTOR_CUBIC_H
-#define EXECUTOR_CUBIC_H
+#pragma once
 
 #include <math.h>
 #include <stddef.h>
@@ -28,5 +27,3 @@ MP_INLINE void mp_cubic_weights(double t, double a, double weights[4], double sl
         slopes[k] = x < 0 ? -slope : slope;
     }
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* grid_sample.h - GridSample: X (N, C, D1..Dn) is read at the points of a grid (N, d1..dn, n), whose coordinates run from -1 to
  * 1 and name the last dimension first. What a point reads, and with which weights, for every backend.
  */
-#ifndef EXECUTOR_GRID_SAMPLE_H
-#define EXECUTOR_GRID_SAMPLE_H
+#pragma once
 
 #include "executor/kernel/kernel.h"
 #include "executor/operators/sampling/cubic.h"
@@ -117,5 +116,3 @@ MP_INLINE bool mp_sampler_tap(const mp_sampler *s, const mp_sampler_axis *axes, 
     }
     return there;
 }
-
-#endif

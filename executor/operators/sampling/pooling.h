@@ -1,6 +1,5 @@
 /* pooling.h - what a pool does, read from its operands when its call is prepared, for every backend. */
-#ifndef EXECUTOR_POOLING_H
-#define EXECUTOR_POOLING_H
+#pragma once
 
 #include "executor/kernel/kernel.h"
 #include "executor/operators/sampling/sliding.h"
@@ -20,5 +19,3 @@ typedef struct mp_pooling {
 /* MaxPool, AveragePool, LpPool and their global forms, forward or backward. MP_UNSUPPORTED: a type that is neither FLOAT nor
  * BFLOAT16; MP_INVALID: a window that does not fit. */
 mp_status mp_pooling_read(const mp_operands *x, mp_pooling *out, mp_error *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* regions.h - regions of interest as small images of one size, RoiAlign and MaxRoiPool: where the bins of a region lie, and
  * what they read, for every backend.
  */
-#ifndef EXECUTOR_REGIONS_H
-#define EXECUTOR_REGIONS_H
+#pragma once
 
 #include <math.h>
 
@@ -99,5 +98,3 @@ MP_INLINE void mp_region_read(const mp_regions *s, const void *regions, mp_dtype
         region[e] = (int64_t)fmin(fmax(e ? round(v * s->scale) : v, -1e15), 1e15); /* nor is a NaN anywhere */
     }
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* resizing.h - Resize, Upsample and their gradients as a loop nest with a table of taps per resized axis, for every backend. */
-#ifndef EXECUTOR_RESIZING_H
-#define EXECUTOR_RESIZING_H
+#pragma once
 
 #include "executor/operators/sampling/taps.h"
 
@@ -17,5 +16,3 @@ typedef struct mp_resizing {
  * mp_resize_taps; MP_NOMEM. */
 mp_status mp_resizing_read(const mp_operands *x, mp_resizing *out, mp_error *err);
 void mp_resizing_free(mp_resizing *resizing);
-
-#endif

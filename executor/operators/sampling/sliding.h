@@ -1,6 +1,5 @@
 /* sliding.h - the windows of convolutions and pools with every pad made explicit: the same for every backend. */
-#ifndef EXECUTOR_SLIDING_H
-#define EXECUTOR_SLIDING_H
+#pragma once
 
 #include "executor/kernel/array.h"
 
@@ -21,5 +20,3 @@ mp_status mp_sliding_convolution(const mp_model *model, const mp_operator *op, c
  * beyond them. */
 mp_status mp_sliding_pool(const mp_model *model, const mp_operator *op, const mp_array *x, const mp_array *y, bool global,
                           mp_sliding *out, mp_error *err);
-
-#endif

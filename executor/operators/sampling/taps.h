@@ -1,6 +1,5 @@
 /* taps.h - weighted taps per output position: Resize and Upsample along one axis as a table, for every backend. */
-#ifndef EXECUTOR_TAPS_H
-#define EXECUTOR_TAPS_H
+#pragma once
 
 #include "executor/kernel/kernel.h"
 
@@ -20,5 +19,3 @@ mp_status mp_resize_taps(const mp_operands *x, mp_taps taps[MP_ARRAY_RANK], mp_e
 /* What each input position gives to which outputs: the taps of the gradient. */
 mp_status mp_taps_transpose(const mp_taps *taps, mp_taps *out, mp_error *err);
 void mp_taps_free(mp_taps *taps);
-
-#endif

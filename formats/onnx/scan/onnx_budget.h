@@ -1,6 +1,5 @@
 /* onnx_budget.h - the memory that protobuf-c may take. Private to formats/. */
-#ifndef FORMATS_ONNX_BUDGET_H
-#define FORMATS_ONNX_BUDGET_H
+#pragma once
 
 #include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
@@ -17,5 +16,3 @@ typedef struct mp_onnx_budget {
 void mp_onnx_budget_start(mp_onnx_budget *budget, size_t skeleton_bytes);
 /* The failure of an unpacking: `what` names what protobuf-c could not unpack. */
 mp_status mp_onnx_budget_failure(const mp_onnx_budget *budget, const char *what, mp_error *err);
-
-#endif

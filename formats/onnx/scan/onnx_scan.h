@@ -1,6 +1,5 @@
 /* onnx_scan.h - the first look at an ONNX file, before protobuf-c sees it. Private to formats/. */
-#ifndef FORMATS_ONNX_SCAN_H
-#define FORMATS_ONNX_SCAN_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -40,5 +39,3 @@ typedef struct mp_onnx_skeleton {
  * released with mp_onnx_skeleton_free. O(size without payloads). */
 mp_status mp_onnx_scan(const uint8_t *bytes, size_t size, mp_onnx_skeleton *out, mp_error *err);
 void mp_onnx_skeleton_free(mp_onnx_skeleton *skeleton); /* zeroed is fine */
-
-#endif

@@ -1,6 +1,5 @@
 /* onnx_wire.h - fields of a protobuf message, one by one. Private to formats/. */
-#ifndef FORMATS_ONNX_WIRE_H
-#define FORMATS_ONNX_WIRE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,5 +21,3 @@ bool mp_wire_varint(const uint8_t **at, const uint8_t *end, uint64_t *number);
 bool mp_wire_next(const uint8_t **at, const uint8_t *end, mp_wire_field *field);
 /* UTF-8 without a zero byte (which would cut a C string short). */
 bool mp_wire_is_text(const uint8_t *bytes, const uint8_t *end);
-
-#endif

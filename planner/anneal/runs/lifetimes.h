@@ -1,8 +1,7 @@
 /* lifetimes.h - the lifetimes of instances and sums in an order of runs, and their change when a run enters or leaves the list
  * of a storage's producers or readers. All are half-open intervals of positions. For planner/anneal/runs.
  */
-#ifndef PLANNER_LIFETIMES_H
-#define PLANNER_LIFETIMES_H
+#pragma once
 
 #include "planner/anneal/runs/runs.h"
 
@@ -23,5 +22,3 @@ void mp_lifetime_remove_reader(mp_runs *runs, int s, int run);
 int64_t mp_lifetimes_begun(const mp_runs *runs, int run);
 /* Computes a run's in-place bytes anew. */
 void mp_lifetime_pair(mp_runs *runs, int run);
-
-#endif

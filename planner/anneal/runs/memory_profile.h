@@ -5,8 +5,7 @@
  * addition to a range touches the positions of the chunks at its ends and, of the chunks between, only those that are or come
  * near their limit.
  */
-#ifndef PLANNER_MEMORY_PROFILE_H
-#define PLANNER_MEMORY_PROFILE_H
+#pragma once
 
 #include "estimator/base/memory.h"
 #include "memplan/error.h"
@@ -41,5 +40,3 @@ int64_t mp_profile_highest(const mp_profile *profile);
 /* The position at which the running sum over all that are over their limit passes `at`, 0 <= at < total_over: a draw of `at`
  * draws a position in proportion to its excess. O(positions / 64 + 64). */
 int mp_profile_find_over(const mp_profile *profile, int64_t at);
-
-#endif

@@ -11,8 +11,7 @@
  *
  * This header has the structure and its lists; runs_load.h builds it, runs_change.h changes it and undoes, runs_query.h asks.
  */
-#ifndef PLANNER_RUNS_H
-#define PLANNER_RUNS_H
+#pragma once
 
 #include "memplan/timeline.h"
 #include "planner/anneal/runs/memory_profile.h"
@@ -102,5 +101,3 @@ static inline const mp_alternative *mp_runs_alternative(const mp_runs *runs, int
 {
     return &runs->graph->nodes[runs->runs[run].node].alternatives[runs->runs[run].alternative];
 }
-
-#endif

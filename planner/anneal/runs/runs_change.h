@@ -1,8 +1,7 @@
 /* runs_change.h - changes of an order of runs, each noted so that it can be undone. A change costs O(log n) for each storage
  * that the run reads or writes, and the ranges of the memory profile that change.
  */
-#ifndef PLANNER_RUNS_CHANGE_H
-#define PLANNER_RUNS_CHANGE_H
+#pragma once
 
 #include "planner/anneal/runs/runs.h"
 
@@ -16,5 +15,3 @@ void mp_runs_remove(mp_runs *runs, int run);
 /* Forgets the notes, so that all changes stay; or takes all changes since the last keep back. O(changes). */
 void mp_runs_keep(mp_runs *runs);
 void mp_runs_undo(mp_runs *runs);
-
-#endif

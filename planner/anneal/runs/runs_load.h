@@ -1,6 +1,5 @@
 /* runs_load.h - from an order of steps to runs at positions, and the spreading of runs over the order. */
-#ifndef PLANNER_RUNS_LOAD_H
-#define PLANNER_RUNS_LOAD_H
+#pragma once
 
 #include "planner/anneal/runs/runs.h"
 
@@ -11,5 +10,3 @@ mp_status mp_runs_new(const mp_graph *graph, int64_t budget_bytes, const mp_step
 /* Spreads all runs evenly over the order, in more positions where they need them; nothing may be waiting to be undone.
  * O(positions + list lengths). */
 void mp_runs_spread(mp_runs *runs);
-
-#endif

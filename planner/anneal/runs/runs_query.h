@@ -1,8 +1,7 @@
 /* runs_query.h - questions to an order of runs: who reads and produces a storage where, and whether a change would leave an
  * order that can run. Each is O(log n) for each storage that the run reads, adds to or writes, but where it says otherwise.
  */
-#ifndef PLANNER_RUNS_QUERY_H
-#define PLANNER_RUNS_QUERY_H
+#pragma once
 
 #include "planner/anneal/runs/runs.h"
 
@@ -24,5 +23,3 @@ bool mp_runs_allows(const mp_runs *runs, int node, int alternative, int position
 /* Whether the order can run without a run, or with that run in another alternative. */
 bool mp_runs_can_spare(const mp_runs *runs, int run);
 bool mp_runs_can_change(const mp_runs *runs, int run, int alternative);
-
-#endif

@@ -4,8 +4,7 @@
  * precedes j, j precedes k, and so on. Points, the possible boundaries, are nodes at which memory is shortest: one of each
  * stretch of the order.
  */
-#ifndef PLANNER_BOUND_CHAIN_H
-#define PLANNER_BOUND_CHAIN_H
+#pragma once
 
 #include "memplan/bound_stage.h"
 #include "planner/bound/interval/bound_interval.h"
@@ -43,5 +42,3 @@ void mp_bound_chain_free(mp_bound_chain *c);
 int mp_bound_chain_node(const mp_bound_chain *c, int point);
 /* Whether to end: infeasible, or the caller said so. */
 bool mp_bound_chain_ended(mp_bound_chain *c);
-
-#endif

@@ -1,8 +1,7 @@
 /* bound_couple.h - a tighter bound for a chain of intervals than their sum: what is live at the start of one was live or
  * produced in the one before. For bound.c.
  */
-#ifndef PLANNER_BOUND_COUPLE_H
-#define PLANNER_BOUND_COUPLE_H
+#pragma once
 
 #include "memplan/bound_stage.h"
 #include "planner/bound/interval/bound_interval.h"
@@ -13,5 +12,3 @@
  */
 mp_status mp_bound_couple(mp_bound_interval *x, const int *nodes, int n, int64_t rounds, const mp_bound_options *options,
                           int64_t *ticks, mp_error *err);
-
-#endif

@@ -4,8 +4,7 @@
  * Calls come in this order: mp_bound_interval_start, mp_bound_interval_end, then the caller may set fates and multipliers, then
  * mp_bound_interval_solve. *Scaled* ticks are ticks * scale_num / scale_den, for multipliers that are integers.
  */
-#ifndef PLANNER_BOUND_INTERVAL_H
-#define PLANNER_BOUND_INTERVAL_H
+#pragma once
 
 #include "memplan/bound_stage.h"
 #include "planner/math/mincut.h"
@@ -93,5 +92,3 @@ int64_t mp_bound_interval_at_multipliers(mp_bound_interval *x);
 int64_t mp_bound_interval_scale(const mp_bound_interval *x, int64_t ticks);
 /* The least ticks that come, scaled, to at least this much; scaled >= 0. */
 int64_t mp_bound_interval_ticks(const mp_bound_interval *x, int64_t scaled);
-
-#endif

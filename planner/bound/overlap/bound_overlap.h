@@ -5,8 +5,7 @@
  * three the intervals become independent, each a minimum cut, and any multipliers give a bound. A linear programme finds good
  * ones (bound_relax.h).
  */
-#ifndef PLANNER_BOUND_OVERLAP_H
-#define PLANNER_BOUND_OVERLAP_H
+#pragma once
 
 #include "memplan/bound_stage.h"
 #include "planner/bound/interval/bound_interval.h"
@@ -55,5 +54,3 @@ void mp_bound_overlap_share_out(mp_bound_overlap *o, size_t node);
 /* At least so many scaled ticks are taken beyond first runs after nodes[0], each node before the next, at the present
  * multipliers, if what is settled holds; INT64_MAX: it can't. May be negative. A cut for each pair. */
 int64_t mp_bound_overlap_value(mp_bound_overlap *o);
-
-#endif

@@ -1,8 +1,7 @@
 /* bound_relax.h - the linear programme over overlapping intervals (bound_overlap.h), whose rows' multipliers make the bound.
  * For the bound's own use.
  */
-#ifndef PLANNER_BOUND_RELAX_H
-#define PLANNER_BOUND_RELAX_H
+#pragma once
 
 #include "planner/bound/overlap/bound_overlap.h"
 #include "planner/math/linear.h"
@@ -27,5 +26,3 @@ mp_linear *mp_bound_relax_linear(mp_bound_relax *r);
 int mp_bound_relax_live(const mp_bound_relax *r, int boundary, int storage);
 /* How many rows a pair adds, at most about. O(graph). */
 int64_t mp_bound_relax_rows(const mp_precedence *order);
-
-#endif

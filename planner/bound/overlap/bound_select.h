@@ -1,7 +1,6 @@
 /* bound_select.h - the choice of boundaries between which intervals are bounded together, and the tree over the best of them.
  * For bound.c. */
-#ifndef PLANNER_BOUND_SELECT_H
-#define PLANNER_BOUND_SELECT_H
+#pragma once
 
 #include "planner/bound/interval/bound_chain.h"
 
@@ -37,5 +36,3 @@ bool mp_bound_select_is_promising(mp_bound_chain *c, const mp_bound_selection *s
  * too. Raises *ticks. MP_NOMEM. */
 mp_status mp_bound_select_tree(mp_bound_chain *c, const mp_bound_selection *selection, int64_t *ticks, mp_error *err);
 void mp_bound_selection_clear(mp_bound_selection *selection);
-
-#endif

@@ -1,6 +1,5 @@
 /* bound_tree.h - branch and bound on what is live at boundaries, over the linear programme of overlapping intervals. */
-#ifndef PLANNER_BOUND_TREE_H
-#define PLANNER_BOUND_TREE_H
+#pragma once
 
 #include "planner/bound/overlap/bound_overlap.h"
 
@@ -11,5 +10,3 @@
  * Martin 2005). */
 mp_status mp_bound_tree(mp_bound_interval *x, const int *nodes, int n, const mp_bound_options *options, int64_t work,
                         int64_t *ticks, mp_error *err);
-
-#endif
