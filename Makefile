@@ -12,12 +12,12 @@ CC       = $(if $(filter 1,$(TSAN)),clang,gcc)
 CXX      = $(if $(findstring clang,$(CC)),clang++,g++)
 CUDA    ?= $(if $(shell command -v nvcc 2>/dev/null),1,0)
 B       := build$(if $(filter-out gcc cc,$(CC)),/$(notdir $(CC)))$(if $(filter 1,$(SAN)),/san)$(if $(filter 1,$(TSAN)),/tsan)$(if $(FUZZ),/fuzz)
-# Every folder of the library; the GPU module is built apart. Its twin on the host shares the kernels: all but what needs a
-# device or NVIDIA's libraries.
+# Every folder of the library; the GPU module is built apart, of executor/cuda and the operators' files that end in _cuda. Its
+# twin on the host shares the kernels: all but what needs a device or NVIDIA's libraries.
 LIBRARY_FOLDERS := $(shell find estimator planner formats executor -type d -not -path 'executor/cuda*' | sort)
-CUDA_FOLDERS    := $(shell find executor/cuda -type d | sort)
-TWIN_C          := executor/cuda/twin.c executor/cuda/twin_recurrents.c executor/cuda/kernels.c \
-                   $(filter-out executor/cuda/device/% executor/cuda/vendor/%,$(wildcard executor/cuda/*/*.c))
+CUDA_FOLDERS    := $(shell find executor/cuda executor/operators -type d | sort)
+CUDA_SOURCES    := $(wildcard executor/cuda/*.c executor/cuda/*/*.c executor/operators/*/*_cuda.c)
+TWIN_C          := $(wildcard tests/cuda/twin/*.c) executor/cuda/kernels.c $(filter executor/operators/%,$(CUDA_SOURCES))
 
 # Debian packages, and what of them the compiler and linker are told. Asked for in recipes only, when all are installed.
 BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev libonnx-dev libigraph-dev libjansson-dev \
@@ -60,7 +60,7 @@ MP_CFLAGS := -std=c11 -D_DEFAULT_SOURCE -DMEMPLAN_VERSION='"$(VERSION)"' $(CFLAG
 # One set of objects for the archive and the shared library.
 PIC_FLAGS := -fPIC -fno-semantic-interposition
 
-LIB_OBJ  := $(patsubst %.c,$B/%.o,$(wildcard $(addsuffix /*.c,$(LIBRARY_FOLDERS)))) $B/gen/onnx.pb-c.o
+LIB_OBJ  := $(patsubst %.c,$B/%.o,$(filter-out $(CUDA_SOURCES),$(wildcard $(addsuffix /*.c,$(LIBRARY_FOLDERS))))) $B/gen/onnx.pb-c.o
 CLI_OBJ  := $(patsubst %.c,$B/%.o,$(filter-out cli/manual.c,$(wildcard cli/*.c cli/*/*.c)))
 LINKED_C := $(patsubst %,tests/cuda/test_cuda_%.c,graphs attention attention_graphs products)# with the GPU module
 TEST_C   := $(filter-out $(if $(filter 1,$(CUDA)),,$(LINKED_C)),$(wildcard tests/*/test_*.c))
@@ -72,11 +72,10 @@ TESTS    := $(addprefix $B/tests/,$(notdir $(TEST_C:.c=)))
 FUZZ_C   := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZERS  := $(addprefix $B/tests/,$(notdir $(FUZZ_C:.c=)))
 TEST_LIB := $(patsubst %.c,$B/%.o,$(wildcard tests/cases/*.c tests/oracles/*.c))
-CUDA_C   := $(filter-out executor/cuda/twin%,$(wildcard $(addsuffix /*.c,$(CUDA_FOLDERS))))
 CUDA_CU  := $(wildcard $(addsuffix /*.cu,$(CUDA_FOLDERS)))
-CUDA_OBJ := $(patsubst %.c,$B/%.o,$(CUDA_C)) $(patsubst %.cu,$B/%.cu.o,$(CUDA_CU))
+CUDA_OBJ := $(patsubst %.c,$B/%.o,$(CUDA_SOURCES)) $(patsubst %.cu,$B/%.cu.o,$(CUDA_CU))
 TWIN_OBJ := $(addprefix $B/,$(TWIN_C:.c=.o)) $(patsubst %.cu,$B/%.twin.o,$(CUDA_CU))
-LAUNCHES := $(patsubst %.cu,$B/%.launches.o,$(CUDA_CU)) $(filter-out $B/executor/cuda/twin%,$(TWIN_C:%.c=$B/%.o)) \
+LAUNCHES := $(patsubst %.cu,$B/%.launches.o,$(CUDA_CU)) $(filter-out $B/tests/%,$(TWIN_C:%.c=$B/%.o)) \
             $(patsubst %.c,$B/%.o,executor/cuda/layouts.c executor/cuda/device/current.c executor/cuda/device/errors.c \
             $(wildcard executor/cuda/vendor/*.c tests/launches/*.c))
 MODULES  := $(if $(filter 1,$(CUDA)),$B/memplan_cuda.so)
@@ -165,7 +164,7 @@ analyse: tidy | $B/analyse-packages ## clang-tidy, cppcheck and gcc's -fanalyzer
 	@$(MAKE) CUDA=0 CFLAGS="-O1 -g $$(grep -v '^#' tests/analysis/analyzer.txt)" B=$B/analyzer $B/analyzer/memplan
 
 tidy: $B/gen/onnx.pb-c.h | $B/analyse-packages ## clang-tidy alone, as .clang-tidy has it, over what needs no CUDA
-	@printf '%s\n' $(filter-out executor/cuda/device/% executor/cuda/vendor/%,$(wildcard $(patsubst %,%/*.c,cli cli/* $(LIBRARY_FOLDERS) $(CUDA_FOLDERS)))) | \
+	@printf '%s\n' $(filter-out executor/cuda/device/% executor/cuda/vendor/%,$(wildcard $(patsubst %,%/*.c,cli cli/* $(LIBRARY_FOLDERS) executor/cuda executor/cuda/*))) | \
 	    xargs -P "$$(nproc)" -n 8 sh -c 'clang-tidy -quiet "$$@" -- $(filter-out -fopenmp -DMEMPLAN_VERSION%,$(MP_CFLAGS)) -DMEMPLAN_VERSION=\"$(VERSION)\" $(DEPS_CFLAGS) 2> /dev/null' tidy
 
 threads: ## what has threads, under clang's sanitizer of threads
@@ -276,7 +275,7 @@ $B/memplan_cuda.so: $(CUDA_OBJ)
 	$(call say,LD) $(CC) $(MP_CFLAGS) $(RPATH) -shared -o $@ $^ $(CUDA_LIBS)
 $B/memplan_cuda_twin.so: $(TWIN_OBJ)
 	$(call say,LD) $(CC) $(MP_CFLAGS) -shared -o $@ $^ -lm
-$B/executor/cuda/%.o: MP_CFLAGS += -fPIC -fvisibility=hidden -isystem $(CUDA_HOME)/include
+$(patsubst %.c,$B/%.o,$(CUDA_SOURCES)) $B/tests/cuda/twin/%.o: MP_CFLAGS += -fPIC -fvisibility=hidden -isystem $(CUDA_HOME)/include
 # What ptxas says of each kernel is kept beside the object: registers, stack, spills.
 $B/%.cu.o: %.cu Makefile
 	@mkdir -p $(@D)
@@ -297,7 +296,7 @@ $B/tests/launches/memplan_cuda.so: $(LAUNCHES)
 	@mkdir -p $(@D)
 	$(call say,LD) $(CC) $(MP_CFLAGS) -shared -o $@ $^ -L$(CUDA_HOME)/lib64 -lcudnn -lcublasLt -lm
 # Loops over elements become vector code, and nobody looks at errno or at floating-point exceptions there.
-$B/executor/cpu/%.o: MP_CFLAGS += -O3 -fno-math-errno -fno-trapping-math
+$B/executor/cpu/%.o $B/executor/operators/%_cpu.o: MP_CFLAGS += -O3 -fno-math-errno -fno-trapping-math
 $B/planner/anneal/runs/memory_profile.o: MP_CFLAGS += -O3
 $B/%.o: %.c Makefile | $B/gen/onnx.pb-c.h
 	@mkdir -p $(@D)
@@ -309,7 +308,7 @@ $B/tests/test_cuda_rows: | $B/memplan_cuda_twin.so $(addprefix $B/tests/test_,no
 $B/tests/test_cuda_contexts: | $B/memplan_cuda_twin.so
 $B/tests/test_cuda_operators: | $B/memplan_cuda_twin.so $(addprefix $B/tests/test_,products recurrents)
 # It calls kernels that no operator's own kernel is made of.
-$B/tests/test_cuda_attention_operands: $B/executor/cuda/rows/attention_operands.twin.o
+$B/tests/test_cuda_attention_operands: $B/executor/operators/attention/attention_operands_cuda.twin.o
 $(patsubst %.c,$B/%.o,$(TEST_C)) $(TEST_LIB): | $B/test-packages
 $B/gen/onnx.pb-c.o: $B/gen/onnx.pb-c.c
 	$(call say,CC) $(CC) $(MP_CFLAGS) -w $(DEPS_CFLAGS) -c -o $@ $<

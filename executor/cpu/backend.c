@@ -10,10 +10,10 @@
 #include "executor/cpu/base/parallel.h"
 #include "executor/cpu/cpu.h"
 #include "executor/cpu/kernels.h"
-#include "executor/cpu/products/convolutions.h"
-#include "executor/cpu/products/packing.h"
-#include "executor/cpu/updates.h"
 #include "executor/operators/layouts.h"
+#include "executor/operators/products/convolutions_cpu.h"
+#include "executor/operators/products/packing_cpu.h"
+#include "executor/operators/updates/updates_cpu.h"
 
 /* Flush-to-zero and denormals-are-zero in the calling thread and those that OpenMP keeps. */
 static void flush_denormals(bool flush)

@@ -2,7 +2,7 @@
 # coverage.sh BUILD - how many lines the tests of a build with --coverage have run, of each room and its folders, and what files are
 # below 90 %. Exit status 1 if estimator, planner, formats, executor/cpu or the rest of executor is. What runs on a GPU is not counted.
 build=$1
-gcovr -r . -j "$(nproc)" --csv --gcov-ignore-parse-errors --exclude '.*/gen/.*' --exclude 'tests/.*' --exclude 'executor/cuda/.*' \
+gcovr -r . -j "$(nproc)" --csv --gcov-ignore-parse-errors --exclude '.*/gen/.*' --exclude 'tests/.*' --exclude 'executor/cuda/.*' --exclude '.*_cuda[.].*' --exclude '.*[.]cuh' \
     "$build/cli" "$build/estimator" "$build/planner" "$build/formats" "$build/executor" > "$build/coverage.csv" || exit 2
 awk -F, -v least=90 '
     function percent(name) { return 100 * run[name] / lines[name] }
@@ -11,7 +11,7 @@ awk -F, -v least=90 '
     {
         total = $2
         n = split($1, part, "/")
-        room = part[1] != "executor" ? part[1] : part[2] == "cpu" ? "executor/cpu" : "executor"
+        room = part[1] != "executor" ? part[1] : part[2] == "cpu" || $1 ~ /_cpu[.]/ ? "executor/cpu" : "executor"
         count(room)
         count($1)
         if (n > 2 && room == part[1]) count(part[1] "/" part[2])

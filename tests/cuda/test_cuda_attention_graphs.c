@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "executor/cuda/vendor/dnn_attention_graphs.h"
-#include "executor/operators/products/attention_mask.h"
+#include "executor/operators/attention/attention_mask.h"
 #include "tests/cases/attention_case.h"
 
 enum { RANK = 4, ROOM = 1 << 16 };

@@ -11,8 +11,8 @@
 #include <cmocka.h>
 
 #include "executor/cuda/device/step.h"
-#include "executor/cuda/rows/attention_operands.h"
 #include "executor/kernel/philox.h"
+#include "executor/operators/attention/attention_operands_cuda.h"
 #include "tests/cases/attention_case.h"
 
 enum { BATCH = 2, HEADS = 4, ROWS = 5, COLUMNS = 11, UNTOUCHED = 0x55 };

@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include "executor/cpu/elementwise/broadcast_sum.h"
-#include "executor/cpu/elementwise/elementwise.h"
 #include "executor/cpu/kernels.h"
+#include "executor/operators/elementwise/broadcast_sum_cpu.h"
+#include "executor/operators/elementwise/elementwise_cpu.h"
 #include "tests/cases/kernel_case.h"
 
 static void gradients_of_every_broadcast_are_those_of_differences(void **state)

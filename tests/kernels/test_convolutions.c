@@ -11,8 +11,8 @@
 
 #include "executor/cpu/cpu.h"
 #include "executor/cpu/kernels.h"
-#include "executor/cpu/products/convolution.h"
-#include "executor/cpu/products/packing.h"
+#include "executor/operators/products/convolution_cpu.h"
+#include "executor/operators/products/packing_cpu.h"
 #include "tests/cases/kernel_case.h"
 
 static void values_are_those_computed_by_hand(void **state)

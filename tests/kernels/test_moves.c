@@ -15,7 +15,7 @@
 
 #include "executor/cpu/cpu.h"
 #include "executor/cpu/kernels.h"
-#include "executor/cpu/moves/strided_copy.h"
+#include "executor/operators/copies/strided_copy_cpu.h"
 #include "tests/cases/value_case.h"
 
 static const value_case values[] = {

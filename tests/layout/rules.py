@@ -106,15 +106,25 @@ def public_headers(tree: Tree) -> Iterator[Violation]:
                 yield Violation(header.path, include.line, "public_headers", f"{include.path} is not a public header")
 
 
+def backend_of(path: str) -> str:
+    """Whose a file of the executor is: cpu, cuda, or "" where it is for every backend."""
+    room = path.split("/")[1] if path.startswith("executor/") else ""
+    stem, _, suffix = path.rpartition("/")[2].partition(".")
+    if room == "cuda" or (room == "operators" and (stem.endswith("_cuda") or suffix in ("cu", "cuh"))):
+        return "cuda"
+    return "cpu" if room == "cpu" or (room == "operators" and stem.endswith("_cpu")) else ""
+
+
 @rule
 def backends_apart(tree: Tree) -> Iterator[Violation]:
-    """Nothing in executor/cuda includes anything of executor/cpu, nor the other way round."""
+    """A backend's files include nothing of the other's, and what is for every backend includes nothing of either's."""
     for source in tree.sources.values():
-        for one, other in (("executor/cuda/", "executor/cpu/"), ("executor/cpu/", "executor/cuda/")):
-            for include in source.includes:
-                if source.path.startswith(one) and include.path.startswith(other):
-                    sentence = f"{include.path} belongs to the other backend; what both need stands above them"
-                    yield Violation(source.path, include.line, "backends_apart", sentence)
+        one = backend_of(source.path)
+        for include in source.includes:
+            other = backend_of(include.path)
+            if other and one != other and (one or source.path.startswith(("executor/operators/", "executor/kernel/"))):
+                sentence = f"{include.path} belongs to the {'other' if one else other} backend; what both need stands above them"
+                yield Violation(source.path, include.line, "backends_apart", sentence)
 
 
 @rule

@@ -3,7 +3,7 @@
 
 #include "executor/cuda/grid/family.cuh"
 extern "C" {
-#include "executor/operators/rows/lines.h"
+#include "executor/kernel/lines.h"
 }
 
 struct mp_line_places {

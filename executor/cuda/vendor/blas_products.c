@@ -11,11 +11,11 @@
 #include "executor/cuda/device/device.h"
 #include "executor/cuda/device/errors.h"
 #include "executor/cuda/device/streams.h"
-#include "executor/cuda/elementwise/elementwise.h"
-#include "executor/cuda/elementwise/sums.h"
 #include "executor/cuda/grid/families.h"
 #include "executor/cuda/grid/launched.h"
 #include "executor/cuda/vendor/blas_matmul.h"
+#include "executor/operators/elementwise/elementwise_cuda.h"
+#include "executor/operators/elementwise/sums_cuda.h"
 
 /* A product that may have to add to what is there, and may have to go through the workspace. */
 typedef struct product {

@@ -1,9 +1,9 @@
 /* blas_recurrents.c - LSTM, GRU and RNN on the GPU: products by cublasLt, cells by own kernels. */
 #include "executor/cuda/grid/families.h"
 #include "executor/cuda/grid/launched.h"
-#include "executor/cuda/moves/boxes.h"
-#include "executor/cuda/recurrent/cells.h"
 #include "executor/cuda/vendor/blas_matmul.h"
+#include "executor/operators/copies/boxes_cuda.h"
+#include "executor/operators/recurrent/cells_cuda.h"
 #include "executor/operators/recurrent/recurrence_run.h"
 
 typedef struct state {

@@ -16,10 +16,10 @@
 
 #include "estimator/base/memory.h"
 #include "executor/cuda/device/device.h"
-#include "executor/cuda/elementwise/elementwise.h"
 #include "executor/cuda/grid/families.h"
 #include "executor/cuda/grid/launched.h"
-#include "executor/cuda/rows/attention_operands.h"
+#include "executor/operators/attention/attention_operands_cuda.h"
+#include "executor/operators/elementwise/elementwise_cuda.h"
 
 enum { ALIGNMENT = 64 };
 

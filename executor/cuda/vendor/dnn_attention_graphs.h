@@ -18,7 +18,7 @@
 #pragma once
 
 #include "executor/cuda/vendor/dnn_graph.h"
-#include "executor/operators/products/attention_spec.h"
+#include "executor/operators/attention/attention_spec.h"
 
 /* Which tensors of a graph have memory: their indices, -1 where it has none. */
 typedef struct mp_dnn_attention {

@@ -9,13 +9,13 @@
 
 #include "estimator/base/memory.h"
 #include "executor/cuda/device/current.h"
-#include "executor/cuda/elementwise/elementwise.h"
-#include "executor/cuda/elementwise/sums.h"
 #include "executor/cuda/grid/families.h"
 #include "executor/cuda/grid/launched.h"
 #include "executor/cuda/vendor/dnn_convolutions.h"
 #include "executor/cuda/vendor/dnn_graph.h"
-#include "executor/operators/sampling/sliding.h"
+#include "executor/operators/elementwise/elementwise_cuda.h"
+#include "executor/operators/elementwise/sums_cuda.h"
+#include "executor/operators/pooling/sliding.h"
 
 enum { FORWARD, WEIGHTS, DATA, N_PASSES, RANK = 4 }; /* RANK: cuDNN's least */
 

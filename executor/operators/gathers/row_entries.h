@@ -6,8 +6,8 @@
  */
 #pragma once
 
+#include "executor/operators/copies/box.h"
 #include "executor/operators/gathers/indices.h"
-#include "executor/operators/moves/box.h"
 
 /* Dimensions of one side, and their strides; an index over all of them is unravelled to a place. */
 typedef struct mp_grid {

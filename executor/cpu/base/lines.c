@@ -1,0 +1,77 @@
+/* lines.c - lines in and out of memory, a strand of them per thread. */
+#include "executor/cpu/base/lines.h"
+
+#include <string.h>
+
+#include "executor/kernel/element.h"
+
+int64_t mp_line_at(const mp_lines *l, int64_t k)
+{
+    int64_t at = 0;
+    for (int d = l->n_outer - 1; d >= 0; d--) {
+        at += k % l->outer[d] * l->outer_at[d];
+        k /= l->outer[d];
+    }
+    return at;
+}
+
+static int64_t element_at(const mp_lines *l, int64_t e)
+{
+    int64_t at = 0;
+    for (int d = l->n_inner - 1; d >= 0; d--) {
+        at += e % l->inner[d] * l->inner_at[d];
+        e /= l->inner[d];
+    }
+    return at;
+}
+
+const float *mp_line_read_part(const mp_lines *l, const mp_array *a, int64_t k, int64_t first, int64_t n, float *room)
+{
+    int64_t at = mp_line_at(l, k);
+    if (l->contiguous) return mp_floats(a->data, a->dtype, at + first, n, room);
+    for (int64_t e = 0; e < n; e++) room[e] = mp_load_float(a->data, a->dtype, at + element_at(l, first + e));
+    return room;
+}
+
+const float *mp_line_read(const mp_lines *l, const mp_array *a, int64_t k, float *room)
+{
+    if (l->contiguous && a->dtype == MP_DTYPE_FLOAT) return (const float *)a->data + mp_line_at(l, k);
+    for (int64_t e = 0; e < l->length; e += MP_BLOCK)
+        mp_line_read_part(l, a, k, e, mp_block_size(l->length, e / MP_BLOCK), room + e);
+    return room;
+}
+
+void mp_line_write_part(const mp_lines *l, const mp_array *a, int64_t k, int64_t first, int64_t n, const float *values)
+{
+    int64_t at = mp_line_at(l, k);
+    if (!l->contiguous)
+        for (int64_t e = 0; e < n; e++) mp_store_float(a->data, a->dtype, at + element_at(l, first + e), values[e]);
+    else if (a->dtype == MP_DTYPE_FLOAT)
+        memcpy((float *)a->data + at + first, values, (size_t)n * sizeof *values);
+    else
+        mp_floats_done(a->data, a->dtype, at + first, n, values);
+}
+
+void mp_line_write(const mp_lines *l, const mp_array *a, int64_t k, const float *values)
+{
+    mp_line_write_part(l, a, k, 0, l->length, values);
+}
+
+typedef struct strand {
+    int64_t n;
+    void (*body)(void *data, int64_t k);
+    void *data;
+} strand;
+
+static void run_strand(void *data, int64_t s)
+{
+    const strand *all = data;
+    for (int64_t k = s; k < all->n; k += MP_LINES_AT_ONCE) all->body(all->data, k);
+}
+
+void mp_lines_run(const mp_lines *l, void (*body)(void *data, int64_t k), void *data)
+{
+    strand all = {l->n, body, data};
+    int64_t n = l->n < MP_LINES_AT_ONCE ? l->n : MP_LINES_AT_ONCE;
+    mp_parallel(n, n ? l->n / n * l->length : 0, run_strand, &all);
+}

@@ -1,0 +1,23 @@
+/* lines.h - lines of an array, read, written and worked on in parallel: softmax, losses. Private to executor/cpu/. */
+#pragma once
+
+#include "executor/cpu/base/parallel.h"
+#include "executor/kernel/lines.h"
+
+/* At most so many lines are worked on at the same time: what a line needs of the workspace is there as often. */
+enum { MP_LINES_AT_ONCE = 64 };
+
+int64_t mp_line_at(const mp_lines *lines, int64_t k); /* where line k begins */
+/* Line k of an array of the same layout: where it lies, or in `room` (length floats). */
+const float *mp_line_read(const mp_lines *lines, const mp_array *a, int64_t k, float *room);
+void mp_line_write(const mp_lines *lines, const mp_array *a, int64_t k, const float *values);
+/* The same of its elements [first, first + n), n <= MP_BLOCK. */
+const float *mp_line_read_part(const mp_lines *lines, const mp_array *a, int64_t k, int64_t first, int64_t n, float *room);
+void mp_line_write_part(const mp_lines *lines, const mp_array *a, int64_t k, int64_t first, int64_t n, const float *values);
+/* How many lines are worked on at the same time. */
+static inline int64_t mp_lines_at_once(const mp_lines *lines)
+{
+    return lines->n < MP_LINES_AT_ONCE ? lines->n : MP_LINES_AT_ONCE;
+}
+/* body(data, k) for every line; lines k and k + MP_LINES_AT_ONCE never run at the same time. */
+void mp_lines_run(const mp_lines *lines, void (*body)(void *data, int64_t k), void *data);

@@ -1,0 +1,80 @@
+/* attention_spec.c - reads sizes, scale, masks and strides of Q, K, V and Y. */
+#include "executor/operators/attention/attention_spec.h"
+
+#include <math.h>
+
+/* An array seen as matrices over the batch of `like`, right-aligned; turned: rows and columns change places. */
+static mp_matrices matrices_of(const mp_array *a, const mp_array *like, bool turned)
+{
+    mp_matrices m = {.dtype = a->dtype, .n_batch = like->rank - 2};
+    int lead = like->rank - a->rank;
+    int64_t stride[MP_ARRAY_RANK] = {0};
+    for (int d = lead; d < like->rank; d++) stride[d] = a->dims[d - lead] == 1 ? 0 : a->strides[d - lead];
+    for (int d = 0; d < m.n_batch; d++) {
+        m.batch[d] = like->dims[d];
+        m.batch_stride[d] = stride[d];
+    }
+    m.row_stride = stride[like->rank - (turned ? 1 : 2)];
+    m.column_stride = stride[like->rank - (turned ? 2 : 1)];
+    return m;
+}
+
+/* Input k, or the output, as the operator means it: dimension d of Q is dimension permQ[d] of what lies there, and dimension
+ * permY[d] of Y is dimension d of what is written. */
+static mp_array meant(const mp_operands *x, const mp_array *a, int k)
+{
+    const int64_t *perm = mp_attention_perm(x->op, k);
+    mp_array m = *a;
+    for (int d = 0; perm && d < a->rank; d++) {
+        const int to = k == MP_ATTENTION_Y ? (int)perm[d] : d, from = k == MP_ATTENTION_Y ? d : (int)perm[d];
+        m.dims[to] = a->dims[from];
+        m.strides[to] = a->strides[from];
+    }
+    return m;
+}
+
+static bool is_there(const mp_operands *x, int k)
+{
+    return k < x->n_in && x->in[k].dtype != MP_DTYPE_UNDEFINED;
+}
+
+static bool is_real(mp_dtype dtype)
+{
+    return dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16;
+}
+
+mp_status mp_attention_spec_read(const mp_operands *x, mp_attention_spec *out, mp_error *err)
+{
+    const mp_operator *op = x->op;
+    const mp_array q = meant(x, &x->in[0], 0), k = meant(x, &x->in[1], 1), v = meant(x, &x->in[2], 2);
+    const mp_array y = meant(x, x->is_backward ? &x->d_out[0] : &x->out[0], MP_ATTENTION_Y);
+    mp_attention_spec f = {.size = mp_attention_read(x->model, op)};
+    for (int i = 0; i < 3; i++) {
+        if (!is_real(x->in[i].dtype)) return MP_NO_KERNEL(x, err, "its type");
+        f.wants[i] = x->is_backward && x->d_in[i].dtype != MP_DTYPE_UNDEFINED;
+        if (f.wants[i] && !mp_array_same_layout(&x->in[i], &x->d_in[i])) return MP_NO_KERNEL(x, err, "a change of layout");
+    }
+    if (x->is_backward && is_there(x, MP_ATTENTION_POSITIONS) && x->d_in[MP_ATTENTION_POSITIONS].dtype)
+        return MP_NO_KERNEL(x, err, "the gradient of booleans");
+    if (mp_operator_int(op, "groups", 1) > 1) return MP_NO_KERNEL(x, err, "heads that share keys");
+    if (is_there(x, MP_ATTENTION_ADDED) && !is_real(x->in[MP_ATTENTION_ADDED].dtype))
+        return MP_NO_KERNEL(x, err, "a mask of this type");
+    f.scale = (float)mp_operator_float(op, "scale", 1);
+    f.fill = (float)mp_operator_float(op, "fill", -INFINITY);
+    f.ratio = x->mode == MP_MODE_TRAIN ? (float)mp_operator_float(op, "ratio", 0) : 0;
+    f.causal = mp_operator_int(op, "causal", 0) != 0;
+    f.safe = mp_operator_int(op, "safe", 0) != 0;
+    f.keeps = mp_operator_int(op, "keeps", 1) != 0;
+    f.q = matrices_of(&q, &q, false);
+    f.k = matrices_of(&k, &q, mp_operator_int(op, "transK", 0) != 0);
+    f.v = matrices_of(&v, &q, false);
+    f.y = matrices_of(&y, &q, false);
+    if (is_there(x, MP_ATTENTION_ADDED)) {
+        f.added = matrices_of(&x->in[MP_ATTENTION_ADDED], &q, false);
+        f.wants[MP_ATTENTION_ADDED] = x->is_backward && x->d_in[MP_ATTENTION_ADDED].dtype != MP_DTYPE_UNDEFINED;
+        if (f.wants[MP_ATTENTION_ADDED]) f.d_added = matrices_of(&x->d_in[MP_ATTENTION_ADDED], &q, false);
+    }
+    if (is_there(x, MP_ATTENTION_POSITIONS)) f.positions = matrices_of(&x->in[MP_ATTENTION_POSITIONS], &q, false);
+    *out = f;
+    return MP_OK;
+}

@@ -1,0 +1,202 @@
+/* boxes_cuda.cu - strided copies. A box whose two sides have different innermost dimensions goes through square tiles in shared
+ * memory; all others are counted in elements as large as their sizes, strides and addresses allow, one to a thread.
+ */
+#include "executor/cuda/grid/vectors.cuh"
+#include "executor/operators/copies/box.cuh"
+
+#include "executor/operators/copies/boxes_cuda.h"
+
+namespace
+{
+
+template <class T> struct copy_of {
+    mp_boxed box;
+    const T *from;
+    T *to;
+    MP_BODY void operator()(int64_t k) const
+    {
+        int64_t from_at, to_at;
+        box.find(k, &from_at, &to_at);
+        to[to_at] = from[from_at];
+    }
+};
+
+template <class T> struct fill_of {
+    mp_boxed box;
+    T value;
+    T *to;
+    MP_BODY void operator()(int64_t k) const
+    {
+        int64_t from_at, to_at;
+        box.find(k, &from_at, &to_at);
+        to[to_at] = value;
+    }
+};
+
+struct add_of {
+    mp_boxed box;
+    mp_dtype dtype;
+    const void *from;
+    void *to;
+    MP_BODY void operator()(int64_t k) const
+    {
+        int64_t from_at, to_at;
+        box.find(k, &from_at, &to_at);
+        mp_store_any(to, dtype, to_at, mp_load_any(to, dtype, to_at) + mp_load_any(from, dtype, from_at));
+    }
+};
+
+template <mp_dtype T> struct add_vectors_of {
+    enum { W = mp_width<T> };
+    int64_t n;
+    const void *from;
+    void *to;
+    MP_BODY void operator()(int64_t v) const
+    {
+        const int size = mp_vector_size<W>(n, v);
+        float x[W], y[W];
+        mp_load_vector(from, T, v, size, x);
+        mp_load_vector(to, T, v, size, y);
+        MP_UNROLL
+        for (int e = 0; e < W; e++) y[e] += x[e];
+        mp_store_vector(to, T, v, size, y);
+    }
+};
+
+/* Rows lie side by side where they are read, columns where they are written: from[r + c * from_column] to
+ * to[r * to_row + c]. A block takes one tile. */
+template <class T> struct transposed_of {
+    enum { PHASES = 2, SIDE = sizeof(T) <= 2 ? 64 : 32, STEP = MP_GRID_THREADS / SIDE };
+    struct room {
+        T tile[SIDE][SIDE + 1];
+    };
+    mp_boxed outer;
+    int64_t rows, columns, from_column, to_row, row_tiles, column_tiles;
+    const T *from;
+    T *to;
+    MP_BODY void operator()(int phase, int64_t block, int thread, room &shared) const
+    {
+        int64_t from_at, to_at;
+        const int64_t column = block % column_tiles * SIDE, row = block / column_tiles % row_tiles * SIDE;
+        const int along = thread % SIDE, across = thread / SIDE;
+        outer.find(block / column_tiles / row_tiles, &from_at, &to_at);
+        if (phase == 0) {
+            for (int k = across; k < SIDE; k += STEP)
+                if (row + along < rows && column + k < columns)
+                    shared.tile[k][along] = from[from_at + row + along + (column + k) * from_column];
+        } else {
+            for (int k = across; k < SIDE; k += STEP)
+                if (row + k < rows && column + along < columns)
+                    to[to_at + (row + k) * to_row + column + along] = shared.tile[along][k];
+        }
+    }
+};
+
+/* The last two dimensions of a settled box. A few rows or columns are not worth a tile. */
+static bool is_transposed(const mp_box *box)
+{
+    enum { FEW = 4 };
+    const int last = box->rank - 1;
+    return box->to[last] == 1 && box->from[last - 1] == 1 && box->from[last] != 1 && box->dims[last] > FEW &&
+           box->dims[last - 1] > FEW;
+}
+
+} // namespace
+
+bool mp_cuda_box_is_transposed(const mp_box *box)
+{
+    mp_box settled = *box;
+    mp_box_settle(&settled);
+    return is_transposed(&settled);
+}
+
+namespace
+{
+
+template <class T> static void transpose(const mp_box *box, const void *from, void *to)
+{
+    const int last = box->rank - 1;
+    const int64_t side = transposed_of<T>::SIDE;
+    mp_box outer = *box;
+    outer.rank = last - 1;
+    const int64_t rows = box->dims[last - 1], columns = box->dims[last];
+    const transposed_of<T> f = {mp_boxed(&outer),
+                                rows,
+                                columns,
+                                box->from[last],
+                                box->to[last - 1],
+                                (rows + side - 1) / side,
+                                (columns + side - 1) / side,
+                                (const T *)from,
+                                (T *)to};
+    mp_each_block(mp_box_elements(&outer) * f.row_tiles * f.column_tiles, f);
+}
+
+} // namespace
+
+void mp_cuda_box_copy(const mp_box *box, int size, const void *from, void *to)
+{
+    mp_box settled = *box;
+    if (!mp_box_elements(box)) return;
+    mp_box_settle(&settled);
+    if (is_transposed(&settled)) {
+        MP_BY_SIZE(size, transpose<T>(&settled, from, to));
+        return;
+    }
+    size = mp_box_widen(&settled, size, from, to);
+    const mp_boxed boxed(&settled);
+    MP_BY_SIZE(size, (mp_each(boxed.n, copy_of<T>{boxed, (const T *)from, (T *)to})));
+}
+
+void mp_cuda_box_fill(const mp_box *box, int size, const void *value, void *to)
+{
+    unsigned char bytes[sizeof(mp_wide)];
+    mp_box settled = *box;
+    if (!mp_box_elements(box)) return;
+    for (int d = 0; d < settled.rank; d++) settled.from[d] = 0;
+    for (int k = 0; k < (int)sizeof bytes; k += size) memcpy(bytes + k, value, (size_t)size);
+    mp_box_settle(&settled);
+    size = mp_box_widen(&settled, size, NULL, to);
+    const mp_boxed boxed(&settled);
+    MP_BY_SIZE(size, {
+        T pattern;
+        memcpy(&pattern, bytes, sizeof pattern);
+        mp_each(boxed.n, fill_of<T>{boxed, pattern, (T *)to});
+    });
+}
+
+void mp_cuda_box_add(const mp_box *box, mp_dtype dtype, const void *from, void *to)
+{
+    mp_box settled = *box;
+    if (!mp_box_elements(box)) return;
+    mp_box_settle(&settled);
+    const mp_boxed boxed(&settled);
+    const int last = settled.rank - 1;
+    const bool one_run = settled.dims[last] == boxed.n && settled.from[last] == 1 && settled.to[last] == 1;
+    if (one_run && mp_takes_vectors(from, dtype) && mp_takes_vectors(to, dtype))
+        MP_BY_DTYPE(dtype, mp_each(mp_vectors<mp_width<T>>(boxed.n), add_vectors_of<T>{boxed.n, from, to}));
+    else
+        mp_each(boxed.n, add_of{boxed, dtype, from, to});
+}
+
+/* Of all elements of `to`. */
+static mp_box whole(const mp_array *from, const mp_array *to)
+{
+    mp_box box = {};
+    for (int d = 0; d < to->rank; d++) mp_box_put(&box, to->dims[d], from->strides[d], to->strides[d]);
+    return box;
+}
+
+void mp_cuda_array_copy(const mp_array *from, const mp_array *to)
+{
+    if (from->data == to->data && mp_array_same_layout(from, to)) return;
+    const mp_box box = whole(from, to);
+    mp_cuda_box_copy(&box, mp_dtype_bits(to->dtype) / 8, from->data, to->data);
+}
+
+void mp_cuda_array_zero(const mp_array *to)
+{
+    const uint64_t zero = 0;
+    const mp_box box = whole(to, to);
+    mp_cuda_box_fill(&box, mp_dtype_bits(to->dtype) / 8, &zero, to->data);
+}

@@ -1,0 +1,336 @@
+/* elementwise_cuda.cu - the formulas of formulas.def as kernels: each has one over vectors for operands of one type that lie
+ * side by side or repeat (a bias along rows, a factor per row, a scalar); operands of other strides and types share one kernel
+ * for all formulas. */
+#include "executor/cuda/grid/vectors.cuh"
+
+#include "executor/operators/elementwise/elementwise_cuda.h"
+
+namespace
+{
+
+struct parameters {
+    double p[MP_FORMULA_PARAMETERS];
+};
+
+/* The formula over its N inputs, as a type; those of several operands may have some that repeat. */
+#define FORMULA(name, n, repeats, operands, formula)                          \
+    struct name##_formula {                                                   \
+        enum { N = n, REPEATS = repeats };                                    \
+        static MP_BODY float of(const double *p, const float *in)             \
+        {                                                                     \
+            const float a_ = (float)p[0], b_ = (float)p[1], c_ = (float)p[2]; \
+            (void)a_, (void)b_, (void)c_;                                     \
+            operands;                                                         \
+            return (float)(formula);                                          \
+        }                                                                     \
+    };
+#define X const float x = in[0]
+#define G_V                           \
+    const float g = in[0], v = in[1]; \
+    (void)v
+#define A_B const float a = in[0], b = in[1]
+#define A_B_C const float a = in[0], b = in[1], c = in[2]
+#define G_A_B_Y                                             \
+    const float g = in[0], a = in[1], b = in[2], y = in[3]; \
+    (void)a, (void)b, (void)y
+#define UNARY(name, f, slope) FORMULA(name, 1, 0, X, f) FORMULA(name##_slope, 2, 0, G_V, slope)
+#define FLOATS_1(name, f) FORMULA(name, 1, 0, X, f)
+#define FLOATS_2(name, f) FORMULA(name, 2, 1, A_B, f)
+#define FLOATS_3(name, f) FORMULA(name, 3, 1, A_B_C, f)
+#define GRADIENT(name, f) FORMULA(name, 4, 1, G_A_B_Y, f)
+#define WHOLE_FORMULA(name, n, operands, formula)                     \
+    struct name##_whole {                                             \
+        enum { N = n };                                               \
+        static MP_BODY int64_t of(const double *p, const int64_t *in) \
+        {                                                             \
+            (void)p;                                                  \
+            operands;                                                 \
+            return (int64_t)(formula);                                \
+        }                                                             \
+    };
+#define WHOLE_X const int64_t x = in[0]
+#define WHOLE_A_B const int64_t a = in[0], b = in[1]
+#define WHOLE_A_B_C const int64_t a = in[0], b = in[1], c = in[2]
+#define WHOLE_1(name, f) WHOLE_FORMULA(name, 1, WHOLE_X, f)
+#define WHOLE_2(name, f) WHOLE_FORMULA(name, 2, WHOLE_A_B, f)
+#define WHOLE_3(name, f) WHOLE_FORMULA(name, 3, WHOLE_A_B_C, f)
+#include "executor/operators/elementwise/formulas.def"
+
+/* One operand. */
+struct operand {
+    void *data;
+    mp_dtype dtype;
+};
+
+/* What vector v reads of an operand: vector v, or vector or element (v / every) % period. */
+enum reading { SIDE_BY_SIDE, VECTOR, ELEMENT };
+struct source {
+    operand from;
+    reading reads;
+    uint32_t every, period;
+
+    MP_BODY int64_t place(int64_t v) const
+    {
+        return reads == SIDE_BY_SIDE ? v : period == 1 ? 0 : (uint32_t)v / every % period;
+    }
+    template <int W> MP_BODY void load(mp_dtype dtype, int64_t v, float (&to)[W]) const
+    {
+        if (reads == ELEMENT) {
+            const float x = mp_load_one(from.data, dtype, place(v));
+            MP_UNROLL
+            for (int e = 0; e < W; e++) to[e] = x;
+        } else {
+            mp_load_vector(from.data, dtype, place(v), W, to);
+        }
+    }
+    MP_BODY float one(mp_dtype dtype, int64_t v, int W, int e) const
+    {
+        return mp_load_one(from.data, dtype, reads == ELEMENT ? place(v) : place(v) * W + e);
+    }
+};
+
+/* T is the type of all operands; MP_DTYPE_UNDEFINED: each has its own. REPEATS: not all lie side by side. */
+template <class F, mp_dtype T, bool REPEATS> struct vectors_of {
+    enum { W = mp_width<T> };
+    operand to;
+    source in[F::N];
+    int64_t n;
+    parameters all;
+
+    static MP_BODY mp_dtype dtype_of(const operand &x) { return T == MP_DTYPE_UNDEFINED ? x.dtype : T; }
+    MP_BODY void operator()(int64_t v) const
+    {
+        const int size = mp_vector_size<W>(n, v);
+        float x[F::N][W], y[W], values[F::N];
+        if (size < W) {
+            for (int e = 0; e < size; e++) {
+                MP_UNROLL
+                for (int i = 0; i < F::N; i++) values[i] = in[i].one(dtype_of(in[i].from), v, W, e);
+                mp_store_one(to.data, dtype_of(to), v * W + e, F::of(all.p, values));
+            }
+            return;
+        }
+        MP_UNROLL
+        for (int i = 0; i < F::N; i++) {
+            if (REPEATS)
+                in[i].load(dtype_of(in[i].from), v, x[i]);
+            else
+                mp_load_vector(in[i].from.data, dtype_of(in[i].from), v, W, x[i]);
+        }
+        MP_UNROLL
+        for (int e = 0; e < W; e++) {
+            MP_UNROLL
+            for (int i = 0; i < F::N; i++) values[i] = x[i][e];
+            y[e] = F::of(all.p, values);
+        }
+        mp_store_vector(to.data, dtype_of(to), v, W, y);
+    }
+};
+
+/* Which formula runs is a jump that all threads take alike; N operands at most, for those of floats and of whole numbers. */
+enum { INPUTS_MAX = 4 };
+
+static MP_BODY float float_of(mp_formula formula, const double *p, const float *in)
+{
+    switch (formula) {
+#define ONE(name)           \
+    case MP_FORMULA_##name: \
+        return name##_formula::of(p, in);
+#define UNARY(name, f, slope) ONE(name) ONE(name##_slope)
+#define FLOATS_1(name, f) ONE(name)
+#define FLOATS_2(name, f) ONE(name)
+#define FLOATS_3(name, f) ONE(name)
+#define GRADIENT(name, f) ONE(name)
+#define WHOLE_1(name, f)
+#define WHOLE_2(name, f)
+#define WHOLE_3(name, f)
+#include "executor/operators/elementwise/formulas.def"
+    default:
+        return 0;
+    }
+#undef ONE
+}
+
+static MP_BODY int64_t whole_of(mp_whole_formula formula, const double *p, const int64_t *in)
+{
+    switch (formula) {
+#define WHOLE_ONE(name)   \
+    case MP_WHOLE_##name: \
+        return name##_whole::of(p, in);
+#define UNARY(name, f, slope)
+#define FLOATS_1(name, f)
+#define FLOATS_2(name, f)
+#define FLOATS_3(name, f)
+#define GRADIENT(name, f)
+#define WHOLE_1(name, f) WHOLE_ONE(name)
+#define WHOLE_2(name, f) WHOLE_ONE(name)
+#define WHOLE_3(name, f) WHOLE_ONE(name)
+#include "executor/operators/elementwise/formulas.def"
+    default:
+        return 0;
+    }
+}
+
+/* Operands of any strides and types. */
+struct floats_placed {
+    mp_formula formula;
+    int n;
+    operand to, from[INPUTS_MAX];
+    parameters all;
+    MP_BODY void operator()(int64_t, const int64_t *at) const
+    {
+        float in[INPUTS_MAX] = {};
+        for (int i = 0; i < INPUTS_MAX; i++)
+            if (i < n) in[i] = mp_load_any(from[i].data, from[i].dtype, at[i + 1]);
+        mp_store_any(to.data, to.dtype, at[0], float_of(formula, all.p, in));
+    }
+};
+
+struct wholes_placed {
+    mp_whole_formula formula;
+    int n;
+    operand to, from[INPUTS_MAX];
+    parameters all;
+    MP_BODY void operator()(int64_t, const int64_t *at) const
+    {
+        int64_t in[INPUTS_MAX] = {};
+        for (int i = 0; i < INPUTS_MAX; i++)
+            if (i < n) in[i] = mp_load_any_whole(from[i].data, from[i].dtype, at[i + 1]);
+        mp_store_any_whole(to.data, to.dtype, at[0], whole_of(formula, all.p, in));
+    }
+};
+
+static parameters copy_of(const double *p)
+{
+    parameters all = {{0}};
+    for (int k = 0; p && k < MP_FORMULA_PARAMETERS; k++) all.p[k] = p[k];
+    return all;
+}
+
+/* Whether the output lies side by side, and its vectors can be counted in 32 bits. */
+static bool is_plain(const mp_loops *loops)
+{
+    int64_t inner = 1;
+    for (int d = loops->rank - 1; d >= 0; d--) {
+        if (loops->strides[0][d] != inner) return false;
+        inner *= loops->dims[d];
+    }
+    return inner <= UINT32_MAX;
+}
+
+/* How vectors of W elements read operand i of a plain output; false: not in vectors. */
+static bool find_source(const mp_loops *loops, int i, const mp_array *array, int W, source *in)
+{
+    const int64_t *strides = loops->strides[i];
+    int64_t every = 1, period = 1;
+    int d = loops->rank - 1;
+    for (; d >= 0 && strides[d] == 0; d--) every *= loops->dims[d];
+    for (; d >= 0 && strides[d] == period; d--) period *= loops->dims[d];
+    for (; d >= 0; d--)
+        if (strides[d] != 0) return false;
+    in->from = {array->data, array->dtype};
+    in->reads = period == loops->n_elements ? SIDE_BY_SIDE : period == 1 || every > 1 ? ELEMENT : VECTOR;
+    in->every = in->reads == ELEMENT ? (uint32_t)(every / W) : 1;
+    in->period = (uint32_t)(in->reads == VECTOR ? period / W : period);
+    if (in->reads == ELEMENT)
+        return (period == 1 || every % W == 0) && (array->dtype == MP_DTYPE_FLOAT || array->dtype == MP_DTYPE_BFLOAT16);
+    return (in->reads == SIDE_BY_SIDE || period % W == 0) && mp_takes_vectors(array->data, array->dtype);
+}
+
+template <class F, mp_dtype T, bool REPEATS>
+static void run_vectors_of(const source *in, const double *p, const mp_array *out, int64_t n)
+{
+    vectors_of<F, T, REPEATS> f;
+    for (int i = 0; i < F::N; i++) f.in[i] = in[i];
+    f.to = {out->data, out->dtype};
+    f.all = copy_of(p);
+    f.n = n;
+    mp_each(mp_vectors<mp_width<T>>(n), f);
+}
+
+template <class F, mp_dtype T>
+static bool run_vectors_in(const mp_loops *loops, const double *p, const mp_array *const *in, const mp_array *out)
+{
+    source sources[F::N];
+    bool repeats = false;
+    for (int i = 0; i < F::N; i++) {
+        if (!find_source(loops, i + 1, in[i], mp_width<T>, &sources[i])) return false;
+        repeats = repeats || sources[i].reads != SIDE_BY_SIDE;
+    }
+    if (repeats && !F::REPEATS) return false;
+    if (repeats)
+        run_vectors_of<F, T, F::REPEATS>(sources, p, out, loops->n_elements);
+    else
+        run_vectors_of<F, T, false>(sources, p, out, loops->n_elements);
+    return true;
+}
+
+/* Formulas that turn one type into another. */
+template <class F> constexpr bool mixes_types = false;
+template <> constexpr bool mixes_types<copy_formula> = true;
+template <> constexpr bool mixes_types<copy_slope_formula> = true;
+
+/* In vectors, if all operands allow it. */
+template <class F>
+static bool run_vectors(const mp_loops *loops, const double *p, const mp_array *const *in, int n_in, const mp_array *out)
+{
+    bool same = true;
+    if (n_in != F::N || !is_plain(loops) || !mp_takes_vectors(out->data, out->dtype)) return false;
+    for (int i = 0; i < F::N; i++) same = same && in[i]->dtype == out->dtype;
+    if (same && out->dtype == MP_DTYPE_FLOAT) return run_vectors_in<F, MP_DTYPE_FLOAT>(loops, p, in, out);
+    if (same) return run_vectors_in<F, MP_DTYPE_BFLOAT16>(loops, p, in, out);
+    if constexpr (mixes_types<F>) return run_vectors_in<F, MP_DTYPE_UNDEFINED>(loops, p, in, out);
+    return false;
+}
+
+static bool run_formula_in_vectors(mp_formula formula, const mp_loops *loops, const double *p, const mp_array *const *in,
+                                   int n_in, const mp_array *out)
+{
+    switch (formula) {
+#define ONE(name)           \
+    case MP_FORMULA_##name: \
+        return run_vectors<name##_formula>(loops, p, in, n_in, out);
+#define UNARY(name, f, slope) ONE(name) ONE(name##_slope)
+#define FLOATS_1(name, f) ONE(name)
+#define FLOATS_2(name, f) ONE(name)
+#define FLOATS_3(name, f) ONE(name)
+#define GRADIENT(name, f) ONE(name)
+#define WHOLE_1(name, f)
+#define WHOLE_2(name, f)
+#define WHOLE_3(name, f)
+#include "executor/operators/elementwise/formulas.def"
+    default:
+        return false;
+    }
+#undef ONE
+}
+
+/* Fills what both kinds of placed kernels have. */
+template <class K> static void place(K *f, const double *p, const mp_array *const *in, int n_in, const mp_array *out)
+{
+    f->n = n_in;
+    f->to = {out->data, out->dtype};
+    f->all = copy_of(p);
+    for (int i = 0; i < INPUTS_MAX; i++) f->from[i] = i < n_in ? operand{in[i]->data, in[i]->dtype} : f->to;
+}
+
+} // namespace
+
+void mp_cuda_floats(mp_formula formula, const double *p, const mp_array *const *in, int n_in, const mp_array *out)
+{
+    const mp_loops loops = mp_loops_of(in, n_in, out);
+    floats_placed f;
+    if (run_formula_in_vectors(formula, &loops, p, in, n_in, out)) return;
+    place(&f, p, in, n_in, out);
+    f.formula = formula;
+    mp_each_placed<INPUTS_MAX + 1>(&loops, f);
+}
+
+void mp_cuda_whole(mp_whole_formula formula, const double *p, const mp_array *const *in, int n_in, const mp_array *out)
+{
+    const mp_loops loops = mp_loops_of(in, n_in, out);
+    wholes_placed f;
+    place(&f, p, in, n_in, out);
+    f.formula = formula;
+    mp_each_placed<INPUTS_MAX + 1>(&loops, f);
+}

@@ -1,0 +1,252 @@
+/* rows_cpu.c - rows of a table by a list of entries: reading the list, sorting it, copying rows out, and entries that meet
+ * rows. */
+#include "executor/operators/gathers/rows_cpu.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "executor/cpu/base/parallel.h"
+#include "executor/operators/copies/strided_copy_cpu.h"
+#include "executor/operators/copies/strided_planes_cpu.h"
+#include "executor/operators/gathers/meet_cpu.h"
+
+enum { DIGIT = 11, ITEM = 1 << 14 };
+
+mp_status mp_cpu_rows_read(const mp_row_entries *rows, const mp_operands *x, const mp_array *indices, uint64_t *list,
+                           mp_error *err)
+{
+    for (int64_t k = 0; k < rows->n_entries; k++) {
+        int64_t row = rows->first ? k / rows->per_batch : 0;
+        for (int d = 0; d < rows->read_rank; d++) {
+            int64_t index = mp_index_at(indices, k * rows->read_rank + d), n = rows->read_dims[d];
+            if (index < -n || index >= n)
+                return MP_FAIL(err, MP_INVALID, "%s ('%s'): index %" PRId64 " is outside an axis of %" PRId64 " elements",
+                               x->op->kind, x->op->name, index, n);
+            row = row * n + (index < 0 ? index + n : index);
+        }
+        list[k] = (uint64_t)row << 32 | (uint64_t)k;
+    }
+    return MP_OK;
+}
+
+/* By digits of the row, the lowest first; entries of one row keep their order. */
+const uint64_t *mp_cpu_rows_sort(const mp_row_entries *rows, uint64_t *list)
+{
+    uint64_t *from = list, *to = list + rows->n_entries;
+    int64_t start[1 << DIGIT];
+    for (int shift = 32; (uint64_t)(rows->n_rows - 1) >> (shift - 32); shift += DIGIT) {
+        const uint64_t mask = (1 << DIGIT) - 1;
+        memset(start, 0, sizeof start);
+        for (int64_t k = 0; k < rows->n_entries; k++) start[from[k] >> shift & mask]++;
+        for (int64_t d = 0, sum = 0; d < 1 << DIGIT; d++) {
+            int64_t n = start[d];
+            start[d] = sum;
+            sum += n;
+        }
+        for (int64_t k = 0; k < rows->n_entries; k++) to[start[from[k] >> shift & mask]++] = from[k];
+        uint64_t *t = from;
+        from = to;
+        to = t;
+        if (shift + DIGIT >= 64) break;
+    }
+    return from;
+}
+
+typedef struct copying {
+    const mp_row_entries *rows;
+    const uint64_t *list;
+    const char *table;
+    char *other;
+    int size;
+    int64_t per_item, run;
+} copying;
+
+static const char *row_of(const copying *x, uint64_t packed)
+{
+    return x->table + mp_grid_place(&x->rows->named, (int64_t)(packed >> 32)) * x->size;
+}
+static char *entry_of(const copying *x, int64_t k)
+{
+    return x->other + mp_grid_place(&x->rows->entries, k) * x->size;
+}
+
+/* Entries one after the other, each a whole row. */
+static void copy_entries(void *data, int64_t item)
+{
+    const copying *x = data;
+    for (int64_t k = item * x->per_item; k < (item + 1) * x->per_item && k < x->rows->n_entries; k++) {
+        if (x->run)
+            memcpy(entry_of(x, k), row_of(x, x->list[k]), (size_t)x->run);
+        else
+            mp_box_copy_settled(&x->rows->frame, x->size, row_of(x, x->list[k]), entry_of(x, k));
+    }
+}
+
+#define COPY_PICKED(T)                                                                                              \
+    static void copy_picked_##T(const mp_row_entries *r, const uint64_t *list, const T *from, T *to)                \
+    {                                                                                                               \
+        int64_t row = r->named.rank ? r->named.strides[0] : 0, entry = r->entries.rank ? r->entries.strides[0] : 0; \
+        for (int64_t k = 0; k < r->n_entries; k++) to[k * entry] = from[(int64_t)(list[k] >> 32) * row];            \
+    }
+COPY_PICKED(uint8_t)
+COPY_PICKED(uint16_t)
+COPY_PICKED(uint32_t)
+COPY_PICKED(uint64_t)
+
+/* All entries at one place of their frames, for tables whose rows lie scattered. */
+static void copy_places(void *data, int64_t item)
+{
+    const copying *x = data;
+    const mp_box *frame = &x->rows->frame;
+    int64_t n = mp_box_elements(frame);
+    for (int64_t place = item * x->per_item; place < (item + 1) * x->per_item && place < n; place++) {
+        int64_t from = 0, to = 0, rest = place;
+        for (int d = frame->rank - 1; d >= 0; d--) {
+            int64_t index = rest % frame->dims[d];
+            rest /= frame->dims[d];
+            from += index * frame->from[d];
+            to += index * frame->to[d];
+        }
+        const char *table = x->table + from * x->size;
+        char *other = x->other + to * x->size;
+        switch (x->size) {
+        case 1:
+            copy_picked_uint8_t(x->rows, x->list, (const void *)table, (void *)other);
+            break;
+        case 2:
+            copy_picked_uint16_t(x->rows, x->list, (const void *)table, (void *)other);
+            break;
+        case 4:
+            copy_picked_uint32_t(x->rows, x->list, (const void *)table, (void *)other);
+            break;
+        default:
+            copy_picked_uint64_t(x->rows, x->list, (const void *)table, (void *)other);
+        }
+    }
+}
+
+void mp_cpu_rows_gather(const mp_row_entries *rows, const uint64_t *list, int size, const void *table, void *other)
+{
+    const mp_box *frame = &rows->frame;
+    int last = frame->rank - 1;
+    int64_t n = mp_box_elements(frame);
+    copying x = {.rows = rows, .list = list, .table = table, .other = other, .size = size};
+    if (!n || !rows->n_entries) return;
+    bool contiguous = n == 1 || (frame->from[last] == 1 && frame->to[last] == 1);
+    if (contiguous && n == frame->dims[last]) x.run = n * size;
+    if (n >= ITEM && rows->n_entries < 16) {
+        for (int64_t k = 0; k < rows->n_entries; k++) mp_box_copy(frame, size, row_of(&x, list[k]), entry_of(&x, k));
+    } else if (contiguous || rows->named.rank > 1 || rows->entries.rank > 1) {
+        x.per_item = n < ITEM ? ITEM / n : 1;
+        mp_parallel((rows->n_entries + x.per_item - 1) / x.per_item, x.per_item * n, copy_entries, &x);
+    } else {
+        x.per_item = rows->n_entries < ITEM ? ITEM / rows->n_entries : 1;
+        mp_parallel((n + x.per_item - 1) / x.per_item, x.per_item * rows->n_entries, copy_places, &x);
+    }
+}
+
+/* Where entries meet rows. The sorted list is cut into pieces; a row belongs to the piece in which its first entry lies. */
+enum { PIECE = 32, COLUMNS = 256 };
+typedef struct meeting {
+    const mp_row_entries *rows;
+    const uint64_t *list;
+    mp_meeting how;
+    mp_dtype dtype;
+    char *table;
+    const char *other;
+    int size;
+    int64_t columns; /* blocks of COLUMNS in the innermost dimension of the frame */
+    int64_t n_outer, pieces;
+} meeting;
+
+static float *load(const meeting *x, const void *data, int64_t at, int64_t stride, int64_t n, float *room)
+{
+    if (stride == 1) {
+        const float *lie = mp_floats(data, x->dtype, at, n, room);
+        if (lie != room) memcpy(room, lie, (size_t)n * sizeof *room);
+    } else {
+        for (int64_t k = 0; k < n; k++) room[k] = *mp_floats(data, x->dtype, at + k * stride, 1, &(float){0});
+    }
+    return room;
+}
+
+static void store(const meeting *x, int64_t at, int64_t stride, int64_t n, const float *values)
+{
+    if (x->dtype == MP_DTYPE_FLOAT)
+        for (int64_t k = 0; k < n; k++) ((float *)x->table)[at + k * stride] = values[k];
+    else if (stride == 1)
+        mp_floats_done(x->table, x->dtype, at, n, values);
+    else
+        for (int64_t k = 0; k < n; k++) mp_floats_done(x->table, x->dtype, at + k * stride, 1, &values[k]);
+}
+
+MP_VECTOR static void add_to(const float *values, int64_t n, float *sums)
+{
+    for (int64_t k = 0; k < n; k++) sums[k] += values[k];
+}
+
+/* Entries list[first..last) meet their row over n elements. Sums in float, rounded once. */
+static void meet_row(const meeting *x, int64_t first, int64_t last, int64_t table, int64_t other, int64_t n)
+{
+    static const uint64_t zero = 0;
+    const mp_box *frame = &x->rows->frame;
+    int64_t to = frame->from[frame->rank - 1], from = frame->to[frame->rank - 1]; /* strides */
+    float sums[COLUMNS], room[COLUMNS];
+    if (x->how == MP_MEET_SET) {
+        int64_t entry = other + mp_grid_place(&x->rows->entries, (int64_t)(uint32_t)x->list[last - 1]);
+        mp_plane row = {1, n, 0, x->other ? from : 0, 0, to};
+        mp_plane_copy(&row, x->size, x->other ? x->other + entry * x->size : (const char *)&zero, x->table + table * x->size);
+    } else if (x->how == MP_MEET_ADD && (x->dtype == MP_DTYPE_FLOAT || x->dtype == MP_DTYPE_BFLOAT16)) {
+        /* floats that lie side by side are added to where they lie */
+        bool straight = to == 1 && x->dtype == MP_DTYPE_FLOAT;
+        float *row = straight ? (float *)x->table + table : load(x, x->table, table, to, n, sums);
+        for (int64_t k = first; k < last; k++) {
+            int64_t entry = other + mp_grid_place(&x->rows->entries, (int64_t)(uint32_t)x->list[k]);
+            if (from == 1)
+                add_to(mp_floats(x->other, x->dtype, entry, n, room), n, row);
+            else
+                add_to(load(x, x->other, entry, from, n, room), n, row);
+        }
+        if (!straight) store(x, table, to, n, sums);
+    } else {
+        for (int64_t k = first; k < last; k++)
+            mp_cpu_meet(x->how, x->dtype, n, x->table, table, to, x->other,
+                        other + mp_grid_place(&x->rows->entries, (int64_t)(uint32_t)x->list[k]), from);
+    }
+}
+
+static void meet_piece(void *data, int64_t item)
+{
+    const meeting *x = data;
+    const mp_box *frame = &x->rows->frame;
+    int inner = frame->rank - 1;
+    int64_t piece = item % x->pieces, column = item / x->pieces % x->columns * COLUMNS, rest = item / x->pieces / x->columns;
+    int64_t n = frame->dims[inner] - column < COLUMNS ? frame->dims[inner] - column : COLUMNS;
+    int64_t table = column * frame->from[inner], other = column * frame->to[inner], n_entries = x->rows->n_entries;
+    for (int d = inner - 1; d >= 0; d--) {
+        table += rest % frame->dims[d] * frame->from[d];
+        other += rest % frame->dims[d] * frame->to[d];
+        rest /= frame->dims[d];
+    }
+    int64_t end = (piece + 1) * PIECE < n_entries ? (piece + 1) * PIECE : n_entries, k = piece * PIECE;
+    while (k > 0 && k < end && x->list[k] >> 32 == x->list[k - 1] >> 32) k++;
+    while (k < end) {
+        int64_t first = k++;
+        while (k < n_entries && x->list[k] >> 32 == x->list[first] >> 32) k++;
+        meet_row(x, first, k, table + mp_grid_place(&x->rows->named, (int64_t)(x->list[first] >> 32)), other, n);
+    }
+}
+
+void mp_cpu_rows_meet(const mp_row_entries *rows, const uint64_t *sorted, mp_meeting how, mp_dtype dtype, void *table,
+                      const void *other)
+{
+    const mp_box *frame = &rows->frame;
+    meeting x = {.rows = rows, .list = sorted, .how = how, .dtype = dtype, .table = table, .other = other};
+    int64_t n = mp_box_elements(frame);
+    if (!n || !rows->n_entries) return;
+    x.size = mp_dtype_bits(dtype) / 8;
+    x.columns = (frame->dims[frame->rank - 1] + COLUMNS - 1) / COLUMNS;
+    x.n_outer = n / frame->dims[frame->rank - 1];
+    x.pieces = (rows->n_entries + PIECE - 1) / PIECE;
+    mp_parallel(x.n_outer * x.columns * x.pieces, PIECE * (frame->dims[frame->rank - 1] / x.columns), meet_piece, &x);
+}

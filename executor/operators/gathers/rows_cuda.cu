@@ -1,0 +1,272 @@
+/* rows_cuda.cu - rows of a table by index: copied, cleared, and brought up to date with what meets them; and the rows that a
+ * condition takes, as a list. */
+#include "executor/operators/gathers/gather.cuh"
+
+#include "executor/operators/gathers/row_sort_cuda.h"
+#include "executor/operators/gathers/rows_cuda.h"
+
+namespace
+{
+
+/* Rows and entries, in elements of the size they are copied by. */
+struct rows_as {
+    mp_grid named, entries;
+    mp_boxed frame;
+    int64_t n_entries;
+    bool by_place; /* neighbours are the entries of one place of the frame, not the places of one entry */
+
+    explicit rows_as(const mp_row_entries *rows) : named(rows->named), entries(rows->entries), frame(&rows->frame)
+    {
+        n_entries = rows->n_entries;
+        by_place = rows->frame.to[rows->frame.rank - 1] != 1;
+    }
+    MP_BODY void split(int64_t k, int64_t *entry, int64_t *place) const
+    {
+        *entry = by_place ? k % n_entries : k / frame.n;
+        *place = by_place ? k / n_entries : k % frame.n;
+    }
+};
+
+template <class T> struct gathered {
+    rows_as rows;
+    mp_row_reader reader;
+    const T *table;
+    T *other;
+    MP_BODY void operator()(int64_t k) const
+    {
+        int64_t entry, place, table_at, other_at;
+        rows.split(k, &entry, &place);
+        rows.frame.find(place, &table_at, &other_at);
+        const int64_t row = reader.row(entry);
+        other_at += mp_grid_place(&rows.entries, entry);
+        other[other_at] = row < 0 ? T{} : table[table_at + mp_grid_place(&rows.named, row)];
+    }
+};
+
+template <class T> struct cleared {
+    rows_as rows;
+    mp_row_reader reader;
+    T *table;
+    MP_BODY void operator()(int64_t k) const
+    {
+        int64_t entry, place, table_at, other_at;
+        rows.split(k, &entry, &place);
+        rows.frame.find(place, &table_at, &other_at);
+        const int64_t row = reader.row(entry);
+        if (row >= 0) table[table_at + mp_grid_place(&rows.named, row)] = T{};
+    }
+};
+
+/* The rows in the largest elements that sizes, strides and addresses allow. Returns their size. */
+static int widen(mp_row_entries *rows, int size, const void *table, const void *other)
+{
+    mp_box all = {}, *frame = &rows->frame;
+    if (rows->named.rank + rows->entries.rank + frame->rank > MP_BOX_RANK) return size;
+    for (int d = 0; d < rows->named.rank; d++, all.rank++) all.from[all.rank] = rows->named.strides[d];
+    for (int d = 0; d < rows->entries.rank; d++, all.rank++) all.to[all.rank] = rows->entries.strides[d];
+    const int first = all.rank;
+    for (int d = 0; d < frame->rank; d++, all.rank++) {
+        all.dims[all.rank] = frame->dims[d];
+        all.from[all.rank] = frame->from[d];
+        all.to[all.rank] = frame->to[d];
+    }
+    const int unit = mp_box_widen(&all, size, table, other), f = unit / size;
+    for (int d = 0; d < rows->named.rank; d++) rows->named.strides[d] /= f;
+    for (int d = 0; d < rows->entries.rank; d++) rows->entries.strides[d] /= f;
+    for (int d = 0; d < frame->rank; d++) {
+        frame->dims[d] = all.dims[first + d];
+        frame->from[d] = all.from[first + d];
+        frame->to[d] = all.to[first + d];
+    }
+    return unit;
+}
+
+} // namespace
+
+void mp_cuda_rows_gather(const mp_row_entries *described, const mp_array *indices, int size, const void *table, void *other)
+{
+    mp_row_entries rows = *described;
+    const mp_row_reader reader(&rows, indices);
+    size = widen(&rows, size, table, other);
+    const rows_as as(&rows);
+    MP_BY_SIZE(size, (mp_each(as.n_entries * as.frame.n, gathered<T>{as, reader, (const T *)table, (T *)other})));
+}
+
+void mp_cuda_rows_clear(const mp_row_entries *rows, const mp_array *indices, int size, void *table)
+{
+    const mp_row_reader reader(rows, indices);
+    const rows_as as(rows);
+    MP_BY_SIZE(size, (mp_each(as.n_entries * as.frame.n, cleared<T>{as, reader, (T *)table})));
+}
+
+namespace
+{
+
+/* ---- meeting: over the sorted list */
+
+struct meeting {
+    rows_as rows;
+    int64_t n_rows;
+    const uint64_t *list;
+    mp_meeting how;
+    mp_dtype dtype;
+    int size;
+    void *table;
+    const void *other;
+    float *partial; /* per piece: what its first row, and its last one, sum up to where other pieces have the rest */
+
+    MP_BODY int64_t row(int64_t k) const { return (int64_t)(list[k] >> 32); }
+    MP_BODY int64_t entry_at(int64_t k) const { return mp_grid_place(&rows.entries, (int64_t)(uint32_t)list[k]); }
+};
+
+/* One row at one place of the frame, if its entries begin at k. */
+struct met {
+    meeting x;
+    MP_BODY void operator()(int64_t index) const
+    {
+        int64_t k, place, table_at, other_at;
+        x.rows.split(index, &k, &place);
+        const int64_t row = x.row(k);
+        if (row >= x.n_rows || (k > 0 && x.row(k - 1) == row)) return;
+        x.rows.frame.find(place, &table_at, &other_at);
+        table_at += mp_grid_place(&x.rows.named, row);
+        if (x.how == MP_MEET_SET) {
+            while (k + 1 < x.rows.n_entries && x.row(k + 1) == row) k++;
+            mp_copy_element(x.size, x.table, table_at, x.other, other_at + x.entry_at(k));
+        } else {
+            for (; k < x.rows.n_entries && x.row(k) == row; k++)
+                mp_meet_element(x.how, x.table, x.dtype, table_at, x.other, x.dtype, other_at + x.entry_at(k));
+        }
+    }
+};
+
+/* The entries of a piece at one place of the frame. Rows that lie in it entirely are done with. */
+struct piece_summed {
+    meeting x;
+    MP_BODY void operator()(int64_t index) const
+    {
+        const int64_t piece = index / x.rows.frame.n, place = index % x.rows.frame.n, first = piece * MP_CUDA_PIECE;
+        const int64_t end = first + MP_CUDA_PIECE < x.rows.n_entries ? first + MP_CUDA_PIECE : x.rows.n_entries;
+        int64_t table_at, other_at;
+        x.rows.frame.find(place, &table_at, &other_at);
+        float *partial = x.partial + 2 * piece * x.rows.frame.n + place;
+        for (int64_t k = first; k < end;) {
+            const int64_t row = x.row(k), begin = k;
+            float sum = 0;
+            if (row >= x.n_rows) break;
+            for (; k < end && x.row(k) == row; k++) sum += mp_load_any(x.other, x.dtype, other_at + x.entry_at(k));
+            if (begin == first && begin > 0 && x.row(begin - 1) == row) {
+                partial[0] = sum;
+            } else if (k == end && end < x.rows.n_entries && x.row(end) == row) {
+                partial[x.rows.frame.n] = sum;
+            } else {
+                const int64_t at = table_at + mp_grid_place(&x.rows.named, row);
+                mp_store_any(x.table, x.dtype, at, mp_load_any(x.table, x.dtype, at) + sum);
+            }
+        }
+    }
+};
+
+/* The row that begins in a piece and goes on in the next. */
+struct pieces_joined {
+    meeting x;
+    MP_BODY void operator()(int64_t index) const
+    {
+        const int64_t n = x.rows.frame.n, piece = index / n, place = index % n, first = piece * MP_CUDA_PIECE;
+        int64_t end = first + MP_CUDA_PIECE, table_at, other_at;
+        if (end >= x.rows.n_entries) return;
+        const int64_t row = x.row(end);
+        if (row >= x.n_rows || x.row(end - 1) != row || (first > 0 && x.row(first - 1) == row)) return;
+        float sum = x.partial[(2 * piece + 1) * n + place];
+        for (int64_t next = piece + 1; end < x.rows.n_entries && x.row(end) == row; next++, end += MP_CUDA_PIECE)
+            sum += x.partial[2 * next * n + place];
+        x.rows.frame.find(place, &table_at, &other_at);
+        table_at += mp_grid_place(&x.rows.named, row);
+        mp_store_any(x.table, x.dtype, table_at, mp_load_any(x.table, x.dtype, table_at) + sum);
+    }
+};
+
+static bool sums_floats(mp_meeting how, mp_dtype dtype)
+{
+    return how == MP_MEET_ADD && (dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16);
+}
+
+static int64_t pieces_of(const mp_row_entries *rows)
+{
+    return (rows->n_entries + MP_CUDA_PIECE - 1) / MP_CUDA_PIECE;
+}
+
+/* Partial sums lie behind what sorting takes. */
+static int64_t partial_at(const mp_row_entries *rows)
+{
+    return (mp_cuda_rows_sort_room(rows) + 15) / 16 * 16;
+}
+
+} // namespace
+
+int64_t mp_cuda_rows_room(const mp_row_entries *rows, mp_meeting how, mp_dtype dtype)
+{
+    const int64_t partial = sums_floats(how, dtype) ? 2 * pieces_of(rows) * mp_box_elements(&rows->frame) : 0;
+    return partial_at(rows) + partial * (int64_t)sizeof(float);
+}
+
+void mp_cuda_rows_meet(const mp_row_entries *rows, const mp_array *indices, mp_meeting how, mp_dtype dtype, void *table,
+                       const void *other, void *room)
+{
+    if (!rows->n_entries || !mp_box_elements(&rows->frame)) return;
+    meeting x = {rows_as(rows), rows->n_rows, mp_cuda_rows_sort(rows, indices, room),    how, dtype, mp_dtype_bits(dtype) / 8,
+                 table,         other,        (float *)((char *)room + partial_at(rows))};
+    if (sums_floats(how, dtype)) {
+        mp_each(pieces_of(rows) * x.rows.frame.n, piece_summed{x});
+        mp_each(pieces_of(rows) * x.rows.frame.n, pieces_joined{x});
+    } else {
+        mp_each(rows->n_entries * x.rows.frame.n, met{x});
+    }
+}
+
+namespace
+{
+
+/* The true elements of a condition: one block counts stretches of it, and writes the list. */
+struct true_ones {
+    enum { PHASES = 3 };
+    struct room {
+        int64_t begin[MP_GRID_THREADS + 1]; /* how many are true before a thread's stretch; the last: in all */
+    };
+    const uint8_t *condition;
+    int64_t n, n_wanted, *list;
+
+    MP_BODY void operator()(int phase, int64_t, int thread, room &shared) const
+    {
+        const int64_t length = (n + MP_GRID_THREADS - 1) / MP_GRID_THREADS, first = thread * length;
+        const int64_t end = first + length < n ? first + length : n;
+        if (phase == 0) {
+            int64_t count = 0;
+            for (int64_t k = first; k < end; k++) count += condition[k] != 0;
+            shared.begin[thread] = count;
+        } else if (phase == 1) {
+            if (thread) return;
+            int64_t sum = 0;
+            for (int t = 0; t < MP_GRID_THREADS; t++) {
+                const int64_t own = shared.begin[t];
+                shared.begin[t] = sum;
+                sum += own;
+            }
+            shared.begin[MP_GRID_THREADS] = sum;
+        } else {
+            int64_t at = shared.begin[thread];
+            for (int64_t k = first; k < end && at < n_wanted; k++)
+                if (condition[k]) list[at++] = k;
+            for (int64_t k = shared.begin[MP_GRID_THREADS] + thread; k < n_wanted; k += MP_GRID_THREADS) list[k] = INT64_MIN;
+        }
+    }
+};
+
+} // namespace
+
+void mp_cuda_list_true(const mp_array *condition, int64_t n, const mp_array *list)
+{
+    const int64_t there = mp_array_elements(condition);
+    mp_each_block(
+        1, true_ones{(const uint8_t *)condition->data, there < n ? there : n, mp_array_elements(list), (int64_t *)list->data});
+}

@@ -1,0 +1,32 @@
+/* rows_cuda.h - rows of a table by index (operators/gathers/row_entries.h), on the GPU. All only enqueue. Private to
+ * executor/cuda/.
+ *
+ * Indices are looked at when the device runs, where nothing can be reported: an index outside of its axis reads zero, and
+ * what it would write goes nowhere. Each result is the same every time: entries that meet in one row are sorted by it first
+ * (row_sort.h), and are summed in the order of the entries, in pieces of MP_CUDA_PIECE entries.
+ */
+#pragma once
+
+#include "executor/kernel/c_linkage.h"
+
+MP_C_BEGIN
+
+#include "executor/operators/gathers/meeting.h"
+#include "executor/operators/gathers/row_entries.h"
+
+enum { MP_CUDA_PIECE = 32 };
+
+/* other[entry] = table[row]. */
+void mp_cuda_rows_gather(const mp_row_entries *rows, const mp_array *indices, int size, const void *table, void *other);
+/* table[row] = 0. */
+void mp_cuda_rows_clear(const mp_row_entries *rows, const mp_array *indices, int size, void *table);
+/* table[row] meets other[entry]; `room`: mp_cuda_rows_room bytes, aligned to 16. Float sums are rounded once. */
+void mp_cuda_rows_meet(const mp_row_entries *rows, const mp_array *indices, mp_meeting how, mp_dtype dtype, void *table,
+                       const void *other, void *room);
+int64_t mp_cuda_rows_room(const mp_row_entries *rows, mp_meeting how, mp_dtype dtype);
+
+/* The places of the first ones among the n first elements of a condition (BOOL, dense) that are true; INT64_MIN where there are
+ * no more. `list`: INT64, dense. */
+void mp_cuda_list_true(const mp_array *condition, int64_t n, const mp_array *list);
+
+MP_C_END

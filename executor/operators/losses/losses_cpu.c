@@ -1,0 +1,239 @@
+/* losses_cpu.c - loss = sum over positions of -weight[target] log p[target], divided by the sum of weights (mean), or not
+ * (sum), or each by itself (none). Positions are added up in their order, in double. Of a position's scores forward leaves the
+ * logarithm of the sum of e^score, from which backward makes the probabilities again. With labels smoothed by s a position's
+ * loss is (1 - s) times that and s / classes times the sum over all classes of -weight log p.
+ */
+#include <string.h>
+
+#include "executor/cpu/base/lines.h"
+#include "executor/kernel/element.h"
+#include "executor/kernel/vector_math.h"
+#include "executor/operators/elementwise/elementwise_cpu.h"
+#include "executor/operators/losses/class_loss.h"
+#include "executor/operators/normalizations/softmaxes_cpu.h"
+
+typedef struct job {
+    const mp_class_loss *loss;
+    const mp_operands *x;
+    double factor;      /* backward: on every position's gradient, weights aside */
+    double all_weights; /* of the classes; 0 unless labels are smoothed */
+} job;
+
+static int64_t target_at(const mp_array *t, int64_t k)
+{
+    int64_t at = 0;
+    for (int d = t->rank - 1; d >= 0; d--) {
+        at += k % t->dims[d] * t->strides[d];
+        k /= t->dims[d];
+    }
+    return t->dtype == MP_DTYPE_INT32 ? ((const int32_t *)t->data)[at] : ((const int64_t *)t->data)[at];
+}
+
+static double class_weight(const job *j, int64_t class)
+{
+    const mp_array *w = j->x->n_in > 2 ? &j->x->in[2] : NULL;
+    return w && w->dtype ? (double)mp_load_float(w->data, w->dtype, class) : 1;
+}
+
+static bool is_ignored(const job *j, int64_t target)
+{
+    return j->loss->ignores && target == j->loss->ignored;
+}
+
+static double weight_of(const job *j, int64_t target)
+{
+    return is_ignored(j, target) ? 0 : class_weight(j, target);
+}
+
+static job job_of(const mp_class_loss *loss, const mp_operands *x, double factor)
+{
+    job j = {loss, x, factor, 0};
+    for (int64_t c = 0; loss->smoothing != 0 && c < loss->lines.length; c++) j.all_weights += class_weight(&j, c);
+    return j;
+}
+
+/* What a class adds to a position's loss by smoothing: this times -weight log p. */
+static double smoothed_share(const job *j)
+{
+    return j->loss->smoothing / (double)j->loss->lines.length;
+}
+
+/* The logarithm of the sum of e^score over line k. */
+static float log_sum(const job *j, int64_t k)
+{
+    const mp_lines *l = &j->loss->lines;
+    float room[MP_BLOCK], spare[MP_BLOCK];
+    mp_log_sum sum = mp_log_sum_none();
+    for (int64_t e = 0; e < l->length; e += MP_BLOCK) {
+        int64_t n = mp_block_size(l->length, e / MP_BLOCK);
+        mp_log_sum_add(&sum, mp_line_read_part(l, &j->x->in[0], k, e, n, room), n, spare);
+    }
+    return mp_log_sum_value(&sum);
+}
+
+static void write_log_probabilities(const job *j, int64_t k, float shift)
+{
+    const mp_lines *l = &j->loss->lines;
+    float room[MP_BLOCK], out[MP_BLOCK];
+    for (int64_t e = 0; e < l->length; e += MP_BLOCK) {
+        int64_t n = mp_block_size(l->length, e / MP_BLOCK);
+        mp_row_shift(mp_line_read_part(l, &j->x->in[0], k, e, n, room), n, shift, out);
+        mp_line_write_part(l, &j->x->out[1], k, e, n, out);
+    }
+}
+
+/* The sum over the classes of -weight log p in line k. */
+static double loss_of_all(const job *j, int64_t k, float shift)
+{
+    const mp_lines *l = &j->loss->lines;
+    float room[MP_BLOCK];
+    double sum = 0;
+    for (int64_t e = 0; e < l->length; e += MP_BLOCK) {
+        int64_t n = mp_block_size(l->length, e / MP_BLOCK);
+        const float *part = mp_line_read_part(l, &j->x->in[0], k, e, n, room);
+        for (int64_t i = 0; i < n; i++) sum += class_weight(j, e + i) * (double)(shift - part[i]);
+    }
+    return sum;
+}
+
+static void forward_line(void *data, int64_t k)
+{
+    const job *j = data;
+    double *losses = j->x->workspace, *weights = losses + j->loss->lines.n;
+    int64_t target = target_at(&j->x->in[1], k);
+    float shift = j->loss->softmax ? log_sum(j, k) : 0, score;
+    weights[k] = weight_of(j, target);
+    losses[k] = 0;
+    if (weights[k] != 0)
+        losses[k] = -weights[k] * (double)(*mp_line_read_part(&j->loss->lines, &j->x->in[0], k, target, 1, &score) - shift);
+    if (j->loss->smoothing != 0 && !is_ignored(j, target))
+        losses[k] = (1 - j->loss->smoothing) * losses[k] + smoothed_share(j) * loss_of_all(j, k, shift);
+    if (j->x->n_out > 1 && j->x->out[1].data) write_log_probabilities(j, k, shift);
+    if (j->x->extra[0].data) ((float *)j->x->extra[0].data)[k] = shift;
+}
+
+/* A target that is no class would be read outside the scores. */
+static mp_status check_targets(const job *j, mp_error *err)
+{
+    for (int64_t k = 0; k < j->loss->lines.n; k++) {
+        int64_t t = target_at(&j->x->in[1], k);
+        if ((t < 0 || t >= j->loss->lines.length) && !(j->loss->ignores && t == j->loss->ignored))
+            return MP_FAIL(err, MP_INVALID, "%s ('%s'): target %lld is not one of %lld classes", j->x->op->kind, j->x->op->name,
+                           (long long)t, (long long)j->loss->lines.length);
+    }
+    return MP_OK;
+}
+
+static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+{
+    const mp_class_loss *s = call->state;
+    job j = job_of(s, x, 1);
+    double *losses = x->workspace, *weights = losses + s->lines.n, loss = 0, weight = 0;
+    const mp_array *to = &x->out[0];
+    (void)run;
+    MP_CHECK(check_targets(&j, err));
+    mp_parallel(s->lines.n, s->lines.length, forward_line, &j);
+    for (int64_t k = 0; k < s->lines.n; k++) {
+        if (s->reduction == MP_CLASS_LOSS_NONE) mp_store_float(to->data, to->dtype, k, (float)losses[k]);
+        loss += losses[k];
+        weight += weights[k];
+    }
+    if (s->reduction != MP_CLASS_LOSS_NONE)
+        mp_store_float(to->data, to->dtype, 0, (float)(s->reduction == MP_CLASS_LOSS_MEAN ? loss / weight : loss));
+    return MP_OK;
+}
+
+/* out = factor e^(x - shift) */
+MP_VECTOR static void probabilities(const float *x, int64_t n, float shift, float factor, float *out)
+{
+    MP_INDEPENDENT
+    for (int64_t k = 0; k < n; k++) out[k] = factor * mp_exp(x[k] - shift);
+}
+
+MP_VECTOR static void add(const float *x, int64_t n, float *to)
+{
+    for (int64_t k = 0; k < n; k++) to[k] += x[k];
+}
+
+static double sum_of_line(const mp_lines *l, const mp_array *a, int64_t k)
+{
+    float room[MP_BLOCK];
+    double sum = 0;
+    for (int64_t e = 0; e < l->length; e += MP_BLOCK) {
+        int64_t n = mp_block_size(l->length, e / MP_BLOCK);
+        const float *part = mp_line_read_part(l, a, k, e, n, room);
+        for (int64_t i = 0; i < n; i++) sum += (double)part[i];
+    }
+    return sum;
+}
+
+/* to[i] -= share weight[e + i] */
+static void take_shares(const job *j, double share, int64_t e, int64_t n, float *to)
+{
+    for (int64_t i = 0; i < n; i++) to[i] -= (float)(share * class_weight(j, e + i));
+}
+
+/* The gradient of a score is f p, less f at the target (f: the factor of the position's loss); and where the log-probabilities
+ * have a gradient g of their own, it and p sum(g) less. Without softmax only the target has one. Smoothed, every class is in
+ * some measure the target: less its share, and f is the sum of them. */
+static void backward_line(void *data, int64_t k)
+{
+    const job *j = data;
+    const mp_lines *l = &j->loss->lines;
+    const mp_array *dy = &j->x->d_out[0], *g = j->x->n_out > 1 && j->x->d_out[1].dtype ? &j->x->d_out[1] : NULL;
+    float room[MP_BLOCK], out[MP_BLOCK], shift = j->loss->softmax ? ((const float *)j->x->extra[0].data)[k] : 0;
+    int64_t target = target_at(&j->x->in[1], k);
+    double weight = weight_of(j, target), factor = weight != 0 ? j->factor * weight : 0, scale = 0, share = 0;
+    if (j->loss->smoothing != 0 && !is_ignored(j, target)) share = j->factor * smoothed_share(j);
+    if (j->loss->reduction == MP_CLASS_LOSS_NONE && dy->dtype) {
+        const double given = (double)mp_load_float(dy->data, dy->dtype, k);
+        factor *= given;
+        share *= given;
+    }
+    factor *= 1 - j->loss->smoothing;
+    if (j->loss->softmax) scale = factor + share * j->all_weights - (g ? sum_of_line(l, g, k) : 0);
+    for (int64_t e = 0; e < l->length; e += MP_BLOCK) {
+        int64_t n = mp_block_size(l->length, e / MP_BLOCK);
+        if (scale != 0)
+            probabilities(mp_line_read_part(l, &j->x->in[0], k, e, n, room), n, shift, (float)scale, out);
+        else
+            memset(out, 0, (size_t)n * sizeof *out);
+        if (share != 0) take_shares(j, share, e, n, out);
+        if (factor != 0 && target >= e && target < e + n) out[target - e] -= (float)factor;
+        if (g) add(mp_line_read_part(l, g, k, e, n, room), n, out);
+        mp_line_write_part(l, &j->x->d_in[0], k, e, n, out);
+    }
+}
+
+static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+{
+    const mp_class_loss *s = call->state;
+    const mp_array *dy = &x->d_out[0];
+    job j = job_of(s, x, dy->dtype ? 1 : 0);
+    double weight = 0;
+    (void)run;
+    MP_CHECK(check_targets(&j, err));
+    for (int64_t k = 0; s->reduction == MP_CLASS_LOSS_MEAN && k < s->lines.n; k++)
+        weight += weight_of(&j, target_at(&x->in[1], k));
+    if (s->reduction != MP_CLASS_LOSS_NONE && dy->dtype) j.factor = (double)mp_load_float(dy->data, dy->dtype, 0);
+    if (s->reduction == MP_CLASS_LOSS_MEAN) j.factor /= weight;
+    mp_parallel(s->lines.n, s->lines.length, backward_line, &j);
+    return MP_OK;
+}
+
+static mp_status prepare_cross_entropy(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    mp_class_loss *s;
+    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    call->state = s;
+    call->run = x->is_backward ? run_backward : run_forward;
+    MP_CHECK(mp_class_loss_read(x, s, err));
+    if (!x->is_backward) call->workspace_bytes = 2 * s->lines.n * (int64_t)sizeof(double);
+    return MP_OK;
+}
+
+const mp_kernel mp_cpu_losses[] = {
+    {"SoftmaxCrossEntropyLoss", "", prepare_cross_entropy, prepare_cross_entropy},
+    {"NegativeLogLikelihoodLoss", "", prepare_cross_entropy, prepare_cross_entropy},
+    {0},
+};

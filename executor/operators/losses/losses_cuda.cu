@@ -1,0 +1,389 @@
+/* losses_cuda.cu - the losses over classes. A target that is no class cannot be refused here, where
+ * nobody waits: the loss is then no number. */
+#include "executor/cuda/grid/blocks.cuh"
+#include "executor/cuda/grid/lines.cuh"
+#include "executor/cuda/grid/reduce.cuh"
+extern "C" {
+#include "executor/operators/losses/class_loss.h"
+}
+
+#include "executor/kernel/vector_math.h"
+
+namespace
+{
+
+/* ---- what the weight of a position is. */
+
+struct targets {
+    mp_operand target, weight; /* weight: of classes; data NULL: 1 */
+    int64_t n_classes, ignored;
+    bool ignores;
+    int rank;
+    int64_t dims[MP_ARRAY_RANK], strides[MP_ARRAY_RANK];
+
+    MP_BODY int64_t of(int64_t position) const
+    {
+        const int64_t at = mp_line_places::place(rank, dims, strides, position);
+        return target.dtype == MP_DTYPE_INT32 ? ((const int32_t *)target.data)[at] : ((const int64_t *)target.data)[at];
+    }
+    MP_BODY bool is_ignored(int64_t t) const { return ignores && t == ignored; }
+    MP_BODY float class_weight(int64_t c) const { return weight.data ? weight.load(c) : 1; }
+    MP_BODY float weight_of(int64_t t) const
+    {
+        if (is_ignored(t)) return 0;
+        if (t < 0 || t >= n_classes) return NAN;
+        return class_weight(t);
+    }
+};
+
+struct state {
+    mp_class_loss form;
+    /* in the workspace, behind two floats per position (forward) or the factor of a mean and the weight of all classes
+     * (backward): a float per position where log-probabilities have gradients (backward) or labels are smoothed (forward), and
+     * stretches of sums */
+    int64_t sums_at, stretches_at;
+};
+
+static targets targets_of(const state *s, const mp_operands *x)
+{
+    const mp_array *t = &x->in[1];
+    targets all = {};
+    all.target = mp_input(x, 1);
+    all.weight = mp_input(x, 2);
+    all.n_classes = s->form.lines.length;
+    all.ignored = s->form.ignored;
+    all.ignores = s->form.ignores;
+    all.rank = t->rank;
+    for (int d = 0; d < t->rank; d++) {
+        all.dims[d] = t->dims[d];
+        all.strides[d] = t->strides[d];
+    }
+    return all;
+}
+
+/* ---- forward: a position's loss and weight, then their sums. */
+
+/* The largest score of a line and the sum of e to the scores less it, in one pass: of two stretches of a line the one with the
+ * lesser largest score is scaled to the other's. */
+template <mp_dtype T> struct entropy_rows {
+    struct value {
+        float largest, sum;
+    };
+    enum { PHASES = 1 };
+    mp_line_places lines;
+    targets all;
+    mp_operand scores, given, log_sums;
+    bool softmax;
+    float *losses; /* two per position: -weight log p, weight */
+    float *kept;   /* the logarithms of the sums once more; NULL: nobody asks */
+    MP_BODY float score(int64_t at) const { return mp_load_any(scores.data, T, at); }
+    MP_BODY value none(int) const { return value{-INFINITY, 0}; }
+    MP_BODY value join(int, value a, value b) const
+    {
+        const value less = b.largest > a.largest ? a : b, more = b.largest > a.largest ? b : a;
+        if (less.largest == -INFINITY) return more;
+        return value{more.largest, more.sum + less.sum * mp_exp_to_zero(less.largest - more.largest)};
+    }
+    MP_BODY value at(int, int64_t row, int64_t column, const value *) const
+    {
+        return value{softmax ? score(lines.find(row, column)) : 0, 1};
+    }
+    MP_BODY float log_sum(const value *totals) const { return softmax ? totals[0].largest + logf(totals[0].sum) : 0; }
+    MP_BODY void put(int64_t row, int64_t column, const value *totals) const
+    {
+        if (!given.data) return;
+        const int64_t at = lines.find(row, column);
+        mp_store_any(given.data, T, at, score(at) - log_sum(totals));
+    }
+    MP_BODY void end(int64_t row, const value *totals) const
+    {
+        const int64_t target = all.of(row);
+        const float weight = all.weight_of(target);
+        float log_of_target = 0;
+        if (weight != 0 && weight == weight) log_of_target = score(lines.find(row, target)) - log_sum(totals);
+        losses[2 * row] = weight != 0 ? -weight * log_of_target : 0;
+        losses[2 * row + 1] = weight;
+        if (log_sums.data) log_sums.store(row, log_sum(totals));
+        if (kept) kept[row] = log_sum(totals);
+    }
+};
+
+/* A share of every position's loss is that of all its classes. */
+template <mp_dtype T> struct smoothed_rows : mp_sums {
+    enum { PHASES = 1 };
+    mp_line_places lines;
+    targets all;
+    mp_operand scores;
+    const float *log_sums;
+    float *losses;
+    float smoothing;
+    MP_BODY value at(int, int64_t row, int64_t column, const value *) const
+    {
+        return value{all.class_weight(column) * (log_sums[row] - mp_load_any(scores.data, T, lines.find(row, column)))};
+    }
+    MP_BODY void put(int64_t, int64_t, const value *) const {}
+    MP_BODY void end(int64_t row, const value *totals) const
+    {
+        if (all.is_ignored(all.of(row))) return;
+        losses[2 * row] = (1 - smoothing) * losses[2 * row] + smoothing / (float)all.n_classes * totals[0].x;
+    }
+};
+
+struct total_loss : mp_float_sums {
+    const float *losses;
+    mp_operand to;
+    bool mean;
+    MP_BODY part at(const int64_t *at, int64_t) const { return part{losses[2 * at[0]], losses[2 * at[0] + 1]}; }
+    MP_BODY void end(const int64_t *, value total) const { to.store(0, (float)(mean ? total.a / total.b : total.a)); }
+};
+
+struct each_loss {
+    const float *losses;
+    mp_operand to;
+    MP_BODY void operator()(int64_t k) const { to.store(k, losses[2 * k]); }
+};
+
+/* One sum of n terms, the first at 0. */
+static mp_reduce_places<1> all_of(int64_t n)
+{
+    mp_loops loops = {};
+    loops.rank = 1;
+    loops.dims[0] = n;
+    loops.strides[0][0] = 1;
+    return mp_reduce_places<1>(&loops, -1);
+}
+
+template <mp_dtype T> static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+{
+    const state *s = (const state *)call->state;
+    const int64_t n = s->form.lines.n;
+    entropy_rows<T> f;
+    f.lines = mp_line_places_of(&s->form.lines);
+    f.all = targets_of(s, x);
+    f.scores = mp_input(x, 0);
+    f.given = mp_output(x, 1);
+    f.log_sums = mp_operand_of(&x->extra[0]);
+    f.softmax = s->form.softmax;
+    f.losses = (float *)x->workspace;
+    f.kept = s->form.smoothing != 0 ? (float *)mp_workspace_at(x, s->sums_at) : NULL;
+    mp_rows_that_lie(!s->form.lines.contiguous, n, f.softmax ? s->form.lines.length : 1, f);
+    if (f.kept) {
+        smoothed_rows<T> smoothed;
+        smoothed.lines = f.lines;
+        smoothed.all = f.all;
+        smoothed.scores = f.scores;
+        smoothed.log_sums = f.kept;
+        smoothed.losses = f.losses;
+        smoothed.smoothing = (float)s->form.smoothing;
+        mp_rows_that_lie(!s->form.lines.contiguous, n, s->form.lines.length, smoothed);
+    }
+    if (s->form.reduction == MP_CLASS_LOSS_NONE) {
+        mp_each(n, each_loss{f.losses, mp_output(x, 0)});
+    } else {
+        total_loss sum;
+        sum.losses = f.losses;
+        sum.to = mp_output(x, 0);
+        sum.mean = s->form.reduction == MP_CLASS_LOSS_MEAN;
+        mp_reduce(all_of(n), sum, mp_workspace_at(x, s->stretches_at));
+    }
+    return mp_launched(err);
+}
+
+/* ---- backward. */
+
+/* The gradient of a position's loss from that of their mean, its weight aside. */
+struct mean_factor : mp_float_sum {
+    targets all;
+    mp_operand dy;
+    float *to;
+    MP_BODY part at(const int64_t *at, int64_t) const { return part{all.weight_of(all.of(at[0]))}; }
+    MP_BODY void end(const int64_t *, value total) const { *to = (float)((double)dy.load(0) / total.x); }
+};
+
+/* The weights of all classes together. */
+struct weight_total : mp_sums {
+    enum { PHASES = 1 };
+    targets all;
+    float *to;
+    MP_BODY value at(int, int64_t, int64_t column, const value *) const { return value{all.class_weight(column)}; }
+    MP_BODY void put(int64_t, int64_t, const value *) const {}
+    MP_BODY void end(int64_t, const value *totals) const { *to = totals[0].x; }
+};
+
+/* The sums over the classes of the gradients that the log-probabilities have of their own. */
+struct given_sums : mp_sums {
+    enum { PHASES = 1 };
+    mp_line_places lines;
+    mp_operand given;
+    float *to;
+    MP_BODY value at(int, int64_t row, int64_t column, const value *) const
+    {
+        return value{given.load(lines.find(row, column))};
+    }
+    MP_BODY void put(int64_t, int64_t, const value *) const {}
+    MP_BODY void end(int64_t row, const value *totals) const { to[row] = totals[0].x; }
+};
+
+/* A score's gradient: scale p, less `factor` at the target and the share of every class that smoothing makes a target, and that
+ * of its log-probability. */
+template <mp_dtype T> struct entropy_gradient {
+    /* What the scores of a position have in common. */
+    struct position {
+        int64_t target;
+        float factor, share, scale, log_sum;
+    };
+    targets all;
+    mp_operand dy, dx, scores, given, log_sums;
+    bool softmax, each; /* each: a loss per position */
+    const float *mean;  /* the factor of a mean, NULL: it is none */
+    const float *sums;  /* of `given`, NULL: there is none */
+    float smoothing;
+    const float *all_weights; /* of the classes, where labels are smoothed */
+    MP_BODY position of(int64_t k) const
+    {
+        position p = {all.of(k), 0, 0, 0, 0};
+        const float weight = all.weight_of(p.target), given_factor = !dy.data ? 0 : mean ? *mean : dy.load(each ? k : 0);
+        if (weight != 0) p.factor = weight * given_factor * (1 - smoothing);
+        if (smoothing != 0 && !all.is_ignored(p.target)) p.share = given_factor * smoothing / (float)all.n_classes;
+        if (softmax) {
+            p.scale = p.factor - (sums ? sums[k] : 0);
+            if (p.share != 0) p.scale += p.share * *all_weights;
+            p.log_sum = log_sums.load(k);
+        }
+        return p;
+    }
+    MP_BODY float score(int64_t at) const { return softmax ? mp_load_any(scores.data, T, at) : 0; }
+    MP_BODY void put(const position &p, int64_t at, int64_t number, float x) const
+    {
+        float slope = p.scale != 0 ? p.scale * mp_exp(x - p.log_sum) : 0;
+        if (number == p.target) slope -= p.factor;
+        if (p.share != 0) slope -= p.share * all.class_weight(number);
+        if (sums) slope += mp_load_any(given.data, T, at);
+        mp_store_any(dx.data, T, at, slope);
+    }
+};
+
+/* One score a thread. Operands: where the score lies, the position's and the class's numbers. */
+template <mp_dtype T> struct entropy_gradient_each {
+    enum { SCORE, POSITION, CLASS, N_OPERANDS };
+    entropy_gradient<T> f;
+    MP_BODY void operator()(int64_t, const int64_t *at) const
+    {
+        f.put(f.of(at[POSITION]), at[SCORE], at[CLASS], f.score(at[SCORE]));
+    }
+};
+
+/* A line a block, for lines whose scores lie side by side: a thread has several of them under way. */
+template <mp_dtype T> struct entropy_gradient_lines {
+    enum { THREADS = MP_GRID_THREADS, UNDER_WAY = 8 };
+    struct shared {
+    };
+    struct own {
+        typename entropy_gradient<T>::position p;
+    };
+    mp_line_places lines;
+    int64_t length;
+    entropy_gradient<T> f;
+    template <class BLOCK> MP_BODY void run(int64_t k, BLOCK &b) const
+    {
+        /* the gradient may lie where weights do that are as many as scores: of one line */
+        b.phase([&](int, shared &, own &o) { o.p = f.of(k); });
+        b.phase([&](int t, shared &, own &o) {
+            const int64_t at = lines.find(k, 0);
+            for (int64_t first = t; first < length; first += THREADS * UNDER_WAY) {
+                float x[UNDER_WAY];
+                MP_UNROLL
+                for (int e = 0; e < UNDER_WAY; e++) x[e] = first + e * THREADS < length ? f.score(at + first + e * THREADS) : 0;
+                MP_UNROLL
+                for (int e = 0; e < UNDER_WAY; e++)
+                    if (first + e * THREADS < length) f.put(o.p, at + first + e * THREADS, first + e * THREADS, x[e]);
+            }
+        });
+    }
+};
+
+template <mp_dtype T> static void run_each(const mp_operands *x, const entropy_gradient<T> &f)
+{
+    mp_array position = x->in[0], number = x->in[0];
+    int64_t step = 1;
+    for (int d = position.rank - 1; d >= 0; d--) {
+        number.strides[d] = d == 1;
+        position.strides[d] = d == 1 ? 0 : step;
+        if (d != 1) step *= position.dims[d];
+    }
+    const mp_array *in[] = {&position, &number};
+    const mp_loops loops = mp_loops_of(in, 2, &x->d_in[0]);
+    mp_each_placed<entropy_gradient_each<T>::N_OPERANDS>(&loops, entropy_gradient_each<T>{f});
+}
+
+template <mp_dtype T> static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+{
+    const state *s = (const state *)call->state;
+    const mp_lines *lines = &s->form.lines;
+    entropy_gradient<T> f;
+    f.all = targets_of(s, x);
+    f.dy = mp_operand_of(&x->d_out[0]);
+    f.dx = mp_input_gradient(x, 0);
+    f.scores = mp_input(x, 0);
+    f.given = x->n_out > 1 ? mp_operand_of(&x->d_out[1]) : mp_operand{NULL, MP_DTYPE_FLOAT};
+    f.log_sums = mp_operand_of(&x->extra[0]);
+    f.softmax = s->form.softmax;
+    f.each = s->form.reduction == MP_CLASS_LOSS_NONE;
+    f.mean = f.sums = f.all_weights = NULL;
+    f.smoothing = (float)s->form.smoothing;
+    if (s->form.reduction == MP_CLASS_LOSS_MEAN && f.dy.data) {
+        mean_factor sum;
+        sum.all = f.all;
+        sum.dy = f.dy;
+        sum.to = (float *)x->workspace;
+        f.mean = sum.to;
+        mp_reduce(all_of(lines->n), sum, mp_workspace_at(x, s->stretches_at));
+    }
+    if (f.smoothing != 0) {
+        weight_total total;
+        total.all = f.all;
+        total.to = (float *)x->workspace + 1;
+        f.all_weights = total.to;
+        mp_rows(1, lines->length, total);
+    }
+    if (f.given.data) {
+        given_sums sums;
+        sums.lines = mp_line_places_of(lines);
+        sums.given = f.given;
+        sums.to = (float *)mp_workspace_at(x, s->sums_at);
+        f.sums = sums.to;
+        mp_rows_that_lie(!lines->contiguous, lines->n, lines->length, sums);
+    }
+    if (lines->contiguous && (lines->length > MP_SHORT_ROW || lines->n == 1))
+        mp_blocks(lines->n, entropy_gradient_lines<T>{mp_line_places_of(lines), lines->length, f});
+    else
+        run_each(x, f);
+    return mp_launched(err);
+}
+
+static mp_status prepare_entropy(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    mp_class_loss form;
+    mp_status st = mp_class_loss_read(x, &form, err);
+    if (st) return st;
+    state *s = mp_new_state<state>(call);
+    if (!s) return MP_NO_MEMORY(err);
+    const bool halves = x->in[0].dtype == MP_DTYPE_BFLOAT16;
+    const bool sums = x->is_backward ? x->n_out > 1 && x->d_out[1].dtype : form.smoothing != 0;
+    s->form = form;
+    s->sums_at = mp_aligned((x->is_backward ? 2 : 2 * form.lines.n) * (int64_t)sizeof(float));
+    s->stretches_at = s->sums_at + mp_aligned(sums ? form.lines.n * (int64_t)sizeof(float) : 0);
+    call->run = x->is_backward ? halves ? run_backward<MP_DTYPE_BFLOAT16> : run_backward<MP_DTYPE_FLOAT>
+                : halves ? run_forward<MP_DTYPE_BFLOAT16>
+                               : run_forward<MP_DTYPE_FLOAT>;
+    call->workspace_bytes = s->stretches_at + mp_reduce_workspace_bytes<1, total_loss>(all_of(form.lines.n));
+    return MP_OK;
+}
+
+} // namespace
+
+extern "C" const mp_kernel mp_cuda_losses[] = {
+    {"SoftmaxCrossEntropyLoss", "", prepare_entropy, prepare_entropy},
+    {"NegativeLogLikelihoodLoss", "", prepare_entropy, prepare_entropy},
+    {},
+};

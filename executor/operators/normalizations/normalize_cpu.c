@@ -1,0 +1,314 @@
+/* normalize_cpu.c - statistics, results and gradients of rows, in pieces of rows of at most a block. */
+#include "executor/operators/normalizations/normalize_cpu.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "executor/operators/normalizations/softmaxes_cpu.h"
+
+enum { STRETCHES = 32 };
+
+static int64_t n_stretches(const mp_normalization *r)
+{
+    return r->n_rows < STRETCHES ? r->n_rows : STRETCHES;
+}
+
+int64_t mp_normalize_workspace_bytes(const mp_normalization *r)
+{
+    return 2 * n_stretches(r) * r->n_parameters * (int64_t)sizeof(double);
+}
+
+static void locate(const int64_t *dims, const int64_t *at, const int64_t *parameter, int n, int64_t k, int64_t *x, int64_t *p)
+{
+    for (int d = n - 1; d >= 0; d--) {
+        *x += k % dims[d] * at[d];
+        *p += k % dims[d] * parameter[d];
+        k /= dims[d];
+    }
+}
+
+/* Where a piece of a row lies: n elements from x on, `stride` apart, and their parameters from p on. */
+typedef struct piece {
+    int64_t x, p, n, stride, step;
+} piece;
+
+/* The k-th piece of a row that begins at (x, p): pieces are runs cut into blocks. */
+static int64_t n_pieces(const mp_normalization *r)
+{
+    return r->n_runs * mp_block_count(r->run);
+}
+static piece piece_of(const mp_normalization *r, int64_t x, int64_t p, int64_t k)
+{
+    int64_t per_run = mp_block_count(r->run), part = k % per_run;
+    int inner = r->n_inner - 1;
+    piece out = {x, p, mp_block_size(r->run, part), r->inner_at[inner], r->inner_parameter[inner]};
+    locate(r->inner, r->inner_at, r->inner_parameter, inner, k / per_run, &out.x, &out.p);
+    out.x += part * MP_BLOCK * out.stride;
+    out.p += part * MP_BLOCK * out.step;
+    return out;
+}
+
+static const float *read_piece(const void *data, mp_dtype dtype, int64_t at, int64_t stride, int64_t n, float *room)
+{
+    float one;
+    if (stride == 1) return mp_floats(data, dtype, at, n, room);
+    if (stride == 0) {
+        float value = *mp_floats(data, dtype, at, 1, &one);
+        for (int64_t k = 0; k < n; k++) room[k] = value;
+    } else {
+        for (int64_t k = 0; k < n; k++) room[k] = *mp_floats(data, dtype, at + k * stride, 1, &one);
+    }
+    return room;
+}
+
+static void write_piece(void *data, mp_dtype dtype, const piece *q, float *values)
+{
+    if (q->stride == 1) {
+        mp_floats_done(data, dtype, q->x, q->n, values);
+        if (dtype == MP_DTYPE_FLOAT && values != (float *)data + q->x)
+            memcpy((float *)data + q->x, values, (size_t)q->n * sizeof *values);
+        return;
+    }
+    for (int64_t k = 0; k < q->n; k++) {
+        if (dtype == MP_DTYPE_FLOAT)
+            ((float *)data)[q->x + k * q->stride] = values[k];
+        else
+            mp_floats_done(data, dtype, q->x + k * q->stride, 1, &values[k]);
+    }
+}
+
+/* Sums with sixteen partial sums side by side. */
+MP_VECTOR static double sum(const float *x, int64_t n)
+{
+    float lanes[16] = {0};
+    double total = 0;
+    int64_t k = 0;
+    for (; k + 16 <= n; k += 16)
+        for (int l = 0; l < 16; l++) lanes[l] += x[k + l];
+    for (; k < n; k++) lanes[k % 16] += x[k];
+    for (int l = 0; l < 16; l++) total += (double)lanes[l];
+    return total;
+}
+
+MP_VECTOR static double sum_of_squares(const float *x, int64_t n, float mean)
+{
+    float lanes[16] = {0};
+    double total = 0;
+    int64_t k = 0;
+    for (; k + 16 <= n; k += 16)
+        for (int l = 0; l < 16; l++) lanes[l] += (x[k + l] - mean) * (x[k + l] - mean);
+    for (; k < n; k++) lanes[k % 16] += (x[k] - mean) * (x[k] - mean);
+    for (int l = 0; l < 16; l++) total += (double)lanes[l];
+    return total;
+}
+
+MP_VECTOR static void normalize(const float *x, int64_t n, float mean, float rstd, const float *scale, const float *shift,
+                                float *y)
+{
+    if (scale && shift) {
+        MP_INDEPENDENT
+        for (int64_t k = 0; k < n; k++) y[k] = (x[k] - mean) * rstd * scale[k] + shift[k];
+    } else if (scale) {
+        MP_INDEPENDENT
+        for (int64_t k = 0; k < n; k++) y[k] = (x[k] - mean) * rstd * scale[k];
+    } else {
+        MP_INDEPENDENT
+        for (int64_t k = 0; k < n; k++) y[k] = (x[k] - mean) * rstd;
+    }
+}
+
+MP_VECTOR static void restore(const float *y, int64_t n, const float *scale, const float *shift, float *xhat)
+{
+    for (int64_t k = 0; k < n; k++) xhat[k] = (y[k] - shift[k]) / scale[k];
+}
+
+MP_VECTOR static void times(const float *x, const float *y, int64_t n, float *out)
+{
+    MP_INDEPENDENT
+    for (int64_t k = 0; k < n; k++) out[k] = x[k] * y[k];
+}
+
+MP_VECTOR static void combine(const float *g, const float *xhat, int64_t n, float rstd, float mean_g, float mean_product,
+                              float *dx)
+{
+    MP_INDEPENDENT
+    for (int64_t k = 0; k < n; k++) dx[k] = rstd * (g[k] - mean_g - xhat[k] * mean_product);
+}
+
+typedef struct job {
+    const mp_normalization *r;
+    const mp_normalize_data *d;
+    bool given; /* the statistics are */
+} job;
+
+static void measure(const mp_normalization *r, const mp_normalize_data *d, int64_t x, float *mean, float *rstd)
+{
+    float room[MP_BLOCK];
+    double total = 0, squares = 0;
+    for (int64_t k = 0; r->centered && k < n_pieces(r); k++) {
+        piece q = piece_of(r, x, 0, k);
+        total += sum(read_piece(d->x, d->dtype, q.x, q.stride, q.n, room), q.n);
+    }
+    *mean = (float)(total / (double)r->length);
+    for (int64_t k = 0; k < n_pieces(r); k++) {
+        piece q = piece_of(r, x, 0, k);
+        squares += sum_of_squares(read_piece(d->x, d->dtype, q.x, q.stride, q.n, room), q.n, *mean);
+    }
+    *rstd = (float)(1 / sqrt(squares / (double)r->length + r->epsilon));
+}
+
+static void measure_row(void *data, int64_t row)
+{
+    const job *j = data;
+    float mean;
+    int64_t x = 0, p = 0;
+    locate(j->r->outer, j->r->outer_at, j->r->outer_parameter, j->r->n_outer, row, &x, &p);
+    measure(j->r, j->d, x, &mean, &j->d->rstd[row]);
+    if (j->d->mean) j->d->mean[row] = mean;
+}
+
+void mp_normalize_measure(const mp_normalization *rows, const mp_normalize_data *data)
+{
+    job j = {rows, data, false};
+    mp_parallel(rows->n_rows, rows->length, measure_row, &j);
+}
+
+static void forward_row(void *data, int64_t row)
+{
+    const job *j = data;
+    const mp_normalization *r = j->r;
+    const mp_normalize_data *d = j->d;
+    float x_room[MP_BLOCK], scale_room[MP_BLOCK], shift_room[MP_BLOCK], y_room[MP_BLOCK], mean = 0, rstd;
+    int64_t x = 0, p = 0;
+    locate(r->outer, r->outer_at, r->outer_parameter, r->n_outer, row, &x, &p);
+    if (j->given) {
+        mean = d->mean ? d->mean[row] : 0;
+        rstd = d->rstd[row];
+    } else {
+        measure(r, d, x, &mean, &rstd);
+        if (d->mean) d->mean[row] = mean;
+        if (d->rstd) d->rstd[row] = rstd;
+    }
+    for (int64_t k = 0; k < n_pieces(r); k++) {
+        piece q = piece_of(r, x, p, k);
+        const float *scale = d->scale ? read_piece(d->scale, d->parameter_dtype, q.p, q.step, q.n, scale_room) : NULL;
+        const float *shift = d->shift ? read_piece(d->shift, d->parameter_dtype, q.p, q.step, q.n, shift_room) : NULL;
+        float *y = q.stride == 1 ? mp_floats_room(d->out, d->dtype, q.x, y_room) : y_room;
+        normalize(read_piece(d->x, d->dtype, q.x, q.stride, q.n, x_room), q.n, mean, rstd, scale, shift, y);
+        write_piece(d->out, d->dtype, &q, y);
+    }
+}
+
+void mp_normalize_forward(const mp_normalization *rows, const mp_normalize_data *data)
+{
+    job j = {rows, data, false};
+    mp_parallel(rows->n_rows, rows->length, forward_row, &j);
+}
+
+void mp_normalize_apply(const mp_normalization *rows, const mp_normalize_data *data)
+{
+    job j = {rows, data, true};
+    mp_parallel(rows->n_rows, rows->length, forward_row, &j);
+}
+
+/* Normalized values of a piece, from the input or from the output. */
+static const float *normalized(const job *j, const piece *q, float mean, float rstd, const float *scale, float *room,
+                               float *spare)
+{
+    const mp_normalize_data *d = j->d;
+    float shift_room[MP_BLOCK];
+    if (d->x) {
+        normalize(read_piece(d->x, d->dtype, q->x, q->stride, q->n, spare), q->n, mean, rstd, NULL, NULL, room);
+        return room;
+    }
+    const float *shift = d->shift ? read_piece(d->shift, d->parameter_dtype, q->p, q->step, q->n, shift_room) : NULL;
+    if (!shift) memset(shift_room, 0, sizeof shift_room);
+    restore(read_piece(d->y, d->dtype, q->x, q->stride, q->n, spare), q->n, scale, shift ? shift : shift_room, room);
+    return room;
+}
+
+static void backward_row(const job *j, int64_t row, double *d_scale, double *d_shift)
+{
+    const mp_normalization *r = j->r;
+    const mp_normalize_data *d = j->d;
+    float xhat[MP_BLOCK], spare[MP_BLOCK], scale_room[MP_BLOCK], dy_room[MP_BLOCK], g_room[MP_BLOCK], mean = 0,
+                                                                                                      rstd = d->rstd[row];
+    double total = 0, products = 0;
+    int64_t x = 0, p = 0;
+    if (r->centered && d->mean) mean = d->mean[row];
+    locate(r->outer, r->outer_at, r->outer_parameter, r->n_outer, row, &x, &p);
+    for (int pass = 0; pass < 2; pass++) {
+        float mean_g = r->centered ? (float)(total / (double)r->length) : 0,
+              mean_product = (float)(products / (double)r->length);
+        for (int64_t k = 0; k < n_pieces(r); k++) {
+            piece q = piece_of(r, x, p, k);
+            const float *scale = d->scale ? read_piece(d->scale, d->parameter_dtype, q.p, q.step, q.n, scale_room) : NULL;
+            const float *dy = read_piece(d->dy, d->dtype, q.x, q.stride, q.n, dy_room), *g = dy;
+            normalized(j, &q, mean, rstd, scale, xhat, spare);
+            if (scale) times(dy, scale, q.n, g_room);
+            if (scale) g = g_room;
+            if (!pass) {
+                total += sum(g, q.n);
+                products += mp_row_dot(g, xhat, q.n);
+            }
+            if (!pass && r->n_parameters && !q.step) {
+                d_shift[q.p] += sum(dy, q.n);
+                d_scale[q.p] += mp_row_dot(dy, xhat, q.n);
+            } else if (!pass && r->n_parameters) {
+                for (int64_t e = 0; e < q.n; e++) {
+                    d_shift[q.p + e * q.step] += (double)dy[e];
+                    d_scale[q.p + e * q.step] += (double)(dy[e] * xhat[e]);
+                }
+            }
+            if (pass && d->out) {
+                float *dx = q.stride == 1 ? mp_floats_room(d->out, d->dtype, q.x, spare) : spare;
+                combine(g, xhat, q.n, rstd, mean_g, mean_product, dx);
+                write_piece(d->out, d->dtype, &q, dx);
+            }
+        }
+    }
+}
+
+/* A stretch of rows, with sums of its own for the parameters. */
+static void backward_stretch(void *data, int64_t stretch)
+{
+    const job *j = data;
+    const mp_normalization *r = j->r;
+    double *sums = j->d->partial + 2 * stretch * r->n_parameters;
+    int64_t per = (r->n_rows + n_stretches(r) - 1) / n_stretches(r);
+    if (r->n_parameters) memset(sums, 0, 2 * (size_t)r->n_parameters * sizeof *sums);
+    for (int64_t row = stretch * per; row < (stretch + 1) * per && row < r->n_rows; row++)
+        backward_row(j, row, sums, sums + r->n_parameters);
+}
+
+static void store_parameter(void *to, mp_dtype dtype, int64_t k, double value, bool add)
+{
+    float room, out = (float)value;
+    if (add) out += *mp_floats(to, dtype, k, 1, &room);
+    if (dtype == MP_DTYPE_FLOAT)
+        ((float *)to)[k] = out;
+    else
+        mp_floats_done(to, dtype, k, 1, &out);
+}
+
+static void parameter_sums(void *data, int64_t k)
+{
+    const job *j = data;
+    const mp_normalization *r = j->r;
+    double scale = 0, shift = 0;
+    for (int64_t s = 0; s < n_stretches(r); s++) {
+        scale += j->d->partial[2 * s * r->n_parameters + k];
+        shift += j->d->partial[(2 * s + 1) * r->n_parameters + k];
+    }
+    if (j->d->d_scale) store_parameter(j->d->d_scale, j->d->parameter_dtype, k, scale, j->d->add_scale);
+    if (j->d->d_shift) store_parameter(j->d->d_shift, j->d->parameter_dtype, k, shift, j->d->add_shift);
+}
+
+void mp_normalize_backward(const mp_normalization *rows, const mp_normalize_data *data)
+{
+    job j = {rows, data, true};
+    mp_parallel(n_stretches(rows), rows->n_rows / (n_stretches(rows) ? n_stretches(rows) : 1) * rows->length, backward_stretch,
+                &j);
+    if (rows->n_parameters && (data->d_scale || data->d_shift))
+        mp_parallel(rows->n_parameters, n_stretches(rows), parameter_sums, &j);
+}

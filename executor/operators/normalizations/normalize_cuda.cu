@@ -1,0 +1,322 @@
+/* normalize_cuda.cu - normalization of x (row, element of the row) and its gradients, a row to a block or to a thread. */
+#include "executor/operators/normalizations/normalize_cuda.cuh"
+
+#include "executor/cuda/grid/vectors.cuh"
+#include "executor/operators/normalizations/normalize_warps_cuda.cuh"
+
+namespace
+{
+
+enum { X, ROW, PARAMETER, N_OPERANDS };
+
+static void put_dim(mp_loops *loops, int64_t dim, int64_t x, int64_t row, int64_t parameter)
+{
+    int d = loops->rank;
+    if (dim == 1) return;
+    for (; d > 0 && loops->strides[X][d - 1] < x; d--) {
+        loops->dims[d] = loops->dims[d - 1];
+        for (int i = 0; i < N_OPERANDS; i++) loops->strides[i][d] = loops->strides[i][d - 1];
+    }
+    loops->dims[d] = dim;
+    loops->strides[X][d] = x;
+    loops->strides[ROW][d] = row;
+    loops->strides[PARAMETER][d] = parameter;
+    loops->rank++;
+    loops->n_elements *= dim;
+}
+
+} // namespace
+
+mp_normal mp_normal_of(const mp_normalization *form)
+{
+    enum { LONGEST = 1 << 16, FEWEST = 32 };
+    mp_normal n = {};
+    int64_t row = 1;
+    n.form = *form;
+    n.loops.n = N_OPERANDS;
+    n.loops.n_elements = 1;
+    for (int d = form->n_outer - 1; d >= 0; d--) {
+        put_dim(&n.loops, form->outer[d], form->outer_at[d], row, form->outer_parameter[d]);
+        row *= form->outer[d];
+    }
+    for (int d = 0; d < form->n_inner; d++) put_dim(&n.loops, form->inner[d], form->inner_at[d], 0, form->inner_parameter[d]);
+    if (!n.loops.rank) { /* one element */
+        n.loops.rank = 1;
+        n.loops.dims[0] = 1;
+    }
+    n.by_rows = form->n_inner == 1 && form->inner_at[0] == 1 && form->length <= LONGEST && form->n_rows >= FEWEST;
+    return n;
+}
+
+namespace
+{
+
+/* ---- what all kernels know. */
+
+/* T: the type of x, y and their gradients. */
+template <mp_dtype T> struct pass {
+    mp_normal_data d;
+    float epsilon;
+    int64_t length;
+
+    explicit pass(const mp_normal *n, const mp_normal_data *data)
+        : d(*data), epsilon((float)n->form.epsilon), length(n->form.length)
+    {
+    }
+    MP_BODY float rstd_of(float squares) const { return mp_reciprocal_root(squares / (float)length + epsilon); }
+    static MP_BODY float load(const mp_operand &from, int64_t x) { return mp_load_one(from.data, T, x); }
+    static MP_BODY float parameter(const mp_operand &from, int64_t p, float otherwise)
+    {
+        return from.data ? mp_load_one(from.data, from.dtype, p) : otherwise;
+    }
+    MP_BODY float normalized(int64_t x, int64_t p, float mean, float rstd) const
+    {
+        if (d.x.data) return (load(d.x, x) - mean) * rstd;
+        return (load(d.y, x) - parameter(d.shift, p, 0)) / parameter(d.scale, p, 1);
+    }
+    MP_BODY void put(int64_t x, int64_t p, float mean, float rstd) const
+    {
+        const float xhat = (load(d.x, x) - mean) * rstd;
+        mp_store_one(d.y.data, T, x, xhat * parameter(d.scale, p, 1) + parameter(d.shift, p, 0));
+    }
+    MP_BODY float scaled(int64_t x, int64_t p) const { return load(d.dy, x) * parameter(d.scale, p, 1); }
+    MP_BODY float mean_of(int64_t row) const { return d.mean ? d.mean[row] : 0; }
+};
+
+/* ---- rows that lie side by side. */
+
+struct row_places {
+    int n_outer;
+    mp_divisor outer[MP_ARRAY_RANK];
+    int64_t outer_at[MP_ARRAY_RANK], outer_parameter[MP_ARRAY_RANK], inner_parameter;
+
+    explicit row_places(const mp_normal *n) : n_outer(n->form.n_outer), inner_parameter(n->form.inner_parameter[0])
+    {
+        for (int d = 0; d < MP_ARRAY_RANK; d++) {
+            outer[d] = mp_divisor_of(d < n_outer ? n->form.outer[d] : 1);
+            outer_at[d] = d < n_outer ? n->form.outer_at[d] : 0;
+            outer_parameter[d] = d < n_outer ? n->form.outer_parameter[d] : 0;
+        }
+    }
+    MP_BODY void find(int64_t row, int64_t column, int64_t *x, int64_t *p) const
+    {
+        *x = column;
+        *p = column * inner_parameter;
+        for (int d = n_outer - 1; d > 0; d--) {
+            int64_t index;
+            row = mp_divide_rest(row, &outer[d], &index);
+            *x += index * outer_at[d];
+            *p += index * outer_parameter[d];
+        }
+        *x += row * outer_at[0];
+        *p += row * outer_parameter[0];
+    }
+};
+
+template <mp_dtype T, bool CENTERED> struct forward_rows : mp_sums {
+    enum { PHASES = CENTERED ? 2 : 1 };
+    pass<T> a;
+    row_places places;
+    forward_rows(const mp_normal *n, const mp_normal_data *d) : a(n, d), places(n) {}
+    MP_BODY float mean(const value *totals) const { return CENTERED ? totals[0].x / (float)a.length : 0; }
+    MP_BODY value at(int phase, int64_t row, int64_t column, const value *totals) const
+    {
+        int64_t x, p;
+        places.find(row, column, &x, &p);
+        const float v = a.load(a.d.x, x);
+        if (CENTERED && phase == 0) return value{v};
+        const float centered = v - mean(totals);
+        return value{centered * centered};
+    }
+    MP_BODY void put(int64_t row, int64_t column, const value *totals) const
+    {
+        int64_t x, p;
+        places.find(row, column, &x, &p);
+        a.put(x, p, mean(totals), a.rstd_of(totals[PHASES - 1].x));
+    }
+    MP_BODY void end(int64_t row, const value *totals) const
+    {
+        if (CENTERED && a.d.mean) a.d.mean[row] = mean(totals);
+        a.d.rstd[row] = a.rstd_of(totals[PHASES - 1].x);
+    }
+};
+
+template <mp_dtype T> struct backward_rows {
+    struct value {
+        float g, product;
+    };
+    enum { PHASES = 1 };
+    pass<T> a;
+    row_places places;
+    bool centered;
+    backward_rows(const mp_normal *n, const mp_normal_data *d) : a(n, d), places(n), centered(n->form.centered) {}
+    MP_BODY value none(int) const { return value{0, 0}; }
+    MP_BODY value join(int, value x, value y) const { return value{x.g + y.g, x.product + y.product}; }
+    MP_BODY value at(int, int64_t row, int64_t column, const value *) const
+    {
+        int64_t x, p;
+        places.find(row, column, &x, &p);
+        const float g = a.scaled(x, p);
+        return value{g, g * a.normalized(x, p, a.mean_of(row), a.d.rstd[row])};
+    }
+    MP_BODY void put(int64_t row, int64_t column, const value *totals) const
+    {
+        int64_t x, p;
+        places.find(row, column, &x, &p);
+        const float rstd = a.d.rstd[row], length = (float)a.length, mean_g = centered ? totals[0].g / length : 0;
+        const float xhat = a.normalized(x, p, a.mean_of(row), rstd);
+        mp_store_one(a.d.dx.data, T, x, rstd * (a.scaled(x, p) - mean_g - xhat * (totals[0].product / length)));
+    }
+    MP_BODY void end(int64_t, const value *) const {}
+};
+
+/* ---- by reductions. */
+
+template <mp_dtype T> struct means_of : mp_float_sum {
+    pass<T> a;
+    means_of(const mp_normal *n, const mp_normal_data *d) : a(n, d) {}
+    MP_BODY part at(const int64_t *at, int64_t) const { return part{a.load(a.d.x, at[X])}; }
+    MP_BODY void end(const int64_t *at, value total) const { a.d.mean[at[ROW]] = (float)(total.x / (double)a.length); }
+};
+
+template <mp_dtype T> struct deviations_of : mp_float_sum {
+    pass<T> a;
+    deviations_of(const mp_normal *n, const mp_normal_data *d) : a(n, d) {}
+    MP_BODY part at(const int64_t *at, int64_t) const
+    {
+        const float centered = a.load(a.d.x, at[X]) - a.mean_of(at[ROW]);
+        return part{centered * centered};
+    }
+    MP_BODY void end(const int64_t *at, value total) const { a.d.rstd[at[ROW]] = a.rstd_of((float)total.x); }
+};
+
+template <mp_dtype T> struct apply_to {
+    pass<T> a;
+    MP_BODY void operator()(int64_t, const int64_t *at) const
+    {
+        a.put(at[X], at[PARAMETER], a.mean_of(at[ROW]), a.d.rstd[at[ROW]]);
+    }
+};
+
+/* The means of a row's gradients, and of their products with the normalized values. */
+template <mp_dtype T> struct row_sums_of : mp_float_sums {
+    pass<T> a;
+    bool centered;
+    float *sums; /* two per row */
+    row_sums_of(const mp_normal *n, const mp_normal_data *d, float *to) : a(n, d), centered(n->form.centered), sums(to) {}
+    MP_BODY part at(const int64_t *at, int64_t) const
+    {
+        const float g = a.scaled(at[X], at[PARAMETER]);
+        return part{g, g * a.normalized(at[X], at[PARAMETER], a.mean_of(at[ROW]), a.d.rstd[at[ROW]])};
+    }
+    MP_BODY void end(const int64_t *at, value total) const
+    {
+        sums[2 * at[ROW]] = centered ? (float)(total.a / (double)a.length) : 0;
+        sums[2 * at[ROW] + 1] = (float)(total.b / (double)a.length);
+    }
+};
+
+template <mp_dtype T> struct combine_of {
+    pass<T> a;
+    const float *sums;
+    MP_BODY void operator()(int64_t, const int64_t *at) const
+    {
+        const float rstd = a.d.rstd[at[ROW]];
+        const float xhat = a.normalized(at[X], at[PARAMETER], a.mean_of(at[ROW]), rstd);
+        const float g = a.scaled(at[X], at[PARAMETER]);
+        mp_store_one(a.d.dx.data, T, at[X], rstd * (g - sums[2 * at[ROW]] - xhat * sums[2 * at[ROW] + 1]));
+    }
+};
+
+/* The gradients of scale and shift. */
+template <mp_dtype T> struct parameters_of : mp_float_sums {
+    pass<T> a;
+    parameters_of(const mp_normal *n, const mp_normal_data *d) : a(n, d) {}
+    MP_BODY part at(const int64_t *at, int64_t) const
+    {
+        const float dy = a.load(a.d.dy, at[X]);
+        return part{dy, dy * a.normalized(at[X], at[PARAMETER], a.mean_of(at[ROW]), a.d.rstd[at[ROW]])};
+    }
+    static MP_BODY void give(const mp_operand &to, int64_t at, double value, bool add)
+    {
+        if (to.data) to.store(at, (float)value + (add ? to.load(at) : 0));
+    }
+    MP_BODY void end(const int64_t *at, value total) const
+    {
+        give(a.d.d_shift, at[PARAMETER], total.a, a.d.add_shift);
+        give(a.d.d_scale, at[PARAMETER], total.b, a.d.add_scale);
+    }
+};
+
+typedef mp_reduce_places<N_OPERANDS> places;
+
+static void *stretches_in(const mp_normal *n, void *workspace)
+{
+    return (char *)workspace + mp_aligned(2 * n->form.n_rows * (int64_t)sizeof(float));
+}
+
+template <mp_dtype T> static void measure(const mp_normal *n, const mp_normal_data *d, void *workspace)
+{
+    const places rows(&n->loops, ROW);
+    if (d->mean) mp_reduce(rows, means_of<T>(n, d), stretches_in(n, workspace));
+    mp_reduce(rows, deviations_of<T>(n, d), stretches_in(n, workspace));
+}
+
+template <mp_dtype T> static void apply(const mp_normal *n, const mp_normal_data *d)
+{
+    const apply_to<T> f = {pass<T>(n, d)};
+    mp_each_placed<N_OPERANDS>(&n->loops, f);
+}
+
+template <mp_dtype T> static void forward(const mp_normal *n, const mp_normal_data *d, void *workspace)
+{
+    if (n->by_rows && n->form.centered) {
+        mp_rows(n->form.n_rows, n->form.length, forward_rows<T, true>(n, d));
+    } else if (n->by_rows) {
+        mp_rows(n->form.n_rows, n->form.length, forward_rows<T, false>(n, d));
+    } else {
+        measure<T>(n, d, workspace);
+        apply<T>(n, d);
+    }
+}
+
+template <mp_dtype T> static void backward(const mp_normal *n, const mp_normal_data *d, void *workspace)
+{
+    if (n->by_rows) {
+        mp_rows(n->form.n_rows, n->form.length, backward_rows<T>(n, d));
+    } else {
+        float *sums = (float *)workspace;
+        mp_reduce(places(&n->loops, ROW), row_sums_of<T>(n, d, sums), stretches_in(n, workspace));
+        const combine_of<T> f = {pass<T>(n, d), sums};
+        mp_each_placed<N_OPERANDS>(&n->loops, f);
+    }
+}
+
+} // namespace
+
+int64_t mp_normal_workspace_bytes(const mp_normal *n)
+{
+    const places rows(&n->loops, ROW), parameters(&n->loops, PARAMETER);
+    const int64_t of_rows = mp_reduce_workspace_bytes<N_OPERANDS, row_sums_of<MP_DTYPE_FLOAT>>(rows);
+    const int64_t of_parameters = mp_reduce_workspace_bytes<N_OPERANDS, parameters_of<MP_DTYPE_FLOAT>>(parameters);
+    const int64_t sums = 2 * n->form.n_rows * (int64_t)sizeof(float);
+    return mp_aligned(sums) + (of_rows > of_parameters ? of_rows : of_parameters);
+}
+
+void mp_normal_measure(const mp_normal *n, const mp_normal_data *d, void *workspace)
+{
+    MP_BY_DTYPE(d->x.dtype, measure<T>(n, d, workspace));
+}
+
+void mp_normal_forward(const mp_normal *n, const mp_normal_data *d, void *workspace)
+{
+    if (!mp_normal_by_warps(n, d, false)) MP_BY_DTYPE(d->x.dtype, forward<T>(n, d, workspace));
+}
+
+void mp_normal_backward(const mp_normal *n, const mp_normal_data *d, void *workspace)
+{
+    /* the gradient of x may lie where that of y does: it comes last */
+    if (d->d_scale.data || d->d_shift.data)
+        MP_BY_DTYPE(d->dy.dtype, mp_reduce(places(&n->loops, PARAMETER), parameters_of<T>(n, d), stretches_in(n, workspace)));
+    if (d->dx.data && !mp_normal_by_warps(n, d, true)) MP_BY_DTYPE(d->dy.dtype, backward<T>(n, d, workspace));
+}

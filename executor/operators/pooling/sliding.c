@@ -1,0 +1,83 @@
+/* sliding.c - reads a window's attributes, and settles pads that they leave open. */
+#include "executor/operators/pooling/sliding.h"
+
+#include <string.h>
+
+#include "estimator/rules/operands/window.h"
+
+/* From the first place that so many windows look at to behind their last. */
+static bool reach(int64_t stops, int64_t stride, int64_t span, int64_t *places)
+{
+    return mp_multiply(stops > 0 ? stops - 1 : 0, stride, places) && mp_add(*places, span, places);
+}
+
+/* Where the operator does not state its pads, the odd one of an uneven total lies at the end for SAME_UPPER; otherwise at the
+ * start. */
+static bool read_pads(mp_sliding *s, const mp_operator *op, const mp_window *w, const mp_array *x, const mp_array *y)
+{
+    size_t n_padding;
+    const int64_t *output_padding = mp_operator_ints(op, "output_padding", &n_padding);
+    bool upper = !strcmp(mp_operator_text(op, "auto_pad", "NOTSET"), "SAME_UPPER");
+    bool shaped = s->is_transposed && mp_operator_attribute(op, "output_shape");
+    for (int d = 0; d < s->n; d++) {
+        /* the side that the window slides over, and how often it stops there */
+        int64_t wide = s->is_transposed ? y->dims[d + 2] : x->dims[d + 2];
+        int64_t stops = s->is_transposed ? x->dims[d + 2] : y->dims[d + 2];
+        int64_t total;
+        if (!reach(stops, w->stride[d], w->span[d], &total)) return false;
+        total -= wide;
+        s->begin[d] = w->begin[d];
+        if (w->padding == MP_PADDING_SAME || shaped) {
+            int64_t shared = total + (s->is_transposed && output_padding ? output_padding[d] : 0);
+            shared = shared > 0 ? shared : 0;
+            s->begin[d] = upper ? shared / 2 : shared - shared / 2;
+        }
+        s->end[d] = total - s->begin[d];
+        s->kernel[d] = w->kernel[d];
+        s->stride[d] = w->stride[d];
+        s->dilation[d] = w->dilation[d];
+    }
+    return true;
+}
+
+mp_status mp_sliding_convolution(const mp_model *model, const mp_operator *op, const mp_array *x, const mp_array *weights,
+                                 const mp_array *y, mp_sliding *out, mp_error *err)
+{
+    mp_infer infer = {.model = (mp_model *)model, .op = (mp_operator *)op, .err = err, .missing_value = -1};
+    mp_window window;
+    mp_sliding s = {.n = x->rank - 2, .is_transposed = op->op->traits & MP_TRAIT_TRANSPOSED};
+    s.groups = mp_operator_int(op, "group", 1);
+    MP_CHECK(mp_window_read(&infer, s.n, weights->dims + 2, &window));
+    MP_ENSURE(read_pads(&s, op, &window, x, y), err, MP_UNSUPPORTED, "%s ('%s'): strides that reach so far are not supported",
+              op->kind, op->name);
+    *out = s;
+    return MP_OK;
+}
+
+mp_status mp_sliding_pool(const mp_model *model, const mp_operator *op, const mp_array *x, const mp_array *y, bool global,
+                          mp_sliding *out, mp_error *err)
+{
+    mp_infer infer = {.model = (mp_model *)model, .op = (mp_operator *)op, .err = err, .missing_value = -1};
+    mp_window w;
+    mp_sliding s = {.n = x->rank - 2, .groups = 1};
+    bool lower = !strcmp(mp_operator_text(op, "auto_pad", "NOTSET"), "SAME_LOWER");
+    if (!global) MP_CHECK(mp_window_read(&infer, s.n, NULL, &w));
+    for (int d = 0; d < s.n; d++) {
+        s.kernel[d] = global ? x->dims[d + 2] : w.kernel[d];
+        s.stride[d] = global ? 1 : w.stride[d];
+        s.dilation[d] = global ? 1 : w.dilation[d];
+        s.begin[d] = global ? 0 : w.begin[d];
+        s.end[d] = global ? 0 : w.end[d];
+        if (!global && w.padding == MP_PADDING_SAME) {
+            int64_t all;
+            MP_ENSURE(reach(y->dims[d + 2], w.stride[d], w.span[d], &all), err, MP_UNSUPPORTED,
+                      "%s ('%s'): strides that reach so far are not supported", op->kind, op->name);
+            all -= x->dims[d + 2];
+            if (all < 0) all = 0;
+            s.begin[d] = lower ? all - all / 2 : all / 2;
+            s.end[d] = all - s.begin[d];
+        }
+    }
+    *out = s;
+    return MP_OK;
+}

@@ -1,0 +1,18 @@
+/* sums_cpu.h - where the gradient of input 0 is summed up in float, plain, before it is rounded. Private to executor/cpu/. */
+#pragma once
+
+#include "executor/kernel/kernel.h"
+
+static inline bool mp_cpu_sums_apart(const mp_operands *x)
+{
+    return mp_operands_wants(x, 0) && x->d_in[0].dtype == MP_DTYPE_BFLOAT16;
+}
+/* The sums, at the begin of the workspace; NULL: the gradient is a FLOAT itself. */
+static inline float *mp_cpu_sums(const mp_operands *x)
+{
+    return mp_cpu_sums_apart(x) ? (float *)x->workspace : NULL;
+}
+static inline int64_t mp_cpu_sums_bytes(const mp_operands *x)
+{
+    return mp_cpu_sums_apart(x) ? mp_array_elements(&x->d_in[0]) * (int64_t)sizeof(float) : 0;
+}

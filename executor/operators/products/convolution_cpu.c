@@ -1,0 +1,180 @@
+/* convolution_cpu.c - the operands of a convolution as oneDNN counts their dimensions, and its primitive descriptors. */
+#include "executor/operators/products/convolution_cpu.h"
+
+#include <string.h>
+
+#include "executor/operators/pooling/sliding.h"
+
+/* Weights in memory as oneDNN counts their dimensions: (groups,) outputs, inputs, window. */
+static mp_status describe_weights(mp_convolution *c, const mp_array *w, mp_error *err)
+{
+    mp_array a = {.dtype = w->dtype, .packed = w->packed};
+    int first = c->is_transposed ? 1 : 0, second = 1 - first, r = 0;
+    int64_t outer_groups = c->groups;
+    if (w->packed) return mp_dnnl_desc(&a, c->op, &c->weights, err);
+    /* the first dimension of the file's weights holds the groups */
+    if (outer_groups > 1) {
+        a.dims[r] = outer_groups;
+        a.strides[r++] = w->dims[0] / outer_groups * w->strides[0];
+    }
+    int64_t part = w->dims[0] / outer_groups;
+    a.dims[r] = first ? w->dims[1] : part;
+    a.strides[r++] = w->strides[first];
+    a.dims[r] = first ? part : w->dims[1];
+    a.strides[r++] = w->strides[second];
+    for (int d = 2; d < w->rank; d++, r++) {
+        a.dims[r] = w->dims[d];
+        a.strides[r] = w->strides[d];
+    }
+    a.rank = r;
+    return mp_dnnl_desc(&a, c->op, &c->weights, err);
+}
+
+mp_status mp_convolution_read(const mp_model *model, const mp_operator *op, const mp_array *x, const mp_array *weights,
+                              const mp_array *y, const mp_array *bias, mp_convolution *out, mp_error *err)
+{
+    mp_sliding s;
+    MP_CHECK(mp_sliding_convolution(model, op, x, weights, y, &s, err));
+    mp_convolution c = {.op = op, .n = s.n, .is_transposed = s.is_transposed, .groups = s.groups};
+    for (int d = 0; d < s.n; d++) {
+        c.strides[d] = s.stride[d];
+        c.dilates[d] = s.dilation[d] - 1;
+        c.begin[d] = s.begin[d];
+        c.end[d] = s.end[d];
+    }
+    MP_CHECK(mp_dnnl_desc(x, op, &c.src, err));
+    MP_CHECK(mp_dnnl_desc(y, op, &c.dst, err));
+    MP_CHECK(describe_weights(&c, weights, err));
+    c.has_bias = bias && bias->dtype != MP_DTYPE_UNDEFINED;
+    if (c.has_bias) MP_CHECK(mp_dnnl_desc(bias, op, &c.bias, err));
+    *out = c;
+    return MP_OK;
+}
+
+/* oneDNN's description of a pass with this algorithm. */
+static dnnl_status_t describe_pass(const mp_convolution *c, mp_convolution_pass pass, dnnl_alg_kind_t algorithm,
+                                   const dnnl_memory_desc_t *src, const dnnl_memory_desc_t *weights,
+                                   const dnnl_memory_desc_t *dst, dnnl_convolution_desc_t *d)
+{
+    const dnnl_memory_desc_t *bias = c->has_bias ? &c->bias : NULL;
+    const dnnl_alg_kind_t turned =
+        algorithm == dnnl_convolution_direct ? dnnl_deconvolution_direct : dnnl_deconvolution_winograd;
+    switch (pass) {
+    case MP_CONVOLVE_FORWARD:
+        return c->is_transposed
+                   ? dnnl_dilated_deconvolution_forward_desc_init(d, dnnl_forward_training, turned, src, weights, bias, dst,
+                                                                  c->strides, c->dilates, c->begin, c->end)
+                   : dnnl_dilated_convolution_forward_desc_init(d, dnnl_forward_training, algorithm, src, weights, bias, dst,
+                                                                c->strides, c->dilates, c->begin, c->end);
+    case MP_CONVOLVE_DATA:
+        return c->is_transposed ? dnnl_dilated_deconvolution_backward_data_desc_init(d, turned, src, weights, dst, c->strides,
+                                                                                     c->dilates, c->begin, c->end)
+                                : dnnl_dilated_convolution_backward_data_desc_init(d, algorithm, src, weights, dst, c->strides,
+                                                                                   c->dilates, c->begin, c->end);
+    default:
+        return c->is_transposed ? dnnl_dilated_deconvolution_backward_weights_desc_init(
+                                      d, turned, src, weights, bias, dst, c->strides, c->dilates, c->begin, c->end)
+                                : dnnl_dilated_convolution_backward_weights_desc_init(d, algorithm, src, weights, bias, dst,
+                                                                                      c->strides, c->dilates, c->begin, c->end);
+    }
+}
+
+/* The forward descriptor that backward ones take as a hint. */
+static mp_status make_hint(const mp_convolution *c, const dnnl_memory_desc_t *src, const dnnl_memory_desc_t *weights,
+                           const dnnl_memory_desc_t *dst, dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *out, mp_error *err)
+{
+    dnnl_convolution_desc_t d;
+    dnnl_memory_desc_t any[3] = {mp_dnnl_any(src), mp_dnnl_any(weights), mp_dnnl_any(dst)};
+    MP_CHECK(mp_dnnl_check(describe_pass(c, MP_CONVOLVE_FORWARD, dnnl_convolution_direct, &any[0], &any[1], &any[2], &d), c->op,
+                           "the convolution", err));
+    return MP_DNNL_PREPARED(dnnl_primitive_desc_create(out, &d, attr, mp_dnnl_engine(), NULL), c->op, "the convolution", err);
+}
+
+mp_status mp_convolution_desc(const mp_convolution *c, mp_convolution_pass pass, const dnnl_memory_desc_t *src,
+                              const dnnl_memory_desc_t *weights, const dnnl_memory_desc_t *dst, dnnl_primitive_desc_t *out,
+                              mp_error *err)
+{
+    mp_status st = MP_OK;
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_primitive_desc_t hint = NULL;
+    dnnl_convolution_desc_t d;
+    const char *what = pass == MP_CONVOLVE_FORWARD ? "the convolution" : "the convolution's gradient";
+    MP_TRY(mp_dnnl_attr(&attr, err));
+    if (pass != MP_CONVOLVE_FORWARD) MP_TRY(make_hint(c, src, weights, dst, attr, &hint, err));
+    MP_TRY(mp_dnnl_check(describe_pass(c, pass, dnnl_convolution_direct, src, weights, dst, &d), c->op, what, err));
+    MP_TRY(MP_DNNL_PREPARED(dnnl_primitive_desc_create(out, &d, attr, mp_dnnl_engine(), hint), c->op, what, err));
+done:
+    if (attr) dnnl_primitive_attr_destroy(attr);
+    if (hint) dnnl_primitive_desc_destroy(hint);
+    return st;
+}
+
+mp_status mp_convolution_each(const mp_convolution *c, mp_convolution_pass pass, dnnl_alg_kind_t algorithm,
+                              const dnnl_memory_desc_t *src, const dnnl_memory_desc_t *weights, const dnnl_memory_desc_t *dst,
+                              mp_convolution_visit visit, void *data, mp_error *err)
+{
+    mp_status st = MP_OK;
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_primitive_desc_t hint = NULL;
+    dnnl_primitive_desc_iterator_t each = NULL;
+    dnnl_convolution_desc_t d;
+    dnnl_status_t status;
+    bool goes_on = true;
+    MP_TRY(mp_dnnl_attr(&attr, err));
+    if (pass != MP_CONVOLVE_FORWARD) MP_TRY(make_hint(c, src, weights, dst, attr, &hint, err));
+    if (describe_pass(c, pass, algorithm, src, weights, dst, &d) != dnnl_success) goto done;
+    mp_library_works++;
+    status = dnnl_primitive_desc_iterator_create(&each, &d, attr, mp_dnnl_engine(), hint);
+    mp_library_works--;
+    if (status == dnnl_out_of_memory) MP_TRY(mp_dnnl_check(status, c->op, "the convolution", err));
+    if (status != dnnl_success) goto done;
+    do {
+        mp_library_works++;
+        dnnl_primitive_desc_t desc = dnnl_primitive_desc_iterator_fetch(each);
+        mp_library_works--;
+        MP_REQUIRE(desc, err, MP_NOMEM, "%s ('%s'): oneDNN has no memory for a descriptor", c->op->kind, c->op->name);
+        goes_on = visit(data, &desc);
+        if (desc) dnnl_primitive_desc_destroy(desc);
+        mp_library_works++;
+        goes_on = goes_on && dnnl_primitive_desc_iterator_next(each) == dnnl_success;
+        mp_library_works--;
+    } while (goes_on);
+done:
+    if (each) dnnl_primitive_desc_iterator_destroy(each);
+    if (attr) dnnl_primitive_attr_destroy(attr);
+    if (hint) dnnl_primitive_desc_destroy(hint);
+    return st;
+}
+
+const char *mp_convolution_implementation(const_dnnl_primitive_desc_t desc)
+{
+    const char *name = NULL;
+    return dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name) == dnnl_success && name ? name : "";
+}
+
+bool mp_convolution_is_slow(const_dnnl_primitive_desc_t desc)
+{
+    const char *name = mp_convolution_implementation(desc);
+    return !*name || strstr(name, "ref");
+}
+
+mp_status mp_convolution_best(const mp_convolution *c, mp_convolution_pass pass, dnnl_primitive_desc_t *out, mp_error *err)
+{
+    mp_error first = {0};
+    dnnl_memory_desc_t src = mp_dnnl_any(&c->src), weights = mp_dnnl_any(&c->weights), dst = mp_dnnl_any(&c->dst);
+    dnnl_primitive_desc_t here = NULL, anywhere = NULL;
+    mp_status st = mp_convolution_desc(c, pass, &c->src, &weights, &c->dst, &here, &first);
+    if (st == MP_OK && !mp_convolution_is_slow(here)) {
+        *out = here;
+        return MP_OK;
+    }
+    if (mp_convolution_desc(c, pass, &src, &weights, &dst, &anywhere, st == MP_OK ? NULL : err) == MP_OK &&
+        (st != MP_OK || !mp_convolution_is_slow(anywhere))) {
+        if (here) dnnl_primitive_desc_destroy(here);
+        *out = anywhere;
+        return MP_OK;
+    }
+    if (anywhere) dnnl_primitive_desc_destroy(anywhere);
+    *out = here;
+    return st;
+}

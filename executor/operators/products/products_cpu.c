@@ -1,0 +1,169 @@
+/* products_cpu.c - matrix products: stacks of matrices given by strides, multiplied by oneDNN.
+ *
+ * Y = A B, dA = dY B^T, dB = A^T dY: transpositions are strides, nothing is copied. A right factor without batch dimensions
+ * multiplies all rows of the left one at once. Where an operand was broadcast over batch dimensions its gradient is computed
+ * for each of them in the workspace and summed from there.
+ */
+
+#include <string.h>
+
+#include "executor/cpu/base/dnnl.h"
+#include "executor/cpu/base/families.h"
+#include "executor/operators/elementwise/broadcast_sum_cpu.h"
+#include "executor/operators/elementwise/elementwise_cpu.h"
+#include "executor/operators/products/matmul_cpu.h"
+
+/* A product that may have to add to what is there, and may have to go through the workspace. */
+typedef struct product {
+    mp_dnnl_op write, add; /* add: prepared where it may be asked for */
+    bool is_there, sums;   /* sums: its terms lie in the workspace, and are summed from there */
+    bool turned;           /* computed as C^T = B^T A^T, because the library writes rows, and C's columns lie contiguously */
+    mp_array terms, to;    /* the terms; what they are summed to, with the same dimensions */
+    int64_t terms_bytes;
+} product;
+
+typedef struct state {
+    product forward, gradient[2];
+    double beta;
+    bool has_bias; /* handed to oneDNN */
+    bool empty;    /* no elements to sum over: everything is zero */
+} state;
+
+static void release(mp_call *call)
+{
+    state *s = call->state;
+    product *all[] = {&s->forward, &s->gradient[0], &s->gradient[1]};
+    for (int k = 0; k < 3; k++) {
+        mp_dnnl_release(&all[k]->write);
+        mp_dnnl_release(&all[k]->add);
+    }
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t rounded(int64_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+/* Prepares the gradient of a factor. */
+static mp_status prepare_gradient(const mp_operands *x, product *p, const mp_factors *f, int factor, mp_call *call,
+                                  mp_error *err)
+{
+    mp_stacks stacks = mp_factors_gradient(f, factor);
+    p->is_there = true;
+    p->sums = mp_stacks_spread(&stacks, &p->terms, &p->to);
+    if (p->sums) p->terms_bytes = rounded(mp_array_bytes(&p->terms));
+    mp_stack left = stacks.a, right = stacks.b, full = stacks.c;
+    mp_stack_straighten(&full);
+    p->turned = full.row_stride == 1 && full.column_stride != 1;
+    if (p->turned) {
+        left = mp_stack_transposed(stacks.b);
+        right = mp_stack_transposed(stacks.a);
+        full = mp_stack_transposed(full);
+    }
+    MP_CHECK(mp_dnnl_matmul(&left, &right, &full, f->alpha, NULL, false, x->op, &p->write, err));
+    if ((x->adds & MP_BIT(factor)) && !p->sums)
+        MP_CHECK(mp_dnnl_matmul(&left, &right, &full, f->alpha, NULL, true, x->op, &p->add, err));
+    call->workspace_bytes =
+        most(call->workspace_bytes, p->terms_bytes + most(p->write.scratchpad_bytes, p->add.scratchpad_bytes));
+    return MP_OK;
+}
+
+static mp_status run_gradient(const product *p, const mp_operands *x, void *a, void *b, void *target, bool add, mp_error *err)
+{
+    const mp_dnnl_op *op = add && !p->sums ? &p->add : &p->write;
+    mp_dnnl_address(op, p->turned ? DNNL_ARG_WEIGHTS : DNNL_ARG_SRC, a);
+    mp_dnnl_address(op, p->turned ? DNNL_ARG_SRC : DNNL_ARG_WEIGHTS, b);
+    mp_dnnl_address(op, DNNL_ARG_DST, p->sums ? x->workspace : target);
+    MP_CHECK(mp_dnnl_run(op, (char *)x->workspace + p->terms_bytes, x->op, err));
+    if (p->sums) {
+        mp_array terms = p->terms, to = p->to;
+        terms.data = x->workspace;
+        to.data = target;
+        mp_cpu_sum_to(&terms, &to, 1, add);
+    }
+    return MP_OK;
+}
+
+static void scale_row(const double *p, int64_t n, const float *const *in, float *out)
+{
+    for (int64_t k = 0; k < n; k++) out[k] = (float)p[0] * in[0][k];
+}
+
+static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+{
+    const state *s = call->state;
+    const product *p = &s->forward;
+    bool prefilled = x->n_in > 2 && x->in[2].dtype && !s->has_bias;
+    (void)run;
+    if (prefilled || s->empty) {
+        const mp_array *in[] = {x->n_in > 2 && x->in[2].dtype ? &x->in[2] : &x->in[0]};
+        double factor = prefilled ? s->beta : 0;
+        if (prefilled) mp_elementwise(scale_row, &factor, in, 1, &x->out[0]);
+        if (s->empty) {
+            if (!prefilled) memset(x->out[0].data, 0, (size_t)mp_array_bytes(&x->out[0]));
+            return MP_OK;
+        }
+    }
+    const mp_dnnl_op *op = prefilled ? &p->add : &p->write;
+    mp_dnnl_address(op, DNNL_ARG_SRC, x->in[0].data);
+    mp_dnnl_address(op, DNNL_ARG_WEIGHTS, x->in[1].data);
+    mp_dnnl_address(op, DNNL_ARG_DST, x->out[0].data);
+    if (s->has_bias) mp_dnnl_address(op, DNNL_ARG_BIAS, x->in[2].data);
+    return mp_dnnl_run(op, x->workspace, x->op, err);
+}
+
+static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+{
+    const state *s = call->state;
+    const mp_array *dy = &x->d_out[0];
+    uint64_t adds = x->adds & call->adds;
+    (void)run;
+    if (s->gradient[1].is_there)
+        MP_CHECK(run_gradient(&s->gradient[1], x, x->in[0].data, dy->data, x->d_in[1].data, adds & MP_BIT(1), err));
+    if (s->gradient[0].is_there)
+        MP_CHECK(run_gradient(&s->gradient[0], x, dy->data, x->in[1].data, x->d_in[0].data, adds & MP_BIT(0), err));
+    if (x->to > 2 && x->n_in > 2 && x->d_in[2].dtype) mp_cpu_sum_to(dy, &x->d_in[2], (float)s->beta, adds & MP_BIT(2));
+    return MP_OK;
+}
+
+static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    state *s;
+    mp_factors f = mp_factors_read(x);
+    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    call->state = s;
+    call->release = release;
+    s->beta = f.beta;
+    if (!x->is_backward) {
+        const mp_stacks p = mp_factors_forward(&f);
+        call->run = run_forward;
+        const mp_array *c = x->n_in > 2 && x->in[2].dtype ? &x->in[2] : NULL;
+        s->has_bias = c && mp_factors_bias(c, &f);
+        s->empty = !f.a.columns || !mp_array_elements(&x->out[0]);
+        if (s->empty) return MP_OK;
+        if (c && !s->has_bias)
+            MP_CHECK(mp_dnnl_matmul(&p.a, &p.b, &p.c, f.alpha, NULL, true, x->op, &s->forward.add, err));
+        else
+            MP_CHECK(mp_dnnl_matmul(&p.a, &p.b, &p.c, f.alpha, s->has_bias ? c : NULL, false, x->op, &s->forward.write, err));
+        call->workspace_bytes = most(s->forward.add.scratchpad_bytes, s->forward.write.scratchpad_bytes);
+        return MP_OK;
+    }
+    call->run = run_backward;
+    call->adds = x->adds;
+    if (x->from < 1 && x->d_in[0].dtype) MP_CHECK(prepare_gradient(x, &s->gradient[0], &f, 0, call, err));
+    if (x->from < 2 && x->to > 1 && x->d_in[1].dtype) MP_CHECK(prepare_gradient(x, &s->gradient[1], &f, 1, call, err));
+    return MP_OK;
+}
+
+const mp_kernel mp_cpu_products[] = {
+    {"MatMul", "", prepare, prepare},
+    {"FusedMatMul", "com.microsoft", prepare, prepare},
+    {"FusedMatMul", "memplan", prepare, prepare},
+    {"Gemm", "", prepare, prepare},
+    {0},
+};

@@ -1,0 +1,130 @@
+/* randoms_cpu.c - dropout, and tensors of random numbers, drawn from executor/philox by (seed, step, operator, element).
+ *
+ * The element is counted in the order of memory; layouts are fixed, so forward, backward and every recomputation draw the same.
+ */
+#include <string.h>
+
+#include "executor/cpu/base/families.h"
+#include "executor/operators/elementwise/elementwise_cpu.h"
+#include "executor/operators/randoms/dropout.h"
+#include "executor/operators/randoms/random_source.h"
+
+typedef struct job {
+    const mp_dropout *s;
+    const mp_operands *x;
+    const mp_run *run;
+    const mp_array *from, *to;
+    const uint8_t *mask; /* kept by forward: read instead of drawing again */
+    uint8_t *keeps;      /* where forward keeps it, NULL: nowhere */
+    uint8_t *given;      /* ONNX's second output, NULL: not there */
+} job;
+
+MP_VECTOR static void drop(const float *x, const float *u, int64_t n, float ratio, float factor, float *out)
+{
+    MP_INDEPENDENT
+    for (int64_t k = 0; k < n; k++) out[k] = u[k] >= ratio ? x[k] * factor : 0;
+}
+
+MP_VECTOR static void drop_masked(const float *x, const uint8_t *mask, int64_t n, float factor, float *out)
+{
+    MP_INDEPENDENT
+    for (int64_t k = 0; k < n; k++) out[k] = mask[k] ? x[k] * factor : 0;
+}
+
+static void drop_block(void *data, int64_t k)
+{
+    const job *j = data;
+    float u[MP_BLOCK], x_room[MP_BLOCK], y_room[MP_BLOCK];
+    int64_t at = k * MP_BLOCK, n = mp_block_size(j->s->n, k);
+    float factor = mp_dropout_factor(j->s->ratio);
+    const float *x = mp_floats(j->from->data, j->from->dtype, at, n, x_room);
+    float *y = mp_floats_room(j->to->data, j->to->dtype, at, y_room);
+    if (j->mask) {
+        drop_masked(x, j->mask + at, n, factor, y);
+    } else {
+        mp_random_uniforms(j->run->seed, j->run->step, (uint32_t)j->x->op_index, (uint64_t)at, n, u);
+        drop(x, u, n, j->s->ratio, factor, y);
+        for (int64_t e = 0; j->keeps && e < n; e++) j->keeps[at + e] = u[e] >= j->s->ratio;
+        for (int64_t e = 0; j->given && e < n; e++) j->given[at + e] = u[e] >= j->s->ratio;
+    }
+    mp_floats_done(j->to->data, j->to->dtype, at, n, y);
+}
+
+static void copy_row(const double *p, int64_t n, const float *const *in, float *out)
+{
+    (void)p;
+    memmove(out, in[0], (size_t)n * sizeof *out);
+}
+
+static mp_status run_dropout(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+{
+    const mp_dropout *s = call->state;
+    job j = {.s = s, .x = x, .run = run, .from = &x->in[0], .to = &x->out[0]};
+    (void)err;
+    if (x->is_backward) {
+        j.from = &x->d_out[0];
+        j.to = &x->d_in[0];
+    } else if (x->n_out > 1) {
+        j.given = x->out[1].data;
+    }
+    if (!s->drops) {
+        mp_elementwise(copy_row, NULL, &j.from, 1, j.to);
+        if (j.given) memset(j.given, 1, (size_t)s->n);
+        return MP_OK;
+    }
+    if (x->alternative == 1) {
+        if (x->is_backward)
+            j.mask = x->extra[0].data;
+        else
+            j.keeps = x->extra[0].data;
+    }
+    mp_parallel(mp_block_count(s->n), MP_BLOCK * 4, drop_block, &j);
+    return MP_OK;
+}
+
+static mp_status prepare_dropout(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    call->run = run_dropout;
+    return mp_dropout_prepare(x, call, err);
+}
+
+typedef struct source_job {
+    const mp_random_source *s;
+    const mp_operands *x;
+    const mp_run *run;
+} source_job;
+
+static void source_block(void *data, int64_t k)
+{
+    const source_job *j = data;
+    const mp_array *out = &j->x->out[0], *in = j->s->distribution == MP_BERNOULLI ? &j->x->in[0] : NULL;
+    for (int64_t e = k * MP_BLOCK; e < k * MP_BLOCK + mp_block_size(j->s->n, k); e++) {
+        double probability = in ? mp_load_real(in->data, in->dtype, e) : 0;
+        mp_store_real(out->data, out->dtype, e,
+                      mp_random_value(j->s, j->run->seed, j->run->step, (uint32_t)j->x->op_index, (uint64_t)e, probability));
+    }
+}
+
+static mp_status run_source(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+{
+    source_job j = {call->state, x, run};
+    (void)err;
+    mp_parallel(mp_block_count(j.s->n), MP_BLOCK * 8, source_block, &j);
+    return MP_OK;
+}
+
+static mp_status prepare_source(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    call->run = run_source;
+    return mp_random_source_prepare(x, call, err);
+}
+
+const mp_kernel mp_cpu_randoms[] = {
+    {"Dropout", "", prepare_dropout, prepare_dropout},
+    {"RandomUniform", "", prepare_source, NULL},
+    {"RandomUniformLike", "", prepare_source, NULL},
+    {"RandomNormal", "", prepare_source, NULL},
+    {"RandomNormalLike", "", prepare_source, NULL},
+    {"Bernoulli", "", prepare_source, NULL},
+    {0},
+};

@@ -1,0 +1,48 @@
+/* cells_cuda.cu - one step of LSTM, GRU and RNN cells and their gradients, an element of a state to a thread. */
+#include "executor/cuda/grid/family.cuh"
+
+#include "executor/operators/copies/boxes_cuda.h"
+#include "executor/operators/elementwise/sums_cuda.h"
+#include "executor/operators/recurrent/cells_cuda.h"
+
+namespace
+{
+
+struct one_step {
+    mp_cells cells;
+    MP_BODY void operator()(int64_t k) const { mp_cells_element(&cells, k / cells.hidden, k % cells.hidden); }
+};
+
+/* An element of the hidden state to a thread, over all sequences in order. */
+struct peepholes {
+    mp_cells cells;
+    MP_BODY void operator()(int64_t j) const { mp_cells_peepholes(&cells, j); }
+};
+
+struct filled {
+    float *to, value;
+    MP_BODY void operator()(int64_t k) const { to[k] = value; }
+};
+
+} // namespace
+
+void mp_cuda_cells(const mp_cells *cells)
+{
+    if (cells->phase == MP_CELLS_PEEPHOLES)
+        mp_each(cells->hidden, peepholes{*cells});
+    else
+        mp_each(cells->batch * cells->hidden, one_step{*cells});
+}
+
+void mp_cuda_cells_copy(const mp_array *from, const mp_array *to, bool add)
+{
+    if (add || from->dtype != to->dtype)
+        mp_cuda_sum_to(from, to, 1, add, NULL); /* as many terms as sums: no workspace */
+    else
+        mp_cuda_array_copy(from, to);
+}
+
+void mp_cuda_cells_fill(float *to, int64_t n, float value)
+{
+    mp_each(n, filled{to, value});
+}

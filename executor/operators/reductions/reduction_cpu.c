@@ -1,0 +1,212 @@
+/* reduction_cpu.c - which elements go where: dimensions in the order of memory, groups of outputs, parts of long reductions. */
+#include "executor/operators/reductions/reduction_cpu.h"
+
+#include <string.h>
+
+#include "executor/cpu/base/parallel.h"
+#include "executor/operators/reductions/steps_cpu.h"
+
+enum { FEW_GROUPS = 64, PARTS = 64, PART_TERMS = 1 << 14 };
+
+static void put_kept(mp_reduction *r, int64_t dim, int64_t from, int64_t to, int64_t shift)
+{
+    int last = r->n_kept - 1;
+    if (last >= 0 && r->kept_stride[last] == from * dim && r->to_stride[last] == to * dim &&
+        r->shift_stride[last] == shift * dim)
+        r->kept[last] *= dim;
+    else
+        r->kept[last = r->n_kept++] = dim;
+    r->kept_stride[last] = from;
+    r->to_stride[last] = to;
+    r->shift_stride[last] = shift;
+}
+
+static void put_reduced(mp_reduction *r, int64_t dim, int64_t stride)
+{
+    int last = r->n_reduced - 1;
+    if (last >= 0 && r->reduced_stride[last] == stride * dim)
+        r->reduced[last] *= dim;
+    else
+        r->reduced[last = r->n_reduced++] = dim;
+    r->reduced_stride[last] = stride;
+}
+
+void mp_reduction_describe(mp_reduction *r, const mp_array *from, const mp_array *to, const mp_array *shift)
+{
+    int order[MP_ARRAY_RANK], n = mp_array_by_stride(from, order);
+    *r = (mp_reduction){.n_out = mp_array_elements(to), .n_terms = 1};
+    for (int i = 0; i < n; i++) {
+        int d = order[i];
+        if (to->dims[d] == 1) {
+            put_reduced(r, from->dims[d], from->strides[d]);
+            r->n_terms *= from->dims[d];
+        } else {
+            put_kept(r, from->dims[d], from->strides[d], to->strides[d], shift ? shift->strides[d] : 0);
+        }
+    }
+    if (!r->n_kept) put_kept(r, 1, 0, 0, 0);
+    if (!r->n_reduced) put_reduced(r, 1, 0);
+    int64_t inner = r->kept[r->n_kept - 1], run = r->reduced[r->n_reduced - 1];
+    r->by_columns = r->kept_stride[r->n_kept - 1] == 1;
+    r->run = r->by_columns || run == 0 ? 1 : run < MP_BLOCK ? run : MP_BLOCK;
+    r->pieces = r->by_columns || run == 0 ? r->n_terms : r->n_terms / run * ((run + r->run - 1) / r->run);
+    r->lanes = MP_REDUCTION_LANES;
+    if (!r->by_columns && r->n_terms * r->lanes > PART_TERMS) r->lanes = r->n_terms < PART_TERMS ? PART_TERMS / r->n_terms : 1;
+    r->n_groups = inner ? r->n_out / inner * ((inner + r->lanes - 1) / r->lanes) : 0;
+    r->parts = 1;
+    if (r->n_groups < FEW_GROUPS) {
+        int64_t width = inner < r->lanes ? inner : r->lanes;
+        r->parts = r->n_terms * width / PART_TERMS;
+        if (r->parts > PARTS) r->parts = PARTS;
+        if (r->parts > r->pieces) r->parts = r->pieces;
+        if (r->parts < 1) r->parts = 1;
+    }
+    if (r->parts > 1) r->workspace_bytes = r->parts * r->n_groups * r->lanes * (int64_t)sizeof(double);
+}
+
+/* One run. */
+typedef struct task {
+    const mp_reduction *r;
+    const mp_step_rows *step;
+    mp_reduction_end end;
+    const mp_array *from, *to, *shift;
+    double *partial; /* parts x groups x lanes */
+} task;
+
+/* The outputs of a group: how many, and where the first one's terms, result and shift lie. */
+typedef struct group {
+    int64_t n, from, to, shift;
+} group;
+
+static group group_of(const mp_reduction *r, int64_t g)
+{
+    int inner = r->n_kept - 1;
+    int64_t blocks = (r->kept[inner] + r->lanes - 1) / r->lanes, first = g % blocks * r->lanes, k = g / blocks;
+    int64_t left = r->kept[inner] - first;
+    group at = {left < r->lanes ? left : r->lanes, first * r->kept_stride[inner], first * r->to_stride[inner],
+                first * r->shift_stride[inner]};
+    for (int d = inner - 1; d >= 0; d--) {
+        int64_t i = k % r->kept[d];
+        k /= r->kept[d];
+        at.from += i * r->kept_stride[d];
+        at.to += i * r->to_stride[d];
+        at.shift += i * r->shift_stride[d];
+    }
+    return at;
+}
+
+static void read_shifts(const task *t, const group *at, double *shifts)
+{
+    int64_t stride = t->r->shift_stride[t->r->n_kept - 1];
+    float room;
+    for (int64_t l = 0; l < at->n; l++)
+        shifts[l] = t->shift ? (double)*mp_floats(t->shift->data, t->shift->dtype, at->shift + l * stride, 1, &room) : 0;
+}
+
+/* Where reduced index k begins, of the dimensions before `until`. */
+static int64_t reduced_at(const mp_reduction *r, int64_t k, int until)
+{
+    int64_t at = 0;
+    for (int d = until - 1; d >= 0; d--) {
+        at += k % r->reduced[d] * r->reduced_stride[d];
+        k /= r->reduced[d];
+    }
+    return at;
+}
+
+/* Rows [from, to) of the columns of a group; as many at once as lie evenly. */
+static void take_columns(const task *t, const group *at, int64_t from, int64_t to, double *acc, const double *shifts)
+{
+    const mp_reduction *r = t->r;
+    float room[MP_REDUCTION_LANES];
+    int inner = r->n_reduced - 1;
+    int64_t stride = r->reduced_stride[inner];
+    for (int64_t k = from, rows; k < to; k += rows) {
+        rows = r->reduced[inner] - k % r->reduced[inner];
+        if (rows > to - k) rows = to - k;
+        int64_t place = at->from + reduced_at(r, k, r->n_reduced);
+        if (t->from->dtype == MP_DTYPE_FLOAT) {
+            t->step->columns((const float *)t->from->data + place, rows, stride, at->n, acc, shifts);
+            continue;
+        }
+        for (int64_t row = 0; row < rows; row++)
+            t->step->columns(mp_floats(t->from->data, t->from->dtype, place + row * stride, at->n, room), 1, 0, at->n, acc,
+                             shifts);
+    }
+}
+
+/* Pieces [from, to) of each output of a group. */
+static void take_pieces(const task *t, const group *at, int64_t from, int64_t to, double *acc, const double *shifts)
+{
+    const mp_reduction *r = t->r;
+    float room[MP_BLOCK];
+    int inner = r->n_reduced - 1;
+    int64_t stride = r->reduced_stride[inner], length = r->reduced[inner], per_row = (length + r->run - 1) / r->run;
+    for (int64_t l = 0; l < at->n; l++)
+        for (int64_t k = from; k < to; k++) {
+            int64_t first = k % per_row * r->run, n = length - first < r->run ? length - first : r->run;
+            int64_t place = at->from + l * r->kept_stride[r->n_kept - 1] + first * stride + reduced_at(r, k / per_row, inner);
+            const float *x = room;
+            if (stride == 1)
+                x = mp_floats(t->from->data, t->from->dtype, place, n, room);
+            else
+                for (int64_t e = 0; e < n; e++) {
+                    float one;
+                    room[e] = *mp_floats(t->from->data, t->from->dtype, place + e * stride, 1, &one);
+                }
+            acc[l] = t->step->run(x, n, acc[l], shifts[l]);
+        }
+}
+
+static void finish(const task *t, const group *at, const double *acc, const double *shifts)
+{
+    int64_t stride = t->r->to_stride[t->r->n_kept - 1];
+    for (int64_t l = 0; l < at->n; l++) {
+        float value = (float)mp_reduction_finish(t->end, acc[l], shifts[l], t->r->n_terms);
+        float *place = mp_floats_room(t->to->data, t->to->dtype, at->to + l * stride, &value);
+        *place = value;
+        mp_floats_done(t->to->data, t->to->dtype, at->to + l * stride, 1, &value);
+    }
+}
+
+static void run_part(void *data, int64_t k)
+{
+    const task *t = data;
+    const mp_reduction *r = t->r;
+    double acc[MP_REDUCTION_LANES], shifts[MP_REDUCTION_LANES];
+    group at = group_of(r, k % r->n_groups);
+    int64_t part = k / r->n_groups, from = r->pieces * part / r->parts, to = r->pieces * (part + 1) / r->parts;
+    read_shifts(t, &at, shifts);
+    for (int64_t l = 0; l < at.n; l++) acc[l] = t->step->start;
+    if (r->by_columns)
+        take_columns(t, &at, from, to, acc, shifts);
+    else
+        take_pieces(t, &at, from, to, acc, shifts);
+    if (r->parts == 1)
+        finish(t, &at, acc, shifts);
+    else
+        memcpy(t->partial + k * r->lanes, acc, (size_t)at.n * sizeof *acc);
+}
+
+static void join_parts(void *data, int64_t g)
+{
+    const task *t = data;
+    const mp_reduction *r = t->r;
+    double acc[MP_REDUCTION_LANES], shifts[MP_REDUCTION_LANES];
+    group at = group_of(r, g);
+    read_shifts(t, &at, shifts);
+    for (int64_t l = 0; l < at.n; l++) acc[l] = t->step->start;
+    for (int64_t part = 0; part < r->parts; part++)
+        for (int64_t l = 0; l < at.n; l++) acc[l] = t->step->join(acc[l], t->partial[(part * r->n_groups + g) * r->lanes + l]);
+    finish(t, &at, acc, shifts);
+}
+
+void mp_reduction_run(const mp_reduction *r, mp_reduction_step step, mp_reduction_end end, const mp_array *from,
+                      const mp_array *to, const mp_array *shift, void *workspace)
+{
+    task t = {r, &mp_reduction_steps[step], end, from, to, shift, workspace};
+    int64_t width = r->kept[r->n_kept - 1] < r->lanes ? r->kept[r->n_kept - 1] : r->lanes;
+    if (!r->n_out) return;
+    mp_parallel(r->n_groups * r->parts, r->n_terms * width / r->parts + 1, run_part, &t);
+    if (r->parts > 1) mp_parallel(r->n_groups, r->parts * width, join_parts, &t);
+}

@@ -1,0 +1,115 @@
+/* resizes_cuda.cu - resizing by tables of taps, as the CPU makes them: one output position to a thread. */
+#include "executor/cuda/grid/grid.cuh"
+
+#include "executor/operators/copies/bytes_cuda.h"
+#include "executor/operators/sampling/resizes_cuda.h"
+
+namespace
+{
+
+enum { DIMS = MP_ARRAY_RANK, RESIZED = MP_CUDA_RESIZED };
+
+/* One resized dimension: start (n_to + 1), then index and weight of all taps. */
+struct table {
+    const int32_t *start, *index;
+    const float *weight;
+    int64_t stride; /* in what is read */
+};
+
+struct resized {
+    int rank;
+    bool is_small;
+    int64_t dims[DIMS], to_stride[DIMS], from_stride[DIMS];
+    int which[DIMS]; /* the table of a dimension; -1: none */
+    int n_tables;
+    table tables[RESIZED];
+    float empty;
+    const void *from;
+    void *to;
+    mp_dtype dtype;
+    MP_BODY void operator()(int64_t k) const
+    {
+        int64_t to_at = 0, from_at = 0;
+        int32_t first[RESIZED], end[RESIZED];
+        for (int t = 0; t < RESIZED; t++) first[t] = end[t] = 0;
+        for (int d = rank - 1; d >= 0; d--) {
+            const int64_t i = is_small ? (uint32_t)k % (uint32_t)dims[d] : k % dims[d];
+            k = is_small ? (uint32_t)k / (uint32_t)dims[d] : k / dims[d];
+            to_at += i * to_stride[d];
+            if (which[d] < 0) from_at += i * from_stride[d];
+            for (int t = 0; t < RESIZED; t++)
+                if (t == which[d]) {
+                    first[t] = tables[t].start[i];
+                    end[t] = tables[t].start[i + 1];
+                }
+        }
+        bool is_empty = false;
+        for (int t = 0; t < RESIZED; t++) is_empty |= t < n_tables && first[t] == end[t];
+        mp_store_any(to, dtype, to_at, is_empty ? empty : blend<0>(first, end, from_at, 1));
+    }
+    /* The sum over the taps of table T and those behind it. */
+    template <int T> MP_BODY float blend(const int32_t *first, const int32_t *end, int64_t at, float weight) const
+    {
+        if constexpr (T < RESIZED) {
+            if (T < n_tables) {
+                float sum = 0;
+                for (int32_t k = first[T]; k < end[T]; k++)
+                    sum += blend<T + 1>(first, end, at + tables[T].index[k] * tables[T].stride, weight * tables[T].weight[k]);
+                return sum;
+            }
+        }
+        return weight * mp_load_any(from, dtype, at);
+    }
+};
+
+static int64_t taps_of(const mp_taps *t)
+{
+    return t->start[t->n_out];
+}
+
+} // namespace
+
+int64_t mp_cuda_resize_room(const mp_resizing *s)
+{
+    int64_t words = 0;
+    for (int d = 0; d < s->rank; d++)
+        if (s->axis[d] >= 0) words += s->taps[s->axis[d]].n_out + 1 + 2 * taps_of(&s->taps[s->axis[d]]);
+    return words * (int64_t)sizeof(int32_t);
+}
+
+/* Brings one table to where `at` is, and puts that behind it. */
+static table bring(const mp_taps *t, int64_t stride, int32_t **at)
+{
+    const int64_t n = t->n_out + 1, taps = taps_of(t);
+    const table there = {*at, *at + n, (const float *)(*at + n + taps), stride};
+    mp_cuda_put(t->start, n * (int64_t)sizeof *t->start, *at);
+    mp_cuda_put(t->index, taps * (int64_t)sizeof *t->index, *at + n);
+    mp_cuda_put(t->weight, taps * (int64_t)sizeof *t->weight, *at + n + taps);
+    *at += n + 2 * taps;
+    return there;
+}
+
+void mp_cuda_resize(const mp_resizing *s, const mp_array *from, const mp_array *to, void *room)
+{
+    const int64_t n = mp_array_elements(to);
+    int32_t *at = (int32_t *)room;
+    resized f;
+    f.rank = s->rank;
+    f.is_small = n <= INT32_MAX;
+    f.n_tables = 0;
+    f.empty = s->empty;
+    f.from = from->data;
+    f.to = to->data;
+    f.dtype = to->dtype;
+    if (!n) return;
+    for (int d = 0; d < DIMS; d++) {
+        const bool there = d < s->rank;
+        f.dims[d] = there ? s->n_to[d] : 1;
+        f.to_stride[d] = there ? s->to_stride[d] : 0;
+        f.from_stride[d] = there ? s->from_stride[d] : 0;
+        f.which[d] = there && s->axis[d] >= 0 ? f.n_tables : -1;
+        if (f.which[d] >= 0) f.tables[f.n_tables++] = bring(&s->taps[s->axis[d]], s->from_stride[d], &at);
+    }
+    for (int t = f.n_tables; t < RESIZED; t++) f.tables[t] = {NULL, NULL, NULL, 0};
+    mp_each(n, f);
+}

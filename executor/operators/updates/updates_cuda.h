@@ -1,0 +1,18 @@
+/* updates_cuda.h - what the GPU does without an operator: gradients are added, clipped and followed by their parameters. As in
+ * mp_backend; all only enqueue. Private to executor/cuda/. */
+#pragma once
+
+#include "executor/kernel/c_linkage.h"
+
+MP_C_BEGIN
+
+#include "executor/kernel/optimizer.h"
+#include "memplan/backend.h"
+
+void mp_cuda_add(const mp_backend *self, mp_dtype dtype, int64_t n, const void *from, void *to);
+void mp_cuda_update(const mp_backend *self, mp_update *updates, size_t n, const mp_update_factors *factors);
+int64_t mp_cuda_norm_workspace_bytes(const mp_backend *self, int64_t n_elements);
+void mp_cuda_clip(const mp_backend *self, const mp_update *gradients, size_t n, double clip_norm, void *workspace,
+                  float *factor);
+
+MP_C_END

@@ -1,0 +1,108 @@
+/* twin.c - the GPU's own kernels on the host, as a backend for tests: memory is the CPU's, and so is every kernel that the GPU
+ * takes from a library. */
+#include "estimator/base/memory.h"
+#include "executor/cuda/device/current.h"
+#include "executor/cuda/device/step.h"
+#include "executor/cuda/kernels.h"
+#include "executor/kernel/backend.h"
+#include "executor/operators/copies/bytes_cuda.h"
+#include "executor/operators/fusions.h"
+#include "executor/operators/updates/updates_cuda.h"
+#include "tests/cuda/twin/twin_recurrents.h"
+
+struct mp_cuda_context {
+    mp_backend backend;
+    const mp_backend *host;
+    mp_cuda_pass pass;
+    mp_update_factors factors;
+};
+
+static _Thread_local mp_cuda_context *current;
+
+mp_cuda_context *mp_cuda_use(const mp_backend *backend)
+{
+    return current = backend->context;
+}
+
+static void use(const mp_backend *self)
+{
+    mp_cuda_use(self);
+}
+
+static void close_twin(mp_backend *self)
+{
+    if (current == self->context) current = NULL;
+    mp_free(self->context);
+}
+
+void mp_cuda_begin(const mp_backend *self, uint64_t seed, uint32_t step, const mp_update_factors *factors)
+{
+    (void)factors;
+    mp_cuda_use(self)->pass = (mp_cuda_pass){seed, step};
+}
+
+const mp_cuda_pass *mp_cuda_pass_of(const mp_run *run)
+{
+    current->pass = (mp_cuda_pass){run->seed, run->step};
+    return &current->pass;
+}
+
+const mp_update_factors *mp_cuda_factors(const mp_update_factors *factors)
+{
+    current->factors = *factors;
+    return &current->factors;
+}
+
+static const mp_kernel *kernel(const mp_backend *self, const mp_operator *op)
+{
+    const mp_backend *host = mp_cuda_use(self)->host;
+    static const mp_kernel *const recurrents[] = {mp_twin_recurrents};
+    const mp_kernel *own = mp_cuda_own_kernel(op);
+    if (!own) own = mp_kernel_find(recurrents, 1, op);
+    return own ? own : host->kernel(host, op);
+}
+
+static mp_status adapt(const mp_backend *self, mp_model *model, mp_dtype dtype, mp_error *err)
+{
+    const mp_backend *host = mp_cuda_use(self)->host;
+    mp_status st = host->adapt(host, model, dtype, err);
+    return st == MP_OK ? mp_fuse_batch_normalizations(model, err) : st;
+}
+
+static int64_t touched(const mp_backend *self, const void *memory, unsigned char byte, int64_t bytes)
+{
+    int64_t n = (bytes + MP_CUDA_STRETCH - 1) / MP_CUDA_STRETCH, end = 0;
+    int64_t *ends = mp_alloc((size_t)n, sizeof *ends);
+    (void)self;
+    if (!ends) return bytes;
+    mp_cuda_last_others(memory, byte, bytes, ends);
+    for (int64_t k = 0; k < n; k++)
+        if (ends[k]) end = k * MP_CUDA_STRETCH + ends[k];
+    mp_free(ends);
+    return end;
+}
+
+/* The functions that stay the host's get the twin as theirs: they keep nothing. */
+__attribute__((visibility("default"))) mp_backend *mp_module_backend(const mp_backend *host, int ordinal)
+{
+    mp_cuda_context *c = mp_alloc(1, sizeof *c);
+    (void)ordinal;
+    if (!c) return NULL;
+    c->host = host;
+    c->backend = *host;
+    c->backend.name = "cuda-twin";
+    c->backend.alignment = 256;
+    c->backend.gives_mask_gradients = false;
+    c->backend.context = c;
+    c->backend.use = use;
+    c->backend.close = close_twin;
+    c->backend.adapt = adapt;
+    c->backend.kernel = kernel;
+    c->backend.begin = mp_cuda_begin;
+    c->backend.add = mp_cuda_add;
+    c->backend.update = mp_cuda_update;
+    c->backend.norm_workspace_bytes = mp_cuda_norm_workspace_bytes;
+    c->backend.clip = mp_cuda_clip;
+    c->backend.touched = touched;
+    return &c->backend;
+}
