@@ -227,11 +227,17 @@ def names_unique(tree: Tree) -> Iterator[Violation]:
 
 
 def strays(tree: Tree, allowed: Container[str] = tables.STRAYS_ALLOWED) -> Iterator[Violation]:
-    """The functions of headers, but the allowed ones, that are defined in a file of another stem."""
+    """The functions of headers, but the allowed ones, that no file of the header's name, or of a longer one in its folder, defines."""
     for header, f in tree.declarations:
         places = [s for s, _ in tree.definitions.get(f.name, ())]
+        name, home = header.name.split(".")[0], tree.home(header)
         public = header.path.startswith("include/")
-        found = any(s.stem == header.stem or public and s.name.split(".")[0] == header.name.split(".")[0] for s in places)
+        found = any(
+            s.stem == header.stem
+            or (public and s.name.split(".")[0] == name)
+            or (s.folder == home and s.name.startswith(name + "_"))
+            for s in places
+        )
         if not found and header.path not in allowed:
             where = " and ".join(s.path for s in places) or "no file"
             yield Violation(header.path, f.line, "declared_where_defined", f"{f.name} is defined in {where}")
@@ -239,7 +245,7 @@ def strays(tree: Tree, allowed: Container[str] = tables.STRAYS_ALLOWED) -> Itera
 
 @rule
 def declared_where_defined(tree: Tree) -> Iterator[Violation]:
-    """A function is declared in the header of the file that defines it, up to tables.MAX_STRAYS of them."""
+    """A function is declared in the header that the name of its file begins with, up to tables.MAX_STRAYS of them."""
     found = list(strays(tree))
     if len(found) > tables.MAX_STRAYS:
         yield from found
