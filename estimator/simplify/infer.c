@@ -8,11 +8,11 @@
 #include "estimator/model/requirement.h"
 #include "estimator/model/shape_rule.h"
 #include "estimator/rules/fold/fold.h"
-#include "estimator/simplify/control.h"
-#include "estimator/simplify/control_branches.h"
-#include "estimator/simplify/control_loops.h"
-#include "estimator/simplify/tensor_sequences.h"
-#include "estimator/simplify/unsupported.h"
+#include "estimator/simplify/control/control.h"
+#include "estimator/simplify/control/control_branches.h"
+#include "estimator/simplify/control/control_loops.h"
+#include "estimator/simplify/control/tensor_sequences.h"
+#include "estimator/simplify/control/unsupported.h"
 
 /* Elements that folding may visit in one model: enough for a hundred position tables of the largest size, and a bound on the
  * time and memory that a hostile file can ask for. */

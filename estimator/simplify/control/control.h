@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "estimator/simplify/inference.h"
+#include "estimator/simplify/control/inference.h"
 
 /* Sorts the operators of regions into lists, for a model that has any. */
 mp_status mp_control_start(mp_inference *w);

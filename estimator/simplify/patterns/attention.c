@@ -1,8 +1,8 @@
-/* patterns_attention.c - attention that is written out becomes one operator. */
-#include "estimator/model/order.h"
+/* attention.c - attention that is written out becomes one operator. */
 #include "estimator/rules/operands/attention.h"
-#include "estimator/simplify/attention_masks.h"
-#include "estimator/simplify/attention_operands.h"
+#include "estimator/model/order.h"
+#include "estimator/simplify/patterns/attention_masks.h"
+#include "estimator/simplify/patterns/attention_operands.h"
 #include "memplan/simplify.h"
 
 static const mp_tensor *tensor_of(const mp_rewriter *r, int t)

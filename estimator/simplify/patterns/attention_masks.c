@@ -1,5 +1,5 @@
 /* attention_masks.c - the values of a mask, or what is known without them. */
-#include "estimator/simplify/attention_masks.h"
+#include "estimator/simplify/patterns/attention_masks.h"
 
 #include "estimator/rules/operands/attention.h"
 

@@ -1,5 +1,5 @@
 /* attention_operands.c - transpositions, and heads that share keys and values. */
-#include "estimator/simplify/attention_operands.h"
+#include "estimator/simplify/patterns/attention_operands.h"
 
 #include <string.h>
 

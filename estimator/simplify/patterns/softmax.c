@@ -1,4 +1,4 @@
-/* patterns_softmax.c - the softmax whose closed rows are zeros, recognised in what exporters write it as.
+/* softmax.c - the softmax whose closed rows are zeros, recognised in what exporters write it as.
  *
  *     Softmax(x) -> IsNaN; Where(IsNaN, 0, Softmax(x))
  *

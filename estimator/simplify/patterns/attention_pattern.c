@@ -1,5 +1,5 @@
 /* attention_pattern.c - what may stand between the two products, from the last one backwards. */
-#include "estimator/simplify/attention_pattern.h"
+#include "estimator/simplify/patterns/attention_pattern.h"
 
 #include <math.h>
 #include <string.h>

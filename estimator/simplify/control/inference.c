@@ -1,5 +1,5 @@
 /* inference.c - operators that are added and taken out while a model is walked over. */
-#include "estimator/simplify/inference.h"
+#include "estimator/simplify/control/inference.h"
 
 void mp_inference_remove(mp_inference *w, int index)
 {

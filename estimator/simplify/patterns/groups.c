@@ -1,4 +1,4 @@
-/* patterns_groups.c - group normalization, recognised in what both exporters of PyTorch write it as.
+/* groups.c - group normalization, recognised in what both exporters of PyTorch write it as.
  *
  *     y = Reshape(InstanceNormalization(Reshape(x, [N, groups, rest]), ones, zeros), shape of x) * scale + bias
  *

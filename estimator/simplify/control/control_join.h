@@ -1,7 +1,7 @@
 /* control_join.h - tensors of iterations cut out of one tensor, and joined to one. */
 #pragma once
 
-#include "estimator/simplify/inference.h"
+#include "estimator/simplify/control/inference.h"
 
 /* A new constant: one integer or boolean, of rank 0. */
 mp_status mp_control_number(mp_inference *w, const char *stem, mp_dtype dtype, int64_t number, int *tensor);

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "estimator/simplify/attention_pattern.h"
+#include "estimator/simplify/patterns/attention_pattern.h"
 
 /* Reads K and V before they are repeated for the heads that share them, where both are alike, or as the one that all share. */
 void mp_attention_take_out_groups(const mp_rewriter *r, mp_attention_found *found);

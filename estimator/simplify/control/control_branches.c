@@ -1,8 +1,8 @@
 /* control_branches.c - If: one branch runs where it stands, the other one goes. */
-#include "estimator/simplify/control_branches.h"
+#include "estimator/simplify/control/control_branches.h"
 
 #include "estimator/model/regions.h"
-#include "estimator/simplify/control.h"
+#include "estimator/simplify/control/control.h"
 
 /* What the file declares of the operator's outputs holds for what the branch computes. */
 static void hand_declarations_in(mp_inference *w, int region, const int *results, const mp_operator *op)

@@ -3,12 +3,12 @@
  * A copy is made operator by operator and inferred at once, so that a condition within the body is known when it is met.
  * Tensors from outside the region, parameters and constants among them, are not copied: all iterations read the same ones.
  */
-#include "estimator/simplify/control.h"
+#include "estimator/simplify/control/control.h"
 
 #include <string.h>
 
 #include "estimator/model/regions.h"
-#include "estimator/simplify/unsupported.h"
+#include "estimator/simplify/control/unsupported.h"
 
 /* Takes operators out of regions whose outputs nothing reads, from the last one to the first: they need not stand before the
  * control operator. */

@@ -1,4 +1,4 @@
-/* patterns_activations.c - Gelu, Swish and HardSwish, recognised in what exporters decompose them into.
+/* activations.c - Gelu, Swish and HardSwish, recognised in what exporters decompose them into.
  *
  * All of them are c * x * g(x): a product in any association and order, whose constants are gathered into c. So the product at
  * an operator is multiplied out into constants and factors, and one of the two factors must be x and the other a gate of x:

@@ -1,12 +1,12 @@
 /* tensor_sequences.c - lists of tensor indices. A list that grows at its end, as loops make them, shares its room with those
  * before it.
  */
-#include "estimator/simplify/tensor_sequences.h"
+#include "estimator/simplify/control/tensor_sequences.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#include "estimator/simplify/control_join.h"
+#include "estimator/simplify/control/control_join.h"
 
 enum { COPIED_MAX = 1 << 22 }; /* elements of lists that are copied, in one model */
 

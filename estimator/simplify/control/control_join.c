@@ -1,5 +1,5 @@
 /* control_join.c - Split and Squeeze; Unsqueeze and Concat. */
-#include "estimator/simplify/control_join.h"
+#include "estimator/simplify/control/control_join.h"
 
 #include <string.h>
 

@@ -1,11 +1,11 @@
 /* unsupported.c - operators without a row, by kind. */
-#include "estimator/simplify/unsupported.h"
+#include "estimator/simplify/control/unsupported.h"
 
 #include <string.h>
 
 #include "estimator/model/ops.h"
 #include "estimator/model/refused_kinds.h"
-#include "estimator/simplify/tensor_sequences.h"
+#include "estimator/simplify/control/tensor_sequences.h"
 
 static const mp_op *row_of(const mp_operator *op)
 {

@@ -1,4 +1,4 @@
-/* patterns_normalizations.c - layer and RMS normalization, recognised in what exporters decompose them into.
+/* normalizations.c - layer and RMS normalization, recognised in what exporters decompose them into.
  *
  *     mean = ReduceMean(x);  d = x - mean          (RMS: d = x)
  *     y = d / sqrt(ReduceMean(d^2) + epsilon)      (or d * reciprocal(sqrt(..)), d * (..)^-0.5)

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "estimator/simplify/inference.h"
+#include "estimator/simplify/control/inference.h"
 
 /* Is it an operator that makes, changes or reads sequences? */
 bool mp_is_sequence_operator(const mp_operator *op);
