@@ -185,19 +185,25 @@ def header_circles(tree: Tree) -> Iterator[Violation]:
 
 @rule
 def call_circles(tree: Tree) -> Iterator[Violation]:
-    """No modules (a header and the files of its stem) call each other in a circle."""
+    """No modules (a header, and the files of its name or of longer ones without a header of their own) call each other in a circle."""
+    headers = {header.stem for header in tree.headers}
+
+    def module(source: Source) -> str:
+        words = source.stem.split("_")
+        return next((s for k in range(len(words), 0, -1) if (s := "_".join(words[:k])) in headers), source.stem)
+
     owner: dict[str, set[str]] = {}
     for source in tree.sources.values():
         for f in source.functions:
             if f.body is not None and f.name.startswith("mp_") and (not f.static or source.suffix in HEADERS):
-                owner.setdefault(f.name, set()).add(source.stem)
+                owner.setdefault(f.name, set()).add(module(source))
     arrows: dict[str, dict[str, str]] = {}
     for source in tree.sources.values():
         for f in source.functions:
             for name in re.findall(r"\bmp_\w+", f.body or ""):
                 owners = owner.get(name, set())
-                if len(owners) == 1 and source.stem not in owners:
-                    arrows.setdefault(source.stem, {}).setdefault(next(iter(owners)), name)
+                if len(owners) == 1 and module(source) not in owners:
+                    arrows.setdefault(module(source), {}).setdefault(next(iter(owners)), name)
     for circle in circles(arrows):
         steps = [f"{a} calls {arrows[a][b]} of {b.rpartition('/')[2]}" for a, b in zip(circle, [*circle[1:], circle[0]])]
         path = next(s.path for s in tree.sources.values() if s.stem == circle[0] and s.suffix in (*UNITS, *HEADERS))

@@ -1,4 +1,5 @@
-/* control.c - regions that run: where they stand, or as copies.
+/* control.c - regions that run: where they stand (If), or as copies, and the operators that are added, removed or refused on
+ * the way.
  *
  * A copy is made operator by operator and inferred at once, so that a condition within the body is known when it is met.
  * Tensors from outside the region, parameters and constants among them, are not copied: all iterations read the same ones.
@@ -7,8 +8,121 @@
 
 #include <string.h>
 
+#include "estimator/model/ops.h"
+#include "estimator/model/refused_kinds.h"
 #include "estimator/model/regions.h"
-#include "estimator/simplify/control/unsupported.h"
+
+static const mp_op *row_of(const mp_operator *op)
+{
+    return mp_op_find(strcmp(op->domain, "ai.onnx") ? op->domain : "", op->kind, op->version);
+}
+
+static bool lacks_row(const mp_operator *op)
+{
+    return !op->removed && !op->control && !mp_is_sequence_operator(op) && !row_of(op);
+}
+
+static mp_status refuse_kinds(const mp_refused_kinds *refused, mp_error *err)
+{
+    char text[MP_REFUSED_TEXT];
+    return MP_FAIL(err, MP_UNSUPPORTED, "the model has operators that are not supported: %s; the first one is node '%.120s'",
+                   mp_refused_kinds_text(refused, text), refused->kinds[0].node);
+}
+
+/* True if a branch of an If stands around this region. */
+static bool is_conditional(const mp_model *model, const bool *is_branch, int region)
+{
+    for (; region; region = model->regions[region].outer)
+        if (is_branch[region]) return true;
+    return false;
+}
+
+mp_status mp_model_check_supported(const mp_model *model, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_refused_kinds refused = {.n_kinds = 0};
+    bool *is_branch = mp_alloc(model->n_regions + 1, sizeof *is_branch);
+    MP_REQUIRE(is_branch, err, MP_NOMEM, "no memory for %zu subgraphs", model->n_regions);
+    for (size_t k = 0; k < model->n_operators; k++)
+        if (model->operators[k].regions[1])
+            is_branch[model->operators[k].regions[0]] = is_branch[model->operators[k].regions[1]] = true;
+    for (size_t k = 0; k < model->n_operators; k++) {
+        const mp_operator *op = &model->operators[k];
+        if (lacks_row(op) && !is_conditional(model, is_branch, op->region)) mp_refused_kinds_add(&refused, op);
+    }
+    if (refused.n_kinds) MP_TRY(refuse_kinds(&refused, err));
+done:
+    mp_free(is_branch);
+    return st;
+}
+
+/* Refuses operators without a row among list[0..n), those of a branch that is taken. */
+static mp_status check_branch(const mp_model *model, const int *list, size_t n, mp_error *err)
+{
+    mp_refused_kinds refused = {.n_kinds = 0};
+    for (size_t k = 0; k < n; k++)
+        if (lacks_row(&model->operators[list[k]])) mp_refused_kinds_add(&refused, &model->operators[list[k]]);
+    return refused.n_kinds ? refuse_kinds(&refused, err) : MP_OK;
+}
+
+mp_status mp_operator_find_row(mp_operator *op, mp_error *err)
+{
+    mp_refused_kinds refused = {.n_kinds = 0};
+    op->op = row_of(op);
+    if (op->op) return MP_OK;
+    mp_refused_kinds_add(&refused, op);
+    return refuse_kinds(&refused, err);
+}
+
+void mp_inference_remove(mp_inference *w, int index)
+{
+    mp_operator *op = &w->model->operators[index];
+    op->removed = true;
+    for (int k = 0; k < op->n_out; k++)
+        if (op->out[k] >= 0 && w->model->tensors[op->out[k]].producer == index) w->model->tensors[op->out[k]].producer = -1;
+}
+
+mp_status mp_inference_count(mp_inference *w, int64_t n, const char *name)
+{
+    w->n_unrolled += n;
+    if (w->n_unrolled <= MP_UNROLLED_MAX) return MP_OK;
+    return MP_FAIL(w->err, MP_UNSUPPORTED, "unrolling takes more than %d operators (MP_UNROLLED_MAX), at '%s'", MP_UNROLLED_MAX,
+                   name);
+}
+
+mp_status mp_inference_dynamic(const mp_inference *w, int op, const char *what, int tensor)
+{
+    const mp_operator *o = &w->model->operators[op];
+    return MP_FAIL(w->err, MP_UNSUPPORTED,
+                   "%s '%s' depends on data: %s '%s' is known only when the step runs (dynamic control flow)", o->kind, o->name,
+                   what, w->model->tensors[tensor].name);
+}
+
+static mp_status add(mp_inference *w, const mp_operator_draft *draft)
+{
+    int index;
+    mp_status st = mp_model_operator(w->model, draft, &index, w->err);
+    return st == MP_OK ? w->visit(w, index) : st;
+}
+
+mp_status mp_inference_emit(mp_inference *w, const mp_operator_draft *draft, const char *stem, int *out)
+{
+    mp_operator_draft full = *draft;
+    MP_CHECK(mp_inference_count(w, draft->n_out, stem));
+    for (int k = 0; k < draft->n_out; k++) {
+        out[k] = draft->out[k];
+        if (out[k] < 0) MP_CHECK(mp_model_fresh_tensor(w->model, stem, &out[k], w->err));
+    }
+    full.out = out;
+    return add(w, &full);
+}
+
+mp_status mp_inference_alias(mp_inference *w, int from, int to)
+{
+    const mp_operator_draft draft = {.kind = "Identity", .version = 1, .in = &from, .out = &to, .n_in = 1, .n_out = 1};
+    w->model->tensors[to].sequence = w->model->tensors[from].sequence;
+    return w->model->tensors[from].sequence ? MP_OK : add(w, &draft);
+}
 
 /* Takes operators out of regions whose outputs nothing reads, from the last one to the first: they need not stand before the
  * control operator. */
@@ -224,12 +338,55 @@ mp_status mp_control_run(mp_inference *w, int region, const int *actual, const c
 
 mp_status mp_control_enter(mp_inference *w, int region)
 {
-    MP_CHECK(mp_operators_check_supported(w->model, w->of[region].list, w->of[region].n, w->err));
+    MP_CHECK(check_branch(w->model, w->of[region].list, w->of[region].n, w->err));
     for (size_t k = 0; k < w->of[region].n; k++) {
         int index = w->of[region].list[k];
         w->model->operators[index].region = 0;
         MP_CHECK(w->visit(w, index));
     }
     w->of[region].n = 0;
+    return MP_OK;
+}
+
+/* What the file declares of the operator's outputs holds for what the branch computes. */
+static void hand_declarations_in(mp_inference *w, int region, const int *results, const mp_operator *op)
+{
+    for (int k = 0; k < op->n_out; k++) {
+        mp_tensor *t = &w->model->tensors[results[k]];
+        if (op->out[k] < 0 || t->producer < 0 || w->model->operators[t->producer].region != region) continue;
+        const mp_tensor *declared = &w->model->tensors[op->out[k]];
+        t->declared_dtype = declared->declared_dtype;
+        t->declared_rank = declared->declared_rank;
+        t->declared_dims = declared->declared_dims;
+    }
+}
+
+mp_status mp_control_if(mp_inference *w, int index)
+{
+    const mp_operator op = w->model->operators[index];
+    const mp_region *branches[2];
+    MP_ENSURE(op.n_in > 0 && op.in[0] >= 0 && mp_operator_explicit_inputs(w->model, &op) == 1, w->err, MP_PARSE,
+              "If '%s' has to have one input, its condition", op.name);
+    for (int k = 0; k < 2; k++) {
+        branches[k] = &w->model->regions[op.regions[k]];
+        MP_ENSURE(branches[k]->n_formals == 0, w->err, MP_PARSE,
+                  "the subgraph '%s' of If '%s' has %d inputs, and a branch has none", branches[k]->prefix, op.name,
+                  branches[k]->n_formals);
+        MP_ENSURE(branches[k]->n_results == op.n_out, w->err, MP_PARSE,
+                  "the subgraph '%s' of If '%s' has %d outputs, and the operator has %d", branches[k]->prefix, op.name,
+                  branches[k]->n_results, op.n_out);
+    }
+    const mp_tensor *condition = &w->model->tensors[op.in[0]];
+    if (!condition->value) return mp_inference_dynamic(w, index, "its condition", op.in[0]);
+    MP_ENSURE(condition->value->n == 1 && !condition->value->is_real, w->err, MP_PARSE,
+              "the condition of If '%s' is no single boolean", op.name);
+    const int chosen = condition->value->i[0] ? 0 : 1;
+    const int *results = branches[chosen]->results;
+    mp_control_drop(w, op.regions[1 - chosen]);
+    hand_declarations_in(w, op.regions[chosen], results, &op);
+    MP_CHECK(mp_control_enter(w, op.regions[chosen]));
+    mp_inference_remove(w, index);
+    for (int k = 0; k < op.n_out; k++)
+        if (op.out[k] >= 0) MP_CHECK(mp_inference_alias(w, results[k], op.out[k]));
     return MP_OK;
 }

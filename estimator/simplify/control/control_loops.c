@@ -3,7 +3,7 @@
  * What iterations carry is the result of the last one; what they give piece by piece is stacked. A Scan cuts its inputs along
  * their axes first. Before operator set 9 it did so for each sample of a batch: the names are NODE#SAMPLE.ITERATION.
  */
-#include "estimator/simplify/control/control_loops.h"
+#include "estimator/simplify/control/control.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -11,7 +11,6 @@
 
 #include "estimator/model/regions.h"
 #include "estimator/simplify/control/control.h"
-#include "estimator/simplify/control/control_join.h"
 
 /* Refuses what takes too many operators when each of so many iterations adds as many as these. */
 static mp_status check_count(const mp_inference *w, const mp_operator *op, int64_t iterations, int64_t each)

@@ -1,4 +1,4 @@
-/* normalizations.c - layer and RMS normalization, recognised in what exporters decompose them into.
+/* normalizations.c - layer, RMS and group normalization, and softmax, recognised in what exporters decompose them into.
  *
  *     mean = ReduceMean(x);  d = x - mean          (RMS: d = x)
  *     y = d / sqrt(ReduceMean(d^2) + epsilon)      (or d * reciprocal(sqrt(..)), d * (..)^-0.5)
@@ -265,4 +265,122 @@ static mp_status fuse_normalization(mp_rewriter *r, int root)
 mp_status mp_rewrite_normalizations(mp_rewriter *r)
 {
     return mp_rewriter_each(r, fuse_normalization);
+}
+
+/* Group normalization, as both exporters of PyTorch write it:
+ *
+ *     y = Reshape(InstanceNormalization(Reshape(x, [N, groups, rest]), ones, zeros), shape of x) * scale + bias
+ *
+ * with one scale and one bias for each channel: [channels, 1, ...], either a parameter of that shape, as the newer exporter
+ * stores it, or a parameter [channels] with an Unsqueeze behind it. The operator takes [channels].
+ */
+
+/* The tensor [channels] that stands behind one that is broadcast over all that follows the channels; -1: it is none. */
+static int per_channel(const mp_rewriter *r, int tensor, const mp_tensor *x)
+{
+    const mp_tensor *t = &r->model->tensors[tensor];
+    const int index = mp_producer(r, tensor);
+    const mp_operator *op = index >= 0 ? &r->model->operators[index] : NULL;
+    if (t->rank != x->rank - 1 || t->dtype != x->dtype || t->dims[0] != x->dims[1]) return -1;
+    for (int d = 1; d < t->rank; d++)
+        if (t->dims[d] != 1) return -1;
+    if (!op) return t->role == MP_ROLE_PARAMETER && (t->rank == 1 || r->n_readers[tensor] == 1) ? tensor : -1;
+    return mp_is_kind(op, "Unsqueeze") && mp_operator_in(r->model, op, 0)->rank == 1 ? op->in[0] : -1;
+}
+
+/* x, of which the tensor is the normalization in groups without scale and bias; -1: it is none. */
+static int normalized(const mp_rewriter *r, mp_pattern *pattern, int tensor, int64_t *groups, double *epsilon)
+{
+    double one, zero;
+    const mp_operator *back = mp_pattern_written_by(r, pattern, tensor, "Reshape");
+    const mp_operator *norm = back ? mp_pattern_written_by(r, pattern, back->in[0], "InstanceNormalization") : NULL;
+    const mp_operator *there = norm ? mp_pattern_written_by(r, pattern, norm->in[0], "Reshape") : NULL;
+    if (!there || !mp_known_scalar(r, norm->in[1], &one) || one != 1 || !mp_known_scalar(r, norm->in[2], &zero) || zero != 0)
+        return -1;
+    const mp_tensor *x = mp_operator_in(r->model, there, 0), *parts = mp_operator_out(r->model, there, 0);
+    if (x->rank < 3 || parts->rank != 3 || parts->dims[0] != x->dims[0] || parts->dims[1] < 1 ||
+        x->dims[1] % parts->dims[1] != 0 || !mp_same_shape(x, mp_operator_out(r->model, back, 0)))
+        return -1;
+    *groups = parts->dims[1];
+    *epsilon = mp_operator_float(norm, "epsilon", 1e-5);
+    return there->in[0];
+}
+
+static mp_status fuse_group_normalization(mp_rewriter *r, int root)
+{
+    const mp_operator *sum = &r->model->operators[root];
+    if (!mp_is_kind(sum, "Add")) return MP_OK;
+    for (int way = 0; way < 4; way++) { /* which operands the product and the normalization are */
+        mp_pattern pattern = {.ops = {root}, .n = 1};
+        int64_t groups;
+        double epsilon;
+        const mp_operator *product = mp_pattern_written_by(r, &pattern, sum->in[way & 1], "Mul");
+        const int x = product ? normalized(r, &pattern, product->in[way >> 1], &groups, &epsilon) : -1;
+        if (x < 0) continue;
+        const int scale = per_channel(r, product->in[1 - (way >> 1)], &r->model->tensors[x]);
+        const int bias = per_channel(r, sum->in[1 - (way & 1)], &r->model->tensors[x]);
+        if (scale < 0 || bias < 0 || !mp_pattern_is_closed(r, &pattern, root)) continue;
+        if (r->rules == MP_RULES_PYTORCH && mp_pattern_called(r, &pattern) == MP_CALLS_SEVERAL) continue;
+        r->model->tensors[scale].rank = r->model->tensors[bias].rank = 1;
+        mp_attribute attributes[] = {{.name = "num_groups", .kind = MP_ATTRIBUTE_INT, .i = groups},
+                                     {.name = "epsilon", .kind = MP_ATTRIBUTE_FLOAT, .f = epsilon}};
+        const mp_operator_draft draft = {.kind = "GroupNormalization",
+                                         .domain = "",
+                                         .version = 21,
+                                         .in = (int[]){x, scale, bias},
+                                         .n_in = 3,
+                                         .attributes = attributes,
+                                         .n_attributes = 2};
+        return mp_pattern_fuse(r, &pattern, root, &draft);
+    }
+    return MP_OK;
+}
+
+mp_status mp_rewrite_group_normalizations(mp_rewriter *r)
+{
+    return mp_rewriter_each(r, fuse_group_normalization);
+}
+
+/* The softmax whose closed rows are zeros:
+ *
+ *     Softmax(x) -> IsNaN; Where(IsNaN, 0, Softmax(x))
+ *
+ * A row of which all is masked with -infinity has no probabilities: its softmax is 0 / 0. The file puts zeros there, and the
+ * gradient of that is no number, 0 times NaN. The operator gives zeros, and its gradient follows from them: zeros, too.
+ */
+
+/* The operand of IsNaN that Where chooses 0 for; -1: it chooses something else. */
+static int made_safe(const mp_rewriter *r, mp_pattern *pattern, const mp_operator *where)
+{
+    double zero;
+    const mp_operator *is_nan = mp_pattern_written_by(r, pattern, where->in[0], "IsNaN");
+    if (!is_nan || is_nan->in[0] != where->in[2] || !mp_known_scalar(r, where->in[1], &zero) || zero != 0) return -1;
+    return is_nan->in[0];
+}
+
+static mp_status fuse_softmax(mp_rewriter *r, int root)
+{
+    const mp_operator *where = &r->model->operators[root];
+    mp_pattern pattern = {.ops = {root}, .n = 1};
+    if (!mp_is_kind(where, "Where")) return MP_OK;
+    const mp_operator *softmax = mp_pattern_written_by(r, &pattern, made_safe(r, &pattern, where), "Softmax");
+    if (!softmax || !mp_pattern_is_closed(r, &pattern, root)) return MP_OK;
+    const mp_tensor *x = mp_operator_in(r->model, softmax, 0);
+    const int64_t axis = mp_operator_int(softmax, "axis", softmax->version < 13 ? 1 : -1);
+    const bool is_last = axis == -1 || axis == x->rank - 1; /* before version 13 what follows the axis was one with it */
+    if ((softmax->version < 13 && !is_last) || !mp_same_shape(x, mp_operator_out(r->model, where, 0))) return MP_OK;
+    mp_attribute along = {.name = "axis", .kind = MP_ATTRIBUTE_INT, .i = axis};
+    const mp_operator_draft draft = {.kind = "SafeSoftmax",
+                                     .domain = "memplan",
+                                     .version = 1,
+                                     .in = &softmax->in[0],
+                                     .n_in = 1,
+                                     .attributes = &along,
+                                     .n_attributes = 1};
+    return mp_pattern_fuse(r, &pattern, root, &draft);
+}
+
+mp_status mp_rewrite_softmaxes(mp_rewriter *r)
+{
+    return mp_rewriter_each(r, fuse_softmax);
 }
