@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "estimator/model/order.h"
-#include "estimator/training/training_backward.h"
-#include "estimator/training/training_forward.h"
+#include "estimator/training/builder_backward.h"
+#include "estimator/training/builder_forward.h"
 #include "estimator/training/training_update.h"
 
 static const double tick_seconds = 1e-9; /* of every graph that is built here */

@@ -1,7 +1,7 @@
 /* training_update.h - gradients, optimizer state and update nodes of trained parameters. */
 #pragma once
 
-#include "estimator/training/training_build.h"
+#include "estimator/training/builder.h"
 
 /* Gradient storages of the trained parameters, before anything else refers to them. MP_NOMEM. */
 mp_status mp_build_parameter_gradients(mp_builder *b);

@@ -1,5 +1,5 @@
-/* training_build.c - lists of storages become nodes of the graph. */
-#include "estimator/training/training_build.h"
+/* builder.c - lists of storages become nodes of the graph. */
+#include "estimator/training/builder.h"
 
 #include <math.h>
 #include <string.h>

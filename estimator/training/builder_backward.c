@@ -1,4 +1,4 @@
-/* training_backward.c - gradients and backward nodes, in reverse order of the forward ones.
+/* builder_backward.c - gradients and backward nodes, in reverse order of the forward ones.
  *
  * A tensor and its views share one gradient buffer. With one contribution the buffer is written, with several it is a sum. The
  * gradient of an addition's operand is the gradient of its output itself: it stays pending, without a node, until a computed
@@ -9,12 +9,12 @@
  * contributions are added behind the node. Sums are made in place, but for a parameter's whose first contribution is a view, a
  * transposed weight's: that sum is a third tensor.
  */
-#include "estimator/training/training_backward.h"
+#include "estimator/training/builder_backward.h"
 
 #include <string.h>
 
-#include "estimator/training/training_alternatives.h"
-#include "estimator/training/training_forward.h"
+#include "estimator/training/builder_alternatives.h"
+#include "estimator/training/builder_forward.h"
 
 /* Attention in tiles: backward takes five products of the sizes of forward's two. */
 #define TILED_BACKWARD 2.5

@@ -1,11 +1,11 @@
-/* training_alternatives.c - other ways to run a node, for targets that have them.
+/* builder_alternatives.c - other ways to run a node, for targets that have them.
  *
  * A random operator redraws its mask in backward; it may also keep it. A normalization's backward starts from its input; it
  * may also start from its output, from which the normalized values follow where scale and shift are known (Bulo, Porzi,
  * Kontschieder 2018, "In-Place Activated BatchNorm"), so that the input need not be kept where the output is kept anyway. That
  * rounds differently, so it is there only if the user allows results to depend on the plan.
  */
-#include "estimator/training/training_alternatives.h"
+#include "estimator/training/builder_alternatives.h"
 
 #include <string.h>
 

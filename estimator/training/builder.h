@@ -1,4 +1,4 @@
-/* training_build.h - what the parts of training.c share while they build one training graph. Private to estimator/. */
+/* builder.h - what the parts of training.c share while they build one training graph. Private to estimator/. */
 #pragma once
 
 #include "estimator/model/order.h"

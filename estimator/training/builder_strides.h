@@ -1,7 +1,7 @@
-/* training_strides.h - how views are laid out in memory under PyTorch's rules. */
+/* builder_strides.h - how views are laid out in memory under PyTorch's rules. */
 #pragma once
 
-#include "estimator/training/training_build.h"
+#include "estimator/training/builder.h"
 
 /* The strides of a view under PyTorch's rules. */
 enum { MP_STRIDES_DENSE, MP_STRIDES_GAPS, MP_STRIDES_PERMUTED };

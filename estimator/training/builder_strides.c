@@ -1,10 +1,10 @@
-/* training_strides.c - views as PyTorch has them.
+/* builder_strides.c - views as PyTorch has them.
  *
  * Our own executor's views are those that change nothing but the shape. PyTorch's transpositions, slices and expansions are
  * views too, with strides: they share their input's storage and keep all of it alive. What needs dense memory (a reshape of a
  * permuted tensor, the operands of a batched product) copies them first, and then the copy is what backward keeps.
  */
-#include "estimator/training/training_strides.h"
+#include "estimator/training/builder_strides.h"
 
 #include <string.h>
 

@@ -1,11 +1,11 @@
-/* training_forward.c - the storages of tensors, and the forward and loss nodes. A view shares the storage of what it views. */
-#include "estimator/training/training_forward.h"
+/* builder_forward.c - the storages of tensors, and the forward and loss nodes. A view shares the storage of what it views. */
+#include "estimator/training/builder_forward.h"
 
 #include <string.h>
 
 #include "estimator/training/autocast.h"
-#include "estimator/training/training_alternatives.h"
-#include "estimator/training/training_strides.h"
+#include "estimator/training/builder_alternatives.h"
+#include "estimator/training/builder_strides.h"
 
 /* Constants of so few elements are arguments of kernels (axes, scalars), not memory. */
 enum { ARGUMENT_ELEMENTS = 64 };
