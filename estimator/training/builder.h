@@ -1,8 +1,9 @@
-/* builder.h - what the parts of training.c share while they build one training graph. Private to estimator/. */
+/* builder.h - one training graph that is being built: storages, forward nodes, backward nodes, alternatives. Private to
+ * estimator/training. */
 #pragma once
 
 #include "estimator/model/order.h"
-#include "estimator/training/training.h"
+#include "estimator/training/target.h"
 
 /* A list of storages without repetition. */
 typedef struct mp_list {
@@ -53,14 +54,15 @@ typedef struct mp_builder {
 /* The type a tensor is computed in, and its bytes in that: mixed precision halves floats. */
 mp_dtype mp_builder_dtype(const mp_builder *b, int tensor);
 int64_t mp_builder_bytes(const mp_builder *b, int tensor);
-/* What the gradient of input k reads: MP_IN, MP_OUT, MP_EXTRA bits, MP_INPUTS. */
+/* Returns what the gradient of input k reads: MP_IN, MP_OUT, MP_EXTRA bits, MP_INPUTS. */
 uint32_t mp_builder_needs(const mp_builder *b, const mp_operator *op, int k);
 
-/* A storage of the graph, rounded up to the target's alignment; *index is its number. */
+/* Adds a storage to the graph, rounded up to the target's alignment; *index is its number. */
 mp_status mp_builder_storage(mp_builder *b, const char *name, int64_t payload_bytes, mp_kind kind, int *index);
-/* Lists without repetition, ignoring -1. */
+/* Adds a storage to a list unless it is in it already, or is -1. */
 mp_status mp_builder_put(mp_builder *b, mp_list *list, int storage);
-/* An in-place pair of the current node, if neither is persistent and have the same size, and the rules allow it. */
+/* Adds an in-place pair to the current node if neither storage is persistent, both have the same size, and the rules allow it.
+ */
 mp_status mp_builder_pair(mp_builder *b, int from, int to);
 /* Starts the binding of the current node. */
 void mp_builder_task(mp_builder *b, mp_task task, int op);
@@ -68,3 +70,31 @@ void mp_builder_task(mp_builder *b, mp_task task, int op);
  * `unmoved_bytes` are read but not moved (a gather's table). */
 mp_status mp_builder_node(mp_builder *b, const char *name, const char *kind, mp_phase phase, const mp_operator *op,
                           int forward_of, double flops, int64_t unmoved_bytes, int *index);
+
+/* Returns the storage that operand k of an operator is read from; -1 if it has none (it is left out, or small enough to be a
+ * kernel's argument). */
+int mp_builder_operand(const mp_builder *b, int op, int k);
+
+/* Adds the storages of tensors, and the forward and loss nodes. MP_NOMEM, and what the target's costs fail with. */
+mp_status mp_build_forward(mp_builder *b);
+
+/* Adds gradient storages and the nodes that produce them, in reverse order of the forward nodes. MP_NOMEM, and what the
+ * target's costs fail with. */
+mp_status mp_build_backward(mp_builder *b);
+
+/* How a view is laid out in memory under PyTorch's rules. */
+enum { MP_STRIDES_DENSE, MP_STRIDES_GAPS, MP_STRIDES_PERMUTED };
+
+/* True if the operator's outputs share its first input's storage. */
+bool mp_builder_is_view(const mp_builder *b, const mp_operator *op);
+/* Returns the strides (MP_STRIDES_*) of output o of a strided view. */
+unsigned char mp_builder_strides(const mp_builder *b, const mp_operator *op, int o);
+/* Adds to the writes of the current node the dense copies that a batched product makes of its operands under PyTorch's rules.
+ */
+mp_status mp_builder_copies(mp_builder *b, int op);
+
+/* Adds the storage in which a random operator may keep its mask, before its node is built. MP_NOMEM. */
+mp_status mp_build_mask(mp_builder *b, int op);
+/* Adds the other ways to run node `index`, which was built for operator `op`: a mask kept instead of redrawn, backward from the
+ * output. MP_NOMEM. */
+mp_status mp_build_alternative(mp_builder *b, int op, int index);

@@ -5,7 +5,7 @@
  * Kontschieder 2018, "In-Place Activated BatchNorm"), so that the input need not be kept where the output is kept anyway. That
  * rounds differently, so it is there only if the user allows results to depend on the plan.
  */
-#include "estimator/training/builder_alternatives.h"
+#include "estimator/training/builder.h"
 
 #include <string.h>
 

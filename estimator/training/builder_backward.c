@@ -9,12 +9,11 @@
  * contributions are added behind the node. Sums are made in place, but for a parameter's whose first contribution is a view, a
  * transposed weight's: that sum is a third tensor.
  */
-#include "estimator/training/builder_backward.h"
+#include "estimator/training/builder.h"
 
 #include <string.h>
 
-#include "estimator/training/builder_alternatives.h"
-#include "estimator/training/builder_forward.h"
+#include "estimator/training/builder.h"
 
 /* Attention in tiles: backward takes five products of the sizes of forward's two. */
 #define TILED_BACKWARD 2.5

@@ -1,11 +1,10 @@
 /* builder_forward.c - the storages of tensors, and the forward and loss nodes. A view shares the storage of what it views. */
-#include "estimator/training/builder_forward.h"
+#include "estimator/training/builder.h"
 
 #include <string.h>
 
 #include "estimator/training/autocast.h"
-#include "estimator/training/builder_alternatives.h"
-#include "estimator/training/builder_strides.h"
+#include "estimator/training/builder.h"
 
 /* Constants of so few elements are arguments of kernels (axes, scalars), not memory. */
 enum { ARGUMENT_ELEMENTS = 64 };

@@ -4,7 +4,7 @@
  * views too, with strides: they share their input's storage and keep all of it alive. What needs dense memory (a reshape of a
  * permuted tensor, the operands of a batched product) copies them first, and then the copy is what backward keeps.
  */
-#include "estimator/training/builder_strides.h"
+#include "estimator/training/builder.h"
 
 #include <string.h>
 
