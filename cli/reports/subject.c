@@ -16,7 +16,7 @@
 #include "executor/run/algorithms.h"
 #include "formats/json/json.h"
 #include "formats/json/plan_json.h"
-#include "formats/onnx/onnx_dimensions.h"
+#include "formats/onnx/onnx.h"
 #include "memplan/check.h"
 #include "memplan/costs_json.h"
 #include "memplan/graph_dot.h"

@@ -14,5 +14,11 @@
 #include "estimator/model/model.h"
 
 mp_status mp_model_infer(mp_model *model, mp_error *err);
-/* The same for one operator, for those that are added later. */
+/* Infers one operator that was added later. */
 mp_status mp_operator_infer(mp_model *model, int op, mp_error *err);
+
+/* Folds an operator whose input k is the scalar in[k], of the type that the tensor there has. Sets *known and *out if output 0
+ * is a scalar; *known is false if the operator needs an axis or a matrix. Inputs that the operator leaves out stay left out.
+ * MP_NOMEM. O(operands). */
+mp_status mp_operator_on_numbers(const mp_model *model, const mp_operator *op, const double *in, bool *known, double *out,
+                                 mp_error *err);

@@ -3,11 +3,190 @@
 
 #include <string.h>
 
+#include "estimator/model/ops.h"
 #include "estimator/model/order.h"
 #include "estimator/rules/operands/recurrent.h"
 #include "estimator/simplify/infer.h"
 #include "estimator/simplify/rewrite.h"
-#include "estimator/simplify/sequence_inputs.h"
+
+typedef struct chunks {
+    mp_model *model;
+    int n;          /* chunks */
+    int64_t *sizes; /* steps of each */
+    mp_error *err;
+} chunks;
+
+/* Adds an operator; its outputs are new tensors named after `stem`. */
+static mp_status add(chunks *c, mp_operator_draft draft, const char *stem, int *out)
+{
+    int index;
+    for (int k = 0; k < draft.n_out; k++) {
+        const char *name = mp_pool_format(c->model->pool, "%s:%d", stem, k);
+        MP_ENSURE(name, c->err, MP_NOMEM, "out of memory");
+        MP_CHECK(mp_model_fresh_tensor(c->model, name, &out[k], c->err));
+    }
+    draft.out = out;
+    MP_CHECK(mp_model_operator(c->model, &draft, &index, c->err));
+    return mp_operator_infer(c->model, index, c->err);
+}
+
+/* Adds an operator Split: n parts of these sizes. */
+static mp_status cut_split(chunks *c, int tensor, int axis, int n, const int64_t *sizes, int *parts)
+{
+    const mp_attribute attributes[] = {{.name = "axis", .kind = MP_ATTRIBUTE_INT, .i = axis},
+                                       {.name = "split", .kind = MP_ATTRIBUTE_INTS, .n = (size_t)n, .ints = (int64_t *)sizes}};
+    const mp_operator_draft split = {.kind = "Split",
+                                     .domain = "",
+                                     .version = 11,
+                                     .in = &tensor,
+                                     .n_in = 1,
+                                     .n_out = n,
+                                     .attributes = attributes,
+                                     .n_attributes = 2};
+    return add(c, split, c->model->tensors[tensor].name, parts);
+}
+
+/* Does an operator read it that is not gone yet? O(operands). */
+static bool is_read(const mp_model *model, int tensor)
+{
+    bool any = model->tensors[tensor].is_output;
+    for (size_t k = 0; k < model->n_operators; k++) {
+        const mp_operator *op = &model->operators[k];
+        for (int i = 0; !op->removed && i < op->n_in; i++) any |= op->in[i] == tensor;
+    }
+    return any;
+}
+
+/* Takes out the operator that wrote a tensor which nobody reads. */
+static void take_out(mp_model *model, int tensor)
+{
+    model->operators[model->tensors[tensor].producer].removed = true;
+    model->tensors[tensor].producer = -1;
+}
+
+static bool is_joined_of_chunks(const chunks *c, const mp_operator *op, int axis)
+{
+    if (!mp_is_kind(op, "Concat") || mp_operator_int(op, "axis", -1) != axis || op->n_in != c->n) return false;
+    for (int k = 0; k < c->n; k++)
+        if (c->model->tensors[op->in[k]].dims[axis] != c->sizes[k]) return false;
+    return true;
+}
+
+/* Cuts a tensor into chunks along an axis. The operators that read it are taken out of the model first; what nobody else reads
+ * then is done to every chunk instead: a view that leaves the axis alone, a transposition, rows looked up by indices; a
+ * concatenation of just these chunks is taken apart again. A batch is sliced, anything else split. MP_NOMEM. */
+static mp_status cut_input(chunks *c, int tensor, int axis, int *parts);
+
+/* The axis of `from` that a view to `to` leaves alone as `axis` of it; -1: none. */
+static int axis_before_view(const mp_tensor *from, const mp_tensor *to, int axis)
+{
+    const int64_t before = mp_product(to->dims, 0, axis);
+    for (int d = 0; d < from->rank; d++)
+        if (from->dims[d] == to->dims[axis] && mp_product(from->dims, 0, d) == before) return d;
+    return -1;
+}
+
+static mp_status cut_view(chunks *c, int tensor, int from, int from_axis, int axis, int *parts)
+{
+    const int rank = c->model->tensors[tensor].rank;
+    int64_t shape[MP_RANK_MAX];
+    MP_CHECK(cut_input(c, from, from_axis, parts));
+    memcpy(shape, c->model->tensors[tensor].dims, (size_t)rank * sizeof *shape);
+    for (int k = 0; k < c->n; k++) {
+        shape[axis] = c->sizes[k];
+        const mp_attribute sizes = {.name = "shape", .kind = MP_ATTRIBUTE_INTS, .n = (size_t)rank, .ints = shape};
+        const int part = parts[k];
+        MP_CHECK(add(c,
+                     (mp_operator_draft){.kind = "Reshape",
+                                         .domain = "memplan",
+                                         .version = 1,
+                                         .in = &part,
+                                         .n_in = 1,
+                                         .n_out = 1,
+                                         .attributes = &sizes,
+                                         .n_attributes = 1},
+                     c->model->tensors[tensor].name, &parts[k]));
+    }
+    return MP_OK;
+}
+
+/* The same operator on every chunk of operand `cut`. */
+static mp_status cut_operator(chunks *c, const mp_operator *op, int cut, int axis, int *parts)
+{
+    int in[2] = {op->in[0], op->n_in > 1 ? op->in[1] : -1};
+    MP_CHECK(cut_input(c, op->in[cut], axis, parts));
+    for (int k = 0; k < c->n; k++) {
+        in[cut] = parts[k];
+        MP_CHECK(add(c,
+                     (mp_operator_draft){.kind = op->kind,
+                                         .domain = op->domain,
+                                         .version = op->version,
+                                         .in = in,
+                                         .n_in = op->n_in,
+                                         .n_out = 1,
+                                         .attributes = op->attributes,
+                                         .n_attributes = op->n_attributes},
+                     c->model->tensors[op->out[0]].name, &parts[k]));
+    }
+    return MP_OK;
+}
+
+/* A slice of a batch for each chunk: what is there all the time is not copied as a whole. */
+static mp_status slice(chunks *c, int tensor, int axis, int *parts)
+{
+    int64_t from = 0, along = axis;
+    for (int k = 0; k < c->n; k++) {
+        int64_t to = from + c->sizes[k];
+        const mp_attribute attributes[] = {{.name = "axes", .kind = MP_ATTRIBUTE_INTS, .n = 1, .ints = &along},
+                                           {.name = "starts", .kind = MP_ATTRIBUTE_INTS, .n = 1, .ints = &from},
+                                           {.name = "ends", .kind = MP_ATTRIBUTE_INTS, .n = 1, .ints = &to}};
+        MP_CHECK(add(c,
+                     (mp_operator_draft){.kind = "Slice",
+                                         .domain = "",
+                                         .version = 1,
+                                         .in = &tensor,
+                                         .n_in = 1,
+                                         .n_out = 1,
+                                         .attributes = attributes,
+                                         .n_attributes = 3},
+                     c->model->tensors[tensor].name, &parts[k]));
+        from = to;
+    }
+    return MP_OK;
+}
+
+static mp_status cut_input(chunks *c, int tensor, int axis, int *parts)
+{
+    const mp_model *model = c->model;
+    const mp_tensor *t = &model->tensors[tensor];
+    if (t->producer < 0 && t->role == MP_ROLE_DATA) return slice(c, tensor, axis, parts);
+    if (t->producer < 0) return cut_split(c, tensor, axis, c->n, c->sizes, parts);
+    const mp_operator op = model->operators[t->producer]; /* a copy: the operators move */
+    if (is_joined_of_chunks(c, &op, axis)) {
+        memcpy(parts, op.in, (size_t)c->n * sizeof *parts);
+        return MP_OK;
+    }
+    if (is_read(model, tensor) || op.n_out != 1) return cut_split(c, tensor, axis, c->n, c->sizes, parts);
+    if (mp_is_kind(&op, "Transpose")) {
+        size_t n;
+        const int64_t *perm = mp_operator_ints(&op, "perm", &n);
+        take_out(c->model, tensor);
+        return cut_operator(c, &op, 0, perm ? (int)perm[axis] : t->rank - 1 - axis, parts);
+    }
+    if (mp_is_kind(&op, "Gather") && mp_operator_int(&op, "axis", 0) == 0 &&
+        model->tensors[op.in[0]].role == MP_ROLE_PARAMETER && axis < model->tensors[op.in[1]].rank) {
+        take_out(c->model, tensor);
+        return cut_operator(c, &op, 1, axis, parts);
+    }
+    if (op.op->gradient == MP_GRADIENT_VIEW) {
+        const int before = axis_before_view(&model->tensors[op.in[0]], t, axis);
+        if (before >= 0) {
+            take_out(c->model, tensor);
+            return cut_view(c, tensor, op.in[0], before, axis, parts);
+        }
+    }
+    return cut_split(c, tensor, axis, c->n, c->sizes, parts);
+}
 
 /* The operands and outputs by their numbers. */
 enum { X, W, R, B, LENGTHS, H, C, P, N_IN };
@@ -23,7 +202,7 @@ int64_t mp_sequence_steps(int64_t n_steps)
 /* One direction of a layer, about to be cut. */
 typedef struct layer {
     mp_operator op; /* as it was */
-    mp_chunks *cut;
+    chunks *cut;
     bool backwards;
     int in[N_IN];
     int out[N_OUT]; /* -1: nobody asks */
@@ -31,7 +210,7 @@ typedef struct layer {
     size_t n_attributes;
 } layer;
 
-static mp_status add(mp_chunks *c, const mp_operator_draft *draft)
+static mp_status add_named(chunks *c, const mp_operator_draft *draft)
 {
     int index;
     MP_CHECK(mp_model_operator(c->model, draft, &index, c->err));
@@ -39,22 +218,22 @@ static mp_status add(mp_chunks *c, const mp_operator_draft *draft)
 }
 
 /* Tensor `from` along dimension 0 or 1: one operator, Split or Concat, with this many parts. */
-static mp_status join(mp_chunks *c, const int *parts, int n, int64_t axis, int to)
+static mp_status join(chunks *c, const int *parts, int n, int64_t axis, int to)
 {
     const mp_attribute along = {.name = "axis", .kind = MP_ATTRIBUTE_INT, .i = axis};
-    return add(c, &(mp_operator_draft){.kind = "Concat",
-                                       .domain = "",
-                                       .version = 11,
-                                       .in = parts,
-                                       .out = &to,
-                                       .n_in = n,
-                                       .n_out = 1,
-                                       .attributes = &along,
-                                       .n_attributes = 1});
+    return add_named(c, &(mp_operator_draft){.kind = "Concat",
+                                             .domain = "",
+                                             .version = 11,
+                                             .in = parts,
+                                             .out = &to,
+                                             .n_in = n,
+                                             .n_out = 1,
+                                             .attributes = &along,
+                                             .n_attributes = 1});
 }
 
 /* A new tensor "stem:k". */
-static mp_status fresh(mp_chunks *c, const char *stem, int k, int *out)
+static mp_status fresh(chunks *c, const char *stem, int k, int *out)
 {
     const char *name = mp_pool_format(c->model->pool, "%s:%d", stem, k);
     MP_ENSURE(name, c->err, MP_NOMEM, "out of memory");
@@ -64,7 +243,7 @@ static mp_status fresh(mp_chunks *c, const char *stem, int k, int *out)
 /* Chunk number k of n in the order of the recurrence; `state`: h and c before it, and then behind it. */
 static mp_status add_chunk(const layer *l, int k, int x, int state[2], int *y)
 {
-    mp_chunks *c = l->cut;
+    chunks *c = l->cut;
     const bool is_last = k == c->n - 1, is_lstm = l->op.op->max_out == N_OUT;
     int in[N_IN], out[N_OUT] = {-1, -1, -1};
     const char *name = mp_pool_format(c->model->pool, "%s:%d", l->op.name, l->backwards ? c->n - 1 - k : k);
@@ -80,22 +259,22 @@ static mp_status add_chunk(const layer *l, int k, int x, int state[2], int *y)
         state[o - Y_H] = out[o];
     }
     *y = out[Y];
-    return add(c, &(mp_operator_draft){.name = name,
-                                       .kind = l->op.kind,
-                                       .domain = l->op.domain,
-                                       .version = l->op.version,
-                                       .in = in,
-                                       .out = out,
-                                       .n_in = is_lstm ? N_IN : C,
-                                       .n_out = is_lstm ? N_OUT : Y_C,
-                                       .attributes = l->attributes,
-                                       .n_attributes = l->n_attributes});
+    return add_named(c, &(mp_operator_draft){.name = name,
+                                             .kind = l->op.kind,
+                                             .domain = l->op.domain,
+                                             .version = l->op.version,
+                                             .in = in,
+                                             .out = out,
+                                             .n_in = is_lstm ? N_IN : C,
+                                             .n_out = is_lstm ? N_OUT : Y_C,
+                                             .attributes = l->attributes,
+                                             .n_attributes = l->n_attributes});
 }
 
 static mp_status add_chunks(const layer *l, const int *parts)
 {
     mp_status st = MP_OK;
-    mp_chunks *c = l->cut;
+    chunks *c = l->cut;
     int state[2] = {l->in[H], l->in[C]}, *outputs = NULL;
     MP_REQUIRE(outputs = mp_alloc((size_t)c->n, sizeof *outputs), c->err, MP_NOMEM, "out of memory");
     for (int k = 0; k < c->n; k++) {
@@ -133,15 +312,15 @@ static mp_status take_attributes(layer *l, int d, bool both)
 }
 
 /* Halves of a tensor whose first dimension counts directions. */
-static mp_status halve(mp_chunks *c, int tensor, int half[2])
+static mp_status halve(chunks *c, int tensor, int half[2])
 {
     half[0] = half[1] = tensor;
-    if (tensor >= 0) MP_CHECK(mp_cut_split(c, tensor, 0, 2, (const int64_t[]){1, 1}, half));
+    if (tensor >= 0) MP_CHECK(cut_split(c, tensor, 0, 2, (const int64_t[]){1, 1}, half));
     return MP_OK;
 }
 
 /* A layer in both directions: one for each, whose outputs are put together. */
-static mp_status cut_both(mp_chunks *c, const mp_operator *op, const int *parts)
+static mp_status cut_both(chunks *c, const mp_operator *op, const int *parts)
 {
     layer l[2] = {{.op = *op, .cut = c}, {.op = *op, .cut = c, .backwards = true}};
     int halves[N_OUT][2];
@@ -164,7 +343,7 @@ static mp_status cut_both(mp_chunks *c, const mp_operator *op, const int *parts)
     return MP_OK;
 }
 
-static mp_status cut_one(mp_chunks *c, const mp_operator *op, const int *parts)
+static mp_status cut_one(chunks *c, const mp_operator *op, const int *parts)
 {
     layer l = {.op = *op, .cut = c, .backwards = !strcmp(mp_operator_text(op, "direction", "forward"), "reverse")};
     for (int i = 0; i < N_IN; i++) l.in[i] = i < op->n_in && i != LENGTHS ? op->in[i] : -1;
@@ -183,7 +362,7 @@ static mp_status cut_layer(mp_model *model, int index, int64_t steps, mp_sequenc
     mp_status st = MP_OK;
     const mp_operator op = model->operators[index]; /* a copy: the operators move */
     const mp_recurrent sizes = mp_recurrent_read(model, &op);
-    mp_chunks c = {.model = model, .err = err};
+    chunks c = {.model = model, .err = err};
     int *parts = NULL;
     if (!steps) steps = mp_sequence_steps(sizes.n_steps);
     if (sizes.batch_first || mp_operator_in(model, &op, LENGTHS) || steps >= sizes.n_steps) goto done;
@@ -194,7 +373,7 @@ static mp_status cut_layer(mp_model *model, int index, int64_t steps, mp_sequenc
     model->operators[index].removed = true;
     for (int o = 0; o < op.n_out; o++)
         if (op.out[o] >= 0) model->tensors[op.out[o]].producer = -1;
-    MP_TRY(mp_cut_input(&c, op.in[X], 0, parts));
+    MP_TRY(cut_input(&c, op.in[X], 0, parts));
     MP_TRY(sizes.n_directions == 2 ? cut_both(&c, &op, parts) : cut_one(&c, &op, parts));
     report->n_layers += (int)sizes.n_directions;
     report->n_chunks += c.n * (int)sizes.n_directions;

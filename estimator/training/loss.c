@@ -1,10 +1,210 @@
-/* loss.c - the loss of a model: its own, or one appended to an output. */
+/* loss.c - the loss of a model: its own, or one appended to an output.
+ *
+ * What PyTorch composes of elementwise functions and reductions is composed of the same ones here, so that backward keeps the
+ * same: l1 a difference, kl-div the target, cosine both sides and a few numbers a row. The others are one operator each.
+ */
+#include <stdio.h>
+
+#include "estimator/simplify/infer.h"
 #include "estimator/training/autocast.h"
-#include "estimator/training/loss_forms.h"
 #include "estimator/training/training.h"
 #include "memplan/simplify.h"
 
-#include <stdio.h>
+typedef struct writer {
+    mp_model *model;
+    mp_error *err;
+} writer;
+
+/* Appends one operator and infers it; its only output is a fresh tensor. */
+static mp_status put(const writer *w, const char *kind, const char *domain, int version, const int *in, int n_in,
+                     const mp_attribute *attributes, size_t n_attributes, const char *output, int *out)
+{
+    int index;
+    MP_CHECK(mp_model_fresh_tensor(w->model, output, out, w->err));
+    mp_operator_draft draft = {.kind = kind,
+                               .domain = domain,
+                               .version = version,
+                               .in = in,
+                               .n_in = n_in,
+                               .out = out,
+                               .n_out = 1,
+                               .attributes = attributes,
+                               .n_attributes = n_attributes};
+    MP_CHECK(mp_model_operator(w->model, &draft, &index, w->err));
+    return mp_operator_infer(w->model, index, w->err);
+}
+
+/* An elementwise operator of ai.onnx; b negative: it has one operand. */
+static mp_status put_plain(const writer *w, const char *kind, int a, int b, const char *output, int *out)
+{
+    return put(w, kind, "", 13, (int[]){a, b}, b < 0 ? 1 : 2, NULL, 0, output, out);
+}
+
+/* A reduction of everything, or along the last dimension. */
+static mp_status put_reduced(const writer *w, const char *kind, int a, bool last, const char *output, int *out)
+{
+    int64_t axis = -1;
+    const mp_attribute attributes[] = {{.name = "keepdims", .kind = MP_ATTRIBUTE_INT, .i = 0},
+                                       {.name = "axes", .kind = MP_ATTRIBUTE_INTS, .n = 1, .ints = &axis}};
+    return put(w, kind, "", 11, &a, 1, attributes, last ? 2 : 1, output, out);
+}
+
+/* A constant: of rank 0 for a number, else a list. */
+static mp_status put_constant(const writer *w, mp_dtype dtype, int rank, const double *values, int64_t n, const char *name,
+                              int *out)
+{
+    MP_CHECK(mp_model_fresh_tensor(w->model, name, out, w->err));
+    MP_CHECK(mp_tensor_set(w->model, *out, dtype, rank, &n, w->err));
+    mp_tensor *t = &w->model->tensors[*out];
+    t->role = MP_ROLE_CONSTANT;
+    t->role_reason = "of the appended loss";
+    MP_ENSURE(n <= MP_VALUE_MAX && (t->value = mp_value_new(w->model, n, true)), w->err, MP_NOMEM, "out of memory");
+    for (int64_t k = 0; k < n; k++) t->value->f[k] = values[k];
+    return MP_OK;
+}
+
+static mp_status put_number(const writer *w, mp_dtype dtype, double value, const char *name, int *out)
+{
+    return put_constant(w, dtype, 0, &value, 1, name, out);
+}
+
+static mp_status put_target(const writer *w, mp_dtype dtype, int rank, const int64_t *dims, int *target)
+{
+    MP_CHECK(mp_model_fresh_tensor(w->model, "target", target, w->err));
+    MP_CHECK(mp_tensor_set(w->model, *target, dtype, rank, dims, w->err));
+    w->model->tensors[*target].role = MP_ROLE_DATA;
+    w->model->tensors[*target].role_reason = "the target of the appended loss";
+    w->model->tensors[*target].is_target = true;
+    return mp_model_declare_input(w->model, *target, w->err);
+}
+
+/* Cross-entropy over classes: axis 1 of (N, C, ...), the last axis of a sequence (N, T, C), one position at a time, whose
+ * target is (N, T). */
+static mp_status put_cross_entropy(const writer *w, const mp_loss_options *o, int logits, int *loss)
+{
+    int target, in[3] = {logits, -1, -1};
+    const mp_tensor *t = &w->model->tensors[logits];
+    MP_ENSURE(t->rank >= 2, w->err, MP_INVALID,
+              "cross-entropy needs an output of rank 2 or more and '%s' has rank %d; choose --output or --loss mse", t->name,
+              t->rank);
+    const int rank = t->rank, axis = rank == 3 ? 2 : 1;
+    int64_t dims[MP_RANK_MAX], classes = t->dims[axis];
+    MP_ENSURE(classes > 1, w->err, MP_INVALID,
+              "cross-entropy needs two classes or more and '%s' has %lld; choose --output or --loss mse", t->name,
+              (long long)classes);
+    MP_ENSURE(!o->class_weights || (int64_t)o->n_class_weights == classes, w->err, MP_INVALID,
+              "%zu class weights are given, and '%s' has %lld classes", o->n_class_weights, t->name, (long long)classes);
+    for (int d = 0; d < rank; d++)
+        if (d != axis) dims[d < axis ? d : d - 1] = t->dims[d];
+    const mp_dtype dtype = t->dtype;
+    MP_CHECK(put_target(w, MP_DTYPE_INT64, rank - 1, dims, &target));
+    in[1] = target;
+    if (axis == 2) {
+        int64_t n = dims[0] * dims[1];
+        const mp_attribute last = {.name = "axis", .kind = MP_ATTRIBUTE_INT, .i = 2},
+                           flat = {.name = "shape", .kind = MP_ATTRIBUTE_INTS, .n = 1, .ints = &n};
+        MP_CHECK(put(w, "Flatten", "", 13, &logits, 1, &last, 1, "positions", &in[0]));
+        MP_CHECK(put(w, "Reshape", "memplan", 1, &target, 1, &flat, 1, "labels", &in[1]));
+    }
+    if (o->class_weights) MP_CHECK(put_constant(w, dtype, 1, o->class_weights, classes, "class weights", &in[2]));
+    const mp_attribute attributes[] = {
+        {.name = "ignore_index", .kind = MP_ATTRIBUTE_INT, .i = o->ignore_index ? *o->ignore_index : MP_LOSS_IGNORED},
+        {.name = "label_smoothing", .kind = MP_ATTRIBUTE_FLOAT, .f = o->label_smoothing}};
+    return put(w, "SoftmaxCrossEntropyLoss", "", 13, in, o->class_weights ? 3 : 2, attributes, o->label_smoothing != 0 ? 2 : 1,
+               "loss", loss);
+}
+
+/* A mean over all elements of one function. */
+static mp_status put_element_loss(const writer *w, mp_loss kind, const mp_loss_options *o, int output, int target, int *loss)
+{
+    int in[3] = {output, target, -1}, n = 2;
+    const mp_attribute huber[] = {{.name = "delta", .kind = MP_ATTRIBUTE_FLOAT, .f = o->beta != 0 ? o->beta : 1},
+                                  {.name = "smooth", .kind = MP_ATTRIBUTE_INT, .i = kind == MP_LOSS_SMOOTH_L1}};
+    if (kind == MP_LOSS_BCE && o->pos_weight) {
+        const mp_tensor *t = &w->model->tensors[output];
+        const mp_dtype dtype = t->dtype;
+        const int64_t places = t->rank ? t->dims[t->rank - 1] : 1, given = (int64_t)o->n_pos_weight;
+        MP_ENSURE(given == 1 || given == places, w->err, MP_INVALID,
+                  "%lld weights of positives are given, and '%s' takes one, or %lld for its last dimension", (long long)given,
+                  t->name, (long long)places);
+        MP_CHECK(put_constant(w, dtype, 1, o->pos_weight, (int64_t)o->n_pos_weight, "weight of positives", &in[n++]));
+    }
+    if (kind == MP_LOSS_MSE)
+        MP_CHECK(put(w, "MeanSquaredError", "memplan", 1, in, n, NULL, 0, "loss", loss));
+    else if (kind == MP_LOSS_BCE)
+        MP_CHECK(put(w, "BinaryCrossEntropyWithLogits", "memplan", 1, in, n, NULL, 0, "loss", loss));
+    else
+        MP_CHECK(put(w, "HuberLoss", "memplan", 1, in, n, huber, 2, "loss", loss));
+    return MP_OK;
+}
+
+/* The mean of |output - target|. */
+static mp_status put_l1(const writer *w, int output, int target, int *loss)
+{
+    int difference, distance;
+    MP_CHECK(put_plain(w, "Sub", output, target, "difference", &difference));
+    MP_CHECK(put_plain(w, "Abs", difference, -1, "distance", &distance));
+    return put_reduced(w, "ReduceMean", distance, false, "loss", loss);
+}
+
+/* The sum of target * (log target - output) over the first dimension; 0 log 0 is 0. */
+static mp_status put_kl_div(const writer *w, int output, int target, int *loss)
+{
+    const mp_tensor *t = &w->model->tensors[output];
+    const mp_dtype dtype = t->dtype;
+    const double batch = t->rank ? (double)t->dims[0] : 1;
+    int least, positive, logarithm, surplus, share, sum, factor;
+    MP_CHECK(put_number(w, dtype, 1.17549435e-38, "least", &least));
+    MP_CHECK(put_plain(w, "Max", target, least, "positive", &positive));
+    MP_CHECK(put_plain(w, "Log", positive, -1, "logarithm", &logarithm));
+    MP_CHECK(put_plain(w, "Sub", logarithm, output, "surplus", &surplus));
+    MP_CHECK(put_plain(w, "Mul", target, surplus, "share", &share));
+    MP_CHECK(put_reduced(w, "ReduceSum", share, false, "divergence", &sum));
+    MP_CHECK(put_number(w, dtype, 1 / batch, "share of a sample", &factor));
+    return put_plain(w, "Mul", sum, factor, "loss", loss);
+}
+
+/* 1 - the mean of the cosines of rows; a row of zeros has the cosine 0. */
+static mp_status put_cosine(const writer *w, int output, int target, int *loss)
+{
+    const mp_tensor *t = &w->model->tensors[output];
+    const mp_dtype dtype = t->dtype;
+    const int of[3][2] = {{output, target}, {output, output}, {target, target}};
+    int small, one, product, sums[3], squares, norm, cosine, distance;
+    MP_ENSURE(t->rank >= 1, w->err, MP_INVALID, "the cosine needs an output with rows and '%s' is a number", t->name);
+    MP_CHECK(put_number(w, dtype, 1e-12, "epsilon", &small));
+    MP_CHECK(put_number(w, dtype, 1, "one", &one));
+    for (int k = 0; k < 3; k++) {
+        MP_CHECK(put_plain(w, "Mul", of[k][0], of[k][1], "products", &product));
+        MP_CHECK(put_reduced(w, "ReduceSum", product, true, "sums", &sums[k]));
+        if (k) MP_CHECK(put_plain(w, "Add", sums[k], small, "length", &sums[k]));
+    }
+    MP_CHECK(put_plain(w, "Mul", sums[1], sums[2], "lengths", &squares));
+    MP_CHECK(put_plain(w, "Sqrt", squares, -1, "norm", &norm));
+    MP_CHECK(put_plain(w, "Div", sums[0], norm, "cosine", &cosine));
+    MP_CHECK(put_plain(w, "Sub", one, cosine, "distance", &distance));
+    return put_reduced(w, "ReduceMean", distance, false, "loss", loss);
+}
+
+/* Appends the target and the operators of a loss that is neither AUTO nor NONE; *loss is its value, a tensor of rank 0. Options
+ * of other losses are not looked at. MP_INVALID: an output that the loss does not fit, weights that are not as many. */
+static mp_status append(mp_model *model, mp_loss kind, const mp_loss_options *options, int output, int *loss, mp_error *err)
+{
+    const writer w = {model, err};
+    const mp_tensor *t = &model->tensors[output];
+    int target;
+    if (kind == MP_LOSS_CROSS_ENTROPY) return put_cross_entropy(&w, options, output, loss);
+    MP_CHECK(put_target(&w, t->dtype, t->rank, t->dims, &target));
+    if (kind == MP_LOSS_L1)
+        MP_CHECK(put_l1(&w, output, target, loss));
+    else if (kind == MP_LOSS_KL_DIV)
+        MP_CHECK(put_kl_div(&w, output, target, loss));
+    else if (kind == MP_LOSS_COSINE)
+        MP_CHECK(put_cosine(&w, output, target, loss));
+    else
+        MP_CHECK(put_element_loss(&w, kind, options, output, target, loss));
+    return MP_OK;
+}
 
 /* Which tensors depend on a parameter. */
 static void mark_trained(const mp_model *model, bool *trained)
@@ -112,8 +312,7 @@ mp_status mp_model_add_loss(mp_model *model, const mp_training_options *options,
         kind = has_classes(&model->tensors[output]) ? MP_LOSS_CROSS_ENTROPY : MP_LOSS_MSE;
     MP_TRY(check_options(&options->loss_options, kind, err));
     *loss = kind == MP_LOSS_AUTO ? output : -1;
-    if (kind != MP_LOSS_AUTO && kind != MP_LOSS_NONE)
-        MP_TRY(mp_loss_append(model, kind, &options->loss_options, output, loss, err));
+    if (kind != MP_LOSS_AUTO && kind != MP_LOSS_NONE) MP_TRY(append(model, kind, &options->loss_options, output, loss, err));
 cast:
     if (options->amp) MP_TRY(mp_model_autocast(model, options->amp, options->rules, err));
 done:

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "estimator/model/ops.h"
-#include "estimator/training/binding.h"
+#include "estimator/training/training.h"
 #include "memplan/target.h"
 
 /* What is asked about: one node that is about to be built. */

@@ -10,9 +10,115 @@
 #include <string.h>
 
 #include "estimator/model/order.h"
-#include "estimator/training/training_backward.h"
-#include "estimator/training/training_forward.h"
-#include "estimator/training/training_update.h"
+#include "estimator/training/builder.h"
+
+void mp_bindings_free(mp_bindings *bindings)
+{
+    if (!bindings) return;
+    mp_pool_free(bindings->pool);
+    mp_free(bindings->nodes);
+    mp_free(bindings);
+}
+
+int mp_optimizer_moments(mp_optimizer optimizer)
+{
+    static const int moments[MP_N_OPTIMIZERS] = {
+        [MP_OPTIMIZER_ADAMW] = 2, [MP_OPTIMIZER_ADAM] = 2, [MP_OPTIMIZER_MOMENTUM] = 1};
+    return moments[optimizer];
+}
+
+int64_t mp_optimizer_state_bytes(mp_optimizer optimizer, int64_t elements)
+{
+    enum { SMALLEST = 4096, BLOCK = 256 }; /* of bitsandbytes 0.50: min_8bit_size, blocksize */
+    const int64_t largest = INT64_MAX / 16;
+    int64_t bytes = 4 * mp_optimizer_moments(optimizer);
+    if (elements > largest) return -1;
+    if (optimizer != MP_OPTIMIZER_ADAMW_8BIT) return bytes * elements;
+    if (elements < SMALLEST) return 8 * elements;
+    return 2 * (elements + 4 * ((elements + BLOCK - 1) / BLOCK));
+}
+
+/* Each trained parameter has one update node that reads its gradient and changes parameter and state. The state of Adam and
+ * AdamW is two moments, of momentum one, of plain SGD none, all in fp32; with 16-bit parameters the fp32 master copy joins it.
+ */
+
+static bool is_trained(const mp_builder *b, int tensor)
+{
+    return b->model->tensors[tensor].role == MP_ROLE_PARAMETER && b->has_gradient[tensor];
+}
+
+static const char *derived(const mp_builder *b, const char *format, const char *name)
+{
+    const char *text = mp_pool_format(b->graph->pool, "%s%s", format, name);
+    return text ? text : "";
+}
+
+/* Adds the gradient storages of the trained parameters, before anything else refers to them. */
+static mp_status build_parameter_gradients(mp_builder *b)
+{
+    for (int t = 0; t < (int)b->model->n_tensors; t++) {
+        if (!is_trained(b, t)) continue;
+        MP_CHECK(mp_builder_storage(b, b->model->tensors[t].name, mp_builder_bytes(b, t), MP_KIND_PARAMETER, &b->storage[t]));
+        const char *name = derived(b, "gradient of ", b->model->tensors[t].name);
+        MP_CHECK(mp_builder_storage(b, name, mp_builder_bytes(b, t), MP_KIND_GRADIENT, &b->gradient[t].storage));
+        mp_storage *gradient = &b->graph->storages[b->gradient[t].storage];
+        bool updated = b->options->optimizer != MP_OPTIMIZER_NONE, once = b->options->accumulate <= 1;
+        gradient->carried = updated && once && b->options->fuse == MP_FUSE_FORWARD;
+        gradient->persistent = !updated || !once;
+    }
+    return MP_OK;
+}
+
+/* The node that every update waits for: it reads all gradients and leaves the factor that brings their norm down to the limit.
+ */
+static mp_status build_clip(mp_builder *b)
+{
+    MP_ENSURE(b->options->fuse != MP_FUSE_BACKWARD, b->err, MP_INVALID,
+              "clipping by the global norm needs every gradient before the first update, so updates cannot be fused into "
+              "backward; use --fuse forward, which clips exactly, or --fuse none");
+    mp_builder_task(b, MP_TASK_CLIP, -1);
+    for (int t = 0; t < (int)b->model->n_tensors; t++)
+        if (is_trained(b, t)) MP_CHECK(mp_builder_put(b, &b->reads, b->gradient[t].storage));
+    MP_CHECK(mp_builder_storage(b, "clipping factor", (int64_t)sizeof(float), MP_KIND_SAVED, &b->bindings->clip));
+    MP_CHECK(mp_builder_put(b, &b->writes, b->bindings->clip));
+    b->binding.state = b->bindings->clip;
+    return mp_builder_node(b, "global norm", "ClipByGlobalNorm", MP_PHASE_UPDATE, NULL, -1, 0, 0, NULL);
+}
+
+static mp_status build_updates(mp_builder *b)
+{
+    if (b->options->optimizer == MP_OPTIMIZER_NONE) return MP_OK;
+    if (b->options->clip_norm > 0) MP_CHECK(build_clip(b));
+    for (int t = 0; t < (int)b->model->n_tensors; t++) {
+        if (!is_trained(b, t)) continue;
+        const mp_tensor *parameter = &b->model->tensors[t];
+        int64_t master = mp_builder_bytes(b, t) < mp_tensor_bytes(parameter) ? 1 : 0;
+        const int64_t room = mp_tensor_room(parameter), kept = mp_optimizer_state_bytes(b->options->optimizer, room);
+        int64_t bytes, state = -1;
+        mp_builder_task(b, MP_TASK_UPDATE, -1);
+        MP_ENSURE(kept >= 0 && mp_multiply(room, 4 * master, &bytes) && mp_add(bytes, kept, &bytes), b->err, MP_INVALID,
+                  "'%s' is too large", parameter->name);
+        MP_CHECK(mp_builder_put(b, &b->reads, b->storage[t]));
+        MP_CHECK(mp_builder_put(b, &b->reads, b->gradient[t].storage));
+        MP_CHECK(mp_builder_put(b, &b->writes, b->storage[t]));
+        if (bytes) {
+            int index;
+            MP_CHECK(mp_builder_storage(b, derived(b, "optimizer state of ", parameter->name), bytes, MP_KIND_OPTIMIZER_STATE,
+                                        &index));
+            state = index;
+        }
+        MP_CHECK(mp_builder_put(b, &b->reads, (int)state));
+        MP_CHECK(mp_builder_put(b, &b->reads, b->bindings->clip));
+        MP_CHECK(mp_builder_put(b, &b->writes, (int)state));
+        b->binding.parameter = t;
+        b->binding.source = b->gradient[t].storage;
+        b->binding.target = b->storage[t];
+        b->binding.state = (int)state;
+        MP_CHECK(mp_builder_node(b, derived(b, "update of ", parameter->name), b->optimizer_name, MP_PHASE_UPDATE, NULL, -1, 0,
+                                 0, NULL));
+    }
+    return MP_OK;
+}
 
 static const double tick_seconds = 1e-9; /* of every graph that is built here */
 
@@ -239,11 +345,11 @@ mp_status mp_training_graph_bound(const mp_model *model, const mp_training_optio
                     .err = err};
     MP_TRY(prepare(&b));
     MP_TRY(mark(&b));
-    MP_TRY(mp_build_parameter_gradients(&b));
-    if (options->fuse == MP_FUSE_FORWARD) MP_TRY(mp_build_updates(&b));
+    MP_TRY(build_parameter_gradients(&b));
+    if (options->fuse == MP_FUSE_FORWARD) MP_TRY(build_updates(&b));
     MP_TRY(mp_build_forward(&b));
     MP_TRY(mp_build_backward(&b));
-    if (options->fuse != MP_FUSE_FORWARD) MP_TRY(mp_build_updates(&b));
+    if (options->fuse != MP_FUSE_FORWARD) MP_TRY(build_updates(&b));
     MP_TRY(list_tensors(&b));
     MP_TRY(mp_graph_finish(b.graph, err));
     for (size_t t = 0; t < model->n_tensors; t++) b.bindings->gradient[t] = b.gradient[b.key[t]].storage;

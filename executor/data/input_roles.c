@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "estimator/model/ops.h"
-#include "estimator/simplify/on_numbers.h"
+#include "estimator/simplify/infer.h"
 
 static const double HIDES = -1e3; /* scores that are this low, or lower, count for nothing */
 

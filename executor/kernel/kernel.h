@@ -29,7 +29,7 @@ typedef enum mp_mode {
  * overwriting it; where an operand occurs twice (Mul(x, x)) both gradients are at one address, and the second adds to the
  * first.
  *
- * Where the registry allows it (traits IN_PLACE, GRADIENT_IN_PLACE, see training_forward.c and training_backward.c) an output
+ * Where the registry allows it (traits IN_PLACE, GRADIENT_IN_PLACE, see builder_forward.c and builder_backward.c) an output
  * may be at the very address of an input of its size: a kernel reads each element before it writes it there. */
 typedef struct mp_operands {
     const mp_model *model;

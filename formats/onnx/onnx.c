@@ -1,26 +1,91 @@
 /* onnx.c - ONNX files into models, step by step: map the file, scan it into a skeleton without weights (onnx_scan.c), unpack
  * that under a byte budget, add initializers and inputs, add the nodes with functions inlined (onnx_nodes.c), look at what
- * the file says of its modules (onnx_scopes.c) and initializers (onnx_origins.c), choose roles (onnx_roles.c), close the open
- * dimensions (onnx_dimensions.c), sort, infer, look at masks (onnx_masks.c). Time and memory follow the skeleton, not the file.
+ * the file says of its modules and initializers (onnx_metadata.c), choose roles (onnx_roles.c), close the open
+ * dimensions (onnx_dimensions.c), sort, infer, look at masks (onnx_generated.c). Time and memory follow the skeleton, not the
+ * file.
  */
 #include "memplan/onnx.h"
 
+#include <stdbool.h>
 #include <string.h>
+#include <strings.h>
 
 #include "estimator/model/order.h"
 #include "estimator/simplify/infer.h"
 #include "formats/base/file.h"
-#include "formats/onnx/onnx_dimensions.h"
-#include "formats/onnx/onnx_foreign.h"
-#include "formats/onnx/onnx_functions.h"
-#include "formats/onnx/onnx_masks.h"
-#include "formats/onnx/onnx_nodes.h"
-#include "formats/onnx/onnx_roles.h"
-#include "formats/onnx/onnx_scopes.h"
+#include "formats/onnx/onnx.h"
 #include "formats/onnx/onnx_tensor.h"
-#include "formats/onnx/scan/onnx_budget.h"
 #include "formats/onnx/scan/onnx_scan.h"
 #include "onnx.pb-c.h"
+
+/* Files that people have in place of an ONNX file, and the way from each of them to one.
+ *
+ * An ONNX file is a protobuf message whose fields have the numbers 1 to 25: it starts with one of their tags, and none of the
+ * signatures below does. What starts like protobuf and is none of ours (TensorFlow's graphs) is told by its name, once reading
+ * has failed.
+ */
+#define FROM_PYTORCH "export the network with torch.onnx.export (examples/export_pytorch.py does it)"
+#define FROM_TENSORFLOW "convert it with tf2onnx: python -m tf2onnx.convert --help"
+
+static const struct {
+    size_t at;
+    const char *bytes;
+    size_t n;
+    const char *sentence;
+} kinds[] = {
+    /* torch.save since PyTorch 1.6 writes a ZIP, as do TorchScript and torch.export */
+    {0, "PK\3\4", 4, "this is a ZIP, as PyTorch's checkpoints (.pt, .pth) are, and not an ONNX file: " FROM_PYTORCH},
+    {0, "\x80\2\x8a\nl\xfc\x9c", 7, "this is a PyTorch checkpoint: weights, without the network: " FROM_PYTORCH},
+    {0, "\x80\2", 2, "this is a pickle of Python, as older PyTorch checkpoints are, and not an ONNX file: " FROM_PYTORCH},
+    {0, "\x80\3", 2, "this is a pickle of Python, and not an ONNX file: " FROM_PYTORCH},
+    {0, "\x80\4", 2, "this is a pickle of Python, and not an ONNX file: " FROM_PYTORCH},
+    {0, "\x80\5", 2, "this is a pickle of Python, and not an ONNX file: " FROM_PYTORCH},
+    {4, "TFL3", 4,
+     "this is a TensorFlow Lite model, which is for inference: convert the model that it was made from with tf2onnx"},
+    {4, "ORTM", 4, "this is a model in ONNX Runtime's own format (.ort): use the .onnx file that it was made from"},
+    {0, "\x89HDF\r\n\x1a\n", 8, "this is an HDF5 file, as Keras writes it: " FROM_TENSORFLOW},
+    {0, "GGUF", 4, "this is a GGUF file, with weights for inference: export the network that they belong to"},
+    {0, "\x93NUMPY", 6, "this is an array of NumPy, not a model; data for training goes to --data NAME=FILE"},
+    {0, "<?xml", 5, "this is XML, as OpenVINO's models are, and not an ONNX file: use the file that it was made from"},
+    {0, "\x1f\x8b", 2, "this file is compressed: unpack it with gunzip"},
+};
+
+/* An eight-byte length, then a JSON object of that length. */
+static bool is_safetensors(const uint8_t *bytes, size_t size)
+{
+    uint64_t length = 0;
+    if (size < 10) return false;
+    for (int k = 7; k >= 0; k--) length = length << 8 | bytes[k];
+    return length >= 2 && length <= size - 8 && bytes[8] == '{' && (bytes[9] == '"' || bytes[9] == ' ' || bytes[9] == '}');
+}
+
+/* Refuses a file of a kind that is known and is not ONNX, with a word on what to do. An ONNX file of whatever content passes.
+ */
+static mp_status refuse_foreign(const uint8_t *bytes, size_t size, mp_error *err)
+{
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        if (size >= kinds[k].at + kinds[k].n && !memcmp(bytes + kinds[k].at, kinds[k].bytes, kinds[k].n))
+            return MP_FAIL(err, MP_UNSUPPORTED, "%s", kinds[k].sentence);
+    if (is_safetensors(bytes, size))
+        return MP_FAIL(err, MP_UNSUPPORTED, "these are weights without the network (safetensors): " FROM_PYTORCH);
+    return MP_OK;
+}
+
+/* Says what to do with a file that cannot be read as ONNX, by its name; NULL if nothing is known. */
+static const char *foreign_by_name(const char *path)
+{
+    static const struct {
+        const char *ending, *sentence;
+    } names[] = {{".pb", "if it is a graph of TensorFlow: " FROM_TENSORFLOW},
+                 {".pbtxt", "if it is a graph of TensorFlow: " FROM_TENSORFLOW},
+                 {".pt", FROM_PYTORCH},
+                 {".pth", FROM_PYTORCH},
+                 {".py", "a network in Python is exported first: " FROM_PYTORCH}};
+    const char *dot = strrchr(path, '.');
+    for (size_t k = 0; dot && k < sizeof names / sizeof *names; k++)
+        if (!strcasecmp(dot, names[k].ending)) return names[k].sentence;
+    return NULL;
+}
 
 static const int64_t FILE_LIMIT_BYTES = (int64_t)1 << 40;
 
@@ -98,7 +163,7 @@ done:
 /* A file that is no ONNX model and is named like one of another kind gets a word on that. */
 static mp_status scan(const char *path, const mp_file *file, mp_onnx_skeleton *skeleton, mp_error *err)
 {
-    const char *hint = mp_onnx_foreign_by_name(path);
+    const char *hint = foreign_by_name(path);
     mp_status st = mp_onnx_scan(file->bytes, file->size, skeleton, err);
     return st == MP_PARSE && hint ? MP_FAIL(err, MP_PARSE, "this is no ONNX model; %s", hint) : st;
 }
@@ -113,7 +178,7 @@ mp_status mp_onnx_read(const char *path, const mp_onnx_options *options, mp_mode
     mp_model *model = NULL;
     MP_TRY(mp_file_open(path, FILE_LIMIT_BYTES, &file, err));
     MP_REQUIRE(file.size > 0, err, MP_PARSE, "the file is empty");
-    MP_TRY(mp_onnx_refuse_foreign(file.bytes, file.size, err));
+    MP_TRY(refuse_foreign(file.bytes, file.size, err));
     MP_TRY(scan(path, &file, &skeleton, err));
     mp_file_close(&file);
     mp_onnx_budget_start(&budget, skeleton.size);

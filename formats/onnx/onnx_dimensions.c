@@ -4,7 +4,7 @@
  * gets a symbol of its own, "INPUT[AXIS]", so that --dim can name it like any other. --batch closes the first dimension of the
  * data inputs; where an input calls another axis the batch and its first one not (sequence first), that other axis.
  */
-#include "formats/onnx/onnx_dimensions.h"
+#include "formats/onnx/onnx.h"
 
 #include <inttypes.h>
 #include <stdio.h>

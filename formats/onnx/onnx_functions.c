@@ -2,7 +2,7 @@
  * own library, as functions over standard operators. They are found by (domain, name, overload), as a call names them. Two of
  * the fields involved are younger than Debian's schema; the scan renumbered them, so they come as unknown fields.
  */
-#include "formats/onnx/onnx_functions.h"
+#include "formats/onnx/onnx.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -15,7 +15,7 @@
  *                   the first input has a batch, is state; the rest is data
  *   initializers and state
  *                7. integers, booleans: constant (initializers), buffer (inputs); what nothing reads: constant
- *                8. the exporter has noted what it is (onnx_origins.h): that; what it has computed is a parameter if it comes
+ *                8. the exporter has noted what it is (onnx_metadata.c): that; what it has computed is a parameter if it comes
  *                   from one, else a constant
  *                9. what only sets how operators work (Resize's scales), and a single number that is not called like state
  *                   (CLIP's logit_scale is) in a file whose other initializers are not, either: constant
@@ -27,15 +27,13 @@
  * --train makes a parameter of floating-point state that is none by these rules. Some exporters write weights as Constant
  * operators. Where no tensor is a parameter by these rules, such constants are treated as initializers.
  */
-#include "formats/onnx/onnx_roles.h"
+#include "formats/onnx/onnx.h"
 
 #include <fnmatch.h>
 #include <string.h>
 
 #include "estimator/model/ops.h"
 #include "estimator/model/regions.h"
-#include "formats/onnx/onnx_sines.h"
-#include "formats/onnx/onnx_state_names.h"
 
 /* How a tensor is read. ROWS stands beside WEIGHT where only rows of it are picked. */
 enum { WEIGHT = 1, STATISTIC = 2, SETTING = 4, OTHER = 8, COMPARED = 16, ROWS = 32 };

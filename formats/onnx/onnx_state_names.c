@@ -1,5 +1,5 @@
 /* onnx_state_names.c - lists of names, and how they are looked up. */
-#include "formats/onnx/onnx_state_names.h"
+#include "formats/onnx/onnx.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,12 +2,13 @@
  * and trip counts, takes the branch or copies the body. Their tensors are called NODE#then/NAME, NODE#else/NAME or NODE#/NAME.
  * Constants and initializers stand in the graph itself, since all iterations share them.
  */
-#include "formats/onnx/onnx_subgraphs.h"
+#include "formats/onnx/onnx.h"
 
 #include <string.h>
 
 #include "estimator/model/regions.h"
 #include "formats/onnx/onnx_tensor.h"
+#include "formats/onnx/onnx_weights.h"
 
 static const struct {
     const char *kind;
@@ -29,12 +30,6 @@ static int find_control(const char *kind)
 bool mp_onnx_is_control(const char *domain, const char *kind)
 {
     return !*domain && find_control(kind) >= 0;
-}
-
-const char *mp_onnx_subgraph_prefix(mp_pool *pool, const char *node, const char *attribute)
-{
-    const char *branch = strstr(attribute, "_branch");
-    return mp_pool_format(pool, "%s#%.*s", node, branch ? (int)(branch - attribute) : 0, attribute);
 }
 
 /* A name that the subgraph defines, as a new tensor. */

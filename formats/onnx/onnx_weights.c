@@ -10,7 +10,7 @@
 
 #include "estimator/base/names.h"
 #include "formats/base/file.h"
-#include "formats/onnx/onnx_subgraphs.h"
+#include "formats/onnx/onnx.h"
 #include "formats/onnx/onnx_tensor.h"
 #include "formats/onnx/scan/onnx_wire.h"
 
@@ -18,6 +18,17 @@ enum { MODEL_GRAPH = 7, GRAPH_NODE = 1, GRAPH_INITIALIZER = 5, NODE_OUTPUT = 2, 
 enum { ATTRIBUTE_NAME = 1, ATTRIBUTE_TENSOR = 5, ATTRIBUTE_GRAPH = 6 };
 enum { TENSOR_TYPE = 2, TENSOR_FLOATS = 4, TENSOR_INT32S = 5, TENSOR_INT64S = 7, TENSOR_NAME = 8, TENSOR_RAW = 9 };
 enum { TENSOR_DOUBLES = 10, TENSOR_UINT64S = 11, TENSOR_EXTERNAL = 13, TENSOR_LOCATION = 14, ENTRY_KEY = 1, ENTRY_VALUE = 2 };
+
+const char *mp_onnx_join(mp_pool *pool, const char *prefix, const char *name)
+{
+    return mp_pool_format(pool, "%s/%s", prefix, *name == '/' ? name + 1 : name);
+}
+
+const char *mp_onnx_subgraph_prefix(mp_pool *pool, const char *node, const char *attribute)
+{
+    const char *branch = strstr(attribute, "_branch");
+    return mp_pool_format(pool, "%s#%.*s", node, branch ? (int)(branch - attribute) : 0, attribute);
+}
 
 static const int64_t file_limit_bytes = INT64_C(1) << 46;
 

@@ -30,3 +30,9 @@ mp_status mp_onnx_weights_read(const mp_onnx_weights *weights, const char *name,
 
 /* A tensor whose values are in the file of this device and inode, beside the model; NULL: none is. O(tensors). */
 const char *mp_onnx_weights_in(const mp_onnx_weights *weights, dev_t device, ino_t inode);
+
+/* Returns what the names in a subgraph begin with, by which their values are found: "NODE#then", of the operator's name and the
+ * attribute that has the subgraph. In the pool; NULL if memory is short. */
+const char *mp_onnx_subgraph_prefix(mp_pool *pool, const char *node, const char *attribute);
+/* Returns PREFIX/NAME in the pool, also where the name begins with a slash itself; NULL if memory is short. */
+const char *mp_onnx_join(mp_pool *pool, const char *prefix, const char *name);

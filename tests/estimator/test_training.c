@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "estimator/training/training.h"
+#include "estimator/training/target.h"
 #include "memplan/simplify.h"
 #include "memplan/timeline.h"
 #include "tests/cases/hand_model.h"

@@ -195,19 +195,25 @@ def header_circles(tree: Tree) -> Iterator[Violation]:
 
 @rule
 def call_circles(tree: Tree) -> Iterator[Violation]:
-    """No modules (a header and the files of its stem) call each other in a circle."""
+    """No modules (a header, and the files of its name or of longer ones without a header of their own) call each other in a circle."""
+    headers = {header.stem for header in tree.headers}
+
+    def module(source: Source) -> str:
+        words = source.stem.split("_")
+        return next((s for k in range(len(words), 0, -1) if (s := "_".join(words[:k])) in headers), source.stem)
+
     owner: dict[str, set[str]] = {}
     for source in tree.sources.values():
         for f in source.functions:
             if f.body is not None and f.name.startswith("mp_") and (not f.static or source.suffix in HEADERS):
-                owner.setdefault(f.name, set()).add(source.stem)
+                owner.setdefault(f.name, set()).add(module(source))
     arrows: dict[str, dict[str, str]] = {}
     for source in tree.sources.values():
         for f in source.functions:
             for name in re.findall(r"\bmp_\w+", f.body or ""):
                 owners = owner.get(name, set())
-                if len(owners) == 1 and source.stem not in owners:
-                    arrows.setdefault(source.stem, {}).setdefault(next(iter(owners)), name)
+                if len(owners) == 1 and module(source) not in owners:
+                    arrows.setdefault(module(source), {}).setdefault(next(iter(owners)), name)
     for circle in circles(arrows):
         steps = [f"{a} calls {arrows[a][b]} of {b.rpartition('/')[2]}" for a, b in zip(circle, [*circle[1:], circle[0]])]
         path = next(s.path for s in tree.sources.values() if s.stem == circle[0] and s.suffix in (*UNITS, *HEADERS))
@@ -237,11 +243,17 @@ def names_unique(tree: Tree) -> Iterator[Violation]:
 
 
 def strays(tree: Tree, allowed: Container[str] = tables.STRAYS_ALLOWED) -> Iterator[Violation]:
-    """The functions of headers, but the allowed ones, that are defined in a file of another stem."""
+    """The functions of headers, but the allowed ones, that no file of the header's name, or of a longer one in its folder, defines."""
     for header, f in tree.declarations:
         places = [s for s, _ in tree.definitions.get(f.name, ())]
+        name, home = header.name.split(".")[0], tree.home(header)
         public = header.path.startswith("include/")
-        found = any(s.stem == header.stem or public and s.name.split(".")[0] == header.name.split(".")[0] for s in places)
+        found = any(
+            s.stem == header.stem
+            or (public and s.name.split(".")[0] == name)
+            or (s.folder == home and s.name.startswith(name + "_"))
+            for s in places
+        )
         if not found and header.path not in allowed:
             where = " and ".join(s.path for s in places) or "no file"
             yield Violation(header.path, f.line, "declared_where_defined", f"{f.name} is defined in {where}")
@@ -249,7 +261,7 @@ def strays(tree: Tree, allowed: Container[str] = tables.STRAYS_ALLOWED) -> Itera
 
 @rule
 def declared_where_defined(tree: Tree) -> Iterator[Violation]:
-    """A function is declared in the header of the file that defines it, up to tables.MAX_STRAYS of them."""
+    """A function is declared in the header that the name of its file begins with, up to tables.MAX_STRAYS of them."""
     found = list(strays(tree))
     if len(found) > tables.MAX_STRAYS:
         yield from found

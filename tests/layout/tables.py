@@ -12,8 +12,8 @@ MAX_PYTHON_LINES = 400  # of the PyTorch package
 MAX_COLUMNS = 120  # of Markdown
 MAX_FRONT_LINES = {"README.md": 120, "ARCHITECTURE.md": 120}
 
-# Functions of headers whose definition is in a file of another name: the most there may be. Only ever made smaller.
-MAX_STRAYS = 9
+# Functions of headers whose definition is in no file whose name begins with the header's: the most there may be. Only ever made smaller.
+MAX_STRAYS = 7
 
 # Headers whose functions have no file of their own name, and why.
 STRAYS_ALLOWED = {

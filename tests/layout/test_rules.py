@@ -106,6 +106,11 @@ BREACHES: list[tuple[str, str, dict[str, str]]] = [
         {PLAN_H: "\nint mp_far(void);\n", WORD_C: "\nint mp_far(void)\n{\n    return 0;\n}\n"},
     ),
     ("declared_where_defined", "a function that nobody defines", {PLAN_H: "\nint mp_far(void);\n"}),
+    (
+        "declared_where_defined",
+        "a function of a longer name in another folder",
+        {PLAN_H: "\nint mp_far(void);\n", "estimator/base/plan_far.c": "int mp_far(void)\n{\n    return 0;\n}\n"},
+    ),
     ("headers_once", "a header without #pragma once", {"planner/plan/-bare.h": "/* bare.h - a sentence. */\n"}),
     ("head_comments", "no head comment", {"planner/plan/-bare.c": "int mp_bare(void);\n"}),
     ("head_comments", "the name of another file", {"planner/plan/-bare.c": "/* plan.c - a sentence. */\n"}),

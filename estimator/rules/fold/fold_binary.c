@@ -8,7 +8,6 @@
 
 #include "estimator/model/ops_rules.h"
 #include "estimator/rules/fold/fold.h"
-#include "estimator/rules/fold/fold_binary.h"
 
 typedef unsigned __int128 mp_wide_bits;
 

@@ -4,7 +4,6 @@
 
 #include "estimator/model/ops_rules.h"
 #include "estimator/rules/fold/fold.h"
-#include "estimator/rules/fold/fold_binary.h"
 
 static double reciprocal(double x)
 {

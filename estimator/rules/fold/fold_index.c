@@ -5,7 +5,6 @@
 
 #include "estimator/model/ops_rules.h"
 #include "estimator/rules/fold/fold.h"
-#include "estimator/rules/fold/fold_binary.h"
 
 /* The index at element k, counted from the front; false when it is outside [-size, size). */
 static bool index_at(const mp_value *indices, int64_t k, int64_t size, int64_t *index)

@@ -3,7 +3,6 @@
 
 #include "estimator/model/ops_rules.h"
 #include "estimator/rules/fold/fold.h"
-#include "estimator/rules/fold/fold_binary.h"
 #include "estimator/rules/operands/layout.h"
 
 typedef struct reduction {

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "estimator/training/binding.h"
+#include "estimator/training/training.h"
 #include "executor/cpu/base/parallel.h"
 #include "executor/kernel/update_formulas.h"
 

@@ -1,6 +1,9 @@
-/* onnx_scan.h - the first look at an ONNX file, before protobuf-c sees it. Private to formats/. */
+/* onnx_scan.h - the first look at an ONNX file, before protobuf-c sees it, and the memory that protobuf-c may take. Private to
+ * formats/. */
 #pragma once
 
+#include <protobuf-c/protobuf-c.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,3 +42,14 @@ typedef struct mp_onnx_skeleton {
  * released with mp_onnx_skeleton_free. O(size without payloads). */
 mp_status mp_onnx_scan(const uint8_t *bytes, size_t size, mp_onnx_skeleton *out, mp_error *err);
 void mp_onnx_skeleton_free(mp_onnx_skeleton *skeleton); /* zeroed is fine */
+
+typedef struct mp_onnx_budget {
+    ProtobufCAllocator allocator;
+    size_t left; /* bytes; never given back, so that all that one reading asks for is bounded */
+    bool exhausted, out_of_memory;
+} mp_onnx_budget;
+
+/* A budget for a skeleton of so many bytes. It must not move while its allocator is in use. */
+void mp_onnx_budget_start(mp_onnx_budget *budget, size_t skeleton_bytes);
+/* The failure of an unpacking: `what` names what protobuf-c could not unpack. */
+mp_status mp_onnx_budget_failure(const mp_onnx_budget *budget, const char *what, mp_error *err);

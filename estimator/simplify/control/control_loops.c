@@ -1,0 +1,337 @@
+/* control_loops.c - Loop and Scan unrolled: a copy of the body for each iteration, named NODE#0, NODE#1 and so on.
+ *
+ * What iterations carry is the result of the last one; what they give piece by piece is stacked. A Scan cuts its inputs along
+ * their axes first. Before operator set 9 it did so for each sample of a batch: the names are NODE#SAMPLE.ITERATION.
+ */
+#include "estimator/simplify/control/control.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+
+#include "estimator/model/regions.h"
+#include "estimator/simplify/control/control.h"
+
+/* Refuses what takes too many operators when each of so many iterations adds as many as these. */
+static mp_status check_count(const mp_inference *w, const mp_operator *op, int64_t iterations, int64_t each)
+{
+    int64_t needed;
+    if (!mp_multiply(iterations, each, &needed)) needed = INT64_MAX;
+    if (needed <= MP_UNROLLED_MAX - w->n_unrolled) return MP_OK;
+    return MP_FAIL(w->err, MP_UNSUPPORTED,
+                   "unrolling %s '%s' takes %" PRId64 " operators (%" PRId64 " iterations of %" PRId64
+                   "), and a model may get at most %d that way (MP_UNROLLED_MAX)",
+                   op->kind, op->name, needed, iterations, each, MP_UNROLLED_MAX);
+}
+
+static int64_t region_size(const mp_inference *w, int region)
+{
+    return (int64_t)w->of[region].n;
+}
+
+/* What one loop keeps while it is unrolled. */
+typedef struct unrolling {
+    mp_operator op;
+    int region, n_carried, n_stacked; /* results that are carried, results that are stacked */
+    int *actual, *results;
+    int *items; /* stacked result k of iteration i: items[i * n_stacked + k] */
+    size_t items_capacity;
+    int64_t n_iterations;
+} unrolling;
+
+static mp_status start(mp_inference *w, int index, int n_carried, unrolling *u)
+{
+    const mp_operator *op = &w->model->operators[index];
+    const mp_region *r = &w->model->regions[op->regions[0]];
+    const int first = op->control == MP_CONTROL_LOOP; /* a condition comes before the other results */
+    *u =
+        (unrolling){.op = *op, .region = op->regions[0], .n_carried = n_carried, .n_stacked = r->n_results - n_carried - first};
+    MP_ENSURE(u->n_stacked >= 0 && op->n_out <= n_carried + u->n_stacked, w->err, MP_PARSE,
+              "the subgraph '%s' of %s '%s' has %d outputs, and %d values are carried on and %d given", r->prefix, op->kind,
+              op->name, r->n_results, n_carried, op->n_out);
+    MP_ENSURE((u->actual = mp_alloc((size_t)r->n_formals, sizeof *u->actual)) &&
+                  (u->results = mp_alloc((size_t)r->n_results, sizeof *u->results)),
+              w->err, MP_NOMEM, "no memory to unroll '%s'", op->name);
+    return MP_OK;
+}
+
+static void end(unrolling *u)
+{
+    mp_free(u->actual);
+    mp_free(u->results);
+    mp_free(u->items);
+}
+
+/* One iteration. What it carries on are results[first..), what it gives comes behind. */
+static mp_status iterate(mp_inference *w, unrolling *u, const char *number, int first)
+{
+    const char *prefix = mp_pool_format(w->model->pool, "%s%s", w->model->regions[u->region].prefix, number);
+    const size_t n = (size_t)u->n_iterations * (size_t)u->n_stacked;
+    MP_ENSURE(prefix && mp_grow(&u->items, &u->items_capacity, n + (size_t)u->n_stacked, sizeof *u->items), w->err, MP_NOMEM,
+              "no memory to unroll '%s'", u->op.name);
+    /* an empty body counts as well, and one that hands much on */
+    MP_CHECK(mp_inference_count(w, 1 + u->n_stacked + u->n_carried / 16, u->op.name));
+    MP_CHECK(mp_control_run(w, u->region, u->actual, prefix, u->results));
+    for (int k = 0; k < u->n_stacked; k++) u->items[n + (size_t)k] = u->results[first + u->n_carried + k];
+    u->n_iterations++;
+    return MP_OK;
+}
+
+/* Stacked result k of all iterations, in their order or backwards, into tensor `to`. */
+static mp_status stack(mp_inference *w, const unrolling *u, int k, int64_t axis, bool backwards, int to, int *out)
+{
+    mp_status st = MP_OK;
+    const int n = (int)u->n_iterations;
+    int *items = mp_alloc((size_t)n, sizeof *items);
+    MP_REQUIRE(items, w->err, MP_NOMEM, "no memory to unroll '%s'", u->op.name);
+    MP_REQUIRE(n > 0, w->err, MP_UNSUPPORTED, "%s '%s' runs no iteration, so the shape of what it stacks is not known",
+               u->op.kind, u->op.name);
+    for (int i = 0; i < n; i++) items[backwards ? n - 1 - i : i] = u->items[i * u->n_stacked + k];
+    MP_TRY(mp_control_join(w, items, n, axis, true, u->op.name, to, out));
+done:
+    mp_free(items);
+    return st;
+}
+
+/* The one integer or boolean that a tensor is known to be. */
+static mp_status known_number(const mp_inference *w, int index, const char *what, int tensor, int64_t *number)
+{
+    const mp_operator *op = &w->model->operators[index];
+    const mp_value *value = w->model->tensors[tensor].value;
+    if (!value) return mp_inference_dynamic(w, index, what, tensor);
+    if (value->n != 1 || value->is_real)
+        return MP_FAIL(w->err, MP_PARSE, "%s of %s '%s', '%s', is no single number", what, op->kind, op->name,
+                       w->model->tensors[tensor].name);
+    *number = value->i[0];
+    return MP_OK;
+}
+
+/* When a Loop ends. */
+typedef struct ending {
+    bool counts, asks; /* it has a trip count; it has a condition */
+    int64_t trips, holds;
+} ending;
+
+static mp_status read_ending(mp_inference *w, int index, ending *e)
+{
+    const mp_operator *op = &w->model->operators[index];
+    *e = (ending){.counts = op->in[0] >= 0, .asks = op->in[1] >= 0, .holds = 1};
+    if (e->counts) MP_CHECK(known_number(w, index, "its trip count", op->in[0], &e->trips));
+    if (e->asks) MP_CHECK(known_number(w, index, "its condition", op->in[1], &e->holds));
+    MP_ENSURE(e->counts || e->asks, w->err, MP_UNSUPPORTED,
+              "Loop '%s' has neither a trip count nor a condition, so it never ends", op->name);
+    return MP_OK;
+}
+
+/* All iterations of a Loop. A trip count beyond all measure is how exporters write a loop that its condition ends. */
+static mp_status run_loop(mp_inference *w, int index, unrolling *u, ending *e)
+{
+    int always;
+    char number[32];
+    const char *prefix = w->model->regions[u->region].prefix;
+    MP_CHECK(mp_control_number(w, prefix, MP_DTYPE_BOOL, 1, &always));
+    u->actual[1] = always;
+    for (int k = 0; k < u->n_carried; k++) u->actual[2 + k] = u->op.in[2 + k];
+    if (e->counts && !e->asks && e->trips > 0) MP_CHECK(check_count(w, &u->op, e->trips, region_size(w, u->region) + 1));
+    for (int64_t before = w->n_unrolled; e->holds && (!e->counts || u->n_iterations < e->trips);) {
+        MP_CHECK(mp_control_number(w, prefix, MP_DTYPE_INT64, u->n_iterations, &u->actual[0]));
+        snprintf(number, sizeof number, "%" PRId64, u->n_iterations);
+        MP_CHECK(iterate(w, u, number, 1));
+        if (e->asks) MP_CHECK(known_number(w, index, "the condition that its body computes", u->results[0], &e->holds));
+        if (e->holds && u->n_iterations == 1 && e->counts && e->trips <= INT_MAX)
+            MP_CHECK(check_count(w, &u->op, e->trips - 1, w->n_unrolled - before));
+        for (int k = 0; k < u->n_carried; k++) u->actual[2 + k] = u->results[1 + k];
+    }
+    return MP_OK;
+}
+
+mp_status mp_control_loop(mp_inference *w, int index)
+{
+    mp_status st = MP_OK;
+    const mp_operator *op = &w->model->operators[index];
+    const int n = mp_operator_explicit_inputs(w->model, op), n_formals = w->model->regions[op->regions[0]].n_formals;
+    unrolling u = {0};
+    ending e;
+    int made;
+    MP_REQUIRE(n >= 2 && n_formals == n, w->err, MP_PARSE, "Loop '%s' has %d inputs, and its body has %d", op->name, n,
+               n_formals);
+    for (int k = 2; k < n; k++) MP_REQUIRE(op->in[k] >= 0, w->err, MP_PARSE, "Loop '%s' lacks its input %d", op->name, k);
+    MP_TRY(start(w, index, n - 2, &u));
+    MP_TRY(read_ending(w, index, &e));
+    MP_TRY(run_loop(w, index, &u, &e));
+    mp_control_drop(w, u.region);
+    mp_inference_remove(w, index);
+    for (int k = 0; k < u.op.n_out; k++) {
+        if (u.op.out[k] < 0) continue;
+        if (k < u.n_carried)
+            MP_TRY(mp_inference_alias(w, u.actual[2 + k], u.op.out[k]));
+        else
+            MP_TRY(stack(w, &u, k - u.n_carried, 0, false, u.op.out[k], &made));
+    }
+done:
+    end(&u);
+    return st;
+}
+
+/* How a Scan goes over its inputs and stacks its outputs. */
+typedef struct scanning {
+    int n_states, n_scanned;
+    const char *in_axes, *in_directions;
+    bool by_sample; /* before operator set 9 */
+} scanning;
+
+/* The k-th entry of a list that may be left out, and then is all 0. */
+static int64_t entry(const mp_operator *op, const char *attribute, int k)
+{
+    size_t n;
+    const int64_t *list = mp_operator_ints(op, attribute, &n);
+    return (size_t)k < n ? list[k] : 0;
+}
+
+static mp_status check_axis(const mp_inference *w, const mp_operator *op, int64_t axis, int rank, int *out)
+{
+    if (axis < -rank || axis >= rank)
+        return MP_FAIL(w->err, MP_PARSE, "Scan '%s' goes along axis %" PRId64 " of a tensor with %d dimensions", op->name, axis,
+                       rank);
+    *out = (int)(axis < 0 ? axis + rank : axis);
+    return MP_OK;
+}
+
+/* The pieces of all tensors inputs[0..n) along the axis of each: parts[k * *count + i]; released with mp_free. */
+static mp_status cut(mp_inference *w, const unrolling *u, const int *inputs, int n, const char *axes, int64_t each, int **parts,
+                     int *count)
+{
+    mp_status st = MP_OK;
+    int *made = NULL, axis = 0;
+    int64_t size = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int k = 0; k < n; k++) {
+            const mp_tensor *t = &w->model->tensors[inputs[k]];
+            MP_REQUIRE(t->rank >= 0, w->err, MP_UNSUPPORTED, "Scan '%s' reads '%s', which is no tensor of known shape",
+                       u->op.name, t->name);
+            MP_TRY(check_axis(w, &u->op, axes ? entry(&u->op, axes, k) : 0, t->rank, &axis));
+            if (pass) {
+                MP_TRY(mp_control_part(w, inputs[k], axis, NULL, *count, true, made + (size_t)k * (size_t)*count));
+                continue;
+            }
+            MP_REQUIRE(!k || t->dims[axis] == size, w->err, MP_PARSE,
+                       "Scan '%s' goes over %" PRId64 " elements of one input and %" PRId64 " of '%s'", u->op.name, size,
+                       t->dims[axis], t->name);
+            size = t->dims[axis];
+        }
+        if (pass) continue;
+        MP_REQUIRE(size > 0, w->err, MP_UNSUPPORTED, "Scan '%s' runs no iteration, so the shape of what it stacks is not known",
+                   u->op.name);
+        MP_TRY(check_count(w, &u->op, size, each + n));
+        *count = (int)size;
+        MP_REQUIRE(made = mp_alloc((size_t)n * (size_t)size, sizeof *made), w->err, MP_NOMEM, "no memory to unroll '%s'",
+                   u->op.name);
+    }
+    *parts = made;
+    made = NULL;
+done:
+    mp_free(made);
+    return st;
+}
+
+/* One pass over inputs[0..n_states + n_scanned). The results go to out[], -1: to new tensors. */
+static mp_status scan_once(mp_inference *w, unrolling *u, const scanning *s, const int *inputs, const char *sample, int *out)
+{
+    mp_status st = MP_OK;
+    int *parts = NULL, count = 0;
+    char number[64];
+    MP_TRY(cut(w, u, inputs + s->n_states, s->n_scanned, s->in_axes, region_size(w, u->region) + 1, &parts, &count));
+    for (int k = 0; k < s->n_states; k++) u->actual[k] = inputs[k];
+    u->n_iterations = 0;
+    for (int i = 0; i < count; i++) {
+        for (int k = 0; k < s->n_scanned; k++) {
+            bool backwards = entry(&u->op, s->in_directions, k) == 1;
+            u->actual[s->n_states + k] = parts[k * count + (backwards ? count - 1 - i : i)];
+        }
+        snprintf(number, sizeof number, "%s%s%d", sample ? sample : "", sample ? "." : "", i);
+        MP_TRY(iterate(w, u, number, 0));
+        for (int k = 0; k < s->n_states; k++) u->actual[k] = u->results[k];
+    }
+    for (int k = 0; k < u->op.n_out; k++) {
+        if (u->op.out[k] < 0) continue;
+        if (k >= s->n_states) {
+            const int j = k - s->n_states;
+            int64_t axis = s->by_sample ? 0 : entry(&u->op, "scan_output_axes", j);
+            MP_TRY(stack(w, u, j, axis, entry(&u->op, "scan_output_directions", j) == 1, out[k], &out[k]));
+        } else if (out[k] >= 0) {
+            MP_TRY(mp_inference_alias(w, u->actual[k], out[k]));
+        } else {
+            out[k] = u->actual[k];
+        }
+    }
+done:
+    mp_free(parts);
+    return st;
+}
+
+/* Before operator set 9: every input has the samples of a batch first. */
+static mp_status scan_samples(mp_inference *w, unrolling *u, const scanning *s, const int *inputs)
+{
+    mp_status st = MP_OK;
+    const int n = s->n_states + s->n_scanned, n_out = u->op.n_out;
+    int *parts = NULL, *one = NULL, *outs = NULL, *items = NULL, n_samples = 0, made;
+    char sample[32];
+    MP_TRY(cut(w, u, inputs, n, NULL, 1, &parts, &n_samples));
+    MP_REQUIRE((one = mp_alloc((size_t)n, sizeof *one)) && (outs = mp_alloc((size_t)n_out * (size_t)n_samples, sizeof *outs)) &&
+                   (items = mp_alloc((size_t)n_samples, sizeof *items)),
+               w->err, MP_NOMEM, "no memory to unroll '%s'", u->op.name);
+    for (int b = 0; b < n_samples; b++) {
+        int *own = outs + (size_t)b * (size_t)n_out;
+        for (int k = 0; k < n; k++) one[k] = parts[(size_t)k * (size_t)n_samples + (size_t)b];
+        for (int k = 0; k < n_out; k++) own[k] = -1;
+        snprintf(sample, sizeof sample, "%d", b);
+        MP_TRY(scan_once(w, u, s, one, sample, own));
+    }
+    for (int k = 0; k < n_out; k++) {
+        for (int b = 0; b < n_samples; b++) items[b] = outs[(size_t)b * (size_t)n_out + (size_t)k];
+        if (u->op.out[k] >= 0) MP_TRY(mp_control_join(w, items, n_samples, 0, true, u->op.name, u->op.out[k], &made));
+    }
+done:
+    mp_free(parts);
+    mp_free(one);
+    mp_free(outs);
+    mp_free(items);
+    return st;
+}
+
+mp_status mp_control_scan(mp_inference *w, int index)
+{
+    mp_status st = MP_OK;
+    const mp_operator *op = &w->model->operators[index];
+    scanning s = {.by_sample = op->version < 9};
+    unrolling u = {0};
+    int *outs = NULL;
+    const int first = s.by_sample, n = mp_operator_explicit_inputs(w->model, op) - first;
+    const int n_formals = w->model->regions[op->regions[0]].n_formals;
+    const int64_t n_scanned = mp_operator_int(op, "num_scan_inputs", 0);
+    MP_REQUIRE(n_scanned >= 1 && n_scanned <= n && n_formals == n, w->err, MP_PARSE,
+               "Scan '%s' has %d inputs, of which it scans %" PRId64 ", and its body has %d", op->name, n, n_scanned,
+               n_formals);
+    MP_REQUIRE(!first || op->in[0] < 0, w->err, MP_UNSUPPORTED,
+               "Scan '%s' has sequences of different lengths ('%s'), which is not supported", op->name,
+               w->model->tensors[op->in[0]].name);
+    for (int k = 0; k < n; k++)
+        MP_REQUIRE(op->in[first + k] >= 0, w->err, MP_PARSE, "Scan '%s' lacks its input %d", op->name, first + k);
+    s.n_scanned = (int)n_scanned;
+    s.n_states = n - s.n_scanned;
+    s.in_axes = s.by_sample ? NULL : "scan_input_axes";
+    s.in_directions = s.by_sample ? "directions" : "scan_input_directions";
+    MP_TRY(start(w, index, s.n_states, &u));
+    MP_REQUIRE(outs = mp_alloc((size_t)u.op.n_out, sizeof *outs), w->err, MP_NOMEM, "no memory to unroll '%s'", u.op.name);
+    for (int k = 0; k < u.op.n_out; k++) outs[k] = u.op.out[k];
+    mp_inference_remove(w, index);
+    if (s.by_sample)
+        MP_TRY(scan_samples(w, &u, &s, u.op.in + 1));
+    else
+        MP_TRY(scan_once(w, &u, &s, u.op.in, NULL, outs));
+    mp_control_drop(w, u.region);
+done:
+    end(&u);
+    mp_free(outs);
+    return st;
+}

@@ -1,0 +1,332 @@
+/* control_sequences.c - tensors of iterations cut out of one tensor and joined to one, and sequences of tensors.
+ *
+ * A sequence is a list of tensor indices. One that grows at its end, as loops make them, shares its memory with those before
+ * it.
+ */
+#include "estimator/simplify/control/control.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { VERSION = 11 }; /* of the operators made here: axes and sizes are attributes */
+
+mp_status mp_control_number(mp_inference *w, const char *stem, mp_dtype dtype, int64_t number, int *tensor)
+{
+    mp_value *value = mp_value_new(w->model, 1, false);
+    MP_ENSURE(value, w->err, MP_NOMEM, "no memory for a constant");
+    value->i[0] = number;
+    MP_CHECK(mp_model_fresh_tensor(w->model, stem, tensor, w->err));
+    MP_CHECK(mp_tensor_set(w->model, *tensor, dtype, 0, NULL, w->err));
+    w->model->tensors[*tensor].role = MP_ROLE_CONSTANT;
+    w->model->tensors[*tensor].value = value;
+    return MP_OK;
+}
+
+/* Squeeze or Unsqueeze. */
+static mp_status reshape(mp_inference *w, const char *kind, int from, int64_t axis, const char *stem, int *to)
+{
+    const mp_attribute axes = {.name = "axes", .kind = MP_ATTRIBUTE_INTS, .n = 1, .ints = &axis};
+    const mp_operator_draft draft = {.kind = kind,
+                                     .version = VERSION,
+                                     .in = &from,
+                                     .out = to,
+                                     .n_in = 1,
+                                     .n_out = 1,
+                                     .attributes = &axes,
+                                     .n_attributes = 1};
+    return mp_inference_emit(w, &draft, stem, to);
+}
+
+static mp_status concat(mp_inference *w, const int *items, int n, int64_t axis, const char *stem, int *to)
+{
+    const mp_attribute at = {.name = "axis", .kind = MP_ATTRIBUTE_INT, .i = axis};
+    const mp_operator_draft draft = {.kind = "Concat",
+                                     .version = VERSION,
+                                     .in = items,
+                                     .out = to,
+                                     .n_in = n,
+                                     .n_out = 1,
+                                     .attributes = &at,
+                                     .n_attributes = 1};
+    return mp_inference_emit(w, &draft, stem, to);
+}
+
+mp_status mp_control_join(mp_inference *w, const int *items, int n, int64_t axis, bool stacked, const char *stem, int to,
+                          int *out)
+{
+    mp_status st = MP_OK;
+    int *list = mp_alloc((size_t)n, sizeof *list);
+    MP_REQUIRE(list, w->err, MP_NOMEM, "no memory to join %d tensors", n);
+    *out = to;
+    for (int k = 0; k < n; k++) {
+        list[k] = stacked ? n == 1 ? to : -1 : items[k];
+        if (stacked) MP_TRY(reshape(w, "Unsqueeze", items[k], axis, stem, &list[k]));
+    }
+    for (; n > MP_JOINED_MAX; n = (n + MP_JOINED_MAX - 1) / MP_JOINED_MAX) {
+        for (int k = 0; k < n; k += MP_JOINED_MAX) {
+            int made = -1;
+            MP_TRY(concat(w, list + k, n - k < MP_JOINED_MAX ? n - k : MP_JOINED_MAX, axis, stem, &made));
+            list[k / MP_JOINED_MAX] = made;
+        }
+    }
+    if (n == 1 && stacked)
+        *out = list[0];
+    else
+        MP_TRY(concat(w, list, n, axis, stem, out));
+done:
+    mp_free(list);
+    return st;
+}
+
+mp_status mp_control_part(mp_inference *w, int tensor, int axis, const int64_t *sizes, int n, bool squeezed, int *parts)
+{
+    mp_status st = MP_OK;
+    const char *stem = w->model->tensors[tensor].name;
+    int64_t *ones = mp_alloc((size_t)n, sizeof *ones);
+    MP_REQUIRE(ones, w->err, MP_NOMEM, "no memory for %d parts of '%s'", n, stem);
+    for (int k = 0; k < n; k++) {
+        ones[k] = sizes ? sizes[k] : 1;
+        parts[k] = -1;
+    }
+    const mp_attribute attributes[] = {{.name = "axis", .kind = MP_ATTRIBUTE_INT, .i = axis},
+                                       {.name = "split", .kind = MP_ATTRIBUTE_INTS, .n = (size_t)n, .ints = ones}};
+    const mp_operator_draft draft = {.kind = "Split",
+                                     .version = VERSION,
+                                     .in = &tensor,
+                                     .out = parts,
+                                     .n_in = 1,
+                                     .n_out = n,
+                                     .attributes = attributes,
+                                     .n_attributes = 2};
+    MP_TRY(mp_inference_emit(w, &draft, stem, parts));
+    for (int k = 0; squeezed && k < n; k++) {
+        int squeezed_part = -1;
+        MP_TRY(reshape(w, "Squeeze", parts[k], axis, stem, &squeezed_part));
+        parts[k] = squeezed_part;
+    }
+done:
+    mp_free(ones);
+    return st;
+}
+
+enum { COPIED_MAX = 1 << 22 }; /* elements of lists that are copied, in one model */
+
+typedef mp_status (*resolver)(mp_inference *w, int index, const mp_operator *op);
+
+static mp_status refuse(const mp_inference *w, const mp_operator *op, mp_status code, const char *what)
+{
+    return MP_FAIL(w->err, code, "%s '%s' %s", op->kind, op->name, what);
+}
+
+/* Input k, which has to be a sequence; NULL, and an error, where it is none. */
+static const mp_sequence *sequence_in(const mp_inference *w, const mp_operator *op, int k)
+{
+    const mp_tensor *t = mp_operator_in(w->model, op, k);
+    if (t && t->sequence) return t->sequence;
+    (void)refuse(w, op, MP_PARSE, t ? "reads a tensor where a sequence has to be" : "lacks an input");
+    return NULL;
+}
+
+/* Output 0 becomes the list of `from` with one more item (-1: none). */
+static mp_status set_sequence(mp_inference *w, const mp_operator *op, const mp_sequence *from, int item)
+{
+    mp_pool *pool = w->model->pool;
+    mp_sequence *made = mp_pool_alloc(pool, 1, sizeof *made);
+    const int n = from ? from->n : 0;
+    MP_ENSURE(made, w->err, MP_NOMEM, "no memory for a sequence");
+    made->n = n + (item >= 0);
+    made->room = from ? from->room : NULL;
+    if (item < 0 && from) made->items = from->items;
+    if (item >= 0 && (!made->room || made->room->used != n || n == made->room->size)) {
+        const int size = 2 * n + 4;
+        MP_ENSURE((w->n_copied += n) <= COPIED_MAX, w->err, MP_UNSUPPORTED,
+                  "%s '%s': sequences of more than %d elements in all", op->kind, op->name, COPIED_MAX);
+        MP_ENSURE((made->room = mp_pool_alloc(pool, 1, sizeof *made->room)) &&
+                      (made->items = mp_pool_alloc(pool, (size_t)size, sizeof *made->items)),
+                  w->err, MP_NOMEM, "no memory for a sequence of %d tensors", made->n);
+        if (n) memcpy(made->items, from->items, (size_t)n * sizeof *made->items);
+        *made->room = (mp_sequence_room){.used = n, .size = size};
+    } else if (item >= 0) {
+        made->items = from->items;
+    }
+    if (item >= 0) made->items[made->room->used++] = item;
+    w->model->tensors[op->out[0]].sequence = made;
+    return MP_OK;
+}
+
+/* The position that input k names, from the end where it is negative; `otherwise` where it is left out. */
+static mp_status position(const mp_inference *w, int index, const mp_operator *op, int k, int n, int otherwise, int *at)
+{
+    const mp_tensor *t = mp_operator_in(w->model, op, k);
+    *at = otherwise;
+    if (!t) return MP_OK;
+    if (!t->value) return mp_inference_dynamic(w, index, "its position", op->in[k]);
+    if (t->value->n != 1 || t->value->is_real) return refuse(w, op, MP_PARSE, "has a position that is no single integer");
+    int64_t number = t->value->i[0];
+    if (number < 0) number += n;
+    if (number < 0 || number > n) return refuse(w, op, MP_PARSE, "has a position outside its sequence");
+    *at = (int)number;
+    return MP_OK;
+}
+
+static mp_status empty(mp_inference *w, int index, const mp_operator *op)
+{
+    (void)index;
+    return set_sequence(w, op, NULL, -1);
+}
+
+static mp_status construct(mp_inference *w, int index, const mp_operator *op)
+{
+    (void)index;
+    const mp_sequence *made = NULL;
+    MP_CHECK(set_sequence(w, op, NULL, -1));
+    for (int k = 0; k < op->n_in; k++) {
+        if (op->in[k] < 0) MP_CHECK(refuse(w, op, MP_PARSE, "lacks an input"));
+        made = w->model->tensors[op->out[0]].sequence;
+        MP_CHECK(set_sequence(w, op, made, op->in[k]));
+    }
+    return MP_OK;
+}
+
+/* The list again, with an item at a position (item -1: without the one that is there). */
+static mp_status rebuild(mp_inference *w, const mp_operator *op, const mp_sequence *from, int at, int item)
+{
+    MP_CHECK(set_sequence(w, op, NULL, -1));
+    for (int k = 0; k <= from->n; k++) {
+        if (k == at && item >= 0) MP_CHECK(set_sequence(w, op, w->model->tensors[op->out[0]].sequence, item));
+        if (k < from->n && !(k == at && item < 0))
+            MP_CHECK(set_sequence(w, op, w->model->tensors[op->out[0]].sequence, from->items[k]));
+    }
+    MP_ENSURE((w->n_copied += from->n) <= COPIED_MAX, w->err, MP_UNSUPPORTED,
+              "%s '%s': sequences of more than %d elements in all", op->kind, op->name, COPIED_MAX);
+    return MP_OK;
+}
+
+static mp_status insert(mp_inference *w, int index, const mp_operator *op)
+{
+    const mp_sequence *from = sequence_in(w, op, 0);
+    int at;
+    if (!from) return MP_PARSE;
+    if (op->n_in < 2 || op->in[1] < 0) MP_CHECK(refuse(w, op, MP_PARSE, "lacks an input"));
+    MP_CHECK(position(w, index, op, 2, from->n, from->n, &at));
+    return at == from->n ? set_sequence(w, op, from, op->in[1]) : rebuild(w, op, from, at, op->in[1]);
+}
+
+static mp_status erase(mp_inference *w, int index, const mp_operator *op)
+{
+    const mp_sequence *from = sequence_in(w, op, 0);
+    int at;
+    if (!from) return MP_PARSE;
+    MP_CHECK(position(w, index, op, 1, from->n, from->n - 1, &at));
+    if (at < 0 || at >= from->n) MP_CHECK(refuse(w, op, MP_PARSE, "has a position outside its sequence"));
+    return rebuild(w, op, from, at, -1);
+}
+
+static mp_status pick(mp_inference *w, int index, const mp_operator *op)
+{
+    const mp_sequence *from = sequence_in(w, op, 0);
+    int at;
+    if (!from) return MP_PARSE;
+    if (op->n_in < 2 || op->in[1] < 0) MP_CHECK(refuse(w, op, MP_PARSE, "lacks an input"));
+    MP_CHECK(position(w, index, op, 1, from->n, 0, &at));
+    if (at >= from->n) MP_CHECK(refuse(w, op, MP_PARSE, "has a position outside its sequence"));
+    return mp_inference_alias(w, from->items[at], op->out[0]);
+}
+
+static mp_status count(mp_inference *w, int index, const mp_operator *op)
+{
+    const mp_sequence *from = sequence_in(w, op, 0);
+    int number;
+    (void)index;
+    if (!from) return MP_PARSE;
+    MP_CHECK(mp_control_number(w, op->name, MP_DTYPE_INT64, from->n, &number));
+    return mp_inference_alias(w, number, op->out[0]);
+}
+
+static mp_status concatenate(mp_inference *w, int index, const mp_operator *op)
+{
+    const mp_sequence *from = sequence_in(w, op, 0);
+    int made;
+    (void)index;
+    if (!from) return MP_PARSE;
+    if (!from->n) MP_CHECK(refuse(w, op, MP_UNSUPPORTED, "reads an empty sequence, so the shape of its output is not known"));
+    return mp_control_join(w, from->items, from->n, mp_operator_int(op, "axis", 0), mp_operator_int(op, "new_axis", 0) != 0,
+                           op->name, op->out[0], &made);
+}
+
+/* The sizes of the parts; *sizes is released with mp_free. */
+static mp_status read_sizes(const mp_inference *w, int index, const mp_operator *op, int64_t length, int64_t **sizes, int *n)
+{
+    const mp_tensor *split = mp_operator_in(w->model, op, 1);
+    const mp_value *value = split ? split->value : NULL;
+    int64_t *list = NULL, each = 1, parts = length;
+    if (split && !value) return mp_inference_dynamic(w, index, "its sizes", op->in[1]);
+    if (value && value->is_real) MP_CHECK(refuse(w, op, MP_PARSE, "has sizes that are no integers"));
+    if (value && split->rank == 0) {
+        each = value->i[0];
+        if (each < 1) MP_CHECK(refuse(w, op, MP_PARSE, "has parts of no size"));
+        parts = length / each + (length % each != 0);
+    } else if (value) {
+        parts = value->n;
+    }
+    if (parts < 1) MP_CHECK(refuse(w, op, MP_UNSUPPORTED, "splits into no part"));
+    if (parts > MP_UNROLLED_MAX) MP_CHECK(refuse(w, op, MP_UNSUPPORTED, "splits into more parts than MP_UNROLLED_MAX"));
+    MP_ENSURE(list = mp_alloc((size_t)parts, sizeof *list), w->err, MP_NOMEM, "no memory for %" PRId64 " parts", parts);
+    for (int64_t k = 0; k < parts; k++)
+        list[k] = value && split->rank ? value->i[k] : (k + 1) * each <= length ? each : length - k * each;
+    *sizes = list;
+    *n = (int)parts;
+    return MP_OK;
+}
+
+static mp_status divide(mp_inference *w, int index, const mp_operator *op)
+{
+    mp_status st = MP_OK;
+    const mp_tensor *x = mp_operator_in(w->model, op, 0);
+    int64_t axis = mp_operator_int(op, "axis", 0), *sizes = NULL;
+    int *parts = NULL, n = 0;
+    bool keeps = mp_operator_int(op, "keepdims", 1) != 0 || (op->n_in > 1 && op->in[1] >= 0);
+    if (!x || x->sequence || x->rank < 0) MP_TRY(refuse(w, op, MP_PARSE, "reads no tensor"));
+    if (axis < 0) axis += x->rank;
+    if (axis < 0 || axis >= x->rank) MP_TRY(refuse(w, op, MP_PARSE, "splits along an axis that is not there"));
+    MP_TRY(read_sizes(w, index, op, x->dims[axis], &sizes, &n));
+    MP_REQUIRE(parts = mp_alloc((size_t)n, sizeof *parts), w->err, MP_NOMEM, "no memory for %d parts", n);
+    MP_TRY(mp_control_part(w, op->in[0], (int)axis, sizes, n, !keeps, parts));
+    MP_TRY(set_sequence(w, op, NULL, -1));
+    for (int k = 0; k < n; k++) MP_TRY(set_sequence(w, op, w->model->tensors[op->out[0]].sequence, parts[k]));
+done:
+    mp_free(sizes);
+    mp_free(parts);
+    return st;
+}
+
+static const struct {
+    const char *kind;
+    resolver resolve;
+} operators[] = {{"SequenceEmpty", empty},    {"SequenceConstruct", construct},
+                 {"SequenceInsert", insert},  {"SequenceErase", erase},
+                 {"SequenceAt", pick},        {"SequenceLength", count},
+                 {"SplitToSequence", divide}, {"ConcatFromSequence", concatenate}};
+
+enum { N_OPERATORS = sizeof operators / sizeof *operators };
+
+static int find(const mp_operator *op)
+{
+    int k = N_OPERATORS;
+    while (k-- > 0 && strcmp(operators[k].kind, op->kind) != 0) {
+    }
+    return *op->domain && strcmp(op->domain, "ai.onnx") != 0 ? -1 : k;
+}
+
+bool mp_is_sequence_operator(const mp_operator *op)
+{
+    return find(op) >= 0;
+}
+
+mp_status mp_sequence_resolve(mp_inference *w, int index)
+{
+    const mp_operator op = w->model->operators[index];
+    if (op.n_out != 1 || op.out[0] < 0) return refuse(w, &op, MP_PARSE, "has to have one output");
+    mp_inference_remove(w, index);
+    return operators[find(&op)].resolve(w, index, &op);
+}

@@ -1,0 +1,312 @@
+/* activations.c - Gelu, Swish and HardSwish, recognised in what exporters decompose them into.
+ *
+ * All of them are c * x * g(x): a product in any association and order, whose constants are gathered into c. So the product at
+ * an operator is multiplied out into constants and factors, and one of the two factors must be x and the other a gate of x:
+ *
+ *     Gelu       1/2 * x * (1 + erf(x / sqrt 2))
+ *     Gelu tanh  1/2 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
+ *     Swish      x * sigmoid(alpha x)
+ *     HardSwish  x * hardsigmoid(x)  or  1/6 * x * clip(x + 3, 0, 6)
+ *     Mish       x * tanh(softplus(x))
+ *
+ * Arguments of the gates are such products, too. Every inner tensor must have the shape of x and no reader outside.
+ *
+ * Under PyTorch's rules what counts is what PyTorch runs: one operator, which keeps x, or one for each line of somebody's own
+ * formula, each of which keeps its own. The newer exporter notes the call that an operator was written for. Without notes,
+ * only the very form in which the exporter writes PyTorch's operator is taken for it, and the operator is marked as a guess:
+ *
+ *     Gelu       (x * (erf(x / sqrt 2) + 1)) * 1/2
+ *     Gelu tanh  1/2 * (x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * (x * (x * x))))))
+ *     Swish      x * sigmoid(x)
+ *     Mish       x * tanh(softplus(x))
+ *     HardSwish  x * hardsigmoid(x), in files too old for HardSwish
+ */
+#include "estimator/simplify/rewrite.h"
+
+enum { FACTORS_MAX = 4 };
+
+/* coefficient * factors[0] * .. */
+struct product {
+    double coefficient;
+    int n, factors[FACTORS_MAX];
+};
+
+static bool add_factor(struct product *p, int tensor)
+{
+    if (p->n == FACTORS_MAX) return false;
+    p->factors[p->n++] = tensor;
+    return true;
+}
+
+/* Multiplies `tensor` out into *p and notes the operators passed. What others read as well (unless it is the root) is a factor
+ * as it stands. False: too many factors or operators. */
+static bool multiply_out(const mp_rewriter *r, mp_pattern *pattern, int tensor, bool is_root, struct product *p)
+{
+    int index = mp_producer(r, tensor);
+    const mp_operator *op = index >= 0 ? &r->model->operators[index] : NULL;
+    double c;
+    if (!op || (!is_root && r->n_readers[tensor] != 1)) return add_factor(p, tensor);
+    if (mp_is_kind(op, "Mul")) {
+        if (!mp_pattern_add(pattern, index)) return false;
+        for (int k = 0; k < 2; k++) {
+            if (mp_known_scalar(r, op->in[k], &c))
+                p->coefficient *= c;
+            else if (!multiply_out(r, pattern, op->in[k], false, p))
+                return false;
+        }
+        return true;
+    }
+    if (mp_is_kind(op, "Div") && mp_known_scalar(r, op->in[1], &c) && c != 0) {
+        p->coefficient /= c;
+        return mp_pattern_add(pattern, index) && multiply_out(r, pattern, op->in[0], false, p);
+    }
+    if (mp_is_kind(op, "Pow") && mp_known_scalar(r, op->in[1], &c) && (c == 2 || c == 3)) {
+        for (int k = 0; k < (int)c; k++)
+            if (!add_factor(p, op->in[0])) return false;
+        return mp_pattern_add(pattern, index);
+    }
+    return add_factor(p, tensor);
+}
+
+/* Is the tensor coefficient * x^power? */
+static bool is_power(const mp_rewriter *r, mp_pattern *pattern, int tensor, int x, int power, double *coefficient)
+{
+    struct product p = {.coefficient = 1};
+    if (tensor == x) {
+        add_factor(&p, x);
+    } else if (!multiply_out(r, pattern, tensor, false, &p)) {
+        return false;
+    }
+    *coefficient = p.coefficient;
+    for (int k = 0; k < p.n; k++)
+        if (p.factors[k] != x) return false;
+    return p.n == power;
+}
+
+/* The other operand of the addition of this very constant, -1: it is none. */
+static int plus(const mp_rewriter *r, mp_pattern *pattern, int tensor, double constant)
+{
+    const mp_operator *op = mp_pattern_written_by(r, pattern, tensor, "Add");
+    double c;
+    for (int k = 0; op && k < 2; k++)
+        if (mp_known_scalar(r, op->in[k], &c) && c == constant) return op->in[1 - k];
+    return -1;
+}
+
+/* What is known of a gate. */
+struct gate {
+    double alpha;
+};
+
+static bool erf_gate(const mp_rewriter *r, mp_pattern *pattern, int gate, int x, struct gate *found)
+{
+    double c;
+    const mp_operator *erf = mp_pattern_written_by(r, pattern, plus(r, pattern, gate, 1), "Erf");
+    (void)found;
+    return erf && is_power(r, pattern, erf->in[0], x, 1, &c) && mp_near(c, 0.70710678);
+}
+
+/* sqrt(2 / pi) * (x + 0.044715 x^3): as a product with a sum, either as it stands or with x taken out. */
+static bool is_tanh_argument(const mp_rewriter *r, mp_pattern *pattern, int tensor, int x)
+{
+    const double scale = 0.79788456, cubic = 0.044715;
+    struct product p = {.coefficient = 1};
+    if (!multiply_out(r, pattern, tensor, false, &p) || p.n < 1 || p.n > 2) return false;
+    if (p.n == 1) {
+        const mp_operator *sum = mp_pattern_written_by(r, pattern, p.factors[0], "Add");
+        for (int k = 0; sum && k < 2; k++) {
+            mp_pattern attempt = *pattern;
+            double linear_part, cubic_part;
+            if (!is_power(r, &attempt, sum->in[k], x, 1, &linear_part) ||
+                !is_power(r, &attempt, sum->in[1 - k], x, 3, &cubic_part))
+                continue;
+            *pattern = attempt;
+            return mp_near(p.coefficient * linear_part, scale) && mp_near(p.coefficient * cubic_part, scale * cubic);
+        }
+        return false;
+    }
+    double square_part;
+    int k = p.factors[0] == x ? 1 : 0, square = plus(r, pattern, p.factors[k], 1);
+    return p.factors[1 - k] == x && square >= 0 && is_power(r, pattern, square, x, 2, &square_part) &&
+           mp_near(p.coefficient, scale) && mp_near(square_part, cubic);
+}
+
+static bool tanh_gate(const mp_rewriter *r, mp_pattern *pattern, int gate, int x, struct gate *found)
+{
+    const mp_operator *tanh = mp_pattern_written_by(r, pattern, plus(r, pattern, gate, 1), "Tanh");
+    (void)found;
+    return tanh && is_tanh_argument(r, pattern, tanh->in[0], x);
+}
+
+static bool sigmoid_gate(const mp_rewriter *r, mp_pattern *pattern, int gate, int x, struct gate *found)
+{
+    const mp_operator *sigmoid = mp_pattern_written_by(r, pattern, gate, "Sigmoid");
+    return sigmoid && is_power(r, pattern, sigmoid->in[0], x, 1, &found->alpha);
+}
+
+static bool hard_sigmoid_gate(const mp_rewriter *r, mp_pattern *pattern, int gate, int x, struct gate *found)
+{
+    const mp_operator *op = mp_pattern_written_by(r, pattern, gate, "HardSigmoid");
+    (void)found;
+    return op && op->in[0] == x && mp_near(mp_operator_float(op, "alpha", 0.2), 1.0 / 6) &&
+           mp_near(mp_operator_float(op, "beta", 0.5), 0.5);
+}
+
+/* A bound of Clip: an attribute before version 11, an input from then on. */
+static bool is_bound(const mp_rewriter *r, const mp_operator *clip, int k, const char *name, double wanted)
+{
+    double c = mp_operator_float(clip, name, -1);
+    if (clip->version >= 11 && !(k < clip->n_in && mp_known_scalar(r, clip->in[k], &c))) return false;
+    return c == wanted;
+}
+
+static bool clip_gate(const mp_rewriter *r, mp_pattern *pattern, int gate, int x, struct gate *found)
+{
+    const mp_operator *clip = mp_pattern_written_by(r, pattern, gate, "Clip");
+    (void)found;
+    return clip && is_bound(r, clip, 1, "min", 0) && is_bound(r, clip, 2, "max", 6) && plus(r, pattern, clip->in[0], 3) == x;
+}
+
+static bool softplus_gate(const mp_rewriter *r, mp_pattern *pattern, int gate, int x, struct gate *found)
+{
+    const mp_operator *tanh = mp_pattern_written_by(r, pattern, gate, "Tanh");
+    const mp_operator *softplus = tanh ? mp_pattern_written_by(r, pattern, tanh->in[0], "Softplus") : NULL;
+    (void)found;
+    return softplus && softplus->in[0] == x;
+}
+
+/* The operator that writes the tensor, if it is of this kind. */
+static const mp_operator *written_by(const mp_rewriter *r, int tensor, const char *kind)
+{
+    const int index = mp_producer(r, tensor);
+    const mp_operator *op = index >= 0 ? &r->model->operators[index] : NULL;
+    return op && mp_is_kind(op, kind) ? op : NULL;
+}
+
+/* The other factor of a product that has this one, -1: it is no such product. */
+static int beside(const mp_operator *product, int factor)
+{
+    if (!product || (product->in[0] != factor && product->in[1] != factor)) return -1;
+    return product->in[product->in[0] == factor];
+}
+
+/* The factor that is multiplied by a constant, -1: none is. */
+static int beside_constant(const mp_rewriter *r, const mp_operator *product)
+{
+    double c;
+    for (int k = 0; product && k < 2; k++)
+        if (mp_known_scalar(r, product->in[k], &c)) return product->in[1 - k];
+    return -1;
+}
+
+/* (x * gate) * c: the gate, -1: another form. */
+static int scaled_gate(const mp_rewriter *r, int root, int x)
+{
+    const mp_operator *op = &r->model->operators[root];
+    return mp_is_kind(op, "Mul") ? beside(written_by(r, beside_constant(r, op), "Mul"), x) : -1;
+}
+
+static bool is_exported_erf(const mp_rewriter *r, int root, int x)
+{
+    return scaled_gate(r, root, x) >= 0; /* the gate has one form */
+}
+
+static bool is_exported_tanh(const mp_rewriter *r, int root, int x)
+{
+    const mp_operator *sum = written_by(r, scaled_gate(r, root, x), "Add"), *tanh = NULL, *cubes;
+    for (int k = 0; sum && k < 2 && !tanh; k++) tanh = written_by(r, sum->in[k], "Tanh");
+    const mp_operator *argument = tanh ? written_by(r, tanh->in[0], "Mul") : NULL;
+    sum = written_by(r, beside_constant(r, argument), "Add");
+    cubes = written_by(r, beside_constant(r, written_by(r, beside(sum, x), "Mul")), "Mul");
+    const mp_operator *square = written_by(r, beside(cubes, x), "Mul");
+    return square && square->in[0] == x && square->in[1] == x;
+}
+
+/* x * gate, whose form was matched. */
+static bool is_exported_product(const mp_rewriter *r, int root, int x)
+{
+    return mp_is_kind(&r->model->operators[root], "Mul") && beside(&r->model->operators[root], x) >= 0;
+}
+
+static bool is_exported_swish(const mp_rewriter *r, int root, int x)
+{
+    const mp_operator *op = &r->model->operators[root];
+    const mp_operator *sigmoid = written_by(r, beside(op, x), "Sigmoid");
+    return sigmoid && sigmoid->in[0] == x;
+}
+
+static bool is_exported_hard_swish(const mp_rewriter *r, int root, int x)
+{
+    return r->model->operators[root].version < 14 && is_exported_product(r, root, x);
+}
+
+static const struct row {
+    double coefficient;
+    bool (*is_gate)(const mp_rewriter *r, mp_pattern *pattern, int gate, int x, struct gate *found);
+    const char *kind;
+    int version;
+    const char *approximate;
+    bool (*is_exported)(const mp_rewriter *r, int root, int x); /* the form of PyTorch's own operator; NULL: never */
+} rows[] = {
+    {0.5, erf_gate, "Gelu", 20, NULL, is_exported_erf},
+    {0.5, tanh_gate, "Gelu", 20, "tanh", is_exported_tanh},
+    {1, sigmoid_gate, "Swish", 24, NULL, is_exported_swish},
+    {1, hard_sigmoid_gate, "HardSwish", 14, NULL, is_exported_hard_swish},
+    {1.0 / 6, clip_gate, "HardSwish", 14, NULL, NULL},
+    {1, softplus_gate, "Mish", 18, NULL, is_exported_product},
+};
+
+/* Whether PyTorch runs the pattern as one operator; *is_guessed: the file does not say. */
+static bool is_one_in_pytorch(const mp_rewriter *r, const struct row *row, const mp_pattern *pattern, int root, int x,
+                              bool *is_guessed)
+{
+    const mp_pattern_calls calls = mp_pattern_called(r, pattern);
+    *is_guessed = calls == MP_CALLS_UNSAID;
+    return calls == MP_CALLS_ONE || (*is_guessed && row->is_exported && row->is_exported(r, root, x));
+}
+
+/* Nothing inside is broadcast or converted, and nobody outside reads it. */
+static bool is_elementwise(const mp_rewriter *r, const mp_pattern *pattern, int root, int x)
+{
+    for (int k = 0; k < pattern->n; k++) {
+        const mp_tensor *y = mp_operator_out(r->model, &r->model->operators[pattern->ops[k]], 0);
+        if (!mp_same_shape(y, &r->model->tensors[x])) return false;
+    }
+    return mp_pattern_is_closed(r, pattern, root);
+}
+
+static mp_status fuse_activation(mp_rewriter *r, int root)
+{
+    const mp_operator *op = &r->model->operators[root];
+    mp_pattern product = {.n = 0};
+    struct product p = {.coefficient = 1};
+    if (!mp_is_kind(op, "Mul") && !mp_is_kind(op, "Div")) return MP_OK;
+    if (!multiply_out(r, &product, op->out[0], true, &p) || p.n != 2) return MP_OK;
+    for (size_t k = 0; k < 2 * sizeof rows / sizeof *rows; k++) {
+        const struct row *row = &rows[k / 2];
+        mp_pattern pattern = product;
+        struct gate found = {.alpha = 1};
+        int x = p.factors[k % 2];
+        if (!mp_near(p.coefficient, row->coefficient) || !row->is_gate(r, &pattern, p.factors[1 - k % 2], x, &found) ||
+            !is_elementwise(r, &pattern, root, x))
+            continue;
+        bool is_guessed = false;
+        if (r->rules == MP_RULES_PYTORCH && !is_one_in_pytorch(r, row, &pattern, root, x, &is_guessed)) continue;
+        if (is_guessed) r->model->operators[root].guess = MP_GUESS_FORMULA;
+        mp_attribute attributes[2];
+        mp_operator_draft draft = {.kind = row->kind, .domain = "", .version = row->version, .in = &x, .n_in = 1};
+        draft.attributes = attributes;
+        if (row->approximate)
+            attributes[draft.n_attributes++] =
+                (mp_attribute){.name = "approximate", .kind = MP_ATTRIBUTE_TEXT, .text = row->approximate};
+        if (found.alpha != 1)
+            attributes[draft.n_attributes++] = (mp_attribute){.name = "alpha", .kind = MP_ATTRIBUTE_FLOAT, .f = found.alpha};
+        return mp_pattern_fuse(r, &pattern, root, &draft);
+    }
+    return MP_OK;
+}
+
+mp_status mp_rewrite_activations(mp_rewriter *r)
+{
+    return mp_rewriter_each(r, fuse_activation);
+}

@@ -1,0 +1,287 @@
+/* attention.c - attention that is written out is found, from its last product backwards, and becomes one operator. */
+#include "estimator/simplify/patterns/attention.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "estimator/model/order.h"
+#include "estimator/rules/operands/attention.h"
+#include "memplan/simplify.h"
+
+/* Why a softmax times a matrix is not recognised. */
+typedef struct attention_gap {
+    int op, tensor;  /* what stands in the way; -1: nothing that has a name */
+    const char *why; /* a clause that follows its name; NULL: this is no softmax times a matrix */
+} attention_gap;
+
+/* The tensor that this one is a known multiple of, through any number of products; the operators passed join the pattern. One
+ * that others read as well is not passed. */
+static int without_scale(const mp_rewriter *r, mp_pattern *pattern, int tensor, double *scale)
+{
+    for (;;) {
+        int index = mp_producer(r, tensor), from = -1;
+        if (index < 0 || r->n_readers[tensor] != 1) return tensor;
+        const mp_operator *op = &r->model->operators[index];
+        double c = 1, factor = 1;
+        for (int k = 0; k < 2 && from < 0 && mp_is_kind(op, "Mul"); k++)
+            if (mp_known_scalar(r, op->in[k], &c)) from = op->in[1 - k], factor = c;
+        if (mp_is_kind(op, "Div") && mp_known_scalar(r, op->in[1], &c) && c != 0) from = op->in[0], factor = 1 / c;
+        if (from < 0 || !mp_same_shape(mp_rewriter_tensor(r, from), mp_rewriter_tensor(r, tensor)) ||
+            !mp_pattern_add(pattern, index))
+            return tensor;
+        *scale *= factor;
+        tensor = from;
+    }
+}
+
+/* Does this transposition swap the last two dimensions and nothing else? */
+static bool swaps_last(const mp_rewriter *r, const mp_operator *op)
+{
+    int rank = mp_rewriter_tensor(r, op->in[0])->rank;
+    size_t n;
+    const int64_t *perm = mp_operator_ints(op, "perm", &n);
+    if (!perm) return rank == 2;
+    for (int d = 0; d < rank; d++)
+        if (perm[d] != (d < rank - 2 ? d : 2 * rank - 3 - d)) return false;
+    return true;
+}
+
+static bool gap_at(attention_gap *gap, int op, int tensor, const char *why)
+{
+    *gap = (attention_gap){.op = op, .tensor = tensor, .why = why};
+    return false;
+}
+
+/* The product of queries and keys. */
+static bool match_product(const mp_rewriter *r, mp_pattern *pattern, int scores, mp_attention_found *f, attention_gap *gap)
+{
+    int index = mp_producer(r, scores);
+    if (index < 0) return gap_at(gap, -1, scores, "is no product of queries and keys");
+    const mp_operator *op = &r->model->operators[index];
+    bool fused = !strcmp(op->kind, "FusedMatMul") && !strcmp(op->domain, "com.microsoft");
+    if (!fused && !mp_is_kind(op, "MatMul")) return gap_at(gap, index, -1, "stands between the product and the softmax");
+    gap_at(gap, index, -1, "multiplies operands of another form");
+    if (mp_operator_int(op, "transA", 0) || mp_operator_int(op, "transBatchA", 0) || mp_operator_int(op, "transBatchB", 0))
+        return false;
+    if (!mp_pattern_add(pattern, index)) return false;
+    f->scale *= mp_operator_float(op, "alpha", 1);
+    f->k_is_turned = !mp_operator_int(op, "transB", 0);
+    f->scale_q = f->scale_k = 1;
+    f->q = without_scale(r, pattern, op->in[0], &f->scale_q);
+    f->k = without_scale(r, pattern, op->in[1], &f->scale_k);
+    int before = mp_producer(r, f->k);
+    if (f->k_is_turned && before >= 0 && mp_is_kind(&r->model->operators[before], "Transpose") &&
+        swaps_last(r, &r->model->operators[before])) {
+        if (r->n_readers[f->k] == 1 && !mp_pattern_add(pattern, before)) return false;
+        f->k = without_scale(r, pattern, r->model->operators[before].in[0], &f->scale_k);
+        f->k_is_turned = false;
+    }
+    f->scale *= f->scale_q * f->scale_k;
+    return true;
+}
+
+/* Booleans that choose between the scores and a constant. */
+static bool match_choice(const mp_rewriter *r, mp_pattern *pattern, int *scores, mp_attention_found *f)
+{
+    const mp_operator *op = mp_pattern_written_by(r, pattern, *scores, "Where");
+    for (int k = 1; op && k <= 2; k++) {
+        if (!mp_known_scalar(r, op->in[k], &f->fill) ||
+            !mp_same_shape(mp_rewriter_tensor(r, op->in[3 - k]), mp_rewriter_tensor(r, *scores)))
+            continue;
+        f->positions = op->in[0];
+        f->keeps = k == 2;
+        *scores = op->in[3 - k];
+        return true;
+    }
+    return !op;
+}
+
+/* What is computed between the product and softmax: with operand `added` of an addition as a mask, or without an addition (-1).
+ */
+static bool match_scores(const mp_rewriter *r, mp_pattern *pattern, int scores, int added, mp_attention_found *f,
+                         attention_gap *gap)
+{
+    if (added >= 0) {
+        const mp_operator *op = mp_pattern_written_by(r, pattern, scores, "Add");
+        if (!op || op->version < 7 || !mp_same_shape(mp_rewriter_tensor(r, op->in[1 - added]), mp_rewriter_tensor(r, scores)))
+            return false;
+        f->added = op->in[added];
+        scores = op->in[1 - added];
+    }
+    if (!match_choice(r, pattern, &scores, f))
+        return gap_at(gap, mp_producer(r, scores), -1, "replaces scores by more than one number");
+    return match_product(r, pattern, without_scale(r, pattern, scores, &f->scale), f, gap);
+}
+
+/* The ratio of a dropout between softmax and V, whose input *tensor becomes. */
+static bool match_dropout(const mp_rewriter *r, mp_pattern *pattern, int *tensor, double *ratio)
+{
+    const mp_operator *op = mp_pattern_written_by(r, pattern, *tensor, "Dropout");
+    if (!op) return true;
+    *ratio = mp_operator_float(op, "ratio", 0.5);
+    if (op->version >= 12 && mp_operator_in(r->model, op, 1) && !mp_known_scalar(r, op->in[1], ratio)) return false;
+    *tensor = op->in[0];
+    return *ratio >= 0 && *ratio < 1;
+}
+
+/* Softmax, or the one whose closed rows are zeros. */
+static const mp_operator *match_softmax(const mp_rewriter *r, mp_pattern *pattern, int tensor, mp_attention_found *f)
+{
+    const int index = mp_producer(r, tensor);
+    if (index < 0) return NULL;
+    const mp_operator *op = &r->model->operators[index];
+    f->is_safe = !strcmp(op->kind, "SafeSoftmax") && !strcmp(op->domain, "memplan");
+    return (f->is_safe || mp_is_kind(op, "Softmax")) && mp_pattern_add(pattern, index) ? op : NULL;
+}
+
+static bool is_along_last(const mp_rewriter *r, const mp_operator *softmax)
+{
+    int rank = mp_rewriter_tensor(r, softmax->in[0])->rank;
+    int64_t axis = mp_operator_int(softmax, "axis", !softmax->domain[0] && softmax->version < 13 ? 1 : -1);
+    return axis == -1 || axis == rank - 1;
+}
+
+/* Are Q, K and V stacks of matrices of one floating-point type over the same batch? PyTorch's own may share one K and V among
+ * all heads. */
+static bool fits(const mp_rewriter *r, const mp_attention_found *f)
+{
+    const mp_tensor *q = mp_rewriter_tensor(r, f->q), *k = mp_rewriter_tensor(r, f->k), *v = mp_rewriter_tensor(r, f->v);
+    if (q->rank < 2 || k->rank != q->rank || v->rank != q->rank || !mp_dtype_is_float(q->dtype)) return false;
+    if (k->dtype != q->dtype || v->dtype != q->dtype) return false;
+    for (int d = 0; d < q->rank - 2; d++) {
+        const bool shares = r->rules == MP_RULES_PYTORCH && d == q->rank - 3 && v->dims[d] == 1;
+        if (k->dims[d] != v->dims[d] || (v->dims[d] != q->dims[d] && !shares)) return false;
+    }
+    return true;
+}
+
+/* Is this what PyTorch's own attention is exported as, and runs as one there? Its sign is the softmax whose closed rows are
+ * zeros, or the root of the scale on both operands; with dropout, or the gradient of a mask, it runs operator by operator. */
+static bool is_of_pytorch(const mp_attention_found *f)
+{
+    return f->ratio == 0 && (f->is_safe || (f->scale_q != 1 && mp_near(f->scale_q, f->scale_k)));
+}
+
+/* One way to read it: with operand `added` of an addition as the mask, or without one. */
+static bool match_with(const mp_rewriter *r, int root, int added, const bool *has_gradient, mp_pattern *pattern,
+                       mp_attention_found *f, attention_gap *gap)
+{
+    const mp_operator *op = &r->model->operators[root];
+    *pattern = (mp_pattern){.ops = {root}, .n = 1};
+    *f = (mp_attention_found){.v = op->in[1], .added = -1, .positions = -1, .scale = 1, .groups = 1};
+    int tensor = op->in[0];
+    gap_at(gap, -1, -1, NULL);
+    if (!match_dropout(r, pattern, &tensor, &f->ratio)) return false;
+    const mp_operator *softmax = match_softmax(r, pattern, tensor, f);
+    if (!softmax || !is_along_last(r, softmax) || !match_scores(r, pattern, softmax->in[0], added, f, gap)) return false;
+    if (!fits(r, f)) return gap_at(gap, root, -1, "joins queries, keys and values of different batches or types");
+    if (f->added >= 0 && has_gradient[f->added]) return gap_at(gap, -1, f->added, "is added to the scores and has a gradient");
+    if (!mp_pattern_is_closed(r, pattern, root))
+        return gap_at(gap, root, -1, "is not alone to read the probabilities or scores");
+    return r->rules != MP_RULES_PYTORCH || is_of_pytorch(f) || gap_at(gap, -1, -1, NULL);
+}
+
+/* True if operator `root` is the product with V of an attention. Then its operators are `pattern`'s, and `found` says what was
+ * found; else `gap` says why not, of the attempt that came furthest. has_gradient: per tensor, may it be no mask because it has
+ * one? O(pattern). */
+static bool match(const mp_rewriter *r, int root, const bool *has_gradient, mp_pattern *pattern, mp_attention_found *f,
+                  attention_gap *gap)
+{
+    int furthest = 0;
+    *gap = (attention_gap){.op = -1, .tensor = -1};
+    for (int added = -1; added < 2; added++) {
+        attention_gap here;
+        if (match_with(r, root, added, has_gradient, pattern, f, &here)) return true;
+        if (!here.why || pattern->n < furthest) continue;
+        furthest = pattern->n;
+        *gap = here;
+    }
+    return false;
+}
+
+static mp_status become(mp_rewriter *r, mp_pattern *pattern, int root, mp_attention_found *f)
+{
+    mp_attribute a[12];
+    const int rank = mp_rewriter_tensor(r, f->q)->rank;
+    mp_attention_take_causal(r, f);
+    if (r->rules == MP_RULES_PYTORCH) mp_attention_take_out_groups(r, f);
+    mp_attention_take_in_operands(r, pattern, f);
+    const int in[5] = {f->q, f->k, f->v, f->added, f->positions};
+    mp_operator_draft draft = {
+        .kind = "ScaledDotProductAttention", .domain = "memplan", .version = 1, .in = in, .attributes = a};
+    draft.n_in = f->positions >= 0 ? 5 : f->added >= 0 ? 4 : 3;
+    a[draft.n_attributes++] = (mp_attribute){.name = "scale", .kind = MP_ATTRIBUTE_FLOAT, .f = f->scale};
+    for (int k = 0; k < 3; k++)
+        if (f->has_perm[k])
+            a[draft.n_attributes++] = (mp_attribute){
+                .name = mp_attention_perm_name(k), .kind = MP_ATTRIBUTE_INTS, .n = (size_t)rank, .ints = f->perm[k]};
+    if (f->k_is_turned) a[draft.n_attributes++] = (mp_attribute){.name = "transK", .kind = MP_ATTRIBUTE_INT, .i = 1};
+    if (f->is_causal) a[draft.n_attributes++] = (mp_attribute){.name = "causal", .kind = MP_ATTRIBUTE_INT, .i = 1};
+    if (f->groups > 1) a[draft.n_attributes++] = (mp_attribute){.name = "groups", .kind = MP_ATTRIBUTE_INT, .i = f->groups};
+    if (f->is_safe) a[draft.n_attributes++] = (mp_attribute){.name = "safe", .kind = MP_ATTRIBUTE_INT, .i = 1};
+    if (f->ratio > 0) a[draft.n_attributes++] = (mp_attribute){.name = "ratio", .kind = MP_ATTRIBUTE_FLOAT, .f = f->ratio};
+    if (f->positions >= 0) {
+        a[draft.n_attributes++] = (mp_attribute){.name = "keeps", .kind = MP_ATTRIBUTE_INT, .i = f->keeps};
+        a[draft.n_attributes++] = (mp_attribute){.name = "fill", .kind = MP_ATTRIBUTE_FLOAT, .f = f->fill};
+    }
+    return mp_pattern_fuse(r, pattern, root, &draft);
+}
+
+static mp_status fuse_attention(mp_rewriter *r, int root, const bool *has_gradient, mp_attention_report *report)
+{
+    mp_pattern pattern;
+    mp_attention_found found;
+    attention_gap gap;
+    if (!mp_is_kind(&r->model->operators[root], "MatMul")) return MP_OK;
+    if (match(r, root, has_gradient, &pattern, &found, &gap)) return become(r, &pattern, root, &found);
+    if (!gap.why || report->n_missed++) return MP_OK;
+    report->missed = r->model->operators[root].name;
+    report->breaks = gap.tensor >= 0 ? mp_rewriter_tensor(r, gap.tensor)->name
+                     : gap.op >= 0   ? r->model->operators[gap.op].name
+                                     : "";
+    report->kind = gap.op >= 0 ? r->model->operators[gap.op].kind : "";
+    report->why = gap.why;
+    return MP_OK;
+}
+
+/* What depends on a parameter, and may have a gradient. */
+static void find_gradients(const mp_model *model, bool *has_gradient)
+{
+    for (size_t t = 0; t < model->n_tensors; t++) has_gradient[t] = model->tensors[t].role == MP_ROLE_PARAMETER;
+    for (size_t k = 0; k < model->n_operators; k++) {
+        const mp_operator *op = &model->operators[k];
+        bool any = false;
+        if (op->removed || !op->op || op->op->gradient == MP_GRADIENT_NONE) continue;
+        for (int i = 0; i < op->n_in; i++) any |= op->in[i] >= 0 && has_gradient[op->in[i]];
+        for (int o = 0; o < op->n_out; o++)
+            if (op->out[o] >= 0) has_gradient[op->out[o]] |= any;
+    }
+}
+
+mp_status mp_model_fuse_attention(mp_model *model, mp_rules rules, bool mask_gradients, mp_attention_report *report,
+                                  mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_attention_report counted = {0};
+    bool *has_gradient = mp_alloc(model->n_tensors, sizeof *has_gradient);
+    mp_rewriter r = {.model = model, .n_readers = mp_alloc(model->n_tensors, sizeof *r.n_readers), .rules = rules, .err = err};
+    MP_REQUIRE(r.n_readers && has_gradient, err, MP_NOMEM, "no memory to simplify %zu tensors", model->n_tensors);
+    mp_rewriter_start(&r);
+    if (!mask_gradients || rules == MP_RULES_PYTORCH) find_gradients(model, has_gradient);
+    for (size_t k = 0; k < model->n_operators; k++) {
+        if (model->operators[k].removed) continue;
+        mp_rewriter_update(&r, (int)k);
+        MP_TRY(fuse_attention(&r, (int)k, has_gradient, &counted));
+        if (mp_is_kind(&model->operators[k], "Transpose")) MP_TRY(mp_attention_take_in_result(&r, (int)k));
+    }
+    counted.n = r.changes;
+    mp_rewriter_start(&r);
+    MP_TRY(mp_rewrite_dead(&r));
+    mp_rewriter_start(&r);
+    MP_TRY(mp_model_sort(model, err));
+    if (report) *report = counted;
+done:
+    mp_free(r.n_readers);
+    mp_free(has_gradient);
+    return st;
+}

@@ -1,0 +1,191 @@
+/* attention_operands.c - what attention takes in: transpositions, heads that share keys and values, causal masks. */
+#include "estimator/simplify/patterns/attention.h"
+
+#include <string.h>
+
+#include "estimator/rules/operands/attention.h"
+#include "estimator/simplify/patterns/attention.h"
+
+/* What was repeated for the heads that share it: [.., heads, S, D] -> [.., heads, 1, S, D] -> Expand [.., heads, n, S, D] ->
+ * [.., heads * n, S, D]. Returns n, and in *tensor what was repeated; 1: it is not. */
+static int64_t without_groups(const mp_rewriter *r, int *tensor)
+{
+    const mp_model *model = r->model;
+    const mp_tensor *all = mp_rewriter_tensor(r, *tensor);
+    const int joined = mp_producer(r, *tensor), rank = all->rank;
+    const mp_operator *join = joined < 0 ? NULL : &model->operators[joined];
+    if (!join || !join->op || join->op->gradient != MP_GRADIENT_VIEW || rank < 3) return 1;
+    const int expanded = mp_producer(r, join->in[0]);
+    const mp_operator *expand = expanded < 0 ? NULL : &model->operators[expanded];
+    if (!expand || !mp_is_kind(expand, "Expand")) return 1;
+    const int apart = mp_producer(r, expand->in[0]);
+    const mp_operator *split = apart < 0 ? NULL : &model->operators[apart];
+    if (!split || !split->op || split->op->gradient != MP_GRADIENT_VIEW) return 1;
+    const mp_tensor *few = mp_rewriter_tensor(r, split->in[0]), *ones = mp_rewriter_tensor(r, expand->in[0]),
+                    *many = mp_rewriter_tensor(r, join->in[0]);
+    if (few->rank != rank || ones->rank != rank + 1 || many->rank != rank + 1 || ones->dims[rank - 2] != 1) return 1;
+    for (int d = 0; d <= rank; d++) {
+        if (d != rank - 2 && many->dims[d] != few->dims[d < rank - 2 ? d : d - 1]) return 1;
+        if (d != rank - 2 && ones->dims[d] != many->dims[d]) return 1;
+        if (d < rank && d != rank - 3 && all->dims[d] != few->dims[d]) return 1;
+    }
+    *tensor = split->in[0];
+    return many->dims[rank - 2];
+}
+
+void mp_attention_take_out_groups(const mp_rewriter *r, mp_attention_found *f)
+{
+    int k = f->k, v = f->v;
+    const int rank = mp_rewriter_tensor(r, f->q)->rank;
+    if (rank >= 3 && mp_rewriter_tensor(r, v)->dims[rank - 3] == 1) f->groups = mp_rewriter_tensor(r, f->q)->dims[rank - 3];
+    const int64_t groups = f->k_is_turned ? 1 : without_groups(r, &k);
+    if (groups == 1 || without_groups(r, &v) != groups) return;
+    f->k = k;
+    f->v = v;
+    f->groups = groups;
+}
+
+/* The order of dimensions of a Transpose. */
+static void order_of(const mp_rewriter *r, const mp_operator *op, int64_t order[MP_RANK_MAX])
+{
+    const int rank = mp_rewriter_tensor(r, op->in[0])->rank;
+    size_t n;
+    const int64_t *perm = mp_operator_ints(op, "perm", &n);
+    for (int d = 0; d < rank; d++) order[d] = !perm ? rank - 1 - d : perm[d] < 0 ? perm[d] + rank : perm[d];
+}
+
+/* Takes in the transposition in front of operand k, *tensor, if the depth is innermost there too. */
+static void take_in_operand(const mp_rewriter *r, mp_pattern *pattern, mp_attention_found *f, int k, int *tensor)
+{
+    const int index = mp_producer(r, *tensor), last = mp_rewriter_tensor(r, *tensor)->rank - 1;
+    int64_t *order = f->perm[k];
+    if (index < 0 || r->n_readers[*tensor] != 1) return;
+    const mp_operator *op = &r->model->operators[index];
+    if (!mp_is_kind(op, "Transpose")) return;
+    order_of(r, op, order);
+    if (k == 1 && f->k_is_turned) { /* [.., depth, columns] is read as [.., columns, depth] */
+        const int64_t depth = order[last - 1];
+        order[last - 1] = order[last];
+        order[last] = depth;
+    }
+    if (order[last] != last || !mp_pattern_add(pattern, index)) return;
+    if (k == 1) f->k_is_turned = false;
+    f->has_perm[k] = true;
+    *tensor = op->in[0];
+}
+
+void mp_attention_take_in_operands(const mp_rewriter *r, mp_pattern *pattern, mp_attention_found *f)
+{
+    take_in_operand(r, pattern, f, 0, &f->q);
+    take_in_operand(r, pattern, f, 1, &f->k);
+    take_in_operand(r, pattern, f, 2, &f->v);
+}
+
+/* Does PyTorch's attention write heads side by side? Its result lies in memory in the order of its query: that of a transposed
+ * projection, which arithmetic and views hand on, but not that of what is put together anew, as a rotation of a part is. */
+static bool writes_heads_side_by_side(const mp_rewriter *r, const mp_operator *attention)
+{
+    const unsigned hand_on = MP_TRAIT_IN_PLACE | MP_TRAIT_PARTS | MP_TRAIT_GATHER;
+    if (mp_attention_perm(attention, 0)) return true;
+    for (int index, tensor = attention->in[0]; (index = mp_producer(r, tensor)) >= 0;
+         tensor = r->model->operators[index].in[0]) {
+        const mp_operator *op = &r->model->operators[index];
+        if (op->op && op->op->traits & MP_TRAIT_PERMUTES) return true;
+        if (!op->op || !(op->op->traits & hand_on || mp_is_kind(op, "Squeeze") || mp_is_kind(op, "Unsqueeze"))) return false;
+    }
+    return false;
+}
+
+mp_status mp_attention_take_in_result(mp_rewriter *r, int index)
+{
+    mp_model *model = r->model;
+    const mp_operator *op = &model->operators[index];
+    const int from = op->in[0], to = op->out[0], producer = mp_producer(r, from), rank = mp_rewriter_tensor(r, from)->rank;
+    mp_attribute a[16];
+    int64_t order[MP_RANK_MAX];
+    if (producer < 0 || r->n_readers[from] != 1 || mp_rewriter_tensor(r, from)->is_output) return MP_OK;
+    const mp_operator *attention = &model->operators[producer];
+    if (strcmp(attention->kind, "ScaledDotProductAttention") != 0 || strcmp(attention->domain, "memplan") != 0 ||
+        mp_attention_perm(attention, MP_ATTENTION_Y) || attention->n_attributes >= sizeof a / sizeof *a)
+        return MP_OK;
+    if (r->rules == MP_RULES_PYTORCH && !writes_heads_side_by_side(r, attention)) return MP_OK;
+    order_of(r, op, order);
+    if (order[rank - 1] != rank - 1) return MP_OK;
+    mp_operator_draft draft = {.kind = attention->kind,
+                               .domain = attention->domain,
+                               .version = attention->version,
+                               .in = attention->in,
+                               .n_in = attention->n_in,
+                               .attributes = a,
+                               .n_attributes = attention->n_attributes};
+    memcpy(a, attention->attributes, attention->n_attributes * sizeof *a);
+    a[draft.n_attributes++] = (mp_attribute){
+        .name = mp_attention_perm_name(MP_ATTENTION_Y), .kind = MP_ATTRIBUTE_INTS, .n = (size_t)rank, .ints = order};
+    mp_rewriter_remove(r, index);
+    model->operators[producer].out[0] = to;
+    model->tensors[from].producer = -1;
+    model->tensors[to].producer = producer;
+    mp_rewriter_replace(r, from, to);
+    return mp_rewriter_become(r, producer, &draft);
+}
+
+/* Is the element hidden, as a mask with these values has it? 0: kept, 1: hidden, -1: neither. */
+static int hidden(const mp_attention_found *f, const mp_value *value, int64_t k, bool is_choice)
+{
+    if (is_choice) return value->is_real ? -1 : (value->i[k] != 0) != f->keeps;
+    double x = value->is_real ? value->f[k] : (double)value->i[k];
+    return x == 0 ? 0 : x <= MP_ATTENTION_HIDES ? 1 : -1;
+}
+
+/* Are these whole numbers all `wanted`, or not there at all? */
+static bool are_all(const mp_rewriter *r, const mp_operator *op, int k, int64_t wanted)
+{
+    const mp_tensor *t = mp_operator_in(r->model, op, k);
+    if (!t) return true;
+    bool all = t->value && !t->value->is_real;
+    for (int64_t e = 0; all && e < t->value->n; e++) all = t->value->i[e] == wanted;
+    return all;
+}
+
+/* What is known of a mask without its values, whose first rows and columns may be all that is used. */
+static mp_mask mask_of(const mp_rewriter *r, int tensor)
+{
+    for (int index; (index = mp_producer(r, tensor)) >= 0;) {
+        const mp_operator *op = &r->model->operators[index];
+        bool from_front = mp_is_kind(op, "Slice") && op->version >= 10 && are_all(r, op, 1, 0) && are_all(r, op, 4, 1);
+        if (!from_front && !mp_is_kind(op, "Cast")) return MP_MASK_UNKNOWN;
+        tensor = op->in[0];
+    }
+    return mp_rewriter_tensor(r, tensor)->mask;
+}
+
+/* Does the choice hide exactly the columns behind the row, by a mask of which only that is known? */
+static bool chooses_past(const mp_rewriter *r, const mp_attention_found *f)
+{
+    const mp_tensor *t = mp_rewriter_tensor(r, f->positions), *q = mp_rewriter_tensor(r, f->q),
+                    *v = mp_rewriter_tensor(r, f->v);
+    const int64_t rows = q->dims[q->rank - 2], columns = v->dims[v->rank - 2];
+    if (!(f->fill <= MP_ATTENTION_HIDES) || t->rank < 2 || t->dims[t->rank - 2] != rows || t->dims[t->rank - 1] != columns)
+        return false;
+    return mask_of(r, f->positions) == (f->keeps ? MP_MASK_PAST : MP_MASK_FUTURE);
+}
+
+/* Does the mask hide exactly the columns behind the row, for every sample alike? */
+static bool hides_what_follows(const mp_rewriter *r, const mp_attention_found *f, int mask, bool is_choice)
+{
+    const mp_tensor *t = mp_rewriter_tensor(r, mask), *q = mp_rewriter_tensor(r, f->q), *v = mp_rewriter_tensor(r, f->v);
+    bool is_fixed = t->role == MP_ROLE_CONSTANT || (is_choice && t->role == MP_ROLE_BUFFER);
+    int64_t rows = q->dims[q->rank - 2], columns = v->dims[v->rank - 2];
+    if (!is_fixed || !t->value || t->rank < 2 || t->dims[t->rank - 2] != rows || t->dims[t->rank - 1] != columns) return false;
+    if (t->value->n != rows * columns || (is_choice && !(f->fill <= MP_ATTENTION_HIDES))) return false;
+    for (int64_t k = 0; k < t->value->n; k++)
+        if (hidden(f, t->value, k, is_choice) != (k % columns > k / columns)) return false;
+    return true;
+}
+
+void mp_attention_take_causal(const mp_rewriter *r, mp_attention_found *f)
+{
+    if (f->positions >= 0 && (hides_what_follows(r, f, f->positions, true) || chooses_past(r, f)))
+        f->positions = -1, f->is_causal = true;
+    if (f->positions < 0 && f->added >= 0 && hides_what_follows(r, f, f->added, false)) f->added = -1, f->is_causal = true;
+}

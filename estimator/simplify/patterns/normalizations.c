@@ -1,0 +1,386 @@
+/* normalizations.c - layer, RMS and group normalization, and softmax, recognised in what exporters decompose them into.
+ *
+ *     mean = ReduceMean(x);  d = x - mean          (RMS: d = x)
+ *     y = d / sqrt(ReduceMean(d^2) + epsilon)      (or d * reciprocal(sqrt(..)), d * (..)^-0.5)
+ *
+ * over trailing axes is a normalization without scale; a product with a scale, then a sum with a bias, are taken in one after
+ * the other as they are met. So there is one rule for each step, in whatever combination a file has them. Half-precision
+ * exports convert to float32 inside: conversions there and back belong to the normalization.
+ *
+ * ONNX has no normalization without scale; ours has a row of its own domain. One whose scale is a constant of ones says the
+ * same and becomes it, too.
+ */
+#include <string.h>
+
+#include "estimator/simplify/rewrite.h"
+
+static const char own_domain[] = "memplan";
+
+/* What was recognised: x, normalized over its last n_axes dimensions. */
+struct core {
+    int x, n_axes;
+    double epsilon;
+    bool is_centred;
+};
+
+/* The tensor that a conversion between floating-point types has as its input; the tensor itself if it is no such output. */
+static int before_cast(const mp_rewriter *r, int tensor)
+{
+    int index = mp_producer(r, tensor);
+    if (index < 0 || !mp_is_kind(&r->model->operators[index], "Cast")) return tensor;
+    int from = r->model->operators[index].in[0];
+    const mp_tensor *tensors = r->model->tensors;
+    return mp_dtype_is_float(tensors[from].dtype) && mp_dtype_is_float(tensors[tensor].dtype) ? from : tensor;
+}
+
+/* The same, and the conversion belongs to the pattern. */
+static int pass_cast(const mp_rewriter *r, mp_pattern *pattern, int tensor)
+{
+    int from = before_cast(r, tensor);
+    return from == tensor || mp_pattern_add(pattern, mp_producer(r, tensor)) ? from : tensor;
+}
+
+static bool equal_but_for_cast(const mp_rewriter *r, int a, int b)
+{
+    return before_cast(r, a) == before_cast(r, b);
+}
+
+/* How many dimensions a reduction takes the mean of, if they are the last ones and stay with size 1; 0 otherwise. */
+static int trailing_axes(const mp_rewriter *r, const mp_operator *op)
+{
+    const mp_tensor *x = mp_operator_in(r->model, op, 0), *axes_input = mp_operator_in(r->model, op, 1);
+    size_t n;
+    const int64_t *axes = mp_operator_ints(op, "axes", &n);
+    uint64_t reduced = 0;
+    if (!mp_operator_int(op, "keepdims", 1)) return 0;
+    if (axes_input) {
+        if (!axes_input->value || axes_input->value->is_real) return 0;
+        axes = axes_input->value->i;
+        n = (size_t)axes_input->value->n;
+    }
+    if (!axes || !n) return mp_operator_int(op, "noop_with_empty_axes", 0) ? 0 : x->rank;
+    for (size_t k = 0; k < n; k++) reduced |= (uint64_t)1 << (axes[k] < 0 ? axes[k] + x->rank : axes[k]);
+    int count = 0;
+    while (count < x->rank && reduced >> (x->rank - 1 - count) & 1) count++;
+    return reduced == (((uint64_t)1 << count) - 1) << (x->rank - count) ? count : 0;
+}
+
+/* The operand of the square root whose value, or reciprocal, the tensor is; -1: it is none. */
+static int radicand(const mp_rewriter *r, mp_pattern *pattern, int tensor, bool is_reciprocal)
+{
+    const mp_operator *op;
+    double c;
+    if ((op = mp_pattern_written_by(r, pattern, tensor, "Pow")))
+        return mp_known_scalar(r, op->in[1], &c) && c == (is_reciprocal ? -0.5 : 0.5) ? op->in[0] : -1;
+    if (!is_reciprocal) return (op = mp_pattern_written_by(r, pattern, tensor, "Sqrt")) ? op->in[0] : -1;
+    if ((op = mp_pattern_written_by(r, pattern, tensor, "Reciprocal"))) return radicand(r, pattern, op->in[0], false);
+    op = mp_pattern_written_by(r, pattern, tensor, "Div");
+    return op && mp_known_scalar(r, op->in[0], &c) && c == 1 ? radicand(r, pattern, op->in[1], false) : -1;
+}
+
+/* The tensor whose mean of squares, plus epsilon, this is; -1: it is not. */
+static int squared(const mp_rewriter *r, mp_pattern *pattern, int tensor, struct core *core)
+{
+    const mp_operator *sum = mp_pattern_written_by(r, pattern, tensor, "Add"), *mean, *square;
+    double c;
+    int variance = -1;
+    for (int k = 0; sum && variance < 0 && k < 2; k++)
+        if (mp_known_scalar(r, sum->in[k], &core->epsilon)) variance = sum->in[1 - k];
+    if (variance < 0 || !(core->epsilon >= 0 && core->epsilon < 1)) return -1;
+    mean = mp_pattern_written_by(r, pattern, pass_cast(r, pattern, variance), "ReduceMean");
+    if (!mean || !(core->n_axes = trailing_axes(r, mean))) return -1;
+    if ((square = mp_pattern_written_by(r, pattern, mean->in[0], "Pow")))
+        return mp_known_scalar(r, square->in[1], &c) && c == 2 ? square->in[0] : -1;
+    square = mp_pattern_written_by(r, pattern, mean->in[0], "Mul");
+    return square && square->in[0] == square->in[1] ? square->in[0] : -1;
+}
+
+/* The tensor of which `d` is the deviation from its mean over the same axes. -1: it is the deviation from another mean, which
+ * is no normalization. `d` itself: it is no deviation. */
+static int centred(const mp_rewriter *r, mp_pattern *pattern, int d, struct core *core)
+{
+    mp_pattern attempt = *pattern;
+    const mp_operator *sub = mp_pattern_written_by(r, &attempt, pass_cast(r, &attempt, d), "Sub"), *mean;
+    if (!sub || !(mean = mp_pattern_written_by(r, &attempt, pass_cast(r, &attempt, sub->in[1]), "ReduceMean"))) return d;
+    *pattern = attempt;
+    core->is_centred = true;
+    return equal_but_for_cast(r, mean->in[0], sub->in[0]) && trailing_axes(r, mean) == core->n_axes ? sub->in[0] : -1;
+}
+
+/* Is this the last operator of a normalization without scale: d / root, or d * (1 / root) with the root as operand k? */
+static bool match_core(const mp_rewriter *r, mp_pattern *pattern, int root, int k, struct core *core)
+{
+    const mp_operator *op = &r->model->operators[root];
+    bool is_product = mp_is_kind(op, "Mul");
+    if ((!is_product && !(mp_is_kind(op, "Div") && k == 1)) || !mp_pattern_add(pattern, root)) return false;
+    *core = (struct core){.x = -1};
+    int under_root = radicand(r, pattern, op->in[k], is_product);
+    int base = under_root < 0 ? -1 : squared(r, pattern, under_root, core), d = op->in[1 - k];
+    if (base < 0) return false;
+    if (base != d) {
+        if (!equal_but_for_cast(r, base, d)) return false;
+        if (base == before_cast(r, d))
+            d = pass_cast(r, pattern, d);
+        else if (pass_cast(r, pattern, base) != d)
+            d = pass_cast(r, pattern, d);
+    }
+    core->x = centred(r, pattern, d, core);
+    return core->x >= 0;
+}
+
+/* The kind, version and attributes of a normalization with these inputs: of ours where it has no scale, else ONNX's. */
+struct normalization {
+    mp_operator_draft draft;
+    mp_attribute attributes[2];
+    int in[3];
+};
+static void draft_normalization(struct normalization *n, bool is_centred, int n_axes, double epsilon, const int *in, int n_in)
+{
+    n->attributes[0] = (mp_attribute){.name = "axis", .kind = MP_ATTRIBUTE_INT, .i = -n_axes};
+    n->attributes[1] = (mp_attribute){.name = "epsilon", .kind = MP_ATTRIBUTE_FLOAT, .f = epsilon};
+    for (int k = 0; k < n_in; k++) n->in[k] = in[k];
+    n->draft = (mp_operator_draft){.kind = is_centred ? "LayerNormalization" : "RMSNormalization",
+                                   .domain = n_in == 1 ? own_domain : "",
+                                   .version = n_in == 1    ? 1
+                                              : is_centred ? 17
+                                                           : 23,
+                                   .in = n->in,
+                                   .n_in = n_in,
+                                   .attributes = n->attributes,
+                                   .n_attributes = 2};
+}
+
+/* A whole normalization, of a file's or recognised before: NULL if none writes the tensor. */
+static const mp_operator *normalization_of(const mp_rewriter *r, int tensor, bool has_scale, struct core *core)
+{
+    int index = mp_producer(r, tensor);
+    if (index < 0) return NULL;
+    const mp_operator *op = &r->model->operators[index];
+    core->is_centred = !strcmp(op->kind, "LayerNormalization");
+    if ((!core->is_centred && strcmp(op->kind, "RMSNormalization") != 0) || !strcmp(op->domain, own_domain) == has_scale ||
+        op->out[0] != tensor)
+        return NULL;
+    int64_t axis = mp_operator_int(op, "axis", -1);
+    core->x = op->in[0];
+    core->n_axes = (int)(axis < 0 ? -axis : r->model->tensors[core->x].rank - axis);
+    core->epsilon = mp_operator_float(op, "epsilon", 1e-5);
+    return op;
+}
+
+/* Has the tensor one element for each that is normalized together, and the type of x? Where its rank does not show that these
+ * are the dimensions meant, it must be no activation: a residual sum is no bias. */
+static bool is_per_element(const mp_rewriter *r, int tensor, const struct core *core)
+{
+    const mp_tensor *t = &r->model->tensors[tensor], *x = &r->model->tensors[core->x];
+    int lead = t->rank - core->n_axes;
+    if (lead < 0 || t->rank > x->rank || t->dtype != x->dtype) return false;
+    if ((lead > 0 || core->n_axes == x->rank) && (t->role == MP_ROLE_ACTIVATION || t->role == MP_ROLE_DATA)) return false;
+    for (int k = 0; k < t->rank; k++)
+        if (t->dims[k] != (k < lead ? 1 : x->dims[x->rank - t->rank + k])) return false;
+    return true;
+}
+
+static bool fuse(mp_rewriter *r, const mp_pattern *pattern, int root, const struct core *core, const int *in, int n_in,
+                 mp_status *st)
+{
+    const mp_tensor *y = mp_operator_out(r->model, &r->model->operators[root], 0);
+    struct normalization n;
+    if (!mp_same_shape(y, &r->model->tensors[in[0]]) || !mp_pattern_is_closed(r, pattern, root)) return false;
+    draft_normalization(&n, core->is_centred, core->n_axes, core->epsilon, in, n_in);
+    *st = mp_pattern_fuse(r, pattern, root, &n.draft);
+    return true;
+}
+
+/* d / root at its end, or with the conversion behind it. */
+static bool fuse_core(mp_rewriter *r, int root, mp_status *st)
+{
+    struct core core;
+    const mp_operator *op = &r->model->operators[root];
+    bool is_cast = mp_is_kind(op, "Cast");
+    int last = is_cast ? mp_producer(r, op->in[0]) : root;
+    for (int k = 0; last >= 0 && k < 2; k++) {
+        mp_pattern pattern = {.n = 0};
+        if (is_cast) mp_pattern_add(&pattern, root);
+        if (!match_core(r, &pattern, last, k, &core)) continue;
+        /* PyTorch runs RMS normalization as it is written, operator by operator */
+        if (!core.is_centred && r->rules == MP_RULES_PYTORCH) continue;
+        if (fuse(r, &pattern, root, &core, &core.x, 1, st)) return true;
+    }
+    return false;
+}
+
+/* A conversion back to the type that was converted from before a normalization without scale. */
+static bool fuse_casts(mp_rewriter *r, int root, mp_status *st)
+{
+    struct core core;
+    const mp_operator *op = &r->model->operators[root];
+    if (!mp_is_kind(op, "Cast") || !normalization_of(r, op->in[0], false, &core)) return false;
+    mp_pattern pattern = {.ops = {root, mp_producer(r, op->in[0])}, .n = 2};
+    int x = before_cast(r, core.x);
+    return x != core.x && fuse(r, &pattern, root, &core, &x, 1, st);
+}
+
+/* A product with a scale, or a sum with a bias. */
+static bool fuse_scale_or_bias(mp_rewriter *r, int root, mp_status *st)
+{
+    const mp_operator *op = &r->model->operators[root], *before;
+    bool is_bias = mp_is_kind(op, "Add");
+    if (!is_bias && !mp_is_kind(op, "Mul")) return false;
+    for (int k = 0; k < 2; k++) {
+        struct core core;
+        before = normalization_of(r, op->in[k], is_bias, &core);
+        if (!before || !is_per_element(r, op->in[1 - k], &core)) continue;
+        if (is_bias && (!core.is_centred || mp_operator_in(r->model, before, 2))) continue;
+        mp_pattern pattern = {.ops = {root, mp_producer(r, op->in[k])}, .n = 2};
+        int in[3] = {core.x, is_bias ? before->in[1] : op->in[1 - k], op->in[1 - k]};
+        if (fuse(r, &pattern, root, &core, in, is_bias ? 3 : 2, st)) return true;
+    }
+    return false;
+}
+
+/* A scale of ones and a bias of zeros say nothing. */
+static bool drop_plain_scale(mp_rewriter *r, int root, mp_status *st)
+{
+    struct core core;
+    double scale, bias = 0;
+    mp_operator *op = &r->model->operators[root];
+    if (!mp_operator_out(r->model, op, 0) || !normalization_of(r, op->out[0], true, &core)) return false;
+    if (!mp_known_scalar(r, op->in[1], &scale) || scale != 1 || !is_per_element(r, op->in[1], &core)) return false;
+    if (mp_operator_in(r->model, op, 2) && !mp_known_scalar(r, op->in[2], &bias)) return false;
+    for (int k = 1; k < op->n_out; k++)
+        if (op->out[k] >= 0) return false;
+    mp_pattern pattern = {.ops = {root}, .n = 1};
+    op->n_out = 1; /* our own row has no statistics to leave out */
+    return bias == 0 && fuse(r, &pattern, root, &core, &core.x, 1, st);
+}
+
+static mp_status fuse_normalization(mp_rewriter *r, int root)
+{
+    mp_status st = MP_OK;
+    if (!fuse_core(r, root, &st) && !fuse_casts(r, root, &st) && !fuse_scale_or_bias(r, root, &st))
+        drop_plain_scale(r, root, &st);
+    return st;
+}
+
+mp_status mp_rewrite_normalizations(mp_rewriter *r)
+{
+    return mp_rewriter_each(r, fuse_normalization);
+}
+
+/* Group normalization, as both exporters of PyTorch write it:
+ *
+ *     y = Reshape(InstanceNormalization(Reshape(x, [N, groups, rest]), ones, zeros), shape of x) * scale + bias
+ *
+ * with one scale and one bias for each channel: [channels, 1, ...], either a parameter of that shape, as the newer exporter
+ * stores it, or a parameter [channels] with an Unsqueeze behind it. The operator takes [channels].
+ */
+
+/* The tensor [channels] that stands behind one that is broadcast over all that follows the channels; -1: it is none. */
+static int per_channel(const mp_rewriter *r, int tensor, const mp_tensor *x)
+{
+    const mp_tensor *t = &r->model->tensors[tensor];
+    const int index = mp_producer(r, tensor);
+    const mp_operator *op = index >= 0 ? &r->model->operators[index] : NULL;
+    if (t->rank != x->rank - 1 || t->dtype != x->dtype || t->dims[0] != x->dims[1]) return -1;
+    for (int d = 1; d < t->rank; d++)
+        if (t->dims[d] != 1) return -1;
+    if (!op) return t->role == MP_ROLE_PARAMETER && (t->rank == 1 || r->n_readers[tensor] == 1) ? tensor : -1;
+    return mp_is_kind(op, "Unsqueeze") && mp_operator_in(r->model, op, 0)->rank == 1 ? op->in[0] : -1;
+}
+
+/* x, of which the tensor is the normalization in groups without scale and bias; -1: it is none. */
+static int normalized(const mp_rewriter *r, mp_pattern *pattern, int tensor, int64_t *groups, double *epsilon)
+{
+    double one, zero;
+    const mp_operator *back = mp_pattern_written_by(r, pattern, tensor, "Reshape");
+    const mp_operator *norm = back ? mp_pattern_written_by(r, pattern, back->in[0], "InstanceNormalization") : NULL;
+    const mp_operator *there = norm ? mp_pattern_written_by(r, pattern, norm->in[0], "Reshape") : NULL;
+    if (!there || !mp_known_scalar(r, norm->in[1], &one) || one != 1 || !mp_known_scalar(r, norm->in[2], &zero) || zero != 0)
+        return -1;
+    const mp_tensor *x = mp_operator_in(r->model, there, 0), *parts = mp_operator_out(r->model, there, 0);
+    if (x->rank < 3 || parts->rank != 3 || parts->dims[0] != x->dims[0] || parts->dims[1] < 1 ||
+        x->dims[1] % parts->dims[1] != 0 || !mp_same_shape(x, mp_operator_out(r->model, back, 0)))
+        return -1;
+    *groups = parts->dims[1];
+    *epsilon = mp_operator_float(norm, "epsilon", 1e-5);
+    return there->in[0];
+}
+
+static mp_status fuse_group_normalization(mp_rewriter *r, int root)
+{
+    const mp_operator *sum = &r->model->operators[root];
+    if (!mp_is_kind(sum, "Add")) return MP_OK;
+    for (int way = 0; way < 4; way++) { /* which operands the product and the normalization are */
+        mp_pattern pattern = {.ops = {root}, .n = 1};
+        int64_t groups;
+        double epsilon;
+        const mp_operator *product = mp_pattern_written_by(r, &pattern, sum->in[way & 1], "Mul");
+        const int x = product ? normalized(r, &pattern, product->in[way >> 1], &groups, &epsilon) : -1;
+        if (x < 0) continue;
+        const int scale = per_channel(r, product->in[1 - (way >> 1)], &r->model->tensors[x]);
+        const int bias = per_channel(r, sum->in[1 - (way & 1)], &r->model->tensors[x]);
+        if (scale < 0 || bias < 0 || !mp_pattern_is_closed(r, &pattern, root)) continue;
+        if (r->rules == MP_RULES_PYTORCH && mp_pattern_called(r, &pattern) == MP_CALLS_SEVERAL) continue;
+        r->model->tensors[scale].rank = r->model->tensors[bias].rank = 1;
+        mp_attribute attributes[] = {{.name = "num_groups", .kind = MP_ATTRIBUTE_INT, .i = groups},
+                                     {.name = "epsilon", .kind = MP_ATTRIBUTE_FLOAT, .f = epsilon}};
+        const mp_operator_draft draft = {.kind = "GroupNormalization",
+                                         .domain = "",
+                                         .version = 21,
+                                         .in = (int[]){x, scale, bias},
+                                         .n_in = 3,
+                                         .attributes = attributes,
+                                         .n_attributes = 2};
+        return mp_pattern_fuse(r, &pattern, root, &draft);
+    }
+    return MP_OK;
+}
+
+mp_status mp_rewrite_group_normalizations(mp_rewriter *r)
+{
+    return mp_rewriter_each(r, fuse_group_normalization);
+}
+
+/* The softmax whose closed rows are zeros:
+ *
+ *     Softmax(x) -> IsNaN; Where(IsNaN, 0, Softmax(x))
+ *
+ * A row of which all is masked with -infinity has no probabilities: its softmax is 0 / 0. The file puts zeros there, and the
+ * gradient of that is no number, 0 times NaN. The operator gives zeros, and its gradient follows from them: zeros, too.
+ */
+
+/* The operand of IsNaN that Where chooses 0 for; -1: it chooses something else. */
+static int made_safe(const mp_rewriter *r, mp_pattern *pattern, const mp_operator *where)
+{
+    double zero;
+    const mp_operator *is_nan = mp_pattern_written_by(r, pattern, where->in[0], "IsNaN");
+    if (!is_nan || is_nan->in[0] != where->in[2] || !mp_known_scalar(r, where->in[1], &zero) || zero != 0) return -1;
+    return is_nan->in[0];
+}
+
+static mp_status fuse_softmax(mp_rewriter *r, int root)
+{
+    const mp_operator *where = &r->model->operators[root];
+    mp_pattern pattern = {.ops = {root}, .n = 1};
+    if (!mp_is_kind(where, "Where")) return MP_OK;
+    const mp_operator *softmax = mp_pattern_written_by(r, &pattern, made_safe(r, &pattern, where), "Softmax");
+    if (!softmax || !mp_pattern_is_closed(r, &pattern, root)) return MP_OK;
+    const mp_tensor *x = mp_operator_in(r->model, softmax, 0);
+    const int64_t axis = mp_operator_int(softmax, "axis", softmax->version < 13 ? 1 : -1);
+    const bool is_last = axis == -1 || axis == x->rank - 1; /* before version 13 what follows the axis was one with it */
+    if ((softmax->version < 13 && !is_last) || !mp_same_shape(x, mp_operator_out(r->model, where, 0))) return MP_OK;
+    mp_attribute along = {.name = "axis", .kind = MP_ATTRIBUTE_INT, .i = axis};
+    const mp_operator_draft draft = {.kind = "SafeSoftmax",
+                                     .domain = "memplan",
+                                     .version = 1,
+                                     .in = &softmax->in[0],
+                                     .n_in = 1,
+                                     .attributes = &along,
+                                     .n_attributes = 1};
+    return mp_pattern_fuse(r, &pattern, root, &draft);
+}
+
+mp_status mp_rewrite_softmaxes(mp_rewriter *r)
+{
+    return mp_rewriter_each(r, fuse_softmax);
+}

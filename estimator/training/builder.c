@@ -1,0 +1,142 @@
+/* builder.c - lists of storages become nodes of the graph. */
+#include "estimator/training/builder.h"
+
+#include <math.h>
+#include <string.h>
+
+mp_dtype mp_builder_dtype(const mp_builder *b, int tensor)
+{
+    const mp_tensor *t = &b->model->tensors[tensor];
+    bool half =
+        t->dtype == MP_DTYPE_FLOAT && mp_dtype_bits(b->options->dtype) == 16 && t->role != MP_ROLE_BUFFER && tensor != b->loss;
+    return half ? b->options->dtype : t->dtype;
+}
+
+int64_t mp_builder_bytes(const mp_builder *b, int tensor)
+{
+    const mp_tensor *t = &b->model->tensors[tensor];
+    return mp_builder_dtype(b, tensor) != t->dtype ? mp_tensor_bytes(t) / 2 : mp_tensor_bytes(t);
+}
+
+uint32_t mp_builder_needs(const mp_builder *b, const mp_operator *op, int k)
+{
+    int last = MP_GRADIENTS_MAX - 1;
+    return op->op->needs[b->options->rules][k < last ? k : last];
+}
+
+mp_status mp_builder_storage(mp_builder *b, const char *name, int64_t payload_bytes, mp_kind kind, int *index)
+{
+    mp_storage *s;
+    MP_CHECK(mp_graph_storage(b->graph, &s, b->err));
+    s->kind = kind;
+    s->payload_bytes = payload_bytes;
+    MP_ENSURE(s->name = mp_pool_text(b->graph->pool, name, strlen(name)), b->err, MP_NOMEM, "out of memory");
+    MP_ENSURE(mp_round_up(payload_bytes, b->target->alignment, &s->bytes), b->err, MP_INVALID, "'%s' is too large", name);
+    *index = (int)b->graph->n_storages - 1;
+    return MP_OK;
+}
+
+mp_status mp_builder_put(mp_builder *b, mp_list *list, int storage)
+{
+    if (storage < 0) return MP_OK;
+    for (size_t k = 0; k < list->n; k++)
+        if (list->items[k] == storage) return MP_OK;
+    MP_ENSURE(mp_grow(&list->items, &list->capacity, list->n + 1, sizeof *list->items), b->err, MP_NOMEM, "out of memory");
+    list->items[list->n++] = storage;
+    return MP_OK;
+}
+
+mp_status mp_builder_pair(mp_builder *b, int from, int to)
+{
+    if (from < 0 || to < 0 || from == to || b->options->rules == MP_RULES_PYTORCH) return MP_OK;
+    const mp_storage *a = &b->graph->storages[from], *z = &b->graph->storages[to];
+    if (mp_kind_is_static(a->kind) || mp_kind_is_static(z->kind) || a->payload_bytes != z->payload_bytes) return MP_OK;
+    MP_ENSURE(mp_grow(&b->pairs.items, &b->pairs.capacity, b->pairs.n + 2, sizeof *b->pairs.items), b->err, MP_NOMEM,
+              "out of memory");
+    b->pairs.items[b->pairs.n++] = from;
+    b->pairs.items[b->pairs.n++] = to;
+    return MP_OK;
+}
+
+/* PyTorch's cross entropy is two operators, and the gradient between them is as large as the scores'. */
+static int64_t unfused_bytes(const mp_builder *b, const mp_operator *op, mp_phase phase)
+{
+    const bool is_two = b->options->rules == MP_RULES_PYTORCH && op && op->op && op->op->traits & MP_TRAIT_CLASSES;
+    if (!is_two || phase != MP_PHASE_BACKWARD) return 0;
+    const int widened = b->options->amp && mp_builder_dtype(b, op->in[0]) == b->options->amp ? 2 : 1; /* autocast: in float32 */
+    return widened * mp_builder_bytes(b, op->in[0]);
+}
+
+/* Bytes that the current node moves: what it reads and writes once, what it adds to twice. */
+static int64_t moved_bytes(const mp_builder *b)
+{
+    int64_t moved = 0;
+    for (size_t k = 0; k < b->reads.n; k++) moved += b->graph->storages[b->reads.items[k]].payload_bytes;
+    for (size_t k = 0; k < b->writes.n; k++) moved += b->graph->storages[b->writes.items[k]].payload_bytes;
+    for (size_t k = 0; k < b->adds.n; k++) moved += 2 * b->graph->storages[b->adds.items[k]].payload_bytes;
+    return moved;
+}
+
+void mp_builder_task(mp_builder *b, mp_task task, int op)
+{
+    b->binding = (mp_binding){.task = task, .op = op, .source = -1, .target = -1, .state = -1, .parameter = -1};
+}
+
+/* The line of the first of its outputs of which one is known; it is the graph's own copy. */
+static const char *source_of(const mp_builder *b, const mp_operator *op)
+{
+    const char *source = NULL;
+    for (int k = 0; op && !source && k < op->n_out; k++)
+        if (op->out[k] >= 0) source = b->model->tensors[op->out[k]].source;
+    return source ? mp_pool_text(b->graph->pool, source, strlen(source)) : NULL; /* without memory: not known */
+}
+
+/* The type that products are computed in. */
+static mp_dtype product_type(const mp_builder *b, const mp_operator *op)
+{
+    const bool by_operator = b->options->amp && op && op->n_in && op->in[0] >= 0;
+    return by_operator ? mp_builder_dtype(b, op->in[0]) : b->options->dtype;
+}
+
+mp_status mp_builder_node(mp_builder *b, const char *name, const char *kind, mp_phase phase, const mp_operator *op,
+                          int forward_of, double flops, int64_t unmoved_bytes, int *index)
+{
+    mp_node *node;
+    mp_cost cost;
+    mp_graph *g = b->graph;
+    mp_bindings *bound = b->bindings;
+    mp_work work = {.model = b->model,
+                    .op = op,
+                    .phase = phase,
+                    .flops = flops,
+                    .moved_bytes = moved_bytes(b) - unmoved_bytes,
+                    .dtype = product_type(b, op),
+                    .binding = &b->binding,
+                    .bindings = bound};
+    MP_ENSURE(mp_grow(&bound->nodes, &bound->capacity, g->n_nodes + 1, sizeof *bound->nodes), b->err, MP_NOMEM,
+              "out of memory");
+    bound->nodes[bound->n_nodes++] = b->binding;
+    MP_CHECK(b->target->cost(b->target, &work, &cost, b->err));
+    MP_CHECK(mp_graph_node(g, &node, b->err));
+    mp_alternative *alternative = node->alternatives;
+    node->name = mp_pool_text(g->pool, name, strlen(name));
+    node->op = mp_pool_text(g->pool, kind, strlen(kind));
+    node->source = source_of(b, op);
+    node->phase = phase;
+    node->flops = flops;
+    node->forward_of = forward_of;
+    alternative->ticks = llround(cost.seconds / g->tick_seconds);
+    alternative->workspace_bytes = cost.workspace_bytes + unfused_bytes(b, op, phase);
+    alternative->reads = mp_graph_list(g, b->reads.items, alternative->n_reads = b->reads.n);
+    alternative->writes = mp_graph_list(g, b->writes.items, alternative->n_writes = b->writes.n);
+    alternative->adds = mp_graph_list(g, b->adds.items, alternative->n_adds = b->adds.n);
+    alternative->n_in_place = b->pairs.n / 2;
+    alternative->in_place = mp_pool_alloc(g->pool, alternative->n_in_place, sizeof *alternative->in_place);
+    MP_ENSURE(node->name && node->op && alternative->reads && alternative->writes && alternative->adds && alternative->in_place,
+              b->err, MP_NOMEM, "out of memory");
+    for (size_t k = 0; k < alternative->n_in_place; k++)
+        alternative->in_place[k] = (mp_in_place){b->pairs.items[2 * k], b->pairs.items[2 * k + 1]};
+    b->reads.n = b->writes.n = b->adds.n = b->pairs.n = 0;
+    if (index) *index = (int)g->n_nodes - 1;
+    return MP_OK;
+}

@@ -1,0 +1,107 @@
+/* builder_alternatives.c - other ways to run a node, for targets that have them.
+ *
+ * A random operator redraws its mask in backward; it may also keep it. A normalization's backward starts from its input; it
+ * may also start from its output, from which the normalized values follow where scale and shift are known (Bulo, Porzi,
+ * Kontschieder 2018, "In-Place Activated BatchNorm"), so that the input need not be kept where the output is kept anyway. That
+ * rounds differently, so it is there only if the user allows results to depend on the plan.
+ */
+#include "estimator/training/builder.h"
+
+#include <string.h>
+
+static bool wants_gradient(const mp_builder *b, const mp_operator *op)
+{
+    return op->op->gradient == MP_GRADIENT_ONE && op->in[0] >= 0 && b->has_gradient[op->in[0]];
+}
+
+static bool keeps_mask(const mp_builder *b, const mp_operator *op)
+{
+    const unsigned traits = MP_TRAIT_RANDOM | MP_TRAIT_IN_PLACE; /* elementwise: a byte per element of the output */
+    return b->target->alternatives && (op->op->traits & traits) == traits && wants_gradient(b, op);
+}
+
+static bool starts_from_output(const mp_builder *b, const mp_operator *op)
+{
+    return b->target->alternatives && b->options->inexact && (op->op->traits & MP_TRAIT_FROM_OUTPUT) && wants_gradient(b, op) &&
+           op->n_in > 2 && op->in[1] >= 0 && op->in[2] >= 0;
+}
+
+mp_status mp_build_mask(mp_builder *b, int k)
+{
+    const mp_operator *op = &b->model->operators[k];
+    if (!keeps_mask(b, op)) return MP_OK;
+    const char *name = mp_pool_format(b->graph->pool, "%s:mask", op->name);
+    MP_ENSURE(name, b->err, MP_NOMEM, "out of memory");
+    int64_t bytes = mp_tensor_elements(&b->model->tensors[op->out[0]]);
+    return mp_builder_storage(b, name, bytes, MP_KIND_SAVED, &b->extras[k][0]);
+}
+
+/* list[0..n) without `drop` and with the storages of `more` that it lacks. */
+static int *changed(mp_builder *b, const int *list, size_t *n, int drop, const int *more, size_t n_more)
+{
+    int *out = mp_pool_alloc(b->graph->pool, *n + n_more, sizeof *out);
+    size_t kept = 0;
+    for (size_t k = 0; out && k < *n; k++)
+        if (list[k] != drop) out[kept++] = list[k];
+    for (size_t m = 0; out && m < n_more; m++) {
+        bool there = more[m] < 0;
+        for (size_t k = 0; k < kept; k++) there |= out[k] == more[m];
+        if (!there) out[kept++] = more[m];
+    }
+    *n = kept;
+    return out;
+}
+
+/* In-place pairs whose source the alternative still reads. */
+static size_t kept_pairs(mp_alternative *alternative)
+{
+    size_t n = 0;
+    for (size_t p = 0; p < alternative->n_in_place; p++) {
+        bool reads = false;
+        for (size_t r = 0; r < alternative->n_reads; r++) reads |= alternative->reads[r] == alternative->in_place[p].from;
+        if (reads) alternative->in_place[n++] = alternative->in_place[p];
+    }
+    return n;
+}
+
+static int64_t bytes_of(const mp_builder *b, const mp_alternative *alternative)
+{
+    int64_t bytes = 1;
+    for (size_t k = 0; k < alternative->n_reads; k++) bytes += b->graph->storages[alternative->reads[k]].payload_bytes;
+    for (size_t k = 0; k < alternative->n_writes; k++) bytes += b->graph->storages[alternative->writes[k]].payload_bytes;
+    return bytes;
+}
+
+mp_status mp_build_alternative(mp_builder *b, int k, int index)
+{
+    const mp_operator *op = &b->model->operators[k];
+    mp_node *node = &b->graph->nodes[index];
+    bool mask = keeps_mask(b, op), output = node->phase == MP_PHASE_BACKWARD && starts_from_output(b, op);
+    if (!mask && !output) return MP_OK;
+    mp_alternative *alternatives = mp_pool_alloc(b->graph->pool, 2, sizeof *alternatives), *f = alternatives + 1;
+    MP_ENSURE(alternatives, b->err, MP_NOMEM, "out of memory");
+    alternatives[0] = alternatives[1] = node->alternatives[0];
+    int more[3] = {-1, -1, -1}, drop = -1;
+    if (mask) {
+        more[0] = b->extras[k][0];
+    } else {
+        drop = b->storage[op->in[0]];
+        more[0] = b->storage[op->out[0]];
+        more[1] = b->storage[op->in[1]];
+        more[2] = b->storage[op->in[2]];
+    }
+    f->in_place = mp_pool_alloc(b->graph->pool, f->n_in_place, sizeof *f->in_place);
+    MP_ENSURE(f->in_place, b->err, MP_NOMEM, "out of memory");
+    memcpy(f->in_place, alternatives[0].in_place, f->n_in_place * sizeof *f->in_place);
+    if (mask && node->phase == MP_PHASE_FORWARD)
+        f->writes = changed(b, alternatives[0].writes, &f->n_writes, -1, more, 1);
+    else
+        f->reads = changed(b, alternatives[0].reads, &f->n_reads, drop, more, 3);
+    MP_ENSURE(f->reads && f->writes, b->err, MP_NOMEM, "out of memory");
+    f->n_in_place = kept_pairs(f);
+    /* memory-bound, as all of them are: time goes with the bytes that move */
+    f->ticks = (int64_t)((double)f->ticks * (double)bytes_of(b, f) / (double)bytes_of(b, alternatives));
+    node->alternatives = alternatives;
+    node->n_alternatives = 2;
+    return MP_OK;
+}

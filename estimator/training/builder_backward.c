@@ -1,0 +1,331 @@
+/* builder_backward.c - gradients and backward nodes, in reverse order of the forward ones.
+ *
+ * A tensor and its views share one gradient buffer. With one contribution the buffer is written, with several it is a sum. The
+ * gradient of an addition's operand is the gradient of its output itself: it stays pending, without a node, until a computed
+ * contribution to the same buffer is about to be added; only then is it moved there, in place where the old buffer dies. So a
+ * residual connection keeps one buffer live across its branch, not two.
+ *
+ * Under PyTorch's rules a computed contribution after the first is a tensor of its own, as autograd makes it, and pending
+ * contributions are added behind the node. Sums are made in place, but for a parameter's whose first contribution is a view, a
+ * transposed weight's: that sum is a third tensor.
+ */
+#include "estimator/training/builder.h"
+
+#include <string.h>
+
+#include "estimator/training/builder.h"
+
+/* Attention in tiles: backward takes five products of the sizes of forward's two. */
+#define TILED_BACKWARD 2.5
+
+/* The inputs whose gradients one node gives. */
+typedef struct mp_group {
+    int from, to; /* inputs [from, to) */
+    const char *suffix;
+} mp_group;
+
+/* The groups an operator's gradient is cut into, in the order in which they are listed. Parameters first: the saved input is
+ * free before the data gradient is made. */
+static int groups_of(const mp_builder *b, const mp_operator *op, mp_group groups[2])
+{
+    if (op->op->gradient != MP_GRADIENT_SPLIT) {
+        groups[0] = (mp_group){0, op->n_in, "backward"};
+        return 1;
+    }
+    bool weights = op->n_in > 1 && op->in[1] >= 0 && b->model->tensors[op->in[1]].role == MP_ROLE_PARAMETER;
+    groups[0] = (mp_group){1, op->n_in, weights ? "backward of parameters" : "backward of second operand"};
+    groups[1] = (mp_group){0, 1, weights ? "backward of data" : "backward of first operand"};
+    return 2;
+}
+
+static bool wants(const mp_builder *b, const mp_operator *op, int i)
+{
+    return op->in[i] >= 0 && b->has_gradient[op->in[i]];
+}
+
+static bool gives_gradient(const mp_builder *b, int k)
+{
+    const mp_operator *op = &b->model->operators[k];
+    bool out = false, in = false;
+    if (!b->relevant[k] || op->op->gradient == MP_GRADIENT_NONE) return false;
+    for (int o = 0; o < op->n_out; o++) out |= op->out[o] >= 0 && b->has_gradient[op->out[o]];
+    for (int i = 0; i < op->n_in; i++) in |= wants(b, op, i);
+    return out && in;
+}
+
+/* The forward node that a backward node belongs to; a loss node is none. */
+static int forward_node(const mp_builder *b, int k)
+{
+    int node = b->forward[k];
+    return node >= 0 && b->graph->nodes[node].phase == MP_PHASE_FORWARD ? node : -1;
+}
+
+static mp_gradient_buffer *gradient_of(mp_builder *b, int tensor)
+{
+    return &b->gradient[b->key[tensor]];
+}
+
+/* How many nodes or aliases will contribute to each gradient. */
+static void count_contributions(mp_builder *b)
+{
+    for (int k = 0; k < (int)b->model->n_operators; k++) {
+        const mp_operator *op = &b->model->operators[k];
+        if (!gives_gradient(b, k) || op->op->gradient == MP_GRADIENT_VIEW) continue;
+        mp_group groups[2];
+        int n = groups_of(b, op, groups);
+        for (int g = 0; g < n; g++) {
+            for (int i = groups[g].from; i < groups[g].to; i++) {
+                bool again = false;
+                if (!wants(b, op, i)) continue;
+                for (int j = groups[g].from; op->op->gradient != MP_GRADIENT_ALIAS && j < i; j++)
+                    again |= wants(b, op, j) && b->key[op->in[j]] == b->key[op->in[i]];
+                if (!again) gradient_of(b, op->in[i])->n_contributions++;
+            }
+        }
+    }
+}
+
+static mp_status ensure_storage(mp_builder *b, int tensor)
+{
+    int key = b->key[tensor];
+    if (b->gradient[key].storage >= 0) return MP_OK;
+    const char *name = mp_pool_format(b->graph->pool, "gradient of %s", b->model->tensors[key].name);
+    MP_ENSURE(name, b->err, MP_NOMEM, "out of memory");
+    return mp_builder_storage(b, name, mp_builder_bytes(b, key), MP_KIND_ACTIVATION_GRADIENT, &b->gradient[key].storage);
+}
+
+/* Enters the buffer of a gradient as a target of the current node: of its operator's input `i` (0 where there is none). */
+static mp_status put_buffer(mp_builder *b, int tensor, int i)
+{
+    MP_CHECK(ensure_storage(b, tensor));
+    mp_gradient_buffer *g = gradient_of(b, tensor);
+    mp_list *list = g->n_contributions > 1 ? &b->adds : &b->writes;
+    size_t n = list->n;
+    MP_CHECK(mp_builder_put(b, list, g->storage));
+    /* an operand that is there twice (Mul(x, x)): the second adds to what the first of the same node gives */
+    bool again = list->n == n;
+    if (i < 64) b->binding.targets |= UINT64_C(1) << i;
+    if (i < 64 && (again || (g->n_contributions > 1 && g->n_started > 0))) b->binding.adds |= UINT64_C(1) << i;
+    if (!again) g->n_started++;
+    return MP_OK;
+}
+
+static const char *node_name(const mp_builder *b, const char *name, const char *suffix)
+{
+    const char *text = mp_pool_format(b->graph->pool, "%s: %s", name, suffix);
+    return text ? text : "";
+}
+
+/* Turns pending aliases into nodes that move them into the buffer. */
+static mp_status flush(mp_builder *b, int tensor)
+{
+    mp_gradient_buffer *g = gradient_of(b, tensor);
+    for (mp_pending *p = g->pending; p; p = p->next) {
+        mp_builder_task(b, MP_TASK_ACCUMULATE, -1);
+        MP_CHECK(mp_builder_put(b, &b->reads, p->storage));
+        MP_CHECK(put_buffer(b, tensor, 0));
+        b->binding.source = p->storage;
+        b->binding.target = g->storage;
+        MP_CHECK(mp_builder_pair(b, p->storage, g->storage));
+        MP_CHECK(mp_builder_node(b, node_name(b, b->model->tensors[b->key[tensor]].name, "accumulate"), "Accumulate",
+                                 MP_PHASE_BACKWARD, NULL, p->forward, 0, 0, NULL));
+        if (g->starts_as_view)
+            b->graph->nodes[b->graph->n_nodes - 1].alternatives->workspace_bytes += mp_builder_bytes(b, tensor);
+        g->starts_as_view = false;
+    }
+    g->pending = NULL;
+    return MP_OK;
+}
+
+static mp_status add_pending(mp_builder *b, int tensor, int storage, int forward)
+{
+    mp_gradient_buffer *g = gradient_of(b, tensor);
+    mp_pending *p;
+    MP_ENSURE(p = mp_pool_alloc(b->graph->pool, 1, sizeof *p), b->err, MP_NOMEM, "out of memory");
+    *p = (mp_pending){storage, forward, NULL};
+    *(g->pending ? &g->latest->next : &g->pending) = p;
+    g->latest = p;
+    return MP_OK;
+}
+
+/* Whether the gradient of input i comes to PyTorch's sum as a view: the operator reads the parameter transposed. */
+static bool is_turned(const mp_builder *b, const mp_operator *op, int i)
+{
+    const bool is_parameter = b->model->tensors[b->key[op->in[i]]].role == MP_ROLE_PARAMETER;
+    return is_parameter && (b->key[op->in[i]] != op->in[i] || (i == 1 && mp_operator_int(op, "transB", 0)));
+}
+
+/* Enters the gradient of input i as a target of the current node. */
+static mp_status put_target(mp_builder *b, const mp_operator *op, int i)
+{
+    int part;
+    const int tensor = op->in[i];
+    mp_gradient_buffer *g = gradient_of(b, tensor);
+    const bool is_torch = b->options->rules == MP_RULES_PYTORCH;
+    if (!is_torch || g->n_contributions == 1 || !g->n_started) {
+        g->starts_as_view = is_torch && is_turned(b, op, i);
+        MP_CHECK(put_buffer(b, tensor, i));
+        return MP_OK;
+    }
+    const char *name = mp_pool_format(b->graph->pool, "gradient of %s, part", b->model->tensors[b->key[tensor]].name);
+    MP_ENSURE(name, b->err, MP_NOMEM, "out of memory");
+    MP_CHECK(mp_builder_storage(b, name, mp_builder_bytes(b, b->key[tensor]), MP_KIND_ACTIVATION_GRADIENT, &part));
+    MP_CHECK(mp_builder_put(b, &b->writes, part));
+    return add_pending(b, tensor, part, forward_node(b, (int)(op - b->model->operators)));
+}
+
+/* All contributions are in: a single pending contribution becomes the gradient, one of several is moved. */
+static mp_status complete(mp_builder *b, int tensor)
+{
+    mp_gradient_buffer *g = gradient_of(b, tensor);
+    if (g->pending && g->n_contributions == 1) {
+        g->storage = g->pending->storage;
+        g->pending = NULL;
+    }
+    return flush(b, tensor);
+}
+
+/* The gradients of the outputs that the current node reads. */
+static mp_status put_output_gradients(mp_builder *b, const mp_operator *op)
+{
+    for (int o = 0; o < op->n_out; o++)
+        if (op->out[o] >= 0 && b->has_gradient[op->out[o]])
+            MP_CHECK(mp_builder_put(b, &b->reads, gradient_of(b, op->out[o])->storage));
+    return MP_OK;
+}
+
+/* The values that the gradient of input i reads. */
+static mp_status put_needs(mp_builder *b, int k, int i)
+{
+    const mp_operator *op = &b->model->operators[k];
+    uint32_t needs = mp_builder_needs(b, op, i);
+    for (int bit = 0; bit < 8; bit++) {
+        if (needs & MP_IN(bit)) MP_CHECK(mp_builder_put(b, &b->reads, mp_builder_operand(b, k, bit)));
+        if ((needs & MP_OUT(bit)) && bit < op->n_out && op->out[bit] >= 0)
+            MP_CHECK(mp_builder_put(b, &b->reads, b->storage[op->out[bit]]));
+        if ((needs & MP_EXTRA(bit)) && bit < MP_EXTRAS_MAX) MP_CHECK(mp_builder_put(b, &b->reads, b->extras[k][bit]));
+    }
+    for (int j = 0; (needs & MP_INPUTS) && j < op->n_in; j++)
+        MP_CHECK(mp_builder_put(b, &b->reads, mp_builder_operand(b, k, j)));
+    return MP_OK;
+}
+
+/* Whether the current node reads it. */
+static bool is_read(const mp_builder *b, int storage)
+{
+    for (size_t k = 0; k < b->reads.n; k++)
+        if (b->reads.items[k] == storage) return true;
+    return false;
+}
+
+/* A gradient may overwrite the output's gradient, in an elementwise operator any saved value of its size, and elsewhere, where
+ * the row says so, input 0 if it is of an operand of that shape. */
+static mp_status put_pairs(mp_builder *b, const mp_operator *op, const mp_group *group)
+{
+    if (!(op->op->traits & MP_TRAIT_GRADIENT_IN_PLACE)) return MP_OK;
+    size_t n_sources = op->op->traits & MP_TRAIT_IN_PLACE ? b->reads.n : 1;
+    for (size_t r = 0; r < n_sources && r < b->reads.n; r++)
+        for (int i = group->from; i < group->to; i++)
+            if (wants(b, op, i)) MP_CHECK(mp_builder_pair(b, b->reads.items[r], gradient_of(b, op->in[i])->storage));
+    for (int i = group->from; (op->op->traits & MP_TRAIT_GRADIENT_IN_DATA) && i < group->to; i++) {
+        const mp_tensor *x = mp_operator_in(b->model, op, 0), *of = mp_operator_in(b->model, op, i);
+        if (!wants(b, op, i) || !mp_same_shape(x, of)) continue;
+        int to = gradient_of(b, op->in[i])->storage;
+        if (is_read(b, b->storage[op->in[0]])) MP_CHECK(mp_builder_pair(b, b->storage[op->in[0]], to));
+    }
+    return MP_OK;
+}
+
+static mp_status build_group(mp_builder *b, int k, const mp_group *group)
+{
+    const mp_operator *op = &b->model->operators[k];
+    bool any = false, product = false;
+    for (int i = group->from; i < group->to; i++) {
+        if (!wants(b, op, i)) continue;
+        if (b->options->rules != MP_RULES_PYTORCH) MP_CHECK(flush(b, op->in[i]));
+        any = true;
+        product |= i < 2;
+    }
+    if (!any) return MP_OK;
+    mp_builder_task(b, MP_TASK_BACKWARD, k);
+    b->binding.from = group->from;
+    b->binding.to = group->to;
+    MP_CHECK(put_output_gradients(b, op));
+    for (int i = group->from; i < group->to; i++) {
+        if (!wants(b, op, i)) continue;
+        MP_CHECK(put_needs(b, k, i));
+        MP_CHECK(put_target(b, op, i));
+    }
+    MP_CHECK(put_pairs(b, op, group));
+    double flops = op->op->flops && product ? op->op->flops(b->model, op) : 0;
+    if (op->op->traits & MP_TRAIT_TILED) flops *= TILED_BACKWARD;
+    MP_CHECK(mp_builder_node(b, node_name(b, op->name, group->suffix), op->kind, MP_PHASE_BACKWARD, op, forward_node(b, k),
+                             flops, 0, NULL));
+    MP_CHECK(mp_build_alternative(b, k, (int)b->graph->n_nodes - 1));
+    for (int i = group->from; i < group->to; i++)
+        if (wants(b, op, i) && b->options->rules == MP_RULES_PYTORCH) MP_CHECK(flush(b, op->in[i]));
+    return MP_OK;
+}
+
+/* Addition and subtraction: aliases where the shapes agree, one node per operand that was broadcast or negated. */
+static mp_status build_alias(mp_builder *b, int k)
+{
+    const mp_operator *op = &b->model->operators[k];
+    int from = gradient_of(b, op->out[0])->storage;
+    for (int i = 0; i < op->n_in; i++) {
+        bool negated = i == 1 && (op->op->traits & MP_TRAIT_NEGATES), same;
+        if (!wants(b, op, i)) continue;
+        bool parameter = b->model->tensors[b->key[op->in[i]]].role == MP_ROLE_PARAMETER;
+        same = mp_same_shape(&b->model->tensors[op->in[i]], &b->model->tensors[op->out[0]]);
+        if (same && !negated && !parameter && from >= 0) {
+            MP_CHECK(add_pending(b, op->in[i], from, forward_node(b, k)));
+            continue;
+        }
+        if (b->options->rules != MP_RULES_PYTORCH) MP_CHECK(flush(b, op->in[i]));
+        mp_builder_task(b, MP_TASK_BACKWARD, k);
+        b->binding.from = i;
+        b->binding.to = i + 1;
+        MP_CHECK(mp_builder_put(b, &b->reads, from));
+        MP_CHECK(put_target(b, op, i));
+        if (same) MP_CHECK(mp_builder_pair(b, from, gradient_of(b, op->in[i])->storage));
+        MP_CHECK(mp_builder_node(b, node_name(b, op->name, same ? "backward" : "backward of broadcast operand"), op->kind,
+                                 MP_PHASE_BACKWARD, op, forward_node(b, k), 0, 0, NULL));
+        if (b->options->rules == MP_RULES_PYTORCH) MP_CHECK(flush(b, op->in[i]));
+    }
+    return MP_OK;
+}
+
+/* Without a loss the gradients of the outputs come from outside. */
+static mp_status build_given_gradients(mp_builder *b)
+{
+    for (size_t k = 0; b->loss < 0 && k < b->model->n_outputs; k++) {
+        int t = b->model->outputs[k], storage;
+        if (!b->has_gradient[t]) continue;
+        const char *name = mp_pool_format(b->graph->pool, "gradient of %s, given", b->model->tensors[t].name);
+        MP_ENSURE(name, b->err, MP_NOMEM, "out of memory");
+        MP_CHECK(mp_builder_storage(b, name, mp_builder_bytes(b, t), MP_KIND_INPUT, &storage));
+        MP_CHECK(add_pending(b, t, storage, -1));
+        gradient_of(b, t)->n_contributions++;
+    }
+    return MP_OK;
+}
+
+mp_status mp_build_backward(mp_builder *b)
+{
+    count_contributions(b);
+    MP_CHECK(build_given_gradients(b));
+    for (int k = (int)b->model->n_operators - 1; k >= 0; k--) {
+        const mp_operator *op = &b->model->operators[k];
+        mp_group groups[2];
+        if (!gives_gradient(b, k) || op->op->gradient == MP_GRADIENT_VIEW) continue;
+        for (int o = 0; o < op->n_out; o++)
+            if (op->out[o] >= 0 && b->has_gradient[op->out[o]]) MP_CHECK(complete(b, op->out[o]));
+        if (op->op->gradient == MP_GRADIENT_ALIAS) {
+            MP_CHECK(build_alias(b, k));
+            continue;
+        }
+        int n = groups_of(b, op, groups);
+        for (int g = 0; g < n; g++) MP_CHECK(build_group(b, k, &groups[g]));
+    }
+    return MP_OK;
+}

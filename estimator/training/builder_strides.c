@@ -1,0 +1,119 @@
+/* builder_strides.c - views as PyTorch has them.
+ *
+ * Our own executor's views are those that change nothing but the shape. PyTorch's transpositions, slices and expansions are
+ * views too, with strides: they share their input's storage and keep all of it alive. What needs dense memory (a reshape of a
+ * permuted tensor, the operands of a batched product) copies them first, and then the copy is what backward keeps.
+ */
+#include "estimator/training/builder.h"
+
+#include <string.h>
+
+#include "estimator/model/ops_rules.h"
+
+/* True if taking a part along `axis` leaves the elements side by side. */
+static bool part_is_dense(const mp_tensor *whole, const mp_tensor *part)
+{
+    bool differs = false;
+    for (int d = 0; d < whole->rank && d < part->rank; d++) {
+        if (differs && whole->dims[d] != part->dims[d]) return false;
+        if (whole->dims[d] != part->dims[d]) differs = true;
+        if (!differs && whole->dims[d] != 1) {
+            for (int e = d + 1; e < whole->rank; e++)
+                if (whole->dims[e] != part->dims[e]) return false;
+        }
+    }
+    return true;
+}
+
+static bool moves_only_ones(const mp_model *model, const mp_operator *op)
+{
+    const mp_tensor *x = mp_operator_in(model, op, 0);
+    size_t n;
+    const int64_t *order = mp_operator_ints(op, "perm", &n);
+    int64_t last = -1;
+    for (int d = 0; d < x->rank; d++) {
+        int64_t from = order && d < (int)n ? order[d] : x->rank - 1 - d;
+        if (from < 0 || from >= x->rank || x->dims[from] == 1) continue;
+        if (from < last) return false;
+        last = from;
+    }
+    return true;
+}
+
+/* Taking one index along an axis. */
+static bool selects(const mp_model *model, const mp_operator *op)
+{
+    const mp_tensor *index = op->n_in == 2 && op->op->traits & MP_TRAIT_GATHER ? mp_operator_in(model, op, 1) : NULL;
+    return index && index->rank == 0 && index->value && mp_operator_in(model, op, 0)->rank > 0;
+}
+
+/* PyTorch's pooling pads by itself; an export writes the padding as an operator of its own. */
+static bool pads_for_pooling(const mp_builder *b, const mp_operator *op)
+{
+    int t = op->out[0];
+    const int *start = b->consumers.start;
+    if (!(op->op->traits & MP_TRAIT_PADS) || t < 0 || b->model->tensors[t].is_output) return false;
+    for (int c = start[t]; c < start[t + 1]; c++)
+        if (!(b->model->operators[b->consumers.list[c]].op->traits & MP_TRAIT_PADS_ITSELF)) return false;
+    return start[t] < start[t + 1];
+}
+
+unsigned char mp_builder_strides(const mp_builder *b, const mp_operator *op, int o)
+{
+    const mp_model *m = b->model;
+    unsigned char inherited = b->strides[op->in[0]];
+    if (op->op->traits & MP_TRAIT_PERMUTES) return moves_only_ones(m, op) ? inherited : MP_STRIDES_PERMUTED;
+    if (inherited == MP_STRIDES_PERMUTED || op->op->traits & MP_TRAIT_EXPANDS) return MP_STRIDES_PERMUTED;
+    if (selects(m, op)) {
+        const mp_tensor *x = mp_operator_in(m, op, 0);
+        int64_t axis = mp_operator_int(op, "axis", 0);
+        return mp_product(x->dims, 0, (int)(axis < 0 ? axis + x->rank : axis)) == 1 ? inherited : MP_STRIDES_GAPS;
+    }
+    bool dense = part_is_dense(mp_operator_in(m, op, 0), mp_operator_out(m, op, o));
+    return dense ? inherited : MP_STRIDES_GAPS;
+}
+
+/* Bytes of the dense copy that a batched product makes of operand i, 0: none. It expands the operand's batch dimensions to
+ * those of the result and merges them into one: a copy, unless all of them or none of those are expanded. */
+static int64_t copy_bytes(const mp_builder *b, const mp_operator *op, int i)
+{
+    const mp_tensor *t = mp_operator_in(b->model, op, i), *other = mp_operator_in(b->model, op, 1 - i);
+    const mp_tensor *y = mp_operator_out(b->model, op, 0);
+    bool product = op->op->shape == mp_shape_matmul || op->op->shape == mp_shape_biased_matmul;
+    bool batched = product || op->op->shape == mp_shape_einsum; /* convolutions take strides */
+    if (!batched || t->rank < 3 || b->storage[op->in[i]] < 0) return 0;
+    int64_t bytes = mp_builder_bytes(b, op->in[i]), times = 1, expanded;
+    bool kept = false;
+    for (int d = 3; product && other && other->rank >= 3 && y && d <= y->rank; d++) {
+        int64_t size = d <= t->rank ? t->dims[t->rank - d] : 1;
+        if (size == 1)
+            times *= y->dims[y->rank - d];
+        else
+            kept = true;
+    }
+    if (times > 1 && kept) return mp_multiply(bytes, times, &expanded) ? expanded : INT64_MAX / 2;
+    return b->strides[op->in[i]] == MP_STRIDES_PERMUTED ? bytes : 0;
+}
+
+mp_status mp_builder_copies(mp_builder *b, int k)
+{
+    const mp_operator *op = &b->model->operators[k];
+    if (b->options->rules != MP_RULES_PYTORCH || op->op->gradient != MP_GRADIENT_SPLIT) return MP_OK;
+    for (int i = 0; i < 2 && i < op->n_in; i++) {
+        int64_t bytes = op->in[i] >= 0 ? copy_bytes(b, op, i) : 0;
+        if (!bytes) continue;
+        const char *name = mp_pool_format(b->graph->pool, "%s:copy%d", op->name, i);
+        MP_ENSURE(name, b->err, MP_NOMEM, "out of memory");
+        MP_CHECK(mp_builder_storage(b, name, bytes, MP_KIND_SAVED, &b->copies[k][i]));
+        MP_CHECK(mp_builder_put(b, &b->writes, b->copies[k][i]));
+    }
+    return MP_OK;
+}
+
+bool mp_builder_is_view(const mp_builder *b, const mp_operator *op)
+{
+    const unsigned strided = MP_TRAIT_PERMUTES | MP_TRAIT_EXPANDS | MP_TRAIT_PARTS;
+    if (b->options->rules != MP_RULES_PYTORCH) return op->op->gradient == MP_GRADIENT_VIEW;
+    if (op->op->gradient == MP_GRADIENT_VIEW) return b->strides[op->in[0]] != MP_STRIDES_PERMUTED;
+    return op->op->traits & strided || selects(b->model, op) || pads_for_pooling(b, op);
+}

@@ -1,8 +1,0 @@
-/* training_backward.h - gradients and backward nodes of a training graph. */
-#pragma once
-
-#include "estimator/training/training_build.h"
-
-/* Gradient storages and the nodes that produce them, in reverse order of the forward nodes. MP_NOMEM, and what the target's
- * costs fail with. */
-mp_status mp_build_backward(mp_builder *b);

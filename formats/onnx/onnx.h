@@ -1,0 +1,180 @@
+/* onnx.h - what the files of this folder share: the steps in which onnx.c reads a file, and the names that nodes look up.
+ * Private to formats/onnx; values of tensors are in onnx_weights.h.
+ */
+#pragma once
+
+#include "estimator/base/names.h"
+#include "estimator/model/model.h"
+#include "formats/onnx/scan/onnx_scan.h"
+#include "memplan/onnx.h"
+#include "onnx.pb-c.h"
+
+typedef struct mp_onnx_function {
+    const Onnx__FunctionProto *proto;
+    size_t n_defaults;
+    Onnx__AttributeProto **defaults; /* values of attributes that a call leaves out */
+} mp_onnx_function;
+
+typedef struct mp_onnx_functions {
+    size_t n;
+    mp_onnx_function *list;
+    mp_names *index; /* key -> place in the list */
+    mp_pool *pool;
+    mp_onnx_budget *budget;
+} mp_onnx_functions;
+
+/* Collects the file's functions. MP_PARSE: one without a name, or two of the same name; MP_NOMEM. On MP_OK released with
+ * mp_onnx_functions_free, before the file. */
+mp_status mp_onnx_functions_read(const Onnx__ModelProto *file, mp_onnx_budget *budget, mp_onnx_functions *out, mp_error *err);
+void mp_onnx_functions_free(mp_onnx_functions *functions); /* zeroed is fine */
+
+/* Finds the function that the node calls; *found is NULL if the file has none of that name. MP_NOMEM. */
+mp_status mp_onnx_function_of(const mp_onnx_functions *functions, const Onnx__NodeProto *node, const mp_onnx_function **found,
+                              mp_error *err);
+
+/* Returns the domain, "" for the operators of ONNX itself, which some files call "ai.onnx". Never NULL. */
+const char *mp_onnx_domain(const char *domain);
+/* Checks that each set is imported in one version, of a sensible number. MP_PARSE. */
+mp_status mp_onnx_check_imports(const Onnx__ModelProto *file, mp_error *err);
+/* Returns the version in which a domain is imported, 0 if it is not. */
+int mp_onnx_version(Onnx__OperatorSetIdProto *const *imports, size_t n, const char *domain);
+
+/* Where the names of a node are looked up: the graph, a call of a function, or a subgraph. A subgraph sees the names around it,
+ * and what it defines itself hides them. A function sees its own only. */
+enum { MP_ONNX_CALL_DEPTH_MAX = 64 }; /* calls and subgraphs within each other */
+
+typedef struct mp_onnx_binding {
+    const char *name;
+    const Onnx__AttributeProto *attribute;
+} mp_onnx_binding;
+
+typedef struct mp_onnx_scope {
+    const struct mp_onnx_scope *outer;   /* in which the call or the control operator stands; NULL: this is the graph */
+    const struct mp_onnx_scope *visible; /* of a subgraph: where names are looked up that it does not define */
+    int depth, region;
+    const mp_onnx_function *function; /* that is being called, also around a subgraph; NULL: none */
+    const char *prefix;               /* of new names; NULL: the graph's are as they are */
+    mp_names *tensors; /* name -> the model's tensor, MP_ONNX_LEFT_OUT: left out by the call; NULL: the model's own names */
+    const mp_onnx_binding *attributes; /* of the call */
+    size_t n_attributes;
+} mp_onnx_scope;
+
+enum { MP_ONNX_LEFT_OUT = -2 };
+
+/* What reading the nodes of one file keeps. */
+typedef struct mp_onnx_builder {
+    mp_model *model;
+    /* Adds nodes as operators of the scope's region. */
+    mp_status (*add_nodes)(struct mp_onnx_builder *b, const mp_onnx_scope *s, Onnx__NodeProto *const *nodes, size_t n);
+    const Onnx__ModelProto *file;
+    mp_onnx_functions functions;
+    int64_t work, n_calls; /* what functions and subgraphs have added so far */
+    mp_error *err;
+} mp_onnx_builder;
+
+/* Returns s, or "" for NULL. */
+const char *mp_onnx_text(const char *s);
+/* Counts work that a small file can multiply. MP_PARSE if it is too much. */
+mp_status mp_onnx_charge(mp_onnx_builder *b, int64_t work);
+
+/* Finds the model's tensor for a name in this scope, and makes one for a name not seen yet. *index is -1 if the call left it
+ * out. MP_PARSE, MP_NOMEM. */
+mp_status mp_onnx_find_tensor(mp_onnx_builder *b, const mp_onnx_scope *s, const char *name, int *index);
+/* Finds the tensors of a list of names; *out is released with mp_free. */
+mp_status mp_onnx_find_tensors(mp_onnx_builder *b, const mp_onnx_scope *s, char *const *names, size_t n, int **out);
+/* Makes a new tensor PREFIX/NAME that this scope knows as `name`. */
+mp_status mp_onnx_define_tensor(mp_onnx_builder *b, const mp_onnx_scope *s, const char *name, int *index);
+
+/* Fails if tensor `index`, defined as `name` in a subgraph, was renamed because its name was already used: its values stay in
+ * the file, where they are looked up by name. MP_UNSUPPORTED, MP_NOMEM. */
+mp_status mp_onnx_check_values(mp_onnx_builder *b, const mp_onnx_scope *s, const char *name, int index);
+
+/* Returns the attribute of this name, NULL if there is none. */
+const Onnx__AttributeProto *mp_onnx_find_binding(const mp_onnx_binding *list, size_t n, const char *name);
+
+/* True if it is an operator of ONNX's own with subgraphs that a model can carry (If, Loop, Scan). */
+bool mp_onnx_is_control(const char *domain, const char *kind);
+
+/* Adds a node with subgraphs as a control operator, and its subgraphs as regions of the model (estimator/model/model.h).
+ * MP_PARSE: a subgraph that is missing, too deep, or has two tensors of one name; MP_NOMEM. */
+mp_status mp_onnx_add_control(mp_onnx_builder *b, const mp_onnx_scope *s, const Onnx__NodeProto *node, int version,
+                              const mp_onnx_binding *bindings, size_t n_bindings);
+
+/* Adds every node of the graph to the model, which holds the graph's inputs and initializers already. A node that calls a
+ * function of the file is replaced by the function's nodes, unless the registry knows the operator as a whole. `allocator`
+ * serves for what protobuf-c left packed. MP_PARSE, MP_UNSUPPORTED: a sentence that names the node; MP_NOMEM. */
+mp_status mp_onnx_nodes(mp_model *model, const Onnx__ModelProto *file, mp_onnx_budget *budget, mp_error *err);
+
+/* Adds the graph's inputs that are no initializers: element type, and shape if no dimension is open (rank -1 otherwise). Their
+ * role becomes MP_ROLE_DATA for now. MP_PARSE, MP_UNSUPPORTED (no tensor), MP_NOMEM. */
+mp_status mp_onnx_inputs(mp_model *model, const Onnx__GraphProto *graph, const mp_onnx_options *options, mp_error *err);
+
+/* Gives every input its shape, now that the roles are known, and records the shapes that the file declares for other tensors.
+ * MP_INVALID: an option that names no dimension, or a batch that the file does not allow; MP_PARSE: a dimension that stays
+ * open; MP_NOMEM. */
+mp_status mp_onnx_bind(mp_model *model, const Onnx__GraphProto *graph, const mp_onnx_options *options, mp_error *err);
+
+/* True if a symbolic dimension of this name is a batch: "N", "batch_size". */
+bool mp_onnx_is_batch_name(const char *name);
+
+/* Puts the modules in front of the names of operators and of what they compute, "linear_3" becomes
+ * "/blocks.0/blocks.0.fc/linear_3" (the file's name still finds the tensor), and gives operators the call that they were
+ * written for, and tensors the line of the program that computes them. Names with modules, constants and outputs of the model
+ * stay as they are. Call it when the outputs are declared. MP_PARSE: damaged metadata; MP_NOMEM. O(metadata). */
+mp_status mp_onnx_scopes_read(mp_model *model, const Onnx__GraphProto *graph, mp_onnx_budget *budget, mp_error *err);
+
+typedef enum mp_onnx_origin {
+    MP_ONNX_ORIGIN_UNSAID,
+    MP_ONNX_ORIGIN_PARAMETER,
+    MP_ONNX_ORIGIN_OF_PARAMETERS, /* the exporter computed it from parameters: a transpose, the rows of an embedding */
+    MP_ONNX_ORIGIN_BUFFER,
+    MP_ONNX_ORIGIN_CONSTANT,
+    MP_ONNX_ORIGIN_OF_CONSTANTS /* the exporter computed it, and from no parameter: a mask, zeros, sines */
+} mp_onnx_origin;
+
+typedef struct mp_onnx_origins {
+    mp_onnx_origin *of; /* per tensor of the model */
+    int folded_norms;   /* batch normalizations of the exported programme that the graph has no operator for */
+} mp_onnx_origins;
+
+/* Reads what PyTorch's newer exporter leaves in a graph's metadata: the inputs of the exported programme by kind
+ * (`pkg.torch.export.ExportedProgram.graph_signature`), the kind of an initializer, and the names from which constant folding
+ * made it (`pkg.onnxscript.optimizer.folded_from`). A file without metadata leaves all UNSAID; folded normalizations are told
+ * there by the names that exporters give to what they have folded. MP_PARSE: malformed metadata; MP_NOMEM. On MP_OK released
+ * with mp_onnx_origins_free. O(metadata). */
+mp_status mp_onnx_origins_read(const mp_model *model, const Onnx__GraphProto *graph, mp_onnx_budget *budget,
+                               mp_onnx_origins *out, mp_error *err);
+void mp_onnx_origins_free(mp_onnx_origins *origins); /* zeroed is fine */
+
+/* Sets role and role_reason of every declared input and initializer (whose role is MP_ROLE_CONSTANT so far). The operators are
+ * all there, the type of every input is known, and its shape if it is fixed (rank -1: a dimension is open). `origins` is what
+ * the file says of its initializers; of the options `data` and `train` count: with the first exactly the named inputs are
+ * data, by the second floating-point state of such names is trained whatever the rules say. MP_INVALID: a name that is no
+ * input, a pattern that nothing has; MP_NOMEM. O(operands + tensors times patterns). */
+mp_status mp_onnx_roles(mp_model *model, const mp_onnx_origins *origins, const mp_onnx_options *options, mp_error *err);
+
+/* Sets `mask` of square tensors of booleans (or bytes) from outside that have no value in the model: from the file's values; a
+ * buffer without any is taken for a causal mask, true where scores are hidden if a Where puts a negative constant there, else
+ * true where they are kept. The roles are set, the model is inferred. MP_IO: the file cannot be read again; MP_NOMEM.
+ * O(tensors), and the elements of such masks in the file. */
+mp_status mp_onnx_masks(mp_model *model, const char *path, mp_error *err);
+
+/* True if the tensor is a table of sines and cosines of positions (Vaswani et al. 2017, 3.5), which is computed and not
+ * learned: position 0 is half zeros and half ones, exactly, all others are within -1 and 1. False where the elements are not
+ * known. O(elements). */
+bool mp_onnx_is_sines(const mp_tensor *tensor);
+
+/* What a name says. It ends like an entry of a state dictionary: "enc.weight", "bn.running_var". */
+bool mp_onnx_names_entry(const char *name);
+/* It is one of a module within a module, "m.logit_scale": a dot, and nothing that exporters put into names of their own. */
+bool mp_onnx_names_state(const char *name);
+/* It ends like a table that is looked at: "causal_mask", "rotary.cos_cached", "pixel_mean". */
+bool mp_onnx_names_table(const char *name);
+/* It is that of a result in PyTorch's newer exporter, which it has computed and stored: "val_162", "zeros_like", "unsqueeze_3".
+ */
+bool mp_onnx_names_result(const char *name);
+/* All floating-point initializers are called like state, those of the module itself without a dot, and one is an entry of a
+ * module within it: PyTorch's older exporter, which writes constants as operators. No roles are chosen yet. O(tensors). */
+bool mp_onnx_is_state_dictionary(const mp_model *model);
+/* It is weight, bias, running_mean or running_var, and the model has both statistics of the same module. */
+bool mp_onnx_names_frozen_norm(const mp_model *model, const char *name);
