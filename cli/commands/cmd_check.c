@@ -10,7 +10,7 @@
 #include "formats/base/bytes_text.h"
 #include "formats/json/plan_json.h"
 #include "memplan/check.h"
-#include "planner/solve/check_proofs.h"
+#include "planner/solve/solver.h"
 
 /* Whether the plan states a lower bound that nothing was asked to prove. */
 static bool leaves_bound(const options *o, const mp_plan *plan)

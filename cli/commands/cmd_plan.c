@@ -15,9 +15,8 @@
 #include "memplan/arena_solve.h"
 #include "memplan/floor.h"
 #include "memplan/smallest.h"
+#include "planner/search/searchers.h"
 #include "planner/segments/modules.h"
-#include "planner/segments/none.h"
-#include "planner/solve/auto.h"
 
 static bool is_by_modules(const options *o)
 {

@@ -7,7 +7,7 @@
  * if they end far over the budget, the search is over. Large local graphs are walked window by window (windows.h). Source:
  * Kirkpatrick, Gelatt and Vecchi 1983.
  */
-#include "planner/anneal/anneal.h"
+#include "planner/search/searchers.h"
 
 #include <stdlib.h>
 

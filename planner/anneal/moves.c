@@ -1,11 +1,224 @@
-/* moves.c - which neighbourhood a move is drawn from (MP_MOVE_... in tuning.def), and the change of a node's alternative. */
+/* moves.c - which neighbourhood a move is drawn from (MP_MOVE_... in tuning.def), and those that change only the order or a
+ * node's alternative. */
 #include "planner/anneal/moves.h"
 
-#include "planner/anneal/move_clear.h"
 #include "planner/anneal/move_evictions.h"
-#include "planner/anneal/move_shifts.h"
 #include "planner/anneal/runs/runs_change.h"
 #include "planner/anneal/runs/runs_query.h"
+
+/* Adds a run to the n of the list unless it is listed. False: the list is full. */
+static bool add(mp_mover *m, int *n, int run)
+{
+    if (mp_list_has(m->list, (size_t)*n, run)) return true;
+    if (*n == MP_MOVE_SHIFT_TOGETHER) return false;
+    m->list[(*n)++] = run;
+    return true;
+}
+
+static void sort_by_position(const mp_runs *x, int *list, int n)
+{
+    for (int i = 1; i < n; i++)
+        for (int k = i; k > 0 && x->runs[list[k]].position < x->runs[list[k - 1]].position; k--) {
+            const int run = list[k];
+            list[k] = list[k - 1];
+            list[k - 1] = run;
+        }
+}
+
+/* Puts before a position all runs after it that read the instance of s live there, the first producers after it of what they
+ * read, and so on. */
+static bool advance(mp_mover *m, int s, int position)
+{
+    mp_runs *x = m->runs;
+    const int target = x->run_at[position];
+    int n = 0;
+    for (int r = mp_runs_next_read(x, s, position); r >= 0; r = mp_runs_next_read(x, s, x->runs[r].position))
+        if (!add(m, &n, r)) return false;
+    for (int i = 0; i < n; i++) { /* the list grows as we go */
+        const mp_alternative *alternative = mp_runs_alternative(x, m->list[i]);
+        for (size_t k = 0; k < alternative->n_reads; k++) {
+            const int producer = mp_runs_latest_producer(x, alternative->reads[k], x->runs[m->list[i]].position);
+            if (producer < 0 || mp_runs_latest_producer(x, alternative->reads[k], position) >= 0) continue;
+            if (producer == target || !add(m, &n, producer)) return false;
+        }
+    }
+    sort_by_position(x, m->list, n);
+    for (int k = 0; k < n; k++)
+        if (mp_mover_relocate(m, m->list[k], target) < 0) return false;
+    return n > 0;
+}
+
+/* Puts a run after a position, the readers up to there of what it is the first to produce, and so on. */
+static bool delay(mp_mover *m, int run, int position)
+{
+    mp_runs *x = m->runs;
+    int n = 0, target = mp_runs_neighbour(x, position, 1);
+    add(m, &n, run);
+    for (int i = 0; i < n; i++) {
+        const mp_alternative *alternative = mp_runs_alternative(x, m->list[i]);
+        const int from = x->runs[m->list[i]].position;
+        for (size_t k = 0; k < alternative->n_writes; k++) {
+            if (mp_runs_latest_producer(x, alternative->writes[k], from) >= 0) continue;
+            int reader = mp_runs_next_read(x, alternative->writes[k], from);
+            for (; reader >= 0 && x->runs[reader].position <= position;
+                 reader = mp_runs_next_read(x, alternative->writes[k], x->runs[reader].position))
+                if (!add(m, &n, reader)) return false;
+        }
+    }
+    sort_by_position(x, m->list, n);
+    for (int k = n - 1; k >= 0 && target >= 0; k--) target = mp_mover_relocate(m, m->list[k], target);
+    return target >= 0;
+}
+
+bool mp_move_clear(mp_mover *m)
+{
+    mp_runs *x = m->runs;
+    const int position = mp_mover_any_position(m);
+    int reader;
+    const int s = position < 0 ? -1 : mp_mover_any_live(m, position, &reader);
+    const int producer = s < 0 ? -1 : mp_runs_latest_producer(x, s, position + 1);
+    if (producer < 0) return false;
+    const int first = mp_runs_next_read(x, s, x->runs[producer].position), n_positions = x->runs[first].position - position;
+    if (n_positions <= 0) return mp_mover_below(m, 2) ? advance(m, s, position) : delay(m, producer, position);
+    const int before = mp_mover_below(m, 2) ? first : mp_runs_neighbour(x, position + mp_mover_below(m, n_positions), 1);
+    return mp_mover_relocate(m, producer, before) >= 0;
+}
+
+/* A run up to `most` runs away. */
+static int run_away(mp_mover *m, int run, int most)
+{
+    const mp_runs *x = m->runs;
+    const int step = mp_mover_below(m, 2) ? 1 : -1;
+    int at = run;
+    for (int k = 1 + mp_mover_below(m, most) + (step > 0); k > 0 && at >= 0; k--)
+        at = mp_runs_neighbour(x, x->runs[at].position, step);
+    return at;
+}
+
+/* Shifts a recomputation: to just before its next reader, or past a few runs. */
+static bool move_shift_extra(mp_mover *m)
+{
+    const mp_runs *x = m->runs;
+    const int run = mp_mover_any_extra(m);
+    if (run < 0) return false;
+    const mp_alternative *alternative = mp_runs_alternative(x, run);
+    if (alternative->n_writes && mp_mover_below(m, 2)) { /* just in time */
+        const int s = alternative->writes[mp_mover_below(m, (int)alternative->n_writes)];
+        if (mp_storage_is_static(&x->graph->storages[s])) return false;
+        return mp_mover_relocate(m, run, mp_runs_next_read(x, s, x->runs[run].position)) >= 0;
+    }
+    return mp_mover_relocate(m, run, run_away(m, run, MP_MOVE_SHIFT_FAR)) >= 0;
+}
+
+/* Shifts several recomputations that stand side by side. */
+static bool move_shift_window(mp_mover *m)
+{
+    mp_runs *x = m->runs;
+    const int run = mp_mover_any_extra(m);
+    if (run < 0) return false;
+    int first = run, n = 0;
+    for (int k = mp_mover_below(m, MP_MOVE_SHIFT_WINDOW_BACK); k > 0; k--) {
+        const int other = mp_runs_neighbour(x, x->runs[first].position, -1);
+        if (other < 0 || !mp_runs_is_extra(x, other)) break;
+        first = other;
+    }
+    for (int at = first; n < MP_MOVE_SHIFT_WINDOW && at >= 0 && at != x->end && mp_runs_is_extra(x, at);
+         at = mp_runs_neighbour(x, x->runs[at].position, 1))
+        m->list[n++] = at;
+    const int target = run_away(m, mp_mover_below(m, 2) ? m->list[n - 1] : first, MP_MOVE_SHIFT_WINDOW_FAR);
+    if (target < 0) return false;
+    for (int k = 0; k < n; k++)
+        if (m->list[k] == target) return false;
+    for (int k = 0; k < n; k++)
+        if (mp_mover_relocate(m, m->list[k], target) < 0) return false;
+    return true;
+}
+
+/* Puts a first run far away, where its inputs are recomputed. */
+static bool send_away(mp_mover *m, int run, int before)
+{
+    mp_runs *x = m->runs;
+    const mp_node_run r = x->runs[run];
+    if (before < 0 || before == run) return false;
+    const int there = mp_runs_reserve(x, r.node, r.alternative, before);
+    if (there < 0 || !mp_runs_allows(x, r.node, r.alternative, x->runs[there].position, run)) return false;
+    mp_runs_remove(x, run);
+    m->reruns_left = MP_MOVE_RERUNS_SWAP;
+    m->pending_ticks += x->graph->nodes[r.node].alternatives[r.alternative].ticks;
+    if (!mp_move_rerun_inputs(m, there, MP_MOVE_DEEPER_AWAY)) return false;
+    mp_runs_turn_on(x, there);
+    return true;
+}
+
+/* Draws a run between the producers of what a run reads and the first reader of what it produces. */
+static int run_between(mp_mover *m, int run)
+{
+    const mp_runs *x = m->runs;
+    const mp_alternative *alternative = mp_runs_alternative(x, run);
+    int first = 0, last = x->runs[x->end].position;
+    for (size_t k = 0; k < alternative->n_reads; k++) {
+        const mp_run_list *makers = &x->producers[alternative->reads[k]];
+        if (makers->n && x->runs[makers->runs[0]].position > first) first = x->runs[makers->runs[0]].position;
+    }
+    for (size_t k = 0; k < alternative->n_writes; k++) {
+        const int reader = mp_runs_next_read(x, alternative->writes[k], x->runs[run].position);
+        if (reader >= 0 && x->runs[reader].position < last) last = x->runs[reader].position;
+    }
+    if (last <= first + 1) return -1;
+    return mp_runs_neighbour(x, first + mp_mover_below(m, last - first), 1);
+}
+
+/* Whether a run reads what one of a list produces. */
+static bool reads_from(const mp_runs *x, int run, const int *list, int n)
+{
+    const mp_alternative *alternative = mp_runs_alternative(x, run);
+    for (size_t k = 0; k < alternative->n_reads; k++)
+        if (mp_list_has(list, (size_t)n, mp_runs_latest_producer(x, alternative->reads[k], x->runs[run].position))) return true;
+    return false;
+}
+
+/* Shifts any run, and those on the way that depend on it, or on which it depends. */
+static bool move_shift_related(mp_mover *m)
+{
+    mp_runs *x = m->runs;
+    const int run = mp_mover_any_run(m), step = mp_mover_below(m, 2) ? 1 : -1;
+    int n = 1, n_moving = 0, at = run, target = run; /* target: the farthest run that the others pass */
+    if (run < 0) return false;
+    m->list[0] = run;
+    for (int k = 1 + mp_mover_below(m, MP_MOVE_SHIFT_RELATED_FAR); k > 0; k--) {
+        at = mp_runs_neighbour(x, x->runs[at].position, step);
+        if (at < 0 || at == x->end) return false;
+        bool goes = step > 0 && reads_from(x, at, m->list, n);
+        for (int i = 0; i < n && step < 0 && !goes; i++) goes = reads_from(x, m->list[i], &at, 1);
+        if (!goes) {
+            target = at;
+            n_moving = n;
+        } else if (n < MP_MOVE_SHIFT_TOGETHER) {
+            m->list[n++] = at;
+        } else {
+            return false;
+        }
+    }
+    if (!n_moving) return false;
+    if (step > 0) target = mp_runs_neighbour(x, x->runs[target].position, 1);
+    for (int k = n_moving - 1; k >= 0; k--) { /* from the one that is nearest to where they go */
+        const int there = mp_mover_relocate(m, m->list[k], target);
+        if (there < 0) return false;
+        if (step > 0) target = there;
+    }
+    return true;
+}
+
+/* Shifts a first run: between its producers and its reader, past a few runs, or, at times, far away, with its inputs recomputed
+ * there. */
+static bool move_shift_first(mp_mover *m)
+{
+    const int run = mp_mover_any_run(m), kind = mp_mover_below(m, MP_MOVE_AWAY_ONE_IN);
+    if (run < 0 || mp_runs_is_extra(m->runs, run)) return false;
+    if (!kind) return send_away(m, run, mp_mover_below(m, 2) ? mp_mover_any_run(m) : m->runs->end);
+    const bool is_between = kind <= MP_MOVE_BETWEEN_OF_EIGHT;
+    return mp_mover_relocate(m, run, is_between ? run_between(m, run) : run_away(m, run, MP_MOVE_SHIFT_FAR)) >= 0;
+}
 
 /* ---- alternatives ---- */
 
@@ -73,8 +286,8 @@ static bool change_alternative(mp_mover *m)
 /* Changes the order of first runs. */
 static bool reorder(mp_mover *m)
 {
-    if (!mp_mover_below(m, MP_MOVE_SHIFT_RELATED_ONE_IN)) return mp_move_shift_related(m);
-    return mp_mover_below(m, 5) < MP_MOVE_CLEAR_OF_FIVE ? mp_move_clear(m) : mp_move_shift_first(m);
+    if (!mp_mover_below(m, MP_MOVE_SHIFT_RELATED_ONE_IN)) return move_shift_related(m);
+    return mp_mover_below(m, 5) < MP_MOVE_CLEAR_OF_FIVE ? mp_move_clear(m) : move_shift_first(m);
 }
 
 /* Whether an eviction of many, or a swap, looks at cheap storages only. */
@@ -90,8 +303,8 @@ static bool change_recomputation(mp_mover *m)
     if ((draw -= MP_MOVE_EVICT_MANY) < 0) return looks_at_cheap(m) ? mp_move_evict_cheap(m) : mp_move_evict_window(m);
     if ((draw -= MP_MOVE_RESTORE) < 0) return mp_move_restore(m);
     if ((draw -= MP_MOVE_SWAP) < 0) return looks_at_cheap(m) ? mp_move_swap_for_cheap(m) : mp_move_swap(m);
-    if ((draw -= MP_MOVE_SHIFT_EXTRA) < 0) return mp_move_shift_extra(m);
-    return mp_move_shift_window(m);
+    if ((draw -= MP_MOVE_SHIFT_EXTRA) < 0) return move_shift_extra(m);
+    return move_shift_window(m);
 }
 
 static bool move(mp_mover *m)

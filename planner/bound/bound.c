@@ -1,18 +1,70 @@
-/* bound.c - the stages of the bound, one after the other, and which of them proved the most. */
+/* bound.c - the stages of the bound, one after the other, which of them proved the most, and, for reports, what the interval
+ * that decided does not keep live. */
 #include "memplan/bound.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "estimator/base/memory.h"
 #include "memplan/floor.h"
 #include "planner/bound/bound_demand.h"
-#include "planner/bound/bound_explain.h"
 #include "planner/bound/bound_parts.h"
 #include "planner/bound/bound_settle.h"
 #include "planner/bound/interval/bound_branch.h"
+#include "planner/bound/interval/bound_interval.h"
 #include "planner/bound/overlap/bound_select.h"
 #include "planner/math/tuning.h"
 #include "planner/order/turn_around.h"
+
+static mp_bound_value solve(mp_bound_interval *x, int from, int to)
+{
+    mp_bound_interval_start(x, from);
+    mp_bound_interval_end(x, to);
+    return mp_bound_interval_solve(x);
+}
+
+/* Sets from, to and multiplier of a bound that comes from these boundaries, each before the next: of the intervals between
+ * neighbours, or (`overlapping`) from each to the end, the one that takes the most. O(n * cuts). */
+static void bound_decide(mp_bound_interval *x, const int *nodes, int n, bool overlapping, mp_bound *bound)
+{
+    int64_t most = -1;
+    for (int i = 0; i < n; i++) {
+        const int to = overlapping || i == n - 1 ? -1 : nodes[i + 1];
+        const mp_bound_value value = solve(x, nodes[i], to);
+        if (value.infeasible || value.ticks <= most) continue;
+        most = value.ticks;
+        bound->from = nodes[i];
+        bound->to = to;
+        bound->multiplier = value.multiplier;
+    }
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    const mp_bound_eviction *x = a, *y = b;
+    if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
+    return x->storage < y->storage ? -1 : x->storage > y->storage;
+}
+
+/* Fills the part of the report that is about this interval. MP_NOMEM. Some cuts. */
+static mp_status bound_explain(mp_bound_interval *x, const mp_bound *bound, mp_bound_report *report, mp_error *err)
+{
+    const mp_precedence *o = x->order;
+    const mp_bound_value value = solve(x, bound->from, bound->to);
+    report->evictions = mp_alloc(x->n_required, sizeof *report->evictions);
+    MP_ENSURE(report->evictions, err, MP_NOMEM, "no memory to explain a bound of %d nodes", o->n);
+    report->n = 0;
+    report->ticks = value.ticks;
+    report->live_in_bytes = mp_bound_interval_live_in(x);
+    report->free_bytes = x->free_bytes;
+    for (size_t i = 0; i < x->n_required && value.ticks > 0; i++) {
+        const int s = x->required[i], producer = o->graph->producer[s];
+        if (!o->recomputable[s] || !x->bytes[s] || x->labels[1].live[s] || !mp_precedes(o, producer, x->at)) continue;
+        report->evictions[report->n++] = (mp_bound_eviction){s, x->bytes[s], x->ticks[producer], x->labels[0].live[s]};
+    }
+    qsort(report->evictions, report->n, sizeof *report->evictions, by_bytes);
+    return MP_OK;
+}
 
 /* The stages of one effort, over the best chain of intervals. */
 typedef struct pass {
@@ -135,13 +187,13 @@ static void locate(pass *p, mp_bound *bound)
     } else if (c->stopped) {
         return;
     } else if (p->stage == MP_BOUND_INTERVAL) {
-        mp_bound_decide(c->interval, &c->best_single, 1, false, bound);
+        bound_decide(c->interval, &c->best_single, 1, false, bound);
     } else if (p->stage == MP_BOUND_COUPLE) {
-        mp_bound_decide(c->interval, p->split, p->n_split, false, bound);
+        bound_decide(c->interval, p->split, p->n_split, false, bound);
     } else if (p->stage >= MP_BOUND_OVERLAP) {
-        mp_bound_decide(c->interval, p->selection->nodes, p->selection->n, true, bound);
+        bound_decide(c->interval, p->selection->nodes, p->selection->n, true, bound);
     } else {
-        mp_bound_decide(c->interval, p->nodes, p->n, false, bound);
+        bound_decide(c->interval, p->nodes, p->n, false, bound);
     }
 }
 
@@ -274,8 +326,8 @@ static mp_status explain(const mp_precedence *order, int64_t budget_bytes, const
     if (bound->from < 0 || bound->infeasible || (bound->stage != MP_BOUND_DEMAND && !options->report)) return MP_OK;
     MP_TRY(mp_bound_interval_new(order, budget_bytes, &x, err));
     MP_TRY(mp_bound_interval_add_undecided(x, err));
-    if (bound->stage == MP_BOUND_DEMAND) mp_bound_decide(x, &(int){bound->from}, 1, false, bound);
-    if (options->report) MP_TRY(mp_bound_explain(x, bound, options->report, err));
+    if (bound->stage == MP_BOUND_DEMAND) bound_decide(x, &(int){bound->from}, 1, false, bound);
+    if (options->report) MP_TRY(bound_explain(x, bound, options->report, err));
 done:
     mp_bound_interval_free(x);
     return st;

@@ -1,4 +1,10 @@
-/* bound_states.h - a table of live-in sets, each with the least ticks that it was reached with. For bound_demand.c. */
+/* bound_states.h - what is known of a boundary between intervals. For bound_demand.c.
+ *
+ * mp_bound_states is a table of live-in sets, each with the least ticks that it was reached with. mp_bound_reruns has the nodes
+ * that are certainly recomputed after a boundary if a storage is read later: a storage that is larger than the free memory at a
+ * boundary is not live there. If it is read later its producer is recomputed, and in turn the producer of whatever that reads
+ * and that cannot be live either. For a set of storages these nodes, each once, are a bound.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -6,6 +12,7 @@
 #include <stdint.h>
 
 #include "memplan/error.h"
+#include "planner/bound/interval/bound_interval.h"
 
 typedef struct mp_bound_states {
     int n, most, words;    /* states; its capacity; words of a set */
@@ -27,3 +34,34 @@ bool mp_bound_states_put(mp_bound_states *t, const uint64_t *set, int64_t ticks,
 /* Drops each state for which another, as cheap or cheaper (of the thousand cheapest), has a part of its set only; nothing may
  * be put before the table is emptied. O(n^2 * words). */
 void mp_bound_states_drop_dominated(mp_bound_states *t);
+
+/* Storages by rank: in a topological order of their producers, the outputs of a node side by side. */
+typedef struct mp_bound_ranks {
+    int n, words;
+    int *rank;        /* per storage, -1: none */
+    int *storage;     /* per rank */
+    int *first, *end; /* per node: the ranks of what it makes */
+} mp_bound_ranks;
+
+/* Ranks for all storages that an interval has a vertex for. Released with mp_bound_ranks_clear, also after an error. MP_NOMEM.
+ */
+mp_status mp_bound_ranks_init(mp_bound_ranks *ranks, const mp_bound_interval *x, mp_error *err);
+void mp_bound_ranks_clear(mp_bound_ranks *ranks);
+
+typedef struct mp_bound_reruns {
+    const mp_precedence *order;
+    const mp_bound_ranks *ranks;
+    int n, words;     /* boundaries; of a set of nodes */
+    uint64_t *nodes;  /* per boundary and rank */
+    uint64_t *needed; /* per boundary: ranks that nodes between it and the next read */
+} mp_bound_reruns;
+
+/* Released with mp_bound_reruns_clear, also after an error, before the ranks. MP_NOMEM. O(n * graph + n * ranks * nodes / 64).
+ */
+mp_status mp_bound_reruns_init(mp_bound_reruns *m, mp_bound_interval *x, const mp_bound_ranks *ranks, const int *boundaries,
+                               int n, mp_error *err);
+void mp_bound_reruns_clear(mp_bound_reruns *m);
+
+/* Adds to a set of nodes what runs after boundary i for a set of ranks. */
+void mp_bound_reruns_add(const mp_bound_reruns *m, int i, const uint64_t *ranks, uint64_t *nodes);
+int64_t mp_bound_reruns_ticks(const mp_bound_reruns *m, const uint64_t *nodes);

@@ -1,10 +1,150 @@
-/* chain_measure.c - the ways to run each block: which nodes they run, their ticks and their peak bytes. */
+/* chain_measure.c - the ways to run each block: which nodes they run, their ticks, and their peak bytes by the rules of
+ * timeline.h, with what is live before and after the run. */
 #include "planner/chain/chain_measure.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "planner/chain/chain_peak.h"
+#include "planner/chain/chain_blocks.h"
+
+/* Work space of the derivation, kept from run to run. */
+typedef struct mp_chain_peaks {
+    const mp_chain *chain;
+    int k;                      /* the block */
+    const bool *kept;           /* per storage: kept for backward of the block */
+    bool backward;              /* the run is backward and what it lacks, not forward */
+    bool with_input;            /* the block's input is counted */
+    int *last, *begins, *taken; /* per storage: 1 + the step of its last use, or 0 if it stays; 1 + the step that produced it; 1
+                                  + the step in which it was half of an in-place pair */
+    bool *is_live;
+} mp_chain_peaks;
+
+static bool chain_is_forward(const mp_chain *chain, int storage)
+{
+    const int p = chain->graph->producer[storage];
+    return p >= 0 && chain->graph->nodes[p].phase == MP_PHASE_FORWARD;
+}
+
+/* Part of what block k takes from the block before; of what it hands to the next. */
+static bool chain_is_input(const mp_chain *chain, int k, int storage)
+{
+    return k > 0 && chain->crosses[storage] && chain->producer_block[storage] == k - 1;
+}
+
+static bool chain_is_output(const mp_chain *chain, int k, int storage)
+{
+    return chain->crosses[storage] && chain->producer_block[storage] == k;
+}
+
+/* Allocates the arrays; false: out of memory. Released with chain_peaks_free in any case. */
+static bool chain_peaks_new(mp_chain_peaks *x, const mp_chain *chain)
+{
+    const size_t n = chain->graph->n_storages;
+    x->chain = chain;
+    x->last = mp_alloc(n, sizeof *x->last);
+    x->begins = mp_alloc(n, sizeof *x->begins);
+    x->taken = mp_alloc(n, sizeof *x->taken);
+    x->is_live = mp_alloc(n, sizeof *x->is_live);
+    return x->last && x->begins && x->taken && x->is_live;
+}
+
+static void chain_peaks_free(mp_chain_peaks *x)
+{
+    mp_free(x->last);
+    mp_free(x->begins);
+    mp_free(x->taken);
+    mp_free(x->is_live);
+}
+
+/* Pinned storages are counted elsewhere, and the block's input only if it is not kept for others. */
+static bool is_counted(const mp_chain_peaks *x, int s)
+{
+    if (x->chain->producer_block[s] < 0 || x->chain->pinned[s]) return false;
+    return x->with_input || !chain_is_input(x->chain, x->k, s);
+}
+
+/* Whether it is live after the run. */
+static bool stays(const mp_chain_peaks *x, int s)
+{
+    if (chain_is_forward(x->chain, s)) return !x->backward && (chain_is_output(x->chain, x->k, s) || x->kept[s]);
+    return x->chain->until[s] < x->k;
+}
+
+/* Whether it is live before the run. */
+static bool is_live_before(const mp_chain_peaks *x, int s)
+{
+    if (chain_is_forward(x->chain, s)) return chain_is_input(x->chain, x->k, s) || (x->backward && x->kept[s]);
+    return x->chain->producer_block[s] > x->k;
+}
+
+static size_t uses(const mp_alternative *alternative)
+{
+    return alternative->n_reads + alternative->n_adds + alternative->n_writes;
+}
+
+static int use(const mp_alternative *alternative, size_t i)
+{
+    if (i < alternative->n_reads) return alternative->reads[i];
+    return i < alternative->n_reads + alternative->n_adds ? alternative->adds[i - alternative->n_reads]
+                                                          : alternative->writes[i - alternative->n_reads - alternative->n_adds];
+}
+
+/* The bytes of the step's outputs that take over the memory of what dies in it. */
+static int64_t in_place_bytes(mp_chain_peaks *x, const mp_alternative *alternative, int step)
+{
+    const mp_storage *storages = x->chain->graph->storages;
+    int64_t bytes = 0;
+    for (size_t i = 0; i < alternative->n_in_place; i++) {
+        const int from = alternative->in_place[i].from, to = alternative->in_place[i].to;
+        if (!x->is_live[from] || x->last[from] != step || x->begins[to] != step) continue;
+        if (storages[from].bytes < storages[to].bytes || x->taken[from] == step || x->taken[to] == step) continue;
+        x->taken[from] = x->taken[to] = step;
+        bytes += storages[to].bytes;
+    }
+    return bytes;
+}
+
+/* The first and last uses in the run, and what is live before it. */
+static void find_uses(mp_chain_peaks *x, const mp_chain_run *run)
+{
+    for (size_t t = 0; t < run->n; t++) {
+        const mp_alternative *alternative = &x->chain->graph->nodes[run->nodes[t]].alternatives[0];
+        for (size_t i = 0; i < uses(alternative); i++) {
+            const int s = use(alternative, i);
+            x->begins[s] = x->taken[s] = 0;
+            x->is_live[s] = is_counted(x, s) && is_live_before(x, s);
+            x->last[s] = stays(x, s) ? 0 : (int)t + 1;
+        }
+    }
+}
+
+/* The peak of a run that begins with `bytes` in memory. Pinned storages are not counted. O(list lengths of the run). */
+static int64_t chain_peak(mp_chain_peaks *x, const mp_chain_run *run, int64_t bytes)
+{
+    const mp_graph *graph = x->chain->graph;
+    int64_t peak = bytes;
+    find_uses(x, run);
+    for (size_t t = 0; t < run->n; t++) {
+        const mp_alternative *alternative = &graph->nodes[run->nodes[t]].alternatives[0];
+        const int step = (int)t + 1;
+        for (size_t i = alternative->n_reads; i < uses(alternative); i++) {
+            const int s = use(alternative, i);
+            if (x->is_live[s] || !is_counted(x, s)) continue;
+            x->is_live[s] = true;
+            x->begins[s] = step;
+            bytes += graph->storages[s].bytes;
+        }
+        const int64_t now = bytes + alternative->workspace_bytes - in_place_bytes(x, alternative, step);
+        if (now > peak) peak = now;
+        for (size_t i = 0; i < uses(alternative); i++) {
+            const int s = use(alternative, i);
+            if (!x->is_live[s] || x->last[s] != step) continue;
+            x->is_live[s] = false;
+            bytes -= graph->storages[s].bytes;
+        }
+    }
+    return peak;
+}
 
 /* A storage of the block that its backward nodes read, and what dropping it is worth: bytes per tick of recomputation. */
 typedef struct needed {
@@ -87,7 +227,7 @@ static void demand_outputs(measure *x)
     for (size_t t = 0; t < first->n; t++) {
         const mp_alternative *alternative = &x->chain->graph->nodes[first->nodes[t]].alternatives[0];
         for (size_t i = 0; i < alternative->n_writes; i++)
-            if (mp_chain_is_output(x->chain, x->k, alternative->writes[i])) demand(x, alternative->writes[i]);
+            if (chain_is_output(x->chain, x->k, alternative->writes[i])) demand(x, alternative->writes[i]);
     }
 }
 
@@ -122,7 +262,7 @@ static int64_t peak_of(measure *x, const mp_chain_run *run, int64_t bytes, bool 
     x->peaks.k = x->k;
     x->peaks.with_input = with_input;
     x->peaks.backward = backward;
-    return mp_chain_peak(&x->peaks, run, bytes);
+    return chain_peak(&x->peaks, run, bytes);
 }
 
 static mp_chain_need need_of(measure *x, const mp_chain_run *run, int64_t bytes, bool backward)
@@ -146,7 +286,7 @@ static int64_t kept_bytes(const measure *x, bool *keeps_output)
     for (size_t i = 0; i < x->n_needed; i++) {
         const int s = x->needed[i].storage;
         if (!x->kept[s]) continue;
-        if (mp_chain_is_output(x->chain, x->k, s))
+        if (chain_is_output(x->chain, x->k, s))
             *keeps_output = true;
         else
             bytes += x->chain->graph->storages[s].bytes;
@@ -159,7 +299,7 @@ static bool reads_input(const measure *x, const mp_chain_run *run)
     for (size_t t = 0; t < run->n; t++) {
         const mp_alternative *alternative = &x->chain->graph->nodes[run->nodes[t]].alternatives[0];
         for (size_t i = 0; i < alternative->n_reads; i++)
-            if (mp_chain_is_input(x->chain, x->k, alternative->reads[i])) return true;
+            if (chain_is_input(x->chain, x->k, alternative->reads[i])) return true;
     }
     return false;
 }
@@ -213,7 +353,7 @@ static void find_needed(measure *x)
         const mp_alternative *alternative = &graph->nodes[chain->backward[chain->backward_start[x->k] + i]].alternatives[0];
         for (size_t r = 0; r < alternative->n_reads; r++) {
             const int s = alternative->reads[r];
-            if (x->kept[s] || chain->producer_block[s] != x->k || !mp_chain_is_forward(chain, s) || chain->pinned[s]) continue;
+            if (x->kept[s] || chain->producer_block[s] != x->k || !chain_is_forward(chain, s) || chain->pinned[s]) continue;
             x->kept[s] = true;
             x->needed[x->n_needed++] = (needed){s, 0};
         }
@@ -299,7 +439,7 @@ mp_status mp_chain_measure(mp_chain *chain, mp_error *err)
     x.kept = mp_alloc(n_storages, sizeof *x.kept);
     x.needed = mp_alloc(n_storages, sizeof *x.needed);
     x.peaks.kept = x.kept;
-    if (!mp_chain_peaks_new(&x.peaks, chain) || !x.live || !x.demanded || !x.list || !x.nodes || !x.kept || !x.needed) {
+    if (!chain_peaks_new(&x.peaks, chain) || !x.live || !x.demanded || !x.list || !x.nodes || !x.kept || !x.needed) {
         st = MP_NO_MEMORY(err);
         goto done;
     }
@@ -311,6 +451,6 @@ done:
     mp_free(x.nodes);
     mp_free(x.kept);
     mp_free(x.needed);
-    mp_chain_peaks_free(&x.peaks);
+    chain_peaks_free(&x.peaks);
     return st;
 }

@@ -10,22 +10,162 @@
  * the other, at no more cost, dominates; and of the ways to make a step fit, only those count that evict no more than they
  * must. An instance may also end at the step itself, so that an output takes over its memory.
  *
+ * States are kept by stage, in a hash table of stages, each with the list of its states that no other dominates.
+ *
  * Every run takes its own alternative, algorithms (graph.h) included: what is found is the optimum where no node takes two of
  * them, and a lower bound else, and the plan then has one for all runs of a node (algorithms.h).
  */
-#include "planner/exact/exact.h"
+#include "planner/search/searchers.h"
 
-#include "planner/exact/exact_states.h"
+#include <limits.h>
+
+#include "estimator/base/memory.h"
 #include "planner/exact/exact_step.h"
+#include "planner/math/heap.h"
+#include "planner/math/splitmix.h"
 #include "planner/math/tuning.h"
 #include "planner/search/algorithms.h"
+
+typedef struct mp_exact_state {
+    mp_exact_set first_live, live; /* right after its step, and after the safe steps that follow it */
+    int64_t extra_ticks;
+    int stage, parent; /* parent: a state; -1: this is the first */
+    const mp_exact_alternative *alternative;
+    bool dominated;
+} mp_exact_state;
+
+typedef struct mp_exact_entry { /* of a stage */
+    mp_exact_set live;
+    int64_t extra_ticks;
+    int state;
+} mp_exact_entry;
+
+typedef struct state_table {
+    mp_exact_state *states;
+    mp_exact_stage *stages;
+    mp_exact_entry *entries;
+    int *slots;     /* a hash table of 1 + stage, at most half full */
+    mp_heap open;   /* by the lower bound on their ticks, then by nodes that have not run */
+    int64_t n_work; /* sets of live storages after a step, and entries looked at */
+    size_t n, capacity, n_stages, stages_capacity, n_slots, n_entries, entries_capacity, open_capacity;
+} state_table;
+
+/* zeroed is fine */
+static void free_states(state_table *t)
+{
+    mp_free(t->states);
+    mp_free(t->stages);
+    mp_free(t->entries);
+    mp_free(t->slots);
+    mp_free(t->open.items);
+}
+
+/* Where the stage is, or would be. */
+static size_t slot_of(const state_table *t, mp_exact_set ran)
+{
+    size_t slot = (size_t)mp_splitmix_mix(ran) & (t->n_slots - 1);
+    while (t->slots[slot] && t->stages[t->slots[slot] - 1].ran != ran) slot = (slot + 1) & (t->n_slots - 1);
+    return slot;
+}
+
+static mp_status widen(state_table *t, mp_error *err)
+{
+    enum { LEAST = 1024 };
+    const size_t n = t->n_slots ? 2 * t->n_slots : LEAST;
+    int *slots = mp_alloc(n, sizeof *slots);
+    if (!slots) return MP_FAIL(err, MP_NOMEM, "out of memory for %zu stages", n / 2);
+    mp_free(t->slots);
+    t->slots = slots;
+    t->n_slots = n;
+    for (size_t k = 0; k < t->n_stages; k++) slots[slot_of(t, t->stages[k].ran)] = (int)k + 1;
+    return MP_OK;
+}
+
+/* The number of the stage, which is added at need; pointers to stages end with that. MP_NOMEM. O(1), or one mp_exact_stage_of.
+ */
+static mp_status find_stage(state_table *t, const mp_exact_graph *x, mp_exact_set ran, int *out, mp_error *err)
+{
+    if (2 * (t->n_stages + 1) > t->n_slots) MP_CHECK(widen(t, err));
+    const size_t slot = slot_of(t, ran);
+    if (!t->slots[slot]) {
+        MP_ENSURE(mp_grow(&t->stages, &t->stages_capacity, t->n_stages + 1, sizeof *t->stages), err, MP_NOMEM,
+                  "out of memory for %zu stages", t->n_stages);
+        mp_exact_stage_of(x, ran, &t->stages[t->n_stages]);
+        t->slots[slot] = (int)++t->n_stages;
+    }
+    *out = t->slots[slot] - 1;
+    return MP_OK;
+}
+
+/* Whether a state of the stage dominates this one: all that this one has live, at no more ticks; those that it dominates leave
+ * the stage. */
+static bool is_dominated(state_table *t, const mp_exact_state *s)
+{
+    mp_exact_stage *stage = &t->stages[s->stage];
+    if (!stage->n) return false;
+    mp_exact_entry *entries = t->entries + stage->first;
+    t->n_work += (int64_t)(stage->n / MP_EXACT_ENTRIES_PER_WORK);
+    for (size_t i = 0; i < stage->n; i++)
+        if (!(s->live & ~entries[i].live) && entries[i].extra_ticks <= s->extra_ticks) return true;
+    for (size_t i = 0; i < stage->n;) {
+        if ((entries[i].live & ~s->live) || s->extra_ticks > entries[i].extra_ticks) {
+            i++;
+            continue;
+        }
+        t->states[entries[i].state].dominated = true;
+        entries[i] = entries[--stage->n];
+    }
+    return false;
+}
+
+/* Space for one more entry: a block twice as large, at the end of all blocks. */
+static mp_status lengthen(state_table *t, mp_exact_stage *stage, mp_error *err)
+{
+    enum { LEAST = 4 };
+    const size_t capacity = stage->capacity ? 2 * stage->capacity : LEAST;
+    if (stage->n < stage->capacity) return MP_OK;
+    if (!mp_grow(&t->entries, &t->entries_capacity, t->n_entries + capacity, sizeof *t->entries))
+        return MP_FAIL(err, MP_NOMEM, "out of memory for %zu states", t->n);
+    for (size_t i = 0; i < stage->n; i++) t->entries[t->n_entries + i] = t->entries[stage->first + i];
+    stage->first = t->n_entries;
+    stage->capacity = capacity;
+    t->n_entries += capacity;
+    return MP_OK;
+}
+
+/* Puts a state into the queue, unless another of its stage dominates it. MP_NOMEM. O(states of the stage). */
+static mp_status reach(state_table *t, const mp_exact_graph *x, const mp_exact_state *state, int64_t least_extra, mp_error *err)
+{
+    mp_exact_stage *stage = &t->stages[state->stage];
+    const int k = (int)t->n, left = __builtin_popcountll(x->all & ~stage->ran);
+    if (is_dominated(t, state)) return MP_OK;
+    MP_CHECK(lengthen(t, stage, err));
+    MP_ENSURE(mp_grow(&t->states, &t->capacity, t->n + 1, sizeof *t->states) &&
+                  mp_grow(&t->open.items, &t->open_capacity, t->open.n + 1, sizeof *t->open.items),
+              err, MP_NOMEM, "out of memory for %zu states", t->n);
+    t->states[t->n++] = *state;
+    t->entries[stage->first + stage->n++] = (mp_exact_entry){state->live, state->extra_ticks, k};
+    /* at equal ticks the one that is nearest to the end, then the newest */
+    mp_heap_push(&t->open, (state->extra_ticks + least_extra) * (MP_EXACT_BITS + 1) + left, INT_MAX - k);
+    return MP_OK;
+}
+
+/* The state of the least lower bound, -1: none is left. O(log states). */
+static int pop_state(state_table *t)
+{
+    while (t->open.n) {
+        const int k = INT_MAX - mp_heap_pop(&t->open);
+        if (!t->states[k].dominated) return k;
+    }
+    return -1;
+}
 
 static const int64_t most_ticks = INT64_MAX / (4 * MP_EXACT_BITS); /* the key of a state counts nodes too */
 
 typedef struct exact {
     mp_search *search;
     mp_exact_graph graph;
-    mp_exact_states table;
+    state_table table;
     int64_t most_extra, most_states, most_work;
     bool gave_up; /* a state was left out */
     /* the step that is taken */
@@ -37,8 +177,7 @@ typedef struct exact {
 
 static mp_status next_stage(exact *x, int stage, const mp_exact_alternative *alternative, int *next)
 {
-    return mp_exact_find_stage(&x->table, &x->graph, x->table.stages[stage].ran | mp_exact_one(alternative->node), next,
-                               x->err);
+    return find_stage(&x->table, &x->graph, x->table.stages[stage].ran | mp_exact_one(alternative->node), next, x->err);
 }
 
 /* Takes steps as long as one is safe; `steps` (may be NULL) gets them. */
@@ -66,7 +205,7 @@ static mp_status take_safe_steps(exact *x, int *stage, mp_exact_set *live, mp_st
 static bool visit(void *data, mp_exact_set live)
 {
     exact *x = data;
-    mp_exact_states *t = &x->table;
+    state_table *t = &x->table;
     const mp_exact_graph *graph = &x->graph;
     const mp_exact_alternative *alternative = x->alternative;
     const bool again = t->stages[t->states[x->from].stage].ran & mp_exact_one(alternative->node);
@@ -87,7 +226,7 @@ static bool visit(void *data, mp_exact_set live)
         x->gave_up = true;
         return true;
     }
-    x->st = mp_exact_reach(t, graph, &next, least, x->err);
+    x->st = reach(t, graph, &next, least, x->err);
     return x->st == MP_OK;
 }
 
@@ -116,17 +255,17 @@ done:
 static mp_status first_state(exact *x)
 {
     mp_exact_state first = {.parent = -1, .first_live = x->graph.carried};
-    MP_CHECK(mp_exact_find_stage(&x->table, &x->graph, 0, &first.stage, x->err));
+    MP_CHECK(find_stage(&x->table, &x->graph, 0, &first.stage, x->err));
     first.live = first.first_live &= x->table.stages[first.stage].useful;
     MP_CHECK(take_safe_steps(x, &first.stage, &first.live, NULL, NULL));
-    return mp_exact_reach(&x->table, &x->graph, &first, 0, x->err);
+    return reach(&x->table, &x->graph, &first, 0, x->err);
 }
 
 /* The steps from the first state to this one. A state remembers its last step only: the safe ones are found again. */
 static mp_status offer(exact *x, int k)
 {
     mp_status st = MP_OK;
-    mp_exact_states *t = &x->table;
+    state_table *t = &x->table;
     size_t n = 0, n_way = 0, most = 0;
     int64_t peak_bytes, ticks;
     const int64_t extra_ticks = t->states[k].extra_ticks;
@@ -167,7 +306,7 @@ static mp_status search(exact *x)
     bool found = false;
     x->most_extra = known == INT64_MAX ? INT64_MAX : known - x->graph.least_ticks;
     MP_CHECK(first_state(x));
-    for (int64_t n = 1; !x->gave_up && !found && (k = mp_exact_pop(&x->table)) >= 0; n++) {
+    for (int64_t n = 1; !x->gave_up && !found && (k = pop_state(&x->table)) >= 0; n++) {
         found = x->table.stages[x->table.states[k].stage].ran == x->graph.all;
         if (found) {
             known = x->graph.least_ticks + x->table.states[k].extra_ticks;
@@ -197,7 +336,7 @@ mp_status mp_run_exact(mp_search *found, mp_error *err)
     MP_TRY(mp_exact_graph_read(request->graph, request->budget_bytes, request->keep_order, &x.graph, err));
     MP_TRY(search(&x));
 done:
-    mp_exact_states_free(&x.table);
+    free_states(&x.table);
     mp_exact_graph_free(&x.graph);
     return st;
 }

@@ -5,7 +5,7 @@
  * shorter can come. What is found on a rung depends on the rung alone, and a plan found on a lower one is a plan for the
  * higher. With few different sizes there is a rung for every peak.
  */
-#include "planner/ilp/ilp.h"
+#include "planner/search/searchers.h"
 
 #include <string.h>
 
@@ -16,7 +16,6 @@
 #include "planner/ilp/ilp_search.h"
 #include "planner/math/integers.h"
 #include "planner/math/tuning.h"
-#include "planner/segments/lower_set.h"
 
 /* The plans to start from, under the name of this searcher. */
 static const mp_solver start = {"ilp", "", "", mp_run_lower_set, true, false, false};

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
-#include "planner/ilp/ilp_rows.h"
+#include "planner/ilp/ilp_model.h"
 
 typedef struct use {
     int storage, place;

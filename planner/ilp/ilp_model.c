@@ -1,4 +1,5 @@
-/* ilp_model.c - columns, rows and entries as growing arrays, and from which place on a storage is used. */
+/* ilp_model.c - columns, rows and entries as growing arrays, and the rows: what is read is resident or recomputed; what is live
+ * at each node fits into the budget. */
 #include "planner/ilp/ilp_model.h"
 
 #include "estimator/base/memory.h"
@@ -61,4 +62,169 @@ void mp_ilp_model_free(mp_ilp_model *m)
                       m->run,  m->resident, m->used,       m->columns,     m->rows,       m->entries};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) mp_free(blocks[i]);
     mp_free(m);
+}
+
+typedef struct builder {
+    mp_ilp_model *m;
+    const int *resident_for;
+    mp_error *err;
+} builder;
+
+static mp_status begin_row(builder *b, int64_t bound, bool memory)
+{
+    return mp_ilp_add_row(b->m, bound, memory, b->err);
+}
+
+static mp_status put(builder *b, int column, int64_t coefficient)
+{
+    return mp_ilp_add_entry(b->m, column, coefficient, b->err);
+}
+
+/* x <= y + z */
+static mp_status at_most(builder *b, int x, int y, int z)
+{
+    MP_CHECK(begin_row(b, 0, false));
+    MP_CHECK(put(b, x, 1));
+    MP_CHECK(put(b, y, -1));
+    return put(b, z, -1);
+}
+
+/* What is read, or resident at the end, was resident at the beginning or is recomputed; what is used later is used now. */
+static mp_status add_flow(builder *b, int i)
+{
+    const mp_ilp_model *m = b->m;
+    for (int s = 0; s < (int)m->graph->n_storages; s++) {
+        const int produced_at = m->produced_at[s];
+        if (produced_at < 0 || produced_at >= m->first[i]) continue;
+        const int resident = *mp_ilp_resident(m, i, s), produced = *mp_ilp_run(m, i, produced_at);
+        const int beyond = i + 1 < m->n_stages ? *mp_ilp_resident(m, i + 1, s) : MP_ILP_NEVER;
+        int next = beyond;
+        if (mp_ilp_has_fixed_use(m, i, s, 0)) {
+            MP_CHECK(at_most(b, MP_ILP_ALWAYS, produced, resident));
+            continue;
+        }
+        for (int u = m->uses_start[s + 1] - 1; u >= m->uses_start[s]; u--) {
+            const int place = m->uses[u], run = place < m->first[i] ? *mp_ilp_run(m, i, place) : -1;
+            if (run < 0) continue;
+            const int used = mp_ilp_used_from(m, i, s, place);
+            MP_CHECK(at_most(b, run, produced, resident));
+            MP_CHECK(at_most(b, run, used, MP_ILP_NEVER));
+            if (next >= 0) MP_CHECK(at_most(b, next, used, MP_ILP_NEVER));
+            next = used;
+        }
+        if (beyond >= 0) MP_CHECK(at_most(b, beyond, produced, resident));
+    }
+    return MP_OK;
+}
+
+/* The in-place pairs of the node at a place: their columns with what they save go into the memory row begun last; how they
+ * exclude each other into rows after it. */
+static mp_status add_pairs(builder *b, int i, int place)
+{
+    mp_ilp_model *m = b->m;
+    const mp_alternative *base = mp_ilp_base(m, place);
+    const mp_storage *storages = m->graph->storages;
+    const size_t before = m->n_columns;
+    for (size_t k = 0; k < base->n_in_place; k++) {
+        const mp_in_place pair = base->in_place[k];
+        int column;
+        if (m->produced_at[pair.from] < 0 || m->produced_at[pair.to] != place ||
+            storages[pair.from].bytes < storages[pair.to].bytes)
+            continue;
+        if (m->produced_at[pair.from] >= place || mp_ilp_used_from(m, i, pair.from, place + 1) == MP_ILP_ALWAYS) continue;
+        MP_CHECK(mp_ilp_add_column(m, (mp_ilp_column){MP_ILP_IN_PLACE, i, place, pair.from, pair.to}, &column, b->err));
+        MP_CHECK(put(b, column, -storages[pair.to].bytes));
+    }
+    const size_t end = m->n_columns;
+    for (size_t c = before; c < end; c++) {
+        const int from = m->columns[c].storage, to = m->columns[c].to;
+        bool first_from = true, first_to = true;
+        for (size_t d = before; d < c; d++) {
+            first_from &= m->columns[d].storage != from;
+            first_to &= m->columns[d].to != to;
+        }
+        if (first_from) {
+            MP_CHECK(begin_row(b, 1, false));
+            MP_CHECK(put(b, mp_ilp_used_from(m, i, from, place + 1), 1));
+            for (size_t d = c; d < end; d++)
+                if (m->columns[d].storage == from) MP_CHECK(put(b, (int)d, 1));
+        }
+        if (first_to) {
+            MP_CHECK(begin_row(b, 0, false));
+            MP_CHECK(put(b, place < m->first[i] ? *mp_ilp_run(m, i, place) : MP_ILP_ALWAYS, -1));
+            for (size_t d = c; d < end; d++)
+                if (m->columns[d].to == to) MP_CHECK(put(b, (int)d, 1));
+        }
+    }
+    return MP_OK;
+}
+
+/* What is live while the node at `place` runs in stage i. If a node that may be recomputed is not, its row counts no more than
+ * the row of the next node that runs: all that is counted here is used there or later. */
+static mp_status add_memory(builder *b, int i, int place)
+{
+    const mp_ilp_model *m = b->m;
+    const mp_graph *graph = m->graph;
+    const bool fixed = place >= m->first[i];
+    const int run = fixed ? MP_ILP_ALWAYS : *mp_ilp_run(m, i, place);
+    int64_t own_bytes = mp_ilp_base(m, place)->workspace_bytes;
+    MP_CHECK(begin_row(b, 0, true));
+    for (int s = 0; s < (int)graph->n_storages; s++) {
+        const int produced_at = m->produced_at[s];
+        const int64_t bytes = graph->storages[s].bytes;
+        if (produced_at < 0 || bytes == 0 || (fixed ? produced_at > place : produced_at >= m->first[i])) continue;
+        const int resident = produced_at < m->first[i] ? *mp_ilp_resident(m, i, s) : -1,
+                  produced = fixed ? -1 : *mp_ilp_run(m, i, produced_at);
+        if (produced_at == place) own_bytes += bytes;
+        if (produced_at == place && (fixed || resident < 0)) continue;
+        MP_CHECK(put(b, produced >= 0 && place <= produced_at ? resident : mp_ilp_used_from(m, i, s, place), bytes));
+    }
+    MP_CHECK(put(b, run, own_bytes));
+    return add_pairs(b, i, place);
+}
+
+/* An update that is fused into backward and needs workspace: it runs right after this place if nothing that it waits for comes
+ * later. (Without workspace it takes no more memory than the node before it.) */
+static mp_status add_memory_of_update(builder *b, int i, int place, int update)
+{
+    const mp_ilp_model *m = b->m;
+    const mp_graph *graph = m->graph;
+    const mp_alternative *base = &graph->nodes[update].alternatives[0];
+    const int resident_for = b->resident_for[update] - 1, run = place >= m->first[i] ? MP_ILP_ALWAYS : *mp_ilp_run(m, i, place);
+    int64_t own_bytes = base->workspace_bytes, read_bytes = 0;
+    bool waits = resident_for >= 0 && m->produced_at[resident_for] == place;
+    if (resident_for < 0 || own_bytes == 0) return MP_OK;
+    for (int u = m->uses_start[resident_for]; u < m->uses_start[resident_for + 1]; u++) waits |= m->uses[u] == place;
+    if (!waits || m->produced_at[resident_for] > (place < m->first[i] ? m->first[i] - 1 : place)) return MP_OK;
+    MP_CHECK(begin_row(b, 0, true));
+    for (int s = 0; s < (int)graph->n_storages; s++) {
+        bool reads = false;
+        if (m->produced_at[s] < 0 || (place >= m->first[i] ? m->produced_at[s] > place : m->produced_at[s] >= m->first[i]))
+            continue;
+        for (size_t r = 0; r < base->n_reads; r++) reads |= base->reads[r] == s;
+        if (reads) read_bytes += graph->storages[s].bytes;
+        const int produced_at = m->produced_at[s], produced = produced_at < m->first[i] ? *mp_ilp_run(m, i, produced_at) : -1;
+        const int beyond = mp_ilp_used_from(m, i, s, place + 1);
+        if (!reads)
+            MP_CHECK(
+                put(b, produced >= 0 && place < produced_at ? *mp_ilp_resident(m, i, s) : beyond, graph->storages[s].bytes));
+    }
+    MP_CHECK(put(b, run, own_bytes + read_bytes));
+    return put(b, mp_ilp_used_from(m, i, resident_for, place + 1), -own_bytes);
+}
+
+mp_status mp_ilp_add_rows(mp_ilp_model *m, const int *resident_for, mp_error *err)
+{
+    builder b = {m, resident_for, err};
+    for (int i = 0; i < m->n_stages; i++) {
+        const int end = i + 1 < m->n_stages ? m->first[i + 1] : m->n_places;
+        MP_CHECK(add_flow(&b, i));
+        for (int p = 0; p < end; p++)
+            if (p >= m->first[i] || *mp_ilp_run(m, i, p) >= 0) {
+                MP_CHECK(add_memory(&b, i, p));
+                for (size_t u = 0; u < m->graph->n_nodes && m->graph->fuse == MP_FUSE_BACKWARD; u++)
+                    MP_CHECK(add_memory_of_update(&b, i, p, (int)u));
+            }
+    }
+    return MP_OK;
 }

@@ -8,13 +8,13 @@
 #include <math.h>
 #include <string.h>
 
-#include <glpk.h>
-
 #include "estimator/base/clock.h"
 #include "planner/ilp/ilp_plan.h"
-#include "planner/math/glpk_session.h"
 #include "planner/math/integers.h"
+#include "planner/math/linear.h"
 #include "planner/math/tuning.h"
+
+#include <glpk.h>
 
 typedef struct search {
     const mp_ilp_model *m;

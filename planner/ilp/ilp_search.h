@@ -26,6 +26,6 @@ typedef struct mp_ilp_result {
 
 /* The same arguments give the same result, but for `seconds` and `stopped`. MP_LIMIT: GLPK broke off with an error, or needs
  * more than 1 GiB of memory. MP_NOMEM. Numerical trouble is no error: nothing is proved then; GLPK's environment as in
- * glpk_session.h. */
+ * linear.h. */
 mp_status mp_ilp_search(const mp_ilp_model *model, int64_t budget_bytes, const mp_ilp_limits *limits, mp_ilp_result *result,
                         mp_error *err);

@@ -5,6 +5,10 @@
  *
  * Most rows hold wherever the others do. GLPK gets a row once it is violated (cutting planes: Dantzig, Fulkerson and Johnson
  * 1954) until a solve begins where it is slack, as each of GLPK's iterations takes time for every row that it knows.
+ *
+ * All work with GLPK is done in a session, which turns errors, on which GLPK would end the process, into a status. The error
+ * hook may not return: it jumps out of the work, whose frames are skipped. What they allocate must be reachable from what the
+ * caller of the session owns, or belong to GLPK's environment, which is then freed as a whole.
  */
 #pragma once
 
@@ -13,6 +17,16 @@
 #include <stdint.h>
 
 #include "memplan/error.h"
+
+/* work(data) may call GLPK, which prints nothing. MP_LIMIT: GLPK broke off with an error, or needs more memory than 1 GiB or
+ * than there is. MP_NOMEM: there was none to begin with. Threads may have sessions at once: GLPK's environment is each thread's
+ * own (glp_config("TLS")). One that the thread had before is left as it is, except after an error, which costs it. */
+mp_status mp_glpk_session(void (*work)(void *data), void *data, mp_error *err);
+
+/* Called by the work where a test may want GLPK to fail. */
+void mp_glpk_point(void);
+/* For tests: GLPK fails after this many points (-1: never); the most memory that it may take. */
+extern _Thread_local int mp_glpk_fail_after, mp_glpk_most_mib;
 
 typedef struct mp_linear {
     int n_columns, n_rows;    /* both are numbered from 0 */

@@ -12,20 +12,99 @@
  * Sources: multipliers for constrained resources, Everett 1963; labels by a minimum cut, Picard 1976; subgradients, Polyak
  * 1967.
  */
-#include "planner/priced/priced.h"
+#include "planner/search/searchers.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 #include "planner/math/integers.h"
 #include "planner/math/tuning.h"
+#include "planner/order/boundaries.h"
+#include "planner/priced/cut_labels.h"
 #include "planner/priced/priced_schedule.h"
-#include "planner/priced/priced_segments.h"
+
+typedef struct segment_list {
+    mp_boundaries *boundaries;
+    int64_t *produced_bytes; /* per position */
+    int64_t total_bytes;     /* of all positions */
+    bool *ends;              /* per position: a segment ends there; by the last cut */
+    int *n_ends;             /* work: per position, how many ends come before */
+} segment_list;
+
+static void free_segments(segment_list *x)
+{
+    if (!x) return;
+    mp_boundaries_free(x->boundaries);
+    mp_free(x->produced_bytes);
+    mp_free(x->ends);
+    mp_free(x->n_ends);
+    mp_free(x);
+}
+
+/* On MP_OK *out is released with free_segments (NULL is fine). MP_NOT_APPLICABLE: no forward or no backward nodes.
+ * MP_NOMEM. O(list lengths). */
+static mp_status new_segments(const mp_graph *graph, segment_list **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    segment_list *x = mp_alloc(1, sizeof *x);
+    MP_REQUIRE(x, err, MP_NOMEM, "out of memory for the segments of %s", graph->name);
+    MP_TRY(mp_boundaries_new(graph, &x->boundaries, err));
+    const size_t n = (size_t)x->boundaries->n;
+    x->produced_bytes = mp_alloc(n, sizeof *x->produced_bytes);
+    x->ends = mp_alloc(n, sizeof *x->ends);
+    x->n_ends = mp_alloc(n + 1, sizeof *x->n_ends);
+    MP_REQUIRE(x->produced_bytes && x->ends && x->n_ends, err, MP_NOMEM, "out of memory for the segments of %s", graph->name);
+    for (size_t s = 0; s < graph->n_storages; s++) {
+        if (x->boundaries->birth[s] < 0) continue;
+        x->produced_bytes[x->boundaries->birth[s]] += graph->storages[s].bytes;
+        x->total_bytes += graph->storages[s].bytes;
+    }
+    *out = x;
+    x = NULL;
+done:
+    free_segments(x);
+    return st;
+}
+
+/* A segment ends where the least crosses, between 3/4 and 5/4 of the bytes that segments are to produce. */
+static void cut_segments(segment_list *x, int64_t size_bytes)
+{
+    const mp_boundaries *b = x->boundaries;
+    int64_t sum = 0, since = 0;
+    int best = -1;
+    const int64_t least = size_bytes - size_bytes / 4,
+                  most = size_bytes > INT64_MAX / 2 ? INT64_MAX : size_bytes + size_bytes / 4;
+    for (int p = 0; p < b->n; p++) {
+        x->ends[p] = false;
+        sum += x->produced_bytes[p];
+        since += x->produced_bytes[p];
+        if (sum >= least && (best < 0 || b->crossing_bytes[p] <= b->crossing_bytes[best])) {
+            best = p;
+            since = 0;
+        }
+        if (best < 0 || sum < most) continue;
+        x->ends[best] = true;
+        sum = since;
+        best = -1;
+    }
+}
+
+/* Sets `is_kept` of the labels: what crosses an end is kept. O(n + storages). */
+static void keep_crossing(segment_list *x, mp_cut_labels *labels)
+{
+    const mp_boundaries *b = x->boundaries;
+    for (int p = 0; p < b->n; p++) x->n_ends[p + 1] = x->n_ends[p] + x->ends[p];
+    for (int k = 0; k < labels->forward_end; k++) labels->is_kept[k] = false;
+    for (size_t s = 0; s < labels->graph->n_storages; s++) {
+        const int birth = b->birth[s], last = b->last[s], k = labels->producer[s];
+        if (k >= 0 && birth >= 0 && last > birth && x->n_ends[last] > x->n_ends[birth]) labels->is_kept[k] = true;
+    }
+}
 
 typedef struct pricing {
     mp_search *search;
     mp_cut_labels *problem;
-    mp_priced_segments *segments;
+    segment_list *segments;
     double *multiplier;  /* per stage: ticks per byte */
     int64_t *over_bytes; /* per stage: the most live bytes of its steps, less what the budget leaves */
     int64_t free_bytes;  /* what the budget leaves beside what is always live */
@@ -172,8 +251,8 @@ static void set_multipliers(pricing *x, const beginning *b, double height)
 
 static void keep_ends(pricing *x, const beginning *b)
 {
-    mp_priced_segments_cut(x->segments, b->size_bytes);
-    mp_priced_segments_keep(x->segments, x->problem);
+    cut_segments(x->segments, b->size_bytes);
+    keep_crossing(x->segments, x->problem);
     x->problem->evicts_again = b->evicts_again;
 }
 
@@ -244,7 +323,7 @@ done:
 static mp_status offer_segments(pricing *x, mp_error *err)
 {
     mp_status st = MP_OK;
-    const mp_priced_segments *segments = x->segments;
+    const segment_list *segments = x->segments;
     const int64_t n_schedules = 1 + MP_PRICED_WORK / (int64_t)(x->problem->graph->n_nodes + 1);
     const int stride = n_schedules >= MP_PRICED_SEGMENT_SIZES ? 1 : (int)(MP_PRICED_SEGMENT_SIZES / n_schedules);
     int64_t size = segments->total_bytes;
@@ -253,7 +332,7 @@ static mp_status offer_segments(pricing *x, mp_error *err)
     for (int i = 0; i < MP_PRICED_SEGMENT_SIZES && !mp_search_stopped(x->search); i++) {
         size = mp_percent(size, MP_PRICED_SEGMENT_SHARE);
         if (i % stride != stride - 1) continue;
-        mp_priced_segments_cut(x->segments, size);
+        cut_segments(x->segments, size);
         mp_free(steps);
         steps = NULL;
         MP_TRY(mp_boundaries_schedule(segments->boundaries, segments->ends, NULL, &steps, &n, err));
@@ -268,18 +347,18 @@ mp_status mp_run_priced_first(mp_search *search, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_request *request = mp_search_request(search);
-    mp_priced_segments *segments = NULL;
+    segment_list *segments = NULL;
     mp_step *steps = NULL;
     size_t n;
     mp_error ignored = {0};
     int64_t peak_bytes = INT64_MAX;
     if (request->budget_bytes == INT64_MAX) return MP_OK;
-    st = mp_priced_segments_new(request->graph, &segments, &ignored);
+    st = new_segments(request->graph, &segments, &ignored);
     if (st == MP_NOT_APPLICABLE) return MP_OK;
     MP_REQUIRE(st == MP_OK, err, st, "out of memory for the segments of %s", request->graph->name);
     for (int64_t k = 1, size = segments->total_bytes / 2; k <= MP_PRICED_FIRST_SIZES && peak_bytes > request->budget_bytes;
          k++, size /= 2) {
-        mp_priced_segments_cut(segments, size);
+        cut_segments(segments, size);
         mp_free(steps);
         steps = NULL;
         MP_TRY(mp_boundaries_schedule(segments->boundaries, segments->ends, NULL, &steps, &n, err));
@@ -287,7 +366,7 @@ mp_status mp_run_priced_first(mp_search *search, mp_error *err)
     }
 done:
     mp_free(steps);
-    mp_priced_segments_free(segments);
+    free_segments(segments);
     return st;
 }
 
@@ -310,7 +389,7 @@ static mp_status search_all(pricing *x, mp_error *err)
     x->n_cuts = n_cuts;
     MP_TRY(bisect(x, err));
     MP_TRY(descend(x, unit, err));
-    st = mp_priced_segments_new(graph, &x->segments, &ignored);
+    st = new_segments(graph, &x->segments, &ignored);
     if (st == MP_NOT_APPLICABLE) {
         st = MP_OK;
         goto done;
@@ -320,7 +399,7 @@ static mp_status search_all(pricing *x, mp_error *err)
     if (!ended(x)) MP_TRY(sweep_sizes(x, unit, err));
     MP_TRY(offer_segments(x, err));
 done:
-    mp_priced_segments_free(x->segments);
+    free_segments(x->segments);
     mp_cut_labels_free(x->problem);
     mp_free(x->multiplier);
     mp_free(x->over_bytes);

@@ -5,7 +5,7 @@
  * along adding bytes and cuts at the first cut tensor after the sum has passed b, for a sweep of b. Networks with few cut
  * tensors get the linearised variant, too: every position of the list may be an end, and all that crosses it is kept.
  */
-#include "planner/segments/chen.h"
+#include "planner/search/searchers.h"
 
 #include "planner/math/integers.h"
 #include "planner/math/tuning.h"

@@ -4,7 +4,7 @@
  * The vertices are the forward nodes, with the bytes that they make and that are not always live. Two memory models are swept:
  * the paper's, which counts each value of a segment twice, and one that counts of a segment only what backward reads of it.
  */
-#include "planner/segments/lower_set.h"
+#include "planner/search/searchers.h"
 
 #include <string.h>
 
@@ -12,7 +12,7 @@
 #include "planner/math/splitmix.h"
 #include "planner/math/tuning.h"
 #include "planner/order/segment_schedule.h"
-#include "planner/segments/lower_set_ladder.h"
+#include "planner/segments/lower_set_dp.h"
 
 typedef struct lower_set {
     mp_search *search;

@@ -1,10 +1,12 @@
-/* lower_set_dp.h - dynamic programming over sequences of lower sets: the cheapest strategies within a model budget.
+/* lower_set_dp.h - dynamic programming over sequences of lower sets: the cheapest strategies within a model budget, and from
+ * there to the user's budget: a ladder of model budgets, whose strategies the timeline judges.
  *
  * Dynamic programming over (L, overhead so far) -> least M(U): only the sum of what is kept matters for what follows.
  * Of the states of one lower set only those remain that no other beats in both overhead and bytes.
  */
 #pragma once
 
+#include "memplan/search.h"
 #include "planner/segments/lower_set_family.h"
 
 typedef enum mp_lower_set_aim {
@@ -30,3 +32,12 @@ void mp_lower_set_strategies_free(mp_lower_set_strategies *strategies); /* frees
 
 /* The least budget for which the family has a strategy. MP_NOMEM. O(pairs * log bytes). */
 mp_status mp_lower_set_least_budget(const mp_lower_sets *sets, int64_t *budget_bytes, mp_error *err);
+
+/* Judges the strategy that a sequence stands for, or remembers what came of it. */
+typedef mp_status (*mp_lower_set_judge)(void *data, const mp_lower_sets *sets, const int *sequence, int n, int64_t *peak_bytes,
+                                        mp_error *err);
+
+/* Searches the family on a ladder of model budgets, as far as a user's budget goes, and has strategies of every rung judged,
+ * about `moves` in all. What is judged for a budget is judged for every larger one. */
+mp_status mp_lower_set_ladder(mp_search *search, const mp_lower_sets *sets, int64_t budget_bytes, int64_t moves,
+                              mp_lower_set_judge judge, void *data, mp_error *err);

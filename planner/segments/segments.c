@@ -10,7 +10,7 @@
  * What is judged, by the timeline, is always the schedule of a list that can be read off it again, so that a user who copies
  * the checkpoints of the plan gets the plan.
  */
-#include "planner/segments/segments.h"
+#include "planner/search/searchers.h"
 
 #include <string.h>
 
@@ -19,7 +19,7 @@
 #include "planner/math/tuning.h"
 #include "planner/order/boundaries.h"
 #include "planner/order/segment_schedule.h"
-#include "planner/segments/lower_set_ladder.h"
+#include "planner/segments/lower_set_dp.h"
 
 /* A list that was judged: its ends and what came of it. */
 typedef struct verdict {

@@ -1,15 +1,37 @@
-/* portfolio.c - one row per searcher, from the simplest on. */
+/* portfolio.c - the table of searchers, from the simplest on, and the searchers that are not worth a file: `none`, and `auto`.
+ *
+ * `auto` runs those that are worth their time, each starting from what those before it have found. First what may prove its
+ * plan, then what is quick and good on graphs of any size, so that a search that is cut short has it; the one that improves on
+ * plans, whatever they come from, is last. What cuts the list into segments or blocks runs only where there is no plan yet, to
+ * give that one a smaller start: else cuts and moves find all that it finds (BENCHMARKS.md, Ablation).
+ */
 #include "planner/solve/portfolio.h"
 
-#include "planner/anneal/anneal.h"
-#include "planner/chain/chain.h"
-#include "planner/exact/exact.h"
-#include "planner/ilp/ilp.h"
-#include "planner/priced/priced.h"
-#include "planner/segments/chen.h"
-#include "planner/segments/lower_set.h"
-#include "planner/segments/none.h"
-#include "planner/segments/segments.h"
+#include "planner/math/tuning.h"
+#include "planner/order/updates.h"
+#include "planner/search/searchers.h"
+
+/* The updates stand where keep-all has them, or, if the graph fuses them into backward, also as early as they can: the same
+ * work, earlier freed. */
+mp_status mp_run_none(mp_search *search, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *graph = mp_search_request(search)->graph;
+    mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps), *fused = NULL;
+    size_t n = 0;
+    MP_REQUIRE(steps, err, MP_NOMEM, "out of memory for a schedule of %zu steps", graph->n_nodes);
+    mp_keep_all(graph, steps);
+    MP_TRY(mp_search_offer(search, steps, graph->n_nodes, NULL, NULL, err));
+    for (size_t t = 0; t < graph->n_nodes; t++)
+        if (graph->nodes[steps[t].node].phase != MP_PHASE_UPDATE) steps[n++] = steps[t];
+    if (n == graph->n_nodes || graph->fuse != MP_FUSE_BACKWARD) goto done;
+    MP_TRY(mp_updates_place(graph, steps, n, &fused, &n, err));
+    MP_TRY(mp_search_offer(search, fused, n, NULL, NULL, err));
+done:
+    mp_free(steps);
+    mp_free(fused);
+    return st;
+}
 
 static const mp_solver rows[] = {
     {"none", "keeps everything: the baseline", "", mp_run_none, true, true, false},
@@ -38,4 +60,62 @@ size_t mp_portfolio_count(void)
 const mp_solver *mp_portfolio_row(size_t k)
 {
     return k < mp_portfolio_count() ? &rows[k] : NULL;
+}
+
+static bool is_large(const mp_search *search)
+{
+    return mp_search_request(search)->graph->n_nodes > MP_LARGE_GRAPH_NODES;
+}
+
+/* What sees the list as segments or as a chain of blocks. */
+static bool cuts_the_list(const mp_solver *solver)
+{
+    return solver->run == mp_run_chain || solver->run == mp_run_chen || solver->run == mp_run_segments ||
+           solver->run == mp_run_lower_set;
+}
+
+/* Whether a searcher takes part in this search: exact searches pay on tiny graphs only, integer programmes on small ones, what
+ * cuts the list only while there is no plan, and on large graphs of that only chains. */
+static bool takes_part(const mp_solver *solver, const mp_search *search)
+{
+    const mp_request *request = mp_search_request(search);
+    if (solver->run == mp_run_none) return true;
+    if (request->solvers_off >> (1 + (solver - mp_portfolio_row(0))) & 1) return false;
+    if (solver->run == mp_run_anneal) return true;
+    if (request->refine) return false;
+    if (solver->run == mp_run_exact) return request->graph->n_nodes <= MP_AUTO_EXACT_NODES;
+    if (solver->run == mp_run_ilp) return request->graph->n_nodes <= MP_AUTO_ILP_NODES;
+    if (cuts_the_list(solver) && solver->run != mp_run_chain && is_large(search)) return false; /* priced has quick segments */
+    return !cuts_the_list(solver) || mp_search_best_ticks(search) == INT64_MAX;
+}
+
+/* The row of a searcher. */
+static const mp_solver *row_of(mp_status (*searcher)(mp_search *search, mp_error *err))
+{
+    size_t k = 0;
+    while (mp_portfolio_row(k)->run != searcher) k++;
+    return mp_portfolio_row(k);
+}
+
+static mp_status run(mp_search *search, mp_status (*searcher)(mp_search *search, mp_error *err), mp_error *err)
+{
+    mp_error ours = {0};
+    const mp_solver *solver = row_of(searcher);
+    /* of the time limit: small before anneal, except on large graphs, where moves are slow */
+    const double share = searcher == mp_run_anneal ? 1 : is_large(search) ? MP_AUTO_LARGE_SHARE : MP_AUTO_SHARE;
+    if (!takes_part(solver, search)) return MP_OK;
+    if (searcher != mp_run_none && (mp_search_will_do(search) || mp_search_stopped(search))) return MP_OK;
+    const mp_status st = mp_search_delegate(search, solver, share, &ours);
+    if (st == MP_OK || st == MP_NOT_APPLICABLE) return MP_OK;
+    if (err && err->code == MP_OK) *err = ours;
+    return st;
+}
+
+mp_status mp_run_auto(mp_search *search, mp_error *err)
+{
+    static mp_status (*const searchers[])(mp_search * search, mp_error * err) = {
+        mp_run_none, mp_run_exact,    mp_run_priced,    mp_run_ilp,   mp_run_chain,
+        mp_run_chen, mp_run_segments, mp_run_lower_set, mp_run_anneal};
+    for (size_t k = 0; k < sizeof searchers / sizeof *searchers; k++) MP_CHECK(run(search, searchers[k], err));
+    return MP_OK;
 }

@@ -12,12 +12,9 @@
 #include "memplan/check.h"
 #include "memplan/floor.h"
 #include "memplan/search.h"
-#include "planner/anneal/anneal.h"
 #include "planner/bound/proof.h"
-#include "planner/exact/exact.h"
 #include "planner/math/tuning.h"
-#include "planner/segments/none.h"
-#include "planner/solve/auto.h"
+#include "planner/search/searchers.h"
 #include "planner/solve/solver.h"
 #include "planner/studies/frontier.h"
 

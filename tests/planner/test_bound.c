@@ -9,7 +9,7 @@
 #include "estimator/base/memory.h"
 #include "memplan/timeline.h"
 #include "planner/bound/proof.h"
-#include "planner/math/glpk_session.h"
+#include "planner/math/linear.h"
 #include "planner/order/precedence.h"
 #include "tests/cases/bound_case.h"
 #include "tests/cases/chain_graph.h"

@@ -8,7 +8,6 @@
 
 #include "estimator/base/memory.h"
 #include "planner/bound/bound_demand.h"
-#include "planner/bound/bound_reruns.h"
 #include "planner/bound/bound_states.h"
 #include "planner/bound/interval/bound_chain.h"
 #include "tests/cases/bound_case.h"

@@ -11,7 +11,6 @@
 #include "memplan/floor.h"
 #include "memplan/solver.h"
 #include "planner/chain/chain.h"
-#include "planner/chain/chain_ends.h"
 #include "planner/chain/chain_measure.h"
 #include "tests/cases/chain_graph.h"
 #include "tests/oracles/chain_oracle.h"

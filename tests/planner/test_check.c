@@ -16,7 +16,7 @@
 #include "memplan/check.h"
 #include "memplan/floor.h"
 #include "memplan/graph_json.h"
-#include "planner/solve/check_proofs.h"
+#include "planner/solve/solver.h"
 #include "tests/oracles/corruptions.h"
 #include "tests/oracles/random_beside.h"
 

@@ -12,7 +12,7 @@
 #include "planner/ilp/ilp_build.h"
 #include "planner/ilp/ilp_plan.h"
 #include "planner/ilp/ilp_search.h"
-#include "planner/math/glpk_session.h"
+#include "planner/math/linear.h"
 #include "planner/order/updates.h"
 #include "tests/cases/chain_graph.h"
 #include "tests/oracles/random_graph.h"

@@ -9,7 +9,6 @@
 #include <cmocka.h>
 
 #include "estimator/base/memory.h"
-#include "planner/math/glpk_session.h"
 #include "planner/math/linear.h"
 #include "tests/oracles/random_graph.h"
 

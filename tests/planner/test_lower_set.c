@@ -9,7 +9,7 @@
 #include "estimator/base/memory.h"
 #include "memplan/graph_json.h"
 #include "planner/order/dag.h"
-#include "planner/segments/lower_set_ladder.h"
+#include "planner/segments/lower_set_dp.h"
 #include "tests/oracles/oracle_lower_set.h"
 #include "tests/oracles/random_dag.h"
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "planner/anneal/move_clear.h"
+#include "planner/anneal/moves.h"
 #include "planner/anneal/runs/runs_change.h"
 #include "planner/anneal/runs/runs_load.h"
 #include "tests/oracles/random_graph.h"
