@@ -7,7 +7,7 @@
 #include "cli/options/commands.h"
 #include "cli/reports/report.h"
 #include "cli/reports/subject.h"
-#include "formats/base/bytes_text.h"
+#include "formats/base/text.h"
 #include "formats/json/plan_json.h"
 #include "memplan/check.h"
 #include "planner/solve/solver.h"

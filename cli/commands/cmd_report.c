@@ -11,7 +11,7 @@
 #include "cli/reports/progress.h"
 #include "cli/reports/subject.h"
 #include "cli/reports/unmeetable_report.h"
-#include "formats/base/bytes_text.h"
+#include "formats/base/text.h"
 #include "formats/pages/report_page.h"
 #include "memplan/arena_solve.h"
 #include "memplan/floor.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "formats/base/bytes_text.h"
+#include "formats/base/text.h"
 
 bool parse_count(const char *text, int64_t *count)
 {

@@ -8,8 +8,8 @@
 
 #include "cli/messages/messages.h"
 #include "cli/options/commands.h"
-#include "formats/base/bytes_text.h"
 #include "formats/base/file.h"
+#include "formats/base/text.h"
 #include "formats/onnx/onnx_weights.h"
 
 /* The file that option k names; NULL: none, or standard output. */

@@ -10,7 +10,7 @@
 #include "estimator/base/memory.h"
 #include "executor/kernel/backend.h"
 #include "formats/base/file.h"
-#include "formats/base/text_builder.h"
+#include "formats/base/text.h"
 #include "formats/json/json.h"
 
 enum { CHANGE_MAX = 64 }; /* bytes of a value */

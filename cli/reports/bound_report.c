@@ -7,7 +7,7 @@
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
 #include "cli/reports/report.h"
-#include "formats/base/bytes_text.h"
+#include "formats/base/text.h"
 #include "formats/json/json.h"
 
 static bool is_off(const outcome *out, int stage)

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "cli/messages/messages.h"
-#include "formats/base/library_work.h"
+#include "formats/base/process.h"
 
 /* Buffers are not written: what an answer was to be is not half printed. */
 static void end(const char *sentence)

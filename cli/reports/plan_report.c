@@ -13,7 +13,7 @@
 #include "cli/reports/checkpoints_to_set.h"
 #include "cli/reports/report.h"
 #include "cli/reports/unmeetable_report.h"
-#include "formats/base/bytes_text.h"
+#include "formats/base/text.h"
 #include "formats/json/json.h"
 #include "formats/json/plan_json.h"
 #include "memplan/arena.h"

@@ -11,9 +11,61 @@
 #include <stdint.h>
 
 #include "estimator/base/memory.h"
-#include "estimator/model/attributes.h"
 #include "memplan/error.h"
 #include "memplan/model.h"
+
+enum { MP_VALUE_MAX = 1 << 17 }; /* elements of the largest value that is kept */
+
+/* Row-major. Integers and booleans are in `i`, floats in `f`. */
+typedef struct mp_value {
+    int64_t n;
+    bool is_real;
+    union {
+        int64_t *i;
+        double *f;
+    };
+} mp_value;
+
+/* n zeroed elements in the model's pool, or NULL: out of memory. */
+mp_value *mp_value_new(mp_model *model, int64_t n, bool is_real);
+
+struct mp_operator;
+
+typedef enum mp_attribute_kind {
+    MP_ATTRIBUTE_INT,
+    MP_ATTRIBUTE_FLOAT,
+    MP_ATTRIBUTE_TEXT, /* a list of texts is one, with commas between */
+    MP_ATTRIBUTE_INTS,
+    MP_ATTRIBUTE_FLOATS,
+    MP_ATTRIBUTE_TENSOR, /* dtype, rank, dims, and value if small and numeric */
+    MP_ATTRIBUTE_OTHER   /* present, of a kind no rule reads: graphs, sparse tensors, types */
+} mp_attribute_kind;
+
+typedef struct mp_attribute {
+    const char *name;
+    mp_attribute_kind kind;
+    int64_t i;        /* INT */
+    double f;         /* FLOAT */
+    const char *text; /* TEXT */
+    size_t n;         /* INTS, FLOATS */
+    int64_t *ints;
+    double *floats;
+    mp_dtype dtype; /* TENSOR */
+    int rank;
+    int64_t *dims;
+    mp_value *value; /* TENSOR: NULL when too large or absent */
+} mp_attribute;
+
+/* A copy of from[0..n) that points to nothing of the original; *out is untouched on failure. MP_NOMEM. */
+mp_status mp_attributes_copy(mp_model *model, const mp_attribute *from, size_t n, mp_attribute **out, mp_error *err);
+
+/* Attributes, with the default for one that is absent or of another kind. */
+const mp_attribute *mp_operator_attribute(const struct mp_operator *op, const char *name); /* NULL: absent */
+int64_t mp_operator_int(const struct mp_operator *op, const char *name, int64_t otherwise);
+double mp_operator_float(const struct mp_operator *op, const char *name, double otherwise);
+const char *mp_operator_text(const struct mp_operator *op, const char *name, const char *otherwise);
+/* *n elements, or NULL and 0 when absent. */
+const int64_t *mp_operator_ints(const struct mp_operator *op, const char *name, size_t *n);
 
 enum { MP_RANK_MAX = 32 }; /* more dimensions than this are refused */
 
@@ -80,7 +132,7 @@ typedef struct mp_tensor {
     int replaced_by;         /* the tensor that took its place when simplification removed it, or -1 */
 } mp_tensor;
 
-/* Operators with subgraphs (regions.h). */
+/* Operators with subgraphs. */
 typedef enum mp_control { MP_CONTROL_NONE, MP_CONTROL_IF, MP_CONTROL_LOOP, MP_CONTROL_SCAN } mp_control;
 
 /* What a file does not say of an operator and memory depends on. */
@@ -111,7 +163,7 @@ typedef struct mp_operator {
 } mp_operator;
 
 /* A subgraph of a control operator (If, Loop, Scan). Its operators stand in the same list as all others, and its results are
- * further operands of the control operator, so that sorting puts them before it (regions.h). mp_model_infer leaves none. */
+ * further operands of the control operator, so that sorting puts them before it. mp_model_infer leaves none. */
 typedef struct mp_region {
     int outer;          /* the region of the control operator */
     const char *prefix; /* what the names of its tensors and operators begin with: "/If#then" */
@@ -182,3 +234,20 @@ bool mp_same_shape(const mp_tensor *a, const mp_tensor *b);
 /* Its k-th input or output, NULL when left out. */
 mp_tensor *mp_operator_in(const mp_model *model, const mp_operator *op, int k);
 mp_tensor *mp_operator_out(const mp_model *model, const mp_operator *op, int k);
+
+/* Subgraphs of control operators, while a model has any: from its reader to mp_model_infer.
+ *
+ *     If      inputs: condition                                then the results of both regions, one for each output
+ *     Loop    inputs: trip count, condition, what is carried   then the results of the region: condition, what is carried,
+ * scans Scan    inputs: (lengths, before operator set 9), what is carried, what is scanned; then the same without a condition
+ */
+
+/* A new, empty region within `outer`. The prefix is not copied: it lies in the pool. MP_NOMEM. */
+mp_status mp_model_region(mp_model *model, int outer, const char *prefix, int *index, mp_error *err);
+
+/* Operands that the node has itself: the others are the results of its regions. */
+int mp_operator_explicit_inputs(const mp_model *model, const mp_operator *op);
+/* The input that its region's k-th formal stands for in the first run, -1: none. */
+int mp_operator_input_of_formal(const mp_model *model, const mp_operator *op, int k);
+/* The output that gets the k-th result of a region, in the end or piece by piece; -1: none. */
+int mp_operator_output_of_result(const mp_operator *op, int k);

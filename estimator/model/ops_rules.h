@@ -10,7 +10,7 @@
 #include "estimator/model/ops.def"
 #undef OP
 
-/* flops.c */
+/* costs.c */
 double mp_flops_attention(const mp_model *model, const mp_operator *op);
 double mp_flops_conv(const mp_model *model, const mp_operator *op);
 double mp_flops_conv_transpose(const mp_model *model, const mp_operator *op);
@@ -18,8 +18,6 @@ double mp_flops_einsum(const mp_model *model, const mp_operator *op);
 double mp_flops_gemm(const mp_model *model, const mp_operator *op);
 double mp_flops_matmul(const mp_model *model, const mp_operator *op);
 double mp_flops_recurrent(const mp_model *model, const mp_operator *op);
-
-/* extras.c */
 int mp_extras_added_relu(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX]);
 int mp_extras_attention(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX]);
 int mp_extras_batch_normalization(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX]);

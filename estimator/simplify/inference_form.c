@@ -3,9 +3,9 @@
 
 #include <string.h>
 
+#include "estimator/model/model.h"
 #include "estimator/model/ops.h"
 #include "estimator/model/order.h"
-#include "estimator/model/value.h"
 #include "estimator/simplify/infer.h"
 
 static bool is_kind(const mp_operator *op, const char *kind)

@@ -11,7 +11,7 @@
 #include "executor/train/accuracy.h"
 #include "executor/train/not_finite.h"
 #include "executor/train/state.h"
-#include "formats/base/process_memory.h"
+#include "formats/base/process.h"
 
 static int by_value(const void *a, const void *b)
 {

@@ -21,7 +21,7 @@
 
 #include "estimator/base/memory.h"
 #include "formats/base/file.h"
-#include "formats/base/library_work.h"
+#include "formats/base/process.h"
 #include "formats/canvas/canvas_text.h"
 #include "formats/canvas/palette.h"
 #include "formats/canvas/pdf_title.h"

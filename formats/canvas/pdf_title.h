@@ -1,7 +1,7 @@
 /* pdf_title.h - the title of a PDF, which Graphviz does not write. Private to formats/. */
 #pragma once
 
-#include "formats/base/text_builder.h"
+#include "formats/base/text.h"
 
 /* What has to be appended to a PDF of `size` bytes so that its document has this title (UTF-8): an incremental update as
  * ISO 32000-1 (7.5.6) describes it, with a table or a stream of cross-references, whichever the file has. Nothing if its end is

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
-#include "formats/base/bytes_text.h"
+#include "formats/base/text.h"
 #include "formats/canvas/canvas_text.h"
 #include "formats/canvas/plot.h"
 #include "formats/curves/curve_spread.h"

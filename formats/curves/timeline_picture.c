@@ -10,13 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "formats/base/bytes_text.h"
+#include "formats/base/text.h"
 #include "formats/canvas/canvas.h"
 #include "formats/canvas/canvas_text.h"
-#include "formats/curves/timeline_columns.h"
-#include "formats/curves/timeline_labels.h"
-#include "formats/curves/timeline_panels.h"
-#include "formats/curves/timeline_scale.h"
+#include "formats/curves/chart.h"
 #include "planner/order/updates.h"
 
 #define WIDTH 1260.0

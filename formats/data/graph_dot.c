@@ -10,7 +10,7 @@
 #include <strings.h>
 
 #include "formats/base/file.h"
-#include "formats/base/library_work.h"
+#include "formats/base/process.h"
 #include "formats/base/ticks.h"
 #include "formats/data/dot_scan.h"
 #include "planner/math/heap.h"

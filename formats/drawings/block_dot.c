@@ -7,9 +7,8 @@
 
 #include "estimator/base/memory.h"
 #include "estimator/base/visible_text.h"
-#include "formats/base/bytes_text.h"
 #include "formats/base/file.h"
-#include "formats/base/text_builder.h"
+#include "formats/base/text.h"
 
 enum { LINE_MAX_BYTES = 4 * MP_BLOCK_TEXT, COLORS_MAX = 128 };
 

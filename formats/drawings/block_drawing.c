@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "formats/base/bytes_text.h"
+#include "formats/base/text.h"
 #include "formats/canvas/canvas_text.h"
 
 enum {
@@ -29,10 +29,6 @@ static const struct {
 const char *mp_fate_color(mp_fate fate)
 {
     return fates[fate].color;
-}
-const char *mp_fate_text(mp_fate fate)
-{
-    return fates[fate].text;
 }
 
 /* ---- facts ---- */

@@ -33,8 +33,8 @@ mp_status mp_block_facts_find(const mp_graph *graph, const mp_graph_blocks *bloc
                               mp_error *err);
 void mp_block_facts_free(mp_block_facts *facts);
 
-/* The colour and the name of a fate. */
-const char *mp_fate_color(mp_fate fate), *mp_fate_text(mp_fate fate);
+/* Returns the colour of a fate. */
+const char *mp_fate_color(mp_fate fate);
 
 /* Draws block k with its bottom left corner at (x, y), filled in shares with the colours of the fates of its tensors; a bold
  * outline if it ends in a checkpoint; with a tooltip, on request, that lists its operators. */

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "formats/base/bytes_text.h"
+#include "formats/base/text.h"
 #include "formats/canvas/canvas.h"
 #include "formats/drawings/block_dot.h"
 #include "formats/drawings/block_drawing.h"

@@ -5,9 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/drawings/placement_bundles.h"
-#include "formats/drawings/placement_rows.h"
-
 #define SLOT_GAP 14.0   /* between boxes of a row */
 #define ROW_GAP 16.0    /* between rows, without tracks */
 #define TRACK_GAP 5.0   /* between horizontal wires in a gap between rows */

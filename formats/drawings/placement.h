@@ -5,7 +5,7 @@
  * barycenters of its neighbours. As thousands of rows make no picture, rows are wrapped into columns like text. A wire to the
  * row below runs straight to it; any other leaves the column through the gap below its box, runs along the column in a lane
  * and enters through the gap above its reader: no wire crosses a box. A lane is shared by the wires of one box, and of boxes
- * that form a bundle: who taps it reads all that joined it above (placement_bundles.h).
+ * that form a bundle: who taps it reads all that joined it above (mp_placement_bundles).
  */
 #pragma once
 
@@ -46,3 +46,22 @@ typedef struct mp_placement {
 mp_status mp_placement_new(size_t n, const mp_block_edge *edges, size_t n_edges, double box_width, double box_height,
                            double aspect, mp_placement **out, mp_error *err);
 void mp_placement_free(mp_placement *placement);
+
+enum { MP_ROW_SLOTS = 6 }; /* boxes in a row at most */
+
+/* Per box its row and its slot in the row; rows are numbered from 0, without empty ones. MP_NOMEM. */
+mp_status mp_placement_rows(size_t n, const mp_block_edge *edges, size_t n_edges, int *row, int *slot, size_t *n_rows,
+                            mp_error *err);
+
+/* Wraps rows[0..n) into columns: column[r], from 0. heights[r] is what a row takes with the gap below it, widths[r] what it
+ * takes with the gutter beside it, crossing[r] how many wires cross the gap below it. Breaks where few wires cross; as many
+ * columns as bring the whole closest to `aspect`. O(columns * n). */
+size_t mp_placement_wrap(size_t n, const double *heights, const double *widths, const size_t *crossing, double aspect,
+                         int *column);
+
+/* Boxes share a wire if nothing is lost by it: whoever taps the wire reads every box that joined it in a row above. So it is
+ * with concatenations (layer k of a dense block reads all layers before it) and with branches that meet again. routed[k]: edge
+ * k runs beside a column, and can be bundled. bundle[b]: the first box of the bundle that b is in, b itself if it is alone.
+ * edges as in mp_placement_new. MP_NOMEM. O(bundles that share a reader * edges of a box * boxes of a bundle). */
+mp_status mp_placement_bundles(size_t n, const mp_block_edge *edges, size_t n_edges, const bool *routed, const int *row,
+                               int *bundle, mp_error *err);

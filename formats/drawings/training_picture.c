@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "estimator/base/memory.h"
-#include "formats/base/bytes_text.h"
+#include "formats/base/text.h"
 #include "formats/canvas/canvas.h"
 #include "formats/canvas/canvas_text.h"
 #include "formats/drawings/block_drawing.h"

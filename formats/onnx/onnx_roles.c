@@ -32,8 +32,8 @@
 #include <fnmatch.h>
 #include <string.h>
 
+#include "estimator/model/model.h"
 #include "estimator/model/ops.h"
-#include "estimator/model/regions.h"
 
 /* How a tensor is read. ROWS stands beside WEIGHT where only rows of it are picked. */
 enum { WEIGHT = 1, STATISTIC = 2, SETTING = 4, OTHER = 8, COMPARED = 16, ROWS = 32 };

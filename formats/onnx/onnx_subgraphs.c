@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "estimator/model/regions.h"
+#include "estimator/model/model.h"
 #include "formats/onnx/onnx_tensor.h"
 #include "formats/onnx/onnx_weights.h"
 

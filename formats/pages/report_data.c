@@ -5,9 +5,9 @@
 
 #include "estimator/base/memory.h"
 #include "estimator/base/visible_text.h"
-#include "formats/base/short_name.h"
+#include "formats/base/text.h"
+#include "formats/curves/chart.h"
 #include "formats/curves/curve_spread.h"
-#include "formats/curves/timeline_panels.h"
 #include "formats/json/json.h"
 
 enum { TENSORS_MAX = 2000, KEEP_ALL_PARTS = 3000, NAME_MAX_BYTES = 512 };

@@ -1,7 +1,7 @@
 /* report_data.h - what a report draws, as JSON. Private to formats/. */
 #pragma once
 
-#include "formats/curves/timeline_columns.h"
+#include "formats/curves/chart.h"
 #include "formats/json/json.h"
 #include "formats/pages/report_page.h"
 

@@ -7,11 +7,9 @@
 
 #include "estimator/base/memory.h"
 #include "estimator/base/visible_text.h"
-#include "formats/base/bytes_text.h"
 #include "formats/base/file.h"
-#include "formats/base/short_name.h"
-#include "formats/base/text_builder.h"
-#include "formats/curves/timeline_panels.h"
+#include "formats/base/text.h"
+#include "formats/curves/chart.h"
 #include "formats/drawings/block_drawing.h"
 #include "formats/pages/report_data.h"
 #include "memplan/graph_picture.h"

@@ -7,9 +7,8 @@
 
 #include "estimator/base/memory.h"
 #include "formats/base/file.h"
-#include "formats/base/short_name.h"
-#include "formats/curves/timeline_columns.h"
-#include "formats/curves/timeline_panels.h"
+#include "formats/base/text.h"
+#include "formats/curves/chart.h"
 #include "formats/json/json.h"
 
 enum { PROCESS = 1, STREAM = 1, SECOND_STREAM = 2, NAME_MAX_BYTES = 512 };

@@ -12,7 +12,7 @@
 
 #include "estimator/base/memory.h"
 #include "formats/base/file.h"
-#include "formats/base/short_name.h"
+#include "formats/base/text.h"
 #include "formats/canvas/canvas_text.h"
 #include "formats/canvas/pdf_title.h"
 

@@ -15,8 +15,7 @@
 
 #include "estimator/base/memory.h"
 #include "formats/base/file.h"
-#include "formats/curves/timeline_columns.h"
-#include "formats/curves/timeline_scale.h"
+#include "formats/curves/chart.h"
 #include "tests/oracles/random_graph.h"
 
 static char folder[64], svg[96];

@@ -1,7 +1,8 @@
-/* shapes_reduction.c - shapes of reductions over axes: Reduce* and ArgMax, ArgMin. The axes are an attribute in older versions
- * (ReduceSum before 13, the others before 18) and the second input in newer ones; without any, all dimensions are reduced, or
- * none with noop_with_empty_axes. */
+/* shapes_reduction.c - shapes of reductions over axes (Reduce*, ArgMax, ArgMin), normalizations and losses. The axes are an
+ * attribute in older versions (ReduceSum before 13, the others before 18) and the second input in newer ones; without any, all
+ * dimensions are reduced, or none with noop_with_empty_axes. */
 #include <inttypes.h>
+#include <string.h>
 
 #include "estimator/model/ops_rules.h"
 #include "estimator/model/shape_rule.h"
@@ -56,4 +57,120 @@ mp_status mp_shape_arg_reduce(mp_infer *c)
     MP_FIT(x->dims[axis] > 0, "axis %d of '%s' is empty", axis, x->name);
     reduced[axis] = true;
     return set_reduced(c, MP_DTYPE_INT64, x, reduced);
+}
+
+/* Shapes of normalizations that give statistics as further outputs; those that do not keep the shape
+ * of their input (mp_shape_same). */
+
+/* X (N, C, D1..Dn); scale, bias, mean and variance have one element per channel. Before version 9 of the operator, spatial = 0
+ * gives them one per element of a sample. A single dimension is N, with one channel. The statistics that come out (up to
+ * version 13: mean, variance and their saved copies; from 14 on: the running ones) look like those that go in. */
+mp_status mp_shape_batch_normalization(mp_infer *c)
+{
+    const mp_tensor *x, *t, *mean;
+    char own[MP_SHAPE_TEXT], whole[MP_SHAPE_TEXT];
+    MP_CHECK(mp_rule_input(c, 0, 1, MP_RANK_MAX, &x));
+    MP_CHECK(mp_rule_input(c, 3, 1, MP_RANK_MAX, &mean));
+    int64_t n_channels = x->rank >= 2 ? x->dims[1] : 1;
+    bool per_channel = c->op->version >= 9 || mp_operator_int(c->op, "spatial", 1) != 0;
+    for (int k = 1; k < 5; k++) {
+        MP_CHECK(mp_rule_input(c, k, 1, per_channel ? 1 : MP_RANK_MAX, &t));
+        MP_FIT(!per_channel || t->dims[0] == n_channels, "'%s' has %" PRId64 " elements for the %" PRId64 " channels of '%s'",
+               t->name, t->dims[0], n_channels, x->name);
+    }
+    for (int k = 5; k < c->op->n_in; k++) { /* what is added */
+        MP_CHECK(mp_rule_input(c, k, 1, MP_RANK_MAX, &t));
+        MP_FIT(mp_same_shape(t, x), "'%s' %s has not the shape of '%s' %s", t->name, mp_rule_shape_text(t->dims, t->rank, own),
+               x->name, mp_rule_shape_text(x->dims, x->rank, whole));
+    }
+    MP_CHECK(mp_infer_set(c, 0, x->dtype, x->rank, x->dims));
+    for (int k = 1; k < c->op->n_out; k++) MP_CHECK(mp_infer_set(c, k, mean->dtype, mean->rank, mean->dims));
+    return MP_OK;
+}
+
+/* Layer and RMS normalization over the dimensions from `axis` on: Y looks like X but has the type of the scale; the statistics
+ * have size 1 there and the type that stash_type says. */
+mp_status mp_shape_layer_normalization(mp_infer *c)
+{
+    const mp_tensor *x, *t;
+    int axis, rank;
+    int64_t dims[MP_RANK_MAX];
+    MP_CHECK(mp_rule_input(c, 0, 1, MP_RANK_MAX, &x));
+    MP_CHECK(mp_rule_axis(c, mp_operator_int(c->op, "axis", -1), x->rank, &axis));
+    for (int k = c->op->n_in - 1; k >= 1; k--) { /* bias, then scale */
+        char own[MP_SHAPE_TEXT], whole[MP_SHAPE_TEXT];
+        if (k > 1 && !mp_infer_in(c, k)) continue;
+        MP_CHECK(mp_rule_input(c, k, 0, x->rank, &t));
+        bool fits = mp_rule_broadcast(x->dims, x->rank, t->dims, t->rank, dims, &rank);
+        for (int d = 0; d < x->rank; d++) fits = fits && dims[d] == x->dims[d];
+        MP_FIT(fits, "'%s' %s does not fit to '%s' %s", t->name, mp_rule_shape_text(t->dims, t->rank, own), x->name,
+               mp_rule_shape_text(x->dims, x->rank, whole));
+    }
+    MP_CHECK(mp_infer_set(c, 0, t->dtype, x->rank, x->dims));
+    for (int d = 0; d < x->rank; d++) dims[d] = d < axis ? x->dims[d] : 1;
+    int64_t stash = mp_operator_int(c->op, "stash_type", MP_DTYPE_FLOAT);
+    MP_FIT(stash > MP_DTYPE_UNDEFINED && stash < MP_N_DTYPES && mp_dtype_is_float((mp_dtype)stash),
+           "stash_type %" PRId64 " is no floating-point type", stash);
+    for (int k = 1; k < c->op->n_out; k++) MP_CHECK(mp_infer_set(c, k, (mp_dtype)stash, x->rank, dims));
+    return MP_OK;
+}
+
+/* Scale and bias have an element per channel, or as before operator set 21 one per group. */
+mp_status mp_shape_group_normalization(mp_infer *c)
+{
+    const mp_tensor *x = mp_infer_in(c, 0), *t;
+    const int64_t groups = mp_operator_int(c->op, "num_groups", 1);
+    for (int k = 1; k < 3; k++) {
+        MP_CHECK(mp_rule_input(c, k, 1, 1, &t));
+        MP_FIT(t->dims[0] == x->dims[1] || (c->op->version < 21 && t->dims[0] == groups),
+               "'%s' has %" PRId64 " elements for %" PRId64 " channels in %" PRId64 " groups", t->name, t->dims[0], x->dims[1],
+               groups);
+    }
+    MP_FIT(mp_infer_in(c, 1)->dims[0] == mp_infer_in(c, 2)->dims[0], "scale and bias differ in length");
+    return mp_infer_set(c, 0, x->dtype, x->rank, x->dims);
+}
+
+/* Shapes of losses: scores (N, C, d1..dk) and integer labels (N, d1..dk) give one number per label, or with a
+ * reduction one in all; predictions and targets of one shape give their mean loss. */
+
+mp_status mp_shape_loss(mp_infer *c)
+{
+    const mp_tensor *scores, *labels, *weights;
+    MP_CHECK(mp_rule_input(c, 0, 2, MP_RANK_MAX, &scores));
+    MP_CHECK(mp_rule_input(c, 1, scores->rank - 1, scores->rank - 1, &labels));
+    for (int k = 0; k < labels->rank; k++)
+        MP_FIT(labels->dims[k] == scores->dims[k ? k + 1 : 0],
+               "the labels '%s' have %" PRId64 " along dimension %d where the scores '%s' have %" PRId64, labels->name,
+               labels->dims[k], k, scores->name, scores->dims[k ? k + 1 : 0]);
+    if (mp_infer_in(c, 2)) {
+        MP_CHECK(mp_rule_input(c, 2, 1, 1, &weights));
+        MP_FIT(weights->dims[0] == scores->dims[1], "%" PRId64 " weights are given for %" PRId64 " classes", weights->dims[0],
+               scores->dims[1]);
+    }
+    const char *reduction = mp_operator_text(c->op, "reduction", "mean");
+    bool none = !strcmp(reduction, "none");
+    MP_FIT(none || !strcmp(reduction, "mean") || !strcmp(reduction, "sum"), "reduction '%s' is not known", reduction);
+    MP_CHECK(mp_infer_set(c, 0, scores->dtype, none ? labels->rank : 0, labels->dims));
+    MP_CHECK(mp_infer_set(c, 1, scores->dtype, scores->rank, scores->dims)); /* logarithms of the probabilities */
+    return MP_OK;
+}
+
+mp_status mp_shape_element_loss(mp_infer *c)
+{
+    const mp_tensor *x, *target, *weights;
+    char text[2][MP_SHAPE_TEXT];
+    MP_CHECK(mp_rule_input(c, 0, 0, MP_RANK_MAX, &x));
+    MP_CHECK(mp_rule_input(c, 1, 0, MP_RANK_MAX, &target));
+    MP_FIT(x->rank == target->rank && !memcmp(x->dims, target->dims, (size_t)x->rank * sizeof *x->dims),
+           "'%s' %s and its target '%s' %s differ in shape", x->name, mp_rule_shape_text(x->dims, x->rank, text[0]),
+           target->name, mp_rule_shape_text(target->dims, target->rank, text[1]));
+    if (mp_infer_in(c, 2)) {
+        MP_CHECK(mp_rule_input(c, 2, 1, 1, &weights));
+        MP_FIT(weights->dims[0] == 1 || (x->rank && weights->dims[0] == x->dims[x->rank - 1]),
+               "%" PRId64 " weights are given for '%s' %s: one, or one for each place along the last dimension",
+               weights->dims[0], x->name, mp_rule_shape_text(x->dims, x->rank, text[0]));
+    }
+    MP_FIT(mp_operator_float(c->op, "delta", 1) > 0, "delta is %g, and it has to be over 0",
+           mp_operator_float(c->op, "delta", 1));
+    return mp_infer_set(c, 0, x->dtype, 0, NULL);
 }

@@ -8,9 +8,9 @@
 
 #include <string.h>
 
+#include "estimator/model/model.h"
 #include "estimator/model/ops.h"
 #include "estimator/model/refused_kinds.h"
-#include "estimator/model/regions.h"
 
 static const mp_op *row_of(const mp_operator *op)
 {
@@ -336,7 +336,8 @@ mp_status mp_control_run(mp_inference *w, int region, const int *actual, const c
     return MP_OK;
 }
 
-mp_status mp_control_enter(mp_inference *w, int region)
+/* Infers the operators of a region where they stand, as operators of the graph. */
+static mp_status enter(mp_inference *w, int region)
 {
     MP_CHECK(check_branch(w->model, w->of[region].list, w->of[region].n, w->err));
     for (size_t k = 0; k < w->of[region].n; k++) {
@@ -384,7 +385,7 @@ mp_status mp_control_if(mp_inference *w, int index)
     const int *results = branches[chosen]->results;
     mp_control_drop(w, op.regions[1 - chosen]);
     hand_declarations_in(w, op.regions[chosen], results, &op);
-    MP_CHECK(mp_control_enter(w, op.regions[chosen]));
+    MP_CHECK(enter(w, op.regions[chosen]));
     mp_inference_remove(w, index);
     for (int k = 0; k < op.n_out; k++)
         if (op.out[k] >= 0) MP_CHECK(mp_inference_alias(w, results[k], op.out[k]));

@@ -58,8 +58,6 @@ mp_status mp_control_start(mp_inference *w);
 mp_status mp_control_finish(mp_inference *w);
 void mp_control_free(mp_inference *w);
 
-/* Infers the operators of a region where they stand, as operators of the graph. */
-mp_status mp_control_enter(mp_inference *w, int region);
 /* Copies a region for one run and infers the copy at once: actual[k] stands for its k-th formal. Names begin with `prefix` in
  * place of the region's own. results[k] becomes the tensor that is the k-th result. */
 mp_status mp_control_run(mp_inference *w, int region, const int *actual, const char *prefix, int *results);

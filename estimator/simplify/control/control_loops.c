@@ -9,8 +9,7 @@
 #include <limits.h>
 #include <stdio.h>
 
-#include "estimator/model/regions.h"
-#include "estimator/simplify/control/control.h"
+#include "estimator/model/model.h"
 
 /* Refuses what takes too many operators when each of so many iterations adds as many as these. */
 static mp_status check_count(const mp_inference *w, const mp_operator *op, int64_t iterations, int64_t each)

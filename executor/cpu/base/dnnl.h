@@ -8,7 +8,7 @@
 #include <oneapi/dnnl/dnnl.h>
 
 #include "executor/kernel/kernel.h"
-#include "formats/base/library_work.h"
+#include "formats/base/process.h"
 
 /* The engine and stream of the process, made at the first use; NULL if that fails. Thread-safe. */
 dnnl_engine_t mp_dnnl_engine(void);

@@ -1,7 +1,7 @@
 /* columns.c - reads what Col2Im does from its operands. */
 #include "executor/operators/sampling/columns.h"
 
-#include "estimator/rules/operands/columns.h"
+#include "estimator/rules/operands/window.h"
 
 mp_status mp_col2im_prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {

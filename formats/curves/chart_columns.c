@@ -1,9 +1,9 @@
-/* timeline_columns.c - live bytes by layer over the steps of a plan, and those of keep-all to compare with.
+/* chart_columns.c - live bytes by layer over the steps of a plan, and those of keep-all to compare with.
  *
  * A plan has more steps than keep-all, and may run them in another order, so the two have no common clock. Each is drawn on its
  * own: both begin at the left and end at the right, and the picture compares shares of the step.
  */
-#include "formats/curves/timeline_columns.h"
+#include "formats/curves/chart.h"
 
 #include <math.h>
 

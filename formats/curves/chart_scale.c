@@ -1,10 +1,10 @@
-/* timeline_scale.c - the vertical axis of a timeline: piecewise linear, in up to three zones.
+/* chart_scale.c - the vertical axis of a timeline: piecewise linear, in up to three zones.
  *
  * Training often has more parameters and optimizer state than activations, and a plan may need a tenth of keep-all's memory.
  * The part between, the plan's own, gets most of the height; a white band through the picture marks each place where the scale
  * changes.
  */
-#include "formats/curves/timeline_scale.h"
+#include "formats/curves/chart.h"
 
 #include <math.h>
 #include <stdio.h>

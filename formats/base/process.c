@@ -1,5 +1,5 @@
-/* process_memory.c - resident memory as Linux tells it in /proc/self. */
-#include "formats/base/process_memory.h"
+/* process.c - resident memory as Linux tells it in /proc/self; the count of calls into libraries. */
+#include "formats/base/process.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,3 +36,5 @@ void mp_process_forget_peak(void)
     fputs("5", file);
     (void)fclose(file);
 }
+
+atomic_int mp_library_works;

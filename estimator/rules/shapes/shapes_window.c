@@ -1,12 +1,98 @@
-/* shapes_pooling.c - shapes of what looks at windows or sample points of X (N, C, D1..Dn) without weights: pooling and its
- * inverse, regions of interest, and grid sampling. */
+/* shapes_window.c - shapes of convolutions: X (N, C, D1..Dn), W (M, C/group, k1..kn) -> Y (N, M, D1'..Dn'), of their
+ * transposition, whose W is (C, M/group, k1..kn), and of what looks at windows or points without weights. n is any number from
+ * 1 on. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "estimator/model/ops_rules.h"
 #include "estimator/model/shape_rule.h"
-#include "estimator/rules/operands/columns.h"
 #include "estimator/rules/operands/window.h"
+
+/* X, W and the optional B, the window, and the group count; M is the number of output channels. */
+typedef struct operands {
+    const mp_tensor *x, *w;
+    mp_window window;
+    int64_t group, n_out;
+} operands;
+
+static mp_status read_operands(mp_infer *c, bool transposed, operands *o)
+{
+    MP_CHECK(mp_rule_input(c, 0, 3, MP_RANK_MAX, &o->x));
+    MP_CHECK(mp_rule_input(c, 1, o->x->rank, o->x->rank, &o->w));
+    o->group = mp_operator_int(c->op, "group", 1);
+    MP_FIT(o->group >= 1, "group may not be %" PRId64, o->group);
+
+    int64_t n_in;
+    if (transposed) {
+        n_in = o->w->dims[0];
+        MP_FIT(n_in % o->group == 0, "%" PRId64 " input channels do not divide into %" PRId64 " groups", n_in, o->group);
+        MP_FIT(mp_multiply(o->w->dims[1], o->group, &o->n_out), "too many channels");
+    } else {
+        o->n_out = o->w->dims[0];
+        MP_FIT(o->n_out % o->group == 0, "%" PRId64 " output channels do not divide into %" PRId64 " groups", o->n_out,
+               o->group);
+        MP_FIT(mp_multiply(o->w->dims[1], o->group, &n_in), "too many channels");
+    }
+    MP_FIT(o->x->dims[1] == n_in, "input '%s' has %" PRId64 " channels, the weight '%s' in %" PRId64 " group%s takes %" PRId64,
+           o->x->name, o->x->dims[1], o->w->name, o->group, o->group == 1 ? "" : "s", n_in);
+    return mp_window_read(c, o->x->rank - 2, o->w->dims + 2, &o->window);
+}
+
+static mp_status check_bias(mp_infer *c, int64_t n_out)
+{
+    const mp_tensor *b;
+    if (!mp_infer_in(c, 2)) return MP_OK;
+    MP_CHECK(mp_rule_input(c, 2, 1, 1, &b));
+    MP_FIT(b->dims[0] == n_out, "the bias '%s' has %" PRId64 " elements for %" PRId64 " output channels", b->name, b->dims[0],
+           n_out);
+    return MP_OK;
+}
+
+/* Products of 8-bit integers are summed up in 32 bits. */
+static mp_dtype sum_dtype(mp_dtype dtype)
+{
+    return dtype == MP_DTYPE_UINT8 || dtype == MP_DTYPE_INT8 ? MP_DTYPE_INT32 : dtype;
+}
+
+mp_status mp_shape_conv(mp_infer *c)
+{
+    operands o;
+    int64_t dims[MP_RANK_MAX];
+    MP_CHECK(read_operands(c, false, &o));
+    mp_dtype dtype = sum_dtype(o.x->dtype);
+    if (dtype == o.x->dtype) MP_CHECK(check_bias(c, o.n_out)); /* in the integer form, input 2 is a zero point */
+    dims[0] = o.x->dims[0];
+    dims[1] = o.n_out;
+    MP_CHECK(mp_window_slide(c, &o.window, o.x->dims + 2, dims + 2));
+    return mp_infer_set(c, 0, dtype, o.x->rank, dims);
+}
+
+mp_status mp_shape_conv_transpose(mp_infer *c)
+{
+    operands o;
+    int64_t dims[MP_RANK_MAX];
+    size_t n_padding, n_shape;
+    MP_CHECK(read_operands(c, true, &o));
+    MP_CHECK(check_bias(c, o.n_out));
+    size_t n = (size_t)o.window.n;
+    const int64_t *padding = mp_operator_ints(c->op, "output_padding", &n_padding);
+    const int64_t *shape = mp_operator_ints(c->op, "output_shape", &n_shape);
+    MP_FIT(!padding || n_padding == n, "output_padding has %zu values instead of %zu", n_padding, n);
+    for (size_t k = 0; padding && k < n; k++) MP_FIT(padding[k] >= 0, "output_padding may not be %" PRId64, padding[k]);
+    dims[0] = o.x->dims[0];
+    dims[1] = o.n_out;
+    if (shape) { /* the pads follow from it */
+        MP_FIT(n_shape == n, "output_shape has %zu values instead of %zu", n_shape, n);
+        for (size_t k = 0; k < n; k++) MP_FIT(shape[k] >= 1, "output_shape may not be %" PRId64, shape[k]);
+        memcpy(dims + 2, shape, n * sizeof *shape);
+    } else {
+        MP_CHECK(mp_window_unslide(c, &o.window, o.x->dims + 2, padding, dims + 2));
+    }
+    return mp_infer_set(c, 0, o.x->dtype, o.x->rank, dims);
+}
+
+/* Shapes of what looks at windows or sample points of X (N, C, D1..Dn) without weights: pooling and its
+ * inverse, regions of interest, and grid sampling. */
 
 mp_status mp_shape_pool(mp_infer *c)
 {

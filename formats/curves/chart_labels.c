@@ -1,11 +1,10 @@
-/* timeline_labels.c - places for the names of the peaks. */
-#include "formats/curves/timeline_labels.h"
+/* chart_labels.c - places for the names of the peaks. */
+#include "formats/curves/chart.h"
 
 #include <math.h>
 #include <stdio.h>
 
-#include "formats/base/bytes_text.h"
-#include "formats/base/short_name.h"
+#include "formats/base/text.h"
 #include "formats/canvas/canvas_text.h"
 
 #define SIZE 13.0        /* of text */

@@ -1,19 +1,17 @@
-/* timeline_panels.c - single tensors: the largest ones at the peak, and the address map of an arena.
+/* chart_panels.c - single tensors: the largest ones at the peak, and the address map of an arena.
  *
  * Shapes are drawn into the background in order; the boxes that carry tooltips are above them and transparent.
  */
-#include "formats/curves/timeline_panels.h"
+#include "formats/curves/chart.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/base/bytes_text.h"
-#include "formats/base/short_name.h"
+#include "formats/base/text.h"
 #include "formats/canvas/canvas_text.h"
 #include "formats/canvas/plot.h"
-#include "formats/curves/timeline_scale.h"
 
 #define BUDGET_SHOWN 1.25 /* a budget further above the arena is not drawn */
 #define ROW_HEIGHT 20.0

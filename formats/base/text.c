@@ -1,0 +1,77 @@
+/* text.c - bytes in the largest binary unit that suits them; names without what an exporter repeats in each; growing text. */
+#include "formats/base/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "estimator/base/memory.h"
+#include "estimator/base/module_name.h"
+
+const char *mp_bytes_text(int64_t bytes, char *text)
+{
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double value = (double)bytes;
+    int k = -1;
+    for (; k < 5 && value >= 1023.995; k++) value /= 1024;
+    if (k < 0)
+        snprintf(text, MP_BYTES_TEXT_MAX, "%lld B", (long long)bytes);
+    else
+        snprintf(text, MP_BYTES_TEXT_MAX, "%.2f %s", value, units[k]);
+    return text;
+}
+
+const char *mp_arena_text(int64_t arena_bytes, int64_t live_bytes, char *text)
+{
+    const double over = live_bytes > 0 ? 100.0 * (double)(arena_bytes - live_bytes) / (double)live_bytes : 100;
+    if (arena_bytes <= live_bytes)
+        snprintf(text, MP_BYTES_TEXT_MAX, "as much as lives at the peak: no fragmentation");
+    else
+        snprintf(text, MP_BYTES_TEXT_MAX, "%.2f %% over what lives at the peak: fragmentation", over);
+    return text;
+}
+
+char *mp_short_name(const char *name, char *text, size_t room)
+{
+    static const char first_output[] = "_output_0";
+    const size_t suffix = sizeof first_output - 1;
+    size_t n = 0;
+    text[0] = '\0';
+    while (*name && n + 1 < room) {
+        size_t blanks = strspn(name, " ");
+        if (blanks > room - 1 - n) blanks = room - 1 - n;
+        memcpy(text + n, name, blanks);
+        text[n += blanks] = '\0';
+        name += blanks;
+        size_t word = strcspn(name, " ");
+        const size_t end = word;
+        if (word > suffix && !memcmp(name + word - suffix, first_output, suffix)) word -= suffix;
+        mp_module_text(name, word, text + n, room - n);
+        n += strlen(text + n);
+        name += end;
+    }
+    return text;
+}
+
+enum { PIECE_MAX = 512 };
+
+void mp_text_put(mp_text_builder *out, const char *text)
+{
+    const size_t n = strlen(text);
+    if (out->failed || !mp_grow(&out->text, &out->capacity, out->length + n + 1, 1)) {
+        out->failed = true;
+        return;
+    }
+    memcpy(out->text + out->length, text, n + 1);
+    out->length += n;
+}
+
+void mp_text_format(mp_text_builder *out, const char *format, ...)
+{
+    char piece[PIECE_MAX];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(piece, sizeof piece, format, list);
+    va_end(list);
+    mp_text_put(out, piece);
+}

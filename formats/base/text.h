@@ -1,0 +1,30 @@
+/* text.h - bytes, names and texts as people read them. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { MP_BYTES_TEXT_MAX = 64 };
+
+/* Writes "7.43 GiB" to `text` of MP_BYTES_TEXT_MAX bytes and returns it. */
+const char *mp_bytes_text(int64_t bytes, char *text);
+/* Writes what fragmentation costs an arena, "as much as lives at the peak: no fragmentation" or how many % over that, to `text`
+ * of MP_BYTES_TEXT_MAX bytes and returns it. */
+const char *mp_arena_text(int64_t arena_bytes, int64_t live_bytes, char *text);
+
+/* Writes "gradient of /down.2/down.2.3/Relu_output_0" as "gradient of down.2.3.Relu": of each word with a slash the module as
+ * people call it (module_name.h), and no "_output_0", the end that exporters give nearly every tensor. Cut to `room` bytes,
+ * between characters. Returns text. O(length). */
+char *mp_short_name(const char *name, char *text, size_t room);
+
+/* A text that grows at its end; empty if zeroed. `text` is released with mp_free. */
+typedef struct mp_text_builder {
+    char *text; /* NULL: nothing yet */
+    size_t length, capacity;
+    bool failed; /* memory ran out; what follows is ignored, so that only the end result has to be looked at */
+} mp_text_builder;
+
+void mp_text_put(mp_text_builder *out, const char *text);
+/* As printf; what is over 511 bytes is cut. */
+void mp_text_format(mp_text_builder *out, const char *format, ...) __attribute__((format(printf, 2, 3)));

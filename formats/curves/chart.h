@@ -1,0 +1,131 @@
+/* chart.h - the parts of the picture of a timeline: memory by layer over the steps of a plan, summed up in columns; the
+ * scale of bytes; panels; labels of peaks. Private to formats/. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "formats/canvas/canvas.h"
+#include "formats/canvas/palette.h"
+#include "memplan/plan.h"
+
+/* The layers of the picture, from bottom to top. */
+#define MP_LAYER_LIST(X)                                   \
+    X(PARAMETERS, "parameters, batch", MP_COLOR_STATIC)    \
+    X(OPTIMIZER, "optimizer state", MP_COLOR_STATE)        \
+    X(KEPT, "kept activations", MP_COLOR_KEPT)             \
+    X(FORWARD_ONLY, "forward only", MP_COLOR_FORWARD_ONLY) \
+    X(RECOMPUTED, "recomputed", MP_COLOR_RECOMPUTED)       \
+    X(GRADIENTS, "gradients", MP_COLOR_GRADIENT)           \
+    X(WORKSPACE, "workspace", MP_COLOR_WORKSPACE)
+#define MP_LAYER_ENUM(name, text, color) MP_LAYER_##name,
+typedef enum mp_layer { MP_LAYER_LIST(MP_LAYER_ENUM) MP_N_LAYERS } mp_layer;
+#undef MP_LAYER_ENUM
+
+/* What a step does, for the ribbon. */
+typedef enum mp_activity {
+    MP_ACTIVITY_FORWARD,
+    MP_ACTIVITY_RECOMPUTE,
+    MP_ACTIVITY_BACKWARD,
+    MP_ACTIVITY_UPDATE,
+    MP_N_ACTIVITIES
+} mp_activity;
+
+/* A stretch of steps and the fullest of them, which stands for all. */
+typedef struct mp_timeline_column {
+    int first, last, shown;
+    int64_t bytes[MP_N_LAYERS];
+    int64_t total, keep_all; /* keep_all: the most that is live in keep-all in the same share of its own steps */
+    mp_activity activity;    /* of most steps */
+} mp_timeline_column;
+
+typedef struct mp_timeline_columns {
+    const mp_graph *graph;
+    size_t n_steps;
+    const mp_step *steps;
+    mp_timeline *timeline, *keep_all;
+    mp_layer *layer;             /* per span of the timeline */
+    mp_activity *activity;       /* per step */
+    int64_t always[MP_N_LAYERS]; /* bytes that are always live */
+    size_t n_activity[MP_N_ACTIVITIES];
+    size_t n;
+    mp_timeline_column *columns;
+    int peak_column;
+} mp_timeline_columns;
+
+/* Sums up steps[0..n) (n >= 1; they must stay as they are) in at most `most` columns of equally many steps. On MP_OK *out is
+ * released with mp_timeline_columns_free (NULL is fine). MP_INVALID as mp_timeline_build, or no steps; MP_NOMEM. O(lists + n *
+ * layers).
+ */
+mp_status mp_timeline_columns_new(const mp_graph *graph, const mp_step *steps, size_t n, size_t most, mp_timeline_columns **out,
+                                  mp_error *err);
+void mp_timeline_columns_free(mp_timeline_columns *columns);
+
+/* The most that is live in keep-all, static bytes included, between two shares of its steps, 0 <= from <= to <= 1. O(steps
+ * between them). */
+int64_t mp_keep_all_between(const mp_timeline_columns *columns, double from, double to);
+
+/* The layer of what is always live. */
+mp_layer mp_layer_of_kind(mp_kind kind);
+const char *mp_layer_name(mp_layer layer), *mp_layer_color(mp_layer layer);
+const char *mp_activity_name(mp_activity activity);
+
+enum { MP_TOOLTIP_MAX = 1024 };
+
+typedef struct mp_frame { /* where a panel may draw: the plot between left and right, texts in the margins */
+    double left, right, low, high;
+} mp_frame;
+
+/* The horizontal place where a step begins. */
+double mp_step_x(const mp_timeline_columns *columns, const mp_frame *frame, double step);
+/* "/conv1/Conv (Conv, forward)" into `text`; what stands in the name already is not said twice. */
+const char *mp_node_title(const mp_graph *graph, int node, char *text, size_t size);
+/* Step numbers below frame->low. */
+mp_status mp_step_axis(const mp_timeline_columns *columns, mp_canvas *canvas, const mp_frame *frame, mp_error *err);
+
+/* A row for each of the largest tensors that are live at the peak, a bar where it is in memory. */
+double mp_largest_height(const mp_timeline_columns *columns);
+mp_status mp_largest_draw(const mp_timeline_columns *columns, mp_canvas *canvas, const mp_frame *frame, mp_error *err);
+
+/* The offsets of a plan, over time. */
+double mp_arena_height(void);
+mp_status mp_arena_draw(const mp_timeline_columns *columns, const mp_plan *plan, mp_canvas *canvas, const mp_frame *frame,
+                        mp_error *err);
+
+typedef struct mp_byte_zone {
+    double from, to;  /* bytes */
+    double low, high; /* points */
+} mp_byte_zone;
+
+typedef struct mp_byte_scale {
+    int n;
+    mp_byte_zone zones[3];
+    bool cut_below, cut_above; /* zones[0] is squeezed; zones[n - 1] is */
+} mp_byte_scale;
+
+/* A scale between the heights low and high for a plan that takes `always` bytes at all times and never more than `most`, next
+ * to a curve that reaches `beyond` (0: none). What is always live is squeezed where it would take much of the height, and so is
+ * the part above the plan. */
+mp_byte_scale mp_byte_scale_choose(double always, double most, double beyond, double low, double high);
+double mp_byte_scale_y(const mp_byte_scale *scale, double bytes);
+/* Whether there is a break above the plan, and between which heights its mark lies. */
+bool mp_byte_scale_upper_break(const mp_byte_scale *scale, double *low, double *high);
+
+/* Grid lines from left to right, their labels and the unit left of them, and the marks of the breaks. */
+mp_status mp_byte_scale_grid(const mp_byte_scale *scale, mp_canvas *canvas, double left, double right, mp_error *err);
+mp_status mp_byte_scale_breaks(const mp_byte_scale *scale, mp_canvas *canvas, double left, double right, mp_error *err);
+
+typedef struct mp_timeline_chart {
+    const mp_timeline_columns *columns;
+    mp_canvas *canvas;
+    mp_frame frame;
+    mp_byte_scale scale;
+    int64_t budget_bytes; /* -1: no line */
+    bool saves;           /* keep-all's curve is drawn, too */
+} mp_timeline_chart;
+
+/* How high the labels of mp_timeline_peaks reach; it needs no canvas. O(steps). */
+double mp_timeline_labels_top(const mp_timeline_chart *chart);
+
+/* Marks the plan's peak, and keep-all's, with labels that cover neither a curve nor the mark of a break. MP_NOMEM. O(steps). */
+mp_status mp_timeline_peaks(const mp_timeline_chart *chart, mp_error *err);
