@@ -13,7 +13,6 @@ typedef enum mp_bound_stage {
     MP_BOUND_FLOOR,    /* the minimum memory */
     MP_BOUND_INTERVAL, /* one interval, memory relaxed by a multiplier */
     MP_BOUND_DISJOINT, /* disjoint intervals, whose ticks add up */
-    MP_BOUND_BRANCH,   /* branch and bound on what is live at the start of each interval of the chain */
     MP_BOUND_COUPLE,   /* the intervals of a chain coupled by multipliers */
     MP_BOUND_OVERLAP,  /* overlapping intervals, whose multipliers come from linear programmes */
     MP_BOUND_TREE,     /* branch and bound on what is live at those boundaries */
@@ -70,9 +69,9 @@ void mp_bound_report_merge(mp_bound_report *to, mp_bound_report *from, bool take
 
 typedef struct mp_bound_options {
     bool any_order; /* false: of plans whose forward nodes first run in list order, and whose loss and backward nodes do */
-    int effort;     /* 0: one interval; k > 0: chains of intervals between 16 k points, 64 k branchings in each, intervals split
-                       by up to 4 of 4 k nodes each and coupled by 32 k rounds, then linear programmes of some 2500 k rows (at
-                       most 20000) over overlapping intervals; all for k = 1, 2, 4, .. up to it. The last of more than one goes
+    int effort;     /* 0: one interval; k > 0: chains of intervals between 16 k points, intervals split by up to 4 of 4 k nodes
+                       each and coupled by 32 k rounds, then linear programmes of some 2500 k rows (at most 20000) over
+                       overlapping intervals; all for k = 1, 2, 4, .. up to it. The last of more than one goes
                        on with branch and bound on what is live at them */
     unsigned off;   /* bit s: stage s is off, and so is what builds on it: all but floor and demand on interval, tree on
                        overlap */

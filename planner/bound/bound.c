@@ -10,7 +10,6 @@
 #include "planner/bound/bound_demand.h"
 #include "planner/bound/bound_parts.h"
 #include "planner/bound/bound_settle.h"
-#include "planner/bound/interval/bound_branch.h"
 #include "planner/bound/interval/bound_interval.h"
 #include "planner/bound/overlap/bound_select.h"
 #include "planner/math/tuning.h"
@@ -131,24 +130,6 @@ static void take_chain(pass *p)
     end_stage(p, MP_BOUND_DISJOINT, c->infeasible || c->first < 0 ? 0 : c->rest[c->first]);
 }
 
-/* Each interval of the chain searched on its own; their sum. */
-static mp_status branch(pass *p, mp_error *err)
-{
-    mp_bound_chain *c = p->chain;
-    int64_t sum = 0;
-    if (!mp_bound_is_on(&c->options, MP_BOUND_BRANCH)) return MP_OK;
-    for (int i = 0; i < p->n; i++) {
-        mp_bound_value value;
-        mp_bound_interval_start(c->interval, p->nodes[i]);
-        mp_bound_interval_end(c->interval, i + 1 < p->n ? p->nodes[i + 1] : -1);
-        MP_CHECK(mp_bound_branch(c->interval, (int64_t)MP_BOUND_BRANCHINGS * c->options.effort, &c->options, &value, err));
-        c->infeasible = c->infeasible || value.infeasible;
-        sum += value.ticks;
-    }
-    end_stage(p, MP_BOUND_BRANCH, sum);
-    return MP_OK;
-}
-
 static mp_status couple(pass *p, mp_error *err)
 {
     int64_t ticks = p->chain->rest[p->chain->first];
@@ -211,7 +192,6 @@ static mp_status run_pass(const mp_precedence *order, int64_t budget_bytes, cons
     MP_REQUIRE(p.nodes && p.split, err, MP_NOMEM, "no memory for a bound of %d nodes", order->n);
     take_chain(&p);
     if (c->first >= 0 && options->effort > 0 && !mp_bound_chain_ended(p.chain)) {
-        MP_TRY(branch(&p, err));
         MP_TRY(couple(&p, err));
         MP_TRY(overlap(&p, err));
     }

@@ -19,7 +19,7 @@ mp_status mp_bound_of_parts(const mp_graph *graph, int64_t budget_bytes, size_t 
     if (!mp_graph_has_parts(graph)) return MP_OK;
     own.effort = 1;
     own.report = &report;
-    own.off |= 1u << MP_BOUND_FLOOR | 1u << MP_BOUND_BRANCH | 1u << MP_BOUND_COUPLE | 1u << MP_BOUND_OVERLAP;
+    own.off |= 1u << MP_BOUND_FLOOR | 1u << MP_BOUND_COUPLE | 1u << MP_BOUND_OVERLAP;
     MP_REQUIRE(number = mp_alloc(graph->n_storages, sizeof *number), err, MP_NOMEM, "no memory for a bound of %s", graph->name);
     const size_t n_parts = (graph->n_nodes + part_nodes - 1) / part_nodes;
     for (size_t k = 0; k < n_parts && !*infeasible; k++) {

@@ -19,7 +19,7 @@ from typing import Any
 
 from depth_first import write_depth_first
 
-STAGES = ("floor", "interval", "disjoint", "branch", "couple", "overlap", "tree", "settle", "demand")
+STAGES = ("floor", "interval", "disjoint", "couple", "overlap", "tree", "settle", "demand")
 SEARCHERS = ("exact", "ilp", "chain", "priced", "anneal")
 THRESHOLD = 0.005  # % of a step
 SMALL = ("exact", "ilp")  # they take part in `auto` on tiny graphs only

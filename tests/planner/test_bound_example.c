@@ -8,7 +8,6 @@
 #include <cmocka.h>
 
 #include "memplan/bound.h"
-#include "planner/bound/interval/bound_branch.h"
 #include "planner/bound/interval/bound_couple.h"
 #include "tests/cases/bound_case.h"
 #include "tests/oracles/oracle_exact.h"
@@ -253,7 +252,6 @@ static void check_stage(const char *row)
 {
     char stage[16], from[16], to[16];
     const mp_bound_options options = {.effort = 1};
-    mp_bound_value value;
     assert_int_equal(sscanf(row, "%15s %15s %15s", stage, from, to), 3);
     const double relaxed = number_of("stage", row, "relaxed"), ticks = number_of("stage", row, "ticks");
     if (!strcmp(stage, "couple")) {
@@ -266,12 +264,9 @@ static void check_stage(const char *row)
     }
     mp_bound_interval_start(interval, find_node(from));
     mp_bound_interval_end(interval, find_node(to));
-    if (!strcmp(stage, "branch"))
-        assert_int_equal(mp_bound_branch(interval, 64, &options, &value, NULL), MP_OK);
-    else
-        value = mp_bound_interval_solve(interval);
+    const mp_bound_value value = mp_bound_interval_solve(interval);
     assert_int_equal(value.ticks, ticks);
-    if (strcmp(stage, "branch")) assert_true((double)value.scaled == relaxed * (double)mp_bound_interval_scale(interval, 1));
+    assert_true((double)value.scaled == relaxed * (double)mp_bound_interval_scale(interval, 1));
 }
 
 static void stages_prove_what_their_rows_say(void **state)

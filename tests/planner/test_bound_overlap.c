@@ -71,10 +71,10 @@ static void rooms_are_filled_best(void **state)
         for (int s = 0; s < n; s++) {
             o.bytes[s] = 1 + random_below(&random, 20);
             o.live[s] = random_below(&random, 40);
-            o.fate[s] = random_chance(&random, 15)   ? MP_BOUND_LIVE
-                        : random_chance(&random, 15) ? MP_BOUND_NOT_LIVE
-                                                     : MP_BOUND_OPEN;
-            n_settled += o.fate[s] != MP_BOUND_OPEN;
+            o.decision[s] = random_chance(&random, 15)   ? MP_BOUND_LIVE
+                            : random_chance(&random, 15) ? MP_BOUND_NOT_LIVE
+                                                         : MP_BOUND_OPEN;
+            n_settled += o.decision[s] != MP_BOUND_OPEN;
         }
         o.free_bytes[0] = random_below(&random, 80);
         int64_t most = -1;
@@ -83,7 +83,7 @@ static void rooms_are_filled_best(void **state)
             bool allowed = true;
             for (int s = 0; s < n; s++) {
                 const bool held = set >> s & 1;
-                allowed = allowed && o.fate[s] != (held ? MP_BOUND_NOT_LIVE : MP_BOUND_LIVE);
+                allowed = allowed && o.decision[s] != (held ? MP_BOUND_NOT_LIVE : MP_BOUND_LIVE);
                 bytes += held ? o.bytes[s] : 0;
                 sum += held ? o.live[s] : 0;
             }

@@ -34,12 +34,12 @@ mp_status mp_bound_interval_new(const mp_precedence *order, int64_t budget_bytes
     x->required = mp_alloc(m, sizeof *x->required);
     x->is_required = mp_alloc(m, sizeof *x->is_required);
     x->covers_two = mp_alloc(m, sizeof *x->covers_two);
-    x->fate = mp_alloc(m, sizeof *x->fate);
+    x->barred = mp_alloc(m, sizeof *x->barred);
     x->stack = mp_alloc(m, sizeof *x->stack);
     x->runs = mp_alloc(n, sizeof *x->runs);
     MP_REQUIRE(x->node_vertex && x->storage_vertex && x->maker_vertex && x->storage_arc && x->makers_start && x->bytes &&
                    x->ticks && x->kept && x->is_made && x->is_left && x->required && x->is_required && x->covers_two &&
-                   x->fate && x->stack && x->runs,
+                   x->barred && x->stack && x->runs,
                err, MP_NOMEM, "no memory for a bound of %zu nodes", n);
     for (int k = 0; k < 3; k++) {
         struct mp_bound_labels *labels = k < 2 ? &x->labels[k] : &x->spare;
@@ -84,7 +84,7 @@ void mp_bound_interval_free(mp_bound_interval *x)
     mp_free(x->required);
     mp_free(x->is_required);
     mp_free(x->covers_two);
-    mp_free(x->fate);
+    mp_free(x->barred);
     mp_free(x->stack);
     mp_free(x->runs);
     for (int k = 0; k < 3; k++) {

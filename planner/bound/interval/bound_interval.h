@@ -1,17 +1,14 @@
 /* bound_interval.h - the recomputation that is necessary between the first runs of two nodes when memory is short at the first.
  * For the bound's stages.
  *
- * Calls come in this order: mp_bound_interval_start, mp_bound_interval_end, then the caller may set fates and multipliers, then
- * mp_bound_interval_solve. *Scaled* ticks are ticks * scale_num / scale_den, for multipliers that are integers.
+ * Calls come in this order: mp_bound_interval_start, mp_bound_interval_end, then the caller may set `barred` and multipliers,
+ * then mp_bound_interval_solve. *Scaled* ticks are ticks * scale_num / scale_den, for multipliers that are integers.
  */
 #pragma once
 
 #include "memplan/bound_stage.h"
 #include "planner/math/mincut.h"
 #include "planner/order/precedence.h"
-
-/* What a search has settled about a storage: whether it is live at the start. */
-enum { MP_BOUND_OPEN, MP_BOUND_LIVE, MP_BOUND_NOT_LIVE };
 
 typedef struct mp_bound_interval {
     const mp_precedence *order;
@@ -42,8 +39,8 @@ typedef struct mp_bound_interval {
     size_t n_required;
     bool *is_required; /* per storage */
     bool *covers_two;  /* per storage: it stands for itself and another that is produced from it: one of the two is read */
-    /* set by the caller, all open at first */
-    unsigned char *fate;                     /* per storage */
+    /* set by the caller, all false at first */
+    bool *barred;                            /* per storage: it may not be live at the start */
     const int64_t *live_multiplier, *reward; /* per storage, scaled ticks: for being live at the start, beside its memory;
                                            less, if it is available at some time of the interval. NULL: none */
     const int64_t *run_ticks;                /* per node, scaled ticks: instead of `ticks`. NULL: none */
@@ -62,8 +59,6 @@ typedef struct mp_bound_interval {
 typedef struct mp_bound_value {
     bool infeasible;   /* even what has to be live at the least does not fit */
     int64_t ticks;     /* the interval takes at least as much beyond first runs */
-    int64_t found;     /* a solution of the relaxed problem that fits takes this; INT64_MAX: none was seen */
-    int open;          /* an open storage on which the two best solutions differ, -1: none */
     int64_t scaled;    /* as `ticks`, less rewards, scaled and not rounded; may be negative */
     double share;      /* of labels[0], where labels[1] has the rest, in the mixture that just fits */
     double multiplier; /* ticks a byte, at which the bound is best; 0: memory is not short */

@@ -43,8 +43,8 @@ static void set_capacities(mp_bound_interval *x, int64_t numerator, int64_t deno
             price = exact > x->ticks_bound ? x->ticks_bound + 1 : (int64_t)exact;
         }
         if (denominator && x->live_multiplier && !x->covers_two[s]) price += x->live_multiplier[s];
-        if (x->fate[s] == MP_BOUND_LIVE || !x->bytes[s]) price = 0;
-        if (x->fate[s] == MP_BOUND_NOT_LIVE) price = forbidden_cost(x);
+        if (!x->bytes[s]) price = 0;
+        if (x->barred[s]) price = forbidden_cost(x);
         x->cut->drain[vertex] = x->is_made[s] ? 0 : price;
         if (x->storage_arc[s] >= 0) x->cut->capacity[x->storage_arc[s]] = x->is_made[s] ? price : 0;
         if (x->is_required[s]) /* there in any case: what that costs is all that matters */
@@ -93,10 +93,10 @@ static struct line read_line(mp_bound_interval *x, bool all_live, struct mp_boun
     while (n) {
         const int s = x->stack[--n];
         if (x->reward) line.scaled -= x->reward[s];
-        if (x->fate[s] == MP_BOUND_LIVE || !x->bytes[s]) continue;
+        if (!x->bytes[s]) continue;
         if (all_live || !x->is_made[s] || !x->cut->source_side[x->maker_vertex[s]]) {
             labels->live[s] = true;
-            line.bytes += x->fate[s] == MP_BOUND_NOT_LIVE ? forbidden_cost(x) : x->bytes[s];
+            line.bytes += x->barred[s] ? forbidden_cost(x) : x->bytes[s];
             if (x->live_multiplier && !x->covers_two[s]) line.scaled += x->live_multiplier[s];
             continue;
         }
@@ -110,17 +110,6 @@ static struct line read_line(mp_bound_interval *x, bool all_live, struct mp_boun
         }
     }
     return line;
-}
-
-/* The open storage that takes the most of those that one of the two solutions holds and the other does not. */
-static int choose_open(const mp_bound_interval *x)
-{
-    int best = -1;
-    for (int s = 0; s < (int)x->order->graph->n_storages; s++)
-        if (x->labels[0].live[s] != x->labels[1].live[s] && x->fate[s] == MP_BOUND_OPEN &&
-            (best < 0 || x->bytes[s] > x->bytes[best]))
-            best = s;
-    return best;
 }
 
 static int64_t all_rewards(const mp_bound_interval *x)
@@ -179,18 +168,16 @@ static int64_t close_in(mp_bound_interval *x, struct line lines[2], int64_t free
 
 mp_bound_value mp_bound_interval_solve(mp_bound_interval *x)
 {
-    mp_bound_value value = {.found = INT64_MAX, .open = -1, .share = 1};
+    mp_bound_value value = {.share = 1};
     const bool priced = x->live_multiplier || x->reward;
-    int64_t free_bytes = x->free_bytes, best = 0;
+    const int64_t free_bytes = x->free_bytes;
+    int64_t best = 0;
     struct line lines[2];
-    for (size_t s = 0; s < x->order->graph->n_storages; s++)
-        if (x->fate[s] == MP_BOUND_LIVE) free_bytes -= x->bytes[s];
     value.infeasible = free_bytes < 0;
     if (value.infeasible) return value;
     if (priced) best = bound_at(x, 0, 1, free_bytes);
     lines[OVER] = read_line(x, !priced, &x->labels[OVER]);
     if (lines[OVER].bytes <= free_bytes) {
-        value.found = lines[OVER].ticks;
         value.scaled = best;
         return value;
     }
@@ -201,11 +188,8 @@ mp_bound_value mp_bound_interval_solve(mp_bound_interval *x)
     if (lines[FITS].bytes <= free_bytes) best = close_in(x, lines, free_bytes, best, &value.multiplier);
     value.scaled = best;
     value.ticks = best > 0 ? mp_bound_interval_ticks(x, best) : 0;
-    if (lines[FITS].bytes <= free_bytes) {
-        value.found = lines[FITS].ticks;
+    if (lines[FITS].bytes <= free_bytes)
         value.share = (double)(free_bytes - lines[FITS].bytes) / (double)(lines[OVER].bytes - lines[FITS].bytes);
-    }
-    if (value.found > value.ticks) value.open = choose_open(x);
     return value;
 }
 

@@ -60,10 +60,10 @@ mp_status mp_bound_overlap_init(mp_bound_overlap *o, mp_bound_interval *x, const
     o->bytes = mp_alloc(points * o->n_storages, sizeof *o->bytes);
     o->ticks = mp_alloc(points * o->n_nodes, sizeof *o->ticks);
     o->needed = mp_alloc(points * (points + 1) * o->n_storages, sizeof *o->needed);
-    o->fate = mp_alloc(points * o->n_storages, sizeof *o->fate);
+    o->decision = mp_alloc(points * o->n_storages, sizeof *o->decision);
     o->earned = mp_alloc(points, sizeof *o->earned);
     o->items = mp_alloc(o->n_storages, sizeof *o->items);
-    MP_REQUIRE(o->nodes && o->free_bytes && o->bytes && o->ticks && o->needed && o->fate && o->earned && o->items, err,
+    MP_REQUIRE(o->nodes && o->free_bytes && o->bytes && o->ticks && o->needed && o->decision && o->earned && o->items, err,
                MP_NOMEM, "no memory for a bound of %zu nodes", o->n_nodes);
     memcpy(o->nodes, nodes, points * sizeof *nodes);
     if (!measure(o)) st = MP_INFEASIBLE;
@@ -78,7 +78,7 @@ void mp_bound_overlap_clear(mp_bound_overlap *o)
     mp_free(o->bytes);
     mp_free(o->ticks);
     mp_free(o->needed);
-    mp_free(o->fate);
+    mp_free(o->decision);
     mp_free(o->earned);
     mp_free(o->items);
     mp_free(o->pairs);
@@ -179,14 +179,14 @@ static int64_t most_earned(const mp_bound_overlap *o, int i)
     int64_t room = o->free_bytes[i], sum = 0;
     size_t n = 0;
     for (size_t s = 0; s < o->n_storages; s++) {
-        const unsigned char fate = o->fate[(size_t)i * o->n_storages + s];
+        const unsigned char decision = o->decision[(size_t)i * o->n_storages + s];
         struct mp_bound_item item = {0, o->bytes[(size_t)i * o->n_storages + s], false};
-        if (item.bytes <= 0 || fate == MP_BOUND_NOT_LIVE) continue;
+        if (item.bytes <= 0 || decision == MP_BOUND_NOT_LIVE) continue;
         for (int p = 0; p < o->n_pairs; p++) {
             if (o->pairs[p].from == i) item.price += o->live[(size_t)p * o->n_storages + s];
             if (o->pairs[p].to == i) item.price -= o->reward[(size_t)p * o->n_storages + s];
         }
-        if (fate == MP_BOUND_LIVE) {
+        if (decision == MP_BOUND_LIVE) {
             room -= item.bytes;
             sum += item.price;
         } else if (item.price > 0) {
@@ -204,8 +204,7 @@ static void settle(const mp_bound_overlap *o, int boundary)
 {
     for (size_t s = 0; s < o->n_storages; s++) {
         const size_t place = (size_t)boundary * o->n_storages + s;
-        const bool barred = o->fate[place] == MP_BOUND_NOT_LIVE && o->bytes[place] > 0 && !o->x->covers_two[s];
-        o->x->fate[s] = barred ? MP_BOUND_NOT_LIVE : MP_BOUND_OPEN;
+        o->x->barred[s] = o->decision[place] == MP_BOUND_NOT_LIVE && o->bytes[place] > 0 && !o->x->covers_two[s];
     }
 }
 
@@ -230,6 +229,6 @@ int64_t mp_bound_overlap_value(mp_bound_overlap *o)
         sum += mp_bound_interval_at_multipliers(x);
     }
     x->live_multiplier = x->reward = x->run_ticks = NULL;
-    memset(x->fate, MP_BOUND_OPEN, o->n_storages);
+    memset(x->barred, false, o->n_storages * sizeof *x->barred);
     return sum;
 }

@@ -10,6 +10,9 @@
 #include "memplan/bound_stage.h"
 #include "planner/bound/interval/bound_interval.h"
 
+/* What a search has decided about a storage at a boundary: whether it is live there. */
+enum { MP_BOUND_OPEN, MP_BOUND_LIVE, MP_BOUND_NOT_LIVE };
+
 typedef struct mp_bound_pair {
     int from, to; /* boundaries; to: the number of boundaries stands for the end */
 } mp_bound_pair;
@@ -27,7 +30,7 @@ typedef struct mp_bound_overlap {
     int64_t *bytes; /* per boundary and storage: of a live storage; 0: nothing, it is available anyway; -1: irrelevant here */
     int64_t *ticks; /* per boundary and node: of a run between it and the next */
     bool *needed;   /* per pair and storage: some node of the interval reads it; a table for all pairs of boundaries */
-    unsigned char *fate; /* per boundary and storage: what a search has settled, MP_BOUND_OPEN ..; all open at first */
+    unsigned char *decision; /* per boundary and storage: MP_BOUND_OPEN .., all open at first */
     /* multipliers, scaled ticks, per pair and storage or node */
     int64_t *live, *reward, *run;
     int64_t *earned; /* per boundary, scaled ticks: what its free memory is worth; set by mp_bound_overlap_value */

@@ -17,7 +17,7 @@ struct leaf {
     int64_t value; /* scaled ticks, certified; INT64_MAX: nothing fits */
 };
 
-/* How much a storage's fate moved the programme, per part that it was away from it. */
+/* How much the decision about a storage moved the programme, per part that it was away from it. */
 struct history {
     double gain[2];
     int n[2];
@@ -40,13 +40,13 @@ static int column_of(const tree *t, int place)
     return mp_bound_relax_live(t->relax, place / (int)t->o.n_storages, place % (int)t->o.n_storages);
 }
 
-static void settle(tree *t, int place, unsigned char fate)
+static void settle(tree *t, int place, unsigned char decision)
 {
     const int column = column_of(t, place);
-    t->o.fate[place] = fate;
-    if (column < 0) return; /* no interval that is left asks for it: the fate counts by the free memory alone */
-    mp_linear_limit(mp_bound_relax_linear(t->relax), column, fate == MP_BOUND_LIVE ? 1 : 0,
-                    fate == MP_BOUND_NOT_LIVE ? 0 : INFINITY);
+    t->o.decision[place] = decision;
+    if (column < 0) return; /* no interval that is left asks for it: the decision counts by the free memory alone */
+    mp_linear_limit(mp_bound_relax_linear(t->relax), column, decision == MP_BOUND_LIVE ? 1 : 0,
+                    decision == MP_BOUND_NOT_LIVE ? 0 : INFINITY);
 }
 
 static void settle_all(tree *t, int leaf, bool settled)
@@ -148,7 +148,7 @@ static void score_places(const tree *t, double *part, double *score)
     for (int k = 0; k < t->o.n * (int)t->o.n_storages; k++) {
         const struct history *h = &t->history[k];
         const int column = column_of(t, k);
-        part[k] = column < 0 || t->o.fate[k] != MP_BOUND_OPEN ? 0 : l->x[column];
+        part[k] = column < 0 || t->o.decision[k] != MP_BOUND_OPEN ? 0 : l->x[column];
         if (part[k] < hardly || part[k] > 1 - hardly)
             score[k] = -1;
         else if (h->n[false] && h->n[true])
