@@ -4,6 +4,7 @@
 
 #include "cli/estimates/estimate_savings.h"
 #include "cli/estimates/estimate_updates.h"
+#include "cli/estimates/operator_rows.h"
 #include "cli/estimates/roles_report.h"
 #include "cli/estimates/synthetic_report.h"
 #include "cli/messages/messages.h"
@@ -79,42 +80,9 @@ static mp_status make_estimate(const options *o, estimate *e, mp_error *err)
     MP_CHECK(mp_cut_tensors(graph, e->cuts, &e->n_cuts, err));
     e->has_updates = option_given(o, OPT_FUSE) && e->subject.model;
     if (e->has_updates) MP_CHECK(compare_updates(o, &e->updates, err));
-    if (!o->quiet || o->json) MP_CHECK(other_rules_of(o, &e->subject, &e->other, err));
-    if (!o->quiet) MP_CHECK(savings_find(o, &e->subject, e->timeline->peak_bytes, &e->savings, err));
+    if ((!o->quiet && !o->csv) || o->json) MP_CHECK(other_rules_of(o, &e->subject, &e->other, err));
+    if (!o->quiet && !o->csv) MP_CHECK(savings_find(o, &e->subject, e->timeline->peak_bytes, &e->savings, err));
     return MP_OK;
-}
-
-/* FLOPs are whole numbers: written as such while they fit. */
-static json_t *flops_json(double flops)
-{
-    return flops < 9e18 ? json_integer((json_int_t)flops) : json_real(flops);
-}
-
-static json_t *text_or_null(const char *text)
-{
-    return text ? mp_json_text(text) : json_null();
-}
-
-static json_t *operator_json(const mp_graph *graph, const mp_operator_summary *row)
-{
-    const mp_node *node = &graph->nodes[row->node];
-    const int64_t before = row->backward_live_before_bytes, after = row->backward_live_after_bytes;
-    return json_pack("{s:o, s:o, s:o, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "name", text_or_null(node->name), "op",
-                     text_or_null(node->op), "flops", flops_json(row->flops), "forward_seconds",
-                     (double)row->forward_ticks * graph->tick_seconds, "backward_seconds",
-                     (double)row->backward_ticks * graph->tick_seconds, "output_bytes", (json_int_t)row->output_bytes,
-                     "saved_bytes", (json_int_t)row->saved_bytes, "workspace_bytes", (json_int_t)row->workspace_bytes,
-                     "live_before_bytes", (json_int_t)row->live_before_bytes, "live_after_bytes",
-                     (json_int_t)row->live_after_bytes, "backward_live_before_bytes", mp_json_integer_if(before != -1, before),
-                     "backward_live_after_bytes", mp_json_integer_if(after != -1, after));
-}
-
-static json_t *operators_json(const estimate *e)
-{
-    json_t *list = json_array();
-    for (size_t k = 0; k < e->summary.n_operators; k++)
-        mp_json_append(&list, operator_json(e->subject.graph, &e->summary.operators[k]));
-    return list;
 }
 
 /* All that is live at the peak, the largest first; NULL: memory is short. */
@@ -178,7 +146,8 @@ static json_t *estimate_json(const estimate *e, const options *o)
         (json_int_t)sum->saved_activation_bytes, "workspace_bytes", (json_int_t)sum->workspace_bytes, "peak_bytes",
         (json_int_t)e->timeline->peak_bytes, "peak_node", text_or_null(peak_node), "forward_flops",
         flops_json(sum->forward_flops), "forward_seconds", (double)sum->forward_ticks * graph->tick_seconds, "backward_seconds",
-        (double)sum->backward_ticks * graph->tick_seconds, "operators", operators_json(e));
+        (double)sum->backward_ticks * graph->tick_seconds, "operators", json_array());
+    mp_json_set(&json, "operators", operators_json(graph, sum, o->sort));
     const mp_inference_form *form = &e->subject.inference;
     if (e->subject.model)
         mp_json_set(
@@ -260,36 +229,6 @@ done:
     return st;
 }
 
-/* A quantity that does not exist is a dash. */
-static const char *bytes_or_dash(int64_t bytes, char *text)
-{
-    return bytes < 0 ? "-" : bytes_short(bytes, text);
-}
-
-static void print_operators(const estimate *e)
-{
-    const mp_graph *graph = e->subject.graph;
-    const double tick = graph->tick_seconds;
-    print("\nOperators, with all that lies in memory before and after they run:\n");
-    print("%47s%34s  %34s\n", "", "------------ forward -----------", "------------ backward -----------");
-    print("%11s %11s %11s %10s %11s %11s %10s  %11s %11s %10s  %-24s %s\n", "output", "saved", "workspace", "FLOPs", "before",
-          "after", "time", "before", "after", "time", "operator", "name");
-    for (size_t k = 0; k < e->summary.n_operators; k++) {
-        enum { COLUMNS = 10 };
-        char text[COLUMNS][QUANTITY_MAX];
-        const mp_operator_summary *row = &e->summary.operators[k];
-        const mp_node *node = &graph->nodes[row->node];
-        const bool back = row->backward_live_before_bytes >= 0;
-        print("%11s %11s %11s %10s %11s %11s %10s  %11s %11s %10s  %-24s %s\n", bytes_short(row->output_bytes, text[0]),
-              bytes_short(row->saved_bytes, text[1]), bytes_short(row->workspace_bytes, text[2]),
-              flops_text(row->flops, text[3]), bytes_short(row->live_before_bytes, text[4]),
-              bytes_short(row->live_after_bytes, text[5]), seconds_text((double)row->forward_ticks * tick, text[6]),
-              bytes_or_dash(row->backward_live_before_bytes, text[7]), bytes_or_dash(row->backward_live_after_bytes, text[8]),
-              back ? seconds_text((double)row->backward_ticks * tick, text[9]) : "-", node->op ? node->op : "",
-              node->name ? node->name : "");
-    }
-}
-
 /* With -v: where the figures come from. */
 static mp_status print_details(const options *o, const estimate *e, mp_error *err)
 {
@@ -345,7 +284,7 @@ static mp_status print_estimate(const options *o, const estimate *e, mp_error *e
     else if (e->subject.attention.n_missed)
         report_attention_form(&e->subject.attention);
     if (all) MP_CHECK(print_cuts(e, err));
-    if (o->per_op) print_operators(e);
+    if (o->per_op) MP_CHECK(report_operators(graph, sum, o->sort, err));
     print_verdict(o, e);
     return MP_OK;
 }
@@ -355,10 +294,13 @@ int cmd_estimate(options *o)
     mp_error err = {0};
     estimate e = {.asked = o};
     int rc = EXIT_DONE;
+    if (o->csv && (o->json || o->quiet)) return usage_error("--csv contradicts %s", o->json ? "--json" : "-q");
     if (make_estimate(o, &e, &err) != MP_OK) {
         rc = input_failed(&err);
     } else if (o->json) {
         rc = print_json("estimate", estimate_json(&e, o));
+    } else if (o->csv) {
+        if (operators_csv(e.subject.graph, &e.summary, o->sort, &err) != MP_OK) rc = output_failed(&err);
     } else if (print_estimate(o, &e, &err) != MP_OK) {
         rc = output_failed(&err);
     }

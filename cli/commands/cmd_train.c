@@ -302,6 +302,23 @@ static mp_status draw_loss(const options *o, const train_outcome *t, picture_fil
     return picture_file_close(picture, o, st, err);
 }
 
+/* After which step it ended, and what there is to go on with. */
+static void tell_interrupted(const options *o, const train_outcome *t)
+{
+    const mp_report *r = &t->after;
+    const long long done = (long long)r->first_step + (long long)r->n_losses;
+    if (t->before.stopped)
+        complain("interrupted after %zu steps of the first run, which keeps all: not compared, and the plan was not run%s",
+                 t->before.n_losses, o->save ? "; nothing was saved" : "");
+    else if (o->save)
+        complain(
+            "the training was interrupted after step %lld: '%s' has parameters and state after it, and --resume %s goes on "
+            "with step %lld",
+            done, o->save, o->save, done + 1);
+    else
+        complain("the training was interrupted after step %lld; nothing is saved without --save", done);
+}
+
 int cmd_train(options *o)
 {
     mp_error err = {0};
@@ -321,12 +338,10 @@ int cmd_train(options *o)
             t.fast = o->fast;
             t.verbose = o->verbose;
         }
+        if (st == MP_OK && (t.before.stopped || t.after.stopped)) tell_interrupted(o, &t);
         if (st == MP_OK && t.before.stopped) {
-            complain("interrupted after %zu steps of the first run, which keeps all: not compared, and the plan was not run",
-                     t.before.n_losses);
             rc = interrupt_status();
         } else if (st == MP_OK) {
-            if (t.after.stopped) complain("the training was interrupted after %zu steps", t.after.n_losses);
             if (o->json)
                 st = print_train_json(&t, &err);
             else if (!picture_takes_output(o))

@@ -76,8 +76,8 @@ typedef struct options {
     int64_t steps, warmup, save_every;
     double lr, momentum, weight_decay; /* 0: not given */
     bool nesterov, random_weights, before, captures, profile, keep_order, second_stream, offsets, curve;
-    const char *schedule, *save, *resume;          /* schedule has a default, the others NULL: not given */
-    bool minimize, per_op, json, help, short_help; /* short_help: -h */
+    const char *schedule, *save, *resume;               /* schedule has a default, the others NULL: not given */
+    bool minimize, per_op, csv, json, help, short_help; /* short_help: -h */
     bool quiet, verbose, shows_progress, list;
     const char *color;
     size_t n_operands;

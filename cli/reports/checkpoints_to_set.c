@@ -82,6 +82,33 @@ static const char *name_of(const mp_storage *storage)
     return storage->n_tensors ? storage->tensors[0] : "";
 }
 
+/* --list: which operators run again, each under the name of its node, in the order in which they first do. */
+static mp_status list_recomputed(const mp_graph *graph, const mp_plan *plan, size_t n_runs, mp_error *err)
+{
+    mp_status st = MP_OK;
+    size_t n = 0;
+    bool *seen = mp_alloc(graph->n_nodes, sizeof *seen);
+    mp_label *labels = mp_alloc(graph->n_nodes, sizeof *labels);
+    const char **names = mp_alloc(graph->n_nodes, sizeof *names);
+    MP_REQUIRE(seen && labels && names, err, MP_NOMEM, "%zu names", graph->n_nodes);
+    for (size_t t = 0; t < plan->n_steps; t++) {
+        const int node = plan->steps[t].node;
+        if (!plan->recompute[t] || seen[node]) continue;
+        seen[node] = true;
+        labels[n] = mp_node_label(graph, node);
+        names[n] = graph->nodes[node].name ? graph->nodes[node].name : labels[n].text;
+        n++;
+    }
+    putchar('\n');
+    screen_text(2, "Recomputed: %zu operator%s, in %zu run%s", n, n == 1 ? "" : "s", n_runs, n_runs == 1 ? "" : "s");
+    MP_TRY(report_tensors(names, n, n, true, err));
+done:
+    mp_free(seen);
+    mp_free(labels);
+    mp_free(names);
+    return st;
+}
+
 mp_status report_checkpoints(const outcome *out, const mp_plan *plan, size_t rows, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -100,6 +127,7 @@ mp_status report_checkpoints(const outcome *out, const mp_plan *plan, size_t row
                 out->asked->list ? "" : " (names: --list)");
     MP_TRY(report_tensors(names, set.n, rows, out->asked->list, err));
     if (set.n_beside) screen_text(2, "Kept as ever, because nothing around them is recomputed: %zu tensors", set.n_beside);
+    if (out->asked->list) MP_TRY(list_recomputed(graph, plan, set.n_recomputed, err));
 done:
     checkpoints_free(&set);
     mp_free(names);

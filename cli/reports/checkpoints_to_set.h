@@ -16,7 +16,7 @@ typedef struct checkpoints_to_set {
 mp_status checkpoints_find(const mp_graph *graph, const mp_plan *plan, checkpoints_to_set *out, mp_error *err);
 void checkpoints_free(checkpoints_to_set *set);
 
-/* Prints them, folded into at most `rows` lines, or all names (--list). */
+/* Prints them, folded into at most `rows` lines, or all names and those of what is recomputed (--list). */
 mp_status report_checkpoints(const outcome *out, const mp_plan *plan, size_t rows, mp_error *err);
 /* "checkpoints_to_set": names as the plan's own "checkpoints" have them. Adds it to *json, as mp_json_set does it. */
 mp_status checkpoints_to_set_json(const mp_graph *graph, const mp_plan *plan, json_t **json, mp_error *err);

@@ -33,26 +33,28 @@ typedef struct table {
     int64_t *parameters; /* bytes, per operator of the summary */
 } table;
 
-/* Each parameter counts for the operator that reads it first. */
-static mp_status find_parameters(table *t, mp_error *err)
+mp_status operator_parameters(const mp_graph *graph, const mp_summary *summary, int64_t **bytes, mp_error *err)
 {
     mp_status st = MP_OK;
-    int *row_of = mp_alloc(t->graph->n_nodes, sizeof *row_of);
-    t->parameters = mp_alloc(t->summary->n_operators, sizeof *t->parameters);
-    MP_REQUIRE(row_of && t->parameters, err, MP_NOMEM, "%zu operators", t->summary->n_operators);
-    for (size_t k = 0; k < t->graph->n_nodes; k++) row_of[k] = -1;
-    for (size_t k = 0; k < t->summary->n_operators; k++) row_of[t->summary->operators[k].node] = (int)k;
-    for (size_t s = 0; s < t->graph->n_storages; s++) {
-        if (t->graph->storages[s].kind != MP_KIND_PARAMETER) continue;
-        for (int r = t->graph->readers_start[s]; r < t->graph->readers_start[s + 1]; r++) {
-            const int row = row_of[t->graph->readers[r]];
+    int *row_of = mp_alloc(graph->n_nodes, sizeof *row_of);
+    int64_t *found = mp_alloc(summary->n_operators, sizeof *found);
+    MP_REQUIRE(row_of && found, err, MP_NOMEM, "%zu operators", summary->n_operators);
+    for (size_t k = 0; k < graph->n_nodes; k++) row_of[k] = -1;
+    for (size_t k = 0; k < summary->n_operators; k++) row_of[summary->operators[k].node] = (int)k;
+    for (size_t s = 0; s < graph->n_storages; s++) {
+        if (graph->storages[s].kind != MP_KIND_PARAMETER) continue;
+        for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++) {
+            const int row = row_of[graph->readers[r]];
             if (row < 0) continue;
-            t->parameters[row] += t->graph->storages[s].bytes;
+            found[row] += graph->storages[s].bytes;
             break;
         }
     }
+    *bytes = found;
+    found = NULL;
 done:
     mp_free(row_of);
+    mp_free(found);
     return st;
 }
 
@@ -103,15 +105,18 @@ static int by_rank(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
+int64_t module_rank(const char *sort, int64_t saved_bytes, int64_t parameter_bytes, int64_t ticks)
+{
+    if (!strcmp(sort, "time")) return ticks;
+    if (!strcmp(sort, "parameters")) return parameter_bytes;
+    return !strcmp(sort, "kept") ? saved_bytes : 0;
+}
+
 static void sort_by(table *t, const char *sort)
 {
     for (size_t k = 0; k < t->n; k++) {
         module *m = &t->modules[k];
-        const int64_t each = !strcmp(sort, "time")         ? m->ticks
-                             : !strcmp(sort, "parameters") ? m->parameter_bytes
-                             : !strcmp(sort, "kept")       ? m->saved_bytes
-                                                           : 0;
-        m->rank = each * (int64_t)(1 + m->repeats);
+        m->rank = module_rank(sort, m->saved_bytes, m->parameter_bytes, m->ticks) * (int64_t)(1 + m->repeats);
     }
     qsort(t->modules, t->n, sizeof *t->modules, by_rank);
 }
@@ -151,7 +156,7 @@ static mp_status make(table *t, const mp_graph *graph, const mp_summary *summary
 {
     *t = (table){.graph = graph, .summary = summary, .modules = mp_alloc(summary->n_operators, sizeof *t->modules)};
     MP_ENSURE(t->modules, err, MP_NOMEM, "%zu operators", summary->n_operators);
-    return find_parameters(t, err);
+    return operator_parameters(t->graph, t->summary, &t->parameters, err);
 }
 
 static void clear(table *t)

@@ -164,7 +164,8 @@ static void print_test(const train_outcome *t)
 static void print_origin(const train_outcome *t, const options *o)
 {
     if (o->resume)
-        screen_text(2, "First values: as %s has them.", o->resume);
+        screen_text(2, "First values: as %s has them after step %lld; this training went on with step %lld.", o->resume,
+                    (long long)t->after.first_step, (long long)t->after.first_step + 1);
     else if (!t->n_drawn)
         puts("First values: as the model's file has them.");
     else

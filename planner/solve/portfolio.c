@@ -75,15 +75,16 @@ static bool cuts_the_list(const mp_solver *solver)
 }
 
 /* Whether a searcher takes part in this search: exact searches pay on tiny graphs only, integer programmes on small ones, what
- * cuts the list only while there is no plan, and on large graphs of that only chains. */
-static bool takes_part(const mp_solver *solver, const mp_search *search)
+ * cuts the list only while there is no plan, and on large graphs of that only chains. `decides`: the others have found no plan,
+ * and on graphs that are not tiny the exact search is asked whether there is one. */
+static bool takes_part(const mp_solver *solver, const mp_search *search, bool decides)
 {
     const mp_request *request = mp_search_request(search);
     if (solver->run == mp_run_none) return true;
     if (request->solvers_off >> (1 + (solver - mp_portfolio_row(0))) & 1) return false;
     if (solver->run == mp_run_anneal) return true;
     if (request->refine) return false;
-    if (solver->run == mp_run_exact) return request->graph->n_nodes <= MP_AUTO_EXACT_NODES;
+    if (solver->run == mp_run_exact) return request->graph->n_nodes <= MP_AUTO_EXACT_NODES ? !decides : decides;
     if (solver->run == mp_run_ilp) return request->graph->n_nodes <= MP_AUTO_ILP_NODES;
     if (cuts_the_list(solver) && solver->run != mp_run_chain && is_large(search)) return false; /* priced has quick segments */
     return !cuts_the_list(solver) || mp_search_best_ticks(search) == INT64_MAX;
@@ -97,13 +98,13 @@ static const mp_solver *row_of(mp_status (*searcher)(mp_search *search, mp_error
     return mp_portfolio_row(k);
 }
 
-static mp_status run(mp_search *search, mp_status (*searcher)(mp_search *search, mp_error *err), mp_error *err)
+static mp_status run(mp_search *search, mp_status (*searcher)(mp_search *search, mp_error *err), bool decides, mp_error *err)
 {
     mp_error ours = {0};
     const mp_solver *solver = row_of(searcher);
     /* of the time limit: small before anneal, except on large graphs, where moves are slow */
     const double share = searcher == mp_run_anneal ? 1 : is_large(search) ? MP_AUTO_LARGE_SHARE : MP_AUTO_SHARE;
-    if (!takes_part(solver, search)) return MP_OK;
+    if (!takes_part(solver, search, decides)) return MP_OK;
     if (searcher != mp_run_none && (mp_search_will_do(search) || mp_search_stopped(search))) return MP_OK;
     const mp_status st = mp_search_delegate(search, solver, share, &ours);
     if (st == MP_OK || st == MP_NOT_APPLICABLE) return MP_OK;
@@ -114,8 +115,8 @@ static mp_status run(mp_search *search, mp_status (*searcher)(mp_search *search,
 mp_status mp_run_auto(mp_search *search, mp_error *err)
 {
     static mp_status (*const searchers[])(mp_search * search, mp_error * err) = {
-        mp_run_none, mp_run_exact,    mp_run_priced,    mp_run_ilp,   mp_run_chain,
-        mp_run_chen, mp_run_segments, mp_run_lower_set, mp_run_anneal};
-    for (size_t k = 0; k < sizeof searchers / sizeof *searchers; k++) MP_CHECK(run(search, searchers[k], err));
-    return MP_OK;
+        mp_run_none, mp_run_exact, mp_run_priced, mp_run_ilp, mp_run_chain, mp_run_chen, mp_run_segments, mp_run_lower_set};
+    for (size_t k = 0; k < sizeof searchers / sizeof *searchers; k++) MP_CHECK(run(search, searchers[k], false, err));
+    if (mp_search_best_ticks(search) == INT64_MAX) MP_CHECK(run(search, mp_run_exact, true, err));
+    return run(search, mp_run_anneal, false, err);
 }

@@ -7,6 +7,17 @@ FILTER='sed -n /Modules/,/What/p' try estimate_top estimate resnet50.onnx --batc
 FILTER='sed -n /Modules/,/What/p' try estimate_sorted estimate resnet50.onnx --batch 8 --sort name -v
 try estimate_sort estimate mlp.onnx --batch 64 --sort size
 try estimate_per_op estimate mlp.onnx --batch 64 --per-op
+FILTER='sed -n /^Operators/,$p' try estimate_per_op_sorted estimate fashion_cnn.onnx --batch 64 --per-op --sort parameters
+try estimate_csv estimate mlp.onnx --batch 64 --csv --sort time
+try estimate_csv_json estimate mlp.onnx --batch 64 --csv --json
+# The CSV says what JSON says, names with commas, quotes and line breaks too.
+holds estimate_csv_is_json python3 -c "import csv, io, json, subprocess
+def ask(model, form): return subprocess.run(['$memplan', 'estimate', model, '--batch', '2', form], capture_output=True, text=True, check=True).stdout
+def text(value): return '' if value is None else value if isinstance(value, str) else repr(value)
+rows = list(csv.DictReader(io.StringIO(ask('fashion_cnn.onnx', '--csv'))))
+told = json.loads(ask('fashion_cnn.onnx', '--json'))['operators']
+assert len(rows) == len(told) > 10 and all({k: float(v) if k.endswith(('seconds', 'flops')) else v for k, v in row.items()} ==
+    {k: float(v) if k.endswith(('seconds', 'flops')) else text(v) for k, v in one.items()} for row, one in zip(rows, told))"
 try estimate_json estimate mlp.onnx --batch 64 --json
 try estimate_pytorch estimate mlp.onnx --batch 64 --rules pytorch --optimizer sgd
 try estimate_updates_clipped estimate mlp.onnx --batch 64 --fuse forward --clip-norm 1

@@ -26,6 +26,7 @@ holds names_are_plain sh -c "
         k=\$((k + 1))
     done <<'END'
 estimate names.onnx --batch 2 --per-op
+estimate names.onnx --batch 2 --csv
 estimate names.onnx --batch 2 --output z
 estimate names.onnx
 estimate strange/names.json -v --list
@@ -58,7 +59,7 @@ graph names.onnx --batch 2
 timeline names.onnx --batch 2 --plan strange/plan.json -o strange/trace.json
 profile names.onnx --batch 2 --device cpu --steps 1 -o strange/costs.json
 END
-    test \$k = 32 && grep -q 'x1b' strange/out.* && grep -q '\\\\u202e.*x1b' strange/err.* && grep -q '\\\\u202e' strange/names.json strange/trace.json &&
+    test \$k = 33 && grep -q 'x1b' strange/out.* && grep -q '\\\\u202e.*x1b' strange/err.* && grep -q '\\\\u202e' strange/names.json strange/trace.json &&
     python3 plain.py strange/out.[0-9]* strange/err.* strange/*.dot strange/*.html strange/*.svg strange/*.json &&
     cut -d, -f1-4 strange/out.csv | cmp - strange/in.csv"
 holds names_are_exact sh -c "

@@ -36,6 +36,8 @@ try plan_explain_unbounded plan chain.json --solver none --explain-bound
 try plan_infeasible plan mlp.onnx --batch 4096 --budget 1MiB -o infeasible.json
 try plan_infeasible_json plan mlp.onnx --batch 4096 --budget 1MiB --json
 holds infeasible_writes_nothing test ! -e infeasible.json
+# A small graph between its floor and its smallest plan: a proof that there is none.
+holds plan_small_is_decided sh -c "'$memplan' plan '$root/examples/mlp4.onnx' --batch 128 --budget 47130239 -q > decided.txt; test \$? = 1 && grep -q 'does not fit' decided.txt"
 # What has to be set, and nothing else.
 try plan_fits plan mlp.onnx --batch 64 --budget 100%
 FILTER='sed -n /^Checkpoints/,/^$/p' try plan_two_segments plan resnet50.onnx --batch 4 --checkpoints /layer1/layer1.2/relu_2/Relu_output_0,/layer3/layer3.0/relu_2/Relu_output_0

@@ -13,9 +13,11 @@ holds signal_report screen --stop-at 'best +' 80 0 "$memplan" report resnet50.on
 holds signal_report_is_whole grep -q '</html>' termed.html
 holds signal_profile screen --stop-at 'of 1000000' --says 'Stopped before all was measured' 200 0 \
     "$memplan" profile fashion_cnn.onnx --batch 1 --steps 1000000 -o termed.costs
-holds signal_train_saves screen --stop-at 'of 1000000' --says 'interrupted after' 80 0 \
+holds signal_train_saves screen --stop-at 'of 1000000' --says 'interrupted after step' --says 'has parameters and state after it' 80 0 \
     "$memplan" train bert.onnx --budget 100% --no-before --steps 1000000 --save termed.safetensors
 holds signal_train_goes_on "$memplan" train bert.onnx --budget 100% --no-before --steps 1 --resume termed.safetensors
+holds signal_train_says_what_is_not_saved screen --stop-at 'run 1 of 2' --status 143 --says 'the plan was not run; nothing was saved' 80 0 \
+    "$memplan" train bert.onnx --budget 100% --steps 1000000 --save never.safetensors
 # A step of minutes: the square of a large matrix, squared again and again.
 awk 'BEGIN { print "ir_version: 8 opset_import { version: 15 } graph { name: \"long\""
     for (k = 0; k < 1000; k++) printf "node { name: \"p%d\" op_type: \"MatMul\" input: \"%s\" input: \"x\" output: \"y%d\" }\n", k, k ? "y" k - 1 : "x", k

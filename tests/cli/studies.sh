@@ -9,6 +9,9 @@ holds sweep_draws sh -c "'$memplan' sweep mlp.onnx --batch 4096 -o curve.svg && 
 holds sweep_unwritable sh -c "'$memplan' sweep mlp.onnx --batch 64 --solvers none -o no/such/curve.svg; test \$? = 1"
 try fit fit mlp.onnx --memory 16MiB --overhead 5% --solver segments
 try fit_json fit mlp.onnx --memory 16MiB --overhead 5% --solver segments --json
+holds fit_thorough_is_announced sh -c "
+    '$memplan' fit mlp.onnx --memory 16MiB --solver segments --effort thorough 2> said.txt > /dev/null && grep -q 'up to minutes' said.txt &&
+    '$memplan' fit mlp.onnx --memory 16MiB --solver segments --effort thorough -q 2> said.txt > /dev/null && ! test -s said.txt"
 try fit_none fit mlp.onnx --memory 1MiB
 try fit_graph fit chain.json --memory 1MiB
 try fit_fixed fit mlp.onnx --dim N=4 --memory 16MiB

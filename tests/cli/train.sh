@@ -134,8 +134,10 @@ holds train_nan_stops_and_keeps_what_was_saved sh -c "
     test \$? = 1 && grep -q 'the loss is nan\|the loss is -*inf' why.txt && grep -q '; first not finite: .* elements of .*, by .* in ' why.txt && cmp half.st kept.st"
 holds train_stops_when_asked_and_saves sh -c "
     '$memplan' train bert.onnx --budget 100% --steps 1000000 --no-before --save stopped.st > stopped.txt 2> why.txt &
-    pid=\$!; sleep 1; kill -TERM \$pid; wait \$pid; test \$? = 0 && grep -q 'was interrupted' why.txt && test -s stopped.st &&
-    '$memplan' train bert.onnx --budget 100% --steps 1 --no-before --resume stopped.st > /dev/null"
+    pid=\$!; sleep 1; kill -TERM \$pid; wait \$pid; test \$? = 0 && test -s stopped.st &&
+    n=\$(sed -n 's/.* interrupted after step \([0-9]*\): .stopped.st. has .* goes on with step \([0-9]*\)\$/\1 \2/p' why.txt) && echo \"\$n\" &&
+    '$memplan' train bert.onnx --budget 100% --steps 1 --no-before --resume stopped.st | tr '\n' ' ' | tr -s ' ' > resumed.txt &&
+    grep -q \"as stopped.st has them after step \${n% *}; this training went on with step \${n#* }\\.\" resumed.txt"
 holds train_killed_leaves_a_whole_file sh -c "
     '$memplan' train bert.onnx --budget 100% --steps 1000000 --no-before --save killed.st --save-every 1 > /dev/null 2>&1 &
     pid=\$!; sleep 1; kill -KILL \$pid; wait \$pid 2> /dev/null; '$memplan' train bert.onnx --budget 100% --steps 1 --no-before --resume killed.st > /dev/null"

@@ -1,0 +1,172 @@
+/* operator_rows.c - a row per operator: the same figures as a table, as JSON and as CSV, in one order. */
+#include "cli/estimates/operator_rows.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/messages/print.h"
+#include "cli/messages/quantities.h"
+#include "cli/reports/module_rows.h"
+#include "estimator/base/memory.h"
+#include "formats/json/json.h"
+
+typedef struct row {
+    const mp_operator_summary *operator;
+    const char *name;              /* never NULL */
+    int64_t parameter_bytes, rank; /* the larger, the earlier */
+} row;
+
+json_t *flops_json(double flops)
+{
+    return flops < 9e18 ? json_integer((json_int_t)flops) : json_real(flops);
+}
+
+json_t *text_or_null(const char *text)
+{
+    return text ? mp_json_text(text) : json_null();
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    const row *x = a, *y = b;
+    const int names = strcmp(x->name, y->name);
+    if (x->rank != y->rank) return x->rank < y->rank ? 1 : -1;
+    return names ? names : (x->operator->node> y->operator->node) - (x->operator->node<y->operator->node);
+}
+
+/* All operators, sorted as the table of modules is; on MP_OK release with mp_free. */
+static mp_status rows_of(const mp_graph *graph, const mp_summary *summary, const char *sort, row **out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const size_t n = summary->n_operators;
+    int64_t *parameters = NULL;
+    row *rows = mp_alloc(n, sizeof *rows);
+    MP_REQUIRE(rows, err, MP_NOMEM, "%zu operators", n);
+    MP_TRY(operator_parameters(graph, summary, &parameters, err));
+    for (size_t k = 0; k < n; k++) {
+        const mp_operator_summary *op = &summary->operators[k];
+        const char *name = graph->nodes[op->node].name;
+        rows[k] = (row){.operator= op, .name = name ? name : "", .parameter_bytes = parameters[k]};
+        rows[k].rank = sort ? module_rank(sort, op->saved_bytes, parameters[k], op->forward_ticks + op->backward_ticks) : 0;
+    }
+    if (sort) qsort(rows, n, sizeof *rows, by_rank);
+    *out = rows;
+    rows = NULL;
+done:
+    mp_free(rows);
+    mp_free(parameters);
+    return st;
+}
+
+static json_t *operator_json(const mp_graph *graph, const mp_operator_summary *row, int64_t parameter_bytes)
+{
+    const mp_node *node = &graph->nodes[row->node];
+    const int64_t before = row->backward_live_before_bytes, after = row->backward_live_after_bytes;
+    return json_pack(
+        "{s:o, s:o, s:o, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o}", "name", text_or_null(node->name), "op",
+        text_or_null(node->op), "flops", flops_json(row->flops), "forward_seconds",
+        (double)row->forward_ticks * graph->tick_seconds, "backward_seconds", (double)row->backward_ticks * graph->tick_seconds,
+        "parameter_bytes", (json_int_t)parameter_bytes, "output_bytes", (json_int_t)row->output_bytes, "saved_bytes",
+        (json_int_t)row->saved_bytes, "workspace_bytes", (json_int_t)row->workspace_bytes, "live_before_bytes",
+        (json_int_t)row->live_before_bytes, "live_after_bytes", (json_int_t)row->live_after_bytes, "backward_live_before_bytes",
+        mp_json_integer_if(before != -1, before), "backward_live_after_bytes", mp_json_integer_if(after != -1, after));
+}
+
+json_t *operators_json(const mp_graph *graph, const mp_summary *summary, const char *sort)
+{
+    row *rows = NULL;
+    mp_error err = {0};
+    if (rows_of(graph, summary, sort, &rows, &err) != MP_OK) return NULL;
+    json_t *list = json_array();
+    for (size_t k = 0; k < summary->n_operators; k++)
+        mp_json_append(&list, operator_json(graph, rows[k].operator, rows[k].parameter_bytes));
+    mp_free(rows);
+    return list;
+}
+
+/* Quoted where a comma, a quote or a line's end stands in it (RFC 4180). */
+static void write_text(const char *text)
+{
+    const char *quote = text[strcspn(text, ",\"\r\n")] ? "\"" : "";
+    print("%s", quote);
+    for (const char *at = text, *end; *at; at = end) {
+        end = at + strcspn(at, "\"");
+        print("%.*s%s", (int)(end - at), at, *end ? "\"\"" : "");
+        end += *end == '"';
+    }
+    print("%s", quote);
+}
+
+static void write_field(const json_t *value)
+{
+    if (json_is_string(value))
+        write_text(json_string_value(value));
+    else if (json_is_integer(value))
+        print("%lld", (long long)json_integer_value(value));
+    else if (json_is_real(value))
+        print("%.17g", json_real_value(value));
+}
+
+mp_status operators_csv(const mp_graph *graph, const mp_summary *summary, const char *sort, mp_error *err)
+{
+    mp_status st = MP_OK;
+    json_t *list = operators_json(graph, summary, sort);
+    MP_REQUIRE(list, err, MP_NOMEM, "%zu operators", summary->n_operators);
+    for (size_t k = 0; k < json_array_size(list); k++) {
+        const char *key, *between = "";
+        json_t *value, *object = json_array_get(list, k);
+        if (k == 0) {
+            json_object_foreach(object, key, value)
+            {
+                print("%s%s", between, key);
+                between = ",";
+            }
+            putchar('\n');
+            between = "";
+        }
+        json_object_foreach(object, key, value)
+        {
+            print("%s", between);
+            write_field(value);
+            between = ",";
+        }
+        putchar('\n');
+    }
+done:
+    json_decref(list);
+    return st;
+}
+
+/* A quantity that does not exist is a dash. */
+static const char *bytes_or_dash(int64_t bytes, char *text)
+{
+    return bytes < 0 ? "-" : bytes_short(bytes, text);
+}
+
+mp_status report_operators(const mp_graph *graph, const mp_summary *summary, const char *sort, mp_error *err)
+{
+    const double tick = graph->tick_seconds;
+    row *rows = NULL;
+    MP_CHECK(rows_of(graph, summary, sort, &rows, err));
+    print("\nOperators, with all that lies in memory before and after they run:\n");
+    print("%59s%34s  %34s\n", "", "------------ forward -----------", "------------ backward -----------");
+    print("%11s %11s %11s %11s %10s %11s %11s %10s  %11s %11s %10s  %-24s %s\n", "output", "saved", "parameters", "workspace",
+          "FLOPs", "before", "after", "time", "before", "after", "time", "operator", "name");
+    for (size_t k = 0; k < summary->n_operators; k++) {
+        enum { COLUMNS = 11 };
+        char text[COLUMNS][QUANTITY_MAX];
+        const mp_operator_summary *op = rows[k].operator;
+        const mp_node *node = &graph->nodes[op->node];
+        const bool back = op->backward_live_before_bytes >= 0;
+        print("%11s %11s %11s %11s %10s %11s %11s %10s  %11s %11s %10s  %-24s %s\n", bytes_short(op->output_bytes, text[0]),
+              bytes_short(op->saved_bytes, text[1]), bytes_short(rows[k].parameter_bytes, text[10]),
+              bytes_short(op->workspace_bytes, text[2]), flops_text(op->flops, text[3]),
+              bytes_short(op->live_before_bytes, text[4]), bytes_short(op->live_after_bytes, text[5]),
+              seconds_text((double)op->forward_ticks * tick, text[6]), bytes_or_dash(op->backward_live_before_bytes, text[7]),
+              bytes_or_dash(op->backward_live_after_bytes, text[8]),
+              back ? seconds_text((double)op->backward_ticks * tick, text[9]) : "-", node->op ? node->op : "", rows[k].name);
+    }
+    mp_free(rows);
+    return MP_OK;
+}
