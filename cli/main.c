@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/exhausted.h"
 #include "cli/messages/input.h"
 #include "cli/messages/interrupt.h"
 #include "cli/messages/messages.h"
@@ -12,7 +13,6 @@
 #include "cli/options/commands.h"
 #include "cli/options/help.h"
 #include "cli/options/outputs.h"
-#include "cli/reports/exhausted.h"
 #include "estimator/base/clock.h"
 
 /* A single "-" among the operands and the files to read is standard input. */

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "cli/reports/subject.h"
+#include "cli/subject/subject.h"
 #include "memplan/plan.h"
 
 typedef struct applied_means {

@@ -6,7 +6,7 @@
 #include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
 #include "cli/reports/report.h"
-#include "cli/reports/subject.h"
+#include "cli/subject/subject.h"
 #include "formats/base/text.h"
 #include "formats/json/plan_json.h"
 #include "memplan/check.h"

@@ -2,7 +2,7 @@
 #include "cli/messages/messages.h"
 #include "cli/options/commands.h"
 #include "cli/options/picture_file.h"
-#include "cli/reports/subject.h"
+#include "cli/subject/subject.h"
 #include "formats/canvas/canvas.h"
 #include "formats/drawings/block_dot.h"
 #include "memplan/training_picture.h"

@@ -8,11 +8,11 @@
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
 #include "cli/options/commands.h"
-#include "cli/reports/device_room.h"
+#include "cli/reports/budget_bytes.h"
 #include "cli/reports/progress.h"
 #include "cli/reports/report.h"
-#include "cli/reports/subject.h"
 #include "cli/reports/unmeetable_report.h"
+#include "cli/subject/subject.h"
 #include "formats/json/json.h"
 #include "memplan/fit.h"
 

@@ -1,7 +1,7 @@
 /* cmd_graph.c - writes the training graph of a model. */
 #include "cli/messages/messages.h"
 #include "cli/options/commands.h"
-#include "cli/reports/subject.h"
+#include "cli/subject/subject.h"
 #include "memplan/graph_json.h"
 
 int cmd_graph(options *o)

@@ -5,7 +5,7 @@
 #include "cli/messages/print.h"
 #include "cli/options/commands.h"
 #include "cli/reports/report.h"
-#include "cli/reports/subject.h"
+#include "cli/subject/subject.h"
 #include "estimator/model/ops.h"
 #include "formats/json/json.h"
 

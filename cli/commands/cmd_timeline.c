@@ -4,7 +4,7 @@
 #include "cli/messages/messages.h"
 #include "cli/options/commands.h"
 #include "cli/options/picture_file.h"
-#include "cli/reports/subject.h"
+#include "cli/subject/subject.h"
 #include "formats/canvas/canvas.h"
 #include "formats/pages/trace.h"
 #include "memplan/timeline_picture.h"

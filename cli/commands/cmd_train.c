@@ -10,7 +10,7 @@
 #include "cli/messages/terminal.h"
 #include "cli/options/commands.h"
 #include "cli/options/picture_file.h"
-#include "cli/reports/device_room.h"
+#include "cli/reports/budget_bytes.h"
 #include "cli/reports/progress.h"
 #include "cli/reports/train_report.h"
 #include "cli/reports/unmeetable_report.h"

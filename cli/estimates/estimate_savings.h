@@ -4,7 +4,7 @@
 #include <jansson.h>
 
 #include "cli/options/options.h"
-#include "cli/reports/subject.h"
+#include "cli/subject/subject.h"
 
 enum { SAVINGS_MAX = 7 };
 

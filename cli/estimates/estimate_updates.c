@@ -6,7 +6,7 @@
 #include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
-#include "cli/reports/subject.h"
+#include "cli/subject/subject.h"
 #include "estimator/training/target.h"
 #include "formats/json/json.h"
 

@@ -8,7 +8,6 @@
 #include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
-#include "cli/reports/attention_report.h"
 #include "cli/reports/bound_report.h"
 #include "cli/reports/checkpoints_to_set.h"
 #include "cli/reports/report.h"
@@ -33,31 +32,6 @@ static mp_status on_segments(const mp_graph *graph, const mp_plan *plan, bool *a
     if (st == MP_OK || st == MP_NOT_APPLICABLE) return MP_OK;
     if (err) *err = refusal;
     return st;
-}
-
-void print_plan_heading(const outcome *out)
-{
-    screen_row("  %-10s %11s  %s%7s  %9s  %9s", "", "peak", out->asked->verbose ? "                          " : "", "", "time",
-               "extra");
-}
-
-void print_plan_line(const outcome *out, const char *what, int64_t peak, int64_t ticks, const char *note)
-{
-    char bytes[QUANTITY_MAX], count[QUANTITY_MAX], exact[QUANTITY_MAX + 16] = "", time[QUANTITY_MAX] = "",
-                                                                        extra[QUANTITY_MAX] = "";
-    int64_t base = out->keep_all->peak_bytes;
-    if (ticks >= 0) {
-        seconds_text((double)ticks * out->subject.graph->tick_seconds, time);
-        extra_text((double)ticks, (double)out->keep_all->ticks, extra);
-    }
-    if (out->asked->verbose) snprintf(exact, sizeof exact, "%18s bytes  ", count_text(peak, count));
-    screen_row("  %-10s %11s  %s%5.1f %%  %9s  %9s%s", what, bytes_short(peak, bytes), exact,
-               base > 0 ? 100.0 * (double)peak / (double)base : 100.0, time, extra, note);
-}
-
-bool plan_is_by_modules(const mp_plan *plan)
-{
-    return !strcmp(plan->solver, "modules");
 }
 
 /* The modules that no plan can wrap: how many, and the first. */
@@ -105,42 +79,6 @@ done:
     return st;
 }
 
-mp_status print_plan_peak(const outcome *out, const mp_plan *plan, mp_error *err)
-{
-    mp_status st = MP_OK;
-    const mp_graph *graph = out->subject.graph;
-    mp_timeline *timeline = NULL;
-    MP_TRY(mp_timeline_build(graph, plan->steps, plan->n_steps, &timeline, err));
-    if (timeline->peak_step >= 0) report_peak(graph, timeline, plan->steps[timeline->peak_step].node, !out->asked->verbose);
-done:
-    mp_timeline_free(timeline);
-    return st;
-}
-
-/* The arena, and what fragmentation costs. */
-mp_status print_plan_arena(const outcome *out, const mp_plan *plan, mp_error *err)
-{
-    char bytes[QUANTITY_MAX], exact[QUANTITY_MAX], waste[QUANTITY_MAX], whole[QUANTITY_MAX];
-    const int64_t live = mp_plan_live_bytes(plan);
-    int64_t least = live;
-    if (plan->arena_bytes < 0) return MP_OK;
-    if (plan->arena_bytes > live) MP_CHECK(mp_arena_bound(out->subject.graph, plan, &least, err));
-    bytes_short(plan->arena_bytes, bytes);
-    bytes_short(mp_plan_need(plan), whole);
-    if (out->asked->verbose)
-        screen_text(4, "  arena %s (%s bytes), %s; %s in all", bytes, count_text(plan->arena_bytes, exact),
-                    mp_arena_text(plan->arena_bytes, live, waste), whole);
-    else if (plan->arena_bytes > live)
-        screen_row("  arena %s, %.2f %% of it fragmentation; %s in all", bytes,
-                   100.0 * (double)(plan->arena_bytes - live) / (double)plan->arena_bytes, whole);
-    else
-        screen_row("  arena %s, no fragmentation", bytes);
-    if (least > live)
-        screen_text(4, "  proved: no layout of these steps has an arena of less than %s bytes%s", count_text(least, exact),
-                    plan->arena_bytes == least ? ": this is the lowest" : "");
-    return MP_OK;
-}
-
 /* How many of the nodes that have algorithms do without their fastest one. */
 static void print_algorithms(const mp_graph *graph, const mp_plan *plan)
 {
@@ -166,17 +104,6 @@ static void print_bound(const outcome *out)
     else
         screen_text(4, "  proved: %s takes less than %s; gap %s%s", which, extra, extra_text(ticks + base - bound, base, gap),
                     a->effort == MP_EFFORT_THOROUGH || !out->asked->verbose ? "" : " (--effort thorough goes on)");
-}
-
-const char *plan_budget_text(const outcome *out, char *text)
-{
-    char budget[QUANTITY_MAX], exact[QUANTITY_MAX], counted[QUANTITY_MAX + 16] = "", room[ROOM_TEXT_MAX];
-    if (out->asked->verbose) snprintf(counted, sizeof counted, " (%s bytes)", count_text(out->budget_bytes, exact));
-    if (out->fills_device)
-        snprintf(text, BUDGET_TEXT_MAX, "%s%s", room_text(&out->room, room), counted);
-    else
-        snprintf(text, BUDGET_TEXT_MAX, "the budget of %s%s", bytes_short(out->budget_bytes, budget), counted);
-    return text;
 }
 
 /* The last line says it once more: the first has scrolled away. */

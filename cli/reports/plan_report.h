@@ -1,45 +1,8 @@
 /* plan_report.h - what `memplan plan` says about what it found. */
 #pragma once
 
-#include "cli/reports/device_room.h"
-#include "cli/reports/other_rules.h"
-#include "cli/reports/subject.h"
-#include "memplan/floor.h"
-#include "memplan/second_stream.h"
-#include "memplan/solver.h"
+#include "cli/reports/outcome.h"
 
-typedef struct outcome {
-    subject subject;
-    mp_timeline *keep_all;
-    other_rules other;    /* keep-all under them */
-    budget_ends ends;     /* of a budget that lies between them */
-    int64_t budget_bytes; /* -1: none */
-    bool fills_device;    /* the budget is the room of a device */
-    device_room room;     /* of the device that the graph is for */
-    int64_t floor_bytes;
-    mp_floor_reason floor_reason;
-    mp_answer answer;
-    bool has_second_stream; /* it was asked for, and there is a plan */
-    mp_second_stream second_stream;
-    double planning_seconds;
-    bool explains_bound;
-    unsigned stages_off;  /* as in mp_bound_options.off */
-    const options *asked; /* the caller's */
-    bool interrupted;     /* Ctrl-C ended the search */
-    const char *written;  /* the file that the plan is in; NULL: none */
-    bool has_refusal;     /* print_refusal has been called */
-} outcome;
-
-/* "the budget of 8.00 GiB", or what of a device, into `text` of BUDGET_TEXT_MAX; with -v in bytes too. Returns it. */
-enum { BUDGET_TEXT_MAX = 256 };
-const char *plan_budget_text(const outcome *out, char *text);
+/* Prints the answer, as text or as JSON; where there is no plan, why. MP_NOMEM, MP_IO. */
 mp_status print_plan(const outcome *out, mp_error *err);
-/* Whether it says which modules to wrap, and not single tensors. */
-bool plan_is_by_modules(const mp_plan *plan);
-/* Parts of it: the table's heading and one line of it (ticks -1: no order stands behind it, only a bound), the arena, the peak.
- */
-void print_plan_heading(const outcome *out);
-void print_plan_line(const outcome *out, const char *what, int64_t peak, int64_t ticks, const char *note);
-mp_status print_plan_arena(const outcome *out, const mp_plan *plan, mp_error *err);
-mp_status print_plan_peak(const outcome *out, const mp_plan *plan, mp_error *err);
 mp_status print_plan_json(const outcome *out, mp_error *err);

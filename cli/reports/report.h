@@ -4,8 +4,10 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "cli/reports/subject.h"
+#include "cli/subject/subject.h"
+#include "memplan/program.h"
 #include "memplan/second_stream.h"
+#include "memplan/simplify.h"
 
 /* Prints which node the peak is at, the largest storages that are live then, and what is always live: in one sentence, or in a
  * line each. `node` runs at the timeline's peak step. */
@@ -25,3 +27,15 @@ json_t *second_stream_json(const mp_second_stream *effect, double tick_seconds);
 mp_status answer_in_json(const char *command, json_t *json, mp_error *err);
 /* The same; a failure is said. Returns the exit status. */
 int print_json(const char *command, json_t *json);
+
+/* "  attention: 12 in cuDNN, 0 in own kernels", and a line for every reason. Both do nothing where a backend has one way only,
+ * where there is no attention, and without a program (NULL). */
+void report_attention(const mp_program *program);
+/* The same as "attention" of *json, as mp_json_set does it. */
+void attention_json(const mp_program *program, json_t **json);
+
+/* "Attention: 12 recognised, 2 written out ...", with what stands in the way of the first of those; nothing where there is
+ * none. */
+void report_attention_form(const mp_attention_report *form);
+/* The same as an object, a new reference; NULL: memory is short. */
+json_t *attention_form_json(const mp_attention_report *form);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cli/options/options.h"
-#include "cli/reports/subject.h"
+#include "cli/subject/subject.h"
 #include "memplan/sweep.h"
 
 /* On a terminal in 24 lines: for every budget the cheapest plan. In a pipe, and with --list or -v, every searcher. */

@@ -9,7 +9,6 @@
 #include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
-#include "cli/reports/attention_report.h"
 #include "cli/reports/report.h"
 #include "formats/json/json.h"
 #include "memplan/arena.h"

@@ -1,7 +1,7 @@
 /* train_report.h - what `memplan train` says about its two runs. */
 #pragma once
 
-#include "cli/reports/subject.h"
+#include "cli/subject/subject.h"
 #include "memplan/second_stream.h"
 #include "memplan/train.h"
 

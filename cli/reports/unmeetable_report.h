@@ -1,7 +1,7 @@
 /* unmeetable_report.h - what `memplan plan` says where there is no plan within the budget. */
 #pragma once
 
-#include "cli/reports/plan_report.h"
+#include "cli/reports/outcome.h"
 
 /* No search is needed to say no. */
 bool is_below_floor(const outcome *out);

@@ -11,7 +11,7 @@
 
 #include "cli/options/commands.h"
 #include "cli/options/options_json.h"
-#include "cli/reports/subject.h"
+#include "cli/subject/subject.h"
 #include "estimator/base/memory.h"
 #include "formats/json/json.h"
 

@@ -1,5 +1,5 @@
 /* checkpoints.c - from the tensor names a user gives to the storages of the graph. */
-#include "cli/reports/checkpoints.h"
+#include "cli/subject/checkpoints.h"
 
 #include <string.h>
 

@@ -1,10 +1,26 @@
-/* device_room.h - how much of a device's memory a step may have: what the device has, or has free, less the reserve for what is
- * not the step's.
+/* budget_bytes.h - how many bytes a budget is: between the smallest plan and keep-all, or of a device's memory, which is what
+ * the device has, or has free, less the reserve for what is not the step's.
  */
 #pragma once
 
-#include "cli/reports/budget_ends.h"
-#include "cli/reports/subject.h"
+#include "cli/messages/quantities.h"
+#include "cli/options/options.h"
+#include "cli/subject/subject.h"
+#include "memplan/search.h"
+
+/* The two plans between which a relative budget lies: the smallest that is found, and keep-all. */
+typedef struct budget_ends {
+    int64_t peak_bytes;     /* of keep-all */
+    mp_plan *smallest;      /* the plan, for a search to start from; NULL: not searched for */
+    int64_t smallest_bytes; /* what it needs, with its arena where the command has one; -1: not searched for */
+} budget_ends;
+
+/* The ends for these budgets and the request's graph. The smallest plan is searched for if one of them counts from there: as
+ * the request says, with a line of progress. --time-limit does not cut it short, so that the budget is the same each time.
+ * budget_ends_free releases it. As mp_smallest_plan. */
+mp_status budget_ends_of(const budget *budgets, size_t n, const options *o, const mp_request *request, budget_ends *out,
+                         mp_error *err);
+void budget_ends_free(budget_ends *ends);
 
 enum { ROOM_TEXT_MAX = 160 };
 

@@ -5,7 +5,7 @@
 #include <jansson.h>
 
 #include "cli/options/options.h"
-#include "cli/reports/subject.h"
+#include "cli/subject/subject.h"
 
 typedef struct other_rules {
     bool is_known; /* a graph file has no model to ask, and one of very many nodes is not built twice */

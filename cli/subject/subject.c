@@ -1,5 +1,5 @@
 /* subject.c - from a path and options to a training graph, with the backend that will run it. */
-#include "cli/reports/subject.h"
+#include "cli/subject/subject.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -8,8 +8,8 @@
 #include "cli/messages/messages.h"
 #include "cli/messages/nearest.h"
 #include "cli/options/options_json.h"
-#include "cli/reports/inference_report.h"
-#include "cli/reports/loss_options.h"
+#include "cli/subject/file_warnings.h"
+#include "cli/subject/loss_options.h"
 #include "estimator/training/adapters.h"
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"

@@ -1,5 +1,5 @@
 /* exhausted.c - an allocator for jansson, most of whose callers cannot tell no memory from nothing, and handlers of signals. */
-#include "cli/reports/exhausted.h"
+#include "cli/exhausted.h"
 
 #include <jansson.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-/* inference_report.h - says what a file does not have as training runs it, and how to export one that does. */
+/* file_warnings.h - says what a file does not have as training runs it, and how to export one that does. */
 #pragma once
 
 #include <stdbool.h>

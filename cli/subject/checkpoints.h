@@ -1,7 +1,7 @@
 /* checkpoints.h - the tensors that --checkpoints names. */
 #pragma once
 
-#include "cli/reports/subject.h"
+#include "cli/subject/subject.h"
 
 /* The storages that a user's comma-separated list of tensors names, found by tensor or storage name and through what
  * simplification did to them (which is said on standard error). MP_INVALID: a name that is not there (with the nearest that
