@@ -41,7 +41,7 @@ holds plan_small_is_decided sh -c "'$memplan' plan '$root/examples/mlp4.onnx' --
 # What has to be set, and nothing else.
 try plan_fits plan mlp.onnx --batch 64 --budget 100%
 FILTER='sed -n /^Checkpoints/,/^$/p' try plan_two_segments plan resnet50.onnx --batch 4 --checkpoints /layer1/layer1.2/relu_2/Relu_output_0,/layer3/layer3.0/relu_2/Relu_output_0
-FILTER='sed -n /^Checkpoints/,/^$/p' try plan_list plan mlp.onnx --batch 4096 --budget 29786624 --solver chen --list
+FILTER='sed -n /^Checkpoints/,/^Peak/p' try plan_list plan mlp.onnx --batch 4096 --budget 29786624 --solver chen --list
 FILTER='grep -A 3 checkpoints_to_set' try plan_to_set_json plan resnet50.onnx --batch 4 --json \
     --checkpoints /layer1/layer1.2/relu_2/Relu_output_0,/layer3/layer3.0/relu_2/Relu_output_0
 try plan_quiet plan mlp.onnx --batch 4096 --budget 1MiB -q
