@@ -5,15 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from habits import calls, gradients, loops, models, precision
+from habits import calls, frameworks, gradients, loops, models, precision
 from habits.trial import HABITS, Habit, faults, table
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "pytorch.md"
-ROOMS = (loops, gradients, models, calls, precision)  # whose import fills HABITS
+ROOMS = (loops, gradients, models, calls, precision, frameworks)  # whose import fills HABITS
 
 
 @pytest.mark.parametrize("habit", HABITS, ids=[h.what for h in HABITS])
 def test_a_habit_is_as_the_table_says(habit: Habit) -> None:
+    for package in habit.needs:
+        pytest.importorskip(package, exc_type=ImportError)
     assert faults(habit) == []
 
 

@@ -33,7 +33,10 @@ def storage_bytes(tensors: Iterable[torch.Tensor]) -> int:
 
 
 def optimizer_bytes(optimizer: torch.optim.Optimizer) -> int:
-    """What an optimizer keeps between steps, also if it has not made one yet: then it is asked on a small parameter."""
+    """What an optimizer keeps between steps, also if it has not made one yet: then it is asked on a small parameter. A
+    framework's wrapper (accelerate, Lightning) has the optimizer in it."""
+    while isinstance(within := getattr(optimizer, "optimizer", None), torch.optim.Optimizer):
+        optimizer = within
     total = 0
     for group in optimizer.param_groups:
         fresh = [p for p in group["params"] if not optimizer.state.get(p)]

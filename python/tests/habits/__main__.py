@@ -2,7 +2,7 @@
 
 import sys
 
-from habits import calls, gradients, loops, models, precision  # noqa: F401
+from habits import calls, frameworks, gradients, loops, models, precision  # noqa: F401
 from habits.trial import HABITS, table
 
 sys.stdout.write(table(HABITS))

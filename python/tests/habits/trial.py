@@ -68,15 +68,18 @@ class Habit:
     outcome: str
     sentence: str  # of the warning or error; "" where it works
     run: Callable[[Trial], None]
+    needs: tuple[str, ...] = ()  # packages
 
 
 HABITS: list[Habit] = []
 
 
-def habit(group: str, what: str, outcome: str = WORKS, sentence: str = "") -> Callable[[Callable[[Trial], None]], Any]:
+def habit(
+    group: str, what: str, outcome: str = WORKS, sentence: str = "", needs: tuple[str, ...] = ()
+) -> Callable[[Callable[[Trial], None]], Any]:
     def noted(run: Callable[[Trial], None]) -> Callable[[Trial], None]:
         assert (outcome == WORKS) == (sentence == ""), what
-        HABITS.append(Habit(group, what, outcome, sentence, run))
+        HABITS.append(Habit(group, what, outcome, sentence, run, needs))
         return run
 
     return noted

@@ -1,0 +1,262 @@
+"""Loops that belong to a framework: what is counted, what is said, saved and gone on with. Bits: habits/frameworks.py."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from against_eager import peak_of_call
+from habits import frameworks
+from habits.trial import Net, pair
+
+import memplan
+from memplan.frameworks.counted import LOG, Counted
+from memplan.in_place import place_of
+
+
+def optimizer_state_bytes(optimizer: torch.optim.Optimizer) -> int:
+    """What is there after a step, but for counters."""
+    values = [v for state in optimizer.state.values() for v in state.values() if isinstance(v, torch.Tensor)]
+    return sum(v.numel() * v.element_size() for v in values if v.dim())
+
+
+def gradient_bytes(model: torch.nn.Module) -> int:
+    return sum(p.numel() * p.element_size() for p in model.parameters())
+
+
+def same_state(a: torch.nn.Module, b: torch.nn.Module) -> bool:
+    return all(torch.equal(v, b.state_dict()[name]) for name, v in a.state_dict().items())
+
+
+class Lines(logging.Handler):
+    """What memplan's logger is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+@pytest.fixture
+def log() -> Any:
+    handler, level = Lines(), LOG.level
+    LOG.addHandler(handler)
+    LOG.setLevel(logging.INFO)
+    yield handler.lines
+    LOG.removeHandler(handler)
+    LOG.setLevel(level)
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+
+
+def test_what_the_callback_counts_is_not_given_twice() -> None:
+    for name in ("optimizer", "accumulate"):
+        with pytest.raises(memplan.MemplanError, match=f"{name}= is counted by the callback"):
+            Counted("1GiB", {name: True})
+
+
+def test_the_optimizer_within_a_wrapper_is_counted() -> None:
+    model = Net()
+    plain = torch.optim.AdamW(model.parameters())
+    accelerate = pytest.importorskip("accelerate")
+    accelerate.state.AcceleratorState._reset_state(True)
+    wrapped = accelerate.Accelerator(cpu=True).prepare(plain)
+    before = memplan.api.optimizer_bytes(wrapped)
+    model(*pair()).backward()
+    wrapped.step()
+    assert before == optimizer_state_bytes(plain) > 0
+    assert memplan.api.optimizer_bytes(wrapped) == memplan.api.optimizer_bytes(plain)
+
+
+class TestHuggingFace:
+    @pytest.fixture(autouse=True)
+    def installed(self) -> None:
+        pytest.importorskip("transformers.trainer", exc_type=ImportError)
+        pytest.importorskip("accelerate")
+
+    @pytest.mark.parametrize("accumulate", [1, 2])
+    def test_a_step_takes_what_was_planned_with_the_optimizers_state(self, accumulate: int, tmp_path: Path) -> None:
+        class Losses(Net):
+            """Nothing but the loss comes out: what else a Trainer is given it lets go of before backward."""
+
+            def forward(self, x: torch.Tensor, labels: torch.Tensor) -> Any:  # type: ignore[override]
+                return {"loss": super().forward(x, labels)}
+
+        from transformers import TrainerCallback
+
+        model, ours = Losses(), frameworks.callback()
+        rows = [dict(zip(("x", "labels"), (x, y))) for x, y in zip(*pair(1, 512))]
+        made = frameworks.trainer(
+            model, str(tmp_path), [ours], rows, per_device_train_batch_size=128, gradient_accumulation_steps=accumulate
+        )
+        made.data_collator = torch.utils.data.default_collate
+        peaks: list[int] = []
+        step = made.training_step
+
+        def measured(*args: Any, **kwargs: Any) -> Any:
+            results: list[Any] = []
+            peaks.append(peak_of_call(lambda: results.append(step(*args, **kwargs))))
+            return results[0]
+
+        class Check(TrainerCallback):
+            def on_train_end(self, *_: Any, optimizer: Any, **__: Any) -> None:
+                kept = optimizer_state_bytes(optimizer.optimizer) + gradient_bytes(model) * (accumulate > 1)
+                tensors = [*model.parameters(), *model.buffers(), rows[0]["x"], rows[0]["labels"]]
+                once = sum(t.numel() * t.element_size() for t in tensors[:-2])
+                batch = sum(t.numel() * t.element_size() for t in tensors[-2:]) * 128
+                assert ours.report.graph.static_bytes == kept + once + batch
+
+        made.training_step = measured
+        made.add_callback(Check())
+        made.train()
+        report = ours.report
+        assert len(report.graphs) == 1
+        got = report.static_bytes + max(peaks[1:])
+        assert 0.99 * report.planned_bytes <= got <= report.planned_bytes
+
+    def test_saved_gone_on_with_and_loaded(self, tmp_path: Path, log: list[str]) -> None:
+        from transformers import AutoModelForCausalLM
+
+        arguments: dict[str, Any] = {"save_strategy": "steps", "save_steps": 2}
+        ours = frameworks.callback()
+        whole = frameworks.trainer(frameworks.small_gpt2(), str(tmp_path), [ours], **arguments)
+        whole.train()
+        assert place_of(whole.model) is None and "memplan" not in vars(whole.model)
+        assert len(log) == len(ours.report.graphs) == 2 and all("at its peak, within" in line for line in log)
+        again = frameworks.trainer(frameworks.small_gpt2(), str(tmp_path), [frameworks.callback()], **arguments)
+        again.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
+        assert same_state(whole.model, again.model)
+        eager = frameworks.trainer(frameworks.small_gpt2(), str(tmp_path), [], **arguments)
+        eager.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
+        assert same_state(eager.model, again.model)
+        again.save_model(str(tmp_path / "saved"))
+        loaded = AutoModelForCausalLM.from_pretrained(str(tmp_path / "saved"))
+        assert type(loaded) is type(again.model) and same_state(again.model, loaded)
+
+    def test_train_is_called_twice(self, tmp_path: Path) -> None:
+        sides = []
+        for callbacks in ([frameworks.callback()], []):
+            torch.manual_seed(0)
+            made = frameworks.trainer(frameworks.small_gpt2(), str(tmp_path), callbacks, bf16=True)
+            made.train()
+            made.train()
+            sides.append(made.model)
+        assert same_state(*sides)
+
+    def test_the_name_of_a_backend_is_no_way_in(self, tmp_path: Path) -> None:
+        """accelerate has a list of its own; what to write instead is in docs/pytorch.md."""
+        with pytest.raises(ValueError, match="not a valid DynamoBackend"):
+            frameworks.trainer(frameworks.small_gpt2(), str(tmp_path), [], torch_compile_backend="memplan")
+
+    def test_compiled_by_name_in_place(self, tmp_path: Path) -> None:
+        sides = []
+        for ours in (True, False):
+            torch.manual_seed(0)
+            model, report = frameworks.small_gpt2(), memplan.Report()
+            if ours:
+                model.compile(backend="memplan", options={"budget": "4MiB", "report": report})
+            frameworks.trainer(model, str(tmp_path), []).train()
+            assert bool(report.graphs) == ours
+            sides.append(model)
+        assert same_state(*sides)
+
+    def test_deepspeed_is_refused(self) -> None:
+        from memplan.frameworks.hugging_face import refuse
+
+        with pytest.raises(memplan.MemplanError, match="DeepSpeed"):
+            refuse(SimpleNamespace(torch_compile=False, deepspeed="zero3.json"))
+
+
+class TestLightning:
+    @pytest.fixture(autouse=True)
+    def installed(self) -> None:
+        pytest.importorskip("lightning")
+
+    def test_a_step_stays_within_what_was_planned(self, tmp_path: Path) -> None:
+        module, ours = frameworks.lightning_module(), frameworks.lightning_callback()
+        peaks: list[int] = []
+
+        def optimizer_step(epoch: int, batch_idx: int, optimizer: Any, optimizer_closure: Any) -> None:
+            results: list[Any] = []
+            peaks.append(peak_of_call(lambda: results.append(optimizer_closure())))
+            optimizer.step(closure=lambda: results[0])
+
+        module.optimizer_step = optimizer_step
+        frameworks.lightning_trainer(str(tmp_path), [ours]).fit(module, frameworks.batches(256), frameworks.batches(70))
+        report = ours.report
+        assert len(report.graphs) == 1 and len(peaks) == 8
+        got = report.static_bytes + max(peaks[1:])
+        assert report.planned_bytes - gradient_bytes(module) <= got <= report.planned_bytes  # some of which has gone by then
+
+    def test_a_checkpoint_is_gone_on_with(self, tmp_path: Path, log: list[str]) -> None:
+        def fit(callbacks: list[Any], epochs: int, checkpoint: Any = None) -> Any:
+            torch.manual_seed(0)
+            module = frameworks.lightning_module()
+            made = frameworks.lightning_trainer(str(tmp_path), callbacks, max_epochs=epochs)
+            made.fit(module, frameworks.batches(152), frameworks.batches(70), ckpt_path=checkpoint)
+            return module, made
+
+        ours = frameworks.lightning_callback()
+        module, made = fit([ours], 1)
+        assert "training_step" not in vars(module) and "log" not in vars(module)
+        assert len(log) == len(ours.report.graphs) == 2
+        path = str(tmp_path / "saved.ckpt")
+        made.save_checkpoint(path)
+        sides = [fit([], 2, path)[0], fit([frameworks.lightning_callback()], 2, path)[0]]
+        assert same_state(*sides)
+        assert sides[0].logged == sides[1].logged
+        assert not same_state(module, sides[0])
+
+    def test_a_copy_in_the_midst_of_a_fit_has_the_plain_step(self, tmp_path: Path) -> None:
+        from lightning.pytorch import Callback
+
+        copies: list[Any] = []
+
+        class Copying(Callback):
+            def on_train_batch_end(self, trainer: Any, pl_module: Any, *_: Any) -> None:
+                assert "training_step" in vars(pl_module)
+                copies.append(copy.deepcopy(pl_module))
+
+        module = frameworks.lightning_module()
+        made = frameworks.lightning_trainer(str(tmp_path), [frameworks.lightning_callback(), Copying()], max_epochs=1)
+        made.fit(module, frameworks.batches(64), frameworks.batches(64))
+        assert copies[0].training_step.__self__ is copies[0]
+
+    def test_an_exception_leaves_the_module_as_it_was(self, tmp_path: Path) -> None:
+        module = frameworks.lightning_module()
+
+        def backward(*_: Any) -> None:
+            raise RuntimeError("the data ran out")
+
+        module.on_after_backward = backward
+        made = frameworks.lightning_trainer(str(tmp_path), [frameworks.lightning_callback()])
+        with pytest.raises(RuntimeError, match="ran out"):
+            made.fit(module, frameworks.batches(64), frameworks.batches(64))
+        assert "training_step" not in vars(module)
+
+    def test_what_others_compile_or_shard_is_refused(self) -> None:
+        from memplan.frameworks.lightning import refuse
+
+        class DeepSpeedStrategy:
+            model = None
+
+        module = frameworks.lightning_module()
+        with pytest.raises(memplan.MemplanError, match="DeepSpeed"):
+            refuse(SimpleNamespace(strategy=DeepSpeedStrategy()), module)
+        sharded = type("FSDPModule", (torch.nn.Linear,), {})(2, 2)
+        with pytest.raises(memplan.MemplanError, match="sharded by FSDP"):
+            refuse(SimpleNamespace(strategy=SimpleNamespace(model=sharded)), module)
+        module._compiler_ctx = {}
+        with pytest.raises(memplan.MemplanError, match="the plain module"):
+            refuse(SimpleNamespace(strategy=SimpleNamespace(model=module)), module)
