@@ -19,6 +19,7 @@ from memplan.in_place import InPlace, as_before, inner, uncompile
 from memplan.library.planning import Watcher
 from memplan.plan.planner import Options
 from memplan.report import Report
+from memplan.run.asked import asking
 from memplan.run.backend import Backend, Estimated, Handed
 from memplan.run.eagerly import NOT_CAPTURED, SKIPPED, Eagerly, counting, reason_of
 
@@ -120,10 +121,12 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
             if backend.plans_again():
                 call = torch.compile(function, backend=Handed(backend), fullgraph=fullgraph)
             try:
-                with capturing(), counting(fullgraph) as is_skipped:
+                with capturing(), counting(fullgraph) as is_skipped, asking(function, args, kwargs) as asked:
                     result = call(*args, **kwargs)
                     if is_skipped():
                         eagerly.say(SKIPPED)
+                if asked.places:
+                    asked.compare(backend.say, backend.report)
                 eagerly.is_captured()
                 return result
             except Exception as error:

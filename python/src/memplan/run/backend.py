@@ -27,6 +27,7 @@ from memplan.graph.sizes import deciding_symbols, has_unknown_sizes, hold_sizes,
 from memplan.plan.emit import default_partition
 from memplan.plan.planner import GraphPlanner, Options
 from memplan.report import Fallback, GraphReport, Report
+from memplan.run.asked import heard
 from memplan.run.between import Backward, Between, names_of
 from memplan.run.execute import compile_graph
 from memplan.run.ledger import LEDGER, Beside, Booked
@@ -118,6 +119,7 @@ class Backend:
         if torch.is_grad_enabled() and len(self.report.graphs) > n_before:
             compiled = Booked(compiled, self.report.graphs[-1], self.accumulated_bytes, weakly(self.take_over))
         if torch.is_grad_enabled():
+            compiled = heard(module, compiled)
             compiled = Differentiable(module, compiled, graph_name(), weakly(self.say))
         return as_at_first(compiled) if writes_into_inputs() else compiled
 
