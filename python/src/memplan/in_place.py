@@ -69,6 +69,7 @@ class InPlace:
         if (old := place_of(module)) is not None:
             old.remove(module)
         self.module = weakref.ref(module)
+        self.backend.serve(module)
         entries = vars(module)
         self.before = {name: entries[name] for name in OURS if name in entries}
         self._compile(module)
