@@ -47,11 +47,30 @@ class Shared(nn.Module):
         return F.mse_loss(self.linear(h).float(), y)
 
 
+class Cycles(nn.Module):
+    """Runs its layer without gradients first, and then with them, and once more without."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(16, 16)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            h = torch.tanh(self.linear(x))
+        h = self.linear(torch.tanh(self.linear(h)))
+        with torch.no_grad():
+            shift = self.linear(x)
+        return F.mse_loss((self.linear(h) + shift).float(), y)
+
+
+OWN = {"shared": Shared, "cycles": Cycles}
+
+
 def make(name: str) -> tuple[nn.Module, tuple[Any, ...]]:
-    if name != "shared":
+    if name not in OWN:
         return networks.make(name)
     torch.manual_seed(0)
-    return Shared(), networks.vectors(32, 16)
+    return OWN[name](), networks.vectors(32, 16)
 
 
 REGIONS = {
@@ -61,7 +80,7 @@ REGIONS = {
 }
 
 
-CASES = [(name, region) for name in ("shared", "tied") for region in REGIONS] + [
+CASES = [(name, region) for name in ("shared", "cycles", "tied") for region in REGIONS] + [
     (name, "bf16") for name in ("transformer", "recurrent", "convolutions")
 ]
 
@@ -75,7 +94,7 @@ def test_a_region_around_a_model_is_eagers(name: str, region: str, budget: str) 
 
 
 @pytest.mark.parametrize("region", REGIONS)
-@pytest.mark.parametrize("name", ["shared", "tied"])
+@pytest.mark.parametrize("name", ["shared", "cycles", "tied"])
 def test_a_region_in_a_model_is_eagers(name: str, region: str) -> None:
     model, inputs = make(name)
     model = Inside(model, **REGIONS[region])

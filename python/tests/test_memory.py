@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+
 import networks
 import pytest
 import torch
-from against_eager import peak_of_step, static_bytes
+from against_eager import peak_of_call, peak_of_step, static_bytes
+from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
 import memplan
@@ -37,6 +40,43 @@ def test_the_graphs_that_run_need_what_their_plan_says(name: str) -> None:
         graph = memplan.estimate(model, inputs, budget=budget, on_infeasible="smallest").graph
         states = 6 * KIB * sum("dropout" in r.op for r in graph.recomputed)
         assert abs(graph.planned_bytes - graph.planning.number("planned_bytes")) <= states
+
+
+class Unread(nn.Module):
+    """Has a layer and a buffer that nobody reads, and a mean that moves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(16, 64), nn.BatchNorm1d(64), nn.GELU(), nn.Linear(64, 1))
+        self.other = nn.Linear(300, 300)
+        self.register_buffer("table", torch.zeros(200, 200))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.body(x).square().mean()
+
+
+@pytest.mark.parametrize("way", ["compile", "copy", "double", "half", "cut"])
+def test_what_no_graph_reads_of_a_model_is_in_its_budget(way: str) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(64, 16)
+    model = memplan.compile(Unread(), "100%", time_limit=0, fullgraph=way != "cut")
+    if way == "copy":
+        model = copy.deepcopy(model)
+    elif way in ("double", "half"):
+        model, x = (model.double(), x.double()) if way == "double" else (model.bfloat16(), x.bfloat16())
+    model(x).backward()
+    gradients = sum(p.numel() * p.element_size() for p in model.other.parameters()) if way == "cut" else 0
+    measured = static_bytes(model, (x,)) + gradients + peak_of_step(model, (x,))
+    assert abs(measured - model.memplan.planned_bytes) <= 2 * KIB
+
+
+def test_what_no_graph_reads_of_a_model_is_in_the_budget_of_a_whole_step() -> None:
+    torch.manual_seed(0)
+    model, x = Unread(), torch.randn(64, 16)
+    step = memplan.TrainStep(model, None, torch.optim.SGD(model.parameters(), lr=0.1), "100%", time_limit=0)
+    step(x)
+    measured = static_bytes(model, (x,)) + peak_of_call(lambda: step(x))
+    assert abs(measured - step.memplan.planned_bytes) <= 2 * KIB
 
 
 def smallest_of(name: str) -> int:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import re
 import warnings
 from typing import Any
 
 import networks
 import pytest
 import torch
+import torch.nn.functional as F
 from against_eager import assert_like_eager
 from torch import nn
 
@@ -63,3 +65,83 @@ def test_what_has_the_captures_bits_is_named() -> None:
     assert any("bits of the capture, not of eager: gru" in note for note in report.graph.notes)
     report = memplan.estimate(nn.LSTM(4, 4), (torch.randn(3, 2, 4),))
     assert not any("bits of the capture" in note for note in report.graph.notes)
+
+
+def is_compiled() -> bool:
+    return torch.compiler.is_compiling()
+
+
+class Asking(nn.Module):
+    """Asks whether it is compiled, and then multiplies by `factor`; moves statistics, and counts its calls."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.linear, self.norm, self.factor, self.calls = nn.Linear(4, 4), nn.BatchNorm1d(4), factor, []
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = F.dropout(self.norm(self.linear(x)), 0.3)
+        if is_compiled():
+            x = x * self.factor
+        else:
+            self.calls.append("eager")
+        return x.square().mean()
+
+
+class Masked(nn.Module):
+    """Leaves out a mask that masks nothing, unless it is compiled: softmax is then in fp32, and rounded behind it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(16, 16)
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        scores = self.linear(x)
+        if torch.compiler.is_compiling() or not bool(mask.all()):
+            scores = scores + torch.where(mask, 0.0, -1e4)
+        return self.linear(F.softmax(scores, -1)).float().mean()
+
+
+def told_by(model: nn.Module, *inputs: torch.Tensor) -> list[str]:
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        loss = model(*inputs)
+    loss.backward()
+    return [str(w.message) for w in told if "asks whether it is compiled" in str(w.message)]
+
+
+def test_a_model_that_asks_whether_it_is_compiled_is_compared_with_eager() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(3, 4)
+    for factor, differs in ((1.0, False), (1.5, True)):
+        model = memplan.compile(Asking(factor), "100%", time_limit=0)
+        told = told_by(model, x)
+        assert len(told) == differs
+        for sentence in told:
+            line = Asking.forward.__code__.co_firstlineno + 2
+            assert f"{__file__}:{line} asks" in sentence and re.search(r"[1-9] of \d+ tensors", sentence)
+        assert any("bits of the capture" in note for note in model.memplan.graph.notes) == differs
+        assert int(model.norm.num_batches_tracked) == 1 and model.calls == [], "eager's run has left something"
+        assert told_by(model, x) == [], "said twice"
+
+
+def test_asking_changes_no_bits_where_the_answer_changes_none() -> None:
+    torch.manual_seed(0)
+    model = Asking(1.0)
+    eager = copy.deepcopy(model)
+    assert_like_eager(model, memplan.compile(model, "100%", time_limit=0), (torch.randn(3, 4),), eager=eager)
+
+
+def test_a_mask_that_eager_leaves_out_is_told_under_autocast_only() -> None:
+    torch.manual_seed(0)
+    inputs = torch.randn(8, 16), torch.ones(8, 16, dtype=torch.bool)
+    model = memplan.compile(Masked(), "100%", time_limit=0)
+    assert told_by(model, *inputs) == []
+    with torch.autocast("cpu", torch.bfloat16):
+        assert len(told_by(model, *inputs)) == 1
+
+
+def test_where_nobody_can_run_it_again_the_report_says_that_it_asks() -> None:
+    model, x = Asking(1.0), torch.randn(3, 4)
+    compiled = memplan.compile(lambda x: 2 * model(x), "100%", time_limit=0)
+    assert told_by(compiled, x) == []
+    assert any("wherever these differ" in note for note in compiled.memplan.graph.notes)

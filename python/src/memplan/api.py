@@ -6,7 +6,7 @@ import contextlib
 import functools
 import inspect
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -19,17 +19,13 @@ from memplan.in_place import InPlace, as_before, inner, uncompile
 from memplan.library.planning import Watcher
 from memplan.plan.planner import Options
 from memplan.report import Report
-from memplan.run.backend import Backend, Estimated, Handed
+from memplan.run.asked import asking
+from memplan.run.backend import Backend, Estimated, Handed, gradient_bytes, total_bytes
 from memplan.run.eagerly import NOT_CAPTURED, SKIPPED, Eagerly, counting, reason_of
 
 MOST_SIZES = 256  # of inputs that have a plan at a time
 DUMMY_SHAPE = (5, 3)  # of a parameter on which an optimizer shows what it keeps per parameter
 LOG_METHODS = ("debug", "info", "info_once", "warning", "warning_once", "warn", "error", "exception", "critical", "log")
-
-
-def storage_bytes(tensors: Iterable[torch.Tensor]) -> int:
-    """What these take, each piece of memory once."""
-    return sum({t.untyped_storage()._cdata: t.untyped_storage().nbytes() for t in tensors}.values())
 
 
 def optimizer_bytes(optimizer: torch.optim.Optimizer) -> int:
@@ -41,7 +37,7 @@ def optimizer_bytes(optimizer: torch.optim.Optimizer) -> int:
     for group in optimizer.param_groups:
         fresh = [p for p in group["params"] if not optimizer.state.get(p)]
         used = [v for p in group["params"] for v in optimizer.state.get(p, {}).values() if isinstance(v, torch.Tensor)]
-        total += storage_bytes(used)
+        total += total_bytes(used)
         if fresh:
             dummy = torch.nn.Parameter(torch.zeros(DUMMY_SHAPE))
             dummy.grad = torch.zeros(DUMMY_SHAPE)
@@ -51,12 +47,6 @@ def optimizer_bytes(optimizer: torch.optim.Optimizer) -> int:
             like = [v for v in probe.state[dummy].values() if isinstance(v, torch.Tensor) and v.shape == dummy.shape]
             total += len(like) * sum(p.numel() * p.element_size() for p in fresh)
     return total
-
-
-def gradient_bytes(model: Any) -> int:
-    if not isinstance(model, torch.nn.Module):
-        return 0
-    return sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad)
 
 
 def reserve_bytes(model: Any, reserve: Budget, optimizer: torch.optim.Optimizer | None, accumulate: bool) -> int:
@@ -123,10 +113,12 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
             if backend.plans_again():
                 call = torch.compile(function, backend=Handed(backend), fullgraph=fullgraph)
             try:
-                with capturing(), counting(fullgraph) as is_skipped:
+                with capturing(), counting(fullgraph) as is_skipped, asking(function, args, kwargs) as asked:
                     result = call(*args, **kwargs)
                     if is_skipped():
                         eagerly.say(SKIPPED)
+                if asked.places:
+                    asked.compare(backend.say, backend.report)
                 eagerly.is_captured()
                 return result
             except Exception as error:
@@ -189,7 +181,7 @@ def compile(
     """
     counted = reserve_bytes(model, reserve, optimizer, accumulate)
     options = Options(budget, counted, effort, time_limit, on_infeasible, progress, cache, verify)
-    backend = backend_for(model, options, fullgraph, kind=backend_kind(inductor))
+    backend = backend_kind(inductor)(options, is_cut=not fullgraph)
     backend.accumulated_bytes = gradient_bytes(model) if accumulate else 0
     return compiled_with(model, backend, fullgraph)
 
@@ -201,16 +193,6 @@ def backend_kind(inductor: bool) -> type[Backend]:
 
     require_inductor()
     return InductorBackend
-
-
-def backend_for(
-    model: Any, options: Options, fullgraph: bool, only_report: bool = False, kind: type[Backend] = Backend
-) -> Backend:
-    """With graph breaks, what all parts have together is known from the model."""
-    if fullgraph or not isinstance(model, torch.nn.Module):
-        return kind(options, only_report=only_report)
-    everything = storage_bytes([*model.parameters(), *model.buffers()])
-    return kind(options, None, everything, gradient_bytes(model), only_report)
 
 
 def compiled_with(model: Any, backend: Backend, fullgraph: bool) -> Any:
@@ -233,7 +215,7 @@ def estimate(
     Options as in compile."""
     optimizer, accumulate = options.pop("optimizer", None), options.pop("accumulate", False)
     reserve = reserve_bytes(model, options.pop("reserve", 0), optimizer, accumulate)
-    backend = backend_for(model, Options(budget, reserve, **options), True, only_report=True)
+    backend = Backend(Options(budget, reserve, **options), only_report=True)
     try:
         with as_before(model):
             compiled = compiled_with(model, backend, True)

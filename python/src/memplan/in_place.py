@@ -14,7 +14,7 @@ import inspect
 import sys
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +55,7 @@ class InPlace:
     def __init__(self, backend: Backend, fullgraph: bool, capture: Capture) -> None:
         self.backend, self.fullgraph, self.capture = backend, fullgraph, capture
         self.module: Callable[[], nn.Module | None] = lambda: None
+        self.run: Forward | None = None  # what is captured
         self.forward: Forward | None = None  # what lies in the module
         self.before: dict[str, Any] = {}  # what lay there
 
@@ -68,6 +69,7 @@ class InPlace:
         if (old := place_of(module)) is not None:
             old.remove(module)
         self.module = weakref.ref(module)
+        self.backend.serve(module)
         entries = vars(module)
         self.before = {name: entries[name] for name in OURS if name in entries}
         self._compile(module)
@@ -102,6 +104,7 @@ class InPlace:
 
         run.__name__ = type(module).__name__
         run.__code__ = run.__code__.replace(co_name="forward")  # PyTorch keeps what it has captured by the code object
+        self.run = run
         of_module, compiled = self.module, self.capture(run, self.backend, self.fullgraph)
 
         @functools.wraps(type(module).forward if own is None else own)
@@ -184,9 +187,9 @@ def as_before(model: Any) -> Iterator[None]:
         yield
 
 
-def eager_copy(model: nn.Module) -> nn.Module:
-    """A deep copy in which nothing is compiled."""
-    made = copy.deepcopy(model)
+def eager_copy(model: nn.Module, shared: Iterable[torch.Tensor] = ()) -> nn.Module:
+    """A deep copy in which nothing is compiled, and these tensors are the same."""
+    made = copy.deepcopy(model, {id(t): t for t in shared})
     for module in made.modules():
         if (place := place_of(module)) is not None:
             place.remove(module)

@@ -75,6 +75,8 @@ class TrainStep:
         options = Options(budget, reserve, effort, time_limit, on_infeasible, progress, cache)
         backend = StepBackend(options, self.updates, FUSE[fuse])
         self.memplan = backend.report
+        if isinstance(model, torch.nn.Module):
+            backend.serve(model)
 
         def loss_of(*args: Any, **kwargs: Any) -> Any:
             if loss is None:

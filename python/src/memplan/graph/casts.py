@@ -27,6 +27,18 @@ def n_regions() -> int:
     return depth
 
 
+def keeps_any_cast() -> bool:
+    """Whether this PyTorch keeps a cast that was made without gradients for uses that need one, which then have none."""
+    parameter = torch.nn.Parameter(torch.ones(1, 1))
+    with torch.enable_grad(), torch.autocast("cpu", torch.bfloat16):
+        with torch.no_grad():
+            torch.mm(parameter, parameter)
+        return not torch.mm(parameter, parameter).requires_grad
+
+
+KEEPS_ANY_CAST = keeps_any_cast()
+
+
 def is_leaf(tensor: torch.Tensor) -> bool:
     """Whether this tensor of a capture is a leaf outside of it: one that eager would keep the cast of."""
     wrapped = getattr(tensor, "elem", None)
@@ -65,9 +77,11 @@ class Casts:
             made: torch.Tensor = make(DispatchKey.Autograd, tensor, **kwargs)
             return made
         key = (id(tensor), kwargs["dtype"])
-        if key not in self.known:
-            self.known[key] = (tensor, make(DispatchKey.Autograd, tensor, **kwargs))
-        return self.known[key][1]
+        _, known = self.known.get(key, (tensor, None))
+        if known is None or not (known.requires_grad or KEEPS_ANY_CAST or not torch.is_grad_enabled()):
+            known = make(DispatchKey.Autograd, tensor, **kwargs)
+            self.known[key] = (tensor, known)
+        return known
 
 
 @contextlib.contextmanager

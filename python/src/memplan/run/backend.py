@@ -17,7 +17,7 @@ from torch._functorch._aot_autograd.utils import make_boxed_func
 from memplan.budget import only_bytes
 from memplan.costs.measure import Costs
 from memplan.errors import FallbackWarning, MemplanError, NotPlannable
-from memplan.graph.capture import Capture
+from memplan.graph.capture import Capture, storage_bytes, storage_key
 from memplan.graph.casts import backward_outside, cached_casts, cast_inside, noticing, regions
 from memplan.graph.distributed import bucket_bytes, refuse_cut
 from memplan.graph.joint import halves
@@ -27,6 +27,7 @@ from memplan.graph.sizes import deciding_symbols, has_unknown_sizes, hold_sizes,
 from memplan.plan.emit import default_partition
 from memplan.plan.planner import GraphPlanner, Options
 from memplan.report import Fallback, GraphReport, Report
+from memplan.run.asked import heard
 from memplan.run.between import Backward, Between, names_of
 from memplan.run.execute import compile_graph
 from memplan.run.ledger import LEDGER, Beside, Booked
@@ -47,8 +48,8 @@ class Estimated(Exception):
 
 
 class Backend:
-    """What one torch.compile calls for every graph it captures. `model_bytes`: of parameters and buffers, all graphs
-    together, and `gradient_bytes` of their gradients; both 0 where there is one graph only."""
+    """What one torch.compile calls for every graph it captures. `is_cut`: where there are graph breaks, of which each part
+    has the gradients of all beside it."""
 
     compiles_inference = False  # whether calls without gradients are better off
 
@@ -56,14 +57,13 @@ class Backend:
         self,
         options: Options,
         report: Report | None = None,
-        model_bytes: int = 0,
-        gradient_bytes: int = 0,
+        is_cut: bool = False,
         only_report: bool = False,
     ) -> None:
         self.options = options
         self.report = report if report is not None else Report()
-        self.model_bytes, self.gradient_bytes = model_bytes, gradient_bytes
-        self.only_report = only_report
+        self.is_cut, self.only_report = is_cut, only_report
+        self.model: Callable[[], torch.nn.Module | None] = lambda: None
         self.saved: dict[Any, int] = {}  # per frame of the user's code: what its last graph keeps for backward
         self.is_for_others = False  # the graph that is compiled now
         self.said: set[str] = set()
@@ -79,9 +79,13 @@ class Backend:
 
     def fresh(self) -> Backend:
         """For a copy of the model: the same options, and nothing planned yet."""
-        made = type(self)(self.options, None, self.model_bytes, self.gradient_bytes, self.only_report)
+        made = type(self)(self.options, None, self.is_cut, self.only_report)
         made.accumulated_bytes = self.accumulated_bytes
         return made
+
+    def serve(self, model: torch.nn.Module) -> None:
+        """The model that is compiled, which is not kept: what it has is in memory, whether a graph reads it or not."""
+        self.model = weakref.ref(model)
 
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_: Any) -> Callable[..., Any]:
         from torch._dynamo.backends.common import aot_autograd
@@ -118,6 +122,7 @@ class Backend:
         if torch.is_grad_enabled() and len(self.report.graphs) > n_before:
             compiled = Booked(compiled, self.report.graphs[-1], self.accumulated_bytes, weakly(self.take_over))
         if torch.is_grad_enabled():
+            compiled = heard(module, compiled)
             compiled = Differentiable(module, compiled, graph_name(), weakly(self.say))
         return as_at_first(compiled) if writes_into_inputs() else compiled
 
@@ -215,14 +220,16 @@ class Backend:
         return GraphPlanner(capture, COSTS.measure(sources, self.options.kept), self.outside_bytes(capture), name)
 
     def outside_bytes(self, capture: Capture) -> int:
-        """What is in memory beside this graph: what the caller said; and of other graphs of the model parameters, gradients,
-        and what those before it have saved."""
+        """What is in memory beside this graph: what the caller said, the model's parameters and buffers that it does not read;
+        and of other graphs of the model gradients, and what those before it have saved."""
         known = only_bytes(self.options.reserve)
         here = {k: sum(s.n_bytes for s in capture.storages if s.kind == k) for k in ("parameter", "gradient")}
         before = sum(n for frame, n in self.saved.items() if frame != frame_of_graph())
         self.others_bytes = before + self.learned_bytes
-        self.gradients_elsewhere_bytes = max(0, self.gradient_bytes - here["gradient"])
-        parameters = max(0, self.model_bytes - here["parameter"])
+        model = self.model()
+        gradients = gradient_bytes(model) if self.is_cut else 0
+        self.gradients_elsewhere_bytes = max(0, gradients - here["gradient"])
+        parameters = max(0, model_bytes(model) - here["parameter"])
         return known + self.others_bytes + self.gradients_elsewhere_bytes + parameters + bucket_bytes()
 
 
@@ -237,6 +244,22 @@ class Handed:
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_: Any) -> Callable[..., Any]:
         backend = self.backend()
         return backend(module, inputs) if backend is not None else raising(MemplanError("what was compiled is gone"))
+
+
+def total_bytes(tensors: Iterable[torch.Tensor]) -> int:
+    """What these take, each piece of memory once."""
+    return sum({storage_key(t): storage_bytes(t) for t in tensors if t.layout is torch.strided}.values())
+
+
+def model_bytes(model: Any) -> int:
+    """Of parameters and buffers."""
+    return total_bytes([*model.parameters(), *model.buffers()]) if isinstance(model, torch.nn.Module) else 0
+
+
+def gradient_bytes(model: Any) -> int:
+    if not isinstance(model, torch.nn.Module):
+        return 0
+    return sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad)
 
 
 def weakly(method: Callable[..., None]) -> Callable[..., None]:

@@ -1,0 +1,217 @@
+"""Code that asks whether it is compiled. It hears yes while it is captured, and may go another way than in eager PyTorch (masks
+that are left out where nothing is masked, say): the plan then has the bits of that way. A module that asks is run once more as
+eager does, forward only: what eager returns and would keep for backward has to be among what the captured graph does."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import fx, nn
+from torch._dynamo.symbolic_convert import InstructionTranslatorBase as Translator
+from torch.utils._pytree import tree_iter
+
+from memplan import in_place
+from memplan.graph.capture import tensors_of
+from memplan.report import Report
+from memplan.run.second_order import drawing_from, generators
+from memplan.run.verify import apart_from
+
+HEARD = "mark_inconsistent_side_effects"  # what PyTorch's capture calls where it answers
+NOT_ASKED = tuple(os.path.dirname(f) + os.sep for f in (torch.__file__, in_place.__file__))  # by whom it does not matter
+MOST_NAMED = 3
+NOTHING = torch.empty(0)
+BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+Run = Callable[..., Any]
+Print = tuple[torch.dtype, int, int]  # of a tensor: type, elements, the sum of their bits
+
+
+class Listeners(threading.local):
+    """Those of a thread, the last of which hears what is asked."""
+
+    def __init__(self) -> None:
+        self.here: list[Asked] = []
+
+
+LISTENERS = Listeners()
+LISTENING: list[Asked] = []  # of all threads
+LOCK = threading.Lock()
+
+
+def place_of(translator: Any) -> str:
+    """Who asks, `file:line`: not the function that only passes the answer on (`is_...`). "": PyTorch or this package."""
+    name = str(translator.f_code.co_filename)
+    if name.startswith(NOT_ASKED):
+        return ""
+    while translator.f_code.co_name.startswith("is_") and getattr(translator, "parent", None) is not None:
+        translator = translator.parent
+    return f"{translator.f_code.co_filename}:{translator.lineno}"
+
+
+class Asked:
+    """During one call: where it was asked, and what was so before what was captured ran."""
+
+    def __init__(self, function: Run, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        self.function, self.args, self.kwargs = function, args, kwargs
+        self.places: dict[str, None] = {}
+        self.copy: nn.Module | None = None
+        self.captured: Counter[Print] = Counter()
+
+    def hear(self, translator: Any) -> None:
+        place = place_of(translator)
+        if not place:
+            return
+        if not self.places:
+            self._note_state()
+        self.places[place] = None
+
+    def _note_state(self) -> None:
+        """Of the generators, of what the module has beside its parameters, and how often inputs were written into."""
+        self.states = [g.clone_state() for g in generators()]
+        self.others = other_states()
+        self.versions = self._versions()
+        module = self.args[0] if self.args else None
+        place = in_place.place_of(module) if isinstance(module, nn.Module) else None
+        if isinstance(module, nn.Module) and place is not None and place.run is self.function and place.fullgraph:
+            with contextlib.suppress(Exception):  # what cannot be copied is not compared
+                self.copy = in_place.eager_copy(module, shared=module.parameters())
+
+    def _versions(self) -> list[int]:
+        given = [v for v in tree_iter((self.args[1:], self.kwargs)) if isinstance(v, torch.Tensor)]
+        return [v._version for v in given if not v.is_inference()]
+
+    def take(self, module: fx.GraphModule, inputs: Sequence[Any]) -> None:
+        """Takes the prints of the captured graph, which is about to run."""
+        if self.copy is not None:
+            with drawing_from([g.clone_state() for g in generators()]):
+                self.captured = prints(lambda: module(*apart_from(inputs)))
+
+    def compare(self, say: Callable[[str], None], report: Report) -> None:
+        """Says so where what was captured computes something else than eager; where that is not known, the report does."""
+        places = list(self.places)
+        named = ", ".join(places[:MOST_NAMED]) + (f" and {len(places) - MOST_NAMED} more" if places[MOST_NAMED:] else "")
+        eager = self._eager()
+        if eager is not None and eager <= self.captured:
+            return
+        if eager is None:
+            note = f"bits of the capture, not of eager, wherever these differ: {named} asks whether it is compiled"
+        else:
+            note = f"bits of the capture, not of eager: {named} asks whether it is compiled, and goes another way then"
+            n = (eager - self.captured).total()
+            say(f"{note}; {n} of {eager.total()} tensors that eager returns or keeps for backward are others")
+        for graph in report.graphs[-1:]:
+            graph.notes.append(note)
+
+    def _eager(self) -> Counter[Print] | None:
+        """Eager's prints; None: it could not be run again."""
+        model = self.copy
+        if model is None or self.versions != self._versions():
+            return None
+        try:
+            with drawing_from(self.states), others_as(self.others):
+                return prints(lambda: model.forward(*self.args[1:], **self.kwargs))
+        except Exception:  # whatever a copy lacks
+            return None
+
+
+@contextlib.contextmanager
+def asking(function: Run, args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[Asked]:
+    """In it, what is captured is listened to."""
+    asked = Asked(function, args, kwargs)
+    with LOCK:
+        LISTENING.append(asked)
+        setattr(Translator, HEARD, hear)
+    LISTENERS.here.append(asked)
+    try:
+        yield asked
+    finally:
+        LISTENERS.here.pop()
+        with LOCK:
+            LISTENING.remove(asked)
+            if not LISTENING:
+                setattr(Translator, HEARD, PYTORCHS)
+
+
+PYTORCHS = getattr(Translator, HEARD)
+
+
+def hear(translator: Any) -> None:
+    PYTORCHS(translator)
+    if LISTENERS.here:
+        LISTENERS.here[-1].hear(translator)
+
+
+def other_states() -> tuple[Any, Any]:
+    """Of the generators that are not PyTorch's: Python's, and NumPy's where it is there."""
+    numpy: Any = sys.modules.get("numpy")
+    return random.getstate(), numpy.random.get_state() if numpy is not None else None
+
+
+@contextlib.contextmanager
+def others_as(states: tuple[Any, Any]) -> Iterator[None]:
+    """In it, these go on from here; then as if none had been used."""
+    now = other_states()
+    try:
+        put_others(states)
+        yield
+    finally:
+        put_others(now)
+
+
+def put_others(states: tuple[Any, Any]) -> None:
+    random.setstate(states[0])
+    if states[1] is not None:
+        sys.modules["numpy"].random.set_state(states[1])
+
+
+def print_of(tensor: torch.Tensor) -> Print:
+    """Whatever the layout."""
+    parts = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+    return tensor.dtype, tensor.numel(), int(parts.detach().view(BITS[parts.element_size()]).sum(dtype=torch.int64))
+
+
+def prints(call: Callable[[], Any]) -> Counter[Print]:
+    """Of the numbers that a forward returns or would keep for backward: it keeps nothing, nor casts of a region of autocast."""
+    found: Counter[Print] = Counter()
+
+    def take(tensor: torch.Tensor) -> torch.Tensor:
+        if (tensor.is_floating_point() or tensor.is_complex()) and tensor.layout is torch.strided:
+            found[print_of(tensor)] += 1
+        return NOTHING
+
+    cached = torch.is_autocast_cache_enabled()
+    torch.set_autocast_cache_enabled(False)
+    try:
+        with torch.autograd.graph.saved_tensors_hooks(take, lambda kept: kept):
+            for output in tensors_of(call()):
+                take(output)
+    finally:
+        torch.set_autocast_cache_enabled(cached)
+    return found
+
+
+class Heard:
+    """A compiled graph; before its first run `asked` takes its prints."""
+
+    def __init__(self, asked: Asked, module: fx.GraphModule, compiled: Run) -> None:
+        self.asked: tuple[Asked, fx.GraphModule] | None = (asked, module)
+        self.compiled = compiled
+
+    def __call__(self, *inputs: Any) -> Any:
+        if self.asked is not None:
+            (asked, module), self.asked = self.asked, None
+            asked.take(module, inputs)
+        return self.compiled(*inputs)
+
+
+def heard(module: fx.GraphModule, compiled: Run) -> Run:
+    """The same; where it was asked during this capture it is compared."""
+    asked = LISTENERS.here[-1] if LISTENERS.here else None
+    return Heard(asked, module, compiled) if asked is not None and asked.places else compiled
