@@ -180,7 +180,8 @@ class Emission:
         tangents = {self.now[t] for t in self.capture.tangents}
         used = {a for n in self.graph.nodes if n not in self.forward for a in n.all_input_nodes}
         used |= {o for o in self.backward_outputs if isinstance(o, fx.Node)}
-        return [n for n in self.graph.nodes if n in used & self.forward - tangents and n.op != "get_attr"]
+        crosses = used & self.forward - tangents
+        return [n for n in self.graph.nodes if n in crosses and n.op != "get_attr"]
 
 
 def copied(capture: Capture, with_inputs: bool) -> list[fx.Node]:
