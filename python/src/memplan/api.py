@@ -15,13 +15,14 @@ import torch._dynamo
 from memplan.budget import Budget, only_bytes
 from memplan.errors import BudgetError, MemplanError
 from memplan.graph.distributed import refuse_sharded
-from memplan.in_place import InPlace, as_before, inner, uncompile
+from memplan.in_place import InPlace, as_before, inner, place_of, uncompile
 from memplan.library.planning import Watcher
 from memplan.plan.planner import Options
 from memplan.report import Report
 from memplan.run.asked import asking
 from memplan.run.backend import Backend, Estimated, Handed, gradient_bytes, total_bytes
 from memplan.run.eagerly import NOT_CAPTURED, SKIPPED, Eagerly, counting, reason_of
+from memplan.run.ledger import LEDGER
 
 MOST_SIZES = 256  # of inputs that have a plan at a time
 DUMMY_SHAPE = (5, 3)  # of a parameter on which an optimizer shows what it keeps per parameter
@@ -101,7 +102,9 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
 
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
-        nonlocal call
+        nonlocal call, eagerly
+        if eagerly.report is not backend.report:  # compiled again
+            eagerly = Eagerly(backend.report, name_of(function))
         raised: BaseException | None = None
         if (
             not (torch.is_grad_enabled() or backend.compiles_inference)
@@ -110,7 +113,7 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
         ):
             return function(*args, **kwargs)
         if eagerly.may_capture():
-            if backend.plans_again():
+            if backend.captures_again():
                 call = torch.compile(function, backend=Handed(backend), fullgraph=fullgraph)
             try:
                 with capturing(), counting(fullgraph) as is_skipped, asking(function, args, kwargs) as asked:
@@ -198,7 +201,11 @@ def backend_kind(inductor: bool) -> type[Backend]:
 def compiled_with(model: Any, backend: Backend, fullgraph: bool) -> Any:
     refuse_sharded(model)
     if (module := inner(model)) is not None:
-        InPlace(backend, fullgraph, captured).install(module)
+        place = place_of(module)
+        if place is not None and place.can_plan_again(module, backend, fullgraph) and LEDGER.n_calls == 0:
+            place.plan_again(module, backend)
+        else:
+            InPlace(backend, fullgraph, captured).install(module)
         vars(model)["memplan"] = backend.report
         return model
     if not callable(model):

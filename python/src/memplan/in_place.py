@@ -78,6 +78,16 @@ class InPlace:
         entries["__getstate__"] = self._state
         entries["__deepcopy__"] = self._deep_copy
 
+    def can_plan_again(self, module: nn.Module, backend: Backend, fullgraph: bool) -> bool:
+        """Whether other options are a matter of plans alone: what was captured stays."""
+        is_alike = fullgraph == self.fullgraph and type(backend) is type(self.backend) and backend.keeps_captures
+        return is_alike and module is self.module() and vars(module).get("forward") is self.forward
+
+    def plan_again(self, module: nn.Module, backend: Backend) -> None:
+        """What was captured is planned as this backend would, when it is called."""
+        self.backend.take_options(backend)
+        vars(module)["memplan"] = backend.report
+
     def remove(self, module: nn.Module) -> dict[str, Any]:
         """Returns what was taken out. A forward that was put around ours since stays."""
         entries = vars(module)

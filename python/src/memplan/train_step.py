@@ -11,11 +11,12 @@ from torch import fx
 from memplan.api import captured
 from memplan.budget import Budget
 from memplan.errors import MemplanError
+from memplan.graph.capture import Capture
 from memplan.graph.step_graph import StepCapture, StepGraph, StepPlanner
 from memplan.graph.updates import Updates
 from memplan.library.planning import Watcher
 from memplan.plan.planner import GraphPlanner, Options
-from memplan.run.backend import COSTS, Backend
+from memplan.run.backend import COSTS, Backend, frame_of_graph
 
 FUSE = {"backward": "backward", "after": "none"}  # as the planner calls them
 
@@ -34,8 +35,12 @@ class StepBackend(Backend):
         capture = StepCapture(step, static_indices, self.fuse, self.updates.name)
         sources = [o.source for o in capture.operations if o.source is not None and o.source not in step.updates]
         costs = {**COSTS.measure(sources, self.options.kept), **step.costs()}
-        outside = self.outside_bytes(capture) + self.updates.state_bytes_beside([t.parameter for t in step.trained])
-        return StepPlanner(capture, costs, outside, name)
+        return StepPlanner(capture, costs, self.outside_bytes(capture, frame_of_graph()), name)
+
+    def outside_bytes(self, capture: Capture, frame: Any) -> int:
+        assert isinstance(capture, StepCapture)
+        trained = [t.parameter for t in capture.step.trained]
+        return super().outside_bytes(capture, frame) + self.updates.state_bytes_beside(trained)
 
 
 class TrainStep:

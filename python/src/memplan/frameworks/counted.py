@@ -10,12 +10,12 @@ from typing import Any
 from torch import nn
 from torch.optim import Optimizer
 
-from memplan.api import backend_for, backend_kind, gradient_bytes, optimizer_bytes
+from memplan.api import backend_kind, optimizer_bytes
 from memplan.budget import Budget, only_bytes
 from memplan.errors import MemplanError
 from memplan.plan.planner import Options
 from memplan.report import Report
-from memplan.run.backend import Backend
+from memplan.run.backend import Backend, gradient_bytes
 
 LOG = logging.getLogger("memplan")
 COUNTED_HERE = ("optimizer", "accumulate")  # which a loop knows better than the user
@@ -38,9 +38,8 @@ class Counted:
         reserve = only_bytes(options.pop("reserve", 0)) + sum(map(optimizer_bytes, optimizers))
         fullgraph, inductor = options.pop("fullgraph", True), options.pop("inductor", False)
         accumulated = gradient_bytes(model) if keeps_gradients else 0
-        backend = backend_for(
-            model, Options(self.budget, reserve + accumulated, **options), fullgraph, kind=backend_kind(inductor)
-        )
+        counted = Options(self.budget, reserve + accumulated, **options)
+        backend = backend_kind(inductor)(counted, is_cut=not fullgraph)
         backend.accumulated_bytes = accumulated
         self.report, self.n_said = backend.report, 0
         return backend, fullgraph

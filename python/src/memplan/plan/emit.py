@@ -13,6 +13,7 @@ import torch
 from torch import fx
 from torch._functorch import partitioners
 from torch._functorch.partitioners import _extract_fwd_bwd_modules
+from torch.fx._lazy_graph_module import _LazyGraphModule, _use_lazy_graph_module
 
 from memplan.costs.measure import Cost
 from memplan.graph.capture import Capture, device_of_first, is_dense, storage_bytes
@@ -180,7 +181,8 @@ class Emission:
         tangents = {self.now[t] for t in self.capture.tangents}
         used = {a for n in self.graph.nodes if n not in self.forward for a in n.all_input_nodes}
         used |= {o for o in self.backward_outputs if isinstance(o, fx.Node)}
-        return [n for n in self.graph.nodes if n in used & self.forward - tangents and n.op != "get_attr"]
+        crosses = used & self.forward - tangents
+        return [n for n in self.graph.nodes if n in crosses and n.op != "get_attr"]
 
 
 def copied(capture: Capture, with_inputs: bool) -> list[fx.Node]:
@@ -214,17 +216,17 @@ def emit(
     saved = emission.crossing()
     output = emission.graph.output(tuple(emission.forward_outputs + emission.backward_outputs))
     output.meta = dict(next(iter(reversed(capture.joint.graph.nodes))).meta)
-    emission.graph.lint()
-    joint = fx.GraphModule(capture.joint, emission.graph)
+    joint = _LazyGraphModule(capture.joint, emission.graph)
     joint.meta = dict(getattr(capture.joint, "meta", {}))
     extra: dict[str, Any] = {}
     if "static_lifetime_input_nodes" in inspect.signature(_extract_fwd_bwd_modules).parameters:
         extra["static_lifetime_input_nodes"] = ordered([emission.now[n] for n in capture.static_nodes])
     numbers = [n for n in saved if is_number(n.meta.get("val"))]
     tensors = [n for n in saved if n not in numbers]
-    forward, backward = _extract_fwd_bwd_modules(
-        joint, tensors, saved_sym_nodes=numbers, num_fwd_outputs=capture.n_forward_outputs, **extra
-    )
+    with _use_lazy_graph_module(True):  # nobody runs the code that PyTorch would write of them
+        forward, backward = _extract_fwd_bwd_modules(
+            joint, tensors, saved_sym_nodes=numbers, num_fwd_outputs=capture.n_forward_outputs, **extra
+        )
     drop_unread(backward)
     last(backward).meta[WORKSPACE] = capture.operations[capture.end].workspace_bytes
     return forward, backward

@@ -94,6 +94,13 @@ class GraphPlanner:
         self.static_bytes = self.planning.number("static_bytes")
         self.state_like = fake_state(capture)
         self.copies_inputs = True
+        self.smallest_bytes: dict[str, int] = {}  # per effort: what the smallest plan needs beside `outside_bytes`
+
+    def again(self, outside_bytes: int) -> GraphPlanner:
+        """For another budget, with this beside the graph. What was reported stays."""
+        made = type(self)(self.capture, self.costs, outside_bytes, self.name)
+        made.smallest_bytes = self.smallest_bytes
+        return made
 
     def graphs(self, steps: list[int]) -> tuple[fx.GraphModule, fx.GraphModule]:
         return emit(self.capture, steps, self.costs, self.state_like, self.copies_inputs)
@@ -144,7 +151,7 @@ class GraphPlanner:
         self.planning.set("effort", options.effort)
         self.planning.set("time_limit", options.time_limit)
         keep_all = self.planning.number("keep_all_bytes")
-        budget = resolve(options.budget, keep_all, lambda: self.smallest(options).peak_bytes, self.auto_bytes)
+        budget = resolve(options.budget, keep_all, lambda: self._least_bytes(options), self.auto_bytes)
         room = self._copied_bytes() if budget < keep_all else 0
         for copies in dict.fromkeys((room, 0)):  # as long as the budget has room for them
             self.copies_inputs = copies > 0 or budget >= keep_all
@@ -175,7 +182,19 @@ class GraphPlanner:
         """The graphs of the smallest plan, which is the same whatever the budget, and however long operators take."""
         self.copies_inputs = False
         self._search(None, options)
-        return self.emit(self.planning.steps())
+        emitted = self.emit(self.planning.steps())
+        self.smallest_bytes[options.effort] = emitted.peak_bytes - self.outside_bytes
+        return emitted
+
+    def _least_bytes(self, options: Options) -> int:
+        """What the smallest plan needs."""
+        if options.effort not in self.smallest_bytes:
+            return self.smallest(options).peak_bytes
+        return self.smallest_bytes[options.effort] + self.outside_bytes
+
+    def graphs_of_smallest(self, options: Options) -> tuple[fx.GraphModule, fx.GraphModule]:
+        emitted = self.smallest(options)
+        return emitted.forward, emitted.backward
 
     def _search(self, target: int | None, options: Options) -> bool:
         """Whether there is a plan within this (None: the smallest): an earlier start's, or one that is searched for."""

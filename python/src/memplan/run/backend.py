@@ -16,7 +16,7 @@ from torch._functorch._aot_autograd.utils import make_boxed_func
 
 from memplan.budget import only_bytes
 from memplan.costs.measure import Costs
-from memplan.errors import FallbackWarning, MemplanError, NotPlannable
+from memplan.errors import BudgetError, FallbackWarning, MemplanError, NotPlannable
 from memplan.graph.capture import Capture, storage_bytes, storage_key
 from memplan.graph.casts import backward_outside, cached_casts, cast_inside, noticing, regions
 from memplan.graph.distributed import bucket_bytes, refuse_cut
@@ -29,6 +29,7 @@ from memplan.plan.planner import GraphPlanner, Options
 from memplan.report import Fallback, GraphReport, Report
 from memplan.run.asked import heard
 from memplan.run.between import Backward, Between, names_of
+from memplan.run.captured import Captured, Run, metadata_now
 from memplan.run.execute import compile_graph
 from memplan.run.ledger import LEDGER, Beside, Booked
 from memplan.run.overlap import as_at_first, writes_into_inputs
@@ -52,6 +53,7 @@ class Backend:
     has the gradients of all beside it."""
 
     compiles_inference = False  # whether calls without gradients are better off
+    keeps_captures = True  # whether what was captured can be planned again
 
     def __init__(
         self,
@@ -64,13 +66,12 @@ class Backend:
         self.report = report if report is not None else Report()
         self.is_cut, self.only_report = is_cut, only_report
         self.model: Callable[[], torch.nn.Module | None] = lambda: None
+        self.generation = 0  # of the options: what was planned for an earlier one is planned again when it is called
         self.saved: dict[Any, int] = {}  # per frame of the user's code: what its last graph keeps for backward
-        self.is_for_others = False  # the graph that is compiled now
         self.said: set[str] = set()
-        self.regions: dict[str, torch.dtype] = {}  # of autocast, around the graph that is compiled
-        self.cast_inside: list[str] = []  # of its backward
-        self.others: list[str] = []  # what captures compute otherwise than eager, in the graph that is compiled
-        self.between: Between | None = None  # of the graph that is compiled
+        self.current: Captured | None = None  # the graph that is compiled
+        self.is_for_others = False  # it is
+        self.regions: dict[str, torch.dtype] = {}  # of autocast, around it
         self.accumulated_bytes = 0  # of gradients of earlier batches, which the options count
         self.uncounted_bytes = 0  # that steps had beside a call, and no plan has counted yet
         self.learned_bytes = self.n_learned = 0  # that plans count since, and how often that grew
@@ -87,44 +88,93 @@ class Backend:
         """The model that is compiled, which is not kept: what it has is in memory, whether a graph reads it or not."""
         self.model = weakref.ref(model)
 
+    def take_options(self, other: Backend) -> None:
+        """From now on as the other, which has captured nothing: what was captured is planned again when it is called."""
+        self.options, self.report = other.options, other.report
+        self.is_cut = other.is_cut
+        self.accumulated_bytes = other.accumulated_bytes
+        self.said, self.causes = set(), set()
+        self.uncounted_bytes = self.learned_bytes = self.n_learned = 0
+        self.saved.clear()
+        self.generation += 1
+
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_: Any) -> Callable[..., Any]:
         from torch._dynamo.backends.common import aot_autograd
 
-        def compiler(graph: fx.GraphModule, _: Any) -> Any:
-            return make_boxed_func(graph.forward) if has_unknown_sizes(graph.graph) else compile_graph(graph)
+        captured = self.begin(module)
+        forward, backward = captured.forward, captured.backward  # PyTorch keeps what follows, and shall not keep itself by it
 
-        def forward_compiler(graph: fx.GraphModule, inputs: Any) -> Any:
-            run = compiler(graph, inputs)
-            return self.between.forward(run) if self.between is not None else run
+        def forward_compiler(graph: fx.GraphModule, _: Any) -> Any:
+            assert self.current is not None
+            forward.run = forward_run(self.current, graph)
+            return forward
 
-        def backward_compiler(graph: fx.GraphModule, inputs: Any) -> Any:
-            return Backward(graph, lambda part: compiler(part, inputs))
+        def backward_compiler(graph: fx.GraphModule, _: Any) -> Any:
+            if backward.run is None:  # else PyTorch, which compiles it when it is first called, comes after another plan
+                backward.run = Backward(graph, run_of)
+            return backward
 
         compilers: dict[str, Any] = {"fw_compiler": forward_compiler, "bw_compiler": backward_compiler}
-        aot = aot_autograd(**compilers, inference_compiler=compiler, partition_fn=self.partition)
-        self.between, self.is_for_others = None, False
-        self.regions, self.cast_inside = regions(), list[str]()
-        n_before, self.others = len(self.report.graphs), of_the_capture(module.graph)
+        aot = aot_autograd(**compilers, inference_compiler=lambda graph, _: run_of(graph), partition_fn=self.partition)
+        self.is_for_others = False
+        self.regions = regions()
         if torch.is_grad_enabled():
             self.hold(module, inputs)
         try:
             refuse_cut()
             with native_kernels(), cached_casts(), backward_outside():
-                compiled: Callable[..., Any] = aot(module, inputs)
+                captured.compiled = aot(module, inputs)
         except MemplanError as error:
             return raising(error)
-        if self.options.verify and torch.is_grad_enabled() and len(self.report.graphs) > n_before:
-            compiled = Verified(module, compiled, self.report.graphs[-1])
-        if self.cast_inside:
-            compiled = noticing(compiled, functools.partial(weakly(self.say), inside_sentence(self.cast_inside)))
-        if self.between is not None:
-            compiled = self.between.around(compiled, names_of(module))
-        if torch.is_grad_enabled() and len(self.report.graphs) > n_before:
-            compiled = Booked(compiled, self.report.graphs[-1], self.accumulated_bytes, weakly(self.take_over))
-        if torch.is_grad_enabled():
-            compiled = heard(module, compiled)
-            compiled = Differentiable(module, compiled, graph_name(), weakly(self.say))
-        return as_at_first(compiled) if writes_into_inputs() else compiled
+        finally:
+            self.current = None
+        captured.metadata = metadata_now()
+        captured.run = self.around(captured)
+        if not torch.is_grad_enabled():
+            return as_at_first(captured) if writes_into_inputs() else captured
+        whole = Differentiable(module, heard(module, captured), captured.name, weakly(self.say))
+        return as_at_first(whole) if writes_into_inputs() else whole
+
+    def begin(self, module: fx.GraphModule) -> Captured:
+        """A graph that is compiled from now on."""
+        self.current = Captured(self, module, graph_name(), frame_of_graph())
+        self.current.others = of_the_capture(module.graph)
+        return self.current
+
+    def around(self, captured: Captured) -> Callable[..., Any]:
+        """What AOTAutograd has compiled, with all that its present plan needs around each call."""
+        if captured.error is not None:
+            return raising(captured.error)
+        assert captured.compiled is not None
+        compiled, graph = captured.compiled, captured.graph
+        if self.options.verify and graph is not None:
+            compiled = Verified(captured.module, compiled, graph)
+        if captured.cast_inside:
+            compiled = noticing(compiled, functools.partial(weakly(self.say), inside_sentence(captured.cast_inside)))
+        if captured.between is not None:
+            compiled = captured.between.around(compiled, names_of(captured.module), captured.metadata)
+        if graph is not None:
+            compiled = Booked(compiled, graph, self.accumulated_bytes, weakly(self.take_over), captured.metadata)
+        return compiled
+
+    def plan_again(self, captured: Captured) -> None:
+        """Plans what was captured for the options as they are now. BudgetError, also in the calls that follow."""
+        captured.generation, captured.error = self.generation, None
+        if captured.refusal:
+            self.fall_back(captured)
+        if captured.planner is None:
+            return
+        start = time.perf_counter()
+        with torch.no_grad():
+            captured.planner = captured.planner.again(self.outside_bytes(captured.planner.capture, captured.frame))
+            forward, backward = self.graphs_of_plan(captured, start)
+            captured.between = Between(forward.graph, backward.graph, captured.n_forward_outputs, not_saved_of(captured))
+            captured.tell_saved(forward.graph)
+        captured.forward.run = forward_run(captured, forward)
+        captured.backward.run = Backward(backward, run_of)
+        captured.run = self.around(captured)
+        if captured.error is not None:
+            raise captured.error
 
     def say(self, sentence: str) -> None:
         """Once."""
@@ -140,8 +190,9 @@ class Backend:
             warnings.warn(f"memplan: {beside.sentence(graph)}", FallbackWarning, stacklevel=4)
         self.uncounted_bytes = max(self.uncounted_bytes, beside.uncounted_bytes)
 
-    def plans_again(self) -> bool:
-        """Whether steps are to be planned anew, with what was beside the last ones: between steps, when nothing waits."""
+    def captures_again(self) -> bool:
+        """Has steps planned anew, with what was beside the last ones: between steps, when nothing waits. Whether they have to
+        be captured for that."""
         if self.uncounted_bytes == 0 or LEDGER.n_calls or self.n_learned == MOST_LEARNED:
             return False
         self.n_learned += 1
@@ -151,7 +202,8 @@ class Backend:
         self.options = dataclasses.replace(self.options, budget=budget, on_infeasible="smallest")
         self.report.graphs.clear()
         self.saved.clear()
-        return True
+        self.generation += 1
+        return not self.keeps_captures
 
     def hold(self, module: fx.GraphModule, inputs: list[Any]) -> None:
         """One graph per size, as long as PyTorch captures: the last graph is for all other sizes, if it can be."""
@@ -173,41 +225,61 @@ class Backend:
         drop_unread_arguments(joint.graph)
         keep_for_backward(joint.graph)
         joint.recompile()
+        captured = self.current
+        assert captured is not None
         if self.regions:
             tangents = [n for n in joint.graph.nodes if n.op == "placeholder" and "tangents" in n.name]
-            self.cast_inside = cast_inside(halves(joint.graph, tangents)[1], self.regions)
-        name = graph_name()
-        self.not_saved: list[fx.Node] = []
+            captured.cast_inside = cast_inside(halves(joint.graph, tangents)[1], self.regions)
         try:
             if self.is_for_others:
                 raise NotPlannable(f"it is for all sizes that have no plan, since {NO_FURTHER}")
-            graphs = self.plan(joint, name, num_fwd_outputs, known.get("static_lifetime_input_indices") or ())
+            graphs = self.plan(joint, captured.name, num_fwd_outputs, known.get("static_lifetime_input_indices") or ())
         except NotPlannable as reason:
-            self.report.fallbacks.append(Fallback(name, str(reason)))
-            warnings.warn(f"memplan does not plan {name}: {reason}", FallbackWarning, stacklevel=2)
+            captured.refusal = str(reason)
+            self.fall_back(captured)
             graphs = default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **known)
         forward, backward = (g.graph for g in graphs)
-        self.between = Between(forward, backward, num_fwd_outputs, self.not_saved)
+        captured.between = Between(forward, backward, num_fwd_outputs, not_saved_of(captured))
         return graphs
+
+    def fall_back(self, captured: Captured) -> None:
+        self.report.fallbacks.append(Fallback(captured.name, captured.refusal))
+        warnings.warn(f"memplan does not plan {captured.name}: {captured.refusal}", FallbackWarning, stacklevel=3)
 
     def plan(
         self, joint: fx.GraphModule, name: str, n_forward_outputs: int, static_indices: Iterable[int]
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
         start = time.perf_counter()
-        planner = self.planner_for(joint, name, n_forward_outputs, static_indices)
-        emitted, budget = planner.solve(self.options, is_first=self.learned_bytes == 0)
-        self.not_saved = planner.capture.not_saved_by_eager()
+        captured = self.current
+        assert captured is not None
+        captured.planner = self.planner_for(joint, name, n_forward_outputs, static_indices)
+        captured.n_forward_outputs = n_forward_outputs
         for foreign in dict.fromkeys(str(n.target) for n in joint.graph.nodes if is_foreign(n)):
             self.say(
                 f"{foreign} is not PyTorch's: it runs once, as eager runs it, unless it is tagged as pure (torch.Tag.pointwise"
                 " or torch.Tag.core), and memory that it takes beside its results is not in the plan (reserve= counts it)"
             )
-        self.saved[frame_of_graph()] = emitted.saved_bytes
-        self.report.graphs.append(planner.report(emitted, budget, time.perf_counter() - start))
-        self.report.graphs[-1].others_bytes = self.others_bytes
-        self.report.graphs[-1].gradients_elsewhere_bytes = self.gradients_elsewhere_bytes
-        if self.others:
-            self.report.graphs[-1].notes.append(f"bits of the capture, not of eager: {', '.join(self.others)}")
+        return self.graphs_of_plan(captured, start)
+
+    def graphs_of_plan(self, captured: Captured, start: float) -> tuple[fx.GraphModule, fx.GraphModule]:
+        """Of a plan within the budget, which is reported. Where there is none they are those of the smallest, which nobody
+        runs before it is planned for another budget."""
+        planner = captured.planner
+        assert planner is not None
+        captured.graph = None
+        try:
+            emitted, budget = planner.solve(self.options, is_first=self.learned_bytes == 0)
+        except BudgetError as error:
+            if self.only_report or not self.keeps_captures:
+                raise
+            captured.error = error
+            return planner.graphs_of_smallest(self.options)
+        graph = captured.graph = planner.report(emitted, budget, time.perf_counter() - start)
+        self.saved[captured.frame] = emitted.saved_bytes
+        self.report.graphs.append(graph)
+        graph.others_bytes, graph.gradients_elsewhere_bytes = self.others_bytes, self.gradients_elsewhere_bytes
+        if captured.others:
+            graph.notes.append(f"bits of the capture, not of eager: {', '.join(captured.others)}")
         if self.only_report:
             raise Estimated
         return emitted.forward, emitted.backward
@@ -217,20 +289,36 @@ class Backend:
     ) -> GraphPlanner:
         capture = Capture(joint, n_forward_outputs, static_indices)
         sources = [o.source for o in capture.operations if o.source is not None]
-        return GraphPlanner(capture, COSTS.measure(sources, self.options.kept), self.outside_bytes(capture), name)
+        return GraphPlanner(
+            capture, COSTS.measure(sources, self.options.kept), self.outside_bytes(capture, frame_of_graph()), name
+        )
 
-    def outside_bytes(self, capture: Capture) -> int:
+    def outside_bytes(self, capture: Capture, frame: Any) -> int:
         """What is in memory beside this graph: what the caller said, the model's parameters and buffers that it does not read;
         and of other graphs of the model gradients, and what those before it have saved."""
         known = only_bytes(self.options.reserve)
         here = {k: sum(s.n_bytes for s in capture.storages if s.kind == k) for k in ("parameter", "gradient")}
-        before = sum(n for frame, n in self.saved.items() if frame != frame_of_graph())
+        before = sum(n for of, n in self.saved.items() if of != frame)
         self.others_bytes = before + self.learned_bytes
         model = self.model()
         gradients = gradient_bytes(model) if self.is_cut else 0
         self.gradients_elsewhere_bytes = max(0, gradients - here["gradient"])
         parameters = max(0, model_bytes(model) - here["parameter"])
         return known + self.others_bytes + self.gradients_elsewhere_bytes + parameters + bucket_bytes()
+
+
+def run_of(graph: fx.GraphModule) -> Run:
+    return make_boxed_func(graph.forward) if has_unknown_sizes(graph.graph) else compile_graph(graph)
+
+
+def forward_run(captured: Captured, graph: fx.GraphModule) -> Run:
+    run = run_of(graph)
+    return captured.between.forward(run) if captured.between is not None else run
+
+
+def not_saved_of(captured: Captured) -> list[fx.Node]:
+    """Inputs that eager PyTorch would not save, as far as that is known."""
+    return captured.planner.capture.not_saved_by_eager() if captured.planner is not None else []
 
 
 class Handed:
@@ -273,7 +361,7 @@ def weakly(method: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-def raising(error: MemplanError) -> Callable[..., Any]:
+def raising(error: Exception) -> Callable[..., Any]:
     """Instead of a compiled graph: raises when it is called. PyTorch wraps what is raised while it compiles."""
 
     def call(*_: Any) -> Any:

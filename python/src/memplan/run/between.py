@@ -62,10 +62,9 @@ class Between:
         call._boxed_call = True  # type: ignore[attr-defined]
         return call
 
-    def around(self, compiled: Callable[..., Any], names: Sequence[str]) -> Callable[..., Any]:
-        """The same with what autograd has to know of each call. `names`: of the inputs."""
+    def around(self, compiled: Callable[..., Any], names: Sequence[str], metadata: Any) -> Callable[..., Any]:
+        """The same with what autograd has to know of each call. `names`: of the inputs; `metadata`: PyTorch's, of the graph."""
         self.names = names
-        metadata = getattr(torch._guards.TracingContext.try_get(), "fw_metadata", None)
         if metadata is None:
             return compiled
         first = int(metadata.num_mutated_inp_runtime_indices)  # of the caller's outputs

@@ -26,7 +26,7 @@ from memplan.graph.fused import FusedCapture, put_in_writes, take_out_writes
 from memplan.graph.sizes import hold_numbers
 from memplan.plan.planner import Emitted, GraphPlanner
 from memplan.report import GraphReport
-from memplan.run.backend import COSTS, Backend
+from memplan.run.backend import COSTS, Backend, frame_of_graph
 
 ROUNDS = 3  # of planning, compiling and measuring
 LITTLE = 0.03  # of a budget: so much may be left
@@ -44,6 +44,7 @@ class InductorBackend(Backend):
     """What torch.compile calls for every graph, if Inductor shall compile it."""
 
     compiles_inference = True
+    keeps_captures = False
 
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_: Any) -> Callable[..., Any]:
         hold_numbers(inputs)
@@ -56,7 +57,7 @@ class InductorBackend(Backend):
         capture = FusedCapture(joint, n_forward_outputs + len(self.written), static_indices, self.written)
         sources = [o.source for o in capture.operations if o.source is not None]
         costs = COSTS.measure(sources, self.options.kept)
-        return InductorPlanner(capture, costs, self.outside_bytes(capture), name)
+        return InductorPlanner(capture, costs, self.outside_bytes(capture, frame_of_graph()), name)
 
     def plan(
         self, joint: fx.GraphModule, name: str, n_forward_outputs: int, static_indices: Iterable[int]
@@ -70,6 +71,7 @@ class InductorBackend(Backend):
         """Compiled kernels come from Inductor's caches; graphs do not: they are cut anew."""
         from torch._inductor.compile_fx import compile_fx
 
+        self.begin(module)
         settings = {"custom_partitioner_fn": partitioner(self), "fx_graph_cache": False, "fx_graph_remote_cache": False}
         with torch._functorch.config.patch(enable_autograd_cache=False, enable_remote_autograd_cache=False):
             compiled: Any = compile_fx(copy.deepcopy(module), list(inputs), config_patches=settings)

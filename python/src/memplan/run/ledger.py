@@ -85,12 +85,14 @@ Over = Callable[[GraphReport, Beside], None]
 
 class Booked:
     """A planned graph whose calls are in the ledger. `accumulated_bytes`: of gradients that its plan counts from the start.
-    `over` is told of calls that go beyond their budget."""
+    `over` is told of calls that go beyond their budget; `metadata` is what PyTorch knows of the graph."""
 
-    def __init__(self, compiled: Callable[..., Any], graph: GraphReport, accumulated_bytes: int, over: Over) -> None:
+    def __init__(
+        self, compiled: Callable[..., Any], graph: GraphReport, accumulated_bytes: int, over: Over, metadata: Any
+    ) -> None:
         self.compiled, self.graph, self.over = compiled, graph, over
         self.counted_bytes = accumulated_bytes + graph.others_bytes
-        self.metadata = getattr(torch._guards.TracingContext.try_get(), "fw_metadata", None)
+        self.metadata = metadata
 
     def __call__(self, *inputs: Any) -> Any:
         if self.metadata is None or not torch.is_grad_enabled():

@@ -1,0 +1,88 @@
+"""A graph that PyTorch captured, for as long as it keeps it: planned for one budget, and for another without a capture.
+
+AOTAutograd gets two runners and puts what it makes of them into the user's code. Another plan of the same joint graph saves
+other tensors between forward and backward: the runners then run its graphs, and PyTorch's record of the graph, which it reads
+in each call, says which of them are inputs and how many are numbers. A call that waits for its backward needs the old ones.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+
+from memplan.graph.joint import flat_outputs
+from memplan.graph.sizes import is_number
+from memplan.plan.planner import GraphPlanner
+from memplan.report import GraphReport
+from memplan.run.between import Between
+
+if TYPE_CHECKING:
+    from memplan.run.backend import Backend
+
+Run = Callable[[list[Any]], Any]
+UNCHECKED = "saved_tensor_with_no_vc_check"  # in the meta of what an autograd.Function keeps by itself
+
+
+class Runner:
+    """What AOTAutograd calls for one half of the graph."""
+
+    def __init__(self) -> None:
+        self.run: Run | None = None
+        self._boxed_call = True
+
+    def __call__(self, arguments: list[Any]) -> Any:
+        assert self.run is not None
+        return self.run(arguments)
+
+
+class Captured:
+    """One graph. `run`: what calls go through, within what AOTAutograd has made."""
+
+    def __init__(self, backend: Backend, module: fx.GraphModule, name: str, frame: Any) -> None:
+        self.backend = weakref.ref(backend)
+        self.module, self.name, self.frame = module, name, frame
+        self.generation = backend.generation  # of the backend's options, for which it is planned
+        self.planner: GraphPlanner | None = None  # None: there is nothing to plan, or it cannot be planned
+        self.refusal = ""  # why it cannot
+        self.n_forward_outputs = 0
+        self.graph: GraphReport | None = None
+        self.error: Exception | None = None  # instead of a plan
+        self.between: Between | None = None
+        self.cast_inside: list[str] = []  # operators of its backward that autocast reaches in eager
+        self.others: list[str] = []  # what the capture computes otherwise than eager
+        self.forward, self.backward = Runner(), Runner()
+        self.compiled: Callable[..., Any] | None = None  # by AOTAutograd
+        self.metadata: Any = None
+        self.run: Callable[..., Any] | None = None
+
+    def is_planned(self) -> bool:
+        return self.graph is not None
+
+    def __call__(self, *inputs: Any) -> Any:
+        backend = self.backend()
+        if backend is not None and backend.generation != self.generation:
+            backend.plan_again(self)
+        assert self.run is not None
+        return self.run(*inputs)
+
+    def tell_saved(self, forward: fx.Graph) -> None:
+        """Has PyTorch know what this forward, which is not the one that it was given, saves."""
+        saved = [o for o in flat_outputs(forward)[self.n_forward_outputs :] if isinstance(o, fx.Node)]
+        tensors = [o for o in saved if not is_number(o.meta.get("val"))]
+        self.metadata.num_symints_saved_for_bw = len(saved) - len(tensors)
+        known = vars(self.metadata)
+        if "saved_tensor_is_graph_input" in known:
+            self.metadata.saved_tensor_is_graph_input = [o.op == "placeholder" for o in tensors]
+        if known.get("num_tensors_saved_with_no_vc_check"):
+            self.metadata.num_tensors_saved_with_no_vc_check = sum(bool(o.meta.get(UNCHECKED)) for o in tensors)
+        if known.get("dynamic_saved_tensors_idxs"):  # for captures of what is saved, at other sizes
+            self.metadata.dynamic_saved_tensors_idxs = {}
+
+
+def metadata_now() -> Any:
+    """What PyTorch knows of the graph that was just compiled, and reads in its calls; None: it has no backward."""
+    return getattr(torch._guards.TracingContext.try_get(), "fw_metadata", None)
