@@ -40,6 +40,7 @@ typedef struct mp_timeline_column {
 } mp_timeline_column;
 
 typedef struct mp_timeline_columns {
+    mp_pool *pool; /* of the arrays here */
     const mp_graph *graph;
     size_t n_steps;
     const mp_step *steps;
