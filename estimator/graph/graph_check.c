@@ -90,14 +90,11 @@ static mp_status explain(const mp_graph *graph, int node, int s, const bool *ran
 static mp_status check_order(const mp_graph *graph, mp_error *err)
 {
     mp_status st = MP_OK;
-    bool *ran = NULL;
-    int *made = NULL; /* per storage: how many of its makers have run */
-    mp_step *steps = NULL;
-    MP_REQUIRE(ran = mp_alloc(graph->n_nodes, sizeof *ran), err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
-    MP_REQUIRE(made = mp_alloc(graph->n_storages, sizeof *made), err, MP_NOMEM, "no memory to check the graph '%s'",
-               graph->name);
-    MP_REQUIRE(steps = mp_alloc(graph->n_nodes, sizeof *steps), err, MP_NOMEM, "no memory to check the graph '%s'",
-               graph->name);
+    mp_pool *pool = mp_pool_new();
+    bool *ran = mp_pool_alloc(pool, graph->n_nodes, sizeof *ran);
+    int *made = mp_pool_alloc(pool, graph->n_storages, sizeof *made); /* per storage: how many of its makers have run */
+    mp_step *steps = mp_pool_alloc(pool, graph->n_nodes, sizeof *steps);
+    MP_REQUIRE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
     mp_keep_all(graph, steps);
     for (size_t t = 0; t < graph->n_nodes; t++) {
         int node = steps[t].node;
@@ -111,9 +108,7 @@ static mp_status check_order(const mp_graph *graph, mp_error *err)
         ran[node] = true;
     }
 done:
-    mp_free(ran);
-    mp_free(made);
-    mp_free(steps);
+    mp_pool_free(pool);
     return st;
 }
 
@@ -396,15 +391,16 @@ mp_status mp_graph_finish(mp_graph *graph, mp_error *err)
 {
     mp_status st = MP_OK;
     struct checker c = {.graph = graph, .err = err};
+    mp_pool *pool = mp_pool_new();
     drop_derived(graph);
     MP_TRY(check_storages(graph, err));
     MP_TRY(check_ids(graph, err));
     size_t n = graph->n_storages;
-    MP_REQUIRE(graph->producer = mp_alloc(n, sizeof *graph->producer), err, MP_NOMEM, "no memory to check the graph '%s'",
-               graph->name);
-    MP_REQUIRE(c.marks = mp_alloc(n, sizeof *c.marks), err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
-    MP_REQUIRE(c.base_adds = mp_alloc(n, sizeof *c.base_adds), err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
-    MP_REQUIRE(c.adder = mp_alloc(n, sizeof *c.adder), err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
+    graph->producer = mp_alloc(n, sizeof *graph->producer);
+    c.marks = mp_pool_alloc(pool, n, sizeof *c.marks);
+    c.base_adds = mp_pool_alloc(pool, n, sizeof *c.base_adds);
+    c.adder = mp_pool_alloc(pool, n, sizeof *c.adder);
+    MP_REQUIRE(graph->producer && !mp_pool_failed(pool), err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
     for (size_t s = 0; s < n; s++) graph->producer[s] = c.adder[s] = -1;
     MP_TRY(check_nodes(&c));
     MP_TRY(invert(graph, true, &graph->adders_start, &graph->adders, err));
@@ -413,8 +409,6 @@ mp_status mp_graph_finish(mp_graph *graph, mp_error *err)
     MP_TRY(check_order(graph, err));
     MP_TRY(mp_graph_hash(graph, graph->hash, err));
 done:
-    mp_free(c.marks);
-    mp_free(c.base_adds);
-    mp_free(c.adder);
+    mp_pool_free(pool);
     return st;
 }

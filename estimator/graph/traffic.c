@@ -97,17 +97,14 @@ mp_status mp_traffic(const mp_graph *graph, const mp_step *steps, size_t n, int6
 {
     mp_status st = MP_OK;
     mp_timeline *timeline = NULL;
-    size_t *end_start = NULL, *at = NULL;
-    int *ends = NULL;
-    bool *begun = NULL;
+    mp_pool *pool = mp_pool_new();
     cache c = {.graph = graph, .size = cache_bytes, .newest = -1, .oldest = -1};
     MP_TRY(mp_timeline_build(graph, steps, n, &timeline, err));
-    c.lines = mp_alloc(graph->n_storages, sizeof *c.lines);
-    begun = mp_alloc(graph->n_storages, sizeof *begun);
-    ends = mp_alloc(timeline->n_spans, sizeof *ends);
-    end_start = mp_alloc(n + 2, sizeof *end_start);
-    at = mp_alloc(n + 2, sizeof *at);
-    MP_REQUIRE(c.lines && begun && ends && end_start && at, err, MP_NOMEM, "out of memory for %zu steps", n);
+    c.lines = mp_pool_alloc(pool, graph->n_storages, sizeof *c.lines);
+    bool *begun = mp_pool_alloc(pool, graph->n_storages, sizeof *begun);
+    int *ends = mp_pool_alloc(pool, timeline->n_spans, sizeof *ends);
+    size_t *end_start = mp_pool_alloc(pool, n + 2, sizeof *end_start), *at = mp_pool_alloc(pool, n + 2, sizeof *at);
+    MP_REQUIRE(!mp_pool_failed(pool), err, MP_NOMEM, "out of memory for %zu steps", n);
     for (size_t k = 0; k < timeline->n_spans; k++) end_start[timeline->spans[k].end]++;
     for (size_t t = 0; t < n; t++) end_start[t + 1] += end_start[t];
     for (size_t t = 0; t <= n; t++) at[t] = end_start[t];
@@ -118,10 +115,6 @@ mp_status mp_traffic(const mp_graph *graph, const mp_step *steps, size_t n, int6
     *out = c.moved - warm;
 done:
     mp_timeline_free(timeline);
-    mp_free(c.lines);
-    mp_free(begun);
-    mp_free(ends);
-    mp_free(end_start);
-    mp_free(at);
+    mp_pool_free(pool);
     return st;
 }

@@ -88,11 +88,12 @@ mp_status mp_model_sort(mp_model *model, mp_error *err)
 {
     mp_status st = MP_OK;
     size_t n = model->n_operators;
-    struct search s = {.mark = mp_alloc(n, sizeof *s.mark),
-                       .path = mp_alloc(n, sizeof *s.path),
-                       .order = mp_alloc(n, sizeof *s.order),
-                       .is_input = mp_alloc(model->n_tensors, sizeof *s.is_input)};
-    MP_REQUIRE(s.mark && s.path && s.order && s.is_input, err, MP_NOMEM, "no memory to order %zu operators", n);
+    mp_pool *pool = mp_pool_new();
+    struct search s = {.mark = mp_pool_alloc(pool, n, sizeof *s.mark),
+                       .path = mp_pool_alloc(pool, n, sizeof *s.path),
+                       .order = mp_pool_alloc(pool, n, sizeof *s.order),
+                       .is_input = mp_pool_alloc(pool, model->n_tensors, sizeof *s.is_input)};
+    MP_REQUIRE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory to order %zu operators", n);
     for (size_t k = 0; k < model->n_inputs; k++) s.is_input[model->inputs[k]] = true;
     for (size_t k = 0; k < n; k++)
         if (s.mark[k] == NEW && !model->operators[k].removed) MP_TRY(place(model, &s, (int)k, err));
@@ -102,10 +103,7 @@ mp_status mp_model_sort(mp_model *model, mp_error *err)
     }
     MP_TRY(apply_order(model, &s, err));
 done:
-    mp_free(s.mark);
-    mp_free(s.path);
-    mp_free(s.order);
-    mp_free(s.is_input);
+    mp_pool_free(pool);
     return st;
 }
 

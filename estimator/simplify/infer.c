@@ -252,15 +252,9 @@ static mp_status add_operator(mp_model *alone, const mp_model *model, const mp_o
         if (op->in[k] >= 0) MP_CHECK(add_number(alone, model->tensors[op->in[k]].dtype, in[k], &operands[k], err));
     }
     MP_CHECK(mp_model_fresh_tensor(alone, "result", out, err));
-    mp_operator_draft draft = {.kind = op->kind,
-                               .domain = op->domain,
-                               .version = op->version,
-                               .in = operands,
-                               .n_in = op->n_in,
-                               .out = out,
-                               .n_out = 1,
-                               .attributes = op->attributes,
-                               .n_attributes = op->n_attributes};
+    mp_operator_draft draft = mp_draft_like(op, operands, op->n_in);
+    draft.out = out;
+    draft.n_out = 1;
     MP_CHECK(mp_model_operator(alone, &draft, &index, err));
     return mp_operator_infer(alone, index, err);
 }

@@ -75,15 +75,11 @@ static mp_status put(writer *w, const char *kind, int a, int b, int *out)
 {
     const int in[] = {a, b};
     if (*out < 0) MP_CHECK(mp_model_fresh_tensor(w->model, w->name, out, w->err));
-    const mp_operator_draft draft = {.name = w->name,
-                                     .kind = kind,
-                                     .domain = "",
-                                     .version = w->version,
-                                     .in = in,
-                                     .out = out,
-                                     .n_in = b < 0 ? 1 : 2,
-                                     .n_out = 1};
     int index;
+    mp_operator_draft draft = mp_draft(kind, "", w->version, in, b < 0 ? 1 : 2, NULL, 0);
+    draft.name = w->name;
+    draft.out = out;
+    draft.n_out = 1;
     return mp_model_operator(w->model, &draft, &index, w->err);
 }
 

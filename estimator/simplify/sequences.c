@@ -16,16 +16,17 @@ typedef struct chunks {
     mp_error *err;
 } chunks;
 
-/* Adds an operator; its outputs are new tensors named after `stem`. */
-static mp_status add(chunks *c, mp_operator_draft draft, const char *stem, int *out)
+/* Adds an operator whose n outputs are new tensors named after `stem`. */
+static mp_status add(chunks *c, mp_operator_draft draft, const char *stem, int *out, int n)
 {
     int index;
-    for (int k = 0; k < draft.n_out; k++) {
+    for (int k = 0; k < n; k++) {
         const char *name = mp_pool_format(c->model->pool, "%s:%d", stem, k);
         MP_ENSURE(name, c->err, MP_NOMEM, "out of memory");
         MP_CHECK(mp_model_fresh_tensor(c->model, name, &out[k], c->err));
     }
     draft.out = out;
+    draft.n_out = n;
     MP_CHECK(mp_model_operator(c->model, &draft, &index, c->err));
     return mp_operator_infer(c->model, index, c->err);
 }
@@ -35,15 +36,7 @@ static mp_status cut_split(chunks *c, int tensor, int axis, int n, const int64_t
 {
     const mp_attribute attributes[] = {{.name = "axis", .kind = MP_ATTRIBUTE_INT, .i = axis},
                                        {.name = "split", .kind = MP_ATTRIBUTE_INTS, .n = (size_t)n, .ints = (int64_t *)sizes}};
-    const mp_operator_draft split = {.kind = "Split",
-                                     .domain = "",
-                                     .version = 11,
-                                     .in = &tensor,
-                                     .n_in = 1,
-                                     .n_out = n,
-                                     .attributes = attributes,
-                                     .n_attributes = 2};
-    return add(c, split, c->model->tensors[tensor].name, parts);
+    return add(c, mp_draft("Split", "", 11, &tensor, 1, attributes, 2), c->model->tensors[tensor].name, parts, n);
 }
 
 /* Does an operator read it that is not gone yet? O(operands). */
@@ -96,16 +89,7 @@ static mp_status cut_view(chunks *c, int tensor, int from, int from_axis, int ax
         shape[axis] = c->sizes[k];
         const mp_attribute sizes = {.name = "shape", .kind = MP_ATTRIBUTE_INTS, .n = (size_t)rank, .ints = shape};
         const int part = parts[k];
-        MP_CHECK(add(c,
-                     (mp_operator_draft){.kind = "Reshape",
-                                         .domain = "memplan",
-                                         .version = 1,
-                                         .in = &part,
-                                         .n_in = 1,
-                                         .n_out = 1,
-                                         .attributes = &sizes,
-                                         .n_attributes = 1},
-                     c->model->tensors[tensor].name, &parts[k]));
+        MP_CHECK(add(c, mp_draft("Reshape", "memplan", 1, &part, 1, &sizes, 1), c->model->tensors[tensor].name, &parts[k], 1));
     }
     return MP_OK;
 }
@@ -117,16 +101,7 @@ static mp_status cut_operator(chunks *c, const mp_operator *op, int cut, int axi
     MP_CHECK(cut_input(c, op->in[cut], axis, parts));
     for (int k = 0; k < c->n; k++) {
         in[cut] = parts[k];
-        MP_CHECK(add(c,
-                     (mp_operator_draft){.kind = op->kind,
-                                         .domain = op->domain,
-                                         .version = op->version,
-                                         .in = in,
-                                         .n_in = op->n_in,
-                                         .n_out = 1,
-                                         .attributes = op->attributes,
-                                         .n_attributes = op->n_attributes},
-                     c->model->tensors[op->out[0]].name, &parts[k]));
+        MP_CHECK(add(c, mp_draft_like(op, in, op->n_in), c->model->tensors[op->out[0]].name, &parts[k], 1));
     }
     return MP_OK;
 }
@@ -140,16 +115,7 @@ static mp_status slice(chunks *c, int tensor, int axis, int *parts)
         const mp_attribute attributes[] = {{.name = "axes", .kind = MP_ATTRIBUTE_INTS, .n = 1, .ints = &along},
                                            {.name = "starts", .kind = MP_ATTRIBUTE_INTS, .n = 1, .ints = &from},
                                            {.name = "ends", .kind = MP_ATTRIBUTE_INTS, .n = 1, .ints = &to}};
-        MP_CHECK(add(c,
-                     (mp_operator_draft){.kind = "Slice",
-                                         .domain = "",
-                                         .version = 1,
-                                         .in = &tensor,
-                                         .n_in = 1,
-                                         .n_out = 1,
-                                         .attributes = attributes,
-                                         .n_attributes = 3},
-                     c->model->tensors[tensor].name, &parts[k]));
+        MP_CHECK(add(c, mp_draft("Slice", "", 1, &tensor, 1, attributes, 3), c->model->tensors[tensor].name, &parts[k], 1));
         from = to;
     }
     return MP_OK;
@@ -210,10 +176,13 @@ typedef struct layer {
     size_t n_attributes;
 } layer;
 
-static mp_status add_named(chunks *c, const mp_operator_draft *draft)
+/* Adds an operator that writes tensors which are there. */
+static mp_status add_writing(chunks *c, mp_operator_draft draft, const int *out, int n)
 {
     int index;
-    MP_CHECK(mp_model_operator(c->model, draft, &index, c->err));
+    draft.out = out;
+    draft.n_out = n;
+    MP_CHECK(mp_model_operator(c->model, &draft, &index, c->err));
     return mp_operator_infer(c->model, index, c->err);
 }
 
@@ -221,15 +190,7 @@ static mp_status add_named(chunks *c, const mp_operator_draft *draft)
 static mp_status join(chunks *c, const int *parts, int n, int64_t axis, int to)
 {
     const mp_attribute along = {.name = "axis", .kind = MP_ATTRIBUTE_INT, .i = axis};
-    return add_named(c, &(mp_operator_draft){.kind = "Concat",
-                                             .domain = "",
-                                             .version = 11,
-                                             .in = parts,
-                                             .out = &to,
-                                             .n_in = n,
-                                             .n_out = 1,
-                                             .attributes = &along,
-                                             .n_attributes = 1});
+    return add_writing(c, mp_draft("Concat", "", 11, parts, n, &along, 1), &to, 1);
 }
 
 /* A new tensor "stem:k". */
@@ -259,16 +220,11 @@ static mp_status add_chunk(const layer *l, int k, int x, int state[2], int *y)
         state[o - Y_H] = out[o];
     }
     *y = out[Y];
-    return add_named(c, &(mp_operator_draft){.name = name,
-                                             .kind = l->op.kind,
-                                             .domain = l->op.domain,
-                                             .version = l->op.version,
-                                             .in = in,
-                                             .out = out,
-                                             .n_in = is_lstm ? N_IN : C,
-                                             .n_out = is_lstm ? N_OUT : Y_C,
-                                             .attributes = l->attributes,
-                                             .n_attributes = l->n_attributes});
+    mp_operator_draft draft = mp_draft_like(&l->op, in, is_lstm ? N_IN : C);
+    draft.name = name;
+    draft.attributes = l->attributes;
+    draft.n_attributes = l->n_attributes;
+    return add_writing(c, draft, out, is_lstm ? N_OUT : Y_C);
 }
 
 static mp_status add_chunks(const layer *l, const int *parts)

@@ -137,13 +137,8 @@ static mp_status name_apart(mp_rewriter *r, int index)
     const mp_operator *op = &r->model->operators[index];
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         if (!mp_is_kind(op, rows[k].kind) || !rows[k].is_apart(r, op)) continue;
-        const mp_operator_draft draft = {.kind = op->kind,
-                                         .domain = "memplan",
-                                         .version = op->version,
-                                         .in = op->in,
-                                         .n_in = op->n_in,
-                                         .attributes = op->attributes,
-                                         .n_attributes = op->n_attributes};
+        mp_operator_draft draft = mp_draft_like(op, op->in, op->n_in);
+        draft.domain = "memplan";
         MP_CHECK(mp_rewriter_become(r, index, &draft));
         r->changes++;
         break;

@@ -252,10 +252,8 @@ static mp_status move_split(mp_rewriter *r, int index)
         }
     mp_attribute sizes = {.name = "shape", .kind = MP_ATTRIBUTE_INTS, .n = (size_t)n, .ints = shape},
                  turned = {.name = "perm", .kind = MP_ATTRIBUTE_INTS, .n = (size_t)n, .ints = perm};
-    const mp_operator_draft split = {
-        .kind = "Reshape", .domain = "memplan", .version = 1, .in = &from, .n_in = 1, .attributes = &sizes, .n_attributes = 1};
-    const mp_operator_draft turn = {
-        .kind = "Transpose", .domain = "", .version = 1, .in = &between, .n_in = 1, .attributes = &turned, .n_attributes = 1};
+    const mp_operator_draft split = mp_draft("Reshape", "memplan", 1, &from, 1, &sizes, 1);
+    const mp_operator_draft turn = mp_draft("Transpose", "", 1, &between, 1, &turned, 1);
     MP_CHECK(mp_rewriter_become(r, before, &split));
     MP_CHECK(mp_rewriter_become(r, index, &turn));
     r->changes++;

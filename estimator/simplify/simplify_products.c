@@ -31,8 +31,8 @@ static mp_status take_out_factor(mp_rewriter *r, int index)
         int c = model->operators[right].in[1 - k % 2];
         if (a != model->operators[right].in[k % 2] || !mp_same_shape(&model->tensors[b], &model->tensors[c])) continue;
         int earlier = left < right ? left : right, later = left < right ? right : left, bc = model->operators[later].out[0];
-        mp_operator_draft add = {.kind = "Add", .domain = "", .version = 7, .in = (int[]){b, c}, .n_in = 2};
-        mp_operator_draft multiply = {.kind = "Mul", .domain = "", .version = 7, .in = (int[]){a, bc}, .n_in = 2};
+        mp_operator_draft add = mp_draft("Add", "", 7, (int[]){b, c}, 2, NULL, 0);
+        mp_operator_draft multiply = mp_draft("Mul", "", 7, (int[]){a, bc}, 2, NULL, 0);
         int gone = model->operators[earlier].out[0];
         MP_CHECK(mp_rewriter_become(r, later, &add));
         MP_CHECK(mp_rewriter_become(r, index, &multiply));
@@ -120,16 +120,9 @@ static mp_status read_parameter_itself(mp_rewriter *r, int index)
             attributes[n++] = op->attributes[k];
     for (int k = 0; k < 2; k++)
         if (was_transposed[k]) attributes[n++] = (mp_attribute){.name = names[k], .kind = MP_ATTRIBUTE_INT, .i = 1};
-    mp_operator_draft draft = {.kind = is_gemm ? "Gemm" : "FusedMatMul",
-                               .domain = is_gemm        ? ""
-                                         : op->n_in > 2 ? "memplan"
-                                                        : "com.microsoft",
-                               .version = 1,
-                               .in = in,
-                               .n_in = op->n_in,
-                               .attributes = attributes,
-                               .n_attributes = n};
-    if (is_gemm) draft.version = op->version;
+    const mp_operator_draft draft =
+        is_gemm ? mp_draft("Gemm", "", op->version, in, op->n_in, attributes, n)
+                : mp_draft("FusedMatMul", op->n_in > 2 ? "memplan" : "com.microsoft", 1, in, op->n_in, attributes, n);
     r->changes += n_turned;
     MP_TRY(mp_rewriter_become(r, index, &draft));
 done:
@@ -170,13 +163,8 @@ static mp_status take_in_bias(mp_rewriter *r, int index)
         if (product < 0 || !is_bias(r, bias, mp_operator_out(r->model, &r->model->operators[product], 0))) continue;
         const mp_operator *op = &r->model->operators[product];
         const mp_pattern pattern = {{product, index}, 2};
-        const mp_operator_draft draft = {.kind = "FusedMatMul",
-                                         .domain = "memplan",
-                                         .version = 1,
-                                         .in = (int[]){op->in[0], op->in[1], bias},
-                                         .n_in = 3,
-                                         .attributes = op->attributes,
-                                         .n_attributes = op->n_attributes};
+        const int in[] = {op->in[0], op->in[1], bias};
+        const mp_operator_draft draft = mp_draft("FusedMatMul", "memplan", 1, in, 3, op->attributes, op->n_attributes);
         return mp_pattern_fuse(r, &pattern, index, &draft);
     }
     return MP_OK;

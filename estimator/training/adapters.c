@@ -151,13 +151,9 @@ static mp_status adapt(writer *w, int op, int rank)
     MP_CHECK(mp_tensor_set(m, base, m->tensors[y].dtype, m->tensors[y].rank, m->tensors[y].dims, w->err));
     const mp_operator_draft down = {.kind = "MatMul", .version = 13, .in = (int[]){x, p->a}, .n_in = 2};
     MP_CHECK(put(w, op, "lora_A/MatMul", &down, &low));
-    const mp_operator_draft up = {.kind = apart ? "MatMul" : "FusedMatMul",
-                                  .domain = apart ? "" : "com.microsoft",
-                                  .version = apart ? 13 : 1,
-                                  .in = (int[]){low, p->b},
-                                  .n_in = 2,
-                                  .attributes = &alpha,
-                                  .n_attributes = apart ? 0 : 1};
+    const int reads[] = {low, p->b};
+    const mp_operator_draft up = apart ? mp_draft("MatMul", "", 13, reads, 2, NULL, 0)
+                                       : mp_draft("FusedMatMul", "com.microsoft", 1, reads, 2, &alpha, 1);
     MP_CHECK(put(w, op, "lora_B/MatMul", &up, &high));
     if (apart) {
         MP_CHECK(put_scale(w, m->tensors[high].dtype, scale, &factor));

@@ -43,16 +43,10 @@ static mp_status cast_operand(caster *c, int index, int k, mp_dtype to)
         int op;
         snprintf(name, sizeof name, "%s:%s", t->name, mp_dtype_name(to));
         MP_CHECK(mp_model_fresh_tensor(c->model, name, &copy, c->err));
-        const mp_operator_draft draft = {.name = name,
-                                         .kind = "Cast",
-                                         .domain = "",
-                                         .version = 13,
-                                         .in = &from,
-                                         .n_in = 1,
-                                         .out = &copy,
-                                         .n_out = 1,
-                                         .attributes = &type,
-                                         .n_attributes = 1};
+        mp_operator_draft draft = mp_draft("Cast", "", 13, &from, 1, &type, 1);
+        draft.name = name;
+        draft.out = &copy;
+        draft.n_out = 1;
         MP_CHECK(mp_model_operator(c->model, &draft, &op, c->err));
         MP_CHECK(mp_operator_infer(c->model, op, c->err));
         if (is_shared) c->copy[from] = copy + 1;

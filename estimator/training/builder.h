@@ -29,6 +29,7 @@ typedef struct mp_gradient_buffer {
 } mp_gradient_buffer;
 
 typedef struct mp_builder {
+    mp_pool *pool; /* of the arrays that the bindings do not have */
     const mp_model *model;
     const mp_training_options *options;
     const mp_target *target;

@@ -21,15 +21,9 @@ static mp_status put(const writer *w, const char *kind, const char *domain, int 
 {
     int index;
     MP_CHECK(mp_model_fresh_tensor(w->model, output, out, w->err));
-    mp_operator_draft draft = {.kind = kind,
-                               .domain = domain,
-                               .version = version,
-                               .in = in,
-                               .n_in = n_in,
-                               .out = out,
-                               .n_out = 1,
-                               .attributes = attributes,
-                               .n_attributes = n_attributes};
+    mp_operator_draft draft = mp_draft(kind, domain, version, in, n_in, attributes, n_attributes);
+    draft.out = out;
+    draft.n_out = 1;
     MP_CHECK(mp_model_operator(w->model, &draft, &index, w->err));
     return mp_operator_infer(w->model, index, w->err);
 }

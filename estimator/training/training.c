@@ -304,15 +304,14 @@ static mp_status prepare(mp_builder *b)
     b->graph->alignment = b->target->alignment;
     b->graph->tick_seconds = tick_seconds;
     b->graph->fuse = b->options->fuse;
-    b->relevant = mp_alloc(m, sizeof *b->relevant);
-    b->forward = mp_alloc(m, sizeof *b->forward);
-    b->copies = mp_alloc(m, sizeof *b->copies);
-    b->key = mp_alloc(n, sizeof *b->key);
-    b->gradient = mp_alloc(n, sizeof *b->gradient);
-    b->strides = mp_alloc(n, sizeof *b->strides);
-    MP_ENSURE(b->graph->options && b->graph->target && b->relevant && b->forward && b->copies && b->key && b->gradient &&
-                  b->strides,
-              b->err, MP_NOMEM, "out of memory");
+    b->pool = mp_pool_new();
+    b->relevant = mp_pool_alloc(b->pool, m, sizeof *b->relevant);
+    b->forward = mp_pool_alloc(b->pool, m, sizeof *b->forward);
+    b->copies = mp_pool_alloc(b->pool, m, sizeof *b->copies);
+    b->key = mp_pool_alloc(b->pool, n, sizeof *b->key);
+    b->gradient = mp_pool_alloc(b->pool, n, sizeof *b->gradient);
+    b->strides = mp_pool_alloc(b->pool, n, sizeof *b->strides);
+    MP_ENSURE(!mp_pool_failed(b->graph->pool) && !mp_pool_failed(b->pool), b->err, MP_NOMEM, "out of memory");
     MP_CHECK(mp_model_consumers(b->model, &b->consumers, b->err));
     for (size_t t = 0; t < n; t++) {
         b->storage[t] = b->gradient[t].storage = -1;
@@ -359,12 +358,7 @@ mp_status mp_training_graph_bound(const mp_model *model, const mp_training_optio
     b.bindings = NULL;
 done:
     mp_consumers_free(&b.consumers);
-    mp_free(b.relevant);
-    mp_free(b.forward);
-    mp_free(b.copies);
-    mp_free(b.key);
-    mp_free(b.gradient);
-    mp_free(b.strides);
+    mp_pool_free(b.pool);
     mp_free(b.reads.items);
     mp_free(b.writes.items);
     mp_free(b.adds.items);

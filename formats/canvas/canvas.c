@@ -56,11 +56,14 @@ struct mp_canvas {
 
 /* ---- recording ---- */
 
-/* A cleaned copy in the pool; NULL: no memory. */
+/* A cleaned copy in the pool; NULL, and the picture has failed: no memory. */
 static char *clean_copy(mp_canvas *canvas, const char *text, bool lines)
 {
     char *copy = mp_pool_alloc(canvas->pool, strlen(text) + 1, 3);
-    if (copy) mp_canvas_clean(text, lines, copy);
+    if (copy)
+        mp_canvas_clean(text, lines, copy);
+    else
+        canvas->failed = true;
     return copy;
 }
 
@@ -171,78 +174,69 @@ static void append_points(mp_canvas *canvas, const char *operation, const double
     for (size_t k = 0; k < 2 * n; k++) append_number(canvas, xy[k]);
 }
 
-static mp_status appended(const mp_canvas *canvas, mp_error *err)
-{
-    return canvas->failed ? MP_FAIL(err, MP_NOMEM, "no memory for a picture") : MP_OK;
-}
-
-static mp_status add_node_box(mp_canvas *canvas, const node_box *box, const char *tooltip, mp_error *err)
+static void add_node_box(mp_canvas *canvas, const node_box *box, const char *tooltip)
 {
     char *copy = clean_copy(canvas, tooltip, true);
-    if (!copy || !mp_grow(&canvas->boxes, &canvas->boxes_capacity, canvas->n_boxes + 1, sizeof *canvas->boxes))
-        return MP_FAIL(err, MP_NOMEM, "no memory for a picture");
+    if (!copy || !mp_grow(&canvas->boxes, &canvas->boxes_capacity, canvas->n_boxes + 1, sizeof *canvas->boxes)) {
+        canvas->failed = true;
+        return;
+    }
     canvas->boxes[canvas->n_boxes] = *box;
     canvas->boxes[canvas->n_boxes++].tooltip = copy;
-    return MP_OK;
 }
 
-mp_status mp_canvas_box(mp_canvas *canvas, double x, double y, double width, double height, const char *fill,
-                        const char *stroke, const char *tooltip, mp_error *err)
+void mp_canvas_box(mp_canvas *canvas, double x, double y, double width, double height, const char *fill, const char *stroke,
+                   const char *tooltip)
 {
     if (tooltip) {
         node_box box = {.x = x + width / 2, .y = y + height / 2, .width = width, .height = height};
         snprintf(box.fill, sizeof box.fill, "%s", fill);
         snprintf(box.stroke, sizeof box.stroke, "%s", stroke ? stroke : MP_COLOR_CLEAR);
-        return add_node_box(canvas, &box, tooltip, err);
+        add_node_box(canvas, &box, tooltip);
+        return;
     }
     append_fill(canvas, fill, stroke);
     append_points(canvas, "P ", (double[]){x, y, x + width, y, x + width, y + height, x, y + height}, 4);
-    return appended(canvas, err);
 }
 
-mp_status mp_canvas_area(mp_canvas *canvas, const double *xy, size_t n, const char *fill, mp_error *err)
+void mp_canvas_area(mp_canvas *canvas, const double *xy, size_t n, const char *fill)
 {
     append_fill(canvas, fill, NULL);
     append_points(canvas, "P ", xy, n);
-    return appended(canvas, err);
 }
 
-mp_status mp_canvas_line(mp_canvas *canvas, const double *xy, size_t n, const char *color, double width, bool dashed,
-                         mp_error *err)
+void mp_canvas_line(mp_canvas *canvas, const double *xy, size_t n, const char *color, double width, bool dashed)
 {
     append_pen(canvas, color, width, dashed);
     append_points(canvas, "L ", xy, n);
-    return appended(canvas, err);
 }
 
-mp_status mp_canvas_arrow(mp_canvas *canvas, const double *xy, size_t n, const char *color, double width, mp_error *err)
+void mp_canvas_arrow(mp_canvas *canvas, const double *xy, size_t n, const char *color, double width)
 {
     const double *tip = xy + 2 * (n - 1), *before = n > 1 ? tip - 2 : tip, size = 4 + 1.5 * width;
     double dx = tip[0] - before[0], dy = tip[1] - before[1], length = hypot(dx, dy);
-    mp_status st = mp_canvas_line(canvas, xy, n, color, width, false, err);
-    if (st != MP_OK || n < 2 || !(length > 0)) return st;
+    mp_canvas_line(canvas, xy, n, color, width, false);
+    if (n < 2 || !(length > 0)) return;
     dx *= size / length;
     dy *= size / length;
     const double base_x = tip[0] - dx, base_y = tip[1] - dy; /* the head is 0.8 as wide as long */
     const double head[] = {tip[0], tip[1], base_x - 0.4 * dy, base_y + 0.4 * dx, base_x + 0.4 * dy, base_y - 0.4 * dx};
-    return mp_canvas_area(canvas, head, 3, color, err);
+    mp_canvas_area(canvas, head, 3, color);
 }
 
-mp_status mp_canvas_dot(mp_canvas *canvas, double x, double y, double radius, const char *fill, mp_error *err)
+void mp_canvas_dot(mp_canvas *canvas, double x, double y, double radius, const char *fill)
 {
     append_fill(canvas, fill, NULL);
     append(canvas, "E ");
     for (size_t k = 0; k < 4; k++) append_number(canvas, (double[]){x, y, radius, radius}[k]);
-    return appended(canvas, err);
 }
 
-mp_status mp_canvas_text(mp_canvas *canvas, double x, double y, mp_align align, double size, bool bold, const char *color,
-                         const char *text, mp_error *err)
+void mp_canvas_text(mp_canvas *canvas, double x, double y, mp_align align, double size, bool bold, const char *color,
+                    const char *text)
 {
     static const char *const justify[] = {[MP_ALIGN_LEFT] = "-1 ", [MP_ALIGN_CENTER] = "0 ", [MP_ALIGN_RIGHT] = "1 "};
     char *copy = clean_copy(canvas, text, false);
-    if (!copy) return MP_FAIL(err, MP_NOMEM, "no memory for a picture");
-    if (!*copy) return MP_OK;
+    if (!copy || !*copy) return;
     append_setting(canvas, 'c', color);
     append(canvas, "F ");
     append_number(canvas, size);
@@ -257,14 +251,12 @@ mp_status mp_canvas_text(mp_canvas *canvas, double x, double y, mp_align align, 
     append(canvas, "-");
     append(canvas, copy);
     append(canvas, " ");
-    return appended(canvas, err);
 }
 
-mp_status mp_canvas_heading(mp_canvas *canvas, double x, double y, double size, const char *text, mp_error *err)
+void mp_canvas_heading(mp_canvas *canvas, double x, double y, double size, const char *text)
 {
     canvas->title = clean_copy(canvas, text, false);
-    if (!canvas->title) return MP_FAIL(err, MP_NOMEM, "no memory for a picture");
-    return mp_canvas_text(canvas, x, y, MP_ALIGN_LEFT, size, true, MP_COLOR_TEXT, text, err);
+    mp_canvas_text(canvas, x, y, MP_ALIGN_LEFT, size, true, MP_COLOR_TEXT, text);
 }
 
 /* ---- writing ---- */
@@ -424,6 +416,7 @@ mp_status mp_canvas_write(const mp_canvas *canvas, const char *path, mp_error *e
     mp_text_builder title = {0};
     bool laid_out = false;
     if (!format) return mp_canvas_check_path(path, err);
+    MP_ENSURE(!canvas->failed, err, MP_NOMEM, "no memory for a picture");
     pthread_mutex_lock(&one_at_a_time);
     mp_library_works++;
     hook = agseterrf(hear_nothing);

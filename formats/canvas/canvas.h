@@ -4,7 +4,8 @@
  * every position as it is: boxes with a tooltip become nodes, everything else (areas, lines, text, boxes without tooltip)
  * drawing operations of the background, in the order in which they were given. Colours are "#rrggbb", or "#rrggbbaa" to
  * be partly transparent. All text is escaped here: names may contain anything that is UTF-8 (broken UTF-8 and control
- * characters are replaced). The same calls give the same file.
+ * characters are replaced). The same calls give the same file. Without memory for what is drawn the picture has failed, and
+ * mp_canvas_write says so.
  */
 #pragma once
 
@@ -22,24 +23,23 @@ mp_status mp_canvas_new(double width, double height, mp_canvas **out, mp_error *
 void mp_canvas_free(mp_canvas *canvas);
 
 /* A filled box from (x, y) to (x + width, y + height). stroke NULL: no outline. With a tooltip (viewers of SVG show it) the box
- * becomes a node, and is drawn above all that is none: use that for at most some two thousand boxes a picture. MP_NOMEM. */
-mp_status mp_canvas_box(mp_canvas *canvas, double x, double y, double width, double height, const char *fill,
-                        const char *stroke, const char *tooltip, mp_error *err);
+ * becomes a node, and is drawn above all that is none: use that for at most some two thousand boxes a picture. */
+void mp_canvas_box(mp_canvas *canvas, double x, double y, double width, double height, const char *fill, const char *stroke,
+                   const char *tooltip);
 /* A filled polygon of n points x0 y0 x1 y1 ... */
-mp_status mp_canvas_area(mp_canvas *canvas, const double *xy, size_t n, const char *fill, mp_error *err);
+void mp_canvas_area(mp_canvas *canvas, const double *xy, size_t n, const char *fill);
 /* A line through n points. */
-mp_status mp_canvas_line(mp_canvas *canvas, const double *xy, size_t n, const char *color, double width, bool dashed,
-                         mp_error *err);
-/* The same, solid, with an arrowhead at its last point (which the last stretch should be long enough for). */
-mp_status mp_canvas_arrow(mp_canvas *canvas, const double *xy, size_t n, const char *color, double width, mp_error *err);
+void mp_canvas_line(mp_canvas *canvas, const double *xy, size_t n, const char *color, double width, bool dashed);
+/* A solid line with an arrowhead at its last point (which the last stretch should be long enough for). */
+void mp_canvas_arrow(mp_canvas *canvas, const double *xy, size_t n, const char *color, double width);
 /* A filled circle. */
-mp_status mp_canvas_dot(mp_canvas *canvas, double x, double y, double radius, const char *fill, mp_error *err);
+void mp_canvas_dot(mp_canvas *canvas, double x, double y, double radius, const char *fill);
 /* One line of text with its baseline at y. */
-mp_status mp_canvas_text(mp_canvas *canvas, double x, double y, mp_align align, double size, bool bold, const char *color,
-                         const char *text, mp_error *err);
+void mp_canvas_text(mp_canvas *canvas, double x, double y, mp_align align, double size, bool bold, const char *color,
+                    const char *text);
 
-/* The same in bold, from x on, as the heading of the picture: files that can have a title get this one. */
-mp_status mp_canvas_heading(mp_canvas *canvas, double x, double y, double size, const char *text, mp_error *err);
+/* A bold line of text from x on, as the heading of the picture: files that can have a title get this one. */
+void mp_canvas_heading(mp_canvas *canvas, double x, double y, double size, const char *text);
 
 /* Writes it in the format that the ending of path names: svg, png or pdf. Atomic, as mp_file_write. MP_INVALID: another
  * ending; MP_IO; MP_NOMEM; MP_UNSUPPORTED: this Graphviz cannot write the format. */

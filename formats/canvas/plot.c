@@ -77,7 +77,7 @@ static int decimals_of(const mp_plot_axis *axis, const double *values, size_t n)
     return step < 1 - 1e-9 ? (int)fmin(ceil(-log10(step) - 1e-9), 9) : 0;
 }
 
-mp_status mp_plot_draw(const mp_plot *panel, mp_canvas *canvas, mp_error *err)
+void mp_plot_draw(const mp_plot *panel, mp_canvas *canvas)
 {
     const mp_plot_axis *x = &panel->x, *y = &panel->y;
     double values[MP_PLOT_TICKS_MAX];
@@ -85,20 +85,20 @@ mp_status mp_plot_draw(const mp_plot *panel, mp_canvas *canvas, mp_error *err)
     size_t n = mp_plot_ticks(y, panel->y_ticks, values);
     for (size_t k = 0; k < n; k++) {
         const double at = mp_plot_at(y, values[k]);
-        MP_CHECK(mp_canvas_line(canvas, (double[]){x->from, at, x->to, at}, 2, MP_COLOR_GRID, 1, false, err));
+        mp_canvas_line(canvas, (double[]){x->from, at, x->to, at}, 2, MP_COLOR_GRID, 1, false);
         snprintf(text, sizeof text, panel->signed_y && values[k] > 0 ? "+%.*f%s" : "%.*f%s", decimals_of(y, values, n),
                  values[k] / y->unit, panel->y_suffix ? panel->y_suffix : "");
-        MP_CHECK(mp_canvas_text(canvas, x->from - 8, at - SIZE * 0.35, MP_ALIGN_RIGHT, SIZE, false, MP_COLOR_MUTED, text, err));
+        mp_canvas_text(canvas, x->from - 8, at - SIZE * 0.35, MP_ALIGN_RIGHT, SIZE, false, MP_COLOR_MUTED, text);
     }
-    MP_CHECK(mp_canvas_line(canvas, (double[]){x->from, y->from, x->to, y->from}, 2, MP_COLOR_MUTED, 1, false, err));
+    mp_canvas_line(canvas, (double[]){x->from, y->from, x->to, y->from}, 2, MP_COLOR_MUTED, 1, false);
     n = mp_plot_ticks(x, panel->x_ticks, values);
     for (size_t k = 0; k < n; k++) {
         const double at = mp_plot_at(x, values[k]);
-        MP_CHECK(mp_canvas_line(canvas, (double[]){at, y->from, at, y->from - 4}, 2, MP_COLOR_MUTED, 1, false, err));
+        mp_canvas_line(canvas, (double[]){at, y->from, at, y->from - 4}, 2, MP_COLOR_MUTED, 1, false);
         snprintf(text, sizeof text, "%.*f", decimals_of(x, values, n), values[k] / x->unit);
-        MP_CHECK(mp_canvas_text(canvas, at, y->from - 6 - SIZE, MP_ALIGN_CENTER, SIZE, false, MP_COLOR_MUTED, text, err));
+        mp_canvas_text(canvas, at, y->from - 6 - SIZE, MP_ALIGN_CENTER, SIZE, false, MP_COLOR_MUTED, text);
     }
-    MP_CHECK(mp_canvas_text(canvas, (x->from + x->to) / 2, y->from - 14 - 2 * SIZE, MP_ALIGN_CENTER, SIZE, false,
-                            MP_COLOR_MUTED, panel->x_title, err));
-    return mp_canvas_text(canvas, x->from, y->to + 10, MP_ALIGN_LEFT, SIZE, false, MP_COLOR_MUTED, panel->y_title, err);
+    mp_canvas_text(canvas, (x->from + x->to) / 2, y->from - 14 - 2 * SIZE, MP_ALIGN_CENTER, SIZE, false, MP_COLOR_MUTED,
+                   panel->x_title);
+    mp_canvas_text(canvas, x->from, y->to + 10, MP_ALIGN_LEFT, SIZE, false, MP_COLOR_MUTED, panel->y_title);
 }

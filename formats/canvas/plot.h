@@ -39,4 +39,4 @@ typedef struct mp_plot {
 } mp_plot;
 
 /* Grid, numbers and titles of the axes. The y title stands above the panel. */
-mp_status mp_plot_draw(const mp_plot *panel, mp_canvas *canvas, mp_error *err);
+void mp_plot_draw(const mp_plot *panel, mp_canvas *canvas);

@@ -40,6 +40,7 @@ typedef struct mp_timeline_column {
 } mp_timeline_column;
 
 typedef struct mp_timeline_columns {
+    mp_pool *pool; /* of the arrays here */
     const mp_graph *graph;
     size_t n_steps;
     const mp_step *steps;
@@ -81,11 +82,11 @@ double mp_step_x(const mp_timeline_columns *columns, const mp_frame *frame, doub
 /* "/conv1/Conv (Conv, forward)" into `text`; what stands in the name already is not said twice. */
 const char *mp_node_title(const mp_graph *graph, int node, char *text, size_t size);
 /* Step numbers below frame->low. */
-mp_status mp_step_axis(const mp_timeline_columns *columns, mp_canvas *canvas, const mp_frame *frame, mp_error *err);
+void mp_step_axis(const mp_timeline_columns *columns, mp_canvas *canvas, const mp_frame *frame);
 
 /* A row for each of the largest tensors that are live at the peak, a bar where it is in memory. */
 double mp_largest_height(const mp_timeline_columns *columns);
-mp_status mp_largest_draw(const mp_timeline_columns *columns, mp_canvas *canvas, const mp_frame *frame, mp_error *err);
+void mp_largest_draw(const mp_timeline_columns *columns, mp_canvas *canvas, const mp_frame *frame);
 
 /* The offsets of a plan, over time. */
 double mp_arena_height(void);
@@ -112,8 +113,8 @@ double mp_byte_scale_y(const mp_byte_scale *scale, double bytes);
 bool mp_byte_scale_upper_break(const mp_byte_scale *scale, double *low, double *high);
 
 /* Grid lines from left to right, their labels and the unit left of them, and the marks of the breaks. */
-mp_status mp_byte_scale_grid(const mp_byte_scale *scale, mp_canvas *canvas, double left, double right, mp_error *err);
-mp_status mp_byte_scale_breaks(const mp_byte_scale *scale, mp_canvas *canvas, double left, double right, mp_error *err);
+void mp_byte_scale_grid(const mp_byte_scale *scale, mp_canvas *canvas, double left, double right);
+void mp_byte_scale_breaks(const mp_byte_scale *scale, mp_canvas *canvas, double left, double right);
 
 typedef struct mp_timeline_chart {
     const mp_timeline_columns *columns;
@@ -127,5 +128,5 @@ typedef struct mp_timeline_chart {
 /* How high the labels of mp_timeline_peaks reach; it needs no canvas. O(steps). */
 double mp_timeline_labels_top(const mp_timeline_chart *chart);
 
-/* Marks the plan's peak, and keep-all's, with labels that cover neither a curve nor the mark of a break. MP_NOMEM. O(steps). */
-mp_status mp_timeline_peaks(const mp_timeline_chart *chart, mp_error *err);
+/* Marks the plan's peak, and keep-all's, with labels that cover neither a curve nor the mark of a break. O(steps). */
+void mp_timeline_peaks(const mp_timeline_chart *chart);

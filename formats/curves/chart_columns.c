@@ -149,22 +149,19 @@ mp_status mp_timeline_columns_new(const mp_graph *graph, const mp_step *steps, s
 {
     mp_status st = MP_OK;
     size_t per_column = (n + most - 1) / most;
-    bool *ran = NULL;
-    int *span = NULL;
-    int64_t *live = NULL;
+    mp_pool *work = mp_pool_new();
     mp_timeline_columns *c = mp_alloc(1, sizeof *c);
     MP_REQUIRE(c, err, MP_NOMEM, "no memory for a picture of %zu steps", n);
     MP_REQUIRE(n > 0, err, MP_INVALID, "there are no steps to draw");
-    *c = (mp_timeline_columns){.graph = graph, .steps = steps, .n_steps = n};
+    *c = (mp_timeline_columns){.graph = graph, .steps = steps, .n_steps = n, .pool = mp_pool_new()};
     MP_TRY(mp_timeline_build(graph, steps, n, &c->timeline, err));
-    ran = mp_alloc(graph->n_nodes, sizeof *ran);
-    span = mp_alloc(graph->n_storages, sizeof *span);
-    live = mp_alloc((n + 1) * MP_N_LAYERS, sizeof *live);
-    c->layer = mp_alloc(c->timeline->n_spans, sizeof *c->layer);
-    c->activity = mp_alloc(n, sizeof *c->activity);
-    c->columns = mp_alloc((n + per_column - 1) / per_column, sizeof *c->columns);
-    MP_REQUIRE(ran && span && live && c->layer && c->activity && c->columns, err, MP_NOMEM,
-               "no memory for a picture of %zu steps", n);
+    bool *ran = mp_pool_alloc(work, graph->n_nodes, sizeof *ran);
+    int *span = mp_pool_alloc(work, graph->n_storages, sizeof *span);
+    int64_t *live = mp_pool_alloc(work, (n + 1) * MP_N_LAYERS, sizeof *live);
+    c->layer = mp_pool_alloc(c->pool, c->timeline->n_spans, sizeof *c->layer);
+    c->activity = mp_pool_alloc(c->pool, n, sizeof *c->activity);
+    c->columns = mp_pool_alloc(c->pool, (n + per_column - 1) / per_column, sizeof *c->columns);
+    MP_REQUIRE(!mp_pool_failed(work) && !mp_pool_failed(c->pool), err, MP_NOMEM, "no memory for a picture of %zu steps", n);
     for (size_t s = 0; s < graph->n_storages; s++)
         if (mp_storage_is_static(&graph->storages[s]))
             c->always[mp_layer_of_kind(graph->storages[s].kind)] += graph->storages[s].bytes;
@@ -184,9 +181,7 @@ mp_status mp_timeline_columns_new(const mp_graph *graph, const mp_step *steps, s
     c = NULL;
 done:
     mp_timeline_columns_free(c);
-    mp_free(ran);
-    mp_free(span);
-    mp_free(live);
+    mp_pool_free(work);
     return st;
 }
 
@@ -195,8 +190,6 @@ void mp_timeline_columns_free(mp_timeline_columns *columns)
     if (!columns) return;
     mp_timeline_free(columns->timeline);
     mp_timeline_free(columns->keep_all);
-    mp_free(columns->layer);
-    mp_free(columns->activity);
-    mp_free(columns->columns);
+    mp_pool_free(columns->pool);
     mp_free(columns);
 }

@@ -135,18 +135,15 @@ double mp_timeline_labels_top(const mp_timeline_chart *p)
     return top;
 }
 
-mp_status mp_timeline_peaks(const mp_timeline_chart *p, mp_error *err)
+void mp_timeline_peaks(const mp_timeline_chart *p)
 {
     point_label labels[LABELS_MAX];
     const size_t n = place_labels(p, labels);
     for (const point_label *l = labels; l < labels + n; l++) {
         const label_box *box = &l->box;
-        MP_CHECK(mp_canvas_line(p->canvas, (double[]){l->x, l->y, l->x, box->low}, 2, l->color, 1, false, err));
-        MP_CHECK(
-            mp_canvas_text(p->canvas, box->left + 5, box->high - SIZE, MP_ALIGN_LEFT, SIZE, l->bold, l->color, l->text, err));
-        if (*l->more)
-            MP_CHECK(
-                mp_canvas_text(p->canvas, box->left + 5, box->low + 3, MP_ALIGN_LEFT, SIZE, false, l->color, l->more, err));
+        mp_canvas_line(p->canvas, (double[]){l->x, l->y, l->x, box->low}, 2, l->color, 1, false);
+        mp_canvas_text(p->canvas, box->left + 5, box->high - SIZE, MP_ALIGN_LEFT, SIZE, l->bold, l->color, l->text);
+        if (*l->more) mp_canvas_text(p->canvas, box->left + 5, box->low + 3, MP_ALIGN_LEFT, SIZE, false, l->color, l->more);
     }
-    return mp_canvas_dot(p->canvas, labels[0].x, labels[0].y, 3.6, MP_COLOR_TEXT, err);
+    mp_canvas_dot(p->canvas, labels[0].x, labels[0].y, 3.6, MP_COLOR_TEXT);
 }

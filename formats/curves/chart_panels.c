@@ -41,17 +41,17 @@ const char *mp_node_title(const mp_graph *graph, int node, char *text, size_t si
     return text;
 }
 
-mp_status mp_step_axis(const mp_timeline_columns *columns, mp_canvas *canvas, const mp_frame *frame, mp_error *err)
+void mp_step_axis(const mp_timeline_columns *columns, mp_canvas *canvas, const mp_frame *frame)
 {
     double step = mp_plot_step(fmax((double)columns->n_steps / 13, 1));
     char text[32];
     for (double t = 0; t <= (double)columns->n_steps; t += step) {
         double x = mp_step_x(columns, frame, t);
-        MP_CHECK(mp_canvas_line(canvas, (double[]){x, frame->low, x, frame->low - 4}, 2, MP_COLOR_MUTED, 0.75, false, err));
+        mp_canvas_line(canvas, (double[]){x, frame->low, x, frame->low - 4}, 2, MP_COLOR_MUTED, 0.75, false);
         snprintf(text, sizeof text, "%.0f", t);
-        MP_CHECK(mp_canvas_text(canvas, x, frame->low - 15, MP_ALIGN_CENTER, 12, false, MP_COLOR_MUTED, text, err));
+        mp_canvas_text(canvas, x, frame->low - 15, MP_ALIGN_CENTER, 12, false, MP_COLOR_MUTED, text);
     }
-    return mp_canvas_text(canvas, frame->left - 8, frame->low - 15, MP_ALIGN_RIGHT, 12, false, MP_COLOR_MUTED, "step", err);
+    mp_canvas_text(canvas, frame->left - 8, frame->low - 15, MP_ALIGN_RIGHT, 12, false, MP_COLOR_MUTED, "step");
 }
 
 /* The tooltip of an instance of a storage. */
@@ -84,42 +84,44 @@ double mp_largest_height(const mp_timeline_columns *columns)
 
 /* Writes a name behind all bars, which end at x1; or before the longest of them, [in0, in1], where nothing is from `free0` on;
  * or into it, beside the line at the peak. */
-static mp_status place_name(mp_canvas *canvas, const mp_frame *frame, const char *name, double free0, double x1, double in0,
-                            double in1, double line, mp_layer layer, double y, mp_error *err)
+static void place_name(mp_canvas *canvas, const mp_frame *frame, const char *name, double free0, double x1, double in0,
+                       double in1, double line, mp_layer layer, double y)
 {
     char text[SHORT_MAX];
     double space = fmax(fmax(frame->right - x1, in0 - free0), in1 - in0) - 14, width;
     mp_canvas_shorten(name, NAME_SIZE, false, fmax(space, 40), text, sizeof text);
     width = mp_canvas_text_width(text, NAME_SIZE, false) + 6;
-    if (frame->right - x1 >= width + 6)
-        return mp_canvas_text(canvas, x1 + 6, y, MP_ALIGN_LEFT, NAME_SIZE, false, MP_COLOR_TEXT, text, err);
-    if (in0 - free0 >= width + 6)
-        return mp_canvas_text(canvas, in0 - 6, y, MP_ALIGN_RIGHT, NAME_SIZE, false, MP_COLOR_TEXT, text, err);
+    if (frame->right - x1 >= width + 6) {
+        mp_canvas_text(canvas, x1 + 6, y, MP_ALIGN_LEFT, NAME_SIZE, false, MP_COLOR_TEXT, text);
+        return;
+    }
+    if (in0 - free0 >= width + 6) {
+        mp_canvas_text(canvas, in0 - 6, y, MP_ALIGN_RIGHT, NAME_SIZE, false, MP_COLOR_TEXT, text);
+        return;
+    }
     in0 += 7;
     if (in0 < line + 4 && line - 4 < in0 + width && line + 7 + width < in1) in0 = line + 7;
-    return mp_canvas_text(canvas, in0, y, MP_ALIGN_LEFT, NAME_SIZE, false,
-                          layer == MP_LAYER_KEPT ? MP_COLOR_PAPER : MP_COLOR_TEXT, text, err);
+    mp_canvas_text(canvas, in0, y, MP_ALIGN_LEFT, NAME_SIZE, false, layer == MP_LAYER_KEPT ? MP_COLOR_PAPER : MP_COLOR_TEXT,
+                   text);
 }
 
-static mp_status draw_row(const mp_timeline_columns *c, mp_canvas *canvas, const mp_frame *frame, int storage, double y,
-                          mp_error *err)
+static void draw_row(const mp_timeline_columns *c, mp_canvas *canvas, const mp_frame *frame, int storage, double y)
 {
     const mp_timeline *tl = c->timeline;
     double free0 = frame->left, x1 = frame->left, in0 = 0, in1 = 0;
     mp_layer layer = MP_LAYER_KEPT;
     char text[MP_TOOLTIP_MAX], name[SHORT_MAX];
     mp_label label;
-    MP_CHECK(mp_canvas_text(canvas, frame->left - 8, y + 4, MP_ALIGN_RIGHT, 12, false, MP_COLOR_MUTED,
-                            mp_bytes_text(c->graph->storages[storage].bytes, text), err));
-    MP_CHECK(
-        mp_canvas_line(canvas, (double[]){frame->left, y - 1.5, frame->right, y - 1.5}, 2, MP_COLOR_GRID, 0.5, false, err));
+    mp_canvas_text(canvas, frame->left - 8, y + 4, MP_ALIGN_RIGHT, 12, false, MP_COLOR_MUTED,
+                   mp_bytes_text(c->graph->storages[storage].bytes, text));
+    mp_canvas_line(canvas, (double[]){frame->left, y - 1.5, frame->right, y - 1.5}, 2, MP_COLOR_GRID, 0.5, false);
     for (size_t k = 0; k < tl->n_spans; k++) {
         const mp_span *span = &tl->spans[k];
         if (span->storage != storage) continue;
         double from = mp_step_x(c, frame, span->begin), to = fmax(mp_step_x(c, frame, span->end), from + 1.5);
-        MP_CHECK(mp_canvas_box(canvas, from, y, to - from, ROW_HEIGHT - 4, mp_layer_color(c->layer[k]), NULL, NULL, err));
-        MP_CHECK(mp_canvas_box(canvas, from, y, to - from, ROW_HEIGHT - 4, MP_COLOR_CLEAR, NULL,
-                               describe(c, storage, c->layer[k], span->begin, span->end - 1, text), err));
+        mp_canvas_box(canvas, from, y, to - from, ROW_HEIGHT - 4, mp_layer_color(c->layer[k]), NULL, NULL);
+        mp_canvas_box(canvas, from, y, to - from, ROW_HEIGHT - 4, MP_COLOR_CLEAR, NULL,
+                      describe(c, storage, c->layer[k], span->begin, span->end - 1, text));
         if (to - from > in1 - in0) {
             free0 = x1;
             in0 = from;
@@ -128,26 +130,25 @@ static mp_status draw_row(const mp_timeline_columns *c, mp_canvas *canvas, const
         }
         x1 = fmax(x1, to);
     }
-    return place_name(canvas, frame, mp_short_name(mp_storage_title(c->graph, storage, &label), name, sizeof name), free0, x1,
-                      in0, in1, mp_step_x(c, frame, tl->peak_step + 0.5), layer, y + 4, err);
+    place_name(canvas, frame, mp_short_name(mp_storage_title(c->graph, storage, &label), name, sizeof name), free0, x1, in0,
+               in1, mp_step_x(c, frame, tl->peak_step + 0.5), layer, y + 4);
 }
 
-mp_status mp_largest_draw(const mp_timeline_columns *columns, mp_canvas *canvas, const mp_frame *frame, mp_error *err)
+void mp_largest_draw(const mp_timeline_columns *columns, mp_canvas *canvas, const mp_frame *frame)
 {
     int spans[ROWS_MAX];
     size_t rows = n_rows(columns);
     double x = mp_step_x(columns, frame, columns->timeline->peak_step + 0.5);
-    if (!rows) return MP_OK;
+    if (!rows) return;
     mp_timeline_holders(columns->graph, columns->timeline, columns->timeline->peak_step, spans, rows);
-    MP_CHECK(mp_canvas_text(canvas, frame->left, frame->high - 16, MP_ALIGN_LEFT, 14, true, MP_COLOR_TEXT,
-                            "The largest tensors at the peak", err));
-    MP_CHECK(mp_canvas_text(canvas, frame->left + 272, frame->high - 16, MP_ALIGN_LEFT, 12, false, MP_COLOR_MUTED,
-                            "each bar spans the steps during which the tensor is in memory", err));
+    mp_canvas_text(canvas, frame->left, frame->high - 16, MP_ALIGN_LEFT, 14, true, MP_COLOR_TEXT,
+                   "The largest tensors at the peak");
+    mp_canvas_text(canvas, frame->left + 272, frame->high - 16, MP_ALIGN_LEFT, 12, false, MP_COLOR_MUTED,
+                   "each bar spans the steps during which the tensor is in memory");
     for (size_t k = 0; k < rows; k++)
-        MP_CHECK(draw_row(columns, canvas, frame, columns->timeline->spans[spans[k]].storage,
-                          frame->high - PANEL_HEAD - ROW_HEIGHT * (double)(k + 1) + 2, err));
-    return mp_canvas_line(canvas, (double[]){x, frame->low, x, frame->high - PANEL_HEAD + 6}, 2, MP_COLOR_TEXT, 0.75, true,
-                          err);
+        draw_row(columns, canvas, frame, columns->timeline->spans[spans[k]].storage,
+                 frame->high - PANEL_HEAD - ROW_HEIGHT * (double)(k + 1) + 2);
+    mp_canvas_line(canvas, (double[]){x, frame->low, x, frame->high - PANEL_HEAD + 6}, 2, MP_COLOR_TEXT, 0.75, true);
 }
 
 /* ---- the address map ---- */
@@ -184,8 +185,8 @@ static int compare_areas(const void *a, const void *b)
     return *(const mp_place *const *)a < *(const mp_place *const *)b ? -1 : 1; /* both in one array: its order */
 }
 
-static mp_status draw_place(const mp_timeline_columns *c, mp_canvas *canvas, const mp_frame *frame, const mp_byte_scale *scale,
-                            const mp_place *place, size_t rank, mp_error *err)
+static void draw_place(const mp_timeline_columns *c, mp_canvas *canvas, const mp_frame *frame, const mp_byte_scale *scale,
+                       const mp_place *place, size_t rank)
 {
     double x = mp_step_x(c, frame, place->begin), width = mp_step_x(c, frame, place->end) - x;
     double y = mp_byte_scale_y(scale, (double)place->offset),
@@ -193,59 +194,56 @@ static mp_status draw_place(const mp_timeline_columns *c, mp_canvas *canvas, con
     bool gap = width > 4 && height > 4; /* a thin white gap tells neighbours apart */
     mp_layer layer = layer_of_place(c, place);
     char text[MP_TOOLTIP_MAX], bytes[MP_BYTES_TEXT_MAX], node[SHORT_MAX];
-    MP_CHECK(mp_canvas_box(canvas, x, y, width, height, mp_layer_color(layer), gap ? MP_COLOR_PAPER : NULL, NULL, err));
-    if (rank >= TOOLTIPS_MAX) return MP_OK;
+    mp_canvas_box(canvas, x, y, width, height, mp_layer_color(layer), gap ? MP_COLOR_PAPER : NULL, NULL);
+    if (rank >= TOOLTIPS_MAX) return;
     if (place->storage >= 0)
         describe(c, place->storage, layer, place->begin, place->end - 1, text);
     else
         snprintf(text, sizeof text, "workspace of %s\n%s, step %d of %zu",
                  mp_node_title(c->graph, c->steps[place->begin].node, node, sizeof node), mp_bytes_text(place->bytes, bytes),
                  place->begin + 1, c->n_steps);
-    return mp_canvas_box(canvas, x, y, width, height, MP_COLOR_CLEAR, NULL, text, err);
+    mp_canvas_box(canvas, x, y, width, height, MP_COLOR_CLEAR, NULL, text);
 }
 
 /* The name in the middle of a place that is large enough. What works in place shares a step and bytes with what it overwrites:
  * names come after all boxes. */
-static mp_status draw_name(const mp_timeline_columns *c, mp_canvas *canvas, const mp_frame *frame, const mp_byte_scale *scale,
-                           const mp_place *place, mp_error *err)
+static void draw_name(const mp_timeline_columns *c, mp_canvas *canvas, const mp_frame *frame, const mp_byte_scale *scale,
+                      const mp_place *place)
 {
     const double x = mp_step_x(c, frame, place->begin), width = mp_step_x(c, frame, place->end) - x;
     const double y = mp_byte_scale_y(scale, (double)place->offset);
     const double height = mp_byte_scale_y(scale, (double)(place->offset + place->bytes)) - y;
     char name[SHORT_MAX], shown[SHORT_MAX];
     mp_label label;
-    if (height < PLACE_SIZE + 2 || width < 60) return MP_OK;
+    if (height < PLACE_SIZE + 2 || width < 60) return;
     mp_short_name(place->storage < 0 ? "workspace" : mp_storage_title(c->graph, place->storage, &label), name, sizeof name);
     mp_canvas_shorten(name, PLACE_SIZE, false, width - 8, shown, sizeof shown);
-    return mp_canvas_text(canvas, x + width / 2, y + height / 2 - 3.5, MP_ALIGN_CENTER, PLACE_SIZE, false,
-                          layer_of_place(c, place) == MP_LAYER_KEPT ? MP_COLOR_PAPER : MP_COLOR_TEXT, shown, err);
+    mp_canvas_text(canvas, x + width / 2, y + height / 2 - 3.5, MP_ALIGN_CENTER, PLACE_SIZE, false,
+                   layer_of_place(c, place) == MP_LAYER_KEPT ? MP_COLOR_PAPER : MP_COLOR_TEXT, shown);
 }
 
 /* A line across the map, named beside its right end: above the line, or below it. */
-static mp_status draw_level(mp_canvas *canvas, const mp_frame *frame, double y, const char *color, bool dashed, bool above,
-                            const char *const *lines, size_t n, mp_error *err)
+static void draw_level(mp_canvas *canvas, const mp_frame *frame, double y, const char *color, bool dashed, bool above,
+                       const char *const *lines, size_t n)
 {
     const double first = above ? y + 3 + 14 * (double)(n - 1) : y - 12;
-    MP_CHECK(mp_canvas_line(canvas, (double[]){frame->left, y, frame->right, y}, 2, color, 1.4, dashed, err));
+    mp_canvas_line(canvas, (double[]){frame->left, y, frame->right, y}, 2, color, 1.4, dashed);
     for (size_t k = 0; k < n; k++)
-        MP_CHECK(mp_canvas_text(canvas, frame->right + 7, first - 14 * (double)k, MP_ALIGN_LEFT, NAME_SIZE, true, color,
-                                lines[k], err));
-    return MP_OK;
+        mp_canvas_text(canvas, frame->right + 7, first - 14 * (double)k, MP_ALIGN_LEFT, NAME_SIZE, true, color, lines[k]);
 }
 
 /* The arena's upper end, and what the budget leaves for it. */
-static mp_status draw_levels(const mp_plan *plan, double arena, double budget, mp_canvas *canvas, const mp_frame *frame,
-                             const mp_byte_scale *scale, mp_error *err)
+static void draw_levels(const mp_plan *plan, double arena, double budget, mp_canvas *canvas, const mp_frame *frame,
+                        const mp_byte_scale *scale)
 {
     char bytes[MP_BYTES_TEXT_MAX];
-    MP_CHECK(draw_level(canvas, frame, mp_byte_scale_y(scale, arena), MP_COLOR_TEXT, true, false,
-                        (const char *const[]){"arena", mp_bytes_text((int64_t)arena, bytes)}, 2, err));
+    draw_level(canvas, frame, mp_byte_scale_y(scale, arena), MP_COLOR_TEXT, true, false,
+               (const char *const[]){"arena", mp_bytes_text((int64_t)arena, bytes)}, 2);
     if (budget >= 0)
-        MP_CHECK(draw_level(canvas, frame, mp_byte_scale_y(scale, budget), MP_COLOR_LIMIT, false, true,
-                            (const char *const[]){
-                                "budget, less", "always there:", mp_bytes_text(plan->budget_bytes - plan->static_bytes, bytes)},
-                            3, err));
-    return MP_OK;
+        draw_level(canvas, frame, mp_byte_scale_y(scale, budget), MP_COLOR_LIMIT, false, true,
+                   (const char *const[]){"budget, less",
+                                         "always there:", mp_bytes_text(plan->budget_bytes - plan->static_bytes, bytes)},
+                   3);
 }
 
 mp_status mp_arena_draw(const mp_timeline_columns *columns, const mp_plan *plan, mp_canvas *canvas, const mp_frame *frame,
@@ -271,17 +269,16 @@ mp_status mp_arena_draw(const mp_timeline_columns *columns, const mp_plan *plan,
         budget = (double)(plan->budget_bytes - plan->static_bytes);
     if (budget > BUDGET_SHOWN * arena) budget = -1;
     scale = mp_byte_scale_choose(0, fmax(arena, budget), 0, map.low, map.high);
-    MP_TRY(mp_canvas_text(canvas, frame->left, title_y, MP_ALIGN_LEFT, 14, true, MP_COLOR_TEXT, "Address map", err));
+    mp_canvas_text(canvas, frame->left, title_y, MP_ALIGN_LEFT, 14, true, MP_COLOR_TEXT, "Address map");
     snprintf(text, sizeof text, "the arena of %s%s%s, without what is always there: lifetime across, address upwards",
              mp_bytes_text((int64_t)arena, bytes), plan->peak_bytes < 0 ? "" : ", ",
              plan->peak_bytes < 0 ? "" : mp_arena_text(plan->arena_bytes, mp_plan_live_bytes(plan), waste));
-    MP_TRY(mp_canvas_text(canvas, frame->left + 108, title_y, MP_ALIGN_LEFT, 12, false, MP_COLOR_MUTED, text, err));
-    MP_TRY(mp_byte_scale_grid(&scale, canvas, frame->left, frame->right, err));
-    MP_TRY(mp_step_axis(columns, canvas, &map, err));
-    for (size_t k = 0; k < plan->n_places; k++) MP_TRY(draw_place(columns, canvas, &map, &scale, order[k], k, err));
-    for (size_t k = 0; k < plan->n_places && k < NAMES_MAX; k++)
-        MP_TRY(draw_name(columns, canvas, &map, &scale, order[k], err));
-    MP_TRY(draw_levels(plan, arena, budget, canvas, &map, &scale, err));
+    mp_canvas_text(canvas, frame->left + 108, title_y, MP_ALIGN_LEFT, 12, false, MP_COLOR_MUTED, text);
+    mp_byte_scale_grid(&scale, canvas, frame->left, frame->right);
+    mp_step_axis(columns, canvas, &map);
+    for (size_t k = 0; k < plan->n_places; k++) draw_place(columns, canvas, &map, &scale, order[k], k);
+    for (size_t k = 0; k < plan->n_places && k < NAMES_MAX; k++) draw_name(columns, canvas, &map, &scale, order[k]);
+    draw_levels(plan, arena, budget, canvas, &map, &scale);
 done:
     mp_free(order);
     return st;

@@ -44,15 +44,15 @@ double mp_byte_scale_y(const mp_byte_scale *scale, double bytes)
     return z->low + (bytes - z->from) / (z->to - z->from) * (z->high - z->low);
 }
 
-static mp_status grid_line(mp_canvas *canvas, double left, double right, double y, double value, int decimals, mp_error *err)
+static void grid_line(mp_canvas *canvas, double left, double right, double y, double value, int decimals)
 {
     char text[LABEL_MAX];
     snprintf(text, sizeof text, "%.*f", decimals, value);
-    MP_CHECK(mp_canvas_line(canvas, (double[]){left, y, right, y}, 2, MP_COLOR_GRID, 0.75, false, err));
-    return mp_canvas_text(canvas, left - 8, y - 4, MP_ALIGN_RIGHT, 12, false, MP_COLOR_MUTED, text, err);
+    mp_canvas_line(canvas, (double[]){left, y, right, y}, 2, MP_COLOR_GRID, 0.75, false);
+    mp_canvas_text(canvas, left - 8, y - 4, MP_ALIGN_RIGHT, 12, false, MP_COLOR_MUTED, text);
 }
 
-mp_status mp_byte_scale_grid(const mp_byte_scale *scale, mp_canvas *canvas, double left, double right, mp_error *err)
+void mp_byte_scale_grid(const mp_byte_scale *scale, mp_canvas *canvas, double left, double right)
 {
     const mp_byte_zone *main = &scale->zones[scale->cut_below];
     const mp_byte_zone *top = &scale->zones[scale->n - 1];
@@ -62,20 +62,18 @@ mp_status mp_byte_scale_grid(const mp_byte_scale *scale, mp_canvas *canvas, doub
     int decimals = 0;
     if (unit == 1 && step < 1) step = 1;
     if (step < 0.999) decimals = (int)ceil(-log10(step) - 1e-9);
-    MP_CHECK(mp_canvas_text(canvas, left - 8, top->high + 14, MP_ALIGN_RIGHT, 12, false, MP_COLOR_MUTED, name, err));
-    if (scale->cut_below) MP_CHECK(grid_line(canvas, left, right, scale->zones[0].low, 0, 0, err));
+    mp_canvas_text(canvas, left - 8, top->high + 14, MP_ALIGN_RIGHT, 12, false, MP_COLOR_MUTED, name);
+    if (scale->cut_below) grid_line(canvas, left, right, scale->zones[0].low, 0, 0);
     for (double i = ceil(main->from / unit / step); i * step * unit <= main->to; i++) {
         double y = mp_byte_scale_y(scale, i * step * unit);
         bool crowded = (scale->cut_below && y < main->low + 8) || (scale->cut_above && y > main->high - 8);
-        if (!crowded) MP_CHECK(grid_line(canvas, left, right, y, i * step, decimals, err));
+        if (!crowded) grid_line(canvas, left, right, y, i * step, decimals);
     }
-    if (scale->cut_above)
-        MP_CHECK(grid_line(canvas, left, right, top->high, top->to / unit, decimals ? decimals : step < 10, err));
-    return MP_OK;
+    if (scale->cut_above) grid_line(canvas, left, right, top->high, top->to / unit, decimals ? decimals : step < 10);
 }
 
 /* A white band with a wavy edge: here the scale changes. */
-static mp_status mark_break(mp_canvas *canvas, double left, double right, double y, mp_error *err)
+static void mark_break(mp_canvas *canvas, double left, double right, double y)
 {
     enum { WAVES = 60 };
     double band[4 * (2 * WAVES + 1)], upper[2 * (2 * WAVES + 1)], lower[2 * (2 * WAVES + 1)];
@@ -90,9 +88,9 @@ static mp_status mark_break(mp_canvas *canvas, double left, double right, double
         band[4 * n - 2 - 2 * k] = x;
         band[4 * n - 1 - 2 * k] = y + wave - HALF_BAND;
     }
-    MP_CHECK(mp_canvas_area(canvas, band, 2 * n, MP_COLOR_PAPER, err));
-    MP_CHECK(mp_canvas_line(canvas, upper, n, MP_COLOR_MUTED, 0.6, false, err));
-    return mp_canvas_line(canvas, lower, n, MP_COLOR_MUTED, 0.6, false, err);
+    mp_canvas_area(canvas, band, 2 * n, MP_COLOR_PAPER);
+    mp_canvas_line(canvas, upper, n, MP_COLOR_MUTED, 0.6, false);
+    mp_canvas_line(canvas, lower, n, MP_COLOR_MUTED, 0.6, false);
 }
 
 bool mp_byte_scale_upper_break(const mp_byte_scale *scale, double *low, double *high)
@@ -103,10 +101,9 @@ bool mp_byte_scale_upper_break(const mp_byte_scale *scale, double *low, double *
     return scale->cut_above;
 }
 
-mp_status mp_byte_scale_breaks(const mp_byte_scale *scale, mp_canvas *canvas, double left, double right, mp_error *err)
+void mp_byte_scale_breaks(const mp_byte_scale *scale, mp_canvas *canvas, double left, double right)
 {
     const mp_byte_zone *below = &scale->zones[0], *above = &scale->zones[scale->n - 1];
-    if (scale->cut_below) MP_CHECK(mark_break(canvas, left - 6, right, below->high - 7, err));
-    if (scale->cut_above) MP_CHECK(mark_break(canvas, left - 6, right, above->low, err));
-    return MP_OK;
+    if (scale->cut_below) mark_break(canvas, left - 6, right, below->high - 7);
+    if (scale->cut_above) mark_break(canvas, left - 6, right, above->low);
 }

@@ -44,10 +44,10 @@ typedef struct picture {
     mp_error *err;
 } picture;
 
-static mp_status text(const picture *p, double x, double y, mp_align align, double size, bool bold, const char *color,
-                      const char *what)
+static void text(const picture *p, double x, double y, mp_align align, double size, bool bold, const char *color,
+                 const char *what)
 {
-    return mp_canvas_text(p->canvas, x, y, align, size, bold, color, what, p->err);
+    mp_canvas_text(p->canvas, x, y, align, size, bold, color, what);
 }
 
 /* A searcher's place in the table of searchers: the same in every picture, whoever else is in it. */
@@ -64,21 +64,28 @@ static const char *color_of(const picture *p, size_t curve)
 }
 
 /* A curve's sign, its searcher's: told apart without colours, too. */
-static mp_status marker(const picture *p, size_t curve, double x, double y)
+static void marker(const picture *p, size_t curve, double x, double y)
 {
     const size_t solver = solver_of(p, curve);
     const char *fill = color_of(p, curve);
     const double r = 4.5;
     switch ((solver + solver / N_COLORS) % N_SIGNS) {
-    case 0:
-        return mp_canvas_dot(p->canvas, x, y, r, fill, p->err);
-    case 1:
-        return mp_canvas_area(p->canvas, (double[]){x - r, y - r, x + r, y - r, x + r, y + r, x - r, y + r}, 4, fill, p->err);
-    case 2:
-        return mp_canvas_area(p->canvas, (double[]){x - 1.2 * r, y - r, x + 1.2 * r, y - r, x, y + 1.3 * r}, 3, fill, p->err);
-    default:
-        return mp_canvas_area(p->canvas, (double[]){x, y - 1.3 * r, x + 1.3 * r, y, x, y + 1.3 * r, x - 1.3 * r, y}, 4, fill,
-                              p->err);
+    case 0: {
+        mp_canvas_dot(p->canvas, x, y, r, fill);
+        return;
+    }
+    case 1: {
+        mp_canvas_area(p->canvas, (double[]){x - r, y - r, x + r, y - r, x + r, y + r, x - r, y + r}, 4, fill);
+        return;
+    }
+    case 2: {
+        mp_canvas_area(p->canvas, (double[]){x - 1.2 * r, y - r, x + 1.2 * r, y - r, x, y + 1.3 * r}, 3, fill);
+        return;
+    }
+    default: {
+        mp_canvas_area(p->canvas, (double[]){x, y - 1.3 * r, x + 1.3 * r, y, x, y + 1.3 * r, x - 1.3 * r, y}, 4, fill);
+        return;
+    }
     }
 }
 
@@ -131,28 +138,28 @@ static void finding(const mp_sweep *sweep, const char *title, char *line, size_t
         snprintf(line, size, "%s: nothing takes less than the %s of keeping everything", title, keep_all);
 }
 
-static mp_status heading(const picture *p, const char *title)
+static void heading(const picture *p, const char *title)
 {
     char line[256], shown[128], text_of[MP_BYTES_TEXT_MAX], floor[MP_BYTES_TEXT_MAX];
     size_t row;
     double x, y;
     mp_canvas_shorten(title, 20, true, 420, shown, sizeof shown);
     finding(p->sweep, shown, line, sizeof line);
-    MP_CHECK(mp_canvas_heading(p->canvas, MARGIN, p->height - 36, 20, line, p->err));
+    mp_canvas_heading(p->canvas, MARGIN, p->height - 36, 20, line);
     snprintf(line, sizeof line, "peak memory against extra time   \xC2\xB7   keep all: %s   \xC2\xB7   floor: %s",
              mp_bytes_text(p->sweep->keep_all_bytes, text_of), mp_bytes_text(p->sweep->floor_bytes, floor));
-    MP_CHECK(text(p, MARGIN, p->height - 58, MP_ALIGN_LEFT, 13, false, MP_COLOR_MUTED, line));
+    text(p, MARGIN, p->height - 58, MP_ALIGN_LEFT, 13, false, MP_COLOR_MUTED, line);
     for (size_t k = 0; k < p->sweep->n_curves; k++) {
         x = entry_x(p->sweep, k, &row);
         y = p->height - 84 - LEGEND_ROW * (double)row;
-        MP_CHECK(mp_canvas_line(p->canvas, (double[]){x, y + 4, x + 24, y + 4}, 2, color_of(p, k), 2, false, p->err));
-        MP_CHECK(marker(p, k, x + 12, y + 4));
-        MP_CHECK(text(p, x + 31, y, MP_ALIGN_LEFT, 13, false, MP_COLOR_TEXT, p->sweep->curves[k].solver));
+        mp_canvas_line(p->canvas, (double[]){x, y + 4, x + 24, y + 4}, 2, color_of(p, k), 2, false);
+        marker(p, k, x + 12, y + 4);
+        text(p, x + 31, y, MP_ALIGN_LEFT, 13, false, MP_COLOR_TEXT, p->sweep->curves[k].solver);
     }
     x = entry_x(p->sweep, p->sweep->n_curves, &row);
     y = p->height - 84 - LEGEND_ROW * (double)row;
-    MP_CHECK(mp_canvas_box(p->canvas, x, y - 2, 16, 12, IMPOSSIBLE_COLOR, MP_COLOR_MUTED, NULL, p->err));
-    return text(p, x + 23, y, MP_ALIGN_LEFT, 13, false, MP_COLOR_TEXT, impossible);
+    mp_canvas_box(p->canvas, x, y - 2, 16, 12, IMPOSSIBLE_COLOR, MP_COLOR_MUTED, NULL);
+    text(p, x + 23, y, MP_ALIGN_LEFT, 13, false, MP_COLOR_TEXT, impossible);
 }
 
 /* ---- memory against extra time ---- */
@@ -192,16 +199,16 @@ static mp_plot memory_panel(const mp_sweep *sweep, char *title)
     return panel;
 }
 
-static mp_status floor_area(const picture *p, const mp_plot *panel)
+static void floor_area(const picture *p, const mp_plot *panel)
 {
     const double left = panel->x.from, bottom = panel->y.from, top = panel->y.to;
     double at = mp_plot_at(&panel->x, (double)p->sweep->floor_bytes);
     if (at < left) at = left;
-    return mp_canvas_box(p->canvas, left, bottom, at - left, top - bottom, IMPOSSIBLE_COLOR, NULL, NULL, p->err);
+    mp_canvas_box(p->canvas, left, bottom, at - left, top - bottom, IMPOSSIBLE_COLOR, NULL, NULL);
 }
 
 /* The area that the bounds exclude, as steps: the bound for a budget is one for all smaller budgets too. */
-static mp_status bound_area(const picture *p, const mp_plot *panel)
+static void bound_area(const picture *p, const mp_plot *panel)
 {
     const double zero = mp_plot_at(&panel->y, 0);
     double from = fmax(mp_plot_at(&panel->x, (double)p->sweep->floor_bytes), panel->x.from);
@@ -211,11 +218,9 @@ static mp_status bound_area(const picture *p, const mp_plot *panel)
         const double top =
             b->infeasible ? panel->y.to : fmin(mp_plot_at(&panel->y, mp_curve_percent(p->sweep, b->ticks)), panel->y.to);
         if (to <= from) continue;
-        if (top > zero)
-            MP_CHECK(mp_canvas_box(p->canvas, from, zero, to - from, top - zero, IMPOSSIBLE_COLOR, NULL, NULL, p->err));
+        if (top > zero) mp_canvas_box(p->canvas, from, zero, to - from, top - zero, IMPOSSIBLE_COLOR, NULL, NULL);
         from = to;
     }
-    return MP_OK;
 }
 
 static int by_peak(const void *a, const void *b)
@@ -241,7 +246,7 @@ static mp_status curve(const picture *p, const mp_plot *panel, size_t k)
     for (size_t i = 0; i < n_points; i++) {
         const double x = mp_plot_at(&panel->x, (double)points[i].peak_bytes);
         const double y = mp_plot_at(&panel->y, mp_curve_percent(p->sweep, points[i].ticks));
-        MP_TRY(marker(p, k, x, y));
+        marker(p, k, x, y);
         if (n && y >= xy[2 * n - 1]) continue; /* neither smaller nor faster */
         if (n) {
             xy[2 * n] = x;
@@ -256,7 +261,7 @@ static mp_status curve(const picture *p, const mp_plot *panel, size_t k)
         xy[2 * n + 1] = xy[2 * n - 1];
         n++;
     }
-    if (n > 1) MP_TRY(mp_canvas_line(p->canvas, xy, n, color_of(p, k), 2, false, p->err));
+    if (n > 1) mp_canvas_line(p->canvas, xy, n, color_of(p, k), 2, false);
 done:
     mp_free(points);
     mp_free(xy);
@@ -343,7 +348,7 @@ static double spread_labels(end_label *labels, size_t n, const mp_plot *panel, d
 
 /* Rows above all curves, the outermost point's on top. A leader goes straight up to below the rows and bends there, so that
  * none crosses another, and none another's text. */
-static mp_status curve_labels(const picture *p, const mp_plot *panel)
+static void curve_labels(const picture *p, const mp_plot *panel)
 {
     end_label labels[MOST_LABELS];
     const size_t n = end_labels(p, panel, labels);
@@ -355,18 +360,16 @@ static mp_status curve_labels(const picture *p, const mp_plot *panel)
         const end_label *label = &labels[k];
         const double row = panel->y.to - (double)(k + 1) * ROW;
         const double leader[] = {label->x, label->y, label->x, bend, label->text_x, row - 3};
-        MP_CHECK(mp_canvas_line(p->canvas, leader, 3, color_of(p, label->curve), 0.75, false, p->err));
-        MP_CHECK(text(p, label->text_x + side * TEXT_GAP, row, side > 0 ? MP_ALIGN_LEFT : MP_ALIGN_RIGHT, LABEL, true,
-                      color_of(p, label->curve), label->text));
+        mp_canvas_line(p->canvas, leader, 3, color_of(p, label->curve), 0.75, false);
+        text(p, label->text_x + side * TEXT_GAP, row, side > 0 ? MP_ALIGN_LEFT : MP_ALIGN_RIGHT, LABEL, true,
+             color_of(p, label->curve), label->text);
     }
     if (n == 0) {
         const double middle = (panel->x.from + panel->x.to) / 2;
         const bool left = mp_plot_at(&panel->x, (double)p->sweep->floor_bytes) > middle; /* clear of the floor's line */
-        MP_CHECK(text(p, left ? panel->x.from + 8 : panel->x.to - 8, panel->y.to - 2 * ROW,
-                      left ? MP_ALIGN_LEFT : MP_ALIGN_RIGHT, LABEL, false, MP_COLOR_MUTED,
-                      "nothing was found that takes less than keeping everything"));
+        text(p, left ? panel->x.from + 8 : panel->x.to - 8, panel->y.to - 2 * ROW, left ? MP_ALIGN_LEFT : MP_ALIGN_RIGHT, LABEL,
+             false, MP_COLOR_MUTED, "nothing was found that takes less than keeping everything");
     }
-    return MP_OK;
 }
 
 static mp_status trade_off(const picture *p)
@@ -376,22 +379,22 @@ static mp_status trade_off(const picture *p)
     const double floor_at = mp_plot_at(&panel.x, (double)p->sweep->floor_bytes),
                  keep_at = mp_plot_at(&panel.x, (double)p->sweep->keep_all_bytes), zero = mp_plot_at(&panel.y, 0);
     const bool tight = keep_at - floor_at < 64; /* the two names would cover each other's lines */
-    MP_CHECK(floor_area(p, &panel));
-    MP_CHECK(bound_area(p, &panel));
-    MP_CHECK(mp_plot_draw(&panel, p->canvas, p->err));
+    floor_area(p, &panel);
+    bound_area(p, &panel);
+    mp_plot_draw(&panel, p->canvas);
     if (floor_at >= panel.x.from) {
-        MP_CHECK(mp_canvas_line(p->canvas, (double[]){floor_at, panel.y.from, floor_at, panel.y.to}, 2, MP_COLOR_LIMIT, 1.5,
-                                false, p->err));
-        MP_CHECK(text(p, tight ? floor_at - 6 : floor_at + 6, zero + 8, tight ? MP_ALIGN_RIGHT : MP_ALIGN_LEFT, LABEL, false,
-                      MP_COLOR_LIMIT, "floor"));
+        mp_canvas_line(p->canvas, (double[]){floor_at, panel.y.from, floor_at, panel.y.to}, 2, MP_COLOR_LIMIT, 1.5, false);
+        text(p, tight ? floor_at - 6 : floor_at + 6, zero + 8, tight ? MP_ALIGN_RIGHT : MP_ALIGN_LEFT, LABEL, false,
+             MP_COLOR_LIMIT, "floor");
     }
     const double top = panel.y.to - (label_rows(p->sweep) + 1.3) * ROW;
-    MP_CHECK(mp_canvas_line(p->canvas, (double[]){keep_at, panel.y.from, keep_at, top}, 2, MP_COLOR_MUTED, 1, true, p->err));
-    MP_CHECK(text(p, tight ? keep_at + 6 : keep_at, top + 4, tight ? MP_ALIGN_LEFT : MP_ALIGN_CENTER, LABEL, false,
-                  MP_COLOR_TEXT, "keep all"));
+    mp_canvas_line(p->canvas, (double[]){keep_at, panel.y.from, keep_at, top}, 2, MP_COLOR_MUTED, 1, true);
+    text(p, tight ? keep_at + 6 : keep_at, top + 4, tight ? MP_ALIGN_LEFT : MP_ALIGN_CENTER, LABEL, false, MP_COLOR_TEXT,
+         "keep all");
     for (size_t k = 0; k < p->sweep->n_curves; k++) MP_CHECK(curve(p, &panel, k));
-    MP_CHECK(mp_canvas_dot(p->canvas, keep_at, zero, 5.5, MP_COLOR_TEXT, p->err));
-    return curve_labels(p, &panel);
+    mp_canvas_dot(p->canvas, keep_at, zero, 5.5, MP_COLOR_TEXT);
+    curve_labels(p, &panel);
+    return MP_OK;
 }
 
 mp_status mp_curve_picture(const mp_sweep *sweep, const char *title, const char *path, mp_error *err)
@@ -400,10 +403,10 @@ mp_status mp_curve_picture(const mp_sweep *sweep, const char *title, const char 
     picture p = {.sweep = sweep, .err = err};
     p.height = HEIGHT + LEGEND_ROW * (double)(legend_rows(sweep) - 1);
     MP_TRY(mp_canvas_new(WIDTH, p.height, &p.canvas, err));
-    MP_TRY(heading(&p, title));
+    heading(&p, title);
     MP_TRY(trade_off(&p));
     if (sweep->n_spread > 1)
-        MP_TRY(mp_curve_spread(sweep, p.canvas, &(mp_curve_frame){RIGHT_FROM, RIGHT_TO, PANELS_BOTTOM, PANELS_TOP}, err));
+        mp_curve_spread(sweep, p.canvas, &(mp_curve_frame){RIGHT_FROM, RIGHT_TO, PANELS_BOTTOM, PANELS_TOP});
     MP_TRY(mp_canvas_write(p.canvas, path, err));
 done:
     mp_canvas_free(p.canvas);

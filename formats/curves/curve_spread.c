@@ -16,19 +16,16 @@ double mp_curve_percent(const mp_sweep *sweep, int64_t ticks)
     return base > 0 ? 100 * ((double)ticks - base) / base : 0;
 }
 
-static mp_status draw_dots(const mp_sweep *sweep, mp_canvas *canvas, const mp_plot *panel, bool time, const char *color,
-                           mp_error *err)
+static void draw_dots(const mp_sweep *sweep, mp_canvas *canvas, const mp_plot *panel, bool time, const char *color)
 {
     for (size_t i = 0; i < sweep->n_spread; i++) {
         const mp_spread_point *point = &sweep->spread[i];
         const double value = time ? mp_curve_percent(sweep, point->ticks) : (double)point->peak_bytes;
-        MP_CHECK(mp_canvas_dot(canvas, mp_plot_at(&panel->x, (double)point->n_checkpoints), mp_plot_at(&panel->y, value), 3,
-                               color, err));
+        mp_canvas_dot(canvas, mp_plot_at(&panel->x, (double)point->n_checkpoints), mp_plot_at(&panel->y, value), 3, color);
     }
-    return MP_OK;
 }
 
-mp_status mp_curve_spread(const mp_sweep *sweep, mp_canvas *canvas, const mp_curve_frame *frame, mp_error *err)
+void mp_curve_spread(const mp_sweep *sweep, mp_canvas *canvas, const mp_curve_frame *frame)
 {
     const mp_spread_point *best = &sweep->spread[0];
     const double middle = (frame->high + frame->low) / 2;
@@ -60,20 +57,17 @@ mp_status mp_curve_spread(const mp_sweep *sweep, mp_canvas *canvas, const mp_cur
     peak.y.unit = mp_plot_unit((int64_t)high, &unit_name);
     snprintf(label, sizeof label, "peak memory, %s", unit_name);
     peak.y_title = label;
-    MP_CHECK(mp_canvas_text(canvas, frame->left, frame->high + 32, MP_ALIGN_LEFT, 14, true, MP_COLOR_TEXT,
-                            "How many checkpoints?", err));
-    MP_CHECK(mp_plot_draw(&peak, canvas, err));
-    MP_CHECK(mp_plot_draw(&time, canvas, err));
-    MP_CHECK(draw_dots(sweep, canvas, &peak, false, MP_COLOR_KEPT, err));
-    MP_CHECK(draw_dots(sweep, canvas, &time, true, MP_COLOR_RECOMPUTED, err));
+    mp_canvas_text(canvas, frame->left, frame->high + 32, MP_ALIGN_LEFT, 14, true, MP_COLOR_TEXT, "How many checkpoints?");
+    mp_plot_draw(&peak, canvas);
+    mp_plot_draw(&time, canvas);
+    draw_dots(sweep, canvas, &peak, false, MP_COLOR_KEPT);
+    draw_dots(sweep, canvas, &time, true, MP_COLOR_RECOMPUTED);
     const double x = mp_plot_at(&peak.x, (double)best->n_checkpoints), y = mp_plot_at(&peak.y, (double)best->peak_bytes);
-    MP_CHECK(mp_canvas_dot(canvas, x, y, 4.5, MP_COLOR_TEXT, err));
+    mp_canvas_dot(canvas, x, y, 4.5, MP_COLOR_TEXT);
     snprintf(label, sizeof label, "%zu: %s", best->n_checkpoints, mp_bytes_text(best->peak_bytes, bytes));
     const double half = mp_canvas_text_width(label, LABEL, true) / 2;
-    MP_CHECK(mp_canvas_text(canvas, fmax(frame->left + 4 + half, fmin(x, frame->right - half)), y - LABEL - 6, MP_ALIGN_CENTER,
-                            LABEL, true, MP_COLOR_TEXT, label, err));
-    MP_CHECK(
-        mp_canvas_text(canvas, frame->left, middle, MP_ALIGN_LEFT, LABEL, false, MP_COLOR_MUTED, "\xe2\x86\x90 too few", err));
-    return mp_canvas_text(canvas, frame->right, middle, MP_ALIGN_RIGHT, LABEL, false, MP_COLOR_MUTED, "too many \xe2\x86\x92",
-                          err);
+    mp_canvas_text(canvas, fmax(frame->left + 4 + half, fmin(x, frame->right - half)), y - LABEL - 6, MP_ALIGN_CENTER, LABEL,
+                   true, MP_COLOR_TEXT, label);
+    mp_canvas_text(canvas, frame->left, middle, MP_ALIGN_LEFT, LABEL, false, MP_COLOR_MUTED, "\xe2\x86\x90 too few");
+    mp_canvas_text(canvas, frame->right, middle, MP_ALIGN_RIGHT, LABEL, false, MP_COLOR_MUTED, "too many \xe2\x86\x92");
 }

@@ -12,5 +12,5 @@ typedef struct mp_curve_frame {
 double mp_curve_percent(const mp_sweep *sweep, int64_t ticks);
 
 /* Peak and extra time over the number of evenly spread checkpoints, one above the other in the frame, with a heading above it.
- * Needs sweep->n_spread > 1. MP_NOMEM. */
-mp_status mp_curve_spread(const mp_sweep *sweep, mp_canvas *canvas, const mp_curve_frame *frame, mp_error *err);
+ * Needs sweep->n_spread > 1. */
+void mp_curve_spread(const mp_sweep *sweep, mp_canvas *canvas, const mp_curve_frame *frame);

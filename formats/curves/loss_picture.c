@@ -33,7 +33,7 @@ static double mean_at(const curve *c, size_t k)
     return sum / (double)(k + 1 - from);
 }
 
-static mp_status draw_line(curve *c, bool mean, const char *color, double width, mp_error *err)
+static void draw_line(curve *c, bool mean, const char *color, double width)
 {
     size_t n = 0;
     for (size_t k = 0; k <= c->n; k++) {
@@ -43,21 +43,20 @@ static mp_status draw_line(curve *c, bool mean, const char *color, double width,
             c->points[2 * n++ + 1] = mp_plot_at(&c->panel.y, value);
             continue;
         }
-        if (n > 1) MP_CHECK(mp_canvas_line(c->canvas, c->points, n, color, width, false, err));
+        if (n > 1) mp_canvas_line(c->canvas, c->points, n, color, width, false);
         n = 0;
     }
-    return MP_OK;
 }
 
-static mp_status draw_legend(const curve *c, mp_error *err)
+static void draw_legend(const curve *c)
 {
     char text[64];
     double y = TOP + 20, x = RIGHT - 250;
     snprintf(text, sizeof text, "mean of %zu steps", c->window);
-    MP_CHECK(mp_canvas_line(c->canvas, (double[]){x, y + 4, x + 26, y + 4}, 2, RAW_COLOR, 1.5, false, err));
-    MP_CHECK(mp_canvas_text(c->canvas, x + 32, y, MP_ALIGN_LEFT, 12, false, MP_COLOR_MUTED, "each step", err));
-    MP_CHECK(mp_canvas_line(c->canvas, (double[]){x + 112, y + 4, x + 138, y + 4}, 2, MEAN_COLOR, 2.5, false, err));
-    return mp_canvas_text(c->canvas, x + 144, y, MP_ALIGN_LEFT, 12, false, MP_COLOR_MUTED, text, err);
+    mp_canvas_line(c->canvas, (double[]){x, y + 4, x + 26, y + 4}, 2, RAW_COLOR, 1.5, false);
+    mp_canvas_text(c->canvas, x + 32, y, MP_ALIGN_LEFT, 12, false, MP_COLOR_MUTED, "each step");
+    mp_canvas_line(c->canvas, (double[]){x + 112, y + 4, x + 138, y + 4}, 2, MEAN_COLOR, 2.5, false);
+    mp_canvas_text(c->canvas, x + 144, y, MP_ALIGN_LEFT, 12, false, MP_COLOR_MUTED, text);
 }
 
 /* The first loss that is a number, or the last. */
@@ -96,11 +95,11 @@ mp_status mp_loss_picture(const char *title, const double *losses, size_t n, int
     MP_TRY(mp_canvas_new(WIDTH, HEIGHT, &c.canvas, err));
     snprintf(heading, sizeof heading, "%s: training loss %.4g at first, %.4g at last", title, first_finite(losses, n, false),
              first_finite(losses, n, true));
-    MP_TRY(mp_canvas_heading(c.canvas, LEFT - 40, HEIGHT - 36, 17, heading, err));
-    MP_TRY(mp_plot_draw(&c.panel, c.canvas, err));
-    MP_TRY(draw_line(&c, false, RAW_COLOR, 1.2, err));
-    MP_TRY(draw_line(&c, true, MEAN_COLOR, 2.5, err));
-    MP_TRY(draw_legend(&c, err));
+    mp_canvas_heading(c.canvas, LEFT - 40, HEIGHT - 36, 17, heading);
+    mp_plot_draw(&c.panel, c.canvas);
+    draw_line(&c, false, RAW_COLOR, 1.2);
+    draw_line(&c, true, MEAN_COLOR, 2.5);
+    draw_legend(&c);
     MP_TRY(mp_canvas_write(c.canvas, path, err));
 done:
     mp_canvas_free(c.canvas);

@@ -63,7 +63,7 @@ static double share_x(const picture *p, double share)
 
 /* ---- the head ---- */
 
-static mp_status draw_headline(const picture *p, double top)
+static void draw_headline(const picture *p, double top)
 {
     const mp_timeline_columns *c = p->columns;
     char title[TEXT_MAX], text[2 * TEXT_MAX], peak[MP_BYTES_TEXT_MAX], other[MP_BYTES_TEXT_MAX];
@@ -79,7 +79,7 @@ static mp_status draw_headline(const picture *p, double top)
                  before > 0 ? 100 * (double)(before - now) / (double)before : 0);
     else
         snprintf(text, sizeof text, "%s: %s, more than the %s of keeping everything", title, peak, other);
-    MP_CHECK(mp_canvas_heading(p->canvas, LEFT, top - 34, 21, text, p->err));
+    mp_canvas_heading(p->canvas, LEFT, top - 34, 21, text);
 
     n = (size_t)snprintf(text, sizeof text, "%zu steps:", c->n_steps);
     for (int k = 0; k < MP_N_ACTIVITIES; k++)
@@ -94,23 +94,22 @@ static mp_status draw_headline(const picture *p, double top)
             (size_t)snprintf(text + n, sizeof text - n, "   \xC2\xB7   budget %s", mp_bytes_text(p->plan->budget_bytes, other));
     if (p->plan && p->plan->solver && *p->plan->solver)
         n += (size_t)snprintf(text + n, sizeof text - n, "   \xC2\xB7   found by %.64s", p->plan->solver);
-    return mp_canvas_text(p->canvas, LEFT, top - 59, MP_ALIGN_LEFT, 14, false, MP_COLOR_MUTED, text, p->err);
+    mp_canvas_text(p->canvas, LEFT, top - 59, MP_ALIGN_LEFT, 14, false, MP_COLOR_MUTED, text);
 }
 
 /* A swatch or a line with its name; moves *x behind it. */
-static mp_status draw_key(const picture *p, double *x, double y, const char *name, const char *color, bool line, bool dashed)
+static void draw_key(const picture *p, double *x, double y, const char *name, const char *color, bool line, bool dashed)
 {
     double width = line ? 26 : 13;
     if (line)
-        MP_CHECK(mp_canvas_line(p->canvas, (double[]){*x, y + 4, *x + width, y + 4}, 2, color, 1.6, dashed, p->err));
+        mp_canvas_line(p->canvas, (double[]){*x, y + 4, *x + width, y + 4}, 2, color, 1.6, dashed);
     else
-        MP_CHECK(mp_canvas_box(p->canvas, *x, y - 2, width, 12, color, NULL, NULL, p->err));
-    MP_CHECK(mp_canvas_text(p->canvas, *x + width + 6, y, MP_ALIGN_LEFT, LEGEND_SIZE, false, MP_COLOR_TEXT, name, p->err));
+        mp_canvas_box(p->canvas, *x, y - 2, width, 12, color, NULL, NULL);
+    mp_canvas_text(p->canvas, *x + width + 6, y, MP_ALIGN_LEFT, LEGEND_SIZE, false, MP_COLOR_TEXT, name);
     *x += width + 6 + mp_canvas_text_width(name, LEGEND_SIZE, false) + 16;
-    return MP_OK;
 }
 
-static mp_status draw_legend(const picture *p, double y, bool lines)
+static void draw_legend(const picture *p, double y, bool lines)
 {
     double x = LEFT;
     bool used[MP_N_LAYERS] = {false};
@@ -118,10 +117,9 @@ static mp_status draw_legend(const picture *p, double y, bool lines)
     for (size_t k = 0; k < p->columns->timeline->n_spans; k++) used[p->columns->layer[k]] = true;
     for (size_t k = 0; k < p->columns->n; k++) used[MP_LAYER_WORKSPACE] |= p->columns->columns[k].bytes[MP_LAYER_WORKSPACE] > 0;
     for (int k = 0; k < MP_N_LAYERS; k++)
-        if (used[k]) MP_CHECK(draw_key(p, &x, y, mp_layer_name((mp_layer)k), mp_layer_color((mp_layer)k), false, false));
-    if (p->saves && lines) MP_CHECK(draw_key(p, &x, y, "keep everything, on its own clock", MP_COLOR_MUTED, true, true));
-    if (p->budget_bytes >= 0 && lines) MP_CHECK(draw_key(p, &x, y, "budget", MP_COLOR_LIMIT, true, false));
-    return MP_OK;
+        if (used[k]) draw_key(p, &x, y, mp_layer_name((mp_layer)k), mp_layer_color((mp_layer)k), false, false);
+    if (p->saves && lines) draw_key(p, &x, y, "keep everything, on its own clock", MP_COLOR_MUTED, true, true);
+    if (p->budget_bytes >= 0 && lines) draw_key(p, &x, y, "budget", MP_COLOR_LIMIT, true, false);
 }
 
 /* ---- the chart ---- */
@@ -150,12 +148,12 @@ static mp_status draw_layers(const picture *p)
         xy[n++] = p->frame.low;
         xy[n++] = p->frame.left;
         xy[n++] = p->frame.low;
-        MP_TRY(mp_canvas_area(p->canvas, xy, n / 2, mp_layer_color((mp_layer)layer), p->err));
+        mp_canvas_area(p->canvas, xy, n / 2, mp_layer_color((mp_layer)layer));
     }
     for (size_t k = 1; c->n <= SEPARATED_MAX && k < c->n; k++) {
         double x = column_left(p, k), top = height_of(p, c->columns[k].total);
         if (top < height_of(p, c->columns[k - 1].total)) top = height_of(p, c->columns[k - 1].total);
-        MP_TRY(mp_canvas_line(p->canvas, (double[]){x, p->frame.low, x, top}, 2, MP_COLOR_PAPER, 0.7, false, p->err));
+        mp_canvas_line(p->canvas, (double[]){x, p->frame.low, x, top}, 2, MP_COLOR_PAPER, 0.7, false);
     }
 done:
     mp_free(xy);
@@ -163,7 +161,7 @@ done:
 }
 
 /* The names of the layers that are always live, written into their bands. */
-static mp_status name_bands(const picture *p)
+static void name_bands(const picture *p)
 {
     int64_t below = 0;
     for (int k = 0; k < MP_N_LAYERS; k++) {
@@ -174,10 +172,8 @@ static mp_status name_bands(const picture *p)
         if (p->scale.cut_below && below == p->columns->timeline->static_bytes) high -= 11; /* the mark of the break */
         if (high - low < 13 || k > MP_LAYER_OPTIMIZER) continue;
         snprintf(text, sizeof text, "%s: %s", mp_layer_name((mp_layer)k), mp_bytes_text(always, bytes));
-        MP_CHECK(mp_canvas_text(p->canvas, LEFT + 10, (low + high) / 2 - 4, MP_ALIGN_LEFT, 11.5, false, MP_COLOR_TEXT, text,
-                                p->err));
+        mp_canvas_text(p->canvas, LEFT + 10, (low + high) / 2 - 4, MP_ALIGN_LEFT, 11.5, false, MP_COLOR_TEXT, text);
     }
-    return MP_OK;
 }
 
 static mp_status draw_keep_all(const picture *p)
@@ -200,24 +196,24 @@ static mp_status draw_keep_all(const picture *p)
             xy[n++] = y;
         }
     }
-    MP_TRY(mp_canvas_line(p->canvas, xy, n / 2, MP_COLOR_MUTED, 1.3, true, p->err));
+    mp_canvas_line(p->canvas, xy, n / 2, MP_COLOR_MUTED, 1.3, true);
 done:
     mp_free(xy);
     return st;
 }
 
-static mp_status draw_budget(const picture *p)
+static void draw_budget(const picture *p)
 {
     char text[MP_BYTES_TEXT_MAX];
     double y = height_of(p, p->budget_bytes);
-    MP_CHECK(mp_canvas_line(p->canvas, (double[]){p->frame.left, y, p->frame.right, y}, 2, MP_COLOR_LIMIT, 1.6, false, p->err));
-    MP_CHECK(mp_canvas_text(p->canvas, RIGHT + 7, y + 1, MP_ALIGN_LEFT, 12.5, true, MP_COLOR_LIMIT, "budget", p->err));
-    return mp_canvas_text(p->canvas, RIGHT + 7, y - 14, MP_ALIGN_LEFT, 12.5, true, MP_COLOR_LIMIT,
-                          mp_bytes_text(p->budget_bytes, text), p->err);
+    mp_canvas_line(p->canvas, (double[]){p->frame.left, y, p->frame.right, y}, 2, MP_COLOR_LIMIT, 1.6, false);
+    mp_canvas_text(p->canvas, RIGHT + 7, y + 1, MP_ALIGN_LEFT, 12.5, true, MP_COLOR_LIMIT, "budget");
+    mp_canvas_text(p->canvas, RIGHT + 7, y - 14, MP_ALIGN_LEFT, 12.5, true, MP_COLOR_LIMIT,
+                   mp_bytes_text(p->budget_bytes, text));
 }
 
 /* What is live in a column, as its tooltip. */
-static mp_status draw_tooltips(const picture *p)
+static void draw_tooltips(const picture *p)
 {
     const mp_timeline_columns *c = p->columns;
     for (size_t k = 0; k < c->n; k++) {
@@ -235,10 +231,9 @@ static mp_status draw_tooltips(const picture *p)
         if (p->saves)
             snprintf(text + n, sizeof text - (size_t)n, "\nkeep everything, as far in its step: %s",
                      mp_bytes_text(column->keep_all, bytes));
-        MP_CHECK(mp_canvas_box(p->canvas, left, p->frame.low, column_left(p, k + 1) - left, p->frame.high - p->frame.low,
-                               MP_COLOR_CLEAR, NULL, text, p->err));
+        mp_canvas_box(p->canvas, left, p->frame.low, column_left(p, k + 1) - left, p->frame.high - p->frame.low, MP_COLOR_CLEAR,
+                      NULL, text);
     }
-    return MP_OK;
 }
 
 static mp_timeline_chart chart_of(const picture *p)
@@ -262,20 +257,21 @@ static double place_chart(picture *p, double low)
 static mp_status draw_chart(const picture *p)
 {
     const mp_timeline_chart chart = chart_of(p);
-    MP_CHECK(mp_byte_scale_grid(&p->scale, p->canvas, LEFT, RIGHT, p->err));
+    mp_byte_scale_grid(&p->scale, p->canvas, LEFT, RIGHT);
     MP_CHECK(draw_layers(p));
-    MP_CHECK(mp_byte_scale_breaks(&p->scale, p->canvas, LEFT, RIGHT, p->err));
-    MP_CHECK(name_bands(p));
+    mp_byte_scale_breaks(&p->scale, p->canvas, LEFT, RIGHT);
+    name_bands(p);
     if (p->saves) MP_CHECK(draw_keep_all(p));
-    if (p->budget_bytes >= 0) MP_CHECK(draw_budget(p));
-    MP_CHECK(mp_timeline_peaks(&chart, p->err));
-    MP_CHECK(draw_tooltips(p));
-    return mp_canvas_line(p->canvas, (double[]){LEFT, p->frame.low, RIGHT, p->frame.low}, 2, MP_COLOR_MUTED, 1, false, p->err);
+    if (p->budget_bytes >= 0) draw_budget(p);
+    mp_timeline_peaks(&chart);
+    draw_tooltips(p);
+    mp_canvas_line(p->canvas, (double[]){LEFT, p->frame.low, RIGHT, p->frame.low}, 2, MP_COLOR_MUTED, 1, false);
+    return MP_OK;
 }
 
 /* ---- the ribbon ---- */
 
-static mp_status draw_ribbon(const picture *p, double high)
+static void draw_ribbon(const picture *p, double high)
 {
     const mp_timeline_columns *c = p->columns;
     double low = high - 18;
@@ -284,18 +280,17 @@ static mp_status draw_ribbon(const picture *p, double high)
         mp_activity activity = c->columns[k].activity;
         for (end = k + 1; end < c->n && c->columns[end].activity == activity; end++) continue;
         double from = column_left(p, k), to = column_left(p, end);
-        MP_CHECK(mp_canvas_box(p->canvas, from, low, to - from, 18, activity_colors[activity], NULL, NULL, p->err));
+        mp_canvas_box(p->canvas, from, low, to - from, 18, activity_colors[activity], NULL, NULL);
         if (to - from > mp_canvas_text_width(mp_activity_name(activity), 12, false) + 8)
-            MP_CHECK(mp_canvas_text(p->canvas, (from + to) / 2, low + 5, MP_ALIGN_CENTER, 12, false, MP_COLOR_TEXT,
-                                    mp_activity_name(activity), p->err));
+            mp_canvas_text(p->canvas, (from + to) / 2, low + 5, MP_ALIGN_CENTER, 12, false, MP_COLOR_TEXT,
+                           mp_activity_name(activity));
     }
-    MP_CHECK(mp_step_axis(c, p->canvas, &frame, p->err));
+    mp_step_axis(c, p->canvas, &frame);
     if (c->n < c->n_steps) {
         char text[TEXT_MAX];
         snprintf(text, sizeof text, "each column shows the fullest of %d steps", c->columns[0].last + 1);
-        MP_CHECK(mp_canvas_text(p->canvas, RIGHT, low - 33, MP_ALIGN_RIGHT, 12, false, MP_COLOR_MUTED, text, p->err));
+        mp_canvas_text(p->canvas, RIGHT, low - 33, MP_ALIGN_RIGHT, 12, false, MP_COLOR_MUTED, text);
     }
-    return MP_OK;
 }
 
 /* ---- all of it ---- */
@@ -308,13 +303,13 @@ static mp_status draw(picture *p, mp_timeline_view view, const char *path)
     p->frame = (mp_frame){.left = LEFT, .right = RIGHT, .low = at, .high = at};
     const double height = (memory ? place_chart(p, at) : at) + HEAD_HEIGHT;
     MP_CHECK(mp_canvas_new(WIDTH, height, &p->canvas, p->err));
-    MP_CHECK(draw_headline(p, height));
-    MP_CHECK(draw_legend(p, height - 88, memory));
+    draw_headline(p, height);
+    draw_legend(p, height - 88, memory);
     if (memory) MP_CHECK(draw_chart(p));
-    MP_CHECK(draw_ribbon(p, at));
+    draw_ribbon(p, at);
     at -= RIBBON_HEIGHT;
     mp_frame frame = {.left = LEFT, .right = RIGHT, .low = at - largest, .high = at};
-    if (memory) MP_CHECK(mp_largest_draw(p->columns, p->canvas, &frame, p->err));
+    if (memory) mp_largest_draw(p->columns, p->canvas, &frame);
     frame = (mp_frame){.left = LEFT, .right = RIGHT, .low = at - largest - map, .high = at - largest};
     if (arena) MP_CHECK(mp_arena_draw(p->columns, p->plan, p->canvas, &frame, p->err));
     return mp_canvas_write(p->canvas, path, p->err);

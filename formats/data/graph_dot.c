@@ -73,6 +73,7 @@ static mp_status parse(const char *path, const char *text, Agraph_t **out, mp_er
 /* ---- attributes ---- */
 
 typedef struct reader {
+    mp_pool *pool; /* of all arrays */
     Agraph_t *g;
     mp_graph *graph;
     size_t n;
@@ -141,10 +142,11 @@ static mp_status list_nodes(reader *r)
     MP_ENSURE(edges <= MP_DOT_EDGES_MAX, r->err, MP_PARSE, "%d edges (%d are the most)", edges, MP_DOT_EDGES_MAX);
     MP_ENSURE(nodes > 0, r->err, MP_PARSE, "the graph has no nodes");
     r->n = (size_t)nodes;
-    r->nodes = mp_alloc(r->n, sizeof *r->nodes);
-    r->index_of_rank = mp_alloc(r->n, sizeof *r->index_of_rank);
-    r->seconds = mp_alloc(r->n, sizeof *r->seconds);
-    MP_ENSURE(r->nodes && r->index_of_rank && r->seconds, r->err, MP_NOMEM, "no memory for a graph of %d nodes", nodes);
+    r->pool = mp_pool_new();
+    r->nodes = mp_pool_alloc(r->pool, r->n, sizeof *r->nodes);
+    r->index_of_rank = mp_pool_alloc(r->pool, r->n, sizeof *r->index_of_rank);
+    r->seconds = mp_pool_alloc(r->pool, r->n, sizeof *r->seconds);
+    MP_ENSURE(!mp_pool_failed(r->pool), r->err, MP_NOMEM, "no memory for a graph of %d nodes", nodes);
     for (Agnode_t *node = agfstnode(r->g); node; node = agnxtnode(r->g, node)) {
         int k = index_of(node);
         MP_ENSURE(k >= 0 && k < nodes && !r->nodes[k], r->err, MP_PARSE, "node '%.120s' cannot be placed", agnameof(node));
@@ -156,15 +158,14 @@ static mp_status list_nodes(reader *r)
 /* Kahn's order, of all nodes that could run the one that stands first in the file. */
 static mp_status order_nodes(reader *r)
 {
-    mp_status st = MP_OK;
-    int *waits = mp_alloc(r->n, sizeof *waits);
-    mp_heap ready = {.items = mp_alloc(r->n, sizeof *ready.items)};
+    int *waits = mp_pool_alloc(r->pool, r->n, sizeof *waits);
+    mp_heap ready = {.items = mp_pool_alloc(r->pool, r->n, sizeof *ready.items)};
     size_t n = 0;
-    MP_REQUIRE(waits && ready.items, r->err, MP_NOMEM, "no memory for a graph of %zu nodes", r->n);
+    MP_ENSURE(waits && ready.items, r->err, MP_NOMEM, "no memory for a graph of %zu nodes", r->n);
     for (size_t k = 0; k < r->n; k++) {
         for (Agedge_t *e = agfstin(r->g, r->nodes[k]); e; e = agnxtin(r->g, e)) {
-            MP_REQUIRE(agtail(e) != r->nodes[k], r->err, MP_PARSE, "node '%.120s' reads what it makes itself",
-                       agnameof(r->nodes[k]));
+            MP_ENSURE(agtail(e) != r->nodes[k], r->err, MP_PARSE, "node '%.120s' reads what it makes itself",
+                      agnameof(r->nodes[k]));
             waits[k]++;
         }
         if (!waits[k]) mp_heap_push(&ready, (int64_t)k, (int)k);
@@ -178,12 +179,9 @@ static mp_status order_nodes(reader *r)
         }
     }
     for (size_t k = 0; n < r->n && k < r->n; k++)
-        MP_REQUIRE(waits[k] == 0, r->err, MP_PARSE, "node '%.120s' lies on a cycle of edges, or behind one",
-                   agnameof(r->nodes[k]));
-done:
-    mp_free(waits);
-    mp_free(ready.items);
-    return st;
+        MP_ENSURE(waits[k] == 0, r->err, MP_PARSE, "node '%.120s' lies on a cycle of edges, or behind one",
+                  agnameof(r->nodes[k]));
+    return MP_OK;
 }
 
 /* ---- the graph ---- */
@@ -227,40 +225,29 @@ static mp_status add_node(reader *r, size_t place, int *place_of, int *reads, in
 
 static mp_status set_ticks(reader *r)
 {
-    mp_status st = MP_OK;
     size_t culprit;
-    int64_t *ticks = mp_alloc(r->n, sizeof *ticks);
-    MP_REQUIRE(ticks, r->err, MP_NOMEM, "no memory for a graph of %zu nodes", r->n);
-    MP_TRY(mp_ticks_choose(r->seconds, r->n, &r->graph->tick_seconds, &culprit, r->err));
-    MP_TRY(mp_ticks_convert(r->seconds, r->n, r->graph->tick_seconds, ticks, r->err));
+    int64_t *ticks = mp_pool_alloc(r->pool, r->n, sizeof *ticks);
+    MP_ENSURE(ticks, r->err, MP_NOMEM, "no memory for a graph of %zu nodes", r->n);
+    MP_CHECK(mp_ticks_choose(r->seconds, r->n, &r->graph->tick_seconds, &culprit, r->err));
+    MP_CHECK(mp_ticks_convert(r->seconds, r->n, r->graph->tick_seconds, ticks, r->err));
     for (size_t k = 0; k < r->n; k++) r->graph->nodes[k].alternatives[0].ticks = ticks[k];
-done:
-    mp_free(ticks);
-    return st;
+    return MP_OK;
 }
 
 static mp_status build(reader *r)
 {
-    mp_status st = MP_OK;
-    int *place_of = NULL, *reads = NULL, *seen = NULL;
-    MP_REQUIRE(agisdirected(r->g), r->err, MP_PARSE, "the graph is not directed (write digraph and ->)");
-    MP_TRY(list_nodes(r));
-    MP_TRY(order_nodes(r));
-    MP_TRY(mp_graph_new("", &r->graph, r->err));
-    place_of = mp_alloc(r->n, sizeof *place_of);
-    reads = mp_alloc(r->n, sizeof *reads);
-    seen = mp_alloc(r->n, sizeof *seen);
+    MP_ENSURE(agisdirected(r->g), r->err, MP_PARSE, "the graph is not directed (write digraph and ->)");
+    MP_CHECK(list_nodes(r));
+    MP_CHECK(order_nodes(r));
+    MP_CHECK(mp_graph_new("", &r->graph, r->err));
+    int *place_of = mp_pool_alloc(r->pool, r->n, sizeof *place_of), *reads = mp_pool_alloc(r->pool, r->n, sizeof *reads);
+    int *seen = mp_pool_alloc(r->pool, r->n, sizeof *seen);
     r->graph->name = copy_name(r, agnameof(r->g)[0] == '%' ? "" : agnameof(r->g)); /* cgraph's name for none */
     r->graph->fuse = MP_FUSE_BACKWARD;
-    MP_REQUIRE(place_of && reads && seen && r->graph->name, r->err, MP_NOMEM, "no memory for a graph of %zu nodes", r->n);
-    for (size_t place = 0; place < r->n; place++) MP_TRY(add_node(r, place, place_of, reads, seen));
-    MP_TRY(set_ticks(r));
-    MP_TRY(mp_graph_finish(r->graph, r->err));
-done:
-    mp_free(place_of);
-    mp_free(reads);
-    mp_free(seen);
-    return st;
+    MP_ENSURE(!mp_pool_failed(r->pool) && r->graph->name, r->err, MP_NOMEM, "no memory for a graph of %zu nodes", r->n);
+    for (size_t place = 0; place < r->n; place++) MP_CHECK(add_node(r, place, place_of, reads, seen));
+    MP_CHECK(set_ticks(r));
+    return mp_graph_finish(r->graph, r->err);
 }
 
 mp_status mp_graph_dot_read(const char *path, mp_graph **out, mp_error *err)
@@ -282,9 +269,7 @@ done:
     if (st != MP_OK) mp_error_locate(err, path, 0, 0);
     if (r.g) agclose(r.g);
     mp_graph_free(r.graph);
-    mp_free(r.nodes);
-    mp_free(r.index_of_rank);
-    mp_free(r.seconds);
+    mp_pool_free(r.pool);
     mp_free(text);
     mp_file_close(&file);
     return st;

@@ -150,50 +150,49 @@ static void tooltip_text(const mp_block_facts *facts, const mp_graph_block *bloc
     if (shown < block->n) snprintf(text + n, TOOLTIP_MAX - n, "\n... and %zu more", block->n - shown);
 }
 
-static mp_status outline(mp_canvas *canvas, double x, double y, double width, double height, const char *color, double pen,
-                         mp_error *err)
+static void outline(mp_canvas *canvas, double x, double y, double width, double height, const char *color, double pen)
 {
     const double xy[] = {x, y, x + width, y, x + width, y + height, x, y + height, x, y};
-    return mp_canvas_line(canvas, xy, 5, color, pen, false, err);
+    mp_canvas_line(canvas, xy, 5, color, pen, false);
 }
 
 /* Fills a box with the colours of the fates, each in proportion to its bytes. */
-static mp_status fill_shares(mp_canvas *canvas, const mp_block_fact *fact, double x, double y, mp_error *err)
+static void fill_shares(mp_canvas *canvas, const mp_block_fact *fact, double x, double y)
 {
     static const mp_fate order[] = {MP_FATE_KEPT, MP_FATE_RECOMPUTED, MP_FATE_FORWARD_ONLY, MP_FATE_NONE};
     double total = (double)bytes_of(fact), at = 0;
-    if (total <= 0) return mp_canvas_box(canvas, x, y, MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT, MP_COLOR_GRID, NULL, NULL, err);
+    if (total <= 0) {
+        mp_canvas_box(canvas, x, y, MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT, MP_COLOR_GRID, NULL, NULL);
+        return;
+    }
     for (size_t k = 0; k < MP_N_FATES; k++) {
         double share = (double)fact->bytes[order[k]] / total;
         if (share <= 0) continue;
-        MP_CHECK(mp_canvas_box(canvas, x + at * MP_BLOCK_WIDTH, y, share * MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT,
-                               fates[order[k]].color, NULL, NULL, err));
+        mp_canvas_box(canvas, x + at * MP_BLOCK_WIDTH, y, share * MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT, fates[order[k]].color, NULL,
+                      NULL);
         at += share;
     }
-    return MP_OK;
 }
 
 /* Text in the middle of a box: smaller if it is too wide, and cut if that is not enough. */
-static mp_status line_of_text(mp_canvas *canvas, double x, double y, double size, bool bold, const char *text, mp_error *err)
+static void line_of_text(mp_canvas *canvas, double x, double y, double size, bool bold, const char *text)
 {
     char shown[MP_BLOCK_TEXT];
     double space = MP_BLOCK_WIDTH - 8, least = 0.8 * size;
     while (size > least && mp_canvas_text_width(text, size, bold) > space) size -= 0.25;
     mp_canvas_shorten(text, size, bold, space, shown, sizeof shown);
-    return mp_canvas_text(canvas, x + MP_BLOCK_WIDTH / 2, y, MP_ALIGN_CENTER, size, bold, MP_COLOR_TEXT, shown, err);
+    mp_canvas_text(canvas, x + MP_BLOCK_WIDTH / 2, y, MP_ALIGN_CENTER, size, bold, MP_COLOR_TEXT, shown);
 }
 
-mp_status mp_box_finish(mp_canvas *canvas, double x, double y, bool bold, const char *title, const char *subtitle,
-                        const char *bytes, const char *tooltip, mp_error *err)
+void mp_box_finish(mp_canvas *canvas, double x, double y, bool bold, const char *title, const char *subtitle, const char *bytes,
+                   const char *tooltip)
 {
-    MP_CHECK(
-        outline(canvas, x, y, MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT, bold ? MP_COLOR_TEXT : MP_COLOR_WIRE, bold ? 2.5 : 0.75, err));
+    outline(canvas, x, y, MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT, bold ? MP_COLOR_TEXT : MP_COLOR_WIRE, bold ? 2.5 : 0.75);
     bool three = *subtitle != '\0';
-    MP_CHECK(line_of_text(canvas, x, y + (three ? 33 : 27.5), 11, true, title, err));
-    MP_CHECK(line_of_text(canvas, x, y + 20, 9.5, false, subtitle, err));
-    MP_CHECK(line_of_text(canvas, x, y + (three ? 7.5 : 12), 9.5, false, bytes, err));
-    if (tooltip) MP_CHECK(mp_canvas_box(canvas, x, y, MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT, MP_COLOR_CLEAR, NULL, tooltip, err));
-    return MP_OK;
+    line_of_text(canvas, x, y + (three ? 33 : 27.5), 11, true, title);
+    line_of_text(canvas, x, y + 20, 9.5, false, subtitle);
+    line_of_text(canvas, x, y + (three ? 7.5 : 12), 9.5, false, bytes);
+    if (tooltip) mp_canvas_box(canvas, x, y, MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT, MP_COLOR_CLEAR, NULL, tooltip);
 }
 
 mp_status mp_block_draw(mp_canvas *canvas, const mp_block_facts *facts, size_t k, double x, double y, bool tooltip,
@@ -204,15 +203,14 @@ mp_status mp_block_draw(mp_canvas *canvas, const mp_block_facts *facts, size_t k
     const mp_block_fact *fact = &facts->of[k];
     char bytes[MP_BYTES_TEXT_MAX], text[MP_BYTES_TEXT_MAX + 48], *tip = NULL;
     MP_REQUIRE(tip = mp_alloc(TOOLTIP_MAX, 1), err, MP_NOMEM, "no memory for a picture");
-    MP_TRY(fill_shares(canvas, fact, x, y, err));
+    fill_shares(canvas, fact, x, y);
     mp_bytes_text(bytes_of(fact), bytes);
     if (block->n > 1 && fact->n_checkpoints)
         snprintf(text, sizeof text, "%s, %zu checkpoint%s", bytes, fact->n_checkpoints, fact->n_checkpoints > 1 ? "s" : "");
     else
         snprintf(text, sizeof text, "%s", bytes);
     if (tooltip) tooltip_text(facts, block, tip);
-    MP_TRY(
-        mp_box_finish(canvas, x, y, fact->ends_in_checkpoint, block->title, block->subtitle, text, tooltip ? tip : NULL, err));
+    mp_box_finish(canvas, x, y, fact->ends_in_checkpoint, block->title, block->subtitle, text, tooltip ? tip : NULL);
 done:
     mp_free(tip);
     return st;
@@ -275,24 +273,21 @@ double mp_heading_width(const char *title, const char *subtitle)
     return fmax(mp_canvas_text_width(title, TITLE_SIZE, true), mp_canvas_text_width(subtitle, SUBTITLE_SIZE, false)) + 4;
 }
 
-mp_status mp_heading_draw(mp_canvas *canvas, double x, double y, double width, const char *title, const char *subtitle,
-                          const mp_legend_row *rows, size_t n, mp_error *err)
+void mp_heading_draw(mp_canvas *canvas, double x, double y, double width, const char *title, const char *subtitle,
+                     const mp_legend_row *rows, size_t n)
 {
-    MP_CHECK(mp_canvas_heading(canvas, x, y - 15, TITLE_SIZE, title, err));
-    MP_CHECK(mp_canvas_text(canvas, x, y - 35, MP_ALIGN_LEFT, SUBTITLE_SIZE, false, MP_COLOR_MUTED, subtitle, err));
+    mp_canvas_heading(canvas, x, y - 15, TITLE_SIZE, title);
+    mp_canvas_text(canvas, x, y - 35, MP_ALIGN_LEFT, SUBTITLE_SIZE, false, MP_COLOR_MUTED, subtitle);
     for (size_t k = 0; k < n; k++) {
         double at, row;
         entry_place(rows, k, width, &at, &row);
         double left = x + at, bottom = y - TITLE_SPACE - row * LEGEND_LINE - SWATCH;
         const double middle = bottom + SWATCH / 2;
         if (rows[k].line > 0)
-            MP_CHECK(mp_canvas_line(canvas, (double[]){left, middle, left + SWATCH, middle}, 2, rows[k].color, rows[k].line,
-                                    false, err));
+            mp_canvas_line(canvas, (double[]){left, middle, left + SWATCH, middle}, 2, rows[k].color, rows[k].line, false);
         else
-            MP_CHECK(mp_canvas_box(canvas, left, bottom, SWATCH, SWATCH, rows[k].color, NULL, NULL, err));
-        if (rows[k].bold) MP_CHECK(outline(canvas, left, bottom, SWATCH, SWATCH, MP_COLOR_TEXT, 2, err));
-        MP_CHECK(mp_canvas_text(canvas, left + SWATCH + 6, bottom + 2, MP_ALIGN_LEFT, LEGEND_SIZE, false, MP_COLOR_TEXT,
-                                rows[k].text, err));
+            mp_canvas_box(canvas, left, bottom, SWATCH, SWATCH, rows[k].color, NULL, NULL);
+        if (rows[k].bold) outline(canvas, left, bottom, SWATCH, SWATCH, MP_COLOR_TEXT, 2);
+        mp_canvas_text(canvas, left + SWATCH + 6, bottom + 2, MP_ALIGN_LEFT, LEGEND_SIZE, false, MP_COLOR_TEXT, rows[k].text);
     }
-    return MP_OK;
 }

@@ -41,8 +41,8 @@ const char *mp_fate_color(mp_fate fate);
 mp_status mp_block_draw(mp_canvas *canvas, const mp_block_facts *facts, size_t k, double x, double y, bool tooltip,
                         mp_error *err);
 /* The outline and the three lines of a box of that size which is filled already. tooltip NULL: none. */
-mp_status mp_box_finish(mp_canvas *canvas, double x, double y, bool bold, const char *title, const char *subtitle,
-                        const char *bytes, const char *tooltip, mp_error *err);
+void mp_box_finish(mp_canvas *canvas, double x, double y, bool bold, const char *title, const char *subtitle, const char *bytes,
+                   const char *tooltip);
 
 /* An entry of a legend. */
 typedef struct mp_legend_row {
@@ -54,8 +54,8 @@ typedef struct mp_legend_row {
 
 /* What a heading takes at this width, and the heading, its top at y. */
 double mp_heading_height(const mp_legend_row *rows, size_t n, double width);
-mp_status mp_heading_draw(mp_canvas *canvas, double x, double y, double width, const char *title, const char *subtitle,
-                          const mp_legend_row *rows, size_t n, mp_error *err);
+void mp_heading_draw(mp_canvas *canvas, double x, double y, double width, const char *title, const char *subtitle,
+                     const mp_legend_row *rows, size_t n);
 /* The least width at which nothing of a heading is cut. */
 double mp_heading_width(const char *title, const char *subtitle);
 

@@ -52,7 +52,7 @@ static const char *wire_color(const mp_wire *wire)
     return wire->skip < 0 ? MP_COLOR_WIRE : colors[(size_t)wire->skip % (sizeof colors / sizeof *colors)];
 }
 
-static mp_status draw_wires(mp_canvas *canvas, const mp_placement *placed, double top, mp_error *err)
+static void draw_wires(mp_canvas *canvas, const mp_placement *placed, double top)
 {
     for (size_t k = 0; k < placed->n_wires; k++) {
         const mp_wire *wire = &placed->wires[k];
@@ -63,13 +63,11 @@ static mp_status draw_wires(mp_canvas *canvas, const mp_placement *placed, doubl
             xy[2 * i + 1] = top - wire->xy[2 * i + 1];
         }
         if (wire->end == MP_WIRE_ARROW)
-            MP_CHECK(mp_canvas_arrow(canvas, xy, wire->n, color, 1, err));
+            mp_canvas_arrow(canvas, xy, wire->n, color, 1);
         else
-            MP_CHECK(mp_canvas_line(canvas, xy, wire->n, color, wire->end == MP_WIRE_TRUNK ? TRUNK : 1, false, err));
-        if (wire->end == MP_WIRE_JOINT)
-            MP_CHECK(mp_canvas_dot(canvas, xy[2 * wire->n - 2], xy[2 * wire->n - 1], TRUNK, color, err));
+            mp_canvas_line(canvas, xy, wire->n, color, wire->end == MP_WIRE_TRUNK ? TRUNK : 1, false);
+        if (wire->end == MP_WIRE_JOINT) mp_canvas_dot(canvas, xy[2 * wire->n - 2], xy[2 * wire->n - 1], TRUNK, color);
     }
-    return MP_OK;
 }
 
 mp_status mp_graph_picture(const mp_picture_request *request, const char *path, mp_error *err)
@@ -99,9 +97,9 @@ mp_status mp_graph_picture(const mp_picture_request *request, const char *path, 
     double width = fmax(fmax(placed->width, LEAST_WIDTH), mp_heading_width(title, subtitle));
     double heading = mp_heading_height(legend, n_legend, width), height = placed->height + heading + 2 * MARGIN;
     MP_TRY(mp_canvas_new(width + 2 * MARGIN, height, &canvas, err));
-    MP_TRY(mp_heading_draw(canvas, MARGIN, height - MARGIN, width, title, subtitle, legend, n_legend, err));
+    mp_heading_draw(canvas, MARGIN, height - MARGIN, width, title, subtitle, legend, n_legend);
     double top = height - MARGIN - heading;
-    MP_TRY(draw_wires(canvas, placed, top, err));
+    draw_wires(canvas, placed, top);
     for (size_t k = 0; k < blocks->n; k++)
         MP_TRY(mp_block_draw(canvas, &facts, k, MARGIN + placed->x[k], top - placed->y[k] - MP_BLOCK_HEIGHT,
                              blocks->n <= TOOLTIPS_MAX, err));

@@ -22,6 +22,7 @@ typedef struct stretch {
 } stretch;
 
 typedef struct router {
+    mp_pool *pool; /* of the arrays here but for the stretches */
     size_t n;
     const mp_block_edge *edges;
     size_t n_edges;
@@ -34,6 +35,7 @@ typedef struct router {
     int *bundle;                 /* per box: who sends along one wire with it */
     size_t *members;             /* per bundle: boxes */
     int *skip;                   /* per bundle: its number among those that skip rows, -1: none */
+    size_t *lanes;               /* per gutter, from the one before all columns on: how many it needs */
     double *top, *left, *gutter; /* per row: its top; per column: its left side and where its lanes begin */
     stretch *stretches;
     size_t n_stretches, capacity;
@@ -74,10 +76,10 @@ static void number_tracks(router *r)
  * wires are straight. Heights only grow a little by that, so one round does. */
 static mp_status wrap(router *r, double aspect)
 {
-    mp_status st = MP_OK;
-    double *heights = mp_alloc(r->n_rows, sizeof *heights), *widths = mp_alloc(r->n_rows, sizeof *widths);
-    size_t *crossing = mp_alloc(r->n_rows + 1, sizeof *crossing);
-    if (!heights || !widths || !crossing) MP_TRY(MP_NO_MEMORY(r->err));
+    double *heights = mp_pool_alloc(r->pool, r->n_rows, sizeof *heights);
+    double *widths = mp_pool_alloc(r->pool, r->n_rows, sizeof *widths);
+    size_t *crossing = mp_pool_alloc(r->pool, r->n_rows + 1, sizeof *crossing);
+    if (mp_pool_failed(r->pool)) return MP_NO_MEMORY(r->err);
     for (size_t k = 0; k < r->n_rows; k++) r->column[k] = 0;
     number_tracks(r);
     for (size_t k = 0; k < r->n_edges; k++) { /* a box's farthest wire: it has one lane */
@@ -96,11 +98,7 @@ static mp_status wrap(router *r, double aspect)
     }
     r->n_columns = mp_placement_wrap(r->n_rows, heights, widths, crossing, aspect, r->column);
     number_tracks(r);
-done:
-    mp_free(heights);
-    mp_free(widths);
-    mp_free(crossing);
-    return st;
+    return MP_OK;
 }
 
 static double gap_below(const router *r, size_t row)
@@ -205,7 +203,7 @@ static int by_box(const void *a, const void *b)
 /* Lanes without overlaps, the first free one for each stretch from above; lanes[g + 1] is how many gutter g needs. */
 static mp_status give_lanes(router *r, size_t *lanes)
 {
-    double *end = mp_alloc(r->n_stretches, sizeof *end); /* per lane of the gutter at hand */
+    double *end = mp_pool_alloc(r->pool, r->n_stretches, sizeof *end); /* per lane of the gutter at hand */
     if (!end) return MP_NO_MEMORY(r->err);
     if (r->n_stretches) qsort(r->stretches, r->n_stretches, sizeof *r->stretches, by_gutter);
     for (size_t k = 0; k < r->n_stretches; k++) {
@@ -217,7 +215,6 @@ static mp_status give_lanes(router *r, size_t *lanes)
         s->lane = (int)lane;
     }
     if (r->n_stretches) qsort(r->stretches, r->n_stretches, sizeof *r->stretches, by_box);
-    mp_free(end);
     return MP_OK;
 }
 
@@ -249,7 +246,7 @@ static void stack_rows(router *r)
 static mp_status place_columns(router *r, const size_t *lanes)
 {
     double x = 0, above = (double)lanes[0] * TRACK_GAP;
-    int *widest = mp_alloc(r->n_columns, sizeof *widest);
+    int *widest = mp_pool_alloc(r->pool, r->n_columns, sizeof *widest);
     if (!widest) return MP_NO_MEMORY(r->err);
     for (size_t k = 0; k < r->n; k++)
         if (r->slot[k] > widest[column_of(r, (int)k)]) widest[column_of(r, (int)k)] = r->slot[k];
@@ -267,7 +264,6 @@ static mp_status place_columns(router *r, const size_t *lanes)
         r->out->x[k] = r->left[column_of(r, (int)k)] + r->slot[k] * (r->box_width + SLOT_GAP);
         r->out->y[k] = r->top[r->row[k]];
     }
-    mp_free(widest);
     return MP_OK;
 }
 
@@ -330,10 +326,9 @@ static int by_tap(const void *a, const void *b)
 /* From boxes into their lanes, and from lanes into readers, each once. */
 static mp_status wires_of_routes(router *r)
 {
-    mp_status st = MP_OK;
     size_t n = 0;
-    route *routes = mp_alloc(r->n_edges, sizeof *routes);
-    if (!routes) MP_TRY(MP_NO_MEMORY(r->err));
+    route *routes = mp_pool_alloc(r->pool, r->n_edges, sizeof *routes);
+    if (!routes) return MP_NO_MEMORY(r->err);
     for (size_t k = 0; k < r->n_edges; k++) {
         const mp_block_edge *e = &r->edges[k];
         if (r->routed[k]) routes[n++] = (route){r->bundle[e->from], e->from, e->to, leads_on(r, e)};
@@ -344,8 +339,8 @@ static mp_status wires_of_routes(router *r)
         if (k > 0 && by_join(e, e - 1) == 0) continue;
         const double from = middle(r, e->from), bottom = r->out->y[e->from] + r->box_height, y = out_y(r, e->from);
         const double x = lane_x(r, e->bundle, column_of(r, e->from), e->on);
-        MP_TRY(add_wire(r, e->from, r->members[e->bundle] > 1 ? MP_WIRE_JOINT : MP_WIRE_PLAIN,
-                        (double[]){from, bottom, from, y, x, y}, 3));
+        MP_CHECK(add_wire(r, e->from, r->members[e->bundle] > 1 ? MP_WIRE_JOINT : MP_WIRE_PLAIN,
+                          (double[]){from, bottom, from, y, x, y}, 3));
     }
     if (n) qsort(routes, n, sizeof *routes, by_tap);
     for (size_t k = 0; k < n; k++) {
@@ -353,11 +348,9 @@ static mp_status wires_of_routes(router *r)
         if (k > 0 && by_tap(e, e - 1) == 0) continue;
         const mp_block_edge edge = {e->from, e->to};
         const double x = lane_x(r, e->bundle, entry_gutter(r, &edge), e->on), y = in_y(r, e->to), to = middle(r, e->to);
-        MP_TRY(add_wire(r, e->bundle, MP_WIRE_ARROW, (double[]){x, y, to, y, to, r->out->y[e->to]}, 3));
+        MP_CHECK(add_wire(r, e->bundle, MP_WIRE_ARROW, (double[]){x, y, to, y, to, r->out->y[e->to]}, 3));
     }
-done:
-    mp_free(routes);
-    return st;
+    return MP_OK;
 }
 
 static mp_status wires_to_the_next_row(router *r)
@@ -384,45 +377,36 @@ static mp_status wires_to_the_next_row(router *r)
 void mp_placement_free(mp_placement *placement)
 {
     if (!placement) return;
-    mp_free(placement->column);
-    mp_free(placement->x);
-    mp_free(placement->y);
+    mp_pool_free(placement->pool);
     mp_free(placement->wires);
     mp_free(placement);
 }
 
-static void router_free(router *r)
-{
-    void *const blocks[] = {r->row,  r->slot,   r->column,    r->outs,   r->ins,    r->out_track, r->in_track, r->top,
-                            r->left, r->gutter, r->stretches, r->routed, r->bundle, r->members,   r->skip};
-    for (size_t k = 0; k < sizeof blocks / sizeof *blocks; k++) mp_free(blocks[k]);
-    mp_placement_free(r->out);
-}
-
 static mp_status start(router *r)
 {
-    r->row = mp_alloc(r->n, sizeof *r->row);
-    r->slot = mp_alloc(r->n, sizeof *r->slot);
-    r->column = mp_alloc(r->n, sizeof *r->column); /* rows, columns: no more than boxes */
-    r->outs = mp_alloc(r->n, sizeof *r->outs);
-    r->ins = mp_alloc(r->n, sizeof *r->ins);
-    r->out_track = mp_alloc(r->n, sizeof *r->out_track);
-    r->in_track = mp_alloc(r->n, sizeof *r->in_track);
-    r->top = mp_alloc(r->n, sizeof *r->top);
-    r->left = mp_alloc(r->n, sizeof *r->left);
-    r->gutter = mp_alloc(r->n, sizeof *r->gutter);
-    r->routed = mp_alloc(r->n_edges, sizeof *r->routed);
-    r->bundle = mp_alloc(r->n, sizeof *r->bundle);
-    r->members = mp_alloc(r->n, sizeof *r->members);
-    r->skip = mp_alloc(r->n, sizeof *r->skip);
-    r->out = mp_alloc(1, sizeof *r->out);
-    if (!r->row || !r->slot || !r->column || !r->outs || !r->ins || !r->out_track || !r->in_track || !r->top || !r->left ||
-        !r->gutter || !r->routed || !r->bundle || !r->members || !r->skip || !r->out)
-        return MP_NO_MEMORY(r->err);
-    r->out->x = mp_alloc(r->n, sizeof *r->out->x);
-    r->out->y = mp_alloc(r->n, sizeof *r->out->y);
-    r->out->column = mp_alloc(r->n, sizeof *r->out->column);
-    return r->out->x && r->out->y && r->out->column ? MP_OK : MP_NO_MEMORY(r->err);
+    const size_t n = r->n; /* rows, columns: no more than boxes */
+    r->pool = mp_pool_new();
+    r->row = mp_pool_alloc(r->pool, n, sizeof *r->row);
+    r->slot = mp_pool_alloc(r->pool, n, sizeof *r->slot);
+    r->column = mp_pool_alloc(r->pool, n, sizeof *r->column);
+    r->outs = mp_pool_alloc(r->pool, n, sizeof *r->outs);
+    r->ins = mp_pool_alloc(r->pool, n, sizeof *r->ins);
+    r->out_track = mp_pool_alloc(r->pool, n, sizeof *r->out_track);
+    r->in_track = mp_pool_alloc(r->pool, n, sizeof *r->in_track);
+    r->top = mp_pool_alloc(r->pool, n, sizeof *r->top);
+    r->left = mp_pool_alloc(r->pool, n, sizeof *r->left);
+    r->gutter = mp_pool_alloc(r->pool, n, sizeof *r->gutter);
+    r->routed = mp_pool_alloc(r->pool, r->n_edges, sizeof *r->routed);
+    r->bundle = mp_pool_alloc(r->pool, n, sizeof *r->bundle);
+    r->members = mp_pool_alloc(r->pool, n, sizeof *r->members);
+    r->skip = mp_pool_alloc(r->pool, n, sizeof *r->skip);
+    r->lanes = mp_pool_alloc(r->pool, n + 1, sizeof *r->lanes);
+    if (mp_pool_failed(r->pool) || !(r->out = mp_alloc(1, sizeof *r->out))) return MP_NO_MEMORY(r->err);
+    r->out->pool = mp_pool_new();
+    r->out->x = mp_pool_alloc(r->out->pool, n, sizeof *r->out->x);
+    r->out->y = mp_pool_alloc(r->out->pool, n, sizeof *r->out->y);
+    r->out->column = mp_pool_alloc(r->out->pool, n, sizeof *r->out->column);
+    return mp_pool_failed(r->out->pool) ? MP_NO_MEMORY(r->err) : MP_OK;
 }
 
 mp_status mp_placement_new(size_t n, const mp_block_edge *edges, size_t n_edges, double box_width, double box_height,
@@ -430,24 +414,23 @@ mp_status mp_placement_new(size_t n, const mp_block_edge *edges, size_t n_edges,
 {
     mp_status st = MP_OK;
     router r = {.n = n, .edges = edges, .n_edges = n_edges, .box_width = box_width, .box_height = box_height, .err = err};
-    size_t *lanes = mp_alloc(n + 1, sizeof *lanes);
-    if (!lanes) MP_TRY(MP_NO_MEMORY(r.err));
     MP_TRY(start(&r));
     MP_TRY(mp_placement_rows(n, edges, n_edges, r.row, r.slot, &r.n_rows, err));
     MP_TRY(wrap(&r, aspect));
     stack_rows(&r);
     MP_TRY(find_bundles(&r));
     MP_TRY(find_stretches(&r));
-    MP_TRY(give_lanes(&r, lanes));
-    MP_TRY(place_columns(&r, lanes));
-    MP_TRY(wires_of_stretches(&r, (double)lanes[0] * TRACK_GAP));
+    MP_TRY(give_lanes(&r, r.lanes));
+    MP_TRY(place_columns(&r, r.lanes));
+    MP_TRY(wires_of_stretches(&r, (double)r.lanes[0] * TRACK_GAP));
     MP_TRY(wires_of_routes(&r));
     MP_TRY(wires_to_the_next_row(&r));
     r.out->n_columns = r.n_columns;
     *out = r.out;
     r.out = NULL;
 done:
-    mp_free(lanes);
-    router_free(&r);
+    mp_pool_free(r.pool);
+    mp_free(r.stretches);
+    mp_placement_free(r.out);
     return st;
 }

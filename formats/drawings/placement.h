@@ -33,6 +33,7 @@ typedef struct mp_wire {
 } mp_wire;
 
 typedef struct mp_placement {
+    mp_pool *pool;        /* of the arrays per box */
     double width, height; /* of all of it, from (0, 0) at the top left; y grows downwards */
     double *x, *y;        /* per box: its top left corner */
     size_t n_columns;

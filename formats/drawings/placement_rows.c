@@ -105,12 +105,13 @@ mp_status mp_placement_rows(size_t n, const mp_block_edge *edges, size_t n_edges
                             mp_error *err)
 {
     mp_status st = MP_OK;
-    place *places = mp_alloc(n, sizeof *places);
-    int *rank = mp_alloc(n, sizeof *rank), *remaining = mp_alloc(n, sizeof *remaining), *count = mp_alloc(n, sizeof *count);
-    double *sum = mp_alloc(n, sizeof *sum);
-    bool *on_line = mp_alloc(n, sizeof *on_line);
-    MP_REQUIRE(places && rank && remaining && count && sum && on_line, err, MP_NOMEM, "no memory for a drawing of %zu boxes",
-               n);
+    mp_pool *pool = mp_pool_new();
+    place *places = mp_pool_alloc(pool, n, sizeof *places);
+    int *rank = mp_pool_alloc(pool, n, sizeof *rank), *remaining = mp_pool_alloc(pool, n, sizeof *remaining);
+    int *count = mp_pool_alloc(pool, n, sizeof *count);
+    double *sum = mp_pool_alloc(pool, n, sizeof *sum);
+    bool *on_line = mp_pool_alloc(pool, n, sizeof *on_line);
+    MP_REQUIRE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for a drawing of %zu boxes", n);
     find_ranks(n, edges, n_edges, rank, remaining);
     find_main_line(n, edges, n_edges, rank, remaining, on_line);
     for (size_t k = 0; k < n; k++)
@@ -124,12 +125,7 @@ mp_status mp_placement_rows(size_t n, const mp_block_edge *edges, size_t n_edges
     sweep(places, n, edges, n_edges, true, false, sum, count, slot);
     *n_rows = rows_of_ranks(places, n, row, slot);
 done:
-    mp_free(places);
-    mp_free(rank);
-    mp_free(remaining);
-    mp_free(count);
-    mp_free(sum);
-    mp_free(on_line);
+    mp_pool_free(pool);
     return st;
 }
 
@@ -230,11 +226,12 @@ mp_status mp_placement_bundles(size_t n, const mp_block_edge *edges, size_t n_ed
 {
     mp_status st = MP_OK;
     bundler b = {.edges = edges, .routed = routed, .row = row, .n_edges = n_edges, .bundle = bundle};
-    int *newest = mp_alloc(n, sizeof *newest); /* per box: the bundle that was last to reach it, + 1 */
-    b.first = mp_alloc(n + 1, sizeof *b.first);
-    b.next = mp_alloc(n, sizeof *b.next);
-    b.last = mp_alloc(n, sizeof *b.last);
-    MP_REQUIRE(newest && b.first && b.next && b.last, err, MP_NOMEM, "no memory for a drawing of %zu boxes", n);
+    mp_pool *pool = mp_pool_new();
+    int *newest = mp_pool_alloc(pool, n, sizeof *newest); /* per box: the bundle that was last to reach it, + 1 */
+    b.first = mp_pool_alloc(pool, n + 1, sizeof *b.first);
+    b.next = mp_pool_alloc(pool, n, sizeof *b.next);
+    b.last = mp_pool_alloc(pool, n, sizeof *b.last);
+    MP_REQUIRE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for a drawing of %zu boxes", n);
     for (size_t k = 0; k < n_edges; k++) b.first[edges[k].from + 1] = k + 1;
     for (size_t k = 0; k < n; k++) {
         if (b.first[k + 1] < b.first[k]) b.first[k + 1] = b.first[k]; /* it has no edges */
@@ -256,9 +253,6 @@ mp_status mp_placement_bundles(size_t n, const mp_block_edge *edges, size_t n_ed
             if (routed[e]) newest[edges[e].to] = bundle[k] + 1;
     }
 done:
-    mp_free(newest);
-    mp_free(b.first);
-    mp_free(b.next);
-    mp_free(b.last);
+    mp_pool_free(pool);
     return st;
 }

@@ -235,37 +235,43 @@ done:
     return st;
 }
 
-static mp_status arrow(const drawing *d, const char *color, const double *xy, size_t n)
+static void arrow(const drawing *d, const char *color, const double *xy, size_t n)
 {
-    return mp_canvas_arrow(d->canvas, xy, n, color, 1.2, d->err);
+    mp_canvas_arrow(d->canvas, xy, n, color, 1.2);
 }
 
 /* A wire within a column: down (forward, again) or up (backward); one that skips rows runs beside it. */
-static mp_status wire_along(const drawing *d, const panel *p, column c, int from, int to, const char *color)
+static void wire_along(const drawing *d, const panel *p, column c, int from, int to, const char *color)
 {
     double x = p->left + p->x[c], a = row_y(d, from), b = row_y(d, to), half = MP_BLOCK_HEIGHT / 2;
     bool down = to > from;
     if (abs(to - from) == 1 || c == AGAIN) {
         double middle = x + MP_BLOCK_WIDTH / 2 + (abs(to - from) > 1 ? 40 : 0);
-        return arrow(d, color, (double[]){middle, down ? a - half : a + half, middle, down ? b + half : b - half}, 2);
+        {
+            arrow(d, color, (double[]){middle, down ? a - half : a + half, middle, down ? b + half : b - half}, 2);
+            return;
+        }
     }
     int lane = d->lane[c == BACKWARD][from];
     double side = c == BACKWARD ? x + MP_BLOCK_WIDTH : x, step = 9 + LANE_GAP * (lane < 0 ? 0 : lane);
     double out = c == BACKWARD ? side + step : side - step, shift = down ? -7 : 7;
-    return arrow(d, color, (double[]){side, a + shift, out, a + shift, out, b - shift, side, b - shift}, 4);
+    arrow(d, color, (double[]){side, a + shift, out, a + shift, out, b - shift, side, b - shift}, 4);
 }
 
 /* A wire from one column to another further right, in the gap below its row where a box stands between. */
-static mp_status wire_across(const drawing *d, const panel *p, column from, int row, column to, int to_row, const char *color)
+static void wire_across(const drawing *d, const panel *p, column from, int row, column to, int to_row, const char *color)
 {
     double x = p->left + p->x[from] + MP_BLOCK_WIDTH, end = p->left + p->x[to], a = row_y(d, row), b = row_y(d, to_row);
     bool between = false;
     if (from == FORWARD && to == BACKWARD && p->present[AGAIN])
         for (int k = row < to_row ? row : to_row; k <= (row < to_row ? to_row : row); k++) between |= p->box[AGAIN][k];
-    if (!between) return arrow(d, color, (double[]){x, a, end, b}, 2);
+    if (!between) {
+        arrow(d, color, (double[]){x, a, end, b}, 2);
+        return;
+    }
     int lane = abs(to_row - row) < 5 ? abs(to_row - row) : 5;
     double gap = a - MP_BLOCK_HEIGHT / 2 - 7, turn = end - 10 - 5 * lane;
-    return arrow(d, color, (double[]){x, a, x + 9, a, x + 9, gap, turn, gap, turn, b, end, b}, 6);
+    arrow(d, color, (double[]){x, a, x + 9, a, x + 9, gap, turn, gap, turn, b, end, b}, 6);
 }
 
 /* A wire that a read stands for, each once per panel. */
@@ -283,14 +289,15 @@ static bool is_new(const link *links, size_t n, const link *one)
     return true;
 }
 
-static mp_status draw_link(const drawing *d, const panel *p, const link *one)
+static void draw_link(const drawing *d, const panel *p, const link *one)
 {
     static const char *const colors[] = {
         [FORWARD] = MP_COLOR_KEPT, [AGAIN] = MP_COLOR_RECOMPUTED, [BACKWARD] = MP_COLOR_GRADIENT};
-    if (one->from == one->to)
-        return wire_along(d, p, one->from, one->from_row, one->to_row,
-                          one->from == FORWARD ? MP_COLOR_WIRE : colors[one->from]);
-    return wire_across(d, p, one->from, one->from_row, one->to, one->to_row, colors[one->from]);
+    if (one->from == one->to) {
+        wire_along(d, p, one->from, one->from_row, one->to_row, one->from == FORWARD ? MP_COLOR_WIRE : colors[one->from]);
+        return;
+    }
+    wire_across(d, p, one->from, one->from_row, one->to, one->to_row, colors[one->from]);
 }
 
 /* Follows the steps: which run reads what which run produced. */
@@ -315,7 +322,7 @@ static mp_status draw_links(const drawing *d, const panel *p)
                 if ((one.from == one.to && one.from_row == row) || one.from > one.to || !is_new(links, n_links, &one)) continue;
                 if (!mp_grow(&links, &capacity, n_links + 1, sizeof *links)) MP_TRY(MP_NO_MEMORY(d->err));
                 links[n_links++] = one;
-                MP_TRY(draw_link(d, p, &one));
+                draw_link(d, p, &one);
             }
         MP_TRY(note_makers(&made, alternative, c, row, d->err));
     }
@@ -337,8 +344,8 @@ static mp_status draw_boxes(const drawing *d, const panel *p)
         for (int c = AGAIN; c <= BACKWARD; c++) {
             if (!p->box[c][k]) continue;
             double x = p->left + p->x[c];
-            MP_CHECK(mp_canvas_box(d->canvas, x, y, MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT,
-                                   c == AGAIN ? mp_fate_color(MP_FATE_RECOMPUTED) : MP_COLOR_GRADIENT, NULL, NULL, d->err));
+            mp_canvas_box(d->canvas, x, y, MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT,
+                          c == AGAIN ? mp_fate_color(MP_FATE_RECOMPUTED) : MP_COLOR_GRADIENT, NULL, NULL);
             if (c == AGAIN)
                 snprintf(text, sizeof text, "again");
             else
@@ -347,7 +354,7 @@ static mp_status draw_boxes(const drawing *d, const panel *p)
                      c == AGAIN || !*block->subtitle ? "" : " of ", block->subtitle);
             snprintf(tooltip, sizeof tooltip, "%s %s %s, %s", c == AGAIN ? "a second run of" : "backward of", block->title,
                      block->subtitle, c == AGAIN ? "which had been dropped" : text);
-            MP_CHECK(mp_box_finish(d->canvas, x, y, false, block->title, subtitle, text, tooltip, d->err));
+            mp_box_finish(d->canvas, x, y, false, block->title, subtitle, text, tooltip);
         }
     }
     return MP_OK;
@@ -355,8 +362,8 @@ static mp_status draw_boxes(const drawing *d, const panel *p)
 
 static mp_status draw_panel(const drawing *d, const panel *p)
 {
-    MP_CHECK(mp_canvas_text(d->canvas, p->left, d->top + 30, MP_ALIGN_LEFT, 14, true, MP_COLOR_TEXT, p->title, d->err));
-    MP_CHECK(mp_canvas_text(d->canvas, p->left, d->top + 15, MP_ALIGN_LEFT, 11, false, MP_COLOR_MUTED, p->about, d->err));
+    mp_canvas_text(d->canvas, p->left, d->top + 30, MP_ALIGN_LEFT, 14, true, MP_COLOR_TEXT, p->title);
+    mp_canvas_text(d->canvas, p->left, d->top + 15, MP_ALIGN_LEFT, 11, false, MP_COLOR_MUTED, p->about);
     MP_CHECK(draw_links(d, p));
     return draw_boxes(d, p);
 }
@@ -406,7 +413,7 @@ static mp_status draw(drawing *d, panel *panels, size_t n, const mp_picture_requ
     double heading = mp_heading_height(legend, n_legend, width);
     double height = heading + PANEL_HEAD + (double)d->blocks->n * ROW + 2 * MARGIN;
     MP_CHECK(mp_canvas_new(width + 2 * MARGIN, height, &d->canvas, d->err));
-    MP_CHECK(mp_heading_draw(d->canvas, MARGIN, height - MARGIN, width, title, subtitle, legend, n_legend, d->err));
+    mp_heading_draw(d->canvas, MARGIN, height - MARGIN, width, title, subtitle, legend, n_legend);
     d->top = height - MARGIN - heading - PANEL_HEAD;
     for (size_t k = 0; k < n; k++) {
         panels[k].left += MARGIN;

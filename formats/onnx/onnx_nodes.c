@@ -142,16 +142,11 @@ static mp_status add_operator(mp_onnx_builder *b, const mp_onnx_scope *s, const 
     if (s->prefix) MP_TRY(mp_onnx_charge(b, work));
     MP_TRY(mp_onnx_find_tensors(b, s, node->input, node->n_input, &in));
     MP_TRY(mp_onnx_find_tensors(b, s, node->output, node->n_output, &out));
-    const mp_operator_draft draft = {.name = own,
-                                     .kind = node->op_type,
-                                     .domain = mp_onnx_domain(node->domain),
-                                     .version = version,
-                                     .in = in,
-                                     .out = out,
-                                     .n_in = (int)node->n_input,
-                                     .n_out = (int)node->n_output,
-                                     .attributes = attributes,
-                                     .n_attributes = n_bindings};
+    mp_operator_draft draft =
+        mp_draft(node->op_type, mp_onnx_domain(node->domain), version, in, (int)node->n_input, attributes, n_bindings);
+    draft.name = own;
+    draft.out = out;
+    draft.n_out = (int)node->n_output;
     MP_TRY(mp_model_operator(model, &draft, &index, b->err));
     /* a constant is the same in every iteration: it stands in the graph itself */
     bool is_constant = !strcmp(draft.kind, "Constant") && !*draft.domain;

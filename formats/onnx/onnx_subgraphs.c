@@ -168,16 +168,10 @@ mp_status mp_onnx_add_control(mp_onnx_builder *b, const mp_onnx_scope *s, const 
     MP_TRY(add_regions(b, s, node, own, bindings, n_bindings, regions));
     MP_TRY(list_operands(b, s, node, regions, &in, &n_in));
     MP_TRY(mp_onnx_find_tensors(b, s, node->output, node->n_output, &out));
-    const mp_operator_draft draft = {.name = own,
-                                     .kind = node->op_type,
-                                     .domain = "",
-                                     .version = version,
-                                     .in = in,
-                                     .out = out,
-                                     .n_in = n_in,
-                                     .n_out = (int)node->n_output,
-                                     .attributes = attributes,
-                                     .n_attributes = n_bindings};
+    mp_operator_draft draft = mp_draft(node->op_type, "", version, in, n_in, attributes, n_bindings);
+    draft.name = own;
+    draft.out = out;
+    draft.n_out = (int)node->n_output;
     MP_TRY(mp_model_operator(b->model, &draft, &index, b->err));
     mp_operator *op = &b->model->operators[index];
     op->region = s->region;

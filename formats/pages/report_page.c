@@ -10,11 +10,153 @@
 #include "formats/base/file.h"
 #include "formats/base/text.h"
 #include "formats/curves/chart.h"
+#include "formats/curves/curve_spread.h"
 #include "formats/drawings/block_drawing.h"
-#include "formats/pages/report_data.h"
+#include "formats/json/json.h"
 #include "memplan/graph_picture.h"
 
-enum { COLUMNS_MAX = 3000, NAME_MAX_BYTES = 512 };
+enum { TENSORS_MAX = 2000, COLUMNS_MAX = 3000, KEEP_ALL_PARTS = 3000, NAME_MAX_BYTES = 512 };
+
+/* A name or a place in a program as the page may show it. */
+static json_t *shown_text(const char *text)
+{
+    char shown[2 * NAME_MAX_BYTES];
+    return mp_json_text(mp_visible_text(text, shown, sizeof shown));
+}
+
+static const char *node_name(const mp_timeline_columns *c, int step, char *text)
+{
+    char title[NAME_MAX_BYTES];
+    return mp_short_name(mp_node_title(c->graph, c->steps[step].node, title, sizeof title), text, NAME_MAX_BYTES);
+}
+
+static void set_source(json_t **object, const mp_timeline_columns *c, int step)
+{
+    const char *source = c->graph->nodes[c->steps[step].node].source;
+    if (source) mp_json_set(object, "source", shown_text(source));
+}
+
+static json_t *column_list(const mp_timeline_columns *c)
+{
+    json_t *list = json_array();
+    char name[NAME_MAX_BYTES];
+    for (size_t k = 0; k < c->n; k++) {
+        const mp_timeline_column *column = &c->columns[k];
+        json_t *bytes = json_array();
+        for (int layer = 0; layer < MP_N_LAYERS; layer++) mp_json_append(&bytes, json_integer(column->bytes[layer]));
+        json_t *row = json_pack("{s:i, s:i, s:i, s:s, s:o}", "first", column->first, "end", column->last + 1, "shown",
+                                column->shown, "activity", mp_activity_name(c->activity[column->shown]), "node",
+                                shown_text(node_name(c, column->shown, name)));
+        set_source(&row, c, column->shown);
+        mp_json_set(&row, "bytes", bytes);
+        mp_json_append(&list, row);
+    }
+    return list;
+}
+
+static json_t *layer_list(void)
+{
+    json_t *list = json_array();
+    for (mp_layer k = 0; k < MP_N_LAYERS; k++)
+        mp_json_append(&list, json_pack("{s:s, s:s}", "name", mp_layer_name(k), "color", mp_layer_color(k)));
+    return list;
+}
+
+typedef struct ranked {
+    int64_t bytes;
+    size_t span;
+} ranked;
+
+static int by_bytes(const void *a, const void *b)
+{
+    const ranked *x = a, *y = b;
+    if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
+    return x->span < y->span ? -1 : 1;
+}
+
+static json_t *tensor_list(const mp_timeline_columns *c)
+{
+    const mp_timeline *tl = c->timeline;
+    json_t *list = json_array();
+    char name[NAME_MAX_BYTES];
+    ranked *order = mp_alloc(tl->n_spans, sizeof *order);
+    if (!order) {
+        json_decref(list);
+        return NULL;
+    }
+    for (size_t k = 0; k < tl->n_spans; k++) order[k] = (ranked){c->graph->storages[tl->spans[k].storage].bytes, k};
+    qsort(order, tl->n_spans, sizeof *order, by_bytes);
+    for (size_t k = 0; k < tl->n_spans && k < TENSORS_MAX; k++) {
+        const mp_span *span = &tl->spans[order[k].span];
+        const mp_layer layer = c->layer[order[k].span];
+        mp_label label;
+        mp_short_name(mp_storage_title(c->graph, span->storage, &label), name, sizeof name);
+        json_t *row =
+            json_pack("{s:o, s:I, s:i, s:i, s:s, s:s}", "name", shown_text(name), "bytes", (json_int_t)order[k].bytes, "begin",
+                      span->begin, "end", span->end, "kind", mp_layer_name(layer), "color", mp_layer_color(layer));
+        mp_json_set(&row, "maker", shown_text(node_name(c, span->begin, name)));
+        set_source(&row, c, span->begin);
+        mp_json_append(&list, row);
+    }
+    mp_free(order);
+    return list;
+}
+
+static json_t *keep_all_curve(const mp_timeline_columns *c)
+{
+    const size_t n = c->keep_all->n_steps, parts = n < KEEP_ALL_PARTS ? n : KEEP_ALL_PARTS;
+    json_t *list = json_array();
+    for (size_t k = 0; k < parts; k++)
+        mp_json_append(&list, json_integer(mp_keep_all_between(c, (double)k / (double)parts, (double)(k + 1) / (double)parts)));
+    return list;
+}
+
+/* A pair of bytes and per cent; `known` false: null in place of the second. */
+static json_t *point(int64_t bytes, bool known, double percent)
+{
+    return json_pack("[I, o]", (json_int_t)bytes, mp_json_real_if(known, percent));
+}
+
+static json_t *curve_list(const mp_sweep *sweep)
+{
+    json_t *list = json_array();
+    for (size_t k = 0; sweep && k < sweep->n_curves; k++) {
+        const mp_sweep_curve *curve = &sweep->curves[k];
+        json_t *points = json_array();
+        for (size_t i = 0; i < curve->n; i++)
+            if (curve->points[i].feasible)
+                mp_json_append(&points,
+                               point(curve->points[i].peak_bytes, true, mp_curve_percent(sweep, curve->points[i].ticks)));
+        mp_json_append(&list, json_pack("{s:s, s:o}", "solver", curve->solver, "points", points));
+    }
+    return list;
+}
+
+static json_t *bound_list(const mp_sweep *sweep)
+{
+    json_t *list = json_array();
+    for (size_t k = 0; sweep && k < sweep->n_bounds; k++) {
+        const mp_sweep_bound *bound = &sweep->bounds[k];
+        mp_json_append(&list, point(bound->budget_bytes, !bound->infeasible,
+                                    bound->infeasible ? 0 : mp_curve_percent(sweep, bound->ticks)));
+    }
+    return list;
+}
+
+/* The data of a page: columns, layers, tensors, curves. Released with json_decref. NULL: no memory. */
+static json_t *report_data(const mp_report_request *request, const mp_timeline_columns *c)
+{
+    const mp_plan *plan = request->plan;
+    const bool again = c->n_activity[MP_ACTIVITY_RECOMPUTE] > 0;
+    return json_pack("{s:I, s:I, s:i, s:I, s:I, s:I, s:b, s:o, s:o, s:o, s:I, s:o, s:o, s:o}", "steps", (json_int_t)c->n_steps,
+                     "peak", (json_int_t)c->timeline->peak_bytes, "peak_step", c->timeline->peak_step, "keep_all",
+                     (json_int_t)c->keep_all->peak_bytes, "floor", (json_int_t)request->floor_bytes, "budget",
+                     (json_int_t)(plan ? plan->budget_bytes : -1), "saves",
+                     (int)(plan && (again || c->timeline->peak_bytes != c->keep_all->peak_bytes)), "layers", layer_list(),
+                     "columns", column_list(c), "keep_all_curve", keep_all_curve(c), "n_tensors",
+                     (json_int_t)c->timeline->n_spans, "tensors", tensor_list(c), "curves", curve_list(request->sweep),
+                     "bounds", bound_list(request->sweep));
+}
 
 static const char style[] =
 #include "formats/pages/report_style.def"
@@ -193,7 +335,7 @@ mp_status mp_report_page(const mp_report_request *request, const char *path, mp_
                                    &columns, err));
     MP_TRY(mp_graph_blocks_build(graph, 0, MP_PICTURE_BOXES, &blocks, err));
     MP_TRY(mp_block_facts_find(graph, blocks, plan, &facts, err));
-    MP_REQUIRE(data = mp_report_data(request, columns), err, MP_NOMEM, "no memory for a report");
+    MP_REQUIRE(data = report_data(request, columns), err, MP_NOMEM, "no memory for a report");
     MP_REQUIRE(json = json_dumps(data, JSON_COMPACT | JSON_ENSURE_ASCII), err, MP_NOMEM, "no memory for a report");
     put_page(&out, request, columns, &facts, json);
     MP_REQUIRE(!out.failed, err, MP_NOMEM, "no memory for a report");

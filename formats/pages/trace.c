@@ -22,20 +22,14 @@ bool mp_is_trace_path(const char *path)
 
 static json_t *event(const char *phase, const char *name, int thread)
 {
-    json_t *e = json_object();
-    mp_json_set(&e, "ph", json_string(phase));
-    mp_json_set(&e, "name", mp_json_text(name));
-    mp_json_set(&e, "pid", json_integer(PROCESS));
-    mp_json_set(&e, "tid", json_integer(thread));
-    return e;
+    return json_pack("{s:s, s:o, s:i, s:i}", "ph", phase, "name", mp_json_text(name), "pid", PROCESS, "tid", thread);
 }
 
 /* A name for a process or a thread. */
 static json_t *naming(const char *what, int thread, const char *name)
 {
-    json_t *e = event("M", what, thread), *args = json_object();
-    mp_json_set(&args, "name", mp_json_text(name));
-    mp_json_set(&e, "args", args);
+    json_t *e = event("M", what, thread);
+    mp_json_set(&e, "args", json_pack("{s:o}", "name", mp_json_text(name)));
     return e;
 }
 
@@ -44,9 +38,8 @@ static json_t *slice(const mp_timeline_columns *c, size_t t, double start, doubl
     const mp_node *node = &c->graph->nodes[c->steps[t].node];
     char title[NAME_MAX_BYTES], name[NAME_MAX_BYTES];
     mp_short_name(mp_node_title(c->graph, c->steps[t].node, title, sizeof title), name, sizeof name);
-    json_t *e = event("X", name, c->steps[t].until ? SECOND_STREAM : STREAM), *args = json_object();
-    mp_json_set(&args, "step", json_integer((json_int_t)t + 1));
-    mp_json_set(&args, "operator", mp_json_text(node->op));
+    json_t *e = event("X", name, c->steps[t].until ? SECOND_STREAM : STREAM),
+           *args = json_pack("{s:I, s:o}", "step", (json_int_t)t + 1, "operator", mp_json_text(node->op));
     if (node->source) mp_json_set(&args, "source", mp_json_text(node->source));
     mp_json_set(&e, "cat", json_string(mp_activity_name(c->activity[t])));
     mp_json_set(&e, "ts", json_real(start));
@@ -98,14 +91,11 @@ mp_status mp_trace_write(const mp_graph *graph, const mp_plan *plan, const char 
     MP_REQUIRE(keep_all, err, MP_NOMEM, "no memory for a trace of %zu steps", n);
     mp_keep_all(graph, keep_all);
     MP_TRY(mp_timeline_columns_new(graph, plan ? plan->steps : keep_all, n, n ? n : 1, &columns, err));
-    trace = json_object();
-    other = json_object();
-    mp_json_set(&other, "peak_bytes", json_integer(columns->timeline->peak_bytes));
-    mp_json_set(&other, "peak_step", json_integer(columns->timeline->peak_step + 1));
+    other = json_pack("{s:I, s:i}", "peak_bytes", (json_int_t)columns->timeline->peak_bytes, "peak_step",
+                      columns->timeline->peak_step + 1);
     if (plan && plan->budget_bytes >= 0) mp_json_set(&other, "budget_bytes", json_integer(plan->budget_bytes));
-    mp_json_set(&trace, "displayTimeUnit", json_string("ms"));
-    mp_json_set(&trace, "otherData", other);
-    mp_json_set(&trace, "traceEvents", event_list(columns, title));
+    trace =
+        json_pack("{s:s, s:o, s:o}", "displayTimeUnit", "ms", "otherData", other, "traceEvents", event_list(columns, title));
     MP_REQUIRE(trace && (text = mp_json_print(trace, 0)), err, MP_NOMEM, "no memory for a trace of %zu steps", n);
     MP_TRY(mp_file_write(path, text, strlen(text), err));
 done:

@@ -105,16 +105,14 @@ static mp_status add(mp_inference *w, const mp_operator_draft *draft)
     return st == MP_OK ? w->visit(w, index) : st;
 }
 
-mp_status mp_inference_emit(mp_inference *w, const mp_operator_draft *draft, const char *stem, int *out)
+mp_status mp_inference_emit(mp_inference *w, mp_operator_draft draft, const char *stem, int *out, int n_out)
 {
-    mp_operator_draft full = *draft;
-    MP_CHECK(mp_inference_count(w, draft->n_out, stem));
-    for (int k = 0; k < draft->n_out; k++) {
-        out[k] = draft->out[k];
+    MP_CHECK(mp_inference_count(w, n_out, stem));
+    for (int k = 0; k < n_out; k++)
         if (out[k] < 0) MP_CHECK(mp_model_fresh_tensor(w->model, stem, &out[k], w->err));
-    }
-    full.out = out;
-    return add(w, &full);
+    draft.out = out;
+    draft.n_out = n_out;
+    return add(w, &draft);
 }
 
 mp_status mp_inference_alias(mp_inference *w, int from, int to)
@@ -262,16 +260,10 @@ static mp_status copy_operator(mp_inference *w, int root, int index, int to, con
         out[k] = op.out[k];
         if (out[k] >= 0) MP_TRY(copy_tensor(w, root, op.out[k], prefix, &out[k]));
     }
-    const mp_operator_draft draft = {.name = renamed(w, root, op.name, prefix),
-                                     .kind = op.kind,
-                                     .domain = op.domain,
-                                     .version = op.version,
-                                     .in = in,
-                                     .out = out,
-                                     .n_in = op.n_in,
-                                     .n_out = op.n_out,
-                                     .attributes = op.attributes,
-                                     .n_attributes = op.n_attributes};
+    mp_operator_draft draft = mp_draft_like(&op, in, op.n_in);
+    draft.name = renamed(w, root, op.name, prefix);
+    draft.out = out;
+    draft.n_out = op.n_out;
     MP_REQUIRE(draft.name, w->err, MP_NOMEM, "no memory for a copy of '%s'", op.name);
     MP_TRY(mp_model_operator(model, &draft, copy, w->err));
     model->operators[*copy].region = to;

@@ -41,9 +41,9 @@ typedef struct mp_inference {
 
 /* Counts n operators that unrolling adds, at operator `name`. MP_UNSUPPORTED: more than MP_UNROLLED_MAX. */
 mp_status mp_inference_count(mp_inference *w, int64_t n, const char *name);
-/* Adds an operator on known tensors and infers it. Outputs of the draft that are -1 become new tensors, named after `stem`;
- * out[] gets all of them. */
-mp_status mp_inference_emit(mp_inference *w, const mp_operator_draft *draft, const char *stem, int *out);
+/* Adds an operator on known tensors that writes out[0..n_out), and infers it. An output that is -1 becomes a new tensor, named
+ * after `stem`. */
+mp_status mp_inference_emit(mp_inference *w, mp_operator_draft draft, const char *stem, int *out, int n_out);
 /* Makes `to`, which has no producer any more, equal to `from`: by an Identity, or as the same sequence. */
 mp_status mp_inference_alias(mp_inference *w, int from, int to);
 /* Removes an operator; the tensors that it wrote have no producer any more. */

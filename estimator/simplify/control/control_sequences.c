@@ -26,29 +26,13 @@ mp_status mp_control_number(mp_inference *w, const char *stem, mp_dtype dtype, i
 static mp_status reshape(mp_inference *w, const char *kind, int from, int64_t axis, const char *stem, int *to)
 {
     const mp_attribute axes = {.name = "axes", .kind = MP_ATTRIBUTE_INTS, .n = 1, .ints = &axis};
-    const mp_operator_draft draft = {.kind = kind,
-                                     .version = VERSION,
-                                     .in = &from,
-                                     .out = to,
-                                     .n_in = 1,
-                                     .n_out = 1,
-                                     .attributes = &axes,
-                                     .n_attributes = 1};
-    return mp_inference_emit(w, &draft, stem, to);
+    return mp_inference_emit(w, mp_draft(kind, "", VERSION, &from, 1, &axes, 1), stem, to, 1);
 }
 
 static mp_status concat(mp_inference *w, const int *items, int n, int64_t axis, const char *stem, int *to)
 {
     const mp_attribute at = {.name = "axis", .kind = MP_ATTRIBUTE_INT, .i = axis};
-    const mp_operator_draft draft = {.kind = "Concat",
-                                     .version = VERSION,
-                                     .in = items,
-                                     .out = to,
-                                     .n_in = n,
-                                     .n_out = 1,
-                                     .attributes = &at,
-                                     .n_attributes = 1};
-    return mp_inference_emit(w, &draft, stem, to);
+    return mp_inference_emit(w, mp_draft("Concat", "", VERSION, items, n, &at, 1), stem, to, 1);
 }
 
 mp_status mp_control_join(mp_inference *w, const int *items, int n, int64_t axis, bool stacked, const char *stem, int to,
@@ -90,15 +74,7 @@ mp_status mp_control_part(mp_inference *w, int tensor, int axis, const int64_t *
     }
     const mp_attribute attributes[] = {{.name = "axis", .kind = MP_ATTRIBUTE_INT, .i = axis},
                                        {.name = "split", .kind = MP_ATTRIBUTE_INTS, .n = (size_t)n, .ints = ones}};
-    const mp_operator_draft draft = {.kind = "Split",
-                                     .version = VERSION,
-                                     .in = &tensor,
-                                     .out = parts,
-                                     .n_in = 1,
-                                     .n_out = n,
-                                     .attributes = attributes,
-                                     .n_attributes = 2};
-    MP_TRY(mp_inference_emit(w, &draft, stem, parts));
+    MP_TRY(mp_inference_emit(w, mp_draft("Split", "", VERSION, &tensor, 1, attributes, 2), stem, parts, n));
     for (int k = 0; squeezed && k < n; k++) {
         int squeezed_part = -1;
         MP_TRY(reshape(w, "Squeeze", parts[k], axis, stem, &squeezed_part));

@@ -111,13 +111,8 @@ mp_status mp_attention_take_in_result(mp_rewriter *r, int index)
     if (r->rules == MP_RULES_PYTORCH && !writes_heads_side_by_side(r, attention)) return MP_OK;
     order_of(r, op, order);
     if (order[rank - 1] != rank - 1) return MP_OK;
-    mp_operator_draft draft = {.kind = attention->kind,
-                               .domain = attention->domain,
-                               .version = attention->version,
-                               .in = attention->in,
-                               .n_in = attention->n_in,
-                               .attributes = a,
-                               .n_attributes = attention->n_attributes};
+    mp_operator_draft draft = mp_draft_like(attention, attention->in, attention->n_in);
+    draft.attributes = a;
     memcpy(a, attention->attributes, attention->n_attributes * sizeof *a);
     a[draft.n_attributes++] = (mp_attribute){
         .name = mp_attention_perm_name(MP_ATTENTION_Y), .kind = MP_ATTRIBUTE_INTS, .n = (size_t)rank, .ints = order};

@@ -139,15 +139,9 @@ static void draft_normalization(struct normalization *n, bool is_centred, int n_
     n->attributes[0] = (mp_attribute){.name = "axis", .kind = MP_ATTRIBUTE_INT, .i = -n_axes};
     n->attributes[1] = (mp_attribute){.name = "epsilon", .kind = MP_ATTRIBUTE_FLOAT, .f = epsilon};
     for (int k = 0; k < n_in; k++) n->in[k] = in[k];
-    n->draft = (mp_operator_draft){.kind = is_centred ? "LayerNormalization" : "RMSNormalization",
-                                   .domain = n_in == 1 ? own_domain : "",
-                                   .version = n_in == 1    ? 1
-                                              : is_centred ? 17
-                                                           : 23,
-                                   .in = n->in,
-                                   .n_in = n_in,
-                                   .attributes = n->attributes,
-                                   .n_attributes = 2};
+    const int version = n_in == 1 ? 1 : is_centred ? 17 : 23;
+    n->draft = mp_draft(is_centred ? "LayerNormalization" : "RMSNormalization", n_in == 1 ? own_domain : "", version, n->in,
+                        n_in, n->attributes, 2);
 }
 
 /* A whole normalization, of a file's or recognised before: NULL if none writes the tensor. */
@@ -324,13 +318,8 @@ static mp_status fuse_group_normalization(mp_rewriter *r, int root)
         r->model->tensors[scale].rank = r->model->tensors[bias].rank = 1;
         mp_attribute attributes[] = {{.name = "num_groups", .kind = MP_ATTRIBUTE_INT, .i = groups},
                                      {.name = "epsilon", .kind = MP_ATTRIBUTE_FLOAT, .f = epsilon}};
-        const mp_operator_draft draft = {.kind = "GroupNormalization",
-                                         .domain = "",
-                                         .version = 21,
-                                         .in = (int[]){x, scale, bias},
-                                         .n_in = 3,
-                                         .attributes = attributes,
-                                         .n_attributes = 2};
+        const int in[] = {x, scale, bias};
+        const mp_operator_draft draft = mp_draft("GroupNormalization", "", 21, in, 3, attributes, 2);
         return mp_pattern_fuse(r, &pattern, root, &draft);
     }
     return MP_OK;
@@ -370,13 +359,7 @@ static mp_status fuse_softmax(mp_rewriter *r, int root)
     const bool is_last = axis == -1 || axis == x->rank - 1; /* before version 13 what follows the axis was one with it */
     if ((softmax->version < 13 && !is_last) || !mp_same_shape(x, mp_operator_out(r->model, where, 0))) return MP_OK;
     mp_attribute along = {.name = "axis", .kind = MP_ATTRIBUTE_INT, .i = axis};
-    const mp_operator_draft draft = {.kind = "SafeSoftmax",
-                                     .domain = "memplan",
-                                     .version = 1,
-                                     .in = &softmax->in[0],
-                                     .n_in = 1,
-                                     .attributes = &along,
-                                     .n_attributes = 1};
+    const mp_operator_draft draft = mp_draft("SafeSoftmax", "memplan", 1, &softmax->in[0], 1, &along, 1);
     return mp_pattern_fuse(r, &pattern, root, &draft);
 }
 
