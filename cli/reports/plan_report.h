@@ -11,6 +11,7 @@
 typedef struct outcome {
     subject subject;
     mp_timeline *keep_all;
+    mp_problem *problem;
     other_rules other;    /* keep-all under them */
     budget_ends ends;     /* of a budget that lies between them */
     int64_t budget_bytes; /* -1: none */

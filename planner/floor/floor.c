@@ -22,7 +22,7 @@
  * reads g and produces h, of 10 each, with 20 of workspace; j reads h and a. Either a or c is live at v: 40 and 10. Or the
  * convolution runs after v, beside h: 45 and 10. Less than 50 won't do.
  */
-#include "memplan/floor.h"
+#include "planner/floor/floor.h"
 
 #include <stdlib.h>
 
@@ -373,16 +373,15 @@ static int64_t highest_of(const int64_t *bytes, int n, int *node)
     return n ? bytes[*node] : 0;
 }
 
-mp_status mp_floor_explained(const mp_graph *graph, int64_t *floor_bytes, mp_floor_reason *reason, mp_error *err)
+mp_status mp_floor_of(const mp_precedence *o, int64_t *floor_bytes, mp_floor_reason *reason, mp_error *err)
 {
     mp_status st = MP_OK;
+    const mp_graph *graph = o->graph;
     const int n = (int)graph->n_nodes;
-    mp_precedence *o = NULL;
     mp_floor_cut *cut = NULL;
     int64_t *least = NULL, *own = NULL, *again = NULL, *best = NULL;
     bool *at_end = NULL;
     mp_floor_reason why = {.storage = -1, .producer = -1, .beside = -1};
-    MP_TRY(mp_precedence_new(graph, false, &o, err));
     least = mp_alloc((size_t)n + 1, sizeof *least); /* what is live, so far */
     own = mp_alloc((size_t)n, sizeof *own);
     again = mp_alloc((size_t)n, sizeof *again);
@@ -412,12 +411,20 @@ mp_status mp_floor_explained(const mp_graph *graph, int64_t *floor_bytes, mp_flo
     *reason = why;
 done:
     mp_floor_cut_free(cut);
-    mp_precedence_free(o);
     mp_free(least);
     mp_free(own);
     mp_free(again);
     mp_free(best);
     mp_free(at_end);
+    return st;
+}
+
+mp_status mp_floor_explained(const mp_graph *graph, int64_t *floor_bytes, mp_floor_reason *reason, mp_error *err)
+{
+    mp_precedence *order = NULL;
+    MP_CHECK(mp_precedence_new(graph, false, &order, err));
+    const mp_status st = mp_floor_of(order, floor_bytes, reason, err);
+    mp_precedence_free(order);
     return st;
 }
 

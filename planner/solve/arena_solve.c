@@ -135,7 +135,8 @@ static bool ask_again(rounds *r, const mp_plan *fits, const mp_plan *last, int64
     return left > 0;
 }
 
-mp_status mp_solve_with_arena(const mp_request *request, mp_answer *answer, mp_error *err)
+/* Of a request with a problem. */
+static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *err)
 {
     mp_status st = MP_OK;
     const int64_t budget = request->budget_bytes;
@@ -196,5 +197,15 @@ done:
     mp_plan_free(fits);
     mp_answer_free(&found);
     mp_answer_free(&later);
+    return st;
+}
+
+mp_status mp_solve_with_arena(const mp_request *request, mp_answer *answer, mp_error *err)
+{
+    mp_request asked;
+    mp_problem *own = NULL;
+    MP_CHECK(mp_request_complete(request, &asked, &own, err));
+    const mp_status st = solve(&asked, answer, err);
+    mp_problem_free(own);
     return st;
 }

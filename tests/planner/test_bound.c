@@ -147,11 +147,13 @@ static void proofs_choose_the_order(void **state)
     const mp_bound_options options = {.effort = 1};
     for (uint64_t seed = 1; seed <= 60; seed++) {
         mp_graph *graph = tiny_graph(seed);
+        mp_problem *problem;
+        assert_int_equal(mp_problem_new(graph, &problem, NULL), MP_OK);
         for (int k = 0; k < 5; k++) {
             mp_bound kept, any;
             const int64_t budget = tiny_budget(graph, k);
-            assert_int_equal(mp_prove(graph, budget, false, &options, &any, NULL), MP_OK);
-            assert_int_equal(mp_prove(graph, budget, true, &options, &kept, NULL), MP_OK);
+            assert_int_equal(mp_prove(problem, budget, false, &options, &any, NULL), MP_OK);
+            assert_int_equal(mp_prove(problem, budget, true, &options, &kept, NULL), MP_OK);
             assert_int_equal(any.orders, MP_BOUND_ANY_ORDER);
             assert_int_equal(any.ticks, bound_of(graph, budget, true, 1).ticks);
             assert_true(kept.infeasible || kept.ticks >= any.ticks);
@@ -160,6 +162,7 @@ static void proofs_choose_the_order(void **state)
             assert_true(kept.infeasible || kept.ticks >= own.ticks);
             n_better += kept.infeasible != any.infeasible || kept.ticks > any.ticks;
         }
+        mp_problem_free(problem);
         mp_graph_free(graph);
     }
     assert_true(n_better > 0);
