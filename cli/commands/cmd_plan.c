@@ -90,7 +90,7 @@ static mp_status request_of(const options *o, const switches *off, const outcome
     const subject *s = &plan->subject;
     *out = (mp_request){.graph = s->graph,
                         .problem = plan->problem,
-                        .budget_bytes = INT64_MAX,
+                        .budget_bytes = plan->budget_bytes,
                         .solver = o->solver,
                         .own = is_by_modules(o) ? &mp_modules_solver : NULL,
                         .seed = (uint64_t)o->seed,
@@ -114,7 +114,6 @@ static mp_status search(const options *o, const switches *off, outcome *out, mp_
     progress shown;
     mp_request request;
     MP_TRY(request_of(o, off, out, &checkpoints, &request, err));
-    if (out->budget_bytes >= 0) request.budget_bytes = out->budget_bytes;
     request.start = out->ends.smallest;
     request.time_limit = progress_time_left(o);
     request.progress = progress_show;
@@ -157,7 +156,7 @@ static mp_status prepare(const options *o, const budget *b, const switches *off,
     if (!o->quiet || o->json) MP_CHECK(other_rules_of(o, &out->subject, &out->other, err));
     MP_CHECK(mp_problem_new(out->subject.graph, &out->problem, err));
     MP_CHECK(mp_problem_floor(out->problem, &out->floor_bytes, &out->floor_reason, err));
-    out->budget_bytes = -1;
+    out->budget_bytes = MP_NO_LIMIT;
     if (o->budget) MP_CHECK(find_budget(o, b, off, out, err));
     return MP_OK;
 }

@@ -14,7 +14,7 @@ typedef struct outcome {
     mp_problem *problem;
     other_rules other;    /* keep-all under them */
     budget_ends ends;     /* of a budget that lies between them */
-    int64_t budget_bytes; /* -1: none */
+    int64_t budget_bytes; /* MP_NO_LIMIT: none */
     bool fills_device;    /* the budget is the room of a device */
     device_room room;     /* of the device that the graph is for */
     int64_t floor_bytes;

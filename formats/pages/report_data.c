@@ -162,7 +162,8 @@ json_t *mp_report_data(const mp_report_request *request, const mp_timeline_colum
     mp_json_set(&data, "peak_step", json_integer(c->timeline->peak_step));
     mp_json_set(&data, "keep_all", json_integer(c->keep_all->peak_bytes));
     mp_json_set(&data, "floor", json_integer(request->floor_bytes));
-    mp_json_set(&data, "budget", json_integer(request->plan ? request->plan->budget_bytes : -1));
+    mp_json_set(&data, "budget",
+                json_integer(request->plan && request->plan->budget_bytes < MP_NO_LIMIT ? request->plan->budget_bytes : -1));
     mp_json_set(&data, "saves", json_boolean(request->plan && (again || c->timeline->peak_bytes != c->keep_all->peak_bytes)));
     mp_json_set(&data, "layers", layer_list());
     mp_json_set(&data, "columns", column_list(c));

@@ -53,7 +53,7 @@ static void put_summary(mp_text_builder *out, const mp_report_request *request, 
     mp_text_put(out, "</p>\n<div class=\"tiles\">\n");
     put_tile(out, mp_bytes_text(c->timeline->peak_bytes, bytes), "peak");
     if (request->plan) put_tile(out, mp_bytes_text(c->keep_all->peak_bytes, bytes), "peak with everything kept");
-    if (request->plan && request->plan->budget_bytes >= 0)
+    if (request->plan && request->plan->budget_bytes < MP_NO_LIMIT)
         put_tile(out, mp_bytes_text(request->plan->budget_bytes, bytes), "budget");
     put_tile(out, mp_bytes_text(c->timeline->static_bytes, bytes), "always there: parameters, optimizer, batch");
     put_tile(out, mp_bytes_text(request->floor_bytes, bytes), "floor: no order of steps takes less");

@@ -103,7 +103,7 @@ mp_status mp_trace_write(const mp_graph *graph, const mp_plan *plan, const char 
     other = json_object();
     mp_json_set(&other, "peak_bytes", json_integer(columns->timeline->peak_bytes));
     mp_json_set(&other, "peak_step", json_integer(columns->timeline->peak_step + 1));
-    if (plan && plan->budget_bytes >= 0) mp_json_set(&other, "budget_bytes", json_integer(plan->budget_bytes));
+    if (plan && plan->budget_bytes < MP_NO_LIMIT) mp_json_set(&other, "budget_bytes", json_integer(plan->budget_bytes));
     mp_json_set(&trace, "displayTimeUnit", json_string("ms"));
     mp_json_set(&trace, "otherData", other);
     mp_json_set(&trace, "traceEvents", event_list(columns, title));

@@ -352,7 +352,7 @@ mp_status mp_run_priced_first(mp_search *search, mp_error *err)
     size_t n;
     mp_error ignored = {0};
     int64_t peak_bytes = INT64_MAX;
-    if (request->budget_bytes == INT64_MAX) return MP_OK;
+    if (request->budget_bytes == MP_NO_LIMIT) return MP_OK;
     st = new_segments(request->graph, &segments, &ignored);
     if (st == MP_NOT_APPLICABLE) return MP_OK;
     MP_REQUIRE(st == MP_OK, err, st, "out of memory for the segments of %s", request->graph->name);
@@ -409,6 +409,6 @@ done:
 mp_status mp_run_priced(mp_search *search, mp_error *err)
 {
     pricing x = {.search = search, .best_ticks = INT64_MAX, .smallest_bytes = INT64_MAX};
-    if (mp_search_request(search)->budget_bytes == INT64_MAX || mp_search_settled(search)) return MP_OK;
+    if (mp_search_request(search)->budget_bytes == MP_NO_LIMIT || mp_search_settled(search)) return MP_OK;
     return search_all(&x, err);
 }

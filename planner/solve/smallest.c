@@ -167,7 +167,7 @@ mp_status mp_answer_take_smallest(const mp_request *request, mp_answer *answer, 
     if (!answer->plan) MP_CHECK(copy_of(request->graph, answer->smallest, &answer->plan, err));
     answer->plan->seed = request->seed;
     answer->plan->floor_bytes = answer->floor_bytes;
-    answer->plan->budget_bytes = request->budget_bytes == INT64_MAX ? -1 : request->budget_bytes;
+    answer->plan->budget_bytes = request->budget_bytes;
     return mp_plan_check(request->graph, answer->plan, err);
 }
 

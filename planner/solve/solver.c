@@ -49,7 +49,7 @@ static mp_status finish(const mp_search *search, const mp_candidate *kept, int64
     MP_TRY(mp_plan_new(search->request->graph, kept->solver, kept->steps, kept->n, &plan, err));
     plan->seed = search->request->seed;
     plan->floor_bytes = floor_bytes;
-    plan->budget_bytes = budget_bytes == INT64_MAX ? -1 : budget_bytes;
+    plan->budget_bytes = budget_bytes;
     MP_TRY(mp_plan_check(search->request->graph, plan, err));
     *out = plan;
     plan = NULL;
@@ -74,7 +74,7 @@ static bool ends_proof(void *data)
 
 static bool is_bounded(const mp_request *request)
 {
-    return request->wants_bound && request->budget_bytes < INT64_MAX;
+    return request->wants_bound && request->budget_bytes < MP_NO_LIMIT;
 }
 
 /* How much effort the bound is worth: before the search, and in all. With `on_offer` the sequence of offers must be
@@ -233,7 +233,7 @@ static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *e
     MP_REQUIRE(search.smallest.solver, err, MP_LIMIT, "the search was stopped before it had tried anything");
     if (search.best.solver) MP_TRY(finish(&search, &search.best, found.floor_bytes, request->budget_bytes, &found.plan, err));
     if (found.plan && found.bound.ticks >= 0) MP_TRY(mp_answer_claim_bound(&found, request->graph, err));
-    MP_TRY(finish(&search, &search.smallest, found.floor_bytes, INT64_MAX, &found.smallest, err));
+    MP_TRY(finish(&search, &search.smallest, found.floor_bytes, MP_NO_LIMIT, &found.smallest, err));
     found.effort = mp_search_effort(&search);
     found.stopped = search.stopped || search.was_cut;
     *answer = found;
@@ -286,7 +286,7 @@ static mp_status check_bound(const mp_graph *graph, mp_problem *problem, const m
         mp_answer answer = {0};
         const mp_request request = {.graph = graph,
                                     .problem = problem,
-                                    .budget_bytes = plan->budget_bytes < 0 ? INT64_MAX : plan->budget_bytes,
+                                    .budget_bytes = plan->budget_bytes,
                                     .effort = efforts[i],
                                     .keep_order = keeps_order,
                                     .wants_bound = true};
