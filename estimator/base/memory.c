@@ -57,6 +57,7 @@ struct chunk {
 };
 struct mp_pool {
     struct chunk *newest;
+    bool failed;
 };
 
 enum { CHUNK_BYTES = 64 * 1024 };
@@ -77,16 +78,28 @@ void mp_pool_free(mp_pool *pool)
     mp_free(pool);
 }
 
+bool mp_pool_failed(const mp_pool *pool)
+{
+    return !pool || pool->failed;
+}
+
+static void *no_block(mp_pool *pool)
+{
+    pool->failed = true;
+    return NULL;
+}
+
 void *mp_pool_alloc(mp_pool *pool, size_t n, size_t size)
 {
     const size_t unit = sizeof(max_align_t);
-    if (size && n > (SIZE_MAX / 2) / size) return NULL;
+    if (!pool) return NULL;
+    if (size && n > (SIZE_MAX / 2) / size) return no_block(pool);
     size_t bytes = (n * size + unit - 1) / unit * unit;
     if (!bytes) bytes = unit;
     if (!pool->newest || pool->newest->size - pool->newest->used < bytes) {
         size_t size = bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES;
         struct chunk *c = mp_alloc(1, sizeof *c + size);
-        if (!c) return NULL;
+        if (!c) return no_block(pool);
         c->size = size;
         c->next = pool->newest;
         pool->newest = c;
