@@ -241,7 +241,7 @@ mp_status report_apply(const subject *s, const mp_plan *plan, const char *framew
 {
     mp_status st = MP_OK;
     applied x = {.subject = s, .graph = s->graph, .plan = plan, .to = to, .found = found, .err = err};
-    x.budget_bytes = plan->budget_bytes >= 0 ? plan->budget_bytes : plan->peak_bytes;
+    x.budget_bytes = plan->budget_bytes < MP_NO_LIMIT ? plan->budget_bytes : plan->peak_bytes;
     MP_TRY(mp_modules_new(s->graph, &x.modules, err));
     if (!strcmp(framework, "pytorch"))
         MP_TRY(apply_pytorch(&x));

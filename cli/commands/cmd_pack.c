@@ -164,8 +164,7 @@ static mp_status pack_steps(const options *o, const mp_graph *graph, mp_plan *pl
         places = NULL;
     }
     p->n = plan->n_places;
-    if (st == MP_OK && plan->budget_bytes >= 0 && plan->static_bytes + plan->arena_bytes > plan->budget_bytes)
-        plan->budget_bytes = -1;
+    if (st == MP_OK && plan->static_bytes + plan->arena_bytes > plan->budget_bytes) plan->budget_bytes = MP_NO_LIMIT;
     mp_free(places);
     if (st == MP_OK) st = mp_plan_check(graph, plan, err);
     return st;

@@ -13,7 +13,6 @@
 #include "estimator/base/clock.h"
 #include "formats/json/plan_json.h"
 #include "memplan/arena_solve.h"
-#include "memplan/floor.h"
 #include "memplan/smallest.h"
 #include "planner/search/searchers.h"
 #include "planner/segments/modules.h"
@@ -85,11 +84,13 @@ static int read_without(const char *list, switches *s)
 }
 
 /* What is searched for, within any budget. *checkpoints is the caller's to free. */
-static mp_status request_of(const options *o, const switches *off, const subject *s, int **checkpoints, mp_request *out,
+static mp_status request_of(const options *o, const switches *off, const outcome *plan, int **checkpoints, mp_request *out,
                             mp_error *err)
 {
+    const subject *s = &plan->subject;
     *out = (mp_request){.graph = s->graph,
-                        .budget_bytes = INT64_MAX,
+                        .problem = plan->problem,
+                        .budget_bytes = plan->budget_bytes,
                         .solver = o->solver,
                         .own = is_by_modules(o) ? &mp_modules_solver : NULL,
                         .seed = (uint64_t)o->seed,
@@ -112,8 +113,7 @@ static mp_status search(const options *o, const switches *off, outcome *out, mp_
     int *checkpoints = NULL;
     progress shown;
     mp_request request;
-    MP_TRY(request_of(o, off, &out->subject, &checkpoints, &request, err));
-    if (out->budget_bytes >= 0) request.budget_bytes = out->budget_bytes;
+    MP_TRY(request_of(o, off, out, &checkpoints, &request, err));
     request.start = out->ends.smallest;
     request.time_limit = progress_time_left(o);
     request.progress = progress_show;
@@ -139,7 +139,7 @@ static mp_status find_budget(const options *o, const budget *b, const switches *
     mp_status st = MP_OK;
     int *checkpoints = NULL;
     mp_request request;
-    MP_TRY(request_of(o, off, &out->subject, &checkpoints, &request, err));
+    MP_TRY(request_of(o, off, out, &checkpoints, &request, err));
     MP_TRY(budget_ends_of(b, 1, o, &request, &out->ends, err));
     MP_TRY(room_budget(&out->subject, o, b, &out->ends, &out->room, &out->budget_bytes, err));
     out->fills_device = budget_is_of_device(b);
@@ -154,8 +154,9 @@ static mp_status prepare(const options *o, const budget *b, const switches *off,
     MP_CHECK(subject_load(o->operands[0], o, &out->subject, err));
     MP_CHECK(keep_all_timeline(out->subject.graph, &out->keep_all, &peak_node, err));
     if (!o->quiet || o->json) MP_CHECK(other_rules_of(o, &out->subject, &out->other, err));
-    MP_CHECK(mp_floor_explained(out->subject.graph, &out->floor_bytes, &out->floor_reason, err));
-    out->budget_bytes = -1;
+    MP_CHECK(mp_problem_new(out->subject.graph, &out->problem, err));
+    MP_CHECK(mp_problem_floor(out->problem, &out->floor_bytes, &out->floor_reason, err));
+    out->budget_bytes = MP_NO_LIMIT;
     if (o->budget) MP_CHECK(find_budget(o, b, off, out, err));
     return MP_OK;
 }
@@ -226,6 +227,7 @@ int cmd_plan(options *o)
     mp_answer_free(&out.answer);
     budget_ends_free(&out.ends);
     mp_timeline_free(out.keep_all);
+    mp_problem_free(out.problem);
     subject_free(&out.subject);
     return rc;
 }

@@ -16,7 +16,6 @@
 #include "formats/canvas/canvas.h"
 #include "formats/json/json.h"
 #include "memplan/curve_picture.h"
-#include "memplan/floor.h"
 #include "memplan/sweep.h"
 
 /* ---- options ---- */
@@ -120,9 +119,9 @@ static mp_status sweep(const options *o, const wanted *w, const subject *s, mp_s
     mp_status st = MP_OK;
     progress shown;
     int64_t floor_bytes;
-    int unused;
+    mp_problem *problem = NULL;
     budget_ends ends = {0};
-    const mp_request smallest = {.graph = s->graph, .keep_order = o->keep_order};
+    mp_request smallest = {.graph = s->graph, .keep_order = o->keep_order};
     mp_sweep_request request = {.graph = s->graph,
                                 .budgets = w->budget_texts.n ? w->bytes : NULL,
                                 .n_budgets = w->budget_texts.n,
@@ -134,8 +133,10 @@ static mp_status sweep(const options *o, const wanted *w, const subject *s, mp_s
                                 .keep_order = o->keep_order,
                                 .progress = show,
                                 .progress_data = &shown};
+    MP_TRY(mp_problem_new(s->graph, &problem, err));
+    smallest.problem = request.problem = problem;
     MP_TRY(budget_ends_of(w->budgets, request.n_budgets, o, &smallest, &ends, err));
-    MP_TRY(mp_floor(s->graph, &floor_bytes, &unused, err));
+    MP_TRY(mp_problem_floor(problem, &floor_bytes, NULL, err));
     for (size_t k = 0; k < request.n_budgets; k++) {
         char why[2 * QUANTITY_MAX];
         MP_REQUIRE(!budget_lacks_unit(&w->budgets[k], ends.peak_bytes, why), err, MP_INVALID, "--budgets: %s", why);
@@ -146,6 +147,7 @@ static mp_status sweep(const options *o, const wanted *w, const subject *s, mp_s
     progress_end(&shown);
 done:
     budget_ends_free(&ends);
+    mp_problem_free(problem);
     return st;
 }
 

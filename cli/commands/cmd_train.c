@@ -19,7 +19,6 @@
 #include "formats/json/plan_json.h"
 #include "memplan/arena.h"
 #include "memplan/arena_solve.h"
-#include "memplan/floor.h"
 #include "memplan/loss_picture.h"
 #include "memplan/second_stream.h"
 #include "memplan/solver.h"
@@ -93,7 +92,6 @@ static mp_status search(const options *o, const budget *b, train_outcome *t, mp_
     mp_answer answer = {0};
     progress shown;
     int64_t floor_bytes;
-    int floor_node;
     const mp_graph *g = t->subject.graph;
     int64_t budget_bytes;
     budget_ends ends = {0};
@@ -107,7 +105,8 @@ static mp_status search(const options *o, const budget *b, train_outcome *t, mp_
                           .keep_order = o->keep_order,
                           .progress = progress_show,
                           .progress_data = &shown};
-    MP_TRY(mp_floor(g, &floor_bytes, &floor_node, err));
+    MP_TRY(mp_problem_new(g, &request.problem, err));
+    MP_TRY(mp_problem_floor(request.problem, &floor_bytes, NULL, err));
     MP_TRY(budget_ends_of(b, 1, o, &request, &ends, err));
     MP_TRY(room_budget(&t->subject, o, b, &ends, &room, &budget_bytes, err));
     request.budget_bytes = budget_bytes;
@@ -135,6 +134,7 @@ static mp_status search(const options *o, const budget *b, train_outcome *t, mp_
     }
 done:
     budget_ends_free(&ends);
+    mp_problem_free(request.problem);
     mp_answer_free(&answer);
     return st;
 }

@@ -10,10 +10,11 @@
 
 typedef struct outcome {
     subject subject;
+    mp_problem *problem;
     mp_timeline *keep_all;
     other_rules other;    /* keep-all under them */
     budget_ends ends;     /* of a budget that lies between them */
-    int64_t budget_bytes; /* -1: none */
+    int64_t budget_bytes; /* MP_NO_LIMIT: none */
     bool fills_device;    /* the budget is the room of a device */
     device_room room;     /* of the device that the graph is for */
     int64_t floor_bytes;

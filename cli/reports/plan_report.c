@@ -115,7 +115,7 @@ static void print_verdict(const outcome *out, const char *title)
     extra_text((double)plan->ticks, (double)out->keep_all->ticks, extra);
     snprintf(time, sizeof time, "%s time", free_of_cost ? "no extra" : extra);
     bytes_short(mp_plan_need(plan), need);
-    if (out->budget_bytes < 0)
+    if (out->budget_bytes == MP_NO_LIMIT)
         screen_verdict(out->asked->color, SCREEN_PLAIN, "%s: no budget was given; this plan needs %s, %s.", title, need, time);
     else if (plan->n_steps == out->subject.graph->n_nodes && plan->ticks <= out->keep_all->ticks)
         screen_verdict(out->asked->color, SCREEN_GOOD, "%s: fits %s without recomputation.", title,
@@ -140,7 +140,7 @@ static mp_status print_fitting(const outcome *out, const char *title, mp_error *
     snprintf(text, sizeof text, "  (%s)", other_rules_option(&out->other));
     if (out->other.is_known) print_plan_line(out, other_rules_name(&out->other), out->other.peak_bytes, -1, text);
     print_plan_line(out, "this plan", plan->peak_bytes, plan->ticks, "");
-    const bool over = out->budget_bytes >= 0 && segments_peak > out->budget_bytes;
+    const bool over = segments_peak > out->budget_bytes;
     const bool by_modules = plan_is_by_modules(plan);
     if (segments && !by_modules)
         print_plan_line(out, "segments", segments_peak, segments_ticks,
@@ -150,7 +150,7 @@ static mp_status print_fitting(const outcome *out, const char *title, mp_error *
         screen_row("  %-10s %11s  for context, libraries and allocator (--reserve)", "reserve",
                    bytes_short(out->room.reserve_bytes, text));
     print_bound(out);
-    if (out->budget_bytes >= 0 && !out->fills_device) report_above_room(&out->room, out->budget_bytes);
+    if (out->budget_bytes < MP_NO_LIMIT && !out->fills_device) report_above_room(&out->room, out->budget_bytes);
     MP_CHECK(print_plan_arena(out, plan, err));
     print_algorithms(graph, plan);
     report_attention(out->subject.program);
@@ -190,7 +190,7 @@ mp_status print_plan_json(const outcome *out, mp_error *err)
     json_t *json = NULL;
     MP_TRY(on_segments(graph, plan, &segments, &peak, &ticks, err));
     json = mp_plan_header_json(plan, graph);
-    mp_json_set(&json, "budget_bytes", mp_json_integer_if(out->budget_bytes >= 0, out->budget_bytes));
+    mp_json_set(&json, "budget_bytes", mp_json_integer_if(out->budget_bytes < MP_NO_LIMIT, out->budget_bytes));
     mp_json_set(&json, "reserve_bytes", mp_json_integer_if(out->fills_device, out->room.reserve_bytes));
     mp_json_set(&json, "floor_bytes", json_integer(out->floor_bytes));
     mp_json_set(&json, "other_rules", other_rules_json(&out->other));

@@ -8,7 +8,7 @@
 
 typedef struct progress {
     int64_t floor_bytes;
-    int64_t budget_bytes; /* INT64_MAX: none. Below the floor it is the smallest plan that is looked for */
+    int64_t budget_bytes; /* MP_NO_LIMIT: none. Below the floor it is the smallest plan that is looked for */
     double start;         /* one clock for all searches of an answer */
     double shown_at;
     int64_t best_ticks, bound_ticks; /* of the rounds before too; -1: none */

@@ -102,7 +102,7 @@ static void print_floor(const outcome *out)
 
 bool is_below_floor(const outcome *out)
 {
-    return out->budget_bytes >= 0 && out->budget_bytes < out->floor_bytes;
+    return out->budget_bytes < out->floor_bytes;
 }
 
 /* Only one plan was asked about, which the search has tried. */

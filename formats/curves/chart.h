@@ -121,7 +121,7 @@ typedef struct mp_timeline_chart {
     mp_canvas *canvas;
     mp_frame frame;
     mp_byte_scale scale;
-    int64_t budget_bytes; /* -1: no line */
+    int64_t budget_bytes; /* MP_NO_LIMIT: no line */
     bool saves;           /* keep-all's curve is drawn, too */
 } mp_timeline_chart;
 

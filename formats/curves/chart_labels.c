@@ -116,7 +116,7 @@ static size_t place_labels(const mp_timeline_chart *p, point_label labels[LABELS
     mp_short_name(mp_node_title(c->graph, c->steps[tl->peak_step].node, node, sizeof node), name, sizeof name);
     mp_canvas_shorten(name, SIZE, false, NAME_WIDTH, peak->more, sizeof peak->more);
     snprintf(peak->text, sizeof peak->text, "peak %s at", mp_bytes_text(tl->peak_bytes, bytes));
-    above = p->budget_bytes >= 0 ? fmax(peak->y, height_of(p, p->budget_bytes)) : peak->y;
+    above = p->budget_bytes < MP_NO_LIMIT ? fmax(peak->y, height_of(p, p->budget_bytes)) : peak->y;
     const size_t line_beyond = in_the_way.n;
     if (p->saves) in_the_way.boxes[in_the_way.n++] = (label_box){beyond->x - 3, beyond->x + 3, beyond->y, beyond->y + 24};
     place_label(p, peak, above, &in_the_way);

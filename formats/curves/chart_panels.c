@@ -265,7 +265,7 @@ mp_status mp_arena_draw(const mp_timeline_columns *columns, const mp_plan *plan,
         arena = fmax(arena, (double)place->offset + (double)place->bytes);
     }
     qsort(order, plan->n_places, sizeof *order, compare_areas);
-    if (plan->budget_bytes >= 0 && plan->static_bytes >= 0 && plan->budget_bytes >= plan->static_bytes)
+    if (plan->budget_bytes < MP_NO_LIMIT && plan->static_bytes >= 0 && plan->budget_bytes >= plan->static_bytes)
         budget = (double)(plan->budget_bytes - plan->static_bytes);
     if (budget > BUDGET_SHOWN * arena) budget = -1;
     scale = mp_byte_scale_choose(0, fmax(arena, budget), 0, map.low, map.high);

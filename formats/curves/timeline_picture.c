@@ -37,7 +37,7 @@ typedef struct picture {
     mp_canvas *canvas;
     mp_frame frame; /* of the chart */
     mp_byte_scale scale;
-    int64_t budget_bytes; /* -1: no line */
+    int64_t budget_bytes; /* MP_NO_LIMIT: no line */
     bool saves;           /* it differs from keep-all, which is drawn to compare with */
     mp_error *err;
 } picture;
@@ -89,7 +89,7 @@ static void draw_headline(const picture *p, double top)
     if (p->saves && c->keep_all->ticks > 0)
         n += (size_t)snprintf(text + n, sizeof text - n, "   \xC2\xB7   time %+.1f %%",
                               100 * ((double)c->timeline->ticks / (double)c->keep_all->ticks - 1));
-    if (p->plan && p->plan->budget_bytes >= 0)
+    if (p->plan && p->plan->budget_bytes < MP_NO_LIMIT)
         n +=
             (size_t)snprintf(text + n, sizeof text - n, "   \xC2\xB7   budget %s", mp_bytes_text(p->plan->budget_bytes, other));
     if (p->plan && p->plan->solver && *p->plan->solver)
@@ -119,7 +119,7 @@ static void draw_legend(const picture *p, double y, bool lines)
     for (int k = 0; k < MP_N_LAYERS; k++)
         if (used[k]) draw_key(p, &x, y, mp_layer_name((mp_layer)k), mp_layer_color((mp_layer)k), false, false);
     if (p->saves && lines) draw_key(p, &x, y, "keep everything, on its own clock", MP_COLOR_MUTED, true, true);
-    if (p->budget_bytes >= 0 && lines) draw_key(p, &x, y, "budget", MP_COLOR_LIMIT, true, false);
+    if (p->budget_bytes < MP_NO_LIMIT && lines) draw_key(p, &x, y, "budget", MP_COLOR_LIMIT, true, false);
 }
 
 /* ---- the chart ---- */
@@ -246,7 +246,7 @@ static double place_chart(picture *p, double low)
 {
     const double data_high = low + CHART_HEIGHT - LABEL_SPACE;
     double most = (double)p->columns->timeline->peak_bytes, beyond = p->saves ? (double)p->columns->keep_all->peak_bytes : 0;
-    if (p->budget_bytes >= 0) most = fmax(most, (double)p->budget_bytes);
+    if (p->budget_bytes < MP_NO_LIMIT) most = fmax(most, (double)p->budget_bytes);
     p->frame = (mp_frame){.left = LEFT, .right = RIGHT, .low = low + 6, .high = data_high};
     p->scale = mp_byte_scale_choose((double)p->columns->timeline->static_bytes, most, beyond, p->frame.low, data_high);
     const mp_timeline_chart chart = chart_of(p);
@@ -262,7 +262,7 @@ static mp_status draw_chart(const picture *p)
     mp_byte_scale_breaks(&p->scale, p->canvas, LEFT, RIGHT);
     name_bands(p);
     if (p->saves) MP_CHECK(draw_keep_all(p));
-    if (p->budget_bytes >= 0) draw_budget(p);
+    if (p->budget_bytes < MP_NO_LIMIT) draw_budget(p);
     mp_timeline_peaks(&chart);
     draw_tooltips(p);
     mp_canvas_line(p->canvas, (double[]){LEFT, p->frame.low, RIGHT, p->frame.low}, 2, MP_COLOR_MUTED, 1, false);
@@ -321,7 +321,7 @@ mp_status mp_timeline_picture(const mp_graph *graph, const mp_plan *plan, const 
     mp_status st = MP_OK;
     mp_step *keep_all = NULL;
     mp_timeline_columns *columns = NULL;
-    picture p = {.plan = plan, .title = title, .budget_bytes = plan ? plan->budget_bytes : -1, .err = err};
+    picture p = {.plan = plan, .title = title, .budget_bytes = plan ? plan->budget_bytes : MP_NO_LIMIT, .err = err};
     MP_TRY(mp_canvas_check_path(path, err));
     MP_REQUIRE(view != MP_VIEW_ARENA || (plan && plan->n_places > 0), err, MP_INVALID,
                plan ? "the plan has no offsets, so there are no addresses to draw"
@@ -340,7 +340,7 @@ mp_status mp_timeline_picture(const mp_graph *graph, const mp_plan *plan, const 
     p.saves =
         plan && (columns->timeline->peak_bytes != columns->keep_all->peak_bytes || columns->n_activity[MP_ACTIVITY_RECOMPUTE]);
     if ((double)p.budget_bytes > BUDGET_SHOWN * (double)(p.saves ? columns->keep_all : columns->timeline)->peak_bytes)
-        p.budget_bytes = -1;
+        p.budget_bytes = MP_NO_LIMIT;
     MP_TRY(draw(&p, view, path));
 done:
     mp_canvas_free(p.canvas);

@@ -225,7 +225,7 @@ void mp_plan_subtitle(const mp_plan *plan, char *text, size_t size)
     text[0] = '\0';
     if (!plan || plan->peak_bytes < 0) return;
     n += (size_t)snprintf(text, size, "peak %s", mp_bytes_text(plan->peak_bytes, peak));
-    if (plan->budget_bytes >= 0)
+    if (plan->budget_bytes < MP_NO_LIMIT)
         n += (size_t)snprintf(text + n, size - n, " of a budget of %s", mp_bytes_text(plan->budget_bytes, other));
     if (plan->seconds >= 0 && plan->baseline_seconds > 0)
         snprintf(text + n, size - n, ", %.1f %% more time", 100 * (plan->seconds / plan->baseline_seconds - 1));

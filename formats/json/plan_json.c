@@ -101,6 +101,7 @@ static mp_status read_header(struct reader *r, const mp_json_record *top)
     MP_CHECK(mp_json_get_int(top, "seed", false, &seed));
     plan->seed = (uint64_t)seed;
     MP_CHECK(read_bytes(top, "budget_bytes", &plan->budget_bytes));
+    if (plan->budget_bytes < 0) plan->budget_bytes = MP_NO_LIMIT;
     MP_CHECK(read_bytes(top, "static_bytes", &plan->static_bytes));
     MP_CHECK(read_bytes(top, "peak_bytes", &plan->peak_bytes));
     MP_CHECK(read_bytes(top, "arena_bytes", &plan->arena_bytes));
@@ -344,7 +345,7 @@ json_t *mp_plan_header_json(const mp_plan *plan, const mp_graph *graph)
     const struct {
         const char *key;
         int64_t bytes;
-    } bytes[] = {{"budget_bytes", plan->budget_bytes},
+    } bytes[] = {{"budget_bytes", plan->budget_bytes < MP_NO_LIMIT ? plan->budget_bytes : -1},
                  {"static_bytes", plan->static_bytes},
                  {"peak_bytes", plan->peak_bytes},
                  {"arena_bytes", plan->arena_bytes},

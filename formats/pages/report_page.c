@@ -151,7 +151,7 @@ static json_t *report_data(const mp_report_request *request, const mp_timeline_c
     return json_pack("{s:I, s:I, s:i, s:I, s:I, s:I, s:b, s:o, s:o, s:o, s:I, s:o, s:o, s:o}", "steps", (json_int_t)c->n_steps,
                      "peak", (json_int_t)c->timeline->peak_bytes, "peak_step", c->timeline->peak_step, "keep_all",
                      (json_int_t)c->keep_all->peak_bytes, "floor", (json_int_t)request->floor_bytes, "budget",
-                     (json_int_t)(plan ? plan->budget_bytes : -1), "saves",
+                     (json_int_t)(plan && plan->budget_bytes < MP_NO_LIMIT ? plan->budget_bytes : -1), "saves",
                      (int)(plan && (again || c->timeline->peak_bytes != c->keep_all->peak_bytes)), "layers", layer_list(),
                      "columns", column_list(c), "keep_all_curve", keep_all_curve(c), "n_tensors",
                      (json_int_t)c->timeline->n_spans, "tensors", tensor_list(c), "curves", curve_list(request->sweep),
@@ -193,7 +193,7 @@ static void put_summary(mp_text_builder *out, const mp_report_request *request, 
     mp_text_put(out, "</p>\n<div class=\"tiles\">\n");
     put_tile(out, mp_bytes_text(c->timeline->peak_bytes, bytes), "peak");
     if (request->plan) put_tile(out, mp_bytes_text(c->keep_all->peak_bytes, bytes), "peak with everything kept");
-    if (request->plan && request->plan->budget_bytes >= 0)
+    if (request->plan && request->plan->budget_bytes < MP_NO_LIMIT)
         put_tile(out, mp_bytes_text(request->plan->budget_bytes, bytes), "budget");
     put_tile(out, mp_bytes_text(c->timeline->static_bytes, bytes), "always there: parameters, optimizer, batch");
     put_tile(out, mp_bytes_text(request->floor_bytes, bytes), "floor: no order of steps takes less");

@@ -93,7 +93,7 @@ mp_status mp_trace_write(const mp_graph *graph, const mp_plan *plan, const char 
     MP_TRY(mp_timeline_columns_new(graph, plan ? plan->steps : keep_all, n, n ? n : 1, &columns, err));
     other = json_pack("{s:I, s:i}", "peak_bytes", (json_int_t)columns->timeline->peak_bytes, "peak_step",
                       columns->timeline->peak_step + 1);
-    if (plan && plan->budget_bytes >= 0) mp_json_set(&other, "budget_bytes", json_integer(plan->budget_bytes));
+    if (plan && plan->budget_bytes < MP_NO_LIMIT) mp_json_set(&other, "budget_bytes", json_integer(plan->budget_bytes));
     trace =
         json_pack("{s:s, s:o, s:o}", "displayTimeUnit", "ms", "otherData", other, "traceEvents", event_list(columns, title));
     MP_REQUIRE(trace && (text = mp_json_print(trace, 0)), err, MP_NOMEM, "no memory for a trace of %zu steps", n);

@@ -77,6 +77,7 @@ extern "C" {
 #include "memplan/plan.h"
 #include "memplan/plan_json.h"
 #include "memplan/planning.h"
+#include "memplan/problem.h"
 #include "memplan/program.h"
 #include "memplan/search.h"
 #include "memplan/second_stream.h"

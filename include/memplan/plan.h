@@ -4,6 +4,9 @@
 #include "memplan/graph.h"
 #include "memplan/timeline.h"
 
+/* A budget that is none: null in files. */
+#define MP_NO_LIMIT INT64_MAX
+
 /* One row of the address map: a storage instance, or the workspace of a step. */
 typedef struct mp_place {
     int storage;    /* -1: the workspace of the node that runs at step `begin` */
@@ -16,7 +19,7 @@ typedef struct mp_plan {
     char *graph_name, *options; /* JSON text, as in mp_graph.options */
     char *solver;               /* the name of the searcher; "" when unknown */
     uint64_t seed;
-    int64_t budget_bytes;                     /* bounds static + arena, without offsets the peak; -1: none was given */
+    int64_t budget_bytes;                     /* bounds static + arena, without offsets the peak; MP_NO_LIMIT: none was given */
     int64_t static_bytes, peak_bytes;         /* -1: not stated */
     int64_t arena_bytes;                      /* -1: no offsets yet; see memplan/arena.h */
     int64_t baseline_peak_bytes, floor_bytes; /* -1: not stated */

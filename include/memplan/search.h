@@ -18,6 +18,7 @@
 #pragma once
 
 #include "memplan/plan.h"
+#include "memplan/problem.h"
 
 /* A search that is under way. */
 typedef struct mp_search mp_search;
@@ -63,7 +64,8 @@ typedef mp_status (*mp_offer_call)(const mp_step *steps, size_t n, int64_t peak_
 
 typedef struct mp_request {
     const mp_graph *graph;
-    int64_t budget_bytes; /* INT64_MAX: none */
+    mp_problem *problem;  /* of the graph, with what earlier questions have found; NULL: the search makes one */
+    int64_t budget_bytes; /* MP_NO_LIMIT: none */
     const char *solver;   /* NULL: "auto" */
     const mp_solver *own; /* a searcher of the caller's, which runs in place of `solver`; NULL: none */
     uint64_t seed;

@@ -42,6 +42,7 @@ typedef bool (*mp_sweep_progress)(size_t k, size_t n, const mp_progress *search,
 
 typedef struct mp_sweep_request {
     const mp_graph *graph;
+    mp_problem *problem;    /* as in mp_request */
     const int64_t *budgets; /* NULL: evenly from the smallest that some searcher meets to the peak of keep-all */
     size_t n_budgets;       /* with budgets NULL: how many; 0: MP_SWEEP_BUDGETS */
     const char *const *solvers;

@@ -308,7 +308,7 @@ mp_status mp_run_anneal(mp_search *search, mp_error *err)
     const mp_request *request = mp_search_request(search);
     annealing a = {.search = search, .best.ticks = INT64_MAX, .least_bytes = INT64_MAX};
     const bool only_cools = request->refine || is_large(request);
-    if (request->budget_bytes == INT64_MAX || mp_search_settled(search)) return MP_OK;
+    if (request->budget_bytes == MP_NO_LIMIT || mp_search_settled(search)) return MP_OK;
     MP_TRY(begin(&a, err));
     if (mp_anneal_has_windows(request->graph)) {
         MP_TRY(mp_anneal_windows(search, a.unit, err));

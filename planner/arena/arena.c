@@ -197,24 +197,21 @@ static mp_status lay_out(const mp_graph *graph, mp_plan *plan, const mp_pack_opt
         x.stop = options->stop;
         x.data = options->data;
     }
-    mp_pack_piece *pieces = NULL;
-    int *newest = NULL, *ordered = NULL, *start = NULL;
-    size_t n, n_rings;
-    MP_TRY(mp_timeline_build(graph, plan->steps, plan->n_steps, &tl, err));
-    n = tl->n_spans + tl->n_steps;
+    MP_CHECK(mp_timeline_build(graph, plan->steps, plan->n_steps, &tl, err));
+    const size_t n = tl->n_spans + tl->n_steps;
     g.timeline = tl;
-    g.item = mp_alloc(tl->n_spans, sizeof *g.item);
-    g.next = mp_alloc(tl->n_spans, sizeof *g.next);
-    g.carried = mp_alloc(tl->n_spans, sizeof *g.carried);
-    newest = mp_alloc(graph->n_storages, sizeof *newest);
-    ordered = mp_alloc(tl->n_spans, sizeof *ordered);
-    start = mp_alloc(tl->n_spans + 1, sizeof *start);
-    x.items = mp_alloc(n, sizeof *x.items);
-    pieces = mp_alloc(n, sizeof *pieces);
-    MP_REQUIRE(g.item && g.next && g.carried && newest && ordered && start && x.items && pieces, err, MP_NOMEM,
-               "no memory for the arena of %zu instances", n);
+    mp_pool *pool = mp_pool_new();
+    g.item = mp_pool_alloc(pool, tl->n_spans, sizeof *g.item);
+    g.next = mp_pool_alloc(pool, tl->n_spans, sizeof *g.next);
+    g.carried = mp_pool_alloc(pool, tl->n_spans, sizeof *g.carried);
+    int *newest = mp_pool_alloc(pool, graph->n_storages, sizeof *newest);
+    int *ordered = mp_pool_alloc(pool, tl->n_spans, sizeof *ordered);
+    int *start = mp_pool_alloc(pool, tl->n_spans + 1, sizeof *start);
+    x.items = mp_pool_alloc(pool, n, sizeof *x.items);
+    mp_pack_piece *pieces = mp_pool_alloc(pool, n, sizeof *pieces);
+    MP_REQUIRE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for the arena of %zu instances", n);
     make_rings(&g, newest);
-    x.n = n_rings = number_rings(&g);
+    const size_t n_rings = x.n = number_rings(&g);
     x.pieces = pieces;
     x.n_steps = tl->n_steps;
     x.beside = tl->static_bytes / graph->alignment;
@@ -226,14 +223,7 @@ static mp_status lay_out(const mp_graph *graph, mp_plan *plan, const mp_pack_opt
                                x.bound * graph->alignment, x.nodes};
 done:
     mp_timeline_free(tl);
-    mp_free(g.item);
-    mp_free(g.next);
-    mp_free(g.carried);
-    mp_free(newest);
-    mp_free(ordered);
-    mp_free(start);
-    mp_free(x.items);
-    mp_free(pieces);
+    mp_pool_free(pool);
     return st;
 }
 

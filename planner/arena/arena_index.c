@@ -23,6 +23,7 @@ typedef struct noted {
 } noted;
 
 struct mp_arena_index {
+    mp_pool *pool; /* of this and all arrays */
     const mp_arena_problem *problem;
     int n_steps; /* a power of 2 */
     size_t *start;
@@ -72,37 +73,32 @@ static void count(mp_arena_index *x, stretch s, const mp_pack_piece *piece)
 
 mp_arena_index *mp_arena_index_new(const mp_arena_problem *problem)
 {
-    mp_arena_index *x = mp_alloc(1, sizeof *x);
-    if (!x) return NULL;
+    mp_pool *pool = mp_pool_new();
+    mp_arena_index *x = mp_pool_alloc(pool, 1, sizeof *x);
+    if (!x) goto failed;
+    x->pool = pool;
     x->problem = problem;
     x->n_steps = 1;
     while ((size_t)x->n_steps < problem->n_steps) x->n_steps *= 2;
     const size_t n_nodes = 2 * (size_t)x->n_steps;
-    x->start = mp_alloc(n_nodes + 1, sizeof *x->start);
-    x->n = mp_alloc(n_nodes, sizeof *x->n);
-    x->highest = mp_alloc(n_nodes, sizeof *x->highest);
-    x->filled = mp_alloc(n_nodes, sizeof *x->filled);
-    if (!x->start || !x->n || !x->highest || !x->filled) goto failed;
+    x->start = mp_pool_alloc(pool, n_nodes + 1, sizeof *x->start);
+    x->n = mp_pool_alloc(pool, n_nodes, sizeof *x->n);
+    x->highest = mp_pool_alloc(pool, n_nodes, sizeof *x->highest);
+    x->filled = mp_pool_alloc(pool, n_nodes, sizeof *x->filled);
+    if (mp_pool_failed(pool)) goto failed;
     for (size_t p = 0; p < problem->n_pieces; p++) count(x, root_of(x), &problem->pieces[p]);
     for (size_t v = 0; v < n_nodes; v++) x->start[v + 1] += x->start[v];
-    x->extents = mp_alloc(x->start[n_nodes], sizeof *x->extents);
-    x->noted = mp_alloc(problem->n_pieces, sizeof *x->noted);
-    if (x->extents && x->noted) return x;
+    x->extents = mp_pool_alloc(pool, x->start[n_nodes], sizeof *x->extents);
+    x->noted = mp_pool_alloc(pool, problem->n_pieces, sizeof *x->noted);
+    if (!mp_pool_failed(pool)) return x;
 failed:
-    mp_arena_index_free(x);
+    mp_pool_free(pool);
     return NULL;
 }
 
 void mp_arena_index_free(mp_arena_index *x)
 {
-    if (!x) return;
-    mp_free(x->start);
-    mp_free(x->n);
-    mp_free(x->highest);
-    mp_free(x->filled);
-    mp_free(x->extents);
-    mp_free(x->noted);
-    mp_free(x);
+    if (x) mp_pool_free(x->pool);
 }
 
 void mp_arena_index_clear(mp_arena_index *x)

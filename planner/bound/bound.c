@@ -1,17 +1,17 @@
 /* bound.c - the stages of the bound, one after the other, which of them proved the most, and, for reports, what the interval
  * that decided does not keep live. */
-#include "memplan/bound.h"
+#include "planner/bound/bound.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "estimator/base/memory.h"
-#include "memplan/floor.h"
 #include "planner/bound/bound_demand.h"
 #include "planner/bound/bound_parts.h"
 #include "planner/bound/bound_settle.h"
 #include "planner/bound/interval/bound_interval.h"
 #include "planner/bound/overlap/bound_select.h"
+#include "planner/floor/problem.h"
 #include "planner/math/tuning.h"
 #include "planner/order/turn_around.h"
 
@@ -347,52 +347,66 @@ static int64_t least_ticks(const mp_graph *graph)
 }
 
 /* Whether the budget is below the minimum memory. */
-static mp_status check_floor(const mp_graph *graph, int64_t budget_bytes, const mp_bound_options *options, mp_bound *bound,
+static mp_status check_floor(mp_problem *problem, int64_t budget_bytes, const mp_bound_options *options, mp_bound *bound,
                              mp_error *err)
 {
     const mp_bound_work none = {0};
     int64_t floor_bytes;
-    int node;
+    mp_floor_reason reason;
     if (!mp_bound_is_on(options, MP_BOUND_FLOOR)) return MP_OK;
-    MP_CHECK(mp_floor(graph, &floor_bytes, &node, err));
+    MP_CHECK(mp_problem_floor(problem, &floor_bytes, &reason, err));
     bound->infeasible = budget_bytes < floor_bytes;
     report_stage(options->report, MP_BOUND_FLOOR, 0, bound->infeasible, &none);
     if (!bound->infeasible) return MP_OK;
     bound->stage = MP_BOUND_FLOOR;
-    bound->from = node;
+    bound->from = reason.node;
+    return MP_OK;
+}
+
+/* All stages but the floor. */
+static mp_status run_stages(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options, mp_bound *bound,
+                            mp_error *err)
+{
+    const mp_graph *graph = order->graph;
+    int64_t first_ticks = 0;
+    if (mp_bound_is_on(options, MP_BOUND_INTERVAL))
+        MP_CHECK(run_passes(order, budget_bytes, options, bound, &first_ticks, err));
+    if (!bound->infeasible && mp_graph_is_local(graph) && mp_bound_is_on(options, MP_BOUND_DISJOINT))
+        MP_CHECK(run_parts(graph, budget_bytes, options, bound, err));
+    if (!bound->infeasible && options->effort > 0 && options->any_order && order->n <= MP_BOUND_SETTLE_NODES &&
+        order->only_vertex < 0 && mp_bound_is_on(options, MP_BOUND_SETTLE))
+        MP_CHECK(run_settle(graph, budget_bytes, options, first_ticks, bound, err));
+    if (!bound->infeasible && options->effort >= MP_BOUND_DEMAND_EFFORT && mp_bound_is_on(options, MP_BOUND_DEMAND))
+        MP_CHECK(run_demand(order, budget_bytes, options, bound, err));
+    return explain(order, budget_bytes, options, bound, err);
+}
+
+mp_status mp_bound_of(mp_problem *problem, int64_t budget_bytes, const mp_bound_options *options, mp_bound *out, mp_error *err)
+{
+    const mp_bound_options defaults = {.effort = 4};
+    const mp_bound_work none = {0};
+    const mp_precedence *order;
+    if (!options) options = &defaults;
+    mp_bound bound = {.orders = options->any_order ? MP_BOUND_ANY_ORDER : MP_BOUND_THIS_ORDER, .from = -1, .to = -1};
+    report_stage(options->report, MP_BOUND_NODES, 0, false, &none);
+    MP_CHECK(check_floor(problem, budget_bytes, options, &bound, err));
+    if (!bound.infeasible) {
+        MP_CHECK(mp_problem_order(problem, !options->any_order, &order, err));
+        MP_CHECK(run_stages(order, budget_bytes, options, &bound, err));
+    }
+    const int64_t least = least_ticks(mp_problem_graph(problem));
+    bound.ticks = least + (bound.infeasible ? 0 : bound.ticks);
+    if (options->report) options->report->least_ticks = least;
+    *out = bound;
     return MP_OK;
 }
 
 mp_status mp_bound_within(const mp_graph *graph, int64_t budget_bytes, const mp_bound_options *options, mp_bound *out,
                           mp_error *err)
 {
-    mp_status st = MP_OK;
-    const mp_bound_options defaults = {.effort = 4};
-    const mp_bound_work none = {0};
-    const int64_t least = least_ticks(graph);
-    int64_t first_ticks = 0;
-    if (!options) options = &defaults;
-    mp_precedence *order = NULL;
-    mp_bound bound = {.orders = options->any_order ? MP_BOUND_ANY_ORDER : MP_BOUND_THIS_ORDER, .from = -1, .to = -1};
-    report_stage(options->report, MP_BOUND_NODES, 0, false, &none);
-    MP_TRY(check_floor(graph, budget_bytes, options, &bound, err));
-    if (!bound.infeasible) {
-        MP_TRY(mp_precedence_new(graph, !options->any_order, &order, err));
-        if (mp_bound_is_on(options, MP_BOUND_INTERVAL))
-            MP_TRY(run_passes(order, budget_bytes, options, &bound, &first_ticks, err));
-        if (!bound.infeasible && mp_graph_is_local(graph) && mp_bound_is_on(options, MP_BOUND_DISJOINT))
-            MP_TRY(run_parts(graph, budget_bytes, options, &bound, err));
-        if (!bound.infeasible && options->effort > 0 && options->any_order && order->n <= MP_BOUND_SETTLE_NODES &&
-            order->only_vertex < 0 && mp_bound_is_on(options, MP_BOUND_SETTLE))
-            MP_TRY(run_settle(graph, budget_bytes, options, first_ticks, &bound, err));
-        if (!bound.infeasible && options->effort >= MP_BOUND_DEMAND_EFFORT && mp_bound_is_on(options, MP_BOUND_DEMAND))
-            MP_TRY(run_demand(order, budget_bytes, options, &bound, err));
-        MP_TRY(explain(order, budget_bytes, options, &bound, err));
-    }
-    bound.ticks = least + (bound.infeasible ? 0 : bound.ticks);
-    if (options->report) options->report->least_ticks = least;
-    *out = bound;
-done:
-    mp_precedence_free(order);
+    mp_problem *problem = NULL;
+    MP_CHECK(mp_problem_new(graph, &problem, err));
+    const mp_status st = mp_bound_of(problem, budget_bytes, options, out, err);
+    mp_problem_free(problem);
     return st;
 }

@@ -16,6 +16,7 @@ struct start {
 };
 
 struct mp_bound_demand {
+    mp_pool *pool; /* of all arrays */
     mp_bound_interval *x;
     const mp_bound_options *options;
     int *nodes, n;                /* the boundaries, each before the next */
@@ -43,10 +44,10 @@ static bool has_ended(const mp_bound_demand *d)
 static mp_status find_boundaries(mp_bound_demand *d, mp_error *err)
 {
     const mp_precedence *o = d->x->order;
-    d->nodes = mp_alloc((size_t)o->n, sizeof *d->nodes);
-    d->free_bytes = mp_alloc((size_t)o->n, sizeof *d->free_bytes);
-    d->before = mp_alloc((size_t)o->n, sizeof *d->before);
-    MP_ENSURE(d->nodes && d->free_bytes && d->before, err, MP_NOMEM, "no memory for a bound of %d nodes", o->n);
+    d->nodes = mp_pool_alloc(d->pool, (size_t)o->n, sizeof *d->nodes);
+    d->free_bytes = mp_pool_alloc(d->pool, (size_t)o->n, sizeof *d->free_bytes);
+    d->before = mp_pool_alloc(d->pool, (size_t)o->n, sizeof *d->before);
+    MP_ENSURE(!mp_pool_failed(d->pool), err, MP_NOMEM, "no memory for a bound of %d nodes", o->n);
     for (int i = 0; i < o->n; i++) {
         const int v = o->sequence[i];
         if (v == o->n - 1 || o->graph->nodes[v].phase == MP_PHASE_FORWARD || o->graph->nodes[v].phase == MP_PHASE_UPDATE)
@@ -69,19 +70,18 @@ mp_status mp_bound_demand_new(const mp_precedence *order, int64_t budget_bytes, 
     *out = NULL;
     if (order->only_vertex >= 0 || order->n > MP_DEMAND_NODES) return MP_OK;
     MP_REQUIRE(d = mp_alloc(1, sizeof *d), err, MP_NOMEM, "no memory for a bound of %d nodes", order->n);
+    d->pool = mp_pool_new();
     d->options = options;
     MP_TRY(mp_bound_interval_new(order, budget_bytes, &d->x, err));
     MP_TRY(find_boundaries(d, err));
     MP_TRY(mp_bound_ranks_init(&d->ranks, d->x, err));
     if (!d->n || !d->ranks.n || (int64_t)d->n * d->ranks.n > MP_DEMAND_TABLE / (order->n / 64 + 1)) goto done;
     MP_TRY(mp_bound_reruns_init(&d->reruns, d->x, &d->ranks, d->nodes, d->n, err));
-    d->set = mp_alloc((size_t)d->ranks.words, sizeof *d->set);
-    d->runs = mp_alloc((size_t)d->reruns.words, sizeof *d->runs);
-    MP_REQUIRE(d->set && d->runs, err, MP_NOMEM, "no memory for a bound of %d nodes", order->n);
-    for (int k = 0; k < MP_DEMAND_STARTS; k++) {
-        d->starts[k].nodes = mp_alloc((size_t)d->reruns.words, sizeof *d->starts[k].nodes);
-        MP_REQUIRE(d->starts[k].nodes, err, MP_NOMEM, "no memory for a bound of %d nodes", order->n);
-    }
+    d->set = mp_pool_alloc(d->pool, (size_t)d->ranks.words, sizeof *d->set);
+    d->runs = mp_pool_alloc(d->pool, (size_t)d->reruns.words, sizeof *d->runs);
+    for (int k = 0; k < MP_DEMAND_STARTS; k++)
+        d->starts[k].nodes = mp_pool_alloc(d->pool, (size_t)d->reruns.words, sizeof *d->starts[k].nodes);
+    MP_REQUIRE(!mp_pool_failed(d->pool), err, MP_NOMEM, "no memory for a bound of %d nodes", order->n);
     *out = d;
     d = NULL;
 done:
@@ -97,12 +97,7 @@ void mp_bound_demand_free(mp_bound_demand *d)
     mp_bound_reruns_clear(&d->reruns);
     mp_bound_ranks_clear(&d->ranks);
     mp_bound_interval_free(d->x);
-    for (int k = 0; k < MP_DEMAND_STARTS; k++) mp_free(d->starts[k].nodes);
-    mp_free(d->nodes);
-    mp_free(d->free_bytes);
-    mp_free(d->before);
-    mp_free(d->set);
-    mp_free(d->runs);
+    mp_pool_free(d->pool);
     mp_free(d);
 }
 

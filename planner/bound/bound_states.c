@@ -11,24 +11,20 @@
 
 mp_status mp_bound_states_init(mp_bound_states *t, int most, int words, mp_error *err)
 {
-    *t = (mp_bound_states){.most = most, .words = words, .n_slots = 2 * (size_t)most + 1};
-    t->ticks = mp_alloc((size_t)most, sizeof *t->ticks);
-    t->used = mp_alloc((size_t)most, sizeof *t->used);
-    t->sets = mp_alloc((size_t)most * (size_t)words, sizeof *t->sets);
-    t->slots = mp_alloc(t->n_slots, sizeof *t->slots);
-    t->keys = mp_alloc(2 * (size_t)most, sizeof *t->keys);
-    MP_ENSURE(t->ticks && t->used && t->sets && t->slots && t->keys, err, MP_NOMEM, "no memory for %d labels of a bound", most);
+    *t = (mp_bound_states){.most = most, .words = words, .n_slots = 2 * (size_t)most + 1, .pool = mp_pool_new()};
+    t->ticks = mp_pool_alloc(t->pool, (size_t)most, sizeof *t->ticks);
+    t->used = mp_pool_alloc(t->pool, (size_t)most, sizeof *t->used);
+    t->sets = mp_pool_alloc(t->pool, (size_t)most * (size_t)words, sizeof *t->sets);
+    t->slots = mp_pool_alloc(t->pool, t->n_slots, sizeof *t->slots);
+    t->keys = mp_pool_alloc(t->pool, 2 * (size_t)most, sizeof *t->keys);
+    MP_ENSURE(!mp_pool_failed(t->pool), err, MP_NOMEM, "no memory for %d labels of a bound", most);
     mp_bound_states_empty(t);
     return MP_OK;
 }
 
 void mp_bound_states_clear(mp_bound_states *t)
 {
-    mp_free(t->ticks);
-    mp_free(t->used);
-    mp_free(t->sets);
-    mp_free(t->slots);
-    mp_free(t->keys);
+    mp_pool_free(t->pool);
     memset(t, 0, sizeof *t);
 }
 
@@ -120,12 +116,12 @@ mp_status mp_bound_ranks_init(mp_bound_ranks *k, const mp_bound_interval *x, mp_
     const mp_precedence *o = x->order;
     const mp_graph *graph = o->graph;
     int n = 0;
-    *k = (mp_bound_ranks){0};
-    k->rank = mp_alloc(graph->n_storages, sizeof *k->rank);
-    k->storage = mp_alloc(graph->n_storages, sizeof *k->storage);
-    k->first = mp_alloc(graph->n_nodes, sizeof *k->first);
-    k->end = mp_alloc(graph->n_nodes, sizeof *k->end);
-    MP_ENSURE(k->rank && k->storage && k->first && k->end, err, MP_NOMEM, "no memory for a bound of %d nodes", o->n);
+    *k = (mp_bound_ranks){.pool = mp_pool_new()};
+    k->rank = mp_pool_alloc(k->pool, graph->n_storages, sizeof *k->rank);
+    k->storage = mp_pool_alloc(k->pool, graph->n_storages, sizeof *k->storage);
+    k->first = mp_pool_alloc(k->pool, graph->n_nodes, sizeof *k->first);
+    k->end = mp_pool_alloc(k->pool, graph->n_nodes, sizeof *k->end);
+    MP_ENSURE(!mp_pool_failed(k->pool), err, MP_NOMEM, "no memory for a bound of %d nodes", o->n);
     for (size_t s = 0; s < graph->n_storages; s++)
         if (x->storage_vertex[s] >= 0) k->end[graph->producer[s]]++; /* how many, for now */
     for (int i = 0; i < o->n; i++) {
@@ -146,10 +142,7 @@ mp_status mp_bound_ranks_init(mp_bound_ranks *k, const mp_bound_interval *x, mp_
 
 void mp_bound_ranks_clear(mp_bound_ranks *k)
 {
-    mp_free(k->rank);
-    mp_free(k->storage);
-    mp_free(k->first);
-    mp_free(k->end);
+    mp_pool_free(k->pool);
     memset(k, 0, sizeof *k);
 }
 
@@ -178,10 +171,11 @@ mp_status mp_bound_reruns_init(mp_bound_reruns *m, mp_bound_interval *x, const m
                                int n, mp_error *err)
 {
     const mp_precedence *o = x->order;
-    *m = (mp_bound_reruns){.order = o, .ranks = ranks, .n = n, .words = (int)mp_bits_words((size_t)o->n)};
-    m->nodes = mp_alloc((size_t)n * (size_t)ranks->n * (size_t)m->words, sizeof *m->nodes);
-    m->needed = mp_alloc((size_t)n * (size_t)ranks->words, sizeof *m->needed);
-    MP_ENSURE(m->nodes && m->needed, err, MP_NOMEM, "no memory for a bound of %d nodes", o->n);
+    *m =
+        (mp_bound_reruns){.order = o, .ranks = ranks, .n = n, .words = (int)mp_bits_words((size_t)o->n), .pool = mp_pool_new()};
+    m->nodes = mp_pool_alloc(m->pool, (size_t)n * (size_t)ranks->n * (size_t)m->words, sizeof *m->nodes);
+    m->needed = mp_pool_alloc(m->pool, (size_t)n * (size_t)ranks->words, sizeof *m->needed);
+    MP_ENSURE(!mp_pool_failed(m->pool), err, MP_NOMEM, "no memory for a bound of %d nodes", o->n);
     for (int i = 0; i < n; i++) {
         mp_bound_interval_start(x, boundaries[i]);
         find_nodes(m, x, i);
@@ -196,8 +190,7 @@ mp_status mp_bound_reruns_init(mp_bound_reruns *m, mp_bound_interval *x, const m
 
 void mp_bound_reruns_clear(mp_bound_reruns *m)
 {
-    mp_free(m->nodes);
-    mp_free(m->needed);
+    mp_pool_free(m->pool);
     memset(m, 0, sizeof *m);
 }
 

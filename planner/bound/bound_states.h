@@ -12,9 +12,11 @@
 #include <stdint.h>
 
 #include "memplan/error.h"
+#include "memplan/memory.h"
 #include "planner/bound/interval/bound_interval.h"
 
 typedef struct mp_bound_states {
+    mp_pool *pool;         /* of all arrays */
     int n, most, words;    /* states; its capacity; words of a set */
     int64_t *ticks, *used; /* per label: INT64_MAX: it is gone; bytes, for the caller */
     uint64_t *sets;        /* per label */
@@ -37,6 +39,7 @@ void mp_bound_states_drop_dominated(mp_bound_states *t);
 
 /* Storages by rank: in a topological order of their producers, the outputs of a node side by side. */
 typedef struct mp_bound_ranks {
+    mp_pool *pool; /* of all arrays */
     int n, words;
     int *rank;        /* per storage, -1: none */
     int *storage;     /* per rank */
@@ -49,6 +52,7 @@ mp_status mp_bound_ranks_init(mp_bound_ranks *ranks, const mp_bound_interval *x,
 void mp_bound_ranks_clear(mp_bound_ranks *ranks);
 
 typedef struct mp_bound_reruns {
+    mp_pool *pool; /* of all arrays */
     const mp_precedence *order;
     const mp_bound_ranks *ranks;
     int n, words;     /* boundaries; of a set of nodes */

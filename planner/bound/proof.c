@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "estimator/base/memory.h"
+#include "planner/bound/bound.h"
 #include "planner/math/tuning.h"
 
 int mp_proof_effort(const mp_graph *graph)
@@ -15,7 +16,7 @@ int mp_proof_effort(const mp_graph *graph)
     return n < MP_PROOF_NODES_8 ? 8 : n < MP_PROOF_NODES_4 ? 4 : n < MP_PROOF_NODES_2 ? 2 : n < MP_PROOF_NODES_1 ? 1 : 0;
 }
 
-mp_status mp_prove(const mp_graph *graph, int64_t budget_bytes, bool keep_order, const mp_bound_options *options, mp_bound *out,
+mp_status mp_prove(mp_problem *problem, int64_t budget_bytes, bool keep_order, const mp_bound_options *options, mp_bound *out,
                    mp_error *err)
 {
     mp_status st = MP_OK;
@@ -24,12 +25,12 @@ mp_status mp_prove(const mp_graph *graph, int64_t budget_bytes, bool keep_order,
     mp_bound_report report;
     mp_bound_report_init(&report);
     own.any_order = !keep_order;
-    MP_TRY(mp_bound_within(graph, budget_bytes, &own, out, err));
+    MP_TRY(mp_bound_of(problem, budget_bytes, &own, out, err));
     if (!keep_order || out->infeasible) goto done;
     own.any_order = true;
     if (own.effort > 1) own.effort = 1; /* it is rarely the better one */
     if (options->report) own.report = &report;
-    MP_TRY(mp_bound_within(graph, budget_bytes, &own, &any, err));
+    MP_TRY(mp_bound_of(problem, budget_bytes, &own, &any, err));
     const bool is_better = any.infeasible || any.ticks > out->ticks;
     if (options->report) mp_bound_report_merge(options->report, &report, is_better);
     if (is_better) *out = any;
@@ -41,7 +42,7 @@ done:
 /* ---- in a thread ---- */
 
 struct mp_proof {
-    const mp_graph *graph;
+    mp_problem *problem;
     int64_t budget_bytes;
     mp_bound_options asked;
     atomic_bool ends;
@@ -69,7 +70,7 @@ static void *find(void *data)
     mp_bound_options own = proof->asked;
     own.stop = is_over;
     own.data = proof;
-    proof->status = mp_bound_within(proof->graph, proof->budget_bytes, &own, &proof->bound, &proof->err);
+    proof->status = mp_bound_of(proof->problem, proof->budget_bytes, &own, &proof->bound, &proof->err);
     proof->n_live = mp_alloc_live - before;
     pthread_mutex_lock(&proof->mutex);
     proof->is_found = true;
@@ -78,12 +79,12 @@ static void *find(void *data)
     return NULL;
 }
 
-mp_status mp_proof_start(const mp_graph *graph, int64_t budget_bytes, const mp_bound_options *options, mp_proof **out,
+mp_status mp_proof_start(mp_problem *problem, int64_t budget_bytes, const mp_bound_options *options, mp_proof **out,
                          mp_error *err)
 {
     mp_proof *proof = mp_alloc(1, sizeof *proof);
     MP_ENSURE(proof, err, MP_NOMEM, "out of memory for a bound");
-    proof->graph = graph;
+    proof->problem = problem;
     proof->budget_bytes = budget_bytes;
     proof->asked = *options;
     atomic_init(&proof->ends, false);

@@ -123,17 +123,16 @@ static bool allocate(mp_chain *chain)
 {
     const size_t n = (size_t)chain->n, n_nodes = chain->graph->n_nodes, n_storages = chain->graph->n_storages;
     chain->pool = mp_pool_new();
-    chain->blocks = mp_alloc(n, sizeof *chain->blocks);
-    chain->block = mp_alloc(n_nodes, sizeof *chain->block);
-    chain->backward = mp_alloc(n_nodes, sizeof *chain->backward);
-    chain->backward_start = mp_alloc(n, sizeof *chain->backward_start);
-    chain->n_backward = mp_alloc(n, sizeof *chain->n_backward);
-    chain->producer_block = mp_alloc(n_storages, sizeof *chain->producer_block);
-    chain->until = mp_alloc(n_storages, sizeof *chain->until);
-    chain->pinned = mp_alloc(n_storages, sizeof *chain->pinned);
-    chain->crosses = mp_alloc(n_storages, sizeof *chain->crosses);
-    return chain->pool && chain->blocks && chain->block && chain->backward && chain->backward_start && chain->n_backward &&
-           chain->producer_block && chain->until && chain->pinned && chain->crosses;
+    chain->blocks = mp_pool_alloc(chain->pool, n, sizeof *chain->blocks);
+    chain->block = mp_pool_alloc(chain->pool, n_nodes, sizeof *chain->block);
+    chain->backward = mp_pool_alloc(chain->pool, n_nodes, sizeof *chain->backward);
+    chain->backward_start = mp_pool_alloc(chain->pool, n, sizeof *chain->backward_start);
+    chain->n_backward = mp_pool_alloc(chain->pool, n, sizeof *chain->n_backward);
+    chain->producer_block = mp_pool_alloc(chain->pool, n_storages, sizeof *chain->producer_block);
+    chain->until = mp_pool_alloc(chain->pool, n_storages, sizeof *chain->until);
+    chain->pinned = mp_pool_alloc(chain->pool, n_storages, sizeof *chain->pinned);
+    chain->crosses = mp_pool_alloc(chain->pool, n_storages, sizeof *chain->crosses);
+    return !mp_pool_failed(chain->pool);
 }
 
 mp_status mp_chain_new(const mp_boundaries *boundaries, const bool *ends, mp_chain **out, mp_error *err)
@@ -168,8 +167,5 @@ void mp_chain_free(mp_chain *chain)
 {
     if (!chain) return;
     mp_pool_free(chain->pool);
-    void *blocks[] = {chain->blocks,         chain->block, chain->backward, chain->backward_start, chain->n_backward,
-                      chain->producer_block, chain->until, chain->pinned,   chain->crosses};
-    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) mp_free(blocks[i]);
     mp_free(chain);
 }

@@ -36,26 +36,6 @@ static bool chain_is_output(const mp_chain *chain, int k, int storage)
     return chain->crosses[storage] && chain->producer_block[storage] == k;
 }
 
-/* Allocates the arrays; false: out of memory. Released with chain_peaks_free in any case. */
-static bool chain_peaks_new(mp_chain_peaks *x, const mp_chain *chain)
-{
-    const size_t n = chain->graph->n_storages;
-    x->chain = chain;
-    x->last = mp_alloc(n, sizeof *x->last);
-    x->begins = mp_alloc(n, sizeof *x->begins);
-    x->taken = mp_alloc(n, sizeof *x->taken);
-    x->is_live = mp_alloc(n, sizeof *x->is_live);
-    return x->last && x->begins && x->taken && x->is_live;
-}
-
-static void chain_peaks_free(mp_chain_peaks *x)
-{
-    mp_free(x->last);
-    mp_free(x->begins);
-    mp_free(x->taken);
-    mp_free(x->is_live);
-}
-
 /* Pinned storages are counted elsewhere, and the block's input only if it is not kept for others. */
 static bool is_counted(const mp_chain_peaks *x, int s)
 {
@@ -432,25 +412,25 @@ mp_status mp_chain_measure(mp_chain *chain, mp_error *err)
     mp_status st = MP_OK;
     const size_t n_nodes = chain->graph->n_nodes, n_storages = chain->graph->n_storages;
     measure x = {.chain = chain};
-    x.live = mp_alloc(n_storages, sizeof *x.live);
-    x.demanded = mp_alloc(n_nodes, sizeof *x.demanded);
-    x.list = mp_alloc(n_nodes, sizeof *x.list);
-    x.nodes = mp_alloc(2 * n_nodes, sizeof *x.nodes);
-    x.kept = mp_alloc(n_storages, sizeof *x.kept);
-    x.needed = mp_alloc(n_storages, sizeof *x.needed);
-    x.peaks.kept = x.kept;
-    if (!chain_peaks_new(&x.peaks, chain) || !x.live || !x.demanded || !x.list || !x.nodes || !x.kept || !x.needed) {
+    mp_pool *pool = mp_pool_new();
+    x.live = mp_pool_alloc(pool, n_storages, sizeof *x.live);
+    x.demanded = mp_pool_alloc(pool, n_nodes, sizeof *x.demanded);
+    x.list = mp_pool_alloc(pool, n_nodes, sizeof *x.list);
+    x.nodes = mp_pool_alloc(pool, 2 * n_nodes, sizeof *x.nodes);
+    x.kept = mp_pool_alloc(pool, n_storages, sizeof *x.kept);
+    x.needed = mp_pool_alloc(pool, n_storages, sizeof *x.needed);
+    x.peaks = (mp_chain_peaks){.chain = chain,
+                               .kept = x.kept,
+                               .last = mp_pool_alloc(pool, n_storages, sizeof(int)),
+                               .begins = mp_pool_alloc(pool, n_storages, sizeof(int)),
+                               .taken = mp_pool_alloc(pool, n_storages, sizeof(int)),
+                               .is_live = mp_pool_alloc(pool, n_storages, sizeof(bool))};
+    if (mp_pool_failed(pool)) {
         st = MP_NO_MEMORY(err);
         goto done;
     }
     for (x.k = 0; x.k < chain->n; x.k++) MP_TRY(measure_block(&x, err));
 done:
-    mp_free(x.live);
-    mp_free(x.demanded);
-    mp_free(x.list);
-    mp_free(x.nodes);
-    mp_free(x.kept);
-    mp_free(x.needed);
-    chain_peaks_free(&x.peaks);
+    mp_pool_free(pool);
     return st;
 }

@@ -22,7 +22,7 @@
  * reads g and produces h, of 10 each, with 20 of workspace; j reads h and a. Either a or c is live at v: 40 and 10. Or the
  * convolution runs after v, beside h: 45 and 10. Less than 50 won't do.
  */
-#include "memplan/floor.h"
+#include "planner/floor/floor.h"
 
 #include <stdlib.h>
 
@@ -170,11 +170,12 @@ static mp_status floor_held(mp_floor_cut *cut, const mp_floor_needs *needs, int6
     const mp_precedence *o = cut->order;
     const size_t n = (size_t)o->n - 1;
     struct search x = {.cut = cut, .order = o, .needs = needs, .most_work = most_work, .bytes = *bytes, .reason = reason};
-    x.once = mp_alloc(n, sizeof *x.once);
-    x.over = mp_alloc(n, sizeof *x.over);
-    x.names = mp_alloc(n, sizeof *x.names);
-    x.done = mp_alloc(o->words, sizeof *x.done);
-    MP_REQUIRE(x.once && x.over && x.names && x.done, err, MP_NOMEM, "no memory for the floor of %zu nodes", n);
+    mp_pool *pool = mp_pool_new();
+    x.once = mp_pool_alloc(pool, n, sizeof *x.once);
+    x.over = mp_pool_alloc(pool, n, sizeof *x.over);
+    x.names = mp_pool_alloc(pool, n, sizeof *x.names);
+    x.done = mp_pool_alloc(pool, o->words, sizeof *x.done);
+    MP_REQUIRE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for the floor of %zu nodes", n);
     for (size_t i = 0; i < n; i++)
         if (!o->repeatable[i]) x.once[x.n++] = (mp_floor_rank){needs->least_bytes[i], (int)i};
     floor_rank_sort(x.once, x.n);
@@ -183,10 +184,7 @@ static mp_status floor_held(mp_floor_cut *cut, const mp_floor_needs *needs, int6
             if (o->recomputable[o->reads[r]]) MP_TRY(try_chain(&x, j, o->reads[r], err));
     *bytes = x.bytes;
 done:
-    mp_free(x.once);
-    mp_free(x.over);
-    mp_free(x.names);
-    mp_free(x.done);
+    mp_pool_free(pool);
     return st;
 }
 
@@ -373,22 +371,20 @@ static int64_t highest_of(const int64_t *bytes, int n, int *node)
     return n ? bytes[*node] : 0;
 }
 
-mp_status mp_floor_explained(const mp_graph *graph, int64_t *floor_bytes, mp_floor_reason *reason, mp_error *err)
+mp_status mp_floor_of(const mp_precedence *o, int64_t *floor_bytes, mp_floor_reason *reason, mp_error *err)
 {
     mp_status st = MP_OK;
+    const mp_graph *graph = o->graph;
     const int n = (int)graph->n_nodes;
-    mp_precedence *o = NULL;
     mp_floor_cut *cut = NULL;
-    int64_t *least = NULL, *own = NULL, *again = NULL, *best = NULL;
-    bool *at_end = NULL;
+    mp_pool *pool = mp_pool_new();
     mp_floor_reason why = {.storage = -1, .producer = -1, .beside = -1};
-    MP_TRY(mp_precedence_new(graph, false, &o, err));
-    least = mp_alloc((size_t)n + 1, sizeof *least); /* what is live, so far */
-    own = mp_alloc((size_t)n, sizeof *own);
-    again = mp_alloc((size_t)n, sizeof *again);
-    best = mp_alloc(graph->n_storages, sizeof *best);
-    at_end = mp_alloc(graph->n_storages, sizeof *at_end);
-    MP_REQUIRE(least && own && again && best && at_end, err, MP_NOMEM, "no memory for the floor of '%s'", graph->name);
+    int64_t *least = mp_pool_alloc(pool, (size_t)n + 1, sizeof *least); /* what is live, so far */
+    int64_t *own = mp_pool_alloc(pool, (size_t)n, sizeof *own);
+    int64_t *again = mp_pool_alloc(pool, (size_t)n, sizeof *again);
+    int64_t *best = mp_pool_alloc(pool, graph->n_storages, sizeof *best);
+    bool *at_end = mp_pool_alloc(pool, graph->n_storages, sizeof *at_end);
+    MP_REQUIRE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for the floor of '%s'", graph->name);
     MP_TRY(hold(o, least, at_end, err));
     int64_t end = least[n]; /* what lives across the end of backward lives while its last node runs */
     if (end) end += last_node_bytes(o, at_end, best);
@@ -412,12 +408,16 @@ mp_status mp_floor_explained(const mp_graph *graph, int64_t *floor_bytes, mp_flo
     *reason = why;
 done:
     mp_floor_cut_free(cut);
-    mp_precedence_free(o);
-    mp_free(least);
-    mp_free(own);
-    mp_free(again);
-    mp_free(best);
-    mp_free(at_end);
+    mp_pool_free(pool);
+    return st;
+}
+
+mp_status mp_floor_explained(const mp_graph *graph, int64_t *floor_bytes, mp_floor_reason *reason, mp_error *err)
+{
+    mp_precedence *order = NULL;
+    MP_CHECK(mp_precedence_new(graph, false, &order, err));
+    const mp_status st = mp_floor_of(order, floor_bytes, reason, err);
+    mp_precedence_free(order);
     return st;
 }
 

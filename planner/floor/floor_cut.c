@@ -66,17 +66,18 @@ mp_status mp_floor_cut_new(const mp_precedence *order, mp_floor_cut **out, mp_er
     mp_floor_cut *cut = NULL;
     MP_REQUIRE(cut = mp_alloc(1, sizeof *cut), err, MP_NOMEM, "no memory for the floor of %zu nodes", n);
     cut->order = order;
-    cut->position = mp_alloc(n, sizeof *cut->position);
-    cut->level_bytes = mp_alloc(n + 2, sizeof *cut->level_bytes);
-    cut->lives = mp_alloc(graph->n_storages, sizeof *cut->lives);
-    cut->nodes = mp_alloc(graph->n_storages + 2 * (size_t)graph->adders_start[graph->n_storages] +
-                              (size_t)graph->readers_start[graph->n_storages],
-                          sizeof *cut->nodes);
-    cut->side = mp_alloc(n, sizeof *cut->side);
-    cut->vertex = mp_alloc(n, sizeof *cut->vertex);
-    cut->touched = mp_alloc(graph->n_storages, sizeof *cut->touched);
-    MP_REQUIRE(cut->position && cut->level_bytes && cut->lives && cut->nodes && cut->side && cut->vertex && cut->touched, err,
-               MP_NOMEM, "no memory for the floor of %zu nodes", n);
+    cut->pool = mp_pool_new();
+    cut->position = mp_pool_alloc(cut->pool, n, sizeof *cut->position);
+    cut->level_bytes = mp_pool_alloc(cut->pool, n + 2, sizeof *cut->level_bytes);
+    cut->lives = mp_pool_alloc(cut->pool, graph->n_storages, sizeof *cut->lives);
+    cut->nodes = mp_pool_alloc(cut->pool,
+                               graph->n_storages + 2 * (size_t)graph->adders_start[graph->n_storages] +
+                                   (size_t)graph->readers_start[graph->n_storages],
+                               sizeof *cut->nodes);
+    cut->side = mp_pool_alloc(cut->pool, n, sizeof *cut->side);
+    cut->vertex = mp_pool_alloc(cut->pool, n, sizeof *cut->vertex);
+    cut->touched = mp_pool_alloc(cut->pool, graph->n_storages, sizeof *cut->touched);
+    MP_REQUIRE(!mp_pool_failed(cut->pool), err, MP_NOMEM, "no memory for the floor of %zu nodes", n);
     for (int i = 0; i < order->n; i++) cut->position[order->sequence[i]] = i;
     for (int s = 0; s < (int)graph->n_storages; s++) find_life(cut, s, &n_nodes);
     for (size_t k = 0; k < cut->n_lives; k++) add_to_levels(cut, &cut->lives[k]);
@@ -91,13 +92,7 @@ done:
 void mp_floor_cut_free(mp_floor_cut *cut)
 {
     if (!cut) return;
-    mp_free(cut->position);
-    mp_free(cut->level_bytes);
-    mp_free(cut->lives);
-    mp_free(cut->nodes);
-    mp_free(cut->side);
-    mp_free(cut->vertex);
-    mp_free(cut->touched);
+    mp_pool_free(cut->pool);
     mp_free(cut->from);
     mp_free(cut->to);
     mp_free(cut->bytes);

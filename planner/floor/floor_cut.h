@@ -15,6 +15,7 @@
 #include "planner/order/precedence.h"
 
 typedef struct mp_floor_cut {
+    mp_pool *pool; /* of all arrays but those that grow */
     const mp_precedence *order;
     int *position;        /* per vertex: its place in the order's sequence */
     int64_t *level_bytes; /* per place: the listed storages that are live just before it in that sequence: one of the moments

@@ -5,12 +5,12 @@
  * shorter can come. What is found on a rung depends on the rung alone, and a plan found on a lower one is a plan for the
  * higher. With few different sizes there is a rung for every peak.
  */
+#include "planner/floor/problem.h"
 #include "planner/search/searchers.h"
 
 #include <string.h>
 
 #include "estimator/base/clock.h"
-#include "memplan/floor.h"
 #include "planner/ilp/ilp_build.h"
 #include "planner/ilp/ilp_plan.h"
 #include "planner/ilp/ilp_search.h"
@@ -121,7 +121,10 @@ mp_status mp_run_ilp(mp_search *search, mp_error *err)
     MP_TRY(build_model(&x, err));
     if (request->solver && !strcmp(request->solver, start.name)) /* auto has run them by itself */
         MP_TRY(mp_search_delegate(search, &start, 1, err));
-    MP_TRY(mp_floor(x.graph, &low, &node, err));
+    if (x.graph == mp_problem_graph(request->problem))
+        MP_TRY(mp_problem_floor(request->problem, &low, NULL, err));
+    else /* the relaxed one */
+        MP_TRY(mp_floor(x.graph, &low, &node, err));
     MP_TRY(offer_list(&x, &high, err));
     if (request->budget_bytes < low || request->budget_bytes >= high) goto done;
     if (mp_search_moves(search) < MP_ILP_LEAST_NODES * MP_ILP_MOVES_PER_NODE) goto done;

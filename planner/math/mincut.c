@@ -26,33 +26,33 @@ mp_status mp_mincut_new(int n, const int *from, const int *to, size_t n_arcs, mp
 {
     mp_status st = MP_OK;
     const size_t vertices = (size_t)n;
-    struct mp_mincut_work *w = NULL;
-    mp_mincut *cut = mp_alloc(1, sizeof *cut);
-    MP_REQUIRE(cut && (cut->work = w = mp_alloc(1, sizeof *w)), err, MP_NOMEM, "no memory for a cut of %d vertices", n);
+    mp_pool *pool = mp_pool_new();
+    mp_mincut *cut = mp_pool_alloc(pool, 1, sizeof *cut);
+    struct mp_mincut_work *w = mp_pool_alloc(pool, 1, sizeof *w);
+    MP_REQUIRE(cut && w, err, MP_NOMEM, "no memory for a cut of %d vertices", n);
+    cut->pool = pool;
+    cut->work = w;
     cut->n = n;
     cut->n_arcs = n_arcs;
-    cut->capacity = mp_alloc(n_arcs, sizeof *cut->capacity);
-    cut->supply = mp_alloc(vertices, sizeof *cut->supply);
-    cut->drain = mp_alloc(vertices, sizeof *cut->drain);
-    cut->source_side = mp_alloc(vertices, sizeof *cut->source_side);
-    w->start = mp_alloc(vertices + 2, sizeof *w->start);
-    w->head = mp_alloc(2 * n_arcs, sizeof *w->head);
-    w->mate = mp_alloc(2 * n_arcs, sizeof *w->mate);
-    w->forward = mp_alloc(n_arcs, sizeof *w->forward);
-    w->left = mp_alloc(2 * n_arcs, sizeof *w->left);
-    w->excess = mp_alloc(vertices, sizeof *w->excess);
-    w->drain_left = mp_alloc(vertices, sizeof *w->drain_left);
-    w->height = mp_alloc(vertices, sizeof *w->height);
-    w->next = mp_alloc(vertices, sizeof *w->next);
-    w->level = mp_alloc(vertices + 1, sizeof *w->level);
-    w->after = mp_alloc(vertices, sizeof *w->after);
-    w->before = mp_alloc(vertices, sizeof *w->before);
-    w->queue = mp_alloc(vertices, sizeof *w->queue);
-    w->queued = mp_alloc(vertices, sizeof *w->queued);
-    MP_REQUIRE(cut->capacity && cut->supply && cut->drain && cut->source_side && w->start && w->head && w->mate && w->forward &&
-                   w->left && w->excess && w->drain_left && w->height && w->next && w->level && w->after && w->before &&
-                   w->queue && w->queued,
-               err, MP_NOMEM, "no memory for a cut of %d vertices", n);
+    cut->capacity = mp_pool_alloc(pool, n_arcs, sizeof *cut->capacity);
+    cut->supply = mp_pool_alloc(pool, vertices, sizeof *cut->supply);
+    cut->drain = mp_pool_alloc(pool, vertices, sizeof *cut->drain);
+    cut->source_side = mp_pool_alloc(pool, vertices, sizeof *cut->source_side);
+    w->start = mp_pool_alloc(pool, vertices + 2, sizeof *w->start);
+    w->head = mp_pool_alloc(pool, 2 * n_arcs, sizeof *w->head);
+    w->mate = mp_pool_alloc(pool, 2 * n_arcs, sizeof *w->mate);
+    w->forward = mp_pool_alloc(pool, n_arcs, sizeof *w->forward);
+    w->left = mp_pool_alloc(pool, 2 * n_arcs, sizeof *w->left);
+    w->excess = mp_pool_alloc(pool, vertices, sizeof *w->excess);
+    w->drain_left = mp_pool_alloc(pool, vertices, sizeof *w->drain_left);
+    w->height = mp_pool_alloc(pool, vertices, sizeof *w->height);
+    w->next = mp_pool_alloc(pool, vertices, sizeof *w->next);
+    w->level = mp_pool_alloc(pool, vertices + 1, sizeof *w->level);
+    w->after = mp_pool_alloc(pool, vertices, sizeof *w->after);
+    w->before = mp_pool_alloc(pool, vertices, sizeof *w->before);
+    w->queue = mp_pool_alloc(pool, vertices, sizeof *w->queue);
+    w->queued = mp_pool_alloc(pool, vertices, sizeof *w->queued);
+    MP_REQUIRE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for a cut of %d vertices", n);
     for (size_t k = 0; k < n_arcs; k++) {
         w->start[from[k] + 2]++;
         w->start[to[k] + 2]++;
@@ -67,38 +67,15 @@ mp_status mp_mincut_new(int n, const int *from, const int *to, size_t n_arcs, mp
         w->forward[k] = a;
     }
     *out = cut;
-    cut = NULL;
+    pool = NULL;
 done:
-    mp_mincut_free(cut);
+    mp_pool_free(pool);
     return st;
 }
 
 void mp_mincut_free(mp_mincut *cut)
 {
-    if (!cut) return;
-    struct mp_mincut_work *w = cut->work;
-    if (w) {
-        mp_free(w->start);
-        mp_free(w->head);
-        mp_free(w->mate);
-        mp_free(w->forward);
-        mp_free(w->left);
-        mp_free(w->excess);
-        mp_free(w->drain_left);
-        mp_free(w->height);
-        mp_free(w->next);
-        mp_free(w->level);
-        mp_free(w->after);
-        mp_free(w->before);
-        mp_free(w->queue);
-        mp_free(w->queued);
-        mp_free(w);
-    }
-    mp_free(cut->capacity);
-    mp_free(cut->supply);
-    mp_free(cut->drain);
-    mp_free(cut->source_side);
-    mp_free(cut);
+    if (cut) mp_pool_free(cut->pool);
 }
 
 /* Adds a vertex to those of its height, if it reaches the sink at all. */

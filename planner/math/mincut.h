@@ -11,9 +11,11 @@
 #include <stdint.h>
 
 #include "memplan/error.h"
+#include "memplan/memory.h"
 
 typedef struct mp_mincut {
-    int n; /* vertices */
+    mp_pool *pool; /* of this and all arrays */
+    int n;         /* vertices */
     size_t n_arcs;
     int64_t *capacity;       /* per arc, in the order given; set by the caller, >= 0 */
     int64_t *supply, *drain; /* per vertex, likewise */

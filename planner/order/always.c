@@ -128,19 +128,18 @@ mp_status mp_precedence_find_always(mp_precedence *o, mp_error *err)
     const size_t n = graph->n_nodes + 1, n_storages = graph->n_storages;
     size_t n_reads = 0, *named = mp_alloc(n_storages, sizeof *named);
     for (size_t i = 0; i < graph->n_nodes; i++) n_reads += graph->nodes[i].alternatives[0].n_reads;
-    o->reads_start = mp_alloc(n, sizeof *o->reads_start);
-    o->reads = mp_alloc(n_reads, sizeof *o->reads);
-    o->reads_always = mp_alloc((size_t)graph->readers_start[n_storages], sizeof *o->reads_always);
-    o->adds_always = mp_alloc((size_t)graph->adders_start[n_storages], sizeof *o->adds_always);
-    o->written_always = mp_alloc(n_storages, sizeof *o->written_always);
-    o->in_turn = mp_alloc(n_storages, sizeof *o->in_turn);
-    o->source = mp_alloc(n, sizeof *o->source);
-    o->derived = mp_alloc(n, sizeof *o->derived);
-    o->ticks = mp_alloc(n, sizeof *o->ticks);
-    o->repeatable = mp_alloc(n, sizeof *o->repeatable);
-    o->recomputable = mp_alloc(n_storages, sizeof *o->recomputable);
-    if (!named || !o->reads_start || !o->reads || !o->reads_always || !o->adds_always || !o->written_always || !o->in_turn ||
-        !o->source || !o->derived || !o->ticks || !o->repeatable || !o->recomputable) {
+    o->reads_start = mp_pool_alloc(o->pool, n, sizeof *o->reads_start);
+    o->reads = mp_pool_alloc(o->pool, n_reads, sizeof *o->reads);
+    o->reads_always = mp_pool_alloc(o->pool, (size_t)graph->readers_start[n_storages], sizeof *o->reads_always);
+    o->adds_always = mp_pool_alloc(o->pool, (size_t)graph->adders_start[n_storages], sizeof *o->adds_always);
+    o->written_always = mp_pool_alloc(o->pool, n_storages, sizeof *o->written_always);
+    o->in_turn = mp_pool_alloc(o->pool, n_storages, sizeof *o->in_turn);
+    o->source = mp_pool_alloc(o->pool, n, sizeof *o->source);
+    o->derived = mp_pool_alloc(o->pool, n, sizeof *o->derived);
+    o->ticks = mp_pool_alloc(o->pool, n, sizeof *o->ticks);
+    o->repeatable = mp_pool_alloc(o->pool, n, sizeof *o->repeatable);
+    o->recomputable = mp_pool_alloc(o->pool, n_storages, sizeof *o->recomputable);
+    if (!named || mp_pool_failed(o->pool)) {
         mp_free(named);
         return MP_FAIL(err, MP_NOMEM, "no memory for the order of %zu nodes", n);
     }

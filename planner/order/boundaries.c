@@ -29,14 +29,19 @@ mp_status mp_boundaries_new(const mp_graph *graph, mp_boundaries **out, mp_error
 {
     mp_status st = MP_OK;
     bool backward = false;
-    mp_boundaries *b = mp_alloc(1, sizeof *b);
-    if (!b) return MP_NO_MEMORY(err);
+    mp_pool *pool = mp_pool_new();
+    mp_boundaries *b = mp_pool_alloc(pool, 1, sizeof *b);
+    if (!b) {
+        st = MP_NO_MEMORY(err);
+        goto done;
+    }
+    b->pool = pool;
     b->graph = graph;
-    b->node = mp_alloc(graph->n_nodes, sizeof *b->node);
-    b->birth = mp_alloc(graph->n_storages, sizeof *b->birth);
-    b->last = mp_alloc(graph->n_storages, sizeof *b->last);
-    b->crossing_bytes = mp_alloc(graph->n_nodes + 1, sizeof *b->crossing_bytes);
-    if (!b->node || !b->birth || !b->last || !b->crossing_bytes) {
+    b->node = mp_pool_alloc(pool, graph->n_nodes, sizeof *b->node);
+    b->birth = mp_pool_alloc(pool, graph->n_storages, sizeof *b->birth);
+    b->last = mp_pool_alloc(pool, graph->n_storages, sizeof *b->last);
+    b->crossing_bytes = mp_pool_alloc(pool, graph->n_nodes + 1, sizeof *b->crossing_bytes);
+    if (mp_pool_failed(pool)) {
         st = MP_NO_MEMORY(err);
         goto done;
     }
@@ -47,20 +52,15 @@ mp_status mp_boundaries_new(const mp_graph *graph, mp_boundaries **out, mp_error
     MP_REQUIRE(b->n > 0 && backward, err, MP_NOT_APPLICABLE, "%s has no backward phase to recompute for", graph->name);
     find_lifetimes(b);
     *out = b;
-    b = NULL;
+    pool = NULL;
 done:
-    mp_boundaries_free(b);
+    mp_pool_free(pool);
     return st;
 }
 
 void mp_boundaries_free(mp_boundaries *b)
 {
-    if (!b) return;
-    mp_free(b->node);
-    mp_free(b->birth);
-    mp_free(b->last);
-    mp_free(b->crossing_bytes);
-    mp_free(b);
+    if (b) mp_pool_free(b->pool);
 }
 
 mp_status mp_boundaries_schedule(const mp_boundaries *b, const bool *ends, const bool *keep, mp_step **steps, size_t *n,

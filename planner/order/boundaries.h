@@ -10,6 +10,7 @@
 #include "memplan/timeline.h"
 
 typedef struct mp_boundaries {
+    mp_pool *pool; /* of this and all arrays */
     const mp_graph *graph;
     int n;                   /* forward nodes */
     int *node;               /* position -> node */

@@ -136,7 +136,8 @@ static mp_status fill_edges(const mp_graph *graph, mp_dag *dag, mp_error *err)
             if (!mp_storage_is_static(storage)) dag->bytes[v] += storage->bytes;
         }
     }
-    MP_REQUIRE(dag->successors = mp_alloc(m, sizeof *dag->successors), err, MP_NOMEM, "out of memory for %zu edges", m);
+    MP_REQUIRE(dag->successors = mp_pool_alloc(dag->pool, m, sizeof *dag->successors), err, MP_NOMEM,
+               "out of memory for %zu edges", m);
     MP_REQUIRE(fill = mp_alloc(n, sizeof *fill), err, MP_NOMEM, "out of memory for %zu nodes", n);
     for (size_t e = 0; e < m; e++) dag->successors_start[dag->predecessors[e] + 1]++;
     for (size_t v = 0; v < n; v++) {
@@ -160,14 +161,14 @@ mp_status mp_dag_build(const mp_graph *graph, mp_dag **out, mp_error *err)
     for (size_t i = 0; i < graph->n_nodes; i++) n += graph->nodes[i].phase == MP_PHASE_FORWARD;
     mp_dag *dag = mp_alloc(1, sizeof *dag);
     MP_REQUIRE(dag, err, MP_NOMEM, "out of memory for the forward graph of %s", graph->name);
+    dag->pool = mp_pool_new();
     dag->n_vertices = (int)n;
-    dag->node = mp_alloc(n, sizeof *dag->node);
-    dag->vertex = mp_alloc(graph->n_nodes, sizeof *dag->vertex);
-    dag->successors_start = mp_alloc(n + 1, sizeof *dag->successors_start);
-    dag->predecessors_start = mp_alloc(n + 1, sizeof *dag->predecessors_start);
-    dag->bytes = mp_alloc(n, sizeof *dag->bytes);
-    MP_REQUIRE(dag->node && dag->vertex && dag->successors_start && dag->predecessors_start && dag->bytes, err, MP_NOMEM,
-               "out of memory for the forward graph of %s", graph->name);
+    dag->node = mp_pool_alloc(dag->pool, n, sizeof *dag->node);
+    dag->vertex = mp_pool_alloc(dag->pool, graph->n_nodes, sizeof *dag->vertex);
+    dag->successors_start = mp_pool_alloc(dag->pool, n + 1, sizeof *dag->successors_start);
+    dag->predecessors_start = mp_pool_alloc(dag->pool, n + 1, sizeof *dag->predecessors_start);
+    dag->bytes = mp_pool_alloc(dag->pool, n, sizeof *dag->bytes);
+    MP_REQUIRE(!mp_pool_failed(dag->pool), err, MP_NOMEM, "out of memory for the forward graph of %s", graph->name);
     n = 0;
     for (size_t i = 0; i < graph->n_nodes; i++) {
         dag->vertex[i] = -1;
@@ -187,13 +188,8 @@ done:
 void mp_dag_free(mp_dag *dag)
 {
     if (!dag) return;
-    mp_free(dag->node);
-    mp_free(dag->vertex);
-    mp_free(dag->successors_start);
-    mp_free(dag->successors);
-    mp_free(dag->predecessors_start);
+    mp_pool_free(dag->pool);
     mp_free(dag->predecessors);
-    mp_free(dag->bytes);
     mp_free(dag);
 }
 

@@ -9,6 +9,7 @@
 #include "memplan/graph.h"
 
 typedef struct mp_dag {
+    mp_pool *pool; /* of all arrays but predecessors */
     int n_vertices;
     int *node;                          /* vertex -> node of the training graph, in the graph's order, which is topological */
     int *vertex;                        /* node -> vertex, -1 for others */

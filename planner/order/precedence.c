@@ -236,19 +236,20 @@ mp_status mp_precedence_new(const mp_graph *graph, bool list_order, mp_precedenc
     const size_t n = graph->n_nodes + 1;
     MP_REQUIRE(o = mp_alloc(1, sizeof *o), err, MP_NOMEM, "no memory for the order of %zu nodes", n);
     o->graph = graph;
+    o->pool = mp_pool_new();
     o->n = (int)n;
     o->words = mp_bits_words(n);
     o->only_vertex = -1;
-    o->sequence = mp_alloc(n, sizeof *o->sequence);
+    o->sequence = mp_pool_alloc(o->pool, n, sizeof *o->sequence);
     steps = mp_alloc(n, sizeof *steps);
     MP_REQUIRE(o->sequence && steps, err, MP_NOMEM, "no memory for the order of %zu nodes", n);
     MP_TRY(mp_precedence_find_always(o, err));
     MP_REQUIRE(find_pairs(o, list_order, &pairs), err, MP_NOMEM, "no memory for the order of %zu nodes", n);
     if (n > (size_t)mp_precedence_most_nodes || pairs.n > (size_t)MP_PRECEDENCE_WORK / o->words)
         o->only_vertex = 0; /* close_pairs chooses which */
-    o->ancestors = mp_alloc((o->only_vertex < 0 ? n : 1) * o->words, sizeof *o->ancestors);
-    o->descendants = mp_alloc((o->only_vertex < 0 ? n : 1) * o->words, sizeof *o->descendants);
-    MP_REQUIRE(o->ancestors && o->descendants, err, MP_NOMEM, "no memory for the order of %zu nodes", n);
+    o->ancestors = mp_pool_alloc(o->pool, (o->only_vertex < 0 ? n : 1) * o->words, sizeof *o->ancestors);
+    o->descendants = mp_pool_alloc(o->pool, (o->only_vertex < 0 ? n : 1) * o->words, sizeof *o->descendants);
+    MP_REQUIRE(!mp_pool_failed(o->pool), err, MP_NOMEM, "no memory for the order of %zu nodes", n);
     find_sequence(o, steps);
     MP_TRY(close_pairs(o, &pairs, err));
     o->n_pairs = pairs.n;
@@ -268,22 +269,9 @@ done:
 void mp_precedence_free(mp_precedence *o)
 {
     if (!o) return;
-    mp_free(o->sequence);
+    mp_pool_free(o->pool);
     mp_free(o->pair_from);
     mp_free(o->pair_to);
-    mp_free(o->ancestors);
-    mp_free(o->descendants);
-    mp_free(o->reads_start);
-    mp_free(o->reads);
-    mp_free(o->source);
-    mp_free(o->derived);
-    mp_free(o->ticks);
-    mp_free(o->repeatable);
-    mp_free(o->recomputable);
-    mp_free(o->reads_always);
-    mp_free(o->adds_always);
-    mp_free(o->written_always);
-    mp_free(o->in_turn);
     mp_free(o);
 }
 

@@ -9,6 +9,7 @@
 #include "memplan/graph.h"
 
 typedef struct mp_precedence {
+    mp_pool *pool; /* of all arrays but the pairs */
     const mp_graph *graph;
     int n;                             /* vertices: the nodes, then the end of backward */
     size_t words;                      /* of a bit set of vertices */

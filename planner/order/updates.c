@@ -55,17 +55,15 @@ static mp_status place_updates(const mp_graph *graph, const mp_step *steps, size
     mp_status st = MP_OK;
     size_t n_updates = 0;
     mp_step *all = NULL;
-    int *update = NULL;
-    int64_t *place = NULL;
-    size_t *start = NULL;
-    places after = {mp_alloc(graph->n_storages, sizeof *after.read), mp_alloc(graph->n_storages, sizeof *after.written)};
+    mp_pool *pool = mp_pool_new();
+    places after = {mp_pool_alloc(pool, graph->n_storages, sizeof *after.read),
+                    mp_pool_alloc(pool, graph->n_storages, sizeof *after.written)};
     for (size_t i = 0; i < graph->n_nodes; i++) n_updates += graph->nodes[i].phase == MP_PHASE_UPDATE;
     all = mp_alloc(n + n_updates, sizeof *all);
-    update = mp_alloc(n_updates, sizeof *update);
-    place = mp_alloc(n_updates, sizeof *place);
-    start = mp_alloc(2 * n + 3, sizeof *start);
-    MP_REQUIRE(all && update && place && start && after.read && after.written, err, MP_NOMEM,
-               "out of memory for a schedule of %zu steps", n + n_updates);
+    int *update = mp_pool_alloc(pool, n_updates, sizeof *update);
+    int64_t *place = mp_pool_alloc(pool, n_updates, sizeof *place);
+    size_t *start = mp_pool_alloc(pool, 2 * n + 3, sizeof *start);
+    MP_REQUIRE(all && !mp_pool_failed(pool), err, MP_NOMEM, "out of memory for a schedule of %zu steps", n + n_updates);
 
     for (size_t t = 0; t < n && graph->fuse == MP_FUSE_BACKWARD; t++)
         see(&after, &graph->nodes[steps[t].node].alternatives[steps[t].alternative], 2 * ((int64_t)t + 1));
@@ -91,11 +89,7 @@ static mp_status place_updates(const mp_graph *graph, const mp_step *steps, size
     all = NULL;
 done:
     mp_free(all);
-    mp_free(update);
-    mp_free(place);
-    mp_free(start);
-    mp_free(after.read);
-    mp_free(after.written);
+    mp_pool_free(pool);
     return st;
 }
 

@@ -135,9 +135,9 @@ static mp_status list_live(mp_pack_state *s, mp_error *err)
             for (int t = s->runs[r].begin; t < s->runs[r].end; t++) s->n_live[t]++;
         }
     }
-    s->slots = mp_alloc(n, sizeof *s->slots);
-    s->live = mp_alloc(n, sizeof *s->live);
-    MP_ENSURE(s->slots && s->live, err, MP_NOMEM, "no memory for the offsets of %d items", s->n_boxes);
+    s->slots = mp_pool_alloc(s->pool, n, sizeof *s->slots);
+    s->live = mp_pool_alloc(s->pool, n, sizeof *s->live);
+    MP_ENSURE(!mp_pool_failed(s->pool), err, MP_NOMEM, "no memory for the offsets of %d items", s->n_boxes);
     for (int t = 0; t < s->n_sections; t++) s->live_start[t + 1] = s->live_start[t] + s->n_live[t];
     memset(s->n_live, 0, (size_t)s->n_sections * sizeof *s->n_live);
     for (int b = 0; b < s->n_boxes; b++)
@@ -169,23 +169,21 @@ static bool find_clash(const mp_pack_state *s)
 mp_status mp_pack_state_make(mp_pack_state *s, const mp_pack_problem *problem, mp_error *err)
 {
     const size_t n = problem->n_items, n_sections = problem->n_pieces + 1;
-    *s = (mp_pack_state){.n_boxes = (int)n};
-    s->boxes = mp_alloc(n, sizeof *s->boxes);
-    s->runs = mp_alloc(problem->n_pieces, sizeof *s->runs);
-    s->live_start = mp_alloc(n_sections + 1, sizeof *s->live_start);
-    s->n_live = mp_alloc(n_sections, sizeof *s->n_live);
-    s->floor = mp_alloc(n_sections, sizeof *s->floor);
-    s->total = mp_alloc(n_sections, sizeof *s->total);
-    s->crossing = mp_alloc(n_sections + 1, sizeof *s->crossing);
-    s->n_low = mp_alloc(n_sections, sizeof *s->n_low);
-    s->least_top = mp_alloc(n_sections, sizeof *s->least_top);
-    s->lowest = mp_alloc(n, sizeof *s->lowest);
-    s->placed = mp_alloc(n, sizeof *s->placed);
-    s->dirty = mp_alloc(n_sections, sizeof *s->dirty);
-    s->is_dirty = mp_alloc(n_sections, sizeof *s->is_dirty);
-    MP_ENSURE(s->boxes && s->runs && s->live_start && s->n_live && s->floor && s->total && s->crossing && s->n_low &&
-                  s->least_top && s->lowest && s->placed && s->dirty && s->is_dirty,
-              err, MP_NOMEM, "no memory for the offsets of %zu items", n);
+    *s = (mp_pack_state){.n_boxes = (int)n, .pool = mp_pool_new()};
+    s->boxes = mp_pool_alloc(s->pool, n, sizeof *s->boxes);
+    s->runs = mp_pool_alloc(s->pool, problem->n_pieces, sizeof *s->runs);
+    s->live_start = mp_pool_alloc(s->pool, n_sections + 1, sizeof *s->live_start);
+    s->n_live = mp_pool_alloc(s->pool, n_sections, sizeof *s->n_live);
+    s->floor = mp_pool_alloc(s->pool, n_sections, sizeof *s->floor);
+    s->total = mp_pool_alloc(s->pool, n_sections, sizeof *s->total);
+    s->crossing = mp_pool_alloc(s->pool, n_sections + 1, sizeof *s->crossing);
+    s->n_low = mp_pool_alloc(s->pool, n_sections, sizeof *s->n_low);
+    s->least_top = mp_pool_alloc(s->pool, n_sections, sizeof *s->least_top);
+    s->lowest = mp_pool_alloc(s->pool, n, sizeof *s->lowest);
+    s->placed = mp_pool_alloc(s->pool, n, sizeof *s->placed);
+    s->dirty = mp_pool_alloc(s->pool, n_sections, sizeof *s->dirty);
+    s->is_dirty = mp_pool_alloc(s->pool, n_sections, sizeof *s->is_dirty);
+    MP_ENSURE(!mp_pool_failed(s->pool), err, MP_NOMEM, "no memory for the offsets of %zu items", n);
     MP_CHECK(cut_time(s, problem, err));
     MP_CHECK(list_live(s, err));
     s->clashes = find_clash(s);
@@ -194,22 +192,8 @@ mp_status mp_pack_state_make(mp_pack_state *s, const mp_pack_problem *problem, m
 
 void mp_pack_state_free(mp_pack_state *s)
 {
-    mp_free(s->boxes);
-    mp_free(s->runs);
-    mp_free(s->slots);
-    mp_free(s->live_start);
-    mp_free(s->n_live);
-    mp_free(s->live);
-    mp_free(s->floor);
-    mp_free(s->total);
-    mp_free(s->crossing);
-    mp_free(s->n_low);
-    mp_free(s->least_top);
-    mp_free(s->lowest);
-    mp_free(s->placed);
+    mp_pool_free(s->pool);
     mp_free(s->trail);
-    mp_free(s->dirty);
-    mp_free(s->is_dirty);
 }
 
 /* ---- changes ---- */

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "memplan/memory.h"
 #include "memplan/pack.h"
 
 typedef struct mp_pack_run { /* sections [begin, end) in which an item has one size */
@@ -28,6 +29,7 @@ typedef struct mp_pack_live { /* a box that is live in a section */
 } mp_pack_live;
 
 typedef struct mp_pack_state {
+    mp_pool *pool; /* of all arrays but trail */
     int n_boxes, n_sections;
     mp_pack_box *boxes;
     mp_pack_run *runs;

@@ -273,8 +273,8 @@ static mp_status check_claims(const mp_graph *graph, const mp_plan *plan, const 
         MP_ENSURE(plan->arena_bytes <= 0, err, MP_REFUTED, "the plan claims an arena_bytes of %lld without offsets",
                   (long long)plan->arena_bytes);
     }
-    MP_ENSURE(plan->budget_bytes < 0 || needed_bytes <= plan->budget_bytes, err, MP_REFUTED,
-              "the plan needs %lld bytes, over its budget of %lld", (long long)needed_bytes, (long long)plan->budget_bytes);
+    MP_ENSURE(needed_bytes <= plan->budget_bytes, err, MP_REFUTED, "the plan needs %lld bytes, over its budget of %lld",
+              (long long)needed_bytes, (long long)plan->budget_bytes);
     return MP_OK;
 }
 

@@ -236,10 +236,12 @@ mp_status mp_replay_new(const mp_graph *graph, const mp_step *steps, size_t n, m
     mp_replay *r = NULL;
     struct history h = {.graph = graph, .steps = steps, .err = err};
     MP_REQUIRE(r = h.replay = mp_alloc(1, sizeof *r), err, MP_NOMEM, "no memory to check a plan");
-    MP_REQUIRE(r->alternatives = mp_alloc(n, sizeof *r->alternatives), err, MP_NOMEM, "no memory to check a plan");
-    MP_REQUIRE(r->ends = mp_alloc(n, sizeof *r->ends), err, MP_NOMEM, "no memory to check a plan");
-    MP_REQUIRE(r->start = mp_alloc(graph->n_storages + 1, sizeof *r->start), err, MP_NOMEM, "no memory to check a plan");
-    MP_REQUIRE(r->checkpoint = mp_alloc(graph->n_storages, sizeof *r->checkpoint), err, MP_NOMEM, "no memory to check a plan");
+    r->pool = mp_pool_new();
+    r->alternatives = mp_pool_alloc(r->pool, n, sizeof *r->alternatives);
+    r->ends = mp_pool_alloc(r->pool, n, sizeof *r->ends);
+    r->start = mp_pool_alloc(r->pool, graph->n_storages + 1, sizeof *r->start);
+    r->checkpoint = mp_pool_alloc(r->pool, graph->n_storages, sizeof *r->checkpoint);
+    MP_REQUIRE(!mp_pool_failed(r->pool), err, MP_NOMEM, "no memory to check a plan");
     r->n_steps = n;
     for (size_t t = 0; t < n; t++) {
         r->alternatives[t] = &graph->nodes[steps[t].node].alternatives[steps[t].alternative];
@@ -247,7 +249,7 @@ mp_status mp_replay_new(const mp_graph *graph, const mp_step *steps, size_t n, m
     }
     MP_TRY(collect_uses(&h));
     size_t most = (size_t)h.uses_start[graph->n_storages] + graph->n_storages; /* uses, and carried instances */
-    MP_REQUIRE(r->instances = mp_alloc(most, sizeof *r->instances), err, MP_NOMEM, "no memory to check a plan");
+    MP_REQUIRE(r->instances = mp_pool_alloc(r->pool, most, sizeof *r->instances), err, MP_NOMEM, "no memory to check a plan");
     for (size_t s = 0; s < graph->n_storages; s++) MP_TRY(replay_storage(&h, (int)s));
     r->start[graph->n_storages] = (int)r->n_instances;
     MP_TRY(take_over(&h));
@@ -264,10 +266,6 @@ done:
 void mp_replay_free(mp_replay *replay)
 {
     if (!replay) return;
-    mp_free(replay->alternatives);
-    mp_free(replay->ends);
-    mp_free(replay->instances);
-    mp_free(replay->start);
-    mp_free(replay->checkpoint);
+    mp_pool_free(replay->pool);
     mp_free(replay);
 }

@@ -2,6 +2,7 @@
  * checker only. */
 #pragma once
 
+#include "memplan/memory.h"
 #include "memplan/timeline.h"
 
 typedef struct mp_instance {
@@ -12,6 +13,7 @@ typedef struct mp_instance {
 } mp_instance;
 
 typedef struct mp_replay {
+    mp_pool *pool; /* of all arrays */
     size_t n_steps;
     const mp_alternative **alternatives; /* per step */
     int *ends;                           /* per step: the first step that cannot run beside it any more */

@@ -130,7 +130,8 @@ mp_status mp_plan_new(const mp_graph *graph, const char *solver, const mp_step *
     memcpy(plan->graph_hash, graph->hash, sizeof plan->graph_hash);
     if (n) memcpy(plan->steps, steps, n * sizeof *steps);
     plan->n_steps = n;
-    plan->budget_bytes = plan->arena_bytes = plan->floor_bytes = -1;
+    plan->budget_bytes = MP_NO_LIMIT;
+    plan->arena_bytes = plan->floor_bytes = -1;
     plan->lower_bound_seconds = -1;
     plan->static_bytes = timeline->static_bytes;
     plan->peak_bytes = timeline->peak_bytes;

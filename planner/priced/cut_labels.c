@@ -125,8 +125,8 @@ static mp_status build_network(mp_cut_labels *x, mp_error *err)
     size_t most = graph->n_storages;
     number_vertices(x, &n);
     for (int k = 0; k < x->forward_end; k++) most += alternative_of(x, k)->n_reads;
-    x->arc_from = mp_alloc(most, sizeof *x->arc_from);
-    x->arc_to = mp_alloc(most, sizeof *x->arc_to);
+    x->arc_from = mp_pool_alloc(x->pool, most, sizeof *x->arc_from);
+    x->arc_to = mp_pool_alloc(x->pool, most, sizeof *x->arc_to);
     from = mp_alloc(most, sizeof *from);
     to = mp_alloc(most, sizeof *to);
     MP_REQUIRE(x->arc_from && x->arc_to && from && to, err, MP_NOMEM, "out of memory for a network of %s", graph->name);
@@ -172,26 +172,25 @@ static void scale_ticks(mp_cut_labels *x)
 static bool allocate(mp_cut_labels *x)
 {
     const size_t n_storages = x->graph->n_storages, n_nodes = x->graph->n_nodes;
-    x->node = mp_alloc(n_nodes, sizeof *x->node);
-    x->producer = mp_alloc(n_storages, sizeof *x->producer);
-    x->last_early = mp_alloc(n_storages, sizeof *x->last_early);
-    x->first_late = mp_alloc(n_storages, sizeof *x->first_late);
-    x->last_late = mp_alloc(n_storages, sizeof *x->last_late);
-    x->rerun_end = mp_alloc(n_storages, sizeof *x->rerun_end);
-    x->needed = mp_alloc(n_storages, sizeof *x->needed);
-    x->next_needed = mp_alloc(n_storages, sizeof *x->next_needed);
-    x->needed_by = mp_alloc(n_storages, sizeof *x->needed_by);
-    x->storage_vertex = mp_alloc(n_storages, sizeof *x->storage_vertex);
-    x->repeatable = mp_alloc(n_nodes, sizeof *x->repeatable);
-    x->is_kept = mp_alloc(n_nodes, sizeof *x->is_kept);
-    x->rerun = mp_alloc(n_nodes, sizeof *x->rerun);
-    x->stage_vertex = mp_alloc(n_nodes, sizeof *x->stage_vertex);
-    x->scaled_ticks = mp_alloc(n_nodes, sizeof *x->scaled_ticks);
-    x->recomputed = mp_alloc(n_nodes, sizeof *x->recomputed);
-    x->multiplier_before = mp_alloc(n_nodes + 1, sizeof *x->multiplier_before);
-    return x->node && x->producer && x->last_early && x->first_late && x->last_late && x->rerun_end && x->needed &&
-           x->next_needed && x->needed_by && x->storage_vertex && x->repeatable && x->is_kept && x->rerun && x->stage_vertex &&
-           x->scaled_ticks && x->recomputed && x->multiplier_before;
+    x->pool = mp_pool_new();
+    x->node = mp_pool_alloc(x->pool, n_nodes, sizeof *x->node);
+    x->producer = mp_pool_alloc(x->pool, n_storages, sizeof *x->producer);
+    x->last_early = mp_pool_alloc(x->pool, n_storages, sizeof *x->last_early);
+    x->first_late = mp_pool_alloc(x->pool, n_storages, sizeof *x->first_late);
+    x->last_late = mp_pool_alloc(x->pool, n_storages, sizeof *x->last_late);
+    x->rerun_end = mp_pool_alloc(x->pool, n_storages, sizeof *x->rerun_end);
+    x->needed = mp_pool_alloc(x->pool, n_storages, sizeof *x->needed);
+    x->next_needed = mp_pool_alloc(x->pool, n_storages, sizeof *x->next_needed);
+    x->needed_by = mp_pool_alloc(x->pool, n_storages, sizeof *x->needed_by);
+    x->storage_vertex = mp_pool_alloc(x->pool, n_storages, sizeof *x->storage_vertex);
+    x->repeatable = mp_pool_alloc(x->pool, n_nodes, sizeof *x->repeatable);
+    x->is_kept = mp_pool_alloc(x->pool, n_nodes, sizeof *x->is_kept);
+    x->rerun = mp_pool_alloc(x->pool, n_nodes, sizeof *x->rerun);
+    x->stage_vertex = mp_pool_alloc(x->pool, n_nodes, sizeof *x->stage_vertex);
+    x->scaled_ticks = mp_pool_alloc(x->pool, n_nodes, sizeof *x->scaled_ticks);
+    x->recomputed = mp_pool_alloc(x->pool, n_nodes, sizeof *x->recomputed);
+    x->multiplier_before = mp_pool_alloc(x->pool, n_nodes + 1, sizeof *x->multiplier_before);
+    return !mp_pool_failed(x->pool);
 }
 
 mp_status mp_cut_labels_new(const mp_graph *graph, mp_cut_labels **out, mp_error *err)
@@ -220,12 +219,8 @@ done:
 void mp_cut_labels_free(mp_cut_labels *x)
 {
     if (!x) return;
-    void *blocks[] = {x->node,      x->producer,     x->last_early,   x->first_late,        x->last_late, x->repeatable,
-                      x->rerun,     x->rerun_end,    x->needed,       x->next_needed,       x->needed_by, x->storage_vertex,
-                      x->is_kept,   x->stage_vertex, x->scaled_ticks, x->multiplier_before, x->arc_from,  x->arc_to,
-                      x->recomputed};
-    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) mp_free(blocks[i]);
     mp_mincut_free(x->cut);
+    mp_pool_free(x->pool);
     mp_free(x);
 }
 

@@ -15,6 +15,7 @@
 #include "planner/math/mincut.h"
 
 typedef struct mp_cut_labels {
+    mp_pool *pool; /* of all arrays */
     const mp_graph *graph;
     int n;           /* stages */
     int *node;       /* per stage */

@@ -24,6 +24,7 @@
 #include "planner/priced/priced_schedule.h"
 
 typedef struct segment_list {
+    mp_pool *pool; /* of all arrays */
     mp_boundaries *boundaries;
     int64_t *produced_bytes; /* per position */
     int64_t total_bytes;     /* of all positions */
@@ -35,9 +36,7 @@ static void free_segments(segment_list *x)
 {
     if (!x) return;
     mp_boundaries_free(x->boundaries);
-    mp_free(x->produced_bytes);
-    mp_free(x->ends);
-    mp_free(x->n_ends);
+    mp_pool_free(x->pool);
     mp_free(x);
 }
 
@@ -50,10 +49,11 @@ static mp_status new_segments(const mp_graph *graph, segment_list **out, mp_erro
     MP_REQUIRE(x, err, MP_NOMEM, "out of memory for the segments of %s", graph->name);
     MP_TRY(mp_boundaries_new(graph, &x->boundaries, err));
     const size_t n = (size_t)x->boundaries->n;
-    x->produced_bytes = mp_alloc(n, sizeof *x->produced_bytes);
-    x->ends = mp_alloc(n, sizeof *x->ends);
-    x->n_ends = mp_alloc(n + 1, sizeof *x->n_ends);
-    MP_REQUIRE(x->produced_bytes && x->ends && x->n_ends, err, MP_NOMEM, "out of memory for the segments of %s", graph->name);
+    x->pool = mp_pool_new();
+    x->produced_bytes = mp_pool_alloc(x->pool, n, sizeof *x->produced_bytes);
+    x->ends = mp_pool_alloc(x->pool, n, sizeof *x->ends);
+    x->n_ends = mp_pool_alloc(x->pool, n + 1, sizeof *x->n_ends);
+    MP_REQUIRE(!mp_pool_failed(x->pool), err, MP_NOMEM, "out of memory for the segments of %s", graph->name);
     for (size_t s = 0; s < graph->n_storages; s++) {
         if (x->boundaries->birth[s] < 0) continue;
         x->produced_bytes[x->boundaries->birth[s]] += graph->storages[s].bytes;
@@ -352,7 +352,7 @@ mp_status mp_run_priced_first(mp_search *search, mp_error *err)
     size_t n;
     mp_error ignored = {0};
     int64_t peak_bytes = INT64_MAX;
-    if (request->budget_bytes == INT64_MAX) return MP_OK;
+    if (request->budget_bytes == MP_NO_LIMIT) return MP_OK;
     st = new_segments(request->graph, &segments, &ignored);
     if (st == MP_NOT_APPLICABLE) return MP_OK;
     MP_REQUIRE(st == MP_OK, err, st, "out of memory for the segments of %s", request->graph->name);
@@ -409,6 +409,6 @@ done:
 mp_status mp_run_priced(mp_search *search, mp_error *err)
 {
     pricing x = {.search = search, .best_ticks = INT64_MAX, .smallest_bytes = INT64_MAX};
-    if (mp_search_request(search)->budget_bytes == INT64_MAX || mp_search_settled(search)) return MP_OK;
+    if (mp_search_request(search)->budget_bytes == MP_NO_LIMIT || mp_search_settled(search)) return MP_OK;
     return search_all(&x, err);
 }

@@ -26,6 +26,7 @@ typedef struct state {
 } state;
 
 typedef struct table {
+    mp_pool *pool; /* of all arrays but states */
     const mp_lower_sets *sets;
     bool least;   /* least overhead, not largest */
     int64_t unit; /* the common divisor of all ticks */
@@ -87,7 +88,7 @@ static mp_status begin(table *t, const mp_lower_sets *sets, mp_lower_set_aim aim
                        mp_error *err)
 {
     const size_t n = (size_t)sets->n;
-    *t = (table){.sets = sets, .least = aim == MP_TIME_CENTRIC};
+    *t = (table){.pool = mp_pool_new(), .sets = sets, .least = aim == MP_TIME_CENTRIC};
     for (size_t p = 0; p < sets->pairs_start[n] && t->unit != 1; p++) t->unit = mp_gcd(sets->pairs[p].ticks, t->unit);
     if (t->unit == 0) t->unit = 1;
     for (size_t p = sets->pairs_start[n - 1]; p < sets->pairs_start[n]; p++)
@@ -95,12 +96,12 @@ static mp_status begin(table *t, const mp_lower_sets *sets, mp_lower_set_aim aim
     if (most_ticks / t->unit < t->limit) t->limit = most_ticks / t->unit;
     while (t->limit >> t->shift >= max_levels) t->shift++;
     t->n_levels = (int)(t->limit >> t->shift) + 1;
-    t->levels = mp_alloc((size_t)t->n_levels, sizeof *t->levels);
-    t->start = mp_alloc(n + 1, sizeof *t->start);
-    t->fewest = mp_alloc(n, sizeof *t->fewest);
-    t->most = mp_alloc(n, sizeof *t->most);
-    t->rest = mp_alloc(n, sizeof *t->rest);
-    if (!t->levels || !t->start || !t->fewest || !t->most || !t->rest) return MP_NO_MEMORY(err);
+    t->levels = mp_pool_alloc(t->pool, (size_t)t->n_levels, sizeof *t->levels);
+    t->start = mp_pool_alloc(t->pool, n + 1, sizeof *t->start);
+    t->fewest = mp_pool_alloc(t->pool, n, sizeof *t->fewest);
+    t->most = mp_pool_alloc(t->pool, n, sizeof *t->most);
+    t->rest = mp_pool_alloc(t->pool, n, sizeof *t->rest);
+    if (mp_pool_failed(t->pool)) return MP_NO_MEMORY(err);
     for (int i = 0; i < t->n_levels; i++) t->levels[i].kept_bytes = INT64_MAX;
     t->low = t->n_levels;
     t->high = -1;
@@ -215,12 +216,8 @@ mp_status mp_lower_set_search(const mp_lower_sets *sets, int64_t budget_bytes, m
     found = (mp_lower_set_strategies){0};
 done:
     mp_lower_set_strategies_free(&found);
-    mp_free(t.levels);
     mp_free(t.states);
-    mp_free(t.start);
-    mp_free(t.fewest);
-    mp_free(t.most);
-    mp_free(t.rest);
+    mp_pool_free(t.pool);
     return st;
 }
 

@@ -27,10 +27,10 @@ static bool is_late(void *data)
 static mp_status lay_out(const mp_graph *graph, mp_plan *plan, int64_t budget_bytes, double deadline, mp_error *err)
 {
     mp_arena_options options = {.data = &deadline};
-    if (budget_bytes < INT64_MAX) options.capacity_bytes = budget_bytes - plan->static_bytes;
+    if (budget_bytes < MP_NO_LIMIT) options.capacity_bytes = budget_bytes - plan->static_bytes;
     if (deadline > 0) options.stop = is_late;
     MP_CHECK(mp_arena_layout_within(graph, plan, &options, err));
-    plan->budget_bytes = budget_bytes == INT64_MAX || mp_plan_need(plan) > budget_bytes ? -1 : budget_bytes;
+    plan->budget_bytes = mp_plan_need(plan) > budget_bytes ? MP_NO_LIMIT : budget_bytes;
     return mp_plan_check(graph, plan, err);
 }
 
@@ -135,7 +135,8 @@ static bool ask_again(rounds *r, const mp_plan *fits, const mp_plan *last, int64
     return left > 0;
 }
 
-mp_status mp_solve_with_arena(const mp_request *request, mp_answer *answer, mp_error *err)
+/* Of a request with a problem. */
+static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *err)
 {
     mp_status st = MP_OK;
     const int64_t budget = request->budget_bytes;
@@ -185,7 +186,7 @@ mp_status mp_solve_with_arena(const mp_request *request, mp_answer *answer, mp_e
     MP_TRY(mp_answer_fall_back(request, true, r.start, &found, err));
     if (found.smallest->arena_bytes < 0)
         MP_TRY(lay_out(request->graph, found.smallest, budget, deadline(&r, !found.plan), err));
-    found.smallest->budget_bytes = -1;
+    found.smallest->budget_bytes = MP_NO_LIMIT;
     if (!found.plan && mp_plan_need(found.smallest) <= budget)
         MP_TRY(mp_answer_take_smallest(request, &found, err)); /* of a search that was cut short */
     if (found.plan && found.bound.ticks >= 0) MP_TRY(mp_answer_claim_bound(&found, request->graph, err));
@@ -196,5 +197,15 @@ done:
     mp_plan_free(fits);
     mp_answer_free(&found);
     mp_answer_free(&later);
+    return st;
+}
+
+mp_status mp_solve_with_arena(const mp_request *request, mp_answer *answer, mp_error *err)
+{
+    mp_request asked;
+    mp_problem *own = NULL;
+    MP_CHECK(mp_request_complete(request, &asked, &own, err));
+    const mp_status st = solve(&asked, answer, err);
+    mp_problem_free(own);
     return st;
 }

@@ -352,12 +352,12 @@ mp_status mp_planning_solve_smallest(mp_planning *planning)
 {
     mp_answer answer = {.floor_node = -1, .bound = {.ticks = -1}};
     MP_CHECK(begin_search(planning));
-    planning->request.budget_bytes = INT64_MAX;
+    planning->request.budget_bytes = MP_NO_LIMIT;
     planning->request.progress = planning->progress ? pass_on : NULL;
     planning->request.progress_data = planning;
     MP_CHECK(mp_smallest_plan(&planning->request, false, &answer.plan, &planning->err));
     answer.floor_bytes = answer.plan->floor_bytes;
-    return take_answer(planning, &answer, INT64_MAX);
+    return take_answer(planning, &answer, MP_NO_LIMIT);
 }
 
 mp_status mp_planning_take(mp_planning *planning, int64_t budget_bytes, const mp_plan *plan)

@@ -184,10 +184,10 @@ mp_status mp_plan_second_stream(const mp_graph *graph, mp_plan **plan, mp_second
 {
     mp_status st = MP_OK;
     const mp_plan *before = *plan;
-    const int64_t limit = before->budget_bytes >= 0 ? before->budget_bytes : mp_plan_need(before);
+    const int64_t limit = before->budget_bytes < MP_NO_LIMIT ? before->budget_bytes : mp_plan_need(before);
     search x = {.graph = graph, .n = (int)before->n_steps, .err = err};
     mp_plan *after = NULL;
-    x.limit_bytes = before->budget_bytes >= 0 ? limit : before->peak_bytes;
+    x.limit_bytes = before->budget_bytes < MP_NO_LIMIT ? limit : before->peak_bytes;
     MP_TRY(take_steps(&x, before));
     x.used = mp_alloc(graph->n_storages, sizeof *x.used);
     x.done = mp_alloc(before->n_steps + 1, sizeof *x.done);

@@ -7,6 +7,7 @@
 #include "estimator/base/memory.h"
 #include "memplan/arena.h"
 #include "memplan/check.h"
+#include "planner/floor/problem.h"
 #include "planner/search/algorithms.h"
 #include "planner/solve/solver.h"
 
@@ -100,8 +101,11 @@ mp_status mp_smallest_plan(const mp_request *request, bool with_arena, mp_plan *
     timeless x = {0};
     mp_answer answer = {0};
     mp_plan *plan = NULL;
+    mp_problem *problem = NULL;
     MP_TRY(timeless_of(graph, &x, err));
+    if (request->problem) MP_TRY(mp_problem_of_ticks(&x.graph, request->problem, &problem, err));
     const mp_request asked = {.graph = &x.graph,
+                              .problem = problem,
                               .budget_bytes = 0, /* proved to be too little at once: nothing is searched for but small peaks */
                               .wants_bound = true,
                               .solver = request->solver,
@@ -125,6 +129,7 @@ mp_status mp_smallest_plan(const mp_request *request, bool with_arena, mp_plan *
 done:
     mp_plan_free(plan);
     mp_answer_free(&answer);
+    mp_problem_free(problem);
     timeless_free(&x);
     return st;
 }
@@ -162,7 +167,7 @@ mp_status mp_answer_take_smallest(const mp_request *request, mp_answer *answer, 
     if (!answer->plan) MP_CHECK(copy_of(request->graph, answer->smallest, &answer->plan, err));
     answer->plan->seed = request->seed;
     answer->plan->floor_bytes = answer->floor_bytes;
-    answer->plan->budget_bytes = request->budget_bytes == INT64_MAX ? -1 : request->budget_bytes;
+    answer->plan->budget_bytes = request->budget_bytes;
     return mp_plan_check(request->graph, answer->plan, err);
 }
 
@@ -197,15 +202,19 @@ mp_status mp_solve_or_smallest(const mp_request *request, mp_answer *answer, mp_
 {
     mp_status st = MP_OK;
     mp_answer found = {0};
-    mp_request first = *request;
+    mp_request asked, first;
+    mp_problem *own = NULL;
     const double start = mp_clock_now();
+    MP_CHECK(mp_request_complete(request, &asked, &own, err));
+    first = asked;
     first.skips_if_proved = true;
     MP_TRY(mp_solve(&first, &found, err));
-    MP_TRY(mp_answer_fall_back(request, false, start, &found, err));
+    MP_TRY(mp_answer_fall_back(&asked, false, start, &found, err));
     if (found.plan && found.bound.ticks >= 0) MP_TRY(mp_answer_claim_bound(&found, request->graph, err));
     *answer = found;
     found = (mp_answer){0};
 done:
     mp_answer_free(&found);
+    mp_problem_free(own);
     return st;
 }

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "memplan/check.h"
-#include "memplan/floor.h"
 #include "memplan/solver.h"
 #include "planner/math/tuning.h"
 #include "planner/search/search.h"
@@ -50,7 +49,7 @@ static mp_status finish(const mp_search *search, const mp_candidate *kept, int64
     MP_TRY(mp_plan_new(search->request->graph, kept->solver, kept->steps, kept->n, &plan, err));
     plan->seed = search->request->seed;
     plan->floor_bytes = floor_bytes;
-    plan->budget_bytes = budget_bytes == INT64_MAX ? -1 : budget_bytes;
+    plan->budget_bytes = budget_bytes;
     MP_TRY(mp_plan_check(search->request->graph, plan, err));
     *out = plan;
     plan = NULL;
@@ -75,7 +74,7 @@ static bool ends_proof(void *data)
 
 static bool is_bounded(const mp_request *request)
 {
-    return request->wants_bound && request->budget_bytes < INT64_MAX;
+    return request->wants_bound && request->budget_bytes < MP_NO_LIMIT;
 }
 
 /* How much effort the bound is worth: before the search, and in all. With `on_offer` the sequence of offers must be
@@ -105,14 +104,14 @@ static mp_status find_bound(mp_search *search, mp_error *err)
                                 .report = request->explains_bound ? &search->first_report : NULL};
     mp_bound bound = {0};
     if (!is_bounded(request)) return MP_OK;
-    MP_CHECK(mp_prove(request->graph, request->budget_bytes, request->keep_order, &options, &bound, err));
+    MP_CHECK(mp_prove(request->problem, request->budget_bytes, request->keep_order, &options, &bound, err));
     mp_search_take_bound(search, &bound);
     if (options.effort == efforts.most || mp_search_settled(search) || bound.infeasible || search->stopped) return MP_OK;
     options.effort = efforts.most;
     options.any_order = !request->keep_order;
     options.stop = ends_proof;
     options.report = request->explains_bound ? &search->proof_report : NULL;
-    MP_CHECK(mp_proof_start(request->graph, request->budget_bytes, &options, &search->proof, err));
+    MP_CHECK(mp_proof_start(request->problem, request->budget_bytes, &options, &search->proof, err));
     search->has_proof = true;
     return MP_OK;
 }
@@ -157,23 +156,28 @@ static mp_status offer_start(mp_search *search, const mp_plan *start, mp_error *
 static mp_status begin(mp_search *search, const mp_solver *solver, mp_error *err)
 {
     static const mp_solver first = {"priced", "", "", mp_run_priced_first, false, false, true};
-    mp_status st = MP_OK;
     const mp_request *request = search->request;
     const mp_graph *graph = request->graph;
     const bool is_auto = solver->run == mp_run_auto;
-    mp_step *steps = NULL;
-    int64_t unused;
-    if (request->start) MP_TRY(offer_start(search, request->start, err));
+    const mp_step *steps;
+    const mp_timeline *timeline;
+    if (request->start) MP_CHECK(offer_start(search, request->start, err));
     if (!request->checkpoints && !is_auto && solver->run != mp_run_none) { /* those two do it themselves */
-        MP_REQUIRE(steps = mp_alloc(graph->n_nodes, sizeof *steps), err, MP_NOMEM, "out of memory for a schedule");
-        mp_keep_all(graph, steps);
-        MP_TRY(mp_search_offer(search, steps, graph->n_nodes, &unused, NULL, err));
+        MP_CHECK(mp_problem_keep_all(request->problem, &steps, &timeline, err));
+        MP_CHECK(mp_search_offer(search, steps, graph->n_nodes, NULL, NULL, err));
     }
     if (graph->n_nodes > MP_LARGE_GRAPH_NODES && !request->start && (is_auto || solver->run == mp_run_priced))
-        MP_TRY(mp_search_delegate(search, &first, 1, err));
-done:
-    mp_free(steps);
-    return st;
+        return mp_search_delegate(search, &first, 1, err);
+    return MP_OK;
+}
+
+mp_status mp_request_complete(const mp_request *request, mp_request *out, mp_problem **own, mp_error *err)
+{
+    *out = *request;
+    if (request->problem) return MP_OK;
+    MP_CHECK(mp_problem_new(request->graph, own, err));
+    out->problem = *own;
+    return MP_OK;
 }
 
 mp_status mp_answer_claim_bound(const mp_answer *answer, const mp_graph *graph, mp_error *err)
@@ -186,11 +190,13 @@ mp_status mp_answer_claim_bound(const mp_answer *answer, const mp_graph *graph, 
     return mp_plan_check(graph, answer->plan, err);
 }
 
-mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
+/* Of a request with a problem. */
+static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_graph *graph = request->graph;
     const mp_solver *solver = NULL;
+    mp_floor_reason reason;
     mp_answer found = {.floor_node = -1, .bound = {.ticks = -1}};
     mp_search search = {.request = request,
                         .seen = *request,
@@ -212,7 +218,8 @@ mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
     mp_bound_report_init(&search.proof_report);
     mp_search_begin(&search);
     search.solver = solver->name;
-    MP_TRY(mp_floor(graph, &found.floor_bytes, &found.floor_node, err));
+    MP_TRY(mp_problem_floor(request->problem, &found.floor_bytes, &reason, err));
+    found.floor_node = reason.node;
     for (size_t i = 0; i < graph->n_nodes; i++) search.baseline_ticks += graph->nodes[i].alternatives[0].ticks;
     if (search.has_algorithms) MP_TRY(mp_relaxed_graph_of(graph, &search.relaxed, err));
     MP_TRY(mp_marked_graph_of(search.has_algorithms ? &search.relaxed.graph : graph, &search.marked, err));
@@ -226,7 +233,7 @@ mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
     MP_REQUIRE(search.smallest.solver, err, MP_LIMIT, "the search was stopped before it had tried anything");
     if (search.best.solver) MP_TRY(finish(&search, &search.best, found.floor_bytes, request->budget_bytes, &found.plan, err));
     if (found.plan && found.bound.ticks >= 0) MP_TRY(mp_answer_claim_bound(&found, request->graph, err));
-    MP_TRY(finish(&search, &search.smallest, found.floor_bytes, INT64_MAX, &found.smallest, err));
+    MP_TRY(finish(&search, &search.smallest, found.floor_bytes, MP_NO_LIMIT, &found.smallest, err));
     found.effort = mp_search_effort(&search);
     found.stopped = search.stopped || search.was_cut;
     *answer = found;
@@ -235,6 +242,16 @@ done:
     mp_answer_free(&found);
     mp_search_end_proof(&search);
     mp_search_clear(&search);
+    return st;
+}
+
+mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
+{
+    mp_request asked;
+    mp_problem *own = NULL;
+    MP_CHECK(mp_request_complete(request, &asked, &own, err));
+    const mp_status st = solve(&asked, answer, err);
+    mp_problem_free(own);
     return st;
 }
 
@@ -249,25 +266,27 @@ void mp_answer_free(mp_answer *answer)
     answer->report = NULL;
 }
 
-static mp_status check_floor(const mp_graph *graph, const mp_plan *plan, mp_error *err)
+static mp_status check_floor(mp_problem *problem, const mp_plan *plan, mp_error *err)
 {
     int64_t floor_bytes;
-    int unused;
-    mp_status st = plan->floor_bytes < 0 ? MP_OK : mp_floor(graph, &floor_bytes, &unused, err);
-    if (st != MP_OK || plan->floor_bytes < 0 || plan->floor_bytes <= floor_bytes) return st;
-    return MP_FAIL(err, MP_REFUTED, "the plan claims that nothing fits below %lld bytes; what is proved is %lld",
-                   (long long)plan->floor_bytes, (long long)floor_bytes);
+    if (plan->floor_bytes < 0) return MP_OK;
+    MP_CHECK(mp_problem_floor(problem, &floor_bytes, NULL, err));
+    MP_ENSURE(plan->floor_bytes <= floor_bytes, err, MP_REFUTED,
+              "the plan claims that nothing fits below %lld bytes; what is proved is %lld", (long long)plan->floor_bytes,
+              (long long)floor_bytes);
+    return MP_OK;
 }
 
 /* Of plans within the budget of this one. */
-static mp_status check_bound(const mp_graph *graph, const mp_plan *plan, bool keeps_order, mp_error *err)
+static mp_status check_bound(const mp_graph *graph, mp_problem *problem, const mp_plan *plan, bool keeps_order, mp_error *err)
 {
     static const mp_effort efforts[] = {MP_EFFORT_NORMAL, MP_EFFORT_THOROUGH};
     double proved = (double)plan->baseline_ticks * graph->tick_seconds; /* every node once, in its fastest alternative */
     for (size_t i = 0; i < sizeof efforts / sizeof *efforts && plan->lower_bound_seconds > proved * (1 + 1e-9); i++) {
         mp_answer answer = {0};
         const mp_request request = {.graph = graph,
-                                    .budget_bytes = plan->budget_bytes < 0 ? INT64_MAX : plan->budget_bytes,
+                                    .problem = problem,
+                                    .budget_bytes = plan->budget_bytes,
                                     .effort = efforts[i],
                                     .keep_order = keeps_order,
                                     .wants_bound = true};
@@ -284,12 +303,17 @@ static mp_status check_bound(const mp_graph *graph, const mp_plan *plan, bool ke
 
 mp_status mp_plan_check_proofs(const mp_graph *graph, const mp_plan *plan, bool proves_bound, mp_error *err)
 {
+    mp_status st = MP_OK;
+    mp_problem *problem = NULL;
     const char *covers = plan->bound_covers ? plan->bound_covers : "";
     const bool keeps_order = !strcmp(covers, mp_bound_orders_text(MP_BOUND_THIS_ORDER));
     MP_ENSURE(!covers[0] || keeps_order || !strcmp(covers, mp_bound_orders_text(MP_BOUND_ANY_ORDER)), err, MP_REFUTED,
               "the plan's bound covers \"%.60s\"; there are \"%s\" and \"%s\"", covers,
               mp_bound_orders_text(MP_BOUND_ANY_ORDER), mp_bound_orders_text(MP_BOUND_THIS_ORDER));
-    MP_CHECK(check_floor(graph, plan, err));
-    if (proves_bound && plan->lower_bound_seconds >= 0) MP_CHECK(check_bound(graph, plan, keeps_order, err));
-    return MP_OK;
+    MP_CHECK(mp_problem_new(graph, &problem, err));
+    MP_TRY(check_floor(problem, plan, err));
+    if (proves_bound && plan->lower_bound_seconds >= 0) MP_TRY(check_bound(graph, problem, plan, keeps_order, err));
+done:
+    mp_problem_free(problem);
+    return st;
 }

@@ -7,6 +7,11 @@
 /* How many candidates a searcher tries when the caller does not say: an offer takes time in proportion to the graph. O(1). */
 int64_t mp_default_moves(const mp_graph *graph);
 
+/* The request with a problem: the caller's, or, where that is NULL, *own, which is then released with mp_problem_free.
+ * MP_NOMEM.
+ */
+mp_status mp_request_complete(const mp_request *request, mp_request *out, mp_problem **own, mp_error *err);
+
 /* Writes the answer's bound into its plan, and checks that. MP_NOMEM. As mp_plan_check. */
 mp_status mp_answer_claim_bound(const mp_answer *answer, const mp_graph *graph, mp_error *err);
 

@@ -69,7 +69,7 @@ static mp_status without_recompute(const mp_graph *graph, trial *t, mp_error *er
 {
     mp_status st = MP_OK;
     mp_answer answer = {0};
-    const mp_request request = {.graph = graph, .budget_bytes = INT64_MAX, .solver = "none"};
+    const mp_request request = {.graph = graph, .budget_bytes = MP_NO_LIMIT, .solver = "none"};
     MP_TRY(mp_solve_with_arena(&request, &answer, err));
     t->floor_bytes = answer.floor_bytes;
     t->kept_bytes = mp_plan_need(answer.smallest);

@@ -10,7 +10,6 @@
 
 #include "estimator/base/memory.h"
 #include "memplan/check.h"
-#include "memplan/floor.h"
 #include "memplan/search.h"
 #include "planner/bound/proof.h"
 #include "planner/math/tuning.h"
@@ -61,6 +60,7 @@ static mp_status search(sweep *x, const mp_solver *solver, int64_t budget_bytes,
     mp_answer answer = {0};
     const int64_t moves = x->request->moves, all = mp_default_moves(x->request->graph);
     const mp_request request = {.graph = x->request->graph,
+                                .problem = x->request->problem,
                                 .budget_bytes = budget_bytes,
                                 .solver = solver->name,
                                 .seed = x->request->seed,
@@ -254,7 +254,7 @@ static mp_status find_bounds(sweep *x, size_t n, mp_error *err)
         b->budget_bytes = request->budgets ? request->budgets[k] : default_budget(x, k, n);
         b->ticks = k + 1 < n ? b[1].ticks : found->keep_all_ticks;
         if (found->stopped) continue;
-        MP_CHECK(mp_prove(request->graph, b->budget_bytes, request->keep_order, &options, &bound, err));
+        MP_CHECK(mp_prove(request->problem, b->budget_bytes, request->keep_order, &options, &bound, err));
         if (bound.ticks > b->ticks) b->ticks = bound.ticks;
         b->infeasible = bound.infeasible;
         if (!found->bound_orders || bound.orders == MP_BOUND_THIS_ORDER) found->bound_orders = bound.orders;
@@ -266,23 +266,14 @@ static mp_status find_bounds(sweep *x, size_t n, mp_error *err)
 
 static mp_status baseline(sweep *x, mp_error *err)
 {
-    mp_status st = MP_OK;
-    const mp_graph *graph = x->request->graph;
-    mp_timeline *timeline = NULL;
-    int unused;
-    mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
-    MP_REQUIRE(steps, err, MP_NOMEM, "out of memory for %zu steps", graph->n_nodes);
-    mp_keep_all(graph, steps);
-    MP_TRY(mp_timeline_build(graph, steps, graph->n_nodes, &timeline, err));
+    const mp_step *steps;
+    const mp_timeline *timeline;
+    MP_CHECK(mp_problem_keep_all(x->request->problem, &steps, &timeline, err));
     x->found->keep_all_bytes = timeline->peak_bytes;
     x->found->keep_all_ticks = timeline->ticks;
     x->found->static_bytes = timeline->static_bytes;
-    x->found->tick_seconds = graph->tick_seconds;
-    MP_TRY(mp_floor(graph, &x->found->floor_bytes, &unused, err));
-done:
-    mp_timeline_free(timeline);
-    mp_free(steps);
-    return st;
+    x->found->tick_seconds = x->request->graph->tick_seconds;
+    return mp_problem_floor(x->request->problem, &x->found->floor_bytes, NULL, err);
 }
 
 static int by_budget(const void *a, const void *b)
@@ -295,6 +286,7 @@ mp_status mp_sweep_budgets(const mp_sweep_request *asked, mp_sweep *out, mp_erro
 {
     mp_status st = MP_OK;
     mp_sweep found = {0};
+    mp_problem *problem = NULL;
     mp_sweep_request request = *asked;
     sweep x = {.request = &request, .found = &found};
     size_t n = request.n_budgets ? request.n_budgets : MP_SWEEP_BUDGETS;
@@ -306,6 +298,10 @@ mp_status mp_sweep_budgets(const mp_sweep_request *asked, mp_sweep *out, mp_erro
         request.budgets = budgets;
     }
     x.n_expected = n + (request.n_solvers ? request.n_solvers : mp_solver_count() - 2);
+    if (!request.problem) {
+        MP_TRY(mp_problem_new(request.graph, &problem, err));
+        request.problem = problem;
+    }
     MP_TRY(baseline(&x, err));
     MP_TRY(open_curves(&x, err));
     MP_TRY(find_bounds(&x, n, err));
@@ -325,6 +321,7 @@ done:
     mp_free(x.solvers);
     mp_frontier_free(&x.all);
     mp_sweep_free(&found);
+    mp_problem_free(problem);
     mp_free(budgets);
     return st;
 }

@@ -126,6 +126,48 @@ static mp_status floor_explained(public_world *w, mp_error *err)
     PUBLIC_OUTPUT(w, bytes, mp_floor_explained(w->graph, &bytes, &reason, err), PUBLIC_NOTHING);
 }
 
+static mp_status problem_new(public_world *w, mp_error *err)
+{
+    mp_problem *problem;
+    PUBLIC_OUTPUT(w, problem, mp_problem_new(w->graph, &problem, err), mp_problem_free(problem));
+}
+
+static mp_status problem_keep_all(public_world *w, mp_error *err)
+{
+    mp_problem *problem = NULL;
+    const mp_step *steps;
+    const mp_timeline *timeline;
+    mp_status st;
+    MUST(mp_problem_new(w->graph, &problem, NULL));
+    public_mark(&steps, sizeof steps);
+    public_mark(&timeline, sizeof timeline);
+    PUBLIC_LIMITED(w, st, mp_problem_keep_all(problem, &steps, &timeline, err));
+    if (st != MP_OK) {
+        public_is_marked(&steps, sizeof steps);
+        public_is_marked(&timeline, sizeof timeline);
+    }
+    mp_problem_free(problem);
+    return st;
+}
+
+static mp_status problem_floor(public_world *w, mp_error *err)
+{
+    mp_problem *problem = NULL;
+    int64_t bytes;
+    mp_floor_reason reason;
+    mp_status st;
+    MUST(mp_problem_new(w->graph, &problem, NULL));
+    public_mark(&bytes, sizeof bytes);
+    public_mark(&reason, sizeof reason);
+    PUBLIC_LIMITED(w, st, mp_problem_floor(problem, &bytes, &reason, err));
+    if (st != MP_OK) {
+        public_is_marked(&bytes, sizeof bytes);
+        public_is_marked(&reason, sizeof reason);
+    }
+    mp_problem_free(problem);
+    return st;
+}
+
 static mp_status floor_of(public_world *w, mp_error *err)
 {
     int64_t bytes;
@@ -409,6 +451,9 @@ const public_call public_graphs[] = {{"mp_arena_layout", arena_layout},
                                      {"mp_plan_check", plan_check},
                                      {"mp_floor_explained", floor_explained},
                                      {"mp_floor", floor_of},
+                                     {"mp_problem_new", problem_new},
+                                     {"mp_problem_keep_all", problem_keep_all},
+                                     {"mp_problem_floor", problem_floor},
                                      {"mp_fit_batch", fit_batch},
                                      {"mp_graph_new", graph_new},
                                      {"mp_graph_storage", graph_storage},

@@ -107,6 +107,7 @@
     X(mp_loss_find("mse"))                                       \
     X(mp_optimizer_find("sgd"))                                  \
     X(mp_rules_find("pytorch"))                                  \
+    X(mp_problem_free(problem))                                  \
     X(mp_timeline_free(timeline))                                \
     X(mp_answer_free(&answer))                                   \
     X(mp_summary_free(&summary))                                 \
@@ -157,6 +158,7 @@ void public_call_without(public_world *w)
     mp_bound_report reports[2];
     mp_label label;
     mp_answer answer;
+    mp_problem *problem;
     mp_timeline *timeline;
     mp_summary summary;
     mp_sweep sweep;
@@ -177,6 +179,7 @@ void public_call_without(public_world *w)
     mp_bound_report_init(&reports[1]);
     assert_non_null(mp_pool_alloc(pool, 1, 1));
     assert_int_equal(mp_solve(&request, &answer, NULL), MP_OK);
+    assert_int_equal(mp_problem_new(w->graph, &problem, NULL), MP_OK);
     assert_int_equal(mp_timeline_build(w->graph, w->plan->steps, w->plan->n_steps, &timeline, NULL), MP_OK);
     assert_int_equal(mp_summarize(w->graph, MP_RULES_EXECUTOR, &summary, NULL), MP_OK);
     assert_int_equal(mp_sweep_budgets(&swept, &sweep, NULL), MP_OK);

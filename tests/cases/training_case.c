@@ -150,7 +150,7 @@ mp_plan *training_plan(const training_case *t, double part)
         answer.smallest = NULL;
     mp_answer_free(&answer);
     mp_plan_free(all);
-    plan->budget_bytes = -1; /* the arena may be a little higher than what lives at once */
+    plan->budget_bytes = MP_NO_LIMIT; /* the arena may be a little higher than what lives at once */
     return complete(t, plan);
 }
 

@@ -283,7 +283,7 @@ static void labels_cover_no_curve(void **state)
         mp_plan *plan;
         double x, y, other_x, other_y;
         assert_int_equal(mp_plan_new(g, "random", steps, n, &plan, NULL), MP_OK);
-        plan->budget_bytes = seed % 2 ? plan->peak_bytes : -1;
+        plan->budget_bytes = seed % 2 ? plan->peak_bytes : MP_NO_LIMIT;
         assert_drawn(g, plan, "x", MP_VIEW_MEMORY);
         char *text = contents(svg);
         if (find_text(text, ">keep everything: ", &other_x, &other_y)) {

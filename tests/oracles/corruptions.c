@@ -17,7 +17,8 @@ void drop_claims(mp_plan *plan)
     plan->recompute = NULL;
     plan->frees_start = plan->frees = NULL;
     plan->n_places = 0;
-    plan->arena_bytes = plan->budget_bytes = -1;
+    plan->arena_bytes = -1;
+    plan->budget_bytes = MP_NO_LIMIT;
 }
 
 static void remove_step(mp_plan *plan, size_t t)
@@ -332,7 +333,7 @@ SPOIL(floor_above_what_is_proved)
 SPOIL(bound_above_what_is_proved)
 {
     UNUSED;
-    plan->budget_bytes = -1;
+    plan->budget_bytes = MP_NO_LIMIT;
     plan->lower_bound_seconds = plan->seconds;
     return plan->seconds > plan->baseline_seconds;
 }

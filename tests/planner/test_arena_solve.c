@@ -36,7 +36,7 @@ static void answers_fit_their_budget_with_their_arena(void **state)
             if (plan && (mp_plan_need(plan) > budget || plan->budget_bytes != budget))
                 fail_msg("seed %llu: over the budget", seed);
             if (!plan && mp_plan_need(answer.smallest) <= budget) fail_msg("seed %llu: the smallest plan fits", seed);
-            assert_true(answer.smallest->arena_bytes >= 0 && answer.smallest->budget_bytes == -1);
+            assert_true(answer.smallest->arena_bytes >= 0 && answer.smallest->budget_bytes == MP_NO_LIMIT);
             assert_int_equal(mp_solve(&request, &bare, NULL), MP_OK);
             if (bare.plan) assert_int_equal(mp_arena_layout(graph, bare.plan, NULL), MP_OK);
             n_none += !bare.plan;

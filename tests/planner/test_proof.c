@@ -37,7 +37,9 @@ static void it_is_the_bound_of_the_same_call(void **state)
         const mp_bound alone = bound_of(graph, tight_budget(graph), seed % 2, EFFORT);
         mp_proof *proof;
         mp_bound bound;
-        assert_int_equal(mp_proof_start(graph, tight_budget(graph), &options, &proof, NULL), MP_OK);
+        mp_problem *problem;
+        assert_int_equal(mp_problem_new(graph, &problem, NULL), MP_OK);
+        assert_int_equal(mp_proof_start(problem, tight_budget(graph), &options, &proof, NULL), MP_OK);
         while (!mp_proof_wait(proof, 1.25)) continue;
         assert_int_equal(mp_proof_end(proof, &bound, NULL), MP_OK);
         assert_int_equal(bound.ticks, alone.ticks);
@@ -45,6 +47,7 @@ static void it_is_the_bound_of_the_same_call(void **state)
         assert_int_equal(bound.orders, alone.orders);
         assert_int_equal(bound.stage, alone.stage);
         assert_int_equal(bound.from, alone.from);
+        mp_problem_free(problem);
         mp_graph_free(graph);
     }
     assert_int_equal(mp_alloc_live, live);
@@ -68,9 +71,12 @@ static void it_can_be_ended(void **state)
         const mp_bound alone = bound_of(graph, tight_budget(graph), true, EFFORT);
         mp_proof *proof;
         mp_bound bound;
-        assert_int_equal(mp_proof_start(graph, tight_budget(graph), &options, &proof, NULL), MP_OK);
+        mp_problem *problem;
+        assert_int_equal(mp_problem_new(graph, &problem, NULL), MP_OK);
+        assert_int_equal(mp_proof_start(problem, tight_budget(graph), &options, &proof, NULL), MP_OK);
         assert_int_equal(mp_proof_end(proof, &bound, NULL), MP_OK);
         assert_in_range(bound.ticks, 1, alone.ticks);
+        mp_problem_free(problem);
         mp_graph_free(graph);
     }
     mp_bound untouched = {.ticks = 7};

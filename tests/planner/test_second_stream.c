@@ -189,8 +189,8 @@ static void random_plans_with_waits_are_accepted_and_come_back(void **state)
     assert_int_equal(mp_alloc_live, 0);
 }
 
-/* What mp_plan_second_stream makes of the chain within a budget; -1: none. Its wait is at *until. Before, the update comes
- * early, with a peak of 110, or late, with one of 117. */
+/* What mp_plan_second_stream makes of the chain within a budget; MP_NO_LIMIT: none. Its wait is at *until. Before, the update
+ * comes early, with a peak of 110, or late, with one of 117. */
 static mp_second_stream place(const mp_graph *g, bool late, int64_t budget_bytes, int *until)
 {
     static const mp_step orders[2][5] = {{{B0, 0, 0}, {UPDATE, 0, 0}, {B1, 0, 0}, {B2, 0, 0}, {B3, 0, 0}},
@@ -204,7 +204,7 @@ static mp_second_stream place(const mp_graph *g, bool late, int64_t budget_bytes
     assert_int_equal(mp_arena_layout(g, plan, NULL), MP_OK);
     if (mp_plan_second_stream(g, &plan, &effect, &err) != MP_OK) fail_msg("%s", err.message);
     assert_int_equal(plan->budget_bytes, budget_bytes);
-    assert_true(plan->arena_bytes >= 0 && mp_plan_need(plan) <= (budget_bytes < 0 ? need : budget_bytes));
+    assert_true(plan->arena_bytes >= 0 && mp_plan_need(plan) <= (budget_bytes == MP_NO_LIMIT ? need : budget_bytes));
     if (mp_plan_check(g, plan, &err) != MP_OK) fail_msg("%s", err.message);
     assert_int_equal(plan->steps[1].node, UPDATE);
     *until = plan->steps[1].until;
@@ -221,14 +221,14 @@ static void waits_are_as_late_as_time_and_memory_want(void **state)
         int until;
         int64_t hidden;
     } cases[] = {
-        {false, 1000, 15, 4, 15},                         /* b1 and b2 take 20 */
-        {false, 1000, 20, 4, 20},                         /* just */
-        {false, 1000, 21, 5, 21},                         /* b3 too */
-        {false, 1000, 100, 5, 30},                        /* the end waits, with 30 of 100 hidden */
-        {false, 119, 15, 4, 15},                          /* what lives beside b2 is 119 */
-        {false, 118, 15, 3, 10},                          /* so only b1 may run beside it, with 115 */
-        {false, 114, 15, 0, 0},    {false, -1, 15, 0, 0}, /* not over its own 110 */
-        {true, 1000, 15, 4, 15},   {true, -1, 15, 3, 10}, /* its own are 117 */
+        {false, 1000, 15, 4, 15},                                  /* b1 and b2 take 20 */
+        {false, 1000, 20, 4, 20},                                  /* just */
+        {false, 1000, 21, 5, 21},                                  /* b3 too */
+        {false, 1000, 100, 5, 30},                                 /* the end waits, with 30 of 100 hidden */
+        {false, 119, 15, 4, 15},                                   /* what lives beside b2 is 119 */
+        {false, 118, 15, 3, 10},                                   /* so only b1 may run beside it, with 115 */
+        {false, 114, 15, 0, 0},    {false, MP_NO_LIMIT, 15, 0, 0}, /* not over its own 110 */
+        {true, 1000, 15, 4, 15},   {true, MP_NO_LIMIT, 15, 3, 10}, /* its own are 117 */
     };
     mp_graph *g = chain();
     g->nodes[B1].alternatives[0].n_reads = g->nodes[B1].alternatives[0].n_in_place = 0; /* or the update would come after it */

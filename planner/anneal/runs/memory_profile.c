@@ -10,27 +10,23 @@
 
 mp_status mp_profile_new(int n_positions, mp_profile *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     const int n_chunks = (n_positions + MP_PROFILE_CHUNK - 1) / MP_PROFILE_CHUNK;
-    *out = (mp_profile){.n_positions = n_chunks * MP_PROFILE_CHUNK};
-    out->excess = mp_alloc((size_t)out->n_positions, sizeof *out->excess);
-    out->pending = mp_alloc((size_t)n_chunks, sizeof *out->pending);
-    out->highest = mp_alloc((size_t)n_chunks, sizeof *out->highest);
-    out->over = mp_alloc((size_t)n_chunks, sizeof *out->over);
-    MP_REQUIRE(out->excess && out->pending && out->highest && out->over, err, MP_NOMEM, "out of memory for %d positions",
-               n_positions);
+    *out = (mp_profile){.pool = mp_pool_new(), .n_positions = n_chunks * MP_PROFILE_CHUNK};
+    out->excess = mp_pool_alloc(out->pool, (size_t)out->n_positions, sizeof *out->excess);
+    out->pending = mp_pool_alloc(out->pool, (size_t)n_chunks, sizeof *out->pending);
+    out->highest = mp_pool_alloc(out->pool, (size_t)n_chunks, sizeof *out->highest);
+    out->over = mp_pool_alloc(out->pool, (size_t)n_chunks, sizeof *out->over);
+    if (mp_pool_failed(out->pool)) {
+        mp_profile_free(out);
+        return MP_FAIL(err, MP_NOMEM, "out of memory for %d positions", n_positions);
+    }
     mp_profile_clear(out);
-done:
-    if (st != MP_OK) mp_profile_free(out);
-    return st;
+    return MP_OK;
 }
 
 void mp_profile_free(mp_profile *profile)
 {
-    mp_free(profile->excess);
-    mp_free(profile->pending);
-    mp_free(profile->highest);
-    mp_free(profile->over);
+    mp_pool_free(profile->pool);
     *profile = (mp_profile){0};
 }
 

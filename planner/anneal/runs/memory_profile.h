@@ -12,6 +12,7 @@
 #include "planner/math/tuning.h"
 
 typedef struct mp_profile {
+    mp_pool *pool;                     /* of all arrays */
     int n_positions;                   /* a multiple of MP_PROFILE_CHUNK */
     int64_t *excess;                   /* per position: bytes over its limit (negative: below), without its chunk's pending */
     int64_t *pending, *highest, *over; /* per chunk: to add to its positions; the highest excess; the sum of all above 0 */

@@ -50,8 +50,8 @@ void mp_runs_free(mp_runs *x)
     }
     for (size_t k = 0; x->of_node && k < x->graph->n_nodes; k++) mp_free(x->of_node[k].runs);
     mp_profile_free(&x->profile);
-    void *blocks[] = {x->run_at,    x->runs,    x->spare,      x->removed,
-                      x->producers, x->readers, x->update_run, x->gradients_start,
-                      x->gradients, x->of_node, x->changes,    x};
-    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) mp_free(blocks[i]);
+    void *grown[] = {x->run_at, x->runs, x->spare, x->removed, x->changes};
+    for (size_t i = 0; i < sizeof grown / sizeof *grown; i++) mp_free(grown[i]);
+    mp_pool_free(x->pool);
+    mp_free(x);
 }

@@ -51,6 +51,7 @@ typedef struct mp_change {
 } mp_change;
 
 typedef struct mp_runs {
+    mp_pool *pool; /* of all arrays but those that grow */
     const mp_graph *graph;
     int64_t limit_bytes; /* the budget less what is always live */
     mp_profile profile;

@@ -44,7 +44,7 @@ static mp_status link_updates(mp_runs *x, mp_error *err)
             }
         }
         if (pass) break;
-        MP_ENSURE(x->gradients = mp_alloc(n, sizeof *x->gradients), err, MP_NOMEM, "out of memory");
+        MP_ENSURE(x->gradients = mp_pool_alloc(x->pool, n, sizeof *x->gradients), err, MP_NOMEM, "out of memory");
         for (size_t s = 0; s <= g->n_storages; s++) x->gradients_start[s + 1] += x->gradients_start[s];
     }
     return MP_OK;
@@ -53,13 +53,13 @@ static mp_status link_updates(mp_runs *x, mp_error *err)
 static mp_status allocate(mp_runs *x, mp_error *err)
 {
     const mp_graph *g = x->graph;
-    x->producers = mp_alloc(g->n_storages, sizeof *x->producers);
-    x->readers = mp_alloc(g->n_storages, sizeof *x->readers);
-    x->update_run = mp_alloc(g->n_storages, sizeof *x->update_run);
-    x->gradients_start = mp_alloc(g->n_storages + 2, sizeof *x->gradients_start);
-    x->of_node = mp_alloc(g->n_nodes, sizeof *x->of_node);
-    MP_ENSURE(x->producers && x->readers && x->update_run && x->gradients_start && x->of_node, err, MP_NOMEM,
-              "out of memory for %zu storages", g->n_storages);
+    x->pool = mp_pool_new();
+    x->producers = mp_pool_alloc(x->pool, g->n_storages, sizeof *x->producers);
+    x->readers = mp_pool_alloc(x->pool, g->n_storages, sizeof *x->readers);
+    x->update_run = mp_pool_alloc(x->pool, g->n_storages, sizeof *x->update_run);
+    x->gradients_start = mp_pool_alloc(x->pool, g->n_storages + 2, sizeof *x->gradients_start);
+    x->of_node = mp_pool_alloc(x->pool, g->n_nodes, sizeof *x->of_node);
+    MP_ENSURE(!mp_pool_failed(x->pool), err, MP_NOMEM, "out of memory for %zu storages", g->n_storages);
     memset(x->update_run, -1, g->n_storages * sizeof *x->update_run);
     return MP_OK;
 }

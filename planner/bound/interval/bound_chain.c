@@ -149,19 +149,19 @@ mp_status mp_bound_chain_new(const mp_precedence *order, int64_t budget_bytes, c
     mp_bound_chain *c = mp_alloc(1, sizeof *c);
     MP_REQUIRE(c, err, MP_NOMEM, "no memory for a bound of %d nodes", order->n);
     c->order = order;
+    c->pool = mp_pool_new();
     c->options = *options;
     c->best_single = -1;
     c->most = options->effort > 0 ? MP_BOUND_POINTS * options->effort : 1;
     MP_TRY(mp_bound_interval_new(order, budget_bytes, &c->interval, err));
     MP_TRY(mp_bound_interval_add_undecided(c->interval, err));
     c->interval->until = until;
-    c->candidates = mp_alloc(MP_BOUND_CANDIDATES, sizeof *c->candidates);
-    c->point = mp_alloc((size_t)c->most, sizeof *c->point);
-    c->single = mp_alloc((size_t)c->most, sizeof *c->single);
-    c->rest = mp_alloc((size_t)c->most, sizeof *c->rest);
-    c->next = mp_alloc((size_t)c->most, sizeof *c->next);
-    MP_REQUIRE(c->candidates && c->point && c->single && c->rest && c->next, err, MP_NOMEM, "no memory for a bound of %d nodes",
-               order->n);
+    c->candidates = mp_pool_alloc(c->pool, MP_BOUND_CANDIDATES, sizeof *c->candidates);
+    c->point = mp_pool_alloc(c->pool, (size_t)c->most, sizeof *c->point);
+    c->single = mp_pool_alloc(c->pool, (size_t)c->most, sizeof *c->single);
+    c->rest = mp_pool_alloc(c->pool, (size_t)c->most, sizeof *c->rest);
+    c->next = mp_pool_alloc(c->pool, (size_t)c->most, sizeof *c->next);
+    MP_REQUIRE(!mp_pool_failed(c->pool), err, MP_NOMEM, "no memory for a bound of %d nodes", order->n);
     find_candidates(c);
     MP_TRY(search_chains(c, err));
     *out = c;
@@ -175,10 +175,6 @@ void mp_bound_chain_free(mp_bound_chain *c)
 {
     if (!c) return;
     mp_bound_interval_free(c->interval);
-    mp_free(c->candidates);
-    mp_free(c->point);
-    mp_free(c->single);
-    mp_free(c->rest);
-    mp_free(c->next);
+    mp_pool_free(c->pool);
     mp_free(c);
 }

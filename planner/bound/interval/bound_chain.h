@@ -16,6 +16,7 @@ typedef struct mp_bound_candidate {
 } mp_bound_candidate;
 
 typedef struct mp_bound_chain {
+    mp_pool *pool; /* of all arrays */
     const mp_precedence *order;
     mp_bound_options options;
     mp_bound_interval *interval;

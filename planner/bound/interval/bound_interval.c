@@ -21,32 +21,29 @@ mp_status mp_bound_interval_new(const mp_precedence *order, int64_t budget_bytes
     x->order = order;
     x->until = -1;
     x->available_bytes = budget_bytes - mp_graph_static_bytes(graph);
-    x->node_vertex = mp_alloc(n, sizeof *x->node_vertex);
-    x->storage_vertex = mp_alloc(m, sizeof *x->storage_vertex);
-    x->maker_vertex = mp_alloc(m, sizeof *x->maker_vertex);
-    x->storage_arc = mp_alloc(m, sizeof *x->storage_arc);
-    x->makers_start = mp_alloc(m + 1, sizeof *x->makers_start);
-    x->bytes = mp_alloc(m, sizeof *x->bytes);
-    x->ticks = mp_alloc(n, sizeof *x->ticks);
-    x->kept = mp_alloc(m, sizeof *x->kept);
-    x->is_made = mp_alloc(m, sizeof *x->is_made);
-    x->is_left = mp_alloc(m, sizeof *x->is_left);
-    x->required = mp_alloc(m, sizeof *x->required);
-    x->is_required = mp_alloc(m, sizeof *x->is_required);
-    x->covers_two = mp_alloc(m, sizeof *x->covers_two);
-    x->barred = mp_alloc(m, sizeof *x->barred);
-    x->stack = mp_alloc(m, sizeof *x->stack);
-    x->runs = mp_alloc(n, sizeof *x->runs);
-    MP_REQUIRE(x->node_vertex && x->storage_vertex && x->maker_vertex && x->storage_arc && x->makers_start && x->bytes &&
-                   x->ticks && x->kept && x->is_made && x->is_left && x->required && x->is_required && x->covers_two &&
-                   x->barred && x->stack && x->runs,
-               err, MP_NOMEM, "no memory for a bound of %zu nodes", n);
+    x->pool = mp_pool_new();
+    x->node_vertex = mp_pool_alloc(x->pool, n, sizeof *x->node_vertex);
+    x->storage_vertex = mp_pool_alloc(x->pool, m, sizeof *x->storage_vertex);
+    x->maker_vertex = mp_pool_alloc(x->pool, m, sizeof *x->maker_vertex);
+    x->storage_arc = mp_pool_alloc(x->pool, m, sizeof *x->storage_arc);
+    x->makers_start = mp_pool_alloc(x->pool, m + 1, sizeof *x->makers_start);
+    x->bytes = mp_pool_alloc(x->pool, m, sizeof *x->bytes);
+    x->ticks = mp_pool_alloc(x->pool, n, sizeof *x->ticks);
+    x->kept = mp_pool_alloc(x->pool, m, sizeof *x->kept);
+    x->is_made = mp_pool_alloc(x->pool, m, sizeof *x->is_made);
+    x->is_left = mp_pool_alloc(x->pool, m, sizeof *x->is_left);
+    x->required = mp_pool_alloc(x->pool, m, sizeof *x->required);
+    x->is_required = mp_pool_alloc(x->pool, m, sizeof *x->is_required);
+    x->covers_two = mp_pool_alloc(x->pool, m, sizeof *x->covers_two);
+    x->barred = mp_pool_alloc(x->pool, m, sizeof *x->barred);
+    x->stack = mp_pool_alloc(x->pool, m, sizeof *x->stack);
+    x->runs = mp_pool_alloc(x->pool, n, sizeof *x->runs);
     for (int k = 0; k < 3; k++) {
         struct mp_bound_labels *labels = k < 2 ? &x->labels[k] : &x->spare;
-        labels->live = mp_alloc(m, sizeof *labels->live);
-        labels->available = mp_alloc(m, sizeof *labels->available);
-        MP_REQUIRE(labels->live && labels->available, err, MP_NOMEM, "no memory for a bound of %zu nodes", n);
+        labels->live = mp_pool_alloc(x->pool, m, sizeof *labels->live);
+        labels->available = mp_pool_alloc(x->pool, m, sizeof *labels->available);
     }
+    MP_REQUIRE(!mp_pool_failed(x->pool), err, MP_NOMEM, "no memory for a bound of %zu nodes", n);
     for (size_t v = 0; v < n; v++) sum += order->ticks[v];
     x->scale_num = x->scale_den = 1;
     while (sum && sum * x->scale_num < MOST_TICKS / 2) x->scale_num *= 2;
@@ -69,28 +66,9 @@ void mp_bound_interval_free(mp_bound_interval *x)
 {
     if (!x) return;
     mp_mincut_free(x->cut);
-    mp_free(x->node_vertex);
-    mp_free(x->storage_vertex);
-    mp_free(x->maker_vertex);
-    mp_free(x->storage_arc);
-    mp_free(x->makers_start);
     mp_free(x->makers);
     mp_free(x->maker_arc);
-    mp_free(x->bytes);
-    mp_free(x->ticks);
-    mp_free(x->kept);
-    mp_free(x->is_made);
-    mp_free(x->is_left);
-    mp_free(x->required);
-    mp_free(x->is_required);
-    mp_free(x->covers_two);
-    mp_free(x->barred);
-    mp_free(x->stack);
-    mp_free(x->runs);
-    for (int k = 0; k < 3; k++) {
-        mp_free(k < 2 ? x->labels[k].live : x->spare.live);
-        mp_free(k < 2 ? x->labels[k].available : x->spare.available);
-    }
+    mp_pool_free(x->pool);
     mp_free(x);
 }
 

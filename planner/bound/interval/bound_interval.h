@@ -11,6 +11,7 @@
 #include "planner/order/precedence.h"
 
 typedef struct mp_bound_interval {
+    mp_pool *pool; /* of all arrays but makers and maker_arc */
     const mp_precedence *order;
     mp_mincut *cut;
     int until;                  /* -1, or the node at whose first run all intervals end that otherwise would at the end */

@@ -55,16 +55,16 @@ mp_status mp_bound_overlap_init(mp_bound_overlap *o, mp_bound_interval *x, const
     const mp_graph *graph = x->order->graph;
     const size_t points = (size_t)n;
     *o = (mp_bound_overlap){.x = x, .options = options, .n = n, .n_nodes = graph->n_nodes, .n_storages = graph->n_storages};
-    o->nodes = mp_alloc(points, sizeof *o->nodes);
-    o->free_bytes = mp_alloc(points, sizeof *o->free_bytes);
-    o->bytes = mp_alloc(points * o->n_storages, sizeof *o->bytes);
-    o->ticks = mp_alloc(points * o->n_nodes, sizeof *o->ticks);
-    o->needed = mp_alloc(points * (points + 1) * o->n_storages, sizeof *o->needed);
-    o->decision = mp_alloc(points * o->n_storages, sizeof *o->decision);
-    o->earned = mp_alloc(points, sizeof *o->earned);
-    o->items = mp_alloc(o->n_storages, sizeof *o->items);
-    MP_REQUIRE(o->nodes && o->free_bytes && o->bytes && o->ticks && o->needed && o->decision && o->earned && o->items, err,
-               MP_NOMEM, "no memory for a bound of %zu nodes", o->n_nodes);
+    o->pool = mp_pool_new();
+    o->nodes = mp_pool_alloc(o->pool, points, sizeof *o->nodes);
+    o->free_bytes = mp_pool_alloc(o->pool, points, sizeof *o->free_bytes);
+    o->bytes = mp_pool_alloc(o->pool, points * o->n_storages, sizeof *o->bytes);
+    o->ticks = mp_pool_alloc(o->pool, points * o->n_nodes, sizeof *o->ticks);
+    o->needed = mp_pool_alloc(o->pool, points * (points + 1) * o->n_storages, sizeof *o->needed);
+    o->decision = mp_pool_alloc(o->pool, points * o->n_storages, sizeof *o->decision);
+    o->earned = mp_pool_alloc(o->pool, points, sizeof *o->earned);
+    o->items = mp_pool_alloc(o->pool, o->n_storages, sizeof *o->items);
+    MP_REQUIRE(!mp_pool_failed(o->pool), err, MP_NOMEM, "no memory for a bound of %zu nodes", o->n_nodes);
     memcpy(o->nodes, nodes, points * sizeof *nodes);
     if (!measure(o)) st = MP_INFEASIBLE;
 done:
@@ -73,14 +73,7 @@ done:
 
 void mp_bound_overlap_clear(mp_bound_overlap *o)
 {
-    mp_free(o->nodes);
-    mp_free(o->free_bytes);
-    mp_free(o->bytes);
-    mp_free(o->ticks);
-    mp_free(o->needed);
-    mp_free(o->decision);
-    mp_free(o->earned);
-    mp_free(o->items);
+    mp_pool_free(o->pool);
     mp_free(o->pairs);
     mp_free(o->live);
     mp_free(o->reward);

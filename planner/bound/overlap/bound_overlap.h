@@ -18,6 +18,7 @@ typedef struct mp_bound_pair {
 } mp_bound_pair;
 
 typedef struct mp_bound_overlap {
+    mp_pool *pool; /* of all arrays but pairs and the multipliers */
     mp_bound_interval *x;
     const mp_bound_options *options;
     int *nodes; /* the boundaries, each before the next */

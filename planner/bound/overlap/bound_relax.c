@@ -18,6 +18,7 @@
 enum { NONE = -1, ALWAYS = -2, OPEN = -3 }; /* instead of a column: not at all; at no cost; when it is asked for */
 
 struct mp_bound_relax {
+    mp_pool *pool; /* of all arrays */
     mp_bound_overlap *o;
     mp_linear linear;
     double unit;             /* of ticks */
@@ -324,22 +325,21 @@ mp_status mp_bound_relax_new(mp_bound_overlap *o, mp_bound_relax **out, mp_error
     mp_bound_relax *r = mp_alloc(1, sizeof *r);
     MP_REQUIRE(r, err, MP_NOMEM, "no memory for a bound of %zu nodes", o->n_nodes);
     r->o = o;
+    r->pool = mp_pool_new();
     r->unit = 1;
     r->linear = (mp_linear){.stop = o->options->stop, .stop_data = o->options->data};
-    r->memory_row = mp_alloc(n, sizeof *r->memory_row);
-    r->bytes_unit = mp_alloc(n, sizeof *r->bytes_unit);
-    r->live = mp_alloc(n * o->n_storages, sizeof *r->live);
-    r->runs = mp_alloc(n * o->n_nodes, sizeof *r->runs);
-    r->in = mp_alloc(o->n_nodes, sizeof *r->in);
-    r->run_row = mp_alloc(n_pairs * o->n_nodes, sizeof *r->run_row);
-    r->live_row = mp_alloc(n_pairs * o->n_storages, sizeof *r->live_row);
-    r->n_rows = mp_alloc(n_pairs * o->n_storages, sizeof *r->n_rows);
-    r->n_reward_rows = mp_alloc(n_pairs * o->n_storages, sizeof *r->n_reward_rows);
-    r->latest = mp_alloc(o->n_storages, sizeof *r->latest);
-    r->made = mp_alloc(o->n_nodes, sizeof *r->made);
-    MP_REQUIRE(r->memory_row && r->bytes_unit && r->live && r->runs && r->in && r->run_row && r->live_row && r->n_rows &&
-                   r->n_reward_rows && r->latest && r->made,
-               err, MP_NOMEM, "no memory for a bound of %zu nodes", o->n_nodes);
+    r->memory_row = mp_pool_alloc(r->pool, n, sizeof *r->memory_row);
+    r->bytes_unit = mp_pool_alloc(r->pool, n, sizeof *r->bytes_unit);
+    r->live = mp_pool_alloc(r->pool, n * o->n_storages, sizeof *r->live);
+    r->runs = mp_pool_alloc(r->pool, n * o->n_nodes, sizeof *r->runs);
+    r->in = mp_pool_alloc(r->pool, o->n_nodes, sizeof *r->in);
+    r->run_row = mp_pool_alloc(r->pool, n_pairs * o->n_nodes, sizeof *r->run_row);
+    r->live_row = mp_pool_alloc(r->pool, n_pairs * o->n_storages, sizeof *r->live_row);
+    r->n_rows = mp_pool_alloc(r->pool, n_pairs * o->n_storages, sizeof *r->n_rows);
+    r->n_reward_rows = mp_pool_alloc(r->pool, n_pairs * o->n_storages, sizeof *r->n_reward_rows);
+    r->latest = mp_pool_alloc(r->pool, o->n_storages, sizeof *r->latest);
+    r->made = mp_pool_alloc(r->pool, o->n_nodes, sizeof *r->made);
+    MP_REQUIRE(!mp_pool_failed(r->pool), err, MP_NOMEM, "no memory for a bound of %zu nodes", o->n_nodes);
     for (size_t k = 0; k < n_pairs * o->n_nodes; k++) r->run_row[k] = -1;
     for (size_t k = 0; k < n * o->n_nodes; k++)
         if ((double)o->ticks[k] > r->unit) r->unit = (double)o->ticks[k];
@@ -359,17 +359,7 @@ void mp_bound_relax_free(mp_bound_relax *r)
 {
     if (!r) return;
     mp_linear_clear(&r->linear);
-    mp_free(r->memory_row);
-    mp_free(r->bytes_unit);
-    mp_free(r->live);
-    mp_free(r->runs);
-    mp_free(r->in);
-    mp_free(r->run_row);
-    mp_free(r->live_row);
-    mp_free(r->n_rows);
-    mp_free(r->n_reward_rows);
-    mp_free(r->latest);
-    mp_free(r->made);
+    mp_pool_free(r->pool);
     mp_free(r);
 }
 

@@ -1,0 +1,27 @@
+/* problem.h - a graph, and what every question about it needs. Each is found when it is first asked for, and then kept: for
+ * searches, bounds and reports about one graph, which else would find it anew. Any thread may ask.
+ *
+ *     mp_problem *problem = NULL;
+ *     MP_TRY(mp_problem_new(graph, &problem, err));
+ *     MP_TRY(mp_problem_floor(problem, &floor_bytes, &reason, err));
+ *     const mp_request request = {.graph = graph, .problem = problem, .budget_bytes = floor_bytes + floor_bytes / 2};
+ *     MP_TRY(mp_solve(&request, &answer, err)); // does not look for the floor again
+ */
+#pragma once
+
+#include "memplan/floor.h"
+#include "memplan/timeline.h"
+
+typedef struct mp_problem mp_problem;
+
+/* On MP_OK *out is released with mp_problem_free (NULL is fine) before the graph, which stays as it is until then. MP_NOMEM.
+ * O(1). */
+mp_status mp_problem_new(const mp_graph *graph, mp_problem **out, mp_error *err);
+void mp_problem_free(mp_problem *problem);
+
+/* The baseline of every percentage: graph->n_nodes steps of keep-all, and their timeline. They are the problem's. MP_NOMEM. At
+ * first as mp_timeline_build. */
+mp_status mp_problem_keep_all(mp_problem *problem, const mp_step **steps, const mp_timeline **timeline, mp_error *err);
+
+/* As mp_floor_explained; reason may be NULL. */
+mp_status mp_problem_floor(mp_problem *problem, int64_t *floor_bytes, mp_floor_reason *reason, mp_error *err);

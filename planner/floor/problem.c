@@ -1,0 +1,111 @@
+/* problem.c - keep-all, the floor and the precedence relations of a graph, each behind one lock until it is there. */
+#include "planner/floor/problem.h"
+
+#include <pthread.h>
+
+#include "estimator/base/memory.h"
+#include "planner/floor/floor.h"
+
+struct mp_problem {
+    const mp_graph *graph;
+    pthread_mutex_t mutex; /* of all that follows, until it is there */
+    mp_step *keep_all;
+    mp_timeline *timeline;   /* of keep_all */
+    mp_precedence *order[2]; /* by list_order */
+    bool has_floor;
+    int64_t floor_bytes;
+    mp_floor_reason reason;
+};
+
+mp_status mp_problem_new(const mp_graph *graph, mp_problem **out, mp_error *err)
+{
+    mp_problem *problem = mp_alloc(1, sizeof *problem);
+    MP_ENSURE(problem, err, MP_NOMEM, "out of memory for the problem of '%s'", graph->name);
+    problem->graph = graph;
+    pthread_mutex_init(&problem->mutex, NULL);
+    *out = problem;
+    return MP_OK;
+}
+
+void mp_problem_free(mp_problem *problem)
+{
+    if (!problem) return;
+    mp_free(problem->keep_all);
+    mp_timeline_free(problem->timeline);
+    for (int k = 0; k < 2; k++) mp_precedence_free(problem->order[k]);
+    pthread_mutex_destroy(&problem->mutex);
+    mp_free(problem);
+}
+
+const mp_graph *mp_problem_graph(const mp_problem *problem)
+{
+    return problem->graph;
+}
+
+static mp_status find_keep_all(mp_problem *problem, mp_error *err)
+{
+    const size_t n = problem->graph->n_nodes;
+    if (problem->timeline) return MP_OK;
+    if (!problem->keep_all) problem->keep_all = mp_alloc(n, sizeof *problem->keep_all);
+    MP_ENSURE(problem->keep_all, err, MP_NOMEM, "out of memory for a schedule of %zu steps", n);
+    mp_keep_all(problem->graph, problem->keep_all);
+    return mp_timeline_build(problem->graph, problem->keep_all, n, &problem->timeline, err);
+}
+
+static mp_status find_order(mp_problem *problem, bool list_order, mp_error *err)
+{
+    if (problem->order[list_order]) return MP_OK;
+    return mp_precedence_new(problem->graph, list_order, &problem->order[list_order], err);
+}
+
+static mp_status find_floor(mp_problem *problem, mp_error *err)
+{
+    if (problem->has_floor) return MP_OK;
+    MP_CHECK(find_order(problem, false, err));
+    MP_CHECK(mp_floor_of(problem->order[false], &problem->floor_bytes, &problem->reason, err));
+    problem->has_floor = true;
+    return MP_OK;
+}
+
+mp_status mp_problem_keep_all(mp_problem *problem, const mp_step **steps, const mp_timeline **timeline, mp_error *err)
+{
+    pthread_mutex_lock(&problem->mutex);
+    const mp_status st = find_keep_all(problem, err);
+    pthread_mutex_unlock(&problem->mutex);
+    if (st != MP_OK) return st;
+    *steps = problem->keep_all;
+    *timeline = problem->timeline;
+    return MP_OK;
+}
+
+mp_status mp_problem_order(mp_problem *problem, bool list_order, const mp_precedence **out, mp_error *err)
+{
+    pthread_mutex_lock(&problem->mutex);
+    const mp_status st = find_order(problem, list_order, err);
+    pthread_mutex_unlock(&problem->mutex);
+    if (st == MP_OK) *out = problem->order[list_order];
+    return st;
+}
+
+mp_status mp_problem_floor(mp_problem *problem, int64_t *floor_bytes, mp_floor_reason *reason, mp_error *err)
+{
+    pthread_mutex_lock(&problem->mutex);
+    const mp_status st = find_floor(problem, err);
+    pthread_mutex_unlock(&problem->mutex);
+    if (st != MP_OK) return st;
+    *floor_bytes = problem->floor_bytes;
+    if (reason) *reason = problem->reason;
+    return MP_OK;
+}
+
+mp_status mp_problem_of_ticks(const mp_graph *graph, mp_problem *other, mp_problem **out, mp_error *err)
+{
+    int64_t floor_bytes;
+    mp_floor_reason reason;
+    MP_CHECK(mp_problem_floor(other, &floor_bytes, &reason, err));
+    MP_CHECK(mp_problem_new(graph, out, err));
+    (*out)->has_floor = true;
+    (*out)->floor_bytes = floor_bytes;
+    (*out)->reason = reason;
+    return MP_OK;
+}
