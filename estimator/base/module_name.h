@@ -12,7 +12,7 @@ int mp_module_depth(const char *name);
  */
 size_t mp_module_length(const char *name, int depth);
 /* What people call the module behind name[0..length): "layer1.0.conv1". A component that repeats the one before it stands for
- * both. Cut to `room` bytes, between characters. Returns text. */
-char *mp_module_text(const char *name, size_t length, char *text, size_t room);
+ * both. Cut to `size` bytes, between characters. Returns text. */
+char *mp_module_text(const char *name, size_t length, char *text, size_t size);
 /* The name without the modules: "Conv". */
 const char *mp_module_leaf(const char *name);

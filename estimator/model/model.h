@@ -102,11 +102,11 @@ typedef struct mp_stored {
 typedef struct mp_sequence {
     int n;
     int *items; /* tensor indices */
-    struct mp_sequence_room {
+    struct mp_sequence_block {
         int used, size;
-    } * room; /* of the block that `items` is in, which longer sequences may share; NULL: no items */
+    } * block; /* the block that `items` is in, which longer sequences may share; NULL: no items */
 } mp_sequence;
-typedef struct mp_sequence_room mp_sequence_room;
+typedef struct mp_sequence_block mp_sequence_block;
 
 typedef struct mp_tensor {
     const char *name;
@@ -242,7 +242,7 @@ mp_status mp_tensor_set(mp_model *model, int tensor, mp_dtype dtype, int rank, c
 
 /* Elements and bytes of a tensor of known shape. 4-bit types are rounded up to whole bytes; strings count 0. */
 int64_t mp_tensor_elements(const mp_tensor *tensor);
-int64_t mp_tensor_room(const mp_tensor *tensor); /* elements it takes in memory: more where a backend's layout pads it */
+int64_t mp_stored_elements(const mp_tensor *tensor); /* elements it takes in memory: more where a backend's layout pads it */
 int64_t mp_tensor_bytes(const mp_tensor *tensor);
 
 /* Known, and equal in type and dimensions. */
