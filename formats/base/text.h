@@ -26,5 +26,5 @@ typedef struct mp_text_builder {
 } mp_text_builder;
 
 void mp_text_put(mp_text_builder *out, const char *text);
-/* As printf; what is over 511 bytes is cut. */
+/* Appends a formatted text, as printf does; what is over 511 bytes is cut. */
 void mp_text_format(mp_text_builder *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
