@@ -23,7 +23,7 @@ bool mp_grow(void *array_pointer, size_t *capacity, size_t need, size_t size);
 
 /* For tests: how many more allocations succeed (-1: no limit), and how many blocks are live in this thread. */
 extern MP_THREAD_LOCAL long mp_alloc_budget, mp_alloc_live;
-/* How many blocks this thread has ever asked for: a loop that must not allocate compares before and after. */
+/* Counts the blocks that this thread has ever asked for: a test of a loop that must not allocate compares before and after. */
 extern MP_THREAD_LOCAL long mp_alloc_count;
 
 /* *product = a * b, *sum = a + b for a, b >= 0; false if it does not fit in an int64_t or an argument is negative. */

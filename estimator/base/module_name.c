@@ -23,10 +23,10 @@ size_t mp_module_length(const char *name, int depth)
 }
 
 /* Appends what fits, without cutting a UTF-8 character. */
-static size_t append(char *text, size_t at, size_t room, const char *piece, size_t n)
+static size_t append(char *text, size_t at, size_t size, const char *piece, size_t n)
 {
-    if (n > room - 1 - at) {
-        n = room - 1 - at;
+    if (n > size - 1 - at) {
+        n = size - 1 - at;
         while (n > 0 && ((unsigned char)piece[n] & 0xC0) == 0x80) n--;
     }
     memcpy(text + at, piece, n);
@@ -34,7 +34,7 @@ static size_t append(char *text, size_t at, size_t room, const char *piece, size
     return at + n;
 }
 
-char *mp_module_text(const char *name, size_t length, char *text, size_t room)
+char *mp_module_text(const char *name, size_t length, char *text, size_t size)
 {
     const char *end = name + length, *previous = NULL;
     size_t previous_length = 0, n = 0;
@@ -44,9 +44,9 @@ char *mp_module_text(const char *name, size_t length, char *text, size_t room)
         size_t component = (size_t)((slash ? slash : end) - at);
         bool repeats =
             previous && component > previous_length && at[previous_length] == '.' && !strncmp(at, previous, previous_length);
-        if (previous && !repeats) n = append(text, n, room, ".", 1);
-        n = repeats ? append(text, n, room, at + previous_length, component - previous_length)
-                    : append(text, n, room, at, component);
+        if (previous && !repeats) n = append(text, n, size, ".", 1);
+        n = repeats ? append(text, n, size, at + previous_length, component - previous_length)
+                    : append(text, n, size, at, component);
         previous = at;
         previous_length = component;
         at += component + 1;

@@ -6,13 +6,13 @@
 
 #include <stddef.h>
 
-/* How many modules a name is in, one within the other. */
+/* Returns how many modules a name is in, one within the other. */
 int mp_module_depth(const char *name);
 /* The length of the part of a name that says its first `depth` modules, without the slash behind them; all if there are fewer.
  */
 size_t mp_module_length(const char *name, int depth);
-/* What people call the module behind name[0..length): "layer1.0.conv1". A component that repeats the one before it stands for
- * both. Cut to `room` bytes, between characters. Returns text. */
-char *mp_module_text(const char *name, size_t length, char *text, size_t room);
+/* Writes what people call the module behind name[0..length): "layer1.0.conv1". A component that repeats the one before it
+ * stands for both. Cut to `size` bytes, between characters. Returns text. */
+char *mp_module_text(const char *name, size_t length, char *text, size_t size);
 /* The name without the modules: "Conv". */
 const char *mp_module_leaf(const char *name);

@@ -13,5 +13,5 @@ int mp_names_find(const mp_names *names, const char *name);
  * of memory. */
 bool mp_names_set(mp_names *names, const char *name, int index);
 
-/* The same name as people write it: case, spaces, dashes and underscores aside. */
+/* True if two names are the same but for case, spaces, dashes and underscores. */
 bool mp_names_are_alike(const char *a, const char *b);

@@ -10,9 +10,9 @@ enum { MP_VISIBLE_MAX = 7 }; /* bytes of a character made visible, with the end 
 
 /* The next character of UTF-8 text, *text not at its end; *text moves behind it. -1: broken; *text moves one byte. */
 int32_t mp_utf8_next(const char **text);
-/* Does the character steer what shows it: a control character, or a mark of direction or of a line's end? */
+/* True if the character steers what shows it: a control character, or a mark of direction or of a line's end. */
 bool mp_is_steering(int32_t character);
 /* The next character as it may be shown: itself, or "\x1b", "\u202e"; into `to`. Returns its length. O(1). */
 size_t mp_visible_next(const char **text, char to[MP_VISIBLE_MAX]);
-/* As much of the text as fits into `size` (> 0) bytes, made visible. Returns to. O(length). */
+/* Writes as much of the text as fits into `size` (> 0) bytes, made visible, and returns `to`. O(length). */
 char *mp_visible_text(const char *text, char *to, size_t size);

@@ -1,7 +1,7 @@
-/* timeline.c - one walk over the steps that keeps, per storage, the instance that is live now.
+/* timeline.c - goes over the steps once and keeps, per storage, the instance that is live now.
  *
- * An instance's end is known only once the walk is over (it is its last read), so in-place pairs are noted on the way and
- * settled afterwards, and bytes over time come last, from the ends of all spans.
+ * An instance's end is known only behind the last step (it is its last read), so in-place pairs are noted on the way and
+ * resolved afterwards, and bytes over time come last, from the ends of all spans.
  */
 #include "memplan/timeline.h"
 
@@ -22,7 +22,7 @@ struct pair { /* an in-place pair that fits if the one span ends, and the other 
     int step, from, to;
 };
 
-struct walk {
+struct builder {
     const mp_graph *graph;
     mp_timeline *timeline;
     struct state *states;
@@ -31,10 +31,10 @@ struct walk {
     mp_error *err;
 };
 
-static void begin(struct walk *w, int storage, int t)
+static void begin(struct builder *b, int storage, int t)
 {
-    w->states[storage].span = (int)w->timeline->n_spans;
-    w->timeline->spans[w->timeline->n_spans++] = (mp_span){storage, t, t + 1, -1};
+    b->states[storage].span = (int)b->timeline->n_spans;
+    b->timeline->spans[b->timeline->n_spans++] = (mp_span){storage, t, t + 1, -1};
 }
 
 static int later(int a, int b)
@@ -43,36 +43,36 @@ static int later(int a, int b)
 }
 
 /* The storage's present instance does not end before `end`. */
-static void live_until(struct walk *w, int storage, int end)
+static void live_until(struct builder *b, int storage, int end)
 {
-    mp_span *span = &w->timeline->spans[w->states[storage].span];
+    mp_span *span = &b->timeline->spans[b->states[storage].span];
     span->end = later(span->end, end);
 }
 
 /* True if no update that runs concurrently with step t keeps it from reading, or changing, a storage. */
-static mp_status leave_alone(struct walk *w, int t, mp_step step, int s, bool changes)
+static mp_status leave_alone(struct builder *b, int t, mp_step step, int s, bool changes)
 {
-    const struct state *state = &w->states[s];
+    const struct state *state = &b->states[s];
     const int until = changes ? later(state->read_until, state->changed_until) : state->changed_until;
     if (t >= until || (step.until && (state->span == ALWAYS_LIVE || !changes))) return MP_OK;
-    return MP_FAIL(w->err, MP_INVALID, "step %d: %s %s %s, which an update on the second stream uses up to step %d", t,
-                   mp_node_label(w->graph, step.node).text, changes ? "changes" : "reads", mp_storage_label(w->graph, s).text,
+    return MP_FAIL(b->err, MP_INVALID, "step %d: %s %s %s, which an update on the second stream uses up to step %d", t,
+                   mp_node_label(b->graph, step.node).text, changes ? "changes" : "reads", mp_storage_label(b->graph, s).text,
                    until);
 }
 
-static mp_status leave_all_alone(struct walk *w, int t, mp_step step, const mp_alternative *alternative)
+static mp_status leave_all_alone(struct builder *b, int t, mp_step step, const mp_alternative *alternative)
 {
-    for (size_t i = 0; i < alternative->n_reads; i++) MP_CHECK(leave_alone(w, t, step, alternative->reads[i], false));
-    for (size_t i = 0; i < alternative->n_adds; i++) MP_CHECK(leave_alone(w, t, step, alternative->adds[i], true));
-    for (size_t i = 0; i < alternative->n_writes; i++) MP_CHECK(leave_alone(w, t, step, alternative->writes[i], true));
+    for (size_t i = 0; i < alternative->n_reads; i++) MP_CHECK(leave_alone(b, t, step, alternative->reads[i], false));
+    for (size_t i = 0; i < alternative->n_adds; i++) MP_CHECK(leave_alone(b, t, step, alternative->adds[i], true));
+    for (size_t i = 0; i < alternative->n_writes; i++) MP_CHECK(leave_alone(b, t, step, alternative->writes[i], true));
     return MP_OK;
 }
 
 /* From the next step on, what a step uses that was issued on the second stream is in its use. Only updates are, which add to
  * nothing. */
-static void hold(struct walk *w, int until, const mp_alternative *alternative)
+static void hold(struct builder *b, int until, const mp_alternative *alternative)
 {
-    struct state *states = w->states;
+    struct state *states = b->states;
     for (size_t i = 0; i < alternative->n_reads; i++)
         states[alternative->reads[i]].read_until = later(states[alternative->reads[i]].read_until, until);
     for (size_t i = 0; i < alternative->n_writes; i++)
@@ -87,10 +87,10 @@ static int compare_storages(const void *a, const void *b)
 
 /* Orders the spans that one step began by storage. Of two spans of one storage (a carried gradient that gets its first
  * contribution in step 0) the later one is the live one, which a stable order keeps. */
-static void order_spans(struct walk *w, size_t from)
+static void order_spans(struct builder *b, size_t from)
 {
-    mp_span *spans = w->timeline->spans;
-    size_t n = w->timeline->n_spans;
+    mp_span *spans = b->timeline->spans;
+    size_t n = b->timeline->n_spans;
     bool ordered = true;
     for (size_t k = from + 1; k < n; k++)
         if (spans[k].storage < spans[k - 1].storage) ordered = false;
@@ -105,95 +105,95 @@ static void order_spans(struct walk *w, size_t from)
             spans[j] = span;
         }
     }
-    for (size_t k = from; k < n; k++) w->states[spans[k].storage].span = (int)k;
+    for (size_t k = from; k < n; k++) b->states[spans[k].storage].span = (int)k;
 }
 
-static mp_status read_storage(struct walk *w, int t, int end, int node, int s)
+static mp_status read_storage(struct builder *b, int t, int end, int node, int s)
 {
-    const mp_graph *graph = w->graph;
-    struct state *state = &w->states[s];
+    const mp_graph *graph = b->graph;
+    struct state *state = &b->states[s];
     if (state->span == ALWAYS_LIVE) {
         if (graph->writer[s] < 0 || state->begun || graph->nodes[node].phase == MP_PHASE_UPDATE) return MP_OK;
-        return MP_FAIL(w->err, MP_INVALID, "step %d: %s reads %s, which nothing has produced", t,
+        return MP_FAIL(b->err, MP_INVALID, "step %d: %s reads %s, which nothing has produced", t,
                        mp_node_label(graph, node).text, mp_storage_label(graph, s).text);
     }
     int n_adders = graph->adders_start[s + 1] - graph->adders_start[s];
     if (state->added < n_adders && (state->begun || !graph->storages[s].carried))
-        return MP_FAIL(w->err, MP_INVALID, "step %d: %s reads %s, to which only %d of %d nodes have added", t,
+        return MP_FAIL(b->err, MP_INVALID, "step %d: %s reads %s, to which only %d of %d nodes have added", t,
                        mp_node_label(graph, node).text, mp_storage_label(graph, s).text, state->added, n_adders);
     if (state->span == NOT_LIVE)
-        return MP_FAIL(w->err, MP_INVALID, "step %d: %s reads %s, which nothing has produced", t,
+        return MP_FAIL(b->err, MP_INVALID, "step %d: %s reads %s, which nothing has produced", t,
                        mp_node_label(graph, node).text, mp_storage_label(graph, s).text);
-    live_until(w, s, end);
+    live_until(b, s, end);
     return MP_OK;
 }
 
-static mp_status add_to_storage(struct walk *w, int t, int end, int node, int s)
+static mp_status add_to_storage(struct builder *b, int t, int end, int node, int s)
 {
-    const mp_graph *graph = w->graph;
-    struct state *state = &w->states[s];
+    const mp_graph *graph = b->graph;
+    struct state *state = &b->states[s];
     int first = graph->adders_start[s], n_adders = graph->adders_start[s + 1] - first;
     if (!graph->storages[s].any_sum_order && (state->added >= n_adders || graph->adders[first + state->added] != node))
-        return MP_FAIL(w->err, MP_INVALID, "step %d: %s adds to %s out of order", t, mp_node_label(graph, node).text,
+        return MP_FAIL(b->err, MP_INVALID, "step %d: %s adds to %s out of order", t, mp_node_label(graph, node).text,
                        mp_storage_label(graph, s).text);
     state->added++;
     if (state->span == ALWAYS_LIVE) return MP_OK;
     /* the gradient carried from the step before ends where this step's begins */
-    if (!state->begun) begin(w, s, t);
+    if (!state->begun) begin(b, s, t);
     state->begun = true;
-    live_until(w, s, end);
+    live_until(b, s, end);
     return MP_OK;
 }
 
-static mp_status run(struct walk *w, const mp_step *steps, int t)
+static mp_status run(struct builder *b, const mp_step *steps, int t)
 {
     const mp_step step = steps[t];
-    const mp_alternative *alternative = &w->graph->nodes[step.node].alternatives[step.alternative];
+    const mp_alternative *alternative = &b->graph->nodes[step.node].alternatives[step.alternative];
     const int end = mp_step_end(steps, t);
-    size_t begun = t ? w->timeline->n_spans : 0;
-    MP_CHECK(leave_all_alone(w, t, step, alternative));
-    for (size_t i = 0; i < alternative->n_reads; i++) MP_CHECK(read_storage(w, t, end, step.node, alternative->reads[i]));
-    for (size_t i = 0; i < alternative->n_adds; i++) MP_CHECK(add_to_storage(w, t, end, step.node, alternative->adds[i]));
+    size_t begun = t ? b->timeline->n_spans : 0;
+    MP_CHECK(leave_all_alone(b, t, step, alternative));
+    for (size_t i = 0; i < alternative->n_reads; i++) MP_CHECK(read_storage(b, t, end, step.node, alternative->reads[i]));
+    for (size_t i = 0; i < alternative->n_adds; i++) MP_CHECK(add_to_storage(b, t, end, step.node, alternative->adds[i]));
     for (size_t i = 0; i < alternative->n_writes; i++) {
-        struct state *state = &w->states[alternative->writes[i]];
+        struct state *state = &b->states[alternative->writes[i]];
         state->begun = true;
         if (state->span == ALWAYS_LIVE) continue;
-        begin(w, alternative->writes[i], t);
-        live_until(w, alternative->writes[i], end);
+        begin(b, alternative->writes[i], t);
+        live_until(b, alternative->writes[i], end);
     }
-    order_spans(w, begun);
+    order_spans(b, begun);
     for (size_t i = 0; i < alternative->n_in_place; i++) {
-        const struct state *from = &w->states[alternative->in_place[i].from], *to = &w->states[alternative->in_place[i].to];
+        const struct state *from = &b->states[alternative->in_place[i].from], *to = &b->states[alternative->in_place[i].to];
         if (from->span < 0 || to->span < 0 || t < later(from->read_until, from->changed_until)) continue;
-        w->pairs[w->n_pairs++] = (struct pair){t, from->span, to->span};
+        b->pairs[b->n_pairs++] = (struct pair){t, from->span, to->span};
     }
-    if (end > t + 1) hold(w, step.until, alternative);
-    MP_ENSURE(!__builtin_add_overflow(w->timeline->ticks, alternative->ticks, &w->timeline->ticks), w->err, MP_INVALID,
+    if (end > t + 1) hold(b, step.until, alternative);
+    MP_ENSURE(!__builtin_add_overflow(b->timeline->ticks, alternative->ticks, &b->timeline->ticks), b->err, MP_INVALID,
               "step %d: the steps take more ticks than can be counted", t);
     return MP_OK;
 }
 
-static void settle_pairs(struct walk *w)
+static void resolve_in_place(struct builder *b)
 {
-    const mp_storage *storages = w->graph->storages;
-    mp_span *spans = w->timeline->spans;
-    for (size_t k = 0; k < w->n_pairs; k++) {
-        struct pair p = w->pairs[k];
+    const mp_storage *storages = b->graph->storages;
+    mp_span *spans = b->timeline->spans;
+    for (size_t k = 0; k < b->n_pairs; k++) {
+        struct pair p = b->pairs[k];
         int from = spans[p.from].storage, to = spans[p.to].storage;
         if (spans[p.from].end != p.step + 1 || spans[p.to].begin != p.step || storages[from].bytes < storages[to].bytes)
             continue;
-        if (w->states[from].used == p.step + 1 || w->states[to].used == p.step + 1) continue;
-        w->states[from].used = w->states[to].used = p.step + 1;
+        if (b->states[from].used == p.step + 1 || b->states[to].used == p.step + 1) continue;
+        b->states[from].used = b->states[to].used = p.step + 1;
         spans[p.to].takes_over = from;
     }
 }
 
 /* Workspace of each step, while that may run; live_bytes and concurrent_bytes are differences. */
-static void add_workspaces(struct walk *w, const mp_step *steps)
+static void add_workspaces(struct builder *b, const mp_step *steps)
 {
-    mp_timeline *tl = w->timeline;
+    mp_timeline *tl = b->timeline;
     for (int t = 0; t < (int)tl->n_steps; t++) {
-        const int64_t bytes = w->graph->nodes[steps[t].node].alternatives[steps[t].alternative].workspace_bytes;
+        const int64_t bytes = b->graph->nodes[steps[t].node].alternatives[steps[t].alternative].workspace_bytes;
         const int end = mp_step_end(steps, t);
         tl->live_bytes[t] += bytes;
         tl->live_bytes[end] -= bytes;
@@ -205,10 +205,10 @@ static void add_workspaces(struct walk *w, const mp_step *steps)
 }
 
 /* Bytes over time. live_bytes has n_steps + 1 elements and holds differences at first. */
-static void add_up(struct walk *w, const mp_step *steps)
+static void add_up(struct builder *b, const mp_step *steps)
 {
-    mp_timeline *tl = w->timeline;
-    const mp_graph *graph = w->graph;
+    mp_timeline *tl = b->timeline;
+    const mp_graph *graph = b->graph;
     int64_t live = 0, highest = 0;
     for (size_t k = 0; k < tl->n_spans; k++) {
         const mp_span *span = &tl->spans[k];
@@ -216,7 +216,7 @@ static void add_up(struct walk *w, const mp_step *steps)
         tl->live_bytes[span->begin + (span->takes_over >= 0)] += bytes;
         tl->live_bytes[span->end] -= bytes;
     }
-    add_workspaces(w, steps);
+    add_workspaces(b, steps);
     tl->peak_step = tl->n_steps ? 0 : -1;
     for (size_t t = 0; t < tl->n_steps; t++) {
         live += tl->live_bytes[t];
@@ -233,7 +233,7 @@ static void add_up(struct walk *w, const mp_step *steps)
 mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t n, mp_timeline **out, mp_error *err)
 {
     mp_status st = MP_OK;
-    struct walk w = {.graph = graph, .err = err};
+    struct builder b = {.graph = graph, .err = err};
     mp_timeline *tl = NULL;
     size_t most_spans = 0, most_pairs = 0;
     bool concurrent = false;
@@ -257,32 +257,31 @@ mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t 
     for (size_t s = 0; s < graph->n_storages; s++) most_spans += graph->storages[s].carried;
     MP_REQUIRE(most_spans < INT32_MAX, err, MP_INVALID, "%zu steps are too many", n);
 
-    MP_REQUIRE(tl = w.timeline = mp_alloc(1, sizeof *tl), err, MP_NOMEM, "no memory for a timeline of %zu steps", n);
-    MP_REQUIRE(tl->live_bytes = mp_alloc(n + 1, sizeof *tl->live_bytes), err, MP_NOMEM, "no memory for a timeline of %zu steps",
-               n);
-    MP_REQUIRE(!concurrent || (tl->concurrent_bytes = mp_alloc(n + 1, sizeof *tl->concurrent_bytes)), err, MP_NOMEM,
+    MP_REQUIRE(tl = b.timeline = mp_alloc(1, sizeof *tl), err, MP_NOMEM, "no memory for a timeline of %zu steps", n);
+    tl->live_bytes = mp_alloc(n + 1, sizeof *tl->live_bytes);
+    tl->concurrent_bytes = concurrent ? mp_alloc(n + 1, sizeof *tl->concurrent_bytes) : NULL;
+    tl->spans = mp_alloc(most_spans, sizeof *tl->spans);
+    b.states = mp_alloc(graph->n_storages, sizeof *b.states);
+    b.pairs = mp_alloc(most_pairs, sizeof *b.pairs);
+    MP_REQUIRE(tl->live_bytes && (!concurrent || tl->concurrent_bytes) && tl->spans && b.states && b.pairs, err, MP_NOMEM,
                "no memory for a timeline of %zu steps", n);
-    MP_REQUIRE(tl->spans = mp_alloc(most_spans, sizeof *tl->spans), err, MP_NOMEM, "no memory for a timeline of %zu steps", n);
-    MP_REQUIRE(w.states = mp_alloc(graph->n_storages, sizeof *w.states), err, MP_NOMEM, "no memory for a timeline of %zu steps",
-               n);
-    MP_REQUIRE(w.pairs = mp_alloc(most_pairs, sizeof *w.pairs), err, MP_NOMEM, "no memory for a timeline of %zu steps", n);
     tl->n_steps = n;
     for (int s = 0; s < (int)graph->n_storages; s++) {
         const mp_storage *storage = &graph->storages[s];
-        w.states[s].span = mp_storage_is_static(storage) ? ALWAYS_LIVE : NOT_LIVE;
-        if (storage->carried && n) begin(&w, s, 0);
+        b.states[s].span = mp_storage_is_static(storage) ? ALWAYS_LIVE : NOT_LIVE;
+        if (storage->carried && n) begin(&b, s, 0);
     }
-    for (size_t t = 0; t < n; t++) MP_TRY(run(&w, steps, (int)t));
+    for (size_t t = 0; t < n; t++) MP_TRY(run(&b, steps, (int)t));
     for (int s = 0; s < (int)graph->n_storages; s++)
-        if (graph->storages[s].carried && w.states[s].begun) tl->spans[w.states[s].span].end = (int)n;
-    settle_pairs(&w);
-    add_up(&w, steps);
+        if (graph->storages[s].carried && b.states[s].begun) tl->spans[b.states[s].span].end = (int)n;
+    resolve_in_place(&b);
+    add_up(&b, steps);
     *out = tl;
     tl = NULL;
 done:
     mp_timeline_free(tl);
-    mp_free(w.states);
-    mp_free(w.pairs);
+    mp_free(b.states);
+    mp_free(b.pairs);
     return st;
 }
 

@@ -268,7 +268,7 @@ bool mp_same_shape(const mp_tensor *a, const mp_tensor *b)
     return !a->rank || !memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims);
 }
 
-int64_t mp_tensor_room(const mp_tensor *tensor)
+int64_t mp_stored_elements(const mp_tensor *tensor)
 {
     return tensor->stored.packed ? tensor->stored.packed_elements : mp_tensor_elements(tensor);
 }
@@ -276,7 +276,7 @@ int64_t mp_tensor_room(const mp_tensor *tensor)
 int64_t mp_tensor_bytes(const mp_tensor *tensor)
 {
     int64_t bytes;
-    return count_bytes(mp_tensor_room(tensor), tensor->dtype, &bytes) ? bytes : INT64_MAX;
+    return count_bytes(mp_stored_elements(tensor), tensor->dtype, &bytes) ? bytes : INT64_MAX;
 }
 
 static mp_tensor *tensor_at(const mp_model *model, const int *list, int n, int k)

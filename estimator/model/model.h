@@ -16,7 +16,7 @@
 
 enum { MP_VALUE_MAX = 1 << 17 }; /* elements of the largest value that is kept */
 
-/* Row-major. Integers and booleans are in `i`, floats in `f`. */
+/* The elements of a tensor, row-major: integers and booleans in `i`, floats in `f`. */
 typedef struct mp_value {
     int64_t n;
     bool is_real;
@@ -26,7 +26,7 @@ typedef struct mp_value {
     };
 } mp_value;
 
-/* n zeroed elements in the model's pool, or NULL: out of memory. */
+/* Returns n zeroed elements in the model's pool; NULL if memory is short. */
 mp_value *mp_value_new(mp_model *model, int64_t n, bool is_real);
 
 struct mp_operator;
@@ -56,15 +56,15 @@ typedef struct mp_attribute {
     mp_value *value; /* TENSOR: NULL when too large or absent */
 } mp_attribute;
 
-/* A copy of from[0..n) that points to nothing of the original; *out is untouched on failure. MP_NOMEM. */
+/* Copies from[0..n); the copy points to nothing of the original. *out is untouched on failure. MP_NOMEM. */
 mp_status mp_attributes_copy(mp_model *model, const mp_attribute *from, size_t n, mp_attribute **out, mp_error *err);
 
-/* Attributes, with the default for one that is absent or of another kind. */
+/* Return the value of an attribute, or `otherwise` if it is absent or of another kind. */
 const mp_attribute *mp_operator_attribute(const struct mp_operator *op, const char *name); /* NULL: absent */
 int64_t mp_operator_int(const struct mp_operator *op, const char *name, int64_t otherwise);
 double mp_operator_float(const struct mp_operator *op, const char *name, double otherwise);
 const char *mp_operator_text(const struct mp_operator *op, const char *name, const char *otherwise);
-/* *n elements, or NULL and 0 when absent. */
+/* Returns *n elements; NULL, and *n 0, if the attribute is absent. */
 const int64_t *mp_operator_ints(const struct mp_operator *op, const char *name, size_t *n);
 
 enum { MP_RANK_MAX = 32 }; /* more dimensions than this are refused */
@@ -79,7 +79,7 @@ typedef enum mp_role {
 } mp_role;
 const char *mp_role_name(mp_role role);
 
-/* What is known of a square mask of booleans, from outside, whose elements are too many to keep or not in the file. Bytes count
+/* What is known of a square mask of booleans whose elements are too many to keep, or not in the file. Bytes count
  * as booleans: what is not 0 is true. */
 typedef enum mp_mask {
     MP_MASK_UNKNOWN,
@@ -102,11 +102,11 @@ typedef struct mp_stored {
 typedef struct mp_sequence {
     int n;
     int *items; /* tensor indices */
-    struct mp_sequence_room {
+    struct mp_sequence_block {
         int used, size;
-    } * room; /* of the block that `items` is in, which longer sequences may share; NULL: no items */
+    } * block; /* the block that `items` is in, which longer sequences may share; NULL: no items */
 } mp_sequence;
-typedef struct mp_sequence_room mp_sequence_room;
+typedef struct mp_sequence_block mp_sequence_block;
 
 typedef struct mp_tensor {
     const char *name;
@@ -135,7 +135,7 @@ typedef struct mp_tensor {
 /* Operators with subgraphs. */
 typedef enum mp_control { MP_CONTROL_NONE, MP_CONTROL_IF, MP_CONTROL_LOOP, MP_CONTROL_SCAN } mp_control;
 
-/* What a file does not say of an operator and memory depends on. */
+/* Why the program may have run an operator in another way than the file says, so that memory would differ. */
 typedef enum mp_guess {
     MP_GUESS_NONE,
     MP_GUESS_FORMULA, /* several operators made one, which the program may have run one by one */
@@ -192,15 +192,15 @@ struct mp_model {
 /* An empty model. On MP_OK *out is released with mp_model_free. MP_NOMEM. */
 mp_status mp_model_new(const char *name, const char *path, mp_model **out, mp_error *err);
 
-/* The tensor of this name, or -1. O(1). */
+/* Returns the tensor of this name, -1 if there is none. O(1). */
 int mp_model_find(const mp_model *model, const char *name);
 
-/* The tensor of this name, added (an activation of unknown type and rank without producer) if it is not there. MP_NOMEM. */
+/* Finds the tensor of this name, or adds it: an activation of unknown type and rank without producer. MP_NOMEM. */
 mp_status mp_model_tensor(mp_model *model, const char *name, int *index, mp_error *err);
-/* A new tensor whose name is `stem`, or stem with a number behind it if that is taken. MP_NOMEM. */
+/* Adds a tensor whose name is `stem`, or stem with a number behind it if that is taken. MP_NOMEM. */
 mp_status mp_model_fresh_tensor(mp_model *model, const char *stem, int *index, mp_error *err);
 
-/* What is to be added as an operator; everything is copied. */
+/* An operator to add; everything is copied. */
 typedef struct mp_operator_draft {
     const char *name; /* NULL or "": made up */
     const char *kind, *domain;
@@ -211,7 +211,7 @@ typedef struct mp_operator_draft {
     size_t n_attributes;
 } mp_operator_draft;
 
-/* A draft without outputs, whose name is made up; of this kind, or of the kind and with the attributes of another operator. */
+/* Return a draft without outputs whose name will be made up: of this kind, or of the kind and with the attributes of `op`. */
 static inline mp_operator_draft mp_draft(const char *kind, const char *domain, int version, const int *in, int n_in,
                                          const mp_attribute *attributes, size_t n_attributes)
 {
@@ -240,15 +240,15 @@ mp_status mp_model_declare_output(mp_model *model, int tensor, mp_error *err);
  * counts. MP_NOMEM. */
 mp_status mp_tensor_set(mp_model *model, int tensor, mp_dtype dtype, int rank, const int64_t *dims, mp_error *err);
 
-/* Elements and bytes of a tensor of known shape. 4-bit types are rounded up to whole bytes; strings count 0. */
+/* Return the elements and bytes of a tensor of known shape. 4-bit types are rounded up to whole bytes; strings count 0. */
 int64_t mp_tensor_elements(const mp_tensor *tensor);
-int64_t mp_tensor_room(const mp_tensor *tensor); /* elements it takes in memory: more where a backend's layout pads it */
+int64_t mp_stored_elements(const mp_tensor *tensor); /* elements it takes in memory: more where a backend's layout pads it */
 int64_t mp_tensor_bytes(const mp_tensor *tensor);
 
-/* Known, and equal in type and dimensions. */
+/* True if the shapes are known and both tensors are equal in type and dimensions. */
 bool mp_same_shape(const mp_tensor *a, const mp_tensor *b);
 
-/* Its k-th input or output, NULL when left out. */
+/* Return the k-th input or output of an operator; NULL if it is left out. */
 mp_tensor *mp_operator_in(const mp_model *model, const mp_operator *op, int k);
 mp_tensor *mp_operator_out(const mp_model *model, const mp_operator *op, int k);
 
@@ -259,12 +259,12 @@ mp_tensor *mp_operator_out(const mp_model *model, const mp_operator *op, int k);
  * scans Scan    inputs: (lengths, before operator set 9), what is carried, what is scanned; then the same without a condition
  */
 
-/* A new, empty region within `outer`. The prefix is not copied: it lies in the pool. MP_NOMEM. */
+/* Adds an empty region within `outer`. The prefix is not copied: it lies in the pool. MP_NOMEM. */
 mp_status mp_model_region(mp_model *model, int outer, const char *prefix, int *index, mp_error *err);
 
-/* Operands that the node has itself: the others are the results of its regions. */
+/* Returns how many operands the node has itself; the others are the results of its regions. */
 int mp_operator_explicit_inputs(const mp_model *model, const mp_operator *op);
-/* The input that its region's k-th formal stands for in the first run, -1: none. */
+/* Returns the input that its region's k-th formal stands for in the first run, -1 if there is none. */
 int mp_operator_input_of_formal(const mp_model *model, const mp_operator *op, int k);
-/* The output that gets the k-th result of a region, in the end or piece by piece; -1: none. */
+/* Returns the output that gets the k-th result of a region, in the end or piece by piece; -1 if there is none. */
 int mp_operator_output_of_result(const mp_operator *op, int k);

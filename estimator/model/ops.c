@@ -5,7 +5,6 @@
 
 #include "estimator/model/ops_rules.h"
 #include "estimator/model/requirement.h"
-#include "estimator/model/type_classes.h"
 
 /* The words of the rows (ops.def). */
 enum {

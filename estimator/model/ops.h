@@ -79,7 +79,7 @@ typedef enum mp_initial {
                                 round */
 } mp_initial;
 
-/* What an element means there (executor/data/input_roles.c). */
+/* The meaning of an element of an operand (executor/data/input_roles.c). */
 typedef enum mp_input_meaning {
     MP_MEANS_NUMBER,    /* a number to compute with */
     MP_MEANS_PASSED,    /* the same in the output, at some place */
@@ -166,14 +166,14 @@ typedef struct mp_op {
     const struct mp_requirement *requirements; /* what has to hold of operands and attributes (requirement.h); NULL: nothing */
 } mp_op;
 
-/* The row for an operator, the newest one with since <= version; NULL: there is none. "ai.onnx" and "" are one domain. A scan
- * of the rows (a fraction of a microsecond), done once per operator: mp_operator.op remembers it. */
+/* Returns the row for an operator, the newest one with since <= version; NULL if there is none. "ai.onnx" and "" are one
+ * domain. A scan of the rows (a fraction of a microsecond), done once per operator: mp_operator.op remembers it. */
 const mp_op *mp_op_find(const char *domain, const char *kind, int version);
 /* All rows, in the order of ops.def, for tables and tests. */
 size_t mp_op_count(void);
 const mp_op *mp_op_row(size_t k);
-/* What input k is for; inputs past the last stated one of a variadic operator are for what that one is for. UNSTATED where
+/* Returns the use of input k. Inputs past the last stated one of a variadic operator have the use of that one. UNSTATED if
  * there is no such input, or no row (op NULL). */
 mp_op_input mp_op_input_of(const mp_op *op, int k);
-/* Does any gradient of the operator read its k-th output, under any rules? */
+/* True if a gradient of the operator reads its k-th output, under any rules. */
 bool mp_op_gradient_reads_output(const mp_op *op, int k);

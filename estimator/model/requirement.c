@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "estimator/model/shape_rule.h"
-#include "estimator/model/type_classes.h"
 
 /* The words for a set of element types. */
 static const char *types_text(unsigned types)

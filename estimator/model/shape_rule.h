@@ -4,15 +4,16 @@
 
 #include "estimator/model/ops.h"
 
-/* The value of input k, or NULL with missing_value set when the input is there but its value is not known;
- * NULL without it when the input is left out. A tensor without elements has a known value. */
+/* Returns the value of input k. NULL if it is not known (then missing_value is set), or if the input is left out. A tensor
+ * without elements has a known value. */
 const mp_value *mp_infer_value(mp_infer *c, int k);
-/* The same for a list of integers: *list has *n elements, or is NULL and *n 0. MP_PARSE when the value is not of integers. */
+/* Reads the value of input k as a list of integers: *list has *n elements; it is NULL, and *n 0, where mp_infer_value gives
+ * NULL. MP_PARSE if the value is not of integers. */
 mp_status mp_infer_integers(mp_infer *c, int k, const int64_t **list, size_t *n);
-/* Input k or output k of the operator, NULL when left out. */
+/* Return input k or output k of the operator; NULL if it is left out. */
 mp_tensor *mp_infer_in(mp_infer *c, int k);
 mp_tensor *mp_infer_out(mp_infer *c, int k);
-/* mp_tensor_set on output k; MP_OK when that output is left out. */
+/* Sets type and shape of output k; does nothing if that output is left out. */
 mp_status mp_infer_set(mp_infer *c, int k, mp_dtype dtype, int rank, const int64_t *dims);
 /* For an output whose type is known but whose shape depends on a missing value: the file's declared shape is to serve. */
 void mp_infer_defer(mp_infer *c, int k, mp_dtype dtype);
@@ -24,22 +25,23 @@ mp_status mp_infer_operand(mp_infer *c, int k, int *rank, int64_t *dims);
 mp_status mp_rule_raise(const mp_infer *c, mp_status code, const char *source, int source_line, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* As MP_ENSURE, with the mp_infer `c` of the function it stands in: shapes that do not fit. */
+/* Refuses the operator (mp_rule_raise on the `c` of the function it stands in) with MP_PARSE unless the condition holds. */
 #define MP_FIT(condition, ...)                                                                \
     do {                                                                                      \
         if (!(condition)) return mp_rule_raise(c, MP_PARSE, __FILE__, __LINE__, __VA_ARGS__); \
     } while (0)
 
-/* Input k, which must be there with a rank of min_rank..max_rank (max_rank < 0: any). MP_PARSE. */
+/* Gives input k. MP_PARSE unless it is there with a rank of min_rank..max_rank (max_rank < 0: any). */
 mp_status mp_rule_input(mp_infer *c, int k, int min_rank, int max_rank, const mp_tensor **tensor);
 
-/* An axis of `rank` dimensions, counted from the end when negative. MP_PARSE when there is no such axis. */
+/* Gives the number of an axis of `rank` dimensions, which counts from the end if negative. MP_PARSE if there is no such axis.
+ */
 mp_status mp_rule_axis(const mp_infer *c, int64_t axis, int rank, int *normalized);
 
-/* The shape in which `a` and `b` are broadcast together, right-aligned; `out` has MP_RANK_MAX elements and may be `a`. False
- * when they do not fit. */
+/* Gives the shape to which `a` and `b` are broadcast together, right-aligned; `out` has MP_RANK_MAX elements and may be `a`.
+ * False if they do not fit. */
 bool mp_rule_broadcast(const int64_t *a, int rank_a, const int64_t *b, int rank_b, int64_t *out, int *rank_out);
 
-/* "[2, 3]", for messages, written into `text`. */
+/* Writes a shape for messages, "[2, 3]", to `text` and returns it. */
 enum { MP_SHAPE_TEXT = 160 };
 const char *mp_rule_shape_text(const int64_t *dims, int rank, char text[MP_SHAPE_TEXT]);

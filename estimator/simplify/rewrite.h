@@ -17,8 +17,8 @@ typedef struct mp_rewriter {
     mp_error *err;
 } mp_rewriter;
 
-/* One operator, whose operands are up to date. Rules look backwards only, count what they do in `changes`, and leave the
- * operator alone when they do not apply. */
+/* Rewrites one operator, whose operands are up to date. Rules look backwards only, count what they do in `changes`, and leave
+ * the operator alone when they do not apply. */
 typedef mp_status (*mp_rewrite_rule)(mp_rewriter *r, int op);
 
 /* Brings every operand up to date, counts the readers, and sets changes to 0: before each pass. O(tensors + operands). */
@@ -26,26 +26,26 @@ void mp_rewriter_start(mp_rewriter *r);
 /* Applies a rule to every operator that is not removed, in order. */
 mp_status mp_rewriter_each(mp_rewriter *r, mp_rewrite_rule rule);
 
-/* Brings the operands of one operator up to date, for passes that keep a state of their own and cannot use mp_rewriter_each. */
+/* Brings the operands of one operator up to date, for passes that cannot use mp_rewriter_each since they keep a state. */
 void mp_rewriter_update(mp_rewriter *r, int op);
 
 /* Readers of `old` read `by` from now on. Neither is checked; `old` is no declared output. */
 void mp_rewriter_replace(mp_rewriter *r, int old, int by);
-/* Takes an operator out; what it wrote has no producer any more. */
+/* Removes an operator; what it wrote has no producer any more. */
 void mp_rewriter_remove(mp_rewriter *r, int op);
-/* Takes out an operator whose first output equals its operand `from` and whose other outputs nobody reads. A declared output
+/* Removes an operator whose first output equals its operand `from` and whose other outputs nobody reads. A declared output
  * keeps its name: then the producer of `from` writes it directly. False, and nothing done, where that is not possible. */
 bool mp_rewriter_bypass(mp_rewriter *r, int op, int from);
-/* The operator keeps its name, its position and its outputs, and takes draft's kind, domain, version, inputs
- * and attributes (a version too old for a row is raised to draft's); its shapes are inferred again. */
+/* Makes an operator another one: it keeps its name, position and outputs, and takes draft's kind, domain, version, inputs and
+ * attributes (a version too old for a row is raised to draft's). Its shapes are inferred again. */
 mp_status mp_rewriter_become(mp_rewriter *r, int op, const mp_operator_draft *draft);
 
-/* What rules ask. The operator that writes a tensor, -1: none. */
+/* Returns the operator that writes a tensor, -1 if none does. */
 int mp_producer(const mp_rewriter *r, int tensor);
-/* Is it this operator of ONNX's own domain? */
+/* True if it is this operator of ONNX's own domain. */
 bool mp_is_kind(const mp_operator *op, const char *kind);
-bool mp_known_scalar(const mp_rewriter *r, int tensor, double *c); /* a small constant whose elements all equal *c */
-bool mp_near(double value, double wanted);                         /* within a thousandth: fp16 exports round constants */
+bool mp_known_scalar(const mp_rewriter *r, int tensor, double *c); /* true for a small constant whose elements all equal *c */
+bool mp_near(double value, double wanted);                         /* true within a thousandth: fp16 exports round constants */
 
 /* The operators that a pattern consists of. */
 enum { MP_PATTERN_MAX = 24 };
@@ -54,17 +54,18 @@ typedef struct mp_pattern {
     int n;
 } mp_pattern;
 
-/* Adds an operator unless it is there already; false: the pattern is full. */
+/* Adds an operator unless it is there already; false if the pattern is full. */
 bool mp_pattern_add(mp_pattern *pattern, int op);
-/* The operator of this kind that writes the tensor, added to the pattern; NULL: another one does, or none. */
+/* Returns the producer of the tensor if it is of this kind, and adds it to the pattern. NULL if the producer is of another
+ * kind, or there is none. */
 const mp_operator *mp_pattern_written_by(const mp_rewriter *r, mp_pattern *pattern, int tensor, const char *kind);
-/* Does nobody but the pattern's operators see what they compute, apart from the root's outputs? */
+/* True if only the pattern's operators read what they compute, apart from the root's outputs. */
 bool mp_pattern_is_closed(const mp_rewriter *r, const mp_pattern *pattern, int root);
-/* Whether the program called all of it at once (its one Gelu is five operators in a file), or operator by operator, as far as
- * the exporter has noted it. */
+/* How the program called a pattern, as far as the exporter has noted it: all of it at once (its one Gelu is five operators in a
+ * file), or operator by operator. */
 typedef enum mp_pattern_calls { MP_CALLS_UNSAID, MP_CALLS_ONE, MP_CALLS_SEVERAL } mp_pattern_calls;
 mp_pattern_calls mp_pattern_called(const mp_rewriter *r, const mp_pattern *pattern);
-/* The root becomes `draft`; the others are removed, and root's first output takes the place of theirs. */
+/* Makes the root `draft` and removes the other operators of the pattern; the root's first output takes the place of theirs. */
 mp_status mp_pattern_fuse(mp_rewriter *r, const mp_pattern *pattern, int root, const mp_operator_draft *draft);
 
 /* The passes in the order of a round: PASS(rule, the count of the report that it adds to, when it is asked for; `all` is

@@ -24,9 +24,10 @@ typedef struct mp_adapters {
     mp_rules rules; /* PYTORCH: scaled by an operator of its own, as peft does it */
 } mp_adapters;
 
-/* Whether a text is RANK:PATTERN; both are set then. */
+/* True if a text is RANK:PATTERN; *rank and *pattern are set then. */
 bool mp_adapter_read(const char *text, int *rank, const char **pattern);
-/* How many matrices a pattern names: parameters of rank 2 that products (MatMul, Gemm) multiply something by. O(operators). */
+/* Returns how many matrices a pattern names: parameters of rank 2 that products (MatMul, Gemm) multiply something by.
+ * O(operators). */
 size_t mp_adapter_matrices(const mp_model *model, const char *pattern);
 
 /* Adds adapters to a model that has been inferred and simplified, before its loss is added. A matrix that several products

@@ -10,5 +10,5 @@
  * O(operands). */
 mp_status mp_model_autocast(mp_model *model, mp_dtype low, mp_rules rules, mp_error *err);
 
-/* Does it cast a parameter? Its copy is what autocast's cache holds until the region ends. */
+/* True if the operator casts a parameter: autocast's cache holds the copy until the region ends. */
 bool mp_casts_parameter(const mp_model *model, const mp_operator *op);

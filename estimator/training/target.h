@@ -5,7 +5,7 @@
 #include "estimator/training/training.h"
 #include "memplan/target.h"
 
-/* What is asked about: one node that is about to be built. */
+/* One node that is about to be built, as a target is asked about it. */
 struct mp_work {
     const mp_model *model;
     const mp_operator *op; /* NULL for updates, and for copies that belong to no operator */
@@ -22,5 +22,5 @@ struct mp_cost {
     int64_t workspace_bytes;
 };
 
-/* Its answer for one piece of work. */
+/* Returns the seconds that a device described by its peak rates takes for one piece of work. */
 double mp_roofline_seconds(const mp_device *device, const mp_work *work);

@@ -47,7 +47,7 @@ static bool is_trained(const mp_builder *b, int tensor)
     return b->model->tensors[tensor].role == MP_ROLE_PARAMETER && b->has_gradient[tensor];
 }
 
-static const char *derived(const mp_builder *b, const char *format, const char *name)
+static const char *name_after(const mp_builder *b, const char *format, const char *name)
 {
     const char *text = mp_pool_format(b->graph->pool, "%s%s", format, name);
     return text ? text : "";
@@ -59,7 +59,7 @@ static mp_status build_parameter_gradients(mp_builder *b)
     for (int t = 0; t < (int)b->model->n_tensors; t++) {
         if (!is_trained(b, t)) continue;
         MP_CHECK(mp_builder_storage(b, b->model->tensors[t].name, mp_builder_bytes(b, t), MP_KIND_PARAMETER, &b->storage[t]));
-        const char *name = derived(b, "gradient of ", b->model->tensors[t].name);
+        const char *name = name_after(b, "gradient of ", b->model->tensors[t].name);
         MP_CHECK(mp_builder_storage(b, name, mp_builder_bytes(b, t), MP_KIND_GRADIENT, &b->gradient[t].storage));
         mp_storage *gradient = &b->graph->storages[b->gradient[t].storage];
         bool updated = b->options->optimizer != MP_OPTIMIZER_NONE, once = b->options->accumulate <= 1;
@@ -93,18 +93,19 @@ static mp_status build_updates(mp_builder *b)
         if (!is_trained(b, t)) continue;
         const mp_tensor *parameter = &b->model->tensors[t];
         int64_t master = mp_builder_bytes(b, t) < mp_tensor_bytes(parameter) ? 1 : 0;
-        const int64_t room = mp_tensor_room(parameter), kept = mp_optimizer_state_bytes(b->options->optimizer, room);
+        const int64_t elements = mp_stored_elements(parameter),
+                      kept = mp_optimizer_state_bytes(b->options->optimizer, elements);
         int64_t bytes, state = -1;
         mp_builder_task(b, MP_TASK_UPDATE, -1);
-        MP_ENSURE(kept >= 0 && mp_multiply(room, 4 * master, &bytes) && mp_add(bytes, kept, &bytes), b->err, MP_INVALID,
+        MP_ENSURE(kept >= 0 && mp_multiply(elements, 4 * master, &bytes) && mp_add(bytes, kept, &bytes), b->err, MP_INVALID,
                   "'%s' is too large", parameter->name);
         MP_CHECK(mp_builder_put(b, &b->reads, b->storage[t]));
         MP_CHECK(mp_builder_put(b, &b->reads, b->gradient[t].storage));
         MP_CHECK(mp_builder_put(b, &b->writes, b->storage[t]));
         if (bytes) {
             int index;
-            MP_CHECK(mp_builder_storage(b, derived(b, "optimizer state of ", parameter->name), bytes, MP_KIND_OPTIMIZER_STATE,
-                                        &index));
+            MP_CHECK(mp_builder_storage(b, name_after(b, "optimizer state of ", parameter->name), bytes,
+                                        MP_KIND_OPTIMIZER_STATE, &index));
             state = index;
         }
         MP_CHECK(mp_builder_put(b, &b->reads, (int)state));
@@ -114,8 +115,8 @@ static mp_status build_updates(mp_builder *b)
         b->binding.source = b->gradient[t].storage;
         b->binding.target = b->storage[t];
         b->binding.state = (int)state;
-        MP_CHECK(mp_builder_node(b, derived(b, "update of ", parameter->name), b->optimizer_name, MP_PHASE_UPDATE, NULL, -1, 0,
-                                 0, NULL));
+        MP_CHECK(mp_builder_node(b, name_after(b, "update of ", parameter->name), b->optimizer_name, MP_PHASE_UPDATE, NULL, -1,
+                                 0, 0, NULL));
     }
     return MP_OK;
 }

@@ -132,7 +132,7 @@ static mp_status load_master(const mp_program *p, mp_execution *e, int tensor, c
     MP_CHECK(mp_program_array(p, tensor, &there, err));
     if (there.dtype == MP_DTYPE_FLOAT) return MP_OK;
     there.dtype = MP_DTYPE_FLOAT;
-    there.data = state + mp_optimizer_moments(p->options.optimizer) * mp_tensor_room(&p->model->tensors[tensor]);
+    there.data = state + mp_optimizer_moments(p->options.optimizer) * mp_stored_elements(&p->model->tensors[tensor]);
     return p->backend->upload(p->backend, host, &there, err);
 }
 

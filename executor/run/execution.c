@@ -46,7 +46,7 @@ static mp_status list_gradients(mp_execution *e, mp_error *err)
         const mp_binding *b = &p->bindings->nodes[k];
         if (b->task != MP_TASK_UPDATE) continue;
         e->clipped[e->n_clipped++] =
-            (mp_update){.dtype = p->bindings->dtype[b->parameter], .n = mp_tensor_room(&p->model->tensors[b->parameter])};
+            (mp_update){.dtype = p->bindings->dtype[b->parameter], .n = mp_stored_elements(&p->model->tensors[b->parameter])};
     }
     return MP_OK;
 }
@@ -126,7 +126,7 @@ static void run_updates(mp_execution *e, const mp_steps_call *call)
         const mp_ready_step *r = &e->at.steps[call->step + k];
         const mp_binding *b = &p->bindings->nodes[r->node];
         e->updates[k] = (mp_update){.dtype = p->bindings->dtype[b->parameter],
-                                    .n = mp_tensor_room(&p->model->tensors[b->parameter]),
+                                    .n = mp_stored_elements(&p->model->tensors[b->parameter]),
                                     .parameter = r->target,
                                     .gradient = r->source,
                                     .state = (float *)r->state,
@@ -185,7 +185,7 @@ static void count_seconds(mp_execution *e, const mp_steps_call *call, double sec
     for (int turn = 0; turn < 2; turn++) {
         for (size_t k = 0; k < call->n_steps; k++) {
             const int node = e->at.steps[call->step + k].node, parameter = p->bindings->nodes[node].parameter;
-            const double size = call->n_steps > 1 ? (double)mp_tensor_room(&p->model->tensors[parameter]) : 1;
+            const double size = call->n_steps > 1 ? (double)mp_stored_elements(&p->model->tensors[parameter]) : 1;
             if (turn)
                 e->seconds[node] += seconds * size / total;
             else

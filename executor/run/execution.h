@@ -24,8 +24,8 @@ void mp_execution_free(mp_execution *execution); /* NULL is fine */
 mp_status mp_execution_tensor(mp_execution *execution, int tensor, mp_array *out, mp_error *err);
 /* The gradient of parameter t, where it is always live (no optimizer, or several micro-batches). MP_INVALID: it is not. */
 mp_status mp_execution_gradient(mp_execution *execution, int tensor, mp_array *out, mp_error *err);
-/* The optimizer state of parameter t: moments, and the master copy behind 16-bit ones, each of mp_tensor_room(t) floats in the
- * layout of t; *n_floats 0: it has none. */
+/* The optimizer state of parameter t: moments, and the master copy behind 16-bit ones, each of mp_stored_elements(t) floats in
+ * the layout of t; *n_floats 0: it has none. */
 float *mp_execution_state(mp_execution *execution, int tensor, int64_t *n_floats);
 
 /* Fills the inputs of one micro-batch. */

@@ -164,8 +164,8 @@ static mp_status cost(const mp_target *target, const mp_work *work, mp_cost *out
         int64_t largest = 0;
         for (size_t t = 0; t < p->model->n_tensors; t++)
             if (p->bindings->has_gradient[t] && p->model->tensors[t].role == MP_ROLE_PARAMETER &&
-                mp_tensor_room(&p->model->tensors[t]) > largest)
-                largest = mp_tensor_room(&p->model->tensors[t]);
+                mp_stored_elements(&p->model->tensors[t]) > largest)
+                largest = mp_stored_elements(&p->model->tensors[t]);
         out->workspace_bytes = p->backend->norm_workspace_bytes(p->backend, largest);
     }
     MP_ENSURE(mp_round_up(out->workspace_bytes, p->backend->alignment, &out->workspace_bytes), err, MP_INVALID,

@@ -29,7 +29,7 @@ static bool is_saved(const mp_program *p, int tensor)
 /* Where copy k of a tensor lies: 0 is the tensor (its master copy where there is one), 1 and 2 are moments. */
 static mp_status locate(const mp_program *p, mp_execution *e, int tensor, int copy, mp_array *out, mp_error *err)
 {
-    int64_t n, room = mp_tensor_room(&p->model->tensors[tensor]);
+    int64_t n, room = mp_stored_elements(&p->model->tensors[tensor]);
     float *state = mp_execution_state(e, tensor, &n);
     MP_CHECK(mp_execution_tensor(e, tensor, out, err));
     int master = mp_optimizer_moments(p->options.optimizer);

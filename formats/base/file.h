@@ -19,16 +19,16 @@ typedef struct mp_file {
 mp_status mp_file_open(const char *path, int64_t limit_bytes, mp_file *out, mp_error *err);
 void mp_file_close(mp_file *file); /* zeroed is fine */
 
-/* How errors name standard output. */
+/* The name of standard output in errors. */
 #define MP_STANDARD_OUTPUT "standard output"
 
 /* Writes the bytes to a temporary name beside `path` and renames it: the file is whole or untouched. "-" is standard output.
  * MP_IO. */
 mp_status mp_file_write(const char *path, const void *bytes, size_t size, mp_error *err);
-/* Whether mp_file_write could write there, as far as that can be known before there is anything to write: creates the temporary
- * file, and takes it away again. MP_IO, as mp_file_write. */
+/* Checks that mp_file_write can write there, before there is anything to write: creates the temporary file and removes it
+ * again. MP_IO, as mp_file_write. */
 mp_status mp_file_try(const char *path, mp_error *err);
-/* The same from several pieces, one behind the other. */
+/* mp_file_write for several pieces, one behind the other. */
 typedef struct mp_file_part {
     const void *bytes;
     size_t size;

@@ -31,22 +31,22 @@ const char *mp_arena_text(int64_t arena_bytes, int64_t live_bytes, char *text)
     return text;
 }
 
-char *mp_short_name(const char *name, char *text, size_t room)
+char *mp_short_name(const char *name, char *text, size_t size)
 {
     static const char first_output[] = "_output_0";
     const size_t suffix = sizeof first_output - 1;
     size_t n = 0;
     text[0] = '\0';
-    while (*name && n + 1 < room) {
+    while (*name && n + 1 < size) {
         size_t blanks = strspn(name, " ");
-        if (blanks > room - 1 - n) blanks = room - 1 - n;
+        if (blanks > size - 1 - n) blanks = size - 1 - n;
         memcpy(text + n, name, blanks);
         text[n += blanks] = '\0';
         name += blanks;
         size_t word = strcspn(name, " ");
         const size_t end = word;
         if (word > suffix && !memcmp(name + word - suffix, first_output, suffix)) word -= suffix;
-        mp_module_text(name, word, text + n, room - n);
+        mp_module_text(name, word, text + n, size - n);
         n += strlen(text + n);
         name += end;
     }

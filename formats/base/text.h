@@ -14,9 +14,9 @@ const char *mp_bytes_text(int64_t bytes, char *text);
 const char *mp_arena_text(int64_t arena_bytes, int64_t live_bytes, char *text);
 
 /* Writes "gradient of /down.2/down.2.3/Relu_output_0" as "gradient of down.2.3.Relu": of each word with a slash the module as
- * people call it (module_name.h), and no "_output_0", the end that exporters give nearly every tensor. Cut to `room` bytes,
+ * people call it (module_name.h), and no "_output_0", the end that exporters give nearly every tensor. Cut to `size` bytes,
  * between characters. Returns text. O(length). */
-char *mp_short_name(const char *name, char *text, size_t room);
+char *mp_short_name(const char *name, char *text, size_t size);
 
 /* A text that grows at its end; empty if zeroed. `text` is released with mp_free. */
 typedef struct mp_text_builder {
@@ -26,5 +26,5 @@ typedef struct mp_text_builder {
 } mp_text_builder;
 
 void mp_text_put(mp_text_builder *out, const char *text);
-/* As printf; what is over 511 bytes is cut. */
+/* Appends a formatted text, as printf does; what is over 511 bytes is cut. */
 void mp_text_format(mp_text_builder *out, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -306,11 +306,11 @@ static int set(void *object, const char *name, const char *value)
     return agsafeset(object, (char *)name, (char *)value, "");
 }
 
-/* The first line of a text, as Graphviz takes names: it reads entities in them. `room` is left behind it. */
-static char *escaped_line(mp_pool *pool, const char *text, size_t room)
+/* The first line of a text, as Graphviz takes names: it reads entities in them. `extra` is left behind it. */
+static char *escaped_line(mp_pool *pool, const char *text, size_t extra)
 {
     static const char entity[] = "&amp;";
-    char *to = mp_pool_alloc(pool, strlen(text) * (sizeof entity - 1) + 1 + room, 1);
+    char *to = mp_pool_alloc(pool, strlen(text) * (sizeof entity - 1) + 1 + extra, 1);
     size_t n = 0;
     for (; to && *text && *text != '\n'; text++) {
         to[n++] = *text;

@@ -79,15 +79,15 @@ const char *mp_canvas_shorten(const char *text, double size, bool bold, double w
         snprintf(to, capacity, "%s", text);
         return to;
     }
-    const size_t room = capacity - sizeof ellipsis;
+    const size_t left = capacity - sizeof ellipsis;
     width -= mp_canvas_text_width(ellipsis, size, bold);
     for (const char *next = text; *next; head = next) {
         const double more = character_width(mp_canvas_next(&next), size, bold);
-        if (head_width + more > HEAD_SHARE * width || (double)(next - text) > HEAD_SHARE * (double)room) break;
+        if (head_width + more > HEAD_SHARE * width || (double)(next - text) > HEAD_SHARE * (double)left) break;
         head_width += more;
     }
     const size_t head_length = (size_t)(head - text);
-    for (tail = head; *tail && (has > width || head_length + strlen(tail) > room);)
+    for (tail = head; *tail && (has > width || head_length + strlen(tail) > left);)
         has -= character_width(mp_canvas_next(&tail), size, bold);
     snprintf(to, capacity, "%.*s%s%s", (int)head_length, text, ellipsis, tail);
     return to;

@@ -5,17 +5,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The next character of UTF-8 text, *text not at its end; *text moves behind it. What is broken, or not allowed in
- * XML, comes out as U+FFFD. */
+/* Returns the next character of UTF-8 text that is not at its end, and moves *text behind it. Broken bytes, and what XML does
+ * not allow, come out as U+FFFD. */
 uint32_t mp_canvas_next(const char **text);
 
 /* Writes `text` to `to` as UTF-8 that every format allows: line breaks and tabs become spaces unless `lines`, other control
  * characters and broken bytes U+FFFD. `to` has 3 * strlen(text) + 1 bytes. Returns the length. */
 size_t mp_canvas_clean(const char *text, bool lines, char *to);
 
-/* About how wide a text will be, without asking a font: for layout that must be the same on every machine. */
+/* Estimates the width of a text without asking a font, for layout that must be the same on every machine. */
 double mp_canvas_text_width(const char *text, double size, bool bold);
 
-/* A text that is too wide without its middle ("layer1...conv1/Conv": names differ at both ends), or all of it, into `to` of
- * `capacity` (>= 8) bytes. */
+/* Writes a text to `to` of `capacity` (>= 8) bytes, without its middle if it is too wide ("layer1...conv1/Conv": names differ
+ * at both ends). Returns `to`. */
 const char *mp_canvas_shorten(const char *text, double size, bool bold, double width, char *to, size_t capacity);

@@ -20,14 +20,14 @@ typedef struct mp_plot_axis {
 
 enum { MP_PLOT_TICKS_MAX = 24 };
 
-/* The coordinate of a value, in points. */
+/* Returns the coordinate of a value, in points. */
 double mp_plot_at(const mp_plot_axis *axis, double value);
-/* At most `most` (2..MP_PLOT_TICKS_MAX) round values on the axis, ascending; returns how many. */
+/* Writes at most `most` (2..MP_PLOT_TICKS_MAX) round values on the axis, ascending, and returns how many. */
 size_t mp_plot_ticks(const mp_plot_axis *axis, size_t most, double *values);
 
-/* The least of 1, 2 and 5 times a power of ten that is not under `least` (> 0). */
+/* Returns the smallest of 1, 2 and 5 times a power of ten that is at least `least` (> 0). */
 double mp_plot_step(double least);
-/* The unit that suits so many bytes, and its name. */
+/* Returns the unit that suits so many bytes, and gives its name. */
 double mp_plot_unit(int64_t bytes, const char **name);
 
 typedef struct mp_plot {
@@ -38,5 +38,5 @@ typedef struct mp_plot {
     bool signed_y;        /* numbers above 0 with their plus sign */
 } mp_plot;
 
-/* Grid, numbers and titles of the axes. The y title stands above the panel. */
+/* Draws the grid, the numbers and the titles of the axes. The y title stands above the panel. */
 void mp_plot_draw(const mp_plot *panel, mp_canvas *canvas);

@@ -62,33 +62,34 @@ mp_status mp_timeline_columns_new(const mp_graph *graph, const mp_step *steps, s
                                   mp_error *err);
 void mp_timeline_columns_free(mp_timeline_columns *columns);
 
-/* The most that is live in keep-all, static bytes included, between two shares of its steps, 0 <= from <= to <= 1. O(steps
- * between them). */
+/* Returns the most that is live in keep-all, static bytes included, between two shares of its steps, 0 <= from <= to <= 1.
+ * O(steps between them). */
 int64_t mp_keep_all_between(const mp_timeline_columns *columns, double from, double to);
 
-/* The layer of what is always live. */
+/* Returns the layer of a kind of storage that is always live. */
 mp_layer mp_layer_of_kind(mp_kind kind);
 const char *mp_layer_name(mp_layer layer), *mp_layer_color(mp_layer layer);
 const char *mp_activity_name(mp_activity activity);
 
 enum { MP_TOOLTIP_MAX = 1024 };
 
-typedef struct mp_frame { /* where a panel may draw: the plot between left and right, texts in the margins */
+/* The rectangle of a panel: the plot lies between left and right, texts in the margins. */
+typedef struct mp_frame {
     double left, right, low, high;
 } mp_frame;
 
-/* The horizontal place where a step begins. */
+/* Returns x where a step begins. */
 double mp_step_x(const mp_timeline_columns *columns, const mp_frame *frame, double step);
-/* "/conv1/Conv (Conv, forward)" into `text`; what stands in the name already is not said twice. */
+/* Writes "/conv1/Conv (Conv, forward)" to `text` and returns it; what stands in the name already is not said twice. */
 const char *mp_node_title(const mp_graph *graph, int node, char *text, size_t size);
-/* Step numbers below frame->low. */
+/* Draws the numbers of steps below frame->low. */
 void mp_step_axis(const mp_timeline_columns *columns, mp_canvas *canvas, const mp_frame *frame);
 
-/* A row for each of the largest tensors that are live at the peak, a bar where it is in memory. */
+/* Draws a row for each of the largest tensors that are live at the peak, with a bar over the steps in which it is live. */
 double mp_largest_height(const mp_timeline_columns *columns);
 void mp_largest_draw(const mp_timeline_columns *columns, mp_canvas *canvas, const mp_frame *frame);
 
-/* The offsets of a plan, over time. */
+/* Draws the offsets of a plan over its steps. */
 double mp_arena_height(void);
 mp_status mp_arena_draw(const mp_timeline_columns *columns, const mp_plan *plan, mp_canvas *canvas, const mp_frame *frame,
                         mp_error *err);
@@ -104,15 +105,15 @@ typedef struct mp_byte_scale {
     bool cut_below, cut_above; /* zones[0] is squeezed; zones[n - 1] is */
 } mp_byte_scale;
 
-/* A scale between the heights low and high for a plan that takes `always` bytes at all times and never more than `most`, next
- * to a curve that reaches `beyond` (0: none). What is always live is squeezed where it would take much of the height, and so is
- * the part above the plan. */
+/* Returns a scale between the heights low and high for a plan that takes `always` bytes at all times and never more than
+ * `most`, next to a curve that reaches `beyond` (0: none). What is always live is squeezed where it would take much of the
+ * height, and so is the part above the plan. */
 mp_byte_scale mp_byte_scale_choose(double always, double most, double beyond, double low, double high);
 double mp_byte_scale_y(const mp_byte_scale *scale, double bytes);
-/* Whether there is a break above the plan, and between which heights its mark lies. */
+/* True if there is a break above the plan; its mark lies between *low and *high. */
 bool mp_byte_scale_upper_break(const mp_byte_scale *scale, double *low, double *high);
 
-/* Grid lines from left to right, their labels and the unit left of them, and the marks of the breaks. */
+/* Draw the grid lines from left to right with their labels and the unit left of them, and the marks of the breaks. */
 void mp_byte_scale_grid(const mp_byte_scale *scale, mp_canvas *canvas, double left, double right);
 void mp_byte_scale_breaks(const mp_byte_scale *scale, mp_canvas *canvas, double left, double right);
 
@@ -125,7 +126,7 @@ typedef struct mp_timeline_chart {
     bool saves;           /* keep-all's curve is drawn, too */
 } mp_timeline_chart;
 
-/* How high the labels of mp_timeline_peaks reach; it needs no canvas. O(steps). */
+/* Returns the height that the labels of mp_timeline_peaks reach; it needs no canvas. O(steps). */
 double mp_timeline_labels_top(const mp_timeline_chart *chart);
 
 /* Marks the plan's peak, and keep-all's, with labels that cover neither a curve nor the mark of a break. O(steps). */

@@ -26,9 +26,9 @@ mp_status mp_dataset_open(const char *path, mp_dataset *out, mp_error *err);
 mp_status mp_dataset_open_text(const char *path, const char *vocabulary_path, mp_dataset *out, mp_error *err);
 void mp_dataset_close(mp_dataset *dataset);
 
-/* Element k as a number. */
+/* Returns element k as a number. */
 double mp_dataset_get(const mp_dataset *dataset, int64_t k);
-/* Elements [from, from + n) as floats; whole numbers of a byte are divided by 255 (pixels). */
+/* Reads elements [from, from + n) as floats; whole numbers of a byte are divided by 255 (pixels). */
 void mp_dataset_floats(const mp_dataset *dataset, int64_t from, int64_t n, float *to);
-/* The same as whole numbers. */
+/* Reads elements [from, from + n) as whole numbers. */
 void mp_dataset_integers(const mp_dataset *dataset, int64_t from, int64_t n, int64_t *to);

@@ -3,7 +3,7 @@
 
 #include "formats/drawings/block_drawing.h"
 
-/* Whether a path ends in .dot. */
+/* True if a path ends in .dot. */
 bool mp_is_dot_path(const char *path);
 
 /* Writes a node for each block, labelled and coloured as in a picture, and an edge from each block to those that read it.

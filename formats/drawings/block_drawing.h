@@ -40,7 +40,7 @@ const char *mp_fate_color(mp_fate fate);
  * outline if it ends in a checkpoint; with a tooltip, on request, that lists its operators. */
 mp_status mp_block_draw(mp_canvas *canvas, const mp_block_facts *facts, size_t k, double x, double y, bool tooltip,
                         mp_error *err);
-/* The outline and the three lines of a box of that size which is filled already. tooltip NULL: none. */
+/* Draws the outline and the three lines of a box of that size which is filled already. A tooltip may be NULL. */
 void mp_box_finish(mp_canvas *canvas, double x, double y, bool bold, const char *title, const char *subtitle, const char *bytes,
                    const char *tooltip);
 
@@ -52,14 +52,14 @@ typedef struct mp_legend_row {
     char text[96];
 } mp_legend_row;
 
-/* What a heading takes at this width, and the heading, its top at y. */
+/* Return the height of a heading at this width, and draw the heading with its top at y. */
 double mp_heading_height(const mp_legend_row *rows, size_t n, double width);
 void mp_heading_draw(mp_canvas *canvas, double x, double y, double width, const char *title, const char *subtitle,
                      const mp_legend_row *rows, size_t n);
-/* The least width at which nothing of a heading is cut. */
+/* Returns the least width at which nothing of a heading is cut. */
 double mp_heading_width(const char *title, const char *subtitle);
 
-/* "resnet50, batch 32: 1.69 GiB instead of 2.82 GiB, 40 % less", or the title alone without a plan that saves. */
+/* Writes "resnet50, batch 32: 1.69 GiB instead of 2.82 GiB, 40 % less", or the title alone without a plan that saves. */
 void mp_saving_title(const char *title, const mp_plan *plan, char *text, size_t size);
-/* "peak 1.69 GiB of a budget of 1.75 GiB, 5.9 % more time", or "" without a plan. */
+/* Writes "peak 1.69 GiB of a budget of 1.75 GiB, 5.9 % more time", or "" without a plan. */
 void mp_plan_subtitle(const mp_plan *plan, char *text, size_t size);

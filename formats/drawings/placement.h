@@ -50,7 +50,7 @@ void mp_placement_free(mp_placement *placement);
 
 enum { MP_ROW_SLOTS = 6 }; /* boxes in a row at most */
 
-/* Per box its row and its slot in the row; rows are numbered from 0, without empty ones. MP_NOMEM. */
+/* Gives each box its row and its slot in the row; rows are numbered from 0, without empty ones. MP_NOMEM. */
 mp_status mp_placement_rows(size_t n, const mp_block_edge *edges, size_t n_edges, int *row, int *slot, size_t *n_rows,
                             mp_error *err);
 

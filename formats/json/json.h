@@ -12,8 +12,8 @@
 
 #include "memplan/error.h"
 
-/* What a file may have: bytes; objects and arrays, elements. More of the latter are read where a file is so large that they are
- * no more than one for 16, or 4, of its bytes: then memory stays a multiple of what stands there. Tests set less. */
+/* Limits on a file: its bytes, its objects and arrays, its elements. A large file may have more of the latter two, one
+ * container for 16 of its bytes and one element for 4: then memory stays a multiple of the file. Tests set less. */
 typedef struct mp_json_limits {
     int64_t bytes;
     size_t containers, elements;
@@ -35,9 +35,9 @@ typedef struct mp_json_record {
     mp_error *err;
 } mp_json_record;
 
-/* Row number i of an array. MP_PARSE unless it is an object. */
+/* Gives row number i of an array. MP_PARSE unless it is an object. */
 mp_status mp_json_record_at(const json_t *array, const char *name, size_t i, mp_json_record *out, mp_error *err);
-/* The fields of a row. One that is missing or null leaves *value alone, unless `required`. MP_PARSE: missing, or of another
+/* Read the fields of a row. A field that is missing or null leaves *value alone; MP_PARSE if it is `required`, or of another
  * type. Texts and arrays live as long as the row's document. */
 mp_status mp_json_get_int(const mp_json_record *row, const char *key, bool required, int64_t *value);
 mp_status mp_json_get_real(const mp_json_record *row, const char *key, bool required, double *value);
@@ -45,7 +45,7 @@ mp_status mp_json_get_flag(const mp_json_record *row, const char *key, bool *val
 mp_status mp_json_get_text(const mp_json_record *row, const char *key, bool required, const char **value);
 mp_status mp_json_get_array(const mp_json_record *row, const char *key, bool required, const json_t **value);
 mp_status mp_json_get_object(const mp_json_record *row, const char *key, const json_t **value);
-/* Element number i of the array row[key]. */
+/* Read element number i of the array row[key]. */
 mp_status mp_json_element_int(const mp_json_record *row, const char *key, const json_t *array, size_t i, int64_t *value);
 mp_status mp_json_element_text(const mp_json_record *row, const char *key, const json_t *array, size_t i, const char **value);
 /* Raises MP_PARSE with a sentence that begins with the row. */
@@ -53,22 +53,22 @@ mp_status mp_json_record_fail(const mp_json_record *row, const char *format, ...
 
 /* ---- building and writing ---- */
 
-/* Sets (*object)[key], or appends to *list, a new value, which is taken over. Without memory (value NULL included) the object
- * or list is released and *object or *list becomes NULL, on which both functions do nothing: only the end result has to be
- * looked at. */
+/* Set (*object)[key], or append to *list, and take ownership of the value. If memory is short, or the value is NULL, the object
+ * or list is released and becomes NULL. Calls on a NULL object or list do nothing, so a caller checks once, at the end. */
 void mp_json_set(json_t **object, const char *key, json_t *value);
 void mp_json_append(json_t **list, json_t *value);
-/* A number, or null where it is not known. NULL: no memory, or a number that JSON cannot write. */
+/* Return a number, or JSON's null where it is not known. NULL if memory is short, or JSON cannot write the number. */
 json_t *mp_json_integer_if(bool known, int64_t value);
 json_t *mp_json_real_if(bool known, double value);
-/* A JSON string; bytes that are not UTF-8 become question marks. NULL: no memory. */
+/* Returns a JSON string; in a text that is not UTF-8, bytes beyond ASCII become question marks. NULL if memory is short. */
 json_t *mp_json_text(const char *text);
-/* The value of `size` bytes of text, released with json_decref; NULL: `fault`, or *is_nomem. */
+/* Parses `size` bytes of text; release the value with json_decref. NULL on a fault (told in *fault), or if memory is short
+ * (then *is_nomem is true). */
 json_t *mp_json_load(const void *text, size_t size, json_error_t *fault, bool *is_nomem);
-/* The value of a text such as mp_graph.options; an empty object if it is none. NULL: no memory. */
+/* Parses a text such as mp_graph.options; an empty object if it is none. NULL if memory is short. */
 json_t *mp_json_parse(const char *text);
-/* A value as text, doubles with 17 digits, what would steer a terminal escaped; in lines that are indented by so many blanks a
- * level, 0: all in one. Released with mp_free. NULL: no memory. */
+/* Prints a value: doubles with 17 digits, what would steer a terminal escaped, in lines indented by `indent` blanks a level, or
+ * all in one line if that is 0. Release the text with mp_free. NULL if memory is short. */
 char *mp_json_print(const json_t *value, int indent);
 
 /* A document under construction. Failures are kept and come out of mp_json_finish. */

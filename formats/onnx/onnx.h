@@ -61,7 +61,7 @@ typedef struct mp_onnx_scope {
 
 enum { MP_ONNX_LEFT_OUT = -2 };
 
-/* What reading the nodes of one file keeps. */
+/* The state of reading the nodes of one file. */
 typedef struct mp_onnx_builder {
     mp_model *model;
     /* Adds nodes as operators of the scope's region. */
@@ -164,17 +164,19 @@ mp_status mp_onnx_masks(mp_model *model, const char *path, mp_error *err);
  * known. O(elements). */
 bool mp_onnx_is_sines(const mp_tensor *tensor);
 
-/* What a name says. It ends like an entry of a state dictionary: "enc.weight", "bn.running_var". */
+/* True if a name ends like an entry of a state dictionary: "enc.weight", "bn.running_var". */
 bool mp_onnx_names_entry(const char *name);
-/* It is one of a module within a module, "m.logit_scale": a dot, and nothing that exporters put into names of their own. */
+/* True if a name is one of a module within a module, "m.logit_scale": with a dot, and nothing that exporters put into names of
+ * their own. */
 bool mp_onnx_names_state(const char *name);
-/* It ends like a table that is looked at: "causal_mask", "rotary.cos_cached", "pixel_mean". */
+/* True if a name ends like a table that is looked at: "causal_mask", "rotary.cos_cached", "pixel_mean". */
 bool mp_onnx_names_table(const char *name);
-/* It is that of a result in PyTorch's newer exporter, which it has computed and stored: "val_162", "zeros_like", "unsqueeze_3".
- */
+/* True if a name is one that PyTorch's newer exporter gives to a result that it has computed and stored: "val_162",
+ * "zeros_like", "unsqueeze_3". */
 bool mp_onnx_names_result(const char *name);
-/* All floating-point initializers are called like state, those of the module itself without a dot, and one is an entry of a
- * module within it: PyTorch's older exporter, which writes constants as operators. No roles are chosen yet. O(tensors). */
+/* True if all floating-point initializers are called like state, those of the module itself without a dot, and one is an entry
+ * of a module within it: so PyTorch's older exporter does, which writes constants as operators. Roles are not chosen yet.
+ * O(tensors). */
 bool mp_onnx_is_state_dictionary(const mp_model *model);
-/* It is weight, bias, running_mean or running_var, and the model has both statistics of the same module. */
+/* True if a name is weight, bias, running_mean or running_var, and the model has both statistics of the same module. */
 bool mp_onnx_names_frozen_norm(const mp_model *model, const char *name);

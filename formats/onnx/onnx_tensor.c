@@ -295,12 +295,12 @@ static mp_status text_attribute(mp_model *model, const Onnx__AttributeProto *a, 
 /* The texts with commas between. */
 static mp_status texts_attribute(mp_model *model, const Onnx__AttributeProto *a, mp_attribute *out, mp_error *err)
 {
-    size_t room = 1, at = 0;
+    size_t length = 1, at = 0;
     for (size_t k = 0; k < a->n_strings; k++) {
         if (a->strings[k].len && memchr(a->strings[k].data, 0, a->strings[k].len)) return MP_OK;
-        room += a->strings[k].len + 1;
+        length += a->strings[k].len + 1;
     }
-    char *text = mp_pool_alloc(model->pool, room, 1);
+    char *text = mp_pool_alloc(model->pool, length, 1);
     if (!text) return MP_FAIL(err, MP_NOMEM, "no memory for the attribute '%s'", out->name);
     for (size_t k = 0; k < a->n_strings; k++) {
         if (k) text[at++] = ',';

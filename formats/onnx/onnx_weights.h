@@ -13,12 +13,12 @@ typedef struct mp_onnx_weights mp_onnx_weights;
 mp_status mp_onnx_weights_open(const char *path, const char *permitted, mp_onnx_weights **out, mp_error *err);
 void mp_onnx_weights_close(mp_onnx_weights *weights);
 
-/* Whether the file has values for this name. An initializer that was emptied, or whose external file is not there, has none:
+/* True if the file has values for this name. An initializer that was emptied, or whose external file is not there, has none:
  * models are passed around without their weights. */
 bool mp_onnx_weights_have(const mp_onnx_weights *weights, const char *name);
 
-/* The file that should hold the values of this name and is not there, as the model names it; valid as long as `weights`. NULL:
- * none, or memory is short. */
+/* Returns the missing file that should hold the values of this name, as the model names it; valid as long as `weights`. NULL if
+ * none is missing, or memory is short. */
 const char *mp_onnx_weights_missing(const mp_onnx_weights *weights, const char *name);
 
 /* Writes the values of a tensor as n elements of type `dtype`, row-major: floats of any width may be asked for as FLOAT,
@@ -28,7 +28,8 @@ const char *mp_onnx_weights_missing(const mp_onnx_weights *weights, const char *
 mp_status mp_onnx_weights_read(const mp_onnx_weights *weights, const char *name, mp_dtype dtype, int64_t n, void *to,
                                mp_error *err);
 
-/* A tensor whose values are in the file of this device and inode, beside the model; NULL: none is. O(tensors). */
+/* Returns a tensor whose values are in the file of this device and inode, beside the model; NULL if there is none. O(tensors).
+ */
 const char *mp_onnx_weights_in(const mp_onnx_weights *weights, dev_t device, ino_t inode);
 
 /* Returns what the names in a subgraph begin with, by which their values are found: "NODE#then", of the operator's name and the

@@ -5,7 +5,7 @@
 
 #include "memplan/plan.h"
 
-/* Whether a path ends in .json. */
+/* True if a path ends in .json. */
 bool mp_is_trace_path(const char *path);
 
 /* Writes the steps of a plan (NULL: keep-all) in the Trace Event Format ("JSON object" form; ts and dur in microseconds, as the

@@ -36,7 +36,7 @@ typedef enum mp_fuse { MP_FUSE_NONE, MP_FUSE_BACKWARD, MP_FUSE_FORWARD, MP_N_FUS
 const char *mp_kind_name(mp_kind kind);    /* "activation_gradient" */
 const char *mp_phase_name(mp_phase phase); /* "backward" */
 const char *mp_fuse_name(mp_fuse fuse);    /* "none" */
-/* The number behind a name, -1 for none. */
+/* Return the number behind a name, -1 for none. */
 int mp_kind_find(const char *name), mp_phase_find(const char *name), mp_fuse_find(const char *name);
 bool mp_kind_is_static(mp_kind kind); /* always live */
 
@@ -106,7 +106,7 @@ typedef struct mp_graph {
     mp_pool *pool;                /* owns every array of nodes and storages, names included */
 } mp_graph;
 
-/* An empty graph: alignment 1, tick 1 s. Released with mp_graph_free (NULL is fine). MP_NOMEM. O(1). */
+/* Makes an empty graph: alignment 1, tick 1 s. Released with mp_graph_free (NULL is fine). MP_NOMEM. O(1). */
 mp_status mp_graph_new(const char *name, mp_graph **out, mp_error *err);
 void mp_graph_free(mp_graph *graph);
 
@@ -114,7 +114,7 @@ void mp_graph_free(mp_graph *graph);
  * Amortised O(1). The node has one zeroed alternative. */
 mp_status mp_graph_storage(mp_graph *graph, mp_storage **out, mp_error *err);
 mp_status mp_graph_node(mp_graph *graph, mp_node **out, mp_error *err);
-/* Copies n storages into the graph's pool; NULL: out of memory. */
+/* Copies n storages into the graph's pool; NULL if memory is short. */
 int *mp_graph_list(mp_graph *graph, const int *storages, size_t n);
 
 /* Checks the structure (ids distinct, every list in range and without repetition, at most one producer per storage of a kind
@@ -130,19 +130,19 @@ mp_status mp_graph_finish(mp_graph *graph, mp_error *err);
  * but payload_bytes, which files do not carry. The same on every machine. MP_NOMEM. O(total list length). */
 mp_status mp_graph_hash(const mp_graph *graph, char hash[33], mp_error *err);
 
-/* How messages call a node or storage: "node 12 (Conv_3)", by its id in the file. */
+/* The name of a node or storage in messages: "node 12 (Conv_3)", by its id in the file. */
 typedef struct mp_label {
     char text[160];
 } mp_label;
 mp_label mp_node_label(const mp_graph *graph, int node);
 mp_label mp_storage_label(const mp_graph *graph, int storage);
-/* How reports call a storage: by its first tensor, else its own name, else its number (then written into *space). */
+/* Returns the name of a storage in reports: its first tensor, else its own name, else its number (written into *space). */
 const char *mp_storage_title(const mp_graph *graph, int storage, mp_label *space);
 
-/* Whether the node's alternatives are algorithms: one of them is for all its runs. */
+/* True if the node's alternatives are algorithms. A plan must use the same one in every run of the node. */
 bool mp_node_has_algorithms(const mp_node *node);
 
-/* Always live: by kind or because it is persistent. */
+/* True if a storage is always live: by its kind, or because it is persistent. */
 bool mp_storage_is_static(const mp_storage *storage);
-/* The bytes of all storages that are always live. O(storages). */
+/* Returns the bytes of all storages that are always live. O(storages). */
 int64_t mp_graph_static_bytes(const mp_graph *graph);

@@ -25,7 +25,7 @@ typedef struct mp_simplify_report {
  * values, dead operators, transposed parameters). MP_NOMEM. */
 mp_status mp_model_simplify(mp_model *model, mp_rules rules, bool all, mp_simplify_report *report, mp_error *err);
 
-/* What was made of the products of a softmax and a matrix. The names belong to the model. */
+/* Counts the products of a softmax and a matrix by what became of them. The names belong to the model. */
 typedef struct mp_attention_report {
     int n, n_missed;    /* attention that became one operator; that is written out still */
     const char *missed; /* the first of those: its product with V, */

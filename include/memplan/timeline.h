@@ -35,7 +35,7 @@ typedef struct mp_step {
                   end, waits for it */
 } mp_step;
 
-/* Step t runs, perhaps concurrently with those after it, in [t, mp_step_end): t + 1 where it runs in order. O(1). */
+/* Returns the step before which step t has ended: t + 1 if it runs in order, else the step that waits for it. O(1). */
 static inline int mp_step_end(const mp_step *steps, int t)
 {
     return steps[t].until > t ? steps[t].until : t + 1;
@@ -70,11 +70,11 @@ void mp_timeline_free(mp_timeline *timeline);
  * written to `spans`; returns how many there are in all. O(spans). */
 size_t mp_timeline_holders(const mp_graph *graph, const mp_timeline *timeline, int step, int *spans, size_t most);
 
-/* What is in memory between the steps, static bytes included: between_bytes[t] before step t, between_bytes[n_steps] after
- * the last. O(spans + steps). */
+/* Writes the bytes that are live between the steps, static bytes included: between_bytes[t] before step t,
+ * between_bytes[n_steps] after the last. O(spans + steps). */
 void mp_timeline_between(const mp_graph *graph, const mp_timeline *timeline, int64_t *between_bytes);
 
-/* The order of the baseline of every percentage: keep-all. The nodes in list order, base alternatives, nothing twice; updates
- * after all of backward, except with forward-fused updates, where they all come first (the same step, cut at another place).
- * Writes graph->n_nodes steps. */
+/* Writes the graph->n_nodes steps of keep-all, the baseline of every percentage: the nodes in list order, base alternatives,
+ * nothing twice. Updates come after all of backward; with forward-fused updates they all come first (the same step, cut at
+ * another place). */
 void mp_keep_all(const mp_graph *graph, mp_step *steps);

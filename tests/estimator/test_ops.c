@@ -11,7 +11,6 @@
 #include <cmocka.h>
 
 #include "estimator/model/requirement.h"
-#include "estimator/model/type_classes.h"
 #include "tests/cases/rule_case.h"
 
 static void every_row_is_whole(void **state)

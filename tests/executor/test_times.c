@@ -83,7 +83,7 @@ static void seconds_are_those_that_the_device_notes(void **state)
     for (size_t k = 0; k < p->n_nodes; k++) {
         const mp_binding *b = &p->bindings->nodes[k];
         if (b->task != MP_TASK_UPDATE) continue;
-        room += (double)mp_tensor_room(&p->model->tensors[b->parameter]);
+        room += (double)mp_stored_elements(&p->model->tensors[b->parameter]);
         n_updates++;
     }
     /* keep-all: one step per node, all updates at the end, in one call */
@@ -91,7 +91,8 @@ static void seconds_are_those_that_the_device_notes(void **state)
     for (size_t s = 0; s < plan->n_steps; s++) {
         const int node = plan->steps[s].node;
         const mp_binding *b = &p->bindings->nodes[node];
-        const double share = b->task == MP_TASK_UPDATE ? (double)mp_tensor_room(&p->model->tensors[b->parameter]) / room : 1;
+        const double share =
+            b->task == MP_TASK_UPDATE ? (double)mp_stored_elements(&p->model->tensors[b->parameter]) / room : 1;
         expected[node] = STEPS * 1e-3 * (double)(4 * call + 1) * share;
         if (b->task != MP_TASK_UPDATE) call++;
     }

@@ -37,7 +37,7 @@ typedef struct mp_attention {
 /* The attribute's name: permQ, permK, permV for inputs 0 to 2, permY for the output (3). */
 enum { MP_ATTENTION_Y = 3 };
 const char *mp_attention_perm_name(int k);
-/* What it says, NULL: nothing, the tensor is what it lies as. */
+/* Returns the order of dimensions that the attribute states; NULL if there is none, and the tensor lies in memory as it is. */
 const int64_t *mp_attention_perm(const mp_operator *op, int k);
 /* The sizes of input k as the operator means it, from those of the tensor: dims[d] = lies[perm[d]]. */
 void mp_attention_dims(const mp_model *model, const mp_operator *op, int k, int64_t dims[MP_RANK_MAX]);

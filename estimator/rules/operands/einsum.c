@@ -1,4 +1,5 @@
-/* einsum.c - Einsum: "bij,bjk->bik" names the dimensions of the operands; those that the result does not name are summed over.
+/* einsum.c - operands of products: matrices, and Einsum: "bij,bjk->bik" names the dimensions of the operands; those that the
+ * result does not name are summed over.
  *
  * A label may stand several times in one term (a diagonal) and in several terms; sizes agree, or are 1 and broadcast. "..."
  * stands for any number of dimensions, broadcast from the right. Without "->" the result is the ellipsis and then, in the order
@@ -12,6 +13,7 @@
 
 #include "estimator/model/ops_rules.h"
 #include "estimator/model/shape_rule.h"
+#include "estimator/rules/operands/einsum.h"
 
 /* The place of a letter in the order of the alphabet, capitals first. */
 static int label_of(char letter)
@@ -167,4 +169,28 @@ mp_status mp_shape_einsum(mp_infer *c)
     MP_CHECK(mp_einsum_read(c, &e));
     for (int k = 0; k < e.rank[e.n_operands]; k++) dims[k] = e.size[e.labels[e.n_operands][k]];
     return mp_infer_set(c, 0, mp_infer_in(c, 0)->dtype, e.rank[e.n_operands], dims);
+}
+
+mp_matrix mp_matmul_operand(const mp_model *model, const mp_operator *op, int k)
+{
+    const mp_tensor *t = mp_operator_in(model, op, k);
+    mp_matrix m = {0};
+    if (t->rank == 1) {
+        m.is_vector = true;
+        m.rows = k == 0 ? 1 : t->dims[0];
+        m.columns = k == 0 ? t->dims[0] : 1;
+        return m;
+    }
+    bool transposed = mp_operator_int(op, k == 0 ? "transA" : "transB", 0) != 0;
+    bool batch_behind = mp_operator_int(op, k == 0 ? "transBatchA" : "transBatchB", 0) != 0;
+    m.n_batch = t->rank - 2;
+    memcpy(m.batch, t->dims + batch_behind, (size_t)m.n_batch * sizeof *m.batch);
+    m.rows = t->dims[batch_behind ? 0 : t->rank - 2];
+    m.columns = t->dims[t->rank - 1];
+    if (transposed) {
+        int64_t rows = m.rows;
+        m.rows = m.columns;
+        m.columns = rows;
+    }
+    return m;
 }

@@ -1,4 +1,5 @@
-/* einsum.h - Einstein summation: which label each dimension of the operands carries, and how large each label is. */
+/* einsum.h - operands of products. Einstein summation: which label each dimension of the operands carries, and how large each
+ * label is. Matrix products: operands with their transpositions and missing dimensions resolved. */
 #pragma once
 
 #include "estimator/model/ops.h"
@@ -17,3 +18,16 @@ typedef struct mp_einsum {
 /* Reads the operator's equation against the shapes of its inputs: one or two operands. MP_PARSE: an equation that is not one,
  * or that does not fit the shapes; MP_UNSUPPORTED: more operands. */
 mp_status mp_einsum_read(mp_infer *c, mp_einsum *einsum);
+
+/* One operand as a stack of matrices: batch dimensions, rows, columns. A vector is one row on the left, one column on the
+ * right. */
+typedef struct mp_matrix {
+    int n_batch;
+    int64_t batch[MP_RANK_MAX];
+    int64_t rows, columns;
+    bool is_vector;
+} mp_matrix;
+
+/* Operand 0 (left) or 1 (right) of MatMul and its relatives: transA or transB swaps the last two dimensions, transBatchA or
+ * transBatchB takes the first dimension behind the batch. The operand must be there with a rank of at least 1. */
+mp_matrix mp_matmul_operand(const mp_model *model, const mp_operator *op, int k);

@@ -5,7 +5,6 @@
 #include "estimator/model/ops_rules.h"
 #include "estimator/rules/operands/attention.h"
 #include "estimator/rules/operands/einsum.h"
-#include "estimator/rules/operands/matmul.h"
 #include "estimator/rules/operands/recurrent.h"
 
 /* n * size bytes; INT64_MAX, more than any budget, when that is too large for an int64_t. */

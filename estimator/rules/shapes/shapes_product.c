@@ -6,7 +6,7 @@
 #include "estimator/model/ops_rules.h"
 #include "estimator/model/shape_rule.h"
 #include "estimator/rules/operands/attention.h"
-#include "estimator/rules/operands/matmul.h"
+#include "estimator/rules/operands/einsum.h"
 #include "estimator/rules/operands/recurrent.h"
 
 mp_status mp_shape_matmul(mp_infer *c)

@@ -111,21 +111,21 @@ static mp_status set_sequence(mp_inference *w, const mp_operator *op, const mp_s
     const int n = from ? from->n : 0;
     MP_ENSURE(made, w->err, MP_NOMEM, "no memory for a sequence");
     made->n = n + (item >= 0);
-    made->room = from ? from->room : NULL;
+    made->block = from ? from->block : NULL;
     if (item < 0 && from) made->items = from->items;
-    if (item >= 0 && (!made->room || made->room->used != n || n == made->room->size)) {
+    if (item >= 0 && (!made->block || made->block->used != n || n == made->block->size)) {
         const int size = 2 * n + 4;
         MP_ENSURE((w->n_copied += n) <= COPIED_MAX, w->err, MP_UNSUPPORTED,
                   "%s '%s': sequences of more than %d elements in all", op->kind, op->name, COPIED_MAX);
-        MP_ENSURE((made->room = mp_pool_alloc(pool, 1, sizeof *made->room)) &&
+        MP_ENSURE((made->block = mp_pool_alloc(pool, 1, sizeof *made->block)) &&
                       (made->items = mp_pool_alloc(pool, (size_t)size, sizeof *made->items)),
                   w->err, MP_NOMEM, "no memory for a sequence of %d tensors", made->n);
         if (n) memcpy(made->items, from->items, (size_t)n * sizeof *made->items);
-        *made->room = (mp_sequence_room){.used = n, .size = size};
+        *made->block = (mp_sequence_block){.used = n, .size = size};
     } else if (item >= 0) {
         made->items = from->items;
     }
-    if (item >= 0) made->items[made->room->used++] = item;
+    if (item >= 0) made->items[made->block->used++] = item;
     w->model->tensors[op->out[0]].sequence = made;
     return MP_OK;
 }
