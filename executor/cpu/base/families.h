@@ -23,17 +23,15 @@
     X(randoms)              /* Dropout, RandomNormal ... */                                       \
     X(sources)              /* Constant, ConstantOfShape, Shape, Range, EyeLike, windows ... */   \
     X(moves)                /* Transpose, Concat, Split, Slice, Pad, Expand, Tile ..., Reorder */ \
-    X(triangles)            /* Trilu */                                                           \
     X(gathers)              /* Gather*, Compress, MaxUnpool */                                    \
     X(scatters)             /* Scatter* */                                                        \
     X(sequences)            /* ReverseSequence, OneHot */                                         \
     X(reductions)           /* Reduce* */                                                         \
     X(scans)                /* ArgMax, ArgMin, CumSum */                                          \
     X(tops)                 /* TopK */                                                            \
-    X(determinants)         /* Det */                                                             \
     X(resizes)              /* Resize, Upsample */                                                \
     X(grid_samples)         /* GridSample */                                                      \
-    X(columns)              /* Col2Im */                                                          \
+    X(bodies)               /* those of executor/operators/bodies.h */                            \
     X(regions)              /* RoiAlign, MaxRoiPool */
 #define MP_CPU_FAMILY(name) extern const mp_kernel mp_cpu_##name[];
 MP_CPU_FAMILIES(MP_CPU_FAMILY)

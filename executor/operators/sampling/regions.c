@@ -1,4 +1,4 @@
-/* regions.c - reads what RoiAlign and MaxRoiPool do from their attributes. */
+/* regions.c - fills the descriptions of RoiAlign and MaxRoiPool from their operands. */
 #include "executor/operators/sampling/regions.h"
 
 #include <string.h>
@@ -34,4 +34,14 @@ mp_status mp_roi_align_prepare(const mp_operands *x, mp_call *call, mp_error *er
 mp_status mp_max_roi_pool_prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
     return prepare(x, call, mp_operator_float(x->op, "spatial_scale", 1), err);
+}
+
+mp_regions mp_regions_of(const mp_call *call, const mp_operands *x)
+{
+    mp_regions s = *(const mp_regions *)call->state;
+    s.x = x->is_backward ? x->d_in[0] : x->in[0];
+    s.y = x->is_backward ? x->d_out[0] : x->out[0];
+    s.corners = x->in[1];
+    s.of = x->n_in > 2 ? x->in[2] : x->in[1];
+    return s;
 }
