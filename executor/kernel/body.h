@@ -35,3 +35,35 @@ MP_INLINE void mp_array_store(const mp_array *a, int64_t at, float value)
 {
     mp_store_float(a->data, a->dtype, at, value);
 }
+
+/* Copies an element of `size` bytes (1, 2, 4, 8), whatever its type; from NULL: it becomes zero. */
+MP_INLINE void mp_element_copy(void *to, int64_t to_at, const void *from, int64_t from_at, int size)
+{
+    if (size == 1)
+        ((uint8_t *)to)[to_at] = from ? ((const uint8_t *)from)[from_at] : 0;
+    else if (size == 2)
+        ((uint16_t *)to)[to_at] = from ? ((const uint16_t *)from)[from_at] : 0;
+    else if (size == 4)
+        ((uint32_t *)to)[to_at] = from ? ((const uint32_t *)from)[from_at] : 0;
+    else
+        ((uint64_t *)to)[to_at] = from ? ((const uint64_t *)from)[from_at] : 0;
+}
+
+/* Items that are a few columns of a row, the last dimension of an array: [first, end) of this row. */
+enum { MP_ROW_SPAN = 32 };
+typedef struct mp_row_span {
+    int64_t row, first, end;
+} mp_row_span;
+
+MP_INLINE mp_row_span mp_row_span_of(const mp_array *a, int64_t item)
+{
+    const int64_t columns = a->dims[a->rank - 1], n = (columns + MP_ROW_SPAN - 1) / MP_ROW_SPAN, first = item % n * MP_ROW_SPAN;
+    const mp_row_span span = {item / n, first, columns - first < MP_ROW_SPAN ? columns : first + MP_ROW_SPAN};
+    return span;
+}
+/* How many there are. */
+static inline int64_t mp_row_spans(const mp_array *a)
+{
+    const int64_t columns = a->dims[a->rank - 1];
+    return columns ? mp_array_elements(a) / columns * ((columns + MP_ROW_SPAN - 1) / MP_ROW_SPAN) : 0;
+}

@@ -11,7 +11,8 @@ namespace
 {
 
 MP_BODIES(MP_BODY_KERNEL)
+MP_CHECKED_BODIES(MP_CHECKED_BODY_KERNEL)
 
 } // namespace
 
-extern "C" const mp_kernel mp_cuda_bodies[] = {MP_BODIES(MP_BODY_ROW){}};
+extern "C" const mp_kernel mp_cuda_bodies[] = {MP_BODIES(MP_BODY_ROW) MP_CHECKED_BODIES(MP_BODY_ROW){}};

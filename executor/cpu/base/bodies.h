@@ -27,3 +27,5 @@ typedef struct mp_body_blocks {
 
 /* The items that have workspace of their own: one after the other takes it. */
 #define MP_BODY_SLOTS(x) 1
+/* The program sees the operands' data before they are computed with. */
+#define MP_BODY_CHECK(question) MP_CHECK(question)

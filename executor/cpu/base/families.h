@@ -23,16 +23,14 @@
     X(randoms)              /* Dropout, RandomNormal ... */                                       \
     X(sources)              /* Constant, ConstantOfShape, Shape, Range, EyeLike, windows ... */   \
     X(moves)                /* Transpose, Concat, Split, Slice, Pad, Expand, Tile ..., Reorder */ \
-    X(gathers)              /* Gather*, Compress, MaxUnpool */                                    \
-    X(scatters)             /* Scatter* */                                                        \
-    X(sequences)            /* ReverseSequence, OneHot */                                         \
+    X(gathers)              /* Gather*, Compress, MaxUnpool, Scatter* */                          \
     X(reductions)           /* Reduce* */                                                         \
     X(scans)                /* ArgMax, ArgMin, CumSum */                                          \
     X(tops)                 /* TopK */                                                            \
     X(resizes)              /* Resize, Upsample */                                                \
     X(grid_samples)         /* GridSample */                                                      \
     X(bodies)               /* those of executor/operators/bodies.h */                            \
-    X(regions)              /* RoiAlign, MaxRoiPool */
+    X(regions)              /* RoiAlign */
 #define MP_CPU_FAMILY(name) extern const mp_kernel mp_cpu_##name[];
 MP_CPU_FAMILIES(MP_CPU_FAMILY)
 #undef MP_CPU_FAMILY

@@ -21,3 +21,5 @@ extern "C" {
 
 /* The items that have workspace of their own: one for each element of the output. */
 #define MP_BODY_SLOTS(x) mp_array_elements(&(x)->out[0])
+/* Nothing can be reported while the device runs. */
+#define MP_BODY_CHECK(question)

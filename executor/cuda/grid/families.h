@@ -23,10 +23,10 @@ MP_C_BEGIN
     X(reductions)           /* Reduce*, ArgMax, ArgMin, CumSum */                                 \
     X(attentions)           /* ScaledDotProductAttention */                                       \
     X(moves)                /* Transpose, Concat, Split, Slice, Pad, Expand, Tile ..., Reorder */ \
-    X(gathers)              /* Gather*, Compress, MaxUnpool, Scatter*, OneHot, ReverseSequence */ \
+    X(gathers)              /* Gather*, Compress, MaxUnpool, Scatter* */                          \
     X(resizes)              /* Resize, Upsample */                                                \
     X(grid_samples)         /* GridSample */                                                      \
-    X(regions)              /* RoiAlign, MaxRoiPool */                                            \
+    X(regions)              /* RoiAlign */                                                        \
     X(bodies)               /* those of executor/operators/bodies.h */                            \
     X(sources)              /* Constant, ConstantOfShape, Shape, Range, EyeLike, windows ... */   \
     X(einsums)              /* Einsum */                                                          \

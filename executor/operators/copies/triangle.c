@@ -24,7 +24,6 @@ mp_status mp_trilu_prepare(const mp_operands *x, mp_call *call, mp_error *err)
     call->adds = x->adds;
     s->size = mp_dtype_bits(a->dtype) / 8;
     s->upper = mp_operator_int(x->op, "upper", 1) != 0;
-    s->n_spans = (a->dims[a->rank - 1] + MP_TRILU_SPAN - 1) / MP_TRILU_SPAN;
     s->is_computed = k && !k->data;
     if (k && k->data) memcpy(&s->diagonal, k->data, sizeof s->diagonal);
     return MP_OK;
@@ -37,6 +36,5 @@ mp_status mp_trilu_run(const mp_call *call, const mp_operands *x, mp_body_loop l
     s.to = x->is_backward ? x->d_in[0] : x->out[0];
     s.add = x->is_backward && (x->adds & 1);
     if (s.is_computed) s.computed = diagonal_of(x)->data;
-    int64_t n = mp_array_elements(&s.to);
-    return loop(&s, n ? n / s.to.dims[s.to.rank - 1] * s.n_spans : 0, MP_TRILU_SPAN, err);
+    return loop(&s, mp_row_spans(&s.to), MP_ROW_SPAN, err);
 }

@@ -3,9 +3,7 @@
 
 #include "executor/kernel/body.h"
 
-enum { MP_TRILU_SPAN = 32 };
-
-/* `to` gets the upper or lower triangle of `from` and zeros elsewhere; an item is MP_TRILU_SPAN columns of a row. */
+/* `to` gets the upper or lower triangle of `from` and zeros elsewhere; an item is a span. */
 typedef struct mp_trilu {
     mp_array from, to;
     bool upper, add; /* add: to what is in `to` */
@@ -13,7 +11,6 @@ typedef struct mp_trilu {
     int64_t diagonal;
     bool is_computed;
     const int64_t *computed; /* the diagonal where a node computes it, while it runs */
-    int64_t n_spans;         /* of a row */
 } mp_trilu;
 
 /* The description becomes the call's state, with the diagonal where it is a constant: backward does not see it otherwise.
@@ -21,29 +18,16 @@ typedef struct mp_trilu {
 mp_status mp_trilu_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_trilu_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
 
-/* Copies an element of `size` bytes; from NULL: it becomes zero. */
-MP_INLINE void mp_element_copy(void *to, int64_t to_at, const void *from, int64_t from_at, int size)
-{
-    if (size == 1)
-        ((uint8_t *)to)[to_at] = from ? ((const uint8_t *)from)[from_at] : 0;
-    else if (size == 2)
-        ((uint16_t *)to)[to_at] = from ? ((const uint16_t *)from)[from_at] : 0;
-    else if (size == 4)
-        ((uint32_t *)to)[to_at] = from ? ((const uint32_t *)from)[from_at] : 0;
-    else
-        ((uint64_t *)to)[to_at] = from ? ((const uint64_t *)from)[from_at] : 0;
-}
-
 MP_INLINE void mp_trilu_item(const mp_trilu *s, int64_t k)
 {
     const mp_array *x = &s->from, *y = &s->to;
+    const mp_row_span span = mp_row_span_of(y, k);
     const int last = y->rank - 1;
-    int64_t rows = y->dims[last - 1], columns = y->dims[last], first = k % s->n_spans * MP_TRILU_SPAN;
-    int64_t r = k / s->n_spans % rows, matrix = k / s->n_spans / rows, edge = s->computed ? *s->computed : s->diagonal;
-    int64_t from = mp_array_place(x, 0, last - 1, matrix) + r * x->strides[last - 1];
-    int64_t to = mp_array_place(y, 0, last - 1, matrix) + r * y->strides[last - 1];
+    const int64_t rows = y->dims[last - 1], columns = y->dims[last], r = span.row % rows;
+    const int64_t from = mp_array_place(x, 0, last, span.row), to = mp_array_place(y, 0, last, span.row);
+    int64_t edge = s->computed ? *s->computed : s->diagonal;
     edge = edge > columns ? columns : edge < -rows ? -rows : edge; /* far outside all are the same */
-    for (int64_t c = first; c < columns && c < first + MP_TRILU_SPAN; c++) {
+    for (int64_t c = span.first; c < span.end; c++) {
         const bool kept = s->upper ? c - r >= edge : c - r <= edge;
         const int64_t from_at = from + c * x->strides[last], to_at = to + c * y->strides[last];
         if (!s->add)

@@ -13,11 +13,16 @@ typedef struct mp_regions {
     int64_t height, width;      /* of the output */
     mp_array x, corners, of, y; /* backward the gradients of x and y; of: MaxRoiPool has the image's number in the corners */
 } mp_regions;
+typedef mp_regions mp_max_roi_pool;
 
 /* The description becomes the call's state. MP_UNSUPPORTED: types, a mode, or the gradient of the largest; MP_NOMEM. */
 mp_status mp_roi_align_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_max_roi_pool_prepare(const mp_operands *x, mp_call *call, mp_error *err);
-/* The same with the operands of this run. */
+mp_status mp_max_roi_pool_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
+/* MP_INVALID: regions of images that are not there; their output is 0 where nobody checks. */
+mp_status mp_roi_align_check(const mp_operands *x, mp_error *err);
+mp_status mp_max_roi_pool_check(const mp_operands *x, mp_error *err);
+/* The description with the operands of this run. */
 mp_regions mp_regions_of(const mp_call *call, const mp_operands *x);
 
 /* The coordinates of the k-th element of (N, C, H, W), of which neighbours lie side by side; returns its place. */

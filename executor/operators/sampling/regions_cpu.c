@@ -1,4 +1,4 @@
-/* regions_cpu.c - RoiAlign and MaxRoiPool (regions.h) on the CPU. The gradient of RoiAlign: a channel belongs to one thread,
+/* regions_cpu.c - RoiAlign (regions.h) on the CPU. Its gradient: a channel belongs to one thread,
  * which walks the regions in order.
  */
 #include "executor/operators/sampling/regions.h"
@@ -10,7 +10,6 @@
 #include "executor/operators/pooling/sums_cpu.h"
 
 MP_BODY_LOOP(mp_regions, mp_roi_align_item)
-MP_BODY_LOOP(mp_regions, mp_max_roi_pool_item)
 
 typedef struct task {
     mp_regions s;
@@ -50,24 +49,12 @@ static void spread_channel(void *data, int64_t channel)
                        sums[k / plane * to->strides[0] + k % plane]);
 }
 
-/* Regions of images that are not there. */
-static mp_status check_images(const mp_operands *x, const mp_regions *s, mp_error *err)
-{
-    for (int64_t k = 0; k < s->corners.dims[0]; k++) {
-        int64_t image = mp_region_image(s, k);
-        if (image < 0 || image >= x->in[0].dims[0])
-            return MP_FAIL(err, MP_INVALID, "%s ('%s'): region %lld is of image %lld, and there are %lld", x->op->kind,
-                           x->op->name, (long long)k, (long long)image, (long long)x->in[0].dims[0]);
-    }
-    return MP_OK;
-}
-
-static mp_status run_align(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *r, mp_error *err)
 {
     task t = {mp_regions_of(call, x), mp_cpu_sums(x)};
     int64_t n_bins = t.s.y.dims[0] * t.s.height * t.s.width;
-    (void)run;
-    MP_CHECK(check_images(x, &t.s, err));
+    (void)r;
+    MP_CHECK(mp_roi_align_check(x, err));
     /* the regions have no gradient, as in PyTorch */
     if (mp_operands_wants(x, 1)) memset(x->d_in[1].data, 0, (size_t)mp_array_bytes(&x->d_in[1]));
     if (!x->is_backward) return mp_roi_align_item_loop(&t.s, mp_array_elements(&t.s.y), 16, err);
@@ -75,26 +62,11 @@ static mp_status run_align(const mp_call *call, const mp_operands *x, const mp_r
     return MP_OK;
 }
 
-static mp_status run_pool(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_regions s = mp_regions_of(call, x);
-    (void)run;
-    MP_CHECK(check_images(x, &s, err));
-    return mp_max_roi_pool_item_loop(&s, mp_array_elements(&s.y), 16, err);
-}
-
-static mp_status prepare_align(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    call->run = run_align;
+    call->run = run;
     call->workspace_bytes = mp_cpu_sums_bytes(x);
     return mp_roi_align_prepare(x, call, err);
 }
 
-static mp_status prepare_pool(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    call->run = run_pool;
-    return mp_max_roi_pool_prepare(x, call, err);
-}
-
-const mp_kernel mp_cpu_regions[] = {
-    {"RoiAlign", "", prepare_align, prepare_align}, {"MaxRoiPool", "", prepare_pool, NULL}, {0}};
+const mp_kernel mp_cpu_regions[] = {{"RoiAlign", "", prepare, prepare}, {0}};

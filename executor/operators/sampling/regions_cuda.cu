@@ -1,4 +1,4 @@
-/* regions_cuda.cu - RoiAlign and MaxRoiPool (regions.h) on the GPU: one output element to a thread. Backward one element of the
+/* regions_cuda.cu - RoiAlign (regions.h) on the GPU: one output element to a thread. Backward one element of the
  * images looks at all regions, in their order: O(elements times regions). A region of an image that is not there gives nothing.
  */
 #include "executor/cuda/grid/bodies.cuh"
@@ -14,7 +14,6 @@ namespace
 {
 
 MP_BODY_LOOP(mp_regions, mp_roi_align_item)
-MP_BODY_LOOP(mp_regions, mp_max_roi_pool_item)
 
 struct spread_regions {
     mp_regions s;
@@ -68,7 +67,7 @@ struct spread_regions {
     }
 };
 
-static mp_status run_align(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
 {
     const mp_regions s = mp_regions_of(call, x);
     if (!x->is_backward) return mp_roi_align_item_loop(&s, mp_array_elements(&s.y), 16, err);
@@ -77,25 +76,12 @@ static mp_status run_align(const mp_call *call, const mp_operands *x, const mp_r
     return mp_launched(err);
 }
 
-static mp_status run_pool(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    const mp_regions s = mp_regions_of(call, x);
-    return mp_max_roi_pool_item_loop(&s, mp_array_elements(&s.y), 16, err);
-}
-
-static mp_status prepare_align(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    call->run = run_align;
+    call->run = run;
     return mp_roi_align_prepare(x, call, err);
-}
-
-static mp_status prepare_pool(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    call->run = run_pool;
-    return mp_max_roi_pool_prepare(x, call, err);
 }
 
 } // namespace
 
-extern "C" const mp_kernel mp_cuda_regions[] = {
-    {"RoiAlign", "", prepare_align, prepare_align}, {"MaxRoiPool", "", prepare_pool, NULL}, {}};
+extern "C" const mp_kernel mp_cuda_regions[] = {{"RoiAlign", "", prepare, prepare}, {}};
