@@ -25,7 +25,6 @@ PERMITTED = (
     ("losses/losses_cuda", "entropy_gradient_lines", "registers are kept while a class weight of a rare type is read by a call"),
     ("losses/losses_cuda", "weight_total", "likewise"),
     ("normalizations/normalize_cuda", "forward_rowsIL8mp_dtype16ELb0", "at 32 registers a thread ptxas keeps four of a row's outside its loops"),
-    ("reductions/determinants_cuda", "eliminated", "likewise"),
 )
 
 ENTRY = re.compile(r"Compiling entry function '(\w+)' for '(\w+)'")

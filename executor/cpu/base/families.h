@@ -23,18 +23,14 @@
     X(randoms)              /* Dropout, RandomNormal ... */                                       \
     X(sources)              /* Constant, ConstantOfShape, Shape, Range, EyeLike, windows ... */   \
     X(moves)                /* Transpose, Concat, Split, Slice, Pad, Expand, Tile ..., Reorder */ \
-    X(triangles)            /* Trilu */                                                           \
-    X(gathers)              /* Gather*, Compress, MaxUnpool */                                    \
-    X(scatters)             /* Scatter* */                                                        \
-    X(sequences)            /* ReverseSequence, OneHot */                                         \
+    X(gathers)              /* Gather*, Compress, MaxUnpool, Scatter* */                          \
     X(reductions)           /* Reduce* */                                                         \
     X(scans)                /* ArgMax, ArgMin, CumSum */                                          \
     X(tops)                 /* TopK */                                                            \
-    X(determinants)         /* Det */                                                             \
     X(resizes)              /* Resize, Upsample */                                                \
     X(grid_samples)         /* GridSample */                                                      \
-    X(columns)              /* Col2Im */                                                          \
-    X(regions)              /* RoiAlign, MaxRoiPool */
+    X(bodies)               /* those of executor/operators/bodies.h */                            \
+    X(regions)              /* RoiAlign */
 #define MP_CPU_FAMILY(name) extern const mp_kernel mp_cpu_##name[];
 MP_CPU_FAMILIES(MP_CPU_FAMILY)
 #undef MP_CPU_FAMILY

@@ -23,13 +23,14 @@ MP_C_BEGIN
     X(reductions)           /* Reduce*, ArgMax, ArgMin, CumSum */                                 \
     X(attentions)           /* ScaledDotProductAttention */                                       \
     X(moves)                /* Transpose, Concat, Split, Slice, Pad, Expand, Tile ..., Reorder */ \
-    X(gathers)              /* Gather*, Compress, MaxUnpool, Scatter*, OneHot, ReverseSequence */ \
-    X(samplings)            /* Resize, Upsample, GridSample, RoiAlign, MaxRoiPool */              \
-    X(columns)              /* Col2Im */                                                          \
+    X(gathers)              /* Gather*, Compress, MaxUnpool, Scatter* */                          \
+    X(resizes)              /* Resize, Upsample */                                                \
+    X(grid_samples)         /* GridSample */                                                      \
+    X(regions)              /* RoiAlign */                                                        \
+    X(bodies)               /* those of executor/operators/bodies.h */                            \
     X(sources)              /* Constant, ConstantOfShape, Shape, Range, EyeLike, windows ... */   \
     X(einsums)              /* Einsum */                                                          \
-    X(tops)                 /* TopK */                                                            \
-    X(determinants)         /* Det */
+    X(tops)                 /* TopK */
 
 /* Those that stand on cuDNN and cublasLt. */
 #define MP_CUDA_LIBRARY_FAMILIES(X)                   \

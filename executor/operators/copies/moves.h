@@ -1,4 +1,4 @@
-/* moves.h - operators that move elements and compute nothing: copies, slices, pads, triangles. What each moves where, for every
+/* moves.h - operators that move elements and compute nothing: copies, slices, pads. What each moves where, for every
  * backend.
  */
 #pragma once

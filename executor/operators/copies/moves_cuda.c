@@ -5,8 +5,6 @@
 #include "executor/cuda/grid/families.h"
 #include "executor/cuda/grid/launched.h"
 #include "executor/operators/copies/boxes_cuda.h"
-#include "executor/operators/copies/triangle.h"
-#include "executor/operators/copies/triangles_cuda.h"
 #include "executor/operators/elementwise/sums_cuda.h"
 
 static int size_of(const mp_array *a)
@@ -141,26 +139,9 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     return st;
 }
 
-static mp_status run_trilu(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
-{
-    (void)run;
-    mp_cuda_triangle(x->is_backward ? &x->d_out[0] : &x->in[0], x->is_backward ? &x->d_in[0] : &x->out[0],
-                     mp_operator_int(x->op, "upper", 1) != 0, call->state ? *(const int64_t *)call->state : 0,
-                     !call->state && x->n_in > 1 && x->in[1].dtype ? x->in[1].data : NULL, x->is_backward && (x->adds & 1));
-    return mp_cuda_launched(err);
-}
-
-static mp_status prepare_trilu(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    mp_status st = mp_triangle_prepare(x, call, err);
-    call->run = run_trilu;
-    return st;
-}
-
 const mp_kernel mp_cuda_moves[] = {
 #define ROW(kind, domain, rule) {kind, domain, prepare, prepare},
     MP_MOVES(ROW)
 #undef ROW
-        {"Trilu", "", prepare_trilu, prepare_trilu},
-    {0},
+        {0},
 };

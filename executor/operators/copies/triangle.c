@@ -1,21 +1,40 @@
-/* triangle.c - checks the operands of Trilu, and remembers its diagonal. */
+/* triangle.c - fills the description of a Trilu from its operands. */
 #include "executor/operators/copies/triangle.h"
 
 #include <string.h>
 
-mp_status mp_triangle_prepare(const mp_operands *x, mp_call *call, mp_error *err)
+static const mp_array *diagonal_of(const mp_operands *x)
 {
-    const mp_array *k = x->n_in > 1 && x->in[1].dtype ? &x->in[1] : NULL, *a = &x->in[0];
+    return x->n_in > 1 && x->in[1].dtype ? &x->in[1] : NULL;
+}
+
+mp_status mp_trilu_prepare(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    const mp_array *k = diagonal_of(x), *a = &x->in[0];
     const mp_array *d = x->is_backward ? &x->d_in[0] : a;
+    mp_trilu *s;
     if (a->rank < 2 || a->packed || x->out[0].packed) return MP_NO_KERNEL(x, err, "an operand like that");
     if (k && (k->dtype != MP_DTYPE_INT64 || (x->is_backward && !k->data)))
         return MP_NO_KERNEL(x, err, "a diagonal that is computed while it runs");
     if (mp_dtype_bits(a->dtype) < 8 || (x->is_backward && !mp_is_real(d->dtype)))
         return MP_NO_KERNEL(x, err, "an element type like that");
     if (!mp_array_same_layout(a, &x->out[0])) return MP_NO_KERNEL(x, err, "a change of layout");
-    if (k && k->data) {
-        if (!(call->state = mp_alloc(1, sizeof(int64_t)))) return MP_FAIL(err, MP_NOMEM, "out of memory");
-        memcpy(call->state, k->data, sizeof(int64_t));
-    }
+    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    call->state = s;
+    call->adds = x->adds;
+    s->size = mp_dtype_bits(a->dtype) / 8;
+    s->upper = mp_operator_int(x->op, "upper", 1) != 0;
+    s->is_computed = k && !k->data;
+    if (k && k->data) memcpy(&s->diagonal, k->data, sizeof s->diagonal);
     return MP_OK;
+}
+
+mp_status mp_trilu_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err)
+{
+    mp_trilu s = *(const mp_trilu *)call->state;
+    s.from = x->is_backward ? x->d_out[0] : x->in[0];
+    s.to = x->is_backward ? x->d_in[0] : x->out[0];
+    s.add = x->is_backward && (x->adds & 1);
+    if (s.is_computed) s.computed = diagonal_of(x)->data;
+    return loop(&s, mp_row_spans(&s.to), MP_ROW_SPAN, err);
 }

@@ -1,8 +1,38 @@
-/* triangle.h - Trilu, which keeps a triangle of each matrix, for every backend. */
+/* triangle.h - Trilu keeps a triangle of each matrix; its gradient is the same triangle. For every backend. */
 #pragma once
 
-#include "executor/kernel/kernel.h"
+#include "executor/kernel/body.h"
 
-/* The diagonal becomes the call's state, an int64_t, where it is a constant: backward does not see it otherwise. `run` is the
- * backend's. MP_UNSUPPORTED: types or layouts like that, or a gradient whose diagonal is computed; MP_NOMEM. */
-mp_status mp_triangle_prepare(const mp_operands *x, mp_call *call, mp_error *err);
+/* `to` gets the upper or lower triangle of `from` and zeros elsewhere; an item is a span. */
+typedef struct mp_trilu {
+    mp_array from, to;
+    bool upper, add; /* add: to what is in `to` */
+    int size;        /* bytes of an element */
+    int64_t diagonal;
+    bool is_computed;
+    const int64_t *computed; /* the diagonal where a node computes it, while it runs */
+} mp_trilu;
+
+/* The description becomes the call's state, with the diagonal where it is a constant: backward does not see it otherwise.
+ * MP_UNSUPPORTED: types or layouts like that, or a gradient whose diagonal is computed; MP_NOMEM. */
+mp_status mp_trilu_prepare(const mp_operands *x, mp_call *call, mp_error *err);
+mp_status mp_trilu_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
+
+MP_INLINE void mp_trilu_item(const mp_trilu *s, int64_t k)
+{
+    const mp_array *x = &s->from, *y = &s->to;
+    const mp_row_span span = mp_row_span_of(y, k);
+    const int last = y->rank - 1;
+    const int64_t rows = y->dims[last - 1], columns = y->dims[last], r = span.row % rows;
+    const int64_t from = mp_array_place(x, 0, last, span.row), to = mp_array_place(y, 0, last, span.row);
+    int64_t edge = s->computed ? *s->computed : s->diagonal;
+    edge = edge > columns ? columns : edge < -rows ? -rows : edge; /* far outside all are the same */
+    for (int64_t c = span.first; c < span.end; c++) {
+        const bool kept = s->upper ? c - r >= edge : c - r <= edge;
+        const int64_t from_at = from + c * x->strides[last], to_at = to + c * y->strides[last];
+        if (!s->add)
+            mp_element_copy(y->data, to_at, kept ? x->data : NULL, from_at, s->size);
+        else if (kept)
+            mp_array_store(y, to_at, mp_array_load(y, to_at) + mp_array_load(x, from_at));
+    }
+}

@@ -1,11 +1,10 @@
-/* gather.cuh - which row of a table an entry names, and how an update meets an element. Private to executor/cuda/. */
+/* gather.cuh - which row of a table an entry names, and an element reduced with another. Private to executor/cuda/. */
 #pragma once
 
 #include "executor/operators/copies/box.cuh"
 
 extern "C" {
-#include "executor/operators/gathers/meeting.h"
-#include "executor/operators/gathers/row_entries.h"
+#include "executor/operators/gathers/index_plan.h"
 }
 
 struct mp_row_reader {
@@ -32,28 +31,15 @@ struct mp_row_reader {
     }
 };
 
-/* One element meets another; FLOAT, BFLOAT16 and whole numbers. */
-MP_BODY void mp_meet_element(mp_meeting how, void *table, mp_dtype dtype, int64_t at, const void *other, mp_dtype other_dtype,
-                             int64_t other_at)
+/* One element is reduced with another; FLOAT, BFLOAT16 and whole numbers. */
+MP_BODY void mp_element_reduce(mp_index_reduction how, void *table, mp_dtype dtype, int64_t at, const void *other,
+                               mp_dtype other_dtype, int64_t other_at)
 {
     if (dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16) {
         const float a = mp_load_any(table, dtype, at), b = mp_load_any(other, other_dtype, other_at);
-        mp_store_any(table, dtype, at, MP_MEET(how, float, float, a, b));
+        mp_store_any(table, dtype, at, MP_INDEX_REDUCE(how, float, float, a, b));
     } else {
         const int64_t a = mp_load_any_whole(table, dtype, at), b = mp_load_any_whole(other, other_dtype, other_at);
-        mp_store_any_whole(table, dtype, at, MP_MEET(how, int64_t, uint64_t, a, b));
+        mp_store_any_whole(table, dtype, at, MP_INDEX_REDUCE(how, int64_t, uint64_t, a, b));
     }
-}
-
-/* Copies one element of 1, 2, 4 or 8 bytes; from NULL: zero. */
-MP_BODY void mp_copy_element(int size, void *to, int64_t to_at, const void *from, int64_t from_at)
-{
-    if (size == 1)
-        ((uint8_t *)to)[to_at] = from ? ((const uint8_t *)from)[from_at] : 0;
-    else if (size == 2)
-        ((uint16_t *)to)[to_at] = from ? ((const uint16_t *)from)[from_at] : 0;
-    else if (size == 4)
-        ((uint32_t *)to)[to_at] = from ? ((const uint32_t *)from)[from_at] : 0;
-    else
-        ((uint64_t *)to)[to_at] = from ? ((const uint64_t *)from)[from_at] : 0;
 }

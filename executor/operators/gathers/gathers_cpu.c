@@ -1,19 +1,152 @@
-/* gathers_cpu.c - operators that pick elements by index: Gather, GatherND, GatherElements, Compress; and MaxUnpool, which puts
- * them back.
- *
- * Their gradient adds what belongs to each row of the table to it: the entries are sorted by row, a row's sum is made in float
- * in the order of the entries and rounded once. What no entry names is zeroed before, unless the gradient is to be added.
+/* gathers_cpu.c - operators that pick or place elements by index (gathers.h, scatters.h) on the CPU: rows by a list of entries
+ * (rows_cpu.h), and elements that each have their own index along one axis. A line along the axis belongs to one thread, which
+ * walks it from its beginning.
  */
 #include <inttypes.h>
+#include <string.h>
 
+#include "executor/cpu/base/bodies.h"
 #include "executor/cpu/base/families.h"
 #include "executor/operators/copies/strided_copy_cpu.h"
-#include "executor/operators/gathers/lines_cpu.h"
-#include "executor/operators/gathers/picks.h"
+#include "executor/operators/gathers/gathers.h"
 #include "executor/operators/gathers/rows_cpu.h"
+#include "executor/operators/gathers/scatters.h"
+
+/* ---- elements */
+
+enum { LINES = 64 }; /* side by side, per item */
+
+typedef struct lines {
+    const mp_array *table, *other, *indices;
+    int axis;
+    mp_index_reduction how;
+    enum { PICK, REDUCE, CLEAR } task;
+    int side;         /* the dimension along which lines lie side by side; -1: there is but one */
+    int64_t per_side; /* items along it */
+    int64_t index_stride[MP_ARRAY_RANK];
+} lines;
+
+/* n elements along a line, or side by side; `step`: in the table, besides the index. */
+static void walk(const lines *x, int64_t n, int64_t index_at, int64_t index_step, int64_t table, int64_t step, int64_t other,
+                 int64_t other_step)
+{
+    int size = mp_dtype_bits(x->table->dtype) / 8;
+    int64_t axis_size = x->table->dims[x->axis], axis_stride = x->table->strides[x->axis];
+    for (int64_t k = 0; k < n; k++) {
+        int64_t index = mp_index_at(x->indices, index_at + k * index_step);
+        int64_t at = table + k * step + (index < 0 ? index + axis_size : index) * axis_stride;
+        if (x->task == PICK)
+            mp_element_copy(x->other->data, other + k * other_step, x->table->data, at, size);
+        else if (x->task == CLEAR)
+            mp_element_copy(x->table->data, at, NULL, 0, size);
+        else if (x->how == MP_INDEX_SET)
+            mp_element_copy(x->table->data, at, x->other->data, other + k * other_step, size);
+        else
+            mp_cpu_reduce(x->how, x->table->dtype, 1, x->table->data, at, 1, x->other->data, other + k * other_step, 1);
+    }
+}
+
+/* Adds a line of bfloat16 to its line of the table: sums in float, for a stretch of the table at a time, rounded once. */
+static void add_line(const lines *x, int64_t n, int64_t index_at, int64_t index_step, int64_t table, int64_t other,
+                     int64_t other_step)
+{
+    const mp_dtype dtype = MP_DTYPE_BFLOAT16;
+    int64_t size = x->table->dims[x->axis], stride = x->table->strides[x->axis];
+    float sums[MP_BLOCK], room;
+    for (int64_t start = 0; start < size; start += MP_BLOCK) {
+        int64_t m = size - start < MP_BLOCK ? size - start : MP_BLOCK, at = table + start * stride;
+        if (stride == 1)
+            mp_floats(x->table->data, dtype, at, m, sums);
+        else
+            for (int64_t k = 0; k < m; k++) sums[k] = *mp_floats(x->table->data, dtype, at + k * stride, 1, &room);
+        for (int64_t k = 0; k < n; k++) {
+            int64_t index = mp_index_at(x->indices, index_at + k * index_step);
+            index += (index < 0 ? size : 0) - start;
+            if (index >= 0 && index < m) sums[index] += *mp_floats(x->other->data, dtype, other + k * other_step, 1, &room);
+        }
+        if (stride == 1)
+            mp_floats_done(x->table->data, dtype, at, m, sums);
+        else
+            for (int64_t k = 0; k < m; k++) mp_floats_done(x->table->data, dtype, at + k * stride, 1, &sums[k]);
+    }
+}
+
+static void run_item(void *data, int64_t item)
+{
+    const lines *x = data;
+    const mp_array *indices = x->indices, *table = x->table, *other = x->other;
+    int64_t block = item % x->per_side * LINES, rest = item / x->per_side, at[3] = {0}, side[3] = {0}, n = 1;
+    int axis = x->axis;
+    for (int d = indices->rank - 1; d >= 0; d--) {
+        if (d == axis || d == x->side) continue;
+        int64_t index = rest % indices->dims[d];
+        rest /= indices->dims[d];
+        at[0] += index * x->index_stride[d];
+        at[1] += index * table->strides[d];
+        at[2] += index * other->strides[d];
+    }
+    if (x->side >= 0) {
+        n = indices->dims[x->side] - block < LINES ? indices->dims[x->side] - block : LINES;
+        side[0] = x->index_stride[x->side];
+        side[1] = table->strides[x->side];
+        side[2] = other->strides[x->side];
+        for (int k = 0; k < 3; k++) at[k] += block * side[k];
+    }
+    int64_t length = indices->dims[axis], along = x->index_stride[axis];
+    bool wide = x->task == REDUCE && x->how == MP_INDEX_ADD && table->dtype == MP_DTYPE_BFLOAT16 && length > 1;
+    if (wide)
+        for (int64_t k = 0; k < n; k++)
+            add_line(x, length, at[0] + k * side[0], along, at[1] + k * side[1], at[2] + k * side[2], other->strides[axis]);
+    else if (along == 1 || n == 1)
+        for (int64_t k = 0; k < n; k++)
+            walk(x, length, at[0] + k * side[0], along, at[1] + k * side[1], 0, at[2] + k * side[2], other->strides[axis]);
+    else
+        for (int64_t t = 0; t < length; t++)
+            walk(x, n, at[0] + t * along, side[0], at[1], side[1], at[2] + t * other->strides[axis], side[2]);
+}
+
+static void run_lines(lines *x)
+{
+    const mp_array *indices = x->indices;
+    int64_t n = mp_array_elements(indices), stride = 1, length = indices->dims[x->axis];
+    if (!n) return;
+    x->side = -1;
+    x->per_side = 1;
+    for (int d = indices->rank - 1; d >= 0; d--) {
+        x->index_stride[d] = stride;
+        stride *= indices->dims[d];
+        if (x->side < 0 && d != x->axis && indices->dims[d] > 1) x->side = d;
+    }
+    int64_t lines = x->side >= 0 ? indices->dims[x->side] : 1;
+    x->per_side = (lines + LINES - 1) / LINES;
+    mp_parallel(n / length / lines * x->per_side, (lines < LINES ? lines : LINES) * length, run_item, x);
+}
+
+/* ---- the indexer */
+
+static int64_t room(const mp_index_plan *plan, mp_index_reduction how, mp_dtype dtype)
+{
+    int64_t list = mp_rows_list_bytes(&plan->rows);
+    (void)how, (void)dtype;
+    if (!plan->by_rows) return 0;
+    return plan->uses == MP_INDEX_PICKS ? list : plan->uses == (MP_INDEX_PICKS | MP_INDEX_REDUCES) ? 3 * list : 2 * list;
+}
+
+/* Sorted in place, unless the list is picked by afterwards. */
+static const uint64_t *sorted(mp_indexing *r)
+{
+    const mp_row_entries *rows = &r->plan->rows;
+    uint64_t *list = r->room;
+    if (r->sorted) return r->sorted;
+    if (r->plan->uses == (MP_INDEX_PICKS | MP_INDEX_REDUCES)) {
+        list += rows->n_entries;
+        memcpy(list, r->room, (size_t)mp_rows_list_bytes(rows));
+    }
+    return r->sorted = mp_cpu_rows_sort(rows, list);
+}
 
 /* Which of the true elements of a condition are taken: as many as the output has room for, no more and no less. */
-static mp_status read_condition(const mp_row_entries *rows, const mp_operands *x, uint64_t *list, mp_error *err)
+static mp_status read_condition(const mp_operands *x, const mp_row_entries *rows, uint64_t *list, mp_error *err)
 {
     const mp_array *condition = &x->in[1];
     const uint8_t *truth = condition->data;
@@ -29,105 +162,59 @@ static mp_status read_condition(const mp_row_entries *rows, const mp_operands *x
     return MP_OK;
 }
 
-static mp_status read_list(const mp_pick *p, const mp_operands *x, mp_error *err)
+static mp_status read_indices(mp_indexing *r, mp_error *err)
 {
-    return p->by_condition ? read_condition(&p->rows, x, x->workspace, err)
-                           : mp_cpu_rows_read(&p->rows, x, &x->in[1], x->workspace, err);
-}
-
-static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
-{
-    const mp_pick *p = call->state;
-    mp_status st = read_list(p, x, err);
-    (void)run;
-    if (st == MP_OK)
-        mp_cpu_rows_gather(&p->rows, x->workspace, mp_dtype_bits(x->out[0].dtype) / 8, x->in[0].data, x->out[0].data);
-    return st;
-}
-
-static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
-{
-    const mp_pick *p = call->state;
-    (void)run;
-    MP_CHECK(read_list(p, x, err));
-    if (!(x->adds & 1)) mp_cpu_array_zero(&x->d_in[0]);
-    mp_cpu_rows_meet(&p->rows, mp_cpu_rows_sort(&p->rows, x->workspace), MP_MEET_ADD, x->d_in[0].dtype, x->d_in[0].data,
-                     x->d_out[0].data);
-    return MP_OK;
-}
-
-static mp_status prepare(const mp_operands *x, mp_prepare describe, mp_call *call, mp_error *err)
-{
-    MP_CHECK(describe(x, call, err));
-    const mp_pick *p = call->state;
-    call->run = x->is_backward ? run_backward : run_forward;
-    call->workspace_bytes = x->is_backward ? mp_rows_sorted_bytes(&p->rows) : mp_rows_list_bytes(&p->rows);
-    return MP_OK;
-}
-
-static mp_status prepare_gather(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    return prepare(x, mp_gather_prepare, call, err);
-}
-static mp_status prepare_gather_nd(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    return prepare(x, mp_gather_nd_prepare, call, err);
-}
-static mp_status prepare_compress(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    return prepare(x, mp_compress_prepare, call, err);
-}
-
-static mp_status run_gather_elements(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
-{
-    const mp_array *table = x->is_backward ? &x->d_in[0] : &x->in[0], *other = x->is_backward ? &x->d_out[0] : &x->out[0];
-    mp_index_lines lines = {table, other, &x->in[1], mp_operands_axis(x, 0, x->in[0].rank)};
-    (void)call, (void)run;
-    MP_CHECK(mp_cpu_lines_check(&lines, x, err));
-    if (!x->is_backward) {
-        mp_cpu_lines_gather(&lines);
-    } else {
-        if (!(x->adds & 1)) mp_cpu_array_zero(table);
-        mp_cpu_lines_meet(&lines, MP_MEET_ADD);
+    const mp_index_plan *p = r->plan;
+    if (p->by_condition) return read_condition(r->x, &p->rows, r->room, err);
+    if (p->by_rows) return mp_cpu_rows_read(&p->rows, r->x, &r->indices, r->room, err);
+    int64_t size = r->x->in[0].dims[p->axis], n = mp_array_elements(&r->indices);
+    for (int64_t k = 0; k < n; k++) {
+        int64_t index = mp_index_at(&r->indices, k);
+        if (index < -size || index >= size)
+            return MP_FAIL(err, MP_INVALID, "%s ('%s'): index %" PRId64 " is outside an axis of %" PRId64 " elements",
+                           r->x->op->kind, r->x->op->name, index, size);
     }
     return MP_OK;
 }
 
-static mp_status prepare_gather_elements(const mp_operands *x, mp_call *call, mp_error *err)
+static void pick(const mp_indexing *r, const mp_array *table, const mp_array *other)
 {
-    call->run = run_gather_elements;
-    return mp_gather_elements_prepare(x, call, err);
+    lines x = {.table = table, .other = other, .indices = &r->indices, .axis = r->plan->axis, .task = PICK};
+    if (r->plan->by_rows)
+        mp_cpu_rows_pick(&r->plan->rows, r->room, mp_dtype_bits(table->dtype) / 8, table->data, other->data);
+    else
+        run_lines(&x);
 }
 
-static mp_status run_unpool(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static void reduce(mp_indexing *r, mp_index_reduction how, const mp_array *table, const mp_array *other)
 {
-    const mp_pick *p = call->state;
-    (void)run;
-    MP_CHECK(mp_cpu_rows_read(&p->rows, x, &x->in[1], x->workspace, err));
-    if (x->is_backward) {
-        mp_cpu_rows_gather(&p->rows, x->workspace, mp_dtype_bits(x->d_in[0].dtype) / 8, x->d_out[0].data, x->d_in[0].data);
-    } else {
-        mp_cpu_array_zero(&x->out[0]);
-        mp_cpu_rows_meet(&p->rows, mp_cpu_rows_sort(&p->rows, x->workspace), MP_MEET_SET, x->out[0].dtype, x->out[0].data,
-                         x->in[0].data);
-    }
+    lines x = {table, other, &r->indices, r->plan->axis, how, .task = REDUCE};
+    if (r->plan->by_rows)
+        mp_cpu_rows_reduce(&r->plan->rows, sorted(r), how, table->dtype, table->data, other->data);
+    else
+        run_lines(&x);
+}
+
+static void clear(mp_indexing *r, const mp_array *table)
+{
+    lines x = {.table = table, .other = &r->indices, .indices = &r->indices, .axis = r->plan->axis, .task = CLEAR};
+    if (r->plan->by_rows)
+        mp_cpu_rows_reduce(&r->plan->rows, sorted(r), MP_INDEX_SET, table->dtype, table->data, NULL);
+    else
+        run_lines(&x);
+}
+
+static mp_status done(mp_error *err)
+{
+    (void)err;
     return MP_OK;
 }
 
-static mp_status prepare_unpool(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    MP_CHECK(mp_max_unpool_prepare(x, call, err));
-    const mp_pick *p = call->state;
-    call->run = run_unpool;
-    call->workspace_bytes = x->is_backward ? mp_rows_list_bytes(&p->rows) : mp_rows_sorted_bytes(&p->rows);
-    return MP_OK;
-}
+MP_BODY_LOOP(mp_scatter_step, mp_scatter_step_item)
 
-const mp_kernel mp_cpu_gathers[] = {
-    {"Gather", "", prepare_gather, prepare_gather},
-    {"GatherND", "", prepare_gather_nd, prepare_gather_nd},
-    {"GatherElements", "", prepare_gather_elements, prepare_gather_elements},
-    {"Compress", "", prepare_compress, prepare_compress},
-    {"MaxUnpool", "", prepare_unpool, prepare_unpool},
-    {0},
-};
+static const mp_indexer indexer = {
+    room, read_indices, pick, reduce, clear, mp_cpu_array_copy, mp_cpu_array_zero, mp_scatter_step_item_loop, done, true};
+
+MP_INDEX_KERNELS(MP_INDEX_KERNEL)
+
+const mp_kernel mp_cpu_gathers[] = {MP_INDEX_ROWS{0}};

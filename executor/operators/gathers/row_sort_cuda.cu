@@ -128,7 +128,7 @@ struct places_of {
 
 int64_t mp_cuda_rows_sort_room(const mp_row_entries *rows)
 {
-    return mp_rows_sorted_bytes(rows) + DIGITS * blocks_of(rows) * (int64_t)sizeof(uint32_t);
+    return 2 * mp_rows_list_bytes(rows) + DIGITS * blocks_of(rows) * (int64_t)sizeof(uint32_t);
 }
 
 const uint64_t *mp_cuda_rows_sort(const mp_row_entries *rows, const mp_array *indices, void *room)

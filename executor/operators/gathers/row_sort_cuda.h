@@ -7,7 +7,7 @@
 
 MP_C_BEGIN
 
-#include "executor/operators/gathers/row_entries.h"
+#include "executor/operators/gathers/index_plan.h"
 
 /* The list of entries (row << 32 | entry), sorted by row; those that name none are of row n_rows. It lies in the room, of
  * mp_cuda_rows_sort_room bytes. */

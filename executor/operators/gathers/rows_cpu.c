@@ -1,5 +1,5 @@
-/* rows_cpu.c - rows of a table by a list of entries: reading the list, sorting it, copying rows out, and entries that meet
- * rows. */
+/* rows_cpu.c - rows of a table by a list of entries: reading the list, sorting it, copying rows out, and reducing
+ * entries with rows. */
 #include "executor/operators/gathers/rows_cpu.h"
 
 #include <inttypes.h>
@@ -8,7 +8,6 @@
 #include "executor/cpu/base/parallel.h"
 #include "executor/operators/copies/strided_copy_cpu.h"
 #include "executor/operators/copies/strided_planes_cpu.h"
-#include "executor/operators/gathers/meet_cpu.h"
 
 enum { DIGIT = 11, ITEM = 1 << 14 };
 
@@ -125,7 +124,7 @@ static void copy_places(void *data, int64_t item)
     }
 }
 
-void mp_cpu_rows_gather(const mp_row_entries *rows, const uint64_t *list, int size, const void *table, void *other)
+void mp_cpu_rows_pick(const mp_row_entries *rows, const uint64_t *list, int size, const void *table, void *other)
 {
     const mp_box *frame = &rows->frame;
     int last = frame->rank - 1;
@@ -145,21 +144,67 @@ void mp_cpu_rows_gather(const mp_row_entries *rows, const uint64_t *list, int si
     }
 }
 
-/* Where entries meet rows. The sorted list is cut into pieces; a row belongs to the piece in which its first entry lies. */
+#define REDUCE(T, U)                                                                                                       \
+    static void reduce_##T(mp_index_reduction how, int64_t n, T *into, int64_t into_stride, const T *from, int64_t stride) \
+    {                                                                                                                      \
+        for (int64_t k = 0; k < n; k++) {                                                                                  \
+            T *a = &into[k * into_stride], b = from[k * stride];                                                           \
+            *a = MP_INDEX_REDUCE(how, T, U, *a, b);                                                                        \
+        }                                                                                                                  \
+    }
+REDUCE(float, float)
+REDUCE(double, double)
+REDUCE(int64_t, uint64_t)
+REDUCE(int32_t, uint32_t)
+REDUCE(int8_t, uint32_t)
+REDUCE(uint8_t, uint32_t)
+
+void mp_cpu_reduce(mp_index_reduction how, mp_dtype dtype, int64_t n, void *into, int64_t into_at, int64_t into_stride,
+                   const void *values, int64_t at, int64_t stride)
+{
+    switch (dtype) {
+    case MP_DTYPE_FLOAT:
+        reduce_float(how, n, (float *)into + into_at, into_stride, (const float *)values + at, stride);
+        break;
+    case MP_DTYPE_DOUBLE:
+        reduce_double(how, n, (double *)into + into_at, into_stride, (const double *)values + at, stride);
+        break;
+    case MP_DTYPE_INT64:
+        reduce_int64_t(how, n, (int64_t *)into + into_at, into_stride, (const int64_t *)values + at, stride);
+        break;
+    case MP_DTYPE_INT32:
+        reduce_int32_t(how, n, (int32_t *)into + into_at, into_stride, (const int32_t *)values + at, stride);
+        break;
+    case MP_DTYPE_INT8:
+        reduce_int8_t(how, n, (int8_t *)into + into_at, into_stride, (const int8_t *)values + at, stride);
+        break;
+    case MP_DTYPE_UINT8:
+        reduce_uint8_t(how, n, (uint8_t *)into + into_at, into_stride, (const uint8_t *)values + at, stride);
+        break;
+    default:
+        for (int64_t k = 0; k < n; k++) {
+            float a_room, b_room, a = *mp_floats(into, dtype, into_at + k * into_stride, 1, &a_room);
+            reduce_float(how, 1, &a, 1, mp_floats(values, dtype, at + k * stride, 1, &b_room), 1);
+            mp_floats_done(into, dtype, into_at + k * into_stride, 1, &a);
+        }
+    }
+}
+
+/* Reducing. The sorted list is cut into pieces; a row belongs to the piece in which its first entry lies. */
 enum { PIECE = 32, COLUMNS = 256 };
-typedef struct meeting {
+typedef struct reducing {
     const mp_row_entries *rows;
     const uint64_t *list;
-    mp_meeting how;
+    mp_index_reduction how;
     mp_dtype dtype;
     char *table;
     const char *other;
     int size;
     int64_t columns; /* blocks of COLUMNS in the innermost dimension of the frame */
     int64_t n_outer, pieces;
-} meeting;
+} reducing;
 
-static float *load(const meeting *x, const void *data, int64_t at, int64_t stride, int64_t n, float *room)
+static float *load(const reducing *x, const void *data, int64_t at, int64_t stride, int64_t n, float *room)
 {
     if (stride == 1) {
         const float *lie = mp_floats(data, x->dtype, at, n, room);
@@ -170,7 +215,7 @@ static float *load(const meeting *x, const void *data, int64_t at, int64_t strid
     return room;
 }
 
-static void store(const meeting *x, int64_t at, int64_t stride, int64_t n, const float *values)
+static void store(const reducing *x, int64_t at, int64_t stride, int64_t n, const float *values)
 {
     if (x->dtype == MP_DTYPE_FLOAT)
         for (int64_t k = 0; k < n; k++) ((float *)x->table)[at + k * stride] = values[k];
@@ -185,18 +230,18 @@ MP_VECTOR static void add_to(const float *values, int64_t n, float *sums)
     for (int64_t k = 0; k < n; k++) sums[k] += values[k];
 }
 
-/* Entries list[first..last) meet their row over n elements. Sums in float, rounded once. */
-static void meet_row(const meeting *x, int64_t first, int64_t last, int64_t table, int64_t other, int64_t n)
+/* Entries list[first..last) are reduced with their row over n elements. Sums in float, rounded once. */
+static void reduce_row(const reducing *x, int64_t first, int64_t last, int64_t table, int64_t other, int64_t n)
 {
     static const uint64_t zero = 0;
     const mp_box *frame = &x->rows->frame;
     int64_t to = frame->from[frame->rank - 1], from = frame->to[frame->rank - 1]; /* strides */
     float sums[COLUMNS], room[COLUMNS];
-    if (x->how == MP_MEET_SET) {
+    if (x->how == MP_INDEX_SET) {
         int64_t entry = other + mp_grid_place(&x->rows->entries, (int64_t)(uint32_t)x->list[last - 1]);
         mp_plane row = {1, n, 0, x->other ? from : 0, 0, to};
         mp_plane_copy(&row, x->size, x->other ? x->other + entry * x->size : (const char *)&zero, x->table + table * x->size);
-    } else if (x->how == MP_MEET_ADD && (x->dtype == MP_DTYPE_FLOAT || x->dtype == MP_DTYPE_BFLOAT16)) {
+    } else if (x->how == MP_INDEX_ADD && (x->dtype == MP_DTYPE_FLOAT || x->dtype == MP_DTYPE_BFLOAT16)) {
         /* floats that lie side by side are added to where they lie */
         bool straight = to == 1 && x->dtype == MP_DTYPE_FLOAT;
         float *row = straight ? (float *)x->table + table : load(x, x->table, table, to, n, sums);
@@ -210,14 +255,14 @@ static void meet_row(const meeting *x, int64_t first, int64_t last, int64_t tabl
         if (!straight) store(x, table, to, n, sums);
     } else {
         for (int64_t k = first; k < last; k++)
-            mp_cpu_meet(x->how, x->dtype, n, x->table, table, to, x->other,
-                        other + mp_grid_place(&x->rows->entries, (int64_t)(uint32_t)x->list[k]), from);
+            mp_cpu_reduce(x->how, x->dtype, n, x->table, table, to, x->other,
+                          other + mp_grid_place(&x->rows->entries, (int64_t)(uint32_t)x->list[k]), from);
     }
 }
 
-static void meet_piece(void *data, int64_t item)
+static void reduce_piece(void *data, int64_t item)
 {
-    const meeting *x = data;
+    const reducing *x = data;
     const mp_box *frame = &x->rows->frame;
     int inner = frame->rank - 1;
     int64_t piece = item % x->pieces, column = item / x->pieces % x->columns * COLUMNS, rest = item / x->pieces / x->columns;
@@ -233,20 +278,20 @@ static void meet_piece(void *data, int64_t item)
     while (k < end) {
         int64_t first = k++;
         while (k < n_entries && x->list[k] >> 32 == x->list[first] >> 32) k++;
-        meet_row(x, first, k, table + mp_grid_place(&x->rows->named, (int64_t)(x->list[first] >> 32)), other, n);
+        reduce_row(x, first, k, table + mp_grid_place(&x->rows->named, (int64_t)(x->list[first] >> 32)), other, n);
     }
 }
 
-void mp_cpu_rows_meet(const mp_row_entries *rows, const uint64_t *sorted, mp_meeting how, mp_dtype dtype, void *table,
-                      const void *other)
+void mp_cpu_rows_reduce(const mp_row_entries *rows, const uint64_t *sorted, mp_index_reduction how, mp_dtype dtype, void *table,
+                        const void *other)
 {
     const mp_box *frame = &rows->frame;
-    meeting x = {.rows = rows, .list = sorted, .how = how, .dtype = dtype, .table = table, .other = other};
+    reducing x = {.rows = rows, .list = sorted, .how = how, .dtype = dtype, .table = table, .other = other};
     int64_t n = mp_box_elements(frame);
     if (!n || !rows->n_entries) return;
     x.size = mp_dtype_bits(dtype) / 8;
     x.columns = (frame->dims[frame->rank - 1] + COLUMNS - 1) / COLUMNS;
     x.n_outer = n / frame->dims[frame->rank - 1];
     x.pieces = (rows->n_entries + PIECE - 1) / PIECE;
-    mp_parallel(x.n_outer * x.columns * x.pieces, PIECE * (frame->dims[frame->rank - 1] / x.columns), meet_piece, &x);
+    mp_parallel(x.n_outer * x.columns * x.pieces, PIECE * (frame->dims[frame->rank - 1] / x.columns), reduce_piece, &x);
 }

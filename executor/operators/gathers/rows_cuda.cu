@@ -1,4 +1,4 @@
-/* rows_cuda.cu - rows of a table by index: copied, cleared, and brought up to date with what meets them; and the rows that a
+/* rows_cuda.cu - rows of a table by index: copied, cleared, and reduced; and the rows that a
  * condition takes, as a list. */
 #include "executor/operators/gathers/gather.cuh"
 
@@ -83,7 +83,7 @@ static int widen(mp_row_entries *rows, int size, const void *table, const void *
 
 } // namespace
 
-void mp_cuda_rows_gather(const mp_row_entries *described, const mp_array *indices, int size, const void *table, void *other)
+void mp_cuda_rows_pick(const mp_row_entries *described, const mp_array *indices, int size, const void *table, void *other)
 {
     mp_row_entries rows = *described;
     const mp_row_reader reader(&rows, indices);
@@ -102,13 +102,13 @@ void mp_cuda_rows_clear(const mp_row_entries *rows, const mp_array *indices, int
 namespace
 {
 
-/* ---- meeting: over the sorted list */
+/* ---- reducing: over the sorted list */
 
-struct meeting {
+struct reducing {
     rows_as rows;
     int64_t n_rows;
     const uint64_t *list;
-    mp_meeting how;
+    mp_index_reduction how;
     mp_dtype dtype;
     int size;
     void *table;
@@ -120,8 +120,8 @@ struct meeting {
 };
 
 /* One row at one place of the frame, if its entries begin at k. */
-struct met {
-    meeting x;
+struct row_reduced {
+    reducing x;
     MP_BODY void operator()(int64_t index) const
     {
         int64_t k, place, table_at, other_at;
@@ -130,19 +130,19 @@ struct met {
         if (row >= x.n_rows || (k > 0 && x.row(k - 1) == row)) return;
         x.rows.frame.find(place, &table_at, &other_at);
         table_at += mp_grid_place(&x.rows.named, row);
-        if (x.how == MP_MEET_SET) {
+        if (x.how == MP_INDEX_SET) {
             while (k + 1 < x.rows.n_entries && x.row(k + 1) == row) k++;
-            mp_copy_element(x.size, x.table, table_at, x.other, other_at + x.entry_at(k));
+            mp_element_copy(x.table, table_at, x.other, other_at + x.entry_at(k), x.size);
         } else {
             for (; k < x.rows.n_entries && x.row(k) == row; k++)
-                mp_meet_element(x.how, x.table, x.dtype, table_at, x.other, x.dtype, other_at + x.entry_at(k));
+                mp_element_reduce(x.how, x.table, x.dtype, table_at, x.other, x.dtype, other_at + x.entry_at(k));
         }
     }
 };
 
 /* The entries of a piece at one place of the frame. Rows that lie in it entirely are done with. */
 struct piece_summed {
-    meeting x;
+    reducing x;
     MP_BODY void operator()(int64_t index) const
     {
         const int64_t piece = index / x.rows.frame.n, place = index % x.rows.frame.n, first = piece * MP_CUDA_PIECE;
@@ -169,7 +169,7 @@ struct piece_summed {
 
 /* The row that begins in a piece and goes on in the next. */
 struct pieces_joined {
-    meeting x;
+    reducing x;
     MP_BODY void operator()(int64_t index) const
     {
         const int64_t n = x.rows.frame.n, piece = index / n, place = index % n, first = piece * MP_CUDA_PIECE;
@@ -186,9 +186,9 @@ struct pieces_joined {
     }
 };
 
-static bool sums_floats(mp_meeting how, mp_dtype dtype)
+static bool sums_floats(mp_index_reduction how, mp_dtype dtype)
 {
-    return how == MP_MEET_ADD && (dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16);
+    return how == MP_INDEX_ADD && (dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16);
 }
 
 static int64_t pieces_of(const mp_row_entries *rows)
@@ -204,23 +204,23 @@ static int64_t partial_at(const mp_row_entries *rows)
 
 } // namespace
 
-int64_t mp_cuda_rows_room(const mp_row_entries *rows, mp_meeting how, mp_dtype dtype)
+int64_t mp_cuda_rows_room(const mp_row_entries *rows, mp_index_reduction how, mp_dtype dtype)
 {
     const int64_t partial = sums_floats(how, dtype) ? 2 * pieces_of(rows) * mp_box_elements(&rows->frame) : 0;
     return partial_at(rows) + partial * (int64_t)sizeof(float);
 }
 
-void mp_cuda_rows_meet(const mp_row_entries *rows, const mp_array *indices, mp_meeting how, mp_dtype dtype, void *table,
-                       const void *other, void *room)
+void mp_cuda_rows_reduce(const mp_row_entries *rows, const mp_array *indices, mp_index_reduction how, mp_dtype dtype,
+                         void *table, const void *other, void *room)
 {
     if (!rows->n_entries || !mp_box_elements(&rows->frame)) return;
-    meeting x = {rows_as(rows), rows->n_rows, mp_cuda_rows_sort(rows, indices, room),    how, dtype, mp_dtype_bits(dtype) / 8,
-                 table,         other,        (float *)((char *)room + partial_at(rows))};
+    reducing x = {rows_as(rows), rows->n_rows, mp_cuda_rows_sort(rows, indices, room),    how, dtype, mp_dtype_bits(dtype) / 8,
+                  table,         other,        (float *)((char *)room + partial_at(rows))};
     if (sums_floats(how, dtype)) {
         mp_each(pieces_of(rows) * x.rows.frame.n, piece_summed{x});
         mp_each(pieces_of(rows) * x.rows.frame.n, pieces_joined{x});
     } else {
-        mp_each(rows->n_entries * x.rows.frame.n, met{x});
+        mp_each(rows->n_entries * x.rows.frame.n, row_reduced{x});
     }
 }
 

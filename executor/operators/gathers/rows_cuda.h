@@ -1,9 +1,9 @@
-/* rows_cuda.h - rows of a table by index (operators/gathers/row_entries.h), on the GPU. All only enqueue. Private to
+/* rows_cuda.h - rows of a table by index (operators/gathers/index_plan.h), on the GPU. All only enqueue. Private to
  * executor/cuda/.
  *
  * Indices are looked at when the device runs, where nothing can be reported: an index outside of its axis reads zero, and
- * what it would write goes nowhere. Each result is the same every time: entries that meet in one row are sorted by it first
- * (row_sort.h), and are summed in the order of the entries, in pieces of MP_CUDA_PIECE entries.
+ * what it would write goes nowhere. Each result is the same every time: entries of one row are sorted by it first
+ * (row_sort_cuda.h), and are summed in the order of the entries, in pieces of MP_CUDA_PIECE entries.
  */
 #pragma once
 
@@ -11,19 +11,18 @@
 
 MP_C_BEGIN
 
-#include "executor/operators/gathers/meeting.h"
-#include "executor/operators/gathers/row_entries.h"
+#include "executor/operators/gathers/index_plan.h"
 
 enum { MP_CUDA_PIECE = 32 };
 
 /* other[entry] = table[row]. */
-void mp_cuda_rows_gather(const mp_row_entries *rows, const mp_array *indices, int size, const void *table, void *other);
+void mp_cuda_rows_pick(const mp_row_entries *rows, const mp_array *indices, int size, const void *table, void *other);
 /* table[row] = 0. */
 void mp_cuda_rows_clear(const mp_row_entries *rows, const mp_array *indices, int size, void *table);
-/* table[row] meets other[entry]; `room`: mp_cuda_rows_room bytes, aligned to 16. Float sums are rounded once. */
-void mp_cuda_rows_meet(const mp_row_entries *rows, const mp_array *indices, mp_meeting how, mp_dtype dtype, void *table,
-                       const void *other, void *room);
-int64_t mp_cuda_rows_room(const mp_row_entries *rows, mp_meeting how, mp_dtype dtype);
+/* table[row] is reduced with other[entry]; `room`: mp_cuda_rows_room bytes, aligned to 16. Float sums are rounded once. */
+void mp_cuda_rows_reduce(const mp_row_entries *rows, const mp_array *indices, mp_index_reduction how, mp_dtype dtype,
+                         void *table, const void *other, void *room);
+int64_t mp_cuda_rows_room(const mp_row_entries *rows, mp_index_reduction how, mp_dtype dtype);
 
 /* The places of the first ones among the n first elements of a condition (BOOL, dense) that are true; INT64_MIN where there are
  * no more. `list`: INT64, dense. */

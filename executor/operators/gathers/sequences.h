@@ -1,8 +1,67 @@
-/* sequences.h - ReverseSequence and OneHot, for every backend: which operands they take. */
+/* sequences.h - ReverseSequence and OneHot, for every backend. Their items are spans of the output. */
 #pragma once
 
-#include "executor/operators/gathers/indices.h"
+#include "executor/operators/gathers/index_plan.h"
 
-/* They need no state, and `run` is the backend's. MP_UNSUPPORTED: types or layouts; MP_INVALID: axes that do not fit. */
+/* The first lengths[b] steps of batch b change places, backward as forward. */
+typedef struct mp_reverse_sequence {
+    mp_array from, to, lengths;
+    int batch, time; /* axes */
+    int size;        /* bytes of an element */
+} mp_reverse_sequence;
+
+/* MP_UNSUPPORTED: types or layouts; MP_INVALID: axes that do not fit; MP_NOMEM. */
 mp_status mp_reverse_sequence_prepare(const mp_operands *x, mp_call *call, mp_error *err);
+/* MP_INVALID: a length that is not between 0 and the number of steps; it counts as the nearer one where nobody checks. */
+mp_status mp_reverse_sequence_check(const mp_operands *x, mp_error *err);
+mp_status mp_reverse_sequence_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
+
+MP_INLINE void mp_reverse_sequence_item(const mp_reverse_sequence *s, int64_t k)
+{
+    const mp_array *x = &s->from, *y = &s->to;
+    const mp_row_span span = mp_row_span_of(y, k);
+    const int last = y->rank - 1;
+    const int64_t from = mp_array_place(x, 0, last, span.row), to = mp_array_place(y, 0, last, span.row);
+    const int64_t n_steps = y->dims[s->time];
+    int64_t left = span.row, batch = 0, step = 0;
+    for (int d = last - 1; d >= 0; d--) {
+        if (d == s->batch) batch = left % y->dims[d];
+        if (d == s->time) step = left % y->dims[d];
+        left /= y->dims[d];
+    }
+    for (int64_t c = span.first; c < span.end; c++) {
+        if (s->batch == last) batch = c;
+        if (s->time == last) step = c;
+        int64_t length = mp_index_of(s->lengths.data, s->lengths.dtype, batch), from_at = from + c * x->strides[last];
+        length = length < 0 ? 0 : length > n_steps ? n_steps : length;
+        if (step < length) from_at += (length - 1 - 2 * step) * x->strides[s->time];
+        mp_element_copy(y->data, to + c * y->strides[last], x->data, from_at, s->size);
+    }
+}
+
+/* The value `on` where the index says so, `off` elsewhere; an index outside the classes has none. */
+typedef struct mp_one_hot {
+    mp_array indices, values, y; /* values: off, on */
+    int axis;
+    int64_t inner; /* elements behind the axis */
+    int size;      /* bytes of an element of y */
+} mp_one_hot;
+
+/* MP_UNSUPPORTED: types or layouts; MP_NOMEM. */
 mp_status mp_one_hot_prepare(const mp_operands *x, mp_call *call, mp_error *err);
+mp_status mp_one_hot_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
+
+MP_INLINE void mp_one_hot_item(const mp_one_hot *s, int64_t k)
+{
+    const mp_array *y = &s->y;
+    const mp_row_span span = mp_row_span_of(y, k);
+    const int last = y->rank - 1;
+    const int64_t depth = y->dims[s->axis], to = mp_array_place(y, 0, last, span.row), begin = span.row * y->dims[last];
+    const int64_t index = begin / s->inner / depth * s->inner + begin % s->inner, own = begin / s->inner % depth;
+    for (int64_t c = span.first; c < span.end; c++) {
+        const int64_t at = s->axis == last ? index : index + c;
+        int64_t which = mp_load_whole(s->indices.data, s->indices.dtype, at); /* what is no number is far outside */
+        if (which < 0) which += depth;
+        mp_element_copy(y->data, to + c * y->strides[last], s->values.data, which == (s->axis == last ? c : own), s->size);
+    }
+}

@@ -1,10 +1,7 @@
 /* determinant.h - a determinant by elimination with partial pivoting, in double, for every backend. */
 #pragma once
 
-#include <math.h>
-
-#include "executor/kernel/element.h"
-#include "executor/kernel/kernel.h"
+#include "executor/kernel/body.h"
 
 /* Of a matrix of n x n elements, row-major, `step` apart, which it overwrites. O(n^3). */
 MP_INLINE double mp_determinant(double *a, int64_t n, int64_t step)
@@ -29,12 +26,26 @@ MP_INLINE double mp_determinant(double *a, int64_t n, int64_t step)
     return result;
 }
 
-/* Checks Det; the workspace is that of one matrix, and `run` the backend's. MP_UNSUPPORTED: a type that is neither FLOAT nor
- * BFLOAT16. */
-static inline mp_status mp_determinant_prepare(const mp_operands *x, mp_call *call, mp_error *err)
+/* Det of each matrix of x (..., row, column). The room holds `slots` matrices, interleaved, that are eliminated at once. */
+typedef struct mp_det {
+    mp_array x, y;
+    int64_t n, n_matrices, slots; /* n: rows of a matrix */
+    double *room;
+} mp_det;
+
+/* An item is a slot: every slots-th matrix. */
+MP_INLINE void mp_det_item(const mp_det *s, int64_t slot)
 {
-    const mp_array *in = &x->in[0];
-    if (!mp_is_real(in->dtype)) return MP_NO_KERNEL(x, err, "its type");
-    call->workspace_bytes = in->dims[in->rank - 1] * in->dims[in->rank - 1] * (int64_t)sizeof(double);
-    return MP_OK;
+    const int64_t row = s->x.strides[s->x.rank - 2], column = s->x.strides[s->x.rank - 1];
+    for (int64_t m = slot; m < s->n_matrices; m += s->slots) {
+        const int64_t from = mp_array_place(&s->x, 0, s->y.rank, m);
+        for (int64_t k = 0; k < s->n * s->n; k++)
+            s->room[k * s->slots + slot] = (double)mp_array_load(&s->x, from + k / s->n * row + k % s->n * column);
+        mp_array_store(&s->y, mp_array_place(&s->y, 0, s->y.rank, m), (float)mp_determinant(s->room + slot, s->n, s->slots));
+    }
 }
+
+/* The workspace is that of one slot. MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16. */
+mp_status mp_det_prepare(const mp_operands *x, mp_call *call, mp_error *err);
+/* In as many slots as there is workspace for. */
+mp_status mp_det_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);

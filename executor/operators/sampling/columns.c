@@ -1,4 +1,4 @@
-/* columns.c - reads what Col2Im does from its operands. */
+/* columns.c - fills the description of a Col2Im from its operands. */
 #include "executor/operators/sampling/columns.h"
 
 #include "estimator/rules/operands/window.h"
@@ -15,10 +15,13 @@ mp_status mp_col2im_prepare(const mp_operands *x, mp_call *call, mp_error *err)
     MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     call->adds = x->adds & MP_BIT(0);
-    s->n = columns.window.n;
-    s->n_taps = columns.n_taps;
+    *s = (mp_col2im){.n = columns.window.n,
+                     .n_taps = columns.n_taps,
+                     .n_elements = 1,
+                     .is_backward = x->is_backward,
+                     .add = call->adds != 0};
     for (int d = 0; d < s->n; d++) {
-        s->image[d] = columns.image[d];
+        s->n_elements *= columns.image[d];
         s->stops[d] = columns.stops[d];
         s->kernel[d] = columns.window.kernel[d];
         s->stride[d] = columns.window.stride[d];
@@ -26,4 +29,13 @@ mp_status mp_col2im_prepare(const mp_operands *x, mp_call *call, mp_error *err)
         s->begin[d] = columns.window.begin[d];
     }
     return MP_OK;
+}
+
+mp_status mp_col2im_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err)
+{
+    mp_col2im s = *(const mp_col2im *)call->state;
+    s.columns = x->is_backward ? x->d_in[0] : x->in[0];
+    s.image = x->is_backward ? x->d_out[0] : x->out[0];
+    s.add &= (x->adds & 1) != 0;
+    return loop(&s, mp_array_elements(s.is_backward ? &s.columns : &s.image), s.is_backward ? 1 : s.n_taps, err);
 }

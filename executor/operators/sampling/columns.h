@@ -1,21 +1,22 @@
 /* columns.h - Col2Im: an image as the sum of windows, and its gradient, for every backend. */
 #pragma once
 
-#include "executor/kernel/element.h"
-#include "executor/kernel/kernel.h"
+#include "executor/kernel/body.h"
 
-/* `state` of its calls: the columns x (N, C * n_taps, stops), and per spatial dimension the image (N, C, ...) and the window.
- */
+/* Adds up the columns (N, C * n_taps, stops) where the windows lie on the image (N, C, ...); backward each element of the
+ * columns takes the gradient that is under it. The window has n dimensions. */
 typedef struct mp_col2im {
     int n;
-    int64_t n_taps;
-    int64_t image[MP_ARRAY_RANK], stops[MP_ARRAY_RANK];
-    int64_t kernel[MP_ARRAY_RANK], stride[MP_ARRAY_RANK], dilation[MP_ARRAY_RANK], begin[MP_ARRAY_RANK];
+    int64_t n_taps, n_elements; /* of the window, of a channel of the image */
+    int64_t stops[MP_ARRAY_RANK], kernel[MP_ARRAY_RANK], stride[MP_ARRAY_RANK], dilation[MP_ARRAY_RANK], begin[MP_ARRAY_RANK];
+    mp_array columns, image; /* backward their gradients */
+    bool is_backward, add;   /* add: to the gradient that is there */
 } mp_col2im;
 
-/* An mp_col2im becomes the call's state; `run` is the backend's, which adds to the gradient where it is asked to.
- * MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16, sizes that are computed while it runs; MP_NOMEM. */
+/* The description becomes the call's state. MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16, sizes that are computed
+ * while it runs; MP_NOMEM. */
 mp_status mp_col2im_prepare(const mp_operands *x, mp_call *call, mp_error *err);
+mp_status mp_col2im_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
 
 /* The stop at which a tap of the window lies on an element of the image; -1: there is none. */
 MP_INLINE int64_t mp_col2im_stop(const mp_col2im *s, const int64_t *at, int64_t tap)
@@ -31,32 +32,48 @@ MP_INLINE int64_t mp_col2im_stop(const mp_col2im *s, const int64_t *at, int64_t 
     return stop;
 }
 
-/* An element of the image, counted row-major: what all windows over it have there. */
-MP_INLINE float mp_col2im_sum(const mp_col2im *s, const mp_array *x, int64_t sample, int64_t channel, int64_t element)
+/* Element k of the image: what all windows over it have there. */
+MP_INLINE void mp_col2im_sum(const mp_col2im *s, int64_t k)
 {
-    int64_t at[MP_ARRAY_RANK], row = sample * x->strides[0] + channel * s->n_taps * x->strides[1];
+    const mp_array *x = &s->columns, *y = &s->image;
+    int64_t channel = k / s->n_elements % y->dims[1], sample = k / s->n_elements / y->dims[1], left = k % s->n_elements;
+    int64_t row = sample * x->strides[0] + channel * s->n_taps * x->strides[1];
+    int64_t at[MP_ARRAY_RANK], to = sample * y->strides[0] + channel * y->strides[1];
     float sum = 0;
     for (int d = s->n - 1; d >= 0; d--) {
-        at[d] = element % s->image[d];
-        element /= s->image[d];
+        at[d] = left % y->dims[d + 2];
+        left /= y->dims[d + 2];
+        to += at[d] * y->strides[d + 2];
     }
     for (int64_t tap = 0; tap < s->n_taps; tap++) {
         int64_t stop = mp_col2im_stop(s, at, tap);
-        if (stop >= 0) sum += mp_load_float(x->data, x->dtype, row + tap * x->strides[1] + stop * x->strides[2]);
+        if (stop >= 0) sum += mp_array_load(x, row + tap * x->strides[1] + stop * x->strides[2]);
     }
-    return sum;
+    mp_array_store(y, to, sum);
 }
 
-/* The gradient of one element of the columns: that of the image under it, zero where it is padding. */
-MP_INLINE float mp_col2im_back(const mp_col2im *s, const mp_array *dy, int64_t sample, int64_t row, int64_t stop)
+/* The gradient of element k of the columns: that of the image under it, zero where it is padding. */
+MP_INLINE void mp_col2im_give(const mp_col2im *s, int64_t k)
 {
-    int64_t tap = row % s->n_taps, from = sample * dy->strides[0] + row / s->n_taps * dy->strides[1];
+    const mp_array *dx = &s->columns, *dy = &s->image;
+    int64_t stop = k % dx->dims[2], row = k / dx->dims[2] % dx->dims[1], sample = k / dx->dims[2] / dx->dims[1];
+    int64_t to = sample * dx->strides[0] + row * dx->strides[1] + stop * dx->strides[2], tap = row % s->n_taps;
+    int64_t from = sample * dy->strides[0] + row / s->n_taps * dy->strides[1];
+    bool inside = true;
     for (int d = s->n - 1; d >= 0; d--) {
         int64_t at = stop % s->stops[d] * s->stride[d] - s->begin[d] + tap % s->kernel[d] * s->dilation[d];
-        if (at < 0 || at >= s->image[d]) return 0;
+        inside = inside && at >= 0 && at < dy->dims[d + 2];
         from += at * dy->strides[d + 2];
         stop /= s->stops[d];
         tap /= s->kernel[d];
     }
-    return mp_load_float(dy->data, dy->dtype, from);
+    mp_array_store(dx, to, (s->add ? mp_array_load(dx, to) : 0) + (inside ? mp_array_load(dy, from) : 0));
+}
+
+MP_INLINE void mp_col2im_item(const mp_col2im *s, int64_t k)
+{
+    if (s->is_backward)
+        mp_col2im_give(s, k);
+    else
+        mp_col2im_sum(s, k);
 }

@@ -1,4 +1,4 @@
-/* grid_sample.c - reads what a GridSample does from its attributes. */
+/* grid_sample.c - fills the description of a GridSample from its operands. */
 #include "executor/operators/sampling/grid_sample.h"
 
 #include <string.h>
@@ -34,9 +34,21 @@ mp_status mp_grid_sample_prepare(const mp_operands *x, mp_call *call, mp_error *
                       .padding = (mp_sampler_padding)pads,
                       .align_corners = mp_operator_int(x->op, "align_corners", 0) != 0,
                       .n_points = 1,
+                      .n_blocks = (x->in[0].dims[1] + MP_SAMPLER_CHANNELS - 1) / MP_SAMPLER_CHANNELS,
                       .per_axis = taps[how],
                       .per_point = 1};
     for (int d = 0; d < s->n; d++) s->per_point *= s->per_axis;
     for (int d = 0; d < s->n; d++) s->n_points *= x->in[1].dims[1 + d];
     return MP_OK;
+}
+
+mp_sampler mp_sampler_of(const mp_call *call, const mp_operands *x)
+{
+    mp_sampler s = *(const mp_sampler *)call->state;
+    s.x = x->in[0];
+    s.grid = x->in[1];
+    s.y = x->is_backward ? x->d_out[0] : x->out[0];
+    if (mp_operands_wants(x, 0)) s.dx = x->d_in[0];
+    if (mp_operands_wants(x, 1)) s.d_grid = x->d_in[1];
+    return s;
 }

@@ -1,4 +1,4 @@
-/* regions.c - reads what RoiAlign and MaxRoiPool do from their attributes. */
+/* regions.c - fills the descriptions of RoiAlign and MaxRoiPool from their operands. */
 #include "executor/operators/sampling/regions.h"
 
 #include <string.h>
@@ -34,4 +34,41 @@ mp_status mp_roi_align_prepare(const mp_operands *x, mp_call *call, mp_error *er
 mp_status mp_max_roi_pool_prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
     return prepare(x, call, mp_operator_float(x->op, "spatial_scale", 1), err);
+}
+
+mp_regions mp_regions_of(const mp_call *call, const mp_operands *x)
+{
+    mp_regions s = *(const mp_regions *)call->state;
+    s.x = x->is_backward ? x->d_in[0] : x->in[0];
+    s.y = x->is_backward ? x->d_out[0] : x->out[0];
+    s.corners = x->in[1];
+    s.of = x->n_in > 2 ? x->in[2] : x->in[1];
+    return s;
+}
+
+static mp_status check_images(const mp_operands *x, const mp_array *images, mp_error *err)
+{
+    for (int64_t k = 0; k < x->in[1].dims[0]; k++) {
+        int64_t image = mp_load_whole(images->data, images->dtype, k * images->strides[0]);
+        if (image < 0 || image >= x->in[0].dims[0])
+            return MP_FAIL(err, MP_INVALID, "%s ('%s'): region %lld is of image %lld, and there are %lld", x->op->kind,
+                           x->op->name, (long long)k, (long long)image, (long long)x->in[0].dims[0]);
+    }
+    return MP_OK;
+}
+
+mp_status mp_roi_align_check(const mp_operands *x, mp_error *err)
+{
+    return check_images(x, &x->in[2], err);
+}
+
+mp_status mp_max_roi_pool_check(const mp_operands *x, mp_error *err)
+{
+    return check_images(x, &x->in[1], err);
+}
+
+mp_status mp_max_roi_pool_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err)
+{
+    const mp_regions s = mp_regions_of(call, x);
+    return loop(&s, mp_array_elements(&s.y), 16, err);
 }

@@ -1,13 +1,16 @@
 /* resizes_cuda.cu - resizing by tables of taps, as the CPU makes them: one output position to a thread. */
-#include "executor/cuda/grid/grid.cuh"
+#include "executor/cuda/grid/family.cuh"
 
 #include "executor/operators/copies/bytes_cuda.h"
-#include "executor/operators/sampling/resizes_cuda.h"
+
+extern "C" {
+#include "executor/operators/sampling/resizing.h"
+}
 
 namespace
 {
 
-enum { DIMS = MP_ARRAY_RANK, RESIZED = MP_CUDA_RESIZED };
+enum { DIMS = MP_ARRAY_RANK, RESIZED = 4 }; /* the most dimensions that are resized at once */
 
 /* One resized dimension: start (n_to + 1), then index and weight of all taps. */
 struct table {
@@ -67,9 +70,8 @@ static int64_t taps_of(const mp_taps *t)
     return t->start[t->n_out];
 }
 
-} // namespace
-
-int64_t mp_cuda_resize_room(const mp_resizing *s)
+/* Bytes of all tables. */
+static int64_t room_of(const mp_resizing *s)
 {
     int64_t words = 0;
     for (int d = 0; d < s->rank; d++)
@@ -89,7 +91,8 @@ static table bring(const mp_taps *t, int64_t stride, int32_t **at)
     return there;
 }
 
-void mp_cuda_resize(const mp_resizing *s, const mp_array *from, const mp_array *to, void *room)
+/* Each position of `to` blends those of `from` that the tables name; the tables are brought to the room first. */
+static void resize(const mp_resizing *s, const mp_array *from, const mp_array *to, void *room)
 {
     const int64_t n = mp_array_elements(to);
     int32_t *at = (int32_t *)room;
@@ -113,3 +116,33 @@ void mp_cuda_resize(const mp_resizing *s, const mp_array *from, const mp_array *
     for (int t = f.n_tables; t < RESIZED; t++) f.tables[t] = {NULL, NULL, NULL, 0};
     mp_each(n, f);
 }
+
+static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+{
+    resize((const mp_resizing *)call->state, x->is_backward ? &x->d_out[0] : &x->in[0],
+           x->is_backward ? &x->d_in[0] : &x->out[0], x->workspace);
+    return mp_launched(err);
+}
+
+static void release(mp_call *call)
+{
+    if (call->state) mp_resizing_free((mp_resizing *)call->state);
+}
+
+static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    mp_resizing *s = mp_new_state<mp_resizing>(call);
+    int n = 0;
+    if (!s) return MP_NO_MEMORY(err);
+    call->release = release;
+    call->run = run;
+    MP_CHECK(mp_resizing_read(x, s, err));
+    for (int d = 0; d < s->rank; d++) n += s->axis[d] >= 0;
+    if (n > RESIZED) return MP_NO_KERNEL(x, err, "resizing so many dimensions");
+    call->workspace_bytes = room_of(s);
+    return MP_OK;
+}
+
+} // namespace
+
+extern "C" const mp_kernel mp_cuda_resizes[] = {{"Resize", "", prepare, prepare}, {"Upsample", "", prepare, prepare}, {}};

@@ -1,5 +1,25 @@
-/* row_entries.c - describes rows that are named along one axis, or by tuples of indices. */
-#include "executor/operators/gathers/row_entries.h"
+/* index_plan.c - describes what indices name: rows along one axis or by tuples, or elements; and checks the operands. */
+#include "executor/operators/gathers/index_plan.h"
+
+mp_status mp_indices_check(const mp_operands *x, int indices, mp_error *err)
+{
+    for (int i = 0; i < x->n_in; i++)
+        if (x->in[i].packed || (x->in[i].dtype && mp_dtype_bits(x->in[i].dtype) < 8))
+            return MP_NO_KERNEL(x, err, "an operand of this type or layout");
+    if (x->out[0].packed) return MP_NO_KERNEL(x, err, "a packed output");
+    if (indices >= 0) {
+        const mp_array *a = &x->in[indices];
+        if (a->dtype != MP_DTYPE_INT64 && a->dtype != MP_DTYPE_INT32) return MP_NO_KERNEL(x, err, "indices of this type");
+        if (!mp_array_is_plain(a)) return MP_NO_KERNEL(x, err, "a layout of indices that is not plain");
+    }
+    for (int i = x->from; x->is_backward && i < x->to; i++) {
+        const mp_array *d = &x->d_in[i];
+        if (!d->dtype) continue;
+        if (!mp_is_real(d->dtype) || x->d_out[0].dtype != d->dtype || d->packed)
+            return MP_NO_KERNEL(x, err, "a gradient of this type or layout");
+    }
+    return MP_OK;
+}
 
 static void grid_put(mp_grid *g, int64_t dim, int64_t stride)
 {
@@ -57,12 +77,22 @@ mp_status mp_rows_by_tuple(const mp_operands *x, const mp_array *table, const mp
     return check_counts(x, rows, err);
 }
 
-int64_t mp_rows_list_bytes(const mp_row_entries *rows)
+mp_status mp_index_elements_check(const mp_operands *x, const mp_array *table, const mp_array *other, int axis, mp_error *err)
 {
-    return rows->n_entries * (int64_t)sizeof(uint64_t);
+    const mp_array *indices = &x->in[1];
+    MP_ENSURE(indices->rank == table->rank && other->rank == table->rank, err, MP_INVALID,
+              "%s ('%s'): data, indices and updates differ in rank", x->op->kind, x->op->name);
+    for (int d = 0; d < table->rank; d++)
+        MP_ENSURE(other->dims[d] == indices->dims[d] && (d == axis || indices->dims[d] <= table->dims[d]), err, MP_INVALID,
+                  "%s ('%s'): dimension %d of the indices does not fit", x->op->kind, x->op->name, d);
+    return MP_OK;
 }
 
-int64_t mp_rows_sorted_bytes(const mp_row_entries *rows)
+mp_status mp_index_plan_room(const mp_operands *x, const mp_index_plan *plan, mp_index_reduction how, mp_dtype dtype,
+                             mp_call *call, int64_t *at, mp_error *err)
 {
-    return 2 * mp_rows_list_bytes(rows);
+    MP_ENSURE(mp_round_up(call->workspace_bytes, 64, at) &&
+                  mp_add(*at, plan->by->room(plan, how, dtype), &call->workspace_bytes),
+              err, MP_INVALID, "%s ('%s') needs too much workspace", x->op->kind, x->op->name);
+    return MP_OK;
 }

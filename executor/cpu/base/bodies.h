@@ -1,0 +1,31 @@
+/* bodies.h - the CPU's loop over the items of a body (executor/kernel/body.h): blocks of them over threads. */
+#pragma once
+
+#include "executor/cpu/base/parallel.h"
+#include "executor/kernel/body.h"
+
+typedef struct mp_body_blocks {
+    const void *description;
+    int64_t n, size; /* items: of all blocks, of each but the last */
+} mp_body_blocks;
+
+/* BODY_loop, an mp_body_loop over BODY(const DESCRIPTION *, int64_t item). */
+#define MP_BODY_LOOP(description_type, body)                                                                 \
+    static void body##_block(void *data, int64_t block)                                                      \
+    {                                                                                                        \
+        const mp_body_blocks *b = data;                                                                      \
+        const int64_t first = block * b->size, end = b->n - first < b->size ? b->n : first + b->size;        \
+        for (int64_t item = first; item < end; item++) body((const description_type *)b->description, item); \
+    }                                                                                                        \
+    static mp_status body##_loop(const void *description, int64_t n, int64_t work, mp_error *err)            \
+    {                                                                                                        \
+        mp_body_blocks b = {description, n, work < MP_BLOCK / 4 ? MP_BLOCK / 4 / (work > 0 ? work : 1) : 1}; \
+        (void)err;                                                                                           \
+        mp_parallel((n + b.size - 1) / b.size, b.size * work, body##_block, &b);                             \
+        return MP_OK;                                                                                        \
+    }
+
+/* The items that have workspace of their own: one after the other takes it. */
+#define MP_BODY_SLOTS(x) 1
+/* The program sees the operands' data before they are computed with. */
+#define MP_BODY_CHECK(question) MP_CHECK(question)

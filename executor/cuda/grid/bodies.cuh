@@ -1,0 +1,25 @@
+/* bodies.cuh - the GPU's loop over the items of a body (executor/kernel/body.h): an item to a thread. */
+#pragma once
+
+#include "executor/cuda/grid/grid.cuh"
+
+extern "C" {
+#include "executor/kernel/body.h"
+}
+
+/* BODY_loop, an mp_body_loop over BODY(const DESCRIPTION *, int64_t item). */
+#define MP_BODY_LOOP(description_type, body)                                                 \
+    struct body##_of {                                                                       \
+        description_type description;                                                        \
+        MP_BODY void operator()(int64_t item) const { body(&description, item); }            \
+    };                                                                                       \
+    static mp_status body##_loop(const void *description, int64_t n, int64_t, mp_error *err) \
+    {                                                                                        \
+        mp_each(n, body##_of{*(const description_type *)description});                       \
+        return mp_launched(err);                                                             \
+    }
+
+/* The items that have workspace of their own: one for each element of the output. */
+#define MP_BODY_SLOTS(x) mp_array_elements(&(x)->out[0])
+/* Nothing can be reported while the device runs. */
+#define MP_BODY_CHECK(question)

@@ -1,0 +1,69 @@
+/* body.h - one body, two loops: the arithmetic of an operator is written once, and every backend loops over it.
+ *
+ * The operator's description is a struct that its prepare and run functions fill from the operands. Its body is an MP_INLINE
+ * function of the description and of the number of an item; it loads and stores by the element's type (element.h), and writes
+ * what no other item reads or writes. A loop runs the body for all items: over threads on the CPU (executor/cpu/base/bodies.h),
+ * as a launch on the GPU (executor/cuda/grid/bodies.cuh). */
+#pragma once
+
+#include <math.h>
+
+#include "executor/kernel/element.h"
+#include "executor/kernel/kernel.h"
+
+/* Runs a body for the items 0 to n - 1 of the description, which it reads while it runs or copies. `work` is roughly how many
+ * elements one item touches. MP_IO: a launch failed. */
+typedef mp_status (*mp_body_loop)(const void *description, int64_t n, int64_t work, mp_error *err);
+
+/* Where element k lies, counted row-major over the dimensions [first, last) of an array. */
+MP_INLINE int64_t mp_array_place(const mp_array *a, int first, int last, int64_t k)
+{
+    int64_t at = 0;
+    for (int d = last - 1; d >= first; d--) {
+        at += k % a->dims[d] * a->strides[d];
+        k /= a->dims[d];
+    }
+    return at;
+}
+
+/* Element `at` of an array, read and written as a float. */
+MP_INLINE float mp_array_load(const mp_array *a, int64_t at)
+{
+    return mp_load_float(a->data, a->dtype, at);
+}
+MP_INLINE void mp_array_store(const mp_array *a, int64_t at, float value)
+{
+    mp_store_float(a->data, a->dtype, at, value);
+}
+
+/* Copies an element of `size` bytes (1, 2, 4, 8), whatever its type; from NULL: it becomes zero. */
+MP_INLINE void mp_element_copy(void *to, int64_t to_at, const void *from, int64_t from_at, int size)
+{
+    if (size == 1)
+        ((uint8_t *)to)[to_at] = from ? ((const uint8_t *)from)[from_at] : 0;
+    else if (size == 2)
+        ((uint16_t *)to)[to_at] = from ? ((const uint16_t *)from)[from_at] : 0;
+    else if (size == 4)
+        ((uint32_t *)to)[to_at] = from ? ((const uint32_t *)from)[from_at] : 0;
+    else
+        ((uint64_t *)to)[to_at] = from ? ((const uint64_t *)from)[from_at] : 0;
+}
+
+/* Items that are a few columns of a row, the last dimension of an array: [first, end) of this row. */
+enum { MP_ROW_SPAN = 32 };
+typedef struct mp_row_span {
+    int64_t row, first, end;
+} mp_row_span;
+
+MP_INLINE mp_row_span mp_row_span_of(const mp_array *a, int64_t item)
+{
+    const int64_t columns = a->dims[a->rank - 1], n = (columns + MP_ROW_SPAN - 1) / MP_ROW_SPAN, first = item % n * MP_ROW_SPAN;
+    const mp_row_span span = {item / n, first, columns - first < MP_ROW_SPAN ? columns : first + MP_ROW_SPAN};
+    return span;
+}
+/* How many there are. */
+static inline int64_t mp_row_spans(const mp_array *a)
+{
+    const int64_t columns = a->dims[a->rank - 1];
+    return columns ? mp_array_elements(a) / columns * ((columns + MP_ROW_SPAN - 1) / MP_ROW_SPAN) : 0;
+}

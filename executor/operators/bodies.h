@@ -1,0 +1,41 @@
+/* bodies.h - the operators that are one body (executor/kernel/body.h), a row each: both backends' kernels are made from it. */
+#pragma once
+
+#include "executor/operators/copies/triangle.h"
+#include "executor/operators/gathers/sequences.h"
+#include "executor/operators/reductions/determinant.h"
+#include "executor/operators/sampling/columns.h"
+#include "executor/operators/sampling/regions.h"
+
+/* X(kind, domain, NAME, backward): the description is the struct NAME, the body NAME_item; NAME_prepare and NAME_run are the
+ * rest of the kernel. `backward` is NAME_kernel, or NULL where the operator has no gradient. */
+#define MP_BODIES(X)                          \
+    X("Trilu", "", mp_trilu, mp_trilu_kernel) \
+    X("Det", "", mp_det, NULL)                \
+    X("OneHot", "", mp_one_hot, NULL)         \
+    X("Col2Im", "", mp_col2im, mp_col2im_kernel)
+/* Those whose operands may say what cannot be; NAME_check refuses it where the program sees their data. */
+#define MP_CHECKED_BODIES(X)                                                  \
+    X("ReverseSequence", "", mp_reverse_sequence, mp_reverse_sequence_kernel) \
+    X("MaxRoiPool", "", mp_max_roi_pool, NULL)
+
+/* The kernel of a row, where the backend has defined MP_BODY_LOOP. What prepare asks for as a workspace is the room of one
+ * item; the backend gives room to the MP_BODY_SLOTS(x) items that it runs at once. */
+#define MP_BODY_KERNEL(kind, domain, name, backward) MP_BODY_KERNEL_OF(name, (void)run)
+#define MP_CHECKED_BODY_KERNEL(kind, domain, name, backward) \
+    MP_BODY_KERNEL_OF(name, (void)run; MP_BODY_CHECK(name##_check(x, err)))
+#define MP_BODY_KERNEL_OF(name, check)                                                                        \
+    MP_BODY_LOOP(name, name##_item)                                                                           \
+    static mp_status name##_call(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err) \
+    {                                                                                                         \
+        check;                                                                                                \
+        return name##_run(call, x, name##_item_loop, err);                                                    \
+    }                                                                                                         \
+    static mp_status name##_kernel(const mp_operands *x, mp_call *call, mp_error *err)                        \
+    {                                                                                                         \
+        MP_CHECK(name##_prepare(x, call, err));                                                               \
+        call->run = name##_call;                                                                              \
+        call->workspace_bytes *= MP_BODY_SLOTS(x);                                                            \
+        return MP_OK;                                                                                         \
+    }
+#define MP_BODY_ROW(kind, domain, name, backward) {kind, domain, name##_kernel, backward},

@@ -1,0 +1,18 @@
+/* bodies_cuda.cu - the operators of bodies.h on the GPU. */
+#include "executor/cuda/grid/bodies.cuh"
+
+#include "executor/cuda/grid/families.h"
+
+extern "C" {
+#include "executor/operators/bodies.h"
+}
+
+namespace
+{
+
+MP_BODIES(MP_BODY_KERNEL)
+MP_CHECKED_BODIES(MP_CHECKED_BODY_KERNEL)
+
+} // namespace
+
+extern "C" const mp_kernel mp_cuda_bodies[] = {MP_BODIES(MP_BODY_ROW) MP_CHECKED_BODIES(MP_BODY_ROW){}};
