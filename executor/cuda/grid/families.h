@@ -16,7 +16,8 @@ MP_C_BEGIN
     X(randoms)              /* Dropout, RandomUniform, RandomNormal ..., Bernoulli */             \
     X(pools)                /* MaxPool, AveragePool, LpPool, their global forms */                \
     X(batch_normalizations) /* BatchNormalization */                                              \
-    X(normalizations)       /* LayerNormalization ... LRN */                                      \
+    X(normalizations)       /* LayerNormalization ... MeanVarianceNormalization */                \
+    X(line_normalizations)  /* LpNormalization, LRN */                                            \
     X(softmaxes)            /* Softmax, SafeSoftmax, LogSoftmax, Hardmax */                       \
     X(losses)               /* SoftmaxCrossEntropyLoss, NegativeLogLikelihoodLoss */              \
     X(element_losses)       /* MeanSquaredError, HuberLoss, BinaryCrossEntropyWithLogits */       \

@@ -1,0 +1,98 @@
+/* line_normalization.h - LpNormalization and LRN, whose sums run along one dimension, line by line. For every backend. */
+#pragma once
+
+#include "executor/kernel/body.h"
+
+/* All arrays have the layout of x. */
+typedef struct mp_line_normalization {
+    mp_array x, y, dy, dx;
+    mp_array lines; /* x with one element along the dimension: line k begins at its element k */
+    int64_t n_lines, length, stride;
+    bool is_backward;
+    int p;                 /* of LpNormalization: 1 or 2 */
+    int64_t before, after; /* of LRN: how many neighbours */
+    float alpha, beta, bias;
+    float *scale;  /* LRN's extra, in the layout of x; NULL: nobody asks for it */
+    float *direct; /* LRN backward, in the workspace: for every line the part of its gradients that is an element's own ... */
+    float *terms;  /* ... and what each gives its neighbours */
+} mp_line_normalization;
+
+/* The description becomes the call's state. MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16; MP_NOMEM. */
+mp_status mp_lp_prepare(const mp_operands *x, mp_call *call, mp_error *err);
+mp_status mp_lrn_prepare(const mp_operands *x, mp_call *call, mp_error *err);
+/* Runs the item of either. */
+mp_status mp_line_normalization_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
+
+MP_INLINE int64_t mp_line_begin(const mp_line_normalization *s, int64_t k)
+{
+    return mp_array_place(&s->lines, 0, s->lines.rank, k);
+}
+
+/* y = x / norm; dx = (dy - y' sum(dy y)) / norm, where y' is y, or for p = 1 the sign of x. A line without a norm gives zeros.
+ */
+MP_INLINE void mp_lp_item(const mp_line_normalization *s, int64_t k)
+{
+    const int64_t begin = mp_line_begin(s, k);
+    double norm = 0, sum = 0;
+    for (int64_t e = 0; e < s->length; e++) {
+        const int64_t at = begin + e * s->stride;
+        const double v = (double)mp_array_load(&s->x, at);
+        norm += s->p == 1 ? fabs(v) : v * v;
+        if (s->is_backward) sum += (double)mp_array_load(&s->dy, at) * (double)mp_array_load(&s->y, at);
+    }
+    if (s->p != 1) norm = sqrt(norm);
+    for (int64_t e = 0; e < s->length; e++) {
+        const int64_t at = begin + e * s->stride;
+        const double v = (double)mp_array_load(&s->x, at);
+        if (s->is_backward) {
+            const double slope = s->p == 1 ? (v > 0) - (v < 0) : (double)mp_array_load(&s->y, at);
+            const double dy = (double)mp_array_load(&s->dy, at);
+            mp_array_store(&s->dx, at, norm > 0 ? (float)((dy - slope * sum) / norm) : 0);
+        } else {
+            mp_array_store(&s->y, at, norm > 0 ? (float)(v / norm) : 0);
+        }
+    }
+}
+
+/* The scale is bias + alpha / size * (sum of squares over the neighbours), y = x scale^-beta: Krizhevsky, Sutskever, Hinton
+ * 2012. */
+MP_INLINE void mp_lrn_forward(const mp_line_normalization *s, int64_t begin)
+{
+    for (int64_t c = 0; c < s->length; c++) {
+        const int64_t at = begin + c * s->stride;
+        double sum = 0;
+        for (int64_t o = c < s->before ? 0 : c - s->before; o <= c + s->after && o < s->length; o++) {
+            const double v = (double)mp_array_load(&s->x, begin + o * s->stride);
+            sum += v * v;
+        }
+        const float scale = s->bias + s->alpha * (float)sum;
+        if (s->scale) s->scale[at] = scale;
+        mp_array_store(&s->y, at, mp_array_load(&s->x, at) * powf(scale, -s->beta));
+    }
+}
+
+/* dx_c = dy_c s_c^-beta - 2 alpha beta x_c sum over o that c is a neighbour of: dy_o x_o s_o^(-beta - 1) */
+MP_INLINE void mp_lrn_backward(const mp_line_normalization *s, int64_t begin)
+{
+    for (int64_t c = 0; c < s->length; c++) {
+        const int64_t at = begin + c * s->stride;
+        s->direct[at] = mp_array_load(&s->dy, at) * powf(s->scale[at], -s->beta);
+        s->terms[at] = s->direct[at] * mp_array_load(&s->x, at) / s->scale[at];
+    }
+    for (int64_t c = 0; c < s->length; c++) {
+        const int64_t at = begin + c * s->stride;
+        double sum = 0;
+        for (int64_t o = c < s->after ? 0 : c - s->after; o <= c + s->before && o < s->length; o++)
+            sum += (double)s->terms[begin + o * s->stride];
+        const double own = (double)(s->alpha * s->beta * mp_array_load(&s->x, at));
+        mp_array_store(&s->dx, at, (float)((double)s->direct[at] - 2.0 * own * sum));
+    }
+}
+
+MP_INLINE void mp_lrn_item(const mp_line_normalization *s, int64_t k)
+{
+    if (s->is_backward)
+        mp_lrn_backward(s, mp_line_begin(s, k));
+    else
+        mp_lrn_forward(s, mp_line_begin(s, k));
+}
