@@ -173,6 +173,23 @@ static int *copy_tensors(mp_model *model, const int *tensors, int n)
     return copy;
 }
 
+mp_operator_draft mp_draft(const char *kind, const char *domain, int version, const int *in, int n_in,
+                           const mp_attribute *attributes, size_t n_attributes)
+{
+    return (mp_operator_draft){.kind = kind,
+                               .domain = domain,
+                               .version = version,
+                               .in = in,
+                               .n_in = n_in,
+                               .attributes = attributes,
+                               .n_attributes = n_attributes};
+}
+
+mp_operator_draft mp_draft_like(const mp_operator *op, const int *in, int n_in)
+{
+    return mp_draft(op->kind, op->domain, op->version, in, n_in, op->attributes, op->n_attributes);
+}
+
 mp_status mp_model_operator(mp_model *model, const mp_operator_draft *draft, int *index, mp_error *err)
 {
     size_t n = model->n_operators;

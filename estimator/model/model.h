@@ -212,21 +212,9 @@ typedef struct mp_operator_draft {
 } mp_operator_draft;
 
 /* Return a draft without outputs whose name will be made up: of this kind, or of the kind and with the attributes of `op`. */
-static inline mp_operator_draft mp_draft(const char *kind, const char *domain, int version, const int *in, int n_in,
-                                         const mp_attribute *attributes, size_t n_attributes)
-{
-    return (mp_operator_draft){.kind = kind,
-                               .domain = domain,
-                               .version = version,
-                               .in = in,
-                               .n_in = n_in,
-                               .attributes = attributes,
-                               .n_attributes = n_attributes};
-}
-static inline mp_operator_draft mp_draft_like(const mp_operator *op, const int *in, int n_in)
-{
-    return mp_draft(op->kind, op->domain, op->version, in, n_in, op->attributes, op->n_attributes);
-}
+mp_operator_draft mp_draft(const char *kind, const char *domain, int version, const int *in, int n_in,
+                           const mp_attribute *attributes, size_t n_attributes);
+mp_operator_draft mp_draft_like(const mp_operator *op, const int *in, int n_in);
 
 /* Appends an operator and becomes the producer of its outputs. MP_PARSE: an output has a producer already, or the operator
  * reads its own output. MP_NOMEM. Pointers into model->operators are invalid afterwards. */
