@@ -13,7 +13,7 @@ static const struct row {
     {"Constant", MP_SOURCE_VALUES, {0}},
     {"ConstantOfShape", MP_SOURCE_CONSTANT, {0}},
     {"Shape", MP_SOURCE_SHAPE, {0}},
-    {"Size", MP_SOURCE_CONSTANT, {0}},
+    {"Size", MP_SOURCE_SIZE, {0}},
     {"Range", MP_SOURCE_RANGE, {0}},
     {"EyeLike", MP_SOURCE_EYE, {0}},
     {"HannWindow", MP_SOURCE_WINDOW, {.5, -.5}},
@@ -90,10 +90,8 @@ mp_status mp_source_prepare(const mp_operands *x, mp_call *call, mp_error *err)
         int64_t start = clamped(mp_operator_int(x->op, "start", 0), in->rank);
         memcpy(s->dims, in->dims + start, (size_t)n * sizeof *s->dims);
     }
-    if (!strcmp(row->kind, "Size"))
-        s->whole = mp_array_elements(in);
-    else if (s->form == MP_SOURCE_CONSTANT || s->form == MP_SOURCE_VALUES)
-        return read_constant(x, s, err);
+    if (s->form == MP_SOURCE_SIZE) s->whole = mp_array_elements(in);
+    if (s->form == MP_SOURCE_CONSTANT || s->form == MP_SOURCE_VALUES) return read_constant(x, s, err);
     return MP_OK;
 }
 

@@ -7,7 +7,8 @@ enum { MP_WINDOW_TERMS = 3 };
 
 /* What element k is. */
 typedef enum mp_source_form {
-    MP_SOURCE_CONSTANT, /* ConstantOfShape, Size: the number itself */
+    MP_SOURCE_CONSTANT, /* ConstantOfShape: the number itself */
+    MP_SOURCE_SIZE,     /* likewise */
     MP_SOURCE_VALUES,   /* Constant: that of a list in the program's memory */
     MP_SOURCE_SHAPE,    /* that of `dims` */
     MP_SOURCE_RANGE,    /* first + k * step */
