@@ -21,7 +21,7 @@ JUDGED = "sm_90"
 # Kernels that may: file, what their name contains, why.
 PERMITTED = (
     ("elementwise/elementwise_cuda", "floats_placed", "sin, cos and tan of large numbers keep the digits of 2/pi in an array"),
-    ("randoms/randoms_cuda", "draws_of", "normal numbers take a cosine: likewise"),
+    ("randoms/randoms_cuda", "mp_random_source_item", "normal numbers take a cosine: likewise"),
     ("losses/losses_cuda", "entropy_gradient_lines", "registers are kept while a class weight of a rare type is read by a call"),
     ("losses/losses_cuda", "weight_total", "likewise"),
     ("normalizations/normalize_cuda", "forward_rowsIL8mp_dtype16ELb0", "at 32 registers a thread ptxas keeps four of a row's outside its loops"),

@@ -8,8 +8,8 @@
  */
 #pragma once
 
-#include "executor/kernel/array.h"
-#include "executor/kernel/kernel.h"
+#include "executor/kernel/body.h"
+#include "executor/kernel/loops.h"
 #include "executor/operators/elementwise/formulas.h"
 
 typedef enum mp_element_loss_kind {
@@ -23,10 +23,20 @@ typedef struct mp_element_loss {
     float delta, scale; /* of HUBER */
 } mp_element_loss;
 
-/* MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16. */
-mp_status mp_element_loss_read(const mp_operands *x, mp_element_loss_kind kind, mp_element_loss *out, mp_error *err);
+/* The derivative of the mean by the elements of an operand, times the gradient of the loss. */
+typedef struct mp_element_slope {
+    mp_element_loss loss;
+    mp_loops loops; /* over the gradient, prediction, target and weight */
+    mp_array a, b, w, dy, to;
+    bool of_target; /* the operand is the target, else the prediction */
+} mp_element_slope;
 
-/* Operand 2 as it lies beside the prediction: broadcast, without data where there is none. */
+/* An mp_element_loss becomes the call's state. MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16; MP_NOMEM. */
+mp_status mp_element_loss_prepare(const mp_operands *x, mp_call *call, mp_error *err);
+/* Runs mp_element_slope_item for the gradients. */
+mp_status mp_element_loss_backward(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
+
+/* Operand 2 as it lies beside the prediction: broadcast; without data where there is none, and all weights are 1. */
 mp_array mp_element_loss_weights(const mp_operands *x);
 
 MP_INLINE double mp_element_loss_value(const mp_element_loss *l, float a, float b, float w)
@@ -61,4 +71,19 @@ MP_INLINE float mp_element_loss_slope(const mp_element_loss *l, float a, float b
 MP_INLINE float mp_element_loss_target_slope(const mp_element_loss *l, float a, float b, float w)
 {
     return l->kind == MP_ELEMENT_LOSS_BINARY ? (w - 1) * mp_softplus(-a) - a : -mp_element_loss_slope(l, a, b, w);
+}
+
+MP_INLINE void mp_element_slope_item(const mp_element_slope *s, int64_t k)
+{
+    int64_t at[4] = {0};
+    for (int d = s->loops.rank - 1; d >= 0; d--) {
+        for (int i = 0; i < 4; i++) at[i] += k % s->loops.dims[d] * s->loops.strides[i][d];
+        k /= s->loops.dims[d];
+    }
+    const float share = (float)((double)mp_array_load(&s->dy, 0) / (double)s->loops.n_elements);
+    const float a = mp_array_load(&s->a, at[1]), b = mp_array_load(&s->b, at[2]),
+                w = s->w.data ? mp_array_load(&s->w, at[3]) : 1;
+    const float slope =
+        s->of_target ? mp_element_loss_target_slope(&s->loss, a, b, w) : mp_element_loss_slope(&s->loss, a, b, w);
+    mp_array_store(&s->to, at[0], share * slope);
 }

@@ -1,13 +1,11 @@
-/* randoms_cpu.c - dropout, and tensors of random numbers, drawn from executor/philox by (seed, step, operator, element).
- *
- * The element is counted in the order of memory; layouts are fixed, so forward, backward and every recomputation draw the same.
- */
+/* randoms_cpu.c - dropout and tensors of random numbers (randoms.h) on the CPU. */
+#include "executor/operators/randoms/randoms.h"
+
 #include <string.h>
 
+#include "executor/cpu/base/bodies.h"
 #include "executor/cpu/base/families.h"
 #include "executor/operators/elementwise/elementwise_cpu.h"
-#include "executor/operators/randoms/dropout.h"
-#include "executor/operators/randoms/random_source.h"
 
 typedef struct job {
     const mp_dropout *s;
@@ -88,29 +86,11 @@ static mp_status prepare_dropout(const mp_operands *x, mp_call *call, mp_error *
     return mp_dropout_prepare(x, call, err);
 }
 
-typedef struct source_job {
-    const mp_random_source *s;
-    const mp_operands *x;
-    const mp_run *run;
-} source_job;
-
-static void source_block(void *data, int64_t k)
-{
-    const source_job *j = data;
-    const mp_array *out = &j->x->out[0], *in = j->s->distribution == MP_BERNOULLI ? &j->x->in[0] : NULL;
-    for (int64_t e = k * MP_BLOCK; e < k * MP_BLOCK + mp_block_size(j->s->n, k); e++) {
-        double probability = in ? mp_load_real(in->data, in->dtype, e) : 0;
-        mp_store_real(out->data, out->dtype, e,
-                      mp_random_value(j->s, j->run->seed, j->run->step, (uint32_t)j->x->op_index, (uint64_t)e, probability));
-    }
-}
+MP_BODY_LOOP(mp_random_source, mp_random_source_item)
 
 static mp_status run_source(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
-    source_job j = {call->state, x, run};
-    (void)err;
-    mp_parallel(mp_block_count(j.s->n), MP_BLOCK * 8, source_block, &j);
-    return MP_OK;
+    return mp_random_source_run(call, x, &run->seed, &run->step, mp_random_source_item_loop, err);
 }
 
 static mp_status prepare_source(const mp_operands *x, mp_call *call, mp_error *err)
@@ -119,12 +99,5 @@ static mp_status prepare_source(const mp_operands *x, mp_call *call, mp_error *e
     return mp_random_source_prepare(x, call, err);
 }
 
-const mp_kernel mp_cpu_randoms[] = {
-    {"Dropout", "", prepare_dropout, prepare_dropout},
-    {"RandomUniform", "", prepare_source, NULL},
-    {"RandomUniformLike", "", prepare_source, NULL},
-    {"RandomNormal", "", prepare_source, NULL},
-    {"RandomNormalLike", "", prepare_source, NULL},
-    {"Bernoulli", "", prepare_source, NULL},
-    {0},
-};
+#define ROW(kind) {kind, "", prepare_source, NULL},
+const mp_kernel mp_cpu_randoms[] = {{"Dropout", "", prepare_dropout, prepare_dropout}, MP_RANDOM_SOURCES(ROW){0}};

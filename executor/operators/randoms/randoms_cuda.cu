@@ -1,10 +1,14 @@
 /* randoms_cuda.cu - dropout and random numbers, drawn as on the CPU: by (seed, step, operator, element); one block of
  * words is four elements of a dropout. */
+#include "executor/cuda/grid/bodies.cuh"
 #include "executor/cuda/grid/vectors.cuh"
 
 #include "executor/cuda/device/step.h"
-#include "executor/kernel/philox.h"
-#include "executor/operators/randoms/randoms_cuda.h"
+#include "executor/cuda/grid/families.h"
+
+extern "C" {
+#include "executor/operators/randoms/randoms.h"
+}
 
 namespace
 {
@@ -72,32 +76,40 @@ static void drop(const mp_dropout *dropout, const mp_cuda_pass *pass, uint32_t o
     mp_each(mp_vectors<mp_width<T>>(dropout->n), f);
 }
 
-struct draws_of {
-    mp_random_source source;
-    const mp_cuda_pass *pass;
-    uint32_t op;
-    const void *probabilities; /* NULL: none */
-    void *to;
-    mp_dtype probability_dtype, dtype;
-    MP_BODY void operator()(int64_t k) const
-    {
-        const double probability = probabilities ? mp_load_real(probabilities, probability_dtype, k) : 0;
-        mp_store_real(to, dtype, k, mp_random_value(&source, pass->seed, pass->step, op, (uint64_t)k, probability));
-    }
-};
+static mp_status run_dropout(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+{
+    mp_dropout s = *(const mp_dropout *)call->state;
+    const mp_cuda_pass *pass = mp_cuda_pass_of(run);
+    const mp_array *from = x->is_backward ? &x->d_out[0] : &x->in[0], *to = x->is_backward ? &x->d_in[0] : &x->out[0];
+    uint8_t *given = !x->is_backward && x->n_out > 1 ? (uint8_t *)x->out[1].data : NULL, *mask = NULL;
+    if (!s.drops) s.ratio = 0; /* keeps all, and each as it is */
+    if (s.drops && x->alternative == 1) mask = (uint8_t *)x->extra[0].data;
+    MP_BY_DTYPE(from->dtype, drop<T>(&s, pass, (uint32_t)x->op_index, from, to, x->is_backward ? mask : NULL,
+                                     x->is_backward ? NULL : mask, given));
+    return mp_launched(err);
+}
+
+static mp_status prepare_dropout(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    call->run = run_dropout;
+    return mp_dropout_prepare(x, call, err);
+}
+
+MP_BODY_LOOP(mp_random_source, mp_random_source_item)
+
+static mp_status run_source(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+{
+    const mp_cuda_pass *pass = mp_cuda_pass_of(run);
+    return mp_random_source_run(call, x, &pass->seed, &pass->step, mp_random_source_item_loop, err);
+}
+
+static mp_status prepare_source(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    call->run = run_source;
+    return mp_random_source_prepare(x, call, err);
+}
 
 } // namespace
 
-void mp_cuda_drop(const mp_dropout *dropout, const mp_run *run, uint32_t op, const mp_array *from, const mp_array *to,
-                  const uint8_t *mask, uint8_t *keeps, uint8_t *given)
-{
-    MP_BY_DTYPE(from->dtype, drop<T>(dropout, mp_cuda_pass_of(run), op, from, to, mask, keeps, given));
-}
-
-void mp_cuda_draw(const mp_random_source *source, const mp_run *run, uint32_t op, const mp_array *probabilities,
-                  const mp_array *to)
-{
-    const bool reads = source->distribution == MP_BERNOULLI;
-    mp_each(source->n, draws_of{*source, mp_cuda_pass_of(run), op, reads ? probabilities->data : NULL, to->data,
-                                reads ? probabilities->dtype : MP_DTYPE_FLOAT, to->dtype});
-}
+#define ROW(kind) {kind, "", prepare_source, NULL},
+extern "C" const mp_kernel mp_cuda_randoms[] = {{"Dropout", "", prepare_dropout, prepare_dropout}, MP_RANDOM_SOURCES(ROW){}};

@@ -1,28 +1,32 @@
-/* sources.c - what element k of a source is. */
+/* sources.c - fills the description of a source from its operands. */
 #include "executor/operators/randoms/sources.h"
 
-#include <math.h>
 #include <string.h>
 
-#include "executor/kernel/element.h"
 #include "executor/operators/elementwise/elementwise.h"
 
-enum { WINDOW_TERMS = 3 };
-
-/* A source that fills an array. */
-typedef struct source {
-    const mp_source_row *row;
-    const mp_operands *x;
-    const mp_array *out;
-    int64_t n; /* elements of the operator's output */
-} source;
-
-struct mp_source_row {
+static const struct row {
     const char *kind;
-    void (*fill)(const source *s, int64_t from, int64_t n); /* elements [from, from + n) in row-major order */
-    mp_status (*check)(const mp_operands *x, mp_error *err);
-    double window[WINDOW_TERMS]; /* factors of cos(0), cos(2 pi k / n), cos(4 pi k / n) */
+    mp_source_form form;
+    double window[MP_WINDOW_TERMS];
+} rows[] = {
+    {"Constant", MP_SOURCE_VALUES, {0}},
+    {"ConstantOfShape", MP_SOURCE_CONSTANT, {0}},
+    {"Shape", MP_SOURCE_SHAPE, {0}},
+    {"Size", MP_SOURCE_SIZE, {0}},
+    {"Range", MP_SOURCE_RANGE, {0}},
+    {"EyeLike", MP_SOURCE_EYE, {0}},
+    {"HannWindow", MP_SOURCE_WINDOW, {.5, -.5}},
+    {"HammingWindow", MP_SOURCE_WINDOW, {25.0 / 46, -21.0 / 46}},
+    {"BlackmanWindow", MP_SOURCE_WINDOW, {.42, -.5, .08}},
 };
+
+static const struct row *row_of(const mp_operator *op)
+{
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+        if (!strcmp(rows[k].kind, op->op->name)) return &rows[k];
+    return NULL;
+}
 
 /* The elements of an attribute that is one of the forms of `value`; NULL with *n 0 without one. */
 static void constant_value(const mp_operator *op, const int64_t **whole, const double **reals, int64_t *n)
@@ -46,40 +50,18 @@ static void constant_value(const mp_operator *op, const int64_t **whole, const d
     }
 }
 
-/* Constant, and ConstantOfShape, whose value is one number. */
-static void fill_constant(const source *s, int64_t from, int64_t n)
+/* Constant has a value for each element; ConstantOfShape one for all, or none, which is 0. */
+static mp_status read_constant(const mp_operands *x, mp_source *s, mp_error *err)
 {
-    const int64_t *whole;
-    const double *reals;
-    int64_t count;
-    constant_value(s->x->op, &whole, &reals, &count);
-    for (int64_t k = from; k < from + n; k++) {
-        int64_t own = count == 1 ? 0 : k;
-        if (reals)
-            mp_store_real(s->out->data, s->out->dtype, k, reals[own]);
-        else
-            mp_store_whole(s->out->data, s->out->dtype, k, whole ? whole[own] : 0);
-    }
-}
-
-static mp_status check_constant(const mp_operands *x, mp_error *err)
-{
-    const int64_t *whole;
-    const double *reals;
     int64_t n;
-    constant_value(x->op, &whole, &reals, &n);
-    return n == mp_array_elements(&x->out[0]) ? MP_OK : MP_NO_KERNEL(x, err, "a constant of this size");
-}
-
-/* ConstantOfShape: one element, or no value at all. */
-static mp_status check_shaped(const mp_operands *x, mp_error *err)
-{
-    const int64_t *whole;
-    const double *reals;
-    int64_t n;
-    constant_value(x->op, &whole, &reals, &n);
-    bool fits = n == 1 || !mp_operator_attribute(x->op, "value");
-    return fits ? MP_OK : MP_NO_KERNEL(x, err, "a constant of this size");
+    constant_value(x->op, &s->wholes, &s->reals, &n);
+    if (s->form == MP_SOURCE_VALUES ? n != mp_array_elements(&x->out[0]) : n != 1 && mp_operator_attribute(x->op, "value"))
+        return MP_NO_KERNEL(x, err, "a constant of this size");
+    s->is_real = s->reals != NULL;
+    if (n == 1) s->form = MP_SOURCE_CONSTANT;
+    if (n == 1 && s->is_real) s->real = s->reals[0];
+    if (n == 1 && !s->is_real) s->whole = s->wholes[0];
+    return MP_OK;
 }
 
 static int64_t clamped(int64_t bound, int64_t rank)
@@ -88,87 +70,35 @@ static int64_t clamped(int64_t bound, int64_t rank)
     return bound < 0 ? 0 : bound > rank ? rank : bound;
 }
 
-static void fill_shape(const source *s, int64_t from, int64_t n)
-{
-    const mp_array *a = &s->x->in[0];
-    int64_t start = clamped(mp_operator_int(s->x->op, "start", 0), a->rank);
-    for (int64_t k = from; k < from + n; k++) mp_store_whole(s->out->data, s->out->dtype, k, a->dims[start + k]);
-}
-
-static void fill_size(const source *s, int64_t from, int64_t n)
-{
-    (void)n;
-    mp_store_whole(s->out->data, s->out->dtype, from, mp_array_elements(&s->x->in[0]));
-}
-
-static void fill_range(const source *s, int64_t from, int64_t n)
-{
-    const mp_array *start = &s->x->in[0], *delta = &s->x->in[2];
-    for (int64_t k = from; k < from + n; k++) {
-        if (mp_dtype_is_float(s->out->dtype))
-            mp_store_real(s->out->data, s->out->dtype, k,
-                          mp_load_real(start->data, start->dtype, 0) + (double)k * mp_load_real(delta->data, delta->dtype, 0));
-        else
-            mp_store_whole(s->out->data, s->out->dtype, k,
-                           mp_load_whole(start->data, start->dtype, 0) + k * mp_load_whole(delta->data, delta->dtype, 0));
-    }
-}
-
-static void fill_eye(const source *s, int64_t from, int64_t n)
-{
-    int64_t diagonal = mp_operator_int(s->x->op, "k", 0), columns = s->out->dims[1];
-    for (int64_t k = from; k < from + n; k++) {
-        bool one = k % columns - k / columns == diagonal;
-        if (mp_dtype_is_float(s->out->dtype))
-            mp_store_real(s->out->data, s->out->dtype, k, one);
-        else
-            mp_store_whole(s->out->data, s->out->dtype, k, one);
-    }
-}
-
-static void fill_window(const source *s, int64_t from, int64_t n)
-{
-    const double pi = 3.14159265358979323846;
-    double period = (double)(mp_operator_int(s->x->op, "periodic", 1) ? s->n : s->n - 1);
-    for (int64_t k = from; k < from + n; k++) {
-        double value = 0;
-        for (int t = 0; t < WINDOW_TERMS; t++)
-            value += s->row->window[t] * (period > 0 ? cos(2 * pi * t * (double)k / period) : 1);
-        if (mp_dtype_is_float(s->out->dtype))
-            mp_store_real(s->out->data, s->out->dtype, k, value);
-        else
-            mp_store_whole(s->out->data, s->out->dtype, k, (int64_t)value);
-    }
-}
-
-static const mp_source_row rows[] = {
-    {"Constant", fill_constant, check_constant, {0}},
-    {"ConstantOfShape", fill_constant, check_shaped, {0}},
-    {"Shape", fill_shape, NULL, {0}},
-    {"Size", fill_size, NULL, {0}},
-    {"Range", fill_range, NULL, {0}},
-    {"EyeLike", fill_eye, NULL, {0}},
-    {"HannWindow", fill_window, NULL, {.5, -.5}},
-    {"HammingWindow", fill_window, NULL, {25.0 / 46, -21.0 / 46}},
-    {"BlackmanWindow", fill_window, NULL, {.42, -.5, .08}},
-};
-
 mp_status mp_source_prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
+    const struct row *row = row_of(x->op);
+    const mp_array *out = &x->out[0], *in = x->n_in ? &x->in[0] : NULL;
+    const int64_t n = mp_array_elements(out);
     mp_source *s;
-    if (!mp_elementwise_knows(x->out[0].dtype)) return MP_NO_KERNEL(x, err, "its type");
-    if (!mp_array_is_plain(&x->out[0])) return MP_NO_KERNEL(x, err, "its layout");
+    if (!mp_elementwise_knows(out->dtype)) return MP_NO_KERNEL(x, err, "its type");
+    if (!mp_array_is_plain(out)) return MP_NO_KERNEL(x, err, "its layout");
     MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
-    s->n = mp_array_elements(&x->out[0]);
-    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
-        if (!strcmp(rows[k].kind, x->op->op->name)) s->row = &rows[k];
-    if (s->row->check) MP_CHECK(s->row->check(x, err));
+    s->form = row->form;
+    memcpy(s->window, row->window, sizeof s->window);
+    if (s->form == MP_SOURCE_RANGE || s->form == MP_SOURCE_WINDOW) s->is_real = mp_dtype_is_float(out->dtype);
+    s->period = (double)(mp_operator_int(x->op, "periodic", 1) ? n : n - 1);
+    s->diagonal = mp_operator_int(x->op, "k", 0);
+    s->columns = out->rank > 1 ? out->dims[1] : 1;
+    if (s->form == MP_SOURCE_SHAPE) {
+        int64_t start = clamped(mp_operator_int(x->op, "start", 0), in->rank);
+        memcpy(s->dims, in->dims + start, (size_t)n * sizeof *s->dims);
+    }
+    if (s->form == MP_SOURCE_SIZE) s->whole = mp_array_elements(in);
+    if (s->form == MP_SOURCE_CONSTANT || s->form == MP_SOURCE_VALUES) return read_constant(x, s, err);
     return MP_OK;
 }
 
-void mp_source_fill(const mp_source *s, const mp_operands *x, int64_t from, int64_t n)
+mp_source mp_source_of(const mp_call *call, const mp_operands *x)
 {
-    source filling = {.row = s->row, .x = x, .out = &x->out[0], .n = s->n};
-    s->row->fill(&filling, from, n);
+    mp_source s = *(const mp_source *)call->state;
+    s.out = x->out[0];
+    if (s.form == MP_SOURCE_RANGE) s.first = x->in[0], s.step = x->in[2];
+    return s;
 }

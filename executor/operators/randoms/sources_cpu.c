@@ -1,26 +1,16 @@
-/* sources_cpu.c - fills constants, ranges and windows (operators/randoms/sources.h) in blocks, in parallel. */
+/* sources_cpu.c - constants, ranges and windows (sources.h) on the CPU. */
 #include "executor/operators/randoms/sources.h"
 
+#include "executor/cpu/base/bodies.h"
 #include "executor/cpu/base/families.h"
-#include "executor/cpu/base/parallel.h"
 
-typedef struct job {
-    const mp_source *source;
-    const mp_operands *x;
-} job;
-
-static void fill_block(void *data, int64_t k)
-{
-    const job *j = data;
-    mp_source_fill(j->source, j->x, k * MP_BLOCK, mp_block_size(j->source->n, k));
-}
+MP_BODY_LOOP(mp_source, mp_source_item)
 
 static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
 {
-    job j = {call->state, x};
-    (void)run, (void)err;
-    mp_parallel(mp_block_count(j.source->n), MP_BLOCK, fill_block, &j);
-    return MP_OK;
+    const mp_source s = mp_source_of(call, x);
+    (void)run;
+    return mp_source_item_loop(&s, mp_array_elements(&s.out), 1, err);
 }
 
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
@@ -29,10 +19,5 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     return mp_source_prepare(x, call, err);
 }
 
-const mp_kernel mp_cpu_sources[] = {
-    {"Constant", "", prepare, NULL},       {"ConstantOfShape", "", prepare, NULL},
-    {"Shape", "", prepare, NULL},          {"Size", "", prepare, NULL},
-    {"Range", "", prepare, NULL},          {"EyeLike", "", prepare, NULL},
-    {"HannWindow", "", prepare, NULL},     {"HammingWindow", "", prepare, NULL},
-    {"BlackmanWindow", "", prepare, NULL}, {0},
-};
+#define ROW(kind) {kind, "", prepare, NULL},
+const mp_kernel mp_cpu_sources[] = {MP_SOURCES(ROW){0}};
