@@ -22,7 +22,7 @@
     X(binaries)             /* Add ... Where, comparisons, logic */                               \
     X(randoms)              /* Dropout, RandomNormal ... */                                       \
     X(sources)              /* Constant, ConstantOfShape, Shape, Range, EyeLike, windows ... */   \
-    X(moves)                /* Transpose, Concat, Split, Slice, Pad, Expand, Tile ..., Reorder */ \
+    X(copies)               /* Transpose, Concat, Split, Slice, Pad, Expand, Tile ..., Reorder */ \
     X(gathers)              /* Gather*, Compress, MaxUnpool, Scatter* */                          \
     X(reductions)           /* Reduce* */                                                         \
     X(scans)                /* ArgMax, ArgMin, CumSum */                                          \

@@ -23,7 +23,7 @@ MP_C_BEGIN
     X(element_losses)       /* MeanSquaredError, HuberLoss, BinaryCrossEntropyWithLogits */       \
     X(reductions)           /* Reduce*, ArgMax, ArgMin, CumSum */                                 \
     X(attentions)           /* ScaledDotProductAttention */                                       \
-    X(moves)                /* Transpose, Concat, Split, Slice, Pad, Expand, Tile ..., Reorder */ \
+    X(copies)               /* Transpose, Concat, Split, Slice, Pad, Expand, Tile ..., Reorder */ \
     X(gathers)              /* Gather*, Compress, MaxUnpool, Scatter* */                          \
     X(resizes)              /* Resize, Upsample */                                                \
     X(grid_samples)         /* GridSample */                                                      \

@@ -1,10 +1,10 @@
-/* resizes_cuda.cu - resizing by tables of taps, as the CPU makes them: one output position to a thread. */
+/* resize_cuda.cu - resizing by tables of taps, as the CPU makes them: one output position to a thread. */
 #include "executor/cuda/grid/family.cuh"
 
 #include "executor/operators/copies/bytes_cuda.h"
 
 extern "C" {
-#include "executor/operators/sampling/resizing.h"
+#include "executor/operators/sampling/resize.h"
 }
 
 namespace

@@ -1,8 +1,8 @@
-/* taps.c - Resize and Upsample as tables: which input positions each output position reads, and with what weight.
+/* resize.c - Resize and Upsample as tables, with the dimensions in the order of memory.
  *
  * Coordinates follow ONNX's reference: a position between two elements lies right of the left one by a ratio in (0, 1].
  */
-#include "executor/operators/sampling/taps.h"
+#include "executor/operators/sampling/resize.h"
 
 #include <math.h>
 #include <string.h>
@@ -45,7 +45,7 @@ typedef struct axis {
     double from, to; /* the region of interest, relative to the size */
 } axis;
 
-void mp_taps_free(mp_taps *taps)
+static void free_taps(mp_taps *taps)
 {
     mp_free(taps->start);
     mp_free(taps->index);
@@ -62,7 +62,7 @@ static mp_status new_taps(mp_taps *taps, int64_t n_in, int64_t n_out, int64_t ro
     MP_REQUIRE(taps->index = mp_alloc((size_t)room + 1, sizeof *taps->index), err, MP_NOMEM, "out of memory");
     MP_REQUIRE(taps->weight = mp_alloc((size_t)room + 1, sizeof *taps->weight), err, MP_NOMEM, "out of memory");
 done:
-    if (st != MP_OK) mp_taps_free(taps);
+    if (st != MP_OK) free_taps(taps);
     return st;
 }
 
@@ -97,13 +97,14 @@ static mp_status level(mp_taps *t, mp_error *err)
             even.weight[n * o + k] = there ? t->weight[t->start[o] + k] : 0;
         }
     }
-    mp_taps_free(t);
+    free_taps(t);
     look_at(&even);
     *t = even;
     return MP_OK;
 }
 
-mp_status mp_taps_transpose(const mp_taps *taps, mp_taps *out, mp_error *err)
+/* What each input position gives to which outputs: the taps of the gradient. */
+static mp_status transpose(const mp_taps *taps, mp_taps *out, mp_error *err)
 {
     int32_t room = taps->start[taps->n_out];
     MP_CHECK(new_taps(out, taps->n_out, taps->n_in, room, err));
@@ -309,7 +310,8 @@ static bool has_places(const axis *a)
     return !a->n_out || (a->scale > 1e-9 && a->scale < 1e9 && fabs(a->from) < 1e6 && fabs(a->to) < 1e6);
 }
 
-mp_status mp_resize_taps(const mp_operands *x, mp_taps taps[MP_ARRAY_RANK], mp_error *err)
+/* The taps of each dimension of input 0; to be released also on failure. */
+static mp_status read_taps(const mp_operands *x, mp_taps taps[MP_ARRAY_RANK], mp_error *err)
 {
     mp_status st = MP_OK;
     resize r;
@@ -327,4 +329,63 @@ mp_status mp_resize_taps(const mp_operands *x, mp_taps taps[MP_ARRAY_RANK], mp_e
     }
 done:
     return st;
+}
+
+void mp_resizing_free(mp_resizing *resizing)
+{
+    for (int d = 0; d < MP_ARRAY_RANK; d++) free_taps(&resizing->taps[d]);
+}
+
+/* Puts the dimensions in order, those without taps together where they lie so on both sides. */
+static void order(mp_resizing *s, const mp_array *from, const mp_array *to)
+{
+    int by_stride[MP_ARRAY_RANK], n = 0;
+    for (int d = 0; d < to->rank; d++) {
+        if (s->taps[d].same && to->dims[d] == 1) continue;
+        int k = n++;
+        for (; k > 0 && (to->strides[by_stride[k - 1]] < to->strides[d] ||
+                         (to->strides[by_stride[k - 1]] == to->strides[d] && to->dims[by_stride[k - 1]] < to->dims[d]));
+             k--)
+            by_stride[k] = by_stride[k - 1];
+        by_stride[k] = d;
+    }
+    for (int k = 0; k < n; k++) {
+        int d = by_stride[k], last = s->rank - 1;
+        bool same = s->taps[d].same;
+        if (same && last >= 0 && s->axis[last] < 0 && s->to_stride[last] == to->strides[d] * to->dims[d] &&
+            s->from_stride[last] == from->strides[d] * from->dims[d]) {
+            s->n_to[last] *= to->dims[d];
+            s->n_from[last] *= from->dims[d];
+        } else {
+            last = s->rank++;
+            s->axis[last] = same ? -1 : d;
+            s->n_to[last] = to->dims[d];
+            s->n_from[last] = from->dims[d];
+        }
+        s->to_stride[last] = to->strides[d];
+        s->from_stride[last] = from->strides[d];
+    }
+    if (!s->rank) {
+        s->rank = 1;
+        s->axis[0] = -1;
+        s->n_to[0] = s->n_from[0] = s->to_stride[0] = s->from_stride[0] = 1;
+    }
+}
+
+mp_status mp_resizing_read(const mp_operands *x, mp_resizing *out, mp_error *err)
+{
+    const mp_array *from = x->is_backward ? &x->d_out[0] : &x->in[0], *to = x->is_backward ? &x->d_in[0] : &x->out[0];
+    if (!mp_is_real(to->dtype)) return MP_NO_KERNEL(x, err, "its type");
+    MP_CHECK(read_taps(x, out->taps, err));
+    for (int d = 0; d < to->rank && x->is_backward; d++) {
+        mp_taps back = {0};
+        MP_CHECK(transpose(&out->taps[d], &back, err));
+        free_taps(&out->taps[d]);
+        out->taps[d] = back;
+    }
+    if (!x->is_backward) out->empty = (float)mp_operator_float(x->op, "extrapolation_value", 0);
+    order(out, from, to);
+    out->n_lines = mp_array_elements(to) ? 1 : 0;
+    for (int d = 0; d < out->rank - 1; d++) out->n_lines *= out->n_to[d];
+    return MP_OK;
 }

@@ -1,13 +1,22 @@
-/* windows_cuda.cu - pools: maximum, average and norm over windows that slide.
+/* pools_cuda.cu - pools on the GPU: maximum, average and norm over windows that slide, of up to three spatial dimensions and
+ * any strides. Maxima keep what the CPU's keep: their tap, a byte where the window has at most 256, which cuDNN does not write.
+ * An average over everything is a sum.
  *
- * A thread takes one element, or as many channels side by side as fit 16 bytes. Which taps of a window lie inside, and which
- * windows lie over an element, follow from one division per dimension, in 32 bits where these count the elements.
+ * Forward, one thread per output looks at its window; backward, one per input at the windows over it, in a fixed order: nothing
+ * is added to by two threads; sums are in float. A thread takes one element, or as many channels side by side as fit 16 bytes.
+ * Which taps of a window lie inside, and which windows lie over an element, follow from one division per dimension, in 32 bits
+ * where these count the elements.
  */
 #include "executor/cuda/grid/vectors.cuh"
 
-#include "executor/operators/pooling/windows_cuda.h"
+#include "executor/cuda/grid/family.cuh"
 
-enum { N = MP_WINDOW_SPATIAL, WIDTH = 8 };
+extern "C" {
+#include "executor/operators/elementwise/sums_cuda.h"
+#include "executor/operators/pooling/pooling.h"
+}
+
+enum { N = 3, WIDTH = 8 }; /* spatial dimensions, channels of a vector */
 
 /* Before the loop over taps: as many loads at once as registers hold. */
 #ifdef MP_CUDA_TWIN
@@ -407,17 +416,60 @@ template <mp_dtype T> static bool spreads(const operands *q)
     return true;
 }
 
+/* `state` of the calls. */
+struct pools {
+    mp_pooling pool;
+    bool is_sum; /* forward: the average of everything */
+    float share; /* of one element in it */
+};
+
+static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+{
+    const pools *s = (const pools *)call->state;
+    const mp_array *in = &x->in[0], *out = &x->out[0], *given = x->n_out > 1 && x->out[1].data ? &x->out[1] : NULL;
+    const operands q = {
+        &s->pool, in,    out,  x->extra[0].data, given ? (int64_t *)given->data : NULL, given ? given : out, NULL,
+        NULL,     false, false};
+    if (s->is_sum)
+        mp_cuda_sum_to(in, out, s->share, false, x->workspace);
+    else
+        MP_BY_DTYPE(in->dtype, run_of<T>(&q));
+    return mp_launched(err);
+}
+
+static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+{
+    const pools *s = (const pools *)call->state;
+    const mp_array *dx = &x->d_in[0], *dy = &x->d_out[0];
+    const bool add = (x->adds & call->adds & MP_BIT(0)) != 0;
+    const operands q = {&s->pool, dx, dy, x->extra[0].data, NULL, dy, x->in[0].data, x->out[0].data, add, true};
+    if (mp_array_elements(dy) > 0) MP_BY_DTYPE(dx->dtype, if (!spreads<T>(&q)) run_of<T>(&q));
+    return mp_launched(err);
+}
+
+static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    const mp_array *a = &x->in[0];
+    if (a->rank > 2 + N) return MP_NO_KERNEL(x, err, "more than three spatial dimensions");
+    pools *s = mp_new_state<pools>(call);
+    if (!s) return MP_NO_MEMORY(err);
+    call->run = x->is_backward ? run_backward : run_forward;
+    if (x->is_backward) call->adds = x->adds & MP_BIT(0);
+    MP_CHECK(mp_pooling_read(x, &s->pool, err));
+    s->is_sum = s->pool.is_global && s->pool.rule == MP_POOLING_AVERAGE && !x->is_backward && s->pool.n_taps > 0;
+    s->share = s->pool.n_taps > 0 ? 1 / (float)s->pool.n_taps : 0;
+    if (s->is_sum) call->workspace_bytes = mp_cuda_sum_workspace_bytes(a, &x->out[0]);
+    return MP_OK;
+}
+
 } // namespace
 
-void mp_windows_forward(const mp_pooling *pool, const mp_array *x, const mp_array *y, void *where, const mp_array *given)
-{
-    const operands q = {pool, x, y, where, (int64_t *)given->data, given->data ? given : y, NULL, NULL, false, false};
-    MP_BY_DTYPE(x->dtype, run_of<T>(&q));
-}
-
-void mp_windows_backward(const mp_pooling *pool, const mp_array *dy, const mp_array *dx, const mp_array *x, const mp_array *y,
-                         const void *where, bool add)
-{
-    const operands q = {pool, dx, dy, (void *)where, NULL, dy, x->data, y->data, add, true};
-    if (mp_array_elements(dy) > 0) MP_BY_DTYPE(dx->dtype, if (!spreads<T>(&q)) run_of<T>(&q));
-}
+extern "C" const mp_kernel mp_cuda_pools[] = {
+    {"MaxPool", "", prepare, prepare},
+    {"AveragePool", "", prepare, prepare},
+    {"LpPool", "", prepare, prepare},
+    {"GlobalMaxPool", "", prepare, prepare},
+    {"GlobalAveragePool", "", prepare, prepare},
+    {"GlobalLpPool", "", prepare, prepare},
+    {},
+};

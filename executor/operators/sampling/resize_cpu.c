@@ -1,7 +1,7 @@
-/* resizes_cpu.c - Resize, Upsample and their gradients (resizing.h): rows of the input are blended by the taps of the outer
+/* resize_cpu.c - Resize, Upsample and their gradients (resize.h): rows of the input are blended by the taps of the outer
  * axes, then the blended row by those of the innermost. Every element is written once, by one thread.
  */
-#include "executor/operators/sampling/resizing.h"
+#include "executor/operators/sampling/resize.h"
 
 #include <string.h>
 

@@ -1,0 +1,51 @@
+/* copies_cuda.c - operators that move elements (copies.h) on the GPU. */
+#include "executor/operators/copies/copies.h"
+
+#include "executor/cuda/grid/families.h"
+#include "executor/cuda/grid/launched.h"
+#include "executor/operators/copies/boxes_cuda.h"
+#include "executor/operators/elementwise/sums_cuda.h"
+
+static void add(const mp_array *from, const mp_array *to)
+{
+    const mp_box box = mp_box_of(from, to);
+    mp_cuda_box_add(&box, to->dtype, from->data, to->data);
+}
+
+static void sum(const mp_array *from, const mp_array *to, bool add, void *workspace)
+{
+    mp_cuda_sum_to(from, to, 1, add, workspace);
+}
+
+/* What is transposed is copied in tiles and then added; sums want room. */
+static void plan(const mp_operands *x, const mp_copies *m, mp_call *call)
+{
+    call->adds = x->adds;
+    for (size_t k = 0; k < m->n_parts; k++) {
+        const mp_copies_part *p = &m->parts[k];
+        const mp_array *d_out = &x->d_out[p->out];
+        mp_array from, to;
+        if (!mp_copies_wants(x, p) || !mp_box_elements(&p->box) || !d_out->dtype) continue;
+        mp_copies_arrays(p, d_out, &x->d_in[p->in], &from, &to);
+        if (mp_copies_repeats(p)) {
+            int64_t bytes = mp_cuda_sum_workspace_bytes(&from, &to);
+            if (bytes > call->workspace_bytes) call->workspace_bytes = bytes;
+        } else if (!m->overlaps) {
+            const mp_box back = mp_box_of(&from, &to);
+            if (mp_cuda_box_is_transposed(&back)) call->adds &= ~MP_BIT(p->in);
+        }
+    }
+}
+
+static const mp_copier copier = {mp_cuda_box_copy, mp_cuda_box_fill, mp_cuda_array_zero, add, sum, mp_cuda_launched, plan};
+
+static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    return mp_copies_prepare(x, call, &copier, err);
+}
+
+const mp_kernel mp_cuda_copies[] = {
+#define ROW(kind, domain, rule) {kind, domain, prepare, prepare},
+    MP_COPIES(ROW)
+#undef ROW
+        {0}};
