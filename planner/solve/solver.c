@@ -62,7 +62,7 @@ done:
 static bool ends_first_bound(void *data)
 {
     mp_search *search = data;
-    mp_search_heed(search);
+    mp_search_check_limits(search);
     return search->stopped || mp_search_elapsed(search) > MP_FIRST_BOUND_SHARE;
 }
 

@@ -24,14 +24,14 @@ mp_status mp_bound_interval_new(const mp_precedence *order, int64_t budget_bytes
     x->pool = mp_pool_new();
     x->node_vertex = mp_pool_alloc(x->pool, n, sizeof *x->node_vertex);
     x->storage_vertex = mp_pool_alloc(x->pool, m, sizeof *x->storage_vertex);
-    x->maker_vertex = mp_pool_alloc(x->pool, m, sizeof *x->maker_vertex);
+    x->producer_vertex = mp_pool_alloc(x->pool, m, sizeof *x->producer_vertex);
     x->storage_arc = mp_pool_alloc(x->pool, m, sizeof *x->storage_arc);
-    x->makers_start = mp_pool_alloc(x->pool, m + 1, sizeof *x->makers_start);
+    x->producers_start = mp_pool_alloc(x->pool, m + 1, sizeof *x->producers_start);
     x->bytes = mp_pool_alloc(x->pool, m, sizeof *x->bytes);
     x->ticks = mp_pool_alloc(x->pool, n, sizeof *x->ticks);
-    x->kept = mp_pool_alloc(x->pool, m, sizeof *x->kept);
-    x->is_made = mp_pool_alloc(x->pool, m, sizeof *x->is_made);
-    x->is_left = mp_pool_alloc(x->pool, m, sizeof *x->is_left);
+    x->must_be_live = mp_pool_alloc(x->pool, m, sizeof *x->must_be_live);
+    x->can_be_made = mp_pool_alloc(x->pool, m, sizeof *x->can_be_made);
+    x->must_pass = mp_pool_alloc(x->pool, m, sizeof *x->must_pass);
     x->required = mp_pool_alloc(x->pool, m, sizeof *x->required);
     x->is_required = mp_pool_alloc(x->pool, m, sizeof *x->is_required);
     x->covers_two = mp_pool_alloc(x->pool, m, sizeof *x->covers_two);
@@ -66,8 +66,8 @@ void mp_bound_interval_free(mp_bound_interval *x)
 {
     if (!x) return;
     mp_mincut_free(x->cut);
-    mp_free(x->makers);
-    mp_free(x->maker_arc);
+    mp_free(x->producers);
+    mp_free(x->producer_arc);
     mp_pool_free(x->pool);
     mp_free(x);
 }
@@ -91,7 +91,7 @@ static bool is_made_before(const mp_precedence *o, int node, int s)
 
 static bool is_after(const mp_bound_interval *x, int v)
 {
-    return mp_precedes(x->order, x->at, v) || (x->also_after && mp_bits_has(x->also_after, v));
+    return mp_precedes(x->order, x->at, v) || (x->assumed_after && mp_bits_has(x->assumed_after, v));
 }
 
 /* Whether s, which cannot be recomputed, certainly lives at the start if it was made before: it is read or added to later. */
@@ -115,7 +115,7 @@ static int64_t own_bytes(const mp_bound_interval *x, const int *list, size_t n)
     int64_t bytes = 0;
     for (size_t i = 0; i < n; i++) {
         int s = list[i];
-        if (mp_storage_is_static(&graph->storages[s]) || x->kept[s]) continue;
+        if (mp_storage_is_static(&graph->storages[s]) || x->must_be_live[s]) continue;
         if (o->recomputable[s] && mp_always_reads(o, x->at, s)) continue;
         bytes += graph->storages[s].bytes;
     }
@@ -134,10 +134,10 @@ static int64_t most_saved(const mp_bound_interval *x, const mp_alternative *alte
         if (fits) continue; /* looked at already */
         for (size_t k = i; k < alternative->n_in_place && !fits; k++) {
             const int from = alternative->in_place[k].from;
-            fits = alternative->in_place[k].to == p.to && !mp_storage_is_static(&storages[from]) && !x->kept[from] &&
+            fits = alternative->in_place[k].to == p.to && !mp_storage_is_static(&storages[from]) && !x->must_be_live[from] &&
                    storages[from].bytes >= storages[p.to].bytes;
         }
-        if (fits && !mp_storage_is_static(&storages[p.to]) && !x->kept[p.to]) bytes += storages[p.to].bytes;
+        if (fits && !mp_storage_is_static(&storages[p.to]) && !x->must_be_live[p.to]) bytes += storages[p.to].bytes;
     }
     return bytes;
 }
@@ -152,10 +152,10 @@ static int64_t alternative_bytes(const mp_bound_interval *x, const mp_alternativ
 }
 
 /* Whether someone who makes s is neither before the start nor after it. */
-static bool has_undecided_maker(const mp_bound_interval *x, int s)
+static bool has_undecided_producer(const mp_bound_interval *x, int s)
 {
-    for (int k = x->makers_start[s]; k < x->makers_start[s + 1]; k++) {
-        const int v = x->makers[k];
+    for (int k = x->producers_start[s]; k < x->producers_start[s + 1]; k++) {
+        const int v = x->producers[k];
         if (v != x->at && !mp_precedes(x->order, v, x->at) && !is_after(x, v)) return true;
     }
     return false;
@@ -166,17 +166,17 @@ static void weigh(mp_bound_interval *x, int s)
 {
     const mp_precedence *o = x->order;
     const mp_storage *storage = &o->graph->storages[s];
-    x->kept[s] = x->is_left[s] = false;
-    x->is_made[s] = o->recomputable[s];
+    x->must_be_live[s] = x->must_pass[s] = false;
+    x->can_be_made[s] = o->recomputable[s];
     x->bytes[s] = o->recomputable[s] ? storage->bytes : 0;
     if (o->recomputable[s] || mp_storage_is_static(storage)) return;
     if (is_made_before(o, x->at, s)) {
-        x->kept[s] = is_needed_after(x, s);
-        if (x->kept[s]) x->free_bytes -= storage->bytes;
-        if (!x->kept[s] && x->storage_vertex[s] >= 0) x->bytes[s] = storage->bytes;
-    } else if (has_undecided_maker(x, s)) {
-        x->is_made[s] = true;
-        x->is_left[s] = is_needed_after(x, s);
+        x->must_be_live[s] = is_needed_after(x, s);
+        if (x->must_be_live[s]) x->free_bytes -= storage->bytes;
+        if (!x->must_be_live[s] && x->storage_vertex[s] >= 0) x->bytes[s] = storage->bytes;
+    } else if (has_undecided_producer(x, s)) {
+        x->can_be_made[s] = true;
+        x->must_pass[s] = is_needed_after(x, s);
         x->bytes[s] = storage->bytes;
     }
 }
@@ -212,7 +212,7 @@ void mp_bound_interval_start(mp_bound_interval *x, int node)
 
 static void require(mp_bound_interval *x, int s)
 {
-    if (!x->is_made[s] || x->is_required[s]) return;
+    if (!x->can_be_made[s] || x->is_required[s]) return;
     x->is_required[s] = true;
     x->required[x->n_required++] = s;
 }
@@ -235,7 +235,7 @@ static void require_of_nodes(mp_bound_interval *x, int node, bool choices)
     const mp_precedence *o = x->order;
     for (size_t w = 0; w < o->words; w++) {
         uint64_t inside = mp_precedence_descendants(o, x->at)[w];
-        if (x->also_after) inside |= x->also_after[w];
+        if (x->assumed_after) inside |= x->assumed_after[w];
         if (node >= 0) {
             uint64_t until = mp_precedence_ancestors(o, node)[w];
             if ((size_t)node / 64 == w) until |= UINT64_C(1) << node % 64;
@@ -257,7 +257,8 @@ void mp_bound_interval_end(mp_bound_interval *x, int node)
     if (node < 0) node = x->until;
     require_of_nodes(x, node, false);
     for (int s = 0; s < (int)x->order->graph->n_storages; s++)
-        if (x->is_made[s] && !x->order->recomputable[s] && mp_bound_network_allow(x, s, node) && x->is_left[s]) require(x, s);
+        if (x->can_be_made[s] && !x->order->recomputable[s] && mp_bound_network_allow(x, s, node) && x->must_pass[s])
+            require(x, s);
     require_of_nodes(x, node, true);
 }
 

@@ -27,21 +27,21 @@ static bool is_undecided_somewhere(const mp_precedence *o, int v)
 
 /* Who makes s in the interval, where it is not live at its start; those nodes, and how many they are. Nobody: it is static, or
  * certainly made before or after. */
-static int find_makers(const mp_precedence *o, int s, bool undecided, int *makers)
+static int find_producers(const mp_precedence *o, int s, bool undecided, int *producers)
 {
     const mp_graph *graph = o->graph;
     const int p = graph->producer[s];
     bool is_open = false;
     int n = 0;
-    if (o->recomputable[s]) makers[n++] = p;
+    if (o->recomputable[s]) producers[n++] = p;
     if (o->recomputable[s] || !undecided || mp_storage_is_static(&graph->storages[s])) return n;
     if (p >= 0 && !o->repeatable[p] && is_undecided_somewhere(o, p) &&
         (!graph->storages[s].carried || mp_always_writes(o, p, s)))
-        makers[n++] = p;
+        producers[n++] = p;
     for (int a = graph->adders_start[s]; p < 0 && a < graph->adders_start[s + 1]; a++) {
         const int adder = graph->adders[a];
         if (!mp_always_adds(o, adder, s)) continue;
-        makers[n++] = adder;
+        producers[n++] = adder;
         is_open = is_open || is_undecided_somewhere(o, adder);
     }
     return p >= 0 || is_open ? n : 0;
@@ -53,29 +53,29 @@ static bool is_sum(const mp_graph *graph, int s)
 }
 
 /* Makers, and a vertex for each of them and for what they make; *n vertices. */
-static mp_status find_makers_of_all(mp_bound_interval *x, bool undecided, int *n, mp_error *err)
+static mp_status find_all_producers(mp_bound_interval *x, bool undecided, int *n, mp_error *err)
 {
     const mp_precedence *o = x->order;
     const mp_graph *graph = o->graph;
     const size_t most = graph->n_storages + (size_t)graph->adders_start[graph->n_storages];
-    mp_free(x->makers);
-    mp_free(x->maker_arc);
-    x->makers = mp_alloc(most, sizeof *x->makers);
-    x->maker_arc = mp_alloc(most, sizeof *x->maker_arc);
-    MP_ENSURE(x->makers && x->maker_arc, err, MP_NOMEM, "no memory for a bound of %zu nodes", graph->n_nodes);
+    mp_free(x->producers);
+    mp_free(x->producer_arc);
+    x->producers = mp_alloc(most, sizeof *x->producers);
+    x->producer_arc = mp_alloc(most, sizeof *x->producer_arc);
+    MP_ENSURE(x->producers && x->producer_arc, err, MP_NOMEM, "no memory for a bound of %zu nodes", graph->n_nodes);
     for (size_t v = 0; v < graph->n_nodes; v++) x->node_vertex[v] = -1;
     for (int s = 0; s < (int)graph->n_storages; s++) {
-        const int first = x->makers_start[s], n_makers = find_makers(o, s, undecided, x->makers + first);
-        x->makers_start[s + 1] = first + n_makers;
-        x->storage_vertex[s] = n_makers ? (*n)++ : -1;
-        for (int k = first; k < first + n_makers; k++) x->node_vertex[x->makers[k]] = 0;
+        const int first = x->producers_start[s], n_producers = find_producers(o, s, undecided, x->producers + first);
+        x->producers_start[s + 1] = first + n_producers;
+        x->storage_vertex[s] = n_producers ? (*n)++ : -1;
+        for (int k = first; k < first + n_producers; k++) x->node_vertex[x->producers[k]] = 0;
     }
     for (size_t v = 0; v < graph->n_nodes; v++)
         if (o->repeatable[v] || !x->node_vertex[v]) x->node_vertex[v] = (*n)++;
     for (int s = 0; s < (int)graph->n_storages; s++) {
-        x->maker_vertex[s] = -1;
-        if (x->makers_start[s + 1] == x->makers_start[s]) continue;
-        x->maker_vertex[s] = is_sum(graph, s) ? (*n)++ : x->node_vertex[x->makers[x->makers_start[s]]];
+        x->producer_vertex[s] = -1;
+        if (x->producers_start[s + 1] == x->producers_start[s]) continue;
+        x->producer_vertex[s] = is_sum(graph, s) ? (*n)++ : x->node_vertex[x->producers[x->producers_start[s]]];
     }
     return MP_OK;
 }
@@ -89,8 +89,8 @@ mp_status mp_bound_network_build(mp_bound_interval *x, bool undecided, mp_error 
     int n = 0, *from = NULL, *to = NULL;
     mp_mincut_free(x->cut);
     x->cut = NULL;
-    MP_TRY(find_makers_of_all(x, undecided, &n, err));
-    most = graph->n_storages + (size_t)x->makers_start[graph->n_storages] + (size_t)o->reads_start[graph->n_nodes];
+    MP_TRY(find_all_producers(x, undecided, &n, err));
+    most = graph->n_storages + (size_t)x->producers_start[graph->n_storages] + (size_t)o->reads_start[graph->n_nodes];
     from = mp_alloc(most, sizeof *from);
     to = mp_alloc(most, sizeof *to);
     MP_REQUIRE(from && to, err, MP_NOMEM, "no memory for a bound of %zu nodes", graph->n_nodes);
@@ -105,15 +105,15 @@ mp_status mp_bound_network_build(mp_bound_interval *x, bool undecided, mp_error 
     }
     x->n_unbounded = n_arcs;
     for (int s = 0; s < (int)graph->n_storages; s++) {
-        x->storage_arc[s] = x->maker_vertex[s] < 0 ? -1 : (int)n_arcs;
-        if (x->maker_vertex[s] < 0) continue;
+        x->storage_arc[s] = x->producer_vertex[s] < 0 ? -1 : (int)n_arcs;
+        if (x->producer_vertex[s] < 0) continue;
         from[n_arcs] = x->storage_vertex[s];
-        to[n_arcs++] = x->maker_vertex[s];
-        for (int k = x->makers_start[s]; k < x->makers_start[s + 1]; k++) {
-            x->maker_arc[k] = is_sum(graph, s) ? (int)n_arcs : -1;
+        to[n_arcs++] = x->producer_vertex[s];
+        for (int k = x->producers_start[s]; k < x->producers_start[s + 1]; k++) {
+            x->producer_arc[k] = is_sum(graph, s) ? (int)n_arcs : -1;
             if (!is_sum(graph, s)) continue;
-            from[n_arcs] = x->maker_vertex[s];
-            to[n_arcs++] = x->node_vertex[x->makers[k]];
+            from[n_arcs] = x->producer_vertex[s];
+            to[n_arcs++] = x->node_vertex[x->producers[k]];
         }
     }
     MP_TRY(mp_mincut_new(n, from, to, n_arcs, &x->cut, err));
@@ -127,11 +127,11 @@ done:
 bool mp_bound_network_allow(mp_bound_interval *x, int s, int node)
 {
     bool is_certain = false;
-    for (int k = x->makers_start[s]; k < x->makers_start[s + 1]; k++) {
-        const int v = x->makers[k];
+    for (int k = x->producers_start[s]; k < x->producers_start[s + 1]; k++) {
+        const int v = x->producers[k];
         const bool runs = node < 0 || v == node || mp_precedes(x->order, v, node);
         is_certain = is_certain || runs;
-        if (x->maker_arc[k] >= 0) x->cut->capacity[x->maker_arc[k]] = runs ? UNBOUNDED : 0;
+        if (x->producer_arc[k] >= 0) x->cut->capacity[x->producer_arc[k]] = runs ? UNBOUNDED : 0;
     }
     return is_certain;
 }

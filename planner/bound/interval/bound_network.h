@@ -3,7 +3,7 @@
 
 #include "planner/bound/interval/bound_interval.h"
 
-/* Vertices, arcs and makers, the same for all intervals of x, instead of those it has; `undecided`: also of nodes that run
+/* Vertices, arcs and producers, the same for all intervals of x, instead of those it has; `undecided`: also of nodes that run
  * once, and may do so on either side of a start. MP_NOMEM. O(graph). */
 mp_status mp_bound_network_build(mp_bound_interval *x, bool undecided, mp_error *err);
 /* Whether one of those who make s certainly runs before `node` does, or is it (-1: the end). Of those who add to a sum only
