@@ -426,10 +426,7 @@ mp_status mp_chain_measure(mp_chain *chain, mp_error *err)
                                .begins = mp_pool_alloc(pool, n_storages, sizeof(int)),
                                .taken = mp_pool_alloc(pool, n_storages, sizeof(int)),
                                .is_live = mp_pool_alloc(pool, n_storages, sizeof(bool))};
-    if (mp_pool_failed(pool)) {
-        st = MP_NO_MEMORY(err);
-        goto done;
-    }
+    MP_REQUIRE(!mp_pool_failed(pool), err, MP_NOMEM, "out of memory");
     for (x.k = 0; x.k < chain->n; x.k++) MP_TRY(measure_block(&x, err));
 done:
     mp_pool_free(pool);
