@@ -7,12 +7,12 @@
 
 #include "estimator/base/memory.h"
 #include "planner/bound/bound_demand.h"
-#include "planner/bound/bound_parts.h"
 #include "planner/bound/bound_settle.h"
 #include "planner/bound/interval/bound_interval.h"
 #include "planner/bound/overlap/bound_select.h"
 #include "planner/floor/problem.h"
 #include "planner/math/tuning.h"
+#include "planner/order/part.h"
 #include "planner/order/turn_around.h"
 
 static mp_bound_value solve(mp_bound_interval *x, int from, int to)
@@ -313,6 +313,43 @@ done:
     return st;
 }
 
+mp_status mp_bound_of_parts(const mp_graph *graph, int64_t budget_bytes, size_t part_nodes, const mp_bound_options *options,
+                            int64_t *ticks, bool *infeasible, mp_bound_work *work, mp_error *err)
+{
+    mp_status st = MP_OK;
+    mp_part part = {0};
+    mp_bound_report report = {0};
+    mp_bound_options own = *options;
+    int *number = NULL;
+    budget_bytes -= mp_graph_static_bytes(graph);
+    *ticks = 0;
+    *infeasible = false;
+    if (!mp_graph_has_parts(graph)) return MP_OK;
+    own.effort = 1;
+    own.report = &report;
+    own.off |= 1u << MP_BOUND_FLOOR | 1u << MP_BOUND_COUPLE | 1u << MP_BOUND_OVERLAP;
+    MP_REQUIRE(number = mp_alloc(graph->n_storages, sizeof *number), err, MP_NOMEM, "no memory for a bound of %s", graph->name);
+    const size_t n_parts = (graph->n_nodes + part_nodes - 1) / part_nodes;
+    for (size_t k = 0; k < n_parts && !*infeasible; k++) {
+        mp_bound bound;
+        if (options->stop && options->stop(options->data)) break;
+        mp_part_clear(&part);
+        MP_TRY(
+            mp_part_init(&part, graph, graph->n_nodes * k / n_parts, graph->n_nodes * (k + 1) / n_parts, false, number, err));
+        mp_bound_report_init(&report);
+        MP_TRY(mp_bound_within(part.graph, budget_bytes, &own, &bound, err));
+        for (int s = 0; s < MP_BOUND_N_STAGES; s++) mp_bound_work_add(work, &report.stages[s].work);
+        *ticks += bound.infeasible ? 0 : bound.ticks - report.least_ticks;
+        *infeasible = bound.infeasible;
+        mp_bound_report_clear(&report);
+    }
+done:
+    mp_bound_report_clear(&report);
+    mp_part_clear(&part);
+    mp_free(number);
+    return st;
+}
+
 /* The sum over parts of a large graph whose storages live shortly. */
 static mp_status run_parts(const mp_graph *graph, int64_t budget_bytes, const mp_bound_options *options, mp_bound *bound,
                            mp_error *err)
@@ -320,8 +357,7 @@ static mp_status run_parts(const mp_graph *graph, int64_t budget_bytes, const mp
     mp_bound_work work = {0};
     int64_t ticks;
     bool infeasible;
-    MP_CHECK(
-        mp_bound_of_parts(graph, budget_bytes, MP_BOUND_PART_NODES, mp_bound_within, options, &ticks, &infeasible, &work, err));
+    MP_CHECK(mp_bound_of_parts(graph, budget_bytes, MP_BOUND_PART_NODES, options, &ticks, &infeasible, &work, err));
     report_stage(options->report, MP_BOUND_DISJOINT, ticks, infeasible, &work);
     if (ticks <= bound->ticks && !infeasible) return MP_OK;
     bound->stage = MP_BOUND_DISJOINT;

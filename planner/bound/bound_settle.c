@@ -27,13 +27,13 @@ static bool has_ended(const trial *t)
 }
 
 /* What the interval to the end takes; the target, if nothing fits. */
-static int64_t ticks_from(trial *t, int node, const uint64_t *also_after)
+static int64_t ticks_from(trial *t, int node, const uint64_t *assumed_after)
 {
-    t->x->also_after = also_after;
+    t->x->assumed_after = assumed_after;
     mp_bound_interval_start(t->x, node);
     mp_bound_interval_end(t->x, -1);
     const mp_bound_value value = mp_bound_interval_solve(t->x);
-    t->x->also_after = NULL;
+    t->x->assumed_after = NULL;
     return value.infeasible || value.ticks > t->target ? t->target : value.ticks;
 }
 
@@ -57,7 +57,7 @@ static mp_status settle_pair(trial *t, int u, int v, mp_error *err)
 static bool is_large(const trial *t, int s)
 {
     const mp_bound_interval *x = t->x;
-    return !x->is_made[s] && x->free_bytes >= 0 && x->bytes[s] > x->free_bytes / MP_BOUND_SETTLE_LARGE;
+    return !x->can_be_made[s] && x->free_bytes >= 0 && x->bytes[s] > x->free_bytes / MP_BOUND_SETTLE_LARGE;
 }
 
 static mp_status settle_at(trial *t, int v, int *large, mp_error *err)

@@ -31,7 +31,7 @@ void mp_bound_states_clear(mp_bound_states *t);
 void mp_bound_states_empty(mp_bound_states *t);
 
 uint64_t *mp_bound_states_set(const mp_bound_states *t, int label);
-/* Adds a set, or lowers its ticks. False: the table is full. O(words). */
+/* Adds a set, or lowers its ticks. Returns false if the table is full. O(words). */
 bool mp_bound_states_put(mp_bound_states *t, const uint64_t *set, int64_t ticks, int64_t used);
 /* Drops each state for which another, as cheap or cheaper (of the thousand cheapest), has a part of its set only; nothing may
  * be put before the table is emptied. O(n^2 * words). */
@@ -66,6 +66,6 @@ mp_status mp_bound_reruns_init(mp_bound_reruns *m, mp_bound_interval *x, const m
                                int n, mp_error *err);
 void mp_bound_reruns_clear(mp_bound_reruns *m);
 
-/* Adds to a set of nodes what runs after boundary i for a set of ranks. */
+/* Adds to `nodes` those that are recomputed after boundary i to produce the storages of these ranks. */
 void mp_bound_reruns_add(const mp_bound_reruns *m, int i, const uint64_t *ranks, uint64_t *nodes);
 int64_t mp_bound_reruns_ticks(const mp_bound_reruns *m, const uint64_t *nodes);

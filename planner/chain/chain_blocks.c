@@ -144,10 +144,7 @@ mp_status mp_chain_new(const mp_boundaries *boundaries, const bool *ends, mp_cha
     chain->graph = graph;
     chain->n = 1;
     for (int p = 0; p + 1 < boundaries->n; p++) chain->n += ends[p];
-    if (!allocate(chain)) {
-        st = MP_NO_MEMORY(err);
-        goto done;
-    }
+    MP_REQUIRE(allocate(chain), err, MP_NOMEM, "out of memory");
     for (size_t i = 0; i < graph->n_nodes; i++) chain->block[i] = -1;
     for (int p = 0, k = 0; p < boundaries->n; p++) {
         chain->block[boundaries->node[p]] = k;

@@ -25,12 +25,13 @@ static bool chain_is_forward(const mp_chain *chain, int storage)
     return p >= 0 && chain->graph->nodes[p].phase == MP_PHASE_FORWARD;
 }
 
-/* Part of what block k takes from the block before; of what it hands to the next. */
+/* Returns true if the storage is an input of block k, which block k - 1 produces. */
 static bool chain_is_input(const mp_chain *chain, int k, int storage)
 {
     return k > 0 && chain->crosses[storage] && chain->producer_block[storage] == k - 1;
 }
 
+/* Returns true if the storage is an output of block k, which block k + 1 reads. */
 static bool chain_is_output(const mp_chain *chain, int k, int storage)
 {
     return chain->crosses[storage] && chain->producer_block[storage] == k;
@@ -425,10 +426,7 @@ mp_status mp_chain_measure(mp_chain *chain, mp_error *err)
                                .begins = mp_pool_alloc(pool, n_storages, sizeof(int)),
                                .taken = mp_pool_alloc(pool, n_storages, sizeof(int)),
                                .is_live = mp_pool_alloc(pool, n_storages, sizeof(bool))};
-    if (mp_pool_failed(pool)) {
-        st = MP_NO_MEMORY(err);
-        goto done;
-    }
+    MP_REQUIRE(!mp_pool_failed(pool), err, MP_NOMEM, "out of memory");
     for (x.k = 0; x.k < chain->n; x.k++) MP_TRY(measure_block(&x, err));
 done:
     mp_pool_free(pool);

@@ -164,7 +164,7 @@ static mp_exact_set waits_for(const mp_exact_graph *x, int v)
     return always;
 }
 
-/* From the nodes that must run before each other: what is used after each node, and retained for that. */
+/* From the nodes that must run before each other: what is used after each node, and must be live for that. */
 static void close_precedence(mp_exact_graph *x)
 {
     mp_exact_set earlier[MP_EXACT_BITS] = {0}, later[MP_EXACT_BITS] = {0}, produced_once = 0;
@@ -189,7 +189,7 @@ static void close_precedence(mp_exact_graph *x)
         }
         for (mp_exact_set left = node->used_later & produced_once & ~x->carried; left;) {
             const int s = mp_bits_take(&left);
-            if (x->producers[s] & earlier[v]) node->retained |= mp_exact_one(s);
+            if (x->producers[s] & earlier[v]) node->must_be_live |= mp_exact_one(s);
         }
     }
 }

@@ -30,11 +30,11 @@ typedef struct mp_exact_alternative { /* of a node */
 typedef struct mp_exact_node {
     const mp_exact_alternative *alternatives;
     size_t n_alternatives;
-    mp_exact_set first_after; /* nodes that must have run before its first run */
-    mp_exact_set always_read; /* storages that every alternative reads */
-    mp_exact_set writes;      /* storages that some alternative writes */
-    mp_exact_set used_later;  /* storages that some node that has to come later certainly uses */
-    mp_exact_set retained;    /* those of them that only nodes that run once produce, one of which has run before it */
+    mp_exact_set first_after;  /* nodes that must have run before its first run */
+    mp_exact_set always_read;  /* storages that every alternative reads */
+    mp_exact_set writes;       /* storages that some alternative writes */
+    mp_exact_set used_later;   /* storages that some node that has to come later certainly uses */
+    mp_exact_set must_be_live; /* those of them that only nodes that run once produce, one of which has run before it */
     int64_t least_ticks;
 } mp_exact_node;
 

@@ -57,7 +57,7 @@ static void find_useful(const mp_exact_graph *x, mp_exact_stage *g)
 static int64_t least_bytes(const mp_exact_graph *x, const mp_exact_stage *stage, const mp_exact_alternative *a)
 {
     const mp_exact_node *node = &x->nodes[a->node];
-    const mp_exact_set stays = node->retained | (stage->forced & node->used_later);
+    const mp_exact_set stays = node->must_be_live | (stage->must_be_live & node->used_later);
     const mp_exact_set begun = x->carried & stage->produced;
     mp_exact_set shared = 0;
     for (size_t i = 0; i < a->n_pairs; i++)
@@ -98,14 +98,14 @@ void mp_exact_stage_of(const mp_exact_graph *x, mp_exact_set ran, mp_exact_stage
     for (mp_exact_set again = g.active & ran; again;) g.recomputable |= writes_of(&x->nodes[mp_bits_take(&again)], ran);
     g.complete = begun & ~pending;
     g.useful = (g.useful | pending) & ~begun;
-    g.forced = ((g.produced & g.demanded & ~g.recomputable) | pending) & ~x->carried;
+    g.must_be_live = ((g.produced & g.demanded & ~g.recomputable) | pending) & ~x->carried;
     g.dead_end = is_dead_end(x, &g);
     *out = g;
 }
 
 int64_t mp_exact_least_extra(const mp_exact_graph *x, const mp_exact_stage *stage, mp_exact_set live)
 {
-    if (stage->dead_end || (stage->forced & ~live)) return -1;
+    if (stage->dead_end || (stage->must_be_live & ~live)) return -1;
     const mp_exact_set available = live | x->carried | ~stage->produced;
     mp_exact_set demanded = stage->demanded & ~available, again = 0;
     int64_t ticks[MP_EXACT_BITS], sum = 0;
@@ -207,7 +207,7 @@ bool mp_exact_step(const mp_exact_graph *x, const mp_exact_stage *stage, const m
     const step p = step_of(x, stage, next, live, alternative);
     eviction d = {.p = &p, .visit = visit, .data = data};
     mp_exact_set candidates =
-        p.live & p.useful & ~alternative->adds & ~next->forced & (~alternative->reads | alternative->from);
+        p.live & p.useful & ~alternative->adds & ~next->must_be_live & (~alternative->reads | alternative->from);
     while (candidates) { /* the largest first */
         const int s = mp_bits_take(&candidates);
         int i = d.n++;
@@ -235,7 +235,7 @@ bool mp_exact_is_safe(const mp_exact_graph *x, const mp_exact_stage *stage, cons
         for (size_t k = 0; k < other->n_alternatives; k++)
             if (other->alternatives[k].before & mp_exact_one(alternative->node)) return false;
     }
-    const mp_exact_set ends = stage->forced & live & (node->always_read | alternative->adds) & ~next->useful;
+    const mp_exact_set ends = stage->must_be_live & live & (node->always_read | alternative->adds) & ~next->useful;
     if (mp_exact_bytes(x, p.begins & (next->useful | x->carried)) > mp_exact_bytes(x, ends)) return false;
     *live_after = (p.live | p.begins) & p.useful;
     return true;

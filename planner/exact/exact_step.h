@@ -5,9 +5,9 @@
 #include "planner/exact/exact_graph.h"
 
 typedef struct mp_exact_stage {
-    mp_exact_set ran, active; /* nodes; active: those that have not run, or may run again for something useful */
-    mp_exact_set useful;      /* storages that some node may still use, if they are live */
-    mp_exact_set forced;      /* those that nothing can recompute and that will be used: without them there is no plan */
+    mp_exact_set ran, active;  /* nodes; active: those that have not run, or may run again for something useful */
+    mp_exact_set useful;       /* storages that some node may still use, if they are live */
+    mp_exact_set must_be_live; /* those that nothing can recompute and that will be used: without them there is no plan */
     mp_exact_set produced, recomputable; /* storages that some node has produced; that some node may recompute */
     mp_exact_set complete;     /* carried gradients with all contributions: live to the end of the step, and read from there */
     mp_exact_set demanded;     /* storages that nodes that have not run certainly read */

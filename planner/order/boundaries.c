@@ -31,20 +31,14 @@ mp_status mp_boundaries_new(const mp_graph *graph, mp_boundaries **out, mp_error
     bool backward = false;
     mp_pool *pool = mp_pool_new();
     mp_boundaries *b = mp_pool_alloc(pool, 1, sizeof *b);
-    if (!b) {
-        st = MP_NO_MEMORY(err);
-        goto done;
-    }
+    MP_REQUIRE(b, err, MP_NOMEM, "out of memory");
     b->pool = pool;
     b->graph = graph;
     b->node = mp_pool_alloc(pool, graph->n_nodes, sizeof *b->node);
     b->birth = mp_pool_alloc(pool, graph->n_storages, sizeof *b->birth);
     b->last = mp_pool_alloc(pool, graph->n_storages, sizeof *b->last);
     b->crossing_bytes = mp_pool_alloc(pool, graph->n_nodes + 1, sizeof *b->crossing_bytes);
-    if (mp_pool_failed(pool)) {
-        st = MP_NO_MEMORY(err);
-        goto done;
-    }
+    MP_REQUIRE(!mp_pool_failed(pool), err, MP_NOMEM, "out of memory");
     for (size_t i = 0; i < graph->n_nodes; i++) {
         if (graph->nodes[i].phase == MP_PHASE_FORWARD) b->node[b->n++] = (int)i;
         backward |= graph->nodes[i].phase == MP_PHASE_BACKWARD;
@@ -71,10 +65,7 @@ mp_status mp_boundaries_schedule(const mp_boundaries *b, const bool *ends, const
     int n_segments = 0;
     int *segment = mp_alloc(graph->n_nodes, sizeof *segment);
     bool *held = mp_alloc(graph->n_storages, sizeof *held);
-    if (!segment || !held) {
-        st = MP_NO_MEMORY(err);
-        goto done;
-    }
+    MP_REQUIRE(segment && held, err, MP_NOMEM, "out of memory");
     for (int p = 0; p < b->n; p++) {
         segment[b->node[p]] = n_segments;
         if (ends[p] && p + 1 < b->n) n_segments++;

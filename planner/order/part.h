@@ -1,7 +1,7 @@
 /* part.h - successive nodes of the list as a graph of their own, open or closed.
  *
  * The *open* part has these nodes and what they produce; what they read of others is left out, and so is what others read of
- * them. Whatever holds of its plans holds of the steps that run these nodes in a plan of the graph (bound_parts.h).
+ * them. Whatever holds of its plans holds of the steps that run these nodes in a plan of the graph (bound.h).
  *
  * The *closed* part has two nodes more. Its first writes everything that crosses into the part, and cannot be recomputed; its
  * last reads everything that crosses out of it. So whatever is live at a step of the closed part is what is live at that step

@@ -97,10 +97,7 @@ static mp_status order_forward(schedule *x, mp_error *err)
             x->order[start[x->segment[i]]++] = (int)i;
         }
     writer = mp_alloc(graph->n_storages, sizeof *writer); /* 1 + the last forward node of the list that writes it */
-    if (!writer) {
-        st = MP_NO_MEMORY(err);
-        goto done;
-    }
+    MP_REQUIRE(writer, err, MP_NOMEM, "out of memory");
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const mp_alternative *alternative = &graph->nodes[i].alternatives[0];
         if (graph->nodes[i].phase != MP_PHASE_FORWARD) continue;
@@ -201,10 +198,7 @@ static mp_status prepare_backward(schedule *x, mp_error *err)
     const mp_graph *graph = x->graph;
     const size_t n = graph->n_nodes;
     int *writer = mp_alloc(2 * graph->n_storages, sizeof *writer), *fill = mp_alloc(n + (size_t)x->n_segments, sizeof *fill);
-    if (!writer || !fill) {
-        st = MP_NO_MEMORY(err);
-        goto done;
-    }
+    MP_REQUIRE(writer && fill, err, MP_NOMEM, "out of memory");
     for (size_t i = 0; i < n; i++) {
         const mp_alternative *alternative = &graph->nodes[i].alternatives[0];
         if (!is_backward(&graph->nodes[i])) continue;
@@ -220,10 +214,7 @@ static mp_status prepare_backward(schedule *x, mp_error *err)
         for (size_t k = 0; k < alternative->n_writes; k++) writer[alternative->writes[k]] = (int)i + 1;
     }
     x->successors = mp_alloc(x->n_edges, sizeof *x->successors);
-    if (!x->successors) {
-        st = MP_NO_MEMORY(err);
-        goto done;
-    }
+    MP_REQUIRE(x->successors, err, MP_NOMEM, "out of memory");
     for (size_t e = 0; e < x->n_edges; e++) {
         x->successors_start[x->edge_from[e] + 1]++;
         x->missing[x->edge_to[e]]++;

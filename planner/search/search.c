@@ -105,7 +105,7 @@ void mp_search_await_proof(mp_search *search)
     const double LOOK = 0.05;
     while (search->proof && !mp_search_settled(search) && !search->stopped) {
         if (search->proof && mp_proof_wait(search->proof, LOOK)) mp_search_end_proof(search);
-        mp_search_heed(search);
+        mp_search_check_limits(search);
     }
 }
 
@@ -153,7 +153,7 @@ void mp_search_begin(mp_search *search)
     search->start = search->last_progress = mp_clock_now();
 }
 
-void mp_search_heed(mp_search *search)
+void mp_search_check_limits(mp_search *search)
 {
     const mp_request *request = search->request;
     enum { PER_SECOND = 10 };
@@ -198,7 +198,7 @@ static bool had_its_share(mp_search *search)
 
 bool mp_search_stopped(mp_search *search)
 {
-    mp_search_heed(search);
+    mp_search_check_limits(search);
     return search->stopped || search->n_offers_of_solver >= search->moves || had_its_share(search);
 }
 
@@ -279,7 +279,7 @@ mp_status mp_search_offer(mp_search *search, const mp_step *steps, size_t n, int
         if (!is_kept && peak_bytes) *peak_bytes = INT64_MAX;
         if (!is_kept && ticks) *ticks = INT64_MAX;
     }
-    mp_search_heed(search);
+    mp_search_check_limits(search);
 done:
     mp_free(restored);
     return st;

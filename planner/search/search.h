@@ -46,10 +46,10 @@ struct mp_search {
 /* Copies the steps; the candidate keeps its memory. MP_NOMEM. */
 mp_status mp_candidate_take(mp_candidate *kept, const mp_step *steps, size_t n, int64_t peak_bytes, int64_t ticks,
                             const char *solver, mp_error *err);
-/* Starts the clock. */
+/* Starts the search's clock. */
 void mp_search_begin(mp_search *search);
-/* Looks at the clock and reports to the caller, ten times a second. */
-void mp_search_heed(mp_search *search);
+/* Ends the search if its time is over or the caller says so, to whom it reports ten times a second. */
+void mp_search_check_limits(mp_search *search);
 /* Takes a bound that was proved without the thread beside the search, as far as it is better than what was known. */
 void mp_search_take_bound(mp_search *search, const mp_bound *bound);
 /* Ends the proof beside the search, if there is one, and takes what it has found; proof_status tells of failure. */

@@ -37,10 +37,10 @@ mp_status mp_run_ilp(mp_search *search, mp_error *err);
 mp_status mp_run_chain(mp_search *search, mp_error *err);
 
 /* Minimum cuts with a Lagrange multiplier on memory decide what is kept and what recomputed. O(cuts * (graph + one cut)); the
- * number of cuts falls with the size of the graph (MP_PRICED_WORK). */
-mp_status mp_run_priced(mp_search *search, mp_error *err);
+ * number of cuts falls with the size of the graph (MP_LAGRANGE_WORK). */
+mp_status mp_run_lagrange(mp_search *search, mp_error *err);
 /* Only a plan within the budget, soon, even when the search is stopped: segments, halved until they fit. */
-mp_status mp_run_priced_first(mp_search *search, mp_error *err);
+mp_status mp_run_lagrange_first(mp_search *search, mp_error *err);
 
 /* Simulated annealing over whole schedules, from the best plan that other searchers have found: changes what is recomputed, how
  * often and where, and, unless the order is to be kept, when every node runs. O(moves); without `moves` and on large graphs a

@@ -110,10 +110,7 @@ mp_status mp_run_lower_set(mp_search *search, mp_error *err)
     needed_bytes = mp_alloc((size_t)x.dag->n_vertices, sizeof *needed_bytes);
     x.segment = mp_alloc(n_nodes, sizeof *x.segment);
     x.keep = mp_alloc(x.graph->n_storages, sizeof *x.keep);
-    if (!ticks || !needed_bytes || !x.segment || !x.keep) {
-        st = MP_NO_MEMORY(err);
-        goto done;
-    }
+    MP_REQUIRE(ticks && needed_bytes && x.segment && x.keep, err, MP_NOMEM, "out of memory");
     mp_lower_set_weights(x.graph, x.dag, ticks, needed_bytes);
     MP_TRY(try_model(&x, ticks, NULL, err));
     MP_TRY(try_model(&x, ticks, needed_bytes, err));

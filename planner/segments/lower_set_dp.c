@@ -208,10 +208,7 @@ mp_status mp_lower_set_search(const mp_lower_sets *sets, int64_t budget_bytes, m
         MP_TRY(collect(&t, k, err));
     }
     for (size_t i = t.start[sets->n - 1]; i < t.start[sets->n] && sets->n > 1; i++)
-        if (!append(&found, &t, i)) {
-            st = MP_NO_MEMORY(err);
-            goto done;
-        }
+        MP_REQUIRE(append(&found, &t, i), err, MP_NOMEM, "out of memory");
     *out = found;
     found = (mp_lower_set_strategies){0};
 done:

@@ -122,10 +122,7 @@ static mp_status find_pairs(const mp_lower_set_graph *graph, mp_lower_sets *sets
     char *mark = mp_alloc((size_t)sets->n_vertices, sizeof *mark);
     int *boundary = mp_alloc((size_t)sets->n_vertices, sizeof *boundary);
     sets->pairs_start = mp_alloc((size_t)sets->n + 1, sizeof *sets->pairs_start);
-    if (!sum || !mark || !boundary || !sets->pairs_start) {
-        st = MP_NO_MEMORY(err);
-        goto done;
-    }
+    MP_REQUIRE(sum && mark && boundary && sets->pairs_start, err, MP_NOMEM, "out of memory");
     for (int to = 0; to < sets->n; to++) {
         const uint64_t *large = sets->bits + (size_t)to * (size_t)n_words;
         sum[to] = measure(graph, large, mark, boundary, &n_boundary);
@@ -133,10 +130,7 @@ static mp_status find_pairs(const mp_lower_set_graph *graph, mp_lower_sets *sets
         for (int from = to - 1; from >= 0; from--) {
             const uint64_t *small = sets->bits + (size_t)from * (size_t)n_words;
             if (!includes(large, small, n_words)) continue;
-            if (!mp_grow(&sets->pairs, &capacity, n_pairs + 1, sizeof *sets->pairs)) {
-                st = MP_NO_MEMORY(err);
-                goto done;
-            }
+            MP_REQUIRE(mp_grow(&sets->pairs, &capacity, n_pairs + 1, sizeof *sets->pairs), err, MP_NOMEM, "out of memory");
             mp_lower_set_pair *pair = &sets->pairs[n_pairs++];
             *pair = (mp_lower_set_pair){.from = from,
                                         .cost_bytes = sum[to].segment_bytes - sum[from].segment_bytes + sum[to].outside_bytes,
@@ -166,10 +160,7 @@ static mp_status finish(builder *b, mp_lower_sets **out, mp_error *err)
     int *start = mp_alloc((size_t)b->n_vertices + 2, sizeof *start);
     mp_lower_sets *sets = mp_alloc(1, sizeof *sets);
     if (sets) sets->bits = mp_alloc((size_t)b->n, bytes);
-    if (!start || !sets || !sets->bits) {
-        st = MP_NO_MEMORY(err);
-        goto done;
-    }
+    MP_REQUIRE(start && sets && sets->bits, err, MP_NOMEM, "out of memory");
     sets->n_vertices = b->n_vertices;
     sets->n_words = b->n_words;
     sets->n = b->n;
@@ -293,10 +284,7 @@ mp_status mp_lower_sets_pruned(const mp_lower_set_graph *graph, int n_orders, in
     t.best = mp_alloc((size_t)b.n_words, sizeof *t.best);
     bits = mp_alloc((size_t)b.n_words, sizeof *bits);
     order = mp_alloc((size_t)b.n_vertices, sizeof *order);
-    if (!t.best || !bits || !order) {
-        st = MP_NO_MEMORY(err);
-        goto done;
-    }
+    MP_REQUIRE(t.best && bits && order, err, MP_NOMEM, "out of memory");
     /* The paper's sets and the prefixes of the list get half of the places each, the other orders what is left. */
     t.stretch = b.n_vertices / (limit / 2 > 0 ? limit / 2 : 1) + 1;
     MP_TRY(add(&b, err)); /* the empty set */

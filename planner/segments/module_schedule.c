@@ -107,10 +107,7 @@ mp_status mp_module_schedule_read(const mp_modules *modules, const mp_step *step
     bool *ran = mp_alloc(modules->graph->n_nodes, sizeof *ran);
     *is_one = false;
     memset(chosen, 0, (size_t)modules->n * sizeof *chosen);
-    if (!second || !ran) {
-        st = MP_NO_MEMORY(err);
-        goto done;
-    }
+    MP_REQUIRE(second && ran, err, MP_NOMEM, "out of memory");
     for (size_t t = 0; t < n; t++) {
         if (ran[steps[t].node] && !second[steps[t].node]) second[steps[t].node] = t;
         ran[steps[t].node] = true;

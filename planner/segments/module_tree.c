@@ -225,10 +225,7 @@ mp_status mp_modules_new(const mp_graph *graph, mp_modules **out, mp_error *err)
     b.owners = mp_names_new();
     b.modules = mp_names_new();
     b.calls = mp_names_new();
-    if (!b.out || !b.out->node || !b.seen || !b.owners || !b.modules || !b.calls) {
-        st = MP_NO_MEMORY(err);
-        goto done;
-    }
+    MP_REQUIRE(b.out && b.out->node && b.seen && b.owners && b.modules && b.calls, err, MP_NOMEM, "out of memory");
     b.out->graph = graph;
     for (size_t v = 0; v < graph->n_nodes; v++)
         if (graph->nodes[v].phase == MP_PHASE_FORWARD) b.out->node[b.out->n_positions++] = (int)v;

@@ -263,10 +263,7 @@ static mp_status try_classes(finder *x, mp_error *err)
     verdict *verdicts = mp_alloc((size_t)x->n_options, sizeof *verdicts);
     mp_pool *pool = mp_pool_new();
     mp_names *names = mp_names_new();
-    if (!class_of || !verdicts || !pool || !names) {
-        st = MP_NO_MEMORY(err);
-        goto done;
-    }
+    MP_REQUIRE(class_of && verdicts && pool && names, err, MP_NOMEM, "out of memory");
     for (int k = 0; k < x->n_options; k++) {
         const char *pattern = pattern_of(pool, x->modules->modules[x->option[k]].name);
         MP_REQUIRE(pattern, err, MP_NOMEM, "out of memory");

@@ -60,10 +60,7 @@ static mp_status list_schedule(const mp_boundaries *boundaries, const int *check
     mp_status st = MP_OK;
     const mp_graph *graph = boundaries->graph;
     bool *ends = mp_alloc(graph->n_nodes, sizeof *ends), *keep = mp_alloc(graph->n_storages, sizeof *keep);
-    if (!ends || !keep) {
-        st = MP_NO_MEMORY(err);
-        goto done;
-    }
+    MP_REQUIRE(ends && keep, err, MP_NOMEM, "out of memory");
     MP_TRY(read_list(boundaries, checkpoints, n_checkpoints, ends, keep, err));
     MP_TRY(mp_boundaries_schedule(boundaries, ends, keep, steps, n, err));
 done:
@@ -81,10 +78,7 @@ static mp_status settle(segments *x, mp_step **steps, size_t *n, mp_error *err)
     int *list = mp_alloc(graph->n_storages, sizeof *list), *before = mp_alloc(graph->n_storages, sizeof *before);
     size_t n_list = 0, n_before;
     bool settled = false;
-    if (!list || !before) {
-        st = MP_NO_MEMORY(err);
-        goto done;
-    }
+    MP_REQUIRE(list && before, err, MP_NOMEM, "out of memory");
     MP_TRY(mp_boundaries_schedule(x->boundaries, x->ends, NULL, steps, n, err));
     MP_TRY(mp_plan_checkpoints(graph, *steps, *n, list, &n_list, err));
     for (int round = 0; round < MP_SEGMENTS_SETTLE && !settled; round++) {
@@ -119,10 +113,8 @@ static mp_status judge(segments *x, int *which, mp_error *err)
     MP_TRY(settle(x, &steps, &n_steps, err));
     if (n_steps) MP_TRY(mp_search_offer(x->search, steps, n_steps, &v.peak_bytes, &v.ticks, err));
     v.ends = mp_alloc(n, sizeof *v.ends);
-    if (!v.ends || !mp_grow(&x->verdicts, &x->capacity, x->n_verdicts + 1, sizeof *x->verdicts)) {
-        st = MP_NO_MEMORY(err);
-        goto done;
-    }
+    MP_REQUIRE(v.ends && mp_grow(&x->verdicts, &x->capacity, x->n_verdicts + 1, sizeof *x->verdicts), err, MP_NOMEM,
+               "out of memory");
     memcpy(v.ends, x->ends, n * sizeof *v.ends);
     *which = (int)x->n_verdicts;
     x->verdicts[x->n_verdicts++] = v;
@@ -157,10 +149,7 @@ static mp_status sweep(segments *x, mp_error *err)
     mp_dag *dag = NULL;
     const size_t n = (size_t)x->boundaries->n;
     int64_t *ticks = mp_alloc(n, sizeof *ticks), *needed_bytes = mp_alloc(n, sizeof *needed_bytes);
-    if (!ticks || !needed_bytes) {
-        st = MP_NO_MEMORY(err);
-        goto done;
-    }
+    MP_REQUIRE(ticks && needed_bytes, err, MP_NOMEM, "out of memory");
     MP_TRY(mp_dag_build(x->boundaries->graph, &dag, err));
     mp_lower_set_weights(x->boundaries->graph, dag, ticks, needed_bytes);
     for (int model = 0; model < 2; model++) { /* the paper's, and what backward reads */
@@ -280,10 +269,7 @@ mp_status mp_run_segments(mp_search *search, mp_error *err)
     }
     x.candidate = mp_alloc(MP_SEGMENTS_CANDIDATES, sizeof *x.candidate);
     x.ends = mp_alloc((size_t)x.boundaries->n, sizeof *x.ends);
-    if (!x.candidate || !x.ends) {
-        st = MP_NO_MEMORY(err);
-        goto done;
-    }
+    MP_REQUIRE(x.candidate && x.ends, err, MP_NOMEM, "out of memory");
     x.n_candidates = mp_boundaries_candidates(x.boundaries, MP_SEGMENTS_CANDIDATES, x.candidate);
     MP_TRY(find_list(&x, err));
 done:

@@ -48,7 +48,7 @@ static const mp_solver rows[] = {
     {"chain", "dynamic programming over a chain of blocks and memory, several ways to run each block", "Beaumont et al. 2019",
      mp_run_chain, true, false, true},
     {"priced", "minimum cuts with memory priced decide what is stored and what made again; segments; for graphs of any size",
-     "Everett 1963, Picard 1976", mp_run_priced, false, false, true},
+     "Everett 1963, Picard 1976", mp_run_lagrange, false, false, true},
     {"anneal", "simulated annealing over whole schedules, from the best of the others", "", mp_run_anneal, false, true, false},
 };
 
@@ -115,7 +115,7 @@ static mp_status run(mp_search *search, mp_status (*searcher)(mp_search *search,
 mp_status mp_run_auto(mp_search *search, mp_error *err)
 {
     static mp_status (*const searchers[])(mp_search * search, mp_error * err) = {
-        mp_run_none, mp_run_exact, mp_run_priced, mp_run_ilp, mp_run_chain, mp_run_chen, mp_run_segments, mp_run_lower_set};
+        mp_run_none, mp_run_exact, mp_run_lagrange, mp_run_ilp, mp_run_chain, mp_run_chen, mp_run_segments, mp_run_lower_set};
     for (size_t k = 0; k < sizeof searchers / sizeof *searchers; k++) MP_CHECK(run(search, searchers[k], false, err));
     if (mp_search_best_ticks(search) == INT64_MAX) MP_CHECK(run(search, mp_run_exact, true, err));
     return run(search, mp_run_anneal, false, err);

@@ -62,7 +62,7 @@ done:
 static bool ends_first_bound(void *data)
 {
     mp_search *search = data;
-    mp_search_heed(search);
+    mp_search_check_limits(search);
     return search->stopped || mp_search_elapsed(search) > MP_FIRST_BOUND_SHARE;
 }
 
@@ -155,7 +155,7 @@ static mp_status offer_start(mp_search *search, const mp_plan *start, mp_error *
  * plan it starts from, keep-all, and on large graphs one that fits. */
 static mp_status begin(mp_search *search, const mp_solver *solver, mp_error *err)
 {
-    static const mp_solver first = {"priced", "", "", mp_run_priced_first, false, false, true};
+    static const mp_solver first = {"priced", "", "", mp_run_lagrange_first, false, false, true};
     const mp_request *request = search->request;
     const mp_graph *graph = request->graph;
     const bool is_auto = solver->run == mp_run_auto;
@@ -166,7 +166,7 @@ static mp_status begin(mp_search *search, const mp_solver *solver, mp_error *err
         MP_CHECK(mp_problem_keep_all(request->problem, &steps, &timeline, err));
         MP_CHECK(mp_search_offer(search, steps, graph->n_nodes, NULL, NULL, err));
     }
-    if (graph->n_nodes > MP_LARGE_GRAPH_NODES && !request->start && (is_auto || solver->run == mp_run_priced))
+    if (graph->n_nodes > MP_LARGE_GRAPH_NODES && !request->start && (is_auto || solver->run == mp_run_lagrange))
         return mp_search_delegate(search, &first, 1, err);
     return MP_OK;
 }

@@ -203,7 +203,7 @@ static void priced_intervals_cost_the_least(void **state)
         n_cases += n <= MOST && !listed;
         n_listed += n <= MOST && listed;
         for (int s = 0; s < (int)graph->n_storages && n <= MOST && to >= 0; s++)
-            n_sum_cases += x->is_made[s] && x->makers_start[s + 1] > x->makers_start[s] + 1;
+            n_sum_cases += x->can_be_made[s] && x->producers_start[s + 1] > x->producers_start[s] + 1;
         mp_bound_interval_free(x);
         mp_precedence_free(order);
         mp_graph_free(graph);

@@ -8,7 +8,7 @@
 
 #include "memplan/check.h"
 #include "memplan/solver.h"
-#include "planner/bound/bound_parts.h"
+#include "planner/bound/bound.h"
 #include "planner/order/precedence.h"
 #include "planner/order/turn_around.h"
 #include "tests/cases/bound_case.h"
@@ -190,9 +190,7 @@ static void plans_and_bounds_hold_without_marks(void **state)
             for (size_t nodes = 2; nodes <= NODES; nodes++) {
                 mp_bound_work work = {0};
                 const mp_bound_options options = {.effort = 1, .any_order = true};
-                assert_int_equal(
-                    mp_bound_of_parts(graph, budget, nodes, mp_bound_within, &options, &ticks, &infeasible, &work, NULL),
-                    MP_OK);
+                assert_int_equal(mp_bound_of_parts(graph, budget, nodes, &options, &ticks, &infeasible, &work, NULL), MP_OK);
                 if (best >= 0) assert_true(!infeasible && least + ticks <= best);
                 n_parts_dear += best >= 0 && ticks > 0 && nodes < graph->n_nodes;
             }

@@ -41,5 +41,5 @@ mp_status mp_bound_chain_new(const mp_precedence *order, int64_t budget_bytes, c
 void mp_bound_chain_free(mp_bound_chain *c);
 
 int mp_bound_chain_node(const mp_bound_chain *c, int point);
-/* Whether to end: infeasible, or the caller said so. */
+/* Returns true if the search has to end: no plan fits, or the caller's `stop` said so. */
 bool mp_bound_chain_ended(mp_bound_chain *c);

@@ -1,12 +1,145 @@
 /* bound_interval.c - an interval as a closure problem: what its nodes read, what may be live at its start, and how much memory
- * is free there.
+ * is free there; and its network.
+ *
+ * It has a vertex for each node that may run in the interval, and each storage that one of them reads or makes (it is available
+ * when it is read). What is true is on the side of the source. A node that runs needs what it reads: unbounded arcs. A storage
+ * that is needed is live at the start, for the multiplier times its bytes, or made in the interval: an arc to its producer. A
+ * node that runs takes ticks: its capacity to the sink.
+ *
+ * A sum that is needed and not live at the start was not begun before it, so that all who add to it run later: the arc leads to
+ * a vertex of the sum, and from there unbounded arcs to those of them that certainly run in the interval.
  */
 #include "planner/bound/interval/bound_interval.h"
 
 #include "estimator/base/memory.h"
-#include "planner/bound/interval/bound_network.h"
 #include "planner/math/bits.h"
 #include "planner/order/always.h"
+
+static const int64_t UNBOUNDED = INT64_MAX / 8 * 3;
+
+/* Whether there is a node that neither precedes v nor is preceded by it. */
+static bool is_undecided_somewhere(const mp_precedence *o, int v)
+{
+    if (o->only_vertex >= 0)
+        return v != o->only_vertex && !mp_precedes(o, v, o->only_vertex) && !mp_precedes(o, o->only_vertex, v);
+    return mp_bits_count(mp_precedence_ancestors(o, v), o->words) + mp_bits_count(mp_precedence_descendants(o, v), o->words) <
+           o->n - 1;
+}
+
+/* Who makes s in the interval, where it is not live at its start; those nodes, and how many they are. Nobody: it is static, or
+ * certainly made before or after. */
+static int find_producers(const mp_precedence *o, int s, bool undecided, int *producers)
+{
+    const mp_graph *graph = o->graph;
+    const int p = graph->producer[s];
+    bool is_open = false;
+    int n = 0;
+    if (o->recomputable[s]) producers[n++] = p;
+    if (o->recomputable[s] || !undecided || mp_storage_is_static(&graph->storages[s])) return n;
+    if (p >= 0 && !o->repeatable[p] && is_undecided_somewhere(o, p) &&
+        (!graph->storages[s].carried || mp_always_writes(o, p, s)))
+        producers[n++] = p;
+    for (int a = graph->adders_start[s]; p < 0 && a < graph->adders_start[s + 1]; a++) {
+        const int adder = graph->adders[a];
+        if (!mp_always_adds(o, adder, s)) continue;
+        producers[n++] = adder;
+        is_open = is_open || is_undecided_somewhere(o, adder);
+    }
+    return p >= 0 || is_open ? n : 0;
+}
+
+static bool is_sum(const mp_graph *graph, int s)
+{
+    return graph->producer[s] < 0;
+}
+
+/* Makers, and a vertex for each of them and for what they make; *n vertices. */
+static mp_status find_all_producers(mp_bound_interval *x, bool undecided, int *n, mp_error *err)
+{
+    const mp_precedence *o = x->order;
+    const mp_graph *graph = o->graph;
+    const size_t most = graph->n_storages + (size_t)graph->adders_start[graph->n_storages];
+    mp_free(x->producers);
+    mp_free(x->producer_arc);
+    x->producers = mp_alloc(most, sizeof *x->producers);
+    x->producer_arc = mp_alloc(most, sizeof *x->producer_arc);
+    MP_ENSURE(x->producers && x->producer_arc, err, MP_NOMEM, "no memory for a bound of %zu nodes", graph->n_nodes);
+    for (size_t v = 0; v < graph->n_nodes; v++) x->node_vertex[v] = -1;
+    for (int s = 0; s < (int)graph->n_storages; s++) {
+        const int first = x->producers_start[s], n_producers = find_producers(o, s, undecided, x->producers + first);
+        x->producers_start[s + 1] = first + n_producers;
+        x->storage_vertex[s] = n_producers ? (*n)++ : -1;
+        for (int k = first; k < first + n_producers; k++) x->node_vertex[x->producers[k]] = 0;
+    }
+    for (size_t v = 0; v < graph->n_nodes; v++)
+        if (o->repeatable[v] || !x->node_vertex[v]) x->node_vertex[v] = (*n)++;
+    for (int s = 0; s < (int)graph->n_storages; s++) {
+        x->producer_vertex[s] = -1;
+        if (x->producers_start[s + 1] == x->producers_start[s]) continue;
+        x->producer_vertex[s] = is_sum(graph, s) ? (*n)++ : x->node_vertex[x->producers[x->producers_start[s]]];
+    }
+    return MP_OK;
+}
+
+/* Vertices, arcs and producers, the same for all intervals of x, instead of those it has; `undecided`: also of nodes that run
+ * once, and may do so on either side of a start. MP_NOMEM. O(graph). */
+static mp_status bound_network_build(mp_bound_interval *x, bool undecided, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_precedence *o = x->order;
+    const mp_graph *graph = o->graph;
+    size_t n_arcs = 0, most = 0;
+    int n = 0, *from = NULL, *to = NULL;
+    mp_mincut_free(x->cut);
+    x->cut = NULL;
+    MP_TRY(find_all_producers(x, undecided, &n, err));
+    most = graph->n_storages + (size_t)x->producers_start[graph->n_storages] + (size_t)o->reads_start[graph->n_nodes];
+    from = mp_alloc(most, sizeof *from);
+    to = mp_alloc(most, sizeof *to);
+    MP_REQUIRE(from && to, err, MP_NOMEM, "no memory for a bound of %zu nodes", graph->n_nodes);
+    for (size_t v = 0; v < graph->n_nodes; v++) {
+        for (int r = o->reads_start[v]; x->node_vertex[v] >= 0 && r < o->reads_start[v + 1]; r++) {
+            const int s = o->reads[r];
+            if (graph->storages[s].carried || (is_sum(graph, s) && !undecided)) continue;
+            if (x->storage_vertex[s] < 0) x->storage_vertex[s] = n++;
+            from[n_arcs] = x->node_vertex[v];
+            to[n_arcs++] = x->storage_vertex[s];
+        }
+    }
+    x->n_unbounded = n_arcs;
+    for (int s = 0; s < (int)graph->n_storages; s++) {
+        x->storage_arc[s] = x->producer_vertex[s] < 0 ? -1 : (int)n_arcs;
+        if (x->producer_vertex[s] < 0) continue;
+        from[n_arcs] = x->storage_vertex[s];
+        to[n_arcs++] = x->producer_vertex[s];
+        for (int k = x->producers_start[s]; k < x->producers_start[s + 1]; k++) {
+            x->producer_arc[k] = is_sum(graph, s) ? (int)n_arcs : -1;
+            if (!is_sum(graph, s)) continue;
+            from[n_arcs] = x->producer_vertex[s];
+            to[n_arcs++] = x->node_vertex[x->producers[k]];
+        }
+    }
+    MP_TRY(mp_mincut_new(n, from, to, n_arcs, &x->cut, err));
+    for (size_t k = 0; k < x->n_unbounded; k++) x->cut->capacity[k] = UNBOUNDED;
+done:
+    mp_free(from);
+    mp_free(to);
+    return st;
+}
+
+/* Whether one of those who make s certainly runs before `node` does, or is it (-1: the end). Of those who add to a sum only
+ * these run in the interval for certain, where it is not begun before: the others' arcs are closed. */
+static bool bound_network_allow(mp_bound_interval *x, int s, int node)
+{
+    bool is_certain = false;
+    for (int k = x->producers_start[s]; k < x->producers_start[s + 1]; k++) {
+        const int v = x->producers[k];
+        const bool runs = node < 0 || v == node || mp_precedes(x->order, v, node);
+        is_certain = is_certain || runs;
+        if (x->producer_arc[k] >= 0) x->cut->capacity[x->producer_arc[k]] = runs ? UNBOUNDED : 0;
+    }
+    return is_certain;
+}
 
 static const int64_t MOST_TICKS = INT64_C(1) << 40; /* of all nodes together, scaled */
 
@@ -24,14 +157,14 @@ mp_status mp_bound_interval_new(const mp_precedence *order, int64_t budget_bytes
     x->pool = mp_pool_new();
     x->node_vertex = mp_pool_alloc(x->pool, n, sizeof *x->node_vertex);
     x->storage_vertex = mp_pool_alloc(x->pool, m, sizeof *x->storage_vertex);
-    x->maker_vertex = mp_pool_alloc(x->pool, m, sizeof *x->maker_vertex);
+    x->producer_vertex = mp_pool_alloc(x->pool, m, sizeof *x->producer_vertex);
     x->storage_arc = mp_pool_alloc(x->pool, m, sizeof *x->storage_arc);
-    x->makers_start = mp_pool_alloc(x->pool, m + 1, sizeof *x->makers_start);
+    x->producers_start = mp_pool_alloc(x->pool, m + 1, sizeof *x->producers_start);
     x->bytes = mp_pool_alloc(x->pool, m, sizeof *x->bytes);
     x->ticks = mp_pool_alloc(x->pool, n, sizeof *x->ticks);
-    x->kept = mp_pool_alloc(x->pool, m, sizeof *x->kept);
-    x->is_made = mp_pool_alloc(x->pool, m, sizeof *x->is_made);
-    x->is_left = mp_pool_alloc(x->pool, m, sizeof *x->is_left);
+    x->must_be_live = mp_pool_alloc(x->pool, m, sizeof *x->must_be_live);
+    x->can_be_made = mp_pool_alloc(x->pool, m, sizeof *x->can_be_made);
+    x->must_pass = mp_pool_alloc(x->pool, m, sizeof *x->must_pass);
     x->required = mp_pool_alloc(x->pool, m, sizeof *x->required);
     x->is_required = mp_pool_alloc(x->pool, m, sizeof *x->is_required);
     x->covers_two = mp_pool_alloc(x->pool, m, sizeof *x->covers_two);
@@ -49,7 +182,7 @@ mp_status mp_bound_interval_new(const mp_precedence *order, int64_t budget_bytes
     while (sum && sum * x->scale_num < MOST_TICKS / 2) x->scale_num *= 2;
     while (sum / x->scale_den > MOST_TICKS) x->scale_den *= 2;
     x->ticks_bound = (int64_t)((__int128)sum * x->scale_num / x->scale_den);
-    MP_TRY(mp_bound_network_build(x, false, err));
+    MP_TRY(bound_network_build(x, false, err));
     *out = x;
     x = NULL;
 done:
@@ -59,15 +192,15 @@ done:
 
 mp_status mp_bound_interval_add_undecided(mp_bound_interval *x, mp_error *err)
 {
-    return mp_bound_network_build(x, true, err);
+    return bound_network_build(x, true, err);
 }
 
 void mp_bound_interval_free(mp_bound_interval *x)
 {
     if (!x) return;
     mp_mincut_free(x->cut);
-    mp_free(x->makers);
-    mp_free(x->maker_arc);
+    mp_free(x->producers);
+    mp_free(x->producer_arc);
     mp_pool_free(x->pool);
     mp_free(x);
 }
@@ -91,7 +224,7 @@ static bool is_made_before(const mp_precedence *o, int node, int s)
 
 static bool is_after(const mp_bound_interval *x, int v)
 {
-    return mp_precedes(x->order, x->at, v) || (x->also_after && mp_bits_has(x->also_after, v));
+    return mp_precedes(x->order, x->at, v) || (x->assumed_after && mp_bits_has(x->assumed_after, v));
 }
 
 /* Whether s, which cannot be recomputed, certainly lives at the start if it was made before: it is read or added to later. */
@@ -115,7 +248,7 @@ static int64_t own_bytes(const mp_bound_interval *x, const int *list, size_t n)
     int64_t bytes = 0;
     for (size_t i = 0; i < n; i++) {
         int s = list[i];
-        if (mp_storage_is_static(&graph->storages[s]) || x->kept[s]) continue;
+        if (mp_storage_is_static(&graph->storages[s]) || x->must_be_live[s]) continue;
         if (o->recomputable[s] && mp_always_reads(o, x->at, s)) continue;
         bytes += graph->storages[s].bytes;
     }
@@ -134,10 +267,10 @@ static int64_t most_saved(const mp_bound_interval *x, const mp_alternative *alte
         if (fits) continue; /* looked at already */
         for (size_t k = i; k < alternative->n_in_place && !fits; k++) {
             const int from = alternative->in_place[k].from;
-            fits = alternative->in_place[k].to == p.to && !mp_storage_is_static(&storages[from]) && !x->kept[from] &&
+            fits = alternative->in_place[k].to == p.to && !mp_storage_is_static(&storages[from]) && !x->must_be_live[from] &&
                    storages[from].bytes >= storages[p.to].bytes;
         }
-        if (fits && !mp_storage_is_static(&storages[p.to]) && !x->kept[p.to]) bytes += storages[p.to].bytes;
+        if (fits && !mp_storage_is_static(&storages[p.to]) && !x->must_be_live[p.to]) bytes += storages[p.to].bytes;
     }
     return bytes;
 }
@@ -152,10 +285,10 @@ static int64_t alternative_bytes(const mp_bound_interval *x, const mp_alternativ
 }
 
 /* Whether someone who makes s is neither before the start nor after it. */
-static bool has_undecided_maker(const mp_bound_interval *x, int s)
+static bool has_undecided_producer(const mp_bound_interval *x, int s)
 {
-    for (int k = x->makers_start[s]; k < x->makers_start[s + 1]; k++) {
-        const int v = x->makers[k];
+    for (int k = x->producers_start[s]; k < x->producers_start[s + 1]; k++) {
+        const int v = x->producers[k];
         if (v != x->at && !mp_precedes(x->order, v, x->at) && !is_after(x, v)) return true;
     }
     return false;
@@ -166,17 +299,17 @@ static void weigh(mp_bound_interval *x, int s)
 {
     const mp_precedence *o = x->order;
     const mp_storage *storage = &o->graph->storages[s];
-    x->kept[s] = x->is_left[s] = false;
-    x->is_made[s] = o->recomputable[s];
+    x->must_be_live[s] = x->must_pass[s] = false;
+    x->can_be_made[s] = o->recomputable[s];
     x->bytes[s] = o->recomputable[s] ? storage->bytes : 0;
     if (o->recomputable[s] || mp_storage_is_static(storage)) return;
     if (is_made_before(o, x->at, s)) {
-        x->kept[s] = is_needed_after(x, s);
-        if (x->kept[s]) x->free_bytes -= storage->bytes;
-        if (!x->kept[s] && x->storage_vertex[s] >= 0) x->bytes[s] = storage->bytes;
-    } else if (has_undecided_maker(x, s)) {
-        x->is_made[s] = true;
-        x->is_left[s] = is_needed_after(x, s);
+        x->must_be_live[s] = is_needed_after(x, s);
+        if (x->must_be_live[s]) x->free_bytes -= storage->bytes;
+        if (!x->must_be_live[s] && x->storage_vertex[s] >= 0) x->bytes[s] = storage->bytes;
+    } else if (has_undecided_producer(x, s)) {
+        x->can_be_made[s] = true;
+        x->must_pass[s] = is_needed_after(x, s);
         x->bytes[s] = storage->bytes;
     }
 }
@@ -212,7 +345,7 @@ void mp_bound_interval_start(mp_bound_interval *x, int node)
 
 static void require(mp_bound_interval *x, int s)
 {
-    if (!x->is_made[s] || x->is_required[s]) return;
+    if (!x->can_be_made[s] || x->is_required[s]) return;
     x->is_required[s] = true;
     x->required[x->n_required++] = s;
 }
@@ -235,7 +368,7 @@ static void require_of_nodes(mp_bound_interval *x, int node, bool choices)
     const mp_precedence *o = x->order;
     for (size_t w = 0; w < o->words; w++) {
         uint64_t inside = mp_precedence_descendants(o, x->at)[w];
-        if (x->also_after) inside |= x->also_after[w];
+        if (x->assumed_after) inside |= x->assumed_after[w];
         if (node >= 0) {
             uint64_t until = mp_precedence_ancestors(o, node)[w];
             if ((size_t)node / 64 == w) until |= UINT64_C(1) << node % 64;
@@ -257,7 +390,8 @@ void mp_bound_interval_end(mp_bound_interval *x, int node)
     if (node < 0) node = x->until;
     require_of_nodes(x, node, false);
     for (int s = 0; s < (int)x->order->graph->n_storages; s++)
-        if (x->is_made[s] && !x->order->recomputable[s] && mp_bound_network_allow(x, s, node) && x->is_left[s]) require(x, s);
+        if (x->can_be_made[s] && !x->order->recomputable[s] && bound_network_allow(x, s, node) && x->must_pass[s])
+            require(x, s);
     require_of_nodes(x, node, true);
 }
 

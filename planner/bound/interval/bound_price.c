@@ -45,8 +45,8 @@ static void set_capacities(mp_bound_interval *x, int64_t numerator, int64_t deno
         if (denominator && x->live_multiplier && !x->covers_two[s]) price += x->live_multiplier[s];
         if (!x->bytes[s]) price = 0;
         if (x->barred[s]) price = forbidden_cost(x);
-        x->cut->drain[vertex] = x->is_made[s] ? 0 : price;
-        if (x->storage_arc[s] >= 0) x->cut->capacity[x->storage_arc[s]] = x->is_made[s] ? price : 0;
+        x->cut->drain[vertex] = x->can_be_made[s] ? 0 : price;
+        if (x->storage_arc[s] >= 0) x->cut->capacity[x->storage_arc[s]] = x->can_be_made[s] ? price : 0;
         if (x->is_required[s]) /* there in any case: what that costs is all that matters */
             x->cut->supply[vertex] = price;
         else
@@ -94,15 +94,15 @@ static struct line read_line(mp_bound_interval *x, bool all_live, struct mp_boun
         const int s = x->stack[--n];
         if (x->reward) line.scaled -= x->reward[s];
         if (!x->bytes[s]) continue;
-        if (all_live || !x->is_made[s] || !x->cut->source_side[x->maker_vertex[s]]) {
+        if (all_live || !x->can_be_made[s] || !x->cut->source_side[x->producer_vertex[s]]) {
             labels->live[s] = true;
             line.bytes += x->barred[s] ? forbidden_cost(x) : x->bytes[s];
             if (x->live_multiplier && !x->covers_two[s]) line.scaled += x->live_multiplier[s];
             continue;
         }
-        for (int k = x->makers_start[s]; k < x->makers_start[s + 1]; k++) {
-            const int v = x->makers[k];
-            if (x->runs[v] || (x->maker_arc[k] >= 0 && !x->cut->capacity[x->maker_arc[k]])) continue;
+        for (int k = x->producers_start[s]; k < x->producers_start[s + 1]; k++) {
+            const int v = x->producers[k];
+            if (x->runs[v] || (x->producer_arc[k] >= 0 && !x->cut->capacity[x->producer_arc[k]])) continue;
             x->runs[v] = true; /* and not again for another of its outputs */
             n = add_reads(x, v, labels, n);
             line.ticks += x->ticks[v];

@@ -51,7 +51,6 @@ static bool measure(mp_bound_overlap *o)
 mp_status mp_bound_overlap_init(mp_bound_overlap *o, mp_bound_interval *x, const int *nodes, int n,
                                 const mp_bound_options *options, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *graph = x->order->graph;
     const size_t points = (size_t)n;
     *o = (mp_bound_overlap){.x = x, .options = options, .n = n, .n_nodes = graph->n_nodes, .n_storages = graph->n_storages};
@@ -64,11 +63,9 @@ mp_status mp_bound_overlap_init(mp_bound_overlap *o, mp_bound_interval *x, const
     o->decision = mp_pool_alloc(o->pool, points * o->n_storages, sizeof *o->decision);
     o->earned = mp_pool_alloc(o->pool, points, sizeof *o->earned);
     o->items = mp_pool_alloc(o->pool, o->n_storages, sizeof *o->items);
-    MP_REQUIRE(!mp_pool_failed(o->pool), err, MP_NOMEM, "no memory for a bound of %zu nodes", o->n_nodes);
+    MP_ENSURE(!mp_pool_failed(o->pool), err, MP_NOMEM, "no memory for a bound of %zu nodes", o->n_nodes);
     memcpy(o->nodes, nodes, points * sizeof *nodes);
-    if (!measure(o)) st = MP_INFEASIBLE;
-done:
-    return st;
+    return measure(o) ? MP_OK : MP_INFEASIBLE;
 }
 
 void mp_bound_overlap_clear(mp_bound_overlap *o)

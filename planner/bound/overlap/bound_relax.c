@@ -99,24 +99,24 @@ static int in_column(mp_bound_relax *r, int p, int v)
 }
 
 /* Whether s can be made after a boundary: nobody who makes it, but is not repeated, runs before. */
-static bool is_made(const mp_bound_relax *r, int i, int s)
+static bool can_be_made(const mp_bound_relax *r, int i, int s)
 {
     const mp_bound_interval *x = r->o->x;
-    for (int k = x->makers_start[s]; k < x->makers_start[s + 1]; k++)
-        if (!may_run(r, i, x->makers[k])) return false;
-    return x->makers_start[s] < x->makers_start[s + 1];
+    for (int k = x->producers_start[s]; k < x->producers_start[s + 1]; k++)
+        if (!may_run(r, i, x->producers[k])) return false;
+    return x->producers_start[s] < x->producers_start[s + 1];
 }
 
 /* The next of those who make s, for an interval, from the k-th on; NONE: there are no more. Only a sum has several; those who
  * do not certainly run before the interval's end are left out. */
-static int next_maker(const mp_bound_relax *r, mp_bound_pair pair, int s, int *k)
+static int next_producer(const mp_bound_relax *r, mp_bound_pair pair, int s, int *k)
 {
     const mp_bound_overlap *o = r->o;
     const mp_bound_interval *x = o->x;
-    for (; *k < x->makers_start[s + 1] - x->makers_start[s]; ++*k) {
-        const int v = x->makers[x->makers_start[s] + *k];
+    for (; *k < x->producers_start[s + 1] - x->producers_start[s]; ++*k) {
+        const int v = x->producers[x->producers_start[s] + *k];
         const bool is_certain = pair.to == o->n || v == o->nodes[pair.to] || mp_precedes(x->order, v, o->nodes[pair.to]);
-        if (x->maker_arc[x->makers_start[s] + *k] < 0 || is_certain) {
+        if (x->producer_arc[x->producers_start[s] + *k] < 0 || is_certain) {
             ++*k;
             return v;
         }
@@ -139,11 +139,11 @@ static void add_row(mp_bound_relax *r, int p, int s, int demanded)
     const size_t place = (size_t)p * r->o->n_storages + (size_t)s;
     const mp_bound_pair pair = r->o->pairs[p];
     const int live = live_column(r, pair.from, s);
-    if (!is_made(r, pair.from, s)) {
+    if (!can_be_made(r, pair.from, s)) {
         add_row_of(r, place, live, NONE, demanded);
         return;
     }
-    for (int k = 0, v; (v = next_maker(r, pair, s, &k)) != NONE;) add_row_of(r, place, live, in_column(r, p, v), demanded);
+    for (int k = 0, v; (v = next_producer(r, pair, s, &k)) != NONE;) add_row_of(r, place, live, in_column(r, p, v), demanded);
 }
 
 static void add_storage(mp_bound_relax *r, int p, int s)
@@ -251,8 +251,8 @@ static double share_there(const mp_bound_relax *r, mp_bound_pair pair, int s)
     const int column = r->live[(size_t)pair.from * r->o->n_storages + (size_t)s];
     double made = 1;
     if (column == ALWAYS) return 1;
-    if (!is_made(r, pair.from, s)) return at_most_one(value_of(r, column));
-    for (int k = 0, v; (v = next_maker(r, pair, s, &k)) != NONE;)
+    if (!can_be_made(r, pair.from, s)) return at_most_one(value_of(r, column));
+    for (int k = 0, v; (v = next_producer(r, pair, s, &k)) != NONE;)
         if (r->made[v] < made) made = r->made[v];
     return at_most_one(value_of(r, column) + made);
 }

@@ -9,7 +9,7 @@
  * Where a storage would be recomputed and how long it would then live depends on what else is recomputed: the labels of the cut
  * before tell.
  */
-#include "planner/priced/cut_labels.h"
+#include "planner/lagrange/cut_labels.h"
 
 #include <math.h>
 
@@ -155,18 +155,19 @@ done:
     return st;
 }
 
-/* Ticks for the cut: their sum is about 2^MP_PRICED_TICK_BITS, so that sums with the cost of memory do not overflow. */
+/* Ticks for the cut: their sum is about 2^MP_LAGRANGE_TICK_BITS, so that sums with the cost of memory do not overflow. */
 static void scale_ticks(mp_cut_labels *x)
 {
     double total = 1;
     for (int k = 0; k < x->forward_end; k++) total += (double)alternative_of(x, k)->ticks;
-    x->scale = ldexp(1, MP_PRICED_TICK_BITS) / total;
+    x->scale = ldexp(1, MP_LAGRANGE_TICK_BITS) / total;
     for (int k = 0; k < x->forward_end; k++) {
-        const double tilt = 1 + MP_PRICED_TILT * ((double)k / (double)x->forward_end - 0.5);
+        const double tilt = 1 + MP_LAGRANGE_TILT * ((double)k / (double)x->forward_end - 0.5);
         x->scaled_ticks[k] = 1 + (int64_t)(x->scale * tilt * (double)alternative_of(x, k)->ticks);
     }
-    x->capacity_limit = INT64_C(1) << MP_PRICED_TICK_BITS;
-    while (x->capacity_limit > (INT64_C(1) << MP_PRICED_SUM_BITS) / (int64_t)(x->graph->n_storages + 1)) x->capacity_limit /= 2;
+    x->capacity_limit = INT64_C(1) << MP_LAGRANGE_TICK_BITS;
+    while (x->capacity_limit > (INT64_C(1) << MP_LAGRANGE_SUM_BITS) / (int64_t)(x->graph->n_storages + 1))
+        x->capacity_limit /= 2;
 }
 
 static bool allocate(mp_cut_labels *x)

@@ -1,5 +1,5 @@
-/* priced_schedule.c - one pass over the stages that recomputes, in list order, what each lacks. */
-#include "planner/priced/priced_schedule.h"
+/* lagrange_schedule.c - one pass over the stages that recomputes, in list order, what each lacks. */
+#include "planner/lagrange/lagrange_schedule.h"
 
 #include "planner/math/heap.h"
 #include "planner/math/tuning.h"
@@ -99,7 +99,7 @@ static void evict_again(walk *w, int stage)
     for (size_t i = 0; i < alternative->n_reads; i++) evict_if_cheaper(w, alternative->reads[i], stage);
 }
 
-mp_status mp_priced_schedule(const mp_cut_labels *x, mp_step **steps, size_t *n, mp_error *err)
+mp_status mp_lagrange_schedule(const mp_cut_labels *x, mp_step **steps, size_t *n, mp_error *err)
 {
     mp_status st = MP_OK;
     const size_t n_stages = (size_t)x->n, n_nodes = x->graph->n_nodes;
@@ -108,8 +108,8 @@ mp_status mp_priced_schedule(const mp_cut_labels *x, mp_step **steps, size_t *n,
               .is_demanded = mp_alloc(n_stages, sizeof *w.is_demanded),
               .demanded = mp_alloc(n_stages, sizeof *w.demanded),
               .in_order = {mp_alloc(n_stages, sizeof *w.in_order.items), 0},
-              .steps = mp_alloc((MP_PRICED_STEPS_PER_STAGE + 3) * n_stages, sizeof *w.steps),
-              .most = MP_PRICED_STEPS_PER_STAGE * n_stages,
+              .steps = mp_alloc((MP_LAGRANGE_STEPS_PER_STAGE + 3) * n_stages, sizeof *w.steps),
+              .most = MP_LAGRANGE_STEPS_PER_STAGE * n_stages,
               .stage = mp_alloc(n_nodes, sizeof *w.stage),
               .cost = mp_alloc(n_stages, sizeof *w.cost)};
     MP_REQUIRE(w.missing && w.is_demanded && w.demanded && w.in_order.items && w.steps && w.stage && w.cost, err, MP_NOMEM,

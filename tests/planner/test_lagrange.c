@@ -1,4 +1,4 @@
-/* test_priced.c - planner/priced: labels against all labels there are, schedules that run, plans against the cheapest. */
+/* test_lagrange.c - planner/lagrange: labels against all labels there are, schedules that run, plans against the cheapest. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,8 +11,8 @@
 #include "memplan/check.h"
 #include "memplan/floor.h"
 #include "memplan/solver.h"
-#include "planner/priced/cut_labels.h"
-#include "planner/priced/priced_schedule.h"
+#include "planner/lagrange/cut_labels.h"
+#include "planner/lagrange/lagrange_schedule.h"
 #include "tests/cases/bound_case.h"
 #include "tests/cases/chain_graph.h"
 #include "tests/oracles/oracle_exact.h"
@@ -30,7 +30,7 @@ static mp_cut_labels *problem_of(const mp_graph *graph)
 static mp_step *schedule_of(const mp_cut_labels *x, size_t *n)
 {
     mp_step *steps = NULL;
-    assert_int_equal(mp_priced_schedule(x, &steps, n, NULL), MP_OK);
+    assert_int_equal(mp_lagrange_schedule(x, &steps, n, NULL), MP_OK);
     return steps;
 }
 
@@ -250,5 +250,5 @@ int main(void)
         cmocka_unit_test(long_chains_are_near_the_bound),
         cmocka_unit_test(survives_every_allocation_failure),
     };
-    return cmocka_run_group_tests_name("planner/priced", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("planner/lagrange", tests, NULL, NULL);
 }

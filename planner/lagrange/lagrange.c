@@ -1,4 +1,5 @@
-/* priced.c - Lagrangian relaxation of the memory constraint: cut labels for multipliers that are fitted, schedules judged.
+/* lagrange.c - the searcher `priced`: Lagrangian relaxation of the memory constraint, with cut labels for multipliers that are
+ * fitted, and schedules judged.
  *
  * 1. One multiplier, at the end of forward, is bisected until what is live there just fits.
  * 2. A multiplier per stage: it rises where the schedule is over the budget and falls where memory is free (subgradient). This
@@ -7,7 +8,7 @@
  * sizes, what crosses is kept, and multipliers decide about the rest.
  * 4. The same with everything else recomputed (Chen et al. 2016), some of it more than once, for budgets that no labels fit.
  *
- * On large graphs mp_run_priced_first offers a segment schedule first, so that an early stop has a plan.
+ * On large graphs mp_run_lagrange_first offers a segment schedule first, so that an early stop has a plan.
  *
  * Sources: multipliers for constrained resources, Everett 1963; labels by a minimum cut, Picard 1976; subgradients, Polyak
  * 1967.
@@ -17,11 +18,11 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "planner/lagrange/cut_labels.h"
+#include "planner/lagrange/lagrange_schedule.h"
 #include "planner/math/integers.h"
 #include "planner/math/tuning.h"
 #include "planner/order/boundaries.h"
-#include "planner/priced/cut_labels.h"
-#include "planner/priced/priced_schedule.h"
 
 typedef struct segment_list {
     mp_pool *pool; /* of all arrays */
@@ -143,7 +144,7 @@ static mp_status try_multipliers(pricing *x, mp_error *err)
     const int64_t budget_bytes = mp_search_request(x->search)->budget_bytes;
     x->n_cuts--;
     mp_cut_labels_find(x->problem, x->multiplier);
-    MP_TRY(mp_priced_schedule(x->problem, &steps, &n, err));
+    MP_TRY(mp_lagrange_schedule(x->problem, &steps, &n, err));
     MP_TRY(mp_timeline_build(x->problem->graph, steps, n, &timeline, err));
     measure(x, timeline, steps);
     x->ticks = timeline->ticks;
@@ -163,15 +164,15 @@ static mp_status bisect(pricing *x, mp_error *err)
 {
     const mp_cut_labels *p = x->problem;
     double low = 0, high = 1 / (p->scale * (double)(x->free_bytes > 1 ? x->free_bytes : 1)) *
-                           (double)(INT64_C(1) << MP_PRICED_FIRST_BITS);
-    for (int k = 0; k < MP_PRICED_DOUBLINGS && !ended(x); k++) {
+                           (double)(INT64_C(1) << MP_LAGRANGE_FIRST_BITS);
+    for (int k = 0; k < MP_LAGRANGE_DOUBLINGS && !ended(x); k++) {
         x->multiplier[p->forward_end] = high;
         MP_CHECK(try_multipliers(x, err));
         if (x->over_bytes[p->forward_end] <= 0) break;
         low = high;
         high *= 4;
     }
-    for (int k = 0; k < MP_PRICED_BISECTIONS && !ended(x); k++) {
+    for (int k = 0; k < MP_LAGRANGE_BISECTIONS && !ended(x); k++) {
         const double middle = low > 0 ? sqrt(low * high) : high / 16;
         x->multiplier[p->forward_end] = middle;
         MP_CHECK(try_multipliers(x, err));
@@ -203,13 +204,13 @@ static mp_status descend(pricing *x, double unit, mp_error *err)
     if (x->free_bytes <= 0) return MP_OK;
     x->spare = 0;
     MP_CHECK(try_multipliers(x, err));
-    for (int k = 0; k < MP_PRICED_ROUNDS && !ended(x); k++) {
-        step_multipliers(x, unit, MP_PRICED_STEP / sqrt(1 + k));
+    for (int k = 0; k < MP_LAGRANGE_ROUNDS && !ended(x); k++) {
+        step_multipliers(x, unit, MP_LAGRANGE_STEP / sqrt(1 + k));
         MP_CHECK(try_multipliers(x, err));
         if (x->fits)
-            x->spare *= MP_PRICED_SPARE_FALL;
-        else if (x->spare < MP_PRICED_SPARE_MOST)
-            x->spare += MP_PRICED_SPARE_RISE;
+            x->spare *= MP_LAGRANGE_SPARE_FALL;
+        else if (x->spare < MP_LAGRANGE_SPARE_MOST)
+            x->spare += MP_LAGRANGE_SPARE_RISE;
     }
     return MP_OK;
 }
@@ -227,9 +228,9 @@ static double mean_multiplier(const mp_cut_labels *p)
 /* Whether a plan is near the bound that is known, or is a plan of so large a graph that it will do. */
 static bool is_near(const pricing *x)
 {
-    if (x->best_ticks < INT64_MAX && x->problem->graph->n_nodes > MP_PRICED_FIRST_PLAN_NODES) return true;
+    if (x->best_ticks < INT64_MAX && x->problem->graph->n_nodes > MP_LAGRANGE_FIRST_PLAN_NODES) return true;
     const double enough = (double)mp_search_enough(x->search);
-    return x->best_ticks < INT64_MAX && (double)x->best_ticks <= enough * MP_PRICED_NEAR;
+    return x->best_ticks < INT64_MAX && (double)x->best_ticks <= enough * MP_LAGRANGE_NEAR;
 }
 
 /* ---- segments ---- */
@@ -262,7 +263,7 @@ static mp_status find_height(pricing *x, beginning *b, double height, mp_error *
     double low = 0, high = 0;
     b->ticks = INT64_MAX;
     keep_ends(x, b);
-    for (int k = 0; k < MP_PRICED_FITTING && !ended(x); k++) {
+    for (int k = 0; k < MP_LAGRANGE_FITTING && !ended(x); k++) {
         set_multipliers(x, b, height);
         MP_CHECK(try_multipliers(x, err));
         *(x->fits ? &high : &low) = height;
@@ -291,9 +292,9 @@ static mp_status sweep_sizes(pricing *x, double unit, mp_error *err)
     mp_status st = MP_OK;
     enum { WAYS = 4 }; /* two shapes, with and without evicting again */
     const mp_cut_labels *p = x->problem;
-    beginning list[MP_PRICED_SIZES * WAYS] = {0};
-    const int64_t n_sizes = 1 + x->n_cuts / (2 * MP_PRICED_FITTING * WAYS); /* half of the cuts to find where to begin */
-    const int stride = n_sizes >= MP_PRICED_SIZES ? 1 : (int)(MP_PRICED_SIZES / n_sizes);
+    beginning list[MP_LAGRANGE_SIZES * WAYS] = {0};
+    const int64_t n_sizes = 1 + x->n_cuts / (2 * MP_LAGRANGE_FITTING * WAYS); /* half of the cuts to find where to begin */
+    const int stride = n_sizes >= MP_LAGRANGE_SIZES ? 1 : (int)(MP_LAGRANGE_SIZES / n_sizes);
     int n = 0;
     double *at_end = mp_alloc(2 * (size_t)p->n, sizeof *at_end), *over = at_end + p->n, sum = 0;
     MP_REQUIRE(at_end, err, MP_NOMEM, "out of memory for the multipliers of %d nodes", p->n);
@@ -302,8 +303,8 @@ static mp_status sweep_sizes(pricing *x, double unit, mp_error *err)
     for (int k = p->forward_end; k < p->n; k++) sum += x->over_bytes[k] > 0 ? (double)x->over_bytes[k] : 0;
     for (int k = p->forward_end; k < p->n; k++) over[k] = x->over_bytes[k] > 0 ? (double)x->over_bytes[k] / sum : 0;
     at_end[p->forward_end] = 1;
-    for (int64_t i = 0, size = x->segments->total_bytes; i < MP_PRICED_SIZES;
-         i++, size = mp_percent(size, MP_PRICED_SIZE_SHARE))
+    for (int64_t i = 0, size = x->segments->total_bytes; i < MP_LAGRANGE_SIZES;
+         i++, size = mp_percent(size, MP_LAGRANGE_SIZE_SHARE))
         for (int k = 0; k < WAYS && i % stride == 0 && !ended(x); k++) {
             list[n] = (beginning){.size_bytes = i ? size : INT64_MAX, .shape = k % 2 ? over : at_end, .evicts_again = k / 2};
             MP_TRY(find_height(x, &list[n++], unit, err));
@@ -324,13 +325,13 @@ static mp_status offer_segments(pricing *x, mp_error *err)
 {
     mp_status st = MP_OK;
     const segment_list *segments = x->segments;
-    const int64_t n_schedules = 1 + MP_PRICED_WORK / (int64_t)(x->problem->graph->n_nodes + 1);
-    const int stride = n_schedules >= MP_PRICED_SEGMENT_SIZES ? 1 : (int)(MP_PRICED_SEGMENT_SIZES / n_schedules);
+    const int64_t n_schedules = 1 + MP_LAGRANGE_WORK / (int64_t)(x->problem->graph->n_nodes + 1);
+    const int stride = n_schedules >= MP_LAGRANGE_SEGMENT_SIZES ? 1 : (int)(MP_LAGRANGE_SEGMENT_SIZES / n_schedules);
     int64_t size = segments->total_bytes;
     mp_step *steps = NULL;
     size_t n;
-    for (int i = 0; i < MP_PRICED_SEGMENT_SIZES && !mp_search_stopped(x->search); i++) {
-        size = mp_percent(size, MP_PRICED_SEGMENT_SHARE);
+    for (int i = 0; i < MP_LAGRANGE_SEGMENT_SIZES && !mp_search_stopped(x->search); i++) {
+        size = mp_percent(size, MP_LAGRANGE_SEGMENT_SHARE);
         if (i % stride != stride - 1) continue;
         cut_segments(x->segments, size);
         mp_free(steps);
@@ -343,7 +344,7 @@ done:
     return st;
 }
 
-mp_status mp_run_priced_first(mp_search *search, mp_error *err)
+mp_status mp_run_lagrange_first(mp_search *search, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_request *request = mp_search_request(search);
@@ -356,7 +357,7 @@ mp_status mp_run_priced_first(mp_search *search, mp_error *err)
     st = new_segments(request->graph, &segments, &ignored);
     if (st == MP_NOT_APPLICABLE) return MP_OK;
     MP_REQUIRE(st == MP_OK, err, st, "out of memory for the segments of %s", request->graph->name);
-    for (int64_t k = 1, size = segments->total_bytes / 2; k <= MP_PRICED_FIRST_SIZES && peak_bytes > request->budget_bytes;
+    for (int64_t k = 1, size = segments->total_bytes / 2; k <= MP_LAGRANGE_FIRST_SIZES && peak_bytes > request->budget_bytes;
          k++, size /= 2) {
         cut_segments(segments, size);
         mp_free(steps);
@@ -375,7 +376,7 @@ static mp_status search_all(pricing *x, mp_error *err)
     mp_status st = MP_OK;
     const mp_request *request = mp_search_request(x->search);
     const mp_graph *graph = request->graph;
-    const int64_t suits = MP_PRICED_WORK / (int64_t)(graph->n_nodes + 1) + MP_PRICED_BISECTIONS,
+    const int64_t suits = MP_LAGRANGE_WORK / (int64_t)(graph->n_nodes + 1) + MP_LAGRANGE_BISECTIONS,
                   moves = mp_search_moves(x->search);
     const int64_t n_cuts = suits < moves ? suits : moves;
     mp_error ignored = {0};
@@ -406,7 +407,7 @@ done:
     return st;
 }
 
-mp_status mp_run_priced(mp_search *search, mp_error *err)
+mp_status mp_run_lagrange(mp_search *search, mp_error *err)
 {
     pricing x = {.search = search, .best_ticks = INT64_MAX, .smallest_bytes = INT64_MAX};
     if (mp_search_request(search)->budget_bytes == MP_NO_LIMIT || mp_search_settled(search)) return MP_OK;
