@@ -43,9 +43,11 @@ CUDA_ARCHES ?= $(shell $(NVCC) --list-gpu-code | sed -n 's/^sm_\([0-9]*[05]\)$$/
 CUDA_GEN     = $(foreach a,$(CUDA_ARCHES),-gencode arch=compute_$a$(comma)code=sm_$a) -gencode arch=compute_$(lastword $(CUDA_ARCHES))$(comma)code=compute_$(lastword $(CUDA_ARCHES))
 CUDA_LIBS    = -L$(CUDA_HOME)/lib64 -lcudnn -lcublasLt -lcudart_static -lrt -lpthread -ldl -l:libstdc++.a -static-libgcc -lm
 
+# Graphs, models and figures that no clone has: benches take them from there, tests skip what they miss (docs/data.md).
+export DATA
+
 # The pack for a machine with a GPU is built for one architecture; its programs find libraries in the lib beside them.
 GPU_ARCH  ?= 90
-MODELS    ?= ../shared/models
 GPU_TESTS := $(addprefix $B/tests/test_,$(file < tests/gpu/tests.txt))
 RPATH      = $(if $(PACKED),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/lib:$$ORIGIN/../lib')
 
@@ -111,16 +113,21 @@ wheel: $B/package/libmemplan.so | $B/venv/bin/python3 ## the PyTorch package as 
 	@$B/venv/bin/pip wheel -q --no-deps -w python/dist ./python
 	@ls -l python/dist/*.whl
 
-bench: $B/memplan ## some rows of every table of BENCHMARKS.md beside the last recorded run, in two minutes (needs ../shared)
-	@tests/bench/bench_short.py $B/memplan ../shared
-bench-all: $B/memplan $B/tests/bench_updates ## compare with published programs and figures, and with PyTorch (needs ../shared)
-	@tests/bench/bench_planner.sh $B/memplan
-	@tests/bench/bench_search.py $B/memplan ../shared
-	@tests/bench/bench_ablation.py $B/memplan ../shared
-	@tests/bench/bench_spread.py $B/memplan ../shared
-	@tests/bench/bench_arena.sh $B/memplan ../shared/models
-	@PACK_INSTANCES=../shared/bench/minimalloc tests/bench/bench_pack.sh $B/memplan
-	@tests/bench/bench_training.sh $B
+bench: needs-data $B/memplan ## some rows of every table of BENCHMARKS.md beside the last recorded run, in two minutes (DATA=FOLDER)
+	@tests/bench/bench_short.py $B/memplan $(DATA)
+bench-all: needs-data $B/memplan $B/tests/bench_updates ## compare with published programs and figures, and with PyTorch (DATA=FOLDER)
+	@tests/bench/bench_planner.sh $B/memplan $(DATA)/bench/graphs
+	@tests/bench/bench_search.py $B/memplan $(DATA)
+	@tests/bench/bench_ablation.py $B/memplan $(DATA)
+	@tests/bench/bench_spread.py $B/memplan $(DATA)
+	@tests/bench/bench_arena.sh $B/memplan $(DATA)/models
+	@tests/bench/bench_pack.sh $B/memplan $(DATA)/bench/minimalloc
+	@tests/bench/bench_training.sh $B $(DATA)/models
+
+needs-data:
+	@[ -n "$(DATA)" ] || { echo "Give DATA=FOLDER: bench/graphs there is converted from github.com/pfnet-research/recompute and \
+	github.com/haoming-codes/moccasin by tests/bench/convert_graphs.py, bench/minimalloc copied from github.com/google/minimalloc, models \
+	exported from PyTorch by tests/bench/export_models.py (docs/data.md)." >&2; exit 2; }
 
 fuzz: ## new inputs for every fuzzing target, with clang's libFuzzer and sanitizers: SECONDS=60 each, TARGETS="operators readers"
 	@$(MAKE) CC=clang SAN=1 FUZZ=1 CUDA=0 fuzzers
@@ -130,23 +137,23 @@ fuzzers: $(FUZZERS)
 test-gpu: $B/memplan $(MODULES) $(GPU_TESTS) ## what needs an NVIDIA GPU: kernels, whole steps, compute-sanitizer
 	@BUILD=$B tests/gpu/run.sh smoke kernels training algorithms sanitizer
 
-bench-gpu: $B/memplan $(MODULES) $B/tests/bench_updates ## steps and memory on a GPU against PyTorch's (models in ../shared)
+bench-gpu: $B/memplan $(MODULES) $B/tests/bench_updates ## steps and memory on a GPU against PyTorch's (DATA=FOLDER)
 	@BUILD=$B tests/gpu/run.sh bench-ours bench-eager bench-compile memory
 
-gpu-pack: ## both as one archive for a machine that has a GPU and no compiler: build/gpu/memplan-gpu.tar.xz (GPU_ARCH=90)
+gpu-pack: ## both as one archive for a machine that has a GPU and no compiler: build/gpu/memplan-gpu.tar.xz (GPU_ARCH=90, DATA=FOLDER)
 	@$(MAKE) CUDA=1 CUDA_ARCHES=$(GPU_ARCH) PACKED=1 B=$B/gpu gpu-programs
-	@tests/gpu/pack.sh $B/gpu $(MODELS)
+	@tests/gpu/pack.sh $B/gpu $(or $(MODELS),$(DATA)/models)
 
 gpu-rehearsal: ## as root: that archive in a clean Debian without a GPU, section by section
 	@tests/gpu/rehearse.sh $B/gpu/memplan-gpu.tar.xz $(or $(TMPDIR),/tmp)/memplan-rehearsal
 
-launches: $B/memplan $B/tests/launches/memplan_cuda.so ## what a step launches on a GPU, counted without one (needs CUDA, ../shared)
-	@LD_LIBRARY_PATH=$(CUDA_HOME)/lib64 python3 -B tests/launches/launches.py $B ../shared/models --launches
-	@LD_LIBRARY_PATH=$(CUDA_HOME)/lib64 python3 -B tests/launches/launches.py $B ../shared/models resnet50:128
+launches: needs-data $B/memplan $B/tests/launches/memplan_cuda.so ## what a step launches on a GPU, counted without one (needs CUDA; DATA=FOLDER)
+	@LD_LIBRARY_PATH=$(CUDA_HOME)/lib64 python3 -B tests/launches/launches.py $B $(DATA)/models --launches
+	@LD_LIBRARY_PATH=$(CUDA_HOME)/lib64 python3 -B tests/launches/launches.py $B $(DATA)/models resnet50:128
 
-verify: $B/memplan $B/tests/test_check $B/tests/test_plan_json ## our plans and verdicts against an outside verifier (needs ../shared)
-	@tests/verify/check_plans.sh $B ../shared/tools/check_plan.py
-	@tests/verify/verify_plans.sh $B/memplan ../shared
+verify: needs-data $B/memplan $B/tests/test_check $B/tests/test_plan_json ## our plans and verdicts against an outside verifier (DATA=FOLDER)
+	@tests/verify/check_plans.sh $B $(DATA)/tools/check_plan.py
+	@tests/verify/verify_plans.sh $B/memplan $(DATA)
 
 check: | $B/check-packages ## the layout of code and documents; FOLDER=planner/pack: there only
 	@$(if $(FOLDER),,python3 -B tests/layout/test_rules.py && tests/layout/tuning.sh && python3 -B tests/docs/excerpts.py)
@@ -340,5 +347,5 @@ $B/analyse-packages: Makefile
 $B/demo-packages: Makefile | $B/build-packages
 	$(call install-packages,$(DEMO_PACKAGES))
 
-.PHONY: analyse check-all thread-tests threads tidy valgrind coverage fuzz fuzzers all demo demo-training deb test test-python wheel test-gpu bench bench-all bench-python bench-gpu gpu-pack gpu-programs gpu-rehearsal verify check format docs install clean help
+.PHONY: analyse check-all thread-tests threads tidy valgrind coverage fuzz fuzzers all demo demo-training deb test test-python wheel test-gpu bench bench-all bench-python bench-gpu gpu-pack gpu-programs gpu-rehearsal needs-data verify check format docs install clean help
 -include $(shell find $B -type f -name '*.d' 2>/dev/null)

@@ -25,7 +25,7 @@ for test in "$@" "$build/tests/cli" "$build/tests/gpu_scripts"; do
     passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
     printf '%-28s %4d passed  %d failed\n' "$(basename "$test")" "$p" "$f"
     [ "$f" = 0 ] || { echo "---- $test.log (exit status $status)"; tail -n 60 "$test.log"; echo "----"; }
-    [ "$s" = 0 ] || grep -E '^\[  SKIPPED \] [^0-9]' "$test.log" | sort -u | sed 's/^/    /'
+    [ "$s" = 0 ] || grep -E '^\[  SKIPPED \] [^0-9]|^SKIPPED: ' "$test.log" | sort -u | sed 's/^/    /'
     grep -E '^[0-9]+ conformance models' "$test.log" | sed 's/^/    /'
 done
 [ "$skipped" = 0 ] || echo "$skipped skipped"

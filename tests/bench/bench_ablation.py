@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench_ablation.py MEMPLAN SHARED [--rows NAME ...] [--part stages|searchers ...] [--log FILE] - what each stage of the bound
+"""bench_ablation.py MEMPLAN DATA [--rows NAME ...] [--part stages|searchers ...] [--log FILE] - what each stage of the bound
 and each searcher of `auto` is worth: both switched off one by one (`plan --without`), in Markdown tables.
 
 Stages are judged by the bound alone (`--solver none`), searchers by the plan. Both are the same on every machine, so that only
@@ -15,9 +15,11 @@ import os
 import subprocess
 import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from depth_first import write_depth_first
+from measured import data_folder, is_there
 
 STAGES = ("floor", "interval", "disjoint", "couple", "overlap", "tree", "settle", "demand")
 SEARCHERS = ("exact", "ilp", "chain", "priced", "anneal")
@@ -59,21 +61,21 @@ class Found:
     idle: tuple[str, ...] = ()  # stages that had nothing to do: without them all is the same
 
 
-def batches(shared: str) -> dict[str, int]:
+def batches(data: Path) -> dict[str, int]:
     """The largest batch of each model in the table of true sizes, as bench_search.py takes it."""
     found: dict[str, int] = {}
-    with open(os.path.join(shared, "truth/truth.csv")) as file:
+    with open(os.path.join(data, "truth/truth.csv")) as file:
         for row in csv.reader(file):
             if len(row) > 1 and row[1].isdigit():
                 found[row[0]] = max(int(row[1]), found.get(row[0], 0))
     return found
 
 
-def rows_of(group: str, part: str, shared: str, folder: str) -> list[Row]:
+def rows_of(group: str, part: str, data: Path, folder: str) -> list[Row]:
     rows: list[Row] = []
     if group in ("kept", "free"):
         for name, budgets in KUSUMOTO[part].items():
-            graph = os.path.join(shared, f"bench/graphs/kusumoto_{name}.json")
+            graph = os.path.join(data, f"bench/graphs/kusumoto_{name}.json")
             if group == "kept":
                 write_depth_first(graph, os.path.join(folder, f"{name}.json"))
                 graph = os.path.join(folder, f"{name}.json")
@@ -81,13 +83,15 @@ def rows_of(group: str, part: str, shared: str, folder: str) -> list[Row]:
             rows += [Row(f"{name} {budget} %, {group}", (graph, "--budget", f"{budget}%", *order)) for budget in budgets]
     elif group == "dags":
         for name, budgets in DAGS[part].items():
-            graph = os.path.join(shared, f"bench/graphs/{name}.json")
+            graph = os.path.join(data, f"bench/graphs/{name}.json")
             short = name.split("_train")[0].replace("checkmate", "cm")
             rows += [Row(f"{short} {budget} %", (graph, "--budget", f"{budget}%")) for budget in budgets]
     elif group == "models":
-        sizes = batches(shared)
+        sizes = batches(data)
         for name in MODELS:
-            model = os.path.join(shared, f"models/{name}.onnx")
+            model = os.path.join(data, f"models/{name}.onnx")
+            if not is_there(model):
+                continue
             rows += [Row(f"{name} floor + {share} %", (model, "--batch", str(sizes[name]), "--budget", f"floor+{share}%"))
                      for share in PARTS[part]]
     else:
@@ -190,7 +194,7 @@ def table(memplan: str, part: str, rows: list[Row], log: Log) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("memplan")
-    parser.add_argument("shared")
+    parser.add_argument("data", type=data_folder)
     parser.add_argument("--rows", nargs="+", choices=GROUPS, default=GROUPS)
     parser.add_argument("--part", nargs="+", choices=("stages", "searchers"), default=("stages", "searchers"))
     parser.add_argument("--log")
@@ -198,7 +202,7 @@ def main() -> None:
     log = Log(asked.log)
     with tempfile.TemporaryDirectory() as folder:
         for part in asked.part:
-            rows = [row for group in asked.rows for row in rows_of(group, part, asked.shared, folder)]
+            rows = [row for group in asked.rows for row in rows_of(group, part, asked.data, folder)]
             table(asked.memplan, part, rows, log)
 
 

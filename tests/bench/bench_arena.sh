@@ -4,8 +4,9 @@
 # packed. One line each: arena and live peak (both without what is always live) in bytes, the gap between them in %, the seconds that
 # `memplan pack` took (reading the model included), and what is proved. ONLY: a pattern of model names. MOVES: of the search (400).
 # PLANS: a folder where plans stay, and are taken from if they are there. CHECKER: a program that judges GRAPH PLAN beside ours.
-memplan=$1 models=${2:-$(dirname "$0")/../../../shared/models}
-[ $# -ge 1 ] && [ -d "$models" ] || { sed -n 2,6p "$0" >&2; exit 2; }
+memplan=$1 models=${2:-${DATA:-DATA}/models}
+[ $# -ge 1 ] || { sed -n 2,6p "$0" >&2; exit 2; }
+[ -d "$models" ] || { echo "bench: no models in $models: tests/bench/export_models.py exports them from PyTorch (docs/data.md)" >&2; exit 2; }
 shift $(($# > 1 ? 2 : 1))
 folder=$(mktemp -d) && trap 'rm -rf "$folder"' EXIT
 json=$folder/json plans=${PLANS:-$folder} wrong=0

@@ -8,8 +8,9 @@
 # theirs runs it twice; (2) their backward calls are issued once per segment, and operators whose backward reads their own output
 # are run again uncharged; here a node's backward runs once, and all that is run again is counted; (3) several topological orders
 # and both sorts of objective are tried, and the timeline, not the dynamic program's own memory model, judges what fits.
-memplan=$1 graphs=${2:-$(dirname "$0")/../../../shared/bench/graphs}
-[ -d "$graphs" ] || { echo "bench: the graphs are not here: $graphs" >&2; exit 2; }
+memplan=$1 graphs=${2:-${DATA:-DATA}/bench/graphs}
+[ -e "$graphs/kusumoto_unet.json" ] ||
+    { echo "bench: no graphs in $graphs: tests/bench/convert_graphs.py makes them from github.com/pfnet-research/recompute" >&2; exit 2; }
 json=$(mktemp) && trap 'rm -f "$json"' EXIT
 value() { sed -n "s/^ *\"$1\": *\([^,]*\),*$/\1/p" "$json"; }
 plan() { # GRAPH FRACTION SOLVER FORWARD-SECONDS -> "overhead-in-%-of-forward seconds"

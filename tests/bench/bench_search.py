@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""bench_search.py MEMPLAN [SHARED] [TABLE ...] - how good are the plans of `auto`, and how close is what is proved? Tables in
+"""bench_search.py MEMPLAN DATA [TABLE ...] - how good are the plans of `auto`, and how close is what is proved? Tables in
 Markdown: kept (Kusumoto's graphs in their given order), limits (the same under time limits), free (in any order), dags (graphs
 without a backward phase), effort (real networks with the default effort), models (the same, every searcher), large (ten
 thousand forward nodes and more), unmarked (graphs whose phases are not marked, of 10,000 to 250,000 nodes). Every plan is
-judged by SHARED/tools/check_plan.py too. Overheads and bounds are in % of a step; seconds are of the processor, of both cores.
+judged by DATA/tools/check_plan.py too, if it is there. Overheads and bounds are in % of a step; seconds are of the processor, of both cores.
 
 Best known: the cheapest plans that long runs of several prototypes have found. They took the best of four depth-first orders
 of each of Kusumoto's graphs and its reverse for backward, and so does `kept`: the graphs are written anew in that order."""
@@ -17,7 +17,7 @@ import tempfile
 import time
 
 from depth_first import write_depth_first
-from measured import Bench
+from measured import Bench, data_folder, is_there
 
 KUSUMOTO = {  # percent of keep-all: best known in a fixed and in any order, what was proved for the fixed and for any order
     "vgg19": {80: (1.92, 1.92, 1.92, None), 70: (3.69, 3.69, 3.69, None), 60: (5.45, 5.45, 5.45, None)},
@@ -43,9 +43,9 @@ DAGS = {  # best known, in any order
 MODELS = ("resnet50", "resnet152", "densenet121", "mobilenet_v2", "vgg19", "unet", "inception_v3", "bert_base", "bert_large",
           "gpt2_small", "vit_b_16", "resmlp1000")
 memplan = sys.argv[1]
-shared = sys.argv[2] if len(sys.argv) > 2 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../shared")
+data = data_folder(sys.argv[2] if len(sys.argv) > 2 else "")
 tables = sys.argv[3:] or ["kept", "limits", "free", "dags", "effort", "models", "large", "unmarked"]
-bench = Bench(memplan, os.path.join(shared, "tools/check_plan.py"))
+bench = Bench(memplan, os.path.join(data, "tools/check_plan.py"))
 
 
 def both(graph, budget, *options):
@@ -64,7 +64,7 @@ def kusumoto(kept):
     gaps = [0.0, 0.0]
     folder = tempfile.TemporaryDirectory()
     for name, rows in KUSUMOTO.items():
-        graph = os.path.join(shared, f"bench/graphs/kusumoto_{name}.json")
+        graph = os.path.join(data, f"bench/graphs/kusumoto_{name}.json")
         if kept:
             write_depth_first(graph, os.path.join(folder.name, f"{name}.json"))
             graph = os.path.join(folder.name, f"{name}.json")
@@ -88,7 +88,7 @@ def limits():
     folder = tempfile.TemporaryDirectory()
     for name, rows in KUSUMOTO.items():
         graph = os.path.join(folder.name, f"{name}.json")
-        write_depth_first(os.path.join(shared, f"bench/graphs/kusumoto_{name}.json"), graph)
+        write_depth_first(os.path.join(data, f"bench/graphs/kusumoto_{name}.json"), graph)
         for budget, (best, *_) in rows.items():
             found = [bench.plan(graph, f"{budget}%", "--keep-order", "--no-offsets", "--effort", "thorough", "--time-limit",
                                 str(limit)).overhead for limit in seconds]
@@ -99,7 +99,7 @@ def limits():
 def dags():
     print(f"| graph | budget | normal | seconds | thorough | seconds | best known | bound |\n|{'-|' * 8}")
     for name, rows in DAGS.items():
-        graph = os.path.join(shared, f"bench/graphs/{name}.json")
+        graph = os.path.join(data, f"bench/graphs/{name}.json")
         for budget, best in rows.items():
             normal, thorough = both(graph, f"{budget}%", "--no-offsets")
             print(f"| {name} | {budget} % | {text(normal.overhead, 3)} | {normal.processor:.1f} | **{text(thorough.overhead, 3)}** | "
@@ -110,20 +110,24 @@ def dags():
 def batches():
     """The largest batch of each model in the table of true sizes."""
     found = {}
-    with open(os.path.join(shared, "truth/truth.csv")) as file:
+    with open(os.path.join(data, "truth/truth.csv")) as file:
         for row in csv.reader(file):
             if len(row) > 1 and row[1].isdigit():
                 found[row[0]] = max(int(row[1]), found.get(row[0], 0))
     return found
 
 
+def has_model(name):
+    return is_there(os.path.join(data, f"models/{name}.onnx"))
+
+
 def effort():
     shares, seconds = (70, 50, 30, 15), []
     print(f"| model | batch | {' | '.join(f'floor + {share} %' for share in shares)} |\n|{'-|' * (2 + len(shares))}")
-    for name in MODELS:
+    for name in filter(has_model, MODELS):
         cells, batch = [], str(batches().get(name, 2))
         for share in shares:
-            found = bench.plan(os.path.join(shared, f"models/{name}.onnx"), f"floor+{share}%", "--batch", batch, "--optimizer", "adamw",
+            found = bench.plan(os.path.join(data, f"models/{name}.onnx"), f"floor+{share}%", "--batch", batch, "--optimizer", "adamw",
                                "--no-offsets")
             seconds.append(found.processor)
             cells.append(f"{text(found.overhead)} ({text(found.bound)}), {found.processor:.1f} s")
@@ -134,8 +138,8 @@ def effort():
 def models():
     solvers = ("chen", "segments", "lower-set", "chain", "priced")
     print(f"| model | batch | budget | {' | '.join(solvers)} | normal | s | thorough | s | bound |\n|{'-|' * (len(solvers) + 8)}")
-    for name in MODELS:
-        graph, batch = os.path.join(shared, f"models/{name}.onnx"), str(batches().get(name, 2))
+    for name in filter(has_model, MODELS):
+        graph, batch = os.path.join(data, f"models/{name}.onnx"), str(batches().get(name, 2))
         for share in (70, 50, 30, 15):
             options = ["--batch", batch, "--optimizer", "adamw", "--no-offsets"]
             others = [bench.plan(graph, f"floor+{share}%", "--solver", solver, *options).overhead for solver in solvers]
@@ -151,7 +155,7 @@ def large():
     maker = os.path.join(os.path.dirname(os.path.abspath(__file__)), "make_large.py")
     with tempfile.TemporaryDirectory() as folder:
         one, graph, path = (os.path.join(folder, name) for name in ("one.json", "graph.json", "plan.json"))
-        subprocess.run([memplan, "graph", os.path.join(shared, "models/resnet152.onnx"), "--batch", "64", "--loss", "none", "-o", one],
+        subprocess.run([memplan, "graph", os.path.join(data, "models/resnet152.onnx"), "--batch", "64", "--loss", "none", "-o", one],
                        check=True)
         for name, call in {"transformer, 690 layers": ["transformer", "690"], "resnet152 x 20": ["copies", "20", one],
                            "transformer, 2,300 layers": ["transformer", "2300"]}.items():
@@ -192,7 +196,7 @@ def unmarked():
             with open(path, "w") as file:
                 subprocess.run([sys.executable, maker, *call], stdout=file, check=True)
 
-        subprocess.run([memplan, "graph", os.path.join(shared, "models/resnet152.onnx"), "--batch", "64", "--loss", "none", "-o", one],
+        subprocess.run([memplan, "graph", os.path.join(data, "models/resnet152.onnx"), "--batch", "64", "--loss", "none", "-o", one],
                        check=True)
         for name, call, forms in (
                 ("transformer, 263 layers", ["transformer", "263"], ["marked", "erased"]),
@@ -215,8 +219,6 @@ def unmarked():
     print()
 
 
-if not os.path.isdir(shared):
-    sys.exit(f"bench: the graphs are not here: {shared}")
 for table in tables:
     {"kept": lambda: kusumoto(True), "limits": limits, "free": lambda: kusumoto(False), "dags": dags, "effort": effort, "models": models, "large": large,
      "unmarked": unmarked}[table]()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench_short.py MEMPLAN SHARED [--record] - the tables of BENCHMARKS.md in short: some rows of each with normal effort, beside
+"""bench_short.py MEMPLAN DATA [--record] - the tables of BENCHMARKS.md in short: some rows of each with normal effort, beside
 those of the last recorded run (tests/bench/recorded.csv, which --record writes). Two minutes on an idle machine.
 
 Extra time and bound are in % of a step and the same on every machine; seconds are of the clock, and their ratio is one of two
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from depth_first import write_depth_first
-from measured import Bench, run
+from measured import Bench, data_folder, is_there, run
 
 HERE = Path(__file__).resolve().parent
 RECORDED = HERE / "recorded.csv"
@@ -41,30 +41,30 @@ class Row:
     judges: bool = True
 
 
-def rows(shared: Path, folder: Path) -> list[Row]:
+def rows(data: Path, folder: Path) -> list[Row]:
     found: list[Row] = []
     for name, batch in MODELS.items():
         for share in (50, 15):
-            found.append(Row(f"{name} floor+{share}%", str(shared / f"models/{name}.onnx"), f"floor+{share}%",
+            found.append(Row(f"{name} floor+{share}%", str(data / f"models/{name}.onnx"), f"floor+{share}%",
                              ("--batch", str(batch), "--optimizer", "adamw", "--no-offsets")))
     for name, batch, share in OFFSETS:
-        found.append(Row(f"{name} floor+{share}%, offsets", str(shared / f"models/{name}.onnx"), f"floor+{share}%",
+        found.append(Row(f"{name} floor+{share}%, offsets", str(data / f"models/{name}.onnx"), f"floor+{share}%",
                          ("--batch", str(batch))))
     for name, budgets in KUSUMOTO.items():
-        given, kept = shared / f"bench/graphs/kusumoto_{name}.json", folder / f"{name}.json"
+        given, kept = data / f"bench/graphs/kusumoto_{name}.json", folder / f"{name}.json"
         write_depth_first(str(given), str(kept))
         for budget in budgets:
             found.append(Row(f"{name} {budget} %, kept", str(kept), f"{budget}%", ("--keep-order", "--no-offsets")))
             found.append(Row(f"{name} {budget} %", str(given), f"{budget}%", ("--no-offsets",)))
     for name, budgets in DAGS.items():
-        found += [Row(f"{name} {budget} %", str(shared / f"bench/graphs/{name}.json"), f"{budget}%", ("--no-offsets",))
+        found += [Row(f"{name} {budget} %", str(data / f"bench/graphs/{name}.json"), f"{budget}%", ("--no-offsets",))
                   for budget in budgets]
     for call in LARGE[0]:
         graph = folder / f"{'-'.join(call)}.json"
         with open(graph, "w") as file:
             subprocess.run([sys.executable, str(HERE / "make_large.py"), *call], stdout=file, check=True)
         found += [Row(f"{' '.join(call)} {budget} %", str(graph), f"{budget}%", ("--no-offsets",), False) for budget in LARGE[1]]
-    return found
+    return [row for row in found if is_there(row.graph)]
 
 
 def text(value: float | None, digits: int = 2) -> str:
@@ -79,14 +79,14 @@ def recorded() -> dict[str, dict[str, str]]:
 
 
 def main() -> int:
-    if len(sys.argv) < 3 or not Path(sys.argv[2]).is_dir():
-        sys.exit(f"bench: the graphs are not here: {sys.argv[2:]}" if len(sys.argv) > 2 else __doc__)
-    shared = Path(sys.argv[2]).resolve()
-    bench = Bench(sys.argv[1], str(shared / "tools/check_plan.py"))
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    data = data_folder(sys.argv[2] if len(sys.argv) > 2 else "")
+    bench = Bench(sys.argv[1], str(data / "tools/check_plan.py"))
     before, now, ratios, cheaper, dearer = recorded(), [], [], 0, 0
     print("| row | overhead | before | bound | arena over live | seconds | ratio | MiB |\n|-|-|-|-|-|-|-|-|")
     with tempfile.TemporaryDirectory() as folder:
-        for row in rows(shared, Path(folder)):
+        for row in rows(data, Path(folder)):
             found = bench.plan(row.graph, row.budget, *row.options, judges=row.judges)
             old = before.get(row.name, {})
             was = float(old["overhead"]) if old.get("overhead", "-") not in ("-", "") else None

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench_spread.py MEMPLAN SHARED [--runs N] [--effort HOW] - plans with offsets under time limits of 1, 2 and 3 s, N runs of
+"""bench_spread.py MEMPLAN DATA [--runs N] [--effort HOW] - plans with offsets under time limits of 1, 2 and 3 s, N runs of
 each (50): the least, the median and the largest extra time in % of a step. A time limit may cut a search short, so runs
 differ; no run may fall off a cliff: the last column is the worst over the median."""
 
@@ -8,9 +8,8 @@ from __future__ import annotations
 import argparse
 import statistics
 import sys
-from pathlib import Path
 
-from measured import Bench
+from measured import Bench, data_folder, is_there
 
 LIMITS = (1, 2, 3)
 ROWS = (("kusumoto_densenet", None, "30%"), ("kusumoto_resnet50", None, "30%"), ("resnet50", 8, "floor+30%"),
@@ -20,7 +19,7 @@ ROWS = (("kusumoto_densenet", None, "30%"), ("kusumoto_resnet50", None, "30%"), 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("memplan")
-    parser.add_argument("shared", type=Path)
+    parser.add_argument("data", type=data_folder)
     parser.add_argument("--runs", type=int, default=50)
     parser.add_argument("--effort", default="thorough")
     asked = parser.parse_args()
@@ -28,7 +27,9 @@ def main() -> int:
     cliffs = 0
     print(f"| graph | budget | limit | runs | no plan | least | median | worst | worst / median |\n|{'-|' * 9}")
     for name, batch, budget in ROWS:
-        graph = asked.shared / (f"models/{name}.onnx" if batch else f"bench/graphs/{name}.json")
+        graph = asked.data / (f"models/{name}.onnx" if batch else f"bench/graphs/{name}.json")
+        if not is_there(graph):
+            continue
         shape = ["--batch", str(batch)] if batch else []
         for limit in LIMITS:
             found = [bench.plan(str(graph), budget, *shape, "--effort", asked.effort, "--time-limit", str(limit), judges=False).overhead

@@ -11,6 +11,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+NO_DATA = """bench: {} is no folder of published graphs and models: tests/bench/convert_graphs.py makes the graphs from
+github.com/pfnet-research/recompute and github.com/haoming-codes/moccasin, tests/bench/export_models.py the models (docs/data.md)"""
 SHAPING = ("--batch", "--optimizer", "--dtype", "--device")  # options that say which graph it is
 
 
@@ -25,6 +27,22 @@ class Measured:
     processor: float
     mebibytes: int
     waste: float
+
+
+def data_folder(argument: str) -> Path:
+    """The folder DATA, where graphs and models lie; else one sentence and exit status 2."""
+    folder = Path(argument).resolve()
+    if argument and (folder / "bench/graphs").is_dir() and (folder / "models").is_dir():
+        return folder
+    print(NO_DATA.format(argument or "''").replace("\n", " "), file=sys.stderr)
+    sys.exit(2)
+
+
+def is_there(path: str | Path) -> bool:
+    """Whether DATA has the file of a row, which is left out else."""
+    if not Path(path).exists():
+        print(f"bench: left out: {path} is not there", file=sys.stderr)
+    return Path(path).exists()
 
 
 def run(command: list[str], silent: bool = True) -> tuple[int, float, float, int, str]:

@@ -1,5 +1,5 @@
 /* test_saved.c - what backward keeps under PyTorch's rules, against what PyTorch itself reports (train mode, fp32, CPU, before
- * any loss): figures of the models in examples/ always, all of ../shared/truth/truth.csv where it is there. */
+ * any loss): figures of the models in examples/ always, all of truth/truth.csv where $DATA has it. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,9 +13,7 @@
 
 #include "memplan/memplan.h"
 #include "memplan/onnx.h"
-
-#define TRUTH "../shared/truth/truth.csv"
-#define MODELS "../shared/models"
+#include "tests/cases/data_file.h"
 
 typedef struct bytes {
     int64_t saved, workspace;
@@ -120,12 +118,11 @@ static void pytorch_keeps_what_the_table_says(void **state)
 {
     (void)state;
     enum { MODEL, BATCH, SAVED = 6, N_COLUMNS };
-    FILE *file = fopen(TRUTH, "r");
-    if (!file) {
-        print_message("SKIPPED: no " TRUTH "; only examples/ was checked\n");
-        skip();
-    }
-    char line[1024], path[512];
+    const char *path = data_file("truth/truth.csv");
+    if (!path) skip();
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    char line[1024];
     int n = 0, wrong = 0;
     assert_non_null(fgets(line, sizeof line, file)); /* the header */
     while (fgets(line, sizeof line, file)) {
@@ -133,7 +130,8 @@ static void pytorch_keeps_what_the_table_says(void **state)
         for (int k = 0; k < N_COLUMNS; k++) assert_non_null(columns[k] = strsep(&rest, ","));
         int64_t batch = strtoll(columns[BATCH], NULL, 10), truth = strtoll(columns[SAVED], NULL, 10);
         truth = reported_since(columns[MODEL], batch, truth);
-        snprintf(path, sizeof path, MODELS "/%s.onnx", columns[MODEL]);
+        path = data_file("models/%s.onnx", columns[MODEL]);
+        assert_non_null(path);
         int64_t found = saved_bytes(path, batch, MP_RULES_PYTORCH) + noise_bytes(columns[MODEL], batch);
         n++;
         if (found == truth) continue;

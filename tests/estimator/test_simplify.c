@@ -10,6 +10,7 @@
 
 #include "memplan/onnx.h"
 #include "memplan/simplify.h"
+#include "tests/cases/data_file.h"
 #include "tests/cases/model_text.h"
 
 /* Simplifies a model given as text; the caller releases it. */
@@ -443,14 +444,11 @@ static void real_models_have_as_many_normalizations_and_activations_as_their_pap
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         mp_error err = {0};
         mp_model *model;
-        char path[256];
-        snprintf(path, sizeof path, "../shared/models/%s.onnx", rows[k].model);
-        mp_status st = mp_onnx_read(path, &(mp_onnx_options){.batch = 2}, &model, &err);
-        if (st == MP_IO) {
-            print_message("skipped: %s is not there\n", path);
-            skip();
-        }
-        if (st != MP_OK || mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, &err) != MP_OK) fail_msg("%s", err.message);
+        const char *path = data_file("models/%s.onnx", rows[k].model);
+        if (!path) skip();
+        if (mp_onnx_read(path, &(mp_onnx_options){.batch = 2}, &model, &err) != MP_OK ||
+            mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, &err) != MP_OK)
+            fail_msg("%s", err.message);
         if (count_kind(model, rows[k].kind) != rows[k].n)
             fail_msg("%s has %d %s, not %d", rows[k].model, count_kind(model, rows[k].kind), rows[k].kind, rows[k].n);
         for (size_t j = 0; j < model->n_operators; j++) {

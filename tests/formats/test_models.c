@@ -1,6 +1,6 @@
 /* test_models.c - whole models against what PyTorch says about them: the shape of every tensor, the number of parameters,
  * forward FLOPs. The model in examples/ is always there, with figures worked out from He et al. 2015 (table 1, 50 layers) and
- * torchvision's documentation; the others, with ../shared/truth, are skipped loudly where they are missing. */
+ * torchvision's documentation; the others lie in $DATA, with truth/, and are skipped loudly where they are missing. */
 #include <dirent.h>
 #include <inttypes.h>
 #include <math.h>
@@ -11,22 +11,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <cmocka.h>
 #include <jansson.h>
 
 #include "estimator/model/ops.h"
 #include "memplan/onnx.h"
-
-#define TRUTH "../shared/truth"
-#define MODELS "../shared/models"
-
-static bool exists(const char *path)
-{
-    struct stat status;
-    return stat(path, &status) == 0;
-}
+#include "tests/cases/data_file.h"
 
 /* The model at this batch size, or NULL and a line on what went wrong. */
 static mp_model *load(const char *path, int64_t batch)
@@ -120,11 +111,13 @@ static bool differs(const mp_model *model, const char *name, const json_t *expec
     return true;
 }
 
-/* All tensors of one truth file. Returns how many differ. */
-static int check_shapes(const char *model_path, const char *truth_path)
+/* All tensors of one model. Returns how many differ from what truth/ says. */
+static int check_shapes(const char *of)
 {
-    json_t *truth = json_load_file(truth_path, 0, NULL), *expected;
+    const char *path = data_file("truth/shapes/%s.json", of), *model_path;
+    json_t *truth = path ? json_load_file(path, 0, NULL) : NULL, *expected;
     assert_non_null(truth);
+    assert_non_null(model_path = data_file("models/%s.onnx", of));
     mp_model *model = load(model_path, json_integer_value(json_object_get(truth, "batch")));
     int wrong = model ? 0 : 1;
     const char *name;
@@ -142,20 +135,16 @@ static int check_shapes(const char *model_path, const char *truth_path)
 static void every_tensor_has_the_shape_that_pytorch_says(void **state)
 {
     (void)state;
-    DIR *folder = opendir(TRUTH "/shapes");
-    if (!folder || !exists(MODELS)) {
-        if (folder) closedir(folder);
-        print_message("SKIPPED: no " TRUTH "/shapes or " MODELS "; only examples/ was checked\n");
-        skip();
-    }
+    const char *path = data_file("truth/shapes");
+    if (!path) skip();
+    DIR *folder = opendir(path);
+    assert_non_null(folder);
     int n = 0, wrong = 0;
     for (struct dirent *entry; (entry = readdir(folder));) {
-        char model[512], truth[512];
-        const char *ending = strrchr(entry->d_name, '.');
+        char *ending = strrchr(entry->d_name, '.');
         if (!ending || strcmp(ending, ".json") != 0) continue;
-        snprintf(truth, sizeof truth, TRUTH "/shapes/%s", entry->d_name);
-        snprintf(model, sizeof model, MODELS "/%.*s.onnx", (int)(ending - entry->d_name), entry->d_name);
-        wrong += check_shapes(model, truth);
+        *ending = '\0';
+        wrong += check_shapes(entry->d_name);
         n++;
     }
     closedir(folder);
@@ -170,20 +159,18 @@ enum { COLUMN_MODEL, COLUMN_BATCH, COLUMN_PARAMETERS = 3, COLUMN_FLOPS = 8, N_CO
 static void parameters_and_flops_are_those_that_pytorch_counts(void **state)
 {
     (void)state;
-    FILE *file = fopen(TRUTH "/truth.csv", "r");
-    if (!file || !exists(MODELS)) {
-        if (file) fclose(file);
-        print_message("SKIPPED: no " TRUTH "/truth.csv or " MODELS "; only examples/ was checked\n");
-        skip();
-    }
+    const char *path = data_file("truth/truth.csv");
+    if (!path) skip();
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
     char line[1024];
     int n = 0, wrong = 0;
     double worst = 0;
     assert_non_null(fgets(line, sizeof line, file)); /* the header */
     while (fgets(line, sizeof line, file)) {
-        char path[512], *columns[N_COLUMNS], *rest = line;
+        char *columns[N_COLUMNS], *rest = line;
         for (int k = 0; k < N_COLUMNS; k++) assert_non_null(columns[k] = strsep(&rest, ","));
-        snprintf(path, sizeof path, MODELS "/%s.onnx", columns[COLUMN_MODEL]);
+        assert_non_null(path = data_file("models/%s.onnx", columns[COLUMN_MODEL]));
         mp_model *model = load(path, strtoll(columns[COLUMN_BATCH], NULL, 10));
         n++;
         if (!model) {
@@ -210,11 +197,8 @@ static void parameters_and_flops_are_those_that_pytorch_counts(void **state)
 static void weights_outside_the_file_change_nothing(void **state)
 {
     (void)state;
-    const char *path = MODELS "/resnet50_external.onnx";
-    if (!exists(path)) {
-        print_message("SKIPPED: no %s\n", path);
-        skip();
-    }
+    const char *path = data_file("models/resnet50_external.onnx");
+    if (!path) skip();
     mp_model *external = load(path, 4), *stripped = load("examples/resnet50.onnx", 4);
     assert_non_null(external);
     assert_non_null(stripped);

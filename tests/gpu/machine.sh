@@ -4,7 +4,7 @@
 # between a Python and its own.
 build=$(realpath -m "${BUILD:-build}") python=${PYTHON:-python3} no_gpu='' device=cuda
 models=${MODELS:-models}
-[ -d "$models" ] || models=../shared/models
+[ -d "$models" ] || models=${DATA:-.}/models
 
 # What the caller says, then what pip's nvidia packages hold, then CUDA's own.
 libraries=$LD_LIBRARY_PATH

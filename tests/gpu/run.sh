@@ -24,7 +24,7 @@ usage: run [-r] [-t SECONDS] SECTION...
 A section ends with a table on standard output. SECTION.jsonl (a line a row) and SECTION.logs.tar.gz (the table, and
 what every program printed) go to the folder $OUT, else to results/SECTION. Exit status: 0 all passed, 1 something
 failed, 2 usage, 77 there is no GPU. PYTHON names the Python that has PyTorch (python3), BUILD the folder of the
-program (build), MODELS that of the models (models, else ../shared/models).
+program (build), MODELS that of the models (models, else those of $DATA).
 END
 }
 

@@ -2,7 +2,6 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -10,6 +9,7 @@
 #include "memplan/graph_json.h"
 #include "planner/order/dag.h"
 #include "planner/segments/lower_set_dp.h"
+#include "tests/cases/data_file.h"
 #include "tests/oracles/oracle_lower_set.h"
 #include "tests/oracles/random_dag.h"
 
@@ -144,21 +144,18 @@ static void least_budgets_of_published_networks_are_those_of_a_sorted_family(voi
 {
     (void)state;
     static const struct {
-        const char *path;
+        const char *graph;
         int n_sets;
         int64_t least_bytes;
-    } cases[] = {{"../shared/bench/graphs/kusumoto_unet.json", 331, 5545689088},
-                 {"../shared/bench/graphs/kusumoto_resnet50.json", 241, 1258815488}};
+    } cases[] = {{"kusumoto_unet", 331, 5545689088}, {"kusumoto_resnet50", 241, 1258815488}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         mp_graph *graph = NULL;
         mp_dag *dag = NULL;
         mp_lower_sets *sets = NULL;
         int64_t least;
-        if (access(cases[i].path, R_OK) != 0) {
-            print_message("%s is not here\n", cases[i].path);
-            skip();
-        }
-        assert_int_equal(mp_graph_read(cases[i].path, &graph, NULL), MP_OK);
+        const char *path = data_file("bench/graphs/%s.json", cases[i].graph);
+        if (!path) skip();
+        assert_int_equal(mp_graph_read(path, &graph, NULL), MP_OK);
         assert_int_equal(mp_dag_build(graph, &dag, NULL), MP_OK);
         int64_t *ticks = mp_alloc((size_t)dag->n_vertices, 2 * sizeof *ticks);
         mp_lower_set_weights(graph, dag, ticks, ticks + dag->n_vertices);
