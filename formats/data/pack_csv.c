@@ -221,7 +221,7 @@ static mp_status read_row(reader *r)
     if (n >= INT32_MAX / 8 || !mp_grow(&r->items, &r->items_capacity, n + 1, sizeof *r->items) ||
         !mp_grow(&r->rows, &r->rows_capacity, n + 1, sizeof *r->rows) ||
         !mp_grow(&r->ids, &r->ids_capacity, n + 1, sizeof *r->ids) || !(r->rows[n] = row_text(r)))
-        MP_CHECK(MP_NO_MEMORY(r->err));
+        return MP_NO_MEMORY(r->err);
     r->ids[n] = (row_id){id, r->line, (int)(id.at - r->line_at) + 1};
     r->items[n] = item;
     t->packing.n_items++;

@@ -132,8 +132,8 @@ static mp_status live_text(const drawing *d, panel *p)
 static mp_status panel_start(const drawing *d, panel *p)
 {
     for (int c = 0; c < N_COLUMNS; c++)
-        if (!(p->box[c] = mp_alloc(d->blocks->n, sizeof *p->box[c]))) MP_CHECK(MP_NO_MEMORY(d->err));
-    if (!(p->gradient_bytes = mp_alloc(d->blocks->n, sizeof *p->gradient_bytes))) MP_CHECK(MP_NO_MEMORY(d->err));
+        if (!(p->box[c] = mp_alloc(d->blocks->n, sizeof *p->box[c]))) return MP_NO_MEMORY(d->err);
+    if (!(p->gradient_bytes = mp_alloc(d->blocks->n, sizeof *p->gradient_bytes))) return MP_NO_MEMORY(d->err);
     p->present[FORWARD] = true;
     MP_CHECK(mp_block_facts_find(d->graph, d->blocks, p->plan, &p->facts, d->err));
     find_boxes(d, p);

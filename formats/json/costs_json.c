@@ -63,7 +63,7 @@ static mp_status read_ticks(const reader *r, const mp_json_record *row, const ch
 {
     double seconds;
     MP_CHECK(mp_json_get_real(row, "seconds", true, &seconds));
-    if (!(seconds >= 0) || !isfinite(seconds)) MP_CHECK(mp_json_record_fail(row, "\"seconds\" is not a number >= 0"));
+    if (!(seconds >= 0) || !isfinite(seconds)) return mp_json_record_fail(row, "\"seconds\" is not a number >= 0");
     MP_ENSURE(seconds / r->graph->tick_seconds < 9e15, r->err, MP_INVALID, "the node '%s' takes too long to be counted", node);
     *ticks = llround(seconds / r->graph->tick_seconds);
     return MP_OK;
@@ -105,10 +105,9 @@ static mp_status read_algorithm(const reader *r, const mp_json_record *row, cons
     MP_CHECK(mp_json_get_int(row, "workspace_bytes", false, &bytes));
     MP_CHECK(mp_json_get_flag(row, "deterministic", &deterministic));
     if (bytes < 0 || bytes > INT64_MAX / 1024 || !mp_round_up(bytes, r->graph->alignment, &bytes))
-        MP_CHECK(mp_json_record_fail(row, "\"workspace_bytes\" cannot be"));
+        return mp_json_record_fail(row, "\"workspace_bytes\" cannot be");
     for (size_t k = 0; k < n; k++)
-        if (!strcmp(others[k].algorithm, name))
-            MP_CHECK(mp_json_record_fail(row, "the algorithm '%.60s' is there twice", name));
+        if (!strcmp(others[k].algorithm, name)) return mp_json_record_fail(row, "the algorithm '%.60s' is there twice", name);
     *permitted = (deterministic || r->options->fast) && !(r->options->workspace_limit && bytes > r->options->workspace_limit);
     if (!*permitted) return MP_OK;
     *alternative = node->alternatives[0];
@@ -142,7 +141,7 @@ static mp_status read_algorithms(const reader *r, const mp_json_record *row, mp_
         mp_json_record one = *row; /* so that messages name the node */
         bool permitted;
         one.object = json_array_get(list, k);
-        if (!json_is_object(one.object)) MP_CHECK(mp_json_record_fail(row, "algorithm %zu is no object", k));
+        if (!json_is_object(one.object)) return mp_json_record_fail(row, "algorithm %zu is no object", k);
         MP_CHECK(read_algorithm(r, &one, node, alternatives, n, &alternatives[n], &permitted));
         n += permitted;
     }

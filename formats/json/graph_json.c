@@ -64,26 +64,26 @@ static mp_status read_storage(struct reader *r, const mp_json_record *row)
     MP_CHECK(mp_json_get_int(row, "id", false, &s->id));
     MP_CHECK(copy_text(r, row, "name", &s->name));
     MP_CHECK(mp_json_get_int(row, "bytes", true, &s->bytes));
-    if (s->bytes < 0) MP_CHECK(mp_json_record_fail(row, "\"bytes\" is negative"));
+    if (s->bytes < 0) return mp_json_record_fail(row, "\"bytes\" is negative");
     s->payload_bytes = s->bytes;
     MP_CHECK(mp_json_get_text(row, "kind", true, &kind));
     int found = mp_kind_find(kind);
-    if (found < 0) MP_CHECK(mp_json_record_fail(row, "\"kind\" is the unknown \"%.60s\"", kind));
+    if (found < 0) return mp_json_record_fail(row, "\"kind\" is the unknown \"%.60s\"", kind);
     s->kind = (mp_kind)found;
     MP_CHECK(mp_json_get_flag(row, "carried", &s->carried));
     MP_CHECK(mp_json_get_flag(row, "persistent", &s->persistent));
     MP_CHECK(mp_json_get_text(row, "sum_order", false, &order));
-    if (order && strcmp(order, "any")) MP_CHECK(mp_json_record_fail(row, "\"sum_order\" may only be \"any\""));
+    if (order && strcmp(order, "any")) return mp_json_record_fail(row, "\"sum_order\" may only be \"any\"");
     s->any_sum_order = order != NULL;
     MP_CHECK(mp_json_get_array(row, "tensors", false, &tensors));
     s->n_tensors = json_array_size(tensors);
     s->tensors = mp_pool_alloc(r->graph->pool, s->n_tensors, sizeof *s->tensors);
-    if (!s->tensors) MP_CHECK(MP_NO_MEMORY(r->err));
+    if (!s->tensors) return MP_NO_MEMORY(r->err);
     for (size_t i = 0; i < s->n_tensors; i++) {
         const char *text;
         MP_CHECK(mp_json_element_text(row, "tensors", tensors, i, &text));
         s->tensors[i] = mp_pool_text(r->graph->pool, text, strlen(text));
-        if (!s->tensors[i]) MP_CHECK(MP_NO_MEMORY(r->err));
+        if (!s->tensors[i]) return MP_NO_MEMORY(r->err);
     }
     return MP_OK;
 }
@@ -96,13 +96,13 @@ static mp_status read_list(struct reader *r, const mp_json_record *row, const ch
     if (!array) return MP_OK;
     size_t size = json_array_size(array), count = 0;
     *list = mp_pool_alloc(r->graph->pool, size, sizeof **list);
-    if (!*list) MP_CHECK(MP_NO_MEMORY(r->err));
+    if (!*list) return MP_NO_MEMORY(r->err);
     r->n_lists++;
     for (size_t i = 0; i < size; i++) {
         int64_t id;
         MP_CHECK(mp_json_element_int(row, key, array, i, &id));
         int s = mp_ids_find(&r->ids, id);
-        if (s < 0) MP_CHECK(mp_json_record_fail(row, "\"%s\" names storage %lld, which is not there", key, (long long)id));
+        if (s < 0) return mp_json_record_fail(row, "\"%s\" names storage %lld, which is not there", key, (long long)id);
         if (r->seen[s] == r->n_lists && !strcmp(key, "reads")) continue;
         r->seen[s] = r->n_lists;
         (*list)[count++] = s;
@@ -118,17 +118,17 @@ static mp_status read_pairs(struct reader *r, const mp_json_record *row, const m
     MP_CHECK(mp_json_get_array(row, "in_place", false, &array));
     size_t n = array ? json_array_size(array) : base ? base->n_in_place : 0;
     mp_in_place *pairs = mp_pool_alloc(r->graph->pool, n, sizeof *pairs);
-    if (!pairs) MP_CHECK(MP_NO_MEMORY(r->err));
+    if (!pairs) return MP_NO_MEMORY(r->err);
     if (!array && base) n = inherited_pairs(base, alternative, pairs);
     for (size_t i = 0; array && i < n; i++) {
         const json_t *pair = json_array_get(array, i);
         int64_t from, to;
-        if (json_array_size(pair) != 2) MP_CHECK(mp_json_record_fail(row, "\"in_place\"[%zu] is no pair", i));
+        if (json_array_size(pair) != 2) return mp_json_record_fail(row, "\"in_place\"[%zu] is no pair", i);
         MP_CHECK(mp_json_element_int(row, "in_place", pair, 0, &from));
         MP_CHECK(mp_json_element_int(row, "in_place", pair, 1, &to));
         pairs[i] = (mp_in_place){mp_ids_find(&r->ids, from), mp_ids_find(&r->ids, to)};
         if (pairs[i].from < 0 || pairs[i].to < 0)
-            MP_CHECK(mp_json_record_fail(row, "\"in_place\"[%zu] names a storage that is not there", i));
+            return mp_json_record_fail(row, "\"in_place\"[%zu] names a storage that is not there", i);
     }
     alternative->in_place = pairs;
     alternative->n_in_place = n;
@@ -147,11 +147,11 @@ static mp_status read_alternative(struct reader *r, const mp_json_record *row, c
     MP_CHECK(read_list(r, row, "adds", false, &alternative->adds, &alternative->n_adds));
     MP_CHECK(read_pairs(r, row, base, alternative));
     MP_CHECK(mp_json_get_int(row, "workspace_bytes", false, &alternative->workspace_bytes));
-    if (alternative->workspace_bytes < 0) MP_CHECK(mp_json_record_fail(row, "\"workspace_bytes\" is negative"));
+    if (alternative->workspace_bytes < 0) return mp_json_record_fail(row, "\"workspace_bytes\" is negative");
     MP_CHECK(mp_json_get_real(row, "seconds", !base, &seconds));
     MP_CHECK(copy_text(r, row, "algorithm", &algorithm));
     alternative->algorithm = algorithm[0] ? algorithm : NULL;
-    if (!mp_grow(&r->seconds, &r->seconds_capacity, r->n_seconds + 1, sizeof *r->seconds)) MP_CHECK(MP_NO_MEMORY(r->err));
+    if (!mp_grow(&r->seconds, &r->seconds_capacity, r->n_seconds + 1, sizeof *r->seconds)) return MP_NO_MEMORY(r->err);
     r->seconds[r->n_seconds++] = seconds;
     return MP_OK;
 }
@@ -181,21 +181,21 @@ static mp_status read_node(struct reader *r, const mp_json_record *row)
     MP_CHECK(copy_text(r, row, "source", &node->source));
     MP_CHECK(mp_json_get_text(row, "phase", true, &phase));
     int found = mp_phase_find(phase);
-    if (found < 0) MP_CHECK(mp_json_record_fail(row, "\"phase\" is the unknown \"%.60s\"", phase));
+    if (found < 0) return mp_json_record_fail(row, "\"phase\" is the unknown \"%.60s\"", phase);
     node->phase = (mp_phase)found;
     MP_CHECK(mp_json_get_real(row, "flops", false, &node->flops));
     MP_CHECK(read_flags(row, &node->flags));
     MP_CHECK(mp_json_get_array(row, "alternatives", false, &listed));
     size_t n = json_array_size(listed) + 1, first = r->n_seconds;
     mp_alternative *alternatives = mp_pool_alloc(r->graph->pool, n, sizeof *alternatives);
-    if (!alternatives) MP_CHECK(MP_NO_MEMORY(r->err));
+    if (!alternatives) return MP_NO_MEMORY(r->err);
     node->alternatives = alternatives;
     node->n_alternatives = n;
     MP_CHECK(read_alternative(r, row, NULL, 0, &alternatives[0]));
     for (size_t k = 1; k < n; k++) {
         mp_json_record alternative = *row; /* so that messages name the node */
         alternative.object = json_array_get(listed, k - 1);
-        if (!json_is_object(alternative.object)) MP_CHECK(mp_json_record_fail(row, "alternative %zu is no object", k));
+        if (!json_is_object(alternative.object)) return mp_json_record_fail(row, "alternative %zu is no object", k);
         MP_CHECK(read_alternative(r, &alternative, &alternatives[0], r->seconds[first], &alternatives[k]));
     }
     return MP_OK;

@@ -96,7 +96,7 @@ static mp_status read_header(struct reader *r, const mp_json_record *top)
     MP_CHECK(read_graph(r, top));
     MP_CHECK(mp_json_get_object(top, "options", &options));
     plan->options = options ? mp_json_print(options, 0) : mp_plan_text("{}");
-    if (!plan->options) MP_CHECK(MP_NO_MEMORY(r->err));
+    if (!plan->options) return MP_NO_MEMORY(r->err);
     MP_CHECK(read_text(r, top, "solver", &plan->solver));
     MP_CHECK(mp_json_get_int(top, "seed", false, &seed));
     plan->seed = (uint64_t)seed;
@@ -175,12 +175,12 @@ static mp_status read_frees(struct reader *r, const mp_json_record *row, size_t 
     MP_CHECK(mp_json_get_array(row, "frees", false, &frees));
     size_t n = (size_t)plan->frees_start[t], more = json_array_size(frees);
     MP_ENSURE(more < INT32_MAX - n, r->err, MP_PARSE, "the plan frees too much");
-    if (!mp_grow(&plan->frees, capacity, n + more, sizeof *plan->frees)) MP_CHECK(MP_NO_MEMORY(r->err));
+    if (!mp_grow(&plan->frees, capacity, n + more, sizeof *plan->frees)) return MP_NO_MEMORY(r->err);
     for (size_t i = 0; i < more; i++) {
         int64_t id;
         MP_CHECK(mp_json_element_int(row, "frees", frees, i, &id));
         int s = mp_ids_find(&r->storages, id);
-        if (s < 0) MP_CHECK(mp_json_record_fail(row, "the graph has no storage %lld", (long long)id));
+        if (s < 0) return mp_json_record_fail(row, "the graph has no storage %lld", (long long)id);
         plan->frees[n + i] = s;
     }
     plan->frees_start[t + 1] = (int)(n + more);
@@ -239,7 +239,7 @@ static mp_status read_offsets(struct reader *r, const json_t *offsets)
     mp_json_record row;
     if (!n) return MP_OK;
     plan->places = mp_alloc(n, sizeof *plan->places);
-    if (!plan->places) MP_CHECK(MP_NO_MEMORY(r->err));
+    if (!plan->places) return MP_NO_MEMORY(r->err);
     for (size_t i = 0; i < n; i++) {
         mp_place *place = &plan->places[i];
         int64_t id;
@@ -247,20 +247,20 @@ static mp_status read_offsets(struct reader *r, const json_t *offsets)
         MP_CHECK(mp_json_record_at(offsets, "offsets", i, &row, r->err));
         MP_CHECK(read_small(&row, "first_step", true, &place->begin));
         MP_CHECK(read_small(&row, "last_step", true, &last));
-        if (last == INT32_MAX) MP_CHECK(mp_json_record_fail(&row, "\"last_step\" is too large"));
+        if (last == INT32_MAX) return mp_json_record_fail(&row, "\"last_step\" is too large");
         place->end = last + 1;
         MP_CHECK(mp_json_get_int(&row, "offset", true, &place->offset));
         MP_CHECK(mp_json_get_int(&row, "bytes", true, &place->bytes));
         if (json_object_get(row.object, "storage")) {
             MP_CHECK(mp_json_get_int(&row, "storage", true, &id));
             place->storage = mp_ids_find(&r->storages, id);
-            if (place->storage < 0) MP_CHECK(mp_json_record_fail(&row, "the graph has no storage %lld", (long long)id));
+            if (place->storage < 0) return mp_json_record_fail(&row, "the graph has no storage %lld", (long long)id);
         } else {
             place->storage = -1;
             MP_CHECK(read_node(r, &row, &node));
             if (place->begin < 0 || (size_t)place->begin >= plan->n_steps || plan->steps[place->begin].node != node)
-                MP_CHECK(
-                    mp_json_record_fail(&row, "%s does not run in step %d", mp_node_label(r->graph, node).text, place->begin));
+                return mp_json_record_fail(&row, "%s does not run in step %d", mp_node_label(r->graph, node).text,
+                                           place->begin);
         }
     }
     plan->n_places = n;

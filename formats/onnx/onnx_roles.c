@@ -21,7 +21,7 @@
  *                   (CLIP's logit_scale is) in a file whose other initializers are not, either: constant
  *               10. a mask that is only compared; batch normalization that is frozen; sines and cosines of positions; a table
  *                   that many operators add or multiply, or that is called like one (rotary embeddings, masks): buffer
- *               11. called like a value that the exporter has computed (onnx_state_names.h), and not read as a weight: constant
+ *               11. called like a value that the exporter has computed (onnx_state_names.c), and not read as a weight: constant
  *               12. otherwise: parameter
  *
  * --train makes a parameter of floating-point state that is none by these rules. Some exporters write weights as Constant
