@@ -122,6 +122,7 @@
     X(mp_plan_free(plan))                                        \
     X(mp_graph_free(graph))                                      \
     X(mp_free(block))                                            \
+    X(mp_pool_failed(pool))                                      \
     X(mp_pool_free(pool))
 
 #define TEXT(call) #call,
