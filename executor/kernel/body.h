@@ -36,17 +36,25 @@ MP_INLINE void mp_array_store(const mp_array *a, int64_t at, float value)
     mp_store_float(a->data, a->dtype, at, value);
 }
 
-/* Copies an element of `size` bytes (1, 2, 4, 8), whatever its type; from NULL: it becomes zero. */
+/* Copies n elements of `size` bytes (1, 2, 4, 8), whatever their type, `step` apart; from NULL: they become zero. */
+MP_INLINE void mp_elements_copy(void *to, int64_t to_at, int64_t to_step, const void *from, int64_t from_at, int64_t from_step,
+                                int64_t n, int size)
+{
+#define MP_COPY_AS(T) \
+    for (int64_t k = 0; k < n; k++) ((T *)to)[to_at + k * to_step] = from ? ((const T *)from)[from_at + k * from_step] : 0
+    if (size == 1)
+        MP_COPY_AS(uint8_t);
+    else if (size == 2)
+        MP_COPY_AS(uint16_t);
+    else if (size == 4)
+        MP_COPY_AS(uint32_t);
+    else
+        MP_COPY_AS(uint64_t);
+#undef MP_COPY_AS
+}
 MP_INLINE void mp_element_copy(void *to, int64_t to_at, const void *from, int64_t from_at, int size)
 {
-    if (size == 1)
-        ((uint8_t *)to)[to_at] = from ? ((const uint8_t *)from)[from_at] : 0;
-    else if (size == 2)
-        ((uint16_t *)to)[to_at] = from ? ((const uint16_t *)from)[from_at] : 0;
-    else if (size == 4)
-        ((uint32_t *)to)[to_at] = from ? ((const uint32_t *)from)[from_at] : 0;
-    else
-        ((uint64_t *)to)[to_at] = from ? ((const uint64_t *)from)[from_at] : 0;
+    mp_elements_copy(to, to_at, 0, from, from_at, 0, 1, size);
 }
 
 /* Items that are a few columns of a row, the last dimension of an array: [first, end) of this row. */

@@ -9,13 +9,15 @@ typedef struct mp_body_blocks {
     int64_t n, size; /* items: of all blocks, of each but the last */
 } mp_body_blocks;
 
-/* BODY_loop, an mp_body_loop over BODY(const DESCRIPTION *, int64_t item). */
+/* BODY_loop, an mp_body_loop over BODY(const DESCRIPTION *, int64_t item). Each block has its own description, to which nothing
+ * that the body stores can belong: its members stay in registers. */
 #define MP_BODY_LOOP(description_type, body)                                                                 \
     static void body##_block(void *data, int64_t block)                                                      \
     {                                                                                                        \
         const mp_body_blocks *b = data;                                                                      \
+        const description_type own = *(const description_type *)b->description;                              \
         const int64_t first = block * b->size, end = b->n - first < b->size ? b->n : first + b->size;        \
-        for (int64_t item = first; item < end; item++) body((const description_type *)b->description, item); \
+        for (int64_t item = first; item < end; item++) body(&own, item);                                     \
     }                                                                                                        \
     static mp_status body##_loop(const void *description, int64_t n, int64_t work, mp_error *err)            \
     {                                                                                                        \

@@ -179,24 +179,16 @@ void mp_cuda_box_add(const mp_box *box, mp_dtype dtype, const void *from, void *
         mp_each(boxed.n, add_of{boxed, dtype, from, to});
 }
 
-/* Of all elements of `to`. */
-static mp_box whole(const mp_array *from, const mp_array *to)
-{
-    mp_box box = {};
-    for (int d = 0; d < to->rank; d++) mp_box_put(&box, to->dims[d], from->strides[d], to->strides[d]);
-    return box;
-}
-
 void mp_cuda_array_copy(const mp_array *from, const mp_array *to)
 {
     if (from->data == to->data && mp_array_same_layout(from, to)) return;
-    const mp_box box = whole(from, to);
+    const mp_box box = mp_box_of(from, to);
     mp_cuda_box_copy(&box, mp_dtype_bits(to->dtype) / 8, from->data, to->data);
 }
 
 void mp_cuda_array_zero(const mp_array *to)
 {
     const uint64_t zero = 0;
-    const mp_box box = whole(to, to);
+    const mp_box box = mp_box_of(to, to);
     mp_cuda_box_fill(&box, mp_dtype_bits(to->dtype) / 8, &zero, to->data);
 }

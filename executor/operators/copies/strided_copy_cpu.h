@@ -2,7 +2,7 @@
  * executor/cpu/.
  *
  * Runs that are contiguous on both sides are copied whole, and a box whose two sides have different innermost dimensions is
- * transposed in small square tiles (strided_planes.h).
+ * transposed in small square tiles.
  */
 #pragma once
 
@@ -18,3 +18,12 @@ void mp_box_copy_settled(const mp_box *box, int size, const void *from, void *to
 void mp_cpu_array_copy(const mp_array *from, const mp_array *to);
 /* All elements become zero. */
 void mp_cpu_array_zero(const mp_array *a);
+
+/* A plane of a box: rows x columns; strides in elements. */
+typedef struct mp_plane {
+    int64_t rows, columns;
+    int64_t from_row, from_column, to_row, to_column;
+} mp_plane;
+
+/* Elements of `size` bytes, in the calling thread. */
+void mp_plane_copy(const mp_plane *plane, int size, const void *from, void *to);

@@ -25,14 +25,18 @@ MP_INLINE void mp_trilu_item(const mp_trilu *s, int64_t k)
     const int last = y->rank - 1;
     const int64_t rows = y->dims[last - 1], columns = y->dims[last], r = span.row % rows;
     const int64_t from = mp_array_place(x, 0, last, span.row), to = mp_array_place(y, 0, last, span.row);
+    const int64_t x_step = x->strides[last], y_step = y->strides[last];
     int64_t edge = s->computed ? *s->computed : s->diagonal;
     edge = edge > columns ? columns : edge < -rows ? -rows : edge; /* far outside all are the same */
-    for (int64_t c = span.first; c < span.end; c++) {
-        const bool kept = s->upper ? c - r >= edge : c - r <= edge;
-        const int64_t from_at = from + c * x->strides[last], to_at = to + c * y->strides[last];
-        if (!s->add)
-            mp_element_copy(y->data, to_at, kept ? x->data : NULL, from_at, s->size);
-        else if (kept)
-            mp_array_store(y, to_at, mp_array_load(y, to_at) + mp_array_load(x, from_at));
+    edge += r + !s->upper;                                         /* the first column behind it */
+    edge = edge < span.first ? span.first : edge > span.end ? span.end : edge;
+    const int64_t first = s->upper ? edge : span.first, end = s->upper ? span.end : edge;
+    for (int64_t c = first; s->add && c < end; c++) {
+        const int64_t at = to + c * y_step;
+        mp_array_store(y, at, mp_array_load(y, at) + mp_array_load(x, from + c * x_step));
     }
+    if (s->add) return;
+    mp_elements_copy(y->data, to + span.first * y_step, y_step, NULL, 0, 0, first - span.first, s->size);
+    mp_elements_copy(y->data, to + first * y_step, y_step, x->data, from + first * x_step, x_step, end - first, s->size);
+    mp_elements_copy(y->data, to + end * y_step, y_step, NULL, 0, 0, span.end - end, s->size);
 }

@@ -30,19 +30,23 @@ typedef struct lines {
 static void walk(const lines *x, int64_t n, int64_t index_at, int64_t index_step, int64_t table, int64_t step, int64_t other,
                  int64_t other_step)
 {
-    int size = mp_dtype_bits(x->table->dtype) / 8;
-    int64_t axis_size = x->table->dims[x->axis], axis_stride = x->table->strides[x->axis];
+    /* what is stored could be a part of *x, for all the compiler knows */
+    const mp_array to = *x->table, indices = *x->indices;
+    const int task = x->task, size = mp_dtype_bits(to.dtype) / 8;
+    const mp_index_reduction how = x->how;
+    void *const table_data = to.data, *const other_data = x->other->data;
+    int64_t axis_size = to.dims[x->axis], axis_stride = to.strides[x->axis];
     for (int64_t k = 0; k < n; k++) {
-        int64_t index = mp_index_at(x->indices, index_at + k * index_step);
+        int64_t index = mp_index_at(&indices, index_at + k * index_step);
         int64_t at = table + k * step + (index < 0 ? index + axis_size : index) * axis_stride;
-        if (x->task == PICK)
-            mp_element_copy(x->other->data, other + k * other_step, x->table->data, at, size);
-        else if (x->task == CLEAR)
-            mp_element_copy(x->table->data, at, NULL, 0, size);
-        else if (x->how == MP_INDEX_SET)
-            mp_element_copy(x->table->data, at, x->other->data, other + k * other_step, size);
+        if (task == PICK)
+            mp_element_copy(other_data, other + k * other_step, table_data, at, size);
+        else if (task == CLEAR)
+            mp_element_copy(table_data, at, NULL, 0, size);
+        else if (how == MP_INDEX_SET)
+            mp_element_copy(table_data, at, other_data, other + k * other_step, size);
         else
-            mp_cpu_reduce(x->how, x->table->dtype, 1, x->table->data, at, 1, x->other->data, other + k * other_step, 1);
+            mp_cpu_reduce(how, to.dtype, 1, table_data, at, 1, other_data, other + k * other_step, 1);
     }
 }
 

@@ -7,7 +7,6 @@
 
 #include "executor/cpu/base/parallel.h"
 #include "executor/operators/copies/strided_copy_cpu.h"
-#include "executor/operators/copies/strided_planes_cpu.h"
 
 enum { DIGIT = 11, ITEM = 1 << 14 };
 

@@ -16,26 +16,33 @@ mp_status mp_reverse_sequence_prepare(const mp_operands *x, mp_call *call, mp_er
 mp_status mp_reverse_sequence_check(const mp_operands *x, mp_error *err);
 mp_status mp_reverse_sequence_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
 
+/* How far from its own place an element of this batch and step comes from. */
+MP_INLINE int64_t mp_reverse_sequence_shift(const mp_reverse_sequence *s, int64_t batch, int64_t step)
+{
+    const int64_t n_steps = s->to.dims[s->time];
+    int64_t length = mp_index_of(s->lengths.data, s->lengths.dtype, batch);
+    length = length < 0 ? 0 : length > n_steps ? n_steps : length;
+    return step < length ? (length - 1 - 2 * step) * s->from.strides[s->time] : 0;
+}
+
 MP_INLINE void mp_reverse_sequence_item(const mp_reverse_sequence *s, int64_t k)
 {
     const mp_array *x = &s->from, *y = &s->to;
     const mp_row_span span = mp_row_span_of(y, k);
     const int last = y->rank - 1;
     const int64_t from = mp_array_place(x, 0, last, span.row), to = mp_array_place(y, 0, last, span.row);
-    const int64_t n_steps = y->dims[s->time];
     int64_t left = span.row, batch = 0, step = 0;
     for (int d = last - 1; d >= 0; d--) {
         if (d == s->batch) batch = left % y->dims[d];
         if (d == s->time) step = left % y->dims[d];
         left /= y->dims[d];
     }
-    for (int64_t c = span.first; c < span.end; c++) {
-        if (s->batch == last) batch = c;
-        if (s->time == last) step = c;
-        int64_t length = mp_index_of(s->lengths.data, s->lengths.dtype, batch), from_at = from + c * x->strides[last];
-        length = length < 0 ? 0 : length > n_steps ? n_steps : length;
-        if (step < length) from_at += (length - 1 - 2 * step) * x->strides[s->time];
-        mp_element_copy(y->data, to + c * y->strides[last], x->data, from_at, s->size);
+    /* all columns are of one step, or each is of its own */
+    const int64_t n = s->batch == last || s->time == last ? 1 : span.end - span.first;
+    for (int64_t c = span.first; c < span.end; c += n) {
+        const int64_t shift = mp_reverse_sequence_shift(s, s->batch == last ? c : batch, s->time == last ? c : step);
+        const int64_t to_at = to + c * y->strides[last], from_at = from + c * x->strides[last] + shift;
+        mp_elements_copy(y->data, to_at, y->strides[last], x->data, from_at, x->strides[last], n, s->size);
     }
 }
 

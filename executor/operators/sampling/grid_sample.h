@@ -101,7 +101,7 @@ MP_INLINE void mp_sampler_along(const mp_sampler *s, double coordinate, int64_t 
 MP_INLINE bool mp_sampler_tap(const mp_sampler *s, const mp_sampler_axis *axes, int k, const int64_t *strides, int64_t *at,
                               float *weight, float *slope)
 {
-    int chosen[MP_SAMPLER_SPACE];
+    int chosen[MP_SAMPLER_SPACE] = {0};
     double product = 1;
     bool there = true;
     *at = 0;

@@ -5,7 +5,7 @@
 
 #include "executor/cpu/base/bodies.h"
 #include "executor/cpu/base/families.h"
-#include "executor/operators/pooling/sums_cpu.h"
+#include "executor/operators/sampling/sums_cpu.h"
 
 MP_BODY_LOOP(mp_sampler, mp_sampler_item)
 MP_BODY_LOOP(mp_sampler, mp_sampler_move_item)
