@@ -3,12 +3,11 @@
 
 #include <string.h>
 
+#define KIND(kind, is) {kind, is},
 static const struct row {
     const char *kind;
     mp_element_loss_kind is;
-} rows[] = {{"MeanSquaredError", MP_ELEMENT_LOSS_SQUARED},
-            {"HuberLoss", MP_ELEMENT_LOSS_HUBER},
-            {"BinaryCrossEntropyWithLogits", MP_ELEMENT_LOSS_BINARY}};
+} rows[] = {MP_ELEMENT_LOSSES(KIND)};
 
 mp_status mp_element_loss_prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {

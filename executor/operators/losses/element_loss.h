@@ -18,6 +18,11 @@ typedef enum mp_element_loss_kind {
     MP_ELEMENT_LOSS_BINARY
 } mp_element_loss_kind;
 
+#define MP_ELEMENT_LOSSES(X)                       \
+    X("MeanSquaredError", MP_ELEMENT_LOSS_SQUARED) \
+    X("HuberLoss", MP_ELEMENT_LOSS_HUBER)          \
+    X("BinaryCrossEntropyWithLogits", MP_ELEMENT_LOSS_BINARY)
+
 typedef struct mp_element_loss {
     mp_element_loss_kind kind;
     float delta, scale; /* of HUBER */

@@ -57,7 +57,5 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     return mp_element_loss_prepare(x, call, err);
 }
 
-const mp_kernel mp_cpu_element_losses[] = {{"MeanSquaredError", "memplan", prepare, prepare},
-                                           {"HuberLoss", "memplan", prepare, prepare},
-                                           {"BinaryCrossEntropyWithLogits", "memplan", prepare, prepare},
-                                           {0}};
+#define ROW(kind, is) {kind, "memplan", prepare, prepare},
+const mp_kernel mp_cpu_element_losses[] = {MP_ELEMENT_LOSSES(ROW){0}};

@@ -58,7 +58,5 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 
 } // namespace
 
-extern "C" const mp_kernel mp_cuda_element_losses[] = {{"MeanSquaredError", "memplan", prepare, prepare},
-                                                       {"HuberLoss", "memplan", prepare, prepare},
-                                                       {"BinaryCrossEntropyWithLogits", "memplan", prepare, prepare},
-                                                       {}};
+#define ROW(kind, is) {kind, "memplan", prepare, prepare},
+extern "C" const mp_kernel mp_cuda_element_losses[] = {MP_ELEMENT_LOSSES(ROW){}};

@@ -6,22 +6,13 @@
 /* How rows are cut. */
 typedef enum cut { FROM_AXIS, CHANNELS, GROUPS, AXES } cut;
 
+#define FORM(kind, domain, cut, centered, epsilon) {kind, domain, cut, centered, epsilon},
 static const struct form {
     const char *kind, *domain;
     cut cut;
     bool centered;
     double epsilon;
-} forms[] = {
-    {"LayerNormalization", "", FROM_AXIS, true, 1e-5f},
-    {"LayerNormalization", "memplan", FROM_AXIS, true, 1e-5f},
-    {"RMSNormalization", "", FROM_AXIS, false, 1e-5f},
-    {"RMSNormalization", "memplan", FROM_AXIS, false, 1e-5f},
-    {"SimplifiedLayerNormalization", "", FROM_AXIS, false, 1e-5f},
-    {"SimplifiedLayerNormalization", "com.microsoft", FROM_AXIS, false, 1e-5f},
-    {"GroupNormalization", "", GROUPS, true, 1e-5f},
-    {"InstanceNormalization", "", CHANNELS, true, 1e-5f},
-    {"MeanVarianceNormalization", "", AXES, true, 1e-18},
-};
+} forms[] = {MP_NORMALIZATIONS(FORM)};
 
 static void put(int64_t *dims, int64_t *at, int64_t *parameter, int *n, int64_t dim, int64_t stride, int64_t step)
 {

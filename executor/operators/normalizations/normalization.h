@@ -11,6 +11,19 @@
 
 enum { MP_ROWS_DIMS = MP_ARRAY_RANK + 1 };
 
+/* X(kind, domain, how rows are cut, centered, epsilon where no attribute gives it): the operators that normalization.c reads.
+ */
+#define MP_NORMALIZATIONS(X)                                                    \
+    X("LayerNormalization", "", FROM_AXIS, true, 1e-5f)                         \
+    X("LayerNormalization", "memplan", FROM_AXIS, true, 1e-5f)                  \
+    X("RMSNormalization", "", FROM_AXIS, false, 1e-5f)                          \
+    X("RMSNormalization", "memplan", FROM_AXIS, false, 1e-5f)                   \
+    X("SimplifiedLayerNormalization", "", FROM_AXIS, false, 1e-5f)              \
+    X("SimplifiedLayerNormalization", "com.microsoft", FROM_AXIS, false, 1e-5f) \
+    X("GroupNormalization", "", GROUPS, true, 1e-5f)                            \
+    X("InstanceNormalization", "", CHANNELS, true, 1e-5f)                       \
+    X("MeanVarianceNormalization", "", AXES, true, 1e-18)
+
 typedef struct mp_normalization {
     int n_outer, n_inner;
     int64_t outer[MP_ROWS_DIMS], inner[MP_ROWS_DIMS];

@@ -101,15 +101,5 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     return MP_OK;
 }
 
-const mp_kernel mp_cpu_normalizations[] = {
-    {"LayerNormalization", "", prepare, prepare},
-    {"LayerNormalization", "memplan", prepare, prepare},
-    {"RMSNormalization", "", prepare, prepare},
-    {"RMSNormalization", "memplan", prepare, prepare},
-    {"SimplifiedLayerNormalization", "", prepare, prepare},
-    {"SimplifiedLayerNormalization", "com.microsoft", prepare, prepare},
-    {"GroupNormalization", "", prepare, prepare},
-    {"InstanceNormalization", "", prepare, prepare},
-    {"MeanVarianceNormalization", "", prepare, prepare},
-    {0},
-};
+#define ROW(kind, domain, cut, centered, epsilon) {kind, domain, prepare, prepare},
+const mp_kernel mp_cpu_normalizations[] = {MP_NORMALIZATIONS(ROW){0}};

@@ -89,15 +89,5 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 
 } // namespace
 
-extern "C" const mp_kernel mp_cuda_normalizations[] = {
-    {"LayerNormalization", "", prepare, prepare},
-    {"LayerNormalization", "memplan", prepare, prepare},
-    {"RMSNormalization", "", prepare, prepare},
-    {"RMSNormalization", "memplan", prepare, prepare},
-    {"SimplifiedLayerNormalization", "", prepare, prepare},
-    {"SimplifiedLayerNormalization", "com.microsoft", prepare, prepare},
-    {"GroupNormalization", "", prepare, prepare},
-    {"InstanceNormalization", "", prepare, prepare},
-    {"MeanVarianceNormalization", "", prepare, prepare},
-    {},
-};
+#define ROW(kind, domain, cut, centered, epsilon) {kind, domain, prepare, prepare},
+extern "C" const mp_kernel mp_cuda_normalizations[] = {MP_NORMALIZATIONS(ROW){}};

@@ -163,7 +163,10 @@ static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *ru
     return MP_OK;
 }
 
-static mp_status prepare(const mp_operands *x, mp_call *call, form form, mp_error *err)
+static const char *const forms[] = {
+    [SOFTMAX] = "Softmax", [SAFE_SOFTMAX] = "SafeSoftmax", [LOG_SOFTMAX] = "LogSoftmax", [HARDMAX] = "Hardmax"};
+
+static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
     state *s;
     const mp_array *a = &x->in[0];
@@ -171,33 +174,17 @@ static mp_status prepare(const mp_operands *x, mp_call *call, form form, mp_erro
     MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     call->run = run;
-    s->form = form;
+    for (int k = SOFTMAX; k <= HARDMAX; k++)
+        if (!strcmp(forms[k], x->op->op->name)) s->form = (form)k;
     s->lines = mp_softmax_lines(x);
     call->workspace_bytes = mp_lines_at_once(&s->lines) * 3 * s->lines.length * (int64_t)sizeof(float);
     return MP_OK;
 }
 
-static mp_status prepare_softmax(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    return prepare(x, call, SOFTMAX, err);
-}
-static mp_status prepare_safe_softmax(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    return prepare(x, call, SAFE_SOFTMAX, err);
-}
-static mp_status prepare_log_softmax(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    return prepare(x, call, LOG_SOFTMAX, err);
-}
-static mp_status prepare_hardmax(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    return prepare(x, call, HARDMAX, err);
-}
-
 const mp_kernel mp_cpu_softmaxes[] = {
-    {"Softmax", "", prepare_softmax, prepare_softmax},
-    {"SafeSoftmax", "memplan", prepare_safe_softmax, prepare_safe_softmax},
-    {"LogSoftmax", "", prepare_log_softmax, prepare_log_softmax},
-    {"Hardmax", "", prepare_hardmax, NULL},
+    {"Softmax", "", prepare, prepare},
+    {"SafeSoftmax", "memplan", prepare, prepare},
+    {"LogSoftmax", "", prepare, prepare},
+    {"Hardmax", "", prepare, NULL},
     {0},
 };

@@ -1,6 +1,8 @@
-/* convolution_cpu.c - the operands of a convolution as oneDNN counts their dimensions, and its primitive descriptors. */
+/* convolution_cpu.c - the operands of a convolution as oneDNN counts their dimensions, its primitive descriptors, and the
+ * implementations that oneDNN has, by name. */
 #include "executor/operators/products/convolution_cpu.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "executor/operators/pooling/sliding.h"
@@ -109,9 +111,12 @@ done:
     return st;
 }
 
-mp_status mp_convolution_each(const mp_convolution *c, mp_convolution_pass pass, dnnl_alg_kind_t algorithm,
-                              const dnnl_memory_desc_t *src, const dnnl_memory_desc_t *weights, const dnnl_memory_desc_t *dst,
-                              mp_convolution_visit visit, void *data, mp_error *err)
+/* Tells of all that oneDNN has for this algorithm (dnnl_convolution_direct or _winograd), in its order; there may be none. What
+ * is told keeps an implementation by setting *desc to NULL; false ends it. */
+static mp_status each_implementation(const mp_convolution *c, mp_convolution_pass pass, dnnl_alg_kind_t algorithm,
+                                     const dnnl_memory_desc_t *src, const dnnl_memory_desc_t *weights,
+                                     const dnnl_memory_desc_t *dst, bool (*visit)(void *data, dnnl_primitive_desc_t *desc),
+                                     void *data, mp_error *err)
 {
     mp_status st = MP_OK;
     dnnl_primitive_attr_t attr = NULL;
@@ -146,15 +151,17 @@ done:
     return st;
 }
 
-const char *mp_convolution_implementation(const_dnnl_primitive_desc_t desc)
+/* What oneDNN calls the implementation, "jit:avx512_core"; valid as long as the descriptor. */
+static const char *implementation_name(const_dnnl_primitive_desc_t desc)
 {
     const char *name = NULL;
     return dnnl_primitive_desc_query(desc, dnnl_query_impl_info_str, 0, &name) == dnnl_success && name ? name : "";
 }
 
-bool mp_convolution_is_slow(const_dnnl_primitive_desc_t desc)
+/* Whether it is one that oneDNN falls back to. */
+static bool is_slow(const_dnnl_primitive_desc_t desc)
 {
-    const char *name = mp_convolution_implementation(desc);
+    const char *name = implementation_name(desc);
     return !*name || strstr(name, "ref");
 }
 
@@ -164,12 +171,12 @@ mp_status mp_convolution_best(const mp_convolution *c, mp_convolution_pass pass,
     dnnl_memory_desc_t src = mp_dnnl_any(&c->src), weights = mp_dnnl_any(&c->weights), dst = mp_dnnl_any(&c->dst);
     dnnl_primitive_desc_t here = NULL, anywhere = NULL;
     mp_status st = mp_convolution_desc(c, pass, &c->src, &weights, &c->dst, &here, &first);
-    if (st == MP_OK && !mp_convolution_is_slow(here)) {
+    if (st == MP_OK && !is_slow(here)) {
         *out = here;
         return MP_OK;
     }
     if (mp_convolution_desc(c, pass, &src, &weights, &dst, &anywhere, st == MP_OK ? NULL : err) == MP_OK &&
-        (st != MP_OK || !mp_convolution_is_slow(anywhere))) {
+        (st != MP_OK || !is_slow(anywhere))) {
         if (here) dnnl_primitive_desc_destroy(here);
         *out = anywhere;
         return MP_OK;
@@ -177,4 +184,99 @@ mp_status mp_convolution_best(const mp_convolution *c, mp_convolution_pass pass,
     if (anywhere) dnnl_primitive_desc_destroy(anywhere);
     *out = here;
     return st;
+}
+
+typedef struct seeker {
+    const mp_convolution *convolution;
+    mp_convolution_pass pass;
+    const char *name;            /* NULL: list them */
+    dnnl_primitive_desc_t found; /* the one of that name */
+    mp_algorithms *list;
+} seeker;
+
+static bool lies_so(const dnnl_memory_desc_t *wanted, const dnnl_memory_desc_t *is)
+{
+    return wanted && dnnl_memory_desc_equal(wanted, is);
+}
+
+static void name_of(const mp_convolution *c, mp_convolution_pass pass, const_dnnl_primitive_desc_t desc,
+                    char name[MP_ALGORITHM_NAME])
+{
+    dnnl_query_t src = pass == MP_CONVOLVE_DATA ? dnnl_query_diff_src_md : dnnl_query_src_md;
+    dnnl_query_t dst = pass == MP_CONVOLVE_FORWARD ? dnnl_query_dst_md : dnnl_query_diff_dst_md;
+    bool here = lies_so(dnnl_primitive_desc_query_md(desc, src, 0), &c->src) &&
+                lies_so(dnnl_primitive_desc_query_md(desc, dst, 0), &c->dst);
+    snprintf(name, MP_ALGORITHM_NAME, "%.*s%s", MP_ALGORITHM_NAME - 16, implementation_name(desc), here ? "" : " reordered");
+}
+
+/* Whether two names are of one kind of implementation ("jit:avx512_core", "jit:avx2"), on activations that lie alike: oneDNN
+ * lists the one for the newer processor first. */
+static bool of_a_kind(const char *a, const char *b)
+{
+    size_t n = strcspn(a, ":");
+    return n == strcspn(b, ":") && !strncmp(a, b, n) && !strchr(a, ' ') == !strchr(b, ' ');
+}
+
+static void put(mp_algorithms *list, const char *name)
+{
+    for (int k = 0; k < list->n; k++)
+        if (of_a_kind(list->list[k].name, name)) return;
+    if (list->n == MP_ALGORITHMS) return;
+    snprintf(list->list[list->n].name, MP_ALGORITHM_NAME, "%s", name);
+    list->list[list->n++].is_deterministic = true;
+}
+
+static bool visit(void *data, dnnl_primitive_desc_t *desc)
+{
+    seeker *s = data;
+    char name[MP_ALGORITHM_NAME];
+    name_of(s->convolution, s->pass, *desc, name);
+    if (s->list) {
+        if (!is_slow(*desc)) put(s->list, name);
+        return true;
+    }
+    if (strcmp(name, s->name) != 0) return true;
+    s->found = *desc;
+    *desc = NULL;
+    return false;
+}
+
+/* Activations as they lie first, then as oneDNN wants them. */
+static mp_status seek(seeker *s, mp_error *err)
+{
+    static const dnnl_alg_kind_t algorithms[] = {dnnl_convolution_direct, dnnl_convolution_winograd};
+    const mp_convolution *c = s->convolution;
+    dnnl_memory_desc_t src = mp_dnnl_any(&c->src), weights = mp_dnnl_any(&c->weights), dst = mp_dnnl_any(&c->dst);
+    for (int a = 0; a < 2; a++)
+        for (int any = 0; any < 2 && !s->found; any++)
+            MP_CHECK(each_implementation(c, s->pass, algorithms[a], any ? &src : &c->src, &weights, any ? &dst : &c->dst, visit,
+                                         s, err));
+    return MP_OK;
+}
+
+mp_status mp_convolution_algorithms(const mp_convolution *c, mp_convolution_pass pass, mp_algorithms *out, mp_error *err)
+{
+    mp_status st = MP_OK;
+    seeker s = {.convolution = c, .pass = pass, .list = out};
+    dnnl_primitive_desc_t best = NULL;
+    char name[MP_ALGORITHM_NAME];
+    out->n = 0;
+    MP_TRY(mp_convolution_best(c, pass, &best, err));
+    name_of(c, pass, best, name);
+    put(out, name);
+    MP_TRY(seek(&s, err));
+done:
+    if (best) dnnl_primitive_desc_destroy(best);
+    return st;
+}
+
+mp_status mp_convolution_named(const mp_convolution *c, mp_convolution_pass pass, const char *name, dnnl_primitive_desc_t *out,
+                               mp_error *err)
+{
+    seeker s = {.convolution = c, .pass = pass, .name = name};
+    MP_CHECK(seek(&s, err));
+    MP_ENSURE(s.found, err, MP_UNSUPPORTED, "%s ('%s'): oneDNN has no implementation '%s' of it here", c->op->kind, c->op->name,
+              name);
+    *out = s.found;
+    return MP_OK;
 }

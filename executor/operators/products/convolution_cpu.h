@@ -25,17 +25,15 @@ typedef enum mp_convolution_pass { MP_CONVOLVE_FORWARD, MP_CONVOLVE_DATA, MP_CON
 mp_status mp_convolution_desc(const mp_convolution *c, mp_convolution_pass pass, const dnnl_memory_desc_t *src,
                               const dnnl_memory_desc_t *weights, const dnnl_memory_desc_t *dst, dnnl_primitive_desc_t *out,
                               mp_error *err);
-/* Told of an implementation; keeps it by setting *desc to NULL. False ends the enumeration. */
-typedef bool (*mp_convolution_visit)(void *data, dnnl_primitive_desc_t *desc);
-/* All that oneDNN has for this algorithm (dnnl_convolution_direct or _winograd), in its order; there may be none. */
-mp_status mp_convolution_each(const mp_convolution *c, mp_convolution_pass pass, dnnl_alg_kind_t algorithm,
-                              const dnnl_memory_desc_t *src, const dnnl_memory_desc_t *weights, const dnnl_memory_desc_t *dst,
-                              mp_convolution_visit visit, void *data, mp_error *err);
-/* What oneDNN calls the implementation, "jit:avx512_core"; valid as long as the descriptor. */
-const char *mp_convolution_implementation(const_dnnl_primitive_desc_t desc);
-/* Whether it is one that oneDNN falls back to. */
-bool mp_convolution_is_slow(const_dnnl_primitive_desc_t desc);
 
 /* mp_convolution_desc with `any` for what oneDNN may choose: the weights, and activations too where it has nothing fast for the
  * layout they have. */
 mp_status mp_convolution_best(const mp_convolution *c, mp_convolution_pass pass, dnnl_primitive_desc_t *out, mp_error *err);
+
+/* An algorithm is an implementation of oneDNN's, on activations as they lie or reordered to what it wants: "jit:avx512_core",
+ * "jit_wino_4x3:avx512_core reordered". One of each kind but those that it falls back to, mp_convolution_best's first.
+ * MP_NOMEM. */
+mp_status mp_convolution_algorithms(const mp_convolution *c, mp_convolution_pass pass, mp_algorithms *out, mp_error *err);
+/* The descriptor of one of them. MP_UNSUPPORTED: there is none of this name here. */
+mp_status mp_convolution_named(const mp_convolution *c, mp_convolution_pass pass, const char *name, dnnl_primitive_desc_t *out,
+                               mp_error *err);

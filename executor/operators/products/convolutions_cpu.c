@@ -7,7 +7,6 @@
 #include "executor/cpu/base/families.h"
 #include "executor/operators/elementwise/broadcast_sum_cpu.h"
 #include "executor/operators/elementwise/elementwise_cpu.h"
-#include "executor/operators/products/convolution_algorithms_cpu.h"
 #include "executor/operators/products/convolution_cpu.h"
 
 /* One operand of a pass: used where it lies, or through a copy in the workspace. */

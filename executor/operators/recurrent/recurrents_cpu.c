@@ -4,6 +4,7 @@
 #include "executor/operators/copies/strided_copy_cpu.h"
 #include "executor/operators/elementwise/broadcast_sum_cpu.h"
 #include "executor/operators/products/matmul_cpu.h"
+#include "executor/operators/recurrent/recurrence_prepare.h"
 #include "executor/operators/recurrent/recurrence_run.h"
 
 typedef struct state {

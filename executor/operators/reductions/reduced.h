@@ -7,27 +7,18 @@
 #include "executor/kernel/vector_math.h"
 
 #define STEP(NAME, name, start, take, joined) MP_STEP_##NAME,
-#define END(name, f)
-#define SLOPE(name, f)
-#define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
 typedef enum mp_reduction_step {
 #include "executor/operators/reductions/reductions.def"
     MP_N_STEPS
 } mp_reduction_step;
 
-#define STEP(NAME, name, start, take, joined)
 #define END(name, f) MP_END_##name,
-#define SLOPE(name, f)
-#define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
 typedef enum mp_reduction_end {
 #include "executor/operators/reductions/reductions.def"
     MP_N_ENDS
 } mp_reduction_end;
 
-#define STEP(NAME, name, start, take, joined)
-#define END(name, f)
 #define SLOPE(name, f) MP_SLOPE_##name,
-#define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
 typedef enum mp_reduction_slope {
 #include "executor/operators/reductions/reductions.def"
     MP_N_SLOPES
@@ -59,12 +50,9 @@ bool mp_reduction_takes_whole(const mp_reduction_row *row);
 MP_INLINE double mp_reduction_finish(mp_reduction_end end, double result, double shift, int64_t n)
 {
     switch (end) {
-#define STEP(NAME, name, start, take, joined)
 #define END(name, f)    \
     case MP_END_##name: \
         return f;
-#define SLOPE(name, f)
-#define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
 #include "executor/operators/reductions/reductions.def"
     default:
         return result;

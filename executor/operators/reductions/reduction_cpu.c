@@ -1,12 +1,66 @@
-/* reduction_cpu.c - which elements go where: dimensions in the order of memory, groups of outputs, parts of long reductions. */
+/* reduction_cpu.c - how a reduction takes in floats, a row or some columns at a time; and which elements go where: dimensions
+ * in the order of memory, groups of outputs, parts of long reductions. */
 #include "executor/operators/reductions/reduction_cpu.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "executor/cpu/base/parallel.h"
-#include "executor/operators/reductions/steps_cpu.h"
 
 enum { FEW_GROUPS = 64, PARTS = 64, PART_TERMS = 1 << 14 };
+
+/* Rows of the table of steps: over n contiguous elements into one value, and over `rows` rows of n columns, `stride` apart,
+ * into a value per column (acc[k] and shift[k] are column k's). */
+typedef struct step_rows {
+    double start; /* of what has taken in nothing */
+    double (*run)(const float *x, int64_t n, double acc, double shift);
+    void (*columns)(const float *x, int64_t rows, int64_t stride, int64_t n, double *acc, const double *shift);
+    double (*join)(double a, double b); /* what two parts give together */
+} step_rows;
+
+/* NAME_run and NAME_columns from `take`, an expression of a (what was taken in so far), v (the element) and s (the shift), and
+ * `join` of a and b. A row has sixteen values side by side, so that the operations can overlap. */
+#define STEP(NAME, name, start, take, joined)                                                                  \
+    static inline double name##_join(double a, double b)                                                       \
+    {                                                                                                          \
+        return joined;                                                                                         \
+    }                                                                                                          \
+    MP_VECTOR static double name##_run(const float *x, int64_t n, double acc, double s)                        \
+    {                                                                                                          \
+        enum { LANES = 16 };                                                                                   \
+        double lanes[LANES];                                                                                   \
+        int64_t k = 0;                                                                                         \
+        (void)s;                                                                                               \
+        for (int l = 0; l < LANES; l++) lanes[l] = start;                                                      \
+        for (; k + LANES <= n; k += LANES)                                                                     \
+            for (int l = 0; l < LANES; l++) {                                                                  \
+                const double a = lanes[l], v = (double)x[k + l];                                               \
+                lanes[l] = take;                                                                               \
+            }                                                                                                  \
+        for (int l = 0; k + l < n; l++) {                                                                      \
+            const double a = lanes[l], v = (double)x[k + l];                                                   \
+            lanes[l] = take;                                                                                   \
+        }                                                                                                      \
+        for (int l = 0; l < LANES && l < n; l++) acc = name##_join(acc, lanes[l]);                             \
+        return acc;                                                                                            \
+    }                                                                                                          \
+    MP_VECTOR static void name##_columns(const float *x, int64_t rows, int64_t stride, int64_t n, double *acc, \
+                                         const double *shift)                                                  \
+    {                                                                                                          \
+        for (int64_t r = 0; r < rows; r++, x += stride) MP_INDEPENDENT for (int64_t l = 0; l < n; l++)         \
+            {                                                                                                  \
+                const double a = acc[l], v = (double)x[l], s = shift[l];                                       \
+                (void)s;                                                                                       \
+                acc[l] = take;                                                                                 \
+            }                                                                                                  \
+    }
+
+#include "executor/operators/reductions/reductions.def"
+
+#define STEP(NAME, name, start, take, joined) [MP_STEP_##NAME] = {start, name##_run, name##_columns, name##_join},
+static const step_rows steps[MP_N_STEPS] = {
+#include "executor/operators/reductions/reductions.def"
+};
 
 static void put_kept(mp_reduction *r, int64_t dim, int64_t from, int64_t to, int64_t shift)
 {
@@ -67,7 +121,7 @@ void mp_reduction_describe(mp_reduction *r, const mp_array *from, const mp_array
 /* One run. */
 typedef struct task {
     const mp_reduction *r;
-    const mp_step_rows *step;
+    const step_rows *step;
     mp_reduction_end end;
     const mp_array *from, *to, *shift;
     double *partial; /* parts x groups x lanes */
@@ -204,7 +258,7 @@ static void join_parts(void *data, int64_t g)
 void mp_reduction_run(const mp_reduction *r, mp_reduction_step step, mp_reduction_end end, const mp_array *from,
                       const mp_array *to, const mp_array *shift, void *workspace)
 {
-    task t = {r, &mp_reduction_steps[step], end, from, to, shift, workspace};
+    task t = {r, &steps[step], end, from, to, shift, workspace};
     int64_t width = r->kept[r->n_kept - 1] < r->lanes ? r->kept[r->n_kept - 1] : r->lanes;
     if (!r->n_out) return;
     mp_parallel(r->n_groups * r->parts, r->n_terms * width / r->parts + 1, run_part, &t);

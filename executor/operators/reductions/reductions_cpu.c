@@ -6,8 +6,6 @@
 
 /* The gradients of elements, from in[0] = dy, in[1] = x, in[2] = y, in[3] = zeros, as far as they are read; p[0] is the
  * number of elements in a group, p[1] that of operands. */
-#define STEP(NAME, name, start, take, joined)
-#define END(name, f)
 #define SLOPE(name, f)                                                                                    \
     MP_VECTOR static void d_##name(const double *p, int64_t elements, const float *const *in, float *out) \
     {                                                                                                     \
@@ -21,13 +19,9 @@
             out[k] = f;                                                                                   \
         }                                                                                                 \
     }
-#define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
 #include "executor/operators/reductions/reductions.def"
 
-#define STEP(NAME, name, start, take, joined)
-#define END(name, f)
 #define SLOPE(name, f) [MP_SLOPE_##name] = d_##name,
-#define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
 static const mp_row slopes[] = {
 #include "executor/operators/reductions/reductions.def"
 };
@@ -173,16 +167,8 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     return MP_OK;
 }
 
+#define REDUCTION(kind, step, end, shifted, is_plain, slope, reads) {#kind, "", prepare, prepare},
 const mp_kernel mp_cpu_reductions[] = {
-    {"ReduceSum", "", prepare, prepare},
-    {"ReduceMean", "", prepare, prepare},
-    {"ReduceMax", "", prepare, prepare},
-    {"ReduceMin", "", prepare, prepare},
-    {"ReduceProd", "", prepare, prepare},
-    {"ReduceL1", "", prepare, prepare},
-    {"ReduceL2", "", prepare, prepare},
-    {"ReduceLogSum", "", prepare, prepare},
-    {"ReduceLogSumExp", "", prepare, prepare},
-    {"ReduceSumSquare", "", prepare, prepare},
+#include "executor/operators/reductions/reductions.def"
     {0},
 };

@@ -32,9 +32,6 @@ struct float_reduction {
 #define STEP(NAME, name, start, take, joined) \
     case MP_STEP_##NAME:                      \
         return part{start};
-#define END(name, f)
-#define SLOPE(name, f)
-#define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
 #include "executor/operators/reductions/reductions.def"
         default:
             return part{0};
@@ -47,9 +44,6 @@ struct float_reduction {
 #define STEP(NAME, name, start, take, joined) \
     case MP_STEP_##NAME:                      \
         return part{take};
-#define END(name, f)
-#define SLOPE(name, f)
-#define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
 #include "executor/operators/reductions/reductions.def"
         default:
             return part{a + v + s};
@@ -62,9 +56,6 @@ struct float_reduction {
 #define STEP(NAME, name, start, take, joined) \
     case MP_STEP_##NAME:                      \
         return part{joined};
-#define END(name, f)
-#define SLOPE(name, f)
-#define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
 #include "executor/operators/reductions/reductions.def"
         default:
             return part{a + b};
@@ -155,12 +146,9 @@ struct slopes_of {
     MP_BODY float from(float dy, float x, float y, float zeros) const
     {
         switch (slope) {
-#define STEP(NAME, name, start, take, joined)
-#define END(name, f)
 #define SLOPE(name, f)    \
     case MP_SLOPE_##name: \
         return f;
-#define REDUCTION(kind, step, end, shifted, is_plain, slope, reads)
 #include "executor/operators/reductions/reductions.def"
         default:
             return x + y + zeros;
@@ -436,17 +424,9 @@ static mp_status prepare_scan(const mp_operands *x, mp_call *call, mp_error *err
 
 } // namespace
 
+#define REDUCTION(kind, step, end, shifted, is_plain, slope, reads) {#kind, "", prepare, prepare},
 extern "C" const mp_kernel mp_cuda_reductions[] = {
-    {"ReduceSum", "", prepare, prepare},
-    {"ReduceMean", "", prepare, prepare},
-    {"ReduceMax", "", prepare, prepare},
-    {"ReduceMin", "", prepare, prepare},
-    {"ReduceProd", "", prepare, prepare},
-    {"ReduceL1", "", prepare, prepare},
-    {"ReduceL2", "", prepare, prepare},
-    {"ReduceLogSum", "", prepare, prepare},
-    {"ReduceLogSumExp", "", prepare, prepare},
-    {"ReduceSumSquare", "", prepare, prepare},
+#include "executor/operators/reductions/reductions.def"
     {"ArgMax", "", prepare_extremes<false>, NULL},
     {"ArgMin", "", prepare_extremes<true>, NULL},
     {"CumSum", "", prepare_scan, prepare_scan},

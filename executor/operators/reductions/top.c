@@ -32,3 +32,12 @@ mp_status mp_top_prepare(const mp_operands *x, mp_call *call, mp_error *err)
     s->largest = mp_operator_int(x->op, "largest", 1) != 0;
     return MP_OK;
 }
+
+mp_top mp_top_of(const mp_call *call, const mp_operands *x)
+{
+    mp_top s = *(const mp_top *)call->state;
+    s.from = x->is_backward ? x->d_in[0] : x->in[0];
+    s.to = x->is_backward ? x->d_out[0] : x->out[0];
+    s.where = x->out[1].data;
+    return s;
+}

@@ -3,8 +3,7 @@
  */
 #pragma once
 
-#include "executor/kernel/element.h"
-#include "executor/kernel/kernel.h"
+#include "executor/kernel/body.h"
 
 /* `state` of its calls. */
 typedef struct mp_top {
@@ -13,24 +12,15 @@ typedef struct mp_top {
     int64_t n_lines, length, k;
     int64_t in_step, value_step, index_step; /* along the axis */
     bool largest;
+    mp_array from, to; /* elements and values; backward their gradients */
+    int64_t *where;    /* the indices */
 } mp_top;
 
 /* An mp_top becomes the call's state; `run` is the backend's. MP_UNSUPPORTED: a type, or an axis that is not there; MP_NOMEM.
  */
 mp_status mp_top_prepare(const mp_operands *x, mp_call *call, mp_error *err);
-
-/* Where line `k` begins in each of the three. */
-MP_INLINE void mp_top_locate(const mp_top *s, int64_t k, int64_t *in, int64_t *values, int64_t *indices)
-{
-    *in = *values = *indices = 0;
-    for (int d = s->rank - 1; d >= 0; d--) {
-        int64_t i = k % s->dims[d];
-        k /= s->dims[d];
-        *in += i * s->in[d];
-        *values += i * s->values[d];
-        *indices += i * s->indices[d];
-    }
-}
+/* The same with the addresses of this run. */
+mp_top mp_top_of(const mp_call *call, const mp_operands *x);
 
 /* One line: its elements, and the heap, whose root is the worst of those kept. */
 typedef struct mp_top_line {
@@ -40,6 +30,21 @@ typedef struct mp_top_line {
     int64_t *heap, heap_step;
     bool largest;
 } mp_top_line;
+
+/* Line k, and where its values begin. */
+MP_INLINE mp_top_line mp_top_line_of(const mp_top *s, int64_t k, int64_t *value_at)
+{
+    mp_top_line l = {s->from.data, s->from.dtype, 0, s->in_step, s->where, s->index_step, s->largest};
+    *value_at = 0;
+    for (int d = s->rank - 1; d >= 0; d--) {
+        int64_t i = k % s->dims[d];
+        k /= s->dims[d];
+        l.at += i * s->in[d];
+        *value_at += i * s->values[d];
+        l.heap += i * s->indices[d];
+    }
+    return l;
+}
 
 /* Whether element i comes before element j in the result. */
 MP_INLINE bool mp_top_before(const mp_top_line *l, int64_t i, int64_t j)
@@ -104,4 +109,14 @@ MP_INLINE void mp_top_copy(const void *from, int64_t from_at, void *to, int64_t 
         mp_store_real(to, dtype, to_at, mp_load_real(from, dtype, from_at));
     else
         mp_store_whole(to, dtype, to_at, mp_load_whole(from, dtype, from_at));
+}
+
+/* The list of indices of line k is itself the heap in which the best are kept, so no workspace is needed. */
+MP_INLINE void mp_top_item(const mp_top *s, int64_t k)
+{
+    int64_t value_at;
+    const mp_top_line l = mp_top_line_of(s, k, &value_at);
+    mp_top_choose(&l, s->length, s->k);
+    for (int64_t i = 0; i < s->k; i++)
+        mp_top_copy(l.data, l.at + l.heap[i * l.heap_step] * l.step, s->to.data, value_at + i * s->value_step, l.dtype);
 }

@@ -3,6 +3,7 @@
 
 #include "executor/operators/copies/boxes_cuda.h"
 #include "executor/operators/recurrent/cells_cuda.h"
+#include "executor/operators/recurrent/recurrence_prepare.h"
 #include "executor/operators/recurrent/recurrence_run.h"
 
 typedef struct state {
