@@ -20,7 +20,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent.parent / "examples"))
 from export_pytorch import export  # noqa: E402
 
-COLUMNS = ("model", "batch", "input_shape", "params", "param_bytes", "buffers_bytes", "saved_activation_bytes", "saved_tensor_count",
+COLUMNS = ("model", "batch", "input_shape", "params", "param_bytes", "buffers_bytes", "saved_activation_bytes", "saved_storages",
            "fwd_flops")
 IMAGES = {  # the side of an image, and the batches
     **dict.fromkeys(("alexnet", "vgg16", "vgg19", "resnet18", "resnet50", "densenet121", "mobilenet_v2", "mobilenet_v3_large",

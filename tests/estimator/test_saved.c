@@ -1,5 +1,5 @@
 /* test_saved.c - what backward keeps under PyTorch's rules, against what PyTorch itself reports (train mode, fp32, CPU, before
- * any loss): figures of the models in examples/ always, all of truth/truth.csv where $DATA has it. */
+ * any loss): figures of the models in examples/ always, all of truth/truth.csv where $DATA has that of PyTorch 1.13. */
 #include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -125,6 +125,11 @@ static void pytorch_keeps_what_the_table_says(void **state)
     char line[1024];
     int n = 0, wrong = 0;
     assert_non_null(fgets(line, sizeof line, file)); /* the header */
+    if (!strstr(line, "saved_tensor_count")) {
+        fclose(file);
+        print_message("SKIPPED: %s is of another PyTorch than 1.13, which writes other files and keeps other bytes\n", path);
+        skip();
+    }
     while (fgets(line, sizeof line, file)) {
         char *columns[N_COLUMNS], *rest = line;
         for (int k = 0; k < N_COLUMNS; k++) assert_non_null(columns[k] = strsep(&rest, ","));
