@@ -1,18 +1,10 @@
 /* backend_case.c - backends by name, modules of tests among them. */
 #include "tests/cases/backend_case.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "executor/module.h"
+#include "tests/cases/test.h"
 
 /* Modules lie beside the program, tests one folder deeper. */
 static void say_where_modules_are(void)

@@ -1,14 +1,9 @@
 /* bound_case.c - graphs of a given seed, budgets between floor and keep-all, and bounds of them. */
 #include "tests/cases/bound_case.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include "memplan/floor.h"
 #include "memplan/plan.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"
 
 int64_t keep_all_peak(const mp_graph *graph)

@@ -1,15 +1,8 @@
 /* data_file.c - the path of a file in $DATA. */
 #include "tests/cases/data_file.h"
+#include "tests/cases/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 const char *data_file(const char *name, ...)
 {

@@ -1,16 +1,8 @@
 /* hand_model.c - tensors and operators of a model, one call each. */
 #include "tests/cases/hand_model.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/simplify/infer.h"
+#include "tests/cases/test.h"
 
 static void must(mp_status status, const mp_error *err)
 {

@@ -1,18 +1,8 @@
 /* interpreter.c - operators by their definition, one element at a time. */
 #include "tests/cases/interpreter.h"
 
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/rules/operands/attention.h"
+#include "tests/cases/test.h"
 
 /* All tensors of a run; at[t] is NULL until t is computed. */
 struct run {

@@ -1,19 +1,9 @@
 /* kernel_case.c - arrays in every layout around one call of a kernel, and finite differences of it. */
 #include "tests/cases/kernel_case.h"
 
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "tests/cases/backend_case.h"
 #include "tests/cases/rule_case.h"
+#include "tests/cases/test.h"
 
 enum { GUARD = 256 }; /* what devices align to */
 

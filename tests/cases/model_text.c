@@ -1,17 +1,8 @@
 /* model_text.c - statements separated by semicolons, into tensors and operators. */
 #include "tests/cases/model_text.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/simplify/infer.h"
+#include "tests/cases/test.h"
 
 enum { WORDS_MAX = 64 };
 

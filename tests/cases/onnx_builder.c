@@ -3,15 +3,9 @@
 
 #include "estimator/base/memory.h"
 #include "estimator/model/model.h"
+#include "tests/cases/test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static void *zeroed(onnx_builder *b, size_t size)
 {

@@ -1,13 +1,6 @@
 /* onnx_text.c - a statement to a line of the grammar, read word by word. */
 #include "tests/cases/onnx_text.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/cases/test.h"
 
 enum { FLOAT = 1, INT64 = 7, BOOL = 9, WORD = 256 };
 

@@ -1,15 +1,10 @@
 /* public_calls.c - what the calls are about, and outputs that may not change. */
 #include "tests/cases/public_calls.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "tests/cases/chain_graph.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"
 
 enum { MARK = 0xA5 };

@@ -1,14 +1,9 @@
 /* public_files.c - calls of the public functions that read, write and draw files. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "tests/cases/chain_graph.h"
 #include "tests/cases/public_calls.h"
+#include "tests/cases/test.h"
 
 #define MUST(call) assert_int_equal((call), MP_OK)
 

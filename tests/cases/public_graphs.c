@@ -1,12 +1,7 @@
 /* public_graphs.c - calls of the estimator's and the planner's public functions that allocate. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "tests/cases/chain_graph.h"
 #include "tests/cases/public_calls.h"
+#include "tests/cases/test.h"
 
 #define MUST(call) assert_int_equal((call), MP_OK)
 

@@ -1,11 +1,6 @@
 /* public_models.c - calls of the public functions that allocate for models, programs, trainings, searches and the handle. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "tests/cases/public_calls.h"
+#include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
 
 #define MUST(call) assert_int_equal((call), MP_OK)

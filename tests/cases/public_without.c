@@ -2,12 +2,7 @@
  */
 #include "tests/cases/public_without.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
 
 /* Within a search. */

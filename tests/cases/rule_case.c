@@ -1,18 +1,8 @@
 /* rule_case.c - an operator of a table row, its shapes, FLOPs and extras compared with those of the row. */
 #include "tests/cases/rule_case.h"
 
-#include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/simplify/infer.h"
+#include "tests/cases/test.h"
 
 enum { MANY = 16, LIST = 64, TEXT = 512 };
 

@@ -1,13 +1,6 @@
 /* training_case.c - programs and plans of model files, and whole steps with them. */
 #include "tests/cases/training_case.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/cases/test.h"
 
 #include "estimator/simplify/inference_form.h"
 #include "estimator/simplify/sequences.h"

@@ -1,18 +1,9 @@
 /* twin_case.c - one case on both backends, and whole tests with the twin in the GPU's place. */
 #include "tests/cases/twin_case.h"
+#include "tests/cases/test.h"
 
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "executor/cpu/cpu.h"
 #include "tests/cases/backend_case.h"

@@ -1,14 +1,6 @@
 /* value_case.c - rows of operands and expected values, through the kernels in every layout and type. */
 #include "tests/cases/value_case.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/cases/test.h"
 
 void value_count_up(kernel_run *r)
 {

@@ -1,19 +1,13 @@
 /* test_options.c - cli/options: every option that shapes a graph survives in the files that were made with it. */
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "cli/options/commands.h"
 #include "cli/options/options_json.h"
 #include "cli/subject/subject.h"
 #include "estimator/base/memory.h"
 #include "formats/json/json.h"
+#include "tests/cases/test.h"
 
 static char folder[] = "/tmp/memplan-options-XXXXXX", plan[64], costs[64];
 static mp_pool *pool;
@@ -123,9 +117,8 @@ static int stop(void **state)
     return rmdir(folder);
 }
 
-static void every_option_with_a_key_has_a_row_here(void **state)
+TEST(every_option_with_a_key_has_a_row_here)
 {
-    (void)state;
     for (int k = 0; k < N_OPTIONS; k++) {
         const char *key = option_rows[k].key;
         if (key && !rows[k].words) fail_msg("--%s has the key %s, and this test no words for it", option_rows[k].name, key);
@@ -186,16 +179,13 @@ static void survives_in_a_plan(option_id id)
     assert_string_equal(hash_planned, hash);
 }
 
-static void every_option_with_a_key_survives_in_a_plan(void **state)
+TEST(every_option_with_a_key_survives_in_a_plan)
 {
-    (void)state;
     for (int k = 0; k < N_OPTIONS; k++)
         if (option_rows[k].key) survives_in_a_plan((option_id)k);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_option_with_a_key_has_a_row_here),
-                                       cmocka_unit_test(every_option_with_a_key_survives_in_a_plan)};
-    return cmocka_run_group_tests_name("cli/options", tests, start, stop);
+    return test_run(start, stop);
 }

@@ -1,16 +1,12 @@
 /* test_progress.c - cli/reports/progress: a signal ends a search that does not heed it, unless there is a plan to lose; and
  * what is left of a time limit. */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "cli/messages/interrupt.h"
 #include "cli/reports/progress.h"
 #include "estimator/base/clock.h"
+#include "tests/cases/test.h"
 
 static const options asked = {.command = CMD_PLAN, .quiet = true};
 
@@ -20,10 +16,9 @@ static bool is_forced(void)
     return alarm(0) > 0;
 }
 
-static void without_a_plan_a_signal_that_is_not_heeded_ends_the_process(void **state)
+TEST(without_a_plan_a_signal_that_is_not_heeded_ends_the_process)
 {
     progress p;
-    (void)state;
     progress_start(&p, &asked, 1, 2);
     assert_true(progress_show(&(mp_progress){.best_ticks = -1}, &p));
     raise(SIGTERM);
@@ -32,10 +27,9 @@ static void without_a_plan_a_signal_that_is_not_heeded_ends_the_process(void **s
     assert_int_equal(interrupt_status(), 143);
 }
 
-static void a_search_that_heeds_it_may_take_its_time(void **state)
+TEST(a_search_that_heeds_it_may_take_its_time)
 {
     progress p;
-    (void)state;
     progress_start(&p, &asked, 1, 2);
     raise(SIGTERM);
     assert_false(progress_show(&(mp_progress){.best_ticks = -1}, &p));
@@ -48,10 +42,9 @@ static void a_search_that_heeds_it_may_take_its_time(void **state)
     progress_end(&p);
 }
 
-static void a_plan_is_not_lost(void **state)
+TEST(a_plan_is_not_lost)
 {
     progress p;
-    (void)state;
     progress_start(&p, &asked, 1, 2);
     assert_true(progress_show(&(mp_progress){.best_ticks = 7}, &p));
     assert_true(progress_next(&p, "2 of 2"));
@@ -61,22 +54,12 @@ static void a_plan_is_not_lost(void **state)
     progress_end(&p);
 }
 
-static void a_time_limit_is_of_the_whole_command(void **state)
+TEST(a_time_limit_is_of_the_whole_command)
 {
     options o = {.begun = mp_clock_now() - 5, .time_limit = 10};
-    (void)state;
     assert_true(progress_time_left(&o) <= 5);
     o.time_limit = 2;
     assert_true(progress_time_left(&o) == 0.1 * 2);
     o.time_limit = 0;
     assert_true(progress_time_left(&o) == 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(without_a_plan_a_signal_that_is_not_heeded_ends_the_process),
-                                       cmocka_unit_test(a_search_that_heeds_it_may_take_its_time),
-                                       cmocka_unit_test(a_plan_is_not_lost),
-                                       cmocka_unit_test(a_time_limit_is_of_the_whole_command)};
-    return cmocka_run_group_tests_name("cli/progress", tests, NULL, NULL);
 }

@@ -1,13 +1,5 @@
 /* test_cuda_attention.c - attention on cuDNN, as far as it can be seen without a GPU: its fused engines know the graphs, and
  * calls say who computes them. What the graphs compute: test_cuda_attention_graphs.c. Linked with the libraries. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/base/memory.h"
 #include "executor/cpu/cpu.h"
 #include "executor/cuda/device/device.h"
@@ -20,6 +12,7 @@
 #include "tests/cases/attention_case.h"
 #include "tests/cases/module_case.h"
 #include "tests/cases/rule_case.h"
+#include "tests/cases/test.h"
 
 static bool has_gpu(void)
 {
@@ -73,9 +66,8 @@ static void assert_all_named(const mp_dnn_graph *g, const mp_dnn_attention *at)
     assert_int_equal(n_named, n_real);
 }
 
-static void attention_is_a_pattern_that_cudnn_knows(void **unused)
+TEST(attention_is_a_pattern_that_cudnn_knows)
 {
-    (void)unused;
     const mp_matrices per_batch = {
         .dtype = MP_DTYPE_BFLOAT16, .n_batch = 2, .batch = {2, 4}, .batch_stride = {200}, .column_stride = 1};
     mp_attention_spec forms[] = {attention_case(128, 128, 64, 64, false), attention_case(100, 200, 64, 128, true),
@@ -116,9 +108,8 @@ static void attention_is_a_pattern_that_cudnn_knows(void **unused)
 }
 
 /* What cuDNN refuses, or would compute wrongly, is said in words. */
-static void attention_that_cudnn_lacks_is_not_asked_for(void **unused)
+TEST(attention_that_cudnn_lacks_is_not_asked_for)
 {
-    (void)unused;
     enum { NOW = 91900, THEN = 91500 };
     const mp_attention_spec good = attention_case(128, 96, 64, 64, false);
     mp_attention_spec f = good;
@@ -153,9 +144,8 @@ static void attention_that_cudnn_lacks_is_not_asked_for(void **unused)
 
 /* Without a driver cuDNN names no engine; what it knows is assumed, with dS in backward's workspace, and all else is the own
  * kernel's, with its workspace. */
-static void calls_say_who_computes_them(void **unused)
+TEST(calls_say_who_computes_them)
 {
-    (void)unused;
     static const struct {
         const char *inputs, *attributes, *reason; /* of the own kernels; NULL: it is cuDNN's */
     } cases[] = {
@@ -217,20 +207,13 @@ static void calls_say_who_computes_them(void **unused)
 }
 
 /* What is behind in the process afterwards is what was there before. */
-static void nothing_is_kept(void **unused)
+TEST(nothing_is_kept)
 {
-    (void)unused;
     assert_int_equal(mp_dnn_plan_count(), 0);
     assert_int_equal(mp_alloc_live, n_kept);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(attention_is_a_pattern_that_cudnn_knows),
-        cmocka_unit_test(attention_that_cudnn_lacks_is_not_asked_for),
-        cmocka_unit_test(calls_say_who_computes_them),
-        cmocka_unit_test(nothing_is_kept),
-    };
-    return cmocka_run_group_tests(tests, make_backend, close_backend);
+    return test_run(make_backend, close_backend);
 }

@@ -1,18 +1,9 @@
 /* test_cuda_attention_graphs.c - what attention's graphs for cuDNN compute: their operations are run here, one by one in float,
  * and compared with attention by its definition in double. Linked with the libraries. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "executor/cuda/vendor/dnn_attention_graphs.h"
 #include "executor/operators/attention/attention_mask.h"
 #include "tests/cases/attention_case.h"
+#include "tests/cases/test.h"
 
 enum { RANK = 4, ROOM = 1 << 16 };
 typedef float memory[MP_DNN_TENSORS][ROOM];
@@ -262,9 +253,8 @@ static void check_values(const mp_attention_spec *f)
     free(m[1]);
 }
 
-static void the_graphs_compute_attention(void **unused)
+TEST(the_graphs_compute_attention)
 {
-    (void)unused;
     mp_attention_spec forms[] = {attention_case(12, 15, 8, 16, false), attention_case(15, 15, 16, 8, true),
                                  attention_case(9, 13, 8, 8, true),    attention_case(12, 15, 8, 16, true),
                                  attention_case(9, 13, 8, 8, false),   attention_case(14, 14, 8, 8, true),
@@ -282,10 +272,4 @@ static void the_graphs_compute_attention(void **unused)
         forms[k].keeps = k == 6;
     }
     for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) check_values(&forms[k]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_graphs_compute_attention)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,10 @@
 /* test_cuda_attention_operands.c - the kernels that make what cuDNN's attention reads beside the node's operands, compiled for
  * the host: masks against their definition, seeds. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "executor/cuda/device/step.h"
 #include "executor/kernel/philox.h"
 #include "executor/operators/attention/attention_operands_cuda.h"
 #include "tests/cases/attention_case.h"
+#include "tests/cases/test.h"
 
 enum { BATCH = 2, HEADS = 4, ROWS = 5, COLUMNS = 11, UNTOUCHED = 0x55 };
 
@@ -90,9 +81,8 @@ static void check(mp_matrices added, mp_matrices positions, float fill, bool kee
     free(to);
 }
 
-static void masks_become_one_that_is_added(void **state)
+TEST(masks_become_one_that_is_added)
 {
-    (void)state;
     const mp_matrices none = {0};
     check(none, mask(MP_DTYPE_BOOL, 1, 1, ROWS, COLUMNS), -INFINITY, true);
     check(none, mask(MP_DTYPE_BOOL, BATCH, 1, 1, COLUMNS), -1e4f, false);
@@ -103,22 +93,12 @@ static void masks_become_one_that_is_added(void **state)
     check(mask(MP_DTYPE_BFLOAT16, BATCH, HEADS, ROWS, COLUMNS), mask(MP_DTYPE_BOOL, 1, 1, ROWS, COLUMNS), -INFINITY, false);
 }
 
-static void a_seed_is_that_of_pass_and_operator(void **state)
+TEST(a_seed_is_that_of_pass_and_operator)
 {
-    (void)state;
     for (uint32_t step = 0; step < 3; step++) {
         const mp_run run = {.seed = 5, .step = step};
         int64_t seed = 0, offset = 1;
         mp_cuda_attention_seed(&run, 7, &seed, &offset);
         assert_true(seed == mp_random_seed(5, step, 7) && offset == 0);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(masks_become_one_that_is_added),
-        cmocka_unit_test(a_seed_is_that_of_pass_and_operator),
-    };
-    return cmocka_run_group_tests_name("executor/cuda/attention_operands", tests, NULL, NULL);
 }

@@ -1,18 +1,8 @@
 /* test_cuda_channels.c - batch normalization of the GPU, with and without what can be part of it, run on the host by its twin:
  * statistics, values and gradients against two passes in double, at sizes of one thread and of many blocks, with means far from
  * zero. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "executor/cpu/cpu.h"
+#include "tests/cases/test.h"
 #include "tests/cases/twin_case.h"
 
 #define EPSILON 0.001
@@ -138,9 +128,8 @@ static void check(int64_t samples, int64_t channels, int64_t height, int64_t wid
     for (int end = 0; end < N_ENDS; end++) check_end((enum end)end, samples, channels, height, width, mean);
 }
 
-static void channels_follow_their_definition(void **state)
+TEST(channels_follow_their_definition)
 {
-    (void)state;
     check(2, 5, 3, 4, 0);     /* no vectors */
     check(3, 8, 61, 59, 0.5); /* one vector or two, several blocks */
     check(4, 40, 19, 23, 0);  /* a block with threads to spare */
@@ -152,18 +141,13 @@ static void channels_follow_their_definition(void **state)
 }
 
 /* Sums of squares would keep no digit of a variance below a millionth of the squared mean. */
-static void a_large_mean_takes_no_digits(void **state)
+TEST(a_large_mean_takes_no_digits)
 {
-    (void)state;
     check(3, 16, 33, 41, 3000);
     check(3, 24, 70, 41, -500);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(channels_follow_their_definition),
-        cmocka_unit_test(a_large_mean_takes_no_digits),
-    };
-    return cmocka_run_group_tests_name("executor/cuda: channels", tests, twin_load, NULL);
+    return test_run(twin_load, NULL);
 }

@@ -1,18 +1,11 @@
 /* test_cuda_contexts.c - two backends of one module in one process, as for two devices: what one does between two calls of the
  * other changes nothing for it. On the GPU's twin, with passes that are recorded. */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "tests/cases/backend_case.h"
 #include "tests/cases/dropping_network.h"
 #include "tests/cases/recording_backend.h"
+#include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
 
 enum { STEPS = 5, N = 2 };
@@ -78,9 +71,8 @@ static void train_alone(trainee *x, int which)
     end(x);
 }
 
-static void steps_in_turn_are_those_alone(void **state)
+TEST(steps_in_turn_are_those_alone)
 {
-    (void)state;
     for (int which = 0; which < N; which++) {
         trainee alone, one, other;
         train_alone(&alone, which);
@@ -103,11 +95,10 @@ static void *run_steps(void *data)
     return st == MP_OK ? data : NULL;
 }
 
-static void steps_in_two_threads_are_those_alone(void **state)
+TEST(steps_in_two_threads_are_those_alone)
 {
     trainee alone[N], beside[N];
     pthread_t threads[N];
-    (void)state;
     for (int k = 0; k < N; k++) {
         train_alone(&alone[k], k);
         begin(&beside[k], k);
@@ -122,13 +113,4 @@ static void steps_in_two_threads_are_those_alone(void **state)
         end(&beside[k]);
         assert_same(&alone[k], &beside[k]);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_in_turn_are_those_alone),
-        cmocka_unit_test(steps_in_two_threads_are_those_alone),
-    };
-    return cmocka_run_group_tests_name("cuda/contexts", tests, NULL, NULL);
 }

@@ -1,13 +1,5 @@
 /* test_cuda_graphs.c - what the GPU's libraries are told, as far as it can be seen without a GPU: descriptors that cuDNN
  * accepts, engines that it names for an H200, calls that are prepared and released. Linked with the libraries. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/base/memory.h"
 #include "executor/cpu/cpu.h"
 #include "executor/cuda/device/device.h"
@@ -19,6 +11,7 @@
 #include "executor/cuda/vendor/dnn_plan.h"
 #include "tests/cases/module_case.h"
 #include "tests/cases/rule_case.h"
+#include "tests/cases/test.h"
 
 enum { PLAIN, LAST };
 
@@ -67,9 +60,8 @@ static const mp_dnn_plan *plan_of(const mp_dnn_graph *g)
     return plan;
 }
 
-static void engines_are_deterministic_and_exact(void **unused)
+TEST(engines_are_deterministic_and_exact)
 {
-    (void)unused;
     for (mp_dnn_kind kind = MP_DNN_CONVOLVE; kind <= MP_DNN_CONVOLVE_FILTER; kind++)
         for (int layout = PLAIN; layout <= LAST; layout++)
             for (int bf16 = 0; bf16 < 2; bf16++)
@@ -100,9 +92,8 @@ static float factor_of_what_is_there(const mp_dnn_plan *p, mp_dnn_kind kind)
 }
 
 /* An engine that writes a gradient also adds it to what is there; at most a copy of the weights' is beside it. */
-static void gradients_are_added_by_the_engine_that_writes_them(void **unused)
+TEST(gradients_are_added_by_the_engine_that_writes_them)
 {
-    (void)unused;
     const int64_t weights_bytes = 128 * 64 * 9 * 4;
     for (mp_dnn_kind kind = MP_DNN_CONVOLVE; kind <= MP_DNN_CONVOLVE_FILTER; kind++)
         for (int layout = PLAIN; layout <= LAST; layout++)
@@ -118,9 +109,8 @@ static void gradients_are_added_by_the_engine_that_writes_them(void **unused)
     mp_dnn_forget();
 }
 
-static void equal_graphs_are_planned_once(void **unused)
+TEST(equal_graphs_are_planned_once)
 {
-    (void)unused;
     set(false, false, INT64_C(256) << 20);
     mp_dnn_graph g = convolution(MP_DNN_CONVOLVE, MP_DTYPE_FLOAT, PLAIN, 1), same = g, other = g;
     other.operations[0].begin[0] = 0;
@@ -135,9 +125,8 @@ static void equal_graphs_are_planned_once(void **unused)
     assert_int_equal(mp_dnn_plan_count(), 0);
 }
 
-static void workspace_stays_within_its_limit(void **unused)
+TEST(workspace_stays_within_its_limit)
 {
-    (void)unused;
     const mp_dnn_plan *plan;
     mp_dnn_graph g = convolution(MP_DNN_CONVOLVE_FILTER, MP_DTYPE_BFLOAT16, LAST, 1);
     set(false, false, INT64_C(256) << 20);
@@ -152,9 +141,8 @@ static void workspace_stays_within_its_limit(void **unused)
 }
 
 /* What is listed can be had by its name, and is what was listed; the first is what is taken without a name. */
-static void algorithms_are_found_again_by_their_names(void **unused)
+TEST(algorithms_are_found_again_by_their_names)
 {
-    (void)unused;
     int n_sizes = 0;
     set(true, false, INT64_C(256) << 20);
     for (mp_dnn_kind kind = MP_DNN_CONVOLVE; kind <= MP_DNN_CONVOLVE_FILTER; kind++) {
@@ -185,9 +173,8 @@ static void algorithms_are_found_again_by_their_names(void **unused)
 }
 
 /* Why layouts.c decides as it does; of an H200 only. */
-static void layouts_are_those_without_copies(void **unused)
+TEST(layouts_are_those_without_copies)
 {
-    (void)unused;
     const mp_cuda_device *device;
     if (mp_cuda_open(&device, NULL) == MP_OK && device->architecture != 90) skip();
     set(false, false, INT64_C(256) << 20);
@@ -212,9 +199,8 @@ static void describe(const mp_dnn_graph *g)
 }
 
 /* Operations without an engine that may be used still are graphs that cuDNN accepts. */
-static void every_operation_can_be_described(void **unused)
+TEST(every_operation_can_be_described)
 {
-    (void)unused;
     const cudnnDataType_t f = CUDNN_DATA_FLOAT;
     mp_array y = image(MP_DTYPE_FLOAT, LAST, 8, 32, 28, 28), half = image(MP_DTYPE_FLOAT, LAST, 8, 32, 14, 14);
     mp_array m = mp_array_plain(MP_DTYPE_FLOAT, 3, (const int64_t[]){4, 64, 64});
@@ -328,9 +314,8 @@ static int64_t prepare_case(const mp_kernel *table, const char *kind, const char
     return bytes;
 }
 
-static void convolutions_of_every_form_are_prepared(void **unused)
+TEST(convolutions_of_every_form_are_prepared)
 {
-    (void)unused;
     static const char *const cases[][3] = {
         {"Conv", "float32[2,8,20] float32[16,8,3]", "pads=[1,1]"},
         {"Conv", "float32[2,8,20,22] float32[16,8,3,3] float32[16]", "pads=[1,1,1,1] strides=[2,2]"},
@@ -352,9 +337,8 @@ static void convolutions_of_every_form_are_prepared(void **unused)
     mp_dnn_forget();
 }
 
-static void products_of_every_form_are_prepared(void **unused)
+TEST(products_of_every_form_are_prepared)
 {
-    (void)unused;
     static const char *const cases[][3] = {
         {"MatMul", "float32[4,5] float32[5,6]", ""},
         {"MatMul", "float32[3,4,5] float32[5,6]", ""},
@@ -378,14 +362,13 @@ static void products_of_every_form_are_prepared(void **unused)
 }
 
 /* Each has its settings and its plans, also of the same graph with the same settings; what one closes the other still has. */
-static void backends_share_nothing(void **unused)
+TEST(backends_share_nothing)
 {
     mp_error err = {0};
     mp_backend *second = mp_module_backend(&mp_cpu, 1);
     const mp_dnn_plan *own, *others, *again;
     mp_dnn_graph g = convolution(MP_DNN_CONVOLVE, MP_DTYPE_FLOAT, PLAIN, 1);
     mp_dnn_graph next = convolution(MP_DNN_CONVOLVE, MP_DTYPE_BFLOAT16, LAST, 1);
-    (void)unused;
     set(true, false, INT64_C(256) << 20);
     assert_int_equal(mp_dnn_plan_find(&g, &own, &err), MP_OK);
     second->use(second);
@@ -410,27 +393,13 @@ static void backends_share_nothing(void **unused)
 }
 
 /* What is behind in the process afterwards is what was there before. */
-static void nothing_is_kept(void **unused)
+TEST(nothing_is_kept)
 {
-    (void)unused;
     assert_int_equal(mp_dnn_plan_count(), 0);
     assert_int_equal(mp_alloc_live, n_kept);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(engines_are_deterministic_and_exact),
-        cmocka_unit_test(gradients_are_added_by_the_engine_that_writes_them),
-        cmocka_unit_test(equal_graphs_are_planned_once),
-        cmocka_unit_test(workspace_stays_within_its_limit),
-        cmocka_unit_test(algorithms_are_found_again_by_their_names),
-        cmocka_unit_test(layouts_are_those_without_copies),
-        cmocka_unit_test(every_operation_can_be_described),
-        cmocka_unit_test(convolutions_of_every_form_are_prepared),
-        cmocka_unit_test(products_of_every_form_are_prepared),
-        cmocka_unit_test(backends_share_nothing),
-        cmocka_unit_test(nothing_is_kept),
-    };
-    return cmocka_run_group_tests(tests, make_backend, close_backend);
+    return test_run(make_backend, close_backend);
 }

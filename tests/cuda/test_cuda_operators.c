@@ -1,14 +1,7 @@
 /* test_cuda_operators.c - what the GPU runs: every operator that the CPU does; and those that few networks have, run on the
  * host by their twin against the CPU's on the same values, with sizes that take several threads, pieces and turns. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "executor/cpu/cpu.h"
+#include "tests/cases/test.h"
 #include "tests/cases/twin_case.h"
 
 #define N_OF(a) (sizeof(a) / sizeof *(a))
@@ -22,10 +15,9 @@ static bool is_of_a_library(const char *name)
     return false;
 }
 
-static void every_operator_of_the_cpu_has_a_kernel(void **state)
+TEST(every_operator_of_the_cpu_has_a_kernel)
 {
     int n = 0;
-    (void)state;
     for (size_t k = 0; k < mp_op_count(); k++) {
         const mp_op *row = mp_op_row(k);
         const mp_operator op = {.kind = row->name, .domain = row->domain, .op = row};
@@ -59,7 +51,7 @@ static void check_rows(const row *rows, size_t n)
 }
 
 /* Lines that are sorted, of a length that is no power of two and of length one; lines that are chosen from, one by one. */
-static void the_largest_agree_with_the_cpu(void **state)
+TEST(the_largest_agree_with_the_cpu)
 {
     static const row rows[] = {
         {"TopK", 11, "float32[3,1000] int64[1]={700}", "", 2, true},
@@ -71,11 +63,10 @@ static void the_largest_agree_with_the_cpu(void **state)
         {"TopK", 11, "int32[3,900] int64[1]={200}", "", 2, false}, /* many are equal */
         {"TopK", 11, "int64[6000,7] int64[1]={3}", "largest=0", 2, false},
     };
-    (void)state;
     check_rows(rows, N_OF(rows));
 }
 
-static void determinants_and_sums_of_products_agree_with_the_cpu(void **state)
+TEST(determinants_and_sums_of_products_agree_with_the_cpu)
 {
     static const row rows[] = {
         {"Det", 11, "float32[6,5,7,7]", "", 1, false},
@@ -86,11 +77,10 @@ static void determinants_and_sums_of_products_agree_with_the_cpu(void **state)
         {"Einsum", 12, "float32[90,60]", "equation=ij->ji", 1, true},
         {"Einsum", 12, "float32[50,50]", "equation=ii->i", 1, true},
     };
-    (void)state;
     check_rows(rows, N_OF(rows));
 }
 
-static void samplings_agree_with_the_cpu(void **state)
+TEST(samplings_agree_with_the_cpu)
 {
     static const char *const regions =
         "float32[2,9,14,11] float32[5,4]={0.3,0.4,7.9,8.1,2.2,3.1,14.3,9.7,-3.5,0,3,2,9.1,5,30,29.5,4,4,4.5,4.5} "
@@ -109,11 +99,10 @@ static void samplings_agree_with_the_cpu(void **state)
         {"MaxRoiPool", 1, "float32[2,9,14,11] float32[3,5]={1,0,1,9,8,0,2,2,30,11,1,5,6,4,4}",
          "pooled_shape=[3,4] spatial_scale=0.9", 1, false},
     };
-    (void)state;
     check_rows(rows, N_OF(rows));
 }
 
-static void picks_agree_with_the_cpu(void **state)
+TEST(picks_agree_with_the_cpu)
 {
     static const row rows[] = {
         {"Compress", 11, "float32[6,9,5] bool[6]={1,0,1,1,0,1}", "axis=0", 1, true},
@@ -124,17 +113,15 @@ static void picks_agree_with_the_cpu(void **state)
          "kernel_shape=[2,2] strides=[2,2]", 1, true},
         {"MaxUnpool", 11, "float32[1,1,2,2] int64[1,1,2,2]={5,5,13,5}", "kernel_shape=[2,2] strides=[2,2]", 1, true},
     };
-    (void)state;
     check_rows(rows, N_OF(rows));
 }
 
 /* Of a condition over many stretches those that are true are taken in order; where there are fewer, zeros follow. */
-static void a_long_condition_is_listed_in_order(void **state)
+TEST(a_long_condition_is_listed_in_order)
 {
     enum { N = 3000 };
     static const kernel_case c = {
         .kind = "Compress", .version = 11, .inputs = "float32[3000] bool[1]={1}", .attributes = "", .n_outputs = 1};
-    (void)state;
     kernel_use(twin);
     kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, 0);
     mp_operands x = r->forward;
@@ -166,7 +153,7 @@ static void a_long_condition_is_listed_in_order(void **state)
     kernel_use(&mp_cpu);
 }
 
-static void random_numbers_agree_with_the_cpu(void **state)
+TEST(random_numbers_agree_with_the_cpu)
 {
     static const row rows[] = {
         {"RandomUniform", 1, "", "shape=[70,33] low=-2.0 high=3.0", 1, false},
@@ -177,12 +164,11 @@ static void random_numbers_agree_with_the_cpu(void **state)
         {"Bernoulli", 15, "float32[40,30]", "", 1, false},
         {"Bernoulli", 15, "float32[40,30]", "dtype=9", 1, false},
     };
-    (void)state;
     check_rows(rows, N_OF(rows));
 }
 
 /* More steps than a block has, and rows that take several threads; longer ones amplify roundings. */
-static void recurrent_layers_agree_with_the_cpu(void **state)
+TEST(recurrent_layers_agree_with_the_cpu)
 {
     static const row rows[] = {
         {"LSTM", 14, "float32[6,60,21] float32[2,148,21] float32[2,148,37] float32[2,296] - float32[2,60,37] float32[2,60,37]",
@@ -194,29 +180,16 @@ static void recurrent_layers_agree_with_the_cpu(void **state)
         {"RNN", 14, "float32[6,60,21] float32[2,37,21] float32[2,37,37]", "direction=bidirectional activations=Relu,Tanh", 2,
          true},
     };
-    (void)state;
     check_rows(rows, N_OF(rows));
 }
 
-static void the_tests_of_the_cpu_pass(void **state)
+TEST(the_tests_of_the_cpu_pass)
 {
     static const char *const tests[] = {"products", "recurrents", NULL};
-    (void)state;
     twin_passes(tests);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_operator_of_the_cpu_has_a_kernel),
-        cmocka_unit_test(the_largest_agree_with_the_cpu),
-        cmocka_unit_test(determinants_and_sums_of_products_agree_with_the_cpu),
-        cmocka_unit_test(samplings_agree_with_the_cpu),
-        cmocka_unit_test(picks_agree_with_the_cpu),
-        cmocka_unit_test(a_long_condition_is_listed_in_order),
-        cmocka_unit_test(random_numbers_agree_with_the_cpu),
-        cmocka_unit_test(recurrent_layers_agree_with_the_cpu),
-        cmocka_unit_test(the_tests_of_the_cpu_pass),
-    };
-    return cmocka_run_group_tests_name("executor/cuda/operators", tests, twin_load, NULL);
+    return test_run(twin_load, NULL);
 }

@@ -1,17 +1,7 @@
 /* test_cuda_pools.c - pools of the GPU, run on the host by their twin: against their definition in double, over strides,
  * dilations, pads, windows that begin before and end behind the data, and both layouts. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "executor/cpu/cpu.h"
+#include "tests/cases/test.h"
 #include "tests/cases/twin_case.h"
 
 enum { SPATIAL = 3 };
@@ -145,11 +135,10 @@ static void check(const pool *p)
     }
 }
 
-static void windows_follow_their_definition(void **state)
+TEST(windows_follow_their_definition)
 {
     static const int sizes[][2] = {{7, 9}, {10, 6}, {1, 5}, {13, 13}};
     static const char *const kinds[] = {"MaxPool", "AveragePool", "LpPool"};
-    (void)state;
     uint32_t draw = 1;
     for (int k = 0; k < 240; k++) {
         pool p = {kinds[k % 3], 2,   2,         k % 2 ? 16 : 3,          {1, 1, 1},    {1, 1, 1}, {1, 1, 1}, {1, 1, 1},
@@ -177,10 +166,9 @@ static void windows_follow_their_definition(void **state)
     check(&wide);
 }
 
-static void a_global_window_is_everything(void **state)
+TEST(a_global_window_is_everything)
 {
     static const char *const kinds[] = {"GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool"};
-    (void)state;
     for (int k = 0; k < 3; k++)
         for (int channels = 1; channels <= 24; channels += channels == 1 ? 4 : 19) {
             pool p = {kinds[k], 2, 3, channels, {1, 7, 9}, {1, 7, 9}, {1, 1, 1}, {1, 1, 1}, {0}, {0}, 0, 0, 2};
@@ -192,9 +180,5 @@ static void a_global_window_is_everything(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(windows_follow_their_definition),
-        cmocka_unit_test(a_global_window_is_everything),
-    };
-    return cmocka_run_group_tests_name("executor/cuda: pools", tests, twin_load, NULL);
+    return test_run(twin_load, NULL);
 }

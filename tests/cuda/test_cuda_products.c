@@ -1,16 +1,10 @@
 /* test_cuda_products.c - what cublasLt is told of a matrix product, as far as it can be seen without a GPU. Linked with the
  * libraries. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "executor/cpu/cpu.h"
 #include "executor/cuda/device/device.h"
 #include "executor/cuda/vendor/blas_matmul.h"
 #include "tests/cases/module_case.h"
+#include "tests/cases/test.h"
 
 static int make_with_limit(void **unused)
 {
@@ -21,9 +15,8 @@ static int make_with_limit(void **unused)
 
 /* dW = X^T dY with the sums over dY's rows: cublasLt sums over its operand A or B, which of them dY is depends on how W lies.
  */
-static void the_gradient_of_a_bias_is_summed_over_the_gradient_of_the_result(void **unused)
+TEST(the_gradient_of_a_bias_is_summed_over_the_gradient_of_the_result)
 {
-    (void)unused;
     enum { ROWS = 40, IN = 16, OUT = 24 };
     const mp_array x = mp_array_plain(MP_DTYPE_BFLOAT16, 2, (const int64_t[]){ROWS, IN});
     const mp_array dy = mp_array_plain(MP_DTYPE_BFLOAT16, 2, (const int64_t[]){ROWS, OUT});
@@ -48,9 +41,8 @@ static void the_gradient_of_a_bias_is_summed_over_the_gradient_of_the_result(voi
 }
 
 /* What cublasLt would be given for y = a b, row-major: y^T = b^T a^T without copies. */
-static void strided_batches_and_loops(void **unused)
+TEST(strided_batches_and_loops)
 {
-    (void)unused;
     mp_array a = mp_array_plain(MP_DTYPE_FLOAT, 4, (const int64_t[]){7, 1, 4, 5});
     mp_array b = mp_array_plain(MP_DTYPE_FLOAT, 4, (const int64_t[]){1, 3, 5, 6});
     mp_array y = mp_array_plain(MP_DTYPE_FLOAT, 4, (const int64_t[]){7, 3, 4, 6});
@@ -83,9 +75,5 @@ static void strided_batches_and_loops(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_gradient_of_a_bias_is_summed_over_the_gradient_of_the_result),
-        cmocka_unit_test(strided_batches_and_loops),
-    };
-    return cmocka_run_group_tests(tests, make_with_limit, close_backend);
+    return test_run(make_with_limit, close_backend);
 }

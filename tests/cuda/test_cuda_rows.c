@@ -1,22 +1,12 @@
 /* test_cuda_rows.c - normalizations, softmaxes, losses, reductions and attention of the GPU, run on the host by their twin:
  * against the CPU's on the same values, and through the tests that the CPU's kernels pass. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "tests/cases/test.h"
 #include "tests/cases/twin_case.h"
 
 #define N_OF(a) (sizeof(a) / sizeof *(a))
 
-static void normalizations_agree_with_the_cpu(void **state)
+TEST(normalizations_agree_with_the_cpu)
 {
-    (void)state;
     const kernel_case cases[] = {
         /* rows that threads share: short, long, few */
         {"LayerNormalization", 17, "float32[40,33] float32[33] float32[33]", "", 3, 0, 0, 0, 0, 0},
@@ -46,9 +36,8 @@ static void normalizations_agree_with_the_cpu(void **state)
     for (size_t k = 0; k < N_OF(cases); k++) twin_check(&cases[k], true);
 }
 
-static void softmaxes_and_losses_agree_with_the_cpu(void **state)
+TEST(softmaxes_and_losses_agree_with_the_cpu)
 {
-    (void)state;
     static const char *const shapes[] = {"float32[70,10]", "float32[3,5,600]", "float32[2,21,50,51]", "float32[2,9000]"};
     for (size_t k = 0; k < N_OF(shapes); k++) {
         kernel_case c = {.kind = "Softmax", .version = 13, .inputs = shapes[k], .n_outputs = 1, .low = -3, .high = 3};
@@ -89,9 +78,8 @@ static void softmaxes_and_losses_agree_with_the_cpu(void **state)
     for (size_t k = 0; k < N_OF(losses); k++) twin_check(&losses[k], true);
 }
 
-static void reductions_agree_with_the_cpu(void **state)
+TEST(reductions_agree_with_the_cpu)
 {
-    (void)state;
     static const char *const kinds[] = {"ReduceSum", "ReduceMean", "ReduceMax",    "ReduceMin",       "ReduceProd",
                                         "ReduceL1",  "ReduceL2",   "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare"};
     static const char *const inputs[] = {"float32[3,5,7,11]", "float32[40,3000]", "float32[2,3,70,80]", "float32[90,70,3]"};
@@ -116,9 +104,8 @@ static void reductions_agree_with_the_cpu(void **state)
     twin_check(&sums, true);
 }
 
-static void attention_agrees_with_the_cpu(void **state)
+TEST(attention_agrees_with_the_cpu)
 {
-    (void)state;
     const char *kind = "memplan:ScaledDotProductAttention";
     const kernel_case cases[] = {
         {kind, 1, "float32[2,2,70,24] float32[2,2,150,24] float32[2,2,150,80]", "scale=0.2", 1, 0, 0, 7, 0, 0},
@@ -129,19 +116,13 @@ static void attention_agrees_with_the_cpu(void **state)
     for (size_t k = 0; k < N_OF(cases); k++) twin_check(&cases[k], true);
 }
 
-static void the_tests_of_the_cpu_pass(void **state)
+TEST(the_tests_of_the_cpu_pass)
 {
     static const char *const tests[] = {"normalizations", "softmaxes", "reductions", "attention", "attention_masks", NULL};
-    (void)state;
     twin_passes(tests);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(normalizations_agree_with_the_cpu), cmocka_unit_test(softmaxes_and_losses_agree_with_the_cpu),
-        cmocka_unit_test(reductions_agree_with_the_cpu),     cmocka_unit_test(attention_agrees_with_the_cpu),
-        cmocka_unit_test(the_tests_of_the_cpu_pass),
-    };
-    return cmocka_run_group_tests_name("executor/cuda: rows", tests, twin_load, NULL);
+    return test_run(twin_load, NULL);
 }

@@ -1,20 +1,10 @@
 /* test_cuda_twin.c - the GPU's own kernels, run on the host by their twin: against the CPU's on the same values, in fp32 and
  * bf16, and through the tests that the CPU's kernels pass. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "executor/cpu/cpu.h"
 #include "executor/cpu/kernels.h"
 #include "executor/cuda/grid/division.h"
 #include "tests/cases/backend_case.h"
+#include "tests/cases/test.h"
 #include "tests/cases/twin_case.h"
 
 static const char *kind_of(const mp_kernel *row, char *text, size_t room)
@@ -23,10 +13,9 @@ static const char *kind_of(const mp_kernel *row, char *text, size_t room)
     return text;
 }
 
-static void a_divisor_divides_as_division_does(void **state)
+TEST(a_divisor_divides_as_division_does)
 {
     uint64_t draw = 12345;
-    (void)state;
     for (int k = 0; k < 200000; k++) {
         int64_t values[2];
         for (int i = 0; i < 2; i++) { /* of all lengths, and around powers of two */
@@ -42,9 +31,8 @@ static void a_divisor_divides_as_division_does(void **state)
     }
 }
 
-static void unaries_agree_with_the_cpu(void **state)
+TEST(unaries_agree_with_the_cpu)
 {
-    (void)state;
     for (const mp_kernel *row = mp_cpu_unaries; row->kind; row++) {
         char kind[64];
         bool whole = !strcmp(row->kind, "Not") || !strcmp(row->kind, "BitwiseNot");
@@ -65,7 +53,7 @@ static void unaries_agree_with_the_cpu(void **state)
     }
 }
 
-static void binaries_agree_with_the_cpu(void **state)
+TEST(binaries_agree_with_the_cpu)
 {
     static const char *const shapes[] = {
         "float32[3,6,5,7] float32[3,6,5,7]", "float32[3,6,5,7] float32[6,1,1]", "float32[3,6,5,7] float32[7]",
@@ -76,7 +64,6 @@ static void binaries_agree_with_the_cpu(void **state)
         "float32[6,16] float32[5,1,16]", "float32[2,3,8] float32[2,1,8]"};
     static const char *const whole[] = {"And", "Or", "Xor"}, *const bits[] = {"BitwiseAnd", "BitwiseOr", "BitwiseXor",
                                                                               "BitShift"};
-    (void)state;
     for (const mp_kernel *row = mp_cpu_binaries; row->kind; row++)
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
             char kind[64], inputs[200];
@@ -106,15 +93,14 @@ static void binaries_agree_with_the_cpu(void **state)
         }
 }
 
-static void dropout_agrees_with_the_cpu(void **state)
+TEST(dropout_agrees_with_the_cpu)
 {
     const kernel_case c = {"Dropout", 13, "float32[3,5,7,11] float32[]={0.25}", "", 2, 1, 2, 1, 0, 0};
-    (void)state;
     twin_check(&c, true);
 }
 
 /* Sizes that take several tiles, pieces, blocks and digits, which the tests of the CPU's kernels are too small for. */
-static void moves_and_picks_agree_with_the_cpu(void **state)
+TEST(moves_and_picks_agree_with_the_cpu)
 {
     static const kernel_case cases[] = {
         {.kind = "Transpose", .version = 13, .inputs = "float32[3,70,133]", .attributes = "perm=[0,2,1]"},
@@ -173,7 +159,6 @@ static void moves_and_picks_agree_with_the_cpu(void **state)
          .attributes = "mode=nearest coordinate_transformation_mode=asymmetric",
          .wanted = 1},
     };
-    (void)state;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         kernel_case c = cases[k];
         c.n_outputs = 1;
@@ -183,13 +168,12 @@ static void moves_and_picks_agree_with_the_cpu(void **state)
 }
 
 /* Indices that grow, repeat and name nothing: rows in an order of their own, sums over many pieces. */
-static void an_index_outside_reads_zero_and_writes_nothing(void **state)
+TEST(an_index_outside_reads_zero_and_writes_nothing)
 {
     enum { ROWS = 50000, ENTRIES = 9000, COLUMNS = 3 };
     const kernel_case c = {
         .kind = "Gather", .version = 13, .inputs = "float32[50000,3] int64[9000]", .attributes = "", .n_outputs = 1};
     double *sums = calloc((size_t)ROWS * COLUMNS, sizeof *sums);
-    (void)state;
     kernel_use(twin);
     kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, KERNEL_BACKWARD);
     int64_t *index = r->forward.in[1].data;
@@ -220,10 +204,9 @@ static void an_index_outside_reads_zero_and_writes_nothing(void **state)
 enum { N_MOST = 70, LENGTH = 1037 };
 
 /* Lists longer than a launch takes, of all lengths, on both. */
-static void updates_and_norms_agree_with_the_cpu(void **state)
+TEST(updates_and_norms_agree_with_the_cpu)
 {
     static float memory[2][N_MOST][6 * LENGTH];
-    (void)state;
     for (int optimizer = 0; optimizer < MP_N_OPTIMIZERS; optimizer++) {
         if (optimizer == MP_OPTIMIZER_NONE || optimizer == MP_OPTIMIZER_ADAMW_8BIT) continue;
         for (int half = 0; half < 2; half++) {
@@ -272,11 +255,10 @@ static void updates_and_norms_agree_with_the_cpu(void **state)
     }
 }
 
-static void the_last_other_byte_is_found(void **state)
+TEST(the_last_other_byte_is_found)
 {
     enum { BYTES = 3 * (1 << 20) + 17 };
     unsigned char *memory = malloc(BYTES);
-    (void)state;
     memset(memory, 7, BYTES);
     assert_int_equal(twin->touched(twin, memory, 7, BYTES), 0);
     for (int k = 0; k < 6; k++) {
@@ -287,34 +269,31 @@ static void the_last_other_byte_is_found(void **state)
     free(memory);
 }
 
-static void the_tests_of_the_cpu_pass(void **state)
+TEST(the_tests_of_the_cpu_pass)
 {
     static const char *const tests[] = {"unaries",   "binaries",  "choices",   "randoms", "optimizer", "pools",
                                         "moves",     "gathers",   "samplings", "sources", "gradients", "backends",
                                         "execution", "recording", "streams",   NULL};
-    (void)state;
     twin_passes(tests);
 }
 
 /* A machine without a GPU says so; with one there is nothing to see. */
-static void a_machine_without_a_gpu_says_so(void **state)
+TEST(a_machine_without_a_gpu_says_so)
 {
     mp_error err = {0};
-    (void)state;
     if (backend_named("cuda", &err)) skip();
     assert_int_equal(err.code, MP_UNSUPPORTED);
     assert_non_null(strstr(err.message, "--device cuda: "));
 }
 
 /* One gradient that is longer than all others together, among more than one launch takes, with empty and tiny ones. */
-static void norms_of_uneven_gradients_are_whole(void **state)
+TEST(norms_of_uneven_gradients_are_whole)
 {
     enum { N = 97, LONG = 30000001 };
     static const int64_t sizes[] = {1, 4096, 4097, 0, 777, 12289, 3, 100003};
     mp_update updates[N] = {0};
     float factor = 0, *values = malloc(LONG * sizeof *values);
     void *room = malloc((size_t)twin->norm_workspace_bytes(twin, LONG));
-    (void)state;
     for (int64_t k = 0; k < LONG; k++) values[k] = (float)((k * 7919) % 1000 - 500) / 500;
     for (int k = 0; k < N; k++) {
         updates[k] = (mp_update){.dtype = MP_DTYPE_FLOAT, .n = k == 50 ? LONG : sizes[k % 8], .gradient = values};
@@ -333,18 +312,5 @@ static void norms_of_uneven_gradients_are_whole(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_divisor_divides_as_division_does),
-        cmocka_unit_test(norms_of_uneven_gradients_are_whole),
-        cmocka_unit_test(unaries_agree_with_the_cpu),
-        cmocka_unit_test(binaries_agree_with_the_cpu),
-        cmocka_unit_test(dropout_agrees_with_the_cpu),
-        cmocka_unit_test(moves_and_picks_agree_with_the_cpu),
-        cmocka_unit_test(an_index_outside_reads_zero_and_writes_nothing),
-        cmocka_unit_test(updates_and_norms_agree_with_the_cpu),
-        cmocka_unit_test(the_last_other_byte_is_found),
-        cmocka_unit_test(the_tests_of_the_cpu_pass),
-        cmocka_unit_test(a_machine_without_a_gpu_says_so),
-    };
-    return cmocka_run_group_tests_name("executor/cuda", tests, twin_load, NULL);
+    return test_run(twin_load, NULL);
 }

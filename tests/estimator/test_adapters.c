@@ -1,16 +1,9 @@
 /* test_adapters.c - low-rank adapters beside products: what is trained, what is kept, counted by hand. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/training/adapters.h"
 #include "estimator/training/training.h"
 #include "memplan/summary.h"
 #include "tests/cases/hand_model.h"
+#include "tests/cases/test.h"
 
 /* x (4, 8) -> relu(x w + b) -> v -> y (4, 2). */
 static mp_model *two_layers(void)
@@ -90,17 +83,15 @@ static void check_two_layers(mp_rules rules, size_t n_forward)
     mp_model_free(m);
 }
 
-static void bytes_of_two_layers_are_as_counted_by_hand(void **state)
+TEST(bytes_of_two_layers_are_as_counted_by_hand)
 {
-    (void)state;
     check_two_layers(MP_RULES_EXECUTOR, 3 + 2 * 3); /* two products and a sum beside each */
     check_two_layers(MP_RULES_PYTORCH, 3 + 2 * 4);  /* and the scaling */
 }
 
 /* mse 1; of v: its x 1, of A and B 2 each; relu 1; of w: B 2, A 1, for x is data. With b trained: one more for it. */
-static void backward_passes_what_is_frozen(void **state)
+TEST(backward_passes_what_is_frozen)
 {
-    (void)state;
     for (int with_bias = 0; with_bias < 2; with_bias++) {
         mp_error err = {0};
         mp_model *m = two_layers();
@@ -115,9 +106,8 @@ static void backward_passes_what_is_frozen(void **state)
     }
 }
 
-static void adapters_stand_behind_their_product_under_its_names(void **state)
+TEST(adapters_stand_behind_their_product_under_its_names)
 {
-    (void)state;
     static const char *const kinds[] = {"Gemm", "MatMul", "FusedMatMul", "Add", "Relu", "MatMul"};
     mp_error err = {0};
     mp_model *m = two_layers();
@@ -137,9 +127,8 @@ static void adapters_stand_behind_their_product_under_its_names(void **state)
 }
 
 /* The same matrix twice, once turned: one adapter, and the pattern that comes first. */
-static void a_shared_matrix_has_one_adapter(void **state)
+TEST(a_shared_matrix_has_one_adapter)
 {
-    (void)state;
     mp_error err = {0};
     mp_model *m;
     assert_int_equal(mp_model_new("hand", "", &m, NULL), MP_OK);
@@ -159,9 +148,8 @@ static void a_shared_matrix_has_one_adapter(void **state)
 }
 
 /* y = x w with w as out x in: A has as many rows as x has columns. */
-static void a_matrix_that_is_read_transposed_keeps_its_sides(void **state)
+TEST(a_matrix_that_is_read_transposed_keeps_its_sides)
 {
-    (void)state;
     const mp_attribute turned = {.name = "transB", .kind = MP_ATTRIBUTE_INT, .i = 1},
                        wrong = {.name = "transA", .kind = MP_ATTRIBUTE_INT, .i = 1};
     for (int fails = 0; fails < 2; fails++) {
@@ -181,9 +169,8 @@ static void a_matrix_that_is_read_transposed_keeps_its_sides(void **state)
     }
 }
 
-static void what_cannot_be_meant_is_refused(void **state)
+TEST(what_cannot_be_meant_is_refused)
 {
-    (void)state;
     static const struct {
         const char *wanted, *says;
     } cases[] = {
@@ -197,17 +184,4 @@ static void what_cannot_be_meant_is_refused(void **state)
         assert_int_equal(m->n_operators, 3);
         mp_model_free(m);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_of_two_layers_are_as_counted_by_hand),
-        cmocka_unit_test(backward_passes_what_is_frozen),
-        cmocka_unit_test(adapters_stand_behind_their_product_under_its_names),
-        cmocka_unit_test(a_shared_matrix_has_one_adapter),
-        cmocka_unit_test(a_matrix_that_is_read_transposed_keeps_its_sides),
-        cmocka_unit_test(what_cannot_be_meant_is_refused),
-    };
-    return cmocka_run_group_tests_name("estimator/adapters", tests, NULL, NULL);
 }

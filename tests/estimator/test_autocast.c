@@ -1,16 +1,8 @@
 /* test_autocast.c - mixed precision as torch.autocast has it: types, casts and bytes of small models, counted by hand. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/training/training.h"
 #include "memplan/timeline.h"
 #include "tests/cases/hand_model.h"
+#include "tests/cases/test.h"
 
 typedef struct trained {
     mp_model *model;
@@ -110,9 +102,8 @@ static mp_model *one_product(void)
     return m;
 }
 
-static void a_product_is_counted_by_hand(void **state)
+TEST(a_product_is_counted_by_hand)
 {
-    (void)state;
     for (int rules = 0; rules < MP_N_RULES; rules++) {
         trained t = train(one_product(), (mp_rules)rules);
         /* Always there: x 2*8*4 = 64, w 8*4*4 = 128, target 2*4*4 = 32, loss 4. Then, step by step:
@@ -138,9 +129,8 @@ static void a_product_is_counted_by_hand(void **state)
     }
 }
 
-static void the_cache_holds_copies_of_parameters_until_the_loss(void **state)
+TEST(the_cache_holds_copies_of_parameters_until_the_loss)
 {
-    (void)state;
     trained pytorch = train(one_product(), MP_RULES_PYTORCH), ours = train(one_product(), MP_RULES_EXECUTOR);
     assert_true(is_read(&pytorch, "MeanSquaredError", MP_PHASE_LOSS, "w:bfloat16"));
     assert_false(is_read(&ours, "MeanSquaredError", MP_PHASE_LOSS, "w:bfloat16"));
@@ -165,9 +155,8 @@ static mp_model *shared(void)
     return m;
 }
 
-static void copies_of_activations_are_not_shared_in_pytorch(void **state)
+TEST(copies_of_activations_are_not_shared_in_pytorch)
 {
-    (void)state;
     trained pytorch = train(shared(), MP_RULES_PYTORCH), ours = train(shared(), MP_RULES_EXECUTOR);
     /* w, r, r again, y for the loss; and without the second of r */
     assert_int_equal(count_kind(&pytorch, "Cast", MP_PHASE_FORWARD), 4);
@@ -180,9 +169,8 @@ static void copies_of_activations_are_not_shared_in_pytorch(void **state)
     end(&ours);
 }
 
-static void lists_say_what_is_wide(void **state)
+TEST(lists_say_what_is_wide)
 {
-    (void)state;
     mp_model *m = new_model();
     hand_tensor(m, "x", MP_ROLE_DATA, MP_DTYPE_FLOAT, 2, 2, 8);
     hand_tensor(m, "w", MP_ROLE_PARAMETER, MP_DTYPE_FLOAT, 2, 8, 4);
@@ -214,9 +202,8 @@ static void lists_say_what_is_wide(void **state)
     end(&t);
 }
 
-static void products_are_timed_in_the_type_they_run_in(void **state)
+TEST(products_are_timed_in_the_type_they_run_in)
 {
-    (void)state;
     mp_model *m = new_model();
     hand_tensor(m, "x", MP_ROLE_DATA, MP_DTYPE_FLOAT, 2, 4096, 4096);
     hand_tensor(m, "w", MP_ROLE_PARAMETER, MP_DTYPE_FLOAT, 2, 4096, 4096);
@@ -230,16 +217,4 @@ static void products_are_timed_in_the_type_they_run_in(void **state)
             assert_int_equal(node->alternatives[0].ticks, (int64_t)(2.0 * 4096 * 4096 * 4096 / 312e12 * 1e9 + 5000.5));
     }
     end(&t);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_product_is_counted_by_hand),
-        cmocka_unit_test(the_cache_holds_copies_of_parameters_until_the_loss),
-        cmocka_unit_test(copies_of_activations_are_not_shared_in_pytorch),
-        cmocka_unit_test(lists_say_what_is_wide),
-        cmocka_unit_test(products_are_timed_in_the_type_they_run_in),
-    };
-    return cmocka_run_group_tests_name("estimator/autocast", tests, NULL, NULL);
 }

@@ -2,21 +2,13 @@
  * of its outputs as it declares them, or is refused in one sentence that names the operator or the feature. The oracle is each
  * file's own text, unpacked with protobuf-c. */
 #include <dirent.h>
-#include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
-#include <cmocka.h>
 #include <onnx.pb-c.h>
 
 #include "estimator/model/ops.h"
 #include "memplan/onnx.h"
+#include "tests/cases/test.h"
 
 #define DATA "/usr/share/libonnx-testdata/data"
 
@@ -208,9 +200,8 @@ static void check_model(const char *path, tally *t)
     onnx__model_proto__free_unpacked(proto, NULL);
 }
 
-static void every_conformance_model_loads_as_declared_or_is_refused_by_name(void **state)
+TEST(every_conformance_model_loads_as_declared_or_is_refused_by_name)
 {
-    (void)state;
     static const char *const groups[] = {"node", "pytorch-converted", "pytorch-operator", "simple"};
     static tally t;
     long live = mp_alloc_live;
@@ -236,10 +227,4 @@ static void every_conformance_model_loads_as_declared_or_is_refused_by_name(void
     assert_int_equal(t.n_wrong, 0);
     assert_true(t.n_files >= N_FILES);
     assert_true(t.n_loaded >= N_LOADED);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_conformance_model_loads_as_declared_or_is_refused_by_name)};
-    return cmocka_run_group_tests_name("conformance", tests, NULL, NULL);
 }

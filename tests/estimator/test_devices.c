@@ -1,16 +1,9 @@
 /* test_devices.c - cards under the names that people and drivers give them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "estimator/training/training.h"
+#include "tests/cases/test.h"
 
-static void devices_are_found_as_people_and_drivers_call_them(void **state)
+TEST(devices_are_found_as_people_and_drivers_call_them)
 {
-    (void)state;
     static const struct {
         const char *written, *name;
     } people[] = {{"A100", "a100"}, {"RTX 3090", "rtx3090"}, {"rtx-4090", "rtx4090"}, {"L40s", "l40s"}, {"MI300X", "mi300x"}},
@@ -29,12 +22,4 @@ static void devices_are_found_as_people_and_drivers_call_them(void **state)
     }
     assert_null(mp_device_find("a1000"));
     assert_null(mp_device_find("a"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(devices_are_found_as_people_and_drivers_call_them),
-    };
-    return cmocka_run_group_tests_name("estimator/devices", tests, NULL, NULL);
 }

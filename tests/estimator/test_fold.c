@@ -2,17 +2,6 @@
  * (Debian's libonnx-testdata): every conformance model whose operators all have a fold rule is given its input values, and what
  * comes out is compared with its output values. */
 #include <dirent.h>
-#include <inttypes.h>
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "estimator/rules/fold/fold.h"
 #include "estimator/simplify/infer.h"
@@ -20,6 +9,7 @@
 #include "formats/onnx/onnx_tensor.h"
 #include "memplan/onnx.h"
 #include "tests/cases/rule_case.h"
+#include "tests/cases/test.h"
 
 typedef struct fold_case {
     const char *kind;
@@ -56,9 +46,8 @@ static void fold_check(const fold_case *cases, size_t n)
     }
 }
 
-static void integers_wrap_and_divide_as_their_type_does(void **state)
+TEST(integers_wrap_and_divide_as_their_type_does)
 {
-    (void)state;
     CHECK({"Add", 14, "uint8[2]={250,1} uint8[1]={10}", "", "4 11"}, {"Sub", 14, "uint8[]={3} uint8[]={5}", "", "254"},
           {"Mul", 14, "int8[2]={100,-100} int8[]={2}", "", "-56 56"},
           {"Mul", 14, "int64[]={4611686018427387904} int64[]={4}", "", "0"},
@@ -77,9 +66,8 @@ static void integers_wrap_and_divide_as_their_type_does(void **state)
           {"Sign", 13, "int64[3]={-4,0,9}", "", "-1 0 1"});
 }
 
-static void reals_are_rounded_to_their_type(void **state)
+TEST(reals_are_rounded_to_their_type)
 {
-    (void)state;
     CHECK({"Add", 14, "float32[]={16777216} float32[]={1}", "", "1.67772e+07"},
           {"Sub", 14, "float16[]={2049} float16[]={0}", "", "2048"}, {"Sub", 14, "float16[]={2051} float16[]={0}", "", "2052"},
           {"Mul", 14, "float16[]={1000} float16[]={1000}", "", "inf"},
@@ -94,9 +82,8 @@ static void reals_are_rounded_to_their_type(void **state)
           {"Clip", 6, "float32[3]={-2,0.5,9}", "max=0.75", "-2 0.5 0.75"});
 }
 
-static void casts_truncate_wrap_and_refuse(void **state)
+TEST(casts_truncate_wrap_and_refuse)
 {
-    (void)state;
     CHECK({"Cast", 13, "float32[4]={2.9,-2.9,0,1}", "to=7", "2 -2 0 1"}, {"Cast", 13, "float32[3]={0,0.1,-3}", "to=9", "0 1 1"},
           {"Cast", 13, "int64[3]={300,-1,256}", "to=2", "44 255 0"}, {"Cast", 13, "float32[1]={300}", "to=2", "?"},
           {"Cast", 13, "float32[2]={nan,1}", "to=6", "?"}, {"Cast", 13, "bool[2]={1,0}", "to=1", "1 0"},
@@ -104,9 +91,8 @@ static void casts_truncate_wrap_and_refuse(void **state)
           {"Cast", 19, "float32[1]={1}", "to=17", "?"});
 }
 
-static void logic_compares_and_chooses(void **state)
+TEST(logic_compares_and_chooses)
 {
-    (void)state;
     CHECK({"Not", 1, "bool[2]={1,0}", "", "0 1"}, {"Xor", 7, "bool[2,1]={1,0} bool[2]={1,0}", "", "0 1 1 0"},
           {"Less", 13, "float32[3]={1,2,nan} float32[]={2}", "", "1 0 0"},
           {"GreaterOrEqual", 16, "uint64[2]={-1,1} uint64[]={2}", "", "1 0"}, /* -1: the bits of 2^64 - 1 */
@@ -116,9 +102,8 @@ static void logic_compares_and_chooses(void **state)
           {"Where", 16, "bool[2] int64[2]={1,2} int64[]={9}", "", "?"});
 }
 
-static void elements_are_moved_to_their_places(void **state)
+TEST(elements_are_moved_to_their_places)
 {
-    (void)state;
     CHECK({"Transpose", 13, "int64[2,3]={1,2,3,4,5,6}", "", "1 4 2 5 3 6"},
           {"Slice", 13, "int64[6]={0,1,2,3,4,5} int64[]={4} int64[1]={-9} - int64[1]={-2}", "", "4 2 0"},
           {"Slice", 9, "int64[2,3]={1,2,3,4,5,6}", "starts=[-1] ends=[99] axes=[1]", "3 6"},
@@ -140,9 +125,8 @@ static void elements_are_moved_to_their_places(void **state)
           {"ScatterElements", 18, "int64[3]={1,1,1} int64[1]={3} int64[1]={5}", "", "?"});
 }
 
-static void shapes_ranges_and_reductions_are_computed(void **state)
+TEST(shapes_ranges_and_reductions_are_computed)
 {
-    (void)state;
     CHECK(
         {"Shape", 15, "float32[2,3,4]", "start=-2", "3 4"}, {"Size", 13, "float32[2,3,4]", "", "24"},
         {"Range", 11, "int64[]={7} int64[]={0} int64[]={-3}", "", "7 4 1"},
@@ -272,9 +256,8 @@ static int compare_outputs(const mp_model *m, const char *folder)
     return wrong;
 }
 
-static void the_conformance_models_give_their_published_values(void **state)
+TEST(the_conformance_models_give_their_published_values)
 {
-    (void)state;
     const char *root = "/usr/share/libonnx-testdata/data/node";
     struct dirent **names;
     int n = scandir(root, &names, NULL, alphasort), compared = 0, loaded = 0, wrong = 0;
@@ -303,18 +286,4 @@ static void the_conformance_models_give_their_published_values(void **state)
     print_message("%d conformance models loaded, the values of %d compared\n", loaded, compared);
     assert_int_equal(wrong, 0);
     assert_true(compared >= 450);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(integers_wrap_and_divide_as_their_type_does),
-        cmocka_unit_test(reals_are_rounded_to_their_type),
-        cmocka_unit_test(casts_truncate_wrap_and_refuse),
-        cmocka_unit_test(logic_compares_and_chooses),
-        cmocka_unit_test(elements_are_moved_to_their_places),
-        cmocka_unit_test(shapes_ranges_and_reductions_are_computed),
-        cmocka_unit_test(the_conformance_models_give_their_published_values),
-    };
-    return cmocka_run_group_tests_name("estimator/fold", tests, NULL, NULL);
 }

@@ -1,13 +1,7 @@
 /* test_graph.c - estimator/graph: names, growth, what mp_graph_finish refuses and derives, and the hash. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/base/memory.h"
 #include "memplan/timeline.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"
 
 /* Two forward nodes, a loss, two backward nodes that add to one gradient, and a reader of it. Storages: 0 x (input), 1 a, 2 b,
@@ -52,9 +46,8 @@ static mp_graph *small(void)
     return g;
 }
 
-static void names_are_found_again(void **state)
+TEST(names_are_found_again)
 {
-    (void)state;
     for (int k = 0; k < MP_N_KINDS; k++) assert_int_equal(mp_kind_find(mp_kind_name((mp_kind)k)), k);
     for (int k = 0; k < MP_N_PHASES; k++) assert_int_equal(mp_phase_find(mp_phase_name((mp_phase)k)), k);
     for (int k = 0; k < MP_N_FUSES; k++) assert_int_equal(mp_fuse_find(mp_fuse_name((mp_fuse)k)), k);
@@ -63,9 +56,8 @@ static void names_are_found_again(void **state)
     assert_true(mp_kind_is_static(MP_KIND_BUFFER) && !mp_kind_is_static(MP_KIND_GRADIENT));
 }
 
-static void finish_derives_producers_adders_and_readers(void **state)
+TEST(finish_derives_producers_adders_and_readers)
 {
-    (void)state;
     mp_graph *g = small();
     assert_int_equal(mp_graph_finish(g, NULL), MP_OK);
     const int producer[] = {-1, 0, 1, -1, -1, 4};
@@ -254,7 +246,7 @@ static void cycle_through_a_sum(mp_graph *g)
     read_instead(g, 3, 5);
 }
 
-static void finish_refuses_what_is_no_training_graph(void **state)
+TEST(finish_refuses_what_is_no_training_graph)
 {
     static const struct {
         void (*spoil)(mp_graph *);
@@ -291,7 +283,6 @@ static void finish_refuses_what_is_no_training_graph(void **state)
         {cycle, "node 0 (f0) is on a dependency cycle"},
         {cycle_through_a_sum, "node 3 (b1) is on a dependency cycle"},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         mp_error err = {0};
         mp_graph *g = small();
@@ -302,9 +293,8 @@ static void finish_refuses_what_is_no_training_graph(void **state)
     }
 }
 
-static void a_long_reversed_list_is_refused_at_once(void **state)
+TEST(a_long_reversed_list_is_refused_at_once)
 {
-    (void)state;
     enum { LENGTH = 30000 };
     mp_graph *g;
     mp_error err = {0};
@@ -409,7 +399,7 @@ static void another_alternative(mp_graph *g)
     second_alternative(g, 1);
 }
 
-static void hash_tells_any_two_graphs_apart(void **state)
+TEST(hash_tells_any_two_graphs_apart)
 {
     static void (*const changes[])(mp_graph *) = {
         carried,  persistent,      any_order,  more_bytes,          more_ticks,   more_workspace, other_name, other_op,
@@ -417,7 +407,6 @@ static void hash_tells_any_two_graphs_apart(void **state)
         belongs,  longer_tick,     in_place,   another_alternative, one_read_less};
     enum { N = sizeof changes / sizeof *changes };
     char hashes[N + 1][33];
-    (void)state;
     for (int i = 0; i <= N; i++) {
         mp_graph *g = small();
         if (i < N) changes[i](g);
@@ -437,9 +426,8 @@ static void hash_tells_any_two_graphs_apart(void **state)
     mp_graph_free(g);
 }
 
-static void keep_all_of_every_random_graph_runs(void **state)
+TEST(keep_all_of_every_random_graph_runs)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 200; seed++) {
         mp_graph *g = random_graph(seed, 1 + (int)(seed % 15), (mp_fuse)(seed % MP_N_FUSES), seed % 6 == 0);
         mp_step *steps = mp_alloc(g->n_nodes, sizeof *steps);
@@ -452,9 +440,8 @@ static void keep_all_of_every_random_graph_runs(void **state)
     }
 }
 
-static void finish_survives_every_allocation_failure(void **state)
+TEST(finish_survives_every_allocation_failure)
 {
-    (void)state;
     mp_graph *g = small();
     mp_status st = MP_NOMEM;
     for (long k = 0; st != MP_OK; k++) {
@@ -479,18 +466,4 @@ static void finish_survives_every_allocation_failure(void **state)
         mp_graph_free(g);
         assert_int_equal(mp_alloc_live, 0);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_are_found_again),
-        cmocka_unit_test(finish_derives_producers_adders_and_readers),
-        cmocka_unit_test(finish_refuses_what_is_no_training_graph),
-        cmocka_unit_test(a_long_reversed_list_is_refused_at_once),
-        cmocka_unit_test(hash_tells_any_two_graphs_apart),
-        cmocka_unit_test(keep_all_of_every_random_graph_runs),
-        cmocka_unit_test(finish_survives_every_allocation_failure),
-    };
-    return cmocka_run_group_tests_name("estimator/graph", tests, NULL, NULL);
 }

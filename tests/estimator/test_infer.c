@@ -1,17 +1,9 @@
 /* test_infer.c - inference: shape rules of elementwise, layout, indexing and source operators against cases worked out by hand
  * from ONNX's operator descriptions, and whole models with shapes that are computed, declared or missing. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/simplify/infer.h"
 #include "tests/cases/hand_model.h"
 #include "tests/cases/rule_case.h"
+#include "tests/cases/test.h"
 
 #define CHECK(...)                                       \
     do {                                                 \
@@ -19,9 +11,8 @@
         rule_check(cases, sizeof cases / sizeof *cases); \
     } while (0)
 
-static void elementwise_operators_keep_or_broadcast_the_shape(void **state)
+TEST(elementwise_operators_keep_or_broadcast_the_shape)
 {
-    (void)state;
     CHECK({"Relu", 14, "float16[2,3]", "", "float16[2,3]"}, {"Neg", 13, "int32[]", "", "int32[]"},
           {"Add", 14, "float32[2,3,4] float32[4]", "", "float32[2,3,4]"},
           {"Add", 14, "float32[1,3,1] float32[2,1,4]", "", "float32[2,3,4]"},
@@ -39,9 +30,8 @@ static void elementwise_operators_keep_or_broadcast_the_shape(void **state)
           {"Where", 16, "bool[2] float32[3] float32[3]", "", "!does not broadcast"});
 }
 
-static void before_operator_set_7_an_axis_says_where_the_second_operand_lies(void **state)
+TEST(before_operator_set_7_an_axis_says_where_the_second_operand_lies)
 {
-    (void)state;
     CHECK({"Add", 6, "float32[2,3,4,5] float32[3,4]", "broadcast=1 axis=1", "float32[2,3,4,5]"},
           {"Add", 6, "float32[2,3,4,5] float32[4,5]", "broadcast=1", "float32[2,3,4,5]"},
           {"Mul", 1, "float32[2,3] float32[2]", "broadcast=1 axis=-2", "float32[2,3]"},
@@ -51,9 +41,8 @@ static void before_operator_set_7_an_axis_says_where_the_second_operand_lies(voi
           {"Add", 7, "float32[2,3] float32[2]", "broadcast=1 axis=0", "!does not broadcast"});
 }
 
-static void casts_take_the_type_they_are_told(void **state)
+TEST(casts_take_the_type_they_are_told)
 {
-    (void)state;
     CHECK({"Cast", 13, "float32[2]", "to=7", "int64[2]"}, {"Cast", 1, "float32[2]", "to=INT32", "int32[2]"},
           {"Cast", 13, "float32[2]", "to=99", "!names no element type"},
           {"Cast", 13, "float32[2]", "", "!names no element type"}, {"CastLike", 15, "float32[2] bool[]", "", "bool[2]"},
@@ -63,9 +52,8 @@ static void casts_take_the_type_they_are_told(void **state)
           {"Dropout", 13, "float16[2,3] float32[] bool[]", "", "float16[2,3]"});
 }
 
-static void reshapes_fill_in_what_is_left_open(void **state)
+TEST(reshapes_fill_in_what_is_left_open)
 {
-    (void)state;
     CHECK({"Reshape", 14, "float32[2,3,4] int64[2]={0,-1}", "", "float32[2,12]"},
           {"Reshape", 14, "float32[2,3,4] int64[1]={-1}", "", "float32[24]"},
           {"Reshape", 14, "float32[1] int64[0]", "", "float32[]"},
@@ -83,9 +71,8 @@ static void reshapes_fill_in_what_is_left_open(void **state)
           {"Flatten", 13, "float32[2]", "axis=2", "!no axis 2"});
 }
 
-static void axes_of_one_come_and_go(void **state)
+TEST(axes_of_one_come_and_go)
 {
-    (void)state;
     CHECK({"Squeeze", 11, "float32[1,2,1]", "axes=[0]", "float32[2,1]"}, {"Squeeze", 11, "float32[1,2,1]", "", "float32[2]"},
           {"Squeeze", 13, "float32[1,2,1] int64[1]={-1}", "", "float32[1,2]"},
           {"Squeeze", 13, "float32[1,2,1]", "", "float32[2]"},
@@ -98,9 +85,8 @@ static void axes_of_one_come_and_go(void **state)
           {"Unsqueeze", 11, "float32[2]", "", "!axes are missing"});
 }
 
-static void transposing_joining_and_splitting_rearrange_dimensions(void **state)
+TEST(transposing_joining_and_splitting_rearrange_dimensions)
 {
-    (void)state;
     CHECK({"Transpose", 13, "float32[2,3,4]", "", "float32[4,3,2]"},
           {"Transpose", 13, "float32[2,3,4]", "perm=[1,2,0]", "float32[3,4,2]"},
           {"Transpose", 13, "float32[2,3]", "perm=[0,0]", "!named twice"},
@@ -119,9 +105,8 @@ static void transposing_joining_and_splitting_rearrange_dimensions(void **state)
           {"Split", 13, "float32[6] int64[1]={7}", "", "!do not fit"});
 }
 
-static void slices_are_cut_to_the_tensor(void **state)
+TEST(slices_are_cut_to_the_tensor)
 {
-    (void)state;
     CHECK({"Slice", 9, "float32[20,10,5]", "starts=[0,0] ends=[3,10] axes=[0,1]", "float32[3,10,5]"},
           {"Slice", 13, "float32[20,10] int64[2]={0,-3} int64[2]={1000,-1}", "", "float32[20,2]"},
           {"Slice", 13, "float32[20,10] int64[1]={1} int64[1]={9} int64[1]={-1} int64[1]={3}", "", "float32[20,3]"},
@@ -137,9 +122,8 @@ static void slices_are_cut_to_the_tensor(void **state)
           {"Slice", 13, "float32[10] int64[1] int64[1]={2}", "", "!known only at run time"});
 }
 
-static void indexing_replaces_the_indexed_dimensions(void **state)
+TEST(indexing_replaces_the_indexed_dimensions)
 {
-    (void)state;
     CHECK({"Gather", 13, "float32[10,4] int64[2,3]", "", "float32[2,3,4]"},
           {"Gather", 13, "float32[10,4] int64[]", "axis=-1", "float32[10]"},
           {"GatherElements", 13, "float32[10,4] int64[2,4]", "", "float32[2,4]"},
@@ -157,9 +141,8 @@ static void indexing_replaces_the_indexed_dimensions(void **state)
           {"TopK", 1, "float32[3,8]", "axis=0 k=2", "float32[2,8] int64[2,8]"});
 }
 
-static void repeating_and_padding_change_sizes(void **state)
+TEST(repeating_and_padding_change_sizes)
 {
-    (void)state;
     CHECK({"Expand", 13, "float32[3,1] int64[3]={2,1,6}", "", "float32[2,3,6]"},
           {"Expand", 13, "float32[3,4] int64[1]={1}", "", "float32[3,4]"},
           {"Expand", 13, "float32[3] int64[1]={2}", "", "!does not broadcast"},
@@ -178,9 +161,8 @@ static void repeating_and_padding_change_sizes(void **state)
           {"DepthToSpace", 13, "float32[1,8,2,3]", "", "!block size of 0"});
 }
 
-static void sources_have_the_shape_they_are_given(void **state)
+TEST(sources_have_the_shape_they_are_given)
 {
-    (void)state;
     CHECK({"Constant", 12, "", "value_ints=[1,2,3]", "int64[3]"}, {"Constant", 12, "", "value_float=1.5", "float32[]"},
           {"Constant", 12, "", "", "!neither a tensor nor numbers"},
           {"ConstantOfShape", 9, "int64[2]={3,4}", "", "float32[3,4]"}, {"ConstantOfShape", 9, "int64[0]", "", "float32[]"},
@@ -199,17 +181,15 @@ static void sources_have_the_shape_they_are_given(void **state)
           {"HannWindow", 17, "int32[]={10}", "output_datatype=11", "float64[10]"});
 }
 
-static void the_number_of_operands_is_checked(void **state)
+TEST(the_number_of_operands_is_checked)
 {
-    (void)state;
     CHECK({"Relu", 13, "float32[1] float32[1]", "", "!has 2 inputs"}, {"Add", 13, "float32[1]", "", "!has 1 inputs"},
           {"Add", 13, "float32[1] -", "", "!lacks its input 1"},
           {"Sum", 13, "float32[1] - float32[1]", "", "!lacks its input 1"});
 }
 
-static void an_operator_without_a_row_is_refused_by_name(void **state)
+TEST(an_operator_without_a_row_is_refused_by_name)
 {
-    (void)state;
     CHECK(
         {"NonMaxSuppression", 13, "float32[1]", "", "!not supported: NonMaxSuppression (1); the first one is node 'the_node'"},
         {"Gelu", 13, "float32[1]", "", "!not supported: Gelu of operator set 13 (1); the first one is node 'the_node'"},
@@ -233,9 +213,8 @@ static mp_model *dynamic_flatten(mp_role role)
     return m;
 }
 
-static void shapes_that_the_model_computes_are_folded(void **state)
+TEST(shapes_that_the_model_computes_are_folded)
 {
-    (void)state;
     mp_model *m = dynamic_flatten(MP_ROLE_DATA);
     const mp_tensor *y = &m->tensors[mp_model_find(m, "y")];
     assert_int_equal(y->rank, 2);
@@ -250,9 +229,8 @@ static void shapes_that_the_model_computes_are_folded(void **state)
     mp_model_free(m);
 }
 
-static void a_shape_known_only_at_run_time_is_taken_from_the_file(void **state)
+TEST(a_shape_known_only_at_run_time_is_taken_from_the_file)
 {
-    (void)state;
     mp_model *m = NULL;
     mp_error err = {0};
     int y, index;
@@ -278,9 +256,8 @@ static void a_shape_known_only_at_run_time_is_taken_from_the_file(void **state)
 }
 
 /* Range(0, n, 1) -> Mul by a number -> Cos, of which only the last is declared, as in ONNX's own body of HannWindow. */
-static void a_declared_shape_reaches_back_through_elementwise_operators(void **state)
+TEST(a_declared_shape_reaches_back_through_elementwise_operators)
 {
-    (void)state;
     mp_model *m = NULL;
     mp_error err = {0};
     int64_t ten = 10;
@@ -306,9 +283,8 @@ static void a_declared_shape_reaches_back_through_elementwise_operators(void **s
     mp_model_free(m);
 }
 
-static void an_inferred_shape_wins_over_a_declared_one(void **state)
+TEST(an_inferred_shape_wins_over_a_declared_one)
 {
-    (void)state;
     mp_model *m = dynamic_flatten(MP_ROLE_DATA);
     mp_error err = {0};
     int64_t odd[] = {9};
@@ -320,9 +296,8 @@ static void an_inferred_shape_wins_over_a_declared_one(void **state)
     mp_model_free(m);
 }
 
-static void what_depends_on_a_parameter_is_not_folded(void **state)
+TEST(what_depends_on_a_parameter_is_not_folded)
 {
-    (void)state;
     mp_model *m = dynamic_flatten(MP_ROLE_PARAMETER);
     hand_operator(m, "Neg", "y", "z");
     assert_null(m->tensors[mp_model_find(m, "y")].value);
@@ -350,9 +325,8 @@ static bool is_known(const mp_model *m, const char *name)
 }
 
 /* A hostile file: many operators on values of the largest size. Folding them stops, shape arithmetic and inference do not. */
-static void folding_ends_when_the_budget_is_spent(void **state)
+TEST(folding_ends_when_the_budget_is_spent)
 {
-    (void)state;
     mp_model *m = NULL;
     mp_error err = {0};
     assert_int_equal(mp_model_new("hostile", "", &m, &err), MP_OK);
@@ -369,9 +343,8 @@ static void folding_ends_when_the_budget_is_spent(void **state)
     mp_model_free(m);
 }
 
-static void running_out_of_memory_is_reported(void **state)
+TEST(running_out_of_memory_is_reported)
 {
-    (void)state;
     long live = mp_alloc_live;
     mp_status st = MP_NOMEM;
     for (long k = 0; st != MP_OK; k++) {
@@ -389,30 +362,4 @@ static void running_out_of_memory_is_reported(void **state)
         assert_int_equal(mp_alloc_live, live);
         assert_true(k < 100);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(elementwise_operators_keep_or_broadcast_the_shape),
-        cmocka_unit_test(before_operator_set_7_an_axis_says_where_the_second_operand_lies),
-        cmocka_unit_test(casts_take_the_type_they_are_told),
-        cmocka_unit_test(reshapes_fill_in_what_is_left_open),
-        cmocka_unit_test(axes_of_one_come_and_go),
-        cmocka_unit_test(transposing_joining_and_splitting_rearrange_dimensions),
-        cmocka_unit_test(slices_are_cut_to_the_tensor),
-        cmocka_unit_test(indexing_replaces_the_indexed_dimensions),
-        cmocka_unit_test(repeating_and_padding_change_sizes),
-        cmocka_unit_test(sources_have_the_shape_they_are_given),
-        cmocka_unit_test(the_number_of_operands_is_checked),
-        cmocka_unit_test(an_operator_without_a_row_is_refused_by_name),
-        cmocka_unit_test(shapes_that_the_model_computes_are_folded),
-        cmocka_unit_test(a_shape_known_only_at_run_time_is_taken_from_the_file),
-        cmocka_unit_test(a_declared_shape_reaches_back_through_elementwise_operators),
-        cmocka_unit_test(an_inferred_shape_wins_over_a_declared_one),
-        cmocka_unit_test(what_depends_on_a_parameter_is_not_folded),
-        cmocka_unit_test(folding_ends_when_the_budget_is_spent),
-        cmocka_unit_test(running_out_of_memory_is_reported),
-    };
-    return cmocka_run_group_tests_name("estimator/infer", tests, NULL, NULL);
 }

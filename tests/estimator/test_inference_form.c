@@ -1,13 +1,8 @@
 /* test_inference_form.c - what of a model is in inference mode, and batch normalization as arithmetic with fixed statistics.
  * The gradients of such a network are compared with PyTorch's in tests/executor/test_gradients.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/simplify/inference_form.h"
 #include "tests/cases/model_text.h"
+#include "tests/cases/test.h"
 
 #define NORM "data x 2 3 4 4; param s 3; param b 3; data m 3; data v 3; "
 
@@ -20,9 +15,8 @@ static void expect(const char *text, int norms, int dropouts)
     mp_model_free(model);
 }
 
-static void every_version_says_it_in_its_own_way(void **state)
+TEST(every_version_says_it_in_its_own_way)
 {
-    (void)state;
     expect(NORM "BatchNormalization@15 x s b m v -> y; out y", 1, 0);
     expect(NORM "BatchNormalization@15 x s b m v -> y training_mode=0; out y", 1, 0);
     expect(NORM "BatchNormalization@15 x s b m v -> y training_mode=1; out y", 0, 0);
@@ -36,9 +30,8 @@ static void every_version_says_it_in_its_own_way(void **state)
     expect("data x 2 3; Dropout@10 x -> a; Dropout@6 a -> c is_test=1; Dropout@6 c -> y; out y", 0, 1);
 }
 
-static void a_normalization_becomes_arithmetic(void **state)
+TEST(a_normalization_becomes_arithmetic)
 {
-    (void)state;
     mp_error err = {0};
     mp_model *model = model_text(NORM "BatchNormalization@15 x s b m v -> y; Relu y -> z; out z");
     assert_int_equal(mp_model_keep_inference_norms(model, &err), MP_OK);
@@ -55,9 +48,8 @@ static void a_normalization_becomes_arithmetic(void **state)
     mp_model_free(model);
 }
 
-static void what_trains_is_left_alone(void **state)
+TEST(what_trains_is_left_alone)
 {
-    (void)state;
     mp_error err = {0};
     mp_model *model = model_text(NORM "BatchNormalization@15 x s b m v -> y training_mode=1; out y");
     assert_int_equal(mp_model_keep_inference_norms(model, &err), MP_OK);
@@ -65,9 +57,8 @@ static void what_trains_is_left_alone(void **state)
     mp_model_free(model);
 }
 
-static void rewriting_survives_every_allocation_failure(void **state)
+TEST(rewriting_survives_every_allocation_failure)
 {
-    (void)state;
     mp_status st = MP_NOMEM;
     long k = 0;
     for (; st != MP_OK; k++) {
@@ -82,12 +73,4 @@ static void rewriting_survives_every_allocation_failure(void **state)
         assert_int_equal(mp_alloc_live, live);
     }
     assert_true(k > 3);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_version_says_it_in_its_own_way), cmocka_unit_test(a_normalization_becomes_arithmetic),
-        cmocka_unit_test(what_trains_is_left_alone), cmocka_unit_test(rewriting_survives_every_allocation_failure)};
-    return cmocka_run_group_tests_name("estimator/inference_form", tests, NULL, NULL);
 }

@@ -1,17 +1,9 @@
 /* test_model.c - models by hand: names, operators, attributes; the order of operators and the readers of tensors in random
  * ones. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/base/names.h"
 #include "estimator/model/model.h"
 #include "estimator/model/order.h"
+#include "tests/cases/test.h"
 
 static mp_model *new_model(void)
 {
@@ -51,9 +43,8 @@ static uint64_t next_random(uint64_t *state)
     return *state >> 33;
 }
 
-static void names_are_found_again_and_replaced(void **state)
+TEST(names_are_found_again_and_replaced)
 {
-    (void)state;
     static char text[2000][24];
     mp_names *names = mp_names_new();
     assert_non_null(names);
@@ -70,9 +61,8 @@ static void names_are_found_again_and_replaced(void **state)
     mp_names_free(names);
 }
 
-static void types_have_their_names_and_sizes(void **state)
+TEST(types_have_their_names_and_sizes)
 {
-    (void)state;
     assert_string_equal(mp_dtype_name(MP_DTYPE_BFLOAT16), "bfloat16");
     assert_string_equal(mp_dtype_name((mp_dtype)99), "undefined");
     assert_string_equal(mp_dtype_name((mp_dtype)-1), "undefined");
@@ -86,9 +76,8 @@ static void types_have_their_names_and_sizes(void **state)
     assert_string_equal(mp_role_name(MP_ROLE_PARAMETER), "parameter");
 }
 
-static void sizes_are_counted_and_refused_when_too_large(void **state)
+TEST(sizes_are_counted_and_refused_when_too_large)
 {
-    (void)state;
     mp_model *model = new_model();
     mp_error err = {0};
     int t = tensor(model, "x");
@@ -118,9 +107,8 @@ static void sizes_are_counted_and_refused_when_too_large(void **state)
     mp_model_free(model);
 }
 
-static void names_of_operators_and_fresh_tensors_are_unique(void **state)
+TEST(names_of_operators_and_fresh_tensors_are_unique)
 {
-    (void)state;
     mp_model *model = new_model();
     int t;
     input(model, "x");
@@ -141,9 +129,8 @@ static void names_of_operators_and_fresh_tensors_are_unique(void **state)
     mp_model_free(model);
 }
 
-static void a_tensor_has_one_producer(void **state)
+TEST(a_tensor_has_one_producer)
 {
-    (void)state;
     mp_model *model = new_model();
     mp_error err = {0}, self = {0}, outside = {0}, twice = {0};
     input(model, "x");
@@ -165,9 +152,8 @@ static void a_tensor_has_one_producer(void **state)
     mp_model_free(model);
 }
 
-static void attributes_are_copied_deeply_and_have_defaults(void **state)
+TEST(attributes_are_copied_deeply_and_have_defaults)
 {
-    (void)state;
     mp_model *model = new_model();
     char text[] = "SAME_UPPER";
     int64_t ints[] = {1, 2}, dims[] = {2};
@@ -209,9 +195,8 @@ static void attributes_are_copied_deeply_and_have_defaults(void **state)
     mp_model_free(model);
 }
 
-static void sorting_keeps_a_valid_order_and_moves_what_stands_too_late(void **state)
+TEST(sorting_keeps_a_valid_order_and_moves_what_stands_too_late)
 {
-    (void)state;
     mp_model *model = new_model();
     input(model, "x");
     assert_int_equal(add(model, "c", "b", "", "out", NULL), MP_OK);
@@ -260,9 +245,8 @@ static mp_model *random_model(uint64_t seed, int n, bool shuffled)
     return model;
 }
 
-static void random_models_are_sorted_and_their_readers_listed(void **state)
+TEST(random_models_are_sorted_and_their_readers_listed)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 300; seed++) {
         int n = 1 + (int)(seed % 40);
         mp_model *model = random_model(seed, n, seed % 2);
@@ -290,9 +274,8 @@ static void random_models_are_sorted_and_their_readers_listed(void **state)
     }
 }
 
-static void a_cycle_is_refused_by_an_operator_on_it(void **state)
+TEST(a_cycle_is_refused_by_an_operator_on_it)
 {
-    (void)state;
     mp_model *model = new_model();
     mp_error err = {0};
     input(model, "x");
@@ -307,9 +290,8 @@ static void a_cycle_is_refused_by_an_operator_on_it(void **state)
     mp_model_free(model);
 }
 
-static void a_tensor_that_nothing_gives_is_refused_with_its_reader(void **state)
+TEST(a_tensor_that_nothing_gives_is_refused_with_its_reader)
 {
-    (void)state;
     mp_model *model = new_model();
     mp_error err = {0}, output = {0};
     int w = tensor(model, "w");
@@ -325,9 +307,8 @@ static void a_tensor_that_nothing_gives_is_refused_with_its_reader(void **state)
     mp_model_free(model);
 }
 
-static void a_long_chain_written_backwards_is_no_deep_recursion(void **state)
+TEST(a_long_chain_written_backwards_is_no_deep_recursion)
 {
-    (void)state;
     enum { N = 100000 };
     mp_model *model = new_model();
     char a[16], b[16];
@@ -379,9 +360,8 @@ done:
     return st;
 }
 
-static void building_survives_every_allocation_failure(void **state)
+TEST(building_survives_every_allocation_failure)
 {
-    (void)state;
     mp_status st = MP_NOMEM;
     long live = mp_alloc_live, k = 0;
     for (; st != MP_OK; k++) {
@@ -396,23 +376,4 @@ static void building_survives_every_allocation_failure(void **state)
         assert_int_equal(mp_alloc_live, live);
     }
     assert_true(k > 20);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_are_found_again_and_replaced),
-        cmocka_unit_test(types_have_their_names_and_sizes),
-        cmocka_unit_test(sizes_are_counted_and_refused_when_too_large),
-        cmocka_unit_test(names_of_operators_and_fresh_tensors_are_unique),
-        cmocka_unit_test(a_tensor_has_one_producer),
-        cmocka_unit_test(attributes_are_copied_deeply_and_have_defaults),
-        cmocka_unit_test(sorting_keeps_a_valid_order_and_moves_what_stands_too_late),
-        cmocka_unit_test(random_models_are_sorted_and_their_readers_listed),
-        cmocka_unit_test(a_cycle_is_refused_by_an_operator_on_it),
-        cmocka_unit_test(a_tensor_that_nothing_gives_is_refused_with_its_reader),
-        cmocka_unit_test(a_long_chain_written_backwards_is_no_deep_recursion),
-        cmocka_unit_test(building_survives_every_allocation_failure),
-    };
-    return cmocka_run_group_tests_name("estimator/model", tests, NULL, NULL);
 }

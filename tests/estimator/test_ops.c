@@ -1,21 +1,13 @@
 /* test_ops.c - the registry: every row is whole and consistent, rows are found by name and version, and the operators that
  * people were promised are there. */
 #include <limits.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "estimator/model/requirement.h"
 #include "tests/cases/rule_case.h"
+#include "tests/cases/test.h"
 
-static void every_row_is_whole(void **state)
+TEST(every_row_is_whole)
 {
-    (void)state;
     assert_true(mp_op_count() > 150);
     assert_null(mp_op_row(mp_op_count()));
     for (size_t k = 0; k < mp_op_count(); k++) {
@@ -39,9 +31,8 @@ static uint32_t impossible(const mp_op *row, uint32_t need)
     return need & ~possible;
 }
 
-static void gradients_need_only_what_there_is(void **state)
+TEST(gradients_need_only_what_there_is)
 {
-    (void)state;
     for (size_t k = 0; k < mp_op_count(); k++) {
         const mp_op *row = mp_op_row(k);
         bool free_of_values = row->gradient == MP_GRADIENT_NONE || row->gradient == MP_GRADIENT_REFUSED ||
@@ -57,9 +48,8 @@ static void gradients_need_only_what_there_is(void **state)
     }
 }
 
-static void needs_of_later_inputs_are_those_of_the_last_stated(void **state)
+TEST(needs_of_later_inputs_are_those_of_the_last_stated)
 {
-    (void)state;
     const mp_op *mul = mp_op_find("", "Mul", 14), *max = mp_op_find("", "Max", 13), *lstm = mp_op_find("", "LSTM", 14);
     assert_int_equal(mul->needs[MP_RULES_EXECUTOR][0], MP_IN(1));
     for (int k = 1; k < MP_GRADIENTS_MAX; k++) assert_int_equal(mul->needs[MP_RULES_EXECUTOR][k], MP_IN(0));
@@ -70,9 +60,8 @@ static void needs_of_later_inputs_are_those_of_the_last_stated(void **state)
 
 /* Which tensors are weights and what they start as follows from the operands that read them: a row that leaves one out would
  * make the default silently. */
-static void every_operand_says_what_it_is_for(void **state)
+TEST(every_operand_says_what_it_is_for)
 {
-    (void)state;
     for (size_t k = 0; k < mp_op_count(); k++) {
         const mp_op *row = mp_op_row(k);
         for (int i = 0; i < 2 * MP_OP_INPUTS; i++) {
@@ -91,9 +80,8 @@ static void every_operand_says_what_it_is_for(void **state)
     assert_int_equal(mp_op_input_of(mp_op_find("", "Einsum", 12), 100).use, MP_USE_OTHER);
 }
 
-static void layouts_go_with_what_gradients_say(void **state)
+TEST(layouts_go_with_what_gradients_say)
 {
-    (void)state;
     for (size_t k = 0; k < mp_op_count(); k++) {
         const mp_op *row = mp_op_row(k);
         const unsigned elementwise = MP_TRAIT_IN_PLACE | MP_TRAIT_GRADIENT_IN_PLACE;
@@ -128,9 +116,8 @@ static bool commutes(const mp_op *row)
     return same;
 }
 
-static void operators_commute_that_say_so(void **state)
+TEST(operators_commute_that_say_so)
 {
-    (void)state;
     int n = 0;
     for (size_t k = 0; k < mp_op_count(); k++) {
         const mp_op *row = mp_op_row(k);
@@ -146,9 +133,8 @@ static void operators_commute_that_say_so(void **state)
     assert_true(n >= 13);
 }
 
-static void extras_have_a_type(void **state)
+TEST(extras_have_a_type)
 {
-    (void)state;
     static const rule_case cases[] = {
         {"Dropout", 13, "float16[4,10]", "", ""},
         {"MaxPool", 12, "float16[1,2,32,32]", "kernel_shape=[2,2]", ""},
@@ -192,9 +178,8 @@ static void extras_have_a_type(void **state)
         if (mp_op_row(k)->extras && !seen[k]) fail_msg("%s has extras, and no case here", mp_op_row(k)->name);
 }
 
-static void rows_are_found_by_domain_name_and_version(void **state)
+TEST(rows_are_found_by_domain_name_and_version)
 {
-    (void)state;
     assert_ptr_equal(mp_op_find("ai.onnx", "Relu", 13), mp_op_find("", "Relu", 1));
     assert_null(mp_op_find("", "Relu", 0));
     assert_null(mp_op_find("", "relu", 13));
@@ -206,9 +191,8 @@ static void rows_are_found_by_domain_name_and_version(void **state)
     assert_ptr_not_equal(mp_op_find("com.microsoft", "Gelu", 20), mp_op_find("", "Gelu", 20));
 }
 
-static void the_promised_operators_are_there(void **state)
+TEST(the_promised_operators_are_there)
 {
-    (void)state;
     static const char *const promised[] = {"LayerNormalization",
                                            "Gelu",
                                            "RMSNormalization",
@@ -281,29 +265,11 @@ static void the_promised_operators_are_there(void **state)
         if (!mp_op_find("", promised[k], 24)) fail_msg("%s has no row", promised[k]);
 }
 
-static void products_of_dimensions_saturate(void **state)
+TEST(products_of_dimensions_saturate)
 {
-    (void)state;
     const int64_t dims[] = {INT64_C(1) << 40, 3, INT64_C(1) << 40, 0};
     assert_int_equal(mp_product(dims, 0, 0), 1);
     assert_int_equal(mp_product(dims, 1, 2), 3);
     assert_int_equal(mp_product(dims, 0, 3), INT64_MAX);
     assert_int_equal(mp_product(dims, 0, 4), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_row_is_whole),
-        cmocka_unit_test(gradients_need_only_what_there_is),
-        cmocka_unit_test(needs_of_later_inputs_are_those_of_the_last_stated),
-        cmocka_unit_test(every_operand_says_what_it_is_for),
-        cmocka_unit_test(layouts_go_with_what_gradients_say),
-        cmocka_unit_test(operators_commute_that_say_so),
-        cmocka_unit_test(extras_have_a_type),
-        cmocka_unit_test(rows_are_found_by_domain_name_and_version),
-        cmocka_unit_test(the_promised_operators_are_there),
-        cmocka_unit_test(products_of_dimensions_saturate),
-    };
-    return cmocka_run_group_tests_name("estimator/ops", tests, NULL, NULL);
 }

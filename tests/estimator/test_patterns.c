@@ -1,20 +1,10 @@
 /* test_patterns.c - normalizations and activations are recognised in what exporters write, and compute the same
  * afterwards. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/training/training.h"
 #include "memplan/simplify.h"
 #include "tests/cases/interpreter.h"
 #include "tests/cases/model_text.h"
+#include "tests/cases/test.h"
 
 /* Fails unless two results are equal but for rounding (or both are no numbers). */
 static void compare(const char *text, const double *before, const double *after, int64_t n)
@@ -76,9 +66,8 @@ static const char activation_frame[] =
     "three 3;"
     "const six 6; const zero 0; const sixth 0.16666667; const pi 0.7978845608; const cube 0.044715; %s; Tanh y -> z; out z";
 
-static void gelu_is_recognised_in_every_order(void **state)
+TEST(gelu_is_recognised_in_every_order)
 {
-    (void)state;
     static const char *const alternatives[] = {
         "Div x root -> u; Erf u -> e; Add e one -> a; Mul x a -> b; Mul b half -> y",
         "Mul x inverse -> u; Erf u -> e; Add one e -> a; Mul a x -> b; Mul half b -> y",
@@ -103,9 +92,8 @@ static void gelu_is_recognised_in_every_order(void **state)
     mp_model_free(model);
 }
 
-static void nearly_gelu_is_left_alone(void **state)
+TEST(nearly_gelu_is_left_alone)
 {
-    (void)state;
     static const char *const alternatives[] = {
         "const c 1.5; Div x c -> u; Erf u -> e; Add e one -> a; Mul x a -> b; Mul b half -> y",
         "Div x root -> u; Erf u -> e; Add e two -> a; Mul x a -> b; Mul b half -> y",
@@ -126,9 +114,8 @@ static void nearly_gelu_is_left_alone(void **state)
                     "Add e one -> a; Mul x a -> b; Mul b half -> y; out y");
 }
 
-static void gelu_by_tanh_is_recognised(void **state)
+TEST(gelu_by_tanh_is_recognised)
 {
-    (void)state;
     static const char *const alternatives[] = {
         "Pow x three -> p; Mul p cube -> q; Add x q -> s; Mul s pi -> v; Tanh v -> t; Add t one -> a; Mul x half -> h; Mul h a "
         "-> y",
@@ -168,9 +155,8 @@ static void gelu_by_tanh_is_recognised(void **state)
     for (size_t k = 0; k < sizeof near / sizeof *near; k++) check_untouched(framed(activation_frame, near[k]));
 }
 
-static void swish_is_recognised(void **state)
+TEST(swish_is_recognised)
 {
-    (void)state;
     check(framed(activation_frame, "Sigmoid x -> s; Mul x s -> y"), "Abs Swish Tanh");
     check(framed(activation_frame, "Sigmoid x -> s; Mul s x -> y"), "Abs Swish Tanh");
     mp_model *model = simplified(framed(activation_frame, "const k 1.702; Mul x k -> u; Sigmoid u -> s; Mul s x -> y"));
@@ -187,9 +173,8 @@ static void swish_is_recognised(void **state)
     check(framed(activation_frame, "Sigmoid x -> s; Mul x s -> m; Mul m half -> y"), "Abs Swish Mul Tanh");
 }
 
-static void hard_swish_is_recognised(void **state)
+TEST(hard_swish_is_recognised)
 {
-    (void)state;
     static const char *const alternatives[] = {
         "HardSigmoid x -> s alpha=0.16666667 beta=0.5; Mul x s -> y",
         "Add x three -> a; Clip a zero six -> c; Mul x c -> m; Div m six -> y",
@@ -216,9 +201,8 @@ static const char norm_frame[] =
 #define VARIANCE "ReduceMean q -> v axes=[-1]; Add v eps -> w;"
 #define NORMAL CENTRE SQUARE VARIANCE "Sqrt w -> r; Div d r -> n;"
 
-static void layer_normalization_is_recognised(void **state)
+TEST(layer_normalization_is_recognised)
 {
-    (void)state;
     static const char *const alternatives[] = {
         NORMAL "Mul n g -> s; Add s b -> y",
         NORMAL "Mul g n -> s; Add b s -> y",
@@ -252,9 +236,8 @@ static void layer_normalization_is_recognised(void **state)
     mp_model_free(model);
 }
 
-static void layer_normalization_takes_any_trailing_axes_and_needs_no_scale(void **state)
+TEST(layer_normalization_takes_any_trailing_axes_and_needs_no_scale)
 {
-    (void)state;
     static const char two_axes[] = "ReduceMean x -> mu axes=[-1,1]; Sub x mu -> d;" SQUARE
                                    "ReduceMean q -> v axes=[1,2]; Add v eps -> w; Sqrt w -> r; Div d r -> n; Mul n gm -> y";
     mp_model *model = simplified(framed(norm_frame, two_axes));
@@ -288,9 +271,8 @@ static void layer_normalization_takes_any_trailing_axes_and_needs_no_scale(void 
     check(framed(norm_frame, NORMAL "Mul n g -> y; out n"), "Abs LayerNormalization Mul Tanh");
 }
 
-static void nearly_layer_normalization_is_left_alone(void **state)
+TEST(nearly_layer_normalization_is_left_alone)
 {
-    (void)state;
     static const char *const alternatives[] = {
         CENTRE "Pow d three -> q;" VARIANCE "Sqrt w -> r; Div d r -> n; Mul n g -> y",
         CENTRE "Mul d x -> q;" VARIANCE "Sqrt w -> r; Div d r -> n; Mul n g -> y",
@@ -311,9 +293,8 @@ static void nearly_layer_normalization_is_left_alone(void **state)
         check_untouched(framed(norm_frame, alternatives[k]));
 }
 
-static void rms_normalization_is_recognised(void **state)
+TEST(rms_normalization_is_recognised)
 {
-    (void)state;
 #define MEAN_SQUARE "ReduceMean q -> v axes=[-1]; Add v eps -> w;"
     static const char *const alternatives[] = {
         "Pow x two -> q;" MEAN_SQUARE "Sqrt w -> r; Div x r -> n; Mul n g -> y",
@@ -333,9 +314,8 @@ static void rms_normalization_is_recognised(void **state)
     check_untouched(framed(norm_frame, "Pow x two -> q;" MEAN_SQUARE "Sqrt w -> r; Div x r -> n; Mul n g -> y; out w"));
 }
 
-static void half_precision_exports_convert_inside(void **state)
+TEST(half_precision_exports_convert_inside)
 {
-    (void)state;
     /* the whole in float32, as written by hand; only the squares; and everything behind the sum of squares */
     check("data:10 x 2 3 4; param:10 g 4; const two 2; const eps 0.00001; Cast x -> c to=1; Pow c two -> q;" MEAN_SQUARE
           "Sqrt w -> r; Div c r -> n; Cast n -> h to=10; Mul g h -> y; out y",
@@ -370,9 +350,8 @@ static mp_graph *training_graph(const char *text)
 }
 
 /* One export in pieces, one whole: the nodes are of the same kinds in the same order, and read and write as many bytes. */
-static void a_decomposed_export_and_a_fused_one_give_the_same_training_graph(void **state)
+TEST(a_decomposed_export_and_a_fused_one_give_the_same_training_graph)
 {
-    (void)state;
     mp_graph *pieces = training_graph(
         "data in 2 3 4; param w 5 4; param b 4; param g 4; param h 5; const two 2; const eps 0.00001; const root 1.4142135;"
         "const one 1; const half 0.5; Identity in -> x; ReduceMean x -> mu axes=[-1]; Sub x mu -> d; Pow d two -> q;"
@@ -440,9 +419,8 @@ static void random_statement(uint64_t *s, int n, char *text, size_t room)
     snprintf(text + strlen(text), room - strlen(text), ";");
 }
 
-static void random_models_compute_the_same_afterwards(void **state)
+TEST(random_models_compute_the_same_afterwards)
 {
-    (void)state;
     int n_changed = 0, n_normalized = 0;
     for (uint64_t seed = 1; seed <= 1500; seed++) {
         char text[8192] =
@@ -464,23 +442,4 @@ static void random_models_compute_the_same_afterwards(void **state)
         mp_model_free(second);
     }
     assert_true(n_changed > 500 && n_normalized > 500);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gelu_is_recognised_in_every_order),
-        cmocka_unit_test(nearly_gelu_is_left_alone),
-        cmocka_unit_test(gelu_by_tanh_is_recognised),
-        cmocka_unit_test(swish_is_recognised),
-        cmocka_unit_test(hard_swish_is_recognised),
-        cmocka_unit_test(layer_normalization_is_recognised),
-        cmocka_unit_test(layer_normalization_takes_any_trailing_axes_and_needs_no_scale),
-        cmocka_unit_test(nearly_layer_normalization_is_left_alone),
-        cmocka_unit_test(rms_normalization_is_recognised),
-        cmocka_unit_test(half_precision_exports_convert_inside),
-        cmocka_unit_test(a_decomposed_export_and_a_fused_one_give_the_same_training_graph),
-        cmocka_unit_test(random_models_compute_the_same_afterwards),
-    };
-    return cmocka_run_group_tests_name("estimator/patterns", tests, NULL, NULL);
 }

@@ -1,20 +1,10 @@
 /* test_patterns_attention.c - attention is recognised however it is written, computes the same afterwards, and is left alone
  * where it must be. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/rules/operands/attention.h"
 #include "memplan/simplify.h"
 #include "tests/cases/interpreter.h"
 #include "tests/cases/model_text.h"
+#include "tests/cases/test.h"
 
 /* Queries of 3 rows and depth 4, 5 keys and values of depth 6, two samples. %s: from q, k, v to y. */
 static const char frame[] = "data q 2 3 4; data k 2 5 4; data v 2 5 6; const c 0.5; const root 0.7; const eight 8; const low "
@@ -56,9 +46,8 @@ static const char *name_of(const mp_model *model, const mp_operator *op, int k)
     return t ? t->name : "";
 }
 
-static void scales_are_taken_from_where_they_stand(void **state)
+TEST(scales_are_taken_from_where_they_stand)
 {
-    (void)state;
     static const struct {
         const char *text;
         double scale;
@@ -91,9 +80,8 @@ static void scales_are_taken_from_where_they_stand(void **state)
     }
 }
 
-static void masks_are_taken_along(void **state)
+TEST(masks_are_taken_along)
 {
-    (void)state;
     static const struct {
         const char *text, *added, *positions;
     } alternatives[] = {
@@ -116,9 +104,8 @@ static void masks_are_taken_along(void **state)
     }
 }
 
-static void a_known_mask_of_what_follows_is_an_attribute(void **state)
+TEST(a_known_mask_of_what_follows_is_an_attribute)
 {
-    (void)state;
     static const char added[] =
         K_TURNED "ints dims 3 5; const m 0 %s -2e9 -1e9 -1e9 0 0 -1e9 -1e9 -1e9 0 0 0 -1e9 %s;"
                  "Reshape m dims -> mask; MatMul q kt -> s; Add s mask -> u; Softmax u -> p; MatMul p v -> y";
@@ -150,9 +137,8 @@ static void a_known_mask_of_what_follows_is_an_attribute(void **state)
 }
 
 /* Booleans without values, of which the reader has said what they are. */
-static void a_mask_of_the_past_is_an_attribute_without_its_values(void **state)
+TEST(a_mask_of_the_past_is_an_attribute_without_its_values)
 {
-    (void)state;
     static const struct {
         const char *mask, *where;
         mp_mask known;
@@ -188,9 +174,8 @@ static void a_mask_of_the_past_is_an_attribute_without_its_values(void **state)
 
 /* Heads side by side, as projections leave them, brought to the front and back: two samples, 3 rows, 5 keys, 2 heads of
  * depth 4. `fused` compares the values, by the definition of every operator. */
-static void transpositions_that_bring_heads_to_the_front_are_taken_in(void **state)
+TEST(transpositions_that_bring_heads_to_the_front_are_taken_in)
 {
-    (void)state;
 #define HEADS "data x 2 3 2 4; data w 2 5 2 4; data u 2 5 2 6; "
 #define SPLIT HEADS "Transpose x -> qh perm=[0,2,1,3]; Transpose u -> vh perm=[0,2,1,3]; "
 #define BACK "Softmax s -> p; MatMul p vh -> c2; Transpose c2 -> o perm=[0,2,1,3]; Tanh o -> y"
@@ -221,9 +206,8 @@ static void transpositions_that_bring_heads_to_the_front_are_taken_in(void **sta
     }
 }
 
-static void what_is_no_attention_or_is_read_elsewhere_is_left_alone(void **state)
+TEST(what_is_no_attention_or_is_read_elsewhere_is_left_alone)
 {
-    (void)state;
     static const char *const alternatives[] = {
         K_TURNED "MatMul q kt -> s; Softmax s -> p axis=1; MatMul p v -> y",
         K_TURNED "MatMul q kt -> s; Softmax s -> p; MatMul p v -> y; out p",
@@ -244,9 +228,8 @@ static void what_is_no_attention_or_is_read_elsewhere_is_left_alone(void **state
     mp_model_free(model);
 }
 
-static void dropout_is_taken_along_where_its_ratio_is_known(void **state)
+TEST(dropout_is_taken_along_where_its_ratio_is_known)
 {
-    (void)state;
     mp_error err = {0};
     mp_attention_report report = {0};
     static const char known[] = K_TURNED "const ratio 0.25; ints:9 yes 1; MatMul q kt -> s; Softmax s -> p;"
@@ -264,9 +247,8 @@ static void dropout_is_taken_along_where_its_ratio_is_known(void **state)
 }
 
 /* Of the first one that stays written out: its product with V, what stands in the way, and why. */
-static void what_stands_in_the_way_is_named(void **state)
+TEST(what_stands_in_the_way_is_named)
 {
-    (void)state;
     static const struct {
         const char *text, *at, *kind, *why;
     } cases[] = {
@@ -298,19 +280,4 @@ static void what_stands_in_the_way_is_named(void **state)
         if (cases[k].why && !*cases[k].kind) assert_string_equal(report.breaks, cases[k].at);
         mp_model_free(model);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scales_are_taken_from_where_they_stand),
-        cmocka_unit_test(masks_are_taken_along),
-        cmocka_unit_test(a_known_mask_of_what_follows_is_an_attribute),
-        cmocka_unit_test(a_mask_of_the_past_is_an_attribute_without_its_values),
-        cmocka_unit_test(transpositions_that_bring_heads_to_the_front_are_taken_in),
-        cmocka_unit_test(what_is_no_attention_or_is_read_elsewhere_is_left_alone),
-        cmocka_unit_test(dropout_is_taken_along_where_its_ratio_is_known),
-        cmocka_unit_test(what_stands_in_the_way_is_named),
-    };
-    return cmocka_run_group_tests_name("estimator/patterns_attention", tests, NULL, NULL);
 }

@@ -1,18 +1,9 @@
 /* test_patterns_pytorch.c - what is taken for one operator of PyTorch's: by the exporter's notes, or by its form where there
  * are none; and group normalization, which both exporters write as five. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/simplify/inference_form.h"
 #include "memplan/simplify.h"
 #include "tests/cases/model_text.h"
+#include "tests/cases/test.h"
 
 static const char frame[] =
     "data in 2 3; Abs in -> x; const half 0.5; const root 1.4142135; const one 1; const six 6; const zero 0;"
@@ -65,18 +56,16 @@ static void assert_made(mp_model *model, const char *formula, const char *kind, 
     mp_model_free(model);
 }
 
-static void without_notes_only_the_exporters_form_is_one_operator_and_a_guess(void **state)
+TEST(without_notes_only_the_exporters_form_is_one_operator_and_a_guess)
 {
-    (void)state;
     for (int k = 0; k < N_FORMULAS; k++) {
         if (formulas[k].exported) assert_made(framed(formulas[k].exported), formulas[k].exported, formulas[k].kind, 1);
         if (formulas[k].by_hand) assert_made(framed(formulas[k].by_hand), formulas[k].by_hand, NULL, 0);
     }
 }
 
-static void notes_decide_whatever_the_form(void **state)
+TEST(notes_decide_whatever_the_form)
 {
-    (void)state;
     for (int k = 0; k < N_FORMULAS; k++)
         for (int form = 0; form < 2; form++) {
             const char *formula = form ? formulas[k].by_hand : formulas[k].exported;
@@ -107,9 +96,8 @@ static const mp_operator *group_normalization(const char *middle, mp_rules rules
     return NULL;
 }
 
-static void group_normalization_is_recognised(void **state)
+TEST(group_normalization_is_recognised)
 {
-    (void)state;
     static const char *const middles[] = {
         "InstanceNormalization g ones zeros -> n epsilon=0.25; Reshape n back -> m; Mul m us -> p; Add p ut -> y",
         "InstanceNormalization g ones zeros -> n epsilon=0.25; Reshape n back -> m; Mul u m -> p; Add v p -> y"};
@@ -129,9 +117,8 @@ static void group_normalization_is_recognised(void **state)
         }
 }
 
-static void nearly_group_normalization_is_left_alone(void **state)
+TEST(nearly_group_normalization_is_left_alone)
 {
-    (void)state;
     static const char *const middles[] = {
         "InstanceNormalization g twos zeros -> n; Reshape n back -> m; Mul m us -> p; Add p ut -> y",
         "InstanceNormalization g ones ones -> n; Reshape n back -> m; Mul m us -> p; Add p ut -> y",
@@ -143,15 +130,4 @@ static void nearly_group_normalization_is_left_alone(void **state)
         if (group_normalization(middles[k], MP_RULES_EXECUTOR, &model)) fail_msg("%s", middles[k]);
         mp_model_free(model);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(without_notes_only_the_exporters_form_is_one_operator_and_a_guess),
-        cmocka_unit_test(notes_decide_whatever_the_form),
-        cmocka_unit_test(group_normalization_is_recognised),
-        cmocka_unit_test(nearly_group_normalization_is_left_alone),
-    };
-    return cmocka_run_group_tests_name("estimator/simplify, patterns of PyTorch", tests, NULL, NULL);
 }

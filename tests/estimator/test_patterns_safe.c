@@ -1,20 +1,10 @@
 /* test_patterns_safe.c - softmax and attention as PyTorch 2.15 exports them (Softmax, IsNaN, Where; stacks of matrices with
  * batch and heads as one dimension): recognised, and computing the same afterwards, rows included of which all is masked. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/rules/operands/attention.h"
 #include "memplan/simplify.h"
 #include "tests/cases/interpreter.h"
 #include "tests/cases/model_text.h"
+#include "tests/cases/test.h"
 
 #define SAFE "Softmax s -> p; IsNaN p -> n; Where n zero p -> w"
 
@@ -39,18 +29,16 @@ static void check(const char *text, bool fuses, const char *kinds)
 }
 
 /* The second row is closed. */
-static void the_safe_softmax_is_one_operator(void **state)
+TEST(the_safe_softmax_is_one_operator)
 {
-    (void)state;
 #define ROWS "const zero 0; data x 2 3 4; const m 0 -inf 0 0 -inf -inf -inf -inf 0 0 0 -inf; ints d 3 4; Reshape m d -> mask;"
     check(ROWS "Add x mask -> s;" SAFE "; Tanh w -> z; out z", false, "Add SafeSoftmax Tanh");
     check(ROWS "Add x mask -> s; Softmax@11 s -> p axis=2; IsNaN p -> n; Where n zero p -> w; Tanh w -> z; out z", false,
           "Add SafeSoftmax Tanh");
 }
 
-static void what_is_not_quite_the_safe_softmax_stays(void **state)
+TEST(what_is_not_quite_the_safe_softmax_stays)
 {
-    (void)state;
     static const char *const texts[][2] = {
         {"const zero 0; data s 2 3;" SAFE "; Tanh w -> z; out z; Exp p -> e; out e", "Softmax Exp IsNaN Where Tanh"},
         {"const zero 0.5; data s 2 3;" SAFE "; Tanh w -> z; out z", "Softmax IsNaN Where Tanh"},
@@ -75,9 +63,8 @@ static void what_is_not_quite_the_safe_softmax_stays(void **state)
 
 /* Two samples, 3 queries and 5 keys, 2 heads of depth 4: the scale's root on both operands, a mask of booleans made one that is
  * added, of which a row is closed. */
-static void attention_is_recognised_through_it(void **state)
+TEST(attention_is_recognised_through_it)
 {
-    (void)state;
 #define HEADS "data x 2 3 2 4; data y 2 5 2 4; data v0 2 5 2 6; const root 0.7; const zero 0; const low -inf;"
 #define MASK "ints:9 b 1 0 1 1 0  0 0 0 0 0  1 1 1 1 1; ints d 3 5; Reshape b d -> b2; Where b2 zero low -> mask;"
 #define SPLIT "Transpose x -> q perm=[0,2,1,3]; Transpose v0 -> v perm=[0,2,1,3]; Mul q root -> qs;"
@@ -114,9 +101,8 @@ static void attention_is_recognised_through_it(void **state)
 }
 
 /* Under PyTorch's rules only what is exported from its own attention, and runs as one there. */
-static void pytorchs_rules_know_its_own_attention(void **state)
+TEST(pytorchs_rules_know_its_own_attention)
 {
-    (void)state;
 #define PLAIN "data x 2 2 3 4; data k 2 2 5 4; data v 2 2 5 6; const root 0.7; const zero 0; const c 0.49; const ratio 0.25;"
 #define ROOTS "Transpose k -> kt perm=[0,1,3,2]; Mul x root -> q; Mul kt root -> kr; MatMul q kr -> s;"
 #define END "MatMul w v -> o; Tanh o -> z; out z"
@@ -144,9 +130,8 @@ static void pytorchs_rules_know_its_own_attention(void **state)
 }
 
 /* One K and V for both heads, without being repeated. */
-static void pytorchs_rules_let_all_heads_share(void **state)
+TEST(pytorchs_rules_let_all_heads_share)
 {
-    (void)state;
     static const char text[] =
         "data x 2 2 3 4; data k 2 1 5 4; data v 2 1 5 6; const zero 0;"
         "Transpose k -> kt perm=[0,1,3,2]; MatMul x kt -> s;" SAFE "; MatMul w v -> o; Tanh o -> z; out z";
@@ -164,9 +149,8 @@ static void pytorchs_rules_let_all_heads_share(void **state)
 
 /* PyTorch's attention writes in the order of its query: where that is put together anew, heads in front stay in front, and the
  * next projection needs a copy. */
-static void pytorchs_result_lies_as_its_query(void **state)
+TEST(pytorchs_result_lies_as_its_query)
 {
-    (void)state;
     static const struct {
         const char *query;
         bool is_taken_in;
@@ -200,9 +184,8 @@ static void pytorchs_result_lies_as_its_query(void **state)
 
 /* PyTorch's one operator is exported as products only, half of which comes last; a power, or another order, is a network's own
  * code, each operator of which keeps its own. */
-static void pytorchs_rules_leave_a_gelu_that_is_written_out(void **state)
+TEST(pytorchs_rules_leave_a_gelu_that_is_written_out)
 {
-    (void)state;
     static const char frame[] = "data x 2 3; const three 3; const cube 0.044715; const pi 0.79788456; const one 1; const half "
                                 "0.5; %s; Mul p cube -> q; Add x q -> s; Mul s pi -> v; Tanh v -> t; Add t one -> a;"
                                 "%s; Tanh y -> z; out z";
@@ -227,9 +210,8 @@ static void pytorchs_rules_leave_a_gelu_that_is_written_out(void **state)
 }
 
 /* 4 heads of queries share 2 of keys and values, as repeated before the product. */
-static void pytorchs_rules_read_shared_heads_once(void **state)
+TEST(pytorchs_rules_read_shared_heads_once)
 {
-    (void)state;
 #define SHARED                                                                                                             \
     "data q 2 4 3 4; data k 2 2 5 4; data v 2 2 5 6; const zero 0; ints e1 2 2 1 5 4; ints e2 2 2 2 5 4; ints e3 2 4 5 4;" \
     "ints f1 2 2 1 5 6; ints f2 2 2 2 5 6; ints f3 2 4 5 6; Reshape k e1 -> k1; Expand k1 e2 -> k2; Reshape k2 e3 -> k3;"  \
@@ -252,9 +234,8 @@ static void pytorchs_rules_read_shared_heads_once(void **state)
     }
 }
 
-static void a_split_behind_a_transposition_stands_before_it(void **state)
+TEST(a_split_behind_a_transposition_stands_before_it)
 {
-    (void)state;
     check("data x 17 8 3; Transpose x -> t perm=[1,0,2]; ints d 2 4 17 3; Reshape t d -> y; Tanh y -> z; out z", false,
           "Reshape Transpose Tanh");
     check("data x 2 4 5 3; ints one 8 5 3; Reshape x one -> a; Transpose a -> t perm=[0,2,1]; ints d 2 4 3 5; Reshape t d -> y;"
@@ -273,20 +254,4 @@ static void a_split_behind_a_transposition_stands_before_it(void **state)
         "data x 17 8 3; Transpose x -> t perm=[1,0,2]; ints d 2 4 17 3; Reshape t d -> y; Tanh y -> z; out z; Exp t -> e; out "
         "e",
         false, "Transpose Reshape Tanh Exp");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_safe_softmax_is_one_operator),
-        cmocka_unit_test(what_is_not_quite_the_safe_softmax_stays),
-        cmocka_unit_test(attention_is_recognised_through_it),
-        cmocka_unit_test(pytorchs_rules_know_its_own_attention),
-        cmocka_unit_test(pytorchs_rules_let_all_heads_share),
-        cmocka_unit_test(pytorchs_result_lies_as_its_query),
-        cmocka_unit_test(pytorchs_rules_leave_a_gelu_that_is_written_out),
-        cmocka_unit_test(pytorchs_rules_read_shared_heads_once),
-        cmocka_unit_test(a_split_behind_a_transposition_stands_before_it),
-    };
-    return cmocka_run_group_tests_name("estimator/patterns_safe", tests, NULL, NULL);
 }

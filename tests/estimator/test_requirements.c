@@ -1,16 +1,9 @@
 /* test_requirements.c - what rows of the operator table require: each kind of demand met and missed by one, as ONNX's operator
  * descriptions state it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/model/ops.h"
 #include "estimator/model/requirement.h"
 #include "tests/cases/rule_case.h"
+#include "tests/cases/test.h"
 
 #define CHECK(...)                                       \
     do {                                                 \
@@ -18,9 +11,8 @@
         rule_check(cases, sizeof cases / sizeof *cases); \
     } while (0)
 
-static void element_types_are_those_of_the_row(void **state)
+TEST(element_types_are_those_of_the_row)
 {
-    (void)state;
     CHECK({"Tanh", 13, "int32[2]", "", "!'in0' is of int32, and has to be of floating-point numbers"},
           {"Relu", 14, "bool[2]", "", "!is of bool, and has to be of numbers"},
           {"And", 7, "bool[2] int64[2]", "", "!'in1' is of int64, and has to be of bool"},
@@ -36,9 +28,8 @@ static void element_types_are_those_of_the_row(void **state)
           {"Pow", 15, "float32[2] int64[2]", "", "float32[2]"});
 }
 
-static void operands_that_are_numbers_or_lists(void **state)
+TEST(operands_that_are_numbers_or_lists)
 {
-    (void)state;
     CHECK({"Clip", 13, "float32[2,3] float32[] float32[1]", "", "float32[2,3]"},
           {"Clip", 13, "float32[2,3] - float32[2]", "", "!'in2' [2] has to be a single number"},
           {"Dropout", 13, "float32[2] float32[2]", "", "!'in1' [2] has to be a single number"},
@@ -48,9 +39,8 @@ static void operands_that_are_numbers_or_lists(void **state)
           {"OneHot", 11, "int64[3] int64[]={4} float32[3]", "", "!has to hold two values"});
 }
 
-static void ranks_and_sizes(void **state)
+TEST(ranks_and_sizes)
 {
-    (void)state;
     CHECK({"Trilu", 14, "float32[3]", "", "!has 1 dimensions, and has to have 2 to "},
           {"InstanceNormalization", 6, "float32[2,4] float32[4] float32[4]", "", "!has 2 dimensions, and has to have 3 to "},
           {"InstanceNormalization", 6, "float32[2,4,3] float32[1] float32[4]", "",
@@ -67,9 +57,8 @@ static void ranks_and_sizes(void **state)
           {"ReverseSequence", 10, "float32[3,2] int64[2]", "batch_axis=0", "!batch_axis and time_axis are both 0"});
 }
 
-static void axes_are_there(void **state)
+TEST(axes_are_there)
 {
-    (void)state;
     CHECK({"Softmax", 13, "float32[2,3]", "axis=2", "!there is no axis 2 in 2 dimensions"},
           {"Softmax", 13, "float32[2,3]", "axis=-2", "float32[2,3]"},
           {"Softmax", 13, "float32[]", "", "!there is no axis -1 in 0 dimensions"},
@@ -82,9 +71,8 @@ static void axes_are_there(void **state)
           {"MeanVarianceNormalization", 13, "float32[2,3]", "", "float32[2,3]"});
 }
 
-static void attributes_are_in_range(void **state)
+TEST(attributes_are_in_range)
 {
-    (void)state;
     CHECK({"LpNormalization", 1, "float32[2,3]", "p=3", "!p is 3, and has to be in 1 .. 2"},
           {"LRN", 13, "float32[1,3,2]", "size=0", "!size is 0"},
           {"LRN", 13, "float32[1,3,2]", "size=4611686018427387904", "!size is 4611686018427387904"},
@@ -100,9 +88,8 @@ static void attributes_are_in_range(void **state)
           {"GroupNormalization", 18, "float32[2,4,3] float32[2] float32[4]", "num_groups=2", "!differ in length"});
 }
 
-static void words_are_known(void **state)
+TEST(words_are_known)
 {
-    (void)state;
     CHECK({"Pad", 13, "float32[2,3] int64[4]={0,0,0,1}", "mode=mirror",
            "!mode is 'mirror', and has to be one of: constant reflect"},
           {"Pad", 13, "float32[2,3] int64[4]={0,0,0,1}", "mode=edge", "float32[2,4]"},
@@ -111,9 +98,8 @@ static void words_are_known(void **state)
           {"BitShift", 11, "uint8[2] uint8[2]", "direction=UP", "!direction is 'UP'"});
 }
 
-static void indices_reach_only_what_is_there(void **state)
+TEST(indices_reach_only_what_is_there)
 {
-    (void)state;
     CHECK({"GatherElements", 13, "float32[2,3] int64[2,5]", "axis=1", "float32[2,5]"},
           {"GatherElements", 13, "float32[2,3] int64[3,3]", "axis=1", "!are larger than 'in0' [2, 3] along dimension 0"},
           {"ScatterElements", 18, "float32[2,3] int64[1,3] float32[1,3]", "axis=1", "float32[2,3]"},
@@ -127,9 +113,8 @@ static void indices_reach_only_what_is_there(void **state)
 }
 
 /* Only operators that compute nothing of their operand's elements accept anything. */
-static void every_row_with_operands_requires_something(void **state)
+TEST(every_row_with_operands_requires_something)
 {
-    (void)state;
     static const char *const anything[] = {"Identity", "Cast", "CastLike", "Shape", "Size", "Reorder"};
     for (size_t k = 0; k < mp_op_count(); k++) {
         const mp_op *row = mp_op_row(k);
@@ -141,19 +126,4 @@ static void every_row_with_operands_requires_something(void **state)
             assert_true(r->other < (row->max_in < 0 ? MP_OP_INPUTS : row->max_in));
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(element_types_are_those_of_the_row),
-        cmocka_unit_test(operands_that_are_numbers_or_lists),
-        cmocka_unit_test(ranks_and_sizes),
-        cmocka_unit_test(axes_are_there),
-        cmocka_unit_test(attributes_are_in_range),
-        cmocka_unit_test(words_are_known),
-        cmocka_unit_test(indices_reach_only_what_is_there),
-        cmocka_unit_test(every_row_with_operands_requires_something),
-    };
-    return cmocka_run_group_tests_name("estimator/requirements", tests, NULL, NULL);
 }

@@ -1,19 +1,9 @@
 /* test_saved.c - what backward keeps under PyTorch's rules, against what PyTorch itself reports (train mode, fp32, CPU, before
  * any loss): figures of the models in examples/ always, all of truth/truth.csv where $DATA has that of PyTorch 1.13. */
-#include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "memplan/memplan.h"
 #include "memplan/onnx.h"
 #include "tests/cases/data_file.h"
+#include "tests/cases/test.h"
 
 typedef struct bytes {
     int64_t saved, workspace;
@@ -46,9 +36,8 @@ static int64_t saved_bytes(const char *path, int64_t batch, mp_rules rules)
     return bytes_of(path, batch, rules, MP_LOSS_NONE).saved;
 }
 
-static void pytorch_keeps_these_bytes_of_the_examples(void **state)
+TEST(pytorch_keeps_these_bytes_of_the_examples)
 {
-    (void)state;
     assert_int_equal(saved_bytes("examples/mlp4.onnx", 128, MP_RULES_PYTORCH), 1976320);
     assert_int_equal(saved_bytes("examples/resnet50.onnx", 2, MP_RULES_PYTORCH), 172031488);
     assert_int_equal(saved_bytes("examples/resnet50.onnx", 8, MP_RULES_PYTORCH), 687488512);
@@ -56,9 +45,8 @@ static void pytorch_keeps_these_bytes_of_the_examples(void **state)
 
 /* Activations and the same formulas by hand, a recurrent layer before a linear one, group normalization, from both exporters:
  * what PyTorch 2.15 reports, by tests/exports.py --only saved own/formulas own/lstm_into_linear own/group_norms. */
-static void pytorch_keeps_these_bytes_of_what_it_runs_as_one_or_as_many(void **state)
+TEST(pytorch_keeps_these_bytes_of_what_it_runs_as_one_or_as_many)
 {
-    (void)state;
     static const struct {
         const char *network;
         int64_t bytes;
@@ -73,16 +61,14 @@ static void pytorch_keeps_these_bytes_of_what_it_runs_as_one_or_as_many(void **s
         }
 }
 
-static void our_executor_keeps_less(void **state)
+TEST(our_executor_keeps_less)
 {
-    (void)state;
     assert_true(saved_bytes("examples/resnet50.onnx", 8, MP_RULES_EXECUTOR) < 687488512);
 }
 
 /* nll_loss's gradient lies beside log_softmax's: 128 samples of 1000 scores. Our own loss writes the latter at once. */
-static void cross_entropy_holds_two_gradients_of_the_scores(void **state)
+TEST(cross_entropy_holds_two_gradients_of_the_scores)
 {
-    (void)state;
     const char *const path = "examples/resnet50.onnx";
     assert_int_equal(bytes_of(path, 128, MP_RULES_PYTORCH, MP_LOSS_CROSS_ENTROPY).workspace, 128 * 1000 * 4);
     assert_int_equal(bytes_of(path, 128, MP_RULES_EXECUTOR, MP_LOSS_CROSS_ENTROPY).workspace, 0);
@@ -114,9 +100,8 @@ static int64_t reported_since(const char *model, int64_t batch, int64_t bytes)
     return bytes;
 }
 
-static void pytorch_keeps_what_the_table_says(void **state)
+TEST(pytorch_keeps_what_the_table_says)
 {
-    (void)state;
     enum { MODEL, BATCH, SAVED = 6, N_COLUMNS };
     const char *path = data_file("truth/truth.csv");
     if (!path) skip();
@@ -147,16 +132,4 @@ static void pytorch_keeps_what_the_table_says(void **state)
     print_message("%d rows of truth.csv compared\n", n);
     assert_int_equal(wrong, 0);
     assert_true(n >= 44);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pytorch_keeps_these_bytes_of_the_examples),
-        cmocka_unit_test(pytorch_keeps_these_bytes_of_what_it_runs_as_one_or_as_many),
-        cmocka_unit_test(our_executor_keeps_less),
-        cmocka_unit_test(cross_entropy_holds_two_gradients_of_the_scores),
-        cmocka_unit_test(pytorch_keeps_what_the_table_says),
-    };
-    return cmocka_run_group_tests_name("estimator/saved", tests, NULL, NULL);
 }

@@ -1,17 +1,9 @@
 /* test_sequences.c - which recurrent layers are cut into chunks, and what the chunks read. That they compute the same, and have
  * PyTorch's gradients, is in tests/executor/test_gradients.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/simplify/sequences.h"
 #include "memplan/simplify.h"
 #include "tests/cases/model_text.h"
+#include "tests/cases/test.h"
 
 static mp_model *cut(const char *text, int64_t steps, int n_layers, int n_chunks)
 {
@@ -44,9 +36,8 @@ static const mp_operator *named(const mp_model *model, const char *name)
     return NULL;
 }
 
-static void chunks_are_chained_by_their_states(void **state)
+TEST(chunks_are_chained_by_their_states)
 {
-    (void)state;
     mp_model *model = cut(X LSTM_WEIGHTS "data h 1 2 4; data c 1 2 4; LSTM x w r - - h c -> y yh yc; out y yh yc", 4, 1, 3);
     assert_string_equal(model_kinds(model), "Slice Slice Slice LSTM LSTM LSTM Concat");
     const mp_operator *chunk[3] = {named(model, "y/op:0"), named(model, "y/op:1"), named(model, "y/op:2")};
@@ -64,9 +55,8 @@ static void chunks_are_chained_by_their_states(void **state)
     mp_model_free(model);
 }
 
-static void a_layer_that_runs_backwards_starts_with_the_last_chunk(void **state)
+TEST(a_layer_that_runs_backwards_starts_with_the_last_chunk)
 {
-    (void)state;
     mp_model *model = cut(X "param w 1 12 3; param r 1 12 4; GRU x w r -> y h direction=reverse; out y h", 5, 1, 2);
     const mp_operator *first = named(model, "y/op:1"), *last = named(model, "y/op:0");
     assert_int_equal(last->in[5], first->out[1]);
@@ -79,9 +69,8 @@ static void a_layer_that_runs_backwards_starts_with_the_last_chunk(void **state)
     mp_model_free(model);
 }
 
-static void both_directions_become_layers_of_their_own(void **state)
+TEST(both_directions_become_layers_of_their_own)
 {
-    (void)state;
     mp_model *model = cut(X "param w 2 4 3; param r 2 4 4; param b 2 8; data h 2 2 4; RNN x w r b - h -> y yh "
                             "direction=bidirectional activations=Relu,Tanh; out y yh",
                           5, 2, 4);
@@ -104,9 +93,8 @@ static void both_directions_become_layers_of_their_own(void **state)
     mp_model_free(model);
 }
 
-static void layers_above_each_other_are_cut_along_the_same_lines(void **state)
+TEST(layers_above_each_other_are_cut_along_the_same_lines)
 {
-    (void)state;
     check(X LSTM_WEIGHTS
           "param v 1 16 4; param s 1 16 4; ints one 1; LSTM x w r -> y; Squeeze y one -> z; LSTM z v s -> u; out u",
           5, 2, 4, "Slice Slice LSTM LSTM Reshape Reshape LSTM LSTM Concat");
@@ -116,25 +104,22 @@ static void layers_above_each_other_are_cut_along_the_same_lines(void **state)
           5, 2, 4, "Slice LSTM Slice LSTM Concat Squeeze Split LSTM LSTM Concat");
 }
 
-static void an_embedding_is_cut_in_its_indices(void **state)
+TEST(an_embedding_is_cut_in_its_indices)
 {
-    (void)state;
     check("data:7 x 2 10; param e 9 3; " LSTM_WEIGHTS "Gather e x -> g; Transpose g -> t perm=[1,0,2]; LSTM t w r -> y; out y",
           5, 1, 2, "Slice Slice Gather Gather Transpose Transpose LSTM LSTM Concat");
 }
 
-static void a_layer_without_output_has_chunks_without(void **state)
+TEST(a_layer_without_output_has_chunks_without)
 {
-    (void)state;
     mp_model *model = cut(X LSTM_WEIGHTS "LSTM x w r -> - h; out h", 5, 1, 2);
     assert_string_equal(model_kinds(model), "Slice Slice LSTM LSTM");
     for (size_t k = 2; k < 4; k++) assert_int_equal(model->operators[k].out[0], -1);
     mp_model_free(model);
 }
 
-static void what_is_short_or_uneven_stays_whole(void **state)
+TEST(what_is_short_or_uneven_stays_whole)
 {
-    (void)state;
     check(X LSTM_WEIGHTS "LSTM x w r -> y; out y", 10, 0, 0, "LSTM");
     check(X LSTM_WEIGHTS "data:6 n 2; LSTM x w r - n -> y; out y", 5, 0, 0, "LSTM");
     check(X "param w 1 16 3; param r 1 16 4; LSTM x w r -> y layout=1; out y", 1, 0, 0, "LSTM");
@@ -144,18 +129,4 @@ static void what_is_short_or_uneven_stays_whole(void **state)
     assert_int_equal(mp_sequence_steps(63), 63);
     assert_int_equal(mp_sequence_steps(64), 8);
     assert_int_equal(mp_sequence_steps(1000), 32);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chunks_are_chained_by_their_states),
-        cmocka_unit_test(a_layer_that_runs_backwards_starts_with_the_last_chunk),
-        cmocka_unit_test(both_directions_become_layers_of_their_own),
-        cmocka_unit_test(layers_above_each_other_are_cut_along_the_same_lines),
-        cmocka_unit_test(an_embedding_is_cut_in_its_indices),
-        cmocka_unit_test(a_layer_without_output_has_chunks_without),
-        cmocka_unit_test(what_is_short_or_uneven_stays_whole),
-    };
-    return cmocka_run_group_tests_name("estimator/sequences", tests, NULL, NULL);
 }

@@ -1,16 +1,9 @@
 /* test_shapes.c - shape rules, FLOPs and extras of the operators with arithmetic of their own, against cases worked out by hand
  * or taken from the operators' specifications. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/simplify/infer.h"
 #include "tests/cases/hand_model.h"
 #include "tests/cases/rule_case.h"
+#include "tests/cases/test.h"
 
 #define CHECK(...)                                       \
     do {                                                 \
@@ -18,9 +11,8 @@
         rule_check(cases, sizeof cases / sizeof *cases); \
     } while (0)
 
-static void a_convolution_slides_its_window_over_the_padded_input(void **state)
+TEST(a_convolution_slides_its_window_over_the_padded_input)
 {
-    (void)state;
     CHECK({"Conv", 11, "float32[2,3,224,224] float32[64,3,7,7] float32[64]", "strides=[2,2] pads=[3,3,3,3] kernel_shape=[7,7]",
            "float32[2,64,112,112]"},
           {"Conv", 1, "float16[1,4,10] float16[6,2,3]", "group=2 dilations=[2]", "float16[1,6,6]"},
@@ -34,9 +26,8 @@ static void a_convolution_slides_its_window_over_the_padded_input(void **state)
           {"ConvInteger", 10, "uint8[1,1,3,3] uint8[1,1,2,2] uint8[]", "pads=[1,1,1,1]", "int32[1,1,4,4]"});
 }
 
-static void a_convolution_whose_operands_do_not_fit_is_refused(void **state)
+TEST(a_convolution_whose_operands_do_not_fit_is_refused)
 {
-    (void)state;
     CHECK(
         {"Conv", 11, "float32[1,3,8,8] float32[4,4,3,3]", "", "!has 3 channels"},
         {"Conv", 11, "float32[1,4,8,8] float32[3,2,3,3]", "group=2", "!3 output channels do not divide into 2 groups"},
@@ -56,9 +47,8 @@ static void a_convolution_whose_operands_do_not_fit_is_refused(void **state)
         {"Conv", 11, "float32[1,4,8,8] float32[4,4,3,3]", "dilations=[9000000000000000000,1]", "!dilated kernel is too large"});
 }
 
-static void a_transposed_convolution_turns_the_sizes_around(void **state)
+TEST(a_transposed_convolution_turns_the_sizes_around)
 {
-    (void)state;
     CHECK(
         {"ConvTranspose", 11, "float32[1,1,3,3] float32[1,2,3,3]", "", "float32[1,2,5,5]"},
         {"ConvTranspose", 11, "float32[1,1,3,3] float32[1,2,3,3]", "strides=[3,2]", "float32[1,2,9,7]"},
@@ -78,9 +68,8 @@ static void a_transposed_convolution_turns_the_sizes_around(void **state)
         {"ConvTranspose", 11, "float32[1,1,3,3] float32[1,2,3,3]", "output_padding=[1]", "!output_padding has 1 values"});
 }
 
-static void pools_round_down_or_up_but_no_window_begins_in_the_padding(void **state)
+TEST(pools_round_down_or_up_but_no_window_begins_in_the_padding)
 {
-    (void)state;
     CHECK({"MaxPool", 12, "float32[1,64,112,112]", "kernel_shape=[3,3] strides=[2,2] pads=[1,1,1,1]", "float32[1,64,56,56]"},
           {"MaxPool", 12, "float32[1,64,55,55]", "kernel_shape=[3,3] strides=[2,2]", "float32[1,64,27,27] int64[1,64,27,27]"},
           {"MaxPool", 12, "float32[1,1,4,4]", "kernel_shape=[3,3] strides=[2,2] ceil_mode=1", "float32[1,1,2,2]"},
@@ -108,9 +97,8 @@ static void pools_round_down_or_up_but_no_window_begins_in_the_padding(void **st
           {"GlobalMaxPool", 1, "float32[2]", "", "!has 1 dimensions"});
 }
 
-static void sampling_takes_its_size_from_the_points(void **state)
+TEST(sampling_takes_its_size_from_the_points)
 {
-    (void)state;
     CHECK({"MaxUnpool", 11, "float32[1,1,2,2] int64[1,1,2,2]", "kernel_shape=[2,2] strides=[2,2]", "float32[1,1,4,4]"},
           {"MaxUnpool", 11, "float32[1,1,2,2] int64[1,1,2,2] int64[4]={1,1,5,5}", "kernel_shape=[2,2] strides=[2,2]",
            "float32[1,1,5,5]"},
@@ -126,9 +114,8 @@ static void sampling_takes_its_size_from_the_points(void **state)
           {"GridSample", 16, "float32[2,3,9,9] float32[1,5,6,2]", "", "!is for 1 samples"});
 }
 
-static void images_are_put_together_from_columns(void **state)
+TEST(images_are_put_together_from_columns)
 {
-    (void)state;
     CHECK({"Col2Im", 18, "float32[1,5,5] int64[2]={5,5} int64[2]={1,5}", "", "float32[1,1,5,5]"},
           {"Col2Im", 18, "float16[2,18,9] int64[2]={5,5} int64[2]={3,3}", "", "float16[2,2,5,5]"},
           {"Col2Im", 18, "float32[1,9,4] int64[2]={5,5} int64[2]={3,3}", "strides=[2,2]", "float32[1,1,5,5]"},
@@ -145,9 +132,8 @@ static void images_are_put_together_from_columns(void **state)
           {"Col2Im", 18, "float32[1,5,5] int64[2]={5,5} int64[2]={1,5}", "pads=[1,1]", "!pads has 2 values instead of 4"});
 }
 
-static void resizing_follows_factors_or_sizes_in_every_version(void **state)
+TEST(resizing_follows_factors_or_sizes_in_every_version)
 {
-    (void)state;
     CHECK({"Upsample", 7, "float32[1,1,2,3]", "scales=[1.0,1.0,2.0,3.0]", "float32[1,1,4,9]"},
           {"Upsample", 1, "float32[1,1,2,3]", "height_scale=2.0 width_scale=1.5", "float32[1,1,4,4]"},
           {"Upsample", 9, "float32[1,1,2,3] float32[4]={1,1,2,3}", "", "float32[1,1,4,9]"},
@@ -174,9 +160,8 @@ static void resizing_follows_factors_or_sizes_in_every_version(void **state)
           {"Resize", 13, "float32[1,1,5,5] - float32[4]", "", "!known only at run time"});
 }
 
-static void matrix_products_broadcast_their_batches_and_take_vectors(void **state)
+TEST(matrix_products_broadcast_their_batches_and_take_vectors)
 {
-    (void)state;
     CHECK({"MatMul", 13, "float32[3,4] float32[4,5]", "", "float32[3,5]"},
           {"MatMul", 13, "float32[7,1,3,4] float32[6,4,5]", "", "float32[7,6,3,5]"},
           {"MatMul", 13, "float32[4] float32[4]", "", "float32[]"},
@@ -205,9 +190,8 @@ static void matrix_products_broadcast_their_batches_and_take_vectors(void **stat
           {"Det", 11, "float32[2,3]", "", "!not square"});
 }
 
-static void einsum_reads_its_equation(void **state)
+TEST(einsum_reads_its_equation)
 {
-    (void)state;
     CHECK({"Einsum", 12, "float32[2,3,4] float32[2,4,5]", "equation=bij,bjk->bik", "float32[2,3,5]"},
           {"Einsum", 12, "float32[2,3,4] float32[2,4,5]", "equation=bij,bjk", "float32[3,5]"},
           {"Einsum", 12, "float32[3,4]", "equation=ij->ji", "float32[4,3]"},
@@ -234,9 +218,8 @@ static void einsum_reads_its_equation(void **state)
           {"Einsum", 12, "float32[3] float32[3] float32[3]", "equation=i,i,i->i", "!3 operands is not supported"});
 }
 
-static void normalizations_give_their_statistics(void **state)
+TEST(normalizations_give_their_statistics)
 {
-    (void)state;
     CHECK({"BatchNormalization", 15, "float32[2,3,4,5] float32[3] float32[3] float64[3] float64[3]", "training_mode=1",
            "float32[2,3,4,5] float64[3] float64[3]"},
           {"BatchNormalization", 9, "float32[2,3,4,5] float32[3] float32[3] float32[3] float32[3]", "",
@@ -264,9 +247,8 @@ static void normalizations_give_their_statistics(void **state)
           {"LayerNormalization", 17, "float32[2,3,4] float32[4]", "stash_type=7", "!stash_type 7"});
 }
 
-static void reductions_take_their_axes_where_the_version_has_them(void **state)
+TEST(reductions_take_their_axes_where_the_version_has_them)
 {
-    (void)state;
     CHECK({"ReduceMean", 13, "float32[2,3,4]", "axes=[-1,0] keepdims=0", "float32[3]"},
           {"ReduceMean", 13, "float32[2,3,4]", "axes=[1]", "float32[2,1,4]"},
           {"ReduceMean", 13, "float32[2,3,4]", "", "float32[1,1,1]"},
@@ -284,9 +266,8 @@ static void reductions_take_their_axes_where_the_version_has_them(void **state)
           {"ArgMin", 13, "float32[2,3,4]", "axis=3", "!there is no axis 3"});
 }
 
-static void recurrent_layers_know_directions_and_layouts(void **state)
+TEST(recurrent_layers_know_directions_and_layouts)
 {
-    (void)state;
     CHECK({"LSTM", 14, "float32[5,2,3] float32[1,28,3] float32[1,28,7]", "hidden_size=7",
            "float32[5,1,2,7] float32[1,2,7] float32[1,2,7]"},
           {"LSTM", 14, "float32[5,2,3] float32[2,28,3] float32[2,28,7] float32[2,56] int32[2] float32[2,2,7] float32[2,2,7]",
@@ -300,9 +281,8 @@ static void recurrent_layers_know_directions_and_layouts(void **state)
           {"RNN", 14, "float32[5,2,3] float32[1,7,3] float32[1,7,7]", "direction=sideways", "!'sideways' is not known"});
 }
 
-static void losses_reduce_over_the_labels(void **state)
+TEST(losses_reduce_over_the_labels)
 {
-    (void)state;
     CHECK({"SoftmaxCrossEntropyLoss", 13, "float32[4,10] int64[4]", "", "float32[] float32[4,10]"},
           {"SoftmaxCrossEntropyLoss", 13, "float32[4,10,5,6] int64[4,5,6] float32[10]", "reduction=none",
            "float32[4,5,6] float32[4,10,5,6]"},
@@ -320,9 +300,8 @@ static void losses_reduce_over_the_labels(void **state)
           {"memplan:BinaryCrossEntropyWithLogits", 1, "float32[4,10] float32[4,10] float32[4]", "", "!4 weights are given"});
 }
 
-static void attention_takes_stacks_of_matrices_over_one_batch(void **state)
+TEST(attention_takes_stacks_of_matrices_over_one_batch)
 {
-    (void)state;
 #define ATTENTION "memplan:ScaledDotProductAttention"
     CHECK({ATTENTION, 1, "float32[2,3,7,4] float32[2,3,5,4] float32[2,3,5,6]", "", "float32[2,3,7,6]"},
           {ATTENTION, 1, "bfloat16[7,4] bfloat16[4,5] bfloat16[5,6]", "transK=1", "bfloat16[7,6]"},
@@ -347,9 +326,8 @@ static void attention_takes_stacks_of_matrices_over_one_batch(void **state)
 /* cmocka compares no doubles; these are whole numbers */
 #define SAME(flops, expected) assert_true((flops) == (expected))
 
-static void products_cost_two_flops_per_multiply_add(void **state)
+TEST(products_cost_two_flops_per_multiply_add)
 {
-    (void)state;
     /* ResNet's stem: 112 * 112 * 64 outputs of 3 * 7 * 7 products */
     SAME(rule_flops("Conv", 11, "float32[2,3,224,224] float32[64,3,7,7] float32[64]", "strides=[2,2] pads=[3,3,3,3]"),
          2.0 * 2 * 112 * 112 * 64 * 3 * 49);
@@ -370,9 +348,8 @@ static void products_cost_two_flops_per_multiply_add(void **state)
          2.0 * 5 * 2 * 2 * 28 * (3 + 7));
 }
 
-static void extras_are_as_large_as_what_backward_reads(void **state)
+TEST(extras_are_as_large_as_what_backward_reads)
 {
-    (void)state;
     const mp_rules ours = MP_RULES_EXECUTOR, torch = MP_RULES_PYTORCH;
     rule_check_extras("Dropout", 13, "float32[4,10]", "", ours, "");
     rule_check_extras("Dropout", 13, "float32[4,10]", "", torch, "noise 160");
@@ -450,9 +427,8 @@ static mp_model *counting_model(int factor_rank, int *counted)
     return model;
 }
 
-static void a_shape_of_run_time_may_be_declared_further_down(void **state)
+TEST(a_shape_of_run_time_may_be_declared_further_down)
 {
-    (void)state;
     int counted;
     mp_error err = {0};
     mp_model *model = counting_model(0, &counted);
@@ -469,28 +445,4 @@ static void a_shape_of_run_time_may_be_declared_further_down(void **state)
     assert_int_equal(mp_model_infer(model, &err), MP_UNSUPPORTED);
     assert_non_null(strstr(err.message, "depends on the value of"));
     mp_model_free(model);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_convolution_slides_its_window_over_the_padded_input),
-        cmocka_unit_test(a_convolution_whose_operands_do_not_fit_is_refused),
-        cmocka_unit_test(a_transposed_convolution_turns_the_sizes_around),
-        cmocka_unit_test(pools_round_down_or_up_but_no_window_begins_in_the_padding),
-        cmocka_unit_test(sampling_takes_its_size_from_the_points),
-        cmocka_unit_test(images_are_put_together_from_columns),
-        cmocka_unit_test(resizing_follows_factors_or_sizes_in_every_version),
-        cmocka_unit_test(matrix_products_broadcast_their_batches_and_take_vectors),
-        cmocka_unit_test(attention_takes_stacks_of_matrices_over_one_batch),
-        cmocka_unit_test(einsum_reads_its_equation),
-        cmocka_unit_test(normalizations_give_their_statistics),
-        cmocka_unit_test(reductions_take_their_axes_where_the_version_has_them),
-        cmocka_unit_test(recurrent_layers_know_directions_and_layouts),
-        cmocka_unit_test(losses_reduce_over_the_labels),
-        cmocka_unit_test(products_cost_two_flops_per_multiply_add),
-        cmocka_unit_test(a_shape_of_run_time_may_be_declared_further_down),
-        cmocka_unit_test(extras_are_as_large_as_what_backward_reads),
-    };
-    return cmocka_run_group_tests_name("estimator/shapes", tests, NULL, NULL);
 }

@@ -1,17 +1,9 @@
 /* test_simplify.c - each simplification does what it says, keeps every name, and leaves alone what it must. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "memplan/onnx.h"
 #include "memplan/simplify.h"
 #include "tests/cases/data_file.h"
 #include "tests/cases/model_text.h"
+#include "tests/cases/test.h"
 
 /* Simplifies a model given as text; the caller releases it. */
 static mp_model *simplified(const char *text, mp_rules rules, bool all, mp_simplify_report *report)
@@ -37,9 +29,8 @@ static const char *resolved(const mp_model *model, const char *name)
     return model->tensors[mp_model_resolve(model, t)].name;
 }
 
-static void known_values_are_folded_and_become_constants(void **state)
+TEST(known_values_are_folded_and_become_constants)
 {
-    (void)state;
     mp_simplify_report report;
     mp_model *model = simplified("data x 2 3; Shape x -> s; ints zero 0; Gather s zero -> n; ints rest -1;"
                                  "Concat n rest -> shape axis=0; Reshape x shape -> y; Relu y -> z; out z",
@@ -53,9 +44,8 @@ static void known_values_are_folded_and_become_constants(void **state)
     mp_model_free(model);
 }
 
-static void a_known_output_of_the_model_stays(void **state)
+TEST(a_known_output_of_the_model_stays)
 {
-    (void)state;
     mp_model *model = simplified("data x 2 3; Shape x -> s; Relu x -> y; out y s", MP_RULES_EXECUTOR, true, NULL);
     assert_string_equal(model_kinds(model), "Relu");
     assert_string_equal(resolved(model, "s"), "s");
@@ -63,9 +53,8 @@ static void a_known_output_of_the_model_stays(void **state)
     mp_model_free(model);
 }
 
-static void dead_operators_and_unread_outputs_go(void **state)
+TEST(dead_operators_and_unread_outputs_go)
 {
-    (void)state;
     mp_simplify_report report;
     mp_model *model = simplified("data x 2 3; Relu x -> a; Tanh a -> b; Exp b -> c; Dropout@7 x -> y mask; out y",
                                  MP_RULES_EXECUTOR, false, &report);
@@ -76,9 +65,8 @@ static void dead_operators_and_unread_outputs_go(void **state)
     mp_model_free(model);
 }
 
-static void outputs_that_a_gradient_reads_are_kept_though_unread(void **state)
+TEST(outputs_that_a_gradient_reads_are_kept_though_unread)
 {
-    (void)state;
     mp_model *model = simplified("data x 5 2 3; param w 1 16 3; param r 1 16 4; LSTM x w r -> y h c hidden_size=4; out h",
                                  MP_RULES_EXECUTOR, true, NULL);
     assert_int_equal(model->operators[0].out[0], mp_model_find(model, "y"));
@@ -86,9 +74,8 @@ static void outputs_that_a_gradient_reads_are_kept_though_unread(void **state)
     mp_model_free(model);
 }
 
-static void identities_are_passed_through(void **state)
+TEST(identities_are_passed_through)
 {
-    (void)state;
     static const char *const identities[] = {
         "Identity x -> y",
         "Cast x -> y to=1",
@@ -131,9 +118,8 @@ static void identities_are_passed_through(void **state)
     }
 }
 
-static void what_changes_something_is_no_identity(void **state)
+TEST(what_changes_something_is_no_identity)
 {
-    (void)state;
     static const char *const changes[] = {
         "Cast x -> y to=10",
         "Dropout@7 x -> y",
@@ -168,9 +154,8 @@ static void what_changes_something_is_no_identity(void **state)
     check("data x 2 2; Transpose x -> y; Tanh y -> z; out z", "Transpose Tanh");
 }
 
-static void outputs_keep_their_names_when_identities_give_them(void **state)
+TEST(outputs_keep_their_names_when_identities_give_them)
 {
-    (void)state;
     mp_model *model = simplified("data x 2 3; Relu x -> a; Identity a -> y; Tanh a -> z; Exp y -> e; out y z e",
                                  MP_RULES_EXECUTOR, true, NULL);
     assert_string_equal(model_kinds(model), "Relu Tanh Exp");
@@ -187,9 +172,8 @@ static void outputs_keep_their_names_when_identities_give_them(void **state)
     check("data x 2 3; Relu x -> a; Identity a -> y; out a y", "Relu Identity");
 }
 
-static void reshapes_of_reshapes_are_merged(void **state)
+TEST(reshapes_of_reshapes_are_merged)
 {
-    (void)state;
     mp_model *model = simplified("data x 2 6; Relu x -> r; ints a 3 4; Reshape r a -> u; ints b 2 -1 2; Reshape u b -> y;"
                                  "Tanh y -> z; out z",
                                  MP_RULES_EXECUTOR, true, NULL);
@@ -202,9 +186,8 @@ static void reshapes_of_reshapes_are_merged(void **state)
     check("data x 2 6; ints a 3 4; Reshape x a -> u; ints b 2 3 2; Reshape u b -> y; out y u", "Reshape Reshape");
 }
 
-static void equal_operators_are_merged(void **state)
+TEST(equal_operators_are_merged)
 {
-    (void)state;
     check("data x 2 3; data w 2 3; Sub x w -> a; Sub x w -> b; Mul a b -> y; out y", "Sub Mul");
     check("data x 2 3; data w 2 3; Add x w -> a; Add w x -> b; Sub a b -> y; out y", "Add Sub");
     check("data x 2 3; data w 2 3; Sub x w -> a; Sub w x -> b; Mul a b -> y; out y", "Sub Sub Mul");
@@ -220,9 +203,8 @@ static void equal_operators_are_merged(void **state)
           "Exp Tanh Abs Sub");
 }
 
-static void merged_outputs_keep_their_names(void **state)
+TEST(merged_outputs_keep_their_names)
 {
-    (void)state;
     mp_model *model =
         simplified("data x 2 3; Exp x -> a; Tanh a -> t; Exp x -> b; Abs b -> u; out t u b", MP_RULES_EXECUTOR, true, NULL);
     assert_string_equal(model_kinds(model), "Exp Tanh Abs");
@@ -232,9 +214,8 @@ static void merged_outputs_keep_their_names(void **state)
     check("data x 2 3; Exp x -> a; Exp x -> b; out a b", "Exp Exp");
 }
 
-static void random_operators_and_statistics_are_never_merged(void **state)
+TEST(random_operators_and_statistics_are_never_merged)
 {
-    (void)state;
     check("data x 2 3; Dropout@7 x -> a; Dropout@7 x -> b; Add a b -> y; out y", "Dropout Dropout Add");
     check("data x 2 3; Bernoulli x -> a; Bernoulli x -> b; Add a b -> y; out y", "Bernoulli Bernoulli Add");
     check("RandomNormal -> a shape=[2,3]; RandomNormal -> b shape=[2,3]; Add a b -> y; out y", "RandomNormal RandomNormal Add");
@@ -243,9 +224,8 @@ static void random_operators_and_statistics_are_never_merged(void **state)
           "BatchNormalization BatchNormalization Add");
 }
 
-static void common_factors_are_taken_out(void **state)
+TEST(common_factors_are_taken_out)
 {
-    (void)state;
     static const char text[] = "data x 2 3; param b 3; param c 3; Mul x b -> u; Mul c x -> v; Add u v -> y; Tanh y -> z; out z";
     mp_simplify_report report;
     mp_model *model = simplified(text, MP_RULES_EXECUTOR, true, &report);
@@ -268,9 +248,8 @@ static void common_factors_are_taken_out(void **state)
     check("data:7 x 2 3; param:7 b 3; param:7 c 3; Mul x b -> u; Mul c x -> v; Add u v -> y; out y", "Mul Mul Add");
 }
 
-static void transposed_parameters_are_read_as_they_lie(void **state)
+TEST(transposed_parameters_are_read_as_they_lie)
 {
-    (void)state;
     mp_simplify_report report;
     mp_model *model = simplified("data x 2 5 3; param w 4 3; Transpose w -> t perm=[1,0]; MatMul x t -> y; Abs y -> z; out z",
                                  MP_RULES_PYTORCH, false, &report);
@@ -303,9 +282,8 @@ static void transposed_parameters_are_read_as_they_lie(void **state)
         "Transpose FusedMatMul Transpose MatMul Exp");
 }
 
-static void biases_are_added_by_the_product(void **state)
+TEST(biases_are_added_by_the_product)
 {
-    (void)state;
     mp_simplify_report report;
     mp_model *model =
         simplified("data x 2 5 3; param w 4 3; param b 4; Transpose w -> t perm=[1,0]; MatMul x t -> y; Add b y -> z;"
@@ -328,9 +306,8 @@ static void biases_are_added_by_the_product(void **state)
           "FusedMatMul Add");
 }
 
-static void other_additions_stay(void **state)
+TEST(other_additions_stay)
 {
-    (void)state;
     check("data x 2 3; param w 3 4; param b 4; MatMul x w -> y; Add y b -> z; out z y", "MatMul Add");
     check("data x 2 3; param w 3 4; data b 4; MatMul x w -> y; Add y b -> z; out z", "MatMul Add");
     check("data x 2 3; param w 3 4; param b 1; MatMul x w -> y; Add y b -> z; out z", "MatMul Add");
@@ -341,18 +318,16 @@ static void other_additions_stay(void **state)
     check("data x 2 3; param w 3 4; MatMul x w -> y; Add y y -> z; out z", "MatMul Add");
 }
 
-static void other_transpositions_stay(void **state)
+TEST(other_transpositions_stay)
 {
-    (void)state;
     check("data x 2 3; data w 4 3; Transpose w -> t; MatMul x t -> y; out y", "Transpose MatMul");
     check("data x 2 3; param w 4 3; Abs w -> a; Transpose a -> t; MatMul x t -> y; out y", "Abs Transpose MatMul");
     check("data x 2 5 3; param w 4 2 3; Transpose w -> t perm=[1,2,0]; MatMul x t -> y; out y", "Transpose MatMul");
     check("data x 2 3; param w 4 3; Transpose w -> t; MatMul x t -> y; out y t", "Transpose FusedMatMul");
 }
 
-static void without_simplification_only_what_must_be_is_done(void **state)
+TEST(without_simplification_only_what_must_be_is_done)
 {
-    (void)state;
     mp_model *model =
         simplified("data x 2 3; Shape x -> s; Identity x -> i; Reshape i s -> a; Exp a -> b; Exp a -> c; Abs b -> d;"
                    "Sigmoid b -> e; Mul b e -> f; Mul c f -> y; param w 3 3; Transpose w -> t; MatMul y t -> z; out z",
@@ -365,9 +340,8 @@ static void without_simplification_only_what_must_be_is_done(void **state)
     mp_model_free(model);
 }
 
-static void simplifying_again_changes_nothing(void **state)
+TEST(simplifying_again_changes_nothing)
 {
-    (void)state;
     mp_simplify_report report;
     mp_model *model =
         simplified("data x 2 3; Exp x -> a; Exp x -> b; Identity a -> c; Sigmoid c -> d; Mul c d -> e; Add e b -> y;"
@@ -390,9 +364,8 @@ static const char everything[] =
     "Add var eps -> ve; Sqrt ve -> sd; Div d sd -> n; Mul n g -> ng; Add ng b -> ln; Sigmoid ln -> si; Mul si ln -> sw;"
     "Mul sw g -> p1; Mul sw b -> p2; Add p1 p2 -> f; Exp f -> e1; Exp f -> e2; Sub e1 e2 -> y; out y";
 
-static void simplification_survives_every_allocation_failure(void **state)
+TEST(simplification_survives_every_allocation_failure)
 {
-    (void)state;
     mp_status st = MP_NOMEM;
     long k = 0;
     for (; st != MP_OK; k++) {
@@ -420,9 +393,8 @@ static int count_kind(const mp_model *model, const char *kind)
 
 /* Counted from the architectures: BERT-base has two normalizations in each of 12 layers, one behind the embedding, one in its
  * head, and a Gelu in each layer and the head; and so on. */
-static void real_models_have_as_many_normalizations_and_activations_as_their_papers_say(void **state)
+TEST(real_models_have_as_many_normalizations_and_activations_as_their_papers_say)
 {
-    (void)state;
     static const struct expected {
         const char *model, *kind;
         int n;
@@ -457,31 +429,4 @@ static void real_models_have_as_many_normalizations_and_activations_as_their_pap
         }
         mp_model_free(model);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_values_are_folded_and_become_constants),
-        cmocka_unit_test(a_known_output_of_the_model_stays),
-        cmocka_unit_test(dead_operators_and_unread_outputs_go),
-        cmocka_unit_test(outputs_that_a_gradient_reads_are_kept_though_unread),
-        cmocka_unit_test(identities_are_passed_through),
-        cmocka_unit_test(what_changes_something_is_no_identity),
-        cmocka_unit_test(outputs_keep_their_names_when_identities_give_them),
-        cmocka_unit_test(reshapes_of_reshapes_are_merged),
-        cmocka_unit_test(equal_operators_are_merged),
-        cmocka_unit_test(merged_outputs_keep_their_names),
-        cmocka_unit_test(random_operators_and_statistics_are_never_merged),
-        cmocka_unit_test(common_factors_are_taken_out),
-        cmocka_unit_test(transposed_parameters_are_read_as_they_lie),
-        cmocka_unit_test(other_transpositions_stay),
-        cmocka_unit_test(biases_are_added_by_the_product),
-        cmocka_unit_test(other_additions_stay),
-        cmocka_unit_test(without_simplification_only_what_must_be_is_done),
-        cmocka_unit_test(simplifying_again_changes_nothing),
-        cmocka_unit_test(real_models_have_as_many_normalizations_and_activations_as_their_papers_say),
-        cmocka_unit_test(simplification_survives_every_allocation_failure),
-    };
-    return cmocka_run_group_tests_name("estimator/simplify", tests, NULL, NULL);
 }

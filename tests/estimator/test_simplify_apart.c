@@ -1,20 +1,11 @@
 /* test_simplify_apart.c - operators whose gradients read more than those of their kind are operators of their own. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "memplan/simplify.h"
 #include "tests/cases/model_text.h"
+#include "tests/cases/test.h"
 
 /* Their gradients need the data and the updates; those of the others the indices alone. */
-static void scatters_with_other_reductions_are_named_apart(void **state)
+TEST(scatters_with_other_reductions_are_named_apart)
 {
-    (void)state;
     mp_error err = {0};
     static const char *const words[] = {"max", "min", "mul", "add", "none"};
     for (int k = 0; k < 10; k++) {
@@ -32,9 +23,8 @@ static void scatters_with_other_reductions_are_named_apart(void **state)
     }
 }
 
-static void activations_with_a_negative_factor_and_clips_between_computed_bounds_are_named_apart(void **state)
+TEST(activations_with_a_negative_factor_and_clips_between_computed_bounds_are_named_apart)
 {
-    (void)state;
     static const struct {
         const char *text, *domain;
     } cases[] = {
@@ -55,13 +45,4 @@ static void activations_with_a_negative_factor_and_clips_between_computed_bounds
         if (strcmp(op->domain, cases[k].domain)) fail_msg("%s: its domain is '%s'", cases[k].text, op->domain);
         mp_model_free(model);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scatters_with_other_reductions_are_named_apart),
-        cmocka_unit_test(activations_with_a_negative_factor_and_clips_between_computed_bounds_are_named_apart),
-    };
-    return cmocka_run_group_tests_name("estimator/simplify_apart", tests, NULL, NULL);
 }

@@ -1,14 +1,8 @@
 /* test_summary.c - totals of a training graph that is small enough to add up by hand. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "memplan/summary.h"
 
 #include "estimator/base/memory.h"
+#include "tests/cases/test.h"
 
 /* Two layers: hidden = f1(x, w), out = f2(hidden, x); the loss keeps a statistic for itself; backward of f2 reads hidden and x,
  * backward of f1 reads x and gives the gradient of w. */
@@ -87,11 +81,10 @@ static mp_graph *two_layers(void)
     return graph;
 }
 
-static void totals_are_the_payload_of_each_kind(void **state)
+TEST(totals_are_the_payload_of_each_kind)
 {
     mp_graph *graph = two_layers();
     mp_summary sum;
-    (void)state;
     assert_int_equal(mp_summarize(graph, MP_RULES_EXECUTOR, &sum, NULL), MP_OK);
     assert_int_equal(sum.kind_bytes[MP_KIND_PARAMETER], 250);
     assert_int_equal(sum.kind_bytes[MP_KIND_GRADIENT], 250);
@@ -106,11 +99,10 @@ static void totals_are_the_payload_of_each_kind(void **state)
 }
 
 /* hidden and its mask are made by forward and read by backward; out is read by the loss only, the statistic is the loss's. */
-static void saved_activations_are_what_backward_reads_of_forward(void **state)
+TEST(saved_activations_are_what_backward_reads_of_forward)
 {
     mp_graph *graph = two_layers();
     mp_summary sum;
-    (void)state;
     assert_int_equal(mp_summarize(graph, MP_RULES_EXECUTOR, &sum, NULL), MP_OK);
     assert_int_equal(sum.saved_activation_bytes, 100 + 25);
     mp_summary_free(&sum);
@@ -120,11 +112,10 @@ static void saved_activations_are_what_backward_reads_of_forward(void **state)
     mp_graph_free(graph);
 }
 
-static void each_operator_has_its_own_backward(void **state)
+TEST(each_operator_has_its_own_backward)
 {
     mp_graph *graph = two_layers();
     mp_summary sum;
-    (void)state;
     assert_int_equal(mp_summarize(graph, MP_RULES_EXECUTOR, &sum, NULL), MP_OK);
     assert_int_equal(sum.n_operators, 3);
     const mp_operator_summary *first = &sum.operators[0], *second = &sum.operators[1], *loss = &sum.operators[2];
@@ -144,12 +135,11 @@ static void each_operator_has_its_own_backward(void **state)
 
 /* Always live: x 64, w 256, moment 512. In order: f1 makes hidden 128 and mask 32, f2 out 128, the loss its statistic 32 (out
  * ends), its backward d_out 128, backward of f2 d_hidden 128 (hidden and d_out end), that of f1 d_w 256. */
-static void live_bytes_stand_before_and_after_each_operator(void **state)
+TEST(live_bytes_stand_before_and_after_each_operator)
 {
     mp_graph *graph = two_layers();
     mp_summary sum;
     enum { ALWAYS = 64 + 256 + 512 };
-    (void)state;
     assert_int_equal(mp_summarize(graph, MP_RULES_EXECUTOR, &sum, NULL), MP_OK);
     const mp_operator_summary *first = &sum.operators[0], *second = &sum.operators[1], *loss = &sum.operators[2];
     assert_int_equal(first->live_before_bytes, ALWAYS);
@@ -166,13 +156,12 @@ static void live_bytes_stand_before_and_after_each_operator(void **state)
     mp_graph_free(graph);
 }
 
-static void a_summary_survives_every_allocation_failure(void **state)
+TEST(a_summary_survives_every_allocation_failure)
 {
     mp_graph *graph = two_layers();
     mp_summary sum = {0};
     mp_status st = MP_NOMEM;
     long before = mp_alloc_live;
-    (void)state;
     for (long k = 0; st != MP_OK; k++) {
         mp_alloc_budget = k;
         st = mp_summarize(graph, MP_RULES_EXECUTOR, &sum, NULL);
@@ -182,16 +171,4 @@ static void a_summary_survives_every_allocation_failure(void **state)
         assert_int_equal(mp_alloc_live, before);
     }
     mp_graph_free(graph);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(totals_are_the_payload_of_each_kind),
-        cmocka_unit_test(saved_activations_are_what_backward_reads_of_forward),
-        cmocka_unit_test(each_operator_has_its_own_backward),
-        cmocka_unit_test(live_bytes_stand_before_and_after_each_operator),
-        cmocka_unit_test(a_summary_survives_every_allocation_failure),
-    };
-    return cmocka_run_group_tests_name("estimator/summary", tests, NULL, NULL);
 }

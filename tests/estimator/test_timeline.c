@@ -1,14 +1,8 @@
 /* test_timeline.c - estimator/timeline against a slow simulator and against sums done by hand. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/base/memory.h"
 #include "memplan/check.h"
 #include "memplan/timeline.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/oracle_simulator.h"
 #include "tests/oracles/random_beside.h"
 #include "tests/oracles/random_graph.h"
@@ -52,9 +46,8 @@ static void compare(const mp_graph *graph, const mp_step *steps, size_t n, unsig
     mp_timeline_free(tl);
 }
 
-static void timeline_equals_the_simulator_on_random_training_graphs(void **state)
+TEST(timeline_equals_the_simulator_on_random_training_graphs)
 {
-    (void)state;
     size_t rooms = 0, recomputed = 0;
     int beside = 0;
     for (uint64_t seed = 1; seed <= 500; seed++) {
@@ -115,9 +108,8 @@ static mp_graph *chain(void)
     return g;
 }
 
-static void chain_with_a_recomputation_is_as_done_by_hand(void **state)
+TEST(chain_with_a_recomputation_is_as_done_by_hand)
 {
-    (void)state;
     mp_graph *g = chain();
     /* step 0 makes a; 1 makes b in its room, beside 3 of workspace; 2 makes a again, read by nobody; 3 reads b */
     const mp_step steps[] = {{0, 0, 0}, {1, 0, 0}, {0, 0, 0}, {2, 0, 0}};
@@ -159,9 +151,8 @@ static void expect(const mp_graph *g, const mp_step *steps, size_t n, const char
 }
 
 /* The second step makes 49 storages, listed from the last to the first; the first of them takes the room of what it reads. */
-static void many_outputs_of_one_step_are_in_order(void **state)
+TEST(many_outputs_of_one_step_are_in_order)
 {
-    (void)state;
     enum { MANY = 50 };
     mp_graph *g;
     mp_storage *s;
@@ -190,9 +181,8 @@ static void many_outputs_of_one_step_are_in_order(void **state)
     mp_graph_free(g);
 }
 
-static void orders_that_cannot_run_are_refused(void **state)
+TEST(orders_that_cannot_run_are_refused)
 {
-    (void)state;
     mp_graph *g = chain();
     expect(g, (const mp_step[]){{0, 0, 0}, {2, 0, 0}}, 2,
            "step 1: node 2 (f2) reads storage 2 (b), which nothing has produced");
@@ -226,9 +216,8 @@ static void orders_that_cannot_run_are_refused(void **state)
 }
 
 /* b is asked for, so it lives always; f2 reads it all the same only after f1 has made it. */
-static void what_is_asked_for_is_made_before_it_is_read(void **state)
+TEST(what_is_asked_for_is_made_before_it_is_read)
 {
-    (void)state;
     mp_graph *g = chain();
     const mp_step right[] = {{0, 0, 0}, {1, 1, 0}, {2, 0, 0}}, wrong[] = {{0, 0, 0}, {2, 0, 0}, {1, 1, 0}};
     mp_timeline *tl;
@@ -252,9 +241,8 @@ static void what_is_asked_for_is_made_before_it_is_read(void **state)
     mp_graph_free(g);
 }
 
-static void holders_add_up_to_the_live_bytes(void **state)
+TEST(holders_add_up_to_the_live_bytes)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 60; seed++) {
         mp_graph *graph = random_graph(seed, 8, (mp_fuse)(seed % MP_N_FUSES), false);
         size_t n;
@@ -280,9 +268,8 @@ static void holders_add_up_to_the_live_bytes(void **state)
     }
 }
 
-static void updates_come_last_in_keep_all_or_first_when_forward_fused(void **state)
+TEST(updates_come_last_in_keep_all_or_first_when_forward_fused)
 {
-    (void)state;
     for (int fuse = 0; fuse < MP_N_FUSES; fuse++) {
         mp_graph *graph = random_graph(11, 8, (mp_fuse)fuse, false);
         mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
@@ -301,9 +288,8 @@ static void updates_come_last_in_keep_all_or_first_when_forward_fused(void **sta
     }
 }
 
-static void timeline_survives_every_allocation_failure(void **state)
+TEST(timeline_survives_every_allocation_failure)
 {
-    (void)state;
     mp_graph *graph = random_graph(3, 6, MP_FUSE_FORWARD, false);
     size_t n;
     mp_step *steps = random_schedule(graph, 3, 5, &n);
@@ -323,19 +309,4 @@ static void timeline_survives_every_allocation_failure(void **state)
     }
     mp_free(steps);
     mp_graph_free(graph);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(timeline_equals_the_simulator_on_random_training_graphs),
-        cmocka_unit_test(chain_with_a_recomputation_is_as_done_by_hand),
-        cmocka_unit_test(many_outputs_of_one_step_are_in_order),
-        cmocka_unit_test(orders_that_cannot_run_are_refused),
-        cmocka_unit_test(what_is_asked_for_is_made_before_it_is_read),
-        cmocka_unit_test(holders_add_up_to_the_live_bytes),
-        cmocka_unit_test(updates_come_last_in_keep_all_or_first_when_forward_fused),
-        cmocka_unit_test(timeline_survives_every_allocation_failure),
-    };
-    return cmocka_run_group_tests_name("estimator/timeline", tests, NULL, NULL);
 }

@@ -1,13 +1,5 @@
 /* test_traffic.c - bytes between memory and the processor, against counts made by hand; and what it changes where updates run.
  */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "estimator/graph/traffic.h"
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"
@@ -15,6 +7,7 @@
 #include "memplan/simplify.h"
 #include "memplan/update_effect.h"
 #include "tests/cases/model_text.h"
+#include "tests/cases/test.h"
 
 /* out = f(w); d_w = b(out, w); w, state = u(d_w, w, state). */
 enum { W, OUT, D_W, STATE, N_STORAGES };
@@ -60,23 +53,20 @@ static int64_t traffic(int64_t cache_bytes)
     return bytes;
 }
 
-static void a_cache_that_holds_everything_moves_nothing(void **state)
+TEST(a_cache_that_holds_everything_moves_nothing)
 {
-    (void)state;
     assert_int_equal(traffic(430), 0);
 }
 
-static void without_a_cache_every_access_moves(void **state)
+TEST(without_a_cache_every_access_moves)
 {
-    (void)state;
     assert_int_equal(traffic(0), (100 + 80) + (80 + 100 + 50) + (50 + 100 + 200 + 100 + 200));
 }
 
 /* 250 bytes. f: w comes (100), for which the changed state goes (200). b: all is there. u: the state comes (200), for which
  * d_w (50, changed) and w (clean) go; w is written, for which the clean state goes, and goes itself (100) for the state. */
-static void a_small_cache_moves_what_it_gives_up(void **state)
+TEST(a_small_cache_moves_what_it_gives_up)
 {
-    (void)state;
     assert_int_equal(traffic(250), 100 + 200 + 200 + 50 + 100);
 }
 
@@ -104,9 +94,8 @@ static mp_update_effect effect(mp_fuse fuse, int64_t *gradient_bytes)
 }
 
 /* ResNet-50 has 25,557,032 parameters; the largest is a convolution of 512 x 512 x 3 x 3. */
-static void updates_within_backward_leave_few_gradients(void **state)
+TEST(updates_within_backward_leave_few_gradients)
 {
-    (void)state;
     int64_t all;
     const mp_update_effect none = effect(MP_FUSE_NONE, &all), backward = effect(MP_FUSE_BACKWARD, &all),
                            forward = effect(MP_FUSE_FORWARD, &all);
@@ -120,9 +109,8 @@ static void updates_within_backward_leave_few_gradients(void **state)
 }
 
 /* 4096 rows of 4 KiB are picked from a table of 2 rows, or of 8192: no more of it is read than there is, nor than is picked. */
-static void picking_rows_moves_what_is_picked(void **state)
+TEST(picking_rows_moves_what_is_picked)
 {
-    (void)state;
     static const char *const texts[] = {"data:7 i 4096; param t 2 1024; Gather t i -> y axis=0; out y",
                                         "data:7 i 4096; param t 8192 1024; Gather t i -> y axis=0; out y"};
     const double rows = 4096.0 * 4096, bytes[] = {2 * 4096 + 8 * 4096 + rows, rows + 8 * 4096 + rows};
@@ -141,14 +129,4 @@ static void picking_rows_moves_what_is_picked(void **state)
         mp_graph_free(g);
         mp_model_free(model);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_cache_that_holds_everything_moves_nothing), cmocka_unit_test(without_a_cache_every_access_moves),
-        cmocka_unit_test(a_small_cache_moves_what_it_gives_up),        cmocka_unit_test(picking_rows_moves_what_is_picked),
-        cmocka_unit_test(updates_within_backward_leave_few_gradients),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,9 @@
 /* test_training.c - the training graph of small models, against graphs derived by hand. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/training/target.h"
 #include "memplan/simplify.h"
 #include "memplan/timeline.h"
 #include "tests/cases/hand_model.h"
+#include "tests/cases/test.h"
 
 static mp_model *new_model(void)
 {
@@ -88,9 +79,8 @@ static mp_model *two_layers(void)
     return m;
 }
 
-static void backward_reads_what_it_needs_and_no_more(void **state)
+TEST(backward_reads_what_it_needs_and_no_more)
 {
-    (void)state;
     mp_model *m = two_layers();
     mp_graph *g = train(m, &plain);
     const char *first = m->operators[0].name, *relu = m->operators[1].name, *second = m->operators[2].name;
@@ -117,9 +107,8 @@ static void backward_reads_what_it_needs_and_no_more(void **state)
     mp_model_free(m);
 }
 
-static void keep_all_peak_of_two_layers_is_as_counted_by_hand(void **state)
+TEST(keep_all_peak_of_two_layers_is_as_counted_by_hand)
 {
-    (void)state;
     mp_model *m = two_layers();
     mp_graph *g = train(m, &plain);
     mp_step *steps = mp_alloc(g->n_nodes, sizeof *steps);
@@ -139,9 +128,8 @@ static void keep_all_peak_of_two_layers_is_as_counted_by_hand(void **state)
 }
 
 /* y = x + f(f(x)): the gradient of y is held once across the branch. */
-static void a_residual_connection_moves_its_gradient_in_place(void **state)
+TEST(a_residual_connection_moves_its_gradient_in_place)
 {
-    (void)state;
     mp_model *m = new_model();
     hand_tensor(m, "data", MP_ROLE_DATA, MP_DTYPE_FLOAT, 2, 64, 64);
     hand_tensor(m, "w0", MP_ROLE_PARAMETER, MP_DTYPE_FLOAT, 2, 64, 64);
@@ -173,9 +161,8 @@ static void a_residual_connection_moves_its_gradient_in_place(void **state)
     mp_model_free(m);
 }
 
-static void what_needs_only_a_shape_keeps_nothing_alive(void **state)
+TEST(what_needs_only_a_shape_keeps_nothing_alive)
 {
-    (void)state;
     static const char *const kinds[] = {"AveragePool", "GlobalAveragePool", "Add"};
     for (int k = 0; k < 3; k++) {
         mp_model *m = new_model();
@@ -196,9 +183,8 @@ static void what_needs_only_a_shape_keeps_nothing_alive(void **state)
     }
 }
 
-static void views_share_a_storage_and_a_gradient(void **state)
+TEST(views_share_a_storage_and_a_gradient)
 {
-    (void)state;
     mp_model *m = new_model();
     hand_tensor(m, "data", MP_ROLE_DATA, MP_DTYPE_FLOAT, 2, 4, 6);
     hand_tensor(m, "w", MP_ROLE_PARAMETER, MP_DTYPE_FLOAT, 2, 6, 6);
@@ -219,9 +205,8 @@ static void views_share_a_storage_and_a_gradient(void **state)
     mp_model_free(m);
 }
 
-static void adam_in_mixed_precision_takes_sixteen_bytes_per_parameter(void **state)
+TEST(adam_in_mixed_precision_takes_sixteen_bytes_per_parameter)
 {
-    (void)state;
     mp_model *m = two_layers();
     mp_training_options options = plain;
     options.optimizer = MP_OPTIMIZER_ADAM;
@@ -240,9 +225,8 @@ static void adam_in_mixed_precision_takes_sixteen_bytes_per_parameter(void **sta
 }
 
 /* By hand, as bitsandbytes 0.50 allocates: 100 x 41 = 4100 elements are 2 x (4100 + 17 x 4) bytes, 4095 are 2 x 4 x 4095. */
-static void moments_of_8_bits_are_a_byte_and_the_largest_of_256(void **state)
+TEST(moments_of_8_bits_are_a_byte_and_the_largest_of_256)
 {
-    (void)state;
     assert_int_equal(mp_optimizer_state_bytes(MP_OPTIMIZER_ADAMW_8BIT, 4095), 32760);
     assert_int_equal(mp_optimizer_state_bytes(MP_OPTIMIZER_ADAMW_8BIT, 4096), 2 * (4096 + 16 * 4));
     assert_int_equal(mp_optimizer_state_bytes(MP_OPTIMIZER_ADAMW_8BIT, INT64_MAX / 2), -1);
@@ -259,9 +243,8 @@ static void moments_of_8_bits_are_a_byte_and_the_largest_of_256(void **state)
     mp_model_free(m);
 }
 
-static void frozen_parameters_have_no_gradient_and_keep_no_input(void **state)
+TEST(frozen_parameters_have_no_gradient_and_keep_no_input)
 {
-    (void)state;
     mp_model *m = two_layers();
     mp_training_options options = plain;
     const char *patterns[] = {"v"};
@@ -285,9 +268,8 @@ static void frozen_parameters_have_no_gradient_and_keep_no_input(void **state)
     mp_model_free(m);
 }
 
-static void shared_weights_have_one_gradient_that_is_a_sum(void **state)
+TEST(shared_weights_have_one_gradient_that_is_a_sum)
 {
-    (void)state;
     mp_model *m = new_model();
     hand_tensor(m, "data", MP_ROLE_DATA, MP_DTYPE_FLOAT, 2, 4, 6);
     hand_tensor(m, "w", MP_ROLE_PARAMETER, MP_DTYPE_FLOAT, 2, 6, 6);
@@ -304,9 +286,8 @@ static void shared_weights_have_one_gradient_that_is_a_sum(void **state)
 
 /* x = data w (6x6), y = x w' or x w: under PyTorch's rules the second contribution is a tensor of its own, and a third one is
  * their sum where the first is a transposed weight's: autograd adds nothing to a view in place. */
-static void pytorch_sums_the_gradients_of_a_shared_weight(void **state)
+TEST(pytorch_sums_the_gradients_of_a_shared_weight)
 {
-    (void)state;
     for (int is_turned = 0; is_turned < 2; is_turned++) {
         const mp_attribute turn = {.name = "transB", .kind = MP_ATTRIBUTE_INT, .i = 1};
         mp_training_options options = plain;
@@ -330,9 +311,8 @@ static void pytorch_sums_the_gradients_of_a_shared_weight(void **state)
     }
 }
 
-static void updates_stand_in_front_when_fused_into_forward(void **state)
+TEST(updates_stand_in_front_when_fused_into_forward)
 {
-    (void)state;
     mp_model *m = two_layers();
     mp_training_options options = plain;
     options.fuse = MP_FUSE_FORWARD;
@@ -343,9 +323,8 @@ static void updates_stand_in_front_when_fused_into_forward(void **state)
     mp_model_free(m);
 }
 
-static void without_a_loss_the_gradients_of_the_outputs_are_inputs(void **state)
+TEST(without_a_loss_the_gradients_of_the_outputs_are_inputs)
 {
-    (void)state;
     mp_model *m = two_layers();
     const mp_training_options options = {.loss = MP_LOSS_NONE, .optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT};
     hand_operator(m, "Split", "y", "first second");
@@ -361,9 +340,8 @@ static void without_a_loss_the_gradients_of_the_outputs_are_inputs(void **state)
     mp_model_free(m);
 }
 
-static void a_sequence_gets_its_loss_per_position(void **state)
+TEST(a_sequence_gets_its_loss_per_position)
 {
-    (void)state;
     mp_model *m = new_model();
     mp_training_options options = plain;
     int loss;
@@ -382,9 +360,8 @@ static void a_sequence_gets_its_loss_per_position(void **state)
     mp_model_free(m);
 }
 
-static void a_scalar_named_as_output_is_the_loss(void **state)
+TEST(a_scalar_named_as_output_is_the_loss)
 {
-    (void)state;
     mp_model *m = two_layers();
     mp_training_options options = plain;
     mp_error err = {0};
@@ -413,9 +390,8 @@ static void a_scalar_named_as_output_is_the_loss(void **state)
     mp_model_free(m);
 }
 
-static void an_output_without_classes_gets_a_squared_error(void **state)
+TEST(an_output_without_classes_gets_a_squared_error)
 {
-    (void)state;
     mp_model *m = new_model();
     mp_training_options options = plain;
     int loss;
@@ -429,9 +405,8 @@ static void an_output_without_classes_gets_a_squared_error(void **state)
     mp_model_free(m);
 }
 
-static void an_operator_without_gradient_is_named(void **state)
+TEST(an_operator_without_gradient_is_named)
 {
-    (void)state;
     mp_model *m = two_layers();
     mp_error err = {0};
     mp_graph *g = NULL;
@@ -448,9 +423,8 @@ static void an_operator_without_gradient_is_named(void **state)
     mp_model_free(m);
 }
 
-static void the_roofline_is_the_slower_of_compute_and_memory_plus_the_launch(void **state)
+TEST(the_roofline_is_the_slower_of_compute_and_memory_plus_the_launch)
 {
-    (void)state;
     const mp_device *a100 = mp_device_find("a100");
     mp_target target = mp_roofline(a100);
     mp_cost cost;
@@ -473,28 +447,4 @@ static void the_roofline_is_the_slower_of_compute_and_memory_plus_the_launch(voi
         assert_true(d->reserve_bytes < d->memory_bytes / 7);
     }
     assert_null(mp_device_find("abacus"));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(backward_reads_what_it_needs_and_no_more),
-        cmocka_unit_test(keep_all_peak_of_two_layers_is_as_counted_by_hand),
-        cmocka_unit_test(a_residual_connection_moves_its_gradient_in_place),
-        cmocka_unit_test(what_needs_only_a_shape_keeps_nothing_alive),
-        cmocka_unit_test(views_share_a_storage_and_a_gradient),
-        cmocka_unit_test(adam_in_mixed_precision_takes_sixteen_bytes_per_parameter),
-        cmocka_unit_test(moments_of_8_bits_are_a_byte_and_the_largest_of_256),
-        cmocka_unit_test(frozen_parameters_have_no_gradient_and_keep_no_input),
-        cmocka_unit_test(shared_weights_have_one_gradient_that_is_a_sum),
-        cmocka_unit_test(pytorch_sums_the_gradients_of_a_shared_weight),
-        cmocka_unit_test(updates_stand_in_front_when_fused_into_forward),
-        cmocka_unit_test(without_a_loss_the_gradients_of_the_outputs_are_inputs),
-        cmocka_unit_test(a_sequence_gets_its_loss_per_position),
-        cmocka_unit_test(a_scalar_named_as_output_is_the_loss),
-        cmocka_unit_test(an_output_without_classes_gets_a_squared_error),
-        cmocka_unit_test(an_operator_without_gradient_is_named),
-        cmocka_unit_test(the_roofline_is_the_slower_of_compute_and_memory_plus_the_launch),
-    };
-    return cmocka_run_group_tests_name("estimator/training", tests, NULL, NULL);
 }

@@ -1,13 +1,8 @@
 /* test_visible_text.c - what steers a terminal is written as it is, and nothing else changes. */
 #include "estimator/base/visible_text.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "memplan/error.h"
+#include "tests/cases/test.h"
 
 static void assert_shown(const char *text, const char *expected)
 {
@@ -15,9 +10,8 @@ static void assert_shown(const char *text, const char *expected)
     assert_string_equal(mp_visible_text(text, shown, sizeof shown), expected);
 }
 
-static void steering_becomes_visible(void **state)
+TEST(steering_becomes_visible)
 {
-    (void)state;
     assert_shown("plain /a.b:0 \xC3\xA9\xE6\xBC\xA2\xF0\x9F\x99\x82 \\",
                  "plain /a.b:0 \xC3\xA9\xE6\xBC\xA2\xF0\x9F\x99\x82 \\");
     assert_shown("\033[2K\r\n\t\007\177", "\\x1b[2K\\x0d\\x0a\\x09\\x07\\x7f");
@@ -30,27 +24,17 @@ static void steering_becomes_visible(void **state)
     assert_shown("\xE2\x80", "\\xe2\\x80");
 }
 
-static void what_does_not_fit_is_cut_between_characters(void **state)
+TEST(what_does_not_fit_is_cut_between_characters)
 {
     char shown[6];
-    (void)state;
     assert_string_equal(mp_visible_text("ab\033", shown, sizeof shown), "ab");
     assert_string_equal(mp_visible_text("abc\xC3\xA9\xC3\xA9", shown, sizeof shown), "abc\xC3\xA9");
     assert_string_equal(mp_visible_text("a", shown, 1), "");
 }
 
-static void an_error_shows_names_so(void **state)
+TEST(an_error_shows_names_so)
 {
-    (void)state;
     mp_error err = {0};
     assert_int_equal(MP_FAIL(&err, MP_PARSE, "'%s'", "a\nb\033"), MP_PARSE);
     assert_string_equal(err.message, "'a\\x0ab\\x1b'");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(steering_becomes_visible),
-                                       cmocka_unit_test(what_does_not_fit_is_cut_between_characters),
-                                       cmocka_unit_test(an_error_shows_names_so)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

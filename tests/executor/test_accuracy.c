@@ -1,18 +1,9 @@
 /* test_accuracy.c - accuracy on data that was not trained on: against a classifier whose answers are known, and of one sample
  * at a time. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "executor/train/accuracy.h"
+#include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
 
 enum { SAMPLES = 12, PIXELS = 28 * 28, CLASSES = 10 };
@@ -92,9 +83,8 @@ static mp_accuracy measure(int64_t batch, const float *bias, uint64_t seed)
     return found;
 }
 
-static void a_constant_answer_is_right_as_often_as_it_is_the_label(void **state)
+TEST(a_constant_answer_is_right_as_often_as_it_is_the_label)
 {
-    (void)state;
     static const float bias[CLASSES] = {0.5F, -1, 0, 2, 1, 0, 0, 0.25F, 0, -2};
     double sum = 0, loss = 0;
     int n_right = 0;
@@ -110,9 +100,8 @@ static void a_constant_answer_is_right_as_often_as_it_is_the_label(void **state)
 }
 
 /* Normalization takes the running statistics and dropout passes: a sample's loss depends on nothing but the sample. */
-static void samples_do_not_depend_on_each_other_or_on_the_seed(void **state)
+TEST(samples_do_not_depend_on_each_other_or_on_the_seed)
 {
-    (void)state;
     mp_accuracy first = measure(4, NULL, 0), drawn = measure(4, NULL, 1), together = measure(12, NULL, 0);
     assert_true(first.loss == drawn.loss && first.accuracy == drawn.accuracy);
     assert_true(fabs(first.loss - together.loss) < 1e-5);
@@ -121,9 +110,5 @@ static void samples_do_not_depend_on_each_other_or_on_the_seed(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_constant_answer_is_right_as_often_as_it_is_the_label),
-        cmocka_unit_test(samples_do_not_depend_on_each_other_or_on_the_seed),
-    };
-    return cmocka_run_group_tests_name("accuracy", tests, write_samples, remove_samples);
+    return test_run(write_samples, remove_samples);
 }

@@ -1,21 +1,13 @@
 /* test_algorithm_runs.c - algorithms on a backend: what it lists runs and gives the same but for rounding; a plan that chooses
  * among them trains as keep-all does with the same ones, bit for bit, within its arena. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "executor/run/algorithms.h"
 #include "memplan/arena.h"
 #include "memplan/check.h"
 #include "memplan/costs_json.h"
 #include "planner/search/algorithms.h"
+#include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
 
 enum { STEPS = 2 };
@@ -75,9 +67,8 @@ static size_t most_alternatives(const mp_graph *g)
     return n;
 }
 
-static void every_algorithm_gives_the_same_but_for_rounding(void **state)
+TEST(every_algorithm_gives_the_same_but_for_rounding)
 {
-    (void)state;
     training_case t = begin();
     mp_plan *plain = training_keep_all(&t);
     const outcome expected = run(&t, plain, false);
@@ -157,9 +148,8 @@ static mp_plan *all_twice(const training_case *t, double part)
     return plan;
 }
 
-static void a_plan_that_chooses_trains_as_keep_all_with_the_same_algorithms(void **state)
+TEST(a_plan_that_chooses_trains_as_keep_all_with_the_same_algorithms)
 {
-    (void)state;
     int n_other = 0, n_again = 0;
     training_case t = begin();
     mp_error err = {0};
@@ -184,22 +174,11 @@ static void a_plan_that_chooses_trains_as_keep_all_with_the_same_algorithms(void
     training_end(&t);
 }
 
-static void an_algorithm_that_the_backend_lacks_is_refused(void **state)
+TEST(an_algorithm_that_the_backend_lacks_is_refused)
 {
-    (void)state;
     mp_error err = {0};
     training_case t = begin();
     take(&t, "abacus", MP_UNSUPPORTED, &err);
     if (!strstr(err.message, " backend has no algorithm 'abacus' here for ")) fail_msg("%s", err.message);
     training_end(&t);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_algorithm_gives_the_same_but_for_rounding),
-        cmocka_unit_test(a_plan_that_chooses_trains_as_keep_all_with_the_same_algorithms),
-        cmocka_unit_test(an_algorithm_that_the_backend_lacks_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,8 @@
 /* test_backends.c - gradients of whole networks on the tested backend against the CPU's, in fp32 and bf16. On the CPU there is
  * nothing to compare: MEMPLAN_TEST_BACKEND names another. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "executor/cpu/cpu.h"
 #include "tests/cases/backend_case.h"
+#include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
 
 typedef struct gradients {
@@ -110,25 +101,14 @@ static void compare(const char *path, mp_dtype dtype, double most)
 static const char *const networks[] = {"tests/gradients/mlp.onnx", "tests/gradients/cnn.onnx", "tests/gradients/unet.onnx",
                                        "tests/gradients/bert.onnx", "tests/gradients/gpt.onnx"};
 
-static void gradients_in_float_are_the_cpus_to_one_in_10000(void **state)
+TEST(gradients_in_float_are_the_cpus_to_one_in_10000)
 {
-    (void)state;
     if (backend_of_tests() == &mp_cpu) skip();
     for (size_t k = 0; k < sizeof networks / sizeof *networks; k++) compare(networks[k], MP_DTYPE_FLOAT, 1e-4);
 }
 
-static void gradients_in_bfloat16_are_the_cpus_to_one_in_50(void **state)
+TEST(gradients_in_bfloat16_are_the_cpus_to_one_in_50)
 {
-    (void)state;
     if (backend_of_tests() == &mp_cpu) skip();
     for (size_t k = 0; k < sizeof networks / sizeof *networks; k++) compare(networks[k], MP_DTYPE_BFLOAT16, 2e-2);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_in_float_are_the_cpus_to_one_in_10000),
-        cmocka_unit_test(gradients_in_bfloat16_are_the_cpus_to_one_in_50),
-    };
-    return cmocka_run_group_tests_name("executor/backends", tests, NULL, NULL);
 }

@@ -1,19 +1,9 @@
 /* test_choices_trained.c - gradients with a choice in networks that are planned and run: what the graph keeps for backward is
  * enough, with and without simplification. The kernels' own figures are in tests/kernels/test_choices.c. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "memplan/simplify.h"
 #include "tests/cases/backend_case.h"
 #include "tests/cases/model_text.h"
+#include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
 
 /* p is trained, a and b are data; the loss is the mean square of y + 1. */
@@ -103,17 +93,10 @@ static void check(const network *n, bool simplified)
     training_end(&t);
 }
 
-static void gradients_with_a_choice_are_those_of_pytorch(void **state)
+TEST(gradients_with_a_choice_are_those_of_pytorch)
 {
-    (void)state;
     for (size_t k = 0; k < sizeof networks / sizeof *networks; k++) {
         check(&networks[k], true);
         check(&networks[k], false);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(gradients_with_a_choice_are_those_of_pytorch)};
-    return cmocka_run_group_tests_name("executor/choices_trained", tests, NULL, NULL);
 }

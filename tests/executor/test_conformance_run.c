@@ -2,24 +2,15 @@
  * vectors' inputs, and the outputs are compared as ONNX's own runner does. The oracle is the vectors. What has no kernel is
  * listed by operator and reason. */
 #include <dirent.h>
-#include <inttypes.h>
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
-#include <cmocka.h>
 #include <onnx.pb-c.h>
 
 #include "executor/cpu/cpu.h"
 #include "executor/cpu/kernels.h"
 #include "executor/train/evaluate.h"
 #include "memplan/onnx.h"
+#include "tests/cases/test.h"
 
 #define DATA "/usr/share/libonnx-testdata/data"
 
@@ -384,9 +375,8 @@ static void print_table(const tally *t)
                   t->not_loaded);
 }
 
-static void kernels_give_what_onnx_says(void **state)
+TEST(kernels_give_what_onnx_says)
 {
-    (void)state;
     static const char *const groups[] = {"node", "simple", "pytorch-operator", "pytorch-converted"};
     static tally t;
     long live = mp_alloc_live;
@@ -410,10 +400,4 @@ static void kernels_give_what_onnx_says(void **state)
     for (int k = 0; k < t.n; k++)
         if (t.counts[k].unsupported && !is_known(t.counts[k].kind)) fail_msg("%s is not supported any more", t.counts[k].kind);
     assert_true(t.passed >= N_PASSED);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(kernels_give_what_onnx_says)};
-    return cmocka_run_group_tests_name("conformance of kernels", tests, NULL, NULL);
 }

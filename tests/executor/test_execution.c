@@ -1,21 +1,12 @@
 /* test_execution.c - steps of training as plans say: the same losses and weights, bit for bit, whatever is recomputed and
  * wherever updates run; the arena is used to its top and no further; what is saved goes on as if nothing had happened. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "executor/train/state.h"
 #include "memplan/arena.h"
 #include "memplan/check.h"
 #include "tests/cases/onnx_text.h"
+#include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
 
 enum { STEPS = 5 };
@@ -47,9 +38,8 @@ static void assert_same(const outcome *a, const outcome *b, const char *what)
 static const char *const networks[] = {"tests/gradients/mlp.onnx", "tests/gradients/cnn.onnx", "tests/gradients/unet.onnx",
                                        "tests/gradients/bert.onnx", "tests/gradients/gpt.onnx"};
 
-static void nothing_depends_on_the_plan_or_on_where_updates_run(void **state)
+TEST(nothing_depends_on_the_plan_or_on_where_updates_run)
 {
-    (void)state;
     for (size_t k = 0; k < sizeof networks / sizeof *networks; k++) {
         outcome first = {{0}, ""};
         for (int fuse = 0; fuse < MP_N_FUSES; fuse++) {
@@ -71,9 +61,8 @@ static void nothing_depends_on_the_plan_or_on_where_updates_run(void **state)
 }
 
 /* With everything at a distance from everything else the results are the same, and the bytes between stay as they were. */
-static void nothing_is_written_beside_its_place(void **state)
+TEST(nothing_is_written_beside_its_place)
 {
-    (void)state;
     for (size_t k = 0; k < sizeof networks / sizeof *networks; k++) {
         for (int fuse = 0; fuse < MP_N_FUSES; fuse++) {
             mp_training_options options = {.optimizer = MP_OPTIMIZER_ADAMW, .fuse = (mp_fuse)fuse, .dtype = MP_DTYPE_FLOAT};
@@ -98,9 +87,8 @@ static void nothing_is_written_beside_its_place(void **state)
 }
 
 /* Two micro-batches are one batch of twice the size, but for rounding. */
-static void accumulated_gradients_are_those_of_the_whole_batch(void **state)
+TEST(accumulated_gradients_are_those_of_the_whole_batch)
 {
-    (void)state;
     for (int fuse = 0; fuse < MP_N_FUSES; fuse++) {
         static outcome first;
         mp_training_options options = {
@@ -142,9 +130,8 @@ static void gradient_of(training_case *t, int64_t step, const char *name, float 
     mp_plan_free(plan);
 }
 
-static void two_micro_batches_give_the_mean_of_their_gradients(void **state)
+TEST(two_micro_batches_give_the_mean_of_their_gradients)
 {
-    (void)state;
     enum { N = 24 * 12 };
     float both[N], first[N], second[N];
     mp_training_options options = {.optimizer = MP_OPTIMIZER_NONE, .dtype = MP_DTYPE_FLOAT, .accumulate = 2};
@@ -160,9 +147,8 @@ static void two_micro_batches_give_the_mean_of_their_gradients(void **state)
     assert_true(memcmp(first, second, sizeof first) != 0);
 }
 
-static void clipping_is_exact_wherever_updates_run(void **state)
+TEST(clipping_is_exact_wherever_updates_run)
 {
-    (void)state;
     outcome first = {{0}, ""}, free_run = {{0}, ""};
     for (int fuse = 0; fuse < MP_N_FUSES; fuse++) {
         mp_training_options options = {
@@ -179,9 +165,8 @@ static void clipping_is_exact_wherever_updates_run(void **state)
     assert_true(strcmp(first.hash, free_run.hash) != 0);
 }
 
-static void clipping_within_backward_is_refused(void **state)
+TEST(clipping_within_backward_is_refused)
 {
-    (void)state;
     mp_training_options options = {
         .optimizer = MP_OPTIMIZER_SGD, .fuse = MP_FUSE_BACKWARD, .dtype = MP_DTYPE_FLOAT, .clip_norm = 1};
     mp_training_options plain = options;
@@ -195,9 +180,8 @@ static void clipping_within_backward_is_refused(void **state)
     training_end(&t);
 }
 
-static void what_a_backend_cannot_run_is_counted(void **state)
+TEST(what_a_backend_cannot_run_is_counted)
 {
-    (void)state;
     mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT};
     mp_error err = {0};
     mp_program *program;
@@ -214,9 +198,8 @@ static void what_a_backend_cannot_run_is_counted(void **state)
 }
 
 /* k steps, save, resume, k steps: 2 k steps. */
-static void a_resumed_training_is_the_uninterrupted_one(void **state)
+TEST(a_resumed_training_is_the_uninterrupted_one)
 {
-    (void)state;
     char path[64];
     snprintf(path, sizeof path, "/tmp/memplan-test-%ld.safetensors", (long)getpid());
     for (int fuse = 0; fuse < MP_N_FUSES; fuse++)
@@ -252,9 +235,8 @@ static void a_resumed_training_is_the_uninterrupted_one(void **state)
 }
 
 /* The alternative that keeps its mask, or starts from its output, runs where a step asks for it. */
-static void alternatives_run_where_a_step_asks_for_them(void **state)
+TEST(alternatives_run_where_a_step_asks_for_them)
 {
-    (void)state;
     mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT, .inexact = true};
     mp_hyper hyper = mp_hyper_default(MP_OPTIMIZER_SGD);
     training_case t = training_begin(networks[3], 0, &options);
@@ -278,20 +260,4 @@ static void alternatives_run_where_a_step_asks_for_them(void **state)
     outcome other = run(&t, plan, &hyper, STEPS);
     for (int k = 0; k < STEPS; k++) assert_true(fabs(base.losses[k] - other.losses[k]) < 1e-4);
     training_end(&t);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_depends_on_the_plan_or_on_where_updates_run),
-        cmocka_unit_test(nothing_is_written_beside_its_place),
-        cmocka_unit_test(accumulated_gradients_are_those_of_the_whole_batch),
-        cmocka_unit_test(two_micro_batches_give_the_mean_of_their_gradients),
-        cmocka_unit_test(clipping_is_exact_wherever_updates_run),
-        cmocka_unit_test(clipping_within_backward_is_refused),
-        cmocka_unit_test(what_a_backend_cannot_run_is_counted),
-        cmocka_unit_test(a_resumed_training_is_the_uninterrupted_one),
-        cmocka_unit_test(alternatives_run_where_a_step_asks_for_them),
-    };
-    return cmocka_run_group_tests_name("executor/execution", tests, NULL, NULL);
 }

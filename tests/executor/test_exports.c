@@ -3,18 +3,9 @@
  * for bit.
  */
 #include <dirent.h>
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "estimator/model/model.h"
+#include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
 
 #define FOLDER "tests/networks/files"
@@ -59,9 +50,8 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void every_export_trains_as_planned(void **state)
+TEST(every_export_trains_as_planned)
 {
-    (void)state;
     char *names[FILES_MAX];
     int n = 0;
     DIR *folder = opendir(FOLDER);
@@ -78,9 +68,8 @@ static void every_export_trains_as_planned(void **state)
 }
 
 /* Tensors and elements, as PyTorch counts what the output depends on. */
-static void parameters_are_those_of_pytorch(void **state)
+TEST(parameters_are_those_of_pytorch)
 {
-    (void)state;
     char line[512], name[256];
     int n = 0, n_tensors;
     long n_elements;
@@ -107,13 +96,4 @@ static void parameters_are_those_of_pytorch(void **state)
     }
     assert_true(n >= LEAST);
     fclose(table);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_export_trains_as_planned),
-        cmocka_unit_test(parameters_are_those_of_pytorch),
-    };
-    return cmocka_run_group_tests_name("executor/exports", tests, NULL, NULL);
 }

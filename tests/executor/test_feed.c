@@ -1,18 +1,10 @@
 /* test_feed.c - batches: every sample once an epoch, in an order that is a function of the seed; misfits are refused before the
  * first batch.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "executor/data/feed.h"
+#include "tests/cases/test.h"
 
 static char folder[64];
 
@@ -62,9 +54,8 @@ static const int64_t image_dims[] = {B, 1, 2}, label_dims[] = {B};
 static const mp_feed_slot slots[] = {{"image", MP_DTYPE_FLOAT, 3, image_dims, 0, false, false, 0, MP_FEED_RANDOM, 0},
                                      {"label", MP_DTYPE_INT64, 1, label_dims, 10, true, false, 0, MP_FEED_RANDOM, 0}};
 
-static void an_epoch_has_every_sample_once(void **state)
+TEST(an_epoch_has_every_sample_once)
 {
-    (void)state;
     const char *sources[] = {image_file(N), label_file(N, N - 1)};
     mp_error err = {0};
     mp_feed *feed;
@@ -106,9 +97,8 @@ static void misfit(const char *const *sources, size_t n, const char *why)
     if (!strstr(err.message, why)) fail_msg("\"%s\" does not say \"%s\"", err.message, why);
 }
 
-static void misfits_are_refused_before_training(void **state)
+TEST(misfits_are_refused_before_training)
 {
-    (void)state;
     const uint8_t wide[] = {0, 0, 8, 2, 0, 0, 0, 1, 0, 0, 0, 3, 1, 2, 3};
     const float number = 1;
     char npy[128] = "\x93NUMPY\x01";
@@ -129,9 +119,8 @@ static void misfits_are_refused_before_training(void **state)
 }
 
 /* Logits (N, T, C), or (N*T, C): a target for every position, whose files tell samples apart, or only positions. */
-static void a_target_has_several_numbers_for_a_sample(void **state)
+TEST(a_target_has_several_numbers_for_a_sample)
 {
-    (void)state;
     enum { T = 3 };
     static const int64_t tokens[] = {2, T}, flat[] = {2 * T};
     static const char *const files[] = {"5, 3", "15,", "15, 1", "5, 3, 1"};
@@ -161,9 +150,8 @@ static void a_target_has_several_numbers_for_a_sample(void **state)
 }
 
 /* Files of five samples, of which batches take two, for an input of 2 x 3 x 4 numbers, one of 24 or one of a single channel. */
-static void shapes_are_compared_and_not_only_sizes(void **state)
+TEST(shapes_are_compared_and_not_only_sizes)
 {
-    (void)state;
     static const int64_t picture[] = {2, 2, 3, 4}, list[] = {2, 24}, gray[] = {2, 1, 4, 6}, one[] = {2, 1};
     static const struct {
         const char *file;
@@ -222,9 +210,8 @@ static void shapes_are_compared_and_not_only_sizes(void **state)
 }
 
 /* What the loss leaves out is no class, and is taken all the same. */
-static void the_ignored_label_is_legal(void **state)
+TEST(the_ignored_label_is_legal)
 {
-    (void)state;
     mp_feed_slot some[] = {slots[0], slots[1]};
     const char *sources[] = {image_file(N), label_file(N, 200)};
     mp_error err = {0};
@@ -258,9 +245,8 @@ static mp_status open_graph(const char *edges, const char *nodes, const char *sc
 }
 
 /* Rows of a graph's nodes are no samples: neither their order nor their number may change. */
-static void a_graph_is_given_whole(void **state)
+TEST(a_graph_is_given_whole)
 {
-    (void)state;
     int64_t edges[6], nodes[8], scale[2], classes[4];
     void *rows[] = {edges, nodes, scale, classes};
     mp_error err = {0};
@@ -295,9 +281,8 @@ static void a_graph_is_given_whole(void **state)
 }
 
 /* Five graphs, one a batch, each once an epoch, all of them with the same edges. */
-static void graphs_are_stacked(void **state)
+TEST(graphs_are_stacked)
 {
-    (void)state;
     int64_t edges[6], nodes[8], scale[2], classes[4];
     void *rows[] = {edges, nodes, scale, classes};
     int seen[5] = {0};
@@ -320,9 +305,8 @@ static void graphs_are_stacked(void **state)
 }
 
 /* What is broadcast along the batch goes with any number of samples. */
-static void one_row_is_shared_by_all_samples(void **state)
+TEST(one_row_is_shared_by_all_samples)
 {
-    (void)state;
     const mp_feed_slot some[] = {graph[2], graph[1]};
     const char *sources[] = {numbers("scale", "1, 2", 2, 9), numbers("nodes", "9, 2", 18, 99)};
     int64_t nodes[8], scale[2];
@@ -339,9 +323,8 @@ static void one_row_is_shared_by_all_samples(void **state)
     mp_feed_free(feed);
 }
 
-static void a_text_gives_windows_and_what_follows(void **state)
+TEST(a_text_gives_windows_and_what_follows)
 {
-    (void)state;
     enum { T = 4 };
     const int64_t tokens_dims[] = {2, T}, target_dims[] = {2 * T};
     const mp_feed_slot text[] = {{"tokens", MP_DTYPE_INT64, 2, tokens_dims, 256, false, false, 0, MP_FEED_RANDOM, 0},
@@ -370,9 +353,8 @@ static void a_text_gives_windows_and_what_follows(void **state)
     assert_non_null(strstr(err.message, "'target' has other dimensions than 'tokens'"));
 }
 
-static void generated_numbers_are_legal_and_repeat(void **state)
+TEST(generated_numbers_are_legal_and_repeat)
 {
-    (void)state;
     mp_error err = {0};
     mp_feed *feed;
     float image[B * 2], again[B * 2];
@@ -392,9 +374,8 @@ static void generated_numbers_are_legal_and_repeat(void **state)
 }
 
 /* Masks are one number, positions ascend and start again at the end of their table. */
-static void what_an_input_is_for_decides_its_numbers(void **state)
+TEST(what_an_input_is_for_decides_its_numbers)
 {
-    (void)state;
     static const int64_t dims[] = {2, 4};
     static const mp_feed_slot known[] = {
         {.name = "mask", .dtype = MP_DTYPE_INT64, .rank = 2, .dims = dims, .fill = MP_FEED_FIXED, .fixed = 1},
@@ -421,22 +402,9 @@ static void what_an_input_is_for_decides_its_numbers(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_epoch_has_every_sample_once),
-        cmocka_unit_test(misfits_are_refused_before_training),
-        cmocka_unit_test(a_target_has_several_numbers_for_a_sample),
-        cmocka_unit_test(shapes_are_compared_and_not_only_sizes),
-        cmocka_unit_test(the_ignored_label_is_legal),
-        cmocka_unit_test(a_graph_is_given_whole),
-        cmocka_unit_test(graphs_are_stacked),
-        cmocka_unit_test(one_row_is_shared_by_all_samples),
-        cmocka_unit_test(a_text_gives_windows_and_what_follows),
-        cmocka_unit_test(generated_numbers_are_legal_and_repeat),
-        cmocka_unit_test(what_an_input_is_for_decides_its_numbers),
-    };
     static const char *const names[] = {"image", "label", "text", "tokens", "target", "edges", "nodes", "scale", "classes"};
     snprintf(folder, sizeof folder, "/tmp/memplan-test-%ld", (long)getpid());
-    int failed = cmocka_run_group_tests_name("executor/feed", tests, NULL, NULL);
+    int failed = test_run(NULL, NULL);
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         char path[128];
         snprintf(path, sizeof path, "%s.%s", folder, names[k]);

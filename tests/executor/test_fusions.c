@@ -1,17 +1,9 @@
 /* test_fusions.c - which operators batch normalization takes in, and which it must leave. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/base/memory.h"
 #include "executor/operators/fusions.h"
 #include "executor/operators/layouts.h"
 #include "tests/cases/model_text.h"
+#include "tests/cases/test.h"
 
 static mp_model *fused(const char *text)
 {
@@ -33,9 +25,8 @@ static void check(const char *text, const char *kinds)
     mp_model_free(model);
 }
 
-static void what_follows_is_taken_in(void **state)
+TEST(what_follows_is_taken_in)
 {
-    (void)state;
     check("BatchNormalization x s b m v -> n; Relu n -> y; out y", "BatchNormalizationRelu");
     check("BatchNormalization x s b m v -> n; Add n z -> a; Relu a -> y; out y", "BatchNormalizationAddRelu");
     check("BatchNormalization x s b m v -> n; Add z n -> a; Relu a -> y; out y", "BatchNormalizationAddRelu");
@@ -45,9 +36,8 @@ static void what_follows_is_taken_in(void **state)
           "BatchNormalization BatchNormalizationAddRelu");
 }
 
-static void what_somebody_else_reads_stays(void **state)
+TEST(what_somebody_else_reads_stays)
 {
-    (void)state;
     check("BatchNormalization x s b m v -> n; Relu n -> y; out y n", "BatchNormalization Relu");
     check("BatchNormalization x s b m v -> n; Relu n -> y; Sigmoid n -> t; out y t", "BatchNormalization Relu Sigmoid");
     check("BatchNormalization x s b m v -> n; Add n z -> a; Relu a -> y; out y a", "BatchNormalization Add Relu");
@@ -59,9 +49,8 @@ static void what_somebody_else_reads_stays(void **state)
 }
 
 /* The operator keeps the name of what it ends with, and the attributes of the normalization. */
-static void operands_and_attributes_go_along(void **state)
+TEST(operands_and_attributes_go_along)
 {
-    (void)state;
     mp_model *model = fused("BatchNormalization x s b m v -> n epsilon=0.25 momentum=0.5; Add z n -> a; Relu a -> y; out y");
     const mp_operator *op = &model->operators[0];
     const char *const names[] = {"x", "s", "b", "m", "v", "z"};
@@ -76,9 +65,8 @@ static void operands_and_attributes_go_along(void **state)
     mp_model_free(model);
 }
 
-static void a_failed_allocation_is_said(void **state)
+TEST(a_failed_allocation_is_said)
 {
-    (void)state;
     mp_model *model = model_text("data x 2 3 4 5; param s 3; BatchNormalization x s s s s -> n; Relu n -> y; out y");
     mp_status st = MP_NOMEM;
     mp_error err;
@@ -91,15 +79,4 @@ static void a_failed_allocation_is_said(void **state)
         if (st != MP_OK && k > 100) fail_msg("it never ends");
     }
     mp_model_free(model);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_follows_is_taken_in),
-        cmocka_unit_test(what_somebody_else_reads_stays),
-        cmocka_unit_test(operands_and_attributes_go_along),
-        cmocka_unit_test(a_failed_allocation_is_said),
-    };
-    return cmocka_run_group_tests_name("executor/operators/fusions", tests, NULL, NULL);
 }

@@ -1,17 +1,7 @@
 /* test_gradients.c - loss and gradients of whole networks against PyTorch's (tests/gradients/make_gradients.py), with
  * everything kept and recomputed as far as plans go. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "formats/data/safetensors.h"
+#include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
 
 typedef struct truth {
@@ -131,61 +121,51 @@ static void check(const char *name)
     check_as(name, training_begin);
 }
 
-static void of_a_perceptron(void **state)
+TEST(of_a_perceptron)
 {
-    (void)state;
     check("mlp");
 }
-static void of_a_residual_network(void **state)
+TEST(of_a_residual_network)
 {
-    (void)state;
     check("cnn");
 }
-static void of_a_u_net(void **state)
+TEST(of_a_u_net)
 {
-    (void)state;
     check("unet");
 }
-static void of_bert(void **state)
+TEST(of_bert)
 {
-    (void)state;
     check("bert");
 }
-static void of_gpt(void **state)
+TEST(of_gpt)
 {
-    (void)state;
     check("gpt");
 }
 
-static void of_transformers_whose_attention_is_fused(void **state)
+TEST(of_transformers_whose_attention_is_fused)
 {
-    (void)state;
     check_as("bert", training_begin_fused);
     check_as("gpt", training_begin_fused);
 }
 
-static void of_normalizations_that_stay_in_inference_mode(void **state)
+TEST(of_normalizations_that_stay_in_inference_mode)
 {
-    (void)state;
     check_as("fixed", training_begin_fixed);
 }
 
-static void of_recurrent_layers(void **state)
+TEST(of_recurrent_layers)
 {
-    (void)state;
     check("recurrent");
 }
 
-static void of_recurrent_layers_whose_sequences_are_cut(void **state)
+TEST(of_recurrent_layers_whose_sequences_are_cut)
 {
-    (void)state;
     check_as("recurrent", training_begin_cut);
 }
 
 /* Loops and branches that are taken out, as both exporters write them. */
-static void of_bags_and_neighbours(void **state)
+TEST(of_bags_and_neighbours)
 {
-    (void)state;
     check("control");
     check("control_newer");
 }
@@ -198,26 +178,7 @@ static training_case begin_adapted(const char *path, int64_t batch, const mp_tra
 }
 
 /* As the package peft has them (make_adapters.py). */
-static void of_adapters_and_what_is_trained_besides(void **state)
+TEST(of_adapters_and_what_is_trained_besides)
 {
-    (void)state;
     check_of("bert", "adapters", begin_adapted);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(of_a_perceptron),
-        cmocka_unit_test(of_a_residual_network),
-        cmocka_unit_test(of_a_u_net),
-        cmocka_unit_test(of_bert),
-        cmocka_unit_test(of_gpt),
-        cmocka_unit_test(of_transformers_whose_attention_is_fused),
-        cmocka_unit_test(of_normalizations_that_stay_in_inference_mode),
-        cmocka_unit_test(of_recurrent_layers),
-        cmocka_unit_test(of_recurrent_layers_whose_sequences_are_cut),
-        cmocka_unit_test(of_bags_and_neighbours),
-        cmocka_unit_test(of_adapters_and_what_is_trained_besides),
-    };
-    return cmocka_run_group_tests_name("executor/gradients", tests, NULL, NULL);
 }

@@ -1,15 +1,7 @@
 /* test_input_roles.c - what an input means follows from what finally reads it, through casts, views and arithmetic. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "executor/data/input_roles.h"
 #include "tests/cases/model_text.h"
+#include "tests/cases/test.h"
 
 typedef struct role_case {
     const char *model, *input;
@@ -42,9 +34,8 @@ static void check(const role_case *cases, size_t n)
 
 #define CHECK(cases) check(cases, sizeof(cases) / sizeof *(cases))
 
-static void row_numbers_stay_below_their_table(void **state)
+TEST(row_numbers_stay_below_their_table)
 {
-    (void)state;
     static const role_case cases[] = {
         {"data:7 i 2 3; param w 10 4; Gather w i -> y; out y", "i", MP_INPUT_IDS, 10, 0, "y"},
         {"data:7 i 2 3; param w 10 4; Gather w i -> y axis=1; out y", "i", MP_INPUT_IDS, 4, 0, "y"},
@@ -70,9 +61,8 @@ static void row_numbers_stay_below_their_table(void **state)
 }
 
 /* With the mask as it is drawn, nothing is hidden. */
-static void masks_are_open(void **state)
+TEST(masks_are_open)
 {
-    (void)state;
     static const role_case cases[] = {
         /* (1 - m) * -10000 is added */
         {"data:7 m 2 3; data s 2 3; const one 1; const low -10000; Cast m -> f to=1; Sub one f -> n; Mul n low -> a; "
@@ -110,9 +100,8 @@ static void masks_are_open(void **state)
     CHECK(cases);
 }
 
-static void positions_ascend_and_lengths_are_full(void **state)
+TEST(positions_ascend_and_lengths_are_full)
 {
-    (void)state;
     static const role_case cases[] = {
         {"data:7 position_ids 2 3; param w 10 4; Gather w position_ids -> y; out y", "position_ids", MP_INPUT_POSITIONS, 10, 0,
          "y"},
@@ -126,9 +115,8 @@ static void positions_ascend_and_lengths_are_full(void **state)
     CHECK(cases);
 }
 
-static void the_rest_is_plain(void **state)
+TEST(the_rest_is_plain)
 {
-    (void)state;
     static const role_case cases[] = {
         {"data x 2 3; Relu x -> y; out y", "x", MP_INPUT_PLAIN, 0, 0, NULL},
         {"data x 2 3; data z 2 3; Relu z -> r; Mul x r -> m; Add x m -> y; out y", "x", MP_INPUT_PLAIN, 0, 0, NULL},
@@ -140,15 +128,4 @@ static void the_rest_is_plain(void **state)
          NULL},
     };
     CHECK(cases);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(row_numbers_stay_below_their_table),
-        cmocka_unit_test(masks_are_open),
-        cmocka_unit_test(positions_ascend_and_lengths_are_full),
-        cmocka_unit_test(the_rest_is_plain),
-    };
-    return cmocka_run_group_tests_name("executor/input roles", tests, NULL, NULL);
 }

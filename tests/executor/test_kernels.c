@@ -1,16 +1,8 @@
 /* test_kernels.c - the CPU's tables against the registry: what can be trained has kernels in both directions, and no row stands
  * twice or for nothing. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/model/ops.h"
 #include "executor/cpu/kernels.h"
+#include "tests/cases/test.h"
 
 /* They never stand between a parameter and a loss. */
 static const char *const not_run[] = {"MatMulInteger", "ConvInteger", "Multinomial", "NonZero", "Unique"};
@@ -22,9 +14,8 @@ static bool is_listed(const char *kind)
     return false;
 }
 
-static void every_operator_of_the_registry_runs(void **state)
+TEST(every_operator_of_the_registry_runs)
 {
-    (void)state;
     int n = 0, n_trained = 0;
     for (size_t k = 0; k < mp_op_count(); k++) {
         const mp_op *row = mp_op_row(k);
@@ -48,9 +39,8 @@ static void every_operator_of_the_registry_runs(void **state)
 static const mp_kernel *const families[] = {MP_CPU_FAMILIES(TABLE)};
 #undef TABLE
 
-static void every_row_stands_once_and_for_an_operator(void **state)
+TEST(every_row_stands_once_and_for_an_operator)
 {
-    (void)state;
     for (size_t f = 0; f < sizeof families / sizeof *families; f++)
         for (const mp_kernel *row = families[f]; row->kind; row++) {
             int n = 0, n_ops = 0;
@@ -62,13 +52,4 @@ static void every_row_stands_once_and_for_an_operator(void **state)
             if (n != 1) fail_msg("%s (%s) stands %d times in the tables", row->kind, row->domain, n);
             if (!n_ops) fail_msg("%s (%s) is not in the registry", row->kind, row->domain);
         }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_operator_of_the_registry_runs),
-        cmocka_unit_test(every_row_stands_once_and_for_an_operator),
-    };
-    return cmocka_run_group_tests_name("executor/cpu/kernels", tests, NULL, NULL);
 }

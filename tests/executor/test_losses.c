@@ -1,20 +1,10 @@
 /* test_losses.c - every loss that can be appended, against PyTorch's value and gradient (tests/executor/losses.def), as a
  * program runs it: everything kept, and in the least memory; no more of the arena is touched than planned.
  */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "memplan/summary.h"
 #include "tests/cases/backend_case.h"
 #include "tests/cases/model_text.h"
+#include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
 
 #define WITH(...) __VA_ARGS__
@@ -118,9 +108,8 @@ static void check_gradient(const known_loss *k, training_case *t, mp_execution *
     free(host.data);
 }
 
-static void losses_are_those_of_pytorch(void **state)
+TEST(losses_are_those_of_pytorch)
 {
-    (void)state;
     const mp_hyper hyper = mp_hyper_default(MP_OPTIMIZER_SGD);
     bool seen[MP_N_LOSSES] = {false};
     for (int c = 0; c < N_KNOWN; c++) {
@@ -150,9 +139,8 @@ static void losses_are_those_of_pytorch(void **state)
 
 /* 64 rows of 32 numbers under PyTorch's rules, against make_losses.py --saved, which prints the bytes that autograd holds.
  * Cross-entropy's log-probabilities are made by the loss itself, and so not held when forward ends. */
-static void backward_keeps_what_pytorch_keeps(void **state)
+TEST(backward_keeps_what_pytorch_keeps)
 {
-    (void)state;
     static const struct {
         mp_loss loss;
         int64_t bytes;
@@ -193,9 +181,8 @@ static void refused(mp_training_options options, const char *why)
     mp_model_free(m);
 }
 
-static void options_of_other_losses_are_refused(void **state)
+TEST(options_of_other_losses_are_refused)
 {
-    (void)state;
     const double weights[] = {1, 2, 3};
     refused((mp_training_options){.loss = MP_LOSS_MSE, .loss_options.label_smoothing = 0.1}, "cross-entropy, and this is mse");
     refused((mp_training_options){.loss = MP_LOSS_L1, .loss_options.ignore_index = (const int64_t[]){0}}, "this is l1");
@@ -209,14 +196,4 @@ static void options_of_other_losses_are_refused(void **state)
     refused((mp_training_options){.loss = MP_LOSS_BCE, .loss_options = {.pos_weight = weights, .n_pos_weight = 3}},
             "3 weights of positives are given, and 'y' takes one, or 4");
     refused((mp_training_options){.loss = MP_LOSS_HUBER, .loss_options.beta = -1}, "beta is -1");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(losses_are_those_of_pytorch),
-        cmocka_unit_test(backward_keeps_what_pytorch_keeps),
-        cmocka_unit_test(options_of_other_losses_are_refused),
-    };
-    return cmocka_run_group_tests_name("executor/losses", tests, NULL, NULL);
 }

@@ -1,15 +1,6 @@
 /* test_not_finite.c - trainings that stop being numbers on purpose: the message names where it began. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "tests/cases/onnx_builder.h"
+#include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
 
 enum { FLOAT = 1, CONSTANT_STEPS = 6 };
@@ -52,9 +43,8 @@ static void fails(const line *lines, int64_t steps, int accumulate, const char *
     onnx_end(&b);
 }
 
-static void the_operator_is_named_where_it_began(void **state)
+TEST(the_operator_is_named_where_it_began)
 {
-    (void)state;
     static const line log_of_negatives[] = {{"Mul", "x,w.weight", "a"}, {"Log", "a", "l"}, {"Add", "l,v.weight", "y"}, {0}};
     static const line no_quotient[] = {{"Mul", "x,w.weight", "a"},
                                        {"Abs", "a", "b"},
@@ -76,9 +66,8 @@ static void the_operator_is_named_where_it_began(void **state)
 static const line root_of_zero[] = {
     {"Abs", "x", "a"}, {"Mul", "a,u.weight", "z"}, {"Sqrt", "z", "q"}, {"Add", "q,v.weight", "y"}, {0}};
 
-static void backward_is_told_from_forward(void **state)
+TEST(backward_is_told_from_forward)
 {
-    (void)state;
     fails(root_of_zero, 3, 1,
           "the loss is nan at step 2; first not finite: inf in 8 of 8 elements of the gradient of 'z', by "
           "Sqrt 'Sqrt' in backward of step 1",
@@ -87,17 +76,15 @@ static void backward_is_told_from_forward(void **state)
 }
 
 /* The last step's update is looked at, since no loss follows it. */
-static void weights_are_finite_in_the_end(void **state)
+TEST(weights_are_finite_in_the_end)
 {
-    (void)state;
     fails(root_of_zero, 1, 1, "'u.weight' is not finite after step 1; first not finite: inf in 8 of 8 elements of the gradient",
           NULL);
 }
 
 /* A mask of -inf is no fault of what reads it. */
-static void infinities_that_are_meant_are_not_blamed(void **state)
+TEST(infinities_that_are_meant_are_not_blamed)
 {
-    (void)state;
     static const line masked[] = {{"Mul", "x,w.weight", "a"},
                                   {"Add", "a,causal_mask", "s"},
                                   {"Softmax", "s", "p"},
@@ -109,9 +96,8 @@ static void infinities_that_are_meant_are_not_blamed(void **state)
 }
 
 /* The loss goes on as if nothing had happened, since what is no number is replaced. */
-static void an_early_beginning_is_found(void **state)
+TEST(an_early_beginning_is_found)
 {
-    (void)state;
     static const line hidden[] = {{"Abs", "x", "a"},
                                   {"Mul", "a,u.weight", "z"},
                                   {"Sqrt", "z", "q"},
@@ -121,14 +107,4 @@ static void an_early_beginning_is_found(void **state)
                                   {0}};
     fails(hidden, CONSTANT_STEPS, 1, "'u.weight' is not finite after step 6; first not finite: inf in 8 of 8", NULL);
     fails(hidden, CONSTANT_STEPS, 1, "in backward of step 1", NULL);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_operator_is_named_where_it_began), cmocka_unit_test(backward_is_told_from_forward),
-        cmocka_unit_test(weights_are_finite_in_the_end),        cmocka_unit_test(infinities_that_are_meant_are_not_blamed),
-        cmocka_unit_test(an_early_beginning_is_found),
-    };
-    return cmocka_run_group_tests_name("executor/not finite", tests, NULL, NULL);
 }

@@ -1,18 +1,9 @@
 /* test_optimizer.c - updates against what PyTorch 2.15's optimizers make of the same three gradients, and learning-rate
  * schedules by hand. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "executor/cpu/base/parallel.h"
 #include "executor/kernel/optimizer.h"
 #include "tests/cases/backend_case.h"
+#include "tests/cases/test.h"
 
 enum { N = 3 };
 
@@ -63,9 +54,8 @@ static void check(mp_optimizer optimizer, bool nesterov, double decay, const dou
     }
 }
 
-static void updates_are_those_of_pytorch(void **state)
+TEST(updates_are_those_of_pytorch)
 {
-    (void)state;
     check(MP_OPTIMIZER_SGD, false, 0.01, (double[]){0.937043011, -0.438561469, 0.249240771});
     check(MP_OPTIMIZER_MOMENTUM, false, 0.01, (double[]){0.899352849, -0.385093391, 0.257129699});
     check(MP_OPTIMIZER_MOMENTUM, true, 0, (double[]){0.854409993, -0.339020014, 0.257694989});
@@ -74,9 +64,8 @@ static void updates_are_those_of_pytorch(void **state)
 }
 
 /* Parameters of one block, of several and of parts of one, each with a gradient of its own: sgd takes 0.1 times that. */
-static void many_parameters_are_updated_at_once(void **state)
+TEST(many_parameters_are_updated_at_once)
 {
-    (void)state;
     enum { MANY = 5 };
     const mp_backend *there = backend_of_tests();
     const int64_t sizes[MANY] = {3, MP_BLOCK, 2 * MP_BLOCK + 5, 1, MP_BLOCK + 1};
@@ -115,9 +104,8 @@ static void many_parameters_are_updated_at_once(void **state)
     }
 }
 
-static void half_precision_parameters_follow_their_master_copy(void **state)
+TEST(half_precision_parameters_follow_their_master_copy)
 {
-    (void)state;
     uint16_t w[N] = {0x3f80, 0xbf00, 0x3e80}; /* 1, -0.5, 0.25 */
     float memory[3 * N] = {0};
     mp_hyper h = mp_hyper_default(MP_OPTIMIZER_ADAMW);
@@ -140,9 +128,8 @@ static void half_precision_parameters_follow_their_master_copy(void **state)
     }
 }
 
-static void the_norm_of_all_gradients_is_brought_down_to_the_limit(void **state)
+TEST(the_norm_of_all_gradients_is_brought_down_to_the_limit)
 {
-    (void)state;
     const mp_backend *there = backend_of_tests();
     float a[2] = {3, 4}, b[1] = {12}, factor = 0;
     int64_t bytes = there->norm_workspace_bytes(there, 2);
@@ -161,9 +148,8 @@ static void the_norm_of_all_gradients_is_brought_down_to_the_limit(void **state)
     backend_fetch(there, (void *)gradients[1].gradient, b, sizeof b);
 }
 
-static void the_rate_rises_and_falls(void **state)
+TEST(the_rate_rises_and_falls)
 {
-    (void)state;
     mp_hyper h = mp_hyper_default(MP_OPTIMIZER_ADAM);
     h.learning_rate = 1;
     h.warmup_steps = 4;
@@ -180,9 +166,8 @@ static void the_rate_rises_and_falls(void **state)
     assert_true(fabs(mp_learning_rate(&h, 8) - 0.5) < 1e-9);
 }
 
-static void values_out_of_range_are_refused(void **state)
+TEST(values_out_of_range_are_refused)
 {
-    (void)state;
     mp_hyper h = mp_hyper_default(MP_OPTIMIZER_ADAM);
     mp_error err = {0};
     assert_int_equal(mp_hyper_check(&h, &err), MP_OK);
@@ -192,17 +177,4 @@ static void values_out_of_range_are_refused(void **state)
     h = mp_hyper_default(MP_OPTIMIZER_MOMENTUM);
     h.momentum = 1;
     assert_int_equal(mp_hyper_check(&h, NULL), MP_INVALID);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(updates_are_those_of_pytorch),
-        cmocka_unit_test(many_parameters_are_updated_at_once),
-        cmocka_unit_test(half_precision_parameters_follow_their_master_copy),
-        cmocka_unit_test(the_norm_of_all_gradients_is_brought_down_to_the_limit),
-        cmocka_unit_test(the_rate_rises_and_falls),
-        cmocka_unit_test(values_out_of_range_are_refused),
-    };
-    return cmocka_run_group_tests_name("executor/optimizer", tests, NULL, NULL);
 }

@@ -1,15 +1,9 @@
 /* test_philox.c - Philox4x32-10 against the known answers that its authors publish, and what memplan makes of it against
  * statistics. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include "executor/kernel/philox.h"
+#include "tests/cases/test.h"
 
-static void philox_gives_the_published_answers(void **state)
+TEST(philox_gives_the_published_answers)
 {
     /* counter, key, answer: the vectors "philox4x32 10" that come with the authors' library */
     static const uint32_t vectors[][10] = {
@@ -19,7 +13,6 @@ static void philox_gives_the_published_answers(void **state)
         {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xa4093822, 0x299f31d0, 0xd16cfe09, 0x94fdcceb, 0x5001e420,
          0x24126ea1},
     };
-    (void)state;
     for (size_t k = 0; k < sizeof vectors / sizeof *vectors; k++) {
         const uint32_t *v = vectors[k];
         mp_philox_block r = mp_philox((mp_philox_block){{v[0], v[1], v[2], v[3]}}, v[4], v[5]);
@@ -27,9 +20,8 @@ static void philox_gives_the_published_answers(void **state)
     }
 }
 
-static void a_word_depends_on_seed_step_operator_and_element(void **state)
+TEST(a_word_depends_on_seed_step_operator_and_element)
 {
-    (void)state;
     uint32_t word = mp_random_word(1, 2, 3, 4);
     assert_int_equal(word, mp_random_word(1, 2, 3, 4));
     assert_int_not_equal(word, mp_random_word(9, 2, 3, 4));
@@ -41,17 +33,15 @@ static void a_word_depends_on_seed_step_operator_and_element(void **state)
 }
 
 /* The first element's word is the first word of the published answer: counter (0, 0, 0, 0) and key (0, 0). */
-static void elements_of_a_block_are_its_words(void **state)
+TEST(elements_of_a_block_are_its_words)
 {
     static const uint32_t zero[4] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
-    (void)state;
     for (uint64_t element = 0; element < 4; element++) assert_int_equal(mp_random_word(0, 0, 0, element), zero[element]);
 }
 
 /* The published answer to ones everywhere; and every seed, step and operator has its own. */
-static void the_seed_of_an_operator_is_two_words_that_no_element_has(void **state)
+TEST(the_seed_of_an_operator_is_two_words_that_no_element_has)
 {
-    (void)state;
     assert_true(mp_random_seed(UINT64_MAX, UINT32_MAX, UINT32_MAX) == INT64_C(0x41c83b0e408f276d));
     const int64_t seed = mp_random_seed(1, 2, 3);
     assert_true(seed == mp_random_seed(1, 2, 3));
@@ -59,12 +49,11 @@ static void the_seed_of_an_operator_is_two_words_that_no_element_has(void **stat
 }
 
 /* Chi-squared over 256 cells with 2^18 draws: 255 degrees of freedom have mean 255 and deviation 22.6; five deviations. */
-static void uniform_numbers_fill_the_unit_interval_evenly(void **state)
+TEST(uniform_numbers_fill_the_unit_interval_evenly)
 {
     enum { CELLS = 256, DRAWS = 1 << 18 };
     double sum = 0, chi = 0, expected = (double)DRAWS / CELLS;
     int count[CELLS] = {0};
-    (void)state;
     for (uint64_t element = 0; element < DRAWS; element++) {
         float x = mp_random_uniform(42, 7, 3, element);
         assert_true(x >= 0 && x < 1);
@@ -74,16 +63,4 @@ static void uniform_numbers_fill_the_unit_interval_evenly(void **state)
     for (int k = 0; k < CELLS; k++) chi += (count[k] - expected) * (count[k] - expected) / expected;
     assert_true(fabs(chi - 255) < 5 * 22.6);
     assert_true(fabs(sum / DRAWS - 0.5) < 5 * sqrt(1.0 / 12 / DRAWS));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(philox_gives_the_published_answers),
-        cmocka_unit_test(a_word_depends_on_seed_step_operator_and_element),
-        cmocka_unit_test(elements_of_a_block_are_its_words),
-        cmocka_unit_test(the_seed_of_an_operator_is_two_words_that_no_element_has),
-        cmocka_unit_test(uniform_numbers_fill_the_unit_interval_evenly),
-    };
-    return cmocka_run_group_tests_name("executor/philox", tests, NULL, NULL);
 }

@@ -2,18 +2,11 @@
  * while the pass before runs, to room that is empty; failures and the end of a training seen. */
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 #include "memplan/train.h"
 #include "tests/cases/backend_case.h"
+#include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
 
 enum { STEPS = 6 };
@@ -133,9 +126,8 @@ static training_case begin(how how, const char *network, const mp_training_optio
 
 static const char *const networks[] = {"tests/gradients/mlp.onnx", "tests/gradients/cnn.onnx", "tests/gradients/gpt.onnx"};
 
-static void trainings_are_the_same_bit_for_bit(void **state)
+TEST(trainings_are_the_same_bit_for_bit)
 {
-    (void)state;
     for (size_t k = 0; k < 2 * sizeof networks / sizeof *networks; k++) {
         const mp_training_options options = {
             .optimizer = MP_OPTIMIZER_ADAMW, .dtype = k & 1 ? MP_DTYPE_BFLOAT16 : MP_DTYPE_FLOAT, .accumulate = k & 1 ? 3 : 1};
@@ -171,11 +163,10 @@ static void trainings_are_the_same_bit_for_bit(void **state)
 }
 
 /* Runs of batches that begin anywhere: what lies at the inputs is always what the feed makes of that number. */
-static void batches_come_in_any_order(void **state)
+TEST(batches_come_in_any_order)
 {
     static const int64_t order[] = {5, 6, 7, 2, 3, 3, 9, 0, 1, 2, 3, 4, 5, 4};
     const mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_BFLOAT16};
-    (void)state;
     for (int way = ON_HOST; way <= ON_DEVICE; way++) {
         training_case t = begin((how)way, networks[1], &options);
         const mp_execution_options how = {.hyper = mp_hyper_default(MP_OPTIMIZER_SGD)};
@@ -220,12 +211,11 @@ static bool stop_after_four(const mp_train_progress *now, void *data)
 }
 
 /* No pass ends before the next batch is on the device: so it came while that pass ran. Then the training is interrupted. */
-static void the_next_batch_comes_while_a_pass_runs(void **state)
+TEST(the_next_batch_comes_while_a_pass_runs)
 {
     const mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT};
     mp_error err = {0};
     mp_report report;
-    (void)state;
     training_case t = begin(ON_DEVICE, networks[0], &options);
     mp_plan *plan = training_keep_all(&t);
     mp_train_request request = training_request(&t, plan, 100);
@@ -242,12 +232,11 @@ static void the_next_batch_comes_while_a_pass_runs(void **state)
     training_end(&t);
 }
 
-static void what_fails_in_the_thread_ends_the_training(void **state)
+TEST(what_fails_in_the_thread_ends_the_training)
 {
     const mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT};
     mp_error err = {0};
     mp_report report;
-    (void)state;
     training_case t = begin(ON_DEVICE, networks[0], &options);
     mp_plan *plan = training_keep_all(&t);
     const mp_train_request request = training_request(&t, plan, 100);
@@ -258,15 +247,4 @@ static void what_fails_in_the_thread_ends_the_training(void **state)
     assert_int_equal(harbour.n_pinned, 0);
     mp_plan_free(plan);
     training_end(&t);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(trainings_are_the_same_bit_for_bit),
-        cmocka_unit_test(batches_come_in_any_order),
-        cmocka_unit_test(the_next_batch_comes_while_a_pass_runs),
-        cmocka_unit_test(what_fails_in_the_thread_ends_the_training),
-    };
-    return cmocka_run_group_tests_name("executor/prefetch", tests, NULL, NULL);
 }

@@ -1,19 +1,10 @@
 /* test_providers.c - who computes operators is counted by provider and reason. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "executor/run/providers.h"
+#include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
 
-static void operators_are_counted_by_provider_and_reason(void **state)
+TEST(operators_are_counted_by_provider_and_reason)
 {
-    (void)state;
     mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT};
     training_case t = training_begin_fused("examples/gpt_bytes.onnx", 0, &options);
     static const char *const reasons[] = {"its depth", "", "its depth"};
@@ -41,10 +32,4 @@ static void operators_are_counted_by_provider_and_reason(void **state)
         if (t.program->nodes[k].call.reason[0] && --n == 2) t.program->nodes[k].call.reason[4] = 0;
     assert_int_equal(mp_program_providers(t.program, kind, groups), 3);
     training_end(&t);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(operators_are_counted_by_provider_and_reason)};
-    return cmocka_run_group_tests_name("executor/providers", tests, NULL, NULL);
 }

@@ -3,19 +3,12 @@
  * those that allocate nothing, which is counted. */
 #include <dirent.h>
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
 #include <jansson.h>
 
 #include "tests/cases/public_calls.h"
 #include "tests/cases/public_without.h"
+#include "tests/cases/test.h"
 
 #define HEADERS "include/memplan"
 
@@ -68,27 +61,23 @@ static void sweep_all(const public_call *calls)
     assert_int_equal(n_wrong, 0);
 }
 
-static void what_plans_survives_every_allocation_failure(void **state)
+TEST(what_plans_survives_every_allocation_failure)
 {
-    (void)state;
     sweep_all(public_graphs);
 }
 
-static void what_reads_and_writes_survives_every_allocation_failure(void **state)
+TEST(what_reads_and_writes_survives_every_allocation_failure)
 {
-    (void)state;
     sweep_all(public_files);
 }
 
-static void what_trains_survives_every_allocation_failure(void **state)
+TEST(what_trains_survives_every_allocation_failure)
 {
-    (void)state;
     sweep_all(public_models);
 }
 
-static void the_others_allocate_nothing(void **state)
+TEST(the_others_allocate_nothing)
 {
-    (void)state;
     public_world w = public_world_new();
     public_call_without(&w);
     public_world_free(&w);
@@ -157,9 +146,8 @@ static int check_header(const char *name)
     return n;
 }
 
-static void every_public_function_is_listed_once(void **state)
+TEST(every_public_function_is_listed_once)
 {
-    (void)state;
     int n = 0;
     DIR *folder = opendir(HEADERS);
     assert_non_null(folder);
@@ -172,13 +160,6 @@ static void every_public_function_is_listed_once(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_public_function_is_listed_once),
-        cmocka_unit_test(the_others_allocate_nothing),
-        cmocka_unit_test(what_plans_survives_every_allocation_failure),
-        cmocka_unit_test(what_reads_and_writes_survives_every_allocation_failure),
-        cmocka_unit_test(what_trains_survives_every_allocation_failure),
-    };
     json_set_alloc_funcs(get, mp_free);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return test_run(NULL, NULL);
 }

@@ -1,22 +1,14 @@
 /* test_recording.c - passes that the backend records and runs again: the same losses and weights, bit for bit, as call by call,
  * with all that changes from pass to pass; nothing but calls while it records; what fails on the device is seen, and what was
  * saved stays. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "executor/train/state.h"
 #include "memplan/train.h"
 #include "tests/cases/backend_case.h"
 #include "tests/cases/dropping_network.h"
 #include "tests/cases/recording_backend.h"
+#include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
 
 enum { STEPS = 6, FLUSHED = 4 };
@@ -86,9 +78,8 @@ static void compare(const char *network, const mp_training_options *options, int
     training_end(&t);
 }
 
-static void recorded_passes_are_those_called_one_by_one(void **state)
+TEST(recorded_passes_are_those_called_one_by_one)
 {
-    (void)state;
     for (int fuse = 0; fuse < MP_N_FUSES; fuse++) {
         mp_training_options options = {.optimizer = MP_OPTIMIZER_ADAMW, .fuse = (mp_fuse)fuse, .dtype = MP_DTYPE_FLOAT};
         compare("tests/gradients/cnn.onnx", &options, 2);
@@ -105,10 +96,9 @@ static void recorded_passes_are_those_called_one_by_one(void **state)
 }
 
 /* Random numbers are drawn by the pass that runs, not by the one that was recorded; in recomputed nodes they are the same. */
-static void recorded_passes_draw_their_own_numbers(void **state)
+TEST(recorded_passes_draw_their_own_numbers)
 {
     static const int64_t depths[] = {8, 64};
-    (void)state;
     for (int k = 0; k < 8; k++) {
         const bool fused = k & 1, half = k & 2;
         const mp_training_options options = {.loss = MP_LOSS_MSE,
@@ -125,7 +115,7 @@ static void recorded_passes_draw_their_own_numbers(void **state)
     }
 }
 
-static void what_looks_at_every_step_is_called_one_by_one(void **state)
+TEST(what_looks_at_every_step_is_called_one_by_one)
 {
     const mp_hyper hyper = mp_hyper_default(MP_OPTIMIZER_SGD);
     const mp_execution_options watching[] = {{.hyper = hyper, .profile = true},
@@ -133,7 +123,6 @@ static void what_looks_at_every_step_is_called_one_by_one(void **state)
                                              {.hyper = hyper, .guards = true},
                                              {.hyper = hyper, .by_call = true}};
     const mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT};
-    (void)state;
     training_case t = training_begin_on(recording_backend(&recorded_by, tested), "tests/gradients/mlp.onnx", 0, &options);
     mp_plan *plan = training_keep_all(&t);
     for (size_t k = 0; k < sizeof watching / sizeof *watching; k++) {
@@ -149,7 +138,7 @@ static void what_looks_at_every_step_is_called_one_by_one(void **state)
     training_end(&t);
 }
 
-static void a_failure_while_recording_is_reported(void **state)
+TEST(a_failure_while_recording_is_reported)
 {
     const mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT};
     const mp_execution_options how = {.hyper = mp_hyper_default(MP_OPTIMIZER_SGD)};
@@ -157,7 +146,6 @@ static void a_failure_while_recording_is_reported(void **state)
     mp_execution *e;
     mp_input_filler filler;
     double loss;
-    (void)state;
     training_case t = training_begin_on(recording_backend(&recorded_by, tested), "tests/gradients/mlp.onnx", 0, &options);
     mp_plan *plan = training_keep_all(&t);
     assert_int_equal(mp_execution_new(t.program, plan, &how, &e, &err), MP_OK);
@@ -182,7 +170,7 @@ static bool lose_the_device_after_three(const mp_train_progress *now, void *data
     return true;
 }
 
-static void a_lost_device_ends_the_training_and_keeps_what_was_saved(void **state)
+TEST(a_lost_device_ends_the_training_and_keeps_what_was_saved)
 {
     const mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT};
     char path[64];
@@ -190,7 +178,6 @@ static void a_lost_device_ends_the_training_and_keeps_what_was_saved(void **stat
     mp_execution *e;
     mp_report report;
     int64_t step = -1;
-    (void)state;
     snprintf(path, sizeof path, "/tmp/memplan-recording-%ld.safetensors", (long)getpid());
     training_case t = training_begin_on(recording_backend(&recorded_by, tested), "tests/gradients/mlp.onnx", 0, &options);
     mp_plan *plan = training_keep_all(&t);
@@ -210,12 +197,11 @@ static void a_lost_device_ends_the_training_and_keeps_what_was_saved(void **stat
     unlink(path);
 }
 
-static void the_report_says_what_the_device_holds(void **state)
+TEST(the_report_says_what_the_device_holds)
 {
     const mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT};
     mp_error err = {0};
     mp_report report;
-    (void)state;
     training_case t = training_begin_on(recording_backend(&recorded_by, tested), "tests/gradients/mlp.onnx", 0, &options);
     mp_plan *plan = training_keep_all(&t);
     const mp_train_request request = training_request(&t, plan, 3);
@@ -236,13 +222,5 @@ static void the_report_says_what_the_device_holds(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(recorded_passes_are_those_called_one_by_one),
-        cmocka_unit_test(recorded_passes_draw_their_own_numbers),
-        cmocka_unit_test(what_looks_at_every_step_is_called_one_by_one),
-        cmocka_unit_test(a_failure_while_recording_is_reported),
-        cmocka_unit_test(a_lost_device_ends_the_training_and_keeps_what_was_saved),
-        cmocka_unit_test(the_report_says_what_the_device_holds),
-    };
-    return cmocka_run_group_tests_name("executor/recording", tests, load, NULL);
+    return test_run(load, NULL);
 }

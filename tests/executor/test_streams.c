@@ -1,20 +1,12 @@
 /* test_streams.c - updates on a second stream, run: the same losses and weights, bit for bit, as in order, where the second
  * stream runs nothing before it is waited for and whatever has died is overwritten; recorded and not. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "memplan/arena.h"
 #include "memplan/check.h"
 #include "memplan/second_stream.h"
 #include "tests/cases/backend_case.h"
 #include "tests/cases/deferring_backend.h"
 #include "tests/cases/recording_backend.h"
+#include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
 #include "tests/oracles/random_beside.h"
 #include "tests/oracles/random_graph.h"
@@ -65,9 +57,8 @@ static mp_plan *with_waits(const mp_graph *graph, const mp_plan *plan, uint64_t 
 
 static const char *const networks[] = {"tests/gradients/mlp.onnx", "tests/gradients/cnn.onnx", "tests/gradients/gpt.onnx"};
 
-static void what_runs_beside_changes_nothing(void **state)
+TEST(what_runs_beside_changes_nothing)
 {
-    (void)state;
     for (size_t k = 0; k < 2; k++) {
         for (int fuse = MP_FUSE_BACKWARD; fuse <= MP_FUSE_FORWARD; fuse++) {
             mp_training_options options = {.optimizer = MP_OPTIMIZER_ADAMW,
@@ -100,9 +91,8 @@ static void what_runs_beside_changes_nothing(void **state)
     }
 }
 
-static void recorded_passes_keep_both_streams(void **state)
+TEST(recorded_passes_keep_both_streams)
 {
-    (void)state;
     mp_training_options options = {.optimizer = MP_OPTIMIZER_MOMENTUM, .fuse = MP_FUSE_BACKWARD, .dtype = MP_DTYPE_FLOAT};
     training_case t = training_begin_on(recording_backend(&recorded_by, deferring_backend(&deferred_by, backend_of_tests())),
                                         networks[1], 0, &options);
@@ -121,9 +111,8 @@ static void recorded_passes_keep_both_streams(void **state)
 }
 
 /* Profiled, or on a backend with one stream, the same plan runs in order. */
-static void without_a_second_stream_it_runs_in_order(void **state)
+TEST(without_a_second_stream_it_runs_in_order)
 {
-    (void)state;
     mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .fuse = MP_FUSE_BACKWARD, .dtype = MP_DTYPE_FLOAT};
     mp_execution_options plain = {.hyper = mp_hyper_default(MP_OPTIMIZER_SGD), .seed = 3, .poison = true}, profiled = plain;
     profiled.profile = true;
@@ -143,9 +132,8 @@ static void without_a_second_stream_it_runs_in_order(void **state)
 }
 
 /* What a plan for a network gets: within its memory, and the same results. */
-static void a_plan_gets_waits_within_its_memory(void **state)
+TEST(a_plan_gets_waits_within_its_memory)
 {
-    (void)state;
     for (size_t k = 0; k < sizeof networks / sizeof *networks; k++) {
         mp_training_options options = {.optimizer = MP_OPTIMIZER_ADAMW, .fuse = MP_FUSE_BACKWARD, .dtype = MP_DTYPE_FLOAT};
         mp_execution_options poisoned = {.hyper = mp_hyper_default(MP_OPTIMIZER_ADAMW), .seed = 3, .poison = true};
@@ -168,15 +156,4 @@ static void a_plan_gets_waits_within_its_memory(void **state)
         }
         training_end(&t);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_runs_beside_changes_nothing),
-        cmocka_unit_test(recorded_passes_keep_both_streams),
-        cmocka_unit_test(without_a_second_stream_it_runs_in_order),
-        cmocka_unit_test(a_plan_gets_waits_within_its_memory),
-    };
-    return cmocka_run_group_tests_name("executor/streams", tests, NULL, NULL);
 }

@@ -1,15 +1,7 @@
 /* test_times.c - the seconds of nodes in a profile, where a device notes its own times: every call's are its node's, updates in
  * one call share theirs by size, passes add up, and nothing waits between two calls. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "tests/cases/backend_case.h"
+#include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
 
 enum { STEPS = 3 };
@@ -66,11 +58,10 @@ static const mp_backend *noting_backend(const mp_backend *of)
     return &noted.backend;
 }
 
-static void seconds_are_those_that_the_device_notes(void **state)
+TEST(seconds_are_those_that_the_device_notes)
 {
     const mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT};
     const mp_execution_options profiled = {.hyper = mp_hyper_default(MP_OPTIMIZER_SGD), .profile = true};
-    (void)state;
     training_case t = training_begin_on(noting_backend(backend_of_tests()), "tests/gradients/cnn.onnx", 0, &options);
     mp_plan *plan = training_keep_all(&t);
     const mp_program *p = t.program;
@@ -112,7 +103,7 @@ static void seconds_are_those_that_the_device_notes(void **state)
     training_end(&t);
 }
 
-static void a_device_that_fails_is_reported(void **state)
+TEST(a_device_that_fails_is_reported)
 {
     const mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT};
     const mp_execution_options profiled = {.hyper = mp_hyper_default(MP_OPTIMIZER_SGD), .profile = true};
@@ -120,7 +111,6 @@ static void a_device_that_fails_is_reported(void **state)
     mp_execution *e;
     mp_input_filler filler;
     double loss;
-    (void)state;
     training_case t = training_begin_on(noting_backend(backend_of_tests()), "tests/gradients/mlp.onnx", 0, &options);
     mp_plan *plan = training_keep_all(&t);
     assert_int_equal(mp_execution_new(t.program, plan, &profiled, &e, &err), MP_OK);
@@ -132,13 +122,4 @@ static void a_device_that_fails_is_reported(void **state)
     mp_execution_free(e);
     mp_plan_free(plan);
     training_end(&t);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(seconds_are_those_that_the_device_notes),
-        cmocka_unit_test(a_device_that_fails_is_reported),
-    };
-    return cmocka_run_group_tests_name("executor/times", tests, NULL, NULL);
 }

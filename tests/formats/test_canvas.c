@@ -1,20 +1,14 @@
 /* test_canvas.c - pictures: what is drawn is in the file as it was said, whatever the names are. */
 #include "formats/canvas/canvas.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "estimator/base/memory.h"
 #include "formats/base/file.h"
 #include "formats/base/text.h"
 #include "formats/canvas/canvas_text.h"
 #include "formats/canvas/pdf_title.h"
+#include "tests/cases/test.h"
 
 enum { CONTENTS_MAX = 1 << 22 };
 static char folder[64], contents[CONTENTS_MAX], again[CONTENTS_MAX];
@@ -88,9 +82,8 @@ static void assert_in(const char *piece)
     if (!strstr(contents, piece)) fail_msg("'%s' is not in: %.6000s", piece, contents);
 }
 
-static void svg_says_what_was_drawn_where(void **state)
+TEST(svg_says_what_was_drawn_where)
 {
-    (void)state;
     mp_canvas *canvas = drawn();
     written(canvas, "svg", contents);
     assert_in("viewBox=\"0.00 0.00 800.00 400.00\"");
@@ -104,9 +97,8 @@ static void svg_says_what_was_drawn_where(void **state)
     mp_canvas_free(canvas);
 }
 
-static void names_survive_whatever_they_hold(void **state)
+TEST(names_survive_whatever_they_hold)
 {
-    (void)state;
     mp_canvas *canvas = drawn();
     written(canvas, "svg", contents);
     assert_in(">&lt;b&gt;bold &amp; &amp;lt; \\N &quot;q&quot; next \xEF\xBF\xBD</text>");
@@ -119,9 +111,8 @@ static void names_survive_whatever_they_hold(void **state)
 }
 
 /* Boxes are called what they are: each by another name, whatever the names are. */
-static void boxes_have_names_in_an_svg(void **state)
+TEST(boxes_have_names_in_an_svg)
 {
-    (void)state;
     static const char *const tooltips[] = {"conv\n1 MiB", "conv\n2 MiB", "conv (1)", "", "a&lol;b", "corner", "\n"};
     static const char *const titles[] = {"conv", "conv (1)", "conv (1) (2)", " (3)", "a&amp;lol;b", "corner", " (6)"};
     mp_canvas *canvas;
@@ -139,9 +130,8 @@ static void boxes_have_names_in_an_svg(void **state)
     mp_canvas_free(canvas);
 }
 
-static void the_same_calls_give_the_same_file(void **state)
+TEST(the_same_calls_give_the_same_file)
 {
-    (void)state;
     static const char *const endings[] = {"svg", "PNG", "pdf"};
     static const char *const starts[] = {"<?xml", "\x89PNG", "%PDF"};
     for (size_t k = 0; k < 3; k++) {
@@ -158,9 +148,8 @@ static void the_same_calls_give_the_same_file(void **state)
 
 /* What a reader of PDF does: from the end to the newest trailer, by it to the information, and over /Prev to what was there
  * before. */
-static void a_pdf_has_its_heading_as_title(void **state)
+TEST(a_pdf_has_its_heading_as_title)
 {
-    (void)state;
     mp_canvas *canvas = drawn();
     const size_t size = written(canvas, "pdf", contents);
     assert_string_equal(contents + size - 6, "%%EOF\n");
@@ -184,9 +173,8 @@ static void a_pdf_has_its_heading_as_title(void **state)
 }
 
 /* A file whose cross-references are a stream (cairo 1.18 and later write such), and ends that say nothing. */
-static void a_title_suits_the_file_that_it_is_put_behind(void **state)
+TEST(a_title_suits_the_file_that_it_is_put_behind)
 {
-    (void)state;
     static const char stream[] = "%PDF-1.5\n7 0 obj\n<< /Type /XRef /Size 8 /W [1 2 2] /Root 6 0 R >>\nstream\n/Size "
                                  "99\nendstream\nendobj\nstartxref\n9\n%%EOF\n";
     static const char *const broken[] = {"",
@@ -217,9 +205,8 @@ static unsigned long number_at(const char *bytes)
 }
 
 /* 192 dots per inch of 72 points, twice as sharp as a common screen; never more than cairo can draw. */
-static void a_png_has_the_size_of_a_screen_or_what_can_be_drawn(void **state)
+TEST(a_png_has_the_size_of_a_screen_or_what_can_be_drawn)
 {
-    (void)state;
     mp_canvas *canvas = drawn();
     written(canvas, "PNG", contents);
     assert_int_equal(number_at(contents + 16), 2133);
@@ -231,9 +218,8 @@ static void a_png_has_the_size_of_a_screen_or_what_can_be_drawn(void **state)
     mp_canvas_free(canvas);
 }
 
-static void another_ending_is_refused(void **state)
+TEST(another_ending_is_refused)
 {
-    (void)state;
     static const char *const paths[] = {"p.gif", "p", "p.svg.gz", "", "svg", "-", "p.dot"};
     mp_canvas *canvas = drawn();
     for (size_t k = 0; k < sizeof paths / sizeof *paths; k++) {
@@ -246,9 +232,8 @@ static void another_ending_is_refused(void **state)
     mp_canvas_free(canvas);
 }
 
-static void what_cannot_be_drawn_or_written_is_said(void **state)
+TEST(what_cannot_be_drawn_or_written_is_said)
 {
-    (void)state;
     mp_error err = {0};
     mp_canvas *canvas;
     assert_int_equal(mp_canvas_new(0.0 / 0.0, 10, &canvas, NULL), MP_INVALID);
@@ -260,9 +245,8 @@ static void what_cannot_be_drawn_or_written_is_said(void **state)
     mp_canvas_free(canvas);
 }
 
-static void every_lack_of_memory_is_reported(void **state)
+TEST(every_lack_of_memory_is_reported)
 {
-    (void)state;
     mp_canvas *canvas = NULL;
     long live = mp_alloc_live, k = 0;
     char path[96];
@@ -292,9 +276,8 @@ static void every_lack_of_memory_is_reported(void **state)
 }
 
 /* What the Unicode standard (table 3-7) calls well-formed, and what XML 1.0 may hold. */
-static void only_what_is_utf8_and_xml_is_let_through(void **state)
+TEST(only_what_is_utf8_and_xml_is_let_through)
 {
-    (void)state;
 #define R "\xEF\xBF\xBD"
     static const char *const cases[][2] = {
         {"abc", "abc"},
@@ -322,17 +305,15 @@ static void only_what_is_utf8_and_xml_is_let_through(void **state)
 }
 
 /* Advances of the font files: A 1401, i 569 of 2048 units; bold A 1585. */
-static void widths_are_those_of_the_font(void **state)
+TEST(widths_are_those_of_the_font)
 {
-    (void)state;
     assert_true(abs((int)(1000 * mp_canvas_text_width("AAi", 20.48, false)) - (1401 + 1401 + 569) * 10) < 30);
     assert_true(abs((int)(1000 * mp_canvas_text_width("A", 20.48, true)) - 15850) < 30);
     assert_true(mp_canvas_text_width("", 12, false) == 0);
 }
 
-static void a_shortened_text_fits_and_keeps_both_ends(void **state)
+TEST(a_shortened_text_fits_and_keeps_both_ends)
 {
-    (void)state;
     static const char name[] = "/layer1/\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9/conv/Conv_output_0";
     char to[64];
     assert_string_equal(mp_canvas_shorten(name, 10, false, 1000, to, sizeof to), name);
@@ -348,9 +329,8 @@ static void a_shortened_text_fits_and_keeps_both_ends(void **state)
     assert_string_equal(mp_canvas_shorten(name, 10, false, 1000, to, 12), "/la\xE2\x80\xA6put_0");
 }
 
-static void short_names_say_the_module_once(void **state)
+TEST(short_names_say_the_module_once)
 {
-    (void)state;
     char to[64], small[8];
     assert_string_equal(mp_short_name("gradient of /down.2/down.2.3/Relu_output_0", to, sizeof to),
                         "gradient of down.2.3.Relu");
@@ -363,21 +343,5 @@ static void short_names_say_the_module_once(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(svg_says_what_was_drawn_where),
-        cmocka_unit_test(names_survive_whatever_they_hold),
-        cmocka_unit_test(boxes_have_names_in_an_svg),
-        cmocka_unit_test(a_pdf_has_its_heading_as_title),
-        cmocka_unit_test(a_title_suits_the_file_that_it_is_put_behind),
-        cmocka_unit_test(the_same_calls_give_the_same_file),
-        cmocka_unit_test(a_png_has_the_size_of_a_screen_or_what_can_be_drawn),
-        cmocka_unit_test(another_ending_is_refused),
-        cmocka_unit_test(what_cannot_be_drawn_or_written_is_said),
-        cmocka_unit_test(every_lack_of_memory_is_reported),
-        cmocka_unit_test(only_what_is_utf8_and_xml_is_let_through),
-        cmocka_unit_test(widths_are_those_of_the_font),
-        cmocka_unit_test(short_names_say_the_module_once),
-        cmocka_unit_test(a_shortened_text_fits_and_keeps_both_ends),
-    };
-    return cmocka_run_group_tests_name("formats/canvas", tests, make_folder, remove_folder);
+    return test_run(make_folder, remove_folder);
 }

@@ -1,17 +1,9 @@
 /* test_curve_picture.c - the picture of the trade-off curve: what stands in it, and that it is the same every time. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "formats/canvas/plot.h"
 #include "memplan/curve_picture.h"
+#include "tests/cases/test.h"
 
 static mp_sweep_point low[] = {{600, true, 600, 130, 3, 9}, {700, true, 690, 115, 5, 4}, {1000, true, 1000, 100, 12, 0}};
 static mp_sweep_point high[] = {{500, false, 0, 0, 0, 0}, {800, true, 800, 120, 3, 9}, {1000, true, 1000, 100, 12, 0}};
@@ -44,9 +36,8 @@ static char *drawn(const mp_sweep *sweep, const char *title, const char *ending)
     return bytes;
 }
 
-static void the_picture_names_searchers_floor_and_ends(void **state)
+TEST(the_picture_names_searchers_floor_and_ends)
 {
-    (void)state;
     char *svg = drawn(&example, "a <model> & more", "svg");
     static const char *const texts[] = {"chen: 600 B, +30.0 %",
                                         "lower-set: 800 B, +20.0 %",
@@ -74,9 +65,8 @@ static void the_picture_names_searchers_floor_and_ends(void **state)
     free(svg);
 }
 
-static void the_picture_is_the_same_every_time(void **state)
+TEST(the_picture_is_the_same_every_time)
 {
-    (void)state;
     char *once = drawn(&example, "model", "svg"), *twice = drawn(&example, "model", "svg");
     assert_string_equal(once, twice);
     free(once);
@@ -96,9 +86,8 @@ static const char *next_line(const char *at, const char *width)
 }
 
 /* Curves are steps: every stretch of a line of width 2 is level or upright. */
-static void curves_are_steps(void **state)
+TEST(curves_are_steps)
 {
-    (void)state;
     char *svg = drawn(&example, "model", "svg");
     int stretches = 0;
     for (const char *at = svg; (at = next_line(at, "2")); at++) {
@@ -155,9 +144,8 @@ static bool cross(const leader *a, int i, const leader *b, int k)
 }
 
 /* Ends that lie close together, on either side of the picture: the lower one to the left, to the right, in one place. */
-static void leaders_do_not_cross(void **state)
+TEST(leaders_do_not_cross)
 {
-    (void)state;
     static const char *const names[] = {"chen", "segments", "lower-set", "chain", "anneal"};
     static const int64_t ends[][5][2] = {{{700, 130}, {690, 120}, {699, 119}, {500, 160}, {480, 150}},
                                          {{960, 150}, {961, 120}, {955, 110}, {962, 190}, {963, 115}},
@@ -193,9 +181,8 @@ static void color_in_legend(const char *svg, const char *name, char color[8])
     assert_int_equal(sscanf(strstr(at, "stroke=\""), "stroke=\"%7s", color), 1);
 }
 
-static void a_searcher_has_its_colour_in_every_picture(void **state)
+TEST(a_searcher_has_its_colour_in_every_picture)
 {
-    (void)state;
     mp_sweep_curve turned[] = {curves[1], curves[0]};
     mp_sweep sweep = example;
     char first[8], second[8], other[8];
@@ -222,9 +209,8 @@ static double height_of(const char *svg, const char *text)
 }
 
 /* As many searchers as there are: their legend stands above everything else, and those that agree share a label. */
-static void a_long_legend_covers_nothing(void **state)
+TEST(a_long_legend_covers_nothing)
 {
-    (void)state;
     static const char *const names[] = {"searcher one", "searcher two",   "searcher three", "searcher four", "searcher five",
                                         "searcher six", "searcher seven", "searcher eight", "searcher nine", "searcher ten"};
     mp_sweep_curve many[10];
@@ -245,9 +231,8 @@ static void a_long_legend_covers_nothing(void **state)
 }
 
 /* Nothing gained, a sweep that was stopped at once, no segments, all at one point. */
-static void poor_sweeps_are_drawn_too(void **state)
+TEST(poor_sweeps_are_drawn_too)
 {
-    (void)state;
     mp_sweep poor = example;
     mp_sweep_curve flat[] = {{"chen", 1000, 1, &low[2]}};
     poor.n_spread = 0;
@@ -267,9 +252,8 @@ static void poor_sweeps_are_drawn_too(void **state)
     free(drawn(&poor, "", "png"));
 }
 
-static void ticks_are_round_and_in_range(void **state)
+TEST(ticks_are_round_and_in_range)
 {
-    (void)state;
     static const double highs[] = {0.003, 1, 7, 33.4, 100, 12345678, 9e18};
     for (size_t k = 0; k < sizeof highs / sizeof *highs; k++)
         for (size_t most = 2; most < 12; most++) {
@@ -288,19 +272,4 @@ static void ticks_are_round_and_in_range(void **state)
     const size_t n = mp_plot_ticks(&counts, 20, values);
     assert_int_equal(n, 9);
     for (size_t i = 0; i < n; i++) assert_true(values[i] == expected[i]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_picture_names_searchers_floor_and_ends),
-        cmocka_unit_test(the_picture_is_the_same_every_time),
-        cmocka_unit_test(curves_are_steps),
-        cmocka_unit_test(leaders_do_not_cross),
-        cmocka_unit_test(a_searcher_has_its_colour_in_every_picture),
-        cmocka_unit_test(a_long_legend_covers_nothing),
-        cmocka_unit_test(poor_sweeps_are_drawn_too),
-        cmocka_unit_test(ticks_are_round_and_in_range),
-    };
-    return cmocka_run_group_tests_name("formats/curve_picture", tests, NULL, NULL);
 }

@@ -1,17 +1,9 @@
 /* test_dataset.c - arrays in files: IDX, .npy and text; every cut and many a flipped byte is an error or a proper array,
  * never a crash. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "formats/data/dataset.h"
+#include "tests/cases/test.h"
 
 static char path[64], other[64];
 
@@ -37,9 +29,8 @@ static void refused(const void *bytes, size_t n, const char *why)
 static const uint8_t images[] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 3, 0, 51, 102, 153, 204, 255, 1, 2, 3, 4, 5, 6};
 static const uint8_t labels[] = {0, 0, 12, 1, 0, 0, 0, 2, 0, 0, 1, 0, 255, 255, 255, 255};
 
-static void idx_is_read(void **state)
+TEST(idx_is_read)
 {
-    (void)state;
     mp_dataset d;
     mp_error err = {0};
     float pixels[6];
@@ -68,9 +59,8 @@ static size_t make_npy(char *to, const char *dictionary, const void *data, size_
     return 10 + length + n;
 }
 
-static void npy_is_read(void **state)
+TEST(npy_is_read)
 {
-    (void)state;
     char bytes[256];
     const float values[] = {1.5f, -2, 3, 4, 5, 6};
     const int64_t numbers[] = {7, INT64_C(-8)};
@@ -95,9 +85,8 @@ static void npy_is_read(void **state)
             "the header says 324 bytes of data and there are 24");
 }
 
-static void what_is_no_dataset_is_refused(void **state)
+TEST(what_is_no_dataset_is_refused)
 {
-    (void)state;
     refused("hello, world", 12, "neither");
     refused("\x1f\x8b\x08\x00 compressed", 15, "gzip");
     refused(images, sizeof images - 1, "the header says 12 bytes of data and there are 11");
@@ -106,9 +95,8 @@ static void what_is_no_dataset_is_refused(void **state)
 }
 
 /* Whatever the bytes are, opening ends with an array that lies inside the file, or with a sentence. */
-static void damaged_files_are_never_read_outside(void **state)
+TEST(damaged_files_are_never_read_outside)
 {
-    (void)state;
     char npy[256];
     const float values[] = {1, 2, 3, 4, 5, 6};
     size_t n = make_npy(npy, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n", values, sizeof values);
@@ -136,9 +124,8 @@ static void damaged_files_are_never_read_outside(void **state)
             }
 }
 
-static void text_becomes_tokens(void **state)
+TEST(text_becomes_tokens)
 {
-    (void)state;
     mp_dataset d;
     mp_error err = {0};
     put(path, "abcab ca\n", 9);
@@ -161,16 +148,9 @@ static void text_becomes_tokens(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(idx_is_read),
-        cmocka_unit_test(npy_is_read),
-        cmocka_unit_test(what_is_no_dataset_is_refused),
-        cmocka_unit_test(damaged_files_are_never_read_outside),
-        cmocka_unit_test(text_becomes_tokens),
-    };
     snprintf(path, sizeof path, "/tmp/memplan-test-%ld.a", (long)getpid());
     snprintf(other, sizeof other, "/tmp/memplan-test-%ld.b", (long)getpid());
-    int failed = cmocka_run_group_tests_name("formats/dataset", tests, NULL, NULL);
+    int failed = test_run(NULL, NULL);
     unlink(path);
     unlink(other);
     return failed;

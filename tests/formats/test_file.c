@@ -2,17 +2,11 @@
 #include "formats/base/file.h"
 
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "estimator/base/memory.h"
+#include "tests/cases/test.h"
 
 static char folder[64], target[128];
 
@@ -58,18 +52,16 @@ static void assert_unreadable(const char *path, mp_status expected, const char *
     assert_null(file.mapping);
 }
 
-static void what_is_written_is_read(void **state)
+TEST(what_is_written_is_read)
 {
-    (void)state;
     assert_int_equal(mp_file_write(target, "abc", 3, NULL), MP_OK);
     assert_contents(target, "abc");
     assert_int_equal(mp_file_write(target, "", 0, NULL), MP_OK);
     assert_contents(target, "");
 }
 
-static void what_cannot_be_read_is_said(void **state)
+TEST(what_cannot_be_read_is_said)
 {
-    (void)state;
     char pipe[160];
     snprintf(pipe, sizeof pipe, "%s-pipe", target);
     assert_int_equal(mp_file_write(target, "abcd", 4, NULL), MP_OK);
@@ -81,9 +73,8 @@ static void what_cannot_be_read_is_said(void **state)
     unlink(pipe);
 }
 
-static void a_failed_write_leaves_the_old_file(void **state)
+TEST(a_failed_write_leaves_the_old_file)
 {
-    (void)state;
     mp_error err = {0};
     assert_int_equal(mp_file_write(target, "old", 3, NULL), MP_OK);
     mp_alloc_budget = 0;
@@ -97,18 +88,16 @@ static void a_failed_write_leaves_the_old_file(void **state)
     assert_int_equal(mp_alloc_live, 0);
 }
 
-static void devices_are_not_replaced(void **state)
+TEST(devices_are_not_replaced)
 {
-    (void)state;
     struct stat info;
     assert_int_equal(mp_file_write("/dev/null", "abc", 3, NULL), MP_OK);
     assert_int_equal(stat("/dev/null", &info), 0);
     assert_true(S_ISCHR(info.st_mode));
 }
 
-static void permissions_and_links_are_kept(void **state)
+TEST(permissions_and_links_are_kept)
 {
-    (void)state;
     char link[160];
     struct stat info;
     snprintf(link, sizeof link, "%s-link", target);
@@ -123,9 +112,8 @@ static void permissions_and_links_are_kept(void **state)
     assert_int_equal(info.st_mode & 0777, 0640);
 }
 
-static void a_minus_is_standard_output(void **state)
+TEST(a_minus_is_standard_output)
 {
-    (void)state;
     fflush(stdout);
     int saved = dup(STDOUT_FILENO), fd = open(target, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     assert_true(saved >= 0 && fd >= 0 && dup2(fd, STDOUT_FILENO) >= 0);
@@ -137,9 +125,8 @@ static void a_minus_is_standard_output(void **state)
     assert_contents(target, "abc");
 }
 
-static void what_can_be_written_is_known_before(void **state)
+TEST(what_can_be_written_is_known_before)
 {
-    (void)state;
     mp_error err = {0};
     char absent[160];
     unlink(target);
@@ -160,12 +147,5 @@ static void what_can_be_written_is_known_before(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_written_is_read),
-                                       cmocka_unit_test(what_cannot_be_read_is_said),
-                                       cmocka_unit_test(a_failed_write_leaves_the_old_file),
-                                       cmocka_unit_test(devices_are_not_replaced),
-                                       cmocka_unit_test(permissions_and_links_are_kept),
-                                       cmocka_unit_test(a_minus_is_standard_output),
-                                       cmocka_unit_test(what_can_be_written_is_known_before)};
-    return cmocka_run_group_tests_name("formats/file", tests, make_folder, remove_folder);
+    return test_run(make_folder, remove_folder);
 }

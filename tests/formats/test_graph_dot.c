@@ -1,18 +1,12 @@
 /* test_graph_dot.c - graphs in DOT: what is read is what was written, and nothing that a file holds does harm. */
 #include "memplan/graph_dot.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "estimator/base/memory.h"
 #include "formats/data/dot_scan.h"
+#include "tests/cases/test.h"
 
 static char path[] = "/tmp/memplan-dot-XXXXXX.dot";
 
@@ -68,9 +62,8 @@ static void bad(const char *text, size_t size, const char *message, int line)
 
 #define LAYER "node [bytes=1, seconds=1];"
 
-static void a_node_writes_one_storage_and_edges_are_reads(void **state)
+TEST(a_node_writes_one_storage_and_edges_are_reads)
 {
-    (void)state;
     mp_graph *g = good("digraph \"my net\" {\n"
                        "  a [bytes=4096, seconds=0.5]; b [bytes=64, seconds=0.25, workspace=128, color=red];\n"
                        "  subgraph cluster { c [bytes=8, seconds=0, phase=\"loss\"] }\n"
@@ -114,18 +107,16 @@ static void a_node_writes_one_storage_and_edges_are_reads(void **state)
     mp_graph_free(g);
 }
 
-static void nodes_run_in_the_order_of_the_file_as_far_as_edges_allow(void **state)
+TEST(nodes_run_in_the_order_of_the_file_as_far_as_edges_allow)
 {
-    (void)state;
     mp_graph *g = good("digraph {" LAYER "last; b; a; first; first -> b; a -> last; b -> last; subgraph x {a; first}}");
     static const char *const order[] = {"a", "first", "b", "last"};
     for (int k = 0; k < 4; k++) assert_string_equal(g->nodes[k].name, order[k]);
     mp_graph_free(g);
 }
 
-static void names_comments_html_and_odd_spellings_are_fine(void **state)
+TEST(names_comments_html_and_odd_spellings_are_fine)
 {
-    (void)state;
     mp_graph_free(good("\xef\xbb\xbf/* { -> */ // \"\n# <\nSTRICT DiGraph { " LAYER
                        "\"a \\\" } -> {\" [label=<<b>-&gt; { } &amp;</b>>]; 1.5; -2 ; \"x\" + \"y\" ; \xc3\xa9 -> _z:port:n;\n"
                        "edge [weight=2]; rank=same; a, b -> c, d; {e f} -> {g h} [k=v]; }"));
@@ -140,9 +131,8 @@ static void names_comments_html_and_odd_spellings_are_fine(void **state)
     mp_free(chain);
 }
 
-static void mistakes_are_told_with_their_node_or_line(void **state)
+TEST(mistakes_are_told_with_their_node_or_line)
 {
-    (void)state;
     static const struct {
         const char *text, *message;
         int line;
@@ -192,9 +182,8 @@ static char *text_of(const char *before, const char *piece, const char *between,
     return text;
 }
 
-static void hostile_files_are_refused_quickly(void **state)
+TEST(hostile_files_are_refused_quickly)
 {
-    (void)state;
     char *left = text_of("digraph {" LAYER "{", "a", " ", 1500, "} -> {"), *both = text_of(left, "b", " ", 1500, "}}");
     char *twice = text_of("digraph {" LAYER "subgraph x {", "a", " ", 3000, "} subgraph x {} -> subgraph x {}}");
     char *named = text_of("digraph {" LAYER "subgraph x {", "a", " ", 3000, "} {subgraph x {}} -> {subgraph x {}}}");
@@ -222,9 +211,8 @@ static void hostile_files_are_refused_quickly(void **state)
 }
 
 /* A good text with random bytes changed: any answer but a crash or a hang. */
-static void damaged_files_never_crash(void **state)
+TEST(damaged_files_never_crash)
 {
-    (void)state;
     static const char text[] =
         "digraph g { node [bytes=12, seconds=0.5]; a -> {b c} -> d [k=\"v\\\"\"]; subgraph s { e; f } e -> f;"
         " g [label=<x<i>y</i>>, phase=backward]; d -> g; /* c */ }";
@@ -245,9 +233,8 @@ static void damaged_files_never_crash(void **state)
     }
 }
 
-static void reading_survives_every_allocation_failure(void **state)
+TEST(reading_survives_every_allocation_failure)
 {
-    (void)state;
     static const char text[] = "digraph { node [bytes=1, seconds=1]; a -> {b c} -> d }";
     mp_status st = MP_NOMEM;
     mp_error err = {0};
@@ -267,14 +254,5 @@ static void reading_survives_every_allocation_failure(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_node_writes_one_storage_and_edges_are_reads),
-        cmocka_unit_test(nodes_run_in_the_order_of_the_file_as_far_as_edges_allow),
-        cmocka_unit_test(names_comments_html_and_odd_spellings_are_fine),
-        cmocka_unit_test(mistakes_are_told_with_their_node_or_line),
-        cmocka_unit_test(hostile_files_are_refused_quickly),
-        cmocka_unit_test(damaged_files_never_crash),
-        cmocka_unit_test(reading_survives_every_allocation_failure),
-    };
-    return cmocka_run_group_tests_name("formats/graph_dot", tests, make_file, remove_file);
+    return test_run(make_file, remove_file);
 }

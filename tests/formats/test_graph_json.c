@@ -1,19 +1,13 @@
 /* test_graph_json.c - formats/graph_json: what is written comes back, what is wrong is named, and the published graphs give the
  * published peaks. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "estimator/base/memory.h"
 #include "formats/base/file.h"
 #include "memplan/graph_json.h"
 #include "memplan/timeline.h"
 #include "tests/cases/data_file.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"
 
 static char folder[] = "/tmp/memplan-graph-json-XXXXXX";
@@ -58,9 +52,8 @@ static void assert_same_files(const char *a, const char *b)
     mp_file_close(&y);
 }
 
-static void random_graphs_come_back_the_same(void **state)
+TEST(random_graphs_come_back_the_same)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 150; seed++) {
         mp_graph *a = random_graph(seed, 1 + (int)(seed % 12), (mp_fuse)(seed % MP_N_FUSES), seed % 6 == 0), *b;
         mp_error err = {0};
@@ -82,9 +75,8 @@ static void random_graphs_come_back_the_same(void **state)
     assert_int_equal(mp_alloc_live, 0);
 }
 
-static void names_need_not_be_plain_text(void **state)
+TEST(names_need_not_be_plain_text)
 {
-    (void)state;
     mp_graph *a = random_graph(1, 2, MP_FUSE_NONE, true), *b;
     a->storages[0].name = "quote \" backslash \\ tab \t ümlaut 名";
     a->nodes[0].name = "cut \xff short";
@@ -101,9 +93,8 @@ static void names_need_not_be_plain_text(void **state)
 #define ROWS "\"storages\":[{\"bytes\":4,\"kind\":\"input\"},{\"bytes\":8,\"kind\":\"activation\"}],\"nodes\":"
 #define NODE(rest) GRAPH(ROWS "[{\"reads\":[0],\"writes\":[1],\"phase\":\"forward\"," rest "}]")
 
-static void a_reader_needs_little(void **state)
+TEST(a_reader_needs_little)
 {
-    (void)state;
     mp_graph *g;
     assert_int_equal(read_text(NODE("\"seconds\":0.25"), &g, NULL), MP_OK);
     assert_true(g->fuse == MP_FUSE_BACKWARD && g->alignment == 1 && g->tick_seconds == 0.01);
@@ -127,9 +118,8 @@ static void a_reader_needs_little(void **state)
     mp_graph_free(g);
 }
 
-static void alternatives_inherit_what_they_do_not_say(void **state)
+TEST(alternatives_inherit_what_they_do_not_say)
 {
-    (void)state;
     mp_graph *g;
     assert_int_equal(
         read_text(
@@ -157,7 +147,7 @@ static void alternatives_inherit_what_they_do_not_say(void **state)
     mp_graph_free(g);
 }
 
-static void ticks_lose_nothing(void **state)
+TEST(ticks_lose_nothing)
 {
     static const struct {
         const char *seconds;
@@ -174,7 +164,6 @@ static void ticks_lose_nothing(void **state)
          1501199875790165}, /* no power of ten: 2^51 / 3 to the next whole number */
         {"\"seconds\":1e17", 0x1p6, 1562500000000000},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[512];
         mp_graph *g;
@@ -188,7 +177,7 @@ static void ticks_lose_nothing(void **state)
     }
 }
 
-static void what_is_wrong_is_named(void **state)
+TEST(what_is_wrong_is_named)
 {
     static const struct {
         const char *text, *message;
@@ -247,7 +236,6 @@ static void what_is_wrong_is_named(void **state)
              "\"storages\":[{\"id\":1,\"bytes\":4,\"kind\":\"input\"},{\"id\":1,\"bytes\":4,\"kind\":\"input\"}],\"nodes\":[]"),
          "storage id 1 stands twice", 0, 0},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         mp_error err = {0};
         mp_graph *g = NULL;
@@ -263,9 +251,8 @@ static void what_is_wrong_is_named(void **state)
     assert_int_equal(mp_alloc_live, 0);
 }
 
-static void a_file_cut_anywhere_is_refused(void **state)
+TEST(a_file_cut_anywhere_is_refused)
 {
-    (void)state;
     mp_graph *g = random_graph(4, 3, MP_FUSE_FORWARD, false);
     mp_file file;
     assert_int_equal(mp_graph_write(g, in_folder("a.json"), NULL), MP_OK);
@@ -280,9 +267,8 @@ static void a_file_cut_anywhere_is_refused(void **state)
     mp_file_close(&file);
 }
 
-static void hostile_files_are_refused(void **state)
+TEST(hostile_files_are_refused)
 {
-    (void)state;
     enum { SIZE = 5000000 };
     char *text = malloc(SIZE + 1);
     mp_graph *g = NULL;
@@ -298,9 +284,8 @@ static void hostile_files_are_refused(void **state)
     free(text);
 }
 
-static void reading_survives_every_allocation_failure(void **state)
+TEST(reading_survives_every_allocation_failure)
 {
-    (void)state;
     mp_graph *g = random_graph(6, 3, MP_FUSE_BACKWARD, false);
     assert_int_equal(mp_graph_write(g, in_folder("a.json"), NULL), MP_OK);
     long live = mp_alloc_live;
@@ -326,7 +311,7 @@ static void reading_survives_every_allocation_failure(void **state)
     }
 }
 
-static void published_graphs_have_the_published_peaks(void **state)
+TEST(published_graphs_have_the_published_peaks)
 {
     static const struct {
         const char *name;
@@ -341,7 +326,6 @@ static void published_graphs_have_the_published_peaks(void **state)
         {"checkmate_resnet50_train_b256", 38059356160},
         {"checkmate_fcn_8_vgg_train_b32", 13484795520},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         mp_error err = {0};
         mp_graph *g;
@@ -361,17 +345,5 @@ static void published_graphs_have_the_published_peaks(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_graphs_come_back_the_same),
-        cmocka_unit_test(names_need_not_be_plain_text),
-        cmocka_unit_test(a_reader_needs_little),
-        cmocka_unit_test(alternatives_inherit_what_they_do_not_say),
-        cmocka_unit_test(ticks_lose_nothing),
-        cmocka_unit_test(what_is_wrong_is_named),
-        cmocka_unit_test(a_file_cut_anywhere_is_refused),
-        cmocka_unit_test(hostile_files_are_refused),
-        cmocka_unit_test(reading_survives_every_allocation_failure),
-        cmocka_unit_test(published_graphs_have_the_published_peaks),
-    };
-    return cmocka_run_group_tests_name("formats/graph_json", tests, make_folder, drop_folder);
+    return test_run(make_folder, drop_folder);
 }

@@ -2,14 +2,7 @@
  * survive. */
 #include "memplan/training_picture.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "estimator/base/memory.h"
 #include "estimator/base/module_name.h"
@@ -17,15 +10,15 @@
 #include "formats/canvas/palette.h"
 #include "formats/drawings/graph_blocks.h"
 #include "memplan/plan.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"
 
 enum { NAME_SIZE = 128 }; /* of the name of a node */
 
 /* ---- fates, against a walk over the whole order for every storage ---- */
 
-static void fates_are_what_the_steps_say(void **state)
+TEST(fates_are_what_the_steps_say)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 200; seed++) {
         mp_graph *g = random_graph(seed, 6, MP_FUSE_BACKWARD, false);
         size_t n;
@@ -59,9 +52,8 @@ static void fates_are_what_the_steps_say(void **state)
 
 /* ---- module names ---- */
 
-static void module_names_are_read_from_node_names(void **state)
+TEST(module_names_are_read_from_node_names)
 {
-    (void)state;
     static const struct {
         const char *name;
         int depth;
@@ -138,9 +130,8 @@ static mp_graph_blocks *blocks_of(const mp_graph *g, int depth, size_t most)
     return blocks;
 }
 
-static void blocks_are_as_deep_as_the_limit_allows(void **state)
+TEST(blocks_are_as_deep_as_the_limit_allows)
 {
-    (void)state;
     static const struct {
         int n, depth;
         size_t most, blocks;
@@ -170,9 +161,8 @@ static void blocks_are_as_deep_as_the_limit_allows(void **state)
 }
 
 /* Equal modules one after the other are one block, whatever they are called; two that take turns as well. */
-static void repeats_are_folded_from_the_first(void **state)
+TEST(repeats_are_folded_from_the_first)
 {
-    (void)state;
     enum { EQUAL, TWO_SIZES, TWO_RUNS };
     static const struct {
         int n, sizes;
@@ -203,9 +193,8 @@ static void repeats_are_folded_from_the_first(void **state)
     }
 }
 
-static void blocks_partition_the_forward_pass_and_keep_its_edges(void **state)
+TEST(blocks_partition_the_forward_pass_and_keep_its_edges)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 200; seed++) {
         mp_graph *g = random_graph(seed, 12, MP_FUSE_BACKWARD, false);
         mp_graph_blocks *b = blocks_of(g, 0, 1 + seed % 8);
@@ -272,9 +261,8 @@ static const char *with_odd_characters(int k, char *text)
     return text;
 }
 
-static void odd_names_survive_and_the_same_picture_is_the_same_file(void **state)
+TEST(odd_names_survive_and_the_same_picture_is_the_same_file)
 {
-    (void)state;
     mp_graph *g = named_chain(8, with_odd_characters);
     const mp_picture_request request = {.graph = g, .title = "a <title> & \"more\""};
     for (int training = 0; training < 2; training++) {
@@ -290,9 +278,8 @@ static void odd_names_survive_and_the_same_picture_is_the_same_file(void **state
     mp_graph_free(g);
 }
 
-static void a_plan_is_drawn_in_its_colours(void **state)
+TEST(a_plan_is_drawn_in_its_colours)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
         mp_graph *g = random_graph(seed, 6, MP_FUSE_NONE, false);
         size_t n;
@@ -332,9 +319,8 @@ static void add_node_of(mp_graph *g, const char *name, mp_phase phase, int forwa
 }
 
 /* A residual: the gradient of its first tensor is a sum of two, and both contributions have their wire. */
-static void whoever_adds_to_a_gradient_has_a_wire(void **state)
+TEST(whoever_adds_to_a_gradient_has_a_wire)
 {
-    (void)state;
     enum { X, A, B, C, GC, GB, GA, GX, N };
     mp_graph *g;
     assert_int_equal(mp_graph_new("residual", &g, NULL), MP_OK);
@@ -369,9 +355,8 @@ static void whoever_adds_to_a_gradient_has_a_wire(void **state)
     mp_graph_free(g);
 }
 
-static void too_many_boxes_and_no_forward_pass_are_refused(void **state)
+TEST(too_many_boxes_and_no_forward_pass_are_refused)
 {
-    (void)state;
     mp_error err = {0};
     mp_graph *g = named_chain(MP_PICTURE_BOXES_MAX + 1, without_modules), *empty;
     assert_int_equal(mp_graph_new("", &empty, NULL), MP_OK);
@@ -388,9 +373,8 @@ static void too_many_boxes_and_no_forward_pass_are_refused(void **state)
     mp_graph_free(empty);
 }
 
-static void drawing_survives_every_allocation_failure(void **state)
+TEST(drawing_survives_every_allocation_failure)
 {
-    (void)state;
     mp_graph *g = random_graph(3, 3, MP_FUSE_NONE, false);
     size_t n;
     mp_step *steps = random_schedule(g, 3, 3, &n);
@@ -419,17 +403,5 @@ static void drawing_survives_every_allocation_failure(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fates_are_what_the_steps_say),
-        cmocka_unit_test(module_names_are_read_from_node_names),
-        cmocka_unit_test(blocks_are_as_deep_as_the_limit_allows),
-        cmocka_unit_test(repeats_are_folded_from_the_first),
-        cmocka_unit_test(blocks_partition_the_forward_pass_and_keep_its_edges),
-        cmocka_unit_test(odd_names_survive_and_the_same_picture_is_the_same_file),
-        cmocka_unit_test(a_plan_is_drawn_in_its_colours),
-        cmocka_unit_test(whoever_adds_to_a_gradient_has_a_wire),
-        cmocka_unit_test(too_many_boxes_and_no_forward_pass_are_refused),
-        cmocka_unit_test(drawing_survives_every_allocation_failure),
-    };
-    return cmocka_run_group_tests_name("formats/graph_picture", tests, make_folder, remove_folder);
+    return test_run(make_folder, remove_folder);
 }

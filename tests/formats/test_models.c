@@ -2,22 +2,13 @@
  * forward FLOPs. The model in examples/ is always there, with figures worked out from He et al. 2015 (table 1, 50 layers) and
  * torchvision's documentation; the others lie in $DATA, with truth/, and are skipped loudly where they are missing. */
 #include <dirent.h>
-#include <inttypes.h>
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
 #include <jansson.h>
 
 #include "estimator/model/ops.h"
 #include "memplan/onnx.h"
 #include "tests/cases/data_file.h"
+#include "tests/cases/test.h"
 
 /* The model at this batch size, or NULL and a line on what went wrong. */
 static mp_model *load(const char *path, int64_t batch)
@@ -57,9 +48,8 @@ static void check_shape(const mp_model *model, const char *name, int rank, const
     for (int d = 0; d < rank; d++) assert_int_equal(model->tensors[t].dims[d], dims[d]);
 }
 
-static void resnet50_has_the_shapes_parameters_and_flops_of_the_paper(void **state)
+TEST(resnet50_has_the_shapes_parameters_and_flops_of_the_paper)
 {
-    (void)state;
     static const struct {
         const char *name;
         int64_t channels, size;
@@ -132,9 +122,8 @@ static int check_shapes(const char *of)
     return wrong;
 }
 
-static void every_tensor_has_the_shape_that_pytorch_says(void **state)
+TEST(every_tensor_has_the_shape_that_pytorch_says)
 {
-    (void)state;
     const char *path = data_file("truth/shapes");
     if (!path) skip();
     DIR *folder = opendir(path);
@@ -156,9 +145,8 @@ static void every_tensor_has_the_shape_that_pytorch_says(void **state)
 /* The columns of truth.csv that are used. */
 enum { COLUMN_MODEL, COLUMN_BATCH, COLUMN_PARAMETERS = 3, COLUMN_FLOPS = 8, N_COLUMNS };
 
-static void parameters_and_flops_are_those_that_pytorch_counts(void **state)
+TEST(parameters_and_flops_are_those_that_pytorch_counts)
 {
-    (void)state;
     const char *path = data_file("truth/truth.csv");
     if (!path) skip();
     FILE *file = fopen(path, "r");
@@ -194,9 +182,8 @@ static void parameters_and_flops_are_those_that_pytorch_counts(void **state)
     assert_true(n > 0);
 }
 
-static void weights_outside_the_file_change_nothing(void **state)
+TEST(weights_outside_the_file_change_nothing)
 {
-    (void)state;
     const char *path = data_file("models/resnet50_external.onnx");
     if (!path) skip();
     mp_model *external = load(path, 4), *stripped = load("examples/resnet50.onnx", 4);
@@ -206,15 +193,4 @@ static void weights_outside_the_file_change_nothing(void **state)
     assert_true(count_flops(external) == count_flops(stripped));
     mp_model_free(external);
     mp_model_free(stripped);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(resnet50_has_the_shapes_parameters_and_flops_of_the_paper),
-        cmocka_unit_test(every_tensor_has_the_shape_that_pytorch_says),
-        cmocka_unit_test(weights_outside_the_file_change_nothing),
-        cmocka_unit_test(parameters_and_flops_are_those_that_pytorch_counts),
-    };
-    return cmocka_run_group_tests_name("models", tests, NULL, NULL);
 }

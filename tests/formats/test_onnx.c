@@ -1,19 +1,13 @@
 /* test_onnx.c - what a good ONNX file becomes. The numbers are PyTorch's (examples/) or counted by hand. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "tests/cases/onnx_builder.h"
 
 #include "estimator/base/memory.h"
 #include "estimator/model/model.h"
+#include "tests/cases/test.h"
 
 enum { FLOAT = 1, INT8 = 3, INT32 = 6, INT64 = 7, BOOL = 9, HALF = 10, DOUBLE = 11, BFLOAT = 16, INT4 = 22 };
 
@@ -49,9 +43,8 @@ static void assert_dims(const mp_model *model, const char *name, int rank, ...)
     va_end(args);
 }
 
-static void stripped_mlp_has_its_parameters_among_the_inputs(void **state)
+TEST(stripped_mlp_has_its_parameters_among_the_inputs)
 {
-    (void)state;
     int n;
     mp_model *model = read_file("examples/mlp4.onnx", 4);
     assert_string_equal(model->name, "mlp4");
@@ -65,9 +58,8 @@ static void stripped_mlp_has_its_parameters_among_the_inputs(void **state)
     mp_model_free(model);
 }
 
-static void resnet50_has_parameters_and_running_statistics(void **state)
+TEST(resnet50_has_parameters_and_running_statistics)
 {
-    (void)state;
     int n;
     mp_model *model = read_file("examples/resnet50.onnx", 4);
     assert_int_equal(elements_of_role(model, MP_ROLE_PARAMETER, &n), 25557032);
@@ -91,9 +83,8 @@ static void start_linear(onnx_builder *b)
     onnx_output(b, "y", FLOAT, "N,3");
 }
 
-static void weights_are_parameters_without_values(void **state)
+TEST(weights_are_parameters_without_values)
 {
-    (void)state;
     onnx_builder b;
     start_linear(&b);
     mp_model *model = onnx_load(&b, &(mp_onnx_options){.batch = 5});
@@ -107,9 +98,8 @@ static void weights_are_parameters_without_values(void **state)
     onnx_end(&b);
 }
 
-static void external_data_is_never_opened(void **state)
+TEST(external_data_is_never_opened)
 {
-    (void)state;
     onnx_builder b;
     start_linear(&b);
     static char location[] = "location", file[] = "../../no/such/file", length[] = "length", bytes[] = "24";
@@ -138,9 +128,8 @@ static void external_data_is_never_opened(void **state)
 }
 
 /* Values of every type, raw and typed, as constants that a shape could be made of. */
-static void small_values_are_decoded(void **state)
+TEST(small_values_are_decoded)
 {
-    (void)state;
     static const uint8_t int8[] = {0xff, 0x7f}, int4[] = {0x8f, 0x07}, half[] = {0x00, 0xbc, 0x01, 0x00, 0x00, 0x7c},
                          bfloat[] = {0x80, 0x3f}, int64[] = {0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
                          real[] = {0, 0, 0, 0, 0, 0, 0xf8, 0xbf};
@@ -202,9 +191,8 @@ static void small_values_are_decoded(void **state)
     onnx_end(&b);
 }
 
-static void a_computed_shape_is_folded(void **state)
+TEST(a_computed_shape_is_folded)
 {
-    (void)state;
     static int64_t shape[] = {-1, 6};
     onnx_builder b;
     onnx_start(&b);
@@ -222,9 +210,8 @@ static void a_computed_shape_is_folded(void **state)
     onnx_end(&b);
 }
 
-static void sparse_weights_have_a_shape(void **state)
+TEST(sparse_weights_have_a_shape)
 {
-    (void)state;
     onnx_builder b;
     static int64_t dims[] = {2, 3};
     Onnx__SparseTensorProto sparse = ONNX__SPARSE_TENSOR_PROTO__INIT;
@@ -242,9 +229,8 @@ static void sparse_weights_have_a_shape(void **state)
     onnx_end(&b);
 }
 
-static void dimensions_are_bound_by_name(void **state)
+TEST(dimensions_are_bound_by_name)
 {
-    (void)state;
     onnx_builder b;
     onnx_start(&b);
     onnx_input(&b, "ids", INT64, "batch,length");
@@ -282,9 +268,8 @@ static void dimensions_are_bound_by_name(void **state)
     onnx_end(&b);
 }
 
-static void a_fixed_batch_can_only_be_confirmed(void **state)
+TEST(a_fixed_batch_can_only_be_confirmed)
 {
-    (void)state;
     onnx_builder b;
     start_linear(&b);
     b.graph.n_input = 0;
@@ -338,9 +323,8 @@ static const char *write_with_hole(onnx_builder *b, int64_t columns, int64_t pay
 }
 
 /* Three gigabytes of weights in a file without blocks on the disk; reading it must cost less than 32 MiB. */
-static void weights_are_not_touched(void **state)
+TEST(weights_are_not_touched)
 {
-    (void)state;
     enum { LEAST_KIB = 32 * 1024 };
     const int64_t payload = 3000000000, columns = payload / 8;
     onnx_builder b;
@@ -367,9 +351,8 @@ static void weights_are_not_touched(void **state)
     onnx_end(&b);
 }
 
-static void every_allocation_failure_is_reported(void **state)
+TEST(every_allocation_failure_is_reported)
 {
-    (void)state;
     onnx_builder b;
     start_linear(&b);
     onnx_import(&b, "local", 1);
@@ -395,20 +378,4 @@ static void every_allocation_failure_is_reported(void **state)
     assert_int_equal(st, MP_OK);
     assert_true(k > 50);
     onnx_end(&b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(stripped_mlp_has_its_parameters_among_the_inputs),
-                                       cmocka_unit_test(resnet50_has_parameters_and_running_statistics),
-                                       cmocka_unit_test(weights_are_parameters_without_values),
-                                       cmocka_unit_test(external_data_is_never_opened),
-                                       cmocka_unit_test(small_values_are_decoded),
-                                       cmocka_unit_test(a_computed_shape_is_folded),
-                                       cmocka_unit_test(sparse_weights_have_a_shape),
-                                       cmocka_unit_test(dimensions_are_bound_by_name),
-                                       cmocka_unit_test(a_fixed_batch_can_only_be_confirmed),
-                                       cmocka_unit_test(weights_are_not_touched),
-                                       cmocka_unit_test(every_allocation_failure_is_reported)};
-    return cmocka_run_group_tests_name("formats/onnx", tests, NULL, NULL);
 }

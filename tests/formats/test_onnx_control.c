@@ -1,21 +1,12 @@
 /* test_onnx_control.c - If with a known condition becomes its branch; names, roles and values of what stands in subgraphs;
  * files whose subgraphs are malformed or too many; all operators that are not supported in one list. Expected graphs are by
  * hand. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/base/memory.h"
 #include "formats/onnx/onnx_weights.h"
 #include "memplan/simplify.h"
 #include "tests/cases/model_text.h"
 #include "tests/cases/onnx_text.h"
+#include "tests/cases/test.h"
 
 static const char branches[] = "If yes -> y @if then_branch { Relu x -> t; out t } else_branch { Tanh x -> t; out t }; out y";
 
@@ -32,16 +23,14 @@ static void assert_kinds(mp_model *model, const char *kinds)
     mp_model_free(model);
 }
 
-static void a_constant_condition_picks_a_branch(void **state)
+TEST(a_constant_condition_picks_a_branch)
 {
-    (void)state;
     assert_kinds(with("bool yes 1"), "Relu Identity"), assert_kinds(with("bool yes 0"), "Tanh Identity");
 }
 
 /* PyTorch asks so whether a tensor has one dimension. */
-static void a_condition_that_shapes_decide_picks_a_branch(void **state)
+TEST(a_condition_that_shapes_decide_picks_a_branch)
 {
-    (void)state;
     assert_kinds(with("int two 2; Shape x -> s; Size s -> n; Equal n two -> yes"), "Shape Size Equal Relu Identity");
     mp_model *model = with("int three 3; Shape x -> s; Size s -> n; Equal n three -> yes");
     assert_int_equal(onnx_find(model, "y")->rank, 2);
@@ -50,9 +39,8 @@ static void a_condition_that_shapes_decide_picks_a_branch(void **state)
 }
 
 /* What a branch computes from data has the shape that the file declares of the If. */
-static void declared_shapes_hold_within_the_branch(void **state)
+TEST(declared_shapes_hold_within_the_branch)
 {
-    (void)state;
     static const char text[] = "input x float 2,3; bool yes 1; If yes -> y @if then_branch { NonZero x -> t; out t }"
                                "else_branch { Shape x -> t; out t }; Neg y -> z; out z";
     onnx_builder b;
@@ -65,9 +53,8 @@ static void declared_shapes_hold_within_the_branch(void **state)
     onnx_text_refused(17, text, MP_UNSUPPORTED, "'if#then/t',not declared");
 }
 
-static void branches_stand_in_branches_and_see_what_is_around_them(void **state)
+TEST(branches_stand_in_branches_and_see_what_is_around_them)
 {
-    (void)state;
     mp_model *model = onnx_text_model(17, "input x float 2,3; bool yes 1; bool no 0;"
                                           "If yes -> y @a then_branch { Relu x -> r;"
                                           "  If no -> z @b then_branch { out r } else_branch { Add r x -> s; out s };"
@@ -77,9 +64,8 @@ static void branches_stand_in_branches_and_see_what_is_around_them(void **state)
     assert_kinds(model, "Relu Add Identity Tanh Identity");
 }
 
-static void a_name_of_its_own_hides_the_one_around_it(void **state)
+TEST(a_name_of_its_own_hides_the_one_around_it)
 {
-    (void)state;
     mp_model *model = onnx_text_model(17, "input x float 2,3; bool yes 1; Tanh x -> t;"
                                           "If yes -> y @a then_branch { Relu x -> t; Neg t -> u; out u } else_branch { out t };"
                                           "Add y t -> z; out z");
@@ -89,9 +75,8 @@ static void a_name_of_its_own_hides_the_one_around_it(void **state)
 }
 
 /* The file's nodes may stand in any order. */
-static void a_branch_may_read_what_is_computed_further_down(void **state)
+TEST(a_branch_may_read_what_is_computed_further_down)
 {
-    (void)state;
     assert_kinds(onnx_text_model(17, "input x float 2,3; bool yes 1;"
                                      "If yes -> y then_branch { Relu late -> t; out t } else_branch { Neg late -> t; out t };"
                                      "Tanh x -> late; out y"),
@@ -103,9 +88,8 @@ static void a_branch_may_read_what_is_computed_further_down(void **state)
                  "Relu Identity Neg Tanh");
 }
 
-static void a_function_may_contain_a_branch(void **state)
+TEST(a_function_may_contain_a_branch)
 {
-    (void)state;
     onnx_builder b;
     onnx_text_start(&b, 17, "input x float 2,3; local.Block x -> y @call; out y");
     onnx_import(&b, "local", 1);
@@ -123,9 +107,8 @@ static void a_function_may_contain_a_branch(void **state)
     onnx_end(&b);
 }
 
-static void what_stands_in_a_subgraph_keeps_its_role(void **state)
+TEST(what_stands_in_a_subgraph_keeps_its_role)
 {
-    (void)state;
     mp_model *model =
         onnx_text_model(17, "input x float 2,3; weight w 3,3; weight other 3,3; bool yes 1;"
                             "If yes -> y @a then_branch { weight inner 3,3; weight val_3 2,3; MatMul x w -> t;"
@@ -139,9 +122,8 @@ static void what_stands_in_a_subgraph_keeps_its_role(void **state)
 }
 
 /* A file without weights as initializers: what only a branch reads as a weight is one. */
-static void an_input_that_a_subgraph_reads_as_a_weight_is_one(void **state)
+TEST(an_input_that_a_subgraph_reads_as_a_weight_is_one)
 {
-    (void)state;
     static const struct {
         int version;
         const char *text;
@@ -162,9 +144,8 @@ static void an_input_that_a_subgraph_reads_as_a_weight_is_one(void **state)
 }
 
 /* Values that are too many to be kept are found in the file when they are asked for, by the name in the model. */
-static void large_values_in_a_subgraph_are_found(void **state)
+TEST(large_values_in_a_subgraph_are_found)
 {
-    (void)state;
     enum { N = 2000 };
     static float numbers[N];
     onnx_builder b;
@@ -199,9 +180,8 @@ static void large_values_in_a_subgraph_are_found(void **state)
 }
 
 /* docs/control-flow.md: three bags, of which the second one is empty. */
-static void the_example_of_the_documentation_holds(void **state)
+TEST(the_example_of_the_documentation_holds)
 {
-    (void)state;
     mp_error err = {0};
     mp_model *model = onnx_text_model(
         17, "input rows float 5,4; ints offsets 0,2,2,5; int one 1; int zero 0; int three 3; ints flat 1; bool yes 1;"
@@ -223,9 +203,8 @@ static void the_example_of_the_documentation_holds(void **state)
     mp_model_free(model);
 }
 
-static void dynamic_conditions_are_refused(void **state)
+TEST(dynamic_conditions_are_refused)
 {
-    (void)state;
     char text[1024];
     snprintf(text, sizeof text, "input x float 2,3; input yes bool; %s", branches);
     onnx_text_refused(17, text, MP_UNSUPPORTED, "If 'if',its condition 'yes',depends on data,dynamic control flow");
@@ -242,9 +221,8 @@ static void dynamic_conditions_are_refused(void **state)
     onnx_end(&b);
 }
 
-static void malformed_subgraphs_are_refused(void **state)
+TEST(malformed_subgraphs_are_refused)
 {
-    (void)state;
 #define IF(then) "input x float 2,3; bool yes 1; If yes -> y @if then_branch { " then " } else_branch { out x }; out y"
     onnx_text_refused(17, IF(""), MP_PARSE, "if#then,0 outputs,has 1");
     onnx_text_refused(17, IF("out x x"), MP_PARSE, "if#then,2 outputs,has 1");
@@ -277,16 +255,14 @@ static const char *nested(int depth)
     return text;
 }
 
-static void subgraphs_in_subgraphs_end_somewhere(void **state)
+TEST(subgraphs_in_subgraphs_end_somewhere)
 {
-    (void)state;
     mp_model_free(onnx_text_model(17, nested(15)));
     onnx_text_refused(17, nested(40), MP_PARSE, "nested more than 64 deep");
 }
 
-static void all_unsupported_operators_are_listed(void **state)
+TEST(all_unsupported_operators_are_listed)
 {
-    (void)state;
     onnx_text_refused(17,
                       "input x float 2,3; int n 2; bool yes 1; Odd x -> a @first; Relu a -> b; Strange b -> c; Odd c -> d;"
                       "Gelu d -> e; Loop n - e -> y body { formal i k v; Odd v -> w; Identity k -> l; out l w };"
@@ -303,9 +279,8 @@ static void all_unsupported_operators_are_listed(void **state)
 }
 
 /* A hundred kinds: as many as a sentence holds, and the number of the others. */
-static void a_list_that_is_too_long_is_counted(void **state)
+TEST(a_list_that_is_too_long_is_counted)
 {
-    (void)state;
     char text[8192];
     int n = snprintf(text, sizeof text, "input x float 2; ");
     for (int k = 0; k < 100; k++) n += snprintf(text + n, sizeof text - (size_t)n, "SomewhatLongKind%d x -> t%d; ", k, k);
@@ -326,9 +301,8 @@ static const char *save_all(onnx_builder *b)
     return onnx_save(b);
 }
 
-static void running_out_of_memory_is_reported(void **state)
+TEST(running_out_of_memory_is_reported)
 {
-    (void)state;
     onnx_builder b;
     const char *path = save_all(&b);
     mp_status st = MP_NOMEM;
@@ -346,9 +320,8 @@ static void running_out_of_memory_is_reported(void **state)
     onnx_end(&b);
 }
 
-static void flipped_bits_are_survived(void **state)
+TEST(flipped_bits_are_survived)
 {
-    (void)state;
     static uint8_t good[4096], bad[4096];
     onnx_builder b;
     FILE *file = fopen(save_all(&b), "rb");
@@ -371,29 +344,4 @@ static void flipped_bits_are_survived(void **state)
         assert_int_equal(mp_alloc_live, live);
     }
     onnx_end(&b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_constant_condition_picks_a_branch),
-        cmocka_unit_test(a_condition_that_shapes_decide_picks_a_branch),
-        cmocka_unit_test(declared_shapes_hold_within_the_branch),
-        cmocka_unit_test(branches_stand_in_branches_and_see_what_is_around_them),
-        cmocka_unit_test(a_name_of_its_own_hides_the_one_around_it),
-        cmocka_unit_test(a_branch_may_read_what_is_computed_further_down),
-        cmocka_unit_test(a_function_may_contain_a_branch),
-        cmocka_unit_test(what_stands_in_a_subgraph_keeps_its_role),
-        cmocka_unit_test(an_input_that_a_subgraph_reads_as_a_weight_is_one),
-        cmocka_unit_test(large_values_in_a_subgraph_are_found),
-        cmocka_unit_test(the_example_of_the_documentation_holds),
-        cmocka_unit_test(dynamic_conditions_are_refused),
-        cmocka_unit_test(malformed_subgraphs_are_refused),
-        cmocka_unit_test(subgraphs_in_subgraphs_end_somewhere),
-        cmocka_unit_test(all_unsupported_operators_are_listed),
-        cmocka_unit_test(a_list_that_is_too_long_is_counted),
-        cmocka_unit_test(running_out_of_memory_is_reported),
-        cmocka_unit_test(flipped_bits_are_survived),
-    };
-    return cmocka_run_group_tests_name("formats/onnx_control", tests, NULL, NULL);
 }

@@ -1,13 +1,8 @@
 /* test_onnx_functions.c - functions that a file brings along, against the graph written out by hand. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "tests/cases/onnx_builder.h"
 
 #include "estimator/model/model.h"
+#include "tests/cases/test.h"
 
 enum { FLOAT = 1 };
 
@@ -31,9 +26,8 @@ static const mp_operator *producer(const mp_model *model, const char *tensor)
     return &model->operators[t->producer];
 }
 
-static void a_call_becomes_the_function_s_nodes(void **state)
+TEST(a_call_becomes_the_function_s_nodes)
 {
-    (void)state;
     onnx_builder b;
     start(&b);
     Onnx__FunctionProto *f = onnx_function(&b, "local", "Block", "a", "c");
@@ -55,9 +49,8 @@ static void a_call_becomes_the_function_s_nodes(void **state)
 }
 
 /* axis: given by the call, by the default of the function (a field younger than Debian's schema), or by the operator. */
-static void attributes_come_from_the_call_or_the_default(void **state)
+TEST(attributes_come_from_the_call_or_the_default)
 {
-    (void)state;
     static const int64_t expected[] = {0, 1, -1};
     for (int k = 0; k < 3; k++) {
         onnx_builder b;
@@ -77,9 +70,8 @@ static void attributes_come_from_the_call_or_the_default(void **state)
     }
 }
 
-static void overloads_are_told_apart(void **state)
+TEST(overloads_are_told_apart)
 {
-    (void)state;
     onnx_builder b;
     start(&b);
     Onnx__FunctionProto *f = onnx_function(&b, "local", "Act", "a", "c"), *g = onnx_function(&b, "local", "Act", "a", "c");
@@ -96,9 +88,8 @@ static void overloads_are_told_apart(void **state)
     onnx_end(&b);
 }
 
-static void left_out_operands_stay_left_out(void **state)
+TEST(left_out_operands_stay_left_out)
 {
-    (void)state;
     onnx_builder b;
     start(&b);
     Onnx__FunctionProto *f = onnx_function(&b, "local", "Bound", "a,low,high", "c,rest");
@@ -118,9 +109,8 @@ static void left_out_operands_stay_left_out(void **state)
     onnx_end(&b);
 }
 
-static void an_input_handed_on_is_copied(void **state)
+TEST(an_input_handed_on_is_copied)
 {
-    (void)state;
     onnx_builder b;
     start(&b);
     Onnx__FunctionProto *f = onnx_function(&b, "local", "Fork", "a", "a,c,c");
@@ -138,9 +128,8 @@ static void an_input_handed_on_is_copied(void **state)
 }
 
 /* com.microsoft's Gelu is in the registry: one operator says more than the five it is made of. */
-static void a_known_operator_stays_whole(void **state)
+TEST(a_known_operator_stays_whole)
 {
-    (void)state;
     onnx_builder b;
     start(&b);
     onnx_import(&b, "com.microsoft", 1);
@@ -153,9 +142,8 @@ static void a_known_operator_stays_whole(void **state)
     onnx_end(&b);
 }
 
-static void a_function_has_its_own_operator_sets(void **state)
+TEST(a_function_has_its_own_operator_sets)
 {
-    (void)state;
     onnx_builder b;
     start(&b);
     Onnx__OperatorSetIdProto old = ONNX__OPERATOR_SET_ID_PROTO__INIT, *imports[] = {&old};
@@ -175,9 +163,8 @@ static void a_function_has_its_own_operator_sets(void **state)
     onnx_end(&b);
 }
 
-static void what_a_function_lacks_is_named(void **state)
+TEST(what_a_function_lacks_is_named)
 {
-    (void)state;
     onnx_builder b;
     start(&b);
     Onnx__FunctionProto *f = onnx_function(&b, "local", "Bad", "a", "c");
@@ -187,17 +174,4 @@ static void what_a_function_lacks_is_named(void **state)
     onnx_reference(&b, b.graph.node[0], "axis", "somewhere");
     onnx_refused(&b, &(mp_onnx_options){.batch = 4}, MP_PARSE, "'call','somewhere',no function");
     onnx_end(&b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_call_becomes_the_function_s_nodes),
-                                       cmocka_unit_test(attributes_come_from_the_call_or_the_default),
-                                       cmocka_unit_test(overloads_are_told_apart),
-                                       cmocka_unit_test(left_out_operands_stay_left_out),
-                                       cmocka_unit_test(an_input_handed_on_is_copied),
-                                       cmocka_unit_test(a_known_operator_stays_whole),
-                                       cmocka_unit_test(a_function_has_its_own_operator_sets),
-                                       cmocka_unit_test(what_a_function_lacks_is_named)};
-    return cmocka_run_group_tests_name("formats/onnx_functions", tests, NULL, NULL);
 }

@@ -1,16 +1,10 @@
 /* test_onnx_hostile.c - what a bad ONNX file becomes: one sentence that names what is wrong, nothing leaked, no crash. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 #include "tests/cases/onnx_builder.h"
 
 #include "estimator/base/memory.h"
+#include "tests/cases/test.h"
 
 enum { FLOAT = 1, INT64 = 7 };
 
@@ -29,9 +23,8 @@ static void refuse(onnx_builder *b, mp_status expected, const char *words)
     onnx_end(b);
 }
 
-static void files_that_are_no_models(void **state)
+TEST(files_that_are_no_models)
 {
-    (void)state;
     onnx_builder b;
     onnx_start(&b);
     onnx_file_refused("/nowhere/model.onnx", NULL, MP_IO, "No such file");
@@ -44,9 +37,8 @@ static void files_that_are_no_models(void **state)
 }
 
 /* Whoever starts has a file of another kind at hand: the sentence says which, and what to do. */
-static void files_of_other_kinds(void **state)
+TEST(files_of_other_kinds)
 {
-    (void)state;
     static const struct {
         const char *bytes;
         size_t n;
@@ -72,9 +64,8 @@ static void files_of_other_kinds(void **state)
     onnx_end(&b);
 }
 
-static void broken_wire_formats(void **state)
+TEST(broken_wire_formats)
 {
-    (void)state;
     static const struct {
         const char *bytes;
         size_t n;
@@ -98,9 +89,8 @@ static void broken_wire_formats(void **state)
 }
 
 /* A message in a message in a message, from the inside out: attribute in node in graph in attribute ... */
-static void deep_nesting_does_not_reach_the_stack(void **state)
+TEST(deep_nesting_does_not_reach_the_stack)
 {
-    (void)state;
     enum { LEVELS = 30000 };
     static uint8_t bytes[LEVELS * 3 * 6];
     const uint8_t tags[] = {6 << 3 | 2, 5 << 3 | 2,
@@ -125,9 +115,8 @@ static double seconds_since(clock_t start)
 }
 
 /* Two bytes per empty message: a hundred times that in memory, unless somebody counts. */
-static void millions_of_messages_are_counted(void **state)
+TEST(millions_of_messages_are_counted)
 {
-    (void)state;
     enum { BYTES = 12 << 20 };
     uint8_t *bytes = malloc(BYTES);
     onnx_builder b;
@@ -148,9 +137,8 @@ static void millions_of_messages_are_counted(void **state)
     onnx_end(&b);
 }
 
-static void every_truncation_and_many_flips_are_survived(void **state)
+TEST(every_truncation_and_many_flips_are_survived)
 {
-    (void)state;
     static uint8_t good[4096], bad[4096];
     onnx_builder b;
     onnx_start(&b);
@@ -180,9 +168,8 @@ static void every_truncation_and_many_flips_are_survived(void **state)
     onnx_end(&b);
 }
 
-static void graphs_that_cannot_run(void **state)
+TEST(graphs_that_cannot_run)
 {
-    (void)state;
     onnx_builder b;
     start(&b);
     onnx_node(&b, "Add", "loop", "x,z", "z");
@@ -208,9 +195,8 @@ static void graphs_that_cannot_run(void **state)
     refuse(&b, MP_PARSE, "no output");
 }
 
-static void names_that_are_taken_or_missing(void **state)
+TEST(names_that_are_taken_or_missing)
 {
-    (void)state;
     onnx_builder b;
     start(&b);
     onnx_input(&b, "x", FLOAT, "2");
@@ -237,9 +223,8 @@ static void names_that_are_taken_or_missing(void **state)
     refuse(&b, MP_PARSE, "'first',two attributes,'a'");
 }
 
-static void sizes_that_cannot_be(void **state)
+TEST(sizes_that_cannot_be)
 {
-    (void)state;
     static const float two[] = {1, 2};
     onnx_builder b;
     start(&b);
@@ -277,9 +262,8 @@ static void sizes_that_cannot_be(void **state)
     refuse(&b, MP_PARSE, "'length','v',--dim length=SIZE");
 }
 
-static void features_that_are_not_supported(void **state)
+TEST(features_that_are_not_supported)
 {
-    (void)state;
     onnx_builder b;
     start(&b);
     onnx_node(&b, "Frobnicate", "odd", "x", "z");
@@ -314,9 +298,8 @@ static void features_that_are_not_supported(void **state)
     refuse(&b, MP_UNSUPPORTED, "'v',shape");
 }
 
-static void operator_sets_that_cannot_be(void **state)
+TEST(operator_sets_that_cannot_be)
 {
-    (void)state;
     onnx_builder b;
     start(&b);
     b.model.opset_import[0]->version = 0;
@@ -333,9 +316,8 @@ static void operator_sets_that_cannot_be(void **state)
 }
 
 /* f -> g -> f, and a tower of functions that each call the next one ten times. */
-static void functions_that_never_end(void **state)
+TEST(functions_that_never_end)
 {
-    (void)state;
     onnx_builder b;
     start(&b);
     onnx_import(&b, "f", 1);
@@ -369,21 +351,4 @@ static void functions_that_never_end(void **state)
     }
     onnx_node(&b, "f.F0", "call", "x", "z");
     refuse(&b, MP_PARSE, "64 deep");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(files_that_are_no_models),
-                                       cmocka_unit_test(files_of_other_kinds),
-                                       cmocka_unit_test(broken_wire_formats),
-                                       cmocka_unit_test(deep_nesting_does_not_reach_the_stack),
-                                       cmocka_unit_test(millions_of_messages_are_counted),
-                                       cmocka_unit_test(every_truncation_and_many_flips_are_survived),
-                                       cmocka_unit_test(graphs_that_cannot_run),
-                                       cmocka_unit_test(names_that_are_taken_or_missing),
-                                       cmocka_unit_test(sizes_that_cannot_be),
-                                       cmocka_unit_test(features_that_are_not_supported),
-                                       cmocka_unit_test(operator_sets_that_cannot_be),
-                                       cmocka_unit_test(functions_that_never_end)};
-    return cmocka_run_group_tests_name("formats/onnx_hostile", tests, NULL, NULL);
 }

@@ -1,19 +1,9 @@
 /* test_onnx_loops.c - Loop and Scan unrolled, and sequences that become known that way. What loops compute is asked of loops
  * over constant integers, which fold: expected values are by hand, from ONNX's descriptions of the operators. */
-#include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/base/memory.h"
 #include "tests/cases/model_text.h"
 #include "tests/cases/onnx_text.h"
+#include "tests/cases/test.h"
 
 /* The values and the shape of a known tensor: "[2,2] 1 2 3 4". */
 static void assert_value(const mp_model *model, const char *name, const char *expected)
@@ -38,9 +28,8 @@ static void check(int version, const char *text, const char *y, const char *z)
     mp_model_free(model);
 }
 
-static void a_loop_with_a_trip_count_carries_and_stacks(void **state)
+TEST(a_loop_with_a_trip_count_carries_and_stacks)
 {
-    (void)state;
     /* 1, 2, 6, 24: v * (i + 1) */
     check(17,
           "int n 4; int one 1; Loop n - one -> y z body { formal i c v; Add i one -> j; Mul v j -> w; Identity c -> d; out d w "
@@ -51,9 +40,8 @@ static void a_loop_with_a_trip_count_carries_and_stacks(void **state)
           "[1] 1");
 }
 
-static void a_condition_ends_a_loop(void **state)
+TEST(a_condition_ends_a_loop)
 {
-    (void)state;
     /* doubling while it is below 50; the trip count is what exporters write for none */
     static const char body[] = "body { formal i c v; Add v v -> w; Less w fifty -> d; out d w i }; out y z";
     char text[512];
@@ -70,9 +58,8 @@ static void a_condition_ends_a_loop(void **state)
     check(17, text, "[] 256", "[8] 0 1 2 3 4 5 6 7");
 }
 
-static void a_loop_that_never_runs_hands_on_what_it_got(void **state)
+TEST(a_loop_that_never_runs_hands_on_what_it_got)
 {
-    (void)state;
     check(17, "int n 0; int one 1; Loop n - one -> y body { formal i c v; Add v v -> w; out c w }; out y", "[] 1", NULL);
     check(17, "int n -3; int one 1; Loop n - one -> y body { formal i c v; Add v v -> w; out c w }; out y", "[] 1", NULL);
     check(17, "int n 5; bool no 0; int one 1; Loop n no one -> y body { formal i c v; Add v v -> w; out c w }; out y", "[] 1",
@@ -82,17 +69,15 @@ static void a_loop_that_never_runs_hands_on_what_it_got(void **state)
 }
 
 /* What is carried changes places: every iteration reads what the one before it has left. */
-static void carried_values_may_change_places(void **state)
+TEST(carried_values_may_change_places)
 {
-    (void)state;
     check(17,
           "int n 7; int zero 0; int one 1; Loop n - zero one -> y z body { formal i c a b; Add a b -> s; out c b s }; out y z",
           "[] 13", "[] 21");
 }
 
-static void loops_stand_in_loops(void **state)
+TEST(loops_stand_in_loops)
 {
-    (void)state;
     /* the inner one adds j * 10 + i for j = 0..i; what is around it is seen through both */
     check(17,
           "int n 3; int zero 0; int one 1; int ten 10; Loop n - zero -> y z body { formal i c v; Add i one -> m;"
@@ -106,9 +91,8 @@ static void loops_stand_in_loops(void **state)
           "[] 15", "[4] 10 20 18 15");
 }
 
-static void names_say_where_they_come_from(void **state)
+TEST(names_say_where_they_come_from)
 {
-    (void)state;
     mp_model *model =
         onnx_text_model(17, "input x float 2,3; weight w 3,3; int n 2;"
                             "Loop n - x -> y z @/enc/Loop body { formal i c v; weight b 3; MatMul v w -> /enc/p @/enc/mm;"
@@ -130,9 +114,8 @@ static void names_say_where_they_come_from(void **state)
     mp_model_free(model);
 }
 
-static void constants_are_not_copied(void **state)
+TEST(constants_are_not_copied)
 {
-    (void)state;
     onnx_builder b;
     onnx_text_start(&b, 17,
                     "input x float 2,3; int n 50; Loop n - x -> y body { formal i c v; Constant -> k; Mul v k -> w; out c w };"
@@ -152,9 +135,8 @@ static void constants_are_not_copied(void **state)
 }
 
 /* Long lists are joined in steps: an operator of a thousand operands has no gradient. */
-static void a_hundred_iterations_are_joined_in_order(void **state)
+TEST(a_hundred_iterations_are_joined_in_order)
 {
-    (void)state;
     char expected[512];
     size_t n = (size_t)snprintf(expected, sizeof expected, "[100]");
     for (int k = 0; k < 100; k++) n += (size_t)snprintf(expected + n, sizeof expected - n, " %d", k);
@@ -164,9 +146,8 @@ static void a_hundred_iterations_are_joined_in_order(void **state)
     mp_model_free(model);
 }
 
-static void a_scan_cuts_its_inputs_and_stacks_its_outputs(void **state)
+TEST(a_scan_cuts_its_inputs_and_stacks_its_outputs)
 {
-    (void)state;
     static const char start[] = "int zero 0; ints s 2,3; ints a 1,2,3,4,5,6; Reshape a s -> m;";
     static const struct {
         const char *scan, *y, *z;
@@ -199,9 +180,8 @@ static void a_scan_cuts_its_inputs_and_stacks_its_outputs(void **state)
 }
 
 /* Before operator set 9 the first dimension is the batch, the second one is scanned, and lengths come first. */
-static void an_old_scan_goes_over_each_sample(void **state)
+TEST(an_old_scan_goes_over_each_sample)
 {
-    (void)state;
     static const char start[] =
         "ints s 2,2,1; ints a 1,2,10,20; Reshape a s -> m; ints t 2,1; ints b 100,200; Reshape b t -> v;";
     char text[1024];
@@ -217,9 +197,8 @@ static void an_old_scan_goes_over_each_sample(void **state)
     onnx_text_refused(8, text, MP_UNSUPPORTED, "Scan 'sc',lengths");
 }
 
-static void sequences_that_a_loop_fills_are_joined(void **state)
+TEST(sequences_that_a_loop_fills_are_joined)
 {
-    (void)state;
     static const char fill[] = "int n 3; ints v 1,2; SequenceEmpty -> e;"
                                "Loop n - e v -> s w body { formal i c q u; Add u i -> x; SequenceInsert q x -> r; out c r x };";
     char text[1024];
@@ -230,9 +209,8 @@ static void sequences_that_a_loop_fills_are_joined(void **state)
     check(17, text, "[2] 4 5", "[] 3");
 }
 
-static void sequences_are_made_and_changed(void **state)
+TEST(sequences_are_made_and_changed)
 {
-    (void)state;
     static const char start[] = "ints a 1,2; ints b 3; ints d 4,5,6; int one 1; int minus -1; SequenceConstruct a b d -> s;";
     static const struct {
         const char *text, *y;
@@ -257,9 +235,8 @@ static void sequences_are_made_and_changed(void **state)
     }
 }
 
-static void sequences_that_are_none_are_refused(void **state)
+TEST(sequences_that_are_none_are_refused)
 {
-    (void)state;
     static const struct {
         const char *text;
         mp_status expected;
@@ -287,9 +264,8 @@ static void sequences_that_are_none_are_refused(void **state)
     }
 }
 
-static void unknown_trip_counts_are_refused(void **state)
+TEST(unknown_trip_counts_are_refused)
 {
-    (void)state;
     onnx_text_refused(17, "input n int; input x float 2; Loop n - x -> y @l body { formal i c v; out c v }; out y",
                       MP_UNSUPPORTED, "Loop 'l',its trip count 'n',dynamic control flow");
     onnx_text_refused(17, "input c bool; input x float 2; Loop - c x -> y @l body { formal i c v; out c v }; out y",
@@ -302,9 +278,8 @@ static void unknown_trip_counts_are_refused(void **state)
                       "Loop 'l',never ends");
 }
 
-static void malformed_loops_are_refused(void **state)
+TEST(malformed_loops_are_refused)
 {
-    (void)state;
     static const char start[] = "int n 3; int one 1; ints a 1,2; ints b 1,2,3;";
     static const struct {
         const char *text, *words;
@@ -330,9 +305,8 @@ static void malformed_loops_are_refused(void **state)
     }
 }
 
-static void huge_trip_counts_are_refused_with_the_number_needed(void **state)
+TEST(huge_trip_counts_are_refused_with_the_number_needed)
 {
-    (void)state;
     static const char body[] = "body { formal i c v; Neg v -> w; Neg w -> x; out c x }; out y";
     char text[1024];
     snprintf(text, sizeof text, "input x float 2; int n 30000; Loop n - x -> y @l %s", body);
@@ -358,9 +332,8 @@ static void huge_trip_counts_are_refused_with_the_number_needed(void **state)
 }
 
 /* Few iterations over what is large: bytes are counted as well. */
-static void large_bodies_are_counted_in_bytes(void **state)
+TEST(large_bodies_are_counted_in_bytes)
 {
-    (void)state;
     onnx_builder b;
     onnx_text_start(&b, 17, "input x float 2; int n 10000; Loop n - x -> y body { formal i c v; Neg v -> w; out c w }; out y");
     Onnx__GraphProto *body = b.graph.node[0]->attribute[0]->g;
@@ -368,28 +341,4 @@ static void large_bodies_are_counted_in_bytes(void **state)
     memset(body->node[0]->name, 'n', 100000);
     onnx_refused(&b, NULL, MP_UNSUPPORTED, "MP_UNROLLED_BYTES_MAX");
     onnx_end(&b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_loop_with_a_trip_count_carries_and_stacks),
-        cmocka_unit_test(a_condition_ends_a_loop),
-        cmocka_unit_test(a_loop_that_never_runs_hands_on_what_it_got),
-        cmocka_unit_test(carried_values_may_change_places),
-        cmocka_unit_test(loops_stand_in_loops),
-        cmocka_unit_test(names_say_where_they_come_from),
-        cmocka_unit_test(constants_are_not_copied),
-        cmocka_unit_test(a_hundred_iterations_are_joined_in_order),
-        cmocka_unit_test(a_scan_cuts_its_inputs_and_stacks_its_outputs),
-        cmocka_unit_test(an_old_scan_goes_over_each_sample),
-        cmocka_unit_test(sequences_that_a_loop_fills_are_joined),
-        cmocka_unit_test(sequences_are_made_and_changed),
-        cmocka_unit_test(sequences_that_are_none_are_refused),
-        cmocka_unit_test(unknown_trip_counts_are_refused),
-        cmocka_unit_test(malformed_loops_are_refused),
-        cmocka_unit_test(huge_trip_counts_are_refused_with_the_number_needed),
-        cmocka_unit_test(large_bodies_are_counted_in_bytes),
-    };
-    return cmocka_run_group_tests_name("formats/onnx_loops", tests, NULL, NULL);
 }

@@ -1,13 +1,6 @@
 /* test_onnx_masks.c - causal masks are recognised by what the file has, or leaves open. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "tests/cases/onnx_builder.h"
+#include "tests/cases/test.h"
 
 enum { FLOAT = 1, UINT8 = 2, BOOL = 9, SIDE = 400 }; /* more elements than a model keeps */
 
@@ -23,9 +16,8 @@ static void fill(void)
     holed[SIDE * SIDE - 2] = 0;
 }
 
-static void what_the_file_has_is_looked_at(void **state)
+TEST(what_the_file_has_is_looked_at)
 {
-    (void)state;
     static const struct {
         const char *name, *dims;
         const uint8_t *bytes;
@@ -57,9 +49,8 @@ static void what_the_file_has_is_looked_at(void **state)
 }
 
 /* As executor/data/parameters.c fills it in: which half is true follows from what is done with it. */
-static void a_square_buffer_without_values_is_a_causal_mask(void **state)
+TEST(a_square_buffer_without_values_is_a_causal_mask)
 {
-    (void)state;
     onnx_builder b;
     onnx_start(&b);
     onnx_input(&b, "x", FLOAT, "N,8,8");
@@ -86,13 +77,4 @@ static void a_square_buffer_without_values_is_a_causal_mask(void **state)
     assert_int_equal(onnx_find(model, "x")->mask, MP_MASK_UNKNOWN);
     mp_model_free(model);
     onnx_end(&b);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_the_file_has_is_looked_at),
-        cmocka_unit_test(a_square_buffer_without_values_is_a_causal_mask),
-    };
-    return cmocka_run_group_tests_name("formats/onnx_masks", tests, NULL, NULL);
 }

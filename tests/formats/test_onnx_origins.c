@@ -1,17 +1,11 @@
 /* test_onnx_origins.c - what PyTorch's newer exporter notes in a file: which initializers come from parameters, and which
  * normalizations the network has. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "tests/cases/onnx_builder.h"
 
 #include "estimator/model/model.h"
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"
+#include "tests/cases/test.h"
 
 enum { FLOAT = 1 };
 
@@ -45,9 +39,8 @@ static void note_value(onnx_builder *b, const char *name, const char *dims, cons
 }
 
 /* What PyTorch's newer exporter notes counts more than names and uses. */
-static void what_the_exporter_has_noted_decides(void **state)
+TEST(what_the_exporter_has_noted_decides)
 {
-    (void)state;
     static const char folded[] = "pkg.onnxscript.optimizer.folded_from";
     onnx_builder b;
     onnx_start(&b);
@@ -92,9 +85,8 @@ static void what_the_exporter_has_noted_decides(void **state)
 }
 
 /* Three normalizations in the programme, of which one is frozen and one has an operator. */
-static void folded_normalizations_are_counted(void **state)
+TEST(folded_normalizations_are_counted)
 {
-    (void)state;
     onnx_builder b;
     onnx_start(&b);
     onnx_input(&b, "x", FLOAT, "2,4,6,6");
@@ -125,9 +117,8 @@ static void folded_normalizations_are_counted(void **state)
 
 /* A file of the exporter, without weights. */
 /* Modules go into names, as the older exporter has them; the file's own names still find the tensors. */
-static void modules_and_lines_come_from_the_metadata(void **state)
+TEST(modules_and_lines_come_from_the_metadata)
 {
-    (void)state;
     static const char scopes[] = "pkg.torch.onnx.name_scopes", stack[] = "pkg.torch.onnx.stack_trace";
     onnx_builder b;
     mp_training_options wanted = {.loss = MP_LOSS_NONE};
@@ -181,9 +172,8 @@ static void modules_and_lines_come_from_the_metadata(void **state)
     onnx_end(&b);
 }
 
-static void reading_survives_every_allocation_failure(void **state)
+TEST(reading_survives_every_allocation_failure)
 {
-    (void)state;
     mp_status st = MP_NOMEM;
     long k = 0;
     for (; st != MP_OK; k++) {
@@ -199,13 +189,4 @@ static void reading_survives_every_allocation_failure(void **state)
         assert_int_equal(mp_alloc_live, live);
     }
     assert_true(k > 20);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_the_exporter_has_noted_decides),
-                                       cmocka_unit_test(folded_normalizations_are_counted),
-                                       cmocka_unit_test(modules_and_lines_come_from_the_metadata),
-                                       cmocka_unit_test(reading_survives_every_allocation_failure)};
-    return cmocka_run_group_tests_name("formats/onnx_origins", tests, NULL, NULL);
 }

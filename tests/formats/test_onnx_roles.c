@@ -1,14 +1,8 @@
 /* test_onnx_roles.c - what is data and what is trained: files as their exporters write them, in miniature. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "tests/cases/onnx_builder.h"
 
 #include "estimator/model/model.h"
+#include "tests/cases/test.h"
 
 enum { FLOAT = 1, INT64 = 7, BOOL = 9 };
 
@@ -45,9 +39,8 @@ static void start_stripped(onnx_builder *b, const char *batch)
     onnx_output(b, "y", FLOAT, "");
 }
 
-static void stripped_state_is_no_data(void **state)
+TEST(stripped_state_is_no_data)
 {
-    (void)state;
     static const char *const batches[] = {"N", "2", "1"};
     for (int k = 0; k < 3; k++) {
         onnx_builder b;
@@ -67,9 +60,8 @@ static void stripped_state_is_no_data(void **state)
 }
 
 /* Weights inside the file: integers, numbers and settings are no parameters, running statistics are buffers. */
-static void initializers_are_told_apart(void **state)
+TEST(initializers_are_told_apart)
 {
-    (void)state;
     onnx_builder b;
     static const float scales[] = {1, 1, 2, 2}, ends[] = {0, 6};
     onnx_start(&b);
@@ -113,9 +105,8 @@ static void initializers_are_told_apart(void **state)
 }
 
 /* Paddle's exporter once wrote weights as Constant operators, and the batch as -1. */
-static void constant_operators_can_be_weights(void **state)
+TEST(constant_operators_can_be_weights)
 {
-    (void)state;
     onnx_builder b;
     static const float values[6] = {0};
     onnx_start(&b);
@@ -150,9 +141,8 @@ static void constant_operators_can_be_weights(void **state)
     onnx_end(&b);
 }
 
-static void data_can_be_named(void **state)
+TEST(data_can_be_named)
 {
-    (void)state;
     onnx_builder b;
     const char *const one[] = {"h.learned"}, *const odd[] = {"ids", "nobody"};
     start_stripped(&b, "N");
@@ -169,9 +159,8 @@ static void data_can_be_named(void **state)
 }
 
 /* Files before IR version 4 list every initializer as an input as well. */
-static void initializers_may_be_listed_as_inputs(void **state)
+TEST(initializers_may_be_listed_as_inputs)
 {
-    (void)state;
     onnx_builder b;
     onnx_start(&b);
     onnx_input(&b, "w", FLOAT, "2,3");
@@ -189,9 +178,8 @@ static void initializers_may_be_listed_as_inputs(void **state)
 }
 
 /* An unrolled recurrent network whose steps are taken from the batch: the sequence is no embedding table. */
-static void steps_of_a_sequence_are_data(void **state)
+TEST(steps_of_a_sequence_are_data)
 {
-    (void)state;
     onnx_builder b;
     onnx_start(&b);
     onnx_input(&b, "x", FLOAT, "2,8,4");
@@ -212,9 +200,8 @@ static void steps_of_a_sequence_are_data(void **state)
 }
 
 /* Linear as PyTorch writes it: the weight is transposed first. A weight all the same, though no dimension tells the batch. */
-static void a_rearranged_weight_is_a_weight(void **state)
+TEST(a_rearranged_weight_is_a_weight)
 {
-    (void)state;
     onnx_builder b;
     onnx_start(&b);
     onnx_input(&b, "x", FLOAT, "1,5,4");
@@ -232,9 +219,8 @@ static void a_rearranged_weight_is_a_weight(void **state)
 }
 
 /* Names from a state dictionary, and masks that are only compared. */
-static void names_and_comparisons_count(void **state)
+TEST(names_and_comparisons_count)
 {
-    (void)state;
     onnx_builder b;
     onnx_start(&b);
     onnx_input(&b, "enc.bias", FLOAT, "4");
@@ -263,9 +249,8 @@ static void names_and_comparisons_count(void **state)
 }
 
 /* Files whose metadata somebody has taken out, and those of the older exporter. */
-static void names_of_results_are_no_parameters(void **state)
+TEST(names_of_results_are_no_parameters)
 {
-    (void)state;
     static const float ones[] = {1, 1, 1, 1}, uneven[] = {1, 2, 1, 1};
     onnx_builder b;
     onnx_start(&b);
@@ -318,9 +303,8 @@ static void names_of_results_are_no_parameters(void **state)
 }
 
 /* Batch normalization as detectors freeze it: arithmetic with four vectors. A scale without both statistics is learned. */
-static void frozen_normalizations_are_buffers(void **state)
+TEST(frozen_normalizations_are_buffers)
 {
-    (void)state;
     onnx_builder b;
     onnx_start(&b);
     onnx_input(&b, "x", FLOAT, "2,4");
@@ -344,9 +328,8 @@ static void frozen_normalizations_are_buffers(void **state)
 }
 
 /* --train overrules, for floating-point state only. */
-static void what_is_trained_can_be_named(void **state)
+TEST(what_is_trained_can_be_named)
 {
-    (void)state;
     const char *const patterns[] = {"val_*", "w"}, *const data[] = {"x"}, *const whole[] = {"ids"};
     onnx_builder b;
     onnx_start(&b);
@@ -375,9 +358,8 @@ static void what_is_trained_can_be_named(void **state)
 }
 
 /* PyTorch's older exporter stores the state dictionary and nothing else: a single number there is a parameter of the module. */
-static void single_numbers_of_a_state_dictionary_are_trained(void **state)
+TEST(single_numbers_of_a_state_dictionary_are_trained)
 {
-    (void)state;
     static const char *const others[] = {NULL, "val_3", "onnx::Mul_12", "12"};
     static const float two = 2;
     for (int k = 0; k < 4; k++) {
@@ -397,9 +379,8 @@ static void single_numbers_of_a_state_dictionary_are_trained(void **state)
     }
 }
 
-static void sines_of_positions_are_not_learned(void **state)
+TEST(sines_of_positions_are_not_learned)
 {
-    (void)state;
     /* Three positions of two sines and two cosines; then one that starts otherwise, one that leaves the range. */
     float tables[3][12] = {{0, 0, 1, 1, 0.84f, 0.1f, 0.54f, 0.99f, 0.91f, 0.2f, -0.42f, 0.98f}};
     memcpy(tables[1], tables[0], sizeof tables[0]);
@@ -420,22 +401,4 @@ static void sines_of_positions_are_not_learned(void **state)
         mp_model_free(model);
         onnx_end(&b);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(stripped_state_is_no_data),
-                                       cmocka_unit_test(initializers_are_told_apart),
-                                       cmocka_unit_test(constant_operators_can_be_weights),
-                                       cmocka_unit_test(data_can_be_named),
-                                       cmocka_unit_test(initializers_may_be_listed_as_inputs),
-                                       cmocka_unit_test(steps_of_a_sequence_are_data),
-                                       cmocka_unit_test(a_rearranged_weight_is_a_weight),
-                                       cmocka_unit_test(names_and_comparisons_count),
-                                       cmocka_unit_test(names_of_results_are_no_parameters),
-                                       cmocka_unit_test(frozen_normalizations_are_buffers),
-                                       cmocka_unit_test(what_is_trained_can_be_named),
-                                       cmocka_unit_test(single_numbers_of_a_state_dictionary_are_trained),
-                                       cmocka_unit_test(sines_of_positions_are_not_learned)};
-    return cmocka_run_group_tests_name("formats/onnx_roles", tests, NULL, NULL);
 }

@@ -1,17 +1,11 @@
 /* test_pack_csv.c - formats/pack_csv: what is read is what stands there, what is malformed is refused with its line and column,
  * and what is written can be read again.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "estimator/base/memory.h"
 #include "memplan/pack_csv.h"
+#include "tests/cases/test.h"
 
 static char path[] = "/tmp/memplan-pack-XXXXXX";
 
@@ -47,9 +41,8 @@ static void expect_piece(const mp_pack_table *t, int item, int piece, int64_t lo
     assert_int_equal(p->size, size);
 }
 
-static void rows_become_items(void **state)
+TEST(rows_become_items)
 {
-    (void)state;
     mp_pack_table t = read_text("id,lower,upper,size\nb1,0,3,4\nb2,3,9,40\n");
     assert_int_equal(t.packing.n_items, 2);
     expect_item(&t, 0, 1, -1, 1);
@@ -70,9 +63,8 @@ static void rows_become_items(void **state)
     mp_pack_table_free(&t);
 }
 
-static void columns_have_any_order_and_other_names(void **state)
+TEST(columns_have_any_order_and_other_names)
 {
-    (void)state;
     mp_pack_table t = read_text("size,colour,end,start,buffer,alignment\n7,red,8,2,x,4\n");
     expect_item(&t, 0, 4, -1, 1);
     expect_piece(&t, 0, 0, 2, 9, 7); /* end is the last time it is there */
@@ -90,9 +82,8 @@ static void columns_have_any_order_and_other_names(void **state)
     mp_pack_table_free(&t);
 }
 
-static void gaps_cut_a_life_into_pieces(void **state)
+TEST(gaps_cut_a_life_into_pieces)
 {
-    (void)state;
     mp_pack_table t = read_text("id,lower,upper,size,gaps\na,0,20,64,5-7  9-12@0:16\nb,0,4,8,\nc,2,9,8,2-3 8-9\n");
     expect_item(&t, 0, 1, -1, 4);
     expect_piece(&t, 0, 0, 0, 5, 64);
@@ -109,9 +100,8 @@ static void gaps_cut_a_life_into_pieces(void **state)
     mp_pack_table_free(&t);
 }
 
-static void what_is_written_can_be_read_again(void **state)
+TEST(what_is_written_can_be_read_again)
 {
-    (void)state;
     char text[256] = "";
     mp_pack_table t = read_text("id,offset,lower,upper,size\r\na,,0,3,4\r\nb,4,0,9,40\r\n");
     t.packing.items[0].offset = 0;
@@ -130,9 +120,8 @@ static void what_is_written_can_be_read_again(void **state)
     mp_pack_table_free(&t);
 }
 
-static void what_is_malformed_is_refused_with_its_place(void **state)
+TEST(what_is_malformed_is_refused_with_its_place)
 {
-    (void)state;
 #define HEAD "id,lower,upper,size\n"
     static const struct {
         const char *text;
@@ -201,9 +190,8 @@ static void what_is_malformed_is_refused_with_its_place(void **state)
     assert_int_equal(mp_alloc_live, 0);
 }
 
-static void too_many_columns_are_refused(void **state)
+TEST(too_many_columns_are_refused)
 {
-    (void)state;
     char text[400] = HEAD;
     mp_pack_table t = {0};
     mp_error err = {0};
@@ -213,9 +201,8 @@ static void too_many_columns_are_refused(void **state)
     assert_non_null(strstr(err.message, "more than 64 columns"));
 }
 
-static void every_allocation_may_fail(void **state)
+TEST(every_allocation_may_fail)
 {
-    (void)state;
     put_bytes(HEAD "a,0,3,4\nb,0,9,40\n", strlen(HEAD "a,0,3,4\nb,0,9,40\n"));
     mp_status st = MP_NOMEM;
     for (long k = 0; st != MP_OK; k++) {
@@ -246,14 +233,5 @@ static int remove_file(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_become_items),
-        cmocka_unit_test(columns_have_any_order_and_other_names),
-        cmocka_unit_test(gaps_cut_a_life_into_pieces),
-        cmocka_unit_test(what_is_written_can_be_read_again),
-        cmocka_unit_test(what_is_malformed_is_refused_with_its_place),
-        cmocka_unit_test(too_many_columns_are_refused),
-        cmocka_unit_test(every_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, make_file, remove_file);
+    return test_run(make_file, remove_file);
 }

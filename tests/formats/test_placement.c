@@ -2,14 +2,7 @@
  */
 #include "formats/drawings/placement.h"
 
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
+#include "tests/cases/test.h"
 #include "tests/oracles/random_dag.h"
 
 enum { WIDTH = 100, HEIGHT = 40 };
@@ -98,9 +91,8 @@ static void check_placement(const mp_placement *p, size_t n, const mp_block_edge
     mp_free(parts);
 }
 
-static void wires_reach_their_readers_and_cross_no_box(void **state)
+TEST(wires_reach_their_readers_and_cross_no_box)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 300; seed++) {
         mp_graph *g;
         mp_placement *p;
@@ -117,9 +109,8 @@ static void wires_reach_their_readers_and_cross_no_box(void **state)
 }
 
 /* A dense block: everybody reads all before it. One wire does, or one for each two columns between which outputs go. */
-static void concatenations_are_bundled(void **state)
+TEST(concatenations_are_bundled)
 {
-    (void)state;
     enum { N = 24 };
     for (int c = 0; c < 3; c++) {
         mp_block_edge edges[N * N];
@@ -147,9 +138,8 @@ static void concatenations_are_bundled(void **state)
 }
 
 /* Two that share a reader share a wire; with a reader of its own below where the other joins, each has one. */
-static void what_would_lie_is_not_bundled(void **state)
+TEST(what_would_lie_is_not_bundled)
 {
-    (void)state;
     static const mp_block_edge both[] = {{0, 1}, {0, 3}, {1, 2}, {1, 4}, {2, 3}, {3, 4}, {4, 5}}; /* 0 -> 3, 1 -> 4 */
     static const mp_block_edge same[] = {{0, 1}, {0, 4}, {1, 2}, {1, 4}, {2, 3}, {3, 4}, {4, 5}}; /* 0 -> 4, 1 -> 4 */
     static const mp_block_edge more[] = {{0, 1}, {0, 4}, {0, 5}, {1, 2},
@@ -169,9 +159,8 @@ static void what_would_lie_is_not_bundled(void **state)
     }
 }
 
-static void wide_and_long_graphs_are_placed_too(void **state)
+TEST(wide_and_long_graphs_are_placed_too)
 {
-    (void)state;
     enum { N = 120 };
     mp_block_edge edges[3 * N];
     mp_placement *p;
@@ -195,25 +184,12 @@ static void wide_and_long_graphs_are_placed_too(void **state)
 }
 
 /* A short network whose first row is the widest: in one column half of the paper would be white. */
-static void paper_is_not_left_white(void **state)
+TEST(paper_is_not_left_white)
 {
-    (void)state;
     const mp_block_edge edges[] = {{0, 2}, {1, 2}, {2, 3}, {3, 4}, {4, 5}, {5, 6}, {6, 7}};
     mp_placement *p;
     assert_int_equal(mp_placement_new(8, edges, 7, WIDTH, HEIGHT, 1.45, &p, NULL), MP_OK);
     check_placement(p, 8, edges, 7, 0);
     assert_int_equal(p->n_columns, 2);
     mp_placement_free(p);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wires_reach_their_readers_and_cross_no_box),
-        cmocka_unit_test(concatenations_are_bundled),
-        cmocka_unit_test(what_would_lie_is_not_bundled),
-        cmocka_unit_test(wide_and_long_graphs_are_placed_too),
-        cmocka_unit_test(paper_is_not_left_white),
-    };
-    return cmocka_run_group_tests_name("formats/drawings placement", tests, NULL, NULL);
 }

@@ -2,14 +2,7 @@
  *
  * With MEMPLAN_DUMP=FOLDER set, the spoilt files are also written there, for check_plans.sh to compare verdicts.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "estimator/base/memory.h"
 #include "formats/base/file.h"
@@ -17,6 +10,7 @@
 #include "formats/json/plan_json.h"
 #include "memplan/check.h"
 #include "memplan/graph_json.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"
 
 static char folder[] = "/tmp/memplan-plan-json-XXXXXX", path[64], path_again[64];
@@ -48,9 +42,8 @@ static void assert_same_files(void)
     mp_file_close(&y);
 }
 
-static void random_plans_come_back_the_same(void **state)
+TEST(random_plans_come_back_the_same)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 150; seed++) {
         mp_graph *graph = random_graph(seed, 1 + (int)(seed % 10), (mp_fuse)(seed % MP_N_FUSES), seed % 6 == 0);
         mp_plan *a, *b;
@@ -131,7 +124,7 @@ static void dump(const mp_graph *graph, const char *text, const char *verdict, s
     "\"offsets\":[{\"storage\":10,\"offset\":0,\"bytes\":8,\"first_step\":0,\"last_step\":1},{\"storage\":11,\"offset\":8," \
     "\"bytes\":8,\"first_step\":1,\"last_step\":1},"
 
-static void plans_of_others_need_little(void **state)
+TEST(plans_of_others_need_little)
 {
     static const char *const texts[] = {
         PLAN(CLAIMS STEPS),
@@ -140,7 +133,6 @@ static void plans_of_others_need_little(void **state)
                     "\"alternative\":0,\"frees\":[11,10]}]"),
         PLAN(CLAIMS STEPS "," OFFSETS "{\"node\":21,\"offset\":16,\"bytes\":4,\"first_step\":1,\"last_step\":1}]"),
     };
-    (void)state;
     mp_graph *graph = two_nodes();
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         mp_plan *plan;
@@ -154,7 +146,7 @@ static void plans_of_others_need_little(void **state)
     mp_graph_free(graph);
 }
 
-static void what_is_wrong_is_named(void **state)
+TEST(what_is_wrong_is_named)
 {
     static const struct {
         const char *text, *message;
@@ -188,7 +180,6 @@ static void what_is_wrong_is_named(void **state)
         {PLAN(CLAIMS "\"seed\":1.5," STEPS), "\"seed\" is no whole number", true},
         {PLAN(CLAIMS "\"version\":3," STEPS), "version 3 of memplan-plan is not known, only version 1", true},
     };
-    (void)state;
     mp_graph *graph = two_nodes();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         mp_error err = {0};
@@ -219,9 +210,8 @@ static void what_is_wrong_is_named(void **state)
     assert_int_equal(mp_alloc_live, 0);
 }
 
-static void checkpoints_may_go_by_the_name_of_a_view(void **state)
+TEST(checkpoints_may_go_by_the_name_of_a_view)
 {
-    (void)state;
     mp_graph *graph = two_nodes();
     mp_plan *plan;
     assert_int_equal(read_text(PLAN(CLAIMS "\"checkpoints\":[\"a/view\"]," STEPS), graph, &plan, NULL), MP_OK);
@@ -230,7 +220,7 @@ static void checkpoints_may_go_by_the_name_of_a_view(void **state)
     mp_graph_free(graph);
 }
 
-static void header_states_every_field_and_null_where_nothing_is_known(void **state)
+TEST(header_states_every_field_and_null_where_nothing_is_known)
 {
     static const char *const keys[] = {"format",
                                        "version",
@@ -250,7 +240,6 @@ static void header_states_every_field_and_null_where_nothing_is_known(void **sta
                                        "bound_covers",
                                        "checkpoints"};
     static const char *const unknown[] = {"budget_bytes", "arena_bytes", "floor_bytes", "lower_bound_seconds", "bound_covers"};
-    (void)state;
     mp_graph *graph = random_graph(2, 4, MP_FUSE_NONE, false);
     mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
     mp_plan *plan;
@@ -272,9 +261,8 @@ static void header_states_every_field_and_null_where_nothing_is_known(void **sta
 }
 
 /* As a plan of hundreds of megabytes meets the limits of every day: what is written is read back, or not written. */
-static void what_is_written_is_read_back(void **state)
+TEST(what_is_written_is_read_back)
 {
-    (void)state;
     const mp_json_limits usual = mp_json_most;
     mp_graph *graph = random_graph(5, 9, MP_FUSE_NONE, false);
     mp_plan *plan, *again;
@@ -311,9 +299,8 @@ static void what_is_written_is_read_back(void **state)
     mp_graph_free(graph);
 }
 
-static void reading_survives_every_allocation_failure(void **state)
+TEST(reading_survives_every_allocation_failure)
 {
-    (void)state;
     size_t n;
     mp_graph *graph = random_graph(3, 4, MP_FUSE_NONE, false);
     mp_step *steps = random_schedule(graph, 3, 4, &n);
@@ -355,9 +342,8 @@ static void json_release(void *p)
     free(p);
 }
 
-static void writing_survives_every_allocation_failure_of_jansson(void **state)
+TEST(writing_survives_every_allocation_failure_of_jansson)
 {
-    (void)state;
     size_t n;
     mp_plan *plan;
     mp_graph *graph = random_graph(3, 4, MP_FUSE_BACKWARD, false);
@@ -383,15 +369,5 @@ static void writing_survives_every_allocation_failure_of_jansson(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_plans_come_back_the_same),
-        cmocka_unit_test(plans_of_others_need_little),
-        cmocka_unit_test(what_is_wrong_is_named),
-        cmocka_unit_test(checkpoints_may_go_by_the_name_of_a_view),
-        cmocka_unit_test(header_states_every_field_and_null_where_nothing_is_known),
-        cmocka_unit_test(what_is_written_is_read_back),
-        cmocka_unit_test(reading_survives_every_allocation_failure),
-        cmocka_unit_test(writing_survives_every_allocation_failure_of_jansson),
-    };
-    return cmocka_run_group_tests_name("formats/plan_json", tests, make_folder, drop_folder);
+    return test_run(make_folder, drop_folder);
 }

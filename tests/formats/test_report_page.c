@@ -1,17 +1,11 @@
 /* test_report_page.c - report and trace: every lack of memory is reported and loses nothing. What stands in them is judged by
  * parsers that are not ours: tests/cli/report_page.py and trace.py. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "estimator/base/memory.h"
 #include "formats/pages/report_page.h"
 #include "formats/pages/trace.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"
 
 static char path[64];
@@ -35,9 +29,8 @@ static mp_status written(const mp_graph *graph, const mp_plan *plan, bool trace)
     return trace ? mp_trace_write(graph, plan, "x", path, NULL) : mp_report_page(&request, path, NULL);
 }
 
-static void every_lack_of_memory_is_reported(void **state)
+TEST(every_lack_of_memory_is_reported)
 {
-    (void)state;
     for (int trace = 0; trace < 2; trace++) {
         mp_graph *g = random_graph(3, 6, MP_FUSE_NONE, false);
         size_t n;
@@ -61,9 +54,8 @@ static void every_lack_of_memory_is_reported(void **state)
     }
 }
 
-static void what_cannot_be_written_is_said(void **state)
+TEST(what_cannot_be_written_is_said)
 {
-    (void)state;
     mp_graph *g = random_graph(1, 4, MP_FUSE_NONE, false);
     const mp_report_request request = {.graph = g, .title = "x"};
     assert_int_equal(mp_report_page(&request, "/nowhere/p.html", NULL), MP_IO);
@@ -74,9 +66,5 @@ static void what_cannot_be_written_is_said(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_lack_of_memory_is_reported),
-        cmocka_unit_test(what_cannot_be_written_is_said),
-    };
-    return cmocka_run_group_tests_name("formats/report_page", tests, make_path, remove_path);
+    return test_run(make_path, remove_path);
 }

@@ -1,18 +1,10 @@
 /* test_safetensors.c - saved tensors: what is written comes back; every cut and flipped byte is a sentence; a full disk loses
  * nothing. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "formats/data/safetensors.h"
 #include "formats/onnx/onnx_weights.h"
+#include "tests/cases/test.h"
 
 static char path[64];
 
@@ -25,9 +17,8 @@ static const mp_named_tensor tensors[] = {{"layer.0/weight", MP_DTYPE_FLOAT, 2, 
                                           {"nothing", MP_DTYPE_FLOAT, 1, (const int64_t[]){0}, floats}};
 static const mp_metadatum metadata[] = {{"step", "12"}, {"note", "a \"b\""}};
 
-static void what_is_written_comes_back(void **state)
+TEST(what_is_written_comes_back)
 {
-    (void)state;
     mp_error err = {0};
     mp_safetensors *s;
     assert_int_equal(mp_safetensors_write(path, tensors, 4, metadata, 2, &err), MP_OK);
@@ -50,9 +41,8 @@ static void what_is_written_comes_back(void **state)
     mp_safetensors_close(s);
 }
 
-static void damaged_files_are_never_read_outside(void **state)
+TEST(damaged_files_are_never_read_outside)
 {
-    (void)state;
     mp_error err = {0};
     char bytes[1024];
     assert_int_equal(mp_safetensors_write(path, tensors, 4, metadata, 2, &err), MP_OK);
@@ -94,9 +84,8 @@ static void refused(const char *header, size_t data, const char *why)
     if (!strstr(err.message, why)) fail_msg("\"%s\" does not say \"%s\"", err.message, why);
 }
 
-static void contradictions_are_refused(void **state)
+TEST(contradictions_are_refused)
 {
-    (void)state;
     refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", 4, "has 4 bytes of data and its shape says 8");
     refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", 4, "outside the file");
     refused("{\"a\":{\"dtype\":\"F99\",\"shape\":[2],\"data_offsets\":[0,8]}}", 8, "unknown type F99");
@@ -108,9 +97,8 @@ static void contradictions_are_refused(void **state)
     refused("[1]", 0, "not a JSON object");
 }
 
-static void a_full_disk_is_an_error_and_leaves_the_old_file(void **state)
+TEST(a_full_disk_is_an_error_and_leaves_the_old_file)
 {
-    (void)state;
     mp_error err = {0};
     mp_safetensors *s;
     assert_int_equal(mp_safetensors_write("/dev/full", tensors, 4, metadata, 2, &err), MP_IO);
@@ -123,9 +111,8 @@ static void a_full_disk_is_an_error_and_leaves_the_old_file(void **state)
 }
 
 /* The weights inside a model file are those that PyTorch wrote there: the two files come from one run. */
-static void weights_of_a_model_file_are_read(void **state)
+TEST(weights_of_a_model_file_are_read)
 {
-    (void)state;
     mp_error err = {0};
     mp_onnx_weights *w;
     float weight[24 * 12], wrong[3];
@@ -153,13 +140,8 @@ static void weights_of_a_model_file_are_read(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_comes_back),       cmocka_unit_test(damaged_files_are_never_read_outside),
-        cmocka_unit_test(contradictions_are_refused),       cmocka_unit_test(a_full_disk_is_an_error_and_leaves_the_old_file),
-        cmocka_unit_test(weights_of_a_model_file_are_read),
-    };
     snprintf(path, sizeof path, "/tmp/memplan-test-%ld.safetensors", (long)getpid());
-    int failed = cmocka_run_group_tests_name("formats/safetensors", tests, NULL, NULL);
+    int failed = test_run(NULL, NULL);
     unlink(path);
     return failed;
 }

@@ -2,20 +2,13 @@
  * text against what was asked. */
 #include "memplan/timeline_picture.h"
 
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "estimator/base/memory.h"
 #include "formats/base/file.h"
 #include "formats/curves/chart.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"
 
 static char folder[64], svg[96];
@@ -112,9 +105,8 @@ static void assert_column(const mp_timeline_columns *c, size_t k, const int64_t 
     assert_int_equal(c->columns[k].activity, activity);
 }
 
-static void the_layers_of_a_chain_are_those_added_up_by_hand(void **state)
+TEST(the_layers_of_a_chain_are_those_added_up_by_hand)
 {
-    (void)state;
     mp_graph *g = chain("a");
     /* a is dropped after f1 and made again: the first one is read by forward only */
     const mp_step steps[] = {{F0, 0, 0}, {F1, 0, 0}, {LOSS, 0, 0}, {F0, 0, 0}, {B1, 0, 0}, {UPDATE, 0, 0}};
@@ -142,9 +134,8 @@ static void the_layers_of_a_chain_are_those_added_up_by_hand(void **state)
     mp_graph_free(g);
 }
 
-static void layers_add_up_to_the_timeline_on_random_training_graphs(void **state)
+TEST(layers_add_up_to_the_timeline_on_random_training_graphs)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 200; seed++) {
         mp_graph *g = random_graph(seed, 1 + (int)(seed % 12), (mp_fuse)(seed % MP_N_FUSES), seed % 5 == 0);
         size_t n;
@@ -182,9 +173,8 @@ static void layers_add_up_to_the_timeline_on_random_training_graphs(void **state
     assert_int_equal(mp_alloc_live, 0);
 }
 
-static void the_scale_is_continuous_and_gives_the_plan_its_height(void **state)
+TEST(the_scale_is_continuous_and_gives_the_plan_its_height)
 {
-    (void)state;
     static const double cases[][3] = {{0, 100, 0},     {0, 100, 160},  {0, 100, 1000}, {90, 100, 0},
                                       {90, 100, 1000}, {10, 100, 120}, {0, 0, 0},      {100, 100, 100}};
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
@@ -205,9 +195,8 @@ static void the_scale_is_continuous_and_gives_the_plan_its_height(void **state)
                  mp_byte_scale_choose(10, 100, 160, 50, 450).cut_above);
 }
 
-static void a_picture_says_what_its_plan_saves(void **state)
+TEST(a_picture_says_what_its_plan_saves)
 {
-    (void)state;
     mp_graph *g = chain("<a> & \"\xC3\xA9\"\nnext");
     const mp_step steps[] = {{F0, 0, 0}, {F1, 0, 0}, {LOSS, 0, 0}, {F0, 0, 0}, {B1, 0, 0}, {UPDATE, 0, 0}};
     mp_plan *plan;
@@ -272,9 +261,8 @@ static void assert_clear(const char *picture, double x, double y)
     }
 }
 
-static void labels_cover_no_curve(void **state)
+TEST(labels_cover_no_curve)
 {
-    (void)state;
     int drawn = 0;
     for (uint64_t seed = 1; seed <= 60; seed++) {
         mp_graph *g = random_graph(seed, 6 + (int)(seed % 12), MP_FUSE_NONE, false);
@@ -304,9 +292,8 @@ static void labels_cover_no_curve(void **state)
 
 /* A small plan beside a keep-all many times as large: the scale breaks between them, and no label stands across the mark. The
  * legend stands right above the labels. */
-static void labels_stand_clear_of_a_break(void **state)
+TEST(labels_stand_clear_of_a_break)
 {
-    (void)state;
     enum { LINKS = 12 };
     mp_graph *g;
     mp_step steps[4 * LINKS];
@@ -358,9 +345,8 @@ static int names_in_places(const char *picture)
     return names;
 }
 
-static void an_address_map_needs_offsets(void **state)
+TEST(an_address_map_needs_offsets)
 {
-    (void)state;
     int names = 0;
     for (uint64_t seed = 1; seed <= 20; seed++) {
         mp_graph *g = random_graph(seed, 8, MP_FUSE_NONE, false);
@@ -394,9 +380,8 @@ static void an_address_map_needs_offsets(void **state)
     assert_true(names > 20);
 }
 
-static void what_cannot_be_drawn_is_said(void **state)
+TEST(what_cannot_be_drawn_is_said)
 {
-    (void)state;
     mp_error err = {0};
     mp_graph *g = chain("a"), *empty;
     assert_int_equal(mp_timeline_picture(g, NULL, "x", MP_VIEW_ALL, "p.gif", &err), MP_INVALID);
@@ -435,9 +420,8 @@ static mp_graph *long_chain(int n)
 }
 
 /* A chain of thousands of steps stays small and quick. */
-static void thousands_of_steps_are_drawn_in_columns(void **state)
+TEST(thousands_of_steps_are_drawn_in_columns)
 {
-    (void)state;
     mp_graph *g = long_chain(3000);
     struct timespec from, to;
     assert_true(g->n_nodes > 5000);
@@ -454,16 +438,5 @@ static void thousands_of_steps_are_drawn_in_columns(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_layers_of_a_chain_are_those_added_up_by_hand),
-        cmocka_unit_test(layers_add_up_to_the_timeline_on_random_training_graphs),
-        cmocka_unit_test(the_scale_is_continuous_and_gives_the_plan_its_height),
-        cmocka_unit_test(a_picture_says_what_its_plan_saves),
-        cmocka_unit_test(labels_cover_no_curve),
-        cmocka_unit_test(labels_stand_clear_of_a_break),
-        cmocka_unit_test(an_address_map_needs_offsets),
-        cmocka_unit_test(what_cannot_be_drawn_is_said),
-        cmocka_unit_test(thousands_of_steps_are_drawn_in_columns),
-    };
-    return cmocka_run_group_tests_name("formats/timeline_picture", tests, make_folder, remove_folder);
+    return test_run(make_folder, remove_folder);
 }

@@ -1,15 +1,7 @@
 /* test_attention.c - attention in tiles: against the operators it is made of, one by one; against differences; masks, dropout,
  * threads. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/cases/test.h"
 
-#include <cmocka.h>
 #ifdef _OPENMP
 #include <omp.h>
 #endif
@@ -146,22 +138,19 @@ static const shape shapes[] = {
     {1, 2, 65, 1, 3, 1, NULL, 0, true},
 };
 
-static void it_is_the_chain_of_operators(void **state)
+TEST(it_is_the_chain_of_operators)
 {
-    (void)state;
     for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) compare_with_chain(&shapes[k], 0, 1e-5);
 }
 
-static void it_is_the_chain_in_bfloat16(void **state)
+TEST(it_is_the_chain_in_bfloat16)
 {
-    (void)state;
     for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++)
         if (shapes[k].columns > 1) compare_with_chain(&shapes[k], KERNEL_BFLOAT16, 2e-2);
 }
 
-static void it_is_the_chain_in_other_layouts(void **state)
+TEST(it_is_the_chain_in_other_layouts)
 {
-    (void)state;
     for (size_t k = 0; k < 4; k++) compare_with_chain(&shapes[k], KERNEL_CHANNELS_LAST, 1e-5);
 }
 
@@ -188,9 +177,8 @@ static void assert_turned(const mp_array *from, const int *order, const mp_array
 }
 
 /* Heads in front, and the same attention of heads that lie side by side: the same values, also of what is dropped. */
-static void operands_may_lie_as_transpositions(void **state)
+TEST(operands_may_lie_as_transpositions)
 {
-    (void)state;
     static const int orders[][4] = {{0, 2, 1, 3}, {2, 0, 1, 3}, {1, 2, 0, 3}}; /* of Q, K, V and Y in turn: tensor to heads */
     static const char *const others[] = {"scale=0.4", "causal=1", "ratio=0.3"};
     const int sizes[4][4] = {{2, 3, 70, 16}, {2, 3, 130, 16}, {2, 3, 130, 24}, {2, 3, 70, 24}};
@@ -228,9 +216,8 @@ static void operands_may_lie_as_transpositions(void **state)
     }
 }
 
-static void gradients_are_those_of_differences(void **state)
+TEST(gradients_are_those_of_differences)
 {
-    (void)state;
     const char *const kind = "memplan:ScaledDotProductAttention";
     const kernel_case cases[] = {
         {kind, 1, "float32[2,3,4] float32[2,5,4] float32[2,5,3]", "scale=0.5", 1, 0, 0, 7, 0, 0},
@@ -247,9 +234,8 @@ static void gradients_are_those_of_differences(void **state)
 }
 
 /* The same attention with what lies above the diagonal hidden by the attribute, by booleans, and by minus infinity added. */
-static void a_causal_mask_may_be_said_in_three_ways(void **state)
+TEST(a_causal_mask_may_be_said_in_three_ways)
 {
-    (void)state;
     static const int sizes[][2] = {{300, 300}, {150, 330}, {330, 150}};
     static const char *const masks[] = {"", "- bool[%d,%d]", "float32[%d,%d]"};
     for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++) {
@@ -277,9 +263,8 @@ static void a_causal_mask_may_be_said_in_three_ways(void **state)
 }
 
 /* Two keys, both equal to the query or orthogonal to it: softmax by hand. */
-static void values_are_those_computed_by_hand(void **state)
+TEST(values_are_those_computed_by_hand)
 {
-    (void)state;
     const double e = exp(1.0);
     const char *const kind = "memplan:ScaledDotProductAttention";
     kernel_case c = {kind, 1, "float32[1,2]={1,0} float32[2,2]={2,0,0,3} float32[2,1]={10,20}", "scale=0.5", 1, 0, 0, 0, 0, 0};
@@ -299,9 +284,8 @@ static void values_are_those_computed_by_hand(void **state)
 
 /* As softmax over nothing but minus infinity, operator by operator; a choice stops the gradient of the scores. Other rows are
  * not touched by it. */
-static void a_row_of_which_nothing_is_left_is_no_number(void **state)
+TEST(a_row_of_which_nothing_is_left_is_no_number)
 {
-    (void)state;
     static const char *const masks[] = {"float32[2,2]={-inf,-inf,-inf,0}", "- bool[2,2]={0,0,0,1}"};
     for (int k = 0; k < 2; k++) {
         write_text(0, "float32[2,2]={1,0,0,1} float32[2,2]={2,0,0,3} float32[2,1]={10,20} %s", masks[k]);
@@ -364,9 +348,8 @@ static int check_dropped(const kernel_run *run, int64_t m, double ratio, double 
 }
 
 /* Whoever draws it: a library has a generator of its own. */
-static void what_forward_drops_has_no_gradient(void **state)
+TEST(what_forward_drops_has_no_gradient)
 {
-    (void)state;
     const double ratio = 0.25;
     const shape s = {1, HEADS, ROWS, COLUMNS, DEPTH, COLUMNS, NULL, ratio, false};
     for (int bf16 = 0; bf16 < 2; bf16++) {
@@ -384,9 +367,8 @@ static void what_forward_drops_has_no_gradient(void **state)
 }
 
 /* Every bit, whoever does the work; and a second run draws the same. */
-static void results_do_not_depend_on_threads_or_repetition(void **state)
+TEST(results_do_not_depend_on_threads_or_repetition)
 {
-    (void)state;
     const shape s = {3, 3, 150, 140, 16, 16, NULL, 0.3, false};
     kernel_run *runs[2];
     for (int k = 0; k < 2; k++) {
@@ -423,9 +405,8 @@ static int64_t saved_bytes(const training_case *t)
 
 /* Five products of the sizes of forward's two; nothing but the extra is kept, and there is no form that keeps a dropout's mask.
  */
-static void its_nodes_cost_what_it_computes(void **state)
+TEST(its_nodes_cost_what_it_computes)
 {
-    (void)state;
     mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .dtype = MP_DTYPE_FLOAT};
     training_case t = training_begin_fused("examples/gpt_bytes.onnx", 0, &options);
     const mp_graph *g = t.program->graph;
@@ -443,9 +424,8 @@ static void its_nodes_cost_what_it_computes(void **state)
     training_end(&t);
 }
 
-static void a_transformer_trains_the_same_and_keeps_less(void **state)
+TEST(a_transformer_trains_the_same_and_keeps_less)
 {
-    (void)state;
     enum { STEPS = 3 };
     mp_training_options options = {.optimizer = MP_OPTIMIZER_ADAMW, .dtype = MP_DTYPE_FLOAT};
     mp_hyper hyper = mp_hyper_default(MP_OPTIMIZER_ADAMW);
@@ -467,23 +447,4 @@ static void a_transformer_trains_the_same_and_keeps_less(void **state)
         assert_true(fabs(losses[1][k] - losses[0][k]) <= 1e-5 * losses[0][k]);
         assert_true(losses[2][k] == losses[1][k]);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_are_those_computed_by_hand),
-        cmocka_unit_test(it_is_the_chain_of_operators),
-        cmocka_unit_test(it_is_the_chain_in_bfloat16),
-        cmocka_unit_test(it_is_the_chain_in_other_layouts),
-        cmocka_unit_test(a_causal_mask_may_be_said_in_three_ways),
-        cmocka_unit_test(operands_may_lie_as_transpositions),
-        cmocka_unit_test(gradients_are_those_of_differences),
-        cmocka_unit_test(a_row_of_which_nothing_is_left_is_no_number),
-        cmocka_unit_test(what_forward_drops_has_no_gradient),
-        cmocka_unit_test(results_do_not_depend_on_threads_or_repetition),
-        cmocka_unit_test(its_nodes_cost_what_it_computes),
-        cmocka_unit_test(a_transformer_trains_the_same_and_keeps_less),
-    };
-    return cmocka_run_group_tests_name("executor/cpu/attention", tests, NULL, NULL);
 }

@@ -1,25 +1,15 @@
 /* test_attention_masks.c - attention whose masks close whole rows: zeros, against PyTorch; and the gradient of what is added to
  * the scores, against differences and against its definition. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "tests/cases/backend_case.h"
 #include "tests/cases/kernel_case.h"
+#include "tests/cases/test.h"
 
 #define KIND "memplan:ScaledDotProductAttention"
 
 /* torch.nn.functional.scaled_dot_product_attention of the same numbers in double, and its gradients: the first row is closed.
  */
-static void a_closed_row_is_zeros_as_pytorch_has_it(void **state)
+TEST(a_closed_row_is_zeros_as_pytorch_has_it)
 {
-    (void)state;
     static const char *const masks[] = {"float32[3,3]={-inf,-inf,-inf,-inf,0,0,0,0,-inf}", "- bool[3,3]={0,0,0,0,1,1,1,1,0}"};
     static const double y[] = {0, 0, 18.2119562, -0.642391234, 16.2245933, -0.244918662}, w[] = {1, 2, -1, 0.5, 2, -3},
                         d[3][6] = {{0, 0, 0.86619708, -3.46478832, -6.11009652, 9.16514478},
@@ -45,9 +35,8 @@ static void a_closed_row_is_zeros_as_pytorch_has_it(void **state)
 enum { OF_ADDED = 1 << 3, OF_ALL = 15 };
 
 /* A learned bias, shared by samples, heads, rows or columns, or by none. */
-static void what_is_added_has_the_gradient_of_differences(void **state)
+TEST(what_is_added_has_the_gradient_of_differences)
 {
-    (void)state;
 #define QKV "float32[2,2,3,4] float32[2,2,5,4] float32[2,2,5,3] "
     static const kernel_case cases[] = {
         {KIND, 1, QKV "float32[2,2,3,5]", "", 1, 0, 0, OF_ALL, 0, 0},
@@ -90,9 +79,8 @@ static void expected_of(const kernel_run *r, double *d)
         }
 }
 
-static void what_is_added_has_the_gradient_of_its_definition(void **state)
+TEST(what_is_added_has_the_gradient_of_its_definition)
 {
-    (void)state;
     static const unsigned flags[] = {0, KERNEL_ADDS, KERNEL_BFLOAT16};
     if (!backend_of_tests()->gives_mask_gradients) skip();
     const int64_t n = 2 * 70 * 150;
@@ -117,14 +105,4 @@ static void what_is_added_has_the_gradient_of_its_definition(void **state)
         kernel_end(r);
     }
     free(expected);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_closed_row_is_zeros_as_pytorch_has_it),
-        cmocka_unit_test(what_is_added_has_the_gradient_of_differences),
-        cmocka_unit_test(what_is_added_has_the_gradient_of_its_definition),
-    };
-    return cmocka_run_group_tests_name("executor/cpu/attention_masks", tests, NULL, NULL);
 }

@@ -1,24 +1,13 @@
 /* test_binaries.c - operators of several operands: values by hand, gradients against differences, in every pattern of
  * broadcasting. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "executor/cpu/kernels.h"
 #include "executor/operators/elementwise/broadcast_sum_cpu.h"
 #include "executor/operators/elementwise/elementwise_cpu.h"
 #include "tests/cases/kernel_case.h"
+#include "tests/cases/test.h"
 
-static void gradients_of_every_broadcast_are_those_of_differences(void **state)
+TEST(gradients_of_every_broadcast_are_those_of_differences)
 {
-    (void)state;
     static const char *const shapes[] = {"float32[2,3,4] float32[2,3,4]",     "float32[2,3,4] float32[4]",
                                          "float32[2,3,4] float32[3,1]",       "float32[3,1] float32[2,3,4]",
                                          "float32[2,3,4] float32[]",          "float32[2,1,4] float32[1,3,1]",
@@ -31,9 +20,8 @@ static void gradients_of_every_broadcast_are_those_of_differences(void **state)
         }
 }
 
-static void other_gradients_are_those_of_differences(void **state)
+TEST(other_gradients_are_those_of_differences)
 {
-    (void)state;
     const kernel_case cases[] = {
         {"Pow", 15, "float32[2,3,4] float32[2,3,4]", "", 1, 0.5, 2, 0, 1e-3, 1e-2},
         {"Pow", 15, "float32[2,3,4] float32[]", "", 1, 0.5, 2, 0, 1e-3, 1e-2},
@@ -52,9 +40,8 @@ static void other_gradients_are_those_of_differences(void **state)
 }
 
 /* x + bias, and of that the normal distribution function and its tanh form. */
-static void gelu_is_of_the_sum_with_the_bias(void **state)
+TEST(gelu_is_of_the_sum_with_the_bias)
 {
-    (void)state;
     static const char *const kinds[] = {"com.microsoft:BiasGelu", "com.microsoft:FastGelu"};
     const double sums[] = {-2.25, 0.25, 1.5, -0.75, 1.75, 3};
     for (int k = 0; k < 2; k++) {
@@ -75,9 +62,8 @@ static void whole(const char *kind, const char *attributes, const char *inputs, 
     kernel_check_values(&c, MP_MODE_TRAIN, 0, expected, n, 0);
 }
 
-static void whole_numbers_follow_the_rules_of_onnx(void **state)
+TEST(whole_numbers_follow_the_rules_of_onnx)
 {
-    (void)state;
     whole("Div", "", "int64[4]={7,-7,7,-7} int64[4]={2,2,-2,-2}", (double[]){3, -3, -3, 3}, 4);
     whole("Mod", "", "int64[4]={7,-7,7,-7} int64[4]={3,3,-3,-3}", (double[]){1, 2, -2, -1}, 4);
     whole("Mod", "fmod=1", "int64[4]={7,-7,7,-7} int64[4]={3,3,-3,-3}", (double[]){1, -1, 1, -1}, 4);
@@ -97,17 +83,15 @@ static void whole_numbers_follow_the_rules_of_onnx(void **state)
     whole("Max", "", "int64[2]={5,6} int64[2]={7,1} int64[2]={6,9}", (double[]){7, 9}, 2);
 }
 
-static void an_axis_of_an_old_operator_set_is_honoured(void **state)
+TEST(an_axis_of_an_old_operator_set_is_honoured)
 {
-    (void)state;
     kernel_case c = {"Add", 6, "float32[2,3,2]={0,0,0,0,0,0,0,0,0,0,0,0} float32[3]={1,2,3}", "axis=1 broadcast=1", 1, 0, 0, 0,
                      0,     0};
     kernel_check_values(&c, MP_MODE_TRAIN, 0, (double[]){1, 1, 2, 2, 3, 3, 1, 1, 2, 2, 3, 3}, 12, 0);
 }
 
-static void third_operand_may_lie_where_the_result_goes(void **state)
+TEST(third_operand_may_lie_where_the_result_goes)
 {
-    (void)state;
     kernel_case c = {"Sum", 13, "float32[2,5000] float32[2,5000] float32[2,5000]", "", 1, 0, 0, 0, 0, 0};
     for (int k = 0; k < 3; k++) {
         kernel_run *a = kernel_begin(&c, MP_MODE_TRAIN, 0), *b = kernel_begin(&c, MP_MODE_TRAIN, 0);
@@ -123,9 +107,8 @@ static void third_operand_may_lie_where_the_result_goes(void **state)
 }
 
 /* Both gradients of a product, each where dy or an operand lies. */
-static void gradients_may_lie_where_their_terms_do(void **state)
+TEST(gradients_may_lie_where_their_terms_do)
 {
-    (void)state;
     static const char *const kinds[] = {"Mul", "Div", "Pow", "Max"};
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         for (int i = 0; i < 2; i++)
@@ -153,9 +136,8 @@ static void gradients_may_lie_where_their_terms_do(void **state)
 }
 
 /* The first and the third operand are one tensor, whose gradient lies in its place. */
-static void an_operand_may_be_there_twice(void **state)
+TEST(an_operand_may_be_there_twice)
 {
-    (void)state;
     static const char *const kinds[] = {"Max", "Min", "Sum", "Mean"};
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         kernel_case c = {kinds[k], 13, "float32[2,1]={1,2} float32[2,3]={1,0,3,2,2,1} float32[2,1]={1,2}", "", 1, 0, 0, 7,
@@ -183,9 +165,8 @@ static void an_operand_may_be_there_twice(void **state)
 }
 
 /* Sums over what was broadcast, large enough for blocks, stretches and lanes to have rests. */
-static void sums_over_broadcast_dimensions_are_exact(void **state)
+TEST(sums_over_broadcast_dimensions_are_exact)
 {
-    (void)state;
     enum { A = 37, B = 131, C = 67 };
     float *x = malloc(A * B * C * sizeof *x), old = 0.5f;
     for (int k = 0; k < A * B * C; k++) x[k] = (float)((int64_t)k * 7919 % 1000) / 8;
@@ -212,20 +193,4 @@ static void sums_over_broadcast_dimensions_are_exact(void **state)
         free(out);
     }
     free(x);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_of_every_broadcast_are_those_of_differences),
-        cmocka_unit_test(other_gradients_are_those_of_differences),
-        cmocka_unit_test(gelu_is_of_the_sum_with_the_bias),
-        cmocka_unit_test(whole_numbers_follow_the_rules_of_onnx),
-        cmocka_unit_test(an_axis_of_an_old_operator_set_is_honoured),
-        cmocka_unit_test(third_operand_may_lie_where_the_result_goes),
-        cmocka_unit_test(gradients_may_lie_where_their_terms_do),
-        cmocka_unit_test(an_operand_may_be_there_twice),
-        cmocka_unit_test(sums_over_broadcast_dimensions_are_exact),
-    };
-    return cmocka_run_group_tests_name("executor/cpu/binaries", tests, NULL, NULL);
 }

@@ -1,18 +1,8 @@
 /* test_choices.c - gradients where a derivative has a choice (ties, borders, zeros) against PyTorch's, which are in choices.def
  * (tests/gradients/make_choices.py). Every operator that has a gradient is there, or said to have no choice. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/model/ops.h"
 #include "tests/cases/kernel_case.h"
+#include "tests/cases/test.h"
 
 typedef struct choice {
     const char *kind;
@@ -68,15 +58,13 @@ static void check(const choice *row, unsigned flags, double before, double toler
     kernel_end(r);
 }
 
-static void gradients_with_a_choice_are_those_of_pytorch(void **state)
+TEST(gradients_with_a_choice_are_those_of_pytorch)
 {
-    (void)state;
     for (int k = 0; k < N_CHOICES; k++) check(&choices[k], KERNEL_PLAIN, 7, 2e-6);
 }
 
-static void they_are_the_same_with_channels_last_and_added_to_others(void **state)
+TEST(they_are_the_same_with_channels_last_and_added_to_others)
 {
-    (void)state;
     for (int k = 0; k < N_CHOICES; k++) {
         check(&choices[k], KERNEL_CHANNELS_LAST, 7, 2e-6);
         check(&choices[k], KERNEL_ADDS, 2, 2e-6);
@@ -84,9 +72,8 @@ static void they_are_the_same_with_channels_last_and_added_to_others(void **stat
 }
 
 /* Operands of few digits are the same ones, so that ties are; results round. */
-static void they_are_the_same_in_bfloat16(void **state)
+TEST(they_are_the_same_in_bfloat16)
 {
-    (void)state;
     for (int k = 0; k < N_CHOICES; k++) check(&choices[k], KERNEL_BFLOAT16, 7, 2e-2);
 }
 
@@ -160,9 +147,8 @@ static const char *const smooth[] = {"Sigmoid",
                                      "MeanSquaredError",
                                      "SoftmaxCrossEntropyLoss",
                                      "NegativeLogLikelihoodLoss"};
-static void no_operator_with_a_gradient_is_forgotten(void **state)
+TEST(no_operator_with_a_gradient_is_forgotten)
 {
-    (void)state;
     for (size_t k = 0; k < mp_op_count(); k++) {
         const mp_op *row = mp_op_row(k);
         bool found = row->gradient != MP_GRADIENT_ONE && row->gradient != MP_GRADIENT_SPLIT;
@@ -173,15 +159,4 @@ static void no_operator_with_a_gradient_is_forgotten(void **state)
         }
         if (!found) fail_msg("%s is neither in choices.def nor said to have no choice", row->name);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_with_a_choice_are_those_of_pytorch),
-        cmocka_unit_test(they_are_the_same_with_channels_last_and_added_to_others),
-        cmocka_unit_test(they_are_the_same_in_bfloat16),
-        cmocka_unit_test(no_operator_with_a_gradient_is_forgotten),
-    };
-    return cmocka_run_group_tests_name("executor/cpu/choices", tests, NULL, NULL);
 }

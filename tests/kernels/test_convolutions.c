@@ -1,23 +1,13 @@
 /* test_convolutions.c - convolutions: a value by hand, gradients against differences in every geometry, packed weights. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "executor/cpu/cpu.h"
 #include "executor/cpu/kernels.h"
 #include "executor/operators/products/convolution_cpu.h"
 #include "executor/operators/products/packing_cpu.h"
 #include "tests/cases/kernel_case.h"
+#include "tests/cases/test.h"
 
-static void values_are_those_computed_by_hand(void **state)
+TEST(values_are_those_computed_by_hand)
 {
-    (void)state;
     const kernel_case c = {
         "Conv", 11, "float32[1,1,3,3]={1,2,3,4,5,6,7,8,9} float32[1,1,2,2]={1,0,0,-1} float32[1]={10}", "", 1, 0, 0, 0, 0, 0};
     kernel_check_values(&c, MP_MODE_TRAIN, 0, (double[]){6, 6, 6, 6}, 4, 1e-6);
@@ -37,9 +27,8 @@ static void values_are_those_computed_by_hand(void **state)
     kernel_check_values(&t, MP_MODE_TRAIN, 0, (double[]){1, 2, 5, 4, 6, 0}, 6, 1e-6);
 }
 
-static void gradients_are_those_of_differences(void **state)
+TEST(gradients_are_those_of_differences)
 {
-    (void)state;
     const kernel_case cases[] = {
         {"Conv", 11, "float32[2,3,5,4] float32[4,3,3,3] float32[4]", "pads=[1,1,1,1]", 1, 0, 0, 0, 0, 0},
         {"Conv", 11, "float32[2,3,5,4] float32[4,3,1,1]", "", 1, 0, 0, 0, 0, 0},
@@ -91,9 +80,8 @@ static void check_packed_forward(const kernel_case *c, const mp_array *plain, co
 }
 
 /* Packed in the layout the library chooses, and back: the same values; what only pads is zero. */
-static void packed_weights_come_back(void **state)
+TEST(packed_weights_come_back)
 {
-    (void)state;
     static const char *const kinds[] = {"Conv", "Conv", "ConvTranspose"};
     static const char *const shapes[] = {"float32[2,20,6,6] float32[24,20,3,3]", "float32[2,8,6,6] float32[8,1,3,3]",
                                          "float32[2,20,6,6] float32[20,20,3,3]"};
@@ -132,14 +120,4 @@ static void packed_weights_come_back(void **state)
         dnnl_primitive_desc_destroy(desc);
         kernel_end(r);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_are_those_computed_by_hand),
-        cmocka_unit_test(gradients_are_those_of_differences),
-        cmocka_unit_test(packed_weights_come_back),
-    };
-    return cmocka_run_group_tests_name("executor/cpu/convolutions", tests, NULL, NULL);
 }

@@ -1,15 +1,7 @@
 /* test_gathers.c - operators that pick and place elements by index: values from ONNX's reference evaluator (numpy), gradients
  * against finite differences. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/cases/test.h"
 
-#include <cmocka.h>
 #ifdef _OPENMP
 #include <omp.h>
 #endif
@@ -144,15 +136,13 @@ static const value_case values[] = {
     {"OneHot", 11, "float32[2]={1.0,-2.0} int64[]={2} bool[2]={1,0}", "axis=0", 1, 0, 4, {1, 0, 0, 1}},
 };
 
-static void every_form_gives_the_reference_values(void **state)
+TEST(every_form_gives_the_reference_values)
 {
-    (void)state;
     value_check_table(values, sizeof values / sizeof *values);
 }
 
-static void gradients_are_those_of_finite_differences(void **state)
+TEST(gradients_are_those_of_finite_differences)
 {
-    (void)state;
     static const kernel_case cases[] = {
         {"Gather", 13, "float32[4,3] int64[2,3]={0,-1,2,2,2,-4}", "", .n_outputs = 1},
         {"Gather", 13, "float32[3,5] int64[4]={4,4,-5,1}", "axis=1", .n_outputs = 1},
@@ -192,9 +182,8 @@ static void gradients_are_those_of_finite_differences(void **state)
     }
 }
 
-static void an_index_outside_is_named_and_nothing_is_read(void **state)
+TEST(an_index_outside_is_named_and_nothing_is_read)
 {
-    (void)state;
     static const struct {
         kernel_case c;
         int at;
@@ -228,9 +217,8 @@ static void an_index_outside_is_named_and_nothing_is_read(void **state)
     }
 }
 
-static void a_condition_that_takes_another_number_of_elements_is_refused(void **state)
+TEST(a_condition_that_takes_another_number_of_elements_is_refused)
 {
-    (void)state;
     kernel_case c = {
         .kind = "Compress", .version = 11, .inputs = "float32[3,2] bool[3]={0,1,1}", .attributes = "axis=0", .n_outputs = 1};
     if (strcmp(backend_of_tests()->name, "cpu")) skip(); /* as above */
@@ -244,9 +232,8 @@ static void a_condition_that_takes_another_number_of_elements_is_refused(void **
 }
 
 /* The output may lie where any input of its size does. */
-static void scattering_works_in_place_of_every_operand(void **state)
+TEST(scattering_works_in_place_of_every_operand)
 {
-    (void)state;
     static const value_case cases[] = {
         {"ScatterElements",
          18,
@@ -278,9 +265,8 @@ static void scattering_works_in_place_of_every_operand(void **state)
 }
 
 /* In ONNX's own domain backward sees the indices alone; simplification moves them to ours. */
-static void gradients_of_larger_and_smaller_are_refused(void **state)
+TEST(gradients_of_larger_and_smaller_are_refused)
 {
-    (void)state;
     static const char *const words[] = {"reduction=mul", "reduction=max", "reduction=min"};
     for (int k = 0; k < 3; k++) {
         kernel_case c = {.kind = "ScatterND",
@@ -305,9 +291,8 @@ static void gradients_of_larger_and_smaller_are_refused(void **state)
 
 /* PyTorch's scatter_reduce on the same numbers: equal factors share a gradient, and zeros in a product do not hide the others.
  */
-static void ties_share_and_zeros_hide_nothing(void **state)
+TEST(ties_share_and_zeros_hide_nothing)
 {
-    (void)state;
     static const struct {
         const char *reduction;
         double d_data[4], d_updates[6];
@@ -341,9 +326,8 @@ static void ties_share_and_zeros_hide_nothing(void **state)
 /* 1000 tokens, all of them one word: 1 + 1000 * 2^-8 stays 1 if every sum is rounded to bfloat16. The sum is made in float, and
  * rounded once; the table takes no room beside itself. The third form: two words in turn, whose numbers end in the same bits.
  */
-static void many_small_gradients_of_one_row_are_not_lost(void **state)
+TEST(many_small_gradients_of_one_row_are_not_lost)
 {
-    (void)state;
     static const char *const inputs[] = {"float32[50,300] int64[1000]", "float32[300,50] int64[300,1000]",
                                          "float32[4100,3] int64[1000]"};
     for (int form = 0; form < 3; form++) {
@@ -369,9 +353,8 @@ static void many_small_gradients_of_one_row_are_not_lost(void **state)
     }
 }
 
-static void results_do_not_depend_on_the_number_of_threads(void **state)
+TEST(results_do_not_depend_on_the_number_of_threads)
 {
-    (void)state;
 #ifdef _OPENMP
     kernel_case c = {.kind = "Gather", .version = 13, .inputs = "float32[9,700] int64[500]", .attributes = "", .n_outputs = 1};
     static float sums[2][9 * 700];
@@ -387,20 +370,4 @@ static void results_do_not_depend_on_the_number_of_threads(void **state)
     omp_set_num_threads(threads);
     assert_memory_equal(sums[0], sums[1], sizeof sums[0]);
 #endif
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_form_gives_the_reference_values),
-        cmocka_unit_test(gradients_are_those_of_finite_differences),
-        cmocka_unit_test(an_index_outside_is_named_and_nothing_is_read),
-        cmocka_unit_test(a_condition_that_takes_another_number_of_elements_is_refused),
-        cmocka_unit_test(scattering_works_in_place_of_every_operand),
-        cmocka_unit_test(gradients_of_larger_and_smaller_are_refused),
-        cmocka_unit_test(ties_share_and_zeros_hide_nothing),
-        cmocka_unit_test(many_small_gradients_of_one_row_are_not_lost),
-        cmocka_unit_test(results_do_not_depend_on_the_number_of_threads),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,7 @@
 /* test_moves.c - operators that move elements: values from ONNX's reference evaluator (numpy), gradients against finite
  * differences. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/cases/test.h"
 
-#include <cmocka.h>
 #ifdef _OPENMP
 #include <omp.h>
 #endif
@@ -119,15 +112,13 @@ static const value_case values[] = {
     {"memplan:Reorder", 1, "float32[2,3,2,1]", "", 1, 0, 12, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}},
 };
 
-static void every_form_gives_the_reference_values(void **state)
+TEST(every_form_gives_the_reference_values)
 {
-    (void)state;
     value_check_table(values, sizeof values / sizeof *values);
 }
 
-static void gradients_are_those_of_finite_differences(void **state)
+TEST(gradients_are_those_of_finite_differences)
 {
-    (void)state;
     static const kernel_case cases[] = {
         {"Transpose", 13, "float32[2,3,4,2]", "perm=[0,2,1,3]", .n_outputs = 1},
         {"Transpose", 13, "float32[2,9,10]", "perm=[0,2,1]", .n_outputs = 1},
@@ -170,9 +161,8 @@ static void lay(mp_array *a, bool channels_last)
     a->data = data;
 }
 
-static void reorder_carries_elements_and_gradients_between_layouts(void **state)
+TEST(reorder_carries_elements_and_gradients_between_layouts)
 {
-    (void)state;
     kernel_case c = {.kind = "memplan:Reorder", .version = 1, .inputs = "float32[2,11,5,4]", .attributes = "", .n_outputs = 1};
     for (int into = 0; into < 2; into++) {
         kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, KERNEL_BACKWARD | (into ? 0 : KERNEL_CHANNELS_LAST));
@@ -200,9 +190,8 @@ static void reorder_carries_elements_and_gradients_between_layouts(void **state)
     }
 }
 
-static void a_reshape_of_channels_last_reads_in_the_order_of_indices(void **state)
+TEST(a_reshape_of_channels_last_reads_in_the_order_of_indices)
 {
-    (void)state;
     kernel_case c = {
         .kind = "Reshape", .version = 13, .inputs = "float32[2,3,2,2] int64[2]={4,6}", .attributes = "", .n_outputs = 1};
     kernel_run *r = kernel_begin(&c, MP_MODE_EVALUATE, KERNEL_CHANNELS_LAST);
@@ -214,9 +203,8 @@ static void a_reshape_of_channels_last_reads_in_the_order_of_indices(void **stat
 }
 
 /* Slices that add leave alone what they do not cover, and need no workspace for it. */
-static void adding_gradients_touches_only_the_part(void **state)
+TEST(adding_gradients_touches_only_the_part)
 {
-    (void)state;
     kernel_case c = {
         .kind = "Slice", .version = 13, .inputs = "float32[4,3] int64[1]={1} int64[1]={3}", .attributes = "", .n_outputs = 1};
     kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, KERNEL_BACKWARD | KERNEL_ADDS);
@@ -228,9 +216,8 @@ static void adding_gradients_touches_only_the_part(void **state)
     kernel_end(r);
 }
 
-static void gradients_are_added_across_transpositions_of_every_type(void **state)
+TEST(gradients_are_added_across_transpositions_of_every_type)
 {
-    (void)state;
     kernel_case c = {.kind = "Transpose", .version = 13, .inputs = "float32[9,11]", .attributes = "", .n_outputs = 1};
     for (unsigned flags = 0; flags <= KERNEL_BFLOAT16; flags += KERNEL_BFLOAT16) {
         kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, KERNEL_BACKWARD | KERNEL_ADDS | flags);
@@ -245,9 +232,8 @@ static void gradients_are_added_across_transpositions_of_every_type(void **state
     }
 }
 
-static void an_output_without_gradient_counts_as_zero(void **state)
+TEST(an_output_without_gradient_counts_as_zero)
 {
-    (void)state;
     kernel_case c = {
         .kind = "Split", .version = 13, .inputs = "float32[4,2] int64[3]={1,2,1}", .attributes = "axis=0", .n_outputs = 3};
     kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, KERNEL_BACKWARD);
@@ -261,9 +247,8 @@ static void an_output_without_gradient_counts_as_zero(void **state)
     kernel_end(r);
 }
 
-static void trilu_works_in_place(void **state)
+TEST(trilu_works_in_place)
 {
-    (void)state;
     static const double expected[2][9] = {{1, 0, 0, 4, 5, 0, 7, 8, 9}, {1, 2, 3, 0, 5, 6, 0, 0, 9}};
     for (unsigned form = 0; form < 8; form++) {
         int upper = form / 4;
@@ -291,9 +276,8 @@ static void trilu_works_in_place(void **state)
 }
 
 /* Boxes of random sizes, orders and steps, against one loop over all indices. */
-static void boxes_are_copied_as_one_loop_would(void **state)
+TEST(boxes_are_copied_as_one_loop_would)
 {
-    (void)state;
     uint64_t draw = 12345;
     for (int round = 0; round < 400; round++) {
         enum { ROOM = 1 << 16 };
@@ -341,9 +325,8 @@ static void boxes_are_copied_as_one_loop_would(void **state)
     }
 }
 
-static void results_do_not_depend_on_the_number_of_threads(void **state)
+TEST(results_do_not_depend_on_the_number_of_threads)
 {
-    (void)state;
 #ifdef _OPENMP
     kernel_case c = {
         .kind = "Expand", .version = 13, .inputs = "float32[1,33,1] int64[3]={50,33,40}", .attributes = "", .n_outputs = 1};
@@ -359,21 +342,4 @@ static void results_do_not_depend_on_the_number_of_threads(void **state)
     omp_set_num_threads(threads);
     assert_memory_equal(sums[0], sums[1], sizeof sums[0]);
 #endif
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_form_gives_the_reference_values),
-        cmocka_unit_test(gradients_are_those_of_finite_differences),
-        cmocka_unit_test(reorder_carries_elements_and_gradients_between_layouts),
-        cmocka_unit_test(a_reshape_of_channels_last_reads_in_the_order_of_indices),
-        cmocka_unit_test(adding_gradients_touches_only_the_part),
-        cmocka_unit_test(gradients_are_added_across_transpositions_of_every_type),
-        cmocka_unit_test(an_output_without_gradient_counts_as_zero),
-        cmocka_unit_test(trilu_works_in_place),
-        cmocka_unit_test(boxes_are_copied_as_one_loop_would),
-        cmocka_unit_test(results_do_not_depend_on_the_number_of_threads),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,21 +1,11 @@
 /* test_normalizations.c - normalizations: gradients against differences in both layouts, statistics, running statistics,
  * evaluation. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "executor/cpu/kernels.h"
 #include "tests/cases/kernel_case.h"
+#include "tests/cases/test.h"
 
-static void gradients_are_those_of_differences(void **state)
+TEST(gradients_are_those_of_differences)
 {
-    (void)state;
     const kernel_case cases[] = {
         {"BatchNormalization", 15, "float32[3,4,2,5] float32[4] float32[4] float32[4] float32[4]", "training_mode=1", 1, 0, 0,
          7, 0, 0},
@@ -48,9 +38,8 @@ static void gradients_are_those_of_differences(void **state)
 }
 
 /* 5 channels of 3 * 700 elements: more than a stretch, with a rest; against two passes in double. */
-static void batch_statistics_are_accurate(void **state)
+TEST(batch_statistics_are_accurate)
 {
-    (void)state;
     enum { N = 3, C = 5, L = 700 };
     const kernel_case c = {"BatchNormalization",
                            15,
@@ -89,9 +78,8 @@ static void batch_statistics_are_accurate(void **state)
     }
 }
 
-static void evaluation_takes_the_running_statistics(void **state)
+TEST(evaluation_takes_the_running_statistics)
 {
-    (void)state;
     const kernel_case c = {"BatchNormalization",
                            15,
                            "float32[1,2,1,2]={1,2,3,4} float32[2]={2,3} float32[2]={1,0} float32[2]={1,2} float32[2]={4,1}",
@@ -131,9 +119,8 @@ static void evaluation_takes_the_running_statistics(void **state)
     kernel_check_values(&learns, MP_MODE_AS_WRITTEN, 2, (double[]){2.5}, 1, 1e-6);
 }
 
-static void other_types_beside_the_data_are_refused(void **state)
+TEST(other_types_beside_the_data_are_refused)
 {
-    (void)state;
     const char *const kinds[] = {"BatchNormalization", "memplan:BatchNormalizationRelu"};
     for (int k = 0; k < 2; k++) {
         const kernel_case c = {kinds[k], 1, "float32[2,3,4] float16[3] float16[3] float32[3] float32[3]", "", 1, 0, 0, 0, 0, 0};
@@ -142,9 +129,8 @@ static void other_types_beside_the_data_are_refused(void **state)
 }
 
 /* Backward from the output gives the gradients of backward from the input. */
-static void backward_may_start_from_the_output(void **state)
+TEST(backward_may_start_from_the_output)
 {
-    (void)state;
     const kernel_case cases[] = {
         {"BatchNormalization", 15, "float32[3,4,2,5] float32[4] float32[4] float32[4] float32[4]", "training_mode=1", 1, 0.5, 2,
          7, 0, 0},
@@ -172,9 +158,8 @@ static void backward_may_start_from_the_output(void **state)
         }
 }
 
-static void a_gradient_may_lie_where_that_of_the_output_does(void **state)
+TEST(a_gradient_may_lie_where_that_of_the_output_does)
 {
-    (void)state;
     const kernel_case cases[] = {
         {"BatchNormalization", 15, "float32[3,4,20,5] float32[4] float32[4] float32[4] float32[4]", "training_mode=1", 1, 0, 0,
          7, 0, 0},
@@ -204,9 +189,8 @@ static void a_gradient_may_lie_where_that_of_the_output_does(void **state)
 }
 
 /* Both gradients of activations over what backward reads: the output's gradient and the input, either way round. */
-static void gradients_may_lie_where_data_does(void **state)
+TEST(gradients_may_lie_where_data_does)
 {
-    (void)state;
     static const char *const inputs[] = {"float32[3,8,20,5] float32[8] float32[8] float32[8] float32[8] float32[3,8,20,5]",
                                          "float32[3,5,20,5] float32[5] float32[5] float32[5] float32[5] float32[3,5,20,5]"};
     for (int k = 0; k < 8; k++) {
@@ -231,24 +215,8 @@ static void gradients_may_lie_where_data_does(void **state)
     }
 }
 
-static void response_normalization_is_that_of_the_paper(void **state)
+TEST(response_normalization_is_that_of_the_paper)
 {
-    (void)state;
     const kernel_case value = {"LRN", 13, "float32[1,3,1,1]={1,2,3}", "size=3 alpha=3.0 beta=1.0 bias=1.0", 1, 0, 0, 0, 0, 0};
     kernel_check_values(&value, MP_MODE_TRAIN, 0, (double[]){1.0 / 6, 2.0 / 15, 3.0 / 14}, 3, 1e-6);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_are_those_of_differences),
-        cmocka_unit_test(batch_statistics_are_accurate),
-        cmocka_unit_test(evaluation_takes_the_running_statistics),
-        cmocka_unit_test(other_types_beside_the_data_are_refused),
-        cmocka_unit_test(backward_may_start_from_the_output),
-        cmocka_unit_test(a_gradient_may_lie_where_that_of_the_output_does),
-        cmocka_unit_test(gradients_may_lie_where_data_does),
-        cmocka_unit_test(response_normalization_is_that_of_the_paper),
-    };
-    return cmocka_run_group_tests_name("executor/cpu/normalizations", tests, NULL, NULL);
 }

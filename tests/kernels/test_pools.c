@@ -1,16 +1,9 @@
 /* test_pools.c - pooling: values by hand, gradients against differences. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "tests/cases/kernel_case.h"
+#include "tests/cases/test.h"
 
-static void values_are_those_computed_by_hand(void **state)
+TEST(values_are_those_computed_by_hand)
 {
-    (void)state;
     const char *x = "float32[1,1,3,3]={1,5,3,4,2,6,9,8,7}";
     kernel_case c = {"MaxPool", 12, x, "kernel_shape=[2,2]", 2, 0, 0, 0, 0, 0};
     kernel_check_values(&c, MP_MODE_TRAIN, 0, (double[]){5, 6, 9, 8}, 4, 0);
@@ -35,9 +28,8 @@ static void values_are_those_computed_by_hand(void **state)
     kernel_check_values(&nan, MP_MODE_TRAIN, 1, (double[]){1, 1, 3}, 3, 0);
 }
 
-static void gradients_are_those_of_differences(void **state)
+TEST(gradients_are_those_of_differences)
 {
-    (void)state;
     const kernel_case cases[] = {
         {"MaxPool", 12, "float32[2,3,5,6]", "kernel_shape=[3,3] strides=[2,2] pads=[1,1,1,1]", 1, 0, 0, 0, 1e-4, 5e-2},
         {"MaxPool", 12, "float32[1,2,7,7]", "kernel_shape=[2,2] dilations=[2,2] ceil_mode=1 strides=[2,2]", 1, 0, 0, 0, 1e-4,
@@ -57,13 +49,4 @@ static void gradients_are_those_of_differences(void **state)
         {"GlobalLpPool", 2, "float32[2,3,3,4]", "", 1, 0.3, 1, 0, 1e-3, 0},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) kernel_check_gradient(&cases[k]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_are_those_computed_by_hand),
-        cmocka_unit_test(gradients_are_those_of_differences),
-    };
-    return cmocka_run_group_tests_name("executor/cpu/pools", tests, NULL, NULL);
 }

@@ -1,16 +1,9 @@
 /* test_products.c - matrix products: values by hand, gradients against differences. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "tests/cases/kernel_case.h"
+#include "tests/cases/test.h"
 
-static void values_are_those_computed_by_hand(void **state)
+TEST(values_are_those_computed_by_hand)
 {
-    (void)state;
     const kernel_case plain = {"MatMul", 13, "float32[2,3]={1,2,3,4,5,6} float32[3,2]={1,2,3,4,5,6}", "", 1, 0, 0, 0, 0, 0};
     kernel_check_values(&plain, MP_MODE_TRAIN, 0, (double[]){22, 28, 49, 64}, 4, 1e-6);
     const kernel_case vector = {"MatMul", 13, "float32[3]={1,2,3} float32[3]={4,5,6}", "", 1, 0, 0, 0, 0, 0};
@@ -30,9 +23,8 @@ static void values_are_those_computed_by_hand(void **state)
     kernel_check_values(&trace, MP_MODE_TRAIN, 0, (double[]){1, 4}, 2, 1e-6);
 }
 
-static void gradients_are_those_of_differences(void **state)
+TEST(gradients_are_those_of_differences)
 {
-    (void)state;
     const kernel_case cases[] = {
         {"MatMul", 13, "float32[3,4] float32[4,5]", "", 1, 0, 0, 0, 0, 0},
         {"MatMul", 13, "float32[2,3,4] float32[4,5]", "", 1, 0, 0, 0, 0, 0},
@@ -62,13 +54,4 @@ static void gradients_are_those_of_differences(void **state)
         {"Einsum", 12, "float32[3,4]", "equation=ij->ji", 1, 0, 0, 0, 0, 0},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) kernel_check_gradient(&cases[k]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_are_those_computed_by_hand),
-        cmocka_unit_test(gradients_are_those_of_differences),
-    };
-    return cmocka_run_group_tests_name("executor/cpu/products", tests, NULL, NULL);
 }

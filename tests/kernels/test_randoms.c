@@ -1,25 +1,15 @@
 /* test_randoms.c - dropout: what it drops, how often, and that it drops the same again; sources of random numbers by their
  * moments. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "executor/cpu/kernels.h"
 #include "executor/kernel/philox.h"
 #include "tests/cases/kernel_case.h"
+#include "tests/cases/test.h"
 
 static const kernel_case dropout = {"Dropout", 13, "float32[3,50001] float32[]={0.25}", "", 1, 1, 2, 1, 0, 0};
 enum { N = 3 * 50001 };
 
-static void a_quarter_is_dropped_and_the_rest_grows(void **state)
+TEST(a_quarter_is_dropped_and_the_rest_grows)
 {
-    (void)state;
     kernel_run *r = kernel_begin(&dropout, MP_MODE_TRAIN, KERNEL_BACKWARD);
     kernel_forward(r);
     kernel_backward(r);
@@ -35,9 +25,8 @@ static void a_quarter_is_dropped_and_the_rest_grows(void **state)
     kernel_end(r);
 }
 
-static void the_same_is_dropped_again_and_something_else_in_the_next_step(void **state)
+TEST(the_same_is_dropped_again_and_something_else_in_the_next_step)
 {
-    (void)state;
     kernel_run *a = kernel_begin(&dropout, MP_MODE_TRAIN, 0), *b = kernel_begin(&dropout, MP_MODE_TRAIN, 0);
     kernel_forward(a);
     kernel_forward(b);
@@ -54,9 +43,8 @@ static void the_same_is_dropped_again_and_something_else_in_the_next_step(void *
 }
 
 /* The alternative: the mask is kept and read, and nothing else changes. */
-static void a_kept_mask_is_the_one_that_is_drawn(void **state)
+TEST(a_kept_mask_is_the_one_that_is_drawn)
 {
-    (void)state;
     kernel_run *a = kernel_begin(&dropout, MP_MODE_TRAIN, KERNEL_BACKWARD);
     kernel_run *b = kernel_begin(&dropout, MP_MODE_TRAIN, KERNEL_BACKWARD);
     uint8_t *mask = malloc(N);
@@ -75,9 +63,8 @@ static void a_kept_mask_is_the_one_that_is_drawn(void **state)
     kernel_end(b);
 }
 
-static void evaluation_drops_nothing(void **state)
+TEST(evaluation_drops_nothing)
 {
-    (void)state;
     kernel_run *r = kernel_begin(&dropout, MP_MODE_EVALUATE, 0);
     kernel_forward(r);
     assert_memory_equal(r->forward.in[0].data, r->forward.out[0].data, N * sizeof(float));
@@ -101,24 +88,11 @@ static void check_moments(const char *kind, const char *attributes, double mean,
     kernel_end(r);
 }
 
-static void sources_have_the_moments_that_are_asked_for(void **state)
+TEST(sources_have_the_moments_that_are_asked_for)
 {
-    (void)state;
     check_moments("RandomNormal", "shape=[300,301] mean=1.0 scale=2.0", 1, 2);
     check_moments("RandomUniform", "shape=[300,301] low=-1.0 high=2.0", 0.5, 3 / sqrt(12));
     check_moments("RandomNormalLike", "mean=-1.0 scale=0.5", -1, 0.5);
     check_moments("RandomUniformLike", "", 0.5, 1 / sqrt(12));
     check_moments("Bernoulli", "", 0.3, sqrt(0.21));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_quarter_is_dropped_and_the_rest_grows),
-        cmocka_unit_test(the_same_is_dropped_again_and_something_else_in_the_next_step),
-        cmocka_unit_test(a_kept_mask_is_the_one_that_is_drawn),
-        cmocka_unit_test(evaluation_drops_nothing),
-        cmocka_unit_test(sources_have_the_moments_that_are_asked_for),
-    };
-    return cmocka_run_group_tests_name("executor/cpu/randoms", tests, NULL, NULL);
 }

@@ -1,18 +1,8 @@
 /* test_recurrents.c - LSTM, GRU and RNN: values beside a naive loop over time that is written as the definition reads,
  * gradients beside finite differences. ONNX's own vectors run in test_conformance_run. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/rules/operands/recurrent.h"
 #include "tests/cases/kernel_case.h"
+#include "tests/cases/test.h"
 
 #define LSTM_WEIGHTS "float32[1,12,2] float32[1,12,3]"
 #define GRU_WEIGHTS "float32[1,9,2] float32[1,9,3]"
@@ -169,22 +159,19 @@ static const kernel_case cases[] = {
     {"RNN", 14, "float32[2,5,2] float32[1,3,2] float32[1,3,3] float32[1,6]", "direction=reverse layout=1", 2, 0, 0, 0, 0, 0},
 };
 
-static void values_are_those_of_the_definition(void **state)
+TEST(values_are_those_of_the_definition)
 {
-    (void)state;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) check_values(&cases[k]);
 }
 
-static void gradients_are_those_of_differences(void **state)
+TEST(gradients_are_those_of_differences)
 {
-    (void)state;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) kernel_check_gradient(&cases[k]);
 }
 
 /* 90 steps of a batch of 3, of which a block takes 86. */
-static void long_sequences_are_cut_into_blocks(void **state)
+TEST(long_sequences_are_cut_into_blocks)
 {
-    (void)state;
     static const kernel_case longer[] = {
         {"LSTM", 14, "float32[90,3,2] float32[2,12,2] float32[2,12,3] float32[2,24] int32[3]={90,60,1}", BOTH, 3, 0, 0, 0x0e, 0,
          0},
@@ -200,9 +187,8 @@ static void long_sequences_are_cut_into_blocks(void **state)
 }
 
 /* Where only the last states are read there is no Y, and the reserve has the states. */
-static void states_are_kept_where_there_is_no_output(void **state)
+TEST(states_are_kept_where_there_is_no_output)
 {
-    (void)state;
     static const kernel_case quiet[] = {
         {"LSTM", 14, "float32[5,2,2] " LSTM_WEIGHTS " float32[1,24] - float32[1,2,3] float32[1,2,3]", "", -3, 0, 0, 0, 0, 0},
         {"GRU", 14, "float32[5,2,2] " GRU_WEIGHTS " float32[1,18]", "direction=reverse", -2, 0, 0, 0, 0, 0},
@@ -215,9 +201,8 @@ static void states_are_kept_where_there_is_no_output(void **state)
 }
 
 /* Activations by name, per direction; RNN with Relu is what networks have. */
-static void activations_are_chosen_by_name(void **state)
+TEST(activations_are_chosen_by_name)
 {
-    (void)state;
     kernel_case relu = {"RNN",
                         14,
                         "float32[1,1,1]={-2} float32[2,1,1]={1,-1} float32[2,1,1]={1,1}",
@@ -239,22 +224,11 @@ static void check_refused(const char *kind, const char *inputs, const char *attr
     kernel_check_refused(&c, sentence);
 }
 
-static void what_no_cell_computes_is_refused_by_name(void **state)
+TEST(what_no_cell_computes_is_refused_by_name)
 {
-    (void)state;
     check_refused("LSTM", "float32[5,2,2] " LSTM_WEIGHTS, "clip=1.5", "clipping its gates ('clip') is not supported here");
     check_refused("LSTM", "float32[5,2,2] " LSTM_WEIGHTS, "input_forget=1",
                   "coupling input and forget gate ('input_forget') is not supported here");
     check_refused("GRU", "float32[5,2,2] " GRU_WEIGHTS, "activations=HardSigmoid,Tanh",
                   "an activation other than Sigmoid, Tanh and Relu is not supported here");
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_are_those_of_the_definition), cmocka_unit_test(gradients_are_those_of_differences),
-        cmocka_unit_test(long_sequences_are_cut_into_blocks), cmocka_unit_test(states_are_kept_where_there_is_no_output),
-        cmocka_unit_test(activations_are_chosen_by_name),     cmocka_unit_test(what_no_cell_computes_is_refused_by_name),
-    };
-    return cmocka_run_group_tests_name("kernels/recurrents", tests, NULL, NULL);
 }

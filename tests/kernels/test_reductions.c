@@ -1,18 +1,9 @@
 /* test_reductions.c - reductions on the CPU: against loops over the elements by index, finite differences, and values of NumPy
  * and PyTorch. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/cases/test.h"
 #ifdef _OPENMP
 #include <omp.h>
 #endif
-
-#include <cmocka.h>
 
 #include "executor/cpu/kernels.h"
 #include "tests/cases/kernel_case.h"
@@ -84,9 +75,8 @@ static void check_forward(const reduction *r, const int64_t *dims, unsigned mask
     kernel_end(run);
 }
 
-static void any_axes_in_any_layout_give_what_the_definition_says(void **state)
+TEST(any_axes_in_any_layout_give_what_the_definition_says)
 {
-    (void)state;
     for (int k = 0; k < N_REDUCTIONS; k++)
         for (unsigned mask = 1; mask < 16; mask++) {
             check_forward(&reductions[k], (int64_t[]){2, 5, 3, 19}, mask, true, KERNEL_PLAIN);
@@ -96,9 +86,8 @@ static void any_axes_in_any_layout_give_what_the_definition_says(void **state)
         }
 }
 
-static void gradients_are_those_of_differences(void **state)
+TEST(gradients_are_those_of_differences)
 {
-    (void)state;
     static const char *const forms[][2] = {{"float32[2,3,5] int64[1]={1}", ""},
                                            {"float32[2,3,5] int64[2]={-1,0}", "keepdims=0"},
                                            {"float32[2,3,5]", "keepdims=0"}};
@@ -134,9 +123,8 @@ static void check_gradient_values(const char *kind, const char *inputs, const ch
 }
 
 /* torch: x.amax(1).sum().backward() and so on. */
-static void ties_share_and_zeros_are_left_out_as_in_pytorch(void **state)
+TEST(ties_share_and_zeros_are_left_out_as_in_pytorch)
 {
-    (void)state;
     check_gradient_values("ReduceMax", "float32[2,4]={3,1,3,3,0,0,0,1} int64[1]={1}", "",
                           (double[]){1.0 / 3, 0, 1.0 / 3, 1.0 / 3, 0, 0, 0, 1}, 8);
     check_gradient_values("ReduceMin", "float32[2,4]={3,1,1,3,0,0,0,0}", "", (double[]){0, 0, 0, 0, .25, .25, .25, .25}, 8);
@@ -146,9 +134,8 @@ static void ties_share_and_zeros_are_left_out_as_in_pytorch(void **state)
     check_gradient_values("ReduceL2", "float32[2,2]={0,0,3,4} int64[1]={1}", "", (double[]){0, 0, .6, .8}, 4);
 }
 
-static void axes_come_as_each_version_has_them(void **state)
+TEST(axes_come_as_each_version_has_them)
 {
-    (void)state;
     kernel_case old = {"ReduceSum", 11, "float32[2,2]={1,2,3,4}", "axes=[0] keepdims=0", 1, 0, 0, 0, 0, 0};
     kernel_check_values(&old, MP_MODE_TRAIN, 0, (double[]){4, 6}, 2, 0);
     kernel_case all = {"ReduceSum", 13, "float32[2,2]={1,2,3,4}", "", 1, 0, 0, 0, 0, 0};
@@ -159,18 +146,16 @@ static void axes_come_as_each_version_has_them(void **state)
     kernel_check_values(&scalar, MP_MODE_TRAIN, 0, (double[]){7}, 1, 0);
 }
 
-static void reducing_nothing_gives_the_neutral_element(void **state)
+TEST(reducing_nothing_gives_the_neutral_element)
 {
-    (void)state;
     kernel_case sum = {"ReduceSum", 20, "float32[2,0,2] int64[1]={1}", "keepdims=0", 1, 0, 0, 0, 0, 0};
     kernel_check_values(&sum, MP_MODE_TRAIN, 0, (double[]){0, 0, 0, 0}, 4, 0);
     kernel_case product = {"ReduceProd", 20, "float32[2,0] int64[1]={1}", "", 1, 0, 0, 0, 0, 0};
     kernel_check_values(&product, MP_MODE_TRAIN, 0, (double[]){1, 1}, 2, 0);
 }
 
-static void whole_numbers_are_reduced_exactly(void **state)
+TEST(whole_numbers_are_reduced_exactly)
 {
-    (void)state;
     const char *x = "int64[2,3]={1,-2,4,7,5,-9} int64[1]={1}";
     static const struct {
         const char *kind;
@@ -192,9 +177,8 @@ static void whole_numbers_are_reduced_exactly(void **state)
 }
 
 /* A million times 0.1f added one after the other in float is 1 % off. */
-static void long_sums_are_accurate_and_the_same_for_any_number_of_threads(void **state)
+TEST(long_sums_are_accurate_and_the_same_for_any_number_of_threads)
 {
-    (void)state;
     static const char *const shapes[] = {"float32[1000000]", "float32[16384,61] int64[1]={0}",
                                          "float32[2,3,257,257] int64[2]={2,3}"};
     for (int s = 0; s < 3; s++)
@@ -222,9 +206,8 @@ static void long_sums_are_accurate_and_the_same_for_any_number_of_threads(void *
         }
 }
 
-static void log_sum_exp_neither_overflows_nor_vanishes(void **state)
+TEST(log_sum_exp_neither_overflows_nor_vanishes)
 {
-    (void)state;
     kernel_case c = {
         "ReduceLogSumExp", 18, "float32[3,2]={1000,1000,-1000,-1000,-inf,-inf} int64[1]={1}", "keepdims=0", 1, 0, 0, 0, 0, 0};
     kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, 0);
@@ -235,9 +218,8 @@ static void log_sum_exp_neither_overflows_nor_vanishes(void **state)
     kernel_end(r);
 }
 
-static void a_nan_is_the_largest_and_the_smallest(void **state)
+TEST(a_nan_is_the_largest_and_the_smallest)
 {
-    (void)state;
     static const char *const kinds[] = {"ReduceMax", "ReduceMin"};
     for (int k = 0; k < 2; k++)
         for (int axis = 0; axis < 2; axis++) {
@@ -250,9 +232,8 @@ static void a_nan_is_the_largest_and_the_smallest(void **state)
         }
 }
 
-static void arg_max_and_arg_min_find_the_first_or_the_last(void **state)
+TEST(arg_max_and_arg_min_find_the_first_or_the_last)
 {
-    (void)state;
     const char *x = "float32[2,4]={3,1,3,-1,-1,5,0,-1}";
     static const struct {
         const char *kind, *attributes;
@@ -286,9 +267,8 @@ static void arg_max_and_arg_min_find_the_first_or_the_last(void **state)
     }
 }
 
-static void running_sums_go_both_ways_with_and_without_their_own(void **state)
+TEST(running_sums_go_both_ways_with_and_without_their_own)
 {
-    (void)state;
     static const struct {
         const char *attributes;
         double expected[6];
@@ -314,9 +294,8 @@ static void running_sums_go_both_ways_with_and_without_their_own(void **state)
 }
 
 /* The gradient in the place of the output's gradient. */
-static void running_sums_work_in_place(void **state)
+TEST(running_sums_work_in_place)
 {
-    (void)state;
     for (int exclusive = 0; exclusive < 2; exclusive++) {
         kernel_case c = {"CumSum", 14, "float32[3,300,2] int64[]={1}", exclusive ? "exclusive=1" : "", 1, 0, 0, 0, 0, 0};
         kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, KERNEL_BACKWARD);
@@ -330,9 +309,8 @@ static void running_sums_work_in_place(void **state)
     }
 }
 
-static void top_k_are_in_order_and_the_first_of_equals_comes_first(void **state)
+TEST(top_k_are_in_order_and_the_first_of_equals_comes_first)
 {
-    (void)state;
     const char *x = "float32[2,5]={1,4,4,0,3,-1,-1,-2,-1,7} int64[1]={3}";
     kernel_case largest = {"TopK", 11, x, "", 2, 0, 0, 0, 0, 0};
     kernel_check_values(&largest, MP_MODE_TRAIN, 0, (double[]){4, 4, 3, 7, -1, -1}, 6, 0);
@@ -363,9 +341,8 @@ static void top_k_are_in_order_and_the_first_of_equals_comes_first(void **state)
     kernel_end(r);
 }
 
-static void gradients_of_top_k_go_to_where_they_came_from(void **state)
+TEST(gradients_of_top_k_go_to_where_they_came_from)
 {
-    (void)state;
     for (int axis = 0; axis < 3; axis++) {
         char attributes[16];
         snprintf(attributes, sizeof attributes, "axis=%d", axis);
@@ -380,25 +357,4 @@ static void gradients_of_top_k_go_to_where_they_came_from(void **state)
     kernel_backward(r);
     for (int k = 0; k < 4; k++) assert_true(kernel_get(&r->backward.d_in[0], k) == (k % 2 ? (k + 1) / 2 : 0));
     kernel_end(r);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_axes_in_any_layout_give_what_the_definition_says),
-        cmocka_unit_test(gradients_are_those_of_differences),
-        cmocka_unit_test(ties_share_and_zeros_are_left_out_as_in_pytorch),
-        cmocka_unit_test(axes_come_as_each_version_has_them),
-        cmocka_unit_test(reducing_nothing_gives_the_neutral_element),
-        cmocka_unit_test(whole_numbers_are_reduced_exactly),
-        cmocka_unit_test(long_sums_are_accurate_and_the_same_for_any_number_of_threads),
-        cmocka_unit_test(log_sum_exp_neither_overflows_nor_vanishes),
-        cmocka_unit_test(a_nan_is_the_largest_and_the_smallest),
-        cmocka_unit_test(arg_max_and_arg_min_find_the_first_or_the_last),
-        cmocka_unit_test(running_sums_go_both_ways_with_and_without_their_own),
-        cmocka_unit_test(running_sums_work_in_place),
-        cmocka_unit_test(top_k_are_in_order_and_the_first_of_equals_comes_first),
-        cmocka_unit_test(gradients_of_top_k_go_to_where_they_came_from),
-    };
-    return cmocka_run_group_tests_name("executor/cpu/reductions", tests, NULL, NULL);
 }

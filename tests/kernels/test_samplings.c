@@ -1,17 +1,9 @@
 /* test_samplings.c - Resize, GridSample and regions of interest on the CPU: against values of PyTorch and finite differences.
  * ONNX's own vectors are run by test_conformance_run. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
+#include "tests/cases/test.h"
 #ifdef _OPENMP
 #include <omp.h>
 #endif
-
-#include <cmocka.h>
 
 #include "tests/cases/kernel_case.h"
 
@@ -224,9 +216,8 @@ static const expectation expectations[] = {
      {9, 8, 9, 2}},
 };
 
-static void values_are_those_of_pytorch(void **state)
+TEST(values_are_those_of_pytorch)
 {
-    (void)state;
     for (size_t k = 0; k < sizeof expectations / sizeof *expectations; k++) {
         const expectation *e = &expectations[k];
         for (unsigned flags = 0; flags < 2; flags++) {
@@ -243,9 +234,8 @@ static void values_are_those_of_pytorch(void **state)
     }
 }
 
-static void layouts_agree_in_any_number_of_dimensions(void **state)
+TEST(layouts_agree_in_any_number_of_dimensions)
 {
-    (void)state;
     static const char *const inputs[][2] = {{"float32[2,3,7] - - int64[3]={2,3,12}", "mode=linear"},
                                             {"float32[2,5,4,6] - - int64[4]={2,5,9,5}", "mode=linear"},
                                             {"float32[2,5,4,6] - - int64[4]={2,5,9,11}", "mode=cubic"},
@@ -268,9 +258,8 @@ static void layouts_agree_in_any_number_of_dimensions(void **state)
 }
 
 /* A constant stays one, however it is resized. */
-static void weights_add_up_to_one(void **state)
+TEST(weights_add_up_to_one)
 {
-    (void)state;
     static const char *const modes[] = {"nearest", "linear", "cubic"};
     static const char *const more[] = {"", " antialias=1", " exclude_outside=1",
                                        " coordinate_transformation_mode=align_corners",
@@ -291,9 +280,8 @@ static void weights_add_up_to_one(void **state)
             }
 }
 
-static void gradients_of_resize_are_those_of_differences(void **state)
+TEST(gradients_of_resize_are_those_of_differences)
 {
-    (void)state;
     static const char *const sizes[] = {"float32[1,2,3,4] - - int64[4]={1,2,6,8}", "float32[1,2,5,6] - - int64[4]={1,2,2,4}",
                                         "float32[2,3,1,1] - - int64[4]={2,3,3,4}",
                                         "float32[1,2,4,5] - float32[4]={1,1,1.3,0.6} -", "float32[1,2,3] - - int64[3]={1,2,7}"};
@@ -323,9 +311,8 @@ static void gradients_of_resize_are_those_of_differences(void **state)
     kernel_check_gradient(&crop);
 }
 
-static void gradients_of_grid_sample_are_those_of_differences(void **state)
+TEST(gradients_of_grid_sample_are_those_of_differences)
 {
-    (void)state;
     static const char *const grids[] = {
         "float32[1,2,3,4] float32[1,1,3,2]={-0.93,-0.71,0.32,0.11,0.83,-0.44}", /* within */
         "float32[1,2,3,4] float32[1,1,4,2]={-1.12,-0.71,1.15,0.13,0.83,-1.44,1.52,2.63}",
@@ -348,9 +335,8 @@ static void gradients_of_grid_sample_are_those_of_differences(void **state)
 }
 
 /* Every element of the columns is added where its tap lies, window after window. */
-static void columns_add_up_to_images(void **state)
+TEST(columns_add_up_to_images)
 {
-    (void)state;
     enum { N = 2, C = 3, HEIGHT = 7, WIDTH = 6 };
     static const struct {
         int kernel[2], stride[2], dilation[2], pads[4], stops[2];
@@ -391,9 +377,8 @@ static void columns_add_up_to_images(void **state)
     kernel_check_gradient(&space);
 }
 
-static void gradients_of_regions_are_those_of_differences(void **state)
+TEST(gradients_of_regions_are_those_of_differences)
 {
-    (void)state;
     static const char *const inputs =
         "float32[2,3,6,5] float32[3,4]={0.3,0.4,7.9,8.1,2.2,3.1,4.3,9.7,-1.5,0,3,2} int64[3]={1,0,1}";
     static const char *const attributes[] = {"output_height=2 output_width=3 sampling_ratio=2 spatial_scale=0.5",
@@ -406,9 +391,8 @@ static void gradients_of_regions_are_those_of_differences(void **state)
 }
 
 /* Backward of upsampling adds several gradients into one element. */
-static void gradients_are_the_same_for_any_number_of_threads(void **state)
+TEST(gradients_are_the_same_for_any_number_of_threads)
 {
-    (void)state;
 #ifdef _OPENMP
     static const kernel_case cases[] = {
         {"Resize", 19, "float32[4,16,24,24] - - int64[4]={4,16,60,60}", "mode=linear", 1, 0, 0, 1, 0, 0},
@@ -429,19 +413,4 @@ static void gradients_are_the_same_for_any_number_of_threads(void **state)
         kernel_end(r);
     }
 #endif
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_are_those_of_pytorch),
-        cmocka_unit_test(layouts_agree_in_any_number_of_dimensions),
-        cmocka_unit_test(weights_add_up_to_one),
-        cmocka_unit_test(gradients_of_resize_are_those_of_differences),
-        cmocka_unit_test(gradients_of_grid_sample_are_those_of_differences),
-        cmocka_unit_test(columns_add_up_to_images),
-        cmocka_unit_test(gradients_of_regions_are_those_of_differences),
-        cmocka_unit_test(gradients_are_the_same_for_any_number_of_threads),
-    };
-    return cmocka_run_group_tests_name("executor/cpu/samplings", tests, NULL, NULL);
 }

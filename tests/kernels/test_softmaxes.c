@@ -1,22 +1,12 @@
 /* test_softmaxes.c - softmax and losses: values by hand and from PyTorch, gradients against differences. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "executor/cpu/cpu.h"
 #include "executor/cpu/kernels.h"
 #include "tests/cases/backend_case.h"
 #include "tests/cases/kernel_case.h"
+#include "tests/cases/test.h"
 
-static void values_are_those_computed_by_hand(void **state)
+TEST(values_are_those_computed_by_hand)
 {
-    (void)state;
     const double e = exp(1.0), total = 1 + e + e * e;
     kernel_case c = {"Softmax", 13, "float32[1,3]={0,1,2}", "", 1, 0, 0, 0, 0, 0};
     kernel_check_values(&c, MP_MODE_TRAIN, 0, (double[]){1 / total, e / total, e * e / total}, 3, 1e-6);
@@ -37,9 +27,8 @@ static void values_are_those_computed_by_hand(void **state)
 }
 
 /* torch.nn.functional.cross_entropy of the same numbers */
-static void losses_are_those_of_pytorch(void **state)
+TEST(losses_are_those_of_pytorch)
 {
-    (void)state;
     const char *plain = "float32[3,3]={1,2,3,0,0.5,-1,2,2,2} int64[3]={2,0,1}";
     const char *weighted = "float32[3,3]={1,2,3,0,0.5,-1,2,2,2} int64[3]={2,0,1} float32[3]={1,2,0.5}";
     kernel_case c = {"SoftmaxCrossEntropyLoss", 13, plain, "", 1, 0, 0, 0, 0, 0};
@@ -59,9 +48,8 @@ static void losses_are_those_of_pytorch(void **state)
     kernel_check_values(&m, MP_MODE_TRAIN, 0, (double[]){3.5}, 1, 1e-6);
 }
 
-static void gradients_are_those_of_differences(void **state)
+TEST(gradients_are_those_of_differences)
 {
-    (void)state;
     const kernel_case cases[] = {
         {"Softmax", 13, "float32[2,3,4]", "axis=1", 1, -2, 2, 0, 0, 0},
         {"Softmax", 13, "float32[3,40]", "", 1, -2, 2, 0, 0, 0},
@@ -101,9 +89,8 @@ static void gradients_are_those_of_differences(void **state)
 
 /* Rows of which all is masked: zeros in both directions, whatever the gradient of the output is; the row beside them is
  * Softmax's. */
-static void a_closed_row_has_no_gradient(void **state)
+TEST(a_closed_row_has_no_gradient)
 {
-    (void)state;
     static const char *const inputs[] = {"float32[3,2]={-inf,-inf,0.5,-1,-inf,-inf}", "float32[1,2]={0.5,-1}"};
     const kernel_case safe = {"memplan:SafeSoftmax", 1, inputs[0], "axis=-1", 1, 0, 0, 1, 0, 0},
                       plain = {"Softmax", 13, inputs[1], "", 1, 0, 0, 1, 0, 0};
@@ -123,9 +110,8 @@ static void a_closed_row_has_no_gradient(void **state)
 }
 
 /* Where nobody waits for the device it makes the loss no number. */
-static void a_target_that_is_no_class_is_refused(void **state)
+TEST(a_target_that_is_no_class_is_refused)
 {
-    (void)state;
     const kernel_case c = {"SoftmaxCrossEntropyLoss", 13, "float32[2,3] int64[2]={2,3}", "", 1, 0, 0, 1, 0, 0};
     kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, 0);
     mp_error err = {0};
@@ -140,9 +126,8 @@ static void a_target_that_is_no_class_is_refused(void **state)
 }
 
 /* The gradient where the scores lie: lines in several blocks, and the only line. */
-static void nothing_changes_in_place(void **state)
+TEST(nothing_changes_in_place)
 {
-    (void)state;
     static const char *const inputs[] = {"float32[70,130] int64[70]", "float32[3,9000] int64[3]", "float32[1,700] int64[1]",
                                          "float32[2,30,5,7] int64[2,5,7]"};
     for (size_t c = 0; c < sizeof inputs / sizeof *inputs; c++) {
@@ -163,9 +148,8 @@ static void nothing_changes_in_place(void **state)
 }
 
 /* log(sum(e^x)) of every line in double, where e^x alone is no number, and where the first scores are -infinity. */
-static void forward_leaves_the_logarithm_of_the_sum_of_exponentials(void **state)
+TEST(forward_leaves_the_logarithm_of_the_sum_of_exponentials)
 {
-    (void)state;
     enum { LINES = 3, CLASSES = 9000 };
     const kernel_case c = {"SoftmaxCrossEntropyLoss", 13, "float32[3,9000] int64[3]={8999,5000,4200}", "", 2, -5, 5, 1, 0, 0};
     kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, KERNEL_BACKWARD);
@@ -193,9 +177,8 @@ static void forward_leaves_the_logarithm_of_the_sum_of_exponentials(void **state
     kernel_end(r);
 }
 
-static void a_position_without_weight_has_no_gradient(void **state)
+TEST(a_position_without_weight_has_no_gradient)
 {
-    (void)state;
     const kernel_case c = {
         "SoftmaxCrossEntropyLoss", 13, "float32[4,3] int64[4]={1,1,1,1}", "ignore_index=1", 1, -2, 2, 1, 0, 0};
     kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, KERNEL_BACKWARD);
@@ -203,19 +186,4 @@ static void a_position_without_weight_has_no_gradient(void **state)
     kernel_backward(r);
     for (int64_t k = 0; k < 12; k++) assert_true(kernel_get(&r->backward.d_in[0], k) == 0);
     kernel_end(r);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_are_those_computed_by_hand),
-        cmocka_unit_test(losses_are_those_of_pytorch),
-        cmocka_unit_test(gradients_are_those_of_differences),
-        cmocka_unit_test(a_closed_row_has_no_gradient),
-        cmocka_unit_test(a_target_that_is_no_class_is_refused),
-        cmocka_unit_test(nothing_changes_in_place),
-        cmocka_unit_test(forward_leaves_the_logarithm_of_the_sum_of_exponentials),
-        cmocka_unit_test(a_position_without_weight_has_no_gradient),
-    };
-    return cmocka_run_group_tests_name("executor/cpu/softmaxes", tests, NULL, NULL);
 }

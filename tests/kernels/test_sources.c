@@ -1,12 +1,6 @@
 /* test_sources.c - tensors from attributes, shapes and numbers, against values of NumPy; and determinants. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "tests/cases/kernel_case.h"
+#include "tests/cases/test.h"
 
 typedef struct expectation {
     const char *kind;
@@ -40,9 +34,8 @@ static const expectation expectations[] = {
     {"Det", 11, "float32[2,3,3]={0,2,1,4,1,0,1,1,1,1,2,3,4,5,6,7,8,9}", "", 2, {-5, 0}},
 };
 
-static void values_are_those_of_numpy(void **state)
+TEST(values_are_those_of_numpy)
 {
-    (void)state;
     for (size_t k = 0; k < sizeof expectations / sizeof *expectations; k++) {
         const expectation *e = &expectations[k];
         kernel_case c = {e->kind, e->version, e->inputs, e->attributes, 1, 0, 0, 0, 0, 0};
@@ -50,21 +43,11 @@ static void values_are_those_of_numpy(void **state)
     }
 }
 
-static void long_ranges_are_filled_to_the_end(void **state)
+TEST(long_ranges_are_filled_to_the_end)
 {
-    (void)state;
     kernel_case c = {"Range", 11, "int64[]={5} int64[]={20005} int64[]={1}", "", 1, 0, 0, 0, 0, 0};
     kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, 0);
     kernel_forward(r);
     for (int64_t k = 0; k < 20000; k++) assert_true(kernel_get(&r->forward.out[0], k) == (double)(k + 5));
     kernel_end(r);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_are_those_of_numpy),
-        cmocka_unit_test(long_ranges_are_filled_to_the_end),
-    };
-    return cmocka_run_group_tests_name("executor/cpu/sources", tests, NULL, NULL);
 }

@@ -1,19 +1,9 @@
 /* test_unaries.c - every elementwise operator of one operand: values against the C library in double, gradients against
  * differences. The registry's rows are looped over: one without a case here fails. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "executor/cpu/kernels.h"
 #include "tests/cases/backend_case.h"
 #include "tests/cases/kernel_case.h"
+#include "tests/cases/test.h"
 
 static double relu(double x)
 {
@@ -188,9 +178,8 @@ static kernel_case case_of(const function *f, const char *inputs)
                          .tolerance = f->kinked ? 5e-2 : 1e-2};
 }
 
-static void values_are_those_of_the_c_library(void **state)
+TEST(values_are_those_of_the_c_library)
 {
-    (void)state;
     for (size_t k = 0; k < sizeof functions / sizeof *functions; k++) {
         const function *f = &functions[k];
         kernel_case c = case_of(f, "float32[3,5,1367]");
@@ -207,9 +196,8 @@ static void values_are_those_of_the_c_library(void **state)
     }
 }
 
-static void gradients_are_those_of_differences(void **state)
+TEST(gradients_are_those_of_differences)
 {
-    (void)state;
     for (size_t k = 0; k < sizeof functions / sizeof *functions; k++) {
         kernel_case c = case_of(&functions[k], "float32[2,3,4]");
         kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, 0);
@@ -221,9 +209,8 @@ static void gradients_are_those_of_differences(void **state)
 }
 
 /* Output and input, and gradient, output gradient and saved value in one place. */
-static void nothing_changes_in_place(void **state)
+TEST(nothing_changes_in_place)
 {
-    (void)state;
     for (size_t k = 0; k < sizeof functions / sizeof *functions; k++) {
         enum { N = 2 * 4500 };
         kernel_case c = case_of(&functions[k], "float32[2,4500]");
@@ -264,9 +251,8 @@ static void nothing_changes_in_place(void **state)
     }
 }
 
-static void bounds_of_clip_may_be_operands(void **state)
+TEST(bounds_of_clip_may_be_operands)
 {
-    (void)state;
     kernel_case c = {"Clip", 13, "float32[4]={-3,-1,1,3} float32[]={-2} float32[]={2}", "", 1, 0, 0, 0, 0, 0};
     kernel_check_values(&c, MP_MODE_TRAIN, 0, (double[]){-2, -1, 1, 2}, 4, 0);
     kernel_case d = {"Clip", 13, "float32[4]={-3,-1,1,3} - float32[]={2}", "", 1, 0, 0, 0, 0, 0};
@@ -294,9 +280,8 @@ static void forget_bounds(mp_operands *x, mp_call *call, int from)
     for (int k = from; k < x->n_in; k++) x->in[k].data = known[k];
 }
 
-static void bounds_of_clip_may_be_computed(void **state)
+TEST(bounds_of_clip_may_be_computed)
 {
-    (void)state;
     static const struct {
         const char *inputs;
         int from; /* the first bound that is computed */
@@ -327,9 +312,8 @@ static void bounds_of_clip_may_be_computed(void **state)
     }
 }
 
-static void whole_numbers_stay_exact(void **state)
+TEST(whole_numbers_stay_exact)
 {
-    (void)state;
     kernel_case relu = {"Relu", 14, "int64[3]={-5,0,7}", "", 1, 0, 0, 0, 0, 0};
     kernel_check_values(&relu, MP_MODE_TRAIN, 0, (double[]){0, 0, 7}, 3, 0);
     kernel_case cast = {"Cast", 13, "float32[4]={-2.7,-0.2,0.0,3.9}", "to=7", 1, 0, 0, 0, 0, 0};
@@ -346,9 +330,8 @@ static void whole_numbers_stay_exact(void **state)
 }
 
 /* Every row of the registry that has one operand of any shape and an output of the same. */
-static void no_operator_is_forgotten(void **state)
+TEST(no_operator_is_forgotten)
 {
-    (void)state;
     static const char *const elsewhere[] = {"Not", "BitwiseNot", "IsNaN", "IsInf", "CastLike"};
     for (const mp_kernel *row = mp_cpu_unaries; row->kind; row++) {
         bool found = false;
@@ -359,15 +342,4 @@ static void no_operator_is_forgotten(void **state)
         }
         if (!found) fail_msg("%s has no case here", row->kind);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_are_those_of_the_c_library), cmocka_unit_test(gradients_are_those_of_differences),
-        cmocka_unit_test(nothing_changes_in_place),          cmocka_unit_test(bounds_of_clip_may_be_operands),
-        cmocka_unit_test(bounds_of_clip_may_be_computed),    cmocka_unit_test(whole_numbers_stay_exact),
-        cmocka_unit_test(no_operator_is_forgotten),
-    };
-    return cmocka_run_group_tests_name("executor/cpu/unaries", tests, NULL, NULL);
 }

@@ -1,11 +1,6 @@
 /* corruptions.c - plans spoilt in their steps, claims and numbers. */
 #include "tests/oracles/corruptions.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/cases/test.h"
 
 #include "memplan/floor.h"
 

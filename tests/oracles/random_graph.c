@@ -1,12 +1,6 @@
 /* random_graph.c - graphs node by node, schedules that obey every rule, and offsets by first fit. */
 #include "tests/oracles/random_graph.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/cases/test.h"
 
 #include "planner/math/splitmix.h"
 

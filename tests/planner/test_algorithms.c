@@ -1,15 +1,6 @@
 /* test_algorithms.c - algorithms of nodes: from a file of costs to alternatives, in a graph's file, chosen for an order of
  * steps and by the searches, and one for all runs of a node. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "estimator/base/memory.h"
 #include "memplan/check.h"
@@ -19,6 +10,7 @@
 #include "planner/search/algorithms.h"
 #include "tests/cases/bound_case.h"
 #include "tests/cases/chain_graph.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/oracle_exact.h"
 #include "tests/oracles/random_graph.h"
 
@@ -73,9 +65,8 @@ static void measure(const mp_graph *graph, const mp_step *steps, size_t n, int64
     mp_timeline_free(timeline);
 }
 
-static void the_choice_for_an_order_is_the_best_of_all(void **state)
+TEST(the_choice_for_an_order_is_the_best_of_all)
 {
-    (void)state;
     long n_slower = 0, n_over = 0;
     for (uint64_t seed = 1; seed <= 120; seed++) {
         int chosen[MOST_CHOICES], alternative[MOST_CHOICES] = {0};
@@ -141,9 +132,8 @@ static bool oracle(mp_graph *graph, const int chosen[], int n, int64_t budget_by
     return done;
 }
 
-static void searches_find_the_best_and_bounds_stay_below(void **state)
+TEST(searches_find_the_best_and_bounds_stay_below)
 {
-    (void)state;
     static const char *const solvers[] = {"auto", "exact", "priced", "lower-set", "segments", "chain", "ilp"};
     long n = 0, n_best = 0, n_infeasible = 0, n_algorithms = 0;
     for (uint64_t seed = 1; seed <= 40; seed++) {
@@ -187,9 +177,8 @@ static void searches_find_the_best_and_bounds_stay_below(void **state)
 }
 
 /* A forward node of the plan that runs twice, and has algorithms. */
-static void one_algorithm_is_for_all_runs(void **state)
+TEST(one_algorithm_is_for_all_runs)
 {
-    (void)state;
     int n_refused = 0;
     for (uint64_t seed = 1; seed <= 60; seed++) {
         mp_graph *graph = random_graph(seed, 2 + (int)(seed % 6), (mp_fuse)(seed % 3), false);
@@ -260,9 +249,8 @@ static mp_graph *chain(void)
 }
 
 /* "bytes" of a row, and the target: what was measured elsewhere does not serve here. */
-static void costs_of_another_batch_or_device_are_refused(void **state)
+TEST(costs_of_another_batch_or_device_are_refused)
 {
-    (void)state;
     static const struct {
         const char *extra, *target, *fault;
     } cases[] = {{",\"bytes\":100", "", NULL},
@@ -290,9 +278,8 @@ static void costs_of_another_batch_or_device_are_refused(void **state)
 #define ROW(name, seconds, bytes, more) "{\"name\":\"" name "\",\"seconds\":" #seconds ",\"workspace_bytes\":" #bytes more "}"
 
 /* Fast with a huge workspace, slow with none: what the budget has room for is taken. */
-static void the_budget_decides_which_algorithm_runs(void **state)
+TEST(the_budget_decides_which_algorithm_runs)
 {
-    (void)state;
     mp_graph *graph = chain();
     const int64_t keep_all = chain_keep_all_bytes(3, 100, 0);
     assert_int_equal(
@@ -321,9 +308,8 @@ static void the_budget_decides_which_algorithm_runs(void **state)
     assert_int_equal(mp_alloc_live, 0);
 }
 
-static void what_is_neither_faster_nor_smaller_or_not_permitted_is_left_out(void **state)
+TEST(what_is_neither_faster_nor_smaller_or_not_permitted_is_left_out)
 {
-    (void)state;
     const char *list = ",\"algorithms\":[" ROW("own", 10, 50, "") "," ROW("worse", 11, 50, "") "," ROW(
         "larger", 12, 90, "") "," ROW("small", 14, 7, "") "," ROW("random", 3, 60, ",\"deterministic\":false") "]";
     static const struct {
@@ -346,9 +332,8 @@ static void what_is_neither_faster_nor_smaller_or_not_permitted_is_left_out(void
     }
 }
 
-static void bad_algorithms_are_refused(void **state)
+TEST(bad_algorithms_are_refused)
 {
-    (void)state;
     static const struct {
         const char *extra, *fault;
     } cases[] = {
@@ -378,9 +363,8 @@ static void bad_algorithms_are_refused(void **state)
     assert_int_equal(mp_alloc_live, 0);
 }
 
-static void they_are_in_the_graphs_file_and_its_hash(void **state)
+TEST(they_are_in_the_graphs_file_and_its_hash)
 {
-    (void)state;
     char path[64], hash[33];
     mp_graph *again;
     mp_graph *graph = chain();
@@ -412,9 +396,8 @@ static void spoil_reads(mp_alternative *alternatives)
     alternatives[1].n_reads--;
 }
 
-static void a_graph_has_them_all_alike_or_none(void **state)
+TEST(a_graph_has_them_all_alike_or_none)
 {
-    (void)state;
     static const struct {
         void (*spoil)(mp_alternative *alternatives);
         const char *fault;
@@ -436,20 +419,4 @@ static void a_graph_has_them_all_alike_or_none(void **state)
         unlink(path);
         mp_graph_free(graph);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_choice_for_an_order_is_the_best_of_all),
-        cmocka_unit_test(searches_find_the_best_and_bounds_stay_below),
-        cmocka_unit_test(one_algorithm_is_for_all_runs),
-        cmocka_unit_test(the_budget_decides_which_algorithm_runs),
-        cmocka_unit_test(what_is_neither_faster_nor_smaller_or_not_permitted_is_left_out),
-        cmocka_unit_test(bad_algorithms_are_refused),
-        cmocka_unit_test(costs_of_another_batch_or_device_are_refused),
-        cmocka_unit_test(they_are_in_the_graphs_file_and_its_hash),
-        cmocka_unit_test(a_graph_has_them_all_alike_or_none),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,8 @@
 /* test_anneal.c - annealing where memory is short, against an exact search over all schedules: the least memory of a graph is
  * found, and below it the smallest plan is the answer. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "memplan/floor.h"
 #include "memplan/solver.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/oracle_exact.h"
 #include "tests/oracles/random_graph.h"
 
@@ -43,9 +37,8 @@ static int64_t least_memory(const mp_graph *graph)
     return high;
 }
 
-static void it_comes_down_to_the_least_memory_of_small_graphs(void **state)
+TEST(it_comes_down_to_the_least_memory_of_small_graphs)
 {
-    (void)state;
     int n = 0, n_found = 0, n_smallest = 0, n_short = 0;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         mp_graph *graph = random_graph(seed, 3 + (int)(seed % 4), (mp_fuse)(seed % MP_N_FUSES), false);
@@ -72,12 +65,4 @@ static void it_comes_down_to_the_least_memory_of_small_graphs(void **state)
     assert_true(n_found * 100 >= n * 97);
     assert_true(n_smallest * 100 >= n * 90);
     assert_true(n_short * 100 >= n * 75);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_comes_down_to_the_least_memory_of_small_graphs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,12 @@
 /* test_arena.c - planner/arena: every layout passes the checker, what shares a room lies at one offset, and small cases are as
  * low as the lowest of all orders. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/base/memory.h"
 #include "memplan/arena.h"
 #include "memplan/arena_solve.h"
 #include "memplan/check.h"
 #include "planner/arena/arena_search.h"
 #include "tests/cases/chain_graph.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"
 
 typedef unsigned long long number; /* of a seed, printed on failure */
@@ -38,9 +32,8 @@ static const mp_place *place_of(const mp_plan *plan, int storage, int step, bool
     return NULL;
 }
 
-static void every_layout_passes_the_checker(void **state)
+TEST(every_layout_passes_the_checker)
 {
-    (void)state;
     int n_tight = 0;
     for (uint64_t seed = 1; seed <= 300; seed++) {
         mp_graph *graph;
@@ -58,9 +51,8 @@ static void every_layout_passes_the_checker(void **state)
     assert_int_equal(mp_alloc_live, 0);
 }
 
-static void what_takes_a_room_lies_where_this_was(void **state)
+TEST(what_takes_a_room_lies_where_this_was)
 {
-    (void)state;
     int n_pairs = 0, n_apart = 0;
     for (uint64_t seed = 1; seed <= 150; seed++) {
         mp_graph *graph;
@@ -88,9 +80,8 @@ static void what_takes_a_room_lies_where_this_was(void **state)
     assert_true(n_apart < n_pairs / 10);
 }
 
-static void a_carried_gradient_stays_where_it_is(void **state)
+TEST(a_carried_gradient_stays_where_it_is)
 {
-    (void)state;
     int n_twice = 0;
     for (uint64_t seed = MP_FUSE_FORWARD; seed <= 300; seed += MP_N_FUSES) {
         mp_graph *graph;
@@ -166,9 +157,8 @@ static void expect_arena(const int *order, size_t n, int64_t arena_bytes, size_t
     mp_graph_free(graph);
 }
 
-static void a_carried_gradient_takes_a_room_only_where_it_was_before(void **state)
+TEST(a_carried_gradient_takes_a_room_only_where_it_was_before)
 {
-    (void)state;
     expect_arena((const int[]){2, 0, 1}, 3, 8, 3);  /* updated first: the activation and both lives at one place */
     expect_arena((const int[]){0, 2, 1}, 3, 16, 3); /* the activation is there while the old gradient still is */
     expect_arena((const int[]){1, 0}, 2, 8, 1);     /* made anew in step 0: one life, as the checker sees it */
@@ -264,9 +254,8 @@ static int64_t most_live(const puzzle *p)
     return most;
 }
 
-static void small_cases_are_as_low_as_the_lowest_of_all_orders(void **state)
+TEST(small_cases_are_as_low_as_the_lowest_of_all_orders)
 {
-    (void)state;
     int n_above_bound = 0;
     for (uint64_t seed = 1; seed <= 400; seed++) {
         random_source random = {seed};
@@ -288,9 +277,8 @@ static void small_cases_are_as_low_as_the_lowest_of_all_orders(void **state)
 }
 
 /* What forward makes and backward takes down in the opposite order is nested: then nothing is lost. */
-static void nested_lives_need_no_more_than_the_fullest_step(void **state)
+TEST(nested_lives_need_no_more_than_the_fullest_step)
 {
-    (void)state;
     enum { N = 500 };
     static mp_arena_item items[2 * N];
     static mp_pack_piece pieces[2 * N];
@@ -309,9 +297,8 @@ static void nested_lives_need_no_more_than_the_fullest_step(void **state)
 
 /* A network that recomputes nothing: what forward keeps is nested, and gradients stay to the end. With each come small items,
  * so many of them that no search could place them all within its nodes. */
-static void gradients_that_live_to_the_end_leave_no_holes(void **state)
+TEST(gradients_that_live_to_the_end_leave_no_holes)
 {
-    (void)state;
     enum { N = 40, END = 2 * N, SMALL = 20, EACH = 3 + 2 * SMALL, UNIT = 1000, LONG = 80 };
     static mp_arena_item items[EACH * N];
     static mp_pack_piece pieces[EACH * N];
@@ -344,9 +331,8 @@ static bool stop_at_once(void *n_asked)
 }
 
 /* The first order of all still gives everything its place; an arena that is low enough is not worth a question. */
-static void a_layout_that_is_stopped_is_still_one(void **state)
+TEST(a_layout_that_is_stopped_is_still_one)
 {
-    (void)state;
     int n_higher = 0, n_asked = 0;
     for (uint64_t seed = 1; seed <= 100; seed++) {
         mp_graph *graph;
@@ -369,9 +355,8 @@ static void a_layout_that_is_stopped_is_still_one(void **state)
     assert_true(n_higher > 0);
 }
 
-static void layouts_are_the_same_every_time(void **state)
+TEST(layouts_are_the_same_every_time)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 60; seed++) {
         mp_graph *graph;
         mp_plan *plan = random_plan(seed, &graph);
@@ -388,9 +373,8 @@ static void layouts_are_the_same_every_time(void **state)
     }
 }
 
-static void more_than_can_be_counted_names_its_node(void **state)
+TEST(more_than_can_be_counted_names_its_node)
 {
-    (void)state;
     mp_graph *graph;
     mp_plan *plan;
     mp_error err = {0};
@@ -410,9 +394,8 @@ static void more_than_can_be_counted_names_its_node(void **state)
     mp_graph_free(graph);
 }
 
-static void every_allocation_may_fail(void **state)
+TEST(every_allocation_may_fail)
 {
-    (void)state;
     mp_graph *graph;
     mp_plan *plan = random_plan(11, &graph);
     mp_status st = MP_NOMEM;
@@ -428,22 +411,4 @@ static void every_allocation_may_fail(void **state)
     }
     mp_plan_free(plan);
     mp_graph_free(graph);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_layout_passes_the_checker),
-        cmocka_unit_test(what_takes_a_room_lies_where_this_was),
-        cmocka_unit_test(a_carried_gradient_stays_where_it_is),
-        cmocka_unit_test(a_carried_gradient_takes_a_room_only_where_it_was_before),
-        cmocka_unit_test(small_cases_are_as_low_as_the_lowest_of_all_orders),
-        cmocka_unit_test(nested_lives_need_no_more_than_the_fullest_step),
-        cmocka_unit_test(gradients_that_live_to_the_end_leave_no_holes),
-        cmocka_unit_test(a_layout_that_is_stopped_is_still_one),
-        cmocka_unit_test(layouts_are_the_same_every_time),
-        cmocka_unit_test(more_than_can_be_counted_names_its_node),
-        cmocka_unit_test(every_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,8 @@
 /* test_arena_index.c - planner/arena_index: the same offsets as looking at everything that lies, and layouts of many items. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/base/memory.h"
 #include "planner/arena/arena_index.h"
 #include "planner/math/tuning.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"
 
 typedef struct drawn {
@@ -73,9 +67,8 @@ static int64_t lowest_gap(const drawn *d, const int *order, size_t n_placed, con
     return at;
 }
 
-static void offsets_are_those_of_looking_at_everything(void **state)
+TEST(offsets_are_those_of_looking_at_everything)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 150; seed++) {
         const size_t n = 1 + seed % 60;
         drawn d = draw(seed, n, 1 + (int)(seed * 7 % 90), 1 + (int)(seed % 40));
@@ -113,9 +106,8 @@ static void offsets_are_those_of_looking_at_everything(void **state)
     assert_int_equal(mp_alloc_live, 0);
 }
 
-static void many_items_lie_apart(void **state)
+TEST(many_items_lie_apart)
 {
-    (void)state;
     const size_t n = MP_ARENA_UNINDEXED + 500;
     drawn d = draw(3, n, 3000, 12);
     assert_int_equal(mp_arena_search(&d.problem, NULL), MP_OK);
@@ -131,9 +123,8 @@ static void many_items_lie_apart(void **state)
 }
 
 /* As forward and backward nest them: each within the one before. */
-static void many_nested_lives_need_no_more_than_the_fullest_step(void **state)
+TEST(many_nested_lives_need_no_more_than_the_fullest_step)
 {
-    (void)state;
     const int n = MP_ARENA_UNINDEXED + 1;
     drawn d = {.items = mp_alloc((size_t)n, sizeof *d.items), .pieces = mp_alloc((size_t)n, sizeof *d.pieces)};
     for (int k = 0; k < n; k++) {
@@ -147,9 +138,8 @@ static void many_nested_lives_need_no_more_than_the_fullest_step(void **state)
     drawn_free(&d);
 }
 
-static void every_allocation_may_fail(void **state)
+TEST(every_allocation_may_fail)
 {
-    (void)state;
     drawn d = draw(1, 20, 50, 9);
     const long live = mp_alloc_live;
     mp_arena_index *index = NULL;
@@ -162,15 +152,4 @@ static void every_allocation_may_fail(void **state)
     }
     mp_arena_index_free(index);
     drawn_free(&d);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(offsets_are_those_of_looking_at_everything),
-        cmocka_unit_test(many_items_lie_apart),
-        cmocka_unit_test(many_nested_lives_need_no_more_than_the_fullest_step),
-        cmocka_unit_test(every_allocation_may_fail),
-    };
-    return cmocka_run_group_tests_name("planner/arena_index", tests, NULL, NULL);
 }

@@ -1,24 +1,17 @@
 /* test_arena_solve.c - planner/solve: answers fit their budget with their arena, and a time limit leaves time for that. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/base/memory.h"
 #include "memplan/arena.h"
 #include "memplan/arena_solve.h"
 #include "memplan/check.h"
 #include "memplan/search.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"
 
 typedef unsigned long long number; /* of a seed, printed on failure */
 
 /* The budgets lie between the floor and what keeping everything needs, and are often met without an arena only. */
-static void answers_fit_their_budget_with_their_arena(void **state)
+TEST(answers_fit_their_budget_with_their_arena)
 {
-    (void)state;
     static const uint64_t seeds[] = {95, 203, 322};
     int n_none = 0, n_again = 0, n_smallest = 0;
     for (size_t k = 0; k < sizeof seeds / sizeof *seeds; k++) {
@@ -67,9 +60,8 @@ static void lay_out_within(const mp_graph *graph, mp_plan *plan, int64_t budget)
 }
 
 /* A round that has shrunk too much is not the last: its answer is no dearer than the first that fits, and mostly cheaper. */
-static void what_is_left_of_the_budget_is_used(void **state)
+TEST(what_is_left_of_the_budget_is_used)
 {
-    (void)state;
     static const uint64_t seeds[] = {62, 131, 147, 183, 214, 270, 271};
     int n_fits = 0, n_cheaper = 0;
     for (size_t k = 0; k < sizeof seeds / sizeof *seeds; k++) {
@@ -132,9 +124,8 @@ static mp_status run_script(mp_search *search, mp_error *err)
 
 /* The plan that was found has an arena over the budget: within the limit there has to be time for one that fits, or the answer
  * is the smallest plan, however dear. No clock is waited for: the limits that the searcher is given are looked at. */
-static void a_time_limit_keeps_a_share_for_arenas_over_the_budget(void **state)
+TEST(a_time_limit_keeps_a_share_for_arenas_over_the_budget)
 {
-    (void)state;
     static const uint64_t seeds[] = {95, 183, 203};
     const mp_solver own = {.name = "script", .run = run_script};
     int n_tried = 0;
@@ -204,9 +195,8 @@ static mp_status run_until_told(mp_search *search, mp_error *err)
 }
 
 /* Then the first arena within the budget will do, and lower ones are not looked for. */
-static void an_ended_search_ends_its_arena(void **state)
+TEST(an_ended_search_ends_its_arena)
 {
-    (void)state;
     const mp_solver own = {.name = "waits", .run = run_until_told};
     int n_higher = 0;
     for (uint64_t seed = 1; seed <= 200 && !n_higher; seed++) {
@@ -233,15 +223,4 @@ static void an_ended_search_ends_its_arena(void **state)
     }
     assert_int_equal(n_higher, 1);
     assert_int_equal(mp_alloc_live, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_fit_their_budget_with_their_arena),
-        cmocka_unit_test(what_is_left_of_the_budget_is_used),
-        cmocka_unit_test(a_time_limit_keeps_a_share_for_arenas_over_the_budget),
-        cmocka_unit_test(an_ended_search_ends_its_arena),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,8 @@
 /* test_auto.c - auto against an exact search over all schedules: whether it finds what is to be found, and what its bound says.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "memplan/floor.h"
 #include "memplan/solver.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/oracle_exact.h"
 #include "tests/oracles/random_graph.h"
 
@@ -64,18 +58,16 @@ static score run(int n_seeds, bool keep_order)
     return s;
 }
 
-static void it_is_optimal_on_small_graphs(void **state)
+TEST(it_is_optimal_on_small_graphs)
 {
-    (void)state;
     const score s = run(SEEDS, false);
     assert_true(s.feasible > SEEDS * BUDGETS / 3);
     assert_int_equal(s.missed, 0);
     assert_true(s.optimal * 100 >= s.feasible * 99);
 }
 
-static void it_is_optimal_in_the_given_order(void **state)
+TEST(it_is_optimal_in_the_given_order)
 {
-    (void)state;
     const score s = run(SEEDS_IN_ORDER, true);
     assert_true(s.feasible > SEEDS_IN_ORDER * BUDGETS / 3);
     assert_int_equal(s.missed, 0);
@@ -85,9 +77,8 @@ static void it_is_optimal_in_the_given_order(void **state)
 /* The parts that are stopped at a share of the limit, and the annealing that cools by the clock, are told apart by nothing
  * else.
  */
-static void a_limit_that_is_not_reached_changes_nothing(void **state)
+TEST(a_limit_that_is_not_reached_changes_nothing)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 5; seed++) {
         mp_graph *graph = random_graph(seed, 40, (mp_fuse)(seed % 3), false);
         mp_answer all, answers[2];
@@ -117,14 +108,4 @@ static void a_limit_that_is_not_reached_changes_nothing(void **state)
         mp_answer_free(&all);
         mp_graph_free(graph);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_optimal_on_small_graphs),
-        cmocka_unit_test(it_is_optimal_in_the_given_order),
-        cmocka_unit_test(a_limit_that_is_not_reached_changes_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

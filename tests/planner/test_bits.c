@@ -1,19 +1,12 @@
 /* test_bits.c - bit sets against arrays of flags, and splitmix64 against published numbers. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "planner/math/bits.h"
 #include "planner/math/splitmix.h"
+#include "tests/cases/test.h"
 
 enum { MOST = 200, WORDS = 4 };
 
-static void sets_are_as_arrays_of_flags(void **state)
+TEST(sets_are_as_arrays_of_flags)
 {
-    (void)state;
     uint64_t random = 1, set[WORDS] = {0}, other[WORDS] = {0};
     bool flags[MOST] = {0}, others[MOST] = {0};
     assert_int_equal(mp_bits_words(0), 0);
@@ -57,9 +50,8 @@ static void sets_are_as_arrays_of_flags(void **state)
 }
 
 /* The first numbers of the reference implementation for two seeds. */
-static void splitmix_draws_the_published_numbers(void **state)
+TEST(splitmix_draws_the_published_numbers)
 {
-    (void)state;
     const uint64_t expected[] = {6457827717110365317u, 3203168211198807973u, 9817491932198370423u, 4593380528125082431u,
                                  16408922859458223821u};
     uint64_t seed = 1234567, zero = 0;
@@ -70,13 +62,4 @@ static void splitmix_draws_the_published_numbers(void **state)
         const int n = mp_splitmix_below(&seed, 7);
         assert_true(x >= 0 && x < 1 && n >= 0 && n < 7);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sets_are_as_arrays_of_flags),
-        cmocka_unit_test(splitmix_draws_the_published_numbers),
-    };
-    return cmocka_run_group_tests_name("planner/math, bits and random numbers", tests, NULL, NULL);
 }

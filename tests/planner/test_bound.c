@@ -1,11 +1,4 @@
 /* test_bound.c - planner/bound against the cheapest plans of tiny graphs and the schedules of larger ones: never above. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/base/memory.h"
 #include "memplan/timeline.h"
 #include "planner/bound/proof.h"
@@ -13,12 +6,12 @@
 #include "planner/order/precedence.h"
 #include "tests/cases/bound_case.h"
 #include "tests/cases/chain_graph.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/oracle_exact.h"
 #include "tests/oracles/random_graph.h"
 
-static void bound_is_never_above_the_cheapest_plan(void **state)
+TEST(bound_is_never_above_the_cheapest_plan)
 {
-    (void)state;
     int n_feasible[2] = {0}, n_tight[2] = {0}, n_dear[2] = {0}, n_tight_dear[2] = {0}, n_none[2] = {0}, n_proved[2] = {0};
     int n_given_up = 0;
     for (uint64_t seed = 1; seed <= 300; seed++) {
@@ -63,9 +56,8 @@ static void bound_is_never_above_the_cheapest_plan(void **state)
 
 /* Of too many nodes for all pairs only what is around the turn-around is known; that is sound, and worth as much as one
  * interval from there. */
-static void bound_of_many_nodes_holds(void **state)
+TEST(bound_of_many_nodes_holds)
 {
-    (void)state;
     int n_dear = 0, n_better = 0;
     for (uint64_t seed = 1; seed <= 60; seed++) {
         mp_graph *graph = tiny_graph(seed);
@@ -99,9 +91,8 @@ static void bound_of_many_nodes_holds(void **state)
 }
 
 /* At keep-all's peak every node runs once. */
-static void bound_is_the_sum_over_nodes_when_memory_is_plenty(void **state)
+TEST(bound_is_the_sum_over_nodes_when_memory_is_plenty)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 100; seed++) {
         mp_graph *graph = random_graph(seed, 12, (mp_fuse)(seed % MP_N_FUSES), seed % 4 == 0);
         int64_t least = 0;
@@ -119,9 +110,8 @@ static void bound_is_the_sum_over_nodes_when_memory_is_plenty(void **state)
 }
 
 /* Larger graphs: random schedules with many recomputations. */
-static void bound_is_never_above_random_schedules(void **state)
+TEST(bound_is_never_above_random_schedules)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 150; seed++) {
         mp_graph *graph = random_graph(seed, 4 + (int)(seed % 20), (mp_fuse)(seed % MP_N_FUSES), seed % 7 == 0);
         for (uint64_t k = 0; k < 4; k++) {
@@ -140,9 +130,8 @@ static void bound_is_never_above_random_schedules(void **state)
 }
 
 /* Of an order that is kept it is the better one of two bounds, of others the one for any order. */
-static void proofs_choose_the_order(void **state)
+TEST(proofs_choose_the_order)
 {
-    (void)state;
     int n_better = 0;
     const mp_bound_options options = {.effort = 1};
     for (uint64_t seed = 1; seed <= 60; seed++) {
@@ -169,9 +158,8 @@ static void proofs_choose_the_order(void **state)
 }
 
 /* Each stage may find less than the one before. */
-static void more_effort_never_gives_less(void **state)
+TEST(more_effort_never_gives_less)
 {
-    (void)state;
     int n_more = 0;
     for (uint64_t seed = 1; seed <= 6; seed++) {
         mp_graph *graph = layers_graph(seed, 8, seed % 2);
@@ -194,9 +182,8 @@ static bool stop_at(void *data)
 }
 
 /* Stopped anywhere, the bound is a bound, and no better than that of the whole search. */
-static void a_stopped_bound_holds(void **state)
+TEST(a_stopped_bound_holds)
 {
-    (void)state;
     mp_graph *graph;
     mp_bound bound, last = {0};
     assert_int_equal(chain_graph(40, 10, 0, true, &graph, NULL), MP_OK);
@@ -214,9 +201,8 @@ static void a_stopped_bound_holds(void **state)
     mp_graph_free(graph);
 }
 
-static void bound_survives_every_allocation_failure(void **state)
+TEST(bound_survives_every_allocation_failure)
 {
-    (void)state;
     mp_graph *graph = random_graph(9, 8, MP_FUSE_NONE, false);
     const int64_t budget = tiny_budget(graph, 1);
     const mp_bound_options options = {.effort = 2};
@@ -234,9 +220,8 @@ static void bound_survives_every_allocation_failure(void **state)
 }
 
 /* Where GLPK fails, what is proved without that programme is the bound; it may be more, as what follows takes other ways. */
-static void bound_survives_failures_of_glpk(void **state)
+TEST(bound_survives_failures_of_glpk)
 {
-    (void)state;
     mp_graph *graph = random_graph(9, 8, MP_FUSE_NONE, false);
     const int64_t budget = tiny_budget(graph, 1);
     int64_t ticks;
@@ -256,20 +241,4 @@ static void bound_survives_failures_of_glpk(void **state)
     }
     assert_true(n_failed > 4);
     mp_graph_free(graph);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bound_is_never_above_the_cheapest_plan),
-        cmocka_unit_test(bound_of_many_nodes_holds),
-        cmocka_unit_test(bound_is_the_sum_over_nodes_when_memory_is_plenty),
-        cmocka_unit_test(bound_is_never_above_random_schedules),
-        cmocka_unit_test(proofs_choose_the_order),
-        cmocka_unit_test(more_effort_never_gives_less),
-        cmocka_unit_test(a_stopped_bound_holds),
-        cmocka_unit_test(bound_survives_every_allocation_failure),
-        cmocka_unit_test(bound_survives_failures_of_glpk),
-    };
-    return cmocka_run_group_tests_name("planner/bound", tests, NULL, NULL);
 }

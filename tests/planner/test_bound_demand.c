@@ -1,17 +1,11 @@
 /* test_bound_demand.c - planner/bound_demand against the cheapest plans of tiny graphs, and its parts by hand. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/base/memory.h"
 #include "planner/bound/bound_demand.h"
 #include "planner/bound/bound_states.h"
 #include "planner/bound/interval/bound_chain.h"
 #include "tests/cases/bound_case.h"
 #include "tests/cases/chain_graph.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/oracle_exact.h"
 
 static const mp_bound_options plain = {.effort = 1};
@@ -50,9 +44,8 @@ static int64_t searched(const mp_graph *graph, int64_t budget, bool any_order, b
     return ticks;
 }
 
-static void bound_is_never_above_the_cheapest_plan(void **state)
+TEST(bound_is_never_above_the_cheapest_plan)
 {
-    (void)state;
     int n_dear = 0, n_tight = 0, n_better = 0;
     for (uint64_t seed = 1; seed <= 200; seed++) {
         mp_graph *graph = seed % 2 ? tiny_graph(seed) : layers_graph(seed, 2 + (int)(seed / 2 % 3), seed % 4 == 0);
@@ -83,9 +76,8 @@ static void bound_is_never_above_the_cheapest_plan(void **state)
 
 /* Layers between which memory is narrow: what comes before the narrow boundaries alone, one after the other, is never above the
  * cheapest plan, and often is most of it. */
-static void what_comes_before_narrow_boundaries_adds_up(void **state)
+TEST(what_comes_before_narrow_boundaries_adds_up)
 {
-    (void)state;
     int n_found = 0, n_plans = 0;
     for (uint64_t seed = 1; seed <= 60; seed++) {
         mp_graph *graph = layers_graph(seed, 4 + (int)(seed % 2), seed % 3 == 0);
@@ -115,9 +107,8 @@ static void what_comes_before_narrow_boundaries_adds_up(void **state)
 }
 
 /* Equal layers that are small enough: every set is followed, and what is found is the least there is. */
-static void bound_of_chains_is_exact(void **state)
+TEST(bound_of_chains_is_exact)
 {
-    (void)state;
     for (int n = 4; n <= 8; n++) {
         mp_graph *graph;
         int64_t ticks;
@@ -156,9 +147,8 @@ static void add_node(mp_graph *graph, mp_phase phase, int ticks, const int *read
 }
 
 /* One run makes both tensors that are wanted again. */
-static void two_outputs_of_a_node_take_one_run(void **state)
+TEST(two_outputs_of_a_node_take_one_run)
 {
-    (void)state;
     mp_graph *graph;
     int64_t ticks;
     assert_int_equal(mp_graph_new("two", &graph, NULL), MP_OK);
@@ -180,9 +170,8 @@ static void two_outputs_of_a_node_take_one_run(void **state)
     mp_graph_free(graph);
 }
 
-static void labels_keep_the_least_and_drop_what_is_dominated(void **state)
+TEST(labels_keep_the_least_and_drop_what_is_dominated)
 {
-    (void)state;
     mp_bound_states t;
     assert_int_equal(mp_bound_states_init(&t, 4, 2, NULL), MP_OK);
     const uint64_t a[] = {1, 2}, b[] = {1, 3}, c[] = {0, 3}, e[] = {5, 0}, more[] = {7, 7};
@@ -210,9 +199,8 @@ static void labels_keep_the_least_and_drop_what_is_dominated(void **state)
 }
 
 /* A chain where nothing has room at a boundary: to have the output of layer l there again, layers 0 .. l run. */
-static void what_has_no_room_is_made_from_the_start(void **state)
+TEST(what_has_no_room_is_made_from_the_start)
 {
-    (void)state;
     enum { LAYERS = 6 };
     mp_graph *graph;
     mp_precedence *order;
@@ -252,9 +240,8 @@ static void what_has_no_room_is_made_from_the_start(void **state)
     mp_graph_free(graph);
 }
 
-static void search_survives_every_allocation_failure(void **state)
+TEST(search_survives_every_allocation_failure)
 {
-    (void)state;
     mp_graph *graph = layers_graph(3, 4, false);
     mp_precedence *order;
     const long live_before = mp_alloc_live;
@@ -279,18 +266,4 @@ static void search_survives_every_allocation_failure(void **state)
     mp_precedence_free(order);
     assert_int_equal(mp_alloc_live, live_before);
     mp_graph_free(graph);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bound_is_never_above_the_cheapest_plan),
-        cmocka_unit_test(what_comes_before_narrow_boundaries_adds_up),
-        cmocka_unit_test(bound_of_chains_is_exact),
-        cmocka_unit_test(two_outputs_of_a_node_take_one_run),
-        cmocka_unit_test(labels_keep_the_least_and_drop_what_is_dominated),
-        cmocka_unit_test(what_has_no_room_is_made_from_the_start),
-        cmocka_unit_test(search_survives_every_allocation_failure),
-    };
-    return cmocka_run_group_tests_name("planner/bound_demand", tests, NULL, NULL);
 }

@@ -1,15 +1,8 @@
 /* test_bound_example.c - the worked example of docs/bound.md: the graph of its tables, and every figure in them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "memplan/bound.h"
 #include "planner/bound/interval/bound_couple.h"
 #include "tests/cases/bound_case.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/oracle_exact.h"
 
 /* ---- the tables of the document ---- */

@@ -1,18 +1,11 @@
 /* test_bound_layers.c - planner/bound on layered networks: never above the cheapest plan, and how near it comes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "tests/cases/bound_case.h"
 #include "tests/cases/chain_graph.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/oracle_exact.h"
 
-static void bound_is_never_above_the_cheapest_plan_of_layers(void **state)
+TEST(bound_is_never_above_the_cheapest_plan_of_layers)
 {
-    (void)state;
     int64_t extra[2] = {0}, bounded[2] = {0}; /* without and with the choice */
     for (uint64_t seed = 1; seed <= 80; seed++) {
         const bool choice = seed % 2;
@@ -38,9 +31,8 @@ static void bound_is_never_above_the_cheapest_plan_of_layers(void **state)
 }
 
 /* Equal layers: exact but where a layer is best made a third time. */
-static void bound_of_chains_is_exact_but_for_third_runs(void **state)
+TEST(bound_of_chains_is_exact_but_for_third_runs)
 {
-    (void)state;
     for (int n = 1; n <= 8; n++) {
         mp_graph *graph;
         assert_int_equal(chain_graph(n, 10, 100, true, &graph, NULL), MP_OK);
@@ -57,13 +49,4 @@ static void bound_of_chains_is_exact_but_for_third_runs(void **state)
         }
         mp_graph_free(graph);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bound_is_never_above_the_cheapest_plan_of_layers),
-        cmocka_unit_test(bound_of_chains_is_exact_but_for_third_runs),
-    };
-    return cmocka_run_group_tests_name("planner/bound, layers", tests, NULL, NULL);
 }

@@ -1,21 +1,15 @@
 /* test_bound_overlap.c - planner/bound: intervals that overlap, bounded together, and what is held between them searched. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "planner/bound/overlap/bound_relax.h"
 #include "planner/bound/overlap/bound_tree.h"
 #include "tests/cases/bound_case.h"
 #include "tests/cases/chain_graph.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/oracle_exact.h"
 #include "tests/oracles/random_graph.h"
 
 /* Shares of a run are together the whole run in every stretch between boundaries, and none where a first run may be meant. */
-static void runs_are_shared_out(void **state)
+TEST(runs_are_shared_out)
 {
-    (void)state;
     enum { N = 4, PAIRS = N * (N + 1) / 2 };
     int n_shared = 0;
     for (uint64_t seed = 1; seed <= 500; seed++) {
@@ -48,9 +42,8 @@ static void runs_are_shared_out(void **state)
 }
 
 /* What items earn in a room, against all sets of them; at a boundary with some settled. */
-static void rooms_are_filled_best(void **state)
+TEST(rooms_are_filled_best)
 {
-    (void)state;
     enum { N = 9 };
     int n_settled = 0, n_full = 0;
     for (uint64_t seed = 1; seed <= 400; seed++) {
@@ -104,9 +97,8 @@ static void rooms_are_filled_best(void **state)
 }
 
 /* More items, all worth their bytes, than all sets of which can be looked at: what is certain is near, and no less. */
-static void large_rooms_are_filled_nearly_best(void **state)
+TEST(large_rooms_are_filled_nearly_best)
 {
-    (void)state;
     enum { LAYERS = 40, ROOM = 1001 };
     mp_bound_overlap o;
     mp_bound_interval *interval;
@@ -169,9 +161,8 @@ static int64_t overlap_alone(const mp_graph *graph, int64_t budget, int64_t extr
 }
 
 /* Sound on its own: a fault of prices would show here. */
-static void overlapping_intervals_hold(void **state)
+TEST(overlapping_intervals_hold)
 {
-    (void)state;
     int64_t sum_ticks = 0, sum_overlap = 0, sum_searched = 0;
     for (uint64_t seed = 1; seed <= 40; seed++) {
         mp_graph *graph = layers_graph(seed, 2 + (int)(seed % 3), seed % 3 == 0);
@@ -192,9 +183,8 @@ static void overlapping_intervals_hold(void **state)
 }
 
 /* On chains it is often exact, so that a run which is counted in two intervals shows. */
-static void overlapping_intervals_of_chains_hold(void **state)
+TEST(overlapping_intervals_of_chains_hold)
 {
-    (void)state;
     int n_cases = 0, n_exact = 0;
     for (int n = 2; n <= 8; n++) {
         mp_graph *graph;
@@ -211,16 +201,4 @@ static void overlapping_intervals_of_chains_hold(void **state)
     }
     /* measured: 20 of 21 */
     if (n_exact < 20) fail_msg("%d of %d", n_exact, n_cases);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runs_are_shared_out),
-        cmocka_unit_test(rooms_are_filled_best),
-        cmocka_unit_test(large_rooms_are_filled_nearly_best),
-        cmocka_unit_test(overlapping_intervals_hold),
-        cmocka_unit_test(overlapping_intervals_of_chains_hold),
-    };
-    return cmocka_run_group_tests_name("planner/bound, overlapping intervals", tests, NULL, NULL);
 }

@@ -1,14 +1,8 @@
 /* test_bound_stages.c - the bound with stages switched off: it holds, without the last stage it is never above that of all,
  * and what is off does no work; and the report says what the bound is. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/base/memory.h"
 #include "tests/cases/bound_case.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/oracle_exact.h"
 
 static mp_bound bound_without(const mp_graph *graph, int64_t budget_bytes, bool any_order, int effort, unsigned off,
@@ -55,9 +49,8 @@ static unsigned choice_of_stages(int k)
     return all & ~(1u << MP_BOUND_INTERVAL) & ~(1u << MP_BOUND_OVERLAP) & ~(1u << (k - MP_BOUND_SEARCH));
 }
 
-static void with_any_stage_off_it_holds(void **state)
+TEST(with_any_stage_off_it_holds)
 {
-    (void)state;
     int n_lower[MP_BOUND_SEARCH] = {0};
     for (uint64_t seed = 1; seed <= 150; seed++) {
         mp_graph *graph = tiny_graph(seed);
@@ -87,9 +80,8 @@ static void with_any_stage_off_it_holds(void **state)
 
 /* The last stage feeds no other: without it the bound is what the others prove. What these find decides where the next ones
  * look, so that nothing is promised of them. */
-static void the_last_stage_only_adds(void **state)
+TEST(the_last_stage_only_adds)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 6; seed++) {
         mp_graph *graph = layers_graph(seed, 8, seed % 2);
         const int64_t budget = tiny_budget(graph, 1 + (int)(seed % 3));
@@ -106,9 +98,8 @@ static void the_last_stage_only_adds(void **state)
     }
 }
 
-static void names_find_their_stages(void **state)
+TEST(names_find_their_stages)
 {
-    (void)state;
     mp_bound_stage stage;
     for (int s = 0; s < MP_BOUND_N_STAGES; s++) {
         const bool has_switch = s != MP_BOUND_NODES && s != MP_BOUND_SEARCH;
@@ -118,9 +109,8 @@ static void names_find_their_stages(void **state)
     assert_false(mp_bound_stage_find("", &stage));
 }
 
-static void reports_survive_every_allocation_failure(void **state)
+TEST(reports_survive_every_allocation_failure)
 {
-    (void)state;
     mp_graph *graph = tiny_graph(7);
     const int64_t budget = tiny_budget(graph, 1);
     const long live = mp_alloc_live;
@@ -138,15 +128,4 @@ static void reports_survive_every_allocation_failure(void **state)
         assert_int_equal(mp_alloc_live, live);
     }
     mp_graph_free(graph);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(with_any_stage_off_it_holds),
-        cmocka_unit_test(the_last_stage_only_adds),
-        cmocka_unit_test(names_find_their_stages),
-        cmocka_unit_test(reports_survive_every_allocation_failure),
-    };
-    return cmocka_run_group_tests_name("planner/bound, stages", tests, NULL, NULL);
 }

@@ -1,18 +1,13 @@
 /* test_bound_undecided.c - planner/bound: nodes that may run on either side of a boundary. Every interval, every pair of
  * neighbouring intervals, and linear programmes over all of some chain of boundaries, against the cheapest plans in any order.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
-
 #include "planner/bound/bound_settle.h"
 #include "planner/bound/interval/bound_couple.h"
 #include "planner/bound/overlap/bound_relax.h"
 #include "planner/bound/overlap/bound_tree.h"
 #include "planner/math/bits.h"
 #include "tests/cases/bound_case.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/oracle_exact.h"
 #include "tests/oracles/random_graph.h"
 
@@ -158,9 +153,8 @@ static int64_t cost_of(const mp_bound_interval *x, int to, const bool *runs)
 
 /* At prices of all kinds, against all sets of nodes that may run: in any order, and in that of the list without nodes that are
  * undecided. */
-static void priced_intervals_cost_the_least(void **state)
+TEST(priced_intervals_cost_the_least)
 {
-    (void)state;
     enum { MOST = 12 };
     int n_cases = 0, n_sum_cases = 0, n_listed = 0;
     for (uint64_t seed = 1; seed <= 520; seed++) {
@@ -253,9 +247,8 @@ static void check_settled(const mp_graph *graph, int64_t extra, uint64_t seed, i
     mp_bound_settled_clear(&settled);
 }
 
-static void undecided_nodes_hold(void **state)
+TEST(undecided_nodes_hold)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 200; seed++) {
         mp_precedence *order;
         mp_graph *graph =
@@ -284,13 +277,4 @@ static void undecided_nodes_hold(void **state)
     if (n_gradients < 15000 || n_sums < 1800 || n_carried < 1900 || n_in_time < 11000 || n_better < 160 || n_settled < 240)
         fail_msg("%d, of sums %d, carried %d, in time %d; %d better, %d settled", n_gradients, n_sums, n_carried, n_in_time,
                  n_better, n_settled);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(priced_intervals_cost_the_least),
-        cmocka_unit_test(undecided_nodes_hold),
-    };
-    return cmocka_run_group_tests_name("planner/bound, undecided nodes", tests, NULL, NULL);
 }

@@ -1,11 +1,4 @@
 /* test_chain.c - chains of blocks: against the classical recurrences, and against all schedules of small chains. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/base/memory.h"
 #include "memplan/check.h"
 #include "memplan/floor.h"
@@ -13,6 +6,7 @@
 #include "planner/chain/chain.h"
 #include "planner/chain/chain_measure.h"
 #include "tests/cases/chain_graph.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/chain_oracle.h"
 #include "tests/oracles/oracle_simulator.h"
 #include "tests/oracles/random_graph.h"
@@ -102,9 +96,8 @@ static void fill_revolve(void)
  * reads what it makes. So n layers run revolve[n][s] + 1 times, and again n fewer. Of what backward of a layer needs, its input
  * is in a slot, and two gradients beside: s activations and 2 gradients; the batch, the state that the first slot holds, is
  * always live, and the state that is about to be reversed needs no slot but lies in memory. */
-static void homogeneous_chains_reach_the_binomial_optimum(void **state)
+TEST(homogeneous_chains_reach_the_binomial_optimum)
 {
-    (void)state;
     enum { BYTES = 1024, STATIC = 77 };
     fill_revolve();
     assert_int_equal(revolve[10][3], 15); /* from the literature */
@@ -163,9 +156,8 @@ static cells equal_cells(int n, int64_t internal_bytes, int reads)
 
 /* The internal state is the internal value and the state after the cell, which backward reads. It and two gradients are the
  * least in which a cell runs backward; forward beside the gradient takes as much. */
-static void recurrent_chains_reach_the_optimum_with_internal_states(void **state)
+TEST(recurrent_chains_reach_the_optimum_with_internal_states)
 {
-    (void)state;
     for (int internal = 1; internal <= 5; internal += 2) {
         const int alpha = internal + 1;
         fill_gruslys(alpha);
@@ -196,9 +188,8 @@ static void recurrent_chains_reach_the_optimum_with_internal_states(void **state
 
 /* The searcher for chains knows nested schedules only. Where backward reads the state before a cell, the best of all may hold
  * what else backward of the cell reads and make that state anew. */
-static void equal_cells_take_what_the_best_of_all_schedules_takes(void **state)
+TEST(equal_cells_take_what_the_best_of_all_schedules_takes)
 {
-    (void)state;
     long n_compared = 0, n_more = 0;
     for (int internal = -1; internal <= 3; internal++)
         for (int reads = internal <= 0; reads <= 3; reads++) /* without an internal value some state, lest there be nothing */
@@ -223,9 +214,8 @@ static void equal_cells_take_what_the_best_of_all_schedules_takes(void **state)
 }
 
 /* Never less memory than is needed, never fewer ticks than any schedule needs, and rarely more. */
-static void unequal_cells_come_close_to_the_best_of_all_schedules(void **state)
+TEST(unequal_cells_come_close_to_the_best_of_all_schedules)
 {
-    (void)state;
     int n_best = 0, n_compared = 0;
     for (uint64_t seed = 1; seed <= 60; seed++) {
         random_source source = {seed};
@@ -260,9 +250,8 @@ static void unequal_cells_come_close_to_the_best_of_all_schedules(void **state)
 
 /* However a graph is cut into blocks, the table never believes in less memory or time than the timeline finds, and the
  * schedule is complete. */
-static void any_blocks_take_what_the_table_says(void **state)
+TEST(any_blocks_take_what_the_table_says)
 {
-    (void)state;
     int n_schedules = 0;
     for (uint64_t seed = 1; seed <= 300; seed++) {
         random_source source = {seed};
@@ -332,9 +321,8 @@ static mp_graph *pairs_graph(int n, bool skip)
     return graph;
 }
 
-static void blocks_end_where_all_that_crosses_is_new(void **state)
+TEST(blocks_end_where_all_that_crosses_is_new)
 {
-    (void)state;
     enum { N = 40 };
     for (int skip = 0; skip < 2; skip++) {
         mp_graph *graph = pairs_graph(N, skip);
@@ -356,9 +344,8 @@ static void blocks_end_where_all_that_crosses_is_new(void **state)
     }
 }
 
-static void long_chains_are_cut_into_few_blocks(void **state)
+TEST(long_chains_are_cut_into_few_blocks)
 {
-    (void)state;
     enum { N = 1000, BYTES = 100 };
     mp_graph *graph;
     assert_int_equal(chain_graph(N, BYTES, 0, true, &graph, NULL), MP_OK);
@@ -379,9 +366,8 @@ static void long_chains_are_cut_into_few_blocks(void **state)
     mp_graph_free(graph);
 }
 
-static void what_is_no_chain_is_refused(void **state)
+TEST(what_is_no_chain_is_refused)
 {
-    (void)state;
     mp_graph *graph;
     mp_answer answer = {0};
     assert_int_equal(chain_graph(9, 1, 0, false, &graph, NULL), MP_OK); /* no backward */
@@ -396,9 +382,8 @@ static void what_is_no_chain_is_refused(void **state)
 
 /* ---- the searcher ---- */
 
-static void more_room_never_costs_more(void **state)
+TEST(more_room_never_costs_more)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 3; seed++) {
         random_source source = {seed};
         cells c = {.n = 30, .last_gradient_bytes = 3};
@@ -434,9 +419,8 @@ static bool stop_now(const mp_progress *progress, void *data)
     return false;
 }
 
-static void stopped_search_keeps_what_it_has(void **state)
+TEST(stopped_search_keeps_what_it_has)
 {
-    (void)state;
     mp_graph *graph;
     assert_int_equal(chain_graph(1000, 1, 0, true, &graph, NULL), MP_OK);
     const mp_request request = {
@@ -449,9 +433,8 @@ static void stopped_search_keeps_what_it_has(void **state)
     mp_graph_free(graph);
 }
 
-static void every_allocation_failure_is_reported(void **state)
+TEST(every_allocation_failure_is_reported)
 {
-    (void)state;
     const cells c = equal_cells(4, 2, 1);
     mp_graph *graph = cells_graph(&c);
     const long live = mp_alloc_live;
@@ -469,22 +452,4 @@ static void every_allocation_failure_is_reported(void **state)
         assert_int_equal(mp_alloc_live, live);
     }
     mp_graph_free(graph);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(homogeneous_chains_reach_the_binomial_optimum),
-        cmocka_unit_test(recurrent_chains_reach_the_optimum_with_internal_states),
-        cmocka_unit_test(equal_cells_take_what_the_best_of_all_schedules_takes),
-        cmocka_unit_test(unequal_cells_come_close_to_the_best_of_all_schedules),
-        cmocka_unit_test(any_blocks_take_what_the_table_says),
-        cmocka_unit_test(blocks_end_where_all_that_crosses_is_new),
-        cmocka_unit_test(long_chains_are_cut_into_few_blocks),
-        cmocka_unit_test(what_is_no_chain_is_refused),
-        cmocka_unit_test(more_room_never_costs_more),
-        cmocka_unit_test(stopped_search_keeps_what_it_has),
-        cmocka_unit_test(every_allocation_failure_is_reported),
-    };
-    return cmocka_run_group_tests_name("planner/chain", tests, NULL, NULL);
 }

@@ -2,14 +2,6 @@
  *
  * With MEMPLAN_DUMP=FOLDER set, graphs and plans are also written there, for check_plans.sh to compare verdicts.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/base/memory.h"
 #include "formats/json/plan_json.h"
 #include "memplan/arena.h"
@@ -17,6 +9,7 @@
 #include "memplan/floor.h"
 #include "memplan/graph_json.h"
 #include "planner/solve/solver.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/corruptions.h"
 #include "tests/oracles/random_beside.h"
 
@@ -52,9 +45,8 @@ static void dump(const mp_graph *graph, const mp_plan *plan, const char *verdict
     assert_int_equal(mp_plan_write(plan, graph, path, NULL), MP_OK);
 }
 
-static void plans_that_hold_are_accepted(void **state)
+TEST(plans_that_hold_are_accepted)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 400; seed++) {
         mp_graph *graph;
         mp_error err = {0};
@@ -110,28 +102,24 @@ static void are_refused(const corruption *rows, size_t n, int percent_beside)
     assert_int_equal(mp_alloc_live, 0);
 }
 
-static void every_kind_of_wrong_steps_and_claims_is_refused(void **state)
+TEST(every_kind_of_wrong_steps_and_claims_is_refused)
 {
-    (void)state;
     are_refused(corruptions, n_corruptions, 0);
 }
 
-static void every_kind_of_wrong_offsets_is_refused(void **state)
+TEST(every_kind_of_wrong_offsets_is_refused)
 {
-    (void)state;
     are_refused(corruptions_of_places, n_corruptions_of_places, 0);
 }
 
-static void every_wrong_use_of_the_second_stream_is_refused(void **state)
+TEST(every_wrong_use_of_the_second_stream_is_refused)
 {
-    (void)state;
     are_refused(corruptions_beside, n_corruptions_beside, 70);
 }
 
 /* Runs one call on a plan with fewer and fewer allocations allowed. */
-static void check_survives_every_allocation_failure(void **state)
+TEST(check_survives_every_allocation_failure)
 {
-    (void)state;
     mp_graph *graph;
     mp_plan *plan = random_plan(8, 0, &graph);
     long live = mp_alloc_live;
@@ -147,9 +135,8 @@ static void check_survives_every_allocation_failure(void **state)
     mp_graph_free(graph);
 }
 
-static void a_new_plan_survives_every_allocation_failure(void **state)
+TEST(a_new_plan_survives_every_allocation_failure)
 {
-    (void)state;
     size_t n;
     mp_graph *graph = random_graph(5, 6, MP_FUSE_NONE, false);
     mp_step *steps = random_schedule(graph, 5, 6, &n);
@@ -169,9 +156,8 @@ static void a_new_plan_survives_every_allocation_failure(void **state)
 }
 
 /* f0 makes a, f1 reads a and makes b; backward reads b's gradient and a. With a recomputed in between, a is no checkpoint. */
-static void checkpoints_are_what_backward_reads_of_the_first_run(void **state)
+TEST(checkpoints_are_what_backward_reads_of_the_first_run)
 {
-    (void)state;
     mp_graph *g;
     mp_storage *s;
     mp_node *node;
@@ -220,9 +206,8 @@ static void checkpoints_are_what_backward_reads_of_the_first_run(void **state)
 
 /* f0 makes x of 512 bytes; f1 reads x and makes y in its memory and z, of 256 bytes each. x is there until f1 is done, also
  * behind what y takes of it: z may not lie there. */
-static void an_output_in_place_does_not_hide_its_input(void **state)
+TEST(an_output_in_place_does_not_hide_its_input)
 {
-    (void)state;
     mp_graph *g;
     mp_plan *plan;
     mp_storage *s;
@@ -260,19 +245,4 @@ static void an_output_in_place_does_not_hide_its_input(void **state)
     }
     mp_plan_free(plan);
     mp_graph_free(g);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plans_that_hold_are_accepted),
-        cmocka_unit_test(every_kind_of_wrong_steps_and_claims_is_refused),
-        cmocka_unit_test(every_kind_of_wrong_offsets_is_refused),
-        cmocka_unit_test(every_wrong_use_of_the_second_stream_is_refused),
-        cmocka_unit_test(check_survives_every_allocation_failure),
-        cmocka_unit_test(a_new_plan_survives_every_allocation_failure),
-        cmocka_unit_test(checkpoints_are_what_backward_reads_of_the_first_run),
-        cmocka_unit_test(an_output_in_place_does_not_hide_its_input),
-    };
-    return cmocka_run_group_tests_name("planner/check", tests, NULL, NULL);
 }

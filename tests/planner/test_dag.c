@@ -1,13 +1,9 @@
 /* test_dag.c - the igraph bridge: the forward graph, cut tensors against a search for paths, topological orders. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 #include <igraph/igraph.h>
 
 #include "estimator/base/memory.h"
 #include "planner/order/dag.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/random_dag.h"
 #include "tests/oracles/random_graph.h"
 
@@ -21,9 +17,8 @@ static bool reads(const mp_graph *graph, int node, int storage)
     return false;
 }
 
-static void forward_graph_has_an_edge_per_value_that_is_read(void **state)
+TEST(forward_graph_has_an_edge_per_value_that_is_read)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         mp_graph *graph = random_graph(seed, 1 + (int)(seed % NODES), (mp_fuse)(seed % 3), seed % 5 == 0);
         mp_dag *dag = NULL;
@@ -66,9 +61,8 @@ static bool path_avoids(const mp_dag *dag, int without)
     return false;
 }
 
-static void cut_tensors_are_those_that_no_path_avoids(void **state)
+TEST(cut_tensors_are_those_that_no_path_avoids)
 {
-    (void)state;
     size_t n_found = 0;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         mp_graph *graph = NULL;
@@ -94,9 +88,8 @@ static void cut_tensors_are_those_that_no_path_avoids(void **state)
 
 /* x -> a -> b -> c -> d, with a weight that is cast in every step and read by a and d, and a mask made from the batch: neither
  * is a path from the inputs that bypasses what lies between. */
-static void parameters_and_masks_do_not_spoil_a_cut(void **state)
+TEST(parameters_and_masks_do_not_spoil_a_cut)
 {
-    (void)state;
     static const struct {
         mp_kind kind;
         int64_t bytes;
@@ -140,9 +133,8 @@ static void parameters_and_masks_do_not_spoil_a_cut(void **state)
     mp_graph_free(graph);
 }
 
-static void every_order_is_topological(void **state)
+TEST(every_order_is_topological)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= SEEDS / 5; seed++) {
         mp_graph *graph = NULL;
         mp_dag *dag = NULL;
@@ -175,9 +167,8 @@ static igraph_error_handler_t *installed(void)
     return before;
 }
 
-static void cycle_is_refused_and_the_callers_error_handler_stays(void **state)
+TEST(cycle_is_refused_and_the_callers_error_handler_stays)
 {
-    (void)state;
     mp_graph *graph = NULL;
     mp_dag *dag = NULL;
     mp_error err = {0};
@@ -201,9 +192,8 @@ static void cycle_is_refused_and_the_callers_error_handler_stays(void **state)
     mp_graph_free(graph);
 }
 
-static void dag_survives_every_allocation_failure(void **state)
+TEST(dag_survives_every_allocation_failure)
 {
-    (void)state;
     mp_graph *graph = random_graph(3, 8, MP_FUSE_NONE, false);
     const long live = mp_alloc_live;
     mp_status st = MP_NOMEM;
@@ -223,17 +213,4 @@ static void dag_survives_every_allocation_failure(void **state)
     }
     mp_free(cuts);
     mp_graph_free(graph);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forward_graph_has_an_edge_per_value_that_is_read),
-        cmocka_unit_test(cut_tensors_are_those_that_no_path_avoids),
-        cmocka_unit_test(parameters_and_masks_do_not_spoil_a_cut),
-        cmocka_unit_test(every_order_is_topological),
-        cmocka_unit_test(cycle_is_refused_and_the_callers_error_handler_stays),
-        cmocka_unit_test(dag_survives_every_allocation_failure),
-    };
-    return cmocka_run_group_tests_name("planner/dag", tests, NULL, NULL);
 }

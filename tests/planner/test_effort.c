@@ -1,15 +1,9 @@
 /* test_effort.c - more effort never gives a dearer plan or a lower bound, a gap that is asked for ends a search, and small
  * graphs are always searched thoroughly. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "memplan/floor.h"
 #include "memplan/solver.h"
 #include "planner/math/tuning.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"
 
 enum { SEEDS = 8, LAYERS = 45 };
@@ -43,9 +37,8 @@ static mp_answer solve(const mp_request *request)
     return answer;
 }
 
-static void more_effort_never_gives_less(void **state)
+TEST(more_effort_never_gives_less)
 {
-    (void)state;
     int n_cheaper = 0, n_tighter = 0, n_feasible = 0;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         mp_graph *graph = a_graph(seed);
@@ -82,9 +75,8 @@ static mp_status count(const mp_step *steps, size_t n, int64_t peak_bytes, int64
     return MP_OK;
 }
 
-static void a_gap_that_is_asked_for_ends_the_search(void **state)
+TEST(a_gap_that_is_asked_for_ends_the_search)
 {
-    (void)state;
     int n_sooner = 0;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         mp_graph *graph = a_graph(seed);
@@ -114,9 +106,8 @@ static void a_gap_that_is_asked_for_ends_the_search(void **state)
     assert_true(n_sooner > 0);
 }
 
-static void small_graphs_are_searched_thoroughly(void **state)
+TEST(small_graphs_are_searched_thoroughly)
 {
-    (void)state;
     mp_graph *graph = random_graph(3, 8, MP_FUSE_NONE, false);
     const mp_request request = {
         .graph = graph, .budget_bytes = a_budget(graph, 0), .effort = MP_EFFORT_QUICK, .wants_bound = true};
@@ -127,20 +118,8 @@ static void small_graphs_are_searched_thoroughly(void **state)
     mp_graph_free(graph);
 }
 
-static void efforts_have_names(void **state)
+TEST(efforts_have_names)
 {
-    (void)state;
     for (int k = 0; k < MP_N_EFFORTS; k++) assert_int_equal(mp_effort_find(mp_effort_name((mp_effort)k)), k);
     assert_int_equal(mp_effort_find("lazy"), -1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(more_effort_never_gives_less),
-        cmocka_unit_test(a_gap_that_is_asked_for_ends_the_search),
-        cmocka_unit_test(small_graphs_are_searched_thoroughly),
-        cmocka_unit_test(efforts_have_names),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

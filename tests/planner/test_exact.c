@@ -1,18 +1,11 @@
 /* test_exact.c - the exact searcher against an independent search over all schedules, and what it claims to have proved. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/base/memory.h"
 #include "memplan/check.h"
 #include "memplan/floor.h"
 #include "memplan/solver.h"
 #include "planner/order/order.h"
 #include "tests/cases/chain_graph.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/oracle_exact.h"
 #include "tests/oracles/random_graph.h"
 
@@ -89,21 +82,18 @@ static void compare(bool keep_order)
     assert_true(n > 100 && n_infeasible > 10 && n_dearer > 10);
 }
 
-static void it_equals_all_schedules(void **state)
+TEST(it_equals_all_schedules)
 {
-    (void)state;
     compare(false);
 }
-static void it_equals_all_schedules_in_the_given_order(void **state)
+TEST(it_equals_all_schedules_in_the_given_order)
 {
-    (void)state;
     compare(true);
 }
 
 /* All fuse modes come with every seed, not one of them. */
-static void updates_in_every_mode(void **state)
+TEST(updates_in_every_mode)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 30; seed++)
         for (int fuse = 0; fuse < MP_N_FUSES; fuse++) {
             mp_graph *graph = random_graph(seed, 2 + (int)(seed % 4), (mp_fuse)fuse, false);
@@ -141,9 +131,8 @@ static void add_node(mp_graph *graph, mp_phase phase, int read, int write, int64
 }
 
 /* A gradient that is carried here and that nobody reads is live in the first step nevertheless, beside 10 + 100 bytes. */
-static void a_carried_gradient_is_there_in_the_first_step(void **state)
+TEST(a_carried_gradient_is_there_in_the_first_step)
 {
-    (void)state;
     mp_graph *graph = NULL;
     assert_int_equal(mp_graph_new("carried", &graph, NULL), MP_OK);
     graph->fuse = MP_FUSE_FORWARD;
@@ -157,9 +146,8 @@ static void a_carried_gradient_is_there_in_the_first_step(void **state)
 }
 
 /* Chains, which are larger: more room never costs more, and nobody finds what is cheaper. */
-static void chains(void **state)
+TEST(chains)
 {
-    (void)state;
     long n_cheaper = 0;
     for (int64_t bytes = 1; bytes <= 7; bytes += 3) {
         mp_graph *graph = NULL;
@@ -187,9 +175,8 @@ static void chains(void **state)
 }
 
 /* In a portfolio its proof ends the search, and the answer says so. */
-static void auto_takes_its_proof(void **state)
+TEST(auto_takes_its_proof)
 {
-    (void)state;
     long n_found = 0;
     for (uint64_t seed = 1; seed <= 20; seed++) {
         mp_graph *graph = random_graph(seed, 4, (mp_fuse)(seed % 3), false);
@@ -214,9 +201,8 @@ static void auto_takes_its_proof(void **state)
 }
 
 /* What it was not allowed to look through, it says nothing about. */
-static void a_search_cut_short_proves_nothing(void **state)
+TEST(a_search_cut_short_proves_nothing)
 {
-    (void)state;
     mp_graph *graph = random_graph(1, 14, MP_FUSE_BACKWARD, false);
     const range r = range_of(graph);
     mp_answer answer;
@@ -235,9 +221,8 @@ static void a_search_cut_short_proves_nothing(void **state)
     mp_graph_free(graph);
 }
 
-static void what_is_too_large_is_refused(void **state)
+TEST(what_is_too_large_is_refused)
 {
-    (void)state;
     mp_graph *large = NULL;
     mp_answer answer = {0};
     mp_error err = {0};
@@ -250,9 +235,8 @@ static void what_is_too_large_is_refused(void **state)
     mp_graph_free(large);
 }
 
-static void running_out_of_memory_is_reported(void **state)
+TEST(running_out_of_memory_is_reported)
 {
-    (void)state;
     mp_graph *graph = random_graph(11, 6, MP_FUSE_FORWARD, false);
     const range r = range_of(graph);
     const mp_request request = {.graph = graph, .budget_bytes = budget_of(&r, 3), .solver = "exact"};
@@ -271,20 +255,4 @@ static void running_out_of_memory_is_reported(void **state)
     }
     assert_true(n_failed > 10);
     mp_graph_free(graph);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_equals_all_schedules),
-        cmocka_unit_test(it_equals_all_schedules_in_the_given_order),
-        cmocka_unit_test(updates_in_every_mode),
-        cmocka_unit_test(a_carried_gradient_is_there_in_the_first_step),
-        cmocka_unit_test(chains),
-        cmocka_unit_test(auto_takes_its_proof),
-        cmocka_unit_test(a_search_cut_short_proves_nothing),
-        cmocka_unit_test(what_is_too_large_is_refused),
-        cmocka_unit_test(running_out_of_memory_is_reported),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

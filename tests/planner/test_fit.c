@@ -1,14 +1,8 @@
 /* test_fit.c - the largest batch: against trying every batch, and against what a chain needs by hand. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "estimator/base/memory.h"
 #include "memplan/fit.h"
 #include "tests/cases/chain_graph.h"
+#include "tests/cases/test.h"
 
 enum { LAYERS = 24, BYTES = 100, STATIC = 5000 };
 
@@ -55,9 +49,8 @@ static int64_t by_trying(int64_t memory_bytes, double overhead, const char *solv
     }
 }
 
-static void the_batch_without_recomputation_is_the_one_by_hand(void **state)
+TEST(the_batch_without_recomputation_is_the_one_by_hand)
 {
-    (void)state;
     for (int64_t memory = 6000; memory < 200000; memory += 7919) {
         const mp_fit found = fit(memory, 0.2, "none");
         int64_t expected = (memory - STATIC) / ((LAYERS + 1) * BYTES);
@@ -70,9 +63,8 @@ static void the_batch_without_recomputation_is_the_one_by_hand(void **state)
     }
 }
 
-static void the_answers_are_those_of_trying_every_batch(void **state)
+TEST(the_answers_are_those_of_trying_every_batch)
 {
-    (void)state;
     static const char *const solvers[] = {"chen", "segments"};
     static const double overheads[] = {0.02, 0.15, 0.4};
     for (size_t s = 0; s < 2; s++)
@@ -87,17 +79,15 @@ static void the_answers_are_those_of_trying_every_batch(void **state)
         }
 }
 
-static void searches_are_few(void **state)
+TEST(searches_are_few)
 {
-    (void)state;
     const mp_fit found = fit(4000000, 0.15, "chen");
     assert_true(found.answers[MP_FIT_ANY].batch > 1600);
     assert_in_range(found.n_searches, 1, 20);
 }
 
-static void each_answer_says_why_the_next_batch_is_none(void **state)
+TEST(each_answer_says_why_the_next_batch_is_none)
 {
-    (void)state;
     const mp_fit found = fit(100000, 0.05, "segments");
     const mp_fit_answer *keep = &found.answers[MP_FIT_KEEP_ALL], *some = &found.answers[MP_FIT_RECOMPUTE],
                         *any = &found.answers[MP_FIT_ANY];
@@ -111,9 +101,8 @@ static void each_answer_says_why_the_next_batch_is_none(void **state)
 }
 
 /* The floor of the chain at a batch: three tensors at once (its backward), and the parameters. */
-static void a_memory_below_the_floor_of_one_is_refused_by_proof(void **state)
+TEST(a_memory_below_the_floor_of_one_is_refused_by_proof)
 {
-    (void)state;
     const mp_fit found = fit(STATIC + 2 * BYTES, 0.2, "chen");
     for (int k = 0; k < MP_N_FIT_MEANS; k++) {
         assert_int_equal(found.answers[k].batch, 0);
@@ -123,9 +112,8 @@ static void a_memory_below_the_floor_of_one_is_refused_by_proof(void **state)
     assert_int_equal(found.n_searches, 0);
 }
 
-static void no_batch_beyond_the_limit_is_tried(void **state)
+TEST(no_batch_beyond_the_limit_is_tried)
 {
-    (void)state;
     builder b = {.bad_batch = 101};
     const mp_fit_request request = {.graph_at = graph_at,
                                     .graph_data = &b,
@@ -141,9 +129,8 @@ static void no_batch_beyond_the_limit_is_tried(void **state)
     }
 }
 
-static void a_failure_to_build_is_passed_on(void **state)
+TEST(a_failure_to_build_is_passed_on)
 {
-    (void)state;
     builder b = {.bad_batch = 4};
     const mp_fit_request request = {.graph_at = graph_at, .graph_data = &b, .memory_bytes = 100000, .solver = "chen"};
     mp_fit found;
@@ -160,9 +147,8 @@ static bool stop_soon(int64_t batch, const mp_progress *search, void *data)
 }
 
 /* What is claimed after a stop is true all the same, only less. */
-static void a_stop_leaves_what_is_known(void **state)
+TEST(a_stop_leaves_what_is_known)
 {
-    (void)state;
     const mp_fit whole = fit(100000, 0.05, "chen");
     for (int calls = 1; calls < 12; calls++) {
         builder b = {0};
@@ -184,9 +170,8 @@ static void a_stop_leaves_what_is_known(void **state)
     }
 }
 
-static void fit_survives_every_allocation_failure(void **state)
+TEST(fit_survives_every_allocation_failure)
 {
-    (void)state;
     const long before = mp_alloc_live;
     mp_status st = MP_NOMEM;
     for (long k = 0; st != MP_OK; k += 37) {
@@ -199,20 +184,4 @@ static void fit_survives_every_allocation_failure(void **state)
         if (st != MP_OK) assert_int_equal(st, MP_NOMEM);
         assert_int_equal(mp_alloc_live, before);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_batch_without_recomputation_is_the_one_by_hand),
-        cmocka_unit_test(the_answers_are_those_of_trying_every_batch),
-        cmocka_unit_test(searches_are_few),
-        cmocka_unit_test(each_answer_says_why_the_next_batch_is_none),
-        cmocka_unit_test(a_memory_below_the_floor_of_one_is_refused_by_proof),
-        cmocka_unit_test(no_batch_beyond_the_limit_is_tried),
-        cmocka_unit_test(a_failure_to_build_is_passed_on),
-        cmocka_unit_test(a_stop_leaves_what_is_known),
-        cmocka_unit_test(fit_survives_every_allocation_failure),
-    };
-    return cmocka_run_group_tests_name("planner/fit", tests, NULL, NULL);
 }

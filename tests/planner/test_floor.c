@@ -1,13 +1,7 @@
 /* test_floor.c - planner/floor against every schedule of tiny graphs: never above the lowest peak, and often equal to it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/base/memory.h"
 #include "memplan/floor.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/oracle_exact.h"
 #include "tests/oracles/oracle_simulator.h"
 #include "tests/oracles/random_graph.h"
@@ -102,9 +96,8 @@ static void enumerate(struct enumeration *e)
     }
 }
 
-static void floor_is_never_above_the_peak_of_any_schedule(void **state)
+TEST(floor_is_never_above_the_peak_of_any_schedule)
 {
-    (void)state;
     int n_equal = 0, n_complete = 0;
     for (uint64_t seed = 1; seed <= 200; seed++) {
         bool plain = seed % 4 == 0;
@@ -128,9 +121,8 @@ static void floor_is_never_above_the_peak_of_any_schedule(void **state)
 }
 
 /* Larger graphs: random schedules with many recomputations. */
-static void floor_is_never_above_random_schedules(void **state)
+TEST(floor_is_never_above_random_schedules)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 300; seed++) {
         mp_graph *graph = random_graph(seed, 3 + (int)(seed % 10), (mp_fuse)(seed % MP_N_FUSES), false);
         int64_t floor_bytes;
@@ -152,9 +144,8 @@ static void floor_is_never_above_random_schedules(void **state)
 
 /* Four parameter gradients of 100 bytes that backward makes one after the other, each from the data gradient of 10 bytes
  * before. */
-static void gradients_wait_for_updates_after_all_of_backward(void **state)
+TEST(gradients_wait_for_updates_after_all_of_backward)
 {
-    (void)state;
     for (int fuse = MP_FUSE_NONE; fuse <= MP_FUSE_BACKWARD; fuse++) {
         mp_graph *g;
         mp_storage *s;
@@ -218,9 +209,8 @@ static bool judge(const mp_graph *graph, uint64_t seed, mp_floor_reason *reason,
     return true;
 }
 
-static void nothing_fits_below_the_floor(void **state)
+TEST(nothing_fits_below_the_floor)
 {
-    (void)state;
     int n_judged = 0, n_held = 0, n_met = 0;
     for (uint64_t seed = FIRST_SEED; seed < FIRST_SEED + SEEDS; seed++) {
         mp_graph *graph = random_graph(seed, 2 + (int)(seed % 5), (mp_fuse)(seed / 5 % MP_N_FUSES), false);
@@ -274,9 +264,8 @@ static void may_reuse(mp_graph *g, mp_alternative *f, int from, int to)
 
 /* Data gradients d1 of 10 bytes, d2 and d3 of 50, each made of the one before, and a node that makes the gradient of a
  * parameter of d1. Whether it runs before or behind d3's node, d1 or the parameter's gradient is there beside d2 and d3. */
-static void a_gradient_lives_or_what_is_made_of_it(void **state)
+TEST(a_gradient_lives_or_what_is_made_of_it)
 {
-    (void)state;
     for (int i = 0; i < 4; i++) {
         const int64_t gradient_bytes = i % 2 ? 4 : 40;
         mp_graph *g;
@@ -307,9 +296,8 @@ static void a_gradient_lives_or_what_is_made_of_it(void **state)
 
 /* A convolution with workspace makes c of 10 bytes, a relu in its room a; backward makes g of 10, v makes h of 10 of g with 20
  * bytes of workspace, and j reads h and a. Either a (or c) is held at v: 10 + 40; or both are run behind v, with h there. */
-static void an_activation_is_held_or_run_again(void **state)
+TEST(an_activation_is_held_or_run_again)
 {
-    (void)state;
     const int64_t workspace[] = {15, 25, 35, 35}, expected[] = {40, 45, 50, 45};
     const int expected_node[] = {3, 4, 4, 0};
     for (int i = 0; i < 4; i++) {
@@ -343,9 +331,8 @@ static void an_activation_is_held_or_run_again(void **state)
 
 /* x, which is made once, becomes a; v has x beside it, for k reads x behind v, and then j reads a. Behind k, where nothing else
  * reads x, a is made again in its room; at its first run it can't be. */
-static void a_later_run_may_be_in_place(void **state)
+TEST(a_later_run_may_be_in_place)
 {
-    (void)state;
     mp_graph *g;
     mp_floor_reason reason;
     bool is_met;
@@ -373,9 +360,8 @@ static void a_later_run_may_be_in_place(void **state)
 }
 
 /* Two outputs of 8 bytes may take the room of one input of 16: only one of them does. */
-static void a_room_is_taken_over_once(void **state)
+TEST(a_room_is_taken_over_once)
 {
-    (void)state;
     mp_graph *g;
     mp_floor_reason reason;
     bool is_met;
@@ -400,9 +386,8 @@ static void a_room_is_taken_over_once(void **state)
 }
 
 /* v makes y in the room of x; what runs behind v reads y, and x only in one of its two ways. */
-static void a_reader_that_may_do_without_holds_nothing(void **state)
+TEST(a_reader_that_may_do_without_holds_nothing)
 {
-    (void)state;
     mp_graph *g;
     mp_floor_reason reason;
     bool is_met;
@@ -427,9 +412,8 @@ static void a_reader_that_may_do_without_holds_nothing(void **state)
     mp_graph_free(g);
 }
 
-static void floor_survives_every_allocation_failure(void **state)
+TEST(floor_survives_every_allocation_failure)
 {
-    (void)state;
     mp_graph *graph = random_graph(9, 5, MP_FUSE_NONE, false);
     long live = mp_alloc_live;
     mp_status st = MP_NOMEM;
@@ -443,21 +427,4 @@ static void floor_survives_every_allocation_failure(void **state)
         assert_int_equal(mp_alloc_live, live);
     }
     mp_graph_free(graph);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(floor_is_never_above_the_peak_of_any_schedule),
-        cmocka_unit_test(floor_is_never_above_random_schedules),
-        cmocka_unit_test(nothing_fits_below_the_floor),
-        cmocka_unit_test(a_gradient_lives_or_what_is_made_of_it),
-        cmocka_unit_test(an_activation_is_held_or_run_again),
-        cmocka_unit_test(a_later_run_may_be_in_place),
-        cmocka_unit_test(a_room_is_taken_over_once),
-        cmocka_unit_test(a_reader_that_may_do_without_holds_nothing),
-        cmocka_unit_test(gradients_wait_for_updates_after_all_of_backward),
-        cmocka_unit_test(floor_survives_every_allocation_failure),
-    };
-    return cmocka_run_group_tests_name("planner/floor", tests, NULL, NULL);
 }

@@ -1,22 +1,15 @@
 /* test_frontier.c - the frontier of schedules against a plain list of all that were added; the order of the list kept and
  * restored. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "estimator/base/memory.h"
 #include "planner/order/order.h"
 #include "planner/studies/frontier.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"
 
 enum { ADDED = 60 };
 
-static void a_frontier_answers_as_a_list_of_all_would(void **state)
+TEST(a_frontier_answers_as_a_list_of_all_would)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 50; seed++) {
         random_source random = {seed};
         mp_frontier frontier = {0};
@@ -62,9 +55,8 @@ static bool keeps_order(const mp_graph *graph, const mp_step *steps, size_t n, b
     return true;
 }
 
-static void the_order_is_restored_by_more_runs(void **state)
+TEST(the_order_is_restored_by_more_runs)
 {
-    (void)state;
     int n_broken = 0;
     for (uint64_t seed = 1; seed <= 200; seed++) {
         mp_graph *graph = random_graph(seed, 2 + (int)(seed % 15), (mp_fuse)(seed % 3), seed % 5 == 0);
@@ -89,13 +81,4 @@ static void the_order_is_restored_by_more_runs(void **state)
     }
     if (n_broken <= 20) fail_msg("only %d orders to restore", n_broken);
     assert_int_equal(mp_alloc_live, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_frontier_answers_as_a_list_of_all_would),
-        cmocka_unit_test(the_order_is_restored_by_more_runs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

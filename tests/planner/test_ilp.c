@@ -1,11 +1,4 @@
 /* test_ilp.c - the integer programme of recomputation: against all plans of its shape, judged by the timeline. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/base/memory.h"
 #include "memplan/floor.h"
 #include "memplan/solver.h"
@@ -15,6 +8,7 @@
 #include "planner/math/linear.h"
 #include "planner/order/updates.h"
 #include "tests/cases/chain_graph.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"
 
 enum { MANY_COLUMNS = 100000, MANY_NODES = 20000, MOST_FRONT = 4096, MOST_SLOTS = 512, MOST_STAGES = 128 };
@@ -172,9 +166,8 @@ static void compare_graph(const mp_graph *graph, int n_recomputing, int most, ui
     mp_ilp_model_free(m);
 }
 
-static void chains_equal_brute_force(void **state)
+TEST(chains_equal_brute_force)
 {
-    (void)state;
     counts count = {0};
     for (int n = 2; n <= 5; n++) {
         mp_graph *graph = NULL;
@@ -187,9 +180,8 @@ static void chains_equal_brute_force(void **state)
     assert_true(count.dearer > 5);
 }
 
-static void small_graphs_equal_brute_force(void **state)
+TEST(small_graphs_equal_brute_force)
 {
-    (void)state;
     counts count = {0};
     for (uint64_t seed = 1; seed <= 60; seed++) {
         const int n = 2 + (int)(seed % 5);
@@ -201,9 +193,8 @@ static void small_graphs_equal_brute_force(void **state)
     assert_int_equal(count.proved, count.cases); /* also says that the timeline has agreed every time */
 }
 
-static void few_stages_equal_brute_force(void **state)
+TEST(few_stages_equal_brute_force)
 {
-    (void)state;
     counts count = {0};
     for (uint64_t seed = 1; seed <= 60; seed++) {
         mp_graph *graph = random_graph(seed, 6, (mp_fuse)(seed % 3), false);
@@ -272,9 +263,8 @@ static mp_graph *late_updates(int n)
     return graph;
 }
 
-static void fused_updates_hold_their_gradients(void **state)
+TEST(fused_updates_hold_their_gradients)
 {
-    (void)state;
     counts count = {0};
     for (int n = 2; n <= 5; n++) {
         mp_graph *graph = late_updates(n);
@@ -322,9 +312,8 @@ static bool stop_after(void *data)
 }
 
 /* Seed 2 with 16 layers takes over 200 nodes. */
-static void limits_end_the_search_with_what_it_has(void **state)
+TEST(limits_end_the_search_with_what_it_has)
 {
-    (void)state;
     fixture x;
     mp_ilp_result found = {0};
     set_up(&x, 2, 16);
@@ -351,9 +340,8 @@ static void limits_end_the_search_with_what_it_has(void **state)
 }
 
 /* What is not shorter than a plan that is known is not looked for. */
-static void known_plan_cuts_the_search(void **state)
+TEST(known_plan_cuts_the_search)
 {
-    (void)state;
     fixture x;
     mp_ilp_result all = {0}, none = {0}, one = {0};
     set_up(&x, 1, 12);
@@ -373,9 +361,8 @@ static void known_plan_cuts_the_search(void **state)
     tear_down(&x);
 }
 
-static void errors_of_glpk_come_back(void **state)
+TEST(errors_of_glpk_come_back)
 {
-    (void)state;
     fixture x;
     set_up(&x, 2, 12);
     const long live = mp_alloc_live;
@@ -411,9 +398,8 @@ static int64_t solve_ticks(const mp_graph *graph, const char *solver, int64_t bu
     return ticks;
 }
 
-static void searcher_is_no_worse_than_lower_sets(void **state)
+TEST(searcher_is_no_worse_than_lower_sets)
 {
-    (void)state;
     int n_better = 0;
     for (uint64_t seed = 1; seed <= 12; seed++) {
         fixture x;
@@ -428,9 +414,8 @@ static void searcher_is_no_worse_than_lower_sets(void **state)
 }
 
 /* With few sizes there is a rung for every peak, so the searcher finds the best plan of its shape at every budget. */
-static void searcher_finds_the_best_plan_of_a_chain(void **state)
+TEST(searcher_finds_the_best_plan_of_a_chain)
 {
-    (void)state;
     mp_graph *graph = NULL;
     assert_int_equal(chain_graph(5, 7, 100, true, &graph, NULL), MP_OK);
     mp_ilp_model *m = model_of(graph, 0);
@@ -446,9 +431,8 @@ static void searcher_finds_the_best_plan_of_a_chain(void **state)
     mp_graph_free(graph);
 }
 
-static void what_is_too_large_is_refused(void **state)
+TEST(what_is_too_large_is_refused)
 {
-    (void)state;
     mp_graph *large = NULL, *plain = random_graph(3, 6, MP_FUSE_NONE, true);
     mp_answer answer = {0};
     mp_error err = {0};
@@ -465,21 +449,4 @@ static void what_is_too_large_is_refused(void **state)
     assert_int_equal(mp_alloc_live, live);
     mp_graph_free(large);
     mp_graph_free(plain);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chains_equal_brute_force),
-        cmocka_unit_test(small_graphs_equal_brute_force),
-        cmocka_unit_test(few_stages_equal_brute_force),
-        cmocka_unit_test(fused_updates_hold_their_gradients),
-        cmocka_unit_test(limits_end_the_search_with_what_it_has),
-        cmocka_unit_test(known_plan_cuts_the_search),
-        cmocka_unit_test(errors_of_glpk_come_back),
-        cmocka_unit_test(searcher_is_no_worse_than_lower_sets),
-        cmocka_unit_test(searcher_finds_the_best_plan_of_a_chain),
-        cmocka_unit_test(what_is_too_large_is_refused),
-    };
-    return cmocka_run_group_tests_name("planner/ilp", tests, NULL, NULL);
 }

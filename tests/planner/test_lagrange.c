@@ -1,11 +1,4 @@
 /* test_lagrange.c - planner/lagrange: labels against all labels there are, schedules that run, plans against the cheapest. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/base/memory.h"
 #include "memplan/bound.h"
 #include "memplan/check.h"
@@ -15,6 +8,7 @@
 #include "planner/lagrange/lagrange_schedule.h"
 #include "tests/cases/bound_case.h"
 #include "tests/cases/chain_graph.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/oracle_exact.h"
 #include "tests/oracles/oracle_simulator.h"
 #include "tests/oracles/random_graph.h"
@@ -36,9 +30,8 @@ static mp_step *schedule_of(const mp_cut_labels *x, size_t *n)
 
 /* Whatever the prices, and even for labels drawn at random, the schedule runs, is complete, runs no node more than twice
  * (unless it lets go) and its first runs in list order. */
-static void labels_of_any_prices_give_schedules_that_run(void **state)
+TEST(labels_of_any_prices_give_schedules_that_run)
 {
-    (void)state;
     int n_again = 0, n_thrice = 0, n_cases = 0;
     for (uint64_t seed = 1; seed <= 200; seed++) {
         mp_graph *graph = random_graph(seed, 1 + (int)(seed % 40), (mp_fuse)(seed % MP_N_FUSES), seed % 7 == 0);
@@ -103,9 +96,8 @@ static double cost_of_labels(const mp_cut_labels *x, double price)
 }
 
 /* With a price at the turn only, the labels cost the least of all labels, but for the tilt of the ticks. */
-static void labels_are_the_cheapest_of_all(void **state)
+TEST(labels_are_the_cheapest_of_all)
 {
-    (void)state;
     int n_cases = 0, n_least = 0, n_between = 0;
     for (uint64_t seed = 1; seed <= 150; seed++) {
         mp_graph *graph = random_graph(seed, 3 + (int)(seed % 6), MP_FUSE_BACKWARD, false);
@@ -166,9 +158,8 @@ static int64_t ticks_within(const mp_graph *graph, int64_t budget_bytes)
 }
 
 /* Against the cheapest schedules in list order of tiny graphs. */
-static void plans_are_near_the_cheapest(void **state)
+TEST(plans_are_near_the_cheapest)
 {
-    (void)state;
     int n_feasible = 0, n_found = 0, n_least = 0, n_dear = 0, n_least_dear = 0;
     for (uint64_t seed = 1; seed <= 200; seed++) {
         mp_graph *graph = random_graph(seed, 2 + (int)(seed % 4), (mp_fuse)(seed % MP_N_FUSES), false);
@@ -198,9 +189,8 @@ static void plans_are_near_the_cheapest(void **state)
 }
 
 /* Of equal layers no more are made again than the budget asks for, as long as those that are fit into it at once. */
-static void long_chains_are_near_the_bound(void **state)
+TEST(long_chains_are_near_the_bound)
 {
-    (void)state;
     for (int n = 100; n <= 1000; n *= 10) {
         mp_graph *graph;
         assert_int_equal(chain_graph(n, 10, 100, true, &graph, NULL), MP_OK);
@@ -218,9 +208,8 @@ static void long_chains_are_near_the_bound(void **state)
     }
 }
 
-static void survives_every_allocation_failure(void **state)
+TEST(survives_every_allocation_failure)
 {
-    (void)state;
     mp_graph *graph = random_graph(4, 5, MP_FUSE_BACKWARD, false);
     const long live = mp_alloc_live;
     mp_status st = MP_NOMEM;
@@ -239,16 +228,4 @@ static void survives_every_allocation_failure(void **state)
     }
     assert_true(k > 100);
     mp_graph_free(graph);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(labels_of_any_prices_give_schedules_that_run),
-        cmocka_unit_test(labels_are_the_cheapest_of_all),
-        cmocka_unit_test(plans_are_near_the_cheapest),
-        cmocka_unit_test(long_chains_are_near_the_bound),
-        cmocka_unit_test(survives_every_allocation_failure),
-    };
-    return cmocka_run_group_tests_name("planner/lagrange", tests, NULL, NULL);
 }

@@ -1,21 +1,14 @@
 /* test_linear.c - linear programmes against hand results and against all vertices, and what happens when GLPK fails. */
 #include <glpk.h>
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "estimator/base/memory.h"
 #include "planner/math/linear.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"
 
 /* minimise x + 2 y where x + y >= 3 and y - x >= -1: x = 2, y = 1, prices 1.5 and 0.5. */
-static void linear_programmes_are_solved(void **state)
+TEST(linear_programmes_are_solved)
 {
-    (void)state;
     mp_linear linear = {0};
     const int x = mp_linear_column(&linear, 1), y = mp_linear_column(&linear, 2);
     const int sum = mp_linear_row(&linear, 3), difference = mp_linear_row(&linear, -1);
@@ -64,9 +57,8 @@ static bool second_time(void *data)
 
 /* One that takes too much work is broken off, and one that the caller stops; what they have by then is no more than the answer,
  * and the first can go on from there. */
-static void long_programmes_are_broken_off(void **state)
+TEST(long_programmes_are_broken_off)
 {
-    (void)state;
     enum { ROWS = 3000 };
     int n_asked = 0;
     mp_linear whole = {0}, limited = {0}, stopped = {.stop = second_time, .stop_data = &n_asked};
@@ -88,9 +80,8 @@ static void long_programmes_are_broken_off(void **state)
 }
 
 /* A look ahead leaves no trace when the basis is put back. */
-static void a_basis_can_be_put_back(void **state)
+TEST(a_basis_can_be_put_back)
 {
-    (void)state;
     enum { ROWS = 200 };
     mp_linear linear = {0};
     size_t size;
@@ -113,9 +104,8 @@ static void a_basis_can_be_put_back(void **state)
 }
 
 /* Threads have an environment of GLPK each, or the proof beside a search would share one with it. */
-static void glpk_is_thread_local(void **state)
+TEST(glpk_is_thread_local)
 {
-    (void)state;
     assert_non_null(glp_config("TLS"));
 }
 
@@ -243,9 +233,8 @@ static void assert_duals(const mp_linear *linear, const programme *p)
     assert_true(fabs(proved - linear->value) < 1e-6 * (1 + fabs(proved)));
 }
 
-static void solutions_are_the_cheapest_vertices(void **state)
+TEST(solutions_are_the_cheapest_vertices)
 {
-    (void)state;
     int n_infeasible = 0, n_dear = 0;
     for (uint64_t seed = 1; seed <= 3000; seed++) {
         programme p = random_programme(seed), open = p;
@@ -273,9 +262,8 @@ static void solutions_are_the_cheapest_vertices(void **state)
 
 /* ---- without memory ---- */
 
-static void every_allocation_may_fail(void **state)
+TEST(every_allocation_may_fail)
 {
-    (void)state;
     const long live = mp_alloc_live;
     mp_status st = MP_NOMEM;
     for (long k = 0; st != MP_OK; k++) {
@@ -292,9 +280,8 @@ static void every_allocation_may_fail(void **state)
 }
 
 /* A basis of too many columns, or a singular one, is as good as none. */
-static void bad_bases_do_no_harm(void **state)
+TEST(bad_bases_do_no_harm)
 {
-    (void)state;
     enum { N_ROWS = 60 };
     size_t size;
     mp_linear linear = {0};
@@ -320,9 +307,8 @@ static void fail_in_session(void *data)
 }
 
 /* An error of GLPK ends the session with a status, not the process; the next session works. */
-static void errors_of_glpk_become_a_status(void **state)
+TEST(errors_of_glpk_become_a_status)
 {
-    (void)state;
     int reached = 0;
     mp_error err = {0};
     mp_glpk_fail_after = 0;
@@ -335,9 +321,8 @@ static void errors_of_glpk_become_a_status(void **state)
 }
 
 /* GLPK fails while the programme is built, and when it is solved: it is broken off, and the next solve finds the answer. */
-static void a_programme_outlives_failures(void **state)
+TEST(a_programme_outlives_failures)
 {
-    (void)state;
     enum { N_ROWS = 500 };
     mp_linear linear = {0};
     long_programme(&linear, N_ROWS);
@@ -362,9 +347,8 @@ static void a_programme_outlives_failures(void **state)
 }
 
 /* With ever more memory GLPK comes ever further, until it has enough. */
-static void glpk_may_run_out_of_memory_anywhere(void **state)
+TEST(glpk_may_run_out_of_memory_anywhere)
 {
-    (void)state;
     enum { N_ROWS = 8000, MOST_MIB = 64 };
     const int usual = mp_glpk_most_mib;
     int n_failed = 0;
@@ -382,16 +366,4 @@ static void glpk_may_run_out_of_memory_anywhere(void **state)
     assert_int_equal(mp_linear_solve(&linear, INT64_MAX, NULL), MP_OK);
     assert_true(linear.solved);
     mp_linear_clear(&linear);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(linear_programmes_are_solved),   cmocka_unit_test(solutions_are_the_cheapest_vertices),
-        cmocka_unit_test(long_programmes_are_broken_off), cmocka_unit_test(a_basis_can_be_put_back),
-        cmocka_unit_test(bad_bases_do_no_harm),           cmocka_unit_test(glpk_is_thread_local),
-        cmocka_unit_test(every_allocation_may_fail),      cmocka_unit_test(errors_of_glpk_become_a_status),
-        cmocka_unit_test(a_programme_outlives_failures),  cmocka_unit_test(glpk_may_run_out_of_memory_anywhere),
-    };
-    return cmocka_run_group_tests_name("planner/math, linear programmes", tests, NULL, NULL);
 }

@@ -1,15 +1,10 @@
 /* test_lower_set.c - lower sets under the memory model of their paper: against brute force over all strategies. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include "estimator/base/memory.h"
 #include "memplan/graph_json.h"
 #include "planner/order/dag.h"
 #include "planner/segments/lower_set_dp.h"
 #include "tests/cases/data_file.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/oracle_lower_set.h"
 #include "tests/oracles/random_dag.h"
 
@@ -65,9 +60,8 @@ static int64_t overhead(const mp_lower_sets *sets, int64_t budget, mp_lower_set_
     return ticks;
 }
 
-static void exact_search_equals_brute_force(void **state)
+TEST(exact_search_equals_brute_force)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         fixture x;
         mp_lower_sets *sets = NULL;
@@ -88,9 +82,8 @@ static void exact_search_equals_brute_force(void **state)
     }
 }
 
-static void least_budget_equals_brute_force(void **state)
+TEST(least_budget_equals_brute_force)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         fixture x;
         mp_lower_sets *sets = NULL;
@@ -107,9 +100,8 @@ static void least_budget_equals_brute_force(void **state)
 }
 
 /* A limit on the overhead leaves out what exceeds it and nothing else. */
-static void limit_on_the_overhead_loses_nothing_within_it(void **state)
+TEST(limit_on_the_overhead_loses_nothing_within_it)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         fixture x;
         mp_lower_sets *sets = NULL;
@@ -140,9 +132,8 @@ static void limit_on_the_overhead_loses_nothing_within_it(void **state)
 
 /* 5.55e9 and 1.259e9 bytes, computed by a program of its own in another language. The published program takes its lower sets in
  * the order of their discovery, misses transitions, and needs 5.72e9 and 1.285e9. */
-static void least_budgets_of_published_networks_are_those_of_a_sorted_family(void **state)
+TEST(least_budgets_of_published_networks_are_those_of_a_sorted_family)
 {
-    (void)state;
     static const struct {
         const char *graph;
         int n_sets;
@@ -172,9 +163,8 @@ static void least_budgets_of_published_networks_are_those_of_a_sorted_family(voi
 }
 
 /* Its sets are lower sets; it never beats brute force; coarse classes never beat exact ones. */
-static void pruned_family_is_never_below_the_optimum(void **state)
+TEST(pruned_family_is_never_below_the_optimum)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         fixture x;
         mp_lower_sets *sets = NULL;
@@ -197,9 +187,8 @@ static void pruned_family_is_never_below_the_optimum(void **state)
     }
 }
 
-static void family_that_is_too_large_is_refused(void **state)
+TEST(family_that_is_too_large_is_refused)
 {
-    (void)state;
     fixture x;
     mp_lower_sets *sets = NULL;
     for (uint64_t seed = 1;; seed++) {
@@ -214,9 +203,8 @@ static void family_that_is_too_large_is_refused(void **state)
     tear_down(&x);
 }
 
-static void lower_sets_survive_every_allocation_failure(void **state)
+TEST(lower_sets_survive_every_allocation_failure)
 {
-    (void)state;
     fixture x;
     set_up(&x, 7, true);
     const long live = mp_alloc_live;
@@ -236,18 +224,4 @@ static void lower_sets_survive_every_allocation_failure(void **state)
         assert_int_equal(mp_alloc_live, live);
     }
     tear_down(&x);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exact_search_equals_brute_force),
-        cmocka_unit_test(least_budget_equals_brute_force),
-        cmocka_unit_test(limit_on_the_overhead_loses_nothing_within_it),
-        cmocka_unit_test(least_budgets_of_published_networks_are_those_of_a_sorted_family),
-        cmocka_unit_test(pruned_family_is_never_below_the_optimum),
-        cmocka_unit_test(family_that_is_too_large_is_refused),
-        cmocka_unit_test(lower_sets_survive_every_allocation_failure),
-    };
-    return cmocka_run_group_tests_name("planner/lower_set", tests, NULL, NULL);
 }

@@ -1,18 +1,13 @@
 /* test_mincut.c - minimum cuts: small networks against all of their cuts, larger ones against igraph's. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
 #include <igraph/igraph.h>
 
 #include "planner/math/mincut.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"
 
 /* Small networks against all of their cuts. */
-static void cuts_are_minimal(void **state)
+TEST(cuts_are_minimal)
 {
-    (void)state;
     enum { MOST = 9, ARCS = 30 };
     for (uint64_t seed = 1; seed <= 2000; seed++) {
         random_source random = {seed};
@@ -77,9 +72,8 @@ static int64_t igraph_value(const mp_mincut *cut, const int *from, const int *to
 }
 
 /* Networks of some hundred vertices: layered ones, as the planner's are, and any. */
-static void larger_cuts_are_those_of_igraph(void **state)
+TEST(larger_cuts_are_those_of_igraph)
 {
-    (void)state;
     enum { MOST = 300, ARCS = 2000 };
     for (uint64_t seed = 1; seed <= 120; seed++) {
         random_source random = {seed};
@@ -110,13 +104,4 @@ static void larger_cuts_are_those_of_igraph(void **state)
         }
         mp_mincut_free(cut);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cuts_are_minimal),
-        cmocka_unit_test(larger_cuts_are_those_of_igraph),
-    };
-    return cmocka_run_group_tests_name("planner/math, minimum cuts", tests, NULL, NULL);
 }

@@ -1,19 +1,12 @@
 /* test_modules.c - which modules to wrap: their names and calls, the schedule of a set of them, and the search against all
  * sets. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/base/memory.h"
 #include "memplan/check.h"
 #include "memplan/solver.h"
 #include "planner/segments/module_schedule.h"
 #include "planner/segments/modules.h"
 #include "tests/cases/chain_graph.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/oracle_simulator.h"
 #include "tests/oracles/random_graph.h"
 
@@ -35,9 +28,8 @@ static void assert_module(const mp_modules *m, int module, const char *name, int
     assert_int_equal(m->modules[module].is_split, is_split);
 }
 
-static void modules_are_told_from_names(void **state)
+TEST(modules_are_told_from_names)
 {
-    (void)state;
     static const char *const names[] = {"/a/a.0/conv/Conv",
                                         "/a/a.0/relu/Relu",
                                         "/a/a.0/relu_1/Relu",
@@ -66,9 +58,8 @@ static void modules_are_told_from_names(void **state)
 }
 
 /* With a parameter of its own, "fc_1" is no second call of "fc". */
-static void module_with_a_parameter_is_itself(void **state)
+TEST(module_with_a_parameter_is_itself)
 {
-    (void)state;
     static const char *const names[] = {"/fc/MatMul", "/fc_1/MatMul", "/act/Relu", "/act_1/Relu"};
     mp_graph *graph = NULL;
     mp_modules *m = NULL;
@@ -88,9 +79,8 @@ static void module_with_a_parameter_is_itself(void **state)
 
 /* Layers f1 .. f6; f2 .. f4 are module a. Backward of a layer reads what the layer read, so that of f4, which comes first,
  * needs a2 and a3: f2 and f3 run again, f4 does not. */
-static void wrapped_module_runs_again_where_backward_comes_to_it(void **state)
+TEST(wrapped_module_runs_again_where_backward_comes_to_it)
 {
-    (void)state;
     static const char *const names[] = {"/f1", "/a/f2", "/a/f3", "/a/f4", "/f5", "/f6"};
     static const int expected[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 9, 10, 11, 12};
     enum { N = sizeof expected / sizeof *expected };
@@ -123,9 +113,8 @@ static void wrapped_module_runs_again_where_backward_comes_to_it(void **state)
 }
 
 /* The same where the result of f2 stays: only f3 runs again. At b6 there are a1, a2, a4, a5 and two gradients. */
-static void what_a_policy_keeps_does_not_run_again(void **state)
+TEST(what_a_policy_keeps_does_not_run_again)
 {
-    (void)state;
     static const char *const names[] = {"/f1", "/a/f2", "/a/f3", "/a/f4", "/f5", "/f6"};
     static const int expected[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 2, 9, 10, 11, 12};
     enum { N = sizeof expected / sizeof *expected };
@@ -322,9 +311,8 @@ static int64_t found_ticks(const network *x, int64_t budget_bytes, int64_t moves
     return ticks;
 }
 
-static void names_give_the_modules_they_were_made_of(void **state)
+TEST(names_give_the_modules_they_were_made_of)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         network x;
         mp_modules *m = NULL;
@@ -346,9 +334,8 @@ static void names_give_the_modules_they_were_made_of(void **state)
     }
 }
 
-static void search_equals_the_best_of_all_sets(void **state)
+TEST(search_equals_the_best_of_all_sets)
 {
-    (void)state;
     int n_cheaper = 0;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         network x;
@@ -371,9 +358,8 @@ static void search_equals_the_best_of_all_sets(void **state)
 }
 
 /* Where not all sets may be tried, most answers are still the best one, and none is better. */
-static void growing_and_thinning_come_close_to_all_sets(void **state)
+TEST(growing_and_thinning_come_close_to_all_sets)
 {
-    (void)state;
     int n = 0, n_best = 0, n_none = 0;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         network x;
@@ -395,9 +381,8 @@ static void growing_and_thinning_come_close_to_all_sets(void **state)
     assert_int_equal(n_none, 0);
 }
 
-static void graph_without_modules_is_refused(void **state)
+TEST(graph_without_modules_is_refused)
 {
-    (void)state;
     mp_graph *graph = NULL;
     mp_answer answer = {0};
     mp_error err = {0};
@@ -408,9 +393,8 @@ static void graph_without_modules_is_refused(void **state)
     mp_graph_free(graph);
 }
 
-static void every_allocation_failure_is_reported(void **state)
+TEST(every_allocation_failure_is_reported)
 {
-    (void)state;
     network x;
     set_up(&x, 7);
     mp_status st = MP_NOMEM;
@@ -427,20 +411,4 @@ static void every_allocation_failure_is_reported(void **state)
         assert_int_equal(mp_alloc_live, live);
     }
     mp_graph_free(x.graph);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(modules_are_told_from_names),
-        cmocka_unit_test(module_with_a_parameter_is_itself),
-        cmocka_unit_test(wrapped_module_runs_again_where_backward_comes_to_it),
-        cmocka_unit_test(what_a_policy_keeps_does_not_run_again),
-        cmocka_unit_test(names_give_the_modules_they_were_made_of),
-        cmocka_unit_test(search_equals_the_best_of_all_sets),
-        cmocka_unit_test(growing_and_thinning_come_close_to_all_sets),
-        cmocka_unit_test(graph_without_modules_is_refused),
-        cmocka_unit_test(every_allocation_failure_is_reported),
-    };
-    return cmocka_run_group_tests_name("planner/modules", tests, NULL, NULL);
 }

@@ -1,16 +1,9 @@
 /* test_move_clear.c - moves that clear a position: the order alone changes, what is undone leaves no trace, and they lead out
  * of a crowd. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "planner/anneal/moves.h"
 #include "planner/anneal/runs/runs_change.h"
 #include "planner/anneal/runs/runs_load.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"
 
 enum { STRANDS = 6, LARGE = 100, NODES = 4 * STRANDS + 1, MANY = 15 /* more than moves at once */ };
@@ -82,9 +75,8 @@ static int count_solving(mp_graph *g, int64_t budget)
 
 /* Two large outputs, of which the first is needed before the second and after it: the last to read it has to go before the
  * second, and with it what it reads besides. Too much reads either at once for them to be made later. */
-static void what_reads_takes_along_what_it_needs(void **state)
+TEST(what_reads_takes_along_what_it_needs)
 {
-    (void)state;
     mp_graph *g;
     int ends[2 * MANY + 1], n = 0;
     assert_int_equal(mp_graph_new("advance", &g, NULL), MP_OK);
@@ -118,16 +110,14 @@ static int count_delays(bool is_read_early)
     return n;
 }
 
-static void what_is_made_later_takes_along_what_reads_it(void **state)
+TEST(what_is_made_later_takes_along_what_reads_it)
 {
-    (void)state;
     assert_in_range(count_delays(true), 1, 1999);
     assert_in_range(count_delays(false), 300, 1999); /* mostly a move of one run */
 }
 
-static void they_lead_out_of_a_crowd(void **state)
+TEST(they_lead_out_of_a_crowd)
 {
-    (void)state;
     mp_graph *g = strands();
     mp_step steps[NODES] = {0};
     for (int k = 0; k < NODES; k++) steps[k].node = k;
@@ -167,9 +157,8 @@ static int64_t over_of(const mp_runs *x, mp_step *order)
     return over;
 }
 
-static void only_the_order_changes(void **state)
+TEST(only_the_order_changes)
 {
-    (void)state;
     int n_done = 0, n_refused = 0;
     for (uint64_t seed = 1; seed <= 120; seed++) {
         mp_graph *g = random_graph(seed, 4 + (int)(seed % 21), MP_FUSE_NONE, true);
@@ -207,15 +196,4 @@ static void only_the_order_changes(void **state)
     }
     assert_in_range(n_done, 1000, 12000);
     assert_in_range(n_refused, 1000, 12000);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_reads_takes_along_what_it_needs),
-        cmocka_unit_test(what_is_made_later_takes_along_what_reads_it),
-        cmocka_unit_test(they_lead_out_of_a_crowd),
-        cmocka_unit_test(only_the_order_changes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,23 +1,16 @@
 /* test_oracle_exact.c - the oracle that bounds and searchers are judged by, against the timeline and the checker. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "memplan/check.h"
 #include "memplan/plan.h"
 #include "memplan/timeline.h"
 #include "tests/cases/bound_case.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/oracle_exact.h"
 #include "tests/oracles/random_graph.h"
 
 /* The oracle's plans pass the checker and fit; with exactly their peak as the budget they cost the same; a smaller freedom or a
  * smaller budget costs no less; and no random schedule of the same peak is cheaper. */
-static void oracle_agrees_with_the_timeline(void **state)
+TEST(oracle_agrees_with_the_timeline)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 60; seed++) {
         mp_graph *graph = tiny_graph(seed);
         mp_timeline *tl;
@@ -57,12 +50,4 @@ static void oracle_agrees_with_the_timeline(void **state)
         }
         mp_graph_free(graph);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(oracle_agrees_with_the_timeline),
-    };
-    return cmocka_run_group_tests_name("tests/oracle_exact", tests, NULL, NULL);
 }

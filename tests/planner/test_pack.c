@@ -1,15 +1,9 @@
 /* test_pack.c - planner/pack against all orders of small cases, with and without each of its rules, its limits, and its
  * checker.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/base/memory.h"
 #include "memplan/pack.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"
 
 enum { ITEMS = 8, TIMES = 10, FEW = 4, SEEDS = 600 };
@@ -124,9 +118,8 @@ static void expect_lowest(puzzle *p, number seed, unsigned without, int64_t *nod
     if (overlap(p)) fail_msg("seed %llu: two overlap", seed);
 }
 
-static void the_lowest_is_the_lowest_of_all_orders_without_any_rule_too(void **state)
+TEST(the_lowest_is_the_lowest_of_all_orders_without_any_rule_too)
 {
-    (void)state;
     static puzzle p;
     int64_t nodes = 0, without[7] = {0}, none = 0, bound = 0; /* none: without all */
     int n_infeasible = 0, n_above = 0;
@@ -145,9 +138,8 @@ static void the_lowest_is_the_lowest_of_all_orders_without_any_rule_too(void **s
     assert_int_equal(mp_alloc_live, 0);
 }
 
-static void a_capacity_too_small_is_refused_with_proof(void **state)
+TEST(a_capacity_too_small_is_refused_with_proof)
 {
-    (void)state;
     static puzzle p;
     for (number seed = 1; seed <= SEEDS; seed++) {
         mp_pack_result r;
@@ -167,9 +159,8 @@ static void a_capacity_too_small_is_refused_with_proof(void **state)
 }
 
 /* From a known placement, and to a height that is low enough. */
-static void it_ends_where_it_is_asked_to(void **state)
+TEST(it_ends_where_it_is_asked_to)
 {
-    (void)state;
     static puzzle p;
     for (number seed = 1; seed <= SEEDS; seed++) {
         mp_pack_options options = {0};
@@ -223,9 +214,8 @@ static bool lose_patience(void *data)
     return ++c->questions > c->patience;
 }
 
-static void limits_end_the_search_and_are_not_mistaken_for_proofs(void **state)
+TEST(limits_end_the_search_and_are_not_mistaken_for_proofs)
 {
-    (void)state;
     crowd c, d;
     int64_t bound;
     mp_pack_result r, again;
@@ -251,9 +241,8 @@ static void limits_end_the_search_and_are_not_mistaken_for_proofs(void **state)
 }
 
 /* Where every first branch is the right one, twice as many nodes as items will do, however many items there are. */
-static void the_shortest_run_may_place_every_item(void **state)
+TEST(the_shortest_run_may_place_every_item)
 {
-    (void)state;
     enum { N = 1500 };
     static mp_pack_item items[N];
     static mp_pack_piece pieces[N];
@@ -272,9 +261,8 @@ static void the_shortest_run_may_place_every_item(void **state)
 }
 
 /* An item that lies on something at one time has room below it at another, where what comes later may lie. */
-static void there_is_room_below_what_lies_high(void **state)
+TEST(there_is_room_below_what_lies_high)
 {
-    (void)state;
     const mp_pack_piece pieces[] = {{0, 1, 5}, {0, 1, 2}, {2, 3, 2}, {2, 3, 5}, {1, 2, 7}};
     mp_pack_item items[] = {{0, 1, 1, 0, 0}, {1, 2, 1, -1, 0}, {3, 1, 1, -1, 0}, {4, 1, 1, -1, 0}};
     mp_pack_problem packing = {items, 4, pieces, 5};
@@ -285,9 +273,8 @@ static void there_is_room_below_what_lies_high(void **state)
 }
 
 /* What does not touch in time is placed one after the other, however much of it there is. */
-static void a_long_row_of_parts_is_no_deep_recursion(void **state)
+TEST(a_long_row_of_parts_is_no_deep_recursion)
 {
-    (void)state;
     enum { PARTS = 30000 };
     mp_pack_item *items = mp_alloc(2 * PARTS, sizeof *items);
     mp_pack_piece *pieces = mp_alloc(2 * PARTS, sizeof *pieces);
@@ -304,9 +291,8 @@ static void a_long_row_of_parts_is_no_deep_recursion(void **state)
     mp_free(pieces);
 }
 
-static void nothing_needs_nothing(void **state)
+TEST(nothing_needs_nothing)
 {
-    (void)state;
     mp_pack_problem packing = {0};
     mp_pack_result r;
     assert_int_equal(mp_pack_solve(&packing, 0, NULL, &r, NULL), MP_OK);
@@ -328,9 +314,8 @@ static void expect_refuted(mp_pack_item a, mp_pack_item b, int64_t capacity, con
     if (why && !strstr(err.message, why)) fail_msg("'%s' instead of '%s'", err.message, why);
 }
 
-static void the_checker_sees_every_fault(void **state)
+TEST(the_checker_sees_every_fault)
 {
-    (void)state;
     const mp_pack_item low = {0, 1, 4, -1, 0};
     expect_refuted(low, (mp_pack_item){1, 1, 4, -1, 8}, 16, NULL);
     expect_refuted(low, (mp_pack_item){1, 1, 4, 8, 8}, 16, NULL);
@@ -355,9 +340,8 @@ static void expect_invalid(mp_pack_item item, mp_pack_piece piece, mp_pack_piece
     assert_int_equal(mp_pack_minimize(&packing, -1, NULL, &r, NULL), MP_INVALID);
 }
 
-static void what_makes_no_sense_is_refused(void **state)
+TEST(what_makes_no_sense_is_refused)
 {
-    (void)state;
     const mp_pack_piece a = {0, 2, 5}, b = {2, 4, 5};
     const mp_pack_item item = {0, 1, 1, -1, 0};
     expect_invalid((mp_pack_item){0, 0, 1, -1, 0}, a, b);
@@ -374,9 +358,8 @@ static void what_makes_no_sense_is_refused(void **state)
     expect_invalid((mp_pack_item){0, 1, 1, INT64_MAX - 2, 0}, a, b);
 }
 
-static void every_allocation_may_fail(void **state)
+TEST(every_allocation_may_fail)
 {
-    (void)state;
     static puzzle p;
     mp_status st = MP_NOMEM;
     make_puzzle(&p, 7);
@@ -391,22 +374,4 @@ static void every_allocation_may_fail(void **state)
         assert_true(mp_alloc_live == live);
         if (st != MP_OK) assert_true(st == MP_NOMEM && err.message[0]);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_lowest_is_the_lowest_of_all_orders_without_any_rule_too),
-        cmocka_unit_test(a_capacity_too_small_is_refused_with_proof),
-        cmocka_unit_test(it_ends_where_it_is_asked_to),
-        cmocka_unit_test(limits_end_the_search_and_are_not_mistaken_for_proofs),
-        cmocka_unit_test(the_shortest_run_may_place_every_item),
-        cmocka_unit_test(there_is_room_below_what_lies_high),
-        cmocka_unit_test(a_long_row_of_parts_is_no_deep_recursion),
-        cmocka_unit_test(nothing_needs_nothing),
-        cmocka_unit_test(the_checker_sees_every_fault),
-        cmocka_unit_test(what_makes_no_sense_is_refused),
-        cmocka_unit_test(every_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

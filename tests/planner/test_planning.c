@@ -1,17 +1,10 @@
 /* test_planning.c - the handle: the graph it builds is the one that structs build, and its answers are mp_solve's. */
 #include <limits.h>
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "estimator/base/memory.h"
 #include "memplan/planning.h"
 #include "memplan/solver.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/oracle_simulator.h"
 #include "tests/oracles/random_graph.h"
 
@@ -81,9 +74,8 @@ static void assert_list(const int *mine, size_t n_mine, const int *theirs, size_
     if (n_mine) assert_memory_equal(mine, theirs, n_mine * sizeof *mine);
 }
 
-static void a_graph_through_the_handle_is_the_one_that_structs_make(void **state)
+TEST(a_graph_through_the_handle_is_the_one_that_structs_make)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < 30; seed++) {
         mp_graph *graph = random_graph(seed, 6, seed % 2 ? MP_FUSE_BACKWARD : MP_FUSE_NONE, false);
         mp_planning *p = handle_of(graph);
@@ -111,9 +103,8 @@ static void a_graph_through_the_handle_is_the_one_that_structs_make(void **state
     }
 }
 
-static void an_answer_is_that_of_mp_solve_and_holds_in_the_simulator(void **state)
+TEST(an_answer_is_that_of_mp_solve_and_holds_in_the_simulator)
 {
-    (void)state;
     int n_plans = 0;
     for (uint64_t seed = 0; seed < 12; seed++) {
         mp_graph *graph = random_graph(seed, 6, seed % 2 ? MP_FUSE_BACKWARD : MP_FUSE_NONE, false);
@@ -149,9 +140,8 @@ static void an_answer_is_that_of_mp_solve_and_holds_in_the_simulator(void **stat
     assert_in_range(n_plans, 6, 12);
 }
 
-static void a_budget_that_cannot_be_met_says_the_smallest_and_who_holds_it(void **state)
+TEST(a_budget_that_cannot_be_met_says_the_smallest_and_who_holds_it)
 {
-    (void)state;
     mp_planning *p = chain(16);
     int node = -1, holders[17];
     /* by hand: when the loss runs, activations 1 to 16 (number 0 is an input), and the first gradient, number 17 + 16 */
@@ -178,9 +168,8 @@ static void a_budget_that_cannot_be_met_says_the_smallest_and_who_holds_it(void 
 
 /* By hand: two layers with a parameter of 100 bytes each, whose gradients die at their updates, or wait for the end of
  * backward. */
-static void updates_within_backward_free_gradients_early(void **state)
+TEST(updates_within_backward_free_gradients_early)
 {
-    (void)state;
     for (int fused = 0; fused < 2; fused++) {
         int w[2], dw[2], b[2];
         mp_planning *p = mp_planning_new("updates", 1);
@@ -206,9 +195,8 @@ static void updates_within_backward_free_gradients_early(void **state)
     }
 }
 
-static void what_is_wrong_has_a_sentence(void **state)
+TEST(what_is_wrong_has_a_sentence)
 {
-    (void)state;
     mp_planning *p = mp_planning_new("wrong", 1);
     int s = mp_planning_add_storage(p, "s", "activation", 8), list[2] = {0, 0};
     assert_int_equal(s, 0);
@@ -244,9 +232,8 @@ static void what_is_wrong_has_a_sentence(void **state)
     mp_planning_free(NULL);
 }
 
-static void without_a_handle_every_call_fails(void **state)
+TEST(without_a_handle_every_call_fails)
 {
-    (void)state;
     const int s = 0;
     int node = -1, list[1];
     assert_string_equal(mp_planning_message(NULL), "there is no handle");
@@ -268,9 +255,8 @@ static void without_a_handle_every_call_fails(void **state)
     assert_int_equal(mp_planning_holders(NULL, &node, list, 1), 0);
 }
 
-static void what_is_missing_or_out_of_range_has_a_sentence(void **state)
+TEST(what_is_missing_or_out_of_range_has_a_sentence)
 {
-    (void)state;
     const char *const missing = "a text of the call is missing";
     mp_planning *p = mp_planning_new(NULL, 1);
     assert_int_equal(mp_planning_add_storage(p, NULL, "activation", 8), -1);
@@ -324,9 +310,8 @@ static void what_is_missing_or_out_of_range_has_a_sentence(void **state)
     }
 }
 
-static void an_earlier_plan_is_taken_in_place_of_a_search(void **state)
+TEST(an_earlier_plan_is_taken_in_place_of_a_search)
 {
-    (void)state;
     int before[256], after[256];
     mp_planning *p = chain(16), *again = chain(16), *other = chain(15);
     assert_string_equal(mp_planning_hash(p), mp_planning_hash(again));
@@ -369,9 +354,8 @@ static bool stop_with_a_plan(double elapsed_seconds, int64_t best_ticks, int64_t
     return best_ticks < 0;
 }
 
-static void the_caller_can_stop_a_search(void **state)
+TEST(the_caller_can_stop_a_search)
 {
-    (void)state;
     int calls = 0;
     mp_planning *p = chain(60);
     mp_planning_on_progress(p, stop_with_a_plan, &calls);
@@ -385,9 +369,8 @@ static void the_caller_can_stop_a_search(void **state)
 }
 
 /* Everything that the handle allocates: fails at the k-th allocation, for every k up to the first that is not reached. */
-static void memory_may_run_out_anywhere(void **state)
+TEST(memory_may_run_out_anywhere)
 {
-    (void)state;
     const long live = mp_alloc_live;
     bool done = false;
     for (long k = 0; !done; k++) {
@@ -406,21 +389,4 @@ static void memory_may_run_out_anywhere(void **state)
         mp_planning_free(p);
         assert_int_equal(mp_alloc_live, live);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_graph_through_the_handle_is_the_one_that_structs_make),
-        cmocka_unit_test(an_answer_is_that_of_mp_solve_and_holds_in_the_simulator),
-        cmocka_unit_test(a_budget_that_cannot_be_met_says_the_smallest_and_who_holds_it),
-        cmocka_unit_test(updates_within_backward_free_gradients_early),
-        cmocka_unit_test(what_is_wrong_has_a_sentence),
-        cmocka_unit_test(without_a_handle_every_call_fails),
-        cmocka_unit_test(what_is_missing_or_out_of_range_has_a_sentence),
-        cmocka_unit_test(an_earlier_plan_is_taken_in_place_of_a_search),
-        cmocka_unit_test(the_caller_can_stop_a_search),
-        cmocka_unit_test(memory_may_run_out_anywhere),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

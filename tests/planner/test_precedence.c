@@ -1,17 +1,12 @@
 /* test_precedence.c - planner/order/precedence by its definitions, and on graphs in which one storage is used so often that
  * looking through its uses for each of them would take many minutes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include "estimator/base/memory.h"
 #include "memplan/floor.h"
 #include "memplan/solver.h"
 #include "planner/math/bits.h"
 #include "planner/math/list.h"
 #include "planner/order/always.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"
 
 enum { SEEDS = 150 };
@@ -56,9 +51,8 @@ static void reach(const mp_precedence *o, int from, bool *reached)
     }
 }
 
-static void sets_and_lists_are_as_defined(void **state)
+TEST(sets_and_lists_are_as_defined)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         mp_graph *graph = random_graph(seed, 3 + (int)(seed % 12), (mp_fuse)(seed % MP_N_FUSES), seed % 5 == 0);
         mp_precedence *o;
@@ -113,13 +107,12 @@ static mp_graph *wide_sum(int n, int n_readers, bool any_order)
 }
 
 /* With all n parts kept for backward. The floor has one of them and the sum. */
-static void a_sum_of_very_many_parts_takes_no_time(void **state)
+TEST(a_sum_of_very_many_parts_takes_no_time)
 {
     const struct {
         int n, n_readers;
         bool any_order;
     } rows[] = {{200000, 1, false}, {200000, 1, true}, {30000, 30000, false}, {30000, 30000, true}};
-    (void)state;
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         mp_graph *graph = wide_sum(rows[k].n, rows[k].n_readers, rows[k].any_order);
         mp_answer answer = {0};
@@ -130,11 +123,4 @@ static void a_sum_of_very_many_parts_takes_no_time(void **state)
         mp_answer_free(&answer);
         mp_graph_free(graph);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(sets_and_lists_are_as_defined),
-                                       cmocka_unit_test(a_sum_of_very_many_parts_takes_no_time)};
-    return cmocka_run_group_tests_name("planner/precedence", tests, NULL, NULL);
 }

@@ -1,18 +1,13 @@
 /* test_proof.c - the bound that is looked for beside a search: the one that the same call finds alone; and the plan that a
  * search makes does not depend on when it comes. */
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "estimator/base/memory.h"
 #include "memplan/solver.h"
 #include "planner/bound/proof.h"
 #include "tests/cases/bound_case.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"
 
 enum { N_FORWARD = 24, EFFORT = 2, SEEDS = 8 };
@@ -27,9 +22,8 @@ static int64_t tight_budget(const mp_graph *graph)
     return tiny_budget(graph, 2);
 }
 
-static void it_is_the_bound_of_the_same_call(void **state)
+TEST(it_is_the_bound_of_the_same_call)
 {
-    (void)state;
     long live = mp_alloc_live;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         mp_graph *graph = middle_graph(seed);
@@ -61,9 +55,8 @@ static bool waits(void *data)
 }
 
 /* Ended at once it proves less, but nothing that does not hold. */
-static void it_can_be_ended(void **state)
+TEST(it_can_be_ended)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         mp_graph *graph = middle_graph(seed);
         atomic_int calls = 0;
@@ -108,9 +101,8 @@ static void assert_same(const mp_answer *a, const mp_answer *b)
 }
 
 /* The second search shares the machine with threads that only turn, so that bound and walks come by at other times. */
-static void when_it_comes_changes_no_plan(void **state)
+TEST(when_it_comes_changes_no_plan)
 {
-    (void)state;
     enum { BUSY = 6 };
     int n_settled = 0;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
@@ -132,14 +124,4 @@ static void when_it_comes_changes_no_plan(void **state)
         mp_graph_free(graph);
     }
     assert_in_range(n_settled, 1, SEEDS - 1); /* both kinds of end are among them */
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_the_bound_of_the_same_call),
-        cmocka_unit_test(it_can_be_ended),
-        cmocka_unit_test(when_it_comes_changes_no_plan),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

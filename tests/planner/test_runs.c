@@ -1,19 +1,12 @@
 /* test_runs.c - the incremental timeline against the one that starts anew: after every change the same ticks and the same bytes
  * at every step; what is undone leaves no trace. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "planner/anneal/moves.h"
 #include "planner/anneal/runs/runs_change.h"
 #include "planner/anneal/runs/runs_load.h"
 #include "planner/anneal/runs/runs_query.h"
 #include "planner/order/order.h"
 #include "planner/order/updates.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"
 
 /* ticks[0], then the bytes of every run, then by how much all are over. */
@@ -99,9 +92,8 @@ static void change(mp_runs *x, random_source *random)
     mp_runs_turn_on(x, mp_runs_reserve(x, node, kept, before));
 }
 
-static void every_change_is_what_the_timeline_makes_of_it(void **state)
+TEST(every_change_is_what_the_timeline_makes_of_it)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 240; seed++) {
         mp_graph *g = random_graph(seed, 2 + (int)(seed % 19), (mp_fuse)(seed % 3), false);
         random_source random = {seed};
@@ -188,9 +180,8 @@ static void walk_at_random(uint64_t seed, tally *t)
     mp_graph_free(g);
 }
 
-static void every_move_is_what_the_timeline_makes_of_it(void **state)
+TEST(every_move_is_what_the_timeline_makes_of_it)
 {
-    (void)state;
     tally t = {0};
     for (uint64_t seed = 1; seed <= 240; seed++) walk_at_random(seed, &t);
     assert_in_range(t.more, 1000, 36000);
@@ -211,9 +202,8 @@ static int64_t move_again(mp_runs *x, mp_mover *mover, uint64_t random, int64_t 
     return ticks;
 }
 
-static void moves_that_come_to_too_much_are_refused(void **state)
+TEST(moves_that_come_to_too_much_are_refused)
 {
-    (void)state;
     int n_refused = 0, n_early = 0;
     for (uint64_t seed = 1; seed <= 60; seed++) {
         mp_graph *g = random_graph(seed, 4 + (int)(seed % 21), (mp_fuse)(seed % 3), false);
@@ -281,18 +271,16 @@ static void crowd(uint64_t seed)
     mp_graph_free(g);
 }
 
-static void room_is_made_where_there_is_none(void **state)
+TEST(room_is_made_where_there_is_none)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 60; seed++) crowd(seed);
 }
 
 /* A node splits x into n tensors, or joins them into y, each of which could have the other's room: one does. With n^2 pairs
  * looked at that would take minutes. */
-static void one_of_very_many_pairs(void **state)
+TEST(one_of_very_many_pairs)
 {
     enum { N = 150000 };
-    (void)state;
     for (int joins = 0; joins < 2; joins++) {
         mp_graph *g;
         mp_node *node;
@@ -327,16 +315,4 @@ static void one_of_very_many_pairs(void **state)
         mp_runs_free(x);
         mp_graph_free(g);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_change_is_what_the_timeline_makes_of_it),
-        cmocka_unit_test(every_move_is_what_the_timeline_makes_of_it),
-        cmocka_unit_test(moves_that_come_to_too_much_are_refused),
-        cmocka_unit_test(room_is_made_where_there_is_none),
-        cmocka_unit_test(one_of_very_many_pairs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,11 @@
 /* test_schedule.c - from segments and kept storages to an order of steps. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/base/memory.h"
 #include "memplan/check.h"
 #include "memplan/solver.h"
 #include "planner/order/dag.h"
 #include "planner/order/segment_schedule.h"
 #include "planner/order/updates.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"
 
 enum { SEEDS = 400 };
@@ -91,9 +85,8 @@ static void assert_order(const mp_step *steps, size_t n, const int *expected, si
 }
 
 /* Forward f0 f1 f2 | f3 with f2's output kept: backward of f3 needs only it; then f0 and f1 are run again, f2 is not. */
-static void checkpoint_of_a_chain_recomputes_its_first_segment(void **state)
+TEST(checkpoint_of_a_chain_recomputes_its_first_segment)
 {
-    (void)state;
     static const int expected[] = {0, 1, 2, 3, /* loss */ 4, /* backward of f3 */ 5, /* again */ 0, 1, 6, 7, 8, 9, 10, 11, 12};
     mp_graph *graph = chain(4, MP_FUSE_NONE, false);
     const int segment[13] = {0, 0, 0, 1};
@@ -113,9 +106,8 @@ static void checkpoint_of_a_chain_recomputes_its_first_segment(void **state)
 }
 
 /* Where backward reads the output as well, the end of a segment is still there: it was kept. */
-static void segments_are_recomputed_from_the_last_to_the_first(void **state)
+TEST(segments_are_recomputed_from_the_last_to_the_first)
 {
-    (void)state;
     static const int expected[] = {0,  1,          2,  3,  4,  5,  /* loss */ 6, 7,  8,  /* f2 */ 2, 9,
                                    10, /* f0 */ 0, 11, 12, 13, 14, 15,           16, 17, 18};
     mp_graph *graph = chain(6, MP_FUSE_NONE, true);
@@ -132,9 +124,8 @@ static void segments_are_recomputed_from_the_last_to_the_first(void **state)
 
 /* Two values of a segment in place of six: the peak, by hand. Static: input 10 + 4 parameters of 3. Keep-all: at the loss, 4
  * activations and a gradient; at backward of f3: activations 1..3, its gradient, the next, a parameter gradient. */
-static void peak_of_a_chain_is_what_a_hand_computes(void **state)
+TEST(peak_of_a_chain_is_what_a_hand_computes)
 {
-    (void)state;
     mp_graph *graph = chain(4, MP_FUSE_NONE, false);
     const int checkpoint = 3;
     int64_t peak, ticks;
@@ -148,9 +139,8 @@ static void peak_of_a_chain_is_what_a_hand_computes(void **state)
     mp_graph_free(graph);
 }
 
-static void updates_stand_where_the_graph_fuses_them(void **state)
+TEST(updates_stand_where_the_graph_fuses_them)
 {
-    (void)state;
     static const int none[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
     static const int backward[] = {0, 1, 2, 3, 4, 9, 5, 8, 6, 7};
     static const int forward[] = {7, 8, 9, 0, 1, 2, 3, 4, 5, 6};
@@ -170,9 +160,8 @@ static void updates_stand_where_the_graph_fuses_them(void **state)
 
 /* A recomputation reads the old value of a parameter: its update has to wait for it. f0 and f1 again read parameters 0 and 1.
  */
-static void fused_update_waits_for_recomputation(void **state)
+TEST(fused_update_waits_for_recomputation)
 {
-    (void)state;
     mp_graph *graph = chain(3, MP_FUSE_BACKWARD, false);
     const int segment[10] = {0, 0, 1};
     const bool keep[13] = {false}; /* not even the boundary: it is run again for the backward of f2 */
@@ -271,9 +260,8 @@ static const row branches[] = {{F, -1, "0", "1", ""},  {F, -1, "1", "2", ""}, {F
                                {B, 2, "37", "", "8"},  {B, 1, "26", "", "8"}, {B, 0, "8", "9", ""}};
 
 /* The sum wants f2's backward before f1's, though f1 is in the later segment: what f1's backward reads is held until then. */
-static void node_that_a_sum_holds_up_finds_its_values_still_there(void **state)
+TEST(node_that_a_sum_holds_up_finds_its_values_still_there)
 {
-    (void)state;
     mp_graph *graph = graph_of("iaaaadddda", branches, 9, MP_FUSE_NONE);
     const int segment[9] = {0, 2, 1, 2};
     static const int expected[] = {0, 2, 1, 3, 4, 5, /* segment 1 */ 2, 6, 7, 8};
@@ -281,9 +269,8 @@ static void node_that_a_sum_holds_up_finds_its_values_still_there(void **state)
     mp_graph_free(graph);
 }
 
-static void later_segments_go_first_where_the_sum_allows_any_order(void **state)
+TEST(later_segments_go_first_where_the_sum_allows_any_order)
 {
-    (void)state;
     mp_graph *graph = graph_of("iaaaadddda", branches, 9, MP_FUSE_NONE);
     const int segment[9] = {0, 2, 1, 2};
     static const int expected[] = {0, 2, 1, 3, 4, 5, 7, /* segment 1 */ 2, 6, 8};
@@ -293,9 +280,8 @@ static void later_segments_go_first_where_the_sum_allows_any_order(void **state)
 }
 
 /* Backward reads only the last of three values (3): the two before it are made again because that needs them. */
-static void recomputation_is_closed_under_its_inputs(void **state)
+TEST(recomputation_is_closed_under_its_inputs)
 {
-    (void)state;
     static const row rows[] = {{F, -1, "0", "1", ""}, {F, -1, "1", "2", ""}, {F, -1, "2", "3", ""}, {F, -1, "3", "4", ""},
                                {L, -1, "4", "5", ""}, {B, 3, "5", "6", ""},  {B, 2, "36", "7", ""}};
     mp_graph *graph = graph_of("iaaaaddd", rows, 7, MP_FUSE_NONE);
@@ -307,9 +293,8 @@ static void recomputation_is_closed_under_its_inputs(void **state)
 }
 
 /* The parameter's gradient (5) is complete before the data gradient has read the parameter (1). */
-static void fused_update_waits_for_the_last_reader_of_its_parameter(void **state)
+TEST(fused_update_waits_for_the_last_reader_of_its_parameter)
 {
-    (void)state;
     static const row rows[] = {{F, -1, "0", "2", ""}, {F, -1, "12", "3", ""}, {L, -1, "3", "4", ""}, {B, 1, "24", "5", ""},
                                {B, 1, "14", "6", ""}, {B, 0, "6", "7", ""},   {U, -1, "5", "1", ""}};
     mp_graph *graph = graph_of("ipaadgdd", rows, 7, MP_FUSE_BACKWARD);
@@ -324,9 +309,8 @@ static void fused_update_waits_for_the_last_reader_of_its_parameter(void **state
 #undef B
 #undef U
 
-static void segments_against_the_data_flow_are_refused(void **state)
+TEST(segments_against_the_data_flow_are_refused)
 {
-    (void)state;
     mp_graph *graph = chain(3, MP_FUSE_NONE, false);
     const int against[10] = {1, 0, 1}, outside[10] = {0, 0, 2};
     const bool keep[13] = {false};
@@ -362,9 +346,8 @@ static int random_segments(const mp_graph *graph, random_source *random, int *se
     return n_segments;
 }
 
-static void every_schedule_is_a_valid_plan(void **state)
+TEST(every_schedule_is_a_valid_plan)
 {
-    (void)state;
     long n_recomputed = 0;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         mp_graph *graph = random_graph(seed, 2 + (int)(seed % 14), (mp_fuse)(seed % 3), false);
@@ -401,9 +384,8 @@ static void every_schedule_is_a_valid_plan(void **state)
 }
 
 /* Keeping everything repeats nothing, whatever the segments. */
-static void nothing_runs_twice_when_everything_is_kept(void **state)
+TEST(nothing_runs_twice_when_everything_is_kept)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         mp_graph *graph = random_graph(seed, 2 + (int)(seed % 14), (mp_fuse)(seed % 3), false);
         random_source random = {seed};
@@ -422,9 +404,8 @@ static void nothing_runs_twice_when_everything_is_kept(void **state)
     }
 }
 
-static void schedule_survives_every_allocation_failure(void **state)
+TEST(schedule_survives_every_allocation_failure)
 {
-    (void)state;
     mp_graph *graph = chain(4, MP_FUSE_BACKWARD, true);
     const int segment[13] = {0, 0, 1, 1};
     const bool keep[17] = {false};
@@ -444,24 +425,4 @@ static void schedule_survives_every_allocation_failure(void **state)
         assert_int_equal(mp_alloc_live, live);
     }
     mp_graph_free(graph);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(checkpoint_of_a_chain_recomputes_its_first_segment),
-        cmocka_unit_test(segments_are_recomputed_from_the_last_to_the_first),
-        cmocka_unit_test(peak_of_a_chain_is_what_a_hand_computes),
-        cmocka_unit_test(updates_stand_where_the_graph_fuses_them),
-        cmocka_unit_test(fused_update_waits_for_recomputation),
-        cmocka_unit_test(node_that_a_sum_holds_up_finds_its_values_still_there),
-        cmocka_unit_test(later_segments_go_first_where_the_sum_allows_any_order),
-        cmocka_unit_test(recomputation_is_closed_under_its_inputs),
-        cmocka_unit_test(fused_update_waits_for_the_last_reader_of_its_parameter),
-        cmocka_unit_test(segments_against_the_data_flow_are_refused),
-        cmocka_unit_test(every_schedule_is_a_valid_plan),
-        cmocka_unit_test(nothing_runs_twice_when_everything_is_kept),
-        cmocka_unit_test(schedule_survives_every_allocation_failure),
-    };
-    return cmocka_run_group_tests_name("planner/schedule", tests, NULL, NULL);
 }

@@ -1,15 +1,6 @@
 /* test_second_stream.c - updates on a second stream: lifetimes and waits against numbers worked out by hand, the checker's
  * verdict on random plans with waits, files, and where waits are put. What is wrong with waits: test_check. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "estimator/base/memory.h"
 #include "formats/base/file.h"
@@ -19,6 +10,7 @@
 #include "memplan/check.h"
 #include "memplan/second_stream.h"
 #include "planner/plan/check_replay.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/random_beside.h"
 #include "tests/oracles/random_graph.h"
 
@@ -74,9 +66,8 @@ static mp_graph *chain(void)
     return g;
 }
 
-static void lifetimes_end_where_the_wait_is(void **state)
+TEST(lifetimes_end_where_the_wait_is)
 {
-    (void)state;
     static const struct {
         int until;
         int64_t live[5], between[6];
@@ -127,9 +118,8 @@ static void expect(const mp_graph *g, const mp_step *steps, size_t n, const char
     assert_string_equal(err.message, replay);
 }
 
-static void what_an_update_uses_is_left_alone(void **state)
+TEST(what_an_update_uses_is_left_alone)
 {
-    (void)state;
     mp_graph *g = chain();
     expect(g, (const mp_step[]){{B0, 0, 0}, {UPDATE, 0, 3}, {B0, 0, 0}}, 3,
            "step 2: node 0 (b0) reads storage 0 (w), which an update on the second stream uses up to step 3",
@@ -161,9 +151,8 @@ static mp_plan *random_plan(uint64_t seed, mp_graph **graph, int *n_beside)
     return plan;
 }
 
-static void random_plans_with_waits_are_accepted_and_come_back(void **state)
+TEST(random_plans_with_waits_are_accepted_and_come_back)
 {
-    (void)state;
     char path[] = "/tmp/memplan-second-stream-XXXXXX";
     int all = 0, file = mkstemp(path);
     assert_true(file >= 0);
@@ -212,9 +201,8 @@ static mp_second_stream place(const mp_graph *g, bool late, int64_t budget_bytes
     return effect;
 }
 
-static void waits_are_as_late_as_time_and_memory_want(void **state)
+TEST(waits_are_as_late_as_time_and_memory_want)
 {
-    (void)state;
     static const struct {
         bool late;
         int64_t budget_bytes, update_ticks;
@@ -264,9 +252,8 @@ static bool same_but_updates(const mp_graph *graph, const mp_step *a, const mp_s
 }
 
 /* On random graphs: within the memory, the same twice, and only updates change. */
-static void what_is_put_on_the_second_stream_fits(void **state)
+TEST(what_is_put_on_the_second_stream_fits)
 {
-    (void)state;
     size_t all = 0;
     for (uint64_t seed = 1; seed <= 200; seed++) {
         mp_graph *graph = random_graph(seed, 2 + (int)(seed % 11), (mp_fuse)(seed % MP_N_FUSES), false);
@@ -297,16 +284,4 @@ static void what_is_put_on_the_second_stream_fits(void **state)
     }
     assert_true(all > 50);
     assert_int_equal(mp_alloc_live, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lifetimes_end_where_the_wait_is),
-        cmocka_unit_test(what_an_update_uses_is_left_alone),
-        cmocka_unit_test(random_plans_with_waits_are_accepted_and_come_back),
-        cmocka_unit_test(waits_are_as_late_as_time_and_memory_want),
-        cmocka_unit_test(what_is_put_on_the_second_stream_fits),
-    };
-    return cmocka_run_group_tests_name("planner/second_stream", tests, NULL, NULL);
 }

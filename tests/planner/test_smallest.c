@@ -1,15 +1,9 @@
 /* test_smallest.c - planner/solve: what is offered where a budget cannot be met is found when it is asked for. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/base/memory.h"
 #include "memplan/arena_solve.h"
 #include "memplan/check.h"
 #include "memplan/smallest.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"
 
 typedef unsigned long long number; /* of a seed, printed on failure */
@@ -32,9 +26,8 @@ static mp_answer solved(const mp_request *request, bool with_arena, uint64_t see
 }
 
 /* From below the floor to what keeping everything needs; with an arena the steps that matter are small. */
-static void what_is_offered_is_found_when_it_is_asked_for(void **state)
+TEST(what_is_offered_is_found_when_it_is_asked_for)
 {
-    (void)state;
     enum { BUDGETS = 5 };
     int n_offers = 0, n_above_floor = 0;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
@@ -77,9 +70,8 @@ static void scramble_ticks(mp_graph *graph, uint64_t seed)
 }
 
 /* Whatever is asked of a search, and however long operators took when they were measured. */
-static void the_smallest_plan_is_the_same_for_all_budgets_and_times(void **state)
+TEST(the_smallest_plan_is_the_same_for_all_budgets_and_times)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         mp_graph *graph = graph_of(seed);
         mp_plan *plain = NULL, *other = NULL;
@@ -102,13 +94,4 @@ static void the_smallest_plan_is_the_same_for_all_budgets_and_times(void **state
         mp_graph_free(graph);
     }
     assert_int_equal(mp_alloc_live, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_offered_is_found_when_it_is_asked_for),
-        cmocka_unit_test(the_smallest_plan_is_the_same_for_all_budgets_and_times),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

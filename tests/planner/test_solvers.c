@@ -1,17 +1,11 @@
 /* test_solvers.c - all searchers: their plans hold, fit, repeat, and get no worse with more room. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "estimator/base/memory.h"
 #include "memplan/check.h"
 #include "memplan/floor.h"
 #include "memplan/solver.h"
 #include "tests/cases/bound_case.h"
 #include "tests/cases/chain_graph.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/oracle_simulator.h"
 #include "tests/oracles/random_graph.h"
 
@@ -38,9 +32,8 @@ static bool is_monotone(const char *solver)
     return false;
 }
 
-static void every_plan_holds_and_more_room_never_costs_more(void **state)
+TEST(every_plan_holds_and_more_room_never_costs_more)
 {
-    (void)state;
     long n_plans = 0, n_cheaper = 0;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         const bool plain = seed % 10 == 0;
@@ -93,9 +86,8 @@ static void every_plan_holds_and_more_room_never_costs_more(void **state)
     assert_true(n_plans > 5 * SEEDS && n_cheaper > 2 * SEEDS);
 }
 
-static void same_request_gives_the_same_plan(void **state)
+TEST(same_request_gives_the_same_plan)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= 10; seed++) {
         mp_graph *graph = random_graph(seed, 20, (mp_fuse)(seed % 3), false);
         const int64_t budget = keep_all_peak(graph) * 9 / 10;
@@ -118,9 +110,8 @@ static void same_request_gives_the_same_plan(void **state)
 }
 
 /* With few moves, too, a larger budget must not cost more: what is tried is a matter of the moves and the ladder only. */
-static void more_room_never_costs_more_with_few_moves(void **state)
+TEST(more_room_never_costs_more_with_few_moves)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= SEEDS / 3; seed++) {
         mp_graph *graph = random_graph(seed, 24, (mp_fuse)(seed % 3), false);
         const int64_t whole = keep_all_peak(graph);
@@ -154,9 +145,8 @@ static bool stop_at_once(const mp_progress *progress, void *data)
     return false;
 }
 
-static void requests_that_make_no_sense_are_refused(void **state)
+TEST(requests_that_make_no_sense_are_refused)
 {
-    (void)state;
     mp_graph *graph = random_graph(2, 12, MP_FUSE_NONE, false);
     mp_answer answer = {0};
     mp_error err = {0};
@@ -175,9 +165,8 @@ static void requests_that_make_no_sense_are_refused(void **state)
 }
 
 /* A search that is stopped hands back what it has; keep-all comes first, so there is always something. */
-static void stopped_search_still_answers(void **state)
+TEST(stopped_search_still_answers)
 {
-    (void)state;
     mp_graph *graph = random_graph(5, 24, MP_FUSE_NONE, false);
     int n_calls = 0;
     const mp_request request = {.graph = graph,
@@ -197,9 +186,8 @@ static void stopped_search_still_answers(void **state)
 }
 
 /* In a large graph there is by then a plan within the budget. */
-static void stopped_search_of_a_large_graph_has_a_plan(void **state)
+TEST(stopped_search_of_a_large_graph_has_a_plan)
 {
-    (void)state;
     const char *const names[] = {"auto", "priced"};
     mp_graph *graph;
     assert_int_equal(chain_graph(4000, 10, 100, true, &graph, NULL), MP_OK);
@@ -220,9 +208,8 @@ static void stopped_search_of_a_large_graph_has_a_plan(void **state)
 }
 
 /* `segments` on the list of the plan that it found comes to that plan: what a user gets who copies the list. */
-static void list_that_segments_finds_stands_for_its_plan(void **state)
+TEST(list_that_segments_finds_stands_for_its_plan)
 {
-    (void)state;
     int n_lists = 0;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         mp_graph *graph = random_graph(seed, 16, MP_FUSE_NONE, false);
@@ -246,9 +233,8 @@ static void list_that_segments_finds_stands_for_its_plan(void **state)
     assert_true(n_lists > SEEDS);
 }
 
-static void solve_survives_every_allocation_failure(void **state)
+TEST(solve_survives_every_allocation_failure)
 {
-    (void)state;
     mp_graph *graph = random_graph(4, 5, MP_FUSE_BACKWARD, false);
     const long live = mp_alloc_live;
     mp_status st = MP_NOMEM;
@@ -271,19 +257,4 @@ static void solve_survives_every_allocation_failure(void **state)
         assert_int_equal(mp_alloc_live, live);
     }
     mp_graph_free(graph);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_plan_holds_and_more_room_never_costs_more),
-        cmocka_unit_test(same_request_gives_the_same_plan),
-        cmocka_unit_test(more_room_never_costs_more_with_few_moves),
-        cmocka_unit_test(requests_that_make_no_sense_are_refused),
-        cmocka_unit_test(stopped_search_still_answers),
-        cmocka_unit_test(stopped_search_of_a_large_graph_has_a_plan),
-        cmocka_unit_test(list_that_segments_finds_stands_for_its_plan),
-        cmocka_unit_test(solve_survives_every_allocation_failure),
-    };
-    return cmocka_run_group_tests_name("planner/solvers", tests, NULL, NULL);
 }

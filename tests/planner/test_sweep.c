@@ -1,14 +1,8 @@
 /* test_sweep.c - the trade-off curve and evenly spread checkpoints. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "estimator/base/memory.h"
 #include "memplan/sweep.h"
 #include "tests/cases/chain_graph.h"
+#include "tests/cases/test.h"
 
 enum { LAYERS = 60, BYTES = 1000, STATIC = 5000 };
 
@@ -28,9 +22,8 @@ static mp_sweep sweep(const mp_sweep_request *request)
     return found;
 }
 
-static void every_point_is_at_least_what_the_searcher_answers_for_its_budget(void **state)
+TEST(every_point_is_at_least_what_the_searcher_answers_for_its_budget)
 {
-    (void)state;
     static const char *const solvers[] = {"chen", "lower-set"};
     static const int64_t budgets[] = {60000, 25000, 40000, 66000};
     mp_graph *graph = chain();
@@ -61,9 +54,8 @@ static void every_point_is_at_least_what_the_searcher_answers_for_its_budget(voi
     mp_graph_free(graph);
 }
 
-static void by_default_curves_lead_from_the_smallest_plan_to_keep_all(void **state)
+TEST(by_default_curves_lead_from_the_smallest_plan_to_keep_all)
 {
-    (void)state;
     mp_graph *graph = chain();
     mp_sweep found = sweep(&(mp_sweep_request){.graph = graph});
     assert_true(found.n_curves >= 3);
@@ -83,9 +75,8 @@ static void by_default_curves_lead_from_the_smallest_plan_to_keep_all(void **sta
     mp_graph_free(graph);
 }
 
-static void below_the_floor_nothing_is_feasible(void **state)
+TEST(below_the_floor_nothing_is_feasible)
 {
-    (void)state;
     static const int64_t budgets[] = {0, STATIC};
     mp_graph *graph = chain();
     mp_sweep found = sweep(&(mp_sweep_request){.graph = graph, .budgets = budgets, .n_budgets = 2});
@@ -95,9 +86,8 @@ static void below_the_floor_nothing_is_feasible(void **state)
     mp_graph_free(graph);
 }
 
-static void a_searcher_that_does_not_apply_is_named_only_if_asked_for(void **state)
+TEST(a_searcher_that_does_not_apply_is_named_only_if_asked_for)
 {
-    (void)state;
     static const char *const named[] = {"ilp"}, *const unknown[] = {"chne"};
     mp_graph *graph;
     mp_sweep found = {0};
@@ -121,9 +111,8 @@ static bool stop_soon(size_t k, size_t n, const mp_progress *search, void *data)
     return --*left > 0;
 }
 
-static void a_stop_leaves_the_points_so_far(void **state)
+TEST(a_stop_leaves_the_points_so_far)
 {
-    (void)state;
     mp_graph *graph = chain();
     for (int calls = 1; calls < 10; calls++) {
         int left = calls;
@@ -136,9 +125,8 @@ static void a_stop_leaves_the_points_so_far(void **state)
     mp_graph_free(graph);
 }
 
-static void too_few_and_too_many_checkpoints_hurt(void **state)
+TEST(too_few_and_too_many_checkpoints_hurt)
 {
-    (void)state;
     mp_graph *graph = chain();
     mp_spread_point *points;
     size_t n, best = 0;
@@ -159,9 +147,8 @@ static void too_few_and_too_many_checkpoints_hurt(void **state)
 }
 
 /* One end in each equal stretch of the chain, at the last of its smallest activations: the same list, kept by segments. */
-static void a_spread_list_costs_what_segments_cost(void **state)
+TEST(a_spread_list_costs_what_segments_cost)
 {
-    (void)state;
     mp_graph *graph = chain();
     mp_spread_point *points;
     size_t n;
@@ -188,9 +175,8 @@ static void a_spread_list_costs_what_segments_cost(void **state)
     mp_graph_free(graph);
 }
 
-static void sweeps_survive_every_allocation_failure(void **state)
+TEST(sweeps_survive_every_allocation_failure)
 {
-    (void)state;
     static const char *const solvers[] = {"none"};
     mp_graph *graph;
     assert_int_equal(chain_graph(6, BYTES, STATIC, true, &graph, NULL), MP_OK);
@@ -207,19 +193,4 @@ static void sweeps_survive_every_allocation_failure(void **state)
         assert_int_equal(mp_alloc_live, before);
     }
     mp_graph_free(graph);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_point_is_at_least_what_the_searcher_answers_for_its_budget),
-        cmocka_unit_test(by_default_curves_lead_from_the_smallest_plan_to_keep_all),
-        cmocka_unit_test(below_the_floor_nothing_is_feasible),
-        cmocka_unit_test(a_searcher_that_does_not_apply_is_named_only_if_asked_for),
-        cmocka_unit_test(a_stop_leaves_the_points_so_far),
-        cmocka_unit_test(too_few_and_too_many_checkpoints_hurt),
-        cmocka_unit_test(a_spread_list_costs_what_segments_cost),
-        cmocka_unit_test(sweeps_survive_every_allocation_failure),
-    };
-    return cmocka_run_group_tests_name("planner/sweep", tests, NULL, NULL);
 }

@@ -1,17 +1,11 @@
 /* test_turn_around.c - graphs without marks: the turn-around by its definition, plans and bounds against an exact search. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "memplan/check.h"
 #include "memplan/solver.h"
 #include "planner/bound/bound.h"
 #include "planner/order/precedence.h"
 #include "planner/order/turn_around.h"
 #include "tests/cases/bound_case.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/oracle_exact.h"
 #include "tests/oracles/random_dag.h"
 #include "tests/oracles/random_graph.h"
@@ -77,9 +71,8 @@ static int64_t crossing_bytes(const mp_graph *graph, int node)
     return bytes;
 }
 
-static void most_crosses_before_the_turn_around(void **state)
+TEST(most_crosses_before_the_turn_around)
 {
-    (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         mp_graph *graph = dag(seed);
         int expected = -1, found;
@@ -104,9 +97,8 @@ static void most_crosses_before_the_turn_around(void **state)
 }
 
 /* The example of docs/large-graphs.md: a and b are read again when g3 runs, and most crosses before it. */
-static void the_page_tells_where_its_example_turns(void **state)
+TEST(the_page_tells_where_its_example_turns)
 {
-    (void)state;
     static const int bytes[] = {4, 6, 5, 3, 2, 2, 2, 1},
                      lists[][3] = {{0}, {0, 0}, {1, 0}, {2, 0}, {3, 2}, {4, 1}, {5, 0}, {6}};
     static const int crossing[] = {0, 4, 10, 15, 18, 12, 6, 2};
@@ -136,9 +128,8 @@ static void the_page_tells_where_its_example_turns(void **state)
     mp_graph_free(graph);
 }
 
-static void marked_graphs_keep_their_marks(void **state)
+TEST(marked_graphs_keep_their_marks)
 {
-    (void)state;
     mp_graph *graph = random_graph(3, 8, MP_FUSE_NONE, false);
     int found;
     assert_int_equal(mp_turn_around(graph, &found, NULL), MP_OK);
@@ -169,9 +160,8 @@ static int64_t sum_ticks(const mp_graph *graph)
     return ticks;
 }
 
-static void plans_and_bounds_hold_without_marks(void **state)
+TEST(plans_and_bounds_hold_without_marks)
 {
-    (void)state;
     static const char *const solvers[] = {"auto", "chen", "segments", "lower-set", "chain", "priced"};
     enum { N = sizeof solvers / sizeof *solvers };
     int n_feasible = 0, n_dear = 0, n_found[N] = {0}, n_optimal = 0, n_parts_dear = 0, n_one_dear = 0;
@@ -210,15 +200,4 @@ static void plans_and_bounds_hold_without_marks(void **state)
     assert_int_equal(n_optimal, n_feasible);
     assert_true(n_parts_dear >= 328);
     assert_true(n_dear > n_feasible / 2 && 10 * n_one_dear >= 9 * n_dear);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(most_crosses_before_the_turn_around),
-        cmocka_unit_test(the_page_tells_where_its_example_turns),
-        cmocka_unit_test(marked_graphs_keep_their_marks),
-        cmocka_unit_test(plans_and_bounds_hold_without_marks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

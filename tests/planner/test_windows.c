@@ -1,17 +1,11 @@
 /* test_windows.c - parts of a list as graphs of their own, against the timeline of the whole; and the search by windows. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include "estimator/base/memory.h"
 #include "memplan/check.h"
 #include "memplan/solver.h"
 #include "planner/anneal/windows.h"
 #include "planner/order/part.h"
 #include "tests/cases/bound_case.h"
+#include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"
 
 /* ---- closed parts ---- */
@@ -57,9 +51,8 @@ static bool has_choices(const mp_graph *graph)
 }
 
 /* At each of its steps lives what lives in the whole list with those steps; or more, where some alternative reads less. */
-static void a_closed_part_has_what_lives_in_the_list(void **state)
+TEST(a_closed_part_has_what_lives_in_the_list)
 {
-    (void)state;
     enum { SEEDS = 600, NODES = 14 };
     int n_exact = 0, n_extra = 0;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
@@ -111,9 +104,8 @@ static mp_node *add_node(mp_graph *graph, int writes)
 }
 
 /* Two nodes, of which the second reads what the first writes, or takes an alternative that reads nothing. */
-static void what_only_some_alternative_reads_orders_nothing(void **state)
+TEST(what_only_some_alternative_reads_orders_nothing)
 {
-    (void)state;
     enum { FIRST, A, B, LAST };
     mp_graph *graph;
     mp_part part;
@@ -149,9 +141,8 @@ static void what_only_some_alternative_reads_orders_nothing(void **state)
     mp_graph_free(graph);
 }
 
-static void parts_survive_every_allocation_failure(void **state)
+TEST(parts_survive_every_allocation_failure)
 {
-    (void)state;
     mp_graph *graph = random_graph(5, 9, MP_FUSE_NONE, true);
     int *number = mp_alloc(graph->n_storages, sizeof *number);
     int n_failed = 0;
@@ -208,9 +199,8 @@ static mp_graph *local_graph(void)
     return graph;
 }
 
-static void large_local_graphs_are_searched_by_windows(void **state)
+TEST(large_local_graphs_are_searched_by_windows)
 {
-    (void)state;
     mp_graph *graph = local_graph();
     mp_answer first = {0}, second = {0};
     assert_true(mp_anneal_has_windows(graph));
@@ -233,9 +223,8 @@ static void large_local_graphs_are_searched_by_windows(void **state)
 }
 
 /* Where one window has no plan, the others still become as small as that one. */
-static void what_has_no_plan_is_made_small(void **state)
+TEST(what_has_no_plan_is_made_small)
 {
-    (void)state;
     mp_graph *graph = local_graph();
     mp_answer answer = {0};
     const int64_t peak = keep_all_peak(graph);
@@ -250,9 +239,8 @@ static void what_has_no_plan_is_made_small(void **state)
     mp_graph_free(graph);
 }
 
-static void windows_survive_allocation_failures(void **state)
+TEST(windows_survive_allocation_failures)
 {
-    (void)state;
     mp_graph *graph = local_graph();
     const long live = mp_alloc_live;
     const mp_request request = {
@@ -268,17 +256,4 @@ static void windows_survive_allocation_failures(void **state)
         assert_int_equal(mp_alloc_live, live);
     }
     mp_graph_free(graph);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_closed_part_has_what_lives_in_the_list),
-        cmocka_unit_test(what_only_some_alternative_reads_orders_nothing),
-        cmocka_unit_test(parts_survive_every_allocation_failure),
-        cmocka_unit_test(large_local_graphs_are_searched_by_windows),
-        cmocka_unit_test(what_has_no_plan_is_made_small),
-        cmocka_unit_test(windows_survive_allocation_failures),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
