@@ -1,6 +1,12 @@
 /* chain_oracle.c - chains built cell by cell, and a search of all their schedules. */
 #include "tests/oracles/chain_oracle.h"
-#include "tests/cases/test.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
 
 static int storage(mp_graph *graph, mp_kind kind, int64_t bytes)
 {

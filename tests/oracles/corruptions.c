@@ -1,6 +1,11 @@
 /* corruptions.c - plans spoilt in their steps, claims and numbers. */
 #include "tests/oracles/corruptions.h"
-#include "tests/cases/test.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
 
 #include "memplan/floor.h"
 

@@ -1,8 +1,12 @@
 /* oracle_exact.c - Dijkstra over states of nodes that have run and storages that are live. */
 #include "tests/oracles/oracle_exact.h"
-#include "tests/cases/test.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
 
 #include "tests/oracles/random_graph.h"
+#include <cmocka.h>
 
 enum { MOST_STATES = 2000000 };
 

@@ -1,6 +1,12 @@
 /* random_graph.c - graphs node by node, schedules that obey every rule, and offsets by first fit. */
 #include "tests/oracles/random_graph.h"
-#include "tests/cases/test.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
 
 #include "planner/math/splitmix.h"
 
