@@ -64,6 +64,7 @@ class Emitted:
     below: Liveness  # of backward
     peak_bytes: int
     saved_bytes: int
+    waiting_bytes: int  # from forward to backward: what is saved, and what the user has
 
 
 class GraphPlanner:
@@ -110,7 +111,7 @@ class GraphPlanner:
         below = Liveness(backward.graph, self.capture.sizes, self.static_keys, stay)
         peak = self.static_bytes + max(above.peak_bytes(), below.peak_bytes(held_bytes))
         saved = saved_bytes(backward.graph, self.capture.sizes, self.static_keys)
-        return Emitted(forward, backward, above, below, peak, saved)
+        return Emitted(forward, backward, above, below, peak, saved, saved + held_bytes)
 
     def trace(self, emitted: Emitted) -> Trace:
         """The step's requests for memory, what is there throughout first."""
@@ -237,6 +238,7 @@ class GraphPlanner:
             floor_bytes=p.number("floor_bytes"),
             static_bytes=self.static_bytes,
             saved_bytes=emitted.saved_bytes,
+            waiting_bytes=emitted.waiting_bytes,
             overhead=p.share("planned_ticks"),
             proved_overhead=max(0.0, bound) if not math.isnan(bound := p.share("bound_ticks")) else math.nan,
             seconds=p.number("planned_ticks") * 1e-9,

@@ -17,7 +17,7 @@ from torch._functorch._aot_autograd.utils import make_boxed_func
 from memplan.budget import only_bytes
 from memplan.costs.measure import Costs
 from memplan.errors import FallbackWarning, MemplanError, NotPlannable
-from memplan.graph.capture import Capture
+from memplan.graph.capture import DYNAMIC, Capture
 from memplan.graph.casts import backward_outside, cached_casts, cast_inside, noticing, regions
 from memplan.graph.distributed import bucket_bytes, refuse_cut
 from memplan.graph.joint import halves
@@ -29,7 +29,7 @@ from memplan.plan.planner import GraphPlanner, Options
 from memplan.report import Fallback, GraphReport, Report
 from memplan.run.between import Backward, Between, names_of
 from memplan.run.execute import compile_graph
-from memplan.run.ledger import LEDGER, Beside, Booked
+from memplan.run.ledger import Beside, Booked, Ledger, Owner
 from memplan.run.overlap import as_at_first, writes_into_inputs
 from memplan.run.second_order import Differentiable
 from memplan.run.verify import Verified
@@ -71,10 +71,15 @@ class Backend:
         self.cast_inside: list[str] = []  # of its backward
         self.others: list[str] = []  # what captures compute otherwise than eager, in the graph that is compiled
         self.between: Between | None = None  # of the graph that is compiled
+        self.cut_at = ""  # where PyTorch cuts behind it
         self.accumulated_bytes = 0  # of gradients of earlier batches, which the options count
+        self.ledger = Ledger()  # of its own calls
         self.uncounted_bytes = 0  # that steps had beside a call, and no plan has counted yet
-        self.learned_bytes = self.n_learned = 0  # that plans count since, and how often that grew
-        self.causes: set[tuple[bool, bool, bool]] = set()  # that were said
+        self.learned_bytes = self.n_learned = 0  # that plans count since, and how often they were made again
+        self.alone: dict[Any, tuple[int, int]] = {}  # per frame and sizes: what keep-all and the floor are without others
+        self.most_kept: dict[Any, int] = {}  # per frame of the user's code: what its graphs may keep for backward
+        self.is_beyond = False  # whether that, or what is uncounted, has changed since plans were made
+        self.causes: set[tuple[bool, ...]] = set()  # that were said
         self.__name__ = "memplan"
 
     def fresh(self) -> Backend:
@@ -99,7 +104,7 @@ class Backend:
         compilers: dict[str, Any] = {"fw_compiler": forward_compiler, "bw_compiler": backward_compiler}
         aot = aot_autograd(**compilers, inference_compiler=compiler, partition_fn=self.partition)
         self.between, self.is_for_others = None, False
-        self.regions, self.cast_inside = regions(), list[str]()
+        self.regions, self.cast_inside, self.cut_at = regions(), list[str](), cut_of(module)
         n_before, self.others = len(self.report.graphs), of_the_capture(module.graph)
         if torch.is_grad_enabled():
             self.hold(module, inputs)
@@ -116,7 +121,7 @@ class Backend:
         if self.between is not None:
             compiled = self.between.around(compiled, names_of(module))
         if torch.is_grad_enabled() and len(self.report.graphs) > n_before:
-            compiled = Booked(compiled, self.report.graphs[-1], self.accumulated_bytes, weakly(self.take_over))
+            compiled = Booked(compiled, self.report.graphs[-1], self.accumulated_bytes, self.owner())
         if torch.is_grad_enabled():
             compiled = Differentiable(module, compiled, graph_name(), weakly(self.say))
         return as_at_first(compiled) if writes_into_inputs() else compiled
@@ -127,21 +132,36 @@ class Backend:
             self.said.add(sentence)
             warnings.warn(f"memplan: {sentence}", FallbackWarning, stacklevel=4)
 
+    def owner(self) -> Owner:
+        return Owner(self.ledger, weakly(self.take_over), weakly(self.keep_less))
+
     def take_over(self, graph: GraphReport, beside: Beside) -> None:
         """A call goes beyond its budget: that is said once per cause, and the next step is planned for it."""
-        cause = (*beside.causes(), beside.uncounted_bytes > 0)
+        is_stuck = graph.waiting_bytes > self.most_kept.get(graph.frame, graph.waiting_bytes)  # not reached
+        can_learn = beside.learned_bytes > 0 or (beside.kept_less > 0 and not is_stuck)
+        is_last = self.n_learned == MOST_LEARNED or not can_learn
+        cause = (*beside.causes(), is_last)
         if cause not in self.causes:
             self.causes.add(cause)
-            warnings.warn(f"memplan: {beside.sentence(graph)}", FallbackWarning, stacklevel=4)
-        self.uncounted_bytes = max(self.uncounted_bytes, beside.uncounted_bytes)
+            warnings.warn(f"memplan: {beside.sentence(graph, is_last)}", FallbackWarning, stacklevel=4)
+        if beside.learned_bytes > self.uncounted_bytes:
+            self.uncounted_bytes, self.is_beyond = beside.learned_bytes, True
+        if beside.kept_less:
+            self.keep_less(graph, beside.kept_less)
+
+    def keep_less(self, graph: GraphReport, n_bytes: int) -> None:
+        """Plans of this graph's frame keep so much less from forward to backward."""
+        before = self.most_kept.get(graph.frame, graph.waiting_bytes)
+        self.most_kept[graph.frame] = max(0, min(before, graph.waiting_bytes - n_bytes))
+        self.is_beyond = self.is_beyond or n_bytes > 0
 
     def plans_again(self) -> bool:
-        """Whether steps are to be planned anew, with what was beside the last ones: between steps, when nothing waits."""
-        if self.uncounted_bytes == 0 or LEDGER.n_calls or self.n_learned == MOST_LEARNED:
+        """Whether steps are to be planned anew, with what was beside the last ones: when no call of its own waits."""
+        if not self.is_beyond or self.ledger.n_calls or self.n_learned == MOST_LEARNED:
             return False
         self.n_learned += 1
         self.learned_bytes += self.uncounted_bytes
-        self.uncounted_bytes = 0
+        self.uncounted_bytes, self.is_beyond = 0, False
         budget = max(g.budget_bytes for g in self.report.graphs)
         self.options = dataclasses.replace(self.options, budget=budget, on_infeasible="smallest")
         self.report.graphs.clear()
@@ -190,7 +210,7 @@ class Backend:
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
         start = time.perf_counter()
         planner = self.planner_for(joint, name, n_forward_outputs, static_indices)
-        emitted, budget = planner.solve(self.options, is_first=self.learned_bytes == 0)
+        emitted, budget = planner.solve(self.options, is_first=self.n_learned == 0)
         self.not_saved = planner.capture.not_saved_by_eager()
         for foreign in dict.fromkeys(str(n.target) for n in joint.graph.nodes if is_foreign(n)):
             self.say(
@@ -199,10 +219,14 @@ class Backend:
             )
         self.saved[frame_of_graph()] = emitted.saved_bytes
         self.report.graphs.append(planner.report(emitted, budget, time.perf_counter() - start))
-        self.report.graphs[-1].others_bytes = self.others_bytes
-        self.report.graphs[-1].gradients_elsewhere_bytes = self.gradients_elsewhere_bytes
+        graph = self.report.graphs[-1]
+        sizes = tuple(s.n_bytes for s in planner.capture.storages if s.kind == "input")
+        first = self.alone.setdefault((frame_of_graph(), sizes), (graph.keep_all_bytes, graph.floor_bytes))
+        graph.keep_all_bytes, graph.floor_bytes = first
+        graph.frame, graph.cut_at, graph.others_bytes = frame_of_graph(), self.cut_at, self.others_bytes
+        graph.gradients_elsewhere_bytes = self.gradients_elsewhere_bytes
         if self.others:
-            self.report.graphs[-1].notes.append(f"bits of the capture, not of eager: {', '.join(self.others)}")
+            graph.notes.append(f"bits of the capture, not of eager: {', '.join(self.others)}")
         if self.only_report:
             raise Estimated
         return emitted.forward, emitted.backward
@@ -212,7 +236,15 @@ class Backend:
     ) -> GraphPlanner:
         capture = Capture(joint, n_forward_outputs, static_indices)
         sources = [o.source for o in capture.operations if o.source is not None]
+        self.leave_room(capture)
         return GraphPlanner(capture, COSTS.measure(sources, self.options.kept), self.outside_bytes(capture), name)
+
+    def leave_room(self, capture: Capture) -> None:
+        """For what others take while the graph's calls wait for their backward: then it keeps so much less."""
+        most = self.most_kept.get(frame_of_graph())
+        if most is not None and isinstance(self.options.budget, int):
+            static = sum(s.n_bytes for s in capture.storages if s.kind not in DYNAMIC) + self.outside_bytes(capture)
+            capture.operations[capture.boundary].workspace_bytes = max(0, self.options.budget - static - most)
 
     def outside_bytes(self, capture: Capture) -> int:
         """What is in memory beside this graph: what the caller said; and of other graphs of the model parameters, gradients,
@@ -263,6 +295,13 @@ def frame_of_graph() -> Any:
     """The same for all graphs of one piece of the user's code, at whatever sizes."""
     current = torch._guards.CompileContext.current_compile_id()
     return getattr(current, "frame_id", None)
+
+
+def cut_of(module: fx.GraphModule) -> str:
+    """Where PyTorch has cut the user's code behind this graph, "" where it has not."""
+    reason = getattr(module, "compile_subgraph_reason", None)
+    stack = getattr(reason, "user_stack", None) if getattr(reason, "graph_break", False) else None
+    return f"{stack[-1].filename}:{stack[-1].lineno}" if stack else ""
 
 
 def graph_name() -> str:
