@@ -165,18 +165,23 @@ def how_tests_end(guard: Guard | None, test: str) -> int:
         return subprocess.run(command, cwd=Path(folder) / "python", capture_output=True, check=False).returncode
 
 
+def say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
 def main(wanted: list[str]) -> int:
     chosen = [g for g in GUARDS if not wanted or any(w in g.file or w in g.test for w in wanted)]
     green = {test: how_tests_end(None, test) for test in dict.fromkeys(g.test for g in chosen)}
     broken = [test for test, code in green.items() if code != 0]
     missed = 0
     for test in broken:
-        print(f"does not pass as it is: {test}", flush=True)
+        say(f"does not pass as it is: {test}")
     for guard in chosen:
         is_red = guard.test not in broken and how_tests_end(guard, guard.test) == RED
         missed += not is_red
-        print(f"{'red' if is_red else 'NOT RED':8}{guard.file}: {guard.text.strip().splitlines()[0]}", flush=True)
-    print(f"{len(chosen) - missed} of {len(chosen)} guards turn their test red")
+        say(f"{'red' if is_red else 'NOT RED':8}{guard.file}: {guard.text.strip().splitlines()[0]}")
+    say(f"{len(chosen) - missed} of {len(chosen)} guards turn their test red")
     return int(missed > 0)
 
 
