@@ -69,6 +69,7 @@ def weighted(t: Trial) -> None:
     model = Net()
     compiled = t.compile(model)
     for k in range(2):
+        model.zero_grad()
         (compiled(*pair(k)) * torch.tensor(0.1 * k)).backward()
     t.keep_state(model)
 
