@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from habits.trial import Net, Scores, Trial, habit, pair, train
+from habits.trial import WARNS, Net, Scores, Trial, habit, pair, train
 
 GRADIENTS = "losses and gradients"
 
@@ -86,7 +86,7 @@ class TwoHeads(Scores):
         return h, self.second(h)
 
 
-@habit(GRADIENTS, "two heads, a loss of both")
+@habit(GRADIENTS, "two heads, a loss of both", WARNS, "are taken outside of it, by a loss")
 def both_heads(t: Trial) -> None:
     model = TwoHeads()
     a, b = t.compile(model)(pair()[0])
@@ -106,7 +106,7 @@ def unused_head(t: Trial) -> None:
     t.keep_state(model)
 
 
-@habit(GRADIENTS, "heads that take turns")
+@habit(GRADIENTS, "heads that take turns", WARNS, "are taken outside of it, by a loss")
 def heads_in_turns(t: Trial) -> None:
     model = TwoHeads()
     compiled = t.compile(model)

@@ -74,6 +74,7 @@ class Backend:
         self.regions: dict[str, torch.dtype] = {}  # of autocast, around it
         self.accumulated_bytes = 0  # of gradients of earlier batches, which the options count
         self.learned = Learned()
+        self.planners: weakref.WeakKeyDictionary[Captured, GraphPlanner] = weakref.WeakKeyDictionary()
         self.__name__ = "memplan"
 
     def fresh(self) -> Backend:
@@ -143,7 +144,7 @@ class Backend:
         if captured.error is not None:
             return raising(captured.error)
         assert captured.compiled is not None
-        compiled, graph = captured.compiled, captured.graph
+        compiled, graph = captured.compiled, captured.graph() if captured.graph is not None else None
         if self.options.verify and graph is not None:
             compiled = Verified(captured.module, compiled, graph)
         if captured.cast_inside:
@@ -166,7 +167,7 @@ class Backend:
             capture = captured.planner.capture
             outside = self.outside_bytes(capture, captured.frame)
             self.learned.leave_room(capture, captured.frame, self.options.budget, outside)
-            captured.planner = captured.planner.again(outside)
+            self.planners[captured] = captured.planner.again(outside)
             forward, backward = self.graphs_of_plan(captured, start)
             captured.between = Between(forward.graph, backward.graph, captured.n_forward_outputs, captured.not_saved())
             captured.tell_saved(forward.graph)
@@ -241,7 +242,7 @@ class Backend:
         start = time.perf_counter()
         captured = self.current
         assert captured is not None
-        captured.planner = self.planner_for(joint, name, n_forward_outputs, static_indices)
+        self.planners[captured] = self.planner_for(joint, name, n_forward_outputs, static_indices)
         captured.n_forward_outputs = n_forward_outputs
         for foreign in dict.fromkeys(str(n.target) for n in joint.graph.nodes if is_foreign(n)):
             self.say(
@@ -263,7 +264,8 @@ class Backend:
                 raise
             captured.error = error
             return planner.graphs_of_smallest(self.options)
-        graph = captured.graph = planner.report(emitted, budget, time.perf_counter() - start)
+        graph = planner.report(emitted, budget, time.perf_counter() - start)
+        captured.graph = weakref.ref(graph)
         self.saved[captured.frame] = emitted.saved_bytes
         self.report.graphs.append(graph)
         graph.frame, graph.cut_at = captured.frame, captured.cut_at

@@ -40,16 +40,16 @@ class Runner:
 
 
 class Captured:
-    """One graph. `run`: what calls go through, within what AOTAutograd has made."""
+    """One graph. `run`: what calls go through, within what AOTAutograd has made. PyTorch keeps this, and with it neither plans
+    nor reports, which are the backend's."""
 
     def __init__(self, backend: Backend, module: fx.GraphModule, name: str, frame: Any) -> None:
         self.backend = weakref.ref(backend)
         self.module, self.name, self.frame = module, name, frame
         self.generation = backend.generation  # of the backend's options, for which it is planned
-        self.planner: GraphPlanner | None = None  # None: there is nothing to plan, or it cannot be planned
         self.refusal = ""  # why it cannot
         self.n_forward_outputs = 0
-        self.graph: GraphReport | None = None
+        self.graph: weakref.ref[GraphReport] | None = None  # of its plan
         self.error: Exception | None = None  # instead of a plan
         self.between: Between | None = None
         self.cast_inside: list[str] = []  # operators of its backward that autocast reaches in eager
@@ -60,8 +60,11 @@ class Captured:
         self.metadata: Any = None
         self.run: Callable[..., Any] | None = None
 
-    def is_planned(self) -> bool:
-        return self.graph is not None
+    @property
+    def planner(self) -> GraphPlanner | None:
+        """None: there is nothing to plan, or it cannot be planned."""
+        backend = self.backend()
+        return backend.planners.get(self) if backend is not None else None
 
     def not_saved(self) -> list[fx.Node]:
         """Inputs that eager PyTorch would not save, as far as that is known."""
