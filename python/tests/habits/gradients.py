@@ -94,7 +94,12 @@ def both_heads(t: Trial) -> None:
     t.keep_state(model)
 
 
-@habit(GRADIENTS, "an output that nobody used: its head's gradients are None")
+@habit(
+    GRADIENTS,
+    "an output that nobody used: its head's gradients are None",
+    WARNS,
+    "are taken outside of it, by a loss",
+)
 def unused_head(t: Trial) -> None:
     model = TwoHeads()
     compiled = t.compile(model)

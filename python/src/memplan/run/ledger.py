@@ -122,9 +122,9 @@ class Booked:
         self.compiled, self.owner = compiled, owner
         self.graph = weakref.ref(graph)  # with which plans and parameters would stay, as PyTorch keeps this
         self.planned_bytes, self.budget_bytes, self.saved_bytes = graph.planned_bytes, graph.budget_bytes, graph.saved_bytes
-        self.until_backward_bytes = graph.static_bytes - graph.others_bytes + graph.waiting_bytes  # without what is beside it
-        self.cut_at = graph.cut_at
         self.counted_bytes = accumulated_bytes + graph.others_bytes
+        self.until_backward_bytes = graph.static_bytes - self.counted_bytes + graph.waiting_bytes  # without what is beside it
+        self.cut_at = graph.cut_at
         self.metadata = metadata
         self.is_watched = False
 
