@@ -151,7 +151,7 @@ def function(t: Trial) -> None:
     t.keep_state(model)
 
 
-@habit(MODEL, "a method other than forward, compiled as a function", WARNS, "are taken outside of it, by a loss")
+@habit(MODEL, "a method other than forward, compiled as a function", WARNS, "are taken outside of it")
 def method(t: Trial) -> None:
     model = Net()
     features = t.compile(model.features)

@@ -21,7 +21,7 @@ import torch
 from memplan.budget import in_units
 from memplan.graph.capture import storage_key, tensors_of
 from memplan.report import GraphReport
-from memplan.run.outside import Outside, watch
+from memplan.run.outside import Outside, mark_beside, watch
 from memplan.run.second_order import node_of
 
 MOST_CUTS = 3  # that a sentence names
@@ -136,6 +136,7 @@ class Booked:
         outputs = self.compiled(*inputs)
         if (node := node_of(outputs, self.metadata)) is not None:
             self.book(node, parameters)
+            mark_beside(node)
             if not self.is_watched:
                 self.is_watched = True
                 there = LEDGER.n_bytes - self.saved_bytes + gradient_bytes(parameters)

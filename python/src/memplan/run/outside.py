@@ -46,6 +46,12 @@ def watch(node: Any, known: set[int], tell: Callable[[Outside], None]) -> None:
     AUTOGRAD._engine_run_backward = run_watched
 
 
+def mark_beside(node: Any) -> None:
+    """What a planned backward of another call takes is in the ledger, and not outside."""
+    if WATCHED:
+        node.register_prehook(begins)
+
+
 def begins(_: Any) -> None:
     """Where the planned backward begins, for who reads the events of memory."""
     with record_function(MARK):
