@@ -51,14 +51,6 @@ def test_backward_twice_is_eagers_if_the_graph_is_retained_and_else_refused() ->
     assert same([p.grad for p in model.parameters()], [p.grad for p in eager.parameters()])  # type: ignore[misc]
 
 
-def test_a_gradient_of_a_gradient_is_refused() -> None:
-    model, x = layered()
-    x.requires_grad_()
-    (first,) = torch.autograd.grad(small(model)(x).pow(2).sum(), x, create_graph=True)
-    with pytest.raises(RuntimeError, match="double backward"):
-        first.pow(2).sum().backward()
-
-
 def test_a_hook_that_raises_leaves_the_next_call_right() -> None:
     model, x = layered()
     eager = copy.deepcopy(model)

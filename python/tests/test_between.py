@@ -121,7 +121,7 @@ def test_what_there_is_no_room_to_copy_is_named(x: torch.Tensor, monkeypatch: py
     model = Shown(lambda h: h.mean())
     compiled = memplan.compile(model, "floor+0%", on_infeasible="smallest", time_limit=2)
     for name, write in (
-        ("x", lambda m, x, o: x.zero_()),
+        ("input 0", lambda m, x, o: x.zero_()),
         ("scale", lambda m, x, o: m.scale.zero_()),
         ("second.bias", lambda m, x, o: m.second.bias.view(-1)[0].zero_()),
     ):

@@ -277,18 +277,23 @@ TWICE: dict[str, tuple[Habit, Callable[[], nn.Module]]] = {
 }
 
 
+KEEP_MORE = {"Hessian now and then", "after a backward that keeps"}  # gradients or a graph, which the budget has no room for
+
+
 @pytest.mark.parametrize("name", TWICE)
 def test_a_gradient_is_differentiated_as_by_eager_and_that_is_said(name: str) -> None:
     habit, make = TWICE[name]
     torch.manual_seed(0)
     got, said, expected = run_both(habit, make())
     assert_equal(expected, got)
-    assert len(said) == 1 and "create_graph=True" in said[0]
+    assert sum("create_graph=True" in s for s in said) == 1
+    assert len(said) == 1 or name in KEEP_MORE, said
 
 
 def test_a_step_may_keep_its_graph_though_the_first_has_not() -> None:
     def habit(model: Any, module: nn.Module, x: torch.Tensor) -> Any:
         first = step(model, module, x)
+        module.zero_grad()
         loss = model(x)
         loss.backward(retain_graph=True)
         loss.backward()
@@ -296,7 +301,7 @@ def test_a_step_may_keep_its_graph_though_the_first_has_not() -> None:
 
     got, said, expected = run_both(habit, Squared(nn.Dropout(0.3)))
     assert_equal(expected, got)
-    assert not said
+    assert "1 call keeps" in said[0] and all("beyond the budget" in s for s in said), "it is beside the second backward"
 
 
 def test_a_gradient_that_cannot_be_differentiated_is_refused_in_our_words() -> None:
@@ -316,3 +321,22 @@ def test_a_planned_step_keeps_nothing_of_its_inputs() -> None:
     gone = weakref.ref(inputs[0])
     del inputs
     assert gone() is None and loss.grad_fn is not None
+
+
+def test_a_hook_on_all_modules_is_called_and_that_is_said() -> None:
+    def habit(model: Any, module: nn.Module, x: torch.Tensor) -> Any:
+        seen: list[torch.Tensor] = []
+        handle = nn.modules.module.register_module_forward_hook(lambda _, __, out: seen.append(out.detach().sum()))
+        results = step(model, module, x)
+        handle.remove()
+        return [*results, *seen]
+
+    got, said, expected = run_both(habit, Squared())
+    assert_equal(expected, got)
+    assert len(said) == 1 and "a hook on all modules" in said[0]
+
+
+def test_what_is_traced_is_the_function_and_that_is_said() -> None:
+    compiled = memplan.compile(lambda x: x.sin() * 2, "100%", cache="off")
+    with pytest.warns(memplan.FallbackWarning, match="while it is traced"):
+        assert "sin" in torch.fx.symbolic_trace(compiled).code

@@ -17,7 +17,9 @@ from torch import nn
 import memplan
 
 
-@pytest.mark.filterwarnings("error::memplan.FallbackWarning", "ignore:.*it runs with the smallest")
+@pytest.mark.filterwarnings(
+    "error::memplan.FallbackWarning", "ignore:.*it runs with the smallest", "ignore:.*beyond the budget"
+)
 @pytest.mark.parametrize("habit", HABITS, ids=lambda habit: habit.__name__)
 def test_a_habit_has_eagers_results_and_a_plan(habit: Callable[[Compile], tuple[Any, Tensors]]) -> None:
     _, expected = habit(lambda model: model)

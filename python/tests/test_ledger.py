@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from against_eager import peak_of_call
-from habits.trial import WIDTH, Net, pair
+from habits.trial import WIDTH, Net, Scores, pair
 from torch import nn
 
 import memplan
@@ -140,6 +140,10 @@ def test_a_break_in_a_loop_beyond_its_budget_is_said() -> None:
     budget = 1200 * 1024
     _, peaks, said = trained(one, budget, Loop(), fullgraph=False)
     assert peaks[-1] > budget and "calls keep" in said[0] and "no smaller plan was found" in said[-1]
+    cut = said[0].partition("as PyTorch cuts the graph at ")[2].partition(":")
+    assert cut[0] == __file__, "the line is not named"
+    with open(__file__, encoding="utf-8") as source:
+        assert "graph_break()" in source.read().splitlines()[int(cut[2].partition(":")[0]) - 1]
 
 
 def test_a_break_in_a_loop_within_its_budget_is_not() -> None:
@@ -165,3 +169,68 @@ def test_a_call_whose_result_is_gone_keeps_nothing() -> None:
     del out
     gc.collect()
     assert (LEDGER.n_bytes, LEDGER.n_calls) == before
+
+
+def said_in(run: Callable[[], Any]) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        run()
+    return [str(w.message) for w in caught if issubclass(w.category, memplan.FallbackWarning)]
+
+
+def test_what_is_beside_is_seen_at_the_call_and_not_only_in_backward() -> None:
+    compiled = memplan.compile(Net(0.0), "min+50%")
+    first = compiled(*pair(0, ROWS))
+    assert "1 call keeps" in said_in(lambda: compiled(*pair(1, ROWS)))[0] and first.requires_grad
+
+
+def step_of(models: list[Any], loss: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> None:
+    for model in models:
+        model.zero_grad()
+        x = model(x)
+    loss(x).backward()
+
+
+def test_models_in_a_chain_are_planned_against_each_other() -> None:
+    """The first one keeps less, as the second has no room for what it kept."""
+    models = [memplan.compile(Scores(0.0), "min+30%") for _ in range(2)]
+    (x, _), kept = pair(0, ROWS), []
+    told: list[str] = []
+    for _ in range(3):
+        told += said_in(lambda: step_of(models, lambda h: h.square().mean(), x))
+        kept.append(models[0].memplan.saved_bytes)
+    first, second = (m.memplan for m in models)
+    assert "1 call keeps" in told[0] and "the next step is planned with that" in told[0]
+    assert kept[-1] < kept[0] / 2
+    assert first.saved_bytes + second.planned_bytes - second.graph.others_bytes <= second.budget_bytes
+
+
+def entropy(h: torch.Tensor) -> torch.Tensor:
+    return (h.log_softmax(-1).exp() * h).sum()
+
+
+def test_a_loss_outside_is_measured_once_and_planned_for() -> None:
+    model = Scores(0.0)
+    compiled = memplan.compile(model, "min+30%")
+    x, _ = pair(0, ROWS)
+    told = said_in(lambda: step_of([compiled], entropy, x))
+    assert len(told) == 1 and "are taken outside of it" in told[0] and "the next step is planned with that" in told[0]
+    assert said_in(lambda: step_of([compiled], entropy, x)) == []
+    model.zero_grad()
+    static = sum(p.numel() for p in model.parameters()) * 4 + x.numel() * 4
+    assert static + peak_of_call(lambda: entropy(compiled(x)).backward()) <= compiled.memplan.budget_bytes
+
+
+def test_what_is_small_outside_is_not_said() -> None:
+    compiled = memplan.compile(Scores(0.0), "100%")
+    assert said_in(lambda: step_of([compiled], lambda h: h[0].sum(), pair(0, ROWS)[0])) == []
+
+
+def test_who_packs_what_is_saved_outside_is_not_asked_for_it() -> None:
+    unpacked: list[torch.Tensor] = []
+    compiled = memplan.compile(Scores(0.0), "100%")
+    h = compiled(pair(0, ROWS)[0])
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: unpacked.append(t) or t):
+        loss = h.tanh().sum()
+    loss.backward()
+    assert len(unpacked) == 1, "eager asks once"

@@ -12,6 +12,7 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
 import memplan
+from memplan.costs.measure import made_up
 from memplan.run.backend import COSTS
 
 KIB = 1024
@@ -164,3 +165,8 @@ def test_the_first_step_is_planned_inside_a_profiler_which_goes_on() -> None:
             compiled.memplan.measure(lambda: compiled(*inputs).sum().backward())
     assert compiled.memplan.planned_bytes == report.planned_bytes
     assert {"aten::addmm", "aten::tanh_backward", "[memory]"} <= {e.name() for e in seen.profiler.kineto_results.events()}
+
+
+def test_a_mask_is_measured_as_if_it_chose_everything() -> None:
+    """What `h[mask] = v` takes grows with what the mask chooses."""
+    assert bool(made_up(torch.zeros(3, dtype=torch.bool)).all()) and not made_up(torch.ones(3, dtype=torch.int64)).any()

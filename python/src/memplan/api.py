@@ -22,7 +22,6 @@ from memplan.report import Report
 from memplan.run.asked import asking
 from memplan.run.backend import Backend, Estimated, Handed, gradient_bytes, total_bytes
 from memplan.run.eagerly import NOT_CAPTURED, SKIPPED, Eagerly, counting, reason_of
-from memplan.run.ledger import LEDGER
 
 MOST_SIZES = 256  # of inputs that have a plan at a time
 DUMMY_SHAPE = (5, 3)  # of a parameter on which an optimizer shows what it keeps per parameter
@@ -202,7 +201,7 @@ def compiled_with(model: Any, backend: Backend, fullgraph: bool) -> Any:
     refuse_sharded(model)
     if (module := inner(model)) is not None:
         place = place_of(module)
-        if place is not None and place.can_plan_again(module, backend, fullgraph) and LEDGER.n_calls == 0:
+        if place is not None and place.can_plan_again(module, backend, fullgraph):
             place.plan_again(module, backend)
         else:
             InPlace(backend, fullgraph, captured).install(module)

@@ -79,9 +79,10 @@ class InPlace:
         entries["__deepcopy__"] = self._deep_copy
 
     def can_plan_again(self, module: nn.Module, backend: Backend, fullgraph: bool) -> bool:
-        """Whether other options are a matter of plans alone: what was captured stays."""
+        """Whether other options are a matter of plans alone: what was captured stays, and no call of it waits."""
         is_alike = fullgraph == self.fullgraph and type(backend) is type(self.backend) and backend.keeps_captures
-        return is_alike and module is self.module() and vars(module).get("forward") is self.forward
+        waits = self.backend.learned.ledger.n_calls > 0
+        return is_alike and not waits and module is self.module() and vars(module).get("forward") is self.forward
 
     def plan_again(self, module: nn.Module, backend: Backend) -> None:
         """What was captured is planned as this backend would, when it is called."""

@@ -44,6 +44,7 @@ class GraphReport:
     floor_bytes: int  # proved: no order of these operators needs less
     static_bytes: int  # parameters, buffers, inputs; of the rest what was said to be there
     saved_bytes: int  # what lives from forward to backward
+    waiting_bytes: int  # that, and what the user is given
     overhead: float  # extra time over keep-all, as a fraction of it, by the measured costs of operators
     proved_overhead: float  # no plan within the budget takes less; NaN: not known
     seconds: float  # of a step, the sum over its operators
@@ -59,6 +60,8 @@ class GraphReport:
     measured_bytes: int | None = None  # by Inductor's feedback
     rounds: int = 1  # of planning and measuring
     others_bytes: int = 0  # of static_bytes: what other calls keep for their backward
+    frame: Any = None  # of the user's code, as PyTorch numbers it
+    cut_at: str = ""  # where PyTorch has cut the code, FILE:LINE
     gradients_elsewhere_bytes: int = 0  # of static_bytes: gradients of parameters that are in other graphs
 
     def __deepcopy__(self, _: Any) -> GraphReport:

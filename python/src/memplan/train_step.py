@@ -16,7 +16,8 @@ from memplan.graph.step_graph import StepCapture, StepGraph, StepPlanner
 from memplan.graph.updates import Updates
 from memplan.library.planning import Watcher
 from memplan.plan.planner import GraphPlanner, Options
-from memplan.run.backend import COSTS, Backend, frame_of_graph
+from memplan.run.backend import COSTS, Backend
+from memplan.run.captured import frame_of_graph
 
 FUSE = {"backward": "backward", "after": "none"}  # as the planner calls them
 

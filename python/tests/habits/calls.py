@@ -102,7 +102,7 @@ def per_sample(t: Trial) -> None:
 @habit(CALLS, "two calls, then one backward")
 def two_calls(t: Trial) -> None:
     model = Scores()
-    compiled = t.compile(model, "1MiB")
+    compiled = t.compile(model, "2MiB")
     for k in range(3):
         x, y = pair(k)
         model.zero_grad()
@@ -113,7 +113,7 @@ def two_calls(t: Trial) -> None:
 @habit(CALLS, "calls crossed: the first is backwarded last")
 def crossed(t: Trial) -> None:
     model = Net()
-    compiled = t.compile(model, "1MiB")
+    compiled = t.compile(model, "2MiB")
     a, b = compiled(*pair(1)), compiled(*pair(2))
     b.backward()
     a.backward()
@@ -123,7 +123,7 @@ def crossed(t: Trial) -> None:
 @habit(CALLS, "`retain_graph=True` and a second backward")
 def twice(t: Trial) -> None:
     model = Net()
-    loss = t.compile(model, "1MiB")(*pair())
+    loss = t.compile(model, "2MiB")(*pair())
     loss.backward(retain_graph=True)
     loss.backward()
     t.keep_state(model)

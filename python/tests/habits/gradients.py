@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from habits.trial import Net, Scores, Trial, habit, pair, train
+from habits.trial import WARNS, Net, Scores, Trial, habit, pair, train
 
 GRADIENTS = "losses and gradients"
 
@@ -69,6 +69,7 @@ def weighted(t: Trial) -> None:
     model = Net()
     compiled = t.compile(model)
     for k in range(2):
+        model.zero_grad()
         (compiled(*pair(k)) * torch.tensor(0.1 * k)).backward()
     t.keep_state(model)
 
@@ -85,7 +86,7 @@ class TwoHeads(Scores):
         return h, self.second(h)
 
 
-@habit(GRADIENTS, "two heads, a loss of both")
+@habit(GRADIENTS, "two heads, a loss of both", WARNS, "are taken outside of it")
 def both_heads(t: Trial) -> None:
     model = TwoHeads()
     a, b = t.compile(model)(pair()[0])
@@ -93,7 +94,12 @@ def both_heads(t: Trial) -> None:
     t.keep_state(model)
 
 
-@habit(GRADIENTS, "an output that nobody used: its head's gradients are None")
+@habit(
+    GRADIENTS,
+    "an output that nobody used: its head's gradients are None",
+    WARNS,
+    "are taken outside of it",
+)
 def unused_head(t: Trial) -> None:
     model = TwoHeads()
     compiled = t.compile(model)
@@ -105,7 +111,7 @@ def unused_head(t: Trial) -> None:
     t.keep_state(model)
 
 
-@habit(GRADIENTS, "heads that take turns")
+@habit(GRADIENTS, "heads that take turns", WARNS, "are taken outside of it")
 def heads_in_turns(t: Trial) -> None:
     model = TwoHeads()
     compiled = t.compile(model)

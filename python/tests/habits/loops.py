@@ -110,6 +110,7 @@ def inferred(t: Trial) -> None:
     compiled = t.compile(model)
     for k in range(2):
         model.train()
+        model.zero_grad()
         compiled(*pair(k)).backward()
         model.eval()
         with torch.inference_mode():
@@ -227,7 +228,7 @@ def raised(t: Trial) -> None:
 @habit(LOOP, "GAN: two models, one frozen while the other learns")
 def adversarial(t: Trial) -> None:
     maker, judge = Scores(layers=2), Scores(layers=2)
-    make, score = t.compile(maker), t.compile(judge)
+    make, score = t.compile(maker, "2MiB"), t.compile(judge, "2MiB")
     for k in range(2):
         noise, real = pair(k)
         judge.zero_grad()

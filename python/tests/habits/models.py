@@ -75,6 +75,7 @@ def embedded(t: Trial) -> None:
     model = Words()
     compiled = t.compile(model)
     for k in range(2):
+        model.zero_grad()
         compiled(torch.randint(0, 50, (16,), generator=torch.Generator().manual_seed(k))).backward()
     t.keep_state(model)
 
@@ -135,6 +136,7 @@ def dictionaries(t: Trial) -> None:
     compiled = t.compile(model)
     for k in range(2):
         x, y = pair(k)
+        model.zero_grad()
         out = compiled({"x": x, "y": y}, scale=0.5)
         out["loss"].backward()
         t.keep("scores", out["scores"])
@@ -149,7 +151,7 @@ def function(t: Trial) -> None:
     t.keep_state(model)
 
 
-@habit(MODEL, "a method other than forward, compiled as a function")
+@habit(MODEL, "a method other than forward, compiled as a function", WARNS, "are taken outside of it")
 def method(t: Trial) -> None:
     model = Net()
     features = t.compile(model.features)

@@ -63,6 +63,7 @@ def bf16_weights(t: Trial) -> None:
     model = Net(0.1).bfloat16()
     compiled = t.compile(model)
     for k in range(2):
+        model.zero_grad()
         compiled(*(v.bfloat16() for v in pair(k))).backward()
     t.keep_state(model)
 

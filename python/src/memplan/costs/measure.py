@@ -67,7 +67,7 @@ def describe(node: fx.Node) -> str:
 
 def made_up(value: Any) -> Any:
     """A real tensor of the layout of a fake one: small positive random numbers, which any operator takes, zeros for integers
-    (an index that is in range)."""
+    (an index that is in range), and masks that choose everything, which takes the most."""
     if not isinstance(value, torch.Tensor):
         return number_now(value)
     n = 1 + sum((size - 1) * stride for size, stride in zip(value.shape, value.stride())) if value.numel() else 0
@@ -75,7 +75,7 @@ def made_up(value: Any) -> Any:
     if value.dtype.is_floating_point:
         memory.normal_().abs_().mul_(0.02)
     else:
-        memory.zero_()
+        memory.fill_(value.dtype == torch.bool)
     return memory.as_strided(tuple(value.shape), tuple(value.stride()))
 
 
@@ -143,43 +143,49 @@ def in_thread(call: Callable[[], T]) -> T:
         return other.submit(call).result()
 
 
+@contextlib.contextmanager
+def memory_events() -> Iterator[list[Any]]:
+    """What this thread's allocator gives out and takes back, and the operators in which it does, filled at the end."""
+    autograd: Any = torch.autograd
+    config = autograd.ProfilerConfig(
+        autograd.ProfilerState.CPU, False, True, False, False, False, torch._C._profiler._ExperimentalConfig()
+    )
+    events: list[Any] = []
+    autograd._enable_profiler_legacy(config)
+    try:
+        yield events
+    finally:
+        events += [event for thread in autograd._disable_profiler_legacy() for event in thread]
+
+
 def host_workspaces(calls: Iterable[Callable[[], Any]]) -> list[int]:
     """Per call: the highest sum of what the allocator gave out in it, beyond what was still out when it returned.
 
     PyTorch's events of memory come from a profiler of one thread's own: torch.profiler has one for the process, and whoever
     trains may be in the midst of it."""
-    autograd: Any = torch.autograd
-    config = autograd.ProfilerConfig(
-        autograd.ProfilerState.CPU, False, True, False, False, False, torch._C._profiler._ExperimentalConfig()
-    )
 
-    def run() -> Any:
-        autograd._enable_profiler_legacy(config)
-        try:
-            with torch.no_grad():
-                for call in calls:
-                    with record_function(MARK):
-                        result = call()
-                    del result, call
-        finally:
-            records = autograd._disable_profiler_legacy()
-        return records
+    def run() -> list[Any]:
+        with memory_events() as events, torch.no_grad():
+            for call in calls:
+                with record_function(MARK):
+                    result = call()
+                del result, call
+        return events
 
     found: list[int] = []
-    for thread in in_thread(run):
-        depth = now = top = 0  # of the functions that a call is in; bytes
-        for event in thread:
-            kind = event.kind()
-            if kind == "push" and (depth or event.name() == MARK):
-                depth += 1
-            elif kind == "memory_alloc" and depth:
-                now += event.cpu_memory_usage()
-                top = max(top, now)
-            elif kind == "pop" and depth:
-                depth -= 1
-                if depth == 0:
-                    found.append(max(0, top - max(0, now)))
-                    now = top = 0
+    depth = now = top = 0  # of the functions that a call is in; bytes
+    for event in in_thread(run):
+        kind = event.kind()
+        if kind == "push" and (depth or event.name() == MARK):
+            depth += 1
+        elif kind == "memory_alloc" and depth:
+            now += event.cpu_memory_usage()
+            top = max(top, now)
+        elif kind == "pop" and depth:
+            depth -= 1
+            if depth == 0:
+                found.append(max(0, top - max(0, now)))
+                now = top = 0
     return found
 
 

@@ -64,6 +64,7 @@ class Emitted:
     below: Liveness  # of backward
     peak_bytes: int
     saved_bytes: int
+    waiting_bytes: int  # from forward to backward: what is saved, and what the user has
 
 
 class GraphPlanner:
@@ -94,12 +95,14 @@ class GraphPlanner:
         self.static_bytes = self.planning.number("static_bytes")
         self.state_like = fake_state(capture)
         self.copies_inputs = True
+        self.room_bytes = capture.operations[capture.boundary].workspace_bytes  # for others, until backward
         self.smallest_bytes: dict[str, int] = {}  # per effort: what the smallest plan needs beside `outside_bytes`
 
     def again(self, outside_bytes: int) -> GraphPlanner:
         """For another budget, with this beside the graph. What was reported stays."""
         made = type(self)(self.capture, self.costs, outside_bytes, self.name)
-        made.smallest_bytes = self.smallest_bytes
+        if made.room_bytes == self.room_bytes:
+            made.smallest_bytes = self.smallest_bytes
         return made
 
     def graphs(self, steps: list[int]) -> tuple[fx.GraphModule, fx.GraphModule]:
@@ -117,7 +120,7 @@ class GraphPlanner:
         below = Liveness(backward.graph, self.capture.sizes, self.static_keys, stay)
         peak = self.static_bytes + max(above.peak_bytes(), below.peak_bytes(held_bytes))
         saved = saved_bytes(backward.graph, self.capture.sizes, self.static_keys)
-        return Emitted(forward, backward, above, below, peak, saved)
+        return Emitted(forward, backward, above, below, peak, saved, saved + held_bytes)
 
     def trace(self, emitted: Emitted) -> Trace:
         """The step's requests for memory, what is there throughout first."""
@@ -256,6 +259,7 @@ class GraphPlanner:
             floor_bytes=p.number("floor_bytes"),
             static_bytes=self.static_bytes,
             saved_bytes=emitted.saved_bytes,
+            waiting_bytes=emitted.waiting_bytes,
             overhead=p.share("planned_ticks"),
             proved_overhead=max(0.0, bound) if not math.isnan(bound := p.share("bound_ticks")) else math.nan,
             seconds=p.number("planned_ticks") * 1e-9,

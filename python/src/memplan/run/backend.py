@@ -26,18 +26,18 @@ from memplan.graph.operators import drop_unread_arguments, is_foreign
 from memplan.graph.sizes import deciding_symbols, has_unknown_sizes, hold_sizes, is_last_size
 from memplan.plan.emit import default_partition
 from memplan.plan.planner import GraphPlanner, Options
-from memplan.report import Fallback, GraphReport, Report
+from memplan.report import Fallback, Report
 from memplan.run.asked import heard
 from memplan.run.between import Backward, Between, names_of
-from memplan.run.captured import Captured, Run, metadata_now
+from memplan.run.captured import Captured, Run, cut_of, frame_of_graph, graph_name, metadata_now
 from memplan.run.execute import compile_graph
-from memplan.run.ledger import LEDGER, Beside, Booked
+from memplan.run.learned import Learned
+from memplan.run.ledger import Booked
 from memplan.run.overlap import as_at_first, writes_into_inputs
 from memplan.run.second_order import Differentiable
 from memplan.run.verify import Verified
 
 COSTS = Costs()
-MOST_LEARNED = 4  # times that steps are planned again for what was beside them
 NO_FURTHER = (
     "PyTorch captures this code for no further sizes and numbers (torch._dynamo.config.recompile_limit, cache_size_limit in"
     " old versions)"
@@ -73,9 +73,8 @@ class Backend:
         self.is_for_others = False  # it is
         self.regions: dict[str, torch.dtype] = {}  # of autocast, around it
         self.accumulated_bytes = 0  # of gradients of earlier batches, which the options count
-        self.uncounted_bytes = 0  # that steps had beside a call, and no plan has counted yet
-        self.learned_bytes = self.n_learned = 0  # that plans count since, and how often that grew
-        self.causes: set[tuple[bool, bool, bool]] = set()  # that were said
+        self.learned = Learned()
+        self.planners: weakref.WeakKeyDictionary[Captured, GraphPlanner] = weakref.WeakKeyDictionary()
         self.__name__ = "memplan"
 
     def fresh(self) -> Backend:
@@ -93,8 +92,7 @@ class Backend:
         self.options, self.report = other.options, other.report
         self.is_cut = other.is_cut
         self.accumulated_bytes = other.accumulated_bytes
-        self.said, self.causes = set(), set()
-        self.uncounted_bytes = self.learned_bytes = self.n_learned = 0
+        self.said, self.learned = set(), Learned()
         self.saved.clear()
         self.generation += 1
 
@@ -138,7 +136,7 @@ class Backend:
     def begin(self, module: fx.GraphModule) -> Captured:
         """A graph that is compiled from now on."""
         self.current = Captured(self, module, graph_name(), frame_of_graph())
-        self.current.others = of_the_capture(module.graph)
+        self.current.others, self.current.cut_at = of_the_capture(module.graph), cut_of(module)
         return self.current
 
     def around(self, captured: Captured) -> Callable[..., Any]:
@@ -146,7 +144,7 @@ class Backend:
         if captured.error is not None:
             return raising(captured.error)
         assert captured.compiled is not None
-        compiled, graph = captured.compiled, captured.graph
+        compiled, graph = captured.compiled, captured.graph() if captured.graph is not None else None
         if self.options.verify and graph is not None:
             compiled = Verified(captured.module, compiled, graph)
         if captured.cast_inside:
@@ -154,7 +152,7 @@ class Backend:
         if captured.between is not None:
             compiled = captured.between.around(compiled, names_of(captured.module), captured.metadata)
         if graph is not None:
-            compiled = Booked(compiled, graph, self.accumulated_bytes, weakly(self.take_over), captured.metadata)
+            compiled = Booked(compiled, graph, self.accumulated_bytes, self.learned.owner(), captured.metadata)
         return compiled
 
     def plan_again(self, captured: Captured) -> None:
@@ -166,9 +164,12 @@ class Backend:
             return
         start = time.perf_counter()
         with torch.no_grad():
-            captured.planner = captured.planner.again(self.outside_bytes(captured.planner.capture, captured.frame))
+            capture = captured.planner.capture
+            outside = self.outside_bytes(capture, captured.frame)
+            self.learned.leave_room(capture, captured.frame, self.options.budget, outside)
+            self.planners[captured] = captured.planner.again(outside)
             forward, backward = self.graphs_of_plan(captured, start)
-            captured.between = Between(forward.graph, backward.graph, captured.n_forward_outputs, not_saved_of(captured))
+            captured.between = Between(forward.graph, backward.graph, captured.n_forward_outputs, captured.not_saved())
             captured.tell_saved(forward.graph)
         captured.forward.run = forward_run(captured, forward)
         captured.backward.run = Backward(backward, run_of)
@@ -182,22 +183,11 @@ class Backend:
             self.said.add(sentence)
             warnings.warn(f"memplan: {sentence}", FallbackWarning, stacklevel=4)
 
-    def take_over(self, graph: GraphReport, beside: Beside) -> None:
-        """A call goes beyond its budget: that is said once per cause, and the next step is planned for it."""
-        cause = (*beside.causes(), beside.uncounted_bytes > 0)
-        if cause not in self.causes:
-            self.causes.add(cause)
-            warnings.warn(f"memplan: {beside.sentence(graph)}", FallbackWarning, stacklevel=4)
-        self.uncounted_bytes = max(self.uncounted_bytes, beside.uncounted_bytes)
-
     def captures_again(self) -> bool:
-        """Has steps planned anew, with what was beside the last ones: between steps, when nothing waits. Whether they have to
-        be captured for that."""
-        if self.uncounted_bytes == 0 or LEDGER.n_calls or self.n_learned == MOST_LEARNED:
+        """Has steps planned anew, with what was beside the last ones: when no call of its own waits. Whether they have to be
+        captured for that."""
+        if not self.learned.plans_again():
             return False
-        self.n_learned += 1
-        self.learned_bytes += self.uncounted_bytes
-        self.uncounted_bytes = 0
         budget = max(g.budget_bytes for g in self.report.graphs)
         self.options = dataclasses.replace(self.options, budget=budget, on_infeasible="smallest")
         self.report.graphs.clear()
@@ -239,7 +229,7 @@ class Backend:
             self.fall_back(captured)
             graphs = default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **known)
         forward, backward = (g.graph for g in graphs)
-        captured.between = Between(forward, backward, num_fwd_outputs, not_saved_of(captured))
+        captured.between = Between(forward, backward, num_fwd_outputs, captured.not_saved())
         return graphs
 
     def fall_back(self, captured: Captured) -> None:
@@ -252,7 +242,7 @@ class Backend:
         start = time.perf_counter()
         captured = self.current
         assert captured is not None
-        captured.planner = self.planner_for(joint, name, n_forward_outputs, static_indices)
+        self.planners[captured] = self.planner_for(joint, name, n_forward_outputs, static_indices)
         captured.n_forward_outputs = n_forward_outputs
         for foreign in dict.fromkeys(str(n.target) for n in joint.graph.nodes if is_foreign(n)):
             self.say(
@@ -268,16 +258,19 @@ class Backend:
         assert planner is not None
         captured.graph = None
         try:
-            emitted, budget = planner.solve(self.options, is_first=self.learned_bytes == 0)
+            emitted, budget = planner.solve(self.options, is_first=self.learned.n_times == 0)
         except BudgetError as error:
             if self.only_report or not self.keeps_captures:
                 raise
             captured.error = error
             return planner.graphs_of_smallest(self.options)
-        graph = captured.graph = planner.report(emitted, budget, time.perf_counter() - start)
+        graph = planner.report(emitted, budget, time.perf_counter() - start)
+        captured.graph = weakref.ref(graph)
         self.saved[captured.frame] = emitted.saved_bytes
         self.report.graphs.append(graph)
+        graph.frame, graph.cut_at = captured.frame, captured.cut_at
         graph.others_bytes, graph.gradients_elsewhere_bytes = self.others_bytes, self.gradients_elsewhere_bytes
+        self.learned.report_alone(graph, planner.capture)
         if captured.others:
             graph.notes.append(f"bits of the capture, not of eager: {', '.join(captured.others)}")
         if self.only_report:
@@ -289,9 +282,10 @@ class Backend:
     ) -> GraphPlanner:
         capture = Capture(joint, n_forward_outputs, static_indices)
         sources = [o.source for o in capture.operations if o.source is not None]
-        return GraphPlanner(
-            capture, COSTS.measure(sources, self.options.kept), self.outside_bytes(capture, frame_of_graph()), name
-        )
+        frame = frame_of_graph()
+        outside = self.outside_bytes(capture, frame)
+        self.learned.leave_room(capture, frame, self.options.budget, outside)
+        return GraphPlanner(capture, COSTS.measure(sources, self.options.kept), outside, name)
 
     def outside_bytes(self, capture: Capture, frame: Any) -> int:
         """What is in memory beside this graph: what the caller said, the model's parameters and buffers that it does not read;
@@ -299,7 +293,7 @@ class Backend:
         known = only_bytes(self.options.reserve)
         here = {k: sum(s.n_bytes for s in capture.storages if s.kind == k) for k in ("parameter", "gradient")}
         before = sum(n for of, n in self.saved.items() if of != frame)
-        self.others_bytes = before + self.learned_bytes
+        self.others_bytes = before + self.learned.n_bytes
         model = self.model()
         gradients = gradient_bytes(model) if self.is_cut else 0
         self.gradients_elsewhere_bytes = max(0, gradients - here["gradient"])
@@ -314,11 +308,6 @@ def run_of(graph: fx.GraphModule) -> Run:
 def forward_run(captured: Captured, graph: fx.GraphModule) -> Run:
     run = run_of(graph)
     return captured.between.forward(run) if captured.between is not None else run
-
-
-def not_saved_of(captured: Captured) -> list[fx.Node]:
-    """Inputs that eager PyTorch would not save, as far as that is known."""
-    return captured.planner.capture.not_saved_by_eager() if captured.planner is not None else []
 
 
 class Handed:
@@ -368,17 +357,6 @@ def raising(error: Exception) -> Callable[..., Any]:
         raise error.with_traceback(None)
 
     return call
-
-
-def frame_of_graph() -> Any:
-    """The same for all graphs of one piece of the user's code, at whatever sizes."""
-    current = torch._guards.CompileContext.current_compile_id()
-    return getattr(current, "frame_id", None)
-
-
-def graph_name() -> str:
-    current = torch._guards.CompileContext.current_compile_id()
-    return f"graph {current}" if current is not None else "graph"
 
 
 def inside_sentence(operators: list[str]) -> str:

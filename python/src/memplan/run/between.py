@@ -115,6 +115,8 @@ def readable(source: str) -> str:
     """L['self']._modules['0']._parameters['bias'] as 0.bias, and L['x'] as x."""
     if local := re.fullmatch(r"L\['(\w+)'\]", source):
         return local[1]
+    if given := re.fullmatch(r"L\['args'\]\[(\d+)\]", source):  # of a module that is compiled in place
+        return f"input {given[1]}"
     return module_name(source.replace("_parameters", "").replace("_buffers", "")).replace("..", ".")
 
 

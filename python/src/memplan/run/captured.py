@@ -40,27 +40,35 @@ class Runner:
 
 
 class Captured:
-    """One graph. `run`: what calls go through, within what AOTAutograd has made."""
+    """One graph. `run`: what calls go through, within what AOTAutograd has made. PyTorch keeps this, and with it neither plans
+    nor reports, which are the backend's."""
 
     def __init__(self, backend: Backend, module: fx.GraphModule, name: str, frame: Any) -> None:
         self.backend = weakref.ref(backend)
         self.module, self.name, self.frame = module, name, frame
         self.generation = backend.generation  # of the backend's options, for which it is planned
-        self.planner: GraphPlanner | None = None  # None: there is nothing to plan, or it cannot be planned
         self.refusal = ""  # why it cannot
         self.n_forward_outputs = 0
-        self.graph: GraphReport | None = None
+        self.graph: weakref.ref[GraphReport] | None = None  # of its plan
         self.error: Exception | None = None  # instead of a plan
         self.between: Between | None = None
         self.cast_inside: list[str] = []  # operators of its backward that autocast reaches in eager
         self.others: list[str] = []  # what the capture computes otherwise than eager
+        self.cut_at = ""  # where PyTorch has cut the code behind it
         self.forward, self.backward = Runner(), Runner()
         self.compiled: Callable[..., Any] | None = None  # by AOTAutograd
         self.metadata: Any = None
         self.run: Callable[..., Any] | None = None
 
-    def is_planned(self) -> bool:
-        return self.graph is not None
+    @property
+    def planner(self) -> GraphPlanner | None:
+        """None: there is nothing to plan, or it cannot be planned."""
+        backend = self.backend()
+        return backend.planners.get(self) if backend is not None else None
+
+    def not_saved(self) -> list[fx.Node]:
+        """Inputs that eager PyTorch would not save, as far as that is known."""
+        return self.planner.capture.not_saved_by_eager() if self.planner is not None else []
 
     def __call__(self, *inputs: Any) -> Any:
         backend = self.backend()
@@ -86,3 +94,21 @@ class Captured:
 def metadata_now() -> Any:
     """What PyTorch knows of the graph that was just compiled, and reads in its calls; None: it has no backward."""
     return getattr(torch._guards.TracingContext.try_get(), "fw_metadata", None)
+
+
+def frame_of_graph() -> Any:
+    """The same for all graphs of one piece of the user's code, at whatever sizes."""
+    current = torch._guards.CompileContext.current_compile_id()
+    return getattr(current, "frame_id", None)
+
+
+def cut_of(module: fx.GraphModule) -> str:
+    """Where PyTorch has cut the user's code behind this graph, "" where it has not."""
+    reason = getattr(module, "compile_subgraph_reason", None)
+    stack = getattr(reason, "user_stack", None) if getattr(reason, "graph_break", False) else None
+    return f"{stack[-1].filename}:{stack[-1].lineno}" if stack else ""
+
+
+def graph_name() -> str:
+    current = torch._guards.CompileContext.current_compile_id()
+    return f"graph {current}" if current is not None else "graph"

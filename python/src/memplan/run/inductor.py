@@ -26,7 +26,8 @@ from memplan.graph.fused import FusedCapture, put_in_writes, take_out_writes
 from memplan.graph.sizes import hold_numbers
 from memplan.plan.planner import Emitted, GraphPlanner
 from memplan.report import GraphReport
-from memplan.run.backend import COSTS, Backend, frame_of_graph
+from memplan.run.backend import COSTS, Backend
+from memplan.run.captured import frame_of_graph
 
 ROUNDS = 3  # of planning, compiling and measuring
 LITTLE = 0.03  # of a budget: so much may be left

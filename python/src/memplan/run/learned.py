@@ -1,0 +1,75 @@
+"""What steps have had beside the calls of one compiled model, and what its next plans do about it: they count that from the
+start, and where others need the room while its calls wait for their backward, they keep less.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from memplan.budget import Budget
+from memplan.errors import FallbackWarning
+from memplan.graph.capture import DYNAMIC, Capture
+from memplan.report import GraphReport
+from memplan.run.ledger import Beside, Ledger, Owner
+
+MOST_TIMES = 4  # that steps are planned again for what was beside them
+
+
+class Learned:
+    """Of one budget."""
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()  # of the model's own calls
+        self.n_bytes = self.n_times = 0  # that plans count since, and how often they were made again
+        self.uncounted_bytes = 0  # that steps had beside a call, and no plan has counted yet
+        self.most_kept: dict[Any, int] = {}  # per frame of the user's code: what its graphs may keep for backward
+        self.is_beyond = False  # whether that, or what is uncounted, has changed since plans were made
+        self.alone: dict[Any, tuple[int, int]] = {}  # per frame and sizes: what keep-all and the floor are without others
+        self.causes: set[tuple[bool, ...]] = set()  # that were said
+
+    def owner(self) -> Owner:
+        return Owner(self.ledger, self.take_over, self.keep_less)
+
+    def take_over(self, graph: GraphReport, beside: Beside) -> None:
+        """A call goes beyond its budget: that is said once per cause, and the next step is planned for it."""
+        is_stuck = graph.waiting_bytes > self.most_kept.get(graph.frame, graph.waiting_bytes)  # not reached
+        can_learn = beside.learned_bytes > 0 or (beside.kept_less > 0 and not is_stuck)
+        is_last = self.n_times == MOST_TIMES or not can_learn
+        cause = (*beside.causes(), is_last)
+        if cause not in self.causes:
+            self.causes.add(cause)
+            warnings.warn(f"memplan: {beside.sentence(graph, is_last)}", FallbackWarning, stacklevel=4)
+        if beside.learned_bytes > self.uncounted_bytes:
+            self.uncounted_bytes, self.is_beyond = beside.learned_bytes, True
+        if beside.kept_less:
+            self.keep_less(graph, beside.kept_less)
+
+    def keep_less(self, graph: GraphReport, n_bytes: int) -> None:
+        """Plans of this graph's frame keep so much less from forward to backward."""
+        before = self.most_kept.get(graph.frame, graph.waiting_bytes)
+        self.most_kept[graph.frame] = max(0, min(before, graph.waiting_bytes - n_bytes))
+        self.is_beyond = self.is_beyond or n_bytes > 0
+
+    def plans_again(self) -> bool:
+        """Whether plans are to be made again, which is when no call of the model waits: they then count what was beside it."""
+        if not self.is_beyond or self.ledger.n_calls or self.n_times == MOST_TIMES:
+            return False
+        self.n_times += 1
+        self.n_bytes += self.uncounted_bytes
+        self.uncounted_bytes, self.is_beyond = 0, False
+        return True
+
+    def leave_room(self, capture: Capture, frame: Any, budget: Budget, outside_bytes: int) -> None:
+        """For what others take while the graph's calls wait for their backward: then it keeps so much less."""
+        most, room = self.most_kept.get(frame), 0
+        if most is not None and isinstance(budget, int):
+            static = sum(s.n_bytes for s in capture.storages if s.kind not in DYNAMIC) + outside_bytes
+            room = max(0, budget - static - most)
+        capture.operations[capture.boundary].workspace_bytes = room
+
+    def report_alone(self, graph: GraphReport, capture: Capture) -> None:
+        """What the graph needs with nothing beside it is what it needed at first."""
+        sizes = tuple(s.n_bytes for s in capture.storages if s.kind == "input")
+        alone = self.alone.setdefault((graph.frame, sizes), (graph.keep_all_bytes, graph.floor_bytes))
+        graph.keep_all_bytes, graph.floor_bytes = alone

@@ -1,0 +1,190 @@
+"""Switches off every guard of the package, one after the other, and runs the test that has to turn red: a tool, run by hand.
+
+A guard is what says or refuses, before the first wrong step, that eager's bits or the planned peak cannot be had.
+
+    python3 tests/mutate_guards.py          all, some minutes
+    python3 tests/mutate_guards.py ledger   those whose file or test has this in its name
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+PYTHON = Path(__file__).resolve().parent.parent
+RED = 1  # how pytest ends when a test has failed, and nothing else was wrong
+
+
+class Guard(NamedTuple):
+    """`text` is once in the file, and is replaced; the test is `file.py` or `file.py -k expression`, without `test_`."""
+
+    file: str
+    text: str
+    replacement: str
+    test: str
+
+
+def off(file: str, condition: str, test: str) -> Guard:
+    """A condition that is never true."""
+    return Guard(file, f"if {condition}:", "if False:", test)
+
+
+GUARDS = [
+    # Between forward and backward
+    off("run/between.py", "tensor._version != version", "between.py -k what_eager_saves_and_refuses"),
+    Guard("run/between.py", "bool(keys_of([o]) & read)", "False", "between.py -k what_eager_saves_and_refuses"),
+    off("run/between.py", "not self.inputs", "between.py -k no_room_to_copy")._replace(replacement="if True:"),
+    Guard("run/between.py", "node.set_materialize_grads(False)", "pass", "between.py -k outputs_that_nobody_used"),
+    Guard("graph/capture.py", "returns_apart = True", "returns_apart = False", "between.py -k into_outputs_that_eager"),
+    Guard("plan/emit.py", "capture.returns_apart and with_inputs", "False", "between.py -k into_inputs_that_eager"),
+    # Steps of several calls
+    Guard("run/ledger.py", "self.compare(parameters, LEDGER.n_bytes, LEDGER.n_calls)", "pass", "ledger.py -k at_the_call"),
+    Guard("run/ledger.py", "node.register_prehook(begins)", "pass", "ledger.py -k beside_a_call_is_said"),
+    Guard("run/ledger.py", "gradients = gradient_bytes(parameters)", "gradients = 0", "ledger.py -k beside_a_call_is_said"),
+    Guard(
+        "run/ledger.py", "self.go_beyond(n_bytes, n_calls, gradients, uncounted)", "pass", "ledger.py -k break_in_a_loop_beyond"
+    ),
+    Guard("run/ledger.py", "call.booked.owner.keep_less(", "str(", "ledger.py -k chain"),
+    Guard("run/ledger.py", "watch(node, known, lambda", "print(end=str(node)) or (lambda", "ledger.py -k loss_outside"),
+    off("run/learned.py", "cause not in self.causes", "ledger.py -k beside_a_call_is_said"),
+    # What no plan is for
+    off("run/eagerly.py", "level is not None", "eagerly.py -k inside_a_transformation"),
+    off("run/eagerly.py", "forward_ad._current_level >= 0", "eagerly.py -k inside_a_transformation"),
+    off("run/eagerly.py", "torch._C._len_torch_dispatch_stack() > 0", "eagerly.py -k inside_a_transformation"),
+    off("run/eagerly.py", "torch.nn.modules.module._has_any_global_hook()", "eagerly.py -k hook_on_all_modules"),
+    Guard("run/eagerly.py", "or is_symbolically_traced()", "", "eagerly.py -k traced"),
+    Guard("run/eagerly.py", "self.say(reason_of(error), str(error))", "pass", "eagerly.py -k does_not_capture"),
+    Guard("run/eagerly.py", "where = line_of(error)", 'where = ""', "eagerly.py -k does_not_capture"),
+    Guard(
+        "run/eagerly.py",
+        "if isinstance(error, LIMIT_HIT):\n        return",
+        "if False:\n        return",
+        "sizes.py -k all_limits",
+    ),
+    off("in_place.py", 'getattr(module, "_is_replica", False)', "in_place.py -k replica"),
+    off("graph/joint.py", "is_mutating(node)", "custom_operators.py -k writes_into_its_arguments"),
+    off("graph/capture.py", "any(map(is_sparse, tensors_of(value)))", "odd_modules.py -k sparse_gradient"),
+    Guard("graph/capture.py", "(is_symbol(value) and not is_number(value)) or ", "False and ", "api.py -k cannot_be_planned"),
+    Guard(
+        "run/backend.py", 'warnings.warn(f"memplan does not plan', 'str(f"memplan does not plan', "api.py -k cannot_be_planned"
+    ),
+    off("run/backend.py", "self.is_for_others", "sizes.py -k last_graph"),
+    Guard("run/backend.py", "warnings.warn(sentence, FallbackWarning, stacklevel=3)", "pass", "sizes.py -k for_constants"),
+    Guard("run/backend.py", "if is_foreign(n))", "if False)", "custom_operators.py -k state_moves"),
+    Guard("graph/operators.py", "and (not is_foreign(node) or any(", "and (True or any(", "custom_operators.py -k state_moves"),
+    # Bits
+    Guard("run/backend.py", "if writes_into_inputs() else", "if False else", "odd_modules.py -k share_memory"),
+    off("run/backend.py", "captured.cast_inside", "autocast.py -k backward_inside"),
+    Guard("run/verify.py", "warnings.warn(", "str(", "verify.py -k difference_is_told"),
+    Guard("run/second_order.py", "        self.say(\n", "        str(\n", "eagerly.py -k differentiated_as_by_eager"),
+    off("run/second_order.py", "call.kept is None", "eagerly.py -k cannot_be_differentiated"),
+    off(
+        "run/second_order.py",
+        "any(i is None and isinstance(k, weakref.ref) for i, k in zip(inputs, call.kept or ()))",
+        "eagerly.py -k cannot_be_differentiated",
+    ),
+    off(
+        "run/second_order.py",
+        "any(isinstance(inputs[k], torch.Tensor) and inputs[k].requires_grad for k in written)",
+        "eagerly.py -k cannot_be_differentiated",
+    ),
+    off(
+        "run/second_order.py",
+        "any(a != b for k, (a, b) in enumerate(zip(call.versions, now)) if k not in written)",
+        "eagerly.py -k cannot_be_differentiated",
+    ),
+    # Budgets
+    Guard("plan/planner.py", "warnings.warn(sentence + ", "str(sentence + ", "api.py -k impossible_budget"),
+    Guard(
+        "plan/planner.py",
+        "raise BudgetError(\n            sentence,",
+        "return str(\n            sentence,",
+        "api.py -k impossible",
+    ),
+    Guard("checkpoints/export.py", "warnings.warn(", "str(", "export.py -k what_cannot_is_said"),
+    Guard("run/inductor.py", "warnings.warn(f", "str(f", "inductor.py -k come_within"),
+    off("costs/measure.py", "torch._C._autograd._profiler_enabled()", "brought_along.py"),
+    # Several devices and whole steps
+    Guard("run/backend.py", "            refuse_cut()\n", "", "distributed.py -k replicas"),
+    Guard("api.py", "    refuse_sharded(model)\n", "", "distributed.py -k sharded"),
+    off("graph/updates.py", "base.__name__ in NOT_ALONE", "train_step.py -k refusals"),
+    off("graph/updates.py", 'optimizer.defaults.get("differentiable")', "train_step.py -k refusals"),
+    off(
+        "graph/updates.py",
+        "self.optimizer._optimizer_step_pre_hooks or self.optimizer._optimizer_step_post_hooks",
+        "train_step.py -k refusals",
+    ),
+    off("graph/updates.py", "parameter.grad is not None", "train_step.py -k refusals"),
+    off(
+        "graph/updates.py",
+        'parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None)',
+        "train_step.py -k refusals",
+    ),
+    off("graph/updates.py", 'repr({**group, "params": None}) != before', "train_step.py -k refusals"),
+    Guard(
+        "graph/updates.py",
+        "if updates is None or own is None or given.data_ptr() != own.data_ptr():",
+        "if updates is None or own is None:",
+        "train_step.py -k refusals",
+    ),
+    off(
+        "graph/step_graph.py",
+        'len(self.given_tangents) != 1 or self.given_tangents[0].meta["val"].numel() != 1',
+        "train_step.py -k cannot_be_planned",
+    ),
+    off("graph/step_graph.py", "len(places) > 1", "train_step.py -k cannot_be_planned"),
+    off("graph/step_graph.py", "len(self.gradients) < len(self.primals)", "train_step.py"),
+    off(
+        "graph/step_graph.py",
+        "set(changed) & set(self.storages_of([*self.forward_outputs, *self.mutated]))",
+        "train_step.py -k cannot_be_planned",
+    ),
+]
+
+
+def how_tests_end(guard: Guard | None, test: str) -> int:
+    """pytest's answer over a copy of the package in which this guard is off."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("src", "tests", "bench", "pyproject.toml"):
+            source, target = PYTHON / name, Path(folder) / "python" / name
+            target.parent.mkdir(exist_ok=True)
+            (shutil.copytree if source.is_dir() else shutil.copy)(source, target)
+        if guard is not None:
+            path = Path(folder) / "python" / "src" / "memplan" / guard.file
+            text = path.read_text(encoding="utf-8")
+            if text.count(guard.text) != 1:
+                raise SystemExit(f"{guard.file} has {guard.text!r} {text.count(guard.text)} times")
+            path.write_text(text.replace(guard.text, guard.replacement), encoding="utf-8")
+        file, _, only = test.partition(" -k ")
+        command = [sys.executable, "-B", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"tests/test_{file}"]
+        command += ["-k", only] if only else []
+        return subprocess.run(command, cwd=Path(folder) / "python", capture_output=True, check=False).returncode
+
+
+def say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def main(wanted: list[str]) -> int:
+    chosen = [g for g in GUARDS if not wanted or any(w in g.file or w in g.test for w in wanted)]
+    green: dict[str, bool] = {}
+    missed = 0
+    for guard in chosen:
+        if guard.test not in green:
+            green[guard.test] = how_tests_end(None, guard.test) == 0
+            if not green[guard.test]:
+                say(f"does not pass as it is: {guard.test}")
+        is_red = green[guard.test] and how_tests_end(guard, guard.test) == RED
+        missed += not is_red
+        say(f"{'red' if is_red else 'NOT RED':8}{guard.file}: {guard.text.strip().splitlines()[0]}")
+    say(f"{len(chosen) - missed} of {len(chosen)} guards turn their test red")
+    return int(missed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
