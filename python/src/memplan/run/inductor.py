@@ -72,7 +72,6 @@ class InductorBackend(Backend):
         """Compiled kernels come from Inductor's caches; graphs do not: they are cut anew."""
         from torch._inductor.compile_fx import compile_fx
 
-        self.begin(module)
         settings = {"custom_partitioner_fn": partitioner(self), "fx_graph_cache": False, "fx_graph_remote_cache": False}
         with torch._functorch.config.patch(enable_autograd_cache=False, enable_remote_autograd_cache=False):
             compiled: Any = compile_fx(copy.deepcopy(module), list(inputs), config_patches=settings)
@@ -160,8 +159,10 @@ class Fitted:
         try:
             with self.as_captured(), warnings.catch_warnings():
                 warnings.filterwarnings("ignore", ".*it runs with the smallest", FallbackWarning)
+                self.backend.begin(self.module)
                 run = self.backend.compile(self.module, inputs)
         finally:
+            self.backend.current = None
             self.backend.options = wanted
         if len(report.graphs) == n_graphs:
             return Tried(run, None, 0)
