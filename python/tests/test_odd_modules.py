@@ -223,8 +223,20 @@ def test_inputs_that_pytorch_does_not_capture_are_for_eager() -> None:
         assert torch.equal(compiled(values()), model(values()))
     assert torch.equal(compiled(values()), model(values())) and compiled(values()).requires_grad
     away = copy.deepcopy(model).to("meta")
-    memplan.compile(away, "100%", time_limit=0)(values().to("meta")).sum().backward()
+    memplan.compile(away, "100%", time_limit=0)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "memplan: nothing runs on the meta device", memplan.FallbackWarning)
+        away(values().to("meta")).sum().backward()
     assert all(p.grad is not None and p.grad.device.type == "meta" for p in away.parameters())
+
+
+def test_on_the_meta_device_seconds_are_said_to_be_made_up() -> None:
+    """And are in proportion to bytes; memory that lies in tensors is the host's."""
+    model, x = nn.Sequential(nn.Linear(64, 256), nn.Tanh(), nn.Linear(256, 1)), torch.randn(32, 64)
+    host = memplan.estimate(copy.deepcopy(model), (x,))
+    with pytest.warns(memplan.FallbackWarning, match="nothing runs on the meta device: seconds are of the bytes"):
+        away = memplan.estimate(copy.deepcopy(model).to("meta"), (x.to("meta"),))
+    assert away.keep_all_bytes == host.keep_all_bytes
 
 
 def test_a_sparse_gradient_is_not_planned_and_said() -> None:

@@ -15,14 +15,14 @@ from torch import fx
 from torch._functorch._aot_autograd.utils import make_boxed_func
 
 from memplan.budget import only_bytes
-from memplan.costs.measure import Costs
+from memplan.costs.measure import Costs, not_measured
 from memplan.errors import BudgetError, FallbackWarning, MemplanError, NotPlannable
 from memplan.graph.capture import Capture, storage_bytes, storage_key
 from memplan.graph.casts import backward_outside, cached_casts, cast_inside, noticing, regions
 from memplan.graph.distributed import bucket_bytes, refuse_cut
 from memplan.graph.joint import halves
 from memplan.graph.native import keep_for_backward, native_kernels, of_the_capture
-from memplan.graph.operators import drop_unread_arguments, is_foreign
+from memplan.graph.operators import drop_unread_arguments
 from memplan.graph.sizes import deciding_symbols, has_unknown_sizes, hold_sizes, is_last_size
 from memplan.plan.emit import default_partition
 from memplan.plan.planner import GraphPlanner, Options
@@ -244,11 +244,8 @@ class Backend:
         assert captured is not None
         self.planners[captured] = self.planner_for(joint, name, n_forward_outputs, static_indices)
         captured.n_forward_outputs = n_forward_outputs
-        for foreign in dict.fromkeys(str(n.target) for n in joint.graph.nodes if is_foreign(n)):
-            self.say(
-                f"{foreign} is not PyTorch's: it runs once, as eager runs it, unless it is tagged as pure (torch.Tag.pointwise"
-                " or torch.Tag.core), and memory that it takes beside its results is not in the plan (reserve= counts it)"
-            )
+        for sentence in not_measured(joint.graph.nodes):
+            self.say(sentence)
         return self.graphs_of_plan(captured, start)
 
     def graphs_of_plan(self, captured: Captured, start: float) -> tuple[fx.GraphModule, fx.GraphModule]:
