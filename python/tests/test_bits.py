@@ -130,6 +130,7 @@ def test_many_sizes() -> None:
     compiled = memplan.compile(model, "100%", on_infeasible="smallest")
     for batch in (*range(2, 14), 2):
         compiled(*networks.vectors(batch, 16)).backward()
+        model.zero_grad()
     assert len(compiled.memplan.graphs) == 12
 
 

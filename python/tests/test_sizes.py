@@ -81,6 +81,7 @@ def test_the_last_graph_is_for_all_further_sizes_and_that_is_said(fullgraph: boo
     with torch._dynamo.config.patch({LIMIT: 3}):
         for batch in (3, 5):
             compiled(*networks.vectors(batch)).backward()
+            model.zero_grad()
         with pytest.warns(memplan.FallbackWarning, match="for all sizes that have no plan"):
             compiled(*networks.vectors(6)).backward()
         model.load_state_dict(eager.state_dict())
@@ -97,8 +98,10 @@ def test_the_last_size_is_said_where_pytorch_takes_sizes_for_constants() -> None
     compiled, report = compiled_by_name(model, "100%", dynamic=False)
     with torch._dynamo.config.patch({LIMIT: 2}):
         compiled(*networks.vectors(3)).backward()
+        model.zero_grad()
         with pytest.warns(memplan.FallbackWarning, match="for no further sizes"):
             compiled(*networks.vectors(5)).backward()
+        model.zero_grad()
         compiled(*networks.vectors(6)).backward()
     assert len(report.graphs) == 2
 
@@ -191,6 +194,7 @@ def test_a_number_that_decides_a_size_has_a_plan_for_each() -> None:
     compiled = memplan.compile(model, "100%", time_limit=0)
     for n in (8, 6, 4, 8):
         compiled(*networks.vectors(9), n).backward()
+        model.zero_grad()
     assert [g.planned_bytes for g in compiled.memplan.graphs] == sorted(
         {g.planned_bytes for g in compiled.memplan.graphs}, reverse=True
     )

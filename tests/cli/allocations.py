@@ -43,11 +43,13 @@ COMMANDS = {
     "solvers": "solvers --json",
     "help": "help plan",
 }
-SECONDS = re.compile(rb'"planning_seconds": ?[0-9.e-]+|in [0-9.]+ [mu]?s\b|[0-9.]+ [mu]s\b')
+MEASURED = re.compile(
+    rb'"planning_seconds": ?[0-9.e-]+|in [0-9.]+ [mu]?s\b|[0-9.]+ [mu]s\b|(process, at its peak|libraries, model) +[0-9.]+ [KMG]iB'
+)
 
 
 def run(memplan: str, words: str, folder: str, **fails: str) -> tuple[int, bytes, str]:
-    """The exit status, everything the command put out (but how long it took), and what it said."""
+    """The exit status, everything the command put out (but how long it took, and what its process took), and what it said."""
     out = words.replace("OUT", f"{folder}/out").split()
     env = {**os.environ, "OMP_NUM_THREADS": "1", **fails}
     for name in os.listdir(folder):
@@ -62,7 +64,7 @@ def run(memplan: str, words: str, folder: str, **fails: str) -> tuple[int, bytes
         if name.startswith("out."):
             with open(f"{folder}/{name}", "rb") as file:
                 data += file.read()
-    return done.returncode, SECONDS.sub(b"", data), done.stderr.decode(errors="replace")
+    return done.returncode, MEASURED.sub(b"", data), done.stderr.decode(errors="replace")
 
 
 def main() -> int:
