@@ -1,4 +1,4 @@
-/* backward_cpu.h - the gradients of attention on the CPU. Private to executor/cpu/. */
+/* backward_cpu.h - the gradients of attention on the CPU. */
 #pragma once
 
 #include "executor/kernel/kernel.h"

@@ -1,4 +1,4 @@
-/* tiles_cpu.h - matrices in tiles, and what forward and backward of attention have in common. Private to executor/cpu/.
+/* tiles_cpu.h - matrices in tiles, and what forward and backward of attention have in common.
  *
  * A tile is a part of a matrix as oneDNN's sgemm takes it: floats, with one of the two strides 1. Where the matrix lies so in
  * memory the tile is there, else it is copied into a room and back.

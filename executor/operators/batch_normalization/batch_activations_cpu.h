@@ -1,4 +1,4 @@
-/* batch_activations_cpu.h - BatchNormalizationRelu and BatchNormalizationAddRelu on the CPU. Private to executor/cpu/. */
+/* batch_activations_cpu.h - BatchNormalizationRelu and BatchNormalizationAddRelu on the CPU. */
 #pragma once
 
 #include "executor/kernel/kernel.h"

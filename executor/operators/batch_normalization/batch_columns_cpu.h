@@ -1,5 +1,5 @@
 /* batch_columns_cpu.h - batch normalization where channels lie innermost: sums down the columns, then one pass over all rows.
- * Private to executor/cpu/. */
+ */
 #pragma once
 
 #include "executor/cpu/base/parallel.h"

@@ -1,4 +1,4 @@
-/* channel_norm_cuda.h - own kernels for batch normalization. Enqueued on mp_cuda_stream(). Private to executor/cuda/.
+/* channel_norm_cuda.h - own kernels for batch normalization. Enqueued on mp_cuda_stream().
  *
  * Why not cuDNN's: docs/gpu.md. Tensors are dense, with channels innermost or dimensions in their order, and those of one call
  * are laid out alike. How a sum is cut depends on sizes, type and layout alone. Where channels lie innermost and are a multiple

@@ -1,4 +1,4 @@
-/* box.cuh - where element k of a box lies on both sides, and elements of any size as types. Private to executor/cuda/. */
+/* box.cuh - where element k of a box lies on both sides, and elements of any size as types. */
 #pragma once
 
 #include "executor/cuda/grid/grid.cuh"

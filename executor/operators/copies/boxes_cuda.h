@@ -1,5 +1,4 @@
 /* boxes_cuda.h - copying, filling and adding boxes of elements (executor/operators/copies/box.h) on the GPU. All only enqueue.
- * Private to executor/cuda/.
  */
 #pragma once
 

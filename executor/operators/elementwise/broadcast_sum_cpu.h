@@ -1,4 +1,4 @@
-/* broadcast_sum_cpu.h - the sum over what was broadcast: gradients of biases, scales and scalars. Private to executor/cpu/. */
+/* broadcast_sum_cpu.h - the sum over what was broadcast: gradients of biases, scales and scalars. */
 #pragma once
 
 #include "executor/kernel/array.h"

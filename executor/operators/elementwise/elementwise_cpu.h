@@ -1,4 +1,4 @@
-/* elementwise_cpu.h - loops over operands of any layout that broadcast to one shape. Private to executor/cpu/.
+/* elementwise_cpu.h - loops over operands of any layout that broadcast to one shape.
  *
  * Dimensions are put in the order of the output's memory and merged where all operands allow it; what is left inside is a run,
  * handed to a row function in blocks of at most MP_BLOCK contiguous values. Blocks are fixed by the shapes, so results do not

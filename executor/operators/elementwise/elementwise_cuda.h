@@ -1,5 +1,5 @@
 /* elementwise_cuda.h - formulas over operands that broadcast, on the GPU: the engine's functions (mp_engine). All only enqueue.
- * Private to executor/cuda/. */
+ */
 #pragma once
 
 #include "executor/kernel/c_linkage.h"

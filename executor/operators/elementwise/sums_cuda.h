@@ -1,5 +1,5 @@
 /* sums_cuda.h - the sum over what was broadcast, on the GPU: gradients of biases, scales and scalars; the engine's functions
- * (mp_engine). All only enqueue. Private to executor/cuda/. */
+ * (mp_engine). All only enqueue. */
 #pragma once
 
 #include "executor/kernel/c_linkage.h"

@@ -1,4 +1,4 @@
-/* gather.cuh - which row of a table an entry names, and an element reduced with another. Private to executor/cuda/. */
+/* gather.cuh - which row of a table an entry names, and an element reduced with another. */
 #pragma once
 
 #include "executor/operators/copies/box.cuh"

@@ -1,5 +1,5 @@
 /* row_sort_cuda.h - entries sorted by the row that they name, digit by digit and stable; time linear in the entries, for each 6
- * bits of the number of rows. Only enqueues. Private to executor/cuda/.
+ * bits of the number of rows. Only enqueues.
  */
 #pragma once
 

@@ -1,4 +1,4 @@
-/* rows_cpu.h - rows of a table by a list of entries (index_plan.h), on the CPU. Private to executor/cpu/.
+/* rows_cpu.h - rows of a table by a list of entries (index_plan.h), on the CPU.
  *
  * A row is brought up to date by one thread, in the order of its entries.
  */

@@ -1,5 +1,5 @@
 /* normalize_cpu.h - normalizing over some dimensions: layer, root-mean-square, group, instance and batch normalization are
- * one loop nest, that of normalization.h. Private to executor/cpu/.
+ * one loop nest, that of normalization.h.
  */
 #pragma once
 

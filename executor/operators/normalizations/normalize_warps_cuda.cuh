@@ -1,7 +1,7 @@
 /* normalize_warps_cuda.cuh - normalization of rows that lie one behind the other, each by a warp that reads it once.
  *
  * For rows of up to MP_WARP_ROW elements of one type, in vectors, with scale and shift along the row: layer and
- * root-mean-square normalization as networks have them. Private to executor/cuda/rows.
+ * root-mean-square normalization as networks have them.
  */
 #pragma once
 

@@ -1,4 +1,4 @@
-/* softmaxes_cpu.h - a row of n scores: for softmax, losses and attention in tiles. Private to executor/cpu/. */
+/* softmaxes_cpu.h - a row of n scores: for softmax, losses and attention in tiles. */
 #pragma once
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* convolutions_cpu.h - which algorithms oneDNN has for the convolution of a node. Private to executor/cpu/. */
+/* convolutions_cpu.h - which algorithms oneDNN has for the convolution of a node. */
 #pragma once
 
 #include "executor/kernel/kernel.h"

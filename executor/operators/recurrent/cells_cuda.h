@@ -1,4 +1,4 @@
-/* cells_cuda.h - cells and copies of recurrent layers on the GPU. All only enqueue. Private to executor/cuda/. */
+/* cells_cuda.h - cells and copies of recurrent layers on the GPU. All only enqueue. */
 #pragma once
 
 #include "executor/kernel/c_linkage.h"

@@ -1,4 +1,4 @@
-/* reduction_cpu.h - one value from many, along any dimensions of a float array. Private to executor/cpu/.
+/* reduction_cpu.h - one value from many, along any dimensions of a float array.
  *
  * Sums are kept in double. Which elements are added in which order follows from the shapes alone: long reductions to few
  * outputs are cut into parts whose results are joined in order, so every number of threads gives the same bits.

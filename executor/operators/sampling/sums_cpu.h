@@ -1,4 +1,4 @@
-/* sums_cpu.h - where the gradient of input 0 is summed up in float, plain, before it is rounded. Private to executor/cpu/. */
+/* sums_cpu.h - where the gradient of input 0 is summed up in float, plain, before it is rounded. */
 #pragma once
 
 #include "executor/kernel/kernel.h"

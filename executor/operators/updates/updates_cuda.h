@@ -1,5 +1,5 @@
 /* updates_cuda.h - what the GPU does without an operator: gradients are added, clipped and followed by their parameters. As in
- * mp_backend; all only enqueue. Private to executor/cuda/. */
+ * mp_backend; all only enqueue. */
 #pragma once
 
 #include "executor/kernel/c_linkage.h"
