@@ -3,10 +3,13 @@
 
 #include <stdbool.h>
 
+#include "estimator/base/memory.h"
+
 typedef struct mp_names mp_names;
 
 mp_names *mp_names_new(void); /* NULL: out of memory */
 void mp_names_free(mp_names *names);
+MP_OWNER(mp_names_free, mp_names)
 /* The integer stored for this name, or -1. O(length). */
 int mp_names_find(const mp_names *names, const char *name);
 /* Stores `index` for `name`, in place of an earlier one. The name is not copied and must live as long as the map. False: out

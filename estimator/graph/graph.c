@@ -53,21 +53,17 @@ bool mp_kind_is_static(mp_kind kind)
 
 mp_status mp_graph_new(const char *name, mp_graph **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_graph *graph = NULL;
-    MP_REQUIRE(graph = mp_alloc(1, sizeof *graph), err, MP_NOMEM, "no memory for the graph '%s'", name);
-    MP_REQUIRE(graph->pool = mp_pool_new(), err, MP_NOMEM, "no memory for the graph '%s'", name);
-    MP_REQUIRE(graph->name = mp_pool_text(graph->pool, name, strlen(name)), err, MP_NOMEM, "no memory for the graph '%s'",
-               name);
+    MP_OWNED_BY(mp_graph_free) mp_graph *graph = NULL;
+    MP_ENSURE(graph = mp_alloc(1, sizeof *graph), err, MP_NOMEM, "no memory for the graph '%s'", name);
+    MP_ENSURE(graph->pool = mp_pool_new(), err, MP_NOMEM, "no memory for the graph '%s'", name);
+    MP_ENSURE(graph->name = mp_pool_text(graph->pool, name, strlen(name)), err, MP_NOMEM, "no memory for the graph '%s'", name);
     graph->options = "{}";
     graph->target = "";
     graph->alignment = 1;
     graph->tick_seconds = 1.0;
     *out = graph;
     graph = NULL;
-done:
-    mp_graph_free(graph);
-    return st;
+    return MP_OK;
 }
 
 void mp_graph_free(mp_graph *graph)

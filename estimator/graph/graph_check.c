@@ -89,27 +89,24 @@ static mp_status explain(const mp_graph *graph, int node, int s, const bool *ran
 
 static mp_status check_order(const mp_graph *graph, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_pool *pool = mp_pool_new();
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     bool *ran = mp_pool_alloc(pool, graph->n_nodes, sizeof *ran);
     int *made = mp_pool_alloc(pool, graph->n_storages, sizeof *made); /* per storage: how many of its makers have run */
     mp_step *steps = mp_pool_alloc(pool, graph->n_nodes, sizeof *steps);
-    MP_REQUIRE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
+    MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
     mp_keep_all(graph, steps);
     for (size_t t = 0; t < graph->n_nodes; t++) {
         int node = steps[t].node;
         const mp_alternative *alternative = &graph->nodes[node].alternatives[0];
         for (size_t i = 0; i < alternative->n_reads; i++) {
             int s = alternative->reads[i], makers = is_sum(graph, s) ? graph->adders_start[s + 1] - graph->adders_start[s] : 1;
-            if (is_made(graph, s) && made[s] < makers) MP_TRY(explain(graph, node, s, ran, err));
+            if (is_made(graph, s) && made[s] < makers) MP_CHECK(explain(graph, node, s, ran, err));
         }
         for (size_t i = 0; i < alternative->n_writes; i++) made[alternative->writes[i]]++;
         for (size_t i = 0; i < alternative->n_adds; i++) made[alternative->adds[i]]++;
         ran[node] = true;
     }
-done:
-    mp_pool_free(pool);
-    return st;
+    return MP_OK;
 }
 
 /* What an alternative of one node does with a storage; a mark is valid while `stamp` is that of the alternative. */
@@ -144,17 +141,13 @@ static mp_status distinct_ids(int64_t *ids, size_t n, const char *what, mp_error
 
 static mp_status check_ids(const mp_graph *graph, mp_error *err)
 {
-    mp_status st = MP_OK;
     size_t n = graph->n_storages > graph->n_nodes ? graph->n_storages : graph->n_nodes;
-    int64_t *ids = mp_alloc(n, sizeof *ids);
-    MP_REQUIRE(ids, err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
+    MP_OWNED int64_t *ids = mp_alloc(n, sizeof *ids);
+    MP_ENSURE(ids, err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
     for (size_t i = 0; i < graph->n_storages; i++) ids[i] = graph->storages[i].id;
-    MP_TRY(distinct_ids(ids, graph->n_storages, "storage", err));
+    MP_CHECK(distinct_ids(ids, graph->n_storages, "storage", err));
     for (size_t i = 0; i < graph->n_nodes; i++) ids[i] = graph->nodes[i].id;
-    MP_TRY(distinct_ids(ids, graph->n_nodes, "node", err));
-done:
-    mp_free(ids);
-    return st;
+    return distinct_ids(ids, graph->n_nodes, "node", err);
 }
 
 /* Live bytes are sums over storages, of which a carried one may count twice, and one workspace: a quarter of the range is
@@ -313,11 +306,10 @@ static mp_status check_nodes(struct checker *c)
  * storage. */
 static mp_status invert(mp_graph *graph, bool adds, int **start, int **lists, mp_error *err)
 {
-    mp_status st = MP_OK;
     size_t n = graph->n_storages;
-    int *last = NULL;
-    MP_REQUIRE(last = mp_alloc(n, sizeof *last), err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
-    MP_REQUIRE(*start = mp_alloc(n + 2, sizeof **start), err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
+    MP_OWNED int *last = NULL;
+    MP_ENSURE(last = mp_alloc(n, sizeof *last), err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
+    MP_ENSURE(*start = mp_alloc(n + 2, sizeof **start), err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
     /* the first round counts, the second fills; (*start)[s + 1] is the next free place of s in the second */
     for (int round = 0; round < 2; round++) {
         for (size_t s = 0; s < n; s++) last[s] = -1;
@@ -339,12 +331,10 @@ static mp_status invert(mp_graph *graph, bool adds, int **start, int **lists, mp
         }
         if (round == 1) break;
         for (size_t s = 0; s < n; s++) (*start)[s + 2] += (*start)[s + 1];
-        MP_REQUIRE(*lists = mp_alloc((size_t)(*start)[n + 1], sizeof **lists), err, MP_NOMEM,
-                   "no memory to check the graph '%s'", graph->name);
+        MP_ENSURE(*lists = mp_alloc((size_t)(*start)[n + 1], sizeof **lists), err, MP_NOMEM,
+                  "no memory to check the graph '%s'", graph->name);
     }
-done:
-    mp_free(last);
-    return st;
+    return MP_OK;
 }
 
 static void drop_derived(mp_graph *graph)
@@ -389,26 +379,22 @@ static mp_status find_writers(mp_graph *graph, mp_error *err)
 
 mp_status mp_graph_finish(mp_graph *graph, mp_error *err)
 {
-    mp_status st = MP_OK;
     struct checker c = {.graph = graph, .err = err};
-    mp_pool *pool = mp_pool_new();
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     drop_derived(graph);
-    MP_TRY(check_storages(graph, err));
-    MP_TRY(check_ids(graph, err));
+    MP_CHECK(check_storages(graph, err));
+    MP_CHECK(check_ids(graph, err));
     size_t n = graph->n_storages;
     graph->producer = mp_alloc(n, sizeof *graph->producer);
     c.marks = mp_pool_alloc(pool, n, sizeof *c.marks);
     c.base_adds = mp_pool_alloc(pool, n, sizeof *c.base_adds);
     c.adder = mp_pool_alloc(pool, n, sizeof *c.adder);
-    MP_REQUIRE(graph->producer && !mp_pool_failed(pool), err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
+    MP_ENSURE(graph->producer && !mp_pool_failed(pool), err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
     for (size_t s = 0; s < n; s++) graph->producer[s] = c.adder[s] = -1;
-    MP_TRY(check_nodes(&c));
-    MP_TRY(invert(graph, true, &graph->adders_start, &graph->adders, err));
-    MP_TRY(invert(graph, false, &graph->readers_start, &graph->readers, err));
-    MP_TRY(find_writers(graph, err));
-    MP_TRY(check_order(graph, err));
-    MP_TRY(mp_graph_hash(graph, graph->hash, err));
-done:
-    mp_pool_free(pool);
-    return st;
+    MP_CHECK(check_nodes(&c));
+    MP_CHECK(invert(graph, true, &graph->adders_start, &graph->adders, err));
+    MP_CHECK(invert(graph, false, &graph->readers_start, &graph->readers, err));
+    MP_CHECK(find_writers(graph, err));
+    MP_CHECK(check_order(graph, err));
+    return mp_graph_hash(graph, graph->hash, err);
 }

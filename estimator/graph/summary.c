@@ -41,13 +41,12 @@ static void summarize_writes(const mp_graph *graph, const mp_alternative *altern
 /* The live bytes around each operator's nodes when everything is kept. `row_of`: node -> its operator's row + 1. */
 static mp_status summarize_live(const mp_graph *graph, const int *row_of, mp_summary *sum, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_timeline *timeline = NULL;
-    mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
-    int64_t *between = mp_alloc(graph->n_nodes + 1, sizeof *between);
-    MP_REQUIRE(steps && between, err, MP_NOMEM, "a summary of %zu nodes", graph->n_nodes);
+    MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
+    MP_OWNED mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
+    MP_OWNED int64_t *between = mp_alloc(graph->n_nodes + 1, sizeof *between);
+    MP_ENSURE(steps && between, err, MP_NOMEM, "a summary of %zu nodes", graph->n_nodes);
     mp_keep_all(graph, steps);
-    MP_TRY(mp_timeline_build(graph, steps, graph->n_nodes, &timeline, err));
+    MP_CHECK(mp_timeline_build(graph, steps, graph->n_nodes, &timeline, err));
     mp_timeline_between(graph, timeline, between);
     for (size_t t = 0; t < graph->n_nodes; t++) {
         const mp_node *node = &graph->nodes[steps[t].node];
@@ -63,11 +62,7 @@ static mp_status summarize_live(const mp_graph *graph, const int *row_of, mp_sum
         if (row->backward_live_before_bytes < 0) row->backward_live_before_bytes = between[t];
         row->backward_live_after_bytes = between[t + 1];
     }
-done:
-    mp_timeline_free(timeline);
-    mp_free(steps);
-    mp_free(between);
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_summarize(const mp_graph *graph, mp_rules rules, mp_summary *out, mp_error *err)

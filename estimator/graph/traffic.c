@@ -95,16 +95,15 @@ static void run(cache *c, const mp_step *steps, size_t n, const mp_timeline *tim
 
 mp_status mp_traffic(const mp_graph *graph, const mp_step *steps, size_t n, int64_t cache_bytes, int64_t *out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_timeline *timeline = NULL;
-    mp_pool *pool = mp_pool_new();
+    MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     cache c = {.graph = graph, .size = cache_bytes, .newest = -1, .oldest = -1};
-    MP_TRY(mp_timeline_build(graph, steps, n, &timeline, err));
+    MP_CHECK(mp_timeline_build(graph, steps, n, &timeline, err));
     c.lines = mp_pool_alloc(pool, graph->n_storages, sizeof *c.lines);
     bool *begun = mp_pool_alloc(pool, graph->n_storages, sizeof *begun);
     int *ends = mp_pool_alloc(pool, timeline->n_spans, sizeof *ends);
     size_t *end_start = mp_pool_alloc(pool, n + 2, sizeof *end_start), *at = mp_pool_alloc(pool, n + 2, sizeof *at);
-    MP_REQUIRE(!mp_pool_failed(pool), err, MP_NOMEM, "out of memory for %zu steps", n);
+    MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "out of memory for %zu steps", n);
     for (size_t k = 0; k < timeline->n_spans; k++) end_start[timeline->spans[k].end]++;
     for (size_t t = 0; t < n; t++) end_start[t + 1] += end_start[t];
     for (size_t t = 0; t <= n; t++) at[t] = end_start[t];
@@ -113,8 +112,5 @@ mp_status mp_traffic(const mp_graph *graph, const mp_step *steps, size_t n, int6
     const int64_t warm = c.moved;
     run(&c, steps, n, timeline, ends, end_start, begun);
     *out = c.moved - warm;
-done:
-    mp_timeline_free(timeline);
-    mp_pool_free(pool);
-    return st;
+    return MP_OK;
 }

@@ -46,19 +46,15 @@ const char *mp_role_name(mp_role role)
 
 mp_status mp_model_new(const char *name, const char *path, mp_model **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_model *model = mp_alloc(1, sizeof *model);
-    MP_REQUIRE(model, err, MP_NOMEM, "no memory for a model");
-    MP_REQUIRE((model->pool = mp_pool_new()) && (model->names = mp_names_new()) && (model->tensor_numbers = mp_names_new()) &&
-                   (model->operator_numbers = mp_names_new()) &&
-                   (model->name = mp_pool_text(model->pool, name, strlen(name))) &&
-                   (model->path = mp_pool_text(model->pool, path, strlen(path))),
-               err, MP_NOMEM, "no memory for the model '%s'", name);
+    MP_OWNED_BY(mp_model_free) mp_model *model = mp_alloc(1, sizeof *model);
+    MP_ENSURE(model, err, MP_NOMEM, "no memory for a model");
+    MP_ENSURE((model->pool = mp_pool_new()) && (model->names = mp_names_new()) && (model->tensor_numbers = mp_names_new()) &&
+                  (model->operator_numbers = mp_names_new()) && (model->name = mp_pool_text(model->pool, name, strlen(name))) &&
+                  (model->path = mp_pool_text(model->pool, path, strlen(path))),
+              err, MP_NOMEM, "no memory for the model '%s'", name);
     *out = model;
     model = NULL;
-done:
-    mp_model_free(model);
-    return st;
+    return MP_OK;
 }
 
 void mp_model_free(mp_model *model)

@@ -86,41 +86,36 @@ static mp_status apply_order(mp_model *model, const struct search *s, mp_error *
 
 mp_status mp_model_sort(mp_model *model, mp_error *err)
 {
-    mp_status st = MP_OK;
     size_t n = model->n_operators;
-    mp_pool *pool = mp_pool_new();
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     struct search s = {.mark = mp_pool_alloc(pool, n, sizeof *s.mark),
                        .path = mp_pool_alloc(pool, n, sizeof *s.path),
                        .order = mp_pool_alloc(pool, n, sizeof *s.order),
                        .is_input = mp_pool_alloc(pool, model->n_tensors, sizeof *s.is_input)};
-    MP_REQUIRE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory to order %zu operators", n);
+    MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory to order %zu operators", n);
     for (size_t k = 0; k < model->n_inputs; k++) s.is_input[model->inputs[k]] = true;
     for (size_t k = 0; k < n; k++)
-        if (s.mark[k] == NEW && !model->operators[k].removed) MP_TRY(place(model, &s, (int)k, err));
+        if (s.mark[k] == NEW && !model->operators[k].removed) MP_CHECK(place(model, &s, (int)k, err));
     for (size_t k = 0; k < model->n_outputs; k++) {
         int producer;
-        MP_TRY(producer_of(model, &s, NULL, model->outputs[k], &producer, err));
+        MP_CHECK(producer_of(model, &s, NULL, model->outputs[k], &producer, err));
     }
-    MP_TRY(apply_order(model, &s, err));
-done:
-    mp_pool_free(pool);
-    return st;
+    return apply_order(model, &s, err);
 }
 
 mp_status mp_model_consumers(const mp_model *model, mp_consumers *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     size_t n = model->n_tensors;
-    int *start = NULL, *list = NULL;
+    MP_OWNED int *start = NULL, *list = NULL;
     /* start[t + 1] counts the readers of t, then start[t] is where those of t begin; filling moves it to where they end. */
-    MP_REQUIRE(start = mp_alloc(n + 2, sizeof *start), err, MP_NOMEM, "no memory for the readers of %zu tensors", n);
+    MP_ENSURE(start = mp_alloc(n + 2, sizeof *start), err, MP_NOMEM, "no memory for the readers of %zu tensors", n);
     for (size_t k = 0; k < model->n_operators; k++) {
         const mp_operator *op = &model->operators[k];
         for (int j = 0; !op->removed && j < op->n_in; j++)
             if (op->in[j] >= 0) start[op->in[j] + 2]++;
     }
     for (size_t t = 0; t < n; t++) start[t + 2] += start[t + 1];
-    MP_REQUIRE(list = mp_alloc((size_t)start[n + 1], sizeof *list), err, MP_NOMEM, "no memory for %d operands", start[n + 1]);
+    MP_ENSURE(list = mp_alloc((size_t)start[n + 1], sizeof *list), err, MP_NOMEM, "no memory for %d operands", start[n + 1]);
     for (size_t k = 0; k < model->n_operators; k++) {
         const mp_operator *op = &model->operators[k];
         for (int j = 0; !op->removed && j < op->n_in; j++)
@@ -128,10 +123,7 @@ mp_status mp_model_consumers(const mp_model *model, mp_consumers *out, mp_error 
     }
     *out = (mp_consumers){start, list};
     start = list = NULL;
-done:
-    mp_free(start);
-    mp_free(list);
-    return st;
+    return MP_OK;
 }
 
 void mp_consumers_free(mp_consumers *consumers)

@@ -70,9 +70,8 @@ static bool keeps_shape(const mp_model *model, const mp_operator *op, const bool
  * with one; NULL: none. */
 static mp_status declared_downstream(mp_inference *w, size_t index, int t, const mp_tensor **declared)
 {
-    mp_status st = MP_OK;
-    bool *marked = mp_alloc(w->model->n_tensors, sizeof *marked);
-    MP_REQUIRE(marked, w->err, MP_NOMEM, "out of memory");
+    MP_OWNED bool *marked = mp_alloc(w->model->n_tensors, sizeof *marked);
+    MP_ENSURE(marked, w->err, MP_NOMEM, "out of memory");
     marked[t] = true;
     *declared = NULL;
     w->steps_ahead -= (int64_t)w->model->n_tensors / 64; /* the marks cost time too */
@@ -80,14 +79,12 @@ static mp_status declared_downstream(mp_inference *w, size_t index, int t, const
         const mp_operator *op = &w->model->operators[k];
         if (op->removed || op->region) continue;
         if (op->n_in == 0 && !mp_is_sequence_operator(op))
-            MP_TRY(w->visit(w, (int)k)); /* a constant, which may be a single number */
+            MP_CHECK(w->visit(w, (int)k)); /* a constant, which may be a single number */
         if (!keeps_shape(w->model, op, marked)) continue;
         marked[op->out[0]] = true;
         if (is_declared(&w->model->tensors[op->out[0]])) *declared = &w->model->tensors[op->out[0]];
     }
-done:
-    mp_free(marked);
-    return st;
+    return MP_OK;
 }
 
 /* What the rule left open takes the shape that the file declares, for the output itself or further down. */
@@ -201,25 +198,23 @@ mp_status mp_operator_infer(mp_model *model, int op, mp_error *err)
 
 mp_status mp_model_infer(mp_model *model, mp_error *err)
 {
-    mp_status st = MP_OK;
     const size_t n = model->n_operators;
     bool changed = false; /* operators were added, behind what reads from them */
+    MP_CLEARED_BY(mp_control_free)
     mp_inference w = {.model = model, .visit = visit, .fold_budget = FOLD_BUDGET, .steps_ahead = AHEAD_BUDGET, .err = err};
-    MP_TRY(mp_model_check_supported(model, err));
-    MP_TRY(mp_control_start(&w));
+    MP_CHECK(mp_model_check_supported(model, err));
+    MP_CHECK(mp_control_start(&w));
     for (size_t k = 0; k < n; k++) {
         const mp_operator *op = &model->operators[k];
         if (op->removed || op->region) continue;
         changed |= op->control || mp_is_sequence_operator(op);
-        MP_TRY(visit(&w, (int)k));
+        MP_CHECK(visit(&w, (int)k));
     }
-    if (!changed) goto done;
-    MP_TRY(check_outputs(model, err));
-    MP_TRY(mp_control_finish(&w));
-    MP_TRY(mp_model_sort(model, err));
-done:
-    mp_control_free(&w);
-    return st;
+    if (!changed) return MP_OK;
+    MP_CHECK(check_outputs(model, err));
+    MP_CHECK(mp_control_finish(&w));
+    MP_CHECK(mp_model_sort(model, err));
+    return MP_OK;
 }
 
 /* Scalars: a model of one operator alone, whose inputs are constants without dimensions. */

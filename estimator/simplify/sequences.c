@@ -229,18 +229,16 @@ static mp_status add_chunk(const layer *l, int k, int x, int state[2], int *y)
 
 static mp_status add_chunks(const layer *l, const int *parts)
 {
-    mp_status st = MP_OK;
     chunks *c = l->cut;
-    int state[2] = {l->in[H], l->in[C]}, *outputs = NULL;
-    MP_REQUIRE(outputs = mp_alloc((size_t)c->n, sizeof *outputs), c->err, MP_NOMEM, "out of memory");
+    int state[2] = {l->in[H], l->in[C]};
+    MP_OWNED int *outputs = NULL;
+    MP_ENSURE(outputs = mp_alloc((size_t)c->n, sizeof *outputs), c->err, MP_NOMEM, "out of memory");
     for (int k = 0; k < c->n; k++) {
         const int place = l->backwards ? c->n - 1 - k : k;
-        MP_TRY(add_chunk(l, k, parts[place], state, &outputs[place]));
+        MP_CHECK(add_chunk(l, k, parts[place], state, &outputs[place]));
     }
-    if (l->out[Y] >= 0) MP_TRY(join(c, outputs, c->n, 0, l->out[Y]));
-done:
-    mp_free(outputs);
-    return st;
+    if (l->out[Y] >= 0) MP_CHECK(join(c, outputs, c->n, 0, l->out[Y]));
+    return MP_OK;
 }
 
 /* The attributes for direction d alone: of `activations` that direction's part. */
@@ -315,27 +313,24 @@ static bool is_recurrent(const mp_operator *op)
 
 static mp_status cut_layer(mp_model *model, int index, int64_t steps, mp_sequence_report *report, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_operator op = model->operators[index]; /* a copy: the operators move */
     const mp_recurrent sizes = mp_recurrent_read(model, &op);
     chunks c = {.model = model, .err = err};
-    int *parts = NULL;
+    MP_OWNED int *parts = NULL;
     if (!steps) steps = mp_sequence_steps(sizes.n_steps);
-    if (sizes.batch_first || mp_operator_in(model, &op, LENGTHS) || steps >= sizes.n_steps) goto done;
+    if (sizes.batch_first || mp_operator_in(model, &op, LENGTHS) || steps >= sizes.n_steps) return MP_OK;
     c.n = (int)((sizes.n_steps + steps - 1) / steps);
-    MP_REQUIRE(c.sizes = mp_pool_alloc(model->pool, (size_t)c.n, sizeof *c.sizes), err, MP_NOMEM, "out of memory");
-    MP_REQUIRE(parts = mp_alloc((size_t)c.n, sizeof *parts), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(c.sizes = mp_pool_alloc(model->pool, (size_t)c.n, sizeof *c.sizes), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(parts = mp_alloc((size_t)c.n, sizeof *parts), err, MP_NOMEM, "out of memory");
     for (int k = 0; k < c.n; k++) c.sizes[k] = k < c.n - 1 ? steps : sizes.n_steps - steps * (c.n - 1);
     model->operators[index].removed = true;
     for (int o = 0; o < op.n_out; o++)
         if (op.out[o] >= 0) model->tensors[op.out[o]].producer = -1;
-    MP_TRY(cut_input(&c, op.in[X], 0, parts));
-    MP_TRY(sizes.n_directions == 2 ? cut_both(&c, &op, parts) : cut_one(&c, &op, parts));
+    MP_CHECK(cut_input(&c, op.in[X], 0, parts));
+    MP_CHECK(sizes.n_directions == 2 ? cut_both(&c, &op, parts) : cut_one(&c, &op, parts));
     report->n_layers += (int)sizes.n_directions;
     report->n_chunks += c.n * (int)sizes.n_directions;
-done:
-    mp_free(parts);
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_model_cut_sequences(mp_model *model, int64_t steps, mp_sequence_report *report, mp_error *err)

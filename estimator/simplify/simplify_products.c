@@ -96,8 +96,7 @@ static bool has_plain_batch(const mp_operator *op, int k)
 static mp_status read_parameter_itself(mp_rewriter *r, int index)
 {
     static const char *const names[] = {"transA", "transB"};
-    mp_status st = MP_OK;
-    mp_attribute *attributes = NULL;
+    MP_OWNED mp_attribute *attributes = NULL;
     const mp_operator *op = &r->model->operators[index];
     bool is_gemm = mp_is_kind(op, "Gemm"), was_transposed[2];
     if (!is_gemm && !mp_is_kind(op, "MatMul") && !is_fused_product(op)) return MP_OK;
@@ -113,8 +112,8 @@ static mp_status read_parameter_itself(mp_rewriter *r, int index)
     }
     if (!n_turned) return MP_OK;
     /* all other attributes stay as they are */
-    MP_REQUIRE(attributes = mp_alloc(op->n_attributes + 2, sizeof *attributes), r->err, MP_NOMEM,
-               "no memory to rewrite operator '%s'", op->name);
+    MP_ENSURE(attributes = mp_alloc(op->n_attributes + 2, sizeof *attributes), r->err, MP_NOMEM,
+              "no memory to rewrite operator '%s'", op->name);
     for (size_t k = 0; k < op->n_attributes; k++)
         if (strcmp(op->attributes[k].name, names[0]) != 0 && strcmp(op->attributes[k].name, names[1]) != 0)
             attributes[n++] = op->attributes[k];
@@ -124,10 +123,7 @@ static mp_status read_parameter_itself(mp_rewriter *r, int index)
         is_gemm ? mp_draft("Gemm", "", op->version, in, op->n_in, attributes, n)
                 : mp_draft("FusedMatMul", op->n_in > 2 ? "memplan" : "com.microsoft", 1, in, op->n_in, attributes, n);
     r->changes += n_turned;
-    MP_TRY(mp_rewriter_become(r, index, &draft));
-done:
-    mp_free(attributes);
-    return st;
+    return mp_rewriter_become(r, index, &draft);
 }
 
 mp_status mp_rewrite_transpositions(mp_rewriter *r)

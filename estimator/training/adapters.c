@@ -167,11 +167,10 @@ static mp_status adapt(writer *w, int op, int rank)
 /* What was added at the end moves behind the product that it belongs to. */
 static mp_status place(writer *w)
 {
-    mp_status st = MP_OK;
     mp_model *m = w->model;
     size_t n = 0, added = w->n;
-    mp_operator *placed = mp_alloc(m->n_operators, sizeof *placed);
-    MP_REQUIRE(placed, w->err, MP_NOMEM, "out of memory");
+    MP_OWNED mp_operator *placed = mp_alloc(m->n_operators, sizeof *placed);
+    MP_ENSURE(placed, w->err, MP_NOMEM, "out of memory");
     for (size_t k = 0; k < w->n; k++) { /* products were adapted in their order */
         placed[n++] = m->operators[k];
         while (added < m->n_operators && w->owner[added] == (int)k) placed[n++] = m->operators[added++];
@@ -180,9 +179,7 @@ static mp_status place(writer *w)
     for (size_t k = 0; k < n; k++)
         for (int o = 0; !m->operators[k].removed && o < m->operators[k].n_out; o++)
             if (m->operators[k].out[o] >= 0) m->tensors[m->operators[k].out[o]].producer = (int)k;
-done:
-    mp_free(placed);
-    return st;
+    return MP_OK;
 }
 
 static void freeze_others(writer *w, size_t n_tensors)

@@ -269,12 +269,11 @@ static const char *not_taken(const mp_model *model, char text[320])
 
 mp_status mp_model_add_loss(mp_model *model, const mp_training_options *options, int *loss, mp_error *err)
 {
-    mp_status st = MP_OK;
-    bool *trained = NULL;
+    MP_OWNED bool *trained = NULL;
     char others[320];
     int output = -1, own = -1;
     mp_loss kind;
-    MP_REQUIRE(trained = mp_alloc(model->n_tensors, sizeof *trained), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(trained = mp_alloc(model->n_tensors, sizeof *trained), err, MP_NOMEM, "out of memory");
     mark_trained(model, trained);
     for (size_t k = 0; own < 0 && k < model->n_outputs; k++) {
         int t = model->outputs[k];
@@ -282,34 +281,31 @@ mp_status mp_model_add_loss(mp_model *model, const mp_training_options *options,
     }
     if (options->output) {
         output = mp_model_find(model, options->output);
-        MP_REQUIRE(output >= 0, err, MP_INVALID, "there is no tensor '%s' to put the loss on", options->output);
+        MP_ENSURE(output >= 0, err, MP_INVALID, "there is no tensor '%s' to put the loss on", options->output);
         output = mp_model_resolve(model, output);
     } else if (options->loss != MP_LOSS_NONE && own >= 0) {
-        MP_REQUIRE(options->loss == MP_LOSS_AUTO, err, MP_INVALID,
-                   "the model has a loss of its own, '%s'; leave --loss out or name another --output",
-                   model->tensors[own].name);
-        MP_TRY(check_options(&options->loss_options, MP_LOSS_AUTO, err));
+        MP_ENSURE(options->loss == MP_LOSS_AUTO, err, MP_INVALID,
+                  "the model has a loss of its own, '%s'; leave --loss out or name another --output", model->tensors[own].name);
+        MP_CHECK(check_options(&options->loss_options, MP_LOSS_AUTO, err));
         *loss = own;
         goto cast;
     } else {
         for (size_t k = 0; output < 0 && k < model->n_outputs; k++)
             if (trained[model->outputs[k]]) output = model->outputs[k];
-        MP_REQUIRE(output >= 0, err, MP_INVALID,
-                   "no output of the model depends on a parameter, so there is nothing to train%s", not_taken(model, others));
+        MP_ENSURE(output >= 0, err, MP_INVALID, "no output of the model depends on a parameter, so there is nothing to train%s",
+                  not_taken(model, others));
     }
-    MP_REQUIRE(mp_dtype_is_float(model->tensors[output].dtype), err, MP_INVALID, "'%s' is of type %s, and a loss needs numbers",
-               model->tensors[output].name, mp_dtype_name(model->tensors[output].dtype));
-    MP_REQUIRE(trained[output], err, MP_INVALID, "'%s' depends on no parameter, so there is nothing to train%s",
-               model->tensors[output].name, not_taken(model, others));
+    MP_ENSURE(mp_dtype_is_float(model->tensors[output].dtype), err, MP_INVALID, "'%s' is of type %s, and a loss needs numbers",
+              model->tensors[output].name, mp_dtype_name(model->tensors[output].dtype));
+    MP_ENSURE(trained[output], err, MP_INVALID, "'%s' depends on no parameter, so there is nothing to train%s",
+              model->tensors[output].name, not_taken(model, others));
     kind = options->loss;
     if (kind == MP_LOSS_AUTO && !is_scalar(&model->tensors[output])) /* a scalar is one that the model computes */
         kind = has_classes(&model->tensors[output]) ? MP_LOSS_CROSS_ENTROPY : MP_LOSS_MSE;
-    MP_TRY(check_options(&options->loss_options, kind, err));
+    MP_CHECK(check_options(&options->loss_options, kind, err));
     *loss = kind == MP_LOSS_AUTO ? output : -1;
-    if (kind != MP_LOSS_AUTO && kind != MP_LOSS_NONE) MP_TRY(append(model, kind, &options->loss_options, output, loss, err));
+    if (kind != MP_LOSS_AUTO && kind != MP_LOSS_NONE) MP_CHECK(append(model, kind, &options->loss_options, output, loss, err));
 cast:
-    if (options->amp) MP_TRY(mp_model_autocast(model, options->amp, options->rules, err));
-done:
-    mp_free(trained);
-    return st;
+    if (options->amp) MP_CHECK(mp_model_autocast(model, options->amp, options->rules, err));
+    return MP_OK;
 }

@@ -239,14 +239,10 @@ static mp_status mark_gradients(mp_builder *b, bool *reached)
 
 static mp_status mark(mp_builder *b)
 {
-    mp_status st = MP_OK;
-    bool *scratch = NULL;
-    MP_REQUIRE(scratch = mp_alloc(2 * b->model->n_tensors, sizeof *scratch), b->err, MP_NOMEM, "out of memory");
+    MP_OWNED bool *scratch = NULL;
+    MP_ENSURE(scratch = mp_alloc(2 * b->model->n_tensors, sizeof *scratch), b->err, MP_NOMEM, "out of memory");
     mark_relevant(b, scratch);
-    MP_TRY(mark_gradients(b, scratch + b->model->n_tensors));
-done:
-    mp_free(scratch);
-    return st;
+    return mark_gradients(b, scratch + b->model->n_tensors);
 }
 
 /* The names of the tensors of each storage. */

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "estimator/base/memory.h"
 #include "estimator/model/ops.h"
 #include "memplan/graph.h"
 #include "memplan/target.h"
@@ -50,6 +51,7 @@ int mp_optimizer_moments(mp_optimizer optimizer);
 int64_t mp_optimizer_state_bytes(mp_optimizer optimizer, int64_t elements);
 
 void mp_bindings_free(mp_bindings *bindings); /* NULL is fine */
+MP_OWNER(mp_bindings_free, mp_bindings)
 
 /* Does what mp_training_graph does, and gives the binding of each node: *bindings is released with mp_bindings_free. */
 mp_status mp_training_graph_bound(const mp_model *model, const mp_training_options *options, int loss, const mp_target *target,

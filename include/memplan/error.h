@@ -3,12 +3,15 @@
  * A function that can fail returns an mp_status and takes an mp_error as its last parameter, which may be NULL. On failure
  * its other outputs are untouched. The library never prints, exits or aborts: only cli/ speaks to people.
  *
- * Where nothing is owned a function returns at once:
+ * A function returns at once. What it owns is released by the return (memory.h has the owners):
  *
+ *     MP_OWNED_BY(thing_free) thing *t = NULL;
  *     MP_ENSURE(n > 0, err, MP_INVALID, "a thing of %d parts", n);  // returns MP_INVALID if that does not hold
- *     MP_CHECK(thing_fill(t, n, err));                              // passes a failure on
+ *     MP_CHECK(thing_new(n, &t, err));                              // passes a failure on
+ *     *out = t; t = NULL;
+ *     return MP_OK;
  *
- * Where something is owned there is one exit, the label `done`, and all that is owned is declared at the top as NULL:
+ * Code without owners has one exit instead, the label `done`:
  *
  *     mp_status st = MP_OK;
  *     thing *t = NULL;
@@ -62,7 +65,7 @@ void mp_error_locate(mp_error *err, const char *input, int line, int column);
 #define MP_FAIL(err, code, ...) mp_raise((err), (code), __FILE__, __LINE__, __VA_ARGS__)
 #define MP_NO_MEMORY(err) MP_FAIL(err, MP_NOMEM, "out of memory")
 
-/* Both return from the function they stand in, which owns nothing yet. */
+/* Both return from the function they stand in. */
 #define MP_CHECK(call)                        \
     do {                                      \
         const mp_status status_ = (call);     \

@@ -109,6 +109,7 @@ typedef struct mp_graph {
 /* Makes an empty graph: alignment 1, tick 1 s. Released with mp_graph_free (NULL is fine). MP_NOMEM. O(1). */
 mp_status mp_graph_new(const char *name, mp_graph **out, mp_error *err);
 void mp_graph_free(mp_graph *graph);
+MP_OWNER(mp_graph_free, mp_graph)
 
 /* Appends a zeroed storage or node with its id set to its index; the pointer is valid until the next one is appended. MP_NOMEM.
  * Amortised O(1). The node has one zeroed alternative. */

@@ -9,12 +9,35 @@
 void *mp_alloc(size_t n, size_t size);
 void mp_free(void *p); /* NULL is fine */
 
+/* Owners. A variable that is declared with one of these is released where its scope ends, whichever way that is left, so that
+ * functions return at once. To hand an object over, copy the pointer and set the variable to NULL.
+ *
+ *     MP_OWNED int *order = mp_alloc(n, sizeof *order);          // a block: mp_free
+ *     MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;            // an object: its header has MP_OWNER(mp_plan_free, mp_plan)
+ *     MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};      // what an object that is a variable itself holds
+ */
+#define MP_OWNED __attribute__((cleanup(mp_free_owned)))
+#define MP_OWNED_BY(release) __attribute__((cleanup(release##_owned)))
+#define MP_CLEARED_BY(clear) __attribute__((cleanup(clear)))
+#define MP_OWNER(release, type)                         \
+    static inline void release##_owned(type **variable) \
+    {                                                   \
+        release(*variable);                             \
+    }
+static inline void mp_free_owned(void *variable)
+{
+    void *block;
+    __builtin_memcpy(&block, variable, sizeof block);
+    mp_free(block);
+}
+
 /* Objects that live and die together. Blocks from a pool are zeroed, aligned for any type, and released by mp_pool_free only. A
  * pool remembers a failure, so that many blocks need one check: mp_pool_failed is true if one of them, or the pool itself,
  * could not be had. */
 typedef struct mp_pool mp_pool;
-mp_pool *mp_pool_new(void);                                         /* NULL: out of memory */
-void mp_pool_free(mp_pool *pool);                                   /* NULL is fine */
+mp_pool *mp_pool_new(void);       /* NULL: out of memory */
+void mp_pool_free(mp_pool *pool); /* NULL is fine */
+MP_OWNER(mp_pool_free, mp_pool)
 bool mp_pool_failed(const mp_pool *pool);                           /* true for NULL, too */
 void *mp_pool_alloc(mp_pool *pool, size_t n, size_t size);          /* NULL: out of memory or overflow, or no pool */
 char *mp_pool_text(mp_pool *pool, const char *text, size_t length); /* a NUL-terminated copy of text[0..length) */

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "memplan/error.h"
+#include "memplan/memory.h"
 
 typedef struct mp_model mp_model;
 
@@ -48,6 +49,7 @@ bool mp_dtype_is_float(mp_dtype dtype);    /* float16, bfloat16, float32, float6
 bool mp_dtype_is_integer(mp_dtype dtype);  /* signed and unsigned, bool excluded */
 
 void mp_model_free(mp_model *model); /* NULL is fine */
+MP_OWNER(mp_model_free, mp_model)
 
 /* The tensor that stands for this one now: itself, or the last of its replacements. */
 int mp_model_resolve(const mp_model *model, int tensor);

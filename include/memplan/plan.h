@@ -2,6 +2,7 @@
 #pragma once
 
 #include "memplan/graph.h"
+#include "memplan/memory.h"
 #include "memplan/timeline.h"
 
 /* A budget that is none: null in files. */
@@ -42,6 +43,7 @@ typedef struct mp_plan {
  * MP_INVALID as mp_timeline_build. MP_NOMEM. */
 mp_status mp_plan_new(const mp_graph *graph, const char *solver, const mp_step *steps, size_t n, mp_plan **out, mp_error *err);
 void mp_plan_free(mp_plan *plan); /* NULL is fine */
+MP_OWNER(mp_plan_free, mp_plan)
 /* Live bytes at the peak without static bytes: no arena is smaller. O(1). */
 int64_t mp_plan_live_bytes(const mp_plan *plan);
 /* A copy of a text, as a plan owns them: replace one by mp_free and this. NULL: out of memory. */

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "memplan/floor.h"
+#include "memplan/memory.h"
 #include "memplan/timeline.h"
 
 typedef struct mp_problem mp_problem;
@@ -18,6 +19,7 @@ typedef struct mp_problem mp_problem;
  * O(1). */
 mp_status mp_problem_new(const mp_graph *graph, mp_problem **out, mp_error *err);
 void mp_problem_free(mp_problem *problem);
+MP_OWNER(mp_problem_free, mp_problem)
 
 /* The baseline of every percentage: graph->n_nodes steps of keep-all, and their timeline. They are the problem's. MP_NOMEM. At
  * first as mp_timeline_build. */

@@ -27,6 +27,7 @@
 #pragma once
 
 #include "memplan/graph.h"
+#include "memplan/memory.h"
 
 typedef struct mp_step {
     int node;
@@ -65,6 +66,7 @@ typedef struct mp_timeline {
  * the steps + spans log spans). */
 mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t n, mp_timeline **out, mp_error *err);
 void mp_timeline_free(mp_timeline *timeline);
+MP_OWNER(mp_timeline_free, mp_timeline)
 
 /* The instances that are live at a step, largest first (ties by storage): up to `most` indices into timeline->spans are
  * written to `spans`; returns how many there are in all. O(spans). */

@@ -69,31 +69,24 @@ static int by_value(const void *a, const void *b)
 /* The median ticks of a forward node. */
 static mp_status find_unit(const mp_graph *g, double *unit, mp_error *err)
 {
-    mp_status st = MP_OK;
     size_t n = 0;
-    int64_t *ticks = mp_alloc(g->n_nodes, sizeof *ticks);
-    MP_REQUIRE(ticks, err, MP_NOMEM, "out of memory for %zu nodes", g->n_nodes);
+    MP_OWNED int64_t *ticks = mp_alloc(g->n_nodes, sizeof *ticks);
+    MP_ENSURE(ticks, err, MP_NOMEM, "out of memory for %zu nodes", g->n_nodes);
     for (size_t k = 0; k < g->n_nodes; k++)
         if (g->nodes[k].phase == MP_PHASE_FORWARD && g->nodes[k].alternatives[0].ticks > 0)
             ticks[n++] = g->nodes[k].alternatives[0].ticks;
     qsort(ticks, n, sizeof *ticks, by_value);
     *unit = n ? (double)ticks[n / 2] : 1;
-done:
-    mp_free(ticks);
-    return st;
+    return MP_OK;
 }
 
 static mp_status offer(mp_search *search, const mp_anneal_order *found, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_request *request = mp_search_request(search);
-    mp_step *steps = NULL;
+    MP_OWNED mp_step *steps = NULL;
     size_t n;
-    MP_TRY(mp_updates_place_within(request->graph, found->steps, found->n, request->budget_bytes, &steps, &n, err));
-    MP_TRY(mp_search_offer(search, steps, n, NULL, NULL, err));
-done:
-    mp_free(steps);
-    return st;
+    MP_CHECK(mp_updates_place_within(request->graph, found->steps, found->n, request->budget_bytes, &steps, &n, err));
+    return mp_search_offer(search, steps, n, NULL, NULL, err);
 }
 
 /* On large graphs there is time for the last round only. */

@@ -153,16 +153,14 @@ static void add_few_reruns(mp_mover *m, bool few)
 
 mp_status mp_mover_new(mp_runs *runs, uint64_t seed, bool keeps_order, mp_mover *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *g = runs->graph;
-    mp_mover m = {.runs = runs, .random = seed, .keeps_order = keeps_order};
+    MP_CLEARED_BY(mp_mover_free) mp_mover m = {.runs = runs, .random = seed, .keeps_order = keeps_order};
     int64_t sum = 0, least = runs->limit_bytes / MP_MOVE_WEIGHT_SHARE + 1;
     m.candidates = mp_alloc(g->n_storages, sizeof *m.candidates);
     m.weights = mp_alloc(g->n_storages, sizeof *m.weights);
     m.list = mp_alloc(MP_MOVE_LIST, sizeof *m.list);
     m.choices = mp_alloc(g->n_nodes, sizeof *m.choices);
-    MP_REQUIRE(m.candidates && m.weights && m.list && m.choices, err, MP_NOMEM, "out of memory for %zu storages",
-               g->n_storages);
+    MP_ENSURE(m.candidates && m.weights && m.list && m.choices, err, MP_NOMEM, "out of memory for %zu storages", g->n_storages);
     for (size_t s = 0; s < g->n_storages; s++) {
         if (!mp_is_repeatable(g, g->producer[s]) || mp_storage_is_static(&g->storages[s]) || !g->storages[s].bytes) continue;
         sum += g->storages[s].bytes + least;
@@ -174,9 +172,7 @@ mp_status mp_mover_new(mp_runs *runs, uint64_t seed, bool keeps_order, mp_mover 
     add_few_reruns(&m, mean_reads(g) > MP_MOVE_WIDE_READS);
     *out = m;
     m = (mp_mover){0};
-done:
-    mp_mover_free(&m);
-    return st;
+    return MP_OK;
 }
 
 void mp_mover_draw_near(mp_mover *m)

@@ -189,18 +189,13 @@ static mp_status walk(mp_anneal_walk *w, mp_runs *x, mp_mover *mover, mp_error *
 
 static mp_status walk_from_start(mp_anneal_walk *w, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_runs *x = NULL;
-    mp_mover mover = {0};
-    MP_TRY(mp_runs_new(w->graph, w->budget_bytes, w->start->steps, w->start->n, &x, err));
-    MP_TRY(mp_mover_new(x, w->seed, w->keeps_order, &mover, err));
+    MP_OWNED_BY(mp_runs_free) mp_runs *x = NULL;
+    MP_CLEARED_BY(mp_mover_free) mp_mover mover = {0};
+    MP_CHECK(mp_runs_new(w->graph, w->budget_bytes, w->start->steps, w->start->n, &x, err));
+    MP_CHECK(mp_mover_new(x, w->seed, w->keeps_order, &mover, err));
     if (w->draws_near) mp_mover_draw_near(&mover);
-    MP_TRY(keep_best(w, x, err));
-    MP_TRY(w->lowers > 0 ? descend(w, x, &mover, err) : walk(w, x, &mover, err));
-done:
-    mp_mover_free(&mover);
-    mp_runs_free(x);
-    return st;
+    MP_CHECK(keep_best(w, x, err));
+    return w->lowers > 0 ? descend(w, x, &mover, err) : walk(w, x, &mover, err);
 }
 
 static void *run(void *data)

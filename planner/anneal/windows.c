@@ -46,15 +46,14 @@ bool mp_anneal_has_windows(const mp_graph *graph)
 /* Where each window begins: in the second half of the one before, where the fewest bytes cross. */
 static mp_status find_windows(cutting *c, mp_error *err)
 {
-    mp_status st = MP_OK;
     const size_t n = c->graph->n_nodes;
-    mp_timeline *keep_all = NULL;
-    mp_step *steps = mp_alloc(n, sizeof *steps);
-    int64_t *crosses = mp_alloc(n + 1, sizeof *crosses);
+    MP_OWNED_BY(mp_timeline_free) mp_timeline *keep_all = NULL;
+    MP_OWNED mp_step *steps = mp_alloc(n, sizeof *steps);
+    MP_OWNED int64_t *crosses = mp_alloc(n + 1, sizeof *crosses);
     c->windows = mp_alloc(2 * n / MP_ANNEAL_WINDOW_NODES + 2, sizeof *c->windows);
-    MP_REQUIRE(steps && crosses && c->windows, err, MP_NOMEM, "out of memory for %zu nodes", n);
+    MP_ENSURE(steps && crosses && c->windows, err, MP_NOMEM, "out of memory for %zu nodes", n);
     mp_keep_all(c->graph, steps);
-    MP_TRY(mp_timeline_build(c->graph, steps, n, &keep_all, err));
+    MP_CHECK(mp_timeline_build(c->graph, steps, n, &keep_all, err));
     mp_timeline_between(c->graph, keep_all, crosses);
     for (size_t begin = 0, end; begin < n; begin = end) {
         end = begin + MP_ANNEAL_WINDOW_NODES;
@@ -66,11 +65,7 @@ static mp_status find_windows(cutting *c, mp_error *err)
         for (size_t v = begin; v < end; v++) w->is_over = w->is_over || keep_all->live_bytes[v] > c->budget_bytes;
         c->n_over += w->is_over;
     }
-done:
-    mp_timeline_free(keep_all);
-    mp_free(steps);
-    mp_free(crosses);
-    return st;
+    return MP_OK;
 }
 
 /* ---- one window ---- */
@@ -153,21 +148,17 @@ static mp_status search_some(cutting *c, size_t *next, mp_error *err)
 
 static mp_status offer_all(const cutting *c, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_step *steps = NULL;
+    MP_OWNED mp_step *steps = NULL;
     size_t n = 0, most = 0;
     for (size_t k = 0; k < c->n; k++)
         most += c->windows[k].n_steps ? c->windows[k].n_steps : c->windows[k].end - c->windows[k].begin;
-    MP_REQUIRE(steps = mp_alloc(most, sizeof *steps), err, MP_NOMEM, "out of memory for %zu steps", most);
+    MP_ENSURE(steps = mp_alloc(most, sizeof *steps), err, MP_NOMEM, "out of memory for %zu steps", most);
     for (size_t k = 0; k < c->n; k++) {
         const window *w = &c->windows[k];
         for (size_t t = 0; t < w->n_steps; t++) steps[n++] = w->steps[t];
         for (size_t v = w->begin; !w->n_steps && v < w->end; v++) steps[n++] = (mp_step){.node = (int)v};
     }
-    MP_TRY(mp_search_offer(c->search, steps, n, NULL, NULL, err));
-done:
-    mp_free(steps);
-    return st;
+    return mp_search_offer(c->search, steps, n, NULL, NULL, err);
 }
 
 mp_status mp_anneal_windows(mp_search *search, double unit, mp_error *err)

@@ -188,8 +188,7 @@ static mp_status write_places(const grouping *g, mp_plan *plan, const mp_arena_p
 static mp_status lay_out(const mp_graph *graph, mp_plan *plan, const mp_pack_options *exact, const mp_arena_options *options,
                          bool keeps, mp_pack_result *result, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_timeline *tl = NULL;
+    MP_OWNED_BY(mp_timeline_free) mp_timeline *tl = NULL;
     grouping g = {.graph = graph};
     mp_arena_problem x = {.exact = exact, .only_bound = !keeps};
     if (options) {
@@ -200,7 +199,7 @@ static mp_status lay_out(const mp_graph *graph, mp_plan *plan, const mp_pack_opt
     MP_CHECK(mp_timeline_build(graph, plan->steps, plan->n_steps, &tl, err));
     const size_t n = tl->n_spans + tl->n_steps;
     g.timeline = tl;
-    mp_pool *pool = mp_pool_new();
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     g.item = mp_pool_alloc(pool, tl->n_spans, sizeof *g.item);
     g.next = mp_pool_alloc(pool, tl->n_spans, sizeof *g.next);
     g.carried = mp_pool_alloc(pool, tl->n_spans, sizeof *g.carried);
@@ -209,22 +208,19 @@ static mp_status lay_out(const mp_graph *graph, mp_plan *plan, const mp_pack_opt
     int *start = mp_pool_alloc(pool, tl->n_spans + 1, sizeof *start);
     x.items = mp_pool_alloc(pool, n, sizeof *x.items);
     mp_pack_piece *pieces = mp_pool_alloc(pool, n, sizeof *pieces);
-    MP_REQUIRE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for the arena of %zu instances", n);
+    MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for the arena of %zu instances", n);
     make_rings(&g, newest);
     const size_t n_rings = x.n = number_rings(&g);
     x.pieces = pieces;
     x.n_steps = tl->n_steps;
     x.beside = tl->static_bytes / graph->alignment;
-    MP_TRY(make_items(&g, plan->steps, ordered, start, &x, pieces, err));
-    MP_TRY(add_workspaces(graph, plan, &x, pieces, err));
-    MP_TRY(mp_arena_search(&x, err));
-    if (keeps) MP_TRY(write_places(&g, plan, &x, n_rings, err));
+    MP_CHECK(make_items(&g, plan->steps, ordered, start, &x, pieces, err));
+    MP_CHECK(add_workspaces(graph, plan, &x, pieces, err));
+    MP_CHECK(mp_arena_search(&x, err));
+    if (keeps) MP_CHECK(write_places(&g, plan, &x, n_rings, err));
     *result = (mp_pack_result){x.bound >= x.height ? MP_PACK_PLACED : MP_PACK_LIMIT, x.height * graph->alignment,
                                x.bound * graph->alignment, x.nodes};
-done:
-    mp_timeline_free(tl);
-    mp_pool_free(pool);
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_arena_layout(const mp_graph *graph, mp_plan *plan, mp_error *err)

@@ -1,6 +1,7 @@
 /* arena_place.h - first fit, best fit and lowest first place the items in one given order. Private to the arena. */
 #pragma once
 
+#include "estimator/base/memory.h"
 #include "planner/arena/arena_search.h"
 
 typedef enum mp_arena_rule {
@@ -14,6 +15,7 @@ typedef struct mp_arena_placer mp_arena_placer;
 /* NULL: out of memory. The problem must outlive it. */
 mp_arena_placer *mp_arena_placer_new(mp_arena_problem *problem);
 void mp_arena_placer_free(mp_arena_placer *placer); /* NULL is fine */
+MP_OWNER(mp_arena_placer_free, mp_arena_placer)
 
 /* Sets the offsets of all items, and returns the height. Ends as soon as the height reaches `limit`: then only some items have
  * their offsets. *work grows by the number of pairs that were looked at. */

@@ -215,21 +215,18 @@ done:
 static mp_status run_passes(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options, mp_bound *bound,
                             int64_t *first_ticks, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_bound_selection selection = {0};
+    MP_CLEARED_BY(mp_bound_selection_clear) mp_bound_selection selection = {0};
     mp_bound_options own = *options;
     mp_bound_work unused = {0};
     const int most = order->only_vertex >= 0 ? 0 : options->effort;
     for (own.effort = most > 0; own.effort <= most && !bound->infeasible; own.effort *= MP_BOUND_NEXT_EFFORT) {
         const bool is_last = own.effort > most / MP_BOUND_NEXT_EFFORT;
         selection.thorough = own.effort > 1 && is_last;
-        MP_TRY(run_pass(order, budget_bytes, &own, -1, &selection, bound, &unused, err));
+        MP_CHECK(run_pass(order, budget_bytes, &own, -1, &selection, bound, &unused, err));
         if (own.effort <= 1) *first_ticks = bound->ticks;
         if (!own.effort || is_last) break;
     }
-done:
-    mp_bound_selection_clear(&selection);
-    return st;
+    return MP_OK;
 }
 
 /* Of plans that take less than a target it is known which of some nodes run first: the bound is what such plans take, or the
@@ -237,26 +234,22 @@ done:
 static mp_status run_settle(const mp_graph *graph, int64_t budget_bytes, const mp_bound_options *options, int64_t first_ticks,
                             mp_bound *bound, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_bound_settled settled = {0};
-    mp_bound_selection selection = {0};
+    MP_CLEARED_BY(mp_bound_settled_clear) mp_bound_settled settled = {0};
+    MP_CLEARED_BY(mp_bound_selection_clear) mp_bound_selection selection = {0};
     mp_bound inner = {0};
     mp_bound_options own = *options;
     own.report = NULL;
     own.effort = 1;
-    MP_TRY(mp_bound_settle(graph, budget_bytes, options, first_ticks, &settled, err));
+    MP_CHECK(mp_bound_settle(graph, budget_bytes, options, first_ticks, &settled, err));
     if (settled.order && settled.ticks < settled.target)
-        MP_TRY(run_pass(settled.order, budget_bytes, &own, -1, &selection, &inner, &settled.work, err));
+        MP_CHECK(run_pass(settled.order, budget_bytes, &own, -1, &selection, &inner, &settled.work, err));
     int64_t ticks = inner.infeasible || inner.ticks > settled.target ? settled.target : inner.ticks;
     if (ticks < settled.ticks) ticks = settled.ticks;
     report_stage(options->report, MP_BOUND_SETTLE, settled.order ? ticks : -1, false, &settled.work);
-    if (!settled.order || ticks <= bound->ticks) goto done;
+    if (!settled.order || ticks <= bound->ticks) return MP_OK;
     bound->ticks = ticks;
     bound->stage = MP_BOUND_SETTLE;
-done:
-    mp_bound_selection_clear(&selection);
-    mp_bound_settled_clear(&settled);
-    return st;
+    return MP_OK;
 }
 
 /* What comes before some boundaries where little can be live is bounded by a pass, what comes after them exactly. */
@@ -264,7 +257,7 @@ static mp_status run_demand(const mp_precedence *order, int64_t budget_bytes, co
                             mp_error *err)
 {
     mp_status st = MP_OK;
-    mp_bound_demand *d = NULL;
+    MP_OWNED_BY(mp_bound_demand_free) mp_bound_demand *d = NULL;
     mp_bound_work work = {0};
     mp_bound_found found = {0, -1};
     mp_bound_options own = *options;
@@ -272,18 +265,18 @@ static mp_status run_demand(const mp_precedence *order, int64_t budget_bytes, co
     bool promising = false;
     int64_t ticks = bound->ticks;
     own.report = NULL;
-    MP_TRY(mp_bound_demand_new(order, budget_bytes, options, &d, err));
-    if (d) MP_TRY(mp_bound_demand_is_promising(d, ticks, &promising, err));
+    MP_CHECK(mp_bound_demand_new(order, budget_bytes, options, &d, err));
+    if (d) MP_CHECK(mp_bound_demand_is_promising(d, ticks, &promising, err));
     for (int n = promising ? mp_bound_demand_narrows(d, nodes, MP_BOUND_NARROWS) : 0, k = 0; k < n; k++) {
         mp_bound_selection selection = {0};
         mp_bound before = {0};
         st = run_pass(order, budget_bytes, &own, nodes[k], &selection, &before, &work, err);
         mp_bound_selection_clear(&selection);
-        if (st != MP_OK) goto done;
+        if (st != MP_OK) return st;
         mp_bound_demand_before(d, nodes[k], before.ticks);
     }
-    if (promising) MP_TRY(mp_bound_demand_prefixes(d, &ticks, &found, err));
-    if (promising) MP_TRY(mp_bound_demand_search(d, &ticks, &found, err));
+    if (promising) MP_CHECK(mp_bound_demand_prefixes(d, &ticks, &found, err));
+    if (promising) MP_CHECK(mp_bound_demand_search(d, &ticks, &found, err));
     if (d) mp_bound_work_add(&work, mp_bound_demand_work(d));
     report_stage(options->report, MP_BOUND_DEMAND, found.ticks > 0 ? found.ticks : -1, false, &work);
     if (ticks > bound->ticks) {
@@ -292,8 +285,6 @@ static mp_status run_demand(const mp_precedence *order, int64_t budget_bytes, co
         bound->from = found.node;
         bound->to = -1;
     }
-done:
-    mp_bound_demand_free(d);
     return st;
 }
 
@@ -301,26 +292,22 @@ done:
 static mp_status explain(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options, mp_bound *bound,
                          mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_bound_interval *x = NULL;
+    MP_OWNED_BY(mp_bound_interval_free) mp_bound_interval *x = NULL;
     if (bound->from < 0 || bound->infeasible || (bound->stage != MP_BOUND_DEMAND && !options->report)) return MP_OK;
-    MP_TRY(mp_bound_interval_new(order, budget_bytes, &x, err));
-    MP_TRY(mp_bound_interval_add_undecided(x, err));
+    MP_CHECK(mp_bound_interval_new(order, budget_bytes, &x, err));
+    MP_CHECK(mp_bound_interval_add_undecided(x, err));
     if (bound->stage == MP_BOUND_DEMAND) bound_decide(x, &(int){bound->from}, 1, false, bound);
-    if (options->report) MP_TRY(bound_explain(x, bound, options->report, err));
-done:
-    mp_bound_interval_free(x);
-    return st;
+    if (options->report) MP_CHECK(bound_explain(x, bound, options->report, err));
+    return MP_OK;
 }
 
 mp_status mp_bound_of_parts(const mp_graph *graph, int64_t budget_bytes, size_t part_nodes, const mp_bound_options *options,
                             int64_t *ticks, bool *infeasible, mp_bound_work *work, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_part part = {0};
-    mp_bound_report report = {0};
+    MP_CLEARED_BY(mp_part_clear) mp_part part = {0};
+    MP_CLEARED_BY(mp_bound_report_clear) mp_bound_report report = {0};
     mp_bound_options own = *options;
-    int *number = NULL;
+    MP_OWNED int *number = NULL;
     budget_bytes -= mp_graph_static_bytes(graph);
     *ticks = 0;
     *infeasible = false;
@@ -328,26 +315,22 @@ mp_status mp_bound_of_parts(const mp_graph *graph, int64_t budget_bytes, size_t 
     own.effort = 1;
     own.report = &report;
     own.off |= 1u << MP_BOUND_FLOOR | 1u << MP_BOUND_COUPLE | 1u << MP_BOUND_OVERLAP;
-    MP_REQUIRE(number = mp_alloc(graph->n_storages, sizeof *number), err, MP_NOMEM, "no memory for a bound of %s", graph->name);
+    MP_ENSURE(number = mp_alloc(graph->n_storages, sizeof *number), err, MP_NOMEM, "no memory for a bound of %s", graph->name);
     const size_t n_parts = (graph->n_nodes + part_nodes - 1) / part_nodes;
     for (size_t k = 0; k < n_parts && !*infeasible; k++) {
         mp_bound bound;
         if (options->stop && options->stop(options->data)) break;
         mp_part_clear(&part);
-        MP_TRY(
+        MP_CHECK(
             mp_part_init(&part, graph, graph->n_nodes * k / n_parts, graph->n_nodes * (k + 1) / n_parts, false, number, err));
         mp_bound_report_init(&report);
-        MP_TRY(mp_bound_within(part.graph, budget_bytes, &own, &bound, err));
+        MP_CHECK(mp_bound_within(part.graph, budget_bytes, &own, &bound, err));
         for (int s = 0; s < MP_BOUND_N_STAGES; s++) mp_bound_work_add(work, &report.stages[s].work);
         *ticks += bound.infeasible ? 0 : bound.ticks - report.least_ticks;
         *infeasible = bound.infeasible;
         mp_bound_report_clear(&report);
     }
-done:
-    mp_bound_report_clear(&report);
-    mp_part_clear(&part);
-    mp_free(number);
-    return st;
+    return MP_OK;
 }
 
 /* The sum over parts of a large graph whose storages live shortly. */

@@ -65,28 +65,25 @@ static mp_status find_boundaries(mp_bound_demand *d, mp_error *err)
 mp_status mp_bound_demand_new(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options,
                               mp_bound_demand **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_bound_demand *d = NULL;
+    MP_OWNED_BY(mp_bound_demand_free) mp_bound_demand *d = NULL;
     *out = NULL;
     if (order->only_vertex >= 0 || order->n > MP_DEMAND_NODES) return MP_OK;
-    MP_REQUIRE(d = mp_alloc(1, sizeof *d), err, MP_NOMEM, "no memory for a bound of %d nodes", order->n);
+    MP_ENSURE(d = mp_alloc(1, sizeof *d), err, MP_NOMEM, "no memory for a bound of %d nodes", order->n);
     d->pool = mp_pool_new();
     d->options = options;
-    MP_TRY(mp_bound_interval_new(order, budget_bytes, &d->x, err));
-    MP_TRY(find_boundaries(d, err));
-    MP_TRY(mp_bound_ranks_init(&d->ranks, d->x, err));
-    if (!d->n || !d->ranks.n || (int64_t)d->n * d->ranks.n > MP_DEMAND_TABLE / (order->n / 64 + 1)) goto done;
-    MP_TRY(mp_bound_reruns_init(&d->reruns, d->x, &d->ranks, d->nodes, d->n, err));
+    MP_CHECK(mp_bound_interval_new(order, budget_bytes, &d->x, err));
+    MP_CHECK(find_boundaries(d, err));
+    MP_CHECK(mp_bound_ranks_init(&d->ranks, d->x, err));
+    if (!d->n || !d->ranks.n || (int64_t)d->n * d->ranks.n > MP_DEMAND_TABLE / (order->n / 64 + 1)) return MP_OK;
+    MP_CHECK(mp_bound_reruns_init(&d->reruns, d->x, &d->ranks, d->nodes, d->n, err));
     d->set = mp_pool_alloc(d->pool, (size_t)d->ranks.words, sizeof *d->set);
     d->runs = mp_pool_alloc(d->pool, (size_t)d->reruns.words, sizeof *d->runs);
     for (int k = 0; k < MP_DEMAND_STARTS; k++)
         d->starts[k].nodes = mp_pool_alloc(d->pool, (size_t)d->reruns.words, sizeof *d->starts[k].nodes);
-    MP_REQUIRE(!mp_pool_failed(d->pool), err, MP_NOMEM, "no memory for a bound of %d nodes", order->n);
+    MP_ENSURE(!mp_pool_failed(d->pool), err, MP_NOMEM, "no memory for a bound of %d nodes", order->n);
     *out = d;
     d = NULL;
-done:
-    mp_bound_demand_free(d);
-    return st;
+    return MP_OK;
 }
 
 void mp_bound_demand_free(mp_bound_demand *d)

@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include "estimator/base/memory.h"
 #include "memplan/bound_stage.h"
 #include "planner/bound/interval/bound_interval.h"
 
@@ -20,6 +21,7 @@ typedef struct mp_bound_demand mp_bound_demand;
 mp_status mp_bound_demand_new(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options,
                               mp_bound_demand **out, mp_error *err);
 void mp_bound_demand_free(mp_bound_demand *d);
+MP_OWNER(mp_bound_demand_free, mp_bound_demand)
 
 /* The nodes of the last boundaries that have less free memory than their neighbours, at most `most`, the last one first. */
 int mp_bound_demand_narrows(const mp_bound_demand *d, int *nodes, int most);

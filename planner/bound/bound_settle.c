@@ -80,18 +80,15 @@ static mp_status settle_at(trial *t, int v, int *large, mp_error *err)
 /* Goes over all nodes as long as pairs are settled. */
 static mp_status settle_all(trial *t, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *graph = t->order->graph;
-    int *large = mp_alloc(graph->n_storages, sizeof *large);
-    MP_REQUIRE(large, err, MP_NOMEM, "no memory for a bound of %zu nodes", graph->n_nodes);
+    MP_OWNED int *large = mp_alloc(graph->n_storages, sizeof *large);
+    MP_ENSURE(large, err, MP_NOMEM, "no memory for a bound of %zu nodes", graph->n_nodes);
     for (int round = 0, before = -1; round < MP_BOUND_SETTLE_ROUNDS && t->n_settled > before; round++) {
         before = t->n_settled;
         for (int v = 0; v < (int)graph->n_nodes && !has_ended(t); v++)
-            if (graph->nodes[v].phase != MP_PHASE_UPDATE) MP_TRY(settle_at(t, v, large, err));
+            if (graph->nodes[v].phase != MP_PHASE_UPDATE) MP_CHECK(settle_at(t, v, large, err));
     }
-done:
-    mp_free(large);
-    return st;
+    return MP_OK;
 }
 
 static mp_status try_target(trial *t, const mp_graph *graph, int64_t budget_bytes, mp_error *err)

@@ -36,16 +36,13 @@ static int choose(const mp_boundaries *boundaries, const int *positions, int n, 
 
 static mp_status find_cuts(const mp_boundaries *boundaries, int *positions, int *n, mp_error *err)
 {
-    mp_status st = MP_OK;
     size_t n_cuts = 0;
-    int *cuts = mp_alloc(boundaries->graph->n_storages, sizeof *cuts);
+    MP_OWNED int *cuts = mp_alloc(boundaries->graph->n_storages, sizeof *cuts);
     if (!cuts) return MP_NO_MEMORY(err);
-    MP_TRY(mp_cut_tensors(boundaries->graph, cuts, &n_cuts, err));
+    MP_CHECK(mp_cut_tensors(boundaries->graph, cuts, &n_cuts, err));
     for (size_t i = 0; i < n_cuts; i++)
         if (boundaries->birth[cuts[i]] + 1 < boundaries->n) positions[(*n)++] = boundaries->birth[cuts[i]];
-done:
-    mp_free(cuts);
-    return st;
+    return MP_OK;
 }
 
 /* oldest[p]: the first position at which something that crosses p was produced; p + 1 if nothing crosses. What is read more
@@ -88,18 +85,16 @@ static mp_status find_seams(const mp_boundaries *boundaries, int far, int *posit
 
 mp_status mp_chain_ends(const mp_boundaries *boundaries, mp_chain_cut cut, bool *ends, int *n_ends, mp_error *err)
 {
-    mp_status st = MP_OK;
-    int n = 0, *positions = mp_alloc((size_t)boundaries->n, sizeof *positions);
+    int n = 0;
+    MP_OWNED int *positions = mp_alloc((size_t)boundaries->n, sizeof *positions);
     if (!positions) return MP_NO_MEMORY(err);
     for (int p = 0; p < boundaries->n; p++) ends[p] = false;
     if (cut == MP_CHAIN_CUTS)
-        MP_TRY(find_cuts(boundaries, positions, &n, err));
+        MP_CHECK(find_cuts(boundaries, positions, &n, err));
     else
-        MP_TRY(find_seams(boundaries, boundaries->n / MP_CHAIN_SEAM_SHARE, positions, &n, err));
+        MP_CHECK(find_seams(boundaries, boundaries->n / MP_CHAIN_SEAM_SHARE, positions, &n, err));
     *n_ends = n ? choose(boundaries, positions, n, ends) : 0;
-done:
-    mp_free(positions);
-    return st;
+    return MP_OK;
 }
 
 typedef struct walk {
@@ -153,14 +148,10 @@ done:
 
 static mp_status offer(mp_search *search, const mp_chain_table *table, int slots, int64_t *peak_bytes, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_step *steps = NULL;
+    MP_OWNED mp_step *steps = NULL;
     size_t n = 0;
-    MP_TRY(mp_chain_schedule(table, slots, &steps, &n, err));
-    MP_TRY(mp_search_offer(search, steps, n, peak_bytes, NULL, err));
-done:
-    mp_free(steps);
-    return st;
+    MP_CHECK(mp_chain_schedule(table, slots, &steps, &n, err));
+    return mp_search_offer(search, steps, n, peak_bytes, NULL, err);
 }
 
 /* Judges the schedules of all rungs, or, if they are many, of some of them at equal distances. */
@@ -187,17 +178,13 @@ static mp_status climb(mp_search *search, const mp_chain_table *table, int64_t m
 static mp_status search_chain(mp_search *search, const mp_boundaries *boundaries, const bool *ends, int64_t moves,
                               mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_chain *chain = NULL;
-    mp_chain_table *table = NULL;
-    MP_TRY(mp_chain_new(boundaries, ends, &chain, err));
-    MP_TRY(mp_chain_measure(chain, err));
-    MP_TRY(mp_chain_solve(chain, mp_chain_whole_bytes(chain), search, &table, err));
-    if (table) MP_TRY(climb(search, table, moves, err));
-done:
-    mp_chain_table_free(table);
-    mp_chain_free(chain);
-    return st;
+    MP_OWNED_BY(mp_chain_free) mp_chain *chain = NULL;
+    MP_OWNED_BY(mp_chain_table_free) mp_chain_table *table = NULL;
+    MP_CHECK(mp_chain_new(boundaries, ends, &chain, err));
+    MP_CHECK(mp_chain_measure(chain, err));
+    MP_CHECK(mp_chain_solve(chain, mp_chain_whole_bytes(chain), search, &table, err));
+    if (table) MP_CHECK(climb(search, table, moves, err));
+    return MP_OK;
 }
 
 /* The ways to cut have equal shares of the moves, whatever the budget lets them use. */

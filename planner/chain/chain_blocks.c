@@ -19,14 +19,13 @@ static int place_of(const mp_chain *chain, int node, int inherited)
 /* Backward in the order of segment checkpointing; a node that a later block delays belongs to that one. */
 static mp_status order_backward(mp_chain *chain, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *graph = chain->graph;
-    mp_step *steps = NULL;
+    MP_OWNED mp_step *steps = NULL;
     size_t n = 0;
     int n_backward = 0, place = chain->n - 1;
-    bool *keep = mp_alloc(graph->n_storages, sizeof *keep);
+    MP_OWNED bool *keep = mp_alloc(graph->n_storages, sizeof *keep);
     if (!keep) return MP_NO_MEMORY(err);
-    MP_TRY(mp_segment_schedule(graph, chain->block, chain->n, keep, &steps, &n, err));
+    MP_CHECK(mp_segment_schedule(graph, chain->block, chain->n, keep, &steps, &n, err));
     for (size_t t = 0; t < n; t++) {
         const int node = steps[t].node;
         if (graph->nodes[node].phase != MP_PHASE_LOSS && graph->nodes[node].phase != MP_PHASE_BACKWARD) continue;
@@ -40,10 +39,7 @@ static mp_status order_backward(mp_chain *chain, mp_error *err)
         chain->backward_start[k] = at;
         at += chain->n_backward[k];
     }
-done:
-    mp_free(keep);
-    mp_free(steps);
-    return st;
+    return MP_OK;
 }
 
 /* Notes what a node of a block does to the storages it uses: the first and the last block that touches each. */
@@ -137,27 +133,24 @@ static bool allocate(mp_chain *chain)
 
 mp_status mp_chain_new(const mp_boundaries *boundaries, const bool *ends, mp_chain **out, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *graph = boundaries->graph;
-    mp_chain *chain = mp_alloc(1, sizeof *chain);
+    MP_OWNED_BY(mp_chain_free) mp_chain *chain = mp_alloc(1, sizeof *chain);
     if (!chain) return MP_NO_MEMORY(err);
     chain->graph = graph;
     chain->n = 1;
     for (int p = 0; p + 1 < boundaries->n; p++) chain->n += ends[p];
-    MP_REQUIRE(allocate(chain), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(allocate(chain), err, MP_NOMEM, "out of memory");
     for (size_t i = 0; i < graph->n_nodes; i++) chain->block[i] = -1;
     for (int p = 0, k = 0; p < boundaries->n; p++) {
         chain->block[boundaries->node[p]] = k;
         if (ends[p] && p + 1 < boundaries->n) k++;
     }
-    MP_TRY(order_backward(chain, err));
+    MP_CHECK(order_backward(chain, err));
     assign_storages(chain);
     add_up(chain);
     *out = chain;
     chain = NULL;
-done:
-    mp_chain_free(chain);
-    return st;
+    return MP_OK;
 }
 
 void mp_chain_free(mp_chain *chain)

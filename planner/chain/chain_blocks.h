@@ -12,6 +12,7 @@
  */
 #pragma once
 
+#include "estimator/base/memory.h"
 #include "planner/math/tuning.h"
 #include "planner/order/boundaries.h"
 
@@ -74,3 +75,4 @@ typedef struct mp_chain {
  * lengths). */
 mp_status mp_chain_new(const mp_boundaries *boundaries, const bool *ends, mp_chain **out, mp_error *err);
 void mp_chain_free(mp_chain *chain);
+MP_OWNER(mp_chain_free, mp_chain)

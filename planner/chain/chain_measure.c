@@ -410,10 +410,9 @@ static mp_status measure_block(measure *x, mp_error *err)
 
 mp_status mp_chain_measure(mp_chain *chain, mp_error *err)
 {
-    mp_status st = MP_OK;
     const size_t n_nodes = chain->graph->n_nodes, n_storages = chain->graph->n_storages;
     measure x = {.chain = chain};
-    mp_pool *pool = mp_pool_new();
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     x.live = mp_pool_alloc(pool, n_storages, sizeof *x.live);
     x.demanded = mp_pool_alloc(pool, n_nodes, sizeof *x.demanded);
     x.list = mp_pool_alloc(pool, n_nodes, sizeof *x.list);
@@ -426,9 +425,7 @@ mp_status mp_chain_measure(mp_chain *chain, mp_error *err)
                                .begins = mp_pool_alloc(pool, n_storages, sizeof(int)),
                                .taken = mp_pool_alloc(pool, n_storages, sizeof(int)),
                                .is_live = mp_pool_alloc(pool, n_storages, sizeof(bool))};
-    MP_REQUIRE(!mp_pool_failed(pool), err, MP_NOMEM, "out of memory");
-    for (x.k = 0; x.k < chain->n; x.k++) MP_TRY(measure_block(&x, err));
-done:
-    mp_pool_free(pool);
-    return st;
+    MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "out of memory");
+    for (x.k = 0; x.k < chain->n; x.k++) MP_CHECK(measure_block(&x, err));
+    return MP_OK;
 }

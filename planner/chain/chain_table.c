@@ -195,11 +195,10 @@ static int64_t fitting_bytes(const mp_chain *chain, int64_t least_bytes)
 
 mp_status mp_chain_solve(const mp_chain *chain, int64_t most_bytes, mp_search *search, mp_chain_table **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_chain_table *table = mp_alloc(1, sizeof *table);
+    MP_OWNED_BY(mp_chain_table_free) mp_chain_table *table = mp_alloc(1, sizeof *table);
     size_t n_cells;
     *out = NULL;
-    MP_REQUIRE(table, err, MP_NOMEM, "out of memory for a chain of %d blocks", chain->n);
+    MP_ENSURE(table, err, MP_NOMEM, "out of memory for a chain of %d blocks", chain->n);
     table->chain = chain;
     table->slot_bytes = unit_bytes(chain);
     const int64_t most = most_slots(chain->n);
@@ -208,17 +207,15 @@ mp_status mp_chain_solve(const mp_chain *chain, int64_t most_bytes, mp_search *s
     n_cells = row_of(table, 0, chain->n + 1, false);
     table->ticks = mp_alloc(n_cells, sizeof *table->ticks);
     table->choice = mp_alloc(n_cells, sizeof *table->choice);
-    MP_REQUIRE(table->ticks && table->choice, err, MP_NOMEM, "out of memory for a chain of %d blocks", chain->n);
+    MP_ENSURE(table->ticks && table->choice, err, MP_NOMEM, "out of memory for a chain of %d blocks", chain->n);
     for (int length = 1; length <= chain->n; length++)
         for (int i = 0; i + length <= chain->n; i++) {
-            if (search && mp_search_stopped(search)) goto done;
+            if (search && mp_search_stopped(search)) return MP_OK;
             solve_stretch(table, i, i + length);
         }
     *out = table;
     table = NULL;
-done:
-    mp_chain_table_free(table);
-    return st;
+    return MP_OK;
 }
 
 void mp_chain_table_free(mp_chain_table *table)

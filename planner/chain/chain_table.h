@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include "estimator/base/memory.h"
 #include "memplan/search.h"
 #include "planner/chain/chain_blocks.h"
 
@@ -23,6 +24,7 @@ enum { MP_CHAIN_NEVER = -1 };
  * meanwhile, else released with mp_chain_table_free. MP_NOMEM. O(blocks^3 * slots) time, 9 * blocks^2 * slots bytes. */
 mp_status mp_chain_solve(const mp_chain *chain, int64_t most_bytes, mp_search *search, mp_chain_table **out, mp_error *err);
 void mp_chain_table_free(mp_chain_table *table);
+MP_OWNER(mp_chain_table_free, mp_chain_table)
 /* Bytes, without what is always live, in which the chain runs with everything kept that backward reads. */
 int64_t mp_chain_whole_bytes(const mp_chain *chain);
 /* The ticks of recomputation that a memory of so many slots costs; MP_CHAIN_NEVER: it does not suffice. */

@@ -241,14 +241,13 @@ static mp_status expand(exact *x, int k)
         for (size_t i = 0; i < node->n_alternatives && !x->gave_up; i++) {
             x->alternative = &node->alternatives[i];
             if (!mp_exact_can_run(&x->graph, &x->table.stages[stage], live, x->alternative)) continue;
-            MP_TRY(next_stage(x, stage, x->alternative, &x->to));
+            MP_CHECK(next_stage(x, stage, x->alternative, &x->to));
             /* copies: safe steps add stages, which may move the table */
             const mp_exact_stage before = x->table.stages[stage], after = x->table.stages[x->to];
             mp_exact_step(&x->graph, &before, &after, live, x->alternative, visit, x);
-            MP_TRY(x->st);
+            MP_CHECK(x->st);
         }
     }
-done:
     return st;
 }
 
@@ -264,17 +263,16 @@ static mp_status first_state(exact *x)
 /* The steps from the first state to this one. A state remembers its last step only: the safe ones are found again. */
 static mp_status offer(exact *x, int k)
 {
-    mp_status st = MP_OK;
     state_table *t = &x->table;
     size_t n = 0, n_way = 0, most = 0;
     int64_t peak_bytes, ticks;
     const int64_t extra_ticks = t->states[k].extra_ticks;
-    mp_step *steps = NULL;
-    int *way = NULL;
+    MP_OWNED mp_step *steps = NULL;
+    MP_OWNED int *way = NULL;
     for (int s = k; s >= 0; s = t->states[s].parent) most++;
     way = mp_alloc(most, sizeof *way);
     steps = mp_alloc(most + (size_t)x->graph.n_nodes, sizeof *steps);
-    MP_REQUIRE(way && steps, x->err, MP_NOMEM, "out of memory for %zu steps", most);
+    MP_ENSURE(way && steps, x->err, MP_NOMEM, "out of memory for %zu steps", most);
     for (int s = k; s >= 0; s = t->states[s].parent) way[n_way++] = s;
     while (n_way > 0) {
         const mp_exact_state *s = &t->states[way[--n_way]];
@@ -282,21 +280,18 @@ static mp_status offer(exact *x, int k)
         mp_exact_set live = s->first_live;
         if (s->parent >= 0) {
             steps[n++] = (mp_step){.node = s->alternative->node, .alternative = s->alternative->number};
-            MP_TRY(next_stage(x, t->states[s->parent].stage, s->alternative, &stage));
+            MP_CHECK(next_stage(x, t->states[s->parent].stage, s->alternative, &stage));
         }
-        MP_TRY(take_safe_steps(x, &stage, &live, steps, &n));
+        MP_CHECK(take_safe_steps(x, &stage, &live, steps, &n));
     }
-    MP_TRY(mp_search_offer(x->search, steps, n, &peak_bytes, &ticks, x->err));
+    MP_CHECK(mp_search_offer(x->search, steps, n, &peak_bytes, &ticks, x->err));
     const int64_t proved = x->graph.least_ticks + extra_ticks;
     /* with one algorithm for all runs of a node it may take longer than with the best for each, which stays a bound */
-    MP_REQUIRE(ticks >= proved && (ticks == proved || mp_graph_has_algorithms(x->graph.graph)) &&
-                   peak_bytes <= mp_search_request(x->search)->budget_bytes,
-               x->err, MP_INVALID, "an exact plan of %lld ticks and %lld bytes was thought to be better", (long long)ticks,
-               (long long)peak_bytes);
-done:
-    mp_free(way);
-    mp_free(steps);
-    return st;
+    MP_ENSURE(ticks >= proved && (ticks == proved || mp_graph_has_algorithms(x->graph.graph)) &&
+                  peak_bytes <= mp_search_request(x->search)->budget_bytes,
+              x->err, MP_INVALID, "an exact plan of %lld ticks and %lld bytes was thought to be better", (long long)ticks,
+              (long long)peak_bytes);
+    return MP_OK;
 }
 
 static mp_status search(exact *x)

@@ -166,26 +166,23 @@ static mp_status try_chain(struct search *x, int j, int s, mp_error *err)
 static mp_status floor_held(mp_floor_cut *cut, const mp_floor_needs *needs, int64_t most_work, int64_t *bytes,
                             mp_floor_reason *reason, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_precedence *o = cut->order;
     const size_t n = (size_t)o->n - 1;
     struct search x = {.cut = cut, .order = o, .needs = needs, .most_work = most_work, .bytes = *bytes, .reason = reason};
-    mp_pool *pool = mp_pool_new();
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     x.once = mp_pool_alloc(pool, n, sizeof *x.once);
     x.over = mp_pool_alloc(pool, n, sizeof *x.over);
     x.names = mp_pool_alloc(pool, n, sizeof *x.names);
     x.done = mp_pool_alloc(pool, o->words, sizeof *x.done);
-    MP_REQUIRE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for the floor of %zu nodes", n);
+    MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for the floor of %zu nodes", n);
     for (size_t i = 0; i < n; i++)
         if (!o->repeatable[i]) x.once[x.n++] = (mp_floor_rank){needs->least_bytes[i], (int)i};
     floor_rank_sort(x.once, x.n);
     for (int j = 0; j < (int)n && x.n; j++)
         for (int r = o->reads_start[j]; r < o->reads_start[j + 1] && !o->repeatable[j]; r++)
-            if (o->recomputable[o->reads[r]]) MP_TRY(try_chain(&x, j, o->reads[r], err));
+            if (o->recomputable[o->reads[r]]) MP_CHECK(try_chain(&x, j, o->reads[r], err));
     *bytes = x.bytes;
-done:
-    mp_pool_free(pool);
-    return st;
+    return MP_OK;
 }
 
 /* Whether all that is before and after each node is known. */
@@ -337,12 +334,11 @@ static int64_t last_node_bytes(const mp_precedence *o, const bool *at_end, int64
  */
 static mp_status raise_by_cuts(mp_floor_cut *cut, const int64_t *own, int64_t *least_bytes, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_precedence *o = cut->order;
     const int n = o->n - 1;
     int64_t highest = 0, held = 0, bytes;
-    mp_floor_rank *ranks = mp_alloc((size_t)n, sizeof *ranks);
-    MP_REQUIRE(ranks, err, MP_NOMEM, "no memory for the floor of %d nodes", n);
+    MP_OWNED mp_floor_rank *ranks = mp_alloc((size_t)n, sizeof *ranks);
+    MP_ENSURE(ranks, err, MP_NOMEM, "no memory for the floor of %d nodes", n);
     for (size_t s = 0; s < o->graph->n_storages; s++)
         if (o->recomputable[s] && o->graph->storages[s].bytes > held) held = o->graph->storages[s].bytes;
     for (int i = 0; i < n; i++) {
@@ -353,13 +349,11 @@ static mp_status raise_by_cuts(mp_floor_cut *cut, const int64_t *own, int64_t *l
     for (int k = 0; k < n && ranks[k].bytes + held > highest && cut->work < MP_FLOOR_WORK / 2; k++) {
         const int i = ranks[k].node;
         if ((ranks[k].bytes <= highest && o->repeatable[i]) || ranks[k].bytes <= least_bytes[i]) continue;
-        MP_TRY(mp_floor_cut_least(cut, mp_precedence_ancestors(o, i), i, i, &bytes, err));
+        MP_CHECK(mp_floor_cut_least(cut, mp_precedence_ancestors(o, i), i, i, &bytes, err));
         if (own[i] + bytes > least_bytes[i]) least_bytes[i] = own[i] + bytes;
         if (least_bytes[i] > highest) highest = least_bytes[i];
     }
-done:
-    mp_free(ranks);
-    return st;
+    return MP_OK;
 }
 
 /* The highest of the nodes and its node; -1, 0 without nodes. */
@@ -373,19 +367,18 @@ static int64_t highest_of(const int64_t *bytes, int n, int *node)
 
 mp_status mp_floor_of(const mp_precedence *o, int64_t *floor_bytes, mp_floor_reason *reason, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *graph = o->graph;
     const int n = (int)graph->n_nodes;
-    mp_floor_cut *cut = NULL;
-    mp_pool *pool = mp_pool_new();
+    MP_OWNED_BY(mp_floor_cut_free) mp_floor_cut *cut = NULL;
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     mp_floor_reason why = {.storage = -1, .producer = -1, .beside = -1};
     int64_t *least = mp_pool_alloc(pool, (size_t)n + 1, sizeof *least); /* what is live, so far */
     int64_t *own = mp_pool_alloc(pool, (size_t)n, sizeof *own);
     int64_t *again = mp_pool_alloc(pool, (size_t)n, sizeof *again);
     int64_t *best = mp_pool_alloc(pool, graph->n_storages, sizeof *best);
     bool *at_end = mp_pool_alloc(pool, graph->n_storages, sizeof *at_end);
-    MP_REQUIRE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for the floor of '%s'", graph->name);
-    MP_TRY(hold(o, least, at_end, err));
+    MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for the floor of '%s'", graph->name);
+    MP_CHECK(hold(o, least, at_end, err));
     int64_t end = least[n]; /* what lives across the end of backward lives while its last node runs */
     if (end) end += last_node_bytes(o, at_end, best);
     for (int i = 0; i < n; i++) {
@@ -395,21 +388,18 @@ mp_status mp_floor_of(const mp_precedence *o, int64_t *floor_bytes, mp_floor_rea
     }
     const bool cuts = has_sets(o) && n <= MP_FLOOR_CUT_NODES;
     if (cuts) {
-        MP_TRY(mp_floor_cut_new(o, &cut, err));
-        MP_TRY(raise_by_cuts(cut, own, least, err));
+        MP_CHECK(mp_floor_cut_new(o, &cut, err));
+        MP_CHECK(raise_by_cuts(cut, own, least, err));
     }
     int64_t highest = highest_of(least, n, &why.node);
     if (end > highest) {
         highest = end;
         why.node = -1;
     }
-    if (cuts) MP_TRY(floor_held(cut, &(mp_floor_needs){least, again}, MP_FLOOR_WORK, &highest, &why, err));
+    if (cuts) MP_CHECK(floor_held(cut, &(mp_floor_needs){least, again}, MP_FLOOR_WORK, &highest, &why, err));
     *floor_bytes = highest + mp_graph_static_bytes(graph);
     *reason = why;
-done:
-    mp_floor_cut_free(cut);
-    mp_pool_free(pool);
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_floor_explained(const mp_graph *graph, int64_t *floor_bytes, mp_floor_reason *reason, mp_error *err)

@@ -59,12 +59,11 @@ static void add_to_levels(mp_floor_cut *cut, const struct mp_floor_life *life)
 
 mp_status mp_floor_cut_new(const mp_precedence *order, mp_floor_cut **out, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *graph = order->graph;
     const size_t n = (size_t)order->n;
     int n_nodes = 0;
-    mp_floor_cut *cut = NULL;
-    MP_REQUIRE(cut = mp_alloc(1, sizeof *cut), err, MP_NOMEM, "no memory for the floor of %zu nodes", n);
+    MP_OWNED_BY(mp_floor_cut_free) mp_floor_cut *cut = NULL;
+    MP_ENSURE(cut = mp_alloc(1, sizeof *cut), err, MP_NOMEM, "no memory for the floor of %zu nodes", n);
     cut->order = order;
     cut->pool = mp_pool_new();
     cut->position = mp_pool_alloc(cut->pool, n, sizeof *cut->position);
@@ -77,16 +76,14 @@ mp_status mp_floor_cut_new(const mp_precedence *order, mp_floor_cut **out, mp_er
     cut->side = mp_pool_alloc(cut->pool, n, sizeof *cut->side);
     cut->vertex = mp_pool_alloc(cut->pool, n, sizeof *cut->vertex);
     cut->touched = mp_pool_alloc(cut->pool, graph->n_storages, sizeof *cut->touched);
-    MP_REQUIRE(!mp_pool_failed(cut->pool), err, MP_NOMEM, "no memory for the floor of %zu nodes", n);
+    MP_ENSURE(!mp_pool_failed(cut->pool), err, MP_NOMEM, "no memory for the floor of %zu nodes", n);
     for (int i = 0; i < order->n; i++) cut->position[order->sequence[i]] = i;
     for (int s = 0; s < (int)graph->n_storages; s++) find_life(cut, s, &n_nodes);
     for (size_t k = 0; k < cut->n_lives; k++) add_to_levels(cut, &cut->lives[k]);
     for (int i = 0; i < order->n; i++) cut->level_bytes[i + 1] += cut->level_bytes[i];
     *out = cut;
     cut = NULL;
-done:
-    mp_floor_cut_free(cut);
-    return st;
+    return MP_OK;
 }
 
 void mp_floor_cut_free(mp_floor_cut *cut)
@@ -197,8 +194,7 @@ static bool add_pairs(mp_floor_cut *cut)
 
 static mp_status solve(mp_floor_cut *cut, int64_t *bytes, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_mincut *network = NULL;
+    MP_OWNED_BY(mp_mincut_free) mp_mincut *network = NULL;
     int64_t supply = 0, drain = 0;
     for (size_t v = 0; v < cut->n_vertices; v++) {
         supply += cut->supply[v];
@@ -206,16 +202,14 @@ static mp_status solve(mp_floor_cut *cut, int64_t *bytes, mp_error *err)
     }
     *bytes = 0;
     if (!supply || !drain) return MP_OK;
-    MP_TRY(mp_mincut_new((int)cut->n_vertices, cut->from, cut->to, cut->n_arcs, &network, err));
+    MP_CHECK(mp_mincut_new((int)cut->n_vertices, cut->from, cut->to, cut->n_arcs, &network, err));
     for (size_t v = 0; v < cut->n_vertices; v++) {
         network->supply[v] = cut->supply[v];
         network->drain[v] = cut->drain[v];
     }
     for (size_t k = 0; k < cut->n_arcs; k++) network->capacity[k] = cut->bytes[k] < 0 ? supply : cut->bytes[k];
     *bytes = mp_mincut_run(network);
-done:
-    mp_mincut_free(network);
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_floor_cut_least(mp_floor_cut *cut, const uint64_t *done, int next, int running, int64_t *bytes, mp_error *err)

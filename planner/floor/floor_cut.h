@@ -12,6 +12,7 @@
  */
 #pragma once
 
+#include "estimator/base/memory.h"
 #include "planner/order/precedence.h"
 
 typedef struct mp_floor_cut {
@@ -36,6 +37,7 @@ typedef struct mp_floor_cut {
  * MP_NOMEM. O(list lengths + nodes + storages). */
 mp_status mp_floor_cut_new(const mp_precedence *order, mp_floor_cut **out, mp_error *err);
 void mp_floor_cut_free(mp_floor_cut *cut);
+MP_OWNER(mp_floor_cut_free, mp_floor_cut)
 
 /* *bytes: the least that is live of storages produced once that node `running` names in no alternative, at a moment when all of
  * `done` have run (a set that holds all that is before any of its members), and `next`, which is not in it, has not. MP_NOMEM.

@@ -58,17 +58,12 @@ static mp_status build_model(ilp *x, mp_error *err)
 /* The plan of the list's order without recomputation: its peak is the top of the ladder. */
 static mp_status offer_list(ilp *x, int64_t *peak_bytes, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_step *steps = NULL;
+    MP_OWNED mp_step *steps = NULL;
     size_t n = 0;
-    bool *runs = mp_alloc((size_t)x->model->n_stages * (size_t)x->model->n_places, sizeof *runs);
-    MP_REQUIRE(runs, err, MP_NOMEM, "out of memory for the integer programme of %s", x->graph->name);
-    MP_TRY(mp_ilp_steps(x->model, runs, &steps, &n, err));
-    MP_TRY(mp_search_offer(x->search, steps, n, peak_bytes, NULL, err));
-done:
-    mp_free(runs);
-    mp_free(steps);
-    return st;
+    MP_OWNED bool *runs = mp_alloc((size_t)x->model->n_stages * (size_t)x->model->n_places, sizeof *runs);
+    MP_ENSURE(runs, err, MP_NOMEM, "out of memory for the integer programme of %s", x->graph->name);
+    MP_CHECK(mp_ilp_steps(x->model, runs, &steps, &n, err));
+    return mp_search_offer(x->search, steps, n, peak_bytes, NULL, err);
 }
 
 /* The ladder from `low` to `high`: the distance of its rungs. */

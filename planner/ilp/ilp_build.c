@@ -102,10 +102,9 @@ static mp_status add_uses_of_update(builder *b, int update, const int *place_of)
 
 static mp_status collect_uses(builder *b)
 {
-    mp_status st = MP_OK;
     mp_ilp_model *m = b->m;
     const mp_graph *graph = m->graph;
-    int *place_of = mp_alloc(graph->n_nodes, sizeof *place_of);
+    MP_OWNED int *place_of = mp_alloc(graph->n_nodes, sizeof *place_of);
     if (!place_of) return MP_NO_MEMORY(b->err);
     for (size_t s = 0; s < graph->n_storages; s++) m->produced_at[s] = -1;
     for (size_t i = 0; i < graph->n_nodes; i++) place_of[i] = -1;
@@ -118,20 +117,19 @@ static mp_status collect_uses(builder *b)
             if (m->produced_at[s] < 0)
                 m->produced_at[s] = p;
             else
-                MP_TRY(add_use(b, s, p)); /* a further contribution to a sum */
+                MP_CHECK(add_use(b, s, p)); /* a further contribution to a sum */
         }
         for (size_t i = 0; i < base->n_reads; i++)
-            if (m->produced_at[base->reads[i]] >= 0) MP_TRY(add_use(b, base->reads[i], p));
+            if (m->produced_at[base->reads[i]] >= 0) MP_CHECK(add_use(b, base->reads[i], p));
     }
     for (size_t s = 0; s < graph->n_storages; s++)
-        if (graph->storages[s].carried && m->produced_at[s] >= 0) MP_TRY(add_use(b, (int)s, m->n_places));
+        if (graph->storages[s].carried && m->produced_at[s] >= 0) MP_CHECK(add_use(b, (int)s, m->n_places));
     for (size_t i = 0; i < graph->n_nodes; i++)
-        if (graph->nodes[i].phase == MP_PHASE_UPDATE) MP_TRY(add_uses_of_update(b, (int)i, place_of));
+        if (graph->nodes[i].phase == MP_PHASE_UPDATE) MP_CHECK(add_uses_of_update(b, (int)i, place_of));
     if (b->n_uses) qsort(b->uses, b->n_uses, sizeof *b->uses, compare_uses);
     m->uses = mp_alloc(b->n_uses, sizeof *m->uses);
     if (!m->uses) {
-        st = MP_NO_MEMORY(b->err);
-        goto done;
+        return MP_NO_MEMORY(b->err);
     }
     size_t n = 0;
     for (size_t s = 0, k = 0; s < graph->n_storages; s++) {
@@ -142,9 +140,7 @@ static mp_status collect_uses(builder *b)
         }
     }
     m->uses_start[graph->n_storages] = (int)n;
-done:
-    mp_free(place_of);
-    return st;
+    return MP_OK;
 }
 
 /* ---- columns ---- */

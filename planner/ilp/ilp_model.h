@@ -20,6 +20,7 @@
  */
 #pragma once
 
+#include "estimator/base/memory.h"
 #include "memplan/graph.h"
 
 typedef enum mp_ilp_kind { MP_ILP_RUN, MP_ILP_RESIDENT, MP_ILP_USED, MP_ILP_IN_PLACE } mp_ilp_kind; /* R, S, L, P */
@@ -80,6 +81,7 @@ static inline int *mp_ilp_used(const mp_ilp_model *m, int stage, int storage)
 }
 
 void mp_ilp_model_free(mp_ilp_model *model); /* NULL is fine */
+MP_OWNER(mp_ilp_model_free, mp_ilp_model)
 
 /* One past the last place of a stage; to the last stage belongs the place after all places. */
 int mp_ilp_stage_end(const mp_ilp_model *model, int stage);

@@ -50,22 +50,18 @@ void mp_ilp_complete(const mp_ilp_model *m, const double *x, double threshold, b
 
 mp_status mp_ilp_steps(const mp_ilp_model *m, const bool *runs, mp_step **steps, size_t *n, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_step *list = NULL;
+    MP_OWNED mp_step *list = NULL;
     const size_t n_runs = (size_t)m->n_stages * (size_t)m->n_places;
     size_t n_list = (size_t)m->n_places;
     for (size_t k = 0; k < n_runs; k++) n_list += runs[k];
-    MP_REQUIRE(list = mp_alloc(n_list, sizeof *list), err, MP_NOMEM, "out of memory for a schedule of %zu steps", n_list);
+    MP_ENSURE(list = mp_alloc(n_list, sizeof *list), err, MP_NOMEM, "out of memory for a schedule of %zu steps", n_list);
     n_list = 0;
     for (int i = 0; i < m->n_stages; i++) {
         const bool *again = runs + (size_t)i * (size_t)m->n_places;
         for (int p = 0; p < m->first[i + 1]; p++)
             if (p >= m->first[i] || again[p]) list[n_list++] = (mp_step){.node = m->node[p]};
     }
-    MP_TRY(mp_updates_place(m->graph, list, n_list, steps, n, err));
-done:
-    mp_free(list);
-    return st;
+    return mp_updates_place(m->graph, list, n_list, steps, n, err);
 }
 
 /* Whether s is used in stage i by what runs there at `place` or after it. */

@@ -55,13 +55,12 @@ static int time_left(const search *s)
 /* Judges s->runs. */
 static mp_status judge(search *s, int64_t *peak_bytes)
 {
-    mp_status st = MP_OK;
     mp_ilp_result *best = s->result;
-    mp_step *steps = NULL;
-    mp_timeline *timeline = NULL;
+    MP_OWNED mp_step *steps = NULL;
+    MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
     size_t n = 0;
-    MP_TRY(mp_ilp_steps(s->m, s->runs, &steps, &n, s->err));
-    MP_TRY(mp_timeline_build(s->m->graph, steps, n, &timeline, s->err));
+    MP_CHECK(mp_ilp_steps(s->m, s->runs, &steps, &n, s->err));
+    MP_CHECK(mp_timeline_build(s->m->graph, steps, n, &timeline, s->err));
     *peak_bytes = timeline->peak_bytes;
     if (*peak_bytes <= s->budget_bytes && (!best->steps || timeline->ticks < best->ticks ||
                                            (timeline->ticks == best->ticks && timeline->peak_bytes < best->peak_bytes))) {
@@ -72,10 +71,7 @@ static mp_status judge(search *s, int64_t *peak_bytes)
         best->ticks = timeline->ticks;
         steps = NULL;
     }
-done:
-    mp_free(steps);
-    mp_timeline_free(timeline);
-    return st;
+    return MP_OK;
 }
 
 /* The plan in which the storages are resident whose columns are >= threshold. False: it was judged before, or does not fit. */

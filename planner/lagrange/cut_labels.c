@@ -119,9 +119,9 @@ static void number_vertices(mp_cut_labels *x, int *n)
 
 static mp_status build_network(mp_cut_labels *x, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *graph = x->graph;
-    int n = 0, *from = NULL, *to = NULL;
+    int n = 0;
+    MP_OWNED int *from = NULL, *to = NULL;
     size_t most = graph->n_storages;
     number_vertices(x, &n);
     for (int k = 0; k < x->forward_end; k++) most += alternative_of(x, k)->n_reads;
@@ -129,7 +129,7 @@ static mp_status build_network(mp_cut_labels *x, mp_error *err)
     x->arc_to = mp_pool_alloc(x->pool, most, sizeof *x->arc_to);
     from = mp_alloc(most, sizeof *from);
     to = mp_alloc(most, sizeof *to);
-    MP_REQUIRE(x->arc_from && x->arc_to && from && to, err, MP_NOMEM, "out of memory for a network of %s", graph->name);
+    MP_ENSURE(x->arc_from && x->arc_to && from && to, err, MP_NOMEM, "out of memory for a network of %s", graph->name);
     for (int s = 0; s < (int)graph->n_storages; s++) {
         if (x->storage_vertex[s] < 0 || !x->repeatable[x->producer[s]]) continue;
         x->arc_from[x->n_arcs] = s;
@@ -148,11 +148,7 @@ static mp_status build_network(mp_cut_labels *x, mp_error *err)
             to[x->n_arcs++] = x->storage_vertex[alternative->reads[i]];
         }
     }
-    MP_TRY(mp_mincut_new(n > 0 ? n : 1, from, to, x->n_arcs, &x->cut, err));
-done:
-    mp_free(from);
-    mp_free(to);
-    return st;
+    return mp_mincut_new(n > 0 ? n : 1, from, to, x->n_arcs, &x->cut, err);
 }
 
 /* Ticks for the cut: their sum is about 2^MP_LAGRANGE_TICK_BITS, so that sums with the cost of memory do not overflow. */
@@ -196,11 +192,10 @@ static bool allocate(mp_cut_labels *x)
 
 mp_status mp_cut_labels_new(const mp_graph *graph, mp_cut_labels **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_cut_labels *x = mp_alloc(1, sizeof *x);
-    MP_REQUIRE(x, err, MP_NOMEM, "out of memory for the outputs of %s", graph->name);
+    MP_OWNED_BY(mp_cut_labels_free) mp_cut_labels *x = mp_alloc(1, sizeof *x);
+    MP_ENSURE(x, err, MP_NOMEM, "out of memory for the outputs of %s", graph->name);
     x->graph = graph;
-    MP_REQUIRE(allocate(x), err, MP_NOMEM, "out of memory for the outputs of %s", graph->name);
+    MP_ENSURE(allocate(x), err, MP_NOMEM, "out of memory for the outputs of %s", graph->name);
     for (size_t v = 0; v < graph->n_nodes; v++)
         if (graph->nodes[v].phase != MP_PHASE_UPDATE) x->node[x->n++] = (int)v;
     x->forward_end = find_forward_end(x);
@@ -208,13 +203,11 @@ mp_status mp_cut_labels_new(const mp_graph *graph, mp_cut_labels **out, mp_error
     for (int k = 0; k < x->forward_end; k++) x->repeatable[k] = !(graph->nodes[x->node[k]].flags & MP_NODE_ONCE);
     find_reruns(x, true);
     find_reruns(x, false);
-    MP_TRY(build_network(x, err));
+    MP_CHECK(build_network(x, err));
     scale_ticks(x);
     *out = x;
     x = NULL;
-done:
-    mp_cut_labels_free(x);
-    return st;
+    return MP_OK;
 }
 
 void mp_cut_labels_free(mp_cut_labels *x)

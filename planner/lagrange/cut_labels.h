@@ -11,6 +11,7 @@
  */
 #pragma once
 
+#include "estimator/base/memory.h"
 #include "memplan/timeline.h"
 #include "planner/math/mincut.h"
 
@@ -47,6 +48,7 @@ typedef struct mp_cut_labels {
  * released with mp_cut_labels_free (NULL is fine). MP_NOMEM. O(list lengths). */
 mp_status mp_cut_labels_new(const mp_graph *graph, mp_cut_labels **out, mp_error *err);
 void mp_cut_labels_free(mp_cut_labels *labels);
+MP_OWNER(mp_cut_labels_free, mp_cut_labels)
 
 /* Sets `recomputed` to the cheapest labels for the multipliers: ticks per byte, >= 0, one per stage. One cut, O(n^2 m) at worst
  * and near linear in practice. */

@@ -40,21 +40,21 @@ static void free_segments(segment_list *x)
     mp_pool_free(x->pool);
     mp_free(x);
 }
+MP_OWNER(free_segments, segment_list)
 
 /* On MP_OK *out is released with free_segments (NULL is fine). MP_NOT_APPLICABLE: no forward or no backward nodes.
  * MP_NOMEM. O(list lengths). */
 static mp_status new_segments(const mp_graph *graph, segment_list **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    segment_list *x = mp_alloc(1, sizeof *x);
-    MP_REQUIRE(x, err, MP_NOMEM, "out of memory for the segments of %s", graph->name);
-    MP_TRY(mp_boundaries_new(graph, &x->boundaries, err));
+    MP_OWNED_BY(free_segments) segment_list *x = mp_alloc(1, sizeof *x);
+    MP_ENSURE(x, err, MP_NOMEM, "out of memory for the segments of %s", graph->name);
+    MP_CHECK(mp_boundaries_new(graph, &x->boundaries, err));
     const size_t n = (size_t)x->boundaries->n;
     x->pool = mp_pool_new();
     x->produced_bytes = mp_pool_alloc(x->pool, n, sizeof *x->produced_bytes);
     x->ends = mp_pool_alloc(x->pool, n, sizeof *x->ends);
     x->n_ends = mp_pool_alloc(x->pool, n + 1, sizeof *x->n_ends);
-    MP_REQUIRE(!mp_pool_failed(x->pool), err, MP_NOMEM, "out of memory for the segments of %s", graph->name);
+    MP_ENSURE(!mp_pool_failed(x->pool), err, MP_NOMEM, "out of memory for the segments of %s", graph->name);
     for (size_t s = 0; s < graph->n_storages; s++) {
         if (x->boundaries->birth[s] < 0) continue;
         x->produced_bytes[x->boundaries->birth[s]] += graph->storages[s].bytes;
@@ -62,9 +62,7 @@ static mp_status new_segments(const mp_graph *graph, segment_list **out, mp_erro
     }
     *out = x;
     x = NULL;
-done:
-    free_segments(x);
-    return st;
+    return MP_OK;
 }
 
 /* A segment ends where the least crosses, between 3/4 and 5/4 of the bytes that segments are to produce. */
@@ -137,26 +135,22 @@ static void measure(pricing *x, const mp_timeline *timeline, const mp_step *step
 /* The schedule of the cheapest labels for the multipliers; offered if it is of use. */
 static mp_status try_multipliers(pricing *x, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_step *steps = NULL;
-    mp_timeline *timeline = NULL;
+    MP_OWNED mp_step *steps = NULL;
+    MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
     size_t n;
     const int64_t budget_bytes = mp_search_request(x->search)->budget_bytes;
     x->n_cuts--;
     mp_cut_labels_find(x->problem, x->multiplier);
-    MP_TRY(mp_lagrange_schedule(x->problem, &steps, &n, err));
-    MP_TRY(mp_timeline_build(x->problem->graph, steps, n, &timeline, err));
+    MP_CHECK(mp_lagrange_schedule(x->problem, &steps, &n, err));
+    MP_CHECK(mp_timeline_build(x->problem->graph, steps, n, &timeline, err));
     measure(x, timeline, steps);
     x->ticks = timeline->ticks;
     x->fits = timeline->peak_bytes <= budget_bytes;
     if ((x->fits && x->ticks < x->best_ticks) || timeline->peak_bytes < x->smallest_bytes)
-        MP_TRY(mp_search_offer(x->search, steps, n, NULL, NULL, err));
+        MP_CHECK(mp_search_offer(x->search, steps, n, NULL, NULL, err));
     if (x->fits && x->ticks < x->best_ticks) x->best_ticks = x->ticks;
     if (timeline->peak_bytes < x->smallest_bytes) x->smallest_bytes = timeline->peak_bytes;
-done:
-    mp_free(steps);
-    mp_timeline_free(timeline);
-    return st;
+    return MP_OK;
 }
 
 /* Sets the least multiplier at the end of forward for which what is live there fits. */
@@ -289,17 +283,17 @@ static int by_ticks(const void *a, const void *b)
  * segments of many sizes, whose ends are kept; then a descent from each of these, the best first. */
 static mp_status sweep_sizes(pricing *x, double unit, mp_error *err)
 {
-    mp_status st = MP_OK;
     enum { WAYS = 4 }; /* two shapes, with and without evicting again */
     const mp_cut_labels *p = x->problem;
     beginning list[MP_LAGRANGE_SIZES * WAYS] = {0};
     const int64_t n_sizes = 1 + x->n_cuts / (2 * MP_LAGRANGE_FITTING * WAYS); /* half of the cuts to find where to begin */
     const int stride = n_sizes >= MP_LAGRANGE_SIZES ? 1 : (int)(MP_LAGRANGE_SIZES / n_sizes);
     int n = 0;
-    double *at_end = mp_alloc(2 * (size_t)p->n, sizeof *at_end), *over = at_end + p->n, sum = 0;
-    MP_REQUIRE(at_end, err, MP_NOMEM, "out of memory for the multipliers of %d nodes", p->n);
+    MP_OWNED double *at_end = mp_alloc(2 * (size_t)p->n, sizeof *at_end);
+    double *over = at_end + p->n, sum = 0;
+    MP_ENSURE(at_end, err, MP_NOMEM, "out of memory for the multipliers of %d nodes", p->n);
     for (int k = 0; k < p->n; k++) x->multiplier[k] = 0;
-    MP_TRY(try_multipliers(x, err));
+    MP_CHECK(try_multipliers(x, err));
     for (int k = p->forward_end; k < p->n; k++) sum += x->over_bytes[k] > 0 ? (double)x->over_bytes[k] : 0;
     for (int k = p->forward_end; k < p->n; k++) over[k] = x->over_bytes[k] > 0 ? (double)x->over_bytes[k] / sum : 0;
     at_end[p->forward_end] = 1;
@@ -307,28 +301,25 @@ static mp_status sweep_sizes(pricing *x, double unit, mp_error *err)
          i++, size = mp_percent(size, MP_LAGRANGE_SIZE_SHARE))
         for (int k = 0; k < WAYS && i % stride == 0 && !ended(x); k++) {
             list[n] = (beginning){.size_bytes = i ? size : INT64_MAX, .shape = k % 2 ? over : at_end, .evicts_again = k / 2};
-            MP_TRY(find_height(x, &list[n++], unit, err));
+            MP_CHECK(find_height(x, &list[n++], unit, err));
         }
     qsort(list, (size_t)n, sizeof *list, by_ticks);
     for (int i = 0; i < n && !ended(x); i++) {
         keep_ends(x, &list[i]);
         set_multipliers(x, &list[i], list[i].height > 0 ? list[i].height : unit);
-        MP_TRY(descend(x, unit, err));
+        MP_CHECK(descend(x, unit, err));
     }
-done:
-    mp_free(at_end);
-    return st;
+    return MP_OK;
 }
 
 /* Offers the schedules of segments alone: everything that crosses an end is kept, everything else recomputed. */
 static mp_status offer_segments(pricing *x, mp_error *err)
 {
-    mp_status st = MP_OK;
     const segment_list *segments = x->segments;
     const int64_t n_schedules = 1 + MP_LAGRANGE_WORK / (int64_t)(x->problem->graph->n_nodes + 1);
     const int stride = n_schedules >= MP_LAGRANGE_SEGMENT_SIZES ? 1 : (int)(MP_LAGRANGE_SEGMENT_SIZES / n_schedules);
     int64_t size = segments->total_bytes;
-    mp_step *steps = NULL;
+    MP_OWNED mp_step *steps = NULL;
     size_t n;
     for (int i = 0; i < MP_LAGRANGE_SEGMENT_SIZES && !mp_search_stopped(x->search); i++) {
         size = mp_percent(size, MP_LAGRANGE_SEGMENT_SHARE);
@@ -336,38 +327,33 @@ static mp_status offer_segments(pricing *x, mp_error *err)
         cut_segments(x->segments, size);
         mp_free(steps);
         steps = NULL;
-        MP_TRY(mp_boundaries_schedule(segments->boundaries, segments->ends, NULL, &steps, &n, err));
-        MP_TRY(mp_search_offer(x->search, steps, n, NULL, NULL, err));
+        MP_CHECK(mp_boundaries_schedule(segments->boundaries, segments->ends, NULL, &steps, &n, err));
+        MP_CHECK(mp_search_offer(x->search, steps, n, NULL, NULL, err));
     }
-done:
-    mp_free(steps);
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_run_lagrange_first(mp_search *search, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_request *request = mp_search_request(search);
-    segment_list *segments = NULL;
-    mp_step *steps = NULL;
+    MP_OWNED_BY(free_segments) segment_list *segments = NULL;
+    MP_OWNED mp_step *steps = NULL;
     size_t n;
     mp_error ignored = {0};
     int64_t peak_bytes = INT64_MAX;
     if (request->budget_bytes == MP_NO_LIMIT) return MP_OK;
     st = new_segments(request->graph, &segments, &ignored);
     if (st == MP_NOT_APPLICABLE) return MP_OK;
-    MP_REQUIRE(st == MP_OK, err, st, "out of memory for the segments of %s", request->graph->name);
+    MP_ENSURE(st == MP_OK, err, st, "out of memory for the segments of %s", request->graph->name);
     for (int64_t k = 1, size = segments->total_bytes / 2; k <= MP_LAGRANGE_FIRST_SIZES && peak_bytes > request->budget_bytes;
          k++, size /= 2) {
         cut_segments(segments, size);
         mp_free(steps);
         steps = NULL;
-        MP_TRY(mp_boundaries_schedule(segments->boundaries, segments->ends, NULL, &steps, &n, err));
-        MP_TRY(mp_search_offer(search, steps, n, &peak_bytes, NULL, err));
+        MP_CHECK(mp_boundaries_schedule(segments->boundaries, segments->ends, NULL, &steps, &n, err));
+        MP_CHECK(mp_search_offer(search, steps, n, &peak_bytes, NULL, err));
     }
-done:
-    mp_free(steps);
-    free_segments(segments);
     return st;
 }
 

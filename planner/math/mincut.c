@@ -24,12 +24,11 @@ struct mp_mincut_work {
 
 mp_status mp_mincut_new(int n, const int *from, const int *to, size_t n_arcs, mp_mincut **out, mp_error *err)
 {
-    mp_status st = MP_OK;
     const size_t vertices = (size_t)n;
-    mp_pool *pool = mp_pool_new();
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     mp_mincut *cut = mp_pool_alloc(pool, 1, sizeof *cut);
     struct mp_mincut_work *w = mp_pool_alloc(pool, 1, sizeof *w);
-    MP_REQUIRE(cut && w, err, MP_NOMEM, "no memory for a cut of %d vertices", n);
+    MP_ENSURE(cut && w, err, MP_NOMEM, "no memory for a cut of %d vertices", n);
     cut->pool = pool;
     cut->work = w;
     cut->n = n;
@@ -52,7 +51,7 @@ mp_status mp_mincut_new(int n, const int *from, const int *to, size_t n_arcs, mp
     w->before = mp_pool_alloc(pool, vertices, sizeof *w->before);
     w->queue = mp_pool_alloc(pool, vertices, sizeof *w->queue);
     w->queued = mp_pool_alloc(pool, vertices, sizeof *w->queued);
-    MP_REQUIRE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for a cut of %d vertices", n);
+    MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for a cut of %d vertices", n);
     for (size_t k = 0; k < n_arcs; k++) {
         w->start[from[k] + 2]++;
         w->start[to[k] + 2]++;
@@ -68,9 +67,7 @@ mp_status mp_mincut_new(int n, const int *from, const int *to, size_t n_arcs, mp
     }
     *out = cut;
     pool = NULL;
-done:
-    mp_pool_free(pool);
-    return st;
+    return MP_OK;
 }
 
 void mp_mincut_free(mp_mincut *cut)

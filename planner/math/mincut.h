@@ -27,6 +27,7 @@ typedef struct mp_mincut {
  * MP_NOMEM. O(n + arcs). */
 mp_status mp_mincut_new(int n, const int *from, const int *to, size_t n_arcs, mp_mincut **out, mp_error *err);
 void mp_mincut_free(mp_mincut *cut);
+MP_OWNER(mp_mincut_free, mp_mincut)
 
 /* The value of a minimum cut, and the side of each vertex; of several minimum cuts the one with the most vertices on the side
  * of the source. The capacity of an arc and all supplies must add up to at most INT64_MAX. Push-relabel (Goldberg and Tarjan

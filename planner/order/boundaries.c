@@ -27,29 +27,26 @@ static void find_lifetimes(mp_boundaries *b)
 
 mp_status mp_boundaries_new(const mp_graph *graph, mp_boundaries **out, mp_error *err)
 {
-    mp_status st = MP_OK;
     bool backward = false;
-    mp_pool *pool = mp_pool_new();
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     mp_boundaries *b = mp_pool_alloc(pool, 1, sizeof *b);
-    MP_REQUIRE(b, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(b, err, MP_NOMEM, "out of memory");
     b->pool = pool;
     b->graph = graph;
     b->node = mp_pool_alloc(pool, graph->n_nodes, sizeof *b->node);
     b->birth = mp_pool_alloc(pool, graph->n_storages, sizeof *b->birth);
     b->last = mp_pool_alloc(pool, graph->n_storages, sizeof *b->last);
     b->crossing_bytes = mp_pool_alloc(pool, graph->n_nodes + 1, sizeof *b->crossing_bytes);
-    MP_REQUIRE(!mp_pool_failed(pool), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "out of memory");
     for (size_t i = 0; i < graph->n_nodes; i++) {
         if (graph->nodes[i].phase == MP_PHASE_FORWARD) b->node[b->n++] = (int)i;
         backward |= graph->nodes[i].phase == MP_PHASE_BACKWARD;
     }
-    MP_REQUIRE(b->n > 0 && backward, err, MP_NOT_APPLICABLE, "%s has no backward phase to recompute for", graph->name);
+    MP_ENSURE(b->n > 0 && backward, err, MP_NOT_APPLICABLE, "%s has no backward phase to recompute for", graph->name);
     find_lifetimes(b);
     *out = b;
     pool = NULL;
-done:
-    mp_pool_free(pool);
-    return st;
+    return MP_OK;
 }
 
 void mp_boundaries_free(mp_boundaries *b)
@@ -60,12 +57,11 @@ void mp_boundaries_free(mp_boundaries *b)
 mp_status mp_boundaries_schedule(const mp_boundaries *b, const bool *ends, const bool *keep, mp_step **steps, size_t *n,
                                  mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *graph = b->graph;
     int n_segments = 0;
-    int *segment = mp_alloc(graph->n_nodes, sizeof *segment);
-    bool *held = mp_alloc(graph->n_storages, sizeof *held);
-    MP_REQUIRE(segment && held, err, MP_NOMEM, "out of memory");
+    MP_OWNED int *segment = mp_alloc(graph->n_nodes, sizeof *segment);
+    MP_OWNED bool *held = mp_alloc(graph->n_storages, sizeof *held);
+    MP_ENSURE(segment && held, err, MP_NOMEM, "out of memory");
     for (int p = 0; p < b->n; p++) {
         segment[b->node[p]] = n_segments;
         if (ends[p] && p + 1 < b->n) n_segments++;
@@ -75,11 +71,7 @@ mp_status mp_boundaries_schedule(const mp_boundaries *b, const bool *ends, const
         if (b->birth[s] >= 0 && segment[b->node[b->birth[s]]] < segment[b->node[b->last[s]]]) held[s] = true;
     }
     mp_segment_keep_small(graph, held);
-    MP_TRY(mp_segment_schedule(graph, segment, n_segments + 1, held, steps, n, err));
-done:
-    mp_free(segment);
-    mp_free(held);
-    return st;
+    return mp_segment_schedule(graph, segment, n_segments + 1, held, steps, n, err);
 }
 
 int mp_boundaries_candidates(const mp_boundaries *b, int limit, int *positions)

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "estimator/base/memory.h"
 #include "memplan/graph.h"
 #include "memplan/timeline.h"
 
@@ -22,6 +23,7 @@ typedef struct mp_boundaries {
  * MP_NOMEM. O(list lengths). */
 mp_status mp_boundaries_new(const mp_graph *graph, mp_boundaries **out, mp_error *err);
 void mp_boundaries_free(mp_boundaries *boundaries);
+MP_OWNER(mp_boundaries_free, mp_boundaries)
 
 /* The schedule of the segments that end at ends[0..n); what crosses an end, what is small, and what `keep` (NULL: nothing)
  * names is kept. Errors and cost as mp_segment_schedule. */

@@ -117,17 +117,16 @@ static int predecessors_of(const mp_graph *graph, const mp_dag *dag, int v, cons
 
 static mp_status fill_edges(const mp_graph *graph, mp_dag *dag, mp_error *err)
 {
-    mp_status st = MP_OK;
     const size_t n = (size_t)dag->n_vertices;
     size_t m = 0, capacity = 0;
-    int *stamp = mp_alloc(n, sizeof *stamp), *writer = mp_alloc(graph->n_storages, sizeof *writer), *fill = NULL;
-    MP_REQUIRE(stamp && writer, err, MP_NOMEM, "out of memory for the forward graph of %s", graph->name);
+    MP_OWNED int *stamp = mp_alloc(n, sizeof *stamp), *writer = mp_alloc(graph->n_storages, sizeof *writer), *fill = NULL;
+    MP_ENSURE(stamp && writer, err, MP_NOMEM, "out of memory for the forward graph of %s", graph->name);
     for (size_t v = 0; v < n; v++) stamp[v] = -1;
     for (size_t s = 0; s < graph->n_storages; s++) writer[s] = -1;
     for (size_t v = 0; v < n; v++) {
         const mp_alternative *alternative = &graph->nodes[dag->node[v]].alternatives[0];
-        MP_REQUIRE(mp_grow(&dag->predecessors, &capacity, m + alternative->n_reads + 1, sizeof *dag->predecessors), err,
-                   MP_NOMEM, "out of memory for the forward graph of %s", graph->name);
+        MP_ENSURE(mp_grow(&dag->predecessors, &capacity, m + alternative->n_reads + 1, sizeof *dag->predecessors), err,
+                  MP_NOMEM, "out of memory for the forward graph of %s", graph->name);
         m += (size_t)predecessors_of(graph, dag, (int)v, writer, stamp, dag->predecessors + m);
         dag->predecessors_start[v + 1] = (int)m;
         for (size_t i = 0; i < alternative->n_writes; i++) {
@@ -136,9 +135,9 @@ static mp_status fill_edges(const mp_graph *graph, mp_dag *dag, mp_error *err)
             if (!mp_storage_is_static(storage)) dag->bytes[v] += storage->bytes;
         }
     }
-    MP_REQUIRE(dag->successors = mp_pool_alloc(dag->pool, m, sizeof *dag->successors), err, MP_NOMEM,
-               "out of memory for %zu edges", m);
-    MP_REQUIRE(fill = mp_alloc(n, sizeof *fill), err, MP_NOMEM, "out of memory for %zu nodes", n);
+    MP_ENSURE(dag->successors = mp_pool_alloc(dag->pool, m, sizeof *dag->successors), err, MP_NOMEM,
+              "out of memory for %zu edges", m);
+    MP_ENSURE(fill = mp_alloc(n, sizeof *fill), err, MP_NOMEM, "out of memory for %zu nodes", n);
     for (size_t e = 0; e < m; e++) dag->successors_start[dag->predecessors[e] + 1]++;
     for (size_t v = 0; v < n; v++) {
         dag->successors_start[v + 1] += dag->successors_start[v];
@@ -147,20 +146,15 @@ static mp_status fill_edges(const mp_graph *graph, mp_dag *dag, mp_error *err)
     for (size_t v = 0; v < n; v++)
         for (int e = dag->predecessors_start[v]; e < dag->predecessors_start[v + 1]; e++)
             dag->successors[fill[dag->predecessors[e]]++] = (int)v;
-done:
-    mp_free(stamp);
-    mp_free(writer);
-    mp_free(fill);
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_dag_build(const mp_graph *graph, mp_dag **out, mp_error *err)
 {
-    mp_status st = MP_OK;
     size_t n = 0;
     for (size_t i = 0; i < graph->n_nodes; i++) n += graph->nodes[i].phase == MP_PHASE_FORWARD;
-    mp_dag *dag = mp_alloc(1, sizeof *dag);
-    MP_REQUIRE(dag, err, MP_NOMEM, "out of memory for the forward graph of %s", graph->name);
+    MP_OWNED_BY(mp_dag_free) mp_dag *dag = mp_alloc(1, sizeof *dag);
+    MP_ENSURE(dag, err, MP_NOMEM, "out of memory for the forward graph of %s", graph->name);
     dag->pool = mp_pool_new();
     dag->n_vertices = (int)n;
     dag->node = mp_pool_alloc(dag->pool, n, sizeof *dag->node);
@@ -168,7 +162,7 @@ mp_status mp_dag_build(const mp_graph *graph, mp_dag **out, mp_error *err)
     dag->successors_start = mp_pool_alloc(dag->pool, n + 1, sizeof *dag->successors_start);
     dag->predecessors_start = mp_pool_alloc(dag->pool, n + 1, sizeof *dag->predecessors_start);
     dag->bytes = mp_pool_alloc(dag->pool, n, sizeof *dag->bytes);
-    MP_REQUIRE(!mp_pool_failed(dag->pool), err, MP_NOMEM, "out of memory for the forward graph of %s", graph->name);
+    MP_ENSURE(!mp_pool_failed(dag->pool), err, MP_NOMEM, "out of memory for the forward graph of %s", graph->name);
     n = 0;
     for (size_t i = 0; i < graph->n_nodes; i++) {
         dag->vertex[i] = -1;
@@ -176,13 +170,11 @@ mp_status mp_dag_build(const mp_graph *graph, mp_dag **out, mp_error *err)
         dag->vertex[i] = (int)n;
         dag->node[n++] = (int)i;
     }
-    MP_TRY(fill_edges(graph, dag, err));
-    MP_TRY(check_acyclic(graph, dag, err));
+    MP_CHECK(fill_edges(graph, dag, err));
+    MP_CHECK(check_acyclic(graph, dag, err));
     *out = dag;
     dag = NULL;
-done:
-    mp_dag_free(dag);
-    return st;
+    return MP_OK;
 }
 
 void mp_dag_free(mp_dag *dag)

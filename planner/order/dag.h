@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "estimator/base/memory.h"
 #include "memplan/graph.h"
 
 typedef struct mp_dag {
@@ -21,6 +22,7 @@ typedef struct mp_dag {
 /* The forward graph. Released with mp_dag_free (NULL is fine). MP_NOMEM; MP_PARSE: a cycle. O(n + m). */
 mp_status mp_dag_build(const mp_graph *graph, mp_dag **out, mp_error *err);
 void mp_dag_free(mp_dag *dag);
+MP_OWNER(mp_dag_free, mp_dag)
 
 /* The cut tensors of a training graph: storages of forward nodes that alone are live between what comes before them and what
  * comes after. Every path from the network's inputs to its last nodes runs through the producer, an articulation point of the

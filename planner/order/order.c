@@ -3,10 +3,9 @@
 
 mp_status mp_order_is_kept(const mp_graph *graph, const mp_step *steps, size_t n, bool *is_kept, mp_error *err)
 {
-    mp_status st = MP_OK;
     int last_forward = -1, last_backward = -1;
-    bool *has_run = mp_alloc(graph->n_nodes, sizeof *has_run);
-    MP_REQUIRE(has_run, err, MP_NOMEM, "out of memory for %zu nodes", graph->n_nodes);
+    MP_OWNED bool *has_run = mp_alloc(graph->n_nodes, sizeof *has_run);
+    MP_ENSURE(has_run, err, MP_NOMEM, "out of memory for %zu nodes", graph->n_nodes);
     *is_kept = true;
     for (size_t t = 0; t < n; t++) {
         const int node = steps[t].node;
@@ -17,20 +16,17 @@ mp_status mp_order_is_kept(const mp_graph *graph, const mp_step *steps, size_t n
         if (node < *last) *is_kept = false;
         *last = node;
     }
-done:
-    mp_free(has_run);
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_order_restore(const mp_graph *graph, const mp_step *steps, size_t n, mp_step **out, size_t *n_out, mp_error *err)
 {
-    mp_status st = MP_OK;
     size_t at = 0;
     int next = 0; /* the first forward node of the list that has not run */
-    bool *has_run = mp_alloc(graph->n_nodes, sizeof *has_run);
-    int *alternative = mp_alloc(graph->n_nodes, sizeof *alternative);
-    mp_step *all = mp_alloc(n + graph->n_nodes, sizeof *all);
-    MP_REQUIRE(has_run && alternative && all, err, MP_NOMEM, "out of memory for a schedule of %zu steps", n);
+    MP_OWNED bool *has_run = mp_alloc(graph->n_nodes, sizeof *has_run);
+    MP_OWNED int *alternative = mp_alloc(graph->n_nodes, sizeof *alternative);
+    MP_OWNED mp_step *all = mp_alloc(n + graph->n_nodes, sizeof *all);
+    MP_ENSURE(has_run && alternative && all, err, MP_NOMEM, "out of memory for a schedule of %zu steps", n);
     for (size_t t = n; t-- > 0;) alternative[steps[t].node] = steps[t].alternative; /* that of its first run */
     for (size_t t = 0; t < n; t++) {
         const int node = steps[t].node;
@@ -47,9 +43,5 @@ mp_status mp_order_restore(const mp_graph *graph, const mp_step *steps, size_t n
     *out = all;
     *n_out = at;
     all = NULL;
-done:
-    mp_free(has_run);
-    mp_free(alternative);
-    mp_free(all);
-    return st;
+    return MP_OK;
 }

@@ -207,24 +207,19 @@ static void close_all(mp_precedence *o, const struct pairs *p, int *start, int *
 
 static mp_status close_pairs(mp_precedence *o, const struct pairs *p, mp_error *err)
 {
-    mp_status st = MP_OK;
     int turn_around;
-    int *start = mp_alloc((size_t)o->n + 2, sizeof *start), *list = mp_alloc(p->n, sizeof *list);
-    int *lengths = mp_alloc(2 * (size_t)o->n, sizeof *lengths);
-    MP_REQUIRE(start && list && lengths, err, MP_NOMEM, "no memory for the order of %d nodes", o->n);
+    MP_OWNED int *start = mp_alloc((size_t)o->n + 2, sizeof *start), *list = mp_alloc(p->n, sizeof *list);
+    MP_OWNED int *lengths = mp_alloc(2 * (size_t)o->n, sizeof *lengths);
+    MP_ENSURE(start && list && lengths, err, MP_NOMEM, "no memory for the order of %d nodes", o->n);
     group(o, p->to, p->from, p->n, start, list);
     if (o->only_vertex < 0) {
         close_all(o, p, start, list);
-        goto done;
+        return MP_OK;
     }
-    MP_TRY(mp_turn_around(o->graph, &turn_around, err));
+    MP_CHECK(mp_turn_around(o->graph, &turn_around, err));
     o->only_vertex = end_of_forward(o, turn_around, start, list, lengths, lengths + o->n);
     close_only_vertex(o, start, list);
-done:
-    mp_free(start);
-    mp_free(list);
-    mp_free(lengths);
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_precedence_new(const mp_graph *graph, bool list_order, mp_precedence **out, mp_error *err)

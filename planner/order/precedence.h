@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "estimator/base/memory.h"
 #include "memplan/graph.h"
 
 typedef struct mp_precedence {
@@ -34,6 +35,7 @@ typedef struct mp_precedence {
  * from the turn-around on. MP_NOMEM. O(nodes * edges / 64) time, O(nodes^2 / 4) bytes; beyond, O(graph * log). */
 mp_status mp_precedence_new(const mp_graph *graph, bool list_order, mp_precedence **out, mp_error *err);
 void mp_precedence_free(mp_precedence *order);
+MP_OWNER(mp_precedence_free, mp_precedence)
 
 /* From now on the order is about those plans only in which `from` comes before `to`; no node of both may precede the other, and
  * all vertices have their sets. n_pairs stays as it is. MP_NOMEM. O(nodes^2 / 64). */

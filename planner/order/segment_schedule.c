@@ -78,15 +78,14 @@ static void make_live(schedule *x, int node)
 
 static mp_status order_forward(schedule *x, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *graph = x->graph;
-    int *writer = NULL;
-    size_t *start = mp_alloc((size_t)x->n_segments + 1, sizeof *start);
+    MP_OWNED int *writer = NULL;
+    MP_OWNED size_t *start = mp_alloc((size_t)x->n_segments + 1, sizeof *start);
     if (!start) return MP_NO_MEMORY(err);
     for (size_t i = 0; i < graph->n_nodes; i++) {
         if (graph->nodes[i].phase != MP_PHASE_FORWARD) continue;
-        MP_REQUIRE(x->segment[i] >= 0 && x->segment[i] < x->n_segments, err, MP_INVALID, "node %s is in no segment",
-                   graph->nodes[i].name);
+        MP_ENSURE(x->segment[i] >= 0 && x->segment[i] < x->n_segments, err, MP_INVALID, "node %s is in no segment",
+                  graph->nodes[i].name);
         start[x->segment[i] + 1]++;
         x->n_order++;
     }
@@ -97,24 +96,21 @@ static mp_status order_forward(schedule *x, mp_error *err)
             x->order[start[x->segment[i]]++] = (int)i;
         }
     writer = mp_alloc(graph->n_storages, sizeof *writer); /* 1 + the last forward node of the list that writes it */
-    MP_REQUIRE(writer, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(writer, err, MP_NOMEM, "out of memory");
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const mp_alternative *alternative = &graph->nodes[i].alternatives[0];
         if (graph->nodes[i].phase != MP_PHASE_FORWARD) continue;
         for (size_t k = 0; k < alternative->n_reads; k++) {
             const int s = alternative->reads[k], from = writer[s] - 1;
             const bool is_static = mp_storage_is_static(&graph->storages[s]);
-            MP_REQUIRE(is_static || from >= 0, err, MP_NOT_APPLICABLE, "%s reads %s, which no forward node has made",
-                       graph->nodes[i].name, graph->storages[s].name);
-            MP_REQUIRE(from < 0 || x->rank[from] < x->rank[i], err, MP_INVALID, "%s reads %s from a later segment",
-                       graph->nodes[i].name, graph->storages[s].name);
+            MP_ENSURE(is_static || from >= 0, err, MP_NOT_APPLICABLE, "%s reads %s, which no forward node has made",
+                      graph->nodes[i].name, graph->storages[s].name);
+            MP_ENSURE(from < 0 || x->rank[from] < x->rank[i], err, MP_INVALID, "%s reads %s from a later segment",
+                      graph->nodes[i].name, graph->storages[s].name);
         }
         for (size_t k = 0; k < alternative->n_writes; k++) writer[alternative->writes[k]] = (int)i + 1;
     }
-done:
-    mp_free(start);
-    mp_free(writer);
-    return st;
+    return MP_OK;
 }
 
 static mp_status run_forward(schedule *x, mp_error *err)
@@ -194,17 +190,17 @@ static int find_segment(const schedule *x, int node, int inherited)
 /* Edges, segments and members of the loss and backward nodes. */
 static mp_status prepare_backward(schedule *x, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *graph = x->graph;
     const size_t n = graph->n_nodes;
-    int *writer = mp_alloc(2 * graph->n_storages, sizeof *writer), *fill = mp_alloc(n + (size_t)x->n_segments, sizeof *fill);
-    MP_REQUIRE(writer && fill, err, MP_NOMEM, "out of memory");
+    MP_OWNED int *writer = mp_alloc(2 * graph->n_storages, sizeof *writer),
+                 *fill = mp_alloc(n + (size_t)x->n_segments, sizeof *fill);
+    MP_ENSURE(writer && fill, err, MP_NOMEM, "out of memory");
     for (size_t i = 0; i < n; i++) {
         const mp_alternative *alternative = &graph->nodes[i].alternatives[0];
         if (!is_backward(&graph->nodes[i])) continue;
         const size_t first = x->n_edges;
         int inherited = x->n_segments - 1;
-        MP_TRY(collect_edges(x, (int)i, writer, writer + graph->n_storages, err));
+        MP_CHECK(collect_edges(x, (int)i, writer, writer + graph->n_storages, err));
         for (size_t e = first; e < x->n_edges; e++) {
             const int from = x->edge_from[e];
             if (from < (int)i && x->segment_of[from] < inherited) inherited = x->segment_of[from];
@@ -214,7 +210,7 @@ static mp_status prepare_backward(schedule *x, mp_error *err)
         for (size_t k = 0; k < alternative->n_writes; k++) writer[alternative->writes[k]] = (int)i + 1;
     }
     x->successors = mp_alloc(x->n_edges, sizeof *x->successors);
-    MP_REQUIRE(x->successors, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(x->successors, err, MP_NOMEM, "out of memory");
     for (size_t e = 0; e < x->n_edges; e++) {
         x->successors_start[x->edge_from[e] + 1]++;
         x->missing[x->edge_to[e]]++;
@@ -228,10 +224,7 @@ static mp_status prepare_backward(schedule *x, mp_error *err)
     }
     for (size_t i = 0; i < n; i++)
         if (is_backward(&graph->nodes[i])) x->members[fill[x->segment_of[i]]++] = (int)i;
-done:
-    mp_free(writer);
-    mp_free(fill);
-    return st;
+    return MP_OK;
 }
 
 /* ---- recomputation ---- */
@@ -360,21 +353,17 @@ static void release(schedule *x)
 mp_status mp_segment_schedule(const mp_graph *graph, const int *segment, int n_segments, const bool *keep, mp_step **steps,
                               size_t *n, mp_error *err)
 {
-    mp_status st = MP_OK;
-    schedule x = {.graph = graph, .segment = segment, .n_segments = n_segments};
+    MP_CLEARED_BY(release) schedule x = {.graph = graph, .segment = segment, .n_segments = n_segments};
     bool any = false;
     for (size_t i = 0; i < graph->n_nodes; i++) any |= is_backward(&graph->nodes[i]);
-    MP_REQUIRE(any, err, MP_NOT_APPLICABLE, "%s has no backward phase to recompute for", graph->name);
-    MP_REQUIRE(n_segments >= 1, err, MP_INVALID, "a schedule of %d segments", n_segments);
-    MP_REQUIRE(allocate(&x, keep), err, MP_NOMEM, "out of memory for a schedule of %zu nodes", graph->n_nodes);
-    MP_TRY(order_forward(&x, err));
-    MP_TRY(prepare_backward(&x, err));
-    MP_TRY(run_forward(&x, err));
-    MP_TRY(run_backward(&x, err));
-    MP_TRY(mp_updates_place(graph, x.steps, x.n_steps, steps, n, err));
-done:
-    release(&x);
-    return st;
+    MP_ENSURE(any, err, MP_NOT_APPLICABLE, "%s has no backward phase to recompute for", graph->name);
+    MP_ENSURE(n_segments >= 1, err, MP_INVALID, "a schedule of %d segments", n_segments);
+    MP_ENSURE(allocate(&x, keep), err, MP_NOMEM, "out of memory for a schedule of %zu nodes", graph->n_nodes);
+    MP_CHECK(order_forward(&x, err));
+    MP_CHECK(prepare_backward(&x, err));
+    MP_CHECK(run_forward(&x, err));
+    MP_CHECK(run_backward(&x, err));
+    return mp_updates_place(graph, x.steps, x.n_steps, steps, n, err);
 }
 
 void mp_segment_keep_small(const mp_graph *graph, bool *keep)

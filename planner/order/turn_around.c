@@ -27,11 +27,11 @@ bool mp_graph_is_local(const mp_graph *graph)
 
 mp_status mp_turn_around(const mp_graph *graph, int *node, mp_error *err)
 {
-    mp_status st = MP_OK;
-    int64_t *more_bytes = mp_alloc(graph->n_nodes + 1, sizeof *more_bytes), bytes = 0, most = 0;
-    MP_REQUIRE(more_bytes, err, MP_NOMEM, "out of memory for %zu nodes", graph->n_nodes);
+    MP_OWNED int64_t *more_bytes = mp_alloc(graph->n_nodes + 1, sizeof *more_bytes);
+    int64_t bytes = 0, most = 0;
+    MP_ENSURE(more_bytes, err, MP_NOMEM, "out of memory for %zu nodes", graph->n_nodes);
     *node = -1;
-    if (is_marked(graph) || mp_graph_is_local(graph)) goto done;
+    if (is_marked(graph) || mp_graph_is_local(graph)) return MP_OK;
     for (int s = 0; s < (int)graph->n_storages; s++) {
         const int producer = graph->producer[s];
         int last = -1;
@@ -48,9 +48,7 @@ mp_status mp_turn_around(const mp_graph *graph, int *node, mp_error *err)
         most = bytes;
         *node = (int)v;
     }
-done:
-    mp_free(more_bytes);
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_marked_graph_of(const mp_graph *graph, mp_marked_graph *out, mp_error *err)

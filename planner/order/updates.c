@@ -52,10 +52,9 @@ static int64_t find_place(const mp_graph *graph, const places *after, const mp_a
 static mp_status place_updates(const mp_graph *graph, const mp_step *steps, size_t n, const bool *put_off, mp_step **out,
                                size_t *n_out, mp_error *err)
 {
-    mp_status st = MP_OK;
     size_t n_updates = 0;
-    mp_step *all = NULL;
-    mp_pool *pool = mp_pool_new();
+    MP_OWNED mp_step *all = NULL;
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     places after = {mp_pool_alloc(pool, graph->n_storages, sizeof *after.read),
                     mp_pool_alloc(pool, graph->n_storages, sizeof *after.written)};
     for (size_t i = 0; i < graph->n_nodes; i++) n_updates += graph->nodes[i].phase == MP_PHASE_UPDATE;
@@ -63,7 +62,7 @@ static mp_status place_updates(const mp_graph *graph, const mp_step *steps, size
     int *update = mp_pool_alloc(pool, n_updates, sizeof *update);
     int64_t *place = mp_pool_alloc(pool, n_updates, sizeof *place);
     size_t *start = mp_pool_alloc(pool, 2 * n + 3, sizeof *start);
-    MP_REQUIRE(all && !mp_pool_failed(pool), err, MP_NOMEM, "out of memory for a schedule of %zu steps", n + n_updates);
+    MP_ENSURE(all && !mp_pool_failed(pool), err, MP_NOMEM, "out of memory for a schedule of %zu steps", n + n_updates);
 
     for (size_t t = 0; t < n && graph->fuse == MP_FUSE_BACKWARD; t++)
         see(&after, &graph->nodes[steps[t].node].alternatives[steps[t].alternative], 2 * ((int64_t)t + 1));
@@ -87,10 +86,7 @@ static mp_status place_updates(const mp_graph *graph, const mp_step *steps, size
     *out = all;
     *n_out = n + n_updates;
     all = NULL;
-done:
-    mp_free(all);
-    mp_pool_free(pool);
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_updates_place(const mp_graph *graph, const mp_step *steps, size_t n, mp_step **out, size_t *n_out, mp_error *err)
@@ -115,40 +111,31 @@ static bool put_off_more(const mp_graph *graph, const mp_step *steps, const mp_t
 mp_status mp_updates_place_within(const mp_graph *graph, const mp_step *steps, size_t n, int64_t budget_bytes, mp_step **out,
                                   size_t *n_out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    bool *put_off = mp_alloc(graph->n_nodes, sizeof *put_off);
-    mp_timeline *timeline = NULL;
-    mp_step *all = NULL;
-    MP_REQUIRE(put_off, err, MP_NOMEM, "out of memory for %zu nodes", graph->n_nodes);
-    MP_TRY(place_updates(graph, steps, n, NULL, &all, n_out, err));
+    MP_OWNED bool *put_off = mp_alloc(graph->n_nodes, sizeof *put_off);
+    MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
+    MP_OWNED mp_step *all = NULL;
+    MP_ENSURE(put_off, err, MP_NOMEM, "out of memory for %zu nodes", graph->n_nodes);
+    MP_CHECK(place_updates(graph, steps, n, NULL, &all, n_out, err));
     for (int round = 0; round < MP_UPDATE_ROUNDS; round++) {
         mp_timeline_free(timeline);
         timeline = NULL;
-        MP_TRY(mp_timeline_build(graph, all, *n_out, &timeline, err));
+        MP_CHECK(mp_timeline_build(graph, all, *n_out, &timeline, err));
         if (timeline->peak_bytes <= budget_bytes || !put_off_more(graph, all, timeline, budget_bytes, put_off)) break;
         mp_free(all);
         all = NULL;
-        MP_TRY(place_updates(graph, steps, n, put_off, &all, n_out, err));
+        MP_CHECK(place_updates(graph, steps, n, put_off, &all, n_out, err));
     }
     *out = all;
     all = NULL;
-done:
-    mp_timeline_free(timeline);
-    mp_free(all);
-    mp_free(put_off);
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_updates_place_early(const mp_graph *graph, mp_step **out, size_t *n_out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_step *others = mp_alloc(graph->n_nodes, sizeof *others);
+    MP_OWNED mp_step *others = mp_alloc(graph->n_nodes, sizeof *others);
     size_t n_others = 0;
-    MP_REQUIRE(others, err, MP_NOMEM, "%zu steps", graph->n_nodes);
+    MP_ENSURE(others, err, MP_NOMEM, "%zu steps", graph->n_nodes);
     for (size_t k = 0; k < graph->n_nodes; k++)
         if (graph->nodes[k].phase != MP_PHASE_UPDATE) others[n_others++] = (mp_step){.node = (int)k};
-    MP_TRY(mp_updates_place(graph, others, n_others, out, n_out, err));
-done:
-    mp_free(others);
-    return st;
+    return mp_updates_place(graph, others, n_others, out, n_out, err);
 }

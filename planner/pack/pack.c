@@ -176,22 +176,19 @@ static mp_status make_events(const mp_pack_problem *problem, event **out, size_t
 
 mp_status mp_pack_bound(const mp_pack_problem *problem, int64_t *bytes, mp_error *err)
 {
-    mp_status st = MP_OK;
-    event *events = NULL;
+    MP_OWNED event *events = NULL;
     size_t n;
     int64_t live = 0, most = 0;
-    MP_TRY(make_events(problem, &events, &n, err));
+    MP_CHECK(make_events(problem, &events, &n, err));
     for (size_t k = 0; k < n; k++) {
         if (events[k].size < 0)
             live += events[k].size;
         else
-            MP_REQUIRE(mp_add(live, events[k].size, &live), err, MP_INVALID, "the sizes are more than can be counted");
+            MP_ENSURE(mp_add(live, events[k].size, &live), err, MP_INVALID, "the sizes are more than can be counted");
         if (live > most) most = live;
     }
     *bytes = most;
-done:
-    mp_free(events);
-    return st;
+    return MP_OK;
 }
 
 static mp_status check_alone(const mp_pack_problem *problem, size_t k, int64_t capacity, mp_error *err)
@@ -210,12 +207,11 @@ static mp_status check_alone(const mp_pack_problem *problem, size_t k, int64_t c
 /* Every item is compared with all that are live when it begins. */
 mp_status mp_pack_check(const mp_pack_problem *problem, int64_t capacity, mp_error *err)
 {
-    mp_status st = MP_OK;
-    event *events = NULL, *live = mp_alloc(problem->n_pieces, sizeof *live);
+    MP_OWNED event *events = NULL, *live = mp_alloc(problem->n_pieces, sizeof *live);
     size_t n, n_live = 0;
-    MP_REQUIRE(live, err, MP_NOMEM, "no memory for the offsets of %zu items", problem->n_items);
-    for (size_t k = 0; k < problem->n_items; k++) MP_TRY(check_alone(problem, k, capacity, err));
-    MP_TRY(make_events(problem, &events, &n, err));
+    MP_ENSURE(live, err, MP_NOMEM, "no memory for the offsets of %zu items", problem->n_items);
+    for (size_t k = 0; k < problem->n_items; k++) MP_CHECK(check_alone(problem, k, capacity, err));
+    MP_CHECK(make_events(problem, &events, &n, err));
     for (size_t e = 0; e < n; e++) {
         const event *x = &events[e];
         const int64_t at = problem->items[x->item].offset;
@@ -228,13 +224,10 @@ mp_status mp_pack_check(const mp_pack_problem *problem, int64_t capacity, mp_err
         for (; k < n_live; k++) {
             const event *y = &live[k];
             const int64_t other = problem->items[y->item].offset;
-            MP_REQUIRE(at + x->size <= other || other + y->size <= at, err, MP_REFUTED, "items %d and %d overlap at time %lld",
-                       y->item, x->item, (long long)x->time);
+            MP_ENSURE(at + x->size <= other || other + y->size <= at, err, MP_REFUTED, "items %d and %d overlap at time %lld",
+                      y->item, x->item, (long long)x->time);
         }
         live[n_live++] = *x;
     }
-done:
-    mp_free(events);
-    mp_free(live);
-    return st;
+    return MP_OK;
 }

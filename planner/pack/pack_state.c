@@ -65,15 +65,14 @@ static mp_status check_item(const mp_pack_problem *problem, size_t k, int64_t *s
 /* A section ends right before an item ends, if an item began since the end before: only these are maximal. */
 static mp_status cut_time(mp_pack_state *s, const mp_pack_problem *problem, mp_error *err)
 {
-    mp_status st = MP_OK;
     size_t n = 0;
     int64_t sum = 0;
-    event *events = mp_alloc(2 * problem->n_pieces, sizeof *events);
-    MP_REQUIRE(events && problem->n_items < INT32_MAX / 4 && problem->n_pieces < INT32_MAX / 4, err, MP_NOMEM,
-               "no memory for the offsets of %zu items", problem->n_items);
+    MP_OWNED event *events = mp_alloc(2 * problem->n_pieces, sizeof *events);
+    MP_ENSURE(events && problem->n_items < INT32_MAX / 4 && problem->n_pieces < INT32_MAX / 4, err, MP_NOMEM,
+              "no memory for the offsets of %zu items", problem->n_items);
     for (size_t k = 0; k < problem->n_items; k++) {
         const mp_pack_item *item = &problem->items[k];
-        MP_TRY(check_item(problem, k, &sum, err));
+        MP_CHECK(check_item(problem, k, &sum, err));
         s->boxes[k] = (mp_pack_box){.item = (int)k,
                                     .begin = -1,
                                     .run = item->piece,
@@ -101,9 +100,7 @@ static mp_status cut_time(mp_pack_state *s, const mp_pack_problem *problem, mp_e
         if (began && box->begin < 0) box->begin = s->n_sections;
     }
     qsort(s->boxes, (size_t)s->n_boxes, sizeof *s->boxes, by_begin);
-done:
-    mp_free(events);
-    return st;
+    return MP_OK;
 }
 
 static bool alike(const mp_pack_state *s, const mp_pack_box *a, const mp_pack_box *b)

@@ -11,38 +11,34 @@
 
 static mp_status check_runs(const mp_graph *graph, const mp_plan *plan, mp_error *err)
 {
-    mp_status st = MP_OK;
-    size_t *runs = mp_alloc(graph->n_nodes, sizeof *runs);
-    int *alternatives = mp_alloc(graph->n_nodes, sizeof *alternatives); /* of their first runs */
-    MP_REQUIRE(runs && alternatives, err, MP_NOMEM, "no memory to check a plan");
+    MP_OWNED size_t *runs = mp_alloc(graph->n_nodes, sizeof *runs);
+    MP_OWNED int *alternatives = mp_alloc(graph->n_nodes, sizeof *alternatives); /* of their first runs */
+    MP_ENSURE(runs && alternatives, err, MP_NOMEM, "no memory to check a plan");
     for (size_t t = 0; t < plan->n_steps; t++) {
         mp_step step = plan->steps[t];
-        MP_REQUIRE(step.node >= 0 && (size_t)step.node < graph->n_nodes, err, MP_REFUTED,
-                   "step %zu runs node number %d, which is not there", t, step.node);
-        MP_REQUIRE(step.alternative >= 0 && (size_t)step.alternative < graph->nodes[step.node].n_alternatives, err, MP_REFUTED,
-                   "step %zu: %s has no alternative %d", t, mp_node_label(graph, step.node).text, step.alternative);
+        MP_ENSURE(step.node >= 0 && (size_t)step.node < graph->n_nodes, err, MP_REFUTED,
+                  "step %zu runs node number %d, which is not there", t, step.node);
+        MP_ENSURE(step.alternative >= 0 && (size_t)step.alternative < graph->nodes[step.node].n_alternatives, err, MP_REFUTED,
+                  "step %zu: %s has no alternative %d", t, mp_node_label(graph, step.node).text, step.alternative);
         bool again = runs[step.node]++ > 0;
-        MP_REQUIRE(!plan->recompute || plan->recompute[t] == again, err, MP_REFUTED,
-                   "step %zu: run %zu of %s is marked %srecompute", t, runs[step.node], mp_node_label(graph, step.node).text,
-                   again ? "as no " : "as ");
+        MP_ENSURE(!plan->recompute || plan->recompute[t] == again, err, MP_REFUTED,
+                  "step %zu: run %zu of %s is marked %srecompute", t, runs[step.node], mp_node_label(graph, step.node).text,
+                  again ? "as no " : "as ");
         if (!again) alternatives[step.node] = step.alternative;
         const mp_alternative *taken = graph->nodes[step.node].alternatives;
-        MP_REQUIRE(step.alternative == alternatives[step.node] || !mp_node_has_algorithms(&graph->nodes[step.node]), err,
-                   MP_REFUTED, "step %zu: %s runs with the algorithm '%s', and first ran with '%s'; one is for all its runs", t,
-                   mp_node_label(graph, step.node).text, taken[step.alternative].algorithm,
-                   taken[alternatives[step.node]].algorithm);
+        MP_ENSURE(step.alternative == alternatives[step.node] || !mp_node_has_algorithms(&graph->nodes[step.node]), err,
+                  MP_REFUTED, "step %zu: %s runs with the algorithm '%s', and first ran with '%s'; one is for all its runs", t,
+                  mp_node_label(graph, step.node).text, taken[step.alternative].algorithm,
+                  taken[alternatives[step.node]].algorithm);
     }
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const mp_node *node = &graph->nodes[i];
         bool repeatable = node->phase == MP_PHASE_FORWARD && !(node->flags & MP_NODE_ONCE);
-        MP_REQUIRE(runs[i] >= 1, err, MP_REFUTED, "%s never runs", mp_node_label(graph, (int)i).text);
-        MP_REQUIRE(runs[i] == 1 || repeatable, err, MP_REFUTED, "%s runs %zu times, and must run once",
-                   mp_node_label(graph, (int)i).text, runs[i]);
+        MP_ENSURE(runs[i] >= 1, err, MP_REFUTED, "%s never runs", mp_node_label(graph, (int)i).text);
+        MP_ENSURE(runs[i] == 1 || repeatable, err, MP_REFUTED, "%s runs %zu times, and must run once",
+                  mp_node_label(graph, (int)i).text, runs[i]);
     }
-done:
-    mp_free(runs);
-    mp_free(alternatives);
-    return st;
+    return MP_OK;
 }
 
 /* Within a step a parameter is read only before its update (fuse none, backward) or only after it (forward); with `none` all
@@ -152,27 +148,24 @@ static mp_status refute_free(const mp_graph *graph, const mp_plan *plan, const m
 
 static mp_status check_frees(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, mp_error *err)
 {
-    mp_status st = MP_OK;
-    int *next = NULL; /* per storage: its first instance that is not freed yet */
+    MP_OWNED int *next = NULL; /* per storage: its first instance that is not freed yet */
     if (!plan->frees_start) return MP_OK;
-    MP_REQUIRE(next = mp_alloc(graph->n_storages, sizeof *next), err, MP_NOMEM, "no memory to check a plan");
+    MP_ENSURE(next = mp_alloc(graph->n_storages, sizeof *next), err, MP_NOMEM, "no memory to check a plan");
     for (size_t s = 0; s < graph->n_storages; s++) next[s] = replay->start[s];
     for (int t = 0; t < (int)plan->n_steps; t++) {
         for (int i = plan->frees_start[t]; i < plan->frees_start[t + 1]; i++) {
             int s = plan->frees[i];
-            MP_REQUIRE(s >= 0 && s < (int)graph->n_storages, err, MP_REFUTED,
-                       "step %d frees storage number %d, which is not there", t, s);
+            MP_ENSURE(s >= 0 && s < (int)graph->n_storages, err, MP_REFUTED,
+                      "step %d frees storage number %d, which is not there", t, s);
             /* claims come in the order of steps, and so do the instances of one storage */
             if (next[s] == replay->start[s + 1] || replay->instances[next[s]].end != t + 1)
-                MP_TRY(refute_free(graph, plan, replay, next[s], t, s, err));
+                MP_CHECK(refute_free(graph, plan, replay, next[s], t, s, err));
             next[s]++;
         }
     }
     for (int s = 0; s < (int)graph->n_storages; s++)
-        if (next[s] < replay->start[s + 1]) MP_TRY(refute_missing_free(graph, replay, next[s], err));
-done:
-    mp_free(next);
-    return st;
+        if (next[s] < replay->start[s + 1]) MP_CHECK(refute_missing_free(graph, replay, next[s], err));
+    return MP_OK;
 }
 
 /* A list of checkpoints, where one is given, is complete and true, and names none more often than there are storages of that
@@ -229,21 +222,17 @@ static mp_status check_seconds(const char *what, double found, double claimed, m
 
 static mp_status check_baseline(const mp_graph *graph, const mp_plan *plan, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_replay *replay = NULL;
-    mp_step *steps = NULL;
+    MP_OWNED_BY(mp_replay_free) mp_replay *replay = NULL;
+    MP_OWNED mp_step *steps = NULL;
     if (plan->baseline_peak_bytes < 0 && plan->baseline_seconds < 0) return MP_OK;
-    MP_REQUIRE(steps = mp_alloc(graph->n_nodes, sizeof *steps), err, MP_NOMEM, "no memory to check a plan");
+    MP_ENSURE(steps = mp_alloc(graph->n_nodes, sizeof *steps), err, MP_NOMEM, "no memory to check a plan");
     mp_keep_all(graph, steps);
-    MP_TRY(mp_replay_new(graph, steps, graph->n_nodes, &replay, err));
+    MP_CHECK(mp_replay_new(graph, steps, graph->n_nodes, &replay, err));
     if (plan->baseline_peak_bytes >= 0)
-        MP_TRY(check_bytes("a baseline_peak_bytes", replay->peak_bytes, plan->baseline_peak_bytes, err));
+        MP_CHECK(check_bytes("a baseline_peak_bytes", replay->peak_bytes, plan->baseline_peak_bytes, err));
     if (plan->baseline_seconds >= 0)
-        MP_TRY(check_seconds("baseline_seconds", (double)replay->ticks * graph->tick_seconds, plan->baseline_seconds, err));
-done:
-    mp_replay_free(replay);
-    mp_free(steps);
-    return st;
+        MP_CHECK(check_seconds("baseline_seconds", (double)replay->ticks * graph->tick_seconds, plan->baseline_seconds, err));
+    return MP_OK;
 }
 
 static mp_status check_claims(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, mp_error *err)
@@ -280,18 +269,14 @@ static mp_status check_claims(const mp_graph *graph, const mp_plan *plan, const 
 
 mp_status mp_plan_check(const mp_graph *graph, const mp_plan *plan, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_replay *replay = NULL;
-    MP_REQUIRE(!plan->graph_hash[0] || !strcmp(plan->graph_hash, graph->hash), err, MP_INVALID,
-               "the plan is for the graph '%s' with hash %s, and this is '%s' with hash %s",
-               plan->graph_name ? plan->graph_name : "", plan->graph_hash, graph->name, graph->hash);
-    MP_REQUIRE(plan->n_steps < INT32_MAX, err, MP_REFUTED, "the plan's %zu steps are too many", plan->n_steps);
-    MP_TRY(check_runs(graph, plan, err));
-    MP_TRY(check_updates(graph, plan, err));
-    MP_TRY(check_waits(graph, plan, err));
-    MP_TRY(mp_replay_new(graph, plan->steps, plan->n_steps, &replay, err));
-    MP_TRY(check_claims(graph, plan, replay, err));
-done:
-    mp_replay_free(replay);
-    return st;
+    MP_OWNED_BY(mp_replay_free) mp_replay *replay = NULL;
+    MP_ENSURE(!plan->graph_hash[0] || !strcmp(plan->graph_hash, graph->hash), err, MP_INVALID,
+              "the plan is for the graph '%s' with hash %s, and this is '%s' with hash %s",
+              plan->graph_name ? plan->graph_name : "", plan->graph_hash, graph->name, graph->hash);
+    MP_ENSURE(plan->n_steps < INT32_MAX, err, MP_REFUTED, "the plan's %zu steps are too many", plan->n_steps);
+    MP_CHECK(check_runs(graph, plan, err));
+    MP_CHECK(check_updates(graph, plan, err));
+    MP_CHECK(check_waits(graph, plan, err));
+    MP_CHECK(mp_replay_new(graph, plan->steps, plan->n_steps, &replay, err));
+    return check_claims(graph, plan, replay, err);
 }

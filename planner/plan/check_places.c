@@ -189,34 +189,29 @@ done:
 mp_status mp_check_places(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, int64_t *arena_bytes,
                           mp_error *err)
 {
-    mp_status st = MP_OK;
-    struct life *needs = NULL, *places = NULL, *ending = NULL;
+    MP_OWNED struct life *needs = NULL, *places = NULL, *ending = NULL;
     size_t n_needs = 0, n = plan->n_places;
     int64_t highest = 0;
-    MP_REQUIRE(n < INT32_MAX, err, MP_REFUTED, "%zu offsets are too many", n);
-    MP_REQUIRE(places = mp_alloc(n, sizeof *places), err, MP_NOMEM, "no memory to check %zu offsets", n);
-    MP_REQUIRE(ending = mp_alloc(n, sizeof *ending), err, MP_NOMEM, "no memory to check %zu offsets", n);
+    MP_ENSURE(n < INT32_MAX, err, MP_REFUTED, "%zu offsets are too many", n);
+    MP_ENSURE(places = mp_alloc(n, sizeof *places), err, MP_NOMEM, "no memory to check %zu offsets", n);
+    MP_ENSURE(ending = mp_alloc(n, sizeof *ending), err, MP_NOMEM, "no memory to check %zu offsets", n);
     for (size_t j = 0; j < n; j++) {
         const mp_place *p = &plan->places[j];
-        MP_REQUIRE(p->begin >= 0 && (size_t)p->begin < replay->n_steps, err, MP_REFUTED,
-                   "offset %zu begins in step %d, which is not there", j, p->begin);
-        MP_REQUIRE(p->storage >= -1 && p->storage < (int)graph->n_storages, err, MP_REFUTED,
-                   "offset %zu is of storage number %d, which is not there", j, p->storage);
+        MP_ENSURE(p->begin >= 0 && (size_t)p->begin < replay->n_steps, err, MP_REFUTED,
+                  "offset %zu begins in step %d, which is not there", j, p->begin);
+        MP_ENSURE(p->storage >= -1 && p->storage < (int)graph->n_storages, err, MP_REFUTED,
+                  "offset %zu is of storage number %d, which is not there", j, p->storage);
         places[j] = (struct life){p->storage, p->begin, p->end, (int)j};
     }
-    MP_TRY(list_needs(replay, &needs, &n_needs, err));
+    MP_CHECK(list_needs(replay, &needs, &n_needs, err));
     qsort(places, n, sizeof *places, compare_keys);
-    MP_TRY(match(graph, plan, replay, needs, n_needs, places, n, err));
+    MP_CHECK(match(graph, plan, replay, needs, n_needs, places, n, err));
     qsort(places, n, sizeof *places, compare_times);
     for (size_t j = 0; j < n; j++) ending[j] = places[j];
     qsort(ending, n, sizeof *ending, compare_ends);
-    MP_TRY(check_overlaps(graph, plan, replay, places, ending, n, err));
+    MP_CHECK(check_overlaps(graph, plan, replay, places, ending, n, err));
     for (size_t j = 0; j < n; j++)
         if (plan->places[j].offset + plan->places[j].bytes > highest) highest = plan->places[j].offset + plan->places[j].bytes;
     *arena_bytes = highest;
-done:
-    mp_free(needs);
-    mp_free(places);
-    mp_free(ending);
-    return st;
+    return MP_OK;
 }

@@ -29,3 +29,4 @@ typedef struct mp_replay {
  * names step, node and storage. MP_NOMEM. O(list lengths + storages). */
 mp_status mp_replay_new(const mp_graph *graph, const mp_step *steps, size_t n, mp_replay **out, mp_error *err);
 void mp_replay_free(mp_replay *replay); /* NULL is fine */
+MP_OWNER(mp_replay_free, mp_replay)

@@ -75,15 +75,14 @@ mp_status mp_plan_checkpoints(const mp_graph *graph, const mp_step *steps, size_
 /* What the timeline says becomes the plan's claims about recomputation and frees. */
 static mp_status claim_steps(mp_plan *plan, const mp_graph *graph, const mp_timeline *timeline, mp_error *err)
 {
-    mp_status st = MP_OK;
-    bool *ran = NULL;
-    MP_REQUIRE(ran = mp_alloc(graph->n_nodes, sizeof *ran), err, MP_NOMEM, "no memory for a plan of %zu steps", plan->n_steps);
-    MP_REQUIRE(plan->recompute = mp_alloc(plan->n_steps, sizeof *plan->recompute), err, MP_NOMEM,
-               "no memory for a plan of %zu steps", plan->n_steps);
-    MP_REQUIRE(plan->frees_start = mp_alloc(plan->n_steps + 2, sizeof *plan->frees_start), err, MP_NOMEM,
-               "no memory for a plan of %zu steps", plan->n_steps);
-    MP_REQUIRE(plan->frees = mp_alloc(timeline->n_spans, sizeof *plan->frees), err, MP_NOMEM,
-               "no memory for a plan of %zu steps", plan->n_steps);
+    MP_OWNED bool *ran = NULL;
+    MP_ENSURE(ran = mp_alloc(graph->n_nodes, sizeof *ran), err, MP_NOMEM, "no memory for a plan of %zu steps", plan->n_steps);
+    MP_ENSURE(plan->recompute = mp_alloc(plan->n_steps, sizeof *plan->recompute), err, MP_NOMEM,
+              "no memory for a plan of %zu steps", plan->n_steps);
+    MP_ENSURE(plan->frees_start = mp_alloc(plan->n_steps + 2, sizeof *plan->frees_start), err, MP_NOMEM,
+              "no memory for a plan of %zu steps", plan->n_steps);
+    MP_ENSURE(plan->frees = mp_alloc(timeline->n_spans, sizeof *plan->frees), err, MP_NOMEM,
+              "no memory for a plan of %zu steps", plan->n_steps);
     for (size_t t = 0; t < plan->n_steps; t++) {
         plan->recompute[t] = ran[plan->steps[t].node];
         ran[plan->steps[t].node] = true;
@@ -92,41 +91,34 @@ static mp_status claim_steps(mp_plan *plan, const mp_graph *graph, const mp_time
     for (size_t k = 0; k < timeline->n_spans; k++) start[timeline->spans[k].end + 1]++;
     for (size_t t = 0; t < plan->n_steps; t++) start[t + 2] += start[t + 1];
     for (size_t k = 0; k < timeline->n_spans; k++) plan->frees[start[timeline->spans[k].end]++] = timeline->spans[k].storage;
-done:
-    mp_free(ran);
-    return st;
+    return MP_OK;
 }
 
 static mp_status claim_baseline(mp_plan *plan, const mp_graph *graph, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_timeline *timeline = NULL;
-    mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
-    MP_REQUIRE(steps, err, MP_NOMEM, "no memory for the baseline of '%s'", graph->name);
+    MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
+    MP_OWNED mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
+    MP_ENSURE(steps, err, MP_NOMEM, "no memory for the baseline of '%s'", graph->name);
     mp_keep_all(graph, steps);
-    MP_TRY(mp_timeline_build(graph, steps, graph->n_nodes, &timeline, err));
+    MP_CHECK(mp_timeline_build(graph, steps, graph->n_nodes, &timeline, err));
     plan->baseline_peak_bytes = timeline->peak_bytes;
     plan->baseline_ticks = timeline->ticks;
     plan->baseline_seconds = (double)timeline->ticks * graph->tick_seconds;
-done:
-    mp_free(steps);
-    mp_timeline_free(timeline);
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_plan_new(const mp_graph *graph, const char *solver, const mp_step *steps, size_t n, mp_plan **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_plan *plan = NULL;
-    mp_timeline *timeline = NULL;
-    MP_TRY(mp_timeline_build(graph, steps, n, &timeline, err));
-    MP_REQUIRE(plan = mp_alloc(1, sizeof *plan), err, MP_NOMEM, "no memory for a plan of %zu steps", n);
-    MP_REQUIRE((plan->graph_name = mp_plan_text(graph->name)) && (plan->options = mp_plan_text(graph->options)) &&
-                   (plan->solver = mp_plan_text(solver)) && (plan->bound_covers = mp_plan_text("")),
-               err, MP_NOMEM, "no memory for a plan of %zu steps", n);
-    MP_REQUIRE(plan->steps = mp_alloc(n, sizeof *plan->steps), err, MP_NOMEM, "no memory for a plan of %zu steps", n);
-    MP_REQUIRE(plan->checkpoints = mp_alloc(graph->n_storages, sizeof *plan->checkpoints), err, MP_NOMEM,
-               "no memory for a plan of %zu steps", n);
+    MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
+    MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
+    MP_CHECK(mp_timeline_build(graph, steps, n, &timeline, err));
+    MP_ENSURE(plan = mp_alloc(1, sizeof *plan), err, MP_NOMEM, "no memory for a plan of %zu steps", n);
+    MP_ENSURE((plan->graph_name = mp_plan_text(graph->name)) && (plan->options = mp_plan_text(graph->options)) &&
+                  (plan->solver = mp_plan_text(solver)) && (plan->bound_covers = mp_plan_text("")),
+              err, MP_NOMEM, "no memory for a plan of %zu steps", n);
+    MP_ENSURE(plan->steps = mp_alloc(n, sizeof *plan->steps), err, MP_NOMEM, "no memory for a plan of %zu steps", n);
+    MP_ENSURE(plan->checkpoints = mp_alloc(graph->n_storages, sizeof *plan->checkpoints), err, MP_NOMEM,
+              "no memory for a plan of %zu steps", n);
     memcpy(plan->graph_hash, graph->hash, sizeof plan->graph_hash);
     if (n) memcpy(plan->steps, steps, n * sizeof *steps);
     plan->n_steps = n;
@@ -137,15 +129,12 @@ mp_status mp_plan_new(const mp_graph *graph, const char *solver, const mp_step *
     plan->peak_bytes = timeline->peak_bytes;
     plan->ticks = timeline->ticks;
     plan->seconds = (double)timeline->ticks * graph->tick_seconds;
-    MP_TRY(claim_steps(plan, graph, timeline, err));
-    MP_TRY(claim_baseline(plan, graph, err));
-    MP_TRY(mp_plan_checkpoints(graph, steps, n, plan->checkpoints, &plan->n_checkpoints, err));
+    MP_CHECK(claim_steps(plan, graph, timeline, err));
+    MP_CHECK(claim_baseline(plan, graph, err));
+    MP_CHECK(mp_plan_checkpoints(graph, steps, n, plan->checkpoints, &plan->n_checkpoints, err));
     *out = plan;
     plan = NULL;
-done:
-    mp_timeline_free(timeline);
-    mp_plan_free(plan);
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_fates(const mp_graph *graph, const mp_step *steps, size_t n, mp_fate *fates, mp_error *err)

@@ -35,12 +35,11 @@ static int fastest_within(const mp_node *node, int64_t room_bytes)
 mp_status mp_algorithms_choose(const mp_graph *graph, mp_step *steps, size_t n, int64_t budget_bytes, int64_t *least_bytes,
                                mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_timeline *timeline = NULL;
-    int64_t *most = mp_alloc(graph->n_nodes, sizeof *most); /* per node: the most that is live beside its workspace */
+    MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
+    MP_OWNED int64_t *most = mp_alloc(graph->n_nodes, sizeof *most); /* per node: the most that is live beside its workspace */
     int64_t least = 0;
-    MP_REQUIRE(most, err, MP_NOMEM, "out of memory for %zu nodes", graph->n_nodes);
-    MP_TRY(mp_timeline_build(graph, steps, n, &timeline, err));
+    MP_ENSURE(most, err, MP_NOMEM, "out of memory for %zu nodes", graph->n_nodes);
+    MP_CHECK(mp_timeline_build(graph, steps, n, &timeline, err));
     for (size_t t = 0; t < n; t++) {
         const mp_node *node = &graph->nodes[steps[t].node];
         const int64_t own = node->alternatives[steps[t].alternative].workspace_bytes;
@@ -55,22 +54,18 @@ mp_status mp_algorithms_choose(const mp_graph *graph, mp_step *steps, size_t n, 
         const mp_node *node = &graph->nodes[steps[t].node];
         if (mp_node_has_algorithms(node)) steps[t].alternative = fastest_within(node, budget_bytes - most[steps[t].node]);
     }
-done:
-    mp_timeline_free(timeline);
-    mp_free(most);
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_relaxed_graph_of(const mp_graph *graph, mp_relaxed_graph *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     size_t n = 0;
-    mp_relaxed_graph x = {.graph = *graph};
+    MP_CLEARED_BY(mp_relaxed_graph_free) mp_relaxed_graph x = {.graph = *graph};
     for (size_t i = 0; i < graph->n_nodes; i++)
         if (mp_node_has_algorithms(&graph->nodes[i])) n += graph->nodes[i].n_alternatives;
     x.graph.nodes = mp_alloc(graph->n_nodes, sizeof *x.graph.nodes);
     x.alternatives = mp_alloc(n, sizeof *x.alternatives);
-    MP_REQUIRE(x.graph.nodes && x.alternatives, err, MP_NOMEM, "out of memory for %zu nodes", graph->n_nodes);
+    MP_ENSURE(x.graph.nodes && x.alternatives, err, MP_NOMEM, "out of memory for %zu nodes", graph->n_nodes);
     if (graph->n_nodes) memcpy(x.graph.nodes, graph->nodes, graph->n_nodes * sizeof *x.graph.nodes);
     n = 0;
     for (size_t i = 0; i < graph->n_nodes; i++) {
@@ -88,9 +83,7 @@ mp_status mp_relaxed_graph_of(const mp_graph *graph, mp_relaxed_graph *out, mp_e
     }
     *out = x;
     x = (mp_relaxed_graph){0};
-done:
-    mp_relaxed_graph_free(&x);
-    return st;
+    return MP_OK;
 }
 
 void mp_relaxed_graph_free(mp_relaxed_graph *relaxed)

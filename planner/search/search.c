@@ -221,68 +221,59 @@ mp_status mp_candidate_take(mp_candidate *kept, const mp_step *steps, size_t n, 
 static mp_status judge_steps(mp_search *search, const mp_step *steps, size_t n, int64_t *peak_bytes, int64_t *ticks,
                              mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_timeline *timeline = NULL;
+    MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
     const mp_request *request = search->request;
     const mp_candidate *best = &search->best, *smallest = &search->smallest;
-    MP_TRY(mp_timeline_build(request->graph, steps, n, &timeline, err));
+    MP_CHECK(mp_timeline_build(request->graph, steps, n, &timeline, err));
     const int64_t peak = timeline->peak_bytes, time = timeline->ticks;
     if (peak <= request->budget_bytes && (!best->solver || time < best->ticks))
-        MP_TRY(mp_candidate_take(&search->best, steps, n, peak, time, search->solver, err));
+        MP_CHECK(mp_candidate_take(&search->best, steps, n, peak, time, search->solver, err));
     if (!smallest->solver || peak < smallest->peak_bytes || (peak == smallest->peak_bytes && time < smallest->ticks))
-        MP_TRY(mp_candidate_take(&search->smallest, steps, n, peak, time, search->solver, err));
-    if (request->on_offer) MP_TRY(request->on_offer(steps, n, peak, time, request->on_offer_data, err));
+        MP_CHECK(mp_candidate_take(&search->smallest, steps, n, peak, time, search->solver, err));
+    if (request->on_offer) MP_CHECK(request->on_offer(steps, n, peak, time, request->on_offer_data, err));
     if (peak_bytes) *peak_bytes = peak;
     if (ticks) *ticks = time;
-done:
-    mp_timeline_free(timeline);
-    return st;
+    return MP_OK;
 }
 
 /* Judges a schedule with the algorithms that suit the budget, and with those that make its peak the lowest. */
 static mp_status judge(mp_search *search, const mp_step *steps, size_t n, int64_t *peak_bytes, int64_t *ticks, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *graph = search->request->graph;
     const int64_t budget_bytes = search->request->budget_bytes;
     int64_t least_bytes;
-    mp_step *chosen = NULL;
+    MP_OWNED mp_step *chosen = NULL;
     if (!search->has_algorithms) return judge_steps(search, steps, n, peak_bytes, ticks, err);
-    MP_REQUIRE(chosen = mp_alloc(n, sizeof *chosen), err, MP_NOMEM, "out of memory for a schedule of %zu steps", n);
+    MP_ENSURE(chosen = mp_alloc(n, sizeof *chosen), err, MP_NOMEM, "out of memory for a schedule of %zu steps", n);
     if (n) memcpy(chosen, steps, n * sizeof *steps);
-    MP_TRY(mp_algorithms_choose(graph, chosen, n, 0, &least_bytes, err));
-    MP_TRY(judge_steps(search, chosen, n, peak_bytes, ticks, err));
-    if (least_bytes >= budget_bytes) goto done;
-    MP_TRY(mp_algorithms_choose(graph, chosen, n, budget_bytes, NULL, err));
-    MP_TRY(judge_steps(search, chosen, n, peak_bytes, ticks, err));
-done:
-    mp_free(chosen);
-    return st;
+    MP_CHECK(mp_algorithms_choose(graph, chosen, n, 0, &least_bytes, err));
+    MP_CHECK(judge_steps(search, chosen, n, peak_bytes, ticks, err));
+    if (least_bytes >= budget_bytes) return MP_OK;
+    MP_CHECK(mp_algorithms_choose(graph, chosen, n, budget_bytes, NULL, err));
+    MP_CHECK(judge_steps(search, chosen, n, peak_bytes, ticks, err));
+    return MP_OK;
 }
 
 mp_status mp_search_offer(mp_search *search, const mp_step *steps, size_t n, int64_t *peak_bytes, int64_t *ticks, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *graph = search->request->graph;
-    mp_step *restored = NULL;
+    MP_OWNED mp_step *restored = NULL;
     size_t n_restored;
     bool is_kept = true;
     search->n_offers++;
     search->n_offers_of_solver++;
-    if (search->request->keep_order) MP_TRY(mp_order_is_kept(graph, steps, n, &is_kept, err));
+    if (search->request->keep_order) MP_CHECK(mp_order_is_kept(graph, steps, n, &is_kept, err));
     if (is_kept) {
-        MP_TRY(judge(search, steps, n, peak_bytes, ticks, err));
+        MP_CHECK(judge(search, steps, n, peak_bytes, ticks, err));
     } else {
-        MP_TRY(mp_order_restore(graph, steps, n, &restored, &n_restored, err));
-        MP_TRY(mp_order_is_kept(graph, restored, n_restored, &is_kept, err));
-        if (is_kept) MP_TRY(judge(search, restored, n_restored, peak_bytes, ticks, err));
+        MP_CHECK(mp_order_restore(graph, steps, n, &restored, &n_restored, err));
+        MP_CHECK(mp_order_is_kept(graph, restored, n_restored, &is_kept, err));
+        if (is_kept) MP_CHECK(judge(search, restored, n_restored, peak_bytes, ticks, err));
         if (!is_kept && peak_bytes) *peak_bytes = INT64_MAX;
         if (!is_kept && ticks) *ticks = INT64_MAX;
     }
     mp_search_check_limits(search);
-done:
-    mp_free(restored);
-    return st;
+    return MP_OK;
 }
 
 /* ---- searchers ---- */

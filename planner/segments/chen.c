@@ -21,14 +21,10 @@ typedef struct chen {
 
 static mp_status offer(chen *x, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_step *steps = NULL;
+    MP_OWNED mp_step *steps = NULL;
     size_t n = 0;
-    MP_TRY(mp_boundaries_schedule(x->boundaries, x->ends, NULL, &steps, &n, err));
-    MP_TRY(mp_search_offer(x->search, steps, n, NULL, NULL, err));
-done:
-    mp_free(steps);
-    return st;
+    MP_CHECK(mp_boundaries_schedule(x->boundaries, x->ends, NULL, &steps, &n, err));
+    return mp_search_offer(x->search, steps, n, NULL, NULL, err);
 }
 
 static mp_status every_kth(chen *x, mp_error *err)

@@ -45,9 +45,8 @@ static struct tried *note(lower_set *x, const mp_lower_sets *sets, const int *se
  * of one segment takes from another is kept. */
 static mp_status offer(void *data, const mp_lower_sets *sets, const int *sequence, int n, int64_t *peak_bytes, mp_error *err)
 {
-    mp_status st = MP_OK;
     lower_set *x = data;
-    mp_step *steps = NULL;
+    MP_OWNED mp_step *steps = NULL;
     size_t n_steps = 0;
     struct tried *noted = note(x, sets, sequence, n);
     if (!noted) return MP_NO_MEMORY(err);
@@ -74,12 +73,10 @@ static mp_status offer(void *data, const mp_lower_sets *sets, const int *sequenc
         }
     }
     mp_segment_keep_small(x->graph, x->keep);
-    MP_TRY(mp_segment_schedule(x->graph, x->segment, n, x->keep, &steps, &n_steps, err));
-    MP_TRY(mp_search_offer(x->search, steps, n_steps, peak_bytes, NULL, err));
+    MP_CHECK(mp_segment_schedule(x->graph, x->segment, n, x->keep, &steps, &n_steps, err));
+    MP_CHECK(mp_search_offer(x->search, steps, n_steps, peak_bytes, NULL, err));
     noted->peak_bytes = *peak_bytes;
-done:
-    mp_free(steps);
-    return st;
+    return MP_OK;
 }
 
 /* Runs the ladder for one memory model. */

@@ -114,15 +114,14 @@ static bool includes(const uint64_t *large, const uint64_t *small, int n_words)
 /* All pairs of a sorted family. */
 static mp_status find_pairs(const mp_lower_set_graph *graph, mp_lower_sets *sets, mp_error *err)
 {
-    mp_status st = MP_OK;
     const int n_words = sets->n_words;
     size_t n_pairs = 0, capacity = 0;
     int n_boundary;
-    sums *sum = mp_alloc((size_t)sets->n, sizeof *sum);
-    char *mark = mp_alloc((size_t)sets->n_vertices, sizeof *mark);
-    int *boundary = mp_alloc((size_t)sets->n_vertices, sizeof *boundary);
+    MP_OWNED sums *sum = mp_alloc((size_t)sets->n, sizeof *sum);
+    MP_OWNED char *mark = mp_alloc((size_t)sets->n_vertices, sizeof *mark);
+    MP_OWNED int *boundary = mp_alloc((size_t)sets->n_vertices, sizeof *boundary);
     sets->pairs_start = mp_alloc((size_t)sets->n + 1, sizeof *sets->pairs_start);
-    MP_REQUIRE(sum && mark && boundary && sets->pairs_start, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(sum && mark && boundary && sets->pairs_start, err, MP_NOMEM, "out of memory");
     for (int to = 0; to < sets->n; to++) {
         const uint64_t *large = sets->bits + (size_t)to * (size_t)n_words;
         sum[to] = measure(graph, large, mark, boundary, &n_boundary);
@@ -130,7 +129,7 @@ static mp_status find_pairs(const mp_lower_set_graph *graph, mp_lower_sets *sets
         for (int from = to - 1; from >= 0; from--) {
             const uint64_t *small = sets->bits + (size_t)from * (size_t)n_words;
             if (!includes(large, small, n_words)) continue;
-            MP_REQUIRE(mp_grow(&sets->pairs, &capacity, n_pairs + 1, sizeof *sets->pairs), err, MP_NOMEM, "out of memory");
+            MP_ENSURE(mp_grow(&sets->pairs, &capacity, n_pairs + 1, sizeof *sets->pairs), err, MP_NOMEM, "out of memory");
             mp_lower_set_pair *pair = &sets->pairs[n_pairs++];
             *pair = (mp_lower_set_pair){.from = from,
                                         .cost_bytes = sum[to].segment_bytes - sum[from].segment_bytes + sum[to].outside_bytes,
@@ -145,22 +144,17 @@ static mp_status find_pairs(const mp_lower_set_graph *graph, mp_lower_sets *sets
             qsort(sets->pairs + sets->pairs_start[to], n_pairs - sets->pairs_start[to], sizeof *sets->pairs, by_cost);
     }
     sets->pairs_start[sets->n] = n_pairs;
-done:
-    mp_free(sum);
-    mp_free(mark);
-    mp_free(boundary);
-    return st;
+    return MP_OK;
 }
 
 /* The family that was built, sorted by cardinality (in the order of discovery among equals), with its pairs. */
 static mp_status finish(builder *b, mp_lower_sets **out, mp_error *err)
 {
-    mp_status st = MP_OK;
     const size_t bytes = (size_t)b->n_words * sizeof *b->bits;
-    int *start = mp_alloc((size_t)b->n_vertices + 2, sizeof *start);
-    mp_lower_sets *sets = mp_alloc(1, sizeof *sets);
+    MP_OWNED int *start = mp_alloc((size_t)b->n_vertices + 2, sizeof *start);
+    MP_OWNED_BY(mp_lower_sets_free) mp_lower_sets *sets = mp_alloc(1, sizeof *sets);
     if (sets) sets->bits = mp_alloc((size_t)b->n, bytes);
-    MP_REQUIRE(start && sets && sets->bits, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(start && sets && sets->bits, err, MP_NOMEM, "out of memory");
     sets->n_vertices = b->n_vertices;
     sets->n_words = b->n_words;
     sets->n = b->n;
@@ -170,13 +164,10 @@ static mp_status finish(builder *b, mp_lower_sets **out, mp_error *err)
         const int at = start[mp_bits_count(set_of(b, k), (size_t)b->n_words)]++;
         memcpy(sets->bits + (size_t)at * (size_t)b->n_words, set_of(b, k), bytes);
     }
-    MP_TRY(find_pairs(b->graph, sets, err));
+    MP_CHECK(find_pairs(b->graph, sets, err));
     *out = sets;
     sets = NULL;
-done:
-    mp_free(start);
-    mp_lower_sets_free(sets);
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_lower_sets_all(const mp_lower_set_graph *graph, int limit, mp_lower_sets **out, mp_error *err)

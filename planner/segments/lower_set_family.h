@@ -13,6 +13,7 @@
  */
 #pragma once
 
+#include "estimator/base/memory.h"
 #include "planner/math/bits.h"
 #include "planner/order/dag.h"
 
@@ -57,6 +58,7 @@ mp_status mp_lower_sets_pruned(const mp_lower_set_graph *graph, int n_orders, in
 /* The prefixes of the list that end at the given vertices. MP_NOMEM. */
 mp_status mp_lower_sets_prefixes(const mp_lower_set_graph *graph, const int *last, int n, mp_lower_sets **out, mp_error *err);
 void mp_lower_sets_free(mp_lower_sets *sets);
+MP_OWNER(mp_lower_sets_free, mp_lower_sets)
 
 /* Per vertex of the forward graph: the ticks of its node, and the bytes it produces that something else than the forward pass
  * reads. */

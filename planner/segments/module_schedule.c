@@ -101,13 +101,13 @@ static bool runs_again_at(const mp_modules *m, const mp_module_call *call, const
 mp_status mp_module_schedule_read(const mp_modules *modules, const mp_step *steps, size_t n, bool *chosen, bool *is_one,
                                   mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_step *made = NULL;
-    size_t n_made = 0, *second = mp_alloc(modules->graph->n_nodes, sizeof *second); /* per node: the step of its second run */
-    bool *ran = mp_alloc(modules->graph->n_nodes, sizeof *ran);
+    MP_OWNED mp_step *made = NULL;
+    size_t n_made = 0;
+    MP_OWNED size_t *second = mp_alloc(modules->graph->n_nodes, sizeof *second); /* per node: the step of its second run */
+    MP_OWNED bool *ran = mp_alloc(modules->graph->n_nodes, sizeof *ran);
     *is_one = false;
     memset(chosen, 0, (size_t)modules->n * sizeof *chosen);
-    MP_REQUIRE(second && ran, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(second && ran, err, MP_NOMEM, "out of memory");
     for (size_t t = 0; t < n; t++) {
         if (ran[steps[t].node] && !second[steps[t].node]) second[steps[t].node] = t;
         ran[steps[t].node] = true;
@@ -121,12 +121,8 @@ mp_status mp_module_schedule_read(const mp_modules *modules, const mp_step *step
         if (is_inside || first >= call->again_end || !second[modules->node[first]]) continue;
         if (runs_again_at(modules, call, steps, n, second[modules->node[first]])) chosen[call->module] = true;
     }
-    MP_TRY(mp_module_schedule(modules, chosen, NULL, &made, &n_made, err));
+    MP_CHECK(mp_module_schedule(modules, chosen, NULL, &made, &n_made, err));
     *is_one = n_made == n;
     for (size_t t = 0; t < n && *is_one; t++) *is_one = made[t].node == steps[t].node;
-done:
-    mp_free(made);
-    mp_free(second);
-    mp_free(ran);
-    return st;
+    return MP_OK;
 }

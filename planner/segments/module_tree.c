@@ -142,16 +142,14 @@ static bool is_its_parent(const builder *b, const int *first_call, int module)
 
 static mp_status settle(builder *b)
 {
-    mp_status st = MP_OK;
     mp_modules *out = b->out;
     int n = 0, n_calls = 0;
-    int *new_of = mp_alloc((size_t)out->n, sizeof *new_of), *first_call = mp_alloc((size_t)out->n, sizeof *first_call);
-    bool *is_double = mp_alloc((size_t)out->n, sizeof *is_double);
+    MP_OWNED int *new_of = mp_alloc((size_t)out->n, sizeof *new_of), *first_call = mp_alloc((size_t)out->n, sizeof *first_call);
+    MP_OWNED bool *is_double = mp_alloc((size_t)out->n, sizeof *is_double);
     out->modules = mp_pool_alloc(out->pool, (size_t)out->n, sizeof *out->modules);
     out->calls = mp_pool_alloc(out->pool, (size_t)out->n_calls, sizeof *out->calls);
     if (!new_of || !first_call || !is_double || !out->modules || !out->calls) {
-        st = MP_NO_MEMORY(b->err);
-        goto done;
+        return MP_NO_MEMORY(b->err);
     }
     for (int k = 0; k < out->n_calls; k++)
         if (!b->found[b->found_calls[k].module].n_calls++) first_call[b->found_calls[k].module] = k;
@@ -171,11 +169,7 @@ static mp_status settle(builder *b)
     out->n = n;
     out->n_calls = n_calls;
     if (n_calls) qsort(out->calls, (size_t)n_calls, sizeof *out->calls, by_position);
-done:
-    mp_free(new_of);
-    mp_free(first_call);
-    mp_free(is_double);
-    return st;
+    return MP_OK;
 }
 
 /* How far each call runs again: up to the last operator of which backward reads something. What an operator saves of its

@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include "estimator/base/memory.h"
 #include "memplan/graph.h"
 
 /* A call: the forward nodes at positions [first, end). When backward needs something of it, torch.utils.checkpoint runs
@@ -39,6 +40,7 @@ typedef struct mp_modules {
  * mp_modules_free (NULL is fine). MP_NOMEM. O(nodes * depth + reads * depth). */
 mp_status mp_modules_new(const mp_graph *graph, mp_modules **out, mp_error *err);
 void mp_modules_free(mp_modules *modules);
+MP_OWNER(mp_modules_free, mp_modules)
 
 /* Whether what backward reads of this storage is something that forward has saved: no gradient. O(1). */
 bool mp_module_is_saved(const mp_storage *storage);

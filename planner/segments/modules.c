@@ -42,25 +42,21 @@ static bool is_better(const verdict *a, const verdict *b)
 
 static mp_status judge(finder *x, const bool *chosen, verdict *out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_step *steps = NULL;
-    mp_timeline *timeline = NULL;
+    MP_OWNED mp_step *steps = NULL;
+    MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
     size_t n = 0;
     x->work--;
     *out = (verdict){0};
-    MP_TRY(mp_module_schedule(x->modules, chosen, NULL, &steps, &n, err));
-    MP_TRY(mp_search_offer(x->search, steps, n, &out->peak_bytes, &out->ticks, err));
+    MP_CHECK(mp_module_schedule(x->modules, chosen, NULL, &steps, &n, err));
+    MP_CHECK(mp_search_offer(x->search, steps, n, &out->peak_bytes, &out->ticks, err));
     if (out->peak_bytes < x->smallest_bytes) x->smallest_bytes = out->peak_bytes;
-    if (out->peak_bytes <= x->budget_bytes) goto done;
-    MP_TRY(mp_timeline_build(x->modules->graph, steps, n, &timeline, err));
+    if (out->peak_bytes <= x->budget_bytes) return MP_OK;
+    MP_CHECK(mp_timeline_build(x->modules->graph, steps, n, &timeline, err));
     for (size_t t = 0; t < n; t++) {
         const int64_t over = timeline->static_bytes + timeline->live_bytes[t] - x->budget_bytes;
         if (over > 0) out->excess += (double)over;
     }
-done:
-    mp_timeline_free(timeline);
-    mp_free(steps);
-    return st;
+    return MP_OK;
 }
 
 static bool is_over(finder *x)
@@ -258,30 +254,24 @@ static mp_status thin_classes(finder *x, const int *class_of, verdict *verdicts,
 
 static mp_status try_classes(finder *x, mp_error *err)
 {
-    mp_status st = MP_OK;
-    int n_classes = 0, *class_of = mp_alloc((size_t)x->n_options, sizeof *class_of);
-    verdict *verdicts = mp_alloc((size_t)x->n_options, sizeof *verdicts);
-    mp_pool *pool = mp_pool_new();
-    mp_names *names = mp_names_new();
-    MP_REQUIRE(class_of && verdicts && pool && names, err, MP_NOMEM, "out of memory");
+    int n_classes = 0;
+    MP_OWNED int *class_of = mp_alloc((size_t)x->n_options, sizeof *class_of);
+    MP_OWNED verdict *verdicts = mp_alloc((size_t)x->n_options, sizeof *verdicts);
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
+    MP_OWNED_BY(mp_names_free) mp_names *names = mp_names_new();
+    MP_ENSURE(class_of && verdicts && pool && names, err, MP_NOMEM, "out of memory");
     for (int k = 0; k < x->n_options; k++) {
         const char *pattern = pattern_of(pool, x->modules->modules[x->option[k]].name);
-        MP_REQUIRE(pattern, err, MP_NOMEM, "out of memory");
+        MP_ENSURE(pattern, err, MP_NOMEM, "out of memory");
         class_of[k] = mp_names_find(names, pattern);
         if (class_of[k] >= 0) continue;
-        MP_REQUIRE(mp_names_set(names, pattern, class_of[k] = n_classes++), err, MP_NOMEM, "out of memory");
+        MP_ENSURE(mp_names_set(names, pattern, class_of[k] = n_classes++), err, MP_NOMEM, "out of memory");
     }
     for (int c = 0; c < n_classes && !mp_search_stopped(x->search); c++) {
         set_class(x, class_of, c);
-        MP_TRY(judge(x, x->trial, &verdicts[c], err));
+        MP_CHECK(judge(x, x->trial, &verdicts[c], err));
     }
-    MP_TRY(thin_classes(x, class_of, verdicts, n_classes, err));
-done:
-    mp_names_free(names);
-    mp_pool_free(pool);
-    mp_free(class_of);
-    mp_free(verdicts);
-    return st;
+    return thin_classes(x, class_of, verdicts, n_classes, err);
 }
 
 /* Where nothing fits, the smallest set is looked for: towards a little less than the last one, as long as that helps. */

@@ -57,44 +57,35 @@ static mp_status read_list(const mp_boundaries *b, const int *checkpoints, size_
 static mp_status list_schedule(const mp_boundaries *boundaries, const int *checkpoints, size_t n_checkpoints, mp_step **steps,
                                size_t *n, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *graph = boundaries->graph;
-    bool *ends = mp_alloc(graph->n_nodes, sizeof *ends), *keep = mp_alloc(graph->n_storages, sizeof *keep);
-    MP_REQUIRE(ends && keep, err, MP_NOMEM, "out of memory");
-    MP_TRY(read_list(boundaries, checkpoints, n_checkpoints, ends, keep, err));
-    MP_TRY(mp_boundaries_schedule(boundaries, ends, keep, steps, n, err));
-done:
-    mp_free(ends);
-    mp_free(keep);
-    return st;
+    MP_OWNED bool *ends = mp_alloc(graph->n_nodes, sizeof *ends), *keep = mp_alloc(graph->n_storages, sizeof *keep);
+    MP_ENSURE(ends && keep, err, MP_NOMEM, "out of memory");
+    MP_CHECK(read_list(boundaries, checkpoints, n_checkpoints, ends, keep, err));
+    return mp_boundaries_schedule(boundaries, ends, keep, steps, n, err);
 }
 
 /* The schedule of the segments that end at x->ends, or of the list of checkpoints that a user would read off it, and so on,
  * until the list read off is the list put in: then list and plan stand for each other. *n = 0 if that takes too long. */
 static mp_status settle(segments *x, mp_step **steps, size_t *n, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *graph = x->boundaries->graph;
-    int *list = mp_alloc(graph->n_storages, sizeof *list), *before = mp_alloc(graph->n_storages, sizeof *before);
+    MP_OWNED int *list = mp_alloc(graph->n_storages, sizeof *list), *before = mp_alloc(graph->n_storages, sizeof *before);
     size_t n_list = 0, n_before;
     bool settled = false;
-    MP_REQUIRE(list && before, err, MP_NOMEM, "out of memory");
-    MP_TRY(mp_boundaries_schedule(x->boundaries, x->ends, NULL, steps, n, err));
-    MP_TRY(mp_plan_checkpoints(graph, *steps, *n, list, &n_list, err));
+    MP_ENSURE(list && before, err, MP_NOMEM, "out of memory");
+    MP_CHECK(mp_boundaries_schedule(x->boundaries, x->ends, NULL, steps, n, err));
+    MP_CHECK(mp_plan_checkpoints(graph, *steps, *n, list, &n_list, err));
     for (int round = 0; round < MP_SEGMENTS_SETTLE && !settled; round++) {
         memcpy(before, list, n_list * sizeof *list);
         n_before = n_list;
         mp_free(*steps);
         *steps = NULL;
-        MP_TRY(list_schedule(x->boundaries, list, n_list, steps, n, err));
-        MP_TRY(mp_plan_checkpoints(graph, *steps, *n, list, &n_list, err));
+        MP_CHECK(list_schedule(x->boundaries, list, n_list, steps, n, err));
+        MP_CHECK(mp_plan_checkpoints(graph, *steps, *n, list, &n_list, err));
         settled = n_list == n_before && !memcmp(list, before, n_list * sizeof *list);
     }
     if (!settled) *n = 0;
-done:
-    mp_free(list);
-    mp_free(before);
-    return st;
+    return MP_OK;
 }
 
 /* Judges the list that x->ends leads to, or finds what came of it before; *which is the verdict. */
@@ -146,24 +137,20 @@ static mp_status judge_sequence(void *data, const mp_lower_sets *sets, const int
 static mp_status sweep(segments *x, mp_error *err)
 {
     mp_status st = MP_OK;
-    mp_dag *dag = NULL;
+    MP_OWNED_BY(mp_dag_free) mp_dag *dag = NULL;
     const size_t n = (size_t)x->boundaries->n;
-    int64_t *ticks = mp_alloc(n, sizeof *ticks), *needed_bytes = mp_alloc(n, sizeof *needed_bytes);
-    MP_REQUIRE(ticks && needed_bytes, err, MP_NOMEM, "out of memory");
-    MP_TRY(mp_dag_build(x->boundaries->graph, &dag, err));
+    MP_OWNED int64_t *ticks = mp_alloc(n, sizeof *ticks), *needed_bytes = mp_alloc(n, sizeof *needed_bytes);
+    MP_ENSURE(ticks && needed_bytes, err, MP_NOMEM, "out of memory");
+    MP_CHECK(mp_dag_build(x->boundaries->graph, &dag, err));
     mp_lower_set_weights(x->boundaries->graph, dag, ticks, needed_bytes);
     for (int model = 0; model < 2; model++) { /* the paper's, and what backward reads */
         const mp_lower_set_graph graph = {dag, dag->bytes, ticks, model ? needed_bytes : NULL};
         mp_lower_sets *sets = NULL;
-        MP_TRY(mp_lower_sets_prefixes(&graph, x->candidate, x->n_candidates, &sets, err));
+        MP_CHECK(mp_lower_sets_prefixes(&graph, x->candidate, x->n_candidates, &sets, err));
         st = mp_lower_set_ladder(x->search, sets, INT64_MAX, mp_search_moves(x->search) / 4, judge_sequence, x, err);
         mp_lower_sets_free(sets);
-        if (st != MP_OK) goto done;
+        if (st != MP_OK) return st;
     }
-done:
-    mp_dag_free(dag);
-    mp_free(ticks);
-    mp_free(needed_bytes);
     return st;
 }
 
@@ -237,21 +224,16 @@ static mp_status find_list(segments *x, mp_error *err)
 mp_status mp_segments_on(const mp_graph *graph, const int *checkpoints, size_t n, int64_t *peak_bytes, int64_t *ticks,
                          mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_boundaries *boundaries = NULL;
-    mp_step *steps = NULL;
-    mp_timeline *timeline = NULL;
+    MP_OWNED_BY(mp_boundaries_free) mp_boundaries *boundaries = NULL;
+    MP_OWNED mp_step *steps = NULL;
+    MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
     size_t n_steps = 0;
-    MP_TRY(mp_boundaries_new(graph, &boundaries, err));
-    MP_TRY(list_schedule(boundaries, checkpoints, n, &steps, &n_steps, err));
-    MP_TRY(mp_timeline_build(graph, steps, n_steps, &timeline, err));
+    MP_CHECK(mp_boundaries_new(graph, &boundaries, err));
+    MP_CHECK(list_schedule(boundaries, checkpoints, n, &steps, &n_steps, err));
+    MP_CHECK(mp_timeline_build(graph, steps, n_steps, &timeline, err));
     *peak_bytes = timeline->peak_bytes;
     *ticks = timeline->ticks;
-done:
-    mp_timeline_free(timeline);
-    mp_free(steps);
-    mp_boundaries_free(boundaries);
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_run_segments(mp_search *search, mp_error *err)

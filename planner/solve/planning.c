@@ -216,38 +216,33 @@ mp_status mp_planning_flag(mp_planning *planning, int node, const char *flag)
 /* The timeline of a plan, or of keep-all where there is none. */
 static mp_status timeline_of(mp_planning *planning, const mp_plan *plan, mp_timeline **out, int *node_of_peak)
 {
-    mp_status st = MP_OK;
     const mp_graph *graph = planning->graph;
     mp_error *err = &planning->err;
-    mp_step *steps = NULL;
+    MP_OWNED mp_step *steps = NULL;
     mp_timeline *timeline = NULL;
     if (!plan) {
-        MP_REQUIRE(steps = mp_alloc(graph->n_nodes, sizeof *steps), err, MP_NOMEM, "out of memory for a schedule");
+        MP_ENSURE(steps = mp_alloc(graph->n_nodes, sizeof *steps), err, MP_NOMEM, "out of memory for a schedule");
         mp_keep_all(graph, steps);
     }
     const mp_step *order = plan ? plan->steps : steps;
-    MP_TRY(mp_timeline_build(graph, order, plan ? plan->n_steps : graph->n_nodes, &timeline, err));
+    MP_CHECK(mp_timeline_build(graph, order, plan ? plan->n_steps : graph->n_nodes, &timeline, err));
     *node_of_peak = timeline->peak_step < 0 ? -1 : order[timeline->peak_step].node;
     *out = timeline;
-done:
-    mp_free(steps);
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_planning_finish(mp_planning *planning)
 {
-    mp_timeline *timeline = NULL;
+    MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
     int node;
     mp_status st = begin_change(planning, true);
     if (st != MP_OK) return st;
-    MP_TRY(mp_graph_finish(planning->graph, &planning->err));
-    MP_TRY(timeline_of(planning, NULL, &timeline, &node));
+    MP_CHECK(mp_graph_finish(planning->graph, &planning->err));
+    MP_CHECK(timeline_of(planning, NULL, &timeline, &node));
     planning->keep_all_bytes = timeline->peak_bytes;
     planning->keep_all_ticks = timeline->ticks;
     planning->static_bytes = timeline->static_bytes;
     planning->is_finished = true;
-done:
-    mp_timeline_free(timeline);
     return st;
 }
 

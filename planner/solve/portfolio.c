@@ -15,22 +15,18 @@
  * work, earlier freed. */
 mp_status mp_run_none(mp_search *search, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *graph = mp_search_request(search)->graph;
-    mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps), *fused = NULL;
+    MP_OWNED mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps), *fused = NULL;
     size_t n = 0;
-    MP_REQUIRE(steps, err, MP_NOMEM, "out of memory for a schedule of %zu steps", graph->n_nodes);
+    MP_ENSURE(steps, err, MP_NOMEM, "out of memory for a schedule of %zu steps", graph->n_nodes);
     mp_keep_all(graph, steps);
-    MP_TRY(mp_search_offer(search, steps, graph->n_nodes, NULL, NULL, err));
+    MP_CHECK(mp_search_offer(search, steps, graph->n_nodes, NULL, NULL, err));
     for (size_t t = 0; t < graph->n_nodes; t++)
         if (graph->nodes[steps[t].node].phase != MP_PHASE_UPDATE) steps[n++] = steps[t];
-    if (n == graph->n_nodes || graph->fuse != MP_FUSE_BACKWARD) goto done;
-    MP_TRY(mp_updates_place(graph, steps, n, &fused, &n, err));
-    MP_TRY(mp_search_offer(search, fused, n, NULL, NULL, err));
-done:
-    mp_free(steps);
-    mp_free(fused);
-    return st;
+    if (n == graph->n_nodes || graph->fuse != MP_FUSE_BACKWARD) return MP_OK;
+    MP_CHECK(mp_updates_place(graph, steps, n, &fused, &n, err));
+    MP_CHECK(mp_search_offer(search, fused, n, NULL, NULL, err));
+    return MP_OK;
 }
 
 static const mp_solver rows[] = {

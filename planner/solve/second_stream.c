@@ -61,15 +61,12 @@ static void set_wait(const search *x, int first, int end, int until)
 
 static mp_status fits(const search *x, int first, int end, int until, bool *yes)
 {
-    mp_status st = MP_OK;
-    mp_timeline *timeline = NULL;
+    MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
     set_wait(x, first, end, until);
-    MP_TRY(mp_timeline_build(x->graph, x->steps, (size_t)x->n, &timeline, x->err));
+    MP_CHECK(mp_timeline_build(x->graph, x->steps, (size_t)x->n, &timeline, x->err));
     *yes = true;
     for (int t = end; t < until; t++) *yes &= timeline->static_bytes + timeline->live_bytes[t] <= x->limit_bytes;
-done:
-    mp_timeline_free(timeline);
-    return st;
+    return MP_OK;
 }
 
 /* The latest wait up to `until` that is within the memory; `end`: none. More lives the later it is. */
@@ -139,45 +136,37 @@ static mp_status place_all(search *x)
  * they come last, where nothing is left to run beside. */
 static mp_status take_steps(search *x, const mp_plan *plan)
 {
-    mp_status st = MP_OK;
     const size_t n = plan->n_steps;
     size_t n_others = 0, n_early = 0;
-    mp_step *others = NULL, *early = NULL;
-    mp_timeline *timeline = NULL;
-    MP_REQUIRE(x->steps = mp_alloc(n, sizeof *x->steps), x->err, MP_NOMEM, "out of memory for a plan of %zu steps", n);
+    MP_OWNED mp_step *others = NULL, *early = NULL;
+    MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
+    MP_ENSURE(x->steps = mp_alloc(n, sizeof *x->steps), x->err, MP_NOMEM, "out of memory for a plan of %zu steps", n);
     if (n) memcpy(x->steps, plan->steps, n * sizeof *x->steps);
-    if (x->graph->fuse != MP_FUSE_BACKWARD) goto done;
-    MP_REQUIRE(others = mp_alloc(n, sizeof *others), x->err, MP_NOMEM, "out of memory for a plan of %zu steps", n);
+    if (x->graph->fuse != MP_FUSE_BACKWARD) return MP_OK;
+    MP_ENSURE(others = mp_alloc(n, sizeof *others), x->err, MP_NOMEM, "out of memory for a plan of %zu steps", n);
     for (size_t t = 0; t < n; t++)
         if (!is_update(x, (int)t)) others[n_others++] = plan->steps[t];
-    MP_TRY(mp_updates_place(x->graph, others, n_others, &early, &n_early, x->err));
-    MP_TRY(mp_timeline_build(x->graph, early, n_early, &timeline, x->err));
+    MP_CHECK(mp_updates_place(x->graph, others, n_others, &early, &n_early, x->err));
+    MP_CHECK(mp_timeline_build(x->graph, early, n_early, &timeline, x->err));
     if (n_early == n && timeline->peak_bytes <= x->limit_bytes) memcpy(x->steps, early, n * sizeof *early);
-done:
-    mp_timeline_free(timeline);
-    mp_free(others);
-    mp_free(early);
-    return st;
+    return MP_OK;
 }
 
 /* A plan of these steps, with what the one before was asked for and has proved. */
 static mp_status renew(const mp_graph *graph, const mp_plan *before, const mp_step *steps, mp_plan **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_plan *plan = NULL;
-    MP_TRY(mp_plan_new(graph, before->solver, steps, before->n_steps, &plan, err));
+    MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
+    MP_CHECK(mp_plan_new(graph, before->solver, steps, before->n_steps, &plan, err));
     plan->seed = before->seed;
     plan->budget_bytes = before->budget_bytes;
     plan->floor_bytes = before->floor_bytes;
     plan->lower_bound_seconds = before->lower_bound_seconds;
     mp_free(plan->bound_covers);
-    MP_REQUIRE(plan->bound_covers = mp_plan_text(before->bound_covers), err, MP_NOMEM, "out of memory");
-    if (before->arena_bytes >= 0) MP_TRY(mp_arena_layout(graph, plan, err));
+    MP_ENSURE(plan->bound_covers = mp_plan_text(before->bound_covers), err, MP_NOMEM, "out of memory");
+    if (before->arena_bytes >= 0) MP_CHECK(mp_arena_layout(graph, plan, err));
     *out = plan;
     plan = NULL;
-done:
-    mp_plan_free(plan);
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_plan_second_stream(const mp_graph *graph, mp_plan **plan, mp_second_stream *effect, mp_error *err)

@@ -62,48 +62,41 @@ static void timeless_free(timeless *x)
 /* The schedule on the graph itself, with the fastest algorithms that keep its peak. */
 static mp_status plan_of(const mp_graph *graph, const mp_plan *found, mp_plan **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_step *steps = mp_alloc(found->n_steps, sizeof *steps);
-    MP_REQUIRE(steps, err, MP_NOMEM, "out of memory for %zu steps", found->n_steps);
+    MP_OWNED mp_step *steps = mp_alloc(found->n_steps, sizeof *steps);
+    MP_ENSURE(steps, err, MP_NOMEM, "out of memory for %zu steps", found->n_steps);
     memcpy(steps, found->steps, found->n_steps * sizeof *steps);
-    if (mp_graph_has_algorithms(graph)) MP_TRY(mp_algorithms_choose(graph, steps, found->n_steps, 0, NULL, err));
-    MP_TRY(mp_plan_new(graph, found->solver, steps, found->n_steps, out, err));
+    if (mp_graph_has_algorithms(graph)) MP_CHECK(mp_algorithms_choose(graph, steps, found->n_steps, 0, NULL, err));
+    MP_CHECK(mp_plan_new(graph, found->solver, steps, found->n_steps, out, err));
     (*out)->floor_bytes = found->floor_bytes;
-done:
-    mp_free(steps);
-    return st;
+    return MP_OK;
 }
 
 /* The same plan once more, its offsets too. */
 static mp_status copy_of(const mp_graph *graph, const mp_plan *plan, mp_plan **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_plan *copy = NULL;
-    MP_TRY(mp_plan_new(graph, plan->solver, plan->steps, plan->n_steps, &copy, err));
+    MP_OWNED_BY(mp_plan_free) mp_plan *copy = NULL;
+    MP_CHECK(mp_plan_new(graph, plan->solver, plan->steps, plan->n_steps, &copy, err));
     if (plan->arena_bytes >= 0) {
-        MP_REQUIRE(copy->places = mp_alloc(plan->n_places, sizeof *copy->places), err, MP_NOMEM, "no memory for %zu offsets",
-                   plan->n_places);
+        MP_ENSURE(copy->places = mp_alloc(plan->n_places, sizeof *copy->places), err, MP_NOMEM, "no memory for %zu offsets",
+                  plan->n_places);
         if (plan->n_places) memcpy(copy->places, plan->places, plan->n_places * sizeof *copy->places);
         copy->n_places = plan->n_places;
         copy->arena_bytes = plan->arena_bytes;
     }
     *out = copy;
     copy = NULL;
-done:
-    mp_plan_free(copy);
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_smallest_plan(const mp_request *request, bool with_arena, mp_plan **out, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *graph = request->graph;
-    timeless x = {0};
-    mp_answer answer = {0};
-    mp_plan *plan = NULL;
-    mp_problem *problem = NULL;
-    MP_TRY(timeless_of(graph, &x, err));
-    if (request->problem) MP_TRY(mp_problem_of_ticks(&x.graph, request->problem, &problem, err));
+    MP_CLEARED_BY(timeless_free) timeless x = {0};
+    MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
+    MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
+    MP_OWNED_BY(mp_problem_free) mp_problem *problem = NULL;
+    MP_CHECK(timeless_of(graph, &x, err));
+    if (request->problem) MP_CHECK(mp_problem_of_ticks(&x.graph, request->problem, &problem, err));
     const mp_request asked = {.graph = &x.graph,
                               .problem = problem,
                               .budget_bytes = 0, /* proved to be too little at once: nothing is searched for but small peaks */
@@ -117,21 +110,16 @@ mp_status mp_smallest_plan(const mp_request *request, bool with_arena, mp_plan *
                               .time_limit = request->time_limit,
                               .progress = request->progress,
                               .progress_data = request->progress_data};
-    MP_TRY(mp_solve(&asked, &answer, err));
-    MP_TRY(plan_of(graph, answer.smallest, &plan, err));
+    MP_CHECK(mp_solve(&asked, &answer, err));
+    MP_CHECK(plan_of(graph, answer.smallest, &plan, err));
     if (with_arena) {
         const mp_arena_options options = {.capacity_bytes = plan->peak_bytes - plan->static_bytes};
-        MP_TRY(mp_arena_layout_within(graph, plan, &options, err));
+        MP_CHECK(mp_arena_layout_within(graph, plan, &options, err));
     }
-    MP_TRY(mp_plan_check(graph, plan, err));
+    MP_CHECK(mp_plan_check(graph, plan, err));
     *out = plan;
     plan = NULL;
-done:
-    mp_plan_free(plan);
-    mp_answer_free(&answer);
-    mp_problem_free(problem);
-    timeless_free(&x);
-    return st;
+    return MP_OK;
 }
 
 /* ---- as an answer ---- */
@@ -139,27 +127,24 @@ done:
 /* A cheaper plan from there, which `auto` looks for; *out NULL: none. */
 static mp_status cheaper_than(const mp_request *request, const mp_plan *smallest, bool with_arena, mp_plan **out, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_request again = *request;
-    mp_answer answer = {0};
+    MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
     *out = NULL;
     if (request->own || request->checkpoints || (request->solver && strcmp(request->solver, "auto"))) return MP_OK;
     again.start = smallest;
     again.refine = true;
     again.wants_bound = again.explains_bound = false;
     if (request->moves <= 0) again.moves = mp_default_moves(request->graph) / QUICKER;
-    MP_TRY(mp_solve(&again, &answer, err));
-    if (!answer.plan || answer.plan->ticks >= smallest->ticks) goto done;
+    MP_CHECK(mp_solve(&again, &answer, err));
+    if (!answer.plan || answer.plan->ticks >= smallest->ticks) return MP_OK;
     if (with_arena) {
         const mp_arena_options options = {.capacity_bytes = request->budget_bytes - smallest->static_bytes};
-        MP_TRY(mp_arena_layout_within(request->graph, answer.plan, &options, err));
-        if (mp_plan_need(answer.plan) > request->budget_bytes) goto done;
+        MP_CHECK(mp_arena_layout_within(request->graph, answer.plan, &options, err));
+        if (mp_plan_need(answer.plan) > request->budget_bytes) return MP_OK;
     }
     *out = answer.plan;
     answer.plan = NULL;
-done:
-    mp_answer_free(&answer);
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_answer_take_smallest(const mp_request *request, mp_answer *answer, mp_error *err)
@@ -200,21 +185,17 @@ mp_status mp_answer_fall_back(const mp_request *request, bool with_arena, double
 
 mp_status mp_solve_or_smallest(const mp_request *request, mp_answer *answer, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_answer found = {0};
+    MP_CLEARED_BY(mp_answer_free) mp_answer found = {0};
     mp_request asked, first;
-    mp_problem *own = NULL;
+    MP_OWNED_BY(mp_problem_free) mp_problem *own = NULL;
     const double start = mp_clock_now();
     MP_CHECK(mp_request_complete(request, &asked, &own, err));
     first = asked;
     first.skips_if_proved = true;
-    MP_TRY(mp_solve(&first, &found, err));
-    MP_TRY(mp_answer_fall_back(&asked, false, start, &found, err));
-    if (found.plan && found.bound.ticks >= 0) MP_TRY(mp_answer_claim_bound(&found, request->graph, err));
+    MP_CHECK(mp_solve(&first, &found, err));
+    MP_CHECK(mp_answer_fall_back(&asked, false, start, &found, err));
+    if (found.plan && found.bound.ticks >= 0) MP_CHECK(mp_answer_claim_bound(&found, request->graph, err));
     *answer = found;
     found = (mp_answer){0};
-done:
-    mp_answer_free(&found);
-    mp_problem_free(own);
-    return st;
+    return MP_OK;
 }

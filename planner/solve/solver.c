@@ -44,18 +44,15 @@ static mp_status find_solver(const char *name, const mp_solver **out, mp_error *
 static mp_status finish(const mp_search *search, const mp_candidate *kept, int64_t floor_bytes, int64_t budget_bytes,
                         mp_plan **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_plan *plan = NULL;
-    MP_TRY(mp_plan_new(search->request->graph, kept->solver, kept->steps, kept->n, &plan, err));
+    MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
+    MP_CHECK(mp_plan_new(search->request->graph, kept->solver, kept->steps, kept->n, &plan, err));
     plan->seed = search->request->seed;
     plan->floor_bytes = floor_bytes;
     plan->budget_bytes = budget_bytes;
-    MP_TRY(mp_plan_check(search->request->graph, plan, err));
+    MP_CHECK(mp_plan_check(search->request->graph, plan, err));
     *out = plan;
     plan = NULL;
-done:
-    mp_plan_free(plan);
-    return st;
+    return MP_OK;
 }
 
 /* Whether the bound before the search has had its share of the time limit. */
@@ -303,17 +300,14 @@ static mp_status check_bound(const mp_graph *graph, mp_problem *problem, const m
 
 mp_status mp_plan_check_proofs(const mp_graph *graph, const mp_plan *plan, bool proves_bound, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_problem *problem = NULL;
+    MP_OWNED_BY(mp_problem_free) mp_problem *problem = NULL;
     const char *covers = plan->bound_covers ? plan->bound_covers : "";
     const bool keeps_order = !strcmp(covers, mp_bound_orders_text(MP_BOUND_THIS_ORDER));
     MP_ENSURE(!covers[0] || keeps_order || !strcmp(covers, mp_bound_orders_text(MP_BOUND_ANY_ORDER)), err, MP_REFUTED,
               "the plan's bound covers \"%.60s\"; there are \"%s\" and \"%s\"", covers,
               mp_bound_orders_text(MP_BOUND_ANY_ORDER), mp_bound_orders_text(MP_BOUND_THIS_ORDER));
     MP_CHECK(mp_problem_new(graph, &problem, err));
-    MP_TRY(check_floor(problem, plan, err));
-    if (proves_bound && plan->lower_bound_seconds >= 0) MP_TRY(check_bound(graph, problem, plan, keeps_order, err));
-done:
-    mp_problem_free(problem);
-    return st;
+    MP_CHECK(check_floor(problem, plan, err));
+    if (proves_bound && plan->lower_bound_seconds >= 0) MP_CHECK(check_bound(graph, problem, plan, keeps_order, err));
+    return MP_OK;
 }

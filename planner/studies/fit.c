@@ -67,18 +67,15 @@ static const char *solver_name(const char *name)
 
 static mp_status without_recompute(const mp_graph *graph, trial *t, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_answer answer = {0};
+    MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
     const mp_request request = {.graph = graph, .budget_bytes = MP_NO_LIMIT, .solver = "none"};
-    MP_TRY(mp_solve_with_arena(&request, &answer, err));
+    MP_CHECK(mp_solve_with_arena(&request, &answer, err));
     t->floor_bytes = answer.floor_bytes;
     t->kept_bytes = mp_plan_need(answer.smallest);
     t->baseline_ticks = answer.smallest->baseline_ticks;
     t->static_bytes = answer.smallest->static_bytes;
     t->tick_seconds = graph->tick_seconds;
-done:
-    mp_answer_free(&answer);
-    return st;
+    return MP_OK;
 }
 
 static double overhead_of(const trial *t)
@@ -133,9 +130,8 @@ static mp_status record(trial *t, const mp_answer *answer, mp_error *err)
  * is not recorded. */
 static mp_status search(fit *x, const mp_graph *graph, trial *t, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_answer answer = {0};
-    mp_plan *start = NULL;
+    MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
+    MP_OWNED_BY(mp_plan_free) mp_plan *start = NULL;
     const mp_fit_request *asked = x->request;
     mp_request request = {.graph = graph,
                           .budget_bytes = asked->memory_bytes,
@@ -146,42 +142,38 @@ static mp_status search(fit *x, const mp_graph *graph, trial *t, mp_error *err)
                           .keep_order = asked->keep_order,
                           .progress = on_progress,
                           .progress_data = x};
-    MP_TRY(nearest_plan(x, graph, t->batch, &start, err));
+    MP_CHECK(nearest_plan(x, graph, t->batch, &start, err));
     for (int round = 0; round < 2; round++) {
         request.start = round ? NULL : start;
         request.refine = request.start;
         request.moves = asked->moves > 0 ? asked->moves : mp_default_moves(graph) / (request.refine ? MP_FIT_QUICKER : 1);
-        MP_TRY(mp_solve_with_arena(&request, &answer, err));
+        MP_CHECK(mp_solve_with_arena(&request, &answer, err));
         x->n_searches++;
         if (answer.stopped) {
             x->stopped = true;
             break;
         }
-        MP_TRY(record(t, &answer, err));
+        MP_CHECK(record(t, &answer, err));
         mp_answer_free(&answer);
         if (!start || !is_nearly_quick_enough(x, t)) break;
     }
-done:
-    mp_plan_free(start);
-    mp_answer_free(&answer);
-    return st;
+    return MP_OK;
 }
 
 /* What is known of a batch, after a search if `deep` and the floor permits a plan; *out NULL: stopped. */
 static mp_status try_batch(fit *x, int64_t batch, bool deep, const trial **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_graph *graph = NULL;
+    MP_OWNED_BY(mp_graph_free) mp_graph *graph = NULL;
     trial *t = known(x, batch);
     *out = NULL;
     x->batch = batch;
     if (!tell(x, NULL)) return MP_OK;
     if (!t) {
         trial made = {.batch = batch, .peak_bytes = -1, .ticks = -1, .smallest_bytes = -1, .solver = ""};
-        MP_TRY(x->request->graph_at(x->request->graph_data, batch, &graph, err));
-        MP_TRY(without_recompute(graph, &made, err));
-        MP_REQUIRE(mp_grow(&x->trials, &x->capacity, x->n_trials + 1, sizeof *x->trials), err, MP_NOMEM,
-                   "out of memory for %zu batches", x->n_trials);
+        MP_CHECK(x->request->graph_at(x->request->graph_data, batch, &graph, err));
+        MP_CHECK(without_recompute(graph, &made, err));
+        MP_ENSURE(mp_grow(&x->trials, &x->capacity, x->n_trials + 1, sizeof *x->trials), err, MP_NOMEM,
+                  "out of memory for %zu batches", x->n_trials);
         t = &x->trials[x->n_trials++];
         *t = made;
         if (t->kept_bytes <= x->request->memory_bytes) { /* nothing is cheaper */
@@ -191,14 +183,12 @@ static mp_status try_batch(fit *x, int64_t batch, bool deep, const trial **out, 
         }
     }
     if (deep && !t->searched && t->peak_bytes < 0 && t->floor_bytes <= x->request->memory_bytes) {
-        if (!graph) MP_TRY(x->request->graph_at(x->request->graph_data, batch, &graph, err));
-        MP_TRY(search(x, graph, t, err));
-        if (!t->searched) goto done;
+        if (!graph) MP_CHECK(x->request->graph_at(x->request->graph_data, batch, &graph, err));
+        MP_CHECK(search(x, graph, t, err));
+        if (!t->searched) return MP_OK;
     }
     *out = t;
-done:
-    mp_graph_free(graph);
-    return st;
+    return MP_OK;
 }
 
 static bool fits(const fit *x, const trial *t, mp_fit_means means)

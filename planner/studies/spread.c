@@ -45,17 +45,13 @@ static void insert(spread *x, mp_spread_point point)
 
 static mp_status judge(spread *x, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_step *steps = NULL;
-    mp_timeline *timeline = NULL;
+    MP_OWNED mp_step *steps = NULL;
+    MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
     size_t n = 0;
-    MP_TRY(mp_boundaries_schedule(x->boundaries, x->ends, NULL, &steps, &n, err));
-    MP_TRY(mp_timeline_build(x->boundaries->graph, steps, n, &timeline, err));
+    MP_CHECK(mp_boundaries_schedule(x->boundaries, x->ends, NULL, &steps, &n, err));
+    MP_CHECK(mp_timeline_build(x->boundaries->graph, steps, n, &timeline, err));
     insert(x, (mp_spread_point){count_held(x), timeline->peak_bytes, timeline->ticks});
-done:
-    mp_timeline_free(timeline);
-    mp_free(steps);
-    return st;
+    return MP_OK;
 }
 
 /* One end in each of `count` equal stretches of the positions where one can be, at the last of those where the fewest bytes

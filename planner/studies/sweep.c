@@ -56,8 +56,7 @@ static mp_status note(const mp_step *steps, size_t n, int64_t peak_bytes, int64_
 static mp_status search(sweep *x, const mp_solver *solver, int64_t budget_bytes, const mp_plan *start, mp_frontier *tried,
                         mp_sweep_bound *bound, bool *done, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_answer answer = {0};
+    MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
     const int64_t moves = x->request->moves, all = mp_default_moves(x->request->graph);
     const mp_request request = {.graph = x->request->graph,
                                 .problem = x->request->problem,
@@ -76,7 +75,7 @@ static mp_status search(sweep *x, const mp_solver *solver, int64_t budget_bytes,
                                 .on_offer_data = tried};
     *done = false;
     if (!tell(x, NULL)) return MP_OK;
-    MP_TRY(mp_solve(&request, &answer, err));
+    MP_CHECK(mp_solve(&request, &answer, err));
     x->n_searches++;
     if (answer.stopped) x->found->stopped = true;
     if (bound && answer.bound.orders) {
@@ -84,9 +83,7 @@ static mp_status search(sweep *x, const mp_solver *solver, int64_t budget_bytes,
         bound->infeasible |= answer.bound.infeasible;
     }
     *done = !answer.stopped;
-done:
-    mp_answer_free(&answer);
-    return st;
+    return MP_OK;
 }
 
 /* What one searcher has tried, all may build on. */
@@ -105,25 +102,21 @@ static mp_status share(sweep *x, const mp_frontier *tried, mp_error *err)
  * for one that is smaller than all of them. */
 static mp_status open_curve(sweep *x, const mp_solver *solver, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_sweep *found = x->found;
     const bool improves = solver->run == mp_run_anneal && x->all.n;
-    mp_frontier tried = {0};
-    mp_plan *start = NULL;
+    MP_CLEARED_BY(mp_frontier_free) mp_frontier tried = {0};
+    MP_OWNED_BY(mp_plan_free) mp_plan *start = NULL;
     bool done;
     if (improves)
-        MP_TRY(mp_plan_new(x->request->graph, solver->name, x->all.points[0].steps, x->all.points[0].n_steps, &start, err));
-    MP_TRY(search(x, solver, improves ? found->floor_bytes : found->keep_all_bytes - 1, start, &tried, NULL, &done, err));
-    if (!done) goto done;
-    MP_TRY(share(x, &tried, err));
+        MP_CHECK(mp_plan_new(x->request->graph, solver->name, x->all.points[0].steps, x->all.points[0].n_steps, &start, err));
+    MP_CHECK(search(x, solver, improves ? found->floor_bytes : found->keep_all_bytes - 1, start, &tried, NULL, &done, err));
+    if (!done) return MP_OK;
+    MP_CHECK(share(x, &tried, err));
     x->solvers[found->n_curves] = solver;
     x->tried[x->n_tried++] = tried;
     found->curves[found->n_curves++] = (mp_sweep_curve){.solver = solver->name, .smallest_bytes = tried.points[0].peak_bytes};
     tried = (mp_frontier){0};
-done:
-    mp_plan_free(start);
-    mp_frontier_free(&tried);
-    return st;
+    return MP_OK;
 }
 
 static mp_status find_solver(const char *name, const mp_solver **out, mp_error *err)
@@ -145,74 +138,66 @@ static mp_status open_curves(sweep *x, mp_error *err)
     found->curves = mp_alloc(n, sizeof *found->curves);
     x->solvers = mp_alloc(n, sizeof *x->solvers);
     x->tried = mp_alloc(n, sizeof *x->tried);
-    MP_REQUIRE(found->curves && x->solvers && x->tried, err, MP_NOMEM, "out of memory for %zu curves", n);
+    MP_ENSURE(found->curves && x->solvers && x->tried, err, MP_NOMEM, "out of memory for %zu curves", n);
     for (size_t k = 0; k < n && !found->stopped; k++) {
         const mp_solver *solver = mp_solver_row(k);
         mp_error ours = {0};
         if (request->n_solvers)
-            MP_TRY(find_solver(request->solvers[k], &solver, err));
+            MP_CHECK(find_solver(request->solvers[k], &solver, err));
         else if (solver->run == mp_run_auto || solver->run == mp_run_none)
             continue;
         st = open_curve(x, solver, &ours);
         if (st == MP_NOT_APPLICABLE && !request->n_solvers) st = MP_OK;
         if (st != MP_OK && err && err->code == MP_OK) *err = ours;
-        if (st != MP_OK) goto done;
+        if (st != MP_OK) return st;
     }
-    MP_REQUIRE(found->n_curves || found->stopped, err, MP_NOT_APPLICABLE, "no searcher applies to %s", request->graph->name);
-done:
+    MP_ENSURE(found->n_curves || found->stopped, err, MP_NOT_APPLICABLE, "no searcher applies to %s", request->graph->name);
     return st;
 }
 
 static mp_status append(sweep *x, mp_sweep_curve *curve, const mp_frontier_point *p, int64_t budget_bytes, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *graph = x->request->graph;
-    mp_plan *plan = NULL;
+    MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
     size_t capacity = curve->n;
     mp_sweep_point point = {.budget_bytes = budget_bytes, .feasible = p};
     if (p) {
-        MP_TRY(mp_plan_new(graph, curve->solver, p->steps, p->n_steps, &plan, err));
-        MP_TRY(mp_plan_check(graph, plan, err));
+        MP_CHECK(mp_plan_new(graph, curve->solver, p->steps, p->n_steps, &plan, err));
+        MP_CHECK(mp_plan_check(graph, plan, err));
         point.peak_bytes = plan->peak_bytes;
         point.ticks = plan->ticks;
         point.n_checkpoints = plan->n_checkpoints;
         point.n_recomputed = plan->n_steps - graph->n_nodes; /* every node runs once at least */
     }
-    MP_REQUIRE(mp_grow(&curve->points, &capacity, curve->n + 1, sizeof *curve->points), err, MP_NOMEM,
-               "out of memory for %zu budgets", curve->n);
+    MP_ENSURE(mp_grow(&curve->points, &capacity, curve->n + 1, sizeof *curve->points), err, MP_NOMEM,
+              "out of memory for %zu budgets", curve->n);
     curve->points[curve->n++] = point;
-done:
-    mp_plan_free(plan);
-    return st;
+    return MP_OK;
 }
 
 /* A search for one budget, from the best plan for it, unless that is as good as any can be; `exact`, which takes no time to
  * speak of, shows what it finds itself. */
 static mp_status improve(sweep *x, size_t c, mp_sweep_bound *bound, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_plan *start = NULL;
-    mp_frontier tried = {0};
+    MP_OWNED_BY(mp_plan_free) mp_plan *start = NULL;
+    MP_CLEARED_BY(mp_frontier_free) mp_frontier tried = {0};
     bool done;
     const mp_frontier_point *best = mp_frontier_within(&x->all, bound->budget_bytes);
     if (bound->infeasible) return MP_OK;
-    if (best) MP_TRY(mp_plan_new(x->request->graph, x->solvers[c]->name, best->steps, best->n_steps, &start, err));
+    if (best) MP_CHECK(mp_plan_new(x->request->graph, x->solvers[c]->name, best->steps, best->n_steps, &start, err));
     if (best && x->solvers[c]->run == mp_run_anneal)
-        MP_TRY(mp_frontier_add(&x->tried[c], best->steps, best->n_steps, best->peak_bytes, best->ticks, err));
+        MP_CHECK(mp_frontier_add(&x->tried[c], best->steps, best->n_steps, best->peak_bytes, best->ticks, err));
     if (x->solvers[c]->run == mp_run_exact) best = mp_frontier_within(&x->tried[c], bound->budget_bytes);
-    if (best && best->ticks <= bound->ticks) goto done;
-    MP_TRY(search(x, x->solvers[c], bound->budget_bytes, x->solvers[c]->run == mp_run_anneal ? start : NULL, &tried, bound,
-                  &done, err));
-    if (!done) goto done;
-    MP_TRY(share(x, &tried, err));
+    if (best && best->ticks <= bound->ticks) return MP_OK;
+    MP_CHECK(search(x, x->solvers[c], bound->budget_bytes, x->solvers[c]->run == mp_run_anneal ? start : NULL, &tried, bound,
+                    &done, err));
+    if (!done) return MP_OK;
+    MP_CHECK(share(x, &tried, err));
     for (size_t k = 0; k < tried.n; k++) {
         const mp_frontier_point *p = &tried.points[k];
-        MP_TRY(mp_frontier_add(&x->tried[c], p->steps, p->n_steps, p->peak_bytes, p->ticks, err));
+        MP_CHECK(mp_frontier_add(&x->tried[c], p->steps, p->n_steps, p->peak_bytes, p->ticks, err));
     }
-done:
-    mp_plan_free(start);
-    mp_frontier_free(&tried);
-    return st;
+    return MP_OK;
 }
 
 static mp_status fill_curve(sweep *x, size_t c, mp_error *err)

@@ -19,15 +19,15 @@ static void count_gradients(const mp_graph *graph, const mp_timeline *timeline, 
 
 mp_status mp_update_effect_of(const mp_graph *graph, int64_t cache_bytes, mp_update_effect *out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_step *steps = NULL;
-    int64_t *live = NULL, always = 0;
-    mp_timeline *timeline = NULL;
+    MP_OWNED mp_step *steps = NULL;
+    MP_OWNED int64_t *live = NULL;
+    int64_t always = 0;
+    MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
     size_t n;
     mp_update_effect e = {0};
-    MP_TRY(mp_updates_place_early(graph, &steps, &n, err));
-    MP_TRY(mp_timeline_build(graph, steps, n, &timeline, err));
-    MP_REQUIRE(live = mp_alloc(n + 1, sizeof *live), err, MP_NOMEM, "%zu steps", n);
+    MP_CHECK(mp_updates_place_early(graph, &steps, &n, err));
+    MP_CHECK(mp_timeline_build(graph, steps, n, &timeline, err));
+    MP_ENSURE(live = mp_alloc(n + 1, sizeof *live), err, MP_NOMEM, "%zu steps", n);
     count_gradients(graph, timeline, live);
     for (size_t s = 0; s < graph->n_storages; s++) { /* gradients that several micro-batches share are always live */
         const mp_storage *x = &graph->storages[s];
@@ -40,11 +40,7 @@ mp_status mp_update_effect_of(const mp_graph *graph, int64_t cache_bytes, mp_upd
     for (size_t t = 0; t < n; t++)
         if (always + live[t] > e.gradient_bytes) e.gradient_bytes = always + live[t];
     e.peak_gradient_bytes = always + (timeline->peak_step >= 0 ? live[timeline->peak_step] : 0);
-    MP_TRY(mp_traffic(graph, steps, n, cache_bytes, &e.moved_bytes, err));
+    MP_CHECK(mp_traffic(graph, steps, n, cache_bytes, &e.moved_bytes, err));
     *out = e;
-done:
-    mp_timeline_free(timeline);
-    mp_free(steps);
-    mp_free(live);
-    return st;
+    return MP_OK;
 }

@@ -39,10 +39,9 @@ static bool is_conditional(const mp_model *model, const bool *is_branch, int reg
 
 mp_status mp_model_check_supported(const mp_model *model, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_refused_kinds refused = {.n_kinds = 0};
-    bool *is_branch = mp_alloc(model->n_regions + 1, sizeof *is_branch);
-    MP_REQUIRE(is_branch, err, MP_NOMEM, "no memory for %zu subgraphs", model->n_regions);
+    MP_OWNED bool *is_branch = mp_alloc(model->n_regions + 1, sizeof *is_branch);
+    MP_ENSURE(is_branch, err, MP_NOMEM, "no memory for %zu subgraphs", model->n_regions);
     for (size_t k = 0; k < model->n_operators; k++)
         if (model->operators[k].regions[1])
             is_branch[model->operators[k].regions[0]] = is_branch[model->operators[k].regions[1]] = true;
@@ -50,10 +49,8 @@ mp_status mp_model_check_supported(const mp_model *model, mp_error *err)
         const mp_operator *op = &model->operators[k];
         if (lacks_row(op) && !is_conditional(model, is_branch, op->region)) mp_refused_kinds_add(&refused, op);
     }
-    if (refused.n_kinds) MP_TRY(refuse_kinds(&refused, err));
-done:
-    mp_free(is_branch);
-    return st;
+    if (refused.n_kinds) MP_CHECK(refuse_kinds(&refused, err));
+    return MP_OK;
 }
 
 /* Refuses operators without a row among list[0..n), those of a branch that is taken. */
@@ -245,35 +242,31 @@ static mp_status count_bytes(mp_inference *w, const mp_operator *op, size_t pref
 /* A copy of an operator of region `root`, or of one within it, as one of `to`. */
 static mp_status copy_operator(mp_inference *w, int root, int index, int to, const char *prefix, int *copy)
 {
-    mp_status st = MP_OK;
     mp_model *model = w->model;
     const mp_operator op = model->operators[index];
     int regions[2] = {0, 0};
-    int *in = mp_alloc((size_t)op.n_in, sizeof *in), *out = mp_alloc((size_t)op.n_out, sizeof *out);
-    MP_REQUIRE(in && out, w->err, MP_NOMEM, "no memory for a copy of '%s'", op.name);
-    MP_TRY(mp_inference_count(w, 1, op.name));
-    MP_TRY(count_bytes(w, &op, strlen(prefix)));
+    MP_OWNED int *in = mp_alloc((size_t)op.n_in, sizeof *in), *out = mp_alloc((size_t)op.n_out, sizeof *out);
+    MP_ENSURE(in && out, w->err, MP_NOMEM, "no memory for a copy of '%s'", op.name);
+    MP_CHECK(mp_inference_count(w, 1, op.name));
+    MP_CHECK(count_bytes(w, &op, strlen(prefix)));
     for (int k = 0; k < 2; k++)
-        if (op.regions[k]) MP_TRY(copy_region(w, root, op.regions[k], to, prefix, &regions[k]));
+        if (op.regions[k]) MP_CHECK(copy_region(w, root, op.regions[k], to, prefix, &regions[k]));
     for (int k = 0; k < op.n_in; k++) in[k] = copied(w, op.in[k]);
     for (int k = 0; k < op.n_out; k++) {
         out[k] = op.out[k];
-        if (out[k] >= 0) MP_TRY(copy_tensor(w, root, op.out[k], prefix, &out[k]));
+        if (out[k] >= 0) MP_CHECK(copy_tensor(w, root, op.out[k], prefix, &out[k]));
     }
     mp_operator_draft draft = mp_draft_like(&op, in, op.n_in);
     draft.name = renamed(w, root, op.name, prefix);
     draft.out = out;
     draft.n_out = op.n_out;
-    MP_REQUIRE(draft.name, w->err, MP_NOMEM, "no memory for a copy of '%s'", op.name);
-    MP_TRY(mp_model_operator(model, &draft, copy, w->err));
+    MP_ENSURE(draft.name, w->err, MP_NOMEM, "no memory for a copy of '%s'", op.name);
+    MP_CHECK(mp_model_operator(model, &draft, copy, w->err));
     model->operators[*copy].region = to;
     model->operators[*copy].control = op.control;
     model->operators[*copy].guess = MP_GUESS_LOOP;
     memcpy(model->operators[*copy].regions, regions, sizeof regions);
-done:
-    mp_free(in);
-    mp_free(out);
-    return st;
+    return MP_OK;
 }
 
 static mp_status copy_list(mp_inference *w, int root, const char *prefix, const int *from, int n, int *to, bool fresh)

@@ -79,17 +79,13 @@ static mp_status iterate(mp_inference *w, unrolling *u, const char *number, int 
 /* Stacked result k of all iterations, in their order or backwards, into tensor `to`. */
 static mp_status stack(mp_inference *w, const unrolling *u, int k, int64_t axis, bool backwards, int to, int *out)
 {
-    mp_status st = MP_OK;
     const int n = (int)u->n_iterations;
-    int *items = mp_alloc((size_t)n, sizeof *items);
-    MP_REQUIRE(items, w->err, MP_NOMEM, "no memory to unroll '%s'", u->op.name);
-    MP_REQUIRE(n > 0, w->err, MP_UNSUPPORTED, "%s '%s' runs no iteration, so the shape of what it stacks is not known",
-               u->op.kind, u->op.name);
+    MP_OWNED int *items = mp_alloc((size_t)n, sizeof *items);
+    MP_ENSURE(items, w->err, MP_NOMEM, "no memory to unroll '%s'", u->op.name);
+    MP_ENSURE(n > 0, w->err, MP_UNSUPPORTED, "%s '%s' runs no iteration, so the shape of what it stacks is not known",
+              u->op.kind, u->op.name);
     for (int i = 0; i < n; i++) items[backwards ? n - 1 - i : i] = u->items[i * u->n_stacked + k];
-    MP_TRY(mp_control_join(w, items, n, axis, true, u->op.name, to, out));
-done:
-    mp_free(items);
-    return st;
+    return mp_control_join(w, items, n, axis, true, u->op.name, to, out);
 }
 
 /* The one integer or boolean that a tensor is known to be. */
@@ -146,30 +142,27 @@ static mp_status run_loop(mp_inference *w, int index, unrolling *u, ending *e)
 
 mp_status mp_control_loop(mp_inference *w, int index)
 {
-    mp_status st = MP_OK;
     const mp_operator *op = &w->model->operators[index];
     const int n = mp_operator_explicit_inputs(w->model, op), n_formals = w->model->regions[op->regions[0]].n_formals;
-    unrolling u = {0};
+    MP_CLEARED_BY(end) unrolling u = {0};
     ending e;
     int made;
-    MP_REQUIRE(n >= 2 && n_formals == n, w->err, MP_PARSE, "Loop '%s' has %d inputs, and its body has %d", op->name, n,
-               n_formals);
-    for (int k = 2; k < n; k++) MP_REQUIRE(op->in[k] >= 0, w->err, MP_PARSE, "Loop '%s' lacks its input %d", op->name, k);
-    MP_TRY(start(w, index, n - 2, &u));
-    MP_TRY(read_ending(w, index, &e));
-    MP_TRY(run_loop(w, index, &u, &e));
+    MP_ENSURE(n >= 2 && n_formals == n, w->err, MP_PARSE, "Loop '%s' has %d inputs, and its body has %d", op->name, n,
+              n_formals);
+    for (int k = 2; k < n; k++) MP_ENSURE(op->in[k] >= 0, w->err, MP_PARSE, "Loop '%s' lacks its input %d", op->name, k);
+    MP_CHECK(start(w, index, n - 2, &u));
+    MP_CHECK(read_ending(w, index, &e));
+    MP_CHECK(run_loop(w, index, &u, &e));
     mp_control_drop(w, u.region);
     mp_inference_remove(w, index);
     for (int k = 0; k < u.op.n_out; k++) {
         if (u.op.out[k] < 0) continue;
         if (k < u.n_carried)
-            MP_TRY(mp_inference_alias(w, u.actual[2 + k], u.op.out[k]));
+            MP_CHECK(mp_inference_alias(w, u.actual[2 + k], u.op.out[k]));
         else
-            MP_TRY(stack(w, &u, k - u.n_carried, 0, false, u.op.out[k], &made));
+            MP_CHECK(stack(w, &u, k - u.n_carried, 0, false, u.op.out[k], &made));
     }
-done:
-    end(&u);
-    return st;
+    return MP_OK;
 }
 
 /* How a Scan goes over its inputs and stacks its outputs. */
@@ -200,46 +193,44 @@ static mp_status check_axis(const mp_inference *w, const mp_operator *op, int64_
 static mp_status cut(mp_inference *w, const unrolling *u, const int *inputs, int n, const char *axes, int64_t each, int **parts,
                      int *count)
 {
-    mp_status st = MP_OK;
-    int *made = NULL, axis = 0;
+    MP_OWNED int *made = NULL;
+    int axis = 0;
     int64_t size = 0;
     for (int pass = 0; pass < 2; pass++) {
         for (int k = 0; k < n; k++) {
             const mp_tensor *t = &w->model->tensors[inputs[k]];
-            MP_REQUIRE(t->rank >= 0, w->err, MP_UNSUPPORTED, "Scan '%s' reads '%s', which is no tensor of known shape",
-                       u->op.name, t->name);
-            MP_TRY(check_axis(w, &u->op, axes ? entry(&u->op, axes, k) : 0, t->rank, &axis));
+            MP_ENSURE(t->rank >= 0, w->err, MP_UNSUPPORTED, "Scan '%s' reads '%s', which is no tensor of known shape",
+                      u->op.name, t->name);
+            MP_CHECK(check_axis(w, &u->op, axes ? entry(&u->op, axes, k) : 0, t->rank, &axis));
             if (pass) {
-                MP_TRY(mp_control_part(w, inputs[k], axis, NULL, *count, true, made + (size_t)k * (size_t)*count));
+                MP_CHECK(mp_control_part(w, inputs[k], axis, NULL, *count, true, made + (size_t)k * (size_t)*count));
                 continue;
             }
-            MP_REQUIRE(!k || t->dims[axis] == size, w->err, MP_PARSE,
-                       "Scan '%s' goes over %" PRId64 " elements of one input and %" PRId64 " of '%s'", u->op.name, size,
-                       t->dims[axis], t->name);
+            MP_ENSURE(!k || t->dims[axis] == size, w->err, MP_PARSE,
+                      "Scan '%s' goes over %" PRId64 " elements of one input and %" PRId64 " of '%s'", u->op.name, size,
+                      t->dims[axis], t->name);
             size = t->dims[axis];
         }
         if (pass) continue;
-        MP_REQUIRE(size > 0, w->err, MP_UNSUPPORTED, "Scan '%s' runs no iteration, so the shape of what it stacks is not known",
-                   u->op.name);
-        MP_TRY(check_count(w, &u->op, size, each + n));
+        MP_ENSURE(size > 0, w->err, MP_UNSUPPORTED, "Scan '%s' runs no iteration, so the shape of what it stacks is not known",
+                  u->op.name);
+        MP_CHECK(check_count(w, &u->op, size, each + n));
         *count = (int)size;
-        MP_REQUIRE(made = mp_alloc((size_t)n * (size_t)size, sizeof *made), w->err, MP_NOMEM, "no memory to unroll '%s'",
-                   u->op.name);
+        MP_ENSURE(made = mp_alloc((size_t)n * (size_t)size, sizeof *made), w->err, MP_NOMEM, "no memory to unroll '%s'",
+                  u->op.name);
     }
     *parts = made;
     made = NULL;
-done:
-    mp_free(made);
-    return st;
+    return MP_OK;
 }
 
 /* One pass over inputs[0..n_states + n_scanned). The results go to out[], -1: to new tensors. */
 static mp_status scan_once(mp_inference *w, unrolling *u, const scanning *s, const int *inputs, const char *sample, int *out)
 {
-    mp_status st = MP_OK;
-    int *parts = NULL, count = 0;
+    MP_OWNED int *parts = NULL;
+    int count = 0;
     char number[64];
-    MP_TRY(cut(w, u, inputs + s->n_states, s->n_scanned, s->in_axes, region_size(w, u->region) + 1, &parts, &count));
+    MP_CHECK(cut(w, u, inputs + s->n_states, s->n_scanned, s->in_axes, region_size(w, u->region) + 1, &parts, &count));
     for (int k = 0; k < s->n_states; k++) u->actual[k] = inputs[k];
     u->n_iterations = 0;
     for (int i = 0; i < count; i++) {
@@ -248,7 +239,7 @@ static mp_status scan_once(mp_inference *w, unrolling *u, const scanning *s, con
             u->actual[s->n_states + k] = parts[k * count + (backwards ? count - 1 - i : i)];
         }
         snprintf(number, sizeof number, "%s%s%d", sample ? sample : "", sample ? "." : "", i);
-        MP_TRY(iterate(w, u, number, 0));
+        MP_CHECK(iterate(w, u, number, 0));
         for (int k = 0; k < s->n_states; k++) u->actual[k] = u->results[k];
     }
     for (int k = 0; k < u->op.n_out; k++) {
@@ -256,81 +247,69 @@ static mp_status scan_once(mp_inference *w, unrolling *u, const scanning *s, con
         if (k >= s->n_states) {
             const int j = k - s->n_states;
             int64_t axis = s->by_sample ? 0 : entry(&u->op, "scan_output_axes", j);
-            MP_TRY(stack(w, u, j, axis, entry(&u->op, "scan_output_directions", j) == 1, out[k], &out[k]));
+            MP_CHECK(stack(w, u, j, axis, entry(&u->op, "scan_output_directions", j) == 1, out[k], &out[k]));
         } else if (out[k] >= 0) {
-            MP_TRY(mp_inference_alias(w, u->actual[k], out[k]));
+            MP_CHECK(mp_inference_alias(w, u->actual[k], out[k]));
         } else {
             out[k] = u->actual[k];
         }
     }
-done:
-    mp_free(parts);
-    return st;
+    return MP_OK;
 }
 
 /* Before operator set 9: every input has the samples of a batch first. */
 static mp_status scan_samples(mp_inference *w, unrolling *u, const scanning *s, const int *inputs)
 {
-    mp_status st = MP_OK;
     const int n = s->n_states + s->n_scanned, n_out = u->op.n_out;
-    int *parts = NULL, *one = NULL, *outs = NULL, *items = NULL, n_samples = 0, made;
+    MP_OWNED int *parts = NULL, *one = NULL, *outs = NULL, *items = NULL;
+    int n_samples = 0, made;
     char sample[32];
-    MP_TRY(cut(w, u, inputs, n, NULL, 1, &parts, &n_samples));
-    MP_REQUIRE((one = mp_alloc((size_t)n, sizeof *one)) && (outs = mp_alloc((size_t)n_out * (size_t)n_samples, sizeof *outs)) &&
-                   (items = mp_alloc((size_t)n_samples, sizeof *items)),
-               w->err, MP_NOMEM, "no memory to unroll '%s'", u->op.name);
+    MP_CHECK(cut(w, u, inputs, n, NULL, 1, &parts, &n_samples));
+    MP_ENSURE((one = mp_alloc((size_t)n, sizeof *one)) && (outs = mp_alloc((size_t)n_out * (size_t)n_samples, sizeof *outs)) &&
+                  (items = mp_alloc((size_t)n_samples, sizeof *items)),
+              w->err, MP_NOMEM, "no memory to unroll '%s'", u->op.name);
     for (int b = 0; b < n_samples; b++) {
         int *own = outs + (size_t)b * (size_t)n_out;
         for (int k = 0; k < n; k++) one[k] = parts[(size_t)k * (size_t)n_samples + (size_t)b];
         for (int k = 0; k < n_out; k++) own[k] = -1;
         snprintf(sample, sizeof sample, "%d", b);
-        MP_TRY(scan_once(w, u, s, one, sample, own));
+        MP_CHECK(scan_once(w, u, s, one, sample, own));
     }
     for (int k = 0; k < n_out; k++) {
         for (int b = 0; b < n_samples; b++) items[b] = outs[(size_t)b * (size_t)n_out + (size_t)k];
-        if (u->op.out[k] >= 0) MP_TRY(mp_control_join(w, items, n_samples, 0, true, u->op.name, u->op.out[k], &made));
+        if (u->op.out[k] >= 0) MP_CHECK(mp_control_join(w, items, n_samples, 0, true, u->op.name, u->op.out[k], &made));
     }
-done:
-    mp_free(parts);
-    mp_free(one);
-    mp_free(outs);
-    mp_free(items);
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_control_scan(mp_inference *w, int index)
 {
-    mp_status st = MP_OK;
     const mp_operator *op = &w->model->operators[index];
     scanning s = {.by_sample = op->version < 9};
-    unrolling u = {0};
-    int *outs = NULL;
+    MP_CLEARED_BY(end) unrolling u = {0};
+    MP_OWNED int *outs = NULL;
     const int first = s.by_sample, n = mp_operator_explicit_inputs(w->model, op) - first;
     const int n_formals = w->model->regions[op->regions[0]].n_formals;
     const int64_t n_scanned = mp_operator_int(op, "num_scan_inputs", 0);
-    MP_REQUIRE(n_scanned >= 1 && n_scanned <= n && n_formals == n, w->err, MP_PARSE,
-               "Scan '%s' has %d inputs, of which it scans %" PRId64 ", and its body has %d", op->name, n, n_scanned,
-               n_formals);
-    MP_REQUIRE(!first || op->in[0] < 0, w->err, MP_UNSUPPORTED,
-               "Scan '%s' has sequences of different lengths ('%s'), which is not supported", op->name,
-               w->model->tensors[op->in[0]].name);
+    MP_ENSURE(n_scanned >= 1 && n_scanned <= n && n_formals == n, w->err, MP_PARSE,
+              "Scan '%s' has %d inputs, of which it scans %" PRId64 ", and its body has %d", op->name, n, n_scanned, n_formals);
+    MP_ENSURE(!first || op->in[0] < 0, w->err, MP_UNSUPPORTED,
+              "Scan '%s' has sequences of different lengths ('%s'), which is not supported", op->name,
+              w->model->tensors[op->in[0]].name);
     for (int k = 0; k < n; k++)
-        MP_REQUIRE(op->in[first + k] >= 0, w->err, MP_PARSE, "Scan '%s' lacks its input %d", op->name, first + k);
+        MP_ENSURE(op->in[first + k] >= 0, w->err, MP_PARSE, "Scan '%s' lacks its input %d", op->name, first + k);
     s.n_scanned = (int)n_scanned;
     s.n_states = n - s.n_scanned;
     s.in_axes = s.by_sample ? NULL : "scan_input_axes";
     s.in_directions = s.by_sample ? "directions" : "scan_input_directions";
-    MP_TRY(start(w, index, s.n_states, &u));
-    MP_REQUIRE(outs = mp_alloc((size_t)u.op.n_out, sizeof *outs), w->err, MP_NOMEM, "no memory to unroll '%s'", u.op.name);
+    MP_CHECK(start(w, index, s.n_states, &u));
+    MP_ENSURE(outs = mp_alloc((size_t)u.op.n_out, sizeof *outs), w->err, MP_NOMEM, "no memory to unroll '%s'", u.op.name);
     for (int k = 0; k < u.op.n_out; k++) outs[k] = u.op.out[k];
     mp_inference_remove(w, index);
     if (s.by_sample)
-        MP_TRY(scan_samples(w, &u, &s, u.op.in + 1));
+        MP_CHECK(scan_samples(w, &u, &s, u.op.in + 1));
     else
-        MP_TRY(scan_once(w, &u, &s, u.op.in, NULL, outs));
+        MP_CHECK(scan_once(w, &u, &s, u.op.in, NULL, outs));
     mp_control_drop(w, u.region);
-done:
-    end(&u);
-    mp_free(outs);
-    return st;
+    return MP_OK;
 }

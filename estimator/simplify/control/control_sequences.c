@@ -38,51 +38,45 @@ static mp_status concat(mp_inference *w, const int *items, int n, int64_t axis, 
 mp_status mp_control_join(mp_inference *w, const int *items, int n, int64_t axis, bool stacked, const char *stem, int to,
                           int *out)
 {
-    mp_status st = MP_OK;
-    int *list = mp_alloc((size_t)n, sizeof *list);
-    MP_REQUIRE(list, w->err, MP_NOMEM, "no memory to join %d tensors", n);
+    MP_OWNED int *list = mp_alloc((size_t)n, sizeof *list);
+    MP_ENSURE(list, w->err, MP_NOMEM, "no memory to join %d tensors", n);
     *out = to;
     for (int k = 0; k < n; k++) {
         list[k] = stacked ? n == 1 ? to : -1 : items[k];
-        if (stacked) MP_TRY(reshape(w, "Unsqueeze", items[k], axis, stem, &list[k]));
+        if (stacked) MP_CHECK(reshape(w, "Unsqueeze", items[k], axis, stem, &list[k]));
     }
     for (; n > MP_JOINED_MAX; n = (n + MP_JOINED_MAX - 1) / MP_JOINED_MAX) {
         for (int k = 0; k < n; k += MP_JOINED_MAX) {
             int made = -1;
-            MP_TRY(concat(w, list + k, n - k < MP_JOINED_MAX ? n - k : MP_JOINED_MAX, axis, stem, &made));
+            MP_CHECK(concat(w, list + k, n - k < MP_JOINED_MAX ? n - k : MP_JOINED_MAX, axis, stem, &made));
             list[k / MP_JOINED_MAX] = made;
         }
     }
     if (n == 1 && stacked)
         *out = list[0];
     else
-        MP_TRY(concat(w, list, n, axis, stem, out));
-done:
-    mp_free(list);
-    return st;
+        MP_CHECK(concat(w, list, n, axis, stem, out));
+    return MP_OK;
 }
 
 mp_status mp_control_part(mp_inference *w, int tensor, int axis, const int64_t *sizes, int n, bool squeezed, int *parts)
 {
-    mp_status st = MP_OK;
     const char *stem = w->model->tensors[tensor].name;
-    int64_t *ones = mp_alloc((size_t)n, sizeof *ones);
-    MP_REQUIRE(ones, w->err, MP_NOMEM, "no memory for %d parts of '%s'", n, stem);
+    MP_OWNED int64_t *ones = mp_alloc((size_t)n, sizeof *ones);
+    MP_ENSURE(ones, w->err, MP_NOMEM, "no memory for %d parts of '%s'", n, stem);
     for (int k = 0; k < n; k++) {
         ones[k] = sizes ? sizes[k] : 1;
         parts[k] = -1;
     }
     const mp_attribute attributes[] = {{.name = "axis", .kind = MP_ATTRIBUTE_INT, .i = axis},
                                        {.name = "split", .kind = MP_ATTRIBUTE_INTS, .n = (size_t)n, .ints = ones}};
-    MP_TRY(mp_inference_emit(w, mp_draft("Split", "", VERSION, &tensor, 1, attributes, 2), stem, parts, n));
+    MP_CHECK(mp_inference_emit(w, mp_draft("Split", "", VERSION, &tensor, 1, attributes, 2), stem, parts, n));
     for (int k = 0; squeezed && k < n; k++) {
         int squeezed_part = -1;
-        MP_TRY(reshape(w, "Squeeze", parts[k], axis, stem, &squeezed_part));
+        MP_CHECK(reshape(w, "Squeeze", parts[k], axis, stem, &squeezed_part));
         parts[k] = squeezed_part;
     }
-done:
-    mp_free(ones);
-    return st;
+    return MP_OK;
 }
 
 enum { COPIED_MAX = 1 << 22 }; /* elements of lists that are copied, in one model */
@@ -257,23 +251,21 @@ static mp_status read_sizes(const mp_inference *w, int index, const mp_operator 
 
 static mp_status divide(mp_inference *w, int index, const mp_operator *op)
 {
-    mp_status st = MP_OK;
     const mp_tensor *x = mp_operator_in(w->model, op, 0);
-    int64_t axis = mp_operator_int(op, "axis", 0), *sizes = NULL;
-    int *parts = NULL, n = 0;
+    int64_t axis = mp_operator_int(op, "axis", 0);
+    MP_OWNED int64_t *sizes = NULL;
+    MP_OWNED int *parts = NULL;
+    int n = 0;
     bool keeps = mp_operator_int(op, "keepdims", 1) != 0 || (op->n_in > 1 && op->in[1] >= 0);
-    if (!x || x->sequence || x->rank < 0) MP_TRY(refuse(w, op, MP_PARSE, "reads no tensor"));
+    if (!x || x->sequence || x->rank < 0) MP_CHECK(refuse(w, op, MP_PARSE, "reads no tensor"));
     if (axis < 0) axis += x->rank;
-    if (axis < 0 || axis >= x->rank) MP_TRY(refuse(w, op, MP_PARSE, "splits along an axis that is not there"));
-    MP_TRY(read_sizes(w, index, op, x->dims[axis], &sizes, &n));
-    MP_REQUIRE(parts = mp_alloc((size_t)n, sizeof *parts), w->err, MP_NOMEM, "no memory for %d parts", n);
-    MP_TRY(mp_control_part(w, op->in[0], (int)axis, sizes, n, !keeps, parts));
-    MP_TRY(set_sequence(w, op, NULL, -1));
-    for (int k = 0; k < n; k++) MP_TRY(set_sequence(w, op, w->model->tensors[op->out[0]].sequence, parts[k]));
-done:
-    mp_free(sizes);
-    mp_free(parts);
-    return st;
+    if (axis < 0 || axis >= x->rank) MP_CHECK(refuse(w, op, MP_PARSE, "splits along an axis that is not there"));
+    MP_CHECK(read_sizes(w, index, op, x->dims[axis], &sizes, &n));
+    MP_ENSURE(parts = mp_alloc((size_t)n, sizeof *parts), w->err, MP_NOMEM, "no memory for %d parts", n);
+    MP_CHECK(mp_control_part(w, op->in[0], (int)axis, sizes, n, !keeps, parts));
+    MP_CHECK(set_sequence(w, op, NULL, -1));
+    for (int k = 0; k < n; k++) MP_CHECK(set_sequence(w, op, w->model->tensors[op->out[0]].sequence, parts[k]));
+    return MP_OK;
 }
 
 static const struct {

@@ -13,6 +13,7 @@
  */
 #pragma once
 
+#include "estimator/base/memory.h"
 #include "memplan/timeline.h"
 #include "planner/anneal/runs/memory_profile.h"
 
@@ -76,6 +77,7 @@ typedef struct mp_runs {
 
 /* NULL is fine. */
 void mp_runs_free(mp_runs *runs);
+MP_OWNER(mp_runs_free, mp_runs)
 /* Writes the order, without updates, into `steps`, which has n_on elements at least; returns their number. O(positions). */
 size_t mp_runs_steps(const mp_runs *runs, mp_step *steps);
 /* The run nearest before (step -1) or after (1) a position; -1: none. O(gap). */

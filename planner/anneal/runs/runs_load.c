@@ -141,28 +141,25 @@ void mp_runs_spread(mp_runs *x)
 
 mp_status mp_runs_new(const mp_graph *graph, int64_t budget_bytes, const mp_step *steps, size_t n, mp_runs **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_runs *x = mp_alloc(1, sizeof *x);
-    int *order = mp_alloc(n, sizeof *order), n_order = 0;
-    MP_REQUIRE(x && order, err, MP_NOMEM, "out of memory for %zu runs", n);
+    MP_OWNED_BY(mp_runs_free) mp_runs *x = mp_alloc(1, sizeof *x);
+    MP_OWNED int *order = mp_alloc(n, sizeof *order);
+    int n_order = 0;
+    MP_ENSURE(x && order, err, MP_NOMEM, "out of memory for %zu runs", n);
     *x = (mp_runs){.graph = graph, .limit_bytes = budget_bytes - mp_graph_static_bytes(graph)};
     x->end_workspace_bytes = update_workspace(graph);
-    MP_TRY(allocate(x, err));
+    MP_CHECK(allocate(x, err));
     x->end = new_run(x, -1, 0);
-    MP_REQUIRE(!x->failed, err, MP_NOMEM, "out of memory for %zu runs", n);
-    MP_TRY(link_updates(x, err));
+    MP_ENSURE(!x->failed, err, MP_NOMEM, "out of memory for %zu runs", n);
+    MP_CHECK(link_updates(x, err));
     for (size_t t = 0; t < n; t++)
         if (graph->nodes[steps[t].node].phase != MP_PHASE_UPDATE)
             order[n_order++] = new_run(x, steps[t].node, steps[t].alternative);
-    MP_REQUIRE(!x->failed, err, MP_NOMEM, "out of memory for %zu runs", n);
+    MP_ENSURE(!x->failed, err, MP_NOMEM, "out of memory for %zu runs", n);
     spread(x, order, n_order);
     for (int k = 0; k < n_order && !x->failed; k++) mp_runs_turn_on(x, order[k]);
-    MP_REQUIRE(!x->failed, err, MP_NOMEM, "out of memory for %zu runs", n);
+    MP_ENSURE(!x->failed, err, MP_NOMEM, "out of memory for %zu runs", n);
     mp_runs_keep(x);
     *out = x;
     x = NULL;
-done:
-    mp_runs_free(x);
-    mp_free(order);
-    return st;
+    return MP_OK;
 }

@@ -125,9 +125,8 @@ static int best_start(const mp_bound_chain *c)
 /* Chains between points that are spread at first, and then lie closer and closer around the best chain so far. */
 static mp_status search_chains(mp_bound_chain *c, mp_error *err)
 {
-    mp_status st = MP_OK;
-    bool *chosen = mp_alloc((size_t)c->n_candidates, sizeof *chosen);
-    MP_REQUIRE(chosen, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
+    MP_OWNED bool *chosen = mp_alloc((size_t)c->n_candidates, sizeof *chosen);
+    MP_ENSURE(chosen, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
     spread_points(c);
     find_chains(c);
     for (int step = c->n_candidates / c->most; c->options.effort > 0 && step > 0; step /= 2) {
@@ -137,38 +136,33 @@ static mp_status search_chains(mp_bound_chain *c, mp_error *err)
         find_chains(c);
     }
     c->first = best_start(c);
-done:
-    mp_free(chosen);
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_bound_chain_new(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options, int until,
                              mp_bound_chain **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_bound_chain *c = mp_alloc(1, sizeof *c);
-    MP_REQUIRE(c, err, MP_NOMEM, "no memory for a bound of %d nodes", order->n);
+    MP_OWNED_BY(mp_bound_chain_free) mp_bound_chain *c = mp_alloc(1, sizeof *c);
+    MP_ENSURE(c, err, MP_NOMEM, "no memory for a bound of %d nodes", order->n);
     c->order = order;
     c->pool = mp_pool_new();
     c->options = *options;
     c->best_single = -1;
     c->most = options->effort > 0 ? MP_BOUND_POINTS * options->effort : 1;
-    MP_TRY(mp_bound_interval_new(order, budget_bytes, &c->interval, err));
-    MP_TRY(mp_bound_interval_add_undecided(c->interval, err));
+    MP_CHECK(mp_bound_interval_new(order, budget_bytes, &c->interval, err));
+    MP_CHECK(mp_bound_interval_add_undecided(c->interval, err));
     c->interval->until = until;
     c->candidates = mp_pool_alloc(c->pool, MP_BOUND_CANDIDATES, sizeof *c->candidates);
     c->point = mp_pool_alloc(c->pool, (size_t)c->most, sizeof *c->point);
     c->single = mp_pool_alloc(c->pool, (size_t)c->most, sizeof *c->single);
     c->rest = mp_pool_alloc(c->pool, (size_t)c->most, sizeof *c->rest);
     c->next = mp_pool_alloc(c->pool, (size_t)c->most, sizeof *c->next);
-    MP_REQUIRE(!mp_pool_failed(c->pool), err, MP_NOMEM, "no memory for a bound of %d nodes", order->n);
+    MP_ENSURE(!mp_pool_failed(c->pool), err, MP_NOMEM, "no memory for a bound of %d nodes", order->n);
     find_candidates(c);
-    MP_TRY(search_chains(c, err));
+    MP_CHECK(search_chains(c, err));
     *out = c;
     c = NULL;
-done:
-    mp_bound_chain_free(c);
-    return st;
+    return MP_OK;
 }
 
 void mp_bound_chain_free(mp_bound_chain *c)

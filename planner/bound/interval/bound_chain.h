@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "estimator/base/memory.h"
 #include "memplan/bound_stage.h"
 #include "planner/bound/interval/bound_interval.h"
 
@@ -39,6 +40,7 @@ typedef struct mp_bound_chain {
 mp_status mp_bound_chain_new(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options, int until,
                              mp_bound_chain **out, mp_error *err);
 void mp_bound_chain_free(mp_bound_chain *c);
+MP_OWNER(mp_bound_chain_free, mp_bound_chain)
 
 int mp_bound_chain_node(const mp_bound_chain *c, int point);
 /* Returns true if the search has to end: no plan fits, or the caller's `stop` said so. */

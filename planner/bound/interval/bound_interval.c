@@ -85,18 +85,18 @@ static mp_status find_all_producers(mp_bound_interval *x, bool undecided, int *n
  * once, and may do so on either side of a start. MP_NOMEM. O(graph). */
 static mp_status bound_network_build(mp_bound_interval *x, bool undecided, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_precedence *o = x->order;
     const mp_graph *graph = o->graph;
     size_t n_arcs = 0, most = 0;
-    int n = 0, *from = NULL, *to = NULL;
+    int n = 0;
+    MP_OWNED int *from = NULL, *to = NULL;
     mp_mincut_free(x->cut);
     x->cut = NULL;
-    MP_TRY(find_all_producers(x, undecided, &n, err));
+    MP_CHECK(find_all_producers(x, undecided, &n, err));
     most = graph->n_storages + (size_t)x->producers_start[graph->n_storages] + (size_t)o->reads_start[graph->n_nodes];
     from = mp_alloc(most, sizeof *from);
     to = mp_alloc(most, sizeof *to);
-    MP_REQUIRE(from && to, err, MP_NOMEM, "no memory for a bound of %zu nodes", graph->n_nodes);
+    MP_ENSURE(from && to, err, MP_NOMEM, "no memory for a bound of %zu nodes", graph->n_nodes);
     for (size_t v = 0; v < graph->n_nodes; v++) {
         for (int r = o->reads_start[v]; x->node_vertex[v] >= 0 && r < o->reads_start[v + 1]; r++) {
             const int s = o->reads[r];
@@ -119,12 +119,9 @@ static mp_status bound_network_build(mp_bound_interval *x, bool undecided, mp_er
             to[n_arcs++] = x->node_vertex[x->producers[k]];
         }
     }
-    MP_TRY(mp_mincut_new(n, from, to, n_arcs, &x->cut, err));
+    MP_CHECK(mp_mincut_new(n, from, to, n_arcs, &x->cut, err));
     for (size_t k = 0; k < x->n_unbounded; k++) x->cut->capacity[k] = UNBOUNDED;
-done:
-    mp_free(from);
-    mp_free(to);
-    return st;
+    return MP_OK;
 }
 
 /* Whether one of those who make s certainly runs before `node` does, or is it (-1: the end). Of those who add to a sum only
@@ -145,12 +142,11 @@ static const int64_t MOST_TICKS = INT64_C(1) << 40; /* of all nodes together, sc
 
 mp_status mp_bound_interval_new(const mp_precedence *order, int64_t budget_bytes, mp_bound_interval **out, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *graph = order->graph;
     const size_t n = graph->n_nodes, m = graph->n_storages;
     int64_t sum = 0;
-    mp_bound_interval *x = mp_alloc(1, sizeof *x);
-    MP_REQUIRE(x, err, MP_NOMEM, "no memory for a bound of %zu nodes", n);
+    MP_OWNED_BY(mp_bound_interval_free) mp_bound_interval *x = mp_alloc(1, sizeof *x);
+    MP_ENSURE(x, err, MP_NOMEM, "no memory for a bound of %zu nodes", n);
     x->order = order;
     x->until = -1;
     x->available_bytes = budget_bytes - mp_graph_static_bytes(graph);
@@ -176,18 +172,16 @@ mp_status mp_bound_interval_new(const mp_precedence *order, int64_t budget_bytes
         labels->live = mp_pool_alloc(x->pool, m, sizeof *labels->live);
         labels->available = mp_pool_alloc(x->pool, m, sizeof *labels->available);
     }
-    MP_REQUIRE(!mp_pool_failed(x->pool), err, MP_NOMEM, "no memory for a bound of %zu nodes", n);
+    MP_ENSURE(!mp_pool_failed(x->pool), err, MP_NOMEM, "no memory for a bound of %zu nodes", n);
     for (size_t v = 0; v < n; v++) sum += order->ticks[v];
     x->scale_num = x->scale_den = 1;
     while (sum && sum * x->scale_num < MOST_TICKS / 2) x->scale_num *= 2;
     while (sum / x->scale_den > MOST_TICKS) x->scale_den *= 2;
     x->ticks_bound = (int64_t)((__int128)sum * x->scale_num / x->scale_den);
-    MP_TRY(bound_network_build(x, false, err));
+    MP_CHECK(bound_network_build(x, false, err));
     *out = x;
     x = NULL;
-done:
-    mp_bound_interval_free(x);
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_bound_interval_add_undecided(mp_bound_interval *x, mp_error *err)

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "estimator/base/memory.h"
 #include "memplan/bound_stage.h"
 #include "planner/math/mincut.h"
 #include "planner/order/precedence.h"
@@ -70,6 +71,7 @@ typedef struct mp_bound_value {
 /* On MP_OK *out is released with mp_bound_interval_free (NULL is fine) before the order. MP_NOMEM. O(graph). */
 mp_status mp_bound_interval_new(const mp_precedence *order, int64_t budget_bytes, mp_bound_interval **out, mp_error *err);
 void mp_bound_interval_free(mp_bound_interval *x);
+MP_OWNER(mp_bound_interval_free, mp_bound_interval)
 
 /* From now on nodes that may run on either side of a start count, where they run once: either what they make is live at the
  * start, or what they read is needed after it. MP_NOMEM. O(graph). */

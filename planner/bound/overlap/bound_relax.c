@@ -178,12 +178,11 @@ static void add_pair(mp_bound_relax *r, int p)
 /* The storages of r->latest; a sum is produced by the last who adds to it. */
 static mp_status find_latest(mp_bound_relax *r, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_precedence *order = order_of(r);
     const mp_graph *graph = order->graph;
     int *last = r->in; /* per node: the first of a list of what it makes */
-    int *next = mp_alloc(graph->n_storages, sizeof *next), *place = mp_alloc((size_t)order->n, sizeof *place);
-    MP_REQUIRE(next && place, err, MP_NOMEM, "no memory for a bound of %zu nodes", graph->n_nodes);
+    MP_OWNED int *next = mp_alloc(graph->n_storages, sizeof *next), *place = mp_alloc((size_t)order->n, sizeof *place);
+    MP_ENSURE(next && place, err, MP_NOMEM, "no memory for a bound of %zu nodes", graph->n_nodes);
     for (size_t v = 0; v < graph->n_nodes; v++) last[v] = -1;
     for (int i = 0; i < order->n; i++) place[order->sequence[i]] = i;
     for (int s = 0; s < (int)graph->n_storages; s++) {
@@ -198,10 +197,7 @@ static mp_status find_latest(mp_bound_relax *r, mp_error *err)
         if (order->sequence[i] == order->n - 1) continue; /* the end of backward makes nothing */
         for (int s = last[order->sequence[i]]; s >= 0; s = next[s]) r->latest[r->n_storages++] = s;
     }
-done:
-    mp_free(next);
-    mp_free(place);
-    return st;
+    return MP_OK;
 }
 
 /* The multiplier of a row, in scaled ticks. */
@@ -288,11 +284,10 @@ static double shortfall(const mp_bound_relax *r, mp_bound_pair pair)
 
 mp_status mp_bound_relax_add_pairs(const mp_bound_relax *r, int most, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_bound_overlap *o = r->o;
     const int n_solved = o->n_pairs, n = o->n * (o->n + 1);
-    double *more = mp_alloc((size_t)n, sizeof *more);
-    MP_REQUIRE(more, err, MP_NOMEM, "no memory for a bound of %zu nodes", o->n_nodes);
+    MP_OWNED double *more = mp_alloc((size_t)n, sizeof *more);
+    MP_ENSURE(more, err, MP_NOMEM, "no memory for a bound of %zu nodes", o->n_nodes);
     for (int i = 0; i < o->n; i++)
         for (int j = i + 1; j <= o->n; j++) more[i * (o->n + 1) + j] = shortfall(r, (mp_bound_pair){i, j});
     for (int p = 0; p < n_solved; p++) more[o->pairs[p].from * (o->n + 1) + o->pairs[p].to] = 0;
@@ -302,11 +297,9 @@ mp_status mp_bound_relax_add_pairs(const mp_bound_relax *r, int most, mp_error *
             if (more[k] > more[best]) best = k;
         if (more[best] < 1.0 / MP_BOUND_SHORTFALL_SHARE) break;
         more[best] = 0;
-        MP_TRY(mp_bound_overlap_add(o, (mp_bound_pair){best / (o->n + 1), best % (o->n + 1)}, err));
+        MP_CHECK(mp_bound_overlap_add(o, (mp_bound_pair){best / (o->n + 1), best % (o->n + 1)}, err));
     }
-done:
-    mp_free(more);
-    return st;
+    return MP_OK;
 }
 
 int64_t mp_bound_relax_rows(const mp_precedence *order)
@@ -320,10 +313,9 @@ int64_t mp_bound_relax_rows(const mp_precedence *order)
 
 mp_status mp_bound_relax_new(mp_bound_overlap *o, mp_bound_relax **out, mp_error *err)
 {
-    mp_status st = MP_OK;
     const size_t n = (size_t)o->n, n_pairs = (size_t)o->n_pairs;
-    mp_bound_relax *r = mp_alloc(1, sizeof *r);
-    MP_REQUIRE(r, err, MP_NOMEM, "no memory for a bound of %zu nodes", o->n_nodes);
+    MP_OWNED_BY(mp_bound_relax_free) mp_bound_relax *r = mp_alloc(1, sizeof *r);
+    MP_ENSURE(r, err, MP_NOMEM, "no memory for a bound of %zu nodes", o->n_nodes);
     r->o = o;
     r->pool = mp_pool_new();
     r->unit = 1;
@@ -339,20 +331,18 @@ mp_status mp_bound_relax_new(mp_bound_overlap *o, mp_bound_relax **out, mp_error
     r->n_reward_rows = mp_pool_alloc(r->pool, n_pairs * o->n_storages, sizeof *r->n_reward_rows);
     r->latest = mp_pool_alloc(r->pool, o->n_storages, sizeof *r->latest);
     r->made = mp_pool_alloc(r->pool, o->n_nodes, sizeof *r->made);
-    MP_REQUIRE(!mp_pool_failed(r->pool), err, MP_NOMEM, "no memory for a bound of %zu nodes", o->n_nodes);
+    MP_ENSURE(!mp_pool_failed(r->pool), err, MP_NOMEM, "no memory for a bound of %zu nodes", o->n_nodes);
     for (size_t k = 0; k < n_pairs * o->n_nodes; k++) r->run_row[k] = -1;
     for (size_t k = 0; k < n * o->n_nodes; k++)
         if ((double)o->ticks[k] > r->unit) r->unit = (double)o->ticks[k];
-    MP_TRY(find_latest(r, err));
+    MP_CHECK(find_latest(r, err));
     for (int i = 0; i < o->n; i++) add_boundary(r, i);
     for (int i = o->n - 1; i >= 0; i--) /* what is live at an end is known when an interval that ends there is added */
         for (int p = 0; p < o->n_pairs; p++)
             if (o->pairs[p].from == i) add_pair(r, p);
     *out = r;
     r = NULL;
-done:
-    mp_bound_relax_free(r);
-    return st;
+    return MP_OK;
 }
 
 void mp_bound_relax_free(mp_bound_relax *r)

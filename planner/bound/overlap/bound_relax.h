@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include "estimator/base/memory.h"
 #include "planner/bound/overlap/bound_overlap.h"
 #include "planner/math/linear.h"
 
@@ -12,6 +13,7 @@ typedef struct mp_bound_relax mp_bound_relax;
  * (NULL is fine). MP_NOMEM. O(pairs * graph). */
 mp_status mp_bound_relax_new(mp_bound_overlap *o, mp_bound_relax **out, mp_error *err);
 void mp_bound_relax_free(mp_bound_relax *r);
+MP_OWNER(mp_bound_relax_free, mp_bound_relax)
 /* Solves it with about so much work (linear.h) and sets the multipliers of o, for whose pairs there is memory; *solved false:
  * there is no answer, and they are left. MP_NOMEM. */
 mp_status mp_bound_relax_solve(mp_bound_relax *r, int64_t most_work, bool *solved, mp_error *err);

@@ -34,11 +34,10 @@ static bool insert(const mp_bound_chain *c, int *nodes, int n, int node)
 /* Splits intervals further, one node at a time, each the best of some, as long as that helps once they are coupled. */
 mp_status mp_bound_split(mp_bound_chain *c, int *nodes, int *n, int64_t *ticks, mp_error *err)
 {
-    mp_status st = MP_OK;
     int64_t finally = 0;
     const int n_tried = MP_BOUND_SPLIT_TRIALS * c->options.effort;
-    int *best = mp_alloc(2 * ((size_t)*n + MP_BOUND_MOST_SPLITS), sizeof *best);
-    MP_REQUIRE(best, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
+    MP_OWNED int *best = mp_alloc(2 * ((size_t)*n + MP_BOUND_MOST_SPLITS), sizeof *best);
+    MP_ENSURE(best, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
     int *trial = best + *n + MP_BOUND_MOST_SPLITS;
     for (int k = 0; k < MP_BOUND_MOST_SPLITS; k++) {
         int64_t most = *ticks;
@@ -47,7 +46,7 @@ mp_status mp_bound_split(mp_bound_chain *c, int *nodes, int *n, int64_t *ticks, 
             const int candidate = (int)((int64_t)c->n_candidates * (2 * i + 1) / (2 * n_tried));
             memcpy(trial, nodes, (size_t)*n * sizeof *trial);
             if (!insert(c, trial, *n, c->candidates[candidate].node)) continue;
-            MP_TRY(couple(c, trial, *n + 1, MP_BOUND_SPLIT_ROUNDS, &found, err));
+            MP_CHECK(couple(c, trial, *n + 1, MP_BOUND_SPLIT_ROUNDS, &found, err));
             if (found <= most) continue;
             most = found;
             memcpy(best, trial, (size_t)(*n + 1) * sizeof *best);
@@ -56,11 +55,9 @@ mp_status mp_bound_split(mp_bound_chain *c, int *nodes, int *n, int64_t *ticks, 
         *ticks = most;
         memcpy(nodes, best, (size_t)++ * n * sizeof *nodes);
     }
-    if (!mp_bound_chain_ended(c) && *n > 1) MP_TRY(couple(c, nodes, *n, MP_BOUND_COUPLE_ROUNDS, &finally, err));
+    if (!mp_bound_chain_ended(c) && *n > 1) MP_CHECK(couple(c, nodes, *n, MP_BOUND_COUPLE_ROUNDS, &finally, err));
     if (finally > *ticks) *ticks = finally;
-done:
-    mp_free(best);
-    return st;
+    return MP_OK;
 }
 
 /* The k-th place of a sequence that fills 0 .. n - 1 ever more evenly (van der Corput). */
@@ -124,22 +121,22 @@ static mp_status overlap(mp_bound_chain *c, mp_bound_selection *s, const int *no
                          int64_t *worth, mp_error *err)
 {
     mp_status st = MP_OK;
-    mp_bound_overlap o = {0};
-    mp_bound_relax *relax = NULL;
+    MP_CLEARED_BY(mp_bound_overlap_clear) mp_bound_overlap o = {0};
+    MP_OWNED_BY(mp_bound_relax_free) mp_bound_relax *relax = NULL;
     bool solved = true;
     *value = 0;
     memset(worth, 0, (size_t)n * sizeof *worth);
     st = mp_bound_overlap_init(&o, c->interval, nodes, n, &c->options, err);
     c->infeasible = st == MP_INFEASIBLE;
     if (c->infeasible) st = MP_OK;
-    if (st != MP_OK || c->infeasible) goto done;
-    for (int i = 0; i < n; i++) MP_TRY(mp_bound_overlap_add(&o, (mp_bound_pair){i, i + 1}, err));
-    for (int j = 2; j <= n; j++) MP_TRY(mp_bound_overlap_add(&o, (mp_bound_pair){0, j}, err));
+    if (st != MP_OK || c->infeasible) return st;
+    for (int i = 0; i < n; i++) MP_CHECK(mp_bound_overlap_add(&o, (mp_bound_pair){i, i + 1}, err));
+    for (int j = 2; j <= n; j++) MP_CHECK(mp_bound_overlap_add(&o, (mp_bound_pair){0, j}, err));
     for (int k = 0; k < rounds && !mp_bound_chain_ended(c); k++) {
         const int before = o.n_pairs;
-        if (k) MP_TRY(mp_bound_relax_add_pairs(relax, (int)(s->rows * (k + 1) / rounds / s->rows_per_pair), err));
+        if (k) MP_CHECK(mp_bound_relax_add_pairs(relax, (int)(s->rows * (k + 1) / rounds / s->rows_per_pair), err));
         if (k && o.n_pairs == before) break;
-        MP_TRY(mp_bound_relax_renew(&o, &relax, &s->work_left, &solved, err));
+        MP_CHECK(mp_bound_relax_renew(&o, &relax, &s->work_left, &solved, err));
         const int64_t found = mp_bound_overlap_value(&o);
         if (found > *value) {
             *value = found;
@@ -147,50 +144,41 @@ static mp_status overlap(mp_bound_chain *c, mp_bound_selection *s, const int *no
         }
         if (!solved) break; /* with more intervals it will not be easier */
     }
-done:
-    mp_bound_relax_free(relax);
-    mp_bound_overlap_clear(&o);
     return st;
 }
 
 static mp_status try_nodes(mp_bound_chain *c, mp_bound_selection *s, const int *nodes, int n, int rounds, int64_t *ticks,
                            mp_error *err)
 {
-    mp_status st = MP_OK;
-    int64_t value = 0, *worth = mp_alloc((size_t)n, sizeof *worth);
-    int *own = mp_alloc((size_t)n, sizeof *own);
-    MP_REQUIRE(worth && own, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
+    int64_t value = 0;
+    MP_OWNED int64_t *worth = mp_alloc((size_t)n, sizeof *worth);
+    MP_OWNED int *own = mp_alloc((size_t)n, sizeof *own);
+    MP_ENSURE(worth && own, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
     memcpy(own, nodes, (size_t)n * sizeof *own);
-    MP_TRY(overlap(c, s, nodes, n, rounds, &value, worth, err));
+    MP_CHECK(overlap(c, s, nodes, n, rounds, &value, worth, err));
     const int64_t found = value > 0 ? mp_bound_interval_ticks(c->interval, value) : 0;
     s->tried = s->tried || n > 1;
     if (found > *ticks) *ticks = found;
-    if (value < s->value) goto done;
+    if (value < s->value) return MP_OK;
     s->value = value;
     s->n = drop_worthless(own, n, worth);
     mp_free(s->nodes);
     s->nodes = own;
     own = NULL;
-done:
-    mp_free(own);
-    mp_free(worth);
-    return st;
+    return MP_OK;
 }
 
 /* Programmes between these boundaries and others, up to `most` in all. */
 static mp_status try_boundaries(mp_bound_chain *c, mp_bound_selection *s, const int *start, int n_start, int most, int rounds,
                                 int64_t *ticks, mp_error *err)
 {
-    mp_status st = MP_OK;
-    int *nodes = mp_alloc((size_t)(most > n_start ? most : n_start), sizeof *nodes);
-    MP_REQUIRE(nodes, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
+    MP_OWNED int *nodes = mp_alloc((size_t)(most > n_start ? most : n_start), sizeof *nodes);
+    MP_ENSURE(nodes, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
     memcpy(nodes, start, (size_t)n_start * sizeof *nodes);
     const int n = add_boundaries(c, nodes, n_start, most, s);
-    if (rounds < 2 && start == s->nodes && n == n_start) goto done; /* nothing new */
-    MP_TRY(try_nodes(c, s, nodes, n, rounds, ticks, err));
-done:
-    mp_free(nodes);
-    return st;
+    if (rounds < 2 && start == s->nodes && n == n_start) return MP_OK; /* nothing new */
+    MP_CHECK(try_nodes(c, s, nodes, n, rounds, ticks, err));
+    return MP_OK;
 }
 
 mp_status mp_bound_select(mp_bound_chain *c, const int *nodes, int n, mp_bound_selection *s, int64_t *ticks, mp_error *err)
@@ -242,8 +230,8 @@ mp_status mp_bound_select_tree(mp_bound_chain *c, const mp_bound_selection *s, i
 {
     mp_status st = MP_OK;
     int n = s->n;
-    int *nodes = mp_alloc((size_t)n + MP_BOUND_TREE_BOUNDARIES, sizeof *nodes);
-    MP_REQUIRE(nodes, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
+    MP_OWNED int *nodes = mp_alloc((size_t)n + MP_BOUND_TREE_BOUNDARIES, sizeof *nodes);
+    MP_ENSURE(nodes, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
     memcpy(nodes, s->nodes, (size_t)n * sizeof *nodes);
     for (int k = 0; k >= 0 && n < MP_BOUND_TREE_BOUNDARIES;) {
         k = next_peak(c, nodes, n);
@@ -252,8 +240,6 @@ mp_status mp_bound_select_tree(mp_bound_chain *c, const mp_bound_selection *s, i
     st = mp_bound_tree(c->interval, nodes, n, &c->options, (int64_t)MP_BOUND_TREE_WORK * c->options.effort, ticks, err);
     c->infeasible = st == MP_INFEASIBLE;
     if (c->infeasible) st = MP_OK;
-done:
-    mp_free(nodes);
     return st;
 }
 

@@ -162,10 +162,10 @@ static void score_places(const tree *t, double *part, double *score)
 /* Where to branch, -1: all that is live is so wholly. */
 static mp_status choose_place(tree *t, int *place, mp_error *err)
 {
-    mp_status st = MP_OK;
     const size_t n = (size_t)t->o.n * t->o.n_storages;
-    double best = -1, *part = mp_alloc(n, sizeof *part), *score = mp_alloc(n, sizeof *score);
-    MP_REQUIRE(part && score, err, MP_NOMEM, "no memory for a bound of %zu nodes", t->o.n_nodes);
+    double best = -1;
+    MP_OWNED double *part = mp_alloc(n, sizeof *part), *score = mp_alloc(n, sizeof *score);
+    MP_ENSURE(part && score, err, MP_NOMEM, "no memory for a bound of %zu nodes", t->o.n_nodes);
     *place = -1;
     score_places(t, part, score);
     for (int idle = 0; idle < MP_BOUND_TREE_TRIED && t->work_left > 0; idle++) {
@@ -183,10 +183,7 @@ static mp_status choose_place(tree *t, int *place, mp_error *err)
         *place = k;
         idle = 0;
     }
-done:
-    mp_free(part);
-    mp_free(score);
-    return st;
+    return MP_OK;
 }
 
 /* Solves a leaf's programme; *place: where it has to be parted, -1: nowhere. */
