@@ -67,11 +67,10 @@ static mp_status summarize_live(const mp_graph *graph, const int *row_of, mp_sum
 
 mp_status mp_summarize(const mp_graph *graph, mp_rules rules, mp_summary *out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_summary sum = {0};
-    int *row_of = mp_alloc(graph->n_nodes, sizeof *row_of); /* node -> its operator's row + 1 */
+    MP_CLEARED_BY(mp_summary_free) mp_summary sum = {0};
+    MP_OWNED int *row_of = mp_alloc(graph->n_nodes, sizeof *row_of); /* node -> its operator's row + 1 */
     sum.operators = mp_alloc(graph->n_nodes, sizeof *sum.operators);
-    MP_REQUIRE(row_of && sum.operators, err, MP_NOMEM, "a summary of %zu nodes", graph->n_nodes);
+    MP_ENSURE(row_of && sum.operators, err, MP_NOMEM, "a summary of %zu nodes", graph->n_nodes);
     summarize_storages(graph, rules, &sum);
     for (size_t n = 0; n < graph->n_nodes; n++) {
         const mp_node *node = &graph->nodes[n];
@@ -99,13 +98,10 @@ mp_status mp_summarize(const mp_graph *graph, mp_rules rules, mp_summary *out, m
         }
         if (row && alternative->workspace_bytes > row->workspace_bytes) row->workspace_bytes = alternative->workspace_bytes;
     }
-    MP_TRY(summarize_live(graph, row_of, &sum, err));
+    MP_CHECK(summarize_live(graph, row_of, &sum, err));
     *out = sum;
     sum.operators = NULL;
-done:
-    mp_free(row_of);
-    mp_free(sum.operators);
-    return st;
+    return MP_OK;
 }
 
 void mp_summary_free(mp_summary *summary)

@@ -232,57 +232,52 @@ static void add_up(struct builder *b, const mp_step *steps)
 
 mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t n, mp_timeline **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    struct builder b = {.graph = graph, .err = err};
-    mp_timeline *tl = NULL;
     size_t most_spans = 0, most_pairs = 0;
     bool concurrent = false;
-    MP_REQUIRE(n < INT32_MAX, err, MP_INVALID, "%zu steps are too many", n);
+    MP_ENSURE(n < INT32_MAX, err, MP_INVALID, "%zu steps are too many", n);
     for (size_t t = 0; t < n; t++) {
-        MP_REQUIRE(steps[t].node >= 0 && (size_t)steps[t].node < graph->n_nodes, err, MP_INVALID,
-                   "step %zu names node number %d, which is not there", t, steps[t].node);
+        MP_ENSURE(steps[t].node >= 0 && (size_t)steps[t].node < graph->n_nodes, err, MP_INVALID,
+                  "step %zu names node number %d, which is not there", t, steps[t].node);
         const mp_node *node = &graph->nodes[steps[t].node];
-        MP_REQUIRE(steps[t].alternative >= 0 && (size_t)steps[t].alternative < node->n_alternatives, err, MP_INVALID,
-                   "step %zu: %s has no alternative %d", t, mp_node_label(graph, steps[t].node).text, steps[t].alternative);
-        MP_REQUIRE(!steps[t].until || node->phase == MP_PHASE_UPDATE, err, MP_INVALID,
-                   "step %zu: %s is no update, and only updates run on the second stream", t,
-                   mp_node_label(graph, steps[t].node).text);
-        MP_REQUIRE(!steps[t].until || (steps[t].until > (int)t && steps[t].until <= (int)n), err, MP_INVALID,
-                   "step %zu: %s runs on the second stream, and no step after it waits for it", t,
-                   mp_node_label(graph, steps[t].node).text);
+        MP_ENSURE(steps[t].alternative >= 0 && (size_t)steps[t].alternative < node->n_alternatives, err, MP_INVALID,
+                  "step %zu: %s has no alternative %d", t, mp_node_label(graph, steps[t].node).text, steps[t].alternative);
+        MP_ENSURE(!steps[t].until || node->phase == MP_PHASE_UPDATE, err, MP_INVALID,
+                  "step %zu: %s is no update, and only updates run on the second stream", t,
+                  mp_node_label(graph, steps[t].node).text);
+        MP_ENSURE(!steps[t].until || (steps[t].until > (int)t && steps[t].until <= (int)n), err, MP_INVALID,
+                  "step %zu: %s runs on the second stream, and no step after it waits for it", t,
+                  mp_node_label(graph, steps[t].node).text);
         concurrent |= steps[t].until != 0;
         most_spans += node->alternatives[steps[t].alternative].n_writes + node->alternatives[steps[t].alternative].n_adds;
         most_pairs += node->alternatives[steps[t].alternative].n_in_place;
     }
     for (size_t s = 0; s < graph->n_storages; s++) most_spans += graph->storages[s].carried;
-    MP_REQUIRE(most_spans < INT32_MAX, err, MP_INVALID, "%zu steps are too many", n);
+    MP_ENSURE(most_spans < INT32_MAX, err, MP_INVALID, "%zu steps are too many", n);
 
-    MP_REQUIRE(tl = b.timeline = mp_alloc(1, sizeof *tl), err, MP_NOMEM, "no memory for a timeline of %zu steps", n);
+    MP_OWNED_BY(mp_timeline_free) mp_timeline *tl = mp_alloc(1, sizeof *tl);
+    MP_OWNED struct state *states = mp_alloc(graph->n_storages, sizeof *states);
+    MP_OWNED struct pair *pairs = mp_alloc(most_pairs, sizeof *pairs);
+    MP_ENSURE(tl && states && pairs, err, MP_NOMEM, "no memory for a timeline of %zu steps", n);
+    struct builder b = {.graph = graph, .timeline = tl, .states = states, .pairs = pairs, .err = err};
     tl->live_bytes = mp_alloc(n + 1, sizeof *tl->live_bytes);
     tl->concurrent_bytes = concurrent ? mp_alloc(n + 1, sizeof *tl->concurrent_bytes) : NULL;
     tl->spans = mp_alloc(most_spans, sizeof *tl->spans);
-    b.states = mp_alloc(graph->n_storages, sizeof *b.states);
-    b.pairs = mp_alloc(most_pairs, sizeof *b.pairs);
-    MP_REQUIRE(tl->live_bytes && (!concurrent || tl->concurrent_bytes) && tl->spans && b.states && b.pairs, err, MP_NOMEM,
-               "no memory for a timeline of %zu steps", n);
+    MP_ENSURE(tl->live_bytes && (!concurrent || tl->concurrent_bytes) && tl->spans, err, MP_NOMEM,
+              "no memory for a timeline of %zu steps", n);
     tl->n_steps = n;
     for (int s = 0; s < (int)graph->n_storages; s++) {
         const mp_storage *storage = &graph->storages[s];
         b.states[s].span = mp_storage_is_static(storage) ? ALWAYS_LIVE : NOT_LIVE;
         if (storage->carried && n) begin(&b, s, 0);
     }
-    for (size_t t = 0; t < n; t++) MP_TRY(run(&b, steps, (int)t));
+    for (size_t t = 0; t < n; t++) MP_CHECK(run(&b, steps, (int)t));
     for (int s = 0; s < (int)graph->n_storages; s++)
         if (graph->storages[s].carried && b.states[s].begun) tl->spans[b.states[s].span].end = (int)n;
     resolve_in_place(&b);
     add_up(&b, steps);
     *out = tl;
     tl = NULL;
-done:
-    mp_timeline_free(tl);
-    mp_free(b.states);
-    mp_free(b.pairs);
-    return st;
+    return MP_OK;
 }
 
 void mp_timeline_free(mp_timeline *timeline)

@@ -335,21 +335,18 @@ static mp_status cut_layer(mp_model *model, int index, int64_t steps, mp_sequenc
 
 mp_status mp_model_cut_sequences(mp_model *model, int64_t steps, mp_sequence_report *report, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_rewriter r = {.model = model, .rules = MP_RULES_EXECUTOR, .err = err};
     const size_t n = model->n_operators;
     *report = (mp_sequence_report){0};
     for (size_t k = 0; k < n; k++) {
         const mp_operator *op = &model->operators[k];
-        if (!op->removed && op->op && is_recurrent(op)) MP_TRY(cut_layer(model, (int)k, steps, report, err));
+        if (!op->removed && op->op && is_recurrent(op)) MP_CHECK(cut_layer(model, (int)k, steps, report, err));
     }
-    if (!report->n_layers) goto done;
-    MP_REQUIRE(r.n_readers = mp_alloc(model->n_tensors, sizeof *r.n_readers), err, MP_NOMEM, "out of memory");
+    if (!report->n_layers) return MP_OK;
+    MP_OWNED int *n_readers = mp_alloc(model->n_tensors, sizeof *n_readers);
+    MP_ENSURE(n_readers, err, MP_NOMEM, "out of memory");
+    mp_rewriter r = {.model = model, .n_readers = n_readers, .rules = MP_RULES_EXECUTOR, .err = err};
     mp_rewriter_start(&r);
-    MP_TRY(mp_rewrite_dead(&r));
+    MP_CHECK(mp_rewrite_dead(&r));
     mp_rewriter_start(&r);
-    MP_TRY(mp_model_sort(model, err));
-done:
-    mp_free(r.n_readers);
-    return st;
+    return mp_model_sort(model, err);
 }

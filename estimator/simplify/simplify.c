@@ -65,9 +65,9 @@ mp_status mp_rewrite_dead(mp_rewriter *r)
 
 mp_status mp_model_simplify(mp_model *model, mp_rules rules, bool all, mp_simplify_report *report, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_simplify_report done_so_far = {0};
-    mp_rewriter r = {.model = model, .n_readers = mp_alloc(model->n_tensors, sizeof *r.n_readers), .rules = rules, .err = err};
+    MP_OWNED int *n_readers = mp_alloc(model->n_tensors, sizeof *n_readers);
+    mp_rewriter r = {.model = model, .n_readers = n_readers, .rules = rules, .err = err};
     const struct pass {
         mp_status (*run)(mp_rewriter *r);
         int *count;
@@ -78,23 +78,21 @@ mp_status mp_model_simplify(mp_model *model, mp_rules rules, bool all, mp_simpli
 #undef ROW
     };
     int changes, round = 0;
-    MP_REQUIRE(r.n_readers, err, MP_NOMEM, "no memory to simplify %zu tensors", model->n_tensors);
+    MP_ENSURE(n_readers, err, MP_NOMEM, "no memory to simplify %zu tensors", model->n_tensors);
     do {
         changes = 0;
         for (size_t k = 0; k < sizeof passes / sizeof *passes; k++) {
             if (!passes[k].wanted) continue;
             mp_rewriter_start(&r);
-            MP_TRY(passes[k].run(&r));
+            MP_CHECK(passes[k].run(&r));
             *passes[k].count += r.changes;
             changes += r.changes;
         }
     } while (changes && ++round < ROUNDS_MAX);
     mp_rewriter_start(&r);
-    MP_TRY(mp_model_sort(model, err));
+    MP_CHECK(mp_model_sort(model, err));
     if (report) *report = done_so_far;
-done:
-    mp_free(r.n_readers);
-    return st;
+    return MP_OK;
 }
 
 /* Operators whose gradients read more than those of their kind become operators of their own.

@@ -154,19 +154,21 @@ static mp_status merge_with_equal(mp_rewriter *r, struct state *s, int index)
     return MP_OK;
 }
 
+static void clear(struct state *s)
+{
+    mp_free(s->key.text);
+    mp_names_free(s->firsts);
+    mp_pool_free(s->pool);
+}
+
 mp_status mp_rewrite_duplicates(mp_rewriter *r)
 {
-    mp_status st = MP_OK;
-    struct state s = {.firsts = mp_names_new(), .pool = mp_pool_new()};
-    MP_REQUIRE(s.firsts && s.pool, r->err, MP_NOMEM, "no memory to compare operators");
+    MP_CLEARED_BY(clear) struct state s = {.firsts = mp_names_new(), .pool = mp_pool_new()};
+    MP_ENSURE(s.firsts && s.pool, r->err, MP_NOMEM, "no memory to compare operators");
     for (size_t k = 0; k < r->model->n_operators; k++) {
         if (r->model->operators[k].removed) continue;
         mp_rewriter_update(r, (int)k);
-        MP_TRY(merge_with_equal(r, &s, (int)k));
+        MP_CHECK(merge_with_equal(r, &s, (int)k));
     }
-done:
-    mp_free(s.key.text);
-    mp_names_free(s.firsts);
-    mp_pool_free(s.pool);
-    return st;
+    return MP_OK;
 }

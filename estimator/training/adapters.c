@@ -194,20 +194,20 @@ static void freeze_others(writer *w, size_t n_tensors)
 
 mp_status mp_model_add_adapters(mp_model *model, const mp_adapters *adapters, mp_error *err)
 {
-    mp_status st = MP_OK;
     const size_t n_tensors = model->n_tensors, n = model->n_operators;
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     writer w = {.model = model, .asked = adapters, .n = n, .err = err};
-    w.of = mp_alloc(n_tensors, sizeof *w.of);
-    w.owner = mp_alloc(n * (STEPS_MAX + 1), sizeof *w.owner);
-    MP_REQUIRE(w.of && w.owner, err, MP_NOMEM, "out of memory");
+    w.of = mp_pool_alloc(pool, n_tensors, sizeof *w.of);
+    w.owner = mp_pool_alloc(pool, n * (STEPS_MAX + 1), sizeof *w.owner);
+    MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "out of memory");
     memset(w.of, -1, n_tensors * sizeof *w.of);
     for (size_t p = 0; p < adapters->n; p++) {
         int rank;
         const char *pattern;
-        MP_REQUIRE(mp_adapter_read(adapters->wanted[p], &rank, &pattern), err, MP_INVALID,
-                   "the adapter '%s' is no RANK:PATTERN with a rank of 1 to %d, as in 8:*q_proj*", adapters->wanted[p],
-                   MP_ADAPTER_RANK_MAX);
-        if (!mp_adapter_matrices(model, pattern)) MP_TRY(no_matrix(model, adapters->wanted[p], pattern, err));
+        MP_ENSURE(mp_adapter_read(adapters->wanted[p], &rank, &pattern), err, MP_INVALID,
+                  "the adapter '%s' is no RANK:PATTERN with a rank of 1 to %d, as in 8:*q_proj*", adapters->wanted[p],
+                  MP_ADAPTER_RANK_MAX);
+        if (!mp_adapter_matrices(model, pattern)) MP_CHECK(no_matrix(model, adapters->wanted[p], pattern, err));
     }
     for (size_t k = 0; k < n; k++) {
         int rank = 0;
@@ -217,12 +217,8 @@ mp_status mp_model_add_adapters(mp_model *model, const mp_adapters *adapters, mp
             if (mp_adapter_read(adapters->wanted[p], &wanted, &pattern) && is_named(model, &model->operators[k], pattern))
                 rank = wanted;
         }
-        if (rank) MP_TRY(adapt(&w, (int)k, rank));
+        if (rank) MP_CHECK(adapt(&w, (int)k, rank));
     }
     freeze_others(&w, n_tensors);
-    MP_TRY(place(&w));
-done:
-    mp_free(w.of);
-    mp_free(w.owner);
-    return st;
+    return place(&w);
 }

@@ -90,16 +90,17 @@ static mp_status visit(caster *c, int index)
 
 mp_status mp_model_autocast(mp_model *model, mp_dtype low, mp_rules rules, mp_error *err)
 {
-    mp_status st = MP_OK;
     const size_t n_operators = model->n_operators;
-    caster c = {
-        .model = model, .low = low, .shares_all = rules == MP_RULES_EXECUTOR, .n_tensors = model->n_tensors, .err = err};
-    MP_REQUIRE(c.copy = mp_alloc(model->n_tensors, sizeof *c.copy), err, MP_NOMEM, "no memory to cast %zu tensors",
-               model->n_tensors);
+    MP_OWNED int *copy = mp_alloc(model->n_tensors, sizeof *copy);
+    caster c = {.copy = copy,
+                .model = model,
+                .low = low,
+                .shares_all = rules == MP_RULES_EXECUTOR,
+                .n_tensors = model->n_tensors,
+                .err = err};
+    MP_ENSURE(copy, err, MP_NOMEM, "no memory to cast %zu tensors", model->n_tensors);
     for (size_t k = 0; k < n_operators; k++)
-        if (!model->operators[k].removed) MP_TRY(visit(&c, (int)k));
-    MP_TRY(mp_model_sort(model, err)); /* each cast goes right in front of its first reader */
-done:
-    mp_free(c.copy);
-    return st;
+        if (!model->operators[k].removed) MP_CHECK(visit(&c, (int)k));
+    MP_CHECK(mp_model_sort(model, err)); /* each cast goes right in front of its first reader */
+    return MP_OK;
 }

@@ -40,6 +40,11 @@ static mp_status open_problem(const mp_arena_problem *x, int64_t dust, mp_pack_p
     return MP_OK;
 }
 
+static void close_problem(mp_pack_problem *problem)
+{
+    mp_free(problem->items);
+}
+
 static void take(mp_arena_problem *x, int64_t dust, const mp_pack_problem *problem)
 {
     for (size_t k = 0, j = 0; k < x->n; k++)
@@ -50,20 +55,17 @@ static void take(mp_arena_problem *x, int64_t dust, const mp_pack_problem *probl
  * with the options problem->exact, or, where that is NULL, with as many nodes as the size of the problem allows. MP_NOMEM. */
 static mp_status improve_by_pack(mp_arena_problem *x, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_pack_options bounded = {.node_limit = count_nodes(x, 0), .stop = x->stop, .data = x->data};
-    mp_pack_problem problem = {0};
+    MP_CLEARED_BY(close_problem) mp_pack_problem problem = {0};
     mp_pack_result result;
     if (!x->exact && bounded.node_limit < 1) return MP_OK;
-    MP_TRY(open_problem(x, 0, &problem, err));
-    MP_TRY(mp_pack_minimize(&problem, x->height, x->exact ? x->exact : &bounded, &result, err));
+    MP_CHECK(open_problem(x, 0, &problem, err));
+    MP_CHECK(mp_pack_minimize(&problem, x->height, x->exact ? x->exact : &bounded, &result, err));
     take(x, 0, &problem);
     x->height = result.height;
     x->bound = result.bound;
     x->nodes += result.nodes;
-done:
-    mp_free(problem.items);
-    return st;
+    return MP_OK;
 }
 
 /* Places the items above the size `dust` alone, within one capacity, with 1/part of MP_ARENA_NEAR_TIMES as many nodes; not at
@@ -71,22 +73,19 @@ done:
  * never are. Height is the caller's affair; the bound may rise, as in improve_by_pack. MP_NOMEM. */
 static mp_status place_by_pack(mp_arena_problem *x, int64_t dust, int64_t capacity, int part, bool *placed, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_pack_options bounded = {
         .node_limit = MP_ARENA_NEAR_TIMES * count_nodes(x, dust) / part, .stop = x->stop, .data = x->data};
-    mp_pack_problem problem = {0};
+    MP_CLEARED_BY(close_problem) mp_pack_problem problem = {0};
     mp_pack_result result;
     *placed = false;
-    MP_TRY(open_problem(x, dust, &problem, err));
-    if (bounded.node_limit < (int64_t)problem.n_items) goto done; /* it could not even place every item once */
-    MP_TRY(mp_pack_solve(&problem, capacity, &bounded, &result, err));
+    MP_CHECK(open_problem(x, dust, &problem, err));
+    if (bounded.node_limit < (int64_t)problem.n_items) return MP_OK; /* it could not even place every item once */
+    MP_CHECK(mp_pack_solve(&problem, capacity, &bounded, &result, err));
     *placed = result.verdict == MP_PACK_PLACED;
     if (*placed) take(x, dust, &problem);
     if (result.bound > x->bound) x->bound = result.bound;
     x->nodes += result.nodes;
-done:
-    mp_free(problem.items);
-    return st;
+    return MP_OK;
 }
 
 typedef struct key {
@@ -336,37 +335,28 @@ static mp_status search_exactly(search *f, mp_error *err)
 
 mp_status mp_arena_search(mp_arena_problem *problem, mp_error *err)
 {
-    mp_status st = MP_OK;
     const size_t n = problem->n;
-    search f = {.problem = problem};
-    int64_t *highest = mp_alloc(problem->n_steps + 1, sizeof *highest);
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
+    MP_OWNED_BY(mp_arena_placer_free) mp_arena_placer *placer = mp_arena_placer_new(problem);
+    search f = {.problem = problem, .placer = placer};
+    int64_t *highest = mp_pool_alloc(pool, problem->n_steps + 1, sizeof *highest);
     problem->height = INT64_MAX;
-    f.keys = mp_alloc(n, sizeof *f.keys);
-    f.order = mp_alloc(n, sizeof *f.order);
-    f.best_offsets = mp_alloc(n, sizeof *f.best_offsets);
-    f.live = mp_alloc(2 * (problem->n_steps + 1), sizeof *f.live);
-    f.crowd = mp_alloc(n, sizeof *f.crowd);
-    f.placer = mp_arena_placer_new(problem);
-    MP_REQUIRE(highest && f.keys && f.order && f.best_offsets && f.live && f.crowd && f.placer, err, MP_NOMEM,
-               "no memory for the arena of %zu instances", n);
+    f.keys = mp_pool_alloc(pool, n, sizeof *f.keys);
+    f.order = mp_pool_alloc(pool, n, sizeof *f.order);
+    f.best_offsets = mp_pool_alloc(pool, n, sizeof *f.best_offsets);
+    f.live = mp_pool_alloc(pool, 2 * (problem->n_steps + 1), sizeof *f.live);
+    f.crowd = mp_pool_alloc(pool, n, sizeof *f.crowd);
+    MP_ENSURE(placer && !mp_pool_failed(pool), err, MP_NOMEM, "no memory for the arena of %zu instances", n);
     f.changes = f.live + problem->n_steps + 1;
     measure(&f);
     measure_crowds(&f, highest);
     if (problem->only_bound && is_large(&f) && !problem->exact) { /* no placement would tell more of it */
         problem->height = problem->bound;
-        goto done;
+        return MP_OK;
     }
     (is_large(&f) ? try_orders_of_many : try_orders)(&f);
-    if (!problem->only_bound && !is_large(&f) && !stopped(problem)) MP_TRY(search_nearby(&f, err));
-    if (problem->exact || (!is_large(&f) && !stopped(problem))) MP_TRY(search_exactly(&f, err));
+    if (!problem->only_bound && !is_large(&f) && !stopped(problem)) MP_CHECK(search_nearby(&f, err));
+    if (problem->exact || (!is_large(&f) && !stopped(problem))) MP_CHECK(search_exactly(&f, err));
     put_best(&f);
-done:
-    mp_free(highest);
-    mp_free(f.keys);
-    mp_free(f.order);
-    mp_free(f.best_offsets);
-    mp_free(f.live);
-    mp_free(f.crowd);
-    mp_arena_placer_free(f.placer);
-    return st;
+    return MP_OK;
 }

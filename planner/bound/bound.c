@@ -183,17 +183,18 @@ static void locate(pass *p, mp_bound *bound)
 static mp_status run_pass(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options, int until,
                           mp_bound_selection *selection, mp_bound *bound, mp_bound_work *work, mp_error *err)
 {
-    mp_status st = MP_OK;
+    MP_OWNED_BY(mp_bound_chain_free) mp_bound_chain *c = NULL;
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     pass p = {.selection = selection};
-    MP_TRY(mp_bound_chain_new(order, budget_bytes, options, until, &p.chain, err));
-    const mp_bound_chain *c = p.chain;
-    p.nodes = mp_alloc((size_t)c->n, sizeof *p.nodes);
-    p.split = mp_alloc((size_t)c->n + MP_BOUND_MOST_SPLITS, sizeof *p.split);
-    MP_REQUIRE(p.nodes && p.split, err, MP_NOMEM, "no memory for a bound of %d nodes", order->n);
+    MP_CHECK(mp_bound_chain_new(order, budget_bytes, options, until, &c, err));
+    p.chain = c;
+    p.nodes = mp_pool_alloc(pool, (size_t)c->n, sizeof *p.nodes);
+    p.split = mp_pool_alloc(pool, (size_t)c->n + MP_BOUND_MOST_SPLITS, sizeof *p.split);
+    MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for a bound of %d nodes", order->n);
     take_chain(&p);
-    if (c->first >= 0 && options->effort > 0 && !mp_bound_chain_ended(p.chain)) {
-        MP_TRY(couple(&p, err));
-        MP_TRY(overlap(&p, err));
+    if (c->first >= 0 && options->effort > 0 && !mp_bound_chain_ended(c)) {
+        MP_CHECK(couple(&p, err));
+        MP_CHECK(overlap(&p, err));
     }
     bound->infeasible = bound->infeasible || p.is_infeasible;
     if (p.ticks > bound->ticks || p.is_infeasible) {
@@ -202,11 +203,7 @@ static mp_status run_pass(const mp_precedence *order, int64_t budget_bytes, cons
     }
     if (p.ticks > bound->ticks) bound->ticks = p.ticks;
     mp_bound_work_add(work, &c->interval->work);
-done:
-    mp_bound_chain_free(p.chain);
-    mp_free(p.nodes);
-    mp_free(p.split);
-    return st;
+    return MP_OK;
 }
 
 /* ---- the bound ---- */

@@ -19,24 +19,21 @@ int mp_proof_effort(const mp_graph *graph)
 mp_status mp_prove(mp_problem *problem, int64_t budget_bytes, bool keep_order, const mp_bound_options *options, mp_bound *out,
                    mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_bound_options own = *options;
     mp_bound any = {0};
-    mp_bound_report report;
+    MP_CLEARED_BY(mp_bound_report_clear) mp_bound_report report = {0};
     mp_bound_report_init(&report);
     own.any_order = !keep_order;
-    MP_TRY(mp_bound_of(problem, budget_bytes, &own, out, err));
-    if (!keep_order || out->infeasible) goto done;
+    MP_CHECK(mp_bound_of(problem, budget_bytes, &own, out, err));
+    if (!keep_order || out->infeasible) return MP_OK;
     own.any_order = true;
     if (own.effort > 1) own.effort = 1; /* it is rarely the better one */
     if (options->report) own.report = &report;
-    MP_TRY(mp_bound_of(problem, budget_bytes, &own, &any, err));
+    MP_CHECK(mp_bound_of(problem, budget_bytes, &own, &any, err));
     const bool is_better = any.infeasible || any.ticks > out->ticks;
     if (options->report) mp_bound_report_merge(options->report, &report, is_better);
     if (is_better) *out = any;
-done:
-    mp_bound_report_clear(&report);
-    return st;
+    return MP_OK;
 }
 
 /* ---- in a thread ---- */

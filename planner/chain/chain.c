@@ -135,15 +135,16 @@ static mp_status run_stretch(walk *w, mp_chain_stretch s, mp_error *err)
     return MP_OK;
 }
 
+static void clear(walk *w)
+{
+    mp_free(w->steps);
+}
+
 mp_status mp_chain_schedule(const mp_chain_table *table, int slots, mp_step **steps, size_t *n, mp_error *err)
 {
-    mp_status st = MP_OK;
-    walk w = {.table = table};
-    MP_TRY(run_stretch(&w, (mp_chain_stretch){0, table->chain->n, slots, false}, err));
-    MP_TRY(mp_updates_place(table->chain->graph, w.steps, w.n, steps, n, err));
-done:
-    mp_free(w.steps);
-    return st;
+    MP_CLEARED_BY(clear) walk w = {.table = table};
+    MP_CHECK(run_stretch(&w, (mp_chain_stretch){0, table->chain->n, slots, false}, err));
+    return mp_updates_place(table->chain->graph, w.steps, w.n, steps, n, err);
 }
 
 static mp_status offer(mp_search *search, const mp_chain_table *table, int slots, int64_t *peak_bytes, mp_error *err)
@@ -190,30 +191,22 @@ static mp_status search_chain(mp_search *search, const mp_boundaries *boundaries
 /* The ways to cut have equal shares of the moves, whatever the budget lets them use. */
 mp_status mp_run_chain(mp_search *search, mp_error *err)
 {
-    mp_status st = MP_OK;
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
+    MP_OWNED_BY(mp_boundaries_free) mp_boundaries *boundaries = NULL;
     const mp_graph *graph = mp_search_request(search)->graph;
-    mp_boundaries *boundaries = NULL;
-    bool *ends[MP_N_CHAIN_CUTS] = {NULL};
+    bool *ends[MP_N_CHAIN_CUTS];
     int n = 0;
-    MP_TRY(mp_boundaries_new(graph, &boundaries, err));
+    MP_CHECK(mp_boundaries_new(graph, &boundaries, err));
     for (int cut = 0; cut < MP_N_CHAIN_CUTS; cut++) {
         int n_ends;
         bool is_new = true;
-        ends[n] = mp_alloc((size_t)boundaries->n, sizeof **ends);
-        MP_REQUIRE(ends[n], err, MP_NOMEM, "out of memory for the chain of %s", graph->name);
-        MP_TRY(mp_chain_ends(boundaries, (mp_chain_cut)cut, ends[n], &n_ends, err));
+        ends[n] = mp_pool_alloc(pool, (size_t)boundaries->n, sizeof **ends);
+        MP_ENSURE(ends[n], err, MP_NOMEM, "out of memory for the chain of %s", graph->name);
+        MP_CHECK(mp_chain_ends(boundaries, (mp_chain_cut)cut, ends[n], &n_ends, err));
         for (int i = 0; i < n; i++) is_new &= memcmp(ends[i], ends[n], (size_t)boundaries->n * sizeof **ends) != 0;
-        if (n_ends > 0 && is_new) {
-            n++;
-            continue;
-        }
-        mp_free(ends[n]);
-        ends[n] = NULL;
+        n += n_ends > 0 && is_new;
     }
-    MP_REQUIRE(n > 0, err, MP_NOT_APPLICABLE, "%s is no chain: nothing cuts it in two", graph->name);
-    for (int i = 0; i < n; i++) MP_TRY(search_chain(search, boundaries, ends[i], (mp_search_moves(search) - 1) / n, err));
-done:
-    mp_boundaries_free(boundaries);
-    for (int i = 0; i < MP_N_CHAIN_CUTS; i++) mp_free(ends[i]);
-    return st;
+    MP_ENSURE(n > 0, err, MP_NOT_APPLICABLE, "%s is no chain: nothing cuts it in two", graph->name);
+    for (int i = 0; i < n; i++) MP_CHECK(search_chain(search, boundaries, ends[i], (mp_search_moves(search) - 1) / n, err));
+    return MP_OK;
 }

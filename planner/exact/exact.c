@@ -267,11 +267,9 @@ static mp_status offer(exact *x, int k)
     size_t n = 0, n_way = 0, most = 0;
     int64_t peak_bytes, ticks;
     const int64_t extra_ticks = t->states[k].extra_ticks;
-    MP_OWNED mp_step *steps = NULL;
-    MP_OWNED int *way = NULL;
     for (int s = k; s >= 0; s = t->states[s].parent) most++;
-    way = mp_alloc(most, sizeof *way);
-    steps = mp_alloc(most + (size_t)x->graph.n_nodes, sizeof *steps);
+    MP_OWNED int *way = mp_alloc(most, sizeof *way);
+    MP_OWNED mp_step *steps = mp_alloc(most + (size_t)x->graph.n_nodes, sizeof *steps);
     MP_ENSURE(way && steps, x->err, MP_NOMEM, "out of memory for %zu steps", most);
     for (int s = k; s >= 0; s = t->states[s].parent) way[n_way++] = s;
     while (n_way > 0) {
@@ -320,18 +318,19 @@ static mp_status search(exact *x)
     return MP_OK;
 }
 
+static void end_search(exact *x)
+{
+    free_states(&x->table);
+    mp_exact_graph_free(&x->graph);
+}
+
 mp_status mp_run_exact(mp_search *found, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_request *request = mp_search_request(found);
-    exact x = {.search = found, .err = err};
+    MP_CLEARED_BY(end_search) exact x = {.search = found, .err = err};
     const int64_t moves = mp_search_moves(found);
     x.most_states = moves < MP_EXACT_STATES / MP_EXACT_STATES_PER_MOVE ? moves * MP_EXACT_STATES_PER_MOVE : MP_EXACT_STATES;
     x.most_work = x.most_states * MP_EXACT_WORK_PER_STATE;
-    MP_TRY(mp_exact_graph_read(request->graph, request->budget_bytes, request->keep_order, &x.graph, err));
-    MP_TRY(search(&x));
-done:
-    free_states(&x.table);
-    mp_exact_graph_free(&x.graph);
-    return st;
+    MP_CHECK(mp_exact_graph_read(request->graph, request->budget_bytes, request->keep_order, &x.graph, err));
+    return search(&x);
 }

@@ -196,22 +196,22 @@ static void close_precedence(mp_exact_graph *x)
 
 mp_status mp_exact_graph_read(const mp_graph *graph, int64_t budget_bytes, bool in_order, mp_exact_graph *out, mp_error *err)
 {
-    mp_status st = MP_OK;
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     reader r = {.x = out, .graph = graph, .err = err};
     size_t n_alternatives = 0, n_pairs = 0;
-    MP_REQUIRE(graph->n_nodes <= MP_EXACT_BITS, err, MP_NOT_APPLICABLE, "%s is too large to try all schedules", graph->name);
+    MP_ENSURE(graph->n_nodes <= MP_EXACT_BITS, err, MP_NOT_APPLICABLE, "%s is too large to try all schedules", graph->name);
     out->graph = graph;
     out->n_nodes = (int)graph->n_nodes;
     out->memory_bytes = budget_bytes - mp_graph_static_bytes(graph);
-    r.bit = mp_alloc(graph->n_storages, sizeof *r.bit);
-    r.updates = mp_alloc(graph->n_storages, sizeof *r.updates);
+    r.bit = mp_pool_alloc(pool, graph->n_storages, sizeof *r.bit);
+    r.updates = mp_pool_alloc(pool, graph->n_storages, sizeof *r.updates);
     for (size_t i = 0; i < graph->n_nodes; i++)
         for (size_t k = 0; k < graph->nodes[i].n_alternatives; k++, n_alternatives++)
             n_pairs += graph->nodes[i].alternatives[k].n_in_place;
     out->alternatives = mp_alloc(n_alternatives, sizeof *out->alternatives);
     out->pairs = mp_alloc(n_pairs, sizeof *out->pairs);
-    MP_REQUIRE(r.bit && r.updates && out->alternatives && out->pairs, err, MP_NOMEM, "out of memory for %s", graph->name);
-    MP_TRY(number_storages(&r));
+    MP_ENSURE(out->alternatives && out->pairs && !mp_pool_failed(pool), err, MP_NOMEM, "out of memory for %s", graph->name);
+    MP_CHECK(number_storages(&r));
     for (int v = 0; v < out->n_nodes; v++) {
         const mp_node *node = &graph->nodes[v];
         out->all |= mp_exact_one(v);
@@ -224,15 +224,12 @@ mp_status mp_exact_graph_read(const mp_graph *graph, int64_t budget_bytes, bool 
     mp_exact_alternative *alternatives = out->alternatives;
     mp_in_place *pairs = out->pairs;
     for (int v = 0; v < out->n_nodes; v++) {
-        MP_TRY(read_node(&r, v, alternatives, &pairs));
+        MP_CHECK(read_node(&r, v, alternatives, &pairs));
         alternatives += graph->nodes[v].n_alternatives;
     }
     if (in_order) keep_order(out);
     close_precedence(out);
-done:
-    mp_free(r.bit);
-    mp_free(r.updates);
-    return st;
+    return MP_OK;
 }
 
 void mp_exact_graph_free(mp_exact_graph *x)

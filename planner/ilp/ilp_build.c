@@ -127,7 +127,7 @@ static mp_status collect_uses(builder *b)
     for (size_t i = 0; i < graph->n_nodes; i++)
         if (graph->nodes[i].phase == MP_PHASE_UPDATE) MP_CHECK(add_uses_of_update(b, (int)i, place_of));
     if (b->n_uses) qsort(b->uses, b->n_uses, sizeof *b->uses, compare_uses);
-    m->uses = mp_alloc(b->n_uses, sizeof *m->uses);
+    m->uses = mp_pool_alloc(m->pool, b->n_uses, sizeof *m->uses);
     if (!m->uses) {
         return MP_NO_MEMORY(b->err);
     }
@@ -208,12 +208,17 @@ static mp_status add_stages(builder *b, size_t most_columns)
     return mp_ilp_add_rows(m, b->resident_for, b->err);
 }
 
+static void clear(builder *b)
+{
+    mp_free(b->uses);
+}
+
 mp_status mp_ilp_model_new(const mp_graph *graph, const int *first, int n_stages, size_t most_columns, mp_ilp_model **out,
                            mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_ilp_model *m = mp_alloc(1, sizeof *m);
-    builder b = {.m = m, .err = err};
+    MP_OWNED_BY(mp_ilp_model_free) mp_ilp_model *m = mp_alloc(1, sizeof *m);
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
+    MP_CLEARED_BY(clear) builder b = {.m = m, .err = err};
     bool backward = false;
     if (!m) return MP_FAIL(err, MP_NOMEM, "out of memory for the integer programme of %s", graph->name);
     m->graph = graph;
@@ -221,28 +226,25 @@ mp_status mp_ilp_model_new(const mp_graph *graph, const int *first, int n_stages
         m->n_places += graph->nodes[i].phase != MP_PHASE_UPDATE;
         backward |= graph->nodes[i].phase == MP_PHASE_BACKWARD;
     }
-    MP_REQUIRE(backward, err, MP_NOT_APPLICABLE, "%s has no backward phase to recompute for", graph->name);
+    MP_ENSURE(backward, err, MP_NOT_APPLICABLE, "%s has no backward phase to recompute for", graph->name);
     m->n_stages = first ? n_stages : m->n_places;
     /* the maps alone take more than columns do */
-    MP_REQUIRE((size_t)m->n_stages <= 64 * most_columns / (graph->n_nodes + graph->n_storages) + 1, err, MP_NOT_APPLICABLE,
-               "%s is too large for an integer programme of %zu columns", graph->name, most_columns);
+    MP_ENSURE((size_t)m->n_stages <= 64 * most_columns / (graph->n_nodes + graph->n_storages) + 1, err, MP_NOT_APPLICABLE,
+              "%s is too large for an integer programme of %zu columns", graph->name, most_columns);
     const size_t stages = (size_t)m->n_stages, places = (size_t)m->n_places, storages = graph->n_storages;
-    m->node = mp_alloc(places, sizeof *m->node);
-    m->first = mp_alloc(stages + 1, sizeof *m->first);
-    m->repeatable = mp_alloc(places + 1, sizeof *m->repeatable);
-    m->produced_at = mp_alloc(storages, sizeof *m->produced_at);
-    m->uses_start = mp_alloc(storages + 1, sizeof *m->uses_start);
-    m->run = mp_alloc(stages * places, sizeof *m->run);
-    m->resident = mp_alloc(stages * storages, sizeof *m->resident);
-    m->used = mp_alloc(stages * storages, sizeof *m->used);
-    b.needed = mp_alloc(places + 1, sizeof *b.needed);
-    b.waits = mp_alloc(2 * places + 2, sizeof *b.waits);
-    b.resident_for = mp_alloc(graph->n_nodes, sizeof *b.resident_for);
-    if (!m->node || !m->first || !m->repeatable || !m->produced_at || !m->uses_start || !m->run || !m->resident || !m->used ||
-        !b.needed || !b.waits || !b.resident_for) {
-        st = MP_NO_MEMORY(b.err);
-        goto done;
-    }
+    m->pool = mp_pool_new();
+    m->node = mp_pool_alloc(m->pool, places, sizeof *m->node);
+    m->first = mp_pool_alloc(m->pool, stages + 1, sizeof *m->first);
+    m->repeatable = mp_pool_alloc(m->pool, places + 1, sizeof *m->repeatable);
+    m->produced_at = mp_pool_alloc(m->pool, storages, sizeof *m->produced_at);
+    m->uses_start = mp_pool_alloc(m->pool, storages + 1, sizeof *m->uses_start);
+    m->run = mp_pool_alloc(m->pool, stages * places, sizeof *m->run);
+    m->resident = mp_pool_alloc(m->pool, stages * storages, sizeof *m->resident);
+    m->used = mp_pool_alloc(m->pool, stages * storages, sizeof *m->used);
+    b.needed = mp_pool_alloc(pool, places + 1, sizeof *b.needed);
+    b.waits = mp_pool_alloc(pool, 2 * places + 2, sizeof *b.waits);
+    b.resident_for = mp_pool_alloc(pool, graph->n_nodes, sizeof *b.resident_for);
+    if (mp_pool_failed(m->pool) || mp_pool_failed(pool)) return MP_NO_MEMORY(b.err);
     m->static_bytes = mp_graph_static_bytes(graph);
     for (size_t i = 0, p = 0; i < graph->n_nodes; i++) {
         const mp_node *node = &graph->nodes[i];
@@ -255,15 +257,9 @@ mp_status mp_ilp_model_new(const mp_graph *graph, const int *first, int n_stages
     memset(m->run, -1, stages * places * sizeof *m->run);
     memset(m->resident, -1, stages * storages * sizeof *m->resident);
     memset(m->used, -1, stages * storages * sizeof *m->used);
-    MP_TRY(collect_uses(&b));
-    MP_TRY(add_stages(&b, most_columns));
+    MP_CHECK(collect_uses(&b));
+    MP_CHECK(add_stages(&b, most_columns));
     *out = m;
     m = NULL;
-done:
-    mp_free(b.uses);
-    mp_free(b.needed);
-    mp_free(b.waits);
-    mp_free(b.resident_for);
-    mp_ilp_model_free(m);
-    return st;
+    return MP_OK;
 }

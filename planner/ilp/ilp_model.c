@@ -58,9 +58,10 @@ mp_status mp_ilp_add_entry(mp_ilp_model *m, int column, int64_t coefficient, mp_
 void mp_ilp_model_free(mp_ilp_model *m)
 {
     if (!m) return;
-    void *blocks[] = {m->node, m->first,    m->repeatable, m->produced_at, m->uses_start, m->uses,
-                      m->run,  m->resident, m->used,       m->columns,     m->rows,       m->entries};
-    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) mp_free(blocks[i]);
+    mp_free(m->columns);
+    mp_free(m->rows);
+    mp_free(m->entries);
+    mp_pool_free(m->pool);
     mp_free(m);
 }
 

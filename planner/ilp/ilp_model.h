@@ -46,6 +46,7 @@ typedef struct mp_ilp_entry {
 
 typedef struct mp_ilp_model {
     const mp_graph *graph;
+    mp_pool *pool; /* of what has no capacity */
     int n_places, n_stages;
     int *node;        /* place -> node */
     int *first;       /* stage -> its first place; first[n_stages] = n_places */

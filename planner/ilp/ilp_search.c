@@ -263,6 +263,7 @@ mp_status mp_ilp_search(const mp_ilp_model *model, int64_t budget_bytes, const m
 {
     mp_status st = MP_OK;
     mp_ilp_result found = {0};
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     search s = {.m = model,
                 .limits = limits,
                 .result = &found,
@@ -271,14 +272,13 @@ mp_status mp_ilp_search(const mp_ilp_model *model, int64_t budget_bytes, const m
                 .incumbent = HUGE_VAL,
                 .err = err};
     const size_t n_runs = (size_t)model->n_stages * (size_t)model->n_places, n_columns = model->n_columns + 1;
-    s.x = mp_alloc(n_columns, sizeof *s.x);
-    s.values = mp_alloc(n_columns + 1, sizeof *s.values);
-    s.indices = mp_alloc(n_columns + 1, sizeof *s.indices);
-    s.runs = mp_alloc(n_runs, sizeof *s.runs);
-    s.last = mp_alloc(n_runs, sizeof *s.last);
-    s.work = mp_alloc(2 * model->graph->n_storages, sizeof *s.work);
-    MP_REQUIRE(s.x && s.values && s.indices && s.runs && s.last && s.work, err, MP_NOMEM,
-               "out of memory for the integer programme of %s", model->graph->name);
+    s.x = mp_pool_alloc(pool, n_columns, sizeof *s.x);
+    s.values = mp_pool_alloc(pool, n_columns + 1, sizeof *s.values);
+    s.indices = mp_pool_alloc(pool, n_columns + 1, sizeof *s.indices);
+    s.runs = mp_pool_alloc(pool, n_runs, sizeof *s.runs);
+    s.last = mp_pool_alloc(pool, n_runs, sizeof *s.last);
+    s.work = mp_pool_alloc(pool, 2 * model->graph->n_storages, sizeof *s.work);
+    MP_REQUIRE(!mp_pool_failed(pool), err, MP_NOMEM, "out of memory for the integer programme of %s", model->graph->name);
     for (int p = 0; p < model->n_places; p++)
         s.ticks_unit = mp_gcd(s.ticks_unit, model->graph->nodes[model->node[p]].alternatives[0].ticks);
     if (s.ticks_unit == 0) s.ticks_unit = 1;
@@ -290,11 +290,5 @@ mp_status mp_ilp_search(const mp_ilp_model *model, int64_t budget_bytes, const m
     found.steps = NULL;
 done:
     mp_free(found.steps);
-    mp_free(s.x);
-    mp_free(s.values);
-    mp_free(s.indices);
-    mp_free(s.runs);
-    mp_free(s.last);
-    mp_free(s.work);
     return st;
 }

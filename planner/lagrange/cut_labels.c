@@ -121,14 +121,12 @@ static mp_status build_network(mp_cut_labels *x, mp_error *err)
 {
     const mp_graph *graph = x->graph;
     int n = 0;
-    MP_OWNED int *from = NULL, *to = NULL;
     size_t most = graph->n_storages;
     number_vertices(x, &n);
     for (int k = 0; k < x->forward_end; k++) most += alternative_of(x, k)->n_reads;
     x->arc_from = mp_pool_alloc(x->pool, most, sizeof *x->arc_from);
     x->arc_to = mp_pool_alloc(x->pool, most, sizeof *x->arc_to);
-    from = mp_alloc(most, sizeof *from);
-    to = mp_alloc(most, sizeof *to);
+    MP_OWNED int *from = mp_alloc(most, sizeof *from), *to = mp_alloc(most, sizeof *to);
     MP_ENSURE(x->arc_from && x->arc_to && from && to, err, MP_NOMEM, "out of memory for a network of %s", graph->name);
     for (int s = 0; s < (int)graph->n_storages; s++) {
         if (x->storage_vertex[s] < 0 || !x->repeatable[x->producer[s]]) continue;

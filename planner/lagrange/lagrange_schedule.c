@@ -101,19 +101,18 @@ static void evict_again(walk *w, int stage)
 
 mp_status mp_lagrange_schedule(const mp_cut_labels *x, mp_step **steps, size_t *n, mp_error *err)
 {
-    mp_status st = MP_OK;
     const size_t n_stages = (size_t)x->n, n_nodes = x->graph->n_nodes;
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     walk w = {.x = x,
-              .missing = mp_alloc(x->graph->n_storages, sizeof *w.missing),
-              .is_demanded = mp_alloc(n_stages, sizeof *w.is_demanded),
-              .demanded = mp_alloc(n_stages, sizeof *w.demanded),
-              .in_order = {mp_alloc(n_stages, sizeof *w.in_order.items), 0},
-              .steps = mp_alloc((MP_LAGRANGE_STEPS_PER_STAGE + 3) * n_stages, sizeof *w.steps),
+              .missing = mp_pool_alloc(pool, x->graph->n_storages, sizeof *w.missing),
+              .is_demanded = mp_pool_alloc(pool, n_stages, sizeof *w.is_demanded),
+              .demanded = mp_pool_alloc(pool, n_stages, sizeof *w.demanded),
+              .in_order = {mp_pool_alloc(pool, n_stages, sizeof *w.in_order.items), 0},
+              .steps = mp_pool_alloc(pool, (MP_LAGRANGE_STEPS_PER_STAGE + 3) * n_stages, sizeof *w.steps),
               .most = MP_LAGRANGE_STEPS_PER_STAGE * n_stages,
-              .stage = mp_alloc(n_nodes, sizeof *w.stage),
-              .cost = mp_alloc(n_stages, sizeof *w.cost)};
-    MP_REQUIRE(w.missing && w.is_demanded && w.demanded && w.in_order.items && w.steps && w.stage && w.cost, err, MP_NOMEM,
-               "out of memory for a schedule of %zu nodes", n_stages);
+              .stage = mp_pool_alloc(pool, n_nodes, sizeof *w.stage),
+              .cost = mp_pool_alloc(pool, n_stages, sizeof *w.cost)};
+    MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "out of memory for a schedule of %zu nodes", n_stages);
     for (size_t s = 0; s < x->graph->n_storages; s++) w.missing[s] = x->producer[s] >= 0 && x->recomputed[x->producer[s]];
     for (int k = 0; k < x->n; k++) w.stage[x->node[k]] = k;
     for (int k = 0; k < x->n; k++) {
@@ -121,14 +120,5 @@ mp_status mp_lagrange_schedule(const mp_cut_labels *x, mp_step **steps, size_t *
         w.steps[w.n++] = (mp_step){.node = x->node[k]};
         if (x->evicts_again && k >= x->forward_end) evict_again(&w, k);
     }
-    MP_TRY(mp_updates_place(x->graph, w.steps, w.n, steps, n, err));
-done:
-    mp_free(w.missing);
-    mp_free(w.is_demanded);
-    mp_free(w.demanded);
-    mp_free(w.in_order.items);
-    mp_free(w.steps);
-    mp_free(w.stage);
-    mp_free(w.cost);
-    return st;
+    return mp_updates_place(x->graph, w.steps, w.n, steps, n, err);
 }

@@ -328,16 +328,16 @@ static int64_t rank_of(const mp_dag *dag, enum rule rule, int number, int v, int
 /* Kahn's algorithm with a heap by rank; backwards, it starts at the sinks and fills the order from its end. */
 static mp_status ready_order(const mp_dag *dag, enum rule rule, int number, bool backwards, int *order, mp_error *err)
 {
-    mp_status st = MP_OK;
     const size_t n = (size_t)dag->n_vertices;
     const int *before_start = backwards ? dag->successors_start : dag->predecessors_start;
     const int *before = backwards ? dag->successors : dag->predecessors;
     const int *after_start = backwards ? dag->predecessors_start : dag->successors_start;
     const int *after = backwards ? dag->predecessors : dag->successors;
     int64_t turn = 0;
-    int *missing = mp_alloc(n, sizeof *missing);
-    mp_heap ready = {mp_alloc(n, sizeof *ready.items), 0};
-    MP_REQUIRE(missing && ready.items, err, MP_NOMEM, "out of memory for an order of %zu nodes", n);
+    MP_OWNED int *missing = mp_alloc(n, sizeof *missing);
+    MP_OWNED mp_heap_item *items = mp_alloc(n, sizeof *items);
+    mp_heap ready = {items, 0};
+    MP_ENSURE(missing && items, err, MP_NOMEM, "out of memory for an order of %zu nodes", n);
     for (int v = 0; v < (int)n; v++) {
         missing[v] = before_start[v + 1] - before_start[v];
         if (!missing[v]) mp_heap_push(&ready, rank_of(dag, rule, number, v, turn++, before_start, before, after_start), v);
@@ -349,10 +349,7 @@ static mp_status ready_order(const mp_dag *dag, enum rule rule, int number, bool
             if (--missing[after[e]] == 0)
                 mp_heap_push(&ready, rank_of(dag, rule, number, after[e], turn++, before_start, before, after_start), after[e]);
     }
-done:
-    mp_free(missing);
-    mp_free(ready.items);
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_dag_order(const mp_dag *dag, int k, int *order, mp_error *err)

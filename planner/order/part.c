@@ -160,26 +160,22 @@ static mp_status add_end(const parting *p, const char *name, bool writes, const 
 
 mp_status mp_part_init(mp_part *part, const mp_graph *graph, size_t from, size_t to, bool is_closed, int *number, mp_error *err)
 {
-    mp_status st = MP_OK;
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     parting p = {.graph = graph, .part = part, .number = number};
     *part = (mp_part){.from = from, .to = to, .is_closed = is_closed};
-    MP_TRY(mp_graph_new(graph->name, &part->graph, err));
+    MP_CHECK(mp_graph_new(graph->name, &part->graph, err));
     part->graph->tick_seconds = graph->tick_seconds;
-    p.in = mp_alloc(is_closed ? graph->n_storages + 1 : 0, sizeof *p.in);
-    p.out = mp_alloc(is_closed ? graph->n_storages + to - from : 0, sizeof *p.out);
-    MP_REQUIRE(p.in && p.out, err, MP_NOMEM, "no memory for a part of %s", graph->name);
-    MP_TRY(add_storages(&p, err));
+    p.in = mp_pool_alloc(pool, is_closed ? graph->n_storages + 1 : 0, sizeof *p.in);
+    p.out = mp_pool_alloc(pool, is_closed ? graph->n_storages + to - from : 0, sizeof *p.out);
+    MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for a part of %s", graph->name);
+    MP_CHECK(add_storages(&p, err));
     if (is_closed) {
         p.in[p.n_in++] = p.begins;
-        MP_TRY(add_end(&p, "first", true, p.in, p.n_in, err));
+        MP_CHECK(add_end(&p, "first", true, p.in, p.n_in, err));
     }
-    for (size_t v = from; v < to; v++) MP_TRY(add_node(&p, &graph->nodes[v], err));
-    if (is_closed) MP_TRY(add_end(&p, "last", false, p.out, p.n_out, err));
-    MP_TRY(mp_graph_finish(part->graph, err));
-done:
-    mp_free(p.in);
-    mp_free(p.out);
-    return st;
+    for (size_t v = from; v < to; v++) MP_CHECK(add_node(&p, &graph->nodes[v], err));
+    if (is_closed) MP_CHECK(add_end(&p, "last", false, p.out, p.n_out, err));
+    return mp_graph_finish(part->graph, err);
 }
 
 void mp_part_clear(mp_part *part)

@@ -222,43 +222,42 @@ static mp_status close_pairs(mp_precedence *o, const struct pairs *p, mp_error *
     return MP_OK;
 }
 
+static void clear_pairs(struct pairs *pairs)
+{
+    mp_free(pairs->from);
+    mp_free(pairs->to);
+}
+
 mp_status mp_precedence_new(const mp_graph *graph, bool list_order, mp_precedence **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_precedence *o = NULL;
-    struct pairs pairs = {0};
-    mp_step *steps = NULL;
     const size_t n = graph->n_nodes + 1;
-    MP_REQUIRE(o = mp_alloc(1, sizeof *o), err, MP_NOMEM, "no memory for the order of %zu nodes", n);
+    MP_CLEARED_BY(clear_pairs) struct pairs pairs = {0};
+    MP_OWNED mp_step *steps = mp_alloc(n, sizeof *steps);
+    MP_OWNED_BY(mp_precedence_free) mp_precedence *o = mp_alloc(1, sizeof *o);
+    MP_ENSURE(o && steps, err, MP_NOMEM, "no memory for the order of %zu nodes", n);
     o->graph = graph;
     o->pool = mp_pool_new();
     o->n = (int)n;
     o->words = mp_bits_words(n);
     o->only_vertex = -1;
     o->sequence = mp_pool_alloc(o->pool, n, sizeof *o->sequence);
-    steps = mp_alloc(n, sizeof *steps);
-    MP_REQUIRE(o->sequence && steps, err, MP_NOMEM, "no memory for the order of %zu nodes", n);
-    MP_TRY(mp_precedence_find_always(o, err));
-    MP_REQUIRE(find_pairs(o, list_order, &pairs), err, MP_NOMEM, "no memory for the order of %zu nodes", n);
+    MP_ENSURE(o->sequence, err, MP_NOMEM, "no memory for the order of %zu nodes", n);
+    MP_CHECK(mp_precedence_find_always(o, err));
+    MP_ENSURE(find_pairs(o, list_order, &pairs), err, MP_NOMEM, "no memory for the order of %zu nodes", n);
     if (n > (size_t)mp_precedence_most_nodes || pairs.n > (size_t)MP_PRECEDENCE_WORK / o->words)
         o->only_vertex = 0; /* close_pairs chooses which */
     o->ancestors = mp_pool_alloc(o->pool, (o->only_vertex < 0 ? n : 1) * o->words, sizeof *o->ancestors);
     o->descendants = mp_pool_alloc(o->pool, (o->only_vertex < 0 ? n : 1) * o->words, sizeof *o->descendants);
-    MP_REQUIRE(!mp_pool_failed(o->pool), err, MP_NOMEM, "no memory for the order of %zu nodes", n);
+    MP_ENSURE(!mp_pool_failed(o->pool), err, MP_NOMEM, "no memory for the order of %zu nodes", n);
     find_sequence(o, steps);
-    MP_TRY(close_pairs(o, &pairs, err));
+    MP_CHECK(close_pairs(o, &pairs, err));
     o->n_pairs = pairs.n;
     o->pair_from = pairs.from;
     o->pair_to = pairs.to;
     pairs = (struct pairs){0};
     *out = o;
     o = NULL;
-done:
-    mp_precedence_free(o);
-    mp_free(pairs.from);
-    mp_free(pairs.to);
-    mp_free(steps);
-    return st;
+    return MP_OK;
 }
 
 void mp_precedence_free(mp_precedence *o)

@@ -53,12 +53,11 @@ static mp_status place_updates(const mp_graph *graph, const mp_step *steps, size
                                size_t *n_out, mp_error *err)
 {
     size_t n_updates = 0;
-    MP_OWNED mp_step *all = NULL;
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     places after = {mp_pool_alloc(pool, graph->n_storages, sizeof *after.read),
                     mp_pool_alloc(pool, graph->n_storages, sizeof *after.written)};
     for (size_t i = 0; i < graph->n_nodes; i++) n_updates += graph->nodes[i].phase == MP_PHASE_UPDATE;
-    all = mp_alloc(n + n_updates, sizeof *all);
+    MP_OWNED mp_step *all = mp_alloc(n + n_updates, sizeof *all);
     int *update = mp_pool_alloc(pool, n_updates, sizeof *update);
     int64_t *place = mp_pool_alloc(pool, n_updates, sizeof *place);
     size_t *start = mp_pool_alloc(pool, 2 * n + 3, sizeof *start);

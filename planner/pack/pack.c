@@ -52,15 +52,12 @@ static mp_status attempt(packer *p, int64_t capacity, int64_t node_limit, mp_err
 mp_status mp_pack_solve(mp_pack_problem *problem, int64_t capacity, const mp_pack_options *options, mp_pack_result *result,
                         mp_error *err)
 {
-    packer p;
-    mp_status st = MP_OK;
-    MP_TRY(open_packer(&p, problem, options, err));
-    MP_TRY(attempt(&p, capacity, p.options.node_limit, err));
+    MP_CLEARED_BY(close_packer) packer p = {0};
+    MP_CHECK(open_packer(&p, problem, options, err));
+    MP_CHECK(attempt(&p, capacity, p.options.node_limit, err));
     if (p.result.verdict == MP_PACK_INFEASIBLE && p.result.bound <= capacity) p.result.bound = capacity + 1;
     *result = p.result;
-done:
-    close_packer(&p);
-    return st;
+    return MP_OK;
 }
 
 /* What every height is a multiple of: offsets are sums of sizes, rounded up to alignments, or fixed. */
@@ -117,30 +114,27 @@ static mp_status narrow(packer *p, int64_t nodes, int64_t unit, mp_error *err)
 mp_status mp_pack_minimize(mp_pack_problem *problem, int64_t known, const mp_pack_options *options, mp_pack_result *result,
                            mp_error *err)
 {
-    packer p;
-    mp_status st = MP_OK;
-    MP_TRY(open_packer(&p, problem, options, err));
+    MP_CLEARED_BY(close_packer) packer p = {0};
+    MP_CHECK(open_packer(&p, problem, options, err));
     const int64_t unit = unit_of(problem);
     if (known >= 0)
         p.result.height = known;
     else
-        MP_TRY(find_any(&p, err));
+        MP_CHECK(find_any(&p, err));
     if (p.result.height < 0) { /* infeasible, or cut short */
         *result = p.result;
-        goto done;
+        return MP_OK;
     }
     p.result.bound = (p.result.bound + unit - 1) / unit * unit;
     for (int64_t nodes = MP_PACK_FIRST_NODES; goes_on(&p);
          nodes = nodes < INT64_MAX / MP_PACK_GROWTH ? nodes * MP_PACK_GROWTH : INT64_MAX)
-        MP_TRY(narrow(&p, nodes, unit, err));
+        MP_CHECK(narrow(&p, nodes, unit, err));
     if (p.result.bound >= p.result.height || p.result.height <= p.options.enough)
         p.result.verdict = MP_PACK_PLACED;
     else
         p.result.verdict = p.options.enough > 0 && p.result.bound > p.options.enough ? MP_PACK_INFEASIBLE : MP_PACK_LIMIT;
     *result = p.result;
-done:
-    close_packer(&p);
-    return st;
+    return MP_OK;
 }
 
 /* ---- the judge, which knows nothing of the search: a sweep over time ---- */

@@ -45,12 +45,11 @@ static mp_status check_runs(const mp_graph *graph, const mp_plan *plan, mp_error
  * updates come after all of backward. */
 static mp_status check_updates(const mp_graph *graph, const mp_plan *plan, mp_error *err)
 {
-    mp_status st = MP_OK;
     size_t last_backward = 0;
-    struct reading {
+    MP_OWNED struct reading {
         size_t first, last; /* 1 + the first and last step that reads a parameter, updates aside; 0: none */
     } *readings = mp_alloc(graph->n_storages, sizeof *readings);
-    MP_REQUIRE(readings, err, MP_NOMEM, "no memory to check a plan");
+    MP_ENSURE(readings, err, MP_NOMEM, "no memory to check a plan");
     for (size_t t = 0; t < plan->n_steps; t++) {
         const mp_node *node = &graph->nodes[plan->steps[t].node];
         const mp_alternative *alternative = &node->alternatives[plan->steps[t].alternative];
@@ -66,24 +65,22 @@ static mp_status check_updates(const mp_graph *graph, const mp_plan *plan, mp_er
         int node = plan->steps[t].node;
         const mp_alternative *alternative = &graph->nodes[node].alternatives[plan->steps[t].alternative];
         if (graph->nodes[node].phase != MP_PHASE_UPDATE) continue;
-        MP_REQUIRE(graph->fuse != MP_FUSE_NONE || last_backward < t + 1, err, MP_REFUTED,
-                   "step %zu: %s updates before the end of backward, and the graph says fuse none", t,
-                   mp_node_label(graph, node).text);
+        MP_ENSURE(graph->fuse != MP_FUSE_NONE || last_backward < t + 1, err, MP_REFUTED,
+                  "step %zu: %s updates before the end of backward, and the graph says fuse none", t,
+                  mp_node_label(graph, node).text);
         for (size_t i = 0; i < alternative->n_writes; i++) {
             int s = alternative->writes[i];
             const struct reading *r = &readings[s];
             if (graph->storages[s].kind != MP_KIND_PARAMETER || !r->first) continue;
-            MP_REQUIRE(graph->fuse == MP_FUSE_FORWARD || r->last < t + 1, err, MP_REFUTED,
-                       "step %zu: %s updates %s, which step %zu still reads", t, mp_node_label(graph, node).text,
-                       mp_storage_label(graph, s).text, r->last - 1);
-            MP_REQUIRE(graph->fuse != MP_FUSE_FORWARD || r->first > t + 1, err, MP_REFUTED,
-                       "step %zu: %s updates %s, which step %zu has read before", t, mp_node_label(graph, node).text,
-                       mp_storage_label(graph, s).text, r->first - 1);
+            MP_ENSURE(graph->fuse == MP_FUSE_FORWARD || r->last < t + 1, err, MP_REFUTED,
+                      "step %zu: %s updates %s, which step %zu still reads", t, mp_node_label(graph, node).text,
+                      mp_storage_label(graph, s).text, r->last - 1);
+            MP_ENSURE(graph->fuse != MP_FUSE_FORWARD || r->first > t + 1, err, MP_REFUTED,
+                      "step %zu: %s updates %s, which step %zu has read before", t, mp_node_label(graph, node).text,
+                      mp_storage_label(graph, s).text, r->first - 1);
         }
     }
-done:
-    mp_free(readings);
-    return st;
+    return MP_OK;
 }
 
 /* Only updates run on the second stream, and a later step, or the end, waits for each. */
@@ -172,40 +169,35 @@ static mp_status check_frees(const mp_graph *graph, const mp_plan *plan, const m
  * name: in a plan's file they go by their names. */
 static mp_status check_checkpoints(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_names *names = NULL; /* of the storages that are checkpoints: the one that stands for all of that name */
-    struct {
+    MP_OWNED_BY(mp_names_free)
+    mp_names *names = mp_names_new(); /* of the storages that are checkpoints: the one that stands for all of that name */
+    MP_OWNED struct {
         int found, listed; /* per storage that stands for its name, or has none */
-    } *counts = NULL;
+    } *counts = mp_alloc(graph->n_storages, sizeof *counts);
     if (!plan->n_checkpoints) return MP_OK;
-    counts = mp_alloc(graph->n_storages, sizeof *counts);
-    names = mp_names_new();
-    MP_REQUIRE(counts && names, err, MP_NOMEM, "no memory to check a plan");
+    MP_ENSURE(counts && names, err, MP_NOMEM, "no memory to check a plan");
     for (int s = 0; s < (int)graph->n_storages; s++) {
         const char *name = graph->storages[s].name;
         if (!replay->checkpoint[s]) continue;
         if (name[0] && mp_names_find(names, name) < 0)
-            MP_REQUIRE(mp_names_set(names, name, s), err, MP_NOMEM, "no memory to check a plan");
+            MP_ENSURE(mp_names_set(names, name, s), err, MP_NOMEM, "no memory to check a plan");
         counts[name[0] ? mp_names_find(names, name) : s].found++;
     }
     for (size_t i = 0; i < plan->n_checkpoints; i++) {
         const int s = plan->checkpoints[i];
-        MP_REQUIRE(s >= 0 && s < (int)graph->n_storages, err, MP_REFUTED, "checkpoint %zu is no storage of the graph", i);
+        MP_ENSURE(s >= 0 && s < (int)graph->n_storages, err, MP_REFUTED, "checkpoint %zu is no storage of the graph", i);
         const char *name = graph->storages[s].name;
         const int which = name[0] ? mp_names_find(names, name) : s;
-        MP_REQUIRE(which >= 0 && counts[which].found, err, MP_REFUTED,
-                   "%s is listed as a checkpoint, and no backward node reads its first production",
-                   mp_storage_label(graph, s).text);
-        MP_REQUIRE(counts[which].listed++ < counts[which].found, err, MP_REFUTED, "%s is listed as a checkpoint twice",
-                   mp_storage_label(graph, s).text);
+        MP_ENSURE(which >= 0 && counts[which].found, err, MP_REFUTED,
+                  "%s is listed as a checkpoint, and no backward node reads its first production",
+                  mp_storage_label(graph, s).text);
+        MP_ENSURE(counts[which].listed++ < counts[which].found, err, MP_REFUTED, "%s is listed as a checkpoint twice",
+                  mp_storage_label(graph, s).text);
     }
     for (int s = 0; s < (int)graph->n_storages; s++)
-        MP_REQUIRE(!counts[s].found || counts[s].listed, err, MP_REFUTED,
-                   "%s is kept from forward to backward, and missing among the checkpoints", mp_storage_label(graph, s).text);
-done:
-    mp_names_free(names);
-    mp_free(counts);
-    return st;
+        MP_ENSURE(!counts[s].found || counts[s].listed, err, MP_REFUTED,
+                  "%s is kept from forward to backward, and missing among the checkpoints", mp_storage_label(graph, s).text);
+    return MP_OK;
 }
 
 static mp_status check_bytes(const char *what, int64_t found, int64_t claimed, mp_error *err)

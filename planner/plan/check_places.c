@@ -166,24 +166,22 @@ static const mp_place *find_overlap(const taken *x, const mp_replay *replay, con
 static mp_status check_overlaps(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay,
                                 const struct life *starting, const struct life *ending, size_t n, mp_error *err)
 {
-    mp_status st = MP_OK;
-    taken x = {.plan = plan, .list = mp_alloc(n, sizeof *x.list)};
-    MP_REQUIRE(x.list, err, MP_NOMEM, "no memory to check %zu offsets", n);
+    MP_OWNED int *list = mp_alloc(n, sizeof *list);
+    taken x = {.plan = plan, .list = list};
+    MP_ENSURE(list, err, MP_NOMEM, "no memory to check %zu offsets", n);
     for (size_t j = 0, ended = 0; j < n; j++) {
         const int place = starting[j].index;
         const mp_place *p = &plan->places[place];
         for (; ending[ended].end <= p->begin; ended++) leave(&x, ending[ended].index);
         const mp_place *q = find_overlap(&x, replay, p);
-        MP_REQUIRE(!q, err, MP_REFUTED, "%s and %s overlap in step %d", place_label(graph, plan, q).text,
-                   place_label(graph, plan, p).text, p->begin);
+        MP_ENSURE(!q, err, MP_REFUTED, "%s and %s overlap in step %d", place_label(graph, plan, q).text,
+                  place_label(graph, plan, p).text, p->begin);
         const size_t i = count_below(&x, p->offset, place);
         memmove(x.list + i + 1, x.list + i, (x.n - i) * sizeof *x.list);
         x.list[i] = place;
         x.n++;
     }
-done:
-    mp_free(x.list);
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_check_places(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, int64_t *arena_bytes,

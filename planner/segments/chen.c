@@ -62,31 +62,25 @@ static mp_status sweep(chen *x, mp_error *err)
 
 mp_status mp_run_chen(mp_search *search, mp_error *err)
 {
-    mp_status st = MP_OK;
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
+    MP_OWNED_BY(mp_boundaries_free) mp_boundaries *boundaries = NULL;
     const mp_graph *graph = mp_search_request(search)->graph;
     chen x = {.search = search};
     size_t n_cuts = 0;
-    int *cuts = NULL;
-    MP_TRY(mp_boundaries_new(graph, &x.boundaries, err));
+    MP_CHECK(mp_boundaries_new(graph, &boundaries, err));
+    x.boundaries = boundaries;
     const size_t n = (size_t)x.boundaries->n;
-    x.allowed = mp_alloc(n, sizeof *x.allowed);
-    x.ends = mp_alloc(n, sizeof *x.ends);
-    x.produced_bytes = mp_alloc(n, sizeof *x.produced_bytes);
-    cuts = mp_alloc(graph->n_storages, sizeof *cuts);
-    MP_REQUIRE(x.allowed && x.ends && x.produced_bytes && cuts, err, MP_NOMEM, "out of memory for the segments of %s",
-               graph->name);
+    x.allowed = mp_pool_alloc(pool, n, sizeof *x.allowed);
+    x.ends = mp_pool_alloc(pool, n, sizeof *x.ends);
+    x.produced_bytes = mp_pool_alloc(pool, n, sizeof *x.produced_bytes);
+    int *cuts = mp_pool_alloc(pool, graph->n_storages, sizeof *cuts);
+    MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "out of memory for the segments of %s", graph->name);
     for (size_t s = 0; s < graph->n_storages; s++)
         if (x.boundaries->birth[s] >= 0) x.produced_bytes[x.boundaries->birth[s]] += graph->storages[s].bytes;
-    MP_TRY(mp_cut_tensors(graph, cuts, &n_cuts, err));
+    MP_CHECK(mp_cut_tensors(graph, cuts, &n_cuts, err));
     for (size_t i = 0; i < n_cuts; i++) x.allowed[x.boundaries->birth[cuts[i]]] = true;
-    MP_TRY(sweep(&x, err));
+    MP_CHECK(sweep(&x, err));
     for (size_t p = 0; p < n; p++) x.allowed[p] = true;
-    if (!mp_search_stopped(search)) MP_TRY(sweep(&x, err));
-done:
-    mp_boundaries_free(x.boundaries);
-    mp_free(x.allowed);
-    mp_free(x.ends);
-    mp_free(x.produced_bytes);
-    mp_free(cuts);
-    return st;
+    if (!mp_search_stopped(search)) MP_CHECK(sweep(&x, err));
+    return MP_OK;
 }

@@ -92,31 +92,29 @@ static mp_status try_model(lower_set *x, const int64_t *ticks, const int64_t *se
     return st;
 }
 
+static void forget_tried(lower_set *x)
+{
+    mp_free(x->tried);
+}
+
 mp_status mp_run_lower_set(mp_search *search, mp_error *err)
 {
-    mp_status st = MP_OK;
-    lower_set x = {.search = search, .graph = mp_search_request(search)->graph};
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
+    MP_OWNED_BY(mp_dag_free) mp_dag *dag = NULL;
+    MP_CLEARED_BY(forget_tried) lower_set x = {.search = search, .graph = mp_search_request(search)->graph};
     const size_t n_nodes = x.graph->n_nodes;
-    int64_t *ticks = NULL, *needed_bytes = NULL;
     bool backward = false;
     for (size_t i = 0; i < n_nodes; i++) backward |= x.graph->nodes[i].phase == MP_PHASE_BACKWARD;
-    MP_TRY(mp_dag_build(x.graph, &x.dag, err));
-    MP_REQUIRE(backward && x.dag->n_vertices > 0, err, MP_NOT_APPLICABLE, "%s has no backward phase to recompute for",
-               x.graph->name);
-    ticks = mp_alloc((size_t)x.dag->n_vertices, sizeof *ticks);
-    needed_bytes = mp_alloc((size_t)x.dag->n_vertices, sizeof *needed_bytes);
-    x.segment = mp_alloc(n_nodes, sizeof *x.segment);
-    x.keep = mp_alloc(x.graph->n_storages, sizeof *x.keep);
-    MP_REQUIRE(ticks && needed_bytes && x.segment && x.keep, err, MP_NOMEM, "out of memory");
+    MP_CHECK(mp_dag_build(x.graph, &dag, err));
+    x.dag = dag;
+    MP_ENSURE(backward && x.dag->n_vertices > 0, err, MP_NOT_APPLICABLE, "%s has no backward phase to recompute for",
+              x.graph->name);
+    int64_t *ticks = mp_pool_alloc(pool, (size_t)x.dag->n_vertices, sizeof *ticks);
+    int64_t *needed_bytes = mp_pool_alloc(pool, (size_t)x.dag->n_vertices, sizeof *needed_bytes);
+    x.segment = mp_pool_alloc(pool, n_nodes, sizeof *x.segment);
+    x.keep = mp_pool_alloc(pool, x.graph->n_storages, sizeof *x.keep);
+    MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "out of memory");
     mp_lower_set_weights(x.graph, x.dag, ticks, needed_bytes);
-    MP_TRY(try_model(&x, ticks, NULL, err));
-    MP_TRY(try_model(&x, ticks, needed_bytes, err));
-done:
-    mp_dag_free(x.dag);
-    mp_free(ticks);
-    mp_free(needed_bytes);
-    mp_free(x.segment);
-    mp_free(x.keep);
-    mp_free(x.tried);
-    return st;
+    MP_CHECK(try_model(&x, ticks, NULL, err));
+    return try_model(&x, ticks, needed_bytes, err);
 }

@@ -172,11 +172,10 @@ static mp_status finish(builder *b, mp_lower_sets **out, mp_error *err)
 
 mp_status mp_lower_sets_all(const mp_lower_set_graph *graph, int limit, mp_lower_sets **out, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_dag *dag = graph->dag;
-    builder b;
-    MP_TRY(begin(&b, graph, limit, err));
-    MP_TRY(add(&b, err)); /* the empty set */
+    MP_CLEARED_BY(drop) builder b = {0};
+    MP_CHECK(begin(&b, graph, limit, err));
+    MP_CHECK(add(&b, err)); /* the empty set */
     for (int k = 0; k < b.n; k++)
         for (int v = 0; v < b.n_vertices; v++) {
             bool may_join = !mp_bits_has(set_of(&b, k), v);
@@ -185,16 +184,10 @@ mp_status mp_lower_sets_all(const mp_lower_set_graph *graph, int limit, mp_lower
             if (!may_join) continue;
             memcpy(b.fresh, set_of(&b, k), (size_t)b.n_words * sizeof *b.fresh);
             mp_bits_add(b.fresh, v);
-            MP_TRY(add(&b, err));
-            if (b.n > limit) { /* no failure of the caller's: the family is simply too large */
-                st = MP_LIMIT;
-                goto done;
-            }
+            MP_CHECK(add(&b, err));
+            if (b.n > limit) return MP_LIMIT; /* no failure of the caller's: the family is simply too large */
         }
-    MP_TRY(finish(&b, out, err));
-done:
-    drop(&b);
-    return st;
+    return finish(&b, out, err);
 }
 
 /* ---- the pruned family ---- */
@@ -266,51 +259,36 @@ static mp_status add_prefixes(builder *b, thinning *t, uint64_t *bits, const int
 
 mp_status mp_lower_sets_pruned(const mp_lower_set_graph *graph, int n_orders, int limit, mp_lower_sets **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    builder b;
-    thinning t = {0};
-    uint64_t *bits = NULL;
-    int *order = NULL;
-    MP_TRY(begin(&b, graph, limit + 4, err));
-    t.best = mp_alloc((size_t)b.n_words, sizeof *t.best);
-    bits = mp_alloc((size_t)b.n_words, sizeof *bits);
-    order = mp_alloc((size_t)b.n_vertices, sizeof *order);
-    MP_REQUIRE(t.best && bits && order, err, MP_NOMEM, "out of memory");
+    MP_CLEARED_BY(drop) builder b = {0};
+    MP_CHECK(begin(&b, graph, limit + 4, err));
+    MP_OWNED uint64_t *best = mp_alloc((size_t)b.n_words, sizeof *best), *bits = mp_alloc((size_t)b.n_words, sizeof *bits);
+    MP_OWNED int *order = mp_alloc((size_t)b.n_vertices, sizeof *order);
+    MP_ENSURE(best && bits && order, err, MP_NOMEM, "out of memory");
     /* The paper's sets and the prefixes of the list get half of the places each, the other orders what is left. */
-    t.stretch = b.n_vertices / (limit / 2 > 0 ? limit / 2 : 1) + 1;
-    MP_TRY(add(&b, err)); /* the empty set */
+    thinning t = {.best = best, .stretch = b.n_vertices / (limit / 2 > 0 ? limit / 2 : 1) + 1};
+    MP_CHECK(add(&b, err)); /* the empty set */
     for (int v = 0; v < b.n_vertices; v++) mp_bits_add(b.fresh, v);
-    MP_TRY(add(&b, err)); /* V, which is some L^v only if there is a single sink */
-    MP_TRY(add_ancestors(&b, &t, bits, order, err));
+    MP_CHECK(add(&b, err)); /* V, which is some L^v only if there is a single sink */
+    MP_CHECK(add_ancestors(&b, &t, bits, order, err));
     for (int v = 0; v < b.n_vertices; v++) order[v] = v;
-    MP_TRY(add_prefixes(&b, &t, bits, order, limit, err));
+    MP_CHECK(add_prefixes(&b, &t, bits, order, limit, err));
     for (int k = 0; k < n_orders && b.n < limit; k++) {
-        MP_TRY(mp_dag_order(graph->dag, k, order, err));
-        MP_TRY(add_prefixes(&b, &t, bits, order, limit, err));
+        MP_CHECK(mp_dag_order(graph->dag, k, order, err));
+        MP_CHECK(add_prefixes(&b, &t, bits, order, limit, err));
     }
-    MP_TRY(finish(&b, out, err));
-done:
-    drop(&b);
-    mp_free(t.best);
-    mp_free(bits);
-    mp_free(order);
-    return st;
+    return finish(&b, out, err);
 }
 
 mp_status mp_lower_sets_prefixes(const mp_lower_set_graph *graph, const int *last, int n, mp_lower_sets **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    builder b;
-    MP_TRY(begin(&b, graph, n + 2, err));
-    MP_TRY(add(&b, err)); /* the empty set */
+    MP_CLEARED_BY(drop) builder b = {0};
+    MP_CHECK(begin(&b, graph, n + 2, err));
+    MP_CHECK(add(&b, err)); /* the empty set */
     for (int i = 0, v = 0; i <= n; i++) {
         for (const int end = i < n ? last[i] : b.n_vertices - 1; v <= end; v++) mp_bits_add(b.fresh, v);
-        MP_TRY(add(&b, err));
+        MP_CHECK(add(&b, err));
     }
-    MP_TRY(finish(&b, out, err));
-done:
-    drop(&b);
-    return st;
+    return finish(&b, out, err);
 }
 
 void mp_lower_sets_free(mp_lower_sets *sets)

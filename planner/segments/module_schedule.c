@@ -60,32 +60,32 @@ static mp_status run_again(schedule *x, int node, mp_error *err)
     return MP_OK;
 }
 
+static void clear(schedule *x)
+{
+    mp_free(x->call_of);
+    mp_free(x->is_again);
+    mp_free(x->steps);
+}
+
 mp_status mp_module_schedule(const mp_modules *modules, const bool *chosen, const bool *kept, mp_step **steps, size_t *n,
                              mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *graph = modules->graph;
-    schedule x = {.modules = modules, .kept = kept};
+    MP_CLEARED_BY(clear) schedule x = {.modules = modules, .kept = kept};
     bool any = false;
-    mp_step *all = mp_alloc(graph->n_nodes, sizeof *all);
+    MP_OWNED mp_step *all = mp_alloc(graph->n_nodes, sizeof *all);
     if (!all) return MP_NO_MEMORY(err);
     mp_keep_all(graph, all);
-    MP_TRY(find_calls(&x, chosen, err));
+    MP_CHECK(find_calls(&x, chosen, err));
     for (size_t t = 0; t < graph->n_nodes; t++) {
         const mp_phase phase = graph->nodes[all[t].node].phase;
         any = any || phase == MP_PHASE_BACKWARD;
         if (phase == MP_PHASE_UPDATE) continue;
-        MP_TRY(run_again(&x, all[t].node, err));
-        MP_TRY(push(&x, all[t].node, err));
+        MP_CHECK(run_again(&x, all[t].node, err));
+        MP_CHECK(push(&x, all[t].node, err));
     }
-    MP_REQUIRE(any, err, MP_NOT_APPLICABLE, "%s has no backward phase to recompute for", graph->name);
-    MP_TRY(mp_updates_place(graph, x.steps, x.n, steps, n, err));
-done:
-    mp_free(all);
-    mp_free(x.call_of);
-    mp_free(x.is_again);
-    mp_free(x.steps);
-    return st;
+    MP_ENSURE(any, err, MP_NOT_APPLICABLE, "%s has no backward phase to recompute for", graph->name);
+    return mp_updates_place(graph, x.steps, x.n, steps, n, err);
 }
 
 /* Whether all that the call runs again stands in one piece from step `t` on. */

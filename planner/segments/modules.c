@@ -308,30 +308,24 @@ static mp_status find(finder *x, mp_error *err)
 
 static mp_status run(mp_search *search, mp_error *err)
 {
-    mp_status st = MP_OK;
+    MP_OWNED_BY(mp_modules_free) mp_modules *modules = NULL;
     const mp_request *request = mp_search_request(search);
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     finder x = {.search = search, .budget_bytes = request->budget_bytes, .smallest_bytes = INT64_MAX};
-    MP_TRY(mp_modules_new(request->graph, &x.modules, err));
+    MP_CHECK(mp_modules_new(request->graph, &modules, err));
+    x.modules = modules;
     const size_t n = (size_t)x.modules->n;
-    MP_REQUIRE(n > 0, err, MP_NOT_APPLICABLE, "the operators of %s are in no modules: their names have no slashes",
-               request->graph->name);
-    x.chosen = mp_alloc(n, sizeof *x.chosen);
-    x.trial = mp_alloc(n, sizeof *x.trial);
-    x.option = mp_alloc(n, sizeof *x.option);
-    x.gain = mp_alloc(n, sizeof *x.gain);
-    x.seen_in = mp_alloc(n, sizeof *x.seen_in);
-    MP_REQUIRE(x.chosen && x.trial && x.option && x.gain && x.seen_in, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(n > 0, err, MP_NOT_APPLICABLE, "the operators of %s are in no modules: their names have no slashes",
+              request->graph->name);
+    x.chosen = mp_pool_alloc(pool, n, sizeof *x.chosen);
+    x.trial = mp_pool_alloc(pool, n, sizeof *x.trial);
+    x.option = mp_pool_alloc(pool, n, sizeof *x.option);
+    x.gain = mp_pool_alloc(pool, n, sizeof *x.gain);
+    x.seen_in = mp_pool_alloc(pool, n, sizeof *x.seen_in);
+    MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "out of memory");
     for (int m = 0; m < x.modules->n; m++)
         if (!x.modules->modules[m].is_split) x.option[x.n_options++] = m;
-    MP_TRY(find(&x, err));
-done:
-    mp_free(x.chosen);
-    mp_free(x.trial);
-    mp_free(x.option);
-    mp_free(x.gain);
-    mp_free(x.seen_in);
-    mp_modules_free(x.modules);
-    return st;
+    return find(&x, err);
 }
 
 const mp_solver mp_modules_solver = {.name = "modules",

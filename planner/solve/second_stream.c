@@ -174,13 +174,14 @@ mp_status mp_plan_second_stream(const mp_graph *graph, mp_plan **plan, mp_second
     mp_status st = MP_OK;
     const mp_plan *before = *plan;
     const int64_t limit = before->budget_bytes < MP_NO_LIMIT ? before->budget_bytes : mp_plan_need(before);
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     search x = {.graph = graph, .n = (int)before->n_steps, .err = err};
     mp_plan *after = NULL;
     x.limit_bytes = before->budget_bytes < MP_NO_LIMIT ? limit : before->peak_bytes;
     MP_TRY(take_steps(&x, before));
-    x.used = mp_alloc(graph->n_storages, sizeof *x.used);
-    x.done = mp_alloc(before->n_steps + 1, sizeof *x.done);
-    MP_REQUIRE(x.used && x.done, err, MP_NOMEM, "out of memory for a plan of %zu steps", before->n_steps);
+    x.used = mp_pool_alloc(pool, graph->n_storages, sizeof *x.used);
+    x.done = mp_pool_alloc(pool, before->n_steps + 1, sizeof *x.done);
+    MP_REQUIRE(!mp_pool_failed(pool), err, MP_NOMEM, "out of memory for a plan of %zu steps", before->n_steps);
     for (int round = 0; round < ROUNDS; round++) {
         MP_TRY(place_all(&x));
         if (!x.effect.n_beside) break;
@@ -202,7 +203,5 @@ mp_status mp_plan_second_stream(const mp_graph *graph, mp_plan **plan, mp_second
 done:
     mp_plan_free(after);
     mp_free(x.steps);
-    mp_free(x.used);
-    mp_free(x.done);
     return st;
 }

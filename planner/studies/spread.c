@@ -86,26 +86,22 @@ static int next_count(int count, int last, size_t left)
 
 mp_status mp_spread(const mp_graph *graph, size_t most, mp_spread_point **points, size_t *n, mp_error *err)
 {
-    mp_status st = MP_OK;
-    spread x = {0};
-    MP_REQUIRE(most >= 2, err, MP_INVALID, "%zu points", most);
-    MP_TRY(mp_boundaries_new(graph, &x.boundaries, err));
+    MP_OWNED_BY(mp_boundaries_free) mp_boundaries *boundaries = NULL;
+    MP_ENSURE(most >= 2, err, MP_INVALID, "%zu points", most);
+    MP_CHECK(mp_boundaries_new(graph, &boundaries, err));
+    MP_OWNED bool *ends = mp_alloc((size_t)boundaries->n, sizeof *ends);
+    MP_OWNED mp_spread_point *found = mp_alloc(most + 1, sizeof *found);
+    spread x = {.boundaries = boundaries, .ends = ends, .points = found};
     const int last = x.boundaries->n - 1; /* ends there can be */
-    x.ends = mp_alloc((size_t)x.boundaries->n, sizeof *x.ends);
-    x.points = mp_alloc(most + 1, sizeof *x.points);
-    MP_REQUIRE(x.ends && x.points, err, MP_NOMEM, "out of memory for %zu lists of checkpoints", most);
-    MP_TRY(judge(&x, err));
+    MP_ENSURE(ends && found, err, MP_NOMEM, "out of memory for %zu lists of checkpoints", most);
+    MP_CHECK(judge(&x, err));
     for (int count = 0; count < last && x.n < most;) {
         count = next_count(count, last, most - x.n);
         put_ends(&x, count);
-        MP_TRY(judge(&x, err));
+        MP_CHECK(judge(&x, err));
     }
-    *points = x.points;
+    *points = found;
     *n = x.n;
-    x.points = NULL;
-done:
-    mp_boundaries_free(x.boundaries);
-    mp_free(x.ends);
-    mp_free(x.points);
-    return st;
+    found = NULL;
+    return MP_OK;
 }

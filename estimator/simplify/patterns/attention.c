@@ -261,27 +261,24 @@ static void find_gradients(const mp_model *model, bool *has_gradient)
 mp_status mp_model_fuse_attention(mp_model *model, mp_rules rules, bool mask_gradients, mp_attention_report *report,
                                   mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_attention_report counted = {0};
-    bool *has_gradient = mp_alloc(model->n_tensors, sizeof *has_gradient);
-    mp_rewriter r = {.model = model, .n_readers = mp_alloc(model->n_tensors, sizeof *r.n_readers), .rules = rules, .err = err};
-    MP_REQUIRE(r.n_readers && has_gradient, err, MP_NOMEM, "no memory to simplify %zu tensors", model->n_tensors);
+    MP_OWNED bool *has_gradient = mp_alloc(model->n_tensors, sizeof *has_gradient);
+    MP_OWNED int *n_readers = mp_alloc(model->n_tensors, sizeof *n_readers);
+    mp_rewriter r = {.model = model, .n_readers = n_readers, .rules = rules, .err = err};
+    MP_ENSURE(n_readers && has_gradient, err, MP_NOMEM, "no memory to simplify %zu tensors", model->n_tensors);
     mp_rewriter_start(&r);
     if (!mask_gradients || rules == MP_RULES_PYTORCH) find_gradients(model, has_gradient);
     for (size_t k = 0; k < model->n_operators; k++) {
         if (model->operators[k].removed) continue;
         mp_rewriter_update(&r, (int)k);
-        MP_TRY(fuse_attention(&r, (int)k, has_gradient, &counted));
-        if (mp_is_kind(&model->operators[k], "Transpose")) MP_TRY(mp_attention_take_in_result(&r, (int)k));
+        MP_CHECK(fuse_attention(&r, (int)k, has_gradient, &counted));
+        if (mp_is_kind(&model->operators[k], "Transpose")) MP_CHECK(mp_attention_take_in_result(&r, (int)k));
     }
     counted.n = r.changes;
     mp_rewriter_start(&r);
-    MP_TRY(mp_rewrite_dead(&r));
+    MP_CHECK(mp_rewrite_dead(&r));
     mp_rewriter_start(&r);
-    MP_TRY(mp_model_sort(model, err));
+    MP_CHECK(mp_model_sort(model, err));
     if (report) *report = counted;
-done:
-    mp_free(r.n_readers);
-    mp_free(has_gradient);
-    return st;
+    return MP_OK;
 }

@@ -73,13 +73,13 @@ static bool move(couple *c, int64_t gain)
 mp_status mp_bound_couple(mp_bound_interval *x, const int *nodes, int n, int64_t rounds, const mp_bound_options *options,
                           int64_t *ticks, mp_error *err)
 {
-    mp_status st = MP_OK;
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     couple c = {.x = x, .nodes = nodes, .n = n, .n_storages = x->order->graph->n_storages};
     const size_t size = (size_t)(n - 1) * c.n_storages;
-    c.multiplier = mp_alloc(size, sizeof *c.multiplier);
-    c.best_multiplier = mp_alloc(size, sizeof *c.best_multiplier);
-    c.excess = mp_alloc(size, sizeof *c.excess);
-    MP_REQUIRE(c.multiplier && c.best_multiplier && c.excess, err, MP_NOMEM, "no memory to couple %d intervals", n);
+    c.multiplier = mp_pool_alloc(pool, size, sizeof *c.multiplier);
+    c.best_multiplier = mp_pool_alloc(pool, size, sizeof *c.best_multiplier);
+    c.excess = mp_pool_alloc(pool, size, sizeof *c.excess);
+    MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory to couple %d intervals", n);
     int64_t best = evaluate(&c), gain = best / 4;
     int waited = 0;
     for (int64_t k = 0; k < rounds && n > 1 && gain > 0 && !c.infeasible; k++) {
@@ -96,13 +96,7 @@ mp_status mp_bound_couple(mp_bound_interval *x, const int *nodes, int n, int64_t
             evaluate(&c);
         }
     }
-    if (c.infeasible)
-        st = MP_INFEASIBLE;
-    else
-        *ticks = best > 0 ? mp_bound_interval_ticks(x, best) : 0;
-done:
-    mp_free(c.multiplier);
-    mp_free(c.best_multiplier);
-    mp_free(c.excess);
-    return st;
+    if (c.infeasible) return MP_INFEASIBLE;
+    *ticks = best > 0 ? mp_bound_interval_ticks(x, best) : 0;
+    return MP_OK;
 }

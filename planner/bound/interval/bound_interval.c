@@ -89,13 +89,11 @@ static mp_status bound_network_build(mp_bound_interval *x, bool undecided, mp_er
     const mp_graph *graph = o->graph;
     size_t n_arcs = 0, most = 0;
     int n = 0;
-    MP_OWNED int *from = NULL, *to = NULL;
     mp_mincut_free(x->cut);
     x->cut = NULL;
     MP_CHECK(find_all_producers(x, undecided, &n, err));
     most = graph->n_storages + (size_t)x->producers_start[graph->n_storages] + (size_t)o->reads_start[graph->n_nodes];
-    from = mp_alloc(most, sizeof *from);
-    to = mp_alloc(most, sizeof *to);
+    MP_OWNED int *from = mp_alloc(most, sizeof *from), *to = mp_alloc(most, sizeof *to);
     MP_ENSURE(from && to, err, MP_NOMEM, "no memory for a bound of %zu nodes", graph->n_nodes);
     for (size_t v = 0; v < graph->n_nodes; v++) {
         for (int r = o->reads_start[v]; x->node_vertex[v] >= 0 && r < o->reads_start[v + 1]; r++) {

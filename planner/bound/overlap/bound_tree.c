@@ -30,6 +30,7 @@ typedef struct tree {
     struct leaf *leaves;
     size_t capacity;
     int n;
+    mp_pool *pool;           /* of the three that follow */
     struct history *history; /* per place */
     unsigned char *basis;    /* work: of the programme, put back after a look */
     bool *used;              /* per pair: its multipliers counted in some leaf */
@@ -233,33 +234,32 @@ static mp_status grow(tree *t, mp_error *err)
     return MP_OK;
 }
 
+static void clear(tree *t)
+{
+    mp_bound_relax_free(t->relax);
+    mp_bound_overlap_clear(&t->o);
+    mp_free(t->leaves);
+    mp_pool_free(t->pool);
+}
+
 mp_status mp_bound_tree(mp_bound_interval *x, const int *nodes, int n, const mp_bound_options *options, int64_t work,
                         int64_t *ticks, mp_error *err)
 {
-    mp_status st = MP_OK;
-    tree t = {.work_left = work};
+    MP_CLEARED_BY(clear) tree t = {.pool = mp_pool_new(), .work_left = work};
     size_t size;
-    MP_TRY(mp_bound_overlap_init(&t.o, x, nodes, n, options, err));
-    MP_TRY(choose_pairs(&t, err));
-    if (t.work_left <= 0) goto done;
+    MP_CHECK(mp_bound_overlap_init(&t.o, x, nodes, n, options, err));
+    MP_CHECK(choose_pairs(&t, err));
+    if (t.work_left <= 0) return MP_OK;
     mp_linear_basis(mp_bound_relax_linear(t.relax), &size);
-    t.history = mp_alloc((size_t)n * t.o.n_storages, sizeof *t.history);
-    t.basis = mp_alloc(size, sizeof *t.basis);
-    t.used = mp_alloc((size_t)t.o.n_pairs, sizeof *t.used);
-    MP_REQUIRE(t.history && t.basis && t.used, err, MP_NOMEM, "no memory for a bound of %zu nodes", t.o.n_nodes);
-    MP_TRY(add_leaf(&t, -1, -1, false, 0, err));
-    MP_TRY(grow(&t, err));
+    t.history = mp_pool_alloc(t.pool, (size_t)n * t.o.n_storages, sizeof *t.history);
+    t.basis = mp_pool_alloc(t.pool, size, sizeof *t.basis);
+    t.used = mp_pool_alloc(t.pool, (size_t)t.o.n_pairs, sizeof *t.used);
+    MP_ENSURE(!mp_pool_failed(t.pool), err, MP_NOMEM, "no memory for a bound of %zu nodes", t.o.n_nodes);
+    MP_CHECK(add_leaf(&t, -1, -1, false, 0, err));
+    MP_CHECK(grow(&t, err));
     const int best = best_leaf(&t);
-    if (best < 0)
-        st = MP_INFEASIBLE;
-    else if (t.leaves[best].value > 0 && mp_bound_interval_ticks(x, t.leaves[best].value) > *ticks)
+    if (best < 0) return MP_INFEASIBLE;
+    if (t.leaves[best].value > 0 && mp_bound_interval_ticks(x, t.leaves[best].value) > *ticks)
         *ticks = mp_bound_interval_ticks(x, t.leaves[best].value);
-done:
-    mp_bound_relax_free(t.relax);
-    mp_bound_overlap_clear(&t.o);
-    mp_free(t.leaves);
-    mp_free(t.history);
-    mp_free(t.basis);
-    mp_free(t.used);
-    return st;
+    return MP_OK;
 }
