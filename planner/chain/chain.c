@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
-#include "planner/chain/chain_measure.h"
 #include "planner/math/tuning.h"
 #include "planner/order/dag.h"
 #include "planner/order/updates.h"

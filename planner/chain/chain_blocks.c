@@ -1,5 +1,5 @@
 /* chain_blocks.c - which block every node and storage of a training graph belongs to. */
-#include "planner/chain/chain_blocks.h"
+#include "planner/chain/chain.h"
 
 #include "planner/order/segment_schedule.h"
 

@@ -1,11 +1,9 @@
 /* chain_measure.c - the ways to run each block: which nodes they run, their ticks, and their peak bytes by the rules of
  * timeline.h, with what is live before and after the run. */
-#include "planner/chain/chain_measure.h"
+#include "planner/chain/chain.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "planner/chain/chain_blocks.h"
 
 /* Work space of the derivation, kept from run to run. */
 typedef struct mp_chain_peaks {

@@ -12,7 +12,7 @@
  * A stretch that ends with the last block is run in the first pass, where every forward node runs anyway: its forward runs
  * cost nothing, and backward holds nothing yet.
  */
-#include "planner/chain/chain_table.h"
+#include "planner/chain/chain.h"
 
 #include "planner/math/integers.h"
 

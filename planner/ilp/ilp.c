@@ -11,9 +11,7 @@
 #include <string.h>
 
 #include "estimator/base/clock.h"
-#include "planner/ilp/ilp_build.h"
-#include "planner/ilp/ilp_plan.h"
-#include "planner/ilp/ilp_search.h"
+#include "planner/ilp/ilp.h"
 #include "planner/math/integers.h"
 #include "planner/math/tuning.h"
 

@@ -1,11 +1,10 @@
 /* ilp_build.c - which places use a storage, and the columns that follow from it. */
-#include "planner/ilp/ilp_build.h"
+#include "planner/ilp/ilp.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "estimator/base/memory.h"
-#include "planner/ilp/ilp_model.h"
 
 typedef struct use {
     int storage, place;

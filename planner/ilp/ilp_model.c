@@ -1,6 +1,6 @@
 /* ilp_model.c - columns, rows and entries as growing arrays, and the rows: what is read is resident or recomputed; what is live
  * at each node fits into the budget. */
-#include "planner/ilp/ilp_model.h"
+#include "planner/ilp/ilp.h"
 
 #include "estimator/base/memory.h"
 

@@ -1,5 +1,5 @@
 /* ilp_plan.c - the recomputation that given residents need, and the values that given runs have. */
-#include "planner/ilp/ilp_plan.h"
+#include "planner/ilp/ilp.h"
 
 #include <string.h>
 

@@ -3,13 +3,12 @@
  * GLPK takes an infeasible start for a solution, so what is given to it has passed all rows in integers. What it finds is
  * produced into a plan and judged by the timeline; so are plans rounded from the relaxations.
  */
-#include "planner/ilp/ilp_search.h"
+#include "planner/ilp/ilp.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "estimator/base/clock.h"
-#include "planner/ilp/ilp_plan.h"
 #include "planner/math/integers.h"
 #include "planner/math/linear.h"
 #include "planner/math/tuning.h"

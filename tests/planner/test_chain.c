@@ -4,7 +4,6 @@
 #include "memplan/floor.h"
 #include "memplan/solver.h"
 #include "planner/chain/chain.h"
-#include "planner/chain/chain_measure.h"
 #include "tests/cases/chain_graph.h"
 #include "tests/cases/test.h"
 #include "tests/oracles/chain_oracle.h"

@@ -1,4 +1,4 @@
-/* ilp_model.h - recomputation is an integer linear programme of columns and rows, after Checkmate (Jain et al. 2020, arXiv
+/* ilp.h - recomputation is an integer linear programme of columns and rows, after Checkmate (Jain et al. 2020, arXiv
  * 1910.02653).
  *
  * All nodes but the updates have places 0..n_places-1 in the order of the list. A set of stages cuts the places into stretches;
@@ -22,6 +22,7 @@
 
 #include "estimator/base/memory.h"
 #include "memplan/graph.h"
+#include "memplan/timeline.h"
 
 typedef enum mp_ilp_kind { MP_ILP_RUN, MP_ILP_RESIDENT, MP_ILP_USED, MP_ILP_IN_PLACE } mp_ilp_kind; /* R, S, L, P */
 
@@ -104,3 +105,49 @@ mp_status mp_ilp_add_entry(mp_ilp_model *model, int column, int64_t coefficient,
 /* Adds the rows of all stages, and the columns of in-place pairs, to a model that has all other columns. resident_for, per
  * node: 1 + some storage that stays live for this update; 0: none. MP_NOMEM. */
 mp_status mp_ilp_add_rows(mp_ilp_model *model, const int *resident_for, mp_error *err);
+
+/* ---- ilp_build.c: the programme of a graph for given stages ---- */
+
+/* The model with a stage at each of the ascending places first[1..n_stages); stage 0 begins at place 0. first NULL: a stage at
+ * every place. *out is released with mp_ilp_model_free. MP_NOT_APPLICABLE: no backward phase, or more than most_columns
+ * columns. MP_NOMEM. O(stages * (places + storages)^2). */
+mp_status mp_ilp_model_new(const mp_graph *graph, const int *first, int n_stages, size_t most_columns, mp_ilp_model **out,
+                           mp_error *err);
+
+/* ---- ilp_plan.c: values of columns become runs, runs become steps, and runs become values again ---- */
+
+/* Which nodes to recompute so that the storages whose RESIDENT columns are >= threshold are resident and every read is served:
+ * runs[stage * n_places + place], the least set (x has a value per column). `work`: n_storages bool. */
+void mp_ilp_complete(const mp_ilp_model *model, const double *x, double threshold, bool *runs, bool *work);
+/* The steps of these runs, with the updates; released with mp_free. MP_NOMEM. */
+mp_status mp_ilp_steps(const mp_ilp_model *model, const bool *runs, mp_step **steps, size_t *n, mp_error *err);
+/* The values of all columns for these runs; false if some row does not hold within the budget. `work`: 2 * n_storages bool. */
+bool mp_ilp_columns(const mp_ilp_model *model, const bool *runs, int64_t budget_bytes, double *x, bool *work);
+
+/* ---- ilp_search.c: GLPK's branch and bound; the timeline judges what it finds ---- */
+
+typedef struct mp_ilp_limits {
+    int64_t most_nodes;          /* of the branch-and-bound tree */
+    int64_t good_ticks;          /* plans no shorter than this are of no use; INT64_MAX: any is */
+    int64_t tighter_bytes;       /* by so much the rows' budget is smaller than the plan's */
+    double seconds;              /* for the whole call; <= 0: no limit */
+    bool (*stopped)(void *data); /* polled at every node and between slices of the first linear programme; may be NULL */
+    void *data;
+} mp_ilp_limits;
+
+typedef struct mp_ilp_result {
+    mp_step *steps; /* the shortest plan that was found, judged by the timeline; NULL: none. Released with mp_free */
+    size_t n;
+    int64_t peak_bytes, ticks;
+    int64_t n_nodes; /* of branch and bound */
+    bool proved;     /* the search came to its end: no plan of the model's shape is shorter (without steps: or none fits), up to
+                        the tolerances of floating-point arithmetic and among those shorter than good_ticks */
+    bool stopped;    /* by `stopped` or `seconds` */
+    int64_t excess_bytes; /* the least by which the plan of one of GLPK's solutions was too large; 0: all fitted */
+} mp_ilp_result;
+
+/* The same arguments give the same result, but for `seconds` and `stopped`. MP_LIMIT: GLPK broke off with an error, or needs
+ * more than 1 GiB of memory. MP_NOMEM. Numerical trouble is no error: nothing is proved then; GLPK's environment as in
+ * linear.h. */
+mp_status mp_ilp_search(const mp_ilp_model *model, int64_t budget_bytes, const mp_ilp_limits *limits, mp_ilp_result *result,
+                        mp_error *err);
