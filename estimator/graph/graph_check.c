@@ -50,7 +50,7 @@ static int dependency(const mp_graph *graph, int v, int k)
 static mp_status find_cycle(const mp_graph *graph, int *node, mp_error *err)
 {
     int n = (int)graph->n_nodes;
-    struct vertex *vertices = mp_alloc(graph->n_nodes + graph->n_storages, sizeof *vertices);
+    MP_OWNED struct vertex *vertices = mp_alloc(graph->n_nodes + graph->n_storages, sizeof *vertices);
     if (!vertices) return MP_FAIL(err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
     *node = -1;
     for (int root = 0; root < n && *node < 0; root++) {
@@ -69,7 +69,6 @@ static mp_status find_cycle(const mp_graph *graph, int *node, mp_error *err)
             }
         }
     }
-    mp_free(vertices);
     return MP_OK;
 }
 

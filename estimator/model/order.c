@@ -70,7 +70,7 @@ static mp_status place(const mp_model *model, struct search *s, int root, mp_err
 /* Moves the operators to their places and renumbers the producers. */
 static mp_status apply_order(mp_model *model, const struct search *s, mp_error *err)
 {
-    mp_operator *moved = mp_alloc(s->n_placed, sizeof *moved);
+    MP_OWNED mp_operator *moved = mp_alloc(s->n_placed, sizeof *moved);
     if (!moved) return MP_FAIL(err, MP_NOMEM, "no memory to order %zu operators", s->n_placed);
     for (size_t k = 0; k < model->n_tensors; k++) model->tensors[k].producer = -1;
     for (size_t k = 0; k < s->n_placed; k++) {
@@ -80,7 +80,6 @@ static mp_status apply_order(mp_model *model, const struct search *s, mp_error *
     }
     if (s->n_placed) memcpy(model->operators, moved, s->n_placed * sizeof *moved);
     model->n_operators = s->n_placed;
-    mp_free(moved);
     return MP_OK;
 }
 

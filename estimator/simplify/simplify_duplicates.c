@@ -74,12 +74,11 @@ static int by_name(const void *a, const void *b)
 
 static mp_status add_attributes(struct key *key, const mp_operator *op, bool *comparable, mp_error *err)
 {
-    const mp_attribute **sorted = mp_alloc(op->n_attributes, sizeof *sorted);
+    MP_OWNED const mp_attribute **sorted = mp_alloc(op->n_attributes, sizeof *sorted);
     if (!sorted) return MP_FAIL(err, MP_NOMEM, "no memory to compare operator '%s'", op->name);
     for (size_t k = 0; k < op->n_attributes; k++) sorted[k] = &op->attributes[k];
     qsort(sorted, op->n_attributes, sizeof *sorted, by_name);
     for (size_t k = 0; k < op->n_attributes; k++) *comparable &= add_attribute(key, sorted[k]);
-    mp_free(sorted);
     return MP_OK;
 }
 

@@ -323,10 +323,8 @@ static mp_status prepare(mp_builder *b)
 mp_status mp_training_graph(const mp_model *model, const mp_training_options *options, int loss, const mp_target *target,
                             mp_graph **out, mp_error *err)
 {
-    mp_bindings *bindings = NULL;
-    mp_status st = mp_training_graph_bound(model, options, loss, target, out, &bindings, err);
-    mp_bindings_free(bindings);
-    return st;
+    MP_OWNED_BY(mp_bindings_free) mp_bindings *bindings = NULL;
+    return mp_training_graph_bound(model, options, loss, target, out, &bindings, err);
 }
 
 mp_status mp_training_graph_bound(const mp_model *model, const mp_training_options *options, int loss, const mp_target *target,

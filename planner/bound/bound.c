@@ -420,9 +420,7 @@ mp_status mp_bound_of(mp_problem *problem, int64_t budget_bytes, const mp_bound_
 mp_status mp_bound_within(const mp_graph *graph, int64_t budget_bytes, const mp_bound_options *options, mp_bound *out,
                           mp_error *err)
 {
-    mp_problem *problem = NULL;
+    MP_OWNED_BY(mp_problem_free) mp_problem *problem = NULL;
     MP_CHECK(mp_problem_new(graph, &problem, err));
-    const mp_status st = mp_bound_of(problem, budget_bytes, options, out, err);
-    mp_problem_free(problem);
-    return st;
+    return mp_bound_of(problem, budget_bytes, options, out, err);
 }

@@ -404,11 +404,9 @@ mp_status mp_floor_of(const mp_precedence *o, int64_t *floor_bytes, mp_floor_rea
 
 mp_status mp_floor_explained(const mp_graph *graph, int64_t *floor_bytes, mp_floor_reason *reason, mp_error *err)
 {
-    mp_precedence *order = NULL;
+    MP_OWNED_BY(mp_precedence_free) mp_precedence *order = NULL;
     MP_CHECK(mp_precedence_new(graph, false, &order, err));
-    const mp_status st = mp_floor_of(order, floor_bytes, reason, err);
-    mp_precedence_free(order);
-    return st;
+    return mp_floor_of(order, floor_bytes, reason, err);
 }
 
 mp_status mp_floor(const mp_graph *graph, int64_t *floor_bytes, int *node, mp_error *err)

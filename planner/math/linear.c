@@ -122,31 +122,28 @@ static void activate(mp_linear *l, int row)
 /* Sorts the entries by rows. */
 static bool sort_entries(mp_linear *l)
 {
-    int *column = mp_alloc(l->n_entries + 1, sizeof *column);
-    double *coefficient = mp_alloc(l->n_entries + 1, sizeof *coefficient);
-    size_t *start = mp_alloc((size_t)l->n_rows + 2, sizeof *start);
-    const bool ok = column && coefficient && start;
-    for (size_t k = 1; k <= l->n_entries && ok; k++) start[l->row[k] + 2]++;
-    for (int r = 0; r < l->n_rows && ok; r++) start[r + 2] += start[r + 1];
-    for (size_t k = 1; k <= l->n_entries && ok; k++) {
+    MP_OWNED int *column = mp_alloc(l->n_entries + 1, sizeof *column);
+    MP_OWNED double *coefficient = mp_alloc(l->n_entries + 1, sizeof *coefficient);
+    MP_OWNED size_t *start = mp_alloc((size_t)l->n_rows + 2, sizeof *start);
+    if (!column || !coefficient || !start) return false;
+    for (size_t k = 1; k <= l->n_entries; k++) start[l->row[k] + 2]++;
+    for (int r = 0; r < l->n_rows; r++) start[r + 2] += start[r + 1];
+    for (size_t k = 1; k <= l->n_entries; k++) {
         const size_t place = ++start[l->row[k] + 1];
         column[place] = l->column[k];
         coefficient[place] = l->coefficient[k];
     }
-    if (ok) {
-        mp_free(l->row);
-        mp_free(l->column);
-        mp_free(l->coefficient);
-        l->row = NULL;
-        l->column = column;
-        l->coefficient = coefficient;
-        l->row_start = start;
-        return true;
-    }
-    mp_free(column);
-    mp_free(coefficient);
-    mp_free(start);
-    return false;
+    mp_free(l->row);
+    mp_free(l->column);
+    mp_free(l->coefficient);
+    l->row = NULL;
+    l->column = column;
+    l->coefficient = coefficient;
+    l->row_start = start;
+    column = NULL;
+    coefficient = NULL;
+    start = NULL;
+    return true;
 }
 
 /* The slacks are the first basis, and the rows that x = 0 may violate the first that are active. */

@@ -206,13 +206,12 @@ static void mark_dependent(const mp_graph *graph, const mp_dag *dag, mp_kind kin
  * inputs. A view that owns no storage leads nowhere. */
 static bool mark_network(const mp_graph *graph, const mp_dag *dag, bool *network)
 {
-    bool *trained = mp_alloc((size_t)dag->n_vertices, sizeof *trained);
+    MP_OWNED bool *trained = mp_alloc((size_t)dag->n_vertices, sizeof *trained);
     if (!trained) return false;
     mark_dependent(graph, dag, MP_KIND_INPUT, network);
     mark_dependent(graph, dag, MP_KIND_PARAMETER, trained);
     for (int v = 0; v < dag->n_vertices; v++)
         network[v] = network[v] && trained[v] && graph->nodes[dag->node[v]].alternatives[0].n_writes > 0;
-    mp_free(trained);
     return true;
 }
 

@@ -282,7 +282,7 @@ static void move_to_begin(mp_precedence *o, int begin, int end, const int *stret
 mp_status mp_precedence_add(mp_precedence *o, int from, int to, mp_error *err)
 {
     int begin = 0, end = 0;
-    int *stretch = mp_alloc((size_t)o->n, sizeof *stretch);
+    MP_OWNED int *stretch = mp_alloc((size_t)o->n, sizeof *stretch);
     if (!stretch) return MP_FAIL(err, MP_NOMEM, "no memory for the order of %d nodes", o->n);
     for (int i = 0; i < o->n; i++) {
         if (o->sequence[i] == to) begin = i;
@@ -295,6 +295,5 @@ mp_status mp_precedence_add(mp_precedence *o, int from, int to, mp_error *err)
         if (v == from || mp_bits_has(before, v)) unite(o->descendants + (size_t)v * o->words, after, to, o->words);
         if (v == to || mp_bits_has(after, v)) unite(o->ancestors + (size_t)v * o->words, before, from, o->words);
     }
-    mp_free(stretch);
     return MP_OK;
 }

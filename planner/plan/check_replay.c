@@ -184,7 +184,8 @@ static int instance_at(const mp_replay *r, int s, int at, bool ends)
 static mp_status take_over(struct history *h)
 {
     mp_replay *r = h->replay;
-    size_t *taken = mp_alloc(h->graph->n_storages, sizeof *taken); /* per storage: 1 + the last step it was in a pair */
+    MP_OWNED size_t *taken =
+        mp_alloc(h->graph->n_storages, sizeof *taken); /* per storage: 1 + the last step it was in a pair */
     if (!taken) return MP_FAIL(h->err, MP_NOMEM, "no memory to check a plan");
     for (size_t t = 0; t < r->n_steps; t++) {
         for (size_t i = 0; i < r->alternatives[t]->n_in_place; i++) {
@@ -198,7 +199,6 @@ static mp_status take_over(struct history *h)
             r->instances[to].takes_over = pair.from;
         }
     }
-    mp_free(taken);
     return MP_OK;
 }
 

@@ -139,7 +139,7 @@ mp_status mp_plan_new(const mp_graph *graph, const char *solver, const mp_step *
 
 mp_status mp_fates(const mp_graph *graph, const mp_step *steps, size_t n, mp_fate *fates, mp_error *err)
 {
-    size_t *productions = mp_alloc(graph->n_storages, sizeof *productions); /* of a storage, up to the step at hand */
+    MP_OWNED size_t *productions = mp_alloc(graph->n_storages, sizeof *productions); /* of a storage, up to the step at hand */
     if (!productions) return MP_FAIL(err, MP_NOMEM, "no memory for the fates of %zu storages", graph->n_storages);
     for (size_t s = 0; s < graph->n_storages; s++) fates[s] = MP_FATE_NONE;
     for (size_t t = 0; t < n; t++) {
@@ -157,7 +157,6 @@ mp_status mp_fates(const mp_graph *graph, const mp_step *steps, size_t n, mp_fat
             if (productions[s] > 1 && fates[s] == MP_FATE_FORWARD_ONLY) fates[s] = MP_FATE_RECOMPUTED;
         }
     }
-    mp_free(productions);
     return MP_OK;
 }
 

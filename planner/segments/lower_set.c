@@ -82,13 +82,12 @@ static mp_status offer(void *data, const mp_lower_sets *sets, const int *sequenc
 /* Runs the ladder for one memory model. */
 static mp_status try_model(lower_set *x, const int64_t *ticks, const int64_t *segment_bytes, mp_error *err)
 {
-    mp_lower_sets *sets = NULL;
+    MP_OWNED_BY(mp_lower_sets_free) mp_lower_sets *sets = NULL;
     const mp_lower_set_graph graph = {x->dag, x->dag->bytes, ticks, segment_bytes};
     mp_status st = mp_lower_sets_all(&graph, MP_LOWER_SET_ALL, &sets, err);
     if (st == MP_LIMIT) st = mp_lower_sets_pruned(&graph, MP_LOWER_SET_ORDERS, MP_LOWER_SET_PRUNED, &sets, err);
     const int64_t moves = (mp_search_moves(x->search) - 1) / 2, budget_bytes = mp_search_request(x->search)->budget_bytes;
     if (st == MP_OK) st = mp_lower_set_ladder(x->search, sets, budget_bytes, moves, offer, x, err);
-    mp_lower_sets_free(sets);
     return st;
 }
 

@@ -230,7 +230,7 @@ void mp_lower_set_strategies_free(mp_lower_set_strategies *strategies)
 mp_status mp_lower_set_least_budget(const mp_lower_sets *sets, int64_t *budget_bytes, mp_error *err)
 {
     int64_t low = 0, high = 0;
-    int64_t *kept = mp_alloc((size_t)sets->n, sizeof *kept);
+    MP_OWNED int64_t *kept = mp_alloc((size_t)sets->n, sizeof *kept);
     if (!kept) return MP_NO_MEMORY(err);
     for (size_t p = sets->pairs_start[sets->n - 1]; p < sets->pairs_start[sets->n]; p++)
         if (sets->pairs[p].from == 0) high = sets->pairs[p].cost_bytes; /* all in one segment */
@@ -243,7 +243,6 @@ mp_status mp_lower_set_least_budget(const mp_lower_sets *sets, int64_t *budget_b
             low = middle + 1;
     }
     *budget_bytes = high;
-    mp_free(kept);
     return MP_OK;
 }
 

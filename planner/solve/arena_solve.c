@@ -203,9 +203,7 @@ done:
 mp_status mp_solve_with_arena(const mp_request *request, mp_answer *answer, mp_error *err)
 {
     mp_request asked;
-    mp_problem *own = NULL;
+    MP_OWNED_BY(mp_problem_free) mp_problem *own = NULL;
     MP_CHECK(mp_request_complete(request, &asked, &own, err));
-    const mp_status st = solve(&asked, answer, err);
-    mp_problem_free(own);
-    return st;
+    return solve(&asked, answer, err);
 }

@@ -417,7 +417,7 @@ size_t mp_planning_steps(const mp_planning *planning, int *nodes, size_t most)
 
 size_t mp_planning_holders(mp_planning *planning, int *node, int *storages, size_t most)
 {
-    mp_timeline *timeline = NULL;
+    MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
     int unused;
     if (begin_search(planning) != MP_OK) return 0;
     if (!storages) most = 0;
@@ -427,6 +427,5 @@ size_t mp_planning_holders(mp_planning *planning, int *node, int *storages, size
         n = mp_timeline_holders(planning->graph, timeline, timeline->peak_step, storages, most);
         for (size_t k = 0; k < n && k < most; k++) storages[k] = timeline->spans[storages[k]].storage;
     }
-    mp_timeline_free(timeline);
     return n;
 }

@@ -245,11 +245,9 @@ done:
 mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
 {
     mp_request asked;
-    mp_problem *own = NULL;
+    MP_OWNED_BY(mp_problem_free) mp_problem *own = NULL;
     MP_CHECK(mp_request_complete(request, &asked, &own, err));
-    const mp_status st = solve(&asked, answer, err);
-    mp_problem_free(own);
-    return st;
+    return solve(&asked, answer, err);
 }
 
 void mp_answer_free(mp_answer *answer)

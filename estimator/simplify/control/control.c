@@ -124,7 +124,7 @@ mp_status mp_inference_alias(mp_inference *w, int from, int to)
 static mp_status drop_unread(mp_inference *w)
 {
     mp_model *model = w->model;
-    bool *is_read = mp_alloc(model->n_tensors, sizeof *is_read);
+    MP_OWNED bool *is_read = mp_alloc(model->n_tensors, sizeof *is_read);
     if (!is_read) return MP_FAIL(w->err, MP_NOMEM, "no memory for the readers of %zu tensors", model->n_tensors);
     for (size_t k = model->n_operators; k-- > 0;) {
         const mp_operator *op = &model->operators[k];
@@ -134,7 +134,6 @@ static mp_status drop_unread(mp_inference *w)
         for (int j = 0; runs && j < op->n_in; j++)
             if (op->in[j] >= 0) is_read[op->in[j]] = true;
     }
-    mp_free(is_read);
     return MP_OK;
 }
 

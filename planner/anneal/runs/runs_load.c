@@ -115,7 +115,7 @@ static void spread(mp_runs *x, const int *order, int n)
 
 void mp_runs_spread(mp_runs *x)
 {
-    int *order = mp_alloc((size_t)x->n_on + 1, sizeof *order);
+    MP_OWNED int *order = mp_alloc((size_t)x->n_on + 1, sizeof *order);
     int n = 0, begin, end;
     if (!order) {
         x->failed = true;
@@ -136,7 +136,6 @@ void mp_runs_spread(mp_runs *x)
                            x->graph->storages[s].bytes);
     }
     for (int k = 0; k < n && !x->failed; k++) mp_lifetime_pair(x, order[k]);
-    mp_free(order);
 }
 
 mp_status mp_runs_new(const mp_graph *graph, int64_t budget_bytes, const mp_step *steps, size_t n, mp_runs **out, mp_error *err)
