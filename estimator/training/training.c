@@ -327,38 +327,41 @@ mp_status mp_training_graph(const mp_model *model, const mp_training_options *op
     return mp_training_graph_bound(model, options, loss, target, out, &bindings, err);
 }
 
+static void clear(mp_builder *b)
+{
+    mp_consumers_free(&b->consumers);
+    mp_pool_free(b->pool);
+    mp_free(b->reads.items);
+    mp_free(b->writes.items);
+    mp_free(b->adds.items);
+    mp_free(b->pairs.items);
+    mp_graph_free(b->graph);
+    mp_bindings_free(b->bindings);
+}
+
 mp_status mp_training_graph_bound(const mp_model *model, const mp_training_options *options, int loss, const mp_target *target,
                                   mp_graph **out, mp_bindings **bindings, mp_error *err)
 {
-    mp_status st = MP_OK;
+    MP_CLEARED_BY(clear)
     mp_builder b = {.model = model,
                     .options = options,
                     .target = target,
                     .optimizer_name = mp_optimizer_name(options->optimizer),
                     .loss = loss,
                     .err = err};
-    MP_TRY(prepare(&b));
-    MP_TRY(mark(&b));
-    MP_TRY(build_parameter_gradients(&b));
-    if (options->fuse == MP_FUSE_FORWARD) MP_TRY(build_updates(&b));
-    MP_TRY(mp_build_forward(&b));
-    MP_TRY(mp_build_backward(&b));
-    if (options->fuse != MP_FUSE_FORWARD) MP_TRY(build_updates(&b));
-    MP_TRY(list_tensors(&b));
-    MP_TRY(mp_graph_finish(b.graph, err));
+    MP_CHECK(prepare(&b));
+    MP_CHECK(mark(&b));
+    MP_CHECK(build_parameter_gradients(&b));
+    if (options->fuse == MP_FUSE_FORWARD) MP_CHECK(build_updates(&b));
+    MP_CHECK(mp_build_forward(&b));
+    MP_CHECK(mp_build_backward(&b));
+    if (options->fuse != MP_FUSE_FORWARD) MP_CHECK(build_updates(&b));
+    MP_CHECK(list_tensors(&b));
+    MP_CHECK(mp_graph_finish(b.graph, err));
     for (size_t t = 0; t < model->n_tensors; t++) b.bindings->gradient[t] = b.gradient[b.key[t]].storage;
     *out = b.graph;
     *bindings = b.bindings;
     b.graph = NULL;
     b.bindings = NULL;
-done:
-    mp_consumers_free(&b.consumers);
-    mp_pool_free(b.pool);
-    mp_free(b.reads.items);
-    mp_free(b.writes.items);
-    mp_free(b.adds.items);
-    mp_free(b.pairs.items);
-    mp_graph_free(b.graph);
-    mp_bindings_free(b.bindings);
-    return st;
+    return MP_OK;
 }

@@ -269,24 +269,25 @@ static mp_status repair(annealing *a, int *n_idle, mp_error *err)
     return MP_OK;
 }
 
+static void clear_order(mp_anneal_order *order)
+{
+    mp_free(order->steps);
+}
+
 /* More of them with a plan that is far from the bound, where another valley may be better. What follows starts from where it
  * would have without them. */
 static mp_status stray(annealing *a, int n_idle, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_anneal_order start = {0};
+    MP_CLEARED_BY(clear_order) mp_anneal_order start = {0};
     const int n_rounds = a->n_rounds;
     if (mp_search_effort(a->search) == MP_EFFORT_QUICK || a->best.ticks == INT64_MAX) return MP_OK;
-    MP_TRY(mp_anneal_order_copy(&start, a->best.steps, a->best.n, a->best.ticks, err));
+    MP_CHECK(mp_anneal_order_copy(&start, a->best.steps, a->best.n, a->best.ticks, err));
     for (int k = 0; k < MP_EFFORT_FAR_ROUNDS && n_idle < MP_EFFORT_PATIENCE && !is_over(a); k++) {
         if (mp_search_is_within(a->search, MP_EFFORT_FAR)) break;
-        MP_TRY(run_short(a, STRAY, &n_idle, err));
+        MP_CHECK(run_short(a, STRAY, &n_idle, err));
     }
     a->n_rounds = n_rounds;
-    MP_TRY(mp_anneal_order_copy(&a->best, start.steps, start.n, start.ticks, err));
-done:
-    mp_free(start.steps);
-    return st;
+    return mp_anneal_order_copy(&a->best, start.steps, start.n, start.ticks, err);
 }
 
 /* Whether what the short rounds have found will do. */
@@ -295,40 +296,38 @@ static bool will_do(annealing *a)
     return mp_search_effort(a->search) != MP_EFFORT_THOROUGH && best_ticks(a) < INT64_MAX;
 }
 
+static void clear(annealing *a)
+{
+    for (int k = 0; k < WALKS; k++) {
+        clear_order(&a->walks[k].best);
+        clear_order(&a->walks[k].smallest);
+    }
+    clear_order(&a->best);
+}
+
 mp_status mp_run_anneal(mp_search *search, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_request *request = mp_search_request(search);
-    annealing a = {.search = search, .best.ticks = INT64_MAX, .least_bytes = INT64_MAX};
+    MP_CLEARED_BY(clear) annealing a = {.search = search, .best.ticks = INT64_MAX, .least_bytes = INT64_MAX};
     const bool only_cools = request->refine || is_large(request);
     if (request->budget_bytes == MP_NO_LIMIT || mp_search_settled(search)) return MP_OK;
-    MP_TRY(begin(&a, err));
-    if (mp_anneal_has_windows(request->graph)) {
-        MP_TRY(mp_anneal_windows(search, a.unit, err));
-        goto done;
-    }
-    if (mp_search_best_ticks(search) == INT64_MAX) MP_TRY(run_descent(&a, err));
-    if (is_hopeless(&a)) goto done;
+    MP_CHECK(begin(&a, err));
+    if (mp_anneal_has_windows(request->graph)) return mp_anneal_windows(search, a.unit, err);
+    if (mp_search_best_ticks(search) == INT64_MAX) MP_CHECK(run_descent(&a, err));
+    if (is_hopeless(&a)) return MP_OK;
     a.shares = round_of(COOL).share;
     if (!only_cools) {
         a.shares += MP_EFFORT_ROUNDS * round_of(REPAIR).share + round_of(EXPLORE).share;
         int n_idle = 0;
-        MP_TRY(repair(&a, &n_idle, err));
-        MP_TRY(stray(&a, n_idle, err));
-        if (will_do(&a)) goto done;
+        MP_CHECK(repair(&a, &n_idle, err));
+        MP_CHECK(stray(&a, n_idle, err));
+        if (will_do(&a)) return MP_OK;
         a.shares = round_of(EXPLORE).share + round_of(COOL).share;
         const bool had_none = a.best.ticks == INT64_MAX;
-        if (!is_over(&a)) MP_TRY(run_round(&a, EXPLORE, err));
-        if (had_none && !is_over(&a)) MP_TRY(run_round(&a, EXPLORE, err)); /* the first one looked for a plan at all */
+        if (!is_over(&a)) MP_CHECK(run_round(&a, EXPLORE, err));
+        if (had_none && !is_over(&a)) MP_CHECK(run_round(&a, EXPLORE, err)); /* the first one looked for a plan at all */
         a.shares -= round_of(EXPLORE).share;
     }
-    if (a.is_lost && a.best.ticks == INT64_MAX) MP_TRY(start_from_best(&a, err));
-    if (!is_over(&a)) MP_TRY(run_round(&a, COOL, err));
-done:
-    for (int k = 0; k < WALKS; k++) {
-        mp_free(a.walks[k].best.steps);
-        mp_free(a.walks[k].smallest.steps);
-    }
-    mp_free(a.best.steps);
-    return st;
+    if (a.is_lost && a.best.ticks == INT64_MAX) MP_CHECK(start_from_best(&a, err));
+    return is_over(&a) ? MP_OK : run_round(&a, COOL, err);
 }

@@ -161,26 +161,27 @@ static mp_status offer_all(const cutting *c, mp_error *err)
     return mp_search_offer(c->search, steps, n, NULL, NULL, err);
 }
 
+static void clear(cutting *c)
+{
+    for (size_t k = 0; k < c->n; k++) mp_free(c->windows[k].steps);
+    for (int k = 0; k < WALKS; k++) {
+        mp_part_clear(&c->places[k].part);
+        mp_free(c->places[k].list.steps);
+        mp_free(c->walks[k].best.steps);
+        mp_free(c->walks[k].smallest.steps);
+    }
+    mp_free(c->windows);
+    mp_free(c->number);
+}
+
 mp_status mp_anneal_windows(mp_search *search, double unit, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_request *request = mp_search_request(search);
-    cutting c = {.search = search, .graph = request->graph, .unit = unit};
+    MP_CLEARED_BY(clear) cutting c = {.search = search, .graph = request->graph, .unit = unit};
     c.budget_bytes = request->budget_bytes - mp_graph_static_bytes(request->graph);
-    MP_REQUIRE(c.number = mp_alloc(c.graph->n_storages, sizeof *c.number), err, MP_NOMEM, "out of memory for %zu storages",
-               c.graph->n_storages);
-    MP_TRY(find_windows(&c, err));
-    for (size_t next = 0; next < c.n && !atomic_load(&c.stop);) MP_TRY(search_some(&c, &next, err));
-    MP_TRY(offer_all(&c, err));
-done:
-    for (size_t k = 0; k < c.n; k++) mp_free(c.windows[k].steps);
-    for (int k = 0; k < WALKS; k++) {
-        mp_part_clear(&c.places[k].part);
-        mp_free(c.places[k].list.steps);
-        mp_free(c.walks[k].best.steps);
-        mp_free(c.walks[k].smallest.steps);
-    }
-    mp_free(c.windows);
-    mp_free(c.number);
-    return st;
+    MP_ENSURE(c.number = mp_alloc(c.graph->n_storages, sizeof *c.number), err, MP_NOMEM, "out of memory for %zu storages",
+              c.graph->n_storages);
+    MP_CHECK(find_windows(&c, err));
+    for (size_t next = 0; next < c.n && !atomic_load(&c.stop);) MP_CHECK(search_some(&c, &next, err));
+    return offer_all(&c, err);
 }

@@ -103,30 +103,32 @@ static mp_status climb(ilp *x, int64_t budget_bytes, bool *done, mp_error *err)
     return MP_OK;
 }
 
+static void clear(ilp *x)
+{
+    mp_free(x->best.steps);
+    mp_ilp_model_free(x->model);
+}
+
 mp_status mp_run_ilp(mp_search *search, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_request *request = mp_search_request(search);
-    ilp x = {.search = search, .graph = request->graph, .begun = mp_clock_now()};
+    MP_CLEARED_BY(clear) ilp x = {.search = search, .graph = request->graph, .begun = mp_clock_now()};
     int64_t low, high;
     int node;
     bool done = false;
-    MP_TRY(build_model(&x, err));
+    MP_CHECK(build_model(&x, err));
     if (request->solver && !strcmp(request->solver, start.name)) /* auto has run them by itself */
-        MP_TRY(mp_search_delegate(search, &start, 1, err));
+        MP_CHECK(mp_search_delegate(search, &start, 1, err));
     if (x.graph == mp_problem_graph(request->problem))
-        MP_TRY(mp_problem_floor(request->problem, &low, NULL, err));
+        MP_CHECK(mp_problem_floor(request->problem, &low, NULL, err));
     else /* the relaxed one */
-        MP_TRY(mp_floor(x.graph, &low, &node, err));
-    MP_TRY(offer_list(&x, &high, err));
-    if (request->budget_bytes < low || request->budget_bytes >= high) goto done;
-    if (mp_search_moves(search) < MP_ILP_LEAST_NODES * MP_ILP_MOVES_PER_NODE) goto done;
+        MP_CHECK(mp_floor(x.graph, &low, &node, err));
+    MP_CHECK(offer_list(&x, &high, err));
+    if (request->budget_bytes < low || request->budget_bytes >= high) return MP_OK;
+    if (mp_search_moves(search) < MP_ILP_LEAST_NODES * MP_ILP_MOVES_PER_NODE) return MP_OK;
     const int64_t step = rung_bytes(&x, low, high);
     for (int64_t rung = low + (request->budget_bytes - low) / step * step; rung >= low && !done; rung -= step)
-        MP_TRY(climb(&x, rung, &done, err));
-    if (x.best.steps) MP_TRY(mp_search_offer(search, x.best.steps, x.best.n, NULL, NULL, err));
-done:
-    mp_free(x.best.steps);
-    mp_ilp_model_free(x.model);
-    return st;
+        MP_CHECK(climb(&x, rung, &done, err));
+    if (x.best.steps) MP_CHECK(mp_search_offer(search, x.best.steps, x.best.n, NULL, NULL, err));
+    return MP_OK;
 }

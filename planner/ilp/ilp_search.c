@@ -257,11 +257,15 @@ static void solve(void *data)
     glp_delete_prob(s->problem);
 }
 
+static void clear(mp_ilp_result *found)
+{
+    mp_free(found->steps);
+}
+
 mp_status mp_ilp_search(const mp_ilp_model *model, int64_t budget_bytes, const mp_ilp_limits *limits, mp_ilp_result *result,
                         mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_ilp_result found = {0};
+    MP_CLEARED_BY(clear) mp_ilp_result found = {0};
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     search s = {.m = model,
                 .limits = limits,
@@ -277,17 +281,15 @@ mp_status mp_ilp_search(const mp_ilp_model *model, int64_t budget_bytes, const m
     s.runs = mp_pool_alloc(pool, n_runs, sizeof *s.runs);
     s.last = mp_pool_alloc(pool, n_runs, sizeof *s.last);
     s.work = mp_pool_alloc(pool, 2 * model->graph->n_storages, sizeof *s.work);
-    MP_REQUIRE(!mp_pool_failed(pool), err, MP_NOMEM, "out of memory for the integer programme of %s", model->graph->name);
+    MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "out of memory for the integer programme of %s", model->graph->name);
     for (int p = 0; p < model->n_places; p++)
         s.ticks_unit = mp_gcd(s.ticks_unit, model->graph->nodes[model->node[p]].alternatives[0].ticks);
     if (s.ticks_unit == 0) s.ticks_unit = 1;
     for (size_t i = 0; i < model->graph->n_nodes; i++) s.base_ticks += model->graph->nodes[i].alternatives[0].ticks;
     const mp_status session = mp_glpk_session(solve, &s, err);
-    MP_TRY(s.status);
-    MP_REQUIRE(session == MP_OK, err, MP_LIMIT, "GLPK failed on %s", model->graph->name);
+    MP_CHECK(s.status);
+    MP_ENSURE(session == MP_OK, err, MP_LIMIT, "GLPK failed on %s", model->graph->name);
     *result = found;
     found.steps = NULL;
-done:
-    mp_free(found.steps);
-    return st;
+    return MP_OK;
 }

@@ -335,7 +335,6 @@ static mp_status offer_segments(pricing *x, mp_error *err)
 
 mp_status mp_run_lagrange_first(mp_search *search, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_request *request = mp_search_request(search);
     MP_OWNED_BY(free_segments) segment_list *segments = NULL;
     MP_OWNED mp_step *steps = NULL;
@@ -343,9 +342,9 @@ mp_status mp_run_lagrange_first(mp_search *search, mp_error *err)
     mp_error ignored = {0};
     int64_t peak_bytes = INT64_MAX;
     if (request->budget_bytes == MP_NO_LIMIT) return MP_OK;
-    st = new_segments(request->graph, &segments, &ignored);
-    if (st == MP_NOT_APPLICABLE) return MP_OK;
-    MP_ENSURE(st == MP_OK, err, st, "out of memory for the segments of %s", request->graph->name);
+    const mp_status status = new_segments(request->graph, &segments, &ignored);
+    if (status == MP_NOT_APPLICABLE) return MP_OK;
+    MP_ENSURE(status == MP_OK, err, status, "out of memory for the segments of %s", request->graph->name);
     for (int64_t k = 1, size = segments->total_bytes / 2; k <= MP_LAGRANGE_FIRST_SIZES && peak_bytes > request->budget_bytes;
          k++, size /= 2) {
         cut_segments(segments, size);
@@ -354,48 +353,47 @@ mp_status mp_run_lagrange_first(mp_search *search, mp_error *err)
         MP_CHECK(mp_boundaries_schedule(segments->boundaries, segments->ends, NULL, &steps, &n, err));
         MP_CHECK(mp_search_offer(search, steps, n, &peak_bytes, NULL, err));
     }
-    return st;
+    return MP_OK;
 }
 
 static mp_status search_all(pricing *x, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_request *request = mp_search_request(x->search);
     const mp_graph *graph = request->graph;
     const int64_t suits = MP_LAGRANGE_WORK / (int64_t)(graph->n_nodes + 1) + MP_LAGRANGE_BISECTIONS,
                   moves = mp_search_moves(x->search);
     const int64_t n_cuts = suits < moves ? suits : moves;
     mp_error ignored = {0};
-    MP_TRY(mp_cut_labels_new(graph, &x->problem, err));
-    if (graph->nodes[x->problem->node[x->problem->forward_end]].phase == MP_PHASE_FORWARD) goto done; /* nothing comes after */
+    MP_CHECK(mp_cut_labels_new(graph, &x->problem, err));
+    if (graph->nodes[x->problem->node[x->problem->forward_end]].phase == MP_PHASE_FORWARD)
+        return MP_OK; /* nothing comes after */
     const double unit = mean_multiplier(x->problem);
     x->multiplier = mp_alloc(graph->n_nodes, sizeof *x->multiplier);
     x->over_bytes = mp_alloc(graph->n_nodes, sizeof *x->over_bytes);
-    MP_REQUIRE(x->multiplier && x->over_bytes, err, MP_NOMEM, "out of memory for the multipliers of %s", graph->name);
+    MP_ENSURE(x->multiplier && x->over_bytes, err, MP_NOMEM, "out of memory for the multipliers of %s", graph->name);
     x->free_bytes = request->budget_bytes - mp_graph_static_bytes(graph);
     x->n_cuts = n_cuts;
-    MP_TRY(bisect(x, err));
-    MP_TRY(descend(x, unit, err));
-    st = new_segments(graph, &x->segments, &ignored);
-    if (st == MP_NOT_APPLICABLE) {
-        st = MP_OK;
-        goto done;
-    }
-    MP_REQUIRE(st == MP_OK, err, st, "out of memory for the segments of %s", graph->name);
+    MP_CHECK(bisect(x, err));
+    MP_CHECK(descend(x, unit, err));
+    const mp_status status = new_segments(graph, &x->segments, &ignored);
+    if (status == MP_NOT_APPLICABLE) return MP_OK;
+    MP_ENSURE(status == MP_OK, err, status, "out of memory for the segments of %s", graph->name);
     x->n_cuts = is_near(x) ? 0 : 2 * n_cuts;
-    if (!ended(x)) MP_TRY(sweep_sizes(x, unit, err));
-    MP_TRY(offer_segments(x, err));
-done:
+    if (!ended(x)) MP_CHECK(sweep_sizes(x, unit, err));
+    return offer_segments(x, err);
+}
+
+static void clear(pricing *x)
+{
     free_segments(x->segments);
     mp_cut_labels_free(x->problem);
     mp_free(x->multiplier);
     mp_free(x->over_bytes);
-    return st;
 }
 
 mp_status mp_run_lagrange(mp_search *search, mp_error *err)
 {
-    pricing x = {.search = search, .best_ticks = INT64_MAX, .smallest_bytes = INT64_MAX};
+    MP_CLEARED_BY(clear) pricing x = {.search = search, .best_ticks = INT64_MAX, .smallest_bytes = INT64_MAX};
     if (mp_search_request(search)->budget_bytes == MP_NO_LIMIT || mp_search_settled(search)) return MP_OK;
     return search_all(&x, err);
 }

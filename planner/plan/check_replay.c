@@ -230,37 +230,38 @@ static mp_status add_up(struct history *h)
     return MP_OK;
 }
 
+static void clear(struct history *h)
+{
+    mp_free(h->uses);
+    mp_free(h->uses_start);
+}
+
 mp_status mp_replay_new(const mp_graph *graph, const mp_step *steps, size_t n, mp_replay **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_replay *r = NULL;
-    struct history h = {.graph = graph, .steps = steps, .err = err};
-    MP_REQUIRE(r = h.replay = mp_alloc(1, sizeof *r), err, MP_NOMEM, "no memory to check a plan");
+    MP_OWNED_BY(mp_replay_free) mp_replay *r = mp_alloc(1, sizeof *r);
+    MP_CLEARED_BY(clear) struct history h = {.replay = r, .graph = graph, .steps = steps, .err = err};
+    MP_ENSURE(r, err, MP_NOMEM, "no memory to check a plan");
     r->pool = mp_pool_new();
     r->alternatives = mp_pool_alloc(r->pool, n, sizeof *r->alternatives);
     r->ends = mp_pool_alloc(r->pool, n, sizeof *r->ends);
     r->start = mp_pool_alloc(r->pool, graph->n_storages + 1, sizeof *r->start);
     r->checkpoint = mp_pool_alloc(r->pool, graph->n_storages, sizeof *r->checkpoint);
-    MP_REQUIRE(!mp_pool_failed(r->pool), err, MP_NOMEM, "no memory to check a plan");
+    MP_ENSURE(!mp_pool_failed(r->pool), err, MP_NOMEM, "no memory to check a plan");
     r->n_steps = n;
     for (size_t t = 0; t < n; t++) {
         r->alternatives[t] = &graph->nodes[steps[t].node].alternatives[steps[t].alternative];
         r->ends[t] = steps[t].until ? steps[t].until : (int)t + 1;
     }
-    MP_TRY(collect_uses(&h));
+    MP_CHECK(collect_uses(&h));
     size_t most = (size_t)h.uses_start[graph->n_storages] + graph->n_storages; /* uses, and carried instances */
-    MP_REQUIRE(r->instances = mp_pool_alloc(r->pool, most, sizeof *r->instances), err, MP_NOMEM, "no memory to check a plan");
-    for (size_t s = 0; s < graph->n_storages; s++) MP_TRY(replay_storage(&h, (int)s));
+    MP_ENSURE(r->instances = mp_pool_alloc(r->pool, most, sizeof *r->instances), err, MP_NOMEM, "no memory to check a plan");
+    for (size_t s = 0; s < graph->n_storages; s++) MP_CHECK(replay_storage(&h, (int)s));
     r->start[graph->n_storages] = (int)r->n_instances;
-    MP_TRY(take_over(&h));
-    MP_TRY(add_up(&h));
+    MP_CHECK(take_over(&h));
+    MP_CHECK(add_up(&h));
     *out = r;
     r = NULL;
-done:
-    mp_replay_free(r);
-    mp_free(h.uses);
-    mp_free(h.uses_start);
-    return st;
+    return MP_OK;
 }
 
 void mp_replay_free(mp_replay *replay)

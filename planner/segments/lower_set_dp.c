@@ -191,31 +191,32 @@ static bool append(mp_lower_set_strategies *out, const table *t, size_t at)
     return true;
 }
 
+static void clear(table *t)
+{
+    mp_free(t->states);
+    mp_pool_free(t->pool);
+}
+
 mp_status mp_lower_set_search(const mp_lower_sets *sets, int64_t budget_bytes, mp_lower_set_aim aim, int max_levels,
                               int64_t most_ticks, bool charge_last, mp_lower_set_strategies *out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    table t;
-    mp_lower_set_strategies found = {0};
-    MP_TRY(begin(&t, sets, aim, max_levels, most_ticks, err));
+    MP_CLEARED_BY(clear) table t = {0};
+    MP_CLEARED_BY(mp_lower_set_strategies_free) mp_lower_set_strategies found = {0};
+    MP_CHECK(begin(&t, sets, aim, max_levels, most_ticks, err));
     find_fewest(sets, budget_bytes, t.fewest);
     find_rest(&t, budget_bytes, charge_last);
     t.levels[0] = (state){.previous = -1};
     t.low = t.high = 0;
-    MP_TRY(collect(&t, 0, err));
+    MP_CHECK(collect(&t, 0, err));
     for (int k = 1; k < sets->n; k++) {
         if (t.most[k] >= 0 && t.fewest[k] != INT64_MAX) reach(&t, k, budget_bytes, charge_last || k + 1 < sets->n);
-        MP_TRY(collect(&t, k, err));
+        MP_CHECK(collect(&t, k, err));
     }
     for (size_t i = t.start[sets->n - 1]; i < t.start[sets->n] && sets->n > 1; i++)
-        MP_REQUIRE(append(&found, &t, i), err, MP_NOMEM, "out of memory");
+        MP_ENSURE(append(&found, &t, i), err, MP_NOMEM, "out of memory");
     *out = found;
     found = (mp_lower_set_strategies){0};
-done:
-    mp_lower_set_strategies_free(&found);
-    mp_free(t.states);
-    mp_pool_free(t.pool);
-    return st;
+    return MP_OK;
 }
 
 void mp_lower_set_strategies_free(mp_lower_set_strategies *strategies)
@@ -276,24 +277,20 @@ static mp_status offer_some(ladder *x, const mp_lower_set_strategies *found, int
 static mp_status try_rung(ladder *x, int64_t model_bytes, int64_t *most_ticks, bool both_aims, int64_t *least_peak,
                           mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_lower_set_strategies least = {0}, largest = {0};
+    MP_CLEARED_BY(mp_lower_set_strategies_free) mp_lower_set_strategies least = {0}, largest = {0};
     const bool is_small = x->sets->pairs_start[x->sets->n] < MP_LOWER_SET_SMALL_PAIRS;
     for (int levels = MP_LOWER_SET_LEVELS; levels <= MP_LOWER_SET_FINE_LEVELS;
          levels *= MP_LOWER_SET_FINE_LEVELS / MP_LOWER_SET_LEVELS) {
         if (levels == MP_LOWER_SET_LEVELS && (is_small || *most_ticks != INT64_MAX)) continue; /* only to find a limit */
         mp_lower_set_strategies_free(&least);
-        MP_TRY(mp_lower_set_search(x->sets, model_bytes, MP_TIME_CENTRIC, levels, *most_ticks, false, &least, err));
+        MP_CHECK(mp_lower_set_search(x->sets, model_bytes, MP_TIME_CENTRIC, levels, *most_ticks, false, &least, err));
         if (least.n && !is_small) *most_ticks = least.ticks[0] + least.ticks[0] / MP_LOWER_SET_SLACK; /* for choice */
     }
-    MP_TRY(offer_some(x, &least, x->picks, least_peak, err));
-    if (!both_aims) goto done;
-    MP_TRY(mp_lower_set_search(x->sets, model_bytes, MP_MEMORY_CENTRIC, MP_LOWER_SET_LEVELS, INT64_MAX, false, &largest, err));
-    MP_TRY(offer_some(x, &largest, 1, least_peak, err));
-done:
-    mp_lower_set_strategies_free(&least);
-    mp_lower_set_strategies_free(&largest);
-    return st;
+    MP_CHECK(offer_some(x, &least, x->picks, least_peak, err));
+    if (!both_aims) return MP_OK;
+    MP_CHECK(
+        mp_lower_set_search(x->sets, model_bytes, MP_MEMORY_CENTRIC, MP_LOWER_SET_LEVELS, INT64_MAX, false, &largest, err));
+    return offer_some(x, &largest, 1, least_peak, err);
 }
 
 static mp_status climb(ladder *x, mp_error *err)

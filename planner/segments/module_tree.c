@@ -209,35 +209,37 @@ bool mp_module_is_saved(const mp_storage *storage)
     return storage->kind != MP_KIND_GRADIENT && storage->kind != MP_KIND_ACTIVATION_GRADIENT;
 }
 
+static void clear(builder *b)
+{
+    mp_names_free(b->seen);
+    mp_names_free(b->owners);
+    mp_names_free(b->modules);
+    mp_names_free(b->calls);
+    mp_free(b->found);
+    mp_free(b->found_calls);
+    mp_modules_free(b->out);
+}
+
 mp_status mp_modules_new(const mp_graph *graph, mp_modules **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    builder b = {.out = mp_alloc(1, sizeof *b.out), .err = err};
+    MP_CLEARED_BY(clear) builder b = {.out = mp_alloc(1, sizeof *b.out), .err = err};
     if (b.out) b.out->pool = mp_pool_new();
     if (b.out && b.out->pool) b.out->node = mp_pool_alloc(b.out->pool, graph->n_nodes, sizeof *b.out->node);
     b.seen = mp_names_new();
     b.owners = mp_names_new();
     b.modules = mp_names_new();
     b.calls = mp_names_new();
-    MP_REQUIRE(b.out && b.out->node && b.seen && b.owners && b.modules && b.calls, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(b.out && b.out->node && b.seen && b.owners && b.modules && b.calls, err, MP_NOMEM, "out of memory");
     b.out->graph = graph;
     for (size_t v = 0; v < graph->n_nodes; v++)
         if (graph->nodes[v].phase == MP_PHASE_FORWARD) b.out->node[b.out->n_positions++] = (int)v;
-    MP_TRY(collect_names(&b));
-    for (int p = 0; p < b.out->n_positions; p++) MP_TRY(take_position(&b, p));
-    MP_TRY(settle(&b));
-    MP_TRY(find_ends(&b));
+    MP_CHECK(collect_names(&b));
+    for (int p = 0; p < b.out->n_positions; p++) MP_CHECK(take_position(&b, p));
+    MP_CHECK(settle(&b));
+    MP_CHECK(find_ends(&b));
     *out = b.out;
     b.out = NULL;
-done:
-    mp_names_free(b.seen);
-    mp_names_free(b.owners);
-    mp_names_free(b.modules);
-    mp_names_free(b.calls);
-    mp_free(b.found);
-    mp_free(b.found_calls);
-    mp_modules_free(b.out);
-    return st;
+    return MP_OK;
 }
 
 void mp_modules_free(mp_modules *modules)

@@ -91,29 +91,25 @@ static mp_status settle(segments *x, mp_step **steps, size_t *n, mp_error *err)
 /* Judges the list that x->ends leads to, or finds what came of it before; *which is the verdict. */
 static mp_status judge(segments *x, int *which, mp_error *err)
 {
-    mp_status st = MP_OK;
     const size_t n = (size_t)x->boundaries->n;
-    mp_step *steps = NULL;
+    MP_OWNED mp_step *steps = NULL;
+    MP_OWNED bool *ends = mp_alloc(n, sizeof *ends);
     size_t n_steps = 0;
-    verdict v = {NULL, INT64_MAX, INT64_MAX};
+    verdict v = {ends, INT64_MAX, INT64_MAX};
     for (size_t i = 0; i < x->n_verdicts; i++)
         if (!memcmp(x->verdicts[i].ends, x->ends, n * sizeof *x->ends)) {
             *which = (int)i;
             return MP_OK;
         }
-    MP_TRY(settle(x, &steps, &n_steps, err));
-    if (n_steps) MP_TRY(mp_search_offer(x->search, steps, n_steps, &v.peak_bytes, &v.ticks, err));
-    v.ends = mp_alloc(n, sizeof *v.ends);
-    MP_REQUIRE(v.ends && mp_grow(&x->verdicts, &x->capacity, x->n_verdicts + 1, sizeof *x->verdicts), err, MP_NOMEM,
-               "out of memory");
-    memcpy(v.ends, x->ends, n * sizeof *v.ends);
+    MP_CHECK(settle(x, &steps, &n_steps, err));
+    if (n_steps) MP_CHECK(mp_search_offer(x->search, steps, n_steps, &v.peak_bytes, &v.ticks, err));
+    MP_ENSURE(ends && mp_grow(&x->verdicts, &x->capacity, x->n_verdicts + 1, sizeof *x->verdicts), err, MP_NOMEM,
+              "out of memory");
+    memcpy(ends, x->ends, n * sizeof *ends);
     *which = (int)x->n_verdicts;
     x->verdicts[x->n_verdicts++] = v;
-    v.ends = NULL;
-done:
-    mp_free(v.ends);
-    mp_free(steps);
-    return st;
+    ends = NULL;
+    return MP_OK;
 }
 
 /* ---- dynamic programming over prefixes ---- */
@@ -236,30 +232,29 @@ mp_status mp_segments_on(const mp_graph *graph, const int *checkpoints, size_t n
     return MP_OK;
 }
 
+static void clear(segments *x)
+{
+    for (size_t i = 0; i < x->n_verdicts; i++) mp_free(x->verdicts[i].ends);
+    mp_free(x->verdicts);
+    mp_free(x->candidate);
+    mp_free(x->ends);
+    mp_boundaries_free(x->boundaries);
+}
+
 mp_status mp_run_segments(mp_search *search, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_request *request = mp_search_request(search);
-    segments x = {.search = search};
-    mp_step *steps = NULL;
+    MP_CLEARED_BY(clear) segments x = {.search = search};
+    MP_OWNED mp_step *steps = NULL;
     size_t n = 0;
-    MP_TRY(mp_boundaries_new(request->graph, &x.boundaries, err));
+    MP_CHECK(mp_boundaries_new(request->graph, &x.boundaries, err));
     if (request->checkpoints) {
-        MP_TRY(list_schedule(x.boundaries, request->checkpoints, request->n_checkpoints, &steps, &n, err));
-        MP_TRY(mp_search_offer(search, steps, n, NULL, NULL, err));
-        goto done;
+        MP_CHECK(list_schedule(x.boundaries, request->checkpoints, request->n_checkpoints, &steps, &n, err));
+        return mp_search_offer(search, steps, n, NULL, NULL, err);
     }
     x.candidate = mp_alloc(MP_SEGMENTS_CANDIDATES, sizeof *x.candidate);
     x.ends = mp_alloc((size_t)x.boundaries->n, sizeof *x.ends);
-    MP_REQUIRE(x.candidate && x.ends, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(x.candidate && x.ends, err, MP_NOMEM, "out of memory");
     x.n_candidates = mp_boundaries_candidates(x.boundaries, MP_SEGMENTS_CANDIDATES, x.candidate);
-    MP_TRY(find_list(&x, err));
-done:
-    for (size_t i = 0; i < x.n_verdicts; i++) mp_free(x.verdicts[i].ends);
-    mp_free(x.verdicts);
-    mp_free(x.candidate);
-    mp_free(x.ends);
-    mp_boundaries_free(x.boundaries);
-    mp_free(steps);
-    return st;
+    return find_list(&x, err);
 }

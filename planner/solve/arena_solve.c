@@ -138,18 +138,18 @@ static bool ask_again(rounds *r, const mp_plan *fits, const mp_plan *last, int64
 /* Of a request with a problem. */
 static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *err)
 {
-    mp_status st = MP_OK;
     const int64_t budget = request->budget_bytes;
     const int most = request->time_limit > 0 ? LIMITED_ROUNDS : ROUNDS;
     int64_t least_ticks = 0;
     int n_in_vain = 0;
     rounds r;
-    mp_answer found = {0}, later = {0};
+    MP_CLEARED_BY(mp_answer_free) mp_answer found = {0}, later = {0};
+    MP_OWNED_BY(mp_plan_free)
     mp_plan *last = NULL,
             *fits = NULL; /* of the plans that have been found the last that did not fit, the cheapest that does */
     begin(&r, request);
     for (int round = 0; round < most; round++) {
-        MP_TRY(mp_solve(&r.now, &later, err));
+        MP_CHECK(mp_solve(&r.now, &later, err));
         if (round == 0) {
             found = later;
             found.plan = found.smallest = NULL;
@@ -166,7 +166,7 @@ static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *e
             if (!ask_again(&r, NULL, last, next_budget(last, budget, 1))) break;
             continue;
         }
-        MP_TRY(lay_out(request->graph, later.plan, budget, deadline(&r, false), err));
+        MP_CHECK(lay_out(request->graph, later.plan, budget, deadline(&r, false), err));
         const bool does_fit = mp_plan_need(later.plan) <= budget;
         if (!does_fit && !fits && request->time_limit > 0) n_in_vain++;
         const int64_t next = next_budget(later.plan, budget, does_fit ? 0 : n_in_vain);
@@ -183,21 +183,16 @@ static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *e
     found.plan = fits;
     fits = NULL;
     found.stopped |= r.is_ended;
-    MP_TRY(mp_answer_fall_back(request, true, r.start, &found, err));
+    MP_CHECK(mp_answer_fall_back(request, true, r.start, &found, err));
     if (found.smallest->arena_bytes < 0)
-        MP_TRY(lay_out(request->graph, found.smallest, budget, deadline(&r, !found.plan), err));
+        MP_CHECK(lay_out(request->graph, found.smallest, budget, deadline(&r, !found.plan), err));
     found.smallest->budget_bytes = MP_NO_LIMIT;
     if (!found.plan && mp_plan_need(found.smallest) <= budget)
-        MP_TRY(mp_answer_take_smallest(request, &found, err)); /* of a search that was cut short */
-    if (found.plan && found.bound.ticks >= 0) MP_TRY(mp_answer_claim_bound(&found, request->graph, err));
+        MP_CHECK(mp_answer_take_smallest(request, &found, err)); /* of a search that was cut short */
+    if (found.plan && found.bound.ticks >= 0) MP_CHECK(mp_answer_claim_bound(&found, request->graph, err));
     *answer = found;
     found = (mp_answer){0};
-done:
-    mp_plan_free(last);
-    mp_plan_free(fits);
-    mp_answer_free(&found);
-    mp_answer_free(&later);
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_solve_with_arena(const mp_request *request, mp_answer *answer, mp_error *err)

@@ -169,39 +169,40 @@ static mp_status renew(const mp_graph *graph, const mp_plan *before, const mp_st
     return MP_OK;
 }
 
+static void clear(search *x)
+{
+    mp_free(x->steps);
+}
+
 mp_status mp_plan_second_stream(const mp_graph *graph, mp_plan **plan, mp_second_stream *effect, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_plan *before = *plan;
     const int64_t limit = before->budget_bytes < MP_NO_LIMIT ? before->budget_bytes : mp_plan_need(before);
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
-    search x = {.graph = graph, .n = (int)before->n_steps, .err = err};
-    mp_plan *after = NULL;
+    MP_CLEARED_BY(clear) search x = {.graph = graph, .n = (int)before->n_steps, .err = err};
+    MP_OWNED_BY(mp_plan_free) mp_plan *after = NULL;
     x.limit_bytes = before->budget_bytes < MP_NO_LIMIT ? limit : before->peak_bytes;
-    MP_TRY(take_steps(&x, before));
+    MP_CHECK(take_steps(&x, before));
     x.used = mp_pool_alloc(pool, graph->n_storages, sizeof *x.used);
     x.done = mp_pool_alloc(pool, before->n_steps + 1, sizeof *x.done);
-    MP_REQUIRE(!mp_pool_failed(pool), err, MP_NOMEM, "out of memory for a plan of %zu steps", before->n_steps);
+    MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "out of memory for a plan of %zu steps", before->n_steps);
     for (int round = 0; round < ROUNDS; round++) {
-        MP_TRY(place_all(&x));
+        MP_CHECK(place_all(&x));
         if (!x.effect.n_beside) break;
         mp_plan_free(after);
         after = NULL;
-        MP_TRY(renew(graph, before, x.steps, &after, err));
+        MP_CHECK(renew(graph, before, x.steps, &after, err));
         if (mp_plan_need(after) <= limit) break;
         x.limit_bytes -= mp_plan_need(after) - limit; /* what the arena has beyond what lives at once */
     }
     if (!after || mp_plan_need(after) > limit || !x.effect.n_beside) {
         *effect = (mp_second_stream){.n_updates = x.effect.n_updates, .update_ticks = x.effect.update_ticks};
-        goto done;
+        return MP_OK;
     }
-    MP_TRY(mp_plan_check(graph, after, err));
+    MP_CHECK(mp_plan_check(graph, after, err));
     *effect = x.effect;
     mp_plan_free(*plan);
     *plan = after;
     after = NULL;
-done:
-    mp_plan_free(after);
-    mp_free(x.steps);
-    return st;
+    return MP_OK;
 }

@@ -187,14 +187,20 @@ mp_status mp_answer_claim_bound(const mp_answer *answer, const mp_graph *graph, 
     return mp_plan_check(graph, answer->plan, err);
 }
 
+static void end_search(mp_search *search)
+{
+    mp_search_end_proof(search);
+    mp_search_clear(search);
+}
+
 /* Of a request with a problem. */
 static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *graph = request->graph;
     const mp_solver *solver = NULL;
     mp_floor_reason reason;
-    mp_answer found = {.floor_node = -1, .bound = {.ticks = -1}};
+    MP_CLEARED_BY(mp_answer_free) mp_answer found = {.floor_node = -1, .bound = {.ticks = -1}};
+    MP_CLEARED_BY(end_search)
     mp_search search = {.request = request,
                         .seen = *request,
                         .has_algorithms = mp_graph_has_algorithms(graph),
@@ -206,40 +212,36 @@ static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *e
     if (request->own)
         solver = request->own;
     else
-        MP_TRY(find_solver(request->solver ? request->solver : "auto", &solver, err));
-    MP_REQUIRE(request->budget_bytes >= 0, err, MP_INVALID, "a budget of %lld bytes", (long long)request->budget_bytes);
-    MP_REQUIRE(!request->checkpoints || !strcmp(solver->name, "segments"), err, MP_INVALID,
-               "solver %s takes no list of checkpoints", solver->name);
-    MP_REQUIRE(graph->n_nodes > 0, err, MP_INVALID, "%s has no nodes", graph->name);
+        MP_CHECK(find_solver(request->solver ? request->solver : "auto", &solver, err));
+    MP_ENSURE(request->budget_bytes >= 0, err, MP_INVALID, "a budget of %lld bytes", (long long)request->budget_bytes);
+    MP_ENSURE(!request->checkpoints || !strcmp(solver->name, "segments"), err, MP_INVALID,
+              "solver %s takes no list of checkpoints", solver->name);
+    MP_ENSURE(graph->n_nodes > 0, err, MP_INVALID, "%s has no nodes", graph->name);
     mp_bound_report_init(&search.first_report);
     mp_bound_report_init(&search.proof_report);
     mp_search_begin(&search);
     search.solver = solver->name;
-    MP_TRY(mp_problem_floor(request->problem, &found.floor_bytes, &reason, err));
+    MP_CHECK(mp_problem_floor(request->problem, &found.floor_bytes, &reason, err));
     found.floor_node = reason.node;
     for (size_t i = 0; i < graph->n_nodes; i++) search.baseline_ticks += graph->nodes[i].alternatives[0].ticks;
-    if (search.has_algorithms) MP_TRY(mp_relaxed_graph_of(graph, &search.relaxed, err));
-    MP_TRY(mp_marked_graph_of(search.has_algorithms ? &search.relaxed.graph : graph, &search.marked, err));
-    MP_TRY(begin(&search, solver, err));
-    MP_TRY(find_bound(&search, err));
+    if (search.has_algorithms) MP_CHECK(mp_relaxed_graph_of(graph, &search.relaxed, err));
+    MP_CHECK(mp_marked_graph_of(search.has_algorithms ? &search.relaxed.graph : graph, &search.marked, err));
+    MP_CHECK(begin(&search, solver, err));
+    MP_CHECK(find_bound(&search, err));
     if (request->skips_if_proved && mp_search_is_infeasible(&search))
-        MP_TRY(mp_search_delegate(&search, mp_portfolio_row(0), 1, err)); /* keeps everything, so that there is an answer */
+        MP_CHECK(mp_search_delegate(&search, mp_portfolio_row(0), 1, err)); /* keeps everything, so that there is an answer */
     else
-        MP_TRY(mp_search_run(&search, solver, err));
-    MP_TRY(finish_bound(&search, &found, err));
-    MP_REQUIRE(search.smallest.solver, err, MP_LIMIT, "the search was stopped before it had tried anything");
-    if (search.best.solver) MP_TRY(finish(&search, &search.best, found.floor_bytes, request->budget_bytes, &found.plan, err));
-    if (found.plan && found.bound.ticks >= 0) MP_TRY(mp_answer_claim_bound(&found, request->graph, err));
-    MP_TRY(finish(&search, &search.smallest, found.floor_bytes, MP_NO_LIMIT, &found.smallest, err));
+        MP_CHECK(mp_search_run(&search, solver, err));
+    MP_CHECK(finish_bound(&search, &found, err));
+    MP_ENSURE(search.smallest.solver, err, MP_LIMIT, "the search was stopped before it had tried anything");
+    if (search.best.solver) MP_CHECK(finish(&search, &search.best, found.floor_bytes, request->budget_bytes, &found.plan, err));
+    if (found.plan && found.bound.ticks >= 0) MP_CHECK(mp_answer_claim_bound(&found, request->graph, err));
+    MP_CHECK(finish(&search, &search.smallest, found.floor_bytes, MP_NO_LIMIT, &found.smallest, err));
     found.effort = mp_search_effort(&search);
     found.stopped = search.stopped || search.was_cut;
     *answer = found;
     found = (mp_answer){0};
-done:
-    mp_answer_free(&found);
-    mp_search_end_proof(&search);
-    mp_search_clear(&search);
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)

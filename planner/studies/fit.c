@@ -315,30 +315,32 @@ static mp_fit_answer answer_of(const fit *x, mp_fit_means means, int64_t most)
     return a;
 }
 
+static void clear(fit *x)
+{
+    for (size_t k = 0; k < x->n_trials; k++) mp_free(x->trials[k].steps);
+    mp_free(x->trials);
+}
+
 mp_status mp_fit_batch(const mp_fit_request *request, mp_fit *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     const int64_t most = request->most > 0 ? request->most : MP_FIT_MOST;
-    fit x = {.request = request};
+    MP_CLEARED_BY(clear) fit x = {.request = request};
     int64_t low = 0, high = 0;
     mp_fit found = {0};
-    MP_REQUIRE(request->memory_bytes >= 0, err, MP_INVALID, "a memory of %lld bytes", (long long)request->memory_bytes);
-    MP_REQUIRE(request->overhead >= 0, err, MP_INVALID, "an overhead of %g", request->overhead);
-    MP_TRY(grow(&x, false, 1, most, &high, err));
-    MP_TRY(close_in(&x, MP_FIT_KEEP_ALL, 0, high, err));
+    MP_ENSURE(request->memory_bytes >= 0, err, MP_INVALID, "a memory of %lld bytes", (long long)request->memory_bytes);
+    MP_ENSURE(request->overhead >= 0, err, MP_INVALID, "an overhead of %g", request->overhead);
+    MP_CHECK(grow(&x, false, 1, most, &high, err));
+    MP_CHECK(close_in(&x, MP_FIT_KEEP_ALL, 0, high, err));
     bracket(&x, MP_FIT_KEEP_ALL, &low, &high);
     if (!x.stopped && low < most) {
-        MP_TRY(grow(&x, true, low + 1, most, &high, err));
-        MP_TRY(close_in(&x, MP_FIT_ANY, low, high, err));
-        MP_TRY(close_in(&x, MP_FIT_RECOMPUTE, low, high, err));
+        MP_CHECK(grow(&x, true, low + 1, most, &high, err));
+        MP_CHECK(close_in(&x, MP_FIT_ANY, low, high, err));
+        MP_CHECK(close_in(&x, MP_FIT_RECOMPUTE, low, high, err));
     }
     for (int k = 0; k < MP_N_FIT_MEANS; k++) found.answers[k] = answer_of(&x, (mp_fit_means)k, most);
     found.n_tried = x.n_trials;
     found.n_searches = x.n_searches;
     found.stopped = x.stopped;
     *out = found;
-done:
-    for (size_t k = 0; k < x.n_trials; k++) mp_free(x.trials[k].steps);
-    mp_free(x.trials);
-    return st;
+    return MP_OK;
 }

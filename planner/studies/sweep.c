@@ -267,16 +267,23 @@ static int by_budget(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static void clear(sweep *x)
+{
+    for (size_t k = 0; k < x->n_tried; k++) mp_frontier_free(&x->tried[k]);
+    mp_free(x->tried);
+    mp_free(x->solvers);
+    mp_frontier_free(&x->all);
+}
+
 mp_status mp_sweep_budgets(const mp_sweep_request *asked, mp_sweep *out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_sweep found = {0};
-    mp_problem *problem = NULL;
+    MP_CLEARED_BY(mp_sweep_free) mp_sweep found = {0};
+    MP_OWNED_BY(mp_problem_free) mp_problem *problem = NULL;
     mp_sweep_request request = *asked;
-    sweep x = {.request = &request, .found = &found};
+    MP_CLEARED_BY(clear) sweep x = {.request = &request, .found = &found};
     size_t n = request.n_budgets ? request.n_budgets : MP_SWEEP_BUDGETS;
-    int64_t *budgets = mp_alloc(n, sizeof *budgets);
-    MP_REQUIRE(budgets, err, MP_NOMEM, "out of memory for %zu budgets", n);
+    MP_OWNED int64_t *budgets = mp_alloc(n, sizeof *budgets);
+    MP_ENSURE(budgets, err, MP_NOMEM, "out of memory for %zu budgets", n);
     if (asked->budgets) {
         memcpy(budgets, asked->budgets, n * sizeof *budgets);
         qsort(budgets, n, sizeof *budgets, by_budget);
@@ -284,31 +291,24 @@ mp_status mp_sweep_budgets(const mp_sweep_request *asked, mp_sweep *out, mp_erro
     }
     x.n_expected = n + (request.n_solvers ? request.n_solvers : mp_solver_count() - 2);
     if (!request.problem) {
-        MP_TRY(mp_problem_new(request.graph, &problem, err));
+        MP_CHECK(mp_problem_new(request.graph, &problem, err));
         request.problem = problem;
     }
-    MP_TRY(baseline(&x, err));
-    MP_TRY(open_curves(&x, err));
-    MP_TRY(find_bounds(&x, n, err));
-    for (size_t k = 0; k < found.n_curves; k++) MP_TRY(fill_curve(&x, k, err));
+    MP_CHECK(baseline(&x, err));
+    MP_CHECK(open_curves(&x, err));
+    MP_CHECK(find_bounds(&x, n, err));
+    for (size_t k = 0; k < found.n_curves; k++) MP_CHECK(fill_curve(&x, k, err));
     if (!found.stopped) {
         mp_error ours = {0};
-        st = mp_spread(request.graph, MP_SWEEP_SPREAD, &found.spread, &found.n_spread, &ours);
-        if (st == MP_NOT_APPLICABLE) st = MP_OK; /* no backward phase, so no segments */
-        if (st != MP_OK && err && err->code == MP_OK) *err = ours;
-        if (st != MP_OK) goto done;
+        const mp_status status = mp_spread(request.graph, MP_SWEEP_SPREAD, &found.spread, &found.n_spread, &ours);
+        if (status != MP_OK && status != MP_NOT_APPLICABLE) { /* that one has no backward phase, so no segments */
+            if (err && err->code == MP_OK) *err = ours;
+            return status;
+        }
     }
     *out = found;
     found = (mp_sweep){0};
-done:
-    for (size_t k = 0; k < x.n_tried; k++) mp_frontier_free(&x.tried[k]);
-    mp_free(x.tried);
-    mp_free(x.solvers);
-    mp_frontier_free(&x.all);
-    mp_sweep_free(&found);
-    mp_problem_free(problem);
-    mp_free(budgets);
-    return st;
+    return MP_OK;
 }
 
 void mp_sweep_free(mp_sweep *sweep)
