@@ -9,22 +9,18 @@
 
 static mp_status check(const char *path, int64_t budget_bytes, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_graph *graph = NULL;
-    mp_answer answer = {0};
-    MP_TRY(mp_graph_dot_is(path) ? mp_graph_dot_read(path, &graph, err) : mp_graph_read(path, &graph, err));
+    MP_OWNED_BY(mp_graph_free) mp_graph *graph = NULL;
+    MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
+    MP_CHECK(mp_graph_dot_is(path) ? mp_graph_dot_read(path, &graph, err) : mp_graph_read(path, &graph, err));
     const mp_request request = {.graph = graph, .budget_bytes = budget_bytes};
-    MP_TRY(mp_solve(&request, &answer, err));
-    MP_REQUIRE(answer.plan, err, MP_INFEASIBLE, "no plan in %lld bytes; no order of steps needs less than %lld",
-               (long long)budget_bytes, (long long)answer.floor_bytes);
-    MP_TRY(mp_plan_check(graph, answer.plan, err)); /* mp_solve has done so; for plans that come from elsewhere */
+    MP_CHECK(mp_solve(&request, &answer, err));
+    MP_ENSURE(answer.plan, err, MP_INFEASIBLE, "no plan in %lld bytes; no order of steps needs less than %lld",
+              (long long)budget_bytes, (long long)answer.floor_bytes);
+    MP_CHECK(mp_plan_check(graph, answer.plan, err)); /* mp_solve has done so; for plans that come from elsewhere */
     printf("peak %lld bytes, %g s\n", (long long)answer.plan->peak_bytes, answer.plan->seconds);
     for (size_t t = 0; t < answer.plan->n_steps; t++)
         printf("%3zu %s%s\n", t, graph->nodes[answer.plan->steps[t].node].name, answer.plan->recompute[t] ? " again" : "");
-done:
-    mp_answer_free(&answer);
-    mp_graph_free(graph);
-    return st;
+    return MP_OK;
 }
 
 int main(int argc, char **argv)

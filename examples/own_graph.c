@@ -40,21 +40,18 @@ static mp_status node(mp_graph *graph, mp_phase phase, int k, const int *reads, 
 /* Storages: a_k is number k (a_0 the input), the gradient of a_k is number LAYERS + 1 + k. */
 static mp_status chain(mp_graph **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_graph *graph = NULL;
-    MP_TRY(mp_graph_new("chain", &graph, err));
-    for (int k = 0; k <= LAYERS; k++) MP_TRY(storage(graph, k ? MP_KIND_ACTIVATION : MP_KIND_INPUT, "a", k, err));
-    for (int k = 0; k <= LAYERS; k++) MP_TRY(storage(graph, MP_KIND_ACTIVATION_GRADIENT, "gradient of a", k, err));
-    for (int k = 1; k <= LAYERS; k++) MP_TRY(node(graph, MP_PHASE_FORWARD, k, (int[]){k - 1}, 1, k, 1, err));
-    MP_TRY(node(graph, MP_PHASE_LOSS, 0, (int[]){LAYERS}, 1, LAYERS + 1 + LAYERS, 1, err));
+    MP_OWNED_BY(mp_graph_free) mp_graph *graph = NULL;
+    MP_CHECK(mp_graph_new("chain", &graph, err));
+    for (int k = 0; k <= LAYERS; k++) MP_CHECK(storage(graph, k ? MP_KIND_ACTIVATION : MP_KIND_INPUT, "a", k, err));
+    for (int k = 0; k <= LAYERS; k++) MP_CHECK(storage(graph, MP_KIND_ACTIVATION_GRADIENT, "gradient of a", k, err));
+    for (int k = 1; k <= LAYERS; k++) MP_CHECK(node(graph, MP_PHASE_FORWARD, k, (int[]){k - 1}, 1, k, 1, err));
+    MP_CHECK(node(graph, MP_PHASE_LOSS, 0, (int[]){LAYERS}, 1, LAYERS + 1 + LAYERS, 1, err));
     for (int k = LAYERS; k >= 1; k--)
-        MP_TRY(node(graph, MP_PHASE_BACKWARD, k, (int[]){k - 1, LAYERS + 1 + k}, 2, LAYERS + k, 2, err));
-    MP_TRY(mp_graph_finish(graph, err));
+        MP_CHECK(node(graph, MP_PHASE_BACKWARD, k, (int[]){k - 1, LAYERS + 1 + k}, 2, LAYERS + k, 2, err));
+    MP_CHECK(mp_graph_finish(graph, err));
     *out = graph;
     graph = NULL;
-done:
-    mp_graph_free(graph);
-    return st;
+    return MP_OK;
 }
 
 int main(void)

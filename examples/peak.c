@@ -9,31 +9,25 @@
 
 static mp_status peak(const char *path, int64_t batch, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_onnx_options dimensions = {.batch = batch};
     const mp_training_options training = {.loss = MP_LOSS_AUTO, .optimizer = MP_OPTIMIZER_ADAMW, .dtype = MP_DTYPE_FLOAT};
     const mp_target target = mp_roofline(mp_device_find("a100"));
-    mp_model *model = NULL;
-    mp_graph *graph = NULL;
-    mp_timeline *timeline = NULL;
-    mp_step *steps = NULL;
+    MP_OWNED_BY(mp_model_free) mp_model *model = NULL;
+    MP_OWNED_BY(mp_graph_free) mp_graph *graph = NULL;
+    MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
+    MP_OWNED mp_step *steps = NULL;
     int loss;
-    MP_TRY(mp_onnx_read(path, &dimensions, &model, err));
-    MP_TRY(mp_model_simplify(model, training.rules, true, NULL, err));
-    MP_TRY(mp_model_add_loss(model, &training, &loss, err));
-    MP_TRY(mp_training_graph(model, &training, loss, &target, &graph, err));
+    MP_CHECK(mp_onnx_read(path, &dimensions, &model, err));
+    MP_CHECK(mp_model_simplify(model, training.rules, true, NULL, err));
+    MP_CHECK(mp_model_add_loss(model, &training, &loss, err));
+    MP_CHECK(mp_training_graph(model, &training, loss, &target, &graph, err));
     steps = mp_alloc(graph->n_nodes, sizeof *steps);
-    MP_REQUIRE(steps, err, MP_NOMEM, "the steps");
+    MP_ENSURE(steps, err, MP_NOMEM, "the steps");
     mp_keep_all(graph, steps); /* everything kept, nothing run twice */
-    MP_TRY(mp_timeline_build(graph, steps, graph->n_nodes, &timeline, err));
+    MP_CHECK(mp_timeline_build(graph, steps, graph->n_nodes, &timeline, err));
     printf("%s: %lld bytes at %s\n", graph->name, (long long)timeline->peak_bytes,
            graph->nodes[steps[timeline->peak_step].node].name);
-done:
-    mp_timeline_free(timeline);
-    mp_free(steps);
-    mp_graph_free(graph);
-    mp_model_free(model);
-    return st;
+    return MP_OK;
 }
 
 int main(int argc, char **argv)

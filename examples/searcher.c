@@ -24,21 +24,20 @@ static size_t first_late_read(const mp_graph *graph, const mp_step *steps, size_
 
 static mp_status run_evict_late(mp_search *search, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_request *request = mp_search_request(search);
     const mp_graph *graph = request->graph;
     size_t n = graph->n_nodes;
     int64_t peak, least;
-    mp_step *steps = mp_alloc(2 * n, sizeof *steps);
-    MP_REQUIRE(steps, err, MP_NOMEM, "out of memory for %zu steps", n);
+    MP_OWNED mp_step *steps = mp_alloc(2 * n, sizeof *steps);
+    MP_ENSURE(steps, err, MP_NOMEM, "out of memory for %zu steps", n);
     mp_keep_all(graph, steps);
-    MP_TRY(mp_search_offer(search, steps, n, &least, NULL, err));
+    MP_CHECK(mp_search_offer(search, steps, n, &least, NULL, err));
     for (int v = (int)graph->n_nodes - 1; v >= 0 && least > request->budget_bytes && !mp_search_stopped(search); v--) {
         const size_t at = first_late_read(graph, steps, n, v);
         if (graph->nodes[v].phase != MP_PHASE_FORWARD || graph->nodes[v].flags & MP_NODE_ONCE || at == n) continue;
         memmove(steps + at + 1, steps + at, (n - at) * sizeof *steps);
         steps[at] = (mp_step){.node = v}; /* recomputed just before it is read */
-        MP_TRY(mp_search_offer(search, steps, n + 1, &peak, NULL, err));
+        MP_CHECK(mp_search_offer(search, steps, n + 1, &peak, NULL, err));
         if (peak < least) {
             least = peak;
             n++;
@@ -46,30 +45,24 @@ static mp_status run_evict_late(mp_search *search, mp_error *err)
             memmove(steps + at, steps + at + 1, (n - at) * sizeof *steps);
         }
     }
-done:
-    mp_free(steps);
-    return st;
+    return MP_OK;
 }
 
 static const mp_solver evict_late = {.name = "evict-late", .run = run_evict_late};
 
 static mp_status plan(const char *path, int64_t budget_bytes, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_graph *graph = NULL;
-    mp_answer answer = {0};
-    MP_TRY(mp_graph_dot_is(path) ? mp_graph_dot_read(path, &graph, err) : mp_graph_read(path, &graph, err));
+    MP_OWNED_BY(mp_graph_free) mp_graph *graph = NULL;
+    MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
+    MP_CHECK(mp_graph_dot_is(path) ? mp_graph_dot_read(path, &graph, err) : mp_graph_read(path, &graph, err));
     const mp_request request = {.graph = graph, .budget_bytes = budget_bytes, .own = &evict_late};
-    MP_TRY(mp_solve(&request, &answer, err));
-    MP_REQUIRE(answer.plan, err, MP_INFEASIBLE, "no plan in %lld bytes; the smallest found needs %lld", (long long)budget_bytes,
-               (long long)answer.smallest->peak_bytes);
+    MP_CHECK(mp_solve(&request, &answer, err));
+    MP_ENSURE(answer.plan, err, MP_INFEASIBLE, "no plan in %lld bytes; the smallest found needs %lld", (long long)budget_bytes,
+              (long long)answer.smallest->peak_bytes);
     const mp_plan *p = answer.plan;
     printf("%s: peak %lld bytes, %.2f %% more time\n", p->solver, (long long)p->peak_bytes,
            100.0 * (double)(p->ticks - p->baseline_ticks) / (double)p->baseline_ticks);
-done:
-    mp_answer_free(&answer);
-    mp_graph_free(graph);
-    return st;
+    return MP_OK;
 }
 
 int main(int argc, char **argv)

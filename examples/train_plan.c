@@ -30,35 +30,27 @@ static mp_status build(const char *path, int64_t batch, mp_model **model, mp_pro
 
 static mp_status train(const char *path, int64_t batch, int64_t budget_bytes, int64_t n_steps, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_model *model = NULL;
-    mp_program *program = NULL;
-    mp_answer answer = {0};
-    mp_parameter_source *parameters = NULL;
-    mp_feed *feed = NULL;
-    mp_report report = {0};
-    MP_TRY(build(path, batch, &model, &program, err));
+    MP_OWNED_BY(mp_model_free) mp_model *model = NULL;
+    MP_OWNED_BY(mp_program_free) mp_program *program = NULL;
+    MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
+    MP_OWNED_BY(mp_parameter_source_free) mp_parameter_source *parameters = NULL;
+    MP_OWNED_BY(mp_feed_free) mp_feed *feed = NULL;
+    MP_CLEARED_BY(mp_report_free) mp_report report = {0};
+    MP_CHECK(build(path, batch, &model, &program, err));
     const mp_request request = {.graph = mp_program_graph(program), .budget_bytes = budget_bytes};
-    MP_TRY(mp_solve_with_arena(&request, &answer, err));
-    MP_REQUIRE(answer.plan, err, MP_INFEASIBLE, "no plan in %lld bytes", (long long)budget_bytes);
-    MP_TRY(mp_parameter_source_open(program, path, 0, false, &parameters, err));
-    MP_TRY(mp_inputs_open_feed(program, NULL, 0, 0, &feed, err)); /* no sources: random numbers */
+    MP_CHECK(mp_solve_with_arena(&request, &answer, err));
+    MP_ENSURE(answer.plan, err, MP_INFEASIBLE, "no plan in %lld bytes", (long long)budget_bytes);
+    MP_CHECK(mp_parameter_source_open(program, path, 0, false, &parameters, err));
+    MP_CHECK(mp_inputs_open_feed(program, NULL, 0, 0, &feed, err)); /* no sources: random numbers */
     const mp_train_request training = {.program = program,
                                        .plan = answer.plan,
                                        .execution = {.hyper = mp_hyper_default(MP_OPTIMIZER_ADAMW)},
                                        .feed = feed,
                                        .parameters = parameters,
                                        .n_steps = n_steps};
-    MP_TRY(mp_train(&training, &report, err));
+    MP_CHECK(mp_train(&training, &report, err));
     say(&report);
-done:
-    mp_report_free(&report);
-    mp_feed_free(feed);
-    mp_parameter_source_free(parameters);
-    mp_answer_free(&answer);
-    mp_program_free(program);
-    mp_model_free(model);
-    return st;
+    return MP_OK;
 }
 
 int main(int argc, char **argv)

@@ -12,12 +12,7 @@
  * the start, always-live storages always.
  */
 
-static bool is_sum(const mp_graph *graph, int s)
-{
-    return graph->adders_start[s + 1] > graph->adders_start[s];
-}
-
-/* Whether a reader of s has to wait for the nodes that make it. */
+/* True if a reader of s has to wait for the nodes that make it. */
 static bool is_made(const mp_graph *graph, int s)
 {
     return !mp_storage_is_static(&graph->storages[s]) && !graph->storages[s].carried;
@@ -42,7 +37,7 @@ static int dependency(const mp_graph *graph, int v, int k)
         return is_made(graph, alternative->reads[k]) ? n + alternative->reads[k] : -1;
     }
     int s = v - n, first = graph->adders_start[s];
-    if (is_sum(graph, s)) return first + k < graph->adders_start[s + 1] ? graph->adders[first + k] : -2;
+    if (mp_storage_is_sum(graph, s)) return first + k < graph->adders_start[s + 1] ? graph->adders[first + k] : -2;
     return k == 0 ? graph->producer[s] : -2;
 }
 
@@ -98,7 +93,8 @@ static mp_status check_order(const mp_graph *graph, mp_error *err)
         int node = steps[t].node;
         const mp_alternative *alternative = &graph->nodes[node].alternatives[0];
         for (size_t i = 0; i < alternative->n_reads; i++) {
-            int s = alternative->reads[i], makers = is_sum(graph, s) ? graph->adders_start[s + 1] - graph->adders_start[s] : 1;
+            int s = alternative->reads[i],
+                makers = mp_storage_is_sum(graph, s) ? graph->adders_start[s + 1] - graph->adders_start[s] : 1;
             if (is_made(graph, s) && made[s] < makers) MP_CHECK(explain(graph, node, s, ran, err));
         }
         for (size_t i = 0; i < alternative->n_writes; i++) made[alternative->writes[i]]++;
@@ -249,7 +245,7 @@ static bool same_list(const int *a, size_t n_a, const int *b, size_t n_b)
     return n_a == n_b && (!n_a || !memcmp(a, b, n_a * sizeof *a));
 }
 
-/* Whether two alternatives do the same with the same storages. */
+/* True if two alternatives do the same with the same storages. */
 static bool alike(const mp_alternative *a, const mp_alternative *b)
 {
     return same_list(a->reads, a->n_reads, b->reads, b->n_reads) && same_list(a->writes, a->n_writes, b->writes, b->n_writes) &&

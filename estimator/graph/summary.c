@@ -3,7 +3,7 @@
 
 #include "memplan/timeline.h"
 
-/* Whether some backward node reads the storage in its base alternative. */
+/* True if some backward node reads the storage in its base alternative. */
 static bool read_by_backward(const mp_graph *graph, int storage)
 {
     for (int k = graph->readers_start[storage]; k < graph->readers_start[storage + 1]; k++) {

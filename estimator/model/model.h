@@ -69,7 +69,7 @@ const int64_t *mp_operator_ints(const struct mp_operator *op, const char *name, 
 
 enum { MP_RANK_MAX = 32 }; /* more dimensions than this are refused */
 
-/* Where a tensor's bytes come from. */
+/* Says where the bytes of a tensor come from. */
 typedef enum mp_role {
     MP_ROLE_ACTIVATION, /* an operator computes it */
     MP_ROLE_DATA,       /* the batch: an input of every step */

@@ -48,7 +48,7 @@ static bool is_declared(const mp_tensor *t)
     return t->declared_rank >= 0;
 }
 
-/* Whether the operator's first output has the one shape that all marked tensors have: it works element by element on them and
+/* True if the operator's first output has the one shape that all marked tensors have: it works element by element on them and
  * on nothing else but single numbers. */
 static bool keeps_shape(const mp_model *model, const mp_operator *op, const bool *marked)
 {

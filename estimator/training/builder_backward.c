@@ -148,7 +148,7 @@ static mp_status add_pending(mp_builder *b, int tensor, int storage, int forward
     return MP_OK;
 }
 
-/* Whether the gradient of input i comes to PyTorch's sum as a view: the operator reads the parameter transposed. */
+/* True if the gradient of input i comes to PyTorch's sum as a view: the operator reads the parameter transposed. */
 static bool is_turned(const mp_builder *b, const mp_operator *op, int i)
 {
     const bool is_parameter = b->model->tensors[b->key[op->in[i]]].role == MP_ROLE_PARAMETER;
@@ -210,7 +210,7 @@ static mp_status put_needs(mp_builder *b, int k, int i)
     return MP_OK;
 }
 
-/* Whether the current node reads it. */
+/* True if the current node reads it. */
 static bool is_read(const mp_builder *b, int storage)
 {
     for (size_t k = 0; k < b->reads.n; k++)

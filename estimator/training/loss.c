@@ -221,7 +221,7 @@ static bool is_scalar(const mp_tensor *t)
            (t->rank == 0 || (t->rank == 1 && t->dims[0] == 1 && t->declared_rank == 1 && t->declared_dims[0] == 1));
 }
 
-/* Whether cross-entropy makes sense: scores of two classes or more. Images of one channel and lists of numbers are regression.
+/* True if cross-entropy makes sense: scores of two classes or more. Images of one channel and lists of numbers are regression.
  */
 static bool has_classes(const mp_tensor *t)
 {

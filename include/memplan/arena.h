@@ -21,7 +21,7 @@
  * mp_timeline_build. MP_NOMEM. */
 mp_status mp_arena_layout(const mp_graph *graph, mp_plan *plan, mp_error *err);
 
-/* How far to go for the arena of one plan. */
+/* The effort spent on the arena of one plan. */
 typedef struct mp_arena_options {
     int64_t capacity_bytes;   /* an arena that is higher is searched for longer, exactly, within this height; 0: none is */
     bool (*stop)(void *data); /* asked now and then. An arena within the capacity ends the search; once true, so does the next

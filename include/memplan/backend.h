@@ -16,7 +16,7 @@ typedef struct mp_backend mp_backend;
 
 /* The names of all backends, also of those that this build lacks; NULL: k is beyond the last. */
 const char *mp_backend_name(size_t k);
-/* Whether it is the name of a backend, or of one of its devices: "cpu", "cuda", "cuda:0" to "cuda:15". */
+/* True if it is the name of a backend, or of one of its devices: "cpu", "cuda", "cuda:0" to "cuda:15". */
 #define MP_BACKEND_LAST_DEVICE 15
 bool mp_backend_is_name(const char *name);
 /* The backend of this name, loaded if it is a module; "cuda:1" is its device of that number, "cuda" the first. A name gives the

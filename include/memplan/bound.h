@@ -11,7 +11,7 @@
 #include "memplan/bound_stage.h"
 #include "memplan/graph.h"
 
-/* Which plans a bound is about. */
+/* The plans that a bound holds for. */
 typedef enum mp_bound_orders {
     MP_BOUND_NO_ORDER, /* nothing is proved */
     MP_BOUND_THIS_ORDER,

@@ -27,7 +27,7 @@ const char *mp_bound_stage_name(mp_bound_stage stage);
 /* The stage of this name that can be switched off; false: there is none. */
 bool mp_bound_stage_find(const char *name, mp_bound_stage *stage);
 
-/* What a stage has done, in units that depend on the input alone. */
+/* The work of a stage, in units that depend on the input alone. */
 typedef struct mp_bound_work {
     int64_t n_cuts;   /* minimum cuts */
     int64_t n_pivots; /* of linear programmes: iterations * rows */
@@ -50,7 +50,7 @@ typedef struct mp_bound_eviction {
     bool is_partly; /* the relaxed problem keeps it live in part */
 } mp_bound_eviction;
 
-/* What a bound is made of. The deciding interval begins with the first run of mp_bound.from. */
+/* The parts of a bound. The deciding interval begins with the first run of mp_bound.from. */
 typedef struct mp_bound_report {
     mp_bound_result stages[MP_BOUND_N_STAGES];
     int64_t least_ticks;   /* one run of every node, in its fastest alternative */
@@ -64,7 +64,8 @@ typedef struct mp_bound_report {
 /* A report in which no stage has proved anything. */
 void mp_bound_report_init(mp_bound_report *report);
 void mp_bound_report_clear(mp_bound_report *report);
-/* Of every stage the better result of the two and the work of both; the deciding interval of `from` if `takes_interval`. */
+/* Merges two reports: of every stage the better result and the work of both; the deciding interval of `from` if
+ * `takes_interval`. */
 void mp_bound_report_merge(mp_bound_report *to, mp_bound_report *from, bool takes_interval);
 
 typedef struct mp_bound_options {
@@ -80,5 +81,5 @@ typedef struct mp_bound_options {
     mp_bound_report *report; /* initialised; filled on MP_OK. NULL: none is asked for */
 } mp_bound_options;
 
-/* Whether a stage and those that it builds on are on. */
+/* True if a stage and those that it builds on are on. */
 bool mp_bound_is_on(const mp_bound_options *options, mp_bound_stage stage);

@@ -9,8 +9,9 @@
 
 typedef struct mp_feed mp_feed;
 
-/* Whether an argument of --data is a source ("synthetic", "text=FILE", "vocabulary=FILE", "NAME=FILE") and not just a name. */
+/* True if an argument of --data is a source ("synthetic", "text=FILE", "vocabulary=FILE", "NAME=FILE") and not just a name. */
 bool mp_feed_is_source(const char *text);
 
 /* NULL is fine. A feed comes from mp_inputs_open_feed (inputs.h). */
 void mp_feed_free(mp_feed *feed);
+MP_OWNER(mp_feed_free, mp_feed)

@@ -143,6 +143,17 @@ const char *mp_storage_title(const mp_graph *graph, int storage, mp_label *space
 /* True if the node's alternatives are algorithms. A plan must use the same one in every run of the node. */
 bool mp_node_has_algorithms(const mp_node *node);
 
+/* True if a plan may run the node more than once: a forward node that is not marked MP_NODE_ONCE. */
+static inline bool mp_node_may_rerun(const mp_node *node)
+{
+    return node->phase == MP_PHASE_FORWARD && !(node->flags & MP_NODE_ONCE);
+}
+/* True if nodes add to the storage, so that it has one life from its first adder on. Of a finished graph. */
+static inline bool mp_storage_is_sum(const mp_graph *graph, int storage)
+{
+    return graph->adders_start[storage + 1] > graph->adders_start[storage];
+}
+
 /* True if a storage is always live: by its kind, or because it is persistent. */
 bool mp_storage_is_static(const mp_storage *storage);
 /* Returns the bytes of all storages that are always live. O(storages). */

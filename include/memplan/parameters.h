@@ -12,6 +12,7 @@ typedef struct mp_parameter_source mp_parameter_source;
 mp_status mp_parameter_source_open(const mp_program *program, const char *path, uint64_t seed, bool draws_missing,
                                    mp_parameter_source **out, mp_error *err);
 void mp_parameter_source_free(mp_parameter_source *source);
+MP_OWNER(mp_parameter_source_free, mp_parameter_source)
 
 /* Of how many parameters it has the first values, and how many of them are drawn because the file has none. */
 void mp_parameter_source_count(const mp_parameter_source *source, size_t *n_parameters, size_t *n_drawn);

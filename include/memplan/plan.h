@@ -68,5 +68,5 @@ typedef enum mp_fate {
  * RECOMPUTED as well. MP_NOMEM. O(list lengths of the steps). */
 mp_status mp_fates(const mp_graph *graph, const mp_step *steps, size_t n, mp_fate *fates, mp_error *err);
 
-/* What a plan needs: static_bytes + arena_bytes, its peak if it has no offsets. O(1). */
+/* Returns the bytes that a plan needs: static_bytes + arena_bytes, its peak if it has no offsets. O(1). */
 int64_t mp_plan_need(const mp_plan *plan);

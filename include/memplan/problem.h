@@ -25,5 +25,5 @@ MP_OWNER(mp_problem_free, mp_problem)
  * first as mp_timeline_build. */
 mp_status mp_problem_keep_all(mp_problem *problem, const mp_step **steps, const mp_timeline **timeline, mp_error *err);
 
-/* As mp_floor_explained; reason may be NULL. */
+/* Like mp_floor_explained; reason may be NULL. */
 mp_status mp_problem_floor(mp_problem *problem, int64_t *floor_bytes, mp_floor_reason *reason, mp_error *err);

@@ -16,6 +16,7 @@ typedef struct mp_program mp_program;
 mp_status mp_program_build(const mp_backend *backend, mp_model *model, const mp_training_options *options, int loss,
                            mp_program **out, mp_error *err);
 void mp_program_free(mp_program *program); /* NULL is fine */
+MP_OWNER(mp_program_free, mp_program)
 
 /* Its training graph, which lives as long as the program: plans for it are what mp_train (train.h) runs. */
 const mp_graph *mp_program_graph(const mp_program *program);

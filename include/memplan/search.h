@@ -91,11 +91,12 @@ typedef struct mp_request {
 
 /* ---- for searchers ---- */
 
-/* What is asked. The graph may be a relaxed one, in which every algorithm of a node has the ticks of the fastest and the
+/* Returns the request. Its graph may be a relaxed one, in which every algorithm of a node has the ticks of the fastest and the
  * workspace of the smallest, unless the searcher `chooses_algorithms`: the offer then chooses. Valid while the searcher runs.
  * O(1). */
 const mp_request *mp_search_request(const mp_search *search);
-/* How many candidates `moves` allows the running searcher in all; how many it makes of a kind is its own affair. O(1). */
+/* Returns the number of candidates that `moves` allows the running searcher; the searcher shares it out among its stages. O(1).
+ */
 int64_t mp_search_moves(const mp_search *search);
 /* The effort that is asked for; thorough on graphs so small that it takes no time. O(1). */
 mp_effort mp_search_effort(const mp_search *search);
@@ -115,24 +116,25 @@ int64_t mp_search_baseline_ticks(const mp_search *search); /* of keep-all */
 
 /* True when the search should end: the time limit, the caller, or the number of offers that `moves` allows is used up. */
 bool mp_search_stopped(mp_search *search);
-/* How much of the time limit is over; 0 where there is none. May be asked from any thread. */
+/* Returns the share of the time limit that is over, 0 if there is none. May be asked from any thread. */
 double mp_search_elapsed(const mp_search *search);
 /* Tells how many changes a local search has tried since it last told, for progress only. */
 void mp_search_count_moves(mp_search *search, int64_t n);
 
-/* What is proved: see above. */
+/* Returns the ticks that will do and those that are proved, whether nothing better is left to find, and waits for the proof:
+ * see above. */
 int64_t mp_search_enough(const mp_search *search);
 int64_t mp_search_proved(mp_search *search);
 bool mp_search_settled(mp_search *search);
 void mp_search_await_proof(mp_search *search);
-/* Whether the best plan is within this share of a step of the bound. Awaits the proof. */
+/* True if the best plan is within this share of a step of the bound. Awaits the proof. */
 bool mp_search_is_within(mp_search *search, double gap);
-/* Whether a searcher may end: the search is settled, or its plan is within the gap that is asked for. */
+/* True if a searcher may end: the search is settled, or its plan is within the gap that is asked for. */
 bool mp_search_will_do(mp_search *search);
-/* Whether no plan fits the budget: proved before the searcher began, as mp_search_enough is. */
+/* True if no plan fits the budget: proved before the searcher began, as mp_search_enough is. */
 bool mp_search_is_infeasible(const mp_search *search);
-/* For searchers that prove: no plan that is asked for (with keep_order, that keeps it) takes less than these ticks within the
- * budget, or none fits it. */
+/* Tells what the searcher has proved: no plan that is asked for (with keep_order, that keeps it) takes less than these ticks
+ * within the budget, or none fits it. */
 void mp_search_claim_bound(mp_search *search, int64_t ticks);
 void mp_search_claim_infeasible(mp_search *search);
 

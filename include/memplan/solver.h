@@ -28,8 +28,8 @@ typedef struct mp_answer {
 mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err);
 void mp_answer_free(mp_answer *answer); /* frees what it points to */
 
-/* What `segments` makes of exactly this list of kept storages: the peak and ticks a user gets who copies it into a framework
- * that checkpoints by segments. MP_NOT_APPLICABLE without a backward phase. */
+/* Computes the peak and ticks of the schedule that `segments` makes of exactly this list of kept storages: what a user gets who
+ * copies it into a framework that checkpoints by segments. MP_NOT_APPLICABLE without a backward phase. */
 mp_status mp_segments_on(const mp_graph *graph, const int *checkpoints, size_t n, int64_t *peak_bytes, int64_t *ticks,
                          mp_error *err);
 

@@ -15,7 +15,7 @@
 #include "memplan/solver.h"
 #include "memplan/spread.h"
 
-/* What a searcher found for a budget. */
+/* The best plan that a searcher found for a budget. */
 typedef struct mp_sweep_point {
     int64_t budget_bytes;
     bool feasible; /* false: no plan was found, and what follows is unset */
@@ -23,7 +23,7 @@ typedef struct mp_sweep_point {
     size_t n_checkpoints, n_recomputed; /* the second number: steps beyond a node's first run */
 } mp_sweep_point;
 
-/* No plan within the budget takes less. */
+/* A bound: no plan within the budget takes less. */
 typedef struct mp_sweep_bound {
     int64_t budget_bytes, ticks;
     bool infeasible; /* proved: there is none at all; ticks is then unset */

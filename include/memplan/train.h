@@ -11,7 +11,7 @@
 #include "memplan/parameters.h"
 #include "memplan/plan.h"
 
-/* What has happened so far; returning false ends the training after this step. */
+/* Called after each step with what has happened so far; false ends the training after this step. */
 typedef struct mp_train_progress {
     int64_t step, n_steps; /* steps done, of how many in all */
     double loss, seconds;  /* of the last step */
@@ -34,7 +34,7 @@ typedef struct mp_train_request {
     void *progress_data;
 } mp_train_request;
 
-/* How well the parameters do on samples that they were not trained on. */
+/* The loss and accuracy on samples that the parameters were not trained on. */
 typedef struct mp_accuracy {
     int64_t n_samples; /* looked at: whole batches; of a text, about as many windows as fit side by side in it */
     double loss;       /* the mean over the batches */

@@ -12,7 +12,7 @@
 #include "memplan/model.h"
 #include "memplan/target.h"
 
-/* What is appended to an output, and compares it with a target. */
+/* The loss that is appended to an output and compares it with a target. */
 typedef enum mp_loss {
     MP_LOSS_AUTO,
     MP_LOSS_CROSS_ENTROPY,

@@ -11,5 +11,6 @@ typedef struct mp_update_effect {
     int64_t moved_bytes;            /* between memory and a cache, per step of training */
 } mp_update_effect;
 
-/* For keep-all with the updates as early as the graph's `fuse` allows. MP_NOMEM. Errors and cost as mp_timeline_build. */
+/* Computes the effect for keep-all with the updates as early as the graph's `fuse` allows. MP_NOMEM. Errors and cost as
+ * mp_timeline_build. */
 mp_status mp_update_effect_of(const mp_graph *graph, int64_t cache_bytes, mp_update_effect *out, mp_error *err);

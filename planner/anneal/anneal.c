@@ -95,7 +95,7 @@ static bool is_large(const mp_request *request)
     return request->graph->n_nodes > MP_LARGE_GRAPH_NODES;
 }
 
-/* Whether the rounds that are left are not worth their seconds: the best plan of a graph of some size is within a thousandth of
+/* True if the rounds that are left are not worth their seconds: the best plan of a graph of some size is within a thousandth of
  * a step, and a thirtieth of the extra time, of the bound. */
 static bool is_close(mp_search *search)
 {
@@ -224,7 +224,7 @@ static mp_status run_round(annealing *a, int kind, mp_error *err)
     return MP_OK;
 }
 
-/* Whether a plan is beyond hope: none is known, and the smallest order is far over the budget, or it is proved. */
+/* True if a plan is beyond hope: none is known, and the smallest order is far over the budget, or it is proved. */
 static bool is_hopeless(const annealing *a)
 {
     const mp_request *request = mp_search_request(a->search);
@@ -290,7 +290,7 @@ static mp_status stray(annealing *a, int n_idle, mp_error *err)
     return mp_anneal_order_copy(&a->best, start.steps, start.n, start.ticks, err);
 }
 
-/* Whether what the short rounds have found will do. */
+/* True if what the short rounds have found will do. */
 static bool will_do(annealing *a)
 {
     return mp_search_effort(a->search) != MP_EFFORT_THOROUGH && best_ticks(a) < INT64_MAX;

@@ -129,7 +129,7 @@ int mp_mover_relocate(mp_mover *m, int run, int before)
 
 bool mp_is_repeatable(const mp_graph *g, int node)
 {
-    return node >= 0 && g->nodes[node].phase == MP_PHASE_FORWARD && !(g->nodes[node].flags & MP_NODE_ONCE);
+    return node >= 0 && mp_node_may_rerun(&g->nodes[node]);
 }
 
 /* How many storages a forward node reads on average, always-live ones left out. */

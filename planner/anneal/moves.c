@@ -168,7 +168,7 @@ static int run_between(mp_mover *m, int run)
     return mp_runs_neighbour(x, first + mp_mover_below(m, last - first), 1);
 }
 
-/* Whether a run reads what one of a list produces. */
+/* True if a run reads what one of a list produces. */
 static bool reads_from(const mp_runs *x, int run, const int *list, int n)
 {
     const mp_alternative *alternative = mp_runs_alternative(x, run);
@@ -290,7 +290,7 @@ static bool reorder(mp_mover *m)
     return mp_mover_below(m, 5) < MP_MOVE_CLEAR_OF_FIVE ? mp_move_clear(m) : move_shift_first(m);
 }
 
-/* Whether an eviction of many, or a swap, looks at cheap storages only. */
+/* True if an eviction of many, or a swap, looks at cheap storages only. */
 static bool looks_at_cheap(mp_mover *m)
 {
     return !mp_mover_below(m, MP_MOVE_CHEAP_ONE_IN);

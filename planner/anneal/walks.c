@@ -158,7 +158,7 @@ static mp_status descend(mp_anneal_walk *w, mp_runs *x, mp_mover *mover, mp_erro
     return MP_OK;
 }
 
-/* Whether the moves after the first k are not worth their time: a part that is still far over the budget will stay so. */
+/* True if the moves after the first k are not worth their time: a part that is still far over the budget will stay so. */
 static bool will_not_do(const mp_anneal_walk *w, int64_t k)
 {
     return w->is_apart && has_none(w) && k > w->n_moves / MP_ANNEAL_WINDOW_PATIENCE &&

@@ -9,7 +9,7 @@
 
 #include "memplan/search.h"
 
-/* Whether the graph of a search is local, and can be cut. */
+/* True if the graph of a search is local, and can be cut. */
 bool mp_anneal_has_windows(const mp_graph *graph);
 
 /* One walk through each window in which keep-all is over the budget, from keep-all on, and one offer of the whole. `unit`: that

@@ -25,7 +25,7 @@ static void join(grouping *g, int a, int b)
     g->carried[a] = true;
 }
 
-/* Whether `to` may share the offset of `from`: no other spans of the two rings are live together. Without a carried gradient
+/* True if `to` may share the offset of `from`: no other spans of the two rings are live together. Without a carried gradient
  * all of the one ring ends before all of the other begins. */
 static bool may_join(const grouping *g, int from, int to)
 {

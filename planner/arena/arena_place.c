@@ -20,6 +20,7 @@ typedef struct obstacle { /* offsets that a new item of several pieces cannot ha
 
 struct mp_arena_placer {
     mp_arena_problem *problem;
+    mp_pool *pool; /* of the four arrays that follow */
     placed *placed;
     obstacle *obstacles;
     int64_t *lowest;       /* per rank in the order, for MP_ARENA_LOWEST_FIRST: above all placed items that are live with it */
@@ -35,15 +36,14 @@ mp_arena_placer *mp_arena_placer_new(mp_arena_problem *problem)
     p->problem = problem;
     if (n > MP_ARENA_UNINDEXED) {
         p->index = mp_arena_index_new(problem);
-        if (p->index) return p;
-        mp_free(p);
-        return NULL;
+    } else {
+        p->pool = mp_pool_new();
+        p->placed = mp_pool_alloc(p->pool, n, sizeof *p->placed);
+        p->obstacles = mp_pool_alloc(p->pool, n, sizeof *p->obstacles);
+        p->lowest = mp_pool_alloc(p->pool, n, sizeof *p->lowest);
+        p->unplaced = mp_pool_alloc(p->pool, n, sizeof *p->unplaced);
     }
-    p->placed = mp_alloc(n, sizeof *p->placed);
-    p->obstacles = mp_alloc(n, sizeof *p->obstacles);
-    p->lowest = mp_alloc(n, sizeof *p->lowest);
-    p->unplaced = mp_alloc(n, sizeof *p->unplaced);
-    if (p->placed && p->obstacles && p->lowest && p->unplaced) return p;
+    if (p->index || !mp_pool_failed(p->pool)) return p;
     mp_arena_placer_free(p);
     return NULL;
 }
@@ -51,10 +51,7 @@ mp_arena_placer *mp_arena_placer_new(mp_arena_problem *problem)
 void mp_arena_placer_free(mp_arena_placer *p)
 {
     if (!p) return;
-    mp_free(p->placed);
-    mp_free(p->obstacles);
-    mp_free(p->lowest);
-    mp_free(p->unplaced);
+    mp_pool_free(p->pool);
     mp_arena_index_free(p->index);
     mp_free(p);
 }

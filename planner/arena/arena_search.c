@@ -190,7 +190,7 @@ static void sort_by(search *f, enum sorting sorting, int *order)
     for (size_t k = 0; k < problem->n; k++) order[k] = f->keys[k].item;
 }
 
-/* Whether the search has ended early. */
+/* True if the search has ended early. */
 static bool stopped(const mp_arena_problem *problem)
 {
     if (!problem->stop || problem->height == INT64_MAX) return false;

@@ -362,7 +362,7 @@ static int64_t least_ticks(const mp_graph *graph)
     return sum;
 }
 
-/* Whether the budget is below the minimum memory. */
+/* True if the budget is below the minimum memory. */
 static mp_status check_floor(mp_problem *problem, int64_t budget_bytes, const mp_bound_options *options, mp_bound *bound,
                              mp_error *err)
 {

@@ -10,7 +10,7 @@
 #include "memplan/bound.h"
 #include "memplan/problem.h"
 
-/* As mp_bound_within, of the problem's graph. */
+/* Like mp_bound_within, for the problem's graph. */
 mp_status mp_bound_of(mp_problem *problem, int64_t budget_bytes, const mp_bound_options *options, mp_bound *out, mp_error *err);
 
 /* Parts of about so many successive nodes, each bounded by its best chain of intervals. *ticks are those beyond first runs,

@@ -28,7 +28,7 @@ int mp_bound_demand_narrows(const mp_bound_demand *d, int *nodes, int most);
 /* Plans take at least `ticks` beyond first runs before the first run of this node, a boundary. O(boundaries). */
 void mp_bound_demand_before(mp_bound_demand *d, int node, int64_t ticks);
 
-/* Whether few states are left at some of these boundaries, or at all, which is when a search may raise the bound `ticks`.
+/* True if few states are left at some of these boundaries, or at all, which is when a search may raise the bound `ticks`.
  * MP_NOMEM. */
 mp_status mp_bound_demand_is_promising(mp_bound_demand *d, int64_t ticks, bool *promising, mp_error *err);
 /* The best that a search has proved: ticks beyond first runs, 0: nothing; and the boundary where it did. */
@@ -45,5 +45,5 @@ mp_status mp_bound_demand_prefixes(mp_bound_demand *d, int64_t *ticks, mp_bound_
  * at each boundary, and about a second, for each of at most 6 targets. After the relaxed decision diagrams of Bergman et al.
  * 2016, from whose layers nothing is merged. */
 mp_status mp_bound_demand_search(mp_bound_demand *d, int64_t *ticks, mp_bound_found *found, mp_error *err);
-/* What it has done so far. */
+/* Returns the work done so far. */
 const mp_bound_work *mp_bound_demand_work(const mp_bound_demand *d);

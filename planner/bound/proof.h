@@ -8,7 +8,8 @@
 /* The effort (mp_bound_options.effort) that a graph of this size gets: some seconds of work. */
 int mp_proof_effort(const mp_graph *graph);
 
-/* As mp_bound_within. options->any_order is not read; with keep_order, the bound for any order gets an effort of at most 1. */
+/* Like mp_bound_within; options->any_order is not read; with keep_order, the bound for any order gets an effort of at most 1.
+ */
 mp_status mp_prove(mp_problem *problem, int64_t budget_bytes, bool keep_order, const mp_bound_options *options, mp_bound *out,
                    mp_error *err);
 

@@ -63,12 +63,9 @@ static void find_oldest(const mp_boundaries *b, int far, int *reach, int *oldest
 static mp_status find_seams(const mp_boundaries *boundaries, int far, int *positions, int *n, mp_error *err)
 {
     const int last = boundaries->n - 1;
-    int *reach = mp_alloc((size_t)boundaries->n, sizeof *reach), *oldest = mp_alloc((size_t)boundaries->n, sizeof *oldest);
-    if (!reach || !oldest) {
-        mp_free(reach);
-        mp_free(oldest);
-        return MP_NO_MEMORY(err);
-    }
+    const size_t n_positions = (size_t)boundaries->n;
+    MP_OWNED int *reach = mp_alloc(n_positions, sizeof *reach), *oldest = mp_alloc(n_positions, sizeof *oldest);
+    if (!reach || !oldest) return MP_NO_MEMORY(err);
     find_oldest(boundaries, far, reach, oldest);
     for (int seam = -1, next; seam < last; seam = next) {
         next = seam + 1;
@@ -77,8 +74,6 @@ static mp_status find_seams(const mp_boundaries *boundaries, int far, int *posit
             if (oldest[p] > seam && boundaries->crossing_bytes[p] < boundaries->crossing_bytes[next]) next = p;
         if (next < last) positions[(*n)++] = next;
     }
-    mp_free(reach);
-    mp_free(oldest);
     return MP_OK;
 }
 

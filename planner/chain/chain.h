@@ -70,8 +70,8 @@ MP_OWNER(mp_chain_free, mp_chain)
 
 /* ---- chain_measure.c: the ways to run each block, with their ticks and bytes ---- */
 
-/* Fills in what every block can do and what it takes. MP_NOMEM. O(blocks * nodes + options * list lengths), and a bounded
- * number of steps per block to order what can be dropped. */
+/* Fills in the ways to run every block, with their ticks and bytes. MP_NOMEM. O(blocks * nodes + options * list lengths), and a
+ * bounded number of steps per block to order what can be dropped. */
 mp_status mp_chain_measure(mp_chain *chain, mp_error *err);
 
 /* ---- chain_table.c: the cheapest persistent schedule of every stretch of a chain ---- */
@@ -88,15 +88,15 @@ typedef struct mp_chain_table {
 
 enum { MP_CHAIN_NEVER = -1 };
 
-/* Memory from 0 to most_bytes. All bytes are rounded up to slots, so that no schedule needs more than
- * its slots. *out is NULL if the search (NULL: none) was stopped
- * meanwhile, else released with mp_chain_table_free. MP_NOMEM. O(blocks^3 * slots) time, 9 * blocks^2 * slots bytes. */
+/* Solves for every memory from 0 to most_bytes. All bytes are rounded up to slots, so that no schedule needs more than its
+ * slots. *out is NULL if the search was stopped meanwhile (`search` may be NULL), else released with mp_chain_table_free.
+ * MP_NOMEM. O(blocks^3 * slots) time, 9 * blocks^2 * slots bytes. */
 mp_status mp_chain_solve(const mp_chain *chain, int64_t most_bytes, mp_search *search, mp_chain_table **out, mp_error *err);
 void mp_chain_table_free(mp_chain_table *table);
 MP_OWNER(mp_chain_table_free, mp_chain_table)
-/* Bytes, without what is always live, in which the chain runs with everything kept that backward reads. */
+/* Returns the bytes, static ones excluded, in which the chain runs with everything kept that backward reads. */
 int64_t mp_chain_whole_bytes(const mp_chain *chain);
-/* The ticks of recomputation that a memory of so many slots costs; MP_CHAIN_NEVER: it does not suffice. */
+/* Returns the ticks of recomputation within a memory of so many slots, MP_CHAIN_NEVER if it does not suffice. */
 int64_t mp_chain_ticks(const mp_chain_table *table, int slots);
 
 /* The blocks [begin, end) and the memory for them. */
@@ -115,7 +115,7 @@ mp_chain_choice mp_chain_choose(const mp_chain_table *table, mp_chain_stretch st
 
 /* ---- chain.c: where blocks end, and the schedule ---- */
 
-/* Where blocks may end: at cut tensors, or at seams (chain.c). */
+/* The kind of positions where blocks may end: cut tensors, or seams (chain.c). */
 typedef enum mp_chain_cut { MP_CHAIN_CUTS, MP_CHAIN_SEAMS, MP_N_CHAIN_CUTS } mp_chain_cut;
 
 /* Ends of at most MP_CHAIN_BLOCKS blocks, the last one's not among them; *n_ends 0: there are none. `ends` has boundaries->n

@@ -42,14 +42,14 @@ static bool is_counted(const mp_chain_peaks *x, int s)
     return x->with_input || !chain_is_input(x->chain, x->k, s);
 }
 
-/* Whether it is live after the run. */
+/* True if it is live after the run. */
 static bool stays(const mp_chain_peaks *x, int s)
 {
     if (chain_is_forward(x->chain, s)) return !x->backward && (chain_is_output(x->chain, x->k, s) || x->kept[s]);
     return x->chain->until[s] < x->k;
 }
 
-/* Whether it is live before the run. */
+/* True if it is live before the run. */
 static bool is_live_before(const mp_chain_peaks *x, int s)
 {
     if (chain_is_forward(x->chain, s)) return chain_is_input(x->chain, x->k, s) || (x->backward && x->kept[s]);

@@ -97,7 +97,7 @@ static mp_status find_stage(state_table *t, const mp_exact_graph *x, mp_exact_se
     return MP_OK;
 }
 
-/* Whether a state of the stage dominates this one: all that this one has live, at no more ticks; those that it dominates leave
+/* True if a state of the stage dominates this one: all that this one has live, at no more ticks; those that it dominates leave
  * the stage. */
 static bool is_dominated(state_table *t, const mp_exact_state *s)
 {

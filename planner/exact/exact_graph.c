@@ -51,7 +51,7 @@ static bool writes_parameter(const reader *r, const mp_alternative *alternative,
     return false;
 }
 
-/* Whether the alternatives add to the same sums, carry on the same gradients and update the same parameters: only then do the
+/* True if the alternatives add to the same sums, carry on the same gradients and update the same parameters: only then do the
  * nodes that have run say which of these are done. */
 static bool alternatives_agree(const reader *r, int v, const mp_alternative *alternative)
 {
@@ -125,7 +125,7 @@ static mp_status read_node(const reader *r, int v, mp_exact_alternative *alterna
                            .n_alternatives = node->n_alternatives,
                            .always_read = ~(mp_exact_set)0,
                            .least_ticks = node->alternatives[0].ticks};
-    if (node->phase == MP_PHASE_FORWARD && !(node->flags & MP_NODE_ONCE)) x->repeatable |= mp_exact_one(v);
+    if (mp_node_may_rerun(node)) x->repeatable |= mp_exact_one(v);
     for (size_t k = 0; k < node->n_alternatives; k++) {
         MP_ENSURE(alternatives_agree(r, v, &node->alternatives[k]), r->err, MP_NOT_APPLICABLE,
                   "%s: its forms differ in the sums, carried gradients or parameters that they make",

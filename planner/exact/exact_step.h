@@ -23,7 +23,7 @@ void mp_exact_stage_of(const mp_exact_graph *x, mp_exact_set ran, mp_exact_stage
  * been produced and is not live is recomputed, from what is live or recomputed as well. O(nodes). */
 int64_t mp_exact_least_extra(const mp_exact_graph *x, const mp_exact_stage *stage, mp_exact_set live);
 
-/* Whether the alternative can run now. A rerun has to produce something useful that is not live. */
+/* True if the alternative can run now. A rerun has to produce something useful that is not live. */
 bool mp_exact_can_run(const mp_exact_graph *x, const mp_exact_stage *stage, mp_exact_set live,
                       const mp_exact_alternative *alternative);
 
@@ -35,7 +35,7 @@ typedef bool (*mp_exact_visit)(void *data, mp_exact_set live);
 bool mp_exact_step(const mp_exact_graph *x, const mp_exact_stage *stage, const mp_exact_stage *next, mp_exact_set live,
                    const mp_exact_alternative *alternative, mp_exact_visit visit, void *data);
 
-/* Whether some best plan from here, if there is one, begins with the first run of the node in this alternative, and evicts
+/* True if some best plan from here, if there is one, begins with the first run of the node in this alternative, and evicts
  * nothing for it; then *live_after. */
 bool mp_exact_is_safe(const mp_exact_graph *x, const mp_exact_stage *stage, const mp_exact_stage *next, mp_exact_set live,
                       const mp_exact_alternative *alternative, mp_exact_set *live_after);

@@ -185,7 +185,7 @@ static mp_status floor_held(mp_floor_cut *cut, const mp_floor_needs *needs, int6
     return MP_OK;
 }
 
-/* Whether all that is before and after each node is known. */
+/* True if all that is before and after each node is known. */
 static bool has_sets(const mp_precedence *o)
 {
     return o->only_vertex < 0;
@@ -246,7 +246,7 @@ static mp_status hold(const mp_precedence *o, int64_t *live_bytes, bool *at_end,
     return MP_OK;
 }
 
-/* Whether an in-place pair can fit in some schedule at the first run of `node`, or (any_run) at one of its runs. */
+/* True if an in-place pair can fit in some schedule at the first run of `node`, or (any_run) at one of its runs. */
 static bool may_fit(const mp_precedence *o, int node, mp_in_place p, bool any_run)
 {
     const mp_graph *graph = o->graph;

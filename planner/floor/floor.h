@@ -4,5 +4,5 @@
 #include "memplan/floor.h"
 #include "planner/order/precedence.h"
 
-/* As mp_floor_explained, of the order's graph. */
+/* Like mp_floor_explained, for the order's graph. */
 mp_status mp_floor_of(const mp_precedence *order, int64_t *floor_bytes, mp_floor_reason *reason, mp_error *err);

@@ -6,7 +6,7 @@
 
 const mp_graph *mp_problem_graph(const mp_problem *problem);
 
-/* As mp_precedence_new; the relation is the problem's and is kept. */
+/* Returns the precedence relation, made at the first call by mp_precedence_new. It stays the problem's. */
 mp_status mp_problem_order(mp_problem *problem, bool list_order, const mp_precedence **out, mp_error *err);
 
 /* The problem of a graph that differs from another in the ticks of its nodes only: it has the same floor. As mp_problem_floor.

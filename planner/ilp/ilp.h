@@ -68,7 +68,7 @@ static inline const mp_alternative *mp_ilp_base(const mp_ilp_model *m, int place
 {
     return &m->graph->nodes[m->node[place]].alternatives[0];
 }
-/* Where the numbers of columns stand. */
+/* These return where a column's number stands in its map. */
 static inline int *mp_ilp_run(const mp_ilp_model *m, int stage, int place)
 {
     return &m->run[(size_t)stage * (size_t)m->n_places + (size_t)place];
@@ -87,7 +87,7 @@ MP_OWNER(mp_ilp_model_free, mp_ilp_model)
 
 /* One past the last place of a stage; to the last stage belongs the place after all places. */
 int mp_ilp_stage_end(const mp_ilp_model *model, int stage);
-/* Whether a storage is used in a stage at `place` or after it by nodes that run there in any case. O(uses). */
+/* True if a storage is used in a stage at `place` or after it by nodes that run there in any case. O(uses). */
 bool mp_ilp_has_fixed_use(const mp_ilp_model *model, int stage, int storage, int place);
 /* The column that says whether, in this stage, a storage is used at `place` or after it or is resident at the end of the stage;
  * or one of the two values that are no columns. O(uses). */
@@ -116,8 +116,8 @@ mp_status mp_ilp_model_new(const mp_graph *graph, const int *first, int n_stages
 
 /* ---- ilp_plan.c: values of columns become runs, runs become steps, and runs become values again ---- */
 
-/* Which nodes to recompute so that the storages whose RESIDENT columns are >= threshold are resident and every read is served:
- * runs[stage * n_places + place], the least set (x has a value per column). `work`: n_storages bool. */
+/* Finds the nodes to recompute so that the storages whose RESIDENT columns are >= threshold are resident and every read is
+ * served: runs[stage * n_places + place], the least set (x has a value per column). `work`: n_storages bool. */
 void mp_ilp_complete(const mp_ilp_model *model, const double *x, double threshold, bool *runs, bool *work);
 /* The steps of these runs, with the updates; released with mp_free. MP_NOMEM. */
 mp_status mp_ilp_steps(const mp_ilp_model *model, const bool *runs, mp_step **steps, size_t *n, mp_error *err);

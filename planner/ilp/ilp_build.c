@@ -127,9 +127,7 @@ static mp_status collect_uses(builder *b)
         if (graph->nodes[i].phase == MP_PHASE_UPDATE) MP_CHECK(add_uses_of_update(b, (int)i, place_of));
     if (b->n_uses) qsort(b->uses, b->n_uses, sizeof *b->uses, compare_uses);
     m->uses = mp_pool_alloc(m->pool, b->n_uses, sizeof *m->uses);
-    if (!m->uses) {
-        return MP_NO_MEMORY(b->err);
-    }
+    if (!m->uses) return MP_NO_MEMORY(b->err);
     size_t n = 0;
     for (size_t s = 0, k = 0; s < graph->n_storages; s++) {
         m->uses_start[s] = (int)n;
@@ -144,7 +142,7 @@ static mp_status collect_uses(builder *b)
 
 /* ---- columns ---- */
 
-/* Whether an instance of s can be of use in stage i or later, to what may be recomputed there too. */
+/* True if an instance of s can be of use in stage i or later, to what may be recomputed there too. */
 static bool is_useful(const builder *b, int i, int s)
 {
     const mp_ilp_model *m = b->m;
@@ -248,7 +246,7 @@ mp_status mp_ilp_model_new(const mp_graph *graph, const int *first, int n_stages
     for (size_t i = 0, p = 0; i < graph->n_nodes; i++) {
         const mp_node *node = &graph->nodes[i];
         if (node->phase == MP_PHASE_UPDATE) continue;
-        m->repeatable[p] = node->phase == MP_PHASE_FORWARD && !(node->flags & MP_NODE_ONCE);
+        m->repeatable[p] = mp_node_may_rerun(node);
         m->node[p++] = (int)i;
     }
     for (int i = 0; i < m->n_stages; i++) m->first[i] = first ? first[i] : i;

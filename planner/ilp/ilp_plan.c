@@ -64,7 +64,7 @@ mp_status mp_ilp_steps(const mp_ilp_model *m, const bool *runs, mp_step **steps,
     return mp_updates_place(m->graph, list, n_list, steps, n, err);
 }
 
-/* Whether s is used in stage i by what runs there at `place` or after it. */
+/* True if s is used in stage i by what runs there at `place` or after it. */
 static bool is_used(const mp_ilp_model *m, const bool *again, int i, int s, int place)
 {
     const int end = mp_ilp_stage_end(m, i);

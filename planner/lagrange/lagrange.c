@@ -219,7 +219,7 @@ static double mean_multiplier(const mp_cut_labels *p)
     return ticks / bytes;
 }
 
-/* Whether a plan is near the bound that is known, or is a plan of so large a graph that it will do. */
+/* True if a plan is near the bound that is known, or is a plan of so large a graph that it will do. */
 static bool is_near(const pricing *x)
 {
     if (x->best_ticks < INT64_MAX && x->problem->graph->n_nodes > MP_LAGRANGE_FIRST_PLAN_NODES) return true;

@@ -227,7 +227,7 @@ static bool is_violated(const mp_linear *l, int row)
     return sum < l->row_lower[row] - hardly;
 }
 
-/* Whether there were any. */
+/* True if there were any. */
 static bool add_violated(mp_linear *l, glp_prob *problem)
 {
     const int before = l->n_active;

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Whether list[0..n) has x. O(n). */
+/* True if x is in list[0..n). O(n). */
 static inline bool mp_list_has(const int *list, size_t n, int x)
 {
     for (size_t i = 0; i < n; i++)

@@ -99,7 +99,7 @@ static void find_lists(mp_precedence *o, size_t *named)
     }
 }
 
-/* Whether a node can read a storage or what is produced from it, as a normalization's backward reads its input or its output.
+/* True if a node can read a storage or what is produced from it, as a normalization's backward reads its input or its output.
  */
 static void find_source_and_derived(mp_precedence *o, int node)
 {
@@ -126,7 +126,8 @@ mp_status mp_precedence_find_always(mp_precedence *o, mp_error *err)
 {
     const mp_graph *graph = o->graph;
     const size_t n = graph->n_nodes + 1, n_storages = graph->n_storages;
-    size_t n_reads = 0, *named = mp_alloc(n_storages, sizeof *named);
+    size_t n_reads = 0;
+    MP_OWNED size_t *named = mp_alloc(n_storages, sizeof *named);
     for (size_t i = 0; i < graph->n_nodes; i++) n_reads += graph->nodes[i].alternatives[0].n_reads;
     o->reads_start = mp_pool_alloc(o->pool, n, sizeof *o->reads_start);
     o->reads = mp_pool_alloc(o->pool, n_reads, sizeof *o->reads);
@@ -139,15 +140,11 @@ mp_status mp_precedence_find_always(mp_precedence *o, mp_error *err)
     o->ticks = mp_pool_alloc(o->pool, n, sizeof *o->ticks);
     o->repeatable = mp_pool_alloc(o->pool, n, sizeof *o->repeatable);
     o->recomputable = mp_pool_alloc(o->pool, n_storages, sizeof *o->recomputable);
-    if (!named || mp_pool_failed(o->pool)) {
-        mp_free(named);
-        return MP_FAIL(err, MP_NOMEM, "no memory for the order of %zu nodes", n);
-    }
+    MP_ENSURE(named && !mp_pool_failed(o->pool), err, MP_NOMEM, "no memory for the order of %zu nodes", n);
     find_lists(o, named);
-    mp_free(named);
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const mp_node *node = &graph->nodes[i];
-        o->repeatable[i] = node->phase == MP_PHASE_FORWARD && !(node->flags & MP_NODE_ONCE);
+        o->repeatable[i] = mp_node_may_rerun(node);
         o->ticks[i] = node->alternatives[0].ticks;
         for (size_t k = 1; k < node->n_alternatives; k++)
             if (node->alternatives[k].ticks < o->ticks[i]) o->ticks[i] = node->alternatives[k].ticks;

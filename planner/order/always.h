@@ -3,13 +3,13 @@
 
 #include "planner/order/precedence.h"
 
-/* Whether the node always adds to s, writes it, or reads it; the last is for storages that are not always live. */
+/* True if the node always adds to s, writes it, or reads it; the last is for storages that are not always live. */
 bool mp_always_adds(const mp_precedence *order, int node, int s);
 bool mp_always_writes(const mp_precedence *order, int node, int s);
 bool mp_always_reads(const mp_precedence *order, int node, int s);
 /* The same of reads of storages that are always live too. */
 bool mp_always_reads_any(const mp_precedence *order, int node, int s);
-/* Whether the contributions to s always come one after the other, so that the first and the last stand for all. */
+/* True if the contributions to s always come one after the other, so that the first and the last stand for all. */
 bool mp_adds_in_turn(const mp_precedence *order, int s);
 
 /* For mp_precedence_new: allocates and fills all that precedence.h calls "always", and what holds of each node alone;

@@ -5,7 +5,7 @@
 
 #include "memplan/timeline.h"
 
-/* Whether a schedule keeps the order. MP_NOMEM. O(n). */
+/* True if a schedule keeps the order. MP_NOMEM. O(n). */
 mp_status mp_order_is_kept(const mp_graph *graph, const mp_step *steps, size_t n, bool *is_kept, mp_error *err);
 
 /* The schedule with runs of forward nodes inserted: before a first run that comes too early, those that the list has before it.

@@ -67,7 +67,7 @@ static mp_status add_storages(parting *p, mp_error *err)
 
 /* ---- nodes ---- */
 
-/* Whether every order of the part runs v after its first node anyway. */
+/* True if every order of the part runs v after its first node anyway. */
 static bool certainly_begins(const parting *p, const mp_node *node)
 {
     bool reads = false;
@@ -75,7 +75,7 @@ static bool certainly_begins(const parting *p, const mp_node *node)
     return reads && node->n_alternatives == 1;
 }
 
-/* Whether every order of the part runs it before its last node anyway. */
+/* True if every order of the part runs it before its last node anyway. */
 static bool certainly_ends(const parting *p, const mp_node *node)
 {
     const mp_graph *graph = p->graph;

@@ -21,7 +21,7 @@ typedef struct mp_part {
     bool is_closed;
 } mp_part;
 
-/* Whether parts can be taken: all nodes are forward, none writes what is always live, nothing is carried. O(graph). */
+/* True if parts can be taken: all nodes are forward, none writes what is always live, nothing is carried. O(graph). */
 bool mp_graph_has_parts(const mp_graph *graph);
 
 /* Nodes [from, to); names are the graph's, which has to outlive it. `number` is work, one element for each storage. Released

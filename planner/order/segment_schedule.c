@@ -21,6 +21,7 @@
 #include "planner/order/updates.h"
 
 typedef struct schedule {
+    mp_pool *pool; /* of all arrays but those that grow */
     const mp_graph *graph;
     const int *segment; /* per forward node */
     int n_segments;
@@ -79,7 +80,6 @@ static void make_live(schedule *x, int node)
 static mp_status order_forward(schedule *x, mp_error *err)
 {
     const mp_graph *graph = x->graph;
-    MP_OWNED int *writer = NULL;
     MP_OWNED size_t *start = mp_alloc((size_t)x->n_segments + 1, sizeof *start);
     if (!start) return MP_NO_MEMORY(err);
     for (size_t i = 0; i < graph->n_nodes; i++) {
@@ -95,7 +95,8 @@ static mp_status order_forward(schedule *x, mp_error *err)
             x->rank[i] = (int)start[x->segment[i]];
             x->order[start[x->segment[i]]++] = (int)i;
         }
-    writer = mp_alloc(graph->n_storages, sizeof *writer); /* 1 + the last forward node of the list that writes it */
+    MP_OWNED int *writer =
+        mp_alloc(graph->n_storages, sizeof *writer); /* 1 + the last forward node of the list that writes it */
     MP_ENSURE(writer, err, MP_NOMEM, "out of memory");
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const mp_alternative *alternative = &graph->nodes[i].alternatives[0];
@@ -209,7 +210,7 @@ static mp_status prepare_backward(schedule *x, mp_error *err)
         x->members_start[x->segment_of[i] + 1]++;
         for (size_t k = 0; k < alternative->n_writes; k++) writer[alternative->writes[k]] = (int)i + 1;
     }
-    x->successors = mp_alloc(x->n_edges, sizeof *x->successors);
+    x->successors = mp_pool_alloc(x->pool, x->n_edges, sizeof *x->successors);
     MP_ENSURE(x->successors, err, MP_NOMEM, "out of memory");
     for (size_t e = 0; e < x->n_edges; e++) {
         x->successors_start[x->edge_from[e] + 1]++;
@@ -260,7 +261,7 @@ static mp_status recompute(schedule *x, mp_error *err)
     return MP_OK;
 }
 
-/* Whether a delayed node, of a segment that has been entered, still reads s. */
+/* True if a delayed node, of a segment that has been entered, still reads s. */
 static bool is_awaited(const schedule *x, int s)
 {
     const mp_graph *graph = x->graph;
@@ -314,24 +315,23 @@ static bool allocate(schedule *x, const bool *keep)
 {
     const mp_graph *graph = x->graph;
     const size_t n = graph->n_nodes, n_storages = graph->n_storages, k = (size_t)x->n_segments;
-    x->order = mp_alloc(n, sizeof *x->order);
-    x->rank = mp_alloc(n, sizeof *x->rank);
-    x->retained = mp_alloc(n_storages, sizeof *x->retained);
-    x->live = mp_alloc(n_storages, sizeof *x->live);
-    x->transient = mp_alloc(n_storages, sizeof *x->transient);
-    x->segment_of = mp_alloc(n, sizeof *x->segment_of);
-    x->done = mp_alloc(n, sizeof *x->done);
-    x->demanded = mp_alloc(n, sizeof *x->demanded);
-    x->entered = mp_alloc(k, sizeof *x->entered);
-    x->list = mp_alloc(n, sizeof *x->list);
-    x->successors_start = mp_alloc(n + 1, sizeof *x->successors_start);
-    x->missing = mp_alloc(n, sizeof *x->missing);
-    x->members_start = mp_alloc(k + 1, sizeof *x->members_start);
-    x->members = mp_alloc(n, sizeof *x->members);
-    x->ready.items = mp_alloc(2 * n, sizeof *x->ready.items);
-    if (!x->order || !x->rank || !x->retained || !x->live || !x->transient || !x->segment_of || !x->done || !x->demanded ||
-        !x->entered || !x->list || !x->successors_start || !x->missing || !x->members_start || !x->members || !x->ready.items)
-        return false;
+    x->pool = mp_pool_new();
+    x->order = mp_pool_alloc(x->pool, n, sizeof *x->order);
+    x->rank = mp_pool_alloc(x->pool, n, sizeof *x->rank);
+    x->retained = mp_pool_alloc(x->pool, n_storages, sizeof *x->retained);
+    x->live = mp_pool_alloc(x->pool, n_storages, sizeof *x->live);
+    x->transient = mp_pool_alloc(x->pool, n_storages, sizeof *x->transient);
+    x->segment_of = mp_pool_alloc(x->pool, n, sizeof *x->segment_of);
+    x->done = mp_pool_alloc(x->pool, n, sizeof *x->done);
+    x->demanded = mp_pool_alloc(x->pool, n, sizeof *x->demanded);
+    x->entered = mp_pool_alloc(x->pool, k, sizeof *x->entered);
+    x->list = mp_pool_alloc(x->pool, n, sizeof *x->list);
+    x->successors_start = mp_pool_alloc(x->pool, n + 1, sizeof *x->successors_start);
+    x->missing = mp_pool_alloc(x->pool, n, sizeof *x->missing);
+    x->members_start = mp_pool_alloc(x->pool, k + 1, sizeof *x->members_start);
+    x->members = mp_pool_alloc(x->pool, n, sizeof *x->members);
+    x->ready.items = mp_pool_alloc(x->pool, 2 * n, sizeof *x->ready.items);
+    if (mp_pool_failed(x->pool)) return false;
     for (size_t s = 0; s < n_storages; s++) {
         const int p = forward_producer(graph, (int)s);
         const bool is_static = mp_storage_is_static(&graph->storages[s]);
@@ -343,11 +343,10 @@ static bool allocate(schedule *x, const bool *keep)
 
 static void release(schedule *x)
 {
-    void *blocks[] = {
-        x->order,    x->rank,          x->retained,    x->live,      x->transient,       x->segment_of, x->done,
-        x->demanded, x->entered,       x->list,        x->edge_from, x->edge_to,         x->successors, x->missing,
-        x->members,  x->members_start, x->ready.items, x->steps,     x->successors_start};
-    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) mp_free(blocks[i]);
+    mp_pool_free(x->pool);
+    mp_free(x->edge_from);
+    mp_free(x->edge_to);
+    mp_free(x->steps);
 }
 
 mp_status mp_segment_schedule(const mp_graph *graph, const int *segment, int n_segments, const bool *keep, mp_step **steps,

@@ -13,7 +13,7 @@ typedef struct mp_marked_graph {
     mp_graph graph;
 } mp_marked_graph;
 
-/* Whether a graph is large and its storages live, in list order, for a small part of it on average: then memory rises and falls
+/* True if a graph is large and its storages live, in list order, for a small part of it on average: then memory rises and falls
  * all the time, few storages are live at once, and no place of the list is a turn-around. O(storages). */
 bool mp_graph_is_local(const mp_graph *graph);
 

@@ -18,6 +18,7 @@ typedef struct branching {
 } branching;
 
 struct mp_pack_search {
+    mp_pool *pool; /* of all arrays but `branches` */
     mp_pack_state *state;
     const mp_pack_options *options;
     double *preference[N_ORDERS];
@@ -102,7 +103,7 @@ static int64_t supported(const mp_pack_search *x, int b, int section, int64_t mo
     return least == most ? most : (least + box->alignment - 1) / box->alignment * box->alignment;
 }
 
-/* Whether a section with n branches or more comes before the best one so far. */
+/* True if a section with n branches or more comes before the best one so far. */
 static bool precedes(const mp_pack_search *x, const branching *b, const branching *best)
 {
     if (best->section < 0) return true;
@@ -352,16 +353,14 @@ mp_pack_search *mp_pack_search_new(mp_pack_state *state, const mp_pack_options *
     while (x->memory_bits < MP_PACK_MEMORY_BITS &&
            (int64_t)1 << x->memory_bits < (int64_t)MP_PACK_STATES_PER_BOX * state->n_boxes)
         x->memory_bits++;
-    x->failed = mp_alloc((size_t)1 << x->memory_bits, sizeof *x->failed);
-    x->box_start = mp_alloc((size_t)state->n_sections + 2, sizeof *x->box_start);
-    x->tops = mp_alloc((size_t)state->n_sections + 1, sizeof *x->tops);
-    x->weight = mp_alloc((size_t)state->n_sections, sizeof *x->weight);
-    bool enough = x->failed && x->box_start && x->tops && x->weight;
-    for (int k = 0; k < N_ORDERS; k++) {
-        x->preference[k] = mp_alloc((size_t)state->n_boxes, sizeof **x->preference);
-        enough = enough && x->preference[k];
-    }
-    if (!enough) {
+    x->pool = mp_pool_new();
+    x->failed = mp_pool_alloc(x->pool, (size_t)1 << x->memory_bits, sizeof *x->failed);
+    x->box_start = mp_pool_alloc(x->pool, (size_t)state->n_sections + 2, sizeof *x->box_start);
+    x->tops = mp_pool_alloc(x->pool, (size_t)state->n_sections + 1, sizeof *x->tops);
+    x->weight = mp_pool_alloc(x->pool, (size_t)state->n_sections, sizeof *x->weight);
+    for (int k = 0; k < N_ORDERS; k++)
+        x->preference[k] = mp_pool_alloc(x->pool, (size_t)state->n_boxes, sizeof **x->preference);
+    if (mp_pool_failed(x->pool)) {
         mp_pack_search_free(x);
         return NULL;
     }
@@ -382,11 +381,7 @@ mp_pack_search *mp_pack_search_new(mp_pack_state *state, const mp_pack_options *
 void mp_pack_search_free(mp_pack_search *x)
 {
     if (!x) return;
-    mp_free(x->failed);
-    mp_free(x->box_start);
-    mp_free(x->tops);
-    mp_free(x->weight);
     mp_free(x->branches);
-    for (int k = 0; k < N_ORDERS; k++) mp_free(x->preference[k]);
+    mp_pool_free(x->pool);
     mp_free(x);
 }

@@ -147,7 +147,7 @@ static mp_status list_live(mp_pack_state *s, mp_error *err)
     return MP_OK;
 }
 
-/* Whether two fixed boxes overlap. */
+/* True if two fixed boxes overlap. */
 static bool find_clash(const mp_pack_state *s)
 {
     for (int t = 0; t < s->n_sections; t++) {

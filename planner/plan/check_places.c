@@ -105,7 +105,7 @@ static mp_status match(const mp_graph *graph, const mp_plan *plan, const mp_repl
     return MP_OK;
 }
 
-/* Whether `later` is an output that takes over the memory of `earlier` in its last step. */
+/* True if `later` is an output that takes over the memory of `earlier` in its last step. */
 static bool shares(const mp_replay *replay, const mp_place *earlier, const mp_place *later)
 {
     if (earlier->storage < 0 || later->storage < 0) return false;

@@ -60,7 +60,7 @@ static mp_status refute(const struct history *h, int step, const char *does, int
                    mp_storage_label(h->graph, storage).text, why);
 }
 
-/* Whether contribution number k to a sum comes from the node whose turn it is. */
+/* True if contribution number k to a sum comes from the node whose turn it is. */
 static bool in_turn(const struct history *h, int storage, int k, int step)
 {
     const mp_graph *graph = h->graph;
@@ -205,9 +205,10 @@ static mp_status take_over(struct history *h)
 static mp_status add_up(struct history *h)
 {
     mp_replay *r = h->replay;
-    int64_t *begins = mp_alloc(2 * (r->n_steps + 1), sizeof *begins), *ends, live = 0; /* bytes, per step */
-    if (!begins) return MP_FAIL(h->err, MP_NOMEM, "no memory to check a plan");
-    ends = begins + r->n_steps + 1;
+    int64_t live = 0;
+    MP_OWNED int64_t *begins = mp_alloc(2 * (r->n_steps + 1), sizeof *begins); /* bytes, per step */
+    MP_ENSURE(begins, h->err, MP_NOMEM, "no memory to check a plan");
+    int64_t *ends = begins + r->n_steps + 1;
     for (size_t k = 0; k < r->n_instances; k++) {
         const mp_instance *x = &r->instances[k];
         /* in the step in which it takes over memory, that memory still counts for the other */
@@ -218,12 +219,9 @@ static mp_status add_up(struct history *h)
         live += begins[t] + r->alternatives[t]->workspace_bytes - ends[t];
         ends[r->ends[t]] += r->alternatives[t]->workspace_bytes;
         if (live > r->peak_bytes) r->peak_bytes = live;
-        if (__builtin_add_overflow(r->ticks, r->alternatives[t]->ticks, &r->ticks)) {
-            mp_free(begins);
-            return MP_FAIL(h->err, MP_REFUTED, "step %zu: the steps take more time than can be counted", t);
-        }
+        MP_ENSURE(!__builtin_add_overflow(r->ticks, r->alternatives[t]->ticks, &r->ticks), h->err, MP_REFUTED,
+                  "step %zu: the steps take more time than can be counted", t);
     }
-    mp_free(begins);
     for (size_t s = 0; s < h->graph->n_storages; s++)
         if (mp_storage_is_static(&h->graph->storages[s])) r->static_bytes += h->graph->storages[s].bytes;
     r->peak_bytes += r->static_bytes;

@@ -8,7 +8,7 @@
 
 #include "memplan/timeline.h"
 
-/* Whether some node of the graph has a choice. O(nodes). */
+/* True if some node of the graph has a choice. O(nodes). */
 bool mp_graph_has_algorithms(const mp_graph *graph);
 
 /* Sets, in place, the alternatives of all steps whose nodes have algorithms: the fastest that keep the peak within the budget.

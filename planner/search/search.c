@@ -187,7 +187,7 @@ double mp_search_elapsed(const mp_search *search)
     return limit > 0 ? (mp_clock_now() - search->start) / limit : 0;
 }
 
-/* Whether the searcher that runs has had its share of the time. */
+/* True if the searcher that runs has had its share of the time. */
 static bool had_its_share(mp_search *search)
 {
     const double share = search->best.solver ? search->share : (1 + search->share) / 2;

@@ -5,7 +5,7 @@
 
 #include "memplan/search.h"
 
-/* Every searcher that is worth its time, one after the other. Fails as they do, but never with MP_NOT_APPLICABLE. */
+/* Runs every searcher that is worth its time, one after the other. Fails as they do, but never with MP_NOT_APPLICABLE. */
 mp_status mp_run_auto(mp_search *search, mp_error *err);
 
 /* Keep-all, the baseline. Two offers at most. */

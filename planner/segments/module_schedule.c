@@ -88,7 +88,7 @@ mp_status mp_module_schedule(const mp_modules *modules, const bool *chosen, cons
     return mp_updates_place(graph, x.steps, x.n, steps, n, err);
 }
 
-/* Whether all that the call runs again stands in one piece from step `t` on. */
+/* True if all that the call runs again stands in one piece from step `t` on. */
 static bool runs_again_at(const mp_modules *m, const mp_module_call *call, const mp_step *steps, size_t n, size_t t)
 {
     for (int p = call->first; p < call->again_end; p++) {

@@ -148,9 +148,7 @@ static mp_status settle(builder *b)
     MP_OWNED bool *is_double = mp_alloc((size_t)out->n, sizeof *is_double);
     out->modules = mp_pool_alloc(out->pool, (size_t)out->n, sizeof *out->modules);
     out->calls = mp_pool_alloc(out->pool, (size_t)out->n_calls, sizeof *out->calls);
-    if (!new_of || !first_call || !is_double || !out->modules || !out->calls) {
-        return MP_NO_MEMORY(b->err);
-    }
+    if (!new_of || !first_call || !is_double || !out->modules || !out->calls) return MP_NO_MEMORY(b->err);
     for (int k = 0; k < out->n_calls; k++)
         if (!b->found[b->found_calls[k].module].n_calls++) first_call[b->found_calls[k].module] = k;
     for (int m = 0; m < out->n; m++) {
@@ -178,13 +176,10 @@ static mp_status find_ends(builder *b)
 {
     const mp_modules *out = b->out;
     const mp_graph *graph = out->graph;
-    int *reach = mp_alloc((size_t)out->n_positions, sizeof *reach); /* per position: so far it has to run for its backward */
-    int *position = mp_alloc(graph->n_nodes, sizeof *position);
-    if (!reach || !position) {
-        mp_free(reach);
-        mp_free(position);
-        return MP_NO_MEMORY(b->err);
-    }
+    MP_OWNED int *reach =
+        mp_alloc((size_t)out->n_positions, sizeof *reach); /* per position: so far it has to run for its backward */
+    MP_OWNED int *position = mp_alloc(graph->n_nodes, sizeof *position);
+    if (!reach || !position) return MP_NO_MEMORY(b->err);
     for (int p = 0; p < out->n_positions; p++) position[out->node[p]] = p;
     for (size_t v = 0; v < graph->n_nodes; v++) {
         const mp_node *node = &graph->nodes[v];
@@ -199,8 +194,6 @@ static mp_status find_ends(builder *b)
     for (int k = 0; k < out->n_calls; k++)
         for (int p = out->calls[k].first; p < out->calls[k].end; p++)
             if (reach[p] > out->calls[k].again_end) out->calls[k].again_end = reach[p];
-    mp_free(reach);
-    mp_free(position);
     return MP_OK;
 }
 

@@ -42,8 +42,8 @@ mp_status mp_modules_new(const mp_graph *graph, mp_modules **out, mp_error *err)
 void mp_modules_free(mp_modules *modules);
 MP_OWNER(mp_modules_free, mp_modules)
 
-/* Whether what backward reads of this storage is something that forward has saved: no gradient. O(1). */
+/* True if what backward reads of this storage is something that forward has saved: no gradient. O(1). */
 bool mp_module_is_saved(const mp_storage *storage);
 
-/* Whether one of two modules is the other, or in it. O(depth). */
+/* True if one of two modules is the other, or in it. O(depth). */
 bool mp_modules_related(const mp_modules *modules, int a, int b);

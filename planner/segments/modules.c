@@ -103,13 +103,10 @@ static mp_status try_all(finder *x, int k, mp_error *err)
 static mp_status count_sets(const finder *x, double most, bool *are_few, mp_error *err)
 {
     const mp_modules *m = x->modules;
-    double all = 1, *inside = mp_alloc((size_t)m->n, sizeof *inside); /* the sets within a module; those with it: one more */
-    bool *is_option = mp_alloc((size_t)m->n, sizeof *is_option);
-    if (!inside || !is_option) {
-        mp_free(inside);
-        mp_free(is_option);
-        return MP_NO_MEMORY(err);
-    }
+    double all = 1;
+    MP_OWNED double *inside = mp_alloc((size_t)m->n, sizeof *inside); /* the sets within a module; those with it: one more */
+    MP_OWNED bool *is_option = mp_alloc((size_t)m->n, sizeof *is_option);
+    if (!inside || !is_option) return MP_NO_MEMORY(err);
     for (int k = 0; k < x->n_options; k++) is_option[x->option[k]] = true;
     for (int k = 0; k < m->n; k++) inside[k] = 1;
     for (int k = m->n; k-- > 0;) {
@@ -118,8 +115,6 @@ static mp_status count_sets(const finder *x, double most, bool *are_few, mp_erro
         *into = *into * sets > most ? most + 1 : *into * sets;
     }
     *are_few = all <= most;
-    mp_free(inside);
-    mp_free(is_option);
     return MP_OK;
 }
 

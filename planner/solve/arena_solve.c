@@ -66,7 +66,7 @@ static int64_t next_budget(const mp_plan *plan, int64_t budget_bytes, int n_in_v
     return n_in_vain < 2 || next < plan->floor_bytes ? plan->peak_bytes + free_bytes : next;
 }
 
-/* Whether a plan that fits is worth no further round: hardly slower than the one that went over, or hardly smaller than what
+/* True if a plan that fits is worth no further round: hardly slower than the one that went over, or hardly smaller than what
  * the next round would search within. */
 static bool is_near(const mp_plan *fits, int64_t least_ticks, int64_t next_bytes)
 {

@@ -70,7 +70,7 @@ static bool cuts_the_list(const mp_solver *solver)
            solver->run == mp_run_lower_set;
 }
 
-/* Whether a searcher takes part in this search: exact searches pay on tiny graphs only, integer programmes on small ones, what
+/* True if a searcher takes part in this search: exact searches pay on tiny graphs only, integer programmes on small ones, what
  * cuts the list only while there is no plan, and on large graphs of that only chains. `decides`: the others have found no plan,
  * and on graphs that are not tiny the exact search is asked whether there is one. */
 static bool takes_part(const mp_solver *solver, const mp_search *search, bool decides)

@@ -42,7 +42,7 @@ static void mark(const search *x, const mp_alternative *alternative, bool on)
     for (size_t i = 0; i < alternative->n_adds && !on; i++) x->used[alternative->adds[i]] = 0;
 }
 
-/* Whether a step has to wait for the group at hand. */
+/* True if a step has to wait for the group at hand. */
 static bool meets(const search *x, const mp_alternative *alternative)
 {
     for (size_t i = 0; i < alternative->n_reads; i++)

@@ -156,7 +156,7 @@ mp_status mp_answer_take_smallest(const mp_request *request, mp_answer *answer, 
     return mp_plan_check(request->graph, answer->plan, err);
 }
 
-/* Whether the plan to start from is an answer as it is. */
+/* True if the plan to start from is an answer as it is. */
 static bool is_in_hand(const mp_request *request, bool with_arena)
 {
     const mp_plan *start = request->start;

@@ -55,7 +55,7 @@ static mp_status finish(const mp_search *search, const mp_candidate *kept, int64
     return MP_OK;
 }
 
-/* Whether the bound before the search has had its share of the time limit. */
+/* True if the bound before the search has had its share of the time limit. */
 static bool ends_first_bound(void *data)
 {
     mp_search *search = data;

@@ -4,7 +4,8 @@
 #include "memplan/plan.h"
 #include "memplan/solver.h"
 
-/* How many candidates a searcher tries when the caller does not say: an offer takes time in proportion to the graph. O(1). */
+/* Returns the number of candidates that a searcher tries by default: fewer on larger graphs, where an offer takes longer. O(1).
+ */
 int64_t mp_default_moves(const mp_graph *graph);
 
 /* The request with a problem: the caller's, or, where that is NULL, *own, which is then released with mp_problem_free.

@@ -99,7 +99,7 @@ static mp_status nearest_plan(const fit *x, const mp_graph *graph, int64_t batch
     return st == MP_NOMEM ? st : MP_OK; /* of another shape: no start then */
 }
 
-/* Whether a plan takes hardly more time than allowed: then a search from scratch may find what a neighbour's plan does not lead
+/* True if a plan takes hardly more time than allowed: then a search from scratch may find what a neighbour's plan does not lead
  * to. (Where there is no plan, walks towards smaller peaks come as far from the neighbour's as from anywhere.) */
 static bool is_nearly_quick_enough(const fit *x, const trial *t)
 {
@@ -198,7 +198,7 @@ static bool fits(const fit *x, const trial *t, mp_fit_means means)
     return means == MP_FIT_ANY || overhead_of(t) <= x->request->overhead;
 }
 
-/* Whether it is known of a trial that was perhaps not searched. */
+/* True if it is known of a trial that was perhaps not searched. */
 static bool is_judged(const fit *x, const trial *t, mp_fit_means means)
 {
     return means == MP_FIT_KEEP_ALL || t->searched || t->peak_bytes >= 0 || t->floor_bytes > x->request->memory_bytes;

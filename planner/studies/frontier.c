@@ -32,15 +32,14 @@ mp_status mp_frontier_add(mp_frontier *f, const mp_step *steps, size_t n_steps, 
     size_t beaten = 0;
     if (at && f->points[at - 1].ticks <= ticks) return MP_OK;
     if (at < f->n && f->points[at].peak_bytes == peak_bytes && f->points[at].ticks <= ticks) return MP_OK;
-    mp_step *copy = mp_alloc(n_steps, sizeof *copy);
-    if (!copy || !mp_grow(&f->points, &f->capacity, f->n + 1, sizeof *f->points)) {
-        mp_free(copy);
-        return MP_FAIL(err, MP_NOMEM, "out of memory for a schedule of %zu steps", n_steps);
-    }
+    MP_OWNED mp_step *copy = mp_alloc(n_steps, sizeof *copy);
+    MP_ENSURE(copy && mp_grow(&f->points, &f->capacity, f->n + 1, sizeof *f->points), err, MP_NOMEM,
+              "out of memory for a schedule of %zu steps", n_steps);
     memcpy(copy, steps, n_steps * sizeof *copy);
     while (at + beaten < f->n && f->points[at + beaten].ticks >= ticks) mp_free(f->points[at + beaten++].steps);
     memmove(f->points + at + 1, f->points + at + beaten, (f->n - at - beaten) * sizeof *f->points);
     f->points[at] = (mp_frontier_point){peak_bytes, ticks, copy, n_steps};
+    copy = NULL;
     f->n += 1 - beaten;
     return MP_OK;
 }

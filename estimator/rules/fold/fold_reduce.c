@@ -34,7 +34,7 @@ static bool reduced_axes(mp_infer *c, const reduction *r, int rank, bool reduced
     return true;
 }
 
-/* Whether element j of x comes before what was found so far, at i: larger or smaller, or the later one of equals. */
+/* True if element j of x comes before what was found so far, at i: larger or smaller, or the later one of equals. */
 static bool takes_over(const mp_binary *f, bool last, mp_dtype dtype, const mp_value *x, int64_t j, int64_t i)
 {
     const mp_pairing plain = {0};

@@ -256,7 +256,7 @@ static const struct row {
     {1, softplus_gate, "Mish", 18, NULL, is_exported_product},
 };
 
-/* Whether PyTorch runs the pattern as one operator; *is_guessed: the file does not say. */
+/* True if PyTorch runs the pattern as one operator; *is_guessed: the file does not say. */
 static bool is_one_in_pytorch(const mp_rewriter *r, const struct row *row, const mp_pattern *pattern, int root, int x,
                               bool *is_guessed)
 {

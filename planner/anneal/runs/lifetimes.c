@@ -14,11 +14,6 @@ static int64_t bytes_of(const mp_runs *x, int s)
     return x->graph->storages[s].bytes;
 }
 
-bool mp_is_sum(const mp_graph *graph, int s)
-{
-    return graph->adders_start[s + 1] > graph->adders_start[s];
-}
-
 int mp_lifetime_end(const mp_runs *x, int s, int producer)
 {
     const mp_run_list *producers = &x->producers[s], *readers = &x->readers[s];
@@ -43,22 +38,22 @@ bool mp_lifetime_of_sum(const mp_runs *x, int s, int *begin, int *end)
 
 /* ---- in-place pairs ---- */
 
-/* Whether the instance of s that a run at this position reads ends with it. */
+/* True if the instance of s that a run at this position reads ends with it. */
 static bool ends_at(const mp_runs *x, int s, int position)
 {
     int begin, end;
     if (mp_storage_is_static(&x->graph->storages[s])) return false;
-    if (mp_is_sum(x->graph, s)) return mp_lifetime_of_sum(x, s, &begin, &end) && end == position + 1;
+    if (mp_storage_is_sum(x->graph, s)) return mp_lifetime_of_sum(x, s, &begin, &end) && end == position + 1;
     const int producer = mp_run_list_find(x, &x->producers[s], position) - 1;
     return producer >= 0 && mp_lifetime_end(x, s, producer) == position + 1;
 }
 
-/* Whether an instance of s begins at a position. */
+/* True if an instance of s begins at a position. */
 static bool begins_at(const mp_runs *x, int s, int position)
 {
     int begin, end;
     if (mp_storage_is_static(&x->graph->storages[s])) return false;
-    if (mp_is_sum(x->graph, s)) return mp_lifetime_of_sum(x, s, &begin, &end) && begin == position;
+    if (mp_storage_is_sum(x->graph, s)) return mp_lifetime_of_sum(x, s, &begin, &end) && begin == position;
     const mp_run_list *producers = &x->producers[s];
     const int at = mp_run_list_find(x, producers, position);
     return at < producers->n && position_of(x, producers->runs[at]) == position;
@@ -153,7 +148,7 @@ static void move_updates(mp_runs *x, int s)
         const int now = readers->n ? readers->runs[readers->n - 1] : -1;
         int begin = 0, from, to;
         if (now == old) continue;
-        if (mp_is_sum(x->graph, g)) {
+        if (mp_storage_is_sum(x->graph, g)) {
             const bool lives = mp_lifetime_of_sum(x, g, &begin, &from);
             x->update_run[g] = now;
             if (lives && mp_lifetime_of_sum(x, g, &begin, &to)) move_end(x, g, from, to);
@@ -201,7 +196,7 @@ static void change_reader(mp_runs *x, int s, int run, bool adds)
     if (x->failed) return;
     mp_run_list *readers = &x->readers[s];
     if (skips(x, s)) return;
-    if (mp_is_sum(x->graph, s)) {
+    if (mp_storage_is_sum(x->graph, s)) {
         change_sum(x, s, run, adds);
         return;
     }

@@ -80,10 +80,11 @@ void mp_runs_free(mp_runs *runs);
 MP_OWNER(mp_runs_free, mp_runs)
 /* Writes the order, without updates, into `steps`, which has n_on elements at least; returns their number. O(positions). */
 size_t mp_runs_steps(const mp_runs *runs, mp_step *steps);
-/* The run nearest before (step -1) or after (1) a position; -1: none. O(gap). */
+/* Returns the run nearest before (step -1) or after (1) a position, -1 if there is none. O(gap). */
 int mp_runs_neighbour(const mp_runs *runs, int position, int step);
 
-/* The index of the first run of a list at `position` or later. O(log n). Inline: every move asks it hundreds of times. */
+/* Returns the index of the first run of a list at `position` or later. O(log n). Inline: every move asks it hundreds of times.
+ */
 static inline int mp_run_list_find(const mp_runs *runs, const mp_run_list *list, int position)
 {
     int low = 0, high = list->n;

@@ -5,13 +5,13 @@
 
 #include "planner/anneal/runs/runs.h"
 
-/* A run of the node at an empty position before that of another run, with none between (its neighbours shift if there is no
- * gap), without effect until it is turned on. -1: out of memory, or no position is free. */
+/* Puts a new run of the node right before another run (whose neighbours shift if there is no gap) and returns it, -1 if memory
+ * is short or no position is free. The run has no effect until it is turned on. */
 int mp_runs_reserve(mp_runs *runs, int node, int alternative, int before_run);
 void mp_runs_turn_on(mp_runs *runs, int run);
-/* The opposite of both. */
+/* Undoes both: turns the run off and gives its position back. */
 void mp_runs_remove(mp_runs *runs, int run);
 
-/* Forgets the notes, so that all changes stay; or takes all changes since the last keep back. O(changes). */
+/* mp_runs_keep makes all changes final; mp_runs_undo takes back all since the last keep. O(changes). */
 void mp_runs_keep(mp_runs *runs);
 void mp_runs_undo(mp_runs *runs);

@@ -127,7 +127,7 @@ void mp_runs_spread(mp_runs *x)
     x->n_shifted = 0;
     for (int s = 0; s < (int)x->graph->n_storages && !x->failed; s++) {
         if (mp_storage_is_static(&x->graph->storages[s])) continue;
-        if (mp_is_sum(x->graph, s)) {
+        if (mp_storage_is_sum(x->graph, s)) {
             if (mp_lifetime_of_sum(x, s, &begin, &end)) mp_profile_add(&x->profile, begin, end, x->graph->storages[s].bytes);
             continue;
         }

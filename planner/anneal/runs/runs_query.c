@@ -55,7 +55,7 @@ static int first_position(const mp_runs *x, const mp_run_list *list, int without
     return INT_MAX;
 }
 
-/* Whether a contribution to a sum may come in a position: after that of the adder before and before that of the next, where the
+/* True if a contribution to a sum may come in a position: after that of the adder before and before that of the next, where the
  * order matters, and before all who read the sum. */
 static bool may_add(const mp_runs *x, int node, int s, int position, int without_run)
 {
@@ -87,7 +87,7 @@ static bool may_read(const mp_runs *x, int s, int position, int without_run)
     const mp_graph *g = x->graph;
     if (mp_storage_is_static(&g->storages[s]))
         return g->writer[s] < 0 || first_position(x, &x->of_node[g->writer[s]], without_run) < position;
-    if (!mp_is_sum(g, s)) return first_position(x, &x->producers[s], without_run) < position;
+    if (!mp_storage_is_sum(g, s)) return first_position(x, &x->producers[s], without_run) < position;
     for (int a = g->adders_start[s]; a < g->adders_start[s + 1]; a++)
         if (!x->of_node[g->adders[a]].n || x->runs[x->of_node[g->adders[a]].runs[0]].position > position) return false;
     return true;
@@ -117,7 +117,7 @@ bool mp_runs_allows(const mp_runs *x, int node, int alternative, int position, i
     return true;
 }
 
-/* Whether every read of a storage is served without the instance that a run produces. */
+/* True if every read of a storage is served without the instance that a run produces. */
 static bool is_spare(const mp_runs *x, int s, int run)
 {
     const mp_run_list *producers = producers_of(x, s);

@@ -5,21 +5,21 @@
 
 #include "planner/anneal/runs/runs.h"
 
-/* The run of the first read of storage s after `position` from the instance that is live there; -1: none is live, or none
- * reads it. */
+/* Returns the run that first reads storage s after `position` from the instance that is live there, -1 if no instance is
+ * live or none reads it. */
 int mp_runs_next_read(const mp_runs *runs, int s, int position);
-/* Whether an instance of s produced before `position` is live there or beyond. */
+/* True if an instance of s produced before `position` is live there or beyond. */
 bool mp_runs_is_live(const mp_runs *runs, int s, int position);
-/* The last run before `position` that produces storage s; -1: none. */
+/* Returns the last run before `position` that produces storage s, -1 if there is none. */
 int mp_runs_latest_producer(const mp_runs *runs, int s, int position);
-/* Whether a run is a recomputation: not its node's first. */
+/* True if a run is a recomputation: not its node's first. */
 bool mp_runs_is_extra(const mp_runs *runs, int run);
-/* Whether nothing that a run produces is read from it. */
+/* True if no run reads what this run produces. */
 bool mp_runs_is_dead(const mp_runs *runs, int run);
 
-/* Whether node v may run with this alternative at a position: what it reads is produced before, and nothing that depends on
+/* True if node v may run with this alternative at a position: what it reads is produced before, and nothing that depends on
  * what it writes, adds to or updates comes out of order. The run `without_run` (-1: none) is disregarded. */
 bool mp_runs_allows(const mp_runs *runs, int node, int alternative, int position, int without_run);
-/* Whether the order can run without a run, or with that run in another alternative. */
+/* True if the order can run without a run, or with that run in another alternative. */
 bool mp_runs_can_spare(const mp_runs *runs, int run);
 bool mp_runs_can_change(const mp_runs *runs, int run, int alternative);

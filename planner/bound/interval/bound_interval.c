@@ -17,7 +17,7 @@
 
 static const int64_t UNBOUNDED = INT64_MAX / 8 * 3;
 
-/* Whether there is a node that neither precedes v nor is preceded by it. */
+/* True if there is a node that neither precedes v nor is preceded by it. */
 static bool is_undecided_somewhere(const mp_precedence *o, int v)
 {
     if (o->only_vertex >= 0)
@@ -48,7 +48,8 @@ static int find_producers(const mp_precedence *o, int s, bool undecided, int *pr
     return p >= 0 || is_open ? n : 0;
 }
 
-static bool is_sum(const mp_graph *graph, int s)
+/* True for a sum, and for what is always live. */
+static bool has_no_producer(const mp_graph *graph, int s)
 {
     return graph->producer[s] < 0;
 }
@@ -76,7 +77,7 @@ static mp_status find_all_producers(mp_bound_interval *x, bool undecided, int *n
     for (int s = 0; s < (int)graph->n_storages; s++) {
         x->producer_vertex[s] = -1;
         if (x->producers_start[s + 1] == x->producers_start[s]) continue;
-        x->producer_vertex[s] = is_sum(graph, s) ? (*n)++ : x->node_vertex[x->producers[x->producers_start[s]]];
+        x->producer_vertex[s] = has_no_producer(graph, s) ? (*n)++ : x->node_vertex[x->producers[x->producers_start[s]]];
     }
     return MP_OK;
 }
@@ -98,7 +99,7 @@ static mp_status bound_network_build(mp_bound_interval *x, bool undecided, mp_er
     for (size_t v = 0; v < graph->n_nodes; v++) {
         for (int r = o->reads_start[v]; x->node_vertex[v] >= 0 && r < o->reads_start[v + 1]; r++) {
             const int s = o->reads[r];
-            if (graph->storages[s].carried || (is_sum(graph, s) && !undecided)) continue;
+            if (graph->storages[s].carried || (has_no_producer(graph, s) && !undecided)) continue;
             if (x->storage_vertex[s] < 0) x->storage_vertex[s] = n++;
             from[n_arcs] = x->node_vertex[v];
             to[n_arcs++] = x->storage_vertex[s];
@@ -111,8 +112,8 @@ static mp_status bound_network_build(mp_bound_interval *x, bool undecided, mp_er
         from[n_arcs] = x->storage_vertex[s];
         to[n_arcs++] = x->producer_vertex[s];
         for (int k = x->producers_start[s]; k < x->producers_start[s + 1]; k++) {
-            x->producer_arc[k] = is_sum(graph, s) ? (int)n_arcs : -1;
-            if (!is_sum(graph, s)) continue;
+            x->producer_arc[k] = has_no_producer(graph, s) ? (int)n_arcs : -1;
+            if (!has_no_producer(graph, s)) continue;
             from[n_arcs] = x->producer_vertex[s];
             to[n_arcs++] = x->node_vertex[x->producers[k]];
         }
@@ -122,7 +123,7 @@ static mp_status bound_network_build(mp_bound_interval *x, bool undecided, mp_er
     return MP_OK;
 }
 
-/* Whether one of those who make s certainly runs before `node` does, or is it (-1: the end). Of those who add to a sum only
+/* True if one of those who make s certainly runs before `node` does, or is it (-1: the end). Of those who add to a sum only
  * these run in the interval for certain, where it is not begun before: the others' arcs are closed. */
 static bool bound_network_allow(mp_bound_interval *x, int s, int node)
 {
@@ -197,7 +198,7 @@ void mp_bound_interval_free(mp_bound_interval *x)
     mp_free(x);
 }
 
-/* Whether one of those who always add to s precedes `node`. */
+/* True if one of those who always add to s precedes `node`. */
 static bool is_begun(const mp_precedence *o, int node, int s)
 {
     const mp_graph *graph = o->graph;
@@ -206,7 +207,7 @@ static bool is_begun(const mp_precedence *o, int node, int s)
     return false;
 }
 
-/* Whether s, which cannot be recomputed, is produced or begun before `node` first runs. */
+/* True if s, which cannot be recomputed, is produced or begun before `node` first runs. */
 static bool is_made_before(const mp_precedence *o, int node, int s)
 {
     const int p = o->graph->producer[s];
@@ -219,7 +220,7 @@ static bool is_after(const mp_bound_interval *x, int v)
     return mp_precedes(x->order, x->at, v) || (x->assumed_after && mp_bits_has(x->assumed_after, v));
 }
 
-/* Whether s, which cannot be recomputed, certainly lives at the start if it was made before: it is read or added to later. */
+/* True if s, which cannot be recomputed, certainly lives at the start if it was made before: it is read or added to later. */
 static bool is_needed_after(const mp_bound_interval *x, int s)
 {
     const mp_precedence *o = x->order;
@@ -276,7 +277,7 @@ static int64_t alternative_bytes(const mp_bound_interval *x, const mp_alternativ
            most_saved(x, alternative);
 }
 
-/* Whether someone who makes s is neither before the start nor after it. */
+/* True if someone who makes s is neither before the start nor after it. */
 static bool has_undecided_producer(const mp_bound_interval *x, int s)
 {
     for (int k = x->producers_start[s]; k < x->producers_start[s + 1]; k++) {

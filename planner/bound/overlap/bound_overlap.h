@@ -10,7 +10,7 @@
 #include "memplan/bound_stage.h"
 #include "planner/bound/interval/bound_interval.h"
 
-/* What a search has decided about a storage at a boundary: whether it is live there. */
+/* The decision of a search about a storage at a boundary: is it live there? */
 enum { MP_BOUND_OPEN, MP_BOUND_LIVE, MP_BOUND_NOT_LIVE };
 
 typedef struct mp_bound_pair {

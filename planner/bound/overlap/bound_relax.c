@@ -39,7 +39,7 @@ static const mp_precedence *order_of(const mp_bound_relax *r)
     return r->o->x->order;
 }
 
-/* Whether v may run after a boundary, again or for the first time. */
+/* True if v may run after a boundary, again or for the first time. */
 static bool may_run(const mp_bound_relax *r, int i, int v)
 {
     const mp_bound_interval *x = r->o->x;
@@ -98,7 +98,7 @@ static int in_column(mp_bound_relax *r, int p, int v)
     return r->in[v];
 }
 
-/* Whether s can be made after a boundary: nobody who makes it, but is not repeated, runs before. */
+/* True if s can be made after a boundary: nobody who makes it, but is not repeated, runs before. */
 static bool can_be_made(const mp_bound_relax *r, int i, int s)
 {
     const mp_bound_interval *x = r->o->x;

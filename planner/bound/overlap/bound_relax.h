@@ -26,5 +26,5 @@ mp_status mp_bound_relax_add_pairs(const mp_bound_relax *r, int most, mp_error *
 /* The programme itself, and the column that says whether a storage is live at a boundary, negative: none. */
 mp_linear *mp_bound_relax_linear(mp_bound_relax *r);
 int mp_bound_relax_live(const mp_bound_relax *r, int boundary, int storage);
-/* How many rows a pair adds, at most about. O(graph). */
+/* Returns about the most rows that a pair adds. O(graph). */
 int64_t mp_bound_relax_rows(const mp_precedence *order);

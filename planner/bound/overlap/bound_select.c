@@ -100,7 +100,7 @@ static int drop_worthless(int *nodes, int n, const int64_t *worth)
     return n_left;
 }
 
-/* Whether memory counts at one boundary only: a larger programme will give no more. */
+/* True if memory counts at one boundary only: a larger programme will give no more. */
 static bool is_worthless(const mp_bound_selection *s)
 {
     return s->tried && s->n < 2;

@@ -29,7 +29,7 @@ typedef struct mp_bound_selection {
  * the selection so far and others. MP_NOMEM. */
 mp_status mp_bound_select(mp_bound_chain *c, const int *nodes, int n, mp_bound_selection *selection, int64_t *ticks,
                           mp_error *err);
-/* Whether the tree may raise the bound `ticks`: memory is short at several boundaries, or programmes are small,
+/* True if the tree may raise the bound `ticks`: memory is short at several boundaries, or programmes are small,
  * and their bound is near it. */
 bool mp_bound_select_is_promising(mp_bound_chain *c, const mp_bound_selection *selection, int64_t ticks);
 /* Branches on what is live at its boundaries (bound_tree.h); where these are few, at further nodes where memory is shortest
