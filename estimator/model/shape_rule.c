@@ -54,10 +54,11 @@ mp_status mp_infer_set(mp_infer *c, int k, mp_dtype dtype, int rank, const int64
     return st == MP_OK ? st : mp_rule_raise(c, st, e.source, e.source_line, "%s", e.message);
 }
 
-void mp_infer_defer(mp_infer *c, int k, mp_dtype dtype)
+mp_status mp_infer_defer(mp_infer *c, int k, mp_dtype dtype)
 {
     mp_tensor *t = mp_infer_out(c, k);
     if (t) t->dtype = dtype;
+    return MP_OK;
 }
 
 mp_status mp_infer_operand(mp_infer *c, int k, int *rank, int64_t *dims)

@@ -213,8 +213,7 @@ mp_status mp_model_infer(mp_model *model, mp_error *err)
     if (!changed) return MP_OK;
     MP_CHECK(check_outputs(model, err));
     MP_CHECK(mp_control_finish(&w));
-    MP_CHECK(mp_model_sort(model, err));
-    return MP_OK;
+    return mp_model_sort(model, err);
 }
 
 /* Scalars: a model of one operator alone, whose inputs are constants without dimensions. */

@@ -101,6 +101,5 @@ mp_status mp_model_autocast(mp_model *model, mp_dtype low, mp_rules rules, mp_er
     MP_ENSURE(copy, err, MP_NOMEM, "no memory to cast %zu tensors", model->n_tensors);
     for (size_t k = 0; k < n_operators; k++)
         if (!model->operators[k].removed) MP_CHECK(visit(&c, (int)k));
-    MP_CHECK(mp_model_sort(model, err)); /* each cast goes right in front of its first reader */
-    return MP_OK;
+    return mp_model_sort(model, err); /* each cast goes right in front of its first reader */
 }

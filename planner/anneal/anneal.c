@@ -217,11 +217,8 @@ static mp_status run_round(annealing *a, int kind, mp_error *err)
         const mp_anneal_order *found = &a->walks[k].best;
         if (found->ticks < a->best.ticks) MP_CHECK(mp_anneal_order_copy(&a->best, found->steps, found->n, found->ticks, err));
     }
-    if (a->best.ticks == INT64_MAX)
-        MP_CHECK(take_smallest(a, err));
-    else
-        MP_CHECK(offer(a->search, &a->best, err));
-    return MP_OK;
+    if (a->best.ticks == INT64_MAX) return take_smallest(a, err);
+    return offer(a->search, &a->best, err);
 }
 
 /* True if a plan is beyond hope: none is known, and the smallest order is far over the budget, or it is proved. */

@@ -250,8 +250,7 @@ static mp_status judge(mp_search *search, const mp_step *steps, size_t n, int64_
     MP_CHECK(judge_steps(search, chosen, n, peak_bytes, ticks, err));
     if (least_bytes >= budget_bytes) return MP_OK;
     MP_CHECK(mp_algorithms_choose(graph, chosen, n, budget_bytes, NULL, err));
-    MP_CHECK(judge_steps(search, chosen, n, peak_bytes, ticks, err));
-    return MP_OK;
+    return judge_steps(search, chosen, n, peak_bytes, ticks, err);
 }
 
 mp_status mp_search_offer(mp_search *search, const mp_step *steps, size_t n, int64_t *peak_bytes, int64_t *ticks, mp_error *err)

@@ -25,8 +25,7 @@ mp_status mp_run_none(mp_search *search, mp_error *err)
         if (graph->nodes[steps[t].node].phase != MP_PHASE_UPDATE) steps[n++] = steps[t];
     if (n == graph->n_nodes || graph->fuse != MP_FUSE_BACKWARD) return MP_OK;
     MP_CHECK(mp_updates_place(graph, steps, n, &fused, &n, err));
-    MP_CHECK(mp_search_offer(search, fused, n, NULL, NULL, err));
-    return MP_OK;
+    return mp_search_offer(search, fused, n, NULL, NULL, err);
 }
 
 static const mp_solver rows[] = {

@@ -5,38 +5,25 @@
 #include "estimator/model/ops_rules.h"
 #include "estimator/rules/fold/fold.h"
 
-static double reciprocal(double x)
-{
-    return 1 / x;
-}
-static double sign(double x)
-{
-    return isnan(x) ? x : (x > 0) - (x < 0);
-}
-static double negative(double x)
-{
-    return -x;
-}
-static mp_wide negative_integer(mp_wide x)
-{
-    return -x;
-}
-static mp_wide absolute_integer(mp_wide x)
-{
-    return x < 0 ? -x : x;
-}
-static mp_wide sign_integer(mp_wide x)
-{
-    return (x > 0) - (x < 0);
-}
-static mp_wide not_integer(mp_wide x)
-{
-    return !x;
-}
-static mp_wide complement(mp_wide x)
-{
-    return ~x;
-}
+/* Functions that are one expression. */
+#define REALS(name, expression)  \
+    static double name(double x) \
+    {                            \
+        return (expression);     \
+    }
+#define INTEGERS(name, expression)           \
+    static mp_wide name##_integer(mp_wide x) \
+    {                                        \
+        return (expression);                 \
+    }
+REALS(reciprocal, 1 / x)
+REALS(sign, isnan(x) ? x : (x > 0) - (x < 0))
+REALS(negative, -x)
+INTEGERS(negative, -x)
+INTEGERS(absolute, x < 0 ? -x : x)
+INTEGERS(sign, (x > 0) - (x < 0))
+INTEGERS(not, !x)
+INTEGERS(complement, ~x)
 
 typedef struct unary {
     const char *name;
@@ -52,7 +39,7 @@ static const unary unaries[] = {{"Abs", fabs, absolute_integer},
                                 {"Asinh", asinh, NULL},
                                 {"Atan", atan, NULL},
                                 {"Atanh", atanh, NULL},
-                                {"BitwiseNot", NULL, complement},
+                                {"BitwiseNot", NULL, complement_integer},
                                 {"Ceil", ceil, NULL},
                                 {"Cos", cos, NULL},
                                 {"Cosh", cosh, NULL},

@@ -109,10 +109,7 @@ mp_status mp_shape_compress(mp_infer *c)
     int axis = 0, rank = 1;
     int64_t dims[MP_RANK_MAX] = {mp_tensor_elements(x)}, taken = 0;
     MP_CHECK(mp_infer_integers(c, 1, &condition, &n));
-    if (!condition) {
-        mp_infer_defer(c, 0, x->dtype);
-        return MP_OK;
-    }
+    if (!condition) return mp_infer_defer(c, 0, x->dtype);
     if (axis_attribute) {
         MP_CHECK(mp_rule_axis(c, axis_attribute->i, x->rank, &axis));
         rank = x->rank;
@@ -127,10 +124,7 @@ mp_status mp_shape_non_zero(mp_infer *c)
 {
     const mp_tensor *x = mp_infer_in(c, 0);
     const mp_value *v = mp_infer_value(c, 0);
-    if (!v) {
-        mp_infer_defer(c, 0, MP_DTYPE_INT64);
-        return MP_OK;
-    }
+    if (!v) return mp_infer_defer(c, 0, MP_DTYPE_INT64);
     int64_t found = 0;
     for (int64_t k = 0; k < v->n; k++) found += v->is_real ? v->f[k] != 0 : v->i[k] != 0;
     return mp_infer_set(c, 0, MP_DTYPE_INT64, 2, (int64_t[]){x->rank, found});
@@ -145,10 +139,7 @@ mp_status mp_shape_one_hot(mp_infer *c)
     int64_t dims[3 * MP_RANK_MAX], classes;
     MP_CHECK(mp_rule_axis(c, mp_operator_int(c->op, "axis", -1), indices->rank + 1, &axis));
     MP_FIT(mp_infer_in(c, 2)->dims[0] == 2, "'%s' has to hold two values, off and on", mp_infer_in(c, 2)->name);
-    if (!depth) {
-        mp_infer_defer(c, 0, dtype);
-        return MP_OK;
-    }
+    if (!depth) return mp_infer_defer(c, 0, dtype);
     MP_FIT(depth->n == 1 && (!depth->is_real || (depth->f[0] >= 0 && depth->f[0] < 1e15)),
            "the depth is not one number of classes");
     classes = depth->is_real ? (int64_t)depth->f[0] : depth->i[0];

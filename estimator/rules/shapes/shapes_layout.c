@@ -79,10 +79,7 @@ mp_status mp_shape_squeeze(mp_infer *c)
     int64_t dims[MP_RANK_MAX];
     int rank = 0;
     MP_CHECK(mp_moved_integers(c, "axes", 13, 1, &axes, &n));
-    if (!axes && c->missing_value >= 0) {
-        mp_infer_defer(c, 0, x->dtype);
-        return MP_OK;
-    }
+    if (!axes && c->missing_value >= 0) return mp_infer_defer(c, 0, x->dtype);
     MP_CHECK(mark_axes(c, axes, n, x->rank, gone));
     for (int d = 0; d < x->rank; d++) {
         if (!axes) gone[d] = x->dims[d] == 1;
@@ -100,10 +97,7 @@ mp_status mp_shape_unsqueeze(mp_infer *c)
     bool added[2 * MP_RANK_MAX] = {false};
     int64_t dims[2 * MP_RANK_MAX];
     MP_CHECK(mp_moved_integers(c, "axes", 13, 1, &axes, &n));
-    if (!axes && c->missing_value >= 0) {
-        mp_infer_defer(c, 0, x->dtype);
-        return MP_OK;
-    }
+    if (!axes && c->missing_value >= 0) return mp_infer_defer(c, 0, x->dtype);
     MP_FIT(axes && n <= MP_RANK_MAX, "the axes are missing or too many");
     int rank = x->rank + (int)n;
     MP_CHECK(mark_axes(c, axes, n, rank, added));
@@ -189,10 +183,7 @@ mp_status mp_shape_expand(mp_infer *c)
     int64_t dims[MP_RANK_MAX];
     int rank;
     MP_CHECK(mp_infer_integers(c, 1, &target, &n));
-    if (!target) {
-        mp_infer_defer(c, 0, x->dtype);
-        return MP_OK;
-    }
+    if (!target) return mp_infer_defer(c, 0, x->dtype);
     MP_FIT(n <= MP_RANK_MAX && mp_rule_broadcast(x->dims, x->rank, target, (int)n, dims, &rank),
            "the new shape does not broadcast with that of '%s'", x->name);
     return mp_infer_set(c, 0, x->dtype, rank, dims);
@@ -207,10 +198,7 @@ mp_status mp_shape_tile(mp_infer *c)
     int axis;
     MP_CHECK(mp_infer_integers(c, 1, &repeats, &n));
     MP_CHECK(mp_infer_integers(c, 2, &axis_list, &n_axis));
-    if (c->missing_value >= 0) {
-        mp_infer_defer(c, 0, x->dtype);
-        return MP_OK;
-    }
+    if (c->missing_value >= 0) return mp_infer_defer(c, 0, x->dtype);
     memcpy(dims, x->dims, (size_t)x->rank * sizeof *dims);
     if (c->op->version < 6) {
         MP_FIT(n == 1 && n_axis == 1, "one axis and how often to repeat it are needed");
@@ -250,10 +238,7 @@ mp_status mp_shape_pad(mp_infer *c)
     size_t n, n_axes = 0;
     MP_CHECK(mp_moved_integers(c, c->op->version < 2 ? "paddings" : "pads", 11, 1, &pads, &n));
     if (c->op->version >= 18) MP_CHECK(mp_infer_integers(c, 3, &axes, &n_axes));
-    if (c->missing_value >= 0) {
-        mp_infer_defer(c, 0, mp_infer_in(c, 0)->dtype);
-        return MP_OK;
-    }
+    if (c->missing_value >= 0) return mp_infer_defer(c, 0, mp_infer_in(c, 0)->dtype);
     MP_FIT(pads, "the pads are missing");
     return pad(c, pads, n, axes, n_axes);
 }

@@ -27,10 +27,7 @@ mp_status mp_shape_reduce(mp_infer *c)
     size_t n;
     if (mp_infer_in(c, 1)) {
         MP_CHECK(mp_infer_integers(c, 1, &axes, &n));
-        if (!axes) {
-            mp_infer_defer(c, 0, x->dtype);
-            return MP_OK;
-        }
+        if (!axes) return mp_infer_defer(c, 0, x->dtype);
     } else {
         axes = mp_operator_ints(c->op, "axes", &n);
     }
@@ -151,8 +148,7 @@ mp_status mp_shape_loss(mp_infer *c)
     bool none = !strcmp(reduction, "none");
     MP_FIT(none || !strcmp(reduction, "mean") || !strcmp(reduction, "sum"), "reduction '%s' is not known", reduction);
     MP_CHECK(mp_infer_set(c, 0, scores->dtype, none ? labels->rank : 0, labels->dims));
-    MP_CHECK(mp_infer_set(c, 1, scores->dtype, scores->rank, scores->dims)); /* logarithms of the probabilities */
-    return MP_OK;
+    return mp_infer_set(c, 1, scores->dtype, scores->rank, scores->dims); /* logarithms of the probabilities */
 }
 
 mp_status mp_shape_element_loss(mp_infer *c)

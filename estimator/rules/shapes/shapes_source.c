@@ -44,10 +44,7 @@ mp_status mp_shape_constant_of_shape(mp_infer *c)
     const int64_t *dims;
     size_t rank;
     MP_CHECK(mp_infer_integers(c, 0, &dims, &rank));
-    if (!dims) {
-        mp_infer_defer(c, 0, dtype);
-        return MP_OK;
-    }
+    if (!dims) return mp_infer_defer(c, 0, dtype);
     MP_FIT(rank <= MP_RANK_MAX, "a shape of %zu dimensions", rank);
     return mp_infer_set(c, 0, dtype, (int)rank, dims);
 }
@@ -102,10 +99,7 @@ mp_status mp_shape_range(mp_infer *c)
     int64_t n;
     for (int k = 0; k < 3; k++) {
         bounds[k] = mp_infer_value(c, k);
-        if (!bounds[k]) {
-            mp_infer_defer(c, 0, dtype);
-            return MP_OK;
-        }
+        if (!bounds[k]) return mp_infer_defer(c, 0, dtype);
         MP_FIT(bounds[k]->n == 1 && bounds[k]->is_real == bounds[0]->is_real, "the bounds are not three numbers of one type");
     }
     MP_CHECK(range_length(c, bounds[0], bounds[1], bounds[2], &n));
@@ -155,10 +149,7 @@ mp_status mp_shape_window(mp_infer *c)
     size_t n;
     MP_CHECK(dtype_attribute(c, "output_datatype", MP_DTYPE_FLOAT, &dtype));
     MP_CHECK(mp_infer_integers(c, 0, &size, &n));
-    if (!size) {
-        mp_infer_defer(c, 0, dtype);
-        return MP_OK;
-    }
+    if (!size) return mp_infer_defer(c, 0, dtype);
     MP_FIT(n == 1, "the size is not one number");
     return mp_infer_set(c, 0, dtype, 1, size);
 }

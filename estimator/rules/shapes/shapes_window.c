@@ -105,8 +105,7 @@ mp_status mp_shape_pool(mp_infer *c)
     dims[1] = x->dims[1];
     MP_CHECK(mp_window_slide(c, &window, x->dims + 2, dims + 2));
     MP_CHECK(mp_infer_set(c, 0, x->dtype, x->rank, dims));
-    MP_CHECK(mp_infer_set(c, 1, MP_DTYPE_INT64, x->rank, dims)); /* where the maximum was */
-    return MP_OK;
+    return mp_infer_set(c, 1, MP_DTYPE_INT64, x->rank, dims); /* where the maximum was */
 }
 
 mp_status mp_shape_global_pool(mp_infer *c)
@@ -138,10 +137,7 @@ mp_status mp_shape_max_unpool(mp_infer *c)
         MP_FIT(shape->dims[0] == x->rank, "the output shape '%s' has %" PRId64 " sizes instead of %d", shape->name,
                shape->dims[0], x->rank);
         MP_CHECK(mp_infer_integers(c, 2, &sizes, &n));
-        if (!sizes) {
-            mp_infer_defer(c, 0, x->dtype);
-            return MP_OK;
-        }
+        if (!sizes) return mp_infer_defer(c, 0, x->dtype);
         for (int k = 0; k < x->rank; k++) {
             MP_FIT(sizes[k] >= dims[k] && (k > 1 || sizes[k] == dims[k]),
                    "the output shape '%s' has a size of %" PRId64 " where what was pooled has %" PRId64, shape->name, sizes[k],
@@ -160,10 +156,7 @@ mp_status mp_shape_col2im(mp_infer *c)
     const mp_tensor *x = mp_infer_in(c, 0);
     int64_t dims[MP_RANK_MAX];
     MP_CHECK(mp_columns_read(c, &columns, &known));
-    if (!known) {
-        mp_infer_defer(c, 0, x->dtype);
-        return MP_OK;
-    }
+    if (!known) return mp_infer_defer(c, 0, x->dtype);
     dims[0] = x->dims[0];
     dims[1] = x->dims[1] / columns.n_taps;
     for (int k = 0; k < columns.window.n; k++) dims[k + 2] = columns.image[k];

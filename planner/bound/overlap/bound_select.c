@@ -177,8 +177,7 @@ static mp_status try_boundaries(mp_bound_chain *c, mp_bound_selection *s, const 
     memcpy(nodes, start, (size_t)n_start * sizeof *nodes);
     const int n = add_boundaries(c, nodes, n_start, most, s);
     if (rounds < 2 && start == s->nodes && n == n_start) return MP_OK; /* nothing new */
-    MP_CHECK(try_nodes(c, s, nodes, n, rounds, ticks, err));
-    return MP_OK;
+    return try_nodes(c, s, nodes, n, rounds, ticks, err);
 }
 
 mp_status mp_bound_select(mp_bound_chain *c, const int *nodes, int n, mp_bound_selection *s, int64_t *ticks, mp_error *err)
