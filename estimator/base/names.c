@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "estimator/base/memory.h"
-
 /* uthash aborts on memory shortage unless told otherwise; here it undoes the addition, and the element's table stays NULL. */
 #define HASH_NONFATAL_OOM 1
 #define uthash_malloc(bytes) mp_alloc(1, (bytes))

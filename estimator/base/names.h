@@ -3,7 +3,7 @@
 
 #include <stdbool.h>
 
-#include "estimator/base/memory.h"
+#include "memplan/memory.h"
 
 typedef struct mp_names mp_names;
 

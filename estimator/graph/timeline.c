@@ -6,7 +6,6 @@
 #include "memplan/timeline.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { NOT_LIVE = -1, ALWAYS_LIVE = -2 };
 

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "estimator/model/model.h"
-#include "estimator/model/ops.h"
 #include "estimator/model/order.h"
 #include "estimator/simplify/infer.h"
 

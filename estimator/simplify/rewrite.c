@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "estimator/simplify/infer.h"
-#include "memplan/simplify.h"
 
 enum { UNIFORM_MAX = 1 << 14 }; /* elements of a constant that is worth asking whether they are all equal */
 

@@ -11,8 +11,6 @@
  */
 #include "estimator/training/builder.h"
 
-#include <string.h>
-
 #include "estimator/training/builder.h"
 
 /* Attention in tiles: backward takes five products of the sizes of forward's two. */

@@ -1,8 +1,6 @@
 /* builder_forward.c - the storages of tensors, and the forward and loss nodes. A view shares the storage of what it views. */
 #include "estimator/training/builder.h"
 
-#include <string.h>
-
 #include "estimator/training/autocast.h"
 #include "estimator/training/builder.h"
 

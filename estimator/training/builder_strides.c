@@ -6,8 +6,6 @@
  */
 #include "estimator/training/builder.h"
 
-#include <string.h>
-
 #include "estimator/model/ops_rules.h"
 
 /* True if taking a part along `axis` leaves the elements side by side. */

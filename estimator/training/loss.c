@@ -8,7 +8,6 @@
 #include "estimator/simplify/infer.h"
 #include "estimator/training/autocast.h"
 #include "estimator/training/training.h"
-#include "memplan/simplify.h"
 
 typedef struct writer {
     mp_model *model;

@@ -6,7 +6,6 @@
 #include "estimator/training/training.h"
 
 #include <fnmatch.h>
-#include <math.h>
 #include <string.h>
 
 #include "estimator/model/order.h"

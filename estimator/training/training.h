@@ -4,9 +4,9 @@
  */
 #pragma once
 
-#include "estimator/base/memory.h"
 #include "estimator/model/ops.h"
 #include "memplan/graph.h"
+#include "memplan/memory.h"
 #include "memplan/target.h"
 #include "memplan/training.h"
 

@@ -1,8 +1,6 @@
 /* arena.c - the items of a plan: instances that must or may have one offset are one item, and workspaces are items too. */
 #include "memplan/arena.h"
 
-#include <string.h>
-
 #include "estimator/base/memory.h"
 #include "planner/arena/arena_search.h"
 

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "estimator/base/memory.h"
 #include "planner/arena/arena_index.h"
 #include "planner/math/tuning.h"
 

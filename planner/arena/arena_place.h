@@ -1,7 +1,7 @@
 /* arena_place.h - first fit, best fit and lowest first place the items in one given order. Private to the arena. */
 #pragma once
 
-#include "estimator/base/memory.h"
+#include "memplan/memory.h"
 #include "planner/arena/arena_search.h"
 
 typedef enum mp_arena_rule {

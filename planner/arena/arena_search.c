@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "estimator/base/memory.h"
-#include "planner/arena/arena_index.h"
 #include "planner/arena/arena_place.h"
 #include "planner/math/tuning.h"
 

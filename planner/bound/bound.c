@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "estimator/base/memory.h"
 #include "planner/bound/bound_demand.h"
 #include "planner/bound/bound_settle.h"
 #include "planner/bound/interval/bound_interval.h"

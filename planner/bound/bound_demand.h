@@ -10,8 +10,8 @@
  */
 #pragma once
 
-#include "estimator/base/memory.h"
 #include "memplan/bound_stage.h"
+#include "memplan/memory.h"
 #include "planner/bound/interval/bound_interval.h"
 
 typedef struct mp_bound_demand mp_bound_demand;

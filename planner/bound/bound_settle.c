@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "estimator/base/memory.h"
 #include "planner/bound/interval/bound_interval.h"
 #include "planner/math/bits.h"
 #include "planner/math/tuning.h"

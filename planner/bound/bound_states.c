@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "estimator/base/memory.h"
 #include "planner/math/bits.h"
 #include "planner/math/tuning.h"
 

@@ -2,7 +2,7 @@
  * memory. */
 #pragma once
 
-#include "estimator/base/memory.h"
+#include "memplan/memory.h"
 #include "memplan/search.h"
 #include "planner/math/tuning.h"
 #include "planner/order/boundaries.h"

@@ -12,7 +12,7 @@
  */
 #pragma once
 
-#include "estimator/base/memory.h"
+#include "memplan/memory.h"
 #include "planner/order/precedence.h"
 
 typedef struct mp_floor_cut {

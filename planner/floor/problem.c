@@ -3,7 +3,6 @@
 
 #include <pthread.h>
 
-#include "estimator/base/memory.h"
 #include "planner/floor/floor.h"
 
 struct mp_problem {

@@ -20,8 +20,8 @@
  */
 #pragma once
 
-#include "estimator/base/memory.h"
 #include "memplan/graph.h"
+#include "memplan/memory.h"
 #include "memplan/timeline.h"
 
 typedef enum mp_ilp_kind { MP_ILP_RUN, MP_ILP_RESIDENT, MP_ILP_USED, MP_ILP_IN_PLACE } mp_ilp_kind; /* R, S, L, P */

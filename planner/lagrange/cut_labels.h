@@ -11,7 +11,7 @@
  */
 #pragma once
 
-#include "estimator/base/memory.h"
+#include "memplan/memory.h"
 #include "memplan/timeline.h"
 #include "planner/math/mincut.h"
 

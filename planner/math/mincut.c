@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-#include "estimator/base/memory.h"
-
 struct mp_mincut_work {
     int *start;                   /* per vertex: its half-arcs are start[v] .. start[v + 1) */
     int *head, *mate;             /* per half-arc: where it leads, and the half-arc back */

@@ -2,7 +2,6 @@
  * million storages had better not be searched for each of them. */
 #include "planner/order/always.h"
 
-#include "estimator/base/memory.h"
 #include "planner/math/list.h"
 #include "planner/math/tuning.h"
 

@@ -1,8 +1,6 @@
 /* boundaries.c - segments of the forward list: lifetimes by position, what crosses an end, and the schedule that follows. */
 #include "planner/order/boundaries.h"
 
-#include <string.h>
-
 #include "planner/order/segment_schedule.h"
 
 static void find_lifetimes(mp_boundaries *b)

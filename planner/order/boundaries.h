@@ -6,8 +6,8 @@
  */
 #pragma once
 
-#include "estimator/base/memory.h"
 #include "memplan/graph.h"
+#include "memplan/memory.h"
 #include "memplan/timeline.h"
 
 typedef struct mp_boundaries {

@@ -9,7 +9,6 @@
 
 #include <igraph/igraph.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "estimator/base/memory.h"
 #include "planner/math/heap.h"

@@ -6,8 +6,8 @@
  */
 #pragma once
 
-#include "estimator/base/memory.h"
 #include "memplan/graph.h"
+#include "memplan/memory.h"
 
 typedef struct mp_dag {
     mp_pool *pool; /* of all arrays but predecessors */

@@ -1,8 +1,6 @@
 /* part.c - what of a graph's lists is in a part, what crosses its ends, and what holds its nodes between them. */
 #include "planner/order/part.h"
 
-#include "estimator/base/memory.h"
-
 /* A part under construction. */
 typedef struct parting {
     const mp_graph *graph;

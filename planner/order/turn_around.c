@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "estimator/base/memory.h"
 #include "planner/math/tuning.h"
 
 static bool is_marked(const mp_graph *graph)

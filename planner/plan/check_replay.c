@@ -6,7 +6,6 @@
 #include "planner/plan/check_replay.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum use_kind { READ, ADD, WRITE };
 

@@ -14,8 +14,6 @@
  */
 #include "planner/segments/lower_set_dp.h"
 
-#include <string.h>
-
 #include "estimator/base/memory.h"
 #include "planner/math/integers.h"
 #include "planner/math/tuning.h"

@@ -13,7 +13,7 @@
  */
 #pragma once
 
-#include "estimator/base/memory.h"
+#include "memplan/memory.h"
 #include "planner/math/bits.h"
 #include "planner/order/dag.h"
 

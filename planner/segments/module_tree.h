@@ -9,8 +9,8 @@
  */
 #pragma once
 
-#include "estimator/base/memory.h"
 #include "memplan/graph.h"
+#include "memplan/memory.h"
 
 /* A call: the forward nodes at positions [first, end). When backward needs something of it, torch.utils.checkpoint runs
  * [first, again_end): it stops where all that backward reads is there again. */

@@ -12,7 +12,6 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "estimator/base/memory.h"
 #include "estimator/base/names.h"
 #include "planner/math/tuning.h"
 #include "planner/segments/module_schedule.h"

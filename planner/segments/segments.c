@@ -18,7 +18,6 @@
 #include "planner/math/integers.h"
 #include "planner/math/tuning.h"
 #include "planner/order/boundaries.h"
-#include "planner/order/segment_schedule.h"
 #include "planner/segments/lower_set_dp.h"
 
 /* A list that was judged: its ends and what came of it. */

@@ -1,10 +1,7 @@
 /* arena_solve.c - searches repeated with smaller or larger budgets until the plan fits with its arena. */
 #include "memplan/arena_solve.h"
 
-#include <string.h>
-
 #include "estimator/base/clock.h"
-#include "estimator/base/memory.h"
 #include "memplan/arena.h"
 #include "memplan/check.h"
 #include "memplan/search.h"

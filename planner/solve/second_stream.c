@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "memplan/arena.h"
-#include "memplan/arena_solve.h"
 #include "memplan/check.h"
 #include "planner/order/updates.h"
 

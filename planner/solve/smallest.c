@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "estimator/base/clock.h"
-#include "estimator/base/memory.h"
 #include "memplan/arena.h"
 #include "memplan/check.h"
 #include "planner/floor/problem.h"

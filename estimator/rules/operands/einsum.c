@@ -11,7 +11,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "estimator/model/ops_rules.h"
 #include "estimator/model/shape_rule.h"
 #include "estimator/rules/operands/einsum.h"
 

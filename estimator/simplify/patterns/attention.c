@@ -1,7 +1,6 @@
 /* attention.c - attention that is written out is found, from its last product backwards, and becomes one operator. */
 #include "estimator/simplify/patterns/attention.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "estimator/model/order.h"

@@ -2,7 +2,6 @@
 #include "planner/anneal/runs/lifetimes.h"
 
 #include <limits.h>
-#include <string.h>
 
 static int position_of(const mp_runs *x, int run)
 {

@@ -13,7 +13,7 @@
  */
 #pragma once
 
-#include "estimator/base/memory.h"
+#include "memplan/memory.h"
 #include "memplan/timeline.h"
 #include "planner/anneal/runs/memory_profile.h"
 

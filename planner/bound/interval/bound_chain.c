@@ -1,7 +1,6 @@
 /* bound_chain.c - candidates for boundaries, and the longest path over the intervals between them. */
 #include "planner/bound/interval/bound_chain.h"
 
-#include "estimator/base/memory.h"
 #include "planner/math/tuning.h"
 
 bool mp_bound_chain_ended(mp_bound_chain *c)

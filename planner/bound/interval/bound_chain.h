@@ -6,8 +6,8 @@
  */
 #pragma once
 
-#include "estimator/base/memory.h"
 #include "memplan/bound_stage.h"
+#include "memplan/memory.h"
 #include "planner/bound/interval/bound_interval.h"
 
 /* A node at which memory is short: the live-in storages exceed the free memory. */

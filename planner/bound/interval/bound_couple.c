@@ -9,7 +9,6 @@
 
 #include <string.h>
 
-#include "estimator/base/memory.h"
 #include "planner/math/tuning.h"
 
 enum { ONE = 1024 }; /* fixed-point unit of labels */

@@ -11,7 +11,6 @@
  */
 #include "planner/bound/interval/bound_interval.h"
 
-#include "estimator/base/memory.h"
 #include "planner/math/bits.h"
 #include "planner/order/always.h"
 

@@ -6,8 +6,8 @@
  */
 #pragma once
 
-#include "estimator/base/memory.h"
 #include "memplan/bound_stage.h"
+#include "memplan/memory.h"
 #include "planner/math/mincut.h"
 #include "planner/order/precedence.h"
 

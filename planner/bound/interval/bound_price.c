@@ -9,7 +9,6 @@
 
 #include <string.h>
 
-#include "estimator/base/memory.h"
 #include "planner/math/tuning.h"
 
 /* A labelling: its ticks, as they are and scaled, and the bytes it holds. */

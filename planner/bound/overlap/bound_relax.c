@@ -10,7 +10,6 @@
 
 #include <string.h>
 
-#include "estimator/base/memory.h"
 #include "planner/math/linear.h"
 #include "planner/math/tuning.h"
 #include "planner/order/always.h"

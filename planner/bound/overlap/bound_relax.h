@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "estimator/base/memory.h"
+#include "memplan/memory.h"
 #include "planner/bound/overlap/bound_overlap.h"
 #include "planner/math/linear.h"
 

@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "estimator/base/memory.h"
 #include "planner/bound/interval/bound_couple.h"
 #include "planner/bound/overlap/bound_relax.h"
 #include "planner/bound/overlap/bound_tree.h"
