@@ -99,6 +99,12 @@ mp_status mp_fold_new(mp_infer *c, int k, mp_value **value)
     return MP_OK;
 }
 
+mp_status mp_fold_give(mp_infer *c, mp_value *value)
+{
+    mp_infer_out(c, 0)->value = value;
+    return MP_OK;
+}
+
 void mp_strides(int rank, const int64_t *dims, int64_t *strides)
 {
     int64_t stride = mp_product(dims, 0, rank) != 0;

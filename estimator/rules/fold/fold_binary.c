@@ -146,7 +146,7 @@ mp_status mp_fold_binary(mp_infer *c)
     const mp_value *a = mp_fold_in(c, 0), *b = mp_fold_in(c, 1);
     const mp_binary *f = mp_binary_find(c->op->kind);
     if (!a || !b || !f) return MP_OK;
-    mp_tensor *out = mp_infer_out(c, 0);
+    const mp_tensor *out = mp_infer_out(c, 0);
     mp_dtype dtype_a = mp_infer_in(c, 0)->dtype, dtype_b = mp_infer_in(c, 1)->dtype;
     const mp_pairing pairing = {.c_remainder = mp_operator_int(c->op, "fmod", 0),
                                 .shift_left = !strcmp(mp_operator_text(c->op, "direction", ""), "LEFT"),
@@ -178,6 +178,5 @@ mp_status mp_fold_binary(mp_infer *c)
                 y->i[walk.k] = mp_fold_wrap(out->dtype, exact);
         }
     }
-    if (defined) out->value = y;
-    return MP_OK;
+    return defined ? mp_fold_give(c, y) : MP_OK;
 }

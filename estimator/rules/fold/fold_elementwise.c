@@ -63,7 +63,7 @@ mp_status mp_fold_unary(mp_infer *c)
     for (size_t k = 0; k < sizeof unaries / sizeof *unaries; k++)
         if (!strcmp(unaries[k].name, c->op->kind)) f = &unaries[k];
     if (!x || !f) return MP_OK;
-    mp_tensor *out = mp_infer_out(c, 0);
+    const mp_tensor *out = mp_infer_out(c, 0);
     mp_value *y;
     MP_CHECK(mp_fold_new(c, 0, &y));
     if (y->is_real ? !f->reals : !f->integers) return MP_OK;
@@ -73,8 +73,7 @@ mp_status mp_fold_unary(mp_infer *c)
         else
             y->i[k] = mp_fold_wrap(out->dtype, f->integers(mp_fold_widen(out->dtype, x->i[k])));
     }
-    out->value = y;
-    return MP_OK;
+    return mp_fold_give(c, y);
 }
 
 /* acc = f(acc, operand k), the operand broadcast to acc's shape. *defined is cleared when the operand is not known. */
@@ -116,7 +115,7 @@ mp_status mp_fold_variadic(mp_infer *c)
                  {"Clip", {"Max", "Min"}, false}};
     const mp_tensor *in = mp_infer_in(c, 0);
     const mp_value *x = mp_fold_in(c, 0);
-    mp_tensor *out = mp_infer_out(c, 0);
+    const mp_tensor *out = mp_infer_out(c, 0);
     size_t kind = 0;
     while (strcmp(kinds[kind].name, c->op->kind))
         if (++kind == sizeof kinds / sizeof *kinds) return MP_OK;
@@ -134,14 +133,13 @@ mp_status mp_fold_variadic(mp_infer *c)
     if (kinds[kind].mean) defined = defined && y->is_real;
     for (int64_t k = 0; kinds[kind].mean && defined && k < y->n; k++)
         y->f[k] = mp_fold_round(out->dtype, y->f[k] / c->op->n_in);
-    if (defined) out->value = y;
-    return MP_OK;
+    return defined ? mp_fold_give(c, y) : MP_OK;
 }
 
 mp_status mp_fold_where(mp_infer *c)
 {
     const mp_value *in[3];
-    mp_tensor *out = mp_infer_out(c, 0);
+    const mp_tensor *out = mp_infer_out(c, 0);
     mp_value *y;
     mp_walk walk;
     mp_walk_start(&walk, out->rank, out->dims);
@@ -156,15 +154,14 @@ mp_status mp_fold_where(mp_infer *c)
         int taken = in[0]->i[walk.at[0]] ? 1 : 2;
         mp_fold_move(y, walk.k, in[taken], walk.at[taken]);
     }
-    out->value = y;
-    return MP_OK;
+    return mp_fold_give(c, y);
 }
 
 mp_status mp_fold_cast(mp_infer *c)
 {
     const mp_value *x = mp_fold_in(c, 0);
     mp_dtype from = mp_infer_in(c, 0)->dtype;
-    mp_tensor *out = mp_infer_out(c, 0);
+    const mp_tensor *out = mp_infer_out(c, 0);
     bool defined = true;
     mp_value *y;
     if (!x) return MP_OK;
@@ -175,6 +172,5 @@ mp_status mp_fold_cast(mp_infer *c)
         else
             y->i[k] = mp_fold_wrap(out->dtype, mp_fold_widen(from, x->i[k]));
     }
-    if (defined) out->value = y;
-    return MP_OK;
+    return defined ? mp_fold_give(c, y) : MP_OK;
 }

@@ -43,8 +43,7 @@ mp_status mp_fold_gather(mp_infer *c)
             if (!index_at(indices, k, size, &index)) return MP_OK;
             for (int64_t i = 0; i < inner; i++) mp_fold_move(y, to++, x, (o * size + index) * inner + i);
         }
-    mp_infer_out(c, 0)->value = y;
-    return MP_OK;
+    return mp_fold_give(c, y);
 }
 
 mp_status mp_fold_gather_elements(mp_infer *c)
@@ -67,8 +66,7 @@ mp_status mp_fold_gather_elements(mp_infer *c)
         if (!index_at(indices, walk.k, in->dims[axis], &index)) return MP_OK;
         mp_fold_move(y, walk.k, x, walk.at[0] + index * strides[axis]);
     }
-    mp_infer_out(c, 0)->value = y;
-    return MP_OK;
+    return mp_fold_give(c, y);
 }
 
 /* Indices, a depth and the values (off, on): what repeat_interleave with a computed count is exported as. An index outside
@@ -77,7 +75,7 @@ mp_status mp_fold_one_hot(mp_infer *c)
 {
     const mp_tensor *in = mp_infer_in(c, 0), *pair = mp_infer_in(c, 2);
     const mp_value *indices = mp_fold_in(c, 0), *values = mp_fold_in(c, 2);
-    mp_tensor *out = mp_infer_out(c, 0);
+    const mp_tensor *out = mp_infer_out(c, 0);
     if (!indices || !values || values->n != 2 || pair->dtype != out->dtype) return MP_OK;
     int64_t axis = mp_operator_int(c->op, "axis", -1);
     if (axis < 0) axis += out->rank;
@@ -92,8 +90,7 @@ mp_status mp_fold_one_hot(mp_infer *c)
         index = (int64_t)whole < 0 ? (int64_t)whole + depth : (int64_t)whole;
         mp_fold_move(y, (k / inner * depth + index) * inner + k % inner, values, 1);
     }
-    out->value = y;
-    return MP_OK;
+    return mp_fold_give(c, y);
 }
 
 /* The place in a tensor that the k-th tuple of `length` indices names, from dimension `first` on. False: outside. */
@@ -127,8 +124,7 @@ mp_status mp_fold_gather_nd(mp_infer *c)
             if (!place_of(in, indices, b * tuples + k, batch, length, &place)) return MP_OK;
             for (int64_t i = 0; i < inner; i++) mp_fold_move(y, to++, x, b * one + place + i);
         }
-    mp_infer_out(c, 0)->value = y;
-    return MP_OK;
+    return mp_fold_give(c, y);
 }
 
 /* Scatter: what happens where an update meets an element. */
@@ -193,8 +189,7 @@ mp_status mp_fold_scatter_elements(mp_infer *c)
         if (!index_at(s.indices, walk.k, s.in->dims[axis], &index) ||
             !scatter_one(&s, walk.at[0] + index * strides[axis], walk.k))
             return MP_OK;
-    mp_infer_out(c, 0)->value = s.y;
-    return MP_OK;
+    return mp_fold_give(c, s.y);
 }
 
 mp_status mp_fold_scatter_nd(mp_infer *c)
@@ -213,8 +208,7 @@ mp_status mp_fold_scatter_nd(mp_infer *c)
         for (int64_t i = 0; i < inner; i++)
             if (!scatter_one(&s, place + i, k * inner + i)) return MP_OK;
     }
-    mp_infer_out(c, 0)->value = s.y;
-    return MP_OK;
+    return mp_fold_give(c, s.y);
 }
 
 mp_status mp_fold_compress(mp_infer *c)
@@ -232,15 +226,14 @@ mp_status mp_fold_compress(mp_infer *c)
     for (int64_t o = 0; o < outer; o++)
         for (int64_t k = 0; k < size && k < condition->n; k++)
             for (int64_t i = 0; condition->i[k] && i < inner; i++) mp_fold_move(y, to++, x, (o * size + k) * inner + i);
-    mp_infer_out(c, 0)->value = y;
-    return MP_OK;
+    return mp_fold_give(c, y);
 }
 
 mp_status mp_fold_non_zero(mp_infer *c)
 {
     const mp_tensor *in = mp_infer_in(c, 0);
     const mp_value *x = mp_fold_in(c, 0);
-    mp_tensor *out = mp_infer_out(c, 0);
+    const mp_tensor *out = mp_infer_out(c, 0);
     int64_t found = 0;
     mp_value *y;
     mp_walk walk;
@@ -251,6 +244,5 @@ mp_status mp_fold_non_zero(mp_infer *c)
         for (int d = 0; d < in->rank; d++) y->i[d * out->dims[1] + found] = walk.index[d];
         found++;
     }
-    out->value = y;
-    return MP_OK;
+    return mp_fold_give(c, y);
 }

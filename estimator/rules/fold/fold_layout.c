@@ -89,7 +89,7 @@ mp_status mp_fold_expand(mp_infer *c)
 
 mp_status mp_fold_concat(mp_infer *c)
 {
-    mp_tensor *out = mp_infer_out(c, 0);
+    const mp_tensor *out = mp_infer_out(c, 0);
     int64_t axis = mp_operator_int(c->op, "axis", 1);
     if (axis < 0) axis += out->rank;
     int64_t outer = mp_product(out->dims, 0, (int)axis), row = mp_product(out->dims, (int)axis, out->rank), start = 0;
@@ -106,14 +106,13 @@ mp_status mp_fold_concat(mp_infer *c)
             for (int64_t i = 0; i < part; i++) mp_fold_move(y, r * row + start + i, x, r * part + i);
         start += part;
     }
-    out->value = y;
-    return MP_OK;
+    return mp_fold_give(c, y);
 }
 
 mp_status mp_fold_tile(mp_infer *c)
 {
     const mp_tensor *in = mp_infer_in(c, 0);
-    mp_tensor *out = mp_infer_out(c, 0);
+    const mp_tensor *out = mp_infer_out(c, 0);
     const mp_value *x = mp_fold_in(c, 0);
     int64_t strides[MP_RANK_MAX];
     mp_value *y;
@@ -126,14 +125,13 @@ mp_status mp_fold_tile(mp_infer *c)
         for (int d = 0; d < in->rank; d++) from += walk.index[d] % in->dims[d] * strides[d];
         mp_fold_move(y, walk.k, x, from);
     }
-    out->value = y;
-    return MP_OK;
+    return mp_fold_give(c, y);
 }
 
 /* Keeps the upper (or lower) triangle of the last two dimensions: column - row >= k (or <= k). */
 mp_status mp_fold_trilu(mp_infer *c)
 {
-    mp_tensor *out = mp_infer_out(c, 0);
+    const mp_tensor *out = mp_infer_out(c, 0);
     const mp_value *x = mp_fold_in(c, 0), *diagonal = mp_infer_in(c, 1) ? mp_fold_in(c, 1) : NULL;
     bool upper = mp_operator_int(c->op, "upper", 1);
     mp_value *y;
@@ -146,6 +144,5 @@ mp_status mp_fold_trilu(mp_infer *c)
         int64_t offset = walk.index[out->rank - 1] - walk.index[out->rank - 2];
         if (upper ? offset >= k : offset <= k) mp_fold_move(y, walk.k, x, walk.k);
     }
-    out->value = y;
-    return MP_OK;
+    return mp_fold_give(c, y);
 }

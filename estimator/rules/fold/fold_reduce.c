@@ -63,7 +63,7 @@ static void take_in(const reduction *r, const mp_binary *f, mp_dtype dtype, mp_v
 mp_status mp_fold_reduce(mp_infer *c)
 {
     const mp_tensor *in = mp_infer_in(c, 0);
-    mp_tensor *out = mp_infer_out(c, 0);
+    const mp_tensor *out = mp_infer_out(c, 0);
     const mp_value *x = mp_fold_in(c, 0);
     const reduction *r = NULL;
     bool reduced[MP_RANK_MAX] = {false}, last = mp_operator_int(c->op, "select_last_index", 0);
@@ -108,14 +108,12 @@ mp_status mp_fold_reduce(mp_infer *c)
         else if (r->mean)
             y->i[k] /= count;
     }
-    out->value = y;
-    return MP_OK;
+    return mp_fold_give(c, y);
 }
 
 mp_status mp_fold_cumsum(mp_infer *c)
 {
     const mp_tensor *in = mp_infer_in(c, 0);
-    mp_tensor *out = mp_infer_out(c, 0);
     const mp_value *x = mp_fold_in(c, 0), *along = mp_fold_in(c, 1);
     bool exclusive = mp_operator_int(c->op, "exclusive", 0), reverse = mp_operator_int(c->op, "reverse", 0);
     if (!x || !along || along->n != 1 || along->is_real) return MP_OK;
@@ -138,6 +136,5 @@ mp_status mp_fold_cumsum(mp_infer *c)
                 else if (k)
                     mp_binary_into(add, in->dtype, y, at, x, before);
             }
-    out->value = y;
-    return MP_OK;
+    return mp_fold_give(c, y);
 }
