@@ -13,9 +13,7 @@
 /* costs.c */
 double mp_flops_attention(const mp_model *model, const mp_operator *op);
 double mp_flops_conv(const mp_model *model, const mp_operator *op);
-double mp_flops_conv_transpose(const mp_model *model, const mp_operator *op);
 double mp_flops_einsum(const mp_model *model, const mp_operator *op);
-double mp_flops_gemm(const mp_model *model, const mp_operator *op);
 double mp_flops_matmul(const mp_model *model, const mp_operator *op);
 double mp_flops_recurrent(const mp_model *model, const mp_operator *op);
 int mp_extras_added_relu(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX]);

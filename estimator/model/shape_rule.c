@@ -54,6 +54,11 @@ mp_status mp_infer_set(mp_infer *c, int k, mp_dtype dtype, int rank, const int64
     return st == MP_OK ? st : mp_rule_raise(c, st, e.source, e.source_line, "%s", e.message);
 }
 
+mp_status mp_infer_like(mp_infer *c, int k, const mp_tensor *x)
+{
+    return mp_infer_set(c, k, x->dtype, x->rank, x->dims);
+}
+
 mp_status mp_infer_defer(mp_infer *c, int k, mp_dtype dtype)
 {
     mp_tensor *t = mp_infer_out(c, k);

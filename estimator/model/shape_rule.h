@@ -15,7 +15,9 @@ mp_tensor *mp_infer_in(mp_infer *c, int k);
 mp_tensor *mp_infer_out(mp_infer *c, int k);
 /* Sets type and shape of output k; does nothing if that output is left out. */
 mp_status mp_infer_set(mp_infer *c, int k, mp_dtype dtype, int rank, const int64_t *dims);
-/* Sets the type of output k, whose shape depends on a missing value: the shape that the file declares has to serve. MP_OK. */
+/* Gives output k the type and shape of a tensor. */
+mp_status mp_infer_like(mp_infer *c, int k, const mp_tensor *x);
+/* Sets the type of output k, whose shape depends on a missing value: the file's declared shape serves. Returns MP_OK. */
 mp_status mp_infer_defer(mp_infer *c, int k, mp_dtype dtype);
 /* Shape of input k of a broadcasting operator, with the trailing ones that `axis` meant before operator set 7 (Add(A, B, axis =
  * 1, broadcast = 1) puts B's first dimension under A's second). dims has MP_RANK_MAX elements. */

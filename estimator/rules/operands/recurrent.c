@@ -21,13 +21,17 @@ static mp_cell_kind kind_of(const mp_operator *op)
     return !strcmp(op->kind, "LSTM") ? MP_CELL_LSTM : !strcmp(op->kind, "GRU") ? MP_CELL_GRU : MP_CELL_RNN;
 }
 
+int64_t mp_cell_gates(const mp_operator *op)
+{
+    static const int64_t gates[] = {[MP_CELL_LSTM] = 4, [MP_CELL_GRU] = 3, [MP_CELL_RNN] = 1};
+    return gates[kind_of(op)];
+}
+
 mp_reserve mp_reserve_of(const mp_model *model, const mp_operator *op)
 {
     const mp_cell_kind kind = kind_of(op);
     const bool before_reset = mp_operator_int(op, "linear_before_reset", 0) != 0;
-    return (mp_reserve){.gates = kind == MP_CELL_LSTM  ? 4
-                                 : kind == MP_CELL_GRU ? 3
-                                                       : 0,
+    return (mp_reserve){.gates = kind == MP_CELL_RNN ? 0 : mp_cell_gates(op),
                         .seconds = kind == MP_CELL_LSTM || (kind == MP_CELL_GRU && before_reset),
                         .states = !mp_operator_out(model, op, 0)};
 }

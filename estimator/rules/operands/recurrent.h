@@ -11,6 +11,8 @@ typedef struct mp_recurrent {
     bool batch_first; /* layout = 1 */
 } mp_recurrent;
 
+/* Returns the gates that the operator's kind has: of LSTM 4, of GRU 3, of RNN 1. */
+int64_t mp_cell_gates(const mp_operator *op);
 /* X and R must be there with 3 dimensions each. */
 mp_recurrent mp_recurrent_read(const mp_model *model, const mp_operator *op);
 

@@ -185,32 +185,19 @@ int mp_extras_cross_entropy(const mp_model *model, const mp_operator *op, mp_rul
 
 /* FLOPs of products, from shapes that were inferred: a multiply-add is 2, additions of biases are not counted. */
 
-/* Every element of `dense` meets the weight's slice of one channel: all but its first dimension. */
-static double window_flops(const mp_tensor *dense, const mp_tensor *weight)
-{
-    return 2.0 * (double)mp_tensor_elements(dense) * (double)mp_product(weight->dims, 1, weight->rank);
-}
-
-/* An output element sums over C/group channels and the window. */
+/* An output element sums over C/group channels and the window; transposed, an input element is spread over M/group channels and
+ * the window. Both are the weight's dimensions behind the first. */
 double mp_flops_conv(const mp_model *model, const mp_operator *op)
 {
-    return window_flops(mp_operator_out(model, op, 0), mp_operator_in(model, op, 1));
-}
-
-/* An input element is spread over M/group channels and the window. */
-double mp_flops_conv_transpose(const mp_model *model, const mp_operator *op)
-{
-    return window_flops(mp_operator_in(model, op, 0), mp_operator_in(model, op, 1));
+    const bool transposed = op->op->traits & MP_TRAIT_TRANSPOSED;
+    const mp_tensor *dense = transposed ? mp_operator_in(model, op, 0) : mp_operator_out(model, op, 0);
+    const mp_tensor *weight = mp_operator_in(model, op, 1);
+    return 2.0 * (double)mp_tensor_elements(dense) * (double)mp_product(weight->dims, 1, weight->rank);
 }
 
 double mp_flops_matmul(const mp_model *model, const mp_operator *op)
 {
     return 2.0 * (double)mp_tensor_elements(mp_operator_out(model, op, 0)) * (double)mp_matmul_operand(model, op, 0).columns;
-}
-
-double mp_flops_gemm(const mp_model *model, const mp_operator *op)
-{
-    return mp_flops_matmul(model, op);
 }
 
 /* Queries by keys, probabilities by values: masked positions are counted, too. */

@@ -10,7 +10,7 @@ mp_status mp_shape_same(mp_infer *c)
 {
     const mp_tensor *x = mp_infer_in(c, 0);
     mp_status st = MP_OK;
-    for (int k = 0; k < c->op->n_out && st == MP_OK; k++) st = mp_infer_set(c, k, x->dtype, x->rank, x->dims);
+    for (int k = 0; k < c->op->n_out && st == MP_OK; k++) st = mp_infer_like(c, k, x);
     return st;
 }
 
@@ -20,7 +20,7 @@ mp_status mp_shape_prelu(mp_infer *c)
     const mp_tensor *x = mp_infer_in(c, 0), *slope = mp_infer_in(c, 1);
     bool fits = mp_tensor_elements(slope) == 1 || (slope->rank == 1 && x->rank > 1 && slope->dims[0] == x->dims[1]);
     MP_FIT(c->op->version >= 7 || fits, "'%s' is neither one number nor one for each channel of '%s'", slope->name, x->name);
-    return mp_infer_set(c, 0, x->dtype, x->rank, x->dims);
+    return mp_infer_like(c, 0, x);
 }
 
 /* Y is like X; the bias, a vector, has an element for each position along the last dimension. */
@@ -33,7 +33,7 @@ mp_status mp_shape_biased(mp_infer *c)
         MP_FIT(bias->dims[0] == x->dims[x->rank - 1], "the bias '%s' has %" PRId64 " elements for rows of %" PRId64, bias->name,
                bias->dims[0], x->dims[x->rank - 1]);
     }
-    return mp_infer_set(c, 0, x->dtype, x->rank, x->dims);
+    return mp_infer_like(c, 0, x);
 }
 
 /* All operands broadcast together. */
@@ -105,6 +105,6 @@ mp_status mp_shape_cast_like(mp_infer *c)
 mp_status mp_shape_dropout(mp_infer *c)
 {
     const mp_tensor *x = mp_infer_in(c, 0);
-    MP_CHECK(mp_infer_set(c, 0, x->dtype, x->rank, x->dims));
+    MP_CHECK(mp_infer_like(c, 0, x));
     return mp_infer_set(c, 1, c->op->version < 10 ? x->dtype : MP_DTYPE_BOOL, x->rank, x->dims);
 }

@@ -59,7 +59,7 @@ mp_status mp_shape_scatter_elements(mp_infer *c)
     const mp_tensor *x = mp_infer_in(c, 0), *indices = mp_infer_in(c, 1);
     MP_CHECK(check_along_axis(c, x, indices));
     MP_CHECK(check_updates(c, indices->dims, indices->rank));
-    return mp_infer_set(c, 0, x->dtype, x->rank, x->dims);
+    return mp_infer_like(c, 0, x);
 }
 
 mp_status mp_shape_scatter_nd(mp_infer *c)
@@ -72,7 +72,7 @@ mp_status mp_shape_scatter_nd(mp_infer *c)
     append(dims, &rank, indices->dims, 0, indices->rank - 1);
     append(dims, &rank, x->dims, (int)indices->dims[indices->rank - 1], x->rank);
     MP_CHECK(check_updates(c, dims, rank));
-    return mp_infer_set(c, 0, x->dtype, x->rank, x->dims);
+    return mp_infer_like(c, 0, x);
 }
 
 /* How many elements of each sequence are turned round: one number for each place along the batch's axis. */
@@ -83,7 +83,7 @@ mp_status mp_shape_reverse_sequence(mp_infer *c)
     MP_FIT(batch != time, "batch_axis and time_axis are both %lld", (long long)batch);
     MP_FIT(lengths->dims[0] == x->dims[batch], "%lld lengths are given for %lld sequences", (long long)lengths->dims[0],
            (long long)x->dims[batch]);
-    return mp_infer_set(c, 0, x->dtype, x->rank, x->dims);
+    return mp_infer_like(c, 0, x);
 }
 
 mp_status mp_shape_gather_nd(mp_infer *c)

@@ -40,13 +40,8 @@ mp_status mp_shape_reshape(mp_infer *c)
     const int64_t *target;
     size_t n;
     MP_CHECK(mp_moved_integers(c, "shape", 5, 1, &target, &n));
-    if (target) {
-        MP_CHECK(reshape(c, target, n));
-    } else {
-        MP_FIT(c->missing_value >= 0, "the new shape is missing");
-        mp_infer_defer(c, 0, mp_infer_in(c, 0)->dtype);
-    }
-    return MP_OK;
+    MP_FIT(target || c->missing_value >= 0, "the new shape is missing");
+    return target ? reshape(c, target, n) : mp_infer_defer(c, 0, mp_infer_in(c, 0)->dtype);
 }
 
 mp_status mp_shape_flatten(mp_infer *c)
@@ -168,11 +163,7 @@ mp_status mp_shape_slice(mp_infer *c)
     mp_slice slice;
     bool known;
     MP_CHECK(mp_slice_read(c, &slice, &known));
-    if (known)
-        MP_CHECK(mp_infer_set(c, 0, x->dtype, x->rank, slice.size));
-    else
-        mp_infer_defer(c, 0, x->dtype);
-    return MP_OK;
+    return known ? mp_infer_set(c, 0, x->dtype, x->rank, slice.size) : mp_infer_defer(c, 0, x->dtype);
 }
 
 mp_status mp_shape_expand(mp_infer *c)
@@ -243,10 +234,11 @@ mp_status mp_shape_pad(mp_infer *c)
     return pad(c, pads, n, axes, n_axes);
 }
 
-/* Channels into space by blocks of b x b, or back; (N, C, H, W). */
-static mp_status blocks(mp_infer *c, bool into_space)
+/* DepthToSpace puts channels into space by blocks of b x b, SpaceToDepth puts them back; (N, C, H, W). */
+mp_status mp_shape_blocks(mp_infer *c)
 {
     const mp_tensor *x;
+    const bool into_space = !strcmp(c->op->kind, "DepthToSpace");
     int64_t b = mp_operator_int(c->op, "blocksize", 0), area;
     MP_CHECK(mp_rule_input(c, 0, 4, 4, &x));
     MP_FIT(b >= 1 && mp_multiply(b, b, &area), "a block size of %" PRId64, b);
@@ -257,14 +249,4 @@ static mp_status blocks(mp_infer *c, bool into_space)
     MP_FIT(into_space ? mp_multiply(d[2], b, &dims[2]) && mp_multiply(d[3], b, &dims[3]) : mp_multiply(d[1], area, &dims[1]),
            "more elements than can be counted");
     return mp_infer_set(c, 0, x->dtype, 4, dims);
-}
-
-mp_status mp_shape_depth_to_space(mp_infer *c)
-{
-    return blocks(c, true);
-}
-
-mp_status mp_shape_space_to_depth(mp_infer *c)
-{
-    return blocks(c, false);
 }

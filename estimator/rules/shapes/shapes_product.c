@@ -154,9 +154,10 @@ static mp_status check(mp_infer *c, int k, int rank, const int64_t *dims)
     return MP_OK;
 }
 
-static mp_status recurrent(mp_infer *c, int64_t gates)
+mp_status mp_shape_recurrent(mp_infer *c)
 {
     const mp_tensor *x, *t;
+    const int64_t gates = mp_cell_gates(c->op);
     MP_CHECK(mp_rule_input(c, 0, 3, 3, &x));
     MP_CHECK(mp_rule_input(c, 1, 3, 3, &t));
     MP_CHECK(mp_rule_input(c, 2, 3, 3, &t));
@@ -181,17 +182,4 @@ static mp_status recurrent(mp_infer *c, int64_t gates)
                      r.batch_first ? (int64_t[]){r.batch, r.n_steps, n, hidden} : (int64_t[]){r.n_steps, n, r.batch, hidden}));
     for (int k = 1; k < c->op->n_out; k++) MP_CHECK(mp_infer_set(c, k, x->dtype, 3, states));
     return MP_OK;
-}
-
-mp_status mp_shape_lstm(mp_infer *c)
-{
-    return recurrent(c, 4);
-}
-mp_status mp_shape_gru(mp_infer *c)
-{
-    return recurrent(c, 3);
-}
-mp_status mp_shape_rnn(mp_infer *c)
-{
-    return recurrent(c, 1);
 }

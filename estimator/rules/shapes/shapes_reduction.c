@@ -80,8 +80,8 @@ mp_status mp_shape_batch_normalization(mp_infer *c)
         MP_FIT(mp_same_shape(t, x), "'%s' %s has not the shape of '%s' %s", t->name, mp_rule_shape_text(t->dims, t->rank, own),
                x->name, mp_rule_shape_text(x->dims, x->rank, whole));
     }
-    MP_CHECK(mp_infer_set(c, 0, x->dtype, x->rank, x->dims));
-    for (int k = 1; k < c->op->n_out; k++) MP_CHECK(mp_infer_set(c, k, mean->dtype, mean->rank, mean->dims));
+    MP_CHECK(mp_infer_like(c, 0, x));
+    for (int k = 1; k < c->op->n_out; k++) MP_CHECK(mp_infer_like(c, k, mean));
     return MP_OK;
 }
 
@@ -124,7 +124,7 @@ mp_status mp_shape_group_normalization(mp_infer *c)
                groups);
     }
     MP_FIT(mp_infer_in(c, 1)->dims[0] == mp_infer_in(c, 2)->dims[0], "scale and bias differ in length");
-    return mp_infer_set(c, 0, x->dtype, x->rank, x->dims);
+    return mp_infer_like(c, 0, x);
 }
 
 /* Shapes of losses: scores (N, C, d1..dk) and integer labels (N, d1..dk) give one number per label, or with a
@@ -148,7 +148,7 @@ mp_status mp_shape_loss(mp_infer *c)
     bool none = !strcmp(reduction, "none");
     MP_FIT(none || !strcmp(reduction, "mean") || !strcmp(reduction, "sum"), "reduction '%s' is not known", reduction);
     MP_CHECK(mp_infer_set(c, 0, scores->dtype, none ? labels->rank : 0, labels->dims));
-    return mp_infer_set(c, 1, scores->dtype, scores->rank, scores->dims); /* logarithms of the probabilities */
+    return mp_infer_like(c, 1, scores); /* logarithms of the probabilities */
 }
 
 mp_status mp_shape_element_loss(mp_infer *c)

@@ -131,9 +131,5 @@ mp_status mp_shape_resize(mp_infer *c)
         MP_CHECK(resize_to_sizes(c, inputs.sizes, x, axes, n, dims));
     else
         MP_CHECK(upsample_by_attributes(c, x, dims));
-    if (c->missing_value < 0)
-        MP_CHECK(mp_infer_set(c, 0, x->dtype, x->rank, dims));
-    else
-        mp_infer_defer(c, 0, x->dtype);
-    return MP_OK;
+    return c->missing_value < 0 ? mp_infer_set(c, 0, x->dtype, x->rank, dims) : mp_infer_defer(c, 0, x->dtype);
 }
