@@ -111,6 +111,35 @@ int mp_producer(const mp_rewriter *r, int tensor)
     return tensor < 0 ? -1 : r->model->tensors[tensor].producer;
 }
 
+const mp_operator *mp_writer(const mp_rewriter *r, int tensor)
+{
+    const int index = mp_producer(r, tensor);
+    return index < 0 ? NULL : &r->model->operators[index];
+}
+
+const mp_operator *mp_written_by(const mp_rewriter *r, int tensor, const char *kind)
+{
+    const mp_operator *op = mp_writer(r, tensor);
+    return op && mp_is_kind(op, kind) ? op : NULL;
+}
+
+const mp_operator *mp_view(const mp_rewriter *r, int tensor)
+{
+    const mp_operator *op = mp_writer(r, tensor);
+    return op && op->op && op->op->gradient == MP_GRADIENT_VIEW ? op : NULL;
+}
+
+bool mp_swaps_last_two(const mp_model *model, const mp_operator *op)
+{
+    const int rank = mp_operator_in(model, op, 0)->rank;
+    size_t n;
+    const int64_t *perm = mp_operator_ints(op, "perm", &n);
+    if (!perm) return rank == 2;
+    for (int d = 0; d + 2 < rank; d++)
+        if (perm[d] != d) return false;
+    return rank >= 2 && perm[rank - 2] == rank - 1;
+}
+
 bool mp_is_kind(const mp_operator *op, const char *kind)
 {
     return !strcmp(op->kind, kind) && (!op->domain[0] || !strcmp(op->domain, "ai.onnx"));
@@ -144,9 +173,8 @@ bool mp_pattern_add(mp_pattern *pattern, int op)
 
 const mp_operator *mp_pattern_written_by(const mp_rewriter *r, mp_pattern *pattern, int tensor, const char *kind)
 {
-    int index = mp_producer(r, tensor);
-    if (index < 0 || !mp_is_kind(&r->model->operators[index], kind) || !mp_pattern_add(pattern, index)) return NULL;
-    return &r->model->operators[index];
+    const mp_operator *op = mp_written_by(r, tensor, kind);
+    return op && mp_pattern_add(pattern, mp_producer(r, tensor)) ? op : NULL;
 }
 
 /* How many operands of the pattern's operators read this tensor. */

@@ -26,7 +26,7 @@ void mp_rewriter_start(mp_rewriter *r);
 /* Applies a rule to every operator that is not removed, in order. */
 mp_status mp_rewriter_each(mp_rewriter *r, mp_rewrite_rule rule);
 
-/* Brings the operands of one operator up to date, for passes that cannot use mp_rewriter_each since they keep a state. */
+/* Brings the operands of one operator up to date, for passes that keep a state and cannot use mp_rewriter_each. */
 void mp_rewriter_update(mp_rewriter *r, int op);
 
 /* Readers of `old` read `by` from now on. Neither is checked; `old` is no declared output. */
@@ -40,8 +40,16 @@ bool mp_rewriter_bypass(mp_rewriter *r, int op, int from);
  * attributes (a version too old for a row is raised to draft's). Its shapes are inferred again. */
 mp_status mp_rewriter_become(mp_rewriter *r, int op, const mp_operator_draft *draft);
 
-/* Returns the operator that writes a tensor, -1 if none does. */
+/* Returns the operator that writes a tensor: its index, -1 if there is none; itself, NULL if there is none. */
 int mp_producer(const mp_rewriter *r, int tensor);
+const mp_operator *mp_writer(const mp_rewriter *r, int tensor);
+/* Returns the operator that writes a tensor if it is of this kind; else NULL. */
+const mp_operator *mp_written_by(const mp_rewriter *r, int tensor, const char *kind);
+/* Returns the operator that writes a tensor if it only counts the elements differently (views that are slices are no such
+ * operators); else NULL. */
+const mp_operator *mp_view(const mp_rewriter *r, int tensor);
+/* True if a Transpose swaps the last two dimensions and leaves the others where they are. */
+bool mp_swaps_last_two(const mp_model *model, const mp_operator *op);
 /* True if it is this operator of ONNX's own domain. */
 bool mp_is_kind(const mp_operator *op, const char *kind);
 bool mp_known_scalar(const mp_rewriter *r, int tensor, double *c); /* true for a small constant whose elements all equal *c */
@@ -68,23 +76,26 @@ mp_pattern_calls mp_pattern_called(const mp_rewriter *r, const mp_pattern *patte
 /* Makes the root `draft` and removes the other operators of the pattern; the root's first output takes the place of theirs. */
 mp_status mp_pattern_fuse(mp_rewriter *r, const mp_pattern *pattern, int root, const mp_operator_draft *draft);
 
-/* The passes in the order of a round: PASS(rule, the count of the report that it adds to, when it is asked for; `all` is
- * mp_model_simplify's). Naming a pass declares mp_rewrite_RULE; each is in a file that is named after what it looks for. */
-#define MP_PASSES(PASS)                                              \
-    PASS(known_values, folded, true)                                 \
-    PASS(identities, identities, all)                                \
-    PASS(dead, dead, true)                                           \
-    PASS(duplicates, merged, all)                                    \
-    PASS(common_factors, factored, all &&rules == MP_RULES_EXECUTOR) \
-    PASS(splits, views, all)                                         \
-    PASS(normalizations, patterns, all)                              \
-    PASS(group_normalizations, patterns, all)                        \
-    PASS(activations, patterns, all)                                 \
-    PASS(softmaxes, patterns, all)                                   \
-    PASS(apart, apart, true)                                         \
-    PASS(transpositions, transpositions, true)                       \
-    PASS(biases, biases, all)
+/* The passes in the order of a round: EACH(rule, the count of the report that it adds to, when it is asked for; `all` is
+ * mp_model_simplify's) applies the rule mp_rewrite_RULE to each operator, WHOLE(pass, ..) calls mp_rewrite_PASS once. Each is
+ * in a file that is named after what it looks for. */
+#define MP_PASSES(EACH, WHOLE)                                      \
+    EACH(known_value, folded, true)                                 \
+    EACH(identity, identities, all)                                 \
+    WHOLE(dead, dead, true)                                         \
+    WHOLE(duplicates, merged, all)                                  \
+    EACH(common_factor, factored, all &&rules == MP_RULES_EXECUTOR) \
+    EACH(split, views, all)                                         \
+    EACH(normalization, patterns, all)                              \
+    EACH(group_normalization, patterns, all)                        \
+    EACH(activation, patterns, all)                                 \
+    EACH(softmax, patterns, all)                                    \
+    EACH(apart, apart, true)                                        \
+    EACH(transposition, transpositions, true)                       \
+    EACH(bias, biases, all)
 
-#define MP_PASS(name, counted, when) mp_status mp_rewrite_##name(mp_rewriter *r);
-MP_PASSES(MP_PASS)
-#undef MP_PASS
+#define MP_EACH(name, counted, when) mp_status mp_rewrite_##name(mp_rewriter *r, int op);
+#define MP_WHOLE(name, counted, when) mp_status mp_rewrite_##name(mp_rewriter *r);
+MP_PASSES(MP_EACH, MP_WHOLE)
+#undef MP_EACH
+#undef MP_WHOLE

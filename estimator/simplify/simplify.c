@@ -18,7 +18,7 @@ static bool is_known(const mp_model *model, const mp_operator *op)
     return true;
 }
 
-static mp_status fold_known(mp_rewriter *r, int index)
+mp_status mp_rewrite_known_value(mp_rewriter *r, int index)
 {
     const mp_operator *op = &r->model->operators[index];
     if (!is_known(r->model, op)) return MP_OK;
@@ -27,11 +27,6 @@ static mp_status fold_known(mp_rewriter *r, int index)
         if (op->out[k] >= 0) r->model->tensors[op->out[k]].role = MP_ROLE_CONSTANT;
     r->changes++;
     return MP_OK;
-}
-
-mp_status mp_rewrite_known_values(mp_rewriter *r)
-{
-    return mp_rewriter_each(r, fold_known);
 }
 
 /* Leaves out what nobody reads of an operator that may leave it out: a dropout's mask, updated statistics. */
@@ -69,13 +64,16 @@ mp_status mp_model_simplify(mp_model *model, mp_rules rules, bool all, mp_simpli
     MP_OWNED int *n_readers = mp_alloc(model->n_tensors, sizeof *n_readers);
     mp_rewriter r = {.model = model, .n_readers = n_readers, .rules = rules, .err = err};
     const struct pass {
-        mp_status (*run)(mp_rewriter *r);
+        mp_rewrite_rule each;
+        mp_status (*whole)(mp_rewriter *r);
         int *count;
         bool wanted;
     } passes[] = {
-#define ROW(name, counted, when) {mp_rewrite_##name, &done_so_far.counted, when},
-        MP_PASSES(ROW)
-#undef ROW
+#define EACH(name, counted, when) {mp_rewrite_##name, NULL, &done_so_far.counted, when},
+#define WHOLE(name, counted, when) {NULL, mp_rewrite_##name, &done_so_far.counted, when},
+        MP_PASSES(EACH, WHOLE)
+#undef EACH
+#undef WHOLE
     };
     int changes, round = 0;
     MP_ENSURE(n_readers, err, MP_NOMEM, "no memory to simplify %zu tensors", model->n_tensors);
@@ -84,7 +82,7 @@ mp_status mp_model_simplify(mp_model *model, mp_rules rules, bool all, mp_simpli
         for (size_t k = 0; k < sizeof passes / sizeof *passes; k++) {
             if (!passes[k].wanted) continue;
             mp_rewriter_start(&r);
-            MP_CHECK(passes[k].run(&r));
+            MP_CHECK(passes[k].each ? mp_rewriter_each(&r, passes[k].each) : passes[k].whole(&r));
             *passes[k].count += r.changes;
             changes += r.changes;
         }
@@ -130,7 +128,7 @@ static const struct row {
 } rows[] = {{"ScatterElements", keeps_one}, {"ScatterND", keeps_one},      {"LeakyRelu", has_negative_factor},
             {"Elu", has_negative_factor},   {"Selu", has_negative_factor}, {"Clip", has_computed_bound}};
 
-static mp_status name_apart(mp_rewriter *r, int index)
+mp_status mp_rewrite_apart(mp_rewriter *r, int index)
 {
     const mp_operator *op = &r->model->operators[index];
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
@@ -142,9 +140,4 @@ static mp_status name_apart(mp_rewriter *r, int index)
         break;
     }
     return MP_OK;
-}
-
-mp_status mp_rewrite_apart(mp_rewriter *r)
-{
-    return mp_rewriter_each(r, name_apart);
 }

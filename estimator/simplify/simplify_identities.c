@@ -7,7 +7,8 @@
 
 #include "estimator/simplify/rewrite.h"
 
-/* The operand that the operator's first output equals provided that their types and dimensions do, or -1. */
+/* Returns the operand that the operator's first output equals provided that their types and dimensions do; -1 if there is none.
+ */
 typedef int (*identity_rule)(const mp_rewriter *r, const mp_operator *op);
 
 static int always(const mp_rewriter *r, const mp_operator *op)
@@ -32,9 +33,9 @@ static bool is_constant(const mp_rewriter *r, int tensor, double wanted)
  * network trains; of a network that does not train it writes none. Its rules count it. */
 static bool is_in_pytorchs_attention(const mp_rewriter *r, const mp_operator *op)
 {
-    const int before = mp_producer(r, op->in[0]);
-    if (r->rules != MP_RULES_PYTORCH || input_at(op, 2) >= 0 || before < 0) return false;
-    const char *kind = r->model->operators[before].kind;
+    const mp_operator *before = mp_writer(r, op->in[0]);
+    if (r->rules != MP_RULES_PYTORCH || input_at(op, 2) >= 0 || !before) return false;
+    const char *kind = before->kind;
     return !strcmp(kind, "Softmax") || !strcmp(kind, "SafeSoftmax") || !strcmp(kind, "Where");
 }
 
@@ -46,27 +47,6 @@ static int dropout(const mp_rewriter *r, const mp_operator *op)
         return input_at(op, 2) < 0 || is_constant(r, op->in[2], 0) || is_constant(r, input_at(op, 1), 0) ? 0 : -1;
     if (op->version < 7 && mp_operator_int(op, "is_test", 0)) return 0;
     return mp_operator_float(op, "ratio", 0.5) == 0 ? 0 : -1;
-}
-
-static int either_is(const mp_rewriter *r, const mp_operator *op, double neutral)
-{
-    return is_constant(r, op->in[1], neutral) ? 0 : is_constant(r, op->in[0], neutral) ? 1 : -1;
-}
-static int adds_zero(const mp_rewriter *r, const mp_operator *op)
-{
-    return either_is(r, op, 0);
-}
-static int times_one(const mp_rewriter *r, const mp_operator *op)
-{
-    return either_is(r, op, 1);
-}
-static int minus_zero(const mp_rewriter *r, const mp_operator *op)
-{
-    return is_constant(r, op->in[1], 0) ? 0 : -1;
-}
-static int by_one(const mp_rewriter *r, const mp_operator *op)
-{
-    return is_constant(r, op->in[1], 1) ? 0 : -1;
 }
 
 static int one_operand(const mp_rewriter *r, const mp_operator *op)
@@ -124,22 +104,32 @@ static int pad(const mp_rewriter *r, const mp_operator *op)
     return 0;
 }
 
-static const struct row {
+static const struct rule {
     const char *kind;
-    identity_rule rule;
-} rows[] = {
-    {"Identity", always}, {"Cast", always},      {"CastLike", always},     {"Reshape", always},
-    {"Flatten", always},  {"Squeeze", always},   {"Unsqueeze", always},    {"Expand", always},
-    {"Tile", always},     {"Dropout", dropout},  {"Transpose", transpose}, {"Slice", slice},
-    {"Pad", pad},         {"Add", adds_zero},    {"Sub", minus_zero},      {"Mul", times_one},
-    {"Div", by_one},      {"Pow", by_one},       {"Sum", one_operand},     {"Max", one_operand},
-    {"Min", one_operand}, {"Mean", one_operand}, {"Concat", one_operand},  {"Split", one_output},
-};
+    identity_rule operand;
+} rules[] = {{"Identity", always},  {"Cast", always},        {"CastLike", always},     {"Reshape", always},
+             {"Flatten", always},   {"Squeeze", always},     {"Unsqueeze", always},    {"Expand", always},
+             {"Tile", always},      {"Dropout", dropout},    {"Transpose", transpose}, {"Slice", slice},
+             {"Pad", pad},          {"Sum", one_operand},    {"Max", one_operand},     {"Min", one_operand},
+             {"Mean", one_operand}, {"Concat", one_operand}, {"Split", one_output}};
 
-/* Is it one of the views that only count the elements differently? Views that are slices have rows of other forms. */
-static bool is_reshaping(const mp_operator *op)
+/* Arithmetic with a number that changes nothing as the second operand, or as either. */
+static const struct neutral {
+    const char *kind;
+    double number;
+    bool is_on_either;
+} neutrals[] = {{"Add", 0, true}, {"Sub", 0, false}, {"Mul", 1, true}, {"Div", 1, false}, {"Pow", 1, false}};
+
+static int identical_operand(const mp_rewriter *r, const mp_operator *op)
 {
-    return op->op && op->op->gradient == MP_GRADIENT_VIEW;
+    for (size_t k = 0; k < sizeof rules / sizeof *rules; k++)
+        if (mp_is_kind(op, rules[k].kind)) return rules[k].operand(r, op);
+    for (size_t k = 0; k < sizeof neutrals / sizeof *neutrals; k++) {
+        if (!mp_is_kind(op, neutrals[k].kind)) continue;
+        if (is_constant(r, op->in[1], neutrals[k].number)) return 0;
+        return neutrals[k].is_on_either && is_constant(r, op->in[0], neutrals[k].number) ? 1 : -1;
+    }
+    return -1;
 }
 
 /* A reshape whose shape neither copies dimensions of its input (0) nor is unknown means the same on whatever has the elements.
@@ -157,10 +147,8 @@ static bool shape_is_absolute(const mp_rewriter *r, const mp_operator *op)
 static void pass_views(mp_rewriter *r, int index)
 {
     mp_operator *op = &r->model->operators[index];
-    if (!is_reshaping(op)) return;
-    int before = mp_producer(r, op->in[0]);
-    if (before < 0 || !is_reshaping(&r->model->operators[before])) return;
-    int inner = op->in[0], source = r->model->operators[before].in[0];
+    if (!op->op || op->op->gradient != MP_GRADIENT_VIEW || !mp_view(r, op->in[0])) return;
+    const int inner = op->in[0], before = mp_producer(r, inner), source = r->model->operators[before].in[0];
     if (mp_same_shape(&r->model->tensors[source], &r->model->tensors[op->out[0]]) && !r->model->tensors[op->out[0]].is_output) {
         mp_rewriter_remove(r, index);
         mp_rewriter_replace(r, op->out[0], source);
@@ -179,25 +167,16 @@ static void pass_views(mp_rewriter *r, int index)
     }
 }
 
-static mp_status pass_identity(mp_rewriter *r, int index)
+mp_status mp_rewrite_identity(mp_rewriter *r, int index)
 {
     const mp_operator *op = &r->model->operators[index];
     const mp_tensor *y = mp_operator_out(r->model, op, 0);
-    for (size_t k = 0; y && k < sizeof rows / sizeof *rows; k++) {
-        if (!mp_is_kind(op, rows[k].kind)) continue;
-        int from = rows[k].rule(r, op);
-        if (from >= 0 && mp_same_shape(y, &r->model->tensors[op->in[from]]) && mp_rewriter_bypass(r, index, op->in[from])) {
-            r->changes++;
-            return MP_OK;
-        }
-    }
-    pass_views(r, index);
+    const int from = y ? identical_operand(r, op) : -1;
+    if (from >= 0 && mp_same_shape(y, &r->model->tensors[op->in[from]]) && mp_rewriter_bypass(r, index, op->in[from]))
+        r->changes++;
+    else
+        pass_views(r, index);
     return MP_OK;
-}
-
-mp_status mp_rewrite_identities(mp_rewriter *r)
-{
-    return mp_rewriter_each(r, pass_identity);
 }
 
 /* A reshape that splits dimensions of what a transposition gives stands before the transposition.
@@ -228,7 +207,7 @@ static bool splits(const mp_tensor *from, const mp_tensor *to, int into[MP_RANK_
     return any && t == to->rank;
 }
 
-static mp_status move_split(mp_rewriter *r, int index)
+mp_status mp_rewrite_split(mp_rewriter *r, int index)
 {
     mp_model *model = r->model;
     const mp_operator *reshape = &model->operators[index];
@@ -258,9 +237,4 @@ static mp_status move_split(mp_rewriter *r, int index)
     MP_CHECK(mp_rewriter_become(r, index, &turn));
     r->changes++;
     return MP_OK;
-}
-
-mp_status mp_rewrite_splits(mp_rewriter *r)
-{
-    return mp_rewriter_each(r, move_split);
 }

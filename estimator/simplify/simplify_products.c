@@ -15,11 +15,10 @@
 /* The product whose only reader is this operand, -1: it is none. */
 static int only_product(const mp_rewriter *r, int tensor)
 {
-    int op = mp_producer(r, tensor);
-    return op >= 0 && r->n_readers[tensor] == 1 && mp_is_kind(&r->model->operators[op], "Mul") ? op : -1;
+    return r->n_readers[tensor] == 1 && mp_written_by(r, tensor, "Mul") ? mp_producer(r, tensor) : -1;
 }
 
-static mp_status take_out_factor(mp_rewriter *r, int index)
+mp_status mp_rewrite_common_factor(mp_rewriter *r, int index)
 {
     mp_model *model = r->model;
     const mp_operator *sum = &model->operators[index];
@@ -44,42 +43,18 @@ static mp_status take_out_factor(mp_rewriter *r, int index)
     return MP_OK;
 }
 
-mp_status mp_rewrite_common_factors(mp_rewriter *r)
-{
-    return mp_rewriter_each(r, take_out_factor);
-}
-
-/* Does it swap the last two dimensions and leave the others where they are? */
-static bool swaps_last_two(const mp_model *model, const mp_operator *op)
-{
-    const mp_tensor *x = mp_operator_in(model, op, 0);
-    size_t n;
-    const int64_t *perm = mp_operator_ints(op, "perm", &n);
-    if (!perm) return x->rank == 2;
-    for (int k = 0; k + 2 < x->rank; k++)
-        if (perm[k] != k) return false;
-    return x->rank >= 2 && perm[x->rank - 2] == x->rank - 1;
-}
-
 /* Does the tensor hold a parameter, or another thing that no operator computes and no batch brings, or a view of one? */
 static bool is_parameter_view(const mp_rewriter *r, int tensor)
 {
-    int producer;
-    while ((producer = mp_producer(r, tensor)) >= 0) {
-        const mp_operator *op = &r->model->operators[producer];
-        if (!op->op || op->op->gradient != MP_GRADIENT_VIEW) return false;
-        tensor = op->in[0];
-    }
-    return r->model->tensors[tensor].role != MP_ROLE_DATA;
+    for (const mp_operator *view; (view = mp_view(r, tensor));) tensor = view->in[0];
+    return !mp_writer(r, tensor) && r->model->tensors[tensor].role != MP_ROLE_DATA;
 }
 
 /* The tensor that this operand is the transposition of, if it is one of a parameter; -1 otherwise. */
 static int transposed_parameter(const mp_rewriter *r, int tensor)
 {
-    int producer = mp_producer(r, tensor);
-    if (producer < 0) return -1;
-    const mp_operator *op = &r->model->operators[producer];
-    return mp_is_kind(op, "Transpose") && swaps_last_two(r->model, op) && is_parameter_view(r, op->in[0]) ? op->in[0] : -1;
+    const mp_operator *op = mp_written_by(r, tensor, "Transpose");
+    return op && mp_swaps_last_two(r->model, op) && is_parameter_view(r, op->in[0]) ? op->in[0] : -1;
 }
 
 static bool is_fused_product(const mp_operator *op)
@@ -93,7 +68,7 @@ static bool has_plain_batch(const mp_operator *op, int k)
     return !mp_operator_int(op, k == 0 ? "transBatchA" : "transBatchB", 0);
 }
 
-static mp_status read_parameter_itself(mp_rewriter *r, int index)
+mp_status mp_rewrite_transposition(mp_rewriter *r, int index)
 {
     static const char *const names[] = {"transA", "transB"};
     MP_OWNED mp_attribute *attributes = NULL;
@@ -126,11 +101,6 @@ static mp_status read_parameter_itself(mp_rewriter *r, int index)
     return mp_rewriter_become(r, index, &draft);
 }
 
-mp_status mp_rewrite_transpositions(mp_rewriter *r)
-{
-    return mp_rewriter_each(r, read_parameter_itself);
-}
-
 /* The operator that multiplies by a parameter's matrix and whose result only this operand reads, -1: none does. */
 static int only_linear(const mp_rewriter *r, int tensor)
 {
@@ -149,7 +119,7 @@ static bool is_bias(const mp_rewriter *r, int tensor, const mp_tensor *y)
     return t->rank == 1 && t->dims[0] == y->dims[y->rank - 1] && is_parameter_view(r, tensor);
 }
 
-static mp_status take_in_bias(mp_rewriter *r, int index)
+mp_status mp_rewrite_bias(mp_rewriter *r, int index)
 {
     const mp_operator *sum = &r->model->operators[index];
     const mp_tensor *y = mp_operator_out(r->model, sum, 0);
@@ -164,9 +134,4 @@ static mp_status take_in_bias(mp_rewriter *r, int index)
         return mp_pattern_fuse(r, &pattern, index, &draft);
     }
     return MP_OK;
-}
-
-mp_status mp_rewrite_biases(mp_rewriter *r)
-{
-    return mp_rewriter_each(r, take_in_bias);
 }

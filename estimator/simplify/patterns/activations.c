@@ -42,8 +42,8 @@ static bool add_factor(struct product *p, int tensor)
  * as it stands. False: too many factors or operators. */
 static bool multiply_out(const mp_rewriter *r, mp_pattern *pattern, int tensor, bool is_root, struct product *p)
 {
-    int index = mp_producer(r, tensor);
-    const mp_operator *op = index >= 0 ? &r->model->operators[index] : NULL;
+    const int index = mp_producer(r, tensor);
+    const mp_operator *op = mp_writer(r, tensor);
     double c;
     if (!op || (!is_root && r->n_readers[tensor] != 1)) return add_factor(p, tensor);
     if (mp_is_kind(op, "Mul")) {
@@ -175,14 +175,6 @@ static bool softplus_gate(const mp_rewriter *r, mp_pattern *pattern, int gate, i
     return softplus && softplus->in[0] == x;
 }
 
-/* The operator that writes the tensor, if it is of this kind. */
-static const mp_operator *written_by(const mp_rewriter *r, int tensor, const char *kind)
-{
-    const int index = mp_producer(r, tensor);
-    const mp_operator *op = index >= 0 ? &r->model->operators[index] : NULL;
-    return op && mp_is_kind(op, kind) ? op : NULL;
-}
-
 /* The other factor of a product that has this one, -1: it is no such product. */
 static int beside(const mp_operator *product, int factor)
 {
@@ -203,7 +195,7 @@ static int beside_constant(const mp_rewriter *r, const mp_operator *product)
 static int scaled_gate(const mp_rewriter *r, int root, int x)
 {
     const mp_operator *op = &r->model->operators[root];
-    return mp_is_kind(op, "Mul") ? beside(written_by(r, beside_constant(r, op), "Mul"), x) : -1;
+    return mp_is_kind(op, "Mul") ? beside(mp_written_by(r, beside_constant(r, op), "Mul"), x) : -1;
 }
 
 static bool is_exported_erf(const mp_rewriter *r, int root, int x)
@@ -213,12 +205,12 @@ static bool is_exported_erf(const mp_rewriter *r, int root, int x)
 
 static bool is_exported_tanh(const mp_rewriter *r, int root, int x)
 {
-    const mp_operator *sum = written_by(r, scaled_gate(r, root, x), "Add"), *tanh = NULL, *cubes;
-    for (int k = 0; sum && k < 2 && !tanh; k++) tanh = written_by(r, sum->in[k], "Tanh");
-    const mp_operator *argument = tanh ? written_by(r, tanh->in[0], "Mul") : NULL;
-    sum = written_by(r, beside_constant(r, argument), "Add");
-    cubes = written_by(r, beside_constant(r, written_by(r, beside(sum, x), "Mul")), "Mul");
-    const mp_operator *square = written_by(r, beside(cubes, x), "Mul");
+    const mp_operator *sum = mp_written_by(r, scaled_gate(r, root, x), "Add"), *tanh = NULL, *cubes;
+    for (int k = 0; sum && k < 2 && !tanh; k++) tanh = mp_written_by(r, sum->in[k], "Tanh");
+    const mp_operator *argument = tanh ? mp_written_by(r, tanh->in[0], "Mul") : NULL;
+    sum = mp_written_by(r, beside_constant(r, argument), "Add");
+    cubes = mp_written_by(r, beside_constant(r, mp_written_by(r, beside(sum, x), "Mul")), "Mul");
+    const mp_operator *square = mp_written_by(r, beside(cubes, x), "Mul");
     return square && square->in[0] == x && square->in[1] == x;
 }
 
@@ -231,7 +223,7 @@ static bool is_exported_product(const mp_rewriter *r, int root, int x)
 static bool is_exported_swish(const mp_rewriter *r, int root, int x)
 {
     const mp_operator *op = &r->model->operators[root];
-    const mp_operator *sigmoid = written_by(r, beside(op, x), "Sigmoid");
+    const mp_operator *sigmoid = mp_written_by(r, beside(op, x), "Sigmoid");
     return sigmoid && sigmoid->in[0] == x;
 }
 
@@ -275,7 +267,7 @@ static bool is_elementwise(const mp_rewriter *r, const mp_pattern *pattern, int 
     return mp_pattern_is_closed(r, pattern, root);
 }
 
-static mp_status fuse_activation(mp_rewriter *r, int root)
+mp_status mp_rewrite_activation(mp_rewriter *r, int root)
 {
     const mp_operator *op = &r->model->operators[root];
     mp_pattern product = {.n = 0};
@@ -304,9 +296,4 @@ static mp_status fuse_activation(mp_rewriter *r, int root)
         return mp_pattern_fuse(r, &pattern, root, &draft);
     }
     return MP_OK;
-}
-
-mp_status mp_rewrite_activations(mp_rewriter *r)
-{
-    return mp_rewriter_each(r, fuse_activation);
 }

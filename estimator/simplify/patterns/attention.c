@@ -33,18 +33,6 @@ static int without_scale(const mp_rewriter *r, mp_pattern *pattern, int tensor, 
     }
 }
 
-/* Does this transposition swap the last two dimensions and nothing else? */
-static bool swaps_last(const mp_rewriter *r, const mp_operator *op)
-{
-    int rank = mp_rewriter_tensor(r, op->in[0])->rank;
-    size_t n;
-    const int64_t *perm = mp_operator_ints(op, "perm", &n);
-    if (!perm) return rank == 2;
-    for (int d = 0; d < rank; d++)
-        if (perm[d] != (d < rank - 2 ? d : 2 * rank - 3 - d)) return false;
-    return true;
-}
-
 static bool gap_at(attention_gap *gap, int op, int tensor, const char *why)
 {
     *gap = (attention_gap){.op = op, .tensor = tensor, .why = why};
@@ -68,11 +56,10 @@ static bool match_product(const mp_rewriter *r, mp_pattern *pattern, int scores,
     f->scale_q = f->scale_k = 1;
     f->q = without_scale(r, pattern, op->in[0], &f->scale_q);
     f->k = without_scale(r, pattern, op->in[1], &f->scale_k);
-    int before = mp_producer(r, f->k);
-    if (f->k_is_turned && before >= 0 && mp_is_kind(&r->model->operators[before], "Transpose") &&
-        swaps_last(r, &r->model->operators[before])) {
-        if (r->n_readers[f->k] == 1 && !mp_pattern_add(pattern, before)) return false;
-        f->k = without_scale(r, pattern, r->model->operators[before].in[0], &f->scale_k);
+    const mp_operator *turned = mp_written_by(r, f->k, "Transpose");
+    if (f->k_is_turned && turned && mp_swaps_last_two(r->model, turned)) {
+        if (r->n_readers[f->k] == 1 && !mp_pattern_add(pattern, mp_producer(r, f->k))) return false;
+        f->k = without_scale(r, pattern, turned->in[0], &f->scale_k);
         f->k_is_turned = false;
     }
     f->scale *= f->scale_q * f->scale_k;

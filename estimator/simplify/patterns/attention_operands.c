@@ -10,17 +10,11 @@
  * [.., heads * n, S, D]. Returns n, and in *tensor what was repeated; 1: it is not. */
 static int64_t without_groups(const mp_rewriter *r, int *tensor)
 {
-    const mp_model *model = r->model;
     const mp_tensor *all = mp_rewriter_tensor(r, *tensor);
-    const int joined = mp_producer(r, *tensor), rank = all->rank;
-    const mp_operator *join = joined < 0 ? NULL : &model->operators[joined];
-    if (!join || !join->op || join->op->gradient != MP_GRADIENT_VIEW || rank < 3) return 1;
-    const int expanded = mp_producer(r, join->in[0]);
-    const mp_operator *expand = expanded < 0 ? NULL : &model->operators[expanded];
-    if (!expand || !mp_is_kind(expand, "Expand")) return 1;
-    const int apart = mp_producer(r, expand->in[0]);
-    const mp_operator *split = apart < 0 ? NULL : &model->operators[apart];
-    if (!split || !split->op || split->op->gradient != MP_GRADIENT_VIEW) return 1;
+    const int rank = all->rank;
+    const mp_operator *join = mp_view(r, *tensor), *expand = join ? mp_written_by(r, join->in[0], "Expand") : NULL,
+                      *split = expand ? mp_view(r, expand->in[0]) : NULL;
+    if (!split || rank < 3) return 1;
     const mp_tensor *few = mp_rewriter_tensor(r, split->in[0]), *ones = mp_rewriter_tensor(r, expand->in[0]),
                     *many = mp_rewriter_tensor(r, join->in[0]);
     if (few->rank != rank || ones->rank != rank + 1 || many->rank != rank + 1 || ones->dims[rank - 2] != 1) return 1;
@@ -58,10 +52,9 @@ static void order_of(const mp_rewriter *r, const mp_operator *op, int64_t order[
 static void take_in_operand(const mp_rewriter *r, mp_pattern *pattern, mp_attention_found *f, int k, int *tensor)
 {
     const int index = mp_producer(r, *tensor), last = mp_rewriter_tensor(r, *tensor)->rank - 1;
+    const mp_operator *op = mp_written_by(r, *tensor, "Transpose");
     int64_t *order = f->perm[k];
-    if (index < 0 || r->n_readers[*tensor] != 1) return;
-    const mp_operator *op = &r->model->operators[index];
-    if (!mp_is_kind(op, "Transpose")) return;
+    if (!op || r->n_readers[*tensor] != 1) return;
     order_of(r, op, order);
     if (k == 1 && f->k_is_turned) { /* [.., depth, columns] is read as [.., columns, depth] */
         const int64_t depth = order[last - 1];
@@ -87,9 +80,7 @@ static bool writes_heads_side_by_side(const mp_rewriter *r, const mp_operator *a
 {
     const unsigned hand_on = MP_TRAIT_IN_PLACE | MP_TRAIT_PARTS | MP_TRAIT_GATHER;
     if (mp_attention_perm(attention, 0)) return true;
-    for (int index, tensor = attention->in[0]; (index = mp_producer(r, tensor)) >= 0;
-         tensor = r->model->operators[index].in[0]) {
-        const mp_operator *op = &r->model->operators[index];
+    for (const mp_operator *op = mp_writer(r, attention->in[0]); op; op = mp_writer(r, op->in[0])) {
         if (op->op && op->op->traits & MP_TRAIT_PERMUTES) return true;
         if (!op->op || !(op->op->traits & hand_on || mp_is_kind(op, "Squeeze") || mp_is_kind(op, "Unsqueeze"))) return false;
     }
@@ -145,8 +136,7 @@ static bool are_all(const mp_rewriter *r, const mp_operator *op, int k, int64_t 
 /* What is known of a mask without its values, whose first rows and columns may be all that is used. */
 static mp_mask mask_of(const mp_rewriter *r, int tensor)
 {
-    for (int index; (index = mp_producer(r, tensor)) >= 0;) {
-        const mp_operator *op = &r->model->operators[index];
+    for (const mp_operator *op; (op = mp_writer(r, tensor));) {
         bool from_front = mp_is_kind(op, "Slice") && op->version >= 10 && are_all(r, op, 1, 0) && are_all(r, op, 4, 1);
         if (!from_front && !mp_is_kind(op, "Cast")) return MP_MASK_UNKNOWN;
         tensor = op->in[0];

@@ -26,11 +26,10 @@ struct core {
 /* The tensor that a conversion between floating-point types has as its input; the tensor itself if it is no such output. */
 static int before_cast(const mp_rewriter *r, int tensor)
 {
-    int index = mp_producer(r, tensor);
-    if (index < 0 || !mp_is_kind(&r->model->operators[index], "Cast")) return tensor;
-    int from = r->model->operators[index].in[0];
+    const mp_operator *cast = mp_written_by(r, tensor, "Cast");
     const mp_tensor *tensors = r->model->tensors;
-    return mp_dtype_is_float(tensors[from].dtype) && mp_dtype_is_float(tensors[tensor].dtype) ? from : tensor;
+    if (!cast || !mp_dtype_is_float(tensors[cast->in[0]].dtype) || !mp_dtype_is_float(tensors[tensor].dtype)) return tensor;
+    return cast->in[0];
 }
 
 /* The same, and the conversion belongs to the pattern. */
@@ -147,9 +146,8 @@ static void draft_normalization(struct normalization *n, bool is_centred, int n_
 /* A whole normalization, of a file's or recognised before: NULL if none writes the tensor. */
 static const mp_operator *normalization_of(const mp_rewriter *r, int tensor, bool has_scale, struct core *core)
 {
-    int index = mp_producer(r, tensor);
-    if (index < 0) return NULL;
-    const mp_operator *op = &r->model->operators[index];
+    const mp_operator *op = mp_writer(r, tensor);
+    if (!op) return NULL;
     core->is_centred = !strcmp(op->kind, "LayerNormalization");
     if ((!core->is_centred && strcmp(op->kind, "RMSNormalization") != 0) || !strcmp(op->domain, own_domain) == has_scale ||
         op->out[0] != tensor)
@@ -248,17 +246,12 @@ static bool drop_plain_scale(mp_rewriter *r, int root, mp_status *st)
     return bias == 0 && fuse(r, &pattern, root, &core, &core.x, 1, st);
 }
 
-static mp_status fuse_normalization(mp_rewriter *r, int root)
+mp_status mp_rewrite_normalization(mp_rewriter *r, int root)
 {
     mp_status st = MP_OK;
     if (!fuse_core(r, root, &st) && !fuse_casts(r, root, &st) && !fuse_scale_or_bias(r, root, &st))
         drop_plain_scale(r, root, &st);
     return st;
-}
-
-mp_status mp_rewrite_normalizations(mp_rewriter *r)
-{
-    return mp_rewriter_each(r, fuse_normalization);
 }
 
 /* Group normalization, as both exporters of PyTorch write it:
@@ -273,8 +266,7 @@ mp_status mp_rewrite_normalizations(mp_rewriter *r)
 static int per_channel(const mp_rewriter *r, int tensor, const mp_tensor *x)
 {
     const mp_tensor *t = &r->model->tensors[tensor];
-    const int index = mp_producer(r, tensor);
-    const mp_operator *op = index >= 0 ? &r->model->operators[index] : NULL;
+    const mp_operator *op = mp_writer(r, tensor);
     if (t->rank != x->rank - 1 || t->dtype != x->dtype || t->dims[0] != x->dims[1]) return -1;
     for (int d = 1; d < t->rank; d++)
         if (t->dims[d] != 1) return -1;
@@ -300,7 +292,7 @@ static int normalized(const mp_rewriter *r, mp_pattern *pattern, int tensor, int
     return there->in[0];
 }
 
-static mp_status fuse_group_normalization(mp_rewriter *r, int root)
+mp_status mp_rewrite_group_normalization(mp_rewriter *r, int root)
 {
     const mp_operator *sum = &r->model->operators[root];
     if (!mp_is_kind(sum, "Add")) return MP_OK;
@@ -325,11 +317,6 @@ static mp_status fuse_group_normalization(mp_rewriter *r, int root)
     return MP_OK;
 }
 
-mp_status mp_rewrite_group_normalizations(mp_rewriter *r)
-{
-    return mp_rewriter_each(r, fuse_group_normalization);
-}
-
 /* The softmax whose closed rows are zeros:
  *
  *     Softmax(x) -> IsNaN; Where(IsNaN, 0, Softmax(x))
@@ -347,7 +334,7 @@ static int made_safe(const mp_rewriter *r, mp_pattern *pattern, const mp_operato
     return is_nan->in[0];
 }
 
-static mp_status fuse_softmax(mp_rewriter *r, int root)
+mp_status mp_rewrite_softmax(mp_rewriter *r, int root)
 {
     const mp_operator *where = &r->model->operators[root];
     mp_pattern pattern = {.ops = {root}, .n = 1};
@@ -361,9 +348,4 @@ static mp_status fuse_softmax(mp_rewriter *r, int root)
     mp_attribute along = {.name = "axis", .kind = MP_ATTRIBUTE_INT, .i = axis};
     const mp_operator_draft draft = mp_draft("SafeSoftmax", "memplan", 1, &softmax->in[0], 1, &along, 1);
     return mp_pattern_fuse(r, &pattern, root, &draft);
-}
-
-mp_status mp_rewrite_softmaxes(mp_rewriter *r)
-{
-    return mp_rewriter_each(r, fuse_softmax);
 }
