@@ -402,6 +402,17 @@ mp_value *mp_value_new(mp_model *model, int64_t n, bool is_real)
     return (is_real ? (void *)value->f : (void *)value->i) ? value : NULL;
 }
 
+mp_status mp_model_constant(mp_model *model, const char *stem, mp_dtype dtype, int rank, const int64_t *dims, int *tensor,
+                            mp_value **value, mp_error *err)
+{
+    MP_CHECK(mp_model_fresh_tensor(model, stem, tensor, err));
+    MP_CHECK(mp_tensor_set(model, *tensor, dtype, rank, dims, err));
+    mp_tensor *t = &model->tensors[*tensor];
+    *value = t->value = mp_value_new(model, mp_tensor_elements(t), mp_dtype_is_float(dtype));
+    t->role = MP_ROLE_CONSTANT;
+    return t->value ? MP_OK : MP_FAIL(err, MP_NOMEM, "no memory for the value of '%s'", t->name);
+}
+
 mp_status mp_model_region(mp_model *model, int outer, const char *prefix, int *index, mp_error *err)
 {
     size_t n = model->n_regions ? model->n_regions : 1; /* number 0 is the graph itself */

@@ -56,6 +56,20 @@ typedef struct mp_attribute {
     mp_value *value; /* TENSOR: NULL when too large or absent */
 } mp_attribute;
 
+/* Return an attribute that points to what it is given, for drafts of operators. */
+static inline mp_attribute mp_attribute_int(const char *name, int64_t i)
+{
+    return (mp_attribute){.name = name, .kind = MP_ATTRIBUTE_INT, .i = i};
+}
+static inline mp_attribute mp_attribute_float(const char *name, double f)
+{
+    return (mp_attribute){.name = name, .kind = MP_ATTRIBUTE_FLOAT, .f = f};
+}
+static inline mp_attribute mp_attribute_ints(const char *name, const int64_t *ints, size_t n)
+{
+    return (mp_attribute){.name = name, .kind = MP_ATTRIBUTE_INTS, .n = n, .ints = (int64_t *)ints};
+}
+
 /* Copies from[0..n); the copy points to nothing of the original. *out is untouched on failure. MP_NOMEM. */
 mp_status mp_attributes_copy(mp_model *model, const mp_attribute *from, size_t n, mp_attribute **out, mp_error *err);
 
@@ -227,6 +241,11 @@ mp_status mp_model_declare_output(mp_model *model, int tensor, mp_error *err);
 /* Sets type and shape; dims are copied. MP_PARSE: rank over MP_RANK_MAX, a negative dimension, or more bytes than an int64_t
  * counts. MP_NOMEM. */
 mp_status mp_tensor_set(mp_model *model, int tensor, mp_dtype dtype, int rank, const int64_t *dims, mp_error *err);
+
+/* Adds a constant, named as a fresh tensor, of a type and shape; its elements in *value are zero until they are set. MP_NOMEM.
+ */
+mp_status mp_model_constant(mp_model *model, const char *stem, mp_dtype dtype, int rank, const int64_t *dims, int *tensor,
+                            mp_value **value, mp_error *err);
 
 /* Return the elements and bytes of a tensor of known shape. 4-bit types are rounded up to whole bytes; strings count 0. */
 int64_t mp_tensor_elements(const mp_tensor *tensor);

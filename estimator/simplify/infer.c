@@ -220,17 +220,12 @@ mp_status mp_model_infer(mp_model *model, mp_error *err)
 
 static mp_status add_number(mp_model *alone, mp_dtype dtype, double number, int *tensor, mp_error *err)
 {
-    const bool is_real = mp_dtype_is_float(dtype);
-    mp_value *value = mp_value_new(alone, 1, is_real);
-    MP_ENSURE(value, err, MP_NOMEM, "out of memory");
-    if (is_real)
+    mp_value *value;
+    MP_CHECK(mp_model_constant(alone, "number", dtype, 0, NULL, tensor, &value, err));
+    if (value->is_real)
         value->f[0] = number;
     else
         value->i[0] = (int64_t)number;
-    MP_CHECK(mp_model_fresh_tensor(alone, "number", tensor, err));
-    MP_CHECK(mp_tensor_set(alone, *tensor, dtype, 0, NULL, err));
-    alone->tensors[*tensor].role = MP_ROLE_CONSTANT;
-    alone->tensors[*tensor].value = value;
     return MP_OK;
 }
 

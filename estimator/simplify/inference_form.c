@@ -82,33 +82,16 @@ static mp_status put(writer *w, const char *kind, int a, int b, int *out)
     return mp_model_operator(w->model, &draft, &index, w->err);
 }
 
-/* A constant of n elements; `real` NULL: whole numbers. */
-static mp_status put_constant(writer *w, int64_t n, const double *real, const int64_t *whole, int *out)
-{
-    MP_CHECK(mp_model_fresh_tensor(w->model, w->name, out, w->err));
-    MP_CHECK(mp_tensor_set(w->model, *out, real ? MP_DTYPE_FLOAT : MP_DTYPE_INT64, 1, &n, w->err));
-    mp_tensor *t = &w->model->tensors[*out];
-    t->role = MP_ROLE_CONSTANT;
-    MP_ENSURE(t->value = mp_value_new(w->model, n, real != NULL), w->err, MP_NOMEM, "out of memory");
-    for (int64_t k = 0; k < n; k++) {
-        if (real)
-            t->value->f[k] = real[k];
-        else
-            t->value->i[k] = whole[k];
-    }
-    return MP_OK;
-}
-
 /* A vector of the channels, as it broadcasts over x: (C, 1, 1). */
 static mp_status put_channels(writer *w, int vector, const mp_tensor *x, int *out)
 {
-    int64_t shape[MP_RANK_MAX];
+    const int64_t rank = x->rank - 1;
+    mp_value *shape;
     int sizes;
     *out = vector;
     if (x->rank < 3) return MP_OK;
-    shape[0] = x->dims[1];
-    for (int d = 1; d < x->rank - 1; d++) shape[d] = 1;
-    MP_CHECK(put_constant(w, x->rank - 1, NULL, shape, &sizes));
+    MP_CHECK(mp_model_constant(w->model, w->name, MP_DTYPE_INT64, 1, &rank, &sizes, &shape, w->err));
+    for (int64_t d = 0; d < rank; d++) shape->i[d] = d ? 1 : x->dims[1];
     *out = -1;
     return put(w, "Reshape", vector, sizes, out);
 }
@@ -118,11 +101,12 @@ static mp_status replace(mp_model *model, size_t index, mp_error *err)
     const mp_operator op = model->operators[index];
     writer w = {.model = model, .name = op.name, .version = op.version, .err = err};
     const mp_tensor x = *mp_operator_in(model, &op, 0);
-    const double epsilon = mp_operator_float(&op, "epsilon", 1e-5f);
+    mp_value *epsilon;
     int small, shifted = -1, deviation = -1, factor = -1, moved = -1, shift = -1, scaled = -1, y = op.out[0];
     model->operators[index].removed = true;
     model->tensors[y].producer = -1;
-    MP_CHECK(put_constant(&w, 1, &epsilon, NULL, &small));
+    MP_CHECK(mp_model_constant(model, op.name, MP_DTYPE_FLOAT, 1, (const int64_t[]){1}, &small, &epsilon, err));
+    epsilon->f[0] = mp_operator_float(&op, "epsilon", 1e-5f);
     MP_CHECK(put(&w, "Add", op.in[4], small, &shifted));
     MP_CHECK(put(&w, "Sqrt", shifted, -1, &deviation));
     MP_CHECK(put(&w, "Div", op.in[1], deviation, &factor));

@@ -16,26 +16,35 @@ typedef struct chunks {
     mp_error *err;
 } chunks;
 
-/* Adds an operator whose n outputs are new tensors named after `stem`. */
-static mp_status add(chunks *c, mp_operator_draft draft, const char *stem, int *out, int n)
+/* Adds a tensor "stem:k". */
+static mp_status fresh(chunks *c, const char *stem, int k, int *out)
+{
+    const char *name = mp_pool_format(c->model->pool, "%s:%d", stem, k);
+    MP_ENSURE(name, c->err, MP_NOMEM, "out of memory");
+    return mp_model_fresh_tensor(c->model, name, out, c->err);
+}
+
+/* Adds an operator that writes n tensors which are there. */
+static mp_status add_writing(chunks *c, mp_operator_draft draft, const int *out, int n)
 {
     int index;
-    for (int k = 0; k < n; k++) {
-        const char *name = mp_pool_format(c->model->pool, "%s:%d", stem, k);
-        MP_ENSURE(name, c->err, MP_NOMEM, "out of memory");
-        MP_CHECK(mp_model_fresh_tensor(c->model, name, &out[k], c->err));
-    }
     draft.out = out;
     draft.n_out = n;
     MP_CHECK(mp_model_operator(c->model, &draft, &index, c->err));
     return mp_operator_infer(c->model, index, c->err);
 }
 
+/* Adds an operator whose n outputs are new tensors named after `stem`. */
+static mp_status add(chunks *c, mp_operator_draft draft, const char *stem, int *out, int n)
+{
+    for (int k = 0; k < n; k++) MP_CHECK(fresh(c, stem, k, &out[k]));
+    return add_writing(c, draft, out, n);
+}
+
 /* Adds an operator Split: n parts of these sizes. */
 static mp_status cut_split(chunks *c, int tensor, int axis, int n, const int64_t *sizes, int *parts)
 {
-    const mp_attribute attributes[] = {{.name = "axis", .kind = MP_ATTRIBUTE_INT, .i = axis},
-                                       {.name = "split", .kind = MP_ATTRIBUTE_INTS, .n = (size_t)n, .ints = (int64_t *)sizes}};
+    const mp_attribute attributes[] = {mp_attribute_int("axis", axis), mp_attribute_ints("split", sizes, (size_t)n)};
     return add(c, mp_draft("Split", "", 11, &tensor, 1, attributes, 2), c->model->tensors[tensor].name, parts, n);
 }
 
@@ -87,7 +96,7 @@ static mp_status cut_view(chunks *c, int tensor, int from, int from_axis, int ax
     memcpy(shape, c->model->tensors[tensor].dims, (size_t)rank * sizeof *shape);
     for (int k = 0; k < c->n; k++) {
         shape[axis] = c->sizes[k];
-        const mp_attribute sizes = {.name = "shape", .kind = MP_ATTRIBUTE_INTS, .n = (size_t)rank, .ints = shape};
+        const mp_attribute sizes = mp_attribute_ints("shape", shape, (size_t)rank);
         const int part = parts[k];
         MP_CHECK(add(c, mp_draft("Reshape", "memplan", 1, &part, 1, &sizes, 1), c->model->tensors[tensor].name, &parts[k], 1));
     }
@@ -112,9 +121,8 @@ static mp_status slice(chunks *c, int tensor, int axis, int *parts)
     int64_t from = 0, along = axis;
     for (int k = 0; k < c->n; k++) {
         int64_t to = from + c->sizes[k];
-        const mp_attribute attributes[] = {{.name = "axes", .kind = MP_ATTRIBUTE_INTS, .n = 1, .ints = &along},
-                                           {.name = "starts", .kind = MP_ATTRIBUTE_INTS, .n = 1, .ints = &from},
-                                           {.name = "ends", .kind = MP_ATTRIBUTE_INTS, .n = 1, .ints = &to}};
+        const mp_attribute attributes[] = {mp_attribute_ints("axes", &along, 1), mp_attribute_ints("starts", &from, 1),
+                                           mp_attribute_ints("ends", &to, 1)};
         MP_CHECK(add(c, mp_draft("Slice", "", 1, &tensor, 1, attributes, 3), c->model->tensors[tensor].name, &parts[k], 1));
         from = to;
     }
@@ -176,29 +184,11 @@ typedef struct layer {
     size_t n_attributes;
 } layer;
 
-/* Adds an operator that writes tensors which are there. */
-static mp_status add_writing(chunks *c, mp_operator_draft draft, const int *out, int n)
-{
-    int index;
-    draft.out = out;
-    draft.n_out = n;
-    MP_CHECK(mp_model_operator(c->model, &draft, &index, c->err));
-    return mp_operator_infer(c->model, index, c->err);
-}
-
 /* Tensor `from` along dimension 0 or 1: one operator, Split or Concat, with this many parts. */
 static mp_status join(chunks *c, const int *parts, int n, int64_t axis, int to)
 {
-    const mp_attribute along = {.name = "axis", .kind = MP_ATTRIBUTE_INT, .i = axis};
+    const mp_attribute along = mp_attribute_int("axis", axis);
     return add_writing(c, mp_draft("Concat", "", 11, parts, n, &along, 1), &to, 1);
-}
-
-/* A new tensor "stem:k". */
-static mp_status fresh(chunks *c, const char *stem, int k, int *out)
-{
-    const char *name = mp_pool_format(c->model->pool, "%s:%d", stem, k);
-    MP_ENSURE(name, c->err, MP_NOMEM, "out of memory");
-    return mp_model_fresh_tensor(c->model, name, out, c->err);
 }
 
 /* Chunk number k of n in the order of the recurrence; `state`: h and c before it, and then behind it. */

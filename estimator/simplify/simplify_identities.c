@@ -229,8 +229,7 @@ mp_status mp_rewrite_split(mp_rewriter *r, int index)
             shape[n] = y->dims[begin[place[s]] + k];
             perm[begin[place[s]] + k] = n;
         }
-    mp_attribute sizes = {.name = "shape", .kind = MP_ATTRIBUTE_INTS, .n = (size_t)n, .ints = shape},
-                 turned = {.name = "perm", .kind = MP_ATTRIBUTE_INTS, .n = (size_t)n, .ints = perm};
+    mp_attribute sizes = mp_attribute_ints("shape", shape, (size_t)n), turned = mp_attribute_ints("perm", perm, (size_t)n);
     const mp_operator_draft split = mp_draft("Reshape", "memplan", 1, &from, 1, &sizes, 1);
     const mp_operator_draft turn = mp_draft("Transpose", "", 1, &between, 1, &turned, 1);
     MP_CHECK(mp_rewriter_become(r, before, &split));

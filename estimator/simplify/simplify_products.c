@@ -93,7 +93,7 @@ mp_status mp_rewrite_transposition(mp_rewriter *r, int index)
         if (strcmp(op->attributes[k].name, names[0]) != 0 && strcmp(op->attributes[k].name, names[1]) != 0)
             attributes[n++] = op->attributes[k];
     for (int k = 0; k < 2; k++)
-        if (was_transposed[k]) attributes[n++] = (mp_attribute){.name = names[k], .kind = MP_ATTRIBUTE_INT, .i = 1};
+        if (was_transposed[k]) attributes[n++] = mp_attribute_int(names[k], 1);
     const mp_operator_draft draft =
         is_gemm ? mp_draft("Gemm", "", op->version, in, op->n_in, attributes, n)
                 : mp_draft("FusedMatMul", op->n_in > 2 ? "memplan" : "com.microsoft", 1, in, op->n_in, attributes, n);

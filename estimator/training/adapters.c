@@ -110,12 +110,9 @@ static mp_status put(writer *w, int op, const char *what, const mp_operator_draf
 
 static mp_status put_scale(const writer *w, mp_dtype dtype, double value, int *out)
 {
-    MP_CHECK(mp_model_fresh_tensor(w->model, "lora_scale", out, w->err));
-    MP_CHECK(mp_tensor_set(w->model, *out, dtype, 0, NULL, w->err));
-    mp_tensor *t = &w->model->tensors[*out];
-    t->role = MP_ROLE_CONSTANT;
-    MP_ENSURE(t->value = mp_value_new(w->model, 1, true), w->err, MP_NOMEM, "out of memory");
-    t->value->f[0] = value;
+    mp_value *scale;
+    MP_CHECK(mp_model_constant(w->model, "lora_scale", dtype, 0, NULL, out, &scale, w->err));
+    scale->f[0] = value;
     return MP_OK;
 }
 
@@ -128,7 +125,7 @@ static mp_status adapt(writer *w, int op, int rank)
     const bool turned = mp_operator_int(product, "transB", 0) != 0;
     const int64_t in = m->tensors[matrix].dims[turned], out = m->tensors[matrix].dims[!turned];
     const double scale = (double)ALPHA / rank;
-    const mp_attribute alpha = {.name = "alpha", .kind = MP_ATTRIBUTE_FLOAT, .f = scale};
+    const mp_attribute alpha = mp_attribute_float("alpha", scale);
     const bool apart = w->asked->rules == MP_RULES_PYTORCH;
     pair *p = &w->of[matrix];
     int base, low = -1, high = -1, scaled = -1, factor, sum = y;

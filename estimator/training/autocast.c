@@ -38,7 +38,7 @@ static mp_status cast_operand(caster *c, int index, int k, mp_dtype to)
     const bool is_shared = (c->shares_all || t->role == MP_ROLE_PARAMETER) && (size_t)from < c->n_tensors;
     int copy = is_shared ? c->copy[from] - 1 : -1;
     if (copy < 0) {
-        const mp_attribute type = {.name = "to", .kind = MP_ATTRIBUTE_INT, .i = to};
+        const mp_attribute type = mp_attribute_int("to", to);
         char name[512];
         int op;
         snprintf(name, sizeof name, "%s:%s", t->name, mp_dtype_name(to));

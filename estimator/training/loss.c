@@ -37,8 +37,7 @@ static mp_status put_plain(const writer *w, const char *kind, int a, int b, cons
 static mp_status put_reduced(const writer *w, const char *kind, int a, bool last, const char *output, int *out)
 {
     int64_t axis = -1;
-    const mp_attribute attributes[] = {{.name = "keepdims", .kind = MP_ATTRIBUTE_INT, .i = 0},
-                                       {.name = "axes", .kind = MP_ATTRIBUTE_INTS, .n = 1, .ints = &axis}};
+    const mp_attribute attributes[] = {mp_attribute_int("keepdims", 0), mp_attribute_ints("axes", &axis, 1)};
     return put(w, kind, "", 11, &a, 1, attributes, last ? 2 : 1, output, out);
 }
 
@@ -94,15 +93,13 @@ static mp_status put_cross_entropy(const writer *w, const mp_loss_options *o, in
     in[1] = target;
     if (axis == 2) {
         int64_t n = dims[0] * dims[1];
-        const mp_attribute last = {.name = "axis", .kind = MP_ATTRIBUTE_INT, .i = 2},
-                           flat = {.name = "shape", .kind = MP_ATTRIBUTE_INTS, .n = 1, .ints = &n};
+        const mp_attribute last = mp_attribute_int("axis", 2), flat = mp_attribute_ints("shape", &n, 1);
         MP_CHECK(put(w, "Flatten", "", 13, &logits, 1, &last, 1, "positions", &in[0]));
         MP_CHECK(put(w, "Reshape", "memplan", 1, &target, 1, &flat, 1, "labels", &in[1]));
     }
     if (o->class_weights) MP_CHECK(put_constant(w, dtype, 1, o->class_weights, classes, "class weights", &in[2]));
-    const mp_attribute attributes[] = {
-        {.name = "ignore_index", .kind = MP_ATTRIBUTE_INT, .i = o->ignore_index ? *o->ignore_index : MP_LOSS_IGNORED},
-        {.name = "label_smoothing", .kind = MP_ATTRIBUTE_FLOAT, .f = o->label_smoothing}};
+    const mp_attribute attributes[] = {mp_attribute_int("ignore_index", o->ignore_index ? *o->ignore_index : MP_LOSS_IGNORED),
+                                       mp_attribute_float("label_smoothing", o->label_smoothing)};
     return put(w, "SoftmaxCrossEntropyLoss", "", 13, in, o->class_weights ? 3 : 2, attributes, o->label_smoothing != 0 ? 2 : 1,
                "loss", loss);
 }
@@ -111,8 +108,8 @@ static mp_status put_cross_entropy(const writer *w, const mp_loss_options *o, in
 static mp_status put_element_loss(const writer *w, mp_loss kind, const mp_loss_options *o, int output, int target, int *loss)
 {
     int in[3] = {output, target, -1}, n = 2;
-    const mp_attribute huber[] = {{.name = "delta", .kind = MP_ATTRIBUTE_FLOAT, .f = o->beta != 0 ? o->beta : 1},
-                                  {.name = "smooth", .kind = MP_ATTRIBUTE_INT, .i = kind == MP_LOSS_SMOOTH_L1}};
+    const mp_attribute huber[] = {mp_attribute_float("delta", o->beta != 0 ? o->beta : 1),
+                                  mp_attribute_int("smooth", kind == MP_LOSS_SMOOTH_L1)};
     if (kind == MP_LOSS_BCE && o->pos_weight) {
         const mp_tensor *t = &w->model->tensors[output];
         const mp_dtype dtype = t->dtype;

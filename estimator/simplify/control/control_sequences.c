@@ -12,26 +12,22 @@ enum { VERSION = 11 }; /* of the operators made here: axes and sizes are attribu
 
 mp_status mp_control_number(mp_inference *w, const char *stem, mp_dtype dtype, int64_t number, int *tensor)
 {
-    mp_value *value = mp_value_new(w->model, 1, false);
-    MP_ENSURE(value, w->err, MP_NOMEM, "no memory for a constant");
+    mp_value *value;
+    MP_CHECK(mp_model_constant(w->model, stem, dtype, 0, NULL, tensor, &value, w->err));
     value->i[0] = number;
-    MP_CHECK(mp_model_fresh_tensor(w->model, stem, tensor, w->err));
-    MP_CHECK(mp_tensor_set(w->model, *tensor, dtype, 0, NULL, w->err));
-    w->model->tensors[*tensor].role = MP_ROLE_CONSTANT;
-    w->model->tensors[*tensor].value = value;
     return MP_OK;
 }
 
 /* Squeeze or Unsqueeze. */
 static mp_status reshape(mp_inference *w, const char *kind, int from, int64_t axis, const char *stem, int *to)
 {
-    const mp_attribute axes = {.name = "axes", .kind = MP_ATTRIBUTE_INTS, .n = 1, .ints = &axis};
+    const mp_attribute axes = mp_attribute_ints("axes", &axis, 1);
     return mp_inference_emit(w, mp_draft(kind, "", VERSION, &from, 1, &axes, 1), stem, to, 1);
 }
 
 static mp_status concat(mp_inference *w, const int *items, int n, int64_t axis, const char *stem, int *to)
 {
-    const mp_attribute at = {.name = "axis", .kind = MP_ATTRIBUTE_INT, .i = axis};
+    const mp_attribute at = mp_attribute_int("axis", axis);
     return mp_inference_emit(w, mp_draft("Concat", "", VERSION, items, n, &at, 1), stem, to, 1);
 }
 
@@ -68,8 +64,7 @@ mp_status mp_control_part(mp_inference *w, int tensor, int axis, const int64_t *
         ones[k] = sizes ? sizes[k] : 1;
         parts[k] = -1;
     }
-    const mp_attribute attributes[] = {{.name = "axis", .kind = MP_ATTRIBUTE_INT, .i = axis},
-                                       {.name = "split", .kind = MP_ATTRIBUTE_INTS, .n = (size_t)n, .ints = ones}};
+    const mp_attribute attributes[] = {mp_attribute_int("axis", axis), mp_attribute_ints("split", ones, (size_t)n)};
     MP_CHECK(mp_inference_emit(w, mp_draft("Split", "", VERSION, &tensor, 1, attributes, 2), stem, parts, n));
     for (int k = 0; squeezed && k < n; k++) {
         int squeezed_part = -1;

@@ -291,8 +291,7 @@ mp_status mp_rewrite_activation(mp_rewriter *r, int root)
         if (row->approximate)
             attributes[draft.n_attributes++] =
                 (mp_attribute){.name = "approximate", .kind = MP_ATTRIBUTE_TEXT, .text = row->approximate};
-        if (found.alpha != 1)
-            attributes[draft.n_attributes++] = (mp_attribute){.name = "alpha", .kind = MP_ATTRIBUTE_FLOAT, .f = found.alpha};
+        if (found.alpha != 1) attributes[draft.n_attributes++] = mp_attribute_float("alpha", found.alpha);
         return mp_pattern_fuse(r, &pattern, root, &draft);
     }
     return MP_OK;

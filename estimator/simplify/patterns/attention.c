@@ -196,19 +196,17 @@ static mp_status become(mp_rewriter *r, mp_pattern *pattern, int root, mp_attent
     mp_operator_draft draft = {
         .kind = "ScaledDotProductAttention", .domain = "memplan", .version = 1, .in = in, .attributes = a};
     draft.n_in = f->positions >= 0 ? 5 : f->added >= 0 ? 4 : 3;
-    a[draft.n_attributes++] = (mp_attribute){.name = "scale", .kind = MP_ATTRIBUTE_FLOAT, .f = f->scale};
+    a[draft.n_attributes++] = mp_attribute_float("scale", f->scale);
     for (int k = 0; k < 3; k++)
-        if (f->has_perm[k])
-            a[draft.n_attributes++] = (mp_attribute){
-                .name = mp_attention_perm_name(k), .kind = MP_ATTRIBUTE_INTS, .n = (size_t)rank, .ints = f->perm[k]};
-    if (f->k_is_turned) a[draft.n_attributes++] = (mp_attribute){.name = "transK", .kind = MP_ATTRIBUTE_INT, .i = 1};
-    if (f->is_causal) a[draft.n_attributes++] = (mp_attribute){.name = "causal", .kind = MP_ATTRIBUTE_INT, .i = 1};
-    if (f->groups > 1) a[draft.n_attributes++] = (mp_attribute){.name = "groups", .kind = MP_ATTRIBUTE_INT, .i = f->groups};
-    if (f->is_safe) a[draft.n_attributes++] = (mp_attribute){.name = "safe", .kind = MP_ATTRIBUTE_INT, .i = 1};
-    if (f->ratio > 0) a[draft.n_attributes++] = (mp_attribute){.name = "ratio", .kind = MP_ATTRIBUTE_FLOAT, .f = f->ratio};
+        if (f->has_perm[k]) a[draft.n_attributes++] = mp_attribute_ints(mp_attention_perm_name(k), f->perm[k], (size_t)rank);
+    if (f->k_is_turned) a[draft.n_attributes++] = mp_attribute_int("transK", 1);
+    if (f->is_causal) a[draft.n_attributes++] = mp_attribute_int("causal", 1);
+    if (f->groups > 1) a[draft.n_attributes++] = mp_attribute_int("groups", f->groups);
+    if (f->is_safe) a[draft.n_attributes++] = mp_attribute_int("safe", 1);
+    if (f->ratio > 0) a[draft.n_attributes++] = mp_attribute_float("ratio", f->ratio);
     if (f->positions >= 0) {
-        a[draft.n_attributes++] = (mp_attribute){.name = "keeps", .kind = MP_ATTRIBUTE_INT, .i = f->keeps};
-        a[draft.n_attributes++] = (mp_attribute){.name = "fill", .kind = MP_ATTRIBUTE_FLOAT, .f = f->fill};
+        a[draft.n_attributes++] = mp_attribute_int("keeps", f->keeps);
+        a[draft.n_attributes++] = mp_attribute_float("fill", f->fill);
     }
     return mp_pattern_fuse(r, pattern, root, &draft);
 }

@@ -105,8 +105,7 @@ mp_status mp_attention_take_in_result(mp_rewriter *r, int index)
     mp_operator_draft draft = mp_draft_like(attention, attention->in, attention->n_in);
     draft.attributes = a;
     memcpy(a, attention->attributes, attention->n_attributes * sizeof *a);
-    a[draft.n_attributes++] = (mp_attribute){
-        .name = mp_attention_perm_name(MP_ATTENTION_Y), .kind = MP_ATTRIBUTE_INTS, .n = (size_t)rank, .ints = order};
+    a[draft.n_attributes++] = mp_attribute_ints(mp_attention_perm_name(MP_ATTENTION_Y), order, (size_t)rank);
     mp_rewriter_remove(r, index);
     model->operators[producer].out[0] = to;
     model->tensors[from].producer = -1;

@@ -135,8 +135,8 @@ struct normalization {
 };
 static void draft_normalization(struct normalization *n, bool is_centred, int n_axes, double epsilon, const int *in, int n_in)
 {
-    n->attributes[0] = (mp_attribute){.name = "axis", .kind = MP_ATTRIBUTE_INT, .i = -n_axes};
-    n->attributes[1] = (mp_attribute){.name = "epsilon", .kind = MP_ATTRIBUTE_FLOAT, .f = epsilon};
+    n->attributes[0] = mp_attribute_int("axis", -n_axes);
+    n->attributes[1] = mp_attribute_float("epsilon", epsilon);
     for (int k = 0; k < n_in; k++) n->in[k] = in[k];
     const int version = n_in == 1 ? 1 : is_centred ? 17 : 23;
     n->draft = mp_draft(is_centred ? "LayerNormalization" : "RMSNormalization", n_in == 1 ? own_domain : "", version, n->in,
@@ -308,8 +308,7 @@ mp_status mp_rewrite_group_normalization(mp_rewriter *r, int root)
         if (scale < 0 || bias < 0 || !mp_pattern_is_closed(r, &pattern, root)) continue;
         if (r->rules == MP_RULES_PYTORCH && mp_pattern_called(r, &pattern) == MP_CALLS_SEVERAL) continue;
         r->model->tensors[scale].rank = r->model->tensors[bias].rank = 1;
-        mp_attribute attributes[] = {{.name = "num_groups", .kind = MP_ATTRIBUTE_INT, .i = groups},
-                                     {.name = "epsilon", .kind = MP_ATTRIBUTE_FLOAT, .f = epsilon}};
+        mp_attribute attributes[] = {mp_attribute_int("num_groups", groups), mp_attribute_float("epsilon", epsilon)};
         const int in[] = {x, scale, bias};
         const mp_operator_draft draft = mp_draft("GroupNormalization", "", 21, in, 3, attributes, 2);
         return mp_pattern_fuse(r, &pattern, root, &draft);
@@ -345,7 +344,7 @@ mp_status mp_rewrite_softmax(mp_rewriter *r, int root)
     const int64_t axis = mp_operator_int(softmax, "axis", softmax->version < 13 ? 1 : -1);
     const bool is_last = axis == -1 || axis == x->rank - 1; /* before version 13 what follows the axis was one with it */
     if ((softmax->version < 13 && !is_last) || !mp_same_shape(x, mp_operator_out(r->model, where, 0))) return MP_OK;
-    mp_attribute along = {.name = "axis", .kind = MP_ATTRIBUTE_INT, .i = axis};
+    mp_attribute along = mp_attribute_int("axis", axis);
     const mp_operator_draft draft = mp_draft("SafeSoftmax", "memplan", 1, &softmax->in[0], 1, &along, 1);
     return mp_pattern_fuse(r, &pattern, root, &draft);
 }
