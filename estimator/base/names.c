@@ -65,6 +65,13 @@ bool mp_names_set(mp_names *names, const char *name, int index)
     return e->hh.tbl != NULL;
 }
 
+int mp_names_place(const char *const *names, int n, const char *name)
+{
+    for (int k = 0; k < n; k++)
+        if (!strcmp(names[k], name)) return k;
+    return -1;
+}
+
 /* The next letter or digit that counts, in lower case; 0 at the end. */
 static char next_letter(const char **at)
 {

@@ -16,5 +16,7 @@ int mp_names_find(const mp_names *names, const char *name);
  * of memory. */
 bool mp_names_set(mp_names *names, const char *name, int index);
 
+/* Returns the place of a name among names[0..n); -1 if it is not there. */
+int mp_names_place(const char *const *names, int n, const char *name);
 /* True if two names are the same but for case, spaces, dashes and underscores. */
 bool mp_names_are_alike(const char *a, const char *b);

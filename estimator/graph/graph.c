@@ -1,7 +1,7 @@
 /* graph.c - building a training graph: storages and nodes that grow, names, and what they are called in messages. */
 #include "memplan/graph.h"
 
-#include "estimator/base/memory.h"
+#include "estimator/base/names.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -14,13 +14,6 @@ static const bool kind_always_live[] = {MP_KIND_LIST(KIND_ALWAYS)};
 #undef KIND_ALWAYS
 static const char *const phase_names[MP_N_PHASES] = {"forward", "loss", "backward", "update"};
 static const char *const fuse_names[MP_N_FUSES] = {"none", "backward", "forward"};
-
-static int find(const char *const *names, int n, const char *name)
-{
-    for (int i = 0; i < n; i++)
-        if (!strcmp(names[i], name)) return i;
-    return -1;
-}
 
 const char *mp_kind_name(mp_kind kind)
 {
@@ -36,15 +29,15 @@ const char *mp_fuse_name(mp_fuse fuse)
 }
 int mp_kind_find(const char *name)
 {
-    return find(kind_names, MP_N_KINDS, name);
+    return mp_names_place(kind_names, MP_N_KINDS, name);
 }
 int mp_phase_find(const char *name)
 {
-    return find(phase_names, MP_N_PHASES, name);
+    return mp_names_place(phase_names, MP_N_PHASES, name);
 }
 int mp_fuse_find(const char *name)
 {
-    return find(fuse_names, MP_N_FUSES, name);
+    return mp_names_place(fuse_names, MP_N_FUSES, name);
 }
 bool mp_kind_is_static(mp_kind kind)
 {
@@ -71,12 +64,7 @@ void mp_graph_free(mp_graph *graph)
     if (!graph) return;
     mp_free(graph->storages);
     mp_free(graph->nodes);
-    mp_free(graph->producer);
-    mp_free(graph->writer);
-    mp_free(graph->adders_start);
-    mp_free(graph->adders);
-    mp_free(graph->readers_start);
-    mp_free(graph->readers);
+    mp_pool_free(graph->derived);
     mp_pool_free(graph->pool);
     mp_free(graph);
 }

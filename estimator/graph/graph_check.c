@@ -302,9 +302,9 @@ static mp_status check_nodes(struct checker *c)
 static mp_status invert(mp_graph *graph, bool adds, int **start, int **lists, mp_error *err)
 {
     size_t n = graph->n_storages;
-    MP_OWNED int *last = NULL;
-    MP_ENSURE(last = mp_alloc(n, sizeof *last), err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
-    MP_ENSURE(*start = mp_alloc(n + 2, sizeof **start), err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
+    MP_OWNED int *last = mp_alloc(n, sizeof *last);
+    *start = mp_pool_alloc(graph->derived, n + 2, sizeof **start);
+    MP_ENSURE(last && *start, err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
     /* the first round counts, the second fills; (*start)[s + 1] is the next free place of s in the second */
     for (int round = 0; round < 2; round++) {
         for (size_t s = 0; s < n; s++) last[s] = -1;
@@ -326,20 +326,10 @@ static mp_status invert(mp_graph *graph, bool adds, int **start, int **lists, mp
         }
         if (round == 1) break;
         for (size_t s = 0; s < n; s++) (*start)[s + 2] += (*start)[s + 1];
-        MP_ENSURE(*lists = mp_alloc((size_t)(*start)[n + 1], sizeof **lists), err, MP_NOMEM,
-                  "no memory to check the graph '%s'", graph->name);
+        *lists = mp_pool_alloc(graph->derived, (size_t)(*start)[n + 1], sizeof **lists);
+        MP_ENSURE(*lists, err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
     }
     return MP_OK;
-}
-
-static void drop_derived(mp_graph *graph)
-{
-    int **derived[] = {&graph->producer, &graph->writer,        &graph->adders_start,
-                       &graph->adders,   &graph->readers_start, &graph->readers};
-    for (size_t i = 0; i < sizeof derived / sizeof *derived; i++) {
-        mp_free(*derived[i]);
-        *derived[i] = NULL;
-    }
 }
 
 static bool reads(const mp_node *node, int s)
@@ -354,8 +344,8 @@ static bool reads(const mp_node *node, int s)
 static mp_status find_writers(mp_graph *graph, mp_error *err)
 {
     enum { SEVERAL = -2 };
-    MP_ENSURE(graph->writer = mp_alloc(graph->n_storages, sizeof *graph->writer), err, MP_NOMEM,
-              "no memory to check the graph '%s'", graph->name);
+    graph->writer = mp_pool_alloc(graph->derived, graph->n_storages, sizeof *graph->writer);
+    MP_ENSURE(graph->writer, err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
     for (size_t s = 0; s < graph->n_storages; s++) graph->writer[s] = -1;
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const mp_node *node = &graph->nodes[i];
@@ -376,11 +366,12 @@ mp_status mp_graph_finish(mp_graph *graph, mp_error *err)
 {
     struct checker c = {.graph = graph, .err = err};
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
-    drop_derived(graph);
+    mp_pool_free(graph->derived);
+    graph->derived = mp_pool_new();
     MP_CHECK(check_storages(graph, err));
     MP_CHECK(check_ids(graph, err));
     size_t n = graph->n_storages;
-    graph->producer = mp_alloc(n, sizeof *graph->producer);
+    graph->producer = mp_pool_alloc(graph->derived, n, sizeof *graph->producer);
     c.marks = mp_pool_alloc(pool, n, sizeof *c.marks);
     c.base_adds = mp_pool_alloc(pool, n, sizeof *c.base_adds);
     c.adder = mp_pool_alloc(pool, n, sizeof *c.adder);

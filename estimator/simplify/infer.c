@@ -196,6 +196,16 @@ mp_status mp_operator_infer(mp_model *model, int op, mp_error *err)
     return visit(&w, op);
 }
 
+mp_status mp_operator_put(mp_model *model, mp_operator_draft draft, const char *stem, int *out, mp_error *err)
+{
+    int index;
+    if (*out < 0) MP_CHECK(mp_model_fresh_tensor(model, stem, out, err));
+    draft.out = out;
+    draft.n_out = 1;
+    MP_CHECK(mp_model_operator(model, &draft, &index, err));
+    return mp_operator_infer(model, index, err);
+}
+
 mp_status mp_model_infer(mp_model *model, mp_error *err)
 {
     const size_t n = model->n_operators;
@@ -233,19 +243,15 @@ static mp_status add_operator(mp_model *alone, const mp_model *model, const mp_o
                               mp_error *err)
 {
     enum { OPERANDS = 8 };
-    int operands[OPERANDS], index;
+    int operands[OPERANDS];
     MP_ENSURE(op->n_in <= OPERANDS && op->n_out == 1 && op->out[0] >= 0, err, MP_UNSUPPORTED, "%s '%s' has other operands",
               op->kind, op->name);
     for (int k = 0; k < op->n_in; k++) {
         operands[k] = -1;
         if (op->in[k] >= 0) MP_CHECK(add_number(alone, model->tensors[op->in[k]].dtype, in[k], &operands[k], err));
     }
-    MP_CHECK(mp_model_fresh_tensor(alone, "result", out, err));
-    mp_operator_draft draft = mp_draft_like(op, operands, op->n_in);
-    draft.out = out;
-    draft.n_out = 1;
-    MP_CHECK(mp_model_operator(alone, &draft, &index, err));
-    return mp_operator_infer(alone, index, err);
+    *out = -1;
+    return mp_operator_put(alone, mp_draft_like(op, operands, op->n_in), "result", out, err);
 }
 
 mp_status mp_operator_on_numbers(const mp_model *model, const mp_operator *op, const double *in, bool *known, double *out,

@@ -73,13 +73,9 @@ typedef struct writer {
 static mp_status put(writer *w, const char *kind, int a, int b, int *out)
 {
     const int in[] = {a, b};
-    if (*out < 0) MP_CHECK(mp_model_fresh_tensor(w->model, w->name, out, w->err));
-    int index;
     mp_operator_draft draft = mp_draft(kind, "", w->version, in, b < 0 ? 1 : 2, NULL, 0);
     draft.name = w->name;
-    draft.out = out;
-    draft.n_out = 1;
-    return mp_model_operator(w->model, &draft, &index, w->err);
+    return mp_operator_put(w->model, draft, w->name, out, w->err);
 }
 
 /* A vector of the channels, as it broadcasts over x: (C, 1, 1). */

@@ -92,20 +92,16 @@ static mp_status put_parameter(const writer *w, int matrix, const char *what, in
 static mp_status put(writer *w, int op, const char *what, const mp_operator_draft *draft, int *out)
 {
     char name[NAME_MAX_BYTES], stem[NAME_MAX_BYTES + 16];
-    int index;
     const char *slash = strrchr(w->model->operators[op].name, '/'), *whole = w->model->operators[op].name;
     const int length = slash ? (int)(slash - whole) : (int)strlen(whole);
     mp_operator_draft own = *draft;
     snprintf(name, sizeof name, "%.*s/%s", length, whole, what);
     snprintf(stem, sizeof stem, "%s_output_0", name);
-    if (*out < 0) MP_CHECK(mp_model_fresh_tensor(w->model, stem, out, w->err));
     own.name = name;
-    own.out = out;
-    own.n_out = 1;
-    MP_CHECK(mp_model_operator(w->model, &own, &index, w->err));
-    w->owner[index] = op;
+    MP_CHECK(mp_operator_put(w->model, own, stem, out, w->err));
+    w->owner[w->model->tensors[*out].producer] = op;
     w->model->tensors[*out].source = w->model->tensors[w->model->operators[op].out[0]].source;
-    return mp_operator_infer(w->model, index, w->err);
+    return MP_OK;
 }
 
 static mp_status put_scale(const writer *w, mp_dtype dtype, double value, int *out)

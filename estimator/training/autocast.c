@@ -40,15 +40,10 @@ static mp_status cast_operand(caster *c, int index, int k, mp_dtype to)
     if (copy < 0) {
         const mp_attribute type = mp_attribute_int("to", to);
         char name[512];
-        int op;
         snprintf(name, sizeof name, "%s:%s", t->name, mp_dtype_name(to));
-        MP_CHECK(mp_model_fresh_tensor(c->model, name, &copy, c->err));
         mp_operator_draft draft = mp_draft("Cast", "", 13, &from, 1, &type, 1);
         draft.name = name;
-        draft.out = &copy;
-        draft.n_out = 1;
-        MP_CHECK(mp_model_operator(c->model, &draft, &op, c->err));
-        MP_CHECK(mp_operator_infer(c->model, op, c->err));
+        MP_CHECK(mp_operator_put(c->model, draft, name, &copy, c->err));
         if (is_shared) c->copy[from] = copy + 1;
     }
     c->model->operators[index].in[k] = copy;

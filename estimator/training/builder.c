@@ -30,7 +30,7 @@ mp_status mp_builder_storage(mp_builder *b, const char *name, int64_t payload_by
     MP_CHECK(mp_graph_storage(b->graph, &s, b->err));
     s->kind = kind;
     s->payload_bytes = payload_bytes;
-    MP_ENSURE(s->name = mp_pool_text(b->graph->pool, name, strlen(name)), b->err, MP_NOMEM, "out of memory");
+    MP_ENSURE(name && (s->name = mp_pool_text(b->graph->pool, name, strlen(name))), b->err, MP_NOMEM, "out of memory");
     MP_ENSURE(mp_round_up(payload_bytes, b->target->alignment, &s->bytes), b->err, MP_INVALID, "'%s' is too large", name);
     *index = (int)b->graph->n_storages - 1;
     return MP_OK;

@@ -58,7 +58,8 @@ int64_t mp_builder_bytes(const mp_builder *b, int tensor);
 /* Returns what the gradient of input k reads: MP_IN, MP_OUT, MP_EXTRA bits, MP_INPUTS. */
 uint32_t mp_builder_needs(const mp_builder *b, const mp_operator *op, int k);
 
-/* Adds a storage to the graph, rounded up to the target's alignment; *index is its number. */
+/* Adds a storage to the graph, rounded up to the target's alignment; *index is its number. MP_NOMEM, also for a name that is
+ * NULL since there was no memory to write it. */
 mp_status mp_builder_storage(mp_builder *b, const char *name, int64_t payload_bytes, mp_kind kind, int *index);
 /* Adds a storage to a list unless it is in it already, or is -1. */
 mp_status mp_builder_put(mp_builder *b, mp_list *list, int storage);

@@ -30,9 +30,8 @@ mp_status mp_build_mask(mp_builder *b, int k)
 {
     const mp_operator *op = &b->model->operators[k];
     if (!keeps_mask(b, op)) return MP_OK;
-    const char *name = mp_pool_format(b->graph->pool, "%s:mask", op->name);
-    MP_ENSURE(name, b->err, MP_NOMEM, "out of memory");
     int64_t bytes = mp_tensor_elements(&b->model->tensors[op->out[0]]);
+    const char *name = mp_pool_format(b->graph->pool, "%s:mask", op->name);
     return mp_builder_storage(b, name, bytes, MP_KIND_SAVED, &b->extras[k][0]);
 }
 

@@ -88,7 +88,6 @@ static mp_status ensure_storage(mp_builder *b, int tensor)
     int key = b->key[tensor];
     if (b->gradient[key].storage >= 0) return MP_OK;
     const char *name = mp_pool_format(b->graph->pool, "gradient of %s", b->model->tensors[key].name);
-    MP_ENSURE(name, b->err, MP_NOMEM, "out of memory");
     return mp_builder_storage(b, name, mp_builder_bytes(b, key), MP_KIND_ACTIVATION_GRADIENT, &b->gradient[key].storage);
 }
 
@@ -166,7 +165,6 @@ static mp_status put_target(mp_builder *b, const mp_operator *op, int i)
         return MP_OK;
     }
     const char *name = mp_pool_format(b->graph->pool, "gradient of %s, part", b->model->tensors[b->key[tensor]].name);
-    MP_ENSURE(name, b->err, MP_NOMEM, "out of memory");
     MP_CHECK(mp_builder_storage(b, name, mp_builder_bytes(b, b->key[tensor]), MP_KIND_ACTIVATION_GRADIENT, &part));
     MP_CHECK(mp_builder_put(b, &b->writes, part));
     return add_pending(b, tensor, part, forward_node(b, (int)(op - b->model->operators)));
@@ -300,7 +298,6 @@ static mp_status build_given_gradients(mp_builder *b)
         int t = b->model->outputs[k], storage;
         if (!b->has_gradient[t]) continue;
         const char *name = mp_pool_format(b->graph->pool, "gradient of %s, given", b->model->tensors[t].name);
-        MP_ENSURE(name, b->err, MP_NOMEM, "out of memory");
         MP_CHECK(mp_builder_storage(b, name, mp_builder_bytes(b, t), MP_KIND_INPUT, &storage));
         MP_CHECK(add_pending(b, t, storage, -1));
         gradient_of(b, t)->n_contributions++;

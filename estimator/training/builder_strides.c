@@ -101,7 +101,6 @@ mp_status mp_builder_copies(mp_builder *b, int k)
         int64_t bytes = op->in[i] >= 0 ? copy_bytes(b, op, i) : 0;
         if (!bytes) continue;
         const char *name = mp_pool_format(b->graph->pool, "%s:copy%d", op->name, i);
-        MP_ENSURE(name, b->err, MP_NOMEM, "out of memory");
         MP_CHECK(mp_builder_storage(b, name, bytes, MP_KIND_SAVED, &b->copies[k][i]));
         MP_CHECK(mp_builder_put(b, &b->writes, b->copies[k][i]));
     }

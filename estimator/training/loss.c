@@ -18,13 +18,8 @@ typedef struct writer {
 static mp_status put(const writer *w, const char *kind, const char *domain, int version, const int *in, int n_in,
                      const mp_attribute *attributes, size_t n_attributes, const char *output, int *out)
 {
-    int index;
-    MP_CHECK(mp_model_fresh_tensor(w->model, output, out, w->err));
-    mp_operator_draft draft = mp_draft(kind, domain, version, in, n_in, attributes, n_attributes);
-    draft.out = out;
-    draft.n_out = 1;
-    MP_CHECK(mp_model_operator(w->model, &draft, &index, w->err));
-    return mp_operator_infer(w->model, index, w->err);
+    *out = -1;
+    return mp_operator_put(w->model, mp_draft(kind, domain, version, in, n_in, attributes, n_attributes), output, out, w->err);
 }
 
 /* An elementwise operator of ai.onnx; b negative: it has one operand. */
@@ -45,13 +40,11 @@ static mp_status put_reduced(const writer *w, const char *kind, int a, bool last
 static mp_status put_constant(const writer *w, mp_dtype dtype, int rank, const double *values, int64_t n, const char *name,
                               int *out)
 {
-    MP_CHECK(mp_model_fresh_tensor(w->model, name, out, w->err));
-    MP_CHECK(mp_tensor_set(w->model, *out, dtype, rank, &n, w->err));
-    mp_tensor *t = &w->model->tensors[*out];
-    t->role = MP_ROLE_CONSTANT;
-    t->role_reason = "of the appended loss";
-    MP_ENSURE(n <= MP_VALUE_MAX && (t->value = mp_value_new(w->model, n, true)), w->err, MP_NOMEM, "out of memory");
-    for (int64_t k = 0; k < n; k++) t->value->f[k] = values[k];
+    mp_value *value;
+    MP_ENSURE(n <= MP_VALUE_MAX, w->err, MP_NOMEM, "out of memory");
+    MP_CHECK(mp_model_constant(w->model, name, dtype, rank, &n, out, &value, w->err));
+    w->model->tensors[*out].role_reason = "of the appended loss";
+    for (int64_t k = 0; k < n; k++) value->f[k] = values[k];
     return MP_OK;
 }
 

@@ -8,6 +8,7 @@
 #include <fnmatch.h>
 #include <string.h>
 
+#include "estimator/base/names.h"
 #include "estimator/model/order.h"
 #include "estimator/training/builder.h"
 
@@ -127,13 +128,6 @@ static const char *const loss_names[] = {"auto",  "cross-entropy", "mse",    "l1
 static const char *const optimizer_names[] = {"adamw", "adam", "sgd", "momentum", "none", "adamw8bit"};
 static const char *const rules_names[] = {"executor", "pytorch"};
 
-static int find(const char *const *names, int n, const char *name)
-{
-    for (int k = 0; k < n; k++)
-        if (!strcmp(names[k], name)) return k;
-    return -1;
-}
-
 const char *mp_loss_name(mp_loss loss)
 {
     return loss_names[loss];
@@ -148,15 +142,15 @@ const char *mp_rules_name(mp_rules rules)
 }
 int mp_loss_find(const char *name)
 {
-    return find(loss_names, MP_N_LOSSES, name);
+    return mp_names_place(loss_names, MP_N_LOSSES, name);
 }
 int mp_optimizer_find(const char *name)
 {
-    return find(optimizer_names, MP_N_OPTIMIZERS, name);
+    return mp_names_place(optimizer_names, MP_N_OPTIMIZERS, name);
 }
 int mp_rules_find(const char *name)
 {
-    return find(rules_names, MP_N_RULES, name);
+    return mp_names_place(rules_names, MP_N_RULES, name);
 }
 
 /* Which operators the loss (without one: the outputs) depends on. */

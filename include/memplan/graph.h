@@ -103,6 +103,7 @@ typedef struct mp_graph {
                                      too; whoever reads the storage, updates aside, runs after that node. -1: none */
     int *adders_start, *adders;   /* who adds to s, in node order: adders[adders_start[s] .. adders_start[s+1]) */
     int *readers_start, *readers; /* nodes that read s in some alternative, likewise */
+    mp_pool *derived;             /* owns these lists */
     mp_pool *pool;                /* owns every array of nodes and storages, names included */
 } mp_graph;
 
