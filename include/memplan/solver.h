@@ -36,3 +36,4 @@ mp_status mp_segments_on(const mp_graph *graph, const int *checkpoints, size_t n
 /* The table, in the order of `memplan solvers`. */
 size_t mp_solver_count(void);
 const mp_solver *mp_solver_row(size_t k);
+const mp_solver *mp_solver_find(const char *name); /* NULL: there is none of this name */

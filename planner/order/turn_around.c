@@ -1,8 +1,6 @@
 /* turn_around.c - the sum of the bytes that cross from node to node of the list, and its highest place. */
 #include "planner/order/turn_around.h"
 
-#include <string.h>
-
 #include "planner/math/tuning.h"
 
 static bool is_marked(const mp_graph *graph)
@@ -50,23 +48,12 @@ mp_status mp_turn_around(const mp_graph *graph, int *node, mp_error *err)
     return MP_OK;
 }
 
-mp_status mp_marked_graph_of(const mp_graph *graph, mp_marked_graph *out, mp_error *err)
+mp_status mp_marked_graph_of(const mp_graph *graph, mp_variant *out, mp_error *err)
 {
     int first;
-    mp_node *nodes = NULL;
-    mp_marked_graph x = {.graph = *graph};
     MP_CHECK(mp_turn_around(graph, &first, err));
-    MP_ENSURE(nodes = mp_alloc(graph->n_nodes, sizeof *nodes), err, MP_NOMEM, "out of memory for %zu nodes", graph->n_nodes);
-    memcpy(nodes, graph->nodes, graph->n_nodes * sizeof *nodes);
+    MP_CHECK(mp_variant_of(graph, out, err));
     for (size_t v = first < 0 ? graph->n_nodes : (size_t)first; v < graph->n_nodes; v++)
-        if (nodes[v].phase == MP_PHASE_FORWARD) nodes[v].phase = MP_PHASE_BACKWARD;
-    x.graph.nodes = nodes;
-    *out = x;
+        if (graph->nodes[v].phase == MP_PHASE_FORWARD) out->graph.nodes[v].phase = MP_PHASE_BACKWARD;
     return MP_OK;
-}
-
-void mp_marked_graph_free(mp_marked_graph *marked)
-{
-    mp_free(marked->graph.nodes);
-    *marked = (mp_marked_graph){0};
 }

@@ -6,12 +6,7 @@
  */
 #pragma once
 
-#include "memplan/graph.h"
-
-/* A graph with other phases; the rest is the graph's, which has to outlive it. */
-typedef struct mp_marked_graph {
-    mp_graph graph;
-} mp_marked_graph;
+#include "planner/order/variant.h"
 
 /* True if a graph is large and its storages live, in list order, for a small part of it on average: then memory rises and falls
  * all the time, few storages are live at once, and no place of the list is a turn-around. O(storages). */
@@ -22,7 +17,6 @@ bool mp_graph_is_local(const mp_graph *graph);
  * O(list lengths). */
 mp_status mp_turn_around(const mp_graph *graph, int *node, mp_error *err);
 
-/* The graph whose nodes from that one on are backward, but for updates; the graph as it is where there is none. On MP_OK
- * release with mp_marked_graph_free (a zeroed one is fine). MP_NOMEM. O(list lengths). */
-mp_status mp_marked_graph_of(const mp_graph *graph, mp_marked_graph *out, mp_error *err);
-void mp_marked_graph_free(mp_marked_graph *marked);
+/* Gives the graph whose nodes from that one on are backward, but for updates; the graph as it is where there is none. As
+ * mp_variant_of. O(list lengths). */
+mp_status mp_marked_graph_of(const mp_graph *graph, mp_variant *out, mp_error *err);

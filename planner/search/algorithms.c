@@ -1,8 +1,6 @@
 /* algorithms.c - the fastest algorithm of each node that fits beside what is live in all of its runs. */
 #include "planner/search/algorithms.h"
 
-#include <string.h>
-
 bool mp_graph_has_algorithms(const mp_graph *graph)
 {
     for (size_t k = 0; k < graph->n_nodes; k++)
@@ -57,38 +55,17 @@ mp_status mp_algorithms_choose(const mp_graph *graph, mp_step *steps, size_t n, 
     return MP_OK;
 }
 
-mp_status mp_relaxed_graph_of(const mp_graph *graph, mp_relaxed_graph *out, mp_error *err)
+mp_status mp_relaxed_graph_of(const mp_graph *graph, mp_variant *out, mp_error *err)
 {
-    size_t n = 0;
-    MP_CLEARED_BY(mp_relaxed_graph_free) mp_relaxed_graph x = {.graph = *graph};
-    for (size_t i = 0; i < graph->n_nodes; i++)
-        if (mp_node_has_algorithms(&graph->nodes[i])) n += graph->nodes[i].n_alternatives;
-    x.graph.nodes = mp_alloc(graph->n_nodes, sizeof *x.graph.nodes);
-    x.alternatives = mp_alloc(n, sizeof *x.alternatives);
-    MP_ENSURE(x.graph.nodes && x.alternatives, err, MP_NOMEM, "out of memory for %zu nodes", graph->n_nodes);
-    if (graph->n_nodes) memcpy(x.graph.nodes, graph->nodes, graph->n_nodes * sizeof *x.graph.nodes);
-    n = 0;
+    MP_CHECK(mp_variant_of(graph, out, err));
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const mp_node *node = &graph->nodes[i];
         if (!mp_node_has_algorithms(node)) continue;
-        mp_alternative *alternatives = x.graph.nodes[i].alternatives = &x.alternatives[n];
-        n += node->n_alternatives;
         const mp_alternative *fastest = &node->alternatives[fastest_within(node, INT64_MAX)];
-        const int64_t workspace_bytes = least_workspace(node);
         for (size_t k = 0; k < node->n_alternatives; k++) {
-            alternatives[k] = node->alternatives[k];
-            alternatives[k].ticks = fastest->ticks;
-            alternatives[k].workspace_bytes = workspace_bytes;
+            out->graph.nodes[i].alternatives[k].ticks = fastest->ticks;
+            out->graph.nodes[i].alternatives[k].workspace_bytes = least_workspace(node);
         }
     }
-    *out = x;
-    x = (mp_relaxed_graph){0};
     return MP_OK;
-}
-
-void mp_relaxed_graph_free(mp_relaxed_graph *relaxed)
-{
-    mp_free(relaxed->graph.nodes);
-    mp_free(relaxed->alternatives);
-    *relaxed = (mp_relaxed_graph){0};
 }

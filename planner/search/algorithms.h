@@ -7,6 +7,7 @@
 #pragma once
 
 #include "memplan/timeline.h"
+#include "planner/order/variant.h"
 
 /* True if some node of the graph has a choice. O(nodes). */
 bool mp_graph_has_algorithms(const mp_graph *graph);
@@ -17,12 +18,7 @@ bool mp_graph_has_algorithms(const mp_graph *graph);
 mp_status mp_algorithms_choose(const mp_graph *graph, mp_step *steps, size_t n, int64_t budget_bytes, int64_t *least_bytes,
                                mp_error *err);
 
-/* The same graph for searchers that leave this choice to others: every algorithm of a node has the ticks of its fastest and the
- * workspace of its smallest. So its bounds hold for the graph itself, and what cannot fit in it cannot fit at all. Only what
- * differs is copied: `graph` has to outlive it, and mp_graph_free is not for it. MP_NOMEM. */
-typedef struct mp_relaxed_graph {
-    mp_graph graph;
-    mp_alternative *alternatives;
-} mp_relaxed_graph;
-mp_status mp_relaxed_graph_of(const mp_graph *graph, mp_relaxed_graph *out, mp_error *err);
-void mp_relaxed_graph_free(mp_relaxed_graph *relaxed); /* a zeroed one is fine */
+/* Gives the graph for searchers that leave this choice to others: every algorithm of a node has the ticks of its fastest and
+ * the workspace of its smallest. So its bounds hold for the graph itself, and what cannot fit in it cannot fit at all. As
+ * mp_variant_of. */
+mp_status mp_relaxed_graph_of(const mp_graph *graph, mp_variant *out, mp_error *err);

@@ -5,6 +5,7 @@
 
 #include "estimator/base/clock.h"
 #include "estimator/base/memory.h"
+#include "estimator/base/names.h"
 #include "planner/math/tuning.h"
 #include "planner/order/order.h"
 
@@ -18,17 +19,16 @@ int64_t mp_search_moves(const mp_search *search)
     return search->moves;
 }
 
+static const char *const effort_names[MP_N_EFFORTS] = {"normal", "quick", "thorough"};
+
 const char *mp_effort_name(mp_effort effort)
 {
-    static const char *const names[MP_N_EFFORTS] = {"normal", "quick", "thorough"};
-    return names[effort];
+    return effort_names[effort];
 }
 
 int mp_effort_find(const char *name)
 {
-    for (int k = 0; k < MP_N_EFFORTS; k++)
-        if (!strcmp(mp_effort_name((mp_effort)k), name)) return k;
-    return -1;
+    return mp_names_place(effort_names, MP_N_EFFORTS, name);
 }
 
 mp_effort mp_search_effort(const mp_search *search)
@@ -309,6 +309,6 @@ void mp_search_clear(mp_search *search)
     mp_free(search->smallest.steps);
     mp_bound_report_clear(&search->first_report);
     mp_bound_report_clear(&search->proof_report);
-    mp_relaxed_graph_free(&search->relaxed);
-    mp_marked_graph_free(&search->marked);
+    mp_variant_free(&search->relaxed);
+    mp_variant_free(&search->marked);
 }

@@ -23,8 +23,8 @@ typedef struct mp_candidate {
 struct mp_search {
     const mp_request *request;
     mp_request seen; /* by the searcher that runs: its graph may be the relaxed or marked one */
-    mp_relaxed_graph relaxed;
-    mp_marked_graph marked; /* of the relaxed one, if there are algorithms */
+    mp_variant relaxed;
+    mp_variant marked; /* of the relaxed one, if there are algorithms */
     bool has_algorithms;
     const char *solver; /* the searcher that runs */
     mp_candidate best, smallest;

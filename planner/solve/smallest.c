@@ -12,12 +12,6 @@
 
 enum { QUICKER = 2 /* than a first search */ };
 
-/* A graph whose every node takes as many ticks as it touches bytes, in every alternative. Only what differs is copied. */
-typedef struct timeless {
-    mp_graph graph;
-    mp_alternative *alternatives;
-} timeless;
-
 static int64_t bytes_touched(const mp_graph *graph, const mp_alternative *a)
 {
     enum { MOST = 1 << 30 }; /* so that the sums over all steps of a search are far from overflow */
@@ -29,33 +23,14 @@ static int64_t bytes_touched(const mp_graph *graph, const mp_alternative *a)
     return kib < MOST ? kib : MOST;
 }
 
-static mp_status timeless_of(const mp_graph *graph, timeless *out, mp_error *err)
+/* A graph whose every node takes as many ticks as it touches bytes, in every alternative. */
+static mp_status timeless_of(const mp_graph *graph, mp_variant *out, mp_error *err)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < graph->n_nodes; i++) n += graph->nodes[i].n_alternatives;
-    out->graph = *graph;
-    out->graph.nodes = mp_alloc(graph->n_nodes, sizeof *out->graph.nodes);
-    out->alternatives = mp_alloc(n, sizeof *out->alternatives);
-    MP_ENSURE(out->graph.nodes && out->alternatives, err, MP_NOMEM, "out of memory for %zu nodes", graph->n_nodes);
-    n = 0;
-    for (size_t i = 0; i < graph->n_nodes; i++) {
-        const mp_node *node = &graph->nodes[i];
-        mp_alternative *alternatives = &out->alternatives[n];
-        n += node->n_alternatives;
-        out->graph.nodes[i] = *node;
-        out->graph.nodes[i].alternatives = alternatives;
-        for (size_t k = 0; k < node->n_alternatives; k++) {
-            alternatives[k] = node->alternatives[k];
-            alternatives[k].ticks = bytes_touched(graph, &node->alternatives[0]);
-        }
-    }
+    MP_CHECK(mp_variant_of(graph, out, err));
+    for (size_t i = 0; i < graph->n_nodes; i++)
+        for (size_t k = 0; k < graph->nodes[i].n_alternatives; k++)
+            out->graph.nodes[i].alternatives[k].ticks = bytes_touched(graph, &graph->nodes[i].alternatives[0]);
     return MP_OK;
-}
-
-static void timeless_free(timeless *x)
-{
-    mp_free(x->graph.nodes);
-    mp_free(x->alternatives);
 }
 
 /* The schedule on the graph itself, with the fastest algorithms that keep its peak. */
@@ -90,7 +65,7 @@ static mp_status copy_of(const mp_graph *graph, const mp_plan *plan, mp_plan **o
 mp_status mp_smallest_plan(const mp_request *request, bool with_arena, mp_plan **out, mp_error *err)
 {
     const mp_graph *graph = request->graph;
-    MP_CLEARED_BY(timeless_free) timeless x = {0};
+    MP_CLEARED_BY(mp_variant_free) mp_variant x = {0};
     MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
     MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
     MP_OWNED_BY(mp_problem_free) mp_problem *problem = NULL;

@@ -30,14 +30,11 @@ int64_t mp_default_moves(const mp_graph *graph)
     return moves < MP_LEAST_OFFERS ? MP_LEAST_OFFERS : moves > MP_MOST_OFFERS ? MP_MOST_OFFERS : moves;
 }
 
-static mp_status find_solver(const char *name, const mp_solver **out, mp_error *err)
+const mp_solver *mp_solver_find(const char *name)
 {
     for (size_t k = 0; k < mp_solver_count(); k++)
-        if (!strcmp(mp_solver_row(k)->name, name)) {
-            *out = mp_solver_row(k);
-            return MP_OK;
-        }
-    return MP_FAIL(err, MP_INVALID, "there is no solver '%s'", name);
+        if (!strcmp(mp_solver_row(k)->name, name)) return mp_solver_row(k);
+    return NULL;
 }
 
 /* The plan of a kept schedule, with what was asked, checked. A fault that the check finds is ours. */
@@ -140,9 +137,9 @@ static mp_status finish_bound(mp_search *search, mp_answer *found, mp_error *err
 /* The plan to start from, under the name of who found it. */
 static mp_status offer_start(mp_search *search, const mp_plan *start, mp_error *err)
 {
-    const mp_solver *finder;
+    const mp_solver *finder = mp_solver_find(start->solver);
     const char *outer = search->solver;
-    if (find_solver(start->solver, &finder, NULL) == MP_OK) search->solver = finder->name;
+    if (finder) search->solver = finder->name;
     const mp_status st = mp_search_offer(search, start->steps, start->n_steps, NULL, NULL, err);
     search->solver = outer;
     return st;
@@ -197,7 +194,8 @@ static void end_search(mp_search *search)
 static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *err)
 {
     const mp_graph *graph = request->graph;
-    const mp_solver *solver = NULL;
+    const char *name = request->solver ? request->solver : "auto";
+    const mp_solver *solver = request->own ? request->own : mp_solver_find(name);
     mp_floor_reason reason;
     MP_CLEARED_BY(mp_answer_free) mp_answer found = {.floor_node = -1, .bound = {.ticks = -1}};
     MP_CLEARED_BY(end_search)
@@ -209,10 +207,7 @@ static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *e
                         .share = 1,
                         .moves = request->moves > 0 ? request->moves : mp_default_moves(graph)};
 
-    if (request->own)
-        solver = request->own;
-    else
-        MP_CHECK(find_solver(request->solver ? request->solver : "auto", &solver, err));
+    MP_ENSURE(solver, err, MP_INVALID, "there is no solver '%s'", name);
     MP_ENSURE(request->budget_bytes >= 0, err, MP_INVALID, "a budget of %lld bytes", (long long)request->budget_bytes);
     MP_ENSURE(!request->checkpoints || !strcmp(solver->name, "segments"), err, MP_INVALID,
               "solver %s takes no list of checkpoints", solver->name);

@@ -60,9 +60,8 @@ static trial *known(const fit *x, int64_t batch)
 /* The table's own text for a name, which outlives the plan. */
 static const char *solver_name(const char *name)
 {
-    for (size_t k = 0; k < mp_solver_count(); k++)
-        if (!strcmp(mp_solver_row(k)->name, name)) return mp_solver_row(k)->name;
-    return "";
+    const mp_solver *solver = mp_solver_find(name);
+    return solver ? solver->name : "";
 }
 
 static mp_status without_recompute(const mp_graph *graph, trial *t, mp_error *err)

@@ -119,16 +119,6 @@ static mp_status open_curve(sweep *x, const mp_solver *solver, mp_error *err)
     return MP_OK;
 }
 
-static mp_status find_solver(const char *name, const mp_solver **out, mp_error *err)
-{
-    for (size_t k = 0; k < mp_solver_count(); k++)
-        if (!strcmp(mp_solver_row(k)->name, name)) {
-            *out = mp_solver_row(k);
-            return MP_OK;
-        }
-    return MP_FAIL(err, MP_INVALID, "there is no solver '%s'", name);
-}
-
 static mp_status open_curves(sweep *x, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -140,12 +130,10 @@ static mp_status open_curves(sweep *x, mp_error *err)
     x->tried = mp_alloc(n, sizeof *x->tried);
     MP_ENSURE(found->curves && x->solvers && x->tried, err, MP_NOMEM, "out of memory for %zu curves", n);
     for (size_t k = 0; k < n && !found->stopped; k++) {
-        const mp_solver *solver = mp_solver_row(k);
+        const mp_solver *solver = request->n_solvers ? mp_solver_find(request->solvers[k]) : mp_solver_row(k);
         mp_error ours = {0};
-        if (request->n_solvers)
-            MP_CHECK(find_solver(request->solvers[k], &solver, err));
-        else if (solver->run == mp_run_auto || solver->run == mp_run_none)
-            continue;
+        MP_ENSURE(solver, err, MP_INVALID, "there is no solver '%s'", request->solvers[k]);
+        if (!request->n_solvers && (solver->run == mp_run_auto || solver->run == mp_run_none)) continue;
         st = open_curve(x, solver, &ours);
         if (st == MP_NOT_APPLICABLE && !request->n_solvers) st = MP_OK;
         if (st != MP_OK && err && err->code == MP_OK) *err = ours;

@@ -86,6 +86,7 @@
     X(mp_effort_find("quick"))                                   \
     X(mp_solver_count())                                         \
     X(mp_solver_row(0))                                          \
+    X(mp_solver_find("auto"))                                    \
     X(mp_device_count())                                         \
     X(mp_device_row(0))                                          \
     X(mp_device_find("RTX 3090"))                                \

@@ -84,14 +84,14 @@ TEST(most_crosses_before_the_turn_around)
         }
         assert_int_equal(mp_turn_around(graph, &found, NULL), MP_OK);
         assert_int_equal(found, expected);
-        mp_marked_graph marked;
+        mp_variant marked;
         assert_int_equal(mp_marked_graph_of(graph, &marked, NULL), MP_OK);
         for (int v = 0; v < (int)graph->n_nodes; v++) {
             assert_int_equal(graph->nodes[v].phase, MP_PHASE_FORWARD);
             assert_int_equal(marked.graph.nodes[v].phase,
                              expected >= 0 && v >= expected ? MP_PHASE_BACKWARD : MP_PHASE_FORWARD);
         }
-        mp_marked_graph_free(&marked);
+        mp_variant_free(&marked);
         mp_graph_free(graph);
     }
 }
