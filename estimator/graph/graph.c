@@ -1,6 +1,7 @@
 /* graph.c - building a training graph: storages and nodes that grow, names, and what they are called in messages. */
 #include "memplan/graph.h"
 
+#include "estimator/base/memory.h"
 #include "estimator/base/names.h"
 
 #include <stdio.h>
