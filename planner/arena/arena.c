@@ -2,7 +2,7 @@
 #include "memplan/arena.h"
 
 #include "estimator/base/memory.h"
-#include "planner/arena/arena_search.h"
+#include "planner/arena/arena.h"
 
 /* The spans that share one offset are a ring: they become one item. */
 typedef struct grouping {

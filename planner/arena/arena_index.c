@@ -1,5 +1,5 @@
 /* arena_index.c - first fit over a segment tree. Node v has the children 2 v and 2 v + 1; node 1 covers all steps. */
-#include "planner/arena/arena_index.h"
+#include "planner/arena/arena.h"
 
 #include <stdlib.h>
 #include <string.h>

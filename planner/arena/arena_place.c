@@ -1,9 +1,8 @@
 /* arena_place.c - each item is compared with all placed ones that are live with it, in the order of their offsets. */
-#include "planner/arena/arena_place.h"
+#include "planner/arena/arena.h"
 
 #include <string.h>
 
-#include "planner/arena/arena_index.h"
 #include "planner/math/tuning.h"
 
 /* A placed item; the array is sorted by offset, and scanned for each new item. */

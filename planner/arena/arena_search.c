@@ -1,11 +1,10 @@
 /* arena_search.c - the orders in which items are placed, and what the packer (memplan/pack.h) is asked where none is low
  * enough: it gets the items with their pieces, and improves their offsets or proves them lowest. */
-#include "planner/arena/arena_search.h"
+#include "planner/arena/arena.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "planner/arena/arena_place.h"
 #include "planner/math/tuning.h"
 
 /* The sum over all steps of the number of live items above the size `dust`, but no more than `most`. */

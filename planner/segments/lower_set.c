@@ -12,7 +12,7 @@
 #include "planner/math/splitmix.h"
 #include "planner/math/tuning.h"
 #include "planner/order/segment_schedule.h"
-#include "planner/segments/lower_set_dp.h"
+#include "planner/segments/lower_set.h"
 
 typedef struct lower_set {
     mp_search *search;

@@ -4,7 +4,7 @@
  * bytes kept on the way there; the most bytes kept with which the rest still fits; and the least overhead of the rest, if the
  * fewest bytes were kept. A state that keeps too much, or whose overhead and rest exceed what is asked for, is dropped.
  *
- * The memory model (lower_set_family.h) knows nothing of early freeing, in-place, parameters or workspace, so its budget says
+ * The memory model (lower_set.h) knows nothing of early freeing, in-place, parameters or workspace, so its budget says
  * little about the peak. It is swept instead, on a fixed ladder from the least for which there is a strategy to that of a
  * single segment, from below: what is tried for a budget of the user's is tried for every larger one, too. Once the peaks have
  * been over the budget for some rungs, more memory inside the model will not help.
@@ -12,7 +12,7 @@
  * A strategy for one rung serves the next as well, so its overhead bounds what is looked for there. The first bound comes from
  * a search with coarse classes of overhead. Small families are searched without bound: their whole front is worth a look.
  */
-#include "planner/segments/lower_set_dp.h"
+#include "planner/segments/lower_set.h"
 
 #include "estimator/base/memory.h"
 #include "planner/math/integers.h"

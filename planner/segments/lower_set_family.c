@@ -3,7 +3,7 @@
  * All sets: starting from the empty one, adding to each set every vertex whose predecessors are in it gives the sets of the
  * next cardinality; a hash table drops those found twice. So they come sorted by cardinality, and no transition is missed.
  */
-#include "planner/segments/lower_set_family.h"
+#include "planner/segments/lower_set.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -18,7 +18,7 @@
 #include "planner/math/integers.h"
 #include "planner/math/tuning.h"
 #include "planner/order/boundaries.h"
-#include "planner/segments/lower_set_dp.h"
+#include "planner/segments/lower_set.h"
 
 /* A list that was judged: its ends and what came of it. */
 typedef struct verdict {

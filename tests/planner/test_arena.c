@@ -4,7 +4,7 @@
 #include "memplan/arena.h"
 #include "memplan/arena_solve.h"
 #include "memplan/check.h"
-#include "planner/arena/arena_search.h"
+#include "planner/arena/arena.h"
 #include "tests/cases/chain_graph.h"
 #include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"

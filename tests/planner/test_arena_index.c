@@ -1,6 +1,6 @@
 /* test_arena_index.c - planner/arena_index: the same offsets as looking at everything that lies, and layouts of many items. */
 #include "estimator/base/memory.h"
-#include "planner/arena/arena_index.h"
+#include "planner/arena/arena.h"
 #include "planner/math/tuning.h"
 #include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"

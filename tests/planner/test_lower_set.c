@@ -2,7 +2,7 @@
 #include "estimator/base/memory.h"
 #include "memplan/graph_json.h"
 #include "planner/order/dag.h"
-#include "planner/segments/lower_set_dp.h"
+#include "planner/segments/lower_set.h"
 #include "tests/cases/data_file.h"
 #include "tests/cases/test.h"
 #include "tests/oracles/oracle_lower_set.h"
