@@ -56,6 +56,8 @@
     X(mp_storage_title(w->graph, 0, &label))                     \
     X(mp_node_has_algorithms(w->graph->nodes))                   \
     X(mp_storage_is_static(w->graph->storages))                  \
+    X(mp_node_may_rerun(w->graph->nodes))                        \
+    X(mp_storage_is_sum(w->graph, 0))                            \
     X(mp_graph_hash(w->graph, hash, &err))                       \
     X(mp_graph_static_bytes(w->graph))                           \
     X(mp_graph_dot_is("a.dot"))                                  \
@@ -118,6 +120,7 @@
     X(mp_plan_free(plan))                                        \
     X(mp_graph_free(graph))                                      \
     X(mp_free(block))                                            \
+    X(mp_free_owned(&owned))                                     \
     X(mp_pool_failed(pool))                                      \
     X(mp_pool_free(pool))
 
@@ -157,6 +160,7 @@ void public_call_without(public_world *w)
     mp_answer answer;
     mp_problem *problem;
     mp_timeline *timeline;
+    void *owned = NULL;
     mp_summary summary;
     mp_sweep sweep;
     mp_report report;
