@@ -101,6 +101,18 @@ struct mp_call {
 
 typedef mp_status (*mp_prepare)(const mp_operands *x, mp_call *call, mp_error *err);
 
+/* In an mp_prepare: declares `name`, a zeroed `type` that is the call's state; returns MP_NOMEM where there is no memory. */
+#define MP_STATE(type, name, call, err)                               \
+    type *name = (type *)((call)->state = mp_alloc(1, sizeof(type))); \
+    MP_ENSURE(name, err, MP_NOMEM, "out of memory")
+/* Defines `name`, an mp_prepare: that of the operator's description, `described`, with the run function of a backend. */
+#define MP_PREPARE_TO_RUN(name, described, runs)                              \
+    static mp_status name(const mp_operands *x, mp_call *call, mp_error *err) \
+    {                                                                         \
+        call->run = runs;                                                     \
+        return described(x, call, err);                                       \
+    }
+
 /* One row of a backend's table: how an operator runs there. */
 typedef struct mp_kernel {
     const char *kind, *domain; /* as in ops.def; kind NULL ends a table */

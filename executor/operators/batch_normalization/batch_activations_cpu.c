@@ -140,11 +140,9 @@ static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *ru
 
 mp_status mp_batch_activation_prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    state *s;
     const mp_array *a = &x->in[0];
     MP_CHECK(mp_normalization_types(x, err));
-    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
+    MP_STATE(state, s, call, err);
     call->run = run;
     s->adds = x->n_in > 5;
     s->from_batch = x->mode == MP_MODE_AS_WRITTEN ? mp_operator_int(x->op, "training_mode", 0) != 0 : x->mode == MP_MODE_TRAIN;

@@ -44,3 +44,11 @@ mp_status mp_copies_prepare(const mp_operands *x, mp_call *call, const mp_copier
 bool mp_copies_wants(const mp_operands *x, const mp_copies_part *p);
 /* A part of the gradients as arrays; what it reads several times has one element in *to. */
 void mp_copies_arrays(const mp_copies_part *p, const mp_array *d_out, const mp_array *d_in, mp_array *from, mp_array *to);
+
+/* The mp_prepare of a backend that has a `copier`, and the row of each operator in its table. */
+#define MP_COPIES_PREPARE                                                        \
+    static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err) \
+    {                                                                            \
+        return mp_copies_prepare(x, call, &copier, err);                         \
+    }
+#define MP_COPIES_ROW(kind, domain, rule) {kind, domain, prepare, prepare},

@@ -366,8 +366,7 @@ static mp_status prepare_entropy(const mp_operands *x, mp_call *call, mp_error *
     mp_class_loss form;
     mp_status st = mp_class_loss_read(x, &form, err);
     if (st) return st;
-    state *s = mp_new_state<state>(call);
-    if (!s) return MP_NO_MEMORY(err);
+    MP_STATE(state, s, call, err);
     const bool halves = x->in[0].dtype == MP_DTYPE_BFLOAT16;
     const bool sums = x->is_backward ? x->n_out > 1 && x->d_out[1].dtype : form.smoothing != 0;
     s->form = form;

@@ -142,10 +142,8 @@ done:
 
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    state *s;
     if (!mp_is_real(x->in[0].dtype)) return prepare_whole(x, call, err);
-    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
+    MP_STATE(state, s, call, err);
     call->run = x->is_backward ? run_backward : run_forward;
     s->row = mp_reduction_row_of(x->op);
     MP_CHECK(mp_reduced_dims(x, s->reduced, err));

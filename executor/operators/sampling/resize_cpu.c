@@ -221,9 +221,7 @@ static void release(mp_call *call)
 
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    state *s;
-    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
+    MP_STATE(state, s, call, err);
     call->release = release;
     call->run = run_resize;
     MP_CHECK(mp_resizing_read(x, &s->r, err));
