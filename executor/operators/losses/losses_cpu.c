@@ -21,11 +21,7 @@ typedef struct job {
 
 static int64_t target_at(const mp_array *t, int64_t k)
 {
-    int64_t at = 0;
-    for (int d = t->rank - 1; d >= 0; d--) {
-        at += k % t->dims[d] * t->strides[d];
-        k /= t->dims[d];
-    }
+    const int64_t at = mp_strided_place(t->rank, t->dims, t->strides, k);
     return t->dtype == MP_DTYPE_INT32 ? ((const int32_t *)t->data)[at] : ((const int64_t *)t->data)[at];
 }
 

@@ -63,11 +63,8 @@ static lines lines_of(const scan *s, int64_t k)
     lines l = {left < LINES ? left : LINES, first * s->strides[inner], first * s->to_strides[inner], s->strides[inner],
                s->to_strides[inner]};
     k /= s->blocks;
-    for (int d = inner - 1; d >= 0; d--) {
-        l.from += k % s->dims[d] * s->strides[d];
-        l.to += k % s->dims[d] * s->to_strides[d];
-        k /= s->dims[d];
-    }
+    l.from += mp_strided_place(inner, s->dims, s->strides, k);
+    l.to += mp_strided_place(inner, s->dims, s->to_strides, k);
     return l;
 }
 
