@@ -20,17 +20,18 @@ typedef struct mp_array {
 mp_array mp_array_plain(mp_dtype dtype, int rank, const int64_t *dims);
 /* The same with the second dimension innermost (N, H, W, C in memory); rank >= 3. */
 mp_array mp_array_channels_last(mp_dtype dtype, int rank, const int64_t *dims);
-/* As the model lays the tensor out (mp_tensor.stored); MP_UNSUPPORTED: too many dimensions. `dtype` is the
- * type it is computed in. */
+/* Describes a tensor as the model lays it out (mp_tensor.stored), with the type `dtype` that it is computed in.
+ * MP_UNSUPPORTED: it has too many dimensions. */
 mp_status mp_array_of(const mp_tensor *tensor, mp_dtype dtype, mp_array *out, mp_error *err);
 
-/* Writes what the model knows of a tensor into a row-major array of as many elements; false: not for this type. */
+/* Writes a value that the model knows into a row-major array of as many elements. Returns false if the array is of a type that
+ * it does not write. */
 bool mp_array_write(const mp_array *to, const mp_value *value);
 
-int64_t mp_array_elements(const mp_array *a); /* the product of dims */
-int64_t mp_array_bytes(const mp_array *a);    /* elements times their size; packed arrays: mp_stored.packed_elements */
-bool mp_array_is_plain(const mp_array *a);    /* row-major without gaps (dimensions of size 1 have any stride) */
-/* The same shape, and the same element at the same place. */
+int64_t mp_array_elements(const mp_array *a); /* returns the product of dims */
+int64_t mp_array_bytes(const mp_array *a); /* returns elements times their size; of packed arrays: mp_stored.packed_elements */
+bool mp_array_is_plain(const mp_array *a); /* row-major without gaps (dimensions of size 1 have any stride) */
+/* True if both arrays have the same shape, and every element lies at the same place in both. */
 bool mp_array_same_layout(const mp_array *a, const mp_array *b);
-/* The dimensions other than those of size 1 in order[], largest stride first; how many. */
+/* Writes the dimensions whose size is not 1 into order[], the largest stride first; returns how many there are. */
 int mp_array_by_stride(const mp_array *a, int order[MP_ARRAY_RANK]);

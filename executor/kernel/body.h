@@ -7,6 +7,7 @@
 #pragma once
 
 #include <math.h>
+#include <string.h>
 
 #include "executor/kernel/element.h"
 #include "executor/kernel/kernel.h"
@@ -15,15 +16,10 @@
  * elements one item touches. MP_IO: a launch failed. */
 typedef mp_status (*mp_body_loop)(const void *description, int64_t n, int64_t work, mp_error *err);
 
-/* Where element k lies, counted row-major over the dimensions [first, last) of an array. */
+/* Returns where element k lies, counted row-major over the dimensions [first, last) of an array. */
 MP_INLINE int64_t mp_array_place(const mp_array *a, int first, int last, int64_t k)
 {
-    int64_t at = 0;
-    for (int d = last - 1; d >= first; d--) {
-        at += k % a->dims[d] * a->strides[d];
-        k /= a->dims[d];
-    }
-    return at;
+    return mp_strided_place(last - first, a->dims + first, a->strides + first, k);
 }
 
 /* Element `at` of an array, read and written as a float. */
@@ -36,10 +32,22 @@ MP_INLINE void mp_array_store(const mp_array *a, int64_t at, float value)
     mp_store_float(a->data, a->dtype, at, value);
 }
 
-/* Copies n elements of `size` bytes (1, 2, 4, 8), whatever their type, `step` apart; from NULL: they become zero. */
+/* Copies n elements of `size` bytes (1, 2, 4, 8), whatever their type, `step` apart; from NULL: they become zero. Where they
+ * lie side by side on the host, that is one call of the C library. */
 MP_INLINE void mp_elements_copy(void *to, int64_t to_at, int64_t to_step, const void *from, int64_t from_at, int64_t from_step,
                                 int64_t n, int size)
 {
+#ifndef __CUDA_ARCH__
+    if (to_step == 1 && from_step == 1 && n > 1) {
+        char *first = (char *)to + to_at * size;
+        const size_t bytes = (size_t)(n * size);
+        if (from)
+            memmove(first, (const char *)from + from_at * size, bytes);
+        else
+            memset(first, 0, bytes);
+        return;
+    }
+#endif
 #define MP_COPY_AS(T) \
     for (int64_t k = 0; k < n; k++) ((T *)to)[to_at + k * to_step] = from ? ((const T *)from)[from_at + k * from_step] : 0
     if (size == 1)
@@ -57,7 +65,7 @@ MP_INLINE void mp_element_copy(void *to, int64_t to_at, const void *from, int64_
     mp_elements_copy(to, to_at, 0, from, from_at, 0, 1, size);
 }
 
-/* Items that are a few columns of a row, the last dimension of an array: [first, end) of this row. */
+/* A span: the columns [first, end) of a row of an array, whose last dimension are the columns. */
 enum { MP_ROW_SPAN = 32 };
 typedef struct mp_row_span {
     int64_t row, first, end;
@@ -69,7 +77,7 @@ MP_INLINE mp_row_span mp_row_span_of(const mp_array *a, int64_t item)
     const mp_row_span span = {item / n, first, columns - first < MP_ROW_SPAN ? columns : first + MP_ROW_SPAN};
     return span;
 }
-/* How many there are. */
+/* Returns the number of spans that an array is cut into. */
 static inline int64_t mp_row_spans(const mp_array *a)
 {
     const int64_t columns = a->dims[a->rank - 1];

@@ -1,4 +1,5 @@
-/* element.h - one element of any type, read and written as a float or as a whole number: the same for every backend.
+/* element.h - one element of any type: where it lies, and how it is read and written as a float or as a whole number. The same
+ * for every backend.
  *
  * Nothing here needs more than the processor it runs on: nvcc compiles it for the GPU as well.
  */
@@ -15,6 +16,17 @@
 #else
 #define MP_INLINE static inline __attribute__((always_inline))
 #endif
+
+/* Returns where element k lies, counted row-major over n dimensions; k is less than their product. */
+MP_INLINE int64_t mp_strided_place(int n, const int64_t *dims, const int64_t *strides, int64_t k)
+{
+    int64_t at = 0;
+    for (int d = n - 1; d > 0; d--) {
+        at += k % dims[d] * strides[d];
+        k /= dims[d];
+    }
+    return n > 0 ? at + k * strides[0] : 0;
+}
 
 MP_INLINE float mp_from_bfloat16(uint16_t bits)
 {
@@ -33,13 +45,13 @@ MP_INLINE uint16_t mp_to_bfloat16(float value)
     return (uint16_t)((word & 0x7fffffff) > 0x7f800000 ? (word >> 16) | 0x40 : rounded);
 }
 
-/* Truncated; INT64_MIN for what int64_t does not hold, as x86 has it and C leaves open. */
+/* Returns x truncated; INT64_MIN if int64_t cannot hold it, which x86 gives and C leaves undefined. */
 MP_INLINE int64_t mp_whole_of(double x)
 {
     return x >= -9223372036854775808.0 && x < 9223372036854775808.0 ? (int64_t)x : INT64_MIN;
 }
 
-/* Floats are truncated; booleans are 0 and 1. */
+/* Reads an element as a whole number: floats are truncated, booleans are 0 and 1. */
 MP_INLINE int64_t mp_load_whole(const void *data, mp_dtype dtype, int64_t at)
 {
     switch (dtype) {
@@ -122,7 +134,7 @@ MP_INLINE void mp_store_float(void *data, mp_dtype dtype, int64_t at, float valu
         mp_store_whole(data, dtype, at, dtype == MP_DTYPE_BOOL ? value != 0 : mp_whole_of((double)value));
 }
 
-/* With all the digits that a DOUBLE has. */
+/* Reads an element as a double: a DOUBLE keeps all its digits. */
 MP_INLINE double mp_load_real(const void *data, mp_dtype dtype, int64_t at)
 {
     return dtype == MP_DTYPE_DOUBLE ? ((const double *)data)[at] : (double)mp_load_float(data, dtype, at);

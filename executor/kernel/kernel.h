@@ -49,20 +49,21 @@ typedef struct mp_operands {
     void *workspace;               /* call->workspace_bytes, aligned as storages are: to 64, on devices 256 */
 } mp_operands;
 
-/* FLOAT and BFLOAT16, the types that networks are computed in and gradients have. */
+/* True for FLOAT and BFLOAT16, the types that networks are computed in and gradients have. */
 static inline bool mp_is_real(mp_dtype dtype)
 {
     return dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16;
 }
 
-/* Input i and output o; backward their gradients, where there are any. */
+/* Returns input i (output o); backward its gradient if it has one. */
 const mp_array *mp_operands_in(const mp_operands *x, int i);
 const mp_array *mp_operands_out(const mp_operands *x, int o);
-/* Whether this call writes the gradient of input i. */
+/* True if this call writes the gradient of input i. */
 bool mp_operands_wants(const mp_operands *x, int i);
-/* The attribute `axis`, counted from the front. */
+/* Returns the attribute `axis`, counted from the front; `otherwise` is its default. */
 int mp_operands_axis(const mp_operands *x, int64_t otherwise, int rank);
-/* What the registry's readers of attributes take; missing_value then says whether a constant was asked for that is none. */
+/* Returns what the registry's readers of attributes take. Its missing_value is then the operand that a reader wanted as a
+ * constant and that is none; -1: all were there. */
 mp_infer mp_operands_reader(const mp_operands *x, mp_error *err);
 
 /* What a run knows that is not in its operands. */
@@ -101,6 +102,18 @@ struct mp_call {
 
 typedef mp_status (*mp_prepare)(const mp_operands *x, mp_call *call, mp_error *err);
 
+/* In an mp_prepare: declares `name`, a zeroed `type` that is the call's state; returns MP_NOMEM where there is no memory. */
+#define MP_STATE(type, name, call, err)                               \
+    type *name = (type *)((call)->state = mp_alloc(1, sizeof(type))); \
+    MP_ENSURE(name, err, MP_NOMEM, "out of memory")
+/* Defines `name`, an mp_prepare: that of the operator's description, `described`, with the run function of a backend. */
+#define MP_PREPARE_TO_RUN(name, described, runs)                              \
+    static mp_status name(const mp_operands *x, mp_call *call, mp_error *err) \
+    {                                                                         \
+        call->run = runs;                                                     \
+        return described(x, call, err);                                       \
+    }
+
 /* One row of a backend's table: how an operator runs there. */
 typedef struct mp_kernel {
     const char *kind, *domain; /* as in ops.def; kind NULL ends a table */
@@ -108,7 +121,7 @@ typedef struct mp_kernel {
     mp_prepare backward; /* NULL: the operator has no gradient */
 } mp_kernel;
 
-/* The first row for this operator among the tables, NULL: none. */
+/* Returns the first row for this operator among the tables. NULL: there is none. */
 const mp_kernel *mp_kernel_find(const mp_kernel *const *tables, size_t n, const mp_operator *op);
 
 /* Fails because the operator, or this form of it, has no kernel: "Conv ('conv1'): ... is not supported on the CPU". */

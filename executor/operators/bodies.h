@@ -3,28 +3,33 @@
 
 #include "executor/operators/copies/triangle.h"
 #include "executor/operators/gathers/sequences.h"
+#include "executor/operators/normalizations/line_normalization.h"
 #include "executor/operators/reductions/determinant.h"
 #include "executor/operators/sampling/columns.h"
 #include "executor/operators/sampling/regions.h"
 
 /* X(kind, domain, NAME, backward): the description is the struct NAME, the body NAME_item; NAME_prepare and NAME_run are the
  * rest of the kernel. `backward` is NAME_kernel, or NULL where the operator has no gradient. */
-#define MP_BODIES(X)                          \
-    X("Trilu", "", mp_trilu, mp_trilu_kernel) \
-    X("Det", "", mp_det, NULL)                \
-    X("OneHot", "", mp_one_hot, NULL)         \
-    X("Col2Im", "", mp_col2im, mp_col2im_kernel)
+#define MP_BODIES(X)                              \
+    X("Trilu", "", mp_trilu, mp_trilu_kernel)     \
+    X("OneHot", "", mp_one_hot, NULL)             \
+    X("Col2Im", "", mp_col2im, mp_col2im_kernel)  \
+    X("LpNormalization", "", mp_lp, mp_lp_kernel) \
+    X("LRN", "", mp_lrn, mp_lrn_kernel)
+/* Those whose prepare asks for the workspace of one item: the backend gives it to the MP_BODY_SLOTS(x) items that it runs at
+ * once. */
+#define MP_SLOTTED_BODIES(X) X("Det", "", mp_det, NULL)
 /* Those whose operands may say what cannot be; NAME_check refuses it where the program sees their data. */
 #define MP_CHECKED_BODIES(X)                                                  \
     X("ReverseSequence", "", mp_reverse_sequence, mp_reverse_sequence_kernel) \
     X("MaxRoiPool", "", mp_max_roi_pool, NULL)
 
-/* The kernel of a row, where the backend has defined MP_BODY_LOOP. What prepare asks for as a workspace is the room of one
- * item; the backend gives room to the MP_BODY_SLOTS(x) items that it runs at once. */
-#define MP_BODY_KERNEL(kind, domain, name, backward) MP_BODY_KERNEL_OF(name, (void)run)
+/* The kernel of a row, where the backend has defined MP_BODY_LOOP. */
+#define MP_BODY_KERNEL(kind, domain, name, backward) MP_BODY_KERNEL_OF(name, (void)run, 1)
+#define MP_SLOTTED_BODY_KERNEL(kind, domain, name, backward) MP_BODY_KERNEL_OF(name, (void)run, MP_BODY_SLOTS(x))
 #define MP_CHECKED_BODY_KERNEL(kind, domain, name, backward) \
-    MP_BODY_KERNEL_OF(name, (void)run; MP_BODY_CHECK(name##_check(x, err)))
-#define MP_BODY_KERNEL_OF(name, check)                                                                        \
+    MP_BODY_KERNEL_OF(name, (void)run; MP_BODY_CHECK(name##_check(x, err)), 1)
+#define MP_BODY_KERNEL_OF(name, check, slots)                                                                 \
     MP_BODY_LOOP(name, name##_item)                                                                           \
     static mp_status name##_call(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err) \
     {                                                                                                         \
@@ -35,7 +40,13 @@
     {                                                                                                         \
         MP_CHECK(name##_prepare(x, call, err));                                                               \
         call->run = name##_call;                                                                              \
-        call->workspace_bytes *= MP_BODY_SLOTS(x);                                                            \
+        call->workspace_bytes *= slots;                                                                       \
         return MP_OK;                                                                                         \
     }
+/* All kernels of a backend, and their rows in its table. */
+#define MP_BODY_KERNELS                       \
+    MP_BODIES(MP_BODY_KERNEL)                 \
+    MP_SLOTTED_BODIES(MP_SLOTTED_BODY_KERNEL) \
+    MP_CHECKED_BODIES(MP_CHECKED_BODY_KERNEL)
 #define MP_BODY_ROW(kind, domain, name, backward) {kind, domain, name##_kernel, backward},
+#define MP_BODY_ROWS MP_BODIES(MP_BODY_ROW) MP_SLOTTED_BODIES(MP_BODY_ROW) MP_CHECKED_BODIES(MP_BODY_ROW)

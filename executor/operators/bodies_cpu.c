@@ -4,7 +4,6 @@
 #include "executor/cpu/base/families.h"
 #include "executor/operators/bodies.h"
 
-MP_BODIES(MP_BODY_KERNEL)
-MP_CHECKED_BODIES(MP_CHECKED_BODY_KERNEL)
+MP_BODY_KERNELS
 
-const mp_kernel mp_cpu_bodies[] = {MP_BODIES(MP_BODY_ROW) MP_CHECKED_BODIES(MP_BODY_ROW){0}};
+const mp_kernel mp_cpu_bodies[] = {MP_BODY_ROWS{0}};

@@ -10,9 +10,8 @@ extern "C" {
 namespace
 {
 
-MP_BODIES(MP_BODY_KERNEL)
-MP_CHECKED_BODIES(MP_CHECKED_BODY_KERNEL)
+MP_BODY_KERNELS
 
 } // namespace
 
-extern "C" const mp_kernel mp_cuda_bodies[] = {MP_BODIES(MP_BODY_ROW) MP_CHECKED_BODIES(MP_BODY_ROW){}};
+extern "C" const mp_kernel mp_cuda_bodies[] = {MP_BODY_ROWS{}};

@@ -329,6 +329,12 @@ TEST(whole_numbers_stay_exact)
     kernel_check_values(&not, MP_MODE_TRAIN, 0, (double[]){0, 1, 0}, 3, 0);
 }
 
+static const char *without_domain(const char *kind)
+{
+    const char *colon = strchr(kind, ':');
+    return colon ? colon + 1 : kind;
+}
+
 /* Every row of the registry that has one operand of any shape and an output of the same. */
 TEST(no_operator_is_forgotten)
 {
@@ -336,10 +342,24 @@ TEST(no_operator_is_forgotten)
     for (const mp_kernel *row = mp_cpu_unaries; row->kind; row++) {
         bool found = false;
         for (size_t k = 0; k < sizeof elsewhere / sizeof *elsewhere; k++) found |= !strcmp(elsewhere[k], row->kind);
-        for (size_t k = 0; k < sizeof functions / sizeof *functions; k++) {
-            const char *colon = strchr(functions[k].kind, ':');
-            found |= !strcmp(colon ? colon + 1 : functions[k].kind, row->kind);
-        }
+        for (size_t k = 0; k < sizeof functions / sizeof *functions; k++)
+            found |= !strcmp(without_domain(functions[k].kind), row->kind);
         if (!found) fail_msg("%s has no case here", row->kind);
+    }
+}
+
+/* Where the slope jumps, somebody has to decide: choices.def says what PyTorch does there. */
+TEST(no_slope_that_jumps_is_without_a_choice)
+{
+#define CHOICE(kind, ...) kind,
+    static const char *const chosen[] = {
+#include "tests/kernels/choices.def"
+    };
+    for (size_t k = 0; k < sizeof functions / sizeof *functions; k++) {
+        const char *name = without_domain(functions[k].kind);
+        bool found = !functions[k].kinked;
+        for (const mp_kernel *row = mp_cpu_unaries; row->kind; row++) found |= !strcmp(row->kind, name) && !row->backward;
+        for (size_t c = 0; c < sizeof chosen / sizeof *chosen; c++) found |= !strcmp(without_domain(chosen[c]), name);
+        if (!found) fail_msg("the slope of %s jumps, and it is not in choices.def", name);
     }
 }

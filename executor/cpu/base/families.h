@@ -14,7 +14,6 @@
     X(pools)                /* MaxPool, AveragePool, LpPool, their global forms */                \
     X(normalizations)       /* LayerNormalization ... MeanVarianceNormalization */                \
     X(batch_normalizations) /* BatchNormalization */                                              \
-    X(line_normalizations)  /* LpNormalization, LRN */                                            \
     X(softmaxes)            /* Softmax, SafeSoftmax, LogSoftmax, Hardmax */                       \
     X(losses)               /* SoftmaxCrossEntropyLoss, NegativeLogLikelihoodLoss */              \
     X(element_losses)       /* MeanSquaredError, HuberLoss, BinaryCrossEntropyWithLogits */       \

@@ -7,22 +7,12 @@
 
 int64_t mp_line_at(const mp_lines *l, int64_t k)
 {
-    int64_t at = 0;
-    for (int d = l->n_outer - 1; d >= 0; d--) {
-        at += k % l->outer[d] * l->outer_at[d];
-        k /= l->outer[d];
-    }
-    return at;
+    return mp_strided_place(l->n_outer, l->outer, l->outer_at, k);
 }
 
 static int64_t element_at(const mp_lines *l, int64_t e)
 {
-    int64_t at = 0;
-    for (int d = l->n_inner - 1; d >= 0; d--) {
-        at += e % l->inner[d] * l->inner_at[d];
-        e /= l->inner[d];
-    }
-    return at;
+    return mp_strided_place(l->n_inner, l->inner, l->inner_at, e);
 }
 
 const float *mp_line_read_part(const mp_lines *l, const mp_array *a, int64_t k, int64_t first, int64_t n, float *room)

@@ -7,14 +7,15 @@
 /* At most so many lines are worked on at the same time: what a line needs of the workspace is there as often. */
 enum { MP_LINES_AT_ONCE = 64 };
 
-int64_t mp_line_at(const mp_lines *lines, int64_t k); /* where line k begins */
-/* Line k of an array of the same layout: where it lies, or in `room` (length floats). */
+int64_t mp_line_at(const mp_lines *lines, int64_t k); /* returns where line k begins */
+/* Returns line k of an array of this layout as floats: in place if they lie side by side, else copied into `room` (length
+ * floats). */
 const float *mp_line_read(const mp_lines *lines, const mp_array *a, int64_t k, float *room);
 void mp_line_write(const mp_lines *lines, const mp_array *a, int64_t k, const float *values);
-/* The same of its elements [first, first + n), n <= MP_BLOCK. */
+/* Read and write only the elements [first, first + n) of line k; n <= MP_BLOCK. */
 const float *mp_line_read_part(const mp_lines *lines, const mp_array *a, int64_t k, int64_t first, int64_t n, float *room);
 void mp_line_write_part(const mp_lines *lines, const mp_array *a, int64_t k, int64_t first, int64_t n, const float *values);
-/* How many lines are worked on at the same time. */
+/* Returns how many lines are worked on at the same time. */
 static inline int64_t mp_lines_at_once(const mp_lines *lines)
 {
     return lines->n < MP_LINES_AT_ONCE ? lines->n : MP_LINES_AT_ONCE;

@@ -17,7 +17,6 @@ MP_C_BEGIN
     X(pools)                /* MaxPool, AveragePool, LpPool, their global forms */                \
     X(batch_normalizations) /* BatchNormalization */                                              \
     X(normalizations)       /* LayerNormalization ... MeanVarianceNormalization */                \
-    X(line_normalizations)  /* LpNormalization, LRN */                                            \
     X(softmaxes)            /* Softmax, SafeSoftmax, LogSoftmax, Hardmax */                       \
     X(losses)               /* SoftmaxCrossEntropyLoss, NegativeLogLikelihoodLoss */              \
     X(element_losses)       /* MeanSquaredError, HuberLoss, BinaryCrossEntropyWithLogits */       \

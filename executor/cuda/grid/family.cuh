@@ -5,14 +5,6 @@
 
 #include "executor/cuda/grid/families.h"
 
-/* A zeroed state of the call, NULL: out of memory. */
-template <class S> static S *mp_new_state(mp_call *call)
-{
-    call->state = mp_alloc(1, sizeof(S));
-    return (S *)call->state;
-}
-#define MP_NO_MEMORY(err) MP_FAIL(err, MP_NOMEM, "out of memory")
-
 /* Where the next part of a workspace begins. */
 static inline int64_t mp_aligned(int64_t bytes)
 {

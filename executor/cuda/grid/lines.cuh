@@ -10,18 +10,9 @@ struct mp_line_places {
     int n_outer, n_inner;
     int64_t outer[MP_ARRAY_RANK], outer_at[MP_ARRAY_RANK], inner[MP_ARRAY_RANK], inner_at[MP_ARRAY_RANK];
 
-    static MP_BODY int64_t place(int n, const int64_t *dims, const int64_t *steps, int64_t k)
-    {
-        int64_t at = 0;
-        for (int d = n - 1; d > 0; d--) {
-            at += k % dims[d] * steps[d];
-            k /= dims[d];
-        }
-        return n > 0 ? at + k * steps[0] : 0;
-    }
     MP_BODY int64_t find(int64_t line, int64_t element) const
     {
-        return place(n_outer, outer, outer_at, line) + place(n_inner, inner, inner_at, element);
+        return mp_strided_place(n_outer, outer, outer_at, line) + mp_strided_place(n_inner, inner, inner_at, element);
     }
 };
 

@@ -154,13 +154,11 @@ static mp_status plan_gradient(const mp_operands *x, mp_call *call, int pass, in
 
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    state *s;
     mp_sliding window;
     const mp_array *y = x->is_backward ? &x->d_out[0] : &x->out[0];
     if (x->in[0].dtype != MP_DTYPE_FLOAT && x->in[0].dtype != MP_DTYPE_BFLOAT16) return MP_NO_KERNEL(x, err, "its type");
     if (x->in[0].rank > 2 + MP_DNN_SPATIAL) return MP_NO_KERNEL(x, err, "more than three spatial dimensions");
-    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
+    MP_STATE(state, s, call, err);
     call->run = x->is_backward ? run_backward : run_forward;
     const mp_dnn_plan **forward = &s->plans[FORWARD];
     MP_CHECK(mp_sliding_convolution(x->model, x->op, &x->in[0], &x->in[1], y, &window, err));

@@ -304,8 +304,7 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     mp_status st = mp_attention_spec_read(x, &form, err);
     if (st) return st;
     if (form.wants[MP_ATTENTION_ADDED]) return MP_NO_KERNEL(x, err, "the gradient of a mask");
-    mp_attention_spec *s = mp_new_state<mp_attention_spec>(call);
-    if (!s) return MP_NO_MEMORY(err);
+    MP_STATE(mp_attention_spec, s, call, err);
     *s = form;
     call->run = x->is_backward ? run_backward : run_forward;
     if (x->is_backward) call->workspace_bytes = form.size.n_batch * form.size.rows * (int64_t)sizeof(float);

@@ -179,9 +179,7 @@ void mp_attention_draw(const mp_attention_job *j, const mp_tile_part *part, int6
 
 mp_status mp_attention_prepare(const mp_operands *x, mp_call *call, mp_attention_state **out, mp_error *err)
 {
-    mp_attention_state *s;
-    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
+    MP_STATE(mp_attention_state, s, call, err);
     *out = s;
     return mp_attention_spec_read(x, &s->spec, err);
 }

@@ -31,12 +31,8 @@ static float get(const mp_array *a, int64_t at)
 /* Where position p of channel c lies: positions count samples, then the other dimensions row-major. */
 static int64_t place(const state *s, const mp_array *a, int64_t c, int64_t p)
 {
-    int64_t at = p / s->area * a->strides[0] + (a->rank > 1 ? c * a->strides[1] : 0), k = p % s->area;
-    for (int d = a->rank - 1; d > 1; d--) {
-        at += k % a->dims[d] * a->strides[d];
-        k /= a->dims[d];
-    }
-    return at;
+    return p / s->area * a->strides[0] + (a->rank > 1 ? c * a->strides[1] : 0) +
+           mp_strided_place(a->rank - 2, a->dims + 2, a->strides + 2, p % s->area);
 }
 
 static void measure(const job *j, int64_t c)
@@ -140,11 +136,9 @@ static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *ru
 
 mp_status mp_batch_activation_prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    state *s;
     const mp_array *a = &x->in[0];
     MP_CHECK(mp_normalization_types(x, err));
-    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
+    MP_STATE(state, s, call, err);
     call->run = run;
     s->adds = x->n_in > 5;
     s->from_batch = x->mode == MP_MODE_AS_WRITTEN ? mp_operator_int(x->op, "training_mode", 0) != 0 : x->mode == MP_MODE_TRAIN;

@@ -138,13 +138,11 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
 
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    state *s;
     const mp_array *a = &x->in[0];
     int64_t parameter_stride[MP_ARRAY_RANK] = {0};
     MP_CHECK(mp_normalization_types(x, err));
     if (x->op->version < 9 && !mp_operator_int(x->op, "spatial", 1)) return MP_NO_KERNEL(x, err, "spatial = 0");
-    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
+    MP_STATE(state, s, call, err);
     call->run = x->is_backward ? run_backward : run_forward;
     s->channels = a->rank > 1 ? a->dims[1] : 1;
     s->epsilon = mp_operator_float(x->op, "epsilon", 1e-5f);

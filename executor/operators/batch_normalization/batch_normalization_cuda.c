@@ -84,13 +84,11 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
 
 static mp_status prepare_with(mp_channel_end end, const mp_operands *x, mp_call *call, mp_error *err)
 {
-    state *s;
     const mp_array *a = &x->in[0], *other = x->is_backward ? &x->d_out[0] : &x->out[0];
     MP_CHECK(mp_normalization_types(x, err));
     if (x->op->version < 9 && !*x->op->domain && !mp_operator_int(x->op, "spatial", 1))
         return MP_NO_KERNEL(x, err, "spatial = 0");
-    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
+    MP_STATE(state, s, call, err);
     call->run = x->is_backward ? run_backward : run_forward;
     s->norm.end = end;
     const mp_array *added = end == MP_CHANNEL_ADDED_RELU ? &x->in[5] : a;

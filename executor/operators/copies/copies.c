@@ -165,12 +165,10 @@ static mp_status check_operands(const mp_operands *x, mp_error *err)
 
 mp_status mp_copies_prepare(const mp_operands *x, mp_call *call, const mp_copier *by, mp_error *err)
 {
-    mp_copies *m = NULL;
     mp_copies_rule *rule = rule_of(x->op);
     if (!rule) return MP_NO_KERNEL(x, err, "running it");
     MP_CHECK(check_operands(x, err));
-    MP_ENSURE(m = mp_alloc(1, sizeof *m), err, MP_NOMEM, "%s ('%s'): out of memory", x->op->kind, x->op->name);
-    call->state = m;
+    MP_STATE(mp_copies, m, call, err);
     call->run = x->is_backward ? run_backward : run_forward;
     m->by = by;
     call->release = release;

@@ -46,13 +46,6 @@ static void plan(const mp_operands *x, const mp_copies *m, mp_call *call)
 /* Boxes that are filled have reading strides of 0. */
 static const mp_copier copier = {mp_box_copy, mp_box_copy, mp_cpu_array_zero, add, sum, done, plan};
 
-static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    return mp_copies_prepare(x, call, &copier, err);
-}
+MP_COPIES_PREPARE
 
-const mp_kernel mp_cpu_copies[] = {
-#define ROW(kind, domain, rule) {kind, domain, prepare, prepare},
-    MP_COPIES(ROW)
-#undef ROW
-        {0}};
+const mp_kernel mp_cpu_copies[] = {MP_COPIES(MP_COPIES_ROW){0}};

@@ -39,13 +39,6 @@ static void plan(const mp_operands *x, const mp_copies *m, mp_call *call)
 
 static const mp_copier copier = {mp_cuda_box_copy, mp_cuda_box_fill, mp_cuda_array_zero, add, sum, mp_cuda_launched, plan};
 
-static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    return mp_copies_prepare(x, call, &copier, err);
-}
+MP_COPIES_PREPARE
 
-const mp_kernel mp_cuda_copies[] = {
-#define ROW(kind, domain, rule) {kind, domain, prepare, prepare},
-    MP_COPIES(ROW)
-#undef ROW
-        {0}};
+const mp_kernel mp_cuda_copies[] = {MP_COPIES(MP_COPIES_ROW){0}};

@@ -12,15 +12,13 @@ mp_status mp_trilu_prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
     const mp_array *k = diagonal_of(x), *a = &x->in[0];
     const mp_array *d = x->is_backward ? &x->d_in[0] : a;
-    mp_trilu *s;
     if (a->rank < 2 || a->packed || x->out[0].packed) return MP_NO_KERNEL(x, err, "an operand like that");
     if (k && (k->dtype != MP_DTYPE_INT64 || (x->is_backward && !k->data)))
         return MP_NO_KERNEL(x, err, "a diagonal that is computed while it runs");
     if (mp_dtype_bits(a->dtype) < 8 || (x->is_backward && !mp_is_real(d->dtype)))
         return MP_NO_KERNEL(x, err, "an element type like that");
     if (!mp_array_same_layout(a, &x->out[0])) return MP_NO_KERNEL(x, err, "a change of layout");
-    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
+    MP_STATE(mp_trilu, s, call, err);
     call->adds = x->adds;
     s->size = mp_dtype_bits(a->dtype) / 8;
     s->upper = mp_operator_int(x->op, "upper", 1) != 0;

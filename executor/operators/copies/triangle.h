@@ -36,7 +36,7 @@ MP_INLINE void mp_trilu_item(const mp_trilu *s, int64_t k)
         mp_array_store(y, at, mp_array_load(y, at) + mp_array_load(x, from + c * x_step));
     }
     if (s->add) return;
-    mp_elements_copy(y->data, to + span.first * y_step, y_step, NULL, 0, 0, first - span.first, s->size);
+    mp_elements_copy(y->data, to + span.first * y_step, y_step, NULL, 0, 1, first - span.first, s->size);
     mp_elements_copy(y->data, to + first * y_step, y_step, x->data, from + first * x_step, x_step, end - first, s->size);
-    mp_elements_copy(y->data, to + end * y_step, y_step, NULL, 0, 0, span.end - end, s->size);
+    mp_elements_copy(y->data, to + end * y_step, y_step, NULL, 0, 1, span.end - end, s->size);
 }

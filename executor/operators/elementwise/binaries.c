@@ -228,13 +228,11 @@ static mp_status see_operands(const mp_operands *x, state *s, mp_error *err)
 
 mp_status mp_binary_prepare(const mp_engine *engine, const mp_operands *x, mp_call *call, mp_error *err)
 {
-    state *s;
     const binary *b = find(x->op);
     mp_dtype dtype = x->in[0].dtype;
     for (int k = 0; k < x->n_in; k++)
         if (!mp_elementwise_knows(x->in[k].dtype) || x->in[k].dtype == MP_DTYPE_DOUBLE) return MP_NO_KERNEL(x, err, "its type");
-    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
+    MP_STATE(state, s, call, err);
     call->release = release;
     s->engine = engine;
     s->b = b;

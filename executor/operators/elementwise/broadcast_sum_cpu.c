@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "executor/cpu/base/parallel.h"
+#include "executor/kernel/element.h"
 #include "executor/kernel/loops.h"
 
 enum { LANES = 64, STRETCHES = 64 };
@@ -57,25 +58,16 @@ MP_VECTOR static double add_run(const float *from, int64_t n)
     return total;
 }
 
-/* Offset of the r-th reduced index, of the dimensions before `until`. */
+/* Where the r-th term of the first sum lies, of the dimensions before `until`. */
 static int64_t reduced_at(const sum *x, int64_t r, int until)
 {
-    int64_t at = 0;
-    for (int d = until - 1; d >= 0; d--) {
-        at += r % x->loops.reduced[d] * x->loops.reduced_stride[d];
-        r /= x->loops.reduced[d];
-    }
-    return at;
+    return mp_strided_place(until, x->loops.reduced, x->loops.reduced_stride, r);
 }
 
 static void kept_at(const sum *x, int64_t k, int until, int64_t *from, int64_t *to)
 {
-    *from = *to = 0;
-    for (int d = until - 1; d >= 0; d--) {
-        *from += k % x->loops.kept[d] * x->loops.kept_stride[d];
-        *to += k % x->loops.kept[d] * x->loops.to_stride[d];
-        k /= x->loops.kept[d];
-    }
+    *from = mp_strided_place(until, x->loops.kept, x->loops.kept_stride, k);
+    *to = mp_strided_place(until, x->loops.kept, x->loops.to_stride, k);
 }
 
 /* LANES neighbouring outputs at once: the innermost kept dimension lies contiguously in `from`. Rows are added up in stretches

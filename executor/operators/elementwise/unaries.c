@@ -121,12 +121,10 @@ mp_status mp_unary_prepare(const mp_engine *engine, const mp_operands *x, mp_cal
 {
     const unary *u = find(x->op);
     const mp_array *y = x->is_backward ? &x->d_in[0] : &x->out[0];
-    state *s;
     bool casts = u->whole == MP_WHOLE_copy && x->op->op->gradient != MP_GRADIENT_NONE;
     if (!mp_elementwise_knows(x->in[0].dtype) || !mp_elementwise_knows(y->dtype)) return MP_NO_KERNEL(x, err, "its type");
     if (x->in[0].dtype == MP_DTYPE_DOUBLE && !casts) return MP_NO_KERNEL(x, err, "its type"); /* floats are the widest here */
-    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
+    MP_STATE(state, s, call, err);
     *s = (state){.engine = engine, .formula = x->is_backward ? u->backward : u->forward};
     if (!x->is_backward && is_whole(x->in[0].dtype) && (is_whole(y->dtype) || !s->formula)) s->whole = u->whole;
     if (!s->whole && !s->formula) return MP_NO_KERNEL(x, err, "its type");

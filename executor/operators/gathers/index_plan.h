@@ -28,7 +28,7 @@ typedef enum mp_index_reduction {
      : (how) == MP_INDEX_MAX      ? ((a) > (b) || (a) != (a) ? (a) : (b)) \
                                   : ((a) < (b) || (a) != (a) ? (a) : (b)))
 
-/* Index k of a dense list of INT64 or INT32. */
+/* Returns index k of a dense list of INT64 or INT32. */
 MP_INLINE int64_t mp_index_of(const void *indices, mp_dtype dtype, int64_t k)
 {
     return dtype == MP_DTYPE_INT64 ? ((const int64_t *)indices)[k] : ((const int32_t *)indices)[k];
@@ -46,12 +46,7 @@ typedef struct mp_grid {
 
 MP_INLINE int64_t mp_grid_place(const mp_grid *g, int64_t index)
 {
-    int64_t at = 0;
-    for (int d = g->rank - 1; d > 0; d--) {
-        at += index % g->dims[d] * g->strides[d];
-        index /= g->dims[d];
-    }
-    return g->rank ? at + index * g->strides[0] : 0;
+    return mp_strided_place(g->rank, g->dims, g->strides, index);
 }
 
 typedef struct mp_row_entries {
@@ -119,7 +114,7 @@ mp_status mp_rows_along(const mp_operands *x, const mp_array *table, const mp_ar
 mp_status mp_rows_by_tuple(const mp_operands *x, const mp_array *table, const mp_array *other, int batch, int length,
                            int n_entry_dims, mp_row_entries *rows, mp_error *err);
 
-/* Entries then name their row by one index, which counts all rows. */
+/* From then on entries name their row by one index, which counts all rows. */
 static inline void mp_rows_by_number(mp_row_entries *rows)
 {
     rows->first = 0;
@@ -128,7 +123,7 @@ static inline void mp_rows_by_number(mp_row_entries *rows)
     rows->per_batch = rows->n_entries;
 }
 
-/* Bytes of a list of entries, one 64-bit word each: row << 32 | entry. */
+/* Returns the bytes of a list of entries, one 64-bit word each: row << 32 | entry. */
 static inline int64_t mp_rows_list_bytes(const mp_row_entries *rows)
 {
     return rows->n_entries * (int64_t)sizeof(uint64_t);

@@ -98,15 +98,8 @@ static void copy_places(void *data, int64_t item)
     const mp_box *frame = &x->rows->frame;
     int64_t n = mp_box_elements(frame);
     for (int64_t place = item * x->per_item; place < (item + 1) * x->per_item && place < n; place++) {
-        int64_t from = 0, to = 0, rest = place;
-        for (int d = frame->rank - 1; d >= 0; d--) {
-            int64_t index = rest % frame->dims[d];
-            rest /= frame->dims[d];
-            from += index * frame->from[d];
-            to += index * frame->to[d];
-        }
-        const char *table = x->table + from * x->size;
-        char *other = x->other + to * x->size;
+        const char *table = x->table + mp_strided_place(frame->rank, frame->dims, frame->from, place) * x->size;
+        char *other = x->other + mp_strided_place(frame->rank, frame->dims, frame->to, place) * x->size;
         switch (x->size) {
         case 1:
             copy_picked_uint8_t(x->rows, x->list, (const void *)table, (void *)other);
@@ -267,11 +260,8 @@ static void reduce_piece(void *data, int64_t item)
     int64_t piece = item % x->pieces, column = item / x->pieces % x->columns * COLUMNS, rest = item / x->pieces / x->columns;
     int64_t n = frame->dims[inner] - column < COLUMNS ? frame->dims[inner] - column : COLUMNS;
     int64_t table = column * frame->from[inner], other = column * frame->to[inner], n_entries = x->rows->n_entries;
-    for (int d = inner - 1; d >= 0; d--) {
-        table += rest % frame->dims[d] * frame->from[d];
-        other += rest % frame->dims[d] * frame->to[d];
-        rest /= frame->dims[d];
-    }
+    table += mp_strided_place(inner, frame->dims, frame->from, rest);
+    other += mp_strided_place(inner, frame->dims, frame->to, rest);
     int64_t end = (piece + 1) * PIECE < n_entries ? (piece + 1) * PIECE : n_entries, k = piece * PIECE;
     while (k > 0 && k < end && x->list[k] >> 32 == x->list[k - 1] >> 32) k++;
     while (k < end) {

@@ -174,7 +174,6 @@ static bool reduces(const mp_indexer *by, mp_index_reduction how, mp_dtype dtype
 
 static mp_status prepare(const mp_operands *x, const mp_index_plan *plan, mp_call *call, mp_error *err)
 {
-    scatter *s = NULL;
     mp_index_reduction how;
     MP_CHECK(mp_indices_check(x, 1, err));
     MP_ENSURE(reduction_of(x->op, &how), err, MP_UNSUPPORTED, "%s ('%s'): reduction '%s' is not supported here", x->op->kind,
@@ -185,8 +184,7 @@ static mp_status prepare(const mp_operands *x, const mp_index_plan *plan, mp_cal
     /* the row of an operator of ONNX lets backward see too little */
     if (shares && !*x->op->domain) return MP_NO_KERNEL(x, err, "the gradient of this reduction");
     if (shares && !shares_fit(x)) return MP_NO_KERNEL(x, err, "a gradient in another layout");
-    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
+    MP_STATE(scatter, s, call, err);
     call->run = !x->is_backward ? run_forward : shares ? run_shares : run_backward;
     s->plan = *plan;
     s->plan.how = how;

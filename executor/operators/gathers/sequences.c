@@ -7,13 +7,11 @@ mp_status mp_reverse_sequence_prepare(const mp_operands *x, mp_call *call, mp_er
 {
     int64_t batch = mp_operator_int(x->op, "batch_axis", 1), time = mp_operator_int(x->op, "time_axis", 0);
     int rank = x->in[0].rank;
-    mp_reverse_sequence *s;
     MP_CHECK(mp_indices_check(x, 1, err));
     MP_ENSURE(batch >= 0 && batch < rank && time >= 0 && time < rank && batch != time &&
                   mp_array_elements(&x->in[1]) == x->in[0].dims[batch],
               err, MP_INVALID, "%s ('%s'): the axes or the lengths do not fit", x->op->kind, x->op->name);
-    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
+    MP_STATE(mp_reverse_sequence, s, call, err);
     s->batch = (int)batch;
     s->time = (int)time;
     s->size = mp_dtype_bits(x->out[0].dtype) / 8;
@@ -47,14 +45,12 @@ mp_status mp_one_hot_prepare(const mp_operands *x, mp_call *call, mp_error *err)
     static const mp_dtype known[] = {MP_DTYPE_INT64, MP_DTYPE_INT32, MP_DTYPE_UINT8,
                                      MP_DTYPE_INT8,  MP_DTYPE_FLOAT, MP_DTYPE_BFLOAT16};
     const mp_array *out = &x->out[0];
-    mp_one_hot *s;
     bool knows = false;
     for (size_t k = 0; k < sizeof known / sizeof *known; k++) knows |= x->in[0].dtype == known[k];
     MP_CHECK(mp_indices_check(x, -1, err));
     if (!knows || !mp_array_is_plain(&x->in[0]) || x->in[2].dtype != out->dtype)
         return MP_NO_KERNEL(x, err, "operands of these types or layouts");
-    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
+    MP_STATE(mp_one_hot, s, call, err);
     s->axis = mp_operands_axis(x, -1, out->rank);
     s->size = mp_dtype_bits(out->dtype) / 8;
     s->inner = 1;

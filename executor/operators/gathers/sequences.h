@@ -58,6 +58,13 @@ typedef struct mp_one_hot {
 mp_status mp_one_hot_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_one_hot_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
 
+/* The class that an index names; what is no number is far outside. */
+MP_INLINE int64_t mp_one_hot_class(const mp_one_hot *s, int64_t index, int64_t depth)
+{
+    const int64_t which = mp_load_whole(s->indices.data, s->indices.dtype, index);
+    return which < 0 ? which + depth : which;
+}
+
 MP_INLINE void mp_one_hot_item(const mp_one_hot *s, int64_t k)
 {
     const mp_array *y = &s->y;
@@ -65,10 +72,13 @@ MP_INLINE void mp_one_hot_item(const mp_one_hot *s, int64_t k)
     const int last = y->rank - 1;
     const int64_t depth = y->dims[s->axis], to = mp_array_place(y, 0, last, span.row), begin = span.row * y->dims[last];
     const int64_t index = begin / s->inner / depth * s->inner + begin % s->inner, own = begin / s->inner % depth;
-    for (int64_t c = span.first; c < span.end; c++) {
-        const int64_t at = s->axis == last ? index : index + c;
-        int64_t which = mp_load_whole(s->indices.data, s->indices.dtype, at); /* what is no number is far outside */
-        if (which < 0) which += depth;
-        mp_element_copy(y->data, to + c * y->strides[last], s->values.data, which == (s->axis == last ? c : own), s->size);
+    const int64_t step = y->strides[last];
+    if (s->axis == last) { /* all columns have one index */
+        const int64_t which = mp_one_hot_class(s, index, depth);
+        mp_elements_copy(y->data, to + span.first * step, step, s->values.data, 0, 0, span.end - span.first, s->size);
+        if (which >= span.first && which < span.end) mp_element_copy(y->data, to + which * step, s->values.data, 1, s->size);
+        return;
     }
+    for (int64_t c = span.first; c < span.end; c++)
+        mp_element_copy(y->data, to + c * step, s->values.data, mp_one_hot_class(s, index + c, depth) == own, s->size);
 }

@@ -12,10 +12,8 @@ static const struct row {
 mp_status mp_element_loss_prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
     const double delta = mp_operator_float(x->op, "delta", 1);
-    mp_element_loss *s;
     if (!mp_is_real(x->in[0].dtype)) return MP_NO_KERNEL(x, err, "its type");
-    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
+    MP_STATE(mp_element_loss, s, call, err);
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
         if (!strcmp(rows[k].kind, x->op->op->name)) s->kind = rows[k].is;
     s->delta = (float)delta;

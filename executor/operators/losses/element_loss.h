@@ -41,7 +41,8 @@ mp_status mp_element_loss_prepare(const mp_operands *x, mp_call *call, mp_error 
 /* Runs mp_element_slope_item for the gradients. */
 mp_status mp_element_loss_backward(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
 
-/* Operand 2 as it lies beside the prediction: broadcast; without data where there is none, and all weights are 1. */
+/* Returns operand 2 broadcast to the shape of the prediction. Its data is NULL if there is no such operand: all weights are 1.
+ */
 mp_array mp_element_loss_weights(const mp_operands *x);
 
 MP_INLINE double mp_element_loss_value(const mp_element_loss *l, float a, float b, float w)
@@ -58,7 +59,7 @@ MP_INLINE double mp_element_loss_value(const mp_element_loss *l, float a, float 
     }
 }
 
-/* The derivative by a. */
+/* Returns the derivative by the prediction, a. */
 MP_INLINE float mp_element_loss_slope(const mp_element_loss *l, float a, float b, float w)
 {
     const float d = a - b;
@@ -72,7 +73,7 @@ MP_INLINE float mp_element_loss_slope(const mp_element_loss *l, float a, float b
     }
 }
 
-/* The derivative by b. */
+/* Returns the derivative by the target, b. */
 MP_INLINE float mp_element_loss_target_slope(const mp_element_loss *l, float a, float b, float w)
 {
     return l->kind == MP_ELEMENT_LOSS_BINARY ? (w - 1) * mp_softplus(-a) - a : -mp_element_loss_slope(l, a, b, w);

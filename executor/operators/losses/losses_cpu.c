@@ -21,11 +21,7 @@ typedef struct job {
 
 static int64_t target_at(const mp_array *t, int64_t k)
 {
-    int64_t at = 0;
-    for (int d = t->rank - 1; d >= 0; d--) {
-        at += k % t->dims[d] * t->strides[d];
-        k /= t->dims[d];
-    }
+    const int64_t at = mp_strided_place(t->rank, t->dims, t->strides, k);
     return t->dtype == MP_DTYPE_INT32 ? ((const int32_t *)t->data)[at] : ((const int64_t *)t->data)[at];
 }
 
@@ -223,9 +219,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
 
 static mp_status prepare_cross_entropy(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_class_loss *s;
-    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
+    MP_STATE(mp_class_loss, s, call, err);
     call->run = x->is_backward ? run_backward : run_forward;
     MP_CHECK(mp_class_loss_read(x, s, err));
     if (!x->is_backward) call->workspace_bytes = 2 * s->lines.n * (int64_t)sizeof(double);

@@ -23,7 +23,7 @@ struct targets {
 
     MP_BODY int64_t of(int64_t position) const
     {
-        const int64_t at = mp_line_places::place(rank, dims, strides, position);
+        const int64_t at = mp_strided_place(rank, dims, strides, position);
         return target.dtype == MP_DTYPE_INT32 ? ((const int32_t *)target.data)[at] : ((const int64_t *)target.data)[at];
     }
     MP_BODY bool is_ignored(int64_t t) const { return ignores && t == ignored; }
@@ -366,8 +366,7 @@ static mp_status prepare_entropy(const mp_operands *x, mp_call *call, mp_error *
     mp_class_loss form;
     mp_status st = mp_class_loss_read(x, &form, err);
     if (st) return st;
-    state *s = mp_new_state<state>(call);
-    if (!s) return MP_NO_MEMORY(err);
+    MP_STATE(state, s, call, err);
     const bool halves = x->in[0].dtype == MP_DTYPE_BFLOAT16;
     const bool sums = x->is_backward ? x->n_out > 1 && x->d_out[1].dtype : form.smoothing != 0;
     s->form = form;

@@ -3,10 +3,8 @@
 
 static mp_status begin(const mp_operands *x, int64_t axis, mp_call *call, mp_error *err)
 {
-    mp_line_normalization *s;
     if (!mp_is_real(x->in[0].dtype)) return MP_NO_KERNEL(x, err, "its type");
-    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
+    MP_STATE(mp_line_normalization, s, call, err);
     s->is_backward = x->is_backward;
     s->lines = x->in[0];
     s->length = s->lines.dims[axis];
@@ -37,7 +35,7 @@ mp_status mp_lrn_prepare(const mp_operands *x, mp_call *call, mp_error *err)
     return MP_OK;
 }
 
-mp_status mp_line_normalization_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err)
+mp_status mp_lp_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err)
 {
     mp_line_normalization s = *(const mp_line_normalization *)call->state;
     s.x = x->in[0];
@@ -47,4 +45,9 @@ mp_status mp_line_normalization_run(const mp_call *call, const mp_operands *x, m
     s.direct = x->workspace;
     if (x->is_backward && s.direct) s.terms = s.direct + mp_array_elements(&s.x);
     return loop(&s, s.n_lines, s.length * 16, err);
+}
+
+mp_status mp_lrn_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err)
+{
+    return mp_lp_run(call, x, loop, err);
 }

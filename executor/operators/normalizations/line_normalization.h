@@ -16,12 +16,13 @@ typedef struct mp_line_normalization {
     float *direct; /* LRN backward, in the workspace: for every line the part of its gradients that is an element's own ... */
     float *terms;  /* ... and what each gives its neighbours */
 } mp_line_normalization;
+typedef mp_line_normalization mp_lp, mp_lrn;
 
 /* The description becomes the call's state. MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16; MP_NOMEM. */
 mp_status mp_lp_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_lrn_prepare(const mp_operands *x, mp_call *call, mp_error *err);
-/* Runs the item of either. */
-mp_status mp_line_normalization_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
+mp_status mp_lp_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
+mp_status mp_lrn_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
 
 MP_INLINE int64_t mp_line_begin(const mp_line_normalization *s, int64_t k)
 {

@@ -88,9 +88,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
 
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    state *s;
-    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
+    MP_STATE(state, s, call, err);
     call->run = x->is_backward ? run_backward : run_forward;
     MP_CHECK(mp_normalization_read(x, &s->rows, err));
     s->centered = s->rows.centered;

@@ -77,8 +77,7 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     mp_normalization form;
     mp_status st = mp_normalization_read(x, &form, err);
     if (st) return st;
-    state *s = mp_new_state<state>(call);
-    if (!s) return MP_NO_MEMORY(err);
+    MP_STATE(state, s, call, err);
     call->run = x->is_backward ? run_backward : run_forward;
     s->normal = mp_normal_of(&form);
     s->statistics_at = mp_aligned(mp_normal_workspace_bytes(&s->normal));

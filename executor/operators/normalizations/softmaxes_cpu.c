@@ -168,11 +168,9 @@ static const char *const forms[] = {
 
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    state *s;
     const mp_array *a = &x->in[0];
     if (a->dtype != MP_DTYPE_FLOAT && a->dtype != MP_DTYPE_BFLOAT16) return MP_NO_KERNEL(x, err, "its type");
-    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
+    MP_STATE(state, s, call, err);
     call->run = run;
     for (int k = SOFTMAX; k <= HARDMAX; k++)
         if (!strcmp(forms[k], x->op->op->name)) s->form = (form)k;

@@ -124,8 +124,7 @@ static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *, 
 template <form FORM> static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
     if (!mp_is_real(x->in[0].dtype)) return MP_NO_KERNEL(x, err, "its type");
-    state *s = mp_new_state<state>(call);
-    if (!s) return MP_NO_MEMORY(err);
+    MP_STATE(state, s, call, err);
     s->lines = mp_softmax_lines(x);
     s->kind = FORM;
     call->run = run;

@@ -265,10 +265,8 @@ static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *ru
 
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    state *s;
     const mp_array *a = &x->in[0], *y = x->is_backward ? &x->d_out[0] : &x->out[0];
-    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
+    MP_STATE(state, s, call, err);
     call->run = run;
     if (x->is_backward) call->adds = x->adds & MP_BIT(0);
     MP_CHECK(mp_pooling_read(x, &s->pool, err));

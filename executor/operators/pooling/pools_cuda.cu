@@ -451,8 +451,7 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
     const mp_array *a = &x->in[0];
     if (a->rank > 2 + N) return MP_NO_KERNEL(x, err, "more than three spatial dimensions");
-    pools *s = mp_new_state<pools>(call);
-    if (!s) return MP_NO_MEMORY(err);
+    MP_STATE(pools, s, call, err);
     call->run = x->is_backward ? run_backward : run_forward;
     if (x->is_backward) call->adds = x->adds & MP_BIT(0);
     MP_CHECK(mp_pooling_read(x, &s->pool, err));

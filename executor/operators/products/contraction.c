@@ -27,12 +27,10 @@ static void close_loops(mp_contraction *l, const mp_einsum *e)
 mp_status mp_einsum_prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
     mp_infer reader = mp_operands_reader(x, err);
-    mp_einsum_sums *s;
     mp_einsum sum;
     for (int i = 0; i < x->n_in; i++)
         if (!mp_is_real(x->in[i].dtype)) return MP_NO_KERNEL(x, err, "its type");
-    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
+    MP_STATE(mp_einsum_sums, s, call, err);
     MP_CHECK(mp_einsum_read(&reader, &sum));
     int n = sum.n_operands;
     const mp_array *y = x->is_backward ? &x->d_out[0] : &x->out[0];

@@ -181,10 +181,8 @@ static mp_status read_work(const mp_operands *x, work *w, mp_error *err)
 
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    state *s;
     work w;
-    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
+    MP_STATE(state, s, call, err);
     call->release = release;
     call->run = x->is_backward ? run_backward : run_forward;
     MP_CHECK(read_work(x, &w, err));

@@ -55,10 +55,6 @@ static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *ru
     return MP_OK;
 }
 
-static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    call->run = run;
-    return mp_einsum_prepare(x, call, err);
-}
+MP_PREPARE_TO_RUN(prepare, mp_einsum_prepare, run)
 
 const mp_kernel mp_cpu_einsums[] = {{"Einsum", "", prepare, prepare}, {0}};

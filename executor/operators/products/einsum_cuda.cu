@@ -53,12 +53,7 @@ static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *, 
     return mp_launched(err);
 }
 
-static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    const mp_status st = mp_einsum_prepare(x, call, err);
-    call->run = run;
-    return st;
-}
+MP_PREPARE_TO_RUN(prepare, mp_einsum_prepare, run)
 
 } // namespace
 

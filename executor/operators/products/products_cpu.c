@@ -133,10 +133,8 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
 
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    state *s;
     mp_factors f = mp_factors_read(x);
-    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
+    MP_STATE(state, s, call, err);
     call->release = release;
     s->beta = f.beta;
     if (!x->is_backward) {

@@ -12,11 +12,10 @@ static bool drops_as_written(const mp_operands *x)
 
 mp_status mp_dropout_prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_dropout *out;
     const mp_array *a = x->is_backward ? &x->d_out[0] : &x->in[0], *y = x->is_backward ? &x->d_in[0] : &x->out[0];
     if (!mp_is_real(a->dtype)) return MP_NO_KERNEL(x, err, "its type");
     if (!mp_array_same_layout(a, y)) return MP_NO_KERNEL(x, err, "a change of layout");
-    MP_ENSURE(call->state = out = mp_alloc(1, sizeof *out), err, MP_NOMEM, "out of memory");
+    MP_STATE(mp_dropout, out, call, err);
     *out = (mp_dropout){.n = mp_array_elements(a), .ratio = (float)mp_operator_float(x->op, "ratio", 0.5)};
     if (x->op->version >= 12) {
         bool given = x->n_in > 1 && x->in[1].dtype;
@@ -50,13 +49,11 @@ static const struct row *row_of(const mp_operator *op)
 mp_status mp_random_source_prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
     const struct row *row = row_of(x->op);
-    mp_random_source *s;
     mp_dtype dtype = x->out[0].dtype, from = x->n_in ? x->in[0].dtype : MP_DTYPE_FLOAT;
     if (!row) return MP_NO_KERNEL(x, err, "its distribution");
     if (mp_dtype_bits(dtype) < 8 || dtype == MP_DTYPE_FLOAT16) return MP_NO_KERNEL(x, err, "its type");
     if (row->distribution == MP_BERNOULLI && !mp_is_real(from)) return MP_NO_KERNEL(x, err, "its type");
-    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
+    MP_STATE(mp_random_source, s, call, err);
     s->distribution = row->distribution;
     s->op = (uint32_t)x->op_index;
     if (row->attribute[0]) {

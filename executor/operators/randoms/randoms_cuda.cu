@@ -89,11 +89,7 @@ static mp_status run_dropout(const mp_call *call, const mp_operands *x, const mp
     return mp_launched(err);
 }
 
-static mp_status prepare_dropout(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    call->run = run_dropout;
-    return mp_dropout_prepare(x, call, err);
-}
+MP_PREPARE_TO_RUN(prepare_dropout, mp_dropout_prepare, run_dropout)
 
 MP_BODY_LOOP(mp_random_source, mp_random_source_item)
 
@@ -103,11 +99,7 @@ static mp_status run_source(const mp_call *call, const mp_operands *x, const mp_
     return mp_random_source_run(call, x, &pass->seed, &pass->step, mp_random_source_item_loop, err);
 }
 
-static mp_status prepare_source(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    call->run = run_source;
-    return mp_random_source_prepare(x, call, err);
-}
+MP_PREPARE_TO_RUN(prepare_source, mp_random_source_prepare, run_source)
 
 } // namespace
 

@@ -75,11 +75,9 @@ mp_status mp_source_prepare(const mp_operands *x, mp_call *call, mp_error *err)
     const struct row *row = row_of(x->op);
     const mp_array *out = &x->out[0], *in = x->n_in ? &x->in[0] : NULL;
     const int64_t n = mp_array_elements(out);
-    mp_source *s;
     if (!mp_elementwise_knows(out->dtype)) return MP_NO_KERNEL(x, err, "its type");
     if (!mp_array_is_plain(out)) return MP_NO_KERNEL(x, err, "its layout");
-    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
+    MP_STATE(mp_source, s, call, err);
     s->form = row->form;
     memcpy(s->window, row->window, sizeof s->window);
     if (s->form == MP_SOURCE_RANGE || s->form == MP_SOURCE_WINDOW) s->is_real = mp_dtype_is_float(out->dtype);

@@ -5,7 +5,7 @@
 
 enum { MP_WINDOW_TERMS = 3 };
 
-/* What element k is. */
+/* The rule that gives element k. */
 typedef enum mp_source_form {
     MP_SOURCE_CONSTANT, /* ConstantOfShape: the number itself */
     MP_SOURCE_SIZE,     /* likewise */
@@ -38,7 +38,7 @@ typedef struct mp_source {
 /* The description becomes the call's state. MP_UNSUPPORTED: a type or layout of the output, or a constant of another size;
  * MP_NOMEM. */
 mp_status mp_source_prepare(const mp_operands *x, mp_call *call, mp_error *err);
-/* The same with the addresses of this run. */
+/* Returns the description with the arrays of this run. */
 mp_source mp_source_of(const mp_call *call, const mp_operands *x);
 
 MP_INLINE void mp_source_item(const mp_source *s, int64_t k)

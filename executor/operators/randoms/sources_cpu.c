@@ -13,11 +13,7 @@ static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *ru
     return mp_source_item_loop(&s, mp_array_elements(&s.out), 1, err);
 }
 
-static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    call->run = run;
-    return mp_source_prepare(x, call, err);
-}
+MP_PREPARE_TO_RUN(prepare, mp_source_prepare, run)
 
 #define ROW(kind) {kind, "", prepare, NULL},
 const mp_kernel mp_cpu_sources[] = {MP_SOURCES(ROW){0}};

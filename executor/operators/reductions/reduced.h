@@ -42,11 +42,11 @@ typedef struct mp_reduction_row {
     mp_reduction_slope slope;
     mp_reduction_reads reads;
 } mp_reduction_row;
-const mp_reduction_row *mp_reduction_row_of(const mp_operator *op); /* NULL: none */
-/* Whether it is defined on whole numbers. */
+const mp_reduction_row *mp_reduction_row_of(const mp_operator *op); /* NULL: it is no Reduce operator */
+/* True if the reduction is defined on whole numbers. */
 bool mp_reduction_takes_whole(const mp_reduction_row *row);
 
-/* What is made of the result in the end. */
+/* Returns the value of a reduction of n elements from what its steps have accumulated. */
 MP_INLINE double mp_reduction_finish(mp_reduction_end end, double result, double shift, int64_t n)
 {
     switch (end) {
@@ -59,7 +59,7 @@ MP_INLINE double mp_reduction_finish(mp_reduction_end end, double result, double
     }
 }
 
-/* Takes v into a, exact modulo 2^64; of extremes the first element is taken as it is. */
+/* Returns a after one step with v, exact modulo 2^64. An extreme starts with its first element instead of a step. */
 MP_INLINE uint64_t mp_take_whole(mp_reduction_step step, bool is_unsigned, uint64_t a, int64_t v)
 {
     bool less = is_unsigned ? (uint64_t)v < a : v < (int64_t)a;
@@ -79,7 +79,8 @@ MP_INLINE uint64_t mp_take_whole(mp_reduction_step step, bool is_unsigned, uint6
     }
 }
 
-/* The axes of a Reduce operator of any version, as marks on the dimensions of input 0. MP_UNSUPPORTED: not known yet. */
+/* Marks the dimensions of input 0 that a Reduce operator of any version reduces. MP_UNSUPPORTED: its axes are computed while it
+ * runs. */
 mp_status mp_reduced_dims(const mp_operands *x, bool reduced[MP_ARRAY_RANK], mp_error *err);
-/* The result of a reduction with its reduced dimensions there, of size 1. */
+/* Returns the result of a reduction under the rank of its input: the reduced dimensions have size 1. */
 mp_array mp_reduction_kept_dims(const mp_array *result, int rank, const bool *reduced);

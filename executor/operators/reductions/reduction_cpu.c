@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "executor/cpu/base/parallel.h"
+#include "executor/kernel/element.h"
 
 enum { FEW_GROUPS = 64, PARTS = 64, PART_TERMS = 1 << 14 };
 
@@ -139,13 +140,9 @@ static group group_of(const mp_reduction *r, int64_t g)
     int64_t left = r->kept[inner] - first;
     group at = {left < r->lanes ? left : r->lanes, first * r->kept_stride[inner], first * r->to_stride[inner],
                 first * r->shift_stride[inner]};
-    for (int d = inner - 1; d >= 0; d--) {
-        int64_t i = k % r->kept[d];
-        k /= r->kept[d];
-        at.from += i * r->kept_stride[d];
-        at.to += i * r->to_stride[d];
-        at.shift += i * r->shift_stride[d];
-    }
+    at.from += mp_strided_place(inner, r->kept, r->kept_stride, k);
+    at.to += mp_strided_place(inner, r->kept, r->to_stride, k);
+    at.shift += mp_strided_place(inner, r->kept, r->shift_stride, k);
     return at;
 }
 
@@ -155,17 +152,6 @@ static void read_shifts(const task *t, const group *at, double *shifts)
     float room;
     for (int64_t l = 0; l < at->n; l++)
         shifts[l] = t->shift ? (double)*mp_floats(t->shift->data, t->shift->dtype, at->shift + l * stride, 1, &room) : 0;
-}
-
-/* Where reduced index k begins, of the dimensions before `until`. */
-static int64_t reduced_at(const mp_reduction *r, int64_t k, int until)
-{
-    int64_t at = 0;
-    for (int d = until - 1; d >= 0; d--) {
-        at += k % r->reduced[d] * r->reduced_stride[d];
-        k /= r->reduced[d];
-    }
-    return at;
 }
 
 /* Rows [from, to) of the columns of a group; as many at once as lie evenly. */
@@ -178,7 +164,7 @@ static void take_columns(const task *t, const group *at, int64_t from, int64_t t
     for (int64_t k = from, rows; k < to; k += rows) {
         rows = r->reduced[inner] - k % r->reduced[inner];
         if (rows > to - k) rows = to - k;
-        int64_t place = at->from + reduced_at(r, k, r->n_reduced);
+        int64_t place = at->from + mp_strided_place(r->n_reduced, r->reduced, r->reduced_stride, k);
         if (t->from->dtype == MP_DTYPE_FLOAT) {
             t->step->columns((const float *)t->from->data + place, rows, stride, at->n, acc, shifts);
             continue;
@@ -199,7 +185,8 @@ static void take_pieces(const task *t, const group *at, int64_t from, int64_t to
     for (int64_t l = 0; l < at->n; l++)
         for (int64_t k = from; k < to; k++) {
             int64_t first = k % per_row * r->run, n = length - first < r->run ? length - first : r->run;
-            int64_t place = at->from + l * r->kept_stride[r->n_kept - 1] + first * stride + reduced_at(r, k / per_row, inner);
+            int64_t place = at->from + l * r->kept_stride[r->n_kept - 1] + first * stride +
+                            mp_strided_place(inner, r->reduced, r->reduced_stride, k / per_row);
             const float *x = room;
             if (stride == 1)
                 x = mp_floats(t->from->data, t->from->dtype, place, n, room);

@@ -24,8 +24,9 @@ typedef struct mp_reduction {
     int64_t workspace_bytes;
 } mp_reduction;
 
-/* `to` has the rank of `from`, and size 1 where it is reduced; `shift` (NULL: none) lies in another order perhaps. */
+/* Describes the reduction of `from` to `to`, which has the same rank, and size 1 in the reduced dimensions. `shift` (NULL:
+ * there is none) has the shape of `to`, and may have another layout. */
 void mp_reduction_describe(mp_reduction *r, const mp_array *from, const mp_array *to, const mp_array *shift);
-/* The data of the arrays it was described with. `to` may be `shift`. workspace: workspace_bytes. */
+/* Runs a description on arrays of the layouts that it was made for. `to` may be `shift`; the workspace has workspace_bytes. */
 void mp_reduction_run(const mp_reduction *r, mp_reduction_step step, mp_reduction_end end, const mp_array *from,
                       const mp_array *to, const mp_array *shift, void *workspace);

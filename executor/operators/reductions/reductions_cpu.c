@@ -1,6 +1,7 @@
 /* reductions_cpu.c - Reduce operators: forward through the reduction engine, backward element by element from what the registry
  * keeps, with the gradient and the result of each group spread over its elements. Whole numbers one result at a time. */
 #include "executor/cpu/base/families.h"
+#include "executor/kernel/element.h"
 #include "executor/operators/elementwise/elementwise_cpu.h"
 #include "executor/operators/reductions/reduction_cpu.h"
 
@@ -91,20 +92,11 @@ static void reduce_one(void *data, int64_t k)
     const mp_reduction *r = &t->s->reduction;
     const mp_array *in = &t->x->in[0], *out = &t->x->out[0];
     bool is_unsigned = in->dtype == MP_DTYPE_UINT64, extreme = t->s->row->step == MP_STEP_MAX || t->s->row->step == MP_STEP_MIN;
-    int64_t from = 0, to = 0;
+    const int64_t from = mp_strided_place(r->n_kept, r->kept, r->kept_stride, k),
+                  to = mp_strided_place(r->n_kept, r->kept, r->to_stride, k);
     uint64_t result = t->s->row->step == MP_STEP_PRODUCT;
-    for (int d = r->n_kept - 1; d >= 0; d--) {
-        from += k % r->kept[d] * r->kept_stride[d];
-        to += k % r->kept[d] * r->to_stride[d];
-        k /= r->kept[d];
-    }
     for (int64_t e = 0; e < r->n_terms; e++) {
-        int64_t at = from, left = e;
-        for (int d = r->n_reduced - 1; d >= 0; d--) {
-            at += left % r->reduced[d] * r->reduced_stride[d];
-            left /= r->reduced[d];
-        }
-        int64_t v = mp_load_whole(in->data, in->dtype, at);
+        int64_t v = mp_load_whole(in->data, in->dtype, from + mp_strided_place(r->n_reduced, r->reduced, r->reduced_stride, e));
         result = extreme && e == 0 ? (uint64_t)v : mp_take_whole(t->s->row->step, is_unsigned, result, v);
     }
     int64_t value = (int64_t)result;
@@ -122,38 +114,32 @@ static mp_status run_whole(const mp_call *call, const mp_operands *x, const mp_r
 
 static mp_status prepare_whole(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_reduction_row *found = mp_reduction_row_of(x->op);
     mp_dtype dtype = x->in[0].dtype;
     if (x->is_backward || !mp_reduction_takes_whole(found) || !mp_elementwise_knows(dtype) || mp_dtype_is_float(dtype))
         return MP_NO_KERNEL(x, err, "its type");
     state *s;
-    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     call->run = run_whole;
     s->row = found;
-    MP_TRY(mp_reduced_dims(x, s->reduced, err));
+    MP_CHECK(mp_reduced_dims(x, s->reduced, err));
     mp_array y = mp_reduction_kept_dims(&x->out[0], x->in[0].rank, s->reduced);
     mp_reduction_describe(&s->reduction, &x->in[0], &y, NULL);
-    if (s->reduction.n_terms == 0 && s->reduction.n_out > 0) st = MP_NO_KERNEL(x, err, "reducing nothing");
-done:
-    return st;
+    if (s->reduction.n_terms == 0 && s->reduction.n_out > 0) return MP_NO_KERNEL(x, err, "reducing nothing");
+    return MP_OK;
 }
 
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    state *s;
     if (!mp_is_real(x->in[0].dtype)) return prepare_whole(x, call, err);
-    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
+    MP_STATE(state, s, call, err);
     call->run = x->is_backward ? run_backward : run_forward;
     s->row = mp_reduction_row_of(x->op);
     MP_CHECK(mp_reduced_dims(x, s->reduced, err));
     bool none = x->in[0].rank > 0, shares = s->row->reads == MP_READS_TIES || s->row->reads == MP_READS_ZEROS;
     for (int d = 0; d < x->in[0].rank; d++) none = none && !s->reduced[d];
-    if (none && !s->row->is_plain) {
-        return MP_NO_KERNEL(x, err, "reducing no dimension");
-    }
+    if (none && !s->row->is_plain) return MP_NO_KERNEL(x, err, "reducing no dimension");
     mp_array y = mp_reduction_kept_dims(&x->out[0], x->in[0].rank, s->reduced), to = y;
     if (x->is_backward && shares) {
         to = mp_array_plain(MP_DTYPE_FLOAT, y.rank, y.dims);

@@ -249,8 +249,7 @@ static mp_status prepare_whole(const mp_operands *x, mp_call *call, const state 
 
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    state *s = mp_new_state<state>(call);
-    if (!s) return MP_NO_MEMORY(err);
+    MP_STATE(state, s, call, err);
     s->row = mp_reduction_row_of(x->op);
     mp_status st = mp_reduced_dims(x, s->reduced, err);
     if (st) return st;
@@ -340,8 +339,7 @@ template <bool SMALLEST> static mp_status prepare_extremes(const mp_operands *x,
     const int64_t axis = mp_operator_int(x->op, "axis", 0);
     if (!mp_elementwise_knows(dtype) || dtype == MP_DTYPE_UINT64) return MP_NO_KERNEL(x, err, "its type");
     if (x->in[0].rank == 0) return MP_NO_KERNEL(x, err, "a single number");
-    arg_state *s = mp_new_state<arg_state>(call);
-    if (!s) return MP_NO_MEMORY(err);
+    MP_STATE(arg_state, s, call, err);
     s->reduced[axis < 0 ? axis + x->in[0].rank : axis] = true;
     s->smallest = SMALLEST;
     s->last = mp_operator_int(x->op, "select_last_index", 0) != 0;
@@ -413,8 +411,7 @@ static mp_status prepare_scan(const mp_operands *x, mp_call *call, mp_error *err
     int64_t axis = mp_load_whole(x->in[1].data, x->in[1].dtype, 0);
     if (axis < 0) axis += x->in[0].rank;
     if (axis < 0 || axis >= x->in[0].rank) return MP_NO_KERNEL(x, err, "an axis that is not there");
-    scan_state *s = mp_new_state<scan_state>(call);
-    if (!s) return MP_NO_MEMORY(err);
+    MP_STATE(scan_state, s, call, err);
     s->axis = (int)axis;
     s->exclusive = mp_operator_int(x->op, "exclusive", 0) != 0;
     s->reverse = mp_operator_int(x->op, "reverse", 0) != 0; /* backward: later sums take in earlier elements */

@@ -63,11 +63,8 @@ static lines lines_of(const scan *s, int64_t k)
     lines l = {left < LINES ? left : LINES, first * s->strides[inner], first * s->to_strides[inner], s->strides[inner],
                s->to_strides[inner]};
     k /= s->blocks;
-    for (int d = inner - 1; d >= 0; d--) {
-        l.from += k % s->dims[d] * s->strides[d];
-        l.to += k % s->dims[d] * s->to_strides[d];
-        k /= s->dims[d];
-    }
+    l.from += mp_strided_place(inner, s->dims, s->strides, k);
+    l.to += mp_strided_place(inner, s->dims, s->to_strides, k);
     return l;
 }
 
@@ -133,14 +130,12 @@ static mp_status run_sum(const mp_call *call, const mp_operands *x, const mp_run
 
 static mp_status prepare_sum(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    scan *s;
     if (!x->in[1].data) return MP_NO_KERNEL(x, err, "an axis that is computed");
     if (!mp_elementwise_knows(x->in[0].dtype) || x->in[0].rank == 0) return MP_NO_KERNEL(x, err, "its type");
     int64_t axis = mp_load_whole(x->in[1].data, x->in[1].dtype, 0);
     if (axis < 0) axis += x->in[0].rank;
     if (axis < 0 || axis >= x->in[0].rank) return MP_NO_KERNEL(x, err, "an axis that is not there");
-    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
+    MP_STATE(scan, s, call, err);
     call->run = run_sum;
     describe(s, x->is_backward ? &x->d_out[0] : &x->in[0], x->is_backward ? &x->d_in[0] : &x->out[0], (int)axis);
     s->flag[0] = mp_operator_int(x->op, "exclusive", 0) != 0;
@@ -244,12 +239,10 @@ static mp_status run_find(const mp_call *call, const mp_operands *x, const mp_ru
 
 static mp_status prepare_arg(const mp_operands *x, mp_call *call, bool least, mp_error *err)
 {
-    scan *s;
     int64_t axis = mp_operator_int(x->op, "axis", 0);
     if (!mp_elementwise_knows(x->in[0].dtype) || x->in[0].dtype == MP_DTYPE_UINT64) return MP_NO_KERNEL(x, err, "its type");
     if (x->in[0].rank == 0) return MP_NO_KERNEL(x, err, "a single number");
-    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
+    MP_STATE(scan, s, call, err);
     call->run = run_find;
     mp_array to = with_axis(x);
     describe(s, &x->in[0], &to, (int)(axis < 0 ? axis + x->in[0].rank : axis));

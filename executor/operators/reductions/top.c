@@ -5,7 +5,6 @@
 
 mp_status mp_top_prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_top *s;
     const mp_array *in = x->is_backward ? &x->d_in[0] : &x->in[0], *values = x->is_backward ? &x->d_out[0] : &x->out[0];
     const mp_array *indices = &x->out[1];
     int64_t axis = mp_operator_int(x->op, "axis", -1);
@@ -13,8 +12,7 @@ mp_status mp_top_prepare(const mp_operands *x, mp_call *call, mp_error *err)
     if (x->is_backward && !mp_is_real(in->dtype)) return MP_NO_KERNEL(x, err, "its type");
     if (axis < 0) axis += in->rank;
     if (axis < 0 || axis >= in->rank) return MP_NO_KERNEL(x, err, "an axis that is not there");
-    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
+    MP_STATE(mp_top, s, call, err);
     s->n_lines = 1;
     for (int d = 0; d < in->rank; d++) {
         if (d == axis) continue;

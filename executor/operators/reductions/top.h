@@ -5,7 +5,7 @@
 
 #include "executor/kernel/body.h"
 
-/* `state` of its calls. */
+/* The description of a TopK, which is the state of its calls. */
 typedef struct mp_top {
     int rank;                                                                                      /* of the other dimensions */
     int64_t dims[MP_ARRAY_RANK], in[MP_ARRAY_RANK], values[MP_ARRAY_RANK], indices[MP_ARRAY_RANK]; /* their strides */
@@ -19,7 +19,7 @@ typedef struct mp_top {
 /* An mp_top becomes the call's state; `run` is the backend's. MP_UNSUPPORTED: a type, or an axis that is not there; MP_NOMEM.
  */
 mp_status mp_top_prepare(const mp_operands *x, mp_call *call, mp_error *err);
-/* The same with the addresses of this run. */
+/* Returns the description with the arrays of this run. */
 mp_top mp_top_of(const mp_call *call, const mp_operands *x);
 
 /* One line: its elements, and the heap, whose root is the worst of those kept. */
@@ -31,22 +31,21 @@ typedef struct mp_top_line {
     bool largest;
 } mp_top_line;
 
-/* Line k, and where its values begin. */
+/* Returns line k; *value_at is where its values begin. */
 MP_INLINE mp_top_line mp_top_line_of(const mp_top *s, int64_t k, int64_t *value_at)
 {
-    mp_top_line l = {s->from.data, s->from.dtype, 0, s->in_step, s->where, s->index_step, s->largest};
-    *value_at = 0;
-    for (int d = s->rank - 1; d >= 0; d--) {
-        int64_t i = k % s->dims[d];
-        k /= s->dims[d];
-        l.at += i * s->in[d];
-        *value_at += i * s->values[d];
-        l.heap += i * s->indices[d];
-    }
+    const mp_top_line l = {.data = s->from.data,
+                           .dtype = s->from.dtype,
+                           .at = mp_strided_place(s->rank, s->dims, s->in, k),
+                           .step = s->in_step,
+                           .heap = s->where + mp_strided_place(s->rank, s->dims, s->indices, k),
+                           .heap_step = s->index_step,
+                           .largest = s->largest};
+    *value_at = mp_strided_place(s->rank, s->dims, s->values, k);
     return l;
 }
 
-/* Whether element i comes before element j in the result. */
+/* True if element i comes before element j in the result. */
 MP_INLINE bool mp_top_before(const mp_top_line *l, int64_t i, int64_t j)
 {
     int64_t a = l->at + i * l->step, b = l->at + j * l->step;
@@ -75,7 +74,7 @@ MP_INLINE void mp_top_sink(const mp_top_line *l, int64_t n, int64_t root, int64_
     l->heap[root * l->heap_step] = item;
 }
 
-/* The first element from i on that may come before the worst of those kept; n: none. */
+/* Returns the first element from i on that may come before the worst of those kept; n if there is none. */
 MP_INLINE int64_t mp_top_candidate(const mp_top_line *l, int64_t i, int64_t n)
 {
     if (l->dtype != MP_DTYPE_FLOAT) return i;
@@ -102,7 +101,7 @@ MP_INLINE void mp_top_choose(const mp_top_line *l, int64_t n, int64_t k)
     }
 }
 
-/* One element, of the same type on both sides. */
+/* Copies one element between arrays of one type. */
 MP_INLINE void mp_top_copy(const void *from, int64_t from_at, void *to, int64_t to_at, mp_dtype dtype)
 {
     if (dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16 || dtype == MP_DTYPE_DOUBLE)

@@ -24,10 +24,6 @@ static mp_status run_top(const mp_call *call, const mp_operands *x, const mp_run
     return (x->is_backward ? spread_line_loop : mp_top_item_loop)(&s, s.n_lines, 4 * s.length, err);
 }
 
-static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    call->run = run_top;
-    return mp_top_prepare(x, call, err);
-}
+MP_PREPARE_TO_RUN(prepare, mp_top_prepare, run_top)
 
 const mp_kernel mp_cpu_tops[] = {{"TopK", "", prepare, prepare}, {0}};

@@ -26,9 +26,7 @@ mp_status mp_grid_sample_prepare(const mp_operands *x, mp_call *call, mp_error *
     if (pads < 0) return MP_NO_KERNEL(x, err, "this padding_mode");
     if (!mp_is_real(x->in[0].dtype) || !mp_is_real(x->in[1].dtype)) return MP_NO_KERNEL(x, err, "its type");
     if (x->in[0].rank - 2 > MP_SAMPLER_SPACE) return MP_NO_KERNEL(x, err, "this many dimensions");
-    mp_sampler *s;
-    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
+    MP_STATE(mp_sampler, s, call, err);
     *s = (mp_sampler){.n = x->in[0].rank - 2,
                       .how = (mp_sampler_mode)how,
                       .padding = (mp_sampler_padding)pads,

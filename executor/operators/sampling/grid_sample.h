@@ -27,7 +27,7 @@ typedef struct mp_sampler {
 
 /* The description becomes the call's state. MP_UNSUPPORTED: a mode, a type or more dimensions than that; MP_NOMEM. */
 mp_status mp_grid_sample_prepare(const mp_operands *x, mp_call *call, mp_error *err);
-/* The same with the operands of this run. */
+/* Returns the description with the operands of this run. */
 mp_sampler mp_sampler_of(const mp_call *call, const mp_operands *x);
 
 /* Along one axis: the elements read (-1: none), their weights, and how the weights change with the grid's coordinate. */

@@ -5,11 +5,9 @@
 
 static mp_status prepare(const mp_operands *x, mp_call *call, double scale, mp_error *err)
 {
-    mp_regions *s;
     const mp_array *out = x->is_backward ? &x->d_out[0] : &x->out[0];
     if (!mp_is_real(out->dtype) || !mp_is_real(x->in[1].dtype)) return MP_NO_KERNEL(x, err, "its type");
-    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
+    MP_STATE(mp_regions, s, call, err);
     *s = (mp_regions){.scale = scale, .height = out->dims[2], .width = out->dims[3]};
     return MP_OK;
 }

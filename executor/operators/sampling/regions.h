@@ -22,7 +22,7 @@ mp_status mp_max_roi_pool_run(const mp_call *call, const mp_operands *x, mp_body
 /* MP_INVALID: regions of images that are not there; their output is 0 where nobody checks. */
 mp_status mp_roi_align_check(const mp_operands *x, mp_error *err);
 mp_status mp_max_roi_pool_check(const mp_operands *x, mp_error *err);
-/* The description with the operands of this run. */
+/* Returns the description with the operands of this run. */
 mp_regions mp_regions_of(const mp_call *call, const mp_operands *x);
 
 /* The coordinates of the k-th element of (N, C, H, W), of which neighbours lie side by side; returns its place. */

@@ -76,11 +76,7 @@ static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *, 
     return mp_launched(err);
 }
 
-static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    call->run = run;
-    return mp_roi_align_prepare(x, call, err);
-}
+MP_PREPARE_TO_RUN(prepare, mp_roi_align_prepare, run)
 
 } // namespace
 

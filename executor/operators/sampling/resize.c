@@ -313,22 +313,20 @@ static bool has_places(const axis *a)
 /* The taps of each dimension of input 0; to be released also on failure. */
 static mp_status read_taps(const mp_operands *x, mp_taps taps[MP_ARRAY_RANK], mp_error *err)
 {
-    mp_status st = MP_OK;
     resize r;
     axis axes[MP_ARRAY_RANK];
-    MP_TRY(read_attributes(x, &r, err));
-    MP_TRY(read_scales(x, &r, axes, err));
+    MP_CHECK(read_attributes(x, &r, err));
+    MP_CHECK(read_scales(x, &r, axes, err));
     for (int d = 0; d < x->in[0].rank; d++) {
         /* an axis that is not resized keeps its elements, whatever the coordinates */
         bool still = axes[d].n_in == axes[d].n_out && axes[d].scale == 1 && r.where != TF_CROP_AND_RESIZE;
         resize own = r;
         if (still || axes[d].n_in == 0) own = (resize){.where = ASYMMETRIC, .how = NEAREST, .nearest = FLOOR};
-        st = has_places(&axes[d]) ? axis_taps(&own, &axes[d], &taps[d], err) : MP_UNSUPPORTED;
+        mp_status st = has_places(&axes[d]) ? axis_taps(&own, &axes[d], &taps[d], err) : MP_UNSUPPORTED;
         if (st == MP_UNSUPPORTED) st = MP_NO_KERNEL(x, err, "an axis that long, or a scale like that,");
-        if (st != MP_OK) goto done;
+        if (st != MP_OK) return st;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 void mp_resizing_free(mp_resizing *resizing)

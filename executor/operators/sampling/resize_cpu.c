@@ -189,9 +189,7 @@ static mp_status cut(state *s, const mp_operands *x, mp_error *err)
                 if (t->index[k] > own_high) own_high = t->index[k];
             }
         }
-        if (own_high - own_low >= MP_BLOCK) {
-            return MP_NO_KERNEL(x, err, "a factor this far from 1");
-        }
+        if (own_high - own_low >= MP_BLOCK) return MP_NO_KERNEL(x, err, "a factor this far from 1");
         int64_t joint_low = high < 0 || own_low < low ? own_low : low, joint_high = own_high > high ? own_high : high;
         if (o == n || o - first == MP_BLOCK || (joint_high >= 0 && joint_high - joint_low >= MP_BLOCK)) {
             if (o == first) break;
@@ -221,9 +219,7 @@ static void release(mp_call *call)
 
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    state *s;
-    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
-    call->state = s;
+    MP_STATE(state, s, call, err);
     call->release = release;
     call->run = run_resize;
     MP_CHECK(mp_resizing_read(x, &s->r, err));

@@ -131,9 +131,8 @@ static void release(mp_call *call)
 
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_resizing *s = mp_new_state<mp_resizing>(call);
     int n = 0;
-    if (!s) return MP_NO_MEMORY(err);
+    MP_STATE(mp_resizing, s, call, err);
     call->release = release;
     call->run = run;
     MP_CHECK(mp_resizing_read(x, s, err));

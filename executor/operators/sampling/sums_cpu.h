@@ -7,7 +7,7 @@ static inline bool mp_cpu_sums_apart(const mp_operands *x)
 {
     return mp_operands_wants(x, 0) && x->d_in[0].dtype == MP_DTYPE_BFLOAT16;
 }
-/* The sums, at the begin of the workspace; NULL: the gradient is a FLOAT itself. */
+/* Returns the sums, which lie at the beginning of the workspace; NULL if the gradient is a FLOAT and is summed up in place. */
 static inline float *mp_cpu_sums(const mp_operands *x)
 {
     return mp_cpu_sums_apart(x) ? (float *)x->workspace : NULL;

@@ -1,5 +1,5 @@
-/* copy_rules.c - what each operator that only moves elements copies where. */
-#include "executor/operators/copies/copy_rules.h"
+/* copies_rules.c - what each operator that only moves elements copies where. */
+#include "executor/operators/copies/copies.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -51,7 +51,6 @@ static bool refine(const mp_array *a, const mp_array *b, mp_box *box)
 /* The elements in the order of their indices, under other dimensions. */
 mp_status mp_copies_reshape(const mp_operands *x, mp_copies *m, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_array *in = mp_operands_in(x, 0), *out = mp_operands_out(x, 0);
     mp_copies_part *p;
     bool plain_in = mp_array_is_plain(in), plain_out = mp_array_is_plain(out);
@@ -61,11 +60,10 @@ mp_status mp_copies_reshape(const mp_operands *x, mp_copies *m, mp_error *err)
         return one_part(m, odd->rank, odd->dims, plain_out ? odd->strides : plain.strides,
                         plain_out ? plain.strides : odd->strides, err);
     }
-    MP_TRY(new_part(m, 0, 0, &p, err));
+    MP_CHECK(new_part(m, 0, 0, &p, err));
     if (mp_array_elements(in) && !refine(in, out, &p->box))
-        st = MP_NO_KERNEL(x, err, "a reshape from one layout that is not plain into another");
-done:
-    return st;
+        return MP_NO_KERNEL(x, err, "a reshape from one layout that is not plain into another");
+    return MP_OK;
 }
 
 mp_status mp_copies_transpose(const mp_operands *x, mp_copies *m, mp_error *err)
@@ -167,9 +165,7 @@ mp_status mp_copies_slice(const mp_operands *x, mp_copies *m, mp_error *err)
     bool known;
     mp_copies_part *p;
     MP_CHECK(mp_slice_read(&reader, &slice, &known));
-    if (!known) {
-        return MP_NO_KERNEL(x, err, "a slice whose bounds are computed while it runs");
-    }
+    if (!known) return MP_NO_KERNEL(x, err, "a slice whose bounds are computed while it runs");
     MP_CHECK(new_part(m, 0, 0, &p, err));
     for (int d = 0; d < in->rank; d++) {
         /* a single element is not stepped from, and its step may be out of all proportion */
@@ -259,14 +255,11 @@ static mp_status add_stretch(axis_stretches *s, stretch one, mp_error *err)
 
 static mp_status cut_axis(int mode, int64_t n, int64_t before, int64_t n_out, axis_stretches *s, mp_error *err)
 {
-    mp_status st = MP_OK;
     if (mode == 0) { /* what of the input's places 0 .. n lies at 0 .. n_out of the output, `before` places on */
         const int64_t first = before > 0 ? before : 0, last = n_out - before < n ? n_out : before + n;
-        if (last > first) st = add_stretch(s, (stretch){first - before, first, 1, last - first}, err);
-        return st;
+        return last > first ? add_stretch(s, (stretch){first - before, first, 1, last - first}, err) : MP_OK;
     }
-    MP_REQUIRE(n_out <= PADDED_MAX, err, MP_UNSUPPORTED, "padding an axis to %" PRId64 " elements is not supported here",
-               n_out);
+    MP_ENSURE(n_out <= PADDED_MAX, err, MP_UNSUPPORTED, "padding an axis to %" PRId64 " elements is not supported here", n_out);
     for (int64_t o = 0; n > 0 && o < n_out;) {
         const int64_t from = modes[mode].source(o - before, n);
         int64_t step = 1, count = 1;
@@ -275,11 +268,10 @@ static mp_status cut_axis(int mode, int64_t n, int64_t before, int64_t n_out, ax
             if (next - from >= -1 && next - from <= 1) step = next - from;
         }
         while (o + count < n_out && modes[mode].source(o + count - before, n) == from + count * step) count++;
-        MP_TRY(add_stretch(s, (stretch){from, o, step, count}, err));
+        MP_CHECK(add_stretch(s, (stretch){from, o, step, count}, err));
         o += count;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Pads before each axis of the input. */
@@ -290,9 +282,7 @@ static mp_status read_pads(const mp_operands *x, int rank, int64_t *before, mp_e
     size_t n, n_axes = 0;
     MP_CHECK(mp_moved_integers(&reader, x->op->version < 2 ? "paddings" : "pads", 11, 1, &pads, &n));
     if (x->op->version >= 18) MP_CHECK(mp_infer_integers(&reader, 3, &axes, &n_axes));
-    if (reader.missing_value >= 0 || !pads) {
-        return MP_NO_KERNEL(x, err, "padding by an amount that is computed while it runs");
-    }
+    if (reader.missing_value >= 0 || !pads) return MP_NO_KERNEL(x, err, "padding by an amount that is computed while it runs");
     for (int d = 0; d < rank; d++) before[d] = axes ? 0 : pads[d];
     for (size_t k = 0; axes && k < n_axes; k++) before[axes[k] < 0 ? axes[k] + rank : axes[k]] = pads[k];
     return MP_OK;
