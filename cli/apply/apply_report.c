@@ -43,11 +43,9 @@ static bool may_be_in_place(const mp_modules *m, const bool *chosen)
 
 static void print_pytorch(applied *x, const mp_plan *plan, const bool *chosen)
 {
-    char what[96];
     int n = 0;
     for (int m = 0; m < x->modules->n; m++) n += chosen[m];
-    snprintf(what, sizeof what, "%d module%s in torch.utils.checkpoint", n, n == 1 ? "" : "s");
-    applied_head(x, what, plan->peak_bytes, plan->ticks);
+    applied_head(x, mp_text("%d module%s in torch.utils.checkpoint", n, n == 1 ? "" : "s"), plan->peak_bytes, plan->ticks);
     if (n) {
         print_to(x->to, "import functools\n\nfrom torch.utils.checkpoint import checkpoint\n\nfor name in [\n");
         for (int m = 0; m < x->modules->n; m++)
@@ -136,7 +134,6 @@ static mp_status apply_blocks(applied *x, block_printer print)
     blocks b = {0};
     int64_t peak_bytes, ticks, all_peak_bytes, all_ticks;
     int k;
-    char what[256];
     MP_TRY(blocks_find(x->modules, &b, x->err));
     MP_REQUIRE(b.n > 0, x->err, MP_NOT_APPLICABLE, "%s has no row of equal blocks, such as layers.0, layers.1, ...",
                x->graph->name);
@@ -146,9 +143,9 @@ static mp_status apply_blocks(applied *x, block_printer print)
         goto done;
     }
     MP_TRY(blocks_judge(&b, b.n, NULL, &all_peak_bytes, &all_ticks, x->err));
-    snprintf(what, sizeof what, "the first %d of %d blocks (%.100s, ...) checkpointed", k, b.n,
-             x->modules->modules[b.module[0]].name);
-    applied_head(x, what, peak_bytes, ticks);
+    applied_head(x,
+                 mp_text("the first %d of %d blocks (%.100s, ...) checkpointed", k, b.n, x->modules->modules[b.module[0]].name),
+                 peak_bytes, ticks);
     print_to(x->to, "#   all blocks: ");
     applied_cost(x, all_peak_bytes, all_ticks);
     fputc('\n', x->to);

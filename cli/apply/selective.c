@@ -163,7 +163,6 @@ mp_status apply_selective(applied *x)
     blocks b = {0};
     selective s = {.blocks = &b, .graph = x->graph};
     found best = {.k = -1, .smallest_bytes = INT64_MAX};
-    char what[256];
     MP_TRY(blocks_find(x->modules, &b, x->err));
     MP_REQUIRE(b.n > 0, x->err, MP_NOT_APPLICABLE, "%s has no row of equal blocks, such as layers.0, layers.1, ...",
                x->graph->name);
@@ -177,9 +176,10 @@ mp_status apply_selective(applied *x)
         st = applied_too_coarse(x, "with every block checkpointed the peak is", best.smallest_bytes);
         goto done;
     }
-    snprintf(what, sizeof what, "the first %d of %d blocks (%.100s, ...) in selective checkpoints", best.k, b.n,
-             x->modules->modules[b.module[0]].name);
-    applied_head(x, what, best.peak_bytes, best.ticks);
+    applied_head(x,
+                 mp_text("the first %d of %d blocks (%.100s, ...) in selective checkpoints", best.k, b.n,
+                         x->modules->modules[b.module[0]].name),
+                 best.peak_bytes, best.ticks);
     if (best.k > 0)
         print_lines(x, &s, &best);
     else

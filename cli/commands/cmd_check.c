@@ -21,7 +21,6 @@ static bool leaves_bound(const options *o, const mp_plan *plan)
 static int answer(const options *o, const char *path, const mp_plan *plan, const mp_error *fault)
 {
     bool holds = fault->code == MP_OK;
-    char peak[QUANTITY_MAX], exact[QUANTITY_MAX], waste[QUANTITY_MAX], time[QUANTITY_MAX];
     if (o->json) {
         int rc = print_json(
             "check", json_pack("{s:b, s:s?, s:o}", "holds", holds, "fault", holds ? NULL : fault->message, "not_verified",
@@ -29,14 +28,13 @@ static int answer(const options *o, const char *path, const mp_plan *plan, const
         if (rc) return rc;
     } else if (holds) {
         print("%s holds: %zu step%s, peak %s (%s bytes), ", path, plan->n_steps, plan->n_steps == 1 ? "" : "s",
-              bytes_short(plan->peak_bytes, peak), count_text(plan->peak_bytes, exact));
+              mp_bytes_text(plan->peak_bytes), count_text(plan->peak_bytes));
         if (plan->n_places && plan->arena_bytes >= 0)
-            print("arena %s bytes (%s), ", count_text(plan->arena_bytes, exact),
-                  mp_arena_text(plan->arena_bytes, mp_plan_live_bytes(plan), waste));
-        print("%s", seconds_text(plan->seconds, time));
+            print("arena %s bytes (%s), ", count_text(plan->arena_bytes),
+                  mp_arena_text(plan->arena_bytes, mp_plan_live_bytes(plan)));
+        print("%s", seconds_text(plan->seconds));
         if (leaves_bound(o, plan))
-            print("; not verified: that nothing takes less than %s (--prove-bound)",
-                  seconds_text(plan->lower_bound_seconds, time));
+            print("; not verified: that nothing takes less than %s (--prove-bound)", seconds_text(plan->lower_bound_seconds));
         print("\n");
     } else {
         print("%s does not hold: %s\n", path, fault->message);

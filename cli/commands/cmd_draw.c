@@ -12,7 +12,6 @@ int cmd_draw(options *o)
     mp_error err = {0};
     subject s = {0};
     mp_plan *plan = NULL;
-    char title[256];
     int rc = EXIT_DONE;
     if (!o->out) return usage_error("draw needs a file to draw into: -o model.svg");
     picture_file file;
@@ -23,10 +22,8 @@ int cmd_draw(options *o)
     if (subject_load_with_plan(o->operands[0], o->plan, o, &s, &plan, &err) != MP_OK) {
         rc = err.code == MP_REFUTED ? output_failed(&err) : input_failed(&err);
     } else {
-        const mp_picture_request request = {.graph = s.graph,
-                                            .plan = plan,
-                                            .title = subject_title(&s, title, sizeof title),
-                                            .depth = o->depth > 1000 ? 1000 : (int)o->depth};
+        const mp_picture_request request = {
+            .graph = s.graph, .plan = plan, .title = s.title, .depth = o->depth > 1000 ? 1000 : (int)o->depth};
         mp_status st = picture_file_open(&file, &err);
         if (st == MP_OK) st = (o->training ? mp_training_picture : mp_graph_picture)(&request, file.path, &err);
         st = picture_file_close(&file, o, st, &err);

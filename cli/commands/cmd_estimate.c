@@ -170,21 +170,18 @@ static json_t *estimate_json(const estimate *e, const options *o)
 
 static void print_row(const options *o, const char *name, int64_t bytes, const char *note)
 {
-    char text[QUANTITY_MAX], count[QUANTITY_MAX], exact[QUANTITY_MAX + 16] = "";
-    if (o->verbose) snprintf(exact, sizeof exact, "  %20s bytes", count_text(bytes, count));
-    screen_row("  %-18s %12s%s%s%s", name, bytes_short(bytes, text), exact, *note ? "  " : "", note);
+    screen_row("  %-18s %12s%s%s%s", name, mp_bytes_text(bytes), o->verbose ? mp_text("  %20s bytes", count_text(bytes)) : "",
+               *note ? "  " : "", note);
 }
 
 /* The first line and the last: what it needs, and whether the device has that. */
 static void print_verdict(const options *o, const estimate *e)
 {
-    char title[256], peak[QUANTITY_MAX], room[ROOM_TEXT_MAX];
+    const char *title = e->subject.title, *peak = mp_bytes_text(e->timeline->peak_bytes);
     const bool fits = e->timeline->peak_bytes <= room_bytes(&e->room);
-    subject_title(&e->subject, title, sizeof title);
-    bytes_short(e->timeline->peak_bytes, peak);
     if (*e->room.name)
         screen_verdict(o->color, fits ? SCREEN_GOOD : SCREEN_BAD, "%s: keeping everything takes %s. %s %s.", title, peak,
-                       fits ? "Fits" : "Does not fit", room_text(&e->room, room));
+                       fits ? "Fits" : "Does not fit", room_text(&e->room));
     else
         screen_verdict(o->color, SCREEN_PLAIN, "%s: keeping everything takes %s.", title, peak);
 }
@@ -247,20 +244,18 @@ static mp_status print_estimate(const options *o, const estimate *e, mp_error *e
     const mp_graph *graph = e->subject.graph;
     const mp_summary *sum = &e->summary;
     const bool all = o->verbose || o->list;
-    char note[2 * QUANTITY_MAX + 32] = "", count[QUANTITY_MAX], trained[QUANTITY_MAX], forward[QUANTITY_MAX],
-                                 backward[QUANTITY_MAX], flops[QUANTITY_MAX];
+    const char *note = "", *count = count_text(e->n_parameters);
     print_verdict(o, e);
     if (o->quiet) return MP_OK;
     putchar('\n');
-    if (e->n_parameters >= 0) snprintf(note, sizeof note, "(%s parameters)", count_text(e->n_parameters, count));
-    if (e->n_trained < e->n_parameters)
-        snprintf(note, sizeof note, "(%s parameters, %s trained)", count, count_text(e->n_trained, trained));
+    if (e->n_parameters >= 0) note = mp_text("(%s parameters)", count);
+    if (e->n_trained < e->n_parameters) note = mp_text("(%s parameters, %s trained)", count, count_text(e->n_trained));
     print_row(o, "peak", e->timeline->peak_bytes,
               !json_object_get(e->subject.options, "rules") ? ""
               : e->rules == MP_RULES_PYTORCH                ? "(as PyTorch trains it)"
                                                             : "(as memplan trains it)");
-    snprintf(backward, sizeof backward, "(%s)", other_rules_option(&e->other));
-    if (e->other.is_known) print_row(o, other_rules_name(&e->other), e->other.peak_bytes, backward);
+    if (e->other.is_known)
+        print_row(o, other_rules_name(&e->other), e->other.peak_bytes, mp_text("(%s)", other_rules_option(&e->other)));
     print_row(o, "parameters", sum->kind_bytes[MP_KIND_PARAMETER], note);
     print_row(o, "gradients", sum->kind_bytes[MP_KIND_GRADIENT], "");
     print_row(o, "optimizer state", sum->kind_bytes[MP_KIND_OPTIMIZER_STATE], "");
@@ -269,9 +264,9 @@ static mp_status print_estimate(const options *o, const estimate *e, mp_error *e
     if (e->room.reserve_bytes) print_row(o, "reserve", e->room.reserve_bytes, "(context, libraries, allocator: --reserve)");
     own_device own;
     const mp_device *device = device_read(graph->target, &own) ? &own.profile : NULL;
-    screen_text(2, "Forward %s in %s, backward %s%s%s%s.", flops_text(sum->forward_flops, flops),
-                seconds_text((double)sum->forward_ticks * graph->tick_seconds, forward),
-                seconds_text((double)sum->backward_ticks * graph->tick_seconds, backward), device ? " (" : "",
+    screen_text(2, "Forward %s in %s, backward %s%s%s%s.", flops_text(sum->forward_flops),
+                seconds_text((double)sum->forward_ticks * graph->tick_seconds),
+                seconds_text((double)sum->backward_ticks * graph->tick_seconds), device ? " (" : "",
                 device ? device->title : "", device ? ")" : "");
     if (e->peak_node >= 0) report_peak(graph, e->timeline, e->peak_node, !o->verbose);
     const size_t rows = o->top ? (size_t)o->top + 1 : all ? MODULE_ROWS_ALL : module_rows(e);

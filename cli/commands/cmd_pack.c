@@ -32,13 +32,11 @@ typedef struct packing {
 static bool stop(void *data)
 {
     packing *p = data;
-    char text[48] = "";
     const double t = mp_clock_now() - p->started_at;
     if (p->time_limit > 0 && t > p->time_limit) return true;
     if (t < p->shown_at + 0.1) return false;
     p->shown_at = t;
-    snprintf(text, sizeof text, "packing %zu %s  %.1f s", p->n, p->what, t);
-    return !progress_next(&p->shown, text);
+    return !progress_next(&p->shown, mp_text("packing %zu %s  %.1f s", p->n, p->what, t));
 }
 
 static void start(const options *o, packing *p, const char *what, size_t n)
@@ -80,39 +78,37 @@ static int answer_json(const packing *p)
 
 static void print_bytes(const char *what, int64_t bytes, const char *note)
 {
-    char text[QUANTITY_MAX], exact[QUANTITY_MAX];
-    print("  %-12s %11s  %18s bytes%s\n", what, bytes_short(bytes, text), count_text(bytes, exact), note);
+    print("  %-12s %11s  %18s bytes%s\n", what, mp_bytes_text(bytes), count_text(bytes), note);
 }
 
 static int answer(const packing *p, const options *o)
 {
     const mp_pack_result *r = &p->result;
     const int64_t gap = r->height - r->bound;
-    char exact[QUANTITY_MAX], least[QUANTITY_MAX];
     if (o->json) {
         const int rc = answer_json(p);
         return rc ? rc : status_of(p);
     }
     const char *path = o->operands[o->n_operands - 1];
     if (fits(p) && p->capacity >= 0)
-        print("%s: %zu %s placed within %s bytes.\n\n", path, p->n, p->what, count_text(p->capacity, exact));
+        print("%s: %zu %s placed within %s bytes.\n\n", path, p->n, p->what, count_text(p->capacity));
     else if (fits(p))
         print("%s: %zu %s placed.\n\n", path, p->n, p->what);
     else if (p->capacity < 0 && is_proved(p))
         print("%s: there is no placement, which is proved: the offsets that are given overlap.\n\n", path);
     else if (is_proved(p))
         print("%s: there is no placement within %s bytes, which is proved: at least %s are needed.\n\n", path,
-              count_text(p->capacity, exact), count_text(r->bound, least));
+              count_text(p->capacity), count_text(r->bound));
     else
         print("%s: no placement within %s bytes was found; that there is none is not proved.\n\n", path,
-              count_text(p->capacity, exact));
+              count_text(p->capacity));
     if (p->before >= 0) print_bytes("before", p->before, "");
     if (r->height >= 0) print_bytes("height", r->height, gap ? "" : "  the lowest there is");
     print_bytes("lower bound", r->bound, "  no placement is lower");
     if (r->height >= 0)
         print("  %-12s %9.2f %%  %18s bytes\n", "gap", r->bound > 0 ? 100.0 * (double)gap / (double)r->bound : 0,
-              count_text(gap, exact));
-    print("  %-12s %31s\n", "nodes", count_text(r->nodes, exact));
+              count_text(gap));
+    print("  %-12s %31s\n", "nodes", count_text(r->nodes));
     return status_of(p);
 }
 

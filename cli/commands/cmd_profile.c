@@ -60,13 +60,12 @@ typedef struct watch {
 static bool look(const mp_train_progress *now, void *data)
 {
     watch *w = data;
-    char line[160];
     const double clock = mp_clock_now();
     w->stopped |= interrupt_asked() || (w->end > 0 && clock > w->end && (w->round > 0 || now->step > 1));
     if (w->shows && clock >= w->shown_at + 0.1) {
-        snprintf(line, sizeof line, "measuring  %.0f s  round %zu of %zu, step %lld of %lld  (Ctrl-C keeps what there is)",
-                 clock - w->start, w->round + 1, w->n_rounds, (long long)now->step, (long long)now->n_steps);
-        terminal_line(STDERR_FILENO, line);
+        terminal_line(STDERR_FILENO,
+                      mp_text("measuring  %.0f s  round %zu of %zu, step %lld of %lld  (Ctrl-C keeps what there is)",
+                              clock - w->start, w->round + 1, w->n_rounds, (long long)now->step, (long long)now->n_steps));
         w->shown_at = clock;
         w->any = true;
     }
@@ -185,17 +184,14 @@ static choice choice_of(const mp_node_cost *costs, size_t n)
 
 static void print_measured(const train_outcome *t, const choice *c, size_t left_out)
 {
-    char title[256], text[QUANTITY_MAX], fastest[QUANTITY_MAX];
-    print("%s, %s: a step takes %s with everything kept, the fastest of %zu.\n",
-          subject_title(&t->subject, title, sizeof title), t->subject.graph->target,
-          seconds_text(t->after.fastest_seconds, text), t->after.n_losses - 1);
+    print("%s, %s: a step takes %s with everything kept, the fastest of %zu.\n", t->subject.title, t->subject.graph->target,
+          seconds_text(t->after.fastest_seconds), t->after.n_losses - 1);
     if (left_out)
         print("Stopped before all was measured: %zu more round%s would have compared other algorithms.\n", left_out,
               left_out == 1 ? "" : "s");
     if (c->n_nodes)
         print("%zu node%s can be computed in several ways, %zu in all: %s as they are, %s with the fastest of each.\n",
-              c->n_nodes, c->n_nodes == 1 ? "" : "s", c->n_algorithms, seconds_text(c->own, text),
-              seconds_text(c->fastest, fastest));
+              c->n_nodes, c->n_nodes == 1 ? "" : "s", c->n_algorithms, seconds_text(c->own), seconds_text(c->fastest));
     print_profile(t->subject.graph, &t->after);
 }
 

@@ -19,9 +19,7 @@
 
 static bool show(size_t k, size_t n, const mp_progress *search, void *p)
 {
-    char what[48];
-    snprintf(what, sizeof what, "curve: %zu of %zu", k, n);
-    return search ? progress_show(search, p) : progress_next(p, what);
+    return search ? progress_show(search, p) : progress_next(p, mp_text("curve: %zu of %zu", k, n));
 }
 
 /* Finds a plan for the budget; *plan stays NULL where there is none, which is said, and *no_plan is the exit status then. */
@@ -33,7 +31,6 @@ static mp_status search(const options *o, const budget *b, const subject *s, int
     progress shown;
     device_room room;
     budget_ends ends = {0};
-    char bytes[MP_BYTES_TEXT_MAX];
     mp_request request = {.graph = s->graph,
                           .solver = o->solver,
                           .seed = (uint64_t)o->seed,
@@ -56,7 +53,7 @@ static mp_status search(const options *o, const budget *b, const subject *s, int
     } else {
         const bool proved = is_proved_no(o, &answer, request.budget_bytes, floor_bytes);
         complain("%s %s; 'memplan plan' says what would fit", proved ? "nothing fits" : "not known whether anything fits",
-                 mp_bytes_text(request.budget_bytes, bytes));
+                 mp_bytes_text(request.budget_bytes));
         *no_plan = no_plan_status(proved);
     }
 done:
@@ -95,7 +92,6 @@ int cmd_report(options *o)
     mp_timeline *keep_all = NULL;
     budget b;
     bool has_curve = false;
-    char title[256];
     const char *why = NULL, *ending = o->out ? strrchr(o->out, '.') : NULL;
     int unused, no_plan = 0, rc = EXIT_DONE;
     mp_report_request request = {0};
@@ -123,7 +119,7 @@ int cmd_report(options *o)
     request.graph = s.graph;
     request.plan = plan;
     request.sweep = has_curve ? &sweep : NULL;
-    request.title = subject_title(&s, title, sizeof title);
+    request.title = s.title;
     if (mp_report_page(&request, o->out, &err) != MP_OK) rc = output_failed(&err);
 done:
     mp_sweep_free(&sweep);

@@ -108,10 +108,7 @@ static int settle(const options *o, wanted *w)
 
 static bool show(size_t k, size_t n, const mp_progress *search, void *data)
 {
-    char what[48];
-    if (search) return progress_show(search, data);
-    snprintf(what, sizeof what, "%zu of %zu", k + 1, n);
-    return progress_next(data, what);
+    return search ? progress_show(search, data) : progress_next(data, mp_text("%zu of %zu", k + 1, n));
 }
 
 static mp_status sweep(const options *o, const wanted *w, const subject *s, mp_sweep *found, mp_error *err)
@@ -138,8 +135,8 @@ static mp_status sweep(const options *o, const wanted *w, const subject *s, mp_s
     MP_TRY(budget_ends_of(w->budgets, request.n_budgets, o, &smallest, &ends, err));
     MP_TRY(mp_problem_floor(problem, &floor_bytes, NULL, err));
     for (size_t k = 0; k < request.n_budgets; k++) {
-        char why[2 * QUANTITY_MAX];
-        MP_REQUIRE(!budget_lacks_unit(&w->budgets[k], ends.peak_bytes, why), err, MP_INVALID, "--budgets: %s", why);
+        const char *why = budget_lacks_unit(&w->budgets[k], ends.peak_bytes);
+        MP_REQUIRE(!why, err, MP_INVALID, "--budgets: %s", why);
         w->bytes[k] = budget_resolve(&w->budgets[k], ends.peak_bytes, ends.smallest_bytes);
     }
     progress_start(&shown, o, floor_bytes, INT64_MAX);
@@ -246,7 +243,6 @@ int cmd_sweep(options *o)
     subject s = {0};
     mp_sweep found = {0};
     wanted w = {0};
-    char title[256];
     int rc = settle(o, &w);
     if (rc) goto done;
     if (subject_load(o->operands[0], o, &s, &err) != MP_OK) {
@@ -267,7 +263,7 @@ int cmd_sweep(options *o)
     }
     if (o->out) {
         mp_status st = picture_file_open(&w.picture, &err);
-        if (st == MP_OK) st = mp_curve_picture(&found, subject_title(&s, title, sizeof title), w.picture.path, &err);
+        if (st == MP_OK) st = mp_curve_picture(&found, s.title, w.picture.path, &err);
         if (picture_file_close(&w.picture, o, st, &err) != MP_OK) rc = output_failed(&err);
     }
 done:

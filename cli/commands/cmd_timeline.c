@@ -20,7 +20,6 @@ int cmd_timeline(options *o)
     mp_error err = {0};
     subject s = {0};
     mp_plan *plan = NULL;
-    char title[256];
     int rc = EXIT_DONE;
     if (!o->out) return usage_error("timeline needs a file to draw into: -o timeline.svg");
     picture_file file;
@@ -36,7 +35,7 @@ int cmd_timeline(options *o)
         rc = EXIT_NO;
     } else {
         mp_status st = picture_file_open(&file, &err);
-        subject_title(&s, title, sizeof title);
+        const char *title = s.title;
         if (st == MP_OK && trace) st = mp_trace_write(s.graph, plan, title, file.path, &err);
         if (st == MP_OK && !trace) st = mp_timeline_picture(s.graph, plan, title, view_of(o), file.path, &err);
         if (picture_file_close(&file, o, st, &err) != MP_OK) rc = output_failed(&err);

@@ -49,16 +49,14 @@ static void around_saving(bool begins, void *data)
 static bool show_step(const mp_train_progress *now, void *data)
 {
     step_progress *p = data;
-    char text[QUANTITY_MAX], line[4 * QUANTITY_MAX];
     if (p->saves && (unsigned)now->seconds + 2 > p->grace) p->grace = (unsigned)now->seconds + 2;
     p->ended = interrupt_asked();
     interrupt_force(p->ended ? NULL : p->late, p->grace);
     if (p->ended) return false;
     if (p->shows && mp_clock_now() >= p->shown_at + 0.1) {
         p->shown_at = mp_clock_now();
-        snprintf(line, sizeof line, "%s: step %lld of %lld  loss %.6g  %s a step", p->what, (long long)now->step,
-                 (long long)now->n_steps, now->loss, seconds_text(now->seconds, text));
-        terminal_line(STDERR_FILENO, line);
+        terminal_line(STDERR_FILENO, mp_text("%s: step %lld of %lld  loss %.6g  %s a step", p->what, (long long)now->step,
+                                             (long long)now->n_steps, now->loss, seconds_text(now->seconds)));
         p->any = true;
     }
     return true;
@@ -96,7 +94,6 @@ static mp_status search(const options *o, const budget *b, train_outcome *t, mp_
     int64_t budget_bytes;
     budget_ends ends = {0};
     device_room room;
-    char text[QUANTITY_MAX], least[QUANTITY_MAX];
     mp_request request = {.graph = g,
                           .solver = o->solver,
                           .seed = (uint64_t)o->seed,
@@ -119,8 +116,7 @@ static mp_status search(const options *o, const budget *b, train_outcome *t, mp_
     MP_TRY(st);
     const bool proved = !answer.plan && is_proved_no(o, &answer, budget_bytes, floor_bytes);
     if (!answer.plan) t->no_plan = no_plan_status(proved);
-    bytes_short(budget_bytes, text);
-    bytes_short(floor_bytes, least);
+    const char *text = mp_bytes_text(budget_bytes), *least = mp_bytes_text(floor_bytes);
     MP_REQUIRE(answer.plan || proved || !answer.stopped, err, MP_INFEASIBLE,
                "not known whether anything fits %s: the search was stopped before it found a plan (floor %s)", text, least);
     MP_REQUIRE(answer.plan, err, MP_INFEASIBLE, "%s %s: the smallest plan found needs %lld bytes, and the floor is %s",
@@ -295,10 +291,9 @@ static mp_status split_data(options *o, text_list *files, mp_error *err)
 
 static mp_status draw_loss(const options *o, const train_outcome *t, picture_file *picture, mp_error *err)
 {
-    char title[256];
     mp_status st = picture_file_open(picture, err);
-    subject_title(&t->subject, title, sizeof title);
-    if (st == MP_OK) st = mp_loss_picture(title, t->after.losses, t->after.n_losses, t->after.first_step, picture->path, err);
+    if (st == MP_OK)
+        st = mp_loss_picture(t->subject.title, t->after.losses, t->after.n_losses, t->after.first_step, picture->path, err);
     return picture_file_close(picture, o, st, err);
 }
 

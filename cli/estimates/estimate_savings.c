@@ -44,7 +44,6 @@ static mp_status try_adapters(const options *asked, const mp_model *model, savin
         {"8:*[qv]_proj*"}, {"8:*query*", "8:*value*"}, {"8:*[qv]_lin*"}, {"8:*qkv*"}, {"8:*c_attn*"}};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         size_t matrices = 0;
-        char what[64];
         options own = *asked;
         own.lora = (text_list){.items = (const char **)names[k], .n = names[k][1] ? 2 : 1};
         for (size_t i = 0; i < own.lora.n; i++) {
@@ -53,9 +52,8 @@ static mp_status try_adapters(const options *asked, const mp_model *model, savin
             if (mp_adapter_read(names[k][i], &rank, &pattern)) matrices += mp_adapter_matrices(model, pattern);
         }
         if (matrices < LEAST) continue;
-        snprintf(what, sizeof what, "--lora '%s'%s%s%s", names[k][0], names[k][1] ? " --lora '" : "",
-                 names[k][1] ? names[k][1] : "", names[k][1] ? "'" : "");
-        return try_options(&own, what, out, err);
+        const char *second = names[k][1] ? mp_text(" --lora '%s'", names[k][1]) : "";
+        return try_options(&own, mp_text("--lora '%s'%s", names[k][0], second), out, err);
     }
     return MP_OK;
 }
@@ -65,7 +63,6 @@ static mp_status try_segments(const subject *s, savings *out, mp_error *err)
     mp_error ours = {0};
     mp_spread_point *points = NULL;
     size_t n = 0, best = 0;
-    char what[64];
     const mp_status st = mp_spread(s->graph, MOST_POINTS, &points, &n, &ours);
     if (st != MP_OK && st != MP_NOT_APPLICABLE) {
         *err = ours;
@@ -73,18 +70,17 @@ static mp_status try_segments(const subject *s, savings *out, mp_error *err)
     }
     for (size_t k = 0; k < n; k++)
         if (points[k].peak_bytes < points[best].peak_bytes) best = k;
-    if (n) {
-        snprintf(what, sizeof what, "recomputing all between %zu checkpoint%s", points[best].n_checkpoints,
-                 points[best].n_checkpoints == 1 ? "" : "s");
-        add(out, what, points[best].peak_bytes, points[best].ticks);
-    }
+    if (n)
+        add(out,
+            mp_text("recomputing all between %zu checkpoint%s", points[best].n_checkpoints,
+                    points[best].n_checkpoints == 1 ? "" : "s"),
+            points[best].peak_bytes, points[best].ticks);
     mp_free(points);
     return MP_OK;
 }
 
 mp_status savings_find(const options *o, const subject *s, int64_t peak_bytes, savings *out, mp_error *err)
 {
-    char what[64];
     options asked = *o;
     *out = (savings){.peak_bytes = peak_bytes};
     for (size_t k = 0; k < s->graph->n_nodes; k++) out->ticks += s->graph->nodes[k].alternatives[0].ticks;
@@ -106,15 +102,13 @@ mp_status savings_find(const options *o, const subject *s, int64_t peak_bytes, s
     if (is_fp32) MP_CHECK(try_options(&asked, "--amp bf16", out, err));
     asked = *o;
     asked.batch = o->batch / 2;
-    snprintf(what, sizeof what, "--batch %lld", (long long)asked.batch);
-    if (asked.batch > 0) MP_CHECK(try_options(&asked, what, out, err));
+    if (asked.batch > 0) MP_CHECK(try_options(&asked, mp_text("--batch %lld", (long long)asked.batch), out, err));
     if (!o->lora.n && !o->freeze.n) MP_CHECK(try_adapters(o, s->model, out, err));
     return try_segments(s, out, err);
 }
 
 void report_savings(const savings *s, size_t most)
 {
-    char bytes[QUANTITY_MAX], extra[QUANTITY_MAX], less[QUANTITY_MAX], time[QUANTITY_MAX + 16] = "";
     if (!s->n) return;
     puts("What would help, each by itself:");
     for (size_t k = 0; k < s->n; k++) {
@@ -123,10 +117,9 @@ void report_savings(const savings *s, size_t most)
         size_t n_better = 0;
         for (size_t i = 0; i < s->n; i++) n_better += s->rows[i].peak_bytes < row->peak_bytes;
         if (n_better >= most) continue;
-        *time = 0;
-        if (row->ticks >= 0) snprintf(time, sizeof time, "  %s time", extra_text((double)row->ticks, (double)s->ticks, extra));
-        snprintf(less, sizeof less, "-%s", bytes_short(saved, bytes));
-        screen_row("  %-38s %12s  %+6.1f %%%s", row->what, less, -100.0 * (double)saved / (double)s->peak_bytes, time);
+        screen_row("  %-38s %12s  %+6.1f %%%s", row->what, mp_text("-%s", mp_bytes_text(saved)),
+                   -100.0 * (double)saved / (double)s->peak_bytes,
+                   row->ticks >= 0 ? mp_text("  %s time", extra_text((double)row->ticks, (double)s->ticks)) : "");
     }
 }
 

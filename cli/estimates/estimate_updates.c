@@ -34,19 +34,16 @@ done:
 
 static void print_line(const update_comparison *c, const char *what, size_t offset)
 {
-    char text[QUANTITY_MAX], line[8 * QUANTITY_MAX];
-    int n = snprintf(line, sizeof line, "  %-36s", what);
+    const char *cells = "";
     for (int fuse = 0; fuse < MP_N_FUSES; fuse++) {
         const int64_t bytes = *(const int64_t *)((const char *)&c->effects[fuse] + offset);
-        n += snprintf(line + n, sizeof line - (size_t)n, "%14s", c->is_possible[fuse] ? bytes_short(bytes, text) : "-");
+        cells = mp_text("%s%14s", cells, c->is_possible[fuse] ? mp_bytes_text(bytes) : "-");
     }
-    screen_row("%s", line);
+    screen_row("  %-36s%s", what, cells);
 }
 
 void print_update_comparison(const update_comparison *c)
 {
-    char text[QUANTITY_MAX], moved[64];
-    snprintf(moved, sizeof moved, "moved per step (%s of cache)", bytes_short(c->cache_bytes, text));
     print("\n%-38s", "Updates, everything kept: --fuse");
     for (int fuse = 0; fuse < MP_N_FUSES; fuse++) print("%14s", mp_fuse_name((mp_fuse)fuse));
     putchar('\n');
@@ -54,7 +51,8 @@ void print_update_comparison(const update_comparison *c)
     print_line(c, "gradients of parameters, at the peak", offsetof(mp_update_effect, peak_gradient_bytes));
     print_line(c, "                         at most", offsetof(mp_update_effect, gradient_bytes));
     print_line(c, "                         the largest", offsetof(mp_update_effect, largest_gradient_bytes));
-    print_line(c, moved, offsetof(mp_update_effect, moved_bytes));
+    print_line(c, mp_text("moved per step (%s of cache)", mp_bytes_text(c->cache_bytes)),
+               offsetof(mp_update_effect, moved_bytes));
     if (!c->is_possible[MP_FUSE_BACKWARD]) puts("  (the global norm that --clip-norm needs is not known within backward)");
 }
 

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { QUANTITY_MAX = 64 }; /* room for any text that is written here */
+#include "formats/base/text.h"
 
 /* A whole number of decimal digits that fits; false for anything else. */
 bool parse_count(const char *text, int64_t *count);
@@ -27,14 +27,13 @@ bool budget_is_of_device(const budget *b);
 /* The bytes it comes to, rounded down; of those two, see device_room.h. */
 int64_t budget_resolve(const budget *b, int64_t peak_bytes, int64_t smallest_bytes);
 
-/* Whether bytes were written as a small number that hardly means bytes, for something of so many: "60" for "60%". Then *why, of
- * QUANTITY_MAX * 2 bytes, says so, as the end of a sentence. */
-bool budget_lacks_unit(const budget *b, int64_t peak_bytes, char *why);
+/* Returns why a budget without unit is probably a mistake, as the end of a sentence ("60 is 60 bytes; did you mean 60%?"), for
+ * a step that takes so many bytes with everything kept. NULL if it is none. */
+const char *budget_lacks_unit(const budget *b, int64_t peak_bytes);
 
-/* All write into `text` of QUANTITY_MAX and return it. */
-const char *bytes_short(int64_t bytes, char *text);   /* "7.43 GiB" */
-const char *count_text(int64_t count, char *text);    /* "7,978,123,456" */
-const char *seconds_text(double seconds, char *text); /* "12.3 ms" */
-const char *flops_text(double flops, char *text);     /* "262.1 GFLOP" */
+/* Texts as mp_text gives them (formats/base/text.h). */
+const char *count_text(int64_t count);    /* "7,978,123,456" */
+const char *seconds_text(double seconds); /* "12.3 ms" */
+const char *flops_text(double flops);     /* "262.1 GFLOP" */
 /* "+12.3 %" over `base`, "0 %" when equal. */
-const char *extra_text(double value, double base, char *text);
+const char *extra_text(double value, double base);

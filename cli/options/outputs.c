@@ -108,12 +108,11 @@ int outputs_try(const options *o)
 
 void outputs_say(const options *o)
 {
-    char text[MP_BYTES_TEXT_MAX];
     struct stat info;
     if (o->command == CMD_PLAN || o->quiet || !isatty(STDERR_FILENO)) return; /* plan's answer names its file */
     for (int k = 0; k < N_OPTIONS; k++) {
         const char *path = output_of(o, k);
         if (path && stat(path, &info) == 0 && S_ISREG(info.st_mode))
-            complain("wrote %s (%s)", path, mp_bytes_text(info.st_size, text));
+            complain("wrote %s (%s)", path, mp_bytes_text(info.st_size));
     }
 }

@@ -81,21 +81,17 @@ int64_t room_bytes(const device_room *room)
     return room->memory_bytes > room->reserve_bytes ? room->memory_bytes - room->reserve_bytes : 0;
 }
 
-const char *room_text(const device_room *room, char *text)
+const char *room_text(const device_room *room)
 {
-    char memory[QUANTITY_MAX], reserve[QUANTITY_MAX], less[QUANTITY_MAX + 16] = "";
-    if (room->reserve_bytes) snprintf(less, sizeof less, " less %s reserve", bytes_short(room->reserve_bytes, reserve));
-    snprintf(text, ROOM_TEXT_MAX, "the %s %s %s%s", bytes_short(room->memory_bytes, memory), room->is_free ? "free on" : "of",
-             room->name, less);
-    return text;
+    const char *less = room->reserve_bytes ? mp_text(" less %s reserve", mp_bytes_text(room->reserve_bytes)) : "";
+    return mp_text("the %s %s %s%s", mp_bytes_text(room->memory_bytes), room->is_free ? "free on" : "of", room->name, less);
 }
 
 void report_above_room(const device_room *room, int64_t budget_bytes)
 {
-    char text[ROOM_TEXT_MAX], left[QUANTITY_MAX];
     if (*room->name && budget_bytes > room_bytes(room))
-        screen_text(2, "  The budget is above what there is: %s leaves %s for a step (--reserve).", room_text(room, text),
-                    bytes_short(room_bytes(room), left));
+        screen_text(2, "  The budget is above what there is: %s leaves %s for a step (--reserve).", room_text(room),
+                    mp_bytes_text(room_bytes(room)));
 }
 
 mp_status room_budget(const subject *s, const options *o, const budget *b, const budget_ends *ends, device_room *room,
@@ -103,7 +99,6 @@ mp_status room_budget(const subject *s, const options *o, const budget *b, const
 {
     const mp_backend *backend = s->program ? s->program->backend : NULL;
     mp_backend_memory now;
-    char text[ROOM_TEXT_MAX], why[2 * QUANTITY_MAX];
     room_of_subject(s, o, room);
     if (b->kind == BUDGET_FREE) {
         MP_ENSURE(backend && backend->memory, err, MP_INVALID,
@@ -115,10 +110,11 @@ mp_status room_budget(const subject *s, const options *o, const budget *b, const
     }
     if (budget_is_of_device(b)) {
         MP_ENSURE(*room->name, err, MP_INVALID, "a budget is needed, because the device is not known: --budget 8GiB");
-        MP_ENSURE(room_bytes(room), err, MP_INFEASIBLE, "of %s nothing is left for a step (--reserve)", room_text(room, text));
+        MP_ENSURE(room_bytes(room), err, MP_INFEASIBLE, "of %s nothing is left for a step (--reserve)", room_text(room));
         *bytes = room_bytes(room);
     } else {
-        MP_ENSURE(!budget_lacks_unit(b, ends->peak_bytes, why), err, MP_INVALID, "--budget: %s", why);
+        const char *why = budget_lacks_unit(b, ends->peak_bytes);
+        MP_ENSURE(!why, err, MP_INVALID, "--budget: %s", why);
         *bytes = budget_resolve(b, ends->peak_bytes, ends->smallest_bytes);
     }
     return MP_OK;

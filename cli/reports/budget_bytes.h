@@ -22,8 +22,6 @@ mp_status budget_ends_of(const budget *budgets, size_t n, const options *o, cons
                          mp_error *err);
 void budget_ends_free(budget_ends *ends);
 
-enum { ROOM_TEXT_MAX = 160 };
-
 typedef struct device_room {
     char name[DEVICE_NAME_MAX]; /* "" : the device is not known, as of a graph from elsewhere */
     int64_t memory_bytes;
@@ -37,8 +35,8 @@ void room_of_subject(const subject *s, const options *o, device_room *out);
 mp_status room_of_options(const options *o, device_room *out, mp_error *err);
 /* Never negative. */
 int64_t room_bytes(const device_room *room);
-/* "the 40.00 GiB of a100 less 1.25 GiB reserve" into `text` of ROOM_TEXT_MAX; returns it. */
-const char *room_text(const device_room *room, char *text);
+/* Returns "the 40.00 GiB of a100 less 1.25 GiB reserve", as mp_text does. */
+const char *room_text(const device_room *room);
 /* Says so where a budget given by hand is above what the device has for it. */
 void report_above_room(const device_room *room, int64_t budget_bytes);
 

@@ -11,15 +11,11 @@
 #include "memplan/arena.h"
 #include "memplan/arena_solve.h"
 
-const char *plan_budget_text(const outcome *out, char *text)
+const char *plan_budget_text(const outcome *out)
 {
-    char budget[QUANTITY_MAX], exact[QUANTITY_MAX], counted[QUANTITY_MAX + 16] = "", room[ROOM_TEXT_MAX];
-    if (out->asked->verbose) snprintf(counted, sizeof counted, " (%s bytes)", count_text(out->budget_bytes, exact));
-    if (out->fills_device)
-        snprintf(text, BUDGET_TEXT_MAX, "%s%s", room_text(&out->room, room), counted);
-    else
-        snprintf(text, BUDGET_TEXT_MAX, "the budget of %s%s", bytes_short(out->budget_bytes, budget), counted);
-    return text;
+    const char *counted = out->asked->verbose ? mp_text(" (%s bytes)", count_text(out->budget_bytes)) : "";
+    if (out->fills_device) return mp_text("%s%s", room_text(&out->room), counted);
+    return mp_text("the budget of %s%s", mp_bytes_text(out->budget_bytes), counted);
 }
 
 void print_plan_heading(const outcome *out)
@@ -30,16 +26,12 @@ void print_plan_heading(const outcome *out)
 
 void print_plan_line(const outcome *out, const char *what, int64_t peak, int64_t ticks, const char *note)
 {
-    char bytes[QUANTITY_MAX], count[QUANTITY_MAX], exact[QUANTITY_MAX + 16] = "", time[QUANTITY_MAX] = "",
-                                                                        extra[QUANTITY_MAX] = "";
-    int64_t base = out->keep_all->peak_bytes;
-    if (ticks >= 0) {
-        seconds_text((double)ticks * out->subject.graph->tick_seconds, time);
-        extra_text((double)ticks, (double)out->keep_all->ticks, extra);
-    }
-    if (out->asked->verbose) snprintf(exact, sizeof exact, "%18s bytes  ", count_text(peak, count));
-    screen_row("  %-10s %11s  %s%5.1f %%  %9s  %9s%s", what, bytes_short(peak, bytes), exact,
-               base > 0 ? 100.0 * (double)peak / (double)base : 100.0, time, extra, note);
+    const int64_t base = out->keep_all->peak_bytes;
+    screen_row("  %-10s %11s  %s%5.1f %%  %9s  %9s%s", what, mp_bytes_text(peak),
+               out->asked->verbose ? mp_text("%18s bytes  ", count_text(peak)) : "",
+               base > 0 ? 100.0 * (double)peak / (double)base : 100.0,
+               ticks >= 0 ? seconds_text((double)ticks * out->subject.graph->tick_seconds) : "",
+               ticks >= 0 ? extra_text((double)ticks, (double)out->keep_all->ticks) : "", note);
 }
 
 bool plan_is_by_modules(const mp_plan *plan)
@@ -62,23 +54,21 @@ done:
 /* The arena, and what fragmentation costs. */
 mp_status print_plan_arena(const outcome *out, const mp_plan *plan, mp_error *err)
 {
-    char bytes[QUANTITY_MAX], exact[QUANTITY_MAX], waste[QUANTITY_MAX], whole[QUANTITY_MAX];
     const int64_t live = mp_plan_live_bytes(plan);
     int64_t least = live;
     if (plan->arena_bytes < 0) return MP_OK;
     if (plan->arena_bytes > live) MP_CHECK(mp_arena_bound(out->subject.graph, plan, &least, err));
-    bytes_short(plan->arena_bytes, bytes);
-    bytes_short(mp_plan_need(plan), whole);
+    const char *bytes = mp_bytes_text(plan->arena_bytes), *whole = mp_bytes_text(mp_plan_need(plan));
     if (out->asked->verbose)
-        screen_text(4, "  arena %s (%s bytes), %s; %s in all", bytes, count_text(plan->arena_bytes, exact),
-                    mp_arena_text(plan->arena_bytes, live, waste), whole);
+        screen_text(4, "  arena %s (%s bytes), %s; %s in all", bytes, count_text(plan->arena_bytes),
+                    mp_arena_text(plan->arena_bytes, live), whole);
     else if (plan->arena_bytes > live)
         screen_row("  arena %s, %.2f %% of it fragmentation; %s in all", bytes,
                    100.0 * (double)(plan->arena_bytes - live) / (double)plan->arena_bytes, whole);
     else
         screen_row("  arena %s, no fragmentation", bytes);
     if (least > live)
-        screen_text(4, "  proved: no layout of these steps has an arena of less than %s bytes%s", count_text(least, exact),
+        screen_text(4, "  proved: no layout of these steps has an arena of less than %s bytes%s", count_text(least),
                     plan->arena_bytes == least ? ": this is the lowest" : "");
     return MP_OK;
 }

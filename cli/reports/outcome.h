@@ -31,9 +31,8 @@ typedef struct outcome {
     bool has_refusal;     /* print_refusal has been called */
 } outcome;
 
-/* "the budget of 8.00 GiB", or what of a device, into `text` of BUDGET_TEXT_MAX; with -v in bytes too. Returns it. */
-enum { BUDGET_TEXT_MAX = 256 };
-const char *plan_budget_text(const outcome *out, char *text);
+/* Returns "the budget of 8.00 GiB", or what of a device, as mp_text does; with -v in bytes too. */
+const char *plan_budget_text(const outcome *out);
 /* True if the plan says which modules to wrap, and no single tensors. */
 bool plan_is_by_modules(const mp_plan *plan);
 /* Parts of it: the table's heading and one line of it (ticks -1: no order stands behind it, only a bound), the arena, the peak.

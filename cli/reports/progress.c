@@ -51,31 +51,27 @@ void progress_start(progress *p, const options *o, int64_t floor_bytes, int64_t 
 /* "searching  12 s  best +5.7 %, at least +5.6 %  (Ctrl-C keeps the best)" */
 static void add_extra(line *l, const progress *p, int64_t baseline_ticks)
 {
-    char extra[QUANTITY_MAX];
     if (p->best_ticks < 0)
         add(l, "  no plan yet");
     else
-        add(l, "  best %s", extra_text((double)p->best_ticks, (double)baseline_ticks, extra));
-    if (p->bound_ticks > baseline_ticks)
-        add(l, ", at least %s", extra_text((double)p->bound_ticks, (double)baseline_ticks, extra));
+        add(l, "  best %s", extra_text((double)p->best_ticks, (double)baseline_ticks));
+    if (p->bound_ticks > baseline_ticks) add(l, ", at least %s", extra_text((double)p->bound_ticks, (double)baseline_ticks));
     add(l, p->best_ticks < 0 ? "  (Ctrl-C stops)" : "  (Ctrl-C keeps the best)");
 }
 
 /* "searching for the smallest budget  12 s  18.90 GiB so far  (Ctrl-C keeps it)" */
 static void add_smallest(line *l, const mp_progress *now)
 {
-    char bytes[QUANTITY_MAX];
-    if (now->smallest_peak_bytes >= 0) add(l, "  %s so far", bytes_short(now->smallest_peak_bytes, bytes));
+    if (now->smallest_peak_bytes >= 0) add(l, "  %s so far", mp_bytes_text(now->smallest_peak_bytes));
     add(l, "  (Ctrl-C keeps it)");
 }
 
 static void add_details(line *l, const progress *p, const mp_progress *now)
 {
-    char bytes[QUANTITY_MAX];
     add(l, "  %s %lld tried", now->solver, (long long)now->n_offers);
     if (now->moves_per_second > 0) add(l, "  %.0f moves/s", now->moves_per_second);
-    if (now->smallest_peak_bytes >= 0) add(l, "  smallest %s", bytes_short(now->smallest_peak_bytes, bytes));
-    if (p->floor_bytes > 0) add(l, "  floor %s", bytes_short(p->floor_bytes, bytes));
+    if (now->smallest_peak_bytes >= 0) add(l, "  smallest %s", mp_bytes_text(now->smallest_peak_bytes));
+    if (p->floor_bytes > 0) add(l, "  floor %s", mp_bytes_text(p->floor_bytes));
 }
 
 bool progress_show(const mp_progress *now, void *data)

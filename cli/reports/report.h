@@ -13,10 +13,10 @@
  * line each. `node` runs at the timeline's peak step. */
 void report_peak(const mp_graph *graph, const mp_timeline *timeline, int node, bool shortly);
 
-/* Both write into `text` of `size` bytes and return it. What is always live, by kind: "always there: 97.49 MiB (parameters
- * ...)". A node's name with, unless they stand in it, its operator and phase: "/fc/Gemm (Gemm forward)". */
-const char *static_text(const mp_graph *graph, char *text, size_t size);
-const char *node_text(const mp_graph *graph, int node, char *text, size_t size);
+/* Texts as mp_text gives them. What is always live, by kind: "always there: 97.49 MiB (parameters ...)". A node's name with,
+ * unless they stand in it, its operator and phase: "/fc/Gemm (Gemm forward)". */
+const char *static_text(const mp_graph *graph);
+const char *node_text(const mp_graph *graph, int node);
 
 /* What --second-stream came to: one line; as JSON, NULL without memory. */
 void report_second_stream(const mp_second_stream *effect, double tick_seconds);

@@ -14,8 +14,7 @@
 
 static void print_static(const mp_graph *graph)
 {
-    char text[1024];
-    screen_text(6, "  and %s", static_text(graph, text, sizeof text));
+    screen_text(6, "  and %s", static_text(graph));
 }
 
 /* Whether `s` is smaller than `than`, or as large with a higher index; anything comes after -1. */
@@ -30,10 +29,9 @@ static bool comes_after(const mp_graph *graph, int s, int than)
 static void print_floor_at_end(const outcome *out)
 {
     const mp_graph *graph = out->subject.graph;
-    char text[QUANTITY_MAX];
     screen_text(0, "The floor is held by the end of backward, when the gradients of all parameters are there at once:");
     screen_text(16, "  %12s  gradients (updates fused into backward free each at once: --fuse backward)",
-                bytes_short(out->floor_bytes - mp_graph_static_bytes(graph), text));
+                mp_bytes_text(out->floor_bytes - mp_graph_static_bytes(graph)));
     print_static(graph);
 }
 
@@ -42,16 +40,13 @@ static void print_floor_held(const outcome *out)
 {
     const mp_graph *graph = out->subject.graph;
     const mp_floor_reason *why = &out->floor_reason;
-    char text[QUANTITY_MAX];
     mp_label label;
-    char node[256], other[256];
     screen_text(0, "The floor is held by %s, which reads %s. In any order one of these is needed at once:",
-                node_text(graph, why->node, node, sizeof node), mp_storage_title(graph, why->storage, &label));
-    char made_from[QUANTITY_MAX];
-    screen_text(16, "  %12s  to hold it, or what it is made from (%s), while %s runs", bytes_short(why->beside_bytes, text),
-                bytes_short(why->live_bytes, made_from), node_text(graph, why->beside, other, sizeof other));
-    screen_text(16, "  %12s  to make it again behind that, from %s on", bytes_short(why->again_bytes, text),
-                node_text(graph, why->producer, other, sizeof other));
+                node_text(graph, why->node), mp_storage_title(graph, why->storage, &label));
+    screen_text(16, "  %12s  to hold it, or what it is made from (%s), while %s runs", mp_bytes_text(why->beside_bytes),
+                mp_bytes_text(why->live_bytes), node_text(graph, why->beside));
+    screen_text(16, "  %12s  to make it again behind that, from %s on", mp_bytes_text(why->again_bytes),
+                node_text(graph, why->producer));
     print_static(graph);
 }
 
@@ -74,10 +69,8 @@ static void print_floor(const outcome *out)
     const size_t lengths[] = {alternative->n_reads, alternative->n_writes, alternative->n_adds};
     int64_t rest = out->floor_bytes - mp_graph_static_bytes(graph) - alternative->workspace_bytes;
     int last = -1; /* the storage shown last; the next one is the largest that comes after it by (bytes, index) */
-    char text[QUANTITY_MAX];
     mp_label label;
-    char at[256];
-    screen_text(0, "The floor is held by %s, which needs at once:", node_text(graph, out->floor_reason.node, at, sizeof at));
+    screen_text(0, "The floor is held by %s, which needs at once:", node_text(graph, out->floor_reason.node));
     for (int line = 0;; line++) {
         int best = -1;
         for (int l = 0; l < 3; l++)
@@ -91,12 +84,12 @@ static void print_floor(const outcome *out)
         last = best;
         rest -= graph->storages[best].bytes;
         if (line < HOLDERS)
-            screen_row("  %12s  %s  %s", bytes_short(graph->storages[best].bytes, text),
-                       mp_kind_name(graph->storages[best].kind), mp_storage_title(graph, best, &label));
+            screen_row("  %12s  %s  %s", mp_bytes_text(graph->storages[best].bytes), mp_kind_name(graph->storages[best].kind),
+                       mp_storage_title(graph, best, &label));
     }
-    if (alternative->workspace_bytes) print("  %12s  workspace\n", bytes_short(alternative->workspace_bytes, text));
-    if (rest > 0) print("  %12s  others that must be there then in any order\n", bytes_short(rest, text));
-    if (rest < 0) print("  %12s  less, because one may take the room of another\n", bytes_short(-rest, text));
+    if (alternative->workspace_bytes) print("  %12s  workspace\n", mp_bytes_text(alternative->workspace_bytes));
+    if (rest > 0) print("  %12s  others that must be there then in any order\n", mp_bytes_text(rest));
+    if (rest < 0) print("  %12s  less, because one may take the room of another\n", mp_bytes_text(-rest));
     print_static(graph);
 }
 
@@ -131,9 +124,7 @@ bool is_refused(const outcome *out)
 /* The first and the last line. */
 static void print_no(const outcome *out, const char *more)
 {
-    char title[256], budget[BUDGET_TEXT_MAX];
-    subject_title(&out->subject, title, sizeof title);
-    plan_budget_text(out, budget);
+    const char *title = out->subject.title, *budget = plan_budget_text(out);
     if (is_refused(out))
         screen_verdict(out->asked->color, SCREEN_BAD, "%s: does not fit %s%s.", title, budget, more);
     else
@@ -148,10 +139,9 @@ static void print_no(const outcome *out, const char *more)
 void print_refusal(const outcome *out)
 {
     const mp_answer *a = &out->answer;
-    char floor[QUANTITY_MAX], over[QUANTITY_MAX];
+    const char *floor = mp_bytes_text(out->floor_bytes);
     print_no(out, "");
     if (out->asked->quiet) return;
-    bytes_short(out->floor_bytes, floor);
     if (is_below_floor(out))
         screen_text(0, "No schedule at all fits below the floor of %s.", floor);
     else if (is_refused(out) && is_one_plan(out->asked))
@@ -162,7 +152,7 @@ void print_refusal(const outcome *out)
                     a->bound.orders == MP_BOUND_THIS_ORDER ? " in this order" : "", floor);
     else if (a->smallest->peak_bytes <= out->budget_bytes)
         screen_text(0, "The smallest plan's peak fits, and with its arena it needs %s too much; the floor is %s.",
-                    bytes_short(mp_plan_need(a->smallest) - out->budget_bytes, over), floor);
+                    mp_bytes_text(mp_plan_need(a->smallest) - out->budget_bytes), floor);
     else
         screen_text(0, "No schedule fits below the floor of %s; above it, one might exist.", floor);
     putchar('\n');
@@ -189,7 +179,5 @@ mp_status print_smallest(const outcome *out, mp_error *err)
 
 void print_refusal_verdict(const outcome *out)
 {
-    char more[QUANTITY_MAX];
-    snprintf(more, sizeof more, "; %lld bytes would do", (long long)mp_plan_need(out->answer.smallest));
-    print_no(out, more);
+    print_no(out, mp_text("; %lld bytes would do", (long long)mp_plan_need(out->answer.smallest)));
 }

@@ -205,6 +205,32 @@ static void warn_of_version(const char *path, const mp_model *model)
         }
 }
 
+int64_t subject_batch(const subject *s)
+{
+    const mp_model *m = s->model;
+    json_t *batch = s->options ? json_object_get(s->options, "batch") : NULL, *dims, *size;
+    const char *name;
+    if (json_is_integer(batch)) return json_integer_value(batch);
+    dims = s->options ? json_object_get(s->options, "dims") : NULL;
+    json_object_foreach(dims, name, size)
+    {
+        if (mp_onnx_is_batch_name(name) && json_is_integer(size)) return json_integer_value(size);
+    }
+    for (size_t k = 0; m && k < m->n_inputs; k++) {
+        const mp_tensor *t = &m->tensors[m->inputs[k]];
+        if (t->role == MP_ROLE_DATA && t->rank > 0) return t->dims[0];
+    }
+    return 0;
+}
+
+/* "resnet50, batch 32"; without a name, the file's. */
+static void write_title(subject *s)
+{
+    const int64_t batch = subject_batch(s);
+    const char *name = s->graph->name && *s->graph->name ? s->graph->name : s->path;
+    snprintf(s->title, sizeof s->title, "%s%s", name, batch > 0 ? mp_text(", batch %lld", (long long)batch) : "");
+}
+
 mp_status subject_load(const char *path, const options *o, subject *out, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -225,6 +251,7 @@ mp_status subject_load(const char *path, const options *o, subject *out, mp_erro
     }
     out->options = mp_json_parse(out->graph->options);
     MP_REQUIRE(out->options, err, MP_NOMEM, "the options");
+    write_title(out);
 done:
     if (st != MP_OK) mp_error_locate(err, path, 0, 0);
     return st;
@@ -292,35 +319,6 @@ mp_graph *subject_take_graph(subject *s)
     s->graph = NULL;
     if (s->program) s->program->graph = NULL;
     return graph;
-}
-
-int64_t subject_batch(const subject *s)
-{
-    const mp_model *m = s->model;
-    json_t *batch = s->options ? json_object_get(s->options, "batch") : NULL, *dims, *size;
-    const char *name;
-    if (json_is_integer(batch)) return json_integer_value(batch);
-    dims = s->options ? json_object_get(s->options, "dims") : NULL;
-    json_object_foreach(dims, name, size)
-    {
-        if (mp_onnx_is_batch_name(name) && json_is_integer(size)) return json_integer_value(size);
-    }
-    for (size_t k = 0; m && k < m->n_inputs; k++) {
-        const mp_tensor *t = &m->tensors[m->inputs[k]];
-        if (t->role == MP_ROLE_DATA && t->rank > 0) return t->dims[0];
-    }
-    return 0;
-}
-
-const char *subject_title(const subject *s, char *text, size_t size)
-{
-    int64_t batch = subject_batch(s);
-    const char *name = s->graph->name && *s->graph->name ? s->graph->name : s->path;
-    if (batch > 0)
-        snprintf(text, size, "%s, batch %lld", name, (long long)batch);
-    else
-        snprintf(text, size, "%s", name);
-    return text;
 }
 
 mp_status early_updates_timeline(const mp_graph *graph, mp_timeline **out, int *peak_node, mp_error *err)

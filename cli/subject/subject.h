@@ -20,6 +20,7 @@ enum { SUBJECT_TRIED_NODES = 20000 };
 
 typedef struct subject {
     const char *path;
+    char title[256]; /* "resnet50, batch 32" */
     mp_model *model; /* NULL: the graph came from a file */
     mp_graph *graph;
     mp_program *program; /* the graph's owner, where --device is a backend that can run it; else NULL */
@@ -52,8 +53,6 @@ bool subject_is_graph(const char *path);
  * backend that this build lacks. */
 mp_status subject_device(const options *o, const mp_backend **backend, own_device *device, mp_error *err);
 
-/* "resnet50, batch 32" into `text` of `size` bytes. */
-const char *subject_title(const subject *s, char *text, size_t size);
 /* The batch of the data inputs; 0: not known. */
 int64_t subject_batch(const subject *s);
 

@@ -16,6 +16,7 @@ size_t mp_canvas_clean(const char *text, bool lines, char *to);
 /* Estimates the width of a text without asking a font, for layout that must be the same on every machine. */
 double mp_canvas_text_width(const char *text, double size, bool bold);
 
-/* Writes a text to `to` of `capacity` (>= 8) bytes, without its middle if it is too wide ("layer1...conv1/Conv": names differ
- * at both ends). Returns `to`. */
-const char *mp_canvas_shorten(const char *text, double size, bool bold, double width, char *to, size_t capacity);
+enum { MP_CANVAS_LINE = 256 };
+/* Returns a text, without its middle ("layer1...conv1/Conv": names differ at both ends) if it is wider than `width` or has
+ * MP_CANVAS_LINE bytes or more: as mp_text does, or `text` itself. */
+const char *mp_canvas_shorten(const char *text, double size, bool bold, double width);

@@ -54,23 +54,19 @@ static void put_block(mp_text_builder *out, const mp_block_facts *facts, size_t 
 {
     const mp_graph_block *block = &facts->blocks->blocks[k];
     const mp_block_fact *fact = &facts->of[k];
-    char text[COLORS_MAX + 64], colors[COLORS_MAX], bytes[MP_BYTES_TEXT_MAX];
+    char colors[COLORS_MAX];
     int64_t total = 0;
     for (size_t f = 0; f < MP_N_FATES; f++) total += fact->bytes[f];
-    snprintf(text, sizeof text, "  b%zu [label=\"", k);
-    mp_text_put(out, text);
+    mp_text_format(out, "  b%zu [label=\"", k);
     put_escaped(out, block->title);
     mp_text_put(out, *block->subtitle ? "\\n" : "");
     put_escaped(out, block->subtitle);
     mp_text_put(out, "\\n");
-    mp_text_put(out, mp_bytes_text(total, bytes));
-    if (block->n > 1 && fact->n_checkpoints) {
-        snprintf(text, sizeof text, ", %zu checkpoint%s", fact->n_checkpoints, fact->n_checkpoints > 1 ? "s" : "");
-        mp_text_put(out, text);
-    }
+    mp_text_put(out, mp_bytes_text(total));
+    if (block->n > 1 && fact->n_checkpoints)
+        mp_text_format(out, ", %zu checkpoint%s", fact->n_checkpoints, fact->n_checkpoints > 1 ? "s" : "");
     const size_t n = share_colors(fact, colors);
-    snprintf(text, sizeof text, "\", style=%s, fillcolor=\"%s\"", n > 1 ? "striped" : "filled", colors);
-    mp_text_put(out, text);
+    mp_text_format(out, "\", style=%s, fillcolor=\"%s\"", n > 1 ? "striped" : "filled", colors);
     mp_text_put(out, fact->ends_in_checkpoint ? ", penwidth=2.5];\n" : "];\n");
 }
 
@@ -79,7 +75,6 @@ mp_status mp_block_dot_write(const mp_block_facts *facts, const char *title, con
 {
     mp_status st = MP_OK;
     mp_text_builder out = {0};
-    char text[96];
     mp_text_put(&out, "digraph \"");
     put_escaped(&out, title);
     mp_text_put(&out, "\" {\n  graph [labelloc=t, fontname=\"DejaVu Sans\", label=\"");
@@ -88,10 +83,8 @@ mp_status mp_block_dot_write(const mp_block_facts *facts, const char *title, con
     put_escaped(&out, subtitle);
     mp_text_put(&out, "\"];\n  node [shape=box, fontname=\"DejaVu Sans\", fontsize=11];\n");
     for (size_t k = 0; k < facts->blocks->n; k++) put_block(&out, facts, k);
-    for (size_t k = 0; k < facts->blocks->n_edges; k++) {
-        snprintf(text, sizeof text, "  b%d -> b%d;\n", facts->blocks->edges[k].from, facts->blocks->edges[k].to);
-        mp_text_put(&out, text);
-    }
+    for (size_t k = 0; k < facts->blocks->n_edges; k++)
+        mp_text_format(&out, "  b%d -> b%d;\n", facts->blocks->edges[k].from, facts->blocks->edges[k].to);
     mp_text_put(&out, "}\n");
     MP_REQUIRE(!out.failed, err, MP_NOMEM, "no memory for a graph of %zu boxes", facts->blocks->n);
     MP_TRY(mp_file_write(path, out.text, out.length, err));

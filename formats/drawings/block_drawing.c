@@ -127,7 +127,6 @@ static int64_t bytes_of(const mp_block_fact *fact)
 static void tooltip_text(const mp_block_facts *facts, const mp_graph_block *block, char *text)
 {
     const mp_graph *graph = facts->graph;
-    char bytes[MP_BYTES_TEXT_MAX];
     size_t n = 0, shown = block->n <= TOOLTIP_LINES ? block->n : TOOLTIP_LINES - 1;
     text[0] = '\0';
     if (block->n > 1) n += (size_t)snprintf(text, TOOLTIP_MAX, "%.200s: %.200s", block->title, block->subtitle);
@@ -139,7 +138,7 @@ static void tooltip_text(const mp_block_facts *facts, const mp_graph_block *bloc
         for (size_t i = 0; i < alternative->n_writes && i < 2; i++) {
             const mp_storage *s = &graph->storages[alternative->writes[i]];
             if (s->kind == MP_KIND_BUFFER) continue;
-            n += (size_t)snprintf(text + n, TOOLTIP_MAX - n, "%s%s %s", i ? ", " : ": ", mp_bytes_text(s->bytes, bytes),
+            n += (size_t)snprintf(text + n, TOOLTIP_MAX - n, "%s%s %s", i ? ", " : ": ", mp_bytes_text(s->bytes),
                                   facts->checkpoint[alternative->writes[i]] ? "checkpoint"
                                                                             : fates[facts->fates[alternative->writes[i]]].text);
         }
@@ -177,11 +176,10 @@ static void fill_shares(mp_canvas *canvas, const mp_block_fact *fact, double x, 
 /* Text in the middle of a box: smaller if it is too wide, and cut if that is not enough. */
 static void line_of_text(mp_canvas *canvas, double x, double y, double size, bool bold, const char *text)
 {
-    char shown[MP_BLOCK_TEXT];
-    double space = MP_BLOCK_WIDTH - 8, least = 0.8 * size;
+    const double space = MP_BLOCK_WIDTH - 8, least = 0.8 * size;
     while (size > least && mp_canvas_text_width(text, size, bold) > space) size -= 0.25;
-    mp_canvas_shorten(text, size, bold, space, shown, sizeof shown);
-    mp_canvas_text(canvas, x + MP_BLOCK_WIDTH / 2, y, MP_ALIGN_CENTER, size, bold, MP_COLOR_TEXT, shown);
+    mp_canvas_text(canvas, x + MP_BLOCK_WIDTH / 2, y, MP_ALIGN_CENTER, size, bold, MP_COLOR_TEXT,
+                   mp_canvas_shorten(text, size, bold, space));
 }
 
 void mp_box_finish(mp_canvas *canvas, double x, double y, bool bold, const char *title, const char *subtitle, const char *bytes,
@@ -201,16 +199,14 @@ mp_status mp_block_draw(mp_canvas *canvas, const mp_block_facts *facts, size_t k
     mp_status st = MP_OK;
     const mp_graph_block *block = &facts->blocks->blocks[k];
     const mp_block_fact *fact = &facts->of[k];
-    char bytes[MP_BYTES_TEXT_MAX], text[MP_BYTES_TEXT_MAX + 48], *tip = NULL;
+    const char *bytes = mp_bytes_text(bytes_of(fact));
+    char *tip = NULL;
     MP_REQUIRE(tip = mp_alloc(TOOLTIP_MAX, 1), err, MP_NOMEM, "no memory for a picture");
     fill_shares(canvas, fact, x, y);
-    mp_bytes_text(bytes_of(fact), bytes);
     if (block->n > 1 && fact->n_checkpoints)
-        snprintf(text, sizeof text, "%s, %zu checkpoint%s", bytes, fact->n_checkpoints, fact->n_checkpoints > 1 ? "s" : "");
-    else
-        snprintf(text, sizeof text, "%s", bytes);
+        bytes = mp_text("%s, %zu checkpoint%s", bytes, fact->n_checkpoints, fact->n_checkpoints > 1 ? "s" : "");
     if (tooltip) tooltip_text(facts, block, tip);
-    mp_box_finish(canvas, x, y, fact->ends_in_checkpoint, block->title, block->subtitle, text, tooltip ? tip : NULL);
+    mp_box_finish(canvas, x, y, fact->ends_in_checkpoint, block->title, block->subtitle, bytes, tooltip ? tip : NULL);
 done:
     mp_free(tip);
     return st;
@@ -218,29 +214,22 @@ done:
 
 /* ---- the heading ---- */
 
-void mp_plan_subtitle(const mp_plan *plan, char *text, size_t size)
+const char *mp_plan_subtitle(const mp_plan *plan)
 {
-    char peak[MP_BYTES_TEXT_MAX], other[MP_BYTES_TEXT_MAX];
-    size_t n = 0;
-    text[0] = '\0';
-    if (!plan || plan->peak_bytes < 0) return;
-    n += (size_t)snprintf(text, size, "peak %s", mp_bytes_text(plan->peak_bytes, peak));
-    if (plan->budget_bytes < MP_NO_LIMIT)
-        n += (size_t)snprintf(text + n, size - n, " of a budget of %s", mp_bytes_text(plan->budget_bytes, other));
-    if (plan->seconds >= 0 && plan->baseline_seconds > 0)
-        snprintf(text + n, size - n, ", %.1f %% more time", 100 * (plan->seconds / plan->baseline_seconds - 1));
+    if (!plan || plan->peak_bytes < 0) return "";
+    const bool has_time = plan->seconds >= 0 && plan->baseline_seconds > 0;
+    return mp_text("peak %s%s%s", mp_bytes_text(plan->peak_bytes),
+                   plan->budget_bytes < MP_NO_LIMIT ? mp_text(" of a budget of %s", mp_bytes_text(plan->budget_bytes)) : "",
+                   has_time ? mp_text(", %.1f %% more time", 100 * (plan->seconds / plan->baseline_seconds - 1)) : "");
 }
 
-void mp_saving_title(const char *title, const mp_plan *plan, char *text, size_t size)
+const char *mp_saving_title(const char *title, const mp_plan *plan)
 {
-    char peak[MP_BYTES_TEXT_MAX], before[MP_BYTES_TEXT_MAX];
-    if (!plan || plan->peak_bytes < 0 || plan->baseline_peak_bytes <= 0 || plan->peak_bytes > plan->baseline_peak_bytes) {
-        snprintf(text, size, "%s", title);
-        return;
-    }
-    snprintf(text, size, "%s: %s instead of %s, %.0f %% less", title, mp_bytes_text(plan->peak_bytes, peak),
-             mp_bytes_text(plan->baseline_peak_bytes, before),
-             100 * (double)(plan->baseline_peak_bytes - plan->peak_bytes) / (double)plan->baseline_peak_bytes);
+    if (!plan || plan->peak_bytes < 0 || plan->baseline_peak_bytes <= 0 || plan->peak_bytes > plan->baseline_peak_bytes)
+        return title;
+    return mp_text("%s: %s instead of %s, %.0f %% less", title, mp_bytes_text(plan->peak_bytes),
+                   mp_bytes_text(plan->baseline_peak_bytes),
+                   100 * (double)(plan->baseline_peak_bytes - plan->peak_bytes) / (double)plan->baseline_peak_bytes);
 }
 
 static double entry_width(const mp_legend_row *row)

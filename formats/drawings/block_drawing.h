@@ -49,7 +49,7 @@ typedef struct mp_legend_row {
     const char *color; /* of the swatch */
     bool bold;         /* a swatch with a bold outline */
     double line;       /* a line of this width in its place; 0: a swatch */
-    char text[96];
+    const char *text;
 } mp_legend_row;
 
 /* Return the height of a heading at this width, and draw the heading with its top at y. */
@@ -59,7 +59,8 @@ void mp_heading_draw(mp_canvas *canvas, double x, double y, double width, const 
 /* Returns the least width at which nothing of a heading is cut. */
 double mp_heading_width(const char *title, const char *subtitle);
 
-/* Writes "resnet50, batch 32: 1.69 GiB instead of 2.82 GiB, 40 % less", or the title alone without a plan that saves. */
-void mp_saving_title(const char *title, const mp_plan *plan, char *text, size_t size);
-/* Writes "peak 1.69 GiB of a budget of 1.75 GiB, 5.9 % more time", or "" without a plan. */
-void mp_plan_subtitle(const mp_plan *plan, char *text, size_t size);
+/* Returns "resnet50, batch 32: 1.69 GiB instead of 2.82 GiB, 40 % less", as mp_text does, or the title itself without a plan
+ * that saves. */
+const char *mp_saving_title(const char *title, const mp_plan *plan);
+/* Returns "peak 1.69 GiB of a budget of 1.75 GiB, 5.9 % more time", as mp_text does, or "" without a plan. */
+const char *mp_plan_subtitle(const mp_plan *plan);

@@ -30,7 +30,7 @@ typedef enum column { FORWARD, AGAIN, BACKWARD, N_COLUMNS } column;
 /* One of the three ways. */
 typedef struct panel {
     const char *title;
-    char about[512];
+    char about[128];
     mp_block_facts facts;
     const mp_plan *plan;
     const mp_step *steps;
@@ -114,10 +114,9 @@ static void find_boxes(const drawing *d, panel *p)
 static mp_status live_text(const drawing *d, panel *p)
 {
     mp_timeline *timeline = NULL;
-    char live[MP_BYTES_TEXT_MAX], kept[MP_BYTES_TEXT_MAX];
     MP_CHECK(mp_timeline_build(d->graph, p->steps, p->n_steps, &timeline, d->err));
-    mp_bytes_text(timeline->peak_bytes - timeline->static_bytes, live);
-    mp_bytes_text(p->facts.total.bytes[MP_FATE_KEPT], kept);
+    const char *live = mp_bytes_text(timeline->peak_bytes - timeline->static_bytes);
+    const char *kept = mp_bytes_text(p->facts.total.bytes[MP_FATE_KEPT]);
     if (!p->present[BACKWARD])
         snprintf(p->about, sizeof p->about, "keeps nothing; live: %s", live);
     else if (!p->plan)
@@ -336,7 +335,6 @@ done:
 
 static mp_status draw_boxes(const drawing *d, const panel *p)
 {
-    char text[MP_BYTES_TEXT_MAX], subtitle[MP_BLOCK_TEXT + 32], tooltip[3 * MP_BLOCK_TEXT];
     for (size_t k = 0; k < d->blocks->n; k++) {
         const mp_graph_block *block = &d->blocks->blocks[k];
         double y = row_y(d, (int)k) - MP_BLOCK_HEIGHT / 2;
@@ -346,15 +344,12 @@ static mp_status draw_boxes(const drawing *d, const panel *p)
             double x = p->left + p->x[c];
             mp_canvas_box(d->canvas, x, y, MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT,
                           c == AGAIN ? mp_fate_color(MP_FATE_RECOMPUTED) : MP_COLOR_GRADIENT, NULL, NULL);
-            if (c == AGAIN)
-                snprintf(text, sizeof text, "again");
-            else
-                mp_bytes_text(p->gradient_bytes[k], text);
-            snprintf(subtitle, sizeof subtitle, "%s%s%s", c == AGAIN ? "" : "backward",
-                     c == AGAIN || !*block->subtitle ? "" : " of ", block->subtitle);
-            snprintf(tooltip, sizeof tooltip, "%s %s %s, %s", c == AGAIN ? "a second run of" : "backward of", block->title,
-                     block->subtitle, c == AGAIN ? "which had been dropped" : text);
-            mp_box_finish(d->canvas, x, y, false, block->title, subtitle, text, tooltip);
+            const char *text = c == AGAIN ? "again" : mp_bytes_text(p->gradient_bytes[k]);
+            const char *subtitle =
+                mp_text("%s%s%s", c == AGAIN ? "" : "backward", c == AGAIN || !*block->subtitle ? "" : " of ", block->subtitle);
+            mp_box_finish(d->canvas, x, y, false, block->title, subtitle, text,
+                          mp_text("%s %s %s, %s", c == AGAIN ? "a second run of" : "backward of", block->title, block->subtitle,
+                                  c == AGAIN ? "which had been dropped" : text));
         }
     }
     return MP_OK;
@@ -400,15 +395,14 @@ static mp_status draw(drawing *d, panel *panels, size_t n, const mp_picture_requ
                                         {.color = MP_COLOR_PAPER, .bold = true, .text = "its output is a checkpoint"}};
     mp_legend_row legend[sizeof all / sizeof *all];
     size_t n_legend = 0;
-    char subtitle[160], title[512];
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
         const bool again = n == 3 && panels[2].present[AGAIN], checkpoints = n == 3 && panels[2].facts.total.n_checkpoints > 0;
         if ((k < 4 || again || k == 5) && (k < 5 || checkpoints)) legend[n_legend++] = all[k];
     }
-    mp_saving_title(request->title, request->plan, title, sizeof title);
-    snprintf(subtitle, sizeof subtitle,
-             "one training step, %zu operators in the forward pass; live: bytes beside parameters and batch, at most",
-             d->blocks->n_nodes);
+    const char *title = mp_saving_title(request->title, request->plan);
+    const char *subtitle =
+        mp_text("one training step, %zu operators in the forward pass; live: bytes beside parameters and batch, at most",
+                d->blocks->n_nodes);
     double width = fmax(place_panels(d, panels, n), mp_heading_width(title, subtitle));
     double heading = mp_heading_height(legend, n_legend, width);
     double height = heading + PANEL_HEAD + (double)d->blocks->n * ROW + 2 * MARGIN;
