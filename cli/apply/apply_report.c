@@ -233,9 +233,9 @@ done:
     return st;
 }
 
-mp_status report_apply(const subject *s, const mp_plan *plan, const char *framework, FILE *to, applied_means *found,
-                       mp_error *err)
+mp_status report_apply(const subject *s, const char *framework, FILE *to, applied_means *found, mp_error *err)
 {
+    const mp_plan *plan = s->plan;
     mp_status st = MP_OK;
     applied x = {.subject = s, .graph = s->graph, .plan = plan, .to = to, .found = found, .err = err};
     x.budget_bytes = plan->budget_bytes < MP_NO_LIMIT ? plan->budget_bytes : plan->peak_bytes;

@@ -12,8 +12,7 @@ typedef struct applied_means {
     int64_t ticks;      /* of a step with it; -1: none fits */
 } applied_means;
 
-/* Prints the lines for a framework of --for. found->fits false: what the framework can do does not fit the plan's budget, which
- * is said in place of lines to paste. MP_NOT_APPLICABLE: the network has no modules or blocks that the framework could take, or
- * no backward phase. MP_NOMEM. */
-mp_status report_apply(const subject *s, const mp_plan *plan, const char *framework, FILE *to, applied_means *found,
-                       mp_error *err);
+/* Prints the lines for the subject's plan and a framework of --for. found->fits false: what the framework can do does not fit
+ * the plan's budget, which is said in place of lines to paste. MP_NOT_APPLICABLE: the network has no modules or blocks that the
+ * framework could take, or no backward phase. MP_NOMEM. */
+mp_status report_apply(const subject *s, const char *framework, FILE *to, applied_means *found, mp_error *err);

@@ -23,16 +23,18 @@
 #include "formats/json/json.h"
 #include "memplan/summary.h"
 #include "planner/order/dag.h"
+#include "planner/order/updates.h"
 
 enum { CUT_ROWS = 6, MODULE_ROWS = 4, MODULE_ROWS_ALL = 40 };
 
 typedef struct estimate {
     subject subject;
     mp_summary summary;
-    mp_timeline *timeline; /* of keep-all, whose step t is not always node t */
-    int peak_node;         /* -1: no nodes */
-    int64_t n_parameters;  /* -1: a graph file does not say */
-    int64_t n_trained;     /* of them; -1 likewise */
+    const mp_timeline *timeline; /* of keep-all, whose step t is not always node t */
+    mp_timeline *early;          /* the same, of updates that are fused into backward; NULL: they are not */
+    int peak_node;               /* -1: no nodes */
+    int64_t n_parameters;        /* -1: a graph file does not say */
+    int64_t n_trained;           /* of them; -1 likewise */
     mp_rules rules;
     int *cuts; /* storages */
     size_t n_cuts;
@@ -60,6 +62,27 @@ static mp_rules rules_of(const subject *s)
     return rules < 0 ? MP_RULES_EXECUTOR : (mp_rules)rules;
 }
 
+/* Keep-all's timeline and the node at its peak. Updates that are fused into backward run where their gradients are complete. */
+static mp_status find_peak(estimate *e, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *graph = e->subject.graph;
+    const mp_step *steps = NULL;
+    mp_step *early = NULL;
+    size_t n;
+    MP_TRY(mp_problem_keep_all(e->subject.problem, &steps, &e->timeline, err));
+    if (graph->fuse == MP_FUSE_BACKWARD) {
+        MP_TRY(mp_updates_place_early(graph, &early, &n, err));
+        MP_TRY(mp_timeline_build(graph, early, n, &e->early, err));
+        e->timeline = e->early;
+        steps = early;
+    }
+    e->peak_node = e->timeline->peak_step < 0 ? -1 : steps[e->timeline->peak_step].node;
+done:
+    mp_free(early);
+    return st;
+}
+
 static mp_status make_estimate(const options *o, estimate *e, mp_error *err)
 {
     const mp_graph *graph;
@@ -70,10 +93,7 @@ static mp_status make_estimate(const options *o, estimate *e, mp_error *err)
     e->n_parameters = e->n_trained = -1;
     if (e->subject.model) count_parameters(e->subject.model, o, &e->n_parameters, &e->n_trained);
     MP_CHECK(mp_summarize(graph, e->rules, &e->summary, err));
-    if (graph->fuse == MP_FUSE_BACKWARD)
-        MP_CHECK(early_updates_timeline(graph, &e->timeline, &e->peak_node, err));
-    else
-        MP_CHECK(keep_all_timeline(graph, &e->timeline, &e->peak_node, err));
+    MP_CHECK(find_peak(e, err));
     e->cuts = mp_alloc(graph->n_storages, sizeof *e->cuts);
     MP_ENSURE(e->cuts, err, MP_NOMEM, "%zu storages", graph->n_storages);
     MP_CHECK(mp_cut_tensors(graph, e->cuts, &e->n_cuts, err));
@@ -299,7 +319,7 @@ int cmd_estimate(options *o)
         rc = output_failed(&err);
     }
     mp_summary_free(&e.summary);
-    mp_timeline_free(e.timeline);
+    mp_timeline_free(e.early);
     mp_free(e.cuts);
     subject_free(&e.subject);
     return rc;

@@ -170,17 +170,15 @@ static int pack_plan(options *o, packing *p)
 {
     mp_error err = {0};
     subject s = {0};
-    mp_plan *plan = NULL;
     int rc = EXIT_DONE;
-    mp_status st = subject_load_with_plan(o->operands[0], o->operands[1], o, &s, &plan, &err);
+    mp_status st = subject_load_with_plan(o->operands[0], o->operands[1], o, &s, &err);
     if (st != MP_OK) {
-        rc = st == MP_REFUTED ? output_failed(&err) : input_failed(&err);
+        rc = input_failed(&err);
     } else {
-        st = pack_steps(o, s.graph, plan, p, &err);
-        if (st == MP_OK && fits(p) && o->out) st = mp_plan_write(plan, s.graph, o->out, &err);
+        st = pack_steps(o, s.graph, s.plan, p, &err);
+        if (st == MP_OK && fits(p) && o->out) st = mp_plan_write(s.plan, s.graph, o->out, &err);
         if (st != MP_OK) rc = output_failed(&err);
     }
-    mp_plan_free(plan);
     subject_free(&s);
     return rc;
 }

@@ -116,10 +116,10 @@ static mp_status sweep(const options *o, const wanted *w, const subject *s, mp_s
     mp_status st = MP_OK;
     progress shown;
     int64_t floor_bytes;
-    mp_problem *problem = NULL;
     budget_ends ends = {0};
-    mp_request smallest = {.graph = s->graph, .keep_order = o->keep_order};
+    mp_request smallest = {.graph = s->graph, .problem = s->problem, .keep_order = o->keep_order};
     mp_sweep_request request = {.graph = s->graph,
+                                .problem = s->problem,
                                 .budgets = w->budget_texts.n ? w->bytes : NULL,
                                 .n_budgets = w->budget_texts.n,
                                 .solvers = w->solvers.items,
@@ -130,10 +130,8 @@ static mp_status sweep(const options *o, const wanted *w, const subject *s, mp_s
                                 .keep_order = o->keep_order,
                                 .progress = show,
                                 .progress_data = &shown};
-    MP_TRY(mp_problem_new(s->graph, &problem, err));
-    smallest.problem = request.problem = problem;
     MP_TRY(budget_ends_of(w->budgets, request.n_budgets, o, &smallest, &ends, err));
-    MP_TRY(mp_problem_floor(problem, &floor_bytes, NULL, err));
+    MP_TRY(mp_problem_floor(s->problem, &floor_bytes, NULL, err));
     for (size_t k = 0; k < request.n_budgets; k++) {
         const char *why = budget_lacks_unit(&w->budgets[k], ends.peak_bytes);
         MP_REQUIRE(!why, err, MP_INVALID, "--budgets: %s", why);
@@ -144,7 +142,6 @@ static mp_status sweep(const options *o, const wanted *w, const subject *s, mp_s
     progress_end(&shown);
 done:
     budget_ends_free(&ends);
-    mp_problem_free(problem);
     return st;
 }
 

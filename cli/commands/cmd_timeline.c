@@ -19,7 +19,6 @@ int cmd_timeline(options *o)
 {
     mp_error err = {0};
     subject s = {0};
-    mp_plan *plan = NULL;
     int rc = EXIT_DONE;
     if (!o->out) return usage_error("timeline needs a file to draw into: -o timeline.svg");
     picture_file file;
@@ -28,19 +27,17 @@ int cmd_timeline(options *o)
     if (!trace && mp_canvas_check_path(file.path, &err) != MP_OK) return usage_error("-o: %s, or .json", err.message);
     if (trace && option_given(o, OPT_VIEW)) return usage_error("--view is for pictures, not for a trace (-o FILE.json)");
     if (view_of(o) == MP_VIEW_ARENA && !o->plan) return usage_error("--view arena needs --plan, a plan with offsets");
-    if (subject_load_with_plan(o->operands[0], o->plan, o, &s, &plan, &err) != MP_OK) {
-        rc = err.code == MP_REFUTED ? output_failed(&err) : input_failed(&err);
-    } else if (view_of(o) == MP_VIEW_ARENA && plan->n_places == 0) {
+    if (subject_load_with_plan(o->operands[0], o->plan, o, &s, &err) != MP_OK) {
+        rc = input_failed(&err);
+    } else if (view_of(o) == MP_VIEW_ARENA && s.plan->n_places == 0) {
         complain("%s: the plan has no offsets, so there is no address map to draw: memplan plan writes them", o->plan);
         rc = EXIT_NO;
     } else {
         mp_status st = picture_file_open(&file, &err);
-        const char *title = s.title;
-        if (st == MP_OK && trace) st = mp_trace_write(s.graph, plan, title, file.path, &err);
-        if (st == MP_OK && !trace) st = mp_timeline_picture(s.graph, plan, title, view_of(o), file.path, &err);
+        if (st == MP_OK && trace) st = mp_trace_write(s.graph, s.plan, s.title, file.path, &err);
+        if (st == MP_OK && !trace) st = mp_timeline_picture(s.graph, s.plan, s.title, view_of(o), file.path, &err);
         if (picture_file_close(&file, o, st, &err) != MP_OK) rc = output_failed(&err);
     }
-    mp_plan_free(plan);
     subject_free(&s);
     return rc;
 }

@@ -87,51 +87,29 @@ static int settle(options *o, budget *b, picture_file *picture)
 static mp_status search(const options *o, const budget *b, train_outcome *t, mp_error *err)
 {
     mp_status st = MP_OK;
-    mp_answer answer = {0};
-    progress shown;
-    int64_t floor_bytes;
-    const mp_graph *g = t->subject.graph;
-    int64_t budget_bytes;
-    budget_ends ends = {0};
-    device_room room;
-    mp_request request = {.graph = g,
-                          .solver = o->solver,
-                          .seed = (uint64_t)o->seed,
-                          .moves = o->moves,
-                          .effort = (mp_effort)mp_effort_find(o->effort),
-                          .keep_order = o->keep_order,
-                          .progress = progress_show,
-                          .progress_data = &shown};
-    MP_TRY(mp_problem_new(g, &request.problem, err));
-    MP_TRY(mp_problem_floor(request.problem, &floor_bytes, NULL, err));
-    MP_TRY(budget_ends_of(b, 1, o, &request, &ends, err));
-    MP_TRY(room_budget(&t->subject, o, b, &ends, &room, &budget_bytes, err));
-    request.budget_bytes = budget_bytes;
-    request.start = ends.smallest;
-    request.time_limit = progress_time_left(o);
-    progress_start(&shown, o, floor_bytes, budget_bytes);
-    st = mp_solve_with_arena(&request, &answer, err);
-    progress_end(&shown);
+    outcome out = {.subject = &t->subject, .asked = o};
+    const mp_answer *a = &out.answer;
+    mp_request request = outcome_request(&out);
+    MP_TRY(outcome_start(&out, err));
+    MP_TRY(outcome_find_budget(&out, b, &request, err));
+    st = outcome_search(&out, &request, err);
     if (st == MP_LIMIT) t->no_plan = no_plan_status(false);
     MP_TRY(st);
-    const bool proved = !answer.plan && is_proved_no(o, &answer, budget_bytes, floor_bytes);
-    if (!answer.plan) t->no_plan = no_plan_status(proved);
-    const char *text = mp_bytes_text(budget_bytes), *least = mp_bytes_text(floor_bytes);
-    MP_REQUIRE(answer.plan || proved || !answer.stopped, err, MP_INFEASIBLE,
+    const bool proved = !a->plan && is_refused(&out);
+    if (!a->plan) t->no_plan = no_plan_status(proved);
+    const char *text = mp_bytes_text(out.budget_bytes), *least = mp_bytes_text(out.floor_bytes);
+    MP_REQUIRE(a->plan || proved || !a->stopped, err, MP_INFEASIBLE,
                "not known whether anything fits %s: the search was stopped before it found a plan (floor %s)", text, least);
-    MP_REQUIRE(answer.plan, err, MP_INFEASIBLE, "%s %s: the smallest plan found needs %lld bytes, and the floor is %s",
-               proved ? "nothing fits" : "not known whether anything fits", text, (long long)mp_plan_need(answer.smallest),
-               least);
-    t->plan = answer.plan;
-    answer.plan = NULL;
+    MP_REQUIRE(a->plan, err, MP_INFEASIBLE, "%s %s: the smallest plan found needs %lld bytes, and the floor is %s",
+               proved ? "nothing fits" : "not known whether anything fits", text, (long long)mp_plan_need(a->smallest), least);
+    t->subject.plan = out.answer.plan;
+    out.answer.plan = NULL;
     if (o->second_stream) {
-        MP_TRY(mp_plan_second_stream(g, &t->plan, &t->second_stream, err));
+        MP_TRY(mp_plan_second_stream(request.graph, &t->subject.plan, &t->second_stream, err));
         t->has_second_stream = true;
     }
 done:
-    budget_ends_free(&ends);
-    mp_problem_free(request.problem);
-    mp_answer_free(&answer);
+    outcome_free(&out);
     return st;
 }
 
@@ -143,8 +121,8 @@ static mp_status keep_all_like(train_outcome *t, mp_error *err)
     mp_plan *keep_all = NULL;
     int *alternatives = mp_alloc(g->n_nodes, sizeof *alternatives);
     MP_REQUIRE(alternatives, err, MP_NOMEM, "%zu steps", g->n_nodes);
-    for (size_t k = 0; k < t->plan->n_steps; k++) {
-        const mp_step *step = &t->plan->steps[k];
+    for (size_t k = 0; k < t->subject.plan->n_steps; k++) {
+        const mp_step *step = &t->subject.plan->steps[k];
         if (mp_node_has_algorithms(&g->nodes[step->node])) alternatives[step->node] = step->alternative;
     }
     MP_TRY(train_keep_all(g, alternatives, &keep_all, err));
@@ -157,7 +135,7 @@ done:
 
 static mp_status prepare(options *o, const budget *b, train_outcome *t, mp_error *err)
 {
-    MP_CHECK(subject_load_as_planned(o->operands[0], o->plan, o, &t->subject, err));
+    MP_CHECK(subject_load_with_plan(o->operands[0], o->plan, o, &t->subject, err));
     MP_ENSURE(t->subject.model, err, MP_INVALID, "train needs a model; a training graph has no operators to run");
     MP_ENSURE(strcmp(o->rules, "pytorch") != 0, err, MP_INVALID,
               "train keeps what its own kernels read, so --rules pytorch is not for train");
@@ -166,12 +144,9 @@ static mp_status prepare(options *o, const budget *b, train_outcome *t, mp_error
     MP_ENSURE(t->subject.program->bindings->loss >= 0, err, MP_INVALID,
               "training needs a loss, so --loss none is not for train");
     MP_CHECK(train_keep_all(t->subject.graph, NULL, &t->keep_all, err));
-    if (o->plan)
-        MP_CHECK(subject_plan(&t->subject, o->plan, &t->plan, err));
-    else
-        MP_CHECK(search(o, b, t, err));
+    if (!o->plan) MP_CHECK(search(o, b, t, err));
     if (o->before && mp_graph_has_algorithms(t->subject.graph)) MP_CHECK(keep_all_like(t, err));
-    if (t->plan->arena_bytes < 0) MP_CHECK(mp_arena_layout(t->subject.graph, t->plan, err));
+    if (t->subject.plan->arena_bytes < 0) MP_CHECK(mp_arena_layout(t->subject.graph, t->subject.plan, err));
     return MP_OK;
 }
 
@@ -257,7 +232,7 @@ static mp_status run(const options *o, const text_list *files, train_outcome *t,
         if (t->before.stopped) goto done; /* what would be compared has not the same steps */
         shown.what = "run 2 of 2, by the plan";
     }
-    request.plan = t->plan;
+    request.plan = t->subject.plan;
     request.save = o->save;
     shown.saves = o->save;
     request.save_every = o->save_every;
@@ -324,7 +299,7 @@ int cmd_train(options *o)
     int rc = settle(o, &b, &picture);
     if (rc) return rc;
     if (split_data(o, &files, &err) != MP_OK || prepare(o, &b, &t, &err) != MP_OK) {
-        rc = err.code == MP_INFEASIBLE || err.code == MP_REFUTED ? output_failed(&err) : input_failed(&err);
+        rc = err.code == MP_INFEASIBLE ? output_failed(&err) : input_failed(&err);
         if (t.no_plan) rc = t.no_plan;
     } else {
         bool reads;
@@ -351,7 +326,6 @@ int cmd_train(options *o)
     mp_report_free(&t.before);
     mp_report_free(&t.after);
     mp_plan_free(t.keep_all);
-    mp_plan_free(t.plan);
     mp_free(files.items);
     subject_free(&t.subject);
     return rc;

@@ -61,7 +61,7 @@ static void print_evictions(const outcome *out)
 {
     enum { MOST = 10 };
     const mp_bound_report *report = out->answer.report;
-    const mp_graph *graph = out->subject.graph;
+    const mp_graph *graph = out->subject->graph;
     int64_t rest = 0;
     mp_label label;
     for (size_t k = 0; k < report->n; k++) {
@@ -80,7 +80,7 @@ static void print_interval(const outcome *out)
 {
     const mp_bound *bound = &out->answer.bound;
     const mp_bound_report *report = out->answer.report;
-    const mp_graph *graph = out->subject.graph;
+    const mp_graph *graph = out->subject->graph;
     const double mib = 1 << 20, unit = (double)report->live_in_bytes < mib ? 1 : mib;
     screen_text(0, "Memory is short for the most time from the first run of %s to %s%s.", node_text(graph, bound->from),
                 bound->to >= 0 ? "that of " : "the end of the step", bound->to >= 0 ? node_text(graph, bound->to) : "");
@@ -120,7 +120,7 @@ void print_bound_explanation(const outcome *out)
         print("The bound is that of stage %s.\n", mp_bound_stage_name(bound->stage));
     if (bound->from < 0 || bound->stage == MP_BOUND_NODES) return;
     if (bound->infeasible)
-        screen_text(0, "%s.", node_text(out->subject.graph, bound->from));
+        screen_text(0, "%s.", node_text(out->subject->graph, bound->from));
     else
         print_interval(out);
 }
@@ -149,7 +149,7 @@ static json_t *stages_json(const outcome *out)
 static json_t *evictions_json(const outcome *out)
 {
     const mp_bound_report *report = out->answer.report;
-    const mp_graph *graph = out->subject.graph;
+    const mp_graph *graph = out->subject->graph;
     json_t *list = json_array();
     mp_label label;
     for (size_t k = 0; k < report->n; k++) {
@@ -172,18 +172,18 @@ static json_t *interval_json(const outcome *out)
 {
     const mp_bound *bound = &out->answer.bound;
     const mp_bound_report *report = out->answer.report;
-    const double tick = out->subject.graph->tick_seconds;
+    const double tick = out->subject->graph->tick_seconds;
     if (bound->from < 0 || bound->infeasible || bound->stage == MP_BOUND_NODES) return json_null();
-    return json_pack("{s:o, s:o, s:I, s:I, s:f, s:f, s:o}", "from_node", node_json(out->subject.graph, bound->from), "to_node",
-                     node_json(out->subject.graph, bound->to), "live_in_bytes", (json_int_t)report->live_in_bytes, "free_bytes",
-                     (json_int_t)report->free_bytes, "seconds", (double)report->ticks * tick, "multiplier_seconds_per_byte",
-                     bound->multiplier * tick, "recomputed", evictions_json(out));
+    return json_pack("{s:o, s:o, s:I, s:I, s:f, s:f, s:o}", "from_node", node_json(out->subject->graph, bound->from), "to_node",
+                     node_json(out->subject->graph, bound->to), "live_in_bytes", (json_int_t)report->live_in_bytes,
+                     "free_bytes", (json_int_t)report->free_bytes, "seconds", (double)report->ticks * tick,
+                     "multiplier_seconds_per_byte", bound->multiplier * tick, "recomputed", evictions_json(out));
 }
 
 json_t *bound_json(const outcome *out)
 {
     const mp_bound *bound = &out->answer.bound;
-    const mp_graph *graph = out->subject.graph;
+    const mp_graph *graph = out->subject->graph;
     if (!out->answer.report) return json_null();
     return json_pack("{s:b, s:f, s:s, s:s, s:o, s:o, s:o}", "infeasible", bound->infeasible, "seconds",
                      (double)bound->ticks * graph->tick_seconds, "covers", mp_bound_orders_text(bound->orders), "stage",

@@ -31,18 +31,14 @@ static mp_status find_smallest(const options *o, const mp_request *request, budg
 mp_status budget_ends_of(const budget *budgets, size_t n, const options *o, const mp_request *request, budget_ends *out,
                          mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_timeline *keep_all = NULL;
+    const mp_step *steps;
+    const mp_timeline *keep_all;
     bool is_relative = false;
-    int unused;
     *out = (budget_ends){.smallest_bytes = -1};
-    MP_TRY(keep_all_timeline(request->graph, &keep_all, &unused, err));
+    MP_CHECK(mp_problem_keep_all(request->problem, &steps, &keep_all, err));
     out->peak_bytes = keep_all->peak_bytes;
     for (size_t k = 0; k < n; k++) is_relative |= budgets[k].kind == BUDGET_ABOVE_MIN;
-    if (is_relative) MP_TRY(find_smallest(o, request, out, err));
-done:
-    mp_timeline_free(keep_all);
-    return st;
+    return is_relative ? find_smallest(o, request, out, err) : MP_OK;
 }
 
 void budget_ends_free(budget_ends *ends)

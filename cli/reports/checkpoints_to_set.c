@@ -112,7 +112,7 @@ done:
 mp_status report_checkpoints(const outcome *out, const mp_plan *plan, size_t rows, mp_error *err)
 {
     mp_status st = MP_OK;
-    const mp_graph *graph = out->subject.graph;
+    const mp_graph *graph = out->subject->graph;
     checkpoints_to_set set = {0};
     const char **names = NULL;
     MP_TRY(checkpoints_find(graph, plan, &set, err));

@@ -4,12 +4,68 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/messages/interrupt.h"
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
+#include "cli/reports/progress.h"
 #include "cli/reports/report.h"
+#include "estimator/base/clock.h"
 #include "formats/base/text.h"
 #include "memplan/arena.h"
 #include "memplan/arena_solve.h"
+#include "memplan/smallest.h"
+
+mp_status outcome_start(outcome *out, mp_error *err)
+{
+    const mp_step *steps;
+    out->budget_bytes = MP_NO_LIMIT;
+    MP_CHECK(mp_problem_keep_all(out->subject->problem, &steps, &out->keep_all, err));
+    return mp_problem_floor(out->subject->problem, &out->floor_bytes, &out->floor_reason, err);
+}
+
+mp_request outcome_request(const outcome *out)
+{
+    const options *o = out->asked;
+    return (mp_request){.graph = out->subject->graph,
+                        .problem = out->subject->problem,
+                        .solver = o->solver,
+                        .seed = (uint64_t)o->seed,
+                        .moves = o->moves,
+                        .effort = (mp_effort)mp_effort_find(o->effort),
+                        .gap = o->gap,
+                        .keep_order = o->keep_order};
+}
+
+mp_status outcome_find_budget(outcome *out, const budget *b, const mp_request *request, mp_error *err)
+{
+    MP_CHECK(budget_ends_of(b, 1, out->asked, request, &out->ends, err));
+    MP_CHECK(room_budget(out->subject, out->asked, b, &out->ends, &out->room, &out->budget_bytes, err));
+    out->fills_device = budget_is_of_device(b);
+    return MP_OK;
+}
+
+mp_status outcome_search(outcome *out, mp_request *request, mp_error *err)
+{
+    progress shown;
+    request->budget_bytes = out->budget_bytes;
+    request->start = out->ends.smallest;
+    request->time_limit = progress_time_left(out->asked);
+    request->progress = progress_show;
+    request->progress_data = &shown;
+    const double start = mp_clock_now();
+    progress_start(&shown, out->asked, out->floor_bytes, out->budget_bytes);
+    const mp_status st = (out->asked->offsets ? mp_solve_with_arena : mp_solve_or_smallest)(request, &out->answer, err);
+    progress_end(&shown);
+    out->interrupted = interrupt_asked();
+    out->planning_seconds = mp_clock_now() - start;
+    return st;
+}
+
+void outcome_free(outcome *out)
+{
+    mp_answer_free(&out->answer);
+    budget_ends_free(&out->ends);
+}
 
 const char *plan_budget_text(const outcome *out)
 {
@@ -30,7 +86,7 @@ void print_plan_line(const outcome *out, const char *what, int64_t peak, int64_t
     screen_row("  %-10s %11s  %s%5.1f %%  %9s  %9s%s", what, mp_bytes_text(peak),
                out->asked->verbose ? mp_text("%18s bytes  ", count_text(peak)) : "",
                base > 0 ? 100.0 * (double)peak / (double)base : 100.0,
-               ticks >= 0 ? seconds_text((double)ticks * out->subject.graph->tick_seconds) : "",
+               ticks >= 0 ? seconds_text((double)ticks * out->subject->graph->tick_seconds) : "",
                ticks >= 0 ? extra_text((double)ticks, (double)out->keep_all->ticks) : "", note);
 }
 
@@ -42,7 +98,7 @@ bool plan_is_by_modules(const mp_plan *plan)
 mp_status print_plan_peak(const outcome *out, const mp_plan *plan, mp_error *err)
 {
     mp_status st = MP_OK;
-    const mp_graph *graph = out->subject.graph;
+    const mp_graph *graph = out->subject->graph;
     mp_timeline *timeline = NULL;
     MP_TRY(mp_timeline_build(graph, plan->steps, plan->n_steps, &timeline, err));
     if (timeline->peak_step >= 0) report_peak(graph, timeline, plan->steps[timeline->peak_step].node, !out->asked->verbose);
@@ -57,7 +113,7 @@ mp_status print_plan_arena(const outcome *out, const mp_plan *plan, mp_error *er
     const int64_t live = mp_plan_live_bytes(plan);
     int64_t least = live;
     if (plan->arena_bytes < 0) return MP_OK;
-    if (plan->arena_bytes > live) MP_CHECK(mp_arena_bound(out->subject.graph, plan, &least, err));
+    if (plan->arena_bytes > live) MP_CHECK(mp_arena_bound(out->subject->graph, plan, &least, err));
     const char *bytes = mp_bytes_text(plan->arena_bytes), *whole = mp_bytes_text(mp_plan_need(plan));
     if (out->asked->verbose)
         screen_text(4, "  arena %s (%s bytes), %s; %s in all", bytes, count_text(plan->arena_bytes),

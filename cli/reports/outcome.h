@@ -9,9 +9,8 @@
 #include "memplan/solver.h"
 
 typedef struct outcome {
-    subject subject;
-    mp_problem *problem;
-    mp_timeline *keep_all;
+    subject *subject;
+    const mp_timeline *keep_all;
     other_rules other;    /* keep-all under them */
     budget_ends ends;     /* of a budget that lies between them */
     int64_t budget_bytes; /* MP_NO_LIMIT: none */
@@ -30,6 +29,18 @@ typedef struct outcome {
     const char *written;  /* the file that the plan is in; NULL: none */
     bool has_refusal;     /* print_refusal has been called */
 } outcome;
+
+/* Finds keep-all and the floor of the subject; no budget yet. MP_NOMEM. */
+mp_status outcome_start(outcome *out, mp_error *err);
+/* What the options ask for, but for the budget. */
+mp_request outcome_request(const outcome *out);
+/* Finds the bytes of a budget, as room_budget, and what lies around it. */
+mp_status outcome_find_budget(outcome *out, const budget *b, const mp_request *request, mp_error *err);
+/* Searches for the request within the budget, with a line of progress, until --time-limit; the answer is out->answer. As
+ * mp_solve_with_arena, and without offsets as mp_solve_or_smallest. */
+mp_status outcome_search(outcome *out, mp_request *request, mp_error *err);
+/* Releases the answer and what belongs to the budget; the subject is the caller's. */
+void outcome_free(outcome *out);
 
 /* Returns "the budget of 8.00 GiB", or what of a device, as mp_text does; with -v in bytes too. */
 const char *plan_budget_text(const outcome *out);

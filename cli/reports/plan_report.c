@@ -43,7 +43,7 @@ static mp_status print_left_out(const outcome *out, mp_error *err)
     char names[NAMES] = "";
     int n = 0, n_told = 0;
     size_t used = 0;
-    MP_TRY(mp_modules_new(out->subject.graph, &modules, err));
+    MP_TRY(mp_modules_new(out->subject->graph, &modules, err));
     for (int m = 0; m < modules->n; m++) {
         const mp_module *row = &modules->modules[m];
         if (!row->is_split || n++ > n_told || used + strlen(row->name) + 2 > sizeof names) continue;
@@ -63,7 +63,7 @@ static mp_status print_modules(const outcome *out, const mp_plan *plan, mp_error
     enum { NAMES = 3800 };
     mp_status st = MP_OK;
     char names[NAMES] = "";
-    json_t *header = mp_plan_header_json(plan, out->subject.graph), *list = json_object_get(header, "modules");
+    json_t *header = mp_plan_header_json(plan, out->subject->graph), *list = json_object_get(header, "modules");
     const size_t n = json_array_size(list);
     MP_REQUIRE(header && list, err, MP_NOMEM, "the modules of a plan");
     for (size_t k = 0, used = 0; k < n && used < sizeof names; k++)
@@ -109,13 +109,13 @@ static void print_bound(const outcome *out)
 static void print_verdict(const outcome *out)
 {
     const mp_plan *plan = out->answer.plan;
-    const char *title = out->subject.title, *color = out->asked->color;
+    const char *title = out->subject->title, *color = out->asked->color;
     const int64_t base = out->keep_all->ticks;
     const char *extra = plan->ticks == base ? "no extra" : extra_text((double)plan->ticks, (double)base);
     if (out->budget_bytes == MP_NO_LIMIT)
         screen_verdict(color, SCREEN_PLAIN, "%s: no budget was given; this plan needs %s, %s time.", title,
                        mp_bytes_text(mp_plan_need(plan)), extra);
-    else if (plan->n_steps == out->subject.graph->n_nodes && plan->ticks <= base)
+    else if (plan->n_steps == out->subject->graph->n_nodes && plan->ticks <= base)
         screen_verdict(color, SCREEN_GOOD, "%s: fits %s without recomputation.", title, plan_budget_text(out));
     else
         screen_verdict(color, SCREEN_GOOD, "%s: fits %s, %s time.", title, plan_budget_text(out), extra);
@@ -123,7 +123,7 @@ static void print_verdict(const outcome *out)
 
 static mp_status print_fitting(const outcome *out, mp_error *err)
 {
-    const mp_graph *graph = out->subject.graph;
+    const mp_graph *graph = out->subject->graph;
     const mp_plan *plan = out->answer.plan;
     int64_t segments_peak, segments_ticks;
     bool segments;
@@ -150,7 +150,7 @@ static mp_status print_fitting(const outcome *out, mp_error *err)
     if (out->budget_bytes < MP_NO_LIMIT && !out->fills_device) report_above_room(&out->room, out->budget_bytes);
     MP_CHECK(print_plan_arena(out, plan, err));
     print_algorithms(graph, plan);
-    report_attention(out->subject.program);
+    report_attention(out->subject->program);
     if (out->has_second_stream) report_second_stream(&out->second_stream, graph->tick_seconds);
     screen_row("  found by %s in %s%s%s", plan->solver, seconds_text(out->planning_seconds),
                out->written ? ", written to " : "", out->written ? out->written : "");
@@ -177,7 +177,7 @@ mp_status print_plan(const outcome *out, mp_error *err)
 mp_status print_plan_json(const outcome *out, mp_error *err)
 {
     mp_status st = MP_OK;
-    const mp_graph *graph = out->subject.graph;
+    const mp_graph *graph = out->subject->graph;
     const mp_plan *plan = out->answer.plan ? out->answer.plan : out->answer.smallest;
     double base = (double)out->keep_all->ticks;
     int64_t peak, ticks;
@@ -198,7 +198,7 @@ mp_status print_plan_json(const outcome *out, mp_error *err)
     mp_json_set(&json, "segments_seconds", mp_json_real_if(segments, (double)ticks * graph->tick_seconds));
     if (out->has_second_stream)
         mp_json_set(&json, "second_stream", second_stream_json(&out->second_stream, graph->tick_seconds));
-    attention_json(out->subject.program, &json);
+    attention_json(out->subject->program, &json);
     if (out->answer.plan) MP_TRY(checkpoints_to_set_json(graph, plan, &json, err));
     mp_json_set(&json, "interrupted", json_boolean(out->interrupted));
     if (out->explains_bound) mp_json_set(&json, "bound", bound_json(out));

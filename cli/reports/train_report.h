@@ -7,7 +7,7 @@
 
 typedef struct train_outcome {
     subject subject;
-    mp_plan *keep_all, *plan;
+    mp_plan *keep_all; /* the subject has the other one */
     bool has_before;
     int no_plan;                  /* the exit status where there is no plan, and why is said; 0: there is one */
     bool verbose;                 /* with exact bytes */

@@ -28,7 +28,7 @@ static bool comes_after(const mp_graph *graph, int s, int than)
 /* The floor at the end of backward: the gradients that the updates behind it read. */
 static void print_floor_at_end(const outcome *out)
 {
-    const mp_graph *graph = out->subject.graph;
+    const mp_graph *graph = out->subject->graph;
     screen_text(0, "The floor is held by the end of backward, when the gradients of all parameters are there at once:");
     screen_text(16, "  %12s  gradients (updates fused into backward free each at once: --fuse backward)",
                 mp_bytes_text(out->floor_bytes - mp_graph_static_bytes(graph)));
@@ -38,7 +38,7 @@ static void print_floor_at_end(const outcome *out)
 /* The floor where a tensor either stays live until the node that reads it, or is recomputed on the way. */
 static void print_floor_held(const outcome *out)
 {
-    const mp_graph *graph = out->subject.graph;
+    const mp_graph *graph = out->subject->graph;
     const mp_floor_reason *why = &out->floor_reason;
     mp_label label;
     screen_text(0, "The floor is held by %s, which reads %s. In any order one of these is needed at once:",
@@ -54,7 +54,7 @@ static void print_floor_held(const outcome *out)
 static void print_floor(const outcome *out)
 {
     enum { HOLDERS = 5 };
-    const mp_graph *graph = out->subject.graph;
+    const mp_graph *graph = out->subject->graph;
     if (out->floor_reason.node < 0) {
         print_floor_at_end(out);
         return;
@@ -104,11 +104,13 @@ static bool is_one_plan(const options *o)
     return o->checkpoints || !strcmp(o->solver, "none");
 }
 
-bool is_proved_no(const options *o, const mp_answer *answer, int64_t budget_bytes, int64_t floor_bytes)
+bool is_refused(const outcome *out)
 {
-    if (budget_bytes < floor_bytes) return true;
+    const options *o = out->asked;
+    const mp_answer *answer = &out->answer;
+    if (is_below_floor(out)) return true;
     if (answer->bound.infeasible && (answer->bound.orders == MP_BOUND_ANY_ORDER || o->keep_order)) return true;
-    return is_one_plan(o) && answer->smallest && answer->smallest->peak_bytes > budget_bytes;
+    return is_one_plan(o) && answer->smallest && answer->smallest->peak_bytes > out->budget_bytes;
 }
 
 int no_plan_status(bool is_proved)
@@ -116,15 +118,10 @@ int no_plan_status(bool is_proved)
     return is_proved ? EXIT_NO : interrupt_asked() ? interrupt_status() : EXIT_UNKNOWN;
 }
 
-bool is_refused(const outcome *out)
-{
-    return is_proved_no(out->asked, &out->answer, out->budget_bytes, out->floor_bytes);
-}
-
 /* The first and the last line. */
 static void print_no(const outcome *out, const char *more)
 {
-    const char *title = out->subject.title, *budget = plan_budget_text(out);
+    const char *title = out->subject->title, *budget = plan_budget_text(out);
     if (is_refused(out))
         screen_verdict(out->asked->color, SCREEN_BAD, "%s: does not fit %s%s.", title, budget, more);
     else

@@ -22,7 +22,6 @@
 #include "memplan/graph_dot.h"
 #include "memplan/graph_json.h"
 #include "memplan/onnx.h"
-#include "planner/order/updates.h"
 
 static bool is_dot(const char *path)
 {
@@ -251,6 +250,7 @@ mp_status subject_load(const char *path, const options *o, subject *out, mp_erro
     }
     out->options = mp_json_parse(out->graph->options);
     MP_REQUIRE(out->options, err, MP_NOMEM, "the options");
+    MP_TRY(mp_problem_new(out->graph, &out->problem, err));
     write_title(out);
 done:
     if (st != MP_OK) mp_error_locate(err, path, 0, 0);
@@ -284,29 +284,20 @@ done:
     return st;
 }
 
-mp_status subject_plan(const subject *s, const char *path, mp_plan **out, mp_error *err)
+mp_status subject_load_with_plan(const char *path, const char *plan_path, options *o, subject *out, mp_error *err)
 {
-    mp_plan *plan = NULL;
-    mp_status st = mp_plan_read(path, s->graph, &plan, err);
-    if (st == MP_OK) st = mp_plan_check(s->graph, plan, err);
-    if (st == MP_OK) {
-        *out = plan;
-        return MP_OK;
-    }
-    mp_error_locate(err, path, 0, 0);
-    mp_plan_free(plan);
+    MP_CHECK(subject_load_as_planned(path, plan_path, o, out, err));
+    if (!plan_path) return MP_OK;
+    mp_status st = mp_plan_read(plan_path, out->graph, &out->plan, err);
+    if (st == MP_OK) st = mp_plan_check(out->graph, out->plan, err);
+    if (st != MP_OK) mp_error_locate(err, plan_path, 0, 0);
     return st;
-}
-
-mp_status subject_load_with_plan(const char *path, const char *plan_path, options *o, subject *out, mp_plan **plan,
-                                 mp_error *err)
-{
-    mp_status st = subject_load_as_planned(path, plan_path, o, out, err);
-    return st == MP_OK && plan_path ? subject_plan(out, plan_path, plan, err) : st;
 }
 
 void subject_free(subject *s)
 {
+    mp_plan_free(s->plan);
+    mp_problem_free(s->problem);
     if (!s->program) mp_graph_free(s->graph);
     mp_program_free(s->program);
     mp_model_free(s->model);
@@ -319,30 +310,4 @@ mp_graph *subject_take_graph(subject *s)
     s->graph = NULL;
     if (s->program) s->program->graph = NULL;
     return graph;
-}
-
-mp_status early_updates_timeline(const mp_graph *graph, mp_timeline **out, int *peak_node, mp_error *err)
-{
-    mp_status st = MP_OK;
-    mp_step *steps = NULL;
-    size_t n;
-    MP_TRY(mp_updates_place_early(graph, &steps, &n, err));
-    MP_TRY(mp_timeline_build(graph, steps, n, out, err));
-    *peak_node = (*out)->peak_step < 0 ? -1 : steps[(*out)->peak_step].node;
-done:
-    mp_free(steps);
-    return st;
-}
-
-mp_status keep_all_timeline(const mp_graph *graph, mp_timeline **out, int *peak_node, mp_error *err)
-{
-    mp_status st = MP_OK;
-    mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
-    MP_REQUIRE(steps, err, MP_NOMEM, "%zu steps", graph->n_nodes);
-    mp_keep_all(graph, steps);
-    MP_TRY(mp_timeline_build(graph, steps, graph->n_nodes, out, err));
-    *peak_node = (*out)->peak_step < 0 ? -1 : steps[(*out)->peak_step].node;
-done:
-    mp_free(steps);
-    return st;
 }

@@ -12,6 +12,7 @@
 #include "executor/run/program.h"
 #include "memplan/graph.h"
 #include "memplan/plan.h"
+#include "memplan/problem.h"
 #include "memplan/simplify.h"
 #include "memplan/timeline.h"
 
@@ -23,6 +24,8 @@ typedef struct subject {
     char title[256]; /* "resnet50, batch 32" */
     mp_model *model; /* NULL: the graph came from a file */
     mp_graph *graph;
+    mp_problem *problem; /* of the graph */
+    mp_plan *plan;       /* of subject_load_with_plan; else NULL */
     mp_program *program; /* the graph's owner, where --device is a backend that can run it; else NULL */
     mp_simplify_report simplified;
     mp_attention_report attention;
@@ -38,12 +41,9 @@ mp_status subject_load(const char *path, const options *o, subject *out, mp_erro
 /* The same for a model that a plan was made for: what the command line leaves open is as the plan says. plan_path NULL: as
  * above. */
 mp_status subject_load_as_planned(const char *path, const char *plan_path, options *o, subject *out, mp_error *err);
-/* The plan in a file, for this graph; checked, because a picture or figure of a wrong plan would mislead. Released with
- * mp_plan_free. MP_REFUTED: it does not hold; the rest as mp_plan_read. */
-mp_status subject_plan(const subject *s, const char *path, mp_plan **out, mp_error *err);
-/* Both: the subject as it was planned, and its plan (plan_path NULL: *plan is left alone). */
-mp_status subject_load_with_plan(const char *path, const char *plan_path, options *o, subject *out, mp_plan **plan,
-                                 mp_error *err);
+/* The same, and the plan itself as out->plan: checked, because a picture or figure of a wrong plan would mislead. MP_REFUTED:
+ * it does not hold; the rest as mp_plan_read. */
+mp_status subject_load_with_plan(const char *path, const char *plan_path, options *o, subject *out, mp_error *err);
 void subject_free(subject *s);
 /* The graph alone, which outlives the rest; released with mp_graph_free. */
 mp_graph *subject_take_graph(subject *s);
@@ -55,8 +55,3 @@ mp_status subject_device(const options *o, const mp_backend **backend, own_devic
 
 /* The batch of the data inputs; 0: not known. */
 int64_t subject_batch(const subject *s);
-
-/* The same as below with updates that are fused into backward where their gradients are complete. */
-mp_status early_updates_timeline(const mp_graph *graph, mp_timeline **out, int *peak_node, mp_error *err);
-/* The timeline of keep-all, and the node that runs at its peak (-1: no nodes). Release with mp_timeline_free. */
-mp_status keep_all_timeline(const mp_graph *graph, mp_timeline **out, int *peak_node, mp_error *err);
