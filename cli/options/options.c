@@ -29,7 +29,7 @@ static bool is_list(const option_row *row)
     return row->kind == KIND_LIST || row->kind == KIND_BINDING;
 }
 
-static const char *dashes(const option_row *row)
+const char *option_dashes(const option_row *row)
 {
     return row->name[1] ? "--" : "-";
 }
@@ -120,7 +120,7 @@ static bool is_utf8(const char *text)
 static int store(options *o, const option_row *row, const char *value)
 {
     void *field = field_of(o, row);
-    if (value && !is_utf8(value)) return usage_error("%s%s: the value is not valid UTF-8", dashes(row), row->name);
+    if (value && !is_utf8(value)) return usage_error("%s%s: the value is not valid UTF-8", option_dashes(row), row->name);
     switch (row->kind) {
     case KIND_FLAG:
         *(bool *)field = true;
@@ -129,7 +129,7 @@ static int store(options *o, const option_row *row, const char *value)
         *(bool *)field = false;
         break;
     case KIND_TEXT:
-        if (!*value) return usage_error("%s%s: the value is empty", dashes(row), row->name);
+        if (!*value) return usage_error("%s%s: the value is empty", option_dashes(row), row->name);
         *(const char **)field = value;
         break;
     case KIND_CHOICE:
