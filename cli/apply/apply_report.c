@@ -1,12 +1,11 @@
 /* apply_report.c - a plan for PyTorch, Hugging Face, Megatron, DeepSpeed, Paddle and JAX: lines to paste, between comments that
  * say what they come to. */
-#include "cli/apply/applied.h"
+#include "cli/apply/apply.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/apply/selective.h"
 #include "cli/messages/print.h"
 #include "memplan/solver.h"
 #include "planner/segments/module_schedule.h"
@@ -135,8 +134,6 @@ static mp_status apply_blocks(applied *x, block_printer print)
     int64_t peak_bytes, ticks, all_peak_bytes, all_ticks;
     int k;
     MP_TRY(blocks_find(x->modules, &b, x->err));
-    MP_REQUIRE(b.n > 0, x->err, MP_NOT_APPLICABLE, "%s has no row of equal blocks, such as layers.0, layers.1, ...",
-               x->graph->name);
     MP_TRY(blocks_fewest(&b, x->budget_bytes, &k, &peak_bytes, &ticks, x->err));
     if (k < 0) {
         st = applied_too_coarse(x, "with every block checkpointed the peak is", peak_bytes);

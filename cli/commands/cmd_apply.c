@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/apply/apply_report.h"
+#include "cli/apply/apply.h"
 #include "cli/messages/messages.h"
 #include "cli/options/commands.h"
 #include "cli/reports/report.h"

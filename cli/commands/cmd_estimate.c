@@ -2,11 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/estimates/estimate_savings.h"
-#include "cli/estimates/estimate_updates.h"
-#include "cli/estimates/operator_rows.h"
-#include "cli/estimates/roles_report.h"
-#include "cli/estimates/synthetic_report.h"
+#include "cli/estimates/estimate.h"
 #include "cli/messages/messages.h"
 #include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
@@ -16,7 +12,6 @@
 #include "cli/reports/module_rows.h"
 #include "cli/reports/report.h"
 #include "cli/reports/tensor_rows.h"
-#include "cli/subject/other_rules.h"
 #include "cli/subject/subject.h"
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"

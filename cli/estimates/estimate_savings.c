@@ -1,5 +1,5 @@
 /* estimate_savings.c - the graph once more with one option changed, and the spread of checkpoints. */
-#include "cli/estimates/estimate_savings.h"
+#include "cli/estimates/estimate.h"
 
 #include <stdio.h>
 #include <string.h>

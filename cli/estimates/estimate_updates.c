@@ -1,5 +1,5 @@
 /* estimate_updates.c - one training graph per place where updates can run, side by side. */
-#include "cli/estimates/estimate_updates.h"
+#include "cli/estimates/estimate.h"
 
 #include <stdio.h>
 

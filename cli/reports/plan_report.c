@@ -1,5 +1,5 @@
 /* plan_report.c - what a search has found, as text and as JSON: at most 24 lines without -v and --list. */
-#include "cli/reports/plan_report.h"
+#include "cli/reports/plan.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -8,10 +8,7 @@
 #include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
-#include "cli/reports/bound_report.h"
-#include "cli/reports/checkpoints_to_set.h"
 #include "cli/reports/report.h"
-#include "cli/reports/unmeetable_report.h"
 #include "formats/base/text.h"
 #include "formats/json/json.h"
 #include "formats/json/plan_json.h"

@@ -8,8 +8,6 @@
 #include "cli/messages/messages.h"
 #include "cli/messages/nearest.h"
 #include "cli/options/options_json.h"
-#include "cli/subject/file_warnings.h"
-#include "cli/subject/loss_options.h"
 #include "estimator/training/adapters.h"
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"

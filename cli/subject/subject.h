@@ -15,6 +15,7 @@
 #include "memplan/problem.h"
 #include "memplan/simplify.h"
 #include "memplan/timeline.h"
+#include "memplan/training.h"
 
 /* Where a graph is so large that building it again takes seconds, no other options are tried beside those asked for. */
 enum { SUBJECT_TRIED_NODES = 20000 };
@@ -55,3 +56,47 @@ mp_status subject_device(const options *o, const mp_backend **backend, own_devic
 
 /* The batch of the data inputs; 0: not known. */
 int64_t subject_batch(const subject *s);
+
+/* Finds the storages that a user's comma-separated list of tensors names, by tensor or storage name and through what
+ * simplification did to them (which is said on standard error). MP_INVALID: a name that is not there (with the nearest that
+ * is), or one that is no activation of the forward pass. *list is released with mp_free. */
+mp_status subject_checkpoints(const subject *s, const char *names, int **list, size_t *n, mp_error *err);
+
+/* ---- the peak with everything kept as the other rules have it: PyTorch, where memplan's own rules were asked for ---- */
+
+typedef struct other_rules {
+    bool is_known; /* a graph file has no model to ask, and one of very many nodes is not built twice */
+    mp_rules rules;
+    int64_t peak_bytes;
+} other_rules;
+
+/* Builds the model's training graph once more, under the rules that the options have not chosen; PyTorch's with attention as
+ * its own operator keeps it, and without measured costs. Not known where that is refused; MP_NOMEM. */
+mp_status other_rules_of(const options *o, const subject *s, other_rules *out, mp_error *err);
+/* Return "in PyTorch" or "in memplan", and the option that says more of it: "--rules pytorch". */
+const char *other_rules_name(const other_rules *other);
+const char *other_rules_option(const other_rules *other);
+/* Returns {"rules": "pytorch", "peak_bytes": N}, null where it is not known; a new reference. NULL: memory is short. */
+json_t *other_rules_json(const other_rules *other);
+
+/* ---- what the options say of the loss, as the library takes it ---- */
+
+typedef struct loss_options {
+    mp_loss_options wanted; /* points into what follows */
+    int64_t ignore_index;
+    double *class_weights, *pos_weight;
+} loss_options;
+
+/* Reads numbers and, for lists that are files, the files. Release with loss_options_free in any case. MP_INVALID: no numbers;
+ * MP_PARSE, MP_IO: a file; MP_NOMEM. */
+mp_status loss_options_read(const options *o, loss_options *out, mp_error *err);
+void loss_options_free(loss_options *l);
+
+/* ---- warnings: what a file does not have as training runs it, and how to export one that does. Each is one sentence on
+ * standard error, the first time that there is something to say ---- */
+
+/* `keeps`: --keep-inference-norms was given. */
+void warn_of_inference_form(const char *path, const mp_inference_form *form, bool keeps);
+/* Under PyTorch's rules: names operators of which the file does not say how PyTorch runs them. lacks_dropout: a transformer
+ * without any. MP_NOMEM. */
+mp_status warn_of_guesses(const char *path, const mp_model *model, bool lacks_dropout, mp_error *err);

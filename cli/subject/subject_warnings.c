@@ -1,5 +1,5 @@
-/* file_warnings.c - says that a file is an inference graph, or leaves open how PyTorch runs it, and how to export one. */
-#include "cli/subject/file_warnings.h"
+/* subject_warnings.c - says that a file is an inference graph, or leaves open how PyTorch runs it, and how to export one. */
+#include "cli/subject/subject.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* loss_options.c - lists of weights, written out or in files, and a label that may be negative. */
-#include "cli/subject/loss_options.h"
+/* subject_loss.c - lists of weights, written out or in files, and a label that may be negative. */
+#include "cli/subject/subject.h"
 
 #include <errno.h>
 #include <math.h>

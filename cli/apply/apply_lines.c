@@ -1,5 +1,5 @@
-/* applied.c - the lines that every framework's part of apply begins with. */
-#include "cli/apply/applied.h"
+/* apply_lines.c - the lines that every framework's part of apply begins with. */
+#include "cli/apply/apply.h"
 
 #include <limits.h>
 

@@ -1,5 +1,5 @@
-/* outcome.c - budget, table, arena and peak of an outcome as text. */
-#include "cli/reports/outcome.h"
+/* plan_outcome.c - budget, table, arena and peak of an outcome as text. */
+#include "cli/reports/plan.h"
 
 #include <stdio.h>
 #include <string.h>

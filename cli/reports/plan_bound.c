@@ -1,5 +1,5 @@
-/* bound_report.c - the bound explained: a line for each stage, and what the deciding interval has to recompute. */
-#include "cli/reports/bound_report.h"
+/* plan_bound.c - the bound explained: a line for each stage, and what the deciding interval has to recompute. */
+#include "cli/reports/plan.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
-/* operator_rows.c - a row per operator: the same figures as a table, as JSON and as CSV, in one order. */
-#include "cli/estimates/operator_rows.h"
+/* estimate_operators.c - a row per operator: the same figures as a table, as JSON and as CSV, in one order. */
+#include "cli/estimates/estimate.h"
 
 #include <stdio.h>
 #include <stdlib.h>

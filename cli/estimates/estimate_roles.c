@@ -1,5 +1,5 @@
-/* roles_report.c - which tensors from outside are data, trained, kept or constant: as text and as JSON. */
-#include "cli/estimates/roles_report.h"
+/* estimate_roles.c - which tensors from outside are data, trained, kept or constant: as text and as JSON. */
+#include "cli/estimates/estimate.h"
 
 #include <fnmatch.h>
 #include <stdio.h>

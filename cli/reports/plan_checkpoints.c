@@ -1,5 +1,5 @@
-/* checkpoints_to_set.c - the borders of recomputation, found by walking over the steps. */
-#include "cli/reports/checkpoints_to_set.h"
+/* plan_checkpoints.c - the borders of recomputation, found by walking over the steps. */
+#include "cli/reports/plan.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
-/* other_rules.c - the graph once more under the other rules, and what is said of it. */
-#include "cli/subject/other_rules.h"
+/* subject_other_rules.c - the graph once more under the other rules, and what is said of it. */
+#include "cli/subject/subject.h"
 
 #include "estimator/training/training.h"
 #include "formats/json/json.h"

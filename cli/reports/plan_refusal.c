@@ -1,5 +1,5 @@
-/* unmeetable_report.c - no plan was found: what is proved, what the floor is made of, which budget would do. */
-#include "cli/reports/unmeetable_report.h"
+/* plan_refusal.c - no plan was found: what is proved, what the floor is made of, which budget would do. */
+#include "cli/reports/plan.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* synthetic_report.c - the roles of inputs (executor/data/input_roles.h) as text and as JSON. */
-#include "cli/estimates/synthetic_report.h"
+/* estimate_inputs.c - the roles of inputs (executor/data/input_roles.h) as text and as JSON. */
+#include "cli/estimates/estimate.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
-/* selective.c - PyTorch's selective checkpoints: of equal blocks the first ones run again, but for some of their products
+/* apply_selective.c - PyTorch's selective checkpoints: of equal blocks the first ones run again, but for some of their products
  * (convolutions, matrix products, attention), whose results stay. A policy tells products by their number: PyTorch calls them
  * in the order of the file.
  *
  * All sets of the most expensive products are tried, each with the fewest first blocks that fit.
  */
-#include "cli/apply/selective.h"
+#include "cli/apply/apply.h"
 
 #include <string.h>
 
@@ -164,8 +164,6 @@ mp_status apply_selective(applied *x)
     selective s = {.blocks = &b, .graph = x->graph};
     found best = {.k = -1, .smallest_bytes = INT64_MAX};
     MP_TRY(blocks_find(x->modules, &b, x->err));
-    MP_REQUIRE(b.n > 0, x->err, MP_NOT_APPLICABLE, "%s has no row of equal blocks, such as layers.0, layers.1, ...",
-               x->graph->name);
     s.number = mp_alloc(x->graph->n_nodes, sizeof *s.number);
     s.kept = mp_alloc(x->graph->n_nodes, sizeof *s.kept);
     MP_REQUIRE(s.number && s.kept, x->err, MP_NOMEM, "out of memory");
