@@ -1,5 +1,4 @@
 /* cmd_report.c - one page about a model: what its step needs, as a plan runs it or with everything kept. */
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -7,14 +6,11 @@
 #include "cli/messages/messages.h"
 #include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
-#include "cli/reports/budget_bytes.h"
 #include "cli/reports/plan.h"
 #include "cli/reports/progress.h"
 #include "cli/subject/subject.h"
 #include "formats/base/text.h"
 #include "formats/pages/report_page.h"
-#include "memplan/arena_solve.h"
-#include "memplan/floor.h"
 #include "memplan/sweep.h"
 
 static bool show(size_t k, size_t n, const mp_progress *search, void *p)

@@ -7,7 +7,6 @@
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
 #include "estimator/training/adapters.h"
-#include "estimator/training/target.h"
 #include "estimator/training/training.h"
 #include "formats/json/json.h"
 #include "memplan/spread.h"

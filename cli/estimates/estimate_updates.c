@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "cli/messages/print.h"
-#include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
 #include "cli/subject/subject.h"
 #include "estimator/training/target.h"

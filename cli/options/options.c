@@ -1,7 +1,6 @@
 /* options.c - reads the words behind a command into what they ask for, as the option table says. */
 #include "cli/options/options.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

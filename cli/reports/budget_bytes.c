@@ -6,7 +6,6 @@
 #include "cli/messages/screen.h"
 #include "cli/reports/progress.h"
 #include "cli/subject/subject.h"
-#include "memplan/arena_solve.h"
 #include "memplan/smallest.h"
 
 /* A sweep compares what lives at once, and gives nothing an address. */

@@ -1,7 +1,6 @@
 /* module_rows.c - operators summed up by the module that stands in their names. */
 #include "cli/reports/module_rows.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -10,7 +10,6 @@
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
 #include "cli/reports/report.h"
-#include "memplan/arena_solve.h"
 
 static void print_static(const mp_graph *graph)
 {

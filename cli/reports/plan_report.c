@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/messages/messages.h"
 #include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
@@ -13,7 +12,6 @@
 #include "formats/json/json.h"
 #include "formats/json/plan_json.h"
 #include "memplan/arena.h"
-#include "memplan/arena_solve.h"
 #include "planner/segments/module_tree.h"
 
 enum { LINES = 4 }; /* of checkpoints, and for what the other rules say */

@@ -2,7 +2,6 @@
 #include "cli/subject/subject.h"
 
 #include "estimator/training/training.h"
-#include "formats/json/json.h"
 #include "memplan/update_effect.h"
 
 mp_status other_rules_of(const options *o, const subject *s, other_rules *out, mp_error *err)

@@ -5,7 +5,6 @@
  */
 #include "formats/canvas/canvas_text.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "estimator/base/visible_text.h"

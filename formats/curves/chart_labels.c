@@ -2,7 +2,6 @@
 #include "formats/curves/chart.h"
 
 #include <math.h>
-#include <stdio.h>
 
 #include "formats/base/text.h"
 #include "formats/canvas/canvas_text.h"

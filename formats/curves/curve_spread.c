@@ -2,7 +2,6 @@
 #include "formats/curves/curve_spread.h"
 
 #include <math.h>
-#include <stdio.h>
 
 #include "formats/base/text.h"
 #include "formats/canvas/canvas_text.h"

@@ -7,7 +7,6 @@
 #include "memplan/timeline_picture.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "formats/base/text.h"

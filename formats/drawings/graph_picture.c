@@ -2,7 +2,6 @@
 #include "memplan/graph_picture.h"
 
 #include <math.h>
-#include <stdio.h>
 
 #include "formats/base/text.h"
 #include "formats/canvas/canvas.h"

@@ -2,7 +2,6 @@
 #include "formats/json/json.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

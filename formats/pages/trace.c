@@ -1,7 +1,6 @@
 /* trace.c - steps as slices, live bytes as counters. */
 #include "formats/pages/trace.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
