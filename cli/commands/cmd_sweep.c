@@ -19,85 +19,69 @@
 
 /* ---- options ---- */
 
-/* The parts of a list with commas, in a copy that the list owns. */
-typedef struct parts {
-    size_t n;
-    char *copy;
-    const char **items;
-} parts;
-
-static int split(const char *option, const char *text, parts *out)
-{
-    size_t length = strlen(text), n = 1;
-    for (size_t k = 0; k < length; k++) n += text[k] == ',';
-    *out = (parts){.copy = mp_alloc(length + 1, 1), .items = mp_alloc(n, sizeof *out->items)};
-    if (!out->copy || !out->items) {
-        complain("out of memory");
-        return EXIT_NO;
-    }
-    memcpy(out->copy, text, length);
-    for (char *at = out->copy, *next; at; at = next) {
-        next = strchr(at, ',');
-        if (next) *next++ = 0;
-        if (!*at) return usage_error("--%s has an empty part in its list", option);
-        out->items[out->n++] = at;
-    }
-    return EXIT_DONE;
-}
-
-static void parts_free(parts *p)
-{
-    mp_free(p->copy);
-    mp_free(p->items);
-}
-
 typedef struct wanted {
     picture_file picture;
-    parts solvers, budget_texts;
+    mp_pool *pool; /* of the rest */
+    size_t n_solvers, n_budgets;
+    const char **solvers, **budget_texts;
     budget *budgets; /* one per text */
     int64_t *bytes;
 } wanted;
 
+/* The parts of a list with commas. */
+static int split(const char *option, const char *text, mp_pool *pool, const char ***parts, size_t *n)
+{
+    size_t length = strlen(text), most = 1;
+    for (size_t k = 0; k < length; k++) most += text[k] == ',';
+    char *at = mp_pool_text(pool, text, length);
+    *parts = mp_pool_alloc(pool, most, sizeof **parts);
+    for (char *next; at && *parts; at = next) {
+        next = strchr(at, ',');
+        if (next) *next++ = 0;
+        if (!*at) return usage_error("--%s has an empty part in its list", option);
+        (*parts)[(*n)++] = at;
+    }
+    return EXIT_DONE;
+}
+
 static int read_solvers(const options *o, wanted *w)
 {
-    int rc = o->solvers ? split("solvers", o->solvers, &w->solvers) : EXIT_DONE;
-    for (size_t k = 0; !rc && k < w->solvers.n; k++) {
-        const char *name = w->solvers.items[k], *known = NULL;
+    int rc = o->solvers ? split("solvers", o->solvers, w->pool, &w->solvers, &w->n_solvers) : EXIT_DONE;
+    for (size_t k = 0; !rc && k < w->n_solvers; k++) {
+        const char *name = w->solvers[k], *known = NULL;
         for (size_t i = 0; i < mp_solver_count(); i++)
             if (!strcmp(mp_solver_row(i)->name, name)) known = mp_solver_row(i)->name;
         if (!known) return usage_error("--solvers: there is no '%s'; 'memplan solvers' lists them", name);
         for (size_t i = 0; i < k; i++)
-            if (w->solvers.items[i] == known) return usage_error("--solvers: %s is given twice", name);
-        w->solvers.items[k] = known;
+            if (w->solvers[i] == known) return usage_error("--solvers: %s is given twice", name);
+        w->solvers[k] = known;
     }
     return rc;
 }
 
 static int read_budgets(const options *o, wanted *w)
 {
-    const char *why = NULL;
-    int rc = o->budgets ? split("budgets", o->budgets, &w->budget_texts) : EXIT_DONE;
-    const size_t n = w->budget_texts.n;
-    if (rc) return rc;
-    w->budgets = mp_alloc(n, sizeof *w->budgets);
-    w->bytes = mp_alloc(n, sizeof *w->bytes);
-    if (!w->budgets || !w->bytes) {
-        complain("out of memory");
-        return EXIT_NO;
+    int rc = o->budgets ? split("budgets", o->budgets, w->pool, &w->budget_texts, &w->n_budgets) : EXIT_DONE;
+    w->budgets = mp_pool_alloc(w->pool, w->n_budgets, sizeof *w->budgets);
+    w->bytes = mp_pool_alloc(w->pool, w->n_budgets, sizeof *w->bytes);
+    for (size_t k = 0; !rc && w->budgets && k < w->n_budgets; k++) {
+        const char *why = "is for plan and train: a sweep needs numbers";
+        if (!budget_parse(w->budget_texts[k], &w->budgets[k], &why) || budget_is_of_device(&w->budgets[k]))
+            return usage_error("--budgets: '%s' %s", w->budget_texts[k], why);
     }
-    for (size_t k = 0; k < n; k++) {
-        why = "is for plan and train: a sweep needs numbers";
-        if (!budget_parse(w->budget_texts.items[k], &w->budgets[k], &why) || budget_is_of_device(&w->budgets[k]))
-            return usage_error("--budgets: '%s' %s", w->budget_texts.items[k], why);
-    }
-    return EXIT_DONE;
+    return rc;
 }
 
 static int settle(const options *o, wanted *w)
 {
     mp_error err = {0};
+    w->pool = mp_pool_new();
     int rc = read_solvers(o, w);
     if (!rc) rc = read_budgets(o, w);
+    if (mp_pool_failed(w->pool)) {
+        complain("out of memory");
+        return EXIT_NO;
+    }
     if (!rc) rc = picture_file_settle_beside(o, "svg, png, pdf", &w->picture);
     if (!rc && o->out && mp_canvas_check_path(w->picture.path, &err) != MP_OK) rc = input_failed(&err);
     return rc;
@@ -119,10 +103,10 @@ static mp_status sweep(const options *o, const wanted *w, const subject *s, mp_s
     mp_request smallest = {.graph = s->graph, .problem = s->problem, .keep_order = o->keep_order};
     mp_sweep_request request = {.graph = s->graph,
                                 .problem = s->problem,
-                                .budgets = w->budget_texts.n ? w->bytes : NULL,
-                                .n_budgets = w->budget_texts.n,
-                                .solvers = w->solvers.items,
-                                .n_solvers = w->solvers.n,
+                                .budgets = w->n_budgets ? w->bytes : NULL,
+                                .n_budgets = w->n_budgets,
+                                .solvers = w->solvers,
+                                .n_solvers = w->n_solvers,
                                 .seed = (uint64_t)o->seed,
                                 .moves = o->moves,
                                 .effort = (mp_effort)mp_effort_find(o->effort),
@@ -265,9 +249,6 @@ int cmd_sweep(options *o)
 done:
     mp_sweep_free(&found);
     subject_free(&s);
-    parts_free(&w.solvers);
-    parts_free(&w.budget_texts);
-    mp_free(w.budgets);
-    mp_free(w.bytes);
+    mp_pool_free(w.pool);
     return rc;
 }

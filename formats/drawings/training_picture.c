@@ -45,8 +45,9 @@ typedef struct drawing {
     const mp_graph *graph;
     const mp_graph_blocks *blocks;
     mp_canvas *canvas;
-    int *row;   /* per node of the graph */
-    double top; /* of the boxes */
+    mp_pool *pool; /* of all arrays */
+    int *row;      /* per node of the graph */
+    double top;    /* of the boxes */
     size_t n_lanes[2];
     int *lane[2]; /* per row: of the wire beside the forward and the backward column, -1: none */
     mp_error *err;
@@ -54,13 +55,11 @@ typedef struct drawing {
 
 /* Rows of all nodes: backward nodes stand beside their forward node. Graphs that do not say whose backward a node is are
  * mirrored: the last forward node stands beside the first of backward. */
-static mp_status find_rows(drawing *d)
+static void find_rows(drawing *d)
 {
     const mp_graph *graph = d->graph;
     size_t n_backward = 0, k = 0;
     bool told = false;
-    d->row = mp_alloc(graph->n_nodes, sizeof *d->row);
-    if (!d->row) return MP_NO_MEMORY(d->err);
     for (size_t node = 0; node < graph->n_nodes; node++) {
         n_backward += graph->nodes[node].phase == MP_PHASE_BACKWARD;
         told |= graph->nodes[node].forward_of >= 0;
@@ -75,7 +74,6 @@ static mp_status find_rows(drawing *d)
             d->row[node] = d->blocks->block_of[it->forward_of];
         if (d->row[node] < 0) d->row[node] = (int)d->blocks->n - 1; /* the loss */
     }
-    return MP_OK;
 }
 
 static int row_of(const drawing *d, int node) /* -1: none */
@@ -130,9 +128,9 @@ static mp_status live_text(const drawing *d, panel *p)
 
 static mp_status panel_start(const drawing *d, panel *p)
 {
-    for (int c = 0; c < N_COLUMNS; c++)
-        if (!(p->box[c] = mp_alloc(d->blocks->n, sizeof *p->box[c]))) return MP_NO_MEMORY(d->err);
-    if (!(p->gradient_bytes = mp_alloc(d->blocks->n, sizeof *p->gradient_bytes))) return MP_NO_MEMORY(d->err);
+    for (int c = 0; c < N_COLUMNS; c++) p->box[c] = mp_pool_alloc(d->pool, d->blocks->n, sizeof *p->box[c]);
+    p->gradient_bytes = mp_pool_alloc(d->pool, d->blocks->n, sizeof *p->gradient_bytes);
+    if (mp_pool_failed(d->pool)) return MP_NO_MEMORY(d->err);
     p->present[FORWARD] = true;
     MP_CHECK(mp_block_facts_find(d->graph, d->blocks, p->plan, &p->facts, d->err));
     find_boxes(d, p);
@@ -143,13 +141,6 @@ static mp_status panel_start(const drawing *d, panel *p)
         bytes[from] = 0;
     }
     return live_text(d, p);
-}
-
-static void panel_free(panel *p)
-{
-    for (int c = 0; c < N_COLUMNS; c++) mp_free(p->box[c]);
-    mp_free(p->gradient_bytes);
-    mp_block_facts_free(&p->facts);
 }
 
 /* ---- wires ---- */
@@ -166,11 +157,11 @@ typedef struct makers {
     int *last; /* per storage, -1: nobody yet */
 } makers;
 
-static mp_status makers_start(makers *m, const mp_graph *graph, mp_error *err)
+static mp_status makers_start(makers *m, const drawing *d)
 {
-    *m = (makers){.last = mp_alloc(graph->n_storages, sizeof *m->last)};
-    if (!m->last) return MP_NO_MEMORY(err);
-    for (size_t s = 0; s < graph->n_storages; s++) m->last[s] = -1;
+    *m = (makers){.last = mp_pool_alloc(d->pool, d->graph->n_storages, sizeof *m->last)};
+    if (!m->last) return MP_NO_MEMORY(d->err);
+    for (size_t s = 0; s < d->graph->n_storages; s++) m->last[s] = -1;
     return MP_OK;
 }
 
@@ -190,21 +181,16 @@ static mp_status note_makers(makers *m, const mp_alternative *alternative, colum
     return MP_OK;
 }
 
-static void makers_free(makers *m)
-{
-    mp_free(m->all);
-    mp_free(m->last);
-}
-
 /* Lanes beside a column for wires that skip rows, one per row that starts some: first[k] .. last[k] are the rows between. */
 static mp_status find_lanes(drawing *d, int side)
 {
     mp_status st = MP_OK;
     size_t n = d->blocks->n;
-    int *reach = mp_alloc(n, sizeof *reach), *end = mp_alloc(n, sizeof *end); /* per row: the farthest it goes, + 1; per lane */
+    int *reach = mp_pool_alloc(d->pool, n, sizeof *reach); /* per row: the farthest it goes, + 1 */
+    int *end = mp_pool_alloc(d->pool, n, sizeof *end);     /* per lane */
     makers made = {0};
     if (!reach || !end) MP_TRY(MP_NO_MEMORY(d->err));
-    MP_TRY(makers_start(&made, d->graph, d->err));
+    MP_TRY(makers_start(&made, d));
     for (size_t node = 0; node < d->graph->n_nodes; node++) {
         const mp_node *it = &d->graph->nodes[node];
         const mp_alternative *alternative = &it->alternatives[0];
@@ -228,9 +214,7 @@ static mp_status find_lanes(drawing *d, int side)
         d->lane[side][from] = (int)lane;
     }
 done:
-    mp_free(reach);
-    mp_free(end);
-    makers_free(&made);
+    mp_free(made.all);
     return st;
 }
 
@@ -307,7 +291,7 @@ static mp_status draw_links(const drawing *d, const panel *p)
     size_t n_links = 0, capacity = 0;
     link *links = NULL;
     makers made = {0};
-    MP_TRY(makers_start(&made, graph, d->err));
+    MP_TRY(makers_start(&made, d));
     for (size_t t = 0; t < p->n_steps; t++) {
         const mp_node *node = &graph->nodes[p->steps[t].node];
         const mp_alternative *alternative = &node->alternatives[p->steps[t].alternative];
@@ -327,7 +311,7 @@ static mp_status draw_links(const drawing *d, const panel *p)
     }
 done:
     mp_free(links);
-    makers_free(&made);
+    mp_free(made.all);
     return st;
 }
 
@@ -421,18 +405,20 @@ mp_status mp_training_picture(const mp_picture_request *request, const char *pat
     mp_status st = MP_OK;
     const mp_graph *graph = request->graph;
     mp_graph_blocks *blocks = NULL;
-    drawing d = {.graph = graph, .err = err};
+    drawing d = {.graph = graph, .pool = mp_pool_new(), .err = err};
     panel panels[3] = {
         {.title = "forward"}, {.title = "forward and backward"}, {.title = "with recomputation", .plan = request->plan}};
     size_t n = request->plan ? 3 : 2, n_forward = 0;
-    mp_step *keep_all = mp_alloc(graph->n_nodes, sizeof *keep_all), *forward = mp_alloc(graph->n_nodes, sizeof *forward);
-    if (!keep_all || !forward) MP_TRY(MP_NO_MEMORY(err));
+    mp_step *keep_all = mp_pool_alloc(d.pool, graph->n_nodes, sizeof *keep_all);
+    mp_step *forward = mp_pool_alloc(d.pool, graph->n_nodes, sizeof *forward);
+    d.row = mp_pool_alloc(d.pool, graph->n_nodes, sizeof *d.row);
+    if (mp_pool_failed(d.pool)) MP_TRY(MP_NO_MEMORY(err));
     MP_TRY(mp_graph_blocks_build(graph, request->depth, ROWS_WANTED, &blocks, err));
     MP_REQUIRE(blocks->n <= ROWS_MAX, err, MP_LIMIT, "a picture of %zu rows would not be readable; give a smaller depth",
                blocks->n);
     MP_REQUIRE(blocks->n > 0, err, MP_INVALID, "the graph has no forward pass to draw");
     d.blocks = blocks;
-    MP_TRY(find_rows(&d));
+    find_rows(&d);
     mp_keep_all(graph, keep_all);
     for (size_t t = 0; t < graph->n_nodes; t++)
         if (blocks->block_of[keep_all[t].node] >= 0) forward[n_forward++] = keep_all[t];
@@ -440,18 +426,15 @@ mp_status mp_training_picture(const mp_picture_request *request, const char *pat
     panels[1].steps = keep_all, panels[1].n_steps = graph->n_nodes;
     if (request->plan) panels[2].steps = request->plan->steps, panels[2].n_steps = request->plan->n_steps;
     for (int side = 0; side < 2; side++) {
-        if (!(d.lane[side] = mp_alloc(blocks->n, sizeof *d.lane[side]))) MP_TRY(MP_NO_MEMORY(err));
+        if (!(d.lane[side] = mp_pool_alloc(d.pool, blocks->n, sizeof *d.lane[side]))) MP_TRY(MP_NO_MEMORY(err));
         MP_TRY(find_lanes(&d, side));
     }
     for (size_t k = 0; k < n; k++) MP_TRY(panel_start(&d, &panels[k]));
     MP_TRY(draw(&d, panels, n, request, path));
 done:
-    for (size_t k = 0; k < n; k++) panel_free(&panels[k]);
-    for (int side = 0; side < 2; side++) mp_free(d.lane[side]);
-    mp_free(d.row);
+    for (size_t k = 0; k < n; k++) mp_block_facts_free(&panels[k].facts);
+    mp_pool_free(d.pool);
     mp_canvas_free(d.canvas);
     mp_graph_blocks_free(blocks);
-    mp_free(keep_all);
-    mp_free(forward);
     return st;
 }
