@@ -18,7 +18,7 @@ static json_t *apply_json(const options *o, const subject *s, const applied_mean
 {
     const mp_plan *plan = s->plan;
     return json_pack("{s:o, s:s, s:b, s:I, s:o, s:I, s:f, s:I, s:o}", "model", mp_json_text(s->graph->name), "framework",
-                     o->framework, "fits", found->fits, "peak_bytes", (json_int_t)found->peak_bytes, "overhead",
+                     o->output.framework, "fits", found->fits, "peak_bytes", (json_int_t)found->peak_bytes, "overhead",
                      mp_json_real_if(found->ticks >= 0, overhead(plan, found->ticks)), "plan_peak_bytes",
                      (json_int_t)plan->peak_bytes, "plan_overhead", overhead(plan, plan->ticks), "baseline_peak_bytes",
                      (json_int_t)plan->baseline_peak_bytes, "text", mp_json_text(text));
@@ -30,9 +30,9 @@ static mp_status print_lines(const options *o, const subject *s, applied_means *
     mp_status st = MP_OK;
     char *text = NULL;
     size_t size;
-    FILE *to = o->json ? open_memstream(&text, &size) : stdout;
+    FILE *to = o->talk.json ? open_memstream(&text, &size) : stdout;
     MP_REQUIRE(to, err, MP_NOMEM, "out of memory");
-    st = report_apply(s, o->framework, to, found, err);
+    st = report_apply(s, o->output.framework, to, found, err);
     if (to == stdout) goto done;
     if (fclose(to) != 0 && st == MP_OK) st = MP_FAIL(err, MP_NOMEM, "out of memory");
     if (st == MP_OK) st = answer_in_json("apply", apply_json(o, s, found, text), err);
@@ -47,13 +47,13 @@ int cmd_apply(options *o)
     subject s = {0};
     applied_means found;
     int rc = EXIT_DONE;
-    if (!o->framework) return usage_error("apply needs a framework: --for pytorch");
+    if (!o->output.framework) return usage_error("apply needs a framework: --for pytorch");
     if (subject_load_with_plan(o->operands[0], o->operands[1], o, &s, &err) != MP_OK) {
         rc = input_failed(&err);
     } else if (print_lines(o, &s, &found, &err) != MP_OK) {
         rc = input_failed(&err);
     } else {
-        if (strcmp(o->rules, "pytorch") && strcmp(o->framework, "paddle") && strcmp(o->framework, "jax"))
+        if (strcmp(o->model.rules, "pytorch") && strcmp(o->output.framework, "paddle") && strcmp(o->output.framework, "jax"))
             complain("counted as memplan itself trains; a plan made with --rules pytorch counts what PyTorch keeps");
         rc = found.fits ? EXIT_DONE : EXIT_NO;
     }

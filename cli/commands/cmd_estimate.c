@@ -94,8 +94,8 @@ static mp_status make_estimate(const options *o, estimate *e, mp_error *err)
     MP_CHECK(mp_cut_tensors(graph, e->cuts, &e->n_cuts, err));
     e->has_updates = option_given(o, OPT_FUSE) && e->subject.model;
     if (e->has_updates) MP_CHECK(compare_updates(o, &e->updates, err));
-    if ((!o->quiet && !o->csv) || o->json) MP_CHECK(other_rules_of(o, &e->subject, &e->other, err));
-    if (!o->quiet && !o->csv) MP_CHECK(savings_find(o, &e->subject, e->timeline->peak_bytes, &e->savings, err));
+    if ((!o->talk.quiet && !o->output.csv) || o->talk.json) MP_CHECK(other_rules_of(o, &e->subject, &e->other, err));
+    if (!o->talk.quiet && !o->output.csv) MP_CHECK(savings_find(o, &e->subject, e->timeline->peak_bytes, &e->savings, err));
     return MP_OK;
 }
 
@@ -161,7 +161,7 @@ static json_t *estimate_json(const estimate *e, const options *o)
         (json_int_t)e->timeline->peak_bytes, "peak_node", text_or_null(peak_node), "forward_flops",
         flops_json(sum->forward_flops), "forward_seconds", (double)sum->forward_ticks * graph->tick_seconds, "backward_seconds",
         (double)sum->backward_ticks * graph->tick_seconds, "operators", json_array());
-    mp_json_set(&json, "operators", operators_json(graph, sum, o->sort));
+    mp_json_set(&json, "operators", operators_json(graph, sum, o->output.sort));
     const mp_inference_form *form = &e->subject.inference;
     if (e->subject.model)
         mp_json_set(
@@ -183,14 +183,14 @@ static json_t *estimate_json(const estimate *e, const options *o)
     return json;
 }
 
-static void print_row(const options *o, const char *name, int64_t bytes, const char *note)
+static void print_row(const talk_options *o, const char *name, int64_t bytes, const char *note)
 {
     screen_row("  %-18s %12s%s%s%s", name, mp_bytes_text(bytes), o->verbose ? mp_text("  %20s bytes", count_text(bytes)) : "",
                *note ? "  " : "", note);
 }
 
 /* The first line and the last: what it needs, and whether the device has that. */
-static void print_verdict(const options *o, const estimate *e)
+static void print_verdict(const talk_options *o, const estimate *e)
 {
     const char *title = e->subject.title, *peak = mp_bytes_text(e->timeline->peak_bytes);
     const bool fits = e->timeline->peak_bytes <= room_bytes(&e->room);
@@ -233,7 +233,7 @@ static mp_status print_cuts(const estimate *e, mp_error *err)
     MP_REQUIRE(names && labels, err, MP_NOMEM, "%zu names", e->n_cuts);
     for (size_t k = 0; k < e->n_cuts; k++) names[k] = mp_storage_title(e->subject.graph, e->cuts[k], &labels[k]);
     print("\nCut tensors (each splits the network in two: natural checkpoints): %zu\n", e->n_cuts);
-    MP_TRY(report_tensors(names, e->n_cuts, CUT_ROWS, e->asked->list, err));
+    MP_TRY(report_tensors(names, e->n_cuts, CUT_ROWS, e->asked->talk.list, err));
 done:
     mp_free(names);
     mp_free(labels);
@@ -258,43 +258,44 @@ static mp_status print_estimate(const options *o, const estimate *e, mp_error *e
 {
     const mp_graph *graph = e->subject.graph;
     const mp_summary *sum = &e->summary;
-    const bool all = o->verbose || o->list;
+    const bool all = o->talk.verbose || o->talk.list;
     const char *note = "", *count = count_text(e->n_parameters);
-    print_verdict(o, e);
-    if (o->quiet) return MP_OK;
+    print_verdict(&o->talk, e);
+    if (o->talk.quiet) return MP_OK;
     putchar('\n');
     if (e->n_parameters >= 0) note = mp_text("(%s parameters)", count);
     if (e->n_trained < e->n_parameters) note = mp_text("(%s parameters, %s trained)", count, count_text(e->n_trained));
-    print_row(o, "peak", e->timeline->peak_bytes,
+    print_row(&o->talk, "peak", e->timeline->peak_bytes,
               !json_object_get(e->subject.options, "rules") ? ""
               : e->rules == MP_RULES_PYTORCH                ? "(as PyTorch trains it)"
                                                             : "(as memplan trains it)");
     if (e->other.is_known)
-        print_row(o, other_rules_name(&e->other), e->other.peak_bytes, mp_text("(%s)", other_rules_option(&e->other)));
-    print_row(o, "parameters", sum->kind_bytes[MP_KIND_PARAMETER], note);
-    print_row(o, "gradients", sum->kind_bytes[MP_KIND_GRADIENT], "");
-    print_row(o, "optimizer state", sum->kind_bytes[MP_KIND_OPTIMIZER_STATE], "");
-    print_row(o, "saved activations", sum->saved_activation_bytes, "(held when forward ends)");
-    if (sum->workspace_bytes || all) print_row(o, "largest workspace", sum->workspace_bytes, "");
-    if (e->room.reserve_bytes) print_row(o, "reserve", e->room.reserve_bytes, "(context, libraries, allocator: --reserve)");
+        print_row(&o->talk, other_rules_name(&e->other), e->other.peak_bytes, mp_text("(%s)", other_rules_option(&e->other)));
+    print_row(&o->talk, "parameters", sum->kind_bytes[MP_KIND_PARAMETER], note);
+    print_row(&o->talk, "gradients", sum->kind_bytes[MP_KIND_GRADIENT], "");
+    print_row(&o->talk, "optimizer state", sum->kind_bytes[MP_KIND_OPTIMIZER_STATE], "");
+    print_row(&o->talk, "saved activations", sum->saved_activation_bytes, "(held when forward ends)");
+    if (sum->workspace_bytes || all) print_row(&o->talk, "largest workspace", sum->workspace_bytes, "");
+    if (e->room.reserve_bytes)
+        print_row(&o->talk, "reserve", e->room.reserve_bytes, "(context, libraries, allocator: --reserve)");
     own_device own;
     const mp_device *device = device_read(graph->target, &own) ? &own.profile : NULL;
     screen_text(2, "Forward %s in %s, backward %s%s%s%s.", flops_text(sum->forward_flops),
                 seconds_text((double)sum->forward_ticks * graph->tick_seconds),
                 seconds_text((double)sum->backward_ticks * graph->tick_seconds), device ? " (" : "",
                 device ? device->title : "", device ? ")" : "");
-    if (e->peak_node >= 0) report_peak(graph, e->timeline, e->peak_node, !o->verbose);
-    const size_t rows = o->top ? (size_t)o->top + 1 : all ? MODULE_ROWS_ALL : module_rows(e);
-    MP_CHECK(report_modules(graph, sum, rows, o->sort, err));
+    if (e->peak_node >= 0) report_peak(graph, e->timeline, e->peak_node, !o->talk.verbose);
+    const size_t rows = o->output.top ? (size_t)o->output.top + 1 : all ? MODULE_ROWS_ALL : module_rows(e);
+    MP_CHECK(report_modules(graph, sum, rows, o->output.sort, err));
     report_savings(&e->savings, all ? SAVINGS_MAX : *e->room.name ? 4 : 5);
     if (e->has_updates) print_update_comparison(&e->updates);
-    if (o->verbose)
+    if (o->talk.verbose)
         MP_CHECK(print_details(o, e, err));
     else if (e->subject.attention.n_missed)
         report_attention_form(&e->subject.attention);
     if (all) MP_CHECK(print_cuts(e, err));
-    if (o->per_op) MP_CHECK(report_operators(graph, sum, o->sort, err));
-    print_verdict(o, e);
+    if (o->output.per_op) MP_CHECK(report_operators(graph, sum, o->output.sort, err));
+    print_verdict(&o->talk, e);
     return MP_OK;
 }
 
@@ -303,13 +304,14 @@ int cmd_estimate(options *o)
     mp_error err = {0};
     estimate e = {.asked = o};
     int rc = EXIT_DONE;
-    if (o->csv && (o->json || o->quiet)) return usage_error("--csv contradicts %s", o->json ? "--json" : "-q");
+    if (o->output.csv && (o->talk.json || o->talk.quiet))
+        return usage_error("--csv contradicts %s", o->talk.json ? "--json" : "-q");
     if (make_estimate(o, &e, &err) != MP_OK) {
         rc = input_failed(&err);
-    } else if (o->json) {
+    } else if (o->talk.json) {
         rc = print_json("estimate", estimate_json(&e, o));
-    } else if (o->csv) {
-        if (operators_csv(e.subject.graph, &e.summary, o->sort, &err) != MP_OK) rc = output_failed(&err);
+    } else if (o->output.csv) {
+        if (operators_csv(e.subject.graph, &e.summary, o->output.sort, &err) != MP_OK) rc = output_failed(&err);
     } else if (print_estimate(o, &e, &err) != MP_OK) {
         rc = output_failed(&err);
     }

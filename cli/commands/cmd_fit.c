@@ -30,12 +30,14 @@ static int settle(const options *o, int64_t *memory_bytes, char *within, double 
 {
     const char *why = "is a share, and fit needs a number of bytes like 24GiB or 16e9";
     budget b = {.kind = BUDGET_DEVICE}, share;
-    if (o->memory && (!budget_parse(o->memory, &b, &why) || (b.kind != BUDGET_BYTES && b.kind != BUDGET_DEVICE)))
-        return usage_error("--memory: '%s' %s", o->memory, why);
+    if (o->search.memory && (!budget_parse(o->search.memory, &b, &why) || (b.kind != BUDGET_BYTES && b.kind != BUDGET_DEVICE)))
+        return usage_error("--memory: '%s' %s", o->search.memory, why);
     if (budget_lacks_unit(&b, INT64_MAX))
-        return usage_error("--memory: %s is %lld bytes; did you mean %sGiB?", o->memory, (long long)b.bytes, o->memory);
-    if (!budget_parse(o->overhead, &share, &why) || (share.kind != BUDGET_OF_PEAK && !is_plain_number(o->overhead)))
-        return usage_error("--overhead: '%s' is not a percentage like 20%%", o->overhead);
+        return usage_error("--memory: %s is %lld bytes; did you mean %sGiB?", o->search.memory, (long long)b.bytes,
+                           o->search.memory);
+    if (!budget_parse(o->search.overhead, &share, &why) ||
+        (share.kind != BUDGET_OF_PEAK && !is_plain_number(o->search.overhead)))
+        return usage_error("--overhead: '%s' is not a percentage like 20%%", o->search.overhead);
     if (b.kind == BUDGET_DEVICE) {
         mp_error err = {0};
         device_room room;
@@ -46,7 +48,7 @@ static int settle(const options *o, int64_t *memory_bytes, char *within, double 
         snprintf(within, MP_TEXT_MAX, "%s", mp_bytes_text(b.bytes));
     }
     *memory_bytes = b.bytes;
-    *overhead = is_plain_number(o->overhead) ? strtod(o->overhead, NULL) / 100 : share.percent / 100;
+    *overhead = is_plain_number(o->search.overhead) ? strtod(o->search.overhead, NULL) / 100 : share.percent / 100;
     return EXIT_DONE;
 }
 
@@ -84,7 +86,7 @@ static mp_status graph_at(void *data, int64_t batch, mp_graph **out, mp_error *e
     builder *b = data;
     options o = *b->asked;
     subject s;
-    o.batch = batch;
+    o.model.batch = batch;
     const mp_status st = subject_load(o.operands[0], &o, &s, err);
     if (st == MP_OK) {
         snprintf(b->name, sizeof b->name, "%s", s.graph->name && *s.graph->name ? s.graph->name : s.path);
@@ -171,7 +173,8 @@ static void print_next(mp_fit_means means, const mp_fit_answer *a, const mp_fit_
 }
 
 /* "resnet18 in 2.00 GiB: batch 62 keeping all, 91 at +20.0 % time, 104 at any time." */
-static void print_verdict(const options *o, const mp_fit_request *r, const mp_fit *found, const char *name, const char *bytes)
+static void print_verdict(const talk_options *o, const mp_fit_request *r, const mp_fit *found, const char *name,
+                          const char *bytes)
 {
     const mp_fit_answer *a = found->answers;
     const char *counted = o->verbose ? mp_text(" (%s bytes)", count_text(r->memory_bytes)) : "";
@@ -190,17 +193,17 @@ static void print_verdict(const options *o, const mp_fit_request *r, const mp_fi
 
 static void print_fit(const options *o, const mp_fit_request *r, const mp_fit *found, const char *name, const char *within)
 {
-    print_verdict(o, r, found, name, within);
-    if (o->quiet) return;
+    print_verdict(&o->talk, r, found, name, within);
+    if (o->talk.quiet) return;
     putchar('\n');
-    screen_row("  %-10s %7s  %11s%s  %9s  %9s  %11s  %s", "", "batch", "peak", o->verbose ? "                          " : "",
-               "extra", "time", "per sample", "found by");
-    for (int k = 0; k < MP_N_FIT_MEANS; k++) print_answer((mp_fit_means)k, &found->answers[k], o->verbose);
+    screen_row("  %-10s %7s  %11s%s  %9s  %9s  %11s  %s", "", "batch", "peak",
+               o->talk.verbose ? "                          " : "", "extra", "time", "per sample", "found by");
+    for (int k = 0; k < MP_N_FIT_MEANS; k++) print_answer((mp_fit_means)k, &found->answers[k], o->talk.verbose);
     if (found->answers[MP_FIT_ANY].batch) puts("  (each of these plans was replayed and holds)");
     puts("\nThe next batch:");
     for (int k = 0; k < MP_N_FIT_MEANS; k++) print_next((mp_fit_means)k, &found->answers[k], r);
     putchar('\n');
-    print_verdict(o, r, found, name, within);
+    print_verdict(&o->talk, r, found, name, within);
 }
 
 int cmd_fit(options *o)
@@ -211,11 +214,11 @@ int cmd_fit(options *o)
     progress shown;
     mp_fit_request request = {.graph_at = graph_at,
                               .graph_data = &b,
-                              .solver = o->solver,
-                              .seed = (uint64_t)o->seed,
-                              .moves = o->moves,
-                              .effort = (mp_effort)mp_effort_find(o->effort),
-                              .keep_order = o->keep_order,
+                              .solver = o->search.solver,
+                              .seed = (uint64_t)o->search.seed,
+                              .moves = o->search.moves,
+                              .effort = (mp_effort)mp_effort_find(o->search.effort),
+                              .keep_order = o->search.keep_order,
                               .progress = show,
                               .progress_data = &shown};
     char within[MP_TEXT_MAX];
@@ -223,14 +226,14 @@ int cmd_fit(options *o)
     if (rc) return rc;
     if (refuse_fixed(o, &err) != MP_OK) return input_failed(&err);
     progress_start(&shown, o, 0, request.memory_bytes);
-    if (request.effort == MP_EFFORT_THOROUGH && !shown.shows && !o->quiet && o->shows_progress)
+    if (request.effort == MP_EFFORT_THOROUGH && !shown.shows && !o->talk.quiet && o->talk.shows_progress)
         complain("every batch that is tried has a thorough search of its own: this takes up to minutes, without a line of "
                  "progress where no terminal is (Ctrl-C keeps what was found)");
     const mp_status st = mp_fit_batch(&request, &found, &err);
     progress_end(&shown);
     if (st != MP_OK) return input_failed(&err);
-    if (found.stopped && !o->quiet) complain("the search was cut short; this is what it had found");
-    if (o->json)
+    if (found.stopped && !o->talk.quiet) complain("the search was cut short; this is what it had found");
+    if (o->talk.json)
         rc = print_json("fit", fit_json(&request, &found, b.name));
     else
         print_fit(o, &request, &found, b.name, within);

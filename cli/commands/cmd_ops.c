@@ -41,8 +41,8 @@ int cmd_ops(options *o)
     own_device device;
     mp_error err = {0};
     char name[32] = "", runs[32] = "";
-    if (subject_device(o, &backend, &device, &err) != MP_OK) return input_failed(&err);
-    if (o->json) return print_json("ops", ops_json(backend));
+    if (subject_device(&o->model, &backend, &device, &err) != MP_OK) return input_failed(&err);
+    if (o->talk.json) return print_json("ops", ops_json(backend));
     if (backend) snprintf(name, sizeof name, "%-9s", backend->name);
     print("%-30s %-14s %5s  %-17s %s%s\n", "operator", "domain", "since", "backward", name, "notes");
     for (size_t k = 0; k < mp_op_count(); k++) {

@@ -85,7 +85,7 @@ static int answer(const packing *p, const options *o)
 {
     const mp_pack_result *r = &p->result;
     const int64_t gap = r->height - r->bound;
-    if (o->json) {
+    if (o->talk.json) {
         const int rc = answer_json(p);
         return rc ? rc : status_of(p);
     }
@@ -121,8 +121,8 @@ static int pack_table(const options *o, packing *p)
     mp_pack_table table = {0};
     if (mp_pack_csv_read(path, &table, &err) != MP_OK) return input_failed(&err);
     start(o, p, "buffers", table.packing.n_items);
-    mp_status st = o->minimize ? mp_pack_minimize(&table.packing, -1, &p->options, &p->result, &err)
-                               : mp_pack_solve(&table.packing, p->capacity, &p->options, &p->result, &err);
+    mp_status st = o->output.minimize ? mp_pack_minimize(&table.packing, -1, &p->options, &p->result, &err)
+                                      : mp_pack_solve(&table.packing, p->capacity, &p->options, &p->result, &err);
     progress_end(&p->shown);
     int rc = EXIT_DONE;
     if (st != MP_OK) {
@@ -130,7 +130,7 @@ static int pack_table(const options *o, packing *p)
         rc = input_failed(&err);
     } else {
         if (p->result.height >= 0) st = mp_pack_check(&table.packing, p->result.height, &err);
-        if (st == MP_OK && fits(p) && o->out) st = mp_pack_csv_write(&table, o->out, &err);
+        if (st == MP_OK && fits(p) && o->output.out) st = mp_pack_csv_write(&table, o->output.out, &err);
         if (st != MP_OK) rc = output_failed(&err);
     }
     mp_pack_table_free(&table);
@@ -146,7 +146,7 @@ static mp_status pack_steps(const options *o, const mp_graph *graph, mp_plan *pl
     p->before = plan->arena_bytes;
     plan->places = NULL;
     start(o, p, "places", n_places ? n_places : plan->n_steps);
-    st = mp_arena_pack(graph, plan, o->minimize || p->capacity >= 0 ? &p->options : NULL, &p->result, err);
+    st = mp_arena_pack(graph, plan, o->output.minimize || p->capacity >= 0 ? &p->options : NULL, &p->result, err);
     progress_end(&p->shown);
     if (st == MP_OK && p->before >= 0 && plan->arena_bytes > p->before) {
         mp_place *higher = plan->places;
@@ -176,7 +176,7 @@ static int pack_plan(options *o, packing *p)
         rc = input_failed(&err);
     } else {
         st = pack_steps(o, s.graph, s.plan, p, &err);
-        if (st == MP_OK && fits(p) && o->out) st = mp_plan_write(s.plan, s.graph, o->out, &err);
+        if (st == MP_OK && fits(p) && o->output.out) st = mp_plan_write(s.plan, s.graph, o->output.out, &err);
         if (st != MP_OK) rc = output_failed(&err);
     }
     subject_free(&s);
@@ -185,25 +185,27 @@ static int pack_plan(options *o, packing *p)
 
 int cmd_pack(options *o)
 {
-    packing p = {.shown_at = 0, .time_limit = o->time_limit, .capacity = -1, .before = -1};
+    packing p = {.shown_at = 0, .time_limit = o->search.time_limit, .capacity = -1, .before = -1};
     budget capacity;
     const char *why = NULL;
     const bool is_table = o->n_operands == 1;
-    if (o->json && o->out && !strcmp(o->out, "-")) return usage_error("--json and -o - both want standard output");
-    if (o->capacity && !budget_parse(o->capacity, &capacity, &why)) return usage_error("--capacity: '%s' %s", o->capacity, why);
-    if (o->capacity && capacity.kind != BUDGET_BYTES)
-        return usage_error("--capacity: '%s' has nothing to be a share of: it takes bytes", o->capacity);
-    if (o->capacity) p.capacity = capacity.bytes;
-    if (is_table && !o->capacity && !o->minimize)
+    if (o->talk.json && o->output.out && !strcmp(o->output.out, "-"))
+        return usage_error("--json and -o - both want standard output");
+    if (o->output.capacity && !budget_parse(o->output.capacity, &capacity, &why))
+        return usage_error("--capacity: '%s' %s", o->output.capacity, why);
+    if (o->output.capacity && capacity.kind != BUDGET_BYTES)
+        return usage_error("--capacity: '%s' has nothing to be a share of: it takes bytes", o->output.capacity);
+    if (o->output.capacity) p.capacity = capacity.bytes;
+    if (is_table && !o->output.capacity && !o->output.minimize)
         return usage_error("pack needs to know how high the block is: --capacity BYTES, or --minimize");
-    if (!o->minimize && p.capacity > 0) p.options.enough = p.capacity;
+    if (!o->output.minimize && p.capacity > 0) p.options.enough = p.capacity;
     for (int k = 0; is_table && k < N_OPTIONS; k++)
         if (option_rows[k].key && option_given(o, (option_id)k))
             return usage_error("--%s is about models, and pack with one operand takes buffers", option_rows[k].name);
     int rc = is_table ? pack_table(o, &p) : pack_plan(o, &p);
     if (rc) return rc;
-    if (p.result.verdict == MP_PACK_LIMIT && (p.time_limit > 0 || o->minimize || p.capacity >= 0))
+    if (p.result.verdict == MP_PACK_LIMIT && (p.time_limit > 0 || o->output.minimize || p.capacity >= 0))
         complain("the search was cut short");
-    if (o->out && !strcmp(o->out, "-")) return status_of(&p);
+    if (o->output.out && !strcmp(o->output.out, "-")) return status_of(&p);
     return answer(&p, o);
 }

@@ -16,7 +16,7 @@
 #include "planner/search/searchers.h"
 #include "planner/segments/modules.h"
 
-static bool is_by_modules(const options *o)
+static bool is_by_modules(const search_options *o)
 {
     return !strcmp(o->granularity, "module");
 }
@@ -24,11 +24,11 @@ static bool is_by_modules(const options *o)
 /* A plan by modules is for PyTorch, which places tensors itself. */
 static int settle_modules(options *o)
 {
-    const char *other = o->checkpoints ? "--checkpoints" : o->second_stream ? "--second-stream" : NULL;
+    const char *other = o->search.checkpoints ? "--checkpoints" : o->search.second_stream ? "--second-stream" : NULL;
     if (option_given(o, OPT_SOLVER)) other = "--solver";
     if (other) return usage_error("--granularity module finds modules in its own way, which contradicts %s", other);
-    if (!option_given(o, OPT_RULES)) o->rules = "pytorch";
-    o->offsets = false;
+    if (!option_given(o, OPT_RULES)) o->model.rules = "pytorch";
+    o->search.offsets = false;
     return EXIT_DONE;
 }
 
@@ -36,16 +36,20 @@ static int settle_modules(options *o)
 static int settle(options *o, budget *b)
 {
     const char *why = NULL;
-    bool segments = !strcmp(o->solver, "segments");
-    if (o->checkpoints && option_given(o, OPT_SOLVER) && !segments)
-        return usage_error("--checkpoints is for --solver segments, which contradicts --solver %s", o->solver);
-    if (o->checkpoints && o->moves) return usage_error("--checkpoints says what to keep, so there are no --moves to try");
-    if (o->checkpoints) o->solver = "segments";
-    if (o->json && o->out && !strcmp(o->out, "-")) return usage_error("--json and -o - both want standard output");
-    if (!o->budget && !o->checkpoints && strcmp(o->solver, "none")) o->budget = "device";
-    if (o->budget && !budget_parse(o->budget, b, &why)) return usage_error("--budget: '%s' %s", o->budget, why);
-    if (o->second_stream && strcmp(o->fuse, "backward")) return usage_error("--second-stream needs --fuse backward");
-    return is_by_modules(o) ? settle_modules(o) : EXIT_DONE;
+    bool segments = !strcmp(o->search.solver, "segments");
+    if (o->search.checkpoints && option_given(o, OPT_SOLVER) && !segments)
+        return usage_error("--checkpoints is for --solver segments, which contradicts --solver %s", o->search.solver);
+    if (o->search.checkpoints && o->search.moves)
+        return usage_error("--checkpoints says what to keep, so there are no --moves to try");
+    if (o->search.checkpoints) o->search.solver = "segments";
+    if (o->talk.json && o->output.out && !strcmp(o->output.out, "-"))
+        return usage_error("--json and -o - both want standard output");
+    if (!o->search.budget && !o->search.checkpoints && strcmp(o->search.solver, "none")) o->search.budget = "device";
+    if (o->search.budget && !budget_parse(o->search.budget, b, &why))
+        return usage_error("--budget: '%s' %s", o->search.budget, why);
+    if (o->search.second_stream && strcmp(o->model.fuse, "backward"))
+        return usage_error("--second-stream needs --fuse backward");
+    return is_by_modules(&o->search) ? settle_modules(o) : EXIT_DONE;
 }
 
 /* What --without names: stages of the bound, and searchers of `auto` but for the baseline. */
@@ -87,12 +91,13 @@ static mp_status request_of(const outcome *out, const switches *off, int **check
 {
     const options *o = out->asked;
     *request = outcome_request(out);
-    if (is_by_modules(o)) request->own = &mp_modules_solver;
+    if (is_by_modules(&o->search)) request->own = &mp_modules_solver;
     request->wants_bound = true;
-    request->explains_bound = o->explain_bound;
+    request->explains_bound = o->search.explain_bound;
     request->stages_off = off->stages_off;
     request->solvers_off = off->solvers_off;
-    if (o->checkpoints) MP_CHECK(subject_checkpoints(out->subject, o->checkpoints, checkpoints, &request->n_checkpoints, err));
+    if (o->search.checkpoints)
+        MP_CHECK(subject_checkpoints(out->subject, o->search.checkpoints, checkpoints, &request->n_checkpoints, err));
     request->checkpoints = *checkpoints;
     return MP_OK;
 }
@@ -102,7 +107,7 @@ static mp_status search(outcome *out, mp_request *request, mp_error *err)
     const double start = mp_clock_now();
     const mp_status st = outcome_search(out, request, err);
     if (st != MP_OK) mp_error_locate(err, out->subject->path, 0, 0);
-    if (st != MP_OK || !out->asked->second_stream || !out->answer.plan) return st;
+    if (st != MP_OK || !out->asked->search.second_stream || !out->answer.plan) return st;
     MP_CHECK(mp_plan_second_stream(request->graph, &out->answer.plan, &out->second_stream, err));
     out->has_second_stream = true;
     out->planning_seconds = mp_clock_now() - start;
@@ -114,15 +119,15 @@ static mp_status prepare(const budget *b, const switches *off, outcome *out, int
 {
     const options *o = out->asked;
     MP_CHECK(subject_load(o->operands[0], o, out->subject, err));
-    if (!o->quiet || o->json) MP_CHECK(other_rules_of(o, out->subject, &out->other, err));
+    if (!o->talk.quiet || o->talk.json) MP_CHECK(other_rules_of(o, out->subject, &out->other, err));
     MP_CHECK(outcome_start(out, err));
     MP_CHECK(request_of(out, off, checkpoints, request, err));
-    return o->budget ? outcome_find_budget(out, b, request, err) : MP_OK;
+    return o->search.budget ? outcome_find_budget(out, b, request, err) : MP_OK;
 }
 
 static bool prints_text(const options *o)
 {
-    return !o->json && !(o->out && !strcmp(o->out, "-"));
+    return !o->talk.json && !(o->output.out && !strcmp(o->output.out, "-"));
 }
 
 /* The no that needs no search, before the search for the smallest budget. */
@@ -147,12 +152,14 @@ static int answer(const options *o, outcome *out, mp_error *err)
     mp_status written = MP_OK, printed = MP_OK;
     int rc = EXIT_DONE;
     if (!out->answer.plan) rc = no_plan_status(is_refused(out));
-    if (out->answer.plan && o->out) written = mp_plan_write(out->answer.plan, out->subject->graph, o->out, &unwritten);
-    if (out->answer.plan && o->out && written == MP_OK) out->written = o->out;
+    if (out->answer.plan && o->output.out)
+        written = mp_plan_write(out->answer.plan, out->subject->graph, o->output.out, &unwritten);
+    if (out->answer.plan && o->output.out && written == MP_OK) out->written = o->output.out;
     const bool is_optimal =
         out->answer.plan && out->answer.bound.ticks >= 0 && out->answer.plan->ticks <= out->answer.bound.ticks;
-    if (out->answer.stopped && !is_optimal && !o->quiet) complain("the search was cut short; this is the best it had found");
-    if (o->json)
+    if (out->answer.stopped && !is_optimal && !o->talk.quiet)
+        complain("the search was cut short; this is the best it had found");
+    if (o->talk.json)
         printed = print_plan_json(out, err);
     else if (prints_text(o))
         printed = print_plan(out, err);
@@ -165,20 +172,20 @@ int cmd_plan(options *o)
 {
     mp_error err = {0};
     subject s = {0};
-    outcome out = {.subject = &s, .asked = o, .explains_bound = o->explain_bound};
+    outcome out = {.subject = &s, .asked = o, .talk = &o->talk, .explains_bound = o->search.explain_bound};
     mp_request request;
     int *checkpoints = NULL;
     budget b;
     switches off = {0};
     int rc = settle(o, &b);
-    if (!rc && o->without) rc = read_without(o->without, &off);
+    if (!rc && o->search.without) rc = read_without(o->search.without, &off);
     if (rc) return rc;
     out.stages_off = off.stages_off;
     if (prepare(&b, &off, &out, &checkpoints, &request, &err) != MP_OK) {
         rc = input_failed(&err);
     } else {
         refuse_at_once(o, &out);
-        if (out.has_refusal && o->quiet)
+        if (out.has_refusal && o->talk.quiet)
             rc = EXIT_NO;
         else if (search(&out, &request, &err) != MP_OK)
             rc = search_failed(&err);

@@ -123,20 +123,20 @@ static mp_status measure(const options *o, train_outcome *t, mp_node_cost **cost
     mp_parameter_source *source = NULL;
     size_t n_rounds = 1;
     bool catches = false;
-    watch w = {.start = mp_clock_now(), .shown_at = -1, .shows = o->shows_progress && terminal_rewrites(STDERR_FILENO)};
-    mp_hyper hyper = mp_hyper_default((mp_optimizer)mp_optimizer_find(o->optimizer));
+    watch w = {.start = mp_clock_now(), .shown_at = -1, .shows = o->talk.shows_progress && terminal_rewrites(STDERR_FILENO)};
+    mp_hyper hyper = mp_hyper_default((mp_optimizer)mp_optimizer_find(o->model.optimizer));
     mp_train_request request = {.program = t->subject.program,
-                                .execution = {.hyper = hyper, .seed = (uint64_t)o->seed, .profile = true},
-                                .n_steps = o->steps > 1 ? o->steps : STEPS};
+                                .execution = {.hyper = hyper, .seed = (uint64_t)o->search.seed, .profile = true},
+                                .n_steps = o->training.steps > 1 ? o->training.steps : STEPS};
     MP_TRY(mp_program_list_algorithms(t->subject.program, err));
     MP_TRY(new_costs(t->subject.program, costs, err));
-    MP_TRY(mp_parameter_source_open(t->subject.program, o->operands[0], (uint64_t)o->seed, true, &source, err));
-    MP_TRY(mp_inputs_open_feed(t->subject.program, NULL, 0, (uint64_t)o->seed, &feed, err));
+    MP_TRY(mp_parameter_source_open(t->subject.program, o->operands[0], (uint64_t)o->search.seed, true, &source, err));
+    MP_TRY(mp_inputs_open_feed(t->subject.program, NULL, 0, (uint64_t)o->search.seed, &feed, err));
     request.feed = feed;
     request.parameters = source;
     request.progress = look;
     request.progress_data = &w;
-    if (o->time_limit > 0) w.end = w.start + o->time_limit;
+    if (o->search.time_limit > 0) w.end = w.start + o->search.time_limit;
     for (size_t i = 0; i < t->subject.graph->n_nodes; i++)
         if ((*costs)[i].n_algorithms > n_rounds) n_rounds = (*costs)[i].n_algorithms;
     w.n_rounds = n_rounds;
@@ -211,9 +211,9 @@ int cmd_profile(options *o)
     mp_node_cost *costs = NULL;
     size_t left_out = 0;
     int rc = EXIT_DONE;
-    if (!o->out) return usage_error("profile needs a file to write: -o costs.json");
-    if (o->json && !strcmp(o->out, "-")) return usage_error("--json and -o - both want standard output");
-    if (!option_given(o, OPT_DEVICE)) o->device = "cpu";
+    if (!o->output.out) return usage_error("profile needs a file to write: -o costs.json");
+    if (o->talk.json && !strcmp(o->output.out, "-")) return usage_error("--json and -o - both want standard output");
+    if (!option_given(o, OPT_DEVICE)) o->model.device = "cpu";
     mp_status st = subject_load(o->operands[0], o, &t.subject, &err);
     if (st == MP_OK && !t.subject.program) st = MP_FAIL(&err, MP_INVALID, "profile runs a model on a backend: --device cpu");
     if (st == MP_OK && t.subject.program->bindings->loss < 0)
@@ -221,11 +221,11 @@ int cmd_profile(options *o)
     if (st != MP_OK) {
         rc = input_failed(&err);
     } else if (measure(o, &t, &costs, &left_out, &err) != MP_OK ||
-               mp_costs_write(o->out, t.subject.graph, costs, &err) != MP_OK) {
+               mp_costs_write(o->output.out, t.subject.graph, costs, &err) != MP_OK) {
         rc = output_failed(&err);
-    } else if (strcmp(o->out, "-") != 0) {
+    } else if (strcmp(o->output.out, "-") != 0) {
         const choice c = choice_of(costs, t.subject.graph->n_nodes);
-        if (o->json)
+        if (o->talk.json)
             rc = print_json("profile", measured_json(&t, &c, left_out));
         else
             print_measured(&t, &c, left_out);

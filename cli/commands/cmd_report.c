@@ -23,7 +23,7 @@ static bool show(size_t k, size_t n, const mp_progress *search, void *p)
 static mp_status search(const options *o, const budget *b, subject *s, int *no_plan, mp_error *err)
 {
     mp_status st = MP_OK;
-    outcome out = {.subject = s, .asked = o};
+    outcome out = {.subject = s, .asked = o, .talk = &o->talk};
     mp_request request = outcome_request(&out);
     MP_TRY(outcome_start(&out, err));
     MP_TRY(outcome_find_budget(&out, b, &request, err));
@@ -51,7 +51,7 @@ static mp_status find_curve(const options *o, const subject *s, int64_t floor_by
     mp_sweep_request request = {.graph = s->graph,
                                 .solvers = solvers,
                                 .n_solvers = sizeof solvers / sizeof *solvers,
-                                .seed = (uint64_t)o->seed,
+                                .seed = (uint64_t)o->search.seed,
                                 .effort = MP_EFFORT_QUICK,
                                 .progress = show,
                                 .progress_data = &shown};
@@ -70,17 +70,19 @@ int cmd_report(options *o)
     mp_sweep sweep = {0};
     budget b;
     bool has_curve = false;
-    const char *why = NULL, *ending = o->out ? strrchr(o->out, '.') : NULL;
+    const char *why = NULL, *ending = o->output.out ? strrchr(o->output.out, '.') : NULL;
     int no_plan = 0, rc = EXIT_DONE;
     mp_report_request request = {0};
-    if (!o->out) return usage_error("report needs a file to write: -o report.html");
-    if (strcmp(o->out, "-") && (!ending || strcasecmp(ending, ".html")))
+    if (!o->output.out) return usage_error("report needs a file to write: -o report.html");
+    if (strcmp(o->output.out, "-") && (!ending || strcasecmp(ending, ".html")))
         return usage_error("-o: a report's name must end in .html");
-    if (o->plan && o->budget) return usage_error("--plan gives a plan, --budget searches for one: give one of them");
-    if (o->budget && !budget_parse(o->budget, &b, &why)) return usage_error("--budget: '%s' %s", o->budget, why);
-    if (subject_load_with_plan(o->operands[0], o->plan, o, &s, &err) != MP_OK ||
+    if (o->output.plan && o->search.budget)
+        return usage_error("--plan gives a plan, --budget searches for one: give one of them");
+    if (o->search.budget && !budget_parse(o->search.budget, &b, &why))
+        return usage_error("--budget: '%s' %s", o->search.budget, why);
+    if (subject_load_with_plan(o->operands[0], o->output.plan, o, &s, &err) != MP_OK ||
         mp_problem_floor(s.problem, &request.floor_bytes, NULL, &err) != MP_OK ||
-        (o->budget && search(o, &b, &s, &no_plan, &err) != MP_OK)) {
+        (o->search.budget && search(o, &b, &s, &no_plan, &err) != MP_OK)) {
         rc = input_failed(&err);
         if (no_plan) rc = no_plan;
         goto done;
@@ -89,7 +91,7 @@ int cmd_report(options *o)
         rc = no_plan;
         goto done;
     }
-    if (o->curve && !interrupt_asked() && find_curve(o, &s, request.floor_bytes, &sweep, &has_curve, &err) != MP_OK) {
+    if (o->output.curve && !interrupt_asked() && find_curve(o, &s, request.floor_bytes, &sweep, &has_curve, &err) != MP_OK) {
         rc = input_failed(&err);
         goto done;
     }
@@ -97,7 +99,7 @@ int cmd_report(options *o)
     request.plan = s.plan;
     request.sweep = has_curve ? &sweep : NULL;
     request.title = s.title;
-    if (mp_report_page(&request, o->out, &err) != MP_OK) rc = output_failed(&err);
+    if (mp_report_page(&request, o->output.out, &err) != MP_OK) rc = output_failed(&err);
 done:
     mp_sweep_free(&sweep);
     subject_free(&s);

@@ -44,7 +44,7 @@ static int split(const char *option, const char *text, mp_pool *pool, const char
     return EXIT_DONE;
 }
 
-static int read_solvers(const options *o, wanted *w)
+static int read_solvers(const search_options *o, wanted *w)
 {
     int rc = o->solvers ? split("solvers", o->solvers, w->pool, &w->solvers, &w->n_solvers) : EXIT_DONE;
     for (size_t k = 0; !rc && k < w->n_solvers; k++) {
@@ -59,7 +59,7 @@ static int read_solvers(const options *o, wanted *w)
     return rc;
 }
 
-static int read_budgets(const options *o, wanted *w)
+static int read_budgets(const search_options *o, wanted *w)
 {
     int rc = o->budgets ? split("budgets", o->budgets, w->pool, &w->budget_texts, &w->n_budgets) : EXIT_DONE;
     w->budgets = mp_pool_alloc(w->pool, w->n_budgets, sizeof *w->budgets);
@@ -76,14 +76,14 @@ static int settle(const options *o, wanted *w)
 {
     mp_error err = {0};
     w->pool = mp_pool_new();
-    int rc = read_solvers(o, w);
-    if (!rc) rc = read_budgets(o, w);
+    int rc = read_solvers(&o->search, w);
+    if (!rc) rc = read_budgets(&o->search, w);
     if (mp_pool_failed(w->pool)) {
         complain("out of memory");
         return EXIT_NO;
     }
     if (!rc) rc = picture_file_settle_beside(o, "svg, png, pdf", &w->picture);
-    if (!rc && o->out && mp_canvas_check_path(w->picture.path, &err) != MP_OK) rc = input_failed(&err);
+    if (!rc && o->output.out && mp_canvas_check_path(w->picture.path, &err) != MP_OK) rc = input_failed(&err);
     return rc;
 }
 
@@ -100,17 +100,17 @@ static mp_status sweep(const options *o, const wanted *w, const subject *s, mp_s
     progress shown;
     int64_t floor_bytes;
     budget_ends ends = {0};
-    mp_request smallest = {.graph = s->graph, .problem = s->problem, .keep_order = o->keep_order};
+    mp_request smallest = {.graph = s->graph, .problem = s->problem, .keep_order = o->search.keep_order};
     mp_sweep_request request = {.graph = s->graph,
                                 .problem = s->problem,
                                 .budgets = w->n_budgets ? w->bytes : NULL,
                                 .n_budgets = w->n_budgets,
                                 .solvers = w->solvers,
                                 .n_solvers = w->n_solvers,
-                                .seed = (uint64_t)o->seed,
-                                .moves = o->moves,
-                                .effort = (mp_effort)mp_effort_find(o->effort),
-                                .keep_order = o->keep_order,
+                                .seed = (uint64_t)o->search.seed,
+                                .moves = o->search.moves,
+                                .effort = (mp_effort)mp_effort_find(o->search.effort),
+                                .keep_order = o->search.keep_order,
                                 .progress = show,
                                 .progress_data = &shown};
     MP_TRY(budget_ends_of(w->budgets, request.n_budgets, o, &smallest, &ends, err));
@@ -234,17 +234,17 @@ int cmd_sweep(options *o)
         goto done;
     }
     rc = any_feasible(&found) ? EXIT_DONE : no_plan_status(is_none_proved(&found));
-    if (found.stopped && !o->quiet) complain("the sweep was cut short; this is what it had found");
-    if (o->json) {
+    if (found.stopped && !o->talk.quiet) complain("the sweep was cut short; this is what it had found");
+    if (o->talk.json) {
         const int printed = print_json("sweep", sweep_json(&s, &found));
         if (printed) rc = printed;
-    } else if (!picture_takes_output(o)) {
-        print_sweep(o, &s, &found);
+    } else if (!picture_takes_output(&o->output)) {
+        print_sweep(&o->talk, &s, &found);
     }
-    if (o->out) {
+    if (o->output.out) {
         mp_status st = picture_file_open(&w.picture, &err);
         if (st == MP_OK) st = mp_curve_picture(&found, s.title, w.picture.path, &err);
-        if (picture_file_close(&w.picture, o, st, &err) != MP_OK) rc = output_failed(&err);
+        if (picture_file_close(&w.picture, &o->output, st, &err) != MP_OK) rc = output_failed(&err);
     }
 done:
     mp_sweep_free(&found);

@@ -8,7 +8,7 @@
 #include "cli/messages/print.h"
 #include "formats/json/json.h"
 
-static bool is_frozen(const mp_tensor *t, const options *o)
+static bool is_frozen(const mp_tensor *t, const model_options *o)
 {
     bool frozen = false;
     for (size_t k = 0; t->role == MP_ROLE_PARAMETER && k < o->freeze.n; k++) frozen |= !fnmatch(o->freeze.items[k], t->name, 0);
@@ -22,15 +22,15 @@ void count_parameters(const mp_model *model, const options *o, int64_t *all, int
         const mp_tensor *t = &model->tensors[k];
         const int64_t n = t->role == MP_ROLE_PARAMETER && t->rank >= 0 ? mp_tensor_elements(t) : 0;
         *all += n;
-        if (!t->is_frozen && !is_frozen(t, o)) *trained += n;
+        if (!t->is_frozen && !is_frozen(t, &o->model)) *trained += n;
     }
 }
 
 static const char *reason_of(const mp_tensor *t, const options *o)
 {
-    return is_frozen(t, o) ? "frozen with --freeze"
-           : t->is_frozen  ? "frozen: adapters are trained (--lora)"
-                           : (t->role_reason ? t->role_reason : "");
+    return is_frozen(t, &o->model) ? "frozen with --freeze"
+           : t->is_frozen          ? "frozen: adapters are trained (--lora)"
+                                   : (t->role_reason ? t->role_reason : "");
 }
 
 /* From outside, and not made by simplification. */

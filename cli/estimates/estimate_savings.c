@@ -44,8 +44,8 @@ static mp_status try_adapters(const options *asked, const mp_model *model, savin
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         size_t matrices = 0;
         options own = *asked;
-        own.lora = (text_list){.items = (const char **)names[k], .n = names[k][1] ? 2 : 1};
-        for (size_t i = 0; i < own.lora.n; i++) {
+        own.model.lora = (text_list){.items = (const char **)names[k], .n = names[k][1] ? 2 : 1};
+        for (size_t i = 0; i < own.model.lora.n; i++) {
             int rank;
             const char *pattern;
             if (mp_adapter_read(names[k][i], &rank, &pattern)) matrices += mp_adapter_matrices(model, pattern);
@@ -84,25 +84,25 @@ mp_status savings_find(const options *o, const subject *s, int64_t peak_bytes, s
     *out = (savings){.peak_bytes = peak_bytes};
     for (size_t k = 0; k < s->graph->n_nodes; k++) out->ticks += s->graph->nodes[k].alternatives[0].ticks;
     if (!s->model || s->graph->n_nodes > SUBJECT_TRIED_NODES) return MP_OK;
-    if (strcmp(o->fuse, "backward") != 0 && o->clip_norm <= 0 && o->accumulate <= 1) {
-        asked.fuse = "backward";
+    if (strcmp(o->model.fuse, "backward") != 0 && o->model.clip_norm <= 0 && o->model.accumulate <= 1) {
+        asked.model.fuse = "backward";
         MP_CHECK(try_options(&asked, "--fuse backward", out, err));
     }
     asked = *o;
-    asked.optimizer = "sgd";
-    if (strcmp(o->optimizer, "sgd") != 0 && strcmp(o->optimizer, "none") != 0)
+    asked.model.optimizer = "sgd";
+    if (strcmp(o->model.optimizer, "sgd") != 0 && strcmp(o->model.optimizer, "none") != 0)
         MP_CHECK(try_options(&asked, "--optimizer sgd", out, err));
     asked = *o;
-    asked.dtype = "bf16";
-    const bool is_fp32 = !strcmp(o->dtype, "fp32") && !strcmp(o->amp, "none");
+    asked.model.dtype = "bf16";
+    const bool is_fp32 = !strcmp(o->model.dtype, "fp32") && !strcmp(o->model.amp, "none");
     if (is_fp32) MP_CHECK(try_options(&asked, "--dtype bf16", out, err));
     asked = *o;
-    asked.amp = "bf16";
+    asked.model.amp = "bf16";
     if (is_fp32) MP_CHECK(try_options(&asked, "--amp bf16", out, err));
     asked = *o;
-    asked.batch = o->batch / 2;
-    if (asked.batch > 0) MP_CHECK(try_options(&asked, mp_text("--batch %lld", (long long)asked.batch), out, err));
-    if (!o->lora.n && !o->freeze.n) MP_CHECK(try_adapters(o, s->model, out, err));
+    asked.model.batch = o->model.batch / 2;
+    if (asked.model.batch > 0) MP_CHECK(try_options(&asked, mp_text("--batch %lld", (long long)asked.model.batch), out, err));
+    if (!o->model.lora.n && !o->model.freeze.n) MP_CHECK(try_adapters(o, s->model, out, err));
     return try_segments(s, out, err);
 }
 

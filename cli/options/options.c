@@ -186,7 +186,7 @@ static int take_option(options *o, int argc, char **argv, int *k)
     bool flag = row->kind == KIND_FLAG || row->kind == KIND_OFF;
     if (option_given(o, (option_id)id) && !is_list(row)) return usage_error("%.*s is given twice", (int)length, word);
     o->given[id] = true;
-    o->short_help |= id == OPT_HELP && n_dashes == 1;
+    o->talk.short_help |= id == OPT_HELP && n_dashes == 1;
     if (flag && equals) return usage_error("%.*s takes no value", (int)length, word);
     if (flag) return store(o, row, NULL);
     if (equals) return store(o, row, equals + 1);
@@ -210,10 +210,10 @@ static int count_operands(const options *o)
 static int read_device_file(options *o)
 {
     mp_error err = {0};
-    if (!o->device || !device_is_file(o->device)) return EXIT_DONE;
-    o->device_file = o->device;
-    if (device_file_read(o->device, &o->device_text, &err) != MP_OK) return input_failed(&err);
-    o->device = o->device_text;
+    if (!o->model.device || !device_is_file(o->model.device)) return EXIT_DONE;
+    o->device_file = o->model.device;
+    if (device_file_read(o->model.device, &o->device_text, &err) != MP_OK) return input_failed(&err);
+    o->model.device = o->device_text;
     return EXIT_DONE;
 }
 
@@ -241,7 +241,7 @@ int options_parse(command_id command, int argc, char **argv, options *o)
             o->operands[o->n_operands++] = argv[k];
         }
     }
-    if (raw || o->help) return EXIT_DONE;
+    if (raw || o->talk.help) return EXIT_DONE;
     const int rc = count_operands(o);
     return rc ? rc : read_device_file(o);
 }

@@ -19,6 +19,6 @@ int picture_file_settle(const options *o, const char *formats, picture_file *out
 /* To be called when all is there but the picture. MP_IO. */
 mp_status picture_file_open(picture_file *file, mp_error *err);
 /* Copies what was drawn where -o says, if `drawn` is MP_OK, and takes the file beside away. Returns `drawn`, or MP_IO. */
-mp_status picture_file_close(picture_file *file, const options *o, mp_status drawn, mp_error *err);
+mp_status picture_file_close(picture_file *file, const output_options *o, mp_status drawn, mp_error *err);
 /* Whether it goes to standard output, which then has no room for an answer. */
-bool picture_takes_output(const options *o);
+bool picture_takes_output(const output_options *o);

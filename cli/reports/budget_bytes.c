@@ -11,7 +11,7 @@
 /* A sweep compares what lives at once, and gives nothing an address. */
 static bool has_arena(const options *o)
 {
-    return o->offsets && o->command != CMD_SWEEP;
+    return o->search.offsets && o->command != CMD_SWEEP;
 }
 
 static mp_status find_smallest(const options *o, const mp_request *request, budget_ends *ends, mp_error *err)
@@ -49,7 +49,7 @@ void budget_ends_free(budget_ends *ends)
 static void make_room(const own_device *device, const options *o, device_room *out)
 {
     *out = (device_room){.memory_bytes = device->profile.memory_bytes,
-                         .reserve_bytes = option_given(o, OPT_RESERVE) ? o->reserve : device->profile.reserve_bytes};
+                         .reserve_bytes = option_given(o, OPT_RESERVE) ? o->search.reserve : device->profile.reserve_bytes};
     snprintf(out->name, sizeof out->name, "%s", *device->name ? device->name : device->profile.name);
 }
 
@@ -66,7 +66,7 @@ mp_status room_of_options(const options *o, device_room *out, mp_error *err)
 {
     const mp_backend *backend = NULL;
     own_device device = {0};
-    const mp_status st = subject_device(o, &backend, &device, err);
+    const mp_status st = subject_device(&o->model, &backend, &device, err);
     if (st == MP_OK) make_room(&device, o, out);
     return st;
 }

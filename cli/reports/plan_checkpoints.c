@@ -124,10 +124,10 @@ mp_status report_checkpoints(const outcome *out, const mp_plan *plan, size_t row
     }
     putchar('\n');
     screen_text(2, "Checkpoints to set, with all between them recomputed: %zu%s", set.n,
-                out->asked->list ? "" : " (names: --list)");
-    MP_TRY(report_tensors(names, set.n, rows, out->asked->list, err));
+                out->talk->list ? "" : " (names: --list)");
+    MP_TRY(report_tensors(names, set.n, rows, out->talk->list, err));
     if (set.n_beside) screen_text(2, "Kept as ever, because nothing around them is recomputed: %zu tensors", set.n_beside);
-    if (out->asked->list) MP_TRY(list_recomputed(graph, plan, set.n_recomputed, err));
+    if (out->talk->list) MP_TRY(list_recomputed(graph, plan, set.n_recomputed, err));
 done:
     checkpoints_free(&set);
     mp_free(names);

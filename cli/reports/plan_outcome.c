@@ -28,12 +28,12 @@ mp_request outcome_request(const outcome *out)
     const options *o = out->asked;
     return (mp_request){.graph = out->subject->graph,
                         .problem = out->subject->problem,
-                        .solver = o->solver,
-                        .seed = (uint64_t)o->seed,
-                        .moves = o->moves,
-                        .effort = (mp_effort)mp_effort_find(o->effort),
-                        .gap = o->gap,
-                        .keep_order = o->keep_order};
+                        .solver = o->search.solver,
+                        .seed = (uint64_t)o->search.seed,
+                        .moves = o->search.moves,
+                        .effort = (mp_effort)mp_effort_find(o->search.effort),
+                        .gap = o->search.gap,
+                        .keep_order = o->search.keep_order};
 }
 
 mp_status outcome_find_budget(outcome *out, const budget *b, const mp_request *request, mp_error *err)
@@ -49,12 +49,12 @@ mp_status outcome_search(outcome *out, mp_request *request, mp_error *err)
     progress shown;
     request->budget_bytes = out->budget_bytes;
     request->start = out->ends.smallest;
-    request->time_limit = progress_time_left(out->asked);
+    request->time_limit = progress_time_left(&out->asked->search);
     request->progress = progress_show;
     request->progress_data = &shown;
     const double start = mp_clock_now();
     progress_start(&shown, out->asked, out->floor_bytes, out->budget_bytes);
-    const mp_status st = (out->asked->offsets ? mp_solve_with_arena : mp_solve_or_smallest)(request, &out->answer, err);
+    const mp_status st = (out->asked->search.offsets ? mp_solve_with_arena : mp_solve_or_smallest)(request, &out->answer, err);
     progress_end(&shown);
     out->interrupted = interrupt_asked();
     out->planning_seconds = mp_clock_now() - start;
@@ -69,14 +69,14 @@ void outcome_free(outcome *out)
 
 const char *plan_budget_text(const outcome *out)
 {
-    const char *counted = out->asked->verbose ? mp_text(" (%s bytes)", count_text(out->budget_bytes)) : "";
+    const char *counted = out->talk->verbose ? mp_text(" (%s bytes)", count_text(out->budget_bytes)) : "";
     if (out->fills_device) return mp_text("%s%s", room_text(&out->room), counted);
     return mp_text("the budget of %s%s", mp_bytes_text(out->budget_bytes), counted);
 }
 
 void print_plan_heading(const outcome *out)
 {
-    screen_row("  %-10s %11s  %s%7s  %9s  %9s", "", "peak", out->asked->verbose ? "                          " : "", "", "time",
+    screen_row("  %-10s %11s  %s%7s  %9s  %9s", "", "peak", out->talk->verbose ? "                          " : "", "", "time",
                "extra");
 }
 
@@ -84,7 +84,7 @@ void print_plan_line(const outcome *out, const char *what, int64_t peak, int64_t
 {
     const int64_t base = out->keep_all->peak_bytes;
     screen_row("  %-10s %11s  %s%5.1f %%  %9s  %9s%s", what, mp_bytes_text(peak),
-               out->asked->verbose ? mp_text("%18s bytes  ", count_text(peak)) : "",
+               out->talk->verbose ? mp_text("%18s bytes  ", count_text(peak)) : "",
                base > 0 ? 100.0 * (double)peak / (double)base : 100.0,
                ticks >= 0 ? seconds_text((double)ticks * out->subject->graph->tick_seconds) : "",
                ticks >= 0 ? extra_text((double)ticks, (double)out->keep_all->ticks) : "", note);
@@ -101,7 +101,7 @@ mp_status print_plan_peak(const outcome *out, const mp_plan *plan, mp_error *err
     const mp_graph *graph = out->subject->graph;
     mp_timeline *timeline = NULL;
     MP_TRY(mp_timeline_build(graph, plan->steps, plan->n_steps, &timeline, err));
-    if (timeline->peak_step >= 0) report_peak(graph, timeline, plan->steps[timeline->peak_step].node, !out->asked->verbose);
+    if (timeline->peak_step >= 0) report_peak(graph, timeline, plan->steps[timeline->peak_step].node, !out->talk->verbose);
 done:
     mp_timeline_free(timeline);
     return st;
@@ -115,7 +115,7 @@ mp_status print_plan_arena(const outcome *out, const mp_plan *plan, mp_error *er
     if (plan->arena_bytes < 0) return MP_OK;
     if (plan->arena_bytes > live) MP_CHECK(mp_arena_bound(out->subject->graph, plan, &least, err));
     const char *bytes = mp_bytes_text(plan->arena_bytes), *whole = mp_bytes_text(mp_plan_need(plan));
-    if (out->asked->verbose)
+    if (out->talk->verbose)
         screen_text(4, "  arena %s (%s bytes), %s; %s in all", bytes, count_text(plan->arena_bytes),
                     mp_arena_text(plan->arena_bytes, live), whole);
     else if (plan->arena_bytes > live)

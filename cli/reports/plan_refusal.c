@@ -98,7 +98,7 @@ bool is_below_floor(const outcome *out)
 }
 
 /* Only one plan was asked about, which the search has tried. */
-static bool is_one_plan(const options *o)
+static bool is_one_plan(const search_options *o)
 {
     return o->checkpoints || !strcmp(o->solver, "none");
 }
@@ -108,8 +108,8 @@ bool is_refused(const outcome *out)
     const options *o = out->asked;
     const mp_answer *answer = &out->answer;
     if (is_below_floor(out)) return true;
-    if (answer->bound.infeasible && (answer->bound.orders == MP_BOUND_ANY_ORDER || o->keep_order)) return true;
-    return is_one_plan(o) && answer->smallest && answer->smallest->peak_bytes > out->budget_bytes;
+    if (answer->bound.infeasible && (answer->bound.orders == MP_BOUND_ANY_ORDER || o->search.keep_order)) return true;
+    return is_one_plan(&o->search) && answer->smallest && answer->smallest->peak_bytes > out->budget_bytes;
 }
 
 int no_plan_status(bool is_proved)
@@ -122,10 +122,9 @@ static void print_no(const outcome *out, const char *more)
 {
     const char *title = out->subject->title, *budget = plan_budget_text(out);
     if (is_refused(out))
-        screen_verdict(out->asked->color, SCREEN_BAD, "%s: does not fit %s%s.", title, budget, more);
+        screen_verdict(out->talk->color, SCREEN_BAD, "%s: does not fit %s%s.", title, budget, more);
     else
-        screen_verdict(out->asked->color, SCREEN_OPEN, "%s: not known whether it fits %s: no plan was found%s%s.", title,
-                       budget,
+        screen_verdict(out->talk->color, SCREEN_OPEN, "%s: not known whether it fits %s: no plan was found%s%s.", title, budget,
                        out->interrupted      ? " until it was stopped"
                        : out->answer.stopped ? " in the time that it had"
                                              : "",
@@ -137,12 +136,12 @@ void print_refusal(const outcome *out)
     const mp_answer *a = &out->answer;
     const char *floor = mp_bytes_text(out->floor_bytes);
     print_no(out, "");
-    if (out->asked->quiet) return;
+    if (out->talk->quiet) return;
     if (is_below_floor(out))
         screen_text(0, "No schedule at all fits below the floor of %s.", floor);
-    else if (is_refused(out) && is_one_plan(out->asked))
+    else if (is_refused(out) && is_one_plan(&out->asked->search))
         screen_text(0, "%s takes more, and nothing else was to be tried; the floor is %s.",
-                    out->asked->checkpoints ? "Keeping these tensors" : "Keeping everything", floor);
+                    out->asked->search.checkpoints ? "Keeping these tensors" : "Keeping everything", floor);
     else if (a->bound.infeasible)
         screen_text(0, "It is proved that no schedule%s fits; the floor is %s.",
                     a->bound.orders == MP_BOUND_THIS_ORDER ? " in this order" : "", floor);
@@ -166,7 +165,7 @@ mp_status print_smallest(const outcome *out, mp_error *err)
     MP_CHECK(print_plan_arena(out, smallest, err));
     screen_text(4, "  the smallest budget %sthat can be met: --budget %lld",
                 out->interrupted ? "found until Ctrl-C " : "found ", (long long)mp_plan_need(smallest));
-    if (out->asked->verbose && smallest->peak_bytes > out->floor_bytes) {
+    if (out->talk->verbose && smallest->peak_bytes > out->floor_bytes) {
         print("\nThe smallest plan that was found:\n");
         MP_CHECK(print_plan_peak(out, smallest, err));
     }

@@ -97,14 +97,14 @@ static void print_bound(const outcome *out)
         screen_text(4, "  proved: %s takes less than %s: this one is optimal", which, extra);
     else
         screen_text(4, "  proved: %s takes less than %s; gap %s%s", which, extra, extra_text(ticks + base - bound, base),
-                    a->effort == MP_EFFORT_THOROUGH || !out->asked->verbose ? "" : " (--effort thorough goes on)");
+                    a->effort == MP_EFFORT_THOROUGH || !out->talk->verbose ? "" : " (--effort thorough goes on)");
 }
 
 /* The last line says it once more: the first has scrolled away. */
 static void print_verdict(const outcome *out)
 {
     const mp_plan *plan = out->answer.plan;
-    const char *title = out->subject->title, *color = out->asked->color;
+    const char *title = out->subject->title, *color = out->talk->color;
     const int64_t base = out->keep_all->ticks;
     const char *extra = plan->ticks == base ? "no extra" : extra_text((double)plan->ticks, (double)base);
     if (out->budget_bytes == MP_NO_LIMIT)
@@ -123,7 +123,7 @@ static mp_status print_fitting(const outcome *out, mp_error *err)
     int64_t segments_peak, segments_ticks;
     bool segments;
     print_verdict(out);
-    if (out->asked->quiet) return MP_OK;
+    if (out->talk->quiet) return MP_OK;
     MP_CHECK(on_segments(graph, plan, &segments, &segments_peak, &segments_ticks, err));
     putchar('\n');
     print_plan_heading(out);
@@ -161,7 +161,7 @@ mp_status print_plan(const outcome *out, mp_error *err)
 {
     if (out->answer.plan) return print_fitting(out, err);
     if (!out->has_refusal) print_refusal(out);
-    if (out->asked->quiet) return MP_OK;
+    if (out->talk->quiet) return MP_OK;
     MP_CHECK(print_smallest(out, err));
     if (out->explains_bound) print_bound_explanation(out);
     print_refusal_verdict(out);

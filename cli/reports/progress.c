@@ -28,7 +28,7 @@ static void add(line *l, const char *format, ...)
     if (l->n >= sizeof l->text) l->n = sizeof l->text - 1;
 }
 
-double progress_time_left(const options *o)
+double progress_time_left(const search_options *o)
 {
     const double LEAST = 0.1, left = o->time_limit - (mp_clock_now() - o->begun);
     return left > LEAST * o->time_limit ? left : LEAST * o->time_limit;
@@ -42,8 +42,8 @@ void progress_start(progress *p, const options *o, int64_t floor_bytes, int64_t 
                     .shown_at = -1,
                     .best_ticks = -1,
                     .bound_ticks = -1,
-                    .shows = o->shows_progress && !o->quiet && terminal_rewrites(STDERR_FILENO),
-                    .verbose = o->verbose};
+                    .shows = o->talk.shows_progress && !o->talk.quiet && terminal_rewrites(STDERR_FILENO),
+                    .verbose = o->talk.verbose};
     interrupt_catch(o->command != CMD_TRAIN, !p->shows);
     if (o->command != CMD_TRAIN) interrupt_force("memplan: stopped before a plan was found\n", MOST_SECONDS);
 }

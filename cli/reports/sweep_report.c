@@ -108,7 +108,7 @@ static void print_spread(const mp_sweep *found)
 }
 
 /* The cheapest plan within the smallest budget that can be met, and keep-all: the ends of the curve. */
-static void print_verdict(const options *o, const subject *s, const mp_sweep *found)
+static void print_verdict(const talk_options *o, const subject *s, const mp_sweep *found)
 {
     const char *title = s->title, *all = mp_bytes_text(found->keep_all_bytes);
     const mp_sweep_point *least = NULL;
@@ -127,7 +127,7 @@ static void print_verdict(const options *o, const subject *s, const mp_sweep *fo
         screen_verdict(o->color, SCREEN_BAD, "%s: %s keeping all, and no plan was found for the budgets.", title, all);
 }
 
-void print_sweep(const options *o, const subject *s, const mp_sweep *found)
+void print_sweep(const talk_options *o, const subject *s, const mp_sweep *found)
 {
     const bool shortly = isatty(STDOUT_FILENO) && !o->list && !o->verbose;
     print_verdict(o, s, found);

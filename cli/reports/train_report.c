@@ -162,14 +162,14 @@ static void print_test(const train_outcome *t)
 /* Where the training began. */
 static void print_origin(const train_outcome *t, const options *o)
 {
-    if (o->resume)
-        screen_text(2, "First values: as %s has them after step %lld; this training went on with step %lld.", o->resume,
-                    (long long)t->after.first_step, (long long)t->after.first_step + 1);
+    if (o->training.resume)
+        screen_text(2, "First values: as %s has them after step %lld; this training went on with step %lld.",
+                    o->training.resume, (long long)t->after.first_step, (long long)t->after.first_step + 1);
     else if (!t->n_drawn)
         puts("First values: as the model's file has them.");
     else
         screen_text(2, "First values: %zu of %zu parameters drawn from seed %lld; the model's file has none for them.",
-                    t->n_drawn, t->n_parameters, (long long)o->seed);
+                    t->n_drawn, t->n_parameters, (long long)o->search.seed);
 }
 
 /* The first line and the last. */
@@ -184,10 +184,10 @@ static void print_verdict(const train_outcome *t, const options *o)
                                                 : "; losses and weights of both runs are NOT the same";
     const screen_mood mood = !t->has_before ? SCREEN_GOOD : !train_compares(t) ? SCREEN_OPEN : same ? SCREEN_GOOD : SCREEN_BAD;
     /* people take drawn weights for their own otherwise */
-    const char *drawn = o->resume || !t->n_drawn        ? ""
-                        : t->n_drawn == t->n_parameters ? " from drawn weights"
-                                                        : " from some drawn weights";
-    screen_verdict(o->color, mood, "%s, %s, %zu step%s%s with a planned peak of %s%s.", t->subject.title,
+    const char *drawn = o->training.resume || !t->n_drawn ? ""
+                        : t->n_drawn == t->n_parameters   ? " from drawn weights"
+                                                          : " from some drawn weights";
+    screen_verdict(o->talk.color, mood, "%s, %s, %zu step%s%s with a planned peak of %s%s.", t->subject.title,
                    t->subject.graph->target, n, n == 1 ? "" : "s", drawn, mp_bytes_text(r->planned_peak_bytes), compared);
 }
 
@@ -197,7 +197,7 @@ void print_train(const train_outcome *t, const options *o)
     const char *none = t->has_before ? "           " : ""; /* of the first run */
     size_t n = r->n_losses;
     print_verdict(t, o);
-    if (o->quiet) return;
+    if (o->talk.quiet) return;
     putchar('\n');
     print_memory(t);
     const char *after = seconds_text(r->step_seconds);
@@ -221,8 +221,8 @@ void print_train(const train_outcome *t, const options *o)
         if (!t->subject.program->backend->side_begin) puts("  This backend has one stream: they ran in order.");
     }
     report_attention(t->subject.program);
-    if (o->fast) puts("--fast: algorithms that differ from run to run in their last bits were permitted.");
-    if (o->profile) print_profile(t->subject.graph, r);
+    if (o->model.fast) puts("--fast: algorithms that differ from run to run in their last bits were permitted.");
+    if (o->training.profile) print_profile(t->subject.graph, r);
     print_verdict(t, o);
 }
 

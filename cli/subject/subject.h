@@ -52,7 +52,7 @@ bool subject_is_graph(const char *path);
 
 /* What --device means: a backend that can run (NULL: it cannot), and the profile that costs are taken from. MP_UNSUPPORTED: a
  * backend that this build lacks. */
-mp_status subject_device(const options *o, const mp_backend **backend, own_device *device, mp_error *err);
+mp_status subject_device(const model_options *o, const mp_backend **backend, own_device *device, mp_error *err);
 
 /* The batch of the data inputs; 0: not known. */
 int64_t subject_batch(const subject *s);
@@ -89,7 +89,7 @@ typedef struct loss_options {
 
 /* Reads numbers and, for lists that are files, the files. Release with loss_options_free in any case. MP_INVALID: no numbers;
  * MP_PARSE, MP_IO: a file; MP_NOMEM. */
-mp_status loss_options_read(const options *o, loss_options *out, mp_error *err);
+mp_status loss_options_read(const model_options *o, loss_options *out, mp_error *err);
 void loss_options_free(loss_options *l);
 
 /* ---- warnings: what a file does not have as training runs it, and how to export one that does. Each is one sentence on
