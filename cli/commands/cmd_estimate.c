@@ -86,7 +86,7 @@ static mp_status make_estimate(const options *o, estimate *e, mp_error *err)
     if (option_given(o, OPT_DEVICE)) room_of_subject(&e->subject, o, &e->room);
     e->rules = rules_of(&e->subject);
     e->n_parameters = e->n_trained = -1;
-    if (e->subject.model) count_parameters(e->subject.model, o, &e->n_parameters, &e->n_trained);
+    if (e->subject.model) count_parameters(e->subject.model, &o->model, &e->n_parameters, &e->n_trained);
     MP_CHECK(mp_summarize(graph, e->rules, &e->summary, err));
     MP_CHECK(find_peak(e, err));
     e->cuts = mp_alloc(graph->n_storages, sizeof *e->cuts);
@@ -168,7 +168,7 @@ static json_t *estimate_json(const estimate *e, const options *o)
             &json, "inference_form",
             json_pack("{s:i, s:i, s:i}", "folded_norms", form->folded_norms, "norms", form->norms, "dropouts", form->dropouts));
     if (e->subject.model && e->rules == MP_RULES_PYTORCH) mp_json_set(&json, "guessed", guesses_json(e->subject.model));
-    if (e->subject.model) mp_json_set(&json, "inputs", roles_json(e->subject.model, o));
+    if (e->subject.model) mp_json_set(&json, "inputs", roles_json(e->subject.model, &o->model));
     if (e->subject.model) mp_json_set(&json, "synthetic_data", synthetic_json(e->subject.model));
     if (e->subject.model) mp_json_set(&json, "attention_form", attention_form_json(&e->subject.attention));
     mp_json_set(&json, "device", device_json(e));
@@ -243,7 +243,7 @@ done:
 /* With -v: where the figures come from. */
 static mp_status print_details(const options *o, const estimate *e, mp_error *err)
 {
-    if (e->subject.model) report_roles(e->subject.model, o);
+    if (e->subject.model) report_roles(e->subject.model, &o->model);
     if (e->subject.model && report_synthetic(e->subject.model, err) != MP_OK) return err->code;
     if (e->subject.model) print_simplified(&e->subject.simplified);
     const mp_sequence_report *cut = &e->subject.sequences;

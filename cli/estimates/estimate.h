@@ -60,11 +60,11 @@ json_t *text_or_null(const char *text);
 
 /* Prints them by role and rule, with how many there are and the first of them; of constants those that are floating-point and
  * no settings, since others could not be trained. */
-void report_roles(const mp_model *model, const options *o);
+void report_roles(const mp_model *model, const model_options *o);
 /* Counts the elements of all parameters that the file trains, whether the loss depends on them or not (the head of an auxiliary
  * output), and of those that are not frozen. */
-void count_parameters(const mp_model *model, const options *o, int64_t *all, int64_t *trained);
-json_t *roles_json(const mp_model *model, const options *o);
+void count_parameters(const mp_model *model, const model_options *o, int64_t *all, int64_t *trained);
+json_t *roles_json(const mp_model *model, const model_options *o);
 
 /* ---- what training without files puts into each input, and why ---- */
 

@@ -15,22 +15,22 @@ static bool is_frozen(const mp_tensor *t, const model_options *o)
     return frozen;
 }
 
-void count_parameters(const mp_model *model, const options *o, int64_t *all, int64_t *trained)
+void count_parameters(const mp_model *model, const model_options *o, int64_t *all, int64_t *trained)
 {
     *all = *trained = 0;
     for (size_t k = 0; k < model->n_tensors; k++) {
         const mp_tensor *t = &model->tensors[k];
         const int64_t n = t->role == MP_ROLE_PARAMETER && t->rank >= 0 ? mp_tensor_elements(t) : 0;
         *all += n;
-        if (!t->is_frozen && !is_frozen(t, &o->model)) *trained += n;
+        if (!t->is_frozen && !is_frozen(t, o)) *trained += n;
     }
 }
 
-static const char *reason_of(const mp_tensor *t, const options *o)
+static const char *reason_of(const mp_tensor *t, const model_options *o)
 {
-    return is_frozen(t, &o->model) ? "frozen with --freeze"
-           : t->is_frozen          ? "frozen: adapters are trained (--lora)"
-                                   : (t->role_reason ? t->role_reason : "");
+    return is_frozen(t, o) ? "frozen with --freeze"
+           : t->is_frozen  ? "frozen: adapters are trained (--lora)"
+                           : (t->role_reason ? t->role_reason : "");
 }
 
 /* From outside, and not made by simplification. */
@@ -45,12 +45,12 @@ static bool is_decision(const mp_tensor *t)
     return t->role != MP_ROLE_CONSTANT || (mp_dtype_is_float(t->dtype) && t->rank > 0 && mp_tensor_elements(t) > 1);
 }
 
-static bool is_of_group(const mp_tensor *t, const mp_tensor *first, const options *o)
+static bool is_of_group(const mp_tensor *t, const mp_tensor *first, const model_options *o)
 {
     return is_listed(t) && is_decision(t) && t->role == first->role && !strcmp(reason_of(t, o), reason_of(first, o));
 }
 
-static void report_group(const mp_model *model, size_t k, const options *o)
+static void report_group(const mp_model *model, size_t k, const model_options *o)
 {
     enum { NAMED = 3 };
     const mp_tensor *first = &model->tensors[k];
@@ -64,7 +64,7 @@ static void report_group(const mp_model *model, size_t k, const options *o)
     print("%s\n", n > NAMED ? ", ..." : "");
 }
 
-void report_roles(const mp_model *model, const options *o)
+void report_roles(const mp_model *model, const model_options *o)
 {
     puts("\nInputs of the model:");
     for (int role = MP_ROLE_DATA; role <= MP_ROLE_CONSTANT; role++)
@@ -76,13 +76,13 @@ void report_roles(const mp_model *model, const options *o)
         }
 }
 
-static json_t *role_json(const mp_tensor *t, const options *o)
+static json_t *role_json(const mp_tensor *t, const model_options *o)
 {
     return json_pack("{s:o, s:s, s:o, s:I}", "name", mp_json_text(t->name), "role", mp_role_name(t->role), "reason",
                      mp_json_text(reason_of(t, o)), "elements", (json_int_t)(t->rank < 0 ? 0 : mp_tensor_elements(t)));
 }
 
-json_t *roles_json(const mp_model *model, const options *o)
+json_t *roles_json(const mp_model *model, const model_options *o)
 {
     json_t *list = json_array();
     for (size_t k = 0; k < model->n_tensors; k++)

@@ -13,8 +13,9 @@ enum {
     EXIT_TERMINATED = 143   /* the same by SIGTERM */
 };
 
+/* Prints a sentence. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The same; returns EXIT_USAGE. */
+/* Prints a sentence, and returns EXIT_USAGE. */
 int usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Print what the library reported. Return the exit status for a failure while reading what the user gave (EXIT_USAGE, but
@@ -22,6 +23,6 @@ int usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int input_failed(const mp_error *err);
 int output_failed(const mp_error *err);
 
-/* What is still to go to standard output goes there. Returns the status, or EXIT_NO if any of it was lost since the program
- * began, which is then said, once. */
+/* Flushes standard output. Returns the status, or EXIT_NO if any output was lost since the program began, which is then said,
+ * once. */
 int output_end(int status);

@@ -12,6 +12,7 @@
 #include "cli/options/own_device.h"
 #include "estimator/base/memory.h"
 #include "estimator/base/names.h"
+#include "formats/base/text.h"
 
 bool option_given(const options *o, option_id id)
 {
@@ -47,30 +48,24 @@ static int find_option(const char *word, size_t length, int n_dashes, command_id
 
 static int unknown_option(const char *word, size_t length, command_id command)
 {
-    char text[64];
-    size_t skip = strspn(word, "-");
-    if (length - skip < sizeof text) {
-        memcpy(text, word + skip, length - skip);
-        text[length - skip] = 0;
-        nearest n = nearest_to(text);
-        for (int k = 0; k < N_OPTIONS; k++)
-            if (option_rows[k].commands >> command & 1 && option_rows[k].name[1]) nearest_offer(&n, option_rows[k].name);
-        const char *close = nearest_found(&n);
-        if (close)
-            return usage_error("%s takes no option %.*s; did you mean --%s?", commands[command].name, (int)length, word, close);
-    }
+    const size_t skip = strspn(word, "-");
+    nearest n = nearest_to(mp_text("%.*s", (int)(length - skip), word + skip));
+    for (int k = 0; k < N_OPTIONS; k++)
+        if (option_rows[k].commands >> command & 1 && option_rows[k].name[1]) nearest_offer(&n, option_rows[k].name);
+    const char *close = nearest_found(&n);
+    if (close)
+        return usage_error("%s takes no option %.*s; did you mean --%s?", commands[command].name, (int)length, word, close);
     return usage_error("%s takes no option %.*s; 'memplan help %s' lists its options", commands[command].name, (int)length,
                        word, commands[command].name);
 }
 
 static int bad_choice(const option_row *row, const char *value)
 {
-    char list[512] = "";
+    const char *list = "";
     nearest n = nearest_to(value);
     for (size_t k = 0; row->choice(k); k++) {
         if (!row->also) nearest_offer(&n, row->choice(k)); /* an a6000 is not a mistyped a100, nor a gpu a cpu */
-        size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s%s", k ? ", " : "", row->choice(k));
+        list = mp_text("%s%s%s", list, k ? ", " : "", row->choice(k));
     }
     const char *close = nearest_found(&n);
     if (close) return usage_error("--%s: there is no '%s'; did you mean '%s'?", row->name, value, close);

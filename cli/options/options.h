@@ -128,8 +128,9 @@ extern const option_row option_rows[N_OPTIONS]; /* indexed by option_id */
  * with options_free in any case. */
 int options_parse(command_id command, int argc, char **argv, options *o);
 void options_free(options *o);
+/* True if the option stands on the command line. */
 bool option_given(const options *o, option_id id);
 /* Returns "--", or "-" for a name of one letter. */
 const char *option_dashes(const option_row *row);
-/* Of a CHOICE: the name that is meant, as the table spells it; NULL: it takes no such value. */
+/* Returns the name that is meant as a CHOICE, as the table spells it. NULL if the option takes no such value. */
 const char *option_taken(const option_row *row, const char *value);

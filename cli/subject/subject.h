@@ -46,15 +46,16 @@ mp_status subject_load_as_planned(const char *path, const char *plan_path, optio
  * it does not hold; the rest as mp_plan_read. */
 mp_status subject_load_with_plan(const char *path, const char *plan_path, options *o, subject *out, mp_error *err);
 void subject_free(subject *s);
-/* The graph alone, which outlives the rest; released with mp_graph_free. */
+/* Takes the graph out, which outlives the rest; released with mp_graph_free. */
 mp_graph *subject_take_graph(subject *s);
+/* True if the file is a training graph by its name, or standard input by what it looks like. */
 bool subject_is_graph(const char *path);
 
-/* What --device means: a backend that can run (NULL: it cannot), and the profile that costs are taken from. MP_UNSUPPORTED: a
- * backend that this build lacks. */
+/* Finds what --device means: a backend that can run (NULL: it cannot), and the profile that costs are taken from.
+ * MP_UNSUPPORTED: a backend that this build lacks. */
 mp_status subject_device(const model_options *o, const mp_backend **backend, own_device *device, mp_error *err);
 
-/* The batch of the data inputs; 0: not known. */
+/* Returns the batch of the data inputs; 0 if it is not known. */
 int64_t subject_batch(const subject *s);
 
 /* Finds the storages that a user's comma-separated list of tensors names, by tensor or storage name and through what

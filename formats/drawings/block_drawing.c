@@ -26,6 +26,8 @@ static const struct {
                        [MP_FATE_RECOMPUTED] = {MP_COLOR_RECOMPUTED, "recomputed"},
                        [MP_FATE_KEPT] = {MP_COLOR_KEPT, "kept"}};
 
+const mp_fate mp_fate_order[MP_N_FATES] = {MP_FATE_KEPT, MP_FATE_RECOMPUTED, MP_FATE_FORWARD_ONLY, MP_FATE_NONE};
+
 const char *mp_fate_color(mp_fate fate)
 {
     return fates[fate].color;
@@ -35,31 +37,11 @@ const char *mp_fate_color(mp_fate fate)
 
 void mp_block_facts_free(mp_block_facts *facts)
 {
-    mp_free(facts->fates);
-    mp_free(facts->checkpoint);
-    mp_free(facts->of);
+    mp_pool_free(facts->pool);
     *facts = (mp_block_facts){0};
 }
 
-static mp_status find_fates(mp_block_facts *facts, mp_error *err)
-{
-    mp_status st = MP_OK;
-    const mp_graph *graph = facts->graph;
-    mp_step *keep_all = NULL;
-    if (facts->plan) {
-        MP_TRY(mp_fates(graph, facts->plan->steps, facts->plan->n_steps, facts->fates, err));
-        for (size_t k = 0; k < facts->plan->n_checkpoints; k++) facts->checkpoint[facts->plan->checkpoints[k]] = true;
-    } else {
-        MP_REQUIRE(keep_all = mp_alloc(graph->n_nodes, sizeof *keep_all), err, MP_NOMEM, "no memory for a picture");
-        mp_keep_all(graph, keep_all);
-        MP_TRY(mp_fates(graph, keep_all, graph->n_nodes, facts->fates, err));
-    }
-done:
-    mp_free(keep_all);
-    return st;
-}
-
-/* Whether a node of another block of the forward pass reads it. */
+/* True if a node of another block of the forward pass reads it. */
 static bool is_read_outside(const mp_block_facts *facts, int storage, int block)
 {
     const mp_graph *graph = facts->graph;
@@ -94,13 +76,17 @@ mp_status mp_block_facts_find(const mp_graph *graph, const mp_graph_blocks *bloc
                               mp_error *err)
 {
     mp_status st = MP_OK;
-    mp_block_facts facts = {.graph = graph, .blocks = blocks, .plan = plan};
-    bool *counted = mp_alloc(graph->n_storages, sizeof *counted);
-    facts.fates = mp_alloc(graph->n_storages, sizeof *facts.fates);
-    facts.checkpoint = mp_alloc(graph->n_storages, sizeof *facts.checkpoint);
-    facts.of = mp_alloc(blocks->n, sizeof *facts.of);
-    MP_REQUIRE(counted && facts.fates && facts.checkpoint && facts.of, err, MP_NOMEM, "no memory for a picture");
-    MP_TRY(find_fates(&facts, err));
+    mp_pool *pool = mp_pool_new();
+    mp_block_facts facts = {.pool = pool, .graph = graph, .blocks = blocks, .plan = plan};
+    bool *counted = mp_pool_alloc(pool, graph->n_storages, sizeof *counted);
+    mp_step *keep_all = mp_pool_alloc(pool, graph->n_nodes, sizeof *keep_all);
+    facts.fates = mp_pool_alloc(pool, graph->n_storages, sizeof *facts.fates);
+    facts.checkpoint = mp_pool_alloc(pool, graph->n_storages, sizeof *facts.checkpoint);
+    facts.of = mp_pool_alloc(pool, blocks->n, sizeof *facts.of);
+    MP_REQUIRE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for a picture");
+    mp_keep_all(graph, keep_all);
+    MP_TRY(mp_fates(graph, plan ? plan->steps : keep_all, plan ? plan->n_steps : graph->n_nodes, facts.fates, err));
+    for (size_t k = 0; plan && k < plan->n_checkpoints; k++) facts.checkpoint[plan->checkpoints[k]] = true;
     for (size_t k = 0; k < blocks->n_nodes; k++) {
         const mp_alternative *alternative = &graph->nodes[blocks->nodes[k]].alternatives[0];
         add_node(&facts, counted, blocks->nodes[k]);
@@ -109,19 +95,18 @@ mp_status mp_block_facts_find(const mp_graph *graph, const mp_graph_blocks *bloc
     *out = facts;
     facts = (mp_block_facts){0};
 done:
-    mp_free(counted);
     mp_block_facts_free(&facts);
     return st;
 }
 
-/* ---- boxes ---- */
-
-static int64_t bytes_of(const mp_block_fact *fact)
+int64_t mp_block_bytes(const mp_block_fact *fact)
 {
     int64_t bytes = 0;
     for (int k = 0; k < MP_N_FATES; k++) bytes += fact->bytes[k];
     return bytes;
 }
+
+/* ---- boxes ---- */
 
 /* The operators of a block with what each produces, and its fate. */
 static void tooltip_text(const mp_block_facts *facts, const mp_graph_block *block, char *text)
@@ -158,17 +143,16 @@ static void outline(mp_canvas *canvas, double x, double y, double width, double 
 /* Fills a box with the colours of the fates, each in proportion to its bytes. */
 static void fill_shares(mp_canvas *canvas, const mp_block_fact *fact, double x, double y)
 {
-    static const mp_fate order[] = {MP_FATE_KEPT, MP_FATE_RECOMPUTED, MP_FATE_FORWARD_ONLY, MP_FATE_NONE};
-    double total = (double)bytes_of(fact), at = 0;
+    double total = (double)mp_block_bytes(fact), at = 0;
     if (total <= 0) {
         mp_canvas_box(canvas, x, y, MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT, MP_COLOR_GRID, NULL, NULL);
         return;
     }
     for (size_t k = 0; k < MP_N_FATES; k++) {
-        double share = (double)fact->bytes[order[k]] / total;
+        double share = (double)fact->bytes[mp_fate_order[k]] / total;
         if (share <= 0) continue;
-        mp_canvas_box(canvas, x + at * MP_BLOCK_WIDTH, y, share * MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT, fates[order[k]].color, NULL,
-                      NULL);
+        mp_canvas_box(canvas, x + at * MP_BLOCK_WIDTH, y, share * MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT,
+                      fates[mp_fate_order[k]].color, NULL, NULL);
         at += share;
     }
 }
@@ -193,23 +177,17 @@ void mp_box_finish(mp_canvas *canvas, double x, double y, bool bold, const char 
     if (tooltip) mp_canvas_box(canvas, x, y, MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT, MP_COLOR_CLEAR, NULL, tooltip);
 }
 
-mp_status mp_block_draw(mp_canvas *canvas, const mp_block_facts *facts, size_t k, double x, double y, bool tooltip,
-                        mp_error *err)
+void mp_block_draw(mp_canvas *canvas, const mp_block_facts *facts, size_t k, double x, double y, bool tooltip)
 {
-    mp_status st = MP_OK;
     const mp_graph_block *block = &facts->blocks->blocks[k];
     const mp_block_fact *fact = &facts->of[k];
-    const char *bytes = mp_bytes_text(bytes_of(fact));
-    char *tip = NULL;
-    MP_REQUIRE(tip = mp_alloc(TOOLTIP_MAX, 1), err, MP_NOMEM, "no memory for a picture");
-    fill_shares(canvas, fact, x, y);
+    char tip[TOOLTIP_MAX];
+    if (tooltip) tooltip_text(facts, block, tip);
+    const char *bytes = mp_bytes_text(mp_block_bytes(fact));
     if (block->n > 1 && fact->n_checkpoints)
         bytes = mp_text("%s, %zu checkpoint%s", bytes, fact->n_checkpoints, fact->n_checkpoints > 1 ? "s" : "");
-    if (tooltip) tooltip_text(facts, block, tip);
+    fill_shares(canvas, fact, x, y);
     mp_box_finish(canvas, x, y, fact->ends_in_checkpoint, block->title, block->subtitle, bytes, tooltip ? tip : NULL);
-done:
-    mp_free(tip);
-    return st;
 }
 
 /* ---- the heading ---- */

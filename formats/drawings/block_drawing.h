@@ -19,6 +19,7 @@ typedef struct mp_block_fact {
 } mp_block_fact;
 
 typedef struct mp_block_facts {
+    mp_pool *pool; /* of the arrays here */
     const mp_graph *graph;
     const mp_graph_blocks *blocks;
     const mp_plan *plan; /* NULL: keep-all */
@@ -33,13 +34,16 @@ mp_status mp_block_facts_find(const mp_graph *graph, const mp_graph_blocks *bloc
                               mp_error *err);
 void mp_block_facts_free(mp_block_facts *facts);
 
+/* Returns the bytes of all fates together. */
+int64_t mp_block_bytes(const mp_block_fact *fact);
+/* The fates as they stand from left to right in a box: what is kept first. */
+extern const mp_fate mp_fate_order[MP_N_FATES];
 /* Returns the colour of a fate. */
 const char *mp_fate_color(mp_fate fate);
 
 /* Draws block k with its bottom left corner at (x, y), filled in shares with the colours of the fates of its tensors; a bold
  * outline if it ends in a checkpoint; with a tooltip, on request, that lists its operators. */
-mp_status mp_block_draw(mp_canvas *canvas, const mp_block_facts *facts, size_t k, double x, double y, bool tooltip,
-                        mp_error *err);
+void mp_block_draw(mp_canvas *canvas, const mp_block_facts *facts, size_t k, double x, double y, bool tooltip);
 /* Draws the outline and the three lines of a box of that size which is filled already. A tooltip may be NULL. */
 void mp_box_finish(mp_canvas *canvas, double x, double y, bool bold, const char *title, const char *subtitle, const char *bytes,
                    const char *tooltip);

@@ -18,13 +18,13 @@ enum { TOOLTIPS_MAX = 2000 };
 
 static size_t write_legend(const mp_block_facts *facts, const mp_placement *placed, mp_legend_row *rows)
 {
-    static const mp_fate order[] = {MP_FATE_KEPT, MP_FATE_RECOMPUTED, MP_FATE_FORWARD_ONLY, MP_FATE_NONE};
     static const char *const names[] = {"kept for backward: ", "made again: ", "forward only: ", "always there"};
     size_t n = 0;
     for (size_t k = 0; k < MP_N_FATES; k++) {
-        if (!facts->total.bytes[order[k]]) continue;
-        rows[n].color = mp_fate_color(order[k]);
-        rows[n++].text = mp_text("%s%s", names[k], order[k] == MP_FATE_NONE ? "" : mp_bytes_text(facts->total.bytes[order[k]]));
+        if (!facts->total.bytes[mp_fate_order[k]]) continue;
+        rows[n].color = mp_fate_color(mp_fate_order[k]);
+        rows[n++].text = mp_text("%s%s", names[k],
+                                 mp_fate_order[k] == MP_FATE_NONE ? "" : mp_bytes_text(facts->total.bytes[mp_fate_order[k]]));
     }
     if (facts->total.n_checkpoints)
         rows[n++] = (mp_legend_row){.color = MP_COLOR_PAPER,
@@ -93,8 +93,8 @@ mp_status mp_graph_picture(const mp_picture_request *request, const char *path, 
     double top = height - MARGIN - heading;
     draw_wires(canvas, placed, top);
     for (size_t k = 0; k < blocks->n; k++)
-        MP_TRY(mp_block_draw(canvas, &facts, k, MARGIN + placed->x[k], top - placed->y[k] - MP_BLOCK_HEIGHT,
-                             blocks->n <= TOOLTIPS_MAX, err));
+        mp_block_draw(canvas, &facts, k, MARGIN + placed->x[k], top - placed->y[k] - MP_BLOCK_HEIGHT,
+                      blocks->n <= TOOLTIPS_MAX);
     MP_TRY(mp_canvas_write(canvas, path, err));
 done:
     mp_canvas_free(canvas);

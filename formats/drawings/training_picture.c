@@ -317,12 +317,12 @@ done:
 
 /* ---- drawing ---- */
 
-static mp_status draw_boxes(const drawing *d, const panel *p)
+static void draw_boxes(const drawing *d, const panel *p)
 {
     for (size_t k = 0; k < d->blocks->n; k++) {
         const mp_graph_block *block = &d->blocks->blocks[k];
         double y = row_y(d, (int)k) - MP_BLOCK_HEIGHT / 2;
-        MP_CHECK(mp_block_draw(d->canvas, &p->facts, k, p->left + p->x[FORWARD], y, true, d->err));
+        mp_block_draw(d->canvas, &p->facts, k, p->left + p->x[FORWARD], y, true);
         for (int c = AGAIN; c <= BACKWARD; c++) {
             if (!p->box[c][k]) continue;
             double x = p->left + p->x[c];
@@ -336,7 +336,6 @@ static mp_status draw_boxes(const drawing *d, const panel *p)
                                   c == AGAIN ? "which had been dropped" : text));
         }
     }
-    return MP_OK;
 }
 
 static mp_status draw_panel(const drawing *d, const panel *p)
@@ -344,7 +343,8 @@ static mp_status draw_panel(const drawing *d, const panel *p)
     mp_canvas_text(d->canvas, p->left, d->top + 30, MP_ALIGN_LEFT, 14, true, MP_COLOR_TEXT, p->title);
     mp_canvas_text(d->canvas, p->left, d->top + 15, MP_ALIGN_LEFT, 11, false, MP_COLOR_MUTED, p->about);
     MP_CHECK(draw_links(d, p));
-    return draw_boxes(d, p);
+    draw_boxes(d, p);
+    return MP_OK;
 }
 
 /* Puts the panels side by side; returns the width of all. */

@@ -205,8 +205,7 @@ static void put_module(mp_text_builder *out, const mp_block_facts *facts, size_t
     static const mp_fate order[] = {MP_FATE_KEPT, MP_FATE_RECOMPUTED, MP_FATE_FORWARD_ONLY};
     const mp_graph_block *block = &facts->blocks->blocks[k];
     const mp_block_fact *fact = &facts->of[k];
-    double total = 0;
-    for (int f = 0; f < MP_N_FATES; f++) total += (double)fact->bytes[f];
+    const double total = (double)mp_block_bytes(fact);
     mp_text_put(out, "<tr><td class=\"name\">");
     put_html(out, block->title);
     for (size_t i = 0; i < block->n; i++) { /* the first line that is known */

@@ -58,8 +58,8 @@ TEST(a_time_limit_is_of_the_whole_command)
 {
     search_options o = {.begun = mp_clock_now() - 5, .time_limit = 10};
     assert_true(progress_time_left(&o) <= 5);
-    o.search.time_limit = 2;
+    o.time_limit = 2;
     assert_true(progress_time_left(&o) == 0.1 * 2);
-    o.search.time_limit = 0;
+    o.time_limit = 0;
     assert_true(progress_time_left(&o) == 0);
 }
