@@ -4,7 +4,7 @@
 #include "cli/options/picture_file.h"
 #include "cli/subject/subject.h"
 #include "formats/canvas/canvas.h"
-#include "formats/drawings/block_dot.h"
+#include "formats/drawings/block.h"
 #include "memplan/training_picture.h"
 
 int cmd_draw(options *o)

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "memplan/error.h"
+
 #define COMMAND(ID, ...) CMD_##ID,
 typedef enum command_id {
 #include "cli/options/commands.def"
@@ -134,3 +136,9 @@ bool option_given(const options *o, option_id id);
 const char *option_dashes(const option_row *row);
 /* Returns the name that is meant as a CHOICE, as the table spells it. NULL if the option takes no such value. */
 const char *option_taken(const option_row *row, const char *value);
+
+/* Returns the options that shape the graph as a JSON object. NULL if memory is short. */
+json_t *options_to_json(const options *o);
+/* Takes over from `source` (a graph's options; it is kept alive by *o) what the command line left open. MP_INVALID: the command
+ * line contradicts it; MP_PARSE: not an object of such options. */
+mp_status options_adopt(options *o, json_t *source, mp_error *err);

@@ -7,7 +7,7 @@
 #include "cli/messages/input.h"
 #include "cli/messages/messages.h"
 #include "cli/messages/nearest.h"
-#include "cli/options/options_json.h"
+#include "cli/options/options.h"
 #include "estimator/training/adapters.h"
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"

@@ -21,9 +21,6 @@
 #include "estimator/base/memory.h"
 #include "formats/base/file.h"
 #include "formats/base/process.h"
-#include "formats/canvas/canvas_text.h"
-#include "formats/canvas/palette.h"
-#include "formats/canvas/pdf_title.h"
 
 #define FONT "DejaVu Sans,Verdana,sans-serif"
 

@@ -3,7 +3,7 @@
  * Widths are the advances of DejaVu Sans in thousandths of the font size, the font that pictures ask for first. Layout uses
  * them and not the fonts that happen to be installed, so that a picture is the same everywhere.
  */
-#include "formats/canvas/canvas_text.h"
+#include "formats/canvas/canvas.h"
 
 #include <string.h>
 

@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 #include "formats/canvas/canvas.h"
-#include "formats/canvas/palette.h"
 #include "memplan/plan.h"
 
 /* The layers of the picture, from bottom to top. */

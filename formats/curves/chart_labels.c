@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "formats/base/text.h"
-#include "formats/canvas/canvas_text.h"
+#include "formats/canvas/canvas.h"
 
 #define SIZE 13.0        /* of text */
 #define NAME_WIDTH 300.0 /* of a node's name */

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "formats/base/text.h"
-#include "formats/canvas/canvas_text.h"
+#include "formats/canvas/canvas.h"
 #include "formats/canvas/plot.h"
 
 #define BUDGET_SHOWN 1.25 /* a budget further above the arena is not drawn */

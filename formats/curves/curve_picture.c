@@ -11,7 +11,7 @@
 
 #include "estimator/base/memory.h"
 #include "formats/base/text.h"
-#include "formats/canvas/canvas_text.h"
+#include "formats/canvas/canvas.h"
 #include "formats/canvas/plot.h"
 #include "formats/curves/curve_spread.h"
 #include "memplan/solver.h"

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "formats/base/text.h"
-#include "formats/canvas/canvas_text.h"
+#include "formats/canvas/canvas.h"
 #include "formats/canvas/plot.h"
 
 #define LABEL 12.0 /* size of text */

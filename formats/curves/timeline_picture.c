@@ -11,7 +11,6 @@
 
 #include "formats/base/text.h"
 #include "formats/canvas/canvas.h"
-#include "formats/canvas/canvas_text.h"
 #include "formats/curves/chart.h"
 #include "planner/order/updates.h"
 

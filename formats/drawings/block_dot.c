@@ -1,5 +1,5 @@
 /* block_dot.c - nodes with labels and colours, and edges; no positions. */
-#include "formats/drawings/block_dot.h"
+#include "formats/drawings/block.h"
 
 #include <stdio.h>
 #include <string.h>

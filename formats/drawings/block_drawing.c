@@ -1,12 +1,12 @@
 /* block_drawing.c - the fate of the tensors of each block, as a box with shares of colour, and as a legend. */
-#include "formats/drawings/block_drawing.h"
+#include "formats/drawings/block.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "formats/base/text.h"
-#include "formats/canvas/canvas_text.h"
+#include "formats/canvas/canvas.h"
 
 enum {
     TOOLTIP_LINES = 24, /* operators that a tooltip lists */

@@ -5,8 +5,7 @@
 
 #include "formats/base/text.h"
 #include "formats/canvas/canvas.h"
-#include "formats/drawings/block_dot.h"
-#include "formats/drawings/block_drawing.h"
+#include "formats/drawings/block.h"
 #include "formats/drawings/graph_blocks.h"
 #include "formats/drawings/placement.h"
 

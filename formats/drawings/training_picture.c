@@ -13,8 +13,7 @@
 #include "estimator/base/memory.h"
 #include "formats/base/text.h"
 #include "formats/canvas/canvas.h"
-#include "formats/canvas/canvas_text.h"
-#include "formats/drawings/block_drawing.h"
+#include "formats/drawings/block.h"
 #include "formats/drawings/graph_blocks.h"
 
 #define MARGIN 24.0

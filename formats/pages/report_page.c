@@ -11,7 +11,7 @@
 #include "formats/base/text.h"
 #include "formats/curves/chart.h"
 #include "formats/curves/curve_spread.h"
-#include "formats/drawings/block_drawing.h"
+#include "formats/drawings/block.h"
 #include "formats/json/json.h"
 #include "memplan/graph_picture.h"
 

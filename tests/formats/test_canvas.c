@@ -6,8 +6,6 @@
 #include "estimator/base/memory.h"
 #include "formats/base/file.h"
 #include "formats/base/text.h"
-#include "formats/canvas/canvas_text.h"
-#include "formats/canvas/pdf_title.h"
 #include "tests/cases/test.h"
 
 enum { CONTENTS_MAX = 1 << 22 };

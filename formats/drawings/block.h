@@ -1,10 +1,9 @@
-/* block_drawing.h - what the pictures of a graph share: the fates of the tensors in a block, the box that shows them, and the
+/* block.h - what the pictures of a graph share: the fates of the tensors in a block, the box that shows them, and the
  * heading with the legend. Private to formats/.
  */
 #pragma once
 
 #include "formats/canvas/canvas.h"
-#include "formats/canvas/palette.h"
 #include "formats/drawings/graph_blocks.h"
 #include "memplan/plan.h"
 
@@ -68,3 +67,13 @@ double mp_heading_width(const char *title, const char *subtitle);
 const char *mp_saving_title(const char *title, const mp_plan *plan);
 /* Returns "peak 1.69 GiB of a budget of 1.75 GiB, 5.9 % more time", as mp_text does, or "" without a plan. */
 const char *mp_plan_subtitle(const mp_plan *plan);
+
+/* ---- the same blocks as a graph in DOT, for Graphviz and whatever reads its language ---- */
+
+/* True if a path ends in .dot. */
+bool mp_is_dot_path(const char *path);
+
+/* Writes a node for each block, labelled and coloured as in a picture, and an edge from each block to those that read it.
+ * Positions are left to the reader: `dot -Tsvg` lays it out. Atomic, as mp_file_write. MP_IO, MP_NOMEM. */
+mp_status mp_block_dot_write(const mp_block_facts *facts, const char *title, const char *subtitle, const char *path,
+                             mp_error *err);
