@@ -21,9 +21,9 @@ static int keep_input(const options *o)
     size_t n = 0;
     if (commands[o->command].max_operands < 0) return EXIT_DONE;
     for (size_t k = 0; k < o->n_operands; k++) n += !strcmp(o->operands[k], "-");
-    const char *const files[] = {o->plan, o->resume};
+    const char *const files[] = {o->output.plan, o->training.resume};
     for (size_t k = 0; k < sizeof files / sizeof *files; k++) n += files[k] && !strcmp(files[k], "-");
-    if (o->costs && !strcmp(o->costs, "-"))
+    if (o->model.costs && !strcmp(o->model.costs, "-"))
         return usage_error("--costs: graphs and plans name the file of their costs, so that it needs a name");
     if (n > 1) return usage_error("standard input is one file, and %zu are to be read from it", n);
     return n ? input_keep() : EXIT_DONE;
@@ -34,7 +34,7 @@ static int answer(const command *c, options *o)
 {
     int rc = keep_input(o);
     if (rc == EXIT_DONE) rc = outputs_try(o);
-    if (o->quiet) screen_keep_verdicts_whole();
+    if (o->talk.quiet) screen_keep_verdicts_whole();
     if (rc == EXIT_DONE) rc = c->run(o);
     if (rc == EXIT_DONE) outputs_say(o);
     return rc;
@@ -54,9 +54,9 @@ static int run(int argc, char **argv)
     options o;
     const double begun = mp_clock_now();
     int rc = options_parse((command_id)(c - commands), argc - 2, argv + 2, &o);
-    o.begun = begun;
-    if (rc == EXIT_DONE && o.help)
-        (o.short_help ? help_command_short : help_command)(stdout, c);
+    o.search.begun = begun;
+    if (rc == EXIT_DONE && o.talk.help)
+        (o.talk.short_help ? help_command_short : help_command)(stdout, c);
     else if (rc == EXIT_DONE)
         rc = answer(c, &o);
     options_free(&o);

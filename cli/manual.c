@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/options/commands.h"
+#include "cli/options/help.h"
 
 #define EXIT_STATUS                                                                                                           \
     "0: done. 1: the answer is no (the budget cannot be met, the plan does not hold), or the system failed. 2: bad usage or " \
@@ -20,11 +20,6 @@
     "MODEL is an ONNX file, or a training graph: one that `memplan graph` wrote (its name ends in .json), or one in " \
     "Graphviz's "                                                                                                     \
     "DOT (.dot, .gv). PLAN is a file that `memplan plan -o` wrote."
-
-static bool takes(const command *c, const option_row *row)
-{
-    return row->commands >> (c - commands) & 1;
-}
 
 /* Those that shape the graph are explained once for all commands about a model. */
 static bool is_shared(const option_row *row)
@@ -37,30 +32,9 @@ static bool has_page(const command *c)
     return c->max_operands >= 0;
 }
 
-static const char *dashes(const option_row *row)
-{
-    return row->name[1] ? "--" : "-";
-}
-
 /* ---- Markdown ---- */
 
 enum { COLUMNS = 118 };
-
-/* Prints words in lines of at most COLUMNS, the second one and those after it indented. */
-static void wrapped(const char *text, int indent)
-{
-    int column = 0;
-    while (*text) {
-        int length = (int)strcspn(text, " ");
-        if (column && column + 1 + length > COLUMNS)
-            column = printf("\n%*s", indent, "") - 1;
-        else if (column)
-            column += printf(" ");
-        column += printf("%.*s", length, text);
-        text += length + (text[length] == ' ');
-    }
-    putchar('\n');
-}
 
 static void escaped(FILE *to, const char *text)
 {
@@ -74,18 +48,15 @@ static bool markdown_option(const option_row *row)
     size_t size, n = 0;
     FILE *to = open_memstream(&text, &size);
     if (!to) return false;
-    fprintf(to, "* `%s%s%s%s`: ", dashes(row), row->name, row->argument ? " " : "", row->argument ? row->argument : "");
+    fprintf(to, "* `%s%s%s%s`: ", option_dashes(row), row->name, row->argument ? " " : "", row->argument ? row->argument : "");
     escaped(to, row->help);
-    if (row->choice) {
-        for (size_t k = 0; row->choice(k); k++) fprintf(to, "%s`%s`", k ? ", " : "; one of ", row->choice(k));
-        if (row->otherwise) fprintf(to, " (default: `%s`)", row->otherwise);
-    }
+    fputs(help_choices(row, "`"), to);
     for (size_t k = 0; is_shared(row) && k < N_COMMANDS; k++)
-        if (takes(&commands[k], &option_rows[OPT_DIM]) && !takes(&commands[k], row))
+        if (help_takes(&commands[k], &option_rows[OPT_DIM]) && !help_takes(&commands[k], row))
             fprintf(to, "%s`%s`", n++ ? ", " : "; not for ", commands[k].name);
     fputs(row->for_experiments ? " (for experiments)" : "", to);
     bool ok = !fclose(to);
-    if (ok) wrapped(text, 2);
+    if (ok) help_wrap(stdout, text, 2, 0, COLUMNS);
     free(text);
     return ok;
 }
@@ -97,7 +68,7 @@ static bool markdown_options(const command *c)
     for (int last = 0; last < 2; last++)
         for (int k = 0; ok && k < N_OPTIONS; k++) {
             const option_row *row = &option_rows[k];
-            if (k == OPT_HELP || row->for_experiments != last || is_shared(row) != !c || (c && !takes(c, row))) continue;
+            if (k == OPT_HELP || row->for_experiments != last || is_shared(row) != !c || (c && !help_takes(c, row))) continue;
             any = true;
             ok = markdown_option(row);
         }
@@ -107,11 +78,11 @@ static bool markdown_options(const command *c)
 
 static bool markdown_command(const command *c)
 {
-    bool options = takes(c, &option_rows[OPT_HELP]) && c->max_operands != 0;
+    bool options = help_takes(c, &option_rows[OPT_HELP]) && c->max_operands != 0;
     printf("## %s\n\n    memplan %s%s%s%s\n\n%c%s.\n\n", c->name, c->name, *c->operands ? " " : "", c->operands,
            options ? " [OPTION...]" : "", toupper((unsigned char)*c->summary), c->summary + 1);
     bool ok = markdown_options(c);
-    if (takes(c, &option_rows[OPT_DIM])) puts("Also the [options about the model](#options-about-the-model).\n");
+    if (help_takes(c, &option_rows[OPT_DIM])) puts("Also the [options about the model](#options-about-the-model).\n");
     printf("Example: `%s`\n\n", c->example);
     return ok;
 }
@@ -222,23 +193,13 @@ static void roff_title(const char *name, const char *summary)
 static void roff_option(const option_row *row)
 {
     printf(".TP\n\\fB");
-    roff(dashes(row));
+    roff(option_dashes(row));
     roff(row->name);
     printf("\\fR%s\\fI", row->argument ? " " : "");
     roff(row->argument ? row->argument : "");
     printf("\\fR\n");
     roff(row->help);
-    if (row->choice) {
-        for (size_t k = 0; row->choice(k); k++) {
-            printf("%s", k ? ", " : "; one of ");
-            roff(row->choice(k));
-        }
-        if (row->otherwise) {
-            printf(" (default: ");
-            roff(row->otherwise);
-            printf(")");
-        }
-    }
+    roff(help_choices(row, ""));
     puts(row->for_experiments ? " (for experiments)" : "");
 }
 
@@ -270,7 +231,7 @@ static void man_command(const command *c)
         for (int last = 0; last < 2; last++)
             for (int k = 0; k < N_OPTIONS; k++) {
                 const option_row *row = &option_rows[k];
-                if (takes(c, row) && is_shared(row) == shared && row->for_experiments == last) roff_option(row);
+                if (help_takes(c, row) && is_shared(row) == shared && row->for_experiments == last) roff_option(row);
             }
     puts(".SH EXAMPLE\n.nf");
     roff(c->example);

@@ -1,12 +1,11 @@
 /* apply_report.c - a plan for PyTorch, Hugging Face, Megatron, DeepSpeed, Paddle and JAX: lines to paste, between comments that
  * say what they come to. */
-#include "cli/apply/applied.h"
+#include "cli/apply/apply.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/apply/selective.h"
 #include "cli/messages/print.h"
 #include "memplan/solver.h"
 #include "planner/segments/module_schedule.h"
@@ -43,11 +42,9 @@ static bool may_be_in_place(const mp_modules *m, const bool *chosen)
 
 static void print_pytorch(applied *x, const mp_plan *plan, const bool *chosen)
 {
-    char what[96];
     int n = 0;
     for (int m = 0; m < x->modules->n; m++) n += chosen[m];
-    snprintf(what, sizeof what, "%d module%s in torch.utils.checkpoint", n, n == 1 ? "" : "s");
-    applied_head(x, what, plan->peak_bytes, plan->ticks);
+    applied_head(x, mp_text("%d module%s in torch.utils.checkpoint", n, n == 1 ? "" : "s"), plan->peak_bytes, plan->ticks);
     if (n) {
         print_to(x->to, "import functools\n\nfrom torch.utils.checkpoint import checkpoint\n\nfor name in [\n");
         for (int m = 0; m < x->modules->n; m++)
@@ -136,19 +133,16 @@ static mp_status apply_blocks(applied *x, block_printer print)
     blocks b = {0};
     int64_t peak_bytes, ticks, all_peak_bytes, all_ticks;
     int k;
-    char what[256];
     MP_TRY(blocks_find(x->modules, &b, x->err));
-    MP_REQUIRE(b.n > 0, x->err, MP_NOT_APPLICABLE, "%s has no row of equal blocks, such as layers.0, layers.1, ...",
-               x->graph->name);
     MP_TRY(blocks_fewest(&b, x->budget_bytes, &k, &peak_bytes, &ticks, x->err));
     if (k < 0) {
         st = applied_too_coarse(x, "with every block checkpointed the peak is", peak_bytes);
         goto done;
     }
     MP_TRY(blocks_judge(&b, b.n, NULL, &all_peak_bytes, &all_ticks, x->err));
-    snprintf(what, sizeof what, "the first %d of %d blocks (%.100s, ...) checkpointed", k, b.n,
-             x->modules->modules[b.module[0]].name);
-    applied_head(x, what, peak_bytes, ticks);
+    applied_head(x,
+                 mp_text("the first %d of %d blocks (%.100s, ...) checkpointed", k, b.n, x->modules->modules[b.module[0]].name),
+                 peak_bytes, ticks);
     print_to(x->to, "#   all blocks: ");
     applied_cost(x, all_peak_bytes, all_ticks);
     fputc('\n', x->to);
@@ -236,9 +230,9 @@ done:
     return st;
 }
 
-mp_status report_apply(const subject *s, const mp_plan *plan, const char *framework, FILE *to, applied_means *found,
-                       mp_error *err)
+mp_status report_apply(const subject *s, const char *framework, FILE *to, applied_means *found, mp_error *err)
 {
+    const mp_plan *plan = s->plan;
     mp_status st = MP_OK;
     applied x = {.subject = s, .graph = s->graph, .plan = plan, .to = to, .found = found, .err = err};
     x.budget_bytes = plan->budget_bytes < MP_NO_LIMIT ? plan->budget_bytes : plan->peak_bytes;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/apply/apply_report.h"
+#include "cli/apply/apply.h"
 #include "cli/messages/messages.h"
 #include "cli/options/commands.h"
 #include "cli/reports/report.h"
@@ -14,27 +14,28 @@ static double overhead(const mp_plan *plan, int64_t ticks)
     return plan->baseline_ticks > 0 ? (double)ticks / (double)plan->baseline_ticks - 1 : 0;
 }
 
-static json_t *apply_json(const options *o, const subject *s, const mp_plan *plan, const applied_means *found, const char *text)
+static json_t *apply_json(const options *o, const subject *s, const applied_means *found, const char *text)
 {
+    const mp_plan *plan = s->plan;
     return json_pack("{s:o, s:s, s:b, s:I, s:o, s:I, s:f, s:I, s:o}", "model", mp_json_text(s->graph->name), "framework",
-                     o->framework, "fits", found->fits, "peak_bytes", (json_int_t)found->peak_bytes, "overhead",
+                     o->output.framework, "fits", found->fits, "peak_bytes", (json_int_t)found->peak_bytes, "overhead",
                      mp_json_real_if(found->ticks >= 0, overhead(plan, found->ticks)), "plan_peak_bytes",
                      (json_int_t)plan->peak_bytes, "plan_overhead", overhead(plan, plan->ticks), "baseline_peak_bytes",
                      (json_int_t)plan->baseline_peak_bytes, "text", mp_json_text(text));
 }
 
 /* The lines on standard output, or as text in the answer. */
-static mp_status print_lines(const options *o, const subject *s, const mp_plan *plan, applied_means *found, mp_error *err)
+static mp_status print_lines(const options *o, const subject *s, applied_means *found, mp_error *err)
 {
     mp_status st = MP_OK;
     char *text = NULL;
     size_t size;
-    FILE *to = o->json ? open_memstream(&text, &size) : stdout;
+    FILE *to = o->talk.json ? open_memstream(&text, &size) : stdout;
     MP_REQUIRE(to, err, MP_NOMEM, "out of memory");
-    st = report_apply(s, plan, o->framework, to, found, err);
+    st = report_apply(s, o->output.framework, to, found, err);
     if (to == stdout) goto done;
     if (fclose(to) != 0 && st == MP_OK) st = MP_FAIL(err, MP_NOMEM, "out of memory");
-    if (st == MP_OK) st = answer_in_json("apply", apply_json(o, s, plan, found, text), err);
+    if (st == MP_OK) st = answer_in_json("apply", apply_json(o, s, found, text), err);
 done:
     free(text);
     return st;
@@ -44,20 +45,18 @@ int cmd_apply(options *o)
 {
     mp_error err = {0};
     subject s = {0};
-    mp_plan *plan = NULL;
     applied_means found;
     int rc = EXIT_DONE;
-    if (!o->framework) return usage_error("apply needs a framework: --for pytorch");
-    if (subject_load_with_plan(o->operands[0], o->operands[1], o, &s, &plan, &err) != MP_OK) {
-        rc = err.code == MP_REFUTED ? output_failed(&err) : input_failed(&err);
-    } else if (print_lines(o, &s, plan, &found, &err) != MP_OK) {
+    if (!o->output.framework) return usage_error("apply needs a framework: --for pytorch");
+    if (subject_load_with_plan(o->operands[0], o->operands[1], o, &s, &err) != MP_OK) {
+        rc = input_failed(&err);
+    } else if (print_lines(o, &s, &found, &err) != MP_OK) {
         rc = input_failed(&err);
     } else {
-        if (strcmp(o->rules, "pytorch") && strcmp(o->framework, "paddle") && strcmp(o->framework, "jax"))
+        if (strcmp(o->model.rules, "pytorch") && strcmp(o->output.framework, "paddle") && strcmp(o->output.framework, "jax"))
             complain("counted as memplan itself trains; a plan made with --rules pytorch counts what PyTorch keeps");
         rc = found.fits ? EXIT_DONE : EXIT_NO;
     }
-    mp_plan_free(plan);
     subject_free(&s);
     return rc;
 }

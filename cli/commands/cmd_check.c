@@ -13,7 +13,7 @@
 #include "planner/solve/solver.h"
 
 /* Whether the plan states a lower bound that nothing was asked to prove. */
-static bool leaves_bound(const options *o, const mp_plan *plan)
+static bool leaves_bound(const search_options *o, const mp_plan *plan)
 {
     return plan->lower_bound_seconds >= 0 && !o->prove_bound;
 }
@@ -21,22 +21,21 @@ static bool leaves_bound(const options *o, const mp_plan *plan)
 static int answer(const options *o, const char *path, const mp_plan *plan, const mp_error *fault)
 {
     bool holds = fault->code == MP_OK;
-    char peak[QUANTITY_MAX], exact[QUANTITY_MAX], waste[QUANTITY_MAX], time[QUANTITY_MAX];
-    if (o->json) {
+    if (o->talk.json) {
         int rc = print_json(
-            "check", json_pack("{s:b, s:s?, s:o}", "holds", holds, "fault", holds ? NULL : fault->message, "not_verified",
-                               holds && leaves_bound(o, plan) ? json_pack("[s]", "lower_bound_seconds") : json_array()));
+            "check",
+            json_pack("{s:b, s:s?, s:o}", "holds", holds, "fault", holds ? NULL : fault->message, "not_verified",
+                      holds && leaves_bound(&o->search, plan) ? json_pack("[s]", "lower_bound_seconds") : json_array()));
         if (rc) return rc;
     } else if (holds) {
         print("%s holds: %zu step%s, peak %s (%s bytes), ", path, plan->n_steps, plan->n_steps == 1 ? "" : "s",
-              bytes_short(plan->peak_bytes, peak), count_text(plan->peak_bytes, exact));
+              mp_bytes_text(plan->peak_bytes), count_text(plan->peak_bytes));
         if (plan->n_places && plan->arena_bytes >= 0)
-            print("arena %s bytes (%s), ", count_text(plan->arena_bytes, exact),
-                  mp_arena_text(plan->arena_bytes, mp_plan_live_bytes(plan), waste));
-        print("%s", seconds_text(plan->seconds, time));
-        if (leaves_bound(o, plan))
-            print("; not verified: that nothing takes less than %s (--prove-bound)",
-                  seconds_text(plan->lower_bound_seconds, time));
+            print("arena %s bytes (%s), ", count_text(plan->arena_bytes),
+                  mp_arena_text(plan->arena_bytes, mp_plan_live_bytes(plan)));
+        print("%s", seconds_text(plan->seconds));
+        if (leaves_bound(&o->search, plan))
+            print("; not verified: that nothing takes less than %s (--prove-bound)", seconds_text(plan->lower_bound_seconds));
         print("\n");
     } else {
         print("%s does not hold: %s\n", path, fault->message);
@@ -54,7 +53,7 @@ int cmd_check(options *o)
     if (st == MP_OK) {
         st = mp_plan_read(path, s.graph, &plan, &err);
         if (st == MP_OK) st = mp_plan_check(s.graph, plan, &err);
-        if (st == MP_OK) st = mp_plan_check_proofs(s.graph, plan, o->prove_bound, &err);
+        if (st == MP_OK) st = mp_plan_check_proofs(s.graph, plan, o->search.prove_bound, &err);
         if (st != MP_OK) mp_error_locate(&err, path, 0, 0);
     }
     int rc = st == MP_OK || st == MP_REFUTED ? answer(o, path, plan, &err) : input_failed(&err);

@@ -24,7 +24,7 @@ static json_t *devices_json(void)
 
 int cmd_devices(options *o)
 {
-    if (o->json) return print_json("devices", devices_json());
+    if (o->talk.json) return print_json("devices", devices_json());
     print("%-8s %4s %5s %5s %6s %6s %6s %5s  %s\n", "device", "GiB", "less", "fp32", "tf32", "fp16", "bf16", "GB/s",
           "what it is");
     for (size_t k = 0; k < mp_device_count(); k++) {

@@ -4,38 +4,34 @@
 #include "cli/options/picture_file.h"
 #include "cli/subject/subject.h"
 #include "formats/canvas/canvas.h"
-#include "formats/drawings/block_dot.h"
+#include "formats/drawings/block.h"
 #include "memplan/training_picture.h"
 
 int cmd_draw(options *o)
 {
     mp_error err = {0};
     subject s = {0};
-    mp_plan *plan = NULL;
-    char title[256];
     int rc = EXIT_DONE;
-    if (!o->out) return usage_error("draw needs a file to draw into: -o model.svg");
+    if (!o->output.out) return usage_error("draw needs a file to draw into: -o model.svg");
     picture_file file;
     if ((rc = picture_file_settle(o, "svg, png, pdf, dot", &file)) != EXIT_DONE) return rc;
     const bool graph = mp_is_dot_path(file.path);
-    if (graph && o->training) return usage_error("--training is a picture of three graphs: -o .svg, .png or .pdf, not .dot");
+    if (graph && o->output.training)
+        return usage_error("--training is a picture of three graphs: -o .svg, .png or .pdf, not .dot");
     if (!graph && mp_canvas_check_path(file.path, &err) != MP_OK) return usage_error("-o: %s, or .dot", err.message);
-    if (subject_load_with_plan(o->operands[0], o->plan, o, &s, &plan, &err) != MP_OK) {
-        rc = err.code == MP_REFUTED ? output_failed(&err) : input_failed(&err);
+    if (subject_load_with_plan(o->operands[0], o->output.plan, o, &s, &err) != MP_OK) {
+        rc = input_failed(&err);
     } else {
-        const mp_picture_request request = {.graph = s.graph,
-                                            .plan = plan,
-                                            .title = subject_title(&s, title, sizeof title),
-                                            .depth = o->depth > 1000 ? 1000 : (int)o->depth};
+        const mp_picture_request request = {
+            .graph = s.graph, .plan = s.plan, .title = s.title, .depth = o->output.depth > 1000 ? 1000 : (int)o->output.depth};
         mp_status st = picture_file_open(&file, &err);
-        if (st == MP_OK) st = (o->training ? mp_training_picture : mp_graph_picture)(&request, file.path, &err);
-        st = picture_file_close(&file, o, st, &err);
+        if (st == MP_OK) st = (o->output.training ? mp_training_picture : mp_graph_picture)(&request, file.path, &err);
+        st = picture_file_close(&file, &o->output, st, &err);
         if (st == MP_LIMIT || st == MP_INVALID)
             rc = input_failed(&err);
         else if (st != MP_OK)
             rc = output_failed(&err);
     }
-    mp_plan_free(plan);
     subject_free(&s);
     return rc;
 }

@@ -2,11 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/estimates/estimate_savings.h"
-#include "cli/estimates/estimate_updates.h"
-#include "cli/estimates/operator_rows.h"
-#include "cli/estimates/roles_report.h"
-#include "cli/estimates/synthetic_report.h"
+#include "cli/estimates/estimate.h"
 #include "cli/messages/messages.h"
 #include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
@@ -16,23 +12,24 @@
 #include "cli/reports/module_rows.h"
 #include "cli/reports/report.h"
 #include "cli/reports/tensor_rows.h"
-#include "cli/subject/other_rules.h"
 #include "cli/subject/subject.h"
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"
 #include "formats/json/json.h"
 #include "memplan/summary.h"
 #include "planner/order/dag.h"
+#include "planner/order/updates.h"
 
 enum { CUT_ROWS = 6, MODULE_ROWS = 4, MODULE_ROWS_ALL = 40 };
 
 typedef struct estimate {
     subject subject;
     mp_summary summary;
-    mp_timeline *timeline; /* of keep-all, whose step t is not always node t */
-    int peak_node;         /* -1: no nodes */
-    int64_t n_parameters;  /* -1: a graph file does not say */
-    int64_t n_trained;     /* of them; -1 likewise */
+    const mp_timeline *timeline; /* of keep-all, whose step t is not always node t */
+    mp_timeline *early;          /* the same, of updates that are fused into backward; NULL: they are not */
+    int peak_node;               /* -1: no nodes */
+    int64_t n_parameters;        /* -1: a graph file does not say */
+    int64_t n_trained;           /* of them; -1 likewise */
     mp_rules rules;
     int *cuts; /* storages */
     size_t n_cuts;
@@ -60,6 +57,27 @@ static mp_rules rules_of(const subject *s)
     return rules < 0 ? MP_RULES_EXECUTOR : (mp_rules)rules;
 }
 
+/* Keep-all's timeline and the node at its peak. Updates that are fused into backward run where their gradients are complete. */
+static mp_status find_peak(estimate *e, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *graph = e->subject.graph;
+    const mp_step *steps = NULL;
+    mp_step *early = NULL;
+    size_t n;
+    MP_TRY(mp_problem_keep_all(e->subject.problem, &steps, &e->timeline, err));
+    if (graph->fuse == MP_FUSE_BACKWARD) {
+        MP_TRY(mp_updates_place_early(graph, &early, &n, err));
+        MP_TRY(mp_timeline_build(graph, early, n, &e->early, err));
+        e->timeline = e->early;
+        steps = early;
+    }
+    e->peak_node = e->timeline->peak_step < 0 ? -1 : steps[e->timeline->peak_step].node;
+done:
+    mp_free(early);
+    return st;
+}
+
 static mp_status make_estimate(const options *o, estimate *e, mp_error *err)
 {
     const mp_graph *graph;
@@ -68,19 +86,16 @@ static mp_status make_estimate(const options *o, estimate *e, mp_error *err)
     if (option_given(o, OPT_DEVICE)) room_of_subject(&e->subject, o, &e->room);
     e->rules = rules_of(&e->subject);
     e->n_parameters = e->n_trained = -1;
-    if (e->subject.model) count_parameters(e->subject.model, o, &e->n_parameters, &e->n_trained);
+    if (e->subject.model) count_parameters(e->subject.model, &o->model, &e->n_parameters, &e->n_trained);
     MP_CHECK(mp_summarize(graph, e->rules, &e->summary, err));
-    if (graph->fuse == MP_FUSE_BACKWARD)
-        MP_CHECK(early_updates_timeline(graph, &e->timeline, &e->peak_node, err));
-    else
-        MP_CHECK(keep_all_timeline(graph, &e->timeline, &e->peak_node, err));
+    MP_CHECK(find_peak(e, err));
     e->cuts = mp_alloc(graph->n_storages, sizeof *e->cuts);
     MP_ENSURE(e->cuts, err, MP_NOMEM, "%zu storages", graph->n_storages);
     MP_CHECK(mp_cut_tensors(graph, e->cuts, &e->n_cuts, err));
     e->has_updates = option_given(o, OPT_FUSE) && e->subject.model;
     if (e->has_updates) MP_CHECK(compare_updates(o, &e->updates, err));
-    if ((!o->quiet && !o->csv) || o->json) MP_CHECK(other_rules_of(o, &e->subject, &e->other, err));
-    if (!o->quiet && !o->csv) MP_CHECK(savings_find(o, &e->subject, e->timeline->peak_bytes, &e->savings, err));
+    if ((!o->talk.quiet && !o->output.csv) || o->talk.json) MP_CHECK(other_rules_of(o, &e->subject, &e->other, err));
+    if (!o->talk.quiet && !o->output.csv) MP_CHECK(savings_find(o, &e->subject, e->timeline->peak_bytes, &e->savings, err));
     return MP_OK;
 }
 
@@ -146,14 +161,14 @@ static json_t *estimate_json(const estimate *e, const options *o)
         (json_int_t)e->timeline->peak_bytes, "peak_node", text_or_null(peak_node), "forward_flops",
         flops_json(sum->forward_flops), "forward_seconds", (double)sum->forward_ticks * graph->tick_seconds, "backward_seconds",
         (double)sum->backward_ticks * graph->tick_seconds, "operators", json_array());
-    mp_json_set(&json, "operators", operators_json(graph, sum, o->sort));
+    mp_json_set(&json, "operators", operators_json(graph, sum, o->output.sort));
     const mp_inference_form *form = &e->subject.inference;
     if (e->subject.model)
         mp_json_set(
             &json, "inference_form",
             json_pack("{s:i, s:i, s:i}", "folded_norms", form->folded_norms, "norms", form->norms, "dropouts", form->dropouts));
     if (e->subject.model && e->rules == MP_RULES_PYTORCH) mp_json_set(&json, "guessed", guesses_json(e->subject.model));
-    if (e->subject.model) mp_json_set(&json, "inputs", roles_json(e->subject.model, o));
+    if (e->subject.model) mp_json_set(&json, "inputs", roles_json(e->subject.model, &o->model));
     if (e->subject.model) mp_json_set(&json, "synthetic_data", synthetic_json(e->subject.model));
     if (e->subject.model) mp_json_set(&json, "attention_form", attention_form_json(&e->subject.attention));
     mp_json_set(&json, "device", device_json(e));
@@ -168,23 +183,20 @@ static json_t *estimate_json(const estimate *e, const options *o)
     return json;
 }
 
-static void print_row(const options *o, const char *name, int64_t bytes, const char *note)
+static void print_row(const talk_options *o, const char *name, int64_t bytes, const char *note)
 {
-    char text[QUANTITY_MAX], count[QUANTITY_MAX], exact[QUANTITY_MAX + 16] = "";
-    if (o->verbose) snprintf(exact, sizeof exact, "  %20s bytes", count_text(bytes, count));
-    screen_row("  %-18s %12s%s%s%s", name, bytes_short(bytes, text), exact, *note ? "  " : "", note);
+    screen_row("  %-18s %12s%s%s%s", name, mp_bytes_text(bytes), o->verbose ? mp_text("  %20s bytes", count_text(bytes)) : "",
+               *note ? "  " : "", note);
 }
 
 /* The first line and the last: what it needs, and whether the device has that. */
-static void print_verdict(const options *o, const estimate *e)
+static void print_verdict(const talk_options *o, const estimate *e)
 {
-    char title[256], peak[QUANTITY_MAX], room[ROOM_TEXT_MAX];
+    const char *title = e->subject.title, *peak = mp_bytes_text(e->timeline->peak_bytes);
     const bool fits = e->timeline->peak_bytes <= room_bytes(&e->room);
-    subject_title(&e->subject, title, sizeof title);
-    bytes_short(e->timeline->peak_bytes, peak);
     if (*e->room.name)
         screen_verdict(o->color, fits ? SCREEN_GOOD : SCREEN_BAD, "%s: keeping everything takes %s. %s %s.", title, peak,
-                       fits ? "Fits" : "Does not fit", room_text(&e->room, room));
+                       fits ? "Fits" : "Does not fit", room_text(&e->room));
     else
         screen_verdict(o->color, SCREEN_PLAIN, "%s: keeping everything takes %s.", title, peak);
 }
@@ -221,7 +233,7 @@ static mp_status print_cuts(const estimate *e, mp_error *err)
     MP_REQUIRE(names && labels, err, MP_NOMEM, "%zu names", e->n_cuts);
     for (size_t k = 0; k < e->n_cuts; k++) names[k] = mp_storage_title(e->subject.graph, e->cuts[k], &labels[k]);
     print("\nCut tensors (each splits the network in two: natural checkpoints): %zu\n", e->n_cuts);
-    MP_TRY(report_tensors(names, e->n_cuts, CUT_ROWS, e->asked->list, err));
+    MP_TRY(report_tensors(names, e->n_cuts, CUT_ROWS, e->asked->talk.list, err));
 done:
     mp_free(names);
     mp_free(labels);
@@ -231,7 +243,7 @@ done:
 /* With -v: where the figures come from. */
 static mp_status print_details(const options *o, const estimate *e, mp_error *err)
 {
-    if (e->subject.model) report_roles(e->subject.model, o);
+    if (e->subject.model) report_roles(e->subject.model, &o->model);
     if (e->subject.model && report_synthetic(e->subject.model, err) != MP_OK) return err->code;
     if (e->subject.model) print_simplified(&e->subject.simplified);
     const mp_sequence_report *cut = &e->subject.sequences;
@@ -246,45 +258,44 @@ static mp_status print_estimate(const options *o, const estimate *e, mp_error *e
 {
     const mp_graph *graph = e->subject.graph;
     const mp_summary *sum = &e->summary;
-    const bool all = o->verbose || o->list;
-    char note[2 * QUANTITY_MAX + 32] = "", count[QUANTITY_MAX], trained[QUANTITY_MAX], forward[QUANTITY_MAX],
-                                 backward[QUANTITY_MAX], flops[QUANTITY_MAX];
-    print_verdict(o, e);
-    if (o->quiet) return MP_OK;
+    const bool all = o->talk.verbose || o->talk.list;
+    const char *note = "", *count = count_text(e->n_parameters);
+    print_verdict(&o->talk, e);
+    if (o->talk.quiet) return MP_OK;
     putchar('\n');
-    if (e->n_parameters >= 0) snprintf(note, sizeof note, "(%s parameters)", count_text(e->n_parameters, count));
-    if (e->n_trained < e->n_parameters)
-        snprintf(note, sizeof note, "(%s parameters, %s trained)", count, count_text(e->n_trained, trained));
-    print_row(o, "peak", e->timeline->peak_bytes,
+    if (e->n_parameters >= 0) note = mp_text("(%s parameters)", count);
+    if (e->n_trained < e->n_parameters) note = mp_text("(%s parameters, %s trained)", count, count_text(e->n_trained));
+    print_row(&o->talk, "peak", e->timeline->peak_bytes,
               !json_object_get(e->subject.options, "rules") ? ""
               : e->rules == MP_RULES_PYTORCH                ? "(as PyTorch trains it)"
                                                             : "(as memplan trains it)");
-    snprintf(backward, sizeof backward, "(%s)", other_rules_option(&e->other));
-    if (e->other.is_known) print_row(o, other_rules_name(&e->other), e->other.peak_bytes, backward);
-    print_row(o, "parameters", sum->kind_bytes[MP_KIND_PARAMETER], note);
-    print_row(o, "gradients", sum->kind_bytes[MP_KIND_GRADIENT], "");
-    print_row(o, "optimizer state", sum->kind_bytes[MP_KIND_OPTIMIZER_STATE], "");
-    print_row(o, "saved activations", sum->saved_activation_bytes, "(held when forward ends)");
-    if (sum->workspace_bytes || all) print_row(o, "largest workspace", sum->workspace_bytes, "");
-    if (e->room.reserve_bytes) print_row(o, "reserve", e->room.reserve_bytes, "(context, libraries, allocator: --reserve)");
+    if (e->other.is_known)
+        print_row(&o->talk, other_rules_name(&e->other), e->other.peak_bytes, mp_text("(%s)", other_rules_option(&e->other)));
+    print_row(&o->talk, "parameters", sum->kind_bytes[MP_KIND_PARAMETER], note);
+    print_row(&o->talk, "gradients", sum->kind_bytes[MP_KIND_GRADIENT], "");
+    print_row(&o->talk, "optimizer state", sum->kind_bytes[MP_KIND_OPTIMIZER_STATE], "");
+    print_row(&o->talk, "saved activations", sum->saved_activation_bytes, "(held when forward ends)");
+    if (sum->workspace_bytes || all) print_row(&o->talk, "largest workspace", sum->workspace_bytes, "");
+    if (e->room.reserve_bytes)
+        print_row(&o->talk, "reserve", e->room.reserve_bytes, "(context, libraries, allocator: --reserve)");
     own_device own;
     const mp_device *device = device_read(graph->target, &own) ? &own.profile : NULL;
-    screen_text(2, "Forward %s in %s, backward %s%s%s%s.", flops_text(sum->forward_flops, flops),
-                seconds_text((double)sum->forward_ticks * graph->tick_seconds, forward),
-                seconds_text((double)sum->backward_ticks * graph->tick_seconds, backward), device ? " (" : "",
+    screen_text(2, "Forward %s in %s, backward %s%s%s%s.", flops_text(sum->forward_flops),
+                seconds_text((double)sum->forward_ticks * graph->tick_seconds),
+                seconds_text((double)sum->backward_ticks * graph->tick_seconds), device ? " (" : "",
                 device ? device->title : "", device ? ")" : "");
-    if (e->peak_node >= 0) report_peak(graph, e->timeline, e->peak_node, !o->verbose);
-    const size_t rows = o->top ? (size_t)o->top + 1 : all ? MODULE_ROWS_ALL : module_rows(e);
-    MP_CHECK(report_modules(graph, sum, rows, o->sort, err));
+    if (e->peak_node >= 0) report_peak(graph, e->timeline, e->peak_node, !o->talk.verbose);
+    const size_t rows = o->output.top ? (size_t)o->output.top + 1 : all ? MODULE_ROWS_ALL : module_rows(e);
+    MP_CHECK(report_modules(graph, sum, rows, o->output.sort, err));
     report_savings(&e->savings, all ? SAVINGS_MAX : *e->room.name ? 4 : 5);
     if (e->has_updates) print_update_comparison(&e->updates);
-    if (o->verbose)
+    if (o->talk.verbose)
         MP_CHECK(print_details(o, e, err));
     else if (e->subject.attention.n_missed)
         report_attention_form(&e->subject.attention);
     if (all) MP_CHECK(print_cuts(e, err));
-    if (o->per_op) MP_CHECK(report_operators(graph, sum, o->sort, err));
-    print_verdict(o, e);
+    if (o->output.per_op) MP_CHECK(report_operators(graph, sum, o->output.sort, err));
+    print_verdict(&o->talk, e);
     return MP_OK;
 }
 
@@ -293,18 +304,19 @@ int cmd_estimate(options *o)
     mp_error err = {0};
     estimate e = {.asked = o};
     int rc = EXIT_DONE;
-    if (o->csv && (o->json || o->quiet)) return usage_error("--csv contradicts %s", o->json ? "--json" : "-q");
+    if (o->output.csv && (o->talk.json || o->talk.quiet))
+        return usage_error("--csv contradicts %s", o->talk.json ? "--json" : "-q");
     if (make_estimate(o, &e, &err) != MP_OK) {
         rc = input_failed(&err);
-    } else if (o->json) {
+    } else if (o->talk.json) {
         rc = print_json("estimate", estimate_json(&e, o));
-    } else if (o->csv) {
-        if (operators_csv(e.subject.graph, &e.summary, o->sort, &err) != MP_OK) rc = output_failed(&err);
+    } else if (o->output.csv) {
+        if (operators_csv(e.subject.graph, &e.summary, o->output.sort, &err) != MP_OK) rc = output_failed(&err);
     } else if (print_estimate(o, &e, &err) != MP_OK) {
         rc = output_failed(&err);
     }
     mp_summary_free(&e.summary);
-    mp_timeline_free(e.timeline);
+    mp_timeline_free(e.early);
     mp_free(e.cuts);
     subject_free(&e.subject);
     return rc;

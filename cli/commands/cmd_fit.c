@@ -3,15 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/messages/interrupt.h"
 #include "cli/messages/messages.h"
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
 #include "cli/options/commands.h"
 #include "cli/reports/budget_bytes.h"
+#include "cli/reports/plan.h"
 #include "cli/reports/progress.h"
 #include "cli/reports/report.h"
-#include "cli/reports/unmeetable_report.h"
 #include "cli/subject/subject.h"
 #include "formats/json/json.h"
 #include "memplan/fit.h"
@@ -31,24 +30,25 @@ static int settle(const options *o, int64_t *memory_bytes, char *within, double 
 {
     const char *why = "is a share, and fit needs a number of bytes like 24GiB or 16e9";
     budget b = {.kind = BUDGET_DEVICE}, share;
-    if (o->memory && (!budget_parse(o->memory, &b, &why) || (b.kind != BUDGET_BYTES && b.kind != BUDGET_DEVICE)))
-        return usage_error("--memory: '%s' %s", o->memory, why);
-    char less[2 * QUANTITY_MAX];
-    if (budget_lacks_unit(&b, INT64_MAX, less))
-        return usage_error("--memory: %s is %lld bytes; did you mean %sGiB?", o->memory, (long long)b.bytes, o->memory);
-    if (!budget_parse(o->overhead, &share, &why) || (share.kind != BUDGET_OF_PEAK && !is_plain_number(o->overhead)))
-        return usage_error("--overhead: '%s' is not a percentage like 20%%", o->overhead);
+    if (o->search.memory && (!budget_parse(o->search.memory, &b, &why) || (b.kind != BUDGET_BYTES && b.kind != BUDGET_DEVICE)))
+        return usage_error("--memory: '%s' %s", o->search.memory, why);
+    if (budget_lacks_unit(&b, INT64_MAX))
+        return usage_error("--memory: %s is %lld bytes; did you mean %sGiB?", o->search.memory, (long long)b.bytes,
+                           o->search.memory);
+    if (!budget_parse(o->search.overhead, &share, &why) ||
+        (share.kind != BUDGET_OF_PEAK && !is_plain_number(o->search.overhead)))
+        return usage_error("--overhead: '%s' is not a percentage like 20%%", o->search.overhead);
     if (b.kind == BUDGET_DEVICE) {
         mp_error err = {0};
         device_room room;
         if (room_of_options(o, &room, &err) != MP_OK) return input_failed(&err);
-        room_text(&room, within);
+        snprintf(within, MP_TEXT_MAX, "%s", room_text(&room));
         b.bytes = room_bytes(&room);
     } else {
-        bytes_short(b.bytes, within);
+        snprintf(within, MP_TEXT_MAX, "%s", mp_bytes_text(b.bytes));
     }
     *memory_bytes = b.bytes;
-    *overhead = is_plain_number(o->overhead) ? strtod(o->overhead, NULL) / 100 : share.percent / 100;
+    *overhead = is_plain_number(o->search.overhead) ? strtod(o->search.overhead, NULL) / 100 : share.percent / 100;
     return EXIT_DONE;
 }
 
@@ -86,7 +86,7 @@ static mp_status graph_at(void *data, int64_t batch, mp_graph **out, mp_error *e
     builder *b = data;
     options o = *b->asked;
     subject s;
-    o.batch = batch;
+    o.model.batch = batch;
     const mp_status st = subject_load(o.operands[0], &o, &s, err);
     if (st == MP_OK) {
         snprintf(b->name, sizeof b->name, "%s", s.graph->name && *s.graph->name ? s.graph->name : s.path);
@@ -98,10 +98,7 @@ static mp_status graph_at(void *data, int64_t batch, mp_graph **out, mp_error *e
 
 static bool show(int64_t batch, const mp_progress *search, void *data)
 {
-    char what[48];
-    if (search) return progress_show(search, data);
-    snprintf(what, sizeof what, "batch %lld", (long long)batch);
-    return progress_next(data, what);
+    return search ? progress_show(search, data) : progress_next(data, mp_text("batch %lld", (long long)batch));
 }
 
 /* ---- the answer ---- */
@@ -136,59 +133,55 @@ static json_t *fit_json(const mp_fit_request *r, const mp_fit *found, const char
 
 static void print_answer(mp_fit_means means, const mp_fit_answer *a, bool verbose)
 {
-    char bytes[QUANTITY_MAX], count[QUANTITY_MAX], exact[QUANTITY_MAX + 16] = "", time[QUANTITY_MAX], each[QUANTITY_MAX],
-                                                                        extra[QUANTITY_MAX];
     if (!a->batch) {
         screen_row("  %-10s %7s", titles[means], "none");
         return;
     }
-    if (verbose) snprintf(exact, sizeof exact, "  %18s bytes", count_text(a->peak_bytes, count));
-    screen_row("  %-10s %7lld  %11s%s  %9s  %9s  %11s  %s", titles[means], (long long)a->batch,
-               bytes_short(a->peak_bytes, bytes), exact, extra_text(1 + a->overhead, 1, extra), seconds_text(a->seconds, time),
-               seconds_text(a->seconds / (double)a->batch, each), a->solver);
+    const char *exact = verbose ? mp_text("  %18s bytes", count_text(a->peak_bytes)) : "";
+    screen_row("  %-10s %7lld  %11s%s  %9s  %9s  %11s  %s", titles[means], (long long)a->batch, mp_bytes_text(a->peak_bytes),
+               exact, extra_text(1 + a->overhead, 1), seconds_text(a->seconds), seconds_text(a->seconds / (double)a->batch),
+               a->solver);
 }
 
 /* Why the batch after it is not the answer. */
 static void print_next(mp_fit_means means, const mp_fit_answer *a, const mp_fit_request *r)
 {
-    char bytes[QUANTITY_MAX], over[QUANTITY_MAX], floor[QUANTITY_MAX], extra[QUANTITY_MAX], limit[QUANTITY_MAX], why[256];
+    const int64_t over_bytes = a->next_smallest_bytes - r->memory_bytes;
+    const char *why = "was not tried any more";
     switch (a->end) {
     case MP_FIT_UNKNOWN:
-        snprintf(why, sizeof why, "was not tried any more");
         break;
     case MP_FIT_MOST_MET:
-        snprintf(why, sizeof why, "is more than fit tries");
+        why = "is more than fit tries";
         break;
     case MP_FIT_TOO_SLOW:
-        snprintf(why, sizeof why, "fits, but takes %s where %s is allowed", extra_text(1 + a->next_overhead, 1, extra),
-                 extra_text(1 + r->overhead, 1, limit));
+        why = mp_text("fits, but takes %s where %s is allowed", extra_text(1 + a->next_overhead, 1),
+                      extra_text(1 + r->overhead, 1));
         break;
     case MP_FIT_PROVED:
-        snprintf(why, sizeof why, "does not fit: no schedule needs less than its floor of %s",
-                 bytes_short(a->next_floor_bytes, floor));
+        why = mp_text("does not fit: no schedule needs less than its floor of %s", mp_bytes_text(a->next_floor_bytes));
         break;
     case MP_FIT_OVER:
-        snprintf(why, sizeof why, "does not fit: it takes %s, %s too much", bytes_short(a->next_smallest_bytes, bytes),
-                 bytes_short(a->next_smallest_bytes - r->memory_bytes, over));
+        why =
+            mp_text("does not fit: it takes %s, %s too much", mp_bytes_text(a->next_smallest_bytes), mp_bytes_text(over_bytes));
         break;
     case MP_FIT_NOT_FOUND:
-        snprintf(why, sizeof why, "was not found to fit: the smallest plan takes %s, %s too much (floor %s)",
-                 bytes_short(a->next_smallest_bytes, bytes), bytes_short(a->next_smallest_bytes - r->memory_bytes, over),
-                 bytes_short(a->next_floor_bytes, floor));
+        why = mp_text("was not found to fit: the smallest plan takes %s, %s too much (floor %s)",
+                      mp_bytes_text(a->next_smallest_bytes), mp_bytes_text(over_bytes), mp_bytes_text(a->next_floor_bytes));
     }
     screen_text(22, "  %-10s %7lld  %s", titles[means], (long long)a->batch + 1, why);
 }
 
 /* "resnet18 in 2.00 GiB: batch 62 keeping all, 91 at +20.0 % time, 104 at any time." */
-static void print_verdict(const options *o, const mp_fit_request *r, const mp_fit *found, const char *name, const char *bytes)
+static void print_verdict(const talk_options *o, const mp_fit_request *r, const mp_fit *found, const char *name,
+                          const char *bytes)
 {
     const mp_fit_answer *a = found->answers;
-    char exact[QUANTITY_MAX], counted[QUANTITY_MAX + 16] = "", limit[QUANTITY_MAX];
-    if (o->verbose) snprintf(counted, sizeof counted, " (%s bytes)", count_text(r->memory_bytes, exact));
+    const char *counted = o->verbose ? mp_text(" (%s bytes)", count_text(r->memory_bytes)) : "";
     if (a[MP_FIT_ANY].batch > 0)
         screen_verdict(o->color, SCREEN_GOOD, "%s in %s%s: batch %lld keeping all, %lld at %s time, %lld at any.", name, bytes,
                        counted, (long long)a[MP_FIT_KEEP_ALL].batch, (long long)a[MP_FIT_RECOMPUTE].batch,
-                       extra_text(1 + r->overhead, 1, limit), (long long)a[MP_FIT_ANY].batch);
+                       extra_text(1 + r->overhead, 1), (long long)a[MP_FIT_ANY].batch);
     else if (found->stopped)
         screen_verdict(o->color, SCREEN_OPEN, "%s in %s%s: not known; the search was stopped.", name, bytes, counted);
     else if (a[MP_FIT_ANY].end == MP_FIT_NOT_FOUND)
@@ -200,17 +193,17 @@ static void print_verdict(const options *o, const mp_fit_request *r, const mp_fi
 
 static void print_fit(const options *o, const mp_fit_request *r, const mp_fit *found, const char *name, const char *within)
 {
-    print_verdict(o, r, found, name, within);
-    if (o->quiet) return;
+    print_verdict(&o->talk, r, found, name, within);
+    if (o->talk.quiet) return;
     putchar('\n');
-    screen_row("  %-10s %7s  %11s%s  %9s  %9s  %11s  %s", "", "batch", "peak", o->verbose ? "                          " : "",
-               "extra", "time", "per sample", "found by");
-    for (int k = 0; k < MP_N_FIT_MEANS; k++) print_answer((mp_fit_means)k, &found->answers[k], o->verbose);
+    screen_row("  %-10s %7s  %11s%s  %9s  %9s  %11s  %s", "", "batch", "peak",
+               o->talk.verbose ? "                          " : "", "extra", "time", "per sample", "found by");
+    for (int k = 0; k < MP_N_FIT_MEANS; k++) print_answer((mp_fit_means)k, &found->answers[k], o->talk.verbose);
     if (found->answers[MP_FIT_ANY].batch) puts("  (each of these plans was replayed and holds)");
     puts("\nThe next batch:");
     for (int k = 0; k < MP_N_FIT_MEANS; k++) print_next((mp_fit_means)k, &found->answers[k], r);
     putchar('\n');
-    print_verdict(o, r, found, name, within);
+    print_verdict(&o->talk, r, found, name, within);
 }
 
 int cmd_fit(options *o)
@@ -221,26 +214,26 @@ int cmd_fit(options *o)
     progress shown;
     mp_fit_request request = {.graph_at = graph_at,
                               .graph_data = &b,
-                              .solver = o->solver,
-                              .seed = (uint64_t)o->seed,
-                              .moves = o->moves,
-                              .effort = (mp_effort)mp_effort_find(o->effort),
-                              .keep_order = o->keep_order,
+                              .solver = o->search.solver,
+                              .seed = (uint64_t)o->search.seed,
+                              .moves = o->search.moves,
+                              .effort = (mp_effort)mp_effort_find(o->search.effort),
+                              .keep_order = o->search.keep_order,
                               .progress = show,
                               .progress_data = &shown};
-    char within[ROOM_TEXT_MAX];
+    char within[MP_TEXT_MAX];
     int rc = settle(o, &request.memory_bytes, within, &request.overhead);
     if (rc) return rc;
     if (refuse_fixed(o, &err) != MP_OK) return input_failed(&err);
     progress_start(&shown, o, 0, request.memory_bytes);
-    if (request.effort == MP_EFFORT_THOROUGH && !shown.shows && !o->quiet && o->shows_progress)
+    if (request.effort == MP_EFFORT_THOROUGH && !shown.shows && !o->talk.quiet && o->talk.shows_progress)
         complain("every batch that is tried has a thorough search of its own: this takes up to minutes, without a line of "
                  "progress where no terminal is (Ctrl-C keeps what was found)");
     const mp_status st = mp_fit_batch(&request, &found, &err);
     progress_end(&shown);
     if (st != MP_OK) return input_failed(&err);
-    if (found.stopped && !o->quiet) complain("the search was cut short; this is what it had found");
-    if (o->json)
+    if (found.stopped && !o->talk.quiet) complain("the search was cut short; this is what it had found");
+    if (o->talk.json)
         rc = print_json("fit", fit_json(&request, &found, b.name));
     else
         print_fit(o, &request, &found, b.name, within);

@@ -11,7 +11,7 @@ int cmd_graph(options *o)
     int rc = EXIT_DONE;
     if (subject_load(o->operands[0], o, &s, &err) != MP_OK)
         rc = input_failed(&err);
-    else if (mp_graph_write(s.graph, o->out ? o->out : "-", &err) != MP_OK)
+    else if (mp_graph_write(s.graph, o->output.out ? o->output.out : "-", &err) != MP_OK)
         rc = output_failed(&err);
     subject_free(&s);
     return rc;

@@ -19,7 +19,7 @@ int cmd_help(options *o)
 
 int cmd_version(options *o)
 {
-    if (o->json) return print_json("version", json_pack("{s:s}", "memplan", MEMPLAN_VERSION));
+    if (o->talk.json) return print_json("version", json_pack("{s:s}", "memplan", MEMPLAN_VERSION));
     puts("memplan " MEMPLAN_VERSION);
     return EXIT_DONE;
 }

@@ -7,6 +7,7 @@
 #include "cli/reports/report.h"
 #include "cli/subject/subject.h"
 #include "estimator/model/ops.h"
+#include "formats/base/text.h"
 #include "formats/json/json.h"
 
 /* What a backend runs of an operator. Which of its types and modes are among that is known only where it is used. */
@@ -40,17 +41,16 @@ int cmd_ops(options *o)
     const mp_backend *backend;
     own_device device;
     mp_error err = {0};
-    char name[32] = "", runs[32] = "";
-    if (subject_device(o, &backend, &device, &err) != MP_OK) return input_failed(&err);
-    if (o->json) return print_json("ops", ops_json(backend));
-    if (backend) snprintf(name, sizeof name, "%-9s", backend->name);
-    print("%-30s %-14s %5s  %-17s %s%s\n", "operator", "domain", "since", "backward", name, "notes");
+    if (subject_device(&o->model, &backend, &device, &err) != MP_OK) return input_failed(&err);
+    if (o->talk.json) return print_json("ops", ops_json(backend));
+    print("%-30s %-14s %5s  %-17s %s%s\n", "operator", "domain", "since", "backward",
+          backend ? mp_text("%-9s", backend->name) : "", "notes");
     for (size_t k = 0; k < mp_op_count(); k++) {
         const mp_op *op = mp_op_row(k);
         char line[160];
-        if (backend) snprintf(runs, sizeof runs, "%-9s", runs_text(backend, op));
         int n = snprintf(line, sizeof line, "%-30s %-14s %5d  %-17s %s%s%s%s%s", op->name, *op->domain ? op->domain : "ai.onnx",
-                         op->since, gradients[op->gradient], runs, op->flops ? "product " : "", op->fold ? "folded " : "",
+                         op->since, gradients[op->gradient], backend ? mp_text("%-9s", runs_text(backend, op)) : "",
+                         op->flops ? "product " : "", op->fold ? "folded " : "",
                          op->traits & MP_TRAIT_IN_PLACE ? "in place " : "", op->traits & MP_TRAIT_RANDOM ? "random " : "");
         while (n > 0 && n < (int)sizeof line && line[n - 1] == ' ') line[--n] = 0;
         print("%s\n", line);

@@ -6,9 +6,9 @@
 #include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
+#include "cli/reports/plan.h"
 #include "cli/reports/progress.h"
 #include "cli/reports/report.h"
-#include "cli/reports/unmeetable_report.h"
 #include "cli/subject/subject.h"
 #include "estimator/base/clock.h"
 #include "formats/json/plan_json.h"
@@ -32,13 +32,11 @@ typedef struct packing {
 static bool stop(void *data)
 {
     packing *p = data;
-    char text[48] = "";
     const double t = mp_clock_now() - p->started_at;
     if (p->time_limit > 0 && t > p->time_limit) return true;
     if (t < p->shown_at + 0.1) return false;
     p->shown_at = t;
-    snprintf(text, sizeof text, "packing %zu %s  %.1f s", p->n, p->what, t);
-    return !progress_next(&p->shown, text);
+    return !progress_next(&p->shown, mp_text("packing %zu %s  %.1f s", p->n, p->what, t));
 }
 
 static void start(const options *o, packing *p, const char *what, size_t n)
@@ -80,39 +78,37 @@ static int answer_json(const packing *p)
 
 static void print_bytes(const char *what, int64_t bytes, const char *note)
 {
-    char text[QUANTITY_MAX], exact[QUANTITY_MAX];
-    print("  %-12s %11s  %18s bytes%s\n", what, bytes_short(bytes, text), count_text(bytes, exact), note);
+    print("  %-12s %11s  %18s bytes%s\n", what, mp_bytes_text(bytes), count_text(bytes), note);
 }
 
 static int answer(const packing *p, const options *o)
 {
     const mp_pack_result *r = &p->result;
     const int64_t gap = r->height - r->bound;
-    char exact[QUANTITY_MAX], least[QUANTITY_MAX];
-    if (o->json) {
+    if (o->talk.json) {
         const int rc = answer_json(p);
         return rc ? rc : status_of(p);
     }
     const char *path = o->operands[o->n_operands - 1];
     if (fits(p) && p->capacity >= 0)
-        print("%s: %zu %s placed within %s bytes.\n\n", path, p->n, p->what, count_text(p->capacity, exact));
+        print("%s: %zu %s placed within %s bytes.\n\n", path, p->n, p->what, count_text(p->capacity));
     else if (fits(p))
         print("%s: %zu %s placed.\n\n", path, p->n, p->what);
     else if (p->capacity < 0 && is_proved(p))
         print("%s: there is no placement, which is proved: the offsets that are given overlap.\n\n", path);
     else if (is_proved(p))
         print("%s: there is no placement within %s bytes, which is proved: at least %s are needed.\n\n", path,
-              count_text(p->capacity, exact), count_text(r->bound, least));
+              count_text(p->capacity), count_text(r->bound));
     else
         print("%s: no placement within %s bytes was found; that there is none is not proved.\n\n", path,
-              count_text(p->capacity, exact));
+              count_text(p->capacity));
     if (p->before >= 0) print_bytes("before", p->before, "");
     if (r->height >= 0) print_bytes("height", r->height, gap ? "" : "  the lowest there is");
     print_bytes("lower bound", r->bound, "  no placement is lower");
     if (r->height >= 0)
         print("  %-12s %9.2f %%  %18s bytes\n", "gap", r->bound > 0 ? 100.0 * (double)gap / (double)r->bound : 0,
-              count_text(gap, exact));
-    print("  %-12s %31s\n", "nodes", count_text(r->nodes, exact));
+              count_text(gap));
+    print("  %-12s %31s\n", "nodes", count_text(r->nodes));
     return status_of(p);
 }
 
@@ -125,8 +121,8 @@ static int pack_table(const options *o, packing *p)
     mp_pack_table table = {0};
     if (mp_pack_csv_read(path, &table, &err) != MP_OK) return input_failed(&err);
     start(o, p, "buffers", table.packing.n_items);
-    mp_status st = o->minimize ? mp_pack_minimize(&table.packing, -1, &p->options, &p->result, &err)
-                               : mp_pack_solve(&table.packing, p->capacity, &p->options, &p->result, &err);
+    mp_status st = o->output.minimize ? mp_pack_minimize(&table.packing, -1, &p->options, &p->result, &err)
+                                      : mp_pack_solve(&table.packing, p->capacity, &p->options, &p->result, &err);
     progress_end(&p->shown);
     int rc = EXIT_DONE;
     if (st != MP_OK) {
@@ -134,7 +130,7 @@ static int pack_table(const options *o, packing *p)
         rc = input_failed(&err);
     } else {
         if (p->result.height >= 0) st = mp_pack_check(&table.packing, p->result.height, &err);
-        if (st == MP_OK && fits(p) && o->out) st = mp_pack_csv_write(&table, o->out, &err);
+        if (st == MP_OK && fits(p) && o->output.out) st = mp_pack_csv_write(&table, o->output.out, &err);
         if (st != MP_OK) rc = output_failed(&err);
     }
     mp_pack_table_free(&table);
@@ -150,7 +146,7 @@ static mp_status pack_steps(const options *o, const mp_graph *graph, mp_plan *pl
     p->before = plan->arena_bytes;
     plan->places = NULL;
     start(o, p, "places", n_places ? n_places : plan->n_steps);
-    st = mp_arena_pack(graph, plan, o->minimize || p->capacity >= 0 ? &p->options : NULL, &p->result, err);
+    st = mp_arena_pack(graph, plan, o->output.minimize || p->capacity >= 0 ? &p->options : NULL, &p->result, err);
     progress_end(&p->shown);
     if (st == MP_OK && p->before >= 0 && plan->arena_bytes > p->before) {
         mp_place *higher = plan->places;
@@ -174,42 +170,42 @@ static int pack_plan(options *o, packing *p)
 {
     mp_error err = {0};
     subject s = {0};
-    mp_plan *plan = NULL;
     int rc = EXIT_DONE;
-    mp_status st = subject_load_with_plan(o->operands[0], o->operands[1], o, &s, &plan, &err);
+    mp_status st = subject_load_with_plan(o->operands[0], o->operands[1], o, &s, &err);
     if (st != MP_OK) {
-        rc = st == MP_REFUTED ? output_failed(&err) : input_failed(&err);
+        rc = input_failed(&err);
     } else {
-        st = pack_steps(o, s.graph, plan, p, &err);
-        if (st == MP_OK && fits(p) && o->out) st = mp_plan_write(plan, s.graph, o->out, &err);
+        st = pack_steps(o, s.graph, s.plan, p, &err);
+        if (st == MP_OK && fits(p) && o->output.out) st = mp_plan_write(s.plan, s.graph, o->output.out, &err);
         if (st != MP_OK) rc = output_failed(&err);
     }
-    mp_plan_free(plan);
     subject_free(&s);
     return rc;
 }
 
 int cmd_pack(options *o)
 {
-    packing p = {.shown_at = 0, .time_limit = o->time_limit, .capacity = -1, .before = -1};
+    packing p = {.shown_at = 0, .time_limit = o->search.time_limit, .capacity = -1, .before = -1};
     budget capacity;
     const char *why = NULL;
     const bool is_table = o->n_operands == 1;
-    if (o->json && o->out && !strcmp(o->out, "-")) return usage_error("--json and -o - both want standard output");
-    if (o->capacity && !budget_parse(o->capacity, &capacity, &why)) return usage_error("--capacity: '%s' %s", o->capacity, why);
-    if (o->capacity && capacity.kind != BUDGET_BYTES)
-        return usage_error("--capacity: '%s' has nothing to be a share of: it takes bytes", o->capacity);
-    if (o->capacity) p.capacity = capacity.bytes;
-    if (is_table && !o->capacity && !o->minimize)
+    if (o->talk.json && o->output.out && !strcmp(o->output.out, "-"))
+        return usage_error("--json and -o - both want standard output");
+    if (o->output.capacity && !budget_parse(o->output.capacity, &capacity, &why))
+        return usage_error("--capacity: '%s' %s", o->output.capacity, why);
+    if (o->output.capacity && capacity.kind != BUDGET_BYTES)
+        return usage_error("--capacity: '%s' has nothing to be a share of: it takes bytes", o->output.capacity);
+    if (o->output.capacity) p.capacity = capacity.bytes;
+    if (is_table && !o->output.capacity && !o->output.minimize)
         return usage_error("pack needs to know how high the block is: --capacity BYTES, or --minimize");
-    if (!o->minimize && p.capacity > 0) p.options.enough = p.capacity;
+    if (!o->output.minimize && p.capacity > 0) p.options.enough = p.capacity;
     for (int k = 0; is_table && k < N_OPTIONS; k++)
         if (option_rows[k].key && option_given(o, (option_id)k))
             return usage_error("--%s is about models, and pack with one operand takes buffers", option_rows[k].name);
     int rc = is_table ? pack_table(o, &p) : pack_plan(o, &p);
     if (rc) return rc;
-    if (p.result.verdict == MP_PACK_LIMIT && (p.time_limit > 0 || o->minimize || p.capacity >= 0))
+    if (p.result.verdict == MP_PACK_LIMIT && (p.time_limit > 0 || o->output.minimize || p.capacity >= 0))
         complain("the search was cut short");
-    if (o->out && !strcmp(o->out, "-")) return status_of(&p);
+    if (o->output.out && !strcmp(o->output.out, "-")) return status_of(&p);
     return answer(&p, o);
 }

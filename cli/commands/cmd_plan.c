@@ -6,10 +6,9 @@
 #include "cli/messages/messages.h"
 #include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
-#include "cli/reports/plan_report.h"
+#include "cli/reports/plan.h"
 #include "cli/reports/progress.h"
-#include "cli/reports/unmeetable_report.h"
-#include "cli/subject/checkpoints.h"
+#include "cli/subject/subject.h"
 #include "estimator/base/clock.h"
 #include "formats/json/plan_json.h"
 #include "memplan/arena_solve.h"
@@ -17,7 +16,7 @@
 #include "planner/search/searchers.h"
 #include "planner/segments/modules.h"
 
-static bool is_by_modules(const options *o)
+static bool is_by_modules(const search_options *o)
 {
     return !strcmp(o->granularity, "module");
 }
@@ -25,11 +24,11 @@ static bool is_by_modules(const options *o)
 /* A plan by modules is for PyTorch, which places tensors itself. */
 static int settle_modules(options *o)
 {
-    const char *other = o->checkpoints ? "--checkpoints" : o->second_stream ? "--second-stream" : NULL;
+    const char *other = o->search.checkpoints ? "--checkpoints" : o->search.second_stream ? "--second-stream" : NULL;
     if (option_given(o, OPT_SOLVER)) other = "--solver";
     if (other) return usage_error("--granularity module finds modules in its own way, which contradicts %s", other);
-    if (!option_given(o, OPT_RULES)) o->rules = "pytorch";
-    o->offsets = false;
+    if (!option_given(o, OPT_RULES)) o->model.rules = "pytorch";
+    o->search.offsets = false;
     return EXIT_DONE;
 }
 
@@ -37,16 +36,20 @@ static int settle_modules(options *o)
 static int settle(options *o, budget *b)
 {
     const char *why = NULL;
-    bool segments = !strcmp(o->solver, "segments");
-    if (o->checkpoints && option_given(o, OPT_SOLVER) && !segments)
-        return usage_error("--checkpoints is for --solver segments, which contradicts --solver %s", o->solver);
-    if (o->checkpoints && o->moves) return usage_error("--checkpoints says what to keep, so there are no --moves to try");
-    if (o->checkpoints) o->solver = "segments";
-    if (o->json && o->out && !strcmp(o->out, "-")) return usage_error("--json and -o - both want standard output");
-    if (!o->budget && !o->checkpoints && strcmp(o->solver, "none")) o->budget = "device";
-    if (o->budget && !budget_parse(o->budget, b, &why)) return usage_error("--budget: '%s' %s", o->budget, why);
-    if (o->second_stream && strcmp(o->fuse, "backward")) return usage_error("--second-stream needs --fuse backward");
-    return is_by_modules(o) ? settle_modules(o) : EXIT_DONE;
+    bool segments = !strcmp(o->search.solver, "segments");
+    if (o->search.checkpoints && option_given(o, OPT_SOLVER) && !segments)
+        return usage_error("--checkpoints is for --solver segments, which contradicts --solver %s", o->search.solver);
+    if (o->search.checkpoints && o->search.moves)
+        return usage_error("--checkpoints says what to keep, so there are no --moves to try");
+    if (o->search.checkpoints) o->search.solver = "segments";
+    if (o->talk.json && o->output.out && !strcmp(o->output.out, "-"))
+        return usage_error("--json and -o - both want standard output");
+    if (!o->search.budget && !o->search.checkpoints && strcmp(o->search.solver, "none")) o->search.budget = "device";
+    if (o->search.budget && !budget_parse(o->search.budget, b, &why))
+        return usage_error("--budget: '%s' %s", o->search.budget, why);
+    if (o->search.second_stream && strcmp(o->model.fuse, "backward"))
+        return usage_error("--second-stream needs --fuse backward");
+    return is_by_modules(&o->search) ? settle_modules(o) : EXIT_DONE;
 }
 
 /* What --without names: stages of the bound, and searchers of `auto` but for the baseline. */
@@ -83,87 +86,48 @@ static int read_without(const char *list, switches *s)
     return EXIT_DONE;
 }
 
-/* What is searched for, within any budget. *checkpoints is the caller's to free. */
-static mp_status request_of(const options *o, const switches *off, const outcome *plan, int **checkpoints, mp_request *out,
-                            mp_error *err)
+/* What is searched for. *checkpoints is the caller's to free. */
+static mp_status request_of(const outcome *out, const switches *off, int **checkpoints, mp_request *request, mp_error *err)
 {
-    const subject *s = &plan->subject;
-    *out = (mp_request){.graph = s->graph,
-                        .problem = plan->problem,
-                        .budget_bytes = plan->budget_bytes,
-                        .solver = o->solver,
-                        .own = is_by_modules(o) ? &mp_modules_solver : NULL,
-                        .seed = (uint64_t)o->seed,
-                        .moves = o->moves,
-                        .effort = (mp_effort)mp_effort_find(o->effort),
-                        .gap = o->gap,
-                        .keep_order = o->keep_order,
-                        .wants_bound = true,
-                        .explains_bound = o->explain_bound,
-                        .stages_off = off->stages_off,
-                        .solvers_off = off->solvers_off};
-    if (o->checkpoints) MP_CHECK(subject_checkpoints(s, o->checkpoints, checkpoints, &out->n_checkpoints, err));
-    out->checkpoints = *checkpoints;
+    const options *o = out->asked;
+    *request = outcome_request(out);
+    if (is_by_modules(&o->search)) request->own = &mp_modules_solver;
+    request->wants_bound = true;
+    request->explains_bound = o->search.explain_bound;
+    request->stages_off = off->stages_off;
+    request->solvers_off = off->solvers_off;
+    if (o->search.checkpoints)
+        MP_CHECK(subject_checkpoints(out->subject, o->search.checkpoints, checkpoints, &request->n_checkpoints, err));
+    request->checkpoints = *checkpoints;
     return MP_OK;
 }
 
-static mp_status search(const options *o, const switches *off, outcome *out, mp_error *err)
+static mp_status search(outcome *out, mp_request *request, mp_error *err)
 {
-    mp_status st = MP_OK;
-    int *checkpoints = NULL;
-    progress shown;
-    mp_request request;
-    MP_TRY(request_of(o, off, out, &checkpoints, &request, err));
-    request.start = out->ends.smallest;
-    request.time_limit = progress_time_left(o);
-    request.progress = progress_show;
-    request.progress_data = &shown;
     const double start = mp_clock_now();
-    progress_start(&shown, o, out->floor_bytes, request.budget_bytes);
-    st = (o->offsets ? mp_solve_with_arena : mp_solve_or_smallest)(&request, &out->answer, err);
-    progress_end(&shown);
-    if (st != MP_OK) mp_error_locate(err, out->subject.path, 0, 0);
-    out->interrupted = interrupt_asked();
-    if (st == MP_OK && o->second_stream && out->answer.plan) {
-        st = mp_plan_second_stream(request.graph, &out->answer.plan, &out->second_stream, err);
-        out->has_second_stream = st == MP_OK;
-    }
+    const mp_status st = outcome_search(out, request, err);
+    if (st != MP_OK) mp_error_locate(err, out->subject->path, 0, 0);
+    if (st != MP_OK || !out->asked->search.second_stream || !out->answer.plan) return st;
+    MP_CHECK(mp_plan_second_stream(request->graph, &out->answer.plan, &out->second_stream, err));
+    out->has_second_stream = true;
     out->planning_seconds = mp_clock_now() - start;
-done:
-    mp_free(checkpoints);
-    return st;
-}
-
-static mp_status find_budget(const options *o, const budget *b, const switches *off, outcome *out, mp_error *err)
-{
-    mp_status st = MP_OK;
-    int *checkpoints = NULL;
-    mp_request request;
-    MP_TRY(request_of(o, off, out, &checkpoints, &request, err));
-    MP_TRY(budget_ends_of(b, 1, o, &request, &out->ends, err));
-    MP_TRY(room_budget(&out->subject, o, b, &out->ends, &out->room, &out->budget_bytes, err));
-    out->fills_device = budget_is_of_device(b);
-done:
-    mp_free(checkpoints);
-    return st;
-}
-
-static mp_status prepare(const options *o, const budget *b, const switches *off, outcome *out, mp_error *err)
-{
-    int peak_node;
-    MP_CHECK(subject_load(o->operands[0], o, &out->subject, err));
-    MP_CHECK(keep_all_timeline(out->subject.graph, &out->keep_all, &peak_node, err));
-    if (!o->quiet || o->json) MP_CHECK(other_rules_of(o, &out->subject, &out->other, err));
-    MP_CHECK(mp_problem_new(out->subject.graph, &out->problem, err));
-    MP_CHECK(mp_problem_floor(out->problem, &out->floor_bytes, &out->floor_reason, err));
-    out->budget_bytes = MP_NO_LIMIT;
-    if (o->budget) MP_CHECK(find_budget(o, b, off, out, err));
     return MP_OK;
+}
+
+static mp_status prepare(const budget *b, const switches *off, outcome *out, int **checkpoints, mp_request *request,
+                         mp_error *err)
+{
+    const options *o = out->asked;
+    MP_CHECK(subject_load(o->operands[0], o, out->subject, err));
+    if (!o->talk.quiet || o->talk.json) MP_CHECK(other_rules_of(o, out->subject, &out->other, err));
+    MP_CHECK(outcome_start(out, err));
+    MP_CHECK(request_of(out, off, checkpoints, request, err));
+    return o->search.budget ? outcome_find_budget(out, b, request, err) : MP_OK;
 }
 
 static bool prints_text(const options *o)
 {
-    return !o->json && !(o->out && !strcmp(o->out, "-"));
+    return !o->talk.json && !(o->output.out && !strcmp(o->output.out, "-"));
 }
 
 /* The no that needs no search, before the search for the smallest budget. */
@@ -188,12 +152,14 @@ static int answer(const options *o, outcome *out, mp_error *err)
     mp_status written = MP_OK, printed = MP_OK;
     int rc = EXIT_DONE;
     if (!out->answer.plan) rc = no_plan_status(is_refused(out));
-    if (out->answer.plan && o->out) written = mp_plan_write(out->answer.plan, out->subject.graph, o->out, &unwritten);
-    if (out->answer.plan && o->out && written == MP_OK) out->written = o->out;
+    if (out->answer.plan && o->output.out)
+        written = mp_plan_write(out->answer.plan, out->subject->graph, o->output.out, &unwritten);
+    if (out->answer.plan && o->output.out && written == MP_OK) out->written = o->output.out;
     const bool is_optimal =
         out->answer.plan && out->answer.bound.ticks >= 0 && out->answer.plan->ticks <= out->answer.bound.ticks;
-    if (out->answer.stopped && !is_optimal && !o->quiet) complain("the search was cut short; this is the best it had found");
-    if (o->json)
+    if (out->answer.stopped && !is_optimal && !o->talk.quiet)
+        complain("the search was cut short; this is the best it had found");
+    if (o->talk.json)
         printed = print_plan_json(out, err);
     else if (prints_text(o))
         printed = print_plan(out, err);
@@ -205,29 +171,29 @@ static int answer(const options *o, outcome *out, mp_error *err)
 int cmd_plan(options *o)
 {
     mp_error err = {0};
-    outcome out = {.asked = o};
+    subject s = {0};
+    outcome out = {.subject = &s, .asked = o, .talk = &o->talk, .explains_bound = o->search.explain_bound};
+    mp_request request;
+    int *checkpoints = NULL;
     budget b;
     switches off = {0};
     int rc = settle(o, &b);
-    if (!rc && o->without) rc = read_without(o->without, &off);
+    if (!rc && o->search.without) rc = read_without(o->search.without, &off);
     if (rc) return rc;
-    out.explains_bound = o->explain_bound;
     out.stages_off = off.stages_off;
-    if (prepare(o, &b, &off, &out, &err) != MP_OK) {
+    if (prepare(&b, &off, &out, &checkpoints, &request, &err) != MP_OK) {
         rc = input_failed(&err);
     } else {
         refuse_at_once(o, &out);
-        if (out.has_refusal && o->quiet)
+        if (out.has_refusal && o->talk.quiet)
             rc = EXIT_NO;
-        else if (search(o, &off, &out, &err) != MP_OK)
+        else if (search(&out, &request, &err) != MP_OK)
             rc = search_failed(&err);
         else
             rc = answer(o, &out, &err);
     }
-    mp_answer_free(&out.answer);
-    budget_ends_free(&out.ends);
-    mp_timeline_free(out.keep_all);
-    mp_problem_free(out.problem);
-    subject_free(&out.subject);
+    mp_free(checkpoints);
+    outcome_free(&out);
+    subject_free(&s);
     return rc;
 }

@@ -18,32 +18,23 @@
 
 enum { STEPS = 5 }; /* without --steps; the first one warms up and does not count */
 
-/* The costs of all nodes; released with free_costs. */
-static mp_status new_costs(const mp_program *program, mp_node_cost **out, mp_error *err)
+/* The costs of all nodes, in the pool. */
+static mp_status new_costs(const mp_program *program, mp_pool *pool, mp_node_cost **out, mp_error *err)
 {
     const mp_graph *g = program->graph;
-    mp_node_cost *costs = mp_alloc(g->n_nodes, sizeof *costs);
-    MP_ENSURE(*out = costs, err, MP_NOMEM, "the costs of %zu nodes", g->n_nodes);
-    for (size_t i = 0; i < g->n_nodes; i++) {
+    mp_node_cost *costs = *out = mp_pool_alloc(pool, g->n_nodes, sizeof *costs);
+    for (size_t i = 0; costs && i < g->n_nodes; i++) {
         const mp_program_node *node = &program->nodes[i];
-        if (!node->n_algorithms) continue;
-        costs[i].algorithms = mp_alloc(node->n_algorithms, sizeof *costs[i].algorithms);
-        MP_ENSURE(costs[i].algorithms, err, MP_NOMEM, "the costs of %zu nodes", g->n_nodes);
-        costs[i].n_algorithms = node->n_algorithms;
-        for (size_t k = 0; k < node->n_algorithms; k++) {
+        mp_algorithm_cost *list = costs[i].algorithms = mp_pool_alloc(pool, node->n_algorithms, sizeof *list);
+        costs[i].n_algorithms = list ? node->n_algorithms : 0;
+        for (size_t k = 0; k < costs[i].n_algorithms; k++) {
             const mp_alternative *alternative = &g->nodes[i].alternatives[k];
-            costs[i].algorithms[k] = (mp_algorithm_cost){.name = alternative->algorithm,
-                                                         .workspace_bytes = alternative->workspace_bytes,
-                                                         .is_deterministic = node->algorithms[k].is_deterministic};
+            list[k] = (mp_algorithm_cost){.name = alternative->algorithm,
+                                          .workspace_bytes = alternative->workspace_bytes,
+                                          .is_deterministic = node->algorithms[k].is_deterministic};
         }
     }
-    return MP_OK;
-}
-
-static void free_costs(mp_node_cost *costs, size_t n)
-{
-    for (size_t i = 0; costs && i < n; i++) mp_free(costs[i].algorithms);
-    mp_free(costs);
+    return mp_pool_failed(pool) ? MP_FAIL(err, MP_NOMEM, "the costs of %zu nodes", g->n_nodes) : MP_OK;
 }
 
 /* What is being measured, for the line of progress, and until when. */
@@ -60,13 +51,12 @@ typedef struct watch {
 static bool look(const mp_train_progress *now, void *data)
 {
     watch *w = data;
-    char line[160];
     const double clock = mp_clock_now();
     w->stopped |= interrupt_asked() || (w->end > 0 && clock > w->end && (w->round > 0 || now->step > 1));
     if (w->shows && clock >= w->shown_at + 0.1) {
-        snprintf(line, sizeof line, "measuring  %.0f s  round %zu of %zu, step %lld of %lld  (Ctrl-C keeps what there is)",
-                 clock - w->start, w->round + 1, w->n_rounds, (long long)now->step, (long long)now->n_steps);
-        terminal_line(STDERR_FILENO, line);
+        terminal_line(STDERR_FILENO,
+                      mp_text("measuring  %.0f s  round %zu of %zu, step %lld of %lld  (Ctrl-C keeps what there is)",
+                              clock - w->start, w->round + 1, w->n_rounds, (long long)now->step, (long long)now->n_steps));
         w->shown_at = clock;
         w->any = true;
     }
@@ -117,27 +107,28 @@ static void keep_algorithms(mp_node_cost *costs, size_t n_nodes, size_t n)
 }
 
 /* *left_out: rounds that were not measured any more. */
-static mp_status measure(const options *o, train_outcome *t, mp_node_cost **costs, size_t *left_out, mp_error *err)
+static mp_status measure(const options *o, train_outcome *t, mp_pool *pool, mp_node_cost **costs, size_t *left_out,
+                         mp_error *err)
 {
     mp_status st = MP_OK;
     mp_feed *feed = NULL;
     mp_parameter_source *source = NULL;
     size_t n_rounds = 1;
     bool catches = false;
-    watch w = {.start = mp_clock_now(), .shown_at = -1, .shows = o->shows_progress && terminal_rewrites(STDERR_FILENO)};
-    mp_hyper hyper = mp_hyper_default((mp_optimizer)mp_optimizer_find(o->optimizer));
+    watch w = {.start = mp_clock_now(), .shown_at = -1, .shows = o->talk.shows_progress && terminal_rewrites(STDERR_FILENO)};
+    mp_hyper hyper = mp_hyper_default((mp_optimizer)mp_optimizer_find(o->model.optimizer));
     mp_train_request request = {.program = t->subject.program,
-                                .execution = {.hyper = hyper, .seed = (uint64_t)o->seed, .profile = true},
-                                .n_steps = o->steps > 1 ? o->steps : STEPS};
+                                .execution = {.hyper = hyper, .seed = (uint64_t)o->search.seed, .profile = true},
+                                .n_steps = o->training.steps > 1 ? o->training.steps : STEPS};
     MP_TRY(mp_program_list_algorithms(t->subject.program, err));
-    MP_TRY(new_costs(t->subject.program, costs, err));
-    MP_TRY(mp_parameter_source_open(t->subject.program, o->operands[0], (uint64_t)o->seed, true, &source, err));
-    MP_TRY(mp_inputs_open_feed(t->subject.program, NULL, 0, (uint64_t)o->seed, &feed, err));
+    MP_TRY(new_costs(t->subject.program, pool, costs, err));
+    MP_TRY(mp_parameter_source_open(t->subject.program, o->operands[0], (uint64_t)o->search.seed, true, &source, err));
+    MP_TRY(mp_inputs_open_feed(t->subject.program, NULL, 0, (uint64_t)o->search.seed, &feed, err));
     request.feed = feed;
     request.parameters = source;
     request.progress = look;
     request.progress_data = &w;
-    if (o->time_limit > 0) w.end = w.start + o->time_limit;
+    if (o->search.time_limit > 0) w.end = w.start + o->search.time_limit;
     for (size_t i = 0; i < t->subject.graph->n_nodes; i++)
         if ((*costs)[i].n_algorithms > n_rounds) n_rounds = (*costs)[i].n_algorithms;
     w.n_rounds = n_rounds;
@@ -185,17 +176,14 @@ static choice choice_of(const mp_node_cost *costs, size_t n)
 
 static void print_measured(const train_outcome *t, const choice *c, size_t left_out)
 {
-    char title[256], text[QUANTITY_MAX], fastest[QUANTITY_MAX];
-    print("%s, %s: a step takes %s with everything kept, the fastest of %zu.\n",
-          subject_title(&t->subject, title, sizeof title), t->subject.graph->target,
-          seconds_text(t->after.fastest_seconds, text), t->after.n_losses - 1);
+    print("%s, %s: a step takes %s with everything kept, the fastest of %zu.\n", t->subject.title, t->subject.graph->target,
+          seconds_text(t->after.fastest_seconds), t->after.n_losses - 1);
     if (left_out)
         print("Stopped before all was measured: %zu more round%s would have compared other algorithms.\n", left_out,
               left_out == 1 ? "" : "s");
     if (c->n_nodes)
         print("%zu node%s can be computed in several ways, %zu in all: %s as they are, %s with the fastest of each.\n",
-              c->n_nodes, c->n_nodes == 1 ? "" : "s", c->n_algorithms, seconds_text(c->own, text),
-              seconds_text(c->fastest, fastest));
+              c->n_nodes, c->n_nodes == 1 ? "" : "s", c->n_algorithms, seconds_text(c->own), seconds_text(c->fastest));
     print_profile(t->subject.graph, &t->after);
 }
 
@@ -212,30 +200,32 @@ int cmd_profile(options *o)
 {
     mp_error err = {0};
     train_outcome t = {0};
+    mp_pool *pool = NULL;
     mp_node_cost *costs = NULL;
     size_t left_out = 0;
     int rc = EXIT_DONE;
-    if (!o->out) return usage_error("profile needs a file to write: -o costs.json");
-    if (o->json && !strcmp(o->out, "-")) return usage_error("--json and -o - both want standard output");
-    if (!option_given(o, OPT_DEVICE)) o->device = "cpu";
+    if (!o->output.out) return usage_error("profile needs a file to write: -o costs.json");
+    if (o->talk.json && !strcmp(o->output.out, "-")) return usage_error("--json and -o - both want standard output");
+    if (!option_given(o, OPT_DEVICE)) o->model.device = "cpu";
+    pool = mp_pool_new();
     mp_status st = subject_load(o->operands[0], o, &t.subject, &err);
     if (st == MP_OK && !t.subject.program) st = MP_FAIL(&err, MP_INVALID, "profile runs a model on a backend: --device cpu");
     if (st == MP_OK && t.subject.program->bindings->loss < 0)
         st = MP_FAIL(&err, MP_INVALID, "a training step has a loss, so --loss none is not for profile");
     if (st != MP_OK) {
         rc = input_failed(&err);
-    } else if (measure(o, &t, &costs, &left_out, &err) != MP_OK ||
-               mp_costs_write(o->out, t.subject.graph, costs, &err) != MP_OK) {
+    } else if (measure(o, &t, pool, &costs, &left_out, &err) != MP_OK ||
+               mp_costs_write(o->output.out, t.subject.graph, costs, &err) != MP_OK) {
         rc = output_failed(&err);
-    } else if (strcmp(o->out, "-") != 0) {
+    } else if (strcmp(o->output.out, "-") != 0) {
         const choice c = choice_of(costs, t.subject.graph->n_nodes);
-        if (o->json)
+        if (o->talk.json)
             rc = print_json("profile", measured_json(&t, &c, left_out));
         else
             print_measured(&t, &c, left_out);
     }
     mp_report_free(&t.after);
-    free_costs(costs, t.subject.graph ? t.subject.graph->n_nodes : 0);
+    mp_pool_free(pool);
     subject_free(&t.subject);
     return rc;
 }

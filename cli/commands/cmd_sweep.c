@@ -2,16 +2,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/messages/interrupt.h"
 #include "cli/messages/messages.h"
 #include "cli/messages/quantities.h"
 #include "cli/options/commands.h"
 #include "cli/options/picture_file.h"
 #include "cli/reports/budget_bytes.h"
+#include "cli/reports/plan.h"
 #include "cli/reports/progress.h"
 #include "cli/reports/report.h"
 #include "cli/reports/sweep_report.h"
-#include "cli/reports/unmeetable_report.h"
 #include "cli/subject/subject.h"
 #include "formats/canvas/canvas.h"
 #include "formats/json/json.h"
@@ -20,87 +19,71 @@
 
 /* ---- options ---- */
 
-/* The parts of a list with commas, in a copy that the list owns. */
-typedef struct parts {
-    size_t n;
-    char *copy;
-    const char **items;
-} parts;
-
-static int split(const char *option, const char *text, parts *out)
-{
-    size_t length = strlen(text), n = 1;
-    for (size_t k = 0; k < length; k++) n += text[k] == ',';
-    *out = (parts){.copy = mp_alloc(length + 1, 1), .items = mp_alloc(n, sizeof *out->items)};
-    if (!out->copy || !out->items) {
-        complain("out of memory");
-        return EXIT_NO;
-    }
-    memcpy(out->copy, text, length);
-    for (char *at = out->copy, *next; at; at = next) {
-        next = strchr(at, ',');
-        if (next) *next++ = 0;
-        if (!*at) return usage_error("--%s has an empty part in its list", option);
-        out->items[out->n++] = at;
-    }
-    return EXIT_DONE;
-}
-
-static void parts_free(parts *p)
-{
-    mp_free(p->copy);
-    mp_free(p->items);
-}
-
 typedef struct wanted {
     picture_file picture;
-    parts solvers, budget_texts;
+    mp_pool *pool; /* of the rest */
+    size_t n_solvers, n_budgets;
+    const char **solvers, **budget_texts;
     budget *budgets; /* one per text */
     int64_t *bytes;
 } wanted;
 
-static int read_solvers(const options *o, wanted *w)
+/* The parts of a list with commas. */
+static int split(const char *option, const char *text, mp_pool *pool, const char ***parts, size_t *n)
 {
-    int rc = o->solvers ? split("solvers", o->solvers, &w->solvers) : EXIT_DONE;
-    for (size_t k = 0; !rc && k < w->solvers.n; k++) {
-        const char *name = w->solvers.items[k], *known = NULL;
+    size_t length = strlen(text), most = 1;
+    for (size_t k = 0; k < length; k++) most += text[k] == ',';
+    char *at = mp_pool_text(pool, text, length);
+    *parts = mp_pool_alloc(pool, most, sizeof **parts);
+    for (char *next; at && *parts; at = next) {
+        next = strchr(at, ',');
+        if (next) *next++ = 0;
+        if (!*at) return usage_error("--%s has an empty part in its list", option);
+        (*parts)[(*n)++] = at;
+    }
+    return EXIT_DONE;
+}
+
+static int read_solvers(const search_options *o, wanted *w)
+{
+    int rc = o->solvers ? split("solvers", o->solvers, w->pool, &w->solvers, &w->n_solvers) : EXIT_DONE;
+    for (size_t k = 0; !rc && k < w->n_solvers; k++) {
+        const char *name = w->solvers[k], *known = NULL;
         for (size_t i = 0; i < mp_solver_count(); i++)
             if (!strcmp(mp_solver_row(i)->name, name)) known = mp_solver_row(i)->name;
         if (!known) return usage_error("--solvers: there is no '%s'; 'memplan solvers' lists them", name);
         for (size_t i = 0; i < k; i++)
-            if (w->solvers.items[i] == known) return usage_error("--solvers: %s is given twice", name);
-        w->solvers.items[k] = known;
+            if (w->solvers[i] == known) return usage_error("--solvers: %s is given twice", name);
+        w->solvers[k] = known;
     }
     return rc;
 }
 
-static int read_budgets(const options *o, wanted *w)
+static int read_budgets(const search_options *o, wanted *w)
 {
-    const char *why = NULL;
-    int rc = o->budgets ? split("budgets", o->budgets, &w->budget_texts) : EXIT_DONE;
-    const size_t n = w->budget_texts.n;
-    if (rc) return rc;
-    w->budgets = mp_alloc(n, sizeof *w->budgets);
-    w->bytes = mp_alloc(n, sizeof *w->bytes);
-    if (!w->budgets || !w->bytes) {
-        complain("out of memory");
-        return EXIT_NO;
+    int rc = o->budgets ? split("budgets", o->budgets, w->pool, &w->budget_texts, &w->n_budgets) : EXIT_DONE;
+    w->budgets = mp_pool_alloc(w->pool, w->n_budgets, sizeof *w->budgets);
+    w->bytes = mp_pool_alloc(w->pool, w->n_budgets, sizeof *w->bytes);
+    for (size_t k = 0; !rc && w->budgets && k < w->n_budgets; k++) {
+        const char *why = "is for plan and train: a sweep needs numbers";
+        if (!budget_parse(w->budget_texts[k], &w->budgets[k], &why) || budget_is_of_device(&w->budgets[k]))
+            return usage_error("--budgets: '%s' %s", w->budget_texts[k], why);
     }
-    for (size_t k = 0; k < n; k++) {
-        why = "is for plan and train: a sweep needs numbers";
-        if (!budget_parse(w->budget_texts.items[k], &w->budgets[k], &why) || budget_is_of_device(&w->budgets[k]))
-            return usage_error("--budgets: '%s' %s", w->budget_texts.items[k], why);
-    }
-    return EXIT_DONE;
+    return rc;
 }
 
 static int settle(const options *o, wanted *w)
 {
     mp_error err = {0};
-    int rc = read_solvers(o, w);
-    if (!rc) rc = read_budgets(o, w);
+    w->pool = mp_pool_new();
+    int rc = read_solvers(&o->search, w);
+    if (!rc) rc = read_budgets(&o->search, w);
+    if (mp_pool_failed(w->pool)) {
+        complain("out of memory");
+        return EXIT_NO;
+    }
     if (!rc) rc = picture_file_settle_beside(o, "svg, png, pdf", &w->picture);
-    if (!rc && o->out && mp_canvas_check_path(w->picture.path, &err) != MP_OK) rc = input_failed(&err);
+    if (!rc && o->output.out && mp_canvas_check_path(w->picture.path, &err) != MP_OK) rc = input_failed(&err);
     return rc;
 }
 
@@ -108,10 +91,7 @@ static int settle(const options *o, wanted *w)
 
 static bool show(size_t k, size_t n, const mp_progress *search, void *data)
 {
-    char what[48];
-    if (search) return progress_show(search, data);
-    snprintf(what, sizeof what, "%zu of %zu", k + 1, n);
-    return progress_next(data, what);
+    return search ? progress_show(search, data) : progress_next(data, mp_text("%zu of %zu", k + 1, n));
 }
 
 static mp_status sweep(const options *o, const wanted *w, const subject *s, mp_sweep *found, mp_error *err)
@@ -119,27 +99,25 @@ static mp_status sweep(const options *o, const wanted *w, const subject *s, mp_s
     mp_status st = MP_OK;
     progress shown;
     int64_t floor_bytes;
-    mp_problem *problem = NULL;
     budget_ends ends = {0};
-    mp_request smallest = {.graph = s->graph, .keep_order = o->keep_order};
+    mp_request smallest = {.graph = s->graph, .problem = s->problem, .keep_order = o->search.keep_order};
     mp_sweep_request request = {.graph = s->graph,
-                                .budgets = w->budget_texts.n ? w->bytes : NULL,
-                                .n_budgets = w->budget_texts.n,
-                                .solvers = w->solvers.items,
-                                .n_solvers = w->solvers.n,
-                                .seed = (uint64_t)o->seed,
-                                .moves = o->moves,
-                                .effort = (mp_effort)mp_effort_find(o->effort),
-                                .keep_order = o->keep_order,
+                                .problem = s->problem,
+                                .budgets = w->n_budgets ? w->bytes : NULL,
+                                .n_budgets = w->n_budgets,
+                                .solvers = w->solvers,
+                                .n_solvers = w->n_solvers,
+                                .seed = (uint64_t)o->search.seed,
+                                .moves = o->search.moves,
+                                .effort = (mp_effort)mp_effort_find(o->search.effort),
+                                .keep_order = o->search.keep_order,
                                 .progress = show,
                                 .progress_data = &shown};
-    MP_TRY(mp_problem_new(s->graph, &problem, err));
-    smallest.problem = request.problem = problem;
     MP_TRY(budget_ends_of(w->budgets, request.n_budgets, o, &smallest, &ends, err));
-    MP_TRY(mp_problem_floor(problem, &floor_bytes, NULL, err));
+    MP_TRY(mp_problem_floor(s->problem, &floor_bytes, NULL, err));
     for (size_t k = 0; k < request.n_budgets; k++) {
-        char why[2 * QUANTITY_MAX];
-        MP_REQUIRE(!budget_lacks_unit(&w->budgets[k], ends.peak_bytes, why), err, MP_INVALID, "--budgets: %s", why);
+        const char *why = budget_lacks_unit(&w->budgets[k], ends.peak_bytes);
+        MP_REQUIRE(!why, err, MP_INVALID, "--budgets: %s", why);
         w->bytes[k] = budget_resolve(&w->budgets[k], ends.peak_bytes, ends.smallest_bytes);
     }
     progress_start(&shown, o, floor_bytes, INT64_MAX);
@@ -147,7 +125,6 @@ static mp_status sweep(const options *o, const wanted *w, const subject *s, mp_s
     progress_end(&shown);
 done:
     budget_ends_free(&ends);
-    mp_problem_free(problem);
     return st;
 }
 
@@ -246,7 +223,6 @@ int cmd_sweep(options *o)
     subject s = {0};
     mp_sweep found = {0};
     wanted w = {0};
-    char title[256];
     int rc = settle(o, &w);
     if (rc) goto done;
     if (subject_load(o->operands[0], o, &s, &err) != MP_OK) {
@@ -258,24 +234,21 @@ int cmd_sweep(options *o)
         goto done;
     }
     rc = any_feasible(&found) ? EXIT_DONE : no_plan_status(is_none_proved(&found));
-    if (found.stopped && !o->quiet) complain("the sweep was cut short; this is what it had found");
-    if (o->json) {
+    if (found.stopped && !o->talk.quiet) complain("the sweep was cut short; this is what it had found");
+    if (o->talk.json) {
         const int printed = print_json("sweep", sweep_json(&s, &found));
         if (printed) rc = printed;
-    } else if (!picture_takes_output(o)) {
-        print_sweep(o, &s, &found);
+    } else if (!picture_takes_output(&o->output)) {
+        print_sweep(&o->talk, &s, &found);
     }
-    if (o->out) {
+    if (o->output.out) {
         mp_status st = picture_file_open(&w.picture, &err);
-        if (st == MP_OK) st = mp_curve_picture(&found, subject_title(&s, title, sizeof title), w.picture.path, &err);
-        if (picture_file_close(&w.picture, o, st, &err) != MP_OK) rc = output_failed(&err);
+        if (st == MP_OK) st = mp_curve_picture(&found, s.title, w.picture.path, &err);
+        if (picture_file_close(&w.picture, &o->output, st, &err) != MP_OK) rc = output_failed(&err);
     }
 done:
     mp_sweep_free(&found);
     subject_free(&s);
-    parts_free(&w.solvers);
-    parts_free(&w.budget_texts);
-    mp_free(w.budgets);
-    mp_free(w.bytes);
+    mp_pool_free(w.pool);
     return rc;
 }

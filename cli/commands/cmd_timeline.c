@@ -9,7 +9,7 @@
 #include "formats/pages/trace.h"
 #include "memplan/timeline_picture.h"
 
-static mp_timeline_view view_of(const options *o)
+static mp_timeline_view view_of(const output_options *o)
 {
     if (!strcmp(o->view, "all")) return MP_VIEW_ALL;
     return !strcmp(o->view, "arena") ? MP_VIEW_ARENA : MP_VIEW_MEMORY;
@@ -19,29 +19,26 @@ int cmd_timeline(options *o)
 {
     mp_error err = {0};
     subject s = {0};
-    mp_plan *plan = NULL;
-    char title[256];
     int rc = EXIT_DONE;
-    if (!o->out) return usage_error("timeline needs a file to draw into: -o timeline.svg");
+    if (!o->output.out) return usage_error("timeline needs a file to draw into: -o timeline.svg");
     picture_file file;
     if ((rc = picture_file_settle(o, "svg, png, pdf, json", &file)) != EXIT_DONE) return rc;
     const bool trace = mp_is_trace_path(file.path);
     if (!trace && mp_canvas_check_path(file.path, &err) != MP_OK) return usage_error("-o: %s, or .json", err.message);
     if (trace && option_given(o, OPT_VIEW)) return usage_error("--view is for pictures, not for a trace (-o FILE.json)");
-    if (view_of(o) == MP_VIEW_ARENA && !o->plan) return usage_error("--view arena needs --plan, a plan with offsets");
-    if (subject_load_with_plan(o->operands[0], o->plan, o, &s, &plan, &err) != MP_OK) {
-        rc = err.code == MP_REFUTED ? output_failed(&err) : input_failed(&err);
-    } else if (view_of(o) == MP_VIEW_ARENA && plan->n_places == 0) {
-        complain("%s: the plan has no offsets, so there is no address map to draw: memplan plan writes them", o->plan);
+    if (view_of(&o->output) == MP_VIEW_ARENA && !o->output.plan)
+        return usage_error("--view arena needs --plan, a plan with offsets");
+    if (subject_load_with_plan(o->operands[0], o->output.plan, o, &s, &err) != MP_OK) {
+        rc = input_failed(&err);
+    } else if (view_of(&o->output) == MP_VIEW_ARENA && s.plan->n_places == 0) {
+        complain("%s: the plan has no offsets, so there is no address map to draw: memplan plan writes them", o->output.plan);
         rc = EXIT_NO;
     } else {
         mp_status st = picture_file_open(&file, &err);
-        subject_title(&s, title, sizeof title);
-        if (st == MP_OK && trace) st = mp_trace_write(s.graph, plan, title, file.path, &err);
-        if (st == MP_OK && !trace) st = mp_timeline_picture(s.graph, plan, title, view_of(o), file.path, &err);
-        if (picture_file_close(&file, o, st, &err) != MP_OK) rc = output_failed(&err);
+        if (st == MP_OK && trace) st = mp_trace_write(s.graph, s.plan, s.title, file.path, &err);
+        if (st == MP_OK && !trace) st = mp_timeline_picture(s.graph, s.plan, s.title, view_of(&o->output), file.path, &err);
+        if (picture_file_close(&file, &o->output, st, &err) != MP_OK) rc = output_failed(&err);
     }
-    mp_plan_free(plan);
     subject_free(&s);
     return rc;
 }

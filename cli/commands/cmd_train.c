@@ -10,15 +10,12 @@
 #include "cli/messages/terminal.h"
 #include "cli/options/commands.h"
 #include "cli/options/picture_file.h"
-#include "cli/reports/budget_bytes.h"
+#include "cli/reports/plan.h"
 #include "cli/reports/progress.h"
 #include "cli/reports/train_report.h"
-#include "cli/reports/unmeetable_report.h"
 #include "estimator/base/clock.h"
 #include "formats/canvas/canvas.h"
-#include "formats/json/plan_json.h"
 #include "memplan/arena.h"
-#include "memplan/arena_solve.h"
 #include "memplan/loss_picture.h"
 #include "memplan/second_stream.h"
 #include "memplan/solver.h"
@@ -49,16 +46,14 @@ static void around_saving(bool begins, void *data)
 static bool show_step(const mp_train_progress *now, void *data)
 {
     step_progress *p = data;
-    char text[QUANTITY_MAX], line[4 * QUANTITY_MAX];
     if (p->saves && (unsigned)now->seconds + 2 > p->grace) p->grace = (unsigned)now->seconds + 2;
     p->ended = interrupt_asked();
     interrupt_force(p->ended ? NULL : p->late, p->grace);
     if (p->ended) return false;
     if (p->shows && mp_clock_now() >= p->shown_at + 0.1) {
         p->shown_at = mp_clock_now();
-        snprintf(line, sizeof line, "%s: step %lld of %lld  loss %.6g  %s a step", p->what, (long long)now->step,
-                 (long long)now->n_steps, now->loss, seconds_text(now->seconds, text));
-        terminal_line(STDERR_FILENO, line);
+        terminal_line(STDERR_FILENO, mp_text("%s: step %lld of %lld  loss %.6g  %s a step", p->what, (long long)now->step,
+                                             (long long)now->n_steps, now->loss, seconds_text(now->seconds)));
         p->any = true;
     }
     return true;
@@ -68,74 +63,53 @@ static bool show_step(const mp_train_progress *now, void *data)
 static int settle(options *o, budget *b, picture_file *picture)
 {
     const char *why = NULL;
-    if (!option_given(o, OPT_DEVICE) && !o->plan) o->device = "cpu";
-    if (!o->plan && !o->budget) return usage_error("train needs --plan PLAN or --budget BYTES (100%% keeps everything)");
-    if (o->plan && o->budget) return usage_error("--plan has a budget of its own, which contradicts --budget");
-    if (o->plan && o->second_stream)
+    if (!option_given(o, OPT_DEVICE) && !o->output.plan) o->model.device = "cpu";
+    if (!o->output.plan && !o->search.budget)
+        return usage_error("train needs --plan PLAN or --budget BYTES (100%% keeps everything)");
+    if (o->output.plan && o->search.budget) return usage_error("--plan has a budget of its own, which contradicts --budget");
+    if (o->output.plan && o->search.second_stream)
         return usage_error("--plan says itself which updates run on a second stream; plan with --second-stream");
-    if (o->second_stream && strcmp(o->fuse, "backward")) return usage_error("--second-stream needs --fuse backward");
-    if (o->plan && option_given(o, OPT_SOLVER))
+    if (o->search.second_stream && strcmp(o->model.fuse, "backward"))
+        return usage_error("--second-stream needs --fuse backward");
+    if (o->output.plan && option_given(o, OPT_SOLVER))
         return usage_error("--plan has been searched for, so --solver has nothing to do");
     mp_error err = {0};
     const int rc = picture_file_settle_beside(o, "svg, png, pdf", picture);
     if (rc) return rc;
-    if (o->out && mp_canvas_check_path(picture->path, &err) != MP_OK) return usage_error("-o: %s", err.message);
-    if (o->out && o->steps == 1) return usage_error("-o: a curve needs two steps or more");
-    if (o->save_every && !o->save) return usage_error("--save-every needs --save FILE");
-    if (o->budget && !budget_parse(o->budget, b, &why)) return usage_error("--budget: '%s' %s", o->budget, why);
+    if (o->output.out && mp_canvas_check_path(picture->path, &err) != MP_OK) return usage_error("-o: %s", err.message);
+    if (o->output.out && o->training.steps == 1) return usage_error("-o: a curve needs two steps or more");
+    if (o->training.save_every && !o->training.save) return usage_error("--save-every needs --save FILE");
+    if (o->search.budget && !budget_parse(o->search.budget, b, &why))
+        return usage_error("--budget: '%s' %s", o->search.budget, why);
     return EXIT_DONE;
 }
 
 static mp_status search(const options *o, const budget *b, train_outcome *t, mp_error *err)
 {
     mp_status st = MP_OK;
-    mp_answer answer = {0};
-    progress shown;
-    int64_t floor_bytes;
-    const mp_graph *g = t->subject.graph;
-    int64_t budget_bytes;
-    budget_ends ends = {0};
-    device_room room;
-    char text[QUANTITY_MAX], least[QUANTITY_MAX];
-    mp_request request = {.graph = g,
-                          .solver = o->solver,
-                          .seed = (uint64_t)o->seed,
-                          .moves = o->moves,
-                          .effort = (mp_effort)mp_effort_find(o->effort),
-                          .keep_order = o->keep_order,
-                          .progress = progress_show,
-                          .progress_data = &shown};
-    MP_TRY(mp_problem_new(g, &request.problem, err));
-    MP_TRY(mp_problem_floor(request.problem, &floor_bytes, NULL, err));
-    MP_TRY(budget_ends_of(b, 1, o, &request, &ends, err));
-    MP_TRY(room_budget(&t->subject, o, b, &ends, &room, &budget_bytes, err));
-    request.budget_bytes = budget_bytes;
-    request.start = ends.smallest;
-    request.time_limit = progress_time_left(o);
-    progress_start(&shown, o, floor_bytes, budget_bytes);
-    st = mp_solve_with_arena(&request, &answer, err);
-    progress_end(&shown);
+    outcome out = {.subject = &t->subject, .asked = o, .talk = &o->talk};
+    const mp_answer *a = &out.answer;
+    mp_request request = outcome_request(&out);
+    MP_TRY(outcome_start(&out, err));
+    MP_TRY(outcome_find_budget(&out, b, &request, err));
+    st = outcome_search(&out, &request, err);
     if (st == MP_LIMIT) t->no_plan = no_plan_status(false);
     MP_TRY(st);
-    const bool proved = !answer.plan && is_proved_no(o, &answer, budget_bytes, floor_bytes);
-    if (!answer.plan) t->no_plan = no_plan_status(proved);
-    bytes_short(budget_bytes, text);
-    bytes_short(floor_bytes, least);
-    MP_REQUIRE(answer.plan || proved || !answer.stopped, err, MP_INFEASIBLE,
+    const bool proved = !a->plan && is_refused(&out);
+    if (!a->plan) t->no_plan = no_plan_status(proved);
+    const char *text = mp_bytes_text(out.budget_bytes), *least = mp_bytes_text(out.floor_bytes);
+    MP_REQUIRE(a->plan || proved || !a->stopped, err, MP_INFEASIBLE,
                "not known whether anything fits %s: the search was stopped before it found a plan (floor %s)", text, least);
-    MP_REQUIRE(answer.plan, err, MP_INFEASIBLE, "%s %s: the smallest plan found needs %lld bytes, and the floor is %s",
-               proved ? "nothing fits" : "not known whether anything fits", text, (long long)mp_plan_need(answer.smallest),
-               least);
-    t->plan = answer.plan;
-    answer.plan = NULL;
-    if (o->second_stream) {
-        MP_TRY(mp_plan_second_stream(g, &t->plan, &t->second_stream, err));
+    MP_REQUIRE(a->plan, err, MP_INFEASIBLE, "%s %s: the smallest plan found needs %lld bytes, and the floor is %s",
+               proved ? "nothing fits" : "not known whether anything fits", text, (long long)mp_plan_need(a->smallest), least);
+    t->subject.plan = out.answer.plan;
+    out.answer.plan = NULL;
+    if (o->search.second_stream) {
+        MP_TRY(mp_plan_second_stream(request.graph, &t->subject.plan, &t->second_stream, err));
         t->has_second_stream = true;
     }
 done:
-    budget_ends_free(&ends);
-    mp_problem_free(request.problem);
-    mp_answer_free(&answer);
+    outcome_free(&out);
     return st;
 }
 
@@ -147,8 +121,8 @@ static mp_status keep_all_like(train_outcome *t, mp_error *err)
     mp_plan *keep_all = NULL;
     int *alternatives = mp_alloc(g->n_nodes, sizeof *alternatives);
     MP_REQUIRE(alternatives, err, MP_NOMEM, "%zu steps", g->n_nodes);
-    for (size_t k = 0; k < t->plan->n_steps; k++) {
-        const mp_step *step = &t->plan->steps[k];
+    for (size_t k = 0; k < t->subject.plan->n_steps; k++) {
+        const mp_step *step = &t->subject.plan->steps[k];
         if (mp_node_has_algorithms(&g->nodes[step->node])) alternatives[step->node] = step->alternative;
     }
     MP_TRY(train_keep_all(g, alternatives, &keep_all, err));
@@ -161,45 +135,42 @@ done:
 
 static mp_status prepare(options *o, const budget *b, train_outcome *t, mp_error *err)
 {
-    MP_CHECK(subject_load_as_planned(o->operands[0], o->plan, o, &t->subject, err));
+    MP_CHECK(subject_load_with_plan(o->operands[0], o->output.plan, o, &t->subject, err));
     MP_ENSURE(t->subject.model, err, MP_INVALID, "train needs a model; a training graph has no operators to run");
-    MP_ENSURE(strcmp(o->rules, "pytorch") != 0, err, MP_INVALID,
+    MP_ENSURE(strcmp(o->model.rules, "pytorch") != 0, err, MP_INVALID,
               "train keeps what its own kernels read, so --rules pytorch is not for train");
     MP_ENSURE(t->subject.program, err, MP_UNSUPPORTED, "the device '%s' is a profile for planning; train runs on cpu and cuda",
-              o->device);
+              o->model.device);
     MP_ENSURE(t->subject.program->bindings->loss >= 0, err, MP_INVALID,
               "training needs a loss, so --loss none is not for train");
     MP_CHECK(train_keep_all(t->subject.graph, NULL, &t->keep_all, err));
-    if (o->plan)
-        MP_CHECK(subject_plan(&t->subject, o->plan, &t->plan, err));
-    else
-        MP_CHECK(search(o, b, t, err));
-    if (o->before && mp_graph_has_algorithms(t->subject.graph)) MP_CHECK(keep_all_like(t, err));
-    if (t->plan->arena_bytes < 0) MP_CHECK(mp_arena_layout(t->subject.graph, t->plan, err));
+    if (!o->output.plan) MP_CHECK(search(o, b, t, err));
+    if (o->training.before && mp_graph_has_algorithms(t->subject.graph)) MP_CHECK(keep_all_like(t, err));
+    if (t->subject.plan->arena_bytes < 0) MP_CHECK(mp_arena_layout(t->subject.graph, t->subject.plan, err));
     return MP_OK;
 }
 
 static mp_hyper hyper_of(const options *o)
 {
-    mp_hyper h = mp_hyper_default((mp_optimizer)mp_optimizer_find(o->optimizer));
-    if (option_given(o, OPT_LR)) h.learning_rate = o->lr;
-    if (option_given(o, OPT_MOMENTUM)) h.momentum = o->momentum;
-    if (option_given(o, OPT_WEIGHT_DECAY)) h.weight_decay = o->weight_decay;
-    h.nesterov = o->nesterov;
-    h.schedule = (mp_rate_schedule)mp_rate_schedule_find(o->schedule);
-    h.warmup_steps = o->warmup;
-    h.n_steps = o->steps ? o->steps : STEPS;
+    mp_hyper h = mp_hyper_default((mp_optimizer)mp_optimizer_find(o->model.optimizer));
+    if (option_given(o, OPT_LR)) h.learning_rate = o->training.lr;
+    if (option_given(o, OPT_MOMENTUM)) h.momentum = o->training.momentum;
+    if (option_given(o, OPT_WEIGHT_DECAY)) h.weight_decay = o->training.weight_decay;
+    h.nesterov = o->training.nesterov;
+    h.schedule = (mp_rate_schedule)mp_rate_schedule_find(o->training.schedule);
+    h.warmup_steps = o->training.warmup;
+    h.n_steps = o->training.steps ? o->training.steps : STEPS;
     return h;
 }
 
 /* Where some weights are the file's and others are not, the file may be another than was meant. Adapters are in no file. */
 static void tell_drawn(const options *o, const train_outcome *t)
 {
-    if (t->n_drawn && t->n_drawn < t->n_parameters && !o->random_weights && !o->resume && !o->lora.n)
+    if (t->n_drawn && t->n_drawn < t->n_parameters && !o->training.random_weights && !o->training.resume && !o->model.lora.n)
         complain(
             "%s: warning: the file has no values for %zu of %zu parameters, which are drawn from seed %lld (--random-weights: "
             "without this warning)",
-            o->operands[0], t->n_drawn, t->n_parameters, (long long)o->seed);
+            o->operands[0], t->n_drawn, t->n_parameters, (long long)o->search.seed);
 }
 
 /* PyTorch has zeros for what is behind a step function, and decays it; here the graph ends there. */
@@ -228,43 +199,47 @@ static mp_status run(const options *o, const text_list *files, train_outcome *t,
     *reads = true;
     mp_feed *feed = NULL, *test = NULL;
     mp_parameter_source *source = NULL;
-    step_progress shown = {.what = o->before ? "run 1 of 2, keeping all" : "training",
-                           .shows = o->shows_progress && !o->quiet && terminal_rewrites(STDERR_FILENO),
-                           .late = o->save ? LATE "nothing was saved yet\n" : LATE "nothing was to be saved\n",
+    step_progress shown = {.what = o->training.before ? "run 1 of 2, keeping all" : "training",
+                           .shows = o->talk.shows_progress && !o->talk.quiet && terminal_rewrites(STDERR_FILENO),
+                           .late = o->training.save ? LATE "nothing was saved yet\n" : LATE "nothing was to be saved\n",
                            .grace = 1};
-    mp_train_request request = {
-        .program = t->subject.program,
-        .plan = t->keep_all,
-        .execution = {.hyper = hyper_of(o), .seed = (uint64_t)o->seed, .profile = o->profile, .by_call = !o->captures},
-        .resume = o->resume,
-        .n_steps = o->steps ? o->steps : STEPS,
-        .progress = show_step,
-        .saving = around_saving,
-        .progress_data = &shown};
+    mp_train_request request = {.program = t->subject.program,
+                                .plan = t->keep_all,
+                                .execution = {.hyper = hyper_of(o),
+                                              .seed = (uint64_t)o->search.seed,
+                                              .profile = o->training.profile,
+                                              .by_call = !o->training.captures},
+                                .resume = o->training.resume,
+                                .n_steps = o->training.steps ? o->training.steps : STEPS,
+                                .progress = show_step,
+                                .saving = around_saving,
+                                .progress_data = &shown};
     interrupt_catch(true, !shown.shows);
     interrupt_force(shown.late, shown.grace);
     MP_TRY(mp_hyper_check(&request.execution.hyper, err));
     /* the state that --resume reads has a value for each */
-    MP_TRY(mp_parameter_source_open(t->subject.program, o->operands[0], (uint64_t)o->seed, o->random_weights || o->resume,
-                                    &source, err));
+    MP_TRY(mp_parameter_source_open(t->subject.program, o->operands[0], (uint64_t)o->search.seed,
+                                    o->training.random_weights || o->training.resume, &source, err));
     mp_parameter_source_count(source, &t->n_parameters, &t->n_drawn);
-    MP_TRY(mp_inputs_open_feed(t->subject.program, files->items, files->n, (uint64_t)o->seed, &feed, err));
-    if (o->test.n) MP_TRY(mp_inputs_open_feed(t->subject.program, o->test.items, o->test.n, (uint64_t)o->seed, &test, err));
+    MP_TRY(mp_inputs_open_feed(t->subject.program, files->items, files->n, (uint64_t)o->search.seed, &feed, err));
+    if (o->training.test.n)
+        MP_TRY(mp_inputs_open_feed(t->subject.program, o->training.test.items, o->training.test.n, (uint64_t)o->search.seed,
+                                   &test, err));
     tell_drawn(o, t);
     tell_without_gradient(o, t, &request.execution.hyper);
     *reads = false;
     request.feed = feed;
     request.parameters = source;
-    if (o->before) {
+    if (o->training.before) {
         MP_TRY(mp_train(&request, &t->before, err));
         t->has_before = true;
         if (t->before.stopped) goto done; /* what would be compared has not the same steps */
         shown.what = "run 2 of 2, by the plan";
     }
-    request.plan = t->plan;
-    request.save = o->save;
-    shown.saves = o->save;
-    request.save_every = o->save_every;
+    request.plan = t->subject.plan;
+    request.save = o->training.save;
+    shown.saves = o->training.save;
+    request.save_every = o->training.save_every;
     request.test = test;
     MP_TRY(mp_train(&request, &t->after, err));
 done:
@@ -280,30 +255,29 @@ done:
 static mp_status split_data(options *o, text_list *files, mp_error *err)
 {
     size_t n = 0;
-    for (size_t k = 0; k < o->data.n; k++) {
-        if (!mp_feed_is_source(o->data.items[k])) {
-            o->data.items[n++] = o->data.items[k];
+    for (size_t k = 0; k < o->model.data.n; k++) {
+        if (!mp_feed_is_source(o->model.data.items[k])) {
+            o->model.data.items[n++] = o->model.data.items[k];
             continue;
         }
         MP_ENSURE(mp_grow(&files->items, &files->capacity, files->n + 1, sizeof *files->items), err, MP_NOMEM, "out of memory");
-        files->items[files->n++] = o->data.items[k];
+        files->items[files->n++] = o->model.data.items[k];
     }
-    o->data.n = n;
+    o->model.data.n = n;
     if (!n) o->given[OPT_DATA] = false;
     return MP_OK;
 }
 
 static mp_status draw_loss(const options *o, const train_outcome *t, picture_file *picture, mp_error *err)
 {
-    char title[256];
     mp_status st = picture_file_open(picture, err);
-    subject_title(&t->subject, title, sizeof title);
-    if (st == MP_OK) st = mp_loss_picture(title, t->after.losses, t->after.n_losses, t->after.first_step, picture->path, err);
-    return picture_file_close(picture, o, st, err);
+    if (st == MP_OK)
+        st = mp_loss_picture(t->subject.title, t->after.losses, t->after.n_losses, t->after.first_step, picture->path, err);
+    return picture_file_close(picture, &o->output, st, err);
 }
 
 /* After which step it ended, and what there is to go on with. */
-static void tell_interrupted(const options *o, const train_outcome *t)
+static void tell_interrupted(const training_options *o, const train_outcome *t)
 {
     const mp_report *r = &t->after;
     const long long done = (long long)r->first_step + (long long)r->n_losses;
@@ -329,24 +303,24 @@ int cmd_train(options *o)
     int rc = settle(o, &b, &picture);
     if (rc) return rc;
     if (split_data(o, &files, &err) != MP_OK || prepare(o, &b, &t, &err) != MP_OK) {
-        rc = err.code == MP_INFEASIBLE || err.code == MP_REFUTED ? output_failed(&err) : input_failed(&err);
+        rc = err.code == MP_INFEASIBLE ? output_failed(&err) : input_failed(&err);
         if (t.no_plan) rc = t.no_plan;
     } else {
         bool reads;
         mp_status st = run(o, &files, &t, &reads, &err);
         if (st == MP_OK) {
-            t.fast = o->fast;
-            t.verbose = o->verbose;
+            t.fast = o->model.fast;
+            t.verbose = o->talk.verbose;
         }
-        if (st == MP_OK && (t.before.stopped || t.after.stopped)) tell_interrupted(o, &t);
+        if (st == MP_OK && (t.before.stopped || t.after.stopped)) tell_interrupted(&o->training, &t);
         if (st == MP_OK && t.before.stopped) {
             rc = interrupt_status();
         } else if (st == MP_OK) {
-            if (o->json)
+            if (o->talk.json)
                 st = print_train_json(&t, &err);
-            else if (!picture_takes_output(o))
+            else if (!picture_takes_output(&o->output))
                 print_train(&t, o);
-            if (st == MP_OK && o->out) st = draw_loss(o, &t, &picture, &err);
+            if (st == MP_OK && o->output.out) st = draw_loss(o, &t, &picture, &err);
             if (st == MP_OK && train_compares(&t) && !train_identical(&t)) rc = EXIT_NO;
         }
         bool given = reads || err.code == MP_PARSE || err.code == MP_INVALID;
@@ -356,7 +330,6 @@ int cmd_train(options *o)
     mp_report_free(&t.before);
     mp_report_free(&t.after);
     mp_plan_free(t.keep_all);
-    mp_plan_free(t.plan);
     mp_free(files.items);
     subject_free(&t.subject);
     return rc;

@@ -1,5 +1,5 @@
 /* estimate_savings.c - the graph once more with one option changed, and the spread of checkpoints. */
-#include "cli/estimates/estimate_savings.h"
+#include "cli/estimates/estimate.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,6 @@
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
 #include "estimator/training/adapters.h"
-#include "estimator/training/target.h"
 #include "estimator/training/training.h"
 #include "formats/json/json.h"
 #include "memplan/spread.h"
@@ -44,18 +43,16 @@ static mp_status try_adapters(const options *asked, const mp_model *model, savin
         {"8:*[qv]_proj*"}, {"8:*query*", "8:*value*"}, {"8:*[qv]_lin*"}, {"8:*qkv*"}, {"8:*c_attn*"}};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         size_t matrices = 0;
-        char what[64];
         options own = *asked;
-        own.lora = (text_list){.items = (const char **)names[k], .n = names[k][1] ? 2 : 1};
-        for (size_t i = 0; i < own.lora.n; i++) {
+        own.model.lora = (text_list){.items = (const char **)names[k], .n = names[k][1] ? 2 : 1};
+        for (size_t i = 0; i < own.model.lora.n; i++) {
             int rank;
             const char *pattern;
             if (mp_adapter_read(names[k][i], &rank, &pattern)) matrices += mp_adapter_matrices(model, pattern);
         }
         if (matrices < LEAST) continue;
-        snprintf(what, sizeof what, "--lora '%s'%s%s%s", names[k][0], names[k][1] ? " --lora '" : "",
-                 names[k][1] ? names[k][1] : "", names[k][1] ? "'" : "");
-        return try_options(&own, what, out, err);
+        const char *second = names[k][1] ? mp_text(" --lora '%s'", names[k][1]) : "";
+        return try_options(&own, mp_text("--lora '%s'%s", names[k][0], second), out, err);
     }
     return MP_OK;
 }
@@ -65,7 +62,6 @@ static mp_status try_segments(const subject *s, savings *out, mp_error *err)
     mp_error ours = {0};
     mp_spread_point *points = NULL;
     size_t n = 0, best = 0;
-    char what[64];
     const mp_status st = mp_spread(s->graph, MOST_POINTS, &points, &n, &ours);
     if (st != MP_OK && st != MP_NOT_APPLICABLE) {
         *err = ours;
@@ -73,48 +69,45 @@ static mp_status try_segments(const subject *s, savings *out, mp_error *err)
     }
     for (size_t k = 0; k < n; k++)
         if (points[k].peak_bytes < points[best].peak_bytes) best = k;
-    if (n) {
-        snprintf(what, sizeof what, "recomputing all between %zu checkpoint%s", points[best].n_checkpoints,
-                 points[best].n_checkpoints == 1 ? "" : "s");
-        add(out, what, points[best].peak_bytes, points[best].ticks);
-    }
+    if (n)
+        add(out,
+            mp_text("recomputing all between %zu checkpoint%s", points[best].n_checkpoints,
+                    points[best].n_checkpoints == 1 ? "" : "s"),
+            points[best].peak_bytes, points[best].ticks);
     mp_free(points);
     return MP_OK;
 }
 
 mp_status savings_find(const options *o, const subject *s, int64_t peak_bytes, savings *out, mp_error *err)
 {
-    char what[64];
     options asked = *o;
     *out = (savings){.peak_bytes = peak_bytes};
     for (size_t k = 0; k < s->graph->n_nodes; k++) out->ticks += s->graph->nodes[k].alternatives[0].ticks;
     if (!s->model || s->graph->n_nodes > SUBJECT_TRIED_NODES) return MP_OK;
-    if (strcmp(o->fuse, "backward") != 0 && o->clip_norm <= 0 && o->accumulate <= 1) {
-        asked.fuse = "backward";
+    if (strcmp(o->model.fuse, "backward") != 0 && o->model.clip_norm <= 0 && o->model.accumulate <= 1) {
+        asked.model.fuse = "backward";
         MP_CHECK(try_options(&asked, "--fuse backward", out, err));
     }
     asked = *o;
-    asked.optimizer = "sgd";
-    if (strcmp(o->optimizer, "sgd") != 0 && strcmp(o->optimizer, "none") != 0)
+    asked.model.optimizer = "sgd";
+    if (strcmp(o->model.optimizer, "sgd") != 0 && strcmp(o->model.optimizer, "none") != 0)
         MP_CHECK(try_options(&asked, "--optimizer sgd", out, err));
     asked = *o;
-    asked.dtype = "bf16";
-    const bool is_fp32 = !strcmp(o->dtype, "fp32") && !strcmp(o->amp, "none");
+    asked.model.dtype = "bf16";
+    const bool is_fp32 = !strcmp(o->model.dtype, "fp32") && !strcmp(o->model.amp, "none");
     if (is_fp32) MP_CHECK(try_options(&asked, "--dtype bf16", out, err));
     asked = *o;
-    asked.amp = "bf16";
+    asked.model.amp = "bf16";
     if (is_fp32) MP_CHECK(try_options(&asked, "--amp bf16", out, err));
     asked = *o;
-    asked.batch = o->batch / 2;
-    snprintf(what, sizeof what, "--batch %lld", (long long)asked.batch);
-    if (asked.batch > 0) MP_CHECK(try_options(&asked, what, out, err));
-    if (!o->lora.n && !o->freeze.n) MP_CHECK(try_adapters(o, s->model, out, err));
+    asked.model.batch = o->model.batch / 2;
+    if (asked.model.batch > 0) MP_CHECK(try_options(&asked, mp_text("--batch %lld", (long long)asked.model.batch), out, err));
+    if (!o->model.lora.n && !o->model.freeze.n) MP_CHECK(try_adapters(o, s->model, out, err));
     return try_segments(s, out, err);
 }
 
 void report_savings(const savings *s, size_t most)
 {
-    char bytes[QUANTITY_MAX], extra[QUANTITY_MAX], less[QUANTITY_MAX], time[QUANTITY_MAX + 16] = "";
     if (!s->n) return;
     puts("What would help, each by itself:");
     for (size_t k = 0; k < s->n; k++) {
@@ -123,10 +116,9 @@ void report_savings(const savings *s, size_t most)
         size_t n_better = 0;
         for (size_t i = 0; i < s->n; i++) n_better += s->rows[i].peak_bytes < row->peak_bytes;
         if (n_better >= most) continue;
-        *time = 0;
-        if (row->ticks >= 0) snprintf(time, sizeof time, "  %s time", extra_text((double)row->ticks, (double)s->ticks, extra));
-        snprintf(less, sizeof less, "-%s", bytes_short(saved, bytes));
-        screen_row("  %-38s %12s  %+6.1f %%%s", row->what, less, -100.0 * (double)saved / (double)s->peak_bytes, time);
+        screen_row("  %-38s %12s  %+6.1f %%%s", row->what, mp_text("-%s", mp_bytes_text(saved)),
+                   -100.0 * (double)saved / (double)s->peak_bytes,
+                   row->ticks >= 0 ? mp_text("  %s time", extra_text((double)row->ticks, (double)s->ticks)) : "");
     }
 }
 

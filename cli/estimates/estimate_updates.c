@@ -1,10 +1,9 @@
 /* estimate_updates.c - one training graph per place where updates can run, side by side. */
-#include "cli/estimates/estimate_updates.h"
+#include "cli/estimates/estimate.h"
 
 #include <stdio.h>
 
 #include "cli/messages/print.h"
-#include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
 #include "cli/subject/subject.h"
 #include "estimator/training/target.h"
@@ -15,13 +14,13 @@ mp_status compare_updates(const options *o, update_comparison *out, mp_error *er
     mp_status st = MP_OK;
     const mp_backend *backend;
     own_device device;
-    MP_TRY(subject_device(o, &backend, &device, err));
+    MP_TRY(subject_device(&o->model, &backend, &device, err));
     *out = (update_comparison){.cache_bytes = device.profile.cache_bytes};
     for (int fuse = 0; fuse < MP_N_FUSES; fuse++) {
         options asked = *o;
         subject s;
-        asked.fuse = mp_fuse_name((mp_fuse)fuse);
-        if (fuse == MP_FUSE_BACKWARD && o->clip_norm > 0) continue;
+        asked.model.fuse = mp_fuse_name((mp_fuse)fuse);
+        if (fuse == MP_FUSE_BACKWARD && o->model.clip_norm > 0) continue;
         st = subject_load(o->operands[0], &asked, &s, err);
         if (st == MP_OK) st = mp_update_effect_of(s.graph, out->cache_bytes, &out->effects[fuse], err);
         subject_free(&s);
@@ -34,19 +33,16 @@ done:
 
 static void print_line(const update_comparison *c, const char *what, size_t offset)
 {
-    char text[QUANTITY_MAX], line[8 * QUANTITY_MAX];
-    int n = snprintf(line, sizeof line, "  %-36s", what);
+    const char *cells = "";
     for (int fuse = 0; fuse < MP_N_FUSES; fuse++) {
         const int64_t bytes = *(const int64_t *)((const char *)&c->effects[fuse] + offset);
-        n += snprintf(line + n, sizeof line - (size_t)n, "%14s", c->is_possible[fuse] ? bytes_short(bytes, text) : "-");
+        cells = mp_text("%s%14s", cells, c->is_possible[fuse] ? mp_bytes_text(bytes) : "-");
     }
-    screen_row("%s", line);
+    screen_row("  %-36s%s", what, cells);
 }
 
 void print_update_comparison(const update_comparison *c)
 {
-    char text[QUANTITY_MAX], moved[64];
-    snprintf(moved, sizeof moved, "moved per step (%s of cache)", bytes_short(c->cache_bytes, text));
     print("\n%-38s", "Updates, everything kept: --fuse");
     for (int fuse = 0; fuse < MP_N_FUSES; fuse++) print("%14s", mp_fuse_name((mp_fuse)fuse));
     putchar('\n');
@@ -54,7 +50,8 @@ void print_update_comparison(const update_comparison *c)
     print_line(c, "gradients of parameters, at the peak", offsetof(mp_update_effect, peak_gradient_bytes));
     print_line(c, "                         at most", offsetof(mp_update_effect, gradient_bytes));
     print_line(c, "                         the largest", offsetof(mp_update_effect, largest_gradient_bytes));
-    print_line(c, moved, offsetof(mp_update_effect, moved_bytes));
+    print_line(c, mp_text("moved per step (%s of cache)", mp_bytes_text(c->cache_bytes)),
+               offsetof(mp_update_effect, moved_bytes));
     if (!c->is_possible[MP_FUSE_BACKWARD]) puts("  (the global norm that --clip-norm needs is not known within backward)");
 }
 

@@ -5,15 +5,16 @@
 
 #include <stdbool.h>
 
-/* From the program's first line on: both end it with a sentence and interrupt_status(), but for those that whoever started it
- * has it ignore. */
+/* Called in the program's first line. From here on both signals end the program with a sentence and interrupt_status(), unless
+ * whoever started it has it ignore them. */
 void interrupt_begin(void);
 /* From here on SIGINT, and with `term` SIGTERM too, only ask; until interrupt_release. `quiet`: without a word. */
 void interrupt_catch(bool term, bool quiet);
 void interrupt_release(void);
-/* Whether it was asked for since interrupt_catch; also after interrupt_release. */
+/* True if the end was asked for since interrupt_catch; also after interrupt_release. */
 bool interrupt_asked(void);
-/* The exit status of a command that was stopped before it had an answer: 130, or 143 where it was SIGTERM that asked. */
+/* Returns the exit status of a command that was stopped before it had an answer: 130, or 143 where it was SIGTERM that asked.
+ */
 int interrupt_status(void);
 /* From here on what was asked for and is not done after `seconds` (whole ones, at least 1) ends the process, which says
  * `sentence` (with its end of line; it has to stay where it is) and exits with interrupt_status(). NULL, and

@@ -53,7 +53,7 @@ static void report(const mp_error *err)
 int input_failed(const mp_error *err)
 {
     report(err);
-    return err->code == MP_NOMEM ? EXIT_NO : EXIT_USAGE;
+    return err->code == MP_NOMEM || err->code == MP_REFUTED ? EXIT_NO : EXIT_USAGE;
 }
 
 int output_failed(const mp_error *err)

@@ -13,15 +13,16 @@ enum {
     EXIT_TERMINATED = 143   /* the same by SIGTERM */
 };
 
+/* Prints a sentence. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The same; returns EXIT_USAGE. */
+/* Prints a sentence, and returns EXIT_USAGE. */
 int usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Prints what the library reported. Returns the exit status for a failure while reading what the user gave (EXIT_USAGE, but
- * EXIT_NO when memory is short), or while producing an answer (EXIT_NO when the system failed). */
+/* Print what the library reported. Return the exit status for a failure while reading what the user gave (EXIT_USAGE, but
+ * EXIT_NO if memory is short or a plan does not hold), or while producing an answer (EXIT_NO if the system failed). */
 int input_failed(const mp_error *err);
 int output_failed(const mp_error *err);
 
-/* What is still to go to standard output goes there. Returns the status, or EXIT_NO if any of it was lost since the program
- * began, which is then said, once. */
+/* Flushes standard output. Returns the status, or EXIT_NO if any output was lost since the program began, which is then said,
+ * once. */
 int output_end(int status);

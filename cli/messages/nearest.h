@@ -10,5 +10,6 @@ typedef struct nearest {
 
 nearest nearest_to(const char *word);
 void nearest_offer(nearest *n, const char *name);
-/* NULL when no name is close: the distance must be at most a third of the word's length, and 2 is close for words over 3. */
+/* Returns the best name. NULL if none is close: the distance must be at most a third of the word's length, and 2 is close for
+ * words over 3. */
 const char *nearest_found(const nearest *n);

@@ -8,8 +8,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "formats/base/text.h"
-
 bool parse_count(const char *text, int64_t *count)
 {
     if (!*text || strspn(text, "0123456789") != strlen(text)) return false;
@@ -128,66 +126,48 @@ int64_t budget_resolve(const budget *b, int64_t peak_bytes, int64_t smallest_byt
     return bytes >= 9.2e18 ? INT64_MAX : (int64_t)bytes;
 }
 
-bool budget_lacks_unit(const budget *b, int64_t peak_bytes, char *why)
+const char *budget_lacks_unit(const budget *b, int64_t peak_bytes)
 {
     const int64_t kib = 1024;
-    if (b->kind != BUDGET_BYTES || !b->bare || b->bytes >= kib || peak_bytes < kib * kib) return false;
-    const double value = strtod(b->bare, NULL);
-    const int n =
-        snprintf(why, (size_t)QUANTITY_MAX * 2, "%.12s is %lld byte%s", b->bare, (long long)b->bytes, b->bytes == 1 ? "" : "s");
-    if (value <= 0 || n < 0) return true;
-    const double percent = value <= 1 ? 100 * value : value;
-    if (percent <= 100)
-        snprintf(why + n, (size_t)QUANTITY_MAX * 2 - (size_t)n, "; did you mean %g%%?", percent);
-    else
-        snprintf(why + n, (size_t)QUANTITY_MAX * 2 - (size_t)n, "; did you mean %gMiB?", value);
-    return true;
+    if (b->kind != BUDGET_BYTES || !b->bare || b->bytes >= kib || peak_bytes < kib * kib) return NULL;
+    const char *is = mp_text("%.12s is %lld byte%s", b->bare, (long long)b->bytes, b->bytes == 1 ? "" : "s");
+    const double value = strtod(b->bare, NULL), percent = value <= 1 ? 100 * value : value;
+    if (value <= 0) return is;
+    return percent <= 100 ? mp_text("%s; did you mean %g%%?", is, percent) : mp_text("%s; did you mean %gMiB?", is, value);
 }
 
-const char *bytes_short(int64_t bytes, char *text)
+const char *count_text(int64_t count)
 {
-    return mp_bytes_text(bytes, text);
-}
-
-const char *count_text(int64_t count, char *text)
-{
-    char digits[32];
+    char digits[32], text[48];
     int n = snprintf(digits, sizeof digits, "%lld", (long long)count), at = 0;
     for (int k = 0; k < n; k++) {
         if (k && (n - k) % 3 == 0 && digits[k - 1] != '-') text[at++] = ',';
         text[at++] = digits[k];
     }
-    text[at] = 0;
-    return text;
+    return mp_text("%.*s", at, text);
 }
 
 /* Three significant digits and the unit that suits them, each 1000 of the one before. */
-static const char *scaled(double value, const char *const *units, int n, char *text)
+static const char *scaled(double value, const char *const *units, int n)
 {
     int k = 0;
     for (; k + 1 < n && value >= 999.5; k++) value /= 1000;
-    int digits = value == 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
-    snprintf(text, QUANTITY_MAX, "%.*f %s", digits, value, units[k]);
-    return text;
+    return mp_text("%.*f %s", value == 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2, value, units[k]);
 }
 
-const char *seconds_text(double seconds, char *text)
+const char *seconds_text(double seconds)
 {
     static const char *const units[] = {"us", "ms", "s"};
-    return scaled(seconds * 1e6, units, 3, text);
+    return scaled(seconds * 1e6, units, 3);
 }
 
-const char *flops_text(double flops, char *text)
+const char *flops_text(double flops)
 {
     static const char *const units[] = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"};
-    return scaled(flops, units, 6, text);
+    return scaled(flops, units, 6);
 }
 
-const char *extra_text(double value, double base, char *text)
+const char *extra_text(double value, double base)
 {
-    if (value == base)
-        snprintf(text, QUANTITY_MAX, "0 %%");
-    else
-        snprintf(text, QUANTITY_MAX, "%+.1f %%", base > 0 ? (value - base) / base * 100 : INFINITY);
-    return text;
+    return value == base ? "0 %" : mp_text("%+.1f %%", base > 0 ? (value - base) / base * 100 : INFINITY);
 }

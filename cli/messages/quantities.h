@@ -5,13 +5,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { QUANTITY_MAX = 64 }; /* room for any text that is written here */
+#include "formats/base/text.h"
 
-/* A whole number of decimal digits that fits; false for anything else. */
+/* Reads a whole number of decimal digits. False for anything else, and for one that is too large. */
 bool parse_count(const char *text, int64_t *count);
 
-/* What --budget says: bytes, a percentage of the keep-all peak, a place between the smallest plan and keep-all (min: the
- * smallest itself), what is free on the device (auto), or what it has (device). */
+/* A budget as --budget says it: bytes, a percentage of the keep-all peak, a point between the smallest plan and keep-all (min:
+ * the smallest itself), what is free on the device (auto), or what it has (device). */
 typedef struct budget {
     enum { BUDGET_BYTES, BUDGET_OF_PEAK, BUDGET_ABOVE_MIN, BUDGET_FREE, BUDGET_DEVICE } kind;
     int64_t bytes;
@@ -22,19 +22,18 @@ typedef struct budget {
 /* Reads "8GiB", "800MB", "16e9", "1.5 GiB", "60%", "min", "min+50%"; "floor" is another word for "min". On failure returns
  * false and *why says what is wrong with it, as the end of a sentence. */
 bool budget_parse(const char *text, budget *out, const char **why);
-/* Whether it depends on the device's memory: those two. */
+/* True if the budget depends on the device's memory (auto, device). */
 bool budget_is_of_device(const budget *b);
-/* The bytes it comes to, rounded down; of those two, see device_room.h. */
+/* Returns the bytes of a budget that does not depend on the device, rounded down; for the others there is room_budget. */
 int64_t budget_resolve(const budget *b, int64_t peak_bytes, int64_t smallest_bytes);
 
-/* Whether bytes were written as a small number that hardly means bytes, for something of so many: "60" for "60%". Then *why, of
- * QUANTITY_MAX * 2 bytes, says so, as the end of a sentence. */
-bool budget_lacks_unit(const budget *b, int64_t peak_bytes, char *why);
+/* Returns why a budget without unit is probably a mistake, as the end of a sentence ("60 is 60 bytes; did you mean 60%?"), for
+ * a step that takes so many bytes with everything kept. NULL if it is none. */
+const char *budget_lacks_unit(const budget *b, int64_t peak_bytes);
 
-/* All write into `text` of QUANTITY_MAX and return it. */
-const char *bytes_short(int64_t bytes, char *text);   /* "7.43 GiB" */
-const char *count_text(int64_t count, char *text);    /* "7,978,123,456" */
-const char *seconds_text(double seconds, char *text); /* "12.3 ms" */
-const char *flops_text(double flops, char *text);     /* "262.1 GFLOP" */
+/* Texts as mp_text gives them (formats/base/text.h). */
+const char *count_text(int64_t count);    /* "7,978,123,456" */
+const char *seconds_text(double seconds); /* "12.3 ms" */
+const char *flops_text(double flops);     /* "262.1 GFLOP" */
 /* "+12.3 %" over `base`, "0 %" when equal. */
-const char *extra_text(double value, double base, char *text);
+const char *extra_text(double value, double base);

@@ -27,18 +27,12 @@ void screen_row(const char *format, ...)
     va_start(args, format);
     print_text(text, sizeof text, format, args);
     va_end(args);
-    const size_t n = strlen(text);
     const int width = isatty(STDOUT_FILENO) ? terminal_width(STDOUT_FILENO) : TEXT_MAX;
-    if (columns_of(text, n) <= width) {
+    if (!text[terminal_fitting(text, width)]) {
         puts(text);
         return;
     }
-    size_t kept = 0;
-    const int room = width - (int)sizeof more + 1;
-    for (int used = 0; kept < n; kept++) {
-        used += ((unsigned char)text[kept] & 0xC0) != 0x80;
-        if (used > room) break;
-    }
+    const size_t kept = terminal_fitting(text, width - (int)sizeof more + 1);
     printf("%.*s%.*s\n", (int)kept, text, width, more);
 }
 

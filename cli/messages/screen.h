@@ -3,12 +3,12 @@
  * bytes. */
 #pragma once
 
-/* One line, cut to the terminal's width where it is longer ("..." at its end). */
+/* Prints one line, cut to the terminal's width where it is longer ("..." at its end). */
 void screen_row(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* A sentence, broken between words; what follows its first line is indented by so many columns. */
+/* Prints a sentence, broken between words; all lines but the first are indented by so many columns. */
 void screen_text(int indent, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The same for a verdict; `color` is what --color says. */
+/* Prints a sentence as the verdict, in the colour of its mood; `color` is what --color says. */
 typedef enum screen_mood { SCREEN_PLAIN, SCREEN_GOOD, SCREEN_BAD, SCREEN_OPEN } screen_mood;
 void screen_verdict(const char *color, screen_mood mood, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void screen_keep_verdicts_whole(void); /* from here on verdicts are one line, however long */

@@ -45,8 +45,7 @@ static void put(int fd, const char *text, size_t n)
     }
 }
 
-/* How much of a text fits so many columns: a byte that continues a character of UTF-8 takes none. */
-static size_t fitting(const char *text, int columns)
+size_t terminal_fitting(const char *text, int columns)
 {
     size_t n = 0;
     for (int used = 0; text[n]; n++) {
@@ -61,7 +60,7 @@ void terminal_line(int fd, const char *text)
     static const char clear[] = "\r\033[K";
     char line[sizeof clear + 4 * WIDTH_MAX], shown[sizeof line];
     text = mp_visible_text(text, shown, sizeof shown);
-    size_t n = fitting(text, terminal_width(fd) - 1);
+    size_t n = terminal_fitting(text, terminal_width(fd) - 1);
     if (n > sizeof line - sizeof clear) n = sizeof line - sizeof clear;
     memcpy(line, clear, sizeof clear - 1);
     memcpy(line + sizeof clear - 1, text, n);

@@ -17,8 +17,9 @@ typedef struct command {
 
 extern const command commands[N_COMMANDS]; /* indexed by command_id */
 
-const command *command_find(const char *name); /* NULL: none */
-/* The same; where there is none it complains, and names the one that is closest. */
+/* Returns the command of this name. NULL if there is none. */
+const command *command_find(const char *name);
+/* The same, with a complaint if there is none, which names the one that is closest. */
 const command *command_named(const char *name);
 
 #define COMMAND(ID, name, ...) int cmd_##name(options *o);

@@ -3,15 +3,16 @@
 
 #include <string.h>
 
+#include "formats/base/text.h"
+
 enum { COLUMNS = 79, LEFT = 26 }; /* LEFT: where explanations begin */
 
-/* Prints words up to COLUMNS, further lines begin at `indent`; `column` is where the cursor stands. Ends the line. */
-static void wrapped(FILE *to, const char *text, int indent, int column)
+void help_wrap(FILE *to, const char *text, int indent, int column, int columns)
 {
     bool any = false;
     while (*text) {
         const int length = (int)strcspn(text, " ");
-        if (any && column + 1 + length > COLUMNS) {
+        if (any && column + 1 + length > columns) {
             fprintf(to, "\n%*s", indent, "");
             column = indent;
         } else if (any) {
@@ -26,22 +27,33 @@ static void wrapped(FILE *to, const char *text, int indent, int column)
     fputc('\n', to);
 }
 
+bool help_takes(const command *c, const option_row *row)
+{
+    return row->commands >> (c - commands) & 1;
+}
+
+const char *help_choices(const option_row *row, const char *quote)
+{
+    const char *text = "";
+    for (size_t k = 0; row->choice && row->choice(k); k++)
+        text = mp_text("%s%s%s%s%s", text, k ? ", " : "; one of ", quote, row->choice(k), quote);
+    return *text && row->otherwise ? mp_text("%s (default: %s%s%s)", text, quote, row->otherwise, quote) : text;
+}
+
 /* A row of two columns. */
 static void row_of(FILE *to, const char *left, const char *text)
 {
     int n = fprintf(to, "  %-*s", LEFT - 4, left);
     if (n > LEFT - 2) n = fprintf(to, "\n%*s", LEFT - 2, "") - 1;
     fputs("  ", to);
-    wrapped(to, text, LEFT, n + 2);
+    help_wrap(to, text, LEFT, n + 2, COLUMNS);
 }
 
 /* ---- all commands ---- */
 
 static void command_line(FILE *to, const command *c)
 {
-    char usage[64];
-    snprintf(usage, sizeof usage, "%s %s", c->name, c->operands);
-    row_of(to, usage, c->summary);
+    row_of(to, mp_text("%s %s", c->name, c->operands), c->summary);
 }
 
 void help_overview(FILE *to)
@@ -78,11 +90,6 @@ void help_overview(FILE *to)
 
 /* ---- one command ---- */
 
-static bool takes(const command *c, const option_row *row)
-{
-    return row->commands >> (c - commands) & 1;
-}
-
 /* What an option is about, in the order of help. */
 typedef enum group { FIRST, OTHERS, MODELS, EXPERIMENTS, N_GROUPS } group;
 
@@ -115,16 +122,9 @@ static group group_of(const command *c, const option_row *row)
 
 static void help_option(FILE *to, const option_row *row)
 {
-    char left[64], text[1024];
-    size_t n = (size_t)snprintf(text, sizeof text, "%s", row->help);
-    snprintf(left, sizeof left, "%s%s%s%s", row->name[1] ? "--" : "-", row->name, row->argument ? " " : "",
-             row->argument ? row->argument : "");
-    if (row->choice) {
-        for (size_t k = 0; row->choice(k) && n < sizeof text; k++)
-            n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", k ? ", " : "; one of ", row->choice(k));
-        if (n < sizeof text && row->otherwise) snprintf(text + n, sizeof text - n, " (default: %s)", row->otherwise);
-    }
-    row_of(to, left, text);
+    const char *name =
+        mp_text("%s%s%s%s", option_dashes(row), row->name, row->argument ? " " : "", row->argument ? row->argument : "");
+    row_of(to, name, mp_text("%s%s", row->help, help_choices(row, "")));
 }
 
 /* False: the command has none of this group. */
@@ -133,7 +133,7 @@ static bool help_group(FILE *to, const command *c, group wanted, const char *hea
     bool any = false;
     for (int k = 0; k < N_OPTIONS; k++) {
         const option_row *row = &option_rows[k];
-        if (!takes(c, row) || group_of(c, row) != wanted) continue;
+        if (!help_takes(c, row) || group_of(c, row) != wanted) continue;
         if (!any) fputs(heading, to);
         any = true;
         help_option(to, row);
@@ -156,7 +156,7 @@ static void usage(FILE *to, const command *c)
 {
     fprintf(to, "usage: memplan %s%s%s%s\n\n", c->name, *c->operands ? " " : "", c->operands,
             c->max_operands >= 0 ? " [OPTION...]" : "");
-    wrapped(to, c->summary, 0, 0);
+    help_wrap(to, c->summary, 0, 0, COLUMNS);
     fprintf(to, "\nexample:\n  %s\n", c->example);
 }
 

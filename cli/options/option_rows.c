@@ -7,22 +7,35 @@
 #include "executor/kernel/optimizer.h"
 #include "memplan/solver.h"
 
-static const char *loss_choice(size_t k)
-{
-    return k < MP_N_LOSSES ? mp_loss_name((mp_loss)k) : NULL;
-}
-static const char *optimizer_choice(size_t k)
-{
-    return k < MP_N_OPTIMIZERS ? mp_optimizer_name((mp_optimizer)k) : NULL;
-}
-static const char *fuse_choice(size_t k)
-{
-    return k < MP_N_FUSES ? mp_fuse_name((mp_fuse)k) : NULL;
-}
-static const char *rules_choice(size_t k)
-{
-    return k < MP_N_RULES ? mp_rules_name((mp_rules)k) : NULL;
-}
+/* What a CHOICE takes: the names that an enum or a table has, or a list of words. */
+#define NAMED(what, n, name_of)                    \
+    static const char *what##_choice(size_t k)     \
+    {                                              \
+        return k < (size_t)(n) ? (name_of) : NULL; \
+    }
+#define WORDS(what, ...)                                           \
+    static const char *what##_choice(size_t k)                     \
+    {                                                              \
+        static const char *const words[] = {__VA_ARGS__};          \
+        return k < sizeof words / sizeof *words ? words[k] : NULL; \
+    }
+
+NAMED(loss, MP_N_LOSSES, mp_loss_name((mp_loss)k))
+NAMED(optimizer, MP_N_OPTIMIZERS, mp_optimizer_name((mp_optimizer)k))
+NAMED(fuse, MP_N_FUSES, mp_fuse_name((mp_fuse)k))
+NAMED(rules, MP_N_RULES, mp_rules_name((mp_rules)k))
+NAMED(solver, mp_solver_count(), mp_solver_row(k)->name)
+NAMED(effort, MP_N_EFFORTS, mp_effort_name((mp_effort)k))
+NAMED(schedule, MP_N_RATES, mp_rate_schedule_name((mp_rate_schedule)k))
+WORDS(dtype, "fp32", "fp16", "bf16")
+WORDS(amp, "none", "bf16", "fp16")
+WORDS(view, "memory", "arena", "all")
+WORDS(granularity, "tensor", "module")
+WORDS(framework, "pytorch", "pytorch-selective", "huggingface", "paddle", "megatron", "jax", "deepspeed")
+WORDS(format, "svg", "png", "pdf", "dot", "json")
+WORDS(sort, "kept", "parameters", "time", "name")
+WORDS(color, "auto", "always", "never")
+
 /* The profiles, then the backends that have none of their name. */
 static const char *device_choice(size_t k)
 {
@@ -33,66 +46,11 @@ static const char *device_choice(size_t k)
         if (!mp_device_find(name) && !k--) return name;
     return NULL;
 }
+
 /* What --device takes besides those names. */
 static bool is_other_device(const char *name)
 {
     return mp_backend_is_name(name) || device_is_own(name) || device_is_file(name);
-}
-static const char *solver_choice(size_t k)
-{
-    return k < mp_solver_count() ? mp_solver_row(k)->name : NULL;
-}
-static const char *effort_choice(size_t k)
-{
-    return k < MP_N_EFFORTS ? mp_effort_name((mp_effort)k) : NULL;
-}
-static const char *schedule_choice(size_t k)
-{
-    return k < MP_N_RATES ? mp_rate_schedule_name((mp_rate_schedule)k) : NULL;
-}
-static const char *dtype_choice(size_t k)
-{
-    static const char *const names[] = {"fp32", "fp16", "bf16"};
-    return k < sizeof names / sizeof *names ? names[k] : NULL;
-}
-
-static const char *amp_choice(size_t k)
-{
-    static const char *const names[] = {"none", "bf16", "fp16"};
-    return k < sizeof names / sizeof *names ? names[k] : NULL;
-}
-
-static const char *view_choice(size_t k)
-{
-    static const char *const views[] = {"memory", "arena", "all"};
-    return k < 3 ? views[k] : NULL;
-}
-static const char *granularity_choice(size_t k)
-{
-    static const char *const names[] = {"tensor", "module"};
-    return k < sizeof names / sizeof *names ? names[k] : NULL;
-}
-static const char *framework_choice(size_t k)
-{
-    static const char *const names[] = {"pytorch", "pytorch-selective", "huggingface", "paddle", "megatron",
-                                        "jax",     "deepspeed"};
-    return k < sizeof names / sizeof *names ? names[k] : NULL;
-}
-static const char *format_choice(size_t k)
-{
-    static const char *const formats[] = {"svg", "png", "pdf", "dot", "json"};
-    return k < sizeof formats / sizeof *formats ? formats[k] : NULL;
-}
-static const char *sort_choice(size_t k)
-{
-    static const char *const columns[] = {"kept", "parameters", "time", "name"};
-    return k < sizeof columns / sizeof *columns ? columns[k] : NULL;
-}
-
-static const char *color_choice(size_t k)
-{
-    static const char *const when[] = {"auto", "always", "never"};
-    return k < sizeof when / sizeof *when ? when[k] : NULL;
 }
 
 #define QUOTED(x) #x

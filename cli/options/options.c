@@ -1,7 +1,6 @@
 /* options.c - reads the words behind a command into what they ask for, as the option table says. */
 #include "cli/options/options.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "cli/options/own_device.h"
 #include "estimator/base/memory.h"
 #include "estimator/base/names.h"
+#include "formats/base/text.h"
 
 bool option_given(const options *o, option_id id)
 {
@@ -29,7 +29,7 @@ static bool is_list(const option_row *row)
     return row->kind == KIND_LIST || row->kind == KIND_BINDING;
 }
 
-static const char *dashes(const option_row *row)
+const char *option_dashes(const option_row *row)
 {
     return row->name[1] ? "--" : "-";
 }
@@ -48,30 +48,24 @@ static int find_option(const char *word, size_t length, int n_dashes, command_id
 
 static int unknown_option(const char *word, size_t length, command_id command)
 {
-    char text[64];
-    size_t skip = strspn(word, "-");
-    if (length - skip < sizeof text) {
-        memcpy(text, word + skip, length - skip);
-        text[length - skip] = 0;
-        nearest n = nearest_to(text);
-        for (int k = 0; k < N_OPTIONS; k++)
-            if (option_rows[k].commands >> command & 1 && option_rows[k].name[1]) nearest_offer(&n, option_rows[k].name);
-        const char *close = nearest_found(&n);
-        if (close)
-            return usage_error("%s takes no option %.*s; did you mean --%s?", commands[command].name, (int)length, word, close);
-    }
+    const size_t skip = strspn(word, "-");
+    nearest n = nearest_to(mp_text("%.*s", (int)(length - skip), word + skip));
+    for (int k = 0; k < N_OPTIONS; k++)
+        if (option_rows[k].commands >> command & 1 && option_rows[k].name[1]) nearest_offer(&n, option_rows[k].name);
+    const char *close = nearest_found(&n);
+    if (close)
+        return usage_error("%s takes no option %.*s; did you mean --%s?", commands[command].name, (int)length, word, close);
     return usage_error("%s takes no option %.*s; 'memplan help %s' lists its options", commands[command].name, (int)length,
                        word, commands[command].name);
 }
 
 static int bad_choice(const option_row *row, const char *value)
 {
-    char list[512] = "";
+    const char *list = "";
     nearest n = nearest_to(value);
     for (size_t k = 0; row->choice(k); k++) {
         if (!row->also) nearest_offer(&n, row->choice(k)); /* an a6000 is not a mistyped a100, nor a gpu a cpu */
-        size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s%s", k ? ", " : "", row->choice(k));
+        list = mp_text("%s%s%s", list, k ? ", " : "", row->choice(k));
     }
     const char *close = nearest_found(&n);
     if (close) return usage_error("--%s: there is no '%s'; did you mean '%s'?", row->name, value, close);
@@ -120,7 +114,7 @@ static bool is_utf8(const char *text)
 static int store(options *o, const option_row *row, const char *value)
 {
     void *field = field_of(o, row);
-    if (value && !is_utf8(value)) return usage_error("%s%s: the value is not valid UTF-8", dashes(row), row->name);
+    if (value && !is_utf8(value)) return usage_error("%s%s: the value is not valid UTF-8", option_dashes(row), row->name);
     switch (row->kind) {
     case KIND_FLAG:
         *(bool *)field = true;
@@ -129,7 +123,7 @@ static int store(options *o, const option_row *row, const char *value)
         *(bool *)field = false;
         break;
     case KIND_TEXT:
-        if (!*value) return usage_error("%s%s: the value is empty", dashes(row), row->name);
+        if (!*value) return usage_error("%s%s: the value is empty", option_dashes(row), row->name);
         *(const char **)field = value;
         break;
     case KIND_CHOICE:
@@ -187,7 +181,7 @@ static int take_option(options *o, int argc, char **argv, int *k)
     bool flag = row->kind == KIND_FLAG || row->kind == KIND_OFF;
     if (option_given(o, (option_id)id) && !is_list(row)) return usage_error("%.*s is given twice", (int)length, word);
     o->given[id] = true;
-    o->short_help |= id == OPT_HELP && n_dashes == 1;
+    o->talk.short_help |= id == OPT_HELP && n_dashes == 1;
     if (flag && equals) return usage_error("%.*s takes no value", (int)length, word);
     if (flag) return store(o, row, NULL);
     if (equals) return store(o, row, equals + 1);
@@ -211,10 +205,10 @@ static int count_operands(const options *o)
 static int read_device_file(options *o)
 {
     mp_error err = {0};
-    if (!o->device || !device_is_file(o->device)) return EXIT_DONE;
-    o->device_file = o->device;
-    if (device_file_read(o->device, &o->device_text, &err) != MP_OK) return input_failed(&err);
-    o->device = o->device_text;
+    if (!o->model.device || !device_is_file(o->model.device)) return EXIT_DONE;
+    o->device_file = o->model.device;
+    if (device_file_read(o->model.device, &o->device_text, &err) != MP_OK) return input_failed(&err);
+    o->model.device = o->device_text;
     return EXIT_DONE;
 }
 
@@ -242,7 +236,7 @@ int options_parse(command_id command, int argc, char **argv, options *o)
             o->operands[o->n_operands++] = argv[k];
         }
     }
-    if (raw || o->help) return EXIT_DONE;
+    if (raw || o->talk.help) return EXIT_DONE;
     const int rc = count_operands(o);
     return rc ? rc : read_device_file(o);
 }

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "memplan/error.h"
+
 #define COMMAND(ID, ...) CMD_##ID,
 typedef enum command_id {
 #include "cli/options/commands.def"
@@ -40,46 +42,62 @@ typedef struct text_list {
     const char **items;
 } text_list;
 
-/* Texts point into argv, or into the JSON they were taken from. */
-typedef struct options {
-    int64_t batch; /* 0: not given */
-    text_list dims, data, test, train, freeze, lora;
-    const char *output, *external_folder; /* NULL: not given */
-    const char *loss, *optimizer, *fuse, *dtype, *amp, *device, *rules;
-    double label_smoothing, beta;                          /* 0: not given */
-    const char *ignore_index, *class_weights, *pos_weight; /* NULL: not given */
-    bool simplify;
-    int64_t chunk_steps;              /* 0: not given */
-    const char *budget, *checkpoints; /* NULL: not given */
-    const char *solver, *effort;
-    double gap; /* share of a step; 0: not given */
-    bool explain_bound;
-    bool prove_bound;
-    const char *without;                               /* NULL: not given */
-    const char *budgets, *solvers, *memory, *overhead; /* NULL: not given */
-    int64_t seed, moves;                               /* moves 0: the solver's own default */
-    double time_limit, begun;                          /* 0: none; mp_clock_now() of the program's first line */
-    const char *out, *capacity;                        /* NULL: not given */
-    const char *plan;                                  /* NULL: not given */
-    int64_t depth, top;                                /* 0: not given */
-    const char *sort, *format;                         /* NULL: not given */
-    bool training;
-    const char *view;
-    const char *granularity, *framework;
-    int64_t accumulate; /* 0: not given */
-    double clip_norm;   /* 0: not given */
-    bool inexact, fused_attention, keep_inference_norms;
-    bool tf32, fast;
-    int64_t workspace_limit; /* bytes; 0: not given */
-    int64_t reserve;         /* bytes, where it was given */
-    const char *costs;       /* NULL: not given */
+/* What the user asked for, by who reads it. Texts point into argv, or into the JSON they were taken from; NULL if not given.
+ * Numbers are 0 if not given. What the table has a default for is never empty. */
+
+/* What a training graph is made of: of these options it can be built again (those with a key), but for where weights are. */
+typedef struct model_options {
+    int64_t batch;
+    text_list dims, data, train, freeze, lora;
+    const char *external_folder, *output, *loss, *optimizer, *fuse, *dtype, *amp, *device, *rules;
+    double label_smoothing, beta;
+    const char *ignore_index, *class_weights, *pos_weight;
+    bool simplify, fused_attention, keep_inference_norms, inexact, tf32, fast;
+    int64_t chunk_steps, accumulate, workspace_limit; /* steps, micro-batches, bytes */
+    double clip_norm;
+    const char *costs; /* a file */
+} model_options;
+
+/* Which plan is looked for, and how. */
+typedef struct search_options {
+    const char *budget, *budgets, *memory; /* of plan and train, sweep, fit */
+    int64_t reserve;                       /* bytes, where it was given */
+    const char *checkpoints, *solver, *solvers, *effort, *granularity, *without, *overhead;
+    double gap;          /* share of a step */
+    int64_t seed, moves; /* moves 0: the searcher's own default */
+    double time_limit;   /* seconds */
+    double begun;        /* mp_clock_now() of the program's first line */
+    bool keep_order, second_stream, offsets, explain_bound, prove_bound;
+} search_options;
+
+/* How a training runs. */
+typedef struct training_options {
+    text_list test;
     int64_t steps, warmup, save_every;
-    double lr, momentum, weight_decay; /* 0: not given */
-    bool nesterov, random_weights, before, captures, profile, keep_order, second_stream, offsets, curve;
-    const char *schedule, *save, *resume;               /* schedule has a default, the others NULL: not given */
-    bool minimize, per_op, csv, json, help, short_help; /* short_help: -h */
-    bool quiet, verbose, shows_progress, list;
+    double lr, momentum, weight_decay;
+    const char *schedule, *save, *resume;
+    bool nesterov, random_weights, before, captures, profile;
+} training_options;
+
+/* What is written or drawn, and of what. */
+typedef struct output_options {
+    const char *out, *format, *plan, *capacity, *view, *framework, *sort;
+    int64_t depth, top;
+    bool training, curve, minimize, per_op, csv;
+} output_options;
+
+/* How an answer is told. */
+typedef struct talk_options {
     const char *color;
+    bool json, quiet, verbose, list, shows_progress, help, short_help; /* short_help: -h */
+} talk_options;
+
+typedef struct options {
+    model_options model;
+    search_options search;
+    training_options training;
+    output_options output;
+    talk_options talk;
     size_t n_operands;
     const char **operands;
     command_id command;
@@ -112,6 +130,15 @@ extern const option_row option_rows[N_OPTIONS]; /* indexed by option_id */
  * with options_free in any case. */
 int options_parse(command_id command, int argc, char **argv, options *o);
 void options_free(options *o);
+/* True if the option stands on the command line. */
 bool option_given(const options *o, option_id id);
-/* Of a CHOICE: the name that is meant, as the table spells it; NULL: it takes no such value. */
+/* Returns "--", or "-" for a name of one letter. */
+const char *option_dashes(const option_row *row);
+/* Returns the name that is meant as a CHOICE, as the table spells it. NULL if the option takes no such value. */
 const char *option_taken(const option_row *row, const char *value);
+
+/* Returns the options that shape the graph as a JSON object. NULL if memory is short. */
+json_t *options_to_json(const options *o);
+/* Takes over from `source` (a graph's options; it is kept alive by *o) what the command line left open. MP_INVALID: the command
+ * line contradicts it; MP_PARSE: not an object of such options. */
+mp_status options_adopt(options *o, json_t *source, mp_error *err);

@@ -1,5 +1,5 @@
 /* options_json.c - the options that shape a graph, to and from the `options` object that graphs and plans carry. */
-#include "cli/options/options_json.h"
+#include "cli/options/options.h"
 
 #include <string.h>
 

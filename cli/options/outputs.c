@@ -53,17 +53,17 @@ static const char *input_in(const options *o, option_id output, const struct sta
 {
     const struct {
         const char *path, *what;
-    } named[] = {{o->plan, "the plan"},
-                 {o->costs, "the costs"},
+    } named[] = {{o->output.plan, "the plan"},
+                 {o->model.costs, "the costs"},
                  {o->device_file, "the device"},
-                 {output == OPT_SAVE ? NULL : o->resume, "the state to resume from"},
-                 {o->class_weights, "the weights of classes"},
-                 {o->pos_weight, "the weights of positives"}};
+                 {output == OPT_SAVE ? NULL : o->training.resume, "the state to resume from"},
+                 {o->model.class_weights, "the weights of classes"},
+                 {o->model.pos_weight, "the weights of positives"}};
     for (size_t k = 0; k < o->n_operands; k++)
         if (is_file(o->operands[k], file)) return k ? "the plan" : "the model";
     for (size_t k = 0; k < sizeof named / sizeof *named; k++)
         if (named[k].path && is_file(named[k].path, file)) return named[k].what;
-    if (is_source(&o->data, file) || is_source(&o->test, file)) return "data";
+    if (is_source(&o->model.data, file) || is_source(&o->training.test, file)) return "data";
     return o->n_operands && is_weights(o->operands[0], file) ? "weights of the model" : NULL;
 }
 
@@ -108,12 +108,11 @@ int outputs_try(const options *o)
 
 void outputs_say(const options *o)
 {
-    char text[MP_BYTES_TEXT_MAX];
     struct stat info;
-    if (o->command == CMD_PLAN || o->quiet || !isatty(STDERR_FILENO)) return; /* plan's answer names its file */
+    if (o->command == CMD_PLAN || o->talk.quiet || !isatty(STDERR_FILENO)) return; /* plan's answer names its file */
     for (int k = 0; k < N_OPTIONS; k++) {
         const char *path = output_of(o, k);
         if (path && stat(path, &info) == 0 && S_ISREG(info.st_mode))
-            complain("wrote %s (%s)", path, mp_bytes_text(info.st_size, text));
+            complain("wrote %s (%s)", path, mp_bytes_text(info.st_size));
     }
 }

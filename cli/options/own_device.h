@@ -20,12 +20,13 @@ typedef struct own_device {
     char name[DEVICE_NAME_MAX]; /* the short one: of the device it is like, or its own */
 } own_device;
 
-/* The profile that a name or such a text means; it points into *out and `text`. False: there is none, or a part is wrong. */
+/* Finds the profile that a name or such a text means; it points into *out and `text`. False if there is none, or a part of the
+ * text is wrong. */
 bool device_read(const char *text, own_device *out);
-/* Whether a text is a device with changes. */
+/* True if a text is a device with changes. */
 bool device_is_own(const char *text);
 
-/* Whether --device names a file; and the text that the file says, to be released with mp_free. MP_IO, MP_PARSE, with the file,
- * the line and the key. */
+/* True if --device names a file. */
 bool device_is_file(const char *text);
+/* Reads a file as such a text, to be released with mp_free. MP_IO, MP_PARSE, with the file, the line and the key. */
 mp_status device_file_read(const char *path, char **text, mp_error *err);

@@ -10,7 +10,7 @@
 #include "cli/options/commands.h"
 #include "formats/base/file.h"
 
-bool picture_takes_output(const options *o)
+bool picture_takes_output(const output_options *o)
 {
     return o->out && !strcmp(o->out, "-");
 }
@@ -26,16 +26,16 @@ static bool is_among(const char *list, const char *word)
 
 int picture_file_settle(const options *o, const char *formats, picture_file *out)
 {
-    *out = (picture_file){.path = o->out};
-    if (!o->format && picture_takes_output(o))
+    *out = (picture_file){.path = o->output.out};
+    if (!o->output.format && picture_takes_output(&o->output))
         return usage_error("-o -: standard output has no ending that says the format: --format %.3s (or another of %s)",
                            formats, formats);
-    if (!o->format) return EXIT_DONE;
-    if (!is_among(formats, o->format))
-        return usage_error("--format: %s writes %s, and no %s", commands[o->command].name, formats, o->format);
+    if (!o->output.format) return EXIT_DONE;
+    if (!is_among(formats, o->output.format))
+        return usage_error("--format: %s writes %s, and no %s", commands[o->command].name, formats, o->output.format);
     const char *folder = getenv("TMPDIR");
     const int n = snprintf(out->beside, sizeof out->beside, "%s/memplan-XXXXXX/picture.%s", folder && *folder ? folder : "/tmp",
-                           o->format);
+                           o->output.format);
     if (n < 0 || n >= (int)sizeof out->beside) return usage_error("TMPDIR: the name of the folder is too long");
     out->path = out->beside;
     return EXIT_DONE;
@@ -43,9 +43,9 @@ int picture_file_settle(const options *o, const char *formats, picture_file *out
 
 int picture_file_settle_beside(const options *o, const char *formats, picture_file *out)
 {
-    if (!o->out && o->format) return usage_error("--format is for a picture, and there is none without -o");
-    if (!o->out) return EXIT_DONE;
-    if (o->json && picture_takes_output(o)) return usage_error("--json and -o - both want standard output");
+    if (!o->output.out && o->output.format) return usage_error("--format is for a picture, and there is none without -o");
+    if (!o->output.out) return EXIT_DONE;
+    if (o->talk.json && picture_takes_output(&o->output)) return usage_error("--json and -o - both want standard output");
     return picture_file_settle(o, formats, out);
 }
 
@@ -59,7 +59,7 @@ mp_status picture_file_open(picture_file *file, mp_error *err)
     return made ? MP_OK : MP_FAIL(err, MP_IO, "no file can be made in TMPDIR, or /tmp, to draw in");
 }
 
-mp_status picture_file_close(picture_file *file, const options *o, mp_status drawn, mp_error *err)
+mp_status picture_file_close(picture_file *file, const output_options *o, mp_status drawn, mp_error *err)
 {
     mp_file picture = {0};
     if (!*file->beside) return drawn;

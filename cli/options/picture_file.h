@@ -11,14 +11,14 @@ typedef struct picture_file {
     char beside[256]; /* it, in a folder of $TMPDIR, where it is not what -o names; else "". path may point here: not copied */
 } picture_file;
 
-/* For a picture beside an answer, which -o need not ask for, and which cannot both be on standard output. */
-int picture_file_settle_beside(const options *o, const char *formats, picture_file *out);
-/* For -o, which was given; `formats` are what the command writes: "svg, png, pdf". EXIT_DONE, or EXIT_USAGE with a complaint.
- */
+/* Finds where to draw for -o, which was given; `formats` are what the command writes: "svg, png, pdf". Returns EXIT_DONE, or
+ * EXIT_USAGE with a complaint. */
 int picture_file_settle(const options *o, const char *formats, picture_file *out);
-/* To be called when all is there but the picture. MP_IO. */
+/* The same for a picture beside an answer: -o need not ask for it, and not both of them can be on standard output. */
+int picture_file_settle_beside(const options *o, const char *formats, picture_file *out);
+/* Makes the file beside, once all is there but the picture. MP_IO. */
 mp_status picture_file_open(picture_file *file, mp_error *err);
 /* Copies what was drawn where -o says, if `drawn` is MP_OK, and takes the file beside away. Returns `drawn`, or MP_IO. */
-mp_status picture_file_close(picture_file *file, const options *o, mp_status drawn, mp_error *err);
-/* Whether it goes to standard output, which then has no room for an answer. */
-bool picture_takes_output(const options *o);
+mp_status picture_file_close(picture_file *file, const output_options *o, mp_status drawn, mp_error *err);
+/* True if the picture goes to standard output, which then cannot have an answer. */
+bool picture_takes_output(const output_options *o);

@@ -6,13 +6,12 @@
 #include "cli/messages/screen.h"
 #include "cli/reports/progress.h"
 #include "cli/subject/subject.h"
-#include "memplan/arena_solve.h"
 #include "memplan/smallest.h"
 
 /* A sweep compares what lives at once, and gives nothing an address. */
 static bool has_arena(const options *o)
 {
-    return o->offsets && o->command != CMD_SWEEP;
+    return o->search.offsets && o->command != CMD_SWEEP;
 }
 
 static mp_status find_smallest(const options *o, const mp_request *request, budget_ends *ends, mp_error *err)
@@ -31,18 +30,14 @@ static mp_status find_smallest(const options *o, const mp_request *request, budg
 mp_status budget_ends_of(const budget *budgets, size_t n, const options *o, const mp_request *request, budget_ends *out,
                          mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_timeline *keep_all = NULL;
+    const mp_step *steps;
+    const mp_timeline *keep_all;
     bool is_relative = false;
-    int unused;
     *out = (budget_ends){.smallest_bytes = -1};
-    MP_TRY(keep_all_timeline(request->graph, &keep_all, &unused, err));
+    MP_CHECK(mp_problem_keep_all(request->problem, &steps, &keep_all, err));
     out->peak_bytes = keep_all->peak_bytes;
     for (size_t k = 0; k < n; k++) is_relative |= budgets[k].kind == BUDGET_ABOVE_MIN;
-    if (is_relative) MP_TRY(find_smallest(o, request, out, err));
-done:
-    mp_timeline_free(keep_all);
-    return st;
+    return is_relative ? find_smallest(o, request, out, err) : MP_OK;
 }
 
 void budget_ends_free(budget_ends *ends)
@@ -54,7 +49,7 @@ void budget_ends_free(budget_ends *ends)
 static void make_room(const own_device *device, const options *o, device_room *out)
 {
     *out = (device_room){.memory_bytes = device->profile.memory_bytes,
-                         .reserve_bytes = option_given(o, OPT_RESERVE) ? o->reserve : device->profile.reserve_bytes};
+                         .reserve_bytes = option_given(o, OPT_RESERVE) ? o->search.reserve : device->profile.reserve_bytes};
     snprintf(out->name, sizeof out->name, "%s", *device->name ? device->name : device->profile.name);
 }
 
@@ -71,7 +66,7 @@ mp_status room_of_options(const options *o, device_room *out, mp_error *err)
 {
     const mp_backend *backend = NULL;
     own_device device = {0};
-    const mp_status st = subject_device(o, &backend, &device, err);
+    const mp_status st = subject_device(&o->model, &backend, &device, err);
     if (st == MP_OK) make_room(&device, o, out);
     return st;
 }
@@ -81,21 +76,17 @@ int64_t room_bytes(const device_room *room)
     return room->memory_bytes > room->reserve_bytes ? room->memory_bytes - room->reserve_bytes : 0;
 }
 
-const char *room_text(const device_room *room, char *text)
+const char *room_text(const device_room *room)
 {
-    char memory[QUANTITY_MAX], reserve[QUANTITY_MAX], less[QUANTITY_MAX + 16] = "";
-    if (room->reserve_bytes) snprintf(less, sizeof less, " less %s reserve", bytes_short(room->reserve_bytes, reserve));
-    snprintf(text, ROOM_TEXT_MAX, "the %s %s %s%s", bytes_short(room->memory_bytes, memory), room->is_free ? "free on" : "of",
-             room->name, less);
-    return text;
+    const char *less = room->reserve_bytes ? mp_text(" less %s reserve", mp_bytes_text(room->reserve_bytes)) : "";
+    return mp_text("the %s %s %s%s", mp_bytes_text(room->memory_bytes), room->is_free ? "free on" : "of", room->name, less);
 }
 
 void report_above_room(const device_room *room, int64_t budget_bytes)
 {
-    char text[ROOM_TEXT_MAX], left[QUANTITY_MAX];
     if (*room->name && budget_bytes > room_bytes(room))
-        screen_text(2, "  The budget is above what there is: %s leaves %s for a step (--reserve).", room_text(room, text),
-                    bytes_short(room_bytes(room), left));
+        screen_text(2, "  The budget is above what there is: %s leaves %s for a step (--reserve).", room_text(room),
+                    mp_bytes_text(room_bytes(room)));
 }
 
 mp_status room_budget(const subject *s, const options *o, const budget *b, const budget_ends *ends, device_room *room,
@@ -103,7 +94,6 @@ mp_status room_budget(const subject *s, const options *o, const budget *b, const
 {
     const mp_backend *backend = s->program ? s->program->backend : NULL;
     mp_backend_memory now;
-    char text[ROOM_TEXT_MAX], why[2 * QUANTITY_MAX];
     room_of_subject(s, o, room);
     if (b->kind == BUDGET_FREE) {
         MP_ENSURE(backend && backend->memory, err, MP_INVALID,
@@ -115,10 +105,11 @@ mp_status room_budget(const subject *s, const options *o, const budget *b, const
     }
     if (budget_is_of_device(b)) {
         MP_ENSURE(*room->name, err, MP_INVALID, "a budget is needed, because the device is not known: --budget 8GiB");
-        MP_ENSURE(room_bytes(room), err, MP_INFEASIBLE, "of %s nothing is left for a step (--reserve)", room_text(room, text));
+        MP_ENSURE(room_bytes(room), err, MP_INFEASIBLE, "of %s nothing is left for a step (--reserve)", room_text(room));
         *bytes = room_bytes(room);
     } else {
-        MP_ENSURE(!budget_lacks_unit(b, ends->peak_bytes, why), err, MP_INVALID, "--budget: %s", why);
+        const char *why = budget_lacks_unit(b, ends->peak_bytes);
+        MP_ENSURE(!why, err, MP_INVALID, "--budget: %s", why);
         *bytes = budget_resolve(b, ends->peak_bytes, ends->smallest_bytes);
     }
     return MP_OK;

@@ -15,14 +15,12 @@ typedef struct budget_ends {
     int64_t smallest_bytes; /* what it needs, with its arena where the command has one; -1: not searched for */
 } budget_ends;
 
-/* The ends for these budgets and the request's graph. The smallest plan is searched for if one of them counts from there: as
- * the request says, with a line of progress. --time-limit does not cut it short, so that the budget is the same each time.
- * budget_ends_free releases it. As mp_smallest_plan. */
+/* The ends for these budgets and the request's graph and problem. The smallest plan is searched for if one of them counts from
+ * there: as the request says, with a line of progress. --time-limit does not cut it short, so that the budget is the same each
+ * time. budget_ends_free releases it. As mp_smallest_plan. */
 mp_status budget_ends_of(const budget *budgets, size_t n, const options *o, const mp_request *request, budget_ends *out,
                          mp_error *err);
 void budget_ends_free(budget_ends *ends);
-
-enum { ROOM_TEXT_MAX = 160 };
 
 typedef struct device_room {
     char name[DEVICE_NAME_MAX]; /* "" : the device is not known, as of a graph from elsewhere */
@@ -31,18 +29,18 @@ typedef struct device_room {
     bool is_free;          /* memory_bytes is what is free now */
 } device_room;
 
-/* Of what the graph is for; and of what --device says, before there is a graph. MP_UNSUPPORTED: a backend that this build
- * lacks. */
+/* Find the memory of what the graph is for; and of what --device says, before there is a graph. MP_UNSUPPORTED: a backend that
+ * this build lacks. */
 void room_of_subject(const subject *s, const options *o, device_room *out);
 mp_status room_of_options(const options *o, device_room *out, mp_error *err);
-/* Never negative. */
+/* Returns what a step may take: the memory less the reserve, and never less than 0. */
 int64_t room_bytes(const device_room *room);
-/* "the 40.00 GiB of a100 less 1.25 GiB reserve" into `text` of ROOM_TEXT_MAX; returns it. */
-const char *room_text(const device_room *room, char *text);
-/* Says so where a budget given by hand is above what the device has for it. */
+/* Returns "the 40.00 GiB of a100 less 1.25 GiB reserve", as mp_text does. */
+const char *room_text(const device_room *room);
+/* Prints a sentence if a budget given by hand is above what the device has for a step. */
 void report_above_room(const device_room *room, int64_t budget_bytes);
 
-/* The bytes that a budget comes to between these ends, and for a budget of the device its room (else *room is as
+/* Finds the bytes of a budget that lies between these ends, and for a budget of the device its room (else *room is as
  * room_of_subject has it). MP_INVALID: auto without a GPU, or a device that is not known. MP_INFEASIBLE: the reserve takes all.
  */
 mp_status room_budget(const subject *s, const options *o, const budget *b, const budget_ends *ends, device_room *room,

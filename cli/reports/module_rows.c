@@ -1,7 +1,6 @@
 /* module_rows.c - operators summed up by the module that stands in their names. */
 #include "cli/reports/module_rows.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -137,19 +136,14 @@ static void join_rest(table *t, size_t rows)
     t->n = rows;
 }
 
-static const char *title_of(const module *m, char *text, size_t size)
+static const char *title_of(const module *m)
 {
     char first[64], last[64];
-    if (m->n_others > 1)
-        snprintf(text, size, "%zu others", m->n_others);
-    else if (!m->length)
-        snprintf(text, size, "(no module)");
-    else if (m->repeats)
-        snprintf(text, size, "%s - %s, each", mp_module_text(m->name, m->length, first, sizeof first),
-                 mp_module_text(m->last, m->last_length, last, sizeof last));
-    else
-        snprintf(text, size, "%s", mp_module_text(m->name, m->length, first, sizeof first));
-    return text;
+    if (m->n_others > 1) return mp_text("%zu others", m->n_others);
+    if (!m->length) return "(no module)";
+    mp_module_text(m->name, m->length, first, sizeof first);
+    if (!m->repeats) return mp_text("%s", first);
+    return mp_text("%s - %s, each", first, mp_module_text(m->last, m->last_length, last, sizeof last));
 }
 
 static mp_status make(table *t, const mp_graph *graph, const mp_summary *summary, mp_error *err)
@@ -169,7 +163,6 @@ mp_status report_modules(const mp_graph *graph, const mp_summary *summary, size_
 {
     mp_status st = MP_OK;
     table t;
-    char title[160], saved[QUANTITY_MAX], parameters[QUANTITY_MAX], time[QUANTITY_MAX];
     MP_TRY(make(&t, graph, summary, err));
     for (int depth = DEPTH_MAX; depth >= 1; depth--) {
         sum_up(&t, depth);
@@ -182,8 +175,8 @@ mp_status report_modules(const mp_graph *graph, const mp_summary *summary, size_
     screen_row("  %-30s %12s  %12s  %9s", "Modules", "kept", "parameters", "time");
     for (size_t k = 0; k < t.n; k++) {
         const module *m = &t.modules[k];
-        screen_row("  %-30s %12s  %12s  %9s", title_of(m, title, sizeof title), bytes_short(m->saved_bytes, saved),
-                   bytes_short(m->parameter_bytes, parameters), seconds_text((double)m->ticks * graph->tick_seconds, time));
+        screen_row("  %-30s %12s  %12s  %9s", title_of(m), mp_bytes_text(m->saved_bytes), mp_bytes_text(m->parameter_bytes),
+                   seconds_text((double)m->ticks * graph->tick_seconds));
     }
 done:
     clear(&t);
@@ -194,15 +187,14 @@ json_t *modules_json(const mp_graph *graph, const mp_summary *summary)
 {
     table t;
     mp_error err = {0};
-    char title[160];
     json_t *list = json_array();
     if (make(&t, graph, summary, &err) == MP_OK) {
         sum_up(&t, 1);
         for (size_t k = 0; k < t.n; k++) {
             const module *m = &t.modules[k];
-            mp_json_append(&list, json_pack("{s:o, s:I, s:I, s:f}", "module", mp_json_text(title_of(m, title, sizeof title)),
-                                            "saved_bytes", (json_int_t)m->saved_bytes, "parameter_bytes",
-                                            (json_int_t)m->parameter_bytes, "seconds", (double)m->ticks * graph->tick_seconds));
+            mp_json_append(&list, json_pack("{s:o, s:I, s:I, s:f}", "module", mp_json_text(title_of(m)), "saved_bytes",
+                                            (json_int_t)m->saved_bytes, "parameter_bytes", (json_int_t)m->parameter_bytes,
+                                            "seconds", (double)m->ticks * graph->tick_seconds));
         }
     } else {
         json_decref(list);

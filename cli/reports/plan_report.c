@@ -1,22 +1,17 @@
 /* plan_report.c - what a search has found, as text and as JSON: at most 24 lines without -v and --list. */
-#include "cli/reports/plan_report.h"
+#include "cli/reports/plan.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/messages/messages.h"
 #include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
-#include "cli/reports/bound_report.h"
-#include "cli/reports/checkpoints_to_set.h"
 #include "cli/reports/report.h"
-#include "cli/reports/unmeetable_report.h"
 #include "formats/base/text.h"
 #include "formats/json/json.h"
 #include "formats/json/plan_json.h"
 #include "memplan/arena.h"
-#include "memplan/arena_solve.h"
 #include "planner/segments/module_tree.h"
 
 enum { LINES = 4 }; /* of checkpoints, and for what the other rules say */
@@ -43,7 +38,7 @@ static mp_status print_left_out(const outcome *out, mp_error *err)
     char names[NAMES] = "";
     int n = 0, n_told = 0;
     size_t used = 0;
-    MP_TRY(mp_modules_new(out->subject.graph, &modules, err));
+    MP_TRY(mp_modules_new(out->subject->graph, &modules, err));
     for (int m = 0; m < modules->n; m++) {
         const mp_module *row = &modules->modules[m];
         if (!row->is_split || n++ > n_told || used + strlen(row->name) + 2 > sizeof names) continue;
@@ -63,7 +58,7 @@ static mp_status print_modules(const outcome *out, const mp_plan *plan, mp_error
     enum { NAMES = 3800 };
     mp_status st = MP_OK;
     char names[NAMES] = "";
-    json_t *header = mp_plan_header_json(plan, out->subject.graph), *list = json_object_get(header, "modules");
+    json_t *header = mp_plan_header_json(plan, out->subject->graph), *list = json_object_get(header, "modules");
     const size_t n = json_array_size(list);
     MP_REQUIRE(header && list, err, MP_NOMEM, "the modules of a plan");
     for (size_t k = 0, used = 0; k < n && used < sizeof names; k++)
@@ -94,51 +89,48 @@ static void print_algorithms(const mp_graph *graph, const mp_plan *plan)
 static void print_bound(const outcome *out)
 {
     const mp_answer *a = &out->answer;
-    char extra[QUANTITY_MAX], gap[QUANTITY_MAX];
     if (a->bound.ticks < 0) return;
     const double ticks = (double)a->plan->ticks, bound = (double)a->bound.ticks, base = (double)out->keep_all->ticks;
     const char *which = a->bound.orders == MP_BOUND_THIS_ORDER ? "in this order and budget no plan" : "no plan in this budget";
-    extra_text(bound, base, extra);
+    const char *extra = extra_text(bound, base);
     if (a->plan->ticks <= a->bound.ticks)
         screen_text(4, "  proved: %s takes less than %s: this one is optimal", which, extra);
     else
-        screen_text(4, "  proved: %s takes less than %s; gap %s%s", which, extra, extra_text(ticks + base - bound, base, gap),
-                    a->effort == MP_EFFORT_THOROUGH || !out->asked->verbose ? "" : " (--effort thorough goes on)");
+        screen_text(4, "  proved: %s takes less than %s; gap %s%s", which, extra, extra_text(ticks + base - bound, base),
+                    a->effort == MP_EFFORT_THOROUGH || !out->talk->verbose ? "" : " (--effort thorough goes on)");
 }
 
 /* The last line says it once more: the first has scrolled away. */
-static void print_verdict(const outcome *out, const char *title)
+static void print_verdict(const outcome *out)
 {
     const mp_plan *plan = out->answer.plan;
-    char budget[BUDGET_TEXT_MAX], need[QUANTITY_MAX], extra[QUANTITY_MAX], time[QUANTITY_MAX + 8];
-    const bool free_of_cost = plan->ticks == out->keep_all->ticks;
-    extra_text((double)plan->ticks, (double)out->keep_all->ticks, extra);
-    snprintf(time, sizeof time, "%s time", free_of_cost ? "no extra" : extra);
-    bytes_short(mp_plan_need(plan), need);
+    const char *title = out->subject->title, *color = out->talk->color;
+    const int64_t base = out->keep_all->ticks;
+    const char *extra = plan->ticks == base ? "no extra" : extra_text((double)plan->ticks, (double)base);
     if (out->budget_bytes == MP_NO_LIMIT)
-        screen_verdict(out->asked->color, SCREEN_PLAIN, "%s: no budget was given; this plan needs %s, %s.", title, need, time);
-    else if (plan->n_steps == out->subject.graph->n_nodes && plan->ticks <= out->keep_all->ticks)
-        screen_verdict(out->asked->color, SCREEN_GOOD, "%s: fits %s without recomputation.", title,
-                       plan_budget_text(out, budget));
+        screen_verdict(color, SCREEN_PLAIN, "%s: no budget was given; this plan needs %s, %s time.", title,
+                       mp_bytes_text(mp_plan_need(plan)), extra);
+    else if (plan->n_steps == out->subject->graph->n_nodes && plan->ticks <= base)
+        screen_verdict(color, SCREEN_GOOD, "%s: fits %s without recomputation.", title, plan_budget_text(out));
     else
-        screen_verdict(out->asked->color, SCREEN_GOOD, "%s: fits %s, %s.", title, plan_budget_text(out, budget), time);
+        screen_verdict(color, SCREEN_GOOD, "%s: fits %s, %s time.", title, plan_budget_text(out), extra);
 }
 
-static mp_status print_fitting(const outcome *out, const char *title, mp_error *err)
+static mp_status print_fitting(const outcome *out, mp_error *err)
 {
-    const mp_graph *graph = out->subject.graph;
+    const mp_graph *graph = out->subject->graph;
     const mp_plan *plan = out->answer.plan;
-    char text[QUANTITY_MAX];
     int64_t segments_peak, segments_ticks;
     bool segments;
-    print_verdict(out, title);
-    if (out->asked->quiet) return MP_OK;
+    print_verdict(out);
+    if (out->talk->quiet) return MP_OK;
     MP_CHECK(on_segments(graph, plan, &segments, &segments_peak, &segments_ticks, err));
     putchar('\n');
     print_plan_heading(out);
     print_plan_line(out, "keep all", out->keep_all->peak_bytes, out->keep_all->ticks, "");
-    snprintf(text, sizeof text, "  (%s)", other_rules_option(&out->other));
-    if (out->other.is_known) print_plan_line(out, other_rules_name(&out->other), out->other.peak_bytes, -1, text);
+    if (out->other.is_known)
+        print_plan_line(out, other_rules_name(&out->other), out->other.peak_bytes, -1,
+                        mp_text("  (%s)", other_rules_option(&out->other)));
     print_plan_line(out, "this plan", plan->peak_bytes, plan->ticks, "");
     const bool over = segments_peak > out->budget_bytes;
     const bool by_modules = plan_is_by_modules(plan);
@@ -148,30 +140,28 @@ static mp_status print_fitting(const outcome *out, const char *title, mp_error *
     print_plan_line(out, "floor", out->floor_bytes, -1, "  no schedule fits below");
     if (out->fills_device && out->room.reserve_bytes)
         screen_row("  %-10s %11s  for context, libraries and allocator (--reserve)", "reserve",
-                   bytes_short(out->room.reserve_bytes, text));
+                   mp_bytes_text(out->room.reserve_bytes));
     print_bound(out);
     if (out->budget_bytes < MP_NO_LIMIT && !out->fills_device) report_above_room(&out->room, out->budget_bytes);
     MP_CHECK(print_plan_arena(out, plan, err));
     print_algorithms(graph, plan);
-    report_attention(out->subject.program);
+    report_attention(out->subject->program);
     if (out->has_second_stream) report_second_stream(&out->second_stream, graph->tick_seconds);
-    screen_row("  found by %s in %s%s%s", plan->solver, seconds_text(out->planning_seconds, text),
+    screen_row("  found by %s in %s%s%s", plan->solver, seconds_text(out->planning_seconds),
                out->written ? ", written to " : "", out->written ? out->written : "");
     MP_CHECK(by_modules ? print_modules(out, plan, err) : report_checkpoints(out, plan, LINES - out->other.is_known, err));
     putchar('\n');
     MP_CHECK(print_plan_peak(out, plan, err));
     if (out->explains_bound) print_bound_explanation(out);
-    print_verdict(out, title);
+    print_verdict(out);
     return MP_OK;
 }
 
 mp_status print_plan(const outcome *out, mp_error *err)
 {
-    char title[256];
-    subject_title(&out->subject, title, sizeof title);
-    if (out->answer.plan) return print_fitting(out, title, err);
+    if (out->answer.plan) return print_fitting(out, err);
     if (!out->has_refusal) print_refusal(out);
-    if (out->asked->quiet) return MP_OK;
+    if (out->talk->quiet) return MP_OK;
     MP_CHECK(print_smallest(out, err));
     if (out->explains_bound) print_bound_explanation(out);
     print_refusal_verdict(out);
@@ -182,7 +172,7 @@ mp_status print_plan(const outcome *out, mp_error *err)
 mp_status print_plan_json(const outcome *out, mp_error *err)
 {
     mp_status st = MP_OK;
-    const mp_graph *graph = out->subject.graph;
+    const mp_graph *graph = out->subject->graph;
     const mp_plan *plan = out->answer.plan ? out->answer.plan : out->answer.smallest;
     double base = (double)out->keep_all->ticks;
     int64_t peak, ticks;
@@ -203,7 +193,7 @@ mp_status print_plan_json(const outcome *out, mp_error *err)
     mp_json_set(&json, "segments_seconds", mp_json_real_if(segments, (double)ticks * graph->tick_seconds));
     if (out->has_second_stream)
         mp_json_set(&json, "second_stream", second_stream_json(&out->second_stream, graph->tick_seconds));
-    attention_json(out->subject.program, &json);
+    attention_json(out->subject->program, &json);
     if (out->answer.plan) MP_TRY(checkpoints_to_set_json(graph, plan, &json, err));
     mp_json_set(&json, "interrupted", json_boolean(out->interrupted));
     if (out->explains_bound) mp_json_set(&json, "bound", bound_json(out));

@@ -1,7 +1,6 @@
 /* progress.c - the line of progress: how long, how good, how good at best; with -v what the searchers count. */
 #include "cli/reports/progress.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -10,25 +9,9 @@
 #include "cli/messages/terminal.h"
 #include "estimator/base/clock.h"
 
-enum { LINE_MAX_BYTES = 512, MOST_SECONDS = 2 }; /* ... in which a search that has no plan yet heeds a signal */
+enum { MOST_SECONDS = 2 }; /* in which a search that has no plan yet heeds a signal */
 
-typedef struct line {
-    char text[LINE_MAX_BYTES];
-    size_t n;
-} line;
-
-static void add(line *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void add(line *l, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    const int n = vsnprintf(l->text + l->n, sizeof l->text - l->n, format, args);
-    va_end(args);
-    if (n > 0) l->n += (size_t)n;
-    if (l->n >= sizeof l->text) l->n = sizeof l->text - 1;
-}
-
-double progress_time_left(const options *o)
+double progress_time_left(const search_options *o)
 {
     const double LEAST = 0.1, left = o->time_limit - (mp_clock_now() - o->begun);
     return left > LEAST * o->time_limit ? left : LEAST * o->time_limit;
@@ -42,46 +25,41 @@ void progress_start(progress *p, const options *o, int64_t floor_bytes, int64_t 
                     .shown_at = -1,
                     .best_ticks = -1,
                     .bound_ticks = -1,
-                    .shows = o->shows_progress && !o->quiet && terminal_rewrites(STDERR_FILENO),
-                    .verbose = o->verbose};
+                    .shows = o->talk.shows_progress && !o->talk.quiet && terminal_rewrites(STDERR_FILENO),
+                    .verbose = o->talk.verbose};
     interrupt_catch(o->command != CMD_TRAIN, !p->shows);
     if (o->command != CMD_TRAIN) interrupt_force("memplan: stopped before a plan was found\n", MOST_SECONDS);
 }
 
-/* "searching  12 s  best +5.7 %, at least +5.6 %  (Ctrl-C keeps the best)" */
-static void add_extra(line *l, const progress *p, int64_t baseline_ticks)
+/* "  best +5.7 %, at least +5.6 %  (Ctrl-C keeps the best)" */
+static const char *extra_found(const progress *p, int64_t baseline_ticks)
 {
-    char extra[QUANTITY_MAX];
-    if (p->best_ticks < 0)
-        add(l, "  no plan yet");
-    else
-        add(l, "  best %s", extra_text((double)p->best_ticks, (double)baseline_ticks, extra));
-    if (p->bound_ticks > baseline_ticks)
-        add(l, ", at least %s", extra_text((double)p->bound_ticks, (double)baseline_ticks, extra));
-    add(l, p->best_ticks < 0 ? "  (Ctrl-C stops)" : "  (Ctrl-C keeps the best)");
+    const double base = (double)baseline_ticks;
+    const bool none = p->best_ticks < 0;
+    return mp_text("%s%s%s%s  (Ctrl-C %s)", none ? "  no plan yet" : "  best ",
+                   none ? "" : extra_text((double)p->best_ticks, base), p->bound_ticks > baseline_ticks ? ", at least " : "",
+                   p->bound_ticks > baseline_ticks ? extra_text((double)p->bound_ticks, base) : "",
+                   none ? "stops" : "keeps the best");
 }
 
-/* "searching for the smallest budget  12 s  18.90 GiB so far  (Ctrl-C keeps it)" */
-static void add_smallest(line *l, const mp_progress *now)
+/* "  18.90 GiB so far  (Ctrl-C keeps it)" */
+static const char *smallest_found(const mp_progress *now)
 {
-    char bytes[QUANTITY_MAX];
-    if (now->smallest_peak_bytes >= 0) add(l, "  %s so far", bytes_short(now->smallest_peak_bytes, bytes));
-    add(l, "  (Ctrl-C keeps it)");
+    const int64_t bytes = now->smallest_peak_bytes;
+    return mp_text("%s  (Ctrl-C keeps it)", bytes >= 0 ? mp_text("  %s so far", mp_bytes_text(bytes)) : "");
 }
 
-static void add_details(line *l, const progress *p, const mp_progress *now)
+static const char *details(const progress *p, const mp_progress *now)
 {
-    char bytes[QUANTITY_MAX];
-    add(l, "  %s %lld tried", now->solver, (long long)now->n_offers);
-    if (now->moves_per_second > 0) add(l, "  %.0f moves/s", now->moves_per_second);
-    if (now->smallest_peak_bytes >= 0) add(l, "  smallest %s", bytes_short(now->smallest_peak_bytes, bytes));
-    if (p->floor_bytes > 0) add(l, "  floor %s", bytes_short(p->floor_bytes, bytes));
+    const char *text = mp_text("  %s %lld tried", now->solver, (long long)now->n_offers);
+    if (now->moves_per_second > 0) text = mp_text("%s  %.0f moves/s", text, now->moves_per_second);
+    if (now->smallest_peak_bytes >= 0) text = mp_text("%s  smallest %s", text, mp_bytes_text(now->smallest_peak_bytes));
+    return p->floor_bytes > 0 ? mp_text("%s  floor %s", text, mp_bytes_text(p->floor_bytes)) : text;
 }
 
 bool progress_show(const mp_progress *now, void *data)
 {
     progress *p = data;
-    line l = {.n = 0};
     if (interrupt_asked() || now->best_ticks >= 0) interrupt_force(NULL, 0);
     if (interrupt_asked()) return false;
     const double t = mp_clock_now() - p->start;
@@ -91,13 +69,11 @@ bool progress_show(const mp_progress *now, void *data)
     if (now->best_ticks >= 0) p->best_ticks = now->best_ticks;
     if (now->bound_ticks > p->bound_ticks) p->bound_ticks = now->bound_ticks;
     const bool no_plan = p->budget_bytes < p->floor_bytes;
-    add(&l, "%s%s  %.0f s", p->what, no_plan ? "searching for the smallest budget" : "searching", t);
-    if (no_plan)
-        add_smallest(&l, now);
-    else
-        add_extra(&l, p, now->baseline_ticks);
-    if (p->verbose) add_details(&l, p, now);
-    if (!interrupt_asked()) terminal_line(STDERR_FILENO, l.text);
+    if (!interrupt_asked())
+        terminal_line(STDERR_FILENO,
+                      mp_text("%s%s  %.0f s%s%s", p->what, no_plan ? "searching for the smallest budget" : "searching", t,
+                              no_plan ? smallest_found(now) : extra_found(p, now->baseline_ticks),
+                              p->verbose ? details(p, now) : ""));
     return true;
 }
 

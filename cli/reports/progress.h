@@ -17,7 +17,7 @@ typedef struct progress {
 } progress;
 
 /* What --time-limit leaves for a search now, a tenth of it at least, so that there is a plan; 0: there is no limit. */
-double progress_time_left(const options *o);
+double progress_time_left(const search_options *o);
 /* Around a search: `progress_show` is its mp_progress_call with the progress as data. */
 void progress_start(progress *p, const options *o, int64_t floor_bytes, int64_t budget_bytes);
 bool progress_show(const mp_progress *now, void *p);

@@ -1,7 +1,6 @@
 /* report.c - what is live at the peak, static memory by kind, nodes as text, who computes attention. */
 #include "cli/reports/report.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,20 +12,9 @@
 #include "formats/base/file.h"
 #include "formats/json/json.h"
 
-enum { HOLDERS = 5, NAMED = 2, TEXT_MAX = 1024, NAME_ROOM = 36, NAME_MAX_BYTES = 256 };
+enum { HOLDERS = 5, NAMED = 2, SHORT_NAME = 36 };
 
-/* Puts more behind a text. */
-static void add(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static void add(char *text, size_t size, const char *format, ...)
-{
-    const size_t used = strlen(text);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text + used, size - used, format, args);
-    va_end(args);
-}
-
-const char *static_text(const mp_graph *graph, char *text, size_t size)
+const char *static_text(const mp_graph *graph)
 {
     static const char *const plural[MP_N_KINDS] = {[MP_KIND_PARAMETER] = "parameters",
                                                    [MP_KIND_OPTIMIZER_STATE] = "optimizer state",
@@ -37,70 +25,56 @@ const char *static_text(const mp_graph *graph, char *text, size_t size)
                                                    [MP_KIND_SAVED] = "saved",
                                                    [MP_KIND_GRADIENT] = "gradients",
                                                    [MP_KIND_ACTIVATION_GRADIENT] = "gradients of activations"};
-    char quantity[QUANTITY_MAX];
     int64_t bytes[MP_N_KINDS] = {0};
     const int64_t all = mp_graph_static_bytes(graph);
-    const char *between = " (";
+    const char *kinds = "";
     for (size_t s = 0; s < graph->n_storages; s++)
         if (mp_storage_is_static(&graph->storages[s])) bytes[graph->storages[s].kind] += graph->storages[s].bytes;
-    snprintf(text, size, "always there: %s", all ? bytes_short(all, quantity) : "nothing");
-    for (int k = 0; k < MP_N_KINDS; k++) {
-        if (!bytes[k]) continue;
-        add(text, size, "%s%s %s", between, plural[k], bytes_short(bytes[k], quantity));
-        between = ", ";
-    }
-    if (*between == ',') add(text, size, ")");
-    return text;
+    for (int k = 0; k < MP_N_KINDS; k++)
+        if (bytes[k]) kinds = mp_text("%s%s%s %s", kinds, *kinds ? ", " : "", plural[k], mp_bytes_text(bytes[k]));
+    return all ? mp_text("always there: %s (%s)", mp_bytes_text(all), kinds) : "always there: nothing";
 }
 
-const char *node_text(const mp_graph *graph, int node, char *text, size_t size)
+const char *node_text(const mp_graph *graph, int node)
 {
     const mp_node *n = &graph->nodes[node];
     const char *phase = mp_phase_name(n->phase);
-    bool named = n->name && *n->name, op = n->op && *n->op, said = named && strstr(n->name, phase);
-    snprintf(text, size, "%s", named ? n->name : mp_node_label(graph, node).text);
-    if (op || !said) add(text, size, " (%s%s%s)", op ? n->op : "", op && !said ? " " : "", said ? "" : phase);
-    return text;
+    const bool named = n->name && *n->name, op = n->op && *n->op, said = named && strstr(n->name, phase);
+    const mp_label label = mp_node_label(graph, node);
+    const char *name = named ? n->name : label.text;
+    if (!op && said) return mp_text("%s", name);
+    return mp_text("%s (%s%s%s)", name, op ? n->op : "", op && !said ? " " : "", said ? "" : phase);
 }
 
-/* A name without its middle where it is longer than `room` bytes: its ends tell most. */
-static const char *elided(const char *name, size_t room, char *text, size_t size)
+/* A name without its middle where it is longer than `most` bytes: its ends tell most. */
+static const char *elided(const char *name, size_t most)
 {
     static const char gap[] = "...";
-    const size_t n = strlen(name), kept = room - sizeof gap + 1;
+    const size_t n = strlen(name), kept = most - sizeof gap + 1;
     size_t head = kept / 2, tail = n - (kept - kept / 2);
-    if (n <= room) {
-        snprintf(text, size, "%s", name);
-        return text;
-    }
+    if (n <= most) return name;
     while (head > 0 && ((unsigned char)name[head] & 0xC0) == 0x80) head--; /* not within a character of UTF-8 */
     while (tail < n && ((unsigned char)name[tail] & 0xC0) == 0x80) tail++;
-    snprintf(text, size, "%.*s%s%s", (int)head, name, gap, name + tail);
-    return text;
+    return mp_text("%.*s%s%s", (int)head, name, gap, name + tail);
 }
 
 /* In one sentence. */
 static void report_peak_shortly(const mp_graph *graph, const mp_timeline *timeline, int node, const int *spans, size_t n)
 {
-    char at[256], shown[NAME_MAX_BYTES], text[TEXT_MAX] = "", quantity[QUANTITY_MAX];
-    const char *source = graph->nodes[node].source;
+    const char *source = graph->nodes[node].source, *largest = "";
     mp_label label;
     for (size_t k = 0; k < n && k < NAMED; k++) {
         const int s = timeline->spans[spans[k]].storage;
-        char short_name[NAME_MAX_BYTES];
-        add(text, sizeof text, "%s%s %s", k ? ", " : "", bytes_short(graph->storages[s].bytes, quantity),
-            elided(mp_storage_title(graph, s, &label), NAME_ROOM, short_name, sizeof short_name));
+        largest = mp_text("%s%s%s %s", largest, k ? ", " : "", mp_bytes_text(graph->storages[s].bytes),
+                          elided(mp_storage_title(graph, s, &label), SHORT_NAME));
     }
-    if (n > NAMED) add(text, sizeof text, ", ...");
-    screen_text(2, "Peak at %s%s%s, step %d of %zu: %s; always there: %s.",
-                elided(node_text(graph, node, at, sizeof at), 2 * NAME_ROOM, shown, sizeof shown), source ? ", " : "",
-                source ? source : "", timeline->peak_step + 1, timeline->n_steps, text,
-                bytes_short(mp_graph_static_bytes(graph), quantity));
+    screen_text(2, "Peak at %s%s%s, step %d of %zu: %s%s; always there: %s.", elided(node_text(graph, node), 2 * SHORT_NAME),
+                source ? ", " : "", source ? source : "", timeline->peak_step + 1, timeline->n_steps, largest,
+                n > NAMED ? ", ..." : "", mp_bytes_text(mp_graph_static_bytes(graph)));
 }
 
 void report_peak(const mp_graph *graph, const mp_timeline *timeline, int node, bool shortly)
 {
-    char text[QUANTITY_MAX], at[256], always[TEXT_MAX];
     int spans[HOLDERS];
     mp_label label;
     if (timeline->peak_step < 0) return;
@@ -109,24 +83,23 @@ void report_peak(const mp_graph *graph, const mp_timeline *timeline, int node, b
         report_peak_shortly(graph, timeline, node, spans, n);
         return;
     }
-    screen_text(0, "The peak is at %s, step %d of %zu; the largest that lie there:", node_text(graph, node, at, sizeof at),
+    screen_text(0, "The peak is at %s, step %d of %zu; the largest that lie there:", node_text(graph, node),
                 timeline->peak_step + 1, timeline->n_steps);
     if (graph->nodes[node].source) screen_text(2, "  (it stands at %s)", graph->nodes[node].source);
     for (size_t k = 0; k < n && k < HOLDERS; k++) {
         int s = timeline->spans[spans[k]].storage;
-        screen_row("  %12s  %s  %s", bytes_short(graph->storages[s].bytes, text), mp_kind_name(graph->storages[s].kind),
+        screen_row("  %12s  %s  %s", mp_bytes_text(graph->storages[s].bytes), mp_kind_name(graph->storages[s].kind),
                    mp_storage_title(graph, s, &label));
     }
     if (n > HOLDERS) print("  %12s  and %zu smaller\n", "...", n - HOLDERS);
-    screen_text(6, "  and %s", static_text(graph, always, sizeof always));
+    screen_text(6, "  and %s", static_text(graph));
 }
 
 void report_second_stream(const mp_second_stream *effect, double tick_seconds)
 {
-    char hidden[QUANTITY_MAX], all[QUANTITY_MAX];
     screen_text(4, "  second stream: %zu of %zu updates run beside backward; of their %s it hides %s", effect->n_beside,
-                effect->n_updates, seconds_text((double)effect->update_ticks * tick_seconds, all),
-                seconds_text((double)effect->hidden_ticks * tick_seconds, hidden));
+                effect->n_updates, seconds_text((double)effect->update_ticks * tick_seconds),
+                seconds_text((double)effect->hidden_ticks * tick_seconds));
 }
 
 json_t *second_stream_json(const mp_second_stream *effect, double tick_seconds)

@@ -13,29 +13,29 @@
  * line each. `node` runs at the timeline's peak step. */
 void report_peak(const mp_graph *graph, const mp_timeline *timeline, int node, bool shortly);
 
-/* Both write into `text` of `size` bytes and return it. What is always live, by kind: "always there: 97.49 MiB (parameters
- * ...)". A node's name with, unless they stand in it, its operator and phase: "/fc/Gemm (Gemm forward)". */
-const char *static_text(const mp_graph *graph, char *text, size_t size);
-const char *node_text(const mp_graph *graph, int node, char *text, size_t size);
+/* Texts as mp_text gives them. What is always live, by kind: "always there: 97.49 MiB (parameters ...)". A node's name with,
+ * unless they stand in it, its operator and phase: "/fc/Gemm (Gemm forward)". */
+const char *static_text(const mp_graph *graph);
+const char *node_text(const mp_graph *graph, int node);
 
-/* What --second-stream came to: one line; as JSON, NULL without memory. */
+/* Tell what --second-stream came to: in one line; as JSON, NULL if memory is short. */
 void report_second_stream(const mp_second_stream *effect, double tick_seconds);
 json_t *second_stream_json(const mp_second_stream *effect, double tick_seconds);
 
-/* The answer of a command in JSON on standard output, headed by "format": "memplan-COMMAND-answer" and the "version" of its
- * schema in docs/schemas; takes the reference. NULL: memory was short. MP_NOMEM, MP_IO. */
+/* Prints the answer of a command in JSON on standard output, headed by "format": "memplan-COMMAND-answer" and the "version" of
+ * its schema in docs/schemas; takes the reference. json NULL: memory was short. MP_NOMEM, MP_IO. */
 mp_status answer_in_json(const char *command, json_t *json, mp_error *err);
-/* The same; a failure is said. Returns the exit status. */
+/* The same, with a sentence if it fails. Returns the exit status. */
 int print_json(const char *command, json_t *json);
 
-/* "  attention: 12 in cuDNN, 0 in own kernels", and a line for every reason. Both do nothing where a backend has one way only,
- * where there is no attention, and without a program (NULL). */
+/* Prints "  attention: 12 in cuDNN, 0 in own kernels", and a line for every reason. Both do nothing if the backend has one way
+ * only, if there is no attention, and without a program (NULL). */
 void report_attention(const mp_program *program);
-/* The same as "attention" of *json, as mp_json_set does it. */
+/* Sets the same as "attention" of *json, as mp_json_set does it. */
 void attention_json(const mp_program *program, json_t **json);
 
-/* "Attention: 12 recognised, 2 written out ...", with what stands in the way of the first of those; nothing where there is
+/* Prints "Attention: 12 recognised, 2 written out ...", with what stands in the way of the first of those; nothing if there is
  * none. */
 void report_attention_form(const mp_attention_report *form);
-/* The same as an object, a new reference; NULL: memory is short. */
+/* Returns the same as an object, a new reference. NULL if memory is short. */
 json_t *attention_form_json(const mp_attention_report *form);

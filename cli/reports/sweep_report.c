@@ -9,15 +9,11 @@
 #include "cli/messages/screen.h"
 
 /* The first columns of a row. */
-static const char *line_text(const mp_sweep *found, int64_t budget_bytes, int64_t peak_bytes, int64_t ticks, char *text,
-                             size_t size)
+static const char *line_text(const mp_sweep *found, const char *budget, int64_t peak_bytes, int64_t ticks)
 {
-    char budget[QUANTITY_MAX] = "", peak[QUANTITY_MAX], extra[QUANTITY_MAX];
-    if (budget_bytes >= 0) bytes_short(budget_bytes, budget);
-    snprintf(text, size, "  %11s  %11s  %5.1f %%  %9s", budget, bytes_short(peak_bytes, peak),
-             found->keep_all_bytes > 0 ? 100.0 * (double)peak_bytes / (double)found->keep_all_bytes : 100.0,
-             extra_text((double)ticks, (double)found->keep_all_ticks, extra));
-    return text;
+    return mp_text("  %11s  %11s  %5.1f %%  %9s", budget, mp_bytes_text(peak_bytes),
+                   found->keep_all_bytes > 0 ? 100.0 * (double)peak_bytes / (double)found->keep_all_bytes : 100.0,
+                   extra_text((double)ticks, (double)found->keep_all_ticks));
 }
 
 /* Whether no other searcher found anything cheaper for the same budget. */
@@ -41,15 +37,14 @@ static const mp_sweep_bound *bound_at(const mp_sweep *found, int64_t budget_byte
 /* `name` of the searcher, or "". */
 static void print_point(const mp_sweep *found, const mp_sweep_point *p, const char *name, const char *note)
 {
-    char bytes[QUANTITY_MAX], least[QUANTITY_MAX] = "", line[4 * QUANTITY_MAX];
     const mp_sweep_bound *bound = bound_at(found, p->budget_bytes);
+    const char *budget = mp_bytes_text(p->budget_bytes);
     if (!p->feasible) {
-        screen_row("  %11s  %11s%s", bytes_short(p->budget_bytes, bytes), "none found",
-                   bound && bound->infeasible ? ", and there is none" : "");
+        screen_row("  %11s  %11s%s", budget, "none found", bound && bound->infeasible ? ", and there is none" : "");
         return;
     }
-    line_text(found, p->budget_bytes, p->peak_bytes, p->ticks, line, sizeof line);
-    if (bound) extra_text((double)bound->ticks, (double)found->keep_all_ticks, least);
+    const char *line = line_text(found, budget, p->peak_bytes, p->ticks);
+    const char *least = bound ? extra_text((double)bound->ticks, (double)found->keep_all_ticks) : "";
     if (bound && p->ticks <= bound->ticks) note = *name ? ", optimal" : "  optimal";
     if (*name)
         screen_row("%s %9s  %s%s", line, least, name, note);
@@ -59,8 +54,7 @@ static void print_point(const mp_sweep *found, const mp_sweep_point *p, const ch
 
 static void print_curve(const mp_sweep *found, const mp_sweep_curve *c)
 {
-    char bytes[QUANTITY_MAX];
-    print("\n%s, smallest found %s\n", c->solver, bytes_short(c->smallest_bytes, bytes));
+    print("\n%s, smallest found %s\n", c->solver, mp_bytes_text(c->smallest_bytes));
     for (size_t k = 0; k < c->n; k++) print_point(found, &c->points[k], "", is_cheapest(found, &c->points[k]) ? "  *" : "");
 }
 
@@ -103,11 +97,10 @@ static void print_spread(const mp_sweep *found)
     screen_row("  %11s  %11s  %7s  %9s", "checkpoints", "peak", "", "extra");
     for (size_t k = 0; k < 3; k++) {
         const mp_spread_point *p = &found->spread[rows[k]];
-        char peak[QUANTITY_MAX], extra[QUANTITY_MAX];
         if (k && rows[k] == rows[k - 1]) continue;
-        screen_row("  %11zu  %11s  %5.1f %%  %9s%s", p->n_checkpoints, bytes_short(p->peak_bytes, peak),
+        screen_row("  %11zu  %11s  %5.1f %%  %9s%s", p->n_checkpoints, mp_bytes_text(p->peak_bytes),
                    100.0 * (double)p->peak_bytes / (double)found->keep_all_bytes,
-                   extra_text((double)p->ticks, (double)found->keep_all_ticks, extra),
+                   extra_text((double)p->ticks, (double)found->keep_all_ticks),
                    rows[k] == best ? "  the smallest peak"
                    : k             ? "  many fill the memory themselves"
                                    : "  few leave long segments to make again");
@@ -115,11 +108,10 @@ static void print_spread(const mp_sweep *found)
 }
 
 /* The cheapest plan within the smallest budget that can be met, and keep-all: the ends of the curve. */
-static void print_verdict(const options *o, const subject *s, const mp_sweep *found)
+static void print_verdict(const talk_options *o, const subject *s, const mp_sweep *found)
 {
-    char title[256], peak[QUANTITY_MAX], all[QUANTITY_MAX], extra[QUANTITY_MAX];
+    const char *title = s->title, *all = mp_bytes_text(found->keep_all_bytes);
     const mp_sweep_point *least = NULL;
-    subject_title(s, title, sizeof title);
     for (size_t k = 0; k < found->n_curves; k++)
         for (size_t i = 0; i < found->curves[k].n; i++) {
             const mp_sweep_point *p = &found->curves[k].points[i];
@@ -128,19 +120,16 @@ static void print_verdict(const options *o, const subject *s, const mp_sweep *fo
                 (p->budget_bytes == least->budget_bytes && p->ticks < least->ticks))
                 least = p;
         }
-    bytes_short(found->keep_all_bytes, all);
     if (least)
         screen_verdict(o->color, SCREEN_GOOD, "%s: from %s keeping all to %s at %s time.", title, all,
-                       bytes_short(least->peak_bytes, peak),
-                       extra_text((double)least->ticks, (double)found->keep_all_ticks, extra));
+                       mp_bytes_text(least->peak_bytes), extra_text((double)least->ticks, (double)found->keep_all_ticks));
     else
         screen_verdict(o->color, SCREEN_BAD, "%s: %s keeping all, and no plan was found for the budgets.", title, all);
 }
 
-void print_sweep(const options *o, const subject *s, const mp_sweep *found)
+void print_sweep(const talk_options *o, const subject *s, const mp_sweep *found)
 {
     const bool shortly = isatty(STDOUT_FILENO) && !o->list && !o->verbose;
-    char floor[QUANTITY_MAX], line[4 * QUANTITY_MAX];
     print_verdict(o, s, found);
     if (o->quiet) return;
     putchar('\n');
@@ -151,9 +140,8 @@ void print_sweep(const options *o, const subject *s, const mp_sweep *found)
         screen_text(2, "Peak and extra time by budget (* nobody was cheaper), tensors kept, steps run again:");
         screen_row("  %11s  %11s  %7s  %9s %9s  %6s  %6s", "budget", "peak", "", "extra", "at least", "kept", "again");
     }
-    screen_row("%s  keep all; the floor is %s",
-               line_text(found, -1, found->keep_all_bytes, found->keep_all_ticks, line, sizeof line),
-               bytes_short(found->floor_bytes, floor));
+    screen_row("%s  keep all; the floor is %s", line_text(found, "", found->keep_all_bytes, found->keep_all_ticks),
+               mp_bytes_text(found->floor_bytes));
     if (shortly)
         print_best(found);
     else

@@ -2,13 +2,13 @@
 #include "cli/reports/tensor_rows.h"
 
 #include <ctype.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "cli/messages/print.h"
 #include "cli/messages/screen.h"
 #include "estimator/base/memory.h"
 #include "estimator/base/module_name.h"
+#include "formats/base/text.h"
 
 enum { DEPTH_MAX = 4, NAMED = 4, LIST_GROUPS = 32 };
 
@@ -110,41 +110,43 @@ static size_t fold(grouping *g)
 }
 
 /* A tensor behind its module: without what exporters put behind the operator's name. */
-static void add_leaf(char *text, size_t size, const char *leaf, const char *between)
+static const char *leaf_of(const char *leaf)
 {
     static const char tail[] = "_output_0";
     while (*leaf == '/') leaf++;
-    size_t n = strlen(leaf), used = strlen(text);
+    size_t n = strlen(leaf);
     if (n >= sizeof tail && !strcmp(leaf + n - sizeof tail + 1, tail)) n -= sizeof tail - 1;
-    snprintf(text + used, size - used, "%s%.*s", between, (int)n, leaf);
+    return mp_text("%.*s", (int)n, leaf);
 }
 
-static const char *module_of(const grouping *g, const group *row, char *text, size_t size)
+static const char *module_of(const grouping *g, const group *row)
 {
-    if (!row->module) return "(no module)";
-    return mp_module_text(name_at(g, row->first), row->module, text, size);
+    char text[96];
+    return row->module ? mp_text("%s", mp_module_text(name_at(g, row->first), row->module, text, sizeof text)) : "(no module)";
+}
+
+/* "h.0 - h.18" */
+static const char *title_of(const grouping *g, const group *row)
+{
+    if (!row->repeats) return module_of(g, row);
+    return mp_text("%s - %s", module_of(g, row), module_of(g, row + row->repeats));
 }
 
 static void print_group(const grouping *g, const group *row, int width)
 {
-    char first[96], last[96], leaves[1024] = "", module[200];
-    snprintf(module, sizeof module, "%s%s%s", module_of(g, row, first, sizeof first), row->repeats ? " - " : "",
-             row->repeats ? module_of(g, row + row->repeats, last, sizeof last) : "");
+    const char *leaves = "";
     for (size_t k = 0; k < row->n && k < NAMED; k++)
-        add_leaf(leaves, sizeof leaves, name_at(g, row->first + k) + row->module, k ? ", " : "");
-    screen_row("  %-*s  %3zu%s  %s%s", width, module, row->n, row->repeats ? " each" : "", leaves,
+        leaves = mp_text("%s%s%s", leaves, k ? ", " : "", leaf_of(name_at(g, row->first + k) + row->module));
+    screen_row("  %-*s  %3zu%s  %s%s", width, title_of(g, row), row->n, row->repeats ? " each" : "", leaves,
                row->n > NAMED ? ", ..." : "");
 }
 
 static int width_of(const grouping *g, size_t rows)
 {
     enum { WIDEST = 30 };
-    char first[96], last[96];
     int widest = 0;
     for (size_t k = 0, row = 0; k < g->n && row < rows; k += 1 + g->groups[k].repeats, row++) {
-        const group *head = &g->groups[k];
-        int n = (int)strlen(module_of(g, head, first, sizeof first));
-        if (head->repeats) n += 3 + (int)strlen(module_of(g, head + head->repeats, last, sizeof last));
+        const int n = (int)strlen(title_of(g, &g->groups[k]));
         if (n > widest) widest = n;
     }
     return widest < WIDEST ? widest : WIDEST;
@@ -164,10 +166,9 @@ static void print_folded(const grouping *g, size_t rows, size_t left)
 
 static void print_list(const grouping *g)
 {
-    char text[256];
     for (size_t k = 0; k < g->n; k++) {
         const group *row = &g->groups[k];
-        if (g->n > 1 || row->module) print("  %s\n", module_of(g, row, text, sizeof text));
+        if (g->n > 1 || row->module) print("  %s\n", module_of(g, row));
         for (size_t j = 0; j < row->n; j++) print("    %s\n", name_at(g, row->first + j));
     }
 }
@@ -177,10 +178,11 @@ mp_status report_tensors(const char *const *names, size_t n, size_t rows, bool l
     mp_status st = MP_OK;
     grouping g = {.names = names, .n_names = n};
     size_t left = 0;
-    g.groups = mp_alloc(n, sizeof *g.groups);
-    g.order = mp_alloc(n, sizeof *g.order);
-    g.taken = mp_alloc(n, sizeof *g.taken);
-    MP_REQUIRE(g.groups && g.order && g.taken, err, MP_NOMEM, "%zu names", n);
+    mp_pool *pool = mp_pool_new();
+    g.groups = mp_pool_alloc(pool, n, sizeof *g.groups);
+    g.order = mp_pool_alloc(pool, n, sizeof *g.order);
+    g.taken = mp_pool_alloc(pool, n, sizeof *g.taken);
+    MP_REQUIRE(!mp_pool_failed(pool), err, MP_NOMEM, "%zu names", n);
     for (int depth = DEPTH_MAX; depth >= 1; depth--) {
         find_groups(&g, depth);
         left = fold(&g);
@@ -191,8 +193,6 @@ mp_status report_tensors(const char *const *names, size_t n, size_t rows, bool l
     else
         print_folded(&g, rows, left);
 done:
-    mp_free(g.groups);
-    mp_free(g.order);
-    mp_free(g.taken);
+    mp_pool_free(pool);
     return st;
 }

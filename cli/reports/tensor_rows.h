@@ -11,5 +11,5 @@
  * the same tensors are one line ("h.0 - h.18  2 each: attn/Softmax, ln_1/Add"). `list`: every name in full instead. MP_NOMEM.
  */
 mp_status report_tensors(const char *const *names, size_t n, size_t rows, bool list, mp_error *err);
-/* Whether the module b[0..m) of a name is the next one after a[0..n): "h.4" after "h.3", "layer2.1" after "layer2.0". */
+/* True if the module b[0..m) of a name is the next one after a[0..n): "h.4" after "h.3", "layer2.1" after "layer2.0". */
 bool module_is_next(const char *a, size_t n, const char *b, size_t m);

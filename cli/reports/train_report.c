@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/messages/messages.h"
 #include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
@@ -25,13 +24,16 @@ bool train_identical(const train_outcome *t)
            !memcmp(a->losses, b->losses, a->n_losses * sizeof *a->losses);
 }
 
+/* "unknown" where it is negative. */
+static const char *bytes_if_known(int64_t bytes)
+{
+    return bytes < 0 ? "unknown" : mp_bytes_text(bytes);
+}
+
 static void print_bytes(const train_outcome *t, const char *what, int64_t before, int64_t after)
 {
-    char text[QUANTITY_MAX], exact[QUANTITY_MAX];
-    char first[QUANTITY_MAX] = "", counted[QUANTITY_MAX + 16] = "";
-    if (t->has_before) snprintf(first, sizeof first, "%11s", before < 0 ? "unknown" : bytes_short(before, text));
-    if (t->verbose) snprintf(counted, sizeof counted, "  %18s bytes", count_text(after, exact));
-    screen_row("  %-28s%s%14s%s", what, first, after < 0 ? "unknown" : bytes_short(after, text), counted);
+    screen_row("  %-28s%s%14s%s", what, t->has_before ? mp_text("%11s", bytes_if_known(before)) : "", bytes_if_known(after),
+               t->verbose ? mp_text("  %18s bytes", count_text(after)) : "");
 }
 
 /* Memory of the process without the two blocks that a plan counts. */
@@ -118,16 +120,15 @@ void print_profile(const mp_graph *g, const mp_report *report)
     share shares[SHARES];
     const size_t n = find_shares(g, report->node_seconds, shares, SHARES);
     double total = 0;
-    char text[QUANTITY_MAX];
     for (size_t s = 0; s < n; s++) total += shares[s].seconds;
-    print("\nWhere the time goes, in the fastest step (%s):\n", seconds_text(report->fastest_seconds, text));
+    print("\nWhere the time goes, in the fastest step (%s):\n", seconds_text(report->fastest_seconds));
     for (size_t s = 0; s < n && s < SHOWN; s++)
         print("  %-24s %-9s %5lld node%s  %10s  %5.1f %%\n", shares[s].op, mp_phase_name(shares[s].phase),
-              (long long)shares[s].n, shares[s].n == 1 ? " " : "s", seconds_text(shares[s].seconds, text),
+              (long long)shares[s].n, shares[s].n == 1 ? " " : "s", seconds_text(shares[s].seconds),
               100 * shares[s].seconds / report->fastest_seconds);
     if (report->fastest_seconds > total)
-        print("  %-24s %-9s %5s        %10s  %5.1f %%\n", "between them", "", "",
-              seconds_text(report->fastest_seconds - total, text), 100 * (1 - total / report->fastest_seconds));
+        print("  %-24s %-9s %5s        %10s  %5.1f %%\n", "between them", "", "", seconds_text(report->fastest_seconds - total),
+              100 * (1 - total / report->fastest_seconds));
 }
 
 mp_status train_keep_all(const mp_graph *graph, const int *alternatives, mp_plan **out, mp_error *err)
@@ -154,22 +155,21 @@ static void print_test(const train_outcome *t)
 {
     const mp_accuracy *test = &t->after.test;
     const char *indent = t->has_before ? "           " : "";
-    char text[QUANTITY_MAX];
-    print("  %-28s%s%14.6g  %10s samples\n", "loss on the test data", indent, test->loss, count_text(test->n_samples, text));
+    print("  %-28s%s%14.6g  %10s samples\n", "loss on the test data", indent, test->loss, count_text(test->n_samples));
     if (test->accuracy >= 0) print("  %-28s%s%12.2f %%\n", "accuracy there", indent, 100 * test->accuracy);
 }
 
 /* Where the training began. */
 static void print_origin(const train_outcome *t, const options *o)
 {
-    if (o->resume)
-        screen_text(2, "First values: as %s has them after step %lld; this training went on with step %lld.", o->resume,
-                    (long long)t->after.first_step, (long long)t->after.first_step + 1);
+    if (o->training.resume)
+        screen_text(2, "First values: as %s has them after step %lld; this training went on with step %lld.",
+                    o->training.resume, (long long)t->after.first_step, (long long)t->after.first_step + 1);
     else if (!t->n_drawn)
         puts("First values: as the model's file has them.");
     else
         screen_text(2, "First values: %zu of %zu parameters drawn from seed %lld; the model's file has none for them.",
-                    t->n_drawn, t->n_parameters, (long long)o->seed);
+                    t->n_drawn, t->n_parameters, (long long)o->search.seed);
 }
 
 /* The first line and the last. */
@@ -177,7 +177,6 @@ static void print_verdict(const train_outcome *t, const options *o)
 {
     const mp_report *r = &t->after;
     const size_t n = r->n_losses;
-    char title[256], peak[QUANTITY_MAX];
     const bool same = train_compares(t) && train_identical(t);
     const char *compared = !t->has_before       ? ""
                            : !train_compares(t) ? "; interrupted: not compared"
@@ -185,34 +184,31 @@ static void print_verdict(const train_outcome *t, const options *o)
                                                 : "; losses and weights of both runs are NOT the same";
     const screen_mood mood = !t->has_before ? SCREEN_GOOD : !train_compares(t) ? SCREEN_OPEN : same ? SCREEN_GOOD : SCREEN_BAD;
     /* people take drawn weights for their own otherwise */
-    const char *drawn = o->resume || !t->n_drawn        ? ""
-                        : t->n_drawn == t->n_parameters ? " from drawn weights"
-                                                        : " from some drawn weights";
-    screen_verdict(o->color, mood, "%s, %s, %zu step%s%s with a planned peak of %s%s.",
-                   subject_title(&t->subject, title, sizeof title), t->subject.graph->target, n, n == 1 ? "" : "s", drawn,
-                   bytes_short(r->planned_peak_bytes, peak), compared);
+    const char *drawn = o->training.resume || !t->n_drawn ? ""
+                        : t->n_drawn == t->n_parameters   ? " from drawn weights"
+                                                          : " from some drawn weights";
+    screen_verdict(o->talk.color, mood, "%s, %s, %zu step%s%s with a planned peak of %s%s.", t->subject.title,
+                   t->subject.graph->target, n, n == 1 ? "" : "s", drawn, mp_bytes_text(r->planned_peak_bytes), compared);
 }
 
 void print_train(const train_outcome *t, const options *o)
 {
-    char before[QUANTITY_MAX], after[QUANTITY_MAX], extra[QUANTITY_MAX];
     const mp_report *r = &t->after;
+    const char *none = t->has_before ? "           " : ""; /* of the first run */
     size_t n = r->n_losses;
     print_verdict(t, o);
-    if (o->quiet) return;
+    if (o->talk.quiet) return;
     putchar('\n');
     print_memory(t);
-    seconds_text(r->step_seconds, after);
+    const char *after = seconds_text(r->step_seconds);
     if (t->has_before)
-        screen_row("  %-28s%11s%14s  %9s", "time of a step (median)", seconds_text(t->before.step_seconds, before), after,
-                   n >= COMPARED_STEPS ? extra_text(r->step_seconds, t->before.step_seconds, extra)
-                                       : "too few steps to compare");
+        screen_row("  %-28s%11s%14s  %9s", "time of a step (median)", seconds_text(t->before.step_seconds), after,
+                   n >= COMPARED_STEPS ? extra_text(r->step_seconds, t->before.step_seconds) : "too few steps to compare");
     else
         print("  %-28s%14s\n", "time of a step (median)", after);
-    print("  %-28s%s%14s\n", "  of it, waiting for inputs", t->has_before ? "           " : "",
-          seconds_text(r->input_seconds, extra));
-    if (n) print("  %-28s%s%14.6g\n", "first loss", t->has_before ? "           " : "", r->losses[0]);
-    if (n) print("  %-28s%s%14.6g\n", "last loss", t->has_before ? "           " : "", r->losses[n - 1]);
+    print("  %-28s%s%14s\n", "  of it, waiting for inputs", none, seconds_text(r->input_seconds));
+    if (n) print("  %-28s%s%14.6g\n", "first loss", none, r->losses[0]);
+    if (n) print("  %-28s%s%14.6g\n", "last loss", none, r->losses[n - 1]);
     if (r->has_test) print_test(t);
     putchar('\n');
     print_origin(t, o);
@@ -225,8 +221,8 @@ void print_train(const train_outcome *t, const options *o)
         if (!t->subject.program->backend->side_begin) puts("  This backend has one stream: they ran in order.");
     }
     report_attention(t->subject.program);
-    if (o->fast) puts("--fast: algorithms that differ from run to run in their last bits were permitted.");
-    if (o->profile) print_profile(t->subject.graph, r);
+    if (o->model.fast) puts("--fast: algorithms that differ from run to run in their last bits were permitted.");
+    if (o->training.profile) print_profile(t->subject.graph, r);
     print_verdict(t, o);
 }
 

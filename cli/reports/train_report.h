@@ -7,7 +7,7 @@
 
 typedef struct train_outcome {
     subject subject;
-    mp_plan *keep_all, *plan;
+    mp_plan *keep_all; /* the subject has the other one */
     bool has_before;
     int no_plan;                  /* the exit status where there is no plan, and why is said; 0: there is one */
     bool verbose;                 /* with exact bytes */
@@ -18,14 +18,14 @@ typedef struct train_outcome {
     mp_report before, after; /* keep-all, the plan */
 } train_outcome;
 
-/* Whether there are two runs of the same steps. */
+/* True if there are two runs of the same steps. */
 bool train_compares(const train_outcome *t);
 /* True if both runs have the same losses and the same weights, bit for bit. */
 bool train_identical(const train_outcome *t);
-/* Keep-all with offsets; every node in the alternative that alternatives[node] says (NULL: the base). Released with
- * mp_plan_free. */
+/* Makes a plan of keep-all with offsets; every node in the alternative that alternatives[node] says (NULL: the base). Released
+ * with mp_plan_free. */
 mp_status train_keep_all(const mp_graph *graph, const int *alternatives, mp_plan **out, mp_error *err);
-/* Where the time of the fastest step goes, by kind of operator and phase. */
+/* Prints where the time of the fastest step goes, by kind of operator and phase. */
 void print_profile(const mp_graph *graph, const mp_report *report);
 json_t *profile_json(const mp_graph *graph, const mp_report *report); /* NULL: memory is short */
 void print_train(const train_outcome *t, const options *o);

@@ -7,9 +7,7 @@
 #include "cli/messages/input.h"
 #include "cli/messages/messages.h"
 #include "cli/messages/nearest.h"
-#include "cli/options/options_json.h"
-#include "cli/subject/file_warnings.h"
-#include "cli/subject/loss_options.h"
+#include "cli/options/options.h"
 #include "estimator/training/adapters.h"
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"
@@ -22,7 +20,6 @@
 #include "memplan/graph_dot.h"
 #include "memplan/graph_json.h"
 #include "memplan/onnx.h"
-#include "planner/order/updates.h"
 
 static bool is_dot(const char *path)
 {
@@ -52,7 +49,7 @@ static mp_dtype dtype_of(const char *name)
                                    : MP_DTYPE_UNDEFINED;
 }
 
-static mp_status read_model(const char *path, const options *o, mp_model **out, mp_error *err)
+static mp_status read_model(const char *path, const model_options *o, mp_model **out, mp_error *err)
 {
     mp_status st = MP_OK;
     mp_onnx_options wanted = {.batch = o->batch,
@@ -95,14 +92,14 @@ static mp_status find_output(const mp_model *model, const char **name, mp_error 
 }
 
 /* A backend has to have a kernel for the fused one; PyTorch's rules run nothing. */
-static bool fuses_attention(const options *o, const mp_backend *backend, mp_rules rules)
+static bool fuses_attention(const model_options *o, const mp_backend *backend, mp_rules rules)
 {
     const mp_operator fused = {
         .kind = "ScaledDotProductAttention", .domain = "memplan", .op = mp_op_find("memplan", "ScaledDotProductAttention", 1)};
     return o->simplify && o->fused_attention && (rules == MP_RULES_PYTORCH || !backend || backend->kernel(backend, &fused));
 }
 
-mp_status subject_device(const options *o, const mp_backend **backend, own_device *device, mp_error *err)
+mp_status subject_device(const model_options *o, const mp_backend **backend, own_device *device, mp_error *err)
 {
     MP_CHECK(mp_backend_open(o->device, backend, err));
     if (*backend)
@@ -116,14 +113,15 @@ mp_status subject_device(const options *o, const mp_backend **backend, own_devic
 static mp_status settle(const options *o, const mp_backend *backend, mp_error *err)
 {
     mp_backend_settings settings = MP_BACKEND_SETTINGS;
-    bool runs = o->command == CMD_TRAIN || o->command == CMD_PROFILE || (o->budget && !strcmp(o->budget, "auto"));
+    bool runs = o->command == CMD_TRAIN || o->command == CMD_PROFILE || (o->search.budget && !strcmp(o->search.budget, "auto"));
     bool settled = backend && backend->settle;
-    settings.tf32 = o->tf32;
-    settings.fast = o->fast;
-    if (o->workspace_limit) settings.workspace_limit = o->workspace_limit;
-    MP_ENSURE(settled || !(o->fast || o->workspace_limit), err, MP_INVALID,
+    settings.tf32 = o->model.tf32;
+    settings.fast = o->model.fast;
+    if (o->model.workspace_limit) settings.workspace_limit = o->model.workspace_limit;
+    MP_ENSURE(settled || !(o->model.fast || o->model.workspace_limit), err, MP_INVALID,
               "--fast and --workspace-limit are for --device cuda");
-    MP_ENSURE(settled || !backend || !o->tf32, err, MP_INVALID, "--tf32 is for GPUs: --device cuda, or the profile of one");
+    MP_ENSURE(settled || !backend || !o->model.tf32, err, MP_INVALID,
+              "--tf32 is for GPUs: --device cuda, or the profile of one");
     if (settled) backend->settle(backend, &settings);
     if (backend && runs) MP_CHECK(backend->open(backend, err));
     return MP_OK;
@@ -136,39 +134,42 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
     char *text = NULL;
     const mp_backend *backend = NULL;
     own_device device = {0};
-    mp_training_options wanted = {.loss = (mp_loss)mp_loss_find(o->loss),
-                                  .output = o->output,
-                                  .optimizer = (mp_optimizer)mp_optimizer_find(o->optimizer),
-                                  .fuse = (mp_fuse)mp_fuse_find(o->fuse),
-                                  .dtype = dtype_of(o->dtype),
-                                  .amp = dtype_of(o->amp),
-                                  .rules = (mp_rules)mp_rules_find(o->rules),
-                                  .freeze = o->freeze.items,
-                                  .n_freeze = o->freeze.n,
-                                  .clip_norm = o->clip_norm,
-                                  .inexact = o->inexact,
-                                  .accumulate = (int)o->accumulate};
+    mp_training_options wanted = {.loss = (mp_loss)mp_loss_find(o->model.loss),
+                                  .output = o->model.output,
+                                  .optimizer = (mp_optimizer)mp_optimizer_find(o->model.optimizer),
+                                  .fuse = (mp_fuse)mp_fuse_find(o->model.fuse),
+                                  .dtype = dtype_of(o->model.dtype),
+                                  .amp = dtype_of(o->model.amp),
+                                  .rules = (mp_rules)mp_rules_find(o->model.rules),
+                                  .freeze = o->model.freeze.items,
+                                  .n_freeze = o->model.freeze.n,
+                                  .clip_norm = o->model.clip_norm,
+                                  .inexact = o->model.inexact,
+                                  .accumulate = (int)o->model.accumulate};
     loss_options details = {0};
     int loss;
     MP_REQUIRE(!wanted.amp || wanted.dtype == MP_DTYPE_FLOAT, err, MP_INVALID,
-               "--amp %s keeps parameters and gradients in fp32, which contradicts --dtype %s", o->amp, o->dtype);
-    MP_TRY(loss_options_read(o, &details, err));
+               "--amp %s keeps parameters and gradients in fp32, which contradicts --dtype %s", o->model.amp, o->model.dtype);
+    MP_TRY(loss_options_read(&o->model, &details, err));
     wanted.loss_options = details.wanted;
-    MP_TRY(subject_device(o, &backend, &device, err));
+    MP_TRY(subject_device(&o->model, &backend, &device, err));
     MP_TRY(settle(o, backend, err));
     if (backend && backend->threads(backend)) mp_json_set(&json, "threads", json_integer(backend->threads(backend)));
     MP_REQUIRE(wanted.options_json = text = json ? mp_json_print(json, 0) : NULL, err, MP_NOMEM, "the options");
-    MP_TRY(mp_model_simplify(s->model, wanted.rules, o->simplify, &s->simplified, err));
-    if (fuses_attention(o, backend, wanted.rules)) {
+    MP_TRY(mp_model_simplify(s->model, wanted.rules, o->model.simplify, &s->simplified, err));
+    if (fuses_attention(&o->model, backend, wanted.rules)) {
         const bool mask_gradients = backend && backend->gives_mask_gradients;
         MP_TRY(mp_model_fuse_attention(s->model, wanted.rules, mask_gradients, &s->attention, err));
         s->simplified.patterns += s->attention.n;
     }
-    if (o->chunk_steps || (o->simplify && wanted.rules == MP_RULES_EXECUTOR))
-        MP_TRY(mp_model_cut_sequences(s->model, o->chunk_steps, &s->sequences, err));
-    if (o->lora.n) {
-        const mp_adapters adapters = {
-            .wanted = o->lora.items, .n = o->lora.n, .train = o->train.items, .n_train = o->train.n, .rules = wanted.rules};
+    if (o->model.chunk_steps || (o->model.simplify && wanted.rules == MP_RULES_EXECUTOR))
+        MP_TRY(mp_model_cut_sequences(s->model, o->model.chunk_steps, &s->sequences, err));
+    if (o->model.lora.n) {
+        const mp_adapters adapters = {.wanted = o->model.lora.items,
+                                      .n = o->model.lora.n,
+                                      .train = o->model.train.items,
+                                      .n_train = o->model.train.n,
+                                      .rules = wanted.rules};
         MP_TRY(mp_model_add_adapters(s->model, &adapters, err));
     }
     if (wanted.output) MP_TRY(find_output(s->model, &wanted.output, err));
@@ -178,12 +179,12 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
         s->graph = s->program->graph;
     } else {
         const mp_device rounding = mp_device_at_tf32(&device.profile);
-        mp_target target = mp_roofline(o->tf32 ? &rounding : &device.profile);
+        mp_target target = mp_roofline(o->model.tf32 ? &rounding : &device.profile);
         MP_TRY(mp_training_graph(s->model, &wanted, loss, &target, &s->graph, err));
     }
-    if (o->costs) {
-        const mp_costs_options costs = {.fast = o->fast, .workspace_limit = o->workspace_limit};
-        MP_TRY(mp_costs_apply(o->costs, s->graph, &costs, err));
+    if (o->model.costs) {
+        const mp_costs_options costs = {.fast = o->model.fast, .workspace_limit = o->model.workspace_limit};
+        MP_TRY(mp_costs_apply(o->model.costs, s->graph, &costs, err));
         if (s->program) MP_TRY(mp_program_take_algorithms(s->program, err));
     }
 done:
@@ -205,6 +206,32 @@ static void warn_of_version(const char *path, const mp_model *model)
         }
 }
 
+int64_t subject_batch(const subject *s)
+{
+    const mp_model *m = s->model;
+    json_t *batch = s->options ? json_object_get(s->options, "batch") : NULL, *dims, *size;
+    const char *name;
+    if (json_is_integer(batch)) return json_integer_value(batch);
+    dims = s->options ? json_object_get(s->options, "dims") : NULL;
+    json_object_foreach(dims, name, size)
+    {
+        if (mp_onnx_is_batch_name(name) && json_is_integer(size)) return json_integer_value(size);
+    }
+    for (size_t k = 0; m && k < m->n_inputs; k++) {
+        const mp_tensor *t = &m->tensors[m->inputs[k]];
+        if (t->role == MP_ROLE_DATA && t->rank > 0) return t->dims[0];
+    }
+    return 0;
+}
+
+/* "resnet50, batch 32"; without a name, the file's. */
+static void write_title(subject *s)
+{
+    const int64_t batch = subject_batch(s);
+    const char *name = s->graph->name && *s->graph->name ? s->graph->name : s->path;
+    snprintf(s->title, sizeof s->title, "%s%s", name, batch > 0 ? mp_text(", batch %lld", (long long)batch) : "");
+}
+
 mp_status subject_load(const char *path, const options *o, subject *out, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -213,18 +240,20 @@ mp_status subject_load(const char *path, const options *o, subject *out, mp_erro
         MP_TRY(no_model_options(o, err));
         MP_TRY(is_dot(path) ? mp_graph_dot_read(path, &out->graph, err) : mp_graph_read(path, &out->graph, err));
     } else {
-        MP_TRY(read_model(path, o, &out->model, err));
+        MP_TRY(read_model(path, &o->model, &out->model, err));
         warn_of_version(path, out->model);
         out->inference = mp_model_inference_form(out->model);
-        if (o->keep_inference_norms) MP_TRY(mp_model_keep_inference_norms(out->model, err));
+        if (o->model.keep_inference_norms) MP_TRY(mp_model_keep_inference_norms(out->model, err));
         MP_TRY(build_graph(out, o, err));
-        warn_of_inference_form(path, &out->inference, o->keep_inference_norms);
+        warn_of_inference_form(path, &out->inference, o->model.keep_inference_norms);
         const bool has_attention = out->attention.n + out->attention.n_missed > 0;
-        if (o->given[OPT_RULES] && mp_rules_find(o->rules) == MP_RULES_PYTORCH)
+        if (o->given[OPT_RULES] && mp_rules_find(o->model.rules) == MP_RULES_PYTORCH)
             MP_TRY(warn_of_guesses(path, out->model, has_attention && !out->inference.has_dropout, err));
     }
     out->options = mp_json_parse(out->graph->options);
     MP_REQUIRE(out->options, err, MP_NOMEM, "the options");
+    MP_TRY(mp_problem_new(out->graph, &out->problem, err));
+    write_title(out);
 done:
     if (st != MP_OK) mp_error_locate(err, path, 0, 0);
     return st;
@@ -257,29 +286,20 @@ done:
     return st;
 }
 
-mp_status subject_plan(const subject *s, const char *path, mp_plan **out, mp_error *err)
+mp_status subject_load_with_plan(const char *path, const char *plan_path, options *o, subject *out, mp_error *err)
 {
-    mp_plan *plan = NULL;
-    mp_status st = mp_plan_read(path, s->graph, &plan, err);
-    if (st == MP_OK) st = mp_plan_check(s->graph, plan, err);
-    if (st == MP_OK) {
-        *out = plan;
-        return MP_OK;
-    }
-    mp_error_locate(err, path, 0, 0);
-    mp_plan_free(plan);
+    MP_CHECK(subject_load_as_planned(path, plan_path, o, out, err));
+    if (!plan_path) return MP_OK;
+    mp_status st = mp_plan_read(plan_path, out->graph, &out->plan, err);
+    if (st == MP_OK) st = mp_plan_check(out->graph, out->plan, err);
+    if (st != MP_OK) mp_error_locate(err, plan_path, 0, 0);
     return st;
-}
-
-mp_status subject_load_with_plan(const char *path, const char *plan_path, options *o, subject *out, mp_plan **plan,
-                                 mp_error *err)
-{
-    mp_status st = subject_load_as_planned(path, plan_path, o, out, err);
-    return st == MP_OK && plan_path ? subject_plan(out, plan_path, plan, err) : st;
 }
 
 void subject_free(subject *s)
 {
+    mp_plan_free(s->plan);
+    mp_problem_free(s->problem);
     if (!s->program) mp_graph_free(s->graph);
     mp_program_free(s->program);
     mp_model_free(s->model);
@@ -292,59 +312,4 @@ mp_graph *subject_take_graph(subject *s)
     s->graph = NULL;
     if (s->program) s->program->graph = NULL;
     return graph;
-}
-
-int64_t subject_batch(const subject *s)
-{
-    const mp_model *m = s->model;
-    json_t *batch = s->options ? json_object_get(s->options, "batch") : NULL, *dims, *size;
-    const char *name;
-    if (json_is_integer(batch)) return json_integer_value(batch);
-    dims = s->options ? json_object_get(s->options, "dims") : NULL;
-    json_object_foreach(dims, name, size)
-    {
-        if (mp_onnx_is_batch_name(name) && json_is_integer(size)) return json_integer_value(size);
-    }
-    for (size_t k = 0; m && k < m->n_inputs; k++) {
-        const mp_tensor *t = &m->tensors[m->inputs[k]];
-        if (t->role == MP_ROLE_DATA && t->rank > 0) return t->dims[0];
-    }
-    return 0;
-}
-
-const char *subject_title(const subject *s, char *text, size_t size)
-{
-    int64_t batch = subject_batch(s);
-    const char *name = s->graph->name && *s->graph->name ? s->graph->name : s->path;
-    if (batch > 0)
-        snprintf(text, size, "%s, batch %lld", name, (long long)batch);
-    else
-        snprintf(text, size, "%s", name);
-    return text;
-}
-
-mp_status early_updates_timeline(const mp_graph *graph, mp_timeline **out, int *peak_node, mp_error *err)
-{
-    mp_status st = MP_OK;
-    mp_step *steps = NULL;
-    size_t n;
-    MP_TRY(mp_updates_place_early(graph, &steps, &n, err));
-    MP_TRY(mp_timeline_build(graph, steps, n, out, err));
-    *peak_node = (*out)->peak_step < 0 ? -1 : steps[(*out)->peak_step].node;
-done:
-    mp_free(steps);
-    return st;
-}
-
-mp_status keep_all_timeline(const mp_graph *graph, mp_timeline **out, int *peak_node, mp_error *err)
-{
-    mp_status st = MP_OK;
-    mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
-    MP_REQUIRE(steps, err, MP_NOMEM, "%zu steps", graph->n_nodes);
-    mp_keep_all(graph, steps);
-    MP_TRY(mp_timeline_build(graph, steps, graph->n_nodes, out, err));
-    *peak_node = (*out)->peak_step < 0 ? -1 : steps[(*out)->peak_step].node;
-done:
-    mp_free(steps);
-    return st;
 }

@@ -1,4 +1,6 @@
-/* text.c - bytes in the largest binary unit that suits them; names without what an exporter repeats in each; growing text. */
+/* text.c - short texts in turn; bytes in the largest binary unit that suits them; names without what an exporter repeats in
+ * each; growing text.
+ */
 #include "formats/base/text.h"
 
 #include <stdarg.h>
@@ -8,33 +10,45 @@
 #include "estimator/base/memory.h"
 #include "estimator/base/module_name.h"
 
-const char *mp_bytes_text(int64_t bytes, char *text)
+/* The text that is made next; the one made MP_TEXTS texts ago was here. */
+static char *next_text(void)
+{
+    static _Thread_local char texts[MP_TEXTS][MP_TEXT_MAX];
+    static _Thread_local unsigned n;
+    return texts[n++ % MP_TEXTS];
+}
+
+const char *mp_text(const char *format, ...)
+{
+    char *text = next_text();
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, MP_TEXT_MAX, format, list);
+    va_end(list);
+    return text;
+}
+
+const char *mp_bytes_text(int64_t bytes)
 {
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     double value = (double)bytes;
     int k = -1;
     for (; k < 5 && value >= 1023.995; k++) value /= 1024;
-    if (k < 0)
-        snprintf(text, MP_BYTES_TEXT_MAX, "%lld B", (long long)bytes);
-    else
-        snprintf(text, MP_BYTES_TEXT_MAX, "%.2f %s", value, units[k]);
-    return text;
+    return k < 0 ? mp_text("%lld B", (long long)bytes) : mp_text("%.2f %s", value, units[k]);
 }
 
-const char *mp_arena_text(int64_t arena_bytes, int64_t live_bytes, char *text)
+const char *mp_arena_text(int64_t arena_bytes, int64_t live_bytes)
 {
     const double over = live_bytes > 0 ? 100.0 * (double)(arena_bytes - live_bytes) / (double)live_bytes : 100;
-    if (arena_bytes <= live_bytes)
-        snprintf(text, MP_BYTES_TEXT_MAX, "as much as lives at the peak: no fragmentation");
-    else
-        snprintf(text, MP_BYTES_TEXT_MAX, "%.2f %% over what lives at the peak: fragmentation", over);
-    return text;
+    if (arena_bytes <= live_bytes) return "as much as lives at the peak: no fragmentation";
+    return mp_text("%.2f %% over what lives at the peak: fragmentation", over);
 }
 
-char *mp_short_name(const char *name, char *text, size_t size)
+const char *mp_short_name(const char *name)
 {
     static const char first_output[] = "_output_0";
-    const size_t suffix = sizeof first_output - 1;
+    const size_t suffix = sizeof first_output - 1, size = MP_TEXT_MAX;
+    char *text = next_text();
     size_t n = 0;
     text[0] = '\0';
     while (*name && n + 1 < size) {

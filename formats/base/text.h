@@ -5,18 +5,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MP_BYTES_TEXT_MAX = 64 };
+/* Texts that are printed or drawn at once. Each stays as it is until its thread has made MP_TEXTS more of them; what is over
+ * MP_TEXT_MAX - 1 bytes is cut. */
+enum { MP_TEXTS = 32, MP_TEXT_MAX = 1024 };
 
-/* Writes "7.43 GiB" to `text` of MP_BYTES_TEXT_MAX bytes and returns it. */
-const char *mp_bytes_text(int64_t bytes, char *text);
-/* Writes what fragmentation costs an arena, "as much as lives at the peak: no fragmentation" or how many % over that, to `text`
- * of MP_BYTES_TEXT_MAX bytes and returns it. */
-const char *mp_arena_text(int64_t arena_bytes, int64_t live_bytes, char *text);
-
-/* Writes "gradient of /down.2/down.2.3/Relu_output_0" as "gradient of down.2.3.Relu": of each word with a slash the module as
- * people call it (module_name.h), and no "_output_0", the end that exporters give nearly every tensor. Cut to `size` bytes,
- * between characters. Returns text. O(length). */
-char *mp_short_name(const char *name, char *text, size_t size);
+/* Returns a formatted text, as printf writes it. */
+const char *mp_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Returns "7.43 GiB". */
+const char *mp_bytes_text(int64_t bytes);
+/* Returns what fragmentation costs an arena: "as much as lives at the peak: no fragmentation", or how many % over that. */
+const char *mp_arena_text(int64_t arena_bytes, int64_t live_bytes);
+/* Returns "gradient of /down.2/down.2.3/Relu_output_0" as "gradient of down.2.3.Relu": of each word with a slash the module as
+ * people call it (module_name.h), and no "_output_0", the end that exporters give nearly every tensor. A name that is too long
+ * is cut between characters. O(length). */
+const char *mp_short_name(const char *name);
 
 /* A text that grows at its end; empty if zeroed. `text` is released with mp_free. */
 typedef struct mp_text_builder {

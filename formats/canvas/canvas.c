@@ -13,7 +13,6 @@
 #include <gvc.h>
 #include <math.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,9 +21,6 @@
 #include "estimator/base/memory.h"
 #include "formats/base/file.h"
 #include "formats/base/process.h"
-#include "formats/canvas/canvas_text.h"
-#include "formats/canvas/palette.h"
-#include "formats/canvas/pdf_title.h"
 
 #define FONT "DejaVu Sans,Verdana,sans-serif"
 

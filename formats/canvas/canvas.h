@@ -11,8 +11,31 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
+#include "formats/base/text.h"
 #include "memplan/error.h"
+
+/* ---- the colours of all pictures: one thing has one colour in each ---- */
+
+#define MP_COLOR_PAPER "#ffffff"
+#define MP_COLOR_CLEAR "#ffffff00" /* of a box that only carries a tooltip */
+#define MP_COLOR_TEXT "#0f172a"
+#define MP_COLOR_MUTED "#64748b"
+#define MP_COLOR_GRID "#e2e8f0"
+#define MP_COLOR_WIRE "#94a3b8"
+#define MP_COLOR_LIMIT "#dc2626" /* a budget, or the floor */
+
+/* What is in memory, and why. */
+#define MP_COLOR_STATIC "#cbd5e1"
+#define MP_COLOR_STATE "#94a3b8"
+#define MP_COLOR_KEPT "#3b82f6"
+#define MP_COLOR_FORWARD_ONLY "#a5c8fa"
+#define MP_COLOR_RECOMPUTED "#f59e0b"
+#define MP_COLOR_GRADIENT "#a78bfa"
+#define MP_COLOR_WORKSPACE "#10b981"
+
+/* ---- a picture ---- */
 
 typedef struct mp_canvas mp_canvas;
 
@@ -47,3 +70,28 @@ mp_status mp_canvas_write(const mp_canvas *canvas, const char *path, mp_error *e
 
 /* Checks that a path has one of these endings, so that a typo is found before the work is done. MP_INVALID. */
 mp_status mp_canvas_check_path(const char *path, mp_error *err);
+
+/* ---- text as pictures can show it: clean UTF-8, about how wide it is, and cut to a width ---- */
+
+/* Returns the next character of UTF-8 text that is not at its end, and moves *text behind it. Broken bytes, and what XML does
+ * not allow, come out as U+FFFD. */
+uint32_t mp_canvas_next(const char **text);
+
+/* Writes `text` to `to` as UTF-8 that every format allows: line breaks and tabs become spaces unless `lines`, other control
+ * characters and broken bytes U+FFFD. `to` has 3 * strlen(text) + 1 bytes. Returns the length. */
+size_t mp_canvas_clean(const char *text, bool lines, char *to);
+
+/* Estimates the width of a text without asking a font, for layout that must be the same on every machine. */
+double mp_canvas_text_width(const char *text, double size, bool bold);
+
+enum { MP_CANVAS_LINE = 256 };
+/* Returns a text, without its middle ("layer1...conv1/Conv": names differ at both ends) if it is wider than `width` or has
+ * MP_CANVAS_LINE bytes or more: as mp_text does, or `text` itself. */
+const char *mp_canvas_shorten(const char *text, double size, bool bold, double width);
+
+/* ---- the title of a PDF, which Graphviz does not write ---- */
+
+/* Appends to `out` what gives a PDF of `size` bytes this title (UTF-8) if it stands behind it: an incremental update as
+ * ISO 32000-1 (7.5.6) describes it, with a table or a stream of cross-references, whichever the file has. Nothing if its end is
+ * not understood. O(size of the file's last section + title). */
+void mp_pdf_title_put(mp_text_builder *out, const char *bytes, size_t size, const char *title);

@@ -3,12 +3,12 @@
  * Widths are the advances of DejaVu Sans in thousandths of the font size, the font that pictures ask for first. Layout uses
  * them and not the fonts that happen to be installed, so that a picture is the same everywhere.
  */
-#include "formats/canvas/canvas_text.h"
+#include "formats/canvas/canvas.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "estimator/base/visible_text.h"
+#include "formats/base/text.h"
 
 #define HEAD_SHARE 0.4 /* of what is shown of a shortened text: how much of it stands before the ellipsis */
 
@@ -70,16 +70,13 @@ double mp_canvas_text_width(const char *text, double size, bool bold)
     return width;
 }
 
-const char *mp_canvas_shorten(const char *text, double size, bool bold, double width, char *to, size_t capacity)
+const char *mp_canvas_shorten(const char *text, double size, bool bold, double width)
 {
     static const char ellipsis[] = "\xE2\x80\xA6";
     const char *head = text, *tail;
     double has = mp_canvas_text_width(text, size, bold), head_width = 0;
-    if (has <= width && strlen(text) < capacity) {
-        snprintf(to, capacity, "%s", text);
-        return to;
-    }
-    const size_t left = capacity - sizeof ellipsis;
+    if (has <= width && strlen(text) < MP_CANVAS_LINE) return text;
+    const size_t left = MP_CANVAS_LINE - sizeof ellipsis;
     width -= mp_canvas_text_width(ellipsis, size, bold);
     for (const char *next = text; *next; head = next) {
         const double more = character_width(mp_canvas_next(&next), size, bold);
@@ -89,6 +86,5 @@ const char *mp_canvas_shorten(const char *text, double size, bool bold, double w
     const size_t head_length = (size_t)(head - text);
     for (tail = head; *tail && (has > width || head_length + strlen(tail) > left);)
         has -= character_width(mp_canvas_next(&tail), size, bold);
-    snprintf(to, capacity, "%.*s%s%s", (int)head_length, text, ellipsis, tail);
-    return to;
+    return mp_text("%.*s%s%s", (int)head_length, text, ellipsis, tail);
 }

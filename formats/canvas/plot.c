@@ -2,7 +2,8 @@
 #include "formats/canvas/plot.h"
 
 #include <math.h>
-#include <stdio.h>
+
+#include "formats/base/text.h"
 
 enum { SIZE = 12 }; /* of numbers and titles, in points */
 
@@ -81,22 +82,21 @@ void mp_plot_draw(const mp_plot *panel, mp_canvas *canvas)
 {
     const mp_plot_axis *x = &panel->x, *y = &panel->y;
     double values[MP_PLOT_TICKS_MAX];
-    char text[64];
     size_t n = mp_plot_ticks(y, panel->y_ticks, values);
     for (size_t k = 0; k < n; k++) {
         const double at = mp_plot_at(y, values[k]);
         mp_canvas_line(canvas, (double[]){x->from, at, x->to, at}, 2, MP_COLOR_GRID, 1, false);
-        snprintf(text, sizeof text, panel->signed_y && values[k] > 0 ? "+%.*f%s" : "%.*f%s", decimals_of(y, values, n),
-                 values[k] / y->unit, panel->y_suffix ? panel->y_suffix : "");
-        mp_canvas_text(canvas, x->from - 8, at - SIZE * 0.35, MP_ALIGN_RIGHT, SIZE, false, MP_COLOR_MUTED, text);
+        mp_canvas_text(canvas, x->from - 8, at - SIZE * 0.35, MP_ALIGN_RIGHT, SIZE, false, MP_COLOR_MUTED,
+                       mp_text("%s%.*f%s", panel->signed_y && values[k] > 0 ? "+" : "", decimals_of(y, values, n),
+                               values[k] / y->unit, panel->y_suffix ? panel->y_suffix : ""));
     }
     mp_canvas_line(canvas, (double[]){x->from, y->from, x->to, y->from}, 2, MP_COLOR_MUTED, 1, false);
     n = mp_plot_ticks(x, panel->x_ticks, values);
     for (size_t k = 0; k < n; k++) {
         const double at = mp_plot_at(x, values[k]);
         mp_canvas_line(canvas, (double[]){at, y->from, at, y->from - 4}, 2, MP_COLOR_MUTED, 1, false);
-        snprintf(text, sizeof text, "%.*f", decimals_of(x, values, n), values[k] / x->unit);
-        mp_canvas_text(canvas, at, y->from - 6 - SIZE, MP_ALIGN_CENTER, SIZE, false, MP_COLOR_MUTED, text);
+        mp_canvas_text(canvas, at, y->from - 6 - SIZE, MP_ALIGN_CENTER, SIZE, false, MP_COLOR_MUTED,
+                       mp_text("%.*f", decimals_of(x, values, n), values[k] / x->unit));
     }
     mp_canvas_text(canvas, (x->from + x->to) / 2, y->from - 14 - 2 * SIZE, MP_ALIGN_CENTER, SIZE, false, MP_COLOR_MUTED,
                    panel->x_title);

@@ -4,7 +4,6 @@
 #include <stdint.h>
 
 #include "formats/canvas/canvas.h"
-#include "formats/canvas/palette.h"
 
 typedef enum mp_plot_scale {
     MP_PLOT_LINEAR,

@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 #include "formats/canvas/canvas.h"
-#include "formats/canvas/palette.h"
 #include "memplan/plan.h"
 
 /* The layers of the picture, from bottom to top. */
@@ -54,9 +53,9 @@ typedef struct mp_timeline_columns {
     int peak_column;
 } mp_timeline_columns;
 
-/* Sums up steps[0..n) (n >= 1; they must stay as they are) in at most `most` columns of equally many steps. On MP_OK *out is
- * released with mp_timeline_columns_free (NULL is fine). MP_INVALID as mp_timeline_build, or no steps; MP_NOMEM. O(lists + n *
- * layers).
+/* Sums up steps[0..n) (n >= 1; they must stay as they are; NULL: those of keep-all) in at most `most` columns of equally many
+ * steps. On MP_OK *out is released with mp_timeline_columns_free (NULL is fine). MP_INVALID as mp_timeline_build, or no steps;
+ * MP_NOMEM. O(lists + n * layers).
  */
 mp_status mp_timeline_columns_new(const mp_graph *graph, const mp_step *steps, size_t n, size_t most, mp_timeline_columns **out,
                                   mp_error *err);
@@ -71,8 +70,6 @@ mp_layer mp_layer_of_kind(mp_kind kind);
 const char *mp_layer_name(mp_layer layer), *mp_layer_color(mp_layer layer);
 const char *mp_activity_name(mp_activity activity);
 
-enum { MP_TOOLTIP_MAX = 1024 };
-
 /* The rectangle of a panel: the plot lies between left and right, texts in the margins. */
 typedef struct mp_frame {
     double left, right, low, high;
@@ -80,8 +77,8 @@ typedef struct mp_frame {
 
 /* Returns x where a step begins. */
 double mp_step_x(const mp_timeline_columns *columns, const mp_frame *frame, double step);
-/* Writes "/conv1/Conv (Conv, forward)" to `text` and returns it; what stands in the name already is not said twice. */
-const char *mp_node_title(const mp_graph *graph, int node, char *text, size_t size);
+/* Returns "/conv1/Conv (Conv, forward)", as mp_text does; what stands in the name already is not said twice. */
+const char *mp_node_title(const mp_graph *graph, int node);
 /* Draws the numbers of steps below frame->low. */
 void mp_step_axis(const mp_timeline_columns *columns, mp_canvas *canvas, const mp_frame *frame);
 

@@ -106,18 +106,6 @@ static void add_up(mp_timeline_columns *c, int64_t *live)
     }
 }
 
-static mp_status build_keep_all(mp_timeline_columns *c, mp_error *err)
-{
-    mp_status st = MP_OK;
-    mp_step *steps = mp_alloc(c->graph->n_nodes, sizeof *steps);
-    MP_REQUIRE(steps, err, MP_NOMEM, "no memory for a picture of %zu steps", c->n_steps);
-    mp_keep_all(c->graph, steps);
-    MP_TRY(mp_timeline_build(c->graph, steps, c->graph->n_nodes, &c->keep_all, err));
-done:
-    mp_free(steps);
-    return st;
-}
-
 int64_t mp_keep_all_between(const mp_timeline_columns *c, double from, double to)
 {
     const size_t n = c->keep_all->n_steps;
@@ -148,12 +136,18 @@ mp_status mp_timeline_columns_new(const mp_graph *graph, const mp_step *steps, s
                                   mp_error *err)
 {
     mp_status st = MP_OK;
-    size_t per_column = (n + most - 1) / most;
+    if (!steps) n = graph->n_nodes;
+    const size_t per_column = (n + most - 1) / most;
     mp_pool *work = mp_pool_new();
     mp_timeline_columns *c = mp_alloc(1, sizeof *c);
     MP_REQUIRE(c, err, MP_NOMEM, "no memory for a picture of %zu steps", n);
     MP_REQUIRE(n > 0, err, MP_INVALID, "there are no steps to draw");
     *c = (mp_timeline_columns){.graph = graph, .steps = steps, .n_steps = n, .pool = mp_pool_new()};
+    mp_step *keep_all = mp_pool_alloc(c->pool, graph->n_nodes, sizeof *keep_all);
+    MP_REQUIRE(keep_all, err, MP_NOMEM, "no memory for a picture of %zu steps", n);
+    mp_keep_all(graph, keep_all);
+    if (!steps) c->steps = steps = keep_all;
+    MP_TRY(mp_timeline_build(graph, keep_all, graph->n_nodes, &c->keep_all, err));
     MP_TRY(mp_timeline_build(graph, steps, n, &c->timeline, err));
     bool *ran = mp_pool_alloc(work, graph->n_nodes, sizeof *ran);
     int *span = mp_pool_alloc(work, graph->n_storages, sizeof *span);
@@ -168,7 +162,6 @@ mp_status mp_timeline_columns_new(const mp_graph *graph, const mp_step *steps, s
     name_activities(c, ran);
     choose_layers(c, span);
     add_up(c, live);
-    MP_TRY(build_keep_all(c, err));
     for (size_t first = 0; first < n; first += per_column) {
         mp_timeline_column *column = &c->columns[c->n];
         column->first = (int)first;

@@ -2,15 +2,12 @@
 #include "formats/curves/chart.h"
 
 #include <math.h>
-#include <stdio.h>
 
 #include "formats/base/text.h"
-#include "formats/canvas/canvas_text.h"
+#include "formats/canvas/canvas.h"
 
 #define SIZE 13.0        /* of text */
 #define NAME_WIDTH 300.0 /* of a node's name */
-
-enum { TEXT_MAX = 256 };
 
 static double height_of(const mp_timeline_chart *p, int64_t bytes)
 {
@@ -72,7 +69,7 @@ static label_box find_place(const mp_timeline_chart *p, double x, double y, doub
 }
 
 typedef struct point_label {
-    char text[TEXT_MAX], more[TEXT_MAX]; /* the second line; "": none */
+    const char *text, *more; /* the second line; "": none */
     bool bold;
     const char *color;
     double x, y;   /* the point */
@@ -103,26 +100,29 @@ static size_t place_labels(const mp_timeline_chart *p, point_label labels[LABELS
 {
     const mp_timeline_columns *c = p->columns;
     const mp_timeline *tl = c->timeline, *all = c->keep_all;
-    char node[TEXT_MAX], name[TEXT_MAX], bytes[MP_BYTES_TEXT_MAX];
     point_label *peak = &labels[0], *beyond = &labels[1];
     obstacles in_the_way = {.n = 0};
     double from, to, above;
-    *peak = (point_label){.bold = true, .color = MP_COLOR_TEXT, .y = height_of(p, tl->peak_bytes)};
-    *beyond = (point_label){.color = MP_COLOR_MUTED, .y = height_of(p, all->peak_bytes)};
+    const char *name = mp_short_name(mp_node_title(c->graph, c->steps[tl->peak_step].node));
+    *peak = (point_label){.text = mp_text("peak %s at", mp_bytes_text(tl->peak_bytes)),
+                          .more = mp_canvas_shorten(name, SIZE, false, NAME_WIDTH),
+                          .bold = true,
+                          .color = MP_COLOR_TEXT,
+                          .y = height_of(p, tl->peak_bytes)};
+    *beyond = (point_label){.text = mp_text("keep everything: %s", mp_bytes_text(all->peak_bytes)),
+                            .more = "",
+                            .color = MP_COLOR_MUTED,
+                            .y = height_of(p, all->peak_bytes)};
     peak->x = mp_step_x(c, &p->frame, tl->peak_step + 0.5);
     beyond->x = p->frame.left + (all->peak_step + 0.5) / (double)all->n_steps * (p->frame.right - p->frame.left);
     if (mp_byte_scale_upper_break(&p->scale, &from, &to))
         in_the_way.boxes[in_the_way.n++] = (label_box){p->frame.left, p->frame.right, from, to};
-    mp_short_name(mp_node_title(c->graph, c->steps[tl->peak_step].node, node, sizeof node), name, sizeof name);
-    mp_canvas_shorten(name, SIZE, false, NAME_WIDTH, peak->more, sizeof peak->more);
-    snprintf(peak->text, sizeof peak->text, "peak %s at", mp_bytes_text(tl->peak_bytes, bytes));
     above = p->budget_bytes < MP_NO_LIMIT ? fmax(peak->y, height_of(p, p->budget_bytes)) : peak->y;
     const size_t line_beyond = in_the_way.n;
     if (p->saves) in_the_way.boxes[in_the_way.n++] = (label_box){beyond->x - 3, beyond->x + 3, beyond->y, beyond->y + 24};
     place_label(p, peak, above, &in_the_way);
     if (!p->saves) return 1;
     in_the_way.boxes[line_beyond] = in_the_way.boxes[--in_the_way.n];
-    snprintf(beyond->text, sizeof beyond->text, "keep everything: %s", mp_bytes_text(all->peak_bytes, bytes));
     place_label(p, beyond, beyond->y, &in_the_way);
     return 2;
 }

@@ -5,12 +5,11 @@
 #include "formats/curves/chart.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "formats/base/text.h"
-#include "formats/canvas/canvas_text.h"
+#include "formats/canvas/canvas.h"
 #include "formats/canvas/plot.h"
 
 #define BUDGET_SHOWN 1.25 /* a budget further above the arena is not drawn */
@@ -22,50 +21,45 @@
 #define NAME_SIZE 12
 #define PLACE_SIZE 10 /* names in the address map */
 
-enum { ROWS_MAX = 12, TOOLTIPS_MAX = 1500, NAMES_MAX = 400, SHORT_MAX = 256 };
+enum { ROWS_MAX = 12, TOOLTIPS_MAX = 1500, NAMES_MAX = 400 };
 
 double mp_step_x(const mp_timeline_columns *columns, const mp_frame *frame, double step)
 {
     return frame->left + (frame->right - frame->left) * step / (double)columns->n_steps;
 }
 
-const char *mp_node_title(const mp_graph *graph, int node, char *text, size_t size)
+const char *mp_node_title(const mp_graph *graph, int node)
 {
     const mp_node *n = &graph->nodes[node];
-    const char *phase = mp_phase_name(n->phase), *name = n->name && *n->name ? n->name : mp_node_label(graph, node).text;
+    const mp_label label = mp_node_label(graph, node);
+    const char *phase = mp_phase_name(n->phase), *name = n->name && *n->name ? n->name : label.text;
     const char *op = n->op && *n->op ? n->op : NULL;
-    bool said = strstr(name, phase) != NULL;
+    const bool said = strstr(name, phase) != NULL;
     if (op && strstr(name, op)) op = NULL;
-    snprintf(text, size, "%.*s%s%s%s%s%s", (int)size / 2, name, op || !said ? " (" : "", op ? op : "", op && !said ? ", " : "",
-             said ? "" : phase, op || !said ? ")" : "");
-    return text;
+    if (!op && said) return mp_text("%.255s", name);
+    return mp_text("%.255s (%s%s%s)", name, op ? op : "", op && !said ? ", " : "", said ? "" : phase);
 }
 
 void mp_step_axis(const mp_timeline_columns *columns, mp_canvas *canvas, const mp_frame *frame)
 {
     double step = mp_plot_step(fmax((double)columns->n_steps / 13, 1));
-    char text[32];
     for (double t = 0; t <= (double)columns->n_steps; t += step) {
         double x = mp_step_x(columns, frame, t);
         mp_canvas_line(canvas, (double[]){x, frame->low, x, frame->low - 4}, 2, MP_COLOR_MUTED, 0.75, false);
-        snprintf(text, sizeof text, "%.0f", t);
-        mp_canvas_text(canvas, x, frame->low - 15, MP_ALIGN_CENTER, 12, false, MP_COLOR_MUTED, text);
+        mp_canvas_text(canvas, x, frame->low - 15, MP_ALIGN_CENTER, 12, false, MP_COLOR_MUTED, mp_text("%.0f", t));
     }
     mp_canvas_text(canvas, frame->left - 8, frame->low - 15, MP_ALIGN_RIGHT, 12, false, MP_COLOR_MUTED, "step");
 }
 
 /* The tooltip of an instance of a storage. */
-static const char *describe(const mp_timeline_columns *c, int storage, mp_layer layer, int first, int last, char *text)
+static const char *describe(const mp_timeline_columns *c, int storage, mp_layer layer, int first, int last)
 {
-    char bytes[MP_BYTES_TEXT_MAX], maker[SHORT_MAX], name[SHORT_MAX];
     mp_label label;
     const char *source = c->graph->nodes[c->steps[first].node].source;
-    mp_node_title(c->graph, c->steps[first].node, maker, sizeof maker);
-    mp_canvas_shorten(mp_storage_title(c->graph, storage, &label), 1, false, 1e9, name, sizeof name);
-    snprintf(text, MP_TOOLTIP_MAX, "%s\n%s, %s\nin memory from step %d to %d of %zu\nmade by %s%s%.150s", name,
-             mp_bytes_text(c->graph->storages[storage].bytes, bytes), mp_layer_name(layer), first + 1, last + 1, c->n_steps,
-             maker, source ? "\n" : "", source ? source : "");
-    return text;
+    return mp_text("%s\n%s, %s\nin memory from step %d to %d of %zu\nmade by %.255s%s%.150s",
+                   mp_canvas_shorten(mp_storage_title(c->graph, storage, &label), 1, false, INFINITY),
+                   mp_bytes_text(c->graph->storages[storage].bytes), mp_layer_name(layer), first + 1, last + 1, c->n_steps,
+                   mp_node_title(c->graph, c->steps[first].node), source ? "\n" : "", source ? source : "");
 }
 
 /* ---- the largest tensors ---- */
@@ -87,10 +81,9 @@ double mp_largest_height(const mp_timeline_columns *columns)
 static void place_name(mp_canvas *canvas, const mp_frame *frame, const char *name, double free0, double x1, double in0,
                        double in1, double line, mp_layer layer, double y)
 {
-    char text[SHORT_MAX];
-    double space = fmax(fmax(frame->right - x1, in0 - free0), in1 - in0) - 14, width;
-    mp_canvas_shorten(name, NAME_SIZE, false, fmax(space, 40), text, sizeof text);
-    width = mp_canvas_text_width(text, NAME_SIZE, false) + 6;
+    const double space = fmax(fmax(frame->right - x1, in0 - free0), in1 - in0) - 14;
+    const char *text = mp_canvas_shorten(name, NAME_SIZE, false, fmax(space, 40));
+    const double width = mp_canvas_text_width(text, NAME_SIZE, false) + 6;
     if (frame->right - x1 >= width + 6) {
         mp_canvas_text(canvas, x1 + 6, y, MP_ALIGN_LEFT, NAME_SIZE, false, MP_COLOR_TEXT, text);
         return;
@@ -110,10 +103,9 @@ static void draw_row(const mp_timeline_columns *c, mp_canvas *canvas, const mp_f
     const mp_timeline *tl = c->timeline;
     double free0 = frame->left, x1 = frame->left, in0 = 0, in1 = 0;
     mp_layer layer = MP_LAYER_KEPT;
-    char text[MP_TOOLTIP_MAX], name[SHORT_MAX];
     mp_label label;
     mp_canvas_text(canvas, frame->left - 8, y + 4, MP_ALIGN_RIGHT, 12, false, MP_COLOR_MUTED,
-                   mp_bytes_text(c->graph->storages[storage].bytes, text));
+                   mp_bytes_text(c->graph->storages[storage].bytes));
     mp_canvas_line(canvas, (double[]){frame->left, y - 1.5, frame->right, y - 1.5}, 2, MP_COLOR_GRID, 0.5, false);
     for (size_t k = 0; k < tl->n_spans; k++) {
         const mp_span *span = &tl->spans[k];
@@ -121,7 +113,7 @@ static void draw_row(const mp_timeline_columns *c, mp_canvas *canvas, const mp_f
         double from = mp_step_x(c, frame, span->begin), to = fmax(mp_step_x(c, frame, span->end), from + 1.5);
         mp_canvas_box(canvas, from, y, to - from, ROW_HEIGHT - 4, mp_layer_color(c->layer[k]), NULL, NULL);
         mp_canvas_box(canvas, from, y, to - from, ROW_HEIGHT - 4, MP_COLOR_CLEAR, NULL,
-                      describe(c, storage, c->layer[k], span->begin, span->end - 1, text));
+                      describe(c, storage, c->layer[k], span->begin, span->end - 1));
         if (to - from > in1 - in0) {
             free0 = x1;
             in0 = from;
@@ -130,8 +122,8 @@ static void draw_row(const mp_timeline_columns *c, mp_canvas *canvas, const mp_f
         }
         x1 = fmax(x1, to);
     }
-    place_name(canvas, frame, mp_short_name(mp_storage_title(c->graph, storage, &label), name, sizeof name), free0, x1, in0,
-               in1, mp_step_x(c, frame, tl->peak_step + 0.5), layer, y + 4);
+    place_name(canvas, frame, mp_short_name(mp_storage_title(c->graph, storage, &label)), free0, x1, in0, in1,
+               mp_step_x(c, frame, tl->peak_step + 0.5), layer, y + 4);
 }
 
 void mp_largest_draw(const mp_timeline_columns *columns, mp_canvas *canvas, const mp_frame *frame)
@@ -193,15 +185,12 @@ static void draw_place(const mp_timeline_columns *c, mp_canvas *canvas, const mp
            height = mp_byte_scale_y(scale, (double)(place->offset + place->bytes)) - y;
     bool gap = width > 4 && height > 4; /* a thin white gap tells neighbours apart */
     mp_layer layer = layer_of_place(c, place);
-    char text[MP_TOOLTIP_MAX], bytes[MP_BYTES_TEXT_MAX], node[SHORT_MAX];
     mp_canvas_box(canvas, x, y, width, height, mp_layer_color(layer), gap ? MP_COLOR_PAPER : NULL, NULL);
     if (rank >= TOOLTIPS_MAX) return;
-    if (place->storage >= 0)
-        describe(c, place->storage, layer, place->begin, place->end - 1, text);
-    else
-        snprintf(text, sizeof text, "workspace of %s\n%s, step %d of %zu",
-                 mp_node_title(c->graph, c->steps[place->begin].node, node, sizeof node), mp_bytes_text(place->bytes, bytes),
-                 place->begin + 1, c->n_steps);
+    const char *text = place->storage >= 0 ? describe(c, place->storage, layer, place->begin, place->end - 1)
+                                           : mp_text("workspace of %.255s\n%s, step %d of %zu",
+                                                     mp_node_title(c->graph, c->steps[place->begin].node),
+                                                     mp_bytes_text(place->bytes), place->begin + 1, c->n_steps);
     mp_canvas_box(canvas, x, y, width, height, MP_COLOR_CLEAR, NULL, text);
 }
 
@@ -213,13 +202,12 @@ static void draw_name(const mp_timeline_columns *c, mp_canvas *canvas, const mp_
     const double x = mp_step_x(c, frame, place->begin), width = mp_step_x(c, frame, place->end) - x;
     const double y = mp_byte_scale_y(scale, (double)place->offset);
     const double height = mp_byte_scale_y(scale, (double)(place->offset + place->bytes)) - y;
-    char name[SHORT_MAX], shown[SHORT_MAX];
     mp_label label;
     if (height < PLACE_SIZE + 2 || width < 60) return;
-    mp_short_name(place->storage < 0 ? "workspace" : mp_storage_title(c->graph, place->storage, &label), name, sizeof name);
-    mp_canvas_shorten(name, PLACE_SIZE, false, width - 8, shown, sizeof shown);
+    const char *name = place->storage < 0 ? "workspace" : mp_short_name(mp_storage_title(c->graph, place->storage, &label));
     mp_canvas_text(canvas, x + width / 2, y + height / 2 - 3.5, MP_ALIGN_CENTER, PLACE_SIZE, false,
-                   layer_of_place(c, place) == MP_LAYER_KEPT ? MP_COLOR_PAPER : MP_COLOR_TEXT, shown);
+                   layer_of_place(c, place) == MP_LAYER_KEPT ? MP_COLOR_PAPER : MP_COLOR_TEXT,
+                   mp_canvas_shorten(name, PLACE_SIZE, false, width - 8));
 }
 
 /* A line across the map, named beside its right end: above the line, or below it. */
@@ -236,21 +224,18 @@ static void draw_level(mp_canvas *canvas, const mp_frame *frame, double y, const
 static void draw_levels(const mp_plan *plan, double arena, double budget, mp_canvas *canvas, const mp_frame *frame,
                         const mp_byte_scale *scale)
 {
-    char bytes[MP_BYTES_TEXT_MAX];
     draw_level(canvas, frame, mp_byte_scale_y(scale, arena), MP_COLOR_TEXT, true, false,
-               (const char *const[]){"arena", mp_bytes_text((int64_t)arena, bytes)}, 2);
+               (const char *const[]){"arena", mp_bytes_text((int64_t)arena)}, 2);
     if (budget >= 0)
-        draw_level(canvas, frame, mp_byte_scale_y(scale, budget), MP_COLOR_LIMIT, false, true,
-                   (const char *const[]){"budget, less",
-                                         "always there:", mp_bytes_text(plan->budget_bytes - plan->static_bytes, bytes)},
-                   3);
+        draw_level(
+            canvas, frame, mp_byte_scale_y(scale, budget), MP_COLOR_LIMIT, false, true,
+            (const char *const[]){"budget, less", "always there:", mp_bytes_text(plan->budget_bytes - plan->static_bytes)}, 3);
 }
 
 mp_status mp_arena_draw(const mp_timeline_columns *columns, const mp_plan *plan, mp_canvas *canvas, const mp_frame *frame,
                         mp_error *err)
 {
     mp_status st = MP_OK;
-    char text[MP_TOOLTIP_MAX], bytes[MP_BYTES_TEXT_MAX], waste[MP_BYTES_TEXT_MAX];
     double arena = (double)plan->arena_bytes, budget = -1;
     mp_byte_scale scale;
     const mp_frame map = {frame->left, frame->right, frame->low + AXIS_HEIGHT, frame->high - ARENA_GAP - PANEL_HEAD};
@@ -270,10 +255,10 @@ mp_status mp_arena_draw(const mp_timeline_columns *columns, const mp_plan *plan,
     if (budget > BUDGET_SHOWN * arena) budget = -1;
     scale = mp_byte_scale_choose(0, fmax(arena, budget), 0, map.low, map.high);
     mp_canvas_text(canvas, frame->left, title_y, MP_ALIGN_LEFT, 14, true, MP_COLOR_TEXT, "Address map");
-    snprintf(text, sizeof text, "the arena of %s%s%s, without what is always there: lifetime across, address upwards",
-             mp_bytes_text((int64_t)arena, bytes), plan->peak_bytes < 0 ? "" : ", ",
-             plan->peak_bytes < 0 ? "" : mp_arena_text(plan->arena_bytes, mp_plan_live_bytes(plan), waste));
-    mp_canvas_text(canvas, frame->left + 108, title_y, MP_ALIGN_LEFT, 12, false, MP_COLOR_MUTED, text);
+    mp_canvas_text(canvas, frame->left + 108, title_y, MP_ALIGN_LEFT, 12, false, MP_COLOR_MUTED,
+                   mp_text("the arena of %s%s%s, without what is always there: lifetime across, address upwards",
+                           mp_bytes_text((int64_t)arena), plan->peak_bytes < 0 ? "" : ", ",
+                           plan->peak_bytes < 0 ? "" : mp_arena_text(plan->arena_bytes, mp_plan_live_bytes(plan))));
     mp_byte_scale_grid(&scale, canvas, frame->left, frame->right);
     mp_step_axis(columns, canvas, &map);
     for (size_t k = 0; k < plan->n_places; k++) draw_place(columns, canvas, &map, &scale, order[k], k);

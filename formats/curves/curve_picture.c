@@ -11,7 +11,7 @@
 
 #include "estimator/base/memory.h"
 #include "formats/base/text.h"
-#include "formats/canvas/canvas_text.h"
+#include "formats/canvas/canvas.h"
 #include "formats/canvas/plot.h"
 #include "formats/curves/curve_spread.h"
 #include "memplan/solver.h"
@@ -118,10 +118,10 @@ static size_t legend_rows(const mp_sweep *sweep)
 }
 
 /* The fastest of all plans with the least memory, as a sentence. */
-static void finding(const mp_sweep *sweep, const char *title, char *line, size_t size)
+static const char *finding(const mp_sweep *sweep, const char *title)
 {
     const mp_sweep_point *best = NULL;
-    char bytes[MP_BYTES_TEXT_MAX], keep_all[MP_BYTES_TEXT_MAX];
+    const char *keep_all = mp_bytes_text(sweep->keep_all_bytes);
     for (size_t k = 0; k < sweep->n_curves; k++)
         for (size_t i = 0; i < sweep->curves[k].n; i++) {
             const mp_sweep_point *point = &sweep->curves[k].points[i];
@@ -130,25 +130,20 @@ static void finding(const mp_sweep *sweep, const char *title, char *line, size_t
                 (point->peak_bytes == best->peak_bytes && point->ticks < best->ticks))
                 best = point;
         }
-    mp_bytes_text(sweep->keep_all_bytes, keep_all);
     if (best)
-        snprintf(line, size, "%s: down to %s of %s, for %+.1f %% time", title, mp_bytes_text(best->peak_bytes, bytes), keep_all,
-                 mp_curve_percent(sweep, best->ticks));
-    else
-        snprintf(line, size, "%s: nothing takes less than the %s of keeping everything", title, keep_all);
+        return mp_text("%s: down to %s of %s, for %+.1f %% time", title, mp_bytes_text(best->peak_bytes), keep_all,
+                       mp_curve_percent(sweep, best->ticks));
+    return mp_text("%s: nothing takes less than the %s of keeping everything", title, keep_all);
 }
 
 static void heading(const picture *p, const char *title)
 {
-    char line[256], shown[128], text_of[MP_BYTES_TEXT_MAX], floor[MP_BYTES_TEXT_MAX];
     size_t row;
     double x, y;
-    mp_canvas_shorten(title, 20, true, 420, shown, sizeof shown);
-    finding(p->sweep, shown, line, sizeof line);
-    mp_canvas_heading(p->canvas, MARGIN, p->height - 36, 20, line);
-    snprintf(line, sizeof line, "peak memory against extra time   \xC2\xB7   keep all: %s   \xC2\xB7   floor: %s",
-             mp_bytes_text(p->sweep->keep_all_bytes, text_of), mp_bytes_text(p->sweep->floor_bytes, floor));
-    text(p, MARGIN, p->height - 58, MP_ALIGN_LEFT, 13, false, MP_COLOR_MUTED, line);
+    mp_canvas_heading(p->canvas, MARGIN, p->height - 36, 20, finding(p->sweep, mp_canvas_shorten(title, 20, true, 420)));
+    const char *about = mp_text("peak memory against extra time   \xC2\xB7   keep all: %s   \xC2\xB7   floor: %s",
+                                mp_bytes_text(p->sweep->keep_all_bytes), mp_bytes_text(p->sweep->floor_bytes));
+    text(p, MARGIN, p->height - 58, MP_ALIGN_LEFT, 13, false, MP_COLOR_MUTED, about);
     for (size_t k = 0; k < p->sweep->n_curves; k++) {
         x = entry_x(p->sweep, k, &row);
         y = p->height - 84 - LEGEND_ROW * (double)row;
@@ -308,10 +303,9 @@ static size_t end_labels(const picture *p, const mp_plot *panel, end_label *labe
         labels[n++] = label;
     }
     for (size_t k = 0; k < n; k++) {
-        char bytes[MP_BYTES_TEXT_MAX], more[32] = "";
-        if (labels[k].more >= MOST_NAMES) snprintf(more, sizeof more, " and %zu more", labels[k].more - MOST_NAMES + 1);
+        const char *more = labels[k].more >= MOST_NAMES ? mp_text(" and %zu more", labels[k].more - MOST_NAMES + 1) : "";
         snprintf(labels[k].text, sizeof labels[k].text, "%s%s: %s, %+.1f %%", labels[k].names, more,
-                 mp_bytes_text(labels[k].peak_bytes, bytes), mp_curve_percent(p->sweep, labels[k].ticks));
+                 mp_bytes_text(labels[k].peak_bytes), mp_curve_percent(p->sweep, labels[k].ticks));
     }
     return n;
 }

@@ -2,10 +2,9 @@
 #include "formats/curves/curve_spread.h"
 
 #include <math.h>
-#include <stdio.h>
 
 #include "formats/base/text.h"
-#include "formats/canvas/canvas_text.h"
+#include "formats/canvas/canvas.h"
 #include "formats/canvas/plot.h"
 
 #define LABEL 12.0 /* size of text */
@@ -30,7 +29,6 @@ void mp_curve_spread(const mp_sweep *sweep, mp_canvas *canvas, const mp_curve_fr
     const mp_spread_point *best = &sweep->spread[0];
     const double middle = (frame->high + frame->low) / 2;
     double low = INFINITY, high = 0, most_percent = 5;
-    char label[128], bytes[MP_BYTES_TEXT_MAX];
     const char *unit_name;
     for (size_t i = 0; i < sweep->n_spread; i++) {
         const mp_spread_point *point = &sweep->spread[i];
@@ -55,8 +53,7 @@ void mp_curve_spread(const mp_sweep *sweep, mp_canvas *canvas, const mp_curve_fr
                     .y_suffix = " %",
                     .signed_y = true};
     peak.y.unit = mp_plot_unit((int64_t)high, &unit_name);
-    snprintf(label, sizeof label, "peak memory, %s", unit_name);
-    peak.y_title = label;
+    peak.y_title = mp_text("peak memory, %s", unit_name);
     mp_canvas_text(canvas, frame->left, frame->high + 32, MP_ALIGN_LEFT, 14, true, MP_COLOR_TEXT, "How many checkpoints?");
     mp_plot_draw(&peak, canvas);
     mp_plot_draw(&time, canvas);
@@ -64,7 +61,7 @@ void mp_curve_spread(const mp_sweep *sweep, mp_canvas *canvas, const mp_curve_fr
     draw_dots(sweep, canvas, &time, true, MP_COLOR_RECOMPUTED);
     const double x = mp_plot_at(&peak.x, (double)best->n_checkpoints), y = mp_plot_at(&peak.y, (double)best->peak_bytes);
     mp_canvas_dot(canvas, x, y, 4.5, MP_COLOR_TEXT);
-    snprintf(label, sizeof label, "%zu: %s", best->n_checkpoints, mp_bytes_text(best->peak_bytes, bytes));
+    const char *label = mp_text("%zu: %s", best->n_checkpoints, mp_bytes_text(best->peak_bytes));
     const double half = mp_canvas_text_width(label, LABEL, true) / 2;
     mp_canvas_text(canvas, fmax(frame->left + 4 + half, fmin(x, frame->right - half)), y - LABEL - 6, MP_ALIGN_CENTER, LABEL,
                    true, MP_COLOR_TEXT, label);

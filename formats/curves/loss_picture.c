@@ -2,9 +2,9 @@
 #include "memplan/loss_picture.h"
 
 #include <math.h>
-#include <stdio.h>
 
 #include "estimator/base/memory.h"
+#include "formats/base/text.h"
 #include "formats/canvas/plot.h"
 
 #define WIDTH 860.0
@@ -50,13 +50,11 @@ static void draw_line(curve *c, bool mean, const char *color, double width)
 
 static void draw_legend(const curve *c)
 {
-    char text[64];
     double y = TOP + 20, x = RIGHT - 250;
-    snprintf(text, sizeof text, "mean of %zu steps", c->window);
     mp_canvas_line(c->canvas, (double[]){x, y + 4, x + 26, y + 4}, 2, RAW_COLOR, 1.5, false);
     mp_canvas_text(c->canvas, x + 32, y, MP_ALIGN_LEFT, 12, false, MP_COLOR_MUTED, "each step");
     mp_canvas_line(c->canvas, (double[]){x + 112, y + 4, x + 138, y + 4}, 2, MEAN_COLOR, 2.5, false);
-    mp_canvas_text(c->canvas, x + 144, y, MP_ALIGN_LEFT, 12, false, MP_COLOR_MUTED, text);
+    mp_canvas_text(c->canvas, x + 144, y, MP_ALIGN_LEFT, 12, false, MP_COLOR_MUTED, mp_text("mean of %zu steps", c->window));
 }
 
 /* The first loss that is a number, or the last. */
@@ -74,7 +72,6 @@ mp_status mp_loss_picture(const char *title, const double *losses, size_t n, int
 {
     mp_status st = MP_OK;
     double low = INFINITY, high = -INFINITY;
-    char heading[512];
     curve c = {.losses = losses, .n = n, .first = first_step, .window = n / 20 > 1 ? n / 20 : 2};
     MP_REQUIRE(n >= 2, err, MP_INVALID, "a curve needs two steps or more");
     for (size_t k = 0; k < n; k++) {
@@ -93,8 +90,8 @@ mp_status mp_loss_picture(const char *title, const double *losses, size_t n, int
                         .y_title = "loss",
                         .y_suffix = ""};
     MP_TRY(mp_canvas_new(WIDTH, HEIGHT, &c.canvas, err));
-    snprintf(heading, sizeof heading, "%s: training loss %.4g at first, %.4g at last", title, first_finite(losses, n, false),
-             first_finite(losses, n, true));
+    const char *heading = mp_text("%s: training loss %.4g at first, %.4g at last", title, first_finite(losses, n, false),
+                                  first_finite(losses, n, true));
     mp_canvas_heading(c.canvas, LEFT - 40, HEIGHT - 36, 17, heading);
     mp_plot_draw(&c.panel, c.canvas);
     draw_line(&c, false, RAW_COLOR, 1.2);

@@ -7,12 +7,10 @@
 #include "memplan/timeline_picture.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "formats/base/text.h"
 #include "formats/canvas/canvas.h"
-#include "formats/canvas/canvas_text.h"
 #include "formats/curves/chart.h"
 #include "planner/order/updates.h"
 
@@ -27,8 +25,9 @@
 #define FOOT_HEIGHT 16.0
 #define BUDGET_SHOWN 1.25 /* a budget further above everything is not drawn, only said */
 #define LEGEND_SIZE 12.5
+#define DOT "   \xC2\xB7   "
 
-enum { COLUMNS_MAX = 700, SEPARATED_MAX = 110, TEXT_MAX = 512 };
+enum { COLUMNS_MAX = 700, SEPARATED_MAX = 110 };
 
 typedef struct picture {
     const mp_timeline_columns *columns;
@@ -66,35 +65,28 @@ static double share_x(const picture *p, double share)
 static void draw_headline(const picture *p, double top)
 {
     const mp_timeline_columns *c = p->columns;
-    char title[TEXT_MAX], text[2 * TEXT_MAX], peak[MP_BYTES_TEXT_MAX], other[MP_BYTES_TEXT_MAX];
-    int64_t before = c->keep_all->peak_bytes, now = c->timeline->peak_bytes;
-    size_t n = 0;
-    mp_canvas_shorten(p->title, 21, true, 560, title, sizeof title);
-    mp_bytes_text(now, peak);
-    mp_bytes_text(before, other);
+    const int64_t before = c->keep_all->peak_bytes, now = c->timeline->peak_bytes;
+    const char *title = mp_canvas_shorten(p->title, 21, true, 560), *peak = mp_bytes_text(now), *other = mp_bytes_text(before);
+    const char *about = mp_text("%zu steps:", c->n_steps), *between = "";
     if (!p->saves)
-        snprintf(text, sizeof text, "%s: %s with everything kept", title, peak);
+        title = mp_text("%s: %s with everything kept", title, peak);
     else if (now <= before)
-        snprintf(text, sizeof text, "%s: %s instead of %s, %.0f %% less", title, peak, other,
-                 before > 0 ? 100 * (double)(before - now) / (double)before : 0);
+        title = mp_text("%s: %s instead of %s, %.0f %% less", title, peak, other,
+                        before > 0 ? 100 * (double)(before - now) / (double)before : 0);
     else
-        snprintf(text, sizeof text, "%s: %s, more than the %s of keeping everything", title, peak, other);
-    mp_canvas_heading(p->canvas, LEFT, top - 34, 21, text);
-
-    n = (size_t)snprintf(text, sizeof text, "%zu steps:", c->n_steps);
-    for (int k = 0; k < MP_N_ACTIVITIES; k++)
-        if (c->n_activity[k])
-            n += (size_t)snprintf(text + n, sizeof text - n, "%s %zu %s", text[n - 1] == ':' ? "" : ",", c->n_activity[k],
-                                  mp_activity_name((mp_activity)k));
+        title = mp_text("%s: %s, more than the %s of keeping everything", title, peak, other);
+    mp_canvas_heading(p->canvas, LEFT, top - 34, 21, title);
+    for (int k = 0; k < MP_N_ACTIVITIES; k++) {
+        if (!c->n_activity[k]) continue;
+        about = mp_text("%s%s %zu %s", about, between, c->n_activity[k], mp_activity_name((mp_activity)k));
+        between = ",";
+    }
     if (p->saves && c->keep_all->ticks > 0)
-        n += (size_t)snprintf(text + n, sizeof text - n, "   \xC2\xB7   time %+.1f %%",
-                              100 * ((double)c->timeline->ticks / (double)c->keep_all->ticks - 1));
+        about = mp_text("%s" DOT "time %+.1f %%", about, 100 * ((double)c->timeline->ticks / (double)c->keep_all->ticks - 1));
     if (p->plan && p->plan->budget_bytes < MP_NO_LIMIT)
-        n +=
-            (size_t)snprintf(text + n, sizeof text - n, "   \xC2\xB7   budget %s", mp_bytes_text(p->plan->budget_bytes, other));
-    if (p->plan && p->plan->solver && *p->plan->solver)
-        n += (size_t)snprintf(text + n, sizeof text - n, "   \xC2\xB7   found by %.64s", p->plan->solver);
-    mp_canvas_text(p->canvas, LEFT, top - 59, MP_ALIGN_LEFT, 14, false, MP_COLOR_MUTED, text);
+        about = mp_text("%s" DOT "budget %s", about, mp_bytes_text(p->plan->budget_bytes));
+    if (p->plan && p->plan->solver && *p->plan->solver) about = mp_text("%s" DOT "found by %.64s", about, p->plan->solver);
+    mp_canvas_text(p->canvas, LEFT, top - 59, MP_ALIGN_LEFT, 14, false, MP_COLOR_MUTED, about);
 }
 
 /* A swatch or a line with its name; moves *x behind it. */
@@ -165,14 +157,13 @@ static void name_bands(const picture *p)
 {
     int64_t below = 0;
     for (int k = 0; k < MP_N_LAYERS; k++) {
-        char text[TEXT_MAX], bytes[MP_BYTES_TEXT_MAX];
         int64_t always = p->columns->always[k];
         double low = height_of(p, below), high = height_of(p, below + always);
         below += always;
         if (p->scale.cut_below && below == p->columns->timeline->static_bytes) high -= 11; /* the mark of the break */
         if (high - low < 13 || k > MP_LAYER_OPTIMIZER) continue;
-        snprintf(text, sizeof text, "%s: %s", mp_layer_name((mp_layer)k), mp_bytes_text(always, bytes));
-        mp_canvas_text(p->canvas, LEFT + 10, (low + high) / 2 - 4, MP_ALIGN_LEFT, 11.5, false, MP_COLOR_TEXT, text);
+        mp_canvas_text(p->canvas, LEFT + 10, (low + high) / 2 - 4, MP_ALIGN_LEFT, 11.5, false, MP_COLOR_TEXT,
+                       mp_text("%s: %s", mp_layer_name((mp_layer)k), mp_bytes_text(always)));
     }
 }
 
@@ -204,12 +195,10 @@ done:
 
 static void draw_budget(const picture *p)
 {
-    char text[MP_BYTES_TEXT_MAX];
     double y = height_of(p, p->budget_bytes);
     mp_canvas_line(p->canvas, (double[]){p->frame.left, y, p->frame.right, y}, 2, MP_COLOR_LIMIT, 1.6, false);
     mp_canvas_text(p->canvas, RIGHT + 7, y + 1, MP_ALIGN_LEFT, 12.5, true, MP_COLOR_LIMIT, "budget");
-    mp_canvas_text(p->canvas, RIGHT + 7, y - 14, MP_ALIGN_LEFT, 12.5, true, MP_COLOR_LIMIT,
-                   mp_bytes_text(p->budget_bytes, text));
+    mp_canvas_text(p->canvas, RIGHT + 7, y - 14, MP_ALIGN_LEFT, 12.5, true, MP_COLOR_LIMIT, mp_bytes_text(p->budget_bytes));
 }
 
 /* What is live in a column, as its tooltip. */
@@ -218,19 +207,14 @@ static void draw_tooltips(const picture *p)
     const mp_timeline_columns *c = p->columns;
     for (size_t k = 0; k < c->n; k++) {
         const mp_timeline_column *column = &c->columns[k];
-        char text[MP_TOOLTIP_MAX], node[TEXT_MAX / 2], bytes[MP_BYTES_TEXT_MAX];
         double left = column_left(p, k);
-        int n = snprintf(text, sizeof text, "step %d of %zu, %s: %s\n%s", column->shown + 1, c->n_steps,
-                         mp_activity_name(c->activity[column->shown]),
-                         mp_node_title(c->graph, c->steps[column->shown].node, node, sizeof node),
-                         mp_bytes_text(column->total, bytes));
+        const char *text = mp_text("step %d of %zu, %s: %.255s\n%s", column->shown + 1, c->n_steps,
+                                   mp_activity_name(c->activity[column->shown]),
+                                   mp_node_title(c->graph, c->steps[column->shown].node), mp_bytes_text(column->total));
         for (int layer = 0; layer < MP_N_LAYERS; layer++)
             if (column->bytes[layer])
-                n += snprintf(text + n, sizeof text - (size_t)n, "\n  %s %s", mp_layer_name((mp_layer)layer),
-                              mp_bytes_text(column->bytes[layer], bytes));
-        if (p->saves)
-            snprintf(text + n, sizeof text - (size_t)n, "\nkeep everything, as far in its step: %s",
-                     mp_bytes_text(column->keep_all, bytes));
+                text = mp_text("%s\n  %s %s", text, mp_layer_name((mp_layer)layer), mp_bytes_text(column->bytes[layer]));
+        if (p->saves) text = mp_text("%s\nkeep everything, as far in its step: %s", text, mp_bytes_text(column->keep_all));
         mp_canvas_box(p->canvas, left, p->frame.low, column_left(p, k + 1) - left, p->frame.high - p->frame.low, MP_COLOR_CLEAR,
                       NULL, text);
     }
@@ -286,11 +270,9 @@ static void draw_ribbon(const picture *p, double high)
                            mp_activity_name(activity));
     }
     mp_step_axis(c, p->canvas, &frame);
-    if (c->n < c->n_steps) {
-        char text[TEXT_MAX];
-        snprintf(text, sizeof text, "each column shows the fullest of %d steps", c->columns[0].last + 1);
-        mp_canvas_text(p->canvas, RIGHT, low - 33, MP_ALIGN_RIGHT, 12, false, MP_COLOR_MUTED, text);
-    }
+    if (c->n < c->n_steps)
+        mp_canvas_text(p->canvas, RIGHT, low - 33, MP_ALIGN_RIGHT, 12, false, MP_COLOR_MUTED,
+                       mp_text("each column shows the fullest of %d steps", c->columns[0].last + 1));
 }
 
 /* ---- all of it ---- */
@@ -319,23 +301,16 @@ mp_status mp_timeline_picture(const mp_graph *graph, const mp_plan *plan, const 
                               const char *path, mp_error *err)
 {
     mp_status st = MP_OK;
-    mp_step *keep_all = NULL;
+    mp_step *early = NULL;
+    size_t n = plan ? plan->n_steps : graph->n_nodes;
     mp_timeline_columns *columns = NULL;
     picture p = {.plan = plan, .title = title, .budget_bytes = plan ? plan->budget_bytes : MP_NO_LIMIT, .err = err};
     MP_TRY(mp_canvas_check_path(path, err));
     MP_REQUIRE(view != MP_VIEW_ARENA || (plan && plan->n_places > 0), err, MP_INVALID,
                plan ? "the plan has no offsets, so there are no addresses to draw"
                     : "an address map needs a plan with offsets");
-    if (!plan && graph->fuse == MP_FUSE_BACKWARD) {
-        size_t n;
-        MP_TRY(mp_updates_place_early(graph, &keep_all, &n, err));
-    } else if (!plan) {
-        keep_all = mp_alloc(graph->n_nodes, sizeof *keep_all);
-        MP_REQUIRE(keep_all, err, MP_NOMEM, "no memory for a picture of %zu steps", graph->n_nodes);
-        mp_keep_all(graph, keep_all);
-    }
-    MP_TRY(mp_timeline_columns_new(graph, plan ? plan->steps : keep_all, plan ? plan->n_steps : graph->n_nodes, COLUMNS_MAX,
-                                   &columns, err));
+    if (!plan && graph->fuse == MP_FUSE_BACKWARD) MP_TRY(mp_updates_place_early(graph, &early, &n, err));
+    MP_TRY(mp_timeline_columns_new(graph, plan ? plan->steps : early, n, COLUMNS_MAX, &columns, err));
     p.columns = columns;
     p.saves =
         plan && (columns->timeline->peak_bytes != columns->keep_all->peak_bytes || columns->n_activity[MP_ACTIVITY_RECOMPUTE]);
@@ -345,6 +320,6 @@ mp_status mp_timeline_picture(const mp_graph *graph, const mp_plan *plan, const 
 done:
     mp_canvas_free(p.canvas);
     mp_timeline_columns_free(columns);
-    mp_free(keep_all);
+    mp_free(early);
     return st;
 }

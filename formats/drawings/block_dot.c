@@ -1,5 +1,5 @@
 /* block_dot.c - nodes with labels and colours, and edges; no positions. */
-#include "formats/drawings/block_dot.h"
+#include "formats/drawings/block.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -31,18 +31,16 @@ static void put_escaped(mp_text_builder *out, const char *text)
 /* The colours of a block: one, or shares of several, as Graphviz's style `striped` takes them. Returns how many. */
 static size_t share_colors(const mp_block_fact *fact, char *text)
 {
-    static const mp_fate order[] = {MP_FATE_KEPT, MP_FATE_RECOMPUTED, MP_FATE_FORWARD_ONLY, MP_FATE_NONE};
-    int64_t total = 0, left;
+    const int64_t total = mp_block_bytes(fact);
+    int64_t left = total;
     size_t n = 0, length = 0;
-    for (size_t k = 0; k < MP_N_FATES; k++) total += fact->bytes[k];
-    left = total;
     snprintf(text, COLORS_MAX, "%s", MP_COLOR_GRID);
     for (size_t k = 0; k < MP_N_FATES; k++) {
-        const int64_t bytes = fact->bytes[order[k]];
+        const int64_t bytes = fact->bytes[mp_fate_order[k]];
         const long long thousandths = total ? (long long)(1000.0 * (double)bytes / (double)total) : 0;
         left -= bytes;
         if (!thousandths) continue; /* too thin to be seen */
-        length += (size_t)snprintf(text + length, COLORS_MAX - length, "%s%s", n ? ":" : "", mp_fate_color(order[k]));
+        length += (size_t)snprintf(text + length, COLORS_MAX - length, "%s%s", n ? ":" : "", mp_fate_color(mp_fate_order[k]));
         if (left && thousandths < 1000)
             length += (size_t)snprintf(text + length, COLORS_MAX - length, ";0.%03lld", thousandths);
         n++;
@@ -54,23 +52,17 @@ static void put_block(mp_text_builder *out, const mp_block_facts *facts, size_t 
 {
     const mp_graph_block *block = &facts->blocks->blocks[k];
     const mp_block_fact *fact = &facts->of[k];
-    char text[COLORS_MAX + 64], colors[COLORS_MAX], bytes[MP_BYTES_TEXT_MAX];
-    int64_t total = 0;
-    for (size_t f = 0; f < MP_N_FATES; f++) total += fact->bytes[f];
-    snprintf(text, sizeof text, "  b%zu [label=\"", k);
-    mp_text_put(out, text);
+    char colors[COLORS_MAX];
+    mp_text_format(out, "  b%zu [label=\"", k);
     put_escaped(out, block->title);
     mp_text_put(out, *block->subtitle ? "\\n" : "");
     put_escaped(out, block->subtitle);
     mp_text_put(out, "\\n");
-    mp_text_put(out, mp_bytes_text(total, bytes));
-    if (block->n > 1 && fact->n_checkpoints) {
-        snprintf(text, sizeof text, ", %zu checkpoint%s", fact->n_checkpoints, fact->n_checkpoints > 1 ? "s" : "");
-        mp_text_put(out, text);
-    }
+    mp_text_put(out, mp_bytes_text(mp_block_bytes(fact)));
+    if (block->n > 1 && fact->n_checkpoints)
+        mp_text_format(out, ", %zu checkpoint%s", fact->n_checkpoints, fact->n_checkpoints > 1 ? "s" : "");
     const size_t n = share_colors(fact, colors);
-    snprintf(text, sizeof text, "\", style=%s, fillcolor=\"%s\"", n > 1 ? "striped" : "filled", colors);
-    mp_text_put(out, text);
+    mp_text_format(out, "\", style=%s, fillcolor=\"%s\"", n > 1 ? "striped" : "filled", colors);
     mp_text_put(out, fact->ends_in_checkpoint ? ", penwidth=2.5];\n" : "];\n");
 }
 
@@ -79,7 +71,6 @@ mp_status mp_block_dot_write(const mp_block_facts *facts, const char *title, con
 {
     mp_status st = MP_OK;
     mp_text_builder out = {0};
-    char text[96];
     mp_text_put(&out, "digraph \"");
     put_escaped(&out, title);
     mp_text_put(&out, "\" {\n  graph [labelloc=t, fontname=\"DejaVu Sans\", label=\"");
@@ -88,10 +79,8 @@ mp_status mp_block_dot_write(const mp_block_facts *facts, const char *title, con
     put_escaped(&out, subtitle);
     mp_text_put(&out, "\"];\n  node [shape=box, fontname=\"DejaVu Sans\", fontsize=11];\n");
     for (size_t k = 0; k < facts->blocks->n; k++) put_block(&out, facts, k);
-    for (size_t k = 0; k < facts->blocks->n_edges; k++) {
-        snprintf(text, sizeof text, "  b%d -> b%d;\n", facts->blocks->edges[k].from, facts->blocks->edges[k].to);
-        mp_text_put(&out, text);
-    }
+    for (size_t k = 0; k < facts->blocks->n_edges; k++)
+        mp_text_format(&out, "  b%d -> b%d;\n", facts->blocks->edges[k].from, facts->blocks->edges[k].to);
     mp_text_put(&out, "}\n");
     MP_REQUIRE(!out.failed, err, MP_NOMEM, "no memory for a graph of %zu boxes", facts->blocks->n);
     MP_TRY(mp_file_write(path, out.text, out.length, err));

@@ -1,12 +1,12 @@
 /* block_drawing.c - the fate of the tensors of each block, as a box with shares of colour, and as a legend. */
-#include "formats/drawings/block_drawing.h"
+#include "formats/drawings/block.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "formats/base/text.h"
-#include "formats/canvas/canvas_text.h"
+#include "formats/canvas/canvas.h"
 
 enum {
     TOOLTIP_LINES = 24, /* operators that a tooltip lists */
@@ -26,6 +26,8 @@ static const struct {
                        [MP_FATE_RECOMPUTED] = {MP_COLOR_RECOMPUTED, "recomputed"},
                        [MP_FATE_KEPT] = {MP_COLOR_KEPT, "kept"}};
 
+const mp_fate mp_fate_order[MP_N_FATES] = {MP_FATE_KEPT, MP_FATE_RECOMPUTED, MP_FATE_FORWARD_ONLY, MP_FATE_NONE};
+
 const char *mp_fate_color(mp_fate fate)
 {
     return fates[fate].color;
@@ -35,31 +37,11 @@ const char *mp_fate_color(mp_fate fate)
 
 void mp_block_facts_free(mp_block_facts *facts)
 {
-    mp_free(facts->fates);
-    mp_free(facts->checkpoint);
-    mp_free(facts->of);
+    mp_pool_free(facts->pool);
     *facts = (mp_block_facts){0};
 }
 
-static mp_status find_fates(mp_block_facts *facts, mp_error *err)
-{
-    mp_status st = MP_OK;
-    const mp_graph *graph = facts->graph;
-    mp_step *keep_all = NULL;
-    if (facts->plan) {
-        MP_TRY(mp_fates(graph, facts->plan->steps, facts->plan->n_steps, facts->fates, err));
-        for (size_t k = 0; k < facts->plan->n_checkpoints; k++) facts->checkpoint[facts->plan->checkpoints[k]] = true;
-    } else {
-        MP_REQUIRE(keep_all = mp_alloc(graph->n_nodes, sizeof *keep_all), err, MP_NOMEM, "no memory for a picture");
-        mp_keep_all(graph, keep_all);
-        MP_TRY(mp_fates(graph, keep_all, graph->n_nodes, facts->fates, err));
-    }
-done:
-    mp_free(keep_all);
-    return st;
-}
-
-/* Whether a node of another block of the forward pass reads it. */
+/* True if a node of another block of the forward pass reads it. */
 static bool is_read_outside(const mp_block_facts *facts, int storage, int block)
 {
     const mp_graph *graph = facts->graph;
@@ -94,13 +76,17 @@ mp_status mp_block_facts_find(const mp_graph *graph, const mp_graph_blocks *bloc
                               mp_error *err)
 {
     mp_status st = MP_OK;
-    mp_block_facts facts = {.graph = graph, .blocks = blocks, .plan = plan};
-    bool *counted = mp_alloc(graph->n_storages, sizeof *counted);
-    facts.fates = mp_alloc(graph->n_storages, sizeof *facts.fates);
-    facts.checkpoint = mp_alloc(graph->n_storages, sizeof *facts.checkpoint);
-    facts.of = mp_alloc(blocks->n, sizeof *facts.of);
-    MP_REQUIRE(counted && facts.fates && facts.checkpoint && facts.of, err, MP_NOMEM, "no memory for a picture");
-    MP_TRY(find_fates(&facts, err));
+    mp_pool *pool = mp_pool_new();
+    mp_block_facts facts = {.pool = pool, .graph = graph, .blocks = blocks, .plan = plan};
+    bool *counted = mp_pool_alloc(pool, graph->n_storages, sizeof *counted);
+    mp_step *keep_all = mp_pool_alloc(pool, graph->n_nodes, sizeof *keep_all);
+    facts.fates = mp_pool_alloc(pool, graph->n_storages, sizeof *facts.fates);
+    facts.checkpoint = mp_pool_alloc(pool, graph->n_storages, sizeof *facts.checkpoint);
+    facts.of = mp_pool_alloc(pool, blocks->n, sizeof *facts.of);
+    MP_REQUIRE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for a picture");
+    mp_keep_all(graph, keep_all);
+    MP_TRY(mp_fates(graph, plan ? plan->steps : keep_all, plan ? plan->n_steps : graph->n_nodes, facts.fates, err));
+    for (size_t k = 0; plan && k < plan->n_checkpoints; k++) facts.checkpoint[plan->checkpoints[k]] = true;
     for (size_t k = 0; k < blocks->n_nodes; k++) {
         const mp_alternative *alternative = &graph->nodes[blocks->nodes[k]].alternatives[0];
         add_node(&facts, counted, blocks->nodes[k]);
@@ -109,25 +95,23 @@ mp_status mp_block_facts_find(const mp_graph *graph, const mp_graph_blocks *bloc
     *out = facts;
     facts = (mp_block_facts){0};
 done:
-    mp_free(counted);
     mp_block_facts_free(&facts);
     return st;
 }
 
-/* ---- boxes ---- */
-
-static int64_t bytes_of(const mp_block_fact *fact)
+int64_t mp_block_bytes(const mp_block_fact *fact)
 {
     int64_t bytes = 0;
     for (int k = 0; k < MP_N_FATES; k++) bytes += fact->bytes[k];
     return bytes;
 }
 
+/* ---- boxes ---- */
+
 /* The operators of a block with what each produces, and its fate. */
 static void tooltip_text(const mp_block_facts *facts, const mp_graph_block *block, char *text)
 {
     const mp_graph *graph = facts->graph;
-    char bytes[MP_BYTES_TEXT_MAX];
     size_t n = 0, shown = block->n <= TOOLTIP_LINES ? block->n : TOOLTIP_LINES - 1;
     text[0] = '\0';
     if (block->n > 1) n += (size_t)snprintf(text, TOOLTIP_MAX, "%.200s: %.200s", block->title, block->subtitle);
@@ -139,7 +123,7 @@ static void tooltip_text(const mp_block_facts *facts, const mp_graph_block *bloc
         for (size_t i = 0; i < alternative->n_writes && i < 2; i++) {
             const mp_storage *s = &graph->storages[alternative->writes[i]];
             if (s->kind == MP_KIND_BUFFER) continue;
-            n += (size_t)snprintf(text + n, TOOLTIP_MAX - n, "%s%s %s", i ? ", " : ": ", mp_bytes_text(s->bytes, bytes),
+            n += (size_t)snprintf(text + n, TOOLTIP_MAX - n, "%s%s %s", i ? ", " : ": ", mp_bytes_text(s->bytes),
                                   facts->checkpoint[alternative->writes[i]] ? "checkpoint"
                                                                             : fates[facts->fates[alternative->writes[i]]].text);
         }
@@ -159,17 +143,16 @@ static void outline(mp_canvas *canvas, double x, double y, double width, double 
 /* Fills a box with the colours of the fates, each in proportion to its bytes. */
 static void fill_shares(mp_canvas *canvas, const mp_block_fact *fact, double x, double y)
 {
-    static const mp_fate order[] = {MP_FATE_KEPT, MP_FATE_RECOMPUTED, MP_FATE_FORWARD_ONLY, MP_FATE_NONE};
-    double total = (double)bytes_of(fact), at = 0;
+    double total = (double)mp_block_bytes(fact), at = 0;
     if (total <= 0) {
         mp_canvas_box(canvas, x, y, MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT, MP_COLOR_GRID, NULL, NULL);
         return;
     }
     for (size_t k = 0; k < MP_N_FATES; k++) {
-        double share = (double)fact->bytes[order[k]] / total;
+        double share = (double)fact->bytes[mp_fate_order[k]] / total;
         if (share <= 0) continue;
-        mp_canvas_box(canvas, x + at * MP_BLOCK_WIDTH, y, share * MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT, fates[order[k]].color, NULL,
-                      NULL);
+        mp_canvas_box(canvas, x + at * MP_BLOCK_WIDTH, y, share * MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT,
+                      fates[mp_fate_order[k]].color, NULL, NULL);
         at += share;
     }
 }
@@ -177,11 +160,10 @@ static void fill_shares(mp_canvas *canvas, const mp_block_fact *fact, double x, 
 /* Text in the middle of a box: smaller if it is too wide, and cut if that is not enough. */
 static void line_of_text(mp_canvas *canvas, double x, double y, double size, bool bold, const char *text)
 {
-    char shown[MP_BLOCK_TEXT];
-    double space = MP_BLOCK_WIDTH - 8, least = 0.8 * size;
+    const double space = MP_BLOCK_WIDTH - 8, least = 0.8 * size;
     while (size > least && mp_canvas_text_width(text, size, bold) > space) size -= 0.25;
-    mp_canvas_shorten(text, size, bold, space, shown, sizeof shown);
-    mp_canvas_text(canvas, x + MP_BLOCK_WIDTH / 2, y, MP_ALIGN_CENTER, size, bold, MP_COLOR_TEXT, shown);
+    mp_canvas_text(canvas, x + MP_BLOCK_WIDTH / 2, y, MP_ALIGN_CENTER, size, bold, MP_COLOR_TEXT,
+                   mp_canvas_shorten(text, size, bold, space));
 }
 
 void mp_box_finish(mp_canvas *canvas, double x, double y, bool bold, const char *title, const char *subtitle, const char *bytes,
@@ -195,52 +177,37 @@ void mp_box_finish(mp_canvas *canvas, double x, double y, bool bold, const char 
     if (tooltip) mp_canvas_box(canvas, x, y, MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT, MP_COLOR_CLEAR, NULL, tooltip);
 }
 
-mp_status mp_block_draw(mp_canvas *canvas, const mp_block_facts *facts, size_t k, double x, double y, bool tooltip,
-                        mp_error *err)
+void mp_block_draw(mp_canvas *canvas, const mp_block_facts *facts, size_t k, double x, double y, bool tooltip)
 {
-    mp_status st = MP_OK;
     const mp_graph_block *block = &facts->blocks->blocks[k];
     const mp_block_fact *fact = &facts->of[k];
-    char bytes[MP_BYTES_TEXT_MAX], text[MP_BYTES_TEXT_MAX + 48], *tip = NULL;
-    MP_REQUIRE(tip = mp_alloc(TOOLTIP_MAX, 1), err, MP_NOMEM, "no memory for a picture");
-    fill_shares(canvas, fact, x, y);
-    mp_bytes_text(bytes_of(fact), bytes);
-    if (block->n > 1 && fact->n_checkpoints)
-        snprintf(text, sizeof text, "%s, %zu checkpoint%s", bytes, fact->n_checkpoints, fact->n_checkpoints > 1 ? "s" : "");
-    else
-        snprintf(text, sizeof text, "%s", bytes);
+    char tip[TOOLTIP_MAX];
     if (tooltip) tooltip_text(facts, block, tip);
-    mp_box_finish(canvas, x, y, fact->ends_in_checkpoint, block->title, block->subtitle, text, tooltip ? tip : NULL);
-done:
-    mp_free(tip);
-    return st;
+    const char *bytes = mp_bytes_text(mp_block_bytes(fact));
+    if (block->n > 1 && fact->n_checkpoints)
+        bytes = mp_text("%s, %zu checkpoint%s", bytes, fact->n_checkpoints, fact->n_checkpoints > 1 ? "s" : "");
+    fill_shares(canvas, fact, x, y);
+    mp_box_finish(canvas, x, y, fact->ends_in_checkpoint, block->title, block->subtitle, bytes, tooltip ? tip : NULL);
 }
 
 /* ---- the heading ---- */
 
-void mp_plan_subtitle(const mp_plan *plan, char *text, size_t size)
+const char *mp_plan_subtitle(const mp_plan *plan)
 {
-    char peak[MP_BYTES_TEXT_MAX], other[MP_BYTES_TEXT_MAX];
-    size_t n = 0;
-    text[0] = '\0';
-    if (!plan || plan->peak_bytes < 0) return;
-    n += (size_t)snprintf(text, size, "peak %s", mp_bytes_text(plan->peak_bytes, peak));
-    if (plan->budget_bytes < MP_NO_LIMIT)
-        n += (size_t)snprintf(text + n, size - n, " of a budget of %s", mp_bytes_text(plan->budget_bytes, other));
-    if (plan->seconds >= 0 && plan->baseline_seconds > 0)
-        snprintf(text + n, size - n, ", %.1f %% more time", 100 * (plan->seconds / plan->baseline_seconds - 1));
+    if (!plan || plan->peak_bytes < 0) return "";
+    const bool has_time = plan->seconds >= 0 && plan->baseline_seconds > 0;
+    return mp_text("peak %s%s%s", mp_bytes_text(plan->peak_bytes),
+                   plan->budget_bytes < MP_NO_LIMIT ? mp_text(" of a budget of %s", mp_bytes_text(plan->budget_bytes)) : "",
+                   has_time ? mp_text(", %.1f %% more time", 100 * (plan->seconds / plan->baseline_seconds - 1)) : "");
 }
 
-void mp_saving_title(const char *title, const mp_plan *plan, char *text, size_t size)
+const char *mp_saving_title(const char *title, const mp_plan *plan)
 {
-    char peak[MP_BYTES_TEXT_MAX], before[MP_BYTES_TEXT_MAX];
-    if (!plan || plan->peak_bytes < 0 || plan->baseline_peak_bytes <= 0 || plan->peak_bytes > plan->baseline_peak_bytes) {
-        snprintf(text, size, "%s", title);
-        return;
-    }
-    snprintf(text, size, "%s: %s instead of %s, %.0f %% less", title, mp_bytes_text(plan->peak_bytes, peak),
-             mp_bytes_text(plan->baseline_peak_bytes, before),
-             100 * (double)(plan->baseline_peak_bytes - plan->peak_bytes) / (double)plan->baseline_peak_bytes);
+    if (!plan || plan->peak_bytes < 0 || plan->baseline_peak_bytes <= 0 || plan->peak_bytes > plan->baseline_peak_bytes)
+        return title;
+    return mp_text("%s: %s instead of %s, %.0f %% less", title, mp_bytes_text(plan->peak_bytes),
+                   mp_bytes_text(plan->baseline_peak_bytes),
+                   100 * (double)(plan->baseline_peak_bytes - plan->peak_bytes) / (double)plan->baseline_peak_bytes);
 }
 
 static double entry_width(const mp_legend_row *row)

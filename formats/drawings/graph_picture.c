@@ -2,12 +2,10 @@
 #include "memplan/graph_picture.h"
 
 #include <math.h>
-#include <stdio.h>
 
 #include "formats/base/text.h"
 #include "formats/canvas/canvas.h"
-#include "formats/drawings/block_dot.h"
-#include "formats/drawings/block_drawing.h"
+#include "formats/drawings/block.h"
 #include "formats/drawings/graph_blocks.h"
 #include "formats/drawings/placement.h"
 
@@ -19,23 +17,19 @@ enum { TOOLTIPS_MAX = 2000 };
 
 static size_t write_legend(const mp_block_facts *facts, const mp_placement *placed, mp_legend_row *rows)
 {
-    static const mp_fate order[] = {MP_FATE_KEPT, MP_FATE_RECOMPUTED, MP_FATE_FORWARD_ONLY, MP_FATE_NONE};
     static const char *const names[] = {"kept for backward: ", "made again: ", "forward only: ", "always there"};
-    char bytes[MP_BYTES_TEXT_MAX];
     size_t n = 0;
     for (size_t k = 0; k < MP_N_FATES; k++) {
-        if (!facts->total.bytes[order[k]]) continue;
-        rows[n].color = mp_fate_color(order[k]);
-        snprintf(rows[n].text, sizeof rows[n].text, "%s%s", names[k],
-                 order[k] == MP_FATE_NONE ? "" : mp_bytes_text(facts->total.bytes[order[k]], bytes));
-        n++;
+        if (!facts->total.bytes[mp_fate_order[k]]) continue;
+        rows[n].color = mp_fate_color(mp_fate_order[k]);
+        rows[n++].text = mp_text("%s%s", names[k],
+                                 mp_fate_order[k] == MP_FATE_NONE ? "" : mp_bytes_text(facts->total.bytes[mp_fate_order[k]]));
     }
-    if (facts->total.n_checkpoints) {
-        rows[n] = (mp_legend_row){.color = MP_COLOR_PAPER, .bold = true};
-        snprintf(rows[n].text, sizeof rows[n].text, "its output is a checkpoint (%zu: those to set and those kept as ever)",
-                 facts->total.n_checkpoints);
-        n++;
-    }
+    if (facts->total.n_checkpoints)
+        rows[n++] = (mp_legend_row){.color = MP_COLOR_PAPER,
+                                    .bold = true,
+                                    .text = mp_text("its output is a checkpoint (%zu: those to set and those kept as ever)",
+                                                    facts->total.n_checkpoints)};
     for (size_t k = 0; k < placed->n_wires; k++) {
         if (placed->wires[k].end != MP_WIRE_TRUNK) continue;
         rows[n++] =
@@ -78,16 +72,13 @@ mp_status mp_graph_picture(const mp_picture_request *request, const char *path, 
     mp_placement *placed = NULL;
     mp_canvas *canvas = NULL;
     mp_legend_row legend[MP_N_FATES + 2] = {0};
-    char about[256], subtitle[320], title[512];
     MP_TRY(mp_graph_blocks_build(request->graph, request->depth, MP_PICTURE_BOXES, &blocks, err));
     MP_REQUIRE(blocks->n <= MP_PICTURE_BOXES_MAX, err, MP_LIMIT,
                "a picture of %zu boxes would not be readable; give a smaller depth", blocks->n);
     MP_REQUIRE(blocks->n > 0, err, MP_INVALID, "the graph has no forward pass to draw");
     MP_TRY(mp_block_facts_find(request->graph, blocks, request->plan, &facts, err));
-    mp_plan_subtitle(request->plan, about, sizeof about);
-    snprintf(subtitle, sizeof subtitle, "%zu operators in %zu boxes%s%s", blocks->n_nodes, blocks->n, *about ? "; " : "",
-             about);
-    mp_saving_title(request->title, request->plan, title, sizeof title);
+    const char *about = mp_plan_subtitle(request->plan), *title = mp_saving_title(request->title, request->plan);
+    const char *subtitle = mp_text("%zu operators in %zu boxes%s%s", blocks->n_nodes, blocks->n, *about ? "; " : "", about);
     if (mp_is_dot_path(path)) {
         st = mp_block_dot_write(&facts, title, subtitle, path, err);
         goto done;
@@ -101,8 +92,8 @@ mp_status mp_graph_picture(const mp_picture_request *request, const char *path, 
     double top = height - MARGIN - heading;
     draw_wires(canvas, placed, top);
     for (size_t k = 0; k < blocks->n; k++)
-        MP_TRY(mp_block_draw(canvas, &facts, k, MARGIN + placed->x[k], top - placed->y[k] - MP_BLOCK_HEIGHT,
-                             blocks->n <= TOOLTIPS_MAX, err));
+        mp_block_draw(canvas, &facts, k, MARGIN + placed->x[k], top - placed->y[k] - MP_BLOCK_HEIGHT,
+                      blocks->n <= TOOLTIPS_MAX);
     MP_TRY(mp_canvas_write(canvas, path, err));
 done:
     mp_canvas_free(canvas);

@@ -13,8 +13,7 @@
 #include "estimator/base/memory.h"
 #include "formats/base/text.h"
 #include "formats/canvas/canvas.h"
-#include "formats/canvas/canvas_text.h"
-#include "formats/drawings/block_drawing.h"
+#include "formats/drawings/block.h"
 #include "formats/drawings/graph_blocks.h"
 
 #define MARGIN 24.0
@@ -30,7 +29,7 @@ typedef enum column { FORWARD, AGAIN, BACKWARD, N_COLUMNS } column;
 /* One of the three ways. */
 typedef struct panel {
     const char *title;
-    char about[512];
+    char about[128];
     mp_block_facts facts;
     const mp_plan *plan;
     const mp_step *steps;
@@ -45,8 +44,9 @@ typedef struct drawing {
     const mp_graph *graph;
     const mp_graph_blocks *blocks;
     mp_canvas *canvas;
-    int *row;   /* per node of the graph */
-    double top; /* of the boxes */
+    mp_pool *pool; /* of all arrays */
+    int *row;      /* per node of the graph */
+    double top;    /* of the boxes */
     size_t n_lanes[2];
     int *lane[2]; /* per row: of the wire beside the forward and the backward column, -1: none */
     mp_error *err;
@@ -54,13 +54,11 @@ typedef struct drawing {
 
 /* Rows of all nodes: backward nodes stand beside their forward node. Graphs that do not say whose backward a node is are
  * mirrored: the last forward node stands beside the first of backward. */
-static mp_status find_rows(drawing *d)
+static void find_rows(drawing *d)
 {
     const mp_graph *graph = d->graph;
     size_t n_backward = 0, k = 0;
     bool told = false;
-    d->row = mp_alloc(graph->n_nodes, sizeof *d->row);
-    if (!d->row) return MP_NO_MEMORY(d->err);
     for (size_t node = 0; node < graph->n_nodes; node++) {
         n_backward += graph->nodes[node].phase == MP_PHASE_BACKWARD;
         told |= graph->nodes[node].forward_of >= 0;
@@ -75,7 +73,6 @@ static mp_status find_rows(drawing *d)
             d->row[node] = d->blocks->block_of[it->forward_of];
         if (d->row[node] < 0) d->row[node] = (int)d->blocks->n - 1; /* the loss */
     }
-    return MP_OK;
 }
 
 static int row_of(const drawing *d, int node) /* -1: none */
@@ -114,10 +111,9 @@ static void find_boxes(const drawing *d, panel *p)
 static mp_status live_text(const drawing *d, panel *p)
 {
     mp_timeline *timeline = NULL;
-    char live[MP_BYTES_TEXT_MAX], kept[MP_BYTES_TEXT_MAX];
     MP_CHECK(mp_timeline_build(d->graph, p->steps, p->n_steps, &timeline, d->err));
-    mp_bytes_text(timeline->peak_bytes - timeline->static_bytes, live);
-    mp_bytes_text(p->facts.total.bytes[MP_FATE_KEPT], kept);
+    const char *live = mp_bytes_text(timeline->peak_bytes - timeline->static_bytes);
+    const char *kept = mp_bytes_text(p->facts.total.bytes[MP_FATE_KEPT]);
     if (!p->present[BACKWARD])
         snprintf(p->about, sizeof p->about, "keeps nothing; live: %s", live);
     else if (!p->plan)
@@ -131,9 +127,9 @@ static mp_status live_text(const drawing *d, panel *p)
 
 static mp_status panel_start(const drawing *d, panel *p)
 {
-    for (int c = 0; c < N_COLUMNS; c++)
-        if (!(p->box[c] = mp_alloc(d->blocks->n, sizeof *p->box[c]))) return MP_NO_MEMORY(d->err);
-    if (!(p->gradient_bytes = mp_alloc(d->blocks->n, sizeof *p->gradient_bytes))) return MP_NO_MEMORY(d->err);
+    for (int c = 0; c < N_COLUMNS; c++) p->box[c] = mp_pool_alloc(d->pool, d->blocks->n, sizeof *p->box[c]);
+    p->gradient_bytes = mp_pool_alloc(d->pool, d->blocks->n, sizeof *p->gradient_bytes);
+    if (mp_pool_failed(d->pool)) return MP_NO_MEMORY(d->err);
     p->present[FORWARD] = true;
     MP_CHECK(mp_block_facts_find(d->graph, d->blocks, p->plan, &p->facts, d->err));
     find_boxes(d, p);
@@ -144,13 +140,6 @@ static mp_status panel_start(const drawing *d, panel *p)
         bytes[from] = 0;
     }
     return live_text(d, p);
-}
-
-static void panel_free(panel *p)
-{
-    for (int c = 0; c < N_COLUMNS; c++) mp_free(p->box[c]);
-    mp_free(p->gradient_bytes);
-    mp_block_facts_free(&p->facts);
 }
 
 /* ---- wires ---- */
@@ -167,11 +156,11 @@ typedef struct makers {
     int *last; /* per storage, -1: nobody yet */
 } makers;
 
-static mp_status makers_start(makers *m, const mp_graph *graph, mp_error *err)
+static mp_status makers_start(makers *m, const drawing *d)
 {
-    *m = (makers){.last = mp_alloc(graph->n_storages, sizeof *m->last)};
-    if (!m->last) return MP_NO_MEMORY(err);
-    for (size_t s = 0; s < graph->n_storages; s++) m->last[s] = -1;
+    *m = (makers){.last = mp_pool_alloc(d->pool, d->graph->n_storages, sizeof *m->last)};
+    if (!m->last) return MP_NO_MEMORY(d->err);
+    for (size_t s = 0; s < d->graph->n_storages; s++) m->last[s] = -1;
     return MP_OK;
 }
 
@@ -191,21 +180,16 @@ static mp_status note_makers(makers *m, const mp_alternative *alternative, colum
     return MP_OK;
 }
 
-static void makers_free(makers *m)
-{
-    mp_free(m->all);
-    mp_free(m->last);
-}
-
 /* Lanes beside a column for wires that skip rows, one per row that starts some: first[k] .. last[k] are the rows between. */
 static mp_status find_lanes(drawing *d, int side)
 {
     mp_status st = MP_OK;
     size_t n = d->blocks->n;
-    int *reach = mp_alloc(n, sizeof *reach), *end = mp_alloc(n, sizeof *end); /* per row: the farthest it goes, + 1; per lane */
+    int *reach = mp_pool_alloc(d->pool, n, sizeof *reach); /* per row: the farthest it goes, + 1 */
+    int *end = mp_pool_alloc(d->pool, n, sizeof *end);     /* per lane */
     makers made = {0};
     if (!reach || !end) MP_TRY(MP_NO_MEMORY(d->err));
-    MP_TRY(makers_start(&made, d->graph, d->err));
+    MP_TRY(makers_start(&made, d));
     for (size_t node = 0; node < d->graph->n_nodes; node++) {
         const mp_node *it = &d->graph->nodes[node];
         const mp_alternative *alternative = &it->alternatives[0];
@@ -229,9 +213,7 @@ static mp_status find_lanes(drawing *d, int side)
         d->lane[side][from] = (int)lane;
     }
 done:
-    mp_free(reach);
-    mp_free(end);
-    makers_free(&made);
+    mp_free(made.all);
     return st;
 }
 
@@ -308,7 +290,7 @@ static mp_status draw_links(const drawing *d, const panel *p)
     size_t n_links = 0, capacity = 0;
     link *links = NULL;
     makers made = {0};
-    MP_TRY(makers_start(&made, graph, d->err));
+    MP_TRY(makers_start(&made, d));
     for (size_t t = 0; t < p->n_steps; t++) {
         const mp_node *node = &graph->nodes[p->steps[t].node];
         const mp_alternative *alternative = &node->alternatives[p->steps[t].alternative];
@@ -328,36 +310,31 @@ static mp_status draw_links(const drawing *d, const panel *p)
     }
 done:
     mp_free(links);
-    makers_free(&made);
+    mp_free(made.all);
     return st;
 }
 
 /* ---- drawing ---- */
 
-static mp_status draw_boxes(const drawing *d, const panel *p)
+static void draw_boxes(const drawing *d, const panel *p)
 {
-    char text[MP_BYTES_TEXT_MAX], subtitle[MP_BLOCK_TEXT + 32], tooltip[3 * MP_BLOCK_TEXT];
     for (size_t k = 0; k < d->blocks->n; k++) {
         const mp_graph_block *block = &d->blocks->blocks[k];
         double y = row_y(d, (int)k) - MP_BLOCK_HEIGHT / 2;
-        MP_CHECK(mp_block_draw(d->canvas, &p->facts, k, p->left + p->x[FORWARD], y, true, d->err));
+        mp_block_draw(d->canvas, &p->facts, k, p->left + p->x[FORWARD], y, true);
         for (int c = AGAIN; c <= BACKWARD; c++) {
             if (!p->box[c][k]) continue;
             double x = p->left + p->x[c];
             mp_canvas_box(d->canvas, x, y, MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT,
                           c == AGAIN ? mp_fate_color(MP_FATE_RECOMPUTED) : MP_COLOR_GRADIENT, NULL, NULL);
-            if (c == AGAIN)
-                snprintf(text, sizeof text, "again");
-            else
-                mp_bytes_text(p->gradient_bytes[k], text);
-            snprintf(subtitle, sizeof subtitle, "%s%s%s", c == AGAIN ? "" : "backward",
-                     c == AGAIN || !*block->subtitle ? "" : " of ", block->subtitle);
-            snprintf(tooltip, sizeof tooltip, "%s %s %s, %s", c == AGAIN ? "a second run of" : "backward of", block->title,
-                     block->subtitle, c == AGAIN ? "which had been dropped" : text);
-            mp_box_finish(d->canvas, x, y, false, block->title, subtitle, text, tooltip);
+            const char *text = c == AGAIN ? "again" : mp_bytes_text(p->gradient_bytes[k]);
+            const char *subtitle =
+                mp_text("%s%s%s", c == AGAIN ? "" : "backward", c == AGAIN || !*block->subtitle ? "" : " of ", block->subtitle);
+            mp_box_finish(d->canvas, x, y, false, block->title, subtitle, text,
+                          mp_text("%s %s %s, %s", c == AGAIN ? "a second run of" : "backward of", block->title, block->subtitle,
+                                  c == AGAIN ? "which had been dropped" : text));
         }
     }
-    return MP_OK;
 }
 
 static mp_status draw_panel(const drawing *d, const panel *p)
@@ -365,7 +342,8 @@ static mp_status draw_panel(const drawing *d, const panel *p)
     mp_canvas_text(d->canvas, p->left, d->top + 30, MP_ALIGN_LEFT, 14, true, MP_COLOR_TEXT, p->title);
     mp_canvas_text(d->canvas, p->left, d->top + 15, MP_ALIGN_LEFT, 11, false, MP_COLOR_MUTED, p->about);
     MP_CHECK(draw_links(d, p));
-    return draw_boxes(d, p);
+    draw_boxes(d, p);
+    return MP_OK;
 }
 
 /* Puts the panels side by side; returns the width of all. */
@@ -400,15 +378,14 @@ static mp_status draw(drawing *d, panel *panels, size_t n, const mp_picture_requ
                                         {.color = MP_COLOR_PAPER, .bold = true, .text = "its output is a checkpoint"}};
     mp_legend_row legend[sizeof all / sizeof *all];
     size_t n_legend = 0;
-    char subtitle[160], title[512];
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
         const bool again = n == 3 && panels[2].present[AGAIN], checkpoints = n == 3 && panels[2].facts.total.n_checkpoints > 0;
         if ((k < 4 || again || k == 5) && (k < 5 || checkpoints)) legend[n_legend++] = all[k];
     }
-    mp_saving_title(request->title, request->plan, title, sizeof title);
-    snprintf(subtitle, sizeof subtitle,
-             "one training step, %zu operators in the forward pass; live: bytes beside parameters and batch, at most",
-             d->blocks->n_nodes);
+    const char *title = mp_saving_title(request->title, request->plan);
+    const char *subtitle =
+        mp_text("one training step, %zu operators in the forward pass; live: bytes beside parameters and batch, at most",
+                d->blocks->n_nodes);
     double width = fmax(place_panels(d, panels, n), mp_heading_width(title, subtitle));
     double heading = mp_heading_height(legend, n_legend, width);
     double height = heading + PANEL_HEAD + (double)d->blocks->n * ROW + 2 * MARGIN;
@@ -427,18 +404,20 @@ mp_status mp_training_picture(const mp_picture_request *request, const char *pat
     mp_status st = MP_OK;
     const mp_graph *graph = request->graph;
     mp_graph_blocks *blocks = NULL;
-    drawing d = {.graph = graph, .err = err};
+    drawing d = {.graph = graph, .pool = mp_pool_new(), .err = err};
     panel panels[3] = {
         {.title = "forward"}, {.title = "forward and backward"}, {.title = "with recomputation", .plan = request->plan}};
     size_t n = request->plan ? 3 : 2, n_forward = 0;
-    mp_step *keep_all = mp_alloc(graph->n_nodes, sizeof *keep_all), *forward = mp_alloc(graph->n_nodes, sizeof *forward);
-    if (!keep_all || !forward) MP_TRY(MP_NO_MEMORY(err));
+    mp_step *keep_all = mp_pool_alloc(d.pool, graph->n_nodes, sizeof *keep_all);
+    mp_step *forward = mp_pool_alloc(d.pool, graph->n_nodes, sizeof *forward);
+    d.row = mp_pool_alloc(d.pool, graph->n_nodes, sizeof *d.row);
+    if (mp_pool_failed(d.pool)) MP_TRY(MP_NO_MEMORY(err));
     MP_TRY(mp_graph_blocks_build(graph, request->depth, ROWS_WANTED, &blocks, err));
     MP_REQUIRE(blocks->n <= ROWS_MAX, err, MP_LIMIT, "a picture of %zu rows would not be readable; give a smaller depth",
                blocks->n);
     MP_REQUIRE(blocks->n > 0, err, MP_INVALID, "the graph has no forward pass to draw");
     d.blocks = blocks;
-    MP_TRY(find_rows(&d));
+    find_rows(&d);
     mp_keep_all(graph, keep_all);
     for (size_t t = 0; t < graph->n_nodes; t++)
         if (blocks->block_of[keep_all[t].node] >= 0) forward[n_forward++] = keep_all[t];
@@ -446,18 +425,15 @@ mp_status mp_training_picture(const mp_picture_request *request, const char *pat
     panels[1].steps = keep_all, panels[1].n_steps = graph->n_nodes;
     if (request->plan) panels[2].steps = request->plan->steps, panels[2].n_steps = request->plan->n_steps;
     for (int side = 0; side < 2; side++) {
-        if (!(d.lane[side] = mp_alloc(blocks->n, sizeof *d.lane[side]))) MP_TRY(MP_NO_MEMORY(err));
+        if (!(d.lane[side] = mp_pool_alloc(d.pool, blocks->n, sizeof *d.lane[side]))) MP_TRY(MP_NO_MEMORY(err));
         MP_TRY(find_lanes(&d, side));
     }
     for (size_t k = 0; k < n; k++) MP_TRY(panel_start(&d, &panels[k]));
     MP_TRY(draw(&d, panels, n, request, path));
 done:
-    for (size_t k = 0; k < n; k++) panel_free(&panels[k]);
-    for (int side = 0; side < 2; side++) mp_free(d.lane[side]);
-    mp_free(d.row);
+    for (size_t k = 0; k < n; k++) mp_block_facts_free(&panels[k].facts);
+    mp_pool_free(d.pool);
     mp_canvas_free(d.canvas);
     mp_graph_blocks_free(blocks);
-    mp_free(keep_all);
-    mp_free(forward);
     return st;
 }

@@ -2,7 +2,6 @@
 #include "formats/json/json.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -107,71 +106,62 @@ mp_status mp_json_record_at(const json_t *array, const char *name, size_t i, mp_
     return json_is_object(out->object) ? MP_OK : MP_FAIL(err, MP_PARSE, "%s[%zu] is no object", name, i);
 }
 
-/* The value of a field, NULL if it is missing or null; MP_PARSE if that may not be. */
-static mp_status field(const mp_json_record *row, const char *key, bool required, const json_t **value)
+/* The value of a field, NULL if it is missing or null. MP_PARSE if that may not be, or if its type is none of `types` (bit k:
+ * the type k of jansson's), which are `what` together. */
+static mp_status field(const mp_json_record *row, const char *key, bool required, unsigned types, const char *what,
+                       const json_t **value)
 {
     *value = json_object_get(row->object, key);
     if (json_is_null(*value)) *value = NULL;
-    return *value || !required ? MP_OK : mp_json_record_fail(row, "\"%s\" is missing", key);
+    if (!*value) return required ? mp_json_record_fail(row, "\"%s\" is missing", key) : MP_OK;
+    return types >> json_typeof(*value) & 1 ? MP_OK : mp_json_record_fail(row, "\"%s\" is %s", key, what);
 }
 
 mp_status mp_json_get_int(const mp_json_record *row, const char *key, bool required, int64_t *value)
 {
     const json_t *v;
-    mp_status st = field(row, key, required, &v);
-    if (st != MP_OK || !v) return st;
-    if (!json_is_integer(v)) return mp_json_record_fail(row, "\"%s\" is no whole number", key);
-    *value = json_integer_value(v);
+    MP_CHECK(field(row, key, required, 1u << JSON_INTEGER, "no whole number", &v));
+    if (v) *value = json_integer_value(v);
     return MP_OK;
 }
 
 mp_status mp_json_get_real(const mp_json_record *row, const char *key, bool required, double *value)
 {
     const json_t *v;
-    mp_status st = field(row, key, required, &v);
-    if (st != MP_OK || !v) return st;
-    if (!json_is_number(v)) return mp_json_record_fail(row, "\"%s\" is no number", key);
-    *value = json_number_value(v);
+    MP_CHECK(field(row, key, required, 1u << JSON_INTEGER | 1u << JSON_REAL, "no number", &v));
+    if (v) *value = json_number_value(v);
     return MP_OK;
 }
 
 mp_status mp_json_get_flag(const mp_json_record *row, const char *key, bool *value)
 {
     const json_t *v;
-    mp_status st = field(row, key, false, &v);
-    if (st != MP_OK || !v) return st;
-    if (!json_is_boolean(v)) return mp_json_record_fail(row, "\"%s\" is neither true nor false", key);
-    *value = json_boolean_value(v);
+    MP_CHECK(field(row, key, false, 1u << JSON_TRUE | 1u << JSON_FALSE, "neither true nor false", &v));
+    if (v) *value = json_boolean_value(v);
     return MP_OK;
 }
 
 mp_status mp_json_get_text(const mp_json_record *row, const char *key, bool required, const char **value)
 {
     const json_t *v;
-    mp_status st = field(row, key, required, &v);
-    if (st != MP_OK || !v) return st;
-    if (!json_is_string(v)) return mp_json_record_fail(row, "\"%s\" is no text", key);
-    *value = json_string_value(v);
+    MP_CHECK(field(row, key, required, 1u << JSON_STRING, "no text", &v));
+    if (v) *value = json_string_value(v);
     return MP_OK;
 }
 
 mp_status mp_json_get_array(const mp_json_record *row, const char *key, bool required, const json_t **value)
 {
     const json_t *v;
-    mp_status st = field(row, key, required, &v);
-    if (st != MP_OK || !v) return st;
-    if (!json_is_array(v)) return mp_json_record_fail(row, "\"%s\" is no array", key);
-    *value = v;
+    MP_CHECK(field(row, key, required, 1u << JSON_ARRAY, "no array", &v));
+    if (v) *value = v;
     return MP_OK;
 }
 
 mp_status mp_json_get_object(const mp_json_record *row, const char *key, const json_t **value)
 {
     const json_t *v;
-    mp_status st = field(row, key, false, &v);
-    if (st != MP_OK || !v) return st;
-    if (!json_is_object(v)) return mp_json_record_fail(row, "\"%s\" is no object", key);
-    *value = v;
+    MP_CHECK(field(row, key, false, 1u << JSON_OBJECT, "no object", &v));
+    if (v) *value = v;
     return MP_OK;
 }
 

@@ -52,22 +52,11 @@ static const mp_op *row_of(const mp_operator *op)
 
 static unsigned how_read(const mp_operator *op, mp_input_use operand)
 {
-    switch (operand) {
-    case MP_USE_WEIGHT:
-        return WEIGHT;
-    case MP_USE_ROWS:
-        return mp_operator_int(op, "axis", 0) == 0 ? WEIGHT | ROWS : OTHER;
-    case MP_USE_STATISTIC:
-        return STATISTIC;
-    case MP_USE_SETTING:
-        return SETTING;
-    case MP_USE_COMPARED:
-        return COMPARED;
-    case MP_USE_THROUGH:
-        return 0; /* as the output: note_passes */
-    default:
-        return OTHER;
-    }
+    static const unsigned how[] = {[MP_USE_UNSTATED] = OTHER,  [MP_USE_NONE] = OTHER,         [MP_USE_OTHER] = OTHER,
+                                   [MP_USE_WEIGHT] = WEIGHT,   [MP_USE_ROWS] = WEIGHT | ROWS, [MP_USE_STATISTIC] = STATISTIC,
+                                   [MP_USE_SETTING] = SETTING, [MP_USE_TABLE] = OTHER,        [MP_USE_COMPARED] = COMPARED,
+                                   [MP_USE_THROUGH] = 0 /* as the output: note_passes */};
+    return operand == MP_USE_ROWS && mp_operator_int(op, "axis", 0) != 0 ? OTHER : how[operand];
 }
 
 static void note_reads(const mp_operator *op, use *uses)
@@ -196,24 +185,18 @@ static void choose_state(const mp_model *model, mp_tensor *t, const use *u)
 /* Rule 8: false where the file says nothing. */
 static bool choose_as_noted(mp_tensor *t, const use *u, mp_onnx_origin origin)
 {
-    switch (origin) {
-    case MP_ONNX_ORIGIN_PARAMETER:
-        set_role(t, MP_ROLE_PARAMETER, "a parameter, as the exporter has noted");
-        return true;
-    case MP_ONNX_ORIGIN_OF_PARAMETERS:
-        set_role(t, MP_ROLE_PARAMETER, "computed from parameters, as the exporter has noted");
-        return true;
-    case MP_ONNX_ORIGIN_BUFFER:
-        set_role(t, MP_ROLE_BUFFER,
-                 u->how == STATISTIC ? "running statistics of batch normalization" : "a buffer, as the exporter has noted");
-        return true;
-    case MP_ONNX_ORIGIN_CONSTANT:
-    case MP_ONNX_ORIGIN_OF_CONSTANTS:
-        set_role(t, MP_ROLE_CONSTANT, "a constant, as the exporter has noted");
-        return true;
-    default:
-        return false;
-    }
+    static const struct {
+        mp_role role;
+        const char *reason;
+    } noted[] = {[MP_ONNX_ORIGIN_PARAMETER] = {MP_ROLE_PARAMETER, "a parameter, as the exporter has noted"},
+                 [MP_ONNX_ORIGIN_OF_PARAMETERS] = {MP_ROLE_PARAMETER, "computed from parameters, as the exporter has noted"},
+                 [MP_ONNX_ORIGIN_BUFFER] = {MP_ROLE_BUFFER, "a buffer, as the exporter has noted"},
+                 [MP_ONNX_ORIGIN_CONSTANT] = {MP_ROLE_CONSTANT, "a constant, as the exporter has noted"},
+                 [MP_ONNX_ORIGIN_OF_CONSTANTS] = {MP_ROLE_CONSTANT, "a constant, as the exporter has noted"}};
+    const bool is_statistic = origin == MP_ONNX_ORIGIN_BUFFER && u->how == STATISTIC;
+    if (origin == MP_ONNX_ORIGIN_UNSAID) return false;
+    set_role(t, noted[origin].role, is_statistic ? "running statistics of batch normalization" : noted[origin].reason);
+    return true;
 }
 
 /* `state`: the names of the file's initializers are those of a state dictionary. */

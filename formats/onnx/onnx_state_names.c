@@ -4,70 +4,17 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const entries[] = {
-    "weight",       "bias",  "running_mean", "running_var", "num_batches_tracked", "in_proj_weight",
-    "in_proj_bias", "gamma", "beta",         "inv_freq",    "position_ids",        NULL};
-
-static const char *const tables[] = {"mask",
-                                     "causal_mask",
-                                     "attn_mask",
-                                     "cos",
-                                     "sin",
-                                     "cos_cached",
-                                     "sin_cached",
-                                     "freqs_cis",
-                                     "inv_freq",
-                                     "original_inv_freq",
-                                     "mean",
-                                     "std",
-                                     "pixel_mean",
-                                     "pixel_std",
-                                     "relative_coords_table",
-                                     "embed_scale",
-                                     "final_logits_bias",
-                                     NULL};
-
+/* Lists of words. */
+static const char entries[] = "weight bias running_mean running_var num_batches_tracked in_proj_weight in_proj_bias gamma beta "
+                              "inv_freq position_ids";
+static const char tables[] = "mask causal_mask attn_mask cos sin cos_cached sin_cached freqs_cis inv_freq original_inv_freq "
+                             "mean std pixel_mean pixel_std relative_coords_table embed_scale final_logits_bias";
 /* Operators whose results the exporter names after them, with a number behind all but the first. Not those that bring a
  * parameter into another form: transpose, permute, t, embedding. */
-static const char *const results[] = {"val",
-                                      "zeros",
-                                      "zeros_like",
-                                      "ones",
-                                      "ones_like",
-                                      "full",
-                                      "full_like",
-                                      "new_zeros",
-                                      "new_ones",
-                                      "new_full",
-                                      "arange",
-                                      "linspace",
-                                      "eye",
-                                      "expand",
-                                      "unsqueeze",
-                                      "lift_fresh_copy",
-                                      "scalar_tensor_default",
-                                      "where",
-                                      "tril",
-                                      "triu",
-                                      "_to_copy",
-                                      "clone",
-                                      "cat",
-                                      "stack",
-                                      "view",
-                                      "masked_fill",
-                                      "add",
-                                      "sub",
-                                      "rsub",
-                                      "mul",
-                                      "div",
-                                      "neg",
-                                      "pow",
-                                      "sin",
-                                      "cos",
-                                      "repeat",
-                                      "index",
-                                      "exp",
-                                      NULL};
+static const char results[] = "val zeros zeros_like ones ones_like full full_like new_zeros new_ones new_full arange linspace "
+                              "eye expand unsqueeze lift_fresh_copy scalar_tensor_default where tril triu _to_copy clone cat "
+                              "stack view masked_fill add sub rsub mul div neg pow sin cos repeat index exp";
+static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.";
 
 /* Without what a subgraph's names begin with: "LOOP#/NAME". */
 static const char *own_part(const char *name)
@@ -84,10 +31,12 @@ static const char *last_part(const char *name)
     return last;
 }
 
-static bool is_one_of(const char *text, size_t length, const char *const *list)
+static bool is_one_of(const char *text, size_t length, const char *list)
 {
-    for (; *list; list++)
-        if (strlen(*list) == length && !memcmp(text, *list, length)) return true;
+    for (size_t n; *list; list += n + (list[n] == ' ')) {
+        n = strcspn(list, " ");
+        if (n == length && !memcmp(text, list, n)) return true;
+    }
     return false;
 }
 
@@ -105,7 +54,6 @@ bool mp_onnx_names_table(const char *name)
 
 bool mp_onnx_names_state(const char *name)
 {
-    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.";
     const char *last = last_part(name);
     name = own_part(name);
     return strchr(name, '.') && *last && strspn(name, letters) == strlen(name) && strncmp(last, "tmp", 3) &&
@@ -115,7 +63,6 @@ bool mp_onnx_names_state(const char *name)
 /* A path in a state dictionary; numbers alone are what exporters give. */
 static bool is_identifier(const char *name)
 {
-    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.";
     return *name && (strchr(name, '.') || *name < '0' || *name > '9') && strspn(name, letters) == strlen(name);
 }
 
@@ -150,9 +97,8 @@ static bool has(const mp_model *model, const char *stem, size_t length, const ch
 
 bool mp_onnx_names_frozen_norm(const mp_model *model, const char *name)
 {
-    static const char *const members[] = {"weight", "bias", "running_mean", "running_var", NULL};
     const char *last = last_part(name);
     size_t stem = (size_t)(last - name);
-    return stem < 400 && is_one_of(last, strlen(last), members) && has(model, name, stem, "running_mean") &&
-           has(model, name, stem, "running_var");
+    return stem < 400 && is_one_of(last, strlen(last), "weight bias running_mean running_var") &&
+           has(model, name, stem, "running_mean") && has(model, name, stem, "running_var");
 }

@@ -8,7 +8,6 @@
 #include "formats/onnx/onnx_tensor.h"
 
 #include <inttypes.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -11,7 +11,7 @@
 #include "formats/base/text.h"
 #include "formats/curves/chart.h"
 #include "formats/curves/curve_spread.h"
-#include "formats/drawings/block_drawing.h"
+#include "formats/drawings/block.h"
 #include "formats/json/json.h"
 #include "memplan/graph_picture.h"
 
@@ -24,10 +24,9 @@ static json_t *shown_text(const char *text)
     return mp_json_text(mp_visible_text(text, shown, sizeof shown));
 }
 
-static const char *node_name(const mp_timeline_columns *c, int step, char *text)
+static const char *node_name(const mp_timeline_columns *c, int step)
 {
-    char title[NAME_MAX_BYTES];
-    return mp_short_name(mp_node_title(c->graph, c->steps[step].node, title, sizeof title), text, NAME_MAX_BYTES);
+    return mp_short_name(mp_node_title(c->graph, c->steps[step].node));
 }
 
 static void set_source(json_t **object, const mp_timeline_columns *c, int step)
@@ -39,14 +38,13 @@ static void set_source(json_t **object, const mp_timeline_columns *c, int step)
 static json_t *column_list(const mp_timeline_columns *c)
 {
     json_t *list = json_array();
-    char name[NAME_MAX_BYTES];
     for (size_t k = 0; k < c->n; k++) {
         const mp_timeline_column *column = &c->columns[k];
         json_t *bytes = json_array();
         for (int layer = 0; layer < MP_N_LAYERS; layer++) mp_json_append(&bytes, json_integer(column->bytes[layer]));
         json_t *row = json_pack("{s:i, s:i, s:i, s:s, s:o}", "first", column->first, "end", column->last + 1, "shown",
                                 column->shown, "activity", mp_activity_name(c->activity[column->shown]), "node",
-                                shown_text(node_name(c, column->shown, name)));
+                                shown_text(node_name(c, column->shown)));
         set_source(&row, c, column->shown);
         mp_json_set(&row, "bytes", bytes);
         mp_json_append(&list, row);
@@ -78,7 +76,6 @@ static json_t *tensor_list(const mp_timeline_columns *c)
 {
     const mp_timeline *tl = c->timeline;
     json_t *list = json_array();
-    char name[NAME_MAX_BYTES];
     ranked *order = mp_alloc(tl->n_spans, sizeof *order);
     if (!order) {
         json_decref(list);
@@ -90,11 +87,11 @@ static json_t *tensor_list(const mp_timeline_columns *c)
         const mp_span *span = &tl->spans[order[k].span];
         const mp_layer layer = c->layer[order[k].span];
         mp_label label;
-        mp_short_name(mp_storage_title(c->graph, span->storage, &label), name, sizeof name);
+        const char *name = mp_short_name(mp_storage_title(c->graph, span->storage, &label));
         json_t *row =
             json_pack("{s:o, s:I, s:i, s:i, s:s, s:s}", "name", shown_text(name), "bytes", (json_int_t)order[k].bytes, "begin",
                       span->begin, "end", span->end, "kind", mp_layer_name(layer), "color", mp_layer_color(layer));
-        mp_json_set(&row, "maker", shown_text(node_name(c, span->begin, name)));
+        mp_json_set(&row, "maker", shown_text(node_name(c, span->begin)));
         set_source(&row, c, span->begin);
         mp_json_append(&list, row);
     }
@@ -180,30 +177,25 @@ static void put_tile(mp_text_builder *out, const char *value, const char *name)
     mp_text_format(out, "<div class=\"tile\"><b>%s</b><span>%s</span></div>\n", value, name);
 }
 
-static void put_summary(mp_text_builder *out, const mp_report_request *request, const mp_timeline_columns *c, const char *title)
+static void put_summary(mp_text_builder *out, const mp_report_request *request, const mp_timeline_columns *c)
 {
-    char node[NAME_MAX_BYTES], name[NAME_MAX_BYTES], text[128], bytes[MP_BYTES_TEXT_MAX];
     mp_text_put(out, "<h1>");
-    put_html(out, title);
+    put_html(out, mp_saving_title(request->title, request->plan));
     mp_text_put(out, "</h1>\n");
     mp_text_format(out, "<p>one training step of %zu operator runs, %s; the peak is at run %d, ", c->n_steps,
                    request->plan ? "as a plan runs it" : "everything kept", c->timeline->peak_step + 1);
-    put_html(out, mp_short_name(mp_node_title(c->graph, c->steps[c->timeline->peak_step].node, node, sizeof node), name,
-                                sizeof name));
+    put_html(out, node_name(c, c->timeline->peak_step));
     mp_text_put(out, "</p>\n<div class=\"tiles\">\n");
-    put_tile(out, mp_bytes_text(c->timeline->peak_bytes, bytes), "peak");
-    if (request->plan) put_tile(out, mp_bytes_text(c->keep_all->peak_bytes, bytes), "peak with everything kept");
+    put_tile(out, mp_bytes_text(c->timeline->peak_bytes), "peak");
+    if (request->plan) put_tile(out, mp_bytes_text(c->keep_all->peak_bytes), "peak with everything kept");
     if (request->plan && request->plan->budget_bytes < MP_NO_LIMIT)
-        put_tile(out, mp_bytes_text(request->plan->budget_bytes, bytes), "budget");
-    put_tile(out, mp_bytes_text(c->timeline->static_bytes, bytes), "always there: parameters, optimizer, batch");
-    put_tile(out, mp_bytes_text(request->floor_bytes, bytes), "floor: no order of steps takes less");
+        put_tile(out, mp_bytes_text(request->plan->budget_bytes), "budget");
+    put_tile(out, mp_bytes_text(c->timeline->static_bytes), "always there: parameters, optimizer, batch");
+    put_tile(out, mp_bytes_text(request->floor_bytes), "floor: no order of steps takes less");
     if (request->plan && c->keep_all->ticks > 0) {
-        snprintf(text, sizeof text, "%+.1f %%", 100 * ((double)c->timeline->ticks / (double)c->keep_all->ticks - 1));
-        put_tile(out, text, "extra time");
-        snprintf(text, sizeof text, "%zu", c->n_activity[MP_ACTIVITY_RECOMPUTE]);
-        put_tile(out, text, "operators run again");
-        snprintf(text, sizeof text, "%zu", request->plan->n_checkpoints);
-        put_tile(out, text, "checkpoints");
+        put_tile(out, mp_text("%+.1f %%", 100 * ((double)c->timeline->ticks / (double)c->keep_all->ticks - 1)), "extra time");
+        put_tile(out, mp_text("%zu", c->n_activity[MP_ACTIVITY_RECOMPUTE]), "operators run again");
+        put_tile(out, mp_text("%zu", request->plan->n_checkpoints), "checkpoints");
     }
     mp_text_put(out, "</div>\n");
 }
@@ -213,9 +205,7 @@ static void put_module(mp_text_builder *out, const mp_block_facts *facts, size_t
     static const mp_fate order[] = {MP_FATE_KEPT, MP_FATE_RECOMPUTED, MP_FATE_FORWARD_ONLY};
     const mp_graph_block *block = &facts->blocks->blocks[k];
     const mp_block_fact *fact = &facts->of[k];
-    char bytes[MP_BYTES_TEXT_MAX];
-    double total = 0;
-    for (int f = 0; f < MP_N_FATES; f++) total += (double)fact->bytes[f];
+    const double total = (double)mp_block_bytes(fact);
     mp_text_put(out, "<tr><td class=\"name\">");
     put_html(out, block->title);
     for (size_t i = 0; i < block->n; i++) { /* the first line that is known */
@@ -235,8 +225,7 @@ static void put_module(mp_text_builder *out, const mp_block_facts *facts, size_t
                            mp_fate_color(order[i]));
     mp_text_put(out, "</div></td>");
     for (size_t i = 0; i < sizeof order / sizeof *order; i++)
-        mp_text_format(out, "<td class=\"n\">%s</td>",
-                       fact->bytes[order[i]] ? mp_bytes_text(fact->bytes[order[i]], bytes) : "");
+        mp_text_format(out, "<td class=\"n\">%s</td>", fact->bytes[order[i]] ? mp_bytes_text(fact->bytes[order[i]]) : "");
     if (facts->plan) mp_text_format(out, "<td class=\"n\">%zu</td>", fact->n_checkpoints);
     mp_text_put(out, "</tr>\n");
 }
@@ -253,15 +242,14 @@ static void put_modules(mp_text_builder *out, const mp_block_facts *facts)
 
 static void put_checkpoints(mp_text_builder *out, const mp_graph *graph, const mp_plan *plan)
 {
-    char name[NAME_MAX_BYTES], bytes[MP_BYTES_TEXT_MAX];
     mp_label label;
     mp_text_put(out, "<h2>Checkpoints</h2>\n<p>tensors of the forward pass that are kept for backward; what else backward "
                      "needs is made again</p>\n<div class=\"scroll\"><table id=\"checkpoints\">\n");
     for (size_t k = 0; k < plan->n_checkpoints; k++) {
         const int s = plan->checkpoints[k];
         mp_text_put(out, "<tr><td class=\"name\">");
-        put_html(out, mp_short_name(mp_storage_title(graph, s, &label), name, sizeof name));
-        mp_text_format(out, "</td><td class=\"n\">%s</td></tr>\n", mp_bytes_text(graph->storages[s].bytes, bytes));
+        put_html(out, mp_short_name(mp_storage_title(graph, s, &label)));
+        mp_text_format(out, "</td><td class=\"n\">%s</td></tr>\n", mp_bytes_text(graph->storages[s].bytes));
     }
     mp_text_put(out, "</table></div>\n");
 }
@@ -286,17 +274,15 @@ static void put_data(mp_text_builder *out, const char *json)
 static void put_page(mp_text_builder *out, const mp_report_request *request, const mp_timeline_columns *c,
                      const mp_block_facts *facts, const char *json)
 {
-    char title[NAME_MAX_BYTES];
-    mp_saving_title(request->title, request->plan, title, sizeof title);
     mp_text_put(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
                      "<meta name=\"viewport\" content=\"width=device-width\">\n<meta http-equiv=\"Content-Security-Policy\" "
                      "content=\"default-src 'none'; style-src 'unsafe-inline'; "
                      "script-src 'unsafe-inline'\">\n<title>");
-    put_html(out, title);
+    put_html(out, mp_saving_title(request->title, request->plan));
     mp_text_put(out, "</title>\n<style>\n");
     mp_text_put(out, style);
     mp_text_put(out, "</style>\n</head>\n<body>\n");
-    put_summary(out, request, c, title);
+    put_summary(out, request, c);
     mp_text_put(out, "<h2>Memory over the step</h2>\n<p>wheel or + and - zoom, dragging or the arrow keys move, <button "
                      "id=\"all\">whole step</button></p>\n<div class=\"legend\" id=\"legend\"></div>\n<div class=\"box\">"
                      "<canvas id=\"chart\"></canvas></div>\n<h2>Tensors</h2>\n<p><input id=\"search\" placeholder=\"search: "
@@ -328,10 +314,7 @@ mp_status mp_report_page(const mp_report_request *request, const char *path, mp_
     mp_block_facts facts = {0};
     json_t *data = NULL;
     char *json = NULL;
-    mp_step *keep_all = mp_alloc(graph->n_nodes, sizeof *keep_all);
-    MP_REQUIRE(keep_all, err, MP_NOMEM, "no memory for a report");
-    mp_keep_all(graph, keep_all);
-    MP_TRY(mp_timeline_columns_new(graph, plan ? plan->steps : keep_all, plan ? plan->n_steps : graph->n_nodes, COLUMNS_MAX,
+    MP_TRY(mp_timeline_columns_new(graph, plan ? plan->steps : NULL, plan ? plan->n_steps : graph->n_nodes, COLUMNS_MAX,
                                    &columns, err));
     MP_TRY(mp_graph_blocks_build(graph, 0, MP_PICTURE_BOXES, &blocks, err));
     MP_TRY(mp_block_facts_find(graph, blocks, plan, &facts, err));
@@ -348,6 +331,5 @@ done:
     mp_block_facts_free(&facts);
     mp_graph_blocks_free(blocks);
     mp_timeline_columns_free(columns);
-    mp_free(keep_all);
     return st;
 }

@@ -1,7 +1,6 @@
 /* trace.c - steps as slices, live bytes as counters. */
 #include "formats/pages/trace.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -11,7 +10,7 @@
 #include "formats/curves/chart.h"
 #include "formats/json/json.h"
 
-enum { PROCESS = 1, STREAM = 1, SECOND_STREAM = 2, NAME_MAX_BYTES = 512 };
+enum { PROCESS = 1, STREAM = 1, SECOND_STREAM = 2 };
 #define MICROSECONDS 1e6
 
 bool mp_is_trace_path(const char *path)
@@ -36,8 +35,7 @@ static json_t *naming(const char *what, int thread, const char *name)
 static json_t *slice(const mp_timeline_columns *c, size_t t, double start, double duration)
 {
     const mp_node *node = &c->graph->nodes[c->steps[t].node];
-    char title[NAME_MAX_BYTES], name[NAME_MAX_BYTES];
-    mp_short_name(mp_node_title(c->graph, c->steps[t].node, title, sizeof title), name, sizeof name);
+    const char *name = mp_short_name(mp_node_title(c->graph, c->steps[t].node));
     json_t *e = event("X", name, c->steps[t].until ? SECOND_STREAM : STREAM),
            *args = json_pack("{s:I, s:o}", "step", (json_int_t)t + 1, "operator", mp_json_text(node->op));
     if (node->source) mp_json_set(&args, "source", mp_json_text(node->source));
@@ -87,10 +85,7 @@ mp_status mp_trace_write(const mp_graph *graph, const mp_plan *plan, const char 
     json_t *trace = NULL, *other = NULL;
     char *text = NULL;
     const size_t n = plan ? plan->n_steps : graph->n_nodes;
-    mp_step *keep_all = mp_alloc(graph->n_nodes, sizeof *keep_all);
-    MP_REQUIRE(keep_all, err, MP_NOMEM, "no memory for a trace of %zu steps", n);
-    mp_keep_all(graph, keep_all);
-    MP_TRY(mp_timeline_columns_new(graph, plan ? plan->steps : keep_all, n, n ? n : 1, &columns, err));
+    MP_TRY(mp_timeline_columns_new(graph, plan ? plan->steps : NULL, n, n ? n : 1, &columns, err));
     other = json_pack("{s:I, s:i}", "peak_bytes", (json_int_t)columns->timeline->peak_bytes, "peak_step",
                       columns->timeline->peak_step + 1);
     if (plan && plan->budget_bytes < MP_NO_LIMIT) mp_json_set(&other, "budget_bytes", json_integer(plan->budget_bytes));
@@ -103,6 +98,5 @@ done:
     mp_free(text);
     json_decref(trace);
     mp_timeline_columns_free(columns);
-    mp_free(keep_all);
     return st;
 }

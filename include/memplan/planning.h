@@ -5,10 +5,14 @@
  * goes by name, so that new names do not change it. docs/library.md has an example; python/ is built on it.
  *
  *     mp_planning *p = mp_planning_new("chain", 1e-9);
- *     int a = mp_planning_add_storage(p, "a", "activation", 100), g = mp_planning_add_storage(p, "g", "gradient", 100);
- *     int f = mp_planning_add_node(p, "f", "Layer", "forward", 1, 0), b = mp_planning_add_node(p, "b", "Layer", "backward", 2,
- * 0); mp_planning_connect(p, f, "writes", &a, 1); mp_planning_connect(p, b, "reads", &a, 1); mp_planning_connect(p, b,
- * "writes", &g, 1); if (mp_planning_finish(p) != MP_OK || mp_planning_solve(p, 200) != MP_OK) puts(mp_planning_message(p));
+ *     int a = mp_planning_add_storage(p, "a", "activation", 100);
+ *     int g = mp_planning_add_storage(p, "g", "gradient", 100);
+ *     int f = mp_planning_add_node(p, "f", "Layer", "forward", 1, 0);
+ *     int b = mp_planning_add_node(p, "b", "Layer", "backward", 2, 0);
+ *     mp_planning_connect(p, f, "writes", &a, 1);
+ *     mp_planning_connect(p, b, "reads", &a, 1);
+ *     mp_planning_connect(p, b, "writes", &g, 1);
+ *     if (mp_planning_finish(p) != MP_OK || mp_planning_solve(p, 200) != MP_OK) puts(mp_planning_message(p));
  *     mp_planning_free(p);
  *
  * A call that fails leaves the handle as it was, and its sentence in mp_planning_message until the next call that can fail.
@@ -23,20 +27,20 @@
 
 typedef struct mp_planning mp_planning;
 
-/* 1, and another number should a function or a name below ever change its meaning. O(1). */
+/* Returns 1; another number, should a function or a name below ever change its meaning. O(1). */
 int mp_planning_interface(void);
 
-/* A handle with an empty graph (name NULL: ""); seconds are tick_seconds times ticks. NULL: out of memory. Released with
- * mp_planning_free (NULL is fine). O(1). */
+/* Returns a handle with an empty graph (name NULL: ""), in which seconds are tick_seconds times ticks. NULL if memory is short.
+ * Released with mp_planning_free (NULL is fine). O(1). */
 mp_planning *mp_planning_new(const char *name, double tick_seconds);
 void mp_planning_free(mp_planning *planning);
 
-/* One sentence, without a full stop, about the last call that failed; "" if the last call did not. Valid until the next call.
- * O(1). */
+/* Returns one sentence, without a full stop, about the last call that failed; "" if the last call did not. Valid until the next
+ * call. O(1). */
 const char *mp_planning_message(const mp_planning *planning);
 
-/* An empty mp_error for a function of another header; its sentence is then mp_planning_message's. NULL only without a handle.
- * O(1). */
+/* Returns an empty mp_error for a function of another header; its sentence is then mp_planning_message's. NULL only without a
+ * handle. O(1). */
 mp_error *mp_planning_error(mp_planning *planning);
 const char *mp_planning_hash(const mp_planning *planning); /* 32 hexadecimal digits over the finished graph; "" before. O(1) */
 const mp_graph *mp_planning_graph(const mp_planning *planning); /* the handle's; complete once it is finished. O(1) */
@@ -52,9 +56,9 @@ int mp_planning_add_storage(mp_planning *planning, const char *name, const char 
 int mp_planning_add_node(mp_planning *planning, const char *name, const char *op, const char *phase, int64_t ticks,
                          int64_t workspace_bytes);
 
-/* What a node has to do with n storages: it "reads" or "writes" them or "adds" to them, each list once; or n is even and they
- * are pairs for "in_place": the second may take over the memory of the first. MP_INVALID: no such word, no such node or storage
- * (yet), a finished graph; MP_NOMEM. O(n). */
+/* Says what a node has to do with n storages: it "reads" or "writes" them or "adds" to them, each list once; or n is even and
+ * they are pairs for "in_place": the second may take over the memory of the first. MP_INVALID: no such word, no such node or
+ * storage (yet), a finished graph; MP_NOMEM. O(n). */
 mp_status mp_planning_connect(mp_planning *planning, int node, const char *how, const int *storages, size_t n);
 
 /* Sets a node's flag: "once" (it may not be recomputed), "random", "view". MP_INVALID as above. O(1). */
@@ -91,17 +95,18 @@ mp_status mp_planning_solve_smallest(mp_planning *planning);
  * none, or the graph is not finished; MP_NOMEM: and the answer before stays. */
 mp_status mp_planning_take(mp_planning *planning, int64_t budget_bytes, const mp_plan *plan);
 
-/* A number by name; -1: not known (yet), or no such name.
+/* Returns a number by name; -1 if it is not known (yet), or there is no such name.
  *   of a finished graph: "keep_all_bytes", "keep_all_ticks", "static_bytes"; "floor_bytes" and "floor_node", which are computed
  *     when they are first asked for (as mp_floor)
  *   of the last search: "planned_bytes", "planned_ticks", "n_steps" (of the plan within the budget), "bound_ticks" (proved: no
  *     plan within the budget takes less), "smallest_bytes", "smallest_ticks", "stopped" (1: ended by a limit or the caller) */
 int64_t mp_planning_number(mp_planning *planning, const char *name);
 
-/* The nodes of the plan's steps in order, at most `most` of them. Returns how many there are; 0: no plan. O(steps). */
+/* Writes the nodes of the plan's steps in order, at most `most` of them. Returns how many there are; 0 if there is no plan.
+ * O(steps). */
 size_t mp_planning_steps(const mp_planning *planning, int *nodes, size_t most);
 
-/* The storages that are live at the peak of mp_planning_plan, without it of keep-all, largest first, always-live ones left out:
- * at most `most`. *node (may be NULL): the one that runs there. Returns how many there are; 0 also on a failure, which leaves
- * its sentence. As mp_timeline_build. */
+/* Writes the storages that are live at the peak of mp_planning_plan, without it of keep-all, largest first, always-live ones
+ * left out: at most `most`. *node (may be NULL): the one that runs there. Returns how many there are; 0 also on a failure,
+ * which leaves its sentence. As mp_timeline_build. */
 size_t mp_planning_holders(mp_planning *planning, int *node, int *storages, size_t most);

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "cli/options/commands.h"
-#include "cli/options/options_json.h"
+#include "cli/options/options.h"
 #include "cli/subject/subject.h"
 #include "estimator/base/memory.h"
 #include "formats/json/json.h"

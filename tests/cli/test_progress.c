@@ -8,7 +8,7 @@
 #include "estimator/base/clock.h"
 #include "tests/cases/test.h"
 
-static const options asked = {.command = CMD_PLAN, .quiet = true};
+static const options asked = {.command = CMD_PLAN, .talk.quiet = true};
 
 /* Whether the process would be ended by and by; then it is not. */
 static bool is_forced(void)
@@ -56,7 +56,7 @@ TEST(a_plan_is_not_lost)
 
 TEST(a_time_limit_is_of_the_whole_command)
 {
-    options o = {.begun = mp_clock_now() - 5, .time_limit = 10};
+    search_options o = {.begun = mp_clock_now() - 5, .time_limit = 10};
     assert_true(progress_time_left(&o) <= 5);
     o.time_limit = 2;
     assert_true(progress_time_left(&o) == 0.1 * 2);

@@ -6,8 +6,6 @@
 #include "estimator/base/memory.h"
 #include "formats/base/file.h"
 #include "formats/base/text.h"
-#include "formats/canvas/canvas_text.h"
-#include "formats/canvas/pdf_title.h"
 #include "tests/cases/test.h"
 
 enum { CONTENTS_MAX = 1 << 22 };
@@ -315,10 +313,9 @@ TEST(widths_are_those_of_the_font)
 TEST(a_shortened_text_fits_and_keeps_both_ends)
 {
     static const char name[] = "/layer1/\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9/conv/Conv_output_0";
-    char to[64];
-    assert_string_equal(mp_canvas_shorten(name, 10, false, 1000, to, sizeof to), name);
+    assert_string_equal(mp_canvas_shorten(name, 10, false, 1000), name);
     for (double width = 12; width < 250; width += 1.5) {
-        mp_canvas_shorten(name, 10, false, width, to, sizeof to);
+        const char *to = mp_canvas_shorten(name, 10, false, width);
         assert_true(mp_canvas_text_width(to, 10, false) <= width);
         const char *gap = strstr(to, "\xE2\x80\xA6"), *end = gap ? gap + 3 : to;
         assert_string_equal(end, name + strlen(name) - strlen(end));
@@ -326,19 +323,32 @@ TEST(a_shortened_text_fits_and_keeps_both_ends)
         if (gap && width > 100) assert_true(gap - to >= 5 && strlen(end) >= 5);
         for (const char *at = to; *at;) assert_int_not_equal(mp_canvas_next(&at), 0xFFFD);
     }
-    assert_string_equal(mp_canvas_shorten(name, 10, false, 1000, to, 12), "/la\xE2\x80\xA6put_0");
+    char large[2 * MP_CANVAS_LINE] = "/la";
+    memset(large + 3, 'y', sizeof large - 9);
+    memcpy(large + sizeof large - 6, "put_0", 6);
+    const char *cut = mp_canvas_shorten(large, 10, false, 1e9), *gap = strstr(cut, "\xE2\x80\xA6");
+    assert_true(strlen(cut) < MP_CANVAS_LINE && strlen(cut) > MP_CANVAS_LINE - 8 && gap);
+    assert_true(!strncmp(cut, "/layyy", 6) && !strcmp(cut + strlen(cut) - 8, "yyyput_0"));
 }
 
 TEST(short_names_say_the_module_once)
 {
-    char to[64], small[8];
-    assert_string_equal(mp_short_name("gradient of /down.2/down.2.3/Relu_output_0", to, sizeof to),
-                        "gradient of down.2.3.Relu");
-    assert_string_equal(mp_short_name("/avgpool/Pool: backward of data", to, sizeof to), "avgpool.Pool: backward of data");
-    assert_string_equal(mp_short_name("a  b", to, sizeof to), "a  b");
-    assert_string_equal(mp_short_name("_output_0", to, sizeof to), "_output_0"); /* it would have no name */
-    assert_string_equal(mp_short_name("", to, sizeof to), "");
-    assert_string_equal(mp_short_name("gradient of x", small, sizeof small), "gradien");
+    char long_name[2 * MP_TEXT_MAX] = "/m/";
+    assert_string_equal(mp_short_name("gradient of /down.2/down.2.3/Relu_output_0"), "gradient of down.2.3.Relu");
+    assert_string_equal(mp_short_name("/avgpool/Pool: backward of data"), "avgpool.Pool: backward of data");
+    assert_string_equal(mp_short_name("a  b"), "a  b");
+    assert_string_equal(mp_short_name("_output_0"), "_output_0"); /* it would have no name */
+    assert_string_equal(mp_short_name(""), "");
+    memset(long_name + 3, 'x', sizeof long_name - 4);
+    assert_int_equal(strlen(mp_short_name(long_name)), MP_TEXT_MAX - 1);
+}
+
+TEST(a_text_stays_until_so_many_more_are_made)
+{
+    const char *first = mp_text("%s, %d", "first", 1);
+    for (int k = 1; k < MP_TEXTS; k++) mp_bytes_text(k);
+    assert_string_equal(first, "first, 1");
+    assert_string_equal(mp_text("%.*s%s", 3, "wholes", mp_bytes_text(7LL << 30)), "who7.00 GiB");
 }
 
 int main(void)

@@ -7,7 +7,7 @@
 #include "estimator/base/memory.h"
 #include "estimator/base/module_name.h"
 #include "formats/base/file.h"
-#include "formats/canvas/palette.h"
+#include "formats/canvas/canvas.h"
 #include "formats/drawings/graph_blocks.h"
 #include "memplan/plan.h"
 #include "tests/cases/test.h"

@@ -1,5 +1,5 @@
-/* checkpoints.c - from the tensor names a user gives to the storages of the graph. */
-#include "cli/subject/checkpoints.h"
+/* subject_checkpoints.c - from the tensor names a user gives to the storages of the graph. */
+#include "cli/subject/subject.h"
 
 #include <string.h>
 

@@ -1,10 +1,9 @@
-/* block_drawing.h - what the pictures of a graph share: the fates of the tensors in a block, the box that shows them, and the
+/* block.h - what the pictures of a graph share: the fates of the tensors in a block, the box that shows them, and the
  * heading with the legend. Private to formats/.
  */
 #pragma once
 
 #include "formats/canvas/canvas.h"
-#include "formats/canvas/palette.h"
 #include "formats/drawings/graph_blocks.h"
 #include "memplan/plan.h"
 
@@ -19,6 +18,7 @@ typedef struct mp_block_fact {
 } mp_block_fact;
 
 typedef struct mp_block_facts {
+    mp_pool *pool; /* of the arrays here */
     const mp_graph *graph;
     const mp_graph_blocks *blocks;
     const mp_plan *plan; /* NULL: keep-all */
@@ -33,13 +33,16 @@ mp_status mp_block_facts_find(const mp_graph *graph, const mp_graph_blocks *bloc
                               mp_error *err);
 void mp_block_facts_free(mp_block_facts *facts);
 
+/* Returns the bytes of all fates together. */
+int64_t mp_block_bytes(const mp_block_fact *fact);
+/* The fates as they stand from left to right in a box: what is kept first. */
+extern const mp_fate mp_fate_order[MP_N_FATES];
 /* Returns the colour of a fate. */
 const char *mp_fate_color(mp_fate fate);
 
 /* Draws block k with its bottom left corner at (x, y), filled in shares with the colours of the fates of its tensors; a bold
  * outline if it ends in a checkpoint; with a tooltip, on request, that lists its operators. */
-mp_status mp_block_draw(mp_canvas *canvas, const mp_block_facts *facts, size_t k, double x, double y, bool tooltip,
-                        mp_error *err);
+void mp_block_draw(mp_canvas *canvas, const mp_block_facts *facts, size_t k, double x, double y, bool tooltip);
 /* Draws the outline and the three lines of a box of that size which is filled already. A tooltip may be NULL. */
 void mp_box_finish(mp_canvas *canvas, double x, double y, bool bold, const char *title, const char *subtitle, const char *bytes,
                    const char *tooltip);
@@ -49,7 +52,7 @@ typedef struct mp_legend_row {
     const char *color; /* of the swatch */
     bool bold;         /* a swatch with a bold outline */
     double line;       /* a line of this width in its place; 0: a swatch */
-    char text[96];
+    const char *text;
 } mp_legend_row;
 
 /* Return the height of a heading at this width, and draw the heading with its top at y. */
@@ -59,7 +62,18 @@ void mp_heading_draw(mp_canvas *canvas, double x, double y, double width, const 
 /* Returns the least width at which nothing of a heading is cut. */
 double mp_heading_width(const char *title, const char *subtitle);
 
-/* Writes "resnet50, batch 32: 1.69 GiB instead of 2.82 GiB, 40 % less", or the title alone without a plan that saves. */
-void mp_saving_title(const char *title, const mp_plan *plan, char *text, size_t size);
-/* Writes "peak 1.69 GiB of a budget of 1.75 GiB, 5.9 % more time", or "" without a plan. */
-void mp_plan_subtitle(const mp_plan *plan, char *text, size_t size);
+/* Returns "resnet50, batch 32: 1.69 GiB instead of 2.82 GiB, 40 % less", as mp_text does, or the title itself without a plan
+ * that saves. */
+const char *mp_saving_title(const char *title, const mp_plan *plan);
+/* Returns "peak 1.69 GiB of a budget of 1.75 GiB, 5.9 % more time", as mp_text does, or "" without a plan. */
+const char *mp_plan_subtitle(const mp_plan *plan);
+
+/* ---- the same blocks as a graph in DOT, for Graphviz and whatever reads its language ---- */
+
+/* True if a path ends in .dot. */
+bool mp_is_dot_path(const char *path);
+
+/* Writes a node for each block, labelled and coloured as in a picture, and an edge from each block to those that read it.
+ * Positions are left to the reader: `dot -Tsvg` lays it out. Atomic, as mp_file_write. MP_IO, MP_NOMEM. */
+mp_status mp_block_dot_write(const mp_block_facts *facts, const char *title, const char *subtitle, const char *path,
+                             mp_error *err);

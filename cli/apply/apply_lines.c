@@ -1,5 +1,5 @@
-/* applied.c - the lines that every framework's part of apply begins with. */
-#include "cli/apply/applied.h"
+/* apply_lines.c - the lines that every framework's part of apply begins with. */
+#include "cli/apply/apply.h"
 
 #include <limits.h>
 
@@ -26,28 +26,23 @@ void applied_list(const applied *x, const char *name)
 
 void applied_cost(const applied *x, int64_t peak_bytes, int64_t ticks)
 {
-    char bytes[QUANTITY_MAX], extra[QUANTITY_MAX];
-    print_to(x->to, "peak %s, time %s", bytes_short(peak_bytes, bytes),
-             extra_text((double)ticks, (double)x->plan->baseline_ticks, extra));
+    print_to(x->to, "peak %s, time %s", mp_bytes_text(peak_bytes), extra_text((double)ticks, (double)x->plan->baseline_ticks));
 }
 
 void applied_head(applied *x, const char *what, int64_t peak_bytes, int64_t ticks)
 {
-    char title[256], bytes[QUANTITY_MAX];
     *x->found = (applied_means){.fits = true, .peak_bytes = peak_bytes, .ticks = ticks};
-    print_to(x->to, "# %s: %s\n#   ", subject_title(x->subject, title, sizeof title), what);
+    print_to(x->to, "# %s: %s\n#   ", x->subject->title, what);
     applied_cost(x, peak_bytes, ticks);
     print_to(x->to, "\n#   the plan itself: ");
     applied_cost(x, x->plan->peak_bytes, x->plan->ticks);
-    print_to(x->to, "; everything kept: peak %s\n", bytes_short(x->plan->baseline_peak_bytes, bytes));
+    print_to(x->to, "; everything kept: peak %s\n", mp_bytes_text(x->plan->baseline_peak_bytes));
 }
 
 mp_status applied_too_coarse(applied *x, const char *what, int64_t peak_bytes)
 {
-    char title[256], need[QUANTITY_MAX], budget[QUANTITY_MAX];
     *x->found = (applied_means){.peak_bytes = peak_bytes, .ticks = -1};
-    print_to(x->to, "%s: %s %s, and the plan's budget is %s. Make a plan with a larger budget.\n",
-             subject_title(x->subject, title, sizeof title), what, bytes_short(peak_bytes, need),
-             bytes_short(x->budget_bytes, budget));
+    print_to(x->to, "%s: %s %s, and the plan's budget is %s. Make a plan with a larger budget.\n", x->subject->title, what,
+             mp_bytes_text(peak_bytes), mp_bytes_text(x->budget_bytes));
     return MP_OK;
 }

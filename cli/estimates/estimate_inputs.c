@@ -1,5 +1,5 @@
-/* synthetic_report.c - the roles of inputs (executor/data/input_roles.h) as text and as JSON. */
-#include "cli/estimates/synthetic_report.h"
+/* estimate_inputs.c - the roles of inputs (executor/data/input_roles.h) as text and as JSON. */
+#include "cli/estimates/estimate.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,9 +7,8 @@
 
 #include "cli/messages/print.h"
 #include "executor/data/input_roles.h"
+#include "formats/base/text.h"
 #include "formats/json/json.h"
-
-enum { TEXT = 64 };
 
 /* From where to where the numbers lie. */
 static void range_of(const mp_tensor *t, const mp_input_role *role, int64_t *least, int64_t *greatest)
@@ -25,25 +24,19 @@ static void range_of(const mp_tensor *t, const mp_input_role *role, int64_t *lea
         *least = -1, *greatest = 1;
 }
 
-static const char *values_text(const mp_tensor *t, const mp_input_role *role, char text[TEXT])
+static const char *values_text(const mp_tensor *t, const mp_input_role *role)
 {
     int64_t least, greatest;
     range_of(t, role, &least, &greatest);
-    if (least == greatest)
-        snprintf(text, TEXT, "%" PRId64, least);
-    else if (role->kind == MP_INPUT_POSITIONS)
-        snprintf(text, TEXT, "%" PRId64 ", %" PRId64 " .. %" PRId64, least, least + 1, greatest);
-    else
-        snprintf(text, TEXT, "%" PRId64 " .. %" PRId64, least, greatest);
-    return text;
+    if (least == greatest) return mp_text("%" PRId64, least);
+    const char *second = role->kind == MP_INPUT_POSITIONS ? mp_text(", %" PRId64, least + 1) : "";
+    return mp_text("%" PRId64 "%s .. %" PRId64, least, second, greatest);
 }
 
-static const char *shape_text(const mp_tensor *t, char text[TEXT])
+static const char *shape_text(const mp_tensor *t)
 {
-    size_t length = 0;
-    if (!t->rank) snprintf(text, TEXT, "single");
-    for (int d = 0; d < t->rank && length < TEXT - 1; d++)
-        length += (size_t)snprintf(text + length, TEXT - length, "%s%" PRId64, d ? " x " : "", t->dims[d]);
+    const char *text = t->rank ? "" : "single";
+    for (int d = 0; d < t->rank; d++) text = mp_text("%s%s%" PRId64, text, d ? " x " : "", t->dims[d]);
     return text;
 }
 
@@ -68,9 +61,8 @@ done:
 
 static void widen(const mp_model *model, const mp_tensor *t, const mp_input_role *role, void *data)
 {
-    char text[TEXT];
     int *widths = data;
-    const size_t sizes[] = {strlen(t->name), strlen(shape_text(t, text)), strlen(values_text(t, role, text))};
+    const size_t sizes[] = {strlen(t->name), strlen(shape_text(t)), strlen(values_text(t, role))};
     (void)model;
     for (int k = 0; k < 3; k++)
         if ((int)sizes[k] > widths[k]) widths[k] = (int)sizes[k];
@@ -78,10 +70,9 @@ static void widen(const mp_model *model, const mp_tensor *t, const mp_input_role
 
 static void print_role(const mp_model *model, const mp_tensor *t, const mp_input_role *role, void *data)
 {
-    char shape[TEXT], values[TEXT];
     const int *widths = data;
-    print("  %-*s  %-*s  %-7s  %-9s  %-*s", widths[0], t->name, widths[1], shape_text(t, shape), mp_dtype_name(t->dtype),
-          mp_input_kind_name(role->kind), role->op < 0 ? 0 : widths[2], values_text(t, role, values));
+    print("  %-*s  %-*s  %-7s  %-9s  %-*s", widths[0], t->name, widths[1], shape_text(t), mp_dtype_name(t->dtype),
+          mp_input_kind_name(role->kind), role->op < 0 ? 0 : widths[2], values_text(t, role));
     if (role->op >= 0) {
         const mp_operator *op = &model->operators[role->op];
         print("  %s", op->name);

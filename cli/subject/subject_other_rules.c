@@ -1,8 +1,7 @@
-/* other_rules.c - the graph once more under the other rules, and what is said of it. */
-#include "cli/subject/other_rules.h"
+/* subject_other_rules.c - the graph once more under the other rules, and what is said of it. */
+#include "cli/subject/subject.h"
 
 #include "estimator/training/training.h"
-#include "formats/json/json.h"
 #include "memplan/update_effect.h"
 
 mp_status other_rules_of(const options *o, const subject *s, other_rules *out, mp_error *err)
@@ -11,15 +10,15 @@ mp_status other_rules_of(const options *o, const subject *s, other_rules *out, m
     mp_update_effect effect;
     subject again;
     options asked = *o;
-    other_rules other = {.rules = mp_rules_find(o->rules) == MP_RULES_PYTORCH ? MP_RULES_EXECUTOR : MP_RULES_PYTORCH};
+    other_rules other = {.rules = mp_rules_find(o->model.rules) == MP_RULES_PYTORCH ? MP_RULES_EXECUTOR : MP_RULES_PYTORCH};
     *out = other;
     if (!s->model || s->graph->n_nodes > SUBJECT_TRIED_NODES) return MP_OK;
-    asked.rules = mp_rules_name(other.rules);
+    asked.model.rules = mp_rules_name(other.rules);
     asked.given[OPT_RULES] = false; /* what is said is said of what was asked for */
-    asked.costs = NULL;
+    asked.model.costs = NULL;
     if (other.rules == MP_RULES_PYTORCH) {
-        asked.fused_attention = true;
-        asked.chunk_steps = 0; /* PyTorch cuts no sequences */
+        asked.model.fused_attention = true;
+        asked.model.chunk_steps = 0; /* PyTorch cuts no sequences */
     }
     if (subject_load(o->operands[0], &asked, &again, &ours) == MP_OK &&
         mp_update_effect_of(again.graph, 1, &effect, &ours) == MP_OK) {

@@ -1,5 +1,5 @@
-/* unmeetable_report.c - no plan was found: what is proved, what the floor is made of, which budget would do. */
-#include "cli/reports/unmeetable_report.h"
+/* plan_refusal.c - no plan was found: what is proved, what the floor is made of, which budget would do. */
+#include "cli/reports/plan.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -10,12 +10,10 @@
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
 #include "cli/reports/report.h"
-#include "memplan/arena_solve.h"
 
 static void print_static(const mp_graph *graph)
 {
-    char text[1024];
-    screen_text(6, "  and %s", static_text(graph, text, sizeof text));
+    screen_text(6, "  and %s", static_text(graph));
 }
 
 /* Whether `s` is smaller than `than`, or as large with a higher index; anything comes after -1. */
@@ -29,29 +27,25 @@ static bool comes_after(const mp_graph *graph, int s, int than)
 /* The floor at the end of backward: the gradients that the updates behind it read. */
 static void print_floor_at_end(const outcome *out)
 {
-    const mp_graph *graph = out->subject.graph;
-    char text[QUANTITY_MAX];
+    const mp_graph *graph = out->subject->graph;
     screen_text(0, "The floor is held by the end of backward, when the gradients of all parameters are there at once:");
     screen_text(16, "  %12s  gradients (updates fused into backward free each at once: --fuse backward)",
-                bytes_short(out->floor_bytes - mp_graph_static_bytes(graph), text));
+                mp_bytes_text(out->floor_bytes - mp_graph_static_bytes(graph)));
     print_static(graph);
 }
 
 /* The floor where a tensor either stays live until the node that reads it, or is recomputed on the way. */
 static void print_floor_held(const outcome *out)
 {
-    const mp_graph *graph = out->subject.graph;
+    const mp_graph *graph = out->subject->graph;
     const mp_floor_reason *why = &out->floor_reason;
-    char text[QUANTITY_MAX];
     mp_label label;
-    char node[256], other[256];
     screen_text(0, "The floor is held by %s, which reads %s. In any order one of these is needed at once:",
-                node_text(graph, why->node, node, sizeof node), mp_storage_title(graph, why->storage, &label));
-    char made_from[QUANTITY_MAX];
-    screen_text(16, "  %12s  to hold it, or what it is made from (%s), while %s runs", bytes_short(why->beside_bytes, text),
-                bytes_short(why->live_bytes, made_from), node_text(graph, why->beside, other, sizeof other));
-    screen_text(16, "  %12s  to make it again behind that, from %s on", bytes_short(why->again_bytes, text),
-                node_text(graph, why->producer, other, sizeof other));
+                node_text(graph, why->node), mp_storage_title(graph, why->storage, &label));
+    screen_text(16, "  %12s  to hold it, or what it is made from (%s), while %s runs", mp_bytes_text(why->beside_bytes),
+                mp_bytes_text(why->live_bytes), node_text(graph, why->beside));
+    screen_text(16, "  %12s  to make it again behind that, from %s on", mp_bytes_text(why->again_bytes),
+                node_text(graph, why->producer));
     print_static(graph);
 }
 
@@ -59,7 +53,7 @@ static void print_floor_held(const outcome *out)
 static void print_floor(const outcome *out)
 {
     enum { HOLDERS = 5 };
-    const mp_graph *graph = out->subject.graph;
+    const mp_graph *graph = out->subject->graph;
     if (out->floor_reason.node < 0) {
         print_floor_at_end(out);
         return;
@@ -74,10 +68,8 @@ static void print_floor(const outcome *out)
     const size_t lengths[] = {alternative->n_reads, alternative->n_writes, alternative->n_adds};
     int64_t rest = out->floor_bytes - mp_graph_static_bytes(graph) - alternative->workspace_bytes;
     int last = -1; /* the storage shown last; the next one is the largest that comes after it by (bytes, index) */
-    char text[QUANTITY_MAX];
     mp_label label;
-    char at[256];
-    screen_text(0, "The floor is held by %s, which needs at once:", node_text(graph, out->floor_reason.node, at, sizeof at));
+    screen_text(0, "The floor is held by %s, which needs at once:", node_text(graph, out->floor_reason.node));
     for (int line = 0;; line++) {
         int best = -1;
         for (int l = 0; l < 3; l++)
@@ -91,12 +83,12 @@ static void print_floor(const outcome *out)
         last = best;
         rest -= graph->storages[best].bytes;
         if (line < HOLDERS)
-            screen_row("  %12s  %s  %s", bytes_short(graph->storages[best].bytes, text),
-                       mp_kind_name(graph->storages[best].kind), mp_storage_title(graph, best, &label));
+            screen_row("  %12s  %s  %s", mp_bytes_text(graph->storages[best].bytes), mp_kind_name(graph->storages[best].kind),
+                       mp_storage_title(graph, best, &label));
     }
-    if (alternative->workspace_bytes) print("  %12s  workspace\n", bytes_short(alternative->workspace_bytes, text));
-    if (rest > 0) print("  %12s  others that must be there then in any order\n", bytes_short(rest, text));
-    if (rest < 0) print("  %12s  less, because one may take the room of another\n", bytes_short(-rest, text));
+    if (alternative->workspace_bytes) print("  %12s  workspace\n", mp_bytes_text(alternative->workspace_bytes));
+    if (rest > 0) print("  %12s  others that must be there then in any order\n", mp_bytes_text(rest));
+    if (rest < 0) print("  %12s  less, because one may take the room of another\n", mp_bytes_text(-rest));
     print_static(graph);
 }
 
@@ -106,16 +98,18 @@ bool is_below_floor(const outcome *out)
 }
 
 /* Only one plan was asked about, which the search has tried. */
-static bool is_one_plan(const options *o)
+static bool is_one_plan(const search_options *o)
 {
     return o->checkpoints || !strcmp(o->solver, "none");
 }
 
-bool is_proved_no(const options *o, const mp_answer *answer, int64_t budget_bytes, int64_t floor_bytes)
+bool is_refused(const outcome *out)
 {
-    if (budget_bytes < floor_bytes) return true;
-    if (answer->bound.infeasible && (answer->bound.orders == MP_BOUND_ANY_ORDER || o->keep_order)) return true;
-    return is_one_plan(o) && answer->smallest && answer->smallest->peak_bytes > budget_bytes;
+    const options *o = out->asked;
+    const mp_answer *answer = &out->answer;
+    if (is_below_floor(out)) return true;
+    if (answer->bound.infeasible && (answer->bound.orders == MP_BOUND_ANY_ORDER || o->search.keep_order)) return true;
+    return is_one_plan(&o->search) && answer->smallest && answer->smallest->peak_bytes > out->budget_bytes;
 }
 
 int no_plan_status(bool is_proved)
@@ -123,22 +117,14 @@ int no_plan_status(bool is_proved)
     return is_proved ? EXIT_NO : interrupt_asked() ? interrupt_status() : EXIT_UNKNOWN;
 }
 
-bool is_refused(const outcome *out)
-{
-    return is_proved_no(out->asked, &out->answer, out->budget_bytes, out->floor_bytes);
-}
-
 /* The first and the last line. */
 static void print_no(const outcome *out, const char *more)
 {
-    char title[256], budget[BUDGET_TEXT_MAX];
-    subject_title(&out->subject, title, sizeof title);
-    plan_budget_text(out, budget);
+    const char *title = out->subject->title, *budget = plan_budget_text(out);
     if (is_refused(out))
-        screen_verdict(out->asked->color, SCREEN_BAD, "%s: does not fit %s%s.", title, budget, more);
+        screen_verdict(out->talk->color, SCREEN_BAD, "%s: does not fit %s%s.", title, budget, more);
     else
-        screen_verdict(out->asked->color, SCREEN_OPEN, "%s: not known whether it fits %s: no plan was found%s%s.", title,
-                       budget,
+        screen_verdict(out->talk->color, SCREEN_OPEN, "%s: not known whether it fits %s: no plan was found%s%s.", title, budget,
                        out->interrupted      ? " until it was stopped"
                        : out->answer.stopped ? " in the time that it had"
                                              : "",
@@ -148,21 +134,20 @@ static void print_no(const outcome *out, const char *more)
 void print_refusal(const outcome *out)
 {
     const mp_answer *a = &out->answer;
-    char floor[QUANTITY_MAX], over[QUANTITY_MAX];
+    const char *floor = mp_bytes_text(out->floor_bytes);
     print_no(out, "");
-    if (out->asked->quiet) return;
-    bytes_short(out->floor_bytes, floor);
+    if (out->talk->quiet) return;
     if (is_below_floor(out))
         screen_text(0, "No schedule at all fits below the floor of %s.", floor);
-    else if (is_refused(out) && is_one_plan(out->asked))
+    else if (is_refused(out) && is_one_plan(&out->asked->search))
         screen_text(0, "%s takes more, and nothing else was to be tried; the floor is %s.",
-                    out->asked->checkpoints ? "Keeping these tensors" : "Keeping everything", floor);
+                    out->asked->search.checkpoints ? "Keeping these tensors" : "Keeping everything", floor);
     else if (a->bound.infeasible)
         screen_text(0, "It is proved that no schedule%s fits; the floor is %s.",
                     a->bound.orders == MP_BOUND_THIS_ORDER ? " in this order" : "", floor);
     else if (a->smallest->peak_bytes <= out->budget_bytes)
         screen_text(0, "The smallest plan's peak fits, and with its arena it needs %s too much; the floor is %s.",
-                    bytes_short(mp_plan_need(a->smallest) - out->budget_bytes, over), floor);
+                    mp_bytes_text(mp_plan_need(a->smallest) - out->budget_bytes), floor);
     else
         screen_text(0, "No schedule fits below the floor of %s; above it, one might exist.", floor);
     putchar('\n');
@@ -180,7 +165,7 @@ mp_status print_smallest(const outcome *out, mp_error *err)
     MP_CHECK(print_plan_arena(out, smallest, err));
     screen_text(4, "  the smallest budget %sthat can be met: --budget %lld",
                 out->interrupted ? "found until Ctrl-C " : "found ", (long long)mp_plan_need(smallest));
-    if (out->asked->verbose && smallest->peak_bytes > out->floor_bytes) {
+    if (out->talk->verbose && smallest->peak_bytes > out->floor_bytes) {
         print("\nThe smallest plan that was found:\n");
         MP_CHECK(print_plan_peak(out, smallest, err));
     }
@@ -189,7 +174,5 @@ mp_status print_smallest(const outcome *out, mp_error *err)
 
 void print_refusal_verdict(const outcome *out)
 {
-    char more[QUANTITY_MAX];
-    snprintf(more, sizeof more, "; %lld bytes would do", (long long)mp_plan_need(out->answer.smallest));
-    print_no(out, more);
+    print_no(out, mp_text("; %lld bytes would do", (long long)mp_plan_need(out->answer.smallest)));
 }

@@ -1,5 +1,5 @@
-/* bound_report.c - the bound explained: a line for each stage, and what the deciding interval has to recompute. */
-#include "cli/reports/bound_report.h"
+/* plan_bound.c - the bound explained: a line for each stage, and what the deciding interval has to recompute. */
+#include "cli/reports/plan.h"
 
 #include <stdio.h>
 
@@ -7,7 +7,6 @@
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
 #include "cli/reports/report.h"
-#include "formats/base/text.h"
 #include "formats/json/json.h"
 
 static bool is_off(const outcome *out, int stage)
@@ -23,9 +22,8 @@ static double share(const outcome *out, int64_t ticks)
 
 static void print_part(bool *any, int64_t count, const char *what)
 {
-    char text[QUANTITY_MAX];
     if (count <= 0) return;
-    print("%s%s %s", *any ? ", " : "", count_text(count, text), what);
+    print("%s%s %s", *any ? ", " : "", count_text(count), what);
     *any = true;
 }
 
@@ -41,15 +39,15 @@ static void print_work(const mp_bound_work *work)
 static void print_stage(const outcome *out, int stage)
 {
     const mp_bound_result *r = &out->answer.report->stages[stage];
-    char least[QUANTITY_MAX] = "-", gap[QUANTITY_MAX] = "-";
+    const char *least = "-", *gap = "-";
     if (r->is_infeasible)
-        snprintf(least, sizeof least, "none fits");
+        least = "none fits";
     else if (stage == MP_BOUND_FLOOR && r->ticks >= 0)
-        snprintf(least, sizeof least, "may fit");
+        least = "may fit";
     else if (r->ticks >= 0) {
         const int64_t ticks = out->answer.report->least_ticks + r->ticks;
-        snprintf(least, sizeof least, "%+.2f %%", share(out, ticks - out->keep_all->ticks));
-        if (out->answer.plan) snprintf(gap, sizeof gap, "%.2f %%", share(out, out->answer.plan->ticks - ticks));
+        least = mp_text("%+.2f %%", share(out, ticks - out->keep_all->ticks));
+        if (out->answer.plan) gap = mp_text("%.2f %%", share(out, out->answer.plan->ticks - ticks));
     }
     print("  %-10s  %11s  %11s  ", mp_bound_stage_name((mp_bound_stage)stage), least, gap);
     if (is_off(out, stage))
@@ -63,8 +61,7 @@ static void print_evictions(const outcome *out)
 {
     enum { MOST = 10 };
     const mp_bound_report *report = out->answer.report;
-    const mp_graph *graph = out->subject.graph;
-    char bytes[QUANTITY_MAX], time[QUANTITY_MAX];
+    const mp_graph *graph = out->subject->graph;
     int64_t rest = 0;
     mp_label label;
     for (size_t k = 0; k < report->n; k++) {
@@ -73,27 +70,24 @@ static void print_evictions(const outcome *out)
             rest += e->bytes;
             continue;
         }
-        print("  %12s  %9s  %s%s\n", bytes_short(e->bytes, bytes), seconds_text((double)e->ticks * graph->tick_seconds, time),
+        print("  %12s  %9s  %s%s\n", mp_bytes_text(e->bytes), seconds_text((double)e->ticks * graph->tick_seconds),
               mp_storage_title(graph, e->storage, &label), e->is_partly ? " (in part)" : "");
     }
-    if (report->n > MOST) print("  %12s  %9s  in %zu more\n", bytes_short(rest, bytes), "", report->n - MOST);
+    if (report->n > MOST) print("  %12s  %9s  in %zu more\n", mp_bytes_text(rest), "", report->n - MOST);
 }
 
 static void print_interval(const outcome *out)
 {
     const mp_bound *bound = &out->answer.bound;
     const mp_bound_report *report = out->answer.report;
-    const mp_graph *graph = out->subject.graph;
+    const mp_graph *graph = out->subject->graph;
     const double mib = 1 << 20, unit = (double)report->live_in_bytes < mib ? 1 : mib;
-    char bytes[QUANTITY_MAX], free_bytes[QUANTITY_MAX], time[QUANTITY_MAX];
-    char from[256], to[256];
-    screen_text(0, "Memory is short for the most time from the first run of %s to %s%s.",
-                node_text(graph, bound->from, from, sizeof from), bound->to >= 0 ? "that of " : "the end of the step",
-                bound->to >= 0 ? node_text(graph, bound->to, to, sizeof to) : "");
-    print("  %12s  is read there of what was produced before, and %s is free for it\n",
-          bytes_short(report->live_in_bytes, bytes), bytes_short(report->free_bytes, free_bytes));
-    print("  %12s  of recomputation by this interval alone", seconds_text((double)report->ticks * graph->tick_seconds, time));
-    print(", at a multiplier of %s per %s\n", seconds_text(bound->multiplier * unit * graph->tick_seconds, time),
+    screen_text(0, "Memory is short for the most time from the first run of %s to %s%s.", node_text(graph, bound->from),
+                bound->to >= 0 ? "that of " : "the end of the step", bound->to >= 0 ? node_text(graph, bound->to) : "");
+    print("  %12s  is read there of what was produced before, and %s is free for it\n", mp_bytes_text(report->live_in_bytes),
+          mp_bytes_text(report->free_bytes));
+    print("  %12s  of recomputation by this interval alone", seconds_text((double)report->ticks * graph->tick_seconds));
+    print(", at a multiplier of %s per %s\n", seconds_text(bound->multiplier * unit * graph->tick_seconds),
           unit > 1 ? "MiB" : "byte");
     if (!report->n) return;
     print("At this multiplier it is cheapest to recompute (bytes, one run of the producer):\n");
@@ -125,12 +119,10 @@ void print_bound_explanation(const outcome *out)
     else
         print("The bound is that of stage %s.\n", mp_bound_stage_name(bound->stage));
     if (bound->from < 0 || bound->stage == MP_BOUND_NODES) return;
-    if (!bound->infeasible) {
+    if (bound->infeasible)
+        screen_text(0, "%s.", node_text(out->subject->graph, bound->from));
+    else
         print_interval(out);
-        return;
-    }
-    char at[256];
-    screen_text(0, "%s.", node_text(out->subject.graph, bound->from, at, sizeof at));
 }
 
 /* ---- JSON ---- */
@@ -157,7 +149,7 @@ static json_t *stages_json(const outcome *out)
 static json_t *evictions_json(const outcome *out)
 {
     const mp_bound_report *report = out->answer.report;
-    const mp_graph *graph = out->subject.graph;
+    const mp_graph *graph = out->subject->graph;
     json_t *list = json_array();
     mp_label label;
     for (size_t k = 0; k < report->n; k++) {
@@ -180,18 +172,18 @@ static json_t *interval_json(const outcome *out)
 {
     const mp_bound *bound = &out->answer.bound;
     const mp_bound_report *report = out->answer.report;
-    const double tick = out->subject.graph->tick_seconds;
+    const double tick = out->subject->graph->tick_seconds;
     if (bound->from < 0 || bound->infeasible || bound->stage == MP_BOUND_NODES) return json_null();
-    return json_pack("{s:o, s:o, s:I, s:I, s:f, s:f, s:o}", "from_node", node_json(out->subject.graph, bound->from), "to_node",
-                     node_json(out->subject.graph, bound->to), "live_in_bytes", (json_int_t)report->live_in_bytes, "free_bytes",
-                     (json_int_t)report->free_bytes, "seconds", (double)report->ticks * tick, "multiplier_seconds_per_byte",
-                     bound->multiplier * tick, "recomputed", evictions_json(out));
+    return json_pack("{s:o, s:o, s:I, s:I, s:f, s:f, s:o}", "from_node", node_json(out->subject->graph, bound->from), "to_node",
+                     node_json(out->subject->graph, bound->to), "live_in_bytes", (json_int_t)report->live_in_bytes,
+                     "free_bytes", (json_int_t)report->free_bytes, "seconds", (double)report->ticks * tick,
+                     "multiplier_seconds_per_byte", bound->multiplier * tick, "recomputed", evictions_json(out));
 }
 
 json_t *bound_json(const outcome *out)
 {
     const mp_bound *bound = &out->answer.bound;
-    const mp_graph *graph = out->subject.graph;
+    const mp_graph *graph = out->subject->graph;
     if (!out->answer.report) return json_null();
     return json_pack("{s:b, s:f, s:s, s:s, s:o, s:o, s:o}", "infeasible", bound->infeasible, "seconds",
                      (double)bound->ticks * graph->tick_seconds, "covers", mp_bound_orders_text(bound->orders), "stage",

@@ -1,12 +1,10 @@
-/* pdf_title.c - an information dictionary at the end of a PDF. */
-#include "formats/canvas/pdf_title.h"
+/* canvas_title.c - an information dictionary at the end of a PDF. */
+#include "formats/canvas/canvas.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "formats/canvas/canvas_text.h"
 
 enum { TAIL = 64 }; /* how far from the end startxref may stand */
 

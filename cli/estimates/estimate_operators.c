@@ -1,5 +1,5 @@
-/* operator_rows.c - a row per operator: the same figures as a table, as JSON and as CSV, in one order. */
-#include "cli/estimates/operator_rows.h"
+/* estimate_operators.c - a row per operator: the same figures as a table, as JSON and as CSV, in one order. */
+#include "cli/estimates/estimate.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,9 +139,9 @@ done:
 }
 
 /* A quantity that does not exist is a dash. */
-static const char *bytes_or_dash(int64_t bytes, char *text)
+static const char *bytes_or_dash(int64_t bytes)
 {
-    return bytes < 0 ? "-" : bytes_short(bytes, text);
+    return bytes < 0 ? "-" : mp_bytes_text(bytes);
 }
 
 mp_status report_operators(const mp_graph *graph, const mp_summary *summary, const char *sort, mp_error *err)
@@ -154,18 +154,15 @@ mp_status report_operators(const mp_graph *graph, const mp_summary *summary, con
     print("%11s %11s %11s %11s %10s %11s %11s %10s  %11s %11s %10s  %-24s %s\n", "output", "saved", "parameters", "workspace",
           "FLOPs", "before", "after", "time", "before", "after", "time", "operator", "name");
     for (size_t k = 0; k < summary->n_operators; k++) {
-        enum { COLUMNS = 11 };
-        char text[COLUMNS][QUANTITY_MAX];
         const mp_operator_summary *op = rows[k].operator;
-        const mp_node *node = &graph->nodes[op->node];
+        const char *kind = graph->nodes[op->node].op;
         const bool back = op->backward_live_before_bytes >= 0;
-        print("%11s %11s %11s %11s %10s %11s %11s %10s  %11s %11s %10s  %-24s %s\n", bytes_short(op->output_bytes, text[0]),
-              bytes_short(op->saved_bytes, text[1]), bytes_short(rows[k].parameter_bytes, text[10]),
-              bytes_short(op->workspace_bytes, text[2]), flops_text(op->flops, text[3]),
-              bytes_short(op->live_before_bytes, text[4]), bytes_short(op->live_after_bytes, text[5]),
-              seconds_text((double)op->forward_ticks * tick, text[6]), bytes_or_dash(op->backward_live_before_bytes, text[7]),
-              bytes_or_dash(op->backward_live_after_bytes, text[8]),
-              back ? seconds_text((double)op->backward_ticks * tick, text[9]) : "-", node->op ? node->op : "", rows[k].name);
+        print("%11s %11s %11s %11s %10s %11s %11s %10s  %11s %11s %10s  %-24s %s\n", mp_bytes_text(op->output_bytes),
+              mp_bytes_text(op->saved_bytes), mp_bytes_text(rows[k].parameter_bytes), mp_bytes_text(op->workspace_bytes),
+              flops_text(op->flops), mp_bytes_text(op->live_before_bytes), mp_bytes_text(op->live_after_bytes),
+              seconds_text((double)op->forward_ticks * tick), bytes_or_dash(op->backward_live_before_bytes),
+              bytes_or_dash(op->backward_live_after_bytes), back ? seconds_text((double)op->backward_ticks * tick) : "-",
+              kind ? kind : "", rows[k].name);
     }
     mp_free(rows);
     return MP_OK;

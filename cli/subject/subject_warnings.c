@@ -1,31 +1,28 @@
-/* file_warnings.c - says that a file is an inference graph, or leaves open how PyTorch runs it, and how to export one. */
-#include "cli/subject/file_warnings.h"
+/* subject_warnings.c - says that a file is an inference graph, or leaves open how PyTorch runs it, and how to export one. */
+#include "cli/subject/subject.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "cli/messages/messages.h"
 #include "estimator/base/memory.h"
+#include "formats/base/text.h"
 
-/* Adds "2 dropouts are switched off" to a list. */
-static void add(char *text, size_t size, int n, const char *what, const char *is, const char *are)
+/* A list with "2 dropouts are switched off" at its end, if there are any. */
+static const char *with(const char *list, int n, const char *what, const char *is, const char *are)
 {
-    const size_t used = strlen(text);
-    if (n) snprintf(text + used, size - used, "%s%d %s%s %s", used ? ", " : "", n, what, n > 1 ? "s" : "", n > 1 ? are : is);
+    return n ? mp_text("%s%s%d %s%s %s", list, *list ? ", " : "", n, what, n > 1 ? "s" : "", n > 1 ? are : is) : list;
 }
 
 void warn_of_inference_form(const char *path, const mp_inference_form *form, bool keeps)
 {
     static atomic_flag said = ATOMIC_FLAG_INIT;
     const int norms = keeps ? 0 : form->norms;
-    char found[512] = "";
-    add(found, sizeof found, form->folded_norms, "batch normalization", "is folded into another operator",
-        "are folded into other operators");
-    add(found, sizeof found, form->dropouts, "dropout", "is switched off", "are switched off");
-    add(found, sizeof found, norms, "batch normalization",
-        "is in inference mode and trains by the batch's statistics (--keep-inference-norms: by the running ones)",
-        "are in inference mode and train by the batch's statistics (--keep-inference-norms: by the running ones)");
+    const char *found = with("", form->folded_norms, "batch normalization", "is folded into another operator",
+                             "are folded into other operators");
+    found = with(found, form->dropouts, "dropout", "is switched off", "are switched off");
+    found = with(found, norms, "batch normalization",
+                 "is in inference mode and trains by the batch's statistics (--keep-inference-norms: by the running ones)",
+                 "are in inference mode and train by the batch's statistics (--keep-inference-norms: by the running ones)");
     if (!*found || atomic_flag_test_and_set(&said)) return;
     if (form->folded_norms || form->dropouts)
         complain("%s: warning: an inference graph, so a training step is larger than what is said of it: %s; export it with "
@@ -36,7 +33,7 @@ void warn_of_inference_form(const char *path, const mp_inference_form *form, boo
 }
 
 /* "12 Gelu, 3 Swish": the kinds of guessed formulas. */
-static mp_status list_formulas(const mp_model *model, char *text, size_t size, mp_error *err)
+static mp_status list_formulas(const mp_model *model, const char **text, mp_error *err)
 {
     mp_status st = MP_OK;
     bool *counted = mp_alloc(model->n_operators, sizeof *counted);
@@ -51,8 +48,7 @@ static mp_status list_formulas(const mp_model *model, char *text, size_t size, m
             counted[j] = true;
             n++;
         }
-        const size_t used = strlen(text);
-        snprintf(text + used, size - used, "%s%d %s", used ? ", " : "", n, first->kind);
+        *text = mp_text("%s%s%d %s", *text, **text ? ", " : "", n, first->kind);
     }
 done:
     mp_free(counted);
@@ -63,18 +59,17 @@ mp_status warn_of_guesses(const char *path, const mp_model *model, bool lacks_dr
 {
     static atomic_flag said = ATOMIC_FLAG_INIT;
     const mp_guesses guesses = mp_model_guesses(model);
-    char what[3][256] = {"", "", ""}, list[160] = "";
+    const char *what[3] = {"", "", ""}, *list = "";
     int n = 0;
     if (guesses.formulas) {
-        MP_CHECK(list_formulas(model, list, sizeof list, err));
-        snprintf(what[n++], sizeof *what, "%s %s, not written out (the newer exporter, dynamo=True, says which)", list,
-                 guesses.formulas > 1 ? "as one operator each" : "as one operator");
+        MP_CHECK(list_formulas(model, &list, err));
+        what[n++] = mp_text("%s %s, not written out (the newer exporter, dynamo=True, says which)", list,
+                            guesses.formulas > 1 ? "as one operator each" : "as one operator");
     }
     if (guesses.loop_operators)
-        snprintf(what[n++], sizeof *what, "%d operators of unrolled loops one by one (nn.EmbeddingBag is exported as a loop)",
-                 guesses.loop_operators);
-    if (lacks_dropout)
-        snprintf(what[n++], sizeof *what, "no dropout, of which the file has none (an export in evaluation loses it)");
+        what[n++] = mp_text("%d operators of unrolled loops one by one (nn.EmbeddingBag is exported as a loop)",
+                            guesses.loop_operators);
+    if (lacks_dropout) what[n++] = "no dropout, of which the file has none (an export in evaluation loses it)";
     if (!n || atomic_flag_test_and_set(&said)) return MP_OK;
     complain("%s: warning: how PyTorch runs this, and what it keeps, is guessed where the file does not say it: %s%s%s%s%s",
              path, what[0], n > 1 ? "; " : "", what[1], n > 2 ? "; " : "", what[2]);

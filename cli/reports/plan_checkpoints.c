@@ -1,5 +1,5 @@
-/* checkpoints_to_set.c - the borders of recomputation, found by walking over the steps. */
-#include "cli/reports/checkpoints_to_set.h"
+/* plan_checkpoints.c - the borders of recomputation, found by walking over the steps. */
+#include "cli/reports/plan.h"
 
 #include <stdio.h>
 
@@ -112,7 +112,7 @@ done:
 mp_status report_checkpoints(const outcome *out, const mp_plan *plan, size_t rows, mp_error *err)
 {
     mp_status st = MP_OK;
-    const mp_graph *graph = out->subject.graph;
+    const mp_graph *graph = out->subject->graph;
     checkpoints_to_set set = {0};
     const char **names = NULL;
     MP_TRY(checkpoints_find(graph, plan, &set, err));
@@ -124,10 +124,10 @@ mp_status report_checkpoints(const outcome *out, const mp_plan *plan, size_t row
     }
     putchar('\n');
     screen_text(2, "Checkpoints to set, with all between them recomputed: %zu%s", set.n,
-                out->asked->list ? "" : " (names: --list)");
-    MP_TRY(report_tensors(names, set.n, rows, out->asked->list, err));
+                out->talk->list ? "" : " (names: --list)");
+    MP_TRY(report_tensors(names, set.n, rows, out->talk->list, err));
     if (set.n_beside) screen_text(2, "Kept as ever, because nothing around them is recomputed: %zu tensors", set.n_beside);
-    if (out->asked->list) MP_TRY(list_recomputed(graph, plan, set.n_recomputed, err));
+    if (out->talk->list) MP_TRY(list_recomputed(graph, plan, set.n_recomputed, err));
 done:
     checkpoints_free(&set);
     mp_free(names);

@@ -1,5 +1,5 @@
-/* roles_report.c - which tensors from outside are data, trained, kept or constant: as text and as JSON. */
-#include "cli/estimates/roles_report.h"
+/* estimate_roles.c - which tensors from outside are data, trained, kept or constant: as text and as JSON. */
+#include "cli/estimates/estimate.h"
 
 #include <fnmatch.h>
 #include <stdio.h>
@@ -8,14 +8,14 @@
 #include "cli/messages/print.h"
 #include "formats/json/json.h"
 
-static bool is_frozen(const mp_tensor *t, const options *o)
+static bool is_frozen(const mp_tensor *t, const model_options *o)
 {
     bool frozen = false;
     for (size_t k = 0; t->role == MP_ROLE_PARAMETER && k < o->freeze.n; k++) frozen |= !fnmatch(o->freeze.items[k], t->name, 0);
     return frozen;
 }
 
-void count_parameters(const mp_model *model, const options *o, int64_t *all, int64_t *trained)
+void count_parameters(const mp_model *model, const model_options *o, int64_t *all, int64_t *trained)
 {
     *all = *trained = 0;
     for (size_t k = 0; k < model->n_tensors; k++) {
@@ -26,7 +26,7 @@ void count_parameters(const mp_model *model, const options *o, int64_t *all, int
     }
 }
 
-static const char *reason_of(const mp_tensor *t, const options *o)
+static const char *reason_of(const mp_tensor *t, const model_options *o)
 {
     return is_frozen(t, o) ? "frozen with --freeze"
            : t->is_frozen  ? "frozen: adapters are trained (--lora)"
@@ -45,12 +45,12 @@ static bool is_decision(const mp_tensor *t)
     return t->role != MP_ROLE_CONSTANT || (mp_dtype_is_float(t->dtype) && t->rank > 0 && mp_tensor_elements(t) > 1);
 }
 
-static bool is_of_group(const mp_tensor *t, const mp_tensor *first, const options *o)
+static bool is_of_group(const mp_tensor *t, const mp_tensor *first, const model_options *o)
 {
     return is_listed(t) && is_decision(t) && t->role == first->role && !strcmp(reason_of(t, o), reason_of(first, o));
 }
 
-static void report_group(const mp_model *model, size_t k, const options *o)
+static void report_group(const mp_model *model, size_t k, const model_options *o)
 {
     enum { NAMED = 3 };
     const mp_tensor *first = &model->tensors[k];
@@ -64,7 +64,7 @@ static void report_group(const mp_model *model, size_t k, const options *o)
     print("%s\n", n > NAMED ? ", ..." : "");
 }
 
-void report_roles(const mp_model *model, const options *o)
+void report_roles(const mp_model *model, const model_options *o)
 {
     puts("\nInputs of the model:");
     for (int role = MP_ROLE_DATA; role <= MP_ROLE_CONSTANT; role++)
@@ -76,13 +76,13 @@ void report_roles(const mp_model *model, const options *o)
         }
 }
 
-static json_t *role_json(const mp_tensor *t, const options *o)
+static json_t *role_json(const mp_tensor *t, const model_options *o)
 {
     return json_pack("{s:o, s:s, s:o, s:I}", "name", mp_json_text(t->name), "role", mp_role_name(t->role), "reason",
                      mp_json_text(reason_of(t, o)), "elements", (json_int_t)(t->rank < 0 ? 0 : mp_tensor_elements(t)));
 }
 
-json_t *roles_json(const mp_model *model, const options *o)
+json_t *roles_json(const mp_model *model, const model_options *o)
 {
     json_t *list = json_array();
     for (size_t k = 0; k < model->n_tensors; k++)

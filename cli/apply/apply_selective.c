@@ -1,10 +1,10 @@
-/* selective.c - PyTorch's selective checkpoints: of equal blocks the first ones run again, but for some of their products
+/* apply_selective.c - PyTorch's selective checkpoints: of equal blocks the first ones run again, but for some of their products
  * (convolutions, matrix products, attention), whose results stay. A policy tells products by their number: PyTorch calls them
  * in the order of the file.
  *
  * All sets of the most expensive products are tried, each with the fewest first blocks that fit.
  */
-#include "cli/apply/selective.h"
+#include "cli/apply/apply.h"
 
 #include <string.h>
 
@@ -163,10 +163,7 @@ mp_status apply_selective(applied *x)
     blocks b = {0};
     selective s = {.blocks = &b, .graph = x->graph};
     found best = {.k = -1, .smallest_bytes = INT64_MAX};
-    char what[256];
     MP_TRY(blocks_find(x->modules, &b, x->err));
-    MP_REQUIRE(b.n > 0, x->err, MP_NOT_APPLICABLE, "%s has no row of equal blocks, such as layers.0, layers.1, ...",
-               x->graph->name);
     s.number = mp_alloc(x->graph->n_nodes, sizeof *s.number);
     s.kept = mp_alloc(x->graph->n_nodes, sizeof *s.kept);
     MP_REQUIRE(s.number && s.kept, x->err, MP_NOMEM, "out of memory");
@@ -177,9 +174,10 @@ mp_status apply_selective(applied *x)
         st = applied_too_coarse(x, "with every block checkpointed the peak is", best.smallest_bytes);
         goto done;
     }
-    snprintf(what, sizeof what, "the first %d of %d blocks (%.100s, ...) in selective checkpoints", best.k, b.n,
-             x->modules->modules[b.module[0]].name);
-    applied_head(x, what, best.peak_bytes, best.ticks);
+    applied_head(x,
+                 mp_text("the first %d of %d blocks (%.100s, ...) in selective checkpoints", best.k, b.n,
+                         x->modules->modules[b.module[0]].name),
+                 best.peak_bytes, best.ticks);
     if (best.k > 0)
         print_lines(x, &s, &best);
     else

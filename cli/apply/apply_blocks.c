@@ -1,5 +1,5 @@
-/* blocks.c - modules of one name but for a number. */
-#include "cli/apply/blocks.h"
+/* apply_blocks.c - modules of one name but for a number. */
+#include "cli/apply/apply.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -51,6 +51,8 @@ mp_status blocks_find(const mp_modules *modules, blocks *out, mp_error *err)
     }
     for (int k = 0; best && k < modules->n_calls; k++)
         if (is_of(modules, modules->calls[k].module, best, out->prefix)) out->module[out->n++] = modules->calls[k].module;
+    MP_ENSURE(out->n > 0, err, MP_NOT_APPLICABLE, "%s has no row of equal blocks, such as layers.0, layers.1, ...",
+              modules->graph->name);
     return MP_OK;
 }
 

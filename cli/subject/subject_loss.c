@@ -1,5 +1,5 @@
-/* loss_options.c - lists of weights, written out or in files, and a label that may be negative. */
-#include "cli/subject/loss_options.h"
+/* subject_loss.c - lists of weights, written out or in files, and a label that may be negative. */
+#include "cli/subject/subject.h"
 
 #include <errno.h>
 #include <math.h>
@@ -46,7 +46,7 @@ static mp_status read_list(const char *option, const char *text, double **out, s
     return MP_OK;
 }
 
-mp_status loss_options_read(const options *o, loss_options *out, mp_error *err)
+mp_status loss_options_read(const model_options *o, loss_options *out, mp_error *err)
 {
     *out = (loss_options){.wanted = {.label_smoothing = o->label_smoothing, .beta = o->beta}};
     if (o->ignore_index) {

@@ -1,0 +1,130 @@
+/* plan_outcome.c - budget, table, arena and peak of an outcome as text. */
+#include "cli/reports/plan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/messages/interrupt.h"
+#include "cli/messages/quantities.h"
+#include "cli/messages/screen.h"
+#include "cli/reports/progress.h"
+#include "cli/reports/report.h"
+#include "estimator/base/clock.h"
+#include "formats/base/text.h"
+#include "memplan/arena.h"
+#include "memplan/arena_solve.h"
+#include "memplan/smallest.h"
+
+mp_status outcome_start(outcome *out, mp_error *err)
+{
+    const mp_step *steps;
+    out->budget_bytes = MP_NO_LIMIT;
+    MP_CHECK(mp_problem_keep_all(out->subject->problem, &steps, &out->keep_all, err));
+    return mp_problem_floor(out->subject->problem, &out->floor_bytes, &out->floor_reason, err);
+}
+
+mp_request outcome_request(const outcome *out)
+{
+    const options *o = out->asked;
+    return (mp_request){.graph = out->subject->graph,
+                        .problem = out->subject->problem,
+                        .solver = o->search.solver,
+                        .seed = (uint64_t)o->search.seed,
+                        .moves = o->search.moves,
+                        .effort = (mp_effort)mp_effort_find(o->search.effort),
+                        .gap = o->search.gap,
+                        .keep_order = o->search.keep_order};
+}
+
+mp_status outcome_find_budget(outcome *out, const budget *b, const mp_request *request, mp_error *err)
+{
+    MP_CHECK(budget_ends_of(b, 1, out->asked, request, &out->ends, err));
+    MP_CHECK(room_budget(out->subject, out->asked, b, &out->ends, &out->room, &out->budget_bytes, err));
+    out->fills_device = budget_is_of_device(b);
+    return MP_OK;
+}
+
+mp_status outcome_search(outcome *out, mp_request *request, mp_error *err)
+{
+    progress shown;
+    request->budget_bytes = out->budget_bytes;
+    request->start = out->ends.smallest;
+    request->time_limit = progress_time_left(&out->asked->search);
+    request->progress = progress_show;
+    request->progress_data = &shown;
+    const double start = mp_clock_now();
+    progress_start(&shown, out->asked, out->floor_bytes, out->budget_bytes);
+    const mp_status st = (out->asked->search.offsets ? mp_solve_with_arena : mp_solve_or_smallest)(request, &out->answer, err);
+    progress_end(&shown);
+    out->interrupted = interrupt_asked();
+    out->planning_seconds = mp_clock_now() - start;
+    return st;
+}
+
+void outcome_free(outcome *out)
+{
+    mp_answer_free(&out->answer);
+    budget_ends_free(&out->ends);
+}
+
+const char *plan_budget_text(const outcome *out)
+{
+    const char *counted = out->talk->verbose ? mp_text(" (%s bytes)", count_text(out->budget_bytes)) : "";
+    if (out->fills_device) return mp_text("%s%s", room_text(&out->room), counted);
+    return mp_text("the budget of %s%s", mp_bytes_text(out->budget_bytes), counted);
+}
+
+void print_plan_heading(const outcome *out)
+{
+    screen_row("  %-10s %11s  %s%7s  %9s  %9s", "", "peak", out->talk->verbose ? "                          " : "", "", "time",
+               "extra");
+}
+
+void print_plan_line(const outcome *out, const char *what, int64_t peak, int64_t ticks, const char *note)
+{
+    const int64_t base = out->keep_all->peak_bytes;
+    screen_row("  %-10s %11s  %s%5.1f %%  %9s  %9s%s", what, mp_bytes_text(peak),
+               out->talk->verbose ? mp_text("%18s bytes  ", count_text(peak)) : "",
+               base > 0 ? 100.0 * (double)peak / (double)base : 100.0,
+               ticks >= 0 ? seconds_text((double)ticks * out->subject->graph->tick_seconds) : "",
+               ticks >= 0 ? extra_text((double)ticks, (double)out->keep_all->ticks) : "", note);
+}
+
+bool plan_is_by_modules(const mp_plan *plan)
+{
+    return !strcmp(plan->solver, "modules");
+}
+
+mp_status print_plan_peak(const outcome *out, const mp_plan *plan, mp_error *err)
+{
+    mp_status st = MP_OK;
+    const mp_graph *graph = out->subject->graph;
+    mp_timeline *timeline = NULL;
+    MP_TRY(mp_timeline_build(graph, plan->steps, plan->n_steps, &timeline, err));
+    if (timeline->peak_step >= 0) report_peak(graph, timeline, plan->steps[timeline->peak_step].node, !out->talk->verbose);
+done:
+    mp_timeline_free(timeline);
+    return st;
+}
+
+/* The arena, and what fragmentation costs. */
+mp_status print_plan_arena(const outcome *out, const mp_plan *plan, mp_error *err)
+{
+    const int64_t live = mp_plan_live_bytes(plan);
+    int64_t least = live;
+    if (plan->arena_bytes < 0) return MP_OK;
+    if (plan->arena_bytes > live) MP_CHECK(mp_arena_bound(out->subject->graph, plan, &least, err));
+    const char *bytes = mp_bytes_text(plan->arena_bytes), *whole = mp_bytes_text(mp_plan_need(plan));
+    if (out->talk->verbose)
+        screen_text(4, "  arena %s (%s bytes), %s; %s in all", bytes, count_text(plan->arena_bytes),
+                    mp_arena_text(plan->arena_bytes, live), whole);
+    else if (plan->arena_bytes > live)
+        screen_row("  arena %s, %.2f %% of it fragmentation; %s in all", bytes,
+                   100.0 * (double)(plan->arena_bytes - live) / (double)plan->arena_bytes, whole);
+    else
+        screen_row("  arena %s, no fragmentation", bytes);
+    if (least > live)
+        screen_text(4, "  proved: no layout of these steps has an arena of less than %s bytes%s", count_text(least),
+                    plan->arena_bytes == least ? ": this is the lowest" : "");
+    return MP_OK;
+}
