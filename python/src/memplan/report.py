@@ -39,7 +39,9 @@ class GraphReport:
 
     name: str
     budget_bytes: int
-    planned_bytes: int  # the peak of the graphs that run, counted on them
+    planned_bytes: int  # the peak of the graphs that run, counted on them as they were used since
+    most_bytes: int  # the same where all that is returned, and its gradients, are there until the end
+    forward_bytes: int  # the peak of forward
     keep_all_bytes: int
     floor_bytes: int  # proved: no order of these operators needs less
     static_bytes: int  # parameters, buffers, inputs; of the rest what was said to be there
@@ -63,9 +65,15 @@ class GraphReport:
     frame: Any = None  # of the user's code, as PyTorch numbers it
     cut_at: str = ""  # where PyTorch has cut the code, FILE:LINE
     gradients_elsewhere_bytes: int = 0  # of static_bytes: gradients of parameters that are in other graphs
+    is_seen: bool = False  # how what is returned is used
 
     def __deepcopy__(self, _: Any) -> GraphReport:
         return self  # what was planned does not change
+
+    def take_seen(self, n_bytes: int) -> None:
+        """What is returned was used in a way that takes so much: the most of these is what was planned."""
+        self.planned_bytes = min(self.most_bytes, max(n_bytes, self.planned_bytes if self.is_seen else 0))
+        self.is_seen = True
 
     @functools.cached_property
     def reserved_bytes(self) -> int | None:
@@ -93,6 +101,12 @@ class GraphReport:
             f"CUDA's allocator reserves {in_units(self.reserved_bytes)} for it; its context and libraries come on top{context}"
         )
 
+    def _let_go(self) -> str:
+        return (
+            f"{in_units(self.most_bytes)} where all that is returned, and its gradient, is there until the end, as the other"
+            " numbers here count it: steps so far have let go of some before"
+        )
+
     def __str__(self) -> str:
         proved = "" if math.isnan(self.proved_overhead) else f", and no plan takes less than {self.proved_overhead:+.1%}"
         lines = [
@@ -101,6 +115,7 @@ class GraphReport:
             f" {in_units(self.floor_bytes)}, of which {in_units(self.static_bytes)} are static",
             f"extra time {self.overhead:+.1%}{proved}; {len(self.recomputed)} of {self.n_operators} operators run again",
             self._reserved(),
+            *([self._let_go()] if self.planned_bytes < self.most_bytes else []),
             *self.notes,
         ]
         return "\n  ".join(lines)

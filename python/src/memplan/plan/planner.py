@@ -7,6 +7,7 @@ import math
 import os
 import warnings
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,16 +112,27 @@ class GraphPlanner:
     def emit(self, steps: list[int]) -> Emitted:
         """The graphs of these steps, and what they need by the count over them."""
         forward, backward = self.graphs(steps)
-        held_keys = keys_of(self.held) - self.static_keys
         above = Liveness(forward.graph, self.capture.sizes, self.static_keys)
-        given = keys_of(n for n in backward.graph.nodes if n.op == "placeholder")
-        held_bytes = sum(s.n_bytes for s in self._storages_with(held_keys - given))
-        tangent_keys = keys_of(self.capture.tangents)
-        stay = held_keys | tangent_keys
-        below = Liveness(backward.graph, self.capture.sizes, self.static_keys, stay)
+        below, held_bytes = self._below(backward.graph, keys_of(self.held), set())
         peak = self.static_bytes + max(above.peak_bytes(), below.peak_bytes(held_bytes))
         saved = saved_bytes(backward.graph, self.capture.sizes, self.static_keys)
         return Emitted(forward, backward, above, below, peak, saved, saved + held_bytes)
+
+    def _below(self, backward: fx.Graph, held: set[int], absent: set[int]) -> tuple[Liveness, int]:
+        """Backward, which begins while the user holds these storages, and what it is not given of them."""
+        held = held - self.static_keys
+        given = keys_of(n for n in backward.nodes if n.op == "placeholder")
+        stay = held | keys_of(self.capture.tangents)
+        below = Liveness(backward, self.capture.sizes, self.static_keys | absent, stay)
+        return below, sum(s.n_bytes for s in self._storages_with(held - given))
+
+    def seen_bytes(self, graph: GraphReport, backward: fx.Graph, unused: Iterable[int], gone: Iterable[int]) -> int:
+        """The peak of a step that was reported, with another backward: these of its arguments are not there, and these of
+        forward's outputs nobody holds."""
+        given = [n for n in backward.nodes if n.op == "placeholder"]
+        held = keys_of(self.held) - keys_of(self.capture.forward_outputs[k] for k in gone)
+        below, held_bytes = self._below(backward, held, keys_of(given[k] for k in unused))
+        return self.static_bytes + max(graph.forward_bytes, below.peak_bytes(held_bytes))
 
     def trace(self, emitted: Emitted) -> Trace:
         """The step's requests for memory, what is there throughout first."""
@@ -255,6 +267,8 @@ class GraphPlanner:
             name=self.name,
             budget_bytes=budget,
             planned_bytes=emitted.peak_bytes,
+            most_bytes=emitted.peak_bytes,
+            forward_bytes=emitted.above.peak_bytes(),
             keep_all_bytes=p.number("keep_all_bytes"),
             floor_bytes=p.number("floor_bytes"),
             static_bytes=self.static_bytes,

@@ -34,6 +34,7 @@ from memplan.run.execute import compile_graph
 from memplan.run.learned import Learned
 from memplan.run.ledger import Booked
 from memplan.run.overlap import as_at_first, writes_into_inputs
+from memplan.run.returned import Returned
 from memplan.run.second_order import Differentiable
 from memplan.run.verify import Verified
 
@@ -128,10 +129,10 @@ class Backend:
             self.current = None
         captured.metadata = metadata_now()
         captured.run = self.around(captured)
-        if not torch.is_grad_enabled():
-            return as_at_first(captured) if writes_into_inputs() else captured
-        whole = Differentiable(module, heard(module, captured), captured.name, weakly(self.say))
-        return as_at_first(whole) if writes_into_inputs() else whole
+        called: Callable[..., Any] = captured
+        if torch.is_grad_enabled():
+            called = Differentiable(module, heard(module, captured), captured.name, weakly(self.say))
+        return as_at_first(called) if writes_into_inputs() else called
 
     def begin(self, module: fx.GraphModule) -> Captured:
         """A graph that is compiled from now on."""
@@ -152,7 +153,8 @@ class Backend:
         if captured.between is not None:
             compiled = captured.between.around(compiled, names_of(captured.module), captured.metadata)
         if graph is not None:
-            compiled = Booked(compiled, graph, self.accumulated_bytes, self.learned.owner(), captured.metadata)
+            returned = Returned(captured, graph.most_bytes)
+            compiled = Booked(compiled, graph, self.accumulated_bytes, self.learned.owner(), captured.metadata, returned)
         return compiled
 
     def plan_again(self, captured: Captured) -> None:
