@@ -145,7 +145,7 @@ class Booked:
             self.book(node, parameters)
             self.returned.follow(node, inputs, outputs)
             mark_beside(node)
-            if not self.is_watched:
+            if not self.is_watched and not torch._C._autograd._profiler_enabled():  # the first step that can be measured
                 self.is_watched = True
                 there = LEDGER.n_bytes - self.saved_bytes + gradient_bytes(parameters)
                 known = {storage_key(t) for t in tensors_of([inputs, outputs])}
