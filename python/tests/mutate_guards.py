@@ -52,7 +52,7 @@ GUARDS = [
     Guard("run/ledger.py", "watch(node, known, lambda", "print(end=str(node)) or (lambda", "ledger.py -k loss_outside"),
     Guard("run/ledger.py", "and not torch._C._autograd._profiler_enabled()", "", "ledger.py -k no_profiler_watches"),
     off("run/learned.py", "cause not in self.causes", "ledger.py -k beside_a_call_is_said"),
-    Guard("report.py", "self.planned_bytes if self.is_seen else 0", "0", "returned.py -k most_of_what_was_seen"),
+    Guard("plan/graph_report.py", "self.planned_bytes if self.is_seen else 0", "0", "returned.py -k most_of_what_was_seen"),
     Guard("run/captured.py", "[first + k for k in gone]", "range(len(planner.held))", "returned.py -k however_it_uses"),
     # What no plan is for
     off("run/eagerly.py", "level is not None", "eagerly.py -k inside_a_transformation"),

@@ -25,7 +25,7 @@ from memplan.library.planning import NO_BUDGET, Planning, Watcher
 from memplan.memory.liveness import Liveness, keys_of, saved_bytes
 from memplan.memory.trace import Trace, trace_of
 from memplan.plan.emit import copied, emit
-from memplan.report import GraphReport, Recomputed
+from memplan.plan.graph_report import GraphReport, Recomputed
 
 ROUNDS = 4  # of searches: the count over the graphs that run may be above the plan's
 ON_INFEASIBLE = ("raise", "smallest")

@@ -17,8 +17,8 @@ from torch import fx
 from memplan.graph.joint import flat_outputs
 from memplan.graph.sizes import is_number
 from memplan.graph.some_outputs import for_some_outputs
+from memplan.plan.graph_report import GraphReport
 from memplan.plan.planner import GraphPlanner
-from memplan.report import GraphReport
 from memplan.run.between import Backward, Between
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from memplan.costs.measure import peak_of
 from memplan.errors import FallbackWarning, MemplanError
 from memplan.graph.fused import FusedCapture, put_in_writes, take_out_writes
 from memplan.graph.sizes import hold_numbers
+from memplan.plan.graph_report import GraphReport
 from memplan.plan.planner import Emitted, GraphPlanner
-from memplan.report import GraphReport
 from memplan.run.backend import COSTS, Backend
 from memplan.run.captured import frame_of_graph
 

@@ -20,7 +20,7 @@ import torch
 
 from memplan.budget import in_units
 from memplan.graph.capture import storage_key, tensors_of
-from memplan.report import GraphReport
+from memplan.plan.graph_report import GraphReport
 from memplan.run.outside import Outside, mark_beside, watch
 from memplan.run.returned import Returned
 from memplan.run.second_order import node_of

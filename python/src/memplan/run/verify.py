@@ -16,7 +16,7 @@ from memplan.budget import in_units
 from memplan.costs.measure import peak_of
 from memplan.errors import FallbackWarning
 from memplan.graph.capture import tensors_of
-from memplan.report import GraphReport
+from memplan.plan.graph_report import GraphReport
 from memplan.run.second_order import drawing_from, generators
 
 Run = Callable[..., Any]
