@@ -8,7 +8,7 @@ from memplan.errors import BudgetError, FallbackWarning, LibraryError, MemplanEr
 from memplan.in_place import uncompile
 from memplan.plan.graph_report import GraphReport
 from memplan.report import Report
-from memplan.run.backend import register
+from memplan.run.by_name import register
 from memplan.train_step import TrainStep
 
 register()

@@ -23,6 +23,11 @@ class Fallback:
     reason: str
 
 
+def of_graph(name: str) -> Any:
+    """What the report says of the graph that needs the most."""
+    return property(lambda report: getattr(report.graph, name))
+
+
 class Report:
     """`model.memplan`: filled when the model first runs. Its numbers are those of the graph that needs the most."""
 
@@ -39,53 +44,18 @@ class Report:
             raise MemplanError(f"nothing is planned: {why}")
         return max(self.graphs, key=lambda g: g.planned_bytes)
 
-    @property
-    def budget_bytes(self) -> int:
-        return self.graph.budget_bytes
-
-    @property
-    def planned_bytes(self) -> int:
-        return self.graph.planned_bytes
-
-    @property
-    def keep_all_bytes(self) -> int:
-        return self.graph.keep_all_bytes
-
-    @property
-    def floor_bytes(self) -> int:
-        return self.graph.floor_bytes
-
-    @property
-    def static_bytes(self) -> int:
-        return self.graph.static_bytes
-
-    @property
-    def saved_bytes(self) -> int:
-        return self.graph.saved_bytes
-
-    @property
-    def reserved_bytes(self) -> int | None:
-        return self.graph.reserved_bytes
-
-    @property
-    def context_bytes(self) -> int | None:
-        return self.graph.context_bytes
-
-    @property
-    def overhead(self) -> float:
-        return self.graph.overhead
-
-    @property
-    def proved_overhead(self) -> float:
-        return self.graph.proved_overhead
-
-    @property
-    def seconds(self) -> float:
-        return self.graph.seconds
-
-    @property
-    def recomputed(self) -> list[Recomputed]:
-        return self.graph.recomputed
+    budget_bytes: int = of_graph("budget_bytes")
+    planned_bytes: int = of_graph("planned_bytes")
+    keep_all_bytes: int = of_graph("keep_all_bytes")
+    floor_bytes: int = of_graph("floor_bytes")
+    static_bytes: int = of_graph("static_bytes")
+    saved_bytes: int = of_graph("saved_bytes")
+    reserved_bytes: int | None = of_graph("reserved_bytes")
+    context_bytes: int | None = of_graph("context_bytes")
+    overhead: float = of_graph("overhead")
+    proved_overhead: float = of_graph("proved_overhead")
+    seconds: float = of_graph("seconds")
+    recomputed: list[Recomputed] = of_graph("recomputed")
 
     def measure(self, step: Callable[[], Any]) -> int:
         """Runs a step and returns what was in memory at its peak, static bytes included: to be compared with

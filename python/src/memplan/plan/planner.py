@@ -207,10 +207,6 @@ class GraphPlanner:
             return self.smallest(options).peak_bytes
         return self.smallest_bytes[options.effort] + self.outside_bytes
 
-    def graphs_of_smallest(self, options: Options) -> tuple[fx.GraphModule, fx.GraphModule]:
-        emitted = self.smallest(options)
-        return emitted.forward, emitted.backward
-
     def _search(self, target: int | None, options: Options) -> bool:
         """Whether there is a plan within this (None: the smallest): an earlier start's, or one that is searched for."""
         planning = self.planning
@@ -313,6 +309,3 @@ def fake_state(capture: Capture) -> Any:
         state = torch.get_rng_state()
     mode = detect_fake_mode([n.meta.get("val") for n in capture.primals])
     return mode.from_tensor(state) if mode is not None else state
-
-
-__all__ = ["NO_BUDGET", "Emitted", "GraphPlanner", "Options"]
