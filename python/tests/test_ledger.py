@@ -12,6 +12,7 @@ import torch
 from against_eager import peak_of_call
 from habits.trial import WIDTH, Net, Scores, pair
 from torch import nn
+from torch.profiler import ProfilerActivity, profile
 
 import memplan
 from memplan.run.ledger import LEDGER
@@ -219,6 +220,15 @@ def test_a_loss_outside_is_measured_once_and_planned_for() -> None:
     model.zero_grad()
     static = sum(p.numel() for p in model.parameters()) * 4 + x.numel() * 4
     assert static + peak_of_call(lambda: entropy(compiled(x)).backward()) <= compiled.memplan.budget_bytes
+
+
+def test_a_loss_outside_is_measured_in_the_first_step_that_no_profiler_watches() -> None:
+    compiled = memplan.compile(Scores(0.0), "min+30%")
+    x, _ = pair(0, ROWS)
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True):
+        assert said_in(lambda: step_of([compiled], entropy, x)) == []
+    told = said_in(lambda: step_of([compiled], entropy, x))
+    assert len(told) == 1 and "are taken outside of it" in told[0]
 
 
 def test_what_is_small_outside_is_not_said() -> None:

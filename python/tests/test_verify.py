@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import gc
 import re
 import warnings
+import weakref
 from typing import Any
 
 import networks
@@ -34,6 +36,17 @@ def test_a_verified_step_is_said_to_be_eagers_and_changes_nothing() -> None:
     assert "eager's bits" in told and len(seen) == 2
     planned = in_units(compiled.memplan.planned_bytes)
     assert f"{planned} measured, {planned} planned" in told
+
+
+def test_what_was_verified_is_not_kept() -> None:
+    model, inputs = networks.make("tied")
+    compiled = memplan.compile(model, "100%", time_limit=0, verify=True)
+    compiled(*inputs).backward()
+    assert notes(compiled.memplan)
+    left = [weakref.ref(o) for o in (model, model.memplan.graph, model.memplan, next(model.parameters()))]
+    del model, compiled
+    gc.collect()
+    assert [ref() for ref in left] == [None] * len(left)
 
 
 def test_a_difference_is_told_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,9 @@ model = memplan.compile(model, budget="8GiB")
 from memplan.api import compile, estimate, fit
 from memplan.errors import BudgetError, FallbackWarning, LibraryError, MemplanError
 from memplan.in_place import uncompile
-from memplan.report import GraphReport, Report
-from memplan.run.backend import register
+from memplan.plan.graph_report import GraphReport
+from memplan.report import Report
+from memplan.run.by_name import register
 from memplan.train_step import TrainStep
 
 register()

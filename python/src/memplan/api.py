@@ -6,7 +6,7 @@ import contextlib
 import functools
 import inspect
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -49,10 +49,24 @@ def optimizer_bytes(optimizer: torch.optim.Optimizer) -> int:
     return total
 
 
-def reserve_bytes(model: Any, reserve: Budget, optimizer: torch.optim.Optimizer | None, accumulate: bool) -> int:
-    known = only_bytes(reserve)
-    kept = optimizer_bytes(optimizer) if optimizer is not None else 0
-    return known + kept + (gradient_bytes(model) if accumulate else 0)
+def backend_for(
+    kind: type[Backend],
+    model: Any,
+    budget: Budget,
+    optimizers: Iterable[torch.optim.Optimizer | None],
+    accumulate: bool,
+    *,
+    reserve: Budget = 0,
+    fullgraph: bool = True,
+    only_report: bool = False,
+    **options: Any,
+) -> Backend:
+    """What compiles a model by compile's options, with what is counted beside it."""
+    accumulated = gradient_bytes(model) if accumulate else 0
+    counted = only_bytes(reserve) + sum(optimizer_bytes(o) for o in optimizers if o is not None) + accumulated
+    backend = kind(Options(budget, counted, **options), is_cut=not fullgraph, only_report=only_report)
+    backend.accumulated_bytes = accumulated
+    return backend
 
 
 def our_error(error: BaseException) -> BaseException | None:
@@ -181,10 +195,9 @@ def compile(
     The result has `memplan`, a Report, which is filled by the first run. Compiling again replaces all options; uncompile()
     ends it. What runs without gradients (torch.no_grad) runs as eager does.
     """
-    counted = reserve_bytes(model, reserve, optimizer, accumulate)
-    options = Options(budget, counted, effort, time_limit, on_infeasible, progress, cache, verify)
-    backend = backend_kind(inductor)(options, is_cut=not fullgraph)
-    backend.accumulated_bytes = gradient_bytes(model) if accumulate else 0
+    options: dict[str, Any] = {"effort": effort, "time_limit": time_limit, "on_infeasible": on_infeasible}
+    options |= {"progress": progress, "cache": cache, "verify": verify, "reserve": reserve, "fullgraph": fullgraph}
+    backend = backend_for(backend_kind(inductor), model, budget, [optimizer], accumulate, **options)
     return compiled_with(model, backend, fullgraph)
 
 
@@ -220,8 +233,7 @@ def estimate(
     """What a training step with these inputs needs, and what a plan within the budget takes, without running the step.
     Options as in compile."""
     optimizer, accumulate = options.pop("optimizer", None), options.pop("accumulate", False)
-    reserve = reserve_bytes(model, options.pop("reserve", 0), optimizer, accumulate)
-    backend = Backend(Options(budget, reserve, **options), only_report=True)
+    backend = backend_for(Backend, model, budget, [optimizer], accumulate, only_report=True, **options)
     try:
         with as_before(model):
             compiled = compiled_with(model, backend, True)

@@ -2,108 +2,17 @@
 
 from __future__ import annotations
 
-import functools
-import math
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from torch import fx
-
-from memplan.budget import in_units, only_bytes
+from memplan.budget import in_units
 from memplan.checkpoints.export import Exporter
 from memplan.checkpoints.modules import Checkpoints
-from memplan.costs.measure import Cost, peak_of
-from memplan.errors import BudgetError, MemplanError
-from memplan.graph.capture import Capture
-from memplan.library.planning import Planning
-from memplan.memory.allocator import NotSimulated, OutOfMemory, Settings
-from memplan.memory.trace import Trace
-
-
-@dataclass(frozen=True)
-class Recomputed:
-    """An operator that runs more than once in a step."""
-
-    name: str
-    op: str
-    runs: int
-    module: str  # the innermost module it is from, "" if not known
-    seconds: float  # of one run
-
-
-@dataclass
-class GraphReport:
-    """Of one graph that PyTorch captured, at one set of sizes. Bytes are of everything that is in memory at the peak."""
-
-    name: str
-    budget_bytes: int
-    planned_bytes: int  # the peak of the graphs that run, counted on them
-    keep_all_bytes: int
-    floor_bytes: int  # proved: no order of these operators needs less
-    static_bytes: int  # parameters, buffers, inputs; of the rest what was said to be there
-    saved_bytes: int  # what lives from forward to backward
-    waiting_bytes: int  # that, and what the user is given
-    overhead: float  # extra time over keep-all, as a fraction of it, by the measured costs of operators
-    proved_overhead: float  # no plan within the budget takes less; NaN: not known
-    seconds: float  # of a step, the sum over its operators
-    plan_seconds: float  # what capture, measuring and search took
-    n_operators: int
-    recomputed: list[Recomputed]
-    context_bytes: int | None  # of a GPU, taken beside what the allocator has; None without one
-    notes: list[str]  # what a plan does otherwise than one may expect
-    planning: Planning = field(repr=False)
-    trace: Trace = field(repr=False)
-    capture: Capture = field(repr=False)
-    costs: dict[fx.Node, Cost] = field(repr=False)
-    measured_bytes: int | None = None  # by Inductor's feedback
-    rounds: int = 1  # of planning and measuring
-    others_bytes: int = 0  # of static_bytes: what other calls keep for their backward
-    frame: Any = None  # of the user's code, as PyTorch numbers it
-    cut_at: str = ""  # where PyTorch has cut the code, FILE:LINE
-    gradients_elsewhere_bytes: int = 0  # of static_bytes: gradients of parameters that are in other graphs
-
-    def __deepcopy__(self, _: Any) -> GraphReport:
-        return self  # what was planned does not change
-
-    @functools.cached_property
-    def reserved_bytes(self) -> int | None:
-        """What CUDA's caching allocator reserves for this step with the settings of the environment, wherever the graph
-        runs; None where they cannot be simulated."""
-        try:
-            return self.trace.reserved_bytes(Settings.from_environment())
-        except NotSimulated:
-            return None
-
-    def reserved_within(self, memory: int | str, settings: Settings | None = None) -> int:
-        """The same on a device that has so much for the allocator, and gives back what is cached when it is full. A
-        BudgetError where the step does not fit."""
-        limit = only_bytes(memory)
-        try:
-            return self.trace.reserved_bytes(settings or Settings.from_environment(), limit)
-        except OutOfMemory as error:
-            raise BudgetError(f"{self.name} does not fit a device of {in_units(limit)}: {error}", budget_bytes=limit) from None
-
-    def _reserved(self) -> str:
-        if self.reserved_bytes is None:
-            return "what CUDA's allocator reserves is not simulated with these settings"
-        context = "" if self.context_bytes is None else f" ({in_units(self.context_bytes)} here)"
-        return (
-            f"CUDA's allocator reserves {in_units(self.reserved_bytes)} for it; its context and libraries come on top{context}"
-        )
-
-    def __str__(self) -> str:
-        proved = "" if math.isnan(self.proved_overhead) else f", and no plan takes less than {self.proved_overhead:+.1%}"
-        lines = [
-            f"{self.name}: {in_units(self.planned_bytes)} at its peak, within {in_units(self.budget_bytes)}",
-            f"keeping everything takes {in_units(self.keep_all_bytes)}; no order of operators takes less than"
-            f" {in_units(self.floor_bytes)}, of which {in_units(self.static_bytes)} are static",
-            f"extra time {self.overhead:+.1%}{proved}; {len(self.recomputed)} of {self.n_operators} operators run again",
-            self._reserved(),
-            *self.notes,
-        ]
-        return "\n  ".join(lines)
+from memplan.costs.measure import peak_of
+from memplan.errors import MemplanError
+from memplan.plan.graph_report import GraphReport, Recomputed
 
 
 @dataclass
@@ -112,6 +21,11 @@ class Fallback:
 
     name: str
     reason: str
+
+
+def of_graph(name: str) -> Any:
+    """What the report says of the graph that needs the most."""
+    return property(lambda report: getattr(report.graph, name))
 
 
 class Report:
@@ -130,53 +44,18 @@ class Report:
             raise MemplanError(f"nothing is planned: {why}")
         return max(self.graphs, key=lambda g: g.planned_bytes)
 
-    @property
-    def budget_bytes(self) -> int:
-        return self.graph.budget_bytes
-
-    @property
-    def planned_bytes(self) -> int:
-        return self.graph.planned_bytes
-
-    @property
-    def keep_all_bytes(self) -> int:
-        return self.graph.keep_all_bytes
-
-    @property
-    def floor_bytes(self) -> int:
-        return self.graph.floor_bytes
-
-    @property
-    def static_bytes(self) -> int:
-        return self.graph.static_bytes
-
-    @property
-    def saved_bytes(self) -> int:
-        return self.graph.saved_bytes
-
-    @property
-    def reserved_bytes(self) -> int | None:
-        return self.graph.reserved_bytes
-
-    @property
-    def context_bytes(self) -> int | None:
-        return self.graph.context_bytes
-
-    @property
-    def overhead(self) -> float:
-        return self.graph.overhead
-
-    @property
-    def proved_overhead(self) -> float:
-        return self.graph.proved_overhead
-
-    @property
-    def seconds(self) -> float:
-        return self.graph.seconds
-
-    @property
-    def recomputed(self) -> list[Recomputed]:
-        return self.graph.recomputed
+    budget_bytes: int = of_graph("budget_bytes")
+    planned_bytes: int = of_graph("planned_bytes")
+    keep_all_bytes: int = of_graph("keep_all_bytes")
+    floor_bytes: int = of_graph("floor_bytes")
+    static_bytes: int = of_graph("static_bytes")
+    saved_bytes: int = of_graph("saved_bytes")
+    reserved_bytes: int | None = of_graph("reserved_bytes")
+    context_bytes: int | None = of_graph("context_bytes")
+    overhead: float = of_graph("overhead")
+    proved_overhead: float = of_graph("proved_overhead")
+    seconds: float = of_graph("seconds")
+    recomputed: list[Recomputed] = of_graph("recomputed")
 
     def measure(self, step: Callable[[], Any]) -> int:
         """Runs a step and returns what was in memory at its peak, static bytes included: to be compared with

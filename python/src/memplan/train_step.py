@@ -16,7 +16,7 @@ from memplan.graph.step_graph import StepCapture, StepGraph, StepPlanner
 from memplan.graph.updates import Updates
 from memplan.library.planning import Watcher
 from memplan.plan.planner import GraphPlanner, Options
-from memplan.run.backend import COSTS, Backend
+from memplan.run.backend import Backend
 from memplan.run.captured import frame_of_graph
 
 FUSE = {"backward": "backward", "after": "none"}  # as the planner calls them
@@ -34,8 +34,7 @@ class StepBackend(Backend):
     ) -> GraphPlanner:
         step = StepGraph(joint, n_forward_outputs, self.updates)
         capture = StepCapture(step, static_indices, self.fuse, self.updates.name)
-        sources = [o.source for o in capture.operations if o.source is not None and o.source not in step.updates]
-        costs = {**COSTS.measure(sources, self.options.kept), **step.costs()}
+        costs = {**self.costs_of(capture, step.updates), **step.costs()}
         return StepPlanner(capture, costs, self.outside_bytes(capture, frame_of_graph()), name)
 
     def outside_bytes(self, capture: Capture, frame: Any) -> int:

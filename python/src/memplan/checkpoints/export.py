@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
@@ -19,9 +19,7 @@ from memplan.checkpoints.regions import Region, regions
 from memplan.errors import FallbackWarning, MemplanError
 from memplan.graph.capture import Capture
 from memplan.in_place import eager_copy
-
-if TYPE_CHECKING:
-    from memplan.report import GraphReport
+from memplan.plan.graph_report import GraphReport
 
 ROUNDS = 4  # of choosing and measuring
 

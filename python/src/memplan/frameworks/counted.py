@@ -10,12 +10,11 @@ from typing import Any
 from torch import nn
 from torch.optim import Optimizer
 
-from memplan.api import backend_kind, optimizer_bytes
-from memplan.budget import Budget, only_bytes
+from memplan.api import backend_for, backend_kind
+from memplan.budget import Budget
 from memplan.errors import MemplanError
-from memplan.plan.planner import Options
 from memplan.report import Report
-from memplan.run.backend import Backend, gradient_bytes
+from memplan.run.backend import Backend
 
 LOG = logging.getLogger("memplan")
 COUNTED_HERE = ("optimizer", "accumulate")  # which a loop knows better than the user
@@ -35,14 +34,10 @@ class Counted:
         """What compiles this model in this loop, and whether the graph has to be whole. `keeps_gradients`: there are
         gradients of earlier batches in forward."""
         options = dict(self.options)
-        reserve = only_bytes(options.pop("reserve", 0)) + sum(map(optimizer_bytes, optimizers))
-        fullgraph, inductor = options.pop("fullgraph", True), options.pop("inductor", False)
-        accumulated = gradient_bytes(model) if keeps_gradients else 0
-        counted = Options(self.budget, reserve + accumulated, **options)
-        backend = backend_kind(inductor)(counted, is_cut=not fullgraph)
-        backend.accumulated_bytes = accumulated
+        kind = backend_kind(options.pop("inductor", False))
+        backend = backend_for(kind, model, self.budget, optimizers, keeps_gradients, **options)
         self.report, self.n_said = backend.report, 0
-        return backend, fullgraph
+        return backend, options.get("fullgraph", True)
 
     def say_planned(self) -> None:
         """Graphs that were planned since, at level INFO of the logger "memplan"."""

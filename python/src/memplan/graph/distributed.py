@@ -35,12 +35,6 @@ def active_replica() -> Any:
     return kind._get_active_ddp_module() if kind is not None else None
 
 
-def bucket_bytes() -> int:
-    """What the running DDP module keeps to communicate gradients: a copy of them."""
-    replica = active_replica()
-    return sum(p.numel() * p.element_size() for p in replica.parameters() if p.requires_grad) if replica is not None else 0
-
-
 def refuse_cut() -> None:
     """MemplanError where PyTorch is about to hand over the pieces of a graph that it has cut at DDP's buckets."""
     if active_replica() is not None and torch._dynamo.config.optimize_ddp not in (False, "no_optimization"):

@@ -6,7 +6,6 @@ The executor takes from here what may be written in place, so that what is count
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -152,7 +151,3 @@ def saved_bytes(backward: fx.Graph, known: Mapping[int, int], static_keys: set[i
         for t in tensors_of(n.meta.get("val"))
     }
     return sum(size for key, size in sizes.items() if key not in static_keys)
-
-
-def is_item(node: fx.Node) -> bool:
-    return node.op == "call_function" and node.target is operator.getitem

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import operator
 import os
 import threading
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -26,31 +28,31 @@ DRAWING = threading.RLock()  # the generator is one for all threads: what is dra
 os.register_at_fork(before=DRAWING.acquire, after_in_parent=DRAWING.release, after_in_child=DRAWING.release)
 
 
+def state_of(device: torch.device) -> tuple[Callable[[], torch.Tensor], Callable[[torch.Tensor], None]]:
+    """How to get the state of a device's generator, and to set it."""
+    if device.type != "cuda":
+        return torch.get_rng_state, torch.set_rng_state
+    cuda = torch.cuda
+    return functools.partial(cuda.get_rng_state, device), functools.partial(cuda.set_rng_state, device=device)
+
+
 def draw(function: Any, *args: Any, **kwargs: Any) -> tuple[torch.Tensor, Any]:
     """Runs a random operator; also returns the state of the generator before it."""
-    device = device_of_first(args)
+    get, _ = state_of(device_of_first(args))
     with DRAWING:
-        state = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
-        return state, function(*args, **kwargs)
+        return get(), function(*args, **kwargs)
 
 
 def draw_again(state: torch.Tensor, function: Any, *args: Any, **kwargs: Any) -> Any:
     """The same numbers once more; the generator goes on as if nothing had been drawn."""
-    device = device_of_first(args)
+    get, put = state_of(device_of_first(args))
     with DRAWING:
-        if device.type == "cuda":
-            now = torch.cuda.get_rng_state(device)
-            try:
-                torch.cuda.set_rng_state(state, device)
-                return function(*args, **kwargs)
-            finally:
-                torch.cuda.set_rng_state(now, device)
-        now = torch.get_rng_state()
+        now = get()
         try:
-            torch.set_rng_state(state)
+            put(state)
             return function(*args, **kwargs)
         finally:
-            torch.set_rng_state(now)
+            put(now)
 
 
 class Emission:

@@ -7,6 +7,7 @@ import math
 import os
 import warnings
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +25,7 @@ from memplan.library.planning import NO_BUDGET, Planning, Watcher
 from memplan.memory.liveness import Liveness, keys_of, saved_bytes
 from memplan.memory.trace import Trace, trace_of
 from memplan.plan.emit import copied, emit
-from memplan.report import GraphReport, Recomputed
+from memplan.plan.graph_report import GraphReport, Recomputed
 
 ROUNDS = 4  # of searches: the count over the graphs that run may be above the plan's
 ON_INFEASIBLE = ("raise", "smallest")
@@ -111,16 +112,27 @@ class GraphPlanner:
     def emit(self, steps: list[int]) -> Emitted:
         """The graphs of these steps, and what they need by the count over them."""
         forward, backward = self.graphs(steps)
-        held_keys = keys_of(self.held) - self.static_keys
         above = Liveness(forward.graph, self.capture.sizes, self.static_keys)
-        given = keys_of(n for n in backward.graph.nodes if n.op == "placeholder")
-        held_bytes = sum(s.n_bytes for s in self._storages_with(held_keys - given))
-        tangent_keys = keys_of(self.capture.tangents)
-        stay = held_keys | tangent_keys
-        below = Liveness(backward.graph, self.capture.sizes, self.static_keys, stay)
+        below, held_bytes = self._below(backward.graph, keys_of(self.held), set())
         peak = self.static_bytes + max(above.peak_bytes(), below.peak_bytes(held_bytes))
         saved = saved_bytes(backward.graph, self.capture.sizes, self.static_keys)
         return Emitted(forward, backward, above, below, peak, saved, saved + held_bytes)
+
+    def _below(self, backward: fx.Graph, held: set[int], absent: set[int]) -> tuple[Liveness, int]:
+        """Backward, which begins while the user holds these storages, and what it is not given of them."""
+        held = held - self.static_keys
+        given = keys_of(n for n in backward.nodes if n.op == "placeholder")
+        stay = held | keys_of(self.capture.tangents)
+        below = Liveness(backward, self.capture.sizes, self.static_keys | absent, stay)
+        return below, sum(s.n_bytes for s in self._storages_with(held - given))
+
+    def seen_bytes(self, graph: GraphReport, backward: fx.Graph, unused: Iterable[int], gone: Iterable[int]) -> int:
+        """The peak of a step that was reported, with another backward: these of its arguments are not there, and these of
+        forward's outputs nobody holds."""
+        given = [n for n in backward.nodes if n.op == "placeholder"]
+        held = keys_of(self.held) - keys_of(self.capture.forward_outputs[k] for k in gone)
+        below, held_bytes = self._below(backward, held, keys_of(given[k] for k in unused))
+        return self.static_bytes + max(graph.forward_bytes, below.peak_bytes(held_bytes))
 
     def trace(self, emitted: Emitted) -> Trace:
         """The step's requests for memory, what is there throughout first."""
@@ -195,10 +207,6 @@ class GraphPlanner:
             return self.smallest(options).peak_bytes
         return self.smallest_bytes[options.effort] + self.outside_bytes
 
-    def graphs_of_smallest(self, options: Options) -> tuple[fx.GraphModule, fx.GraphModule]:
-        emitted = self.smallest(options)
-        return emitted.forward, emitted.backward
-
     def _search(self, target: int | None, options: Options) -> bool:
         """Whether there is a plan within this (None: the smallest): an earlier start's, or one that is searched for."""
         planning = self.planning
@@ -255,6 +263,8 @@ class GraphPlanner:
             name=self.name,
             budget_bytes=budget,
             planned_bytes=emitted.peak_bytes,
+            most_bytes=emitted.peak_bytes,
+            forward_bytes=emitted.above.peak_bytes(),
             keep_all_bytes=p.number("keep_all_bytes"),
             floor_bytes=p.number("floor_bytes"),
             static_bytes=self.static_bytes,
@@ -299,6 +309,3 @@ def fake_state(capture: Capture) -> Any:
         state = torch.get_rng_state()
     mode = detect_fake_mode([n.meta.get("val") for n in capture.primals])
     return mode.from_tensor(state) if mode is not None else state
-
-
-__all__ = ["NO_BUDGET", "Emitted", "GraphPlanner", "Options"]

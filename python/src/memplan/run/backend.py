@@ -7,7 +7,7 @@ import functools
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 import torch
@@ -15,11 +15,11 @@ from torch import fx
 from torch._functorch._aot_autograd.utils import make_boxed_func
 
 from memplan.budget import only_bytes
-from memplan.costs.measure import Costs, not_measured
+from memplan.costs.measure import Cost, Costs, not_measured
 from memplan.errors import BudgetError, FallbackWarning, MemplanError, NotPlannable
 from memplan.graph.capture import Capture, storage_bytes, storage_key
 from memplan.graph.casts import backward_outside, cached_casts, cast_inside, noticing, regions
-from memplan.graph.distributed import bucket_bytes, refuse_cut
+from memplan.graph.distributed import active_replica, refuse_cut
 from memplan.graph.joint import halves
 from memplan.graph.native import keep_for_backward, native_kernels, of_the_capture
 from memplan.graph.operators import drop_unread_arguments
@@ -34,6 +34,7 @@ from memplan.run.execute import compile_graph
 from memplan.run.learned import Learned
 from memplan.run.ledger import Booked
 from memplan.run.overlap import as_at_first, writes_into_inputs
+from memplan.run.returned import Returned
 from memplan.run.second_order import Differentiable
 from memplan.run.verify import Verified
 
@@ -128,10 +129,10 @@ class Backend:
             self.current = None
         captured.metadata = metadata_now()
         captured.run = self.around(captured)
-        if not torch.is_grad_enabled():
-            return as_at_first(captured) if writes_into_inputs() else captured
-        whole = Differentiable(module, heard(module, captured), captured.name, weakly(self.say))
-        return as_at_first(whole) if writes_into_inputs() else whole
+        called: Callable[..., Any] = captured
+        if torch.is_grad_enabled():
+            called = Differentiable(module, heard(module, captured), captured.name, weakly(self.say))
+        return as_at_first(called) if writes_into_inputs() else called
 
     def begin(self, module: fx.GraphModule) -> Captured:
         """A graph that is compiled from now on."""
@@ -152,7 +153,8 @@ class Backend:
         if captured.between is not None:
             compiled = captured.between.around(compiled, names_of(captured.module), captured.metadata)
         if graph is not None:
-            compiled = Booked(compiled, graph, self.accumulated_bytes, self.learned.owner(), captured.metadata)
+            returned = Returned(captured, graph.most_bytes)
+            compiled = Booked(compiled, graph, self.accumulated_bytes, self.learned.owner(), captured.metadata, returned)
         return compiled
 
     def plan_again(self, captured: Captured) -> None:
@@ -260,7 +262,8 @@ class Backend:
             if self.only_report or not self.keeps_captures:
                 raise
             captured.error = error
-            return planner.graphs_of_smallest(self.options)
+            smallest = planner.smallest(self.options)
+            return smallest.forward, smallest.backward
         graph = planner.report(emitted, budget, time.perf_counter() - start)
         captured.graph = weakref.ref(graph)
         self.saved[captured.frame] = emitted.saved_bytes
@@ -278,11 +281,15 @@ class Backend:
         self, joint: fx.GraphModule, name: str, n_forward_outputs: int, static_indices: Iterable[int]
     ) -> GraphPlanner:
         capture = Capture(joint, n_forward_outputs, static_indices)
-        sources = [o.source for o in capture.operations if o.source is not None]
         frame = frame_of_graph()
         outside = self.outside_bytes(capture, frame)
         self.learned.leave_room(capture, frame, self.options.budget, outside)
-        return GraphPlanner(capture, COSTS.measure(sources, self.options.kept), outside, name)
+        return GraphPlanner(capture, self.costs_of(capture), outside, name)
+
+    def costs_of(self, capture: Capture, beside: Container[fx.Node] = ()) -> dict[fx.Node, Cost]:
+        """What its operators cost, but for these."""
+        sources = [o.source for o in capture.operations if o.source is not None and o.source not in beside]
+        return COSTS.measure(sources, self.options.kept)
 
     def outside_bytes(self, capture: Capture, frame: Any) -> int:
         """What is in memory beside this graph: what the caller said, the model's parameters and buffers that it does not read;
@@ -295,7 +302,8 @@ class Backend:
         gradients = gradient_bytes(model) if self.is_cut else 0
         self.gradients_elsewhere_bytes = max(0, gradients - here["gradient"])
         parameters = max(0, model_bytes(model) - here["parameter"])
-        return known + self.others_bytes + self.gradients_elsewhere_bytes + parameters + bucket_bytes()
+        buckets = gradient_bytes(active_replica())  # DDP keeps a copy of gradients, to communicate them
+        return known + self.others_bytes + self.gradients_elsewhere_bytes + parameters + buckets
 
 
 def run_of(graph: fx.GraphModule) -> Run:
@@ -361,36 +369,3 @@ def inside_sentence(operators: list[str]) -> str:
         f"backward() is called inside autocast, where eager computes {', '.join(operators)} in lower precision; the plan's is"
         " eager's outside of autocast: call backward() behind the region, as PyTorch recommends"
     )
-
-
-BY_OPTIONS: dict[int, tuple[dict[str, Any], Backend]] = {}
-
-
-def options_from(given: dict[str, Any]) -> Options:
-    names = {f.name for f in dataclasses.fields(Options)}
-    if wrong := sorted(set(given) - names):
-        raise MemplanError(f"there is no option {wrong[0]!r}; there are {', '.join(sorted(names))} and report")
-    return Options(**given)
-
-
-def dynamo_backend(
-    module: fx.GraphModule, inputs: list[Any], *, options: dict[str, Any] | None = None, **_: Any
-) -> Callable[..., Any]:
-    """torch.compile(model, backend="memplan", options={"budget": "8GiB"}). The option `report` takes a memplan.Report, which
-    is then filled."""
-    given = options if options is not None else {}
-    if id(given) not in BY_OPTIONS or BY_OPTIONS[id(given)][0] is not given:
-        rest = {k: v for k, v in given.items() if k != "report"}
-        try:
-            BY_OPTIONS[id(given)] = (given, Backend(options_from(rest), given.get("report")))
-        except MemplanError as error:
-            return raising(error)
-    return BY_OPTIONS[id(given)][1](module, inputs)
-
-
-def register() -> None:
-    """Makes backend="memplan" known where the package is imported and not installed."""
-    from torch._dynamo.backends import registry
-
-    if "memplan" not in registry.list_backends():
-        registry.register_backend(dynamo_backend, name="memplan")

@@ -16,9 +16,10 @@ from torch import fx
 
 from memplan.graph.joint import flat_outputs
 from memplan.graph.sizes import is_number
+from memplan.graph.some_outputs import for_some_outputs
+from memplan.plan.graph_report import GraphReport
 from memplan.plan.planner import GraphPlanner
-from memplan.report import GraphReport
-from memplan.run.between import Between
+from memplan.run.between import Backward, Between
 
 if TYPE_CHECKING:
     from memplan.run.backend import Backend
@@ -69,6 +70,19 @@ class Captured:
     def not_saved(self) -> list[fx.Node]:
         """Inputs that eager PyTorch would not save, as far as that is known."""
         return self.planner.capture.not_saved_by_eager() if self.planner is not None else []
+
+    def unused_gradients(self) -> tuple[int, ...]:
+        """Which of the arguments of the backward that has just run in this thread were not there."""
+        run = self.backward.run
+        return getattr(run.last, "unused", ()) if isinstance(run, Backward) else ()
+
+    def count_again(self, unused: tuple[int, ...], gone: tuple[int, ...]) -> None:
+        """Counts a step without the gradients that were not there, and without the outputs that were let go before backward."""
+        run, planner, graph = self.backward.run, self.planner, self.graph() if self.graph is not None else None
+        if isinstance(run, Backward) and planner is not None and graph is not None:
+            backward = for_some_outputs(run.graph, unused) if unused else run.graph
+            first = int(self.metadata.num_mutated_inp_runtime_indices)
+            graph.take_seen(planner.seen_bytes(graph, backward.graph, unused, [first + k for k in gone]))
 
     def __call__(self, *inputs: Any) -> Any:
         backend = self.backend()

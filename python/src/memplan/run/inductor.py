@@ -24,9 +24,9 @@ from memplan.costs.measure import peak_of
 from memplan.errors import FallbackWarning, MemplanError
 from memplan.graph.fused import FusedCapture, put_in_writes, take_out_writes
 from memplan.graph.sizes import hold_numbers
+from memplan.plan.graph_report import GraphReport
 from memplan.plan.planner import Emitted, GraphPlanner
-from memplan.report import GraphReport
-from memplan.run.backend import COSTS, Backend
+from memplan.run.backend import Backend
 from memplan.run.captured import frame_of_graph
 
 ROUNDS = 3  # of planning, compiling and measuring
@@ -56,9 +56,7 @@ class InductorBackend(Backend):
     ) -> GraphPlanner:
         self.written = take_out_writes(joint, n_forward_outputs)
         capture = FusedCapture(joint, n_forward_outputs + len(self.written), static_indices, self.written)
-        sources = [o.source for o in capture.operations if o.source is not None]
-        costs = COSTS.measure(sources, self.options.kept)
-        return InductorPlanner(capture, costs, self.outside_bytes(capture, frame_of_graph()), name)
+        return InductorPlanner(capture, self.costs_of(capture), self.outside_bytes(capture, frame_of_graph()), name)
 
     def plan(
         self, joint: fx.GraphModule, name: str, n_forward_outputs: int, static_indices: Iterable[int]

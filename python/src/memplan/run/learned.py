@@ -10,7 +10,7 @@ from typing import Any
 from memplan.budget import Budget
 from memplan.errors import FallbackWarning
 from memplan.graph.capture import DYNAMIC, Capture
-from memplan.report import GraphReport
+from memplan.plan.graph_report import GraphReport
 from memplan.run.ledger import Beside, Ledger, Owner
 
 MOST_TIMES = 4  # that steps are planned again for what was beside them

@@ -20,8 +20,9 @@ import torch
 
 from memplan.budget import in_units
 from memplan.graph.capture import storage_key, tensors_of
-from memplan.report import GraphReport
+from memplan.plan.graph_report import GraphReport
 from memplan.run.outside import Outside, mark_beside, watch
+from memplan.run.returned import Returned
 from memplan.run.second_order import node_of
 
 MOST_CUTS = 3  # that a sentence names
@@ -98,7 +99,7 @@ class Beside:
             causes.append(f"gradients of {in_units(self.gradient_bytes)} are there already")
             ends += "; zero_grad(set_to_none=True) lets go of gradients, accumulate=True counts them from the start"
         return (
-            f"{graph.name} takes {in_units(graph.planned_bytes + self.uncounted_bytes)} in this call, beyond the budget of"
+            f"{graph.name} takes {in_units(graph.most_bytes + self.uncounted_bytes)} in this call, beyond the budget of"
             f" {in_units(graph.budget_bytes)}, since {' and '.join(causes)}: {ends}"
         )
 
@@ -117,11 +118,17 @@ class Booked:
     `metadata` is what PyTorch knows of the graph."""
 
     def __init__(
-        self, compiled: Callable[..., Any], graph: GraphReport, accumulated_bytes: int, owner: Owner, metadata: Any
+        self,
+        compiled: Callable[..., Any],
+        graph: GraphReport,
+        accumulated_bytes: int,
+        owner: Owner,
+        metadata: Any,
+        returned: Returned,
     ) -> None:
-        self.compiled, self.owner = compiled, owner
+        self.compiled, self.owner, self.returned = compiled, owner, returned
         self.graph = weakref.ref(graph)  # with which plans and parameters would stay, as PyTorch keeps this
-        self.planned_bytes, self.budget_bytes, self.saved_bytes = graph.planned_bytes, graph.budget_bytes, graph.saved_bytes
+        self.planned_bytes, self.budget_bytes, self.saved_bytes = graph.most_bytes, graph.budget_bytes, graph.saved_bytes
         self.counted_bytes = accumulated_bytes + graph.others_bytes
         self.until_backward_bytes = graph.static_bytes - self.counted_bytes + graph.waiting_bytes  # without what is beside it
         self.cut_at = graph.cut_at
@@ -136,8 +143,9 @@ class Booked:
         outputs = self.compiled(*inputs)
         if (node := node_of(outputs, self.metadata)) is not None:
             self.book(node, parameters)
+            self.returned.follow(node, inputs, outputs)
             mark_beside(node)
-            if not self.is_watched:
+            if not self.is_watched and not torch._C._autograd._profiler_enabled():  # the first step that can be measured
                 self.is_watched = True
                 there = LEDGER.n_bytes - self.saved_bytes + gradient_bytes(parameters)
                 known = {storage_key(t) for t in tensors_of([inputs, outputs])}

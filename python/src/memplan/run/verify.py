@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import warnings
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from memplan.budget import in_units
 from memplan.costs.measure import peak_of
 from memplan.errors import FallbackWarning
 from memplan.graph.capture import tensors_of
-from memplan.report import GraphReport
+from memplan.plan.graph_report import GraphReport
 from memplan.run.second_order import drawing_from, generators
 
 Run = Callable[..., Any]
@@ -64,17 +65,19 @@ class Verified:
     """A compiled graph; `module` is what it was compiled from."""
 
     def __init__(self, module: fx.GraphModule, compiled: Run, graph: GraphReport) -> None:
-        self.module, self.compiled, self.graph = module, compiled, graph
+        self.module, self.compiled = module, compiled
+        self.graph = weakref.ref(graph)  # with which plans and parameters would stay, as PyTorch keeps this
         self.names = [str(n.target).strip("_") for n in module.graph.nodes if n.op == "placeholder"]
         self.is_verified = False
 
     def __call__(self, *inputs: Any) -> Any:
         if not self.is_verified and torch.is_grad_enabled():
             self.is_verified = True
-            self.compare(inputs)
+            if (graph := self.graph()) is not None:
+                self.compare(inputs, graph)
         return self.compiled(*inputs)
 
-    def compare(self, inputs: Sequence[Any]) -> None:
+    def compare(self, inputs: Sequence[Any], graph: GraphReport) -> None:
         """Both steps start from the same state of the generators, which is put back."""
         states = [g.clone_state() for g in generators()]
         results: list[list[tuple[str, torch.Tensor]]] = []
@@ -85,25 +88,24 @@ class Verified:
                 with drawing_from(states):
                     call = functools.partial(step, run, apart_from(inputs), found, self.names)
                     if is_measured:
-                        peaks.append(self.graph.static_bytes + peak_of(call))
+                        peaks.append(graph.static_bytes + peak_of(call))
                     else:
                         call()
                         results.append(found)
         planned, eager = ({**dict(r)} for r in results)
         distances = {name: distance(planned[name], eager[name]) for name in eager if name in planned}
         distances |= dict.fromkeys(planned.keys() ^ eager.keys(), float("inf"))
-        self.tell(distances, *peaks)
+        tell(graph, distances, *peaks)
 
-    def tell(self, distances: dict[str, float], planned_bytes: int, eager_bytes: int) -> None:
-        where = max(distances, key=lambda name: distances[name])
-        peaks = (
-            f"{in_units(planned_bytes)} measured, {in_units(self.graph.planned_bytes)} planned, {in_units(eager_bytes)} eagerly"
-        )
-        if distances[where] == 0:
-            self.graph.notes.append(f"verified: its first step has eager's bits; peaks: {peaks}")
-            return
-        n = sum(d > 0 for d in distances.values())
-        furthest = f"most of all {where}, by {distances[where]:.2g} of its largest"
-        told = f"{n} of {len(distances)} tensors differ from eager's, {furthest}"
-        self.graph.notes.append(f"verified: {told}; peaks: {peaks}")
-        warnings.warn(f"memplan: {self.graph.name}: {told}", FallbackWarning, stacklevel=2)
+
+def tell(graph: GraphReport, distances: dict[str, float], planned_bytes: int, eager_bytes: int) -> None:
+    where = max(distances, key=lambda name: distances[name])
+    peaks = f"{in_units(planned_bytes)} measured, {in_units(graph.planned_bytes)} planned, {in_units(eager_bytes)} eagerly"
+    if distances[where] == 0:
+        graph.notes.append(f"verified: its first step has eager's bits; peaks: {peaks}")
+        return
+    n = sum(d > 0 for d in distances.values())
+    furthest = f"most of all {where}, by {distances[where]:.2g} of its largest"
+    told = f"{n} of {len(distances)} tensors differ from eager's, {furthest}"
+    graph.notes.append(f"verified: {told}; peaks: {peaks}")
+    warnings.warn(f"memplan: {graph.name}: {told}", FallbackWarning, stacklevel=2)

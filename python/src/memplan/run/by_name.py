@@ -1,0 +1,45 @@
+"""torch.compile(model, backend="memplan"): the compiler by its name, with options as a dictionary."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from torch import fx
+
+from memplan.errors import MemplanError
+from memplan.plan.planner import Options
+from memplan.run.backend import Backend, raising
+
+BY_OPTIONS: dict[int, tuple[dict[str, Any], Backend]] = {}
+
+
+def options_from(given: dict[str, Any]) -> Options:
+    names = {f.name for f in dataclasses.fields(Options)}
+    if wrong := sorted(set(given) - names):
+        raise MemplanError(f"there is no option {wrong[0]!r}; there are {', '.join(sorted(names))} and report")
+    return Options(**given)
+
+
+def dynamo_backend(
+    module: fx.GraphModule, inputs: list[Any], *, options: dict[str, Any] | None = None, **_: Any
+) -> Callable[..., Any]:
+    """torch.compile(model, backend="memplan", options={"budget": "8GiB"}). The option `report` takes a memplan.Report, which
+    is then filled."""
+    given = options if options is not None else {}
+    if id(given) not in BY_OPTIONS or BY_OPTIONS[id(given)][0] is not given:
+        rest = {k: v for k, v in given.items() if k != "report"}
+        try:
+            BY_OPTIONS[id(given)] = (given, Backend(options_from(rest), given.get("report")))
+        except MemplanError as error:
+            return raising(error)
+    return BY_OPTIONS[id(given)][1](module, inputs)
+
+
+def register() -> None:
+    """Makes backend="memplan" known where the package is imported and not installed."""
+    from torch._dynamo.backends import registry
+
+    if "memplan" not in registry.list_backends():
+        registry.register_backend(dynamo_backend, name="memplan")
