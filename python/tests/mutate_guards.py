@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 PYTHON = Path(__file__).resolve().parent.parent
 RED = 1  # how pytest ends when a test has failed, and nothing else was wrong
+NOT_RUN = -1
 
 
 class Guard(NamedTuple):
@@ -77,23 +78,23 @@ GUARDS = [
     ),
     off("run/backend.py", "self.is_for_others", "sizes.py -k last_graph"),
     Guard("run/backend.py", "warnings.warn(sentence, FallbackWarning, stacklevel=3)", "pass", "sizes.py -k for_constants"),
-    Guard("costs/measure.py", "if is_foreign(node))", "if False)", "custom_operators.py -k planning_does_not_run"),
+    Guard("costs/measure.py", "is_opaque or is_foreign(node) or", "is_opaque or", "custom_operators.py -k does_not_run"),
+    Guard("costs/measure.py", "calls if is_foreign(node))", "calls if False)", "custom_operators.py -k does_not_run"),
     Guard("graph/operators.py", "and (not is_foreign(node) or any(", "and (True or any(", "custom_operators.py -k state_moves"),
     # Bits
-    Guard("run/backend.py", "if writes_into_inputs() else", "if False else", "odd_modules.py -k share_memory"),
+    Guard("run/backend.py", "as_at_first(whole) if writes_into_inputs() else whole", "whole", "odd_modules.py -k share_memory"),
     off("run/backend.py", "captured.cast_inside", "autocast.py -k backward_inside"),
     Guard("run/verify.py", "warnings.warn(", "str(", "verify.py -k difference_is_told"),
     Guard("run/second_order.py", "        self.say(\n", "        str(\n", "eagerly.py -k differentiated_as_by_eager"),
-    off("run/second_order.py", "call.kept is None", "eagerly.py -k cannot_be_differentiated"),
     off(
         "run/second_order.py",
-        "any(i is None and isinstance(k, weakref.ref) for i, k in zip(inputs, call.kept or ()))",
-        "eagerly.py -k cannot_be_differentiated",
+        "any(i is None and isinstance(k, weakref.ref) for i, k in zip(inputs, call.kept))",
+        "eagerly.py -k gone_or_written_over",
     ),
     off(
         "run/second_order.py",
         "any(isinstance(inputs[k], torch.Tensor) and inputs[k].requires_grad for k in written)",
-        "eagerly.py -k cannot_be_differentiated",
+        "eagerly.py -k gone_or_written_over",
     ),
     off(
         "run/second_order.py",
@@ -110,7 +111,7 @@ GUARDS = [
     ),
     Guard("checkpoints/export.py", "warnings.warn(", "str(", "export.py -k what_cannot_is_said"),
     Guard("run/inductor.py", "warnings.warn(f", "str(f", "inductor.py -k come_within"),
-    off("costs/measure.py", "torch._C._autograd._profiler_enabled()", "brought_along.py"),
+    off("costs/measure.py", "torch._C._autograd._profiler_enabled()", "memory.py -k inside_a_profiler"),
     # Several devices and whole steps
     Guard("run/backend.py", "            refuse_cut()\n", "", "distributed.py -k replicas"),
     Guard("api.py", "    refuse_sharded(model)\n", "", "distributed.py -k sharded"),
@@ -137,15 +138,10 @@ GUARDS = [
     off(
         "graph/step_graph.py",
         'len(self.given_tangents) != 1 or self.given_tangents[0].meta["val"].numel() != 1',
-        "train_step.py -k cannot_be_planned",
+        "train_step.py -k several_elements",
     ),
     off("graph/step_graph.py", "len(places) > 1", "train_step.py -k cannot_be_planned"),
-    off("graph/step_graph.py", "len(self.gradients) < len(self.primals)", "train_step.py"),
-    off(
-        "graph/step_graph.py",
-        "set(changed) & set(self.storages_of([*self.forward_outputs, *self.mutated]))",
-        "train_step.py -k cannot_be_planned",
-    ),
+    off("graph/step_graph.py", "len(self.gradients) < len(self.primals)", "train_step.py -k not_guessed"),
 ]
 
 
@@ -160,7 +156,8 @@ def how_tests_end(guard: Guard | None, test: str) -> int:
             path = Path(folder) / "python" / "src" / "memplan" / guard.file
             text = path.read_text(encoding="utf-8")
             if text.count(guard.text) != 1:
-                raise SystemExit(f"{guard.file} has {guard.text!r} {text.count(guard.text)} times")
+                say(f"{guard.file} has {guard.text!r} {text.count(guard.text)} times")
+                return NOT_RUN
             path.write_text(text.replace(guard.text, guard.replacement), encoding="utf-8")
         file, _, only = test.partition(" -k ")
         command = [sys.executable, "-B", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"tests/test_{file}"]

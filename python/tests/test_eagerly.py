@@ -313,6 +313,35 @@ def test_a_gradient_that_cannot_be_differentiated_is_refused_in_our_words() -> N
         torch.autograd.grad(loss, x, create_graph=True)
 
 
+class Shifted(nn.Module):
+    """Whose backward reads nothing of forward."""
+
+    def __init__(self, doubles: bool = False) -> None:
+        super().__init__()
+        self.shift, self.doubles = nn.Parameter(torch.ones(WIDTH)), doubles
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.doubles:
+            x.mul_(2)
+        return (x + self.shift).sum()
+
+
+def test_what_is_gone_or_written_over_is_not_differentiated_from_other_values() -> None:
+    def refusal(module: nn.Module, keeps: bool) -> str:
+        compiled = memplan.compile(module, "100%", cache="off")
+        given = leaf.clone()
+        loss = compiled(given)
+        if not keeps:
+            del given
+        with pytest.raises(memplan.MemplanError) as caught, pytest.warns(memplan.FallbackWarning):
+            torch.autograd.grad(loss, leaf, create_graph=True)
+        return str(caught.value)
+
+    leaf = batch().requires_grad_()
+    assert "an input is gone" in refusal(Shifted(), keeps=False)
+    assert "writes into an input that requires a gradient" in refusal(Shifted(doubles=True), keeps=True)
+
+
 def test_a_planned_step_keeps_nothing_of_its_inputs() -> None:
     model, inputs = networks.make("convolutions")
     compiled = memplan.compile(model, "100%", time_limit=0, cache="off")

@@ -15,6 +15,8 @@ from test_bits import run_everything_again
 from torch import nn
 
 import memplan
+from memplan.graph import step_graph
+from memplan.graph.joint import flat_outputs
 from memplan.plan.planner import GraphPlanner
 
 KIB = 1024
@@ -274,6 +276,20 @@ def test_what_cannot_be_planned_runs_as_eager_does(make: Callable[[], nn.Module]
         pair.check(*points(), steps=3)
 
 
+def test_a_loss_of_several_elements_is_refused_as_by_eager() -> None:
+    step = memplan.TrainStep(model := perceptron(), nn.MSELoss(reduction="none"), plain(model.parameters()))
+    with pytest.warns(memplan.FallbackWarning, match="in nothing else"), pytest.raises(RuntimeError, match="scalar outputs"):
+        step(*points())
+
+
+def test_gradients_that_are_not_all_given_are_not_guessed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Older versions of PyTorch leave out those of inputs that need none."""
+    monkeypatch.setattr(step_graph, "flat_outputs", lambda graph: flat_outputs(graph)[:-1])
+    pair = Pair(perceptron(), plain, budget="10GiB", loss=nn.functional.mse_loss)
+    with pytest.warns(memplan.FallbackWarning, match="does not say which gradient is whose"):
+        pair.check(*points(), steps=2)
+
+
 class Counting(torch.optim.SGD):
     """Has a number in its groups that a step moves."""
 
@@ -288,6 +304,8 @@ def test_refusals() -> None:
     for optimizer in (torch.optim.LBFGS(model.parameters()), torch.optim.SparseAdam(list(model.parameters()))):
         with pytest.raises(memplan.MemplanError, match="cannot update one parameter at a time"):
             memplan.TrainStep(model, nn.functional.mse_loss, optimizer)
+    with pytest.raises(memplan.MemplanError, match="not differentiable"):
+        memplan.TrainStep(model, nn.functional.mse_loss, torch.optim.SGD(model.parameters(), lr=0.1, differentiable=True))
     with pytest.raises(memplan.MemplanError, match="there are 'backward' and 'after'"):
         memplan.TrainStep(model, nn.functional.mse_loss, plain(model.parameters()), fuse="forward")
     counting = memplan.TrainStep(model, nn.functional.mse_loss, Counting(model.parameters(), lr=0.1))
@@ -301,6 +319,10 @@ def test_refusals() -> None:
     model[0].bias.grad = None
     handle = model[0].bias.register_hook(lambda g: 2 * g)
     with pytest.raises(memplan.MemplanError, match="hooks on a parameter's gradient"):
+        step(*points())
+    handle.remove()
+    handle = step.optimizer.register_step_pre_hook(lambda *_: None)
+    with pytest.raises(memplan.MemplanError, match="hooks of the optimizer's step"):
         step(*points())
     handle.remove()
     step(*points())

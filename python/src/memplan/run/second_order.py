@@ -81,19 +81,19 @@ class Call:
     def __init__(self, graph: Differentiable, inputs: Sequence[Any]) -> None:
         self.graph = graph
         kept = [weakref.ref(i) if isinstance(i, torch.Tensor) and i.grad_fn is not None else i for i in inputs]
-        self.kept: list[Any] | None = kept
+        self.kept: list[Any] = kept
         self.versions = versions(inputs)
         self.drawn_from: list[Any] = []
 
     def inputs(self) -> list[Any]:
-        return [i() if isinstance(i, weakref.ref) else i for i in self.kept or ()]
+        return [i() if isinstance(i, weakref.ref) else i for i in self.kept]
 
     def after(self, gradients: tuple[Any, ...], given: tuple[Any, ...]) -> Any:
         """What autograd calls behind the graph's backward, with what it returns and what it was given."""
         if torch.is_grad_enabled():
             return self.graph.differentiate(self, gradients, given)
         if not torch._C._autograd._get_current_graph_task_keep_graph():
-            self.kept = None
+            self.kept = []
         return None
 
 
@@ -144,10 +144,8 @@ class Differentiable:
             " another order, then from the start as long as that goes on; all its activations are kept, beyond plan and budget"
         )
         self.is_expected = True
-        if call.kept is None:
-            self.refuse("its inputs were let go by an earlier backward (retain_graph=True there keeps them)")
         inputs = call.inputs()
-        if any(i is None and isinstance(k, weakref.ref) for i, k in zip(inputs, call.kept or ())):
+        if any(i is None and isinstance(k, weakref.ref) for i, k in zip(inputs, call.kept)):
             self.refuse("an input is gone (a variable that has it until then keeps it)")
         written = [k for k, info in enumerate(self.metadata.input_info) if info.mutates_data]
         if any(isinstance(inputs[k], torch.Tensor) and inputs[k].requires_grad for k in written):
