@@ -82,7 +82,7 @@ GUARDS = [
     Guard("costs/measure.py", "calls if is_foreign(node))", "calls if False)", "custom_operators.py -k does_not_run"),
     Guard("graph/operators.py", "and (not is_foreign(node) or any(", "and (True or any(", "custom_operators.py -k state_moves"),
     # Bits
-    Guard("run/backend.py", "as_at_first(whole) if writes_into_inputs() else whole", "whole", "odd_modules.py -k share_memory"),
+    Guard("run/backend.py", "as_at_first(called) if writes_into_inputs() else called", "called", "odd_modules.py -k share_memory"),
     off("run/backend.py", "captured.cast_inside", "autocast.py -k backward_inside"),
     Guard("run/verify.py", "warnings.warn(", "str(", "verify.py -k difference_is_told"),
     Guard("run/second_order.py", "        self.say(\n", "        str(\n", "eagerly.py -k differentiated_as_by_eager"),
