@@ -62,6 +62,17 @@ mp_status mp_raise(mp_error *err, mp_status code, const char *source, int source
 /* Adds to a recorded failure the file it is about and the place in it, unless it has one already. */
 void mp_error_locate(mp_error *err, const char *input, int line, int column);
 
+/* In a function about one file, among its variables: every failure with which it ends is located there. */
+typedef struct mp_error_about {
+    mp_error *err;
+    const char *path;
+} mp_error_about;
+static inline void mp_error_end_about(const mp_error_about *about)
+{
+    mp_error_locate(about->err, about->path, 0, 0);
+}
+#define MP_ABOUT(err, path) __attribute__((cleanup(mp_error_end_about))) const mp_error_about about_ = {(err), (path)}
+
 #define MP_FAIL(err, code, ...) mp_raise((err), (code), __FILE__, __LINE__, __VA_ARGS__)
 #define MP_NO_MEMORY(err) MP_FAIL(err, MP_NOMEM, "out of memory")
 
