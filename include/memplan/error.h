@@ -10,17 +10,6 @@
  *     MP_CHECK(thing_new(n, &t, err));                              // passes a failure on
  *     *out = t; t = NULL;
  *     return MP_OK;
- *
- * Code without owners has one exit instead, the label `done`:
- *
- *     mp_status st = MP_OK;
- *     thing *t = NULL;
- *     MP_TRY(thing_new(n, &t, err));                                // passes a failure on, by way of done
- *     MP_REQUIRE(is_whole(t), err, MP_PARSE, "a part is missing");  // sets st and goes to done
- *     *out = t; t = NULL;
- * done:
- *     thing_free(t);
- *     return st;
  */
 #pragma once
 
@@ -85,17 +74,4 @@ static inline void mp_error_end_about(const mp_error_about *about)
 #define MP_ENSURE(condition, err, code, ...)                      \
     do {                                                          \
         if (!(condition)) return MP_FAIL(err, code, __VA_ARGS__); \
-    } while (0)
-
-/* Both need `mp_status st` and the label `done` in the function they stand in. */
-#define MP_TRY(call)                           \
-    do {                                       \
-        if ((st = (call)) != MP_OK) goto done; \
-    } while (0)
-#define MP_REQUIRE(condition, err, code, ...)     \
-    do {                                          \
-        if (!(condition)) {                       \
-            st = MP_FAIL(err, code, __VA_ARGS__); \
-            goto done;                            \
-        }                                         \
     } while (0)
