@@ -8,8 +8,11 @@
 #include <unistd.h>
 
 #include "executor/cpu/cpu.h"
+#include "memplan/memory.h"
 
 enum { PATH = 4096 };
+
+MP_HANDLE_OWNER(dlclose, void *)
 
 /* The folder of the program that runs; "" if the system does not say. */
 static void program_folder(char folder[PATH])
@@ -38,19 +41,16 @@ static bool find(const char *name, char path[PATH])
 
 mp_status mp_module_load(const char *name, int ordinal, mp_backend **out, mp_error *err)
 {
-    mp_status st = MP_OK;
     char path[PATH];
-    void *module = NULL;
-    MP_REQUIRE(find(name, path), err, MP_UNSUPPORTED, "--device %s: this build has no GPU module (make CUDA=1)", name);
+    MP_OWNED_BY(dlclose) void *module = NULL;
+    MP_ENSURE(find(name, path), err, MP_UNSUPPORTED, "--device %s: this build has no GPU module (make CUDA=1)", name);
     module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    MP_REQUIRE(module, err, MP_UNSUPPORTED, "--device %s: the GPU module cannot be loaded: %s", name, dlerror());
+    MP_ENSURE(module, err, MP_UNSUPPORTED, "--device %s: the GPU module cannot be loaded: %s", name, dlerror());
     mp_module_entry *backend;
     void *symbol = dlsym(module, "mp_module_backend");
-    MP_REQUIRE(symbol, err, MP_UNSUPPORTED, "--device %s: '%s' is no module of this program", name, path);
+    MP_ENSURE(symbol, err, MP_UNSUPPORTED, "--device %s: '%s' is no module of this program", name, path);
     memcpy(&backend, &symbol, sizeof backend); /* ISO C has no conversion between them */
-    MP_REQUIRE(*out = backend(&mp_cpu, ordinal), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(*out = backend(&mp_cpu, ordinal), err, MP_NOMEM, "out of memory");
     module = NULL;
-done:
-    if (module) dlclose(module);
-    return st;
+    return MP_OK;
 }

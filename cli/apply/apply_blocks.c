@@ -63,22 +63,17 @@ void blocks_free(blocks *b)
 
 mp_status blocks_judge(const blocks *b, int k, const bool *kept, int64_t *peak_bytes, int64_t *ticks, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_step *steps = NULL;
-    mp_timeline *timeline = NULL;
+    MP_OWNED mp_step *steps = NULL;
+    MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
     size_t n = 0;
-    bool *chosen = mp_alloc((size_t)b->modules->n, sizeof *chosen);
+    MP_OWNED bool *chosen = mp_alloc((size_t)b->modules->n, sizeof *chosen);
     if (!chosen) return MP_NO_MEMORY(err);
     for (int i = 0; i < k; i++) chosen[b->module[i]] = true;
-    MP_TRY(mp_module_schedule(b->modules, chosen, kept, &steps, &n, err));
-    MP_TRY(mp_timeline_build(b->modules->graph, steps, n, &timeline, err));
+    MP_CHECK(mp_module_schedule(b->modules, chosen, kept, &steps, &n, err));
+    MP_CHECK(mp_timeline_build(b->modules->graph, steps, n, &timeline, err));
     *peak_bytes = timeline->peak_bytes;
     *ticks = timeline->ticks;
-done:
-    mp_timeline_free(timeline);
-    mp_free(steps);
-    mp_free(chosen);
-    return st;
+    return MP_OK;
 }
 
 mp_status blocks_fewest(const blocks *b, int64_t budget_bytes, int *k, int64_t *peak_bytes, int64_t *ticks, mp_error *err)

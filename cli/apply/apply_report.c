@@ -67,27 +67,23 @@ static void print_pytorch(applied *x, const mp_plan *plan, const bool *chosen)
 /* The plan, if it is one by modules; else the best one by modules within its budget. */
 static mp_status apply_pytorch(applied *x)
 {
-    mp_status st = MP_OK;
     const mp_request request = {.graph = x->graph, .budget_bytes = x->budget_bytes, .own = &mp_modules_solver};
-    mp_answer answer = {0};
-    bool is_one = false, *chosen = mp_alloc((size_t)x->modules->n, sizeof *chosen);
+    MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
+    bool is_one = false;
+    MP_OWNED bool *chosen = mp_alloc((size_t)x->modules->n, sizeof *chosen);
     const mp_plan *plan = x->plan;
     if (!chosen) return MP_NO_MEMORY(x->err);
-    MP_TRY(mp_module_schedule_read(x->modules, plan->steps, plan->n_steps, chosen, &is_one, x->err));
+    MP_CHECK(mp_module_schedule_read(x->modules, plan->steps, plan->n_steps, chosen, &is_one, x->err));
     if (!is_one) {
-        MP_TRY(mp_solve(&request, &answer, x->err));
+        MP_CHECK(mp_solve(&request, &answer, x->err));
         if (!answer.plan) {
-            st = applied_too_coarse(x, "the smallest peak of checkpoints around modules is", answer.smallest->peak_bytes);
-            goto done;
+            return applied_too_coarse(x, "the smallest peak of checkpoints around modules is", answer.smallest->peak_bytes);
         }
         plan = answer.plan;
-        MP_TRY(mp_module_schedule_read(x->modules, plan->steps, plan->n_steps, chosen, &is_one, x->err));
+        MP_CHECK(mp_module_schedule_read(x->modules, plan->steps, plan->n_steps, chosen, &is_one, x->err));
     }
     print_pytorch(x, plan, chosen);
-done:
-    mp_answer_free(&answer);
-    mp_free(chosen);
-    return st;
+    return MP_OK;
 }
 
 /* ---- the first of equal blocks ---- */
@@ -129,17 +125,15 @@ typedef void (*block_printer)(const applied *x, const blocks *b, int k);
 
 static mp_status apply_blocks(applied *x, block_printer print)
 {
-    mp_status st = MP_OK;
-    blocks b = {0};
+    MP_CLEARED_BY(blocks_free) blocks b = {0};
     int64_t peak_bytes, ticks, all_peak_bytes, all_ticks;
     int k;
-    MP_TRY(blocks_find(x->modules, &b, x->err));
-    MP_TRY(blocks_fewest(&b, x->budget_bytes, &k, &peak_bytes, &ticks, x->err));
+    MP_CHECK(blocks_find(x->modules, &b, x->err));
+    MP_CHECK(blocks_fewest(&b, x->budget_bytes, &k, &peak_bytes, &ticks, x->err));
     if (k < 0) {
-        st = applied_too_coarse(x, "with every block checkpointed the peak is", peak_bytes);
-        goto done;
+        return applied_too_coarse(x, "with every block checkpointed the peak is", peak_bytes);
     }
-    MP_TRY(blocks_judge(&b, b.n, NULL, &all_peak_bytes, &all_ticks, x->err));
+    MP_CHECK(blocks_judge(&b, b.n, NULL, &all_peak_bytes, &all_ticks, x->err));
     applied_head(x,
                  mp_text("the first %d of %d blocks (%.100s, ...) checkpointed", k, b.n, x->modules->modules[b.module[0]].name),
                  peak_bytes, ticks);
@@ -150,9 +144,7 @@ static mp_status apply_blocks(applied *x, block_printer print)
         print(x, &b, k);
     else
         print_to(x->to, "# No block has to be checkpointed.\n");
-done:
-    blocks_free(&b);
-    return st;
+    return MP_OK;
 }
 
 /* ---- lists of tensors ---- */
@@ -207,49 +199,47 @@ static void print_jax(const applied *x, const int *list, size_t n)
 /* The best list of checkpoints, between which segments are recomputed, within the plan's budget. */
 static mp_status apply_list(applied *x, const char *what, void (*print)(const applied *, const int *, size_t))
 {
-    mp_status st = MP_OK;
     const mp_request request = {.graph = x->graph, .budget_bytes = x->budget_bytes, .solver = "segments"};
-    mp_answer answer = {0};
-    int *list = NULL;
+    MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
+    MP_OWNED int *list = NULL;
     int64_t peak_bytes, ticks;
-    MP_TRY(mp_solve(&request, &answer, x->err));
+    MP_CHECK(mp_solve(&request, &answer, x->err));
     if (!answer.plan) {
-        st = applied_too_coarse(x, "the smallest peak of recomputed segments is", answer.smallest->peak_bytes);
-        goto done;
+        return applied_too_coarse(x, "the smallest peak of recomputed segments is", answer.smallest->peak_bytes);
     }
     size_t n = answer.plan->n_checkpoints;
-    MP_REQUIRE(list = mp_alloc(n, sizeof *list), x->err, MP_NOMEM, "out of memory");
+    MP_ENSURE(list = mp_alloc(n, sizeof *list), x->err, MP_NOMEM, "out of memory");
     if (n) memcpy(list, answer.plan->checkpoints, n * sizeof *list);
-    MP_TRY(shorten(x, list, &n));
-    MP_TRY(mp_segments_on(x->graph, list, n, &peak_bytes, &ticks, x->err));
+    MP_CHECK(shorten(x, list, &n));
+    MP_CHECK(mp_segments_on(x->graph, list, n, &peak_bytes, &ticks, x->err));
     applied_head(x, what, peak_bytes, ticks);
     print(x, list, n);
-done:
-    mp_free(list);
-    mp_answer_free(&answer);
-    return st;
+    return MP_OK;
+}
+
+static void applied_free(applied *x)
+{
+    mp_modules_free(x->modules);
 }
 
 mp_status report_apply(const subject *s, const char *framework, FILE *to, applied_means *found, mp_error *err)
 {
     const mp_plan *plan = s->plan;
-    mp_status st = MP_OK;
+    MP_CLEARED_BY(applied_free)
     applied x = {.subject = s, .graph = s->graph, .plan = plan, .to = to, .found = found, .err = err};
     x.budget_bytes = plan->budget_bytes < MP_NO_LIMIT ? plan->budget_bytes : plan->peak_bytes;
-    MP_TRY(mp_modules_new(s->graph, &x.modules, err));
+    MP_CHECK(mp_modules_new(s->graph, &x.modules, err));
     if (!strcmp(framework, "pytorch"))
-        MP_TRY(apply_pytorch(&x));
+        MP_CHECK(apply_pytorch(&x));
     else if (!strcmp(framework, "pytorch-selective"))
-        MP_TRY(apply_selective(&x));
+        MP_CHECK(apply_selective(&x));
     else if (!strcmp(framework, "paddle"))
-        MP_TRY(apply_list(&x, "checkpoints for RecomputeOptimizer", print_paddle));
+        MP_CHECK(apply_list(&x, "checkpoints for RecomputeOptimizer", print_paddle));
     else if (!strcmp(framework, "jax"))
-        MP_TRY(apply_list(&x, "names for jax.checkpoint", print_jax));
+        MP_CHECK(apply_list(&x, "names for jax.checkpoint", print_jax));
     else
-        MP_TRY(apply_blocks(&x, !strcmp(framework, "huggingface") ? print_huggingface
-                                : !strcmp(framework, "megatron")  ? print_megatron
-                                                                  : print_deepspeed));
-done:
-    mp_modules_free(x.modules);
-    return st;
+        MP_CHECK(apply_blocks(&x, !strcmp(framework, "huggingface") ? print_huggingface
+                                  : !strcmp(framework, "megatron")  ? print_megatron
+                                                                    : print_deepspeed));
+    return MP_OK;
 }

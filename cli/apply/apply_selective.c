@@ -157,22 +157,26 @@ static void print_lines(const applied *x, const selective *s, const found *best)
     print_to(x->to, "        c.checkpoint, module.forward, use_reentrant=False, context_fn=contexts\n    )\n");
 }
 
+static void selective_free(selective *s)
+{
+    mp_free(s->number);
+    mp_free(s->kept);
+}
+
 mp_status apply_selective(applied *x)
 {
-    mp_status st = MP_OK;
-    blocks b = {0};
-    selective s = {.blocks = &b, .graph = x->graph};
+    MP_CLEARED_BY(blocks_free) blocks b = {0};
+    MP_CLEARED_BY(selective_free) selective s = {.blocks = &b, .graph = x->graph};
     found best = {.k = -1, .smallest_bytes = INT64_MAX};
-    MP_TRY(blocks_find(x->modules, &b, x->err));
+    MP_CHECK(blocks_find(x->modules, &b, x->err));
     s.number = mp_alloc(x->graph->n_nodes, sizeof *s.number);
     s.kept = mp_alloc(x->graph->n_nodes, sizeof *s.kept);
-    MP_REQUIRE(s.number && s.kept, x->err, MP_NOMEM, "out of memory");
+    MP_ENSURE(s.number && s.kept, x->err, MP_NOMEM, "out of memory");
     find_products(&s);
     choose_tried(&s);
-    for (unsigned set = 0; set < 1U << s.n_tried; set++) MP_TRY(try_set(&s, set, x->budget_bytes, &best, x->err));
+    for (unsigned set = 0; set < 1U << s.n_tried; set++) MP_CHECK(try_set(&s, set, x->budget_bytes, &best, x->err));
     if (best.k < 0) {
-        st = applied_too_coarse(x, "with every block checkpointed the peak is", best.smallest_bytes);
-        goto done;
+        return applied_too_coarse(x, "with every block checkpointed the peak is", best.smallest_bytes);
     }
     applied_head(x,
                  mp_text("the first %d of %d blocks (%.100s, ...) in selective checkpoints", best.k, b.n,
@@ -182,9 +186,5 @@ mp_status apply_selective(applied *x)
         print_lines(x, &s, &best);
     else
         print_to(x->to, "# No block has to be checkpointed.\n");
-done:
-    mp_free(s.number);
-    mp_free(s.kept);
-    blocks_free(&b);
-    return st;
+    return MP_OK;
 }

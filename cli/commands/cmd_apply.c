@@ -27,17 +27,14 @@ static json_t *apply_json(const options *o, const subject *s, const applied_mean
 /* The lines on standard output, or as text in the answer. */
 static mp_status print_lines(const options *o, const subject *s, applied_means *found, mp_error *err)
 {
-    mp_status st = MP_OK;
-    char *text = NULL;
+    MP_OWNED_BY(free) char *text = NULL;
     size_t size;
     FILE *to = o->talk.json ? open_memstream(&text, &size) : stdout;
-    MP_REQUIRE(to, err, MP_NOMEM, "out of memory");
-    st = report_apply(s, o->output.framework, to, found, err);
-    if (to == stdout) goto done;
+    MP_ENSURE(to, err, MP_NOMEM, "out of memory");
+    mp_status st = report_apply(s, o->output.framework, to, found, err);
+    if (to == stdout) return st;
     if (fclose(to) != 0 && st == MP_OK) st = MP_FAIL(err, MP_NOMEM, "out of memory");
     if (st == MP_OK) st = answer_in_json("apply", apply_json(o, s, found, text), err);
-done:
-    free(text);
     return st;
 }
 

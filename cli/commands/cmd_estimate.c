@@ -60,22 +60,19 @@ static mp_rules rules_of(const subject *s)
 /* Keep-all's timeline and the node at its peak. Updates that are fused into backward run where their gradients are complete. */
 static mp_status find_peak(estimate *e, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *graph = e->subject.graph;
     const mp_step *steps = NULL;
-    mp_step *early = NULL;
+    MP_OWNED mp_step *early = NULL;
     size_t n;
-    MP_TRY(mp_problem_keep_all(e->subject.problem, &steps, &e->timeline, err));
+    MP_CHECK(mp_problem_keep_all(e->subject.problem, &steps, &e->timeline, err));
     if (graph->fuse == MP_FUSE_BACKWARD) {
-        MP_TRY(mp_updates_place_early(graph, &early, &n, err));
-        MP_TRY(mp_timeline_build(graph, early, n, &e->early, err));
+        MP_CHECK(mp_updates_place_early(graph, &early, &n, err));
+        MP_CHECK(mp_timeline_build(graph, early, n, &e->early, err));
         e->timeline = e->early;
         steps = early;
     }
     e->peak_node = e->timeline->peak_step < 0 ? -1 : steps[e->timeline->peak_step].node;
-done:
-    mp_free(early);
-    return st;
+    return MP_OK;
 }
 
 static mp_status make_estimate(const options *o, estimate *e, mp_error *err)
@@ -227,17 +224,12 @@ static void print_simplified(const mp_simplify_report *r)
 
 static mp_status print_cuts(const estimate *e, mp_error *err)
 {
-    mp_status st = MP_OK;
-    const char **names = mp_alloc(e->n_cuts, sizeof *names);
-    mp_label *labels = mp_alloc(e->n_cuts, sizeof *labels);
-    MP_REQUIRE(names && labels, err, MP_NOMEM, "%zu names", e->n_cuts);
+    MP_OWNED const char **names = mp_alloc(e->n_cuts, sizeof *names);
+    MP_OWNED mp_label *labels = mp_alloc(e->n_cuts, sizeof *labels);
+    MP_ENSURE(names && labels, err, MP_NOMEM, "%zu names", e->n_cuts);
     for (size_t k = 0; k < e->n_cuts; k++) names[k] = mp_storage_title(e->subject.graph, e->cuts[k], &labels[k]);
     print("\nCut tensors (each splits the network in two: natural checkpoints): %zu\n", e->n_cuts);
-    MP_TRY(report_tensors(names, e->n_cuts, CUT_ROWS, e->asked->talk.list, err));
-done:
-    mp_free(names);
-    mp_free(labels);
-    return st;
+    return report_tensors(names, e->n_cuts, CUT_ROWS, e->asked->talk.list, err);
 }
 
 /* With -v: where the figures come from. */

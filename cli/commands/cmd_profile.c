@@ -43,7 +43,14 @@ typedef struct watch {
     double start, end; /* by mp_clock_now; end 0: no limit */
     double shown_at;
     bool shows, any, stopped;
+    bool catches; /* interrupts */
 } watch;
+
+static void watch_end(watch *w)
+{
+    if (w->any) terminal_clear(STDERR_FILENO);
+    if (w->catches) interrupt_release();
+}
 
 /* The first step only warms up: what comes later waits for the end of a step as long as the last one. */
 #define LATE "memplan: stopped in the middle of a step that did not end; nothing is written\n"
@@ -69,20 +76,19 @@ static bool look(const mp_train_progress *now, void *data)
 static mp_status measure_round(mp_train_request *request, size_t round, mp_node_cost *costs, train_outcome *t, bool *measured,
                                mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *g = t->subject.graph;
-    mp_report report = {0};
-    mp_plan *plan = NULL;
-    int *alternatives = mp_alloc(g->n_nodes, sizeof *alternatives);
-    MP_REQUIRE(alternatives, err, MP_NOMEM, "%zu steps", g->n_nodes);
+    MP_CLEARED_BY(mp_report_free) mp_report report = {0};
+    MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
+    MP_OWNED int *alternatives = mp_alloc(g->n_nodes, sizeof *alternatives);
+    MP_ENSURE(alternatives, err, MP_NOMEM, "%zu steps", g->n_nodes);
     for (size_t i = 0; i < g->n_nodes; i++)
         if (round && costs[i].n_algorithms)
             alternatives[i] = (int)(round < costs[i].n_algorithms ? round : costs[i].n_algorithms - 1);
-    MP_TRY(train_keep_all(g, alternatives, &plan, err));
+    MP_CHECK(train_keep_all(g, alternatives, &plan, err));
     request->plan = plan;
-    MP_TRY(mp_train(request, &report, err));
+    MP_CHECK(mp_train(request, &report, err));
     *measured = report.n_losses > 1; /* the first step warms up */
-    if (!*measured) goto done;
+    if (!*measured) return MP_OK;
     for (size_t i = 0; i < g->n_nodes; i++) {
         const double seconds = report.node_seconds[i];
         if (!round) costs[i].seconds = seconds;
@@ -92,11 +98,7 @@ static mp_status measure_round(mp_train_request *request, size_t round, mp_node_
         t->after = report;
         report = (mp_report){0};
     }
-done:
-    mp_report_free(&report);
-    mp_plan_free(plan);
-    mp_free(alternatives);
-    return st;
+    return MP_OK;
 }
 
 /* Algorithms beyond the first `n` have not been measured: they go. */
@@ -110,20 +112,19 @@ static void keep_algorithms(mp_node_cost *costs, size_t n_nodes, size_t n)
 static mp_status measure(const options *o, train_outcome *t, mp_pool *pool, mp_node_cost **costs, size_t *left_out,
                          mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_feed *feed = NULL;
-    mp_parameter_source *source = NULL;
+    MP_OWNED_BY(mp_feed_free) mp_feed *feed = NULL;
+    MP_OWNED_BY(mp_parameter_source_free) mp_parameter_source *source = NULL;
     size_t n_rounds = 1;
-    bool catches = false;
+    MP_CLEARED_BY(watch_end)
     watch w = {.start = mp_clock_now(), .shown_at = -1, .shows = o->talk.shows_progress && terminal_rewrites(STDERR_FILENO)};
     mp_hyper hyper = mp_hyper_default((mp_optimizer)mp_optimizer_find(o->model.optimizer));
     mp_train_request request = {.program = t->subject.program,
                                 .execution = {.hyper = hyper, .seed = (uint64_t)o->search.seed, .profile = true},
                                 .n_steps = o->training.steps > 1 ? o->training.steps : STEPS};
-    MP_TRY(mp_program_list_algorithms(t->subject.program, err));
-    MP_TRY(new_costs(t->subject.program, pool, costs, err));
-    MP_TRY(mp_parameter_source_open(t->subject.program, o->operands[0], (uint64_t)o->search.seed, true, &source, err));
-    MP_TRY(mp_inputs_open_feed(t->subject.program, NULL, 0, (uint64_t)o->search.seed, &feed, err));
+    MP_CHECK(mp_program_list_algorithms(t->subject.program, err));
+    MP_CHECK(new_costs(t->subject.program, pool, costs, err));
+    MP_CHECK(mp_parameter_source_open(t->subject.program, o->operands[0], (uint64_t)o->search.seed, true, &source, err));
+    MP_CHECK(mp_inputs_open_feed(t->subject.program, NULL, 0, (uint64_t)o->search.seed, &feed, err));
     request.feed = feed;
     request.parameters = source;
     request.progress = look;
@@ -133,23 +134,18 @@ static mp_status measure(const options *o, train_outcome *t, mp_pool *pool, mp_n
         if ((*costs)[i].n_algorithms > n_rounds) n_rounds = (*costs)[i].n_algorithms;
     w.n_rounds = n_rounds;
     interrupt_catch(true, !w.shows);
-    catches = true;
+    w.catches = true;
     interrupt_force(LATE, 1);
     for (; w.round < n_rounds && !w.stopped; w.round++) {
         bool measured = false;
-        MP_TRY(measure_round(&request, w.round, *costs, t, &measured, err));
+        MP_CHECK(measure_round(&request, w.round, *costs, t, &measured, err));
         if (!measured) break;
     }
-    MP_REQUIRE(w.round > 0, err, MP_INFEASIBLE,
-               "stopped before the second step, and the first only warms up: nothing is measured");
+    MP_ENSURE(w.round > 0, err, MP_INFEASIBLE,
+              "stopped before the second step, and the first only warms up: nothing is measured");
     keep_algorithms(*costs, t->subject.graph->n_nodes, w.round);
     *left_out = n_rounds - w.round;
-done:
-    if (w.any) terminal_clear(STDERR_FILENO);
-    if (catches) interrupt_release();
-    mp_feed_free(feed);
-    mp_parameter_source_free(source);
-    return st;
+    return MP_OK;
 }
 
 /* What the choice of algorithms is worth. */

@@ -22,24 +22,21 @@ static bool show(size_t k, size_t n, const mp_progress *search, void *p)
  */
 static mp_status search(const options *o, const budget *b, subject *s, int *no_plan, mp_error *err)
 {
-    mp_status st = MP_OK;
-    outcome out = {.subject = s, .asked = o, .talk = &o->talk};
+    MP_CLEARED_BY(outcome_free) outcome out = {.subject = s, .asked = o, .talk = &o->talk};
     mp_request request = outcome_request(&out);
-    MP_TRY(outcome_start(&out, err));
-    MP_TRY(outcome_find_budget(&out, b, &request, err));
-    st = outcome_search(&out, &request, err);
+    MP_CHECK(outcome_start(&out, err));
+    MP_CHECK(outcome_find_budget(&out, b, &request, err));
+    const mp_status st = outcome_search(&out, &request, err);
     if (st == MP_LIMIT) *no_plan = no_plan_status(false);
-    MP_TRY(st);
+    MP_CHECK(st);
     s->plan = out.answer.plan;
     out.answer.plan = NULL;
-    if (s->plan) goto done;
+    if (s->plan) return MP_OK;
     const bool proved = is_refused(&out);
     complain("%s %s; 'memplan plan' says what would fit", proved ? "nothing fits" : "not known whether anything fits",
              mp_bytes_text(out.budget_bytes));
     *no_plan = no_plan_status(proved);
-done:
-    outcome_free(&out);
-    return st;
+    return MP_OK;
 }
 
 /* A quick trade-off curve; none where the searchers have nothing to search. */
@@ -66,12 +63,12 @@ static mp_status find_curve(const options *o, const subject *s, int64_t floor_by
 int cmd_report(options *o)
 {
     mp_error err = {0};
-    subject s = {0};
-    mp_sweep sweep = {0};
+    MP_CLEARED_BY(subject_free) subject s = {0};
+    MP_CLEARED_BY(mp_sweep_free) mp_sweep sweep = {0};
     budget b;
     bool has_curve = false;
     const char *why = NULL, *ending = o->output.out ? strrchr(o->output.out, '.') : NULL;
-    int no_plan = 0, rc = EXIT_DONE;
+    int no_plan = 0;
     mp_report_request request = {0};
     if (!o->output.out) return usage_error("report needs a file to write: -o report.html");
     if (strcmp(o->output.out, "-") && (!ending || strcasecmp(ending, ".html")))
@@ -83,25 +80,15 @@ int cmd_report(options *o)
     if (subject_load_with_plan(o->operands[0], o->output.plan, o, &s, &err) != MP_OK ||
         mp_problem_floor(s.problem, &request.floor_bytes, NULL, &err) != MP_OK ||
         (o->search.budget && search(o, &b, &s, &no_plan, &err) != MP_OK)) {
-        rc = input_failed(&err);
-        if (no_plan) rc = no_plan;
-        goto done;
+        const int rc = input_failed(&err);
+        return no_plan ? no_plan : rc;
     }
-    if (no_plan) {
-        rc = no_plan;
-        goto done;
-    }
-    if (o->output.curve && !interrupt_asked() && find_curve(o, &s, request.floor_bytes, &sweep, &has_curve, &err) != MP_OK) {
-        rc = input_failed(&err);
-        goto done;
-    }
+    if (no_plan) return no_plan;
+    if (o->output.curve && !interrupt_asked() && find_curve(o, &s, request.floor_bytes, &sweep, &has_curve, &err) != MP_OK)
+        return input_failed(&err);
     request.graph = s.graph;
     request.plan = s.plan;
     request.sweep = has_curve ? &sweep : NULL;
     request.title = s.title;
-    if (mp_report_page(&request, o->output.out, &err) != MP_OK) rc = output_failed(&err);
-done:
-    mp_sweep_free(&sweep);
-    subject_free(&s);
-    return rc;
+    return mp_report_page(&request, o->output.out, &err) == MP_OK ? EXIT_DONE : output_failed(&err);
 }

@@ -28,6 +28,11 @@ typedef struct wanted {
     int64_t *bytes;
 } wanted;
 
+static void wanted_free(wanted *w)
+{
+    mp_pool_free(w->pool);
+}
+
 /* The parts of a list with commas. */
 static int split(const char *option, const char *text, mp_pool *pool, const char ***parts, size_t *n)
 {
@@ -99,7 +104,7 @@ static mp_status sweep(const options *o, const wanted *w, const subject *s, mp_s
     mp_status st = MP_OK;
     progress shown;
     int64_t floor_bytes;
-    budget_ends ends = {0};
+    MP_CLEARED_BY(budget_ends_free) budget_ends ends = {0};
     mp_request smallest = {.graph = s->graph, .problem = s->problem, .keep_order = o->search.keep_order};
     mp_sweep_request request = {.graph = s->graph,
                                 .problem = s->problem,
@@ -113,18 +118,16 @@ static mp_status sweep(const options *o, const wanted *w, const subject *s, mp_s
                                 .keep_order = o->search.keep_order,
                                 .progress = show,
                                 .progress_data = &shown};
-    MP_TRY(budget_ends_of(w->budgets, request.n_budgets, o, &smallest, &ends, err));
-    MP_TRY(mp_problem_floor(s->problem, &floor_bytes, NULL, err));
+    MP_CHECK(budget_ends_of(w->budgets, request.n_budgets, o, &smallest, &ends, err));
+    MP_CHECK(mp_problem_floor(s->problem, &floor_bytes, NULL, err));
     for (size_t k = 0; k < request.n_budgets; k++) {
         const char *why = budget_lacks_unit(&w->budgets[k], ends.peak_bytes);
-        MP_REQUIRE(!why, err, MP_INVALID, "--budgets: %s", why);
+        MP_ENSURE(!why, err, MP_INVALID, "--budgets: %s", why);
         w->bytes[k] = budget_resolve(&w->budgets[k], ends.peak_bytes, ends.smallest_bytes);
     }
     progress_start(&shown, o, floor_bytes, INT64_MAX);
     st = mp_sweep_budgets(&request, found, err);
     progress_end(&shown);
-done:
-    budget_ends_free(&ends);
     return st;
 }
 
@@ -220,19 +223,13 @@ static bool is_none_proved(const mp_sweep *found)
 int cmd_sweep(options *o)
 {
     mp_error err = {0};
-    subject s = {0};
-    mp_sweep found = {0};
-    wanted w = {0};
+    MP_CLEARED_BY(subject_free) subject s = {0};
+    MP_CLEARED_BY(mp_sweep_free) mp_sweep found = {0};
+    MP_CLEARED_BY(wanted_free) wanted w = {0};
     int rc = settle(o, &w);
-    if (rc) goto done;
-    if (subject_load(o->operands[0], o, &s, &err) != MP_OK) {
-        rc = input_failed(&err);
-        goto done;
-    }
-    if (sweep(o, &w, &s, &found, &err) != MP_OK) {
-        rc = input_failed(&err);
-        goto done;
-    }
+    if (rc) return rc;
+    if (subject_load(o->operands[0], o, &s, &err) != MP_OK) return input_failed(&err);
+    if (sweep(o, &w, &s, &found, &err) != MP_OK) return input_failed(&err);
     rc = any_feasible(&found) ? EXIT_DONE : no_plan_status(is_none_proved(&found));
     if (found.stopped && !o->talk.quiet) complain("the sweep was cut short; this is what it had found");
     if (o->talk.json) {
@@ -246,9 +243,5 @@ int cmd_sweep(options *o)
         if (st == MP_OK) st = mp_curve_picture(&found, s.title, w.picture.path, &err);
         if (picture_file_close(&w.picture, &o->output, st, &err) != MP_OK) rc = output_failed(&err);
     }
-done:
-    mp_sweep_free(&found);
-    subject_free(&s);
-    mp_pool_free(w.pool);
     return rc;
 }

@@ -87,50 +87,45 @@ static int settle(options *o, budget *b, picture_file *picture)
 static mp_status search(const options *o, const budget *b, train_outcome *t, mp_error *err)
 {
     mp_status st = MP_OK;
-    outcome out = {.subject = &t->subject, .asked = o, .talk = &o->talk};
+    MP_CLEARED_BY(outcome_free) outcome out = {.subject = &t->subject, .asked = o, .talk = &o->talk};
     const mp_answer *a = &out.answer;
     mp_request request = outcome_request(&out);
-    MP_TRY(outcome_start(&out, err));
-    MP_TRY(outcome_find_budget(&out, b, &request, err));
+    MP_CHECK(outcome_start(&out, err));
+    MP_CHECK(outcome_find_budget(&out, b, &request, err));
     st = outcome_search(&out, &request, err);
     if (st == MP_LIMIT) t->no_plan = no_plan_status(false);
-    MP_TRY(st);
+    MP_CHECK(st);
     const bool proved = !a->plan && is_refused(&out);
     if (!a->plan) t->no_plan = no_plan_status(proved);
     const char *text = mp_bytes_text(out.budget_bytes), *least = mp_bytes_text(out.floor_bytes);
-    MP_REQUIRE(a->plan || proved || !a->stopped, err, MP_INFEASIBLE,
-               "not known whether anything fits %s: the search was stopped before it found a plan (floor %s)", text, least);
-    MP_REQUIRE(a->plan, err, MP_INFEASIBLE, "%s %s: the smallest plan found needs %lld bytes, and the floor is %s",
-               proved ? "nothing fits" : "not known whether anything fits", text, (long long)mp_plan_need(a->smallest), least);
+    MP_ENSURE(a->plan || proved || !a->stopped, err, MP_INFEASIBLE,
+              "not known whether anything fits %s: the search was stopped before it found a plan (floor %s)", text, least);
+    MP_ENSURE(a->plan, err, MP_INFEASIBLE, "%s %s: the smallest plan found needs %lld bytes, and the floor is %s",
+              proved ? "nothing fits" : "not known whether anything fits", text, (long long)mp_plan_need(a->smallest), least);
     t->subject.plan = out.answer.plan;
     out.answer.plan = NULL;
     if (o->search.second_stream) {
-        MP_TRY(mp_plan_second_stream(request.graph, &t->subject.plan, &t->second_stream, err));
+        MP_CHECK(mp_plan_second_stream(request.graph, &t->subject.plan, &t->second_stream, err));
         t->has_second_stream = true;
     }
-done:
-    outcome_free(&out);
     return st;
 }
 
 /* Keep-all with the algorithms of the plan: two algorithms round differently, and both runs are to give the same. */
 static mp_status keep_all_like(train_outcome *t, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *g = t->subject.graph;
     mp_plan *keep_all = NULL;
-    int *alternatives = mp_alloc(g->n_nodes, sizeof *alternatives);
-    MP_REQUIRE(alternatives, err, MP_NOMEM, "%zu steps", g->n_nodes);
+    MP_OWNED int *alternatives = mp_alloc(g->n_nodes, sizeof *alternatives);
+    MP_ENSURE(alternatives, err, MP_NOMEM, "%zu steps", g->n_nodes);
     for (size_t k = 0; k < t->subject.plan->n_steps; k++) {
         const mp_step *step = &t->subject.plan->steps[k];
         if (mp_node_has_algorithms(&g->nodes[step->node])) alternatives[step->node] = step->alternative;
     }
-    MP_TRY(train_keep_all(g, alternatives, &keep_all, err));
+    MP_CHECK(train_keep_all(g, alternatives, &keep_all, err));
     mp_plan_free(t->keep_all);
     t->keep_all = keep_all;
-done:
-    mp_free(alternatives);
-    return st;
+    return MP_OK;
 }
 
 static mp_status prepare(options *o, const budget *b, train_outcome *t, mp_error *err)
@@ -192,13 +187,19 @@ static void tell_without_gradient(const options *o, const train_outcome *t, cons
             o->operands[0], n, t->n_parameters, model->tensors[first].name);
 }
 
+static void step_progress_end(step_progress *shown)
+{
+    if (shown->any) terminal_clear(STDERR_FILENO);
+    interrupt_release();
+}
+
 /* *reads: what fails is what the user gave, and not the training or the saving. */
 static mp_status run(const options *o, const text_list *files, train_outcome *t, bool *reads, mp_error *err)
 {
-    mp_status st = MP_OK;
     *reads = true;
-    mp_feed *feed = NULL, *test = NULL;
-    mp_parameter_source *source = NULL;
+    MP_OWNED_BY(mp_feed_free) mp_feed *feed = NULL, *test = NULL;
+    MP_OWNED_BY(mp_parameter_source_free) mp_parameter_source *source = NULL;
+    MP_CLEARED_BY(step_progress_end)
     step_progress shown = {.what = o->training.before ? "run 1 of 2, keeping all" : "training",
                            .shows = o->talk.shows_progress && !o->talk.quiet && terminal_rewrites(STDERR_FILENO),
                            .late = o->training.save ? LATE "nothing was saved yet\n" : LATE "nothing was to be saved\n",
@@ -216,24 +217,24 @@ static mp_status run(const options *o, const text_list *files, train_outcome *t,
                                 .progress_data = &shown};
     interrupt_catch(true, !shown.shows);
     interrupt_force(shown.late, shown.grace);
-    MP_TRY(mp_hyper_check(&request.execution.hyper, err));
+    MP_CHECK(mp_hyper_check(&request.execution.hyper, err));
     /* the state that --resume reads has a value for each */
-    MP_TRY(mp_parameter_source_open(t->subject.program, o->operands[0], (uint64_t)o->search.seed,
-                                    o->training.random_weights || o->training.resume, &source, err));
+    MP_CHECK(mp_parameter_source_open(t->subject.program, o->operands[0], (uint64_t)o->search.seed,
+                                      o->training.random_weights || o->training.resume, &source, err));
     mp_parameter_source_count(source, &t->n_parameters, &t->n_drawn);
-    MP_TRY(mp_inputs_open_feed(t->subject.program, files->items, files->n, (uint64_t)o->search.seed, &feed, err));
+    MP_CHECK(mp_inputs_open_feed(t->subject.program, files->items, files->n, (uint64_t)o->search.seed, &feed, err));
     if (o->training.test.n)
-        MP_TRY(mp_inputs_open_feed(t->subject.program, o->training.test.items, o->training.test.n, (uint64_t)o->search.seed,
-                                   &test, err));
+        MP_CHECK(mp_inputs_open_feed(t->subject.program, o->training.test.items, o->training.test.n, (uint64_t)o->search.seed,
+                                     &test, err));
     tell_drawn(o, t);
     tell_without_gradient(o, t, &request.execution.hyper);
     *reads = false;
     request.feed = feed;
     request.parameters = source;
     if (o->training.before) {
-        MP_TRY(mp_train(&request, &t->before, err));
+        MP_CHECK(mp_train(&request, &t->before, err));
         t->has_before = true;
-        if (t->before.stopped) goto done; /* what would be compared has not the same steps */
+        if (t->before.stopped) return MP_OK; /* what would be compared has not the same steps */
         shown.what = "run 2 of 2, by the plan";
     }
     request.plan = t->subject.plan;
@@ -241,14 +242,7 @@ static mp_status run(const options *o, const text_list *files, train_outcome *t,
     shown.saves = o->training.save;
     request.save_every = o->training.save_every;
     request.test = test;
-    MP_TRY(mp_train(&request, &t->after, err));
-done:
-    if (shown.any) terminal_clear(STDERR_FILENO);
-    interrupt_release();
-    mp_feed_free(feed);
-    mp_feed_free(test);
-    mp_parameter_source_free(source);
-    return st;
+    return mp_train(&request, &t->after, err);
 }
 
 /* --data NAME marks an input as data, --data NAME=FILE says where it comes from: the second kind goes into *files. */

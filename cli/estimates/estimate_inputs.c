@@ -44,19 +44,16 @@ typedef void (*role_visitor)(const mp_model *model, const mp_tensor *t, const mp
 
 static mp_status visit(const mp_model *model, role_visitor visitor, void *data, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_consumers consumers = {0};
-    MP_TRY(mp_model_consumers(model, &consumers, err));
+    MP_CLEARED_BY(mp_consumers_free) mp_consumers consumers = {0};
+    MP_CHECK(mp_model_consumers(model, &consumers, err));
     for (size_t k = 0; k < model->n_tensors; k++) {
         const mp_tensor *t = &model->tensors[k];
         mp_input_role role;
         if (t->role != MP_ROLE_DATA || t->producer >= 0 || consumers.start[k] == consumers.start[k + 1]) continue;
-        MP_TRY(mp_input_role_of(model, &consumers, (int)k, &role, err));
+        MP_CHECK(mp_input_role_of(model, &consumers, (int)k, &role, err));
         visitor(model, t, &role, data);
     }
-done:
-    mp_consumers_free(&consumers);
-    return st;
+    return MP_OK;
 }
 
 static void widen(const mp_model *model, const mp_tensor *t, const mp_input_role *role, void *data)

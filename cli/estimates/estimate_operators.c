@@ -38,12 +38,11 @@ static int by_rank(const void *a, const void *b)
 /* All operators, sorted as the table of modules is; on MP_OK release with mp_free. */
 static mp_status rows_of(const mp_graph *graph, const mp_summary *summary, const char *sort, row **out, mp_error *err)
 {
-    mp_status st = MP_OK;
     const size_t n = summary->n_operators;
-    int64_t *parameters = NULL;
-    row *rows = mp_alloc(n, sizeof *rows);
-    MP_REQUIRE(rows, err, MP_NOMEM, "%zu operators", n);
-    MP_TRY(operator_parameters(graph, summary, &parameters, err));
+    MP_OWNED int64_t *parameters = NULL;
+    MP_OWNED row *rows = mp_alloc(n, sizeof *rows);
+    MP_ENSURE(rows, err, MP_NOMEM, "%zu operators", n);
+    MP_CHECK(operator_parameters(graph, summary, &parameters, err));
     for (size_t k = 0; k < n; k++) {
         const mp_operator_summary *op = &summary->operators[k];
         const char *name = graph->nodes[op->node].name;
@@ -53,10 +52,7 @@ static mp_status rows_of(const mp_graph *graph, const mp_summary *summary, const
     if (sort) qsort(rows, n, sizeof *rows, by_rank);
     *out = rows;
     rows = NULL;
-done:
-    mp_free(rows);
-    mp_free(parameters);
-    return st;
+    return MP_OK;
 }
 
 static json_t *operator_json(const mp_graph *graph, const mp_operator_summary *row, int64_t parameter_bytes)
@@ -110,9 +106,8 @@ static void write_field(const json_t *value)
 
 mp_status operators_csv(const mp_graph *graph, const mp_summary *summary, const char *sort, mp_error *err)
 {
-    mp_status st = MP_OK;
-    json_t *list = operators_json(graph, summary, sort);
-    MP_REQUIRE(list, err, MP_NOMEM, "%zu operators", summary->n_operators);
+    MP_OWNED_BY(json_decref) json_t *list = operators_json(graph, summary, sort);
+    MP_ENSURE(list, err, MP_NOMEM, "%zu operators", summary->n_operators);
     for (size_t k = 0; k < json_array_size(list); k++) {
         const char *key, *between = "";
         json_t *value, *object = json_array_get(list, k);
@@ -133,9 +128,7 @@ mp_status operators_csv(const mp_graph *graph, const mp_summary *summary, const 
         }
         putchar('\n');
     }
-done:
-    json_decref(list);
-    return st;
+    return MP_OK;
 }
 
 /* A quantity that does not exist is a dash. */

@@ -14,7 +14,7 @@ mp_status compare_updates(const options *o, update_comparison *out, mp_error *er
     mp_status st = MP_OK;
     const mp_backend *backend;
     own_device device;
-    MP_TRY(subject_device(&o->model, &backend, &device, err));
+    MP_CHECK(subject_device(&o->model, &backend, &device, err));
     *out = (update_comparison){.cache_bytes = device.profile.cache_bytes};
     for (int fuse = 0; fuse < MP_N_FUSES; fuse++) {
         options asked = *o;
@@ -27,7 +27,6 @@ mp_status compare_updates(const options *o, update_comparison *out, mp_error *er
         if (st != MP_OK) break;
         out->is_possible[fuse] = true;
     }
-done:
     return st;
 }
 

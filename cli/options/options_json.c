@@ -86,22 +86,20 @@ static mp_status adopt_list(text_list *list, const json_t *array, const char *ke
 static mp_status adopt_bindings(options *o, text_list *list, json_t *object, const char *key, mp_error *err)
 {
     const char *name;
-    json_t *size, *texts = json_array();
-    mp_status st = MP_OK;
-    MP_REQUIRE(texts, err, MP_NOMEM, "the options' %s", key);
-    MP_REQUIRE(json_is_object(object), err, MP_PARSE, "the options' %s is not an object", key);
+    json_t *size;
+    MP_OWNED_BY(json_decref) json_t *texts = json_array();
+    MP_ENSURE(texts, err, MP_NOMEM, "the options' %s", key);
+    MP_ENSURE(json_is_object(object), err, MP_PARSE, "the options' %s is not an object", key);
     json_object_foreach(object, name, size)
     {
-        MP_REQUIRE(json_is_integer(size) && json_integer_value(size) >= 0, err, MP_PARSE, "the options' %s has no size for %s",
-                   key, name);
-        MP_REQUIRE(!json_array_append_new(texts, json_sprintf("%s=%lld", name, (long long)json_integer_value(size))), err,
-                   MP_NOMEM, "the options' %s", key);
+        MP_ENSURE(json_is_integer(size) && json_integer_value(size) >= 0, err, MP_PARSE, "the options' %s has no size for %s",
+                  key, name);
+        MP_ENSURE(!json_array_append_new(texts, json_sprintf("%s=%lld", name, (long long)json_integer_value(size))), err,
+                  MP_NOMEM, "the options' %s", key);
     }
-    MP_TRY(adopt_list(list, texts, key, err));
-    MP_REQUIRE(!json_object_set(o->source, "", texts), err, MP_NOMEM, "the options' %s", key);
-done:
-    json_decref(texts);
-    return st;
+    MP_CHECK(adopt_list(list, texts, key, err));
+    MP_ENSURE(!json_object_set(o->source, "", texts), err, MP_NOMEM, "the options' %s", key);
+    return MP_OK;
 }
 
 static mp_status adopt(options *o, const option_row *row, json_t *value, mp_error *err)
@@ -150,27 +148,23 @@ static bool is_same(const json_t *a, const json_t *b)
 
 mp_status options_adopt(options *o, json_t *source, mp_error *err)
 {
-    mp_status st = MP_OK;
-    json_t *given = NULL;
-    char *text = NULL;
-    MP_REQUIRE(json_is_object(source), err, MP_PARSE, "its options are not an object");
+    MP_OWNED_BY(json_decref) json_t *given = NULL;
+    MP_OWNED char *text = NULL;
+    MP_ENSURE(json_is_object(source), err, MP_PARSE, "its options are not an object");
     o->source = json_incref(source);
     given = options_to_json(o);
-    MP_REQUIRE(given, err, MP_NOMEM, "the options");
+    MP_ENSURE(given, err, MP_NOMEM, "the options");
     for (int k = 0; k < N_OPTIONS; k++) {
         const option_row *row = &option_rows[k];
         json_t *value = row->key ? json_object_get(source, row->key) : NULL;
         if (!value) continue;
         if (option_given(o, (option_id)k)) {
             if (is_same(json_object_get(given, row->key), value)) continue;
-            MP_REQUIRE(text = mp_json_print(value, 0), err, MP_NOMEM, "the options");
-            MP_TRY(MP_FAIL(err, MP_INVALID, "--%s contradicts the plan, which was made with %s", row->name, text));
+            MP_ENSURE(text = mp_json_print(value, 0), err, MP_NOMEM, "the options");
+            return MP_FAIL(err, MP_INVALID, "--%s contradicts the plan, which was made with %s", row->name, text);
         } else if (!json_is_null(value)) {
-            MP_TRY(adopt(o, row, value, err));
+            MP_CHECK(adopt(o, row, value, err));
         }
     }
-done:
-    mp_free(text);
-    if (given) json_decref(given);
-    return st;
+    return MP_OK;
 }

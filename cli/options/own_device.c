@@ -156,43 +156,41 @@ static bool value_text(const json_t *value, char *text)
     return n > 0 && n < CHANGE_MAX;
 }
 
-static mp_status read_keys(const char *path, json_t *object, mp_text_builder *out, mp_error *err)
+/* *at: the key that was looked at last. */
+static mp_status read_keys(json_t *object, mp_text_builder *out, const char **at, mp_error *err)
 {
-    mp_status st = MP_OK;
-    const char *key = "like", *like = json_string_value(json_object_get(object, "like")), *why = NULL;
+    const char *key, *like = json_string_value(json_object_get(object, "like")), *why = NULL;
     json_t *value;
     own_device device;
     char text[CHANGE_MAX];
-    MP_REQUIRE(like, err, MP_PARSE, "\"like\" is missing: the device that has all that the file does not say");
-    MP_REQUIRE(!strchr(like, ',') && device_read(like, &device) && !mp_backend_is_name(device.profile.name), err, MP_PARSE,
-               "\"like\": '%.64s' is no card that 'memplan devices' lists", like);
+    *at = "like";
+    MP_ENSURE(like, err, MP_PARSE, "\"like\" is missing: the device that has all that the file does not say");
+    MP_ENSURE(!strchr(like, ',') && device_read(like, &device) && !mp_backend_is_name(device.profile.name), err, MP_PARSE,
+              "\"like\": '%.64s' is no card that 'memplan devices' lists", like);
     mp_text_put(out, device.profile.name);
     json_object_foreach(object, key, value)
     {
+        *at = key;
         if (!strcmp(key, "format") || !strcmp(key, "version") || !strcmp(key, "like")) continue;
         why = "is neither a number nor a short text";
-        MP_REQUIRE(value_text(value, text) && make_change(&device, key, text, &why), err, MP_PARSE, "\"%.48s\" %s", key, why);
+        MP_ENSURE(value_text(value, text) && make_change(&device, key, text, &why), err, MP_PARSE, "\"%.48s\" %s", key, why);
         mp_text_format(out, ",%s=%s", key, text);
     }
-done:
-    if (st == MP_PARSE) locate_key(path, key, err);
-    return st;
+    return MP_OK;
 }
 
 mp_status device_file_read(const char *path, char **text, mp_error *err)
 {
-    mp_status st = MP_OK;
-    json_t *object = NULL;
-    mp_text_builder out = {0};
-    MP_TRY(mp_json_read(path, "memplan-device", &object, err));
-    st = read_keys(path, object, &out, err);
-    if (st != MP_OK && !err->line) mp_error_locate(err, path, 0, 0);
-    MP_TRY(st);
-    MP_REQUIRE(!out.failed, err, MP_NOMEM, "a device");
+    MP_ABOUT(err, path);
+    const char *key = NULL;
+    MP_OWNED_BY(json_decref) json_t *object = NULL;
+    MP_CLEARED_BY(mp_text_builder_free) mp_text_builder out = {0};
+    MP_CHECK(mp_json_read(path, "memplan-device", &object, err));
+    const mp_status st = read_keys(object, &out, &key, err);
+    if (st == MP_PARSE) locate_key(path, key, err);
+    MP_CHECK(st);
+    MP_ENSURE(!out.failed, err, MP_NOMEM, "a device");
     *text = out.text;
     out.text = NULL;
-done:
-    mp_free(out.text);
-    json_decref(object);
-    return st;
+    return MP_OK;
 }

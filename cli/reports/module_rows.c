@@ -34,10 +34,9 @@ typedef struct table {
 
 mp_status operator_parameters(const mp_graph *graph, const mp_summary *summary, int64_t **bytes, mp_error *err)
 {
-    mp_status st = MP_OK;
-    int *row_of = mp_alloc(graph->n_nodes, sizeof *row_of);
-    int64_t *found = mp_alloc(summary->n_operators, sizeof *found);
-    MP_REQUIRE(row_of && found, err, MP_NOMEM, "%zu operators", summary->n_operators);
+    MP_OWNED int *row_of = mp_alloc(graph->n_nodes, sizeof *row_of);
+    MP_OWNED int64_t *found = mp_alloc(summary->n_operators, sizeof *found);
+    MP_ENSURE(row_of && found, err, MP_NOMEM, "%zu operators", summary->n_operators);
     for (size_t k = 0; k < graph->n_nodes; k++) row_of[k] = -1;
     for (size_t k = 0; k < summary->n_operators; k++) row_of[summary->operators[k].node] = (int)k;
     for (size_t s = 0; s < graph->n_storages; s++) {
@@ -51,10 +50,7 @@ mp_status operator_parameters(const mp_graph *graph, const mp_summary *summary, 
     }
     *bytes = found;
     found = NULL;
-done:
-    mp_free(row_of);
-    mp_free(found);
-    return st;
+    return MP_OK;
 }
 
 static void sum_up(table *t, int depth)
@@ -161,15 +157,14 @@ static void clear(table *t)
 
 mp_status report_modules(const mp_graph *graph, const mp_summary *summary, size_t rows, const char *sort, mp_error *err)
 {
-    mp_status st = MP_OK;
-    table t;
-    MP_TRY(make(&t, graph, summary, err));
+    MP_CLEARED_BY(clear) table t = {0};
+    MP_CHECK(make(&t, graph, summary, err));
     for (int depth = DEPTH_MAX; depth >= 1; depth--) {
         sum_up(&t, depth);
         fold(&t);
         if (t.n <= rows) break;
     }
-    if (t.n < 2 && !(t.n && t.modules[0].repeats)) goto done;
+    if (t.n < 2 && !(t.n && t.modules[0].repeats)) return MP_OK;
     if (sort || t.n > rows) sort_by(&t, sort ? sort : "kept");
     if (t.n > rows) join_rest(&t, rows);
     screen_row("  %-30s %12s  %12s  %9s", "Modules", "kept", "parameters", "time");
@@ -178,9 +173,7 @@ mp_status report_modules(const mp_graph *graph, const mp_summary *summary, size_
         screen_row("  %-30s %12s  %12s  %9s", title_of(m), mp_bytes_text(m->saved_bytes), mp_bytes_text(m->parameter_bytes),
                    seconds_text((double)m->ticks * graph->tick_seconds));
     }
-done:
-    clear(&t);
-    return st;
+    return MP_OK;
 }
 
 json_t *modules_json(const mp_graph *graph, const mp_summary *summary)

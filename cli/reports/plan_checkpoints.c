@@ -34,16 +34,16 @@ static void mark_behind(const mp_graph *graph, unsigned char *seen)
 
 mp_status checkpoints_find(const mp_graph *graph, const mp_plan *plan, checkpoints_to_set *out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    unsigned char *seen = mp_alloc(graph->n_storages, sizeof *seen);
-    *out = (checkpoints_to_set){.storages = mp_alloc(graph->n_storages, sizeof *out->storages)};
-    MP_REQUIRE(seen && out->storages, err, MP_NOMEM, "%zu storages", graph->n_storages);
+    MP_OWNED unsigned char *seen = mp_alloc(graph->n_storages, sizeof *seen);
+    MP_CLEARED_BY(checkpoints_free)
+    checkpoints_to_set found = {.storages = mp_alloc(graph->n_storages, sizeof *found.storages)};
+    MP_ENSURE(seen && found.storages, err, MP_NOMEM, "%zu storages", graph->n_storages);
     for (size_t t = 0; t < plan->n_steps; t++) {
         const mp_step *step = &plan->steps[t];
         const mp_node *node = &graph->nodes[step->node];
         const mp_alternative *a = &node->alternatives[step->alternative];
         const bool again = plan->recompute && plan->recompute[t];
-        out->n_recomputed += again;
+        found.n_recomputed += again;
         for (size_t k = 0; k < a->n_reads; k++) {
             unsigned char *s = &seen[a->reads[k]];
             if (*s & MADE_AGAIN) continue;
@@ -59,15 +59,14 @@ mp_status checkpoints_find(const mp_graph *graph, const mp_plan *plan, checkpoin
             const int s = a->writes[w];
             if (!is_activation(graph, s) || !(seen[s] & (STARTS | KEPT))) continue;
             if (seen[s] & (STARTS | BEHIND))
-                out->storages[out->n++] = s;
+                found.storages[found.n++] = s;
             else
-                out->n_beside++;
+                found.n_beside++;
         }
     }
-done:
-    if (st != MP_OK) checkpoints_free(out);
-    mp_free(seen);
-    return st;
+    *out = found;
+    found = (checkpoints_to_set){0};
+    return MP_OK;
 }
 
 void checkpoints_free(checkpoints_to_set *set)
@@ -85,12 +84,11 @@ static const char *name_of(const mp_storage *storage)
 /* --list: which operators run again, each under the name of its node, in the order in which they first do. */
 static mp_status list_recomputed(const mp_graph *graph, const mp_plan *plan, size_t n_runs, mp_error *err)
 {
-    mp_status st = MP_OK;
     size_t n = 0;
-    bool *seen = mp_alloc(graph->n_nodes, sizeof *seen);
-    mp_label *labels = mp_alloc(graph->n_nodes, sizeof *labels);
-    const char **names = mp_alloc(graph->n_nodes, sizeof *names);
-    MP_REQUIRE(seen && labels && names, err, MP_NOMEM, "%zu names", graph->n_nodes);
+    MP_OWNED bool *seen = mp_alloc(graph->n_nodes, sizeof *seen);
+    MP_OWNED mp_label *labels = mp_alloc(graph->n_nodes, sizeof *labels);
+    MP_OWNED const char **names = mp_alloc(graph->n_nodes, sizeof *names);
+    MP_ENSURE(seen && labels && names, err, MP_NOMEM, "%zu names", graph->n_nodes);
     for (size_t t = 0; t < plan->n_steps; t++) {
         const int node = plan->steps[t].node;
         if (!plan->recompute[t] || seen[node]) continue;
@@ -101,37 +99,28 @@ static mp_status list_recomputed(const mp_graph *graph, const mp_plan *plan, siz
     }
     putchar('\n');
     screen_text(2, "Recomputed: %zu operator%s, in %zu run%s", n, n == 1 ? "" : "s", n_runs, n_runs == 1 ? "" : "s");
-    MP_TRY(report_tensors(names, n, n, true, err));
-done:
-    mp_free(seen);
-    mp_free(labels);
-    mp_free(names);
-    return st;
+    return report_tensors(names, n, n, true, err);
 }
 
 mp_status report_checkpoints(const outcome *out, const mp_plan *plan, size_t rows, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *graph = out->subject->graph;
-    checkpoints_to_set set = {0};
-    const char **names = NULL;
-    MP_TRY(checkpoints_find(graph, plan, &set, err));
-    MP_REQUIRE(names = mp_alloc(set.n, sizeof *names), err, MP_NOMEM, "%zu names", set.n);
+    MP_CLEARED_BY(checkpoints_free) checkpoints_to_set set = {0};
+    MP_OWNED const char **names = NULL;
+    MP_CHECK(checkpoints_find(graph, plan, &set, err));
+    MP_ENSURE(names = mp_alloc(set.n, sizeof *names), err, MP_NOMEM, "%zu names", set.n);
     for (size_t k = 0; k < set.n; k++) names[k] = name_of(&graph->storages[set.storages[k]]);
     if (!set.n_recomputed) {
         puts("\nNo checkpoints to set: nothing is recomputed.");
-        goto done;
+        return MP_OK;
     }
     putchar('\n');
     screen_text(2, "Checkpoints to set, with all between them recomputed: %zu%s", set.n,
                 out->talk->list ? "" : " (names: --list)");
-    MP_TRY(report_tensors(names, set.n, rows, out->talk->list, err));
+    MP_CHECK(report_tensors(names, set.n, rows, out->talk->list, err));
     if (set.n_beside) screen_text(2, "Kept as ever, because nothing around them is recomputed: %zu tensors", set.n_beside);
-    if (out->talk->list) MP_TRY(list_recomputed(graph, plan, set.n_recomputed, err));
-done:
-    checkpoints_free(&set);
-    mp_free(names);
-    return st;
+    if (out->talk->list) MP_CHECK(list_recomputed(graph, plan, set.n_recomputed, err));
+    return MP_OK;
 }
 
 mp_status checkpoints_to_set_json(const mp_graph *graph, const mp_plan *plan, json_t **json, mp_error *err)

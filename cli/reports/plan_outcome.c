@@ -97,14 +97,11 @@ bool plan_is_by_modules(const mp_plan *plan)
 
 mp_status print_plan_peak(const outcome *out, const mp_plan *plan, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *graph = out->subject->graph;
-    mp_timeline *timeline = NULL;
-    MP_TRY(mp_timeline_build(graph, plan->steps, plan->n_steps, &timeline, err));
+    MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
+    MP_CHECK(mp_timeline_build(graph, plan->steps, plan->n_steps, &timeline, err));
     if (timeline->peak_step >= 0) report_peak(graph, timeline, plan->steps[timeline->peak_step].node, !out->talk->verbose);
-done:
-    mp_timeline_free(timeline);
-    return st;
+    return MP_OK;
 }
 
 /* The arena, and what fragmentation costs. */

@@ -33,12 +33,11 @@ static mp_status on_segments(const mp_graph *graph, const mp_plan *plan, bool *a
 static mp_status print_left_out(const outcome *out, mp_error *err)
 {
     enum { NAMES = 72 };
-    mp_status st = MP_OK;
-    mp_modules *modules = NULL;
+    MP_OWNED_BY(mp_modules_free) mp_modules *modules = NULL;
     char names[NAMES] = "";
     int n = 0, n_told = 0;
     size_t used = 0;
-    MP_TRY(mp_modules_new(out->subject->graph, &modules, err));
+    MP_CHECK(mp_modules_new(out->subject->graph, &modules, err));
     for (int m = 0; m < modules->n; m++) {
         const mp_module *row = &modules->modules[m];
         if (!row->is_split || n++ > n_told || used + strlen(row->name) + 2 > sizeof names) continue;
@@ -47,20 +46,18 @@ static mp_status print_left_out(const outcome *out, mp_error *err)
     if (n)
         screen_text(2, "Not to be wrapped, since other operators stand between theirs: %d module%s%s%s%s", n, n == 1 ? "" : "s",
                     used ? ": " : "", names, used && n > n_told ? ", ..." : "");
-done:
-    mp_modules_free(modules);
-    return st;
+    return MP_OK;
 }
 
 /* The modules to wrap: what a plan by modules is, in the words of its file. */
 static mp_status print_modules(const outcome *out, const mp_plan *plan, mp_error *err)
 {
     enum { NAMES = 3800 };
-    mp_status st = MP_OK;
     char names[NAMES] = "";
-    json_t *header = mp_plan_header_json(plan, out->subject->graph), *list = json_object_get(header, "modules");
+    MP_OWNED_BY(json_decref) json_t *header = mp_plan_header_json(plan, out->subject->graph);
+    json_t *list = json_object_get(header, "modules");
     const size_t n = json_array_size(list);
-    MP_REQUIRE(header && list, err, MP_NOMEM, "the modules of a plan");
+    MP_ENSURE(header && list, err, MP_NOMEM, "the modules of a plan");
     for (size_t k = 0, used = 0; k < n && used < sizeof names; k++)
         used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", k ? ", " : "",
                                  json_string_value(json_array_get(list, k)));
@@ -68,10 +65,7 @@ static mp_status print_modules(const outcome *out, const mp_plan *plan, mp_error
     if (!n) puts("No module has to be wrapped: everything is kept.");
     if (n) print("Modules to wrap in torch.utils.checkpoint: %zu\n", n);
     if (n) screen_text(2, "  %s", names);
-    MP_TRY(print_left_out(out, err));
-done:
-    json_decref(header);
-    return st;
+    return print_left_out(out, err);
 }
 
 /* How many of the nodes that have algorithms do without their fastest one. */
@@ -171,14 +165,13 @@ mp_status print_plan(const outcome *out, mp_error *err)
 /* Without a plan in the budget the header describes the smallest plan that was found. */
 mp_status print_plan_json(const outcome *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *graph = out->subject->graph;
     const mp_plan *plan = out->answer.plan ? out->answer.plan : out->answer.smallest;
     double base = (double)out->keep_all->ticks;
     int64_t peak, ticks;
     bool segments;
-    json_t *json = NULL;
-    MP_TRY(on_segments(graph, plan, &segments, &peak, &ticks, err));
+    MP_OWNED_BY(json_decref) json_t *json = NULL;
+    MP_CHECK(on_segments(graph, plan, &segments, &peak, &ticks, err));
     json = mp_plan_header_json(plan, graph);
     mp_json_set(&json, "budget_bytes", mp_json_integer_if(out->budget_bytes < MP_NO_LIMIT, out->budget_bytes));
     mp_json_set(&json, "reserve_bytes", mp_json_integer_if(out->fills_device, out->room.reserve_bytes));
@@ -194,11 +187,8 @@ mp_status print_plan_json(const outcome *out, mp_error *err)
     if (out->has_second_stream)
         mp_json_set(&json, "second_stream", second_stream_json(&out->second_stream, graph->tick_seconds));
     attention_json(out->subject->program, &json);
-    if (out->answer.plan) MP_TRY(checkpoints_to_set_json(graph, plan, &json, err));
+    if (out->answer.plan) MP_CHECK(checkpoints_to_set_json(graph, plan, &json, err));
     mp_json_set(&json, "interrupted", json_boolean(out->interrupted));
     if (out->explains_bound) mp_json_set(&json, "bound", bound_json(out));
-    MP_TRY(answer_in_json("plan", json_incref(json), err));
-done:
-    if (json) json_decref(json);
-    return st;
+    return answer_in_json("plan", json_incref(json), err);
 }

@@ -111,16 +111,12 @@ json_t *second_stream_json(const mp_second_stream *effect, double tick_seconds)
 
 mp_status answer_in_json(const char *command, json_t *json, mp_error *err)
 {
-    mp_status st = MP_OK;
+    MP_OWNED_BY(json_decref) json_t *given = json;
+    MP_OWNED_BY(json_decref)
     json_t *all = json_pack("{s:o, s:i}", "format", json_sprintf("memplan-%s-answer", command), "version", 1);
-    char *text = all && json && json_object_update_missing(all, json) == 0 ? mp_json_print(all, 2) : NULL;
-    MP_REQUIRE(text, err, MP_NOMEM, "no memory for the answer");
-    MP_TRY(mp_file_write_parts("-", (const mp_file_part[]){{text, strlen(text)}, {"\n", 1}}, 2, err));
-done:
-    mp_free(text);
-    json_decref(all);
-    json_decref(json);
-    return st;
+    MP_OWNED char *text = all && given && json_object_update_missing(all, given) == 0 ? mp_json_print(all, 2) : NULL;
+    MP_ENSURE(text, err, MP_NOMEM, "no memory for the answer");
+    return mp_file_write_parts("-", (const mp_file_part[]){{text, strlen(text)}, {"\n", 1}}, 2, err);
 }
 
 int print_json(const char *command, json_t *json)

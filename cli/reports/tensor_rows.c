@@ -175,14 +175,13 @@ static void print_list(const grouping *g)
 
 mp_status report_tensors(const char *const *names, size_t n, size_t rows, bool list, mp_error *err)
 {
-    mp_status st = MP_OK;
     grouping g = {.names = names, .n_names = n};
     size_t left = 0;
-    mp_pool *pool = mp_pool_new();
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     g.groups = mp_pool_alloc(pool, n, sizeof *g.groups);
     g.order = mp_pool_alloc(pool, n, sizeof *g.order);
     g.taken = mp_pool_alloc(pool, n, sizeof *g.taken);
-    MP_REQUIRE(!mp_pool_failed(pool), err, MP_NOMEM, "%zu names", n);
+    MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "%zu names", n);
     for (int depth = DEPTH_MAX; depth >= 1; depth--) {
         find_groups(&g, depth);
         left = fold(&g);
@@ -192,7 +191,5 @@ mp_status report_tensors(const char *const *names, size_t n, size_t rows, bool l
         print_list(&g);
     else
         print_folded(&g, rows, left);
-done:
-    mp_pool_free(pool);
-    return st;
+    return MP_OK;
 }

@@ -133,20 +133,16 @@ void print_profile(const mp_graph *g, const mp_report *report)
 
 mp_status train_keep_all(const mp_graph *graph, const int *alternatives, mp_plan **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
-    mp_plan *plan = NULL;
-    MP_REQUIRE(steps, err, MP_NOMEM, "%zu steps", graph->n_nodes);
+    MP_OWNED mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
+    MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
+    MP_ENSURE(steps, err, MP_NOMEM, "%zu steps", graph->n_nodes);
     mp_keep_all(graph, steps);
     for (size_t t = 0; alternatives && t < graph->n_nodes; t++) steps[t].alternative = alternatives[steps[t].node];
-    MP_TRY(mp_plan_new(graph, "none", steps, graph->n_nodes, &plan, err));
-    MP_TRY(mp_arena_layout(graph, plan, err));
+    MP_CHECK(mp_plan_new(graph, "none", steps, graph->n_nodes, &plan, err));
+    MP_CHECK(mp_arena_layout(graph, plan, err));
     *out = plan;
     plan = NULL;
-done:
-    mp_plan_free(plan);
-    mp_free(steps);
-    return st;
+    return MP_OK;
 }
 
 enum { COMPARED_STEPS = 6 }; /* below, times of two runs are no measurement: the first step warms up */

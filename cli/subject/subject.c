@@ -51,7 +51,6 @@ static mp_dtype dtype_of(const char *name)
 
 static mp_status read_model(const char *path, const model_options *o, mp_model **out, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_onnx_options wanted = {.batch = o->batch,
                               .n_dimensions = o->dims.n,
                               .data = o->data.items,
@@ -59,21 +58,17 @@ static mp_status read_model(const char *path, const model_options *o, mp_model *
                               .train = o->train.items,
                               .n_train = o->train.n,
                               .external_folder = o->external_folder};
-    mp_dimension *dimensions = mp_alloc(o->dims.n, sizeof *dimensions);
-    mp_pool *pool = mp_pool_new();
-    MP_REQUIRE(dimensions && pool, err, MP_NOMEM, "the dimensions");
+    MP_OWNED mp_dimension *dimensions = mp_alloc(o->dims.n, sizeof *dimensions);
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
+    MP_ENSURE(dimensions && pool, err, MP_NOMEM, "the dimensions");
     for (size_t k = 0; k < o->dims.n; k++) {
         const char *text = o->dims.items[k], *equals = strrchr(text, '=');
         dimensions[k].name = mp_pool_text(pool, text, (size_t)(equals - text));
-        MP_REQUIRE(dimensions[k].name, err, MP_NOMEM, "the dimensions");
+        MP_ENSURE(dimensions[k].name, err, MP_NOMEM, "the dimensions");
         parse_count(equals + 1, &dimensions[k].size); /* the option table has made sure that it is a number */
     }
     wanted.dimensions = dimensions;
-    MP_TRY(mp_onnx_read(path, &wanted, out, err));
-done:
-    mp_free(dimensions);
-    mp_pool_free(pool);
-    return st;
+    return mp_onnx_read(path, &wanted, out, err);
 }
 
 /* The tensor that --output means: by its name, or by what took its place when it was simplified away. */
@@ -129,9 +124,8 @@ static mp_status settle(const options *o, const mp_backend *backend, mp_error *e
 
 static mp_status build_graph(subject *s, const options *o, mp_error *err)
 {
-    mp_status st = MP_OK;
-    json_t *json = options_to_json(o);
-    char *text = NULL;
+    MP_OWNED_BY(json_decref) json_t *json = options_to_json(o);
+    MP_OWNED char *text = NULL;
     const mp_backend *backend = NULL;
     own_device device = {0};
     mp_training_options wanted = {.loss = (mp_loss)mp_loss_find(o->model.loss),
@@ -146,52 +140,48 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
                                   .clip_norm = o->model.clip_norm,
                                   .inexact = o->model.inexact,
                                   .accumulate = (int)o->model.accumulate};
-    loss_options details = {0};
+    MP_CLEARED_BY(loss_options_free) loss_options details = {0};
     int loss;
-    MP_REQUIRE(!wanted.amp || wanted.dtype == MP_DTYPE_FLOAT, err, MP_INVALID,
-               "--amp %s keeps parameters and gradients in fp32, which contradicts --dtype %s", o->model.amp, o->model.dtype);
-    MP_TRY(loss_options_read(&o->model, &details, err));
+    MP_ENSURE(!wanted.amp || wanted.dtype == MP_DTYPE_FLOAT, err, MP_INVALID,
+              "--amp %s keeps parameters and gradients in fp32, which contradicts --dtype %s", o->model.amp, o->model.dtype);
+    MP_CHECK(loss_options_read(&o->model, &details, err));
     wanted.loss_options = details.wanted;
-    MP_TRY(subject_device(&o->model, &backend, &device, err));
-    MP_TRY(settle(o, backend, err));
+    MP_CHECK(subject_device(&o->model, &backend, &device, err));
+    MP_CHECK(settle(o, backend, err));
     if (backend && backend->threads(backend)) mp_json_set(&json, "threads", json_integer(backend->threads(backend)));
-    MP_REQUIRE(wanted.options_json = text = json ? mp_json_print(json, 0) : NULL, err, MP_NOMEM, "the options");
-    MP_TRY(mp_model_simplify(s->model, wanted.rules, o->model.simplify, &s->simplified, err));
+    MP_ENSURE(wanted.options_json = text = json ? mp_json_print(json, 0) : NULL, err, MP_NOMEM, "the options");
+    MP_CHECK(mp_model_simplify(s->model, wanted.rules, o->model.simplify, &s->simplified, err));
     if (fuses_attention(&o->model, backend, wanted.rules)) {
         const bool mask_gradients = backend && backend->gives_mask_gradients;
-        MP_TRY(mp_model_fuse_attention(s->model, wanted.rules, mask_gradients, &s->attention, err));
+        MP_CHECK(mp_model_fuse_attention(s->model, wanted.rules, mask_gradients, &s->attention, err));
         s->simplified.patterns += s->attention.n;
     }
     if (o->model.chunk_steps || (o->model.simplify && wanted.rules == MP_RULES_EXECUTOR))
-        MP_TRY(mp_model_cut_sequences(s->model, o->model.chunk_steps, &s->sequences, err));
+        MP_CHECK(mp_model_cut_sequences(s->model, o->model.chunk_steps, &s->sequences, err));
     if (o->model.lora.n) {
         const mp_adapters adapters = {.wanted = o->model.lora.items,
                                       .n = o->model.lora.n,
                                       .train = o->model.train.items,
                                       .n_train = o->model.train.n,
                                       .rules = wanted.rules};
-        MP_TRY(mp_model_add_adapters(s->model, &adapters, err));
+        MP_CHECK(mp_model_add_adapters(s->model, &adapters, err));
     }
-    if (wanted.output) MP_TRY(find_output(s->model, &wanted.output, err));
-    MP_TRY(mp_model_add_loss(s->model, &wanted, &loss, err));
+    if (wanted.output) MP_CHECK(find_output(s->model, &wanted.output, err));
+    MP_CHECK(mp_model_add_loss(s->model, &wanted, &loss, err));
     if (backend && wanted.rules == MP_RULES_EXECUTOR) {
-        MP_TRY(mp_program_build(backend, s->model, &wanted, loss, &s->program, err));
+        MP_CHECK(mp_program_build(backend, s->model, &wanted, loss, &s->program, err));
         s->graph = s->program->graph;
     } else {
         const mp_device rounding = mp_device_at_tf32(&device.profile);
         mp_target target = mp_roofline(o->model.tf32 ? &rounding : &device.profile);
-        MP_TRY(mp_training_graph(s->model, &wanted, loss, &target, &s->graph, err));
+        MP_CHECK(mp_training_graph(s->model, &wanted, loss, &target, &s->graph, err));
     }
     if (o->model.costs) {
         const mp_costs_options costs = {.fast = o->model.fast, .workspace_limit = o->model.workspace_limit};
-        MP_TRY(mp_costs_apply(o->model.costs, s->graph, &costs, err));
-        if (s->program) MP_TRY(mp_program_take_algorithms(s->program, err));
+        MP_CHECK(mp_costs_apply(o->model.costs, s->graph, &costs, err));
+        if (s->program) MP_CHECK(mp_program_take_algorithms(s->program, err));
     }
-done:
-    loss_options_free(&details);
-    if (json) json_decref(json);
-    mp_free(text);
-    return st;
+    return MP_OK;
 }
 
 /* A file may claim whatever version it likes; operators are read as the last one that is known has them. */
@@ -234,29 +224,27 @@ static void write_title(subject *s)
 
 mp_status subject_load(const char *path, const options *o, subject *out, mp_error *err)
 {
-    mp_status st = MP_OK;
+    MP_ABOUT(err, path);
     *out = (subject){.path = path};
     if (subject_is_graph(path)) {
-        MP_TRY(no_model_options(o, err));
-        MP_TRY(is_dot(path) ? mp_graph_dot_read(path, &out->graph, err) : mp_graph_read(path, &out->graph, err));
+        MP_CHECK(no_model_options(o, err));
+        MP_CHECK(is_dot(path) ? mp_graph_dot_read(path, &out->graph, err) : mp_graph_read(path, &out->graph, err));
     } else {
-        MP_TRY(read_model(path, &o->model, &out->model, err));
+        MP_CHECK(read_model(path, &o->model, &out->model, err));
         warn_of_version(path, out->model);
         out->inference = mp_model_inference_form(out->model);
-        if (o->model.keep_inference_norms) MP_TRY(mp_model_keep_inference_norms(out->model, err));
-        MP_TRY(build_graph(out, o, err));
+        if (o->model.keep_inference_norms) MP_CHECK(mp_model_keep_inference_norms(out->model, err));
+        MP_CHECK(build_graph(out, o, err));
         warn_of_inference_form(path, &out->inference, o->model.keep_inference_norms);
         const bool has_attention = out->attention.n + out->attention.n_missed > 0;
         if (o->given[OPT_RULES] && mp_rules_find(o->model.rules) == MP_RULES_PYTORCH)
-            MP_TRY(warn_of_guesses(path, out->model, has_attention && !out->inference.has_dropout, err));
+            MP_CHECK(warn_of_guesses(path, out->model, has_attention && !out->inference.has_dropout, err));
     }
     out->options = mp_json_parse(out->graph->options);
-    MP_REQUIRE(out->options, err, MP_NOMEM, "the options");
-    MP_TRY(mp_problem_new(out->graph, &out->problem, err));
+    MP_ENSURE(out->options, err, MP_NOMEM, "the options");
+    MP_CHECK(mp_problem_new(out->graph, &out->problem, err));
     write_title(out);
-done:
-    if (st != MP_OK) mp_error_locate(err, path, 0, 0);
-    return st;
+    return MP_OK;
 }
 
 /* Reads `options` of a plan file. *out is released with json_decref. MP_PARSE, MP_IO. */
@@ -272,18 +260,14 @@ static mp_status plan_options(const char *path, json_t **out, mp_error *err)
 
 mp_status subject_load_as_planned(const char *path, const char *plan_path, options *o, subject *out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    json_t *source = NULL;
+    MP_OWNED_BY(json_decref) json_t *source = NULL;
     if (plan_path && !subject_is_graph(path)) {
-        MP_TRY(plan_options(plan_path, &source, err));
-        st = options_adopt(o, source, err);
+        MP_CHECK(plan_options(plan_path, &source, err));
+        const mp_status st = options_adopt(o, source, err);
         if (st != MP_OK) mp_error_locate(err, plan_path, 0, 0);
-        MP_TRY(st);
+        MP_CHECK(st);
     }
-    MP_TRY(subject_load(path, o, out, err));
-done:
-    if (source) json_decref(source);
-    return st;
+    return subject_load(path, o, out, err);
 }
 
 mp_status subject_load_with_plan(const char *path, const char *plan_path, options *o, subject *out, mp_error *err)

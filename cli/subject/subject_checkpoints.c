@@ -60,31 +60,26 @@ static mp_status find_checkpoint(const subject *s, const mp_names *names, const 
 
 mp_status subject_checkpoints(const subject *s, const char *text, int **list, size_t *n, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_names *names = NULL;
+    MP_OWNED_BY(mp_names_free) mp_names *names = NULL;
     size_t length = strlen(text), found = 0, capacity = 1;
     for (size_t k = 0; k < length; k++) capacity += text[k] == ',';
-    int *storages = mp_alloc(capacity, sizeof *storages);
-    char *copy = mp_alloc(length + 1, 1);
-    MP_REQUIRE(storages && copy, err, MP_NOMEM, "the checkpoints");
-    MP_TRY(name_storages(s->graph, &names, err));
+    MP_OWNED int *storages = mp_alloc(capacity, sizeof *storages);
+    MP_OWNED char *copy = mp_alloc(length + 1, 1);
+    MP_ENSURE(storages && copy, err, MP_NOMEM, "the checkpoints");
+    MP_CHECK(name_storages(s->graph, &names, err));
     memcpy(copy, text, length);
     for (char *name = copy, *next; name; name = next) {
         next = strchr(name, ',');
         if (next) *next++ = 0;
-        MP_REQUIRE(*name, err, MP_INVALID, "--checkpoints has an empty name in its list");
+        MP_ENSURE(*name, err, MP_INVALID, "--checkpoints has an empty name in its list");
         int storage = -1;
         bool again = false;
-        MP_TRY(find_checkpoint(s, names, name, &storage, err));
+        MP_CHECK(find_checkpoint(s, names, name, &storage, err));
         for (size_t k = 0; k < found; k++) again |= storages[k] == storage; /* two names of one storage */
         if (!again) storages[found++] = storage;
     }
     *list = storages;
     *n = found;
     storages = NULL;
-done:
-    mp_names_free(names);
-    mp_free(storages);
-    mp_free(copy);
-    return st;
+    return MP_OK;
 }

@@ -10,23 +10,20 @@
 
 static mp_status read_file(const char *path, double **out, size_t *n, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_dataset d = {0};
+    MP_CLEARED_BY(mp_dataset_close) mp_dataset d = {0};
     int64_t count = 1;
-    MP_TRY(mp_dataset_open(path, &d, err));
+    MP_CHECK(mp_dataset_open(path, &d, err));
     for (int k = 0; k < d.rank; k++) count *= d.dims[k];
-    MP_REQUIRE(*out = mp_alloc((size_t)count + 1, sizeof **out), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(*out = mp_alloc((size_t)count + 1, sizeof **out), err, MP_NOMEM, "out of memory");
     for (int64_t k = 0; k < count; k++) {
         (*out)[k] = mp_dataset_get(&d, k);
         if (isfinite((*out)[k]) && (*out)[k] >= 0) continue;
-        st = MP_FAIL(err, MP_INVALID, "element %lld is %g, and a weight is a number of at least 0", (long long)k, (*out)[k]);
+        MP_FAIL(err, MP_INVALID, "element %lld is %g, and a weight is a number of at least 0", (long long)k, (*out)[k]);
         mp_error_locate(err, path, 0, 0);
-        goto done;
+        return MP_INVALID;
     }
     *n = (size_t)count;
-done:
-    mp_dataset_close(&d);
-    return st;
+    return MP_OK;
 }
 
 static mp_status read_list(const char *option, const char *text, double **out, size_t *n, mp_error *err)

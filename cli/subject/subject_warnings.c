@@ -35,9 +35,8 @@ void warn_of_inference_form(const char *path, const mp_inference_form *form, boo
 /* "12 Gelu, 3 Swish": the kinds of guessed formulas. */
 static mp_status list_formulas(const mp_model *model, const char **text, mp_error *err)
 {
-    mp_status st = MP_OK;
-    bool *counted = mp_alloc(model->n_operators, sizeof *counted);
-    MP_REQUIRE(counted, err, MP_NOMEM, "%zu operators", model->n_operators);
+    MP_OWNED bool *counted = mp_alloc(model->n_operators, sizeof *counted);
+    MP_ENSURE(counted, err, MP_NOMEM, "%zu operators", model->n_operators);
     for (size_t k = 0; k < model->n_operators; k++) {
         const mp_operator *first = &model->operators[k];
         int n = 0;
@@ -50,9 +49,7 @@ static mp_status list_formulas(const mp_model *model, const char **text, mp_erro
         }
         *text = mp_text("%s%s%d %s", *text, **text ? ", " : "", n, first->kind);
     }
-done:
-    mp_free(counted);
-    return st;
+    return MP_OK;
 }
 
 mp_status warn_of_guesses(const char *path, const mp_model *model, bool lacks_dropout, mp_error *err)

@@ -141,25 +141,26 @@ static const char *operator_name(mp_model *model, const mp_operator_draft *draft
 /* Becomes the producer of out[0..n), or of none of them: one has a producer or comes from outside, or is read as well. */
 static mp_status claim_outputs(mp_model *model, const mp_operator *op, int index, mp_error *err)
 {
-    mp_status st = MP_OK;
-    int claimed = 0;
-    for (; claimed < op->n_out; claimed++) {
-        if (op->out[claimed] < 0) continue;
-        mp_tensor *t = &model->tensors[op->out[claimed]];
-        MP_REQUIRE(t->producer != index, err, MP_PARSE, "operator '%s' writes tensor '%s' twice", op->name, t->name);
-        MP_REQUIRE(t->producer < 0, err, MP_PARSE, "operators '%s' and '%s' both write tensor '%s'",
-                   model->operators[t->producer].name, op->name, t->name);
-        MP_REQUIRE(t->role == MP_ROLE_ACTIVATION, err, MP_PARSE,
-                   "operator '%s' writes tensor '%s', which is an input or a constant", op->name, t->name);
+    for (int k = 0; k < op->n_out; k++) {
+        if (op->out[k] < 0) continue;
+        mp_tensor *t = &model->tensors[op->out[k]];
+        MP_ENSURE(t->producer != index, err, MP_PARSE, "operator '%s' writes tensor '%s' twice", op->name, t->name);
+        MP_ENSURE(t->producer < 0, err, MP_PARSE, "operators '%s' and '%s' both write tensor '%s'",
+                  model->operators[t->producer].name, op->name, t->name);
+        MP_ENSURE(t->role == MP_ROLE_ACTIVATION, err, MP_PARSE,
+                  "operator '%s' writes tensor '%s', which is an input or a constant", op->name, t->name);
         t->producer = index;
     }
     for (int k = 0; k < op->n_in; k++)
-        MP_REQUIRE(op->in[k] < 0 || model->tensors[op->in[k]].producer != index, err, MP_PARSE,
-                   "operator '%s' reads tensor '%s', which it writes itself", op->name, model->tensors[op->in[k]].name);
-done:
-    while (st != MP_OK && claimed-- > 0)
-        if (op->out[claimed] >= 0) model->tensors[op->out[claimed]].producer = -1;
-    return st;
+        MP_ENSURE(op->in[k] < 0 || model->tensors[op->in[k]].producer != index, err, MP_PARSE,
+                  "operator '%s' reads tensor '%s', which it writes itself", op->name, model->tensors[op->in[k]].name);
+    return MP_OK;
+}
+
+static void give_up_outputs(mp_model *model, const mp_operator *op, int index)
+{
+    for (int k = 0; k < op->n_out; k++)
+        if (op->out[k] >= 0 && model->tensors[op->out[k]].producer == index) model->tensors[op->out[k]].producer = -1;
 }
 
 static int *copy_tensors(mp_model *model, const int *tensors, int n)
@@ -200,7 +201,9 @@ mp_status mp_model_operator(mp_model *model, const mp_operator_draft *draft, int
                   (op.out = copy_tensors(model, draft->out, draft->n_out)),
               err, MP_NOMEM, "no memory for an operator of kind %s", draft->kind);
     MP_CHECK(mp_attributes_copy(model, draft->attributes, draft->n_attributes, &op.attributes, err));
-    MP_CHECK(claim_outputs(model, &op, (int)n, err));
+    const mp_status st = claim_outputs(model, &op, (int)n, err);
+    if (st != MP_OK) give_up_outputs(model, &op, (int)n);
+    MP_CHECK(st);
     model->operators[n] = op;
     model->n_operators = n + 1;
     *index = (int)n;

@@ -99,21 +99,20 @@ static void copy(const mp_backend *self, void *to, const void *from, int64_t byt
 
 static int64_t touched(const mp_backend *self, const void *memory, unsigned char byte, int64_t bytes)
 {
-    int64_t n = (bytes + MP_CUDA_STRETCH - 1) / MP_CUDA_STRETCH, end = bytes, *there = NULL;
-    int64_t *ends = mp_alloc((size_t)n, sizeof *ends);
+    const int64_t n = (bytes + MP_CUDA_STRETCH - 1) / MP_CUDA_STRETCH;
+    int64_t end = 0, *there = NULL;
+    MP_OWNED int64_t *ends = mp_alloc((size_t)n, sizeof *ends);
     mp_cuda_use(self);
-    if (!ends || cudaMalloc((void **)&there, (size_t)n * sizeof *there) != cudaSuccess) goto done;
-    mp_cuda_last_others(memory, byte, bytes, there);
-    if (cudaMemcpyAsync(ends, there, (size_t)n * sizeof *ends, cudaMemcpyDeviceToHost, mp_cuda_stream()) != cudaSuccess ||
-        cudaStreamSynchronize(mp_cuda_stream()) != cudaSuccess)
-        goto done;
-    end = 0;
-    for (int64_t k = 0; k < n; k++)
-        if (ends[k]) end = k * MP_CUDA_STRETCH + ends[k];
-done:
+    bool known = ends && cudaMalloc((void **)&there, (size_t)n * sizeof *there) == cudaSuccess;
+    if (known) mp_cuda_last_others(memory, byte, bytes, there);
+    known = known &&
+            cudaMemcpyAsync(ends, there, (size_t)n * sizeof *ends, cudaMemcpyDeviceToHost, mp_cuda_stream()) == cudaSuccess &&
+            cudaStreamSynchronize(mp_cuda_stream()) == cudaSuccess;
     cudaFree(there);
     cudaGetLastError(); /* whatever failed here, the next launch is not to be blamed for it */
-    mp_free(ends);
+    if (!known) return bytes;
+    for (int64_t k = 0; k < n; k++)
+        if (ends[k]) end = k * MP_CUDA_STRETCH + ends[k];
     return end;
 }
 

@@ -25,18 +25,15 @@ static bool is_filter(const mp_model *model, const mp_consumers *consumers, int 
 
 static mp_status lay_channels_last(mp_model *model, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_consumers consumers = {0};
-    MP_TRY(mp_layouts_choose(model, err));
-    MP_TRY(mp_model_consumers(model, &consumers, err));
+    MP_CLEARED_BY(mp_consumers_free) mp_consumers consumers = {0};
+    MP_CHECK(mp_layouts_choose(model, err));
+    MP_CHECK(mp_model_consumers(model, &consumers, err));
     for (size_t t = 0; t < model->n_tensors; t++) {
         mp_tensor *x = &model->tensors[t];
         if (x->role == MP_ROLE_PARAMETER && x->rank >= 3 && is_filter(model, &consumers, (int)t))
             x->stored.layout = MP_LAYOUT_CHANNELS_LAST;
     }
-done:
-    mp_consumers_free(&consumers);
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_cuda_adapt(const mp_backend *self, mp_model *model, mp_dtype dtype, mp_error *err)

@@ -79,17 +79,15 @@ static mp_status check_range(const mp_feed_slot *s, const mp_dataset *d, int64_t
 
 static mp_status bind_file(mp_feed *f, size_t slot, const char *path, mp_error *err)
 {
-    mp_status st = MP_OK;
+    MP_ABOUT(err, path);
     const mp_feed_slot *s = &f->slots[slot];
     mp_sample_file *file = &f->files[slot];
-    MP_REQUIRE(!file->path, err, MP_INVALID, "'%s' has two files", s->name);
-    MP_TRY(mp_dataset_open(path, &file->set, err));
-    MP_REQUIRE(file->path = mp_pool_text(f->pool, path, strlen(path)), err, MP_NOMEM, "out of memory");
-    MP_REQUIRE(mp_dtype_is_float(s->dtype) || !mp_dtype_is_float(file->set.dtype), err, MP_INVALID,
-               "'%s' takes whole numbers, and the file holds %s", s->name, mp_dtype_name(file->set.dtype));
-done:
-    if (st != MP_OK) mp_error_locate(err, path, 0, 0);
-    return st;
+    MP_ENSURE(!file->path, err, MP_INVALID, "'%s' has two files", s->name);
+    MP_CHECK(mp_dataset_open(path, &file->set, err));
+    MP_ENSURE(file->path = mp_pool_text(f->pool, path, strlen(path)), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(mp_dtype_is_float(s->dtype) || !mp_dtype_is_float(file->set.dtype), err, MP_INVALID,
+              "'%s' takes whole numbers, and the file holds %s", s->name, mp_dtype_name(file->set.dtype));
+    return MP_OK;
 }
 
 /* All slots have a file, or it is said which has none. */
@@ -116,30 +114,29 @@ static mp_status bind_text(mp_feed *f, const char *path, const char *vocabulary,
     for (size_t k = 0; k < f->n; k++) {
         const mp_feed_slot *s = &f->slots[k];
         const mp_feed_slot **role = s->is_target ? &target : &tokens;
-        MP_REQUIRE(!mp_dtype_is_float(s->dtype) && !*role, err, MP_INVALID,
-                   "a text gives one input of tokens and one target, and there is '%s' besides", s->name);
+        MP_ENSURE(!mp_dtype_is_float(s->dtype) && !*role, err, MP_INVALID,
+                  "a text gives one input of tokens and one target, and there is '%s' besides", s->name);
         *role = s;
     }
-    MP_REQUIRE(tokens && target, err, MP_INVALID,
-               "a text gives an input of tokens and a target, and the model lacks one of them");
+    MP_ENSURE(tokens && target, err, MP_INVALID,
+              "a text gives an input of tokens and a target, and the model lacks one of them");
     f->window = sample_elements(tokens);
     int64_t targets = sample_elements(target) * target->dims[0];
-    MP_REQUIRE(targets == f->window * tokens->dims[0], err, MP_INVALID,
-               "'%s' takes %lld tokens and '%s' %lld: a target for every token is needed", tokens->name,
-               (long long)(f->window * tokens->dims[0]), target->name, (long long)targets);
-    MP_REQUIRE(mp_samples_lie_alike(target, tokens), err, MP_INVALID,
-               "'%s' has other dimensions than '%s': which token a target is for is not known", target->name, tokens->name);
-    MP_TRY(mp_dataset_open_text(path, vocabulary, &f->text, err));
+    MP_ENSURE(targets == f->window * tokens->dims[0], err, MP_INVALID,
+              "'%s' takes %lld tokens and '%s' %lld: a target for every token is needed", tokens->name,
+              (long long)(f->window * tokens->dims[0]), target->name, (long long)targets);
+    MP_ENSURE(mp_samples_lie_alike(target, tokens), err, MP_INVALID,
+              "'%s' has other dimensions than '%s': which token a target is for is not known", target->name, tokens->name);
+    MP_CHECK(mp_dataset_open_text(path, vocabulary, &f->text, err));
     f->n_samples = f->text.dims[0] - f->window;
     if (f->n_samples < 1) {
         st = MP_FAIL(err, MP_INVALID, "the text has %lld tokens, and a sample takes %lld", (long long)f->text.dims[0],
                      (long long)f->window + 1);
         mp_error_locate(err, path, 0, 0);
-        goto done;
+        return st;
     }
-    MP_TRY(check_range(tokens, &f->text, f->text.dims[0], path, err));
-    MP_TRY(check_range(target, &f->text, f->text.dims[0], path, err));
-done:
+    MP_CHECK(check_range(tokens, &f->text, f->text.dims[0], path, err));
+    MP_CHECK(check_range(target, &f->text, f->text.dims[0], path, err));
     return st;
 }
 
@@ -190,33 +187,30 @@ static mp_status bind(mp_feed *f, const char *const *sources, size_t n_sources, 
 mp_status mp_feed_open(const mp_feed_slot *slots, size_t n_slots, const char *const *sources, size_t n_sources, uint64_t seed,
                        mp_feed **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_feed *f = mp_alloc(1, sizeof *f);
-    MP_REQUIRE(f, err, MP_NOMEM, "out of memory");
+    MP_OWNED_BY(mp_feed_free) mp_feed *f = mp_alloc(1, sizeof *f);
+    MP_ENSURE(f, err, MP_NOMEM, "out of memory");
     *f = (mp_feed){.n = n_slots, .seed = seed};
-    MP_REQUIRE(f->pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(f->pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
     f->slots = mp_pool_alloc(f->pool, n_slots, sizeof *f->slots);
     f->files = mp_pool_alloc(f->pool, n_slots, sizeof *f->files);
-    MP_REQUIRE(f->slots && f->files, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(f->slots && f->files, err, MP_NOMEM, "out of memory");
     for (size_t k = 0; k < n_slots; k++) {
         int64_t *dims = mp_pool_alloc(f->pool, (size_t)slots[k].rank + 1, sizeof *dims);
         f->slots[k] = slots[k];
         f->slots[k].name = mp_pool_text(f->pool, slots[k].name, strlen(slots[k].name));
-        MP_REQUIRE(dims && f->slots[k].name, err, MP_NOMEM, "out of memory");
+        MP_ENSURE(dims && f->slots[k].name, err, MP_NOMEM, "out of memory");
         for (int d = 0; d < slots[k].rank; d++) dims[d] = slots[k].dims[d];
         f->slots[k].dims = dims;
-        MP_REQUIRE(slots[k].dtype == MP_DTYPE_FLOAT || slots[k].dtype == MP_DTYPE_INT64 || slots[k].dtype == MP_DTYPE_INT32 ||
-                       slots[k].dtype == MP_DTYPE_BOOL,
-                   err, MP_UNSUPPORTED, "the input '%s' is of type %s, and float32, int64, int32 and bool can be fed",
-                   slots[k].name, mp_dtype_name(slots[k].dtype));
+        MP_ENSURE(slots[k].dtype == MP_DTYPE_FLOAT || slots[k].dtype == MP_DTYPE_INT64 || slots[k].dtype == MP_DTYPE_INT32 ||
+                      slots[k].dtype == MP_DTYPE_BOOL,
+                  err, MP_UNSUPPORTED, "the input '%s' is of type %s, and float32, int64, int32 and bool can be fed",
+                  slots[k].name, mp_dtype_name(slots[k].dtype));
     }
     f->batch = mp_samples_batch(f->slots, n_slots);
-    MP_TRY(bind(f, sources, n_sources, err));
+    MP_CHECK(bind(f, sources, n_sources, err));
     *out = f;
     f = NULL;
-done:
-    mp_feed_free(f);
-    return st;
+    return MP_OK;
 }
 
 void mp_feed_free(mp_feed *f)

@@ -297,9 +297,16 @@ static mp_input_role decide(const walk *w)
     return (mp_input_role){MP_INPUT_PLAIN, 0, 0, -1};
 }
 
+static void walk_free(walk *w)
+{
+    mp_free(w->seen);
+    mp_free(w->todo);
+    mp_free(w->what);
+}
+
 mp_status mp_input_role_of(const mp_model *model, const mp_consumers *consumers, int tensor, mp_input_role *out, mp_error *err)
 {
-    mp_status st = MP_OK;
+    MP_CLEARED_BY(walk_free)
     walk w = {.model = model,
               .consumers = consumers,
               .input = tensor,
@@ -315,12 +322,8 @@ mp_status mp_input_role_of(const mp_model *model, const mp_consumers *consumers,
     w.seen = mp_alloc(model->n_tensors, sizeof *w.seen);
     w.todo = mp_alloc(model->n_tensors, sizeof *w.todo);
     w.what = mp_alloc(model->n_tensors, sizeof *w.what);
-    MP_REQUIRE(w.seen && w.todo && w.what, err, MP_NOMEM, "out of memory");
-    MP_TRY(see_all(&w));
+    MP_ENSURE(w.seen && w.todo && w.what, err, MP_NOMEM, "out of memory");
+    MP_CHECK(see_all(&w));
     *out = decide(&w);
-done:
-    mp_free(w.seen);
-    mp_free(w.todo);
-    mp_free(w.what);
-    return st;
+    return MP_OK;
 }

@@ -35,25 +35,20 @@ static mp_feed_slot slot_of(const mp_model *model, const mp_tensor *t, const mp_
 mp_status mp_inputs_open_feed(const mp_program *program, const char *const *sources, size_t n_sources, uint64_t seed,
                               mp_feed **out, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_model *m = program->model;
-    mp_consumers consumers = {0};
-    mp_feed_slot *slots = mp_alloc(m->n_tensors, sizeof *slots);
+    MP_CLEARED_BY(mp_consumers_free) mp_consumers consumers = {0};
+    MP_OWNED mp_feed_slot *slots = mp_alloc(m->n_tensors, sizeof *slots);
     size_t n = 0;
-    MP_REQUIRE(slots, err, MP_NOMEM, "out of memory");
-    MP_TRY(mp_model_consumers(m, &consumers, err));
+    MP_ENSURE(slots, err, MP_NOMEM, "out of memory");
+    MP_CHECK(mp_model_consumers(m, &consumers, err));
     for (size_t t = 0; t < m->n_tensors; t++) {
         const mp_tensor *x = &m->tensors[t];
         if (!is_fed(program, (int)t)) continue;
         mp_input_role role;
-        MP_TRY(mp_input_role_of(m, &consumers, (int)t, &role, err));
+        MP_CHECK(mp_input_role_of(m, &consumers, (int)t, &role, err));
         slots[n++] = slot_of(m, x, &role);
     }
-    MP_TRY(mp_feed_open(slots, n, sources, n_sources, seed, out, err));
-done:
-    mp_consumers_free(&consumers);
-    mp_free(slots);
-    return st;
+    return mp_feed_open(slots, n, sources, n_sources, seed, out, err);
 }
 
 /* Lists the inputs: how the feed makes them (`plain`), how they lie in the backend's memory. */
@@ -71,29 +66,26 @@ static mp_status list_inputs(mp_input_filler *f, mp_array *plain, mp_error *err)
 
 mp_status mp_input_filler_new(const mp_program *program, mp_feed *feed, mp_input_filler *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     const size_t n = program->model->n_tensors;
-    mp_input_filler f = {.program = program, .feed = feed};
+    MP_CLEARED_BY(mp_input_filler_free) mp_input_filler f = {.program = program, .feed = feed};
     mp_array *plain;
     *out = (mp_input_filler){0};
-    MP_REQUIRE(f.pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(f.pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
     f.rows = mp_pool_alloc(f.pool, n, sizeof *f.rows);
     f.tensors = mp_pool_alloc(f.pool, n, sizeof *f.tensors);
     f.there = mp_pool_alloc(f.pool, n, sizeof *f.there);
     plain = mp_pool_alloc(f.pool, n, sizeof *plain);
-    MP_REQUIRE(f.rows && f.tensors && f.there && plain, err, MP_NOMEM, "out of memory");
-    MP_TRY(list_inputs(&f, plain, err));
-    MP_TRY(mp_prefetch_new(program->backend, feed, plain, f.there, f.n, &f.prefetch, err));
+    MP_ENSURE(f.rows && f.tensors && f.there && plain, err, MP_NOMEM, "out of memory");
+    MP_CHECK(list_inputs(&f, plain, err));
+    MP_CHECK(mp_prefetch_new(program->backend, feed, plain, f.there, f.n, &f.prefetch, err));
     for (size_t k = 0; !f.prefetch && k < f.n; k++) {
         f.rows[k] = mp_pool_alloc(f.pool, (size_t)mp_array_bytes(&plain[k]) + 1, 1);
-        MP_REQUIRE(f.rows[k], err, MP_NOMEM, "there is no memory for a batch of '%s'",
-                   program->model->tensors[f.tensors[k]].name);
+        MP_ENSURE(f.rows[k], err, MP_NOMEM, "there is no memory for a batch of '%s'",
+                  program->model->tensors[f.tensors[k]].name);
     }
     *out = f;
-    f.pool = NULL;
-done:
-    mp_pool_free(f.pool);
-    return st;
+    f = (mp_input_filler){0};
+    return MP_OK;
 }
 
 void mp_input_filler_free(mp_input_filler *filler)

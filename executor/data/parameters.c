@@ -46,18 +46,15 @@ static mp_status check_external(const mp_parameter_source *s, mp_error *err)
 mp_status mp_parameter_source_open(const mp_program *program, const char *path, uint64_t seed, bool draws_missing,
                                    mp_parameter_source **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_parameter_source *s = mp_alloc(1, sizeof *s);
-    MP_REQUIRE(s, err, MP_NOMEM, "out of memory");
+    MP_OWNED_BY(mp_parameter_source_free) mp_parameter_source *s = mp_alloc(1, sizeof *s);
+    MP_ENSURE(s, err, MP_NOMEM, "out of memory");
     *s = (mp_parameter_source){.program = program, .seed = seed};
-    MP_TRY(mp_onnx_weights_open(path, program->model->external_folder, &s->weights, err));
-    MP_TRY(mp_model_consumers(program->model, &s->consumers, err));
-    if (!draws_missing) MP_TRY(check_external(s, err));
+    MP_CHECK(mp_onnx_weights_open(path, program->model->external_folder, &s->weights, err));
+    MP_CHECK(mp_model_consumers(program->model, &s->consumers, err));
+    if (!draws_missing) MP_CHECK(check_external(s, err));
     *out = s;
     s = NULL;
-done:
-    mp_parameter_source_free(s);
-    return st;
+    return MP_OK;
 }
 
 void mp_parameter_source_free(mp_parameter_source *s)
@@ -112,7 +109,7 @@ static mp_status first_values(const mp_parameter_source *s, int tensor, const mp
     else if (mp_onnx_weights_have(s->weights, t->name))
         MP_CHECK(mp_onnx_weights_read(s->weights, t->name, to->dtype, mp_tensor_elements(t), to->data, err));
     else if (t->role == MP_ROLE_CONSTANT)
-        MP_CHECK(MP_FAIL(err, MP_INVALID, "the file has no values for the constant '%s'", t->name));
+        return MP_FAIL(err, MP_INVALID, "the file has no values for the constant '%s'", t->name);
     else if (to->dtype == MP_DTYPE_FLOAT)
         mp_initialise(s->program->model, &s->consumers, tensor, s->seed, to->data);
     else {
@@ -138,19 +135,16 @@ static mp_status load_master(const mp_program *p, mp_execution *e, int tensor, c
 
 static mp_status load_one(const mp_parameter_source *s, mp_execution *e, int tensor, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_program *p = s->program;
     const mp_tensor *t = &p->model->tensors[tensor];
     mp_array there, host = mp_array_plain(t->dtype, t->rank, t->dims);
-    MP_TRY(mp_execution_tensor(e, tensor, &there, err));
-    host.data = mp_alloc((size_t)mp_tensor_elements(t), (size_t)mp_dtype_bits(t->dtype) / 8 + 1);
-    MP_REQUIRE(host.data, err, MP_NOMEM, "there is no memory for the values of '%s'", t->name);
-    MP_TRY(first_values(s, tensor, &host, err));
-    MP_TRY(p->backend->upload(p->backend, &host, &there, err));
-    if (t->role == MP_ROLE_PARAMETER) MP_TRY(load_master(p, e, tensor, &host, err));
-done:
-    mp_free(host.data);
-    return st;
+    MP_CHECK(mp_execution_tensor(e, tensor, &there, err));
+    MP_OWNED void *values = host.data = mp_alloc((size_t)mp_tensor_elements(t), (size_t)mp_dtype_bits(t->dtype) / 8 + 1);
+    MP_ENSURE(values, err, MP_NOMEM, "there is no memory for the values of '%s'", t->name);
+    MP_CHECK(first_values(s, tensor, &host, err));
+    MP_CHECK(p->backend->upload(p->backend, &host, &there, err));
+    if (t->role == MP_ROLE_PARAMETER) MP_CHECK(load_master(p, e, tensor, &host, err));
+    return MP_OK;
 }
 
 mp_status mp_parameters_load(const mp_parameter_source *s, const mp_program *p, mp_execution *e, mp_error *err)

@@ -129,11 +129,11 @@ mp_status mp_prefetch_take(mp_prefetch *p, int64_t batch, const mp_array *there,
     }
     const int64_t which = p->taken;
     pthread_mutex_unlock(&p->lock);
-    MP_TRY(st);
+    MP_CHECK(st);
     for (size_t k = 0; k < p->n; k++) {
         const int64_t bytes = mp_array_bytes(&p->stored[k]);
         if (p->landing)
-            MP_TRY(b->land(b, there[k].data, p->landing[k], bytes, err));
+            MP_CHECK(b->land(b, there[k].data, p->landing[k], bytes, err));
         else
             b->copy(b, there[k].data, p->made_at[which % BUFFERS][k], bytes);
     }
@@ -141,8 +141,7 @@ mp_status mp_prefetch_take(mp_prefetch *p, int64_t batch, const mp_array *there,
     p->taken++;
     pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->lock);
-done:
-    return st;
+    return MP_OK;
 }
 
 int64_t mp_prefetch_device_bytes(const mp_prefetch *p)
@@ -192,35 +191,32 @@ static bool take_landing(mp_prefetch *p)
 mp_status mp_prefetch_new(const mp_backend *backend, const mp_feed *feed, const mp_array *plain, const mp_array *stored,
                           size_t n, mp_prefetch **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_prefetch *p = NULL;
+    MP_OWNED_BY(mp_prefetch_free) mp_prefetch *p = NULL;
     bool converts = false;
     *out = NULL;
-    if (!has_free_core(backend)) goto done;
-    MP_REQUIRE(p = mp_alloc(1, sizeof *p), err, MP_NOMEM, "out of memory");
+    if (!has_free_core(backend)) return MP_OK;
+    MP_ENSURE(p = mp_alloc(1, sizeof *p), err, MP_NOMEM, "out of memory");
     *p = (mp_prefetch){.backend = backend, .feed = feed, .n = n, .first = -1};
-    MP_REQUIRE(p->pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(p->pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
     p->plain = mp_pool_alloc(p->pool, n, sizeof *p->plain);
     p->stored = mp_pool_alloc(p->pool, n, sizeof *p->stored);
-    MP_REQUIRE(p->plain && p->stored, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(p->plain && p->stored, err, MP_NOMEM, "out of memory");
     for (size_t k = 0; k < n; k++) {
         p->plain[k] = plain[k];
         p->stored[k] = stored[k];
         converts |= !is_as_stored(p, k);
     }
-    if (converts) MP_TRY(buffer(p, NULL, plain, &p->rows, err));
-    for (int k = 0; k < BUFFERS; k++) MP_TRY(buffer(p, backend->bring ? backend : NULL, stored, &p->made_at[k], err));
-    if (backend->bring && !take_landing(p)) goto done;
+    if (converts) MP_CHECK(buffer(p, NULL, plain, &p->rows, err));
+    for (int k = 0; k < BUFFERS; k++) MP_CHECK(buffer(p, backend->bring ? backend : NULL, stored, &p->made_at[k], err));
+    if (backend->bring && !take_landing(p)) return MP_OK;
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->changed, NULL);
     p->has_lock = true;
     p->has_thread = !pthread_create(&p->thread, NULL, run, p);
-    if (!p->has_thread) goto done; /* then the training makes them itself */
+    if (!p->has_thread) return MP_OK; /* then the training makes them itself */
     *out = p;
     p = NULL;
-done:
-    mp_prefetch_free(p);
-    return st;
+    return MP_OK;
 }
 
 void mp_prefetch_free(mp_prefetch *p)

@@ -9,6 +9,7 @@
 
 #include "executor/data/feed.h"
 #include "executor/kernel/backend.h"
+#include "memplan/memory.h"
 
 typedef struct mp_prefetch mp_prefetch;
 
@@ -20,6 +21,7 @@ mp_status mp_prefetch_new(const mp_backend *backend, const mp_feed *feed, const 
                           size_t n, mp_prefetch **out, mp_error *err);
 /* Ends the thread, after what it is at; NULL is fine. */
 void mp_prefetch_free(mp_prefetch *prefetch);
+MP_OWNER(mp_prefetch_free, mp_prefetch)
 
 /* Puts a batch where there[0..n) say, when the pass before has run, and lets the thread make the next ones. Batches that follow
  * each other are there already, any other one is made now. Allocates nothing. MP_IO: the device has failed; what fails in the

@@ -197,28 +197,33 @@ bool mp_samples_lie_alike(const mp_feed_slot *a, const mp_feed_slot *b)
     return is_list(a->rank, a->dims) || is_like(a->rank, a->dims, b->rank, b->dims);
 }
 
-mp_status mp_samples_settle(const mp_feed_slot *slots, size_t n_slots, mp_sample_file *files, int64_t *batch,
-                            int64_t *n_samples, mp_error *err)
+/* *at: the file that was looked at last. */
+static mp_status settle(const mp_feed_slot *slots, size_t n_slots, mp_sample_file *files, int64_t *batch, int64_t *n_samples,
+                        size_t *at, mp_error *err)
 {
-    mp_status st = MP_OK;
     bool stacks = false;
-    size_t at = 0;
-    readings *r = mp_alloc(n_slots + 1, sizeof *r);
-    MP_REQUIRE(r, err, MP_NOMEM, "out of memory");
+    MP_OWNED readings *r = mp_alloc(n_slots + 1, sizeof *r);
+    MP_ENSURE(r, err, MP_NOMEM, "out of memory");
     for (size_t k = 0; k < n_slots; k++) {
-        at = k;
+        *at = k;
         r[k] = read(&slots[k], &files[k].set, *batch);
-        if (r[k].rows < 0 && r[k].stack < 0 && !r[k].whole) MP_TRY(misfit(&slots[k], &files[k], *batch, err));
+        if (r[k].rows < 0 && r[k].stack < 0 && !r[k].whole) return misfit(&slots[k], &files[k], *batch, err);
         stacks |= r[k].rows < 0 && !r[k].whole;
     }
     if (stacks)
-        MP_TRY(settle_stacks(slots, n_slots, r, files, &at, n_samples, err));
+        MP_CHECK(settle_stacks(slots, n_slots, r, files, at, n_samples, err));
     else
-        MP_TRY(settle_rows(slots, n_slots, r, files, &at, *batch, n_samples, err));
+        MP_CHECK(settle_rows(slots, n_slots, r, files, at, *batch, n_samples, err));
     if (stacks) *batch = 1;
-done:
+    return MP_OK;
+}
+
+mp_status mp_samples_settle(const mp_feed_slot *slots, size_t n_slots, mp_sample_file *files, int64_t *batch,
+                            int64_t *n_samples, mp_error *err)
+{
+    size_t at = 0;
+    const mp_status st = settle(slots, n_slots, files, batch, n_samples, &at, err);
     if (st == MP_INVALID) mp_error_locate(err, files[at].path, 0, 0);
-    mp_free(r);
     return st;
 }
 

@@ -52,22 +52,22 @@ static int64_t room_of(const mp_operands *x, int i)
 mp_status mp_call_prepare(const mp_backend *backend, const mp_kernel *kernel, const mp_operands *x, mp_call *call,
                           mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_prepare prepare = x->is_backward ? kernel->backward : kernel->forward;
-    *call = (mp_call){0};
+    MP_CLEARED_BY(mp_call_release) mp_call made = {0};
+    *call = made;
     if (!prepare) return MP_NO_KERNEL(x, err, x->is_backward ? "its gradient" : "running it");
     if (backend->use) backend->use(backend);
-    MP_TRY(prepare(x, call, err));
-    MP_REQUIRE(mp_round_up(call->workspace_bytes, CALL_ALIGNMENT, &call->workspace_bytes), err, MP_INVALID,
-               "%s ('%s') needs too much workspace", x->op->kind, x->op->name);
-    call->added_at = call->workspace_bytes;
+    MP_CHECK(prepare(x, &made, err));
+    MP_ENSURE(mp_round_up(made.workspace_bytes, CALL_ALIGNMENT, &made.workspace_bytes), err, MP_INVALID,
+              "%s ('%s') needs too much workspace", x->op->kind, x->op->name);
+    made.added_at = made.workspace_bytes;
     for (int i = x->from; x->is_backward && i < x->to; i++)
-        if (x->adds & ~call->adds & MP_BIT(i))
-            MP_REQUIRE(mp_add(call->workspace_bytes, room_of(x, i), &call->workspace_bytes), err, MP_INVALID,
-                       "%s ('%s') needs too much workspace", x->op->kind, x->op->name);
-done:
-    if (st != MP_OK) mp_call_release(call);
-    return st;
+        if (x->adds & ~made.adds & MP_BIT(i))
+            MP_ENSURE(mp_add(made.workspace_bytes, room_of(x, i), &made.workspace_bytes), err, MP_INVALID,
+                      "%s ('%s') needs too much workspace", x->op->kind, x->op->name);
+    *call = made;
+    made = (mp_call){0};
+    return MP_OK;
 }
 
 mp_status mp_call_run(const mp_backend *backend, const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)

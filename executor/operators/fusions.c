@@ -66,16 +66,17 @@ static mp_status fuse(mp_rewriter *r, int root)
     return mp_pattern_fuse(r, &pattern, root, &draft);
 }
 
+static void rewriter_free(mp_rewriter *r)
+{
+    mp_free(r->n_readers);
+}
+
 mp_status mp_fuse_batch_normalizations(mp_model *model, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_rewriter r = {.model = model, .rules = MP_RULES_EXECUTOR, .err = err};
-    MP_REQUIRE(r.n_readers = mp_alloc(model->n_tensors, sizeof *r.n_readers), err, MP_NOMEM, "out of memory");
+    MP_CLEARED_BY(rewriter_free) mp_rewriter r = {.model = model, .rules = MP_RULES_EXECUTOR, .err = err};
+    MP_ENSURE(r.n_readers = mp_alloc(model->n_tensors, sizeof *r.n_readers), err, MP_NOMEM, "out of memory");
     mp_rewriter_start(&r);
-    MP_TRY(mp_rewriter_each(&r, fuse));
+    MP_CHECK(mp_rewriter_each(&r, fuse));
     mp_rewriter_start(&r);
-    MP_TRY(mp_model_sort(model, err));
-done:
-    mp_free(r.n_readers);
-    return st;
+    return mp_model_sort(model, err);
 }

@@ -84,20 +84,21 @@ static mp_status choose(chooser *c, int k)
     return MP_OK;
 }
 
+static void chooser_free(chooser *c)
+{
+    mp_free(c->reordered);
+    mp_free(c->settled);
+}
+
 mp_status mp_layouts_choose(mp_model *model, mp_error *err)
 {
-    mp_status st = MP_OK;
-    chooser c = {.model = model, .n_tensors = model->n_tensors, .err = err};
+    MP_CLEARED_BY(chooser_free) chooser c = {.model = model, .n_tensors = model->n_tensors, .err = err};
     size_t n = model->n_operators;
     c.reordered = mp_alloc(c.n_tensors, sizeof *c.reordered);
     c.settled = mp_alloc(c.n_tensors, sizeof *c.settled);
-    MP_REQUIRE(c.reordered && c.settled, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(c.reordered && c.settled, err, MP_NOMEM, "out of memory");
     for (size_t t = 0; t < c.n_tensors; t++) c.reordered[t] = -1;
     for (size_t k = 0; k < n; k++)
-        if (!model->operators[k].removed) MP_TRY(choose(&c, (int)k));
-    MP_TRY(mp_model_sort(model, err));
-done:
-    mp_free(c.reordered);
-    mp_free(c.settled);
-    return st;
+        if (!model->operators[k].removed) MP_CHECK(choose(&c, (int)k));
+    return mp_model_sort(model, err);
 }

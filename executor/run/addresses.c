@@ -10,10 +10,9 @@ enum { GUARD = 256, DEAD = 0xff };
 /* Side by side, in the order of the plan's list; both lives of a carried gradient have one place. */
 static mp_status spread_out(mp_addresses *a, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *g = a->program->graph;
-    int64_t *carried_at = mp_alloc(g->n_storages, sizeof *carried_at); /* + 1 */
-    MP_REQUIRE(carried_at, err, MP_NOMEM, "out of memory");
+    MP_OWNED int64_t *carried_at = mp_alloc(g->n_storages, sizeof *carried_at); /* + 1 */
+    MP_ENSURE(carried_at, err, MP_NOMEM, "out of memory");
     a->guard_bytes = GUARD;
     a->arena_bytes = GUARD;
     for (size_t k = 0; k < a->plan->n_places; k++) {
@@ -27,9 +26,7 @@ static mp_status spread_out(mp_addresses *a, mp_error *err)
         a->arena_bytes += p->bytes + GUARD;
         if (carried) carried_at[p->storage] = a->place_at[k] + 1;
     }
-done:
-    mp_free(carried_at);
-    return st;
+    return MP_OK;
 }
 
 /* Brings the program's constants to where they lie. */
@@ -173,30 +170,30 @@ static mp_status find_dead(walker *w, mp_error *err)
     return MP_OK;
 }
 
+static void walker_free(walker *w)
+{
+    mp_free(w->place);
+    mp_free(w->by_start);
+    mp_free(w->has_run);
+}
+
 static mp_status ready_steps(mp_addresses *a, mp_pool *pool, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_plan *plan = a->plan;
     const mp_graph *g = a->program->graph;
-    walker w = {.a = a, .pool = pool};
-    size_t *start = mp_alloc(plan->n_steps + 2, sizeof *start);
+    MP_CLEARED_BY(walker_free) walker w = {.a = a, .pool = pool};
+    MP_OWNED size_t *start = mp_alloc(plan->n_steps + 2, sizeof *start);
     w.place = mp_alloc(g->n_storages, sizeof *w.place);
     w.by_start = mp_alloc(plan->n_places, sizeof *w.by_start);
     w.has_run = mp_alloc(g->n_nodes, sizeof *w.has_run);
     a->steps = mp_pool_alloc(pool, plan->n_steps, sizeof *a->steps);
-    MP_REQUIRE(w.place && w.by_start && w.has_run && start && a->steps, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(w.place && w.by_start && w.has_run && start && a->steps, err, MP_NOMEM, "out of memory");
     memset(w.place, -1, g->n_storages * sizeof *w.place);
     for (size_t k = 0; k < plan->n_places; k++) start[plan->places[k].begin + 1]++;
     for (size_t t = 0; t < plan->n_steps; t++) start[t + 1] += start[t];
     for (size_t k = 0; k < plan->n_places; k++) w.by_start[start[plan->places[k].begin]++] = (int)k;
-    for (size_t t = 0; t < plan->n_steps; t++) MP_TRY(ready(&w, (int)t, err));
-    MP_TRY(find_dead(&w, err));
-done:
-    mp_free(w.place);
-    mp_free(w.by_start);
-    mp_free(w.has_run);
-    mp_free(start);
-    return st;
+    for (size_t t = 0; t < plan->n_steps; t++) MP_CHECK(ready(&w, (int)t, err));
+    return find_dead(&w, err);
 }
 
 mp_status mp_addresses_of(const mp_program *program, const mp_plan *plan, bool guards, mp_pool *pool, mp_addresses *out,

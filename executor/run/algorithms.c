@@ -12,35 +12,33 @@ static void forget(mp_program_node *node)
 /* Prepares the call of every alternative of node i; those that refuse are left out if `drops`. */
 static mp_status prepare(mp_program *p, size_t i, bool drops, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_program_node *node = &p->nodes[i];
     mp_node *of = &p->graph->nodes[i];
     mp_operands x = node->operands;
     mp_error refusal = {0};
     size_t n = 0;
     forget(node);
-    MP_REQUIRE(x.op, err, MP_INVALID, "'%s' is no operator's, and has an algorithm", of->name);
+    MP_ENSURE(x.op, err, MP_INVALID, "'%s' is no operator's, and has an algorithm", of->name);
     node->algorithms = mp_pool_alloc(p->pool, of->n_alternatives, sizeof *node->algorithms);
-    MP_REQUIRE(node->algorithms, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(node->algorithms, err, MP_NOMEM, "out of memory");
     for (size_t k = 0; k < of->n_alternatives; k++) {
         mp_call *call = &node->algorithms[n].call;
         mp_alternative alternative = of->alternatives[k];
         x.algorithm = alternative.algorithm;
-        st = p->backend->algorithms ? mp_call_prepare(p->backend, p->backend->kernel(p->backend, x.op), &x, call, &refusal)
-                                    : MP_UNSUPPORTED;
+        const mp_status st = p->backend->algorithms
+                                 ? mp_call_prepare(p->backend, p->backend->kernel(p->backend, x.op), &x, call, &refusal)
+                                 : MP_UNSUPPORTED;
         if (st == MP_UNSUPPORTED && drops) continue;
-        MP_REQUIRE(st != MP_UNSUPPORTED, err, st, "the %s backend has no algorithm '%s' here for '%s' (%s); profile it again",
-                   p->backend->name, alternative.algorithm, of->name, of->op);
-        MP_REQUIRE(st == MP_OK, err, st, "%s", refusal.message);
+        MP_ENSURE(st != MP_UNSUPPORTED, err, st, "the %s backend has no algorithm '%s' here for '%s' (%s); profile it again",
+                  p->backend->name, alternative.algorithm, of->name, of->op);
+        MP_ENSURE(st == MP_OK, err, st, "%s", refusal.message);
         node->n_algorithms = ++n;
-        MP_REQUIRE(mp_round_up(call->workspace_bytes, p->backend->alignment, &alternative.workspace_bytes), err, MP_INVALID,
-                   "'%s' needs too much workspace", of->name);
+        MP_ENSURE(mp_round_up(call->workspace_bytes, p->backend->alignment, &alternative.workspace_bytes), err, MP_INVALID,
+                  "'%s' needs too much workspace", of->name);
         of->alternatives[n - 1] = alternative;
     }
-    st = MP_OK;
     of->n_alternatives = n;
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_program_take_algorithms(mp_program *p, mp_error *err)

@@ -24,20 +24,17 @@ static void list(const mp_program *program, const mp_plan *plan, bool one_by_one
 mp_status mp_steps_calls_of(const mp_program *program, const mp_plan *plan, bool one_by_one, bool two_streams, mp_pool *pool,
                             mp_steps_calls *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     const size_t n = plan->n_steps;
-    int *mark = mp_alloc(n + 1, sizeof *mark), n_marks = 0; /* per step, and the end: 1 + the last mark it waits for */
-    bool *waited = mp_alloc(n + 1, sizeof *waited);
+    MP_OWNED int *mark = mp_alloc(n + 1, sizeof *mark);
+    int n_marks = 0; /* per step, and the end: 1 + the last mark it waits for */
+    MP_OWNED bool *waited = mp_alloc(n + 1, sizeof *waited);
     *out = (mp_steps_calls){.calls = mp_pool_alloc(pool, n, sizeof *out->calls)};
-    MP_REQUIRE(mark && waited && out->calls, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(mark && waited && out->calls, err, MP_NOMEM, "out of memory");
     for (size_t t = 0; t < n && two_streams; t++)
         if (plan->steps[t].until) waited[plan->steps[t].until] = true;
     list(program, plan, one_by_one, two_streams, waited, out);
     for (size_t k = 0; k < out->n; k++)
         if (out->calls[k].is_side) mark[plan->steps[out->calls[k].step].until] = ++n_marks;
     for (size_t k = 0; k < out->n; k++) out->calls[k].wait = mark[out->calls[k].step + out->calls[k].n_steps] - 1;
-done:
-    mp_free(mark);
-    mp_free(waited);
-    return st;
+    return MP_OK;
 }

@@ -54,25 +54,22 @@ static mp_status list_gradients(mp_execution *e, mp_error *err)
 mp_status mp_execution_new(mp_program *program, const mp_plan *plan, const mp_execution_options *options, mp_execution **out,
                            mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_execution *e = mp_alloc(1, sizeof *e);
-    MP_REQUIRE(e, err, MP_NOMEM, "out of memory");
+    MP_OWNED_BY(mp_execution_free) mp_execution *e = mp_alloc(1, sizeof *e);
+    MP_ENSURE(e, err, MP_NOMEM, "out of memory");
     *e = (mp_execution){.program = program, .plan = plan, .options = *options, .pending = -1};
-    MP_REQUIRE(e->pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
-    MP_TRY(program->backend->open(program->backend, err));
+    MP_ENSURE(e->pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
+    MP_CHECK(program->backend->open(program->backend, err));
     e->seconds = mp_pool_alloc(e->pool, program->n_nodes, sizeof *e->seconds);
-    MP_REQUIRE(e->seconds, err, MP_NOMEM, "out of memory");
-    MP_TRY(mp_addresses_of(program, plan, options->guards, e->pool, &e->at, err));
-    MP_TRY(list_gradients(e, err));
-    MP_TRY(mp_steps_calls_of(program, plan, options->one_by_one, program->backend->side_begin && !options->profile, e->pool,
-                             &e->calls, err));
+    MP_ENSURE(e->seconds, err, MP_NOMEM, "out of memory");
+    MP_CHECK(mp_addresses_of(program, plan, options->guards, e->pool, &e->at, err));
+    MP_CHECK(list_gradients(e, err));
+    MP_CHECK(mp_steps_calls_of(program, plan, options->one_by_one, program->backend->side_begin && !options->profile, e->pool,
+                               &e->calls, err));
     e->records =
         program->backend->record_begin && !options->by_call && !options->profile && !options->poison && !options->guards;
     *out = e;
     e = NULL;
-done:
-    mp_execution_free(e);
-    return st;
+    return MP_OK;
 }
 
 void mp_execution_free(mp_execution *e)
@@ -312,12 +309,16 @@ static mp_status read_loss(mp_execution *e, double *sum, mp_error *err)
     return MP_OK;
 }
 
+static void leave(const mp_backend **b)
+{
+    (*b)->leave(*b);
+}
+
 mp_status mp_execution_step(mp_execution *e, int64_t step, mp_fill_inputs fill, void *data, double *loss, mp_error *err)
 {
-    mp_status st = MP_OK;
     int n = e->program->options.accumulate > 1 ? e->program->options.accumulate : 1;
     bool forward = e->program->options.fuse == MP_FUSE_FORWARD;
-    const mp_backend *b = e->program->backend;
+    MP_CLEARED_BY(leave) const mp_backend *b = e->program->backend;
     double sum = 0;
     e->input_seconds = 0;
     b->enter(b);
@@ -325,17 +326,15 @@ mp_status mp_execution_step(mp_execution *e, int64_t step, mp_fill_inputs fill, 
         int64_t pass = step * n + k, update = k == n - 1 ? step : -1;
         if (forward) update = k == 0 ? e->pending : -1;
         double from = mp_clock_now();
-        MP_TRY(fill(data, pass, e, err));
+        MP_CHECK(fill(data, pass, e, err));
         e->input_seconds += mp_clock_now() - from;
-        MP_TRY(run_pass(e, pass, k > 0, update, err));
+        MP_CHECK(run_pass(e, pass, k > 0, update, err));
         if (forward) e->pending = k == n - 1 ? step : update >= 0 ? -1 : e->pending;
-        MP_TRY(read_loss(e, &sum, err));
-        MP_TRY(read_times(e, err));
+        MP_CHECK(read_loss(e, &sum, err));
+        MP_CHECK(read_times(e, err));
     }
     *loss = sum / n;
-done:
-    b->leave(b);
-    return st;
+    return MP_OK;
 }
 
 void mp_execution_watch(mp_execution *e, mp_watch *watch)
@@ -345,8 +344,7 @@ void mp_execution_watch(mp_execution *e, mp_watch *watch)
 
 mp_status mp_execution_flush(mp_execution *e, mp_error *err)
 {
-    mp_status st = MP_OK;
-    const mp_backend *b = e->program->backend;
+    MP_CLEARED_BY(leave) const mp_backend *b = e->program->backend;
     b->enter(b);
     if (e->pending >= 0) e->factors = mp_update_factors_at(&e->options.hyper, e->pending);
     for (size_t k = 0; e->pending >= 0 && k < e->calls.n; k++) {
@@ -355,11 +353,9 @@ mp_status mp_execution_flush(mp_execution *e, mp_error *err)
         if (e->program->bindings->nodes[r->node].task == MP_TASK_CLIP) run_clip(e, r);
         if (call->is_update) run_updates(e, call);
     }
-    MP_TRY(b->wait(b, err)); /* the next pass has other factors */
+    MP_CHECK(b->wait(b, err)); /* the next pass has other factors */
     e->pending = -1;
-done:
-    b->leave(b);
-    return st;
+    return MP_OK;
 }
 
 double mp_execution_input_seconds(const mp_execution *e)

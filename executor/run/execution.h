@@ -9,6 +9,7 @@
 #include "executor/run/program.h"
 #include "executor/run/watch.h"
 #include "memplan/execution.h"
+#include "memplan/memory.h"
 #include "memplan/plan.h"
 
 typedef struct mp_execution mp_execution;
@@ -18,6 +19,7 @@ typedef struct mp_execution mp_execution;
 mp_status mp_execution_new(mp_program *program, const mp_plan *plan, const mp_execution_options *options, mp_execution **out,
                            mp_error *err);
 void mp_execution_free(mp_execution *execution); /* NULL is fine */
+MP_OWNER(mp_execution_free, mp_execution)
 
 /* Where tensor t lies, if it is always live (parameter, buffer, constant, input); *out has its address. MP_INVALID: it is not.
  */

@@ -130,11 +130,11 @@ static mp_status prepare_operator(builder *b, const mp_binding *binding, mp_prog
     mp_program *p = b->program;
     const mp_operator *op = &p->model->operators[binding->op];
     const mp_kernel *kernel = p->backend->kernel(p->backend, op);
-    MP_TRY(describe_node(p, binding, &node->operands, err));
+    MP_CHECK(describe_node(p, binding, &node->operands, err));
     bool too_many = binding->task == MP_TASK_BACKWARD && binding->to > 64;
     if (!kernel || (node->operands.is_backward && !kernel->backward) || too_many) {
         note_missing(b, binding->op);
-        goto done;
+        return st;
     }
     st = mp_call_prepare(p->backend, kernel, &node->operands, &node->call, &refusal);
     if (st == MP_UNSUPPORTED) {
@@ -143,7 +143,6 @@ static mp_status prepare_operator(builder *b, const mp_binding *binding, mp_prog
     } else if (st != MP_OK) {
         MP_FAIL(err, st, "%s", refusal.message);
     }
-done:
     return st;
 }
 
@@ -249,23 +248,22 @@ static mp_status judge(const builder *b, mp_error *err)
 mp_status mp_program_build(const mp_backend *backend, mp_model *model, const mp_training_options *options, int loss,
                            mp_program **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_program *p = mp_alloc(1, sizeof *p);
+    MP_OWNED_BY(mp_program_free) mp_program *p = mp_alloc(1, sizeof *p);
     builder b = {.program = p};
-    MP_REQUIRE(p, err, MP_NOMEM, "out of memory");
-    MP_REQUIRE(options->rules == MP_RULES_EXECUTOR, err, MP_INVALID,
-               "a backend keeps what its own kernels read, so --rules pytorch is not for --device %s", backend->name);
-    MP_REQUIRE(options->optimizer != MP_OPTIMIZER_ADAMW_8BIT, err, MP_UNSUPPORTED,
-               "no backend runs the optimizer adamw8bit; plan it for a profile, such as --device a100");
-    MP_REQUIRE(!options->amp, err, MP_UNSUPPORTED,
-               "no backend runs mixed precision as torch.autocast has it; plan it for a profile, such as --device a100");
+    MP_ENSURE(p, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(options->rules == MP_RULES_EXECUTOR, err, MP_INVALID,
+              "a backend keeps what its own kernels read, so --rules pytorch is not for --device %s", backend->name);
+    MP_ENSURE(options->optimizer != MP_OPTIMIZER_ADAMW_8BIT, err, MP_UNSUPPORTED,
+              "no backend runs the optimizer adamw8bit; plan it for a profile, such as --device a100");
+    MP_ENSURE(!options->amp, err, MP_UNSUPPORTED,
+              "no backend runs mixed precision as torch.autocast has it; plan it for a profile, such as --device a100");
     *p = (mp_program){.backend = backend, .model = model, .options = *options};
-    MP_REQUIRE(p->pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
-    MP_TRY(backend->adapt(backend, model, options->dtype, err));
+    MP_ENSURE(p->pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
+    MP_CHECK(backend->adapt(backend, model, options->dtype, err));
     p->constant_of = mp_pool_alloc(p->pool, model->n_tensors, sizeof *p->constant_of);
     p->constants = mp_pool_alloc(p->pool, model->n_tensors + 1, sizeof *p->constants);
     b.is_missing = mp_pool_alloc(p->pool, model->n_operators + 1, sizeof *b.is_missing);
-    MP_REQUIRE(p->constant_of && p->constants && b.is_missing, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(p->constant_of && p->constants && b.is_missing, err, MP_NOMEM, "out of memory");
     p->one_value = options->accumulate > 1 ? 1.0f / (float)options->accumulate : 1.0f;
     p->constants[p->n_constants++] = (mp_constant){&p->one_value, sizeof p->one_value};
     if (backend->threads(backend))
@@ -279,16 +277,14 @@ mp_status mp_program_build(const mp_backend *backend, mp_model *model, const mp_
                         .cost = cost,
                         .details = &b};
     p->bindings = NULL;
-    st = mp_training_graph_bound(model, options, loss, &target, &p->graph, &p->bindings, err);
+    const mp_status st = mp_training_graph_bound(model, options, loss, &target, &p->graph, &p->bindings, err);
     if (st != MP_OK) p->bindings = NULL; /* the builder's, and gone */
-    MP_TRY(st);
-    MP_TRY(judge(&b, err));
-    for (size_t k = 0; k < p->n_nodes; k++) MP_TRY(find_slots(p, (int)k, err));
+    MP_CHECK(st);
+    MP_CHECK(judge(&b, err));
+    for (size_t k = 0; k < p->n_nodes; k++) MP_CHECK(find_slots(p, (int)k, err));
     *out = p;
     p = NULL;
-done:
-    mp_program_free(p);
-    return st;
+    return MP_OK;
 }
 
 const mp_graph *mp_program_graph(const mp_program *program)

@@ -84,28 +84,34 @@ static void count_right(const mp_array *scores, const mp_array *labels, int64_t 
 
 static mp_status run_batches(examiner *e, mp_feed *feed, int64_t n, mp_accuracy *out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_input_filler filler = {0};
+    MP_CLEARED_BY(mp_input_filler_free) mp_input_filler filler = {0};
     int64_t n_right = 0, n_labels = 0;
-    MP_TRY(mp_input_filler_new(e->program, feed, &filler, err));
+    MP_CHECK(mp_input_filler_new(e->program, feed, &filler, err));
     for (int64_t k = 0; k < n; k++) {
-        MP_TRY(mp_inputs_fill(&filler, k, e->execution, err));
-        MP_TRY(mp_evaluate(e->program->model, &e->how, e->values, e->wanted, e->n_wanted, err));
+        MP_CHECK(mp_inputs_fill(&filler, k, e->execution, err));
+        MP_CHECK(mp_evaluate(e->program->model, &e->how, e->values, e->wanted, e->n_wanted, err));
         for (size_t w = 0; w < e->n_wanted; w++)
-            MP_TRY(e->program->backend->download(e->program->backend, &e->values[e->wanted[w]], &e->host[w], err));
+            MP_CHECK(e->program->backend->download(e->program->backend, &e->values[e->wanted[w]], &e->host[w], err));
         out->loss += (double)*(const float *)e->host[0].data / (double)n;
         if (e->n_wanted > 1) count_right(&e->host[1], &e->host[2], &n_right, &n_labels);
     }
     if (n_labels) out->accuracy = (double)n_right / (double)n_labels;
-done:
-    mp_input_filler_free(&filler);
-    return st;
+    return MP_OK;
+}
+
+static void examiner_free(examiner *e)
+{
+    const mp_backend *b = e->program->backend;
+    b->leave(b);
+    for (size_t w = 0; w < e->n_wanted; w++)
+        if (e->rooms[w]) b->release(b, e->rooms[w], mp_array_bytes(&e->host[w]) + 1);
+    mp_pool_free(e->pool);
 }
 
 mp_status mp_accuracy_measure(mp_execution *execution, const mp_program *program, mp_feed *feed, uint64_t seed,
                               mp_accuracy *out, mp_error *err)
 {
-    mp_status st = MP_OK;
+    MP_CLEARED_BY(examiner_free)
     examiner e = {.program = program,
                   .execution = execution,
                   .how = {.backend = program->backend,
@@ -115,12 +121,6 @@ mp_status mp_accuracy_measure(mp_execution *execution, const mp_program *program
     int64_t n = mp_feed_batches(feed);
     *out = (mp_accuracy){.n_samples = n * mp_feed_batch_size(feed), .accuracy = -1};
     program->backend->enter(program->backend);
-    MP_TRY(prepare(&e, err));
-    MP_TRY(run_batches(&e, feed, n, out, err));
-done:
-    program->backend->leave(program->backend);
-    for (size_t w = 0; w < e.n_wanted; w++)
-        if (e.rooms[w]) program->backend->release(program->backend, e.rooms[w], mp_array_bytes(&e.host[w]) + 1);
-    mp_pool_free(e.pool);
-    return st;
+    MP_CHECK(prepare(&e, err));
+    return run_batches(&e, feed, n, out, err);
 }

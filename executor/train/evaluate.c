@@ -50,19 +50,17 @@ static void give_back(evaluator *e, int tensor)
 /* Memory for a tensor that has none. */
 static mp_status make_room(evaluator *e, int tensor, mp_dtype dtype, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_tensor *t = &e->model->tensors[tensor];
-    mp_array *a = &e->values[tensor];
+    mp_array a;
     int64_t bytes;
-    if (a->data) return MP_OK;
-    MP_TRY(mp_array_of(t, dtype, a, err));
-    MP_REQUIRE(mp_multiply(t->stored.packed ? t->stored.packed_elements : mp_array_elements(a), mp_dtype_bits(dtype), &bytes),
-               err, MP_INVALID, "'%s' is too large", t->name);
-    MP_TRY(take(e->away, &e->rooms[tensor], bytes / 8 + 1, err));
-    a->data = e->rooms[tensor].data;
-done:
-    if (st != MP_OK) *a = (mp_array){0};
-    return st;
+    if (e->values[tensor].data) return MP_OK;
+    MP_CHECK(mp_array_of(t, dtype, &a, err));
+    MP_ENSURE(mp_multiply(t->stored.packed ? t->stored.packed_elements : mp_array_elements(&a), mp_dtype_bits(dtype), &bytes),
+              err, MP_INVALID, "'%s' is too large", t->name);
+    MP_CHECK(take(e->away, &e->rooms[tensor], bytes / 8 + 1, err));
+    a.data = e->rooms[tensor].data;
+    e->values[tensor] = a;
+    return MP_OK;
 }
 
 static mp_dtype computed_in(const evaluator *e, const mp_tensor *t)
@@ -110,52 +108,46 @@ static void show_known(const evaluator *e, mp_operands *x, bool only)
 
 static mp_status run_call(evaluator *e, mp_operands *x, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_call call = {0};
+    MP_CLEARED_BY(mp_call_release) mp_call call = {0};
     room workspace = {0};
     if (x->op->op->gradient == MP_GRADIENT_VIEW) return copy_view(e, x, err);
     const mp_kernel *kernel = e->how->backend->kernel(e->how->backend, x->op);
     if (!kernel) return MP_NO_KERNEL(x, err, "this operator");
     if (e->away) show_known(e, x, true);
-    MP_TRY(mp_call_prepare(e->how->backend, kernel, x, &call, err));
+    MP_CHECK(mp_call_prepare(e->how->backend, kernel, x, &call, err));
     if (e->away) show_known(e, x, false);
-    MP_TRY(take(e->away, &workspace, call.workspace_bytes, err));
+    MP_CHECK(take(e->away, &workspace, call.workspace_bytes, err));
     x->workspace = workspace.data;
-    MP_TRY(mp_call_run(e->how->backend, &call, x, &e->how->run, err));
-done:
+    const mp_status st = mp_call_run(e->how->backend, &call, x, &e->how->run, err);
     release(e->away, &workspace);
-    mp_call_release(&call);
     return st;
 }
 
 static mp_status run_operator(evaluator *e, int index, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_operator *op = &e->model->operators[index];
     mp_operands x = {
         .model = e->model, .op = op, .op_index = index, .mode = e->how->mode, .n_in = op->n_in, .n_out = op->n_out};
-    mp_array *arrays = mp_alloc((size_t)op->n_in + (size_t)op->n_out + 1, sizeof *arrays);
-    MP_REQUIRE(arrays, err, MP_NOMEM, "no memory for the operands of '%s'", op->name);
+    MP_OWNED mp_array *arrays = mp_alloc((size_t)op->n_in + (size_t)op->n_out + 1, sizeof *arrays);
+    MP_ENSURE(arrays, err, MP_NOMEM, "no memory for the operands of '%s'", op->name);
     x.in = arrays;
     x.out = arrays + op->n_in;
     for (int i = 0; i < op->n_in; i++) {
         if (op->in[i] < 0) continue;
-        if (!e->values[op->in[i]].data) MP_TRY(know(e, op->in[i], err));
+        if (!e->values[op->in[i]].data) MP_CHECK(know(e, op->in[i], err));
         x.in[i] = e->values[op->in[i]];
     }
     for (int o = 0; o < op->n_out; o++) {
         if (op->out[o] < 0) continue;
-        MP_TRY(make_room(e, op->out[o], computed_in(e, &e->model->tensors[op->out[o]]), err));
+        MP_CHECK(make_room(e, op->out[o], computed_in(e, &e->model->tensors[op->out[o]]), err));
         x.out[o] = e->values[op->out[o]];
     }
-    MP_TRY(run_call(e, &x, err));
+    MP_CHECK(run_call(e, &x, err));
     for (int i = 0; i < op->n_in; i++)
         if (op->in[i] >= 0 && e->last[op->in[i]] <= index) give_back(e, op->in[i]);
     for (int o = 0; o < op->n_out; o++)
         if (op->out[o] >= 0 && e->last[op->out[o]] < 0) give_back(e, op->out[o]);
-done:
-    mp_free(arrays);
-    return st;
+    return MP_OK;
 }
 
 /* From the wanted tensors backwards: which operators have to run, and who reads each tensor last. */
@@ -177,31 +169,33 @@ static void find_needed(evaluator *e, const int *wanted, size_t n_wanted)
     }
 }
 
+static void evaluator_free(evaluator *e)
+{
+    for (size_t t = 0; e->rooms && t < e->model->n_tensors; t++) give_back(e, (int)t);
+    mp_free(e->rooms);
+    mp_free(e->known);
+    mp_free(e->last);
+    mp_free(e->needed);
+}
+
 mp_status mp_evaluate(const mp_model *model, const mp_evaluation *how, mp_array *values, const int *wanted, size_t n_wanted,
                       mp_error *err)
 {
-    mp_status st = MP_OK;
-    evaluator e = {.model = model, .how = how, .values = values};
+    MP_CLEARED_BY(evaluator_free) evaluator e = {.model = model, .how = how, .values = values};
     if (!how->backend->is_host) e.away = how->backend;
-    if (e.away) MP_REQUIRE(e.known = mp_alloc(model->n_tensors + 1, sizeof *e.known), err, MP_NOMEM, "out of memory");
-    MP_REQUIRE(e.rooms = mp_alloc(model->n_tensors + 1, sizeof *e.rooms), err, MP_NOMEM, "out of memory");
-    MP_REQUIRE(e.last = mp_alloc(model->n_tensors + 1, sizeof *e.last), err, MP_NOMEM, "out of memory");
-    MP_REQUIRE(e.needed = mp_alloc(model->n_operators + 1, sizeof *e.needed), err, MP_NOMEM, "out of memory");
+    if (e.away) MP_ENSURE(e.known = mp_alloc(model->n_tensors + 1, sizeof *e.known), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(e.rooms = mp_alloc(model->n_tensors + 1, sizeof *e.rooms), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(e.last = mp_alloc(model->n_tensors + 1, sizeof *e.last), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(e.needed = mp_alloc(model->n_operators + 1, sizeof *e.needed), err, MP_NOMEM, "out of memory");
     for (size_t k = 0; k < n_wanted; k++)
-        MP_REQUIRE(values[wanted[k]].data, err, MP_INVALID, "'%s' is wanted, and there is no memory for it",
-                   model->tensors[wanted[k]].name);
+        MP_ENSURE(values[wanted[k]].data, err, MP_INVALID, "'%s' is wanted, and there is no memory for it",
+                  model->tensors[wanted[k]].name);
     find_needed(&e, wanted, n_wanted);
     for (size_t k = 0; k < model->n_operators; k++)
-        if (e.needed[k]) MP_TRY(run_operator(&e, (int)k, err));
+        if (e.needed[k]) MP_CHECK(run_operator(&e, (int)k, err));
     for (size_t k = 0; k < n_wanted; k++) { /* what was folded has no operator any more */
         const mp_tensor *t = &model->tensors[wanted[k]];
-        if (t->value && (t->producer < 0 || model->operators[t->producer].removed)) MP_TRY(know(&e, wanted[k], err));
+        if (t->value && (t->producer < 0 || model->operators[t->producer].removed)) MP_CHECK(know(&e, wanted[k], err));
     }
-done:
-    for (size_t t = 0; e.rooms && t < model->n_tensors; t++) give_back(&e, (int)t);
-    mp_free(e.rooms);
-    mp_free(e.known);
-    mp_free(e.last);
-    mp_free(e.needed);
-    return st;
+    return MP_OK;
 }

@@ -35,15 +35,12 @@ static mp_status find_bad(mp_execution *e, mp_watch *w, bool inputs, int *found,
 
 mp_status mp_check_finite(mp_execution *e, const mp_program *program, int64_t step, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_watch w;
+    MP_CLEARED_BY(mp_watch_end) mp_watch w = {0};
     int bad;
     mp_watch_begin(&w, program);
-    MP_TRY(find_bad(e, &w, false, &bad, err));
-    MP_REQUIRE(bad < 0, err, MP_REFUTED, "'%s' is not finite after step %" PRId64, program->model->tensors[bad].name, step);
-done:
-    mp_watch_end(&w);
-    return st;
+    MP_CHECK(find_bad(e, &w, false, &bad, err));
+    MP_ENSURE(bad < 0, err, MP_REFUTED, "'%s' is not finite after step %" PRId64, program->model->tensors[bad].name, step);
+    return MP_OK;
 }
 
 typedef struct repetition {

@@ -49,22 +49,21 @@ static const char *name_of(mp_pool *pool, const char *name, int copy)
 mp_status mp_state_save(const char *path, const mp_program *p, mp_execution *e, const mp_execution_options *options,
                         int64_t step, mp_error *err)
 {
-    mp_status st = MP_OK;
     size_t n = 0;
     char step_text[32], seed_text[32];
-    mp_pool *pool = mp_pool_new();
-    mp_named_tensor *tensors = mp_alloc(COPIES * p->model->n_tensors, sizeof *tensors);
-    MP_REQUIRE(pool && tensors, err, MP_NOMEM, "there is no memory for saving");
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
+    MP_OWNED mp_named_tensor *tensors = mp_alloc(COPIES * p->model->n_tensors, sizeof *tensors);
+    MP_ENSURE(pool && tensors, err, MP_NOMEM, "there is no memory for saving");
     for (size_t t = 0; t < p->model->n_tensors; t++) {
         const mp_tensor *x = &p->model->tensors[t];
         if (!is_saved(p, (int)t)) continue;
         for (int copy = 0; copy < copies_of(p, e, (int)t); copy++) {
             mp_array there, host = mp_array_plain(MP_DTYPE_FLOAT, x->rank, x->dims);
-            MP_TRY(locate(p, e, (int)t, copy, &there, err));
+            MP_CHECK(locate(p, e, (int)t, copy, &there, err));
             host.data = mp_pool_alloc(pool, (size_t)mp_array_elements(&host) + 1, sizeof(float));
             const char *name = name_of(pool, x->name, copy);
-            MP_REQUIRE(host.data && name, err, MP_NOMEM, "there is no memory for saving");
-            MP_TRY(p->backend->download(p->backend, &there, &host, err));
+            MP_ENSURE(host.data && name, err, MP_NOMEM, "there is no memory for saving");
+            MP_CHECK(p->backend->download(p->backend, &there, &host, err));
             tensors[n++] = (mp_named_tensor){name, MP_DTYPE_FLOAT, x->rank, x->dims, host.data};
         }
     }
@@ -74,11 +73,7 @@ mp_status mp_state_save(const char *path, const mp_program *p, mp_execution *e, 
                                      {"optimizer", mp_optimizer_name(p->options.optimizer)},
                                      {"seed", seed_text},
                                      {"step", step_text}};
-    MP_TRY(mp_safetensors_write(path, tensors, n, metadata, sizeof metadata / sizeof *metadata, err));
-done:
-    mp_free(tensors);
-    mp_pool_free(pool);
-    return st;
+    return mp_safetensors_write(path, tensors, n, metadata, sizeof metadata / sizeof *metadata, err);
 }
 
 static mp_status match(const mp_safetensors *file, const char *key, const char *wanted, mp_error *err)
@@ -92,53 +87,46 @@ static mp_status match(const mp_safetensors *file, const char *key, const char *
 static mp_status restore(const mp_safetensors *file, const mp_program *p, mp_execution *e, int tensor, int copy, mp_pool *pool,
                          mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_tensor *x = &p->model->tensors[tensor];
     mp_array there, host = mp_array_plain(MP_DTYPE_FLOAT, x->rank, x->dims);
     const char *name = name_of(pool, x->name, copy);
-    MP_REQUIRE(name, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(name, err, MP_NOMEM, "out of memory");
     const mp_named_tensor *saved = mp_safetensors_find(file, name);
-    MP_REQUIRE(saved, err, MP_PARSE, "the file lacks '%s'", name);
+    MP_ENSURE(saved, err, MP_PARSE, "the file lacks '%s'", name);
     bool same = saved->dtype == MP_DTYPE_FLOAT && saved->rank == x->rank;
     for (int d = 0; same && d < x->rank; d++) same = saved->dims[d] == x->dims[d];
-    MP_REQUIRE(same, err, MP_PARSE, "'%s' has another type or shape in the file", name);
-    host.data = mp_alloc((size_t)mp_array_elements(&host), sizeof(float));
-    MP_REQUIRE(host.data, err, MP_NOMEM, "there is no memory for '%s'", name);
+    MP_ENSURE(same, err, MP_PARSE, "'%s' has another type or shape in the file", name);
+    MP_OWNED float *values = host.data = mp_alloc((size_t)mp_array_elements(&host), sizeof *values);
+    MP_ENSURE(values, err, MP_NOMEM, "there is no memory for '%s'", name);
     memcpy(host.data, saved->data, (size_t)mp_array_bytes(&host)); /* the file aligns nothing */
-    MP_TRY(locate(p, e, tensor, copy, &there, err));
-    MP_TRY(p->backend->upload(p->backend, &host, &there, err));
+    MP_CHECK(locate(p, e, tensor, copy, &there, err));
+    MP_CHECK(p->backend->upload(p->backend, &host, &there, err));
     if (!copy) { /* the working copy behind a master */
-        MP_TRY(mp_execution_tensor(e, tensor, &there, err));
-        MP_TRY(p->backend->upload(p->backend, &host, &there, err));
+        MP_CHECK(mp_execution_tensor(e, tensor, &there, err));
+        MP_CHECK(p->backend->upload(p->backend, &host, &there, err));
     }
-done:
-    mp_free(host.data);
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_state_resume(const char *path, const mp_program *p, mp_execution *e, const mp_execution_options *options,
                           int64_t *step, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_safetensors *file = NULL;
-    mp_pool *pool = mp_pool_new();
+    MP_ABOUT(err, path);
+    MP_OWNED_BY(mp_safetensors_close) mp_safetensors *file = NULL;
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     char seed[32], *end;
-    MP_REQUIRE(pool, err, MP_NOMEM, "out of memory");
-    MP_TRY(mp_safetensors_open(path, &file, err));
+    MP_ENSURE(pool, err, MP_NOMEM, "out of memory");
+    MP_CHECK(mp_safetensors_open(path, &file, err));
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)options->seed);
-    MP_TRY(match(file, "model", p->model->name, err));
-    MP_TRY(match(file, "optimizer", mp_optimizer_name(p->options.optimizer), err));
-    MP_TRY(match(file, "seed", seed, err));
+    MP_CHECK(match(file, "model", p->model->name, err));
+    MP_CHECK(match(file, "optimizer", mp_optimizer_name(p->options.optimizer), err));
+    MP_CHECK(match(file, "seed", seed, err));
     const char *text = mp_safetensors_metadatum(file, "step");
     int64_t at = text ? strtoll(text, &end, 10) : -1;
-    MP_REQUIRE(at >= 0 && !*end, err, MP_PARSE, "the file does not say at which step it was saved");
+    MP_ENSURE(at >= 0 && !*end, err, MP_PARSE, "the file does not say at which step it was saved");
     for (size_t t = 0; t < p->model->n_tensors; t++)
         for (int copy = 0; is_saved(p, (int)t) && copy < copies_of(p, e, (int)t); copy++)
-            MP_TRY(restore(file, p, e, (int)t, copy, pool, err));
+            MP_CHECK(restore(file, p, e, (int)t, copy, pool, err));
     *step = at;
-done:
-    if (st != MP_OK) mp_error_locate(err, path, 0, 0);
-    mp_safetensors_close(file);
-    mp_pool_free(pool);
-    return st;
+    return MP_OK;
 }

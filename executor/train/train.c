@@ -30,12 +30,10 @@ static double median(double *seconds, size_t n)
 
 static mp_status save(const mp_train_request *r, mp_execution *e, int64_t step, mp_error *err)
 {
-    mp_status st = MP_OK;
     if (r->saving) r->saving(true, r->progress_data);
-    MP_TRY(mp_execution_flush(e, err));
-    MP_TRY(mp_check_finite(e, r->program, step, err));
-    MP_TRY(mp_state_save(r->save, r->program, e, &r->execution, step, err));
-done:
+    mp_status st = mp_execution_flush(e, err);
+    if (st == MP_OK) st = mp_check_finite(e, r->program, step, err);
+    if (st == MP_OK) st = mp_state_save(r->save, r->program, e, &r->execution, step, err);
     if (r->saving) r->saving(false, r->progress_data);
     return st;
 }
@@ -94,36 +92,31 @@ static mp_status look_at_device(const mp_backend *b, int64_t *bytes, bool *is_sh
     return MP_OK;
 }
 
-mp_status mp_train(const mp_train_request *r, mp_report *out, mp_error *err)
+/* The training itself; *saved: whether there is a newer state than the one that it began with. MP_REFUTED: a value is not
+ * finite. */
+static mp_status train(const mp_train_request *r, mp_report *report, bool *saved, bool *refuted, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_backend *b = r->program->backend;
-    mp_execution *e = NULL;
-    mp_input_filler filler = {0};
-    double *seconds = NULL, *input_seconds = NULL;
-    bool saved = false, refuted = false;
-    mp_report filled = {.static_bytes = r->plan->static_bytes,
-                        .planned_peak_bytes = r->plan->peak_bytes,
-                        .idle_process_bytes = mp_process_bytes()},
-              *report = &filled;
-    seconds = mp_alloc((size_t)r->n_steps, sizeof *seconds);
-    input_seconds = mp_alloc((size_t)r->n_steps, sizeof *input_seconds);
+    MP_OWNED_BY(mp_execution_free) mp_execution *e = NULL;
+    MP_CLEARED_BY(mp_input_filler_free) mp_input_filler filler = {0};
+    MP_OWNED double *seconds = mp_alloc((size_t)r->n_steps, sizeof *seconds);
+    MP_OWNED double *input_seconds = mp_alloc((size_t)r->n_steps, sizeof *input_seconds);
     report->losses = mp_alloc((size_t)r->n_steps, sizeof *report->losses);
-    MP_REQUIRE(seconds && input_seconds && report->losses, err, MP_NOMEM, "no memory for %lld steps", (long long)r->n_steps);
+    MP_ENSURE(seconds && input_seconds && report->losses, err, MP_NOMEM, "no memory for %lld steps", (long long)r->n_steps);
     if (r->execution.profile) {
         report->node_seconds = mp_alloc(r->program->n_nodes, sizeof *report->node_seconds);
-        MP_REQUIRE(report->node_seconds, err, MP_NOMEM, "out of memory");
+        MP_ENSURE(report->node_seconds, err, MP_NOMEM, "out of memory");
     }
     mp_process_forget_peak();
-    MP_TRY(b->open(b, err));
-    MP_TRY(look_at_device(b, &report->idle_device_bytes, &report->device_is_shared, err));
-    MP_TRY(mp_execution_new(r->program, r->plan, &r->execution, &e, err));
-    MP_TRY(mp_parameters_load(r->parameters, r->program, e, err));
-    if (r->resume) MP_TRY(mp_state_resume(r->resume, r->program, e, &r->execution, &report->first_step, err));
-    MP_TRY(mp_input_filler_new(r->program, r->feed, &filler, err));
-    st = run_steps(r, e, &filler, report, seconds, input_seconds, &saved, err);
-    refuted = st == MP_REFUTED;
-    if (st != MP_OK && st != MP_REFUTED) goto done;
+    MP_CHECK(b->open(b, err));
+    MP_CHECK(look_at_device(b, &report->idle_device_bytes, &report->device_is_shared, err));
+    MP_CHECK(mp_execution_new(r->program, r->plan, &r->execution, &e, err));
+    MP_CHECK(mp_parameters_load(r->parameters, r->program, e, err));
+    if (r->resume) MP_CHECK(mp_state_resume(r->resume, r->program, e, &r->execution, &report->first_step, err));
+    MP_CHECK(mp_input_filler_new(r->program, r->feed, &filler, err));
+    mp_status st = run_steps(r, e, &filler, report, seconds, input_seconds, saved, err);
+    *refuted = st == MP_REFUTED;
+    if (st != MP_OK && st != MP_REFUTED) return st;
     report->arena_bytes = mp_execution_arena_bytes(e);
     report->measured_arena_bytes = mp_execution_touched_bytes(e);
     report->process_bytes = mp_process_peak_bytes();
@@ -135,17 +128,22 @@ mp_status mp_train(const mp_train_request *r, mp_report *out, mp_error *err)
     report->input_seconds = median(input_seconds, report->n_losses);
     mp_execution_hash(e, report->weights_hash);
     report->has_test = r->test && st == MP_OK && !report->stopped;
-    if (report->has_test) MP_TRY(mp_accuracy_measure(e, r->program, r->test, r->execution.seed, &report->test, err));
-done:
-    mp_input_filler_free(&filler);
-    mp_execution_free(e);
-    mp_free(seconds);
-    mp_free(input_seconds);
-    if (refuted) mp_explain_not_finite(r, saved ? r->save : r->resume, report->first_step + (int64_t)report->n_losses - 1, err);
-    if (st == MP_OK || st == MP_REFUTED)
-        *out = filled;
-    else
-        mp_report_free(&filled);
+    if (report->has_test) MP_CHECK(mp_accuracy_measure(e, r->program, r->test, r->execution.seed, &report->test, err));
+    return st;
+}
+
+mp_status mp_train(const mp_train_request *r, mp_report *out, mp_error *err)
+{
+    MP_CLEARED_BY(mp_report_free)
+    mp_report report = {.static_bytes = r->plan->static_bytes,
+                        .planned_peak_bytes = r->plan->peak_bytes,
+                        .idle_process_bytes = mp_process_bytes()};
+    bool saved = false, refuted = false;
+    const mp_status st = train(r, &report, &saved, &refuted, err);
+    if (refuted) mp_explain_not_finite(r, saved ? r->save : r->resume, report.first_step + (int64_t)report.n_losses - 1, err);
+    if (st != MP_OK && st != MP_REFUTED) return st;
+    *out = report;
+    report = (mp_report){0};
     return st;
 }
 

@@ -31,32 +31,35 @@ static mp_status system_failure(mp_error *err, const char *what)
     return MP_FAIL(err, MP_IO, "%s: %s", what, reason);
 }
 
+static void close_descriptor(int *fd)
+{
+    if (*fd >= 0) close(*fd);
+}
+
 mp_status mp_file_open(const char *path, int64_t limit_bytes, mp_file *out, mp_error *err)
 {
-    mp_status st = MP_OK;
+    MP_ABOUT(err, path);
     struct stat info;
     mp_file file = {.bytes = (const uint8_t *)""};
     const bool is_input = !strcmp(path, "-");
     /* Not blocking: a named pipe without a writer would hold the open forever. */
+    MP_CLEARED_BY(close_descriptor)
     int fd = is_input ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) MP_TRY(system_failure(err, "the file cannot be opened"));
-    if (fstat(fd, &info) != 0) MP_TRY(system_failure(err, "the file cannot be examined"));
-    MP_REQUIRE(!S_ISDIR(info.st_mode), err, MP_IO, "a file is needed, this is a directory");
-    MP_REQUIRE(S_ISREG(info.st_mode), err, MP_IO, "a regular file is needed, this is a device or a pipe");
-    MP_REQUIRE(info.st_size <= limit_bytes, err, MP_PARSE, "the file of %lld bytes is larger than the limit of %lld",
-               (long long)info.st_size, (long long)limit_bytes);
+    if (fd < 0) return system_failure(err, "the file cannot be opened");
+    if (fstat(fd, &info) != 0) return system_failure(err, "the file cannot be examined");
+    MP_ENSURE(!S_ISDIR(info.st_mode), err, MP_IO, "a file is needed, this is a directory");
+    MP_ENSURE(S_ISREG(info.st_mode), err, MP_IO, "a regular file is needed, this is a device or a pipe");
+    MP_ENSURE(info.st_size <= limit_bytes, err, MP_PARSE, "the file of %lld bytes is larger than the limit of %lld",
+              (long long)info.st_size, (long long)limit_bytes);
     if (info.st_size > 0) {
         file.size = (size_t)info.st_size;
         file.mapping = mmap(NULL, file.size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (file.mapping == MAP_FAILED) MP_TRY(system_failure(err, "the file cannot be read"));
+        if (file.mapping == MAP_FAILED) return system_failure(err, "the file cannot be read");
         file.bytes = file.mapping;
         if (file.size > READ_AHEAD_BYTES) madvise(file.mapping, file.size, MADV_RANDOM); /* advice: a refusal does no harm */
     }
     *out = file;
-done:
-    if (fd >= 0) close(fd);
-    if (st != MP_OK) mp_error_locate(err, path, 0, 0);
-    return st;
+    return MP_OK;
 }
 
 void mp_file_close(mp_file *file)
@@ -83,13 +86,10 @@ static mp_status write_all(int fd, const mp_file_part *parts, size_t n_parts, mp
 /* Devices and pipes have no contents to protect, and must not be replaced by a file: written as they are. */
 static mp_status write_through(const char *path, const mp_file_part *parts, size_t n, mp_error *err)
 {
-    mp_status st = MP_OK;
     int fd = open(path, O_WRONLY | O_CLOEXEC);
-    if (fd < 0) MP_TRY(system_failure(err, "the file cannot be written"));
-    MP_TRY(write_all(fd, parts, n, err));
-done:
-    if (fd >= 0 && close(fd) != 0 && st == MP_OK) st = system_failure(err, "writing failed");
-    return st;
+    if (fd < 0) return system_failure(err, "the file cannot be written");
+    const mp_status st = write_all(fd, parts, n, err);
+    return close(fd) != 0 && st == MP_OK ? system_failure(err, "writing failed") : st;
 }
 
 /* The folder that the file is in; -1: it cannot be read. */
@@ -164,30 +164,36 @@ static mp_status sync_folder(const char *path, mp_error *err)
     return st;
 }
 
+/* A file that is to take another's place. */
+typedef struct beside {
+    char *name; /* empty: it has taken it */
+    int fd, lock;
+} beside;
+
+static void beside_free(beside *b)
+{
+    if (b->name && b->name[0] && (b->fd >= 0 || b->lock >= 0)) unlink(b->name);
+    close_descriptor(&b->fd);
+    close_descriptor(&b->lock);
+    mp_free(b->name);
+}
+
 static mp_status replace(const char *path, const struct stat *old, const mp_file_part *parts, size_t n, mp_error *err)
 {
-    mp_status st = MP_OK;
     size_t size = strlen(path) + 64;
-    int fd = -1, lock = -1, closed;
-    char *temporary = mp_alloc(size, 1);
-    MP_REQUIRE(temporary, err, MP_NOMEM, "no memory to write a file");
-    MP_TRY(open_beside(path, temporary, size, &fd, err));
-    lock = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* holds the lock when fd is closed, which may fail, and must before the rename */
-    if (lock < 0) MP_TRY(system_failure(err, "writing failed"));
-    MP_TRY(write_all(fd, parts, n, err));
-    if (old && fchmod(fd, old->st_mode & 07777) != 0) MP_TRY(system_failure(err, "the file's permissions cannot be kept"));
-    if (fsync(fd) != 0) MP_TRY(system_failure(err, "writing failed"));
-    closed = close(fd);
-    fd = -1;
-    if (closed != 0 || rename(temporary, path) != 0) MP_TRY(system_failure(err, "writing failed"));
-    temporary[0] = '\0';
-    MP_TRY(sync_folder(path, err));
-done:
-    if (temporary && temporary[0] && (fd >= 0 || lock >= 0)) unlink(temporary);
-    if (fd >= 0) close(fd);
-    if (lock >= 0) close(lock);
-    mp_free(temporary);
-    return st;
+    MP_CLEARED_BY(beside_free) beside b = {.name = mp_alloc(size, 1), .fd = -1, .lock = -1};
+    MP_ENSURE(b.name, err, MP_NOMEM, "no memory to write a file");
+    MP_CHECK(open_beside(path, b.name, size, &b.fd, err));
+    b.lock = fcntl(b.fd, F_DUPFD_CLOEXEC, 0); /* holds the lock when fd is closed, which may fail, and must before the rename */
+    if (b.lock < 0) return system_failure(err, "writing failed");
+    MP_CHECK(write_all(b.fd, parts, n, err));
+    if (old && fchmod(b.fd, old->st_mode & 07777) != 0) return system_failure(err, "the file's permissions cannot be kept");
+    if (fsync(b.fd) != 0) return system_failure(err, "writing failed");
+    const int closed = close(b.fd);
+    b.fd = -1;
+    if (closed != 0 || rename(b.name, path) != 0) return system_failure(err, "writing failed");
+    b.name[0] = '\0';
+    return sync_folder(path, err);
 }
 
 /* Where a file is, and what is there already. *exists false: nothing, and nothing in the way. A link that leads nowhere, or in
@@ -208,57 +214,47 @@ mp_status mp_file_write(const char *path, const void *bytes, size_t size, mp_err
     return mp_file_write_parts(path, &whole, 1, err);
 }
 
+static mp_status write_to_output(const mp_file_part *parts, size_t n, mp_error *err)
+{
+    for (size_t k = 0; k < n; k++)
+        if (fwrite(parts[k].bytes, 1, parts[k].size, stdout) != parts[k].size) return system_failure(err, "writing failed");
+    return fflush(stdout) != 0 ? system_failure(err, "writing failed") : MP_OK;
+}
+
 mp_status mp_file_write_parts(const char *path, const mp_file_part *parts, size_t n, mp_error *err)
 {
-    mp_status st = MP_OK;
+    MP_ABOUT(err, strcmp(path, "-") ? path : MP_STANDARD_OUTPUT);
     struct stat info;
     bool exists = false;
-    if (!strcmp(path, "-")) {
-        for (size_t k = 0; k < n && st == MP_OK; k++)
-            if (fwrite(parts[k].bytes, 1, parts[k].size, stdout) != parts[k].size) st = system_failure(err, "writing failed");
-        if (st == MP_OK && fflush(stdout) != 0) st = system_failure(err, "writing failed");
-        goto done;
-    }
-    MP_TRY(examine(path, &info, &exists, err));
-    if (!exists) {
-        MP_TRY(replace(path, NULL, parts, n, err));
-    } else {
-        /* A link is followed by hand: the file it points to is replaced, not the link. */
-        char *target = S_ISREG(info.st_mode) ? realpath(path, NULL) : NULL;
-        if (S_ISREG(info.st_mode))
-            st = target ? replace(target, &info, parts, n, err) : system_failure(err, "the file cannot be written");
-        else
-            st = write_through(path, parts, n, err);
-        free(target);
-    }
-done:
-    if (st != MP_OK) mp_error_locate(err, strcmp(path, "-") ? path : MP_STANDARD_OUTPUT, 0, 0);
-    return st;
+    if (!strcmp(path, "-")) return write_to_output(parts, n, err);
+    MP_CHECK(examine(path, &info, &exists, err));
+    if (!exists) return replace(path, NULL, parts, n, err);
+    if (!S_ISREG(info.st_mode)) return write_through(path, parts, n, err);
+    /* A link is followed by hand: the file it points to is replaced, not the link. */
+    MP_OWNED_BY(free) char *target = realpath(path, NULL);
+    return target ? replace(target, &info, parts, n, err) : system_failure(err, "the file cannot be written");
 }
 
 mp_status mp_file_try(const char *path, mp_error *err)
 {
-    mp_status st = MP_OK;
+    MP_ABOUT(err, path);
     struct stat info;
     int fd = -1;
     bool exists = false;
-    char *target = NULL, *name = NULL;
-    if (!strcmp(path, "-")) goto done;
-    MP_TRY(examine(path, &info, &exists, err));
+    MP_OWNED_BY(free) char *target = NULL;
+    MP_OWNED char *name = NULL;
+    if (!strcmp(path, "-")) return MP_OK;
+    MP_CHECK(examine(path, &info, &exists, err));
     if (exists && !S_ISREG(info.st_mode)) { /* a device or a pipe: opening it might be noticed */
-        if (access(path, W_OK) != 0) MP_TRY(system_failure(err, "the file cannot be written"));
-        goto done;
+        if (access(path, W_OK) != 0) return system_failure(err, "the file cannot be written");
+        return MP_OK;
     }
     if (exists) target = realpath(path, NULL);
     const char *at = target ? target : path;
     const size_t size = strlen(at) + 64;
-    MP_REQUIRE(name = mp_alloc(size, 1), err, MP_NOMEM, "no memory to write a file");
-    MP_TRY(open_beside(at, name, size, &fd, err));
+    MP_ENSURE(name = mp_alloc(size, 1), err, MP_NOMEM, "no memory to write a file");
+    MP_CHECK(open_beside(at, name, size, &fd, err));
     unlink(name);
     close(fd);
-done:
-    mp_free(name);
-    free(target);
-    if (st != MP_OK) mp_error_locate(err, path, 0, 0);
-    return st;
+    return MP_OK;
 }

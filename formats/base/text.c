@@ -69,6 +69,11 @@ const char *mp_short_name(const char *name)
 
 enum { PIECE_MAX = 512 };
 
+void mp_text_builder_free(mp_text_builder *out)
+{
+    mp_free(out->text);
+}
+
 void mp_text_put(mp_text_builder *out, const char *text)
 {
     const size_t n = strlen(text);

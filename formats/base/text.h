@@ -20,13 +20,14 @@ const char *mp_arena_text(int64_t arena_bytes, int64_t live_bytes);
  * is cut between characters. O(length). */
 const char *mp_short_name(const char *name);
 
-/* A text that grows at its end; empty if zeroed. `text` is released with mp_free. */
+/* A text that grows at its end; empty if zeroed. Release with mp_text_builder_free, or `text` with mp_free. */
 typedef struct mp_text_builder {
     char *text; /* NULL: nothing yet */
     size_t length, capacity;
     bool failed; /* memory ran out; what follows is ignored, so that only the end result has to be looked at */
 } mp_text_builder;
 
+void mp_text_builder_free(mp_text_builder *out);
 void mp_text_put(mp_text_builder *out, const char *text);
 /* Appends a formatted text, as printf does; what is over 511 bytes is cut. */
 void mp_text_format(mp_text_builder *out, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -65,21 +65,17 @@ static char *clean_copy(mp_canvas *canvas, const char *text, bool lines)
 
 mp_status mp_canvas_new(double width, double height, mp_canvas **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_canvas *canvas = mp_alloc(1, sizeof *canvas);
-    MP_REQUIRE(canvas, err, MP_NOMEM, "no memory for a picture");
-    MP_REQUIRE(isfinite(width) && isfinite(height) && width >= 1 && height >= 1 && width <= POINT_LIMIT &&
-                   height <= POINT_LIMIT,
-               err, MP_INVALID, "a picture of %g by %g points cannot be drawn", width, height);
+    MP_OWNED_BY(mp_canvas_free) mp_canvas *canvas = mp_alloc(1, sizeof *canvas);
+    MP_ENSURE(canvas, err, MP_NOMEM, "no memory for a picture");
+    MP_ENSURE(isfinite(width) && isfinite(height) && width >= 1 && height >= 1 && width <= POINT_LIMIT && height <= POINT_LIMIT,
+              err, MP_INVALID, "a picture of %g by %g points cannot be drawn", width, height);
     canvas->width = width;
     canvas->height = height;
     canvas->pool = mp_pool_new();
-    MP_REQUIRE(canvas->pool, err, MP_NOMEM, "no memory for a picture");
+    MP_ENSURE(canvas->pool, err, MP_NOMEM, "no memory for a picture");
     *out = canvas;
     canvas = NULL;
-done:
-    mp_canvas_free(canvas);
-    return st;
+    return MP_OK;
 }
 
 void mp_canvas_free(mp_canvas *canvas)
@@ -398,50 +394,58 @@ static void remove_date(char *bytes, size_t size)
     }
 }
 
-mp_status mp_canvas_write(const mp_canvas *canvas, const char *path, mp_error *err)
+typedef struct layout {
+    GVC_t *gvc;
+    Agraph_t *graph; /* NULL: not laid out */
+} layout;
+
+static void layout_free(layout *l)
 {
-    mp_status st = MP_OK;
-    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
-    static GVC_t *gvc;
-    const char *format = format_of(path);
-    agusererrf hook;
-    Agraph_t *g = NULL;
-    mp_pool *pool = NULL;
-    char *bytes = NULL, *name;
+    if (l->graph) gvFreeLayout(l->gvc, l->graph);
+}
+
+MP_HANDLE_OWNER(agclose, Agraph_t *)
+MP_OWNER(gvFreeRenderData, char)
+
+static mp_status render(const mp_canvas *canvas, GVC_t *gvc, const char *format, const char *path, mp_error *err)
+{
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
+    char *name = pool ? escaped_line(pool, canvas->title ? canvas->title : "picture", 0) : NULL;
+    MP_OWNED_BY(agclose) Agraph_t *g = name ? agopen(name, Agdirected, NULL) : NULL;
+    MP_CLEARED_BY(layout_free) layout laid_out = {0};
+    MP_OWNED_BY(gvFreeRenderData) char *bytes = NULL;
+    MP_CLEARED_BY(mp_text_builder_free) mp_text_builder title = {0};
     unsigned size = 0;
-    mp_text_builder title = {0};
-    bool laid_out = false;
-    if (!format) return mp_canvas_check_path(path, err);
-    MP_ENSURE(!canvas->failed, err, MP_NOMEM, "no memory for a picture");
-    pthread_mutex_lock(&one_at_a_time);
-    mp_library_works++;
-    hook = agseterrf(hear_nothing);
-    if (!gvc) gvc = gvContext();
-    pool = mp_pool_new();
-    name = pool ? escaped_line(pool, canvas->title ? canvas->title : "picture", 0) : NULL;
-    g = name ? agopen(name, Agdirected, NULL) : NULL;
-    MP_REQUIRE(gvc && g, err, MP_NOMEM, "no memory for a picture");
-    MP_TRY(fill_graph(canvas, pool, g, format, err));
-    MP_REQUIRE(gvLayout(gvc, g, "nop2") == 0, err, MP_UNSUPPORTED,
-               "this Graphviz cannot place pictures: its layout plugin neato is missing");
-    laid_out = true;
-    MP_REQUIRE(gvRenderData(gvc, g, format, &bytes, &size) == 0 && bytes && size > 0, err, MP_UNSUPPORTED,
-               "this Graphviz cannot write .%s: its plugin pango or the fonts are missing", format);
+    MP_ENSURE(gvc && g, err, MP_NOMEM, "no memory for a picture");
+    MP_CHECK(fill_graph(canvas, pool, g, format, err));
+    MP_ENSURE(gvLayout(gvc, g, "nop2") == 0, err, MP_UNSUPPORTED,
+              "this Graphviz cannot place pictures: its layout plugin neato is missing");
+    laid_out = (layout){gvc, g};
+    MP_ENSURE(gvRenderData(gvc, g, format, &bytes, &size) == 0 && bytes && size > 0, err, MP_UNSUPPORTED,
+              "this Graphviz cannot write .%s: its plugin pango or the fonts are missing", format);
     if (!strcmp(format, "pdf")) {
         remove_date(bytes, size);
         if (canvas->title) mp_pdf_title_put(&title, bytes, size, canvas->title);
-        MP_REQUIRE(!title.failed, err, MP_NOMEM, "no memory for a picture");
+        MP_ENSURE(!title.failed, err, MP_NOMEM, "no memory for a picture");
     }
-    MP_TRY(mp_file_write_parts(path, (const mp_file_part[]){{bytes, size}, {title.text, title.length}}, 2, err));
-done:
-    mp_free(title.text);
-    if (bytes) gvFreeRenderData(bytes);
-    if (laid_out) gvFreeLayout(gvc, g);
-    if (g) agclose(g);
-    mp_pool_free(pool);
+    return mp_file_write_parts(path, (const mp_file_part[]){{bytes, size}, {title.text, title.length}}, 2, err);
+}
+
+mp_status mp_canvas_write(const mp_canvas *canvas, const char *path, mp_error *err)
+{
+    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+    static GVC_t *gvc;
+    const char *format = format_of(path);
+    if (!format) return mp_canvas_check_path(path, err);
+    MP_ENSURE(!canvas->failed, err, MP_NOMEM, "no memory for a picture");
+    MP_ABOUT(err, path);
+    pthread_mutex_lock(&one_at_a_time);
+    mp_library_works++;
+    const agusererrf hook = agseterrf(hear_nothing);
+    if (!gvc) gvc = gvContext();
+    const mp_status st = render(canvas, gvc, format, path, err);
     agseterrf(hook);
     mp_library_works--;
     pthread_mutex_unlock(&one_at_a_time);
-    if (st != MP_OK) mp_error_locate(err, path, 0, 0);
     return st;
 }

@@ -15,6 +15,7 @@
 
 #include "formats/base/text.h"
 #include "memplan/error.h"
+#include "memplan/memory.h"
 
 /* ---- the colours of all pictures: one thing has one colour in each ---- */
 
@@ -44,6 +45,7 @@ typedef enum mp_align { MP_ALIGN_LEFT, MP_ALIGN_CENTER, MP_ALIGN_RIGHT } mp_alig
 /* An empty picture of this size on white. Released with mp_canvas_free (NULL is fine). MP_NOMEM. */
 mp_status mp_canvas_new(double width, double height, mp_canvas **out, mp_error *err);
 void mp_canvas_free(mp_canvas *canvas);
+MP_OWNER(mp_canvas_free, mp_canvas)
 
 /* A filled box from (x, y) to (x + width, y + height). stroke NULL: no outline. With a tooltip (viewers of SVG show it) the box
  * becomes a node, and is drawn above all that is none: use that for at most some two thousand boxes a picture. */

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "formats/canvas/canvas.h"
+#include "memplan/memory.h"
 #include "memplan/plan.h"
 
 /* The layers of the picture, from bottom to top. */
@@ -60,6 +61,7 @@ typedef struct mp_timeline_columns {
 mp_status mp_timeline_columns_new(const mp_graph *graph, const mp_step *steps, size_t n, size_t most, mp_timeline_columns **out,
                                   mp_error *err);
 void mp_timeline_columns_free(mp_timeline_columns *columns);
+MP_OWNER(mp_timeline_columns_free, mp_timeline_columns)
 
 /* Returns the most that is live in keep-all, static bytes included, between two shares of its steps, 0 <= from <= to <= 1.
  * O(steps between them). */

@@ -135,27 +135,26 @@ static void fill_column(mp_timeline_columns *c, mp_timeline_column *column, cons
 mp_status mp_timeline_columns_new(const mp_graph *graph, const mp_step *steps, size_t n, size_t most, mp_timeline_columns **out,
                                   mp_error *err)
 {
-    mp_status st = MP_OK;
     if (!steps) n = graph->n_nodes;
     const size_t per_column = (n + most - 1) / most;
-    mp_pool *work = mp_pool_new();
-    mp_timeline_columns *c = mp_alloc(1, sizeof *c);
-    MP_REQUIRE(c, err, MP_NOMEM, "no memory for a picture of %zu steps", n);
-    MP_REQUIRE(n > 0, err, MP_INVALID, "there are no steps to draw");
+    MP_OWNED_BY(mp_pool_free) mp_pool *work = mp_pool_new();
+    MP_OWNED_BY(mp_timeline_columns_free) mp_timeline_columns *c = mp_alloc(1, sizeof *c);
+    MP_ENSURE(c, err, MP_NOMEM, "no memory for a picture of %zu steps", n);
+    MP_ENSURE(n > 0, err, MP_INVALID, "there are no steps to draw");
     *c = (mp_timeline_columns){.graph = graph, .steps = steps, .n_steps = n, .pool = mp_pool_new()};
     mp_step *keep_all = mp_pool_alloc(c->pool, graph->n_nodes, sizeof *keep_all);
-    MP_REQUIRE(keep_all, err, MP_NOMEM, "no memory for a picture of %zu steps", n);
+    MP_ENSURE(keep_all, err, MP_NOMEM, "no memory for a picture of %zu steps", n);
     mp_keep_all(graph, keep_all);
     if (!steps) c->steps = steps = keep_all;
-    MP_TRY(mp_timeline_build(graph, keep_all, graph->n_nodes, &c->keep_all, err));
-    MP_TRY(mp_timeline_build(graph, steps, n, &c->timeline, err));
+    MP_CHECK(mp_timeline_build(graph, keep_all, graph->n_nodes, &c->keep_all, err));
+    MP_CHECK(mp_timeline_build(graph, steps, n, &c->timeline, err));
     bool *ran = mp_pool_alloc(work, graph->n_nodes, sizeof *ran);
     int *span = mp_pool_alloc(work, graph->n_storages, sizeof *span);
     int64_t *live = mp_pool_alloc(work, (n + 1) * MP_N_LAYERS, sizeof *live);
     c->layer = mp_pool_alloc(c->pool, c->timeline->n_spans, sizeof *c->layer);
     c->activity = mp_pool_alloc(c->pool, n, sizeof *c->activity);
     c->columns = mp_pool_alloc(c->pool, (n + per_column - 1) / per_column, sizeof *c->columns);
-    MP_REQUIRE(!mp_pool_failed(work) && !mp_pool_failed(c->pool), err, MP_NOMEM, "no memory for a picture of %zu steps", n);
+    MP_ENSURE(!mp_pool_failed(work) && !mp_pool_failed(c->pool), err, MP_NOMEM, "no memory for a picture of %zu steps", n);
     for (size_t s = 0; s < graph->n_storages; s++)
         if (mp_storage_is_static(&graph->storages[s]))
             c->always[mp_layer_of_kind(graph->storages[s].kind)] += graph->storages[s].bytes;
@@ -172,10 +171,7 @@ mp_status mp_timeline_columns_new(const mp_graph *graph, const mp_step *steps, s
     }
     *out = c;
     c = NULL;
-done:
-    mp_timeline_columns_free(c);
-    mp_pool_free(work);
-    return st;
+    return MP_OK;
 }
 
 void mp_timeline_columns_free(mp_timeline_columns *columns)

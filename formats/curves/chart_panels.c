@@ -235,18 +235,17 @@ static void draw_levels(const mp_plan *plan, double arena, double budget, mp_can
 mp_status mp_arena_draw(const mp_timeline_columns *columns, const mp_plan *plan, mp_canvas *canvas, const mp_frame *frame,
                         mp_error *err)
 {
-    mp_status st = MP_OK;
     double arena = (double)plan->arena_bytes, budget = -1;
     mp_byte_scale scale;
     const mp_frame map = {frame->left, frame->right, frame->low + AXIS_HEIGHT, frame->high - ARENA_GAP - PANEL_HEAD};
     const double title_y = frame->high - ARENA_GAP - 12;
-    const mp_place **order = mp_alloc(plan->n_places, sizeof *order);
-    MP_REQUIRE(order, err, MP_NOMEM, "no memory for a picture of %zu places", plan->n_places);
+    MP_OWNED const mp_place **order = mp_alloc(plan->n_places, sizeof *order);
+    MP_ENSURE(order, err, MP_NOMEM, "no memory for a picture of %zu places", plan->n_places);
     for (size_t k = 0; k < plan->n_places; k++) {
         const mp_place *place = order[k] = &plan->places[k];
-        MP_REQUIRE(place->begin >= 0 && place->begin < place->end && (size_t)place->end <= columns->n_steps &&
-                       place->offset >= 0 && place->bytes >= 0,
-                   err, MP_INVALID, "the place number %zu of the arena makes no sense", k);
+        MP_ENSURE(place->begin >= 0 && place->begin < place->end && (size_t)place->end <= columns->n_steps &&
+                      place->offset >= 0 && place->bytes >= 0,
+                  err, MP_INVALID, "the place number %zu of the arena makes no sense", k);
         arena = fmax(arena, (double)place->offset + (double)place->bytes);
     }
     qsort(order, plan->n_places, sizeof *order, compare_areas);
@@ -264,7 +263,5 @@ mp_status mp_arena_draw(const mp_timeline_columns *columns, const mp_plan *plan,
     for (size_t k = 0; k < plan->n_places; k++) draw_place(columns, canvas, &map, &scale, order[k], k);
     for (size_t k = 0; k < plan->n_places && k < NAMES_MAX; k++) draw_name(columns, canvas, &map, &scale, order[k]);
     draw_levels(plan, arena, budget, canvas, &map, &scale);
-done:
-    mp_free(order);
-    return st;
+    return MP_OK;
 }

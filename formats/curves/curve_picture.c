@@ -228,13 +228,12 @@ static int by_peak(const void *a, const void *b)
 /* A plan serves every budget from its peak on, until a faster one fits: steps, not slopes. Up to keep-all. */
 static mp_status curve(const picture *p, const mp_plot *panel, size_t k)
 {
-    mp_status st = MP_OK;
     const mp_sweep_curve *c = &p->sweep->curves[k];
     const double right = mp_plot_at(&panel->x, (double)p->sweep->keep_all_bytes);
     size_t n = 0, n_points = 0;
-    double *xy = mp_alloc(2 * c->n + 1, 2 * sizeof *xy);
-    mp_sweep_point *points = mp_alloc(c->n, sizeof *points);
-    MP_REQUIRE(xy && points, p->err, MP_NOMEM, "out of memory for a curve");
+    MP_OWNED double *xy = mp_alloc(2 * c->n + 1, 2 * sizeof *xy);
+    MP_OWNED mp_sweep_point *points = mp_alloc(c->n, sizeof *points);
+    MP_ENSURE(xy && points, p->err, MP_NOMEM, "out of memory for a curve");
     for (size_t i = 0; i < c->n; i++)
         if (c->points[i].feasible) points[n_points++] = c->points[i];
     qsort(points, n_points, sizeof *points, by_peak);
@@ -257,10 +256,7 @@ static mp_status curve(const picture *p, const mp_plot *panel, size_t k)
         n++;
     }
     if (n > 1) mp_canvas_line(p->canvas, xy, n, color_of(p, k), 2, false);
-done:
-    mp_free(points);
-    mp_free(xy);
-    return st;
+    return MP_OK;
 }
 
 /* The upper end of a curve, or of several that end in one point: the lowest peak and what it costs. */
@@ -391,18 +387,19 @@ static mp_status trade_off(const picture *p)
     return MP_OK;
 }
 
+static void picture_free(picture *p)
+{
+    mp_canvas_free(p->canvas);
+}
+
 mp_status mp_curve_picture(const mp_sweep *sweep, const char *title, const char *path, mp_error *err)
 {
-    mp_status st = MP_OK;
-    picture p = {.sweep = sweep, .err = err};
+    MP_CLEARED_BY(picture_free) picture p = {.sweep = sweep, .err = err};
     p.height = HEIGHT + LEGEND_ROW * (double)(legend_rows(sweep) - 1);
-    MP_TRY(mp_canvas_new(WIDTH, p.height, &p.canvas, err));
+    MP_CHECK(mp_canvas_new(WIDTH, p.height, &p.canvas, err));
     heading(&p, title);
-    MP_TRY(trade_off(&p));
+    MP_CHECK(trade_off(&p));
     if (sweep->n_spread > 1)
         mp_curve_spread(sweep, p.canvas, &(mp_curve_frame){RIGHT_FROM, RIGHT_TO, PANELS_BOTTOM, PANELS_TOP});
-    MP_TRY(mp_canvas_write(p.canvas, path, err));
-done:
-    mp_canvas_free(p.canvas);
-    return st;
+    return mp_canvas_write(p.canvas, path, err);
 }

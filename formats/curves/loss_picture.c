@@ -67,21 +67,26 @@ static double first_finite(const double *losses, size_t n, bool from_the_end)
     return NAN;
 }
 
+static void curve_free(curve *c)
+{
+    mp_canvas_free(c->canvas);
+    mp_free(c->points);
+}
+
 mp_status mp_loss_picture(const char *title, const double *losses, size_t n, int64_t first_step, const char *path,
                           mp_error *err)
 {
-    mp_status st = MP_OK;
     double low = INFINITY, high = -INFINITY;
-    curve c = {.losses = losses, .n = n, .first = first_step, .window = n / 20 > 1 ? n / 20 : 2};
-    MP_REQUIRE(n >= 2, err, MP_INVALID, "a curve needs two steps or more");
+    MP_CLEARED_BY(curve_free) curve c = {.losses = losses, .n = n, .first = first_step, .window = n / 20 > 1 ? n / 20 : 2};
+    MP_ENSURE(n >= 2, err, MP_INVALID, "a curve needs two steps or more");
     for (size_t k = 0; k < n; k++) {
         if (!isfinite(losses[k])) continue;
         low = fmin(low, losses[k]);
         high = fmax(high, losses[k]);
     }
-    MP_REQUIRE(low <= high, err, MP_INVALID, "there is no loss that is a number");
+    MP_ENSURE(low <= high, err, MP_INVALID, "there is no loss that is a number");
     double margin = high > low ? 0.05 * (high - low) : 0.5;
-    MP_REQUIRE(c.points = mp_alloc(2 * n, sizeof *c.points), err, MP_NOMEM, "no memory for a curve of %zu steps", n);
+    MP_ENSURE(c.points = mp_alloc(2 * n, sizeof *c.points), err, MP_NOMEM, "no memory for a curve of %zu steps", n);
     c.panel = (mp_plot){.x = {MP_PLOT_LINEAR, (double)(first_step + 1), (double)(first_step + (int64_t)n), LEFT, RIGHT, 1},
                         .y = {MP_PLOT_LINEAR, low >= 0 && low < margin * 2 ? 0 : low - margin, high + margin, BOTTOM, TOP, 1},
                         .x_ticks = 10,
@@ -89,7 +94,7 @@ mp_status mp_loss_picture(const char *title, const double *losses, size_t n, int
                         .x_title = "step",
                         .y_title = "loss",
                         .y_suffix = ""};
-    MP_TRY(mp_canvas_new(WIDTH, HEIGHT, &c.canvas, err));
+    MP_CHECK(mp_canvas_new(WIDTH, HEIGHT, &c.canvas, err));
     const char *heading = mp_text("%s: training loss %.4g at first, %.4g at last", title, first_finite(losses, n, false),
                                   first_finite(losses, n, true));
     mp_canvas_heading(c.canvas, LEFT - 40, HEIGHT - 36, 17, heading);
@@ -97,9 +102,5 @@ mp_status mp_loss_picture(const char *title, const double *losses, size_t n, int
     draw_line(&c, false, RAW_COLOR, 1.2);
     draw_line(&c, true, MEAN_COLOR, 2.5);
     draw_legend(&c);
-    MP_TRY(mp_canvas_write(c.canvas, path, err));
-done:
-    mp_canvas_free(c.canvas);
-    mp_free(c.points);
-    return st;
+    return mp_canvas_write(c.canvas, path, err);
 }

@@ -119,10 +119,9 @@ static void draw_legend(const picture *p, double y, bool lines)
 /* Each layer as the area from the bottom to its upper edge, the uppermost first: neighbours overlap, so that no seam shows. */
 static mp_status draw_layers(const picture *p)
 {
-    mp_status st = MP_OK;
     const mp_timeline_columns *c = p->columns;
-    double *xy = mp_alloc(2 * c->n + 2, 2 * sizeof *xy);
-    MP_REQUIRE(xy, p->err, MP_NOMEM, "no memory for a picture");
+    MP_OWNED double *xy = mp_alloc(2 * c->n + 2, 2 * sizeof *xy);
+    MP_ENSURE(xy, p->err, MP_NOMEM, "no memory for a picture");
     for (int layer = MP_N_LAYERS - 1; layer >= 0; layer--) {
         size_t n = 0;
         bool any = false;
@@ -147,9 +146,7 @@ static mp_status draw_layers(const picture *p)
         if (top < height_of(p, c->columns[k - 1].total)) top = height_of(p, c->columns[k - 1].total);
         mp_canvas_line(p->canvas, (double[]){x, p->frame.low, x, top}, 2, MP_COLOR_PAPER, 0.7, false);
     }
-done:
-    mp_free(xy);
-    return st;
+    return MP_OK;
 }
 
 /* The names of the layers that are always live, written into their bands. */
@@ -169,12 +166,11 @@ static void name_bands(const picture *p)
 
 static mp_status draw_keep_all(const picture *p)
 {
-    mp_status st = MP_OK;
     const mp_timeline_columns *c = p->columns;
     const size_t parts = c->keep_all->n_steps < COLUMNS_MAX ? c->keep_all->n_steps : COLUMNS_MAX;
     size_t n = 0;
-    double *xy = mp_alloc(4 * parts, sizeof *xy);
-    MP_REQUIRE(xy, p->err, MP_NOMEM, "no memory for a picture");
+    MP_OWNED double *xy = mp_alloc(4 * parts, sizeof *xy);
+    MP_ENSURE(xy, p->err, MP_NOMEM, "no memory for a picture");
     for (size_t k = 0; k < parts; k++) {
         const double from = (double)k / (double)parts, to = (double)(k + 1) / (double)parts;
         const double y = height_of(p, mp_keep_all_between(c, from, to));
@@ -188,9 +184,7 @@ static mp_status draw_keep_all(const picture *p)
         }
     }
     mp_canvas_line(p->canvas, xy, n / 2, MP_COLOR_MUTED, 1.3, true);
-done:
-    mp_free(xy);
-    return st;
+    return MP_OK;
 }
 
 static void draw_budget(const picture *p)
@@ -297,29 +291,28 @@ static mp_status draw(picture *p, mp_timeline_view view, const char *path)
     return mp_canvas_write(p->canvas, path, p->err);
 }
 
+static void picture_free(picture *p)
+{
+    mp_canvas_free(p->canvas);
+}
+
 mp_status mp_timeline_picture(const mp_graph *graph, const mp_plan *plan, const char *title, mp_timeline_view view,
                               const char *path, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_step *early = NULL;
+    MP_OWNED mp_step *early = NULL;
     size_t n = plan ? plan->n_steps : graph->n_nodes;
-    mp_timeline_columns *columns = NULL;
+    MP_OWNED_BY(mp_timeline_columns_free) mp_timeline_columns *columns = NULL;
+    MP_CLEARED_BY(picture_free)
     picture p = {.plan = plan, .title = title, .budget_bytes = plan ? plan->budget_bytes : MP_NO_LIMIT, .err = err};
-    MP_TRY(mp_canvas_check_path(path, err));
-    MP_REQUIRE(view != MP_VIEW_ARENA || (plan && plan->n_places > 0), err, MP_INVALID,
-               plan ? "the plan has no offsets, so there are no addresses to draw"
-                    : "an address map needs a plan with offsets");
-    if (!plan && graph->fuse == MP_FUSE_BACKWARD) MP_TRY(mp_updates_place_early(graph, &early, &n, err));
-    MP_TRY(mp_timeline_columns_new(graph, plan ? plan->steps : early, n, COLUMNS_MAX, &columns, err));
+    MP_CHECK(mp_canvas_check_path(path, err));
+    MP_ENSURE(view != MP_VIEW_ARENA || (plan && plan->n_places > 0), err, MP_INVALID,
+              plan ? "the plan has no offsets, so there are no addresses to draw" : "an address map needs a plan with offsets");
+    if (!plan && graph->fuse == MP_FUSE_BACKWARD) MP_CHECK(mp_updates_place_early(graph, &early, &n, err));
+    MP_CHECK(mp_timeline_columns_new(graph, plan ? plan->steps : early, n, COLUMNS_MAX, &columns, err));
     p.columns = columns;
     p.saves =
         plan && (columns->timeline->peak_bytes != columns->keep_all->peak_bytes || columns->n_activity[MP_ACTIVITY_RECOMPUTE]);
     if ((double)p.budget_bytes > BUDGET_SHOWN * (double)(p.saves ? columns->keep_all : columns->timeline)->peak_bytes)
         p.budget_bytes = MP_NO_LIMIT;
-    MP_TRY(draw(&p, view, path));
-done:
-    mp_canvas_free(p.canvas);
-    mp_timeline_columns_free(columns);
-    mp_free(early);
-    return st;
+    return draw(&p, view, path);
 }

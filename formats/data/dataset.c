@@ -90,24 +90,21 @@ static mp_status read_npy(mp_dataset *d, mp_error *err)
 
 mp_status mp_dataset_open(const char *path, mp_dataset *out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_dataset d = {0};
-    MP_TRY(mp_file_open(path, limit_bytes, &d.file, err));
+    MP_ABOUT(err, path);
+    MP_CLEARED_BY(mp_dataset_close) mp_dataset d = {0};
+    MP_CHECK(mp_file_open(path, limit_bytes, &d.file, err));
     const uint8_t *b = d.file.bytes;
     if (d.file.size >= 12 && !memcmp(b, "\x93NUMPY", 6))
-        MP_TRY(read_npy(&d, err));
+        MP_CHECK(read_npy(&d, err));
     else if (d.file.size >= 4 && !b[0] && !b[1])
-        MP_TRY(read_idx(&d, err));
+        MP_CHECK(read_idx(&d, err));
     else
-        MP_REQUIRE(false, err, MP_PARSE, "%s",
-                   d.file.size >= 2 && b[0] == 0x1f && b[1] == 0x8b ? "the file is compressed with gzip; unpack it first"
-                                                                    : "the file is neither .npy nor IDX");
+        MP_ENSURE(false, err, MP_PARSE, "%s",
+                  d.file.size >= 2 && b[0] == 0x1f && b[1] == 0x8b ? "the file is compressed with gzip; unpack it first"
+                                                                   : "the file is neither .npy nor IDX");
     *out = d;
     d = (mp_dataset){0};
-done:
-    if (st != MP_OK) mp_error_locate(err, path, 0, 0);
-    mp_dataset_close(&d);
-    return st;
+    return MP_OK;
 }
 
 void mp_dataset_close(mp_dataset *d)
@@ -126,26 +123,23 @@ typedef struct vocabulary {
 
 static mp_status read_vocabulary(const char *path, vocabulary *v, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_file file = {0};
+    MP_ABOUT(err, path);
+    MP_CLEARED_BY(mp_file_close) mp_file file = {0};
     int n = 0;
-    MP_TRY(mp_file_open(path, limit_bytes, &file, err));
+    MP_CHECK(mp_file_open(path, limit_bytes, &file, err));
     v->pool = mp_pool_new();
     v->names = mp_names_new();
-    MP_REQUIRE(v->pool && v->names, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(v->pool && v->names, err, MP_NOMEM, "out of memory");
     for (const char *at = (const char *)file.bytes, *end = at + file.size; at < end; n++) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         size_t length = (size_t)((stop ? stop : end) - at);
         char *token = mp_pool_text(v->pool, at, length);
-        MP_REQUIRE(token && mp_names_set(v->names, token, n), err, MP_NOMEM, "out of memory");
+        MP_ENSURE(token && mp_names_set(v->names, token, n), err, MP_NOMEM, "out of memory");
         if (length > v->longest) v->longest = length;
         at += length + 1;
     }
-    MP_REQUIRE(v->longest, err, MP_PARSE, "the vocabulary has no tokens");
-done:
-    if (st != MP_OK) mp_error_locate(err, path, 0, 0);
-    mp_file_close(&file);
-    return st;
+    MP_ENSURE(v->longest, err, MP_PARSE, "the vocabulary has no tokens");
+    return MP_OK;
 }
 
 /* The longest token at the beginning of text[0..n); -1: none. `buffer` has v->longest + 1 bytes. */
@@ -165,13 +159,12 @@ static int longest_token(const vocabulary *v, const char *text, size_t n, char *
 
 static mp_status cut(mp_dataset *d, const vocabulary *v, const char *path, mp_error *err)
 {
-    mp_status st = MP_OK;
     size_t n = 0, length = 1;
     int line = 1;
     const char *text = (const char *)d->file.bytes;
-    char *buffer = mp_alloc(v->longest + 1, 1);
+    MP_OWNED char *buffer = mp_alloc(v->longest + 1, 1);
     d->tokens = mp_alloc(d->file.size, sizeof *d->tokens);
-    MP_REQUIRE(buffer && d->tokens, err, MP_NOMEM, "there is no memory for a text of %zu bytes", d->file.size);
+    MP_ENSURE(buffer && d->tokens, err, MP_NOMEM, "there is no memory for a text of %zu bytes", d->file.size);
     for (size_t at = 0; at < d->file.size; at += length) {
         int token = longest_token(v, text + at, d->file.size - at, buffer, &length);
         bool skips = token < 0 && (text[at] == '\n' || text[at] == ' ' || text[at] == '\r' || text[at] == '\t');
@@ -179,39 +172,38 @@ static mp_status cut(mp_dataset *d, const vocabulary *v, const char *path, mp_er
         if (skips) length = 1;
         if (skips) continue;
         if (token < 0) {
-            st = MP_FAIL(err, MP_PARSE, "the byte 0x%02x begins no token of the vocabulary", (unsigned char)text[at]);
+            MP_FAIL(err, MP_PARSE, "the byte 0x%02x begins no token of the vocabulary", (unsigned char)text[at]);
             mp_error_locate(err, path, line, 0);
-            goto done;
+            return MP_PARSE;
         }
         d->tokens[n++] = token;
     }
     d->dtype = MP_DTYPE_INT32;
     d->dims[0] = (int64_t)n;
     d->data = (const uint8_t *)d->tokens;
-done:
-    mp_free(buffer);
-    return st;
+    return MP_OK;
+}
+
+static void vocabulary_free(vocabulary *v)
+{
+    mp_names_free(v->names);
+    mp_pool_free(v->pool);
 }
 
 mp_status mp_dataset_open_text(const char *path, const char *vocabulary_path, mp_dataset *out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_dataset d = {.dtype = MP_DTYPE_UINT8, .rank = 1};
-    vocabulary v = {0};
-    MP_TRY(mp_file_open(path, limit_bytes, &d.file, err));
+    MP_CLEARED_BY(mp_dataset_close) mp_dataset d = {.dtype = MP_DTYPE_UINT8, .rank = 1};
+    MP_CLEARED_BY(vocabulary_free) vocabulary v = {0};
+    MP_CHECK(mp_file_open(path, limit_bytes, &d.file, err));
     d.data = d.file.bytes;
     d.dims[0] = (int64_t)d.file.size;
     if (vocabulary_path) {
-        MP_TRY(read_vocabulary(vocabulary_path, &v, err));
-        MP_TRY(cut(&d, &v, path, err));
+        MP_CHECK(read_vocabulary(vocabulary_path, &v, err));
+        MP_CHECK(cut(&d, &v, path, err));
     }
     *out = d;
     d = (mp_dataset){0};
-done:
-    mp_names_free(v.names);
-    mp_pool_free(v.pool);
-    mp_dataset_close(&d);
-    return st;
+    return MP_OK;
 }
 
 double mp_dataset_get(const mp_dataset *d, int64_t k)

@@ -250,27 +250,27 @@ static mp_status build(reader *r)
     return mp_graph_finish(r->graph, r->err);
 }
 
+static void reader_free(reader *r)
+{
+    if (r->g) agclose(r->g);
+    mp_graph_free(r->graph);
+    mp_pool_free(r->pool);
+}
+
 mp_status mp_graph_dot_read(const char *path, mp_graph **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_file file = {0};
-    reader r = {.err = err};
-    char *text = NULL;
-    MP_TRY(mp_file_open(path, FILE_MAX, &file, err));
-    MP_REQUIRE(text = mp_alloc(file.size + 1, 1), err, MP_NOMEM, "no memory for a file of %zu bytes", file.size);
+    MP_ABOUT(err, path);
+    MP_CLEARED_BY(mp_file_close) mp_file file = {0};
+    MP_CLEARED_BY(reader_free) reader r = {.err = err};
+    MP_OWNED char *text = NULL;
+    MP_CHECK(mp_file_open(path, FILE_MAX, &file, err));
+    MP_ENSURE(text = mp_alloc(file.size + 1, 1), err, MP_NOMEM, "no memory for a file of %zu bytes", file.size);
     if (file.size) memcpy(text, file.bytes, file.size);
     size_t mark = strncmp(text, "\xef\xbb\xbf", 3) ? 0 : 3; /* a byte order mark, which cgraph takes for letters */
-    MP_TRY(mp_dot_scan(path, text + mark, file.size - mark, err));
-    MP_TRY(parse(path, text + mark, &r.g, err));
-    MP_TRY(build(&r));
+    MP_CHECK(mp_dot_scan(path, text + mark, file.size - mark, err));
+    MP_CHECK(parse(path, text + mark, &r.g, err));
+    MP_CHECK(build(&r));
     *out = r.graph;
     r.graph = NULL;
-done:
-    if (st != MP_OK) mp_error_locate(err, path, 0, 0);
-    if (r.g) agclose(r.g);
-    mp_graph_free(r.graph);
-    mp_pool_free(r.pool);
-    mp_free(text);
-    mp_file_close(&file);
-    return st;
+    return MP_OK;
 }

@@ -282,28 +282,28 @@ static mp_status read_table(reader *r)
     return check_ids(r);
 }
 
+static void reader_free(reader *r)
+{
+    mp_free(r->ids);
+}
+
 mp_status mp_pack_csv_read(const char *path, mp_pack_table *out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_file file = {0};
+    MP_CLEARED_BY(mp_file_close) mp_file file = {0};
     mp_error own = {0};
-    mp_pack_table table = {0};
-    reader r = {.table = &table, .path = path, .err = err ? err : &own};
-    MP_TRY(mp_file_open(path, FILE_MAX, &file, err));
+    MP_CLEARED_BY(mp_pack_table_free) mp_pack_table table = {0};
+    MP_CLEARED_BY(reader_free) reader r = {.table = &table, .path = path, .err = err ? err : &own};
+    MP_CHECK(mp_file_open(path, FILE_MAX, &file, err));
     r.at = (const char *)file.bytes;
     r.end = r.at + file.size;
-    st = read_table(&r);
+    const mp_status st = read_table(&r);
     table.rows = r.rows;
     table.packing.items = r.items;
     table.packing.pieces = r.pieces;
-    if (st == MP_OK)
-        *out = table;
-    else
-        mp_pack_table_free(&table);
-done:
-    mp_free(r.ids);
-    mp_file_close(&file);
-    return st;
+    MP_CHECK(st);
+    *out = table;
+    table = (mp_pack_table){0};
+    return MP_OK;
 }
 
 void mp_pack_table_free(mp_pack_table *table)
@@ -316,21 +316,16 @@ void mp_pack_table_free(mp_pack_table *table)
 
 mp_status mp_pack_csv_write(const mp_pack_table *table, const char *path, mp_error *err)
 {
-    mp_status st = MP_OK;
     const size_t n = table->packing.n_items;
-    mp_pool *pool = mp_pool_new();
-    mp_file_part *parts = mp_alloc(2 * n + 2, sizeof *parts);
-    MP_REQUIRE(pool && parts, err, MP_NOMEM, "no memory for %zu buffers", n);
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
+    MP_OWNED mp_file_part *parts = mp_alloc(2 * n + 2, sizeof *parts);
+    MP_ENSURE(pool && parts, err, MP_NOMEM, "no memory for %zu buffers", n);
     for (size_t k = 0; k <= n; k++) {
         const char *row = k ? table->rows[k - 1] : table->header;
         const char *offset = k ? mp_pool_format(pool, ",%lld\n", (long long)table->packing.items[k - 1].offset) : ",offset\n";
-        MP_REQUIRE(offset, err, MP_NOMEM, "no memory for %zu buffers", n);
+        MP_ENSURE(offset, err, MP_NOMEM, "no memory for %zu buffers", n);
         parts[2 * k] = (mp_file_part){row, strlen(row)};
         parts[2 * k + 1] = (mp_file_part){offset, strlen(offset)};
     }
-    MP_TRY(mp_file_write_parts(path, parts, 2 * n + 2, err));
-done:
-    mp_free(parts);
-    mp_pool_free(pool);
-    return st;
+    return mp_file_write_parts(path, parts, 2 * n + 2, err);
 }

@@ -59,30 +59,24 @@ static json_t *header_of(const mp_named_tensor *tensors, size_t n, const mp_meta
 mp_status mp_safetensors_write(const char *path, const mp_named_tensor *tensors, size_t n, const mp_metadatum *metadata,
                                size_t n_metadata, mp_error *err)
 {
-    mp_status st = MP_OK;
-    json_t *header = NULL;
-    char *text = NULL;
-    mp_file_part *parts = NULL;
+    MP_ABOUT(err, path);
+    MP_OWNED_BY(json_decref) json_t *header = NULL;
+    MP_OWNED char *text = NULL;
+    MP_OWNED mp_file_part *parts = NULL;
     uint8_t length[8];
     for (size_t k = 0; k < n; k++)
-        MP_REQUIRE(text_of_type(tensors[k].dtype), err, MP_UNSUPPORTED, "'%s' is of type %s, which cannot be saved",
-                   tensors[k].name, mp_dtype_name(tensors[k].dtype));
-    MP_REQUIRE(header = header_of(tensors, n, metadata, n_metadata), err, MP_NOMEM, "no memory for the file's header");
-    MP_REQUIRE(text = mp_json_print(header, 0), err, MP_NOMEM, "no memory for the file's header");
-    MP_REQUIRE(parts = mp_alloc(n + 3, sizeof *parts), err, MP_NOMEM, "no memory for the file's header");
+        MP_ENSURE(text_of_type(tensors[k].dtype), err, MP_UNSUPPORTED, "'%s' is of type %s, which cannot be saved",
+                  tensors[k].name, mp_dtype_name(tensors[k].dtype));
+    MP_ENSURE(header = header_of(tensors, n, metadata, n_metadata), err, MP_NOMEM, "no memory for the file's header");
+    MP_ENSURE(text = mp_json_print(header, 0), err, MP_NOMEM, "no memory for the file's header");
+    MP_ENSURE(parts = mp_alloc(n + 3, sizeof *parts), err, MP_NOMEM, "no memory for the file's header");
     size_t size = strlen(text), padding = (8 - size % 8) % 8;
     for (int b = 0; b < 8; b++) length[b] = (uint8_t)((size + padding) >> 8 * b);
     parts[0] = (mp_file_part){length, 8};
     parts[1] = (mp_file_part){text, size};
     parts[2] = (mp_file_part){"        ", padding};
     for (size_t k = 0; k < n; k++) parts[3 + k] = (mp_file_part){tensors[k].data, (size_t)bytes_of(&tensors[k])};
-    MP_TRY(mp_file_write_parts(path, parts, n + 3, err));
-done:
-    if (st != MP_OK) mp_error_locate(err, path, 0, 0);
-    if (header) json_decref(header);
-    mp_free(text);
-    mp_free(parts);
-    return st;
+    return mp_file_write_parts(path, parts, n + 3, err);
 }
 
 struct mp_safetensors {
@@ -143,56 +137,50 @@ static mp_status read_tensor(mp_safetensors *s, const char *name, const json_t *
 
 static mp_status read_tensors(mp_safetensors *s, const uint8_t *data, int64_t size, mp_error *err)
 {
-    mp_status st = MP_OK;
     const char *name;
     json_t *row;
     size_t n = json_object_size(s->header);
-    stretch *places = mp_alloc(n, sizeof *places);
+    MP_OWNED stretch *places = mp_alloc(n, sizeof *places);
     s->tensors = mp_alloc(n, sizeof *s->tensors);
-    MP_REQUIRE(places && s->tensors, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(places && s->tensors, err, MP_NOMEM, "out of memory");
     json_object_foreach(s->header, name, row)
     {
         if (!strcmp(name, "__metadata__")) continue;
-        MP_REQUIRE(json_is_object(row), err, MP_PARSE, "'%.64s' is no tensor", name);
-        MP_TRY(read_tensor(s, name, row, data, size, &places[s->n], err));
+        MP_ENSURE(json_is_object(row), err, MP_PARSE, "'%.64s' is no tensor", name);
+        MP_CHECK(read_tensor(s, name, row, data, size, &places[s->n], err));
     }
     qsort(places, s->n, sizeof *places, by_place);
     for (size_t k = 1; k < s->n; k++)
-        MP_REQUIRE(places[k].from >= places[k - 1].to, err, MP_PARSE, "the data of '%.64s' and '%.64s' overlap",
-                   places[k - 1].name, places[k].name);
-    MP_REQUIRE(size == (s->n ? places[s->n - 1].to : 0), err, MP_PARSE, "the file has bytes behind its last tensor");
-done:
-    mp_free(places);
-    return st;
+        MP_ENSURE(places[k].from >= places[k - 1].to, err, MP_PARSE, "the data of '%.64s' and '%.64s' overlap",
+                  places[k - 1].name, places[k].name);
+    MP_ENSURE(size == (s->n ? places[s->n - 1].to : 0), err, MP_PARSE, "the file has bytes behind its last tensor");
+    return MP_OK;
 }
 
 mp_status mp_safetensors_open(const char *path, mp_safetensors **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_safetensors *s = mp_alloc(1, sizeof *s);
+    MP_ABOUT(err, path);
+    MP_OWNED_BY(mp_safetensors_close) mp_safetensors *s = mp_alloc(1, sizeof *s);
     json_error_t fault;
     uint64_t length = 0;
     bool is_nomem;
-    MP_REQUIRE(s, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(s, err, MP_NOMEM, "out of memory");
     s->pool = mp_pool_new();
     s->names = mp_names_new();
-    MP_REQUIRE(s->pool && s->names, err, MP_NOMEM, "out of memory");
-    MP_TRY(mp_file_open(path, INT64_C(1) << 46, &s->file, err));
-    MP_REQUIRE(s->file.size >= 8, err, MP_PARSE, "the file is too short to be safetensors");
+    MP_ENSURE(s->pool && s->names, err, MP_NOMEM, "out of memory");
+    MP_CHECK(mp_file_open(path, INT64_C(1) << 46, &s->file, err));
+    MP_ENSURE(s->file.size >= 8, err, MP_PARSE, "the file is too short to be safetensors");
     for (int b = 7; b >= 0; b--) length = length << 8 | s->file.bytes[b];
-    MP_REQUIRE(length <= HEADER_MAX && length <= s->file.size - 8, err, MP_PARSE,
-               "the header of %llu bytes is cut off or too long", (unsigned long long)length);
+    MP_ENSURE(length <= HEADER_MAX && length <= s->file.size - 8, err, MP_PARSE,
+              "the header of %llu bytes is cut off or too long", (unsigned long long)length);
     s->header = mp_json_load(s->file.bytes + 8, (size_t)length, &fault, &is_nomem);
-    MP_REQUIRE(!is_nomem, err, MP_NOMEM, "no memory to read the header");
-    MP_REQUIRE(s->header && json_is_object(s->header), err, MP_PARSE, "the header is not a JSON object: %s",
-               s->header ? "" : fault.text);
-    MP_TRY(read_tensors(s, s->file.bytes + 8 + length, (int64_t)(s->file.size - 8 - length), err));
+    MP_ENSURE(!is_nomem, err, MP_NOMEM, "no memory to read the header");
+    MP_ENSURE(s->header && json_is_object(s->header), err, MP_PARSE, "the header is not a JSON object: %s",
+              s->header ? "" : fault.text);
+    MP_CHECK(read_tensors(s, s->file.bytes + 8 + length, (int64_t)(s->file.size - 8 - length), err));
     *out = s;
     s = NULL;
-done:
-    if (st != MP_OK) mp_error_locate(err, path, 0, 0);
-    mp_safetensors_close(s);
-    return st;
+    return MP_OK;
 }
 
 void mp_safetensors_close(mp_safetensors *s)

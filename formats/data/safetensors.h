@@ -7,6 +7,7 @@
 
 #include "estimator/model/model.h"
 #include "formats/base/file.h"
+#include "memplan/memory.h"
 
 typedef struct mp_named_tensor {
     const char *name;
@@ -29,6 +30,7 @@ typedef struct mp_safetensors mp_safetensors;
  * mp_safetensors_close (NULL is fine). MP_PARSE, MP_IO, MP_NOMEM; err->input is the path. */
 mp_status mp_safetensors_open(const char *path, mp_safetensors **out, mp_error *err);
 void mp_safetensors_close(mp_safetensors *file);
+MP_OWNER(mp_safetensors_close, mp_safetensors)
 /* The tensor of this name; NULL: there is none. Its data are in the file, aligned to nothing. */
 const mp_named_tensor *mp_safetensors_find(const mp_safetensors *file, const char *name);
 /* The value of a metadatum; NULL: there is none. */

@@ -69,8 +69,8 @@ static void put_block(mp_text_builder *out, const mp_block_facts *facts, size_t 
 mp_status mp_block_dot_write(const mp_block_facts *facts, const char *title, const char *subtitle, const char *path,
                              mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_text_builder out = {0};
+    MP_ABOUT(err, path);
+    MP_CLEARED_BY(mp_text_builder_free) mp_text_builder out = {0};
     mp_text_put(&out, "digraph \"");
     put_escaped(&out, title);
     mp_text_put(&out, "\" {\n  graph [labelloc=t, fontname=\"DejaVu Sans\", label=\"");
@@ -82,10 +82,6 @@ mp_status mp_block_dot_write(const mp_block_facts *facts, const char *title, con
     for (size_t k = 0; k < facts->blocks->n_edges; k++)
         mp_text_format(&out, "  b%d -> b%d;\n", facts->blocks->edges[k].from, facts->blocks->edges[k].to);
     mp_text_put(&out, "}\n");
-    MP_REQUIRE(!out.failed, err, MP_NOMEM, "no memory for a graph of %zu boxes", facts->blocks->n);
-    MP_TRY(mp_file_write(path, out.text, out.length, err));
-done:
-    mp_free(out.text);
-    if (st != MP_OK) mp_error_locate(err, path, 0, 0);
-    return st;
+    MP_ENSURE(!out.failed, err, MP_NOMEM, "no memory for a graph of %zu boxes", facts->blocks->n);
+    return mp_file_write(path, out.text, out.length, err);
 }

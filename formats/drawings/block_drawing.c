@@ -75,17 +75,16 @@ static void add_node(mp_block_facts *facts, const bool *counted, int node)
 mp_status mp_block_facts_find(const mp_graph *graph, const mp_graph_blocks *blocks, const mp_plan *plan, mp_block_facts *out,
                               mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_pool *pool = mp_pool_new();
-    mp_block_facts facts = {.pool = pool, .graph = graph, .blocks = blocks, .plan = plan};
+    MP_CLEARED_BY(mp_block_facts_free) mp_block_facts facts = {.pool = pool, .graph = graph, .blocks = blocks, .plan = plan};
     bool *counted = mp_pool_alloc(pool, graph->n_storages, sizeof *counted);
     mp_step *keep_all = mp_pool_alloc(pool, graph->n_nodes, sizeof *keep_all);
     facts.fates = mp_pool_alloc(pool, graph->n_storages, sizeof *facts.fates);
     facts.checkpoint = mp_pool_alloc(pool, graph->n_storages, sizeof *facts.checkpoint);
     facts.of = mp_pool_alloc(pool, blocks->n, sizeof *facts.of);
-    MP_REQUIRE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for a picture");
+    MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for a picture");
     mp_keep_all(graph, keep_all);
-    MP_TRY(mp_fates(graph, plan ? plan->steps : keep_all, plan ? plan->n_steps : graph->n_nodes, facts.fates, err));
+    MP_CHECK(mp_fates(graph, plan ? plan->steps : keep_all, plan ? plan->n_steps : graph->n_nodes, facts.fates, err));
     for (size_t k = 0; plan && k < plan->n_checkpoints; k++) facts.checkpoint[plan->checkpoints[k]] = true;
     for (size_t k = 0; k < blocks->n_nodes; k++) {
         const mp_alternative *alternative = &graph->nodes[blocks->nodes[k]].alternatives[0];
@@ -94,9 +93,7 @@ mp_status mp_block_facts_find(const mp_graph *graph, const mp_graph_blocks *bloc
     }
     *out = facts;
     facts = (mp_block_facts){0};
-done:
-    mp_block_facts_free(&facts);
-    return st;
+    return MP_OK;
 }
 
 int64_t mp_block_bytes(const mp_block_fact *fact)

@@ -115,11 +115,10 @@ static size_t repeats_at(const builder *b, const uint64_t *signatures, size_t at
 /* Folds modules that are repeated, alone or a few together, into one block each. */
 static mp_status fold_repeats(builder *b, int depth)
 {
-    mp_status st = MP_OK;
     mp_graph_blocks *out = b->out;
     size_t n = 0, end = 0;
-    uint64_t *signatures = mp_alloc(out->n, sizeof *signatures);
-    if (!signatures) MP_TRY(MP_NO_MEMORY(b->err));
+    MP_OWNED uint64_t *signatures = mp_alloc(out->n, sizeof *signatures);
+    if (!signatures) return MP_NO_MEMORY(b->err);
     for (size_t k = 0; k < out->n; k++) signatures[k] = signature(b, &out->blocks[k], true);
     for (size_t at = 0, taken; at < out->n; at += taken) {
         size_t repeats = 1, period = 1;
@@ -136,9 +135,7 @@ static mp_status fold_repeats(builder *b, int depth)
         out->blocks[n++] = block;
     }
     out->n = n;
-done:
-    mp_free(signatures);
-    return st;
+    return MP_OK;
 }
 
 /* The shortest period that nine tenths of a sequence keep; 1 if there is none. */
@@ -172,12 +169,11 @@ static size_t count_folded(const run *runs, size_t n_runs, size_t least)
 /* Folds neighbours within runs of siblings, the same number everywhere, until `most` are left or nothing can be folded. */
 static mp_status fold_blocks(builder *b, int depth, size_t most)
 {
-    mp_status st = MP_OK;
     mp_graph_blocks *out = b->out;
     size_t n_runs = 0, n = 0, at = 0, least = 1;
-    uint64_t *signatures = mp_alloc(out->n, sizeof *signatures);
-    run *runs = mp_alloc(out->n, sizeof *runs);
-    if (!signatures || !runs) MP_TRY(MP_NO_MEMORY(b->err));
+    MP_OWNED uint64_t *signatures = mp_alloc(out->n, sizeof *signatures);
+    MP_OWNED run *runs = mp_alloc(out->n, sizeof *runs);
+    if (!signatures || !runs) return MP_NO_MEMORY(b->err);
     for (size_t k = 0; k < out->n; k++) {
         if (k == 0 || !siblings(b, k, depth)) n_runs++;
         runs[n_runs - 1].n++;
@@ -203,10 +199,7 @@ static mp_status fold_blocks(builder *b, int depth, size_t most)
         }
     }
     out->n = n;
-done:
-    mp_free(signatures);
-    mp_free(runs);
-    return st;
+    return MP_OK;
 }
 
 /* How deep modules are opened: as asked for, else as deep as `most` blocks allow. A first level that says little is opened once
@@ -316,33 +309,29 @@ static int by_ends(const void *a, const void *b)
  * that the user asked for.) */
 static mp_status find_edges(builder *b)
 {
-    mp_status st = MP_OK;
     mp_graph_blocks *out = b->out;
     const mp_graph *graph = b->graph;
-    mp_block_edge *edges = NULL;
+    MP_OWNED mp_block_edge *edges = NULL;
     size_t n = 0, capacity = 0;
-    int *writer = mp_alloc(graph->n_storages, sizeof *writer); /* block + 1 */
-    if (!writer) MP_TRY(MP_NO_MEMORY(b->err));
+    MP_OWNED int *writer = mp_alloc(graph->n_storages, sizeof *writer); /* block + 1 */
+    if (!writer) return MP_NO_MEMORY(b->err);
     for (size_t k = 0; k < out->n_nodes; k++) {
         const mp_alternative *alternative = &graph->nodes[out->nodes[k]].alternatives[0];
         int to = out->block_of[out->nodes[k]];
         for (size_t i = 0; i < alternative->n_reads; i++) {
             int from = writer[alternative->reads[i]] - 1;
             if (from < 0 || from == to) continue;
-            if (!mp_grow(&edges, &capacity, n + 1, sizeof *edges)) MP_TRY(MP_NO_MEMORY(b->err));
+            if (!mp_grow(&edges, &capacity, n + 1, sizeof *edges)) return MP_NO_MEMORY(b->err);
             edges[n++] = (mp_block_edge){from, to};
         }
         for (size_t i = 0; i < alternative->n_writes; i++) writer[alternative->writes[i]] = to + 1;
     }
     if (n) qsort(edges, n, sizeof *edges, by_ends);
     out->edges = mp_pool_alloc(out->pool, n, sizeof *edges);
-    if (!out->edges) MP_TRY(MP_NO_MEMORY(b->err));
+    if (!out->edges) return MP_NO_MEMORY(b->err);
     for (size_t k = 0; k < n; k++)
         if (k == 0 || by_ends(&edges[k - 1], &edges[k])) out->edges[out->n_edges++] = edges[k];
-done:
-    mp_free(edges);
-    mp_free(writer);
-    return st;
+    return MP_OK;
 }
 
 void mp_graph_blocks_free(mp_graph_blocks *blocks)
@@ -352,24 +341,26 @@ void mp_graph_blocks_free(mp_graph_blocks *blocks)
     mp_free(blocks);
 }
 
+static void builder_free(builder *b)
+{
+    mp_graph_blocks_free(b->out);
+}
+
 mp_status mp_graph_blocks_build(const mp_graph *graph, int depth, size_t most, mp_graph_blocks **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    builder b = {.graph = graph, .err = err};
+    MP_CLEARED_BY(builder_free) builder b = {.graph = graph, .err = err};
     b.out = mp_alloc(1, sizeof *b.out);
     if (b.out) b.out->pool = mp_pool_new();
-    if (!b.out || !b.out->pool) MP_TRY(MP_NO_MEMORY(b.err));
-    MP_TRY(list_nodes(&b));
-    MP_TRY(cut_and_fold(&b, depth, most));
+    if (!b.out || !b.out->pool) return MP_NO_MEMORY(b.err);
+    MP_CHECK(list_nodes(&b));
+    MP_CHECK(cut_and_fold(&b, depth, most));
     for (size_t k = 0; k < b.out->n; k++) {
         mp_graph_block *block = &b.out->blocks[k];
-        MP_TRY(name_block(&b, block));
+        MP_CHECK(name_block(&b, block));
         for (size_t i = 0; i < block->n; i++) b.out->block_of[b.out->nodes[block->first + i]] = (int)k;
     }
-    MP_TRY(find_edges(&b));
+    MP_CHECK(find_edges(&b));
     *out = b.out;
     b.out = NULL;
-done:
-    mp_graph_blocks_free(b.out);
-    return st;
+    return MP_OK;
 }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "memplan/graph.h"
+#include "memplan/memory.h"
 
 enum { MP_BLOCK_TEXT = 256 };
 
@@ -40,3 +41,4 @@ typedef struct mp_graph_blocks {
  */
 mp_status mp_graph_blocks_build(const mp_graph *graph, int depth, size_t most, mp_graph_blocks **out, mp_error *err);
 void mp_graph_blocks_free(mp_graph_blocks *blocks);
+MP_OWNER(mp_graph_blocks_free, mp_graph_blocks)

@@ -66,39 +66,32 @@ static void draw_wires(mp_canvas *canvas, const mp_placement *placed, double top
 
 mp_status mp_graph_picture(const mp_picture_request *request, const char *path, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_graph_blocks *blocks = NULL;
-    mp_block_facts facts = {0};
-    mp_placement *placed = NULL;
-    mp_canvas *canvas = NULL;
+    MP_OWNED_BY(mp_graph_blocks_free) mp_graph_blocks *blocks = NULL;
+    MP_CLEARED_BY(mp_block_facts_free) mp_block_facts facts = {0};
+    MP_OWNED_BY(mp_placement_free) mp_placement *placed = NULL;
+    MP_OWNED_BY(mp_canvas_free) mp_canvas *canvas = NULL;
     mp_legend_row legend[MP_N_FATES + 2] = {0};
-    MP_TRY(mp_graph_blocks_build(request->graph, request->depth, MP_PICTURE_BOXES, &blocks, err));
-    MP_REQUIRE(blocks->n <= MP_PICTURE_BOXES_MAX, err, MP_LIMIT,
-               "a picture of %zu boxes would not be readable; give a smaller depth", blocks->n);
-    MP_REQUIRE(blocks->n > 0, err, MP_INVALID, "the graph has no forward pass to draw");
-    MP_TRY(mp_block_facts_find(request->graph, blocks, request->plan, &facts, err));
+    MP_CHECK(mp_graph_blocks_build(request->graph, request->depth, MP_PICTURE_BOXES, &blocks, err));
+    MP_ENSURE(blocks->n <= MP_PICTURE_BOXES_MAX, err, MP_LIMIT,
+              "a picture of %zu boxes would not be readable; give a smaller depth", blocks->n);
+    MP_ENSURE(blocks->n > 0, err, MP_INVALID, "the graph has no forward pass to draw");
+    MP_CHECK(mp_block_facts_find(request->graph, blocks, request->plan, &facts, err));
     const char *about = mp_plan_subtitle(request->plan), *title = mp_saving_title(request->title, request->plan);
     const char *subtitle = mp_text("%zu operators in %zu boxes%s%s", blocks->n_nodes, blocks->n, *about ? "; " : "", about);
     if (mp_is_dot_path(path)) {
-        st = mp_block_dot_write(&facts, title, subtitle, path, err);
-        goto done;
+        return mp_block_dot_write(&facts, title, subtitle, path, err);
     }
-    MP_TRY(mp_placement_new(blocks->n, blocks->edges, blocks->n_edges, MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT, ASPECT, &placed, err));
+    MP_CHECK(
+        mp_placement_new(blocks->n, blocks->edges, blocks->n_edges, MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT, ASPECT, &placed, err));
     size_t n_legend = write_legend(&facts, placed, legend);
     double width = fmax(fmax(placed->width, LEAST_WIDTH), mp_heading_width(title, subtitle));
     double heading = mp_heading_height(legend, n_legend, width), height = placed->height + heading + 2 * MARGIN;
-    MP_TRY(mp_canvas_new(width + 2 * MARGIN, height, &canvas, err));
+    MP_CHECK(mp_canvas_new(width + 2 * MARGIN, height, &canvas, err));
     mp_heading_draw(canvas, MARGIN, height - MARGIN, width, title, subtitle, legend, n_legend);
     double top = height - MARGIN - heading;
     draw_wires(canvas, placed, top);
     for (size_t k = 0; k < blocks->n; k++)
         mp_block_draw(canvas, &facts, k, MARGIN + placed->x[k], top - placed->y[k] - MP_BLOCK_HEIGHT,
                       blocks->n <= TOOLTIPS_MAX);
-    MP_TRY(mp_canvas_write(canvas, path, err));
-done:
-    mp_canvas_free(canvas);
-    mp_placement_free(placed);
-    mp_block_facts_free(&facts);
-    mp_graph_blocks_free(blocks);
-    return st;
+    return mp_canvas_write(canvas, path, err);
 }

@@ -409,28 +409,31 @@ static mp_status start(router *r)
     return mp_pool_failed(r->out->pool) ? MP_NO_MEMORY(r->err) : MP_OK;
 }
 
+static void router_free(router *r)
+{
+    mp_pool_free(r->pool);
+    mp_free(r->stretches);
+    mp_placement_free(r->out);
+}
+
 mp_status mp_placement_new(size_t n, const mp_block_edge *edges, size_t n_edges, double box_width, double box_height,
                            double aspect, mp_placement **out, mp_error *err)
 {
-    mp_status st = MP_OK;
+    MP_CLEARED_BY(router_free)
     router r = {.n = n, .edges = edges, .n_edges = n_edges, .box_width = box_width, .box_height = box_height, .err = err};
-    MP_TRY(start(&r));
-    MP_TRY(mp_placement_rows(n, edges, n_edges, r.row, r.slot, &r.n_rows, err));
-    MP_TRY(wrap(&r, aspect));
+    MP_CHECK(start(&r));
+    MP_CHECK(mp_placement_rows(n, edges, n_edges, r.row, r.slot, &r.n_rows, err));
+    MP_CHECK(wrap(&r, aspect));
     stack_rows(&r);
-    MP_TRY(find_bundles(&r));
-    MP_TRY(find_stretches(&r));
-    MP_TRY(give_lanes(&r, r.lanes));
-    MP_TRY(place_columns(&r, r.lanes));
-    MP_TRY(wires_of_stretches(&r, (double)r.lanes[0] * TRACK_GAP));
-    MP_TRY(wires_of_routes(&r));
-    MP_TRY(wires_to_the_next_row(&r));
+    MP_CHECK(find_bundles(&r));
+    MP_CHECK(find_stretches(&r));
+    MP_CHECK(give_lanes(&r, r.lanes));
+    MP_CHECK(place_columns(&r, r.lanes));
+    MP_CHECK(wires_of_stretches(&r, (double)r.lanes[0] * TRACK_GAP));
+    MP_CHECK(wires_of_routes(&r));
+    MP_CHECK(wires_to_the_next_row(&r));
     r.out->n_columns = r.n_columns;
     *out = r.out;
     r.out = NULL;
-done:
-    mp_pool_free(r.pool);
-    mp_free(r.stretches);
-    mp_placement_free(r.out);
-    return st;
+    return MP_OK;
 }

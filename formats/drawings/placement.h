@@ -47,6 +47,7 @@ typedef struct mp_placement {
 mp_status mp_placement_new(size_t n, const mp_block_edge *edges, size_t n_edges, double box_width, double box_height,
                            double aspect, mp_placement **out, mp_error *err);
 void mp_placement_free(mp_placement *placement);
+MP_OWNER(mp_placement_free, mp_placement)
 
 enum { MP_ROW_SLOTS = 6 }; /* boxes in a row at most */
 

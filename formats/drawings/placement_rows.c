@@ -104,14 +104,13 @@ static size_t rows_of_ranks(const place *places, size_t n, int *row, int *slot)
 mp_status mp_placement_rows(size_t n, const mp_block_edge *edges, size_t n_edges, int *row, int *slot, size_t *n_rows,
                             mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_pool *pool = mp_pool_new();
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     place *places = mp_pool_alloc(pool, n, sizeof *places);
     int *rank = mp_pool_alloc(pool, n, sizeof *rank), *remaining = mp_pool_alloc(pool, n, sizeof *remaining);
     int *count = mp_pool_alloc(pool, n, sizeof *count);
     double *sum = mp_pool_alloc(pool, n, sizeof *sum);
     bool *on_line = mp_pool_alloc(pool, n, sizeof *on_line);
-    MP_REQUIRE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for a drawing of %zu boxes", n);
+    MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for a drawing of %zu boxes", n);
     find_ranks(n, edges, n_edges, rank, remaining);
     find_main_line(n, edges, n_edges, rank, remaining, on_line);
     for (size_t k = 0; k < n; k++)
@@ -124,9 +123,7 @@ mp_status mp_placement_rows(size_t n, const mp_block_edge *edges, size_t n_edges
     }
     sweep(places, n, edges, n_edges, true, false, sum, count, slot);
     *n_rows = rows_of_ranks(places, n, row, slot);
-done:
-    mp_pool_free(pool);
-    return st;
+    return MP_OK;
 }
 
 /* Cuts the rows into columns of about `target`, between four fifths and a bit more of it, where the fewest wires cross. */
@@ -224,14 +221,13 @@ static bool suits(const bundler *b, int box, int bundle)
 mp_status mp_placement_bundles(size_t n, const mp_block_edge *edges, size_t n_edges, const bool *routed, const int *row,
                                int *bundle, mp_error *err)
 {
-    mp_status st = MP_OK;
     bundler b = {.edges = edges, .routed = routed, .row = row, .n_edges = n_edges, .bundle = bundle};
-    mp_pool *pool = mp_pool_new();
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     int *newest = mp_pool_alloc(pool, n, sizeof *newest); /* per box: the bundle that was last to reach it, + 1 */
     b.first = mp_pool_alloc(pool, n + 1, sizeof *b.first);
     b.next = mp_pool_alloc(pool, n, sizeof *b.next);
     b.last = mp_pool_alloc(pool, n, sizeof *b.last);
-    MP_REQUIRE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for a drawing of %zu boxes", n);
+    MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for a drawing of %zu boxes", n);
     for (size_t k = 0; k < n_edges; k++) b.first[edges[k].from + 1] = k + 1;
     for (size_t k = 0; k < n; k++) {
         if (b.first[k + 1] < b.first[k]) b.first[k + 1] = b.first[k]; /* it has no edges */
@@ -252,7 +248,5 @@ mp_status mp_placement_bundles(size_t n, const mp_block_edge *edges, size_t n_ed
         for (size_t e = b.first[k]; e < b.first[k + 1]; e++)
             if (routed[e]) newest[edges[e].to] = bundle[k] + 1;
     }
-done:
-    mp_pool_free(pool);
-    return st;
+    return MP_OK;
 }

@@ -180,16 +180,20 @@ static mp_status note_makers(makers *m, const mp_alternative *alternative, colum
     return MP_OK;
 }
 
+static void makers_free(makers *made)
+{
+    mp_free(made->all);
+}
+
 /* Lanes beside a column for wires that skip rows, one per row that starts some: first[k] .. last[k] are the rows between. */
 static mp_status find_lanes(drawing *d, int side)
 {
-    mp_status st = MP_OK;
     size_t n = d->blocks->n;
     int *reach = mp_pool_alloc(d->pool, n, sizeof *reach); /* per row: the farthest it goes, + 1 */
     int *end = mp_pool_alloc(d->pool, n, sizeof *end);     /* per lane */
-    makers made = {0};
-    if (!reach || !end) MP_TRY(MP_NO_MEMORY(d->err));
-    MP_TRY(makers_start(&made, d));
+    MP_CLEARED_BY(makers_free) makers made = {0};
+    if (!reach || !end) return MP_NO_MEMORY(d->err);
+    MP_CHECK(makers_start(&made, d));
     for (size_t node = 0; node < d->graph->n_nodes; node++) {
         const mp_node *it = &d->graph->nodes[node];
         const mp_alternative *alternative = &it->alternatives[0];
@@ -200,7 +204,7 @@ static mp_status find_lanes(drawing *d, int side)
                 const int from = made.all[m].row, distance = side ? from - row : row - from;
                 if (distance > 1 && distance > reach[from]) reach[from] = distance;
             }
-        MP_TRY(note_makers(&made, alternative, FORWARD, row, d->err));
+        MP_CHECK(note_makers(&made, alternative, FORWARD, row, d->err));
     }
     for (size_t k = 0; k < n; k++) { /* in the direction of the wires; end is in that direction, too */
         int from = side ? (int)(n - 1 - k) : (int)k;
@@ -212,9 +216,7 @@ static mp_status find_lanes(drawing *d, int side)
         end[lane] = (int)k + reach[from];
         d->lane[side][from] = (int)lane;
     }
-done:
-    mp_free(made.all);
-    return st;
+    return MP_OK;
 }
 
 static void arrow(const drawing *d, const char *color, const double *xy, size_t n)
@@ -285,12 +287,11 @@ static void draw_link(const drawing *d, const panel *p, const link *one)
 /* Follows the steps: which run reads what which run produced. */
 static mp_status draw_links(const drawing *d, const panel *p)
 {
-    mp_status st = MP_OK;
     const mp_graph *graph = d->graph;
     size_t n_links = 0, capacity = 0;
-    link *links = NULL;
-    makers made = {0};
-    MP_TRY(makers_start(&made, d));
+    MP_OWNED link *links = NULL;
+    MP_CLEARED_BY(makers_free) makers made = {0};
+    MP_CHECK(makers_start(&made, d));
     for (size_t t = 0; t < p->n_steps; t++) {
         const mp_node *node = &graph->nodes[p->steps[t].node];
         const mp_alternative *alternative = &node->alternatives[p->steps[t].alternative];
@@ -302,16 +303,13 @@ static mp_status draw_links(const drawing *d, const panel *p)
             for (int m = made.last[alternative->reads[i]]; m >= 0; m = made.all[m].next) {
                 link one = {made.all[m].column, c, made.all[m].row, row};
                 if ((one.from == one.to && one.from_row == row) || one.from > one.to || !is_new(links, n_links, &one)) continue;
-                if (!mp_grow(&links, &capacity, n_links + 1, sizeof *links)) MP_TRY(MP_NO_MEMORY(d->err));
+                if (!mp_grow(&links, &capacity, n_links + 1, sizeof *links)) return MP_NO_MEMORY(d->err);
                 links[n_links++] = one;
                 draw_link(d, p, &one);
             }
-        MP_TRY(note_makers(&made, alternative, c, row, d->err));
+        MP_CHECK(note_makers(&made, alternative, c, row, d->err));
     }
-done:
-    mp_free(links);
-    mp_free(made.all);
-    return st;
+    return MP_OK;
 }
 
 /* ---- drawing ---- */
@@ -399,23 +397,34 @@ static mp_status draw(drawing *d, panel *panels, size_t n, const mp_picture_requ
     return mp_canvas_write(d->canvas, path, d->err);
 }
 
+static void drawing_free(drawing *d)
+{
+    mp_pool_free(d->pool);
+    mp_canvas_free(d->canvas);
+}
+
+static void panels_free(panel (*panels)[3])
+{
+    for (size_t k = 0; k < 3; k++) mp_block_facts_free(&(*panels)[k].facts);
+}
+
 mp_status mp_training_picture(const mp_picture_request *request, const char *path, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *graph = request->graph;
-    mp_graph_blocks *blocks = NULL;
-    drawing d = {.graph = graph, .pool = mp_pool_new(), .err = err};
+    MP_OWNED_BY(mp_graph_blocks_free) mp_graph_blocks *blocks = NULL;
+    MP_CLEARED_BY(drawing_free) drawing d = {.graph = graph, .pool = mp_pool_new(), .err = err};
+    MP_CLEARED_BY(panels_free)
     panel panels[3] = {
         {.title = "forward"}, {.title = "forward and backward"}, {.title = "with recomputation", .plan = request->plan}};
     size_t n = request->plan ? 3 : 2, n_forward = 0;
     mp_step *keep_all = mp_pool_alloc(d.pool, graph->n_nodes, sizeof *keep_all);
     mp_step *forward = mp_pool_alloc(d.pool, graph->n_nodes, sizeof *forward);
     d.row = mp_pool_alloc(d.pool, graph->n_nodes, sizeof *d.row);
-    if (mp_pool_failed(d.pool)) MP_TRY(MP_NO_MEMORY(err));
-    MP_TRY(mp_graph_blocks_build(graph, request->depth, ROWS_WANTED, &blocks, err));
-    MP_REQUIRE(blocks->n <= ROWS_MAX, err, MP_LIMIT, "a picture of %zu rows would not be readable; give a smaller depth",
-               blocks->n);
-    MP_REQUIRE(blocks->n > 0, err, MP_INVALID, "the graph has no forward pass to draw");
+    if (mp_pool_failed(d.pool)) return MP_NO_MEMORY(err);
+    MP_CHECK(mp_graph_blocks_build(graph, request->depth, ROWS_WANTED, &blocks, err));
+    MP_ENSURE(blocks->n <= ROWS_MAX, err, MP_LIMIT, "a picture of %zu rows would not be readable; give a smaller depth",
+              blocks->n);
+    MP_ENSURE(blocks->n > 0, err, MP_INVALID, "the graph has no forward pass to draw");
     d.blocks = blocks;
     find_rows(&d);
     mp_keep_all(graph, keep_all);
@@ -425,15 +434,9 @@ mp_status mp_training_picture(const mp_picture_request *request, const char *pat
     panels[1].steps = keep_all, panels[1].n_steps = graph->n_nodes;
     if (request->plan) panels[2].steps = request->plan->steps, panels[2].n_steps = request->plan->n_steps;
     for (int side = 0; side < 2; side++) {
-        if (!(d.lane[side] = mp_pool_alloc(d.pool, blocks->n, sizeof *d.lane[side]))) MP_TRY(MP_NO_MEMORY(err));
-        MP_TRY(find_lanes(&d, side));
+        if (!(d.lane[side] = mp_pool_alloc(d.pool, blocks->n, sizeof *d.lane[side]))) return MP_NO_MEMORY(err);
+        MP_CHECK(find_lanes(&d, side));
     }
-    for (size_t k = 0; k < n; k++) MP_TRY(panel_start(&d, &panels[k]));
-    MP_TRY(draw(&d, panels, n, request, path));
-done:
-    for (size_t k = 0; k < n; k++) mp_block_facts_free(&panels[k].facts);
-    mp_pool_free(d.pool);
-    mp_canvas_free(d.canvas);
-    mp_graph_blocks_free(blocks);
-    return st;
+    for (size_t k = 0; k < n; k++) MP_CHECK(panel_start(&d, &panels[k]));
+    return draw(&d, panels, n, request, path);
 }

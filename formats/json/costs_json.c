@@ -197,22 +197,22 @@ static mp_status apply_rows(const reader *r)
     return MP_OK;
 }
 
+static void reader_free(reader *r)
+{
+    mp_names_free(r->names);
+}
+
 mp_status mp_costs_apply(const char *path, mp_graph *graph, const mp_costs_options *options, mp_error *err)
 {
-    mp_status st = MP_OK;
-    json_t *file = NULL;
-    reader r = {.graph = graph, .options = options, .names = mp_names_new(), .err = err};
-    MP_REQUIRE(r.names, err, MP_NOMEM, "no memory for the costs");
-    MP_TRY(mp_json_read(path, "memplan-costs", &file, err));
+    MP_ABOUT(err, path);
+    MP_OWNED_BY(json_decref) json_t *file = NULL;
+    MP_CLEARED_BY(reader_free) reader r = {.graph = graph, .options = options, .names = mp_names_new(), .err = err};
+    MP_ENSURE(r.names, err, MP_NOMEM, "no memory for the costs");
+    MP_CHECK(mp_json_read(path, "memplan-costs", &file, err));
     mp_json_record whole = {file, NULL, 0, err};
-    MP_TRY(check_target(&whole, graph, err));
-    MP_TRY(mp_json_get_array(&whole, "nodes", true, &r.rows));
-    MP_TRY(read_names(&r));
-    MP_TRY(apply_rows(&r));
-    MP_TRY(mp_graph_hash(graph, graph->hash, err));
-done:
-    if (st != MP_OK) mp_error_locate(err, path, 0, 0);
-    if (file) json_decref(file);
-    mp_names_free(r.names);
-    return st;
+    MP_CHECK(check_target(&whole, graph, err));
+    MP_CHECK(mp_json_get_array(&whole, "nodes", true, &r.rows));
+    MP_CHECK(read_names(&r));
+    MP_CHECK(apply_rows(&r));
+    return mp_graph_hash(graph, graph->hash, err);
 }

@@ -203,23 +203,20 @@ static mp_status read_node(struct reader *r, const mp_json_record *row)
 
 static mp_status read_forward_of(struct reader *r, const json_t *nodes)
 {
-    mp_status st = MP_OK;
-    mp_ids ids = {0};
+    MP_CLEARED_BY(mp_ids_free) mp_ids ids = {0};
     mp_json_record row;
-    MP_TRY(mp_ids_of_nodes(r->graph, &ids, r->err));
+    MP_CHECK(mp_ids_of_nodes(r->graph, &ids, r->err));
     for (size_t i = 0; i < r->graph->n_nodes; i++) {
         int64_t id;
         if (json_is_null(json_object_get(json_array_get(nodes, i), "forward_of"))) continue;
         if (!json_object_get(json_array_get(nodes, i), "forward_of")) continue;
-        MP_TRY(mp_json_record_at(nodes, "nodes", i, &row, r->err));
-        MP_TRY(mp_json_get_int(&row, "forward_of", true, &id));
+        MP_CHECK(mp_json_record_at(nodes, "nodes", i, &row, r->err));
+        MP_CHECK(mp_json_get_int(&row, "forward_of", true, &id));
         r->graph->nodes[i].forward_of = mp_ids_find(&ids, id);
         if (r->graph->nodes[i].forward_of < 0)
-            MP_TRY(mp_json_record_fail(&row, "\"forward_of\" names node %lld, which is not there", (long long)id));
+            MP_CHECK(mp_json_record_fail(&row, "\"forward_of\" names node %lld, which is not there", (long long)id));
     }
-done:
-    mp_ids_free(&ids);
-    return st;
+    return MP_OK;
 }
 
 /* The node of the alternative that has this number, counted over all nodes. */
@@ -234,90 +231,85 @@ static int node_of_alternative(const mp_graph *graph, size_t number)
 
 static mp_status set_ticks(struct reader *r, const mp_json_record *top)
 {
-    mp_status st = MP_OK;
     mp_graph *graph = r->graph;
-    int64_t *ticks = NULL;
+    MP_OWNED int64_t *ticks = NULL;
     size_t culprit = 0, k = 0;
     double chosen, given = 0;
     mp_error fault = {0};
     if (mp_ticks_choose(r->seconds, r->n_seconds, &chosen, &culprit, &fault) != MP_OK)
-        MP_REQUIRE(false, r->err, MP_PARSE, "%s: %s", mp_node_label(graph, node_of_alternative(graph, culprit)).text,
-                   fault.message);
-    MP_TRY(mp_json_get_real(top, "tick_seconds", false, &given));
-    MP_REQUIRE(isfinite(given) && given >= 0, r->err, MP_PARSE, "\"tick_seconds\" is %g", given);
+        MP_ENSURE(false, r->err, MP_PARSE, "%s: %s", mp_node_label(graph, node_of_alternative(graph, culprit)).text,
+                  fault.message);
+    MP_CHECK(mp_json_get_real(top, "tick_seconds", false, &given));
+    MP_ENSURE(isfinite(given) && given >= 0, r->err, MP_PARSE, "\"tick_seconds\" is %g", given);
     graph->tick_seconds = given > 0 ? given : chosen;
-    MP_REQUIRE(ticks = mp_alloc(r->n_seconds, sizeof *ticks), r->err, MP_NOMEM, "no memory for the graph '%s'", graph->name);
-    MP_TRY(mp_ticks_convert(r->seconds, r->n_seconds, graph->tick_seconds, ticks, r->err));
+    MP_ENSURE(ticks = mp_alloc(r->n_seconds, sizeof *ticks), r->err, MP_NOMEM, "no memory for the graph '%s'", graph->name);
+    MP_CHECK(mp_ticks_convert(r->seconds, r->n_seconds, graph->tick_seconds, ticks, r->err));
     for (size_t i = 0; i < graph->n_nodes; i++)
         for (size_t f = 0; f < graph->nodes[i].n_alternatives; f++) graph->nodes[i].alternatives[f].ticks = ticks[k++];
-done:
-    mp_free(ticks);
-    return st;
+    return MP_OK;
 }
 
 static mp_status read_header(struct reader *r, const mp_json_record *top)
 {
-    mp_status st = MP_OK;
     mp_graph *graph = r->graph;
     const char *fuse = NULL;
     const json_t *options = NULL;
-    char *text = NULL;
-    MP_TRY(copy_text(r, top, "name", &graph->name));
-    MP_TRY(copy_text(r, top, "target", &graph->target));
-    MP_TRY(mp_json_get_int(top, "alignment", false, &graph->alignment));
-    MP_REQUIRE(graph->alignment >= 1, r->err, MP_PARSE, "\"alignment\" is %lld", (long long)graph->alignment);
-    MP_TRY(mp_json_get_text(top, "fuse", false, &fuse));
+    MP_OWNED char *text = NULL;
+    MP_CHECK(copy_text(r, top, "name", &graph->name));
+    MP_CHECK(copy_text(r, top, "target", &graph->target));
+    MP_CHECK(mp_json_get_int(top, "alignment", false, &graph->alignment));
+    MP_ENSURE(graph->alignment >= 1, r->err, MP_PARSE, "\"alignment\" is %lld", (long long)graph->alignment);
+    MP_CHECK(mp_json_get_text(top, "fuse", false, &fuse));
     int found = fuse ? mp_fuse_find(fuse) : MP_FUSE_BACKWARD;
-    MP_REQUIRE(found >= 0, r->err, MP_PARSE, "\"fuse\" is the unknown \"%.60s\"", fuse);
+    MP_ENSURE(found >= 0, r->err, MP_PARSE, "\"fuse\" is the unknown \"%.60s\"", fuse);
     graph->fuse = (mp_fuse)found;
-    MP_TRY(mp_json_get_object(top, "options", &options));
+    MP_CHECK(mp_json_get_object(top, "options", &options));
     if (options) {
         text = mp_json_print(options, 0);
         graph->options = text ? mp_pool_text(graph->pool, text, strlen(text)) : NULL;
-        if (!graph->options) MP_TRY(MP_NO_MEMORY(r->err));
+        if (!graph->options) return MP_NO_MEMORY(r->err);
     }
-done:
-    mp_free(text);
-    return st;
+    return MP_OK;
+}
+
+static void reader_free(struct reader *r)
+{
+    mp_graph_free(r->graph);
+    mp_ids_free(&r->ids);
+    mp_free(r->seen);
+    mp_free(r->seconds);
 }
 
 mp_status mp_graph_read(const char *path, mp_graph **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    struct reader r = {.err = err};
-    json_t *json = NULL;
+    MP_ABOUT(err, path);
+    MP_CLEARED_BY(reader_free) struct reader r = {.err = err};
+    MP_OWNED_BY(json_decref) json_t *json = NULL;
     const json_t *storages = NULL, *nodes = NULL;
     mp_json_record top = {.err = err}, row;
-    MP_TRY(mp_json_read(path, "memplan-graph", &json, err));
+    MP_CHECK(mp_json_read(path, "memplan-graph", &json, err));
     top.object = json;
-    MP_TRY(mp_graph_new("", &r.graph, err));
-    MP_TRY(read_header(&r, &top));
-    MP_TRY(mp_json_get_array(&top, "storages", true, &storages));
-    MP_TRY(mp_json_get_array(&top, "nodes", true, &nodes));
+    MP_CHECK(mp_graph_new("", &r.graph, err));
+    MP_CHECK(read_header(&r, &top));
+    MP_CHECK(mp_json_get_array(&top, "storages", true, &storages));
+    MP_CHECK(mp_json_get_array(&top, "nodes", true, &nodes));
     for (size_t i = 0; i < json_array_size(storages); i++) {
-        MP_TRY(mp_json_record_at(storages, "storages", i, &row, err));
-        MP_TRY(read_storage(&r, &row));
+        MP_CHECK(mp_json_record_at(storages, "storages", i, &row, err));
+        MP_CHECK(read_storage(&r, &row));
     }
-    MP_TRY(mp_ids_of_storages(r.graph, &r.ids, err));
+    MP_CHECK(mp_ids_of_storages(r.graph, &r.ids, err));
     r.seen = mp_alloc(r.graph->n_storages, sizeof *r.seen);
-    if (!r.seen) MP_TRY(MP_NO_MEMORY(r.err));
+    if (!r.seen) return MP_NO_MEMORY(r.err);
     for (size_t i = 0; i < json_array_size(nodes); i++) {
-        MP_TRY(mp_json_record_at(nodes, "nodes", i, &row, err));
-        MP_TRY(read_node(&r, &row));
+        MP_CHECK(mp_json_record_at(nodes, "nodes", i, &row, err));
+        MP_CHECK(read_node(&r, &row));
     }
-    MP_TRY(read_forward_of(&r, nodes));
-    MP_TRY(set_ticks(&r, &top));
-    MP_TRY(mp_graph_finish(r.graph, err));
+    MP_CHECK(read_forward_of(&r, nodes));
+    MP_CHECK(set_ticks(&r, &top));
+    MP_CHECK(mp_graph_finish(r.graph, err));
     *out = r.graph;
     r.graph = NULL;
-done:
-    mp_error_locate(err, path, 0, 0);
-    mp_graph_free(r.graph);
-    mp_ids_free(&r.ids);
-    mp_free(r.seen);
-    mp_free(r.seconds);
-    json_decref(json);
-    return st;
+    return MP_OK;
 }
 
 /* ---- writing ---- */

@@ -60,29 +60,25 @@ json_t *mp_json_load(const void *text, size_t size, json_error_t *fault, bool *i
 
 mp_status mp_json_read(const char *path, const char *format, json_t **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_file file = {0};
-    json_t *json = NULL;
+    MP_ABOUT(err, path);
+    MP_CLEARED_BY(mp_file_close) mp_file file = {0};
+    MP_OWNED_BY(json_decref) json_t *json = NULL;
     json_error_t fault;
-    int line = 0, column = 0;
     bool is_nomem = false;
-    MP_TRY(mp_file_open(path, mp_json_most.bytes, &file, err));
-    MP_TRY(check_size(&file, err));
+    MP_CHECK(mp_file_open(path, mp_json_most.bytes, &file, err));
+    MP_CHECK(check_size(&file, err));
     json = mp_json_load(file.bytes, file.size, &fault, &is_nomem);
+    MP_ENSURE(!is_nomem, err, MP_NOMEM, "no memory to read JSON");
     if (!json) {
-        line = fault.line > 0 ? fault.line : 0;
-        column = line && fault.column > 0 ? fault.column : 0;
+        const int line = fault.line > 0 ? fault.line : 0;
+        MP_FAIL(err, MP_PARSE, "JSON: %s", fault.text);
+        mp_error_locate(err, path, line, line && fault.column > 0 ? fault.column : 0);
+        return MP_PARSE;
     }
-    MP_REQUIRE(!is_nomem, err, MP_NOMEM, "no memory to read JSON");
-    MP_REQUIRE(json, err, MP_PARSE, "JSON: %s", fault.text);
-    MP_TRY(check_format(json, format, err));
+    MP_CHECK(check_format(json, format, err));
     *out = json;
     json = NULL;
-done:
-    mp_error_locate(err, path, line, column);
-    json_decref(json);
-    mp_file_close(&file);
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_json_record_fail(const mp_json_record *row, const char *format, ...)
@@ -313,15 +309,13 @@ void mp_json_end_array(mp_json_out *out)
 
 mp_status mp_json_finish(mp_json_out *out, const char *path, mp_error *err)
 {
-    mp_status st = MP_OK;
     put_text(out, "}\n");
-    MP_REQUIRE(!out->failed, err, MP_NOMEM, "no memory to write JSON");
-    MP_REQUIRE((int64_t)out->length <= mp_json_most.bytes, err, MP_LIMIT,
-               "the file would have %zu bytes, and files of more than %lld are not read back", out->length,
-               (long long)mp_json_most.bytes);
-    MP_TRY(mp_file_write(path, out->bytes, out->length, err));
-done:
-    mp_free(out->bytes);
+    const mp_json_out all = *out;
+    MP_OWNED char *bytes = all.bytes;
     *out = (mp_json_out){0};
-    return st;
+    MP_ENSURE(!all.failed, err, MP_NOMEM, "no memory to write JSON");
+    MP_ENSURE((int64_t)all.length <= mp_json_most.bytes, err, MP_LIMIT,
+              "the file would have %zu bytes, and files of more than %lld are not read back", all.length,
+              (long long)mp_json_most.bytes);
+    return mp_file_write(path, bytes, all.length, err);
 }

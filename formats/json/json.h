@@ -11,6 +11,9 @@
 #include <stdint.h>
 
 #include "memplan/error.h"
+#include "memplan/memory.h"
+
+MP_OWNER(json_decref, json_t)
 
 /* Limits on a file: its bytes, its objects and arrays, its elements. A large file may have more of the latter two, one
  * container for 16 of its bytes and one element for 4: then memory stays a multiple of the file. Tests set less. */

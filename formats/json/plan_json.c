@@ -130,24 +130,21 @@ static mp_names *name_storages(const mp_graph *graph)
 
 static mp_status read_checkpoints(struct reader *r, const mp_json_record *top)
 {
-    mp_status st = MP_OK;
     const json_t *array = NULL;
-    mp_names *names = NULL;
-    MP_TRY(mp_json_get_array(top, "checkpoints", false, &array));
+    MP_OWNED_BY(mp_names_free) mp_names *names = NULL;
+    MP_CHECK(mp_json_get_array(top, "checkpoints", false, &array));
     size_t n = json_array_size(array);
     r->plan->checkpoints = mp_alloc(n, sizeof *r->plan->checkpoints);
     names = name_storages(r->graph);
-    if (!r->plan->checkpoints || !names) MP_TRY(MP_NO_MEMORY(r->err));
+    if (!r->plan->checkpoints || !names) return MP_NO_MEMORY(r->err);
     for (size_t i = 0; i < n; i++) {
         const char *name;
-        MP_TRY(mp_json_element_text(top, "checkpoints", array, i, &name));
+        MP_CHECK(mp_json_element_text(top, "checkpoints", array, i, &name));
         int s = mp_names_find(names, name);
-        MP_REQUIRE(s >= 0, r->err, MP_PARSE, "checkpoint \"%.100s\" is no storage or tensor of the graph", name);
+        MP_ENSURE(s >= 0, r->err, MP_PARSE, "checkpoint \"%.100s\" is no storage or tensor of the graph", name);
         r->plan->checkpoints[r->plan->n_checkpoints++] = s;
     }
-done:
-    mp_names_free(names);
-    return st;
+    return MP_OK;
 }
 
 /* An integer field that has to fit an int; -1 when it is missing. */
@@ -189,37 +186,37 @@ static mp_status read_frees(struct reader *r, const mp_json_record *row, size_t 
 
 static mp_status read_steps(struct reader *r, const json_t *steps)
 {
-    mp_status st = MP_OK;
     mp_plan *plan = r->plan;
     size_t n = json_array_size(steps), frees_capacity = 0;
-    bool claims_frees = false, *ran = NULL;
+    bool claims_frees = false;
+    MP_OWNED bool *ran = NULL;
     mp_json_record row;
     plan->steps = mp_alloc(n, sizeof *plan->steps);
     plan->recompute = mp_alloc(n, sizeof *plan->recompute);
     plan->frees_start = mp_alloc(n + 1, sizeof *plan->frees_start);
     ran = mp_alloc(r->graph->n_nodes, sizeof *ran);
-    if (!plan->steps || !plan->recompute || !plan->frees_start || !ran) MP_TRY(MP_NO_MEMORY(r->err));
+    if (!plan->steps || !plan->recompute || !plan->frees_start || !ran) return MP_NO_MEMORY(r->err);
     for (size_t t = 0; t < n; t++) {
         mp_step *step = &plan->steps[t];
-        MP_TRY(mp_json_record_at(steps, "steps", t, &row, r->err));
-        MP_TRY(read_node(r, &row, &step->node));
-        MP_TRY(read_small(&row, "alternative", false, &step->alternative));
+        MP_CHECK(mp_json_record_at(steps, "steps", t, &row, r->err));
+        MP_CHECK(read_node(r, &row, &step->node));
+        MP_CHECK(read_small(&row, "alternative", false, &step->alternative));
         if (!json_is_integer(json_object_get(row.object, "alternative"))) step->alternative = 0;
-        MP_TRY(read_small(&row, "until", false, &step->until));
+        MP_CHECK(read_small(&row, "until", false, &step->until));
         if (!json_is_integer(json_object_get(row.object, "until")))
             step->until = 0;
         else if (step->until <= (int)t)
-            MP_TRY(
+            MP_CHECK(
                 mp_json_record_fail(&row, "\"until\" is %d, and the step that waits has to come after this one", step->until));
         plan->recompute[t] = ran[step->node]; /* a step that claims nothing claims nothing wrong */
-        MP_TRY(mp_json_get_flag(&row, "recompute", &plan->recompute[t]));
+        MP_CHECK(mp_json_get_flag(&row, "recompute", &plan->recompute[t]));
         ran[step->node] = true;
-        MP_TRY(read_frees(r, &row, t, &frees_capacity));
+        MP_CHECK(read_frees(r, &row, t, &frees_capacity));
         claims_frees = claims_frees || json_object_get(row.object, "frees");
         const mp_node *node = &r->graph->nodes[step->node];
         if (step->alternative >= 0 && (size_t)step->alternative < node->n_alternatives &&
             __builtin_add_overflow(plan->ticks, node->alternatives[step->alternative].ticks, &plan->ticks))
-            MP_TRY(mp_json_record_fail(&row, "the steps up to here take more time than can be counted"));
+            MP_CHECK(mp_json_record_fail(&row, "the steps up to here take more time than can be counted"));
     }
     plan->n_steps = n;
     if (!claims_frees) {
@@ -227,9 +224,7 @@ static mp_status read_steps(struct reader *r, const json_t *steps)
         mp_free(plan->frees);
         plan->frees_start = plan->frees = NULL;
     }
-done:
-    mp_free(ran);
-    return st;
+    return MP_OK;
 }
 
 static mp_status read_offsets(struct reader *r, const json_t *offsets)
@@ -267,35 +262,36 @@ static mp_status read_offsets(struct reader *r, const json_t *offsets)
     return MP_OK;
 }
 
+static void reader_free(struct reader *r)
+{
+    mp_plan_free(r->plan);
+    mp_ids_free(&r->nodes);
+    mp_ids_free(&r->storages);
+}
+
 mp_status mp_plan_read(const char *path, const mp_graph *graph, mp_plan **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    struct reader r = {.graph = graph, .err = err};
-    json_t *json = NULL;
+    MP_ABOUT(err, path);
+    MP_CLEARED_BY(reader_free) struct reader r = {.graph = graph, .err = err};
+    MP_OWNED_BY(json_decref) json_t *json = NULL;
     const json_t *steps = NULL, *offsets = NULL;
     mp_json_record top = {.err = err};
-    MP_TRY(mp_json_read(path, "memplan-plan", &json, err));
+    MP_CHECK(mp_json_read(path, "memplan-plan", &json, err));
     top.object = json;
     r.plan = mp_alloc(1, sizeof *r.plan);
-    if (!r.plan) MP_TRY(MP_NO_MEMORY(r.err));
-    MP_TRY(mp_ids_of_nodes(graph, &r.nodes, err));
-    MP_TRY(mp_ids_of_storages(graph, &r.storages, err));
-    MP_TRY(read_header(&r, &top));
-    MP_TRY(read_checkpoints(&r, &top));
-    MP_TRY(mp_json_get_array(&top, "steps", true, &steps));
-    MP_TRY(read_steps(&r, steps));
-    MP_TRY(mp_json_get_array(&top, "offsets", false, &offsets));
-    MP_TRY(read_offsets(&r, offsets));
+    if (!r.plan) return MP_NO_MEMORY(r.err);
+    MP_CHECK(mp_ids_of_nodes(graph, &r.nodes, err));
+    MP_CHECK(mp_ids_of_storages(graph, &r.storages, err));
+    MP_CHECK(read_header(&r, &top));
+    MP_CHECK(read_checkpoints(&r, &top));
+    MP_CHECK(mp_json_get_array(&top, "steps", true, &steps));
+    MP_CHECK(read_steps(&r, steps));
+    MP_CHECK(mp_json_get_array(&top, "offsets", false, &offsets));
+    MP_CHECK(read_offsets(&r, offsets));
     for (size_t i = 0; i < graph->n_nodes; i++) r.plan->baseline_ticks += graph->nodes[i].alternatives[0].ticks;
     *out = r.plan;
     r.plan = NULL;
-done:
-    mp_error_locate(err, path, 0, 0);
-    mp_plan_free(r.plan);
-    mp_ids_free(&r.nodes);
-    mp_ids_free(&r.storages);
-    json_decref(json);
-    return st;
+    return MP_OK;
 }
 
 /* ---- writing ---- */

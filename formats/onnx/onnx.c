@@ -113,51 +113,43 @@ static mp_status add_outputs(mp_model *model, const Onnx__GraphProto *graph, mp_
 /* The file's base name without its ending. */
 static mp_status new_model(const char *path, mp_model **out, mp_error *err)
 {
-    mp_status st = MP_OK;
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
     if (!strcmp(path, "-")) base = "standard input", dot = NULL;
     size_t length = dot && dot != base ? (size_t)(dot - base) : strlen(base);
-    char *name = mp_alloc(length + 1, 1);
-    MP_REQUIRE(name, err, MP_NOMEM, "no memory for a model");
+    MP_OWNED char *name = mp_alloc(length + 1, 1);
+    MP_ENSURE(name, err, MP_NOMEM, "no memory for a model");
     memcpy(name, base, length);
-    MP_TRY(mp_model_new(name, path, out, err));
-done:
-    mp_free(name);
-    return st;
+    return mp_model_new(name, path, out, err);
 }
 
 static mp_status build(const char *path, const Onnx__ModelProto *file, mp_onnx_budget *budget, const mp_onnx_options *options,
                        mp_model **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_model *model = NULL;
-    mp_onnx_origins origins = {0};
+    MP_OWNED_BY(mp_model_free) mp_model *model = NULL;
+    MP_CLEARED_BY(mp_onnx_origins_free) mp_onnx_origins origins = {0};
     const Onnx__GraphProto *graph = file->graph;
-    MP_TRY(new_model(path, &model, err));
+    MP_CHECK(new_model(path, &model, err));
     if (options->external_folder) {
         model->external_folder = mp_pool_text(model->pool, options->external_folder, strlen(options->external_folder));
-        MP_REQUIRE(model->external_folder, err, MP_NOMEM, "no memory for a model");
+        MP_ENSURE(model->external_folder, err, MP_NOMEM, "no memory for a model");
     }
-    for (size_t k = 0; k < graph->n_initializer; k++) MP_TRY(mp_onnx_initializer(model, graph->initializer[k], -1, err));
+    for (size_t k = 0; k < graph->n_initializer; k++) MP_CHECK(mp_onnx_initializer(model, graph->initializer[k], -1, err));
     for (size_t k = 0; k < graph->n_sparse_initializer; k++)
-        MP_TRY(mp_onnx_sparse_initializer(model, graph->sparse_initializer[k], err));
-    MP_TRY(mp_onnx_inputs(model, graph, options, err));
-    MP_TRY(mp_onnx_nodes(model, file, budget, err));
-    MP_TRY(add_outputs(model, graph, err));
-    MP_TRY(mp_onnx_scopes_read(model, graph, budget, err));
-    MP_TRY(mp_onnx_origins_read(model, graph, budget, &origins, err));
+        MP_CHECK(mp_onnx_sparse_initializer(model, graph->sparse_initializer[k], err));
+    MP_CHECK(mp_onnx_inputs(model, graph, options, err));
+    MP_CHECK(mp_onnx_nodes(model, file, budget, err));
+    MP_CHECK(add_outputs(model, graph, err));
+    MP_CHECK(mp_onnx_scopes_read(model, graph, budget, err));
+    MP_CHECK(mp_onnx_origins_read(model, graph, budget, &origins, err));
     model->folded_norms = origins.folded_norms;
-    MP_TRY(mp_onnx_roles(model, &origins, options, err));
-    MP_TRY(mp_onnx_bind(model, graph, options, err));
-    MP_TRY(mp_model_sort(model, err));
-    MP_TRY(mp_model_infer(model, err));
-    MP_TRY(mp_onnx_masks(model, path, err));
+    MP_CHECK(mp_onnx_roles(model, &origins, options, err));
+    MP_CHECK(mp_onnx_bind(model, graph, options, err));
+    MP_CHECK(mp_model_sort(model, err));
+    MP_CHECK(mp_model_infer(model, err));
+    MP_CHECK(mp_onnx_masks(model, path, err));
     *out = model;
     model = NULL;
-done:
-    mp_onnx_origins_free(&origins);
-    mp_model_free(model);
-    return st;
+    return MP_OK;
 }
 
 /* A file that is no ONNX model and is named like one of another kind gets a word on that. */
@@ -170,28 +162,21 @@ static mp_status scan(const char *path, const mp_file *file, mp_onnx_skeleton *s
 
 mp_status mp_onnx_read(const char *path, const mp_onnx_options *options, mp_model **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_file file = {0};
-    mp_onnx_skeleton skeleton = {0};
+    MP_ABOUT(err, path);
+    MP_CLEARED_BY(mp_file_close) mp_file file = {0};
+    MP_CLEARED_BY(mp_onnx_skeleton_free) mp_onnx_skeleton skeleton = {0};
     mp_onnx_budget budget;
-    Onnx__ModelProto *proto = NULL;
-    mp_model *model = NULL;
-    MP_TRY(mp_file_open(path, FILE_LIMIT_BYTES, &file, err));
-    MP_REQUIRE(file.size > 0, err, MP_PARSE, "the file is empty");
-    MP_TRY(refuse_foreign(file.bytes, file.size, err));
-    MP_TRY(scan(path, &file, &skeleton, err));
+    MP_CHECK(mp_file_open(path, FILE_LIMIT_BYTES, &file, err));
+    MP_ENSURE(file.size > 0, err, MP_PARSE, "the file is empty");
+    MP_CHECK(refuse_foreign(file.bytes, file.size, err));
+    MP_CHECK(scan(path, &file, &skeleton, err));
     mp_file_close(&file);
     mp_onnx_budget_start(&budget, skeleton.size);
-    proto = onnx__model_proto__unpack(&budget.allocator, skeleton.size, skeleton.bytes);
-    if (!proto) MP_TRY(mp_onnx_budget_failure(&budget, "the model", err));
+    Onnx__ModelProto *proto = onnx__model_proto__unpack(&budget.allocator, skeleton.size, skeleton.bytes);
+    if (!proto) return mp_onnx_budget_failure(&budget, "the model", err);
     mp_onnx_skeleton_free(&skeleton);
-    MP_TRY(check_file(proto, err));
-    MP_TRY(build(path, proto, &budget, options, &model, err));
-    *out = model;
-done:
-    if (proto) onnx__model_proto__free_unpacked(proto, &budget.allocator);
-    mp_onnx_skeleton_free(&skeleton);
-    mp_file_close(&file);
-    if (st != MP_OK) mp_error_locate(err, path, 0, 0);
+    mp_status st = check_file(proto, err);
+    if (st == MP_OK) st = build(path, proto, &budget, options, out, err);
+    onnx__model_proto__free_unpacked(proto, &budget.allocator);
     return st;
 }

@@ -58,6 +58,10 @@ typedef struct mp_onnx_scope {
     const mp_onnx_binding *attributes; /* of the call */
     size_t n_attributes;
 } mp_onnx_scope;
+static inline void mp_onnx_scope_free(mp_onnx_scope *scope)
+{
+    mp_names_free(scope->tensors);
+}
 
 enum { MP_ONNX_LEFT_OUT = -2 };
 

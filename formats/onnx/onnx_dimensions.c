@@ -296,23 +296,24 @@ static mp_status record_declarations(binder *b, Onnx__ValueInfoProto *const *inf
     return MP_OK;
 }
 
+static void binder_free(binder *b)
+{
+    mp_free(b->symbols);
+    mp_names_free(b->index);
+}
+
 mp_status mp_onnx_bind(mp_model *model, const Onnx__GraphProto *graph, const mp_onnx_options *options, mp_error *err)
 {
-    mp_status st = MP_OK;
-    binder b = {.model = model, .options = options, .err = err};
+    MP_CLEARED_BY(binder_free) binder b = {.model = model, .options = options, .err = err};
     int index;
-    MP_REQUIRE(options->batch >= 0, err, MP_INVALID, "--batch %" PRId64 " is no size", options->batch);
-    MP_REQUIRE(b.index = mp_names_new(), err, MP_NOMEM, "no memory for the dimensions");
-    MP_TRY(collect(&b, graph));
-    MP_TRY(apply_dim_options(&b));
-    MP_TRY(apply_batch(&b, graph));
+    MP_ENSURE(options->batch >= 0, err, MP_INVALID, "--batch %" PRId64 " is no size", options->batch);
+    MP_ENSURE(b.index = mp_names_new(), err, MP_NOMEM, "no memory for the dimensions");
+    MP_CHECK(collect(&b, graph));
+    MP_CHECK(apply_dim_options(&b));
+    MP_CHECK(apply_batch(&b, graph));
     for (size_t k = 0; k < graph->n_input; k++)
-        if (lacks_shape(&b, graph->input[k], &index)) MP_TRY(set_input(&b, graph->input[k], index));
-    MP_TRY(record_declarations(&b, graph->input, graph->n_input));
-    MP_TRY(record_declarations(&b, graph->value_info, graph->n_value_info));
-    MP_TRY(record_declarations(&b, graph->output, graph->n_output));
-done:
-    mp_free(b.symbols);
-    mp_names_free(b.index);
-    return st;
+        if (lacks_shape(&b, graph->input[k], &index)) MP_CHECK(set_input(&b, graph->input[k], index));
+    MP_CHECK(record_declarations(&b, graph->input, graph->n_input));
+    MP_CHECK(record_declarations(&b, graph->value_info, graph->n_value_info));
+    return record_declarations(&b, graph->output, graph->n_output);
 }

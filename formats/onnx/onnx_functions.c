@@ -94,7 +94,7 @@ static mp_status read_defaults(mp_onnx_functions *functions, mp_onnx_function *f
         size_t skip = length_prefix(field);
         Onnx__AttributeProto *a =
             onnx__attribute_proto__unpack(&functions->budget->allocator, field->len - skip, field->data + skip);
-        if (!a) MP_CHECK(mp_onnx_budget_failure(functions->budget, "an attribute of a function", err));
+        if (!a) return mp_onnx_budget_failure(functions->budget, "an attribute of a function", err);
         f->defaults[f->n_defaults++] = a;
     }
     return MP_OK;
@@ -102,29 +102,26 @@ static mp_status read_defaults(mp_onnx_functions *functions, mp_onnx_function *f
 
 mp_status mp_onnx_functions_read(const Onnx__ModelProto *file, mp_onnx_budget *budget, mp_onnx_functions *out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_onnx_functions functions = {.budget = budget};
-    MP_REQUIRE((functions.pool = mp_pool_new()) && (functions.index = mp_names_new()) &&
-                   (functions.list = mp_pool_alloc(functions.pool, file->n_functions, sizeof *functions.list)),
-               err, MP_NOMEM, "no memory for %zu functions", file->n_functions);
+    MP_CLEARED_BY(mp_onnx_functions_free) mp_onnx_functions functions = {.budget = budget};
+    MP_ENSURE((functions.pool = mp_pool_new()) && (functions.index = mp_names_new()) &&
+                  (functions.list = mp_pool_alloc(functions.pool, file->n_functions, sizeof *functions.list)),
+              err, MP_NOMEM, "no memory for %zu functions", file->n_functions);
     for (size_t k = 0; k < file->n_functions; k++) {
         const Onnx__FunctionProto *proto = file->functions[k];
-        MP_REQUIRE(proto->name && *proto->name, err, MP_PARSE, "the file defines a function without a name");
+        MP_ENSURE(proto->name && *proto->name, err, MP_PARSE, "the file defines a function without a name");
         char *text = function_key(mp_onnx_domain(proto->domain), proto->name, &proto->base, MP_ONNX_FUNCTION_OVERLOAD);
         const char *key = text ? mp_pool_text(functions.pool, text, strlen(text)) : NULL;
         mp_free(text);
-        MP_REQUIRE(key, err, MP_NOMEM, "no memory for the function '%s'", proto->name);
-        MP_REQUIRE(mp_names_find(functions.index, key) < 0, err, MP_PARSE, "the file defines the function '%s' twice",
-                   proto->name);
-        MP_REQUIRE(mp_names_set(functions.index, key, (int)k), err, MP_NOMEM, "no memory for the function '%s'", proto->name);
+        MP_ENSURE(key, err, MP_NOMEM, "no memory for the function '%s'", proto->name);
+        MP_ENSURE(mp_names_find(functions.index, key) < 0, err, MP_PARSE, "the file defines the function '%s' twice",
+                  proto->name);
+        MP_ENSURE(mp_names_set(functions.index, key, (int)k), err, MP_NOMEM, "no memory for the function '%s'", proto->name);
         functions.list[functions.n++].proto = proto;
-        MP_TRY(read_defaults(&functions, &functions.list[k], err));
+        MP_CHECK(read_defaults(&functions, &functions.list[k], err));
     }
     *out = functions;
     functions = (mp_onnx_functions){0};
-done:
-    mp_onnx_functions_free(&functions);
-    return st;
+    return MP_OK;
 }
 
 void mp_onnx_functions_free(mp_onnx_functions *functions)

@@ -57,32 +57,26 @@ static bool hides_where_true(const mp_model *model, int mask)
 
 static mp_status look(const mp_onnx_weights *weights, mp_model *model, int tensor, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_tensor *t = &model->tensors[tensor];
     const int64_t n = t->dims[t->rank - 1];
-    uint8_t *elements = NULL;
+    MP_OWNED uint8_t *elements = NULL;
     if (!mp_onnx_weights_have(weights, t->name)) {
         if (t->role == MP_ROLE_BUFFER && t->dtype == MP_DTYPE_BOOL)
             t->mask = hides_where_true(model, tensor) ? MP_MASK_FUTURE : MP_MASK_PAST;
         return MP_OK;
     }
-    MP_REQUIRE(elements = mp_alloc((size_t)n, (size_t)n), err, MP_NOMEM, "no memory for the mask '%s'", t->name);
+    MP_ENSURE(elements = mp_alloc((size_t)n, (size_t)n), err, MP_NOMEM, "no memory for the mask '%s'", t->name);
     if (mp_onnx_weights_read(weights, t->name, t->dtype, n * n, elements, NULL) == MP_OK) t->mask = mask_of(elements, n);
-done:
-    mp_free(elements);
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_onnx_masks(mp_model *model, const char *path, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_onnx_weights *weights = NULL;
+    MP_OWNED_BY(mp_onnx_weights_close) mp_onnx_weights *weights = NULL;
     for (size_t k = 0; k < model->n_tensors; k++) {
         if (!is_square(&model->tensors[k])) continue;
-        if (!weights) MP_TRY(mp_onnx_weights_open(path, model->external_folder, &weights, err));
-        MP_TRY(look(weights, model, (int)k, err));
+        if (!weights) MP_CHECK(mp_onnx_weights_open(path, model->external_folder, &weights, err));
+        MP_CHECK(look(weights, model, (int)k, err));
     }
-done:
-    mp_onnx_weights_close(weights);
-    return st;
+    return MP_OK;
 }

@@ -38,22 +38,20 @@ typedef mp_status (*entry_taker)(void *data, const char *key, const char *value)
 static mp_status each_entry(const ProtobufCMessage *message, uint32_t id, mp_onnx_budget *budget, entry_taker take, void *data,
                             mp_error *err)
 {
-    mp_status st = MP_OK;
     for (unsigned k = 0; k < message->n_unknown_fields; k++) {
         const ProtobufCMessageUnknownField *field = &message->unknown_fields[k];
         if (field->tag != id) continue;
         const uint8_t *at = field->data;
         uint64_t length;
-        MP_REQUIRE(mp_wire_varint(&at, field->data + field->len, &length), err, MP_PARSE, "the file's metadata is damaged");
+        MP_ENSURE(mp_wire_varint(&at, field->data + field->len, &length), err, MP_PARSE, "the file's metadata is damaged");
         Onnx__StringStringEntryProto *entry =
             onnx__string_string_entry_proto__unpack(&budget->allocator, field->len - (size_t)(at - field->data), at);
-        if (!entry) MP_TRY(mp_onnx_budget_failure(budget, "an entry of the metadata", err));
-        st = take(data, entry->key ? entry->key : "", entry->value ? entry->value : "");
+        if (!entry) return mp_onnx_budget_failure(budget, "an entry of the metadata", err);
+        const mp_status st = take(data, entry->key ? entry->key : "", entry->value ? entry->value : "");
         onnx__string_string_entry_proto__free_unpacked(entry, &budget->allocator);
-        MP_TRY(st);
+        MP_CHECK(st);
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 typedef struct reader {
@@ -203,15 +201,22 @@ static mp_status count_folded_norms(const reader *r, int *out)
     return MP_OK;
 }
 
+static void reader_free(reader *r)
+{
+    mp_names_free(r->signature);
+    mp_pool_free(r->pool);
+    mp_free(r->of);
+    mp_free(r->means);
+}
+
 mp_status mp_onnx_origins_read(const mp_model *model, const Onnx__GraphProto *graph, mp_onnx_budget *budget,
                                mp_onnx_origins *out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    reader r = {.model = model, .budget = budget, .err = err};
-    MP_REQUIRE((r.pool = mp_pool_new()) && (r.signature = mp_names_new()) && (r.of = mp_alloc(model->n_tensors, sizeof *r.of)),
-               err, MP_NOMEM, "no memory for the file's metadata");
+    MP_CLEARED_BY(reader_free) reader r = {.model = model, .budget = budget, .err = err};
+    MP_ENSURE((r.pool = mp_pool_new()) && (r.signature = mp_names_new()) && (r.of = mp_alloc(model->n_tensors, sizeof *r.of)),
+              err, MP_NOMEM, "no memory for the file's metadata");
     subject about = {&r, -1};
-    MP_TRY(each_entry(&graph->base, MP_ONNX_GRAPH_METADATA, budget, take_of_graph, &about, err));
+    MP_CHECK(each_entry(&graph->base, MP_ONNX_GRAPH_METADATA, budget, take_of_graph, &about, err));
     for (size_t k = 0; k < model->n_tensors; k++) {
         int said = mp_names_find(r.signature, model->tensors[k].name);
         if (said > 0) r.of[k] = (mp_onnx_origin)said;
@@ -219,17 +224,12 @@ mp_status mp_onnx_origins_read(const mp_model *model, const Onnx__GraphProto *gr
     for (size_t k = 0; k < graph->n_value_info; k++) {
         const Onnx__ValueInfoProto *info = graph->value_info[k];
         about.tensor = info->name ? mp_model_find(model, info->name) : -1;
-        if (about.tensor >= 0) MP_TRY(each_entry(&info->base, MP_ONNX_VALUE_METADATA, budget, take_of_tensor, &about, err));
+        if (about.tensor >= 0) MP_CHECK(each_entry(&info->base, MP_ONNX_VALUE_METADATA, budget, take_of_tensor, &about, err));
     }
-    MP_TRY(count_folded_norms(&r, &out->folded_norms));
+    MP_CHECK(count_folded_norms(&r, &out->folded_norms));
     out->of = r.of;
     r.of = NULL;
-done:
-    mp_names_free(r.signature);
-    mp_pool_free(r.pool);
-    mp_free(r.of);
-    mp_free(r.means);
-    return st;
+    return MP_OK;
 }
 
 void mp_onnx_origins_free(mp_onnx_origins *origins)

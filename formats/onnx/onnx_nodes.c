@@ -66,15 +66,12 @@ mp_status mp_onnx_find_tensor(mp_onnx_builder *b, const mp_onnx_scope *s, const 
 
 mp_status mp_onnx_find_tensors(mp_onnx_builder *b, const mp_onnx_scope *s, char *const *names, size_t n, int **out)
 {
-    mp_status st = MP_OK;
-    int *list = mp_alloc(n, sizeof *list);
-    MP_REQUIRE(list, b->err, MP_NOMEM, "no memory for %zu operands", n);
-    for (size_t k = 0; k < n; k++) MP_TRY(mp_onnx_find_tensor(b, s, mp_onnx_text(names[k]), &list[k]));
+    MP_OWNED int *list = mp_alloc(n, sizeof *list);
+    MP_ENSURE(list, b->err, MP_NOMEM, "no memory for %zu operands", n);
+    for (size_t k = 0; k < n; k++) MP_CHECK(mp_onnx_find_tensor(b, s, mp_onnx_text(names[k]), &list[k]));
     *out = list;
     list = NULL;
-done:
-    mp_free(list);
-    return st;
+    return MP_OK;
 }
 
 const Onnx__AttributeProto *mp_onnx_find_binding(const mp_onnx_binding *list, size_t n, const char *name)
@@ -122,42 +119,38 @@ static int64_t attribute_work(const mp_attribute *a)
 static mp_status add_operator(mp_onnx_builder *b, const mp_onnx_scope *s, const Onnx__NodeProto *node, int version,
                               const mp_onnx_binding *bindings, size_t n_bindings)
 {
-    mp_status st = MP_OK;
     mp_model *model = b->model;
-    int *in = NULL, *out = NULL, index;
-    mp_attribute *attributes = NULL;
+    MP_OWNED int *in = NULL, *out = NULL;
+    int index;
+    MP_OWNED mp_attribute *attributes = NULL;
     const char *name = mp_onnx_text(node->name), *own = name;
     if (s->prefix && *name) own = mp_onnx_join(model->pool, s->prefix, name);
     const char *what =
         mp_pool_format(model->pool, "%s '%s'", node->op_type, *name || !node->n_output ? mp_onnx_text(own) : node->output[0]);
-    MP_REQUIRE(own && what && (attributes = mp_alloc(n_bindings, sizeof *attributes)), b->err, MP_NOMEM,
-               "no memory for an operator of kind %s", node->op_type);
+    MP_ENSURE(own && what && (attributes = mp_alloc(n_bindings, sizeof *attributes)), b->err, MP_NOMEM,
+              "no memory for an operator of kind %s", node->op_type);
     int64_t work = 1 + (int64_t)(node->n_input + node->n_output + strlen(own));
     for (size_t k = 0; k < n_bindings; k++) {
-        MP_REQUIRE(!bindings[k].attribute->g || !mp_op_find(mp_onnx_domain(node->domain), node->op_type, version), b->err,
-                   MP_PARSE, "%s carries the subgraph '%s', and operators of this kind have none", what, bindings[k].name);
-        MP_TRY(mp_onnx_attribute(model, bindings[k].attribute, bindings[k].name, what, &attributes[k], b->err));
+        MP_ENSURE(!bindings[k].attribute->g || !mp_op_find(mp_onnx_domain(node->domain), node->op_type, version), b->err,
+                  MP_PARSE, "%s carries the subgraph '%s', and operators of this kind have none", what, bindings[k].name);
+        MP_CHECK(mp_onnx_attribute(model, bindings[k].attribute, bindings[k].name, what, &attributes[k], b->err));
         work += attribute_work(&attributes[k]);
     }
-    if (s->prefix) MP_TRY(mp_onnx_charge(b, work));
-    MP_TRY(mp_onnx_find_tensors(b, s, node->input, node->n_input, &in));
-    MP_TRY(mp_onnx_find_tensors(b, s, node->output, node->n_output, &out));
+    if (s->prefix) MP_CHECK(mp_onnx_charge(b, work));
+    MP_CHECK(mp_onnx_find_tensors(b, s, node->input, node->n_input, &in));
+    MP_CHECK(mp_onnx_find_tensors(b, s, node->output, node->n_output, &out));
     mp_operator_draft draft =
         mp_draft(node->op_type, mp_onnx_domain(node->domain), version, in, (int)node->n_input, attributes, n_bindings);
     draft.name = own;
     draft.out = out;
     draft.n_out = (int)node->n_output;
-    MP_TRY(mp_model_operator(model, &draft, &index, b->err));
+    MP_CHECK(mp_model_operator(model, &draft, &index, b->err));
     /* a constant is the same in every iteration: it stands in the graph itself */
     bool is_constant = !strcmp(draft.kind, "Constant") && !*draft.domain;
     model->operators[index].region = is_constant ? 0 : s->region;
     if (is_constant && s->visible && n_bindings && attributes[0].kind == MP_ATTRIBUTE_TENSOR && !attributes[0].value)
-        MP_TRY(mp_onnx_check_values(b, s, mp_onnx_text(node->output[0]), out[0]));
-done:
-    mp_free(in);
-    mp_free(out);
-    mp_free(attributes);
-    return st;
+        MP_CHECK(mp_onnx_check_values(b, s, mp_onnx_text(node->output[0]), out[0]));
+    return MP_OK;
 }
 
 /* A tensor that is another one, under its own name: a function may hand an input on as an output, or one tensor as two outputs.
@@ -213,21 +206,21 @@ static mp_status check_call(const mp_onnx_builder *b, const mp_onnx_scope *s, co
 static mp_status inline_call(mp_onnx_builder *b, const mp_onnx_scope *s, const Onnx__NodeProto *node,
                              const mp_onnx_function *function, const mp_onnx_binding *given, size_t n_given)
 {
-    mp_status st = MP_OK;
     const Onnx__FunctionProto *f = function->proto;
-    int *in = NULL, *out = NULL;
-    bool *copied = NULL;
-    mp_onnx_binding *bindings = NULL;
+    MP_OWNED int *in = NULL, *out = NULL;
+    MP_OWNED bool *copied = NULL;
+    MP_OWNED mp_onnx_binding *bindings = NULL;
     const char *name = node->name && *node->name ? node->name : f->name;
+    MP_CLEARED_BY(mp_onnx_scope_free)
     mp_onnx_scope inner = {.outer = s, .depth = s->depth + 1, .region = s->region, .function = function};
-    MP_TRY(check_call(b, s, function, node));
+    MP_CHECK(check_call(b, s, function, node));
     b->n_calls++;
-    MP_TRY(mp_onnx_charge(b, 1 + (int64_t)(f->n_input + f->n_output + strlen(name)) +
-                                 (s->prefix ? (int64_t)strlen(s->prefix) : 0)));
+    MP_CHECK(mp_onnx_charge(b, 1 + (int64_t)(f->n_input + f->n_output + strlen(name)) +
+                                   (s->prefix ? (int64_t)strlen(s->prefix) : 0)));
     inner.prefix = s->prefix ? mp_onnx_join(b->model->pool, s->prefix, name) : name;
-    MP_REQUIRE(inner.prefix && (inner.tensors = mp_names_new()) && (copied = mp_alloc(f->n_output, sizeof *copied)) &&
-                   (bindings = mp_alloc(n_given + function->n_defaults, sizeof *bindings)),
-               b->err, MP_NOMEM, "no memory for a call of '%s'", f->name);
+    MP_ENSURE(inner.prefix && (inner.tensors = mp_names_new()) && (copied = mp_alloc(f->n_output, sizeof *copied)) &&
+                  (bindings = mp_alloc(n_given + function->n_defaults, sizeof *bindings)),
+              b->err, MP_NOMEM, "no memory for a call of '%s'", f->name);
     if (n_given) memcpy(bindings, given, n_given * sizeof *given);
     inner.n_attributes = n_given;
     for (size_t k = 0; k < function->n_defaults; k++) {
@@ -236,25 +229,19 @@ static mp_status inline_call(mp_onnx_builder *b, const mp_onnx_scope *s, const O
             bindings[inner.n_attributes++] = (mp_onnx_binding){a->name, a};
     }
     inner.attributes = bindings;
-    MP_TRY(mp_onnx_find_tensors(b, s, node->input, node->n_input, &in));
-    MP_TRY(mp_onnx_find_tensors(b, s, node->output, node->n_output, &out));
-    MP_TRY(bind_formals(b, &inner, in, node->n_input, out, node->n_output, copied));
-    MP_TRY(b->add_nodes(b, &inner, f->node, f->n_node));
+    MP_CHECK(mp_onnx_find_tensors(b, s, node->input, node->n_input, &in));
+    MP_CHECK(mp_onnx_find_tensors(b, s, node->output, node->n_output, &out));
+    MP_CHECK(bind_formals(b, &inner, in, node->n_input, out, node->n_output, copied));
+    MP_CHECK(b->add_nodes(b, &inner, f->node, f->n_node));
     for (size_t k = 0; k < f->n_output; k++) {
         int from;
         if (!copied[k]) continue;
-        MP_TRY(mp_onnx_find_tensor(b, &inner, mp_onnx_text(f->output[k]), &from));
-        MP_REQUIRE(from >= 0, b->err, MP_PARSE, "function '%s' hands on its input '%s', which '%s' leaves out", f->name,
-                   mp_onnx_text(f->output[k]), name);
-        MP_TRY(add_identity(b, s->region, from, out[k]));
+        MP_CHECK(mp_onnx_find_tensor(b, &inner, mp_onnx_text(f->output[k]), &from));
+        MP_ENSURE(from >= 0, b->err, MP_PARSE, "function '%s' hands on its input '%s', which '%s' leaves out", f->name,
+                  mp_onnx_text(f->output[k]), name);
+        MP_CHECK(add_identity(b, s->region, from, out[k]));
     }
-done:
-    mp_names_free(inner.tensors);
-    mp_free(in);
-    mp_free(out);
-    mp_free(copied);
-    mp_free(bindings);
-    return st;
+    return MP_OK;
 }
 
 /* The version of an operator set that holds in this scope, 0 if it is not imported. */
@@ -269,35 +256,32 @@ static int imported_version(const mp_onnx_builder *b, const mp_onnx_scope *s, co
 
 static mp_status add_node(mp_onnx_builder *b, const mp_onnx_scope *s, const Onnx__NodeProto *node)
 {
-    mp_status st = MP_OK;
     const mp_onnx_function *function = NULL;
-    mp_onnx_binding *bindings = NULL;
+    MP_OWNED mp_onnx_binding *bindings = NULL;
     size_t n_bindings;
-    MP_REQUIRE(node->op_type && *node->op_type, b->err, MP_PARSE, "node '%s' does not say which operator it is",
-               mp_onnx_text(node->name));
-    MP_REQUIRE(node->n_attribute <= ATTRIBUTES_MAX, b->err, MP_PARSE, "%s '%s' has more than %d attributes", node->op_type,
-               mp_onnx_text(node->name), ATTRIBUTES_MAX);
-    MP_REQUIRE(bindings = mp_alloc(node->n_attribute, sizeof *bindings), b->err, MP_NOMEM, "no memory for attributes of '%s'",
-               mp_onnx_text(node->name));
-    MP_TRY(bind_attributes(b, s, node, bindings, &n_bindings));
+    MP_ENSURE(node->op_type && *node->op_type, b->err, MP_PARSE, "node '%s' does not say which operator it is",
+              mp_onnx_text(node->name));
+    MP_ENSURE(node->n_attribute <= ATTRIBUTES_MAX, b->err, MP_PARSE, "%s '%s' has more than %d attributes", node->op_type,
+              mp_onnx_text(node->name), ATTRIBUTES_MAX);
+    MP_ENSURE(bindings = mp_alloc(node->n_attribute, sizeof *bindings), b->err, MP_NOMEM, "no memory for attributes of '%s'",
+              mp_onnx_text(node->name));
+    MP_CHECK(bind_attributes(b, s, node, bindings, &n_bindings));
     const char *domain = mp_onnx_domain(node->domain);
     int version = imported_version(b, s, domain);
     bool is_known = version && mp_op_find(domain, node->op_type, version);
-    if (!is_known) MP_TRY(mp_onnx_function_of(&b->functions, node, &function, b->err));
+    if (!is_known) MP_CHECK(mp_onnx_function_of(&b->functions, node, &function, b->err));
     if (function) {
-        MP_TRY(inline_call(b, s, node, function, bindings, n_bindings));
+        MP_CHECK(inline_call(b, s, node, function, bindings, n_bindings));
     } else {
-        MP_REQUIRE(version, b->err, MP_PARSE,
-                   "operator %s.%s (node '%s') belongs to an operator set that the file does not import",
-                   *domain ? domain : "ai.onnx", node->op_type, mp_onnx_text(node->name));
+        MP_ENSURE(version, b->err, MP_PARSE,
+                  "operator %s.%s (node '%s') belongs to an operator set that the file does not import",
+                  *domain ? domain : "ai.onnx", node->op_type, mp_onnx_text(node->name));
         if (mp_onnx_is_control(domain, node->op_type))
-            MP_TRY(mp_onnx_add_control(b, s, node, version, bindings, n_bindings));
+            MP_CHECK(mp_onnx_add_control(b, s, node, version, bindings, n_bindings));
         else
-            MP_TRY(add_operator(b, s, node, version, bindings, n_bindings));
+            MP_CHECK(add_operator(b, s, node, version, bindings, n_bindings));
     }
-done:
-    mp_free(bindings);
-    return st;
+    return MP_OK;
 }
 
 static mp_status add_nodes(mp_onnx_builder *b, const mp_onnx_scope *s, Onnx__NodeProto *const *nodes, size_t n)
@@ -307,14 +291,15 @@ static mp_status add_nodes(mp_onnx_builder *b, const mp_onnx_scope *s, Onnx__Nod
     return st;
 }
 
+static void builder_free(mp_onnx_builder *b)
+{
+    mp_onnx_functions_free(&b->functions);
+}
+
 mp_status mp_onnx_nodes(mp_model *model, const Onnx__ModelProto *file, mp_onnx_budget *budget, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_onnx_builder b = {.model = model, .add_nodes = add_nodes, .file = file, .err = err};
+    MP_CLEARED_BY(builder_free) mp_onnx_builder b = {.model = model, .add_nodes = add_nodes, .file = file, .err = err};
     const mp_onnx_scope graph = {0};
-    MP_TRY(mp_onnx_functions_read(file, budget, &b.functions, err));
-    MP_TRY(add_nodes(&b, &graph, file->graph->node, file->graph->n_node));
-done:
-    mp_onnx_functions_free(&b.functions);
-    return st;
+    MP_CHECK(mp_onnx_functions_read(file, budget, &b.functions, err));
+    return add_nodes(&b, &graph, file->graph->node, file->graph->n_node);
 }

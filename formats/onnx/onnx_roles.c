@@ -360,24 +360,20 @@ static mp_status train_named(mp_model *model, const mp_onnx_options *options, mp
 
 mp_status mp_onnx_roles(mp_model *model, const mp_onnx_origins *origins, const mp_onnx_options *options, mp_error *err)
 {
-    mp_status st = MP_OK;
-    use *uses = NULL;
+    MP_OWNED use *uses = NULL;
     bool any_data = false;
     const bool is_state = mp_onnx_is_state_dictionary(model);
-    MP_TRY(find_uses(model, &uses, err));
+    MP_CHECK(find_uses(model, &uses, err));
     for (size_t k = 0; k < model->n_tensors; k++)
         if (model->tensors[k].role == MP_ROLE_CONSTANT)
             choose_initializer(model, &model->tensors[k], &uses[k], origins->of[k], is_state);
     if (options->n_data)
-        MP_TRY(choose_named(model, uses, options->data, options->n_data, err));
+        MP_CHECK(choose_named(model, uses, options->data, options->n_data, err));
     else
         choose_inputs(model, uses);
     for (size_t k = 0; k < model->n_inputs; k++) any_data |= model->tensors[model->inputs[k]].role == MP_ROLE_DATA;
     if (!any_data && model->n_inputs)
         set_role(&model->tensors[model->inputs[0]], MP_ROLE_DATA, "the first input, as no other looks like the batch");
-    MP_TRY(adopt_constants(model, uses, err));
-    MP_TRY(train_named(model, options, err));
-done:
-    mp_free(uses);
-    return st;
+    MP_CHECK(adopt_constants(model, uses, err));
+    return train_named(model, options, err);
 }

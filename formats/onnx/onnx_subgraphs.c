@@ -82,8 +82,8 @@ static mp_status add_results(mp_onnx_builder *b, const mp_onnx_scope *s, const O
 static mp_status add_region(mp_onnx_builder *b, const mp_onnx_scope *s, const Onnx__GraphProto *graph, const char *prefix,
                             int *region)
 {
-    mp_status st = MP_OK;
     mp_pool *pool = b->model->pool;
+    MP_CLEARED_BY(mp_onnx_scope_free)
     mp_onnx_scope inner = {.outer = s,
                            .visible = s,
                            .depth = s->depth + 1,
@@ -92,29 +92,27 @@ static mp_status add_region(mp_onnx_builder *b, const mp_onnx_scope *s, const On
                            .attributes = s->attributes,
                            .n_attributes = s->n_attributes};
     int *formals = NULL, *results = NULL, n_formals = 0, index;
-    MP_REQUIRE(s->depth < MP_ONNX_CALL_DEPTH_MAX, b->err, MP_PARSE, "subgraphs stand more than %d deep in each other, at '%s'",
-               MP_ONNX_CALL_DEPTH_MAX, prefix);
-    MP_TRY(mp_onnx_charge(b, 1 + (int64_t)(graph->n_input + graph->n_output)));
-    MP_TRY(mp_model_region(b->model, s->region, prefix, region, b->err));
+    MP_ENSURE(s->depth < MP_ONNX_CALL_DEPTH_MAX, b->err, MP_PARSE, "subgraphs stand more than %d deep in each other, at '%s'",
+              MP_ONNX_CALL_DEPTH_MAX, prefix);
+    MP_CHECK(mp_onnx_charge(b, 1 + (int64_t)(graph->n_input + graph->n_output)));
+    MP_CHECK(mp_model_region(b->model, s->region, prefix, region, b->err));
     inner.region = *region;
-    MP_REQUIRE((inner.tensors = mp_names_new()) && (formals = mp_pool_alloc(pool, graph->n_input, sizeof *formals)) &&
-                   (results = mp_pool_alloc(pool, graph->n_output, sizeof *results)),
-               b->err, MP_NOMEM, "no memory for the subgraph '%s'", prefix);
-    MP_TRY(add_initializers(b, &inner, graph));
-    MP_TRY(add_formals(b, &inner, graph, formals, &n_formals));
+    MP_ENSURE((inner.tensors = mp_names_new()) && (formals = mp_pool_alloc(pool, graph->n_input, sizeof *formals)) &&
+                  (results = mp_pool_alloc(pool, graph->n_output, sizeof *results)),
+              b->err, MP_NOMEM, "no memory for the subgraph '%s'", prefix);
+    MP_CHECK(add_initializers(b, &inner, graph));
+    MP_CHECK(add_formals(b, &inner, graph, formals, &n_formals));
     for (size_t k = 0; k < graph->n_node; k++)
         for (size_t j = 0; j < graph->node[k]->n_output; j++)
-            if (*mp_onnx_text(graph->node[k]->output[j])) MP_TRY(define(b, &inner, graph->node[k]->output[j], &index));
-    MP_TRY(b->add_nodes(b, &inner, graph->node, graph->n_node));
-    MP_TRY(add_results(b, &inner, graph, results));
+            if (*mp_onnx_text(graph->node[k]->output[j])) MP_CHECK(define(b, &inner, graph->node[k]->output[j], &index));
+    MP_CHECK(b->add_nodes(b, &inner, graph->node, graph->n_node));
+    MP_CHECK(add_results(b, &inner, graph, results));
     mp_region *r = &b->model->regions[*region];
     r->n_formals = n_formals;
     r->formals = formals;
     r->n_results = (int)graph->n_output;
     r->results = results;
-done:
-    mp_names_free(inner.tensors);
-    return st;
+    return MP_OK;
 }
 
 /* The subgraphs that this kind of operator has. */
@@ -137,49 +135,43 @@ static mp_status add_regions(mp_onnx_builder *b, const mp_onnx_scope *s, const O
 static mp_status list_operands(mp_onnx_builder *b, const mp_onnx_scope *s, const Onnx__NodeProto *node, const int *regions,
                                int **out, int *n)
 {
-    mp_status st = MP_OK;
-    int *own = NULL, *all = NULL;
+    MP_OWNED int *own = NULL;
+    int *all = NULL;
     const mp_region *of = b->model->regions;
     *n = (int)node->n_input;
     for (int k = 0; k < 2; k++) *n += regions[k] ? of[regions[k]].n_results : 0;
-    MP_TRY(mp_onnx_find_tensors(b, s, node->input, node->n_input, &own));
-    MP_REQUIRE(all = mp_alloc((size_t)*n, sizeof *all), b->err, MP_NOMEM, "no memory for %d operands", *n);
+    MP_CHECK(mp_onnx_find_tensors(b, s, node->input, node->n_input, &own));
+    MP_ENSURE(all = mp_alloc((size_t)*n, sizeof *all), b->err, MP_NOMEM, "no memory for %d operands", *n);
     int at = 0;
     for (; at < (int)node->n_input; at++) all[at] = own[at];
     for (int k = 0; k < 2; k++)
         for (int j = 0; regions[k] && j < of[regions[k]].n_results; j++) all[at++] = of[regions[k]].results[j];
     *out = all;
-done:
-    mp_free(own);
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_onnx_add_control(mp_onnx_builder *b, const mp_onnx_scope *s, const Onnx__NodeProto *node, int version,
                               const mp_onnx_binding *bindings, size_t n_bindings)
 {
-    mp_status st = MP_OK;
-    int *in = NULL, *out = NULL, regions[2] = {0, 0}, n_in = 0, index;
-    mp_attribute *attributes = NULL;
+    MP_OWNED int *in = NULL, *out = NULL;
+    int regions[2] = {0, 0}, n_in = 0, index;
+    MP_OWNED mp_attribute *attributes = NULL;
     const char *name = node->name && *node->name ? node->name : node->n_output ? node->output[0] : node->op_type;
     const char *own = s->prefix ? mp_onnx_join(b->model->pool, s->prefix, name) : name;
-    MP_REQUIRE(own && (attributes = mp_alloc(n_bindings, sizeof *attributes)), b->err, MP_NOMEM, "no memory for an operator");
+    MP_ENSURE(own && (attributes = mp_alloc(n_bindings, sizeof *attributes)), b->err, MP_NOMEM, "no memory for an operator");
     for (size_t k = 0; k < n_bindings; k++)
-        MP_TRY(mp_onnx_attribute(b->model, bindings[k].attribute, bindings[k].name, own, &attributes[k], b->err));
-    MP_TRY(add_regions(b, s, node, own, bindings, n_bindings, regions));
-    MP_TRY(list_operands(b, s, node, regions, &in, &n_in));
-    MP_TRY(mp_onnx_find_tensors(b, s, node->output, node->n_output, &out));
+        MP_CHECK(mp_onnx_attribute(b->model, bindings[k].attribute, bindings[k].name, own, &attributes[k], b->err));
+    MP_CHECK(add_regions(b, s, node, own, bindings, n_bindings, regions));
+    MP_CHECK(list_operands(b, s, node, regions, &in, &n_in));
+    MP_CHECK(mp_onnx_find_tensors(b, s, node->output, node->n_output, &out));
     mp_operator_draft draft = mp_draft(node->op_type, "", version, in, n_in, attributes, n_bindings);
     draft.name = own;
     draft.out = out;
     draft.n_out = (int)node->n_output;
-    MP_TRY(mp_model_operator(b->model, &draft, &index, b->err));
+    MP_CHECK(mp_model_operator(b->model, &draft, &index, b->err));
     mp_operator *op = &b->model->operators[index];
     op->region = s->region;
     op->control = controls[find_control(node->op_type)].control;
     memcpy(op->regions, regions, sizeof regions);
-done:
-    mp_free(in);
-    mp_free(out);
-    mp_free(attributes);
-    return st;
+    return MP_OK;
 }

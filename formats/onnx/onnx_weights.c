@@ -145,29 +145,26 @@ static mp_status walk_graph(mp_onnx_weights *w, const char *prefix, const uint8_
 
 mp_status mp_onnx_weights_open(const char *path, const char *permitted, mp_onnx_weights **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_onnx_weights *w = mp_alloc(1, sizeof *w);
+    MP_ABOUT(err, path);
+    MP_OWNED_BY(mp_onnx_weights_close) mp_onnx_weights *w = mp_alloc(1, sizeof *w);
     const char *slash = strrchr(path, '/');
     mp_wire_field f;
-    MP_REQUIRE(w, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(w, err, MP_NOMEM, "out of memory");
     w->pool = mp_pool_new();
     w->names = mp_names_new();
-    MP_REQUIRE(w->pool && w->names, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(w->pool && w->names, err, MP_NOMEM, "out of memory");
     w->folder = mp_pool_text(w->pool, path, slash ? (size_t)(slash - path) + 1 : 0);
     w->path = mp_pool_text(w->pool, path, strlen(path));
-    MP_REQUIRE(w->folder && w->path, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(w->folder && w->path, err, MP_NOMEM, "out of memory");
     w->permitted = permitted;
-    MP_TRY(mp_file_open(path, file_limit_bytes, &w->file, err));
+    MP_CHECK(mp_file_open(path, file_limit_bytes, &w->file, err));
     for (const uint8_t *at = w->file.bytes, *end = at + w->file.size; at < end;) {
-        MP_REQUIRE(mp_wire_next(&at, end, &f), err, MP_PARSE, "the file is cut off");
-        if (f.id == MODEL_GRAPH && f.wire == MP_WIRE_BYTES) MP_TRY(walk_graph(w, NULL, f.bytes, f.end, 0, err));
+        MP_ENSURE(mp_wire_next(&at, end, &f), err, MP_PARSE, "the file is cut off");
+        if (f.id == MODEL_GRAPH && f.wire == MP_WIRE_BYTES) MP_CHECK(walk_graph(w, NULL, f.bytes, f.end, 0, err));
     }
     *out = w;
     w = NULL;
-done:
-    if (st != MP_OK) mp_error_locate(err, path, 0, 0);
-    mp_onnx_weights_close(w);
-    return st;
+    return MP_OK;
 }
 
 void mp_onnx_weights_close(mp_onnx_weights *w)
@@ -309,24 +306,19 @@ static bool can_convert(mp_dtype is, mp_dtype wanted)
 static mp_status read_external(const mp_onnx_weights *w, const tensor *t, const char *name, mp_dtype wanted, int64_t n,
                                void *to, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_file file = {0};
+    MP_CLEARED_BY(mp_file_close) mp_file file = {0};
     int64_t bytes = n * (mp_dtype_bits(t->dtype) / 8);
-    char *path = NULL;
+    MP_OWNED_BY(free) char *path = NULL;
     mp_error why = {0};
-    MP_TRY(find_external(w, t, name, &path, err));
-    st = mp_file_open(path, file_limit_bytes, &file, &why);
-    if (st != MP_OK)
-        MP_TRY(MP_FAIL(err, MP_PARSE, "'%s', where the values of '%s' are said to be: %s", t->location, name, why.message));
+    MP_CHECK(find_external(w, t, name, &path, err));
+    if (mp_file_open(path, file_limit_bytes, &file, &why) != MP_OK)
+        return MP_FAIL(err, MP_PARSE, "'%s', where the values of '%s' are said to be: %s", t->location, name, why.message);
     bool inside = t->offset >= 0 && (uint64_t)t->offset <= file.size && (uint64_t)bytes <= file.size - (uint64_t)t->offset &&
                   (t->length < 0 || t->length == bytes);
-    MP_REQUIRE(inside, err, MP_PARSE, "'%s' holds %zu bytes, and '%s' should have %lld of them from byte %lld on", t->location,
-               file.size, name, (long long)bytes, (long long)t->offset);
+    MP_ENSURE(inside, err, MP_PARSE, "'%s' holds %zu bytes, and '%s' should have %lld of them from byte %lld on", t->location,
+              file.size, name, (long long)bytes, (long long)t->offset);
     convert(file.bytes + t->offset, t->dtype, wanted, n, to);
-done:
-    free(path);
-    mp_file_close(&file);
-    return st;
+    return MP_OK;
 }
 
 /* The typed fields: packed, or one by one. Each element arrives as a number or as the bytes of its width. */
@@ -384,24 +376,22 @@ static mp_status read_typed(const payload *p, const tensor *t, mp_dtype wanted, 
 
 mp_status mp_onnx_weights_read(const mp_onnx_weights *w, const char *name, mp_dtype dtype, int64_t n, void *to, mp_error *err)
 {
-    mp_status st = MP_OK;
+    MP_ABOUT(err, w->path);
     int k = mp_names_find(w->names, name);
-    MP_REQUIRE(k >= 0, err, MP_INVALID, "the file has no values for '%s'", name);
+    MP_ENSURE(k >= 0, err, MP_INVALID, "the file has no values for '%s'", name);
     const payload *p = &w->payloads[k];
     tensor t = read_tensor(p);
-    MP_REQUIRE(can_convert(t.dtype, dtype), err, MP_INVALID, "'%s' is of type %s in the file, and %s is needed", name,
-               mp_dtype_name(t.dtype), mp_dtype_name(dtype));
+    MP_ENSURE(can_convert(t.dtype, dtype), err, MP_INVALID, "'%s' is of type %s in the file, and %s is needed", name,
+              mp_dtype_name(t.dtype), mp_dtype_name(dtype));
     if (t.external) {
-        MP_TRY(read_external(w, &t, name, dtype, n, to, err));
+        MP_CHECK(read_external(w, &t, name, dtype, n, to, err));
     } else if (t.raw) {
         int64_t bytes = n * (mp_dtype_bits(t.dtype) / 8);
-        MP_REQUIRE(t.raw_end - t.raw == bytes, err, MP_INVALID, "'%s' has %lld bytes in the file and should have %lld", name,
-                   (long long)(t.raw_end - t.raw), (long long)bytes);
+        MP_ENSURE(t.raw_end - t.raw == bytes, err, MP_INVALID, "'%s' has %lld bytes in the file and should have %lld", name,
+                  (long long)(t.raw_end - t.raw), (long long)bytes);
         convert(t.raw, t.dtype, dtype, n, to);
     } else {
-        MP_TRY(read_typed(p, &t, dtype, n, to, err));
+        MP_CHECK(read_typed(p, &t, dtype, n, to, err));
     }
-done:
-    if (st != MP_OK) mp_error_locate(err, w->path, 0, 0);
-    return st;
+    return MP_OK;
 }

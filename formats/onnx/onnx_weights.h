@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include "estimator/model/model.h"
+#include "memplan/memory.h"
 
 typedef struct mp_onnx_weights mp_onnx_weights;
 
@@ -12,6 +13,7 @@ typedef struct mp_onnx_weights mp_onnx_weights;
  * with mp_onnx_weights_close (NULL is fine). MP_IO, MP_PARSE, MP_NOMEM; err->input is the path. O(messages of the graph). */
 mp_status mp_onnx_weights_open(const char *path, const char *permitted, mp_onnx_weights **out, mp_error *err);
 void mp_onnx_weights_close(mp_onnx_weights *weights);
+MP_OWNER(mp_onnx_weights_close, mp_onnx_weights)
 
 /* True if the file has values for this name. An initializer that was emptied, or whose external file is not there, has none:
  * models are passed around without their weights. */

@@ -305,31 +305,22 @@ static void put_page(mp_text_builder *out, const mp_report_request *request, con
 
 mp_status mp_report_page(const mp_report_request *request, const char *path, mp_error *err)
 {
-    mp_status st = MP_OK;
+    MP_ABOUT(err, path);
     const mp_graph *graph = request->graph;
     const mp_plan *plan = request->plan;
-    mp_text_builder out = {0};
-    mp_timeline_columns *columns = NULL;
-    mp_graph_blocks *blocks = NULL;
-    mp_block_facts facts = {0};
-    json_t *data = NULL;
-    char *json = NULL;
-    MP_TRY(mp_timeline_columns_new(graph, plan ? plan->steps : NULL, plan ? plan->n_steps : graph->n_nodes, COLUMNS_MAX,
-                                   &columns, err));
-    MP_TRY(mp_graph_blocks_build(graph, 0, MP_PICTURE_BOXES, &blocks, err));
-    MP_TRY(mp_block_facts_find(graph, blocks, plan, &facts, err));
-    MP_REQUIRE(data = report_data(request, columns), err, MP_NOMEM, "no memory for a report");
-    MP_REQUIRE(json = json_dumps(data, JSON_COMPACT | JSON_ENSURE_ASCII), err, MP_NOMEM, "no memory for a report");
+    MP_CLEARED_BY(mp_text_builder_free) mp_text_builder out = {0};
+    MP_OWNED_BY(mp_timeline_columns_free) mp_timeline_columns *columns = NULL;
+    MP_OWNED_BY(mp_graph_blocks_free) mp_graph_blocks *blocks = NULL;
+    MP_CLEARED_BY(mp_block_facts_free) mp_block_facts facts = {0};
+    MP_OWNED_BY(json_decref) json_t *data = NULL;
+    MP_OWNED_BY(free) char *json = NULL;
+    MP_CHECK(mp_timeline_columns_new(graph, plan ? plan->steps : NULL, plan ? plan->n_steps : graph->n_nodes, COLUMNS_MAX,
+                                     &columns, err));
+    MP_CHECK(mp_graph_blocks_build(graph, 0, MP_PICTURE_BOXES, &blocks, err));
+    MP_CHECK(mp_block_facts_find(graph, blocks, plan, &facts, err));
+    MP_ENSURE(data = report_data(request, columns), err, MP_NOMEM, "no memory for a report");
+    MP_ENSURE(json = json_dumps(data, JSON_COMPACT | JSON_ENSURE_ASCII), err, MP_NOMEM, "no memory for a report");
     put_page(&out, request, columns, &facts, json);
-    MP_REQUIRE(!out.failed, err, MP_NOMEM, "no memory for a report");
-    MP_TRY(mp_file_write(path, out.text, out.length, err));
-done:
-    if (st != MP_OK) mp_error_locate(err, path, 0, 0);
-    free(json);
-    json_decref(data);
-    mp_free(out.text);
-    mp_block_facts_free(&facts);
-    mp_graph_blocks_free(blocks);
-    mp_timeline_columns_free(columns);
-    return st;
+    MP_ENSURE(!out.failed, err, MP_NOMEM, "no memory for a report");
+    return mp_file_write(path, out.text, out.length, err);
 }

@@ -80,23 +80,18 @@ static json_t *event_list(const mp_timeline_columns *c, const char *title)
 
 mp_status mp_trace_write(const mp_graph *graph, const mp_plan *plan, const char *title, const char *path, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_timeline_columns *columns = NULL;
-    json_t *trace = NULL, *other = NULL;
-    char *text = NULL;
+    MP_ABOUT(err, path);
+    MP_OWNED_BY(mp_timeline_columns_free) mp_timeline_columns *columns = NULL;
+    MP_OWNED_BY(json_decref) json_t *trace = NULL;
+    json_t *other = NULL;
+    MP_OWNED char *text = NULL;
     const size_t n = plan ? plan->n_steps : graph->n_nodes;
-    MP_TRY(mp_timeline_columns_new(graph, plan ? plan->steps : NULL, n, n ? n : 1, &columns, err));
+    MP_CHECK(mp_timeline_columns_new(graph, plan ? plan->steps : NULL, n, n ? n : 1, &columns, err));
     other = json_pack("{s:I, s:i}", "peak_bytes", (json_int_t)columns->timeline->peak_bytes, "peak_step",
                       columns->timeline->peak_step + 1);
     if (plan && plan->budget_bytes < MP_NO_LIMIT) mp_json_set(&other, "budget_bytes", json_integer(plan->budget_bytes));
     trace =
         json_pack("{s:s, s:o, s:o}", "displayTimeUnit", "ms", "otherData", other, "traceEvents", event_list(columns, title));
-    MP_REQUIRE(trace && (text = mp_json_print(trace, 0)), err, MP_NOMEM, "no memory for a trace of %zu steps", n);
-    MP_TRY(mp_file_write(path, text, strlen(text), err));
-done:
-    if (st != MP_OK) mp_error_locate(err, path, 0, 0);
-    mp_free(text);
-    json_decref(trace);
-    mp_timeline_columns_free(columns);
-    return st;
+    MP_ENSURE(trace && (text = mp_json_print(trace, 0)), err, MP_NOMEM, "no memory for a trace of %zu steps", n);
+    return mp_file_write(path, text, strlen(text), err);
 }

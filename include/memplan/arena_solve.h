@@ -2,8 +2,8 @@
  *
  *     const mp_request request = {.graph = graph, .budget_bytes = INT64_C(8) << 30, .wants_bound = true};
  *     mp_answer answer = {0};
- *     MP_TRY(mp_solve_with_arena(&request, &answer, err));
- *     if (answer.plan) MP_TRY(mp_plan_write(answer.plan, graph, "plan.json", err));
+ *     MP_CHECK(mp_solve_with_arena(&request, &answer, err));
+ *     if (answer.plan) MP_CHECK(mp_plan_write(answer.plan, graph, "plan.json", err));
  *     mp_answer_free(&answer);
  */
 #pragma once

@@ -1,8 +1,8 @@
 /* backend.h - what runs a training step: the CPU, or a GPU's module, which is loaded when it is asked for.
  *
  *     const mp_backend *cpu;
- *     MP_TRY(mp_backend_open("cpu", &cpu, err));
- *     MP_TRY(mp_program_build(cpu, model, &options, loss, &program, err));
+ *     MP_CHECK(mp_backend_open("cpu", &cpu, err));
+ *     MP_CHECK(mp_program_build(cpu, model, &options, loss, &program, err));
  */
 #pragma once
 

@@ -10,17 +10,6 @@
  *     MP_CHECK(thing_new(n, &t, err));                              // passes a failure on
  *     *out = t; t = NULL;
  *     return MP_OK;
- *
- * Code without owners has one exit instead, the label `done`:
- *
- *     mp_status st = MP_OK;
- *     thing *t = NULL;
- *     MP_TRY(thing_new(n, &t, err));                                // passes a failure on, by way of done
- *     MP_REQUIRE(is_whole(t), err, MP_PARSE, "a part is missing");  // sets st and goes to done
- *     *out = t; t = NULL;
- * done:
- *     thing_free(t);
- *     return st;
  */
 #pragma once
 
@@ -62,6 +51,17 @@ mp_status mp_raise(mp_error *err, mp_status code, const char *source, int source
 /* Adds to a recorded failure the file it is about and the place in it, unless it has one already. */
 void mp_error_locate(mp_error *err, const char *input, int line, int column);
 
+/* In a function about one file, among its variables: every failure with which it ends is located there. */
+typedef struct mp_error_about {
+    mp_error *err;
+    const char *path;
+} mp_error_about;
+static inline void mp_error_end_about(const mp_error_about *about)
+{
+    mp_error_locate(about->err, about->path, 0, 0);
+}
+#define MP_ABOUT(err, path) __attribute__((cleanup(mp_error_end_about))) const mp_error_about about_ = {(err), (path)}
+
 #define MP_FAIL(err, code, ...) mp_raise((err), (code), __FILE__, __LINE__, __VA_ARGS__)
 #define MP_NO_MEMORY(err) MP_FAIL(err, MP_NOMEM, "out of memory")
 
@@ -74,17 +74,4 @@ void mp_error_locate(mp_error *err, const char *input, int line, int column);
 #define MP_ENSURE(condition, err, code, ...)                      \
     do {                                                          \
         if (!(condition)) return MP_FAIL(err, code, __VA_ARGS__); \
-    } while (0)
-
-/* Both need `mp_status st` and the label `done` in the function they stand in. */
-#define MP_TRY(call)                           \
-    do {                                       \
-        if ((st = (call)) != MP_OK) goto done; \
-    } while (0)
-#define MP_REQUIRE(condition, err, code, ...)     \
-    do {                                          \
-        if (!(condition)) {                       \
-            st = MP_FAIL(err, code, __VA_ARGS__); \
-            goto done;                            \
-        }                                         \
     } while (0)

@@ -9,7 +9,7 @@
  *     // graph_at builds the training graph at a batch, as examples/plan_model.c does
  *     const mp_fit_request request = {.graph_at = graph_at, .memory_bytes = INT64_C(16) << 30, .overhead = 0.2};
  *     mp_fit fit;
- *     MP_TRY(mp_fit_batch(&request, &fit, err));
+ *     MP_CHECK(mp_fit_batch(&request, &fit, err));
  *     printf("batch %lld\n", (long long)fit.answers[MP_FIT_RECOMPUTE].batch);
  */
 #pragma once

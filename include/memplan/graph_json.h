@@ -1,6 +1,6 @@
 /* graph_json.h - training graphs as JSON ("memplan-graph", version 1; docs/formats.md describes it).
  *
- *     MP_TRY(mp_graph_read("graph.json", &graph, err));        // err: file, line, column, and the node or storage
+ *     MP_CHECK(mp_graph_read("graph.json", &graph, err));        // err: file, line, column, and the node or storage
  */
 #pragma once
 

@@ -3,7 +3,7 @@
  *     mp_model *model = NULL;
  *     const mp_dimension dims[] = {{"sequence", 128}};
  *     const mp_onnx_options options = {.batch = 8, .dimensions = dims, .n_dimensions = 1};
- *     MP_TRY(mp_onnx_read("gpt.onnx", &options, &model, err));        // err->input, err->message: what is wrong, and where
+ *     MP_CHECK(mp_onnx_read("gpt.onnx", &options, &model, err));        // err->input, err->message: what is wrong, and where
  *     ...
  *     mp_model_free(model);
  */

@@ -2,10 +2,10 @@
  * searches, bounds and reports about one graph, which else would find it anew. Any thread may ask.
  *
  *     mp_problem *problem = NULL;
- *     MP_TRY(mp_problem_new(graph, &problem, err));
- *     MP_TRY(mp_problem_floor(problem, &floor_bytes, &reason, err));
+ *     MP_CHECK(mp_problem_new(graph, &problem, err));
+ *     MP_CHECK(mp_problem_floor(problem, &floor_bytes, &reason, err));
  *     const mp_request request = {.graph = graph, .problem = problem, .budget_bytes = floor_bytes + floor_bytes / 2};
- *     MP_TRY(mp_solve(&request, &answer, err)); // does not look for the floor again
+ *     MP_CHECK(mp_solve(&request, &answer, err)); // does not look for the floor again
  */
 #pragma once
 

@@ -10,8 +10,8 @@
  * the product that it is added to. Every tensor that disappears says which one took its place, so that every name in the file
  * still means something. O(n) per round.
  *
- *     MP_TRY(mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, err));
- *     MP_TRY(mp_model_fuse_attention(model, MP_RULES_EXECUTOR, false, NULL, err));
+ *     MP_CHECK(mp_model_simplify(model, MP_RULES_EXECUTOR, true, NULL, err));
+ *     MP_CHECK(mp_model_fuse_attention(model, MP_RULES_EXECUTOR, false, NULL, err));
  */
 #pragma once
 

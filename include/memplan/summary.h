@@ -1,7 +1,7 @@
 /* summary.h - the totals of a training graph, and what each operator adds to them: the answer to "how much, and where from".
  *
  *     mp_summary summary;
- *     MP_TRY(mp_summarize(graph, MP_RULES_EXECUTOR, &summary, err));
+ *     MP_CHECK(mp_summarize(graph, MP_RULES_EXECUTOR, &summary, err));
  *     printf("%lld bytes of parameters\n", (long long)summary.kind_bytes[MP_KIND_PARAMETER]);
  *     mp_summary_free(&summary);
  */

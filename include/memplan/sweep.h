@@ -6,8 +6,8 @@
  *
  *     const mp_sweep_request request = {.graph = graph};              // nine budgets, all searchers that apply
  *     mp_sweep sweep;
- *     MP_TRY(mp_sweep_budgets(&request, &sweep, err));
- *     MP_TRY(mp_curve_picture(&sweep, "resnet50", "curve.svg", err)); // curve_picture.h
+ *     MP_CHECK(mp_sweep_budgets(&request, &sweep, err));
+ *     MP_CHECK(mp_curve_picture(&sweep, "resnet50", "curve.svg", err)); // curve_picture.h
  *     mp_sweep_free(&sweep);
  */
 #pragma once

@@ -1,6 +1,6 @@
 /* timeline_picture.h - the memory of a training step over its steps, as a picture.
  *
- *     MP_TRY(mp_timeline_picture(graph, plan, "resnet50, batch 32", MP_VIEW_ALL, "timeline.svg", err));
+ *     MP_CHECK(mp_timeline_picture(graph, plan, "resnet50, batch 32", MP_VIEW_ALL, "timeline.svg", err));
  */
 #pragma once
 

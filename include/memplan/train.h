@@ -1,7 +1,7 @@
 /* train.h - training as a plan says, with what was measured on the way. examples/train_plan.c is a whole program.
  *
  *     const mp_train_request request = {.program = program, .plan = plan, .feed = feed, .parameters = parameters, .n_steps =
- * 100, .execution = {.hyper = mp_hyper_default(MP_OPTIMIZER_ADAMW)}}; mp_report report = {0}; MP_TRY(mp_train(&request,
+ * 100, .execution = {.hyper = mp_hyper_default(MP_OPTIMIZER_ADAMW)}}; mp_report report = {0}; MP_CHECK(mp_train(&request,
  * &report, err)); mp_report_free(&report);
  */
 #pragma once

@@ -3,8 +3,8 @@
  *     const mp_training_options options = {.loss = MP_LOSS_AUTO, .optimizer = MP_OPTIMIZER_ADAMW, .dtype = MP_DTYPE_FLOAT};
  *     const mp_target target = mp_roofline(mp_device_find("a100"));
  *     int loss;
- *     MP_TRY(mp_model_add_loss(model, &options, &loss, err));
- *     MP_TRY(mp_training_graph(model, &options, loss, &target, &graph, err));
+ *     MP_CHECK(mp_model_add_loss(model, &options, &loss, err));
+ *     MP_CHECK(mp_training_graph(model, &options, loss, &target, &graph, err));
  */
 #pragma once
 

@@ -357,12 +357,11 @@ static void find_needed(measure *x)
 /* All that backward reads; then less and less of it; then nothing. */
 static mp_status add_options(measure *x, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_chain_block *block = &x->chain->blocks[x->k];
     const mp_storage *storages = x->chain->graph->storages;
     int64_t left, whole = 0;
     find_needed(x);
-    MP_TRY(add_option(x, err));
+    MP_CHECK(add_option(x, err));
     for (size_t i = 0; i < x->n_needed; i++) whole += storages[x->needed[i].storage].bytes;
     left = whole;
     for (size_t i = 0; i < x->n_needed && block->n_options < MP_CHAIN_OPTIONS; i++) {
@@ -370,13 +369,11 @@ static mp_status add_options(measure *x, mp_error *err)
         x->kept[x->needed[i].storage] = false;
         left -= storages[x->needed[i].storage].bytes;
         if (left > share) continue;
-        MP_TRY(add_option(x, err));
+        MP_CHECK(add_option(x, err));
         const mp_chain_option *last = &block->options[block->n_options - 1];
         if (last->kept_bytes >= last[-1].kept_bytes) block->n_options--;
     }
-done:
-    for (size_t i = 0; i < x->n_needed; i++) x->kept[x->needed[i].storage] = false;
-    return st;
+    return MP_OK;
 }
 
 /* ---- blocks ---- */
@@ -402,8 +399,9 @@ static mp_status measure_block(measure *x, mp_error *err)
     MP_CHECK(end_run(x, &block->alone, err));
     block->alone_need =
         plus(need_of(x, &block->alone, block->gradient_bytes, true), is_last ? block->first_pinned_bytes : block->pinned_bytes);
-    if (!is_last) MP_CHECK(add_options(x, err));
-    return MP_OK;
+    const mp_status st = is_last ? MP_OK : add_options(x, err);
+    for (size_t i = 0; !is_last && i < x->n_needed; i++) x->kept[x->needed[i].storage] = false;
+    return st;
 }
 
 mp_status mp_chain_measure(mp_chain *chain, mp_error *err)

@@ -38,28 +38,45 @@ static mp_status igraph_failure(igraph_error_t code, mp_error *err)
     return MP_FAIL(err, MP_INVALID, "%s", reason_text);
 }
 
-#define IGRAPH_TRY(call)                  \
-    do {                                  \
-        const igraph_error_t rc = (call); \
-        if (rc != IGRAPH_SUCCESS) {       \
-            st = igraph_failure(rc, err); \
-            goto done;                    \
-        }                                 \
+#define DAG_CHECK(call)                                           \
+    do {                                                          \
+        const igraph_error_t rc = (call);                         \
+        if (rc != IGRAPH_SUCCESS) return igraph_failure(rc, err); \
     } while (0)
 
-/* igraph's copy of n vertices and the edges in pairs[0..2 m). */
-static mp_status igraph_from(igraph_t *g, int n, const int *pairs, size_t m, bool directed, mp_error *err)
+/* Owners of igraph's objects, which are nothing while zeroed. */
+typedef struct graph_copy {
+    igraph_t g;
+    bool live;
+} graph_copy;
+
+static void copy_free(graph_copy *copy)
 {
-    mp_status st = MP_OK;
-    igraph_vector_int_t edges;
-    bool edges_live = false;
-    IGRAPH_TRY(igraph_vector_int_init(&edges, (igraph_integer_t)(2 * m)));
-    edges_live = true;
+    if (copy->live) igraph_destroy(&copy->g);
+}
+
+static void vector_free(igraph_vector_int_t *v)
+{
+    if (v->stor_begin) igraph_vector_int_destroy(v);
+}
+
+/* From here to the end of the function igraph's failures come to record(). */
+#define IGRAPH_RECORDS MP_CLEARED_BY(restore_handler) igraph_error_handler_t *before_ = igraph_set_error_handler(record)
+
+static void restore_handler(igraph_error_handler_t **before)
+{
+    igraph_set_error_handler(*before);
+}
+
+/* igraph's copy of n vertices and the edges in pairs[0..2 m). */
+static mp_status igraph_from(graph_copy *copy, int n, const int *pairs, size_t m, bool directed, mp_error *err)
+{
+    MP_CLEARED_BY(vector_free) igraph_vector_int_t edges = {0};
+    DAG_CHECK(igraph_vector_int_init(&edges, (igraph_integer_t)(2 * m)));
     for (size_t i = 0; i < 2 * m; i++) VECTOR(edges)[i] = pairs[i];
-    IGRAPH_TRY(igraph_create(g, &edges, n, directed));
-done:
-    if (edges_live) igraph_vector_int_destroy(&edges);
-    return st;
+    DAG_CHECK(igraph_create(&copy->g, &edges, n, directed));
+    copy->live = true;
+    return MP_OK;
 }
 
 /* The edges of the forward graph as pairs, in the order of the successor lists. Released with mp_free. */
@@ -77,22 +94,15 @@ static int *edge_pairs(const mp_dag *dag, size_t n_more)
 
 static mp_status check_acyclic(const mp_graph *graph, const mp_dag *dag, mp_error *err)
 {
-    mp_status st = MP_OK;
-    igraph_t g;
-    bool g_live = false;
     igraph_bool_t acyclic = true;
-    igraph_error_handler_t *before = igraph_set_error_handler(record);
-    int *pairs = edge_pairs(dag, 0);
-    MP_REQUIRE(pairs, err, MP_NOMEM, "out of memory for a graph of %d nodes", dag->n_vertices);
-    MP_TRY(igraph_from(&g, dag->n_vertices, pairs, (size_t)dag->successors_start[dag->n_vertices], true, err));
-    g_live = true;
-    IGRAPH_TRY(igraph_is_dag(&g, &acyclic));
-    MP_REQUIRE(acyclic, err, MP_PARSE, "the forward nodes of %s depend on each other in a cycle", graph->name);
-done:
-    if (g_live) igraph_destroy(&g);
-    mp_free(pairs);
-    igraph_set_error_handler(before);
-    return st;
+    IGRAPH_RECORDS;
+    MP_CLEARED_BY(copy_free) graph_copy copy = {0};
+    MP_OWNED int *pairs = edge_pairs(dag, 0);
+    MP_ENSURE(pairs, err, MP_NOMEM, "out of memory for a graph of %d nodes", dag->n_vertices);
+    MP_CHECK(igraph_from(&copy, dag->n_vertices, pairs, (size_t)dag->successors_start[dag->n_vertices], true, err));
+    DAG_CHECK(igraph_is_dag(&copy.g, &acyclic));
+    MP_ENSURE(acyclic, err, MP_PARSE, "the forward nodes of %s depend on each other in a cycle", graph->name);
+    return MP_OK;
 }
 
 /* Calls for the predecessors of vertex v: the vertices that make what its node reads, each once. `stamp[p] == v` marks those
@@ -241,22 +251,18 @@ static int crossing_storage(const mp_graph *graph, const mp_dag *dag, int v)
  * the two: an articulation point of the undirected graph always separates source from sink. */
 mp_status mp_cut_tensors(const mp_graph *graph, int *storages, size_t *n, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_dag *dag = NULL;
-    int *pairs = NULL;
-    bool *network = NULL, *cut = NULL, g_live = false, points_live = false;
-    igraph_t g;
-    igraph_vector_int_t points;
     size_t m = 0, found = 0;
-    igraph_error_handler_t *before = igraph_set_error_handler(record);
-
-    MP_TRY(mp_dag_build(graph, &dag, err));
+    IGRAPH_RECORDS;
+    MP_OWNED_BY(mp_dag_free) mp_dag *dag = NULL;
+    MP_CLEARED_BY(copy_free) graph_copy copy = {0};
+    MP_CLEARED_BY(vector_free) igraph_vector_int_t points = {0};
+    MP_CHECK(mp_dag_build(graph, &dag, err));
     const int source = dag->n_vertices, sink = source + 1;
-    pairs = edge_pairs(dag, 2 * (size_t)dag->n_vertices);
-    network = mp_alloc((size_t)dag->n_vertices, sizeof *network);
-    cut = mp_alloc((size_t)dag->n_vertices + 2, sizeof *cut);
-    MP_REQUIRE(pairs && network && cut && mark_network(graph, dag, network), err, MP_NOMEM,
-               "out of memory for the cut tensors of %s", graph->name);
+    MP_OWNED int *pairs = edge_pairs(dag, 2 * (size_t)dag->n_vertices);
+    MP_OWNED bool *network = mp_alloc((size_t)dag->n_vertices, sizeof *network);
+    MP_OWNED bool *cut = mp_alloc((size_t)dag->n_vertices + 2, sizeof *cut);
+    MP_ENSURE(pairs && network && cut && mark_network(graph, dag, network), err, MP_NOMEM,
+              "out of memory for the cut tensors of %s", graph->name);
     for (int e = 0; e < dag->successors_start[dag->n_vertices]; e++) {
         const int from = pairs[2 * (size_t)e], to = pairs[2 * (size_t)e + 1];
         if (!network[from] || !network[to]) continue;
@@ -273,26 +279,16 @@ mp_status mp_cut_tensors(const mp_graph *graph, int *storages, size_t *n, mp_err
         if (first) pairs[2 * m] = source, pairs[2 * m++ + 1] = v;
         if (last) pairs[2 * m] = v, pairs[2 * m++ + 1] = sink;
     }
-    MP_TRY(igraph_from(&g, dag->n_vertices + 2, pairs, m, false, err));
-    g_live = true;
-    IGRAPH_TRY(igraph_vector_int_init(&points, 0));
-    points_live = true;
-    IGRAPH_TRY(igraph_articulation_points(&g, &points));
+    MP_CHECK(igraph_from(&copy, dag->n_vertices + 2, pairs, m, false, err));
+    DAG_CHECK(igraph_vector_int_init(&points, 0));
+    DAG_CHECK(igraph_articulation_points(&copy.g, &points));
     for (igraph_integer_t i = 0; i < igraph_vector_int_size(&points); i++) cut[(size_t)VECTOR(points)[i]] = true;
     for (int v = 0; v < dag->n_vertices; v++) {
         const int s = cut[v] ? crossing_storage(graph, dag, v) : -1;
         if (s >= 0) storages[found++] = s;
     }
     *n = found;
-done:
-    if (points_live) igraph_vector_int_destroy(&points);
-    if (g_live) igraph_destroy(&g);
-    mp_free(pairs);
-    mp_free(network);
-    mp_free(cut);
-    mp_dag_free(dag);
-    igraph_set_error_handler(before);
-    return st;
+    return MP_OK;
 }
 
 /* ---- topological orders ---- */

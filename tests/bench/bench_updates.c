@@ -44,58 +44,48 @@ typedef struct contender {
 
 static mp_status make_plan(contender *c, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_graph *g = c->program->graph;
-    mp_step *others = mp_alloc(g->n_nodes, sizeof *others), *steps = NULL;
+    MP_OWNED mp_step *others = mp_alloc(g->n_nodes, sizeof *others), *steps = NULL;
     size_t n = 0, n_steps;
-    MP_REQUIRE(others, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(others, err, MP_NOMEM, "out of memory");
     for (size_t k = 0; k < g->n_nodes; k++)
         if (g->nodes[k].phase != MP_PHASE_UPDATE) others[n++] = (mp_step){.node = (int)k};
-    MP_TRY(mp_updates_place(g, others, n, &steps, &n_steps, err));
-    MP_TRY(mp_plan_new(g, "none", steps, n_steps, &c->plan, err));
-    MP_TRY(mp_arena_layout(g, c->plan, err));
-    MP_TRY(mp_update_effect_of(g, 0, &c->effect, err));
-done:
-    mp_free(others);
-    mp_free(steps);
-    return st;
+    MP_CHECK(mp_updates_place(g, others, n, &steps, &n_steps, err));
+    MP_CHECK(mp_plan_new(g, "none", steps, n_steps, &c->plan, err));
+    MP_CHECK(mp_arena_layout(g, c->plan, err));
+    return mp_update_effect_of(g, 0, &c->effect, err);
 }
 
 static mp_status begin(contender *c, const mp_backend *backend, const char *path, int64_t batch, int variant, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_onnx_options file = {.batch = batch};
     mp_training_options options = {.optimizer = MP_OPTIMIZER_ADAMW, .fuse = variants[variant].fuse, .dtype = MP_DTYPE_FLOAT};
     mp_execution_options how = {
         .hyper = mp_hyper_default(MP_OPTIMIZER_ADAMW), .one_by_one = variants[variant].one_by_one, .profile = backend->is_host};
     int loss;
-    MP_TRY(mp_onnx_read(path, &file, &c->model, err));
-    MP_TRY(mp_model_simplify(c->model, MP_RULES_EXECUTOR, true, NULL, err));
-    MP_TRY(mp_model_add_loss(c->model, &options, &loss, err));
-    MP_TRY(mp_program_build(backend, c->model, &options, loss, &c->program, err));
-    MP_TRY(make_plan(c, err));
-    MP_TRY(mp_parameter_source_open(c->program, path, 1, false, &c->source, err));
-    MP_TRY(mp_inputs_open_feed(c->program, NULL, 0, 1, &c->feed, err));
-    MP_TRY(mp_input_filler_new(c->program, c->feed, &c->filler, err));
-    MP_TRY(mp_execution_new(c->program, c->plan, &how, &c->execution, err));
-    MP_TRY(mp_parameters_load(c->source, c->program, c->execution, err));
-done:
-    return st;
+    MP_CHECK(mp_onnx_read(path, &file, &c->model, err));
+    MP_CHECK(mp_model_simplify(c->model, MP_RULES_EXECUTOR, true, NULL, err));
+    MP_CHECK(mp_model_add_loss(c->model, &options, &loss, err));
+    MP_CHECK(mp_program_build(backend, c->model, &options, loss, &c->program, err));
+    MP_CHECK(make_plan(c, err));
+    MP_CHECK(mp_parameter_source_open(c->program, path, 1, false, &c->source, err));
+    MP_CHECK(mp_inputs_open_feed(c->program, NULL, 0, 1, &c->feed, err));
+    MP_CHECK(mp_input_filler_new(c->program, c->feed, &c->filler, err));
+    MP_CHECK(mp_execution_new(c->program, c->plan, &how, &c->execution, err));
+    return mp_parameters_load(c->source, c->program, c->execution, err);
 }
 
 static mp_status run_step(contender *c, int64_t step, int64_t slot, mp_error *err)
 {
-    mp_status st = MP_OK;
     double loss, from = mp_clock_now();
     mp_execution_forget_seconds(c->execution);
-    MP_TRY(mp_execution_step(c->execution, step, mp_inputs_fill, &c->filler, &loss, err));
-    if (slot < 0) goto done;
+    MP_CHECK(mp_execution_step(c->execution, step, mp_inputs_fill, &c->filler, &loss, err));
+    if (slot < 0) return MP_OK;
     c->step[slot] = mp_clock_now() - from - mp_execution_input_seconds(c->execution);
     const double *seconds = mp_execution_seconds(c->execution);
     for (size_t k = 0; seconds && k < c->program->n_nodes; k++)
         c->seconds[c->program->graph->nodes[k].phase][slot] += seconds[k];
-done:
-    return st;
+    return MP_OK;
 }
 
 static void end(contender *c)
@@ -137,11 +127,26 @@ static void print(contender *all, const char *path, int64_t batch, int64_t n)
     }
 }
 
+static mp_status compare(contender *all, const char *model, const char *device, int64_t batch, int64_t n, mp_error *err)
+{
+    const mp_backend *backend = NULL;
+    MP_CHECK(mp_backend_open(device, &backend, err));
+    MP_ENSURE(backend, err, MP_INVALID, "there is no backend '%s'", device);
+    MP_CHECK(backend->open(backend, err));
+    for (int k = 0; k < VARIANTS; k++) MP_CHECK(begin(&all[k], backend, model, batch, k, err));
+    for (int64_t step = 0; step < n + WARM_UP; step++)
+        for (int k = 0; k < VARIANTS; k++) MP_CHECK(run_step(&all[k], step, step - WARM_UP, err));
+    for (int k = 0; k < VARIANTS; k++) {
+        MP_CHECK(mp_execution_flush(all[k].execution, err));
+        mp_execution_hash(all[k].execution, all[k].hash);
+    }
+    print(all, model, batch, n);
+    return MP_OK;
+}
+
 int main(int argc, char **argv)
 {
-    mp_status st = MP_OK;
     mp_error err = {0};
-    const mp_backend *backend = NULL;
     int64_t batch = argc > 2 ? strtoll(argv[2], NULL, 10) : 0, n = argc > 3 ? strtoll(argv[3], NULL, 10) : 9;
     contender *all = calloc(VARIANTS, sizeof *all);
     if (!all || argc < 3 || batch < 1 || n < 1 || n > MOST_STEPS) {
@@ -149,18 +154,7 @@ int main(int argc, char **argv)
         free(all);
         return 2;
     }
-    MP_TRY(mp_backend_open(argc > 4 ? argv[4] : "cpu", &backend, &err));
-    MP_REQUIRE(backend, &err, MP_INVALID, "there is no backend '%s'", argv[4]);
-    MP_TRY(backend->open(backend, &err));
-    for (int k = 0; k < VARIANTS; k++) MP_TRY(begin(&all[k], backend, argv[1], batch, k, &err));
-    for (int64_t step = 0; step < n + WARM_UP; step++)
-        for (int k = 0; k < VARIANTS; k++) MP_TRY(run_step(&all[k], step, step - WARM_UP, &err));
-    for (int k = 0; k < VARIANTS; k++) {
-        MP_TRY(mp_execution_flush(all[k].execution, &err));
-        mp_execution_hash(all[k].execution, all[k].hash);
-    }
-    print(all, argv[1], batch, n);
-done:
+    const mp_status st = compare(all, argv[1], argc > 4 ? argv[4] : "cpu", batch, n, &err);
     if (st != MP_OK) fprintf(stderr, "bench_updates: %s\n", err.message);
     for (int k = 0; k < VARIANTS; k++) end(&all[k]);
     free(all);

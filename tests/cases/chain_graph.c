@@ -34,23 +34,20 @@ static mp_status node(mp_graph *graph, mp_phase phase, int k, int64_t ticks, int
 /* Storages: 0 the batch, 1 the parameters, 1 + k activation k, 1 + n + k the gradient of activation k (0: of the batch). */
 mp_status chain_graph(int n, int64_t bytes, int64_t static_bytes, bool backward, mp_graph **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_graph *graph = NULL;
-    MP_TRY(mp_graph_new("chain", &graph, err));
-    MP_TRY(storage(graph, MP_KIND_INPUT, 0, "x", 0, err));
-    MP_TRY(storage(graph, MP_KIND_PARAMETER, static_bytes, "w", 0, err));
-    for (int k = 1; k <= n; k++) MP_TRY(storage(graph, MP_KIND_ACTIVATION, bytes, "a", k, err));
-    for (int k = 0; backward && k <= n; k++) MP_TRY(storage(graph, MP_KIND_ACTIVATION_GRADIENT, bytes, "g", k, err));
-    for (int k = 1; k <= n; k++) MP_TRY(node(graph, MP_PHASE_FORWARD, k, 1, k == 1 ? 0 : k, -1, 1 + k, err));
-    if (backward) MP_TRY(node(graph, MP_PHASE_LOSS, 0, 1, 1 + n, -1, 2 + 2 * n, err));
+    MP_OWNED_BY(mp_graph_free) mp_graph *graph = NULL;
+    MP_CHECK(mp_graph_new("chain", &graph, err));
+    MP_CHECK(storage(graph, MP_KIND_INPUT, 0, "x", 0, err));
+    MP_CHECK(storage(graph, MP_KIND_PARAMETER, static_bytes, "w", 0, err));
+    for (int k = 1; k <= n; k++) MP_CHECK(storage(graph, MP_KIND_ACTIVATION, bytes, "a", k, err));
+    for (int k = 0; backward && k <= n; k++) MP_CHECK(storage(graph, MP_KIND_ACTIVATION_GRADIENT, bytes, "g", k, err));
+    for (int k = 1; k <= n; k++) MP_CHECK(node(graph, MP_PHASE_FORWARD, k, 1, k == 1 ? 0 : k, -1, 1 + k, err));
+    if (backward) MP_CHECK(node(graph, MP_PHASE_LOSS, 0, 1, 1 + n, -1, 2 + 2 * n, err));
     for (int k = n; backward && k >= 1; k--)
-        MP_TRY(node(graph, MP_PHASE_BACKWARD, k, 2, 2 + n + k, k == 1 ? 0 : k, 1 + n + k, err));
-    MP_TRY(mp_graph_finish(graph, err));
+        MP_CHECK(node(graph, MP_PHASE_BACKWARD, k, 2, 2 + n + k, k == 1 ? 0 : k, 1 + n + k, err));
+    MP_CHECK(mp_graph_finish(graph, err));
     *out = graph;
     graph = NULL;
-done:
-    mp_graph_free(graph);
-    return st;
+    return MP_OK;
 }
 
 int64_t chain_keep_all_bytes(int n, int64_t bytes, int64_t static_bytes)

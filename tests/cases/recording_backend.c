@@ -91,22 +91,25 @@ static void release_call(mp_call *call)
     mp_call_release(call->state);
 }
 
+static void give_up(mp_call *kept)
+{
+    if (kept) mp_call_release(kept);
+    mp_free(kept);
+}
+MP_OWNER(give_up, mp_call)
+
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_kernel *kernel = used->inner->kernel(used->inner, x->op);
     mp_prepare with = x->is_backward ? kernel->backward : kernel->forward;
-    mp_call *kept = NULL;
+    MP_OWNED_BY(give_up) mp_call *kept = NULL;
     if (!with) return MP_NO_KERNEL(x, err, "its gradient");
-    MP_REQUIRE(kept = mp_alloc(1, sizeof *kept), err, MP_NOMEM, "out of memory");
-    MP_TRY(with(x, kept, err));
+    MP_ENSURE(kept = mp_alloc(1, sizeof *kept), err, MP_NOMEM, "out of memory");
+    MP_CHECK(with(x, kept, err));
     *call = (mp_call){
         .run = run_call, .release = release_call, .state = kept, .workspace_bytes = kept->workspace_bytes, .adds = kept->adds};
     kept = NULL;
-done:
-    if (kept) mp_call_release(kept);
-    mp_free(kept);
-    return st;
+    return MP_OK;
 }
 
 static const mp_kernel *kernel(const mp_backend *self, const mp_operator *op)
@@ -243,7 +246,6 @@ static mp_status recorded(const mp_backend *self, void **out, mp_error *err)
 
 static mp_status replay(const mp_backend *self, void *memory, mp_error *err)
 {
-    mp_status st = MP_OK;
     recorder *r = idle(self);
     r->counted.n_replayed++;
     use(self);
@@ -251,7 +253,7 @@ static mp_status replay(const mp_backend *self, void *memory, mp_error *err)
         mp_run run = {.seed = r->seed, .step = r->step, .first_run = e->run.first_run};
         switch (e->what) {
         case CALL:
-            MP_TRY(e->call->run(e->call, &e->operands, &run, err));
+            MP_CHECK(e->call->run(e->call, &e->operands, &run, err));
             break;
         case ADD:
             r->inner->add(r->inner, e->dtype, e->n, e->from, e->to);
@@ -266,18 +268,17 @@ static mp_status replay(const mp_backend *self, void *memory, mp_error *err)
             r->inner->clip(r->inner, e->updates, e->n_updates, e->clip_norm, (void *)e->from, e->to);
             break;
         case ISSUE:
-            MP_TRY(r->inner->side_begin(r->inner, err));
+            MP_CHECK(r->inner->side_begin(r->inner, err));
             break;
         case ISSUED:
-            MP_TRY(r->inner->side_end(r->inner, e->mark, err));
+            MP_CHECK(r->inner->side_end(r->inner, e->mark, err));
             break;
         case WAIT:
-            MP_TRY(r->inner->side_wait(r->inner, e->mark, err));
+            MP_CHECK(r->inner->side_wait(r->inner, e->mark, err));
             break;
         }
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 static void *allocate(const mp_backend *self, int64_t bytes)

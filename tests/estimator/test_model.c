@@ -326,20 +326,19 @@ TEST(a_long_chain_written_backwards_is_no_deep_recursion)
 /* Builds a model and uses every function that allocates. */
 static mp_status build(mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_model *model = NULL;
-    mp_consumers readers = {NULL, NULL};
+    MP_OWNED_BY(mp_model_free) mp_model *model = NULL;
+    MP_CLEARED_BY(mp_consumers_free) mp_consumers readers = {NULL, NULL};
     int64_t dims[] = {2, 3}, ints[] = {1, 1};
     mp_attribute pads = {.name = "pads", .kind = MP_ATTRIBUTE_INTS, .n = 2, .ints = ints};
-    MP_TRY(mp_model_new("model", "model.onnx", &model, err));
+    MP_CHECK(mp_model_new("model", "model.onnx", &model, err));
     for (int k = 0; k < 40; k++) {
         int x, y, index;
         char name[16];
         snprintf(name, sizeof name, "t%d", k);
-        MP_TRY(mp_model_tensor(model, name, &x, err));
-        MP_TRY(mp_tensor_set(model, x, MP_DTYPE_FLOAT, 2, dims, err));
-        if (k == 0) MP_TRY(mp_model_declare_input(model, x, err));
-        MP_TRY(mp_model_fresh_tensor(model, "t0", &y, err));
+        MP_CHECK(mp_model_tensor(model, name, &x, err));
+        MP_CHECK(mp_tensor_set(model, x, MP_DTYPE_FLOAT, 2, dims, err));
+        if (k == 0) MP_CHECK(mp_model_declare_input(model, x, err));
+        MP_CHECK(mp_model_fresh_tensor(model, "t0", &y, err));
         mp_operator_draft draft = {.name = "op",
                                    .kind = "Pad",
                                    .in = &x,
@@ -348,16 +347,12 @@ static mp_status build(mp_error *err)
                                    .n_out = 1,
                                    .attributes = &pads,
                                    .n_attributes = 1};
-        MP_TRY(mp_model_operator(model, &draft, &index, err));
-        MP_TRY(mp_model_declare_output(model, y, err));
-        MP_REQUIRE(mp_value_new(model, 4, k % 2), err, MP_NOMEM, "no memory for a value");
+        MP_CHECK(mp_model_operator(model, &draft, &index, err));
+        MP_CHECK(mp_model_declare_output(model, y, err));
+        MP_ENSURE(mp_value_new(model, 4, k % 2), err, MP_NOMEM, "no memory for a value");
     }
-    MP_TRY(mp_model_sort(model, err));
-    MP_TRY(mp_model_consumers(model, &readers, err));
-done:
-    mp_consumers_free(&readers);
-    mp_model_free(model);
-    return st;
+    MP_CHECK(mp_model_sort(model, err));
+    return mp_model_consumers(model, &readers, err);
 }
 
 TEST(building_survives_every_allocation_failure)

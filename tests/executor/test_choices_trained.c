@@ -51,15 +51,12 @@ static mp_status put(training_case *t, mp_execution *e, const char *name, const 
 
 static mp_status fill(void *data, int64_t micro_batch, mp_execution *e, mp_error *err)
 {
-    mp_status st = MP_OK;
     const values *v = data;
     (void)micro_batch;
-    MP_TRY(put(v->t, e, "p", v->n->p, 0, err));
-    MP_TRY(put(v->t, e, "a", v->n->a, 0, err));
-    MP_TRY(put(v->t, e, "b", v->n->b, 0, err));
-    MP_TRY(put(v->t, e, "target", NULL, -1, err));
-done:
-    return st;
+    MP_CHECK(put(v->t, e, "p", v->n->p, 0, err));
+    MP_CHECK(put(v->t, e, "a", v->n->a, 0, err));
+    MP_CHECK(put(v->t, e, "b", v->n->b, 0, err));
+    return put(v->t, e, "target", NULL, -1, err);
 }
 
 static void check(const network *n, bool simplified)

@@ -49,9 +49,8 @@ static size_t written(const mp_canvas *canvas, const char *ending, char *to)
 
 static mp_status draw(mp_canvas **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_canvas *c = NULL;
-    MP_TRY(mp_canvas_new(800, 400, &c, err));
+    MP_OWNED_BY(mp_canvas_free) mp_canvas *c = NULL;
+    MP_CHECK(mp_canvas_new(800, 400, &c, err));
     mp_canvas_heading(c, 10, 370, 20, "a \"title\" -- <b> & &amp; \xC3\xA9 \xF0\x9F\x98\x80");
     mp_canvas_area(c, (double[]){10, 10, 400, 200, 790, 10}, 3, "#cbd5e1");
     mp_canvas_box(c, 100, 100, 200, 100, "#3b82f6", "#0f172a", NULL);
@@ -62,9 +61,7 @@ static mp_status draw(mp_canvas **out, mp_error *err)
     mp_canvas_text(c, 10.255, 330, MP_ALIGN_LEFT, 14, false, "#0f172a", "plain & &lt; \xC3\xA9");
     *out = c;
     c = NULL;
-done:
-    mp_canvas_free(c);
-    return st;
+    return MP_OK;
 }
 
 static mp_canvas *drawn(void)

@@ -58,35 +58,32 @@ static size_t write_network(const network *net, char *line)
 /* The tensor of the network that stands for input `from` of a single operator. */
 static mp_status take_input(mp_model *model, const mp_tensor *from, bool is_wanted, int *tensor, mp_error *err)
 {
-    mp_status st = MP_OK;
     char name[32];
     for (size_t t = model->n_tensors; t-- && !from->value;)
         if (model->tensors[t].producer >= 0 && mp_same_shape(&model->tensors[t], from)) {
             *tensor = (int)t;
-            goto done;
+            return MP_OK;
         }
     snprintf(name, sizeof name, "t%zu", model->n_tensors);
-    MP_TRY(mp_model_tensor(model, name, tensor, err));
-    MP_TRY(mp_tensor_set(model, *tensor, from->dtype, from->rank, from->dims, err));
+    MP_CHECK(mp_model_tensor(model, name, tensor, err));
+    MP_CHECK(mp_tensor_set(model, *tensor, from->dtype, from->rank, from->dims, err));
     mp_tensor *t = &model->tensors[*tensor];
     const bool is_trained = *tensor && is_wanted && from->dtype == MP_DTYPE_FLOAT;
     t->role = from->value ? MP_ROLE_CONSTANT : is_trained ? MP_ROLE_PARAMETER : MP_ROLE_DATA;
     if (from->value) {
         const int64_t n = mp_tensor_elements(from);
-        MP_REQUIRE(t->value = mp_value_new(model, n, from->value->is_real), err, MP_NOMEM, "out of memory");
+        MP_ENSURE(t->value = mp_value_new(model, n, from->value->is_real), err, MP_NOMEM, "out of memory");
         if (t->value->is_real) memcpy(t->value->f, from->value->f, (size_t)n * sizeof *t->value->f);
         if (!t->value->is_real) memcpy(t->value->i, from->value->i, (size_t)n * sizeof *t->value->i);
     } else if (t->role == MP_ROLE_DATA) {
-        MP_TRY(mp_model_declare_input(model, *tensor, err));
+        MP_CHECK(mp_model_declare_input(model, *tensor, err));
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 /* Appends an operator; `out` may be NULL. */
 static mp_status append(mp_model *model, const mp_operator_draft *like, const int *in, int *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     int outs[OPERATOR_OUTPUTS], index;
     char name[32];
     mp_operator_draft draft = *like;
@@ -96,31 +93,29 @@ static mp_status append(mp_model *model, const mp_operator_draft *like, const in
     for (int k = 0; k < draft.n_out; k++) {
         snprintf(name, sizeof name, "y%zu", model->n_tensors);
         outs[k] = -1;
-        if (!like->out || like->out[k] >= 0) MP_TRY(mp_model_tensor(model, name, &outs[k], err));
+        if (!like->out || like->out[k] >= 0) MP_CHECK(mp_model_tensor(model, name, &outs[k], err));
     }
-    MP_TRY(mp_model_operator(model, &draft, &index, err));
-    MP_TRY(mp_operator_infer(model, index, err));
+    MP_CHECK(mp_model_operator(model, &draft, &index, err));
+    MP_CHECK(mp_operator_infer(model, index, err));
     if (out) *out = outs[0];
-done:
-    return st;
+    return MP_OK;
 }
 
 static mp_status add_case(const operator_case *c, mp_model *model, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_model *one = NULL;
+    MP_OWNED_BY(mp_model_free) mp_model *one = NULL;
     int in[OPERATOR_INPUTS];
-    MP_TRY(operator_case_model(c, &one, err));
+    MP_CHECK(operator_case_model(c, &one, err));
     const mp_operator *op = &one->operators[0];
     for (size_t t = 0; t < one->n_tensors; t++)
-        MP_REQUIRE(mp_tensor_elements(&one->tensors[t]) <= ELEMENTS_MAX && mp_dtype_bits(one->tensors[t].dtype), err,
-                   MP_UNSUPPORTED, "too large for a test");
-    MP_REQUIRE(!op->op->flops || op->op->flops(one, op) <= FLOPS_MAX, err, MP_UNSUPPORTED, "too long for a test");
+        MP_ENSURE(mp_tensor_elements(&one->tensors[t]) <= ELEMENTS_MAX && mp_dtype_bits(one->tensors[t].dtype), err,
+                  MP_UNSUPPORTED, "too large for a test");
+    MP_ENSURE(!op->op->flops || op->op->flops(one, op) <= FLOPS_MAX, err, MP_UNSUPPORTED, "too long for a test");
     for (int k = 0; k < op->n_in; k++) {
         in[k] = -1;
         for (int j = 0; j < k && op->in[k] >= 0; j++)
             if (op->in[j] == op->in[k]) in[k] = in[j];
-        if (op->in[k] >= 0 && in[k] < 0) MP_TRY(take_input(model, &one->tensors[op->in[k]], c->wanted >> k & 1, &in[k], err));
+        if (op->in[k] >= 0 && in[k] < 0) MP_CHECK(take_input(model, &one->tensors[op->in[k]], c->wanted >> k & 1, &in[k], err));
     }
     const mp_operator_draft draft = {.kind = op->kind,
                                      .domain = op->domain,
@@ -130,16 +125,12 @@ static mp_status add_case(const operator_case *c, mp_model *model, mp_error *err
                                      .out = op->out,
                                      .attributes = op->attributes,
                                      .n_attributes = op->n_attributes};
-    MP_TRY(append(model, &draft, in, NULL, err));
-done:
-    mp_model_free(one);
-    return st;
+    return append(model, &draft, in, NULL, err);
 }
 
 /* The operators, and as the loss the sum of the means of all that they make. */
 static mp_status build(const network *net, mp_model **model, mp_error *err)
 {
-    mp_status st = MP_OK;
     int loss = -1;
     const mp_attribute flat = {.name = "keepdims", .kind = MP_ATTRIBUTE_INT};
     const mp_operator_draft mean = {.kind = "ReduceMean",
@@ -150,20 +141,18 @@ static mp_status build(const network *net, mp_model **model, mp_error *err)
                                     .attributes = &flat,
                                     .n_attributes = 1},
                             sum = {.kind = "Add", .domain = "", .version = 14, .n_in = 2, .n_out = 1};
-    MP_TRY(mp_model_new("step", "", model, err));
-    for (int k = 0; k < net->n; k++) MP_TRY(add_case(&net->cases[k], *model, err));
+    MP_CHECK(mp_model_new("step", "", model, err));
+    for (int k = 0; k < net->n; k++) MP_CHECK(add_case(&net->cases[k], *model, err));
     for (size_t t = 0, n = (*model)->n_tensors; t < n; t++) {
         int part;
         if ((*model)->tensors[t].producer < 0 || (*model)->tensors[t].dtype != MP_DTYPE_FLOAT) continue;
-        MP_TRY(append(*model, &mean, &(int){(int)t}, &part, err));
-        if (loss >= 0) MP_TRY(append(*model, &sum, (int[]){loss, part}, &part, err));
+        MP_CHECK(append(*model, &mean, &(int){(int)t}, &part, err));
+        if (loss >= 0) MP_CHECK(append(*model, &sum, (int[]){loss, part}, &part, err));
         loss = part;
     }
-    MP_REQUIRE(loss >= 0, err, MP_UNSUPPORTED, "nothing to train on");
-    MP_TRY(mp_model_declare_output(*model, loss, err));
-    MP_TRY(mp_model_simplify(*model, MP_RULES_EXECUTOR, true, NULL, err));
-done:
-    return st;
+    MP_ENSURE(loss >= 0, err, MP_UNSUPPORTED, "nothing to train on");
+    MP_CHECK(mp_model_declare_output(*model, loss, err));
+    return mp_model_simplify(*model, MP_RULES_EXECUTOR, true, NULL, err);
 }
 
 /* An empty model file: every parameter is drawn. */
@@ -180,54 +169,45 @@ static mp_status open_parameters(const mp_program *program, mp_parameter_source 
 /* Trains as the plan says; the last loss, and a hash of all parameters. */
 static mp_status train(mp_program *program, const mp_plan *plan, double *loss, char hash[33], mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_parameter_source *source = NULL;
-    mp_feed *feed = NULL;
-    mp_execution *e = NULL;
-    mp_input_filler filler = {0};
+    MP_OWNED_BY(mp_parameter_source_free) mp_parameter_source *source = NULL;
+    MP_OWNED_BY(mp_feed_free) mp_feed *feed = NULL;
+    MP_OWNED_BY(mp_execution_free) mp_execution *e = NULL;
+    MP_CLEARED_BY(mp_input_filler_free) mp_input_filler filler = {0};
     const mp_execution_options options = {
         .hyper = mp_hyper_default(MP_OPTIMIZER_SGD), .seed = 3, .poison = true, .guards = true};
-    MP_TRY(open_parameters(program, &source, err));
-    MP_TRY(mp_inputs_open_feed(program, NULL, 0, 1, &feed, err));
-    MP_TRY(mp_execution_new(program, plan, &options, &e, err));
-    MP_TRY(mp_parameters_load(source, program, e, err));
-    MP_TRY(mp_input_filler_new(program, feed, &filler, err));
-    for (int k = 0; k < STEPS; k++) MP_TRY(mp_execution_step(e, k, mp_inputs_fill, &filler, loss, err));
-    MP_TRY(mp_execution_flush(e, err));
+    MP_CHECK(open_parameters(program, &source, err));
+    MP_CHECK(mp_inputs_open_feed(program, NULL, 0, 1, &feed, err));
+    MP_CHECK(mp_execution_new(program, plan, &options, &e, err));
+    MP_CHECK(mp_parameters_load(source, program, e, err));
+    MP_CHECK(mp_input_filler_new(program, feed, &filler, err));
+    for (int k = 0; k < STEPS; k++) MP_CHECK(mp_execution_step(e, k, mp_inputs_fill, &filler, loss, err));
+    MP_CHECK(mp_execution_flush(e, err));
     mp_execution_hash(e, hash);
-done:
-    mp_input_filler_free(&filler);
-    mp_execution_free(e);
-    mp_feed_free(feed);
-    mp_parameter_source_free(source);
-    return st;
+    return MP_OK;
 }
 
 /* The plan with everything kept, or one within the budget (NULL: there is none), with offsets. */
 static mp_status plan_for(const mp_graph *graph, int percent, mp_plan **out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_answer answer = {0};
+    MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
     mp_request request = {.graph = graph, .budget_bytes = INT64_MAX, .solver = "none"};
     if (percent >= 0) { /* between the floor and what everything takes */
         int64_t floor_bytes;
         int node;
-        MP_TRY(mp_solve(&request, &answer, err));
+        MP_CHECK(mp_solve(&request, &answer, err));
         const int64_t all = answer.plan->peak_bytes;
         mp_answer_free(&answer);
         answer = (mp_answer){0};
-        MP_TRY(mp_floor(graph, &floor_bytes, &node, err));
+        MP_CHECK(mp_floor(graph, &floor_bytes, &node, err));
         request = (mp_request){
             .graph = graph, .budget_bytes = floor_bytes + (all - floor_bytes) * (percent % 101) / 100, .moves = 60};
     }
-    MP_TRY(mp_solve_with_arena(&request, &answer, err));
+    MP_CHECK(mp_solve_with_arena(&request, &answer, err));
     mp_plan **found = answer.plan ? &answer.plan : &answer.smallest;
     *out = *found;
     if (answer.smallest == answer.plan) answer.smallest = NULL;
     *found = NULL;
-done:
-    mp_answer_free(&answer);
-    return st;
+    return MP_OK;
 }
 
 static void compare(const network *net, const mp_plan *plans[2], const double loss[2], char hash[2][33])

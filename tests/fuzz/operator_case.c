@@ -171,19 +171,18 @@ void operator_case_write(const operator_case *c, char line[4 * OPERATOR_TEXT])
 
 static mp_status add_input(const operator_case *c, int k, mp_model *model, int *tensor, mp_error *err)
 {
-    mp_status st = MP_OK;
     const operator_input *in = &c->in[k];
     char name[16];
     *tensor = -1;
-    if (!in->is_there) goto done;
+    if (!in->is_there) return MP_OK;
     snprintf(name, sizeof name, "in%d", k);
-    MP_TRY(mp_model_tensor(model, name, tensor, err));
-    MP_TRY(mp_tensor_set(model, *tensor, in->dtype, in->rank, in->dims, err));
+    MP_CHECK(mp_model_tensor(model, name, tensor, err));
+    MP_CHECK(mp_tensor_set(model, *tensor, in->dtype, in->rank, in->dims, err));
     mp_tensor *t = &model->tensors[*tensor];
     t->role = MP_ROLE_DATA;
     if (in->n_values >= 0 && mp_tensor_elements(t) == in->n_values && mp_dtype_bits(in->dtype)) {
         mp_value *value = mp_value_new(model, in->n_values, mp_dtype_is_float(in->dtype));
-        MP_REQUIRE(value, err, MP_NOMEM, "out of memory");
+        MP_ENSURE(value, err, MP_NOMEM, "out of memory");
         for (int v = 0; v < in->n_values; v++) {
             if (value->is_real)
                 value->f[v] = (double)(float)in->values[v];
@@ -192,18 +191,16 @@ static mp_status add_input(const operator_case *c, int k, mp_model *model, int *
         }
         t->value = value;
     }
-done:
-    return st;
+    return MP_OK;
 }
 
 mp_status operator_case_model(const operator_case *c, mp_model **model, mp_error *err)
 {
-    mp_status st = MP_OK;
     int in[OPERATOR_INPUTS], out[OPERATOR_OUTPUTS], index;
     mp_attribute attributes[OPERATOR_ATTRIBUTES];
     operator_case own = *c; /* the draft's lists are not const */
     *model = NULL;
-    MP_TRY(mp_model_new("fuzz", "", model, err));
+    MP_CHECK(mp_model_new("fuzz", "", model, err));
     mp_operator_draft draft = {.name = "op",
                                .kind = c->kind,
                                .domain = c->domain,
@@ -218,7 +215,7 @@ mp_status operator_case_model(const operator_case *c, mp_model **model, mp_error
         if (c->in[k].same_as >= 0)
             in[k] = in[c->in[k].same_as];
         else
-            MP_TRY(add_input(c, k, *model, &in[k], err));
+            MP_CHECK(add_input(c, k, *model, &in[k], err));
     }
     for (int k = 0; k < c->n_attributes; k++) {
         operator_attribute *a = &own.attributes[k];
@@ -235,10 +232,8 @@ mp_status operator_case_model(const operator_case *c, mp_model **model, mp_error
         char name[16];
         snprintf(name, sizeof name, "out%d", k);
         out[k] = -1;
-        if (k || c->n_out > 0) MP_TRY(mp_model_tensor(*model, name, &out[k], err));
+        if (k || c->n_out > 0) MP_CHECK(mp_model_tensor(*model, name, &out[k], err));
     }
-    MP_TRY(mp_model_operator(*model, &draft, &index, err));
-    MP_TRY(mp_operator_infer(*model, index, err));
-done:
-    return st;
+    MP_CHECK(mp_model_operator(*model, &draft, &index, err));
+    return mp_operator_infer(*model, index, err);
 }

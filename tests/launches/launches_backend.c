@@ -123,24 +123,27 @@ static const mp_kernel *inner_kernel(const mp_operator *op)
     return found ? found : mp_cuda_own_kernel(op);
 }
 
+static void give_up(mp_call *kept)
+{
+    if (kept) mp_call_release(kept);
+    mp_free(kept);
+}
+MP_OWNER(give_up, mp_call)
+
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_kernel *kernel = inner_kernel(x->op);
     mp_prepare with = x->is_backward ? kernel->backward : kernel->forward;
-    mp_call *kept = NULL;
+    MP_OWNED_BY(give_up) mp_call *kept = NULL;
     if (!with) return MP_NO_KERNEL(x, err, "its gradient");
-    MP_REQUIRE(kept = mp_alloc(1, sizeof *kept), err, MP_NOMEM, "out of memory");
-    MP_TRY(with(x, kept, err));
+    MP_ENSURE(kept = mp_alloc(1, sizeof *kept), err, MP_NOMEM, "out of memory");
+    MP_CHECK(with(x, kept, err));
     *call = *kept;
     call->run = run_call;
     call->release = release_call;
     call->state = kept;
     kept = NULL;
-done:
-    if (kept) mp_call_release(kept);
-    mp_free(kept);
-    return st;
+    return MP_OK;
 }
 
 static const mp_kernel *kernel(const mp_backend *self, const mp_operator *op)

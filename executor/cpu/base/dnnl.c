@@ -99,31 +99,29 @@ dnnl_memory_desc_t mp_dnnl_any(const dnnl_memory_desc_t *desc)
 
 mp_status mp_dnnl_attr(dnnl_primitive_attr_t *attr, mp_error *err)
 {
-    mp_status st = MP_OK;
-    dnnl_primitive_attr_t made = NULL;
-    MP_TRY(MP_DNNL_PREPARED(dnnl_primitive_attr_create(&made), NULL, "attributes", err));
-    MP_TRY(MP_DNNL_PREPARED(dnnl_primitive_attr_set_scratchpad_mode(made, dnnl_scratchpad_mode_user), NULL, "attributes", err));
+    MP_OWNED_BY(dnnl_primitive_attr_destroy) dnnl_primitive_attr_t made = NULL;
+    MP_CHECK(MP_DNNL_PREPARED(dnnl_primitive_attr_create(&made), NULL, "attributes", err));
+    MP_CHECK(
+        MP_DNNL_PREPARED(dnnl_primitive_attr_set_scratchpad_mode(made, dnnl_scratchpad_mode_user), NULL, "attributes", err));
     *attr = made;
     made = NULL;
-done:
-    if (made) dnnl_primitive_attr_destroy(made);
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_dnnl_primitive(const_dnnl_primitive_desc_t desc, const mp_operator *op, mp_dnnl_op *out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    MP_TRY(MP_DNNL_PREPARED(dnnl_primitive_create(&out->primitive, desc), op, "the primitive", err));
+    MP_CLEARED_BY(mp_dnnl_release) mp_dnnl_op made = {0};
+    MP_CHECK(MP_DNNL_PREPARED(dnnl_primitive_create(&made.primitive, desc), op, "the primitive", err));
     const dnnl_memory_desc_t *scratchpad = dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0);
     size_t bytes = scratchpad ? dnnl_memory_desc_get_size(scratchpad) : 0;
     if (bytes) {
-        MP_TRY(mp_dnnl_arg(out, DNNL_ARG_SCRATCHPAD, scratchpad, err));
-        MP_REQUIRE(mp_round_up((int64_t)bytes, 64, &out->scratchpad_bytes), err, MP_INVALID,
-                   "%s ('%s') needs too much workspace", op ? op->kind : "", op ? op->name : "");
+        MP_CHECK(mp_dnnl_arg(&made, DNNL_ARG_SCRATCHPAD, scratchpad, err));
+        MP_ENSURE(mp_round_up((int64_t)bytes, 64, &made.scratchpad_bytes), err, MP_INVALID,
+                  "%s ('%s') needs too much workspace", op ? op->kind : "", op ? op->name : "");
     }
-done:
-    if (st != MP_OK) mp_dnnl_release(out);
-    return st;
+    *out = made;
+    made = (mp_dnnl_op){0};
+    return MP_OK;
 }
 
 mp_status mp_dnnl_arg(mp_dnnl_op *p, int arg, const dnnl_memory_desc_t *desc, mp_error *err)
@@ -160,19 +158,17 @@ void mp_dnnl_release(mp_dnnl_op *p)
 mp_status mp_dnnl_reorder(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to, const mp_operator *op, mp_dnnl_op *out,
                           mp_error *err)
 {
-    mp_status st = MP_OK;
-    dnnl_primitive_attr_t attr = NULL;
-    dnnl_primitive_desc_t desc = NULL;
-    *out = (mp_dnnl_op){0};
-    MP_TRY(mp_dnnl_attr(&attr, err));
-    MP_TRY(MP_DNNL_PREPARED(dnnl_reorder_primitive_desc_create(&desc, from, mp_dnnl_engine(), to, mp_dnnl_engine(), attr), op,
-                            "a change of layout", err));
-    MP_TRY(mp_dnnl_primitive(desc, op, out, err));
-    MP_TRY(mp_dnnl_arg(out, DNNL_ARG_FROM, from, err));
-    MP_TRY(mp_dnnl_arg(out, DNNL_ARG_TO, to, err));
-done:
-    if (st != MP_OK) mp_dnnl_release(out);
-    if (desc) dnnl_primitive_desc_destroy(desc);
-    if (attr) dnnl_primitive_attr_destroy(attr);
-    return st;
+    MP_OWNED_BY(dnnl_primitive_attr_destroy) dnnl_primitive_attr_t attr = NULL;
+    MP_OWNED_BY(dnnl_primitive_desc_destroy) dnnl_primitive_desc_t desc = NULL;
+    MP_CLEARED_BY(mp_dnnl_release) mp_dnnl_op made = {0};
+    *out = made;
+    MP_CHECK(mp_dnnl_attr(&attr, err));
+    MP_CHECK(MP_DNNL_PREPARED(dnnl_reorder_primitive_desc_create(&desc, from, mp_dnnl_engine(), to, mp_dnnl_engine(), attr), op,
+                              "a change of layout", err));
+    MP_CHECK(mp_dnnl_primitive(desc, op, &made, err));
+    MP_CHECK(mp_dnnl_arg(&made, DNNL_ARG_FROM, from, err));
+    MP_CHECK(mp_dnnl_arg(&made, DNNL_ARG_TO, to, err));
+    *out = made;
+    made = (mp_dnnl_op){0};
+    return MP_OK;
 }

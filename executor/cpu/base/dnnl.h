@@ -7,6 +7,7 @@
 
 #include <oneapi/dnnl/dnnl.h>
 
+#include "estimator/base/memory.h"
 #include "executor/kernel/kernel.h"
 #include "formats/base/process.h"
 
@@ -34,6 +35,11 @@ mp_status mp_dnnl_desc(const mp_array *a, const mp_operator *op, dnnl_memory_des
 dnnl_memory_desc_t mp_dnnl_any(const dnnl_memory_desc_t *desc);
 
 enum { MP_DNNL_ARGS = 12 };
+
+MP_HANDLE_OWNER(dnnl_primitive_desc_destroy, dnnl_primitive_desc_t)
+MP_HANDLE_OWNER(dnnl_primitive_desc_iterator_destroy, dnnl_primitive_desc_iterator_t)
+MP_HANDLE_OWNER(dnnl_primitive_attr_destroy, dnnl_primitive_attr_t)
+MP_HANDLE_OWNER(dnnl_post_ops_destroy, dnnl_post_ops_t)
 
 /* A primitive with its memory objects. Where an argument's memory comes from is the kernel's business: it sets the addresses
  * before it runs. */

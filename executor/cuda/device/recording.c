@@ -4,6 +4,10 @@
 #include "executor/cuda/device/current.h"
 #include "executor/cuda/device/errors.h"
 #include "executor/cuda/device/streams.h"
+#include "memplan/memory.h"
+
+MP_HANDLE_OWNER(cudaGraphDestroy, cudaGraph_t)
+MP_HANDLE_OWNER(cudaGraphExecDestroy, cudaGraphExec_t)
 
 mp_status mp_cuda_record_begin(const mp_backend *self, mp_error *err)
 {
@@ -14,20 +18,16 @@ mp_status mp_cuda_record_begin(const mp_backend *self, mp_error *err)
 
 mp_status mp_cuda_record_end(const mp_backend *self, void **recording, mp_error *err)
 {
-    mp_status st = MP_OK;
-    cudaGraph_t graph = NULL;
-    cudaGraphExec_t ready = NULL;
+    MP_OWNED_BY(cudaGraphDestroy) cudaGraph_t graph = NULL;
+    MP_OWNED_BY(cudaGraphExecDestroy) cudaGraphExec_t ready = NULL;
     mp_cuda_use(self);
-    MP_TRY(mp_cuda_error(cudaStreamEndCapture(mp_cuda_main_stream(), &graph), "capturing a step, which --no-graph does without",
-                         err));
-    MP_TRY(MP_CUDA_STATUS(cudaGraphInstantiate(&ready, graph, 0), err));
-    MP_TRY(MP_CUDA_STATUS(cudaGraphUpload(ready, mp_cuda_main_stream()), err));
+    MP_CHECK(mp_cuda_error(cudaStreamEndCapture(mp_cuda_main_stream(), &graph),
+                           "capturing a step, which --no-graph does without", err));
+    MP_CUDA(cudaGraphInstantiate(&ready, graph, 0), err);
+    MP_CUDA(cudaGraphUpload(ready, mp_cuda_main_stream()), err);
     *recording = ready;
     ready = NULL;
-done:
-    if (ready) cudaGraphExecDestroy(ready);
-    if (graph) cudaGraphDestroy(graph);
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_cuda_replay(const mp_backend *self, void *recording, mp_error *err)

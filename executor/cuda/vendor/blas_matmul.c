@@ -3,6 +3,9 @@
 
 #include "executor/cuda/device/device.h"
 #include "executor/cuda/device/errors.h"
+#include "memplan/memory.h"
+
+MP_HANDLE_OWNER(cublasLtMatmulPreferenceDestroy, cublasLtMatmulPreference_t)
 
 enum { STORAGE_ALIGNMENT = 64 };
 
@@ -76,10 +79,9 @@ static mp_status describe(const mp_stack *s, const batch *b, int operand, cublas
 /* Asks the heuristics and pins their first answer. */
 static mp_status choose(mp_blas_matmul *m, const uint32_t alignment[3], mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_cuda_device *device = NULL;
     const mp_cuda_settings *settings = mp_cuda_settings_get();
-    cublasLtMatmulPreference_t preference = NULL;
+    MP_OWNED_BY(cublasLtMatmulPreferenceDestroy) cublasLtMatmulPreference_t preference = NULL;
     cublasLtMatmulHeuristicResult_t found;
     uint64_t limit = (uint64_t)(settings->workspace_limit < MP_BLAS_WORKSPACE ? settings->workspace_limit : MP_BLAS_WORKSPACE);
     uint32_t reductions = settings->fast ? CUBLASLT_REDUCTION_SCHEME_MASK : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
@@ -88,7 +90,7 @@ static mp_status choose(mp_blas_matmul *m, const uint32_t alignment[3], mp_error
         m->workspace_bytes = (int64_t)limit;
         return MP_OK;
     }
-    MP_TRY(MP_CUBLAS_STATUS(cublasLtMatmulPreferenceCreate(&preference), err));
+    MP_CUBLAS(cublasLtMatmulPreferenceCreate(&preference), err);
     const struct {
         cublasLtMatmulPreferenceAttributes_t name;
         const void *value;
@@ -100,20 +102,17 @@ static mp_status choose(mp_blas_matmul *m, const uint32_t alignment[3], mp_error
                   {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &alignment[2], sizeof alignment[2]},
                   {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &alignment[2], sizeof alignment[2]}};
     for (size_t k = 0; k < sizeof wishes / sizeof *wishes; k++)
-        MP_TRY(MP_CUBLAS_STATUS(
-            cublasLtMatmulPreferenceSetAttribute(preference, wishes[k].name, wishes[k].value, wishes[k].size), err));
+        MP_CUBLAS(cublasLtMatmulPreferenceSetAttribute(preference, wishes[k].name, wishes[k].value, wishes[k].size), err);
     cublasStatus_t code = cublasLtMatmulAlgoGetHeuristic(device->blas, m->operation, m->left, m->right, m->result, m->result,
                                                          preference, 1, &found, &n);
     if (code == CUBLAS_STATUS_NOT_SUPPORTED)
         n = 0; /* its word for: none */
     else
-        MP_TRY(mp_cublas_error(code, "cublasLtMatmulAlgoGetHeuristic", err));
-    MP_REQUIRE(n > 0 && found.state == CUBLAS_STATUS_SUCCESS, err, MP_UNSUPPORTED, "cublasLt has no algorithm for this");
+        MP_CHECK(mp_cublas_error(code, "cublasLtMatmulAlgoGetHeuristic", err));
+    MP_ENSURE(n > 0 && found.state == CUBLAS_STATUS_SUCCESS, err, MP_UNSUPPORTED, "cublasLt has no algorithm for this");
     m->algorithm = found.algo;
     m->workspace_bytes = (int64_t)found.workspaceSize;
-done:
-    if (preference) cublasLtMatmulPreferenceDestroy(preference);
-    return st;
+    return MP_OK;
 }
 
 static mp_status describe_operation(mp_blas_matmul *m, mp_dtype dtype, bool left_turned, bool right_turned, mp_error *err)

@@ -143,7 +143,7 @@ static mp_status prepare_forward(const mp_operands *x, mp_factors f, mp_call *ca
     s->empty = !f.a.columns || !mp_array_elements(&x->out[0]);
     s->has_bias = c && !s->empty && mp_factors_bias(c, &f);
     s->prefilled = c && !s->has_bias;
-    if (s->empty) goto done;
+    if (s->empty) return st;
     st = mp_blas_matmul_prepare(&p.a, &p.b, &p.c, f.alpha, s->prefilled, s->has_bias ? MP_BLAS_BIAS : MP_BLAS_NO_BIAS,
                                 &s->forward.matmul, s->has_bias ? NULL : err);
     if (st != MP_OK && s->has_bias) { /* no algorithm adds the bias: it is put there first */
@@ -153,7 +153,6 @@ static mp_status prepare_forward(const mp_operands *x, mp_factors f, mp_call *ca
         st = mp_blas_matmul_prepare(&p.a, &p.b, &p.c, f.alpha, 1, MP_BLAS_NO_BIAS, &s->forward.matmul, err);
     }
     want(call, s->forward.matmul.workspace_bytes);
-done:
     return st;
 }
 
@@ -171,19 +170,17 @@ static mp_status prepare_backward(const mp_operands *x, mp_factors f, mp_call *c
 
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_error why = {0};
     state *s;
     if (x->in[0].dtype != MP_DTYPE_FLOAT && x->in[0].dtype != MP_DTYPE_BFLOAT16) return MP_NO_KERNEL(x, err, "its type");
-    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     call->state = s;
     call->release = release;
     mp_factors f = mp_factors_read(x);
     s->beta = f.beta;
-    st = x->is_backward ? prepare_backward(x, f, call, &why) : prepare_forward(x, f, call, &why);
-    MP_REQUIRE(st == MP_OK, err, st, "%s ('%s'): %s", x->op->kind, x->op->name, why.message);
-done:
-    return st;
+    const mp_status st = x->is_backward ? prepare_backward(x, f, call, &why) : prepare_forward(x, f, call, &why);
+    MP_ENSURE(st == MP_OK, err, st, "%s ('%s'): %s", x->op->kind, x->op->name, why.message);
+    return MP_OK;
 }
 
 const mp_kernel mp_cuda_products[] = {

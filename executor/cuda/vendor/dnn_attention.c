@@ -198,14 +198,13 @@ static mp_status run_pass(const mp_call *call, const mp_operands *x, const mp_ru
 /* Leaves call->run NULL, and a reason, where cuDNN has no engine for both passes within the limit on workspace. */
 static mp_status prepare_fused(const mp_operands *x, mp_call *call, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_attention_spec form;
     mp_error refusal = {0};
     pass forward, backward;
-    state *s = NULL;
+    MP_OWNED state *s = NULL;
     int64_t bytes, mask_bytes;
-    MP_TRY(mp_attention_spec_read(x, &form, err));
-    MP_REQUIRE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
+    MP_CHECK(mp_attention_spec_read(x, &form, err));
+    MP_ENSURE(s = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     *s = (state){.scale = form.scale, .hidden = -INFINITY, .kept = 1 - form.ratio, .growth = 1 / (1 - form.ratio)};
     align_k(&form, s);
     const char *why = mp_dnn_attention_refusal(&form, cudnnGetVersion());
@@ -214,10 +213,10 @@ static mp_status prepare_fused(const mp_operands *x, mp_call *call, mp_error *er
     if (!why) s->pass = x->is_backward ? backward : forward;
     if (why) {
         snprintf(call->reason, sizeof call->reason, "%.*s", MP_CALL_REASON - 1, why);
-        goto done;
+        return MP_OK;
     }
-    MP_REQUIRE(lay_out(x, &form, mask_bytes, s, &bytes), err, MP_INVALID, "%s ('%s') needs too much workspace", x->op->kind,
-               x->op->name);
+    MP_ENSURE(lay_out(x, &form, mask_bytes, s, &bytes), err, MP_INVALID, "%s ('%s') needs too much workspace", x->op->kind,
+              x->op->name);
     if (mp_dnn_plan_is_assumed(s->pass.plan))
         snprintf(call->reason, sizeof call->reason, "assumed: without a GPU cuDNN names no engine");
     call->run = run_pass;
@@ -225,9 +224,7 @@ static mp_status prepare_fused(const mp_operands *x, mp_call *call, mp_error *er
     call->workspace_bytes = bytes;
     call->state = s;
     s = NULL;
-done:
-    mp_free(s);
-    return st;
+    return MP_OK;
 }
 
 static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)

@@ -130,15 +130,13 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
 static mp_status plan_pass(const mp_operands *x, mp_call *call, int pass, const mp_sliding *s, const mp_array *y,
                            const mp_array *bias, bool adds, const mp_dnn_plan **plan, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_error why = {0};
     mp_dnn_graph g;
     describe(&g, pass, s, &x->in[0], &x->in[1], y, bias, adds);
-    st = mp_dnn_plan_find_named(&g, x->algorithm, plan, &why);
-    MP_REQUIRE(st == MP_OK, err, st, "%s ('%s'): %s", x->op->kind, x->op->name, why.message);
+    const mp_status st = mp_dnn_plan_find_named(&g, x->algorithm, plan, &why);
+    MP_ENSURE(st == MP_OK, err, st, "%s ('%s'): %s", x->op->kind, x->op->name, why.message);
     if (mp_dnn_plan_workspace_bytes(*plan) > call->workspace_bytes) call->workspace_bytes = mp_dnn_plan_workspace_bytes(*plan);
-done:
-    return st;
+    return MP_OK;
 }
 
 /* The plans of the gradient of input `factor`. */

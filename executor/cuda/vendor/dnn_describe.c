@@ -245,22 +245,19 @@ static const char assumed[] = "{\"deviceName\":\"NVIDIA H200\",\"cudaDeviceId\":
 /* The properties of the assumed one. */
 static mp_status assume(cudnnBackendDescriptor_t *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_cuda_context *c = mp_cuda_current();
-    cudnnBackendDescriptor_t made = NULL;
+    MP_OWNED_BY(cudnnBackendDestroyDescriptor) cudnnBackendDescriptor_t made = NULL;
     if (!c->dnn_properties) {
-        MP_TRY(MP_CUDNN_STATUS(cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &made), err));
-        MP_TRY(MP_CUDNN_STATUS(cudnnBackendSetAttribute(made, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
-                                                        (int64_t)strlen(assumed), assumed),
-                               err));
-        MP_TRY(MP_CUDNN_STATUS(cudnnBackendFinalize(made), err));
+        MP_CUDNN(cudnnBackendCreateDescriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &made), err);
+        MP_CUDNN(cudnnBackendSetAttribute(made, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+                                          (int64_t)strlen(assumed), assumed),
+                 err);
+        MP_CUDNN(cudnnBackendFinalize(made), err);
         c->dnn_properties = made;
         made = NULL;
     }
     *out = c->dnn_properties;
-done:
-    if (made) cudnnBackendDestroyDescriptor(made);
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_dnn_set_device(cudnnBackendDescriptor_t descriptor, int handle_at, int properties_at, mp_error *err)

@@ -108,6 +108,7 @@ static void plan_free(mp_dnn_plan *p)
     mp_dnn_plan_close(p);
     mp_free(p);
 }
+MP_OWNER(plan_free, mp_dnn_plan)
 
 /* A plan of the graph under the settings of now, not yet opened. */
 static mp_status new_plan(const mp_dnn_graph *g, const char *algorithm, mp_dnn_plan **out, mp_error *err)
@@ -125,14 +126,10 @@ static mp_status new_plan(const mp_dnn_graph *g, const char *algorithm, mp_dnn_p
 
 mp_status mp_dnn_algorithms(const mp_dnn_graph *g, mp_algorithms *out, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_dnn_plan *p = NULL;
+    MP_OWNED_BY(plan_free) mp_dnn_plan *p = NULL;
     out->n = 0;
-    MP_TRY(new_plan(g, NULL, &p, err));
-    MP_TRY(mp_dnn_plan_list(p, out, err));
-done:
-    plan_free(p);
-    return st;
+    MP_CHECK(new_plan(g, NULL, &p, err));
+    return mp_dnn_plan_list(p, out, err);
 }
 
 mp_status mp_dnn_plan_find(const mp_dnn_graph *g, const mp_dnn_plan **out, mp_error *err)
@@ -150,25 +147,24 @@ static bool is_plan_of(const mp_dnn_plan *p, const mp_dnn_graph *g, const char *
 mp_status mp_dnn_plan_find_named(const mp_dnn_graph *g, const char *algorithm, const mp_dnn_plan **out, mp_error *err)
 {
     mp_status st = MP_OK;
-    mp_dnn_plan *plan = NULL, *made = NULL;
+    mp_dnn_plan *plan = NULL;
+    MP_OWNED_BY(plan_free) mp_dnn_plan *made = NULL;
     mp_dnn_plans *kept = plans_here();
-    MP_REQUIRE(kept, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(kept, err, MP_NOMEM, "out of memory");
     for (size_t k = 0; k < kept->n && !plan; k++)
         if (is_plan_of(kept->list[k], g, algorithm)) plan = kept->list[k];
     if (!plan) {
-        MP_REQUIRE(mp_grow(&kept->list, &kept->capacity, kept->n + 1, sizeof *kept->list), err, MP_NOMEM, "out of memory");
-        MP_TRY(new_plan(g, algorithm, &made, err));
+        MP_ENSURE(mp_grow(&kept->list, &kept->capacity, kept->n + 1, sizeof *kept->list), err, MP_NOMEM, "out of memory");
+        MP_CHECK(new_plan(g, algorithm, &made, err));
         st = mp_dnn_plan_open(made, &made->why);
         if (st && st != MP_UNSUPPORTED && err) *err = made->why;
-        if (st && st != MP_UNSUPPORTED) goto done;
+        if (st && st != MP_UNSUPPORTED) return st;
         plan = kept->list[kept->n++] = made;
         made = NULL;
         st = MP_OK;
     }
-    MP_REQUIRE(!plan->why.code, err, MP_UNSUPPORTED, "%s", plan->why.message);
+    MP_ENSURE(!plan->why.code, err, MP_UNSUPPORTED, "%s", plan->why.message);
     *out = plan;
-done:
-    plan_free(made);
     return st;
 }
 
@@ -210,27 +206,21 @@ void mp_dnn_forget(void)
 
 mp_status mp_dnn_plan_run(const mp_dnn_plan *p, void *const *addresses, void *workspace, mp_error *err)
 {
-    mp_status st = MP_OK;
-    cudnnBackendDescriptor_t pack = NULL;
+    MP_OWNED_BY(cudnnBackendDestroyDescriptor) cudnnBackendDescriptor_t pack = NULL;
     const mp_cuda_device *device;
     int64_t ids[MP_DNN_TENSORS];
     void *data[MP_DNN_TENSORS];
     int64_t n = 0;
-    MP_TRY(mp_cuda_open(&device, err));
+    MP_CHECK(mp_cuda_open(&device, err));
     for (int64_t k = 0; k < p->graph.n_tensors; k++) {
         if (p->graph.tensors[k].is_virtual) continue;
         ids[n] = k + 1;
         data[n++] = addresses[k];
     }
-    MP_TRY(MP_CUDNN_STATUS(cudnnBackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack), err));
-    MP_TRY(MP_CUDNN_STATUS(cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, n, ids), err));
-    MP_TRY(MP_CUDNN_STATUS(cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, n, data),
-                           err));
-    MP_TRY(MP_CUDNN_STATUS(
-        cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace), err));
-    MP_TRY(MP_CUDNN_STATUS(cudnnBackendFinalize(pack), err));
-    MP_TRY(MP_CUDNN_STATUS(cudnnBackendExecute(device->dnn, p->plan, pack), err));
-done:
-    if (pack) cudnnBackendDestroyDescriptor(pack);
-    return st;
+    MP_CUDNN(cudnnBackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack), err);
+    MP_CUDNN(cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, n, ids), err);
+    MP_CUDNN(cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, n, data), err);
+    MP_CUDNN(cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace), err);
+    MP_CUDNN(cudnnBackendFinalize(pack), err);
+    return MP_CUDNN_STATUS(cudnnBackendExecute(device->dnn, p->plan, pack), err);
 }

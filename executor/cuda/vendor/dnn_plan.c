@@ -30,58 +30,55 @@ static uint32_t forbidden(const mp_dnn_plan *p)
 /* The number and the notes of a configuration's engine, and whether it compiles its kernels when it is chosen. */
 static mp_status read_engine(cudnnBackendDescriptor_t config, uint32_t *notes, bool *compiles, int64_t *number, mp_error *err)
 {
-    mp_status st = MP_OK;
     cudnnBackendNumericalNote_t list[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
     cudnnBackendBehaviorNote_t behavior[CUDNN_BEHAVIOR_NOTE_TYPE_COUNT];
-    cudnnBackendDescriptor_t engine = NULL;
+    MP_OWNED_BY(cudnnBackendDestroyDescriptor) cudnnBackendDescriptor_t engine = NULL;
     int64_t n = 0;
-    MP_TRY(MP_CUDNN_STATUS(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine), err));
-    MP_TRY(MP_CUDNN_STATUS(
-        cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &n, &engine), err));
-    MP_TRY(MP_CUDNN_STATUS(cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &n, number),
-                           err));
-    MP_TRY(MP_CUDNN_STATUS(cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
-                                                    CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &n, list),
-                           err));
+    MP_CUDNN(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine), err);
+    MP_CUDNN(cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &n, &engine), err);
+    MP_CUDNN(cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1, &n, number), err);
+    MP_CUDNN(cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                                      CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &n, list),
+             err);
     *notes = 0;
     for (int64_t k = 0; k < n && k < CUDNN_NUMERICAL_NOTE_TYPE_COUNT; k++) *notes |= 1u << list[k];
-    MP_TRY(MP_CUDNN_STATUS(cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
-                                                    CUDNN_BEHAVIOR_NOTE_TYPE_COUNT, &n, behavior),
-                           err));
+    MP_CUDNN(cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
+                                      CUDNN_BEHAVIOR_NOTE_TYPE_COUNT, &n, behavior),
+             err);
     *compiles = false;
     for (int64_t k = 0; k < n && k < CUDNN_BEHAVIOR_NOTE_TYPE_COUNT; k++)
         if (behavior[k] == CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) *compiles = true;
-done:
-    if (engine) cudnnBackendDestroyDescriptor(engine);
-    return st;
+    return MP_OK;
+}
+
+static void knobs_free(cudnnBackendDescriptor_t (*knobs)[CUDNN_KNOB_TYPE_COUNTS])
+{
+    for (int k = 0; k < CUDNN_KNOB_TYPE_COUNTS; k++)
+        if ((*knobs)[k]) cudnnBackendDestroyDescriptor((*knobs)[k]);
 }
 
 /* What a configuration is called: its engine's number, and the value of every knob, "engine 34, 2=5 13=1". cuDNN gives the same
  * numbers in every process with the same version. */
 static mp_status name_config(cudnnBackendDescriptor_t config, int64_t engine, char name[MP_ALGORITHM_NAME], mp_error *err)
 {
-    mp_status st = MP_OK;
-    cudnnBackendDescriptor_t knobs[CUDNN_KNOB_TYPE_COUNTS] = {NULL};
+    MP_CLEARED_BY(knobs_free) cudnnBackendDescriptor_t knobs[CUDNN_KNOB_TYPE_COUNTS] = {NULL};
     int64_t n = 0, given = 0, value;
     cudnnBackendKnobType_t type;
     int length = snprintf(name, MP_ALGORITHM_NAME, "engine %" PRId64, engine);
     for (int k = 0; k < CUDNN_KNOB_TYPE_COUNTS; k++)
-        MP_TRY(MP_CUDNN_STATUS(cudnnBackendCreateDescriptor(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, &knobs[k]), err));
-    MP_TRY(MP_CUDNN_STATUS(cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                                                    CUDNN_KNOB_TYPE_COUNTS, &n, knobs),
-                           err));
+        MP_CUDNN(cudnnBackendCreateDescriptor(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, &knobs[k]), err);
+    MP_CUDNN(cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                      CUDNN_KNOB_TYPE_COUNTS, &n, knobs),
+             err);
     for (int64_t k = 0; k < n && k < CUDNN_KNOB_TYPE_COUNTS && length < MP_ALGORITHM_NAME; k++) {
-        MP_TRY(MP_CUDNN_STATUS(
-            cudnnBackendGetAttribute(knobs[k], CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &given, &type), err));
-        MP_TRY(MP_CUDNN_STATUS(
-            cudnnBackendGetAttribute(knobs[k], CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, 1, &given, &value), err));
+        MP_CUDNN(cudnnBackendGetAttribute(knobs[k], CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &given, &type),
+                 err);
+        MP_CUDNN(cudnnBackendGetAttribute(knobs[k], CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, 1, &given, &value),
+                 err);
         length +=
             snprintf(name + length, (size_t)(MP_ALGORITHM_NAME - length), "%s%d=%" PRId64, k ? " " : ", ", (int)type, value);
     }
-done:
-    for (int k = 0; k < CUDNN_KNOB_TYPE_COUNTS; k++)
-        if (knobs[k]) cudnnBackendDestroyDescriptor(knobs[k]);
-    return st;
+    return MP_OK;
 }
 
 static bool is_listed(const mp_algorithms *list, const char *name)
@@ -94,26 +91,21 @@ static bool is_listed(const mp_algorithms *list, const char *name)
 /* Makes the execution plan of a configuration; *fits false: it has none, or one that takes too much workspace. */
 static mp_status try_plan(mp_dnn_plan *p, cudnnBackendDescriptor_t config, bool *fits, mp_error *err)
 {
-    mp_status st = MP_OK;
-    cudnnBackendDescriptor_t plan = NULL;
+    MP_OWNED_BY(cudnnBackendDestroyDescriptor) cudnnBackendDescriptor_t plan = NULL;
     int64_t n = 0, bytes = 0;
     *fits = false;
-    MP_TRY(MP_CUDNN_STATUS(cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan), err));
-    MP_TRY(MP_CUDNN_STATUS(
-        cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &config),
-        err));
-    MP_TRY(mp_dnn_set_device(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, err));
-    if (cudnnBackendFinalize(plan) != CUDNN_STATUS_SUCCESS) goto done;
-    MP_TRY(MP_CUDNN_STATUS(
-        cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &n, &bytes), err));
-    if (bytes > p->settings.workspace_limit) goto done;
+    MP_CUDNN(cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan), err);
+    MP_CUDNN(cudnnBackendSetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &config),
+             err);
+    MP_CHECK(mp_dnn_set_device(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, err));
+    if (cudnnBackendFinalize(plan) != CUDNN_STATUS_SUCCESS) return MP_OK;
+    MP_CUDNN(cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &n, &bytes), err);
+    if (bytes > p->settings.workspace_limit) return MP_OK;
     *fits = true;
     p->workspace_bytes = bytes;
     p->plan = plan;
     plan = NULL;
-done:
-    if (plan) cudnnBackendDestroyDescriptor(plan);
-    return st;
+    return MP_OK;
 }
 
 /* Takes the first of these configurations that may be taken and, where a name is asked for, has it. With `list` it takes none,
@@ -155,37 +147,49 @@ static bool is_driver_missing(void)
     return strstr(why, "RUNTIME_PREREQUISITE_MISSING") != NULL;
 }
 
+typedef struct proposals {
+    cudnnBackendDescriptor_t heuristics, *list;
+    int64_t n, given; /* the first `given` of the n in the list are proposed */
+} proposals;
+
+static void proposals_free(proposals *x)
+{
+    for (int64_t k = 0; x->list && k < x->n; k++)
+        if (x->list[k]) cudnnBackendDestroyDescriptor(x->list[k]);
+    mp_free(x->list);
+    if (x->heuristics) cudnnBackendDestroyDescriptor(x->heuristics);
+}
+
+/* What cuDNN proposes; MP_OK without any, too. */
+static mp_status propose(const mp_dnn_plan *p, cudnnBackendHeurMode_t mode, proposals *out, mp_error *err)
+{
+    cudnnBackendDescriptor_t graph = p->made[p->n_made - 1];
+    MP_CUDNN(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &out->heuristics), err);
+    MP_CUDNN(cudnnBackendSetAttribute(out->heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                                      &graph),
+             err);
+    MP_CUDNN(cudnnBackendSetAttribute(out->heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode), err);
+    MP_CHECK(mp_dnn_set_device(out->heuristics, -1, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, err));
+    if (cudnnBackendFinalize(out->heuristics) != CUDNN_STATUS_SUCCESS) return MP_OK;
+    if (cudnnBackendGetAttribute(out->heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &out->n,
+                                 NULL) != CUDNN_STATUS_SUCCESS)
+        return MP_OK;
+    MP_ENSURE(out->list = mp_alloc((size_t)out->n, sizeof *out->list), err, MP_NOMEM, "out of memory");
+    for (int64_t k = 0; k < out->n; k++)
+        MP_CUDNN(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &out->list[k]), err);
+    return MP_CUDNN_STATUS(cudnnBackendGetAttribute(out->heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                                    CUDNN_TYPE_BACKEND_DESCRIPTOR, out->n, &out->given, out->list),
+                           err);
+}
+
 /* Asks the heuristics in this mode, and chooses or lists. A mode that fails or names nothing leaves p->config NULL. */
 static mp_status consult(mp_dnn_plan *p, cudnnBackendHeurMode_t mode, mp_algorithms *list, mp_error *err)
 {
-    mp_status st = MP_OK;
-    cudnnBackendDescriptor_t graph = p->made[p->n_made - 1], heuristics = NULL, *configs = NULL;
-    int64_t n = 0, given = 0;
-    MP_TRY(MP_CUDNN_STATUS(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, &heuristics), err));
-    MP_TRY(MP_CUDNN_STATUS(
-        cudnnBackendSetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &graph),
-        err));
-    MP_TRY(
-        MP_CUDNN_STATUS(cudnnBackendSetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode), err));
-    MP_TRY(mp_dnn_set_device(heuristics, -1, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, err));
-    if (cudnnBackendFinalize(heuristics) != CUDNN_STATUS_SUCCESS) goto done;
-    if (cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &n, NULL) !=
-        CUDNN_STATUS_SUCCESS)
-        goto done;
-    MP_REQUIRE(configs = mp_alloc((size_t)n, sizeof *configs), err, MP_NOMEM, "out of memory");
-    for (int64_t k = 0; k < n; k++)
-        MP_TRY(MP_CUDNN_STATUS(cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[k]), err));
-    MP_TRY(MP_CUDNN_STATUS(
-        cudnnBackendGetAttribute(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, n, &given, configs),
-        err));
-    MP_TRY(choose(p, configs, given < n ? given : n, list, err));
-done:
-    if (!given) p->lacks_driver |= is_driver_missing();
-    for (int64_t k = 0; configs && k < n; k++)
-        if (configs[k]) cudnnBackendDestroyDescriptor(configs[k]);
-    mp_free(configs);
-    if (heuristics) cudnnBackendDestroyDescriptor(heuristics);
-    return st;
+    MP_CLEARED_BY(proposals_free) proposals found = {0};
+    const mp_status st = propose(p, mode, &found, err);
+    if (!found.given) p->lacks_driver |= is_driver_missing();
+    MP_CHECK(st);
+    return choose(p, found.list, found.given < found.n ? found.given : found.n, list, err);
 }
 
 /* Without a GPU, that a graph has an engine for which only the driver is missing. */

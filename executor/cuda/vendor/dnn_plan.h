@@ -4,6 +4,9 @@
 
 #include "executor/cuda/device/device.h"
 #include "executor/cuda/vendor/dnn_graph.h"
+#include "memplan/memory.h"
+
+MP_HANDLE_OWNER(cudnnBackendDestroyDescriptor, cudnnBackendDescriptor_t)
 
 struct mp_dnn_plan {
     mp_dnn_graph graph;

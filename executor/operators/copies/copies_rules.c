@@ -320,24 +320,28 @@ static mp_status combine(mp_copies *m, const mp_array *in, const mp_array *out, 
     return MP_OK;
 }
 
+static void axes_free(axis_stretches (*axes)[MP_ARRAY_RANK])
+{
+    for (int d = 0; d < MP_ARRAY_RANK; d++) mp_free((*axes)[d].list);
+}
+
 mp_status mp_copies_pad(const mp_operands *x, mp_copies *m, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_array *in = mp_operands_in(x, 0), *out = mp_operands_out(x, 0);
     const char *name = mp_operator_text(x->op, "mode", "constant");
-    axis_stretches axes[MP_ARRAY_RANK] = {0};
+    MP_CLEARED_BY(axes_free) axis_stretches axes[MP_ARRAY_RANK] = {0};
     int64_t before[MP_ARRAY_RANK];
     int mode = -1;
     for (int k = 0; k < (int)(sizeof modes / sizeof *modes); k++)
         if (!strcmp(modes[k].mode, name)) mode = k;
-    MP_REQUIRE(mode >= 0, err, MP_UNSUPPORTED, "%s ('%s'): mode '%s' is not supported here", x->op->kind, x->op->name, name);
-    MP_TRY(read_pads(x, in->rank, before, err));
-    MP_TRY(read_value(x, m, err));
+    MP_ENSURE(mode >= 0, err, MP_UNSUPPORTED, "%s ('%s'): mode '%s' is not supported here", x->op->kind, x->op->name, name);
+    MP_CHECK(read_pads(x, in->rank, before, err));
+    MP_CHECK(read_value(x, m, err));
     m->overlaps = mode > 0;
     for (int d = 0; d < in->rank; d++) {
-        MP_REQUIRE(mode == 0 || in->dims[d] || !out->dims[d], err, MP_UNSUPPORTED,
-                   "%s ('%s'): padding an empty axis is not supported here", x->op->kind, x->op->name);
-        MP_TRY(cut_axis(mode, in->dims[d], before[d], out->dims[d], &axes[d], err));
+        MP_ENSURE(mode == 0 || in->dims[d] || !out->dims[d], err, MP_UNSUPPORTED,
+                  "%s ('%s'): padding an empty axis is not supported here", x->op->kind, x->op->name);
+        MP_CHECK(cut_axis(mode, in->dims[d], before[d], out->dims[d], &axes[d], err));
         if (mode > 0) continue;
         const stretch none = {0}, *s = axes[d].n ? axes[d].list : &none;
         m->cut.low[d] = s->from;
@@ -347,13 +351,11 @@ mp_status mp_copies_pad(const mp_operands *x, mp_copies *m, mp_error *err)
         m->cut.any |= s->n < in->dims[d];
         m->pad.any |= s->n < out->dims[d];
     }
-    MP_TRY(combine(m, in, out, axes, err));
+    MP_CHECK(combine(m, in, out, axes, err));
     if (!m->n_parts) { /* all is filled: the gradient still has to be written */
         mp_copies_part *p;
-        MP_TRY(new_part(m, 0, 0, &p, err));
+        MP_CHECK(new_part(m, 0, 0, &p, err));
         mp_box_put(&p->box, 0, in->rank ? 1 : 0, 1);
     }
-done:
-    for (int d = 0; d < MP_ARRAY_RANK; d++) mp_free(axes[d].list);
-    return st;
+    return MP_OK;
 }

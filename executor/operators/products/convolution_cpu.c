@@ -96,19 +96,14 @@ mp_status mp_convolution_desc(const mp_convolution *c, mp_convolution_pass pass,
                               const dnnl_memory_desc_t *weights, const dnnl_memory_desc_t *dst, dnnl_primitive_desc_t *out,
                               mp_error *err)
 {
-    mp_status st = MP_OK;
-    dnnl_primitive_attr_t attr = NULL;
-    dnnl_primitive_desc_t hint = NULL;
+    MP_OWNED_BY(dnnl_primitive_attr_destroy) dnnl_primitive_attr_t attr = NULL;
+    MP_OWNED_BY(dnnl_primitive_desc_destroy) dnnl_primitive_desc_t hint = NULL;
     dnnl_convolution_desc_t d;
     const char *what = pass == MP_CONVOLVE_FORWARD ? "the convolution" : "the convolution's gradient";
-    MP_TRY(mp_dnnl_attr(&attr, err));
-    if (pass != MP_CONVOLVE_FORWARD) MP_TRY(make_hint(c, src, weights, dst, attr, &hint, err));
-    MP_TRY(mp_dnnl_check(describe_pass(c, pass, dnnl_convolution_direct, src, weights, dst, &d), c->op, what, err));
-    MP_TRY(MP_DNNL_PREPARED(dnnl_primitive_desc_create(out, &d, attr, mp_dnnl_engine(), hint), c->op, what, err));
-done:
-    if (attr) dnnl_primitive_attr_destroy(attr);
-    if (hint) dnnl_primitive_desc_destroy(hint);
-    return st;
+    MP_CHECK(mp_dnnl_attr(&attr, err));
+    if (pass != MP_CONVOLVE_FORWARD) MP_CHECK(make_hint(c, src, weights, dst, attr, &hint, err));
+    MP_CHECK(mp_dnnl_check(describe_pass(c, pass, dnnl_convolution_direct, src, weights, dst, &d), c->op, what, err));
+    return MP_DNNL_PREPARED(dnnl_primitive_desc_create(out, &d, attr, mp_dnnl_engine(), hint), c->op, what, err);
 }
 
 /* Tells of all that oneDNN has for this algorithm (dnnl_convolution_direct or _winograd), in its order; there may be none. What
@@ -118,37 +113,32 @@ static mp_status each_implementation(const mp_convolution *c, mp_convolution_pas
                                      const dnnl_memory_desc_t *dst, bool (*visit)(void *data, dnnl_primitive_desc_t *desc),
                                      void *data, mp_error *err)
 {
-    mp_status st = MP_OK;
-    dnnl_primitive_attr_t attr = NULL;
-    dnnl_primitive_desc_t hint = NULL;
-    dnnl_primitive_desc_iterator_t each = NULL;
+    MP_OWNED_BY(dnnl_primitive_attr_destroy) dnnl_primitive_attr_t attr = NULL;
+    MP_OWNED_BY(dnnl_primitive_desc_destroy) dnnl_primitive_desc_t hint = NULL;
+    MP_OWNED_BY(dnnl_primitive_desc_iterator_destroy) dnnl_primitive_desc_iterator_t each = NULL;
     dnnl_convolution_desc_t d;
     dnnl_status_t status;
     bool goes_on = true;
-    MP_TRY(mp_dnnl_attr(&attr, err));
-    if (pass != MP_CONVOLVE_FORWARD) MP_TRY(make_hint(c, src, weights, dst, attr, &hint, err));
-    if (describe_pass(c, pass, algorithm, src, weights, dst, &d) != dnnl_success) goto done;
+    MP_CHECK(mp_dnnl_attr(&attr, err));
+    if (pass != MP_CONVOLVE_FORWARD) MP_CHECK(make_hint(c, src, weights, dst, attr, &hint, err));
+    if (describe_pass(c, pass, algorithm, src, weights, dst, &d) != dnnl_success) return MP_OK;
     mp_library_works++;
     status = dnnl_primitive_desc_iterator_create(&each, &d, attr, mp_dnnl_engine(), hint);
     mp_library_works--;
-    if (status == dnnl_out_of_memory) MP_TRY(mp_dnnl_check(status, c->op, "the convolution", err));
-    if (status != dnnl_success) goto done;
+    if (status == dnnl_out_of_memory) MP_CHECK(mp_dnnl_check(status, c->op, "the convolution", err));
+    if (status != dnnl_success) return MP_OK;
     do {
         mp_library_works++;
         dnnl_primitive_desc_t desc = dnnl_primitive_desc_iterator_fetch(each);
         mp_library_works--;
-        MP_REQUIRE(desc, err, MP_NOMEM, "%s ('%s'): oneDNN has no memory for a descriptor", c->op->kind, c->op->name);
+        MP_ENSURE(desc, err, MP_NOMEM, "%s ('%s'): oneDNN has no memory for a descriptor", c->op->kind, c->op->name);
         goes_on = visit(data, &desc);
         if (desc) dnnl_primitive_desc_destroy(desc);
         mp_library_works++;
         goes_on = goes_on && dnnl_primitive_desc_iterator_next(each) == dnnl_success;
         mp_library_works--;
     } while (goes_on);
-done:
-    if (each) dnnl_primitive_desc_iterator_destroy(each);
-    if (attr) dnnl_primitive_attr_destroy(attr);
-    if (hint) dnnl_primitive_desc_destroy(hint);
-    return st;
+    return MP_OK;
 }
 
 /* What oneDNN calls the implementation, "jit:avx512_core"; valid as long as the descriptor. */
@@ -256,18 +246,14 @@ static mp_status seek(seeker *s, mp_error *err)
 
 mp_status mp_convolution_algorithms(const mp_convolution *c, mp_convolution_pass pass, mp_algorithms *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     seeker s = {.convolution = c, .pass = pass, .list = out};
-    dnnl_primitive_desc_t best = NULL;
+    MP_OWNED_BY(dnnl_primitive_desc_destroy) dnnl_primitive_desc_t best = NULL;
     char name[MP_ALGORITHM_NAME];
     out->n = 0;
-    MP_TRY(mp_convolution_best(c, pass, &best, err));
+    MP_CHECK(mp_convolution_best(c, pass, &best, err));
     name_of(c, pass, best, name);
     put(out, name);
-    MP_TRY(seek(&s, err));
-done:
-    if (best) dnnl_primitive_desc_destroy(best);
-    return st;
+    return seek(&s, err);
 }
 
 mp_status mp_convolution_named(const mp_convolution *c, mp_convolution_pass pass, const char *name, dnnl_primitive_desc_t *out,

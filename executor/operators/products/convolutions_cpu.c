@@ -73,25 +73,22 @@ static const dnnl_memory_desc_t *query(const_dnnl_primitive_desc_t desc, dnnl_qu
 /* `algorithm` NULL: the best. */
 static mp_status prepare_pass(pass *p, const mp_convolution *c, mp_convolution_pass which, const char *algorithm, mp_error *err)
 {
-    mp_status st = MP_OK;
-    dnnl_primitive_desc_t desc = NULL;
+    MP_OWNED_BY(dnnl_primitive_desc_destroy) dnnl_primitive_desc_t desc = NULL;
     bool data = which == MP_CONVOLVE_DATA, weights = which == MP_CONVOLVE_WEIGHTS;
-    MP_TRY(algorithm ? mp_convolution_named(c, which, algorithm, &desc, err) : mp_convolution_best(c, which, &desc, err));
-    MP_TRY(mp_dnnl_primitive(desc, c->op, &p->op, err));
-    MP_TRY(prepare_passage(p, &p->src, data ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, data, &c->src,
-                           query(desc, data ? dnnl_query_diff_src_md : dnnl_query_src_md), c->op, err));
-    MP_TRY(prepare_passage(p, &p->weights, weights ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, weights, &c->weights,
-                           query(desc, weights ? dnnl_query_diff_weights_md : dnnl_query_weights_md), c->op, err));
-    MP_TRY(prepare_passage(p, &p->dst, which == MP_CONVOLVE_FORWARD ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST,
-                           which == MP_CONVOLVE_FORWARD, &c->dst,
-                           query(desc, which == MP_CONVOLVE_FORWARD ? dnnl_query_dst_md : dnnl_query_diff_dst_md), c->op, err));
-    if (c->has_bias && !data) MP_TRY(mp_dnnl_arg(&p->op, weights ? DNNL_ARG_DIFF_BIAS : DNNL_ARG_BIAS, &c->bias, err));
+    MP_CHECK(algorithm ? mp_convolution_named(c, which, algorithm, &desc, err) : mp_convolution_best(c, which, &desc, err));
+    MP_CHECK(mp_dnnl_primitive(desc, c->op, &p->op, err));
+    MP_CHECK(prepare_passage(p, &p->src, data ? DNNL_ARG_DIFF_SRC : DNNL_ARG_SRC, data, &c->src,
+                             query(desc, data ? dnnl_query_diff_src_md : dnnl_query_src_md), c->op, err));
+    MP_CHECK(prepare_passage(p, &p->weights, weights ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_WEIGHTS, weights, &c->weights,
+                             query(desc, weights ? dnnl_query_diff_weights_md : dnnl_query_weights_md), c->op, err));
+    MP_CHECK(prepare_passage(
+        p, &p->dst, which == MP_CONVOLVE_FORWARD ? DNNL_ARG_DST : DNNL_ARG_DIFF_DST, which == MP_CONVOLVE_FORWARD, &c->dst,
+        query(desc, which == MP_CONVOLVE_FORWARD ? dnnl_query_dst_md : dnnl_query_diff_dst_md), c->op, err));
+    if (c->has_bias && !data) MP_CHECK(mp_dnnl_arg(&p->op, weights ? DNNL_ARG_DIFF_BIAS : DNNL_ARG_BIAS, &c->bias, err));
     p->scratch_at = p->workspace_bytes;
     p->workspace_bytes += p->op.scratchpad_bytes > p->reorder_scratch ? p->op.scratchpad_bytes : p->reorder_scratch;
     p->is_there = true;
-done:
-    if (desc) dnnl_primitive_desc_destroy(desc);
-    return st;
+    return MP_OK;
 }
 
 /* Brings an operand to where the primitive reads or writes it. */

@@ -18,40 +18,34 @@ static const mp_operator *only_reader(const mp_model *model, const mp_consumers 
 
 static mp_status pack(mp_model *model, int t, const mp_operator *op, mp_dtype dtype, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_array x, w, y;
     mp_convolution c;
-    dnnl_primitive_desc_t desc = NULL;
-    MP_TRY(mp_array_of(&model->tensors[op->in[0]], dtype, &x, err));
-    MP_TRY(mp_array_of(&model->tensors[t], dtype, &w, err));
-    MP_TRY(mp_array_of(&model->tensors[op->out[0]], dtype, &y, err));
-    MP_TRY(mp_convolution_read(model, op, &x, &w, &y, NULL, &c, err));
-    MP_TRY(mp_convolution_best(&c, MP_CONVOLVE_FORWARD, &desc, err));
+    MP_OWNED_BY(dnnl_primitive_desc_destroy) dnnl_primitive_desc_t desc = NULL;
+    MP_CHECK(mp_array_of(&model->tensors[op->in[0]], dtype, &x, err));
+    MP_CHECK(mp_array_of(&model->tensors[t], dtype, &w, err));
+    MP_CHECK(mp_array_of(&model->tensors[op->out[0]], dtype, &y, err));
+    MP_CHECK(mp_convolution_read(model, op, &x, &w, &y, NULL, &c, err));
+    MP_CHECK(mp_convolution_best(&c, MP_CONVOLVE_FORWARD, &desc, err));
     const dnnl_memory_desc_t *best = dnnl_primitive_desc_query_md(desc, dnnl_query_weights_md, 0);
-    if (dnnl_memory_desc_equal(best, &c.weights)) goto done;
+    if (dnnl_memory_desc_equal(best, &c.weights)) return MP_OK;
     mp_dnnl_packing *kept = mp_pool_alloc(model->pool, 1, sizeof *kept);
-    MP_REQUIRE(kept, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(kept, err, MP_NOMEM, "out of memory");
     *kept = (mp_dnnl_packing){*best, c.is_transposed};
     model->tensors[t].stored.packed = kept;
     model->tensors[t].stored.packed_elements = (int64_t)dnnl_memory_desc_get_size(best) / (mp_dtype_bits(dtype) / 8);
-done:
-    if (desc) dnnl_primitive_desc_destroy(desc);
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_cpu_pack_weights(mp_model *model, mp_dtype dtype, mp_error *err)
 {
-    mp_status st = MP_OK;
-    mp_consumers consumers = {0};
-    MP_TRY(mp_model_consumers(model, &consumers, err));
+    MP_CLEARED_BY(mp_consumers_free) mp_consumers consumers = {0};
+    MP_CHECK(mp_model_consumers(model, &consumers, err));
     for (size_t t = 0; t < model->n_tensors; t++) {
         if (model->tensors[t].role != MP_ROLE_PARAMETER || model->tensors[t].dtype != MP_DTYPE_FLOAT) continue;
         const mp_operator *op = only_reader(model, &consumers, (int)t);
-        if (op) MP_TRY(pack(model, (int)t, op, dtype, err));
+        if (op) MP_CHECK(pack(model, (int)t, op, dtype, err));
     }
-done:
-    mp_consumers_free(&consumers);
-    return st;
+    return MP_OK;
 }
 
 static void copy_row(const double *p, int64_t n, const float *const *in, float *out)
@@ -90,24 +84,19 @@ static void match_dims(mp_array *plain, const mp_dnnl_packing *packing)
 
 static mp_status reorder_packed(const mp_array *from, const mp_array *to, mp_error *err)
 {
-    mp_status st = MP_OK;
     mp_array a = *from, b = *to;
     dnnl_memory_desc_t ad, bd;
-    mp_dnnl_op op = {0};
-    void *scratchpad = NULL;
+    MP_CLEARED_BY(mp_dnnl_release) mp_dnnl_op op = {0};
+    MP_OWNED void *scratchpad = NULL;
     if (a.packed && !b.packed) match_dims(&b, a.packed);
     if (b.packed && !a.packed) match_dims(&a, b.packed);
-    MP_TRY(mp_dnnl_desc(&a, NULL, &ad, err));
-    MP_TRY(mp_dnnl_desc(&b, NULL, &bd, err));
-    MP_TRY(mp_dnnl_reorder(&ad, &bd, NULL, &op, err));
-    MP_REQUIRE(scratchpad = mp_alloc((size_t)op.scratchpad_bytes + 64, 1), err, MP_NOMEM, "out of memory");
+    MP_CHECK(mp_dnnl_desc(&a, NULL, &ad, err));
+    MP_CHECK(mp_dnnl_desc(&b, NULL, &bd, err));
+    MP_CHECK(mp_dnnl_reorder(&ad, &bd, NULL, &op, err));
+    MP_ENSURE(scratchpad = mp_alloc((size_t)op.scratchpad_bytes + 64, 1), err, MP_NOMEM, "out of memory");
     mp_dnnl_address(&op, DNNL_ARG_FROM, from->data);
     mp_dnnl_address(&op, DNNL_ARG_TO, to->data);
-    MP_TRY(mp_dnnl_run(&op, (char *)scratchpad + (64 - (uintptr_t)scratchpad % 64), NULL, err));
-done:
-    mp_dnnl_release(&op);
-    mp_free(scratchpad);
-    return st;
+    return mp_dnnl_run(&op, (char *)scratchpad + (64 - (uintptr_t)scratchpad % 64), NULL, err);
 }
 
 mp_status mp_cpu_reorder(const mp_array *from, const mp_array *to, mp_error *err)

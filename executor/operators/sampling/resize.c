@@ -55,15 +55,16 @@ static void free_taps(mp_taps *taps)
 
 static mp_status new_taps(mp_taps *taps, int64_t n_in, int64_t n_out, int64_t room, mp_error *err)
 {
-    mp_status st = MP_OK;
-    *taps = (mp_taps){.n_in = n_in, .n_out = n_out};
+    MP_CLEARED_BY(free_taps) mp_taps made = {.n_in = n_in, .n_out = n_out};
+    *taps = made;
     if (n_in >= INT32_MAX || room >= INT32_MAX) return MP_UNSUPPORTED;
-    MP_REQUIRE(taps->start = mp_alloc((size_t)n_out + 1, sizeof *taps->start), err, MP_NOMEM, "out of memory");
-    MP_REQUIRE(taps->index = mp_alloc((size_t)room + 1, sizeof *taps->index), err, MP_NOMEM, "out of memory");
-    MP_REQUIRE(taps->weight = mp_alloc((size_t)room + 1, sizeof *taps->weight), err, MP_NOMEM, "out of memory");
-done:
-    if (st != MP_OK) free_taps(taps);
-    return st;
+    made.start = mp_alloc((size_t)n_out + 1, sizeof *made.start);
+    made.index = mp_alloc((size_t)room + 1, sizeof *made.index);
+    made.weight = mp_alloc((size_t)room + 1, sizeof *made.weight);
+    MP_ENSURE(made.start && made.index && made.weight, err, MP_NOMEM, "out of memory");
+    *taps = made;
+    made = (mp_taps){0};
+    return MP_OK;
 }
 
 /* Finds out what is special about a table. */

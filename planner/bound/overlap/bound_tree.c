@@ -187,20 +187,23 @@ static mp_status choose_place(tree *t, int *place, mp_error *err)
     return MP_OK;
 }
 
-/* Solves a leaf's programme; *place: where it has to be parted, -1: nowhere. */
-static mp_status visit(tree *t, int leaf, int *place, mp_error *err)
+static mp_status solve_leaf(tree *t, int leaf, int *place, mp_error *err)
 {
-    mp_status st = MP_OK;
     bool solved;
-    *place = -1;
-    settle_all(t, leaf, true);
-    MP_TRY(mp_bound_relax_solve(t->relax, t->work_left, &solved, err));
+    MP_CHECK(mp_bound_relax_solve(t->relax, t->work_left, &solved, err));
     t->work_left -= mp_bound_relax_linear(t->relax)->work;
     const int64_t value = mp_bound_overlap_value(&t->o); /* without an answer by the multipliers before, which are as valid */
     if (value > t->leaves[leaf].value) t->leaves[leaf].value = value;
     if (solved) mark_used(t);
-    if (solved && value < INT64_MAX && t->work_left > 0) MP_TRY(choose_place(t, place, err));
-done:
+    return solved && value < INT64_MAX && t->work_left > 0 ? choose_place(t, place, err) : MP_OK;
+}
+
+/* Solves a leaf's programme; *place: where it has to be parted, -1: nowhere. */
+static mp_status visit(tree *t, int leaf, int *place, mp_error *err)
+{
+    *place = -1;
+    settle_all(t, leaf, true);
+    const mp_status st = solve_leaf(t, leaf, place, err);
     settle_all(t, leaf, false);
     return st;
 }
