@@ -34,7 +34,7 @@ typedef enum mp_mode {
 typedef struct mp_operands {
     const mp_model *model;
     const mp_operator *op;
-    int op_index; /* of op in the model; random kernels count by it */
+    int op_index; /* the operator's index in the model, from which random kernels derive their stream */
     mp_mode mode;
     bool is_backward;
     int alternative;       /* of the node: 0 is the base */

@@ -19,7 +19,8 @@
 /* Those whose prepare asks for the workspace of one item: the backend gives it to the MP_BODY_SLOTS(x) items that it runs at
  * once. */
 #define MP_SLOTTED_BODIES(X) X("Det", "", mp_det, NULL)
-/* Those whose operands may say what cannot be; NAME_check refuses it where the program sees their data. */
+/* Bodies whose operands may hold invalid values, such as a length beyond its axis: NAME_check refuses them before the run,
+ * where the program knows the data. */
 #define MP_CHECKED_BODIES(X)                                                  \
     X("ReverseSequence", "", mp_reverse_sequence, mp_reverse_sequence_kernel) \
     X("MaxRoiPool", "", mp_max_roi_pool, NULL)

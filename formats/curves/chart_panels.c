@@ -174,7 +174,8 @@ static int compare_areas(const void *a, const void *b)
 {
     double x = area_of(*(const mp_place *const *)a), y = area_of(*(const mp_place *const *)b);
     if (x != y) return x > y ? -1 : 1;
-    return *(const mp_place *const *)a < *(const mp_place *const *)b ? -1 : 1; /* both in one array: its order */
+    return *(const mp_place *const *)a < *(const mp_place *const *)b ? -1
+                                                                     : 1; /* both point into one array, whose order is kept */
 }
 
 static void draw_place(const mp_timeline_columns *c, mp_canvas *canvas, const mp_frame *frame, const mp_byte_scale *scale,

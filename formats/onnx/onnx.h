@@ -54,7 +54,7 @@ typedef struct mp_onnx_scope {
     int depth, region;
     const mp_onnx_function *function; /* that is being called, also around a subgraph; NULL: none */
     const char *prefix;               /* of new names; NULL: the graph's are as they are */
-    mp_names *tensors; /* name -> the model's tensor, MP_ONNX_LEFT_OUT: left out by the call; NULL: the model's own names */
+    mp_names *tensors; /* of the function's inputs: the model's tensor, or MP_ONNX_LEFT_OUT; NULL outside functions */
     const mp_onnx_binding *attributes; /* of the call */
     size_t n_attributes;
 } mp_onnx_scope;

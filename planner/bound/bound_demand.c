@@ -212,8 +212,8 @@ static void go_back(mp_bound_demand *d)
     d->next = t;
 }
 
-/* Back from boundary `last`, after which nothing is asked for, as far as labels last; *n_few: how many narrow boundaries had
- * few of them. */
+/* Runs the programme backward from boundary `last`, after which nothing is read, until it has too many states. *n_few is the
+ * number of narrow boundaries at which it had few. */
 static mp_status follow(mp_bound_demand *d, int last, int64_t target, int most, int64_t work, int *n_few, mp_error *err)
 {
     d->target = target;

@@ -124,7 +124,7 @@ static void find_sequence(mp_precedence *o, mp_step *steps)
     while (t < graph->n_nodes) o->sequence[n++] = steps[t++].node;
 }
 
-/* Adds `also` and its own set, which is there already if `also` is. */
+/* Adds node `also` and its set `other` to a set. Nothing is done where `also` is in it, as `other` came with it. */
 static void unite(uint64_t *set, const uint64_t *other, int also, size_t words)
 {
     if (mp_bits_has(set, also)) return;

@@ -95,7 +95,7 @@ static mp_status begin(mp_planning *planning, bool has_texts)
     return has_texts ? MP_OK : MP_FAIL(err, MP_INVALID, "a text of the call is missing");
 }
 
-/* One that changes the graph. */
+/* Begins a call that changes the graph, which must not be finished. */
 static mp_status begin_change(mp_planning *planning, bool has_texts)
 {
     mp_status st = begin(planning, has_texts);

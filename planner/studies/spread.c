@@ -70,8 +70,8 @@ static void put_ends(spread *x, int count)
     }
 }
 
-/* How many ends the k-th list of `most` has: one more each, and once that would not reach the last in time, a fixed share more.
- */
+/* Returns how many ends the next list has: one more than this one, or, where the lists that are left would not reach `last`
+ * that way, a share more. */
 static int next_count(int count, int last, size_t left)
 {
     int64_t power = 0; /* the share in 1/16: the least that reaches the last with the lists that are left */

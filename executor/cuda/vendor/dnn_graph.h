@@ -94,7 +94,7 @@ mp_status mp_dnn_plan_find_named(const mp_dnn_graph *g, const char *algorithm, c
 int64_t mp_dnn_plan_workspace_bytes(const mp_dnn_plan *plan);
 bool mp_dnn_plan_is_assumed(const mp_dnn_plan *plan); /* cuDNN knows the graph, and could name no engine without a driver */
 int mp_dnn_plan_engine(const mp_dnn_plan *plan);      /* cuDNN's number of it in this graph */
-bool mp_dnn_plan_notes(const mp_dnn_plan *plan, cudnnBackendNumericalNote_t note); /* whether its engine carries the note */
+bool mp_dnn_plan_notes(const mp_dnn_plan *plan, cudnnBackendNumericalNote_t note); /* true if its engine has this property */
 /* Enqueues it. addresses[k]: of tensor k (virtual ones: anything). MP_UNSUPPORTED where there is no GPU. */
 mp_status mp_dnn_plan_run(const mp_dnn_plan *plan, void *const *addresses, void *workspace, mp_error *err);
 /* Frees all its plans, and the properties they were made for. */

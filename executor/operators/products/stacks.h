@@ -29,7 +29,7 @@ typedef struct mp_factors {
     double alpha, beta; /* y = alpha a b + beta c */
 } mp_factors;
 mp_factors mp_factors_read(const mp_operands *x);
-/* One product c = a b of them. */
+/* The three stacks of a batched product c = a b. */
 typedef struct mp_stacks {
     mp_stack a, b, c;
 } mp_stacks;

@@ -154,7 +154,7 @@ static void read_shifts(const task *t, const group *at, double *shifts)
         shifts[l] = t->shift ? (double)*mp_floats(t->shift->data, t->shift->dtype, at->shift + l * stride, 1, &room) : 0;
 }
 
-/* Rows [from, to) of the columns of a group; as many at once as lie evenly. */
+/* Reduces rows [from, to) of a group of columns. Rows that lie at one distance are taken in one run of the inner loop. */
 static void take_columns(const task *t, const group *at, int64_t from, int64_t to, double *acc, const double *shifts)
 {
     const mp_reduction *r = t->r;
