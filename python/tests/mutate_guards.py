@@ -80,9 +80,12 @@ GUARDS = [
     Guard("run/backend.py", "warnings.warn(sentence, FallbackWarning, stacklevel=3)", "pass", "sizes.py -k for_constants"),
     Guard("costs/measure.py", "is_opaque or is_foreign(node) or", "is_opaque or", "custom_operators.py -k does_not_run"),
     Guard("costs/measure.py", "calls if is_foreign(node))", "calls if False)", "custom_operators.py -k does_not_run"),
+    Guard("run/backend.py", ", *COSTS.not_run(joint.graph.nodes)", ",", "memory.py -k run_alone"),
     Guard("graph/operators.py", "and (not is_foreign(node) or any(", "and (True or any(", "custom_operators.py -k state_moves"),
     # Bits
-    Guard("run/backend.py", "as_at_first(called) if writes_into_inputs() else called", "called", "odd_modules.py -k share_memory"),
+    Guard(
+        "run/backend.py", "as_at_first(called) if writes_into_inputs() else called", "called", "odd_modules.py -k share_memory"
+    ),
     off("run/backend.py", "captured.cast_inside", "autocast.py -k backward_inside"),
     Guard("run/verify.py", "warnings.warn(", "str(", "verify.py -k difference_is_told"),
     Guard("run/second_order.py", "        self.say(\n", "        str(\n", "eagerly.py -k differentiated_as_by_eager"),

@@ -12,6 +12,7 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
 import memplan
+from memplan.costs import measure
 from memplan.costs.measure import made_up
 from memplan.plan import emit
 from memplan.run.backend import COSTS
@@ -167,8 +168,40 @@ def test_the_first_step_is_planned_inside_a_profiler_which_goes_on() -> None:
         compiled(*inputs).sum().backward()
         with pytest.raises(memplan.MemplanError, match=r"inside torch\.profiler"):
             compiled.memplan.measure(lambda: compiled(*inputs).sum().backward())
-    assert compiled.memplan.planned_bytes == report.planned_bytes
+    assert compiled.memplan.graph.most_bytes == report.planned_bytes
     assert {"aten::addmm", "aten::tanh_backward", "[memory]"} <= {e.name() for e in seen.profiler.kineto_results.events()}
+
+
+def test_statistics_that_a_capture_takes_for_bf16_are_measured_in_fp32() -> None:
+    """What batch normalization's backward gets of its forward under autocast."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.BatchNorm2d(8), nn.Flatten())
+    x = torch.randn(4, 3, 16, 16)
+    COSTS.known.clear()
+    COSTS.failed.clear()
+    compiled = memplan.compile(model, "100%", cache="off")
+
+    def step() -> None:
+        model.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = compiled(x).float().square().mean()
+        loss.backward()
+
+    step()
+    assert any("batch_norm_backward" in key and "bfloat16" in key for key in COSTS.known) and not COSTS.failed
+
+
+def test_an_operator_that_cannot_be_run_alone_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "runs", lambda node, _: "tanh_backward" not in str(node.target))
+    COSTS.known.clear()
+    model, x = networks.layered(2, 64)
+    compiled = memplan.compile(model, "100%", cache="off")
+    try:
+        with pytest.warns(memplan.FallbackWarning, match=r"aten\.tanh_backward\.default cannot be run alone"):
+            compiled(x)
+    finally:
+        COSTS.known.clear()
+        COSTS.failed.clear()
 
 
 def test_a_mask_is_measured_as_if_it_chose_everything() -> None:

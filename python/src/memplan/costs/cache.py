@@ -80,7 +80,7 @@ class Cache:
 
     def _costs_path(self) -> Path | None:
         devices = [torch.cuda.get_device_name(k) for k in range(torch.cuda.device_count())]
-        name = digest("costs", torch.__version__, processor(), torch.get_num_threads(), *devices)
+        name = digest("costs 2", torch.__version__, processor(), torch.get_num_threads(), *devices)
         return self.folder / f"costs-{name}.json" if self.folder is not None else None
 
     def read_costs(self) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import gc
 import math
+import operator
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -88,11 +89,16 @@ def behind_forward(*args: Any) -> tuple[Any, ...]:
     return (*inputs, output, hy, cy, *gradients, *args[13:22], workspace)
 
 
-def call_of(node: fx.Node) -> Callable[[], Any]:
-    """The node's call on made-up arguments."""
+def call_of(node: fx.Node, runs_makers: bool = False) -> Callable[[], Any]:
+    """The node's call on made-up arguments; `runs_makers`: of the layouts that their makers really return, where these return
+    several. Under autocast a batch normalization returns its statistics in fp32, which the capture takes for bf16."""
 
     def argument(a: Any) -> Any:
-        return tree_map(made_up, a.meta.get("val")) if isinstance(a, fx.Node) else a
+        if not isinstance(a, fx.Node):
+            return a
+        if runs_makers and a.target is operator.getitem and isinstance(a.args[0], fx.Node):
+            return tree_map(made_up, call_of(a.args[0])()[a.args[1]])
+        return tree_map(made_up, a.meta.get("val"))
 
     function: Any = node.target
     args, kwargs = fx.node.map_aggregate((node.args, node.kwargs), argument)
@@ -120,9 +126,19 @@ def fastest_seconds(call: Callable[[], Any], device: torch.device) -> float:
     return max(best, LEAST_SECONDS)
 
 
-def seconds_of(node: fx.Node, device: torch.device) -> tuple[float, tuple[int, ...]]:
+NOT_RUN = (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError)
+
+
+def runs(node: fx.Node, runs_makers: bool) -> bool:
+    try:
+        call_of(node, runs_makers)()
+    except NOT_RUN:
+        return False
+    return True
+
+
+def seconds_of(call: Callable[[], Any], device: torch.device) -> tuple[float, tuple[int, ...]]:
     """The fastest of some runs, and the bytes of the storages of its results."""
-    call = call_of(node)
     result_bytes = tuple(storage_bytes(t) for t in tensors_of(call()))
     return fastest_seconds(call, device), result_bytes
 
@@ -213,7 +229,7 @@ class Costs:
 
     def __init__(self) -> None:
         self.known: dict[str, Cost] = {}
-        self.n_failed = 0
+        self.failed: set[str] = set()
 
     def measure(self, nodes: Iterable[fx.Node], cache: Cache) -> dict[fx.Node, Cost]:
         keys = {node: describe(node) for node in nodes}
@@ -224,7 +240,7 @@ class Costs:
         if new:
             with apart():
                 self._measure_new(dict(reversed(new.items())))
-            cache.keep_costs({key: dataclasses.astuple(self.known[key]) for key in new})
+            cache.keep_costs({key: dataclasses.astuple(self.known[key]) for key in new if key not in self.failed})
         return {node: self.known[key] for node, key in keys.items()}
 
     def _read(self, cache: Cache) -> None:
@@ -236,19 +252,29 @@ class Costs:
                     self.known.setdefault(key, cost)
 
     def _measure_new(self, new: dict[str, fx.Node]) -> None:
-        seconds: dict[str, tuple[float, tuple[int, ...]]] = {}
-        for key, node in new.items():
-            try:
-                seconds[key] = seconds_of(node, device_of(node))
-            except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError):
-                self.n_failed += 1
-                self.known[key] = unmeasured(node)
+        runs_makers = {key: not runs(node, False) for key, node in new.items()}
+        self.failed |= {key for key, node in new.items() if runs_makers[key] and not runs(node, True)}
+        self.known |= {key: unmeasured(new[key]) for key in self.failed & new.keys()}
+
+        def call(key: str) -> Callable[[], Any]:
+            return call_of(new[key], runs_makers[key])
+
+        seconds = {key: seconds_of(call(key), device_of(node)) for key, node in new.items() if key not in self.failed}
         on_host = [key for key in seconds if device_of(new[key]).type != "cuda"]
-        workspaces = dict(zip(on_host, host_workspaces(call_of(new[key]) for key in on_host))) if on_host else {}
+        workspaces = dict(zip(on_host, host_workspaces(map(call, on_host)))) if on_host else {}
         for key in seconds:
             if key not in workspaces:
-                workspaces[key] = cuda_workspace(call_of(new[key]), device_of(new[key]))
+                workspaces[key] = cuda_workspace(call(key), device_of(new[key]))
             self.known[key] = Cost(seconds[key][0], workspaces[key], seconds[key][1])
+
+    def not_run(self, nodes: Iterable[fx.Node]) -> list[str]:
+        """What a user has to know of operators that could not be run on made-up arguments, a sentence each."""
+        failed = [node for node in nodes if node.op == "call_function" and describe(node) in self.failed] if self.failed else []
+        return [
+            f"{name} cannot be run alone: its seconds are of the bytes that it moves, and memory that it takes beside its"
+            " results is not in the plan (reserve= counts it)"
+            for name in dict.fromkeys(str(node.target) for node in failed)
+        ]
 
 
 def is_unmeasured(node: fx.Node) -> bool:

@@ -246,7 +246,7 @@ class Backend:
         assert captured is not None
         self.planners[captured] = self.planner_for(joint, name, n_forward_outputs, static_indices)
         captured.n_forward_outputs = n_forward_outputs
-        for sentence in not_measured(joint.graph.nodes):
+        for sentence in (*not_measured(joint.graph.nodes), *COSTS.not_run(joint.graph.nodes)):
             self.say(sentence)
         return self.graphs_of_plan(captured, start)
 
