@@ -59,15 +59,21 @@ typedef struct mp_attribute {
 /* Return an attribute that points to what it is given, for drafts of operators. */
 static inline mp_attribute mp_attribute_int(const char *name, int64_t i)
 {
-    return (mp_attribute){.name = name, .kind = MP_ATTRIBUTE_INT, .i = i};
+    mp_attribute made = {0};
+    made.name = name, made.kind = MP_ATTRIBUTE_INT, made.i = i;
+    return made;
 }
 static inline mp_attribute mp_attribute_float(const char *name, double f)
 {
-    return (mp_attribute){.name = name, .kind = MP_ATTRIBUTE_FLOAT, .f = f};
+    mp_attribute made = {0};
+    made.name = name, made.kind = MP_ATTRIBUTE_FLOAT, made.f = f;
+    return made;
 }
 static inline mp_attribute mp_attribute_ints(const char *name, const int64_t *ints, size_t n)
 {
-    return (mp_attribute){.name = name, .kind = MP_ATTRIBUTE_INTS, .n = n, .ints = (int64_t *)ints};
+    mp_attribute made = {0};
+    made.name = name, made.kind = MP_ATTRIBUTE_INTS, made.n = n, made.ints = (int64_t *)ints;
+    return made;
 }
 
 /* Copies from[0..n); the copy points to nothing of the original. *out is untouched on failure. MP_NOMEM. */
