@@ -60,7 +60,7 @@ static inline void mp_error_end_about(const mp_error_about *about)
 {
     mp_error_locate(about->err, about->path, 0, 0);
 }
-#define MP_ABOUT(err, path) __attribute__((cleanup(mp_error_end_about))) const mp_error_about about_ = {(err), (path)}
+#define MP_ABOUT(err, path) __attribute__((unused, cleanup(mp_error_end_about))) const mp_error_about about_ = {(err), (path)}
 
 #define MP_FAIL(err, code, ...) mp_raise((err), (code), __FILE__, __LINE__, __VA_ARGS__)
 #define MP_NO_MEMORY(err) MP_FAIL(err, MP_NOMEM, "out of memory")

@@ -61,7 +61,8 @@ static void vector_free(igraph_vector_int_t *v)
 }
 
 /* From here to the end of the function igraph's failures come to record(). */
-#define IGRAPH_RECORDS MP_CLEARED_BY(restore_handler) igraph_error_handler_t *before_ = igraph_set_error_handler(record)
+#define IGRAPH_RECORDS \
+    __attribute__((unused)) MP_CLEARED_BY(restore_handler) igraph_error_handler_t *before_ = igraph_set_error_handler(record)
 
 static void restore_handler(igraph_error_handler_t **before)
 {
