@@ -382,6 +382,21 @@ static bool own_contents(mp_model *model, mp_attribute *a)
     return true;
 }
 
+mp_attribute mp_attribute_int(const char *name, int64_t i)
+{
+    return (mp_attribute){.name = name, .kind = MP_ATTRIBUTE_INT, .i = i};
+}
+
+mp_attribute mp_attribute_float(const char *name, double f)
+{
+    return (mp_attribute){.name = name, .kind = MP_ATTRIBUTE_FLOAT, .f = f};
+}
+
+mp_attribute mp_attribute_ints(const char *name, const int64_t *ints, size_t n)
+{
+    return (mp_attribute){.name = name, .kind = MP_ATTRIBUTE_INTS, .n = n, .ints = (int64_t *)ints};
+}
+
 mp_status mp_attributes_copy(mp_model *model, const mp_attribute *from, size_t n, mp_attribute **out, mp_error *err)
 {
     mp_attribute *copy = copy_elements(model->pool, from, n, sizeof *from);

@@ -57,24 +57,9 @@ typedef struct mp_attribute {
 } mp_attribute;
 
 /* Return an attribute that points to what it is given, for drafts of operators. */
-static inline mp_attribute mp_attribute_int(const char *name, int64_t i)
-{
-    mp_attribute made = {0};
-    made.name = name, made.kind = MP_ATTRIBUTE_INT, made.i = i;
-    return made;
-}
-static inline mp_attribute mp_attribute_float(const char *name, double f)
-{
-    mp_attribute made = {0};
-    made.name = name, made.kind = MP_ATTRIBUTE_FLOAT, made.f = f;
-    return made;
-}
-static inline mp_attribute mp_attribute_ints(const char *name, const int64_t *ints, size_t n)
-{
-    mp_attribute made = {0};
-    made.name = name, made.kind = MP_ATTRIBUTE_INTS, made.n = n, made.ints = (int64_t *)ints;
-    return made;
-}
+mp_attribute mp_attribute_int(const char *name, int64_t i);
+mp_attribute mp_attribute_float(const char *name, double f);
+mp_attribute mp_attribute_ints(const char *name, const int64_t *ints, size_t n);
 
 /* Copies from[0..n); the copy points to nothing of the original. *out is untouched on failure. MP_NOMEM. */
 mp_status mp_attributes_copy(mp_model *model, const mp_attribute *from, size_t n, mp_attribute **out, mp_error *err);
