@@ -44,7 +44,8 @@ def overloads() -> tuple[Any, ...]:
 def bernoulli(like: torch.Tensor, p: float) -> torch.Tensor:
     """Which elements are kept with probability p, drawn in the order in which they lie, as eager does. PyTorch's own operator
     for captures draws in another order where a tensor is not contiguous."""
-    return torch.empty_like(like, dtype=torch.bool).bernoulli_(p)
+    with torch._C._AutoDispatchBelowAutograd():  # above, bernoulli_ is this operator while a graph is captured
+        return torch.empty_like(like, dtype=torch.bool).bernoulli_(p)
 
 
 LIBRARY: Any = torch.library.Library("memplan", "FRAGMENT")  # type: ignore[no-untyped-call]
