@@ -252,7 +252,9 @@ static mp_status build(reader *r)
 
 static void reader_free(reader *r)
 {
+    mp_library_works++;
     if (r->g) agclose(r->g);
+    mp_library_works--;
     mp_graph_free(r->graph);
     mp_pool_free(r->pool);
 }
@@ -269,7 +271,10 @@ mp_status mp_graph_dot_read(const char *path, mp_graph **out, mp_error *err)
     size_t mark = strncmp(text, "\xef\xbb\xbf", 3) ? 0 : 3; /* a byte order mark, which cgraph takes for letters */
     MP_CHECK(mp_dot_scan(path, text + mark, file.size - mark, err));
     MP_CHECK(parse(path, text + mark, &r.g, err));
-    MP_CHECK(build(&r));
+    mp_library_works++; /* cgraph may have run out of memory without a word: what it made is then not whole */
+    const mp_status st = build(&r);
+    mp_library_works--;
+    MP_CHECK(st);
     *out = r.graph;
     r.graph = NULL;
     return MP_OK;

@@ -43,6 +43,7 @@
     X(mp_status_text(MP_IO))                                     \
     X(mp_raise(&err, MP_IO, __FILE__, __LINE__, "%s", "raised")) \
     X(mp_error_locate(&err, "file", 1, 1))                       \
+    X(mp_error_end_about(&(mp_error_about){&err, "file"}))       \
     X(mp_feed_is_source("x=y"))                                  \
     X(mp_kind_name(MP_KIND_SAVED))                               \
     X(mp_phase_name(MP_PHASE_LOSS))                              \
