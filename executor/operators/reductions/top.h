@@ -34,14 +34,15 @@ typedef struct mp_top_line {
 /* Returns line k; *value_at is where its values begin. */
 MP_INLINE mp_top_line mp_top_line_of(const mp_top *s, int64_t k, int64_t *value_at)
 {
-    const mp_top_line l = {.data = s->from.data,
-                           .dtype = s->from.dtype,
-                           .at = mp_strided_place(s->rank, s->dims, s->in, k),
-                           .step = s->in_step,
-                           .heap = s->where + mp_strided_place(s->rank, s->dims, s->indices, k),
-                           .heap_step = s->index_step,
-                           .largest = s->largest};
-    *value_at = mp_strided_place(s->rank, s->dims, s->values, k);
+    mp_top_line l = {s->from.data, s->from.dtype, 0, s->in_step, s->where, s->index_step, s->largest};
+    *value_at = 0;
+    for (int d = s->rank - 1; d >= 0; d--) { /* one loop for three places, which a GPU's registers hold */
+        const int64_t i = k % s->dims[d];
+        k /= s->dims[d];
+        l.at += i * s->in[d];
+        *value_at += i * s->values[d];
+        l.heap += i * s->indices[d];
+    }
     return l;
 }
 
