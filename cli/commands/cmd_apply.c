@@ -7,6 +7,7 @@
 #include "cli/messages/messages.h"
 #include "cli/options/commands.h"
 #include "cli/reports/report.h"
+#include "formats/base/text.h"
 #include "formats/json/json.h"
 
 static double overhead(const mp_plan *plan, int64_t ticks)

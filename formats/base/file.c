@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "estimator/base/memory.h"
+#include "formats/base/text.h"
 
 enum {
     READ_AHEAD_BYTES = 64 << 20, /* files over this are read here and there: reading ahead would load what is skipped */

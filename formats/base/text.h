@@ -4,6 +4,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+
+#include "estimator/base/memory.h"
 
 /* Texts that are printed or drawn at once. Each stays as it is until its thread has made MP_TEXTS more of them; what is over
  * MP_TEXT_MAX - 1 bytes is cut. */
@@ -19,6 +22,8 @@ const char *mp_arena_text(int64_t arena_bytes, int64_t live_bytes);
  * people call it (module_name.h), and no "_output_0", the end that exporters give nearly every tensor. A name that is too long
  * is cut between characters. O(length). */
 const char *mp_short_name(const char *name);
+
+MP_OWNER(free, char) /* a text that the C library or another one made */
 
 /* A text that grows at its end; empty if zeroed. Release with mp_text_builder_free, or `text` with mp_free. */
 typedef struct mp_text_builder {

@@ -10,6 +10,7 @@
 
 #include "estimator/base/names.h"
 #include "formats/base/file.h"
+#include "formats/base/text.h"
 #include "formats/onnx/onnx.h"
 #include "formats/onnx/onnx_tensor.h"
 #include "formats/onnx/scan/onnx_wire.h"

@@ -3,7 +3,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdlib.h>
 
 /* n * size zeroed bytes, or NULL when memory is short or the product overflows. n = 0 gives a unique pointer. Release with
  * mp_free. */
@@ -37,7 +36,6 @@ static inline void mp_free_owned(void *variable)
     __builtin_memcpy(&block, variable, sizeof block);
     mp_free(block);
 }
-MP_OWNER(free, char) /* a text that another library made */
 
 /* Objects that live and die together. Blocks from a pool are zeroed, aligned for any type, and released by mp_pool_free only. A
  * pool remembers a failure, so that many blocks need one check: mp_pool_failed is true if one of them, or the pool itself,

@@ -35,6 +35,20 @@ def same_state(a: torch.nn.Module, b: torch.nn.Module) -> bool:
     return all(torch.equal(v, b.state_dict()[name]) for name, v in a.state_dict().items())
 
 
+def peaks_of_steps(trainer: Any) -> list[int]:
+    """The peaks of a Trainer's steps, one after the other as it makes them."""
+    peaks: list[int] = []
+    step = trainer.training_step
+
+    def measured(*args: Any, **kwargs: Any) -> Any:
+        results: list[Any] = []
+        peaks.append(peak_of_call(lambda: results.append(step(*args, **kwargs))))
+        return results[0]
+
+    trainer.training_step = measured
+    return peaks
+
+
 class Lines(logging.Handler):
     """What memplan's logger is given."""
 
@@ -103,13 +117,7 @@ class TestHuggingFace:
             model, str(tmp_path), [ours], rows, per_device_train_batch_size=128, gradient_accumulation_steps=accumulate
         )
         made.data_collator = torch.utils.data.default_collate
-        peaks: list[int] = []
-        step = made.training_step
-
-        def measured(*args: Any, **kwargs: Any) -> Any:
-            results: list[Any] = []
-            peaks.append(peak_of_call(lambda: results.append(step(*args, **kwargs))))
-            return results[0]
+        peaks = peaks_of_steps(made)
 
         class Check(TrainerCallback):
             def on_train_end(self, *_: Any, optimizer: Any, **__: Any) -> None:
@@ -119,7 +127,6 @@ class TestHuggingFace:
                 batch = sum(t.numel() * t.element_size() for t in tensors[-2:]) * 128
                 assert ours.report.graph.static_bytes == kept + once + batch
 
-        made.training_step = measured
         made.add_callback(Check())
         made.train()
         report = ours.report
@@ -131,15 +138,7 @@ class TestHuggingFace:
         torch.manual_seed(0)
         ours, rows = frameworks.callback("70%"), frameworks.Rows(32)
         made = frameworks.trainer(frameworks.small_gpt2(), str(tmp_path), [ours], rows, per_device_train_batch_size=8)
-        peaks: list[int] = []
-        step = made.training_step
-
-        def measured(*args: Any, **kwargs: Any) -> Any:
-            results: list[Any] = []
-            peaks.append(peak_of_call(lambda: results.append(step(*args, **kwargs))))
-            return results[0]
-
-        made.training_step = measured
+        peaks = peaks_of_steps(made)
         made.train()
         report = ours.report
         got = report.static_bytes + max(peaks[1:])
