@@ -129,14 +129,6 @@ def fastest_seconds(call: Callable[[], Any], device: torch.device) -> float:
 NOT_RUN = (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError)
 
 
-def runs(node: fx.Node, runs_makers: bool) -> bool:
-    try:
-        call_of(node, runs_makers)()
-    except NOT_RUN:
-        return False
-    return True
-
-
 def seconds_of(call: Callable[[], Any], device: torch.device) -> tuple[float, tuple[int, ...]]:
     """The fastest of some runs, and the bytes of the storages of its results."""
     result_bytes = tuple(storage_bytes(t) for t in tensors_of(call()))
@@ -252,14 +244,20 @@ class Costs:
                     self.known.setdefault(key, cost)
 
     def _measure_new(self, new: dict[str, fx.Node]) -> None:
-        runs_makers = {key: not runs(node, False) for key, node in new.items()}
-        self.failed |= {key for key, node in new.items() if runs_makers[key] and not runs(node, True)}
-        self.known |= {key: unmeasured(new[key]) for key in self.failed & new.keys()}
+        runs_makers: dict[str, bool] = {}
+        seconds: dict[str, tuple[float, tuple[int, ...]]] = {}
+        for key, node in new.items():
+            for way in (False, True):
+                with contextlib.suppress(*NOT_RUN):
+                    seconds[key], runs_makers[key] = seconds_of(call_of(node, way), device_of(node)), way
+                    break
+            else:
+                self.failed.add(key)
+                self.known[key] = unmeasured(node)
 
         def call(key: str) -> Callable[[], Any]:
             return call_of(new[key], runs_makers[key])
 
-        seconds = {key: seconds_of(call(key), device_of(node)) for key, node in new.items() if key not in self.failed}
         on_host = [key for key in seconds if device_of(new[key]).type != "cuda"]
         workspaces = dict(zip(on_host, host_workspaces(map(call, on_host)))) if on_host else {}
         for key in seconds:
