@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import memplan
-from memplan.costs.measure import Cost
+from memplan.costs.measure import Cost, Costs
 from memplan.run import backend
 
 
@@ -65,13 +65,14 @@ def planned(name: str, budget: Any, **options: Any) -> memplan.Report:
     return memplan.estimate(model, inputs, budget=budget, cache="off", **options)
 
 
-class Scrambled:
+class Scrambled(Costs):
     """Costs whose seconds are others each time."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.n = 0
 
-    def measure(self, sources: list[Any], kept: Any) -> dict[Any, Cost]:
+    def measure(self, sources: Iterable[Any], kept: Any) -> dict[Any, Cost]:
         self.n += 1
         known = COSTS.measure(sources, kept)
         return {s: replace(c, seconds=1e-6 * (1 + (7919 * k * self.n) % 101)) for k, (s, c) in enumerate(known.items())}
