@@ -110,3 +110,17 @@ size_t mp_planning_steps(const mp_planning *planning, int *nodes, size_t most);
  * left out: at most `most`. *node (may be NULL): the one that runs there. Returns how many there are; 0 also on a failure,
  * which leaves its sentence. As mp_timeline_build. */
 size_t mp_planning_holders(mp_planning *planning, int *node, int *storages, size_t most);
+
+/* ---- devices that need not be here (devices.def) ---- */
+
+/* Returns the name of row k, counted from 0, of the devices that are known. NULL: there are no more. O(1). */
+const char *mp_planning_device(size_t k);
+
+/* Returns the seconds that a device takes for so many floating-point operations and bytes read and written, by the roofline
+ * model (target.h). dtype "float32", "tfloat32", "float16" or "bfloat16" is of the operations, others count as float32. -1: no
+ * such device. O(devices). */
+double mp_planning_roofline(const char *device, const char *dtype, double flops, int64_t moved_bytes);
+
+/* Returns what a step may have of a device's memory: all but what the card, its driver and libraries keep. -1: no such device.
+ * O(devices). */
+int64_t mp_planning_room(const char *device);

@@ -192,3 +192,30 @@ def test_what_writes_into_its_arguments_runs_once_with_a_warning() -> None:
     with pytest.warns(memplan.FallbackWarning):
         got = steps(model, compiled, x)
     assert got == steps(eager, eager, x) and torch.equal(model.seen, eager.seen)
+
+
+def test_a_keyword_is_given_again_to_an_operator_that_draws() -> None:
+    """It is tagged as one that depends on nothing but arguments and the generator, and takes a tensor by its name."""
+    LIBRARY.define("noisy(Tensor x, *, Tensor scale) -> Tensor", tags=(torch.Tag.core, torch.Tag.nondeterministic_seeded))
+    LIBRARY.impl("noisy", lambda x, *, scale: x + scale * torch.rand_like(x), "CPU")
+    LIBRARY.impl("noisy", lambda x, **_: torch.empty_like(x), "Meta")
+
+    class Noisy(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(6))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            scale = x.detach().abs()
+            for layer in self.layers:
+                x = layer(x) * torch.ops.memplan_defined.noisy(x.detach(), scale=scale)
+            return x.sum()
+
+    model, x = Noisy(), torch.randn(4000, 8)
+    eager = copy.deepcopy(model)
+    memplan.compile(model, "min+10%")
+    for one in (eager, model):
+        torch.manual_seed(0)
+        one(x).backward()
+    assert any(r.op.startswith("memplan_defined.noisy") for r in model.memplan.recomputed)
+    assert all(torch.equal(a.grad, b.grad) for a, b in zip(model.parameters(), eager.parameters()))  # type: ignore[arg-type]

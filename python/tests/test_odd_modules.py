@@ -230,15 +230,6 @@ def test_inputs_that_pytorch_does_not_capture_are_for_eager() -> None:
     assert all(p.grad is not None and p.grad.device.type == "meta" for p in away.parameters())
 
 
-def test_on_the_meta_device_seconds_are_said_to_be_made_up() -> None:
-    """And are in proportion to bytes; memory that lies in tensors is the host's."""
-    model, x = nn.Sequential(nn.Linear(64, 256), nn.Tanh(), nn.Linear(256, 1)), torch.randn(32, 64)
-    host = memplan.estimate(copy.deepcopy(model), (x,))
-    with pytest.warns(memplan.FallbackWarning, match="nothing runs on the meta device: seconds are of the bytes"):
-        away = memplan.estimate(copy.deepcopy(model).to("meta"), (x.to("meta"),))
-    assert away.keep_all_bytes == host.keep_all_bytes
-
-
 def test_a_sparse_gradient_is_not_planned_and_said() -> None:
     compiled = memplan.compile(*CASES["sparse gradient"]()[:1], "100%")
     with pytest.warns(memplan.FallbackWarning, match="sparse tensor"):

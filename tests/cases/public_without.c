@@ -75,6 +75,9 @@
     X(mp_parameter_source_count(t.source, &n, &n))               \
     X(mp_plan_live_bytes(w->plan))                               \
     X(mp_planning_interface())                                   \
+    X(mp_planning_device(0))                                     \
+    X(mp_planning_roofline("h100", "float16", 1, 1))             \
+    X(mp_planning_room("h100"))                                  \
     X(mp_planning_flag(handle, node, "once"))                    \
     X(mp_planning_set(handle, "solver", "segments"))             \
     X(mp_planning_message(handle))                               \

@@ -1,9 +1,11 @@
 /* test_planning.c - the handle: the graph it builds is the one that structs build, and its answers are mp_solve's. */
 #include <limits.h>
+#include <math.h>
 
 #include "estimator/base/memory.h"
 #include "memplan/planning.h"
 #include "memplan/solver.h"
+#include "memplan/target.h"
 #include "tests/cases/test.h"
 #include "tests/oracles/oracle_simulator.h"
 #include "tests/oracles/random_graph.h"
@@ -366,6 +368,25 @@ TEST(the_caller_can_stop_a_search)
     assert_int_equal(calls, 1);
     assert_int_equal(mp_planning_number(p, "stopped"), 1);
     mp_planning_free(p);
+}
+
+/* The T4's row: 8.1 TFLOP/s, 65 of float16, 300 GB/s, 5 microseconds a kernel, 16 GiB of which 2.25 are kept; and the A100's
+ * TF32. */
+TEST(devices_are_asked_by_name)
+{
+    size_t n = 0;
+    while (mp_planning_device(n)) n++;
+    assert_int_equal(n, mp_device_count());
+    assert_string_equal(mp_planning_device(0), "cpu");
+    assert_true(fabs(mp_planning_roofline("T4", "float32", 8.1e12, 0) - (1 + 5e-6)) < 1e-9);
+    assert_true(fabs(mp_planning_roofline("t4", "float16", 65e12, 1) - (1 + 5e-6)) < 1e-9);
+    assert_true(fabs(mp_planning_roofline("t4", "float16", 65e12, INT64_C(600000000000)) - (2 + 5e-6)) < 1e-9);
+    assert_true(fabs(mp_planning_roofline("a100", "tfloat32", 156e12, 0) - (1 + 5e-6)) < 1e-9);
+    assert_true(fabs(mp_planning_roofline("a100", "bfloat16", 312e12, 0) - (1 + 5e-6)) < 1e-9);
+    assert_int_equal(mp_planning_room("t4"), (INT64_C(55) << 30) / 4);
+    assert_true(mp_planning_roofline("t5", "float32", 1, 1) == -1 && mp_planning_room("t5") == -1);
+    assert_true(mp_planning_roofline(NULL, "float32", 1, 1) == -1 && mp_planning_room(NULL) == -1);
+    assert_true(mp_planning_roofline("t4", NULL, 1, 1) == -1);
 }
 
 /* Everything that the handle allocates: fails at the k-th allocation, for every k up to the first that is not reached. */

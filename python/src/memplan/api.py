@@ -6,6 +6,7 @@ import contextlib
 import functools
 import inspect
 import logging
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -174,6 +175,7 @@ def compile(
     cache: str | None = None,
     inductor: bool = False,
     verify: bool = False,
+    device: str | None = None,
 ) -> Any:
     """The model (a module or a function), trained within a budget of memory for everything: parameters, gradients, the
     batch, activations, and whatever the options name. A module is compiled in place: it is the one that is returned.
@@ -191,12 +193,15 @@ def compile(
     cache: a folder that keeps what operators cost and which plans were found; "off": nothing is kept.
     verify: before the first step of each graph it is run as planned and eagerly, with what the user has left alone, and the
         report says whether all bits are equal, or the largest difference and where (a FallbackWarning, too), and the peaks.
+    device: for models on the meta device, where nothing runs: the row of `memplan devices` whose seconds, memory ("auto") and
+        attention the plan has.
 
     The result has `memplan`, a Report, which is filled by the first run. Compiling again replaces all options; uncompile()
     ends it. What runs without gradients (torch.no_grad) runs as eager does.
     """
     options: dict[str, Any] = {"effort": effort, "time_limit": time_limit, "on_infeasible": on_infeasible}
-    options |= {"progress": progress, "cache": cache, "verify": verify, "reserve": reserve, "fullgraph": fullgraph}
+    options |= {"progress": progress, "cache": cache, "verify": verify, "device": device}
+    options |= {"reserve": reserve, "fullgraph": fullgraph}
     backend = backend_for(backend_kind(inductor), model, budget, [optimizer], accumulate, **options)
     return compiled_with(model, backend, fullgraph)
 
@@ -264,6 +269,8 @@ def fit(
             report = estimate(model, make_inputs(batch), budget=budget, **options)
         except BudgetError:
             return None
+        if math.isnan(report.overhead):
+            raise MemplanError("how much longer a step takes is not known on the meta device: name one (device='h100')")
         return report if report.overhead <= overhead else None
 
     low, best, high = 0, None, 1

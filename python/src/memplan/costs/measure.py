@@ -280,20 +280,19 @@ def is_unmeasured(node: fx.Node) -> bool:
     return is_opaque or is_foreign(node) or has_own_generator(node) or device_of(node).type == "meta"
 
 
+def is_away(nodes: Iterable[fx.Node]) -> bool:
+    """Whether these are on the meta device, where nothing runs."""
+    return any(device_of(node).type == "meta" for node in nodes if node.op == "call_function")
+
+
 def not_measured(nodes: Iterable[fx.Node]) -> list[str]:
     """What a user has to know of a graph's operators that are not run to see what they cost, a sentence each."""
     calls = [node for node in nodes if node.op == "call_function"]
-    sentences = [
+    return [
         f"{name} is not PyTorch's: it runs once, as eager runs it, unless it is tagged as pure (torch.Tag.pointwise"
         " or torch.Tag.core), and memory that it takes beside its results is not in the plan (reserve= counts it)"
         for name in dict.fromkeys(str(node.target) for node in calls if is_foreign(node))
     ]
-    if any(device_of(node).type == "meta" for node in calls):
-        sentences.append(
-            "nothing runs on the meta device: seconds are of the bytes that operators move, what is proved is proved of"
-            " these, and memory that operators take beside their results is not in the plan (reserve= counts it)"
-        )
-    return sentences
 
 
 def unmeasured(node: fx.Node) -> Cost:

@@ -159,7 +159,7 @@ class Capture:
         made: list[int] = []
         places: list[int | None] = []
         for k, result in enumerate(results):
-            if result is None:
+            if result is None or type(result) is int:  # a number, which the capture writes where it is read
                 places.append(None)
                 continue
             if not isinstance(result, torch.Tensor):

@@ -14,6 +14,8 @@ import torch._decomp  # registers what is taken out here
 from torch import fx
 from torch._C import DispatchKey
 
+from memplan.graph.attention import attention_on
+
 WRITTEN_OUT = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
 FUSED_DROPOUT = ("cuda", "xpu")  # where eager's dropout is one operator
 # Eager's form of these cannot be captured: it reads what is in tensors, or writes into them. Theirs runs the same kernels.
@@ -97,10 +99,10 @@ def noise(x: torch.Tensor, p: float) -> torch.Tensor:
     return made
 
 
-def dropout(x: torch.Tensor, p: float, train: bool) -> torch.Tensor:
+def dropout(x: torch.Tensor, p: float, train: bool, meant: str = "") -> torch.Tensor:
     if not train or p == 0 or x.numel() == 0:
         return x
-    if x.device.type in FUSED_DROPOUT and p < 1:
+    if (meant or x.device.type) in FUSED_DROPOUT and p < 1:
         fused: torch.Tensor = torch.ops.aten.native_dropout.default(x, p, train)[0]
         return fused
     return x * (torch.zeros((), dtype=x.dtype, device=x.device) if p == 1 else noise(x, p))
@@ -125,15 +127,25 @@ OURS: dict[Any, dict[DispatchKey, Any]] = {
 }
 
 
+def on_meta(is_gpu: bool) -> dict[Any, dict[DispatchKey, Any]]:
+    """What runs on the device that is meant where tensors are on the meta device."""
+    fused = functools.partial(dropout, meant="cuda" if is_gpu else "cpu")
+    return {
+        torch.ops.aten.scaled_dot_product_attention.default: {DispatchKey.AutogradMeta: attention_on(is_gpu)},
+        torch.ops.aten.dropout.default: {DispatchKey.AutogradMeta: fused},
+    }
+
+
 @contextlib.contextmanager
-def native_kernels() -> Iterator[None]:
-    """In it, a capture sees the operators that eager runs."""
+def native_kernels(for_gpu: bool = False) -> Iterator[None]:
+    """In it, a capture sees the operators that eager runs; on the meta device those of a GPU or the host."""
+    meant = on_meta(for_gpu)
     with contextlib.ExitStack() as stack:
-        for operator in {*overloads(), *OURS}:
+        for operator in {*overloads(), *OURS, *meant}:
             stack.callback(operator._dispatch_cache.clear)
             stack.enter_context(mock.patch.dict(operator.py_kernels))
             for key in WRITTEN_OUT:
                 operator.py_kernels.pop(key, None)
-            operator.py_kernels.update(OURS.get(operator, {}))
+            operator.py_kernels.update(OURS.get(operator, {}) | meant.get(operator, {}))
             operator._dispatch_cache.clear()
         yield

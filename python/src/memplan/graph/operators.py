@@ -62,7 +62,19 @@ def draws(node: fx.Node) -> bool:
 
 
 def is_random(node: fx.Node) -> bool:
-    return isinstance(node.target, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in node.target.tags
+    """Whether an operator draws. Attention is tagged so, and does where it has dropout."""
+    if not isinstance(node.target, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded not in node.target.tags:
+        return False
+    return bool(argument(node, "dropout_p") != 0)
+
+
+def argument(node: fx.Node, name: str) -> Any:
+    """What an operator is given by this name, or takes without; None: it has no such argument."""
+    target: Any = node.target
+    for k, known in enumerate(target._schema.arguments):
+        if known.name == name:
+            return node.args[k] if k < len(node.args) and not known.kwarg_only else node.kwargs.get(name, known.default_value)
+    return None
 
 
 def is_mutating(node: fx.Node) -> bool:

@@ -12,6 +12,7 @@ from torch import fx
 from torch._guards import detect_fake_mode
 
 from memplan.costs.measure import Cost
+from memplan.costs.roofline import Device
 from memplan.errors import NotPlannable
 from memplan.graph.capture import (
     Capture,
@@ -206,6 +207,6 @@ class StepPlanner(GraphPlanner):
         whole = fx.GraphModule(self.capture.joint, emission.graph)
         return whole, self.capture.step.unused_backward()
 
-    def auto_bytes(self) -> int:
+    def auto_bytes(self, meant: Device | None) -> int:
         """State that the first step makes is counted, and its memory is free still."""
-        return super().auto_bytes() - sum(t.cost.missing_bytes for t in self.capture.step.trained)
+        return super().auto_bytes(meant) - sum(t.cost.missing_bytes for t in self.capture.step.trained)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 import os
@@ -108,6 +109,22 @@ def file_name(path: str | os.PathLike[str]) -> bytes:
     if b"\0" in name:
         raise MemplanError(f"{path!r} has a zero character in it")
     return name
+
+
+def device_names() -> list[str]:
+    """Of the library's table."""
+    call = library().mp_planning_device
+    return [name.decode() for name in iter(map(call, itertools.count()).__next__, None)]
+
+
+def roofline_seconds(device: str, dtype: str, flops: float, moved_bytes: int) -> float:
+    """Of an operator on a device of the table."""
+    return float(library().mp_planning_roofline(text(device), text(dtype), flops, moved_bytes))
+
+
+def room_bytes(device: str) -> int:
+    """What a step may have of a device's memory; -1: there is no such device."""
+    return int(library().mp_planning_room(text(device)))
 
 
 class Planning:

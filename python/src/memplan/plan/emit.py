@@ -164,8 +164,7 @@ class Emission:
 
     def _draw(self, step: int, node: fx.Node, first: bool) -> fx.Node:
         function: Any = node.target
-        args = [self.now[a] if isinstance(a, fx.Node) else a for a in node.args]
-        kwargs = dict(node.kwargs)
+        args, kwargs = fx.node.map_arg((node.args, node.kwargs), lambda n: self.now[n])
         if not first:
             again = self._add(self.graph.call_function(draw_again, (self.states[step], function, *args), kwargs))
             again.meta = dict(node.meta)

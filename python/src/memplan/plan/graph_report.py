@@ -43,9 +43,9 @@ class GraphReport:
     static_bytes: int  # parameters, buffers, inputs; of the rest what was said to be there
     saved_bytes: int  # what lives from forward to backward
     waiting_bytes: int  # that, and what the user is given
-    overhead: float  # extra time over keep-all, as a fraction of it, by the measured costs of operators
-    proved_overhead: float  # no plan within the budget takes less; NaN: not known
-    seconds: float  # of a step, the sum over its operators
+    overhead: float  # extra time over keep-all, as a fraction of it, by the costs of operators; NaN: not known
+    proved_overhead: float  # no plan within the budget takes less; NaN
+    seconds: float  # of a step, the sum over its operators; NaN: not known
     plan_seconds: float  # what capture, measuring and search took
     n_operators: int
     recomputed: list[Recomputed]
@@ -104,12 +104,13 @@ class GraphReport:
         )
 
     def __str__(self) -> str:
+        extra = "not known" if math.isnan(self.overhead) else f"{self.overhead:+.1%}"
         proved = "" if math.isnan(self.proved_overhead) else f", and no plan takes less than {self.proved_overhead:+.1%}"
         lines = [
             f"{self.name}: {in_units(self.planned_bytes)} at its peak, within {in_units(self.budget_bytes)}",
             f"keeping everything takes {in_units(self.keep_all_bytes)}; no order of operators takes less than"
             f" {in_units(self.floor_bytes)}, of which {in_units(self.static_bytes)} are static",
-            f"extra time {self.overhead:+.1%}{proved}; {len(self.recomputed)} of {self.n_operators} operators run again",
+            f"extra time {extra}{proved}; {len(self.recomputed)} of {self.n_operators} operators run again",
             self._reserved(),
             *([self._let_go()] if self.planned_bytes < self.most_bytes else []),
             *self.notes,

@@ -17,6 +17,7 @@ from torch import fx
 from memplan.budget import AUTO_SHARE, Budget, free_host_bytes, in_units, resolve
 from memplan.costs.cache import Cache, replace_file
 from memplan.costs.measure import Cost, context_bytes
+from memplan.costs.roofline import Device
 from memplan.errors import BudgetError, FallbackWarning, MemplanError
 from memplan.graph.capture import DYNAMIC, Capture
 from memplan.graph.distributed import NO_OVERLAP, active_replica
@@ -45,8 +46,11 @@ class Options:
     progress: Watcher | None = None
     cache: str | None = None  # a folder, "off", or where the environment says
     verify: bool = False
+    device: Device | None = None  # given by its name
 
     def __post_init__(self) -> None:
+        if self.device is not None and not isinstance(self.device, Device):
+            self.device = Device(self.device)
         if self.on_infeasible not in ON_INFEASIBLE:
             raise MemplanError(f"on_infeasible is 'raise' or 'smallest', not {self.on_infeasible!r}")
         if self.progress is not None and not callable(self.progress):
@@ -143,8 +147,11 @@ class GraphPlanner:
         nodes = [n for n in self.held if isinstance(n, fx.Node) and keys_of([n]) & keys]
         return [self.capture.storages[s] for s in self.capture.storages_of(nodes)]
 
-    def auto_bytes(self) -> int:
-        """What may be used of the device that the graph runs on: what is free, and what its static storages have."""
+    def auto_bytes(self, meant: Device | None) -> int:
+        """What may be used of the device that the graph runs on: what is free, and what its static storages have; or all that
+        a step may have of the one that is meant."""
+        if meant is not None:
+            return meant.room_bytes
         device = self.device()
         if device.type == "cuda":
             free, _ = torch.cuda.mem_get_info(device)
@@ -166,7 +173,7 @@ class GraphPlanner:
         self.planning.set("effort", options.effort)
         self.planning.set("time_limit", options.time_limit)
         keep_all = self.planning.number("keep_all_bytes")
-        budget = resolve(options.budget, keep_all, lambda: self._least_bytes(options), self.auto_bytes)
+        budget = resolve(options.budget, keep_all, lambda: self._least_bytes(options), lambda: self.auto_bytes(options.device))
         room = self._copied_bytes() if budget < keep_all else 0
         for copies in dict.fromkeys((room, 0)):  # as long as the budget has room for them
             self.copies_inputs = copies > 0 or budget >= keep_all
@@ -256,8 +263,9 @@ class GraphPlanner:
         where = self.capture.operations[node].name if node >= 0 else "its end"
         return f"at {where}, with {named or 'nothing else'}{rest} beside {in_units(self.static_bytes)} of static memory"
 
-    def report(self, emitted: Emitted, budget: int, plan_seconds: float) -> GraphReport:
+    def report(self, emitted: Emitted, budget: int, plan_seconds: float, options: Options) -> GraphReport:
         p = self.planning
+        known = math.nan if options.device is None and self.device().type == "meta" else 1.0  # whether there are seconds
         runs = Counter(p.steps())
         return GraphReport(
             name=self.name,
@@ -270,26 +278,33 @@ class GraphPlanner:
             static_bytes=self.static_bytes,
             saved_bytes=emitted.saved_bytes,
             waiting_bytes=emitted.waiting_bytes,
-            overhead=p.share("planned_ticks"),
-            proved_overhead=max(0.0, bound) if not math.isnan(bound := p.share("bound_ticks")) else math.nan,
-            seconds=p.number("planned_ticks") * 1e-9,
+            overhead=known * p.share("planned_ticks"),
+            proved_overhead=known * max(0.0, bound) if not math.isnan(bound := p.share("bound_ticks")) else math.nan,
+            seconds=known * p.number("planned_ticks") * 1e-9,
             plan_seconds=plan_seconds,
             n_operators=sum(o.source is not None for o in self.capture.operations),
-            recomputed=[self._recomputed(step, n) for step, n in runs.items() if n > 1],
+            recomputed=[self._recomputed(step, n, known) for step, n in runs.items() if n > 1],
             context_bytes=context_bytes(self.device()),
-            notes=notes_of(self.capture),
+            notes=[*notes_of(self.capture), *([] if options.device is None else [of_device(options.device)])],
             planning=p,
             trace=self.trace(emitted),
             capture=self.capture,
             costs=self.costs,
         )
 
-    def _recomputed(self, step: int, runs: int) -> Recomputed:
+    def _recomputed(self, step: int, runs: int, known: float) -> Recomputed:
         operation = self.capture.operations[step]
         assert operation.source is not None
         stack = operation.source.meta.get("nn_module_stack") or {}
         module = next(reversed(list(stack.values())), ("", None))[0]
-        return Recomputed(operation.name, operation.op, runs, str(module), self.costs[operation.source].seconds)
+        return Recomputed(operation.name, operation.op, runs, str(module), known * self.costs[operation.source].seconds)
+
+
+def of_device(device: Device) -> str:
+    return (
+        f"seconds are of {device}'s peak rates, attention is its kernels'; memory that operators take beside their results is"
+        " not in the plan (reserve= counts it)"
+    )
 
 
 def notes_of(capture: Capture) -> list[str]:

@@ -15,7 +15,7 @@ from torch import fx
 from torch._functorch._aot_autograd.utils import make_boxed_func
 
 from memplan.budget import only_bytes
-from memplan.costs.measure import Cost, Costs, not_measured
+from memplan.costs.measure import Cost, Costs, is_away, not_measured
 from memplan.errors import BudgetError, FallbackWarning, MemplanError, NotPlannable
 from memplan.graph.capture import Capture, storage_bytes, storage_key
 from memplan.graph.casts import backward_outside, cached_casts, cast_inside, noticing, regions
@@ -42,6 +42,13 @@ COSTS = Costs()
 NO_FURTHER = (
     "PyTorch captures this code for no further sizes and numbers (torch._dynamo.config.recompile_limit, cache_size_limit in"
     " old versions)"
+)
+
+
+NOTHING_RUNS = (
+    "nothing runs on the meta device, and no device is named (device='h100'): there are no seconds, what is recomputed is"
+    " chosen by the bytes that operators move, and memory that they take beside their results is not in the plan (reserve="
+    " counts it)"
 )
 
 
@@ -121,7 +128,7 @@ class Backend:
             self.hold(module, inputs)
         try:
             refuse_cut()
-            with native_kernels(), cached_casts(), backward_outside():
+            with native_kernels(self.means_gpu()), cached_casts(), backward_outside():
                 captured.compiled = aot(module, inputs)
         except MemplanError as error:
             return raising(error)
@@ -248,7 +255,17 @@ class Backend:
         captured.n_forward_outputs = n_forward_outputs
         for sentence in (*not_measured(joint.graph.nodes), *COSTS.not_run(joint.graph.nodes)):
             self.say(sentence)
+        self.tell_of_device(joint.graph)
         return self.graphs_of_plan(captured, start)
+
+    def tell_of_device(self, joint: fx.Graph) -> None:
+        """What a device that is named is for. MemplanError where operators run, and are measured."""
+        if self.options.device is not None and not is_away(joint.nodes):
+            raise MemplanError(
+                f"device={self.options.device.name!r} is for models on the meta device: here operators are measured"
+            )
+        if self.options.device is None and is_away(joint.nodes):
+            self.say(NOTHING_RUNS)
 
     def graphs_of_plan(self, captured: Captured, start: float) -> tuple[fx.GraphModule, fx.GraphModule]:
         """Of a plan within the budget, which is reported. Where there is none they are those of the smallest, which nobody
@@ -264,7 +281,7 @@ class Backend:
             captured.error = error
             smallest = planner.smallest(self.options)
             return smallest.forward, smallest.backward
-        graph = planner.report(emitted, budget, time.perf_counter() - start)
+        graph = planner.report(emitted, budget, time.perf_counter() - start, self.options)
         captured.graph = weakref.ref(graph)
         self.saved[captured.frame] = emitted.saved_bytes
         self.report.graphs.append(graph)
@@ -289,7 +306,13 @@ class Backend:
     def costs_of(self, capture: Capture, beside: Container[fx.Node] = ()) -> dict[fx.Node, Cost]:
         """What its operators cost, but for these."""
         sources = [o.source for o in capture.operations if o.source is not None and o.source not in beside]
-        return COSTS.measure(sources, self.options.kept)
+        device = self.options.device
+        if device is None or not is_away(sources):
+            return COSTS.measure(sources, self.options.kept)
+        return {node: device.cost(node) for node in sources}
+
+    def means_gpu(self) -> bool:
+        return self.options.device is not None and self.options.device.is_gpu
 
     def outside_bytes(self, capture: Capture, frame: Any) -> int:
         """What is in memory beside this graph: what the caller said, the model's parameters and buffers that it does not read;

@@ -1,0 +1,55 @@
+"""Seconds on a device that need not be here, for graphs on the meta device, where nothing runs: PyTorch's own counts of
+operations, the bytes that are moved, and the rates of the library's table of devices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils.flop_counter import flop_registry
+
+from memplan.costs.measure import Cost, moved_bytes
+from memplan.errors import MemplanError
+from memplan.graph.capture import tensors_of
+from memplan.library.planning import device_names, roofline_seconds, room_bytes
+
+CONVOLUTIONS = "aten.convolution"
+
+
+class Device:
+    """A row of the table. MemplanError: there is none of this name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.room_bytes = room_bytes(name) if isinstance(name, str) else -1
+        if self.room_bytes < 0:
+            raise MemplanError(f"{name!r} is no device that is known: {', '.join(device_names())}")
+        self.is_gpu = name.lower() != "cpu"
+
+    def __str__(self) -> str:
+        return self.name
+
+    def cost(self, node: fx.Node) -> Cost:
+        """What an operator costs there; memory that it takes beside its results is not known."""
+        first = next(iter(tensors_of([a.meta.get("val") for a in (*node.all_input_nodes, node)])), None)
+        dtype = str(first.dtype).removeprefix("torch.") if first is not None else "float32"
+        if dtype == "float32" and self.is_gpu and rounds_factors(node):
+            dtype = "tfloat32"
+        return Cost(roofline_seconds(self.name, dtype, flops_of(node), moved_bytes(node)), 0)
+
+
+def flops_of(node: fx.Node) -> int:
+    """Of products; 0 for operators without any."""
+    formula: Any = flop_registry.get(getattr(node.target, "overloadpacket", None))
+    if formula is None:
+        return 0
+    args, kwargs = fx.node.map_aggregate((node.args, node.kwargs), lambda a: a.meta.get("val") if isinstance(a, fx.Node) else a)
+    return int(formula(*args, **kwargs, out_val=node.meta.get("val")))
+
+
+def rounds_factors(node: fx.Node) -> bool:
+    """Whether PyTorch lets a GPU round a product's factors to TF32."""
+    if str(node.target).startswith(CONVOLUTIONS):
+        return bool(torch.backends.cudnn.allow_tf32)
+    return flops_of(node) > 0 and bool(torch.backends.cuda.matmul.allow_tf32)

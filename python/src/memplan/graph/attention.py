@@ -1,0 +1,84 @@
+"""Attention on the meta device: the operator that PyTorch would choose on the device that is meant, whose results are what a
+step there saves. On the meta device itself it writes attention out, with a tensor of all scores, as no device does."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.nn.functional import pad
+
+aten = torch.ops.aten
+HALVES = (torch.float16, torch.bfloat16)
+MOST_FLASH_WIDTH = 256  # of a head
+ALIGNED_BYTES = 16  # of a head, and of a row of a mask
+
+
+def additive(mask: torch.Tensor | None, q: torch.Tensor) -> torch.Tensor | None:
+    """A mask as it is added to the scores."""
+    if mask is None or mask.dtype != torch.bool:
+        return mask
+    seen, hidden = (torch.scalar_tensor(score, dtype=q.dtype, device=q.device) for score in (0.0, -math.inf))
+    return torch.where(mask, seen, hidden)
+
+
+def of_heads(t: torch.Tensor, width: int) -> torch.Tensor:
+    return pad(t, (0, width - t.shape[-1])) if t.shape[-1] != width else t
+
+
+def flash(q: Any, k: Any, v: Any, p: float, is_causal: bool, scale: float | None) -> torch.Tensor:
+    """For half precision without a mask; heads are padded to eighths."""
+    width = int(q.shape[-1])
+    q, k, v = (of_heads(t, -(-width // 8) * 8) for t in (q, k, v))
+    scale = 1 / math.sqrt(width) if scale is None else scale
+    out: torch.Tensor = aten._scaled_dot_product_flash_attention(q, k, v, p, is_causal, False, scale=scale)[0]
+    return out[..., :width]
+
+
+def efficient(q: Any, k: Any, v: Any, mask: Any, p: float, is_causal: bool, scale: float | None) -> torch.Tensor:
+    if mask is not None:
+        n = int(mask.shape[-1])
+        each = ALIGNED_BYTES // mask.element_size()
+        mask = of_heads(mask, -(-n // each) * each)[..., :n].expand(*q.shape[:2], q.shape[2], k.shape[2])
+    saves = any(t.requires_grad for t in (q, k, v))
+    out: torch.Tensor = aten._scaled_dot_product_efficient_attention(q, k, v, mask, saves, p, is_causal, scale=scale)[0]
+    return out
+
+
+def attention(
+    is_gpu: bool,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> torch.Tensor:
+    """scaled_dot_product_attention, by PyTorch's order of choice: flash, memory-efficient, written out."""
+    mask = additive(attn_mask, q)
+    is_plain = q.dim() == 4 and q.shape[-1] == k.shape[-1] == v.shape[-1]
+    is_square = not is_causal or q.shape[-2] == k.shape[-2]
+    learns_mask = mask is not None and mask.requires_grad
+    has_groups = enable_gqa and q.shape[1] != k.shape[1]
+    if is_gpu and is_plain and mask is None and q.dtype in HALVES and q.shape[-1] <= MOST_FLASH_WIDTH and is_square:
+        return flash(q, k, v, dropout_p, is_causal, scale)
+    is_aligned = q.shape[-1] * q.element_size() % ALIGNED_BYTES == 0
+    if is_gpu and is_plain and is_aligned and not has_groups and q.dtype in (*HALVES, torch.float32):
+        return efficient(q, k, v, mask, dropout_p, is_causal, scale)
+    if not is_gpu and is_plain and dropout_p == 0 and not learns_mask and not (mask is not None and is_causal):
+        host: Callable[..., Any] = aten._scaled_dot_product_flash_attention_for_cpu
+        result: torch.Tensor = host(q, k, v, dropout_p, is_causal, attn_mask=mask, scale=scale)[0]
+        return result
+    written_out: Callable[..., Any] = aten._scaled_dot_product_attention_math
+    result = written_out(q, k, v, mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)[0]
+    return result
+
+
+def attention_on(is_gpu: bool) -> Callable[..., torch.Tensor]:
+    return functools.partial(attention, is_gpu)

@@ -1,0 +1,135 @@
+"""The meta device: nothing runs there, and a device that is named says what it would take."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import scaled_dot_product_attention
+
+import memplan
+
+WIDTH, HEADS, LENGTH = 64, 4, 50
+
+
+class Attention(nn.Module):
+    def __init__(self, has_mask: bool = False, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.projections = nn.ModuleList(nn.Linear(WIDTH, 3 * WIDTH) for _ in range(3))
+        self.has_mask, self.dropout = has_mask, dropout
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        n, length, _ = x.shape
+        mask = torch.ones(length, length, dtype=torch.bool, device=x.device).tril() if self.has_mask else None
+        for projection in self.projections:
+            q, k, v = (t.view(n, length, HEADS, -1).transpose(1, 2) for t in projection(x).chunk(3, -1))
+            made = scaled_dot_product_attention(q, k, v, mask, self.dropout, is_causal=mask is None)
+            x = x + made.transpose(1, 2).reshape(x.shape)
+        return x.square().mean()
+
+
+def given(dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(2, LENGTH, WIDTH, dtype=dtype)
+
+
+def away(model: nn.Module, *inputs: torch.Tensor, **options: Any) -> Any:
+    return memplan.estimate(copy.deepcopy(model).to("meta"), tuple(x.to("meta") for x in inputs), **options)
+
+
+def called(report: Any) -> set[str]:
+    return {o.op.removeprefix("aten.").partition(".")[0] for o in report.graph.capture.operations}
+
+
+def storages(report: Any) -> list[tuple[str, int]]:
+    return [(s.kind, s.n_bytes) for s in report.graph.capture.storages]
+
+
+@pytest.mark.filterwarnings("ignore:memplan. nothing runs on the meta device")
+@pytest.mark.parametrize("has_mask", [False, True])
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_memory_in_tensors_is_the_hosts(has_mask: bool, device: str | None) -> None:
+    model, x = Attention(has_mask), given()
+    host = memplan.estimate(copy.deepcopy(model), (x,))
+    report = away(model, x, device=device)
+    assert called(report) == called(host) and any("flash_attention_for_cpu" in name for name in called(host))
+    assert storages(report) == storages(host)
+
+
+@pytest.mark.parametrize(
+    "dtype, has_mask, dropout, expected",
+    [
+        (torch.bfloat16, False, 0.0, "flash"),
+        (torch.bfloat16, False, 0.1, "flash"),
+        (torch.bfloat16, True, 0.0, "efficient"),
+        (torch.float32, False, 0.0, "efficient"),
+        (torch.float32, True, 0.1, "efficient"),
+    ],
+)
+def test_attention_is_that_of_a_gpu(dtype: torch.dtype, has_mask: bool, dropout: float, expected: str) -> None:
+    """As sdp_utils of PyTorch choose; what is saved is linear in the length."""
+    report = away(Attention(has_mask, dropout).to(dtype), given(dtype), device="h100", budget="min+20%")
+    forward = f"_scaled_dot_product_{expected}_attention"
+    assert {name for name in called(report) if "attention" in name} == {forward, forward + "_backward"}
+    scores = 2 * HEADS * LENGTH * LENGTH * dtype.itemsize
+    made = {n.name: n.n_bytes for n in report.graph.capture.storages if n.kind in ("activation", "saved")}
+    assert max(made.values()) < 2 * LENGTH * 3 * WIDTH * dtype.itemsize + scores
+    assert not any(n_bytes == scores for n_bytes in made.values())
+
+
+def test_seconds_are_of_the_roofline() -> None:
+    """An H100 multiplies 989.5e12 bf16 numbers a second, adding included, and moves 3.35e12 bytes; a kernel takes 5 us."""
+    m = n = k = 4096
+    report = away(
+        nn.Sequential(nn.Linear(k, n, bias=False)).to(torch.bfloat16),
+        torch.empty(m, k, dtype=torch.bfloat16),
+        device="h100",
+        budget="100%",
+    )
+    products = [o for o in report.graph.capture.operations if ".mm" in o.op]
+    assert len(products) == 2  # forward, and the weight's gradient
+    for product in products:
+        assert report.graph.costs[product.source].seconds == pytest.approx(5e-6 + 2 * m * n * k / 989.5e12)
+    small = away(nn.Sequential(nn.Tanh(), nn.Linear(1, 1)), torch.empty(1 << 20, 1), device="h100", budget="100%")
+    tanh = next(o for o in small.graph.capture.operations if o.op == "aten.tanh.default")
+    assert small.graph.costs[tanh.source].seconds == pytest.approx(5e-6 + (8 << 20) / 3.35e12)
+    assert small.seconds == pytest.approx(sum(c.seconds for c in small.graph.costs.values()), abs=1e-6)
+
+
+def test_without_a_device_there_are_no_seconds() -> None:
+    model, x = Attention(), given()
+    with pytest.warns(memplan.FallbackWarning, match="no device is named"):
+        report = away(model, x, budget="min+20%")
+    assert all(map(math.isnan, (report.overhead, report.proved_overhead, report.seconds)))
+    assert report.recomputed and all(math.isnan(r.seconds) for r in report.recomputed)
+    assert "extra time not known; " in str(report)
+    assert report.planned_bytes < report.keep_all_bytes
+
+
+@pytest.mark.filterwarnings("ignore:memplan. nothing runs on the meta device")
+def test_a_batch_that_fits_needs_seconds() -> None:
+    with torch.device("meta"):
+        model = Attention()
+
+        def inputs(n: int) -> tuple[torch.Tensor]:
+            return (torch.empty(n, LENGTH, WIDTH),)
+
+        with pytest.raises(memplan.MemplanError, match="how much longer a step takes is not known on the meta device"):
+            memplan.fit(model, inputs, "1MiB")
+        batch, report = memplan.fit(model, inputs, "2MiB", device="a100")
+    assert batch > 1 and report is not None and report.planned_bytes <= 2 << 20
+
+
+def test_auto_is_what_a_step_may_have_of_the_device() -> None:
+    report = away(Attention(), given(), device="H100", budget="auto")
+    assert report.budget_bytes == int((80 - 1.5) * 2**30)
+
+
+def test_a_device_is_named_in_full_and_for_the_meta_device_alone() -> None:
+    with pytest.raises(memplan.MemplanError, match="'h1000' is no device that is known: cpu, v100, a10,"):
+        away(Attention(), given(), device="h1000")
+    with pytest.raises(memplan.MemplanError, match="device='h100' is for models on the meta device"):
+        memplan.estimate(Attention(), (given(),), device="h100")
