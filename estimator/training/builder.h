@@ -46,7 +46,7 @@ typedef struct mp_builder {
     int *forward;                       /* per operator: its forward node, -1: none */
     int (*extras)[MP_EXTRAS_MAX];       /* per operator: its extras' storages, -1: none */
     int (*copies)[2];                   /* per operator: contiguous copies of inputs 0 and 1 (PyTorch's rules), -1: none */
-    unsigned char *strides;             /* per tensor, PyTorch's rules: MP_STRIDES_* within its storage */
+    int64_t **strides;                  /* per tensor, PyTorch's rules: of a view within its storage, NULL: dense */
     mp_list reads, writes, adds, pairs; /* of the current node; pairs are flat: from, to, from, to, ... */
     mp_binding binding;                 /* likewise */
     mp_bindings *bindings;              /* of the nodes so far */
@@ -84,13 +84,10 @@ mp_status mp_build_forward(mp_builder *b);
  * target's costs fail with. */
 mp_status mp_build_backward(mp_builder *b);
 
-/* How a view is laid out in memory under PyTorch's rules. */
-enum { MP_STRIDES_DENSE, MP_STRIDES_GAPS, MP_STRIDES_PERMUTED };
-
 /* True if the operator's outputs share its first input's storage. */
 bool mp_builder_is_view(const mp_builder *b, const mp_operator *op);
-/* Returns the strides (MP_STRIDES_*) of output o of a strided view. */
-unsigned char mp_builder_strides(const mp_builder *b, const mp_operator *op, int o);
+/* Notes the strides of output t of such an operator under PyTorch's rules. MP_NOMEM. O(rank). */
+mp_status mp_builder_lay_out(mp_builder *b, const mp_operator *op, int t);
 /* Adds to the writes of the current node the dense copies that a batched product makes of its operands under PyTorch's rules.
  */
 mp_status mp_builder_copies(mp_builder *b, int op);

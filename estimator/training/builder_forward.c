@@ -100,7 +100,7 @@ static mp_status build_view(mp_builder *b, int k)
         int t = op->out[o];
         if (t < 0) continue;
         b->storage[t] = b->storage[from];
-        b->strides[t] = op->op->gradient == MP_GRADIENT_VIEW ? b->strides[from] : mp_builder_strides(b, op, o);
+        MP_CHECK(mp_builder_lay_out(b, op, t));
         if (op->op->gradient == MP_GRADIENT_VIEW) b->key[t] = b->key[from];
     }
     return MP_OK;

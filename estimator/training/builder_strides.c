@@ -1,41 +1,83 @@
 /* builder_strides.c - views as PyTorch has them.
  *
  * Our own executor's views are those that change nothing but the shape. PyTorch's transpositions, slices and expansions are
- * views too, with strides: they share their input's storage and keep all of it alive. What needs dense memory (a reshape of a
- * permuted tensor, the operands of a batched product) copies them first, and then the copy is what backward keeps.
+ * views too, with strides: they share their input's storage and keep all of it alive. What needs other strides than a view can
+ * have (some reshapes of such views, the operands of some batched products) copies them first, and then the copy is what
+ * backward keeps.
  */
 #include "estimator/training/builder.h"
 
+#include <string.h>
+
 #include "estimator/model/ops_rules.h"
 
-/* True if taking a part along `axis` leaves the elements side by side. */
-static bool part_is_dense(const mp_tensor *whole, const mp_tensor *part)
+/* A shape, and how many elements lie between neighbours along each dimension. */
+typedef struct {
+    int rank;
+    int64_t dims[MP_RANK_MAX], strides[MP_RANK_MAX];
+} layout;
+
+static layout dense(const int64_t *dims, int rank)
 {
-    bool differs = false;
-    for (int d = 0; d < whole->rank && d < part->rank; d++) {
-        if (differs && whole->dims[d] != part->dims[d]) return false;
-        if (whole->dims[d] != part->dims[d]) differs = true;
-        if (!differs && whole->dims[d] != 1) {
-            for (int e = d + 1; e < whole->rank; e++)
-                if (whole->dims[e] != part->dims[e]) return false;
+    layout made = {.rank = rank};
+    int64_t stride = 1;
+    for (int d = rank - 1; d >= 0; d--) {
+        made.dims[d] = dims[d];
+        made.strides[d] = stride;
+        stride *= dims[d] > 0 ? dims[d] : 1;
+    }
+    return made;
+}
+
+static layout layout_of(const mp_builder *b, int t)
+{
+    const mp_tensor *tensor = &b->model->tensors[t];
+    layout found = dense(tensor->dims, tensor->rank);
+    for (int d = 0; b->strides[t] && d < tensor->rank; d++) found.strides[d] = b->strides[t][d];
+    return found;
+}
+
+/* Finds strides with which the elements of `from` have the shape of `to`, in their order; false: there are none, and a reshape
+ * copies. Dimensions that follow each other without a gap are one run of elements; each run is dealt out to dimensions of the
+ * new shape, from the last on, and has to end where one of them does. */
+static bool reshape(const layout *from, layout *to)
+{
+    int next = to->rank - 1;
+    int64_t run = 1;
+    for (int d = from->rank - 1; d >= 0; d--) {
+        const int64_t step = from->strides[d];
+        int first = d;
+        for (run = from->dims[d]; first > 0; first--) {
+            if (from->dims[first - 1] != 1 && from->strides[first - 1] != run * step) break;
+            run *= from->dims[first - 1];
         }
+        int64_t dealt = 1;
+        for (; next >= 0 && (dealt < run || to->dims[next] == 1); next--) {
+            to->strides[next] = dealt * step;
+            dealt *= to->dims[next];
+        }
+        if (dealt != run) return false;
+        d = first;
     }
     return true;
 }
 
-static bool moves_only_ones(const mp_model *model, const mp_operator *op)
+/* What dimension d of a transposition's output was. */
+static int permuted_from(const mp_operator *op, int rank, int d)
 {
-    const mp_tensor *x = mp_operator_in(model, op, 0);
     size_t n;
     const int64_t *order = mp_operator_ints(op, "perm", &n);
-    int64_t last = -1;
-    for (int d = 0; d < x->rank; d++) {
-        int64_t from = order && d < (int)n ? order[d] : x->rank - 1 - d;
-        if (from < 0 || from >= x->rank || x->dims[from] == 1) continue;
-        if (from < last) return false;
-        last = from;
+    return order && d < (int)n ? (int)order[d] : rank - 1 - d;
+}
+
+/* The layout as a broadcast has it, with the batch dimensions that `to` has in front; elements are repeated without a step. */
+static void expand(const layout *from, layout *to, int n_same)
+{
+    for (int d = 1; d <= to->rank; d++) {
+        const int at = to->rank - d, old = from->rank - d;
+        if (d <= n_same) to->dims[at] = from->dims[old];
+        to->strides[at] = old >= 0 && from->dims[old] == to->dims[at] ? from->strides[old] : 0;
     }
-    return true;
 }
 
 /* Taking one index along an axis. */
@@ -56,41 +98,68 @@ static bool pads_for_pooling(const mp_builder *b, const mp_operator *op)
     return start[t] < start[t + 1];
 }
 
-unsigned char mp_builder_strides(const mp_builder *b, const mp_operator *op, int o)
+/* The layout of output t of a strided view, or of a reshape; false: a reshape copies. */
+static bool lay_out(const mp_builder *b, const mp_operator *op, int t, layout *to)
 {
-    const mp_model *m = b->model;
-    unsigned char inherited = b->strides[op->in[0]];
-    if (op->op->traits & MP_TRAIT_PERMUTES) return moves_only_ones(m, op) ? inherited : MP_STRIDES_PERMUTED;
-    if (inherited == MP_STRIDES_PERMUTED || op->op->traits & MP_TRAIT_EXPANDS) return MP_STRIDES_PERMUTED;
-    if (selects(m, op)) {
-        const mp_tensor *x = mp_operator_in(m, op, 0);
-        int64_t axis = mp_operator_int(op, "axis", 0);
-        return mp_product(x->dims, 0, (int)(axis < 0 ? axis + x->rank : axis)) == 1 ? inherited : MP_STRIDES_GAPS;
+    const mp_tensor *y = &b->model->tensors[t];
+    const layout from = layout_of(b, op->in[0]);
+    *to = dense(y->dims, y->rank);
+    if (op->op->gradient == MP_GRADIENT_VIEW) return reshape(&from, to);
+    if (op->op->traits & MP_TRAIT_EXPANDS) expand(&from, to, 0);
+    const int64_t axis = selects(b->model, op) ? mp_operator_int(op, "axis", 0) : from.rank;
+    for (int d = 0; d < to->rank; d++) {
+        if (op->op->traits & MP_TRAIT_PERMUTES) to->strides[d] = from.strides[permuted_from(op, from.rank, d)];
+        if (op->op->traits & MP_TRAIT_PARTS) to->strides[d] = from.strides[d];
+        if (axis < from.rank) to->strides[d] = from.strides[d + (d >= (axis < 0 ? axis + from.rank : axis))];
     }
-    bool dense = part_is_dense(mp_operator_in(m, op, 0), mp_operator_out(m, op, o));
-    return dense ? inherited : MP_STRIDES_GAPS;
+    return true;
+}
+
+mp_status mp_builder_lay_out(mp_builder *b, const mp_operator *op, int t)
+{
+    layout to;
+    if (b->options->rules != MP_RULES_PYTORCH || !lay_out(b, op, t, &to)) return MP_OK;
+    b->strides[t] = mp_pool_alloc(b->pool, (size_t)to.rank + 1, sizeof *to.strides);
+    MP_ENSURE(b->strides[t], b->err, MP_NOMEM, "out of memory");
+    memcpy(b->strides[t], to.strides, (size_t)to.rank * sizeof *to.strides);
+    return MP_OK;
+}
+
+/* True if the elements do not lie in the order of the shape. */
+static bool is_permuted(const layout *of)
+{
+    int64_t before = INT64_MAX;
+    for (int d = 0; d < of->rank; d++) {
+        if (of->dims[d] == 1) continue;
+        if (of->strides[d] > before || !of->strides[d]) return true;
+        before = of->strides[d];
+    }
+    return false;
 }
 
 /* Bytes of the dense copy that a batched product makes of operand i, 0: none. It expands the operand's batch dimensions to
- * those of the result and merges them into one: a copy, unless all of them or none of those are expanded. */
+ * those of the result and merges them into one, or into the rows where the other operand is a matrix: a copy, where no strides
+ * do that. */
 static int64_t copy_bytes(const mp_builder *b, const mp_operator *op, int i)
 {
     const mp_tensor *t = mp_operator_in(b->model, op, i), *other = mp_operator_in(b->model, op, 1 - i);
     const mp_tensor *y = mp_operator_out(b->model, op, 0);
-    bool product = op->op->shape == mp_shape_matmul || op->op->shape == mp_shape_biased_matmul;
-    bool batched = product || op->op->shape == mp_shape_einsum; /* convolutions take strides */
-    if (!batched || t->rank < 3 || b->storage[op->in[i]] < 0) return 0;
-    int64_t bytes = mp_builder_bytes(b, op->in[i]), times = 1, expanded;
-    bool kept = false;
-    for (int d = 3; product && other && other->rank >= 3 && y && d <= y->rank; d++) {
-        int64_t size = d <= t->rank ? t->dims[t->rank - d] : 1;
-        if (size == 1)
-            times *= y->dims[y->rank - d];
-        else
-            kept = true;
-    }
-    if (times > 1 && kept) return mp_multiply(bytes, times, &expanded) ? expanded : INT64_MAX / 2;
-    return b->strides[op->in[i]] == MP_STRIDES_PERMUTED ? bytes : 0;
+    const bool product = op->op->shape == mp_shape_matmul || op->op->shape == mp_shape_biased_matmul;
+    if (t->rank < 3 || b->storage[op->in[i]] < 0) return 0;
+    const layout from = layout_of(b, op->in[i]);
+    const int64_t bytes = mp_builder_bytes(b, op->in[i]);
+    if (op->op->shape == mp_shape_einsum) return is_permuted(&from) ? bytes : 0;
+    if (!product || !other || !y) return 0; /* convolutions take strides */
+    const bool has_batch = other->rank >= 3;
+    layout whole = has_batch ? dense(y->dims, y->rank) : from;
+    if (has_batch) expand(&from, &whole, 2);
+    const int64_t n = mp_product(whole.dims, 0, whole.rank - 2), rows = whole.dims[whole.rank - 2],
+                  columns = whole.dims[whole.rank - 1];
+    layout merged = has_batch ? dense((int64_t[]){n, rows, columns}, 3) : dense((int64_t[]){n * rows, columns}, 2);
+    if (reshape(&whole, &merged)) return 0;
+    const int64_t before = mp_product(from.dims, 0, from.rank - 2);
+    int64_t expanded;
+    return mp_multiply(bytes, before ? n / before : 1, &expanded) ? expanded : INT64_MAX / 2;
 }
 
 mp_status mp_builder_copies(mp_builder *b, int k)
@@ -110,7 +179,8 @@ mp_status mp_builder_copies(mp_builder *b, int k)
 bool mp_builder_is_view(const mp_builder *b, const mp_operator *op)
 {
     const unsigned strided = MP_TRAIT_PERMUTES | MP_TRAIT_EXPANDS | MP_TRAIT_PARTS;
+    layout unused;
     if (b->options->rules != MP_RULES_PYTORCH) return op->op->gradient == MP_GRADIENT_VIEW;
-    if (op->op->gradient == MP_GRADIENT_VIEW) return b->strides[op->in[0]] != MP_STRIDES_PERMUTED;
+    if (op->op->gradient == MP_GRADIENT_VIEW) return lay_out(b, op, op->out[0], &unused);
     return op->op->traits & strided || selects(b->model, op) || pads_for_pooling(b, op);
 }

@@ -273,3 +273,22 @@ def group_norms() -> Network:
     for _ in range(2):
         parts += [nn.Conv2d(16, 16, 3, padding=1), nn.GroupNorm(4, 16), nn.SiLU()]
     return Network(nn.Sequential(*parts), (numbers(2, 16, 8, 8),))
+
+
+class TurnedProducts(nn.Module):
+    """Products of tensors with themselves turned: with one batch dimension, with two that stay side by side, and with two that
+    do not, which PyTorch copies. And rows that are cut in three, which a reshape across the cut copies."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.thirds = nn.Linear(16, 16), nn.Linear(16, 48)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.tanh(self.first(x))  # (2, 6, 4, 16)
+        flat, apart = torch.exp(y.flatten(1, 2)), torch.sigmoid(y).transpose(1, 2)
+        third = torch.tanh(self.thirds(x).chunk(3, -1)[1].reshape(12, 2, 32))
+        products = (flat @ flat.transpose(-1, -2), y @ y.transpose(-1, -2), apart @ apart.transpose(-1, -2), third)
+        return torch.cat([p.flatten(1).sum(1) for p in products])
+
+
+network("own/turned_products")(lambda: Network(TurnedProducts(), (numbers(2, 6, 4, 16),)))
