@@ -45,8 +45,7 @@ static mp_status find_checkpoint(const subject *s, const mp_names *names, const 
     if (tensor >= 0) stands = s->model->tensors[mp_model_resolve(s->model, tensor)].name;
     int found = mp_names_find(names, stands);
     if (found < 0 && tensor < 0) return unknown_name(s, name, err);
-    if (found < 0)
-        return MP_FAIL(err, MP_INVALID, "tensor '%s' is not computed in the training step, so it cannot be kept", name);
+    MP_ENSURE(found >= 0, err, MP_INVALID, "tensor '%s' is not computed in the training step, so it cannot be kept", name);
     const mp_storage *row = &s->graph->storages[found];
     int producer = s->graph->producer[found];
     if (mp_storage_is_static(row) || producer < 0 || s->graph->nodes[producer].phase != MP_PHASE_FORWARD)

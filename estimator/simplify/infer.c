@@ -29,12 +29,10 @@ static mp_status check_operands(const mp_model *model, const mp_operator *op, mp
         const mp_tensor *t = mp_operator_in(model, op, k);
         if (!t && (k < row->min_in || row->max_in < 0))
             return MP_FAIL(err, MP_PARSE, "%s '%s' lacks its input %d", op->kind, op->name, k);
-        if (t && t->sequence)
-            return MP_FAIL(err, MP_UNSUPPORTED, "%s '%s' reads the sequence '%s', and it is supported on tensors only",
-                           op->kind, op->name, t->name);
-        if (t && t->rank < 0)
-            return MP_FAIL(err, MP_UNSUPPORTED, "the shape of '%s', which %s '%s' reads, is not known", t->name, op->kind,
-                           op->name);
+        MP_ENSURE(!t || !t->sequence, err, MP_UNSUPPORTED,
+                  "%s '%s' reads the sequence '%s', and it is supported on tensors only", op->kind, op->name, t->name);
+        MP_ENSURE(!t || t->rank >= 0, err, MP_UNSUPPORTED, "the shape of '%s', which %s '%s' reads, is not known", t->name,
+                  op->kind, op->name);
     }
     for (int k = 0; k < row->min_out; k++)
         if (!mp_operator_out(model, op, k)) return MP_FAIL(err, MP_PARSE, "%s '%s' lacks its output %d", op->kind, op->name, k);

@@ -26,8 +26,7 @@ int mp_onnx_version(Onnx__OperatorSetIdProto *const *imports, size_t n, const ch
 
 static mp_status check_list(Onnx__OperatorSetIdProto *const *imports, size_t n, mp_error *err)
 {
-    if (n > MP_ONNX_IMPORTS_MAX)
-        return MP_FAIL(err, MP_PARSE, "the file imports more than %d operator sets", MP_ONNX_IMPORTS_MAX);
+    MP_ENSURE(n <= MP_ONNX_IMPORTS_MAX, err, MP_PARSE, "the file imports more than %d operator sets", MP_ONNX_IMPORTS_MAX);
     for (size_t k = 0; k < n; k++) {
         const char *domain = mp_onnx_domain(imports[k]->domain);
         int64_t version = imports[k]->has_version ? imports[k]->version : 0;

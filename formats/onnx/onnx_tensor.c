@@ -25,8 +25,7 @@ static mp_status tensor_type(const Onnx__TensorProto *tensor, const char *name, 
 static mp_status count_elements(const char *name, const int64_t *dims, size_t rank, int64_t *n, mp_error *err)
 {
     *n = 1;
-    if (rank > MP_RANK_MAX)
-        return MP_FAIL(err, MP_PARSE, "tensor '%s' has %zu dimensions, more than %d", name, rank, MP_RANK_MAX);
+    MP_ENSURE(rank <= MP_RANK_MAX, err, MP_PARSE, "tensor '%s' has %zu dimensions, more than %d", name, rank, MP_RANK_MAX);
     for (size_t k = 0; k < rank; k++)
         if (dims[k] < 0)
             return MP_FAIL(err, MP_PARSE, "dimension %zu of tensor '%s' is negative (%" PRId64 ")", k, name, dims[k]);
@@ -61,9 +60,8 @@ static mp_status check_external(const Onnx__TensorProto *tensor, const char *nam
         if (!text) continue;
         char *rest;
         long long number = strtoll(text, &rest, 10);
-        if (!*text || *rest || number < 0 || number == LLONG_MAX)
-            return MP_FAIL(err, MP_PARSE, "tensor '%s' lies in another file, at %s '%.40s', which is no size", name, numbers[k],
-                           text);
+        MP_ENSURE(*text && !*rest && number >= 0 && number != LLONG_MAX, err, MP_PARSE,
+                  "tensor '%s' lies in another file, at %s '%.40s', which is no size", name, numbers[k], text);
         if (k == 1 && number != bytes)
             return MP_FAIL(err, MP_PARSE, "tensor '%s' has %lld bytes in another file, but its type and shape need %lld", name,
                            number, (long long)bytes);
@@ -264,8 +262,7 @@ static mp_status tensor_attribute(mp_model *model, const Onnx__TensorProto *tens
 static mp_status sparse_attribute(const Onnx__SparseTensorProto *tensor, const char *op, mp_attribute *out, mp_error *err)
 {
     int64_t elements;
-    if (!tensor->values)
-        return MP_FAIL(err, MP_PARSE, "attribute '%s' of '%s' is a sparse tensor without values", out->name, op);
+    MP_ENSURE(tensor->values, err, MP_PARSE, "attribute '%s' of '%s' is a sparse tensor without values", out->name, op);
     out->kind = MP_ATTRIBUTE_TENSOR;
     out->rank = (int)tensor->n_dims;
     out->dims = tensor->dims;

@@ -94,9 +94,8 @@ static mp_status known_number(const mp_inference *w, int index, const char *what
     const mp_operator *op = &w->model->operators[index];
     const mp_value *value = w->model->tensors[tensor].value;
     if (!value) return mp_inference_dynamic(w, index, what, tensor);
-    if (value->n != 1 || value->is_real)
-        return MP_FAIL(w->err, MP_PARSE, "%s of %s '%s', '%s', is no single number", what, op->kind, op->name,
-                       w->model->tensors[tensor].name);
+    MP_ENSURE(value->n == 1 && !value->is_real, w->err, MP_PARSE, "%s of %s '%s', '%s', is no single number", what, op->kind,
+              op->name, w->model->tensors[tensor].name);
     *number = value->i[0];
     return MP_OK;
 }
@@ -182,9 +181,8 @@ static int64_t entry(const mp_operator *op, const char *attribute, int k)
 
 static mp_status check_axis(const mp_inference *w, const mp_operator *op, int64_t axis, int rank, int *out)
 {
-    if (axis < -rank || axis >= rank)
-        return MP_FAIL(w->err, MP_PARSE, "Scan '%s' goes along axis %" PRId64 " of a tensor with %d dimensions", op->name, axis,
-                       rank);
+    MP_ENSURE(axis >= -rank && axis < rank, w->err, MP_PARSE,
+              "Scan '%s' goes along axis %" PRId64 " of a tensor with %d dimensions", op->name, axis, rank);
     *out = (int)(axis < 0 ? axis + rank : axis);
     return MP_OK;
 }

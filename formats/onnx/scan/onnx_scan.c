@@ -124,9 +124,8 @@ static mp_status judge_payload(scanner *s, const tensor_facts *t, bool *keep)
     mp_dtype type = t->type > 0 && t->type < MP_N_DTYPES ? (mp_dtype)t->type : MP_DTYPE_UNDEFINED;
     int64_t elements = 1, bits = 0, payload = t->raw_bytes + t->float_bytes + t->double_bytes + t->other_bytes;
     int name_length = t->name && t->name_end - t->name < 200 ? (int)(t->name_end - t->name) : 0;
-    if (t->rank > MP_RANK_MAX)
-        return MP_FAIL(s->err, MP_PARSE, "tensor '%.*s' has more than %d dimensions", name_length, (const char *)t->name,
-                       MP_RANK_MAX);
+    MP_ENSURE(t->rank <= MP_RANK_MAX, s->err, MP_PARSE, "tensor '%.*s' has more than %d dimensions", name_length,
+              (const char *)t->name, MP_RANK_MAX);
     for (int k = 0; k < t->rank && elements >= 0; k++)
         if (!mp_multiply(elements, t->dims[k], &elements)) elements = -1; /* refused later, by name */
     *keep = false;
