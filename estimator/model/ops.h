@@ -9,6 +9,8 @@
 
 #include "estimator/model/model.h"
 
+struct mp_fold; /* fold.h */
+
 /* What the rules see: one operator of a model that is being completed. */
 typedef struct mp_infer {
     mp_model *model;
@@ -24,8 +26,7 @@ typedef struct mp_infer {
 typedef mp_status (*mp_shape_rule)(mp_infer *c);
 /* Computes the values of the outputs (fold.h). Called after the shape rule, only if every output has at most MP_VALUE_MAX
  * elements and all that counts of the inputs is known. False: not defined, as an integer divided by zero; they stay unknown. */
-typedef struct mp_fold mp_fold;
-typedef bool (*mp_fold_rule)(const mp_fold *f);
+typedef bool (*mp_fold_rule)(const struct mp_fold *f);
 /* FLOPs of one forward run (a multiply-add is 2). Every gradient of a product costs the same again. */
 typedef double (*mp_flops_rule)(const mp_model *model, const mp_operator *op);
 

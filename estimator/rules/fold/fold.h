@@ -34,13 +34,13 @@ static inline void mp_fold_move(mp_value *to, int64_t i, const mp_value *from, i
 const mp_value *mp_fold_in(mp_infer *c, int k);
 
 /* What a rule is given. All values that it reads are known, and all that REQUIRES and the shape rule demand holds. */
-struct mp_fold {
+typedef struct mp_fold {
     mp_infer *c;
     const mp_tensor *in; /* the first input; NULL: there is none */
     mp_tensor *out;      /* the first output */
     const mp_value *x;   /* of the first input; NULL where only its shape counts */
     mp_value *y; /* of the first output, all zeros, to be filled in, as those of the others; NULL: it has another's value */
-};
+} mp_fold;
 
 /* A walk over the elements of a tensor in row-major order, with the places of up to three operands alongside. */
 enum { MP_WALK_OPERANDS = 3 };
