@@ -116,20 +116,19 @@ mp_status report_checkpoints(const outcome *out, const mp_plan *plan, size_t row
     }
     putchar('\n');
     screen_text(2, "Checkpoints to set, with all between them recomputed: %zu%s", set.n,
-                out->talk->list ? "" : " (names: --list)");
-    MP_CHECK(report_tensors(names, set.n, rows, out->talk->list, err));
+                out->asked->talk.list ? "" : " (names: --list)");
+    MP_CHECK(report_tensors(names, set.n, rows, out->asked->talk.list, err));
     if (set.n_beside) screen_text(2, "Kept as ever, because nothing around them is recomputed: %zu tensors", set.n_beside);
-    if (out->talk->list) MP_CHECK(list_recomputed(graph, plan, set.n_recomputed, err));
+    if (out->asked->talk.list) MP_CHECK(list_recomputed(graph, plan, set.n_recomputed, err));
     return MP_OK;
 }
 
 mp_status checkpoints_to_set_json(const mp_graph *graph, const mp_plan *plan, json_t **json, mp_error *err)
 {
-    checkpoints_to_set set;
+    MP_CLEARED_BY(checkpoints_free) checkpoints_to_set set = {0};
     MP_CHECK(checkpoints_find(graph, plan, &set, err));
     json_t *list = json_array();
     for (size_t k = 0; k < set.n; k++) mp_json_append(&list, mp_json_text(name_of(&graph->storages[set.storages[k]])));
-    checkpoints_free(&set);
     mp_json_set(json, "checkpoints_to_set", list);
     return MP_OK;
 }
