@@ -41,9 +41,7 @@ mp_status mp_costs_write(const char *path, const mp_graph *graph, const mp_node_
     mp_json_out out = {0};
     json_t *header =
         json_pack("{ss si ss ss}", "format", "memplan-costs", "version", 1, "name", graph->name, "target", graph->target);
-    if (!header) return MP_FAIL(err, MP_NOMEM, "no memory for the costs");
     mp_json_start(&out, header);
-    json_decref(header);
     mp_json_begin_array(&out, "nodes");
     for (size_t k = 0; k < graph->n_nodes; k++) mp_json_row(&out, cost_json(graph, &graph->nodes[k], &costs[k]));
     mp_json_end_array(&out);

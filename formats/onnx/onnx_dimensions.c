@@ -30,11 +30,6 @@ typedef struct binder {
     mp_error *err;
 } binder;
 
-static const char *text(const char *s)
-{
-    return s ? s : "";
-}
-
 /* The tensor type of a declaration, NULL if it declares none. */
 static const Onnx__TypeProto__Tensor *tensor_type(const Onnx__ValueInfoProto *info)
 {
@@ -73,7 +68,7 @@ static mp_status check_input(const Onnx__ValueInfoProto *info, mp_error *err)
                   {ONNX__TYPE_PROTO__VALUE_MAP_TYPE, "a map"},
                   {ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE, "optional"},
                   {ONNX__TYPE_PROTO__VALUE_SPARSE_TENSOR_TYPE, "a sparse tensor"}};
-    const char *name = text(info->name);
+    const char *name = mp_onnx_text(info->name);
     const Onnx__TypeProto__Tensor *type = tensor_type(info);
     if (!*name) return MP_FAIL(err, MP_PARSE, "the graph has an input without a name");
     for (size_t k = 0; k < sizeof others / sizeof *others; k++)
