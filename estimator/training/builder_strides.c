@@ -7,6 +7,7 @@
 #include "estimator/training/builder.h"
 
 #include "estimator/model/ops_rules.h"
+#include "estimator/rules/operands/layout.h"
 
 /* True if taking a part along `axis` leaves the elements side by side. */
 static bool part_is_dense(const mp_tensor *whole, const mp_tensor *part)
@@ -19,21 +20,6 @@ static bool part_is_dense(const mp_tensor *whole, const mp_tensor *part)
             for (int e = d + 1; e < whole->rank; e++)
                 if (whole->dims[e] != part->dims[e]) return false;
         }
-    }
-    return true;
-}
-
-static bool moves_only_ones(const mp_model *model, const mp_operator *op)
-{
-    const mp_tensor *x = mp_operator_in(model, op, 0);
-    size_t n;
-    const int64_t *order = mp_operator_ints(op, "perm", &n);
-    int64_t last = -1;
-    for (int d = 0; d < x->rank; d++) {
-        int64_t from = order && d < (int)n ? order[d] : x->rank - 1 - d;
-        if (from < 0 || from >= x->rank || x->dims[from] == 1) continue;
-        if (from < last) return false;
-        last = from;
     }
     return true;
 }
@@ -60,7 +46,7 @@ unsigned char mp_builder_strides(const mp_builder *b, const mp_operator *op, int
 {
     const mp_model *m = b->model;
     unsigned char inherited = b->strides[op->in[0]];
-    if (op->op->traits & MP_TRAIT_PERMUTES) return moves_only_ones(m, op) ? inherited : MP_STRIDES_PERMUTED;
+    if (op->op->traits & MP_TRAIT_PERMUTES) return mp_permutation_moves_ones(m, op) ? inherited : MP_STRIDES_PERMUTED;
     if (inherited == MP_STRIDES_PERMUTED || op->op->traits & MP_TRAIT_EXPANDS) return MP_STRIDES_PERMUTED;
     if (selects(m, op)) {
         const mp_tensor *x = mp_operator_in(m, op, 0);

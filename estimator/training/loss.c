@@ -5,6 +5,7 @@
  */
 #include <stdio.h>
 
+#include "estimator/model/order.h"
 #include "estimator/simplify/infer.h"
 #include "estimator/training/autocast.h"
 #include "estimator/training/training.h"
@@ -189,20 +190,6 @@ static mp_status append(mp_model *model, mp_loss kind, const mp_loss_options *op
     return MP_OK;
 }
 
-/* Which tensors depend on a parameter. */
-static void mark_trained(const mp_model *model, bool *trained)
-{
-    for (size_t t = 0; t < model->n_tensors; t++) trained[t] = model->tensors[t].role == MP_ROLE_PARAMETER;
-    for (size_t k = 0; k < model->n_operators; k++) {
-        const mp_operator *op = &model->operators[k];
-        if (op->removed || op->op->gradient == MP_GRADIENT_NONE) continue;
-        bool any = false;
-        for (int i = 0; i < op->n_in; i++) any |= op->in[i] >= 0 && trained[op->in[i]];
-        for (int o = 0; any && o < op->n_out; o++)
-            if (op->out[o] >= 0) trained[op->out[o]] = true;
-    }
-}
-
 /* A loss is one number whatever the batch: of rank 0, or declared with a fixed single element. */
 static bool is_scalar(const mp_tensor *t)
 {
@@ -263,7 +250,7 @@ mp_status mp_model_add_loss(mp_model *model, const mp_training_options *options,
     int output = -1, own = -1;
     mp_loss kind;
     MP_ENSURE(trained = mp_alloc(model->n_tensors, sizeof *trained), err, MP_NOMEM, "out of memory");
-    mark_trained(model, trained);
+    mp_model_mark_trained(model, trained);
     for (size_t k = 0; own < 0 && k < model->n_outputs; k++) {
         int t = model->outputs[k];
         if (trained[t] && is_scalar(&model->tensors[t])) own = t;
