@@ -113,13 +113,9 @@ static mp_status put_element_loss(const writer *w, mp_loss kind, const mp_loss_o
                   t->name, (long long)places);
         MP_CHECK(put_constant(w, dtype, 1, o->pos_weight, (int64_t)o->n_pos_weight, "weight of positives", &in[n++]));
     }
-    if (kind == MP_LOSS_MSE)
-        MP_CHECK(put(w, "MeanSquaredError", "memplan", 1, in, n, NULL, 0, "loss", loss));
-    else if (kind == MP_LOSS_BCE)
-        MP_CHECK(put(w, "BinaryCrossEntropyWithLogits", "memplan", 1, in, n, NULL, 0, "loss", loss));
-    else
-        MP_CHECK(put(w, "HuberLoss", "memplan", 1, in, n, huber, 2, "loss", loss));
-    return MP_OK;
+    if (kind == MP_LOSS_MSE) return put(w, "MeanSquaredError", "memplan", 1, in, n, NULL, 0, "loss", loss);
+    if (kind == MP_LOSS_BCE) return put(w, "BinaryCrossEntropyWithLogits", "memplan", 1, in, n, NULL, 0, "loss", loss);
+    return put(w, "HuberLoss", "memplan", 1, in, n, huber, 2, "loss", loss);
 }
 
 /* The mean of |output - target|. */
@@ -179,15 +175,10 @@ static mp_status append(mp_model *model, mp_loss kind, const mp_loss_options *op
     int target;
     if (kind == MP_LOSS_CROSS_ENTROPY) return put_cross_entropy(&w, options, output, loss);
     MP_CHECK(put_target(&w, t->dtype, t->rank, t->dims, &target));
-    if (kind == MP_LOSS_L1)
-        MP_CHECK(put_l1(&w, output, target, loss));
-    else if (kind == MP_LOSS_KL_DIV)
-        MP_CHECK(put_kl_div(&w, output, target, loss));
-    else if (kind == MP_LOSS_COSINE)
-        MP_CHECK(put_cosine(&w, output, target, loss));
-    else
-        MP_CHECK(put_element_loss(&w, kind, options, output, target, loss));
-    return MP_OK;
+    if (kind == MP_LOSS_L1) return put_l1(&w, output, target, loss);
+    if (kind == MP_LOSS_KL_DIV) return put_kl_div(&w, output, target, loss);
+    if (kind == MP_LOSS_COSINE) return put_cosine(&w, output, target, loss);
+    return put_element_loss(&w, kind, options, output, target, loss);
 }
 
 /* A loss is one number whatever the batch: of rank 0, or declared with a fixed single element. */

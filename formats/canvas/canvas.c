@@ -237,9 +237,7 @@ static const char *format_of(const char *path)
 mp_status mp_canvas_check_path(const char *path, mp_error *err)
 {
     if (format_of(path)) return MP_OK;
-    MP_FAIL(err, MP_INVALID, "a picture's name must end in .svg, .png or .pdf");
-    mp_error_locate(err, path, 0, 0);
-    return MP_INVALID;
+    return MP_FAIL_AT(err, MP_INVALID, path, 0, 0, "a picture's name must end in .svg, .png or .pdf");
 }
 
 /* A tooltip as a Graphviz escape string: it is read for entities, then twice for backslashes. */

@@ -195,17 +195,13 @@ static mp_status apply_rows(const reader *r)
     return MP_OK;
 }
 
-static void reader_free(reader *r)
-{
-    mp_names_free(r->names);
-}
-
 mp_status mp_costs_apply(const char *path, mp_graph *graph, const mp_costs_options *options, mp_error *err)
 {
     MP_ABOUT(err, path);
     MP_OWNED_BY(json_decref) json_t *file = NULL;
-    MP_CLEARED_BY(reader_free) reader r = {.graph = graph, .options = options, .names = mp_names_new(), .err = err};
-    MP_ENSURE(r.names, err, MP_NOMEM, "no memory for the costs");
+    MP_OWNED_BY(mp_names_free) mp_names *names = mp_names_new();
+    reader r = {.graph = graph, .options = options, .names = names, .err = err};
+    MP_ENSURE(names, err, MP_NOMEM, "no memory for the costs");
     MP_CHECK(mp_json_read(path, "memplan-costs", &file, err));
     mp_json_record whole = {file, NULL, 0, err};
     MP_CHECK(check_target(&whole, graph, err));

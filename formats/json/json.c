@@ -70,10 +70,8 @@ mp_status mp_json_read(const char *path, const char *format, json_t **out, mp_er
     json = mp_json_load(file.bytes, file.size, &fault, &is_nomem);
     MP_ENSURE(!is_nomem, err, MP_NOMEM, "no memory to read JSON");
     if (!json) {
-        const int line = fault.line > 0 ? fault.line : 0;
-        MP_FAIL(err, MP_PARSE, "JSON: %s", fault.text);
-        mp_error_locate(err, path, line, line && fault.column > 0 ? fault.column : 0);
-        return MP_PARSE;
+        const int line = fault.line > 0 ? fault.line : 0, column = line && fault.column > 0 ? fault.column : 0;
+        return MP_FAIL_AT(err, MP_PARSE, path, line, column, "JSON: %s", fault.text);
     }
     MP_CHECK(check_format(json, format, err));
     *out = json;

@@ -286,15 +286,11 @@ static mp_status add_nodes(mp_onnx_builder *b, const mp_onnx_scope *s, Onnx__Nod
     return st;
 }
 
-static void builder_free(mp_onnx_builder *b)
-{
-    mp_onnx_functions_free(&b->functions);
-}
-
 mp_status mp_onnx_nodes(mp_model *model, const Onnx__ModelProto *file, mp_onnx_budget *budget, mp_error *err)
 {
-    MP_CLEARED_BY(builder_free) mp_onnx_builder b = {.model = model, .add_nodes = add_nodes, .file = file, .err = err};
+    MP_CLEARED_BY(mp_onnx_functions_free) mp_onnx_functions functions = {0};
     const mp_onnx_scope graph = {0};
-    MP_CHECK(mp_onnx_functions_read(file, budget, &b.functions, err));
+    MP_CHECK(mp_onnx_functions_read(file, budget, &functions, err));
+    mp_onnx_builder b = {.model = model, .add_nodes = add_nodes, .file = file, .functions = functions, .err = err};
     return add_nodes(&b, &graph, file->graph->node, file->graph->n_node);
 }
