@@ -22,20 +22,17 @@ struct reader {
 static mp_status read_bytes(const mp_json_record *top, const char *key, int64_t *bytes)
 {
     *bytes = -1;
-    mp_status st = mp_json_get_int(top, key, false, bytes);
-    if (st == MP_OK && *bytes < 0 && !json_is_null(json_object_get(top->object, key)) && json_object_get(top->object, key))
-        return mp_json_record_fail(top, "\"%s\" is negative", key);
-    return st;
+    MP_CHECK(mp_json_get_int(top, key, false, bytes));
+    const bool is_wrong = *bytes < 0 && json_is_integer(json_object_get(top->object, key));
+    return is_wrong ? mp_json_record_fail(top, "\"%s\" is negative", key) : MP_OK;
 }
 
 static mp_status read_seconds(const mp_json_record *top, const char *key, double *seconds)
 {
-    double found = -1;
-    mp_status st = mp_json_get_real(top, key, false, &found);
-    if (st == MP_OK && found < 0 && json_is_number(json_object_get(top->object, key)))
-        return mp_json_record_fail(top, "\"%s\" is negative", key);
-    if (st == MP_OK) *seconds = found;
-    return st;
+    *seconds = -1;
+    MP_CHECK(mp_json_get_real(top, key, false, seconds));
+    const bool is_wrong = *seconds < 0 && json_is_number(json_object_get(top->object, key));
+    return is_wrong ? mp_json_record_fail(top, "\"%s\" is negative", key) : MP_OK;
 }
 
 static mp_status read_text(struct reader *r, const mp_json_record *row, const char *key, char **text)

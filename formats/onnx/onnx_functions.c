@@ -43,10 +43,10 @@ static mp_status check_list(Onnx__OperatorSetIdProto *const *imports, size_t n, 
 
 mp_status mp_onnx_check_imports(const Onnx__ModelProto *file, mp_error *err)
 {
-    mp_status st = check_list(file->opset_import, file->n_opset_import, err);
-    for (size_t k = 0; st == MP_OK && k < file->n_functions; k++)
-        st = check_list(file->functions[k]->opset_import, file->functions[k]->n_opset_import, err);
-    return st;
+    MP_CHECK(check_list(file->opset_import, file->n_opset_import, err));
+    for (size_t k = 0; k < file->n_functions; k++)
+        MP_CHECK(check_list(file->functions[k]->opset_import, file->functions[k]->n_opset_import, err));
+    return MP_OK;
 }
 
 /* The last unknown field of this number, or NULL. */

@@ -281,9 +281,8 @@ static mp_status add_node(mp_onnx_builder *b, const mp_onnx_scope *s, const Onnx
 
 static mp_status add_nodes(mp_onnx_builder *b, const mp_onnx_scope *s, Onnx__NodeProto *const *nodes, size_t n)
 {
-    mp_status st = MP_OK;
-    for (size_t k = 0; st == MP_OK && k < n; k++) st = add_node(b, s, nodes[k]);
-    return st;
+    for (size_t k = 0; k < n; k++) MP_CHECK(add_node(b, s, nodes[k]));
+    return MP_OK;
 }
 
 mp_status mp_onnx_nodes(mp_model *model, const Onnx__ModelProto *file, mp_onnx_budget *budget, mp_error *err)

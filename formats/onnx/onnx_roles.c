@@ -332,10 +332,8 @@ static mp_status adopt_constants(mp_model *model, const use *uses, mp_error *err
         weights = !strcmp(op->kind, "Constant") && op->n_out == 1 && op->out[0] >= 0 &&
                   (uses[op->out[0]].how & ~(unsigned)ROWS) == WEIGHT;
     }
-    mp_status st = MP_OK;
-    for (size_t k = 0; st == MP_OK && weights && k < model->n_operators; k++)
-        st = adopt_constant(model, &model->operators[k], uses, err);
-    return st;
+    for (size_t k = 0; weights && k < model->n_operators; k++) MP_CHECK(adopt_constant(model, &model->operators[k], uses, err));
+    return MP_OK;
 }
 
 /* --train: what is state, or became a constant, is trained. */

@@ -282,14 +282,12 @@ static mp_status copy_message(scanner *s, const descriptor *d, const uint8_t *at
 
 mp_status mp_onnx_scan(const uint8_t *bytes, size_t size, mp_onnx_skeleton *out, mp_error *err)
 {
-    mp_onnx_skeleton skeleton = {0};
+    MP_CLEARED_BY(mp_onnx_skeleton_free) mp_onnx_skeleton skeleton = {0};
     scanner s = {.file = bytes, .out = &skeleton, .err = err};
-    mp_status st = copy_message(&s, &onnx__model_proto__descriptor, bytes, bytes + size, 1);
-    if (st == MP_OK)
-        *out = skeleton;
-    else
-        mp_onnx_skeleton_free(&skeleton);
-    return st;
+    MP_CHECK(copy_message(&s, &onnx__model_proto__descriptor, bytes, bytes + size, 1));
+    *out = skeleton;
+    skeleton = (mp_onnx_skeleton){0};
+    return MP_OK;
 }
 
 void mp_onnx_skeleton_free(mp_onnx_skeleton *skeleton)
