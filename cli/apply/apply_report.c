@@ -76,9 +76,8 @@ static mp_status apply_pytorch(applied *x)
     MP_CHECK(mp_module_schedule_read(x->modules, plan->steps, plan->n_steps, chosen, &is_one, x->err));
     if (!is_one) {
         MP_CHECK(mp_solve(&request, &answer, x->err));
-        if (!answer.plan) {
+        if (!answer.plan)
             return applied_too_coarse(x, "the smallest peak of checkpoints around modules is", answer.smallest->peak_bytes);
-        }
         plan = answer.plan;
         MP_CHECK(mp_module_schedule_read(x->modules, plan->steps, plan->n_steps, chosen, &is_one, x->err));
     }
@@ -130,9 +129,7 @@ static mp_status apply_blocks(applied *x, block_printer print)
     int k;
     MP_CHECK(blocks_find(x->modules, &b, x->err));
     MP_CHECK(blocks_fewest(&b, x->budget_bytes, &k, &peak_bytes, &ticks, x->err));
-    if (k < 0) {
-        return applied_too_coarse(x, "with every block checkpointed the peak is", peak_bytes);
-    }
+    if (k < 0) return applied_too_coarse(x, "with every block checkpointed the peak is", peak_bytes);
     MP_CHECK(blocks_judge(&b, b.n, NULL, &all_peak_bytes, &all_ticks, x->err));
     applied_head(x,
                  mp_text("the first %d of %d blocks (%.100s, ...) checkpointed", k, b.n, x->modules->modules[b.module[0]].name),
@@ -204,9 +201,7 @@ static mp_status apply_list(applied *x, const char *what, void (*print)(const ap
     MP_OWNED int *list = NULL;
     int64_t peak_bytes, ticks;
     MP_CHECK(mp_solve(&request, &answer, x->err));
-    if (!answer.plan) {
-        return applied_too_coarse(x, "the smallest peak of recomputed segments is", answer.smallest->peak_bytes);
-    }
+    if (!answer.plan) return applied_too_coarse(x, "the smallest peak of recomputed segments is", answer.smallest->peak_bytes);
     size_t n = answer.plan->n_checkpoints;
     MP_ENSURE(list = mp_alloc(n, sizeof *list), x->err, MP_NOMEM, "out of memory");
     if (n) memcpy(list, answer.plan->checkpoints, n * sizeof *list);
@@ -217,29 +212,18 @@ static mp_status apply_list(applied *x, const char *what, void (*print)(const ap
     return MP_OK;
 }
 
-static void applied_free(applied *x)
-{
-    mp_modules_free(x->modules);
-}
-
 mp_status report_apply(const subject *s, const char *framework, FILE *to, applied_means *found, mp_error *err)
 {
     const mp_plan *plan = s->plan;
-    MP_CLEARED_BY(applied_free)
-    applied x = {.subject = s, .graph = s->graph, .plan = plan, .to = to, .found = found, .err = err};
+    MP_OWNED_BY(mp_modules_free) mp_modules *modules = NULL;
+    MP_CHECK(mp_modules_new(s->graph, &modules, err));
+    applied x = {.subject = s, .graph = s->graph, .plan = plan, .modules = modules, .to = to, .found = found, .err = err};
     x.budget_bytes = plan->budget_bytes < MP_NO_LIMIT ? plan->budget_bytes : plan->peak_bytes;
-    MP_CHECK(mp_modules_new(s->graph, &x.modules, err));
-    if (!strcmp(framework, "pytorch"))
-        MP_CHECK(apply_pytorch(&x));
-    else if (!strcmp(framework, "pytorch-selective"))
-        MP_CHECK(apply_selective(&x));
-    else if (!strcmp(framework, "paddle"))
-        MP_CHECK(apply_list(&x, "checkpoints for RecomputeOptimizer", print_paddle));
-    else if (!strcmp(framework, "jax"))
-        MP_CHECK(apply_list(&x, "names for jax.checkpoint", print_jax));
-    else
-        MP_CHECK(apply_blocks(&x, !strcmp(framework, "huggingface") ? print_huggingface
-                                  : !strcmp(framework, "megatron")  ? print_megatron
-                                                                    : print_deepspeed));
-    return MP_OK;
+    if (!strcmp(framework, "pytorch")) return apply_pytorch(&x);
+    if (!strcmp(framework, "pytorch-selective")) return apply_selective(&x);
+    if (!strcmp(framework, "paddle")) return apply_list(&x, "checkpoints for RecomputeOptimizer", print_paddle);
+    if (!strcmp(framework, "jax")) return apply_list(&x, "names for jax.checkpoint", print_jax);
+    return apply_blocks(&x, !strcmp(framework, "huggingface") ? print_huggingface
+                            : !strcmp(framework, "megatron")  ? print_megatron
+                                                              : print_deepspeed);
 }

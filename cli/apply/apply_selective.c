@@ -175,9 +175,7 @@ mp_status apply_selective(applied *x)
     find_products(&s);
     choose_tried(&s);
     for (unsigned set = 0; set < 1U << s.n_tried; set++) MP_CHECK(try_set(&s, set, x->budget_bytes, &best, x->err));
-    if (best.k < 0) {
-        return applied_too_coarse(x, "with every block checkpointed the peak is", best.smallest_bytes);
-    }
+    if (best.k < 0) return applied_too_coarse(x, "with every block checkpointed the peak is", best.smallest_bytes);
     applied_head(x,
                  mp_text("the first %d of %d blocks (%.100s, ...) in selective checkpoints", best.k, b.n,
                          x->modules->modules[b.module[0]].name),

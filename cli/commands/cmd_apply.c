@@ -42,19 +42,13 @@ static mp_status print_lines(const options *o, const subject *s, applied_means *
 int cmd_apply(options *o)
 {
     mp_error err = {0};
-    subject s = {0};
+    MP_CLEARED_BY(subject_free) subject s = {0};
     applied_means found;
-    int rc = EXIT_DONE;
     if (!o->output.framework) return usage_error("apply needs a framework: --for pytorch");
-    if (subject_load_with_plan(o->operands[0], o->operands[1], o, &s, &err) != MP_OK) {
-        rc = input_failed(&err);
-    } else if (print_lines(o, &s, &found, &err) != MP_OK) {
-        rc = input_failed(&err);
-    } else {
-        if (strcmp(o->model.rules, "pytorch") && strcmp(o->output.framework, "paddle") && strcmp(o->output.framework, "jax"))
-            complain("counted as memplan itself trains; a plan made with --rules pytorch counts what PyTorch keeps");
-        rc = found.fits ? EXIT_DONE : EXIT_NO;
-    }
-    subject_free(&s);
-    return rc;
+    if (subject_load_with_plan(o->operands[0], o->operands[1], o, &s, &err) != MP_OK ||
+        print_lines(o, &s, &found, &err) != MP_OK)
+        return input_failed(&err);
+    if (strcmp(o->model.rules, "pytorch") && strcmp(o->output.framework, "paddle") && strcmp(o->output.framework, "jax"))
+        complain("counted as memplan itself trains; a plan made with --rules pytorch counts what PyTorch keeps");
+    return found.fits ? EXIT_DONE : EXIT_NO;
 }

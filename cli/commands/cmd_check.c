@@ -47,17 +47,12 @@ int cmd_check(options *o)
 {
     const char *path = o->operands[1];
     mp_error err = {0};
-    subject s = {0};
-    mp_plan *plan = NULL;
-    mp_status st = subject_load_as_planned(o->operands[0], path, o, &s, &err);
-    if (st == MP_OK) {
-        st = mp_plan_read(path, s.graph, &plan, &err);
-        if (st == MP_OK) st = mp_plan_check(s.graph, plan, &err);
-        if (st == MP_OK) st = mp_plan_check_proofs(s.graph, plan, o->search.prove_bound, &err);
-        if (st != MP_OK) mp_error_locate(&err, path, 0, 0);
-    }
-    int rc = st == MP_OK || st == MP_REFUTED ? answer(o, path, plan, &err) : input_failed(&err);
-    mp_plan_free(plan);
-    subject_free(&s);
-    return rc;
+    MP_CLEARED_BY(subject_free) subject s = {0};
+    MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
+    if (subject_load_as_planned(o->operands[0], path, o, &s, &err) != MP_OK) return input_failed(&err);
+    mp_status st = mp_plan_read(path, s.graph, &plan, &err);
+    if (st == MP_OK) st = mp_plan_check(s.graph, plan, &err);
+    if (st == MP_OK) st = mp_plan_check_proofs(s.graph, plan, o->search.prove_bound, &err);
+    if (st != MP_OK) mp_error_locate(&err, path, 0, 0);
+    return st == MP_OK || st == MP_REFUTED ? answer(o, path, plan, &err) : input_failed(&err);
 }

@@ -10,28 +10,20 @@
 int cmd_draw(options *o)
 {
     mp_error err = {0};
-    subject s = {0};
-    int rc = EXIT_DONE;
+    MP_CLEARED_BY(subject_free) subject s = {0};
     if (!o->output.out) return usage_error("draw needs a file to draw into: -o model.svg");
     picture_file file;
-    if ((rc = picture_file_settle(o, "svg, png, pdf, dot", &file)) != EXIT_DONE) return rc;
+    const int rc = picture_file_settle(o, "svg, png, pdf, dot", &file);
+    if (rc != EXIT_DONE) return rc;
     const bool graph = mp_is_dot_path(file.path);
     if (graph && o->output.training)
         return usage_error("--training is a picture of three graphs: -o .svg, .png or .pdf, not .dot");
     if (!graph && mp_canvas_check_path(file.path, &err) != MP_OK) return usage_error("-o: %s, or .dot", err.message);
-    if (subject_load_with_plan(o->operands[0], o->output.plan, o, &s, &err) != MP_OK) {
-        rc = input_failed(&err);
-    } else {
-        const mp_picture_request request = {
-            .graph = s.graph, .plan = s.plan, .title = s.title, .depth = o->output.depth > 1000 ? 1000 : (int)o->output.depth};
-        mp_status st = picture_file_open(&file, &err);
-        if (st == MP_OK) st = (o->output.training ? mp_training_picture : mp_graph_picture)(&request, file.path, &err);
-        st = picture_file_close(&file, &o->output, st, &err);
-        if (st == MP_LIMIT || st == MP_INVALID)
-            rc = input_failed(&err);
-        else if (st != MP_OK)
-            rc = output_failed(&err);
-    }
-    subject_free(&s);
-    return rc;
+    if (subject_load_with_plan(o->operands[0], o->output.plan, o, &s, &err) != MP_OK) return input_failed(&err);
+    const mp_picture_request request = {
+        .graph = s.graph, .plan = s.plan, .title = s.title, .depth = o->output.depth > 1000 ? 1000 : (int)o->output.depth};
+    mp_status st = picture_file_open(&file, &err);
+    if (st == MP_OK) st = (o->output.training ? mp_training_picture : mp_graph_picture)(&request, file.path, &err);
+    st = picture_file_close(&file, &o->output, st, &err);
+    return st == MP_OK ? EXIT_DONE : st == MP_LIMIT || st == MP_INVALID ? input_failed(&err) : output_failed(&err);
 }

@@ -55,23 +55,17 @@ static int settle(const options *o, int64_t *memory_bytes, char *within, double 
 /* Only a model whose batch is open can be built at another one. A file that needs no --batch has fixed it. */
 static mp_status refuse_fixed(const options *o, mp_error *err)
 {
-    mp_status st = MP_OK;
     const char *path = o->operands[0];
-    subject s;
+    MP_ABOUT(err, path);
+    MP_CLEARED_BY(subject_free) subject s = {0};
     mp_error ours = {0};
-    if (subject_is_graph(path)) {
-        st = MP_FAIL(err, MP_INVALID, "fit needs a model, and this is a training graph already, built for one batch");
-    } else if (subject_load(path, o, &s, &ours) == MP_OK) {
-        const int64_t batch = subject_batch(&s);
-        if (batch > 0)
-            st = MP_FAIL(err, MP_INVALID, "the batch is fixed at %lld, and fit needs a model that leaves it open",
-                         (long long)batch);
-        else
-            st = MP_FAIL(err, MP_INVALID, "the model has no batch, so there is none to choose");
-    }
-    if (!subject_is_graph(path)) subject_free(&s);
-    if (st != MP_OK) mp_error_locate(err, path, 0, 0);
-    return st;
+    MP_ENSURE(!subject_is_graph(path), err, MP_INVALID,
+              "fit needs a model, and this is a training graph already, built for one batch");
+    if (subject_load(path, o, &s, &ours) != MP_OK) return MP_OK;
+    const int64_t batch = subject_batch(&s);
+    MP_ENSURE(batch <= 0, err, MP_INVALID, "the batch is fixed at %lld, and fit needs a model that leaves it open",
+              (long long)batch);
+    return MP_FAIL(err, MP_INVALID, "the model has no batch, so there is none to choose");
 }
 
 /* ---- building and searching ---- */
@@ -85,15 +79,12 @@ static mp_status graph_at(void *data, int64_t batch, mp_graph **out, mp_error *e
 {
     builder *b = data;
     options o = *b->asked;
-    subject s;
+    MP_CLEARED_BY(subject_free) subject s = {0};
     o.model.batch = batch;
-    const mp_status st = subject_load(o.operands[0], &o, &s, err);
-    if (st == MP_OK) {
-        snprintf(b->name, sizeof b->name, "%s", s.graph->name && *s.graph->name ? s.graph->name : s.path);
-        *out = subject_take_graph(&s);
-    }
-    subject_free(&s);
-    return st;
+    MP_CHECK(subject_load(o.operands[0], &o, &s, err));
+    snprintf(b->name, sizeof b->name, "%s", s.graph->name && *s.graph->name ? s.graph->name : s.path);
+    *out = subject_take_graph(&s);
+    return MP_OK;
 }
 
 static bool show(int64_t batch, const mp_progress *search, void *data)

@@ -7,12 +7,7 @@
 int cmd_graph(options *o)
 {
     mp_error err = {0};
-    subject s;
-    int rc = EXIT_DONE;
-    if (subject_load(o->operands[0], o, &s, &err) != MP_OK)
-        rc = input_failed(&err);
-    else if (mp_graph_write(s.graph, o->output.out ? o->output.out : "-", &err) != MP_OK)
-        rc = output_failed(&err);
-    subject_free(&s);
-    return rc;
+    MP_CLEARED_BY(subject_free) subject s = {0};
+    if (subject_load(o->operands[0], o, &s, &err) != MP_OK) return input_failed(&err);
+    return mp_graph_write(s.graph, o->output.out ? o->output.out : "-", &err) == MP_OK ? EXIT_DONE : output_failed(&err);
 }

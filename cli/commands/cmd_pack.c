@@ -118,23 +118,19 @@ static int pack_table(const options *o, packing *p)
 {
     const char *path = o->operands[0];
     mp_error err = {0};
-    mp_pack_table table = {0};
+    MP_CLEARED_BY(mp_pack_table_free) mp_pack_table table = {0};
     if (mp_pack_csv_read(path, &table, &err) != MP_OK) return input_failed(&err);
     start(o, p, "buffers", table.packing.n_items);
     mp_status st = o->output.minimize ? mp_pack_minimize(&table.packing, -1, &p->options, &p->result, &err)
                                       : mp_pack_solve(&table.packing, p->capacity, &p->options, &p->result, &err);
     progress_end(&p->shown);
-    int rc = EXIT_DONE;
     if (st != MP_OK) {
         mp_error_locate(&err, path, 0, 0);
-        rc = input_failed(&err);
-    } else {
-        if (p->result.height >= 0) st = mp_pack_check(&table.packing, p->result.height, &err);
-        if (st == MP_OK && fits(p) && o->output.out) st = mp_pack_csv_write(&table, o->output.out, &err);
-        if (st != MP_OK) rc = output_failed(&err);
+        return input_failed(&err);
     }
-    mp_pack_table_free(&table);
-    return rc;
+    if (p->result.height >= 0) st = mp_pack_check(&table.packing, p->result.height, &err);
+    if (st == MP_OK && fits(p) && o->output.out) st = mp_pack_csv_write(&table, o->output.out, &err);
+    return st == MP_OK ? EXIT_DONE : output_failed(&err);
 }
 
 /* A layout that is higher than the one the plan came with is not taken. */
@@ -169,18 +165,11 @@ static mp_status pack_steps(const options *o, const mp_graph *graph, mp_plan *pl
 static int pack_plan(options *o, packing *p)
 {
     mp_error err = {0};
-    subject s = {0};
-    int rc = EXIT_DONE;
-    mp_status st = subject_load_with_plan(o->operands[0], o->operands[1], o, &s, &err);
-    if (st != MP_OK) {
-        rc = input_failed(&err);
-    } else {
-        st = pack_steps(o, s.graph, s.plan, p, &err);
-        if (st == MP_OK && fits(p) && o->output.out) st = mp_plan_write(s.plan, s.graph, o->output.out, &err);
-        if (st != MP_OK) rc = output_failed(&err);
-    }
-    subject_free(&s);
-    return rc;
+    MP_CLEARED_BY(subject_free) subject s = {0};
+    if (subject_load_with_plan(o->operands[0], o->operands[1], o, &s, &err) != MP_OK) return input_failed(&err);
+    mp_status st = pack_steps(o, s.graph, s.plan, p, &err);
+    if (st == MP_OK && fits(p) && o->output.out) st = mp_plan_write(s.plan, s.graph, o->output.out, &err);
+    return st == MP_OK ? EXIT_DONE : output_failed(&err);
 }
 
 int cmd_pack(options *o)

@@ -171,29 +171,18 @@ static int answer(const options *o, outcome *out, mp_error *err)
 int cmd_plan(options *o)
 {
     mp_error err = {0};
-    subject s = {0};
-    outcome out = {.subject = &s, .asked = o, .talk = &o->talk, .explains_bound = o->search.explain_bound};
+    MP_CLEARED_BY(subject_free) subject s = {0};
+    MP_CLEARED_BY(outcome_free) outcome out = {.subject = &s, .asked = o};
     mp_request request;
-    int *checkpoints = NULL;
+    MP_OWNED int *checkpoints = NULL;
     budget b;
     switches off = {0};
     int rc = settle(o, &b);
     if (!rc && o->search.without) rc = read_without(o->search.without, &off);
     if (rc) return rc;
     out.stages_off = off.stages_off;
-    if (prepare(&b, &off, &out, &checkpoints, &request, &err) != MP_OK) {
-        rc = input_failed(&err);
-    } else {
-        refuse_at_once(o, &out);
-        if (out.has_refusal && o->talk.quiet)
-            rc = EXIT_NO;
-        else if (search(&out, &request, &err) != MP_OK)
-            rc = search_failed(&err);
-        else
-            rc = answer(o, &out, &err);
-    }
-    mp_free(checkpoints);
-    outcome_free(&out);
-    subject_free(&s);
-    return rc;
+    if (prepare(&b, &off, &out, &checkpoints, &request, &err) != MP_OK) return input_failed(&err);
+    refuse_at_once(o, &out);
+    if (out.has_refusal && o->talk.quiet) return EXIT_NO;
+    return search(&out, &request, &err) == MP_OK ? answer(o, &out, &err) : search_failed(&err);
 }

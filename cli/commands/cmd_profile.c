@@ -195,33 +195,24 @@ static json_t *measured_json(const train_outcome *t, const choice *c, size_t lef
 int cmd_profile(options *o)
 {
     mp_error err = {0};
-    train_outcome t = {0};
-    mp_pool *pool = NULL;
+    MP_CLEARED_BY(train_outcome_free) train_outcome t = {0};
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     mp_node_cost *costs = NULL;
     size_t left_out = 0;
-    int rc = EXIT_DONE;
     if (!o->output.out) return usage_error("profile needs a file to write: -o costs.json");
     if (o->talk.json && !strcmp(o->output.out, "-")) return usage_error("--json and -o - both want standard output");
     if (!option_given(o, OPT_DEVICE)) o->model.device = "cpu";
-    pool = mp_pool_new();
     mp_status st = subject_load(o->operands[0], o, &t.subject, &err);
     if (st == MP_OK && !t.subject.program) st = MP_FAIL(&err, MP_INVALID, "profile runs a model on a backend: --device cpu");
     if (st == MP_OK && t.subject.program->bindings->loss < 0)
         st = MP_FAIL(&err, MP_INVALID, "a training step has a loss, so --loss none is not for profile");
-    if (st != MP_OK) {
-        rc = input_failed(&err);
-    } else if (measure(o, &t, pool, &costs, &left_out, &err) != MP_OK ||
-               mp_costs_write(o->output.out, t.subject.graph, costs, &err) != MP_OK) {
-        rc = output_failed(&err);
-    } else if (strcmp(o->output.out, "-") != 0) {
-        const choice c = choice_of(costs, t.subject.graph->n_nodes);
-        if (o->talk.json)
-            rc = print_json("profile", measured_json(&t, &c, left_out));
-        else
-            print_measured(&t, &c, left_out);
-    }
-    mp_report_free(&t.after);
-    mp_pool_free(pool);
-    subject_free(&t.subject);
-    return rc;
+    if (st != MP_OK) return input_failed(&err);
+    if (measure(o, &t, pool, &costs, &left_out, &err) != MP_OK ||
+        mp_costs_write(o->output.out, t.subject.graph, costs, &err) != MP_OK)
+        return output_failed(&err);
+    if (!strcmp(o->output.out, "-")) return EXIT_DONE;
+    const choice c = choice_of(costs, t.subject.graph->n_nodes);
+    if (o->talk.json) return print_json("profile", measured_json(&t, &c, left_out));
+    print_measured(&t, &c, left_out);
+    return EXIT_DONE;
 }

@@ -22,7 +22,7 @@ static bool show(size_t k, size_t n, const mp_progress *search, void *p)
  */
 static mp_status search(const options *o, const budget *b, subject *s, int *no_plan, mp_error *err)
 {
-    MP_CLEARED_BY(outcome_free) outcome out = {.subject = s, .asked = o, .talk = &o->talk};
+    MP_CLEARED_BY(outcome_free) outcome out = {.subject = s, .asked = o};
     mp_request request = outcome_request(&out);
     MP_CHECK(outcome_start(&out, err));
     MP_CHECK(outcome_find_budget(&out, b, &request, err));

@@ -28,11 +28,6 @@ typedef struct wanted {
     int64_t *bytes;
 } wanted;
 
-static void wanted_free(wanted *w)
-{
-    mp_pool_free(w->pool);
-}
-
 /* The parts of a list with commas. */
 static int split(const char *option, const char *text, mp_pool *pool, const char ***parts, size_t *n)
 {
@@ -80,7 +75,6 @@ static int read_budgets(const search_options *o, wanted *w)
 static int settle(const options *o, wanted *w)
 {
     mp_error err = {0};
-    w->pool = mp_pool_new();
     int rc = read_solvers(&o->search, w);
     if (!rc) rc = read_budgets(&o->search, w);
     if (mp_pool_failed(w->pool)) {
@@ -225,7 +219,8 @@ int cmd_sweep(options *o)
     mp_error err = {0};
     MP_CLEARED_BY(subject_free) subject s = {0};
     MP_CLEARED_BY(mp_sweep_free) mp_sweep found = {0};
-    MP_CLEARED_BY(wanted_free) wanted w = {0};
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
+    wanted w = {.pool = pool};
     int rc = settle(o, &w);
     if (rc) return rc;
     if (subject_load(o->operands[0], o, &s, &err) != MP_OK) return input_failed(&err);

@@ -18,27 +18,23 @@ static mp_timeline_view view_of(const output_options *o)
 int cmd_timeline(options *o)
 {
     mp_error err = {0};
-    subject s = {0};
-    int rc = EXIT_DONE;
+    MP_CLEARED_BY(subject_free) subject s = {0};
+    const mp_timeline_view view = view_of(&o->output);
     if (!o->output.out) return usage_error("timeline needs a file to draw into: -o timeline.svg");
     picture_file file;
-    if ((rc = picture_file_settle(o, "svg, png, pdf, json", &file)) != EXIT_DONE) return rc;
+    const int rc = picture_file_settle(o, "svg, png, pdf, json", &file);
+    if (rc != EXIT_DONE) return rc;
     const bool trace = mp_is_trace_path(file.path);
     if (!trace && mp_canvas_check_path(file.path, &err) != MP_OK) return usage_error("-o: %s, or .json", err.message);
     if (trace && option_given(o, OPT_VIEW)) return usage_error("--view is for pictures, not for a trace (-o FILE.json)");
-    if (view_of(&o->output) == MP_VIEW_ARENA && !o->output.plan)
-        return usage_error("--view arena needs --plan, a plan with offsets");
-    if (subject_load_with_plan(o->operands[0], o->output.plan, o, &s, &err) != MP_OK) {
-        rc = input_failed(&err);
-    } else if (view_of(&o->output) == MP_VIEW_ARENA && s.plan->n_places == 0) {
+    if (view == MP_VIEW_ARENA && !o->output.plan) return usage_error("--view arena needs --plan, a plan with offsets");
+    if (subject_load_with_plan(o->operands[0], o->output.plan, o, &s, &err) != MP_OK) return input_failed(&err);
+    if (view == MP_VIEW_ARENA && s.plan->n_places == 0) {
         complain("%s: the plan has no offsets, so there is no address map to draw: memplan plan writes them", o->output.plan);
-        rc = EXIT_NO;
-    } else {
-        mp_status st = picture_file_open(&file, &err);
-        if (st == MP_OK && trace) st = mp_trace_write(s.graph, s.plan, s.title, file.path, &err);
-        if (st == MP_OK && !trace) st = mp_timeline_picture(s.graph, s.plan, s.title, view_of(&o->output), file.path, &err);
-        if (picture_file_close(&file, &o->output, st, &err) != MP_OK) rc = output_failed(&err);
+        return EXIT_NO;
     }
-    subject_free(&s);
-    return rc;
+    mp_status st = picture_file_open(&file, &err);
+    if (st == MP_OK && trace) st = mp_trace_write(s.graph, s.plan, s.title, file.path, &err);
+    if (st == MP_OK && !trace) st = mp_timeline_picture(s.graph, s.plan, s.title, view, file.path, &err);
+    return picture_file_close(&file, &o->output, st, &err) == MP_OK ? EXIT_DONE : output_failed(&err);
 }

@@ -87,7 +87,7 @@ static int settle(options *o, budget *b, picture_file *picture)
 static mp_status search(const options *o, const budget *b, train_outcome *t, mp_error *err)
 {
     mp_status st = MP_OK;
-    MP_CLEARED_BY(outcome_free) outcome out = {.subject = &t->subject, .asked = o, .talk = &o->talk};
+    MP_CLEARED_BY(outcome_free) outcome out = {.subject = &t->subject, .asked = o};
     const mp_answer *a = &out.answer;
     mp_request request = outcome_request(&out);
     MP_CHECK(outcome_start(&out, err));
@@ -287,44 +287,34 @@ static void tell_interrupted(const training_options *o, const train_outcome *t)
         complain("the training was interrupted after step %lld; nothing is saved without --save", done);
 }
 
+static mp_status tell(const options *o, const train_outcome *t, picture_file *picture, mp_error *err)
+{
+    if (o->talk.json)
+        MP_CHECK(print_train_json(t, err));
+    else if (!picture_takes_output(&o->output))
+        print_train(t, o);
+    return o->output.out ? draw_loss(o, t, picture, err) : MP_OK;
+}
+
 int cmd_train(options *o)
 {
     mp_error err = {0};
-    train_outcome t = {0};
-    text_list files = {0};
+    MP_CLEARED_BY(train_outcome_free) train_outcome t = {.fast = o->model.fast, .verbose = o->talk.verbose};
+    MP_CLEARED_BY(text_list_free) text_list files = {0};
     budget b;
     picture_file picture;
+    bool reads;
     int rc = settle(o, &b, &picture);
     if (rc) return rc;
     if (split_data(o, &files, &err) != MP_OK || prepare(o, &b, &t, &err) != MP_OK) {
         rc = err.code == MP_INFEASIBLE ? output_failed(&err) : input_failed(&err);
-        if (t.no_plan) rc = t.no_plan;
-    } else {
-        bool reads;
-        mp_status st = run(o, &files, &t, &reads, &err);
-        if (st == MP_OK) {
-            t.fast = o->model.fast;
-            t.verbose = o->talk.verbose;
-        }
-        if (st == MP_OK && (t.before.stopped || t.after.stopped)) tell_interrupted(&o->training, &t);
-        if (st == MP_OK && t.before.stopped) {
-            rc = interrupt_status();
-        } else if (st == MP_OK) {
-            if (o->talk.json)
-                st = print_train_json(&t, &err);
-            else if (!picture_takes_output(&o->output))
-                print_train(&t, o);
-            if (st == MP_OK && o->output.out) st = draw_loss(o, &t, &picture, &err);
-            if (st == MP_OK && train_compares(&t) && !train_identical(&t)) rc = EXIT_NO;
-        }
-        bool given = reads || err.code == MP_PARSE || err.code == MP_INVALID;
-        if (st != MP_OK) mp_error_locate(&err, o->operands[0], 0, 0);
-        if (st != MP_OK) rc = given ? input_failed(&err) : output_failed(&err);
+        return t.no_plan ? t.no_plan : rc;
     }
-    mp_report_free(&t.before);
-    mp_report_free(&t.after);
-    mp_plan_free(t.keep_all);
-    mp_free(files.items);
-    subject_free(&t.subject);
-    return rc;
+    mp_status st = run(o, &files, &t, &reads, &err);
+    if (st == MP_OK && (t.before.stopped || t.after.stopped)) tell_interrupted(&o->training, &t);
+    if (st == MP_OK && t.before.stopped) return interrupt_status();
+    if (st == MP_OK) st = tell(o, &t, &picture, &err);
+    if (st == MP_OK) return train_compares(&t) && !train_identical(&t) ? EXIT_NO : EXIT_DONE;
+    mp_error_locate(&err, o->operands[0], 0, 0);
+    return reads || err.code == MP_PARSE || err.code == MP_INVALID ? input_failed(&err) : output_failed(&err);
 }

@@ -71,13 +71,12 @@ static json_t *operator_json(const mp_graph *graph, const mp_operator_summary *r
 
 json_t *operators_json(const mp_graph *graph, const mp_summary *summary, const char *sort)
 {
-    row *rows = NULL;
+    MP_OWNED row *rows = NULL;
     mp_error err = {0};
     if (rows_of(graph, summary, sort, &rows, &err) != MP_OK) return NULL;
     json_t *list = json_array();
     for (size_t k = 0; k < summary->n_operators; k++)
         mp_json_append(&list, operator_json(graph, rows[k].operator, rows[k].parameter_bytes));
-    mp_free(rows);
     return list;
 }
 
@@ -140,7 +139,7 @@ static const char *bytes_or_dash(int64_t bytes)
 mp_status report_operators(const mp_graph *graph, const mp_summary *summary, const char *sort, mp_error *err)
 {
     const double tick = graph->tick_seconds;
-    row *rows = NULL;
+    MP_OWNED row *rows = NULL;
     MP_CHECK(rows_of(graph, summary, sort, &rows, err));
     print("\nOperators, with all that lies in memory before and after they run:\n");
     print("%59s%34s  %34s\n", "", "------------ forward -----------", "------------ backward -----------");
@@ -157,6 +156,5 @@ mp_status report_operators(const mp_graph *graph, const mp_summary *summary, con
               bytes_or_dash(op->backward_live_after_bytes), back ? seconds_text((double)op->backward_ticks * tick) : "-",
               kind ? kind : "", rows[k].name);
     }
-    mp_free(rows);
     return MP_OK;
 }

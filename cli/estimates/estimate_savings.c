@@ -27,10 +27,9 @@ static mp_status try_options(const options *asked, const char *what, savings *ou
 {
     mp_error ours = {0};
     mp_update_effect effect;
-    subject s;
+    MP_CLEARED_BY(subject_free) subject s = {0};
     if (subject_load(asked->operands[0], asked, &s, &ours) == MP_OK && mp_update_effect_of(s.graph, 1, &effect, &ours) == MP_OK)
         add(out, what, effect.peak_bytes, -1);
-    subject_free(&s);
     MP_ENSURE(ours.code != MP_NOMEM, err, MP_NOMEM, "%s", ours.message);
     return MP_OK;
 }
@@ -60,7 +59,7 @@ static mp_status try_adapters(const options *asked, const mp_model *model, savin
 static mp_status try_segments(const subject *s, savings *out, mp_error *err)
 {
     mp_error ours = {0};
-    mp_spread_point *points = NULL;
+    MP_OWNED mp_spread_point *points = NULL;
     size_t n = 0, best = 0;
     const mp_status st = mp_spread(s->graph, MOST_POINTS, &points, &n, &ours);
     if (st != MP_OK && st != MP_NOT_APPLICABLE) {
@@ -74,7 +73,6 @@ static mp_status try_segments(const subject *s, savings *out, mp_error *err)
             mp_text("recomputing all between %zu checkpoint%s", points[best].n_checkpoints,
                     points[best].n_checkpoints == 1 ? "" : "s"),
             points[best].peak_bytes, points[best].ticks);
-    mp_free(points);
     return MP_OK;
 }
 

@@ -11,23 +11,20 @@
 
 mp_status compare_updates(const options *o, update_comparison *out, mp_error *err)
 {
-    mp_status st = MP_OK;
     const mp_backend *backend;
     own_device device;
     MP_CHECK(subject_device(&o->model, &backend, &device, err));
     *out = (update_comparison){.cache_bytes = device.profile.cache_bytes};
     for (int fuse = 0; fuse < MP_N_FUSES; fuse++) {
         options asked = *o;
-        subject s;
+        MP_CLEARED_BY(subject_free) subject s = {0};
         asked.model.fuse = mp_fuse_name((mp_fuse)fuse);
         if (fuse == MP_FUSE_BACKWARD && o->model.clip_norm > 0) continue;
-        st = subject_load(o->operands[0], &asked, &s, err);
-        if (st == MP_OK) st = mp_update_effect_of(s.graph, out->cache_bytes, &out->effects[fuse], err);
-        subject_free(&s);
-        if (st != MP_OK) break;
+        MP_CHECK(subject_load(o->operands[0], &asked, &s, err));
+        MP_CHECK(mp_update_effect_of(s.graph, out->cache_bytes, &out->effects[fuse], err));
         out->is_possible[fuse] = true;
     }
-    return st;
+    return MP_OK;
 }
 
 static void print_line(const update_comparison *c, const char *what, size_t offset)

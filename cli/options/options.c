@@ -244,7 +244,7 @@ int options_parse(command_id command, int argc, char **argv, options *o)
 void options_free(options *o)
 {
     for (int k = 0; k < N_OPTIONS; k++)
-        if (is_list(&option_rows[k])) mp_free(((text_list *)field_of(o, &option_rows[k]))->items);
+        if (is_list(&option_rows[k])) text_list_free(field_of(o, &option_rows[k]));
     mp_free(o->operands);
     mp_free(o->device_text);
     if (o->source) json_decref(o->source);

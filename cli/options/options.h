@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "memplan/error.h"
+#include "memplan/memory.h"
 
 #define COMMAND(ID, ...) CMD_##ID,
 typedef enum command_id {
@@ -41,6 +42,10 @@ typedef struct text_list {
     size_t n, capacity;
     const char **items;
 } text_list;
+static inline void text_list_free(text_list *list)
+{
+    mp_free(list->items);
+}
 
 /* What the user asked for, by who reads it. Texts point into argv, or into the JSON they were taken from; NULL if not given.
  * Numbers are 0 if not given. What the table has a default for is never empty. */

@@ -125,9 +125,8 @@ static mp_status adopt(options *o, const option_row *row, json_t *value, mp_erro
         return adopt_bindings(o, field, value, row->key, err);
     case KIND_COUNT:
     case KIND_BYTES:
-        if (!json_is_integer(value) || json_integer_value(value) < row->least)
-            return MP_FAIL(err, MP_PARSE, "the options' %s is not a whole number of at least %lld", row->key,
-                           (long long)row->least);
+        MP_ENSURE(json_is_integer(value) && json_integer_value(value) >= row->least, err, MP_PARSE,
+                  "the options' %s is not a whole number of at least %lld", row->key, (long long)row->least);
         *(int64_t *)field = json_integer_value(value);
         break;
     case KIND_PERCENT:

@@ -16,15 +16,14 @@ static bool has_arena(const options *o)
 
 static mp_status find_smallest(const options *o, const mp_request *request, budget_ends *ends, mp_error *err)
 {
-    progress shown;
+    MP_CLEARED_BY(progress_end) progress shown;
     mp_request asked = *request;
     asked.progress = progress_show;
     asked.progress_data = &shown;
     progress_start(&shown, o, INT64_MAX, 0);
-    const mp_status st = mp_smallest_plan(&asked, has_arena(o), &ends->smallest, err);
-    progress_end(&shown);
-    if (st == MP_OK) ends->smallest_bytes = mp_plan_need(ends->smallest);
-    return st;
+    MP_CHECK(mp_smallest_plan(&asked, has_arena(o), &ends->smallest, err));
+    ends->smallest_bytes = mp_plan_need(ends->smallest);
+    return MP_OK;
 }
 
 mp_status budget_ends_of(const budget *budgets, size_t n, const options *o, const mp_request *request, budget_ends *out,
@@ -66,9 +65,9 @@ mp_status room_of_options(const options *o, device_room *out, mp_error *err)
 {
     const mp_backend *backend = NULL;
     own_device device = {0};
-    const mp_status st = subject_device(&o->model, &backend, &device, err);
-    if (st == MP_OK) make_room(&device, o, out);
-    return st;
+    MP_CHECK(subject_device(&o->model, &backend, &device, err));
+    make_room(&device, o, out);
+    return MP_OK;
 }
 
 int64_t room_bytes(const device_room *room)

@@ -178,21 +178,16 @@ mp_status report_modules(const mp_graph *graph, const mp_summary *summary, size_
 
 json_t *modules_json(const mp_graph *graph, const mp_summary *summary)
 {
-    table t;
+    MP_CLEARED_BY(clear) table t = {0};
     mp_error err = {0};
+    if (make(&t, graph, summary, &err) != MP_OK) return NULL;
     json_t *list = json_array();
-    if (make(&t, graph, summary, &err) == MP_OK) {
-        sum_up(&t, 1);
-        for (size_t k = 0; k < t.n; k++) {
-            const module *m = &t.modules[k];
-            mp_json_append(&list, json_pack("{s:o, s:I, s:I, s:f}", "module", mp_json_text(title_of(m)), "saved_bytes",
-                                            (json_int_t)m->saved_bytes, "parameter_bytes", (json_int_t)m->parameter_bytes,
-                                            "seconds", (double)m->ticks * graph->tick_seconds));
-        }
-    } else {
-        json_decref(list);
-        list = NULL;
+    sum_up(&t, 1);
+    for (size_t k = 0; k < t.n; k++) {
+        const module *m = &t.modules[k];
+        mp_json_append(&list, json_pack("{s:o, s:I, s:I, s:f}", "module", mp_json_text(title_of(m)), "saved_bytes",
+                                        (json_int_t)m->saved_bytes, "parameter_bytes", (json_int_t)m->parameter_bytes,
+                                        "seconds", (double)m->ticks * graph->tick_seconds));
     }
-    clear(&t);
     return list;
 }

@@ -25,13 +25,11 @@ typedef struct outcome {
     bool has_second_stream; /* it was asked for, and there is a plan */
     mp_second_stream second_stream;
     double planning_seconds;
-    bool explains_bound;
-    unsigned stages_off;      /* as in mp_bound_options.off */
-    const options *asked;     /* the caller's */
-    const talk_options *talk; /* of them */
-    bool interrupted;         /* Ctrl-C ended the search */
-    const char *written;      /* the file that the plan is in; NULL: none */
-    bool has_refusal;         /* print_refusal has been called */
+    unsigned stages_off;  /* as in mp_bound_options.off */
+    const options *asked; /* the caller's */
+    bool interrupted;     /* Ctrl-C ended the search */
+    const char *written;  /* the file that the plan is in; NULL: none */
+    bool has_refusal;     /* print_refusal has been called */
 } outcome;
 
 /* Finds keep-all and the floor of the subject; no budget yet. MP_NOMEM. */

@@ -6,6 +6,7 @@
 #include "cli/messages/screen.h"
 #include "cli/reports/tensor_rows.h"
 #include "formats/json/json.h"
+#include "formats/json/plan_json.h"
 
 /* What a walk over the steps sees of a storage. */
 enum { MADE = 1, MADE_AGAIN = 2, STARTS = 4, KEPT = 8, BEHIND = 16 };
@@ -75,12 +76,6 @@ void checkpoints_free(checkpoints_to_set *set)
     *set = (checkpoints_to_set){0};
 }
 
-static const char *name_of(const mp_storage *storage)
-{
-    if (storage->name && storage->name[0]) return storage->name;
-    return storage->n_tensors ? storage->tensors[0] : "";
-}
-
 /* --list: which operators run again, each under the name of its node, in the order in which they first do. */
 static mp_status list_recomputed(const mp_graph *graph, const mp_plan *plan, size_t n_runs, mp_error *err)
 {
@@ -109,27 +104,27 @@ mp_status report_checkpoints(const outcome *out, const mp_plan *plan, size_t row
     MP_OWNED const char **names = NULL;
     MP_CHECK(checkpoints_find(graph, plan, &set, err));
     MP_ENSURE(names = mp_alloc(set.n, sizeof *names), err, MP_NOMEM, "%zu names", set.n);
-    for (size_t k = 0; k < set.n; k++) names[k] = name_of(&graph->storages[set.storages[k]]);
+    for (size_t k = 0; k < set.n; k++) names[k] = mp_plan_checkpoint_name(&graph->storages[set.storages[k]]);
     if (!set.n_recomputed) {
         puts("\nNo checkpoints to set: nothing is recomputed.");
         return MP_OK;
     }
     putchar('\n');
     screen_text(2, "Checkpoints to set, with all between them recomputed: %zu%s", set.n,
-                out->talk->list ? "" : " (names: --list)");
-    MP_CHECK(report_tensors(names, set.n, rows, out->talk->list, err));
+                out->asked->talk.list ? "" : " (names: --list)");
+    MP_CHECK(report_tensors(names, set.n, rows, out->asked->talk.list, err));
     if (set.n_beside) screen_text(2, "Kept as ever, because nothing around them is recomputed: %zu tensors", set.n_beside);
-    if (out->talk->list) MP_CHECK(list_recomputed(graph, plan, set.n_recomputed, err));
+    if (out->asked->talk.list) MP_CHECK(list_recomputed(graph, plan, set.n_recomputed, err));
     return MP_OK;
 }
 
 mp_status checkpoints_to_set_json(const mp_graph *graph, const mp_plan *plan, json_t **json, mp_error *err)
 {
-    checkpoints_to_set set;
+    MP_CLEARED_BY(checkpoints_free) checkpoints_to_set set = {0};
     MP_CHECK(checkpoints_find(graph, plan, &set, err));
     json_t *list = json_array();
-    for (size_t k = 0; k < set.n; k++) mp_json_append(&list, mp_json_text(name_of(&graph->storages[set.storages[k]])));
-    checkpoints_free(&set);
+    for (size_t k = 0; k < set.n; k++)
+        mp_json_append(&list, mp_json_text(mp_plan_checkpoint_name(&graph->storages[set.storages[k]])));
     mp_json_set(json, "checkpoints_to_set", list);
     return MP_OK;
 }

@@ -69,22 +69,22 @@ void outcome_free(outcome *out)
 
 const char *plan_budget_text(const outcome *out)
 {
-    const char *counted = out->talk->verbose ? mp_text(" (%s bytes)", count_text(out->budget_bytes)) : "";
+    const char *counted = out->asked->talk.verbose ? mp_text(" (%s bytes)", count_text(out->budget_bytes)) : "";
     if (out->fills_device) return mp_text("%s%s", room_text(&out->room), counted);
     return mp_text("the budget of %s%s", mp_bytes_text(out->budget_bytes), counted);
 }
 
 void print_plan_heading(const outcome *out)
 {
-    screen_row("  %-10s %11s  %s%7s  %9s  %9s", "", "peak", out->talk->verbose ? "                          " : "", "", "time",
-               "extra");
+    screen_row("  %-10s %11s  %s%7s  %9s  %9s", "", "peak", out->asked->talk.verbose ? "                          " : "", "",
+               "time", "extra");
 }
 
 void print_plan_line(const outcome *out, const char *what, int64_t peak, int64_t ticks, const char *note)
 {
     const int64_t base = out->keep_all->peak_bytes;
     screen_row("  %-10s %11s  %s%5.1f %%  %9s  %9s%s", what, mp_bytes_text(peak),
-               out->talk->verbose ? mp_text("%18s bytes  ", count_text(peak)) : "",
+               out->asked->talk.verbose ? mp_text("%18s bytes  ", count_text(peak)) : "",
                base > 0 ? 100.0 * (double)peak / (double)base : 100.0,
                ticks >= 0 ? seconds_text((double)ticks * out->subject->graph->tick_seconds) : "",
                ticks >= 0 ? extra_text((double)ticks, (double)out->keep_all->ticks) : "", note);
@@ -100,7 +100,8 @@ mp_status print_plan_peak(const outcome *out, const mp_plan *plan, mp_error *err
     const mp_graph *graph = out->subject->graph;
     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
     MP_CHECK(mp_timeline_build(graph, plan->steps, plan->n_steps, &timeline, err));
-    if (timeline->peak_step >= 0) report_peak(graph, timeline, plan->steps[timeline->peak_step].node, !out->talk->verbose);
+    if (timeline->peak_step >= 0)
+        report_peak(graph, timeline, plan->steps[timeline->peak_step].node, !out->asked->talk.verbose);
     return MP_OK;
 }
 
@@ -112,7 +113,7 @@ mp_status print_plan_arena(const outcome *out, const mp_plan *plan, mp_error *er
     if (plan->arena_bytes < 0) return MP_OK;
     if (plan->arena_bytes > live) MP_CHECK(mp_arena_bound(out->subject->graph, plan, &least, err));
     const char *bytes = mp_bytes_text(plan->arena_bytes), *whole = mp_bytes_text(mp_plan_need(plan));
-    if (out->talk->verbose)
+    if (out->asked->talk.verbose)
         screen_text(4, "  arena %s (%s bytes), %s; %s in all", bytes, count_text(plan->arena_bytes),
                     mp_arena_text(plan->arena_bytes, live), whole);
     else if (plan->arena_bytes > live)

@@ -122,9 +122,10 @@ static void print_no(const outcome *out, const char *more)
 {
     const char *title = out->subject->title, *budget = plan_budget_text(out);
     if (is_refused(out))
-        screen_verdict(out->talk->color, SCREEN_BAD, "%s: does not fit %s%s.", title, budget, more);
+        screen_verdict(out->asked->talk.color, SCREEN_BAD, "%s: does not fit %s%s.", title, budget, more);
     else
-        screen_verdict(out->talk->color, SCREEN_OPEN, "%s: not known whether it fits %s: no plan was found%s%s.", title, budget,
+        screen_verdict(out->asked->talk.color, SCREEN_OPEN, "%s: not known whether it fits %s: no plan was found%s%s.", title,
+                       budget,
                        out->interrupted      ? " until it was stopped"
                        : out->answer.stopped ? " in the time that it had"
                                              : "",
@@ -136,7 +137,7 @@ void print_refusal(const outcome *out)
     const mp_answer *a = &out->answer;
     const char *floor = mp_bytes_text(out->floor_bytes);
     print_no(out, "");
-    if (out->talk->quiet) return;
+    if (out->asked->talk.quiet) return;
     if (is_below_floor(out))
         screen_text(0, "No schedule at all fits below the floor of %s.", floor);
     else if (is_refused(out) && is_one_plan(&out->asked->search))
@@ -165,7 +166,7 @@ mp_status print_smallest(const outcome *out, mp_error *err)
     MP_CHECK(print_plan_arena(out, smallest, err));
     screen_text(4, "  the smallest budget %sthat can be met: --budget %lld",
                 out->interrupted ? "found until Ctrl-C " : "found ", (long long)mp_plan_need(smallest));
-    if (out->talk->verbose && smallest->peak_bytes > out->floor_bytes) {
+    if (out->asked->talk.verbose && smallest->peak_bytes > out->floor_bytes) {
         print("\nThe smallest plan that was found:\n");
         MP_CHECK(print_plan_peak(out, smallest, err));
     }

@@ -91,14 +91,14 @@ static void print_bound(const outcome *out)
         screen_text(4, "  proved: %s takes less than %s: this one is optimal", which, extra);
     else
         screen_text(4, "  proved: %s takes less than %s; gap %s%s", which, extra, extra_text(ticks + base - bound, base),
-                    a->effort == MP_EFFORT_THOROUGH || !out->talk->verbose ? "" : " (--effort thorough goes on)");
+                    a->effort == MP_EFFORT_THOROUGH || !out->asked->talk.verbose ? "" : " (--effort thorough goes on)");
 }
 
 /* The last line says it once more: the first has scrolled away. */
 static void print_verdict(const outcome *out)
 {
     const mp_plan *plan = out->answer.plan;
-    const char *title = out->subject->title, *color = out->talk->color;
+    const char *title = out->subject->title, *color = out->asked->talk.color;
     const int64_t base = out->keep_all->ticks;
     const char *extra = plan->ticks == base ? "no extra" : extra_text((double)plan->ticks, (double)base);
     if (out->budget_bytes == MP_NO_LIMIT)
@@ -117,7 +117,7 @@ static mp_status print_fitting(const outcome *out, mp_error *err)
     int64_t segments_peak, segments_ticks;
     bool segments;
     print_verdict(out);
-    if (out->talk->quiet) return MP_OK;
+    if (out->asked->talk.quiet) return MP_OK;
     MP_CHECK(on_segments(graph, plan, &segments, &segments_peak, &segments_ticks, err));
     putchar('\n');
     print_plan_heading(out);
@@ -146,7 +146,7 @@ static mp_status print_fitting(const outcome *out, mp_error *err)
     MP_CHECK(by_modules ? print_modules(out, plan, err) : report_checkpoints(out, plan, LINES - out->other.is_known, err));
     putchar('\n');
     MP_CHECK(print_plan_peak(out, plan, err));
-    if (out->explains_bound) print_bound_explanation(out);
+    if (out->asked->search.explain_bound) print_bound_explanation(out);
     print_verdict(out);
     return MP_OK;
 }
@@ -155,9 +155,9 @@ mp_status print_plan(const outcome *out, mp_error *err)
 {
     if (out->answer.plan) return print_fitting(out, err);
     if (!out->has_refusal) print_refusal(out);
-    if (out->talk->quiet) return MP_OK;
+    if (out->asked->talk.quiet) return MP_OK;
     MP_CHECK(print_smallest(out, err));
-    if (out->explains_bound) print_bound_explanation(out);
+    if (out->asked->search.explain_bound) print_bound_explanation(out);
     print_refusal_verdict(out);
     return MP_OK;
 }
@@ -189,6 +189,6 @@ mp_status print_plan_json(const outcome *out, mp_error *err)
     attention_json(out->subject->program, &json);
     if (out->answer.plan) MP_CHECK(checkpoints_to_set_json(graph, plan, &json, err));
     mp_json_set(&json, "interrupted", json_boolean(out->interrupted));
-    if (out->explains_bound) mp_json_set(&json, "bound", bound_json(out));
+    if (out->asked->search.explain_bound) mp_json_set(&json, "bound", bound_json(out));
     return answer_in_json("plan", json_incref(json), err);
 }

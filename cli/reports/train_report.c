@@ -12,6 +12,14 @@
 #include "formats/json/json.h"
 #include "memplan/arena.h"
 
+void train_outcome_free(train_outcome *t)
+{
+    mp_report_free(&t->before);
+    mp_report_free(&t->after);
+    mp_plan_free(t->keep_all);
+    subject_free(&t->subject);
+}
+
 bool train_compares(const train_outcome *t)
 {
     return t->has_before && !t->before.stopped && !t->after.stopped;
@@ -30,10 +38,16 @@ static const char *bytes_if_known(int64_t bytes)
     return bytes < 0 ? "unknown" : mp_bytes_text(bytes);
 }
 
+/* One quantity of both runs. */
+static void print_row(const train_outcome *t, const char *what, const char *before, const char *after, const char *note)
+{
+    screen_row("  %-28s%s%14s%s", what, t->has_before ? mp_text("%11s", before) : "", after, note);
+}
+
 static void print_bytes(const train_outcome *t, const char *what, int64_t before, int64_t after)
 {
-    screen_row("  %-28s%s%14s%s", what, t->has_before ? mp_text("%11s", bytes_if_known(before)) : "", bytes_if_known(after),
-               t->verbose ? mp_text("  %18s bytes", count_text(after)) : "");
+    print_row(t, what, bytes_if_known(before), bytes_if_known(after),
+              t->verbose ? mp_text("  %18s bytes", count_text(after)) : "");
 }
 
 /* Memory of the process without the two blocks that a plan counts. */
@@ -60,7 +74,7 @@ static void print_device(const train_outcome *t)
 static void print_memory(const train_outcome *t)
 {
     const mp_report *a = &t->before, *b = &t->after;
-    print("  %-28s%s%14s\n", "", t->has_before ? "   keep-all" : "", "plan");
+    print_row(t, "", "keep-all", "plan", "");
     print_bytes(t, "planned peak", a->planned_peak_bytes, b->planned_peak_bytes);
     print_bytes(t, "  always live", a->static_bytes, b->static_bytes);
     print_bytes(t, "  living at the peak", a->planned_peak_bytes - a->static_bytes, b->planned_peak_bytes - b->static_bytes);
@@ -150,9 +164,9 @@ enum { COMPARED_STEPS = 6 }; /* below, times of two runs are no measurement: the
 static void print_test(const train_outcome *t)
 {
     const mp_accuracy *test = &t->after.test;
-    const char *indent = t->has_before ? "           " : "";
-    print("  %-28s%s%14.6g  %10s samples\n", "loss on the test data", indent, test->loss, count_text(test->n_samples));
-    if (test->accuracy >= 0) print("  %-28s%s%12.2f %%\n", "accuracy there", indent, 100 * test->accuracy);
+    print_row(t, "loss on the test data", "", mp_text("%.6g", test->loss),
+              mp_text("  %10s samples", count_text(test->n_samples)));
+    if (test->accuracy >= 0) print_row(t, "accuracy there", "", mp_text("%.2f %%", 100 * test->accuracy), "");
 }
 
 /* Where the training began. */
@@ -190,21 +204,17 @@ static void print_verdict(const train_outcome *t, const options *o)
 void print_train(const train_outcome *t, const options *o)
 {
     const mp_report *r = &t->after;
-    const char *none = t->has_before ? "           " : ""; /* of the first run */
-    size_t n = r->n_losses;
+    const size_t n = r->n_losses;
     print_verdict(t, o);
     if (o->talk.quiet) return;
     putchar('\n');
     print_memory(t);
-    const char *after = seconds_text(r->step_seconds);
-    if (t->has_before)
-        screen_row("  %-28s%11s%14s  %9s", "time of a step (median)", seconds_text(t->before.step_seconds), after,
-                   n >= COMPARED_STEPS ? extra_text(r->step_seconds, t->before.step_seconds) : "too few steps to compare");
-    else
-        print("  %-28s%14s\n", "time of a step (median)", after);
-    print("  %-28s%s%14s\n", "  of it, waiting for inputs", none, seconds_text(r->input_seconds));
-    if (n) print("  %-28s%s%14.6g\n", "first loss", none, r->losses[0]);
-    if (n) print("  %-28s%s%14.6g\n", "last loss", none, r->losses[n - 1]);
+    const char *extra = n >= COMPARED_STEPS ? extra_text(r->step_seconds, t->before.step_seconds) : "too few steps to compare";
+    print_row(t, "time of a step (median)", seconds_text(t->before.step_seconds), seconds_text(r->step_seconds),
+              t->has_before ? mp_text("  %9s", extra) : "");
+    print_row(t, "  of it, waiting for inputs", "", seconds_text(r->input_seconds), "");
+    if (n) print_row(t, "first loss", "", mp_text("%.6g", r->losses[0]), "");
+    if (n) print_row(t, "last loss", "", mp_text("%.6g", r->losses[n - 1]), "");
     if (r->has_test) print_test(t);
     putchar('\n');
     print_origin(t, o);

@@ -18,6 +18,7 @@ typedef struct train_outcome {
     mp_report before, after; /* keep-all, the plan */
 } train_outcome;
 
+void train_outcome_free(train_outcome *t);
 /* True if there are two runs of the same steps. */
 bool train_compares(const train_outcome *t);
 /* True if both runs have the same losses and the same weights, bit for bit. */

@@ -5,27 +5,7 @@
 
 #include "cli/messages/messages.h"
 #include "cli/messages/nearest.h"
-#include "estimator/base/names.h"
-
-/* Every name that means a storage: the storage's own and its tensors'. */
-static mp_status name_storages(const mp_graph *graph, mp_names **out, mp_error *err)
-{
-    mp_names *names = mp_names_new();
-    bool ok = names;
-    for (size_t s = 0; ok && s < graph->n_storages; s++) {
-        const mp_storage *storage = &graph->storages[s];
-        if (storage->name && mp_names_find(names, storage->name) < 0) ok = mp_names_set(names, storage->name, (int)s);
-    }
-    for (size_t s = 0; ok && s < graph->n_storages; s++)
-        for (size_t k = 0; ok && k < graph->storages[s].n_tensors; k++)
-            ok = mp_names_set(names, graph->storages[s].tensors[k], (int)s);
-    if (!ok) {
-        mp_names_free(names);
-        return MP_FAIL(err, MP_NOMEM, "the names of %zu storages", graph->n_storages);
-    }
-    *out = names;
-    return MP_OK;
-}
+#include "formats/json/plan_json.h"
 
 static mp_status unknown_name(const subject *s, const char *name, mp_error *err)
 {
@@ -45,8 +25,7 @@ static mp_status find_checkpoint(const subject *s, const mp_names *names, const 
     if (tensor >= 0) stands = s->model->tensors[mp_model_resolve(s->model, tensor)].name;
     int found = mp_names_find(names, stands);
     if (found < 0 && tensor < 0) return unknown_name(s, name, err);
-    if (found < 0)
-        return MP_FAIL(err, MP_INVALID, "tensor '%s' is not computed in the training step, so it cannot be kept", name);
+    MP_ENSURE(found >= 0, err, MP_INVALID, "tensor '%s' is not computed in the training step, so it cannot be kept", name);
     const mp_storage *row = &s->graph->storages[found];
     int producer = s->graph->producer[found];
     if (mp_storage_is_static(row) || producer < 0 || s->graph->nodes[producer].phase != MP_PHASE_FORWARD)
@@ -60,13 +39,12 @@ static mp_status find_checkpoint(const subject *s, const mp_names *names, const 
 
 mp_status subject_checkpoints(const subject *s, const char *text, int **list, size_t *n, mp_error *err)
 {
-    MP_OWNED_BY(mp_names_free) mp_names *names = NULL;
+    MP_OWNED_BY(mp_names_free) mp_names *names = mp_plan_checkpoint_names(s->graph);
     size_t length = strlen(text), found = 0, capacity = 1;
     for (size_t k = 0; k < length; k++) capacity += text[k] == ',';
     MP_OWNED int *storages = mp_alloc(capacity, sizeof *storages);
     MP_OWNED char *copy = mp_alloc(length + 1, 1);
-    MP_ENSURE(storages && copy, err, MP_NOMEM, "the checkpoints");
-    MP_CHECK(name_storages(s->graph, &names, err));
+    MP_ENSURE(storages && copy && names, err, MP_NOMEM, "the checkpoints");
     memcpy(copy, text, length);
     for (char *name = copy, *next; name; name = next) {
         next = strchr(name, ',');

@@ -17,10 +17,9 @@ static mp_status read_file(const char *path, double **out, size_t *n, mp_error *
     MP_ENSURE(*out = mp_alloc((size_t)count + 1, sizeof **out), err, MP_NOMEM, "out of memory");
     for (int64_t k = 0; k < count; k++) {
         (*out)[k] = mp_dataset_get(&d, k);
-        if (isfinite((*out)[k]) && (*out)[k] >= 0) continue;
-        MP_FAIL(err, MP_INVALID, "element %lld is %g, and a weight is a number of at least 0", (long long)k, (*out)[k]);
-        mp_error_locate(err, path, 0, 0);
-        return MP_INVALID;
+        if (!isfinite((*out)[k]) || (*out)[k] < 0)
+            return MP_FAIL_AT(err, MP_INVALID, path, 0, 0, "element %lld is %g, and a weight is a number of at least 0",
+                              (long long)k, (*out)[k]);
     }
     *n = (size_t)count;
     return MP_OK;

@@ -8,7 +8,7 @@ mp_status other_rules_of(const options *o, const subject *s, other_rules *out, m
 {
     mp_error ours = {0};
     mp_update_effect effect;
-    subject again;
+    MP_CLEARED_BY(subject_free) subject again = {0};
     options asked = *o;
     other_rules other = {.rules = mp_rules_find(o->model.rules) == MP_RULES_PYTORCH ? MP_RULES_EXECUTOR : MP_RULES_PYTORCH};
     *out = other;
@@ -25,7 +25,6 @@ mp_status other_rules_of(const options *o, const subject *s, other_rules *out, m
         out->is_known = true;
         out->peak_bytes = effect.peak_bytes;
     }
-    subject_free(&again);
     MP_ENSURE(ours.code != MP_NOMEM, err, MP_NOMEM, "%s", ours.message);
     return MP_OK;
 }

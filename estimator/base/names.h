@@ -18,5 +18,18 @@ bool mp_names_set(mp_names *names, const char *name, int index);
 
 /* Returns the place of a name among names[0..n); -1 if it is not there. */
 int mp_names_place(const char *const *names, int n, const char *name);
+/* Defines mp_TYPE_name(value), "unknown" past the last, and mp_TYPE_find(name), -1 if there is none, of an enum that counts
+ * from 0: MP_NAMED(loss, "auto", "mse", ...). */
+#define MP_NAMED(type, ...)                                                          \
+    static const char *const type##_names[] = {__VA_ARGS__};                         \
+    enum { N_##type##_NAMES = sizeof type##_names / sizeof *type##_names };          \
+    const char *mp_##type##_name(mp_##type value)                                    \
+    {                                                                                \
+        return (unsigned)value < N_##type##_NAMES ? type##_names[value] : "unknown"; \
+    }                                                                                \
+    int mp_##type##_find(const char *name)                                           \
+    {                                                                                \
+        return mp_names_place(type##_names, N_##type##_NAMES, name);                 \
+    }
 /* True if two names are the same but for case, spaces, dashes and underscores. */
 bool mp_names_are_alike(const char *a, const char *b);

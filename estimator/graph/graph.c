@@ -8,38 +8,15 @@
 #include <string.h>
 
 #define KIND_NAME(name, text, always) text,
-#define KIND_ALWAYS(name, text, always) always,
-static const char *const kind_names[] = {MP_KIND_LIST(KIND_NAME)};
-static const bool kind_always_live[] = {MP_KIND_LIST(KIND_ALWAYS)};
+MP_NAMED(kind, MP_KIND_LIST(KIND_NAME))
 #undef KIND_NAME
-#undef KIND_ALWAYS
-static const char *const phase_names[MP_N_PHASES] = {"forward", "loss", "backward", "update"};
-static const char *const fuse_names[MP_N_FUSES] = {"none", "backward", "forward"};
+MP_NAMED(phase, "forward", "loss", "backward", "update")
+MP_NAMED(fuse, "none", "backward", "forward")
 
-const char *mp_kind_name(mp_kind kind)
-{
-    return (unsigned)kind < MP_N_KINDS ? kind_names[kind] : "unknown";
-}
-const char *mp_phase_name(mp_phase phase)
-{
-    return (unsigned)phase < MP_N_PHASES ? phase_names[phase] : "unknown";
-}
-const char *mp_fuse_name(mp_fuse fuse)
-{
-    return (unsigned)fuse < MP_N_FUSES ? fuse_names[fuse] : "unknown";
-}
-int mp_kind_find(const char *name)
-{
-    return mp_names_place(kind_names, MP_N_KINDS, name);
-}
-int mp_phase_find(const char *name)
-{
-    return mp_names_place(phase_names, MP_N_PHASES, name);
-}
-int mp_fuse_find(const char *name)
-{
-    return mp_names_place(fuse_names, MP_N_FUSES, name);
-}
+#define KIND_ALWAYS(name, text, always) always,
+static const bool kind_always_live[] = {MP_KIND_LIST(KIND_ALWAYS)};
+#undef KIND_ALWAYS
+
 bool mp_kind_is_static(mp_kind kind)
 {
     return (unsigned)kind < MP_N_KINDS && kind_always_live[kind];

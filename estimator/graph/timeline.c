@@ -120,9 +120,8 @@ static mp_status read_storage(struct builder *b, int t, int end, int node, int s
     if (state->added < n_adders && (state->begun || !graph->storages[s].carried))
         return MP_FAIL(b->err, MP_INVALID, "step %d: %s reads %s, to which only %d of %d nodes have added", t,
                        mp_node_label(graph, node).text, mp_storage_label(graph, s).text, state->added, n_adders);
-    if (state->span == NOT_LIVE)
-        return MP_FAIL(b->err, MP_INVALID, "step %d: %s reads %s, which nothing has produced", t,
-                       mp_node_label(graph, node).text, mp_storage_label(graph, s).text);
+    MP_ENSURE(state->span != NOT_LIVE, b->err, MP_INVALID, "step %d: %s reads %s, which nothing has produced", t,
+              mp_node_label(graph, node).text, mp_storage_label(graph, s).text);
     live_until(b, s, end);
     return MP_OK;
 }

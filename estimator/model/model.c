@@ -212,8 +212,7 @@ mp_status mp_model_operator(mp_model *model, const mp_operator_draft *draft, int
 
 static mp_status append_index(int **list, size_t *n, size_t *capacity, int tensor, mp_error *err)
 {
-    if (!mp_grow(list, capacity, *n + 1, sizeof **list))
-        return MP_FAIL(err, MP_NOMEM, "no memory for %zu declarations", *n + 1);
+    MP_ENSURE(mp_grow(list, capacity, *n + 1, sizeof **list), err, MP_NOMEM, "no memory for %zu declarations", *n + 1);
     (*list)[(*n)++] = tensor;
     return MP_OK;
 }

@@ -30,6 +30,7 @@ enum {
     EXPANDS = MP_TRAIT_EXPANDS,
     PADS = MP_TRAIT_PADS,
     PADS_ITSELF = MP_TRAIT_PADS_ITSELF,
+    OF_SHAPE = MP_TRAIT_OF_SHAPE,
     IN0 = MP_IN(0),
     IN1 = MP_IN(1),
     IN2 = MP_IN(2),
@@ -141,14 +142,15 @@ _Static_assert(MP_GRADIENTS_MAX == 8, "the lists of needs are filled up to MP_GR
     {                                        \
         __VA_ARGS__,                         \
         {                                    \
-            .kind = MP_REQUIRES_NOTHING      \
-        }                                    \
+            0                                \
+        } /* NOTHING */                      \
     }
 #define EACH (-1)
-#define OF(k, class)                                                       \
-    {                                                                      \
-        .kind = MP_REQUIRES_TYPES, .operand = k, .types = MP_TYPES_##class \
+#define DEMAND(what, ...)                       \
+    {                                           \
+        .kind = MP_REQUIRES_##what, __VA_ARGS__ \
     }
+#define OF(k, class) DEMAND(TYPES, .operand = k, .types = MP_TYPES_##class)
 #define OF_FLOATS(k) OF(k, FLOATS)
 #define OF_NUMBERS(k) OF(k, NUMBERS)
 #define OF_WHOLE(k) OF(k, WHOLE)
@@ -156,60 +158,21 @@ _Static_assert(MP_GRADIENTS_MAX == 8, "the lists of needs are filled up to MP_GR
 #define OF_INDEX(k) OF(k, INDEX)
 #define OF_BOOL(k) OF(k, BOOL)
 #define OF_PLAIN(k) OF(k, PLAIN)
-#define LIKE(k, j)                                         \
-    {                                                      \
-        .kind = MP_REQUIRES_LIKE, .operand = k, .other = j \
-    }
-#define RANK(k, a, b)                                                 \
-    {                                                                 \
-        .kind = MP_REQUIRES_RANK, .operand = k, .least = a, .most = b \
-    }
-#define SINGLE(k)                                \
-    {                                            \
-        .kind = MP_REQUIRES_NUMBER, .operand = k \
-    }
-#define LIST(k)                                \
-    {                                          \
-        .kind = MP_REQUIRES_LIST, .operand = k \
-    }
-#define PER(k, j, d)                                                  \
-    {                                                                 \
-        .kind = MP_REQUIRES_PER, .operand = k, .other = j, .least = d \
-    }
-#define ONTO_FIELDS(k, j) .kind = MP_REQUIRES_ONTO, .operand = k, .other = j
-#define FILLED(k)                                \
-    {                                            \
-        .kind = MP_REQUIRES_FILLED, .operand = k \
-    }
-#define AXIS_FIELDS(k, d) .kind = MP_REQUIRES_AXIS, .operand = k, .least = d, .attribute = "axis"
-#define AXIS(k, d)        \
-    {                     \
-        AXIS_FIELDS(k, d) \
-    }
-#define AXES(name, k, d)                                                      \
-    {                                                                         \
-        .kind = MP_REQUIRES_AXES, .operand = k, .least = d, .attribute = name \
-    }
-#define RANGE(name, a, b)                                                   \
-    {                                                                       \
-        .kind = MP_REQUIRES_RANGE, .least = a, .most = b, .attribute = name \
-    }
-#define DIVIDES(name, k, d)                                                      \
-    {                                                                            \
-        .kind = MP_REQUIRES_DIVIDES, .operand = k, .least = d, .attribute = name \
-    }
-#define WORD(name, list)                                           \
-    {                                                              \
-        .kind = MP_REQUIRES_WORD, .attribute = name, .words = list \
-    }
-#define FROM(version, what, ...)                    \
-    {                                               \
-        what##_FIELDS(__VA_ARGS__), .from = version \
-    }
-#define BEFORE(version, what, ...)                    \
-    {                                                 \
-        what##_FIELDS(__VA_ARGS__), .before = version \
-    }
+#define LIKE(k, j) DEMAND(LIKE, .operand = k, .other = j)
+#define RANK(k, a, b) DEMAND(RANK, .operand = k, .least = a, .most = b)
+#define SINGLE(k) DEMAND(NUMBER, .operand = k)
+#define LIST(k) DEMAND(LIST, .operand = k)
+#define PER(k, j, d) DEMAND(PER, .operand = k, .other = j, .least = d)
+#define ONTO_FIELDS(k, j) .operand = k, .other = j
+#define FILLED(k) DEMAND(FILLED, .operand = k)
+#define AXIS_FIELDS(k, d) .operand = k, .least = d, .attribute = "axis"
+#define AXIS(k, d) DEMAND(AXIS, AXIS_FIELDS(k, d))
+#define AXES(name, k, d) DEMAND(AXES, .operand = k, .least = d, .attribute = name)
+#define RANGE(name, a, b) DEMAND(RANGE, .least = a, .most = b, .attribute = name)
+#define DIVIDES(name, k, d) DEMAND(DIVIDES, .operand = k, .least = d, .attribute = name)
+#define WORD(name, list) DEMAND(WORD, .attribute = name, .words = list)
+#define FROM(version, what, ...) DEMAND(what, what##_FIELDS(__VA_ARGS__), .from = version)
+#define BEFORE(version, what, ...) DEMAND(what, what##_FIELDS(__VA_ARGS__), .before = version)
 
 #define mp_fold_none NULL /* declared with the others by ops_rules.h, and no function */
 #define OP(op, of, version, in, out, shapes, folds, ...) \

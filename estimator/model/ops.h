@@ -9,6 +9,8 @@
 
 #include "estimator/model/model.h"
 
+struct mp_fold; /* fold.h */
+
 /* What the rules see: one operator of a model that is being completed. */
 typedef struct mp_infer {
     mp_model *model;
@@ -22,10 +24,9 @@ typedef struct mp_infer {
 /* Sets dtype and dims of every output that is not left out, with mp_tensor_set. MP_PARSE for shapes that do not fit together;
  * the message names the operator (mp_raise is given op->name). Reading a value that is not known: mp_infer_value. */
 typedef mp_status (*mp_shape_rule)(mp_infer *c);
-/* Sets `value` of the outputs whose inputs' values it knows; leaves them NULL otherwise (no error). Called after the shape
- * rule, only if every output has at most MP_VALUE_MAX elements. Integer division by zero and the like leave the value unknown.
- */
-typedef mp_status (*mp_fold_rule)(mp_infer *c);
+/* Computes the values of the outputs (fold.h). Called after the shape rule, only if every output has at most MP_VALUE_MAX
+ * elements and all that counts of the inputs is known. False: not defined, as an integer divided by zero; they stay unknown. */
+typedef bool (*mp_fold_rule)(const struct mp_fold *f);
 /* FLOPs of one forward run (a multiply-add is 2). Every gradient of a product costs the same again. */
 typedef double (*mp_flops_rule)(const mp_model *model, const mp_operator *op);
 
@@ -123,6 +124,7 @@ typedef enum mp_layout_habit {
 #define MP_TRAIT_FROM_OUTPUT (1u << 12) /* normalization: backward may start from output, scale and shift, not the input */
 #define MP_TRAIT_TILED (1u << 13)       /* attention: backward recomputes the inner product, tile by tile */
 #define MP_TRAIT_GRADIENT_IN_DATA (1u << 19) /* gradients of input 0's shape may take its place when it dies */
+#define MP_TRAIT_OF_SHAPE (1u << 20)         /* its value follows from the shape of its input alone */
 /* How PyTorch sees an operator, for its rules: */
 #define MP_TRAIT_PARTS (1u << 14)       /* a strided view of a part of its input (slice, split) */
 #define MP_TRAIT_PERMUTES (1u << 15)    /* a strided view in another order (transposition) */

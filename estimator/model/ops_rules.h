@@ -6,7 +6,7 @@
 /* A row declares its shape rule and its fold rule. */
 #define OP(op, of, version, in, out, shapes, folds, ...) \
     mp_status shapes(mp_infer *c);                       \
-    mp_status folds(mp_infer *c);
+    bool folds(const struct mp_fold *f);
 #include "estimator/model/ops.def"
 #undef OP
 

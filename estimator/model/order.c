@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "estimator/model/ops.h"
+
 enum { NEW, OPEN, PLACED };
 
 /* `next` operands of the operator were followed already. */
@@ -130,4 +132,17 @@ void mp_consumers_free(mp_consumers *consumers)
     mp_free(consumers->start);
     mp_free(consumers->list);
     *consumers = (mp_consumers){NULL, NULL};
+}
+
+void mp_model_mark_trained(const mp_model *model, bool *trained)
+{
+    for (size_t t = 0; t < model->n_tensors; t++) trained[t] = model->tensors[t].role == MP_ROLE_PARAMETER;
+    for (size_t k = 0; k < model->n_operators; k++) {
+        const mp_operator *op = &model->operators[k];
+        bool any = false;
+        if (op->removed || !op->op || op->op->gradient == MP_GRADIENT_NONE) continue;
+        for (int i = 0; i < op->n_in; i++) any |= op->in[i] >= 0 && trained[op->in[i]];
+        for (int o = 0; any && o < op->n_out; o++)
+            if (op->out[o] >= 0) trained[op->out[o]] = true;
+    }
 }

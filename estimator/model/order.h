@@ -15,3 +15,7 @@ typedef struct mp_consumers {
 } mp_consumers;
 mp_status mp_model_consumers(const mp_model *model, mp_consumers *out, mp_error *err);
 void mp_consumers_free(mp_consumers *consumers);
+
+/* Marks, per tensor, what depends on a parameter and may have a gradient; operators in an order in which they can run.
+ * O(operands). */
+void mp_model_mark_trained(const mp_model *model, bool *trained);

@@ -29,12 +29,10 @@ static mp_status check_operands(const mp_model *model, const mp_operator *op, mp
         const mp_tensor *t = mp_operator_in(model, op, k);
         if (!t && (k < row->min_in || row->max_in < 0))
             return MP_FAIL(err, MP_PARSE, "%s '%s' lacks its input %d", op->kind, op->name, k);
-        if (t && t->sequence)
-            return MP_FAIL(err, MP_UNSUPPORTED, "%s '%s' reads the sequence '%s', and it is supported on tensors only",
-                           op->kind, op->name, t->name);
-        if (t && t->rank < 0)
-            return MP_FAIL(err, MP_UNSUPPORTED, "the shape of '%s', which %s '%s' reads, is not known", t->name, op->kind,
-                           op->name);
+        MP_ENSURE(!t || !t->sequence, err, MP_UNSUPPORTED,
+                  "%s '%s' reads the sequence '%s', and it is supported on tensors only", op->kind, op->name, t->name);
+        MP_ENSURE(!t || t->rank >= 0, err, MP_UNSUPPORTED, "the shape of '%s', which %s '%s' reads, is not known", t->name,
+                  op->kind, op->name);
     }
     for (int k = 0; k < row->min_out; k++)
         if (!mp_operator_out(model, op, k)) return MP_FAIL(err, MP_PARSE, "%s '%s' lacks its output %d", op->kind, op->name, k);
@@ -106,11 +104,22 @@ static mp_status use_declared(mp_inference *w, mp_infer *c, int k)
     return mp_infer_set(c, k, dtype, declared->declared_rank, declared->declared_dims);
 }
 
-/* The fold rule, where the row has one, every output is of a type and size that can be kept, and the budget allows. */
+/* A view has the value of its input, and a constant that of the tensor it carries. */
+static bool shares_value(const mp_operator *op)
+{
+    const mp_attribute *a = op->n_in ? NULL : mp_operator_attribute(op, "value");
+    return op->op->gradient == MP_GRADIENT_VIEW || (a && a->kind == MP_ATTRIBUTE_TENSOR);
+}
+
+/* The fold rule, where the row has one, every output is of a type and size that can be kept, the budget allows, and the values
+ * are known that it reads: of every input, of the first alone where it is cast, of none that is asked for its shape. Behind an
+ * output that is left out it is not told where the next one's elements begin. */
 static mp_status fold(mp_inference *w, mp_infer *c)
 {
-    if (!c->op->op->fold) return MP_OK;
+    const mp_op *row = c->op->op;
+    const int n_read = row->traits & MP_TRAIT_OF_SHAPE ? 0 : row->traits & MP_TRAIT_CASTS ? 1 : c->op->n_in;
     int64_t visits = 1;
+    if (!row->fold) return MP_OK;
     for (int k = 0; k < c->op->n_out; k++) {
         const mp_tensor *t = mp_infer_out(c, k);
         if (!t) continue;
@@ -125,7 +134,19 @@ static mp_status fold(mp_inference *w, mp_infer *c)
     int64_t reserved = visits > FOLD_SMALL ? FOLD_BUDGET / 2 : 0;
     if (visits > w->fold_budget - reserved) return MP_OK;
     w->fold_budget -= visits;
-    return c->op->op->fold(c);
+    for (int k = 0; k < n_read; k++)
+        if (mp_infer_in(c, k) && !mp_fold_in(c, k)) return MP_OK;
+    mp_fold f = {.c = c, .in = mp_infer_in(c, 0), .out = mp_infer_out(c, 0), .x = n_read ? mp_fold_in(c, 0) : NULL};
+    for (int k = 0; k < c->op->n_out && mp_infer_out(c, k) && !shares_value(c->op); k++) {
+        mp_tensor *t = mp_infer_out(c, k);
+        t->value = mp_value_new(c->model, mp_tensor_elements(t), mp_dtype_is_float(t->dtype));
+        MP_ENSURE(t->value, c->err, MP_NOMEM, "no memory for the value of '%s'", t->name);
+    }
+    f.y = f.out->value;
+    const bool is_defined = row->fold(&f);
+    for (int k = 0; k < c->op->n_out && !is_defined; k++)
+        if (mp_infer_out(c, k)) mp_infer_out(c, k)->value = NULL;
+    return MP_OK;
 }
 
 /* An operator with a row. */

@@ -35,13 +35,12 @@ void mp_rewriter_start(mp_rewriter *r)
 
 mp_status mp_rewriter_each(mp_rewriter *r, mp_rewrite_rule rule)
 {
-    mp_status st = MP_OK;
-    for (size_t k = 0; st == MP_OK && k < r->model->n_operators; k++) {
+    for (size_t k = 0; k < r->model->n_operators; k++) {
         if (r->model->operators[k].removed) continue;
         mp_rewriter_update(r, (int)k);
-        st = rule(r, (int)k);
+        MP_CHECK(rule(r, (int)k));
     }
-    return st;
+    return MP_OK;
 }
 
 void mp_rewriter_replace(mp_rewriter *r, int old, int by)

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "estimator/rules/operands/layout.h"
 #include "estimator/simplify/rewrite.h"
 
 /* Returns the operand that the operator's first output equals provided that their types and dimensions do; -1 if there is none.
@@ -64,17 +65,7 @@ static int one_output(const mp_rewriter *r, const mp_operator *op)
 /* Dimensions of size 1 may move; the others stay in order. */
 static int transpose(const mp_rewriter *r, const mp_operator *op)
 {
-    const mp_tensor *x = mp_operator_in(r->model, op, 0);
-    size_t n;
-    const int64_t *perm = mp_operator_ints(op, "perm", &n);
-    int64_t last = -1;
-    for (int k = 0; k < x->rank; k++) {
-        int64_t from = perm ? perm[k] : x->rank - 1 - k;
-        if (x->dims[from] == 1) continue;
-        if (from < last) return -1;
-        last = from;
-    }
-    return 0;
+    return mp_permutation_moves_ones(r->model, op) ? 0 : -1;
 }
 
 /* A slice that keeps every dimension keeps every element, unless it turns the order round. */

@@ -5,6 +5,7 @@
  */
 #include <stdio.h>
 
+#include "estimator/model/order.h"
 #include "estimator/simplify/infer.h"
 #include "estimator/training/autocast.h"
 #include "estimator/training/training.h"
@@ -112,13 +113,9 @@ static mp_status put_element_loss(const writer *w, mp_loss kind, const mp_loss_o
                   t->name, (long long)places);
         MP_CHECK(put_constant(w, dtype, 1, o->pos_weight, (int64_t)o->n_pos_weight, "weight of positives", &in[n++]));
     }
-    if (kind == MP_LOSS_MSE)
-        MP_CHECK(put(w, "MeanSquaredError", "memplan", 1, in, n, NULL, 0, "loss", loss));
-    else if (kind == MP_LOSS_BCE)
-        MP_CHECK(put(w, "BinaryCrossEntropyWithLogits", "memplan", 1, in, n, NULL, 0, "loss", loss));
-    else
-        MP_CHECK(put(w, "HuberLoss", "memplan", 1, in, n, huber, 2, "loss", loss));
-    return MP_OK;
+    if (kind == MP_LOSS_MSE) return put(w, "MeanSquaredError", "memplan", 1, in, n, NULL, 0, "loss", loss);
+    if (kind == MP_LOSS_BCE) return put(w, "BinaryCrossEntropyWithLogits", "memplan", 1, in, n, NULL, 0, "loss", loss);
+    return put(w, "HuberLoss", "memplan", 1, in, n, huber, 2, "loss", loss);
 }
 
 /* The mean of |output - target|. */
@@ -178,29 +175,10 @@ static mp_status append(mp_model *model, mp_loss kind, const mp_loss_options *op
     int target;
     if (kind == MP_LOSS_CROSS_ENTROPY) return put_cross_entropy(&w, options, output, loss);
     MP_CHECK(put_target(&w, t->dtype, t->rank, t->dims, &target));
-    if (kind == MP_LOSS_L1)
-        MP_CHECK(put_l1(&w, output, target, loss));
-    else if (kind == MP_LOSS_KL_DIV)
-        MP_CHECK(put_kl_div(&w, output, target, loss));
-    else if (kind == MP_LOSS_COSINE)
-        MP_CHECK(put_cosine(&w, output, target, loss));
-    else
-        MP_CHECK(put_element_loss(&w, kind, options, output, target, loss));
-    return MP_OK;
-}
-
-/* Which tensors depend on a parameter. */
-static void mark_trained(const mp_model *model, bool *trained)
-{
-    for (size_t t = 0; t < model->n_tensors; t++) trained[t] = model->tensors[t].role == MP_ROLE_PARAMETER;
-    for (size_t k = 0; k < model->n_operators; k++) {
-        const mp_operator *op = &model->operators[k];
-        if (op->removed || op->op->gradient == MP_GRADIENT_NONE) continue;
-        bool any = false;
-        for (int i = 0; i < op->n_in; i++) any |= op->in[i] >= 0 && trained[op->in[i]];
-        for (int o = 0; any && o < op->n_out; o++)
-            if (op->out[o] >= 0) trained[op->out[o]] = true;
-    }
+    if (kind == MP_LOSS_L1) return put_l1(&w, output, target, loss);
+    if (kind == MP_LOSS_KL_DIV) return put_kl_div(&w, output, target, loss);
+    if (kind == MP_LOSS_COSINE) return put_cosine(&w, output, target, loss);
+    return put_element_loss(&w, kind, options, output, target, loss);
 }
 
 /* A loss is one number whatever the batch: of rank 0, or declared with a fixed single element. */
@@ -263,7 +241,7 @@ mp_status mp_model_add_loss(mp_model *model, const mp_training_options *options,
     int output = -1, own = -1;
     mp_loss kind;
     MP_ENSURE(trained = mp_alloc(model->n_tensors, sizeof *trained), err, MP_NOMEM, "out of memory");
-    mark_trained(model, trained);
+    mp_model_mark_trained(model, trained);
     for (size_t k = 0; own < 0 && k < model->n_outputs; k++) {
         int t = model->outputs[k];
         if (trained[t] && is_scalar(&model->tensors[t])) own = t;

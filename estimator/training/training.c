@@ -123,35 +123,9 @@ static mp_status build_updates(mp_builder *b)
 
 static const double tick_seconds = 1e-9; /* of every graph that is built here */
 
-static const char *const loss_names[] = {"auto",  "cross-entropy", "mse",    "l1",     "smooth-l1",
-                                         "huber", "bce",           "kl-div", "cosine", "none"};
-static const char *const optimizer_names[] = {"adamw", "adam", "sgd", "momentum", "none", "adamw8bit"};
-static const char *const rules_names[] = {"executor", "pytorch"};
-
-const char *mp_loss_name(mp_loss loss)
-{
-    return loss_names[loss];
-}
-const char *mp_optimizer_name(mp_optimizer optimizer)
-{
-    return optimizer_names[optimizer];
-}
-const char *mp_rules_name(mp_rules rules)
-{
-    return rules_names[rules];
-}
-int mp_loss_find(const char *name)
-{
-    return mp_names_place(loss_names, MP_N_LOSSES, name);
-}
-int mp_optimizer_find(const char *name)
-{
-    return mp_names_place(optimizer_names, MP_N_OPTIMIZERS, name);
-}
-int mp_rules_find(const char *name)
-{
-    return mp_names_place(rules_names, MP_N_RULES, name);
-}
+MP_NAMED(loss, "auto", "cross-entropy", "mse", "l1", "smooth-l1", "huber", "bce", "kl-div", "cosine", "none")
+MP_NAMED(optimizer, "adamw", "adam", "sgd", "momentum", "none", "adamw8bit")
+MP_NAMED(rules, "executor", "pytorch")
 
 /* Which operators the loss (without one: the outputs) depends on. */
 static void mark_relevant(mp_builder *b, bool *demanded)

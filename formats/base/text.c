@@ -74,15 +74,17 @@ void mp_text_builder_free(mp_text_builder *out)
     mp_free(out->text);
 }
 
+void mp_text_put_bytes(mp_text_builder *out, const char *bytes, size_t n)
+{
+    out->failed |= n > SIZE_MAX / 2 - out->length || !mp_grow(&out->text, &out->capacity, out->length + n + 1, 1);
+    if (out->failed) return;
+    memcpy(out->text + out->length, bytes, n);
+    out->text[out->length += n] = '\0';
+}
+
 void mp_text_put(mp_text_builder *out, const char *text)
 {
-    const size_t n = strlen(text);
-    if (out->failed || !mp_grow(&out->text, &out->capacity, out->length + n + 1, 1)) {
-        out->failed = true;
-        return;
-    }
-    memcpy(out->text + out->length, text, n + 1);
-    out->length += n;
+    mp_text_put_bytes(out, text, strlen(text));
 }
 
 void mp_text_format(mp_text_builder *out, const char *format, ...)

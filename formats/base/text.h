@@ -34,5 +34,6 @@ typedef struct mp_text_builder {
 
 void mp_text_builder_free(mp_text_builder *out);
 void mp_text_put(mp_text_builder *out, const char *text);
+void mp_text_put_bytes(mp_text_builder *out, const char *bytes, size_t n); /* the same, of a text without its end */
 /* Appends a formatted text, as printf does; what is over 511 bytes is cut. */
 void mp_text_format(mp_text_builder *out, const char *format, ...) __attribute__((format(printf, 2, 3)));

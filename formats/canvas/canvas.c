@@ -43,8 +43,7 @@ struct mp_canvas {
     double width, height;
     mp_pool *pool;
     char *title; /* NULL: none */
-    char *drawing;
-    size_t length, capacity;
+    mp_text_builder drawing;
     node_box *boxes;
     size_t n_boxes, boxes_capacity;
     bool failed; /* memory ran out while appending */
@@ -82,20 +81,9 @@ void mp_canvas_free(mp_canvas *canvas)
 {
     if (!canvas) return;
     mp_pool_free(canvas->pool);
-    mp_free(canvas->drawing);
+    mp_text_builder_free(&canvas->drawing);
     mp_free(canvas->boxes);
     mp_free(canvas);
-}
-
-static void append(mp_canvas *canvas, const char *text)
-{
-    size_t n = strlen(text);
-    if (canvas->failed || !mp_grow(&canvas->drawing, &canvas->capacity, canvas->length + n + 1, 1)) {
-        canvas->failed = true;
-        return;
-    }
-    memcpy(canvas->drawing + canvas->length, text, n + 1);
-    canvas->length += n;
 }
 
 /* value * scale, rounded to `digits` decimals, without the locale's decimal point. */
@@ -118,26 +106,13 @@ static const char *number_text(double value, double scale, int digits, char *tex
 static void append_number(mp_canvas *canvas, double value)
 {
     char text[NUMBER_MAX];
-    append(canvas, number_text(value, 1, 2, text));
-    append(canvas, " ");
-}
-
-static void append_count(mp_canvas *canvas, size_t n)
-{
-    char text[NUMBER_MAX];
-    snprintf(text, sizeof text, "%zu ", n);
-    append(canvas, text);
+    mp_text_format(&canvas->drawing, "%s ", number_text(value, 1, 2, text));
 }
 
 /* An operation that takes a string: "c 7 -#rrggbb ". */
 static void append_setting(mp_canvas *canvas, char operation, const char *value)
 {
-    char name[] = {operation, ' ', '\0'};
-    append(canvas, name);
-    append_count(canvas, strlen(value));
-    append(canvas, "-");
-    append(canvas, value);
-    append(canvas, " ");
+    mp_text_format(&canvas->drawing, "%c %zu -%s ", operation, strlen(value), value);
 }
 
 static void append_pen(mp_canvas *canvas, const char *color, double width, bool dashed)
@@ -161,8 +136,7 @@ static void append_fill(mp_canvas *canvas, const char *fill, const char *stroke)
 
 static void append_points(mp_canvas *canvas, const char *operation, const double *xy, size_t n)
 {
-    append(canvas, operation);
-    append_count(canvas, n);
+    mp_text_format(&canvas->drawing, "%s%zu ", operation, n);
     for (size_t k = 0; k < 2 * n; k++) append_number(canvas, xy[k]);
 }
 
@@ -219,7 +193,7 @@ void mp_canvas_arrow(mp_canvas *canvas, const double *xy, size_t n, const char *
 void mp_canvas_dot(mp_canvas *canvas, double x, double y, double radius, const char *fill)
 {
     append_fill(canvas, fill, NULL);
-    append(canvas, "E ");
+    mp_text_put(&canvas->drawing, "E ");
     for (size_t k = 0; k < 4; k++) append_number(canvas, (double[]){x, y, radius, radius}[k]);
 }
 
@@ -230,19 +204,16 @@ void mp_canvas_text(mp_canvas *canvas, double x, double y, mp_align align, doubl
     char *copy = clean_copy(canvas, text, false);
     if (!copy || !*copy) return;
     append_setting(canvas, 'c', color);
-    append(canvas, "F ");
+    mp_text_put(&canvas->drawing, "F ");
     append_number(canvas, size);
-    append_count(canvas, strlen(FONT));
-    append(canvas, "-" FONT " ");
-    append(canvas, bold ? "t 1 T " : "t 0 T ");
+    mp_text_format(&canvas->drawing, "%zu -" FONT " t %d T ", strlen(FONT), bold);
     append_number(canvas, x);
     append_number(canvas, y - RAISED * size);
-    append(canvas, justify[align]);
+    mp_text_put(&canvas->drawing, justify[align]);
     append_number(canvas, mp_canvas_text_width(text, size, bold));
-    append_count(canvas, strlen(copy));
-    append(canvas, "-");
-    append(canvas, copy);
-    append(canvas, " ");
+    mp_text_format(&canvas->drawing, "%zu -", strlen(copy));
+    mp_text_put(&canvas->drawing, copy);
+    mp_text_put(&canvas->drawing, " ");
 }
 
 void mp_canvas_heading(mp_canvas *canvas, double x, double y, double size, const char *text)
@@ -266,9 +237,7 @@ static const char *format_of(const char *path)
 mp_status mp_canvas_check_path(const char *path, mp_error *err)
 {
     if (format_of(path)) return MP_OK;
-    MP_FAIL(err, MP_INVALID, "a picture's name must end in .svg, .png or .pdf");
-    mp_error_locate(err, path, 0, 0);
-    return MP_INVALID;
+    return MP_FAIL_AT(err, MP_INVALID, path, 0, 0, "a picture's name must end in .svg, .png or .pdf");
 }
 
 /* A tooltip as a Graphviz escape string: it is read for entities, then twice for backslashes. */
@@ -362,7 +331,7 @@ static mp_status fill_graph(const mp_canvas *canvas, mp_pool *pool, Agraph_t *g,
              number_text(canvas->height, 1, 2, height));
     set(g, "bb", text);
     if (!strcmp(format, "png")) set(g, "dpi", number_text(resolution(canvas), 1, 2, text));
-    set(g, "_background", canvas->drawing ? canvas->drawing : "");
+    set(g, "_background", canvas->drawing.text ? canvas->drawing.text : "");
     for (size_t k = 0; k < canvas->n_boxes; k++) {
         const node_box *box = &canvas->boxes[k];
         char *tooltip = escaped_tooltip(pool, box->tooltip), *name = node_name(pool, g, box->tooltip, k);
@@ -437,7 +406,7 @@ mp_status mp_canvas_write(const mp_canvas *canvas, const char *path, mp_error *e
     static GVC_t *gvc;
     const char *format = format_of(path);
     if (!format) return mp_canvas_check_path(path, err);
-    MP_ENSURE(!canvas->failed, err, MP_NOMEM, "no memory for a picture");
+    MP_ENSURE(!canvas->failed && !canvas->drawing.failed, err, MP_NOMEM, "no memory for a picture");
     MP_ABOUT(err, path);
     pthread_mutex_lock(&one_at_a_time);
     mp_library_works++;

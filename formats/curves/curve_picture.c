@@ -70,22 +70,17 @@ static void marker(const picture *p, size_t curve, double x, double y)
     const char *fill = color_of(p, curve);
     const double r = 4.5;
     switch ((solver + solver / N_COLORS) % N_SIGNS) {
-    case 0: {
+    case 0:
         mp_canvas_dot(p->canvas, x, y, r, fill);
         return;
-    }
-    case 1: {
+    case 1:
         mp_canvas_area(p->canvas, (double[]){x - r, y - r, x + r, y - r, x + r, y + r, x - r, y + r}, 4, fill);
         return;
-    }
-    case 2: {
+    case 2:
         mp_canvas_area(p->canvas, (double[]){x - 1.2 * r, y - r, x + 1.2 * r, y - r, x, y + 1.3 * r}, 3, fill);
         return;
-    }
-    default: {
+    default:
         mp_canvas_area(p->canvas, (double[]){x, y - 1.3 * r, x + 1.3 * r, y, x, y + 1.3 * r, x - 1.3 * r, y}, 4, fill);
-        return;
-    }
     }
 }
 
@@ -387,16 +382,12 @@ static mp_status trade_off(const picture *p)
     return MP_OK;
 }
 
-static void picture_free(picture *p)
-{
-    mp_canvas_free(p->canvas);
-}
-
 mp_status mp_curve_picture(const mp_sweep *sweep, const char *title, const char *path, mp_error *err)
 {
-    MP_CLEARED_BY(picture_free) picture p = {.sweep = sweep, .err = err};
-    p.height = HEIGHT + LEGEND_ROW * (double)(legend_rows(sweep) - 1);
-    MP_CHECK(mp_canvas_new(WIDTH, p.height, &p.canvas, err));
+    MP_OWNED_BY(mp_canvas_free) mp_canvas *canvas = NULL;
+    const double height = HEIGHT + LEGEND_ROW * (double)(legend_rows(sweep) - 1);
+    MP_CHECK(mp_canvas_new(WIDTH, height, &canvas, err));
+    const picture p = {.sweep = sweep, .canvas = canvas, .height = height, .err = err};
     heading(&p, title);
     MP_CHECK(trade_off(&p));
     if (sweep->n_spread > 1)

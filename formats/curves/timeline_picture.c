@@ -278,7 +278,9 @@ static mp_status draw(picture *p, mp_timeline_view view, const char *path)
     double at = FOOT_HEIGHT + map + largest + RIBBON_HEIGHT;
     p->frame = (mp_frame){.left = LEFT, .right = RIGHT, .low = at, .high = at};
     const double height = (memory ? place_chart(p, at) : at) + HEAD_HEIGHT;
-    MP_CHECK(mp_canvas_new(WIDTH, height, &p->canvas, p->err));
+    MP_OWNED_BY(mp_canvas_free) mp_canvas *canvas = NULL;
+    MP_CHECK(mp_canvas_new(WIDTH, height, &canvas, p->err));
+    p->canvas = canvas;
     draw_headline(p, height);
     draw_legend(p, height - 88, memory);
     if (memory) MP_CHECK(draw_chart(p));
@@ -291,18 +293,12 @@ static mp_status draw(picture *p, mp_timeline_view view, const char *path)
     return mp_canvas_write(p->canvas, path, p->err);
 }
 
-static void picture_free(picture *p)
-{
-    mp_canvas_free(p->canvas);
-}
-
 mp_status mp_timeline_picture(const mp_graph *graph, const mp_plan *plan, const char *title, mp_timeline_view view,
                               const char *path, mp_error *err)
 {
     MP_OWNED mp_step *early = NULL;
     size_t n = plan ? plan->n_steps : graph->n_nodes;
     MP_OWNED_BY(mp_timeline_columns_free) mp_timeline_columns *columns = NULL;
-    MP_CLEARED_BY(picture_free)
     picture p = {.plan = plan, .title = title, .budget_bytes = plan ? plan->budget_bytes : MP_NO_LIMIT, .err = err};
     MP_CHECK(mp_canvas_check_path(path, err));
     MP_ENSURE(view != MP_VIEW_ARENA || (plan && plan->n_places > 0), err, MP_INVALID,

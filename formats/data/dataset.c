@@ -171,11 +171,9 @@ static mp_status cut(mp_dataset *d, const vocabulary *v, const char *path, mp_er
         line += text[at] == '\n';
         if (skips) length = 1;
         if (skips) continue;
-        if (token < 0) {
-            MP_FAIL(err, MP_PARSE, "the byte 0x%02x begins no token of the vocabulary", (unsigned char)text[at]);
-            mp_error_locate(err, path, line, 0);
-            return MP_PARSE;
-        }
+        if (token < 0)
+            return MP_FAIL_AT(err, MP_PARSE, path, line, 0, "the byte 0x%02x begins no token of the vocabulary",
+                              (unsigned char)text[at]);
         d->tokens[n++] = token;
     }
     d->dtype = MP_DTYPE_INT32;

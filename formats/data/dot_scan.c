@@ -6,6 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "formats/base/text.h"
+
 enum { NEVER = 1 << 28 }; /* the size of a group that cannot be told */
 
 typedef enum token_kind { TOKEN_END, TOKEN_NAME, TOKEN_SUBGRAPH, TOKEN_EDGE, TOKEN_OTHER } token_kind;
@@ -27,9 +29,7 @@ typedef struct scanner {
 
 static mp_status fail_at(const scanner *s, const char *where, const char *what)
 {
-    MP_FAIL(s->err, MP_PARSE, "%s", what);
-    mp_error_locate(s->err, s->path, s->line, (int)(where - s->line_start) + 1);
-    return MP_PARSE;
+    return MP_FAIL_AT(s->err, MP_PARSE, s->path, s->line, (int)(where - s->line_start) + 1, "%s", what);
 }
 
 static void step(scanner *s)
@@ -77,9 +77,7 @@ static mp_status quoted(scanner *s)
         s->at++;
         return MP_OK;
     }
-    MP_FAIL(s->err, MP_PARSE, "a quoted text does not end");
-    mp_error_locate(s->err, s->path, line, column);
-    return MP_PARSE;
+    return MP_FAIL_AT(s->err, MP_PARSE, s->path, line, column, "a quoted text does not end");
 }
 
 static mp_status html(scanner *s)
@@ -115,15 +113,14 @@ static void word(scanner *s)
 
 static mp_status next(scanner *s, token *out)
 {
-    mp_status st = skip(s);
-    if (st != MP_OK) return st;
+    MP_CHECK(skip(s));
     *out = (token){.kind = TOKEN_END, .text = s->at, .line = s->line, .column = (int)(s->at - s->line_start) + 1};
     if (s->at >= s->end) return MP_OK;
     out->kind = TOKEN_NAME;
     if (*s->at == '"') {
-        st = quoted(s);
+        MP_CHECK(quoted(s));
     } else if (*s->at == '<') {
-        st = html(s);
+        MP_CHECK(html(s));
     } else if (sees(s, "->") || sees(s, "--")) {
         out->kind = TOKEN_EDGE;
         s->at += 2;
@@ -137,7 +134,7 @@ static mp_status next(scanner *s, token *out)
         step(s);
     }
     out->length = (size_t)(s->at - out->text);
-    return st;
+    return MP_OK;
 }
 
 /* What the scan knows at a token. */
@@ -168,12 +165,8 @@ typedef struct state {
 
 static mp_status fail(const scanner *s, const token *t, const char *what, int limit)
 {
-    if (limit)
-        MP_FAIL(s->err, MP_PARSE, "%s (%d are the most)", what, limit);
-    else
-        MP_FAIL(s->err, MP_PARSE, "%s", what);
-    mp_error_locate(s->err, s->path, t->line, t->column);
-    return MP_PARSE;
+    const char *most = limit ? mp_text(" (%d are the most)", limit) : "";
+    return MP_FAIL_AT(s->err, MP_PARSE, s->path, t->line, t->column, "%s%s", what, most);
 }
 
 static mp_status note_attribute(const scanner *s, state *now)
@@ -209,9 +202,9 @@ static mp_status note_another(const scanner *s, state *now, const token *t)
 {
     int64_t left = now->left + 1;
     now->edge = now->in_edge;
-    mp_status st = note_end(s, now, t, 1);
+    MP_CHECK(note_end(s, now, t, 1));
     now->left = left;
-    return st;
+    return MP_OK;
 }
 
 static mp_status note_brace(const scanner *s, state *now, const token *t)
@@ -234,7 +227,6 @@ static mp_status note_brace(const scanner *s, state *now, const token *t)
 
 static mp_status note(const scanner *s, state *now, const token *t)
 {
-    mp_status st = MP_OK;
     if (t->kind == TOKEN_SUBGRAPH) {
         /* "subgraph x { ... }" defines, "subgraph x" alone refers: the braces, if any, decide below */
         now->levels[now->depth].hidden = now->named = true;
@@ -246,10 +238,8 @@ static mp_status note(const scanner *s, state *now, const token *t)
             now->last.kind == TOKEN_OTHER && (now->last.symbol == ':' || now->last.symbol == '+' || now->last.symbol == '=');
         if (now->in_list || port || now->last.kind == TOKEN_SUBGRAPH) return MP_OK;
         if (++now->n_mentions > MP_DOT_MENTIONS_MAX) return fail(s, t, "too many nodes and edges", MP_DOT_MENTIONS_MAX);
-        if (now->last.kind == TOKEN_OTHER && now->last.symbol == ',')
-            st = note_another(s, now, t);
-        else
-            st = note_end(s, now, t, 1);
+        const bool is_another = now->last.kind == TOKEN_OTHER && now->last.symbol == ',';
+        return is_another ? note_another(s, now, t) : note_end(s, now, t, 1);
     } else if (t->kind == TOKEN_EDGE && !now->in_list) {
         if (++now->chain > MP_DOT_CHAIN_MAX) return fail(s, t, "too many edges in one statement", MP_DOT_CHAIN_MAX);
         now->edge = true;
@@ -257,10 +247,10 @@ static mp_status note(const scanner *s, state *now, const token *t)
     } else if (t->kind == TOKEN_OTHER) {
         if (t->symbol == '[') now->in_list = true;
         if (t->symbol == ']') now->in_list = false;
-        if (t->symbol == '=') st = note_attribute(s, now);
-        if ((t->symbol == '{' || t->symbol == '}') && !now->in_list) st = note_brace(s, now, t);
+        if (t->symbol == '=') return note_attribute(s, now);
+        if ((t->symbol == '{' || t->symbol == '}') && !now->in_list) return note_brace(s, now, t);
     }
-    return st;
+    return MP_OK;
 }
 
 mp_status mp_dot_scan(const char *path, const char *text, size_t size, mp_error *err)
@@ -270,11 +260,10 @@ mp_status mp_dot_scan(const char *path, const char *text, size_t size, mp_error 
     if (memchr(text, '\0', size)) return fail_at(&s, text, "a zero byte is no DOT text");
     for (;;) {
         token t;
-        mp_status st = next(&s, &t);
-        if (st == MP_OK && t.kind == TOKEN_END) return MP_OK;
-        if (st == MP_OK && ++now.n_tokens > MP_DOT_TOKENS_MAX) st = fail(&s, &t, "too many words", MP_DOT_TOKENS_MAX);
-        if (st == MP_OK) st = note(&s, &now, &t);
-        if (st != MP_OK) return st;
+        MP_CHECK(next(&s, &t));
+        if (t.kind == TOKEN_END) return MP_OK;
+        if (++now.n_tokens > MP_DOT_TOKENS_MAX) return fail(&s, &t, "too many words", MP_DOT_TOKENS_MAX);
+        MP_CHECK(note(&s, &now, &t));
         now.named = t.kind == TOKEN_SUBGRAPH || (now.last.kind == TOKEN_SUBGRAPH && t.kind == TOKEN_NAME);
         now.last = t;
     }

@@ -120,9 +120,8 @@ static mp_status phase_of(Agnode_t *node, mp_phase *phase, mp_error *err)
 {
     const char *text = attribute(node, "phase");
     int found = text ? mp_phase_find(text) : MP_PHASE_FORWARD;
-    if (found < 0)
-        return MP_FAIL(err, MP_PARSE, "node '%.120s': phase '%.40s' is none of forward, loss, backward, update", agnameof(node),
-                       text);
+    MP_ENSURE(found >= 0, err, MP_PARSE, "node '%.120s': phase '%.40s' is none of forward, loss, backward, update",
+              agnameof(node), text);
     *phase = (mp_phase)found;
     return MP_OK;
 }

@@ -49,13 +49,8 @@ typedef struct reader {
     mp_error *err;
 } reader;
 
-#define REFUSE(r, where, ...) (MP_FAIL((r)->err, MP_PARSE, __VA_ARGS__), locate((r), (where)))
-
-static mp_status locate(const reader *r, const char *where)
-{
-    mp_error_locate(r->err, r->path, r->line, (int)(where - r->line_at) + 1);
-    return MP_PARSE;
-}
+#define REFUSE(r, where, ...) \
+    MP_FAIL_AT((r)->err, MP_PARSE, (r)->path, (r)->line, (int)((where) - (r)->line_at) + 1, __VA_ARGS__)
 
 /* For messages: a name that may be of any length. */
 static int shown(text t)
@@ -250,9 +245,8 @@ static mp_status check_ids(reader *r)
             again = b;
     }
     if (!again) return MP_OK;
-    MP_FAIL(r->err, MP_PARSE, "there is a buffer '%.*s' already", shown(again->id), again->id.at);
-    mp_error_locate(r->err, r->path, again->line, again->column);
-    return MP_PARSE;
+    return MP_FAIL_AT(r->err, MP_PARSE, r->path, again->line, again->column, "there is a buffer '%.*s' already",
+                      shown(again->id), again->id.at);
 }
 
 static mp_status read_table(reader *r)
@@ -260,11 +254,7 @@ static mp_status read_table(reader *r)
     int empty = 0; /* the first empty line of those just read */
     r->table->pool = mp_pool_new();
     MP_ENSURE(r->table->pool, r->err, MP_NOMEM, "no memory for the buffers");
-    if (r->at == r->end) {
-        MP_FAIL(r->err, MP_PARSE, "the file is empty");
-        mp_error_locate(r->err, r->path, 1, 1);
-        return MP_PARSE;
-    }
+    if (r->at == r->end) return MP_FAIL_AT(r->err, MP_PARSE, r->path, 1, 1, "the file is empty");
     MP_CHECK(read_header(r));
     MP_ENSURE(r->table->header = row_text(r), r->err, MP_NOMEM, "no memory for the buffers");
     while (r->at < r->end) {
@@ -282,21 +272,17 @@ static mp_status read_table(reader *r)
     return check_ids(r);
 }
 
-static void reader_free(reader *r)
-{
-    mp_free(r->ids);
-}
-
 mp_status mp_pack_csv_read(const char *path, mp_pack_table *out, mp_error *err)
 {
     MP_CLEARED_BY(mp_file_close) mp_file file = {0};
     mp_error own = {0};
     MP_CLEARED_BY(mp_pack_table_free) mp_pack_table table = {0};
-    MP_CLEARED_BY(reader_free) reader r = {.table = &table, .path = path, .err = err ? err : &own};
+    reader r = {.table = &table, .path = path, .err = err ? err : &own};
     MP_CHECK(mp_file_open(path, FILE_MAX, &file, err));
     r.at = (const char *)file.bytes;
     r.end = r.at + file.size;
     const mp_status st = read_table(&r);
+    mp_free(r.ids);
     table.rows = r.rows;
     table.packing.items = r.items;
     table.packing.pieces = r.pieces;

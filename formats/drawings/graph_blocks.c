@@ -341,26 +341,20 @@ void mp_graph_blocks_free(mp_graph_blocks *blocks)
     mp_free(blocks);
 }
 
-static void builder_free(builder *b)
-{
-    mp_graph_blocks_free(b->out);
-}
-
 mp_status mp_graph_blocks_build(const mp_graph *graph, int depth, size_t most, mp_graph_blocks **out, mp_error *err)
 {
-    MP_CLEARED_BY(builder_free) builder b = {.graph = graph, .err = err};
-    b.out = mp_alloc(1, sizeof *b.out);
-    if (b.out) b.out->pool = mp_pool_new();
-    if (!b.out || !b.out->pool) return MP_NO_MEMORY(b.err);
+    MP_OWNED_BY(mp_graph_blocks_free) mp_graph_blocks *blocks = mp_alloc(1, sizeof *blocks);
+    builder b = {.graph = graph, .out = blocks, .err = err};
+    if (!blocks || !(blocks->pool = mp_pool_new())) return MP_NO_MEMORY(err);
     MP_CHECK(list_nodes(&b));
     MP_CHECK(cut_and_fold(&b, depth, most));
-    for (size_t k = 0; k < b.out->n; k++) {
-        mp_graph_block *block = &b.out->blocks[k];
+    for (size_t k = 0; k < blocks->n; k++) {
+        mp_graph_block *block = &blocks->blocks[k];
         MP_CHECK(name_block(&b, block));
-        for (size_t i = 0; i < block->n; i++) b.out->block_of[b.out->nodes[block->first + i]] = (int)k;
+        for (size_t i = 0; i < block->n; i++) blocks->block_of[blocks->nodes[block->first + i]] = (int)k;
     }
     MP_CHECK(find_edges(&b));
-    *out = b.out;
-    b.out = NULL;
+    *out = blocks;
+    blocks = NULL;
     return MP_OK;
 }

@@ -78,9 +78,7 @@ mp_status mp_graph_picture(const mp_picture_request *request, const char *path, 
     MP_CHECK(mp_block_facts_find(request->graph, blocks, request->plan, &facts, err));
     const char *about = mp_plan_subtitle(request->plan), *title = mp_saving_title(request->title, request->plan);
     const char *subtitle = mp_text("%zu operators in %zu boxes%s%s", blocks->n_nodes, blocks->n, *about ? "; " : "", about);
-    if (mp_is_dot_path(path)) {
-        return mp_block_dot_write(&facts, title, subtitle, path, err);
-    }
+    if (mp_is_dot_path(path)) return mp_block_dot_write(&facts, title, subtitle, path, err);
     MP_CHECK(
         mp_placement_new(blocks->n, blocks->edges, blocks->n_edges, MP_BLOCK_WIDTH, MP_BLOCK_HEIGHT, ASPECT, &placed, err));
     size_t n_legend = write_legend(&facts, placed, legend);

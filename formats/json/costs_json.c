@@ -41,9 +41,7 @@ mp_status mp_costs_write(const char *path, const mp_graph *graph, const mp_node_
     mp_json_out out = {0};
     json_t *header =
         json_pack("{ss si ss ss}", "format", "memplan-costs", "version", 1, "name", graph->name, "target", graph->target);
-    if (!header) return MP_FAIL(err, MP_NOMEM, "no memory for the costs");
     mp_json_start(&out, header);
-    json_decref(header);
     mp_json_begin_array(&out, "nodes");
     for (size_t k = 0; k < graph->n_nodes; k++) mp_json_row(&out, cost_json(graph, &graph->nodes[k], &costs[k]));
     mp_json_end_array(&out);
@@ -197,17 +195,13 @@ static mp_status apply_rows(const reader *r)
     return MP_OK;
 }
 
-static void reader_free(reader *r)
-{
-    mp_names_free(r->names);
-}
-
 mp_status mp_costs_apply(const char *path, mp_graph *graph, const mp_costs_options *options, mp_error *err)
 {
     MP_ABOUT(err, path);
     MP_OWNED_BY(json_decref) json_t *file = NULL;
-    MP_CLEARED_BY(reader_free) reader r = {.graph = graph, .options = options, .names = mp_names_new(), .err = err};
-    MP_ENSURE(r.names, err, MP_NOMEM, "no memory for the costs");
+    MP_OWNED_BY(mp_names_free) mp_names *names = mp_names_new();
+    reader r = {.graph = graph, .options = options, .names = names, .err = err};
+    MP_ENSURE(names, err, MP_NOMEM, "no memory for the costs");
     MP_CHECK(mp_json_read(path, "memplan-costs", &file, err));
     mp_json_record whole = {file, NULL, 0, err};
     MP_CHECK(check_target(&whole, graph, err));

@@ -435,9 +435,7 @@ static json_t *header_json(const mp_graph *graph)
 mp_status mp_graph_write(const mp_graph *graph, const char *path, mp_error *err)
 {
     mp_json_out out;
-    json_t *header = header_json(graph);
-    mp_json_start(&out, header);
-    json_decref(header);
+    mp_json_start(&out, header_json(graph));
     mp_json_begin_array(&out, "storages");
     for (size_t i = 0; i < graph->n_storages; i++) mp_json_row(&out, storage_json(&graph->storages[i]));
     mp_json_end_array(&out);

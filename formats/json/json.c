@@ -70,10 +70,8 @@ mp_status mp_json_read(const char *path, const char *format, json_t **out, mp_er
     json = mp_json_load(file.bytes, file.size, &fault, &is_nomem);
     MP_ENSURE(!is_nomem, err, MP_NOMEM, "no memory to read JSON");
     if (!json) {
-        const int line = fault.line > 0 ? fault.line : 0;
-        MP_FAIL(err, MP_PARSE, "JSON: %s", fault.text);
-        mp_error_locate(err, path, line, line && fault.column > 0 ? fault.column : 0);
-        return MP_PARSE;
+        const int line = fault.line > 0 ? fault.line : 0, column = line && fault.column > 0 ? fault.column : 0;
+        return MP_FAIL_AT(err, MP_PARSE, path, line, column, "JSON: %s", fault.text);
     }
     MP_CHECK(check_format(json, format, err));
     *out = json;
@@ -223,21 +221,6 @@ json_t *mp_json_parse(const char *text)
     return json_object();
 }
 
-static void put(mp_json_out *out, const char *bytes, size_t n)
-{
-    if (out->failed || n > SIZE_MAX / 2 - out->length || !mp_grow(&out->bytes, &out->capacity, out->length + n + 1, 1)) {
-        out->failed = true;
-        return;
-    }
-    memcpy(out->bytes + out->length, bytes, n);
-    out->length += n;
-}
-
-static void put_text(mp_json_out *out, const char *text)
-{
-    put(out, text, strlen(text));
-}
-
 /* jansson escapes controls below U+0020; what else steers a terminal is escaped here. Its pieces end where characters do. */
 static int put_piece(const char *bytes, size_t n, void *out)
 {
@@ -246,15 +229,15 @@ static int put_piece(const char *bytes, size_t n, void *out)
         char escape[MP_VISIBLE_MAX];
         if (c > 0 && mp_is_steering(c)) {
             const int length = snprintf(escape, sizeof escape, "\\u%04x", (unsigned)(c & 0xFFFF));
-            put(out, escape, (size_t)length);
+            mp_text_put_bytes(out, escape, (size_t)length);
         } else {
-            put(out, from, (size_t)(at - from));
+            mp_text_put_bytes(out, from, (size_t)(at - from));
         }
     }
-    return ((mp_json_out *)out)->failed ? -1 : 0;
+    return ((mp_text_builder *)out)->failed ? -1 : 0;
 }
 
-static void put_value(mp_json_out *out, const json_t *value, size_t shape)
+static void put_value(mp_text_builder *out, const json_t *value, size_t shape)
 {
     const size_t flags = shape | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17);
     if (!value || json_dump_callback(value, put_piece, out, flags) != 0) out->failed = true;
@@ -262,60 +245,56 @@ static void put_value(mp_json_out *out, const json_t *value, size_t shape)
 
 char *mp_json_print(const json_t *value, int indent)
 {
-    mp_json_out out = {0};
+    mp_text_builder out = {0};
     put_value(&out, value, indent ? JSON_INDENT((size_t)indent) : JSON_COMPACT);
-    put(&out, "", 1);
-    if (!out.failed) return out.bytes;
-    mp_free(out.bytes);
+    if (!out.failed) return out.text;
+    mp_text_builder_free(&out);
     return NULL;
 }
 
-void mp_json_start(mp_json_out *out, const json_t *header)
+void mp_json_start(mp_json_out *out, json_t *header)
 {
-    const char *key;
+    const char *key, *between = "{\"";
     json_t *value;
-    *out = (mp_json_out){.failed = !header};
-    bool first = true;
-    json_object_foreach((json_t *)(uintptr_t)header, key, value)
+    *out = (mp_json_out){.text.failed = !header};
+    json_object_foreach(header, key, value)
     {
-        put_text(out, first ? "{\"" : ",\n \"");
-        put_text(out, key); /* keys are ours: nothing to escape */
-        put_text(out, "\":");
-        put_value(out, value, JSON_COMPACT);
-        first = false;
+        mp_text_put(&out->text, between);
+        mp_text_put(&out->text, key); /* keys are ours: nothing to escape */
+        mp_text_put(&out->text, "\":");
+        put_value(&out->text, value, JSON_COMPACT);
+        between = ",\n \"";
     }
+    json_decref(header);
 }
 
 void mp_json_begin_array(mp_json_out *out, const char *key)
 {
-    put_text(out, ",\n \"");
-    put_text(out, key);
-    put_text(out, "\":[");
+    mp_text_format(&out->text, ",\n \"%s\":[", key);
     out->first = true;
 }
 
 void mp_json_row(mp_json_out *out, json_t *row)
 {
-    put_text(out, out->first ? "\n  " : ",\n  ");
-    put_value(out, row, JSON_COMPACT);
+    mp_text_put(&out->text, out->first ? "\n  " : ",\n  ");
+    put_value(&out->text, row, JSON_COMPACT);
     out->first = false;
     json_decref(row);
 }
 
 void mp_json_end_array(mp_json_out *out)
 {
-    put_text(out, "]");
+    mp_text_put(&out->text, "]");
 }
 
 mp_status mp_json_finish(mp_json_out *out, const char *path, mp_error *err)
 {
-    put_text(out, "}\n");
-    const mp_json_out all = *out;
-    MP_OWNED char *bytes = all.bytes;
+    MP_CLEARED_BY(mp_text_builder_free) mp_text_builder all = out->text;
     *out = (mp_json_out){0};
+    mp_text_put(&all, "}\n");
     MP_ENSURE(!all.failed, err, MP_NOMEM, "no memory to write JSON");
     MP_ENSURE((int64_t)all.length <= mp_json_most.bytes, err, MP_LIMIT,
               "the file would have %zu bytes, and files of more than %lld are not read back", all.length,
               (long long)mp_json_most.bytes);
-    return mp_file_write(path, bytes, all.length, err);
+    return mp_file_write(path, all.text, all.length, err);
 }

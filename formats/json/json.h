@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "formats/base/text.h"
 #include "memplan/error.h"
 #include "memplan/memory.h"
 
@@ -76,13 +77,12 @@ char *mp_json_print(const json_t *value, int indent);
 
 /* A document under construction. Failures are kept and come out of mp_json_finish. */
 typedef struct mp_json_out {
-    char *bytes;
-    size_t length, capacity;
-    bool failed; /* out of memory */
-    bool first;  /* nothing stands yet in the array at hand */
+    mp_text_builder text;
+    bool first; /* nothing stands yet in the array at hand */
 } mp_json_out;
 
-void mp_json_start(mp_json_out *out, const json_t *header); /* its fields, one per line, in their order */
+void mp_json_start(mp_json_out *out,
+                   json_t *header); /* taken over; its fields, one per line, in their order; NULL: no memory */
 void mp_json_begin_array(mp_json_out *out, const char *key);
 void mp_json_row(mp_json_out *out, json_t *row); /* taken over; one line; NULL: no memory */
 void mp_json_end_array(mp_json_out *out);

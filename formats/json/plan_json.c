@@ -22,20 +22,17 @@ struct reader {
 static mp_status read_bytes(const mp_json_record *top, const char *key, int64_t *bytes)
 {
     *bytes = -1;
-    mp_status st = mp_json_get_int(top, key, false, bytes);
-    if (st == MP_OK && *bytes < 0 && !json_is_null(json_object_get(top->object, key)) && json_object_get(top->object, key))
-        return mp_json_record_fail(top, "\"%s\" is negative", key);
-    return st;
+    MP_CHECK(mp_json_get_int(top, key, false, bytes));
+    const bool is_wrong = *bytes < 0 && json_is_integer(json_object_get(top->object, key));
+    return is_wrong ? mp_json_record_fail(top, "\"%s\" is negative", key) : MP_OK;
 }
 
 static mp_status read_seconds(const mp_json_record *top, const char *key, double *seconds)
 {
-    double found = -1;
-    mp_status st = mp_json_get_real(top, key, false, &found);
-    if (st == MP_OK && found < 0 && json_is_number(json_object_get(top->object, key)))
-        return mp_json_record_fail(top, "\"%s\" is negative", key);
-    if (st == MP_OK) *seconds = found;
-    return st;
+    *seconds = -1;
+    MP_CHECK(mp_json_get_real(top, key, false, seconds));
+    const bool is_wrong = *seconds < 0 && json_is_number(json_object_get(top->object, key));
+    return is_wrong ? mp_json_record_fail(top, "\"%s\" is negative", key) : MP_OK;
 }
 
 static mp_status read_text(struct reader *r, const mp_json_record *row, const char *key, char **text)
@@ -113,9 +110,7 @@ static mp_status read_header(struct reader *r, const mp_json_record *top)
     return read_text(r, top, "bound_covers", &plan->bound_covers);
 }
 
-/* From names to storages: the first of that name or, where none is called so, the first with a tensor of that name. NULL: out
- * of memory. */
-static mp_names *name_storages(const mp_graph *graph)
+mp_names *mp_plan_checkpoint_names(const mp_graph *graph)
 {
     mp_names *names = mp_names_new();
     bool ok = names != NULL;
@@ -135,7 +130,7 @@ static mp_status read_checkpoints(struct reader *r, const mp_json_record *top)
     MP_CHECK(mp_json_get_array(top, "checkpoints", false, &array));
     size_t n = json_array_size(array);
     r->plan->checkpoints = mp_alloc(n, sizeof *r->plan->checkpoints);
-    names = name_storages(r->graph);
+    names = mp_plan_checkpoint_names(r->graph);
     if (!r->plan->checkpoints || !names) return MP_NO_MEMORY(r->err);
     for (size_t i = 0; i < n; i++) {
         const char *name;
@@ -301,8 +296,7 @@ static json_t *name_json(const char *name)
     return name && name[0] ? mp_json_text(name) : json_null();
 }
 
-/* The name that a reader will find this storage by; "" if it has none. */
-static const char *checkpoint_name(const mp_storage *storage)
+const char *mp_plan_checkpoint_name(const mp_storage *storage)
 {
     if (storage->name[0]) return storage->name;
     return storage->n_tensors ? storage->tensors[0] : "";
@@ -312,7 +306,7 @@ static json_t *checkpoints_json(const mp_plan *plan, const mp_graph *graph)
 {
     json_t *array = json_array();
     for (size_t i = 0; i < plan->n_checkpoints; i++) {
-        const char *name = checkpoint_name(&graph->storages[plan->checkpoints[i]]);
+        const char *name = mp_plan_checkpoint_name(&graph->storages[plan->checkpoints[i]]);
         if (name[0]) mp_json_append(&array, mp_json_text(name));
     }
     return array;
@@ -399,9 +393,7 @@ static json_t *place_json(const mp_plan *plan, const mp_graph *graph, const mp_p
 mp_status mp_plan_write(const mp_plan *plan, const mp_graph *graph, const char *path, mp_error *err)
 {
     mp_json_out out;
-    json_t *header = mp_plan_header_json(plan, graph);
-    mp_json_start(&out, header);
-    json_decref(header);
+    mp_json_start(&out, mp_plan_header_json(plan, graph));
     mp_json_begin_array(&out, "steps");
     for (size_t t = 0; t < plan->n_steps; t++) mp_json_row(&out, step_json(plan, graph, t));
     mp_json_end_array(&out);

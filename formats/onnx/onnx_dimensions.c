@@ -30,11 +30,6 @@ typedef struct binder {
     mp_error *err;
 } binder;
 
-static const char *text(const char *s)
-{
-    return s ? s : "";
-}
-
 /* The tensor type of a declaration, NULL if it declares none. */
 static const Onnx__TypeProto__Tensor *tensor_type(const Onnx__ValueInfoProto *info)
 {
@@ -73,7 +68,7 @@ static mp_status check_input(const Onnx__ValueInfoProto *info, mp_error *err)
                   {ONNX__TYPE_PROTO__VALUE_MAP_TYPE, "a map"},
                   {ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE, "optional"},
                   {ONNX__TYPE_PROTO__VALUE_SPARSE_TENSOR_TYPE, "a sparse tensor"}};
-    const char *name = text(info->name);
+    const char *name = mp_onnx_text(info->name);
     const Onnx__TypeProto__Tensor *type = tensor_type(info);
     if (!*name) return MP_FAIL(err, MP_PARSE, "the graph has an input without a name");
     for (size_t k = 0; k < sizeof others / sizeof *others; k++)
@@ -84,8 +79,7 @@ static mp_status check_input(const Onnx__ValueInfoProto *info, mp_error *err)
     if (type->elem_type < 0 || type->elem_type >= MP_N_DTYPES)
         return MP_FAIL(err, MP_UNSUPPORTED, "input '%s' has elements of the unknown type %d", name, (int)type->elem_type);
     if (!type->shape) return MP_FAIL(err, MP_UNSUPPORTED, "input '%s' does not declare its shape", name);
-    if (type->shape->n_dim > MP_RANK_MAX)
-        return MP_FAIL(err, MP_PARSE, "input '%s' has more than %d dimensions", name, MP_RANK_MAX);
+    MP_ENSURE(type->shape->n_dim <= MP_RANK_MAX, err, MP_PARSE, "input '%s' has more than %d dimensions", name, MP_RANK_MAX);
     return MP_OK;
 }
 
@@ -174,16 +168,14 @@ static mp_status apply_dim_options(binder *b)
         const mp_dimension *d = &b->options->dimensions[k];
         symbol *s = find_symbol(b, d->name);
         if (d->size < 1) return MP_FAIL(b->err, MP_INVALID, "--dim %s=%" PRId64 " is no size", d->name, d->size);
-        if (!s && !b->n_symbols)
-            return MP_FAIL(b->err, MP_INVALID, "--dim names '%s', but no input has an open dimension", d->name);
+        MP_ENSURE(s || b->n_symbols, b->err, MP_INVALID, "--dim names '%s', but no input has an open dimension", d->name);
         if (!s) {
             list_symbols(b, known, sizeof known);
             return MP_FAIL(b->err, MP_INVALID, "--dim names '%s', which is no open dimension of the inputs; these are: %s",
                            d->name, known);
         }
-        if (s->size != OPEN && s->size != d->size)
-            return MP_FAIL(b->err, MP_INVALID, "--dim gives '%s' two sizes, %" PRId64 " and %" PRId64, d->name, s->size,
-                           d->size);
+        MP_ENSURE(s->size == OPEN || s->size == d->size, b->err, MP_INVALID,
+                  "--dim gives '%s' two sizes, %" PRId64 " and %" PRId64, d->name, s->size, d->size);
         s->size = d->size;
     }
     return MP_OK;
@@ -238,9 +230,8 @@ static mp_status apply_batch(binder *b, const Onnx__GraphProto *graph)
         const char *name = symbol_name(b, info->name, (size_t)axis, shape->dim[axis]);
         symbol *s = name ? find_symbol(b, name) : NULL;
         if (!s) return MP_FAIL(b->err, MP_NOMEM, "no memory for the dimensions of '%s'", info->name);
-        if (s->size != OPEN && s->size != b->options->batch)
-            return MP_FAIL(b->err, MP_INVALID, "--batch %" PRId64 " and --dim %s=%" PRId64 " contradict each other",
-                           b->options->batch, name, s->size);
+        MP_ENSURE(s->size == OPEN || s->size == b->options->batch, b->err, MP_INVALID,
+                  "--batch %" PRId64 " and --dim %s=%" PRId64 " contradict each other", b->options->batch, name, s->size);
         s->size = b->options->batch;
         any = true;
     }
@@ -269,10 +260,9 @@ static mp_status set_input(binder *b, const Onnx__ValueInfoProto *info, int inde
         const symbol *s = name ? find_symbol(b, name) : NULL;
         if (!s) return MP_FAIL(b->err, MP_NOMEM, "no memory for the shape of '%s'", info->name);
         dims[d] = s->size;
-        if (s->size == OPEN)
-            return MP_FAIL(b->err, MP_PARSE,
-                           "dimension '%s' (axis %zu of input '%s') has no size: give it one with %s--dim %s=SIZE", name, d,
-                           info->name, batch == (int)d ? "--batch SIZE or " : "", name);
+        MP_ENSURE(s->size != OPEN, b->err, MP_PARSE,
+                  "dimension '%s' (axis %zu of input '%s') has no size: give it one with %s--dim %s=SIZE", name, d, info->name,
+                  batch == (int)d ? "--batch SIZE or " : "", name);
     }
     return mp_tensor_set(b->model, index, b->model->tensors[index].dtype, (int)shape->n_dim, dims, b->err);
 }

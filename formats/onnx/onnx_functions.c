@@ -26,8 +26,7 @@ int mp_onnx_version(Onnx__OperatorSetIdProto *const *imports, size_t n, const ch
 
 static mp_status check_list(Onnx__OperatorSetIdProto *const *imports, size_t n, mp_error *err)
 {
-    if (n > MP_ONNX_IMPORTS_MAX)
-        return MP_FAIL(err, MP_PARSE, "the file imports more than %d operator sets", MP_ONNX_IMPORTS_MAX);
+    MP_ENSURE(n <= MP_ONNX_IMPORTS_MAX, err, MP_PARSE, "the file imports more than %d operator sets", MP_ONNX_IMPORTS_MAX);
     for (size_t k = 0; k < n; k++) {
         const char *domain = mp_onnx_domain(imports[k]->domain);
         int64_t version = imports[k]->has_version ? imports[k]->version : 0;
@@ -44,10 +43,10 @@ static mp_status check_list(Onnx__OperatorSetIdProto *const *imports, size_t n, 
 
 mp_status mp_onnx_check_imports(const Onnx__ModelProto *file, mp_error *err)
 {
-    mp_status st = check_list(file->opset_import, file->n_opset_import, err);
-    for (size_t k = 0; st == MP_OK && k < file->n_functions; k++)
-        st = check_list(file->functions[k]->opset_import, file->functions[k]->n_opset_import, err);
-    return st;
+    MP_CHECK(check_list(file->opset_import, file->n_opset_import, err));
+    for (size_t k = 0; k < file->n_functions; k++)
+        MP_CHECK(check_list(file->functions[k]->opset_import, file->functions[k]->n_opset_import, err));
+    return MP_OK;
 }
 
 /* The last unknown field of this number, or NULL. */

@@ -90,17 +90,14 @@ static mp_status bind_attributes(mp_onnx_builder *b, const mp_onnx_scope *s, con
     *n = 0;
     for (size_t k = 0; k < node->n_attribute; k++) {
         const Onnx__AttributeProto *a = node->attribute[k];
-        if (!a->name || !*a->name)
-            return MP_FAIL(b->err, MP_PARSE, "%s '%s' has an attribute without a name", node->op_type,
-                           mp_onnx_text(node->name));
-        if (mp_onnx_find_binding(list, *n, a->name))
-            return MP_FAIL(b->err, MP_PARSE, "%s '%s' has two attributes '%s'", node->op_type, mp_onnx_text(node->name),
-                           a->name);
+        MP_ENSURE(a->name && *a->name, b->err, MP_PARSE, "%s '%s' has an attribute without a name", node->op_type,
+                  mp_onnx_text(node->name));
+        MP_ENSURE(!mp_onnx_find_binding(list, *n, a->name), b->err, MP_PARSE, "%s '%s' has two attributes '%s'", node->op_type,
+                  mp_onnx_text(node->name), a->name);
         const char *name = a->name;
         if (a->ref_attr_name && *a->ref_attr_name) {
-            if (!s->function)
-                return MP_FAIL(b->err, MP_PARSE, "%s '%s' refers to an attribute '%s', but stands in no function",
-                               node->op_type, mp_onnx_text(node->name), a->ref_attr_name);
+            MP_ENSURE(s->function, b->err, MP_PARSE, "%s '%s' refers to an attribute '%s', but stands in no function",
+                      node->op_type, mp_onnx_text(node->name), a->ref_attr_name);
             a = mp_onnx_find_binding(s->attributes, s->n_attributes, a->ref_attr_name);
             if (!a) continue;
         }
@@ -192,13 +189,11 @@ static mp_status check_call(const mp_onnx_builder *b, const mp_onnx_scope *s, co
     const Onnx__FunctionProto *f = function->proto;
     for (const mp_onnx_scope *o = s; o; o = o->outer)
         if (o->function == function) return MP_FAIL(b->err, MP_PARSE, "function '%s' calls itself", f->name);
-    if (s->depth >= MP_ONNX_CALL_DEPTH_MAX)
-        return MP_FAIL(b->err, MP_PARSE, "functions call each other more than %d deep, at '%s'", MP_ONNX_CALL_DEPTH_MAX,
-                       f->name);
-    if (node->n_input > f->n_input || node->n_output > f->n_output)
-        return MP_FAIL(b->err, MP_PARSE, "%s '%s' gives function '%s' %zu inputs and %zu outputs, but it has %zu and %zu",
-                       node->op_type, mp_onnx_text(node->name), f->name, node->n_input, node->n_output, f->n_input,
-                       f->n_output);
+    MP_ENSURE(s->depth < MP_ONNX_CALL_DEPTH_MAX, b->err, MP_PARSE, "functions call each other more than %d deep, at '%s'",
+              MP_ONNX_CALL_DEPTH_MAX, f->name);
+    MP_ENSURE(node->n_input <= f->n_input && node->n_output <= f->n_output, b->err, MP_PARSE,
+              "%s '%s' gives function '%s' %zu inputs and %zu outputs, but it has %zu and %zu", node->op_type,
+              mp_onnx_text(node->name), f->name, node->n_input, node->n_output, f->n_input, f->n_output);
     return MP_OK;
 }
 
@@ -286,20 +281,15 @@ static mp_status add_node(mp_onnx_builder *b, const mp_onnx_scope *s, const Onnx
 
 static mp_status add_nodes(mp_onnx_builder *b, const mp_onnx_scope *s, Onnx__NodeProto *const *nodes, size_t n)
 {
-    mp_status st = MP_OK;
-    for (size_t k = 0; st == MP_OK && k < n; k++) st = add_node(b, s, nodes[k]);
-    return st;
-}
-
-static void builder_free(mp_onnx_builder *b)
-{
-    mp_onnx_functions_free(&b->functions);
+    for (size_t k = 0; k < n; k++) MP_CHECK(add_node(b, s, nodes[k]));
+    return MP_OK;
 }
 
 mp_status mp_onnx_nodes(mp_model *model, const Onnx__ModelProto *file, mp_onnx_budget *budget, mp_error *err)
 {
-    MP_CLEARED_BY(builder_free) mp_onnx_builder b = {.model = model, .add_nodes = add_nodes, .file = file, .err = err};
+    MP_CLEARED_BY(mp_onnx_functions_free) mp_onnx_functions functions = {0};
     const mp_onnx_scope graph = {0};
-    MP_CHECK(mp_onnx_functions_read(file, budget, &b.functions, err));
+    MP_CHECK(mp_onnx_functions_read(file, budget, &functions, err));
+    mp_onnx_builder b = {.model = model, .add_nodes = add_nodes, .file = file, .functions = functions, .err = err};
     return add_nodes(&b, &graph, file->graph->node, file->graph->n_node);
 }

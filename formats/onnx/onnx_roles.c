@@ -295,9 +295,8 @@ static mp_status choose_named(mp_model *model, const use *uses, const char *cons
         mp_tensor *found = NULL;
         for (size_t k = 0; k < model->n_inputs; k++)
             if (!strcmp(model->tensors[model->inputs[k]].name, data[j])) found = &model->tensors[model->inputs[k]];
-        if (!found)
-            return MP_FAIL(err, MP_INVALID, "--data names '%s', which is no input of the model (its first input is '%s')",
-                           data[j], model->n_inputs ? model->tensors[model->inputs[0]].name : "none");
+        MP_ENSURE(found, err, MP_INVALID, "--data names '%s', which is no input of the model (its first input is '%s')",
+                  data[j], model->n_inputs ? model->tensors[model->inputs[0]].name : "none");
         set_role(found, MP_ROLE_DATA, "named with --data");
     }
     return MP_OK;
@@ -333,10 +332,8 @@ static mp_status adopt_constants(mp_model *model, const use *uses, mp_error *err
         weights = !strcmp(op->kind, "Constant") && op->n_out == 1 && op->out[0] >= 0 &&
                   (uses[op->out[0]].how & ~(unsigned)ROWS) == WEIGHT;
     }
-    mp_status st = MP_OK;
-    for (size_t k = 0; st == MP_OK && weights && k < model->n_operators; k++)
-        st = adopt_constant(model, &model->operators[k], uses, err);
-    return st;
+    for (size_t k = 0; weights && k < model->n_operators; k++) MP_CHECK(adopt_constant(model, &model->operators[k], uses, err));
+    return MP_OK;
 }
 
 /* --train: what is state, or became a constant, is trained. */
@@ -352,8 +349,7 @@ static mp_status train_named(mp_model *model, const mp_onnx_options *options, mp
             if (t->role != MP_ROLE_PARAMETER) set_role(t, MP_ROLE_PARAMETER, "named with --train");
             any = true;
         }
-        if (!any)
-            return MP_FAIL(err, MP_INVALID, "--train '%s' is the name of no floating-point initializer", options->train[p]);
+        MP_ENSURE(any, err, MP_INVALID, "--train '%s' is the name of no floating-point initializer", options->train[p]);
     }
     return MP_OK;
 }

@@ -25,8 +25,7 @@ static mp_status tensor_type(const Onnx__TensorProto *tensor, const char *name, 
 static mp_status count_elements(const char *name, const int64_t *dims, size_t rank, int64_t *n, mp_error *err)
 {
     *n = 1;
-    if (rank > MP_RANK_MAX)
-        return MP_FAIL(err, MP_PARSE, "tensor '%s' has %zu dimensions, more than %d", name, rank, MP_RANK_MAX);
+    MP_ENSURE(rank <= MP_RANK_MAX, err, MP_PARSE, "tensor '%s' has %zu dimensions, more than %d", name, rank, MP_RANK_MAX);
     for (size_t k = 0; k < rank; k++)
         if (dims[k] < 0)
             return MP_FAIL(err, MP_PARSE, "dimension %zu of tensor '%s' is negative (%" PRId64 ")", k, name, dims[k]);
@@ -61,9 +60,8 @@ static mp_status check_external(const Onnx__TensorProto *tensor, const char *nam
         if (!text) continue;
         char *rest;
         long long number = strtoll(text, &rest, 10);
-        if (!*text || *rest || number < 0 || number == LLONG_MAX)
-            return MP_FAIL(err, MP_PARSE, "tensor '%s' lies in another file, at %s '%.40s', which is no size", name, numbers[k],
-                           text);
+        MP_ENSURE(*text && !*rest && number >= 0 && number != LLONG_MAX, err, MP_PARSE,
+                  "tensor '%s' lies in another file, at %s '%.40s', which is no size", name, numbers[k], text);
         if (k == 1 && number != bytes)
             return MP_FAIL(err, MP_PARSE, "tensor '%s' has %lld bytes in another file, but its type and shape need %lld", name,
                            number, (long long)bytes);
@@ -115,43 +113,39 @@ static int64_t integer(mp_dtype dtype, uint64_t bits)
     return value;
 }
 
-/* The typed array that holds this type's elements: its length, and the bit pattern of its k-th one. */
-static size_t typed_count(const Onnx__TensorProto *tensor, mp_dtype dtype)
+/* The typed array that holds the elements of a type. */
+typedef struct typed_array {
+    const void *elements;
+    size_t n;
+    bool is_wide; /* 64 bits each, not 32 */
+} typed_array;
+
+static typed_array typed_array_of(const Onnx__TensorProto *tensor, mp_dtype dtype)
 {
     switch (dtype) {
     case MP_DTYPE_FLOAT:
-        return tensor->n_float_data;
+        return (typed_array){tensor->float_data, tensor->n_float_data, false};
     case MP_DTYPE_DOUBLE:
-        return tensor->n_double_data;
+        return (typed_array){tensor->double_data, tensor->n_double_data, true};
     case MP_DTYPE_INT64:
-        return tensor->n_int64_data;
+        return (typed_array){tensor->int64_data, tensor->n_int64_data, true};
     case MP_DTYPE_UINT32:
     case MP_DTYPE_UINT64:
-        return tensor->n_uint64_data;
+        return (typed_array){tensor->uint64_data, tensor->n_uint64_data, true};
     default:
-        return tensor->n_int32_data;
+        return (typed_array){tensor->int32_data, tensor->n_int32_data, false};
     }
 }
 
-static uint64_t typed_element(const Onnx__TensorProto *tensor, mp_dtype dtype, size_t k)
+static uint64_t typed_element(const typed_array *typed, size_t k)
 {
-    uint64_t bits = 0;
-    uint32_t single = 0;
-    switch (dtype) {
-    case MP_DTYPE_FLOAT:
-        memcpy(&single, &tensor->float_data[k], sizeof single);
-        return single;
-    case MP_DTYPE_DOUBLE:
-        memcpy(&bits, &tensor->double_data[k], sizeof bits);
-        return bits;
-    case MP_DTYPE_INT64:
-        return (uint64_t)tensor->int64_data[k];
-    case MP_DTYPE_UINT32:
-    case MP_DTYPE_UINT64:
-        return tensor->uint64_data[k];
-    default:
-        return (uint64_t)(int64_t)tensor->int32_data[k];
-    }
+    uint64_t wide = 0;
+    uint32_t narrow = 0;
+    if (typed->is_wide)
+        memcpy(&wide, (const uint64_t *)typed->elements + k, sizeof wide);
+    else
+        memcpy(&narrow, (const uint32_t *)typed->elements + k, sizeof narrow);
+    return typed->is_wide ? wide : narrow;
 }
 
 static bool has_values(mp_dtype dtype)
@@ -172,10 +166,11 @@ static bool has_values(mp_dtype dtype)
 static mp_status tensor_value(mp_model *model, const Onnx__TensorProto *tensor, const char *name, mp_dtype dtype, int64_t n,
                               mp_value **out, mp_error *err)
 {
-    int bits = mp_dtype_bits(dtype);
+    const int bits = mp_dtype_bits(dtype);
+    const typed_array typed = typed_array_of(tensor, dtype);
     bool raw = tensor->has_raw_data && tensor->raw_data.len > 0;
     size_t per_entry = bits == 4 ? 2 : 1; /* two 4-bit elements share a byte, in int32_data as well */
-    size_t found = raw ? tensor->raw_data.len * 8 / (size_t)(bits ? bits : 8) : typed_count(tensor, dtype) * per_entry;
+    size_t found = raw ? tensor->raw_data.len * 8 / (size_t)(bits ? bits : 8) : typed.n * per_entry;
     *out = NULL;
     if (!has_values(dtype) || is_external(tensor) || n > MP_VALUE_MAX || (n > 0 && found == 0)) return MP_OK;
     MP_ENSURE(found == (size_t)n || (bits == 4 && found == (size_t)n + n % 2), err, MP_PARSE,
@@ -186,7 +181,7 @@ static mp_status tensor_value(mp_model *model, const Onnx__TensorProto *tensor, 
         size_t entry = (size_t)k / per_entry;
         uint64_t pattern =
             raw ? bits == 4 ? tensor->raw_data.data[entry] : little_endian(tensor->raw_data.data + k * (bits / 8), bits / 8)
-                : typed_element(tensor, dtype, entry);
+                : typed_element(&typed, entry);
         if (bits == 4 && k % 2) pattern >>= 4;
         if (value->is_real)
             value->f[k] = mp_onnx_real(dtype, pattern);
@@ -264,8 +259,7 @@ static mp_status tensor_attribute(mp_model *model, const Onnx__TensorProto *tens
 static mp_status sparse_attribute(const Onnx__SparseTensorProto *tensor, const char *op, mp_attribute *out, mp_error *err)
 {
     int64_t elements;
-    if (!tensor->values)
-        return MP_FAIL(err, MP_PARSE, "attribute '%s' of '%s' is a sparse tensor without values", out->name, op);
+    MP_ENSURE(tensor->values, err, MP_PARSE, "attribute '%s' of '%s' is a sparse tensor without values", out->name, op);
     out->kind = MP_ATTRIBUTE_TENSOR;
     out->rank = (int)tensor->n_dims;
     out->dims = tensor->dims;
@@ -283,30 +277,21 @@ static mp_status floats_attribute(mp_model *model, const Onnx__AttributeProto *a
     return MP_OK;
 }
 
-static mp_status text_attribute(mp_model *model, const Onnx__AttributeProto *a, mp_attribute *out, mp_error *err)
-{
-    if (a->s.len && memchr(a->s.data, 0, a->s.len)) return MP_OK; /* bytes, no text: no rule reads them */
-    out->kind = MP_ATTRIBUTE_TEXT;
-    out->text = mp_pool_text(model->pool, (const char *)a->s.data, a->s.len);
-    return out->text ? MP_OK : MP_FAIL(err, MP_NOMEM, "no memory for the attribute '%s'", out->name);
-}
-
 /* The texts with commas between. */
-static mp_status texts_attribute(mp_model *model, const Onnx__AttributeProto *a, mp_attribute *out, mp_error *err)
+static mp_status text_attribute(mp_model *model, const ProtobufCBinaryData *texts, size_t n, mp_attribute *out, mp_error *err)
 {
     size_t length = 1, at = 0;
-    for (size_t k = 0; k < a->n_strings; k++) {
-        if (a->strings[k].len && memchr(a->strings[k].data, 0, a->strings[k].len)) return MP_OK;
-        length += a->strings[k].len + 1;
+    for (size_t k = 0; k < n; k++) {
+        if (texts[k].len && memchr(texts[k].data, 0, texts[k].len)) return MP_OK; /* bytes, no text: no rule reads them */
+        length += texts[k].len + 1;
     }
     char *text = mp_pool_alloc(model->pool, length, 1);
-    if (!text) return MP_FAIL(err, MP_NOMEM, "no memory for the attribute '%s'", out->name);
-    for (size_t k = 0; k < a->n_strings; k++) {
+    MP_ENSURE(text, err, MP_NOMEM, "no memory for the attribute '%s'", out->name);
+    for (size_t k = 0; k < n; k++) {
         if (k) text[at++] = ',';
-        if (a->strings[k].len) memcpy(text + at, a->strings[k].data, a->strings[k].len);
-        at += a->strings[k].len;
+        if (texts[k].len) memcpy(text + at, texts[k].data, texts[k].len);
+        at += texts[k].len;
     }
-    text[at] = 0;
     out->kind = MP_ATTRIBUTE_TEXT;
     out->text = text;
     return MP_OK;
@@ -342,9 +327,9 @@ mp_status mp_onnx_attribute(mp_model *model, const Onnx__AttributeProto *a, cons
         out->i = a->i;
         return MP_OK;
     case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING:
-        return text_attribute(model, a, out, err);
+        return text_attribute(model, &a->s, 1, out, err);
     case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS:
-        return texts_attribute(model, a, out, err);
+        return text_attribute(model, a->strings, a->n_strings, out, err);
     case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR:
         if (!a->t) return MP_FAIL(err, MP_PARSE, "attribute '%s' of '%s' is a tensor that is not there", name, op);
         return tensor_attribute(model, a->t, op, out, err);

@@ -64,6 +64,9 @@ static inline void mp_error_end_about(const mp_error_about *about)
 
 #define MP_FAIL(err, code, ...) mp_raise((err), (code), __FILE__, __LINE__, __VA_ARGS__)
 #define MP_NO_MEMORY(err) MP_FAIL(err, MP_NOMEM, "out of memory")
+/* The same at a place in a file. */
+#define MP_FAIL_AT(err, code, input, line, column, ...) \
+    (MP_FAIL(err, code, __VA_ARGS__), mp_error_locate(err, input, line, column), (code))
 
 /* Both return from the function they stand in. */
 #define MP_CHECK(call)                        \

@@ -18,6 +18,7 @@ DIRECTIVE = re.compile(r"^[ \t]*#(?:.*\\\n)*.*$", re.MULTILINE)
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
 SIGNATURE = re.compile(r"^(?P<before>.*[\s*&])(?P<name>[A-Za-z_]\w*)\s*$", re.DOTALL)
 TYPEDEFS = (r"\(\s*\*\s*(\w+)\s*\)\s*\(", r"(\w+)\s*\((?:[^()]|\([^()]*\))*\)\s*$", r"(\w+)\s*(?:\[[^\]]*\]\s*)*$")
+NAMED = re.compile(r"^MP_NAMED\((\w+)", re.MULTILINE)  # estimator/base/names.h
 MACRO_LINE = re.compile(r"^[A-Z][A-Z0-9_]*\(.*\)[ \t]*$", re.MULTILINE)
 NOT_LIBRARY = ("include/", "cli/", "examples/", "tests/", "executor/cpu/", "executor/cuda/")
 NOT_FUNCTIONS = {"if", "for", "while", "switch", "return", "sizeof", "_Static_assert", "static_assert", "defined"}
@@ -115,6 +116,8 @@ class Source:
                 name, at = named
                 local = bool(re.search(r"\b(static|inline)\b", head[:at]))
                 found.append(Function(name, self.line_of(start + at), local, body))
+        for m in NAMED.finditer(self.bare):
+            found += [Function(f"mp_{m[1]}_{what}", self.line_of(m.start()), False, m[0]) for what in ("name", "find")]
         return found
 
     @cached_property

@@ -91,20 +91,6 @@ const mp_value *mp_fold_in(mp_infer *c, int k)
     return v;
 }
 
-mp_status mp_fold_new(mp_infer *c, int k, mp_value **value)
-{
-    const mp_tensor *t = mp_infer_out(c, k);
-    *value = mp_value_new(c->model, mp_tensor_elements(t), mp_dtype_is_float(t->dtype));
-    if (!*value) return MP_FAIL(c->err, MP_NOMEM, "no memory for the value of '%s'", t->name);
-    return MP_OK;
-}
-
-mp_status mp_fold_give(mp_infer *c, mp_value *value)
-{
-    mp_infer_out(c, 0)->value = value;
-    return MP_OK;
-}
-
 void mp_strides(int rank, const int64_t *dims, int64_t *strides)
 {
     int64_t stride = mp_product(dims, 0, rank) != 0;

@@ -32,10 +32,15 @@ static inline void mp_fold_move(mp_value *to, int64_t i, const mp_value *from, i
 
 /* The known value of input k, one element for each of the tensor's and of the kind its type has; NULL otherwise. */
 const mp_value *mp_fold_in(mp_infer *c, int k);
-/* Makes a zeroed value for output k, not yet attached to it. MP_NOMEM. */
-mp_status mp_fold_new(mp_infer *c, int k, mp_value **value);
-/* Attaches a value to output 0: it is known. MP_OK. */
-mp_status mp_fold_give(mp_infer *c, mp_value *value);
+
+/* What a rule is given. All values that it reads are known, and all that REQUIRES and the shape rule demand holds. */
+typedef struct mp_fold {
+    mp_infer *c;
+    const mp_tensor *in; /* the first input; NULL: there is none */
+    mp_tensor *out;      /* the first output */
+    const mp_value *x;   /* of the first input; NULL where only its shape counts */
+    mp_value *y; /* of the first output, all zeros, to be filled in, as those of the others; NULL: it has another's value */
+} mp_fold;
 
 /* A walk over the elements of a tensor in row-major order, with the places of up to three operands alongside. */
 enum { MP_WALK_OPERANDS = 3 };

@@ -141,42 +141,36 @@ bool mp_binary_into(const mp_binary *f, mp_dtype dtype, mp_value *acc, int64_t i
     return true;
 }
 
-mp_status mp_fold_binary(mp_infer *c)
+bool mp_fold_binary(const mp_fold *f)
 {
-    const mp_value *a = mp_fold_in(c, 0), *b = mp_fold_in(c, 1);
-    const mp_binary *f = mp_binary_find(c->op->kind);
-    if (!a || !b || !f) return MP_OK;
-    const mp_tensor *out = mp_infer_out(c, 0);
-    mp_dtype dtype_a = mp_infer_in(c, 0)->dtype, dtype_b = mp_infer_in(c, 1)->dtype;
-    const mp_pairing pairing = {.c_remainder = mp_operator_int(c->op, "fmod", 0),
-                                .shift_left = !strcmp(mp_operator_text(c->op, "direction", ""), "LEFT"),
+    const mp_binary *function = mp_binary_find(f->c->op->kind);
+    const mp_value *a = f->x, *b = mp_fold_in(f->c, 1);
+    const mp_dtype dtype_a = f->in->dtype, dtype_b = mp_infer_in(f->c, 1)->dtype, dtype = f->out->dtype;
+    const mp_pairing pairing = {.c_remainder = mp_operator_int(f->c->op, "fmod", 0),
+                                .shift_left = !strcmp(mp_operator_text(f->c->op, "direction", ""), "LEFT"),
                                 .bits = mp_dtype_bits(dtype_a)};
-    bool real = mp_dtype_is_float(dtype_a) || mp_dtype_is_float(dtype_b),
-         defined = real ? f->reals != NULL : f->integers != NULL;
-    mp_value *y;
+    const bool real = mp_dtype_is_float(dtype_a) || mp_dtype_is_float(dtype_b);
+    bool defined = function && (real ? function->reals != NULL : function->integers != NULL);
     mp_walk walk;
-    MP_CHECK(mp_fold_new(c, 0, &y));
-    mp_walk_start(&walk, out->rank, out->dims);
+    mp_walk_start(&walk, f->out->rank, f->out->dims);
     for (int k = 0; k < 2; k++) {
         int rank;
         int64_t dims[MP_RANK_MAX];
-        MP_CHECK(mp_infer_operand(c, k, &rank, dims));
-        if (!mp_walk_broadcast(&walk, k, rank, dims)) return MP_OK;
+        if (mp_infer_operand(f->c, k, &rank, dims) != MP_OK || !mp_walk_broadcast(&walk, k, rank, dims)) return false;
     }
     for (; defined && walk.k < walk.n; mp_walk_next(&walk)) {
-        mp_wide exact;
+        const int64_t i = walk.at[0], j = walk.at[1];
+        mp_wide exact = 0;
         if (real) {
-            double r = f->reals(&pairing, mp_fold_real(dtype_a, a, walk.at[0]), mp_fold_real(dtype_b, b, walk.at[1]));
-            defined = mp_fold_store(out->dtype, y, walk.k, r);
-        } else {
-            defined = f->integers(&pairing, mp_fold_widen(dtype_a, a->i[walk.at[0]]), mp_fold_widen(dtype_b, b->i[walk.at[1]]),
-                                  &exact);
-            if (!defined) break;
-            if (y->is_real)
-                y->f[walk.k] = mp_fold_round(out->dtype, (double)exact);
-            else
-                y->i[walk.k] = mp_fold_wrap(out->dtype, exact);
+            const double r = function->reals(&pairing, mp_fold_real(dtype_a, a, i), mp_fold_real(dtype_b, b, j));
+            defined = mp_fold_store(dtype, f->y, walk.k, r);
+            continue;
         }
+        defined = function->integers(&pairing, mp_fold_widen(dtype_a, a->i[i]), mp_fold_widen(dtype_b, b->i[j]), &exact);
+        if (f->y->is_real)
+            f->y->f[walk.k] = mp_fold_round(dtype, (double)exact);
+        else
+            f->y->i[walk.k] = mp_fold_wrap(dtype, exact);
     }
-    return defined ? mp_fold_give(c, y) : MP_OK;
+    return defined;
 }

@@ -124,10 +124,9 @@ mp_status mp_einsum_read(mp_infer *c, mp_einsum *e)
 {
     const char *equation = mp_operator_text(c->op, "equation", NULL);
     MP_FIT(equation, "the equation is missing");
-    if (c->op->n_in < 1 || c->op->n_in > MP_EINSUM_OPERANDS) {
+    if (c->op->n_in < 1 || c->op->n_in > MP_EINSUM_OPERANDS)
         return mp_rule_raise(c, MP_UNSUPPORTED, __FILE__, __LINE__,
                              "an equation over %d operands is not supported, only over 1 or 2", c->op->n_in);
-    }
     e->n_operands = c->op->n_in;
     memset(e->size, -1, sizeof e->size);
 

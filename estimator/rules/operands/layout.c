@@ -27,6 +27,21 @@ mp_status mp_permutation_read(mp_infer *c, int permutation[MP_RANK_MAX])
     return MP_OK;
 }
 
+bool mp_permutation_moves_ones(const mp_model *model, const mp_operator *op)
+{
+    const mp_tensor *x = mp_operator_in(model, op, 0);
+    size_t n;
+    const int64_t *order = mp_operator_ints(op, "perm", &n);
+    int64_t last = -1;
+    for (int d = 0; d < x->rank; d++) {
+        const int64_t from = order ? order[d] : x->rank - 1 - d;
+        if (x->dims[from] == 1) continue;
+        if (from < last) return false;
+        last = from;
+    }
+    return true;
+}
+
 /* A bound of a slice: negative counts from the end, then it is cut to [low, high]. */
 static int64_t cut_bound(int64_t bound, int64_t size, int64_t low, int64_t high)
 {

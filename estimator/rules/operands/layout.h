@@ -17,3 +17,5 @@ mp_status mp_permutation_read(mp_infer *c, int permutation[MP_RANK_MAX]);
 /* A list of integers that was the attribute `name` before operator set `moved` and is input k since. NULL when absent or not
  * known (missing_value then says which). MP_PARSE. */
 mp_status mp_moved_integers(mp_infer *c, const char *name, int moved, int k, const int64_t **list, size_t *n);
+/* True if a Transpose, whose shape is inferred, moves dimensions of size 1 only: every element stays where it is. */
+bool mp_permutation_moves_ones(const mp_model *model, const mp_operator *op);

@@ -9,9 +9,8 @@
 mp_status mp_shape_same(mp_infer *c)
 {
     const mp_tensor *x = mp_infer_in(c, 0);
-    mp_status st = MP_OK;
-    for (int k = 0; k < c->op->n_out && st == MP_OK; k++) st = mp_infer_like(c, k, x);
-    return st;
+    for (int k = 0; k < c->op->n_out; k++) MP_CHECK(mp_infer_like(c, k, x));
+    return MP_OK;
 }
 
 /* Y is like X. Before operator set 7 the slope is one number or one for each channel; since then it broadcasts (ONTO). */

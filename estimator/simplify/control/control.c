@@ -82,24 +82,23 @@ void mp_inference_remove(mp_inference *w, int index)
 mp_status mp_inference_count(mp_inference *w, int64_t n, const char *name)
 {
     w->n_unrolled += n;
-    if (w->n_unrolled <= MP_UNROLLED_MAX) return MP_OK;
-    return MP_FAIL(w->err, MP_UNSUPPORTED, "unrolling takes more than %d operators (MP_UNROLLED_MAX), at '%s'", MP_UNROLLED_MAX,
-                   name);
+    MP_ENSURE(w->n_unrolled <= MP_UNROLLED_MAX, w->err, MP_UNSUPPORTED,
+              "unrolling takes more than %d operators (MP_UNROLLED_MAX), at '%s'", MP_UNROLLED_MAX, name);
+    return MP_OK;
 }
 
-mp_status mp_inference_dynamic(const mp_inference *w, int op, const char *what, int tensor)
+mp_status mp_inference_dynamic(const mp_inference *w, const mp_operator *op, const char *what, int tensor)
 {
-    const mp_operator *o = &w->model->operators[op];
     return MP_FAIL(w->err, MP_UNSUPPORTED,
-                   "%s '%s' depends on data: %s '%s' is known only when the step runs (dynamic control flow)", o->kind, o->name,
-                   what, w->model->tensors[tensor].name);
+                   "%s '%s' depends on data: %s '%s' is known only when the step runs (dynamic control flow)", op->kind,
+                   op->name, what, w->model->tensors[tensor].name);
 }
 
 static mp_status add(mp_inference *w, const mp_operator_draft *draft)
 {
     int index;
-    mp_status st = mp_model_operator(w->model, draft, &index, w->err);
-    return st == MP_OK ? w->visit(w, index) : st;
+    MP_CHECK(mp_model_operator(w->model, draft, &index, w->err));
+    return w->visit(w, index);
 }
 
 mp_status mp_inference_emit(mp_inference *w, mp_operator_draft draft, const char *stem, int *out, int n_out)
@@ -165,7 +164,7 @@ void mp_control_free(mp_inference *w)
 mp_status mp_control_finish(mp_inference *w)
 {
     mp_model *model = w->model;
-    bool *is_read = mp_alloc(model->n_tensors, sizeof *is_read);
+    MP_OWNED bool *is_read = mp_alloc(model->n_tensors, sizeof *is_read);
     if (!is_read) return MP_FAIL(w->err, MP_NOMEM, "no memory for the readers of %zu tensors", model->n_tensors);
     for (size_t k = 0; k < model->n_operators; k++)
         for (int j = 0; !model->operators[k].removed && j < model->operators[k].n_in; j++)
@@ -176,7 +175,6 @@ mp_status mp_control_finish(mp_inference *w)
         t->role = MP_ROLE_CONSTANT;
         t->role_reason = "an initializer that only branches read that are not taken";
     }
-    mp_free(is_read);
     model->n_regions = 0;
     return MP_OK;
 }
@@ -362,7 +360,7 @@ mp_status mp_control_if(mp_inference *w, int index)
                   branches[k]->n_results, op.n_out);
     }
     const mp_tensor *condition = &w->model->tensors[op.in[0]];
-    if (!condition->value) return mp_inference_dynamic(w, index, "its condition", op.in[0]);
+    if (!condition->value) return mp_inference_dynamic(w, &op, "its condition", op.in[0]);
     MP_ENSURE(condition->value->n == 1 && !condition->value->is_real, w->err, MP_PARSE,
               "the condition of If '%s' is no single boolean", op.name);
     const int chosen = condition->value->i[0] ? 0 : 1;

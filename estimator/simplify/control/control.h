@@ -50,7 +50,7 @@ mp_status mp_inference_alias(mp_inference *w, int from, int to);
 void mp_inference_remove(mp_inference *w, int op);
 
 /* Fails with MP_UNSUPPORTED: operator `op` depends on a tensor that is known only when it runs. */
-mp_status mp_inference_dynamic(const mp_inference *w, int op, const char *what, int tensor);
+mp_status mp_inference_dynamic(const mp_inference *w, const mp_operator *op, const char *what, int tensor);
 
 /* Sorts the operators of regions into lists, for a model that has any. */
 mp_status mp_control_start(mp_inference *w);

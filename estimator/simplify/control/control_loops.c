@@ -89,14 +89,12 @@ static mp_status stack(mp_inference *w, const unrolling *u, int k, int64_t axis,
 }
 
 /* The one integer or boolean that a tensor is known to be. */
-static mp_status known_number(const mp_inference *w, int index, const char *what, int tensor, int64_t *number)
+static mp_status known_number(const mp_inference *w, const mp_operator *op, const char *what, int tensor, int64_t *number)
 {
-    const mp_operator *op = &w->model->operators[index];
     const mp_value *value = w->model->tensors[tensor].value;
-    if (!value) return mp_inference_dynamic(w, index, what, tensor);
-    if (value->n != 1 || value->is_real)
-        return MP_FAIL(w->err, MP_PARSE, "%s of %s '%s', '%s', is no single number", what, op->kind, op->name,
-                       w->model->tensors[tensor].name);
+    if (!value) return mp_inference_dynamic(w, op, what, tensor);
+    MP_ENSURE(value->n == 1 && !value->is_real, w->err, MP_PARSE, "%s of %s '%s', '%s', is no single number", what, op->kind,
+              op->name, w->model->tensors[tensor].name);
     *number = value->i[0];
     return MP_OK;
 }
@@ -107,19 +105,18 @@ typedef struct ending {
     int64_t trips, holds;
 } ending;
 
-static mp_status read_ending(mp_inference *w, int index, ending *e)
+static mp_status read_ending(mp_inference *w, const mp_operator *op, ending *e)
 {
-    const mp_operator *op = &w->model->operators[index];
     *e = (ending){.counts = op->in[0] >= 0, .asks = op->in[1] >= 0, .holds = 1};
-    if (e->counts) MP_CHECK(known_number(w, index, "its trip count", op->in[0], &e->trips));
-    if (e->asks) MP_CHECK(known_number(w, index, "its condition", op->in[1], &e->holds));
+    if (e->counts) MP_CHECK(known_number(w, op, "its trip count", op->in[0], &e->trips));
+    if (e->asks) MP_CHECK(known_number(w, op, "its condition", op->in[1], &e->holds));
     MP_ENSURE(e->counts || e->asks, w->err, MP_UNSUPPORTED,
               "Loop '%s' has neither a trip count nor a condition, so it never ends", op->name);
     return MP_OK;
 }
 
 /* All iterations of a Loop. A trip count beyond all measure is how exporters write a loop that its condition ends. */
-static mp_status run_loop(mp_inference *w, int index, unrolling *u, ending *e)
+static mp_status run_loop(mp_inference *w, unrolling *u, ending *e)
 {
     int always;
     char number[32];
@@ -132,7 +129,7 @@ static mp_status run_loop(mp_inference *w, int index, unrolling *u, ending *e)
         MP_CHECK(mp_control_number(w, prefix, MP_DTYPE_INT64, u->n_iterations, &u->actual[0]));
         snprintf(number, sizeof number, "%" PRId64, u->n_iterations);
         MP_CHECK(iterate(w, u, number, 1));
-        if (e->asks) MP_CHECK(known_number(w, index, "the condition that its body computes", u->results[0], &e->holds));
+        if (e->asks) MP_CHECK(known_number(w, &u->op, "the condition that its body computes", u->results[0], &e->holds));
         if (e->holds && u->n_iterations == 1 && e->counts && e->trips <= INT_MAX)
             MP_CHECK(check_count(w, &u->op, e->trips - 1, w->n_unrolled - before));
         for (int k = 0; k < u->n_carried; k++) u->actual[2 + k] = u->results[1 + k];
@@ -151,8 +148,8 @@ mp_status mp_control_loop(mp_inference *w, int index)
               n_formals);
     for (int k = 2; k < n; k++) MP_ENSURE(op->in[k] >= 0, w->err, MP_PARSE, "Loop '%s' lacks its input %d", op->name, k);
     MP_CHECK(start(w, index, n - 2, &u));
-    MP_CHECK(read_ending(w, index, &e));
-    MP_CHECK(run_loop(w, index, &u, &e));
+    MP_CHECK(read_ending(w, &u.op, &e));
+    MP_CHECK(run_loop(w, &u, &e));
     mp_control_drop(w, u.region);
     mp_inference_remove(w, index);
     for (int k = 0; k < u.op.n_out; k++) {
@@ -182,9 +179,8 @@ static int64_t entry(const mp_operator *op, const char *attribute, int k)
 
 static mp_status check_axis(const mp_inference *w, const mp_operator *op, int64_t axis, int rank, int *out)
 {
-    if (axis < -rank || axis >= rank)
-        return MP_FAIL(w->err, MP_PARSE, "Scan '%s' goes along axis %" PRId64 " of a tensor with %d dimensions", op->name, axis,
-                       rank);
+    MP_ENSURE(axis >= -rank && axis < rank, w->err, MP_PARSE,
+              "Scan '%s' goes along axis %" PRId64 " of a tensor with %d dimensions", op->name, axis, rank);
     *out = (int)(axis < 0 ? axis + rank : axis);
     return MP_OK;
 }

@@ -76,32 +76,25 @@ mp_status mp_control_part(mp_inference *w, int tensor, int axis, const int64_t *
 
 enum { COPIED_MAX = 1 << 22 }; /* elements of lists that are copied, in one model */
 
-typedef mp_status (*resolver)(mp_inference *w, int index, const mp_operator *op);
+/* A rule makes output 0 out of `from`: the list that input 0 is, or an empty one where the operator reads none. */
+typedef mp_status (*resolver)(mp_inference *w, const mp_operator *op, const mp_sequence *from);
 
 static mp_status refuse(const mp_inference *w, const mp_operator *op, mp_status code, const char *what)
 {
     return MP_FAIL(w->err, code, "%s '%s' %s", op->kind, op->name, what);
 }
 
-/* Input k, which has to be a sequence; NULL, and an error, where it is none. */
-static const mp_sequence *sequence_in(const mp_inference *w, const mp_operator *op, int k)
-{
-    const mp_tensor *t = mp_operator_in(w->model, op, k);
-    if (t && t->sequence) return t->sequence;
-    (void)refuse(w, op, MP_PARSE, t ? "reads a tensor where a sequence has to be" : "lacks an input");
-    return NULL;
-}
+static const mp_sequence nothing = {.n = 0};
 
 /* Output 0 becomes the list of `from` with one more item (-1: none). */
 static mp_status set_sequence(mp_inference *w, const mp_operator *op, const mp_sequence *from, int item)
 {
     mp_pool *pool = w->model->pool;
     mp_sequence *made = mp_pool_alloc(pool, 1, sizeof *made);
-    const int n = from ? from->n : 0;
+    const int n = from->n;
     MP_ENSURE(made, w->err, MP_NOMEM, "no memory for a sequence");
-    made->n = n + (item >= 0);
-    made->block = from ? from->block : NULL;
-    if (item < 0 && from) made->items = from->items;
+    *made = *from;
+    made->n += item >= 0;
     if (item >= 0 && (!made->block || made->block->used != n || n == made->block->size)) {
         const int size = 2 * n + 4;
         MP_ENSURE((w->n_copied += n) <= COPIED_MAX, w->err, MP_UNSUPPORTED,
@@ -111,44 +104,44 @@ static mp_status set_sequence(mp_inference *w, const mp_operator *op, const mp_s
                   w->err, MP_NOMEM, "no memory for a sequence of %d tensors", made->n);
         if (n) memcpy(made->items, from->items, (size_t)n * sizeof *made->items);
         *made->block = (mp_sequence_block){.used = n, .size = size};
-    } else if (item >= 0) {
-        made->items = from->items;
     }
     if (item >= 0) made->items[made->block->used++] = item;
     w->model->tensors[op->out[0]].sequence = made;
     return MP_OK;
 }
 
-/* The position that input k names, from the end where it is negative; `otherwise` where it is left out. */
-static mp_status position(const mp_inference *w, int index, const mp_operator *op, int k, int n, int otherwise, int *at)
+static mp_status append(mp_inference *w, const mp_operator *op, int item)
+{
+    return set_sequence(w, op, w->model->tensors[op->out[0]].sequence, item);
+}
+
+/* The position, at most `last`, that input k names, from the end of n where it is negative; `otherwise` where it is left out.
+ */
+static mp_status position(const mp_inference *w, const mp_operator *op, int k, int n, int last, int otherwise, int *at)
 {
     const mp_tensor *t = mp_operator_in(w->model, op, k);
-    *at = otherwise;
-    if (!t) return MP_OK;
-    if (!t->value) return mp_inference_dynamic(w, index, "its position", op->in[k]);
-    if (t->value->n != 1 || t->value->is_real) return refuse(w, op, MP_PARSE, "has a position that is no single integer");
-    int64_t number = t->value->i[0];
-    if (number < 0) number += n;
-    if (number < 0 || number > n) return refuse(w, op, MP_PARSE, "has a position outside its sequence");
+    int64_t number = otherwise;
+    if (t) {
+        if (!t->value) return mp_inference_dynamic(w, op, "its position", op->in[k]);
+        if (t->value->n != 1 || t->value->is_real) return refuse(w, op, MP_PARSE, "has a position that is no single integer");
+        number = t->value->i[0] < 0 ? t->value->i[0] + n : t->value->i[0];
+    }
+    if (number < 0 || number > last) return refuse(w, op, MP_PARSE, "has a position outside its sequence");
     *at = (int)number;
     return MP_OK;
 }
 
-static mp_status empty(mp_inference *w, int index, const mp_operator *op)
+static mp_status empty(mp_inference *w, const mp_operator *op, const mp_sequence *from)
 {
-    (void)index;
-    return set_sequence(w, op, NULL, -1);
+    return set_sequence(w, op, from, -1);
 }
 
-static mp_status construct(mp_inference *w, int index, const mp_operator *op)
+static mp_status construct(mp_inference *w, const mp_operator *op, const mp_sequence *from)
 {
-    (void)index;
-    const mp_sequence *made = NULL;
-    MP_CHECK(set_sequence(w, op, NULL, -1));
+    MP_CHECK(set_sequence(w, op, from, -1));
     for (int k = 0; k < op->n_in; k++) {
         if (op->in[k] < 0) MP_CHECK(refuse(w, op, MP_PARSE, "lacks an input"));
-        made = w->model->tensors[op->out[0]].sequence;
-        MP_CHECK(set_sequence(w, op, made, op->in[k]));
+        MP_CHECK(append(w, op, op->in[k]));
     }
     return MP_OK;
 }
@@ -156,76 +149,59 @@ static mp_status construct(mp_inference *w, int index, const mp_operator *op)
 /* The list again, with an item at a position (item -1: without the one that is there). */
 static mp_status rebuild(mp_inference *w, const mp_operator *op, const mp_sequence *from, int at, int item)
 {
-    MP_CHECK(set_sequence(w, op, NULL, -1));
+    MP_CHECK(set_sequence(w, op, &nothing, -1));
     for (int k = 0; k <= from->n; k++) {
-        if (k == at && item >= 0) MP_CHECK(set_sequence(w, op, w->model->tensors[op->out[0]].sequence, item));
-        if (k < from->n && !(k == at && item < 0))
-            MP_CHECK(set_sequence(w, op, w->model->tensors[op->out[0]].sequence, from->items[k]));
+        if (k == at && item >= 0) MP_CHECK(append(w, op, item));
+        if (k < from->n && !(k == at && item < 0)) MP_CHECK(append(w, op, from->items[k]));
     }
     MP_ENSURE((w->n_copied += from->n) <= COPIED_MAX, w->err, MP_UNSUPPORTED,
               "%s '%s': sequences of more than %d elements in all", op->kind, op->name, COPIED_MAX);
     return MP_OK;
 }
 
-static mp_status insert(mp_inference *w, int index, const mp_operator *op)
+static mp_status insert(mp_inference *w, const mp_operator *op, const mp_sequence *from)
 {
-    const mp_sequence *from = sequence_in(w, op, 0);
     int at;
-    if (!from) return MP_PARSE;
-    if (op->n_in < 2 || op->in[1] < 0) MP_CHECK(refuse(w, op, MP_PARSE, "lacks an input"));
-    MP_CHECK(position(w, index, op, 2, from->n, from->n, &at));
+    MP_CHECK(position(w, op, 2, from->n, from->n, from->n, &at));
     return at == from->n ? set_sequence(w, op, from, op->in[1]) : rebuild(w, op, from, at, op->in[1]);
 }
 
-static mp_status erase(mp_inference *w, int index, const mp_operator *op)
+static mp_status erase(mp_inference *w, const mp_operator *op, const mp_sequence *from)
 {
-    const mp_sequence *from = sequence_in(w, op, 0);
     int at;
-    if (!from) return MP_PARSE;
-    MP_CHECK(position(w, index, op, 1, from->n, from->n - 1, &at));
-    if (at < 0 || at >= from->n) MP_CHECK(refuse(w, op, MP_PARSE, "has a position outside its sequence"));
+    MP_CHECK(position(w, op, 1, from->n, from->n - 1, from->n - 1, &at));
     return rebuild(w, op, from, at, -1);
 }
 
-static mp_status pick(mp_inference *w, int index, const mp_operator *op)
+static mp_status pick(mp_inference *w, const mp_operator *op, const mp_sequence *from)
 {
-    const mp_sequence *from = sequence_in(w, op, 0);
     int at;
-    if (!from) return MP_PARSE;
-    if (op->n_in < 2 || op->in[1] < 0) MP_CHECK(refuse(w, op, MP_PARSE, "lacks an input"));
-    MP_CHECK(position(w, index, op, 1, from->n, 0, &at));
-    if (at >= from->n) MP_CHECK(refuse(w, op, MP_PARSE, "has a position outside its sequence"));
+    MP_CHECK(position(w, op, 1, from->n, from->n - 1, 0, &at));
     return mp_inference_alias(w, from->items[at], op->out[0]);
 }
 
-static mp_status count(mp_inference *w, int index, const mp_operator *op)
+static mp_status count(mp_inference *w, const mp_operator *op, const mp_sequence *from)
 {
-    const mp_sequence *from = sequence_in(w, op, 0);
     int number;
-    (void)index;
-    if (!from) return MP_PARSE;
     MP_CHECK(mp_control_number(w, op->name, MP_DTYPE_INT64, from->n, &number));
     return mp_inference_alias(w, number, op->out[0]);
 }
 
-static mp_status concatenate(mp_inference *w, int index, const mp_operator *op)
+static mp_status concatenate(mp_inference *w, const mp_operator *op, const mp_sequence *from)
 {
-    const mp_sequence *from = sequence_in(w, op, 0);
     int made;
-    (void)index;
-    if (!from) return MP_PARSE;
     if (!from->n) MP_CHECK(refuse(w, op, MP_UNSUPPORTED, "reads an empty sequence, so the shape of its output is not known"));
     return mp_control_join(w, from->items, from->n, mp_operator_int(op, "axis", 0), mp_operator_int(op, "new_axis", 0) != 0,
                            op->name, op->out[0], &made);
 }
 
 /* The sizes of the parts; *sizes is released with mp_free. */
-static mp_status read_sizes(const mp_inference *w, int index, const mp_operator *op, int64_t length, int64_t **sizes, int *n)
+static mp_status read_sizes(const mp_inference *w, const mp_operator *op, int64_t length, int64_t **sizes, int *n)
 {
     const mp_tensor *split = mp_operator_in(w->model, op, 1);
     const mp_value *value = split ? split->value : NULL;
     int64_t *list = NULL, each = 1, parts = length;
-    if (split && !value) return mp_inference_dynamic(w, index, "its sizes", op->in[1]);
+    if (split && !value) return mp_inference_dynamic(w, op, "its sizes", op->in[1]);
     if (value && value->is_real) MP_CHECK(refuse(w, op, MP_PARSE, "has sizes that are no integers"));
     if (value && split->rank == 0) {
         each = value->i[0];
@@ -244,7 +220,7 @@ static mp_status read_sizes(const mp_inference *w, int index, const mp_operator 
     return MP_OK;
 }
 
-static mp_status divide(mp_inference *w, int index, const mp_operator *op)
+static mp_status divide(mp_inference *w, const mp_operator *op, const mp_sequence *from)
 {
     const mp_tensor *x = mp_operator_in(w->model, op, 0);
     int64_t axis = mp_operator_int(op, "axis", 0);
@@ -255,21 +231,23 @@ static mp_status divide(mp_inference *w, int index, const mp_operator *op)
     if (!x || x->sequence || x->rank < 0) MP_CHECK(refuse(w, op, MP_PARSE, "reads no tensor"));
     if (axis < 0) axis += x->rank;
     if (axis < 0 || axis >= x->rank) MP_CHECK(refuse(w, op, MP_PARSE, "splits along an axis that is not there"));
-    MP_CHECK(read_sizes(w, index, op, x->dims[axis], &sizes, &n));
+    MP_CHECK(read_sizes(w, op, x->dims[axis], &sizes, &n));
     MP_ENSURE(parts = mp_alloc((size_t)n, sizeof *parts), w->err, MP_NOMEM, "no memory for %d parts", n);
     MP_CHECK(mp_control_part(w, op->in[0], (int)axis, sizes, n, !keeps, parts));
-    MP_CHECK(set_sequence(w, op, NULL, -1));
-    for (int k = 0; k < n; k++) MP_CHECK(set_sequence(w, op, w->model->tensors[op->out[0]].sequence, parts[k]));
+    MP_CHECK(set_sequence(w, op, from, -1));
+    for (int k = 0; k < n; k++) MP_CHECK(append(w, op, parts[k]));
     return MP_OK;
 }
 
 static const struct {
     const char *kind;
     resolver resolve;
-} operators[] = {{"SequenceEmpty", empty},    {"SequenceConstruct", construct},
-                 {"SequenceInsert", insert},  {"SequenceErase", erase},
-                 {"SequenceAt", pick},        {"SequenceLength", count},
-                 {"SplitToSequence", divide}, {"ConcatFromSequence", concatenate}};
+    bool reads;  /* input 0 is a sequence */
+    int n_least; /* inputs that have to be there */
+} operators[] = {{"SequenceEmpty", empty, false, 0},    {"SequenceConstruct", construct, false, 0},
+                 {"SequenceInsert", insert, true, 2},   {"SequenceErase", erase, true, 1},
+                 {"SequenceAt", pick, true, 2},         {"SequenceLength", count, true, 1},
+                 {"SplitToSequence", divide, false, 0}, {"ConcatFromSequence", concatenate, true, 1}};
 
 enum { N_OPERATORS = sizeof operators / sizeof *operators };
 
@@ -289,7 +267,13 @@ bool mp_is_sequence_operator(const mp_operator *op)
 mp_status mp_sequence_resolve(mp_inference *w, int index)
 {
     const mp_operator op = w->model->operators[index];
+    const int kind = find(&op);
+    const mp_tensor *first = mp_operator_in(w->model, &op, 0);
     if (op.n_out != 1 || op.out[0] < 0) return refuse(w, &op, MP_PARSE, "has to have one output");
     mp_inference_remove(w, index);
-    return operators[find(&op)].resolve(w, index, &op);
+    if (first && !first->sequence && operators[kind].reads)
+        return refuse(w, &op, MP_PARSE, "reads a tensor where a sequence has to be");
+    for (int k = 0; k < operators[kind].n_least; k++)
+        if (!mp_operator_in(w->model, &op, k)) return refuse(w, &op, MP_PARSE, "lacks an input");
+    return operators[kind].resolve(w, &op, operators[kind].reads ? first->sequence : &nothing);
 }

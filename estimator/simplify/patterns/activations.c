@@ -93,16 +93,12 @@ static int plus(const mp_rewriter *r, mp_pattern *pattern, int tensor, double co
     return -1;
 }
 
-/* What is known of a gate. */
-struct gate {
-    double alpha;
-};
+/* The gates: each returns 1, or the factor of x in its argument; 0: it is none. */
 
-static bool erf_gate(const mp_rewriter *r, mp_pattern *pattern, int gate, int x, struct gate *found)
+static double erf_gate(const mp_rewriter *r, mp_pattern *pattern, int gate, int x)
 {
     double c;
     const mp_operator *erf = mp_pattern_written_by(r, pattern, plus(r, pattern, gate, 1), "Erf");
-    (void)found;
     return erf && is_power(r, pattern, erf->in[0], x, 1, &c) && mp_near(c, 0.70710678);
 }
 
@@ -131,23 +127,22 @@ static bool is_tanh_argument(const mp_rewriter *r, mp_pattern *pattern, int tens
            mp_near(p.coefficient, scale) && mp_near(square_part, cubic);
 }
 
-static bool tanh_gate(const mp_rewriter *r, mp_pattern *pattern, int gate, int x, struct gate *found)
+static double tanh_gate(const mp_rewriter *r, mp_pattern *pattern, int gate, int x)
 {
     const mp_operator *tanh = mp_pattern_written_by(r, pattern, plus(r, pattern, gate, 1), "Tanh");
-    (void)found;
     return tanh && is_tanh_argument(r, pattern, tanh->in[0], x);
 }
 
-static bool sigmoid_gate(const mp_rewriter *r, mp_pattern *pattern, int gate, int x, struct gate *found)
+static double sigmoid_gate(const mp_rewriter *r, mp_pattern *pattern, int gate, int x)
 {
     const mp_operator *sigmoid = mp_pattern_written_by(r, pattern, gate, "Sigmoid");
-    return sigmoid && is_power(r, pattern, sigmoid->in[0], x, 1, &found->alpha);
+    double alpha;
+    return sigmoid && is_power(r, pattern, sigmoid->in[0], x, 1, &alpha) ? alpha : 0;
 }
 
-static bool hard_sigmoid_gate(const mp_rewriter *r, mp_pattern *pattern, int gate, int x, struct gate *found)
+static double hard_sigmoid_gate(const mp_rewriter *r, mp_pattern *pattern, int gate, int x)
 {
     const mp_operator *op = mp_pattern_written_by(r, pattern, gate, "HardSigmoid");
-    (void)found;
     return op && op->in[0] == x && mp_near(mp_operator_float(op, "alpha", 0.2), 1.0 / 6) &&
            mp_near(mp_operator_float(op, "beta", 0.5), 0.5);
 }
@@ -160,18 +155,16 @@ static bool is_bound(const mp_rewriter *r, const mp_operator *clip, int k, const
     return c == wanted;
 }
 
-static bool clip_gate(const mp_rewriter *r, mp_pattern *pattern, int gate, int x, struct gate *found)
+static double clip_gate(const mp_rewriter *r, mp_pattern *pattern, int gate, int x)
 {
     const mp_operator *clip = mp_pattern_written_by(r, pattern, gate, "Clip");
-    (void)found;
     return clip && is_bound(r, clip, 1, "min", 0) && is_bound(r, clip, 2, "max", 6) && plus(r, pattern, clip->in[0], 3) == x;
 }
 
-static bool softplus_gate(const mp_rewriter *r, mp_pattern *pattern, int gate, int x, struct gate *found)
+static double softplus_gate(const mp_rewriter *r, mp_pattern *pattern, int gate, int x)
 {
     const mp_operator *tanh = mp_pattern_written_by(r, pattern, gate, "Tanh");
     const mp_operator *softplus = tanh ? mp_pattern_written_by(r, pattern, tanh->in[0], "Softplus") : NULL;
-    (void)found;
     return softplus && softplus->in[0] == x;
 }
 
@@ -234,7 +227,7 @@ static bool is_exported_hard_swish(const mp_rewriter *r, int root, int x)
 
 static const struct row {
     double coefficient;
-    bool (*is_gate)(const mp_rewriter *r, mp_pattern *pattern, int gate, int x, struct gate *found);
+    double (*gate)(const mp_rewriter *r, mp_pattern *pattern, int gate, int x);
     const char *kind;
     int version;
     const char *approximate;
@@ -277,11 +270,10 @@ mp_status mp_rewrite_activation(mp_rewriter *r, int root)
     for (size_t k = 0; k < 2 * sizeof rows / sizeof *rows; k++) {
         const struct row *row = &rows[k / 2];
         mp_pattern pattern = product;
-        struct gate found = {.alpha = 1};
-        int x = p.factors[k % 2];
-        if (!mp_near(p.coefficient, row->coefficient) || !row->is_gate(r, &pattern, p.factors[1 - k % 2], x, &found) ||
-            !is_elementwise(r, &pattern, root, x))
-            continue;
+        const int x = p.factors[k % 2];
+        if (!mp_near(p.coefficient, row->coefficient)) continue;
+        const double alpha = row->gate(r, &pattern, p.factors[1 - k % 2], x);
+        if (alpha == 0 || !is_elementwise(r, &pattern, root, x)) continue;
         bool is_guessed = false;
         if (r->rules == MP_RULES_PYTORCH && !is_one_in_pytorch(r, row, &pattern, root, x, &is_guessed)) continue;
         if (is_guessed) r->model->operators[root].guess = MP_GUESS_FORMULA;
@@ -291,7 +283,7 @@ mp_status mp_rewrite_activation(mp_rewriter *r, int root)
         if (row->approximate)
             attributes[draft.n_attributes++] =
                 (mp_attribute){.name = "approximate", .kind = MP_ATTRIBUTE_TEXT, .text = row->approximate};
-        if (found.alpha != 1) attributes[draft.n_attributes++] = mp_attribute_float("alpha", found.alpha);
+        if (alpha != 1) attributes[draft.n_attributes++] = mp_attribute_float("alpha", alpha);
         return mp_pattern_fuse(r, &pattern, root, &draft);
     }
     return MP_OK;

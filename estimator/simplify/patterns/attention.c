@@ -228,20 +228,6 @@ static mp_status fuse_attention(mp_rewriter *r, int root, const bool *has_gradie
     return MP_OK;
 }
 
-/* What depends on a parameter, and may have a gradient. */
-static void find_gradients(const mp_model *model, bool *has_gradient)
-{
-    for (size_t t = 0; t < model->n_tensors; t++) has_gradient[t] = model->tensors[t].role == MP_ROLE_PARAMETER;
-    for (size_t k = 0; k < model->n_operators; k++) {
-        const mp_operator *op = &model->operators[k];
-        bool any = false;
-        if (op->removed || !op->op || op->op->gradient == MP_GRADIENT_NONE) continue;
-        for (int i = 0; i < op->n_in; i++) any |= op->in[i] >= 0 && has_gradient[op->in[i]];
-        for (int o = 0; o < op->n_out; o++)
-            if (op->out[o] >= 0) has_gradient[op->out[o]] |= any;
-    }
-}
-
 mp_status mp_model_fuse_attention(mp_model *model, mp_rules rules, bool mask_gradients, mp_attention_report *report,
                                   mp_error *err)
 {
@@ -251,7 +237,7 @@ mp_status mp_model_fuse_attention(mp_model *model, mp_rules rules, bool mask_gra
     mp_rewriter r = {.model = model, .n_readers = n_readers, .rules = rules, .err = err};
     MP_ENSURE(n_readers && has_gradient, err, MP_NOMEM, "no memory to simplify %zu tensors", model->n_tensors);
     mp_rewriter_start(&r);
-    if (!mask_gradients || rules == MP_RULES_PYTORCH) find_gradients(model, has_gradient);
+    if (!mask_gradients || rules == MP_RULES_PYTORCH) mp_model_mark_trained(model, has_gradient);
     for (size_t k = 0; k < model->n_operators; k++) {
         if (model->operators[k].removed) continue;
         mp_rewriter_update(&r, (int)k);

@@ -124,9 +124,8 @@ static mp_status judge_payload(scanner *s, const tensor_facts *t, bool *keep)
     mp_dtype type = t->type > 0 && t->type < MP_N_DTYPES ? (mp_dtype)t->type : MP_DTYPE_UNDEFINED;
     int64_t elements = 1, bits = 0, payload = t->raw_bytes + t->float_bytes + t->double_bytes + t->other_bytes;
     int name_length = t->name && t->name_end - t->name < 200 ? (int)(t->name_end - t->name) : 0;
-    if (t->rank > MP_RANK_MAX)
-        return MP_FAIL(s->err, MP_PARSE, "tensor '%.*s' has more than %d dimensions", name_length, (const char *)t->name,
-                       MP_RANK_MAX);
+    MP_ENSURE(t->rank <= MP_RANK_MAX, s->err, MP_PARSE, "tensor '%.*s' has more than %d dimensions", name_length,
+              (const char *)t->name, MP_RANK_MAX);
     for (int k = 0; k < t->rank && elements >= 0; k++)
         if (!mp_multiply(elements, t->dims[k], &elements)) elements = -1; /* refused later, by name */
     *keep = false;
@@ -283,14 +282,12 @@ static mp_status copy_message(scanner *s, const descriptor *d, const uint8_t *at
 
 mp_status mp_onnx_scan(const uint8_t *bytes, size_t size, mp_onnx_skeleton *out, mp_error *err)
 {
-    mp_onnx_skeleton skeleton = {0};
+    MP_CLEARED_BY(mp_onnx_skeleton_free) mp_onnx_skeleton skeleton = {0};
     scanner s = {.file = bytes, .out = &skeleton, .err = err};
-    mp_status st = copy_message(&s, &onnx__model_proto__descriptor, bytes, bytes + size, 1);
-    if (st == MP_OK)
-        *out = skeleton;
-    else
-        mp_onnx_skeleton_free(&skeleton);
-    return st;
+    MP_CHECK(copy_message(&s, &onnx__model_proto__descriptor, bytes, bytes + size, 1));
+    *out = skeleton;
+    skeleton = (mp_onnx_skeleton){0};
+    return MP_OK;
 }
 
 void mp_onnx_skeleton_free(mp_onnx_skeleton *skeleton)

@@ -1,0 +1,123 @@
+/* cmd_lists.c - lists the searchers, the device profiles, and the operators with what a backend runs of them. */
+#include <stdio.h>
+
+#include "cli/messages/messages.h"
+#include "cli/messages/print.h"
+#include "cli/options/commands.h"
+#include "cli/reports/report.h"
+#include "cli/subject/subject.h"
+#include "estimator/model/ops.h"
+#include "estimator/training/target.h"
+#include "formats/base/text.h"
+#include "formats/json/json.h"
+#include "memplan/solver.h"
+
+/* ---- searchers ---- */
+
+static json_t *solvers_json(void)
+{
+    json_t *list = json_array();
+    for (size_t k = 0; k < mp_solver_count(); k++) {
+        const mp_solver *row = mp_solver_row(k);
+        mp_json_append(&list, json_pack("{s:s, s:s, s:s}", "name", row->name, "summary", row->summary, "source", row->source));
+    }
+    return json_pack("{s:o}", "solvers", list);
+}
+
+int cmd_solvers(options *o)
+{
+    if (o->talk.json) return print_json("solvers", solvers_json());
+    for (size_t k = 0; k < mp_solver_count(); k++) {
+        const mp_solver *row = mp_solver_row(k);
+        print("%-12s %s%s%s%s\n", row->name, row->summary, *row->source ? " (" : "", row->source, *row->source ? ")" : "");
+    }
+    return EXIT_DONE;
+}
+
+/* ---- devices ---- */
+
+static json_t *devices_json(void)
+{
+    json_t *list = json_array();
+    for (size_t k = 0; k < mp_device_count(); k++) {
+        const mp_device *d = mp_device_row(k);
+        mp_json_append(&list,
+                       json_pack("{s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f}", "name", d->name, "title", d->title,
+                                 "memory_bytes", (json_int_t)d->memory_bytes, "reserve_bytes", (json_int_t)d->reserve_bytes,
+                                 "cache_bytes", (json_int_t)d->cache_bytes, "fp32_flops", d->fp32_flops, "tf32_flops",
+                                 d->tf32_flops, "fp16_flops", d->fp16_flops, "bf16_flops", d->bf16_flops, "bytes_per_second",
+                                 d->bytes_per_second, "launch_seconds", d->launch_seconds));
+    }
+    return json_pack("{s:o}", "devices", list);
+}
+
+int cmd_devices(options *o)
+{
+    if (o->talk.json) return print_json("devices", devices_json());
+    print("%-8s %4s %5s %5s %6s %6s %6s %5s  %s\n", "device", "GiB", "less", "fp32", "tf32", "fp16", "bf16", "GB/s",
+          "what it is");
+    for (size_t k = 0; k < mp_device_count(); k++) {
+        const mp_device *d = mp_device_row(k);
+        print("%-8s %4.0f %5.2f %5.1f %6.1f %6.1f %6.1f %5.0f  %s\n", d->name, (double)d->memory_bytes / (1 << 30),
+              (double)d->reserve_bytes / (1 << 30), d->fp32_flops / 1e12, d->tf32_flops / 1e12, d->fp16_flops / 1e12,
+              d->bf16_flops / 1e12, d->bytes_per_second / 1e9, d->title);
+    }
+    puts("\nTFLOP/s of products by type, as data sheets have them; case does not count.\n"
+         "less: the reserve, what context, libraries and allocator take (--reserve).\n"
+         "A card that is like one of them: --device a100,memory=40GiB,bandwidth=1555\n"
+         "(also fp32, tf32, fp16 and bf16 in TFLOP/s, launch in microseconds, reserve),\n"
+         "or --device mycard.json, a file that says so (docs/formats.md).\n"
+         "cpu stands in for whatever runs memplan: times are those of eight such cores,\n"
+         "until 'memplan profile' has measured the machine at hand.");
+    return EXIT_DONE;
+}
+
+/* ---- operators ---- */
+
+/* What a backend runs of an operator. Which of its types and modes are among that is known only where it is used. */
+static const char *runs_text(const mp_backend *backend, const mp_op *op)
+{
+    const mp_operator any = {.kind = op->name, .domain = op->domain, .op = op};
+    const mp_kernel *kernel = backend->kernel(backend, &any);
+    return !kernel ? "no" : kernel->backward ? "both" : "forward";
+}
+
+static const char *const gradients[] = {
+    [MP_GRADIENT_NONE] = "none needed", [MP_GRADIENT_REFUSED] = "refused", [MP_GRADIENT_VIEW] = "view",
+    [MP_GRADIENT_ALIAS] = "no node",    [MP_GRADIENT_ONE] = "one node",    [MP_GRADIENT_SPLIT] = "a node per input"};
+
+static json_t *ops_json(const mp_backend *backend)
+{
+    json_t *list = json_array();
+    for (size_t k = 0; k < mp_op_count(); k++) {
+        const mp_op *op = mp_op_row(k);
+        mp_json_append(&list, json_pack("{s:s, s:s, s:i, s:s, s:s?, s:b, s:b, s:b, s:b}", "name", op->name, "domain",
+                                        *op->domain ? op->domain : "ai.onnx", "since", op->since, "backward",
+                                        gradients[op->gradient], "runs", backend ? runs_text(backend, op) : NULL, "product",
+                                        op->flops != NULL, "folded", op->fold != NULL, "in_place",
+                                        (op->traits & MP_TRAIT_IN_PLACE) != 0, "random", (op->traits & MP_TRAIT_RANDOM) != 0));
+    }
+    return json_pack("{s:s?, s:o}", "backend", backend ? backend->name : NULL, "operators", list);
+}
+
+int cmd_ops(options *o)
+{
+    const mp_backend *backend;
+    own_device device;
+    mp_error err = {0};
+    if (subject_device(&o->model, &backend, &device, &err) != MP_OK) return input_failed(&err);
+    if (o->talk.json) return print_json("ops", ops_json(backend));
+    print("%-30s %-14s %5s  %-17s %s%s\n", "operator", "domain", "since", "backward",
+          backend ? mp_text("%-9s", backend->name) : "", "notes");
+    for (size_t k = 0; k < mp_op_count(); k++) {
+        const mp_op *op = mp_op_row(k);
+        char line[160];
+        int n = snprintf(line, sizeof line, "%-30s %-14s %5d  %-17s %s%s%s%s%s", op->name, *op->domain ? op->domain : "ai.onnx",
+                         op->since, gradients[op->gradient], backend ? mp_text("%-9s", runs_text(backend, op)) : "",
+                         op->flops ? "product " : "", op->fold ? "folded " : "",
+                         op->traits & MP_TRAIT_IN_PLACE ? "in place " : "", op->traits & MP_TRAIT_RANDOM ? "random " : "");
+        while (n > 0 && n < (int)sizeof line && line[n - 1] == ' ') line[--n] = 0;
+        print("%s\n", line);
+    }
+    return EXIT_DONE;
+}
