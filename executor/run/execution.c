@@ -149,15 +149,14 @@ static mp_status run_operator(mp_execution *e, const mp_ready_step *r, int64_t p
     mp_program_node *node = &e->program->nodes[r->node];
     const mp_binding *b = &e->program->bindings->nodes[r->node];
     mp_operands *x = &node->operands;
-    mp_run run = {.seed = e->options.seed, .step = (uint32_t)pass, .first_run = r->first_run};
     uint64_t all = x->adds;
     for (size_t k = 0; k < r->n_slots; k++) node->slots[k].array->data = r->slots[k];
     x->workspace = r->workspace;
+    x->run = (mp_run){.seed = e->options.seed, .step = (uint32_t)pass, .first_run = r->first_run};
     x->alternative = r->alternative;
     if (!added) x->adds = b->adds;
     x->algorithm = e->program->graph->nodes[r->node].alternatives[r->alternative].algorithm;
-    st = mp_call_run(e->program->backend, node->n_algorithms ? &node->algorithms[r->alternative].call : &node->call, x, &run,
-                     err);
+    st = mp_call_run(e->program->backend, node->n_algorithms ? &node->algorithms[r->alternative].call : &node->call, x, err);
     x->adds = all;
     return st;
 }

@@ -118,9 +118,9 @@ static void forward_worker(void *data, int64_t worker)
         forward_rows(j, k / n_blocks, k % n_blocks * MP_TILE_ROWS, &r);
 }
 
-static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
-    return mp_attention_run(call, x, run, forward_worker, err);
+    return mp_attention_run(call, x, forward_worker, err);
 }
 
 static mp_status prepare_forward(const mp_operands *x, mp_call *call, mp_error *err)

@@ -228,9 +228,9 @@ static void backward_worker(void *data, int64_t worker)
     }
 }
 
-static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
-    return mp_attention_run(call, x, run, backward_worker, err);
+    return mp_attention_run(call, x, backward_worker, err);
 }
 
 mp_status mp_attention_backward_prepare(const mp_operands *x, mp_call *call, mp_error *err)

@@ -174,7 +174,7 @@ void mp_attention_draw(const mp_attention_job *j, const mp_tile_part *part, int6
 {
     const mp_attention *size = &j->s->spec.size;
     int64_t element = (part->matrix * size->rows + part->row + i) * size->columns + part->column;
-    mp_random_uniforms(j->run->seed, j->run->step, (uint32_t)j->x->op_index, (uint64_t)element, part->columns, u);
+    mp_random_uniforms(j->x->run.seed, j->x->run.step, (uint32_t)j->x->op_index, (uint64_t)element, part->columns, u);
 }
 
 mp_status mp_attention_prepare(const mp_operands *x, mp_call *call, mp_attention_state **out, mp_error *err)
@@ -195,11 +195,10 @@ mp_status mp_attention_rooms(mp_attention_state *s, int64_t n_jobs, int64_t room
     return MP_OK;
 }
 
-mp_status mp_attention_run(const mp_call *call, const mp_operands *x, const mp_run *run,
-                           void (*body)(void *job, int64_t worker), mp_error *err)
+mp_status mp_attention_run(const mp_call *call, const mp_operands *x, void (*body)(void *job, int64_t worker), mp_error *err)
 {
     const mp_attention_state *s = call->state;
-    mp_attention_job j = {.s = s, .x = x, .run = run};
+    mp_attention_job j = {.s = s, .x = x};
     atomic_init(&j.failed, 0);
     mp_parallel(s->n_workers, s->spec.size.rows * s->spec.size.columns * s->spec.size.depth, body, &j);
     return mp_dnnl_check((dnnl_status_t)atomic_load(&j.failed), x->op, "a product of tiles", err);

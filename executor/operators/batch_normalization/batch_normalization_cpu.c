@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "executor/cpu/base/families.h"
-#include "executor/operators/batch_normalization/batch_activations_cpu.h"
 #include "executor/operators/batch_normalization/batch_columns_cpu.h"
 #include "executor/operators/elementwise/elementwise_cpu.h"
 #include "executor/operators/normalizations/normalize_cpu.h"
@@ -48,11 +47,11 @@ static void write_one(const mp_array *a, int64_t k, float value)
 }
 
 /* Moves the running statistics in place, and writes them to the outputs that ask for them. */
-static void move_statistics(const state *s, const mp_operands *x, const mp_run *run, const float *mean, const float *rstd)
+static void move_statistics(const state *s, const mp_operands *x, const float *mean, const float *rstd)
 {
     for (int which = 0; which < 2; which++) {
         const mp_array *old = &x->in[3 + which], *out = x->n_out > 1 + which ? &x->out[1 + which] : NULL;
-        bool in_place = x->mode == MP_MODE_TRAIN && run->first_run && old->data;
+        bool in_place = x->mode == MP_MODE_TRAIN && x->run.first_run && old->data;
         if (!old->data || (!in_place && !(out && out->data))) continue;
         for (int64_t k = 0; k < s->channels; k++) {
             double batch = which ? 1 / ((double)rstd[k] * (double)rstd[k]) - s->epsilon : (double)mean[k];
@@ -64,7 +63,7 @@ static void move_statistics(const state *s, const mp_operands *x, const mp_run *
     }
 }
 
-static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;
     float *mean = statistic(call, x, 0), *rstd = statistic(call, x, 1);
@@ -91,7 +90,7 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
         else
             mp_normalize_apply(&s->rows, &d);
     }
-    if (s->from_batch) move_statistics(s, x, run, mean, rstd);
+    if (s->from_batch) move_statistics(s, x, mean, rstd);
     return MP_OK;
 }
 
@@ -102,13 +101,13 @@ static void put_gradient(const mp_operands *x, const mp_call *call, int i, const
     for (int64_t k = 0; k < n; k++) write_one(d, k, values[k] + (x->adds & call->adds & MP_BIT(i) ? read_one(d, k) : 0));
 }
 
-static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;
     bool from_output = x->alternative == 1;
     const mp_array *v = from_output ? &x->out[0] : &x->in[0], *dx = x->d_in[0].dtype ? &x->d_in[0] : NULL;
     float *mean = x->extra[0].data, *rstd = x->extra[1].data;
-    (void)run, (void)err;
+    (void)err;
     if (s->by_columns) {
         float *d_scale = (float *)((char *)x->workspace + s->statistics_at), *d_shift = d_scale + s->channels;
         mp_batch_columns_backward(&s->columns, v, from_output, &x->d_out[0], &x->in[1], &x->in[2], mean, rstd, dx, d_scale,
@@ -159,9 +158,4 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     return MP_OK;
 }
 
-const mp_kernel mp_cpu_batch_normalizations[] = {
-    {"BatchNormalization", "", prepare, prepare},
-    {"BatchNormalizationRelu", "memplan", mp_batch_activation_prepare, mp_batch_activation_prepare},
-    {"BatchNormalizationAddRelu", "memplan", mp_batch_activation_prepare, mp_batch_activation_prepare},
-    {0},
-};
+const mp_kernel mp_cpu_batch_normalizations[] = {{"BatchNormalization", "", prepare, prepare}, {0}};

@@ -27,7 +27,7 @@ static float *statistic(const state *s, const mp_operands *x, int k)
     return (float *)((char *)x->workspace + s->statistics_at) + k * s->norm.channels;
 }
 
-static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;
     mp_channel_norm c = s->norm;
@@ -44,7 +44,7 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
     c.workspace = x->workspace;
     for (int which = 0; which < 2; which++) {
         c.running[which] = x->in[3 + which];
-        if (x->mode == MP_MODE_TRAIN && run->first_run) c.moved[which][0] = x->in[3 + which];
+        if (x->mode == MP_MODE_TRAIN && x->run.first_run) c.moved[which][0] = x->in[3 + which];
         if (x->n_out > 1 + which) c.moved[which][1] = x->out[1 + which];
     }
     if (s->from_batch)
@@ -55,11 +55,10 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
     return mp_cuda_launched(err);
 }
 
-static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;
     mp_channel_norm c = s->norm;
-    (void)run;
     c.from_output = x->alternative == 1;
     c.value = c.from_output ? x->out[0] : x->in[0];
     c.dy = x->d_out[0];

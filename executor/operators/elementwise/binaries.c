@@ -68,11 +68,10 @@ static bool same_shape(const mp_array *a, const mp_array *b)
     return same;
 }
 
-static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;
     const mp_array *y = &x->out[0];
-    (void)run;
     mp_array first = operand(x, s, 0), partial = *y;
     partial.data = x->workspace;
     for (int k = 1; k < x->n_in || (k == 1 && x->n_in == 1); k++) {
@@ -162,13 +161,12 @@ static void run_terms(const state *s, const mp_operands *x, int i, const mp_arra
 
 /* A gradient that lies where a later one's terms are read waits in a slot of the workspace until all are computed, and so does
  * one that is added to another that waits: of an operand that is there twice. */
-static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;
     mp_array waiting[64];
     int waits_for[64], n_waiting = 0;
     void *sums = (char *)x->workspace + s->sums_at;
-    (void)run;
     if (counts_ties(s, x)) count_ties(s, x);
     for (int i = x->from; i < x->to; i++) {
         if (!x->d_in[i].dtype) continue;
@@ -310,12 +308,11 @@ static void sum_terms(const mp_call *call, const mp_operands *x, const mp_array 
 }
 
 /* Where(condition, a, b) */
-static mp_status run_where(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_where(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const terms_state *s = call->state;
     const double none[MP_FORMULA_PARAMETERS] = {0};
     const mp_array *in[] = {&x->in[0], &x->in[1], &x->in[2]};
-    (void)run;
     if (mp_dtype_is_float(x->out[0].dtype))
         s->engine->floats(MP_FORMULA_choose, none, in, 3, &x->out[0]);
     else
@@ -323,12 +320,11 @@ static mp_status run_where(const mp_call *call, const mp_operands *x, const mp_r
     return s->engine->end(err);
 }
 
-static mp_status run_where_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_where_backward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const terms_state *s = call->state;
     const mp_array *g = &x->d_out[0], *in[] = {g, &x->in[0], g, g};
     mp_array terms[2] = {terms_of(x, g->dtype), terms_of(x, g->dtype)};
-    (void)run;
     terms[1].data = (char *)x->workspace + s->slot_bytes;
     /* both before either is written, which may be where dy lies */
     for (int pass = 0; pass < 2; pass++)
@@ -351,12 +347,11 @@ mp_status mp_where_prepare(const mp_engine *engine, const mp_operands *x, mp_cal
 }
 
 /* Both gradients have the same terms. */
-static mp_status run_biased(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_biased(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const terms_state *s = call->state;
     const double none[MP_FORMULA_PARAMETERS] = {0};
     const mp_array *bias = x->n_in > 1 && x->in[1].dtype ? &x->in[1] : NULL, *g = x->d_out;
-    (void)run;
     if (!x->is_backward) {
         const mp_array *in[] = {&x->in[0], bias};
         s->engine->floats(bias ? s->b->with : s->b->alone, none, in, bias ? 2 : 1, &x->out[0]);

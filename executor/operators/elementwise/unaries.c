@@ -45,13 +45,12 @@ typedef struct state {
 } state;
 
 /* Clip between bounds that are operands. An absent one is stood in for by x, and left out by its parameter. */
-static mp_status run_between(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_between(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;
     const mp_array *v = &x->in[0];
     const mp_array *lower = s->lower ? &x->in[s->lower] : v, *upper = s->upper ? &x->in[s->upper] : v;
     const double absent[PARAMETERS] = {lower == v, upper == v};
-    (void)run;
     if (x->is_backward) {
         const mp_array *in[] = {&x->d_out[0], v, lower, upper};
         s->engine->floats(MP_FORMULA_clip_between_slope, absent, in, 4, &x->d_in[0]);
@@ -65,11 +64,10 @@ static mp_status run_between(const mp_call *call, const mp_operands *x, const mp
     return s->engine->end(err);
 }
 
-static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;
     const mp_array *in[] = {&x->in[0]};
-    (void)run;
     if (s->whole)
         s->engine->whole(s->whole, s->parameters, in, 1, &x->out[0]);
     else
@@ -77,13 +75,12 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
     return s->engine->end(err);
 }
 
-static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;
     const mp_array *v = x->in[0].data ? &x->in[0] : x->out[0].data ? &x->out[0] : &x->d_out[0];
     if (x->op->op->needs[MP_RULES_EXECUTOR][0] == MP_OUT(0)) v = &x->out[0];
     const mp_array *in[] = {&x->d_out[0], v};
-    (void)run;
     s->engine->floats(s->formula, s->parameters, in, 2, &x->d_in[0]);
     return s->engine->end(err);
 }

@@ -32,21 +32,20 @@ static void sum_block(void *data, int64_t k)
     j->sums[k] = sum;
 }
 
-static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const int64_t n = mp_array_elements(&x->in[0]);
     job j = {call->state, x->in[0], x->in[1], mp_element_loss_weights(x), x->workspace};
     double total = 0;
-    (void)run, (void)err;
+    (void)err;
     mp_parallel(mp_block_count(n), MP_BLOCK, sum_block, &j);
     for (int64_t k = 0; k < mp_block_count(n); k++) total += j.sums[k];
     mp_array_store(&x->out[0], 0, (float)(total / (double)n));
     return MP_OK;
 }
 
-static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
-    (void)run;
     return mp_element_loss_backward(call, x, mp_element_slope_item_loop, err);
 }
 

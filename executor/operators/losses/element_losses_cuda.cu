@@ -30,7 +30,7 @@ static mp_reduce_places<3> places(const mp_operands *x)
     return mp_reduce_places<3>(&loops, -1);
 }
 
-static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const mp_array weights = mp_element_loss_weights(x);
     mean_value f;
@@ -44,7 +44,7 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
     return mp_launched(err);
 }
 
-static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     return mp_element_loss_backward(call, x, mp_element_slope_item_loop, err);
 }

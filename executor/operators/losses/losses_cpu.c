@@ -120,13 +120,12 @@ static mp_status check_targets(const job *j, mp_error *err)
     return MP_OK;
 }
 
-static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const mp_class_loss *s = call->state;
     job j = job_of(s, x, 1);
     double *losses = x->workspace, *weights = losses + s->lines.n, loss = 0, weight = 0;
     const mp_array *to = &x->out[0];
-    (void)run;
     MP_CHECK(check_targets(&j, err));
     mp_parallel(s->lines.n, s->lines.length, forward_line, &j);
     for (int64_t k = 0; k < s->lines.n; k++) {
@@ -201,13 +200,12 @@ static void backward_line(void *data, int64_t k)
     }
 }
 
-static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const mp_class_loss *s = call->state;
     const mp_array *dy = &x->d_out[0];
     job j = job_of(s, x, dy->dtype ? 1 : 0);
     double weight = 0;
-    (void)run;
     MP_CHECK(check_targets(&j, err));
     for (int64_t k = 0; s->reduction == MP_CLASS_LOSS_MEAN && k < s->lines.n; k++)
         weight += weight_of(&j, target_at(&x->in[1], k));

@@ -153,7 +153,7 @@ static mp_reduce_places<1> all_of(int64_t n)
     return mp_reduce_places<1>(&loops, -1);
 }
 
-template <mp_dtype T> static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+template <mp_dtype T> static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = (const state *)call->state;
     const int64_t n = s->form.lines.n;
@@ -316,7 +316,7 @@ template <mp_dtype T> static void run_each(const mp_operands *x, const entropy_g
     mp_each_placed<entropy_gradient_each<T>::N_OPERANDS>(&loops, entropy_gradient_each<T>{f});
 }
 
-template <mp_dtype T> static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+template <mp_dtype T> static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = (const state *)call->state;
     const mp_lines *lines = &s->form.lines;

@@ -50,11 +50,11 @@ static void give(const mp_operands *x, int o, const float *values, int64_t n)
     }
 }
 
-static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;
     mp_normalize_data d = data_of(s, x);
-    (void)run, (void)err;
+    (void)err;
     d.shift = has(x, 2) ? x->in[2].data : NULL;
     d.out = x->out[0].data;
     mp_normalize_forward(&s->rows, &d);
@@ -63,11 +63,11 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
     return MP_OK;
 }
 
-static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;
     mp_normalize_data d = data_of(s, x);
-    (void)run, (void)err;
+    (void)err;
     bool from_output = x->alternative == 1;
     if (!x->extra[0].data) mp_normalize_measure(&s->rows, &d); /* nothing was kept */
     if (from_output) {

@@ -35,7 +35,7 @@ static void give(const mp_operands *x, int o, const float *values, int64_t n)
     if (f.to.data && values) mp_each(n, f);
 }
 
-static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = (const state *)call->state;
     const int64_t n = s->normal.form.n_rows;
@@ -52,7 +52,7 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
     return mp_launched(err);
 }
 
-static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = (const state *)call->state;
     mp_normal_data d = data_of(s, x);

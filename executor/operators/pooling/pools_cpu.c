@@ -248,11 +248,11 @@ static void backward_piece(void *data, int64_t piece)
     }
 }
 
-static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;
     job j = {.s = s, .x = x, .from = &x->in[0], .to = &x->out[0]};
-    (void)run, (void)err;
+    (void)err;
     int64_t pieces = x->in[0].dims[0] * s->n_blocks;
     if (x->is_backward) {
         j.from = &x->d_in[0];

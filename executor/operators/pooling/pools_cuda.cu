@@ -423,7 +423,7 @@ struct pools {
     float share; /* of one element in it */
 };
 
-static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const pools *s = (const pools *)call->state;
     const mp_array *in = &x->in[0], *out = &x->out[0], *given = x->n_out > 1 && x->out[1].data ? &x->out[1] : NULL;
@@ -437,7 +437,7 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
     return mp_launched(err);
 }
 
-static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const pools *s = (const pools *)call->state;
     const mp_array *dx = &x->d_in[0], *dy = &x->d_out[0];

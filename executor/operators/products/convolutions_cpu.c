@@ -132,20 +132,18 @@ static bool has_bias(const mp_operands *x)
     return x->n_in > 2 && x->in[2].dtype != MP_DTYPE_UNDEFINED;
 }
 
-static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;
-    (void)run;
     return run_pass(&s->forward, x, x->in[0].data, x->in[1].data, x->out[0].data, has_bias(x) ? DNNL_ARG_BIAS : 0,
                     has_bias(x) ? x->in[2].data : NULL, err);
 }
 
-static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;
     void *dy = x->d_out[0].data;
     bool bias = x->to > 2 && x->n_in > 2 && x->d_in[2].dtype;
-    (void)run;
     if (s->weights.is_there)
         MP_CHECK(run_pass(&s->weights, x, x->in[0].data, x->d_in[1].data, dy, bias ? DNNL_ARG_DIFF_BIAS : 0,
                           bias ? x->d_in[2].data : NULL, err));

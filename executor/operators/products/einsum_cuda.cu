@@ -41,7 +41,7 @@ static void contract(const mp_contraction *c, mp_operand y, mp_operand a, mp_ope
     mp_rows_that_lie(true, c->n_results, c->n_terms, f);
 }
 
-static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+static mp_status run(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const mp_einsum_sums *s = (const mp_einsum_sums *)call->state;
     if (!x->is_backward) contract(&s->sum[0], mp_output(x, 0), mp_input(x, 0), mp_input(x, 1));

@@ -94,12 +94,11 @@ static void scale_row(const double *p, int64_t n, const float *const *in, float 
     for (int64_t k = 0; k < n; k++) out[k] = (float)p[0] * in[0][k];
 }
 
-static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;
     const product *p = &s->forward;
     bool prefilled = x->n_in > 2 && x->in[2].dtype && !s->has_bias;
-    (void)run;
     if (prefilled || s->empty) {
         const mp_array *in[] = {x->n_in > 2 && x->in[2].dtype ? &x->in[2] : &x->in[0]};
         double factor = prefilled ? s->beta : 0;
@@ -117,12 +116,11 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
     return mp_dnnl_run(op, x->workspace, x->op, err);
 }
 
-static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;
     const mp_array *dy = &x->d_out[0];
     uint64_t adds = x->adds & call->adds;
-    (void)run;
     if (s->gradient[1].is_there)
         MP_CHECK(run_gradient(&s->gradient[1], x, x->in[0].data, dy->data, x->d_in[1].data, adds & MP_BIT(1), err));
     if (s->gradient[0].is_there)

@@ -76,10 +76,10 @@ static void drop(const mp_dropout *dropout, const mp_cuda_pass *pass, uint32_t o
     mp_each(mp_vectors<mp_width<T>>(dropout->n), f);
 }
 
-static mp_status run_dropout(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_dropout(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     mp_dropout s = *(const mp_dropout *)call->state;
-    const mp_cuda_pass *pass = mp_cuda_pass_of(run);
+    const mp_cuda_pass *pass = mp_cuda_pass_of(&x->run);
     const mp_array *from = x->is_backward ? &x->d_out[0] : &x->in[0], *to = x->is_backward ? &x->d_in[0] : &x->out[0];
     uint8_t *given = !x->is_backward && x->n_out > 1 ? (uint8_t *)x->out[1].data : NULL, *mask = NULL;
     if (!s.drops) s.ratio = 0; /* keeps all, and each as it is */
@@ -93,9 +93,9 @@ MP_PREPARE_TO_RUN(prepare_dropout, mp_dropout_prepare, run_dropout)
 
 MP_BODY_LOOP(mp_random_source, mp_random_source_item)
 
-static mp_status run_source(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_source(const mp_call *call, const mp_operands *x, mp_error *err)
 {
-    const mp_cuda_pass *pass = mp_cuda_pass_of(run);
+    const mp_cuda_pass *pass = mp_cuda_pass_of(&x->run);
     return mp_random_source_run(call, x, &pass->seed, &pass->step, mp_random_source_item_loop, err);
 }
 

@@ -6,10 +6,9 @@
 
 MP_BODY_LOOP(mp_source, mp_source_item)
 
-static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const mp_source s = mp_source_of(call, x);
-    (void)run;
     return mp_source_item_loop(&s, mp_array_elements(&s.out), 1, err);
 }
 

@@ -18,13 +18,13 @@ enum { LIST_BYTES = 1 << 20 };
 
 MP_BODY_LOOP(mp_source, mp_source_item)
 
-static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+static mp_status run(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const mp_source s = mp_source_of(call, x);
     return mp_source_item_loop(&s, mp_array_elements(&s.out), 1, err);
 }
 
-static mp_status run_list(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+static mp_status run_list(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     mp_cuda_put(call->state, mp_array_bytes(&x->out[0]), x->out[0].data);
     return mp_launched(err);

@@ -1,5 +1,5 @@
 /* recurrence_places.c - parts of a recurrent layer's operands as arrays. */
-#include "executor/operators/recurrent/recurrence_places.h"
+#include "executor/operators/recurrent/recurrence.h"
 
 mp_array mp_part_of(const mp_array *a, int64_t from, int rank, const int64_t *dims, const int64_t *strides)
 {

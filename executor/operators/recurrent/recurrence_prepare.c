@@ -1,10 +1,9 @@
 /* recurrence_prepare.c - sizes of blocks, rooms in the workspace, and products of a recurrent layer. */
-#include "executor/operators/recurrent/recurrence_prepare.h"
+#include "executor/operators/recurrent/recurrence.h"
 
 #include <string.h>
 
 #include "estimator/base/memory.h"
-#include "executor/operators/recurrent/recurrence_places.h"
 
 enum { ALIGNMENT = 256 };
 

@@ -42,17 +42,17 @@ typedef struct state {
     double parameters[2];
 } state;
 
-static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;
     mp_array y = mp_reduction_kept_dims(&x->out[0], x->in[0].rank, s->reduced);
-    (void)run, (void)err;
+    (void)err;
     if (s->row->shifted) mp_reduction_run(&s->reduction, MP_STEP_MAX, MP_END_none, &x->in[0], &y, NULL, x->workspace);
     mp_reduction_run(&s->reduction, s->row->step, s->row->end, &x->in[0], &y, s->row->shifted ? &y : NULL, x->workspace);
     return MP_OK;
 }
 
-static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;
     int rank = x->in[0].rank;
@@ -60,7 +60,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
     mp_array y = mp_reduction_kept_dims(&x->out[0], rank, s->reduced);
     const mp_array *in[4] = {&dy, &dy, &dy, &dy};
     void *partial = (char *)x->workspace + 2 * mp_array_bytes(&spread[0]);
-    (void)run, (void)err;
+    (void)err;
     spread[0].data = x->workspace;
     spread[1].data = (char *)x->workspace + mp_array_bytes(&spread[0]);
     if (s->row->reads == MP_READS_OUTPUT) in[1] = &y;
@@ -104,10 +104,10 @@ static void reduce_one(void *data, int64_t k)
     mp_store_whole(out->data, out->dtype, to, value);
 }
 
-static mp_status run_whole(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_whole(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     task t = {call->state, x};
-    (void)run, (void)err;
+    (void)err;
     mp_parallel(t.s->reduction.n_out, t.s->reduction.n_terms, reduce_one, &t);
     return MP_OK;
 }

@@ -168,7 +168,7 @@ struct state {
     int64_t n_terms, stretches_at;
 };
 
-static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = (const state *)call->state;
     const mp_array y = mp_reduction_kept_dims(&x->out[0], x->in[0].rank, s->reduced);
@@ -177,7 +177,7 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
     return mp_launched(err);
 }
 
-static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = (const state *)call->state;
     const mp_reduction_reads reads = s->row->reads;
@@ -218,7 +218,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
     return mp_launched(err);
 }
 
-static mp_status run_whole(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+static mp_status run_whole(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = (const state *)call->state;
     const mp_array y = mp_reduction_kept_dims(&x->out[0], x->in[0].rank, s->reduced);
@@ -314,7 +314,7 @@ struct arg_state {
     bool smallest, last;
 };
 
-template <class T> static mp_status run_extremes(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+template <class T> static mp_status run_extremes(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const arg_state *s = (const arg_state *)call->state;
     const mp_array to = mp_reduction_kept_dims(&x->out[0], x->in[0].rank, s->reduced);
@@ -390,7 +390,7 @@ struct scan_state {
     bool exclusive, reverse;
 };
 
-static mp_status run_scan(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+static mp_status run_scan(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const scan_state *s = (const scan_state *)call->state;
     const mp_array *from = x->is_backward ? &x->d_out[0] : &x->in[0], *to = x->is_backward ? &x->d_in[0] : &x->out[0];

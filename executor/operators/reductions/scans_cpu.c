@@ -120,10 +120,10 @@ static void sum_lines(void *data, int64_t k)
     }
 }
 
-static mp_status run_sum(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_sum(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     task t = {call->state, x->is_backward ? &x->d_out[0] : &x->in[0], x->is_backward ? &x->d_in[0] : &x->out[0]};
-    (void)run, (void)err;
+    (void)err;
     if (mp_array_elements(t.to)) mp_parallel(t.s->n_groups, t.s->length * LINES, sum_lines, &t);
     return MP_OK;
 }
@@ -228,11 +228,11 @@ static mp_array with_axis(const mp_operands *x)
     return mp_reduction_kept_dims(&x->out[0], x->in[0].rank, reduced);
 }
 
-static mp_status run_find(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_find(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     mp_array to = with_axis(x);
     task t = {call->state, &x->in[0], &to};
-    (void)run, (void)err;
+    (void)err;
     if (mp_array_elements(&to)) mp_parallel(t.s->n_groups, t.s->length * LINES, find_lines, &t);
     return MP_OK;
 }

@@ -44,11 +44,10 @@ static void scatter_channels(void *data, int64_t k)
                            sums[c * to->strides[1] + mp_array_place(to, 2, to->rank, i)]);
 }
 
-static mp_status run_grid(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_grid(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     task t = {mp_sampler_of(call, x), mp_cpu_sums(x)};
     int64_t n = t.s.x.dims[0], channels = t.s.x.dims[1];
-    (void)run;
     if (!x->is_backward) return mp_sampler_item_loop(&t.s, n * t.s.n_blocks * t.s.n_points, 4 * MP_SAMPLER_CHANNELS, err);
     if (t.s.dx.dtype) mp_parallel(n * t.s.n_blocks, 64 * t.s.n_points, scatter_channels, &t);
     return t.s.d_grid.dtype ? mp_sampler_move_item_loop(&t.s, n * t.s.n_points, 8 * channels, err) : MP_OK;

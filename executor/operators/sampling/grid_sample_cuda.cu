@@ -94,7 +94,7 @@ static void spread(const mp_sampler *s, void *room)
             summed{*s, rows.n_entries, rows.n_rows, n_positions, dx->strides[1] == 1, list, weight});
 }
 
-static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+static mp_status run(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const mp_sampler s = mp_sampler_of(call, x);
     const int64_t n_points = s.x.dims[0] * s.n_points;

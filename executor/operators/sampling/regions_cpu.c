@@ -49,11 +49,10 @@ static void spread_channel(void *data, int64_t channel)
                        sums[k / plane * to->strides[0] + k % plane]);
 }
 
-static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *r, mp_error *err)
+static mp_status run(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     task t = {mp_regions_of(call, x), mp_cpu_sums(x)};
     int64_t n_bins = t.s.y.dims[0] * t.s.height * t.s.width;
-    (void)r;
     MP_CHECK(mp_roi_align_check(x, err));
     /* the regions have no gradient, as in PyTorch */
     if (mp_operands_wants(x, 1)) memset(x->d_in[1].data, 0, (size_t)mp_array_bytes(&x->d_in[1]));

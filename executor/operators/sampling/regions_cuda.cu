@@ -67,7 +67,7 @@ struct spread_regions {
     }
 };
 
-static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+static mp_status run(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const mp_regions s = mp_regions_of(call, x);
     if (!x->is_backward) return mp_roi_align_item_loop(&s, mp_array_elements(&s.y), 16, err);

@@ -163,10 +163,10 @@ static void run_line(void *data, int64_t k)
         write_row(t, to, n, out);
 }
 
-static mp_status run_resize(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_resize(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     task t = {call->state, x->is_backward ? &x->d_out[0] : &x->in[0], x->is_backward ? &x->d_in[0] : &x->out[0]};
-    (void)run, (void)err;
+    (void)err;
     mp_parallel(t.s->r.n_lines * t.s->n_chunks, 4 * t.s->r.n_to[t.s->r.rank - 1] / (t.s->n_chunks ? t.s->n_chunks : 1),
                 run_line, &t);
     return MP_OK;
