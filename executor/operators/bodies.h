@@ -6,7 +6,7 @@
 #include "executor/operators/normalizations/line_normalization.h"
 #include "executor/operators/reductions/determinant.h"
 #include "executor/operators/sampling/columns.h"
-#include "executor/operators/sampling/regions.h"
+#include "executor/operators/sampling/sampler.h"
 
 /* X(kind, domain, NAME, backward): the description is the struct NAME, the body NAME_item; NAME_prepare and NAME_run are the
  * rest of the kernel. `backward` is NAME_kernel, or NULL where the operator has no gradient. */

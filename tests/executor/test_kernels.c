@@ -1,7 +1,7 @@
 /* test_kernels.c - the CPU's tables against the registry: what can be trained has kernels in both directions, and no row stands
  * twice or for nothing. */
 #include "estimator/model/ops.h"
-#include "executor/cpu/kernels.h"
+#include "executor/cpu/base/families.h"
 #include "tests/cases/test.h"
 
 /* They never stand between a parameter and a loss; or the GPU's backend alone makes them. */

@@ -1,7 +1,7 @@
 /* test_choices.c - gradients where a derivative has a choice (ties, borders, zeros) against PyTorch's, which are in choices.def
  * (tests/gradients/make_choices.py). Every operator that has a gradient is there, or said to have no choice. */
 #include "estimator/model/ops.h"
-#include "executor/cpu/kernels.h"
+#include "executor/cpu/base/families.h"
 #include "tests/cases/backend_case.h"
 #include "tests/cases/kernel_case.h"
 #include "tests/cases/test.h"

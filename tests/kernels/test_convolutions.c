@@ -1,6 +1,6 @@
 /* test_convolutions.c - convolutions: a value by hand, gradients against differences in every geometry, packed weights. */
+#include "executor/cpu/base/families.h"
 #include "executor/cpu/cpu.h"
-#include "executor/cpu/kernels.h"
 #include "executor/operators/products/convolution_cpu.h"
 #include "executor/operators/products/packing_cpu.h"
 #include "tests/cases/kernel_case.h"

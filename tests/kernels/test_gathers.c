@@ -6,8 +6,8 @@
 #include <omp.h>
 #endif
 
+#include "executor/cpu/base/families.h"
 #include "executor/cpu/cpu.h"
-#include "executor/cpu/kernels.h"
 #include "tests/cases/backend_case.h"
 #include "tests/cases/value_case.h"
 

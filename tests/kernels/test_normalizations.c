@@ -1,6 +1,6 @@
 /* test_normalizations.c - normalizations: gradients against differences in both layouts, statistics, running statistics,
  * evaluation. */
-#include "executor/cpu/kernels.h"
+#include "executor/cpu/base/families.h"
 #include "tests/cases/backend_case.h"
 #include "tests/cases/kernel_case.h"
 #include "tests/cases/test.h"

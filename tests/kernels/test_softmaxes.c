@@ -1,6 +1,6 @@
 /* test_softmaxes.c - softmax and losses: values by hand and from PyTorch, gradients against differences. */
+#include "executor/cpu/base/families.h"
 #include "executor/cpu/cpu.h"
-#include "executor/cpu/kernels.h"
 #include "tests/cases/backend_case.h"
 #include "tests/cases/kernel_case.h"
 #include "tests/cases/test.h"

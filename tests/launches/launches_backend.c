@@ -9,7 +9,6 @@
 #include "estimator/base/memory.h"
 #include "executor/cuda/device/context.h"
 #include "executor/cuda/grid/families.h"
-#include "executor/cuda/kernels.h"
 #include "executor/cuda/layouts.h"
 #include "executor/operators/updates/updates_cuda.h"
 #include "tests/launches/launches.h"

@@ -3,7 +3,9 @@
 
 #include "executor/cuda/grid/grid.cuh"
 
+extern "C" {
 #include "executor/cuda/grid/families.h"
+}
 
 /* Where the next part of a workspace begins. */
 static inline int64_t mp_aligned(int64_t bytes)

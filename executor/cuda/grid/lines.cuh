@@ -3,7 +3,7 @@
 
 #include "executor/cuda/grid/family.cuh"
 extern "C" {
-#include "executor/kernel/lines.h"
+#include "executor/kernel/loops.h"
 }
 
 struct mp_line_places {

@@ -15,7 +15,6 @@
 #include "executor/cuda/grid/launched.h"
 #include "executor/cuda/vendor/blas_matmul.h"
 #include "executor/operators/elementwise/elementwise_cuda.h"
-#include "executor/operators/elementwise/sums_cuda.h"
 
 /* A product that may have to add to what is there, and may have to go through the workspace. */
 typedef struct product {

@@ -14,7 +14,6 @@
 #include "executor/cuda/vendor/dnn_convolutions.h"
 #include "executor/cuda/vendor/dnn_graph.h"
 #include "executor/operators/elementwise/elementwise_cuda.h"
-#include "executor/operators/elementwise/sums_cuda.h"
 #include "executor/operators/pooling/sliding.h"
 
 enum { FORWARD, WEIGHTS, DATA, N_PASSES, RANK = 4 }; /* RANK: cuDNN's least */

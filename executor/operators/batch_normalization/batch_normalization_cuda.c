@@ -81,8 +81,9 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_erro
     return mp_cuda_launched(err);
 }
 
-static mp_status prepare_with(mp_channel_end end, const mp_operands *x, mp_call *call, mp_error *err)
+static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
+    const mp_channel_end end = !*x->op->domain ? MP_CHANNEL_PLAIN : x->n_in > 5 ? MP_CHANNEL_ADDED_RELU : MP_CHANNEL_RELU;
     const mp_array *a = &x->in[0], *other = x->is_backward ? &x->d_out[0] : &x->out[0];
     MP_CHECK(mp_normalization_types(x, err));
     if (x->op->version < 9 && !*x->op->domain && !mp_operator_int(x->op, "spatial", 1))
@@ -103,24 +104,9 @@ static mp_status prepare_with(mp_channel_end end, const mp_operands *x, mp_call 
     return MP_OK;
 }
 
-static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    return prepare_with(MP_CHANNEL_PLAIN, x, call, err);
-}
-
-static mp_status prepare_relu(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    return prepare_with(MP_CHANNEL_RELU, x, call, err);
-}
-
-static mp_status prepare_added_relu(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    return prepare_with(MP_CHANNEL_ADDED_RELU, x, call, err);
-}
-
 const mp_kernel mp_cuda_batch_normalizations[] = {
     {"BatchNormalization", "", prepare, prepare},
-    {"BatchNormalizationRelu", "memplan", prepare_relu, prepare_relu},
-    {"BatchNormalizationAddRelu", "memplan", prepare_added_relu, prepare_added_relu},
+    {"BatchNormalizationRelu", "memplan", prepare, prepare},
+    {"BatchNormalizationAddRelu", "memplan", prepare, prepare},
     {0},
 };

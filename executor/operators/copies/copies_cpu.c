@@ -3,7 +3,6 @@
 
 #include "executor/cpu/base/families.h"
 #include "executor/operators/copies/strided_copy_cpu.h"
-#include "executor/operators/elementwise/broadcast_sum_cpu.h"
 #include "executor/operators/elementwise/elementwise_cpu.h"
 
 MP_VECTOR static void add_rows(const double *parameters, int64_t n, const float *const *in, float *out)

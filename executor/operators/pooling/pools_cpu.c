@@ -8,7 +8,7 @@
 
 #include "executor/cpu/base/families.h"
 #include "executor/cpu/base/parallel.h"
-#include "executor/operators/pooling/pooling.h"
+#include "executor/operators/pooling/sliding.h"
 
 enum { DIMS = MP_ARRAY_RANK, VECTOR = 64 };
 

@@ -12,8 +12,8 @@
 #include "executor/cuda/grid/family.cuh"
 
 extern "C" {
-#include "executor/operators/elementwise/sums_cuda.h"
-#include "executor/operators/pooling/pooling.h"
+#include "executor/operators/elementwise/elementwise_cuda.h"
+#include "executor/operators/pooling/sliding.h"
 }
 
 enum { N = 3, WIDTH = 8 }; /* spatial dimensions, channels of a vector */

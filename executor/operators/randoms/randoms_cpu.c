@@ -1,11 +1,10 @@
-/* randoms_cpu.c - dropout and tensors of random numbers (randoms.h) on the CPU. */
-#include "executor/operators/randoms/randoms.h"
-
+/* randoms_cpu.c - dropout, tensors of random numbers, and constants, ranges and windows (randoms.h) on the CPU. */
 #include <string.h>
 
 #include "executor/cpu/base/bodies.h"
 #include "executor/cpu/base/families.h"
 #include "executor/operators/elementwise/elementwise_cpu.h"
+#include "executor/operators/randoms/randoms.h"
 
 typedef struct job {
     const mp_dropout *s;
@@ -90,5 +89,17 @@ static mp_status run_source(const mp_call *call, const mp_operands *x, mp_error 
 
 MP_PREPARE_TO_RUN(prepare_source, mp_random_source_prepare, run_source)
 
-#define ROW(kind) {kind, "", prepare_source, NULL},
-const mp_kernel mp_cpu_randoms[] = {{"Dropout", "", prepare_dropout, prepare_dropout}, MP_RANDOM_SOURCES(ROW){0}};
+MP_BODY_LOOP(mp_source, mp_source_item)
+
+static mp_status run_known(const mp_call *call, const mp_operands *x, mp_error *err)
+{
+    const mp_source s = mp_source_of(call, x);
+    return mp_source_item_loop(&s, mp_array_elements(&s.out), 1, err);
+}
+
+MP_PREPARE_TO_RUN(prepare_known, mp_source_prepare, run_known)
+
+#define RANDOM(kind) {kind, "", prepare_source, NULL},
+#define KNOWN(kind) {kind, "", prepare_known, NULL},
+const mp_kernel mp_cpu_randoms[] = {{"Dropout", "", prepare_dropout, prepare_dropout},
+                                    MP_RANDOM_SOURCES(RANDOM) MP_SOURCES(KNOWN){0}};

@@ -2,8 +2,8 @@
 #include "executor/cpu/base/families.h"
 #include "executor/cpu/base/parallel.h"
 #include "executor/operators/copies/strided_copy_cpu.h"
-#include "executor/operators/elementwise/broadcast_sum_cpu.h"
-#include "executor/operators/products/matmul_cpu.h"
+#include "executor/operators/elementwise/elementwise_cpu.h"
+#include "executor/operators/products/products_cpu.h"
 #include "executor/operators/recurrent/recurrence.h"
 
 typedef struct state {

@@ -2,7 +2,7 @@
 #include "executor/cuda/grid/family.cuh"
 #include "executor/cuda/grid/reduce.cuh"
 extern "C" {
-#include "executor/kernel/lines.h"
+#include "executor/kernel/loops.h"
 #include "executor/operators/elementwise/elementwise.h"
 #include "executor/operators/reductions/reduced.h"
 }

@@ -1,9 +1,8 @@
 /* resize_cuda.cu - resizing by tables of taps, as the CPU makes them: one output position to a thread. */
 #include "executor/cuda/grid/family.cuh"
 
-#include "executor/operators/copies/bytes_cuda.h"
-
 extern "C" {
+#include "executor/operators/copies/boxes_cuda.h"
 #include "executor/operators/sampling/resize.h"
 }
 

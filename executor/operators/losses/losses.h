@@ -1,4 +1,5 @@
-/* element_loss.h - losses that are the mean over all elements of a function of prediction and target, for every backend.
+/* losses.h - losses over classes, and those that are the mean over all elements of a function of prediction and target, for
+ * every backend. The latter:
  *
  * - MeanSquaredError: (a - b)^2.
  * - HuberLoss: d^2 / 2 where d = |a - b| is at most delta, delta (d - delta / 2) beyond. Attribute smooth: divided by delta,
@@ -93,3 +94,19 @@ MP_INLINE void mp_element_slope_item(const mp_element_slope *s, int64_t k)
         s->of_target ? mp_element_loss_target_slope(&s->loss, a, b, w) : mp_element_loss_slope(&s->loss, a, b, w);
     mp_array_store(&s->to, at[0], share * slope);
 }
+
+/* ---- what a loss over classes does, read from its operands when a call is prepared. */
+
+typedef enum mp_class_loss_reduction { MP_CLASS_LOSS_MEAN, MP_CLASS_LOSS_SUM, MP_CLASS_LOSS_NONE } mp_class_loss_reduction;
+
+typedef struct mp_class_loss {
+    mp_lines lines; /* along the classes; line k is position k of the targets, counted row-major */
+    mp_class_loss_reduction reduction;
+    bool softmax; /* the log-probabilities are computed here; extra 0 is, of each line, the logarithm of its sum of e^score */
+    bool ignores; /* some target counts nothing */
+    int64_t ignored;
+    double smoothing; /* share of a position's loss that the mean over all classes has instead of its target (softmax only) */
+} mp_class_loss;
+
+/* MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16, or a loss that is not row-major. */
+mp_status mp_class_loss_read(const mp_operands *x, mp_class_loss *out, mp_error *err);

@@ -1,12 +1,13 @@
-/* binaries.c - functions of several operands that broadcast, and their gradients: rows of binaries.def made into calls.
+/* elementwise_binaries.c - functions of several operands that broadcast, and their gradients: rows of binaries.def made into
+ * calls.
  *
  * The gradient of an operand is a function of dy and what ops.def lets backward read, computed in the shape of the output and
  * summed over the dimensions in which the operand was broadcast. Where an operand has the output's shape it is written at once;
  * else the terms go through the workspace.
  */
-#include <string.h>
+#include "executor/operators/elementwise/elementwise.h"
 
-#include "executor/operators/elementwise/binaries.h"
+#include <string.h>
 
 /* What is different about a row. */
 enum { ADDS = 1, AVERAGES = 2, PICKS = 4, SHIFTS = 8, SLOPES = 16 };

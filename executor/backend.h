@@ -1,5 +1,5 @@
-/* module.h - a backend in a file of its own, which is loaded when it is asked for: what it needs of a vendor's libraries is not
- * needed to start the program.
+/* backend.h - a backend in a file of its own, which is loaded when it is asked for: what it needs of a vendor's libraries is
+ * not needed to start the program.
  *
  * A module is a shared library "memplan_NAME.so" with one symbol, mp_module_backend (mp_module_entry). It uses the
  * library's own functions from the program that loads it, which is linked so that modules see them (-rdynamic).

@@ -1,4 +1,4 @@
-/* matmul_cpu.h - a product of stacks of matrices as an operation of oneDNN. */
+/* products_cpu.h - a product of stacks of matrices as an operation of oneDNN. */
 #pragma once
 
 #include "executor/cpu/base/dnnl.h"

@@ -1,8 +1,9 @@
-/* unaries.c - functions of one operand, element by element, and their gradients: rows of unaries.def made into calls. */
+/* elementwise_unaries.c - functions of one operand, element by element, and their gradients: rows of unaries.def made into
+ * calls. */
+#include "executor/operators/elementwise/elementwise.h"
+
 #include <math.h>
 #include <string.h>
-
-#include "executor/operators/elementwise/unaries.h"
 
 enum { PARAMETERS = MP_FORMULA_PARAMETERS };
 

@@ -1,5 +1,5 @@
-/* algorithms.c - calls for the algorithms that the graph names, and the list of those that a backend has. */
-#include "executor/run/algorithms.h"
+/* program_algorithms.c - calls for the algorithms that the graph names, and the list of those that a backend has. */
+#include "executor/run/program.h"
 
 #include <string.h>
 
