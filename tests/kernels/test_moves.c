@@ -8,7 +8,7 @@
 
 #include "executor/cpu/base/families.h"
 #include "executor/cpu/cpu.h"
-#include "executor/operators/copies/strided_copy_cpu.h"
+#include "executor/operators/copies/copies_cpu.h"
 #include "tests/cases/value_case.h"
 
 static const value_case values[] = {

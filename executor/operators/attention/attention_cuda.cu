@@ -279,9 +279,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_erro
     const mp_attention_spec *form = (const mp_attention_spec *)call->state;
     const mp_attention *size = &form->size;
     float *d = (float *)x->workspace;
-    sums_of_rows sums;
-    sums.a = attend(form, x);
-    sums.d = d;
+    const sums_of_rows sums = {{}, attend(form, x), d};
     mp_rows(size->n_batch * size->rows, size->value_depth, sums);
     const mp_operand dq = mp_input_gradient(x, 0), dk = mp_input_gradient(x, 1), dv = mp_input_gradient(x, 2);
     if (dk.data || dv.data) {

@@ -65,12 +65,8 @@ mp_tile mp_tile_read(const mp_matrices *m, const void *data, const mp_tile_part 
     for (int64_t k = 0; k < n; k++) {
         float *line = t.at + k * t.ld;
         int64_t at = line_of(m, part, t.turned, k, &step);
-        if (step == 1) {
-            const float *from = mp_floats(data, m->dtype, at, t.ld, line);
-            if (from != line) memcpy(line, from, (size_t)t.ld * sizeof *line);
-            continue;
-        }
-        for (int64_t e = 0; e < t.ld; e++) line[e] = *mp_floats(data, m->dtype, at + e * step, 1, line + e);
+        const float *from = mp_floats_apart(data, m->dtype, at, step, t.ld, line);
+        if (from != line) memcpy(line, from, (size_t)t.ld * sizeof *line);
     }
     return t;
 }
@@ -90,13 +86,8 @@ void mp_tile_write(const mp_matrices *m, void *data, const mp_tile_part *part, c
     if (place(m, data, part, tile->at, &there)) return;
     int64_t n = tile->turned ? part->columns : part->rows, step;
     for (int64_t k = 0; k < n; k++) {
-        const float *line = tile->at + k * tile->ld;
         int64_t at = line_of(m, part, tile->turned, k, &step);
-        for (int64_t e = 0, length = step == 1 ? tile->ld : 1; e < tile->ld; e += length) {
-            float *to = mp_floats_room(data, m->dtype, at + e * step, (float *)line + e);
-            if (to != line + e) memcpy(to, line + e, (size_t)length * sizeof *to);
-            mp_floats_done(data, m->dtype, at + e * step, length, to);
-        }
+        mp_floats_put_apart(data, m->dtype, at, step, tile->ld, tile->at + k * tile->ld);
     }
 }
 
@@ -128,13 +119,8 @@ static void add_mask(const mp_attention_job *j, const mp_tile_part *part, float 
     for (int64_t i = 0; i < part->rows; i++) {
         mp_tile_part row = {part->matrix, part->row + i, part->column, 1, part->columns};
         float *s = scores + i * MP_TILE_COLUMNS;
-        int64_t at = start_of(m, &row), step = m->column_stride;
-        if (step == 1) {
-            const float *added = mp_floats(data, m->dtype, at, part->columns, room);
-            for (int64_t k = 0; k < part->columns; k++) s[k] += added[k];
-        } else {
-            for (int64_t k = 0; k < part->columns; k++) s[k] += *mp_floats(data, m->dtype, at + k * step, 1, room);
-        }
+        const float *added = mp_floats_apart(data, m->dtype, start_of(m, &row), m->column_stride, part->columns, room);
+        for (int64_t k = 0; k < part->columns; k++) s[k] += added[k];
     }
 }
 

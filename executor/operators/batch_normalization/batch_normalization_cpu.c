@@ -126,8 +126,7 @@ static float *factors(const batch_columns *c, void *workspace)
 
 static float parameter(const mp_array *p, int64_t k, float otherwise)
 {
-    float room;
-    return p && p->data ? *mp_floats(p->data, p->dtype, k, 1, &room) : otherwise;
+    return p && p->data ? mp_load_float(p->data, p->dtype, k) : otherwise;
 }
 
 /* mean and 1 / sqrt(variance + epsilon) of every channel. */
@@ -233,20 +232,6 @@ static float *statistic(const mp_call *call, const mp_operands *x, int k)
     return (float *)((char *)x->workspace + s->statistics_at) + k * s->channels;
 }
 
-static float read_one(const mp_array *a, int64_t k)
-{
-    float room;
-    return *mp_floats(a->data, a->dtype, k, 1, &room);
-}
-
-static void write_one(const mp_array *a, int64_t k, float value)
-{
-    if (a->dtype == MP_DTYPE_FLOAT)
-        ((float *)a->data)[k] = value;
-    else
-        mp_floats_done(a->data, a->dtype, k, 1, &value);
-}
-
 /* Moves the running statistics in place, and writes them to the outputs that ask for them. */
 static void move_statistics(const state *s, const mp_operands *x, const float *mean, const float *rstd)
 {
@@ -257,9 +242,9 @@ static void move_statistics(const state *s, const mp_operands *x, const float *m
         for (int64_t k = 0; k < s->channels; k++) {
             double batch = which ? 1 / ((double)rstd[k] * (double)rstd[k]) - s->epsilon : (double)mean[k];
             if (which && batch < 0) batch = 0;
-            float moved = (float)((double)read_one(old, k) * s->momentum + batch * (1 - s->momentum));
-            if (out && out->data) write_one(out, k, moved);
-            if (in_place) write_one(old, k, moved);
+            float moved = (float)((double)mp_load_float(old->data, old->dtype, k) * s->momentum + batch * (1 - s->momentum));
+            if (out && out->data) mp_store_float(out->data, out->dtype, k, moved);
+            if (in_place) mp_store_float(old->data, old->dtype, k, moved);
         }
     }
 }
@@ -271,8 +256,8 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error
     (void)err;
     if (!s->from_batch)
         for (int64_t k = 0; k < s->channels; k++) {
-            mean[k] = read_one(&x->in[3], k);
-            rstd[k] = (float)(1 / sqrt((double)read_one(&x->in[4], k) + s->epsilon));
+            mean[k] = mp_load_float(x->in[3].data, x->in[3].dtype, k);
+            rstd[k] = (float)(1 / sqrt((double)mp_load_float(x->in[4].data, x->in[4].dtype, k) + s->epsilon));
         }
     if (s->by_columns) {
         if (s->from_batch) measure_columns(&s->columns, &x->in[0], s->epsilon, mean, rstd, x->workspace);
@@ -299,7 +284,9 @@ static void put_gradient(const mp_operands *x, const mp_call *call, int i, const
 {
     const mp_array *d = &x->d_in[i];
     if (!d->dtype) return;
-    for (int64_t k = 0; k < n; k++) write_one(d, k, values[k] + (x->adds & call->adds & MP_BIT(i) ? read_one(d, k) : 0));
+    for (int64_t k = 0; k < n; k++)
+        mp_store_float(d->data, d->dtype, k,
+                       values[k] + (x->adds & call->adds & MP_BIT(i) ? mp_load_float(d->data, d->dtype, k) : 0));
 }
 
 static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)

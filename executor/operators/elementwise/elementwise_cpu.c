@@ -35,36 +35,18 @@ static void build(nest *x, const mp_array *const *in, int n_in, const mp_array *
     x->runs_per_block = x->run > 0 && x->run < MP_BLOCK ? MP_BLOCK / x->run : 1;
 }
 
-/* n values of operand k from element `at` on, `stride` apart, as contiguous floats: where they lie, or in `room`. */
-static const float *gather(const nest *x, int k, int64_t at, int64_t stride, int64_t n, float *room)
-{
-    if (stride == 1 && mp_is_real(x->dtype[k])) return mp_floats(x->data[k], x->dtype[k], at, n, room);
-    if (stride == 0) {
-        float value = mp_load_float(x->data[k], x->dtype[k], at);
-        for (int64_t e = 0; e < n; e++) room[e] = value;
-    } else if (x->dtype[k] == MP_DTYPE_FLOAT) {
-        const float *from = (const float *)x->data[k] + at;
-        for (int64_t e = 0; e < n; e++) room[e] = from[e * stride];
-    } else {
-        for (int64_t e = 0; e < n; e++) room[e] = mp_load_float(x->data[k], x->dtype[k], at + e * stride);
-    }
-    return room;
-}
-
 static void run_floats(const nest *x, const int64_t *at, int64_t n)
 {
     float rooms[ALL][MP_BLOCK];
     const float *in[MP_OPERANDS_MAX];
     int inner = x->loops.rank - 1;
     int64_t stride = x->loops.strides[0][inner];
-    for (int k = 1; k < x->loops.n; k++) in[k - 1] = gather(x, k, at[k], x->loops.strides[k][inner], n, rooms[k]);
+    for (int k = 1; k < x->loops.n; k++)
+        in[k - 1] = mp_floats_apart(x->data[k], x->dtype[k], at[k], x->loops.strides[k][inner], n, rooms[k]);
     bool straight = stride == 1 && mp_is_real(x->dtype[0]);
     float *out = straight ? mp_floats_room(x->data[0], x->dtype[0], at[0], rooms[0]) : rooms[0];
     x->row(x->parameters, n, in, out);
-    if (straight)
-        mp_floats_done(x->data[0], x->dtype[0], at[0], n, out);
-    else
-        for (int64_t e = 0; e < n; e++) mp_store_float(x->data[0], x->dtype[0], at[0] + e * stride, out[e]);
+    mp_floats_put_apart(x->data[0], x->dtype[0], at[0], stride, n, out);
 }
 
 static void run_whole(const nest *x, const int64_t *at, int64_t n)
@@ -108,7 +90,7 @@ static void run_together(const nest *x, const int64_t *at, int64_t m)
     for (int k = 1; k < x->loops.n; k++) {
         int64_t stride = x->loops.strides[k][inner], step = x->loops.strides[k][outer];
         if (stride == 1 && step == x->run) {
-            in[k - 1] = gather(x, k, at[k], 1, n, rooms[k]);
+            in[k - 1] = mp_floats_apart(x->data[k], x->dtype[k], at[k], 1, n, rooms[k]);
             continue;
         }
         for (int64_t r = 0; r < m; r++) {
@@ -117,7 +99,7 @@ static void run_together(const nest *x, const int64_t *at, int64_t m)
                 memcpy(row, rooms[k], (size_t)x->run * sizeof *row);
                 continue;
             }
-            const float *from = gather(x, k, at[k] + r * step, stride, x->run, row);
+            const float *from = mp_floats_apart(x->data[k], x->dtype[k], at[k] + r * step, stride, x->run, row);
             if (from != row) memcpy(row, from, (size_t)x->run * sizeof *row);
         }
         in[k - 1] = rooms[k];
@@ -190,38 +172,15 @@ typedef struct sum {
     double *partial; /* scalars: per stretch */
 } sum;
 
-static float load(const sum *x, int64_t at)
-{
-    float room;
-    return *mp_floats(x->from, x->from_dtype, at, 1, &room);
-}
-
 static void store(const sum *x, int64_t at, double value)
 {
-    float room, old = x->add ? *mp_floats(x->to, x->to_dtype, at, 1, &room) : 0;
-    float out = old + (float)(value * x->scale);
-    if (x->to_dtype == MP_DTYPE_FLOAT)
-        ((float *)x->to)[at] = out;
-    else
-        mp_floats_done(x->to, x->to_dtype, at, 1, &out);
+    const float old = x->add ? mp_load_float(x->to, x->to_dtype, at) : 0;
+    mp_store_float(x->to, x->to_dtype, at, old + (float)(value * x->scale));
 }
 
 MP_VECTOR static void add_lanes(const float *from, int64_t n, float *sums)
 {
     for (int64_t k = 0; k < n; k++) sums[k] += from[k];
-}
-
-/* Sixteen sums side by side, so that the additions can overlap; then one after the other. */
-MP_VECTOR static double add_run(const float *from, int64_t n)
-{
-    float lanes[16] = {0};
-    double total = 0;
-    int64_t k = 0;
-    for (; k + 16 <= n; k += 16)
-        for (int l = 0; l < 16; l++) lanes[l] += from[k + l];
-    for (; k < n; k++) lanes[k % 16] += from[k];
-    for (int l = 0; l < 16; l++) total += (double)lanes[l];
-    return total;
 }
 
 /* Where the r-th term of the first sum lies, of the dimensions before `until`. */
@@ -268,12 +227,7 @@ static double sum_stretch(const sum *x, int64_t from, int64_t n)
     int64_t stride = x->loops.n_reduced ? x->loops.reduced_stride[inner] : 1;
     for (int64_t k = 0; k < n; k += MP_BLOCK) {
         int64_t m = n - k < MP_BLOCK ? n - k : MP_BLOCK;
-        if (stride == 1) {
-            total += add_run(mp_floats(x->from, x->from_dtype, from + k, m, room), m);
-        } else {
-            for (int64_t e = 0; e < m; e++) room[e] = load(x, from + (k + e) * stride);
-            total += add_run(room, m);
-        }
+        total += mp_floats_sum(mp_floats_apart(x->from, x->from_dtype, from + k * stride, stride, m, room), m);
     }
     return total;
 }

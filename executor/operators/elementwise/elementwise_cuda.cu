@@ -371,15 +371,8 @@ static mp_reduce_places<2> places_of(const mp_array *from, const mp_array *to)
 template <mp_dtype T> static void sum(const mp_array *from, const mp_array *to, float scale, bool add, void *workspace)
 {
     const mp_reduce_places<2> places = places_of(from, to);
-    sum_of<T> f;
-    if (!places.n_terms) return;
-    f.from = from->data;
-    f.to = to->data;
-    f.from_dtype = from->dtype;
-    f.to_dtype = to->dtype;
-    f.scale = scale;
-    f.add = add;
-    mp_reduce(places, f, workspace);
+    const sum_of<T> f = {{}, from->data, to->data, from->dtype, to->dtype, scale, add};
+    if (places.n_terms) mp_reduce(places, f, workspace);
 }
 
 } // namespace

@@ -3,7 +3,6 @@
 #include "executor/cuda/grid/blocks.cuh"
 #include "executor/cuda/grid/bodies.cuh"
 #include "executor/cuda/grid/family.cuh"
-#include "executor/cuda/grid/lines.cuh"
 #include "executor/cuda/grid/reduce.cuh"
 #include "executor/kernel/vector_math.h"
 
@@ -170,22 +169,13 @@ template <mp_dtype T> static mp_status run_forward(const mp_call *call, const mp
     f.kept = s->form.smoothing != 0 ? (float *)mp_workspace_at(x, s->sums_at) : NULL;
     mp_rows_that_lie(!s->form.lines.contiguous, n, f.softmax ? s->form.lines.length : 1, f);
     if (f.kept) {
-        smoothed_rows<T> smoothed;
-        smoothed.lines = f.lines;
-        smoothed.all = f.all;
-        smoothed.scores = f.scores;
-        smoothed.log_sums = f.kept;
-        smoothed.losses = f.losses;
-        smoothed.smoothing = (float)s->form.smoothing;
+        const smoothed_rows<T> smoothed = {{}, f.lines, f.all, f.scores, f.kept, f.losses, (float)s->form.smoothing};
         mp_rows_that_lie(!s->form.lines.contiguous, n, s->form.lines.length, smoothed);
     }
     if (s->form.reduction == MP_CLASS_LOSS_NONE) {
         mp_each(n, each_loss{f.losses, mp_output(x, 0)});
     } else {
-        total_loss sum;
-        sum.losses = f.losses;
-        sum.to = mp_output(x, 0);
-        sum.mean = s->form.reduction == MP_CLASS_LOSS_MEAN;
+        const total_loss sum = {{}, f.losses, mp_output(x, 0), s->form.reduction == MP_CLASS_LOSS_MEAN};
         mp_reduce(all_of(n), sum, mp_workspace_at(x, s->stretches_at));
     }
     return mp_launched(err);
@@ -334,25 +324,17 @@ template <mp_dtype T> static mp_status run_backward(const mp_call *call, const m
     f.mean = f.sums = f.all_weights = NULL;
     f.smoothing = (float)s->form.smoothing;
     if (s->form.reduction == MP_CLASS_LOSS_MEAN && f.dy.data) {
-        mean_factor sum;
-        sum.all = f.all;
-        sum.dy = f.dy;
-        sum.to = (float *)x->workspace;
+        const mean_factor sum = {{}, f.all, f.dy, (float *)x->workspace};
         f.mean = sum.to;
         mp_reduce(all_of(lines->n), sum, mp_workspace_at(x, s->stretches_at));
     }
     if (f.smoothing != 0) {
-        weight_total total;
-        total.all = f.all;
-        total.to = (float *)x->workspace + 1;
+        const weight_total total = {{}, f.all, (float *)x->workspace + 1};
         f.all_weights = total.to;
         mp_rows(1, lines->length, total);
     }
     if (f.given.data) {
-        given_sums sums;
-        sums.lines = mp_line_places_of(lines);
-        sums.given = f.given;
-        sums.to = (float *)mp_workspace_at(x, s->sums_at);
+        const given_sums sums = {{}, mp_line_places_of(lines), f.given, (float *)mp_workspace_at(x, s->sums_at)};
         f.sums = sums.to;
         mp_rows_that_lie(!lines->contiguous, lines->n, lines->length, sums);
     }
@@ -407,13 +389,9 @@ static mp_reduce_places<3> mean_places(const mp_operands *x)
 static mp_status run_mean(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const mp_array weights = mp_element_loss_weights(x);
-    mean_value f;
-    f.loss = *(const mp_element_loss *)call->state;
-    f.a = mp_input(x, 0);
-    f.b = mp_input(x, 1);
-    f.w = mp_operand_of(&weights);
-    f.to = mp_output(x, 0);
-    f.n = mp_array_elements(&x->in[0]);
+    const mp_element_loss *loss = (const mp_element_loss *)call->state;
+    const mean_value f = {
+        {}, *loss, mp_input(x, 0), mp_input(x, 1), mp_operand_of(&weights), mp_output(x, 0), mp_array_elements(&x->in[0])};
     mp_reduce(mean_places(x), f, x->workspace);
     return mp_launched(err);
 }

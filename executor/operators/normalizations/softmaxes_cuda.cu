@@ -1,6 +1,6 @@
 /* softmaxes_cuda.cu - softmax, its logarithm and hardmax along a dimension: the threads of a row, or one thread per line where
  * lines lie side by side. */
-#include "executor/cuda/grid/lines.cuh"
+#include "executor/cuda/grid/family.cuh"
 
 #include "executor/kernel/vector_math.h"
 

@@ -156,12 +156,7 @@ static void forward_piece(void *data, int64_t piece)
 
 static void add_one(const mp_array *a, int64_t at, float value)
 {
-    float room;
-    value += *mp_floats(a->data, a->dtype, at, 1, &room);
-    if (a->dtype == MP_DTYPE_FLOAT)
-        ((float *)a->data)[at] = value;
-    else
-        mp_floats_done(a->data, a->dtype, at, 1, &value);
+    mp_store_float(a->data, a->dtype, at, value + mp_load_float(a->data, a->dtype, at));
 }
 
 static void clear_piece(const state *s, const mp_array *dx, int64_t x_at, int64_t n)
@@ -284,12 +279,5 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     return MP_OK;
 }
 
-const mp_kernel mp_cpu_pools[] = {
-    {"MaxPool", "", prepare, prepare},
-    {"AveragePool", "", prepare, prepare},
-    {"LpPool", "", prepare, prepare},
-    {"GlobalMaxPool", "", prepare, prepare},
-    {"GlobalAveragePool", "", prepare, prepare},
-    {"GlobalLpPool", "", prepare, prepare},
-    {0},
-};
+#define ROW(kind, rule, is_global) {kind, "", prepare, prepare},
+const mp_kernel mp_cpu_pools[] = {MP_POOLINGS(ROW){0}};

@@ -463,12 +463,5 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 
 } // namespace
 
-extern "C" const mp_kernel mp_cuda_pools[] = {
-    {"MaxPool", "", prepare, prepare},
-    {"AveragePool", "", prepare, prepare},
-    {"LpPool", "", prepare, prepare},
-    {"GlobalMaxPool", "", prepare, prepare},
-    {"GlobalAveragePool", "", prepare, prepare},
-    {"GlobalLpPool", "", prepare, prepare},
-    {},
-};
+#define ROW(kind, rule, is_global) {kind, "", prepare, prepare},
+extern "C" const mp_kernel mp_cuda_pools[] = {MP_POOLINGS(ROW){}};

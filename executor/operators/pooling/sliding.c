@@ -85,18 +85,12 @@ mp_status mp_sliding_pool(const mp_model *model, const mp_operator *op, const mp
 /* Places that one window looks at: more is no pool, and would keep a step for hours. */
 enum { TAPS_MAX = 1 << 24 };
 
+#define ROW(kind, rule, is_global) {kind, MP_POOLING_##rule, is_global},
 static const struct row {
     const char *name;
     mp_pooling_rule rule;
     bool is_global;
-} rows[] = {
-    {"MaxPool", MP_POOLING_MAXIMUM, false},
-    {"AveragePool", MP_POOLING_AVERAGE, false},
-    {"LpPool", MP_POOLING_NORM, false},
-    {"GlobalMaxPool", MP_POOLING_MAXIMUM, true},
-    {"GlobalAveragePool", MP_POOLING_AVERAGE, true},
-    {"GlobalLpPool", MP_POOLING_NORM, true},
-};
+} rows[] = {MP_POOLINGS(ROW)};
 
 mp_status mp_pooling_read(const mp_operands *x, mp_pooling *out, mp_error *err)
 {

@@ -25,6 +25,12 @@ mp_status mp_sliding_pool(const mp_model *model, const mp_operator *op, const mp
 
 typedef enum mp_pooling_rule { MP_POOLING_MAXIMUM, MP_POOLING_AVERAGE, MP_POOLING_NORM } mp_pooling_rule;
 
+#define MP_POOLINGS(X)               \
+    X("MaxPool", MAXIMUM, false)     \
+    X("AveragePool", AVERAGE, false) \
+    X("LpPool", NORM, false)         \
+    X("GlobalMaxPool", MAXIMUM, true) X("GlobalAveragePool", AVERAGE, true) X("GlobalLpPool", NORM, true)
+
 typedef struct mp_pooling {
     mp_pooling_rule rule;
     mp_sliding window;

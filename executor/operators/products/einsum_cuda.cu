@@ -33,12 +33,7 @@ struct contracted : mp_double_sums {
 
 static void contract(const mp_contraction *c, mp_operand y, mp_operand a, mp_operand b)
 {
-    contracted f;
-    f.c = *c;
-    f.y = y;
-    f.a = a;
-    f.b = b;
-    mp_rows_that_lie(true, c->n_results, c->n_terms, f);
+    mp_rows_that_lie(true, c->n_results, c->n_terms, contracted{{}, *c, y, a, b});
 }
 
 static mp_status run(const mp_call *call, const mp_operands *x, mp_error *err)

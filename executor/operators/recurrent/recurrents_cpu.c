@@ -1,7 +1,7 @@
 /* recurrents_cpu.c - LSTM, GRU and RNN on the CPU: products by oneDNN, cells a row of a step to an item. */
 #include "executor/cpu/base/families.h"
 #include "executor/cpu/base/parallel.h"
-#include "executor/operators/copies/strided_copy_cpu.h"
+#include "executor/operators/copies/copies_cpu.h"
 #include "executor/operators/elementwise/elementwise_cpu.h"
 #include "executor/operators/products/products_cpu.h"
 #include "executor/operators/recurrent/recurrence.h"

@@ -172,9 +172,8 @@ static group group_of(const reduction *r, int64_t g)
 static void read_shifts(const task *t, const group *at, double *shifts)
 {
     int64_t stride = t->r->shift_stride[t->r->n_kept - 1];
-    float room;
     for (int64_t l = 0; l < at->n; l++)
-        shifts[l] = t->shift ? (double)*mp_floats(t->shift->data, t->shift->dtype, at->shift + l * stride, 1, &room) : 0;
+        shifts[l] = t->shift ? (double)mp_load_float(t->shift->data, t->shift->dtype, at->shift + l * stride) : 0;
 }
 
 /* Reduces rows [from, to) of a group of columns. Rows that lie at one distance are taken in one run of the inner loop. */
@@ -210,27 +209,16 @@ static void take_pieces(const task *t, const group *at, int64_t from, int64_t to
             int64_t first = k % per_row * r->run, n = length - first < r->run ? length - first : r->run;
             int64_t place = at->from + l * r->kept_stride[r->n_kept - 1] + first * stride +
                             mp_strided_place(inner, r->reduced, r->reduced_stride, k / per_row);
-            const float *x = room;
-            if (stride == 1)
-                x = mp_floats(t->from->data, t->from->dtype, place, n, room);
-            else
-                for (int64_t e = 0; e < n; e++) {
-                    float one;
-                    room[e] = *mp_floats(t->from->data, t->from->dtype, place + e * stride, 1, &one);
-                }
-            acc[l] = t->step->run(x, n, acc[l], shifts[l]);
+            acc[l] = t->step->run(mp_floats_apart(t->from->data, t->from->dtype, place, stride, n, room), n, acc[l], shifts[l]);
         }
 }
 
 static void finish(const task *t, const group *at, const double *acc, const double *shifts)
 {
     int64_t stride = t->r->to_stride[t->r->n_kept - 1];
-    for (int64_t l = 0; l < at->n; l++) {
-        float value = (float)mp_reduction_finish(t->end, acc[l], shifts[l], t->r->n_terms);
-        float *place = mp_floats_room(t->to->data, t->to->dtype, at->to + l * stride, &value);
-        *place = value;
-        mp_floats_done(t->to->data, t->to->dtype, at->to + l * stride, 1, &value);
-    }
+    for (int64_t l = 0; l < at->n; l++)
+        mp_store_float(t->to->data, t->to->dtype, at->to + l * stride,
+                       (float)mp_reduction_finish(t->end, acc[l], shifts[l], t->r->n_terms));
 }
 
 static void run_part(void *data, int64_t k)

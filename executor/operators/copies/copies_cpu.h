@@ -1,4 +1,4 @@
-/* strided_copy_cpu.h - copies boxes of elements between places of any strides, at the speed of memory. Private to
+/* copies_cpu.h - copies boxes of elements between places of any strides, at the speed of memory. Private to
  * executor/cpu/.
  *
  * Runs that are contiguous on both sides are copied whole, and a box whose two sides have different innermost dimensions is
