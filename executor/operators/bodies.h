@@ -5,6 +5,7 @@
 #include "executor/operators/gathers/sequences.h"
 #include "executor/operators/normalizations/line_normalization.h"
 #include "executor/operators/reductions/determinant.h"
+#include "executor/operators/reductions/running_sum.h"
 #include "executor/operators/sampling/columns.h"
 #include "executor/operators/sampling/sampler.h"
 
@@ -13,6 +14,7 @@
 #define MP_BODIES(X)                              \
     X("Trilu", "", mp_trilu, mp_trilu_kernel)     \
     X("OneHot", "", mp_one_hot, NULL)             \
+    X("CumSum", "", mp_cumsum, mp_cumsum_kernel)  \
     X("Col2Im", "", mp_col2im, mp_col2im_kernel)  \
     X("LpNormalization", "", mp_lp, mp_lp_kernel) \
     X("LRN", "", mp_lrn, mp_lrn_kernel)

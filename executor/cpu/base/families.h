@@ -22,7 +22,7 @@
     X(copies)               /* Transpose, Concat, Split, Slice, Pad, Expand, Tile ..., Reorder */ \
     X(gathers)              /* Gather*, Compress, MaxUnpool, Scatter* */                          \
     X(reductions)           /* Reduce* */                                                         \
-    X(scans)                /* ArgMax, ArgMin, CumSum */                                          \
+    X(extremes)             /* ArgMax, ArgMin */                                                  \
     X(tops)                 /* TopK */                                                            \
     X(resizes)              /* Resize, Upsample */                                                \
     X(samplers)             /* GridSample, RoiAlign */                                            \

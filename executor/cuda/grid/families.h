@@ -15,7 +15,7 @@
     X(normalizations)       /* LayerNormalization ... MeanVarianceNormalization */                \
     X(softmaxes)            /* Softmax, SafeSoftmax, LogSoftmax, Hardmax */                       \
     X(losses)               /* SoftmaxCrossEntropyLoss ... BinaryCrossEntropyWithLogits */        \
-    X(reductions)           /* Reduce*, ArgMax, ArgMin, CumSum */                                 \
+    X(reductions)           /* Reduce*, ArgMax, ArgMin */                                         \
     X(attentions)           /* ScaledDotProductAttention */                                       \
     X(copies)               /* Transpose, Concat, Split, Slice, Pad, Expand, Tile ..., Reorder */ \
     X(gathers)              /* Gather*, Compress, MaxUnpool, Scatter* */                          \
