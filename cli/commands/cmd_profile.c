@@ -12,7 +12,7 @@
 #include "cli/reports/report.h"
 #include "cli/reports/train_report.h"
 #include "estimator/base/clock.h"
-#include "executor/run/algorithms.h"
+#include "executor/run/program.h"
 #include "formats/json/json.h"
 #include "memplan/costs_json.h"
 

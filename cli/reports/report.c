@@ -8,7 +8,7 @@
 #include "cli/messages/print.h"
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
-#include "executor/run/providers.h"
+#include "executor/run/program.h"
 #include "formats/base/file.h"
 #include "formats/json/json.h"
 

@@ -11,7 +11,7 @@
 #include "estimator/training/adapters.h"
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"
-#include "executor/run/algorithms.h"
+#include "executor/run/program.h"
 #include "formats/json/json.h"
 #include "formats/json/plan_json.h"
 #include "formats/onnx/onnx.h"

@@ -64,7 +64,7 @@ typedef enum mp_input_use {
     MP_USE_THROUGH    /* read for what the operator's output is read for: the operator rearranges or selects */
 } mp_input_use;
 
-/* The first values of a parameter that is read there (executor/data/initialise.c). */
+/* The first values of a parameter that is read there (executor/data/parameters.c). */
 typedef enum mp_initial {
     MP_INITIAL_UNSTATED, /* no such operand */
     MP_INITIAL_NONE,     /* never a parameter */

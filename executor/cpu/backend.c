@@ -7,11 +7,11 @@
 #include <xmmintrin.h>
 #endif
 
+#include "executor/cpu/base/families.h"
 #include "executor/cpu/base/parallel.h"
 #include "executor/cpu/cpu.h"
-#include "executor/cpu/kernels.h"
 #include "executor/operators/layouts.h"
-#include "executor/operators/products/convolutions_cpu.h"
+#include "executor/operators/products/convolution_cpu.h"
 #include "executor/operators/products/packing_cpu.h"
 #include "executor/operators/updates/updates_cpu.h"
 

@@ -6,17 +6,15 @@
 
 #include "estimator/base/memory.h"
 #include "executor/cuda/device/context.h"
+#include "executor/cuda/device/device.h"
 #include "executor/cuda/device/errors.h"
-#include "executor/cuda/device/memory.h"
-#include "executor/cuda/device/recording.h"
 #include "executor/cuda/device/step.h"
 #include "executor/cuda/device/streams.h"
 #include "executor/cuda/grid/families.h"
-#include "executor/cuda/kernels.h"
 #include "executor/cuda/layouts.h"
 #include "executor/cuda/vendor/dnn_convolutions.h"
 #include "executor/cuda/vendor/dnn_graph.h"
-#include "executor/operators/copies/bytes_cuda.h"
+#include "executor/operators/copies/boxes_cuda.h"
 #include "executor/operators/updates/updates_cuda.h"
 
 static int threads(const mp_backend *self)

@@ -70,21 +70,21 @@ mp_status mp_call_prepare(const mp_backend *backend, const mp_kernel *kernel, co
     return MP_OK;
 }
 
-mp_status mp_call_run(const mp_backend *backend, const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+mp_status mp_call_run(const mp_backend *backend, const mp_call *call, const mp_operands *x, mp_error *err)
 {
     mp_status st = MP_OK;
     uint64_t ours = x->is_backward ? x->adds & ~call->adds : 0;
     void *target[64];
     int64_t at = call->added_at;
     if (backend->use) backend->use(backend);
-    if (!ours) return call->run(call, x, run, err);
+    if (!ours) return call->run(call, x, err);
     for (int i = x->from; i < x->to; i++) {
         if (!(ours & MP_BIT(i))) continue;
         target[i] = x->d_in[i].data;
         x->d_in[i].data = (char *)x->workspace + at;
         at += room_of(x, i);
     }
-    st = call->run(call, x, run, err);
+    st = call->run(call, x, err);
     for (int i = x->from; i < x->to; i++) {
         if (!(ours & MP_BIT(i))) continue;
         int64_t n = elements_of(x, i);

@@ -18,6 +18,13 @@ typedef enum mp_mode {
     MP_MODE_AS_WRITTEN /* as the operator's own attributes and inputs say (ONNX's conformance cases) */
 } mp_mode;
 
+/* What a run of the network is like. */
+typedef struct mp_run {
+    uint64_t seed;
+    uint32_t step;  /* counts every pass through the network, micro-batches included */
+    bool first_run; /* of this node in this step: running statistics move now, and not when it is recomputed */
+} mp_run;
+
 /* The operands of one node. The arrays are described in full (type, sizes, strides) when the call is prepared, and the same
  * when it runs; only `data` changes from run to run.
  *
@@ -47,6 +54,7 @@ typedef struct mp_operands {
     mp_array *d_in, *d_out; /* backward only, else NULL; an output without gradient is UNDEFINED: its gradient is zero */
     mp_array extra[MP_EXTRAS_MAX]; /* flat: rank 1, dims[0] elements; UNDEFINED: not demanded */
     void *workspace;               /* call->workspace_bytes, aligned as storages are: to 64, on devices 256 */
+    mp_run run;                    /* when it runs */
 } mp_operands;
 
 /* True for FLOAT and BFLOAT16, the types that networks are computed in and gradients have. */
@@ -66,13 +74,6 @@ int mp_operands_axis(const mp_operands *x, int64_t otherwise, int rank);
  * constant and that is none; -1: all were there. */
 mp_infer mp_operands_reader(const mp_operands *x, mp_error *err);
 
-/* What a run knows that is not in its operands. */
-typedef struct mp_run {
-    uint64_t seed;
-    uint32_t step;  /* counts every pass through the network, micro-batches included */
-    bool first_run; /* of this node in this step: running statistics move now, and not when it is recomputed */
-} mp_run;
-
 /* The algorithms that a backend has for a node; a name means the same in every process. */
 enum { MP_ALGORITHMS = 8, MP_ALGORITHM_NAME = 96 };
 typedef struct mp_algorithms {
@@ -90,7 +91,7 @@ enum { MP_CALL_REASON = 112 };
 typedef struct mp_call mp_call;
 struct mp_call {
     /* Never NULL once prepared. The status is MP_OK unless the backend's library fails. */
-    mp_status (*run)(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err);
+    mp_status (*run)(const mp_call *call, const mp_operands *x, mp_error *err);
     void (*release)(mp_call *call); /* NULL: nothing to release but `state` */
     void *state;                    /* of the kernel, from mp_alloc; NULL: none. Released with mp_free after `release` */
     int64_t workspace_bytes;
@@ -133,5 +134,5 @@ const mp_kernel *mp_kernel_find(const mp_kernel *const *tables, size_t n, const 
 mp_status mp_call_prepare(const mp_backend *backend, const mp_kernel *kernel, const mp_operands *x, mp_call *call,
                           mp_error *err);
 /* Runs it there, adding where x->adds asks for it (a subset of what it was prepared for). */
-mp_status mp_call_run(const mp_backend *backend, const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err);
+mp_status mp_call_run(const mp_backend *backend, const mp_call *call, const mp_operands *x, mp_error *err);
 void mp_call_release(mp_call *call); /* an empty one is fine */

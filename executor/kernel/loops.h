@@ -1,9 +1,10 @@
-/* loops.h - the loop nest over operands that broadcast to one shape, in its simplest form; and a sum over what was broadcast.
- * Both are found from the arrays' sizes and strides alone, and are the same for every backend.
+/* loops.h - the loop nest over operands that broadcast to one shape, in its simplest form; a sum over what was broadcast;
+ * and lines. All are found from the arrays' sizes and strides alone, and are the same for every backend.
  */
 #pragma once
 
 #include "executor/kernel/array.h"
+#include "executor/kernel/kernel.h"
 
 enum { MP_OPERANDS_MAX = 6, MP_LOOP_OPERANDS = MP_OPERANDS_MAX + 1 };
 
@@ -28,3 +29,18 @@ typedef struct mp_sum_loops {
 } mp_sum_loops;
 
 mp_sum_loops mp_sum_loops_of(const mp_array *from, const mp_array *to);
+
+/* An array as lines along some of its dimensions: softmax, losses, running sums. */
+typedef struct mp_lines {
+    int n_outer, n_inner;
+    int64_t outer[MP_ARRAY_RANK], inner[MP_ARRAY_RANK], outer_at[MP_ARRAY_RANK], inner_at[MP_ARRAY_RANK];
+    int outer_dim[MP_ARRAY_RANK]; /* the dimension of the array that outer[k] is */
+    int64_t n, length;
+    bool contiguous; /* each line is */
+} mp_lines;
+
+/* Lines along the dimensions whose bits are set, in the order of the dimensions; line k counts the other dimensions row-major.
+ */
+mp_lines mp_lines_of(const mp_array *a, uint32_t line);
+/* The lines of input 0 that a softmax works along. */
+mp_lines mp_softmax_lines(const mp_operands *x);

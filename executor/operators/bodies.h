@@ -5,14 +5,16 @@
 #include "executor/operators/gathers/sequences.h"
 #include "executor/operators/normalizations/line_normalization.h"
 #include "executor/operators/reductions/determinant.h"
+#include "executor/operators/reductions/running_sum.h"
 #include "executor/operators/sampling/columns.h"
-#include "executor/operators/sampling/regions.h"
+#include "executor/operators/sampling/sampler.h"
 
 /* X(kind, domain, NAME, backward): the description is the struct NAME, the body NAME_item; NAME_prepare and NAME_run are the
  * rest of the kernel. `backward` is NAME_kernel, or NULL where the operator has no gradient. */
 #define MP_BODIES(X)                              \
     X("Trilu", "", mp_trilu, mp_trilu_kernel)     \
     X("OneHot", "", mp_one_hot, NULL)             \
+    X("CumSum", "", mp_cumsum, mp_cumsum_kernel)  \
     X("Col2Im", "", mp_col2im, mp_col2im_kernel)  \
     X("LpNormalization", "", mp_lp, mp_lp_kernel) \
     X("LRN", "", mp_lrn, mp_lrn_kernel)
@@ -26,23 +28,22 @@
     X("MaxRoiPool", "", mp_max_roi_pool, NULL)
 
 /* The kernel of a row, where the backend has defined MP_BODY_LOOP. */
-#define MP_BODY_KERNEL(kind, domain, name, backward) MP_BODY_KERNEL_OF(name, (void)run, 1)
-#define MP_SLOTTED_BODY_KERNEL(kind, domain, name, backward) MP_BODY_KERNEL_OF(name, (void)run, MP_BODY_SLOTS(x))
-#define MP_CHECKED_BODY_KERNEL(kind, domain, name, backward) \
-    MP_BODY_KERNEL_OF(name, (void)run; MP_BODY_CHECK(name##_check(x, err)), 1)
-#define MP_BODY_KERNEL_OF(name, check, slots)                                                                 \
-    MP_BODY_LOOP(name, name##_item)                                                                           \
-    static mp_status name##_call(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err) \
-    {                                                                                                         \
-        check;                                                                                                \
-        return name##_run(call, x, name##_item_loop, err);                                                    \
-    }                                                                                                         \
-    static mp_status name##_kernel(const mp_operands *x, mp_call *call, mp_error *err)                        \
-    {                                                                                                         \
-        MP_CHECK(name##_prepare(x, call, err));                                                               \
-        call->run = name##_call;                                                                              \
-        call->workspace_bytes *= slots;                                                                       \
-        return MP_OK;                                                                                         \
+#define MP_BODY_KERNEL(kind, domain, name, backward) MP_BODY_KERNEL_OF(name, , 1)
+#define MP_SLOTTED_BODY_KERNEL(kind, domain, name, backward) MP_BODY_KERNEL_OF(name, , MP_BODY_SLOTS(x))
+#define MP_CHECKED_BODY_KERNEL(kind, domain, name, backward) MP_BODY_KERNEL_OF(name, MP_BODY_CHECK(name##_check(x, err)), 1)
+#define MP_BODY_KERNEL_OF(name, check, slots)                                              \
+    MP_BODY_LOOP(name, name##_item)                                                        \
+    static mp_status name##_call(const mp_call *call, const mp_operands *x, mp_error *err) \
+    {                                                                                      \
+        check;                                                                             \
+        return name##_run(call, x, name##_item_loop, err);                                 \
+    }                                                                                      \
+    static mp_status name##_kernel(const mp_operands *x, mp_call *call, mp_error *err)     \
+    {                                                                                      \
+        MP_CHECK(name##_prepare(x, call, err));                                            \
+        call->run = name##_call;                                                           \
+        call->workspace_bytes *= slots;                                                    \
+        return MP_OK;                                                                      \
     }
 /* All kernels of a backend, and their rows in its table. */
 #define MP_BODY_KERNELS                       \

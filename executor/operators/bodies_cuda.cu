@@ -1,9 +1,8 @@
 /* bodies_cuda.cu - the operators of bodies.h on the GPU. */
 #include "executor/cuda/grid/bodies.cuh"
 
-#include "executor/cuda/grid/families.h"
-
 extern "C" {
+#include "executor/cuda/grid/families.h"
 #include "executor/operators/bodies.h"
 }
 

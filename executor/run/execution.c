@@ -7,7 +7,6 @@
 
 #include "estimator/base/clock.h"
 #include "executor/run/addresses.h"
-#include "executor/run/calls.h"
 
 /* Passes that run the same calls on the same addresses are of one kind: (does it add to gradients, does it update). */
 enum { PASS_ADDS = 1, PASS_UPDATES = 2, PASS_KINDS = 4 };
@@ -16,6 +15,19 @@ typedef struct pass_kind {
     bool has_run;
     void *recording; /* of the backend; NULL: none yet */
 } pass_kind;
+
+/* A plan's steps as the calls that are made: updates that follow each other in one, on the main stream or on the side stream,
+ * and which calls the main stream waits after. */
+typedef struct step_call {
+    size_t step, n_steps; /* of the plan; more than one only if they are updates */
+    bool is_update, is_side;
+    int wait; /* after it the main stream waits for this mark (the number of a call on the side stream); -1: none */
+} step_call;
+
+typedef struct call_list {
+    size_t n;
+    step_call *calls;
+} call_list;
 
 struct mp_execution {
     mp_program *program;
@@ -29,11 +41,51 @@ struct mp_execution {
     mp_update_factors factors; /* of the updates that run now */
     bool records;
     pass_kind kinds[PASS_KINDS];
-    mp_steps_calls calls;
+    call_list calls;
     double *seconds, input_seconds;
     mp_watch *watch; /* NULL: nobody looks at what is computed */
     mp_pool *pool;
 };
+
+static bool is_update(const mp_program *program, const mp_plan *plan, size_t t)
+{
+    return program->bindings->nodes[plan->steps[t].node].task == MP_TASK_UPDATE;
+}
+
+/* Lists the calls, but for waits. `waited[t]`: step t waits for something. */
+static void list(const mp_program *program, const mp_plan *plan, bool one_by_one, bool two_streams, const bool *waited,
+                 call_list *out)
+{
+    for (size_t t = 0; t < plan->n_steps; t++) {
+        const bool update = is_update(program, plan, t), side = two_streams && plan->steps[t].until;
+        step_call *last = out->n ? &out->calls[out->n - 1] : NULL;
+        if (last && update && last->is_update && !one_by_one && !waited[t] &&
+            (!two_streams || plan->steps[t].until == plan->steps[last->step].until))
+            last->n_steps++;
+        else
+            out->calls[out->n++] = (step_call){t, 1, update, side, -1};
+    }
+}
+
+/* In the order of the plan. `one_by_one`: every update by itself; `two_streams`: false: all on the main stream. The list is
+ * in the pool. MP_NOMEM. O(steps). */
+static mp_status list_calls(const mp_program *program, const mp_plan *plan, bool one_by_one, bool two_streams, mp_pool *pool,
+                            call_list *out, mp_error *err)
+{
+    const size_t n = plan->n_steps;
+    MP_OWNED int *mark = mp_alloc(n + 1, sizeof *mark);
+    int n_marks = 0; /* per step, and the end: 1 + the last mark it waits for */
+    MP_OWNED bool *waited = mp_alloc(n + 1, sizeof *waited);
+    *out = (call_list){.calls = mp_pool_alloc(pool, n, sizeof *out->calls)};
+    MP_ENSURE(mark && waited && out->calls, err, MP_NOMEM, "out of memory");
+    for (size_t t = 0; t < n && two_streams; t++)
+        if (plan->steps[t].until) waited[plan->steps[t].until] = true;
+    list(program, plan, one_by_one, two_streams, waited, out);
+    for (size_t k = 0; k < out->n; k++)
+        if (out->calls[k].is_side) mark[plan->steps[out->calls[k].step].until] = ++n_marks;
+    for (size_t k = 0; k < out->n; k++) out->calls[k].wait = mark[out->calls[k].step + out->calls[k].n_steps] - 1;
+    return MP_OK;
+}
 
 /* The gradients that the norm is over, in the order of the parameters; their addresses are set when the node runs. */
 static mp_status list_gradients(mp_execution *e, mp_error *err)
@@ -63,8 +115,8 @@ mp_status mp_execution_new(mp_program *program, const mp_plan *plan, const mp_ex
     MP_ENSURE(e->seconds, err, MP_NOMEM, "out of memory");
     MP_CHECK(mp_addresses_of(program, plan, options->guards, e->pool, &e->at, err));
     MP_CHECK(list_gradients(e, err));
-    MP_CHECK(mp_steps_calls_of(program, plan, options->one_by_one, program->backend->side_begin && !options->profile, e->pool,
-                               &e->calls, err));
+    MP_CHECK(list_calls(program, plan, options->one_by_one, program->backend->side_begin && !options->profile, e->pool,
+                        &e->calls, err));
     e->records =
         program->backend->record_begin && !options->by_call && !options->profile && !options->poison && !options->guards;
     *out = e;
@@ -116,7 +168,7 @@ float *mp_execution_state(mp_execution *e, int tensor, int64_t *n_floats)
     return NULL;
 }
 
-static void run_updates(mp_execution *e, const mp_steps_call *call)
+static void run_updates(mp_execution *e, const step_call *call)
 {
     const mp_program *p = e->program;
     for (size_t k = 0; k < call->n_steps; k++) {
@@ -149,15 +201,14 @@ static mp_status run_operator(mp_execution *e, const mp_ready_step *r, int64_t p
     mp_program_node *node = &e->program->nodes[r->node];
     const mp_binding *b = &e->program->bindings->nodes[r->node];
     mp_operands *x = &node->operands;
-    mp_run run = {.seed = e->options.seed, .step = (uint32_t)pass, .first_run = r->first_run};
     uint64_t all = x->adds;
     for (size_t k = 0; k < r->n_slots; k++) node->slots[k].array->data = r->slots[k];
     x->workspace = r->workspace;
+    x->run = (mp_run){.seed = e->options.seed, .step = (uint32_t)pass, .first_run = r->first_run};
     x->alternative = r->alternative;
     if (!added) x->adds = b->adds;
     x->algorithm = e->program->graph->nodes[r->node].alternatives[r->alternative].algorithm;
-    st = mp_call_run(e->program->backend, node->n_algorithms ? &node->algorithms[r->alternative].call : &node->call, x, &run,
-                     err);
+    st = mp_call_run(e->program->backend, node->n_algorithms ? &node->algorithms[r->alternative].call : &node->call, x, err);
     x->adds = all;
     return st;
 }
@@ -175,7 +226,7 @@ static void run_accumulate(mp_execution *e, const mp_ready_step *r)
 }
 
 /* What a call took: updates in one by their size, so that the parts add up. */
-static void count_seconds(mp_execution *e, const mp_steps_call *call, double seconds)
+static void count_seconds(mp_execution *e, const step_call *call, double seconds)
 {
     const mp_program *p = e->program;
     double total = 0;
@@ -203,7 +254,7 @@ static mp_status read_times(mp_execution *e, mp_error *err)
     return MP_OK;
 }
 
-static mp_status end_call(mp_execution *e, const mp_steps_call *call, mp_error *err)
+static mp_status end_call(mp_execution *e, const step_call *call, mp_error *err)
 {
     for (size_t t = call->step; t < call->step + call->n_steps; t++) {
         if (e->options.guards) MP_CHECK(mp_addresses_check_guards(&e->at, (int)t, err));
@@ -212,7 +263,7 @@ static mp_status end_call(mp_execution *e, const mp_steps_call *call, mp_error *
     return MP_OK;
 }
 
-static mp_status run_call(mp_execution *e, const mp_steps_call *call, int64_t pass, int kind, mp_error *err)
+static mp_status run_call(mp_execution *e, const step_call *call, int64_t pass, int kind, mp_error *err)
 {
     const mp_ready_step *r = &e->at.steps[call->step];
     switch (e->program->bindings->nodes[r->node].task) {
@@ -233,7 +284,7 @@ static mp_status run_call(mp_execution *e, const mp_steps_call *call, int64_t pa
     return MP_OK;
 }
 
-static mp_status run_watched(mp_execution *e, const mp_steps_call *call, int64_t pass, int kind, mp_error *err)
+static mp_status run_watched(mp_execution *e, const step_call *call, int64_t pass, int kind, mp_error *err)
 {
     e->watch->pass = pass;
     MP_CHECK(mp_watch_before(e->watch, &e->at.steps[call->step], err));
@@ -250,7 +301,7 @@ static mp_status run_calls(mp_execution *e, int64_t pass, int kind, mp_error *er
     const bool noted = e->options.profile && b->note_time, clocked = e->options.profile && !noted;
     int n_marks = 0;
     for (size_t k = 0; k < e->calls.n; k++) {
-        const mp_steps_call *call = &e->calls.calls[k];
+        const step_call *call = &e->calls.calls[k];
         const bool side = call->is_side && (kind & PASS_UPDATES);
         const double from = clocked ? mp_clock_now() : 0;
         if (noted) MP_CHECK(b->note_time(b, 2 * (int)k, err));
@@ -348,7 +399,7 @@ mp_status mp_execution_flush(mp_execution *e, mp_error *err)
     b->enter(b);
     if (e->pending >= 0) e->factors = mp_update_factors_at(&e->options.hyper, e->pending);
     for (size_t k = 0; e->pending >= 0 && k < e->calls.n; k++) {
-        const mp_steps_call *call = &e->calls.calls[k];
+        const step_call *call = &e->calls.calls[k];
         const mp_ready_step *r = &e->at.steps[call->step];
         if (e->program->bindings->nodes[r->node].task == MP_TASK_CLIP) run_clip(e, r);
         if (call->is_update) run_updates(e, call);

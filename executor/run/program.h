@@ -1,6 +1,8 @@
 /* program.h - what a program is made of: a prepared call and its operands per node of the graph. See memplan/program.h. */
 #pragma once
 
+#include <stddef.h>
+
 #include "executor/kernel/backend.h"
 #include "memplan/program.h"
 
@@ -25,7 +27,7 @@ typedef struct mp_program_algorithm {
 typedef struct mp_program_node {
     mp_call call;                     /* empty for nodes that are no operator's */
     mp_operands operands;             /* likewise */
-    size_t n_algorithms;              /* as the node's alternatives, where they are algorithms (algorithms.h); else 0 */
+    size_t n_algorithms;              /* as the node's alternatives, where they are algorithms; else 0 */
     mp_program_algorithm *algorithms; /* per alternative; in place of `call` */
     size_t n_slots;
     mp_slot *slots;
@@ -49,3 +51,27 @@ struct mp_program {
 
 /* How tensor t lies in its storage. */
 mp_status mp_program_array(const mp_program *program, int tensor, mp_array *out, mp_error *err);
+
+/* Asks the backend for the algorithms of every node: where there are several, they become the alternatives of the graph's node
+ * in the backend's order, its own choice being the base, each with the workspace of its call and the seconds of the base: to be
+ * measured. Nodes that have alternatives stay as they are. The graph gets a new hash. MP_NOMEM; what the backend fails with. */
+mp_status mp_program_list_algorithms(mp_program *program, mp_error *err);
+
+/* Prepares a call for every alternative of the graph that is an algorithm (memplan/costs_json.h), and gives the alternative the
+ * workspace that the call takes here; the graph gets a new hash. MP_UNSUPPORTED: the backend has no algorithm of a name.
+ * MP_NOMEM. */
+mp_status mp_program_take_algorithms(mp_program *program, mp_error *err);
+
+/* For reports: operators with the same provider for the same reason. */
+typedef struct mp_provider_group {
+    const char *provider; /* "cuDNN" */
+    const char *reason;   /* why it is this one; "": the backend has no better one */
+    size_t n_operators;
+} mp_provider_group;
+
+enum { MP_PROVIDER_GROUPS = 16 };
+
+/* The groups of the operators of this kind, in the order in which they first occur, each operator once, by its forward node;
+ * their number. 0: the backend has one way for them, or the network has none. With more groups than there is room for, the
+ * last one takes the rest. Texts live as long as the program. O(nodes x groups). */
+size_t mp_program_providers(const mp_program *program, const char *kind, mp_provider_group groups[MP_PROVIDER_GROUPS]);

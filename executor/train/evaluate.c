@@ -118,7 +118,7 @@ static mp_status run_call(evaluator *e, mp_operands *x, mp_error *err)
     if (e->away) show_known(e, x, false);
     MP_CHECK(take(e->away, &workspace, call.workspace_bytes, err));
     x->workspace = workspace.data;
-    const mp_status st = mp_call_run(e->how->backend, &call, x, &e->how->run, err);
+    const mp_status st = mp_call_run(e->how->backend, &call, x, err);
     release(e->away, &workspace);
     return st;
 }
@@ -126,8 +126,13 @@ static mp_status run_call(evaluator *e, mp_operands *x, mp_error *err)
 static mp_status run_operator(evaluator *e, int index, mp_error *err)
 {
     const mp_operator *op = &e->model->operators[index];
-    mp_operands x = {
-        .model = e->model, .op = op, .op_index = index, .mode = e->how->mode, .n_in = op->n_in, .n_out = op->n_out};
+    mp_operands x = {.model = e->model,
+                     .op = op,
+                     .op_index = index,
+                     .mode = e->how->mode,
+                     .run = e->how->run,
+                     .n_in = op->n_in,
+                     .n_out = op->n_out};
     MP_OWNED mp_array *arrays = mp_alloc((size_t)op->n_in + (size_t)op->n_out + 1, sizeof *arrays);
     MP_ENSURE(arrays, err, MP_NOMEM, "no memory for the operands of '%s'", op->name);
     x.in = arrays;

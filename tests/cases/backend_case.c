@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include "executor/module.h"
+#include "executor/backend.h"
 #include "tests/cases/test.h"
 
 /* Modules lie beside the program, tests one folder deeper. */

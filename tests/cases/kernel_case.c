@@ -279,7 +279,8 @@ static void run(kernel_run *r, mp_operands *x, const mp_call *call)
         bring_arrays(&j, x->extra, MP_EXTRAS_MAX);
         bring(&j, &x->workspace, call->workspace_bytes);
     }
-    mp_status st = mp_call_run(j.backend, call, x, &r->run, &err);
+    x->run = r->run;
+    mp_status st = mp_call_run(j.backend, call, x, &err);
     for (int k = 0; k < j.n; k++) {
         if (!j.stops[k].shared) backend_fetch(j.backend, j.stops[k].there, (char *)j.stops[k].host - GUARD, j.stops[k].bytes);
         *j.stops[k].at = j.stops[k].host;

@@ -11,7 +11,6 @@ typedef struct entry {
     int mark;
     const mp_call *call;
     mp_operands operands; /* with arrays of its own */
-    mp_run run;
     mp_dtype dtype;
     int64_t n;
     const void *from;
@@ -68,16 +67,15 @@ static mp_array *arrays_of(const mp_array *from, int n)
     return list;
 }
 
-static mp_status run_call(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_call(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const mp_call *kept = call->state;
     recorder *r = used;
     if (x->workspace) r->counted.n_faults += (uintptr_t)x->workspace % (uintptr_t)r->backend.alignment != 0;
-    if (!r->current) return kept->run(kept, x, run, err);
+    if (!r->current) return kept->run(kept, x, err);
     if (r->fails_after >= 0 && r->current->n_entries >= r->fails_after) return MP_FAIL(err, MP_IO, "the library has failed");
     entry *e = put(r, CALL);
     e->call = kept;
-    e->run = *run;
     e->operands = *x;
     e->operands.in = arrays_of(x->in, x->n_in);
     e->operands.out = arrays_of(x->out, x->n_out);
@@ -250,10 +248,11 @@ static mp_status replay(const mp_backend *self, void *memory, mp_error *err)
     r->counted.n_replayed++;
     use(self);
     for (entry *e = ((recording *)memory)->first; e; e = e->next) {
-        mp_run run = {.seed = r->seed, .step = r->step, .first_run = e->run.first_run};
+        e->operands.run.seed = r->seed;
+        e->operands.run.step = r->step;
         switch (e->what) {
         case CALL:
-            MP_CHECK(e->call->run(e->call, &e->operands, &run, err));
+            MP_CHECK(e->call->run(e->call, &e->operands, err));
             break;
         case ADD:
             r->inner->add(r->inner, e->dtype, e->n, e->from, e->to);

@@ -1,7 +1,7 @@
 /* test_cuda_attention_graphs.c - what attention's graphs for cuDNN compute: their operations are run here, one by one in float,
  * and compared with attention by its definition in double. Linked with the libraries. */
 #include "executor/cuda/vendor/dnn_attention_graphs.h"
-#include "executor/operators/attention/attention_mask.h"
+#include "executor/operators/attention/attention_spec.h"
 #include "tests/cases/attention_case.h"
 #include "tests/cases/test.h"
 
@@ -151,7 +151,7 @@ static double row_of(const mp_attention_spec *f, int64_t matrix, int64_t row, do
 
 enum { SIDE = 16, DEEP = 16 };
 
-/* The mask that `f` has becomes, by attention_mask.h, what is added in the graph; returns the form with that. */
+/* The mask that `f` has becomes, by attention_spec.h, what is added in the graph; returns the form with that. */
 static mp_attention_spec with_made_mask(const mp_attention_spec *f, mp_joint_mask *masks)
 {
     mp_attention_spec made = *f;

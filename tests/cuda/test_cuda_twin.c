@@ -1,7 +1,7 @@
 /* test_cuda_twin.c - the GPU's own kernels, run on the host by their twin: against the CPU's on the same values, in fp32 and
  * bf16, and through the tests that the CPU's kernels pass. */
+#include "executor/cpu/base/families.h"
 #include "executor/cpu/cpu.h"
-#include "executor/cpu/kernels.h"
 #include "executor/cuda/grid/division.h"
 #include "tests/cases/backend_case.h"
 #include "tests/cases/test.h"

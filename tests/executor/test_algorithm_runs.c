@@ -2,7 +2,7 @@
  * among them trains as keep-all does with the same ones, bit for bit, within its arena. */
 #include <unistd.h>
 
-#include "executor/run/algorithms.h"
+#include "executor/run/program.h"
 #include "memplan/arena.h"
 #include "memplan/check.h"
 #include "memplan/costs_json.h"

@@ -6,8 +6,8 @@
 
 #include <onnx.pb-c.h>
 
+#include "executor/cpu/base/families.h"
 #include "executor/cpu/cpu.h"
-#include "executor/cpu/kernels.h"
 #include "executor/train/evaluate.h"
 #include "memplan/onnx.h"
 #include "tests/cases/test.h"

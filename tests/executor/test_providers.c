@@ -1,5 +1,5 @@
 /* test_providers.c - who computes operators is counted by provider and reason. */
-#include "executor/run/providers.h"
+#include "executor/run/program.h"
 #include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
 

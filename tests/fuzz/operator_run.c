@@ -186,16 +186,16 @@ static operator_verdict call(work *w, mp_operands *x, bool finite, char text[OPE
 {
     mp_error err = {0};
     mp_call call = {0};
-    const mp_run run = {.seed = 7, .step = 3, .first_run = true};
     operator_verdict verdict = OPERATOR_RAN;
     const mp_kernel *kernel = w->backend->kernel(w->backend, w->op);
     if (!kernel || (x->is_backward && !kernel->backward)) return OPERATOR_REFUSED;
+    x->run = (mp_run){.seed = 7, .step = 3, .first_run = true};
     if (mp_call_prepare(w->backend, kernel, x, &call, &err) != MP_OK) return refused(&err, w->c->kind, text);
     if (call.workspace_bytes > ELEMENTS_MAX * 64)
         verdict = OPERATOR_TOO_LARGE;
     else if (!(x->workspace = take(w, call.workspace_bytes)))
         verdict = OPERATOR_TOO_LARGE;
-    else if (mp_call_run(w->backend, &call, x, &run, &err) != MP_OK)
+    else if (mp_call_run(w->backend, &call, x, &err) != MP_OK)
         verdict = refused(&err, w->c->kind, text) == OPERATOR_REFUSED ? OPERATOR_FAILED : OPERATOR_NO_REASON;
     else if (!is_whole(w))
         verdict = OPERATOR_OVERWRITES;

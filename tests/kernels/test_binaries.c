@@ -1,7 +1,6 @@
 /* test_binaries.c - operators of several operands: values by hand, gradients against differences, in every pattern of
  * broadcasting. */
-#include "executor/cpu/kernels.h"
-#include "executor/operators/elementwise/broadcast_sum_cpu.h"
+#include "executor/cpu/base/families.h"
 #include "executor/operators/elementwise/elementwise_cpu.h"
 #include "tests/cases/kernel_case.h"
 #include "tests/cases/test.h"

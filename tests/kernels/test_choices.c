@@ -1,7 +1,8 @@
 /* test_choices.c - gradients where a derivative has a choice (ties, borders, zeros) against PyTorch's, which are in choices.def
  * (tests/gradients/make_choices.py). Every operator that has a gradient is there, or said to have no choice. */
 #include "estimator/model/ops.h"
-#include "executor/cpu/kernels.h"
+#include "executor/cpu/base/families.h"
+#include "tests/cases/backend_case.h"
 #include "tests/cases/kernel_case.h"
 #include "tests/cases/test.h"
 
@@ -40,6 +41,8 @@ static bool agrees(double is, double expected, double tolerance)
 static void check(const choice *row, unsigned flags, double before, double tolerance)
 {
     const kernel_case c = {row->kind, row->version, row->operands, row->attributes, row->n_outputs, 0, 0, row->wanted, 0, 0};
+    /* batch normalization with what follows it, which the CPU has one by one */
+    if (!strncmp(c.kind, "memplan:BatchNormalization", 26) && !strcmp(backend_of_tests()->name, "cpu")) return;
     kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, flags | KERNEL_BACKWARD);
     const mp_operands *b = &r->backward;
     for (int64_t k = 0; k < mp_array_elements(&b->d_out[0]); k++) kernel_set(&b->d_out[0], k, (double)(k + 1));

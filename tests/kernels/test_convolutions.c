@@ -1,6 +1,6 @@
 /* test_convolutions.c - convolutions: a value by hand, gradients against differences in every geometry, packed weights. */
+#include "executor/cpu/base/families.h"
 #include "executor/cpu/cpu.h"
-#include "executor/cpu/kernels.h"
 #include "executor/operators/products/convolution_cpu.h"
 #include "executor/operators/products/packing_cpu.h"
 #include "tests/cases/kernel_case.h"
@@ -65,7 +65,7 @@ static void check_packed_forward(const kernel_case *c, const mp_array *plain, co
     assert_int_equal(mp_call_prepare(&mp_cpu, mp_cpu_kernel(b->forward.op), &b->forward, &call, &err), MP_OK);
     b->forward.workspace = aligned_alloc(64, (size_t)call.workspace_bytes + 64);
     kernel_forward(a);
-    assert_int_equal(mp_call_run(&mp_cpu, &call, &b->forward, &b->run, &err), MP_OK);
+    assert_int_equal(mp_call_run(&mp_cpu, &call, &b->forward, &err), MP_OK);
     for (int64_t e = 0; e < mp_array_elements(&a->forward.out[0]); e++) {
         double x = kernel_get(&a->forward.out[0], e), y = kernel_get(&b->forward.out[0], e);
         assert_true(fabs(x - y) <= 1e-4 * (1 + fabs(x)));

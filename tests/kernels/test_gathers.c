@@ -6,8 +6,8 @@
 #include <omp.h>
 #endif
 
+#include "executor/cpu/base/families.h"
 #include "executor/cpu/cpu.h"
-#include "executor/cpu/kernels.h"
 #include "tests/cases/backend_case.h"
 #include "tests/cases/value_case.h"
 
@@ -203,8 +203,8 @@ TEST(an_index_outside_is_named_and_nothing_is_read)
         mp_error forward = {0}, backward = {0};
         kernel_forward(r);
         ((int64_t *)r->forward.in[1].data)[cases[k].at] = cases[k].bad;
-        assert_int_equal(mp_call_run(&mp_cpu, &r->forward_call, &r->forward, &r->run, &forward), MP_INVALID);
-        assert_int_equal(mp_call_run(&mp_cpu, &r->backward_call, &r->backward, &r->run, &backward), MP_INVALID);
+        assert_int_equal(mp_call_run(&mp_cpu, &r->forward_call, &r->forward, &forward), MP_INVALID);
+        assert_int_equal(mp_call_run(&mp_cpu, &r->backward_call, &r->backward, &backward), MP_INVALID);
         assert_non_null(strstr(forward.message, cases[k].c.kind));
         assert_non_null(strstr(forward.message, "'the_node'"));
         assert_non_null(strstr(backward.message, "'the_node'"));
@@ -226,7 +226,7 @@ TEST(a_condition_that_takes_another_number_of_elements_is_refused)
         kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, 0);
         mp_error err = {0};
         kernel_set(&r->forward.in[1], value ? 0 : 1, value);
-        assert_int_equal(mp_call_run(&mp_cpu, &r->forward_call, &r->forward, &r->run, &err), MP_INVALID);
+        assert_int_equal(mp_call_run(&mp_cpu, &r->forward_call, &r->forward, &err), MP_INVALID);
         kernel_end(r);
     }
 }

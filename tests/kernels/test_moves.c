@@ -6,9 +6,9 @@
 #include <omp.h>
 #endif
 
+#include "executor/cpu/base/families.h"
 #include "executor/cpu/cpu.h"
-#include "executor/cpu/kernels.h"
-#include "executor/operators/copies/strided_copy_cpu.h"
+#include "executor/operators/copies/copies_cpu.h"
 #include "tests/cases/value_case.h"
 
 static const value_case values[] = {

@@ -1,6 +1,6 @@
 /* test_randoms.c - dropout: what it drops, how often, and that it drops the same again; sources of random numbers by their
  * moments. */
-#include "executor/cpu/kernels.h"
+#include "executor/cpu/base/families.h"
 #include "executor/kernel/philox.h"
 #include "tests/cases/kernel_case.h"
 #include "tests/cases/test.h"

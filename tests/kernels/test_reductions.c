@@ -5,7 +5,7 @@
 #include <omp.h>
 #endif
 
-#include "executor/cpu/kernels.h"
+#include "executor/cpu/base/families.h"
 #include "tests/cases/kernel_case.h"
 
 typedef struct reduction {

@@ -1,6 +1,6 @@
 /* test_unaries.c - every elementwise operator of one operand: values against the C library in double, gradients against
  * differences. The registry's rows are looped over: one without a case here fails. */
-#include "executor/cpu/kernels.h"
+#include "executor/cpu/base/families.h"
 #include "tests/cases/backend_case.h"
 #include "tests/cases/kernel_case.h"
 #include "tests/cases/test.h"

@@ -11,9 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "executor/kernel/c_linkage.h"
-
-MP_C_BEGIN
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Memory of the device, zeroed and taken from the host page by page as it is touched; never given back. NULL: there is none. */
 void *launches_allocate(int64_t bytes);
@@ -32,4 +32,6 @@ void launches_reset(bool runs_bodies);
  * read or written so. The last lines have all own kernels, and all libraries. */
 void launches_print(const char *path);
 
-MP_C_END
+#ifdef __cplusplus
+}
+#endif

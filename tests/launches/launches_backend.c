@@ -9,7 +9,6 @@
 #include "estimator/base/memory.h"
 #include "executor/cuda/device/context.h"
 #include "executor/cuda/grid/families.h"
-#include "executor/cuda/kernels.h"
 #include "executor/cuda/layouts.h"
 #include "executor/operators/updates/updates_cuda.h"
 #include "tests/launches/launches.h"
@@ -49,7 +48,6 @@ void mp_cuda_begin(const mp_backend *self, uint64_t seed, uint32_t step, const m
 
 const mp_cuda_pass *mp_cuda_pass_of(const mp_run *run)
 {
-    (void)run;
     return pass;
 }
 
@@ -99,7 +97,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
 
 /* ---- calls, each of which is noted when it runs. */
 
-static mp_status run_call(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_call(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const mp_call *kept = call->state;
     launches_call(x->workspace, call->workspace_bytes);

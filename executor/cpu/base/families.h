@@ -15,21 +15,27 @@
     X(normalizations)       /* LayerNormalization ... MeanVarianceNormalization */                \
     X(batch_normalizations) /* BatchNormalization */                                              \
     X(softmaxes)            /* Softmax, SafeSoftmax, LogSoftmax, Hardmax */                       \
-    X(losses)               /* SoftmaxCrossEntropyLoss, NegativeLogLikelihoodLoss */              \
-    X(element_losses)       /* MeanSquaredError, HuberLoss, BinaryCrossEntropyWithLogits */       \
+    X(losses)               /* SoftmaxCrossEntropyLoss ... BinaryCrossEntropyWithLogits */        \
     X(unaries)              /* Relu ... Cast, Clip */                                             \
     X(binaries)             /* Add ... Where, comparisons, logic */                               \
-    X(randoms)              /* Dropout, RandomNormal ... */                                       \
-    X(sources)              /* Constant, ConstantOfShape, Shape, Range, EyeLike, windows ... */   \
+    X(randoms)              /* Dropout, RandomNormal ..., Constant, Shape, Range, windows ... */  \
     X(copies)               /* Transpose, Concat, Split, Slice, Pad, Expand, Tile ..., Reorder */ \
     X(gathers)              /* Gather*, Compress, MaxUnpool, Scatter* */                          \
     X(reductions)           /* Reduce* */                                                         \
-    X(scans)                /* ArgMax, ArgMin, CumSum */                                          \
+    X(extremes)             /* ArgMax, ArgMin */                                                  \
     X(tops)                 /* TopK */                                                            \
     X(resizes)              /* Resize, Upsample */                                                \
-    X(grid_samples)         /* GridSample */                                                      \
-    X(bodies)               /* those of executor/operators/bodies.h */                            \
-    X(regions)              /* RoiAlign */
+    X(samplers)             /* GridSample, RoiAlign */                                            \
+    X(bodies)               /* those of executor/operators/bodies.h */
 #define MP_CPU_FAMILY(name) extern const mp_kernel mp_cpu_##name[];
 MP_CPU_FAMILIES(MP_CPU_FAMILY)
 #undef MP_CPU_FAMILY
+
+/* The row for an operator, NULL: none. */
+static inline const mp_kernel *mp_cpu_kernel(const mp_operator *op)
+{
+#define MP_CPU_TABLE(name) mp_cpu_##name,
+    static const mp_kernel *const families[] = {MP_CPU_FAMILIES(MP_CPU_TABLE)};
+#undef MP_CPU_TABLE
+    return mp_kernel_find(families, sizeof families / sizeof *families, op);
+}

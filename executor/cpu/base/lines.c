@@ -1,8 +1,6 @@
 /* lines.c - lines in and out of memory, a strand of them per thread. */
 #include "executor/cpu/base/lines.h"
 
-#include <string.h>
-
 #include "executor/kernel/element.h"
 
 int64_t mp_line_at(const mp_lines *l, int64_t k)
@@ -36,10 +34,8 @@ void mp_line_write_part(const mp_lines *l, const mp_array *a, int64_t k, int64_t
     int64_t at = mp_line_at(l, k);
     if (!l->contiguous)
         for (int64_t e = 0; e < n; e++) mp_store_float(a->data, a->dtype, at + element_at(l, first + e), values[e]);
-    else if (a->dtype == MP_DTYPE_FLOAT)
-        memcpy((float *)a->data + at + first, values, (size_t)n * sizeof *values);
     else
-        mp_floats_done(a->data, a->dtype, at + first, n, values);
+        mp_floats_put_apart(a->data, a->dtype, at + first, 1, n, values);
 }
 
 void mp_line_write(const mp_lines *l, const mp_array *a, int64_t k, const float *values)

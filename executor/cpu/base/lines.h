@@ -2,7 +2,7 @@
 #pragma once
 
 #include "executor/cpu/base/parallel.h"
-#include "executor/kernel/lines.h"
+#include "executor/kernel/loops.h"
 
 /* At most so many lines are worked on at the same time: what a line needs of the workspace is there as often. */
 enum { MP_LINES_AT_ONCE = 64 };

@@ -1,11 +1,11 @@
 /* parallel.c - loops over threads through OpenMP, and conversions of blocks. */
 #include "executor/cpu/base/parallel.h"
 
+#include <string.h>
+
 #ifdef _OPENMP
 #include <omp.h>
 #endif
-
-#include "executor/kernel/element.h"
 
 int mp_parallel_threads(void)
 {
@@ -55,4 +55,26 @@ float *mp_floats_room(void *data, mp_dtype dtype, int64_t at, float *room)
 void mp_floats_done(void *data, mp_dtype dtype, int64_t at, int64_t n, const float *room)
 {
     if (dtype != MP_DTYPE_FLOAT) narrow(room, n, (uint16_t *)data + at);
+}
+
+void mp_floats_put_apart(void *data, mp_dtype dtype, int64_t at, int64_t stride, int64_t n, const float *values)
+{
+    if (stride != 1 || (dtype != MP_DTYPE_FLOAT && dtype != MP_DTYPE_BFLOAT16))
+        for (int64_t e = 0; e < n; e++) mp_store_float(data, dtype, at + e * stride, values[e]);
+    else if (dtype != MP_DTYPE_FLOAT)
+        mp_floats_done(data, dtype, at, n, values);
+    else if (values != (float *)data + at)
+        memcpy((float *)data + at, values, (size_t)n * sizeof *values);
+}
+
+MP_VECTOR double mp_floats_sum(const float *from, int64_t n)
+{
+    float lanes[16] = {0};
+    double total = 0;
+    int64_t k = 0;
+    for (; k + 16 <= n; k += 16)
+        for (int l = 0; l < 16; l++) lanes[l] += from[k + l];
+    for (; k < n; k++) lanes[k % 16] += from[k];
+    for (int l = 0; l < 16; l++) total += (double)lanes[l];
+    return total;
 }

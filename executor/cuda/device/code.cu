@@ -1,8 +1,11 @@
 /* code.cu - asks for the code of a kernel that does nothing. */
 #ifndef MP_CUDA_TWIN
-#include "executor/cuda/device/code.h"
 
 #include <cuda_runtime.h>
+
+extern "C" {
+#include "executor/cuda/device/code.h"
+}
 
 static __global__ void nothing() {}
 

@@ -4,10 +4,8 @@
 
 #include "executor/cuda/device/current.h"
 #include "executor/cuda/device/device.h"
-#include "executor/cuda/device/inputs.h"
 #include "executor/cuda/device/step.h"
 #include "executor/cuda/device/streams.h"
-#include "executor/cuda/device/times.h"
 #include "executor/kernel/backend.h"
 
 struct mp_cuda_context {

@@ -2,10 +2,6 @@
  * that the thread has set. Private to executor/cuda/. */
 #pragma once
 
-#include "executor/kernel/c_linkage.h"
-
-MP_C_BEGIN
-
 #include "memplan/backend.h"
 
 typedef struct mp_cuda_context mp_cuda_context;
@@ -16,5 +12,3 @@ mp_cuda_context *mp_cuda_use(const mp_backend *backend);
 mp_cuda_context *mp_cuda_current(void);
 /* Before a context goes. */
 void mp_cuda_forget(const mp_cuda_context *context);
-
-MP_C_END

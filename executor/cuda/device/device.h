@@ -12,6 +12,7 @@
 #include <cudnn.h>
 
 #include "estimator/training/target.h"
+#include "executor/kernel/backend.h"
 #include "memplan/backend.h"
 
 typedef struct mp_cuda_device {
@@ -44,3 +45,6 @@ typedef struct mp_cuda_settings {
 } mp_cuda_settings;
 
 const mp_cuda_settings *mp_cuda_settings_get(void);
+
+/* As in mp_backend; the process's own share is NVML's word (libnvidia-ml.so.1, loaded if it is there). */
+mp_status mp_cuda_memory(const mp_backend *self, mp_backend_memory *now, mp_error *err);

@@ -5,6 +5,7 @@
 
 #include "estimator/base/memory.h"
 #include "executor/cuda/device/context.h"
+#include "executor/cuda/device/device.h"
 #include "executor/cuda/device/errors.h"
 
 /* Values on their way take turns with these rooms: who comes before a copy has run takes another one, and waits if that is on

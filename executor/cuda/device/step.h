@@ -5,10 +5,6 @@
  */
 #pragma once
 
-#include "executor/kernel/c_linkage.h"
-
-MP_C_BEGIN
-
 #include "executor/kernel/kernel.h"
 #include "executor/kernel/optimizer.h"
 
@@ -29,5 +25,3 @@ void mp_cuda_begin(const mp_backend *self, uint64_t seed, uint32_t step, const m
 const mp_cuda_pass *mp_cuda_pass_of(const mp_run *run);
 /* Where the factors of updates lie; enqueues their copy if it is not that of the pass. */
 const mp_update_factors *mp_cuda_factors(const mp_update_factors *factors);
-
-MP_C_END

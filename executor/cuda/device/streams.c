@@ -1,4 +1,5 @@
-/* streams.c - the two streams, joined by events, which a capture turns into edges of its graph.
+/* streams.c - the two streams, joined by events, which a capture turns into edges of its graph; notes of time; and the stream
+ * of inputs.
  *
  * Marks take turns with a few events. One whose event has been taken again stands for a later mark of the second stream, and
  * who waits for that has waited for the earlier one.
@@ -7,7 +8,10 @@
 
 #include "estimator/base/memory.h"
 #include "executor/cuda/device/context.h"
+#include "executor/cuda/device/current.h"
+#include "executor/cuda/device/device.h"
 #include "executor/cuda/device/errors.h"
+#include "memplan/memory.h"
 
 enum { MARKS = 64 };
 
@@ -69,4 +73,134 @@ mp_status mp_cuda_side_wait(const mp_backend *self, int mark, mp_error *err)
 {
     mp_cuda_streams *s = mp_cuda_use(self)->streams;
     return mp_cuda_error(cudaStreamWaitEvent(s->first, s->marks[mark % MARKS], 0), "waiting for the second stream", err);
+}
+
+/* ---- one event per note, made when it is first needed. */
+
+struct mp_cuda_times {
+    cudaEvent_t *events;
+    size_t n, capacity;
+};
+
+mp_status mp_cuda_note_time(const mp_backend *self, int k, mp_error *err)
+{
+    mp_cuda_context *c = mp_cuda_use(self);
+    mp_cuda_times *t = c->times;
+    if (!t) MP_ENSURE(t = c->times = mp_alloc(1, sizeof *t), err, MP_NOMEM, "out of memory");
+    MP_ENSURE(mp_grow(&t->events, &t->capacity, (size_t)k + 1, sizeof *t->events), err, MP_NOMEM, "out of memory");
+    for (; t->n <= (size_t)k; t->n++) MP_CUDA(cudaEventCreate(&t->events[t->n]), err);
+    MP_CUDA(cudaEventRecord(t->events[k], mp_cuda_main_stream()), err);
+    return MP_OK;
+}
+
+mp_status mp_cuda_seconds_between(const mp_backend *self, int from, int to, double *seconds, mp_error *err)
+{
+    const mp_cuda_times *t = mp_cuda_use(self)->times;
+    float milliseconds = 0;
+    MP_CUDA(cudaEventSynchronize(t->events[to]), err);
+    MP_CUDA(cudaEventElapsedTime(&milliseconds, t->events[from], t->events[to]), err);
+    *seconds = (double)milliseconds / 1000;
+    return MP_OK;
+}
+
+void mp_cuda_times_close(mp_cuda_times *t)
+{
+    if (!t) return;
+    for (size_t k = 0; k < t->n; k++) cudaEventDestroy(t->events[k]);
+    mp_free(t->events);
+    mp_free(t);
+}
+
+/* ---- a pass as a CUDA graph: captured from the streams once, launched any number of times. */
+
+MP_HANDLE_OWNER(cudaGraphDestroy, cudaGraph_t)
+MP_HANDLE_OWNER(cudaGraphExecDestroy, cudaGraphExec_t)
+
+mp_status mp_cuda_record_begin(const mp_backend *self, mp_error *err)
+{
+    mp_cuda_use(self);
+    return mp_cuda_error(cudaStreamBeginCapture(mp_cuda_main_stream(), cudaStreamCaptureModeThreadLocal), "capturing a step",
+                         err);
+}
+
+mp_status mp_cuda_record_end(const mp_backend *self, void **recording, mp_error *err)
+{
+    MP_OWNED_BY(cudaGraphDestroy) cudaGraph_t graph = NULL;
+    MP_OWNED_BY(cudaGraphExecDestroy) cudaGraphExec_t ready = NULL;
+    mp_cuda_use(self);
+    MP_CHECK(mp_cuda_error(cudaStreamEndCapture(mp_cuda_main_stream(), &graph),
+                           "capturing a step, which --no-graph does without", err));
+    MP_CUDA(cudaGraphInstantiate(&ready, graph, 0), err);
+    MP_CUDA(cudaGraphUpload(ready, mp_cuda_main_stream()), err);
+    *recording = ready;
+    ready = NULL;
+    return MP_OK;
+}
+
+mp_status mp_cuda_replay(const mp_backend *self, void *recording, mp_error *err)
+{
+    mp_cuda_use(self);
+    return mp_cuda_error(cudaGraphLaunch(recording, mp_cuda_main_stream()), "running a captured step", err);
+}
+
+void mp_cuda_discard(const mp_backend *self, void *recording)
+{
+    mp_cuda_use(self);
+    cudaGraphExecDestroy(recording);
+}
+
+/* ---- uploads from pinned memory beside the passes, ordered against the copies that empty their room by an event. */
+
+struct mp_cuda_inputs {
+    cudaStream_t stream;
+    cudaEvent_t landed; /* on the first stream: what had been brought is where it is read */
+};
+
+mp_status mp_cuda_inputs_open(mp_cuda_inputs **out, mp_error *err)
+{
+    mp_cuda_inputs *i;
+    MP_ENSURE(i = *out = mp_alloc(1, sizeof *i), err, MP_NOMEM, "out of memory");
+    MP_CUDA(cudaStreamCreateWithFlags(&i->stream, cudaStreamNonBlocking), err);
+    MP_CUDA(cudaEventCreateWithFlags(&i->landed, cudaEventDisableTiming), err);
+    return MP_OK;
+}
+
+void mp_cuda_inputs_close(mp_cuda_inputs *i)
+{
+    if (!i) return;
+    if (i->landed) cudaEventDestroy(i->landed);
+    if (i->stream) cudaStreamDestroy(i->stream);
+    mp_free(i);
+}
+
+void *mp_cuda_pin(const mp_backend *self, int64_t bytes)
+{
+    void *memory = NULL;
+    mp_cuda_use(self);
+    if (cudaHostAlloc(&memory, bytes > 0 ? (size_t)bytes : 1, cudaHostAllocDefault) == cudaSuccess) return memory;
+    cudaGetLastError(); /* or the next launch would be blamed for it */
+    return NULL;
+}
+
+void mp_cuda_unpin(const mp_backend *self, void *memory)
+{
+    mp_cuda_use(self);
+    cudaFreeHost(memory);
+}
+
+mp_status mp_cuda_bring(const mp_backend *self, void *landing, const void *pinned, int64_t bytes, mp_error *err)
+{
+    const mp_cuda_inputs *i = mp_cuda_use(self)->inputs;
+    MP_CUDA(cudaStreamWaitEvent(i->stream, i->landed, 0), err);
+    MP_CUDA(cudaMemcpyAsync(landing, pinned, (size_t)bytes, cudaMemcpyHostToDevice, i->stream), err);
+    MP_CUDA(cudaStreamSynchronize(i->stream), err);
+    return MP_OK;
+}
+
+mp_status mp_cuda_land(const mp_backend *self, void *to, const void *landing, int64_t bytes, mp_error *err)
+{
+    const mp_cuda_inputs *i = mp_cuda_use(self)->inputs;
+    MP_CUDA(cudaMemcpyAsync(to, landing, (size_t)bytes, cudaMemcpyDeviceToDevice, mp_cuda_main_stream()), err);
+    MP_CUDA(cudaEventRecord(i->landed, mp_cuda_main_stream()), err);
+    return MP_OK;
 }

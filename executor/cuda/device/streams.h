@@ -1,13 +1,10 @@
-/* streams.h - the two streams of a device: which one is enqueued on, and how one waits for the other. As in mp_backend.
+/* streams.h - the two streams of a device: which one is enqueued on, how one waits for the other, what is noted and recorded of
+ * them; and a third, on which inputs come. As in mp_backend.
  *
  * Only what the plan puts on the second stream runs there: updates and the norm of gradients, own kernels whose workspace is in
  * the arena. The libraries and their workspaces stay on the first.
  */
 #pragma once
-
-#include "executor/kernel/c_linkage.h"
-
-MP_C_BEGIN
 
 #include <cuda_runtime.h>
 
@@ -28,4 +25,25 @@ mp_status mp_cuda_side_begin(const mp_backend *self, mp_error *err);
 mp_status mp_cuda_side_end(const mp_backend *self, int mark, mp_error *err);
 mp_status mp_cuda_side_wait(const mp_backend *self, int mark, mp_error *err);
 
-MP_C_END
+/* When what was enqueued on the first stream has run, by events. */
+typedef struct mp_cuda_times mp_cuda_times;
+mp_status mp_cuda_note_time(const mp_backend *self, int k, mp_error *err);
+mp_status mp_cuda_seconds_between(const mp_backend *self, int from, int to, double *seconds, mp_error *err);
+/* When the device is closed; NULL is fine. */
+void mp_cuda_times_close(mp_cuda_times *times);
+
+/* A pass captured as a CUDA graph. */
+mp_status mp_cuda_record_begin(const mp_backend *self, mp_error *err);
+mp_status mp_cuda_record_end(const mp_backend *self, void **recording, mp_error *err);
+mp_status mp_cuda_replay(const mp_backend *self, void *recording, mp_error *err);
+void mp_cuda_discard(const mp_backend *self, void *recording);
+
+/* The way of the next batch onto the device, on a stream of its own. */
+typedef struct mp_cuda_inputs mp_cuda_inputs;
+/* When the device is opened; *out is closed even after a failure. */
+mp_status mp_cuda_inputs_open(mp_cuda_inputs **out, mp_error *err);
+void mp_cuda_inputs_close(mp_cuda_inputs *inputs); /* NULL is fine */
+void *mp_cuda_pin(const mp_backend *self, int64_t bytes);
+void mp_cuda_unpin(const mp_backend *self, void *memory);
+mp_status mp_cuda_bring(const mp_backend *self, void *landing, const void *pinned, int64_t bytes, mp_error *err);
+mp_status mp_cuda_land(const mp_backend *self, void *to, const void *landing, int64_t bytes, mp_error *err);

@@ -1,4 +1,4 @@
-/* blocks.cuh - kernels whose threads work on one thing together, in shared memory and in phases.
+/* blocks.cuh - kernels whose threads work on one thing together: blocks in shared memory and in phases, and warps.
  *
  *     struct f {
  *         enum { THREADS = 256 };
@@ -56,6 +56,71 @@ template <class F> __global__ void __launch_bounds__(F::THREADS) mp_blocks_kerne
 template <class F> static void mp_blocks(int64_t n, const F &f)
 {
     if (n > 0) mp_blocks_kernel<F><<<mp_grid_blocks(n, 1), F::THREADS, 0, mp_cuda_stream()>>>(n, f);
+}
+
+#endif
+
+/* ---- kernels that give each row to a warp, whose lanes keep it in registers.
+ *
+ *     struct f {
+ *         struct own { float x[8], sum; };  // of a lane, from turn to turn
+ *         template <class WARP> MP_BODY void run(int64_t row, WARP &w) const
+ *         {
+ *             w.lanes([&](int lane, own &o) { ... });  // all lanes; none reads what another has
+ *             w.sum(&own::sum);                        // then all have the sum, added up in a fixed order
+ *         }
+ *     };
+ */
+
+#ifdef MP_CUDA_TWIN
+
+template <class F> struct mp_warp {
+    typename F::own own[MP_WARP];
+    template <class P> MP_BODY void lanes(const P &p)
+    {
+        for (int lane = 0; lane < MP_WARP; lane++) p(lane, own[lane]);
+    }
+    MP_BODY void sum(float F::own::*x)
+    {
+        float before[MP_WARP];
+        for (int half = MP_WARP / 2; half; half /= 2) {
+            for (int lane = 0; lane < MP_WARP; lane++) before[lane] = own[lane].*x;
+            for (int lane = 0; lane < MP_WARP; lane++) own[lane].*x += before[lane ^ half];
+        }
+    }
+};
+
+template <class F> static void mp_warps(int64_t n_rows, const F &f)
+{
+    MP_LAUNCHES;
+    mp_warp<F> w;
+    for (int64_t row = 0; row < n_rows; row++) f.run(row, w);
+}
+
+#else
+
+template <class F> struct mp_warp {
+    typename F::own own;
+    template <class P> __device__ __forceinline__ void lanes(const P &p) { p((int)(threadIdx.x % MP_WARP), own); }
+    __device__ __forceinline__ void sum(float F::own::*x)
+    {
+#pragma unroll
+        for (int half = MP_WARP / 2; half; half /= 2) own.*x += __shfl_xor_sync(0xffffffff, own.*x, half);
+    }
+};
+
+template <class F> __global__ void __launch_bounds__(MP_GRID_THREADS) mp_warps_kernel(int64_t n_rows, F f)
+{
+    enum { ROWS = MP_GRID_THREADS / MP_WARP };
+    mp_warp<F> w;
+    for (int64_t row = (int64_t)blockIdx.x * ROWS + threadIdx.x / MP_WARP; row < n_rows; row += (int64_t)gridDim.x * ROWS)
+        f.run(row, w);
+}
+
+template <class F> static void mp_warps(int64_t n_rows, const F &f)
+{
+    const unsigned blocks = mp_grid_blocks(n_rows, MP_GRID_THREADS / MP_WARP);
+    if (n_rows > 0) mp_warps_kernel<F><<<blocks, MP_GRID_THREADS, 0, mp_cuda_stream()>>>(n_rows, f);
 }
 
 #endif

@@ -3,32 +3,25 @@
  */
 #pragma once
 
-#include "executor/kernel/c_linkage.h"
-
-MP_C_BEGIN
-
 #include "executor/kernel/kernel.h"
 
 /* Own kernels. A family is a line here and a table mp_cuda_NAME in a file of its folder. */
 #define MP_CUDA_FAMILIES(X)                                                                       \
     X(unaries)              /* Relu ... Cast, Clip */                                             \
     X(binaries)             /* Add ... Where, comparisons, logic */                               \
-    X(randoms)              /* Dropout, RandomUniform, RandomNormal ..., Bernoulli */             \
+    X(randoms)              /* Dropout, RandomNormal ..., Constant, Shape, Range, windows ... */  \
     X(pools)                /* MaxPool, AveragePool, LpPool, their global forms */                \
     X(batch_normalizations) /* BatchNormalization */                                              \
     X(normalizations)       /* LayerNormalization ... MeanVarianceNormalization */                \
     X(softmaxes)            /* Softmax, SafeSoftmax, LogSoftmax, Hardmax */                       \
-    X(losses)               /* SoftmaxCrossEntropyLoss, NegativeLogLikelihoodLoss */              \
-    X(element_losses)       /* MeanSquaredError, HuberLoss, BinaryCrossEntropyWithLogits */       \
-    X(reductions)           /* Reduce*, ArgMax, ArgMin, CumSum */                                 \
+    X(losses)               /* SoftmaxCrossEntropyLoss ... BinaryCrossEntropyWithLogits */        \
+    X(reductions)           /* Reduce*, ArgMax, ArgMin */                                         \
     X(attentions)           /* ScaledDotProductAttention */                                       \
     X(copies)               /* Transpose, Concat, Split, Slice, Pad, Expand, Tile ..., Reorder */ \
     X(gathers)              /* Gather*, Compress, MaxUnpool, Scatter* */                          \
     X(resizes)              /* Resize, Upsample */                                                \
-    X(grid_samples)         /* GridSample */                                                      \
-    X(regions)              /* RoiAlign */                                                        \
+    X(samplers)             /* GridSample, RoiAlign */                                            \
     X(bodies)               /* those of executor/operators/bodies.h */                            \
-    X(sources)              /* Constant, ConstantOfShape, Shape, Range, EyeLike, windows ... */   \
     X(einsums)              /* Einsum */                                                          \
     X(tops)                 /* TopK */
 
@@ -44,4 +37,11 @@ MP_CUDA_FAMILIES(MP_CUDA_FAMILY)
 MP_CUDA_LIBRARY_FAMILIES(MP_CUDA_FAMILY)
 #undef MP_CUDA_FAMILY
 
-MP_C_END
+/* The row for an operator in the tables of own kernels, NULL: none. */
+static inline const mp_kernel *mp_cuda_own_kernel(const mp_operator *op)
+{
+#define MP_CUDA_TABLE(name) mp_cuda_##name,
+    static const mp_kernel *const families[] = {MP_CUDA_FAMILIES(MP_CUDA_TABLE)};
+#undef MP_CUDA_TABLE
+    return mp_kernel_find(families, sizeof families / sizeof *families, op);
+}

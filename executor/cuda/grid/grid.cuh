@@ -37,7 +37,9 @@ extern "C" {
 #define MP_LAUNCHES
 #endif
 #else
+extern "C" {
 #include "executor/cuda/device/streams.h"
+}
 #define MP_BODY __device__ __forceinline__
 #endif
 

@@ -1,7 +1,9 @@
 /* launched.cu - mp_launched, for C. */
 #include "executor/cuda/grid/grid.cuh"
 
+extern "C" {
 #include "executor/cuda/grid/launched.h"
+}
 
 mp_status mp_cuda_launched(mp_error *err)
 {

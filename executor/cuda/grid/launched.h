@@ -1,13 +1,7 @@
 /* launched.h - what the last launches failed with, for C. */
 #pragma once
 
-#include "executor/kernel/c_linkage.h"
-
-MP_C_BEGIN
-
 #include "memplan/error.h"
 
 /* MP_OK, or MP_IO. At the end of a call's run. */
 mp_status mp_cuda_launched(mp_error *err);
-
-MP_C_END

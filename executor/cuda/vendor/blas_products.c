@@ -15,7 +15,6 @@
 #include "executor/cuda/grid/launched.h"
 #include "executor/cuda/vendor/blas_matmul.h"
 #include "executor/operators/elementwise/elementwise_cuda.h"
-#include "executor/operators/elementwise/sums_cuda.h"
 
 /* A product that may have to add to what is there, and may have to go through the workspace. */
 typedef struct product {
@@ -109,10 +108,9 @@ static mp_status prefill(const state *s, const mp_operands *x, mp_error *err)
     return MP_OK;
 }
 
-static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;
-    (void)run;
     if (s->prefilled || s->empty) MP_CHECK(prefill(s, x, err));
     if (!s->empty)
         MP_CHECK(mp_blas_matmul_run(&s->forward.matmul, x->in[0].data, x->in[1].data, x->out[0].data,
@@ -120,12 +118,11 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
     return mp_cuda_launched(err);
 }
 
-static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;
     const mp_array *dy = &x->d_out[0];
     uint64_t adds = x->adds & call->adds;
-    (void)run;
     if (s->gradient[1].is_there) MP_CHECK(run_gradient(&s->gradient[1], x, 1, x->in[0].data, dy->data, adds, err));
     if (s->gradient[0].is_there) MP_CHECK(run_gradient(&s->gradient[0], x, 0, dy->data, x->in[1].data, adds, err));
     if (wants_bias(x) && !s->gradient[1].gives_bias)

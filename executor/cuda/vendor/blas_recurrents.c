@@ -4,8 +4,7 @@
 #include "executor/cuda/vendor/blas_matmul.h"
 #include "executor/operators/copies/boxes_cuda.h"
 #include "executor/operators/recurrent/cells_cuda.h"
-#include "executor/operators/recurrent/recurrence_prepare.h"
-#include "executor/operators/recurrent/recurrence_run.h"
+#include "executor/operators/recurrent/recurrence.h"
 
 typedef struct state {
     mp_recurrence recurrence;
@@ -38,10 +37,9 @@ static void release(mp_call *call)
     for (int k = 0; s && k < MP_N_RECURRENT_PRODUCTS; k++) mp_blas_matmul_release(&s->products[k]);
 }
 
-static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     state *s = call->state;
-    (void)run;
     MP_CHECK(mp_recurrence_run(&s->recurrence, &engine, s, x, err));
     return mp_cuda_launched(err);
 }

@@ -158,7 +158,7 @@ static void copy_gradients(const mp_operands *x, const state *s, void *const *ad
     }
 }
 
-static mp_status run_pass(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_pass(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     state *s = call->state;
     const mp_dnn_attention *at = &s->pass.at;
@@ -175,7 +175,7 @@ static mp_status run_pass(const mp_call *call, const mp_operands *x, const mp_ru
         addresses[at->seed] = workspace_at(x, s->seed_at);
         addresses[at->offset] = workspace_at(x, s->offset_at);
         addresses[at->growth] = &s->growth;
-        mp_cuda_attention_seed(run, (uint32_t)x->op_index, addresses[at->seed], addresses[at->offset]);
+        mp_cuda_attention_seed(&x->run, (uint32_t)x->op_index, addresses[at->seed], addresses[at->offset]);
     }
     if (s->makes_mask)
         mp_cuda_attention_mask(&s->masks, s->masks.added.dtype ? x->in[MP_ATTENTION_ADDED].data : NULL,

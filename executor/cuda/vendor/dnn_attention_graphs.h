@@ -33,7 +33,7 @@ typedef struct mp_dnn_attention {
 
 /* Why cuDNN's engines cannot do it, for people; NULL: they may be asked. They want everything in bfloat16, depths that are
  * multiples of 8 up to 128 and innermost, rows 16 bytes apart or a multiple of that, two batch dimensions at most; masks that
- * hide what they replace, which are added (attention_mask.h) before a graph is made; and a cuDNN (its version as
+ * hide what they replace, which are added (attention_spec.h) before a graph is made; and a cuDNN (its version as
  * cudnnGetVersion has it) without known errors there. */
 const char *mp_dnn_attention_refusal(const mp_attention_spec *form, size_t version);
 void mp_dnn_attention_forward(const mp_attention_spec *form, mp_dnn_graph *g, mp_dnn_attention *at);

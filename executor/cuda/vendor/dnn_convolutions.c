@@ -14,7 +14,6 @@
 #include "executor/cuda/vendor/dnn_convolutions.h"
 #include "executor/cuda/vendor/dnn_graph.h"
 #include "executor/operators/elementwise/elementwise_cuda.h"
-#include "executor/operators/elementwise/sums_cuda.h"
 #include "executor/operators/pooling/sliding.h"
 
 enum { FORWARD, WEIGHTS, DATA, N_PASSES, RANK = 4 }; /* RANK: cuDNN's least */
@@ -87,12 +86,11 @@ static bool has_bias(const mp_operands *x)
     return x->n_in > 2 && x->in[2].dtype != MP_DTYPE_UNDEFINED;
 }
 
-static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;
     bool bias = has_bias(x);
     void *addresses[] = {x->in[0].data, x->in[1].data, x->out[0].data, bias ? x->in[2].data : NULL, x->out[0].data};
-    (void)run;
     MP_CHECK(mp_dnn_plan_run(s->plans[FORWARD], addresses, x->workspace, err));
     if (bias && s->bias_apart) {
         mp_array values = per_channel(&x->in[2], &x->out[0]);
@@ -103,13 +101,12 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
     return mp_cuda_launched(err);
 }
 
-static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;
     void *dy = x->d_out[0].data;
     bool turned = x->op->op->traits & MP_TRAIT_TRANSPOSED;
     uint64_t adds = x->adds & call->adds;
-    (void)run;
     if (s->plans[WEIGHTS]) {
         void *addresses[] = {turned ? dy : x->in[0].data, turned ? x->in[0].data : dy, x->d_in[1].data};
         MP_CHECK(mp_dnn_plan_run(adds & MP_BIT(1) ? s->adding[WEIGHTS] : s->plans[WEIGHTS], addresses, x->workspace, err));

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "executor/cuda/device/context.h"
+#include "executor/cuda/device/device.h"
 #include "executor/cuda/device/errors.h"
 
 #define OPERATION(name) CUDNN_ATTR_OPERATION_##name
@@ -49,38 +50,10 @@ static const struct form {
                         NO_PARAMETERS,
                         0,
                         {OPERATION(RESHAPE_XDESC), OPERATION(RESHAPE_YDESC)}},
-    [MP_DNN_RESAMPLE] = {CUDNN_BACKEND_OPERATION_RESAMPLE_FWD_DESCRIPTOR,
-                         CUDNN_BACKEND_RESAMPLE_DESCRIPTOR,
-                         OPERATION(RESAMPLE_FWD_DESC),
-                         {OPERATION(RESAMPLE_FWD_XDESC), OPERATION(RESAMPLE_FWD_YDESC), OPERATION(RESAMPLE_FWD_IDXDESC)}},
-    [MP_DNN_RESAMPLE_BACKWARD] = {CUDNN_BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR,
-                                  CUDNN_BACKEND_RESAMPLE_DESCRIPTOR,
-                                  OPERATION(RESAMPLE_BWD_DESC),
-                                  {OPERATION(RESAMPLE_BWD_DXDESC), OPERATION(RESAMPLE_BWD_DYDESC),
-                                   OPERATION(RESAMPLE_BWD_IDXDESC), OPERATION(RESAMPLE_BWD_XDESC),
-                                   OPERATION(RESAMPLE_BWD_YDESC)}},
-    [MP_DNN_NORM_FORWARD] = {CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR,
-                             NO_PARAMETERS,
-                             OPERATION(NORM_FWD_MODE),
-                             {OPERATION(NORM_FWD_XDESC), OPERATION(NORM_FWD_SCALE_DESC), OPERATION(NORM_FWD_BIAS_DESC),
-                              OPERATION(NORM_FWD_EPSILON_DESC), OPERATION(NORM_FWD_YDESC), OPERATION(NORM_FWD_MEAN_DESC),
-                              OPERATION(NORM_FWD_INV_VARIANCE_DESC)}},
-    [MP_DNN_NORM_BACKWARD] = {CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR,
-                              NO_PARAMETERS,
-                              OPERATION(NORM_BWD_MODE),
-                              {OPERATION(NORM_BWD_XDESC), OPERATION(NORM_BWD_DYDESC), OPERATION(NORM_BWD_SCALE_DESC),
-                               OPERATION(NORM_BWD_MEAN_DESC), OPERATION(NORM_BWD_INV_VARIANCE_DESC), OPERATION(NORM_BWD_DXDESC),
-                               OPERATION(NORM_BWD_DSCALE_DESC), OPERATION(NORM_BWD_DBIAS_DESC),
-                               OPERATION(NORM_BWD_EPSILON_DESC)}},
     [MP_DNN_RANDOM] = {CUDNN_BACKEND_OPERATION_RNG_DESCRIPTOR,
                        CUDNN_BACKEND_RNG_DESCRIPTOR,
                        OPERATION(RNG_DESC),
                        {OPERATION(RNG_YDESC), OPERATION(RNG_SEED), OPERATION(RNG_OFFSET_DESC)}},
-    [MP_DNN_ATTEND] = {CUDNN_BACKEND_OPERATION_SDPA_FWD_DESCRIPTOR,
-                       NO_PARAMETERS,
-                       0,
-                       {OPERATION(SDPA_FWD_QDESC), OPERATION(SDPA_FWD_KDESC), OPERATION(SDPA_FWD_VDESC),
-                        OPERATION(SDPA_FWD_SCALEDESC), OPERATION(SDPA_FWD_ODESC), OPERATION(SDPA_FWD_STATSDESC)}},
 };
 
 /* Scale factors of a convolution: alpha, beta. */
@@ -140,21 +113,6 @@ static mp_status set_convolution(const mp_dnn_plan *p, const mp_dnn_operation *o
     return set(p, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, o->n, o->end, err);
 }
 
-static mp_status set_resampling(const mp_dnn_plan *p, const mp_dnn_operation *o, mp_error *err)
-{
-    cudnnDataType_t computes = CUDNN_DATA_FLOAT;
-    cudnnResampleMode_t mode = (cudnnResampleMode_t)o->mode;
-    cudnnPaddingMode_t padding = mode == CUDNN_RESAMPLE_MAXPOOL ? CUDNN_NEG_INF_PAD : CUDNN_ZERO_PAD;
-    MP_CHECK(set(p, CUDNN_ATTR_RESAMPLE_MODE, CUDNN_TYPE_RESAMPLE_MODE, 1, &mode, err));
-    MP_CHECK(set(p, CUDNN_ATTR_RESAMPLE_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &computes, err));
-    MP_CHECK(set(p, CUDNN_ATTR_RESAMPLE_PADDING_MODE, CUDNN_TYPE_PADDING_MODE, 1, &padding, err));
-    MP_CHECK(set(p, CUDNN_ATTR_RESAMPLE_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &o->n, err));
-    MP_CHECK(set(p, CUDNN_ATTR_RESAMPLE_WINDOW_DIMS, CUDNN_TYPE_INT64, o->n, o->window, err));
-    MP_CHECK(set(p, CUDNN_ATTR_RESAMPLE_STRIDES, CUDNN_TYPE_INT64, o->n, o->stride, err));
-    MP_CHECK(set(p, CUDNN_ATTR_RESAMPLE_PRE_PADDINGS, CUDNN_TYPE_INT64, o->n, o->begin, err));
-    return set(p, CUDNN_ATTR_RESAMPLE_POST_PADDINGS, CUDNN_TYPE_INT64, o->n, o->end, err);
-}
-
 static mp_status set_others(const mp_dnn_plan *p, const mp_dnn_operation *o, mp_error *err)
 {
     cudnnDataType_t computes = CUDNN_DATA_FLOAT;
@@ -186,8 +144,6 @@ static mp_status describe_parameters(mp_dnn_plan *p, const mp_dnn_operation *o, 
     MP_CHECK(make(p, (cudnnBackendDescriptorType_t)forms[o->kind].parameters, err));
     if (forms[o->kind].parameters == CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR)
         MP_CHECK(set_convolution(p, o, err));
-    else if (forms[o->kind].parameters == CUDNN_BACKEND_RESAMPLE_DESCRIPTOR)
-        MP_CHECK(set_resampling(p, o, err));
     else
         MP_CHECK(set_others(p, o, err));
     return finalize(p, err);
@@ -197,17 +153,11 @@ static mp_status describe_parameters(mp_dnn_plan *p, const mp_dnn_operation *o, 
 static mp_status describe_operation(mp_dnn_plan *p, const mp_dnn_operation *o, cudnnBackendDescriptor_t *out, mp_error *err)
 {
     const struct form *f = &forms[o->kind];
-    cudnnBackendNormMode_t norm = (cudnnBackendNormMode_t)o->mode;
-    cudnnBackendNormFwdPhase_t phase = o->operands[5] >= 0 ? CUDNN_NORM_FWD_TRAINING : CUDNN_NORM_FWD_INFERENCE;
     float scales[2] = {1, o->adds ? 1 : 0};
     if (f->parameters != NO_PARAMETERS) MP_CHECK(describe_parameters(p, o, err));
     cudnnBackendDescriptor_t parameters = p->made[p->n_made - 1];
     MP_CHECK(make(p, f->type, err));
-    if (f->parameters != NO_PARAMETERS)
-        MP_CHECK(set(p, f->parameters_at, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &parameters, err));
-    else if (f->parameters_at)
-        MP_CHECK(set(p, f->parameters_at, CUDNN_TYPE_NORM_MODE, 1, &norm, err));
-    if (o->kind == MP_DNN_NORM_FORWARD) MP_CHECK(set(p, OPERATION(NORM_FWD_PHASE), CUDNN_TYPE_NORM_FWD_PHASE, 1, &phase, err));
+    if (f->parameters != NO_PARAMETERS) MP_CHECK(set(p, f->parameters_at, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &parameters, err));
     for (int k = 0; f->parameters == CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR && k < 2; k++)
         MP_CHECK(set(p, factors[o->kind][k], CUDNN_TYPE_FLOAT, 1, &scales[k], err));
     for (int i = 0; i < MP_DNN_OPERANDS; i++)

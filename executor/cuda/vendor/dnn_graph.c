@@ -6,6 +6,7 @@
 
 #include "estimator/base/memory.h"
 #include "executor/cuda/device/context.h"
+#include "executor/cuda/device/device.h"
 #include "executor/cuda/device/errors.h"
 #include "executor/cuda/vendor/dnn_describe.h"
 #include "executor/cuda/vendor/dnn_plan.h"

@@ -6,8 +6,7 @@
  * more workspace than allowed. Plans are kept with their backend, refusals too, so equal graphs are planned once.
  *
  * Engines that compile their kernels when they are planned are passed over where a graph does not ask for them: that takes
- * seconds each. What is left are convolutions, with a bias added or not, and pooling with a plain layout; attention has no
- * others.
+ * seconds each. What is left are convolutions, with a bias added or not; attention has no others.
  *
  * Graphs and plans are made with the handle of the open GPU. Where there is none, cuDNN plans from the properties of one: those
  * of an H200, compute capability 9.0, 132 multiprocessors (dnn_describe.c). Engines and workspaces are then those of that GPU;
@@ -32,31 +31,25 @@ typedef struct mp_dnn_tensor {
 
 /* What an operation does; the order of its operands. -1: an operand that is not there. */
 typedef enum mp_dnn_kind {
-    MP_DNN_CONVOLVE,          /* x, w -> y */
-    MP_DNN_CONVOLVE_DATA,     /* dy, w -> dx */
-    MP_DNN_CONVOLVE_FILTER,   /* x, dy -> dw */
-    MP_DNN_POINTWISE,         /* x, b -> y, and for the gradients of activations: dx, dy; t, which selects */
-    MP_DNN_MATMUL,            /* a, b -> c */
-    MP_DNN_REDUCE,            /* x -> y */
-    MP_DNN_RESHAPE,           /* x -> y */
-    MP_DNN_RESAMPLE,          /* x -> y, index */
-    MP_DNN_RESAMPLE_BACKWARD, /* dx, dy, index, x, y */
-    MP_DNN_NORM_FORWARD,      /* x, scale, bias, epsilon -> y, mean, inverse deviation */
-    MP_DNN_NORM_BACKWARD,     /* x, dy, scale, mean, inverse deviation -> dx, dscale, dbias; epsilon */
-    MP_DNN_RANDOM,            /* y, seed, offset: 1 with a probability, else 0 */
-    MP_DNN_ATTEND,            /* q, k, v, factor -> o, statistics */
+    MP_DNN_CONVOLVE,        /* x, w -> y */
+    MP_DNN_CONVOLVE_DATA,   /* dy, w -> dx */
+    MP_DNN_CONVOLVE_FILTER, /* x, dy -> dw */
+    MP_DNN_POINTWISE,       /* x, b -> y, and for the gradients of activations: dx, dy; t, which selects */
+    MP_DNN_MATMUL,          /* a, b -> c */
+    MP_DNN_REDUCE,          /* x -> y */
+    MP_DNN_RESHAPE,         /* x -> y */
+    MP_DNN_RANDOM,          /* y, seed, offset: 1 with a probability, else 0 */
     MP_DNN_N_KINDS
 } mp_dnn_kind;
 
 typedef struct mp_dnn_operation {
     int64_t kind;
-    int64_t mode; /* of cuDNN: pointwise, reduction, resampling or normalization mode */
+    int64_t mode; /* of cuDNN: pointwise or reduction mode */
     int64_t operands[MP_DNN_OPERANDS];
     int64_t axis;       /* pointwise GEN_INDEX: whose index it gives */
     double probability; /* of a random 1 */
     int64_t n;          /* spatial dimensions of a window */
-    int64_t window[MP_DNN_SPATIAL], stride[MP_DNN_SPATIAL], dilation[MP_DNN_SPATIAL], begin[MP_DNN_SPATIAL],
-        end[MP_DNN_SPATIAL];
+    int64_t stride[MP_DNN_SPATIAL], dilation[MP_DNN_SPATIAL], begin[MP_DNN_SPATIAL], end[MP_DNN_SPATIAL];
     int64_t adds; /* a convolution's result is added to what is there */
 } mp_dnn_operation;
 

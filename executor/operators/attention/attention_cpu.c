@@ -1,14 +1,12 @@
 /* attention_cpu.c - attention forward, in tiles with a running maximum and sum of each row (Milakov, Gimelshein 2018, "Online
  * normalizer calculation for softmax"; Dao et al. 2022, "FlashAttention"). A job is one block of rows of one matrix: it takes
  * the columns from left to right, whoever runs it, so that results do not depend on the number of threads. */
-#include "executor/operators/attention/backward_cpu.h"
-#include "executor/operators/attention/tiles_cpu.h"
-
 #include <math.h>
 #include <string.h>
 
 #include "executor/cpu/base/families.h"
 #include "executor/cpu/base/parallel.h"
+#include "executor/operators/attention/tiles_cpu.h"
 #include "executor/operators/normalizations/softmaxes_cpu.h"
 
 typedef struct rooms {
@@ -118,9 +116,9 @@ static void forward_worker(void *data, int64_t worker)
         forward_rows(j, k / n_blocks, k % n_blocks * MP_TILE_ROWS, &r);
 }
 
-static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
-    return mp_attention_run(call, x, run, forward_worker, err);
+    return mp_attention_run(call, x, forward_worker, err);
 }
 
 static mp_status prepare_forward(const mp_operands *x, mp_call *call, mp_error *err)
@@ -133,7 +131,244 @@ static mp_status prepare_forward(const mp_operands *x, mp_call *call, mp_error *
     return mp_attention_rooms(s, s->spec.size.n_batch * row_blocks(&s->spec.size), floats, x, call, err);
 }
 
-const mp_kernel mp_cpu_attentions[] = {
-    {"ScaledDotProductAttention", "memplan", prepare_forward, mp_attention_backward_prepare},
-    {0},
-};
+/* ---- the gradients of Q, K and V, tile by tile: the probabilities are e^(scores - lse), and with
+ * D = rowsum(dY * Y), which is the sum of a row's probabilities times their gradients,
+ *
+ *     dV = P^T dY;  dP = dY V^T;  dS = P * (dP - D);  dQ = scale dS K;  dK = scale dS^T Q;  dA = dS, of what is added
+ *
+ * where dropout, if any, is drawn again and applied to P and dP. A job is one matrix, or all matrices to which the same
+ * elements are added if those have a gradient: its sums run over matrices and tiles in a fixed order, whoever runs it.
+ */
+
+typedef struct backward_rooms {
+    float *p, *dp, *d;                /* tiles of scores; D of all rows */
+    float *q, *dy, *y, *k, *v;        /* tiles of operands */
+    float *sum_q, *sum_k, *sum_v, *u; /* of gradients: all rows of dQ, a tile of dK and dV */
+    float *sum_added;                 /* and all of dA */
+} backward_rooms;
+
+/* All that is added to a matrix; rows or columns that share an element are one. */
+static mp_tile_part all_added(const mp_attention_state *s, int64_t matrix)
+{
+    const mp_matrices *m = &s->spec.d_added;
+    return (mp_tile_part){matrix, 0, 0, m->row_stride ? s->spec.size.rows : 1, m->column_stride ? s->spec.size.columns : 1};
+}
+
+/* Do all matrices along batch dimension d belong to one job? */
+static bool is_joined(const mp_attention_state *s, int d)
+{
+    return s->spec.wants[MP_ATTENTION_ADDED] && !s->spec.d_added.batch_stride[d];
+}
+
+/* How many matrices a job has, and how many jobs there are. */
+static int64_t matrices_of_job(const mp_attention_state *s)
+{
+    int64_t n = 1;
+    for (int d = 0; d < s->spec.q.n_batch; d++) n *= is_joined(s, d) ? s->spec.q.batch[d] : 1;
+    return n;
+}
+
+/* Matrix k of a job. */
+static int64_t matrix_of(const mp_attention_state *s, int64_t job, int64_t k)
+{
+    int64_t matrix = 0, place = 1;
+    for (int d = s->spec.q.n_batch - 1; d >= 0; d--) {
+        const int64_t n = s->spec.q.batch[d];
+        int64_t *rest = is_joined(s, d) ? &k : &job;
+        matrix += *rest % n * place;
+        *rest /= n;
+        place *= n;
+    }
+    return matrix;
+}
+
+/* As in attention.c. */
+static backward_rooms lay_out_backward(const mp_attention_state *s, float *base, int64_t *n)
+{
+    const int64_t rows = MP_TILE_ROWS, columns = MP_TILE_COLUMNS, depth = s->spec.size.depth,
+                  value_depth = s->spec.size.value_depth;
+    const mp_tile_part added = all_added(s, 0);
+    const bool in_memory = !s->spec.wants[MP_ATTENTION_ADDED] || mp_tile_is_there(&s->spec.d_added, &added);
+    const int64_t floats[] = {rows * columns,
+                              rows * columns,
+                              s->spec.size.rows,
+                              rows * depth,
+                              rows * value_depth,
+                              rows * value_depth,
+                              columns * depth,
+                              columns * value_depth,
+                              s->spec.wants[0] ? s->spec.size.rows * depth : 0,
+                              columns * depth,
+                              columns * value_depth,
+                              columns,
+                              in_memory ? 0 : added.rows * added.columns};
+    backward_rooms r;
+    float **all[] = {&r.p, &r.dp, &r.d, &r.q, &r.dy, &r.y, &r.k, &r.v, &r.sum_q, &r.sum_k, &r.sum_v, &r.u, &r.sum_added};
+    *n = 0;
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+        *all[k] = base ? base + *n : NULL;
+        *n += (floats[k] + 15) / 16 * 16;
+    }
+    return r;
+}
+
+/* d[i] = dY[i] . Y[i] */
+static void find_d(const mp_attention_job *j, int64_t matrix, backward_rooms *r)
+{
+    const mp_attention *size = &j->s->spec.size;
+    const int64_t n = size->value_depth;
+    for (int64_t row = 0; row < size->rows; row += MP_TILE_ROWS) {
+        mp_tile_part part = {matrix, row, 0, mp_least(MP_TILE_ROWS, size->rows - row), n};
+        mp_tile dy = mp_tile_read(&j->s->spec.y, j->x->d_out[0].data, &part, r->dy);
+        mp_tile y = mp_tile_read(&j->s->spec.y, j->x->out[0].data, &part, r->y);
+        for (int64_t i = 0; i < part.rows; i++) {
+            double sum = 0;
+            if (!y.turned) sum = mp_row_dot(dy.at + i * dy.ld, y.at + i * y.ld, n);
+            for (int64_t k = 0; y.turned && k < n; k++) sum += (double)dy.at[k * dy.ld + i] * (double)y.at[k * y.ld + i];
+            r->d[row + i] = (float)sum;
+        }
+    }
+}
+
+/* dp becomes dS. */
+MP_VECTOR static void softmax_gradient(const float *p, int64_t n, float d, float *dp)
+{
+    MP_INDEPENDENT
+    for (int64_t k = 0; k < n; k++) dp[k] = p[k] * (dp[k] - d);
+}
+
+/* The same where elements were dropped; p becomes what was multiplied by V. */
+MP_VECTOR static void dropped_gradient(const float *u, int64_t n, float ratio, float d, float *p, float *dp)
+{
+    float factor = 1 / (1 - ratio);
+    MP_INDEPENDENT
+    for (int64_t k = 0; k < n; k++) {
+        float w = u[k] >= ratio ? factor : 0;
+        dp[k] = p[k] * (dp[k] * w - d);
+        p[k] *= w;
+    }
+}
+
+/* dA += dS. */
+static void add_to_added(const mp_attention_state *s, const mp_tile_part *part, const float *ds, const mp_tile *sum)
+{
+    const mp_tile_part all = all_added(s, part->matrix);
+    const int64_t down = all.rows == 1 ? 0
+                         : sum->turned ? 1
+                                       : sum->ld,
+                  right = all.columns == 1 ? 0
+                          : sum->turned    ? sum->ld
+                                           : 1;
+    for (int64_t i = 0; i < part->rows; i++) {
+        const float *from = ds + i * MP_TILE_COLUMNS;
+        float *to = sum->at + (part->row + i) * down + part->column * right;
+        for (int64_t k = 0; k < part->columns; k++) to[k * right] += from[k];
+    }
+}
+
+static void probabilities_and_gradients(mp_attention_job *j, const mp_tile_part *part, mp_tile q, mp_tile k, mp_tile v,
+                                        mp_tile dy, const mp_tile *added, backward_rooms *r)
+{
+    const mp_attention_state *s = j->s;
+    const float *lse = (const float *)j->x->extra[0].data + part->matrix * s->spec.size.rows + part->row;
+    const mp_tile dp = {r->dp, MP_TILE_COLUMNS, false};
+    mp_attention_scores(j, part, q, k, r->p);
+    int status = mp_tile_product(part->rows, part->columns, s->spec.size.value_depth, 1, dy, mp_tile_transposed(v), 0, dp);
+    if (status) atomic_store(&j->failed, status);
+    for (int64_t i = 0; i < part->rows; i++) {
+        float *p = r->p + i * MP_TILE_COLUMNS, *to = r->dp + i * MP_TILE_COLUMNS, d = r->d[part->row + i];
+        mp_row_exponentials(p, part->columns, lse[i], p);
+        if (s->spec.ratio > 0) {
+            mp_attention_draw(j, part, i, r->u);
+            dropped_gradient(r->u, part->columns, s->spec.ratio, d, p, to);
+        } else {
+            softmax_gradient(p, part->columns, d, to);
+        }
+    }
+    if (s->spec.wants[MP_ATTENTION_ADDED]) add_to_added(s, part, r->dp, added);
+    mp_attention_forget_replaced(j, part, r->dp);
+}
+
+/* The gradients of a tile of K and V, and what its columns give to that of Q. */
+static void backward_columns(mp_attention_job *j, int64_t matrix, int64_t column, mp_tile sum_q, const mp_tile *added,
+                             backward_rooms *r)
+{
+    const mp_attention_state *s = j->s;
+    const mp_operands *x = j->x;
+    const int64_t depth = s->spec.size.depth, value_depth = s->spec.size.value_depth;
+    const int64_t columns = mp_least(MP_TILE_COLUMNS, s->spec.size.columns - column);
+    const mp_tile_part keys = {matrix, column, 0, columns, depth}, values = {matrix, column, 0, columns, value_depth};
+    const mp_tile p = {r->p, MP_TILE_COLUMNS, true}, ds = {r->dp, MP_TILE_COLUMNS, false}; /* p: P^T */
+    mp_tile k = mp_tile_read(&s->spec.k, x->in[1].data, &keys, r->k),
+            v = mp_tile_read(&s->spec.v, x->in[2].data, &values, r->v);
+    mp_tile dk = {0}, dv = {0};
+    if (s->spec.wants[1]) dk = mp_tile_zeros(&s->spec.k, x->d_in[1].data, &keys, r->sum_k);
+    if (s->spec.wants[2]) dv = mp_tile_zeros(&s->spec.v, x->d_in[2].data, &values, r->sum_v);
+    for (int64_t row = 0; row < s->spec.size.rows; row += MP_TILE_ROWS) {
+        mp_tile_part part = {matrix, row, column, mp_least(MP_TILE_ROWS, s->spec.size.rows - row), columns};
+        if (mp_attention_is_hidden(s, &part)) continue;
+        mp_tile_part queries = {matrix, row, 0, part.rows, depth}, results = {matrix, row, 0, part.rows, value_depth};
+        mp_tile q = mp_tile_read(&s->spec.q, x->in[0].data, &queries, r->q);
+        mp_tile dy = mp_tile_read(&s->spec.y, x->d_out[0].data, &results, r->dy);
+        int status = 0;
+        probabilities_and_gradients(j, &part, q, k, v, dy, added, r);
+        if (s->spec.wants[2]) status |= mp_tile_product(columns, value_depth, part.rows, 1, p, dy, 1, dv);
+        if (s->spec.wants[1])
+            status |= mp_tile_product(columns, depth, part.rows, s->spec.scale, mp_tile_transposed(ds), q, 1, dk);
+        if (s->spec.wants[0])
+            status |= mp_tile_product(part.rows, depth, columns, s->spec.scale, ds, k, 1, mp_tile_from(sum_q, row));
+        if (status) atomic_store(&j->failed, status);
+    }
+    if (s->spec.wants[1]) mp_tile_write(&s->spec.k, x->d_in[1].data, &keys, &dk);
+    if (s->spec.wants[2]) mp_tile_write(&s->spec.v, x->d_in[2].data, &values, &dv);
+}
+
+static void backward_matrix(mp_attention_job *j, int64_t matrix, const mp_tile *added, backward_rooms *r)
+{
+    const mp_attention_state *s = j->s;
+    const mp_tile_part all = {matrix, 0, 0, s->spec.size.rows, s->spec.size.depth};
+    mp_tile dq = {0};
+    find_d(j, matrix, r);
+    if (s->spec.wants[0]) dq = mp_tile_zeros(&s->spec.q, j->x->d_in[0].data, &all, r->sum_q);
+    for (int64_t column = 0; column < s->spec.size.columns; column += MP_TILE_COLUMNS)
+        backward_columns(j, matrix, column, dq, added, r);
+    if (s->spec.wants[0]) mp_tile_write(&s->spec.q, j->x->d_in[0].data, &all, &dq);
+}
+
+static void backward_worker(void *data, int64_t worker)
+{
+    mp_attention_job *j = data;
+    const mp_attention_state *s = j->s;
+    const bool wants_added = s->spec.wants[MP_ATTENTION_ADDED], adds = j->x->adds & MP_BIT(MP_ATTENTION_ADDED);
+    const int64_t n_matrices = matrices_of_job(s), n_jobs = s->spec.size.n_batch / mp_most(n_matrices, 1);
+    int64_t n;
+    backward_rooms r = lay_out_backward(s, (float *)j->x->workspace + worker * s->room_floats, &n);
+    for (int64_t job = worker; job < n_jobs; job += s->n_workers) {
+        mp_tile added = {0};
+        const mp_tile_part all = all_added(s, matrix_of(s, job, 0));
+        void *to = wants_added ? j->x->d_in[MP_ATTENTION_ADDED].data : NULL;
+        if (wants_added)
+            added = adds ? mp_tile_read(&s->spec.d_added, to, &all, r.sum_added)
+                         : mp_tile_zeros(&s->spec.d_added, to, &all, r.sum_added);
+        for (int64_t k = 0; k < n_matrices; k++) backward_matrix(j, matrix_of(s, job, k), &added, &r);
+        if (wants_added) mp_tile_write(&s->spec.d_added, to, &all, &added);
+    }
+}
+
+static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
+{
+    return mp_attention_run(call, x, backward_worker, err);
+}
+
+static mp_status prepare_backward(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    mp_attention_state *s;
+    int64_t floats;
+    MP_CHECK(mp_attention_prepare(x, call, &s, err));
+    call->run = run_backward;
+    call->adds = x->adds & MP_BIT(MP_ATTENTION_ADDED);
+    lay_out_backward(s, NULL, &floats);
+    return mp_attention_rooms(s, s->spec.size.n_batch / mp_most(matrices_of_job(s), 1), floats, x, call, err);
+}
+
+const mp_kernel mp_cpu_attentions[] = {{"ScaledDotProductAttention", "memplan", prepare_forward, prepare_backward}, {0}};

@@ -240,7 +240,7 @@ static mp_matrix_stack stack_of(mp_operand of, const mp_matrices *form, int64_t 
     return mp_matrix_stack{of, *form, rows, columns};
 }
 
-static mp_attend attend(const mp_attention_spec *f, const mp_operands *x, const mp_run *run)
+static mp_attend attend(const mp_attention_spec *f, const mp_operands *x)
 {
     const mp_attention *size = &f->size;
     mp_attend a = {};
@@ -259,29 +259,27 @@ static mp_attend attend(const mp_attention_spec *f, const mp_operands *x, const 
     a.added = stack_of(mp_input(x, MP_ATTENTION_ADDED), &f->added, size->rows, size->columns);
     a.positions = stack_of(mp_input(x, MP_ATTENTION_POSITIONS), &f->positions, size->rows, size->columns);
     a.lse = x->extra[0].dtype ? (float *)x->extra[0].data : NULL;
-    a.pass = f->ratio > 0 ? mp_cuda_pass_of(run) : NULL;
+    a.pass = f->ratio > 0 ? mp_cuda_pass_of(&x->run) : NULL;
     a.op = (uint32_t)x->op_index;
     return a;
 }
 
-static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const mp_attention_spec *form = (const mp_attention_spec *)call->state;
     const mp_attention *size = &form->size;
     const int64_t chunks = tiles_of(size->value_depth);
-    const forward_tile f = {attend(form, x, run), chunks};
+    const forward_tile f = {attend(form, x), chunks};
     mp_blocks(size->n_batch * tiles_of(size->rows) * chunks, f);
     return mp_launched(err);
 }
 
-static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const mp_attention_spec *form = (const mp_attention_spec *)call->state;
     const mp_attention *size = &form->size;
     float *d = (float *)x->workspace;
-    sums_of_rows sums;
-    sums.a = attend(form, x, run);
-    sums.d = d;
+    const sums_of_rows sums = {{}, attend(form, x), d};
     mp_rows(size->n_batch * size->rows, size->value_depth, sums);
     const mp_operand dq = mp_input_gradient(x, 0), dk = mp_input_gradient(x, 1), dv = mp_input_gradient(x, 2);
     if (dk.data || dv.data) {

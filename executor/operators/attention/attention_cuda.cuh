@@ -6,11 +6,11 @@
  */
 #pragma once
 
-#include "executor/cuda/device/step.h"
 #include "executor/cuda/grid/blocks.cuh"
 #include "executor/cuda/grid/family.cuh"
 #include "executor/kernel/philox.h"
 extern "C" {
+#include "executor/cuda/device/step.h"
 #include "executor/operators/attention/attention_spec.h"
 }
 

@@ -1,9 +1,12 @@
 /* attention_operands_cuda.cu - seeds of dropout and masks for a library's attention. */
-#include "executor/operators/attention/attention_operands_cuda.h"
 
-#include "executor/cuda/device/step.h"
 #include "executor/cuda/grid/grid.cuh"
 #include "executor/kernel/philox.h"
+
+extern "C" {
+#include "executor/cuda/device/step.h"
+#include "executor/operators/attention/attention_operands_cuda.h"
+}
 
 namespace
 {

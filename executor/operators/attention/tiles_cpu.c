@@ -65,12 +65,8 @@ mp_tile mp_tile_read(const mp_matrices *m, const void *data, const mp_tile_part 
     for (int64_t k = 0; k < n; k++) {
         float *line = t.at + k * t.ld;
         int64_t at = line_of(m, part, t.turned, k, &step);
-        if (step == 1) {
-            const float *from = mp_floats(data, m->dtype, at, t.ld, line);
-            if (from != line) memcpy(line, from, (size_t)t.ld * sizeof *line);
-            continue;
-        }
-        for (int64_t e = 0; e < t.ld; e++) line[e] = *mp_floats(data, m->dtype, at + e * step, 1, line + e);
+        const float *from = mp_floats_apart(data, m->dtype, at, step, t.ld, line);
+        if (from != line) memcpy(line, from, (size_t)t.ld * sizeof *line);
     }
     return t;
 }
@@ -90,13 +86,8 @@ void mp_tile_write(const mp_matrices *m, void *data, const mp_tile_part *part, c
     if (place(m, data, part, tile->at, &there)) return;
     int64_t n = tile->turned ? part->columns : part->rows, step;
     for (int64_t k = 0; k < n; k++) {
-        const float *line = tile->at + k * tile->ld;
         int64_t at = line_of(m, part, tile->turned, k, &step);
-        for (int64_t e = 0, length = step == 1 ? tile->ld : 1; e < tile->ld; e += length) {
-            float *to = mp_floats_room(data, m->dtype, at + e * step, (float *)line + e);
-            if (to != line + e) memcpy(to, line + e, (size_t)length * sizeof *to);
-            mp_floats_done(data, m->dtype, at + e * step, length, to);
-        }
+        mp_floats_put_apart(data, m->dtype, at, step, tile->ld, tile->at + k * tile->ld);
     }
 }
 
@@ -128,13 +119,8 @@ static void add_mask(const mp_attention_job *j, const mp_tile_part *part, float 
     for (int64_t i = 0; i < part->rows; i++) {
         mp_tile_part row = {part->matrix, part->row + i, part->column, 1, part->columns};
         float *s = scores + i * MP_TILE_COLUMNS;
-        int64_t at = start_of(m, &row), step = m->column_stride;
-        if (step == 1) {
-            const float *added = mp_floats(data, m->dtype, at, part->columns, room);
-            for (int64_t k = 0; k < part->columns; k++) s[k] += added[k];
-        } else {
-            for (int64_t k = 0; k < part->columns; k++) s[k] += *mp_floats(data, m->dtype, at + k * step, 1, room);
-        }
+        const float *added = mp_floats_apart(data, m->dtype, start_of(m, &row), m->column_stride, part->columns, room);
+        for (int64_t k = 0; k < part->columns; k++) s[k] += added[k];
     }
 }
 
@@ -174,7 +160,7 @@ void mp_attention_draw(const mp_attention_job *j, const mp_tile_part *part, int6
 {
     const mp_attention *size = &j->s->spec.size;
     int64_t element = (part->matrix * size->rows + part->row + i) * size->columns + part->column;
-    mp_random_uniforms(j->run->seed, j->run->step, (uint32_t)j->x->op_index, (uint64_t)element, part->columns, u);
+    mp_random_uniforms(j->x->run.seed, j->x->run.step, (uint32_t)j->x->op_index, (uint64_t)element, part->columns, u);
 }
 
 mp_status mp_attention_prepare(const mp_operands *x, mp_call *call, mp_attention_state **out, mp_error *err)
@@ -195,11 +181,10 @@ mp_status mp_attention_rooms(mp_attention_state *s, int64_t n_jobs, int64_t room
     return MP_OK;
 }
 
-mp_status mp_attention_run(const mp_call *call, const mp_operands *x, const mp_run *run,
-                           void (*body)(void *job, int64_t worker), mp_error *err)
+mp_status mp_attention_run(const mp_call *call, const mp_operands *x, void (*body)(void *job, int64_t worker), mp_error *err)
 {
     const mp_attention_state *s = call->state;
-    mp_attention_job j = {.s = s, .x = x, .run = run};
+    mp_attention_job j = {.s = s, .x = x};
     atomic_init(&j.failed, 0);
     mp_parallel(s->n_workers, s->spec.size.rows * s->spec.size.columns * s->spec.size.depth, body, &j);
     return mp_dnnl_check((dnnl_status_t)atomic_load(&j.failed), x->op, "a product of tiles", err);

@@ -45,7 +45,6 @@ typedef struct mp_attention_state {
 typedef struct mp_attention_job {
     const mp_attention_state *s;
     const mp_operands *x;
-    const mp_run *run;
     atomic_int failed; /* the first status of oneDNN that is none of success */
 } mp_attention_job;
 
@@ -72,8 +71,7 @@ static inline int64_t mp_most(int64_t a, int64_t b)
 /* What both directions are prepared from; the caller sets room_floats and run. */
 mp_status mp_attention_prepare(const mp_operands *x, mp_call *call, mp_attention_state **out, mp_error *err);
 /* Calls body(job, worker) for each worker, and turns its failure into an error. */
-mp_status mp_attention_run(const mp_call *call, const mp_operands *x, const mp_run *run,
-                           void (*body)(void *job, int64_t worker), mp_error *err);
+mp_status mp_attention_run(const mp_call *call, const mp_operands *x, void (*body)(void *job, int64_t worker), mp_error *err);
 /* Makes room for the workers. MP_INVALID: too much. */
 mp_status mp_attention_rooms(mp_attention_state *s, int64_t n_jobs, int64_t room_floats, const mp_operands *x, mp_call *call,
                              mp_error *err);

@@ -7,14 +7,213 @@
 #include <string.h>
 
 #include "executor/cpu/base/families.h"
-#include "executor/operators/batch_normalization/batch_activations_cpu.h"
-#include "executor/operators/batch_normalization/batch_columns_cpu.h"
+#include "executor/cpu/base/parallel.h"
 #include "executor/operators/elementwise/elementwise_cpu.h"
 #include "executor/operators/normalizations/normalize_cpu.h"
 
+/* ---- where channels lie innermost: sums down the columns, of stretches of rows that are joined in their order; then one pass
+ * over all rows. */
+
+enum { STRETCHES = 64, LEAST_ROWS = 256, FLUSH = 64 };
+
+/* x: (rows, channels) in memory, channels contiguous. */
+typedef struct batch_columns {
+    int64_t rows, channels, rows_per_stretch, n_stretches;
+} batch_columns;
+
+/* False: x does not lie so. */
+static bool columns_of(const mp_array *x, batch_columns *out)
+{
+    if (x->rank < 2 || x->packed) return false;
+    mp_array like = x->rank > 2 ? mp_array_channels_last(x->dtype, x->rank, x->dims) : mp_array_plain(x->dtype, 2, x->dims);
+    if (!mp_array_same_layout(x, &like)) return false;
+    batch_columns c = {.channels = x->dims[1]};
+    c.rows = c.channels ? mp_array_elements(x) / c.channels : 0;
+    c.rows_per_stretch = (c.rows + STRETCHES - 1) / STRETCHES;
+    if (c.rows_per_stretch < LEAST_ROWS) c.rows_per_stretch = LEAST_ROWS;
+    c.n_stretches = (c.rows + c.rows_per_stretch - 1) / c.rows_per_stretch;
+    *out = c;
+    return c.channels > 0 && c.rows > 0;
+}
+
+/* Per stretch two double sums and two float ones per channel; then four rows of channel factors. */
+static int64_t stretch_bytes(const batch_columns *c)
+{
+    return c->channels * 24;
+}
+
+static int64_t columns_workspace_bytes(const batch_columns *c)
+{
+    return c->n_stretches * stretch_bytes(c) + 4 * c->channels * (int64_t)sizeof(float) +
+           2 * c->channels * (int64_t)sizeof(double);
+}
+
+/* Down the columns: sums of u and of u (v - shift). Where u is NULL it is v - shift itself. */
+typedef struct pair_job {
+    const batch_columns *c;
+    const void *u, *v;
+    mp_dtype dtype;
+    const float *shift;
+    char *workspace;
+} pair_job;
+
+MP_VECTOR static void add_pair(const float *u, const float *v, const float *shift, int64_t n, float *first, float *second)
+{
+    for (int64_t k = 0; k < n; k++) {
+        first[k] += u[k];
+        second[k] += u[k] * (v[k] - shift[k]);
+    }
+}
+
+MP_VECTOR static void add_squares(const float *v, const float *shift, int64_t n, float *first, float *second)
+{
+    for (int64_t k = 0; k < n; k++) {
+        float d = v[k] - shift[k];
+        first[k] += d;
+        second[k] += d * d;
+    }
+}
+
+MP_VECTOR static void flush(float *first, int64_t n, double *total)
+{
+    for (int64_t k = 0; k < n; k++) {
+        total[k] += (double)first[k];
+        first[k] = 0;
+    }
+}
+
+static void pair_stretch(void *data, int64_t s)
+{
+    const pair_job *j = data;
+    const batch_columns *c = j->c;
+    int64_t n = c->channels;
+    float u_room[MP_BLOCK], v_room[MP_BLOCK];
+    double *totals = (double *)(j->workspace + s * stretch_bytes(c));
+    float *sums = (float *)(totals + 2 * n);
+    memset(totals, 0, (size_t)stretch_bytes(c));
+    int64_t last = (s + 1) * c->rows_per_stretch < c->rows ? (s + 1) * c->rows_per_stretch : c->rows;
+    for (int64_t r = s * c->rows_per_stretch; r < last; r++) {
+        for (int64_t k = 0; k < n; k += MP_BLOCK) {
+            int64_t m = n - k < MP_BLOCK ? n - k : MP_BLOCK;
+            const float *v = mp_floats(j->v, j->dtype, r * n + k, m, v_room);
+            if (j->u)
+                add_pair(mp_floats(j->u, j->dtype, r * n + k, m, u_room), v, j->shift + k, m, sums + k, sums + n + k);
+            else
+                add_squares(v, j->shift + k, m, sums + k, sums + n + k);
+        }
+        if (r % FLUSH == FLUSH - 1 || r == last - 1) flush(sums, 2 * n, totals);
+    }
+}
+
+/* The sums of all stretches, in order, in the first one's place. */
+static double *pair_sums(const batch_columns *c, const void *u, const void *v, mp_dtype dtype, const float *shift,
+                         void *workspace)
+{
+    pair_job j = {c, u, v, dtype, shift, workspace};
+    mp_parallel(c->n_stretches, c->rows_per_stretch * c->channels, pair_stretch, &j);
+    double *total = workspace;
+    for (int64_t s = 1; s < c->n_stretches; s++) {
+        const double *more = (const double *)((const char *)workspace + s * stretch_bytes(c));
+        for (int64_t k = 0; k < 2 * c->channels; k++) total[k] += more[k];
+    }
+    return total;
+}
+
+static float *factors(const batch_columns *c, void *workspace)
+{
+    return (float *)((char *)workspace + c->n_stretches * stretch_bytes(c));
+}
+
+static float parameter(const mp_array *p, int64_t k, float otherwise)
+{
+    return p && p->data ? mp_load_float(p->data, p->dtype, k) : otherwise;
+}
+
+/* mean and 1 / sqrt(variance + epsilon) of every channel. */
+static void measure_columns(const batch_columns *c, const mp_array *x, double epsilon, float *mean, float *rstd,
+                            void *workspace)
+{
+    float *shift = factors(c, workspace);
+    /* the first row is near enough to the mean for sums of squares to keep their digits */
+    for (int64_t k = 0; k < c->channels; k++) shift[k] = *mp_floats(x->data, x->dtype, k, 1, &shift[k]);
+    const double *sums = pair_sums(c, NULL, x->data, x->dtype, shift, workspace);
+    for (int64_t k = 0; k < c->channels; k++) {
+        double d = sums[k] / (double)c->rows, variance = sums[c->channels + k] / (double)c->rows - d * d;
+        mean[k] = (float)((double)shift[k] + d);
+        rstd[k] = (float)(1 / sqrt((variance > 0 ? variance : 0) + epsilon));
+    }
+}
+
+/* A row of factors as an operand that broadcasts over everything but channels. */
+static mp_array row_of(const mp_array *x, float *values)
+{
+    int64_t dims[MP_ARRAY_RANK];
+    for (int d = 0; d < x->rank; d++) dims[d] = d == 1 ? x->dims[1] : 1;
+    mp_array a = mp_array_plain(MP_DTYPE_FLOAT, x->rank, dims);
+    a.data = values;
+    return a;
+}
+
+MP_VECTOR static void affine(const double *p, int64_t n, const float *const *in, float *out)
+{
+    const float *x = in[0], *a = in[1], *b = in[2];
+    (void)p;
+    MP_INDEPENDENT
+    for (int64_t k = 0; k < n; k++) out[k] = x[k] * a[k] + b[k];
+}
+
+MP_VECTOR static void affine_of_two(const double *p, int64_t n, const float *const *in, float *out)
+{
+    const float *dy = in[0], *v = in[1], *a = in[2], *b = in[3], *d = in[4];
+    (void)p;
+    MP_INDEPENDENT
+    for (int64_t k = 0; k < n; k++) out[k] = dy[k] * a[k] + (v[k] * b[k] + d[k]);
+}
+
+/* y = scale (x - mean) rstd + shift; scale and shift of the type of x or float. */
+static void apply_columns(const batch_columns *c, const mp_array *x, const mp_array *scale, const mp_array *shift,
+                          const float *mean, const float *rstd, const mp_array *y, void *workspace)
+{
+    float *a = factors(c, workspace), *b = a + c->channels;
+    for (int64_t k = 0; k < c->channels; k++) {
+        a[k] = parameter(scale, k, 1) * rstd[k];
+        b[k] = parameter(shift, k, 0) - mean[k] * a[k];
+    }
+    mp_array a_row = row_of(x, a), b_row = row_of(x, b);
+    const mp_array *in[] = {x, &a_row, &b_row};
+    mp_elementwise(affine, NULL, in, 3, y);
+}
+
+/* dx (NULL: not wanted), d_scale and d_shift (NULL likewise, else `channels` floats). `v` is x, or y with from_output. */
+static void backward_columns(const batch_columns *c, const mp_array *v, bool from_output, const mp_array *dy,
+                             const mp_array *scale, const mp_array *shift, const float *mean, const float *rstd,
+                             const mp_array *dx, float *d_scale, float *d_shift, void *workspace)
+{
+    int64_t n = c->channels;
+    float *a = factors(c, workspace), *b = a + n, *d = b + n, *center = d + n;
+    for (int64_t k = 0; k < n; k++) center[k] = from_output ? parameter(shift, k, 0) : mean[k];
+    const double *sums = pair_sums(c, dy->data, v->data, v->dtype, center, workspace);
+    for (int64_t k = 0; k < n; k++) {
+        float gamma = parameter(scale, k, 1);
+        /* v - center is xhat / unit */
+        double unit = from_output ? 1 / (double)gamma : (double)rstd[k], products = sums[n + k] * unit, m = (double)c->rows;
+        a[k] = gamma * rstd[k];
+        b[k] = (float)(-(double)a[k] * products / m * unit);
+        d[k] = (float)(-(double)a[k] * sums[k] / m - (double)b[k] * (double)center[k]);
+        if (d_scale) d_scale[k] = (float)products;
+        if (d_shift) d_shift[k] = (float)sums[k];
+    }
+    if (!dx) return;
+    mp_array a_row = row_of(v, a), b_row = row_of(v, b), d_row = row_of(v, d);
+    const mp_array *in[] = {dy, v, &a_row, &b_row, &d_row};
+    mp_elementwise(affine_of_two, NULL, in, 5, dx);
+}
+
+/* ---- in any layout. */
+
 typedef struct state {
     bool by_columns, from_batch; /* which loops; whose statistics */
-    mp_batch_columns columns;
+    batch_columns columns;
     mp_normalization rows;
     double epsilon, momentum;
     int64_t channels, statistics_at; /* mean and rstd where no extra keeps them, in the workspace */
@@ -33,50 +232,36 @@ static float *statistic(const mp_call *call, const mp_operands *x, int k)
     return (float *)((char *)x->workspace + s->statistics_at) + k * s->channels;
 }
 
-static float read_one(const mp_array *a, int64_t k)
-{
-    float room;
-    return *mp_floats(a->data, a->dtype, k, 1, &room);
-}
-
-static void write_one(const mp_array *a, int64_t k, float value)
-{
-    if (a->dtype == MP_DTYPE_FLOAT)
-        ((float *)a->data)[k] = value;
-    else
-        mp_floats_done(a->data, a->dtype, k, 1, &value);
-}
-
 /* Moves the running statistics in place, and writes them to the outputs that ask for them. */
-static void move_statistics(const state *s, const mp_operands *x, const mp_run *run, const float *mean, const float *rstd)
+static void move_statistics(const state *s, const mp_operands *x, const float *mean, const float *rstd)
 {
     for (int which = 0; which < 2; which++) {
         const mp_array *old = &x->in[3 + which], *out = x->n_out > 1 + which ? &x->out[1 + which] : NULL;
-        bool in_place = x->mode == MP_MODE_TRAIN && run->first_run && old->data;
+        bool in_place = x->mode == MP_MODE_TRAIN && x->run.first_run && old->data;
         if (!old->data || (!in_place && !(out && out->data))) continue;
         for (int64_t k = 0; k < s->channels; k++) {
             double batch = which ? 1 / ((double)rstd[k] * (double)rstd[k]) - s->epsilon : (double)mean[k];
             if (which && batch < 0) batch = 0;
-            float moved = (float)((double)read_one(old, k) * s->momentum + batch * (1 - s->momentum));
-            if (out && out->data) write_one(out, k, moved);
-            if (in_place) write_one(old, k, moved);
+            float moved = (float)((double)mp_load_float(old->data, old->dtype, k) * s->momentum + batch * (1 - s->momentum));
+            if (out && out->data) mp_store_float(out->data, out->dtype, k, moved);
+            if (in_place) mp_store_float(old->data, old->dtype, k, moved);
         }
     }
 }
 
-static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;
     float *mean = statistic(call, x, 0), *rstd = statistic(call, x, 1);
     (void)err;
     if (!s->from_batch)
         for (int64_t k = 0; k < s->channels; k++) {
-            mean[k] = read_one(&x->in[3], k);
-            rstd[k] = (float)(1 / sqrt((double)read_one(&x->in[4], k) + s->epsilon));
+            mean[k] = mp_load_float(x->in[3].data, x->in[3].dtype, k);
+            rstd[k] = (float)(1 / sqrt((double)mp_load_float(x->in[4].data, x->in[4].dtype, k) + s->epsilon));
         }
     if (s->by_columns) {
-        if (s->from_batch) mp_batch_columns_measure(&s->columns, &x->in[0], s->epsilon, mean, rstd, x->workspace);
-        mp_batch_columns_apply(&s->columns, &x->in[0], &x->in[1], &x->in[2], mean, rstd, &x->out[0], x->workspace);
+        if (s->from_batch) measure_columns(&s->columns, &x->in[0], s->epsilon, mean, rstd, x->workspace);
+        apply_columns(&s->columns, &x->in[0], &x->in[1], &x->in[2], mean, rstd, &x->out[0], x->workspace);
     } else {
         mp_normalize_data d = {.dtype = x->in[0].dtype,
                                .parameter_dtype = x->in[1].dtype,
@@ -91,7 +276,7 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
         else
             mp_normalize_apply(&s->rows, &d);
     }
-    if (s->from_batch) move_statistics(s, x, run, mean, rstd);
+    if (s->from_batch) move_statistics(s, x, mean, rstd);
     return MP_OK;
 }
 
@@ -99,20 +284,22 @@ static void put_gradient(const mp_operands *x, const mp_call *call, int i, const
 {
     const mp_array *d = &x->d_in[i];
     if (!d->dtype) return;
-    for (int64_t k = 0; k < n; k++) write_one(d, k, values[k] + (x->adds & call->adds & MP_BIT(i) ? read_one(d, k) : 0));
+    for (int64_t k = 0; k < n; k++)
+        mp_store_float(d->data, d->dtype, k,
+                       values[k] + (x->adds & call->adds & MP_BIT(i) ? mp_load_float(d->data, d->dtype, k) : 0));
 }
 
-static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;
     bool from_output = x->alternative == 1;
     const mp_array *v = from_output ? &x->out[0] : &x->in[0], *dx = x->d_in[0].dtype ? &x->d_in[0] : NULL;
     float *mean = x->extra[0].data, *rstd = x->extra[1].data;
-    (void)run, (void)err;
+    (void)err;
     if (s->by_columns) {
         float *d_scale = (float *)((char *)x->workspace + s->statistics_at), *d_shift = d_scale + s->channels;
-        mp_batch_columns_backward(&s->columns, v, from_output, &x->d_out[0], &x->in[1], &x->in[2], mean, rstd, dx, d_scale,
-                                  d_shift, x->workspace);
+        backward_columns(&s->columns, v, from_output, &x->d_out[0], &x->in[1], &x->in[2], mean, rstd, dx, d_scale, d_shift,
+                         x->workspace);
         put_gradient(x, call, 1, d_scale, s->channels);
         put_gradient(x, call, 2, d_shift, s->channels);
         return MP_OK;
@@ -148,20 +335,14 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     s->epsilon = mp_operator_float(x->op, "epsilon", 1e-5f);
     s->momentum = mp_operator_float(x->op, "momentum", 0.9f);
     s->from_batch = learns(x);
-    s->by_columns = mp_batch_columns_of(a, &s->columns);
+    s->by_columns = columns_of(a, &s->columns);
     if (a->rank > 1) parameter_stride[1] = 1;
     s->rows = mp_normalization_of(a, ~2u & ((1u << a->rank) - 1), parameter_stride, s->channels, true, s->epsilon);
-    call->workspace_bytes =
-        s->by_columns ? mp_batch_columns_workspace_bytes(&s->columns) : mp_normalize_workspace_bytes(&s->rows);
+    call->workspace_bytes = s->by_columns ? columns_workspace_bytes(&s->columns) : mp_normalize_workspace_bytes(&s->rows);
     s->statistics_at = (call->workspace_bytes + 63) / 64 * 64;
     call->workspace_bytes = s->statistics_at + 2 * s->channels * (int64_t)sizeof(float);
     if (x->is_backward) call->adds = x->adds & (MP_BIT(1) | MP_BIT(2));
     return MP_OK;
 }
 
-const mp_kernel mp_cpu_batch_normalizations[] = {
-    {"BatchNormalization", "", prepare, prepare},
-    {"BatchNormalizationRelu", "memplan", mp_batch_activation_prepare, mp_batch_activation_prepare},
-    {"BatchNormalizationAddRelu", "memplan", mp_batch_activation_prepare, mp_batch_activation_prepare},
-    {0},
-};
+const mp_kernel mp_cpu_batch_normalizations[] = {{"BatchNormalization", "", prepare, prepare}, {0}};

@@ -27,7 +27,7 @@ static float *statistic(const state *s, const mp_operands *x, int k)
     return (float *)((char *)x->workspace + s->statistics_at) + k * s->norm.channels;
 }
 
-static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;
     mp_channel_norm c = s->norm;
@@ -44,7 +44,7 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
     c.workspace = x->workspace;
     for (int which = 0; which < 2; which++) {
         c.running[which] = x->in[3 + which];
-        if (x->mode == MP_MODE_TRAIN && run->first_run) c.moved[which][0] = x->in[3 + which];
+        if (x->mode == MP_MODE_TRAIN && x->run.first_run) c.moved[which][0] = x->in[3 + which];
         if (x->n_out > 1 + which) c.moved[which][1] = x->out[1 + which];
     }
     if (s->from_batch)
@@ -55,11 +55,10 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
     return mp_cuda_launched(err);
 }
 
-static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;
     mp_channel_norm c = s->norm;
-    (void)run;
     c.from_output = x->alternative == 1;
     c.value = c.from_output ? x->out[0] : x->in[0];
     c.dy = x->d_out[0];
@@ -82,8 +81,9 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
     return mp_cuda_launched(err);
 }
 
-static mp_status prepare_with(mp_channel_end end, const mp_operands *x, mp_call *call, mp_error *err)
+static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 {
+    const mp_channel_end end = !*x->op->domain ? MP_CHANNEL_PLAIN : x->n_in > 5 ? MP_CHANNEL_ADDED_RELU : MP_CHANNEL_RELU;
     const mp_array *a = &x->in[0], *other = x->is_backward ? &x->d_out[0] : &x->out[0];
     MP_CHECK(mp_normalization_types(x, err));
     if (x->op->version < 9 && !*x->op->domain && !mp_operator_int(x->op, "spatial", 1))
@@ -104,24 +104,9 @@ static mp_status prepare_with(mp_channel_end end, const mp_operands *x, mp_call 
     return MP_OK;
 }
 
-static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    return prepare_with(MP_CHANNEL_PLAIN, x, call, err);
-}
-
-static mp_status prepare_relu(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    return prepare_with(MP_CHANNEL_RELU, x, call, err);
-}
-
-static mp_status prepare_added_relu(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    return prepare_with(MP_CHANNEL_ADDED_RELU, x, call, err);
-}
-
 const mp_kernel mp_cuda_batch_normalizations[] = {
     {"BatchNormalization", "", prepare, prepare},
-    {"BatchNormalizationRelu", "memplan", prepare_relu, prepare_relu},
-    {"BatchNormalizationAddRelu", "memplan", prepare_added_relu, prepare_added_relu},
+    {"BatchNormalizationRelu", "memplan", prepare, prepare},
+    {"BatchNormalizationAddRelu", "memplan", prepare, prepare},
     {0},
 };

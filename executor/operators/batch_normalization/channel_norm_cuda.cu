@@ -147,12 +147,7 @@ template <class G, class P> struct by_channel : pairs {
 template <class G, class P>
 static void end_sums(const mp_channel_norm *c, const G &g, const P *partial, int64_t n, int64_t step, int64_t across)
 {
-    by_channel<G, P> second;
-    second.g = g;
-    second.step = step;
-    second.across = across;
-    second.partial = partial;
-    mp_rows(c->channels, n, second);
+    mp_rows(c->channels, n, by_channel<G, P>{{}, g, step, across, partial});
 }
 
 template <class F, class G> static void sum_channels(const mp_channel_norm *c, const F &f, const G &g)
@@ -160,15 +155,9 @@ template <class F, class G> static void sum_channels(const mp_channel_norm *c, c
     const int64_t n = stretches_of(c), length = parts(c->positions, n);
     pair *partial = (pair *)c->workspace;
     if (c->inner == 1) {
-        const by_columns<F> first = {f, n, length, partial};
-        mp_each(c->channels * n, first);
+        mp_each(c->channels * n, by_columns<F>{f, n, length, partial});
     } else {
-        by_rows<F> first;
-        first.f = f;
-        first.n_stretches = n;
-        first.length = length;
-        first.partial = partial;
-        mp_rows(c->channels * n, length, first);
+        mp_rows(c->channels * n, length, by_rows<F>{{}, f, n, length, partial});
     }
     end_sums(c, g, partial, n, 1, n);
 }

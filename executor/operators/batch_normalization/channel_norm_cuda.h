@@ -6,10 +6,6 @@
  */
 #pragma once
 
-#include "executor/kernel/c_linkage.h"
-
-MP_C_BEGIN
-
 #include "executor/kernel/array.h"
 
 /* What follows the normalization within the same pass. Backward, dy counts where the output is above zero: that is computed
@@ -43,5 +39,3 @@ void mp_channel_norm_measure(const mp_channel_norm *c);
 void mp_channel_norm_borrow(const mp_channel_norm *c); /* mean and rstd from the running statistics */
 void mp_channel_norm_apply(const mp_channel_norm *c);
 void mp_channel_norm_backward(const mp_channel_norm *c);
-
-MP_C_END

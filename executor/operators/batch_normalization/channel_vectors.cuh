@@ -9,7 +9,10 @@
 
 #include "executor/cuda/grid/blocks.cuh"
 #include "executor/cuda/grid/vectors.cuh"
+
+extern "C" {
 #include "executor/operators/batch_normalization/channel_norm_cuda.h"
+}
 
 /* Before a loop down the rows: so many loads are under way at once. */
 #ifdef MP_CUDA_TWIN

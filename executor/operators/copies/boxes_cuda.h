@@ -1,10 +1,6 @@
-/* boxes_cuda.h - copying, filling and adding boxes of elements (executor/operators/copies/box.h) on the GPU. All only enqueue.
- */
+/* boxes_cuda.h - copying, filling and adding boxes of elements (executor/operators/copies/box.h) on the GPU, and bytes that are
+ * brought there as parameters of kernels, or searched. All only enqueue. */
 #pragma once
-
-#include "executor/kernel/c_linkage.h"
-
-MP_C_BEGIN
 
 #include "executor/operators/copies/box.h"
 
@@ -21,4 +17,10 @@ bool mp_cuda_box_is_transposed(const mp_box *box);
 void mp_cuda_array_copy(const mp_array *from, const mp_array *to);
 void mp_cuda_array_zero(const mp_array *to);
 
-MP_C_END
+/* to[0 .. n) = from[0 .. n), bytes that the host knows when a call runs and that are read before this returns: nothing waits,
+ * and a captured graph holds them. One launch per 2 KB. */
+void mp_cuda_put(const void *from, int64_t n, void *to);
+
+/* Per stretch of MP_CUDA_STRETCH bytes of memory: up to where it has another byte, from its begin; 0: nowhere. */
+enum { MP_CUDA_STRETCH = 1 << 20 };
+void mp_cuda_last_others(const unsigned char *memory, unsigned char byte, int64_t bytes, int64_t *stretches);

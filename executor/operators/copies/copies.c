@@ -44,10 +44,9 @@ static void fill_outside(const mp_copier *by, const mp_array *a, const mp_inside
         }
 }
 
-static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const mp_copies *m = call->state;
-    (void)run;
     if (m->pad.any) {
         const void *given = m->filler > 0 && m->filler < x->n_in ? x->in[m->filler].data : NULL;
         fill_outside(m->by, &x->out[0], &m->pad, given, &m->value);
@@ -80,11 +79,10 @@ void mp_copies_arrays(const mp_copies_part *p, const mp_array *d_out, const mp_a
     }
 }
 
-static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     static const uint64_t zero = 0;
     const mp_copies *m = call->state;
-    (void)run;
     for (size_t k = 0; k < m->n_parts; k++) {
         const mp_copies_part *p = &m->parts[k];
         if (!mp_copies_wants(x, p)) continue;

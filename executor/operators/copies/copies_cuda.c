@@ -4,7 +4,7 @@
 #include "executor/cuda/grid/families.h"
 #include "executor/cuda/grid/launched.h"
 #include "executor/operators/copies/boxes_cuda.h"
-#include "executor/operators/elementwise/sums_cuda.h"
+#include "executor/operators/elementwise/elementwise_cuda.h"
 
 static void add(const mp_array *from, const mp_array *to)
 {

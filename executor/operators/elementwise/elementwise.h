@@ -20,6 +20,13 @@ typedef struct mp_engine {
     mp_status (*end)(mp_error *err); /* after the last of a call's run: what has failed */
 } mp_engine;
 
+/* Each an mp_prepare with the engine that is to run it: operators of unaries.def, of binaries.def, Where; FastGelu and
+ * BiasGelu. */
+mp_status mp_unary_prepare(const mp_engine *engine, const mp_operands *x, mp_call *call, mp_error *err);
+mp_status mp_binary_prepare(const mp_engine *engine, const mp_operands *x, mp_call *call, mp_error *err);
+mp_status mp_where_prepare(const mp_engine *engine, const mp_operands *x, mp_call *call, mp_error *err);
+mp_status mp_biased_prepare(const mp_engine *engine, const mp_operands *x, mp_call *call, mp_error *err);
+
 /* Whether a type can be an operand of a formula. */
 static inline bool mp_elementwise_knows(mp_dtype dtype)
 {

@@ -3,6 +3,10 @@
 
 #include <string.h>
 
+#include "executor/cpu/base/parallel.h"
+#include "executor/kernel/element.h"
+#include "executor/kernel/loops.h"
+
 enum { ALL = MP_LOOP_OPERANDS };
 
 /* The loop nest of one call. Operand 0 is the output. */
@@ -31,36 +35,18 @@ static void build(nest *x, const mp_array *const *in, int n_in, const mp_array *
     x->runs_per_block = x->run > 0 && x->run < MP_BLOCK ? MP_BLOCK / x->run : 1;
 }
 
-/* n values of operand k from element `at` on, `stride` apart, as contiguous floats: where they lie, or in `room`. */
-static const float *gather(const nest *x, int k, int64_t at, int64_t stride, int64_t n, float *room)
-{
-    if (stride == 1 && mp_is_real(x->dtype[k])) return mp_floats(x->data[k], x->dtype[k], at, n, room);
-    if (stride == 0) {
-        float value = mp_load_float(x->data[k], x->dtype[k], at);
-        for (int64_t e = 0; e < n; e++) room[e] = value;
-    } else if (x->dtype[k] == MP_DTYPE_FLOAT) {
-        const float *from = (const float *)x->data[k] + at;
-        for (int64_t e = 0; e < n; e++) room[e] = from[e * stride];
-    } else {
-        for (int64_t e = 0; e < n; e++) room[e] = mp_load_float(x->data[k], x->dtype[k], at + e * stride);
-    }
-    return room;
-}
-
 static void run_floats(const nest *x, const int64_t *at, int64_t n)
 {
     float rooms[ALL][MP_BLOCK];
     const float *in[MP_OPERANDS_MAX];
     int inner = x->loops.rank - 1;
     int64_t stride = x->loops.strides[0][inner];
-    for (int k = 1; k < x->loops.n; k++) in[k - 1] = gather(x, k, at[k], x->loops.strides[k][inner], n, rooms[k]);
+    for (int k = 1; k < x->loops.n; k++)
+        in[k - 1] = mp_floats_apart(x->data[k], x->dtype[k], at[k], x->loops.strides[k][inner], n, rooms[k]);
     bool straight = stride == 1 && mp_is_real(x->dtype[0]);
     float *out = straight ? mp_floats_room(x->data[0], x->dtype[0], at[0], rooms[0]) : rooms[0];
     x->row(x->parameters, n, in, out);
-    if (straight)
-        mp_floats_done(x->data[0], x->dtype[0], at[0], n, out);
-    else
-        for (int64_t e = 0; e < n; e++) mp_store_float(x->data[0], x->dtype[0], at[0] + e * stride, out[e]);
+    mp_floats_put_apart(x->data[0], x->dtype[0], at[0], stride, n, out);
 }
 
 static void run_whole(const nest *x, const int64_t *at, int64_t n)
@@ -104,7 +90,7 @@ static void run_together(const nest *x, const int64_t *at, int64_t m)
     for (int k = 1; k < x->loops.n; k++) {
         int64_t stride = x->loops.strides[k][inner], step = x->loops.strides[k][outer];
         if (stride == 1 && step == x->run) {
-            in[k - 1] = gather(x, k, at[k], 1, n, rooms[k]);
+            in[k - 1] = mp_floats_apart(x->data[k], x->dtype[k], at[k], 1, n, rooms[k]);
             continue;
         }
         for (int64_t r = 0; r < m; r++) {
@@ -113,7 +99,7 @@ static void run_together(const nest *x, const int64_t *at, int64_t m)
                 memcpy(row, rooms[k], (size_t)x->run * sizeof *row);
                 continue;
             }
-            const float *from = gather(x, k, at[k] + r * step, stride, x->run, row);
+            const float *from = mp_floats_apart(x->data[k], x->dtype[k], at[k] + r * step, stride, x->run, row);
             if (from != row) memcpy(row, from, (size_t)x->run * sizeof *row);
         }
         in[k - 1] = rooms[k];
@@ -165,4 +151,128 @@ void mp_elementwise_whole(mp_whole_row row, const double *parameters, const mp_a
 {
     nest x = {.whole = row, .parameters = parameters};
     run_nest(&x, in, n_in, out);
+}
+
+/* ---- the sum over what was broadcast: gradients of biases, scales and scalars.
+ *
+ * Every output element belongs to one thread, which adds its terms in the order of memory; long sums to few outputs go through
+ * partial sums over a fixed number of stretches.
+ */
+
+enum { LANES = 64, STRETCHES = 64 };
+
+typedef struct sum {
+    const void *from;
+    void *to;
+    mp_dtype from_dtype, to_dtype;
+    mp_sum_loops loops;
+    int64_t column_blocks; /* columns: blocks of LANES along the innermost kept dimension */
+    float scale;
+    bool add;
+    double *partial; /* scalars: per stretch */
+} sum;
+
+static void store(const sum *x, int64_t at, double value)
+{
+    const float old = x->add ? mp_load_float(x->to, x->to_dtype, at) : 0;
+    mp_store_float(x->to, x->to_dtype, at, old + (float)(value * x->scale));
+}
+
+MP_VECTOR static void add_lanes(const float *from, int64_t n, float *sums)
+{
+    for (int64_t k = 0; k < n; k++) sums[k] += from[k];
+}
+
+/* Where the r-th term of the first sum lies, of the dimensions before `until`. */
+static int64_t reduced_at(const sum *x, int64_t r, int until)
+{
+    return mp_strided_place(until, x->loops.reduced, x->loops.reduced_stride, r);
+}
+
+static void kept_at(const sum *x, int64_t k, int until, int64_t *from, int64_t *to)
+{
+    *from = mp_strided_place(until, x->loops.kept, x->loops.kept_stride, k);
+    *to = mp_strided_place(until, x->loops.kept, x->loops.to_stride, k);
+}
+
+/* LANES neighbouring outputs at once: the innermost kept dimension lies contiguously in `from`. Rows are added up in stretches
+ * whose sums are added in double. */
+static void sum_columns(void *data, int64_t block)
+{
+    const sum *x = data;
+    enum { STRETCH = 128 };
+    int inner = x->loops.n_kept - 1;
+    int64_t from, to, column = block % x->column_blocks * LANES;
+    int64_t n = x->loops.kept[inner] - column < LANES ? x->loops.kept[inner] - column : LANES;
+    double totals[LANES] = {0};
+    float sums[LANES], room[LANES];
+    kept_at(x, block / x->column_blocks, inner, &from, &to);
+    from += column;
+    to += column * x->loops.to_stride[inner];
+    for (int64_t r = 0; r < x->loops.n_terms; r += STRETCH) {
+        memset(sums, 0, sizeof sums);
+        for (int64_t s = r; s < r + STRETCH && s < x->loops.n_terms; s++)
+            add_lanes(mp_floats(x->from, x->from_dtype, from + reduced_at(x, s, x->loops.n_reduced), n, room), n, sums);
+        for (int64_t k = 0; k < n; k++) totals[k] += (double)sums[k];
+    }
+    for (int64_t k = 0; k < n; k++) store(x, to + k * x->loops.to_stride[inner], totals[k]);
+}
+
+/* The terms [r, r + n) of the innermost reduced dimension, wherever they lie. */
+static double sum_stretch(const sum *x, int64_t from, int64_t n)
+{
+    float room[MP_BLOCK];
+    double total = 0;
+    int inner = x->loops.n_reduced - 1;
+    int64_t stride = x->loops.n_reduced ? x->loops.reduced_stride[inner] : 1;
+    for (int64_t k = 0; k < n; k += MP_BLOCK) {
+        int64_t m = n - k < MP_BLOCK ? n - k : MP_BLOCK;
+        total += mp_floats_sum(mp_floats_apart(x->from, x->from_dtype, from + k * stride, stride, m, room), m);
+    }
+    return total;
+}
+
+static void sum_one(void *data, int64_t k)
+{
+    const sum *x = data;
+    int64_t from, to, run = x->loops.n_reduced ? x->loops.reduced[x->loops.n_reduced - 1] : 1;
+    double total = 0;
+    kept_at(x, k, x->loops.n_kept, &from, &to);
+    for (int64_t r = 0; r < x->loops.n_terms / run; r++)
+        total += sum_stretch(x, from + reduced_at(x, r, x->loops.n_reduced - 1), run);
+    store(x, to, total);
+}
+
+/* One output from many terms that lie side by side. */
+static void sum_part(void *data, int64_t part)
+{
+    const sum *x = data;
+    int64_t length = (x->loops.n_terms + STRETCHES - 1) / STRETCHES, at = part * length;
+    int64_t n = x->loops.n_terms - at < length ? x->loops.n_terms - at : length;
+    x->partial[part] = n > 0 ? sum_stretch(x, at, n) : 0;
+}
+
+void mp_cpu_sum_to(const mp_array *from, const mp_array *to, float scale, bool add)
+{
+    double partial[STRETCHES], total = 0;
+    sum x = {.from = from->data,
+             .to = to->data,
+             .from_dtype = from->dtype,
+             .to_dtype = to->dtype,
+             .scale = scale,
+             .add = add,
+             .partial = partial};
+    x.loops = mp_sum_loops_of(from, to);
+    if (!x.loops.n_terms || !x.loops.n_out) return;
+    if (x.loops.n_kept && x.loops.kept_stride[x.loops.n_kept - 1] == 1) {
+        x.column_blocks = (x.loops.kept[x.loops.n_kept - 1] + LANES - 1) / LANES;
+        mp_parallel(x.loops.n_out / x.loops.kept[x.loops.n_kept - 1] * x.column_blocks, LANES * x.loops.n_terms, sum_columns,
+                    &x);
+    } else if (x.loops.n_out == 1 && x.loops.n_reduced == 1 && x.loops.reduced_stride[0] == 1) {
+        mp_parallel(STRETCHES, x.loops.n_terms / STRETCHES, sum_part, &x);
+        for (int k = 0; k < STRETCHES; k++) total += partial[k];
+        store(&x, 0, total);
+    } else {
+        mp_parallel(x.loops.n_out, x.loops.n_terms, sum_one, &x);
+    }
 }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "executor/cpu/base/parallel.h"
+#include "executor/kernel/array.h"
 #include "executor/operators/elementwise/elementwise.h"
 
 /* out[k] = f(in[0][k], in[1][k], ...) for k < n; out may be any of in. */
@@ -19,3 +20,7 @@ typedef void (*mp_whole_row)(const double *parameters, int64_t n, const int64_t 
 void mp_elementwise(mp_row row, const double *parameters, const mp_array *const *in, int n_in, const mp_array *out);
 /* Runs a row over integers and booleans; float operands are truncated. */
 void mp_elementwise_whole(mp_whole_row row, const double *parameters, const mp_array *const *in, int n_in, const mp_array *out);
+
+/* Gradients of biases, scales and scalars: to = scale * (from summed over the dimensions in which `to` has size 1 or that it
+ * lacks in front), both float. Each sum has a fixed order. With `add`: added to what is there. */
+void mp_cpu_sum_to(const mp_array *from, const mp_array *to, float scale, bool add);

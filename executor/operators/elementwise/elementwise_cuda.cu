@@ -1,9 +1,13 @@
 /* elementwise_cuda.cu - the formulas of formulas.def as kernels: each has one over vectors for operands of one type that lie
  * side by side or repeat (a bias along rows, a factor per row, a scalar); operands of other strides and types share one kernel
  * for all formulas. */
+
+#include "executor/cuda/grid/reduce.cuh"
 #include "executor/cuda/grid/vectors.cuh"
 
+extern "C" {
 #include "executor/operators/elementwise/elementwise_cuda.h"
+}
 
 namespace
 {
@@ -333,4 +337,55 @@ void mp_cuda_whole(mp_whole_formula formula, const double *p, const mp_array *co
     place(&f, p, in, n_in, out);
     f.formula = formula;
     mp_each_placed<INPUTS_MAX + 1>(&loops, f);
+}
+
+/* ---- the sum over what was broadcast: gradients of biases, scales and scalars. */
+
+namespace
+{
+
+/* Operand 0 is what is summed, of type T (MP_DTYPE_UNDEFINED: of a rare one), operand 1 where the sums go. */
+template <mp_dtype T> struct sum_of : mp_float_sum {
+    const void *from;
+    void *to;
+    mp_dtype from_dtype, to_dtype;
+    float scale;
+    bool add;
+    MP_BODY part at(const int64_t *at, int64_t) const
+    {
+        return part{T == MP_DTYPE_UNDEFINED ? mp_load_any(from, from_dtype, at[0]) : mp_load_one(from, T, at[0])};
+    }
+    MP_BODY void end(const int64_t *at, value total) const
+    {
+        const float old = add ? mp_load_any(to, to_dtype, at[1]) : 0;
+        mp_store_any(to, to_dtype, at[1], old + (float)(total.x * scale));
+    }
+};
+
+static mp_reduce_places<2> places_of(const mp_array *from, const mp_array *to)
+{
+    const mp_loops loops = mp_loops_of(&to, 1, from);
+    return mp_reduce_places<2>(&loops, 1);
+}
+
+template <mp_dtype T> static void sum(const mp_array *from, const mp_array *to, float scale, bool add, void *workspace)
+{
+    const mp_reduce_places<2> places = places_of(from, to);
+    const sum_of<T> f = {{}, from->data, to->data, from->dtype, to->dtype, scale, add};
+    if (places.n_terms) mp_reduce(places, f, workspace);
+}
+
+} // namespace
+
+int64_t mp_cuda_sum_workspace_bytes(const mp_array *from, const mp_array *to)
+{
+    return mp_reduce_workspace_bytes<2, sum_of<MP_DTYPE_UNDEFINED>>(places_of(from, to));
+}
+
+void mp_cuda_sum_to(const mp_array *from, const mp_array *to, float scale, bool add, void *workspace)
+{
+    if (mp_is_real(from->dtype))
+        MP_BY_DTYPE(from->dtype, sum<T>(from, to, scale, add, workspace));
+    else
+        sum<MP_DTYPE_UNDEFINED>(from, to, scale, add, workspace);
 }

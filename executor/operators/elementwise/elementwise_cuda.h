@@ -2,14 +2,12 @@
  */
 #pragma once
 
-#include "executor/kernel/c_linkage.h"
-
-MP_C_BEGIN
-
 #include "executor/operators/elementwise/elementwise.h"
 
 void mp_cuda_floats(mp_formula formula, const double *parameters, const mp_array *const *in, int n_in, const mp_array *out);
 void mp_cuda_whole(mp_whole_formula formula, const double *parameters, const mp_array *const *in, int n_in,
                    const mp_array *out);
 
-MP_C_END
+/* Over what was broadcast: gradients of biases, scales and scalars. */
+void mp_cuda_sum_to(const mp_array *from, const mp_array *to, float scale, bool add, void *workspace);
+int64_t mp_cuda_sum_workspace_bytes(const mp_array *from, const mp_array *to);

@@ -1,25 +1,17 @@
 /* elementwise_tables.h - a backend's tables of elementwise operators. Included in one file of it, with MP_ENGINE (the address
  * of its engine), MP_UNARIES and MP_BINARIES (the names of the tables) defined.
  */
-#include "executor/operators/elementwise/binaries.h"
-#include "executor/operators/elementwise/unaries.h"
+#include "executor/operators/elementwise/elementwise.h"
 
-static mp_status prepare_unary(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    return mp_unary_prepare(MP_ENGINE, x, call, err);
-}
-static mp_status prepare_binary(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    return mp_binary_prepare(MP_ENGINE, x, call, err);
-}
-static mp_status prepare_where(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    return mp_where_prepare(MP_ENGINE, x, call, err);
-}
-static mp_status prepare_biased(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    return mp_biased_prepare(MP_ENGINE, x, call, err);
-}
+#define PREPARE(name)                                                                   \
+    static mp_status prepare_##name(const mp_operands *x, mp_call *call, mp_error *err) \
+    {                                                                                   \
+        return mp_##name##_prepare(MP_ENGINE, x, call, err);                            \
+    }
+PREPARE(unary)
+PREPARE(binary)
+PREPARE(where)
+PREPARE(biased)
 
 #define UNARY_OP(kind, domain, f, slope, whole, ...) \
     {kind, domain, prepare_unary, MP_FORMULA_##slope == MP_FORMULA_none ? NULL : prepare_unary},

@@ -2,7 +2,6 @@
 #include "executor/cuda/grid/families.h"
 #include "executor/cuda/grid/launched.h"
 #include "executor/operators/elementwise/elementwise_cuda.h"
-#include "executor/operators/elementwise/sums_cuda.h"
 
 static const mp_engine engine = {mp_cuda_floats, mp_cuda_whole, mp_cuda_sum_to, mp_cuda_sum_workspace_bytes, mp_cuda_launched};
 

@@ -2,7 +2,6 @@
 #include <math.h>
 
 #include "executor/cpu/base/families.h"
-#include "executor/operators/elementwise/broadcast_sum_cpu.h"
 #include "executor/operators/elementwise/elementwise.h"
 #include "executor/operators/elementwise/elementwise_cpu.h"
 

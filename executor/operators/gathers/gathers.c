@@ -3,13 +3,12 @@
 
 #include "estimator/rules/operands/window.h"
 
-static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const mp_index_plan *p = call->state;
     const mp_array *in = x->is_backward ? &x->d_in[0] : &x->in[0], *out = x->is_backward ? &x->d_out[0] : &x->out[0];
     const mp_array *table = p->puts_back ? out : in, *other = p->puts_back ? in : out;
     mp_indexing r = {p, x, x->in[1], x->workspace, NULL};
-    (void)run;
     MP_CHECK(p->by->read(&r, err));
     if (p->uses & MP_INDEX_PICKS) {
         p->by->pick(&r, table, other);

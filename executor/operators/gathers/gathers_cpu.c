@@ -7,7 +7,7 @@
 
 #include "executor/cpu/base/bodies.h"
 #include "executor/cpu/base/families.h"
-#include "executor/operators/copies/strided_copy_cpu.h"
+#include "executor/operators/copies/copies_cpu.h"
 #include "executor/operators/gathers/gathers.h"
 #include "executor/operators/gathers/rows_cpu.h"
 #include "executor/operators/gathers/scatters.h"
@@ -56,22 +56,16 @@ static void add_line(const lines *x, int64_t n, int64_t index_at, int64_t index_
 {
     const mp_dtype dtype = MP_DTYPE_BFLOAT16;
     int64_t size = x->table->dims[x->axis], stride = x->table->strides[x->axis];
-    float sums[MP_BLOCK], room;
+    float sums[MP_BLOCK];
     for (int64_t start = 0; start < size; start += MP_BLOCK) {
         int64_t m = size - start < MP_BLOCK ? size - start : MP_BLOCK, at = table + start * stride;
-        if (stride == 1)
-            mp_floats(x->table->data, dtype, at, m, sums);
-        else
-            for (int64_t k = 0; k < m; k++) sums[k] = *mp_floats(x->table->data, dtype, at + k * stride, 1, &room);
+        mp_floats_apart(x->table->data, dtype, at, stride, m, sums);
         for (int64_t k = 0; k < n; k++) {
             int64_t index = mp_index_at(x->indices, index_at + k * index_step);
             index += (index < 0 ? size : 0) - start;
-            if (index >= 0 && index < m) sums[index] += *mp_floats(x->other->data, dtype, other + k * other_step, 1, &room);
+            if (index >= 0 && index < m) sums[index] += mp_load_float(x->other->data, dtype, other + k * other_step);
         }
-        if (stride == 1)
-            mp_floats_done(x->table->data, dtype, at, m, sums);
-        else
-            for (int64_t k = 0; k < m; k++) mp_floats_done(x->table->data, dtype, at + k * stride, 1, &sums[k]);
+        mp_floats_put_apart(x->table->data, dtype, at, stride, m, sums);
     }
 }
 

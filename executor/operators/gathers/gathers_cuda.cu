@@ -8,12 +8,12 @@
 
 #include "executor/cuda/grid/bodies.cuh"
 #include "executor/cuda/grid/family.cuh"
-#include "executor/operators/copies/boxes_cuda.h"
-#include "executor/operators/elementwise/elementwise_cuda.h"
-#include "executor/operators/gathers/rows_cuda.h"
 
 extern "C" {
+#include "executor/operators/copies/boxes_cuda.h"
+#include "executor/operators/elementwise/elementwise_cuda.h"
 #include "executor/operators/gathers/gathers.h"
+#include "executor/operators/gathers/rows_cuda.h"
 #include "executor/operators/gathers/scatters.h"
 }
 

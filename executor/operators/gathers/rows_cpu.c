@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "executor/cpu/base/parallel.h"
-#include "executor/operators/copies/strided_copy_cpu.h"
+#include "executor/operators/copies/copies_cpu.h"
 
 enum { DIGIT = 11, ITEM = 1 << 14 };
 

@@ -3,13 +3,9 @@
  *
  * Indices are looked at when the device runs, where nothing can be reported: an index outside of its axis reads zero, and
  * what it would write goes nowhere. Each result is the same every time: entries of one row are sorted by it first
- * (row_sort_cuda.h), and are summed in the order of the entries, in pieces of MP_CUDA_PIECE entries.
+ * and are summed in the order of the entries, in pieces of MP_CUDA_PIECE entries.
  */
 #pragma once
-
-#include "executor/kernel/c_linkage.h"
-
-MP_C_BEGIN
 
 #include "executor/operators/gathers/index_plan.h"
 
@@ -28,4 +24,8 @@ int64_t mp_cuda_rows_room(const mp_row_entries *rows, mp_index_reduction how, mp
  * no more. `list`: INT64, dense. */
 void mp_cuda_list_true(const mp_array *condition, int64_t n, const mp_array *list);
 
-MP_C_END
+/* The list of entries (row << 32 | entry), sorted by row, digit by digit and stable: time linear in the entries, for each 6
+ * bits of the number of rows. Those that name none are of row n_rows. The list lies in the room, of mp_cuda_rows_sort_room
+ * bytes. */
+const uint64_t *mp_cuda_rows_sort(const mp_row_entries *rows, const mp_array *indices, void *room);
+int64_t mp_cuda_rows_sort_room(const mp_row_entries *rows);

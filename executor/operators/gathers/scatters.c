@@ -27,13 +27,12 @@ static mp_array rescued(const scatter *s, const mp_operands *x, int i)
     return a;
 }
 
-static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const scatter *s = call->state;
     const mp_indexer *by = s->plan.by;
     mp_array data = rescued(s, x, 0), indices = rescued(s, x, 1), updates = rescued(s, x, 2);
     mp_indexing r = indexing_of(s, x);
-    (void)run;
     r.indices = indices;
     MP_CHECK(by->read(&r, err));
     by->copy(&data, &x->out[0]);
@@ -41,12 +40,11 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
     return by->done(err);
 }
 
-static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const scatter *s = call->state;
     const mp_indexer *by = s->plan.by;
     mp_indexing r = indexing_of(s, x);
-    (void)run;
     MP_CHECK(by->read(&r, err));
     if (mp_operands_wants(x, 2)) by->pick(&r, &x->d_out[0], &x->d_in[2]);
     if (mp_operands_wants(x, 0)) by->copy(&x->d_out[0], &x->d_in[0]);
@@ -81,7 +79,7 @@ static mp_status step(const scatter *s, mp_scatter_step step, mp_error *err)
     return s->plan.by->step(&step, mp_array_elements(&step.factors), 1, err);
 }
 
-static mp_status run_shares(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_shares(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const scatter *s = call->state;
     const mp_indexer *by = s->plan.by;
@@ -90,7 +88,6 @@ static mp_status run_shares(const mp_call *call, const mp_operands *x, const mp_
     const float *results = p.results.data, *marks = p.marks.data;
     const float *update_results = p.update_results.data, *update_marks = p.update_marks.data;
     mp_indexing r = indexing_of(s, x);
-    (void)run;
     MP_CHECK(by->read(&r, err));
     MP_CHECK(step(s, (mp_scatter_step){.step = MP_SCATTER_PART, .factors = *data, .to = p.results}, err));
     MP_CHECK(step(s, (mp_scatter_step){.step = MP_SCATTER_PART, .factors = *updates, .to = p.update_parts}, err));

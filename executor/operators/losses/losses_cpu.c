@@ -1,15 +1,17 @@
-/* losses_cpu.c - loss = sum over positions of -weight[target] log p[target], divided by the sum of weights (mean), or not
- * (sum), or each by itself (none). Positions are added up in their order, in double. Of a position's scores forward leaves the
- * logarithm of the sum of e^score, from which backward makes the probabilities again. With labels smoothed by s a position's
- * loss is (1 - s) times that and s / classes times the sum over all classes of -weight log p.
+/* losses_cpu.c - over classes: loss = sum over positions of -weight[target] log p[target], divided by the sum of weights
+ * (mean), or not (sum), or each by itself (none). Positions are added up in their order, in double. Of a position's scores
+ * forward leaves the logarithm of the sum of e^score, from which backward makes the probabilities again. With labels smoothed
+ * by s a position's loss is (1 - s) times that and s / classes times the sum over all classes of -weight log p.
  */
 #include <string.h>
 
+#include "executor/cpu/base/bodies.h"
+#include "executor/cpu/base/families.h"
 #include "executor/cpu/base/lines.h"
 #include "executor/kernel/element.h"
 #include "executor/kernel/vector_math.h"
 #include "executor/operators/elementwise/elementwise_cpu.h"
-#include "executor/operators/losses/class_loss.h"
+#include "executor/operators/losses/losses.h"
 #include "executor/operators/normalizations/softmaxes_cpu.h"
 
 typedef struct job {
@@ -120,13 +122,12 @@ static mp_status check_targets(const job *j, mp_error *err)
     return MP_OK;
 }
 
-static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const mp_class_loss *s = call->state;
     job j = job_of(s, x, 1);
     double *losses = x->workspace, *weights = losses + s->lines.n, loss = 0, weight = 0;
     const mp_array *to = &x->out[0];
-    (void)run;
     MP_CHECK(check_targets(&j, err));
     mp_parallel(s->lines.n, s->lines.length, forward_line, &j);
     for (int64_t k = 0; k < s->lines.n; k++) {
@@ -201,13 +202,12 @@ static void backward_line(void *data, int64_t k)
     }
 }
 
-static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const mp_class_loss *s = call->state;
     const mp_array *dy = &x->d_out[0];
     job j = job_of(s, x, dy->dtype ? 1 : 0);
     double weight = 0;
-    (void)run;
     MP_CHECK(check_targets(&j, err));
     for (int64_t k = 0; s->reduction == MP_CLASS_LOSS_MEAN && k < s->lines.n; k++)
         weight += weight_of(&j, target_at(&x->in[1], k));
@@ -226,8 +226,60 @@ static mp_status prepare_cross_entropy(const mp_operands *x, mp_call *call, mp_e
     return MP_OK;
 }
 
-const mp_kernel mp_cpu_losses[] = {
-    {"SoftmaxCrossEntropyLoss", "", prepare_cross_entropy, prepare_cross_entropy},
-    {"NegativeLogLikelihoodLoss", "", prepare_cross_entropy, prepare_cross_entropy},
-    {0},
-};
+/* ---- means over all elements: partial sums over fixed blocks, added in order. */
+
+MP_BODY_LOOP(mp_element_slope, mp_element_slope_item)
+
+typedef struct mean_job {
+    const mp_element_loss *loss;
+    mp_array prediction, target, weight;
+    double *sums;
+} mean_job;
+
+static void sum_block(void *data, int64_t k)
+{
+    const mean_job *j = data;
+    const mp_array *of[] = {&j->prediction, &j->target, &j->weight};
+    int64_t n = mp_block_size(mp_array_elements(of[0]), k);
+    double sum = 0;
+    for (int64_t e = k * MP_BLOCK; e < k * MP_BLOCK + n; e++) {
+        int64_t at[3] = {0}, rest = e;
+        float values[3];
+        for (int d = of[0]->rank - 1; d >= 0; d--) {
+            for (int i = 0; i < 3; i++) at[i] += rest % of[0]->dims[d] * of[i]->strides[d];
+            rest /= of[0]->dims[d];
+        }
+        for (int i = 0; i < 3; i++) values[i] = of[i]->data ? mp_array_load(of[i], at[i]) : 1;
+        sum += mp_element_loss_value(j->loss, values[0], values[1], values[2]);
+    }
+    j->sums[k] = sum;
+}
+
+static mp_status run_mean(const mp_call *call, const mp_operands *x, mp_error *err)
+{
+    const int64_t n = mp_array_elements(&x->in[0]);
+    mean_job j = {call->state, x->in[0], x->in[1], mp_element_loss_weights(x), x->workspace};
+    double total = 0;
+    (void)err;
+    mp_parallel(mp_block_count(n), MP_BLOCK, sum_block, &j);
+    for (int64_t k = 0; k < mp_block_count(n); k++) total += j.sums[k];
+    mp_array_store(&x->out[0], 0, (float)(total / (double)n));
+    return MP_OK;
+}
+
+static mp_status run_slopes(const mp_call *call, const mp_operands *x, mp_error *err)
+{
+    return mp_element_loss_backward(call, x, mp_element_slope_item_loop, err);
+}
+
+static mp_status prepare_mean(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    call->run = x->is_backward ? run_slopes : run_mean;
+    if (!x->is_backward) call->workspace_bytes = mp_block_count(mp_array_elements(&x->in[0])) * (int64_t)sizeof(double);
+    return mp_element_loss_prepare(x, call, err);
+}
+
+#define ROW(kind, is) {kind, "memplan", prepare_mean, prepare_mean},
+const mp_kernel mp_cpu_losses[] = {{"SoftmaxCrossEntropyLoss", "", prepare_cross_entropy, prepare_cross_entropy},
+                                   {"NegativeLogLikelihoodLoss", "", prepare_cross_entropy, prepare_cross_entropy},
+                                   MP_ELEMENT_LOSSES(ROW){0}};

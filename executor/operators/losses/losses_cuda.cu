@@ -1,13 +1,14 @@
-/* losses_cuda.cu - the losses over classes. A target that is no class cannot be refused here, where
- * nobody waits: the loss is then no number. */
+/* losses_cuda.cu - losses over classes and over elements. A target that is no class cannot be refused here, where nobody waits:
+ * the loss is then no number. */
 #include "executor/cuda/grid/blocks.cuh"
-#include "executor/cuda/grid/lines.cuh"
+#include "executor/cuda/grid/bodies.cuh"
+#include "executor/cuda/grid/family.cuh"
 #include "executor/cuda/grid/reduce.cuh"
-extern "C" {
-#include "executor/operators/losses/class_loss.h"
-}
-
 #include "executor/kernel/vector_math.h"
+
+extern "C" {
+#include "executor/operators/losses/losses.h"
+}
 
 namespace
 {
@@ -153,7 +154,7 @@ static mp_reduce_places<1> all_of(int64_t n)
     return mp_reduce_places<1>(&loops, -1);
 }
 
-template <mp_dtype T> static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+template <mp_dtype T> static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = (const state *)call->state;
     const int64_t n = s->form.lines.n;
@@ -168,22 +169,13 @@ template <mp_dtype T> static mp_status run_forward(const mp_call *call, const mp
     f.kept = s->form.smoothing != 0 ? (float *)mp_workspace_at(x, s->sums_at) : NULL;
     mp_rows_that_lie(!s->form.lines.contiguous, n, f.softmax ? s->form.lines.length : 1, f);
     if (f.kept) {
-        smoothed_rows<T> smoothed;
-        smoothed.lines = f.lines;
-        smoothed.all = f.all;
-        smoothed.scores = f.scores;
-        smoothed.log_sums = f.kept;
-        smoothed.losses = f.losses;
-        smoothed.smoothing = (float)s->form.smoothing;
+        const smoothed_rows<T> smoothed = {{}, f.lines, f.all, f.scores, f.kept, f.losses, (float)s->form.smoothing};
         mp_rows_that_lie(!s->form.lines.contiguous, n, s->form.lines.length, smoothed);
     }
     if (s->form.reduction == MP_CLASS_LOSS_NONE) {
         mp_each(n, each_loss{f.losses, mp_output(x, 0)});
     } else {
-        total_loss sum;
-        sum.losses = f.losses;
-        sum.to = mp_output(x, 0);
-        sum.mean = s->form.reduction == MP_CLASS_LOSS_MEAN;
+        const total_loss sum = {{}, f.losses, mp_output(x, 0), s->form.reduction == MP_CLASS_LOSS_MEAN};
         mp_reduce(all_of(n), sum, mp_workspace_at(x, s->stretches_at));
     }
     return mp_launched(err);
@@ -316,7 +308,7 @@ template <mp_dtype T> static void run_each(const mp_operands *x, const entropy_g
     mp_each_placed<entropy_gradient_each<T>::N_OPERANDS>(&loops, entropy_gradient_each<T>{f});
 }
 
-template <mp_dtype T> static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+template <mp_dtype T> static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = (const state *)call->state;
     const mp_lines *lines = &s->form.lines;
@@ -332,25 +324,17 @@ template <mp_dtype T> static mp_status run_backward(const mp_call *call, const m
     f.mean = f.sums = f.all_weights = NULL;
     f.smoothing = (float)s->form.smoothing;
     if (s->form.reduction == MP_CLASS_LOSS_MEAN && f.dy.data) {
-        mean_factor sum;
-        sum.all = f.all;
-        sum.dy = f.dy;
-        sum.to = (float *)x->workspace;
+        const mean_factor sum = {{}, f.all, f.dy, (float *)x->workspace};
         f.mean = sum.to;
         mp_reduce(all_of(lines->n), sum, mp_workspace_at(x, s->stretches_at));
     }
     if (f.smoothing != 0) {
-        weight_total total;
-        total.all = f.all;
-        total.to = (float *)x->workspace + 1;
+        const weight_total total = {{}, f.all, (float *)x->workspace + 1};
         f.all_weights = total.to;
         mp_rows(1, lines->length, total);
     }
     if (f.given.data) {
-        given_sums sums;
-        sums.lines = mp_line_places_of(lines);
-        sums.given = f.given;
-        sums.to = (float *)mp_workspace_at(x, s->sums_at);
+        const given_sums sums = {{}, mp_line_places_of(lines), f.given, (float *)mp_workspace_at(x, s->sums_at)};
         f.sums = sums.to;
         mp_rows_that_lie(!lines->contiguous, lines->n, lines->length, sums);
     }
@@ -379,10 +363,54 @@ static mp_status prepare_entropy(const mp_operands *x, mp_call *call, mp_error *
     return MP_OK;
 }
 
+/* ---- means over all elements. */
+
+MP_BODY_LOOP(mp_element_slope, mp_element_slope_item)
+
+/* Operand 0: prediction, 1: target, 2: weight. */
+struct mean_value : mp_float_sum {
+    mp_element_loss loss;
+    mp_operand a, b, w, to; /* w.data NULL: 1 */
+    int64_t n;
+    MP_BODY part at(const int64_t *at, int64_t) const
+    {
+        return part{(float)mp_element_loss_value(&loss, a.load(at[0]), b.load(at[1]), w.data ? w.load(at[2]) : 1)};
+    }
+    MP_BODY void end(const int64_t *, value total) const { to.store(0, (float)(total.x / (double)n)); }
+};
+
+static mp_reduce_places<3> mean_places(const mp_operands *x)
+{
+    const mp_array weights = mp_element_loss_weights(x), *of[] = {&x->in[1], &weights};
+    const mp_loops loops = mp_loops_of(of, 2, &x->in[0]);
+    return mp_reduce_places<3>(&loops, -1);
+}
+
+static mp_status run_mean(const mp_call *call, const mp_operands *x, mp_error *err)
+{
+    const mp_array weights = mp_element_loss_weights(x);
+    const mp_element_loss *loss = (const mp_element_loss *)call->state;
+    const mean_value f = {
+        {}, *loss, mp_input(x, 0), mp_input(x, 1), mp_operand_of(&weights), mp_output(x, 0), mp_array_elements(&x->in[0])};
+    mp_reduce(mean_places(x), f, x->workspace);
+    return mp_launched(err);
+}
+
+static mp_status run_slopes(const mp_call *call, const mp_operands *x, mp_error *err)
+{
+    return mp_element_loss_backward(call, x, mp_element_slope_item_loop, err);
+}
+
+static mp_status prepare_mean(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    call->run = x->is_backward ? run_slopes : run_mean;
+    if (!x->is_backward) call->workspace_bytes = mp_reduce_workspace_bytes<3, mean_value>(mean_places(x));
+    return mp_element_loss_prepare(x, call, err);
+}
+
 } // namespace
 
-extern "C" const mp_kernel mp_cuda_losses[] = {
-    {"SoftmaxCrossEntropyLoss", "", prepare_entropy, prepare_entropy},
-    {"NegativeLogLikelihoodLoss", "", prepare_entropy, prepare_entropy},
-    {},
-};
+#define ROW(kind, is) {kind, "memplan", prepare_mean, prepare_mean},
+extern "C" const mp_kernel mp_cuda_losses[] = {{"SoftmaxCrossEntropyLoss", "", prepare_entropy, prepare_entropy},
+                                               {"NegativeLogLikelihoodLoss", "", prepare_entropy, prepare_entropy},
+                                               MP_ELEMENT_LOSSES(ROW){}};

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "executor/cpu/base/families.h"
 #include "executor/operators/normalizations/softmaxes_cpu.h"
 
 enum { STRETCHES = 32 };
@@ -48,48 +49,7 @@ static piece piece_of(const mp_normalization *r, int64_t x, int64_t p, int64_t k
     return out;
 }
 
-static const float *read_piece(const void *data, mp_dtype dtype, int64_t at, int64_t stride, int64_t n, float *room)
-{
-    float one;
-    if (stride == 1) return mp_floats(data, dtype, at, n, room);
-    if (stride == 0) {
-        float value = *mp_floats(data, dtype, at, 1, &one);
-        for (int64_t k = 0; k < n; k++) room[k] = value;
-    } else {
-        for (int64_t k = 0; k < n; k++) room[k] = *mp_floats(data, dtype, at + k * stride, 1, &one);
-    }
-    return room;
-}
-
-static void write_piece(void *data, mp_dtype dtype, const piece *q, float *values)
-{
-    if (q->stride == 1) {
-        mp_floats_done(data, dtype, q->x, q->n, values);
-        if (dtype == MP_DTYPE_FLOAT && values != (float *)data + q->x)
-            memcpy((float *)data + q->x, values, (size_t)q->n * sizeof *values);
-        return;
-    }
-    for (int64_t k = 0; k < q->n; k++) {
-        if (dtype == MP_DTYPE_FLOAT)
-            ((float *)data)[q->x + k * q->stride] = values[k];
-        else
-            mp_floats_done(data, dtype, q->x + k * q->stride, 1, &values[k]);
-    }
-}
-
-/* Sums with sixteen partial sums side by side. */
-MP_VECTOR static double sum(const float *x, int64_t n)
-{
-    float lanes[16] = {0};
-    double total = 0;
-    int64_t k = 0;
-    for (; k + 16 <= n; k += 16)
-        for (int l = 0; l < 16; l++) lanes[l] += x[k + l];
-    for (; k < n; k++) lanes[k % 16] += x[k];
-    for (int l = 0; l < 16; l++) total += (double)lanes[l];
-    return total;
-}
-
+/* Sixteen partial sums side by side. */
 MP_VECTOR static double sum_of_squares(const float *x, int64_t n, float mean)
 {
     float lanes[16] = {0};
@@ -147,12 +107,12 @@ static void measure(const mp_normalization *r, const mp_normalize_data *d, int64
     double total = 0, squares = 0;
     for (int64_t k = 0; r->centered && k < n_pieces(r); k++) {
         piece q = piece_of(r, x, 0, k);
-        total += sum(read_piece(d->x, d->dtype, q.x, q.stride, q.n, room), q.n);
+        total += mp_floats_sum(mp_floats_apart(d->x, d->dtype, q.x, q.stride, q.n, room), q.n);
     }
     *mean = (float)(total / (double)r->length);
     for (int64_t k = 0; k < n_pieces(r); k++) {
         piece q = piece_of(r, x, 0, k);
-        squares += sum_of_squares(read_piece(d->x, d->dtype, q.x, q.stride, q.n, room), q.n, *mean);
+        squares += sum_of_squares(mp_floats_apart(d->x, d->dtype, q.x, q.stride, q.n, room), q.n, *mean);
     }
     *rstd = (float)(1 / sqrt(squares / (double)r->length + r->epsilon));
 }
@@ -191,11 +151,11 @@ static void forward_row(void *data, int64_t row)
     }
     for (int64_t k = 0; k < n_pieces(r); k++) {
         piece q = piece_of(r, x, p, k);
-        const float *scale = d->scale ? read_piece(d->scale, d->parameter_dtype, q.p, q.step, q.n, scale_room) : NULL;
-        const float *shift = d->shift ? read_piece(d->shift, d->parameter_dtype, q.p, q.step, q.n, shift_room) : NULL;
+        const float *scale = d->scale ? mp_floats_apart(d->scale, d->parameter_dtype, q.p, q.step, q.n, scale_room) : NULL;
+        const float *shift = d->shift ? mp_floats_apart(d->shift, d->parameter_dtype, q.p, q.step, q.n, shift_room) : NULL;
         float *y = q.stride == 1 ? mp_floats_room(d->out, d->dtype, q.x, y_room) : y_room;
-        normalize(read_piece(d->x, d->dtype, q.x, q.stride, q.n, x_room), q.n, mean, rstd, scale, shift, y);
-        write_piece(d->out, d->dtype, &q, y);
+        normalize(mp_floats_apart(d->x, d->dtype, q.x, q.stride, q.n, x_room), q.n, mean, rstd, scale, shift, y);
+        mp_floats_put_apart(d->out, d->dtype, q.x, q.stride, q.n, y);
     }
 }
 
@@ -218,12 +178,12 @@ static const float *normalized(const job *j, const piece *q, float mean, float r
     const mp_normalize_data *d = j->d;
     float shift_room[MP_BLOCK];
     if (d->x) {
-        normalize(read_piece(d->x, d->dtype, q->x, q->stride, q->n, spare), q->n, mean, rstd, NULL, NULL, room);
+        normalize(mp_floats_apart(d->x, d->dtype, q->x, q->stride, q->n, spare), q->n, mean, rstd, NULL, NULL, room);
         return room;
     }
-    const float *shift = d->shift ? read_piece(d->shift, d->parameter_dtype, q->p, q->step, q->n, shift_room) : NULL;
+    const float *shift = d->shift ? mp_floats_apart(d->shift, d->parameter_dtype, q->p, q->step, q->n, shift_room) : NULL;
     if (!shift) memset(shift_room, 0, sizeof shift_room);
-    restore(read_piece(d->y, d->dtype, q->x, q->stride, q->n, spare), q->n, scale, shift ? shift : shift_room, room);
+    restore(mp_floats_apart(d->y, d->dtype, q->x, q->stride, q->n, spare), q->n, scale, shift ? shift : shift_room, room);
     return room;
 }
 
@@ -242,17 +202,17 @@ static void backward_row(const job *j, int64_t row, double *d_scale, double *d_s
               mean_product = (float)(products / (double)r->length);
         for (int64_t k = 0; k < n_pieces(r); k++) {
             piece q = piece_of(r, x, p, k);
-            const float *scale = d->scale ? read_piece(d->scale, d->parameter_dtype, q.p, q.step, q.n, scale_room) : NULL;
-            const float *dy = read_piece(d->dy, d->dtype, q.x, q.stride, q.n, dy_room), *g = dy;
+            const float *scale = d->scale ? mp_floats_apart(d->scale, d->parameter_dtype, q.p, q.step, q.n, scale_room) : NULL;
+            const float *dy = mp_floats_apart(d->dy, d->dtype, q.x, q.stride, q.n, dy_room), *g = dy;
             normalized(j, &q, mean, rstd, scale, xhat, spare);
             if (scale) times(dy, scale, q.n, g_room);
             if (scale) g = g_room;
             if (!pass) {
-                total += sum(g, q.n);
+                total += mp_floats_sum(g, q.n);
                 products += mp_row_dot(g, xhat, q.n);
             }
             if (!pass && r->n_parameters && !q.step) {
-                d_shift[q.p] += sum(dy, q.n);
+                d_shift[q.p] += mp_floats_sum(dy, q.n);
                 d_scale[q.p] += mp_row_dot(dy, xhat, q.n);
             } else if (!pass && r->n_parameters) {
                 for (int64_t e = 0; e < q.n; e++) {
@@ -263,7 +223,7 @@ static void backward_row(const job *j, int64_t row, double *d_scale, double *d_s
             if (pass && d->out) {
                 float *dx = q.stride == 1 ? mp_floats_room(d->out, d->dtype, q.x, spare) : spare;
                 combine(g, xhat, q.n, rstd, mean_g, mean_product, dx);
-                write_piece(d->out, d->dtype, &q, dx);
+                mp_floats_put_apart(d->out, d->dtype, q.x, q.stride, q.n, dx);
             }
         }
     }
@@ -283,12 +243,7 @@ static void backward_stretch(void *data, int64_t stretch)
 
 static void store_parameter(void *to, mp_dtype dtype, int64_t k, double value, bool add)
 {
-    float room, out = (float)value;
-    if (add) out += *mp_floats(to, dtype, k, 1, &room);
-    if (dtype == MP_DTYPE_FLOAT)
-        ((float *)to)[k] = out;
-    else
-        mp_floats_done(to, dtype, k, 1, &out);
+    mp_store_float(to, dtype, k, (float)value + (add ? mp_load_float(to, dtype, k) : 0));
 }
 
 static void parameter_sums(void *data, int64_t k)
@@ -312,3 +267,96 @@ void mp_normalize_backward(const mp_normalization *rows, const mp_normalize_data
     if (rows->n_parameters && (data->d_scale || data->d_shift))
         mp_parallel(rows->n_parameters, n_stretches(rows), parameter_sums, &j);
 }
+
+/* ---- layer ... mean-variance normalization: where statistics are kept, and which of them are outputs. */
+
+typedef struct state {
+    mp_normalization rows;
+    bool centered;
+    int64_t statistics_at; /* where no extra keeps them */
+} state;
+
+/* Extras come in the order mean, rstd; what is not centered has rstd only. Without extras, backward finds them in the
+ * workspace. */
+static float *mean_of(const state *s, const mp_operands *x)
+{
+    if (!s->centered) return NULL;
+    return x->extra[0].data ? x->extra[0].data : (float *)((char *)x->workspace + s->statistics_at);
+}
+static float *rstd_of(const state *s, const mp_operands *x)
+{
+    const mp_array *kept = &x->extra[s->centered ? 1 : 0];
+    return kept->data ? kept->data : (float *)((char *)x->workspace + s->statistics_at) + s->rows.n_rows;
+}
+
+static bool has(const mp_operands *x, int i)
+{
+    return i < x->n_in && x->in[i].dtype != MP_DTYPE_UNDEFINED;
+}
+
+static mp_normalize_data data_of(const state *s, const mp_operands *x)
+{
+    return (mp_normalize_data){.dtype = x->in[0].dtype,
+                               .parameter_dtype = has(x, 1) ? x->in[1].dtype : MP_DTYPE_FLOAT,
+                               .x = x->in[0].data,
+                               .scale = has(x, 1) ? x->in[1].data : NULL,
+                               .mean = mean_of(s, x),
+                               .rstd = rstd_of(s, x)};
+}
+
+static void give(const mp_operands *x, int o, const float *values, int64_t n)
+{
+    if (o < x->n_out && x->out[o].data && values) mp_floats_put_apart(x->out[o].data, x->out[o].dtype, 0, 1, n, values);
+}
+
+static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)
+{
+    const state *s = call->state;
+    mp_normalize_data d = data_of(s, x);
+    (void)err;
+    d.shift = has(x, 2) ? x->in[2].data : NULL;
+    d.out = x->out[0].data;
+    mp_normalize_forward(&s->rows, &d);
+    give(x, s->centered ? 1 : x->n_out - 1, s->centered ? d.mean : x->n_out > 1 ? d.rstd : NULL, s->rows.n_rows);
+    if (s->centered) give(x, 2, d.rstd, s->rows.n_rows);
+    return MP_OK;
+}
+
+static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
+{
+    const state *s = call->state;
+    mp_normalize_data d = data_of(s, x);
+    (void)err;
+    bool from_output = x->alternative == 1;
+    if (!x->extra[0].data) mp_normalize_measure(&s->rows, &d); /* nothing was kept */
+    if (from_output) {
+        d.x = NULL;
+        d.y = x->out[0].data;
+        d.shift = has(x, 2) ? x->in[2].data : NULL;
+    }
+    d.dy = x->d_out[0].data;
+    d.out = x->d_in[0].dtype ? x->d_in[0].data : NULL;
+    d.d_scale = x->n_in > 1 && x->d_in[1].dtype ? x->d_in[1].data : NULL;
+    d.d_shift = x->n_in > 2 && x->d_in[2].dtype ? x->d_in[2].data : NULL;
+    d.add_scale = x->adds & MP_BIT(1);
+    d.add_shift = x->adds & MP_BIT(2);
+    d.partial = x->workspace;
+    mp_normalize_backward(&s->rows, &d);
+    return MP_OK;
+}
+
+static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    MP_STATE(state, s, call, err);
+    call->run = x->is_backward ? run_backward : run_forward;
+    MP_CHECK(mp_normalization_read(x, &s->rows, err));
+    s->centered = s->rows.centered;
+    if (x->is_backward) call->workspace_bytes = mp_normalize_workspace_bytes(&s->rows);
+    s->statistics_at = (call->workspace_bytes + 63) / 64 * 64;
+    call->workspace_bytes = s->statistics_at + 2 * s->rows.n_rows * (int64_t)sizeof(float);
+    if (x->is_backward) call->adds = x->adds & (MP_BIT(1) | MP_BIT(2));
+    return MP_OK;
+}
+
+#define ROW(kind, domain, cut, centered, epsilon) {kind, domain, prepare, prepare},
+const mp_kernel mp_cpu_normalizations[] = {MP_NORMALIZATIONS(ROW){0}};

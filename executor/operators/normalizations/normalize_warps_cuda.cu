@@ -2,8 +2,8 @@
  * warp. */
 #include "executor/operators/normalizations/normalize_warps_cuda.cuh"
 
+#include "executor/cuda/grid/blocks.cuh"
 #include "executor/cuda/grid/vectors.cuh"
-#include "executor/cuda/grid/warps.cuh"
 
 namespace
 {

@@ -155,10 +155,10 @@ static void backward_line(void *data, int64_t k)
     mp_line_write(l, &j->x->d_in[0], k, out);
 }
 
-static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     job j = {call->state, x};
-    (void)run, (void)err;
+    (void)err;
     mp_lines_run(&j.s->lines, x->is_backward ? backward_line : forward_line, &j);
     return MP_OK;
 }

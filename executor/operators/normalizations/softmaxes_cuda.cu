@@ -1,6 +1,6 @@
 /* softmaxes_cuda.cu - softmax, its logarithm and hardmax along a dimension: the threads of a row, or one thread per line where
  * lines lie side by side. */
-#include "executor/cuda/grid/lines.cuh"
+#include "executor/cuda/grid/family.cuh"
 
 #include "executor/kernel/vector_math.h"
 
@@ -103,7 +103,7 @@ template <class F> static void run_backward(const state *s, const mp_operands *x
     run_lines(s, f);
 }
 
-static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+static mp_status run(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = (const state *)call->state;
     if (x->is_backward && s->kind == LOG_SOFTMAX)

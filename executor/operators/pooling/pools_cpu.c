@@ -8,7 +8,7 @@
 
 #include "executor/cpu/base/families.h"
 #include "executor/cpu/base/parallel.h"
-#include "executor/operators/pooling/pooling.h"
+#include "executor/operators/pooling/sliding.h"
 
 enum { DIMS = MP_ARRAY_RANK, VECTOR = 64 };
 
@@ -156,12 +156,7 @@ static void forward_piece(void *data, int64_t piece)
 
 static void add_one(const mp_array *a, int64_t at, float value)
 {
-    float room;
-    value += *mp_floats(a->data, a->dtype, at, 1, &room);
-    if (a->dtype == MP_DTYPE_FLOAT)
-        ((float *)a->data)[at] = value;
-    else
-        mp_floats_done(a->data, a->dtype, at, 1, &value);
+    mp_store_float(a->data, a->dtype, at, value + mp_load_float(a->data, a->dtype, at));
 }
 
 static void clear_piece(const state *s, const mp_array *dx, int64_t x_at, int64_t n)
@@ -248,11 +243,11 @@ static void backward_piece(void *data, int64_t piece)
     }
 }
 
-static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;
     job j = {.s = s, .x = x, .from = &x->in[0], .to = &x->out[0]};
-    (void)run, (void)err;
+    (void)err;
     int64_t pieces = x->in[0].dims[0] * s->n_blocks;
     if (x->is_backward) {
         j.from = &x->d_in[0];
@@ -284,12 +279,5 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     return MP_OK;
 }
 
-const mp_kernel mp_cpu_pools[] = {
-    {"MaxPool", "", prepare, prepare},
-    {"AveragePool", "", prepare, prepare},
-    {"LpPool", "", prepare, prepare},
-    {"GlobalMaxPool", "", prepare, prepare},
-    {"GlobalAveragePool", "", prepare, prepare},
-    {"GlobalLpPool", "", prepare, prepare},
-    {0},
-};
+#define ROW(kind, rule, is_global) {kind, "", prepare, prepare},
+const mp_kernel mp_cpu_pools[] = {MP_POOLINGS(ROW){0}};

@@ -12,8 +12,8 @@
 #include "executor/cuda/grid/family.cuh"
 
 extern "C" {
-#include "executor/operators/elementwise/sums_cuda.h"
-#include "executor/operators/pooling/pooling.h"
+#include "executor/operators/elementwise/elementwise_cuda.h"
+#include "executor/operators/pooling/sliding.h"
 }
 
 enum { N = 3, WIDTH = 8 }; /* spatial dimensions, channels of a vector */
@@ -423,7 +423,7 @@ struct pools {
     float share; /* of one element in it */
 };
 
-static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const pools *s = (const pools *)call->state;
     const mp_array *in = &x->in[0], *out = &x->out[0], *given = x->n_out > 1 && x->out[1].data ? &x->out[1] : NULL;
@@ -437,7 +437,7 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
     return mp_launched(err);
 }
 
-static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const pools *s = (const pools *)call->state;
     const mp_array *dx = &x->d_in[0], *dy = &x->d_out[0];
@@ -463,12 +463,5 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
 
 } // namespace
 
-extern "C" const mp_kernel mp_cuda_pools[] = {
-    {"MaxPool", "", prepare, prepare},
-    {"AveragePool", "", prepare, prepare},
-    {"LpPool", "", prepare, prepare},
-    {"GlobalMaxPool", "", prepare, prepare},
-    {"GlobalAveragePool", "", prepare, prepare},
-    {"GlobalLpPool", "", prepare, prepare},
-    {},
-};
+#define ROW(kind, rule, is_global) {kind, "", prepare, prepare},
+extern "C" const mp_kernel mp_cuda_pools[] = {MP_POOLINGS(ROW){}};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "executor/cpu/base/dnnl.h"
+#include "executor/kernel/kernel.h"
 
 typedef struct mp_convolution {
     const mp_operator *op;
@@ -37,3 +38,6 @@ mp_status mp_convolution_algorithms(const mp_convolution *c, mp_convolution_pass
 /* The descriptor of one of them. MP_UNSUPPORTED: there is none of this name here. */
 mp_status mp_convolution_named(const mp_convolution *c, mp_convolution_pass pass, const char *name, dnnl_primitive_desc_t *out,
                                mp_error *err);
+
+/* Which algorithms oneDNN has for the convolution of a node, as in mp_backend; none for other operators. */
+mp_status mp_cpu_algorithms(const mp_backend *self, const mp_operands *x, mp_algorithms *out, mp_error *err);

@@ -39,10 +39,10 @@ static void run_loops(const mp_contraction *l, const mp_array *y, const mp_array
     mp_parallel(l->n_results, l->n_terms, one, &j);
 }
 
-static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const mp_einsum_sums *s = call->state;
-    (void)run, (void)err;
+    (void)err;
     if (!x->is_backward) {
         run_loops(&s->sum[0], &x->out[0], &x->in[0], x->n_in > 1 ? &x->in[1] : NULL);
         return MP_OK;

@@ -33,15 +33,10 @@ struct contracted : mp_double_sums {
 
 static void contract(const mp_contraction *c, mp_operand y, mp_operand a, mp_operand b)
 {
-    contracted f;
-    f.c = *c;
-    f.y = y;
-    f.a = a;
-    f.b = b;
-    mp_rows_that_lie(true, c->n_results, c->n_terms, f);
+    mp_rows_that_lie(true, c->n_results, c->n_terms, contracted{{}, *c, y, a, b});
 }
 
-static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+static mp_status run(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const mp_einsum_sums *s = (const mp_einsum_sums *)call->state;
     if (!x->is_backward) contract(&s->sum[0], mp_output(x, 0), mp_input(x, 0), mp_input(x, 1));

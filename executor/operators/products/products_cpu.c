@@ -4,14 +4,60 @@
  * multiplies all rows of the left one at once. Where an operand was broadcast over batch dimensions its gradient is computed
  * for each of them in the workspace and summed from there.
  */
+#include "executor/operators/products/products_cpu.h"
 
 #include <string.h>
 
 #include "executor/cpu/base/dnnl.h"
 #include "executor/cpu/base/families.h"
-#include "executor/operators/elementwise/broadcast_sum_cpu.h"
 #include "executor/operators/elementwise/elementwise_cpu.h"
-#include "executor/operators/products/matmul_cpu.h"
+
+static mp_status describe(const mp_stack *given, int n_batch, dnnl_memory_desc_t *desc, const mp_operator *op, mp_error *err)
+{
+    mp_stack straight = *given, *s = &straight;
+    mp_stack_straighten(s);
+    mp_array a = mp_stack_array(s, n_batch);
+    return mp_dnnl_desc(&a, op, desc, err);
+}
+
+mp_status mp_dnnl_matmul(const mp_stack *a, const mp_stack *b, const mp_stack *c, double alpha, const mp_array *bias, bool add,
+                         const mp_operator *op, mp_dnnl_op *out, mp_error *err)
+{
+    dnnl_memory_desc_t ad, bd, cd, biasd;
+    dnnl_matmul_desc_t matmul;
+    MP_OWNED_BY(dnnl_primitive_attr_destroy) dnnl_primitive_attr_t attr = NULL;
+    MP_OWNED_BY(dnnl_primitive_desc_destroy) dnnl_primitive_desc_t pd = NULL;
+    MP_OWNED_BY(dnnl_post_ops_destroy) dnnl_post_ops_t post = NULL;
+    MP_CLEARED_BY(mp_dnnl_release) mp_dnnl_op made = {0};
+    float scale = (float)alpha;
+    int n_batch = c->n_batch;
+    if (a->n_batch > n_batch) n_batch = a->n_batch;
+    if (b->n_batch > n_batch) n_batch = b->n_batch;
+    MP_CHECK(describe(a, n_batch, &ad, op, err));
+    MP_CHECK(describe(b, n_batch, &bd, op, err));
+    MP_CHECK(describe(c, n_batch, &cd, op, err));
+    if (bias) {
+        mp_stack row = {.rows = 1, .columns = c->columns, .row_stride = c->columns, .column_stride = 1, .dtype = bias->dtype};
+        MP_CHECK(describe(&row, n_batch, &biasd, op, err));
+    }
+    MP_CHECK(mp_dnnl_attr(&attr, err));
+    if (scale != 1) MP_CHECK(MP_DNNL_PREPARED(dnnl_primitive_attr_set_output_scales(attr, 1, 0, &scale), op, "a factor", err));
+    if (add) {
+        MP_CHECK(MP_DNNL_PREPARED(dnnl_post_ops_create(&post), op, "adding", err));
+        MP_CHECK(MP_DNNL_PREPARED(dnnl_post_ops_append_sum(post, 1), op, "adding", err));
+        MP_CHECK(MP_DNNL_PREPARED(dnnl_primitive_attr_set_post_ops(attr, post), op, "adding", err));
+    }
+    MP_CHECK(mp_dnnl_check(dnnl_matmul_desc_init(&matmul, &ad, &bd, bias ? &biasd : NULL, &cd), op, "the product", err));
+    MP_CHECK(MP_DNNL_PREPARED(dnnl_primitive_desc_create(&pd, &matmul, attr, mp_dnnl_engine(), NULL), op, "the product", err));
+    MP_CHECK(mp_dnnl_primitive(pd, op, &made, err));
+    MP_CHECK(mp_dnnl_arg(&made, DNNL_ARG_SRC, &ad, err));
+    MP_CHECK(mp_dnnl_arg(&made, DNNL_ARG_WEIGHTS, &bd, err));
+    MP_CHECK(mp_dnnl_arg(&made, DNNL_ARG_DST, &cd, err));
+    if (bias) MP_CHECK(mp_dnnl_arg(&made, DNNL_ARG_BIAS, &biasd, err));
+    *out = made;
+    made = (mp_dnnl_op){0};
+    return MP_OK;
+}
 
 /* A product that may have to add to what is there, and may have to go through the workspace. */
 typedef struct product {
@@ -94,12 +140,11 @@ static void scale_row(const double *p, int64_t n, const float *const *in, float 
     for (int64_t k = 0; k < n; k++) out[k] = (float)p[0] * in[0][k];
 }
 
-static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;
     const product *p = &s->forward;
     bool prefilled = x->n_in > 2 && x->in[2].dtype && !s->has_bias;
-    (void)run;
     if (prefilled || s->empty) {
         const mp_array *in[] = {x->n_in > 2 && x->in[2].dtype ? &x->in[2] : &x->in[0]};
         double factor = prefilled ? s->beta : 0;
@@ -117,12 +162,11 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
     return mp_dnnl_run(op, x->workspace, x->op, err);
 }
 
-static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;
     const mp_array *dy = &x->d_out[0];
     uint64_t adds = x->adds & call->adds;
-    (void)run;
     if (s->gradient[1].is_there)
         MP_CHECK(run_gradient(&s->gradient[1], x, x->in[0].data, dy->data, x->d_in[1].data, adds & MP_BIT(1), err));
     if (s->gradient[0].is_there)

@@ -1,16 +1,14 @@
-/* randoms_cpu.c - dropout and tensors of random numbers (randoms.h) on the CPU. */
-#include "executor/operators/randoms/randoms.h"
-
+/* randoms_cpu.c - dropout, tensors of random numbers, and constants, ranges and windows (randoms.h) on the CPU. */
 #include <string.h>
 
 #include "executor/cpu/base/bodies.h"
 #include "executor/cpu/base/families.h"
 #include "executor/operators/elementwise/elementwise_cpu.h"
+#include "executor/operators/randoms/randoms.h"
 
 typedef struct job {
     const mp_dropout *s;
     const mp_operands *x;
-    const mp_run *run;
     const mp_array *from, *to;
     const uint8_t *mask; /* kept by forward: read instead of drawing again */
     uint8_t *keeps;      /* where forward keeps it, NULL: nowhere */
@@ -40,7 +38,7 @@ static void drop_block(void *data, int64_t k)
     if (j->mask) {
         drop_masked(x, j->mask + at, n, factor, y);
     } else {
-        mp_random_uniforms(j->run->seed, j->run->step, (uint32_t)j->x->op_index, (uint64_t)at, n, u);
+        mp_random_uniforms(j->x->run.seed, j->x->run.step, (uint32_t)j->x->op_index, (uint64_t)at, n, u);
         drop(x, u, n, j->s->ratio, factor, y);
         for (int64_t e = 0; j->keeps && e < n; e++) j->keeps[at + e] = u[e] >= j->s->ratio;
         for (int64_t e = 0; j->given && e < n; e++) j->given[at + e] = u[e] >= j->s->ratio;
@@ -54,10 +52,10 @@ static void copy_row(const double *p, int64_t n, const float *const *in, float *
     memmove(out, in[0], (size_t)n * sizeof *out);
 }
 
-static mp_status run_dropout(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_dropout(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const mp_dropout *s = call->state;
-    job j = {.s = s, .x = x, .run = run, .from = &x->in[0], .to = &x->out[0]};
+    job j = {.s = s, .x = x, .from = &x->in[0], .to = &x->out[0]};
     (void)err;
     if (x->is_backward) {
         j.from = &x->d_out[0];
@@ -84,12 +82,24 @@ MP_PREPARE_TO_RUN(prepare_dropout, mp_dropout_prepare, run_dropout)
 
 MP_BODY_LOOP(mp_random_source, mp_random_source_item)
 
-static mp_status run_source(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_source(const mp_call *call, const mp_operands *x, mp_error *err)
 {
-    return mp_random_source_run(call, x, &run->seed, &run->step, mp_random_source_item_loop, err);
+    return mp_random_source_run(call, x, &x->run.seed, &x->run.step, mp_random_source_item_loop, err);
 }
 
 MP_PREPARE_TO_RUN(prepare_source, mp_random_source_prepare, run_source)
 
-#define ROW(kind) {kind, "", prepare_source, NULL},
-const mp_kernel mp_cpu_randoms[] = {{"Dropout", "", prepare_dropout, prepare_dropout}, MP_RANDOM_SOURCES(ROW){0}};
+MP_BODY_LOOP(mp_source, mp_source_item)
+
+static mp_status run_known(const mp_call *call, const mp_operands *x, mp_error *err)
+{
+    const mp_source s = mp_source_of(call, x);
+    return mp_source_item_loop(&s, mp_array_elements(&s.out), 1, err);
+}
+
+MP_PREPARE_TO_RUN(prepare_known, mp_source_prepare, run_known)
+
+#define RANDOM(kind) {kind, "", prepare_source, NULL},
+#define KNOWN(kind) {kind, "", prepare_known, NULL},
+const mp_kernel mp_cpu_randoms[] = {{"Dropout", "", prepare_dropout, prepare_dropout},
+                                    MP_RANDOM_SOURCES(RANDOM) MP_SOURCES(KNOWN){0}};

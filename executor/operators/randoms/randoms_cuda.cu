@@ -3,10 +3,10 @@
 #include "executor/cuda/grid/bodies.cuh"
 #include "executor/cuda/grid/vectors.cuh"
 
+extern "C" {
 #include "executor/cuda/device/step.h"
 #include "executor/cuda/grid/families.h"
-
-extern "C" {
+#include "executor/operators/copies/boxes_cuda.h"
 #include "executor/operators/randoms/randoms.h"
 }
 
@@ -76,10 +76,10 @@ static void drop(const mp_dropout *dropout, const mp_cuda_pass *pass, uint32_t o
     mp_each(mp_vectors<mp_width<T>>(dropout->n), f);
 }
 
-static mp_status run_dropout(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_dropout(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     mp_dropout s = *(const mp_dropout *)call->state;
-    const mp_cuda_pass *pass = mp_cuda_pass_of(run);
+    const mp_cuda_pass *pass = mp_cuda_pass_of(&x->run);
     const mp_array *from = x->is_backward ? &x->d_out[0] : &x->in[0], *to = x->is_backward ? &x->d_in[0] : &x->out[0];
     uint8_t *given = !x->is_backward && x->n_out > 1 ? (uint8_t *)x->out[1].data : NULL, *mask = NULL;
     if (!s.drops) s.ratio = 0; /* keeps all, and each as it is */
@@ -93,15 +93,53 @@ MP_PREPARE_TO_RUN(prepare_dropout, mp_dropout_prepare, run_dropout)
 
 MP_BODY_LOOP(mp_random_source, mp_random_source_item)
 
-static mp_status run_source(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_source(const mp_call *call, const mp_operands *x, mp_error *err)
 {
-    const mp_cuda_pass *pass = mp_cuda_pass_of(run);
+    const mp_cuda_pass *pass = mp_cuda_pass_of(&x->run);
     return mp_random_source_run(call, x, &pass->seed, &pass->step, mp_random_source_item_loop, err);
 }
 
 MP_PREPARE_TO_RUN(prepare_source, mp_random_source_prepare, run_source)
 
+/* ---- constants, ranges and windows: a list of values becomes elements on the host once, when the call is prepared, and is
+ * brought there by each run. */
+
+/* More bytes than this are too many launches. */
+enum { LIST_BYTES = 1 << 20 };
+
+MP_BODY_LOOP(mp_source, mp_source_item)
+
+static mp_status run_known(const mp_call *call, const mp_operands *x, mp_error *err)
+{
+    const mp_source s = mp_source_of(call, x);
+    return mp_source_item_loop(&s, mp_array_elements(&s.out), 1, err);
+}
+
+static mp_status run_list(const mp_call *call, const mp_operands *x, mp_error *err)
+{
+    mp_cuda_put(call->state, mp_array_bytes(&x->out[0]), x->out[0].data);
+    return mp_launched(err);
+}
+
+static mp_status prepare_known(const mp_operands *x, mp_call *call, mp_error *err)
+{
+    call->run = run_known;
+    MP_CHECK(mp_source_prepare(x, call, err));
+    mp_source s = mp_source_of(call, x);
+    if (s.form != MP_SOURCE_VALUES) return MP_OK;
+    const int64_t bytes = mp_array_bytes(&s.out);
+    if (bytes > LIST_BYTES) return MP_NO_KERNEL(x, err, "a constant so large");
+    MP_ENSURE(s.out.data = mp_alloc(1, (size_t)bytes + 1), err, MP_NOMEM, "out of memory");
+    for (int64_t k = 0; k < mp_array_elements(&s.out); k++) mp_source_item(&s, k);
+    mp_free(call->state);
+    call->state = s.out.data;
+    call->run = run_list;
+    return MP_OK;
+}
+
 } // namespace
 
-#define ROW(kind) {kind, "", prepare_source, NULL},
-extern "C" const mp_kernel mp_cuda_randoms[] = {{"Dropout", "", prepare_dropout, prepare_dropout}, MP_RANDOM_SOURCES(ROW){}};
+#define RANDOM(kind) {kind, "", prepare_source, NULL},
+#define KNOWN(kind) {kind, "", prepare_known, NULL},
+extern "C" const mp_kernel mp_cuda_randoms[] = {{"Dropout", "", prepare_dropout, prepare_dropout},
+                                                MP_RANDOM_SOURCES(RANDOM) MP_SOURCES(KNOWN){}};

@@ -1,9 +1,11 @@
 /* cells_cuda.cu - one step of LSTM, GRU and RNN cells and their gradients, an element of a state to a thread. */
 #include "executor/cuda/grid/family.cuh"
 
+extern "C" {
 #include "executor/operators/copies/boxes_cuda.h"
-#include "executor/operators/elementwise/sums_cuda.h"
+#include "executor/operators/elementwise/elementwise_cuda.h"
 #include "executor/operators/recurrent/cells_cuda.h"
+}
 
 namespace
 {

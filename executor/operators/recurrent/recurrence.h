@@ -99,3 +99,57 @@ typedef struct mp_recurrent_engine {
     void (*fill)(float *to, int64_t n, float value);
     void (*zero)(const mp_array *a);
 } mp_recurrent_engine;
+
+/* A call's state of `bytes`, which begins with an mp_recurrence and is what the engine's functions get; call->run and
+ * call->release are the backend's. MP_UNSUPPORTED names what is not computed here; MP_NOMEM. */
+mp_status mp_recurrence_prepare(const mp_operands *x, const mp_recurrent_engine *engine, size_t bytes, mp_call *call,
+                                mp_error *err);
+
+/* Outputs and reserve, or gradients, as they are asked for; gradients are added where x->adds says so. `state` is what the
+ * engine's functions get. Fails as they do. */
+mp_status mp_recurrence_run(const mp_recurrence *r, const mp_recurrent_engine *engine, void *state, const mp_operands *x,
+                            mp_error *err);
+
+/* ---- where its operands lie: parts of them as arrays, and rooms of the workspace. */
+
+/* A part of a, `rank` dimensions of these sizes and strides, from element `from` on; without data where a has none. */
+mp_array mp_part_of(const mp_array *a, int64_t from, int rank, const int64_t *dims, const int64_t *strides);
+/* Steps [t, t + n) of X or its gradient, in the order (step, batch, input). */
+mp_array mp_steps_of_input(const mp_recurrence *r, const mp_array *x, int64_t t, int64_t n);
+/* Steps [t, t + n) of direction d of Y or its gradient, as (step, batch, hidden). */
+mp_array mp_steps_of_output(const mp_recurrence *r, const mp_array *y, int d, int64_t t, int64_t n);
+/* Direction d of a state (first or last h and c, and their gradients), as (batch, hidden). */
+mp_array mp_state_of(const mp_recurrence *r, const mp_array *state, int d);
+/* Direction d of W, R, B or P, as it lies behind that dimension. */
+mp_array mp_direction_of(const mp_array *a, int d);
+/* Contiguous floats of these dimensions. */
+mp_array mp_floats_at(float *data, int rank, const int64_t *dims);
+/* Whether they lie as contiguous floats. */
+bool mp_is_floats(const mp_array *a);
+
+/* Operand i, its gradient; NULL: left out, or not asked for. */
+const mp_array *mp_given(const mp_operands *x, int i);
+const mp_array *mp_asked(const mp_operands *x, int i);
+
+static inline float *mp_room(const mp_recurrence *r, const mp_operands *x, mp_recurrent_room k)
+{
+    return r->at[k] < 0 ? NULL : (float *)((char *)x->workspace + r->at[k]);
+}
+
+/* Whether direction d runs from the last step to the first. */
+static inline bool mp_runs_back(const mp_recurrence *r, int d)
+{
+    return d == 1 || r->cell.starts_reversed;
+}
+
+/* The operands by their numbers. */
+enum {
+    MP_RECURRENT_X,
+    MP_RECURRENT_W,
+    MP_RECURRENT_R,
+    MP_RECURRENT_B,
+    MP_RECURRENT_LENGTHS,
+    MP_RECURRENT_H,
+    MP_RECURRENT_C, /* LSTM only, like the next one */
+    MP_RECURRENT_P
+};

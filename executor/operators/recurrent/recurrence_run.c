@@ -1,8 +1,6 @@
 /* recurrence_run.c - a recurrent layer forward: per direction and block one product with X, then step by step; and its
  * gradients: step by step through a block, then the block's products. */
-#include "executor/operators/recurrent/recurrence_run.h"
-
-#include "executor/operators/recurrent/recurrence_places.h"
+#include "executor/operators/recurrent/recurrence.h"
 
 /* One direction of a pass, as it goes from block to block. */
 typedef struct pass {

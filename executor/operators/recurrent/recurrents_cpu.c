@@ -1,11 +1,10 @@
 /* recurrents_cpu.c - LSTM, GRU and RNN on the CPU: products by oneDNN, cells a row of a step to an item. */
 #include "executor/cpu/base/families.h"
 #include "executor/cpu/base/parallel.h"
-#include "executor/operators/copies/strided_copy_cpu.h"
-#include "executor/operators/elementwise/broadcast_sum_cpu.h"
-#include "executor/operators/products/matmul_cpu.h"
-#include "executor/operators/recurrent/recurrence_prepare.h"
-#include "executor/operators/recurrent/recurrence_run.h"
+#include "executor/operators/copies/copies_cpu.h"
+#include "executor/operators/elementwise/elementwise_cpu.h"
+#include "executor/operators/products/products_cpu.h"
+#include "executor/operators/recurrent/recurrence.h"
 
 typedef struct state {
     mp_recurrence recurrence;
@@ -102,10 +101,9 @@ static void release(mp_call *call)
     for (int k = 0; s && k < MP_N_RECURRENT_PRODUCTS; k++) mp_dnnl_release(&s->products[k]);
 }
 
-static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     state *s = call->state;
-    (void)run;
     return mp_recurrence_run(&s->recurrence, &engine, s, x, err);
 }
 

@@ -1,8 +1,8 @@
-/* reductions_cuda.cu - Reduce operators on floats and whole numbers, where extremes are, and running sums. */
+/* reductions_cuda.cu - Reduce operators on floats and whole numbers, and where extremes are. */
 #include "executor/cuda/grid/family.cuh"
 #include "executor/cuda/grid/reduce.cuh"
 extern "C" {
-#include "executor/kernel/lines.h"
+#include "executor/kernel/loops.h"
 #include "executor/operators/elementwise/elementwise.h"
 #include "executor/operators/reductions/reduced.h"
 }
@@ -121,13 +121,8 @@ static void reduce(mp_reduction_step step, mp_reduction_end end, const mp_array 
                    const mp_array *shift, void *workspace)
 {
     const places p = places_of(from, to, shift);
-    float_reduction f;
-    f.step = step;
-    f.finish = end;
-    f.from = mp_operand_of(from);
-    f.to = mp_operand_of(to);
-    f.shift = shift ? mp_operand_of(shift) : mp_operand{NULL, MP_DTYPE_FLOAT};
-    f.n = p.n_terms;
+    const mp_operand shifts = shift ? mp_operand_of(shift) : mp_operand{NULL, MP_DTYPE_FLOAT};
+    const float_reduction f = {step, end, mp_operand_of(from), mp_operand_of(to), shifts, p.n_terms};
     mp_reduce(p, f, workspace);
 }
 
@@ -168,7 +163,7 @@ struct state {
     int64_t n_terms, stretches_at;
 };
 
-static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = (const state *)call->state;
     const mp_array y = mp_reduction_kept_dims(&x->out[0], x->in[0].rank, s->reduced);
@@ -177,7 +172,7 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, const mp
     return mp_launched(err);
 }
 
-static mp_status run_backward(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = (const state *)call->state;
     const mp_reduction_reads reads = s->row->reads;
@@ -218,18 +213,13 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, const m
     return mp_launched(err);
 }
 
-static mp_status run_whole(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+static mp_status run_whole(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = (const state *)call->state;
     const mp_array y = mp_reduction_kept_dims(&x->out[0], x->in[0].rank, s->reduced);
     const places p = places_of(&x->in[0], &y, NULL);
-    whole_reduction f;
-    f.step = s->row->step;
-    f.is_unsigned = x->in[0].dtype == MP_DTYPE_UINT64;
-    f.mean = s->row->end == MP_END_mean;
-    f.from = mp_input(x, 0);
-    f.to = mp_output(x, 0);
-    f.n = p.n_terms;
+    const bool is_unsigned = x->in[0].dtype == MP_DTYPE_UINT64, mean = s->row->end == MP_END_mean;
+    const whole_reduction f = {s->row->step, is_unsigned, mean, mp_input(x, 0), mp_output(x, 0), p.n_terms};
     mp_reduce(p, f, x->workspace);
     return mp_launched(err);
 }
@@ -314,15 +304,11 @@ struct arg_state {
     bool smallest, last;
 };
 
-template <class T> static mp_status run_extremes(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+template <class T> static mp_status run_extremes(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const arg_state *s = (const arg_state *)call->state;
     const mp_array to = mp_reduction_kept_dims(&x->out[0], x->in[0].rank, s->reduced);
-    extreme_of<T> f;
-    f.from = mp_input(x, 0);
-    f.to = (int64_t *)x->out[0].data;
-    f.smallest = s->smallest;
-    f.last = s->last;
+    const extreme_of<T> f = {mp_input(x, 0), (int64_t *)x->out[0].data, s->smallest, s->last};
     mp_reduce(places_of(&x->in[0], &to, NULL), f, x->workspace);
     return mp_launched(err);
 }
@@ -354,71 +340,6 @@ template <bool SMALLEST> static mp_status prepare_extremes(const mp_operands *x,
     return MP_OK;
 }
 
-/* ---- running sums: a thread per line. Operands: FROM, TO, and one that stays where it is along the axis. */
-
-struct running_sum {
-    places lines;
-    mp_operand from, to;
-    bool exclusive, reverse, whole;
-    MP_BODY void operator()(int64_t line) const
-    {
-        int64_t output[N_OPERANDS], at[N_OPERANDS];
-        double sum = 0;
-        uint64_t count = 0;
-        lines.find_output(line, output);
-        for (int64_t i = 0; i < lines.n_terms; i++) {
-            lines.find_term(reverse ? lines.n_terms - 1 - i : i, output, at);
-            if (whole) {
-                const uint64_t before = count;
-                count += (uint64_t)mp_load_any_whole(from.data, from.dtype, at[FROM]);
-                mp_store_any_whole(to.data, to.dtype, at[TO], (int64_t)(exclusive ? before : count));
-            } else if (from.dtype == MP_DTYPE_DOUBLE) {
-                const double before = sum;
-                sum += ((const double *)from.data)[at[FROM]];
-                ((double *)to.data)[at[TO]] = exclusive ? before : sum;
-            } else {
-                const double before = sum;
-                sum += (double)from.load(at[FROM]);
-                to.store(at[TO], (float)(exclusive ? before : sum));
-            }
-        }
-    }
-};
-
-struct scan_state {
-    int axis;
-    bool exclusive, reverse;
-};
-
-static mp_status run_scan(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
-{
-    const scan_state *s = (const scan_state *)call->state;
-    const mp_array *from = x->is_backward ? &x->d_out[0] : &x->in[0], *to = x->is_backward ? &x->d_in[0] : &x->out[0];
-    mp_array mark = *from;
-    for (int d = 0; d < mark.rank; d++) mark.strides[d] = d != s->axis;
-    const mp_array *in[] = {to, &mark};
-    const mp_loops loops = mp_loops_of(in, 2, from);
-    const running_sum f = {places(&loops, 2), mp_operand_of(from),          mp_operand_of(to),
-                           s->exclusive,      s->reverse != x->is_backward, !mp_dtype_is_float(from->dtype)};
-    mp_each(f.lines.n_out, f);
-    return mp_launched(err);
-}
-
-static mp_status prepare_scan(const mp_operands *x, mp_call *call, mp_error *err)
-{
-    if (!x->in[1].data) return MP_NO_KERNEL(x, err, "an axis that is computed");
-    if (!mp_elementwise_knows(x->in[0].dtype) || x->in[0].rank == 0) return MP_NO_KERNEL(x, err, "its type");
-    int64_t axis = mp_load_whole(x->in[1].data, x->in[1].dtype, 0);
-    if (axis < 0) axis += x->in[0].rank;
-    if (axis < 0 || axis >= x->in[0].rank) return MP_NO_KERNEL(x, err, "an axis that is not there");
-    MP_STATE(scan_state, s, call, err);
-    s->axis = (int)axis;
-    s->exclusive = mp_operator_int(x->op, "exclusive", 0) != 0;
-    s->reverse = mp_operator_int(x->op, "reverse", 0) != 0; /* backward: later sums take in earlier elements */
-    call->run = run_scan;
-    return MP_OK;
-}
-
 } // namespace
 
 #define REDUCTION(kind, step, end, shifted, is_plain, slope, reads) {#kind, "", prepare, prepare},
@@ -426,6 +347,5 @@ extern "C" const mp_kernel mp_cuda_reductions[] = {
 #include "executor/operators/reductions/reductions.def"
     {"ArgMax", "", prepare_extremes<false>, NULL},
     {"ArgMin", "", prepare_extremes<true>, NULL},
-    {"CumSum", "", prepare_scan, prepare_scan},
     {},
 };

@@ -17,10 +17,9 @@ static inline void spread_line(const mp_top *s, int64_t k)
 MP_BODY_LOOP(mp_top, mp_top_item)
 MP_BODY_LOOP(mp_top, spread_line)
 
-static mp_status run_top(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_top(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const mp_top s = mp_top_of(call, x);
-    (void)run;
     return (x->is_backward ? spread_line_loop : mp_top_item_loop)(&s, s.n_lines, 4 * s.length, err);
 }
 

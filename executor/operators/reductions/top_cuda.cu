@@ -102,7 +102,7 @@ struct put_back {
     }
 };
 
-static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+static mp_status run(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const mp_top s = mp_top_of(call, x);
     if (!x->is_backward && !is_sorted(&s)) return mp_top_item_loop(&s, s.n_lines, s.length, err);

@@ -68,28 +68,6 @@ static void sample_row(const mp_taps *t, int64_t first, int64_t n, const float *
     }
 }
 
-/* n elements of the input's innermost dimension: where they lie, or in `room`. */
-static const float *read_row(const task *t, int64_t at, int64_t n, float *room)
-{
-    int64_t stride = t->s->r.from_stride[t->s->r.rank - 1];
-    if (stride == 1) return mp_floats(t->from->data, t->from->dtype, at, n, room);
-    for (int64_t k = 0; k < n; k++) {
-        float one;
-        room[k] = *mp_floats(t->from->data, t->from->dtype, at + k * stride, 1, &one);
-    }
-    return room;
-}
-
-static void write_row(const task *t, int64_t at, int64_t n, const float *values)
-{
-    int64_t stride = t->s->r.to_stride[t->s->r.rank - 1];
-    for (int64_t k = 0; k < n; k++) {
-        float room, *place = mp_floats_room(t->to->data, t->to->dtype, at + k * stride, &room);
-        *place = values[k];
-        mp_floats_done(t->to->data, t->to->dtype, at + k * stride, 1, place);
-    }
-}
-
 /* The outer axes of one line that have taps: an odometer over all their combinations. */
 typedef struct wheel {
     const mp_taps *taps;
@@ -116,7 +94,8 @@ static const float *blended(const task *t, wheel *wheels, int n, int64_t base, i
             wheels[turned].at = wheels[turned].from;
             turned--;
         }
-        const float *x = read_row(t, at, length, room);
+        const float *x =
+            mp_floats_apart(t->from->data, t->from->dtype, at, t->s->r.from_stride[t->s->r.rank - 1], length, room);
         if (first && turned < 0 && weight == 1) return x;
         blend(x, weight, length, first, row);
         if (turned < 0) return row;
@@ -156,17 +135,13 @@ static void run_line(void *data, int64_t k)
         sample_row(&s->r.taps[s->r.axis[inner]], first, n, x - low, s->r.empty, out);
     else if (x != out)
         memcpy(out, x, (size_t)n * sizeof *out);
-    if (straight) return;
-    if (s->r.to_stride[inner] == 1)
-        mp_floats_done(t->to->data, t->to->dtype, to, n, out);
-    else
-        write_row(t, to, n, out);
+    mp_floats_put_apart(t->to->data, t->to->dtype, to, s->r.to_stride[inner], n, out);
 }
 
-static mp_status run_resize(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run_resize(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     task t = {call->state, x->is_backward ? &x->d_out[0] : &x->in[0], x->is_backward ? &x->d_in[0] : &x->out[0]};
-    (void)run, (void)err;
+    (void)err;
     mp_parallel(t.s->r.n_lines * t.s->n_chunks, 4 * t.s->r.n_to[t.s->r.rank - 1] / (t.s->n_chunks ? t.s->n_chunks : 1),
                 run_line, &t);
     return MP_OK;

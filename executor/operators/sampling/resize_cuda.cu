@@ -1,9 +1,8 @@
 /* resize_cuda.cu - resizing by tables of taps, as the CPU makes them: one output position to a thread. */
 #include "executor/cuda/grid/family.cuh"
 
-#include "executor/operators/copies/bytes_cuda.h"
-
 extern "C" {
+#include "executor/operators/copies/boxes_cuda.h"
 #include "executor/operators/sampling/resize.h"
 }
 
@@ -117,7 +116,7 @@ static void resize(const mp_resizing *s, const mp_array *from, const mp_array *t
     mp_each(n, f);
 }
 
-static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *, mp_error *err)
+static mp_status run(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     resize((const mp_resizing *)call->state, x->is_backward ? &x->d_out[0] : &x->in[0],
            x->is_backward ? &x->d_in[0] : &x->out[0], x->workspace);

@@ -5,7 +5,7 @@
 
 #include "estimator/training/training.h"
 #include "executor/cpu/base/parallel.h"
-#include "executor/kernel/update_formulas.h"
+#include "executor/kernel/optimizer.h"
 
 /* w, g: n values; m, v: moments. All of one block. */
 typedef void (*step_function)(const mp_update_factors *f, int64_t n, float clip, const float *g, float *w, float *m, float *v);

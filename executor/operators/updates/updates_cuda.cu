@@ -4,10 +4,13 @@
  */
 #include "executor/cuda/grid/vectors.cuh"
 
+#include "executor/kernel/optimizer.h"
+
+extern "C" {
 #include "executor/cuda/device/current.h"
 #include "executor/cuda/device/step.h"
-#include "executor/kernel/update_formulas.h"
 #include "executor/operators/updates/updates_cuda.h"
+}
 
 namespace
 {

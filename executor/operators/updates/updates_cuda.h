@@ -2,10 +2,6 @@
  * mp_backend; all only enqueue. */
 #pragma once
 
-#include "executor/kernel/c_linkage.h"
-
-MP_C_BEGIN
-
 #include "executor/kernel/optimizer.h"
 #include "memplan/backend.h"
 
@@ -14,5 +10,3 @@ void mp_cuda_update(const mp_backend *self, mp_update *updates, size_t n, const 
 int64_t mp_cuda_norm_workspace_bytes(const mp_backend *self, int64_t n_elements);
 void mp_cuda_clip(const mp_backend *self, const mp_update *gradients, size_t n, double clip_norm, void *workspace,
                   float *factor);
-
-MP_C_END

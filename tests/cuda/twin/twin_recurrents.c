@@ -3,8 +3,7 @@
 
 #include "executor/operators/copies/boxes_cuda.h"
 #include "executor/operators/recurrent/cells_cuda.h"
-#include "executor/operators/recurrent/recurrence_prepare.h"
-#include "executor/operators/recurrent/recurrence_run.h"
+#include "executor/operators/recurrent/recurrence.h"
 
 typedef struct state {
     mp_recurrence recurrence;
@@ -44,10 +43,9 @@ static mp_status multiply(const mp_operands *x, void *data, mp_recurrent_product
 static const mp_recurrent_engine engine = {prepare_product,    multiply,           mp_cuda_cells,
                                            mp_cuda_cells_copy, mp_cuda_cells_fill, mp_cuda_array_zero};
 
-static mp_status run(const mp_call *call, const mp_operands *x, const mp_run *run, mp_error *err)
+static mp_status run(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     state *s = call->state;
-    (void)run;
     return mp_recurrence_run(&s->recurrence, &engine, s, x, err);
 }
 

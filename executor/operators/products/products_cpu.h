@@ -1,0 +1,10 @@
+/* products_cpu.h - a product of stacks of matrices as an operation of oneDNN. */
+#pragma once
+
+#include "executor/cpu/base/dnnl.h"
+#include "executor/operators/products/stacks.h"
+
+/* C = alpha A B (+ C), from DNNL_ARG_SRC and DNNL_ARG_WEIGHTS to DNNL_ARG_DST. `bias`: one value per column, DNNL_ARG_BIAS;
+ * NULL: none. */
+mp_status mp_dnnl_matmul(const mp_stack *a, const mp_stack *b, const mp_stack *c, double alpha, const mp_array *bias, bool add,
+                         const mp_operator *op, mp_dnnl_op *out, mp_error *err);
