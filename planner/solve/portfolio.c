@@ -7,6 +7,8 @@
  */
 #include "planner/solve/portfolio.h"
 
+#include <string.h>
+
 #include "planner/math/tuning.h"
 #include "planner/order/updates.h"
 #include "planner/search/search.h"
@@ -56,6 +58,16 @@ size_t mp_portfolio_count(void)
 const mp_solver *mp_portfolio_row(size_t k)
 {
     return k < mp_portfolio_count() ? &rows[k] : NULL;
+}
+
+mp_status mp_search_offer_plan(mp_search *search, const mp_plan *plan, mp_error *err)
+{
+    const char *outer = search->solver;
+    for (size_t k = 0; k < mp_portfolio_count(); k++)
+        if (!strcmp(rows[k].name, plan->solver)) search->solver = rows[k].name;
+    const mp_status st = mp_search_offer(search, plan->steps, plan->n_steps, NULL, NULL, err);
+    search->solver = outer;
+    return st;
 }
 
 static bool is_large(const mp_search *search)
@@ -126,11 +138,28 @@ static mp_status run(mp_search *search, mp_status (*searcher)(mp_search *search,
     return st;
 }
 
+/* Where what is quick has found no plan the others start from the smallest one, as a search does that is given it. */
+static mp_status start_from_smallest(mp_search *search, mp_error *err)
+{
+    MP_OWNED_BY(mp_plan_free) mp_plan *smallest = NULL;
+    mp_request asked = *search->request;
+    if (!asked.find_smallest || search->best.solver || asked.refine || mp_search_is_infeasible(search) ||
+        mp_search_stopped(search))
+        return MP_OK;
+    if (asked.time_limit > 0) asked.time_limit *= MP_AUTO_SMALLEST_SHARE;
+    const mp_status st = asked.find_smallest(&asked, false, &smallest, err);
+    return st == MP_OK ? mp_search_offer_plan(search, smallest, err) : st;
+}
+
 mp_status mp_run_auto(mp_search *search, mp_error *err)
 {
-    static mp_status (*const searchers[])(mp_search * search, mp_error * err) = {
-        mp_run_none, mp_run_exact, mp_run_lagrange, mp_run_ilp, mp_run_chain, mp_run_chen, mp_run_segments, mp_run_lower_set};
-    for (size_t k = 0; k < sizeof searchers / sizeof *searchers; k++) MP_CHECK(run(search, searchers[k], false, err));
+    static mp_status (*const first[])(mp_search * search, mp_error * err) = {mp_run_none, mp_run_exact, mp_run_lagrange,
+                                                                             mp_run_ilp};
+    static mp_status (*const then[])(mp_search * search, mp_error * err) = {mp_run_chain, mp_run_chen, mp_run_segments,
+                                                                            mp_run_lower_set};
+    for (size_t k = 0; k < sizeof first / sizeof *first; k++) MP_CHECK(run(search, first[k], false, err));
+    MP_CHECK(start_from_smallest(search, err));
+    for (size_t k = 0; k < sizeof then / sizeof *then; k++) MP_CHECK(run(search, then[k], false, err));
     if (mp_search_best_ticks(search) == INT64_MAX) MP_CHECK(run(search, mp_run_exact, true, err));
     return run(search, mp_run_anneal, false, err);
 }
