@@ -69,14 +69,16 @@ typedef struct mp_request {
     const char *solver;   /* NULL: "auto" */
     const mp_solver *own; /* a searcher of the caller's, which runs in place of `solver`; NULL: none */
     uint64_t seed;
-    int64_t moves;             /* how many candidates a searcher may try; <= 0: its own default, scaled to the graph */
-    double time_limit;         /* seconds; <= 0: none */
-    mp_effort effort;          /* 0: normal */
-    double gap;                /* share of a step: a plan so near the bound will do; <= 0: as the effort has it */
-    const int *checkpoints;    /* storages the user named, for `segments` */
-    size_t n_checkpoints;      /* with checkpoints NULL, `segments` finds its own list */
-    const mp_plan *start;      /* a plan of the same graph, which is offered before anything else; NULL: none */
-    bool refine;               /* with `start`: auto only improves on it, by a short cool anneal */
+    int64_t moves;          /* how many candidates a searcher may try; <= 0: its own default, scaled to the graph */
+    double time_limit;      /* seconds; <= 0: none */
+    mp_effort effort;       /* 0: normal */
+    double gap;             /* share of a step: a plan so near the bound will do; <= 0: as the effort has it */
+    const int *checkpoints; /* storages the user named, for `segments` */
+    size_t n_checkpoints;   /* with checkpoints NULL, `segments` finds its own list */
+    const mp_plan *start;   /* a plan of the same graph, which is offered before anything else; NULL: none */
+    bool refine;            /* with `start`: auto only improves on it, by a short cool anneal */
+    mp_status (*find_smallest)(const struct mp_request *request, bool with_arena, mp_plan **out,
+                               mp_error *err); /* mp_smallest_plan, or NULL: where auto has no plan, what it starts from */
     bool skips_if_proved;      /* with wants_bound: proved before the search that nothing fits, only keep-all is offered */
     bool wants_bound;          /* compute a lower bound, before and beside the search, which ends when it is met */
     bool explains_bound;       /* with wants_bound: and a report of it */

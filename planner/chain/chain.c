@@ -6,7 +6,8 @@
  * it is pinned.
  *
  * One table answers for all memories; at each from which on less time suffices (a
- * rung), the timeline judges the schedule, from the least memory on. The table rounds bytes up and knows no in-place pairs
+ * rung), the timeline judges the schedule, from the least memory on. Where no memory is enough, only the first rungs are, and a
+ * table of small memories has them. The table rounds bytes up and knows no in-place pairs
  * across blocks, so the ladder ends only when several schedules in a row have been over the budget.
  */
 #include "planner/chain/chain.h"
@@ -149,11 +150,12 @@ static mp_status offer(mp_search *search, const mp_chain_table *table, int slots
     return mp_search_offer(search, steps, n, peak_bytes, NULL, err);
 }
 
-/* Judges the schedules of all rungs, or, if they are many, of some of them at equal distances. */
-static mp_status climb(mp_search *search, const mp_chain_table *table, int64_t moves, mp_error *err)
+/* Judges the schedules of all rungs, or, if they are many, of some of them at equal distances. *over: how many in a row have
+ * been over the budget in the end. */
+static mp_status climb(mp_search *search, const mp_chain_table *table, int64_t moves, int *over, mp_error *err)
 {
     const int64_t budget_bytes = mp_search_request(search)->budget_bytes;
-    int rungs[MP_CHAIN_MOST_SLOTS + 1], n_rungs = 0, over = 0;
+    int rungs[MP_CHAIN_MOST_SLOTS + 1], n_rungs = 0;
     int64_t least = INT64_MAX, peak;
     for (int m = 0; m <= table->n_slots; m++) {
         const int64_t ticks = mp_chain_ticks(table, m);
@@ -163,9 +165,10 @@ static mp_status climb(mp_search *search, const mp_chain_table *table, int64_t m
     }
     int64_t n = n_rungs < MP_CHAIN_RUNGS ? n_rungs : MP_CHAIN_RUNGS;
     if (moves < n) n = moves;
-    for (int64_t i = 0; i < n && over < MP_CHAIN_PATIENCE && !mp_search_stopped(search); i++) {
+    *over = 0;
+    for (int64_t i = 0; i < n && *over < MP_CHAIN_PATIENCE && !mp_search_stopped(search); i++) {
         MP_CHECK(offer(search, table, rungs[i * n_rungs / n], &peak, err));
-        over = peak > budget_bytes ? over + 1 : 0;
+        *over = peak > budget_bytes ? *over + 1 : 0;
     }
     return MP_OK;
 }
@@ -174,11 +177,14 @@ static mp_status search_chain(mp_search *search, const mp_boundaries *boundaries
                               mp_error *err)
 {
     MP_OWNED_BY(mp_chain_free) mp_chain *chain = NULL;
-    MP_OWNED_BY(mp_chain_table_free) mp_chain_table *table = NULL;
+    int over = 0;
     MP_CHECK(mp_chain_new(boundaries, ends, &chain, err));
     MP_CHECK(mp_chain_measure(chain, err));
-    MP_CHECK(mp_chain_solve(chain, mp_chain_whole_bytes(chain), search, &table, err));
-    if (table) MP_CHECK(climb(search, table, moves, err));
+    for (int part = mp_search_is_infeasible(search) ? MP_CHAIN_PARTS : 1; part > 0 && over < MP_CHAIN_PATIENCE; part /= 2) {
+        MP_OWNED_BY(mp_chain_table_free) mp_chain_table *table = NULL;
+        MP_CHECK(mp_chain_solve(chain, part, search, &table, err));
+        if (table) MP_CHECK(climb(search, table, moves, &over, err));
+    }
     return MP_OK;
 }
 

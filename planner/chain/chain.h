@@ -88,10 +88,10 @@ typedef struct mp_chain_table {
 
 enum { MP_CHAIN_NEVER = -1 };
 
-/* Solves for every memory from 0 to most_bytes. All bytes are rounded up to slots, so that no schedule needs more than its
- * slots. *out is NULL if the search was stopped meanwhile (`search` may be NULL), else released with mp_chain_table_free.
- * MP_NOMEM. O(blocks^3 * slots) time, 9 * blocks^2 * slots bytes. */
-mp_status mp_chain_solve(const mp_chain *chain, int64_t most_bytes, mp_search *search, mp_chain_table **out, mp_error *err);
+/* Solves for every memory from 0 to mp_chain_whole_bytes, or to 1/part of it: the same table, cut off. All bytes are rounded up
+ * to slots, so that no schedule needs more than its slots. *out is NULL if the search was stopped meanwhile (`search` may be
+ * NULL), else released with mp_chain_table_free. MP_NOMEM. O(blocks^3 * slots) time, 9 * blocks^2 * slots bytes. */
+mp_status mp_chain_solve(const mp_chain *chain, int part, mp_search *search, mp_chain_table **out, mp_error *err);
 void mp_chain_table_free(mp_chain_table *table);
 MP_OWNER(mp_chain_table_free, mp_chain_table)
 /* Returns the bytes, static ones excluded, in which the chain runs with everything kept that backward reads. */

@@ -193,8 +193,9 @@ static int64_t fitting_bytes(const mp_chain *chain, int64_t least_bytes)
     return best;
 }
 
-mp_status mp_chain_solve(const mp_chain *chain, int64_t most_bytes, mp_search *search, mp_chain_table **out, mp_error *err)
+mp_status mp_chain_solve(const mp_chain *chain, int part, mp_search *search, mp_chain_table **out, mp_error *err)
 {
+    const int64_t most_bytes = mp_chain_whole_bytes(chain);
     MP_OWNED_BY(mp_chain_table_free) mp_chain_table *table = mp_alloc(1, sizeof *table);
     size_t n_cells;
     *out = NULL;
@@ -203,7 +204,7 @@ mp_status mp_chain_solve(const mp_chain *chain, int64_t most_bytes, mp_search *s
     table->slot_bytes = unit_bytes(chain);
     const int64_t most = most_slots(chain->n);
     if (most_bytes / table->slot_bytes >= most) table->slot_bytes = fitting_bytes(chain, most_bytes / most + 1);
-    table->n_slots = (int)(most_bytes / table->slot_bytes) + 1;
+    table->n_slots = (int)(most_bytes / table->slot_bytes / part) + 1;
     n_cells = row_of(table, 0, chain->n + 1, false);
     table->ticks = mp_alloc(n_cells, sizeof *table->ticks);
     table->choice = mp_alloc(n_cells, sizeof *table->choice);

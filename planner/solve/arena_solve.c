@@ -106,6 +106,7 @@ static void begin(rounds *r, const mp_request *request)
 {
     *r = (rounds){.request = request, .now = *request, .start = mp_clock_now(), .again = MP_ARENA_AGAIN_SHARE};
     r->now.skips_if_proved = true;
+    r->now.find_smallest = mp_smallest_plan;
     if (request->progress) {
         r->now.progress = tell;
         r->now.progress_data = r;

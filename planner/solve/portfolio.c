@@ -7,8 +7,11 @@
  */
 #include "planner/solve/portfolio.h"
 
+#include <string.h>
+
 #include "planner/math/tuning.h"
 #include "planner/order/updates.h"
+#include "planner/search/search.h"
 #include "planner/search/searchers.h"
 
 /* The updates stand where keep-all has them, or, if the graph fuses them into backward, also as early as they can: the same
@@ -57,6 +60,16 @@ const mp_solver *mp_portfolio_row(size_t k)
     return k < mp_portfolio_count() ? &rows[k] : NULL;
 }
 
+mp_status mp_search_offer_plan(mp_search *search, const mp_plan *plan, mp_error *err)
+{
+    const char *outer = search->solver;
+    for (size_t k = 0; k < mp_portfolio_count(); k++)
+        if (!strcmp(rows[k].name, plan->solver)) search->solver = rows[k].name;
+    const mp_status st = mp_search_offer(search, plan->steps, plan->n_steps, NULL, NULL, err);
+    search->solver = outer;
+    return st;
+}
+
 static bool is_large(const mp_search *search)
 {
     return mp_search_request(search)->graph->n_nodes > MP_LARGE_GRAPH_NODES;
@@ -81,7 +94,10 @@ static bool takes_part(const mp_solver *solver, const mp_search *search, bool de
     if (request->refine) return false;
     if (solver->run == mp_run_exact) return request->graph->n_nodes <= MP_AUTO_EXACT_NODES ? !decides : decides;
     if (solver->run == mp_run_ilp) return request->graph->n_nodes <= MP_AUTO_ILP_NODES;
-    if (cuts_the_list(solver) && solver->run != mp_run_chain && is_large(search)) return false; /* priced has quick segments */
+    if (cuts_the_list(solver) && solver->run != mp_run_chain) {
+        const size_t most = mp_search_is_infeasible(search) ? MP_AUTO_CUT_NODES : MP_LARGE_GRAPH_NODES;
+        if (request->graph->n_nodes > most) return false; /* priced has quick segments */
+    }
     return !cuts_the_list(solver) || mp_search_best_ticks(search) == INT64_MAX;
 }
 
@@ -93,25 +109,57 @@ static const mp_solver *row_of(mp_status (*searcher)(mp_search *search, mp_error
     return mp_portfolio_row(k);
 }
 
+/* *out: true if nothing fits and the smallest peak so far is the floor, or on a graph of some size hardly above it, so that no
+ * search for smaller ones pays. */
+static mp_status is_at_floor(mp_search *search, bool *out, mp_error *err)
+{
+    int64_t floor_bytes;
+    *out = false;
+    if (!mp_search_is_infeasible(search) || !search->smallest.solver) return MP_OK;
+    MP_CHECK(mp_problem_floor(search->request->problem, &floor_bytes, NULL, err));
+    const int64_t above = search->request->graph->n_nodes > MP_AUTO_CUT_NODES ? floor_bytes / MP_AUTO_NEAR_FLOOR : 0;
+    *out = search->smallest.peak_bytes - floor_bytes <= above;
+    return MP_OK;
+}
+
 static mp_status run(mp_search *search, mp_status (*searcher)(mp_search *search, mp_error *err), bool decides, mp_error *err)
 {
     mp_error ours = {0};
+    bool is_done;
     const mp_solver *solver = row_of(searcher);
     /* of the time limit: small before anneal, except on large graphs, where moves are slow */
     const double share = searcher == mp_run_anneal ? 1 : is_large(search) ? MP_AUTO_LARGE_SHARE : MP_AUTO_SHARE;
     if (!takes_part(solver, search, decides)) return MP_OK;
-    if (searcher != mp_run_none && (mp_search_will_do(search) || mp_search_stopped(search))) return MP_OK;
+    MP_CHECK(is_at_floor(search, &is_done, err));
+    if (searcher != mp_run_none && (is_done || mp_search_will_do(search) || mp_search_stopped(search))) return MP_OK;
     const mp_status st = mp_search_delegate(search, solver, share, &ours);
     if (st == MP_OK || st == MP_NOT_APPLICABLE) return MP_OK;
     if (err && err->code == MP_OK) *err = ours;
     return st;
 }
 
+/* Where what is quick has found no plan the others start from the smallest one, as a search does that is given it. */
+static mp_status start_from_smallest(mp_search *search, mp_error *err)
+{
+    MP_OWNED_BY(mp_plan_free) mp_plan *smallest = NULL;
+    mp_request asked = *search->request;
+    if (!asked.find_smallest || search->best.solver || asked.refine || mp_search_is_infeasible(search) ||
+        mp_search_stopped(search))
+        return MP_OK;
+    if (asked.time_limit > 0) asked.time_limit *= MP_AUTO_SMALLEST_SHARE;
+    const mp_status st = asked.find_smallest(&asked, false, &smallest, err);
+    return st == MP_OK ? mp_search_offer_plan(search, smallest, err) : st;
+}
+
 mp_status mp_run_auto(mp_search *search, mp_error *err)
 {
-    static mp_status (*const searchers[])(mp_search * search, mp_error * err) = {
-        mp_run_none, mp_run_exact, mp_run_lagrange, mp_run_ilp, mp_run_chain, mp_run_chen, mp_run_segments, mp_run_lower_set};
-    for (size_t k = 0; k < sizeof searchers / sizeof *searchers; k++) MP_CHECK(run(search, searchers[k], false, err));
+    static mp_status (*const first[])(mp_search * search, mp_error * err) = {mp_run_none, mp_run_exact, mp_run_lagrange,
+                                                                             mp_run_ilp};
+    static mp_status (*const then[])(mp_search * search, mp_error * err) = {mp_run_chain, mp_run_chen, mp_run_segments,
+                                                                            mp_run_lower_set};
+    for (size_t k = 0; k < sizeof first / sizeof *first; k++) MP_CHECK(run(search, first[k], false, err));
+    MP_CHECK(start_from_smallest(search, err));
+    for (size_t k = 0; k < sizeof then / sizeof *then; k++) MP_CHECK(run(search, then[k], false, err));
     if (mp_search_best_ticks(search) == INT64_MAX) MP_CHECK(run(search, mp_run_exact, true, err));
     return run(search, mp_run_anneal, false, err);
 }

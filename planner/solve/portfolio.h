@@ -6,3 +6,6 @@
 size_t mp_portfolio_count(void);
 /* NULL: there are not so many. */
 const mp_solver *mp_portfolio_row(size_t k);
+
+/* Offers a plan of the same graph under the name of who found it. As mp_search_offer. */
+mp_status mp_search_offer_plan(mp_search *search, const mp_plan *plan, mp_error *err);

@@ -10,8 +10,6 @@
 #include "planner/search/algorithms.h"
 #include "planner/solve/solver.h"
 
-enum { QUICKER = 2 /* than a first search */ };
-
 static int64_t bytes_touched(const mp_graph *graph, const mp_alternative *a)
 {
     enum { MOST = 1 << 30 }; /* so that the sums over all steps of a search are far from overflow */
@@ -98,29 +96,6 @@ mp_status mp_smallest_plan(const mp_request *request, bool with_arena, mp_plan *
 
 /* ---- as an answer ---- */
 
-/* A cheaper plan from there, which `auto` looks for; *out NULL: none. */
-static mp_status cheaper_than(const mp_request *request, const mp_plan *smallest, bool with_arena, mp_plan **out, mp_error *err)
-{
-    mp_request again = *request;
-    MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
-    *out = NULL;
-    if (request->own || request->checkpoints || (request->solver && strcmp(request->solver, "auto"))) return MP_OK;
-    again.start = smallest;
-    again.refine = true;
-    again.wants_bound = again.explains_bound = false;
-    if (request->moves <= 0) again.moves = mp_default_moves(request->graph) / QUICKER;
-    MP_CHECK(mp_solve(&again, &answer, err));
-    if (!answer.plan || answer.plan->ticks >= smallest->ticks) return MP_OK;
-    if (with_arena) {
-        const mp_arena_options options = {.capacity_bytes = request->budget_bytes - smallest->static_bytes};
-        MP_CHECK(mp_arena_layout_within(request->graph, answer.plan, &options, err));
-        if (mp_plan_need(answer.plan) > request->budget_bytes) return MP_OK;
-    }
-    *out = answer.plan;
-    answer.plan = NULL;
-    return MP_OK;
-}
-
 mp_status mp_answer_take_smallest(const mp_request *request, mp_answer *answer, mp_error *err)
 {
     if (!answer->plan) MP_CHECK(copy_of(request->graph, answer->smallest, &answer->plan, err));
@@ -153,7 +128,6 @@ mp_status mp_answer_fall_back(const mp_request *request, bool with_arena, double
     mp_plan_free(answer->smallest);
     answer->smallest = smallest;
     if (mp_plan_need(smallest) > request->budget_bytes) return MP_OK;
-    MP_CHECK(cheaper_than(&left, smallest, with_arena, &answer->plan, err));
     return mp_answer_take_smallest(request, answer, err);
 }
 
@@ -166,6 +140,7 @@ mp_status mp_solve_or_smallest(const mp_request *request, mp_answer *answer, mp_
     MP_CHECK(mp_request_complete(request, &asked, &own, err));
     first = asked;
     first.skips_if_proved = true;
+    first.find_smallest = mp_smallest_plan;
     MP_CHECK(mp_solve(&first, &found, err));
     MP_CHECK(mp_answer_fall_back(&asked, false, start, &found, err));
     if (found.plan && found.bound.ticks >= 0) MP_CHECK(mp_answer_claim_bound(&found, request->graph, err));

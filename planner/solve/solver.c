@@ -134,17 +134,6 @@ static mp_status finish_bound(mp_search *search, mp_answer *found, mp_error *err
     return MP_OK;
 }
 
-/* The plan to start from, under the name of who found it. */
-static mp_status offer_start(mp_search *search, const mp_plan *start, mp_error *err)
-{
-    const mp_solver *finder = mp_solver_find(start->solver);
-    const char *outer = search->solver;
-    if (finder) search->solver = finder->name;
-    const mp_status st = mp_search_offer(search, start->steps, start->n_steps, NULL, NULL, err);
-    search->solver = outer;
-    return st;
-}
-
 /* First plans, found before any time is spent on the bound, so that a search with a short time limit returns something: the
  * plan it starts from, keep-all, and on large graphs one that fits. */
 static mp_status begin(mp_search *search, const mp_solver *solver, mp_error *err)
@@ -155,7 +144,7 @@ static mp_status begin(mp_search *search, const mp_solver *solver, mp_error *err
     const bool is_auto = solver->run == mp_run_auto;
     const mp_step *steps;
     const mp_timeline *timeline;
-    if (request->start) MP_CHECK(offer_start(search, request->start, err));
+    if (request->start) MP_CHECK(mp_search_offer_plan(search, request->start, err));
     if (!request->checkpoints && !is_auto && solver->run != mp_run_none) { /* those two do it themselves */
         MP_CHECK(mp_problem_keep_all(request->problem, &steps, &timeline, err));
         MP_CHECK(mp_search_offer(search, steps, graph->n_nodes, NULL, NULL, err));

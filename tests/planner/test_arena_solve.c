@@ -4,6 +4,7 @@
 #include "memplan/arena_solve.h"
 #include "memplan/check.h"
 #include "memplan/search.h"
+#include "memplan/smallest.h"
 #include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"
 
@@ -18,7 +19,8 @@ TEST(answers_fit_their_budget_with_their_arena)
         const number seed = seeds[k];
         mp_error err = {0};
         mp_graph *graph = random_graph(seed, 2 + (int)(seed % 17), (mp_fuse)(seed % MP_N_FUSES), seed % 7 == 0);
-        mp_request request = {.graph = graph, .budget_bytes = INT64_MAX, .solver = "auto", .moves = 60};
+        mp_request request = {
+            .graph = graph, .budget_bytes = INT64_MAX, .solver = "auto", .moves = 60, .find_smallest = mp_smallest_plan};
         mp_answer all, bare, answer;
         assert_int_equal(mp_solve(&request, &all, NULL), MP_OK);
         const int64_t least = all.floor_bytes, most = all.plan->peak_bytes;
@@ -62,12 +64,12 @@ static void lay_out_within(const mp_graph *graph, mp_plan *plan, int64_t budget)
 /* A round that has shrunk too much is not the last: its answer is no dearer than the first that fits, and mostly cheaper. */
 TEST(what_is_left_of_the_budget_is_used)
 {
-    static const uint64_t seeds[] = {62, 131, 147, 183, 214, 270, 271};
+    static const uint64_t seeds[] = {7, 134, 146, 148, 203, 318};
     int n_fits = 0, n_cheaper = 0;
     for (size_t k = 0; k < sizeof seeds / sizeof *seeds; k++) {
         mp_graph *graph = random_graph(seeds[k], 2 + (int)(seeds[k] % 17), (mp_fuse)(seeds[k] % MP_N_FUSES), false);
         mp_answer all, bare, shrunk, answer;
-        mp_request request = {.graph = graph, .budget_bytes = INT64_MAX, .solver = "auto", .moves = 60};
+        mp_request request = {.graph = graph, .budget_bytes = INT64_MAX, .solver = "anneal", .moves = 60};
         assert_int_equal(mp_solve(&request, &all, NULL), MP_OK);
         for (int eighth = 1; eighth <= 4; eighth *= 2) {
             const int64_t budget = all.floor_bytes + (all.plan->peak_bytes - all.floor_bytes) * eighth / 8;
@@ -126,13 +128,13 @@ static mp_status run_script(mp_search *search, mp_error *err)
  * is the smallest plan, however dear. No clock is waited for: the limits that the searcher is given are looked at. */
 TEST(a_time_limit_keeps_a_share_for_arenas_over_the_budget)
 {
-    static const uint64_t seeds[] = {95, 183, 203};
+    static const uint64_t seeds[] = {7, 12, 32};
     const mp_solver own = {.name = "script", .run = run_script};
     int n_tried = 0;
     for (size_t k = 0; k < sizeof seeds / sizeof *seeds; k++) {
         mp_graph *graph = random_graph(seeds[k], 2 + (int)(seeds[k] % 17), (mp_fuse)(seeds[k] % MP_N_FUSES), false);
         mp_answer all, bare, fits, answer;
-        mp_request request = {.graph = graph, .budget_bytes = INT64_MAX, .solver = "auto", .moves = 60};
+        mp_request request = {.graph = graph, .budget_bytes = INT64_MAX, .solver = "anneal", .moves = 60};
         assert_int_equal(mp_solve(&request, &all, NULL), MP_OK);
         for (int eighth = 1; eighth <= 4; eighth *= 2) {
             request.budget_bytes = all.floor_bytes + (all.plan->peak_bytes - all.floor_bytes) * eighth / 8;

@@ -95,3 +95,30 @@ TEST(the_smallest_plan_is_the_same_for_all_budgets_and_times)
     }
     assert_int_equal(mp_alloc_live, 0);
 }
+
+/* Who types the bytes that were offered gets what a search gets that is given the smallest plan to start from, as for `min`. */
+TEST(an_offer_is_met_by_the_plan_of_min)
+{
+    enum { N_SEEDS = 4, NODES = 14 };
+    int n_recomputing = 0;
+    for (uint64_t seed = 1; seed <= N_SEEDS; seed++) {
+        mp_graph *graph = random_graph(seed, NODES + (int)seed, (mp_fuse)(seed % MP_N_FUSES), false);
+        mp_plan *least = NULL;
+        mp_request request = {.graph = graph, .moves = MOVES, .budget_bytes = MP_NO_LIMIT};
+        assert_int_equal(mp_smallest_plan(&request, true, &least, NULL), MP_OK);
+        request.budget_bytes = mp_plan_need(least);
+        mp_answer typed = solved(&request, true, seed);
+        request.start = least;
+        mp_answer min = solved(&request, true, seed);
+        if (!typed.plan || typed.plan->ticks > min.plan->ticks)
+            fail_msg("seed %llu: %lld ticks, and %lld from the smallest plan", (number)seed,
+                     typed.plan ? (long long)typed.plan->ticks : -1, (long long)min.plan->ticks);
+        n_recomputing += min.plan->ticks > min.plan->baseline_ticks;
+        mp_answer_free(&typed);
+        mp_answer_free(&min);
+        mp_plan_free(least);
+        mp_graph_free(graph);
+    }
+    assert_true(n_recomputing > N_SEEDS / 2);
+    assert_int_equal(mp_alloc_live, 0);
+}
