@@ -4,9 +4,8 @@
 #include <math.h>
 #include <pthread.h>
 
-#include "planner/anneal/moves.h"
-#include "planner/anneal/runs/runs_change.h"
-#include "planner/anneal/runs/runs_load.h"
+#include "planner/anneal/mover.h"
+#include "planner/anneal/runs/runs.h"
 #include "planner/math/tuning.h"
 
 mp_status mp_anneal_order_copy(mp_anneal_order *to, const mp_step *steps, size_t n, int64_t ticks, mp_error *err)

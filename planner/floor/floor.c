@@ -29,7 +29,7 @@
 #include "planner/floor/floor_cut.h"
 #include "planner/math/bits.h"
 #include "planner/math/tuning.h"
-#include "planner/order/always.h"
+#include "planner/order/precedence.h"
 
 /* Nodes by bytes. */
 typedef struct mp_floor_rank {

@@ -4,7 +4,7 @@
 #include "estimator/base/memory.h"
 #include "planner/math/bits.h"
 #include "planner/math/mincut.h"
-#include "planner/order/always.h"
+#include "planner/order/precedence.h"
 
 enum side { UNKNOWN, DONE, LATER };
 

@@ -1,10 +1,8 @@
 /* runs_load.c - the structure of an order of runs, built from steps, and its runs spread evenly. */
-#include "planner/anneal/runs/runs_load.h"
+#include "planner/anneal/runs/runs.h"
 
 #include <string.h>
 
-#include "planner/anneal/runs/lifetimes.h"
-#include "planner/anneal/runs/runs_change.h"
 #include "planner/math/tuning.h"
 
 /* The most workspace that an update at the end takes. */

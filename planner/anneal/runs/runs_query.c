@@ -1,9 +1,7 @@
 /* runs_query.c - who reads and produces what where, and whether an order can run. */
-#include "planner/anneal/runs/runs_query.h"
+#include "planner/anneal/runs/runs.h"
 
 #include <limits.h>
-
-#include "planner/anneal/runs/lifetimes.h"
 
 /* The index of the last producer of s before a position; -1: none. */
 static int latest(const mp_runs *x, int s, int position)

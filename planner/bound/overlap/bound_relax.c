@@ -12,7 +12,7 @@
 
 #include "planner/math/linear.h"
 #include "planner/math/tuning.h"
-#include "planner/order/always.h"
+#include "planner/order/precedence.h"
 
 enum { NONE = -1, ALWAYS = -2, OPEN = -3 }; /* instead of a column: not at all; at no cost; when it is asked for */
 
