@@ -20,7 +20,7 @@
 #include <limits.h>
 
 #include "estimator/base/memory.h"
-#include "planner/exact/exact_step.h"
+#include "planner/exact/exact.h"
 #include "planner/math/heap.h"
 #include "planner/math/splitmix.h"
 #include "planner/math/tuning.h"

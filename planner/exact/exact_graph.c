@@ -1,5 +1,5 @@
 /* exact_graph.c - reads a training graph into sets, and closes the precedence of its nodes. */
-#include "planner/exact/exact_graph.h"
+#include "planner/exact/exact.h"
 
 typedef struct reader {
     mp_exact_graph *x;

@@ -1,4 +1,5 @@
-/* bound_relax.c - the linear programme over overlapping intervals, whose dual values are the multipliers of bound_overlap.c.
+/* bound_overlap_relax.c - the linear programme over overlapping intervals, whose dual values are the multipliers of
+ * bound_overlap.c.
  *
  * Columns: what is live at each boundary, what is recomputed between each and the next, and for every interval, what runs in it
  * (no more than between its boundaries). Rows: a storage that is required in an interval, that a node which runs there reads,
@@ -6,7 +7,7 @@
  * What can't be recomputed and takes little of the free memory is left out: its multipliers are 0. Columns are added when some
  * row asks for them: intervals are looked at from the last boundary on, storages in the reverse order of their producers.
  */
-#include "planner/bound/overlap/bound_relax.h"
+#include "planner/bound/overlap/bound_overlap.h"
 
 #include <string.h>
 
