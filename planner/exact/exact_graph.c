@@ -1,6 +1,7 @@
 /* exact_graph.c - reads a training graph into sets. */
 #include "planner/exact/exact.h"
 
+#include "planner/math/list.h"
 #include "planner/order/precedence.h"
 
 typedef struct reader {
@@ -48,9 +49,7 @@ static mp_status number_storages(reader *r)
 
 static bool writes_parameter(const reader *r, const mp_alternative *alternative, int s)
 {
-    for (size_t i = 0; i < alternative->n_writes; i++)
-        if (alternative->writes[i] == s) return r->graph->storages[s].kind == MP_KIND_PARAMETER;
-    return false;
+    return r->graph->storages[s].kind == MP_KIND_PARAMETER && mp_list_has(alternative->writes, alternative->n_writes, s);
 }
 
 /* True if the alternatives add to the same sums, carry on the same gradients and update the same parameters: only then do the

@@ -3,6 +3,7 @@
 #include "planner/ilp/ilp.h"
 
 #include "estimator/base/memory.h"
+#include "planner/math/list.h"
 
 int mp_ilp_stage_end(const mp_ilp_model *m, int i)
 {
@@ -199,10 +200,9 @@ static mp_status add_memory_of_update(builder *b, int i, int place, int update)
     if (!waits || m->produced_at[resident_for] > (place < m->first[i] ? m->first[i] - 1 : place)) return MP_OK;
     MP_CHECK(begin_row(b, 0, true));
     for (int s = 0; s < (int)graph->n_storages; s++) {
-        bool reads = false;
         if (m->produced_at[s] < 0 || (place >= m->first[i] ? m->produced_at[s] > place : m->produced_at[s] >= m->first[i]))
             continue;
-        for (size_t r = 0; r < base->n_reads; r++) reads |= base->reads[r] == s;
+        const bool reads = mp_list_has(base->reads, base->n_reads, s);
         if (reads) read_bytes += graph->storages[s].bytes;
         const int produced_at = m->produced_at[s], produced = produced_at < m->first[i] ? *mp_ilp_run(m, i, produced_at) : -1;
         const int beyond = mp_ilp_used_from(m, i, s, place + 1);
