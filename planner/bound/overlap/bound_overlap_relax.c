@@ -311,7 +311,7 @@ int64_t mp_bound_relax_rows(const mp_precedence *order)
     return rows;
 }
 
-mp_status mp_bound_relax_new(mp_bound_overlap *o, mp_bound_relax **out, mp_error *err)
+static mp_status new_programme(mp_bound_overlap *o, mp_bound_relax **out, mp_error *err)
 {
     const size_t n = (size_t)o->n, n_pairs = (size_t)o->n_pairs;
     MP_OWNED_BY(mp_bound_relax_free) mp_bound_relax *r = mp_alloc(1, sizeof *r);
@@ -367,7 +367,7 @@ mp_status mp_bound_relax_renew(mp_bound_overlap *o, mp_bound_relax **r, int64_t 
     mp_bound_relax_free(*r);
     *r = NULL;
     MP_CHECK(mp_bound_overlap_reserve(o, err));
-    MP_CHECK(mp_bound_relax_new(o, r, err));
+    MP_CHECK(new_programme(o, r, err));
     MP_CHECK(mp_bound_relax_solve(*r, *work_left, solved, err));
     *work_left -= (*r)->linear.work;
     return MP_OK;
