@@ -138,14 +138,14 @@ static void name_readers(struct search *x, int s)
     x->looks += graph->readers_start[s + 1] - graph->readers_start[s];
 }
 
-/* The chain from s back along the largest input, as long as it can matter. */
+/* The chain from s back along the largest input, 16 nodes at most, as long as it can matter. */
 static mp_status try_chain(struct search *x, int j, int s, mp_error *err)
 {
     const mp_precedence *o = x->order;
     const mp_storage *storages = o->graph->storages;
     int64_t held = storages[s].bytes;
     x->chain++;
-    for (int length = 0, output = s; length < MP_FLOOR_CHAIN && output >= 0; length++) {
+    for (int length = 0, output = s; length < 16 && output >= 0; length++) {
         const int producer = o->graph->producer[output];
         int input = -1;
         if (storages[output].bytes < held) held = storages[output].bytes;

@@ -8,7 +8,6 @@
 #include "estimator/base/memory.h"
 #include "planner/math/heap.h"
 #include "planner/math/splitmix.h"
-#include "planner/math/tuning.h"
 
 /* Lists the predecessors of vertex v: the vertices that make what its node reads, each once. `stamp[p] == v` marks those
  * already seen; `writer[s]` is the last node before that writes the always-live storage s. Returns how many. */
@@ -128,7 +127,8 @@ static bool mark_network(const mp_graph *graph, const mp_dag *dag, bool *network
     return true;
 }
 
-/* The one storage of vertex v that forward nodes read later, if the others that they read are tiny; -1: none or several. */
+/* The one storage of vertex v that forward nodes read later, if the others that they read are tiny, 1/64 of it at most; -1:
+ * none or several. */
 static int crossing_storage(const mp_graph *graph, const mp_dag *dag, int v)
 {
     const mp_alternative *alternative = &graph->nodes[dag->node[v]].alternatives[0];
@@ -148,7 +148,7 @@ static int crossing_storage(const mp_graph *graph, const mp_dag *dag, int v)
         if (best >= 0) others = graph->storages[best].bytes;
         best = s;
     }
-    return best >= 0 && others <= graph->storages[best].bytes / MP_CUT_TENSOR_SHARE ? best : -1;
+    return best >= 0 && others <= graph->storages[best].bytes / 64 ? best : -1;
 }
 
 /* The last vertex of the network that depends on none before it: where the paths through the network begin, all of them have
