@@ -1,5 +1,5 @@
 /* floor_cut.c - the network of a moment, without what is known of it. */
-#include "planner/floor/floor_cut.h"
+#include "planner/floor/floor.h"
 
 #include "estimator/base/memory.h"
 #include "planner/math/bits.h"

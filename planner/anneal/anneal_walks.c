@@ -1,5 +1,5 @@
-/* walks.c - one walk: draw a threshold, move, keep or undo; the cooling, the penalty, and the threads. */
-#include "planner/anneal/walks.h"
+/* anneal_walks.c - one walk: draw a threshold, move, keep or undo; the cooling, the penalty, and the threads. */
+#include "planner/anneal/anneal.h"
 
 #include <math.h>
 #include <pthread.h>
