@@ -115,7 +115,7 @@ def run(memplan: Sequence[str], row: Row, part: str, without: str) -> Found:
     with tempfile.TemporaryFile() as out:
         child = subprocess.Popen(command, stdout=out, stderr=subprocess.DEVNULL)
         status, usage = os.wait4(child.pid, 0)[1:]
-        if os.waitstatus_to_exitcode(status) not in (0, 1, 3):  # done; the answer is no; it is not known whether anything fits
+        if os.waitstatus_to_exitcode(status) not in (0, 1, 3):  # 3: not known whether anything fits
             raise SystemExit(f"bench: {' '.join(command)}: status {status}")
         out.seek(0)
         answer: dict[str, Any] = json.load(out)
