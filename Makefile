@@ -20,13 +20,13 @@ CUDA_SOURCES    := $(wildcard executor/cuda/*.c executor/cuda/*/*.c executor/ope
 TWIN_C          := $(wildcard tests/cuda/twin/*.c) executor/cuda/kernels.c $(filter executor/operators/%,$(CUDA_SOURCES))
 
 # Debian packages, and what of them the compiler and linker are told. Asked for in recipes only, when all are installed.
-BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev libonnx-dev libjansson-dev libxxhash-dev \
-                  uthash-dev libgraphviz-dev libdnnl-dev libglpk-dev fonts-dejavu-core
-TEST_PACKAGES  := libcmocka-dev libigraph-dev libonnx-testdata g++ python3-jsonschema
+BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev libonnx-dev libigraph-dev libjansson-dev \
+                  libxxhash-dev uthash-dev libgraphviz-dev libdnnl-dev libglpk-dev fonts-dejavu-core
+TEST_PACKAGES  := libcmocka-dev libonnx-testdata g++ python3-jsonschema
 CHECK_PACKAGES := python3 clang-format
 ANALYSE_PACKAGES := cppcheck gcovr clang clang-tidy libomp-14-dev libclang-rt-14-dev valgrind
 DEMO_PACKAGES  := dataset-fashion-mnist
-PKGS := jansson libprotobuf-c libxxhash libgvc libcgraph
+PKGS := igraph jansson libprotobuf-c libxxhash libgvc libcgraph
 once  = $(eval $1 := $2)$($1)
 DEPS_CFLAGS = $(call once,DEPS_CFLAGS,$(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PKGS))))
 DEPS_LIBS   = $(call once,DEPS_LIBS,$(shell pkg-config --libs $(PKGS)) -ldnnl -lglpk -lpthread -lm)
@@ -253,7 +253,6 @@ gpu-programs: $B/memplan $B/memplan_cuda.so $(GPU_TESTS) $B/tests/bench_updates
 $(foreach t,$(TEST_C:.c=),$(eval $B/tests/$(notdir $t): $B/$t.o))
 $B/tests/test_%: $(TEST_LIB) $B/libmemplan.a
 	$(call say,LD) $(CC) $(MP_CFLAGS) $(RPATH) -rdynamic -o $@ $(filter %.o,$^) $(WHOLE_LIBRARY) $(DEPS_LIBS) -lcmocka $(TEST_LIBS)
-$B/tests/test_mincut: TEST_LIBS = -ligraph
 ifeq ($(CUDA),1)
 LINKED_TESTS := $(patsubst tests/cuda/%.c,$B/tests/%,$(LINKED_C))
 $B/tests/cuda/%.o: MP_CFLAGS += -isystem $(CUDA_HOME)/include

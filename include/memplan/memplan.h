@@ -33,8 +33,8 @@
  * Ownership: what a function returns through `out` is the caller's, and its comment names the function that releases it. What
  * is passed in stays the caller's, and has to outlive what is made of it where the comment says so. Releasing NULL is fine.
  *
- * Threads: there is no shared state but what Graphviz (graph_dot.h, the pictures) and the linear programmes of a search keep
- * for themselves: call those from one thread at a time.
+ * Threads: there is no shared state but what Graphviz (graph_dot.h, the pictures), igraph and the linear programmes of a search
+ * keep for themselves: call those from one thread at a time.
  *
  * A program that uses it: examples/peak.c; built by  cc peak.c $(pkg-config --cflags --libs memplan). Also from C++.
  */

@@ -1,15 +1,111 @@
-/* dag.c - the forward graph, its cut tensors, and a family of topological orders.
+/* dag.c - the igraph bridge: the forward graph, its cut tensors, and a family of topological orders.
  *
- * Vertices are in the order of the list, which is topological: an edge leads to a later one. The orders are Kahn's (1962), each
- * with its own choice among the vertices that are ready.
+ * igraph answers whether the graph is acyclic and which vertices are articulation points. Its default error handler aborts the
+ * process, so ours is installed around every use: it records the reason and frees what igraph has on its cleanup stack; the
+ * caller's handler is put back afterwards. The topological orders are Kahn's (1962), each with its own choice among the
+ * vertices that are ready, which igraph's does not offer.
  */
 #include "planner/order/dag.h"
+
+#include <igraph/igraph.h>
+#include <stdio.h>
 
 #include "estimator/base/memory.h"
 #include "planner/math/heap.h"
 #include "planner/math/splitmix.h"
 
-/* Lists the predecessors of vertex v: the vertices that make what its node reads, each once. `stamp[p] == v` marks those
+#if IGRAPH_VERSION_MAJOR == 0 && IGRAPH_VERSION_MINOR < 10 /* its lists of vertices hold floating-point numbers */
+typedef int igraph_error_t;
+#define igraph_vector_int_t igraph_vector_t
+#define igraph_vector_int_init igraph_vector_init
+#define igraph_vector_int_size igraph_vector_size
+#define igraph_vector_int_destroy igraph_vector_destroy
+#endif
+
+static _Thread_local char reason_text[256];
+
+static void record(const char *reason, const char *file, int line, igraph_error_t code)
+{
+    (void)file, (void)line;
+    snprintf(reason_text, sizeof reason_text, "%s (igraph error %d)", reason ? reason : "unknown", (int)code);
+    IGRAPH_FINALLY_FREE();
+}
+
+static mp_status igraph_failure(igraph_error_t code, mp_error *err)
+{
+    if (code == IGRAPH_ENOMEM) return MP_FAIL(err, MP_NOMEM, "out of memory in igraph");
+    return MP_FAIL(err, MP_INVALID, "%s", reason_text);
+}
+
+#define DAG_CHECK(call)                                           \
+    do {                                                          \
+        const igraph_error_t rc = (call);                         \
+        if (rc != IGRAPH_SUCCESS) return igraph_failure(rc, err); \
+    } while (0)
+
+/* Owners of igraph's objects, which are nothing while zeroed. */
+typedef struct graph_copy {
+    igraph_t g;
+    bool live;
+} graph_copy;
+
+static void copy_free(graph_copy *copy)
+{
+    if (copy->live) igraph_destroy(&copy->g);
+}
+
+static void vector_free(igraph_vector_int_t *v)
+{
+    if (v->stor_begin) igraph_vector_int_destroy(v);
+}
+
+/* From here to the end of the function igraph's failures come to record(). */
+#define IGRAPH_RECORDS \
+    __attribute__((unused)) MP_CLEARED_BY(restore_handler) igraph_error_handler_t *before_ = igraph_set_error_handler(record)
+
+static void restore_handler(igraph_error_handler_t **before)
+{
+    igraph_set_error_handler(*before);
+}
+
+/* igraph's copy of n vertices and the edges in pairs[0..2 m). */
+static mp_status igraph_from(graph_copy *copy, int n, const int *pairs, size_t m, bool directed, mp_error *err)
+{
+    MP_CLEARED_BY(vector_free) igraph_vector_int_t edges = {0};
+    DAG_CHECK(igraph_vector_int_init(&edges, (igraph_integer_t)(2 * m)));
+    for (size_t i = 0; i < 2 * m; i++) VECTOR(edges)[i] = pairs[i];
+    DAG_CHECK(igraph_create(&copy->g, &edges, n, directed));
+    copy->live = true;
+    return MP_OK;
+}
+
+/* The edges of the forward graph as pairs, in the order of the successor lists. Released with mp_free. */
+static int *edge_pairs(const mp_dag *dag, size_t n_more)
+{
+    const size_t m = (size_t)dag->successors_start[dag->n_vertices];
+    int *pairs = mp_alloc(2 * (m + n_more), sizeof *pairs);
+    for (int v = 0; pairs && v < dag->n_vertices; v++)
+        for (int e = dag->successors_start[v]; e < dag->successors_start[v + 1]; e++) {
+            pairs[2 * (size_t)e] = v;
+            pairs[2 * (size_t)e + 1] = dag->successors[e];
+        }
+    return pairs;
+}
+
+static mp_status check_acyclic(const mp_graph *graph, const mp_dag *dag, mp_error *err)
+{
+    igraph_bool_t acyclic = true;
+    IGRAPH_RECORDS;
+    MP_CLEARED_BY(copy_free) graph_copy copy = {0};
+    MP_OWNED int *pairs = edge_pairs(dag, 0);
+    MP_ENSURE(pairs, err, MP_NOMEM, "out of memory for a graph of %d nodes", dag->n_vertices);
+    MP_CHECK(igraph_from(&copy, dag->n_vertices, pairs, (size_t)dag->successors_start[dag->n_vertices], true, err));
+    DAG_CHECK(igraph_is_dag(&copy.g, &acyclic));
+    MP_ENSURE(acyclic, err, MP_PARSE, "the forward nodes of %s depend on each other in a cycle", graph->name);
+    return MP_OK;
+}
+
+/* Calls for the predecessors of vertex v: the vertices that make what its node reads, each once. `stamp[p] == v` marks those
  * already seen; `writer[s]` is the last node before that writes the always-live storage s. Returns how many. */
 static int predecessors_of(const mp_graph *graph, const mp_dag *dag, int v, const int *writer, int *stamp, int *out)
 {
@@ -84,6 +180,7 @@ mp_status mp_dag_build(const mp_graph *graph, mp_dag **out, mp_error *err)
         dag->node[n++] = (int)i;
     }
     MP_CHECK(fill_edges(graph, dag, err));
+    MP_CHECK(check_acyclic(graph, dag, err));
     *out = dag;
     dag = NULL;
     return MP_OK;
@@ -151,41 +248,45 @@ static int crossing_storage(const mp_graph *graph, const mp_dag *dag, int v)
     return best >= 0 && others <= graph->storages[best].bytes / 64 ? best : -1;
 }
 
-/* The last vertex of the network that depends on none before it: where the paths through the network begin, all of them have
- * begun. */
-static int last_source(const mp_dag *dag, const bool *network)
-{
-    int last = -1;
-    for (int v = 0; v < dag->n_vertices; v++) {
-        bool is_source = network[v];
-        for (int e = dag->predecessors_start[v]; e < dag->predecessors_start[v + 1]; e++)
-            if (network[dag->predecessors[e]]) is_source = false;
-        if (is_source) last = v;
-    }
-    return last;
-}
-
-/* Every vertex lies on a path through the network, so a vertex is on all paths if and only if no edge, beginning or end of a
- * path passes it in the list: `farthest` is how far those from earlier vertices reach. */
+/* Every vertex lies on a path from the virtual source to the virtual sink, so what an articulation point cuts off holds one of
+ * the two: an articulation point of the undirected graph always separates source from sink. */
 mp_status mp_cut_tensors(const mp_graph *graph, int *storages, size_t *n, mp_error *err)
 {
-    size_t found = 0;
+    size_t m = 0, found = 0;
+    IGRAPH_RECORDS;
     MP_OWNED_BY(mp_dag_free) mp_dag *dag = NULL;
+    MP_CLEARED_BY(copy_free) graph_copy copy = {0};
+    MP_CLEARED_BY(vector_free) igraph_vector_int_t points = {0};
     MP_CHECK(mp_dag_build(graph, &dag, err));
+    const int source = dag->n_vertices, sink = source + 1;
+    MP_OWNED int *pairs = edge_pairs(dag, 2 * (size_t)dag->n_vertices);
     MP_OWNED bool *network = mp_alloc((size_t)dag->n_vertices, sizeof *network);
-    MP_ENSURE(network && mark_network(graph, dag, network), err, MP_NOMEM, "out of memory for the cut tensors of %s",
-              graph->name);
-    int farthest = last_source(dag, network);
+    MP_OWNED bool *cut = mp_alloc((size_t)dag->n_vertices + 2, sizeof *cut);
+    MP_ENSURE(pairs && network && cut && mark_network(graph, dag, network), err, MP_NOMEM,
+              "out of memory for the cut tensors of %s", graph->name);
+    for (int e = 0; e < dag->successors_start[dag->n_vertices]; e++) {
+        const int from = pairs[2 * (size_t)e], to = pairs[2 * (size_t)e + 1];
+        if (!network[from] || !network[to]) continue;
+        pairs[2 * m] = from;
+        pairs[2 * m++ + 1] = to;
+    }
     for (int v = 0; v < dag->n_vertices; v++) {
-        const int s = network[v] && farthest <= v ? crossing_storage(graph, dag, v) : -1;
-        bool is_last = network[v];
+        bool first = true, last = true;
+        for (int e = dag->predecessors_start[v]; e < dag->predecessors_start[v + 1]; e++)
+            if (network[dag->predecessors[e]]) first = false;
+        for (int e = dag->successors_start[v]; e < dag->successors_start[v + 1]; e++)
+            if (network[dag->successors[e]]) last = false;
+        if (!network[v]) continue; /* without edges: cuts nothing */
+        if (first) pairs[2 * m] = source, pairs[2 * m++ + 1] = v;
+        if (last) pairs[2 * m] = v, pairs[2 * m++ + 1] = sink;
+    }
+    MP_CHECK(igraph_from(&copy, dag->n_vertices + 2, pairs, m, false, err));
+    DAG_CHECK(igraph_vector_int_init(&points, 0));
+    DAG_CHECK(igraph_articulation_points(&copy.g, &points));
+    for (igraph_integer_t i = 0; i < igraph_vector_int_size(&points); i++) cut[(size_t)VECTOR(points)[i]] = true;
+    for (int v = 0; v < dag->n_vertices; v++) {
+        const int s = cut[v] ? crossing_storage(graph, dag, v) : -1;
         if (s >= 0) storages[found++] = s;
-        for (int e = dag->successors_start[v]; e < dag->successors_start[v + 1] && network[v]; e++) {
-            if (!network[dag->successors[e]]) continue;
-            is_last = false;
-            if (dag->successors[e] > farthest) farthest = dag->successors[e];
-        }
-        if (is_last) farthest = dag->n_vertices;
     }
     *n = found;
     return MP_OK;

@@ -1,7 +1,8 @@
-/* dag.h - the forward graph: its edges, cut tensors and topological orders.
+/* dag.h - the forward graph: its edges, cut tensors and topological orders, by igraph and Kahn's algorithm.
  *
  * The vertices are the forward nodes of a training graph; an edge leads from the producer of a storage to each forward node
- * that reads it (once per pair); the producer of an always-live output is its last writer before the reader.
+ * that reads it (once per pair); the producer of an always-live output is its last writer before the reader. Errors of igraph
+ * come back as ours; it never aborts. It is not thread-safe here: call from one thread at a time.
  */
 #pragma once
 
@@ -18,14 +19,14 @@ typedef struct mp_dag {
     int64_t *bytes; /* per vertex: its outputs that are not always live */
 } mp_dag;
 
-/* The forward graph. Released with mp_dag_free (NULL is fine). MP_NOMEM. O(n + m). */
+/* The forward graph. Released with mp_dag_free (NULL is fine). MP_NOMEM; MP_PARSE: a cycle. O(n + m). */
 mp_status mp_dag_build(const mp_graph *graph, mp_dag **out, mp_error *err);
 void mp_dag_free(mp_dag *dag);
 MP_OWNER(mp_dag_free, mp_dag)
 
 /* The cut tensors of a training graph: storages of forward nodes that alone are live between what comes before them and what
- * comes after. Every path from the network's inputs to its last nodes runs through the producer. Writes at most
- * graph->n_storages indices into storages, in order of production. MP_NOMEM. O(n + m).
+ * comes after. Every path from the network's inputs to its last nodes runs through the producer, an articulation point of the
+ * undirected forward graph. Writes at most graph->n_storages indices into storages, in order of production. MP_NOMEM. O(n + m).
  */
 mp_status mp_cut_tensors(const mp_graph *graph, int *storages, size_t *n, mp_error *err);
 

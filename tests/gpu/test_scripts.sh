@@ -49,7 +49,7 @@ a_command_ends_with_the_section() {
 
 # Every library that a program asks for is carried, or one that the machine has to have; those are never carried.
 libraries_of_the_machine_stay_out() {
-    tests/gpu/pack.sh -l "$build" > "$work/libraries" && grep -q '/libdnnl\.so' "$work/libraries" && grep -q '/libglpk\.so' "$work/libraries" &&
+    tests/gpu/pack.sh -l "$build" > "$work/libraries" && grep -q '/libdnnl\.so' "$work/libraries" && grep -q '/libigraph\.so' "$work/libraries" &&
         ! grep -E '/(libc|libm|libstdc\+\+|libgcc_s|libz|libexpat|libcuda|libcudnn|libcublasLt|ld-linux-x86-64)\.so' "$work/libraries"
 }
 # compute-sanitizer's filter (sanitizer.sh) names all own kernels; the empty one only asks whether there is code for the device.

@@ -1,4 +1,6 @@
-/* test_dag.c - the forward graph, cut tensors against a search for paths, topological orders. */
+/* test_dag.c - the igraph bridge: the forward graph, cut tensors against a search for paths, topological orders. */
+#include <igraph/igraph.h>
+
 #include "estimator/base/memory.h"
 #include "planner/order/dag.h"
 #include "tests/cases/test.h"
@@ -156,6 +158,38 @@ TEST(every_order_is_topological)
         mp_dag_free(dag);
         mp_graph_free(graph);
     }
+}
+
+static igraph_error_handler_t *installed(void)
+{
+    igraph_error_handler_t *before = igraph_set_error_handler(igraph_error_handler_ignore);
+    igraph_set_error_handler(before);
+    return before;
+}
+
+TEST(cycle_is_refused_and_the_callers_error_handler_stays)
+{
+    mp_graph *graph = NULL;
+    mp_dag *dag = NULL;
+    mp_error err = {0};
+    int cuts[NODES];
+    size_t n_cuts;
+    for (uint64_t seed = 1;; seed++) { /* a graph whose second node reads the first */
+        assert_int_equal(random_dag(seed, 6, &graph, NULL), MP_OK);
+        if (graph->n_nodes >= 2 && reads(graph, 1, 0) && graph->nodes[0].alternatives[0].n_reads == 0) break;
+        mp_graph_free(graph);
+    }
+    igraph_error_handler_t *before = igraph_set_error_handler(igraph_error_handler_printignore);
+    int second = 1;
+    graph->nodes[0].alternatives[0].reads = &second; /* spoilt after it was finished: the first reads the second */
+    graph->nodes[0].alternatives[0].n_reads = 1;
+    assert_int_equal(mp_dag_build(graph, &dag, &err), MP_PARSE);
+    assert_null(dag);
+    assert_true(err.message[0] != '\0');
+    assert_int_equal(mp_cut_tensors(graph, cuts, &n_cuts, NULL), MP_PARSE);
+    assert_true(installed() == igraph_error_handler_printignore);
+    igraph_set_error_handler(before);
+    mp_graph_free(graph);
 }
 
 TEST(dag_survives_every_allocation_failure)
