@@ -4,15 +4,14 @@
  * start; short ones that stray from it follow (walk 1 starts hotter), as long as each gains enough. They find nearly all that
  * there is, and with normal effort they are all, unless there is no plan yet. Then a long round explores, with the same
  * temperatures, and the last cools to a local minimum. As long as there is no plan, two walks towards smaller peaks come first;
- * if they end far over the budget, the search is over. Large local graphs are walked window by window (windows.h). Source:
+ * if they end far over the budget, the search is over. Large local graphs are walked window by window (anneal.h). Source:
  * Kirkpatrick, Gelatt and Vecchi 1983.
  */
 #include "planner/search/searchers.h"
 
 #include <stdlib.h>
 
-#include "planner/anneal/walks.h"
-#include "planner/anneal/windows.h"
+#include "planner/anneal/anneal.h"
 #include "planner/math/tuning.h"
 #include "planner/order/updates.h"
 

@@ -3,8 +3,7 @@
 
 #include <math.h>
 
-#include "planner/anneal/runs/runs_change.h"
-#include "planner/anneal/runs/runs_query.h"
+#include "planner/anneal/runs/runs.h"
 #include "planner/math/splitmix.h"
 #include "planner/math/tuning.h"
 

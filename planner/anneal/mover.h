@@ -49,3 +49,32 @@ int mp_mover_any_live(mp_mover *mover, int position, int *reader);
 int mp_mover_relocate(mp_mover *mover, int run, int before);
 /* Removes a run, and the recomputations that only it needed. */
 void mp_mover_drop(mp_mover *mover, int run);
+
+/* ---- one random change of the order, as a local search tries it ---- */
+
+/* Draws a position, over the budget if any is, and a storage that is live there: it is produced only after the position, or
+ * read for the last time before it, and all runs that have to move with that do. False: what was drawn cannot be done. */
+bool mp_move_clear(mp_mover *mover);
+
+/* Makes one move, not yet kept. False: what was drawn cannot be done, or its recomputations take the order above ticks_limit,
+ * which is known before most of the work is done (nothing has changed, or what has can be undone). */
+bool mp_move(mp_mover *mover, int64_t ticks_limit);
+
+/* ---- the moves that change what is recomputed; false: what was drawn cannot be done ----
+ *
+ * The ejection chain of a swap is Glover's (1996). */
+
+/* Recomputes, with some chance each and recursively, the inputs of a run that are not live there. */
+bool mp_move_rerun_inputs(mp_mover *mover, int run, double chance);
+
+/* Evicts at one position, and recomputes before the next read: one storage or a few; the results of neighbouring nodes,
+ * together; up to MP_MOVE_EVICT_CHEAP storages that are cheap to recompute. */
+bool mp_move_evict(mp_mover *mover);
+bool mp_move_evict_window(mp_mover *mover);
+bool mp_move_evict_cheap(mp_mover *mover);
+/* Removes a recomputation, and at times its neighbours, and the recomputations that only they needed. */
+bool mp_move_restore(mp_mover *mover);
+/* Restores; if the budget is then exceeded, evicts other storages: any, or, for an expensive recomputation, only cheaper ones.
+ */
+bool mp_move_swap(mp_mover *mover);
+bool mp_move_swap_for_cheap(mp_mover *mover);

@@ -6,7 +6,7 @@
 #include "planner/bound/interval/bound_interval.h"
 #include "planner/math/bits.h"
 #include "planner/math/tuning.h"
-#include "planner/order/always.h"
+#include "planner/order/precedence.h"
 
 /* One target. */
 typedef struct trial {

@@ -20,7 +20,7 @@
 #include <limits.h>
 
 #include "estimator/base/memory.h"
-#include "planner/exact/exact_step.h"
+#include "planner/exact/exact.h"
 #include "planner/math/heap.h"
 #include "planner/math/splitmix.h"
 #include "planner/math/tuning.h"
@@ -104,7 +104,7 @@ static bool is_dominated(state_table *t, const mp_exact_state *s)
     mp_exact_stage *stage = &t->stages[s->stage];
     if (!stage->n) return false;
     mp_exact_entry *entries = t->entries + stage->first;
-    t->n_work += (int64_t)(stage->n / MP_EXACT_ENTRIES_PER_WORK);
+    t->n_work += (int64_t)(stage->n / 100); /* so many comparisons count as one set of live storages */
     for (size_t i = 0; i < stage->n; i++)
         if (!(s->live & ~entries[i].live) && entries[i].extra_ticks <= s->extra_ticks) return true;
     for (size_t i = 0; i < stage->n;) {

@@ -1,5 +1,8 @@
-/* exact_graph.c - reads a training graph into sets, and closes the precedence of its nodes. */
-#include "planner/exact/exact_graph.h"
+/* exact_graph.c - reads a training graph into sets. */
+#include "planner/exact/exact.h"
+
+#include "planner/math/list.h"
+#include "planner/order/precedence.h"
 
 typedef struct reader {
     mp_exact_graph *x;
@@ -46,9 +49,7 @@ static mp_status number_storages(reader *r)
 
 static bool writes_parameter(const reader *r, const mp_alternative *alternative, int s)
 {
-    for (size_t i = 0; i < alternative->n_writes; i++)
-        if (alternative->writes[i] == s) return r->graph->storages[s].kind == MP_KIND_PARAMETER;
-    return false;
+    return r->graph->storages[s].kind == MP_KIND_PARAMETER && mp_list_has(alternative->writes, alternative->n_writes, s);
 }
 
 /* True if the alternatives add to the same sums, carry on the same gradients and update the same parameters: only then do the
@@ -153,43 +154,21 @@ static void keep_order(mp_exact_graph *x)
     }
 }
 
-/* Which nodes must have run before the node, whatever its alternative. */
-static mp_exact_set waits_for(const mp_exact_graph *x, int v)
-{
-    const mp_exact_node *node = &x->nodes[v];
-    mp_exact_set always = ~(mp_exact_set)0;
-    for (size_t k = 0; k < node->n_alternatives; k++) always &= node->alternatives[k].after;
-    always |= node->first_after;
-    for (mp_exact_set reads = node->always_read & ~x->carried; reads;) always |= x->producers[mp_bits_take(&reads)];
-    return always;
-}
-
 /* From the nodes that must run before each other: what is used after each node, and must be live for that. */
-static void close_precedence(mp_exact_graph *x)
+static void find_used_later(mp_exact_graph *x, const mp_precedence *order)
 {
-    mp_exact_set earlier[MP_EXACT_BITS] = {0}, later[MP_EXACT_BITS] = {0}, produced_once = 0;
-    for (int v = 0; v < x->n_nodes; v++) {
-        mp_exact_set barring = ~(mp_exact_set)0;
-        earlier[v] |= waits_for(x, v);
-        for (size_t k = 0; k < x->nodes[v].n_alternatives; k++) barring &= x->nodes[v].alternatives[k].before;
-        while (barring) earlier[mp_bits_take(&barring)] |= mp_exact_one(v);
-    }
-    for (int via = 0; via < x->n_nodes; via++)
-        for (int v = 0; v < x->n_nodes; v++)
-            if (earlier[v] & mp_exact_one(via)) earlier[v] |= earlier[via];
-    for (int v = 0; v < x->n_nodes; v++)
-        for (mp_exact_set left = earlier[v]; left;) later[mp_bits_take(&left)] |= mp_exact_one(v);
+    mp_exact_set produced_once = 0;
     for (int s = 0; s < x->n_storages; s++)
         if (!(x->producers[s] & x->repeatable)) produced_once |= mp_exact_one(s);
     for (int v = 0; v < x->n_nodes; v++) {
         mp_exact_node *node = &x->nodes[v];
-        for (mp_exact_set left = later[v]; left;) {
-            const mp_exact_node *other = &x->nodes[mp_bits_take(&left)];
+        for (mp_exact_set later = mp_precedence_descendants(order, v)[0] & x->all; later;) {
+            const mp_exact_node *other = &x->nodes[mp_bits_take(&later)];
             node->used_later |= other->always_read | other->alternatives[0].adds;
         }
         for (mp_exact_set left = node->used_later & produced_once & ~x->carried; left;) {
             const int s = mp_bits_take(&left);
-            if (x->producers[s] & earlier[v]) node->must_be_live |= mp_exact_one(s);
+            if (x->producers[s] & mp_precedence_ancestors(order, v)[0]) node->must_be_live |= mp_exact_one(s);
         }
     }
 }
@@ -197,6 +176,7 @@ static void close_precedence(mp_exact_graph *x)
 mp_status mp_exact_graph_read(const mp_graph *graph, int64_t budget_bytes, bool in_order, mp_exact_graph *out, mp_error *err)
 {
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
+    MP_OWNED_BY(mp_precedence_free) mp_precedence *order = NULL;
     reader r = {.x = out, .graph = graph, .err = err};
     size_t n_alternatives = 0, n_pairs = 0;
     MP_ENSURE(graph->n_nodes <= MP_EXACT_BITS, err, MP_NOT_APPLICABLE, "%s is too large to try all schedules", graph->name);
@@ -228,7 +208,8 @@ mp_status mp_exact_graph_read(const mp_graph *graph, int64_t budget_bytes, bool 
         alternatives += graph->nodes[v].n_alternatives;
     }
     if (in_order) keep_order(out);
-    close_precedence(out);
+    MP_CHECK(mp_precedence_new(graph, in_order, &order, err));
+    find_used_later(out, order);
     return MP_OK;
 }
 

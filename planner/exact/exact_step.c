@@ -1,6 +1,6 @@
 /* exact_step.c - the memory that one step from a state takes, the smallest evictions that make it fit, and what follows from
  * the set of nodes that have run. */
-#include "planner/exact/exact_step.h"
+#include "planner/exact/exact.h"
 
 /* An alternative that is barred by an update that has run is barred for good. */
 static bool is_barred(const mp_exact_alternative *alternative, mp_exact_set ran)

@@ -2,7 +2,7 @@
  *
  * Let "u before v" mean that in every schedule the first run of u comes before the first run of v (precedence.h). At the first
  * run of v all nodes before v have run and no node after v has. A storage whose producers run once cannot be recomputed: if one
- * of them is before v, and one that reads or adds to it is after v, it is live then; of the others floor_cut.h tells the least
+ * of them is before v, and one that reads or adds to it is after v, it is live then; of the others floor.h tells the least
  * that is live. To these come v's own storages and workspace, in its cheapest alternative, less what in-place pairs could save
  * at best. Only what holds in every alternative of a node counts as certain.
  *
@@ -15,7 +15,7 @@
  * comes before j in every order. If P0's run comes before v, then at v some storage of the chain is live, beside all that v's
  * own floor counts, unless v itself names one: so at least the smallest of the chain, b. If that is more than F for each v in a
  * set D, then a schedule of at most F runs P0 after all of D, and before j: with all that P0 needs then, and with the least
- * that storages produced once take at such a moment (floor_cut.h). If this is more than F too, no schedule fits in F. The
+ * that storages produced once take at such a moment (floor.h). If this is more than F too, no schedule fits in F. The
  * smallest F for which it isn't is the floor of (j, s, P0).
  *
  * Example: a convolution of the batch produces c of 10 bytes with 35 of workspace, a relu produces a in the memory of c; v
@@ -26,10 +26,9 @@
 
 #include <stdlib.h>
 
-#include "planner/floor/floor_cut.h"
 #include "planner/math/bits.h"
 #include "planner/math/tuning.h"
-#include "planner/order/always.h"
+#include "planner/order/precedence.h"
 
 /* Nodes by bytes. */
 typedef struct mp_floor_rank {
@@ -138,14 +137,14 @@ static void name_readers(struct search *x, int s)
     x->looks += graph->readers_start[s + 1] - graph->readers_start[s];
 }
 
-/* The chain from s back along the largest input, as long as it can matter. */
+/* The chain from s back along the largest input, 16 nodes at most, as long as it can matter. */
 static mp_status try_chain(struct search *x, int j, int s, mp_error *err)
 {
     const mp_precedence *o = x->order;
     const mp_storage *storages = o->graph->storages;
     int64_t held = storages[s].bytes;
     x->chain++;
-    for (int length = 0, output = s; length < MP_FLOOR_CHAIN && output >= 0; length++) {
+    for (int length = 0, output = s; length < 16 && output >= 0; length++) {
         const int producer = o->graph->producer[output];
         int input = -1;
         if (storages[output].bytes < held) held = storages[output].bytes;

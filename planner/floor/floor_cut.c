@@ -1,10 +1,10 @@
 /* floor_cut.c - the network of a moment, without what is known of it. */
-#include "planner/floor/floor_cut.h"
+#include "planner/floor/floor.h"
 
 #include "estimator/base/memory.h"
 #include "planner/math/bits.h"
 #include "planner/math/mincut.h"
-#include "planner/order/always.h"
+#include "planner/order/precedence.h"
 
 enum side { UNKNOWN, DONE, LATER };
 

@@ -31,10 +31,11 @@ static bool is_stopped(void *data)
     return mp_search_stopped(data);
 }
 
-/* The model with the most stages that is small enough: one at every place, or evenly over what comes after the forward pass. */
+/* The model with the most stages that is small enough: one at every place, or evenly over what comes after the forward pass;
+ * with fewer than 6, lower-set does better. */
 static mp_status build_model(ilp *x, mp_error *err)
 {
-    static const int counts[] = {48, 32, 24, 16, 12, 8, MP_ILP_LEAST_STAGES};
+    static const int counts[] = {48, 32, 24, 16, 12, 8, 6};
     mp_error why = {0};
     mp_status st = mp_ilp_model_new(x->graph, NULL, 0, MP_ILP_COLUMNS, &x->model, &why);
     int first[64] = {0}, n_places = 0, after_forward = 0;
@@ -85,7 +86,7 @@ static mp_status climb(ilp *x, int64_t budget_bytes, bool *done, mp_error *err)
                             .data = x->search};
     mp_ilp_result found = {0};
     *done = false;
-    for (int repair = 0; repair <= MP_ILP_REPAIRS && !*done; repair++) {
+    for (int repair = 0; repair <= 3 && !*done; repair++) {
         limits.seconds = request->time_limit > 0 ? request->time_limit - (mp_clock_now() - x->begun) : 0;
         *done = request->time_limit > 0 && limits.seconds <= 0;
         if (*done) break;

@@ -96,11 +96,6 @@ int mp_ilp_used_from(const mp_ilp_model *model, int stage, int storage, int plac
 
 /* Appends a column; *index is its number. MP_NOMEM. */
 mp_status mp_ilp_add_column(mp_ilp_model *model, mp_ilp_column column, int *index, mp_error *err);
-/* Begins a row. MP_NOMEM. */
-mp_status mp_ilp_add_row(mp_ilp_model *model, int64_t bound, bool memory, mp_error *err);
-/* Adds coefficient * column to the row begun last, in which the column stands not yet; MP_ILP_NEVER counts as 0, MP_ILP_ALWAYS
- * as 1. MP_NOMEM. */
-mp_status mp_ilp_add_entry(mp_ilp_model *model, int column, int64_t coefficient, mp_error *err);
 
 /* Adds the rows of all stages, and the columns of in-place pairs, to a model that has all other columns. resident_for, per
  * node: 1 + some storage that stays live for this update; 0: none. MP_NOMEM. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
+#include "planner/math/list.h"
 
 typedef struct use {
     int storage, place;
@@ -64,9 +65,7 @@ static int complete_at(const mp_ilp_model *m, int s, const int *place_of)
 static bool reads_in_base(const mp_ilp_model *m, int place, int s)
 {
     const mp_alternative *base = mp_ilp_base(m, place);
-    for (size_t i = 0; i < base->n_reads; i++)
-        if (base->reads[i] == s) return true;
-    return false;
+    return mp_list_has(base->reads, base->n_reads, s);
 }
 
 /* An update that is fused into backward waits for what it reads and for the readers of what it writes. Its gradients stay live

@@ -3,6 +3,7 @@
 #include "planner/ilp/ilp.h"
 
 #include "estimator/base/memory.h"
+#include "planner/math/list.h"
 
 int mp_ilp_stage_end(const mp_ilp_model *m, int i)
 {
@@ -37,24 +38,6 @@ mp_status mp_ilp_add_column(mp_ilp_model *m, mp_ilp_column column, int *index, m
     return MP_OK;
 }
 
-mp_status mp_ilp_add_row(mp_ilp_model *m, int64_t bound, bool memory, mp_error *err)
-{
-    if (!mp_grow(&m->rows, &m->rows_capacity, m->n_rows + 1, sizeof *m->rows)) return MP_NO_MEMORY(err);
-    m->rows[m->n_rows++] = (mp_ilp_row){m->n_entries, 0, bound, memory};
-    return MP_OK;
-}
-
-mp_status mp_ilp_add_entry(mp_ilp_model *m, int column, int64_t coefficient, mp_error *err)
-{
-    mp_ilp_row *row = &m->rows[m->n_rows - 1];
-    if (column == MP_ILP_ALWAYS) row->bound -= coefficient;
-    if (column < 0 || coefficient == 0) return MP_OK;
-    if (!mp_grow(&m->entries, &m->entries_capacity, m->n_entries + 1, sizeof *m->entries)) return MP_NO_MEMORY(err);
-    m->entries[m->n_entries++] = (mp_ilp_entry){column, coefficient};
-    row->n++;
-    return MP_OK;
-}
-
 void mp_ilp_model_free(mp_ilp_model *m)
 {
     if (!m) return;
@@ -73,12 +56,24 @@ typedef struct builder {
 
 static mp_status begin_row(builder *b, int64_t bound, bool memory)
 {
-    return mp_ilp_add_row(b->m, bound, memory, b->err);
+    mp_ilp_model *m = b->m;
+    if (!mp_grow(&m->rows, &m->rows_capacity, m->n_rows + 1, sizeof *m->rows)) return MP_NO_MEMORY(b->err);
+    m->rows[m->n_rows++] = (mp_ilp_row){m->n_entries, 0, bound, memory};
+    return MP_OK;
 }
 
+/* Adds coefficient * column to the row begun last, in which the column stands not yet; MP_ILP_NEVER counts as 0, MP_ILP_ALWAYS
+ * as 1. */
 static mp_status put(builder *b, int column, int64_t coefficient)
 {
-    return mp_ilp_add_entry(b->m, column, coefficient, b->err);
+    mp_ilp_model *m = b->m;
+    mp_ilp_row *row = &m->rows[m->n_rows - 1];
+    if (column == MP_ILP_ALWAYS) row->bound -= coefficient;
+    if (column < 0 || coefficient == 0) return MP_OK;
+    if (!mp_grow(&m->entries, &m->entries_capacity, m->n_entries + 1, sizeof *m->entries)) return MP_NO_MEMORY(b->err);
+    m->entries[m->n_entries++] = (mp_ilp_entry){column, coefficient};
+    row->n++;
+    return MP_OK;
 }
 
 /* x <= y + z */
@@ -199,10 +194,9 @@ static mp_status add_memory_of_update(builder *b, int i, int place, int update)
     if (!waits || m->produced_at[resident_for] > (place < m->first[i] ? m->first[i] - 1 : place)) return MP_OK;
     MP_CHECK(begin_row(b, 0, true));
     for (int s = 0; s < (int)graph->n_storages; s++) {
-        bool reads = false;
         if (m->produced_at[s] < 0 || (place >= m->first[i] ? m->produced_at[s] > place : m->produced_at[s] >= m->first[i]))
             continue;
-        for (size_t r = 0; r < base->n_reads; r++) reads |= base->reads[r] == s;
+        const bool reads = mp_list_has(base->reads, base->n_reads, s);
         if (reads) read_bytes += graph->storages[s].bytes;
         const int produced_at = m->produced_at[s], produced = produced_at < m->first[i] ? *mp_ilp_run(m, i, produced_at) : -1;
         const int beyond = mp_ilp_used_from(m, i, s, place + 1);

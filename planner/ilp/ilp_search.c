@@ -11,7 +11,6 @@
 #include "estimator/base/clock.h"
 #include "planner/math/integers.h"
 #include "planner/math/linear.h"
-#include "planner/math/tuning.h"
 
 #include <glpk.h>
 
@@ -215,7 +214,7 @@ static int relax(search *s)
     glp_init_smcp(&how);
     how.msg_lev = GLP_MSG_OFF;
     how.meth = GLP_DUALP;
-    how.it_lim = MP_ILP_LOOK;
+    how.it_lim = 200; /* between looks at the clock */
     glp_adv_basis(s->problem, 0);
     do {
         how.tm_lim = time_left(s);

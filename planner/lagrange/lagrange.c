@@ -18,8 +18,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "planner/lagrange/cut_labels.h"
-#include "planner/lagrange/lagrange_schedule.h"
+#include "planner/lagrange/lagrange.h"
 #include "planner/math/integers.h"
 #include "planner/math/tuning.h"
 #include "planner/order/boundaries.h"

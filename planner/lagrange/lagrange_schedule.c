@@ -1,5 +1,5 @@
 /* lagrange_schedule.c - one pass over the stages that recomputes, in list order, what each lacks. */
-#include "planner/lagrange/lagrange_schedule.h"
+#include "planner/lagrange/lagrange.h"
 
 #include "planner/math/heap.h"
 #include "planner/math/tuning.h"

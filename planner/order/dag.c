@@ -13,7 +13,6 @@
 #include "estimator/base/memory.h"
 #include "planner/math/heap.h"
 #include "planner/math/splitmix.h"
-#include "planner/math/tuning.h"
 
 #if IGRAPH_VERSION_MAJOR == 0 && IGRAPH_VERSION_MINOR < 10 /* its lists of vertices hold floating-point numbers */
 typedef int igraph_error_t;
@@ -225,7 +224,8 @@ static bool mark_network(const mp_graph *graph, const mp_dag *dag, bool *network
     return true;
 }
 
-/* The one storage of vertex v that forward nodes read later, if the others that they read are tiny; -1: none or several. */
+/* The one storage of vertex v that forward nodes read later, if the others that they read are tiny, 1/64 of it at most; -1:
+ * none or several. */
 static int crossing_storage(const mp_graph *graph, const mp_dag *dag, int v)
 {
     const mp_alternative *alternative = &graph->nodes[dag->node[v]].alternatives[0];
@@ -245,7 +245,7 @@ static int crossing_storage(const mp_graph *graph, const mp_dag *dag, int v)
         if (best >= 0) others = graph->storages[best].bytes;
         best = s;
     }
-    return best >= 0 && others <= graph->storages[best].bytes / MP_CUT_TENSOR_SHARE ? best : -1;
+    return best >= 0 && others <= graph->storages[best].bytes / 64 ? best : -1;
 }
 
 /* Every vertex lies on a path from the virtual source to the virtual sink, so what an articulation point cuts off holds one of

@@ -5,7 +5,7 @@
  *
  * The *closed* part has two nodes more. Its first writes everything that crosses into the part, and cannot be recomputed; its
  * last reads everything that crosses out of it. So whatever is live at a step of the closed part is what is live at that step
- * if the list runs before and after: its plans may take the place of these nodes in the list (windows.h). What is neither read
+ * if the list runs before and after: its plans may take the place of these nodes in the list (anneal.h). What is neither read
  * from outside nor by what is read from outside would be free to run beyond the ends; empty storages hold it between them.
  *
  * An example: nodes a b c d, each reading the one before, and d reads a too. The closed part of b and c has four nodes: `first`

@@ -5,7 +5,6 @@
 #include "memplan/timeline.h"
 #include "planner/math/bits.h"
 #include "planner/math/tuning.h"
-#include "planner/order/always.h"
 #include "planner/order/turn_around.h"
 
 _Thread_local int mp_precedence_most_nodes = MP_PRECEDENCE_NODES;

@@ -5,7 +5,6 @@
  * the order of the list, and none is put before one that produces what it reads.
  */
 #include "planner/order/updates.h"
-#include "planner/math/tuning.h"
 
 /* Per storage, a place in the order: twice the number of steps that come before, and 1 for updates that are put off there. */
 typedef struct places {
@@ -115,7 +114,7 @@ mp_status mp_updates_place_within(const mp_graph *graph, const mp_step *steps, s
     MP_OWNED mp_step *all = NULL;
     MP_ENSURE(put_off, err, MP_NOMEM, "out of memory for %zu nodes", graph->n_nodes);
     MP_CHECK(place_updates(graph, steps, n, NULL, &all, n_out, err));
-    for (int round = 0; round < MP_UPDATE_ROUNDS; round++) {
+    for (int round = 0; round < 4; round++) {
         mp_timeline_free(timeline);
         timeline = NULL;
         MP_CHECK(mp_timeline_build(graph, all, *n_out, &timeline, err));

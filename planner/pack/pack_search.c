@@ -215,7 +215,7 @@ static bool count_node(mp_pack_search *x)
 {
     if (x->nodes >= x->limit || x->state->no_memory) x->halted = true;
     if (x->halted) return false;
-    if (x->nodes++ % MP_PACK_LOOK == 0 && x->options->stop && x->options->stop(x->options->data)) x->halted = x->stopped = true;
+    if (x->nodes++ % 256 == 0 && x->options->stop && x->options->stop(x->options->data)) x->halted = x->stopped = true;
     return !x->halted;
 }
 
@@ -349,10 +349,8 @@ mp_pack_search *mp_pack_search_new(mp_pack_state *state, const mp_pack_options *
     if (!x) return NULL;
     x->state = state;
     x->options = options;
-    x->memory_bits = MP_PACK_LEAST_MEMORY_BITS;
-    while (x->memory_bits < MP_PACK_MEMORY_BITS &&
-           (int64_t)1 << x->memory_bits < (int64_t)MP_PACK_STATES_PER_BOX * state->n_boxes)
-        x->memory_bits++;
+    x->memory_bits = 8; /* about 1,024 failed states are remembered for each box, 2^18 in all */
+    while (x->memory_bits < 18 && 1 << x->memory_bits < 1024 * (int64_t)state->n_boxes) x->memory_bits++;
     x->pool = mp_pool_new();
     x->failed = mp_pool_alloc(x->pool, (size_t)1 << x->memory_bits, sizeof *x->failed);
     x->box_start = mp_pool_alloc(x->pool, (size_t)state->n_sections + 2, sizeof *x->box_start);

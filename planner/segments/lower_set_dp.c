@@ -282,7 +282,7 @@ static mp_status try_rung(ladder *x, int64_t model_bytes, int64_t *most_ticks, b
         if (levels == MP_LOWER_SET_LEVELS && (is_small || *most_ticks != INT64_MAX)) continue; /* only to find a limit */
         mp_lower_set_strategies_free(&least);
         MP_CHECK(mp_lower_set_search(x->sets, model_bytes, MP_TIME_CENTRIC, levels, *most_ticks, false, &least, err));
-        if (least.n && !is_small) *most_ticks = least.ticks[0] + least.ticks[0] / MP_LOWER_SET_SLACK; /* for choice */
+        if (least.n && !is_small) *most_ticks = least.ticks[0] + least.ticks[0] / 8; /* for choice */
     }
     MP_CHECK(offer_some(x, &least, x->picks, least_peak, err));
     if (!both_aims) return MP_OK;

@@ -274,7 +274,7 @@ static mp_status shrink(finder *x, mp_error *err)
     for (int64_t before = INT64_MAX;
          mp_search_best_ticks(x->search) == INT64_MAX && x->smallest_bytes < before && !is_over(x);) {
         before = x->smallest_bytes;
-        x->budget_bytes = before - before / MP_MODULES_SHRINK;
+        x->budget_bytes = before - before / 32;
         memset(x->chosen, 0, (size_t)x->modules->n * sizeof *x->chosen);
         MP_CHECK(grow(x, err));
         MP_CHECK(thin(x, err));

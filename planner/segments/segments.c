@@ -74,7 +74,7 @@ static mp_status settle(segments *x, mp_step **steps, size_t *n, mp_error *err)
     MP_ENSURE(list && before, err, MP_NOMEM, "out of memory");
     MP_CHECK(mp_boundaries_schedule(x->boundaries, x->ends, NULL, steps, n, err));
     MP_CHECK(mp_plan_checkpoints(graph, *steps, *n, list, &n_list, err));
-    for (int round = 0; round < MP_SEGMENTS_SETTLE && !settled; round++) {
+    for (int round = 0; round < 8 && !settled; round++) {
         memcpy(before, list, n_list * sizeof *list);
         n_before = n_list;
         mp_free(*steps);

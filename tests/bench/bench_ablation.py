@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""bench_ablation.py MEMPLAN DATA [--rows NAME ...] [--part stages|searchers ...] [--log FILE] - what each stage of the bound
-and each searcher of `auto` is worth: both switched off one by one (`plan --without`), in Markdown tables.
+"""bench_ablation.py MEMPLAN DATA [--rows NAME ...] [--part stages|searchers ...] [--effort HOW] [--searcher NAME] [--log FILE] -
+what each stage of the bound and each searcher of `auto` is worth: both switched off one by one (`plan --without`), in Markdown
+tables.
 
-Stages are judged by the bound alone (`--solver none`), searchers by the plan. Both are the same on every machine, so that only
-processor seconds, which are the process's own and not the clock's, depend on what else runs. A difference below 0.005 % of a
-step, half a digit of BENCHMARKS.md, is no difference. --log keeps what was measured, row by row, and goes on from there."""
+Stages are judged by the bound, searchers by the plan. What a bound proves does not depend on the plan, but its late stages run
+only while a plan is at hand that they may meet, so that the search runs too: `auto`, or --searcher, which is quicker. Both
+figures are the same on every machine; only processor seconds, which are the process's own and not the clock's, depend on what
+else runs. A difference below 0.005 % of a step, half a digit of BENCHMARKS.md, is no difference. --log keeps what was measured,
+row by row, and goes on from there: a file for each effort and searcher."""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ import json
 import os
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,7 +40,7 @@ DAGS: Budgets = {
                "checkmate_mobilenet_train_b512": (40, 20), "checkmate_vgg_unet_train_b32": (40,)},
     "searchers": {"RL_n100": (60,), "checkmate_mobilenet_train_b512": (20,)},
 }
-PARTS: dict[str, tuple[int, ...]] = {"stages": (50, 15), "searchers": (15,)}  # of the way from floor to keep-all's peak
+PARTS: dict[str, tuple[int, ...]] = {"stages": (50, 30, 15), "searchers": (15,)}  # of the way from floor to keep-all's peak
 MODELS = ("resnet50", "mobilenet_v2", "unet", "inception_v3", "bert_base", "gpt2_small")
 TINY = ("mlp4", "fashion_cnn")
 GROUPS = ("kept", "free", "dags", "models", "tiny")
@@ -103,15 +107,15 @@ def rows_of(group: str, part: str, data: Path, folder: str) -> list[Row]:
     return rows
 
 
-def run(memplan: str, row: Row, part: str, without: str) -> Found:
+def run(memplan: Sequence[str], row: Row, part: str, without: str) -> Found:
     """One answer of `plan`, alone: what it used of the processor is taken from the operating system."""
-    command = [memplan, "plan", *row.command, "--no-offsets", "--json"]
-    command += ["--solver", "none", "--explain-bound"] if part == "stages" else []
+    command = [*memplan, *row.command, "--no-offsets", "--json"]
+    command += ["--explain-bound"] if part == "stages" else []
     command += ["--without", without] if without else []
     with tempfile.TemporaryFile() as out:
         child = subprocess.Popen(command, stdout=out, stderr=subprocess.DEVNULL)
         status, usage = os.wait4(child.pid, 0)[1:]
-        if os.waitstatus_to_exitcode(status) not in (0, 1):
+        if os.waitstatus_to_exitcode(status) not in (0, 1, 3):  # 3: not known whether anything fits
             raise SystemExit(f"bench: {' '.join(command)}: status {status}")
         out.seek(0)
         answer: dict[str, Any] = json.load(out)
@@ -135,7 +139,7 @@ class Log:
                     part, row, without, overhead, bound, seconds, idle = json.loads(line)
                     self.known[part, row, without] = Found(overhead, bound, seconds, tuple(idle))
 
-    def find(self, memplan: str, row: Row, part: str, without: str) -> Found:
+    def find(self, memplan: Sequence[str], row: Row, part: str, without: str) -> Found:
         key = (part, row.name, without)
         if key not in self.known:
             found = run(memplan, row, part, without)
@@ -163,7 +167,7 @@ def text(value: float | None) -> str:
     return "" if abs(value) < THRESHOLD else f"{value:+.2f}"
 
 
-def table(memplan: str, part: str, rows: list[Row], log: Log) -> None:
+def table(memplan: Sequence[str], part: str, rows: list[Row], log: Log) -> None:
     names = STAGES if part == "stages" else SEARCHERS
     what = "bound" if part == "stages" else "auto"
     print(f"| row | {what} | seconds | {' | '.join(names)} |\n|{'-|' * (len(names) + 3)}")
@@ -197,13 +201,16 @@ def main() -> None:
     parser.add_argument("data", type=data_folder)
     parser.add_argument("--rows", nargs="+", choices=GROUPS, default=GROUPS)
     parser.add_argument("--part", nargs="+", choices=("stages", "searchers"), default=("stages", "searchers"))
+    parser.add_argument("--effort", default="normal", choices=("quick", "normal", "thorough"))
+    parser.add_argument("--searcher", default="auto", help="of the plans beside which stages are judged")
     parser.add_argument("--log")
     asked = parser.parse_args()
     log = Log(asked.log)
     with tempfile.TemporaryDirectory() as folder:
         for part in asked.part:
             rows = [row for group in asked.rows for row in rows_of(group, part, asked.data, folder)]
-            table(asked.memplan, part, rows, log)
+            searcher = ("--solver", asked.searcher) if part == "stages" else ()
+            table((asked.memplan, "plan", "--effort", asked.effort, *searcher), part, rows, log)
 
 
 if __name__ == "__main__":

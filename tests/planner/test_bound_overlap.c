@@ -1,6 +1,5 @@
 /* test_bound_overlap.c - planner/bound: intervals that overlap, bounded together, and what is held between them searched. */
-#include "planner/bound/overlap/bound_relax.h"
-#include "planner/bound/overlap/bound_tree.h"
+#include "planner/bound/overlap/bound_overlap.h"
 #include "tests/cases/bound_case.h"
 #include "tests/cases/chain_graph.h"
 #include "tests/cases/test.h"

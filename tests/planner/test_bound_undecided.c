@@ -3,8 +3,7 @@
  */
 #include "planner/bound/bound_settle.h"
 #include "planner/bound/interval/bound_couple.h"
-#include "planner/bound/overlap/bound_relax.h"
-#include "planner/bound/overlap/bound_tree.h"
+#include "planner/bound/overlap/bound_overlap.h"
 #include "planner/math/bits.h"
 #include "tests/cases/bound_case.h"
 #include "tests/cases/test.h"

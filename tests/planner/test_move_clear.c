@@ -1,8 +1,7 @@
 /* test_move_clear.c - moves that clear a position: the order alone changes, what is undone leaves no trace, and they lead out
  * of a crowd. */
-#include "planner/anneal/moves.h"
-#include "planner/anneal/runs/runs_change.h"
-#include "planner/anneal/runs/runs_load.h"
+#include "planner/anneal/mover.h"
+#include "planner/anneal/runs/runs.h"
 #include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"
 

@@ -5,7 +5,7 @@
 #include "memplan/solver.h"
 #include "planner/math/bits.h"
 #include "planner/math/list.h"
-#include "planner/order/always.h"
+#include "planner/order/precedence.h"
 #include "tests/cases/test.h"
 #include "tests/oracles/random_graph.h"
 

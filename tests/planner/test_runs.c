@@ -1,9 +1,7 @@
 /* test_runs.c - the incremental timeline against the one that starts anew: after every change the same ticks and the same bytes
  * at every step; what is undone leaves no trace. */
-#include "planner/anneal/moves.h"
-#include "planner/anneal/runs/runs_change.h"
-#include "planner/anneal/runs/runs_load.h"
-#include "planner/anneal/runs/runs_query.h"
+#include "planner/anneal/mover.h"
+#include "planner/anneal/runs/runs.h"
 #include "planner/order/order.h"
 #include "planner/order/updates.h"
 #include "tests/cases/test.h"

@@ -2,7 +2,7 @@
 #include "estimator/base/memory.h"
 #include "memplan/check.h"
 #include "memplan/solver.h"
-#include "planner/anneal/windows.h"
+#include "planner/anneal/anneal.h"
 #include "planner/order/part.h"
 #include "tests/cases/bound_case.h"
 #include "tests/cases/test.h"

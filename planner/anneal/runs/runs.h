@@ -8,8 +8,6 @@
  *
  * Updates have no positions. A gradient lives to the end (fuse none, forward), or to the last run that adds to it or reads what
  * its update changes (backward), as mp_updates_place puts them.
- *
- * This header has the structure and its lists; runs_load.h builds it, runs_change.h changes it and undoes, runs_query.h asks.
  */
 #pragma once
 
@@ -105,3 +103,69 @@ static inline const mp_alternative *mp_runs_alternative(const mp_runs *runs, int
 {
     return &runs->graph->nodes[runs->runs[run].node].alternatives[runs->runs[run].alternative];
 }
+
+/* ---- from an order of steps, and the spreading of runs over the order ---- */
+
+/* Loads an order of steps (which can run); updates in it are left out. On MP_OK release with mp_runs_free. MP_NOMEM. O(list
+ * lengths + positions). */
+mp_status mp_runs_new(const mp_graph *graph, int64_t budget_bytes, const mp_step *steps, size_t n, mp_runs **out,
+                      mp_error *err);
+/* Spreads all runs evenly over the order, in more positions where they need them; nothing may be waiting to be undone.
+ * O(positions + list lengths). */
+void mp_runs_spread(mp_runs *runs);
+
+/* ---- changes, each noted so that it can be undone ----
+ *
+ * A change costs O(log n) for each storage that the run reads or writes, and the ranges of the memory profile that change. */
+
+/* Puts a new run of the node right before another run (whose neighbours shift if there is no gap) and returns it, -1 if memory
+ * is short or no position is free. The run has no effect until it is turned on. */
+int mp_runs_reserve(mp_runs *runs, int node, int alternative, int before_run);
+void mp_runs_turn_on(mp_runs *runs, int run);
+/* Undoes both: turns the run off and gives its position back. */
+void mp_runs_remove(mp_runs *runs, int run);
+
+/* mp_runs_keep makes all changes final; mp_runs_undo takes back all since the last keep. O(changes). */
+void mp_runs_keep(mp_runs *runs);
+void mp_runs_undo(mp_runs *runs);
+
+/* ---- questions ----
+ *
+ * Each is O(log n) for each storage that the run reads, adds to or writes, but where it says otherwise. */
+
+/* Returns the run that first reads storage s after `position` from the instance that is live there, -1 if no instance is
+ * live or none reads it. */
+int mp_runs_next_read(const mp_runs *runs, int s, int position);
+/* True if an instance of s produced before `position` is live there or beyond. */
+bool mp_runs_is_live(const mp_runs *runs, int s, int position);
+/* Returns the last run before `position` that produces storage s, -1 if there is none. */
+int mp_runs_latest_producer(const mp_runs *runs, int s, int position);
+/* True if a run is a recomputation: not its node's first. */
+bool mp_runs_is_extra(const mp_runs *runs, int run);
+/* True if no run reads what this run produces. */
+bool mp_runs_is_dead(const mp_runs *runs, int run);
+
+/* True if node v may run with this alternative at a position: what it reads is produced before, and nothing that depends on
+ * what it writes, adds to or updates comes out of order. The run `without_run` (-1: none) is disregarded. */
+bool mp_runs_allows(const mp_runs *runs, int node, int alternative, int position, int without_run);
+/* True if the order can run without a run, or with that run in another alternative. */
+bool mp_runs_can_spare(const mp_runs *runs, int run);
+bool mp_runs_can_change(const mp_runs *runs, int run, int alternative);
+
+/* ---- the lifetimes of instances and sums, half-open intervals of positions; for this folder ---- */
+
+/* Returns the end of the instance of s that producers[producer] begins: the position after its last read. O(log n). */
+int mp_lifetime_end(const mp_runs *runs, int s, int producer);
+/* Finds the lifetime of a sum. False if no run adds to it and none reads it. O(1). */
+bool mp_lifetime_of_sum(const mp_runs *runs, int s, int *begin, int *end);
+
+/* Add a run to the producers or readers of s, or remove it, and update the memory profile and in-place bytes.
+ * O(list + positions / 64). */
+void mp_lifetime_add_producer(mp_runs *runs, int s, int run);
+void mp_lifetime_remove_producer(mp_runs *runs, int s, int run);
+void mp_lifetime_add_reader(mp_runs *runs, int s, int run);
+void mp_lifetime_remove_reader(mp_runs *runs, int s, int run);
+/* Returns the bytes of all instances and sums that begin with a run. */
+int64_t mp_lifetimes_begun(const mp_runs *runs, int run);
+/* Computes a run's in-place bytes anew. */
+void mp_lifetime_pair(mp_runs *runs, int run);

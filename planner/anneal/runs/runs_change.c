@@ -1,9 +1,7 @@
 /* runs_change.c - insertion and removal of runs, the shifting that makes space for them, and the notes for undoing. */
-#include "planner/anneal/runs/runs_change.h"
+#include "planner/anneal/runs/runs.h"
 
 #include <string.h>
-
-#include "planner/anneal/runs/lifetimes.h"
 
 static int64_t limit_of(const mp_runs *x, int run)
 {

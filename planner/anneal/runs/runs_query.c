@@ -1,9 +1,9 @@
 /* runs_query.c - who reads and produces what where, and whether an order can run. */
-#include "planner/anneal/runs/runs_query.h"
+#include "planner/anneal/runs/runs.h"
 
 #include <limits.h>
 
-#include "planner/anneal/runs/lifetimes.h"
+#include "planner/math/list.h"
 
 /* The index of the last producer of s before a position; -1: none. */
 static int latest(const mp_runs *x, int s, int position)
@@ -133,18 +133,11 @@ bool mp_runs_can_spare(const mp_runs *x, int run)
     return true;
 }
 
-static bool writes(const mp_alternative *alternative, int s)
-{
-    for (size_t k = 0; k < alternative->n_writes; k++)
-        if (alternative->writes[k] == s) return true;
-    return false;
-}
-
 bool mp_runs_can_change(const mp_runs *x, int run, int alternative)
 {
     const mp_node_run *r = &x->runs[run];
     const mp_alternative *old = mp_runs_alternative(x, run), *new = &x->graph->nodes[r->node].alternatives[alternative];
     for (size_t k = 0; k < old->n_writes; k++)
-        if (!writes(new, old->writes[k]) && !is_spare(x, old->writes[k], run)) return false;
+        if (!mp_list_has(new->writes, new->n_writes, old->writes[k]) && !is_spare(x, old->writes[k], run)) return false;
     return mp_runs_allows(x, r->node, alternative, r->position, run);
 }

@@ -12,7 +12,7 @@
 #include "planner/bound/interval/bound_interval.h"
 
 #include "planner/math/bits.h"
-#include "planner/order/always.h"
+#include "planner/order/precedence.h"
 
 static const int64_t UNBOUNDED = INT64_MAX / 8 * 3;
 

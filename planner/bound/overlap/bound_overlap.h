@@ -3,12 +3,14 @@
  * Three things are shared: the time of a recomputation, among the intervals that contain it; the set that is live at a
  * boundary, by all intervals that begin there; and by those that end there, which have to provide it. With multipliers on all
  * three the intervals become independent, each a minimum cut, and any multipliers give a bound. A linear programme finds good
- * ones (bound_relax.h).
+ * ones.
  */
 #pragma once
 
 #include "memplan/bound_stage.h"
+#include "memplan/memory.h"
 #include "planner/bound/interval/bound_interval.h"
+#include "planner/math/linear.h"
 
 /* The decision of a search about a storage at a boundary: is it live there? */
 enum { MP_BOUND_OPEN, MP_BOUND_LIVE, MP_BOUND_NOT_LIVE };
@@ -58,3 +60,35 @@ void mp_bound_overlap_share_out(mp_bound_overlap *o, size_t node);
 /* At least so many scaled ticks are taken beyond first runs after nodes[0], each node before the next, at the present
  * multipliers, if what is settled holds; INT64_MAX: it can't. May be negative. A cut for each pair. */
 int64_t mp_bound_overlap_value(mp_bound_overlap *o);
+
+/* ---- the linear programme over overlapping intervals, whose rows' multipliers make the bound ---- */
+
+typedef struct mp_bound_relax mp_bound_relax;
+
+void mp_bound_relax_free(mp_bound_relax *r);
+MP_OWNER(mp_bound_relax_free, mp_bound_relax)
+/* Solves it with about so much work (linear.h) and sets the multipliers of o, for whose pairs there is memory; *solved false:
+ * there is no answer, and they are left. MP_NOMEM. */
+mp_status mp_bound_relax_solve(mp_bound_relax *r, int64_t most_work, bool *solved, mp_error *err);
+/* Replaces *r (NULL: none) by the programme over the boundaries and pairs there are now, which stay as they are until it is
+ * released, with memory for their multipliers, and solves it; its work is taken from *work_left. On any status *r is released
+ * with mp_bound_relax_free (NULL is fine). MP_NOMEM. O(pairs * graph), and the work. */
+mp_status mp_bound_relax_renew(mp_bound_overlap *o, mp_bound_relax **r, int64_t *work_left, bool *solved, mp_error *err);
+/* Adds the pairs to o in which the last solution falls short the most, until there are `most`, for the next programme.
+ * MP_NOMEM. O(boundaries^2 * graph). */
+mp_status mp_bound_relax_add_pairs(const mp_bound_relax *r, int most, mp_error *err);
+/* The programme itself, and the column that says whether a storage is live at a boundary, negative: none. */
+mp_linear *mp_bound_relax_linear(mp_bound_relax *r);
+int mp_bound_relax_live(const mp_bound_relax *r, int boundary, int storage);
+/* Returns about the most rows that a pair adds. O(graph). */
+int64_t mp_bound_relax_rows(const mp_precedence *order);
+
+/* ---- branch and bound on what is live at boundaries, over that programme ---- */
+
+/* Raises *ticks, a bound on recomputation after nodes[0], each node before the next. When every storage is wholly live or
+ * wholly not at each boundary, no labelling is fractional, so that with enough work the bound is the best that these boundaries
+ * can prove. `work`: of linear programmes, iterations * rows. MP_INFEASIBLE (no message): no plan fits. MP_NOMEM. Best first
+ * (Land and Doig 1960), on the storage for which both branches promise the most (reliability branching: Achterberg, Koch and
+ * Martin 2005). */
+mp_status mp_bound_tree(mp_bound_interval *x, const int *nodes, int n, const mp_bound_options *options, int64_t work,
+                        int64_t *ticks, mp_error *err);

@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "planner/bound/interval/bound_couple.h"
-#include "planner/bound/overlap/bound_relax.h"
-#include "planner/bound/overlap/bound_tree.h"
+#include "planner/bound/overlap/bound_overlap.h"
 #include "planner/math/tuning.h"
 
 /* The bound of coupled intervals between these nodes. */

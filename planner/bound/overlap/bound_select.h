@@ -32,7 +32,7 @@ mp_status mp_bound_select(mp_bound_chain *c, const int *nodes, int n, mp_bound_s
 /* True if the tree may raise the bound `ticks`: memory is short at several boundaries, or programmes are small,
  * and their bound is near it. */
 bool mp_bound_select_is_promising(mp_bound_chain *c, const mp_bound_selection *selection, int64_t ticks);
-/* Branches on what is live at its boundaries (bound_tree.h); where these are few, at further nodes where memory is shortest
+/* Branches on what is live at its boundaries (bound_overlap.h); where these are few, at further nodes where memory is shortest
  * too. Raises *ticks. MP_NOMEM. */
 mp_status mp_bound_select_tree(mp_bound_chain *c, const mp_bound_selection *selection, int64_t *ticks, mp_error *err);
 void mp_bound_selection_clear(mp_bound_selection *selection);

@@ -1,6 +1,6 @@
-/* always.c - counts, for each node, in how many of its alternatives a storage is named: all at once, because a list of a
- * million storages had better not be searched for each of them. */
-#include "planner/order/always.h"
+/* precedence_always.c - counts, for each node, in how many of its alternatives a storage is named: all at once, because a list
+ * of a million storages had better not be searched for each of them. */
+#include "planner/order/precedence.h"
 
 #include "planner/math/list.h"
 #include "planner/math/tuning.h"

@@ -1,11 +1,11 @@
-/* bound_tree.c - branch and bound over which storages are live at the boundaries, with a linear programme in each leaf. */
-#include "planner/bound/overlap/bound_tree.h"
+/* bound_overlap_tree.c - branch and bound over which storages are live at the boundaries, with a linear programme in each leaf.
+ */
+#include "planner/bound/overlap/bound_overlap.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "estimator/base/memory.h"
-#include "planner/bound/overlap/bound_relax.h"
 #include "planner/math/tuning.h"
 
 /* A leaf, or what was one: what its parent has, and one storage more settled. */

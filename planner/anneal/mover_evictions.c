@@ -1,8 +1,7 @@
-/* move_evictions.c - evictions with their recomputations, and the removal of such recomputations. */
-#include "planner/anneal/move_evictions.h"
+/* mover_evictions.c - evictions with their recomputations, and the removal of such recomputations. */
+#include "planner/anneal/mover.h"
 
-#include "planner/anneal/runs/runs_change.h"
-#include "planner/anneal/runs/runs_query.h"
+#include "planner/anneal/runs/runs.h"
 
 static int rerun(mp_mover *m, int node, int alternative, int before, double deeper);
 

@@ -1,4 +1,4 @@
-/* cut_labels.c - the network of the closure problem, and its cut.
+/* lagrange_labels.c - the network of the closure problem, and its cut.
  *
  * On the source's side of the cut, a storage is live after the end of forward, and a stage is recomputed. A storage there costs
  * what it costs from its recomputation on (its drain), and the rest of the cost of keeping it where its producer is not
@@ -9,7 +9,7 @@
  * Where a storage would be recomputed and how long it would then live depends on what else is recomputed: the labels of the cut
  * before tell.
  */
-#include "planner/lagrange/cut_labels.h"
+#include "planner/lagrange/lagrange.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-/* cut_labels.h - the choice, for all activations of a graph at once, which are kept for backward and which are recomputed: a
+/* lagrange.h - the choice, for all activations of a graph at once, which are kept for backward and which are recomputed: a
  * minimum cut, with a Lagrange multiplier on the memory of every stage.
  *
  * A stage is the run of a node that is no update, in list order. At the end of forward, the first stage of the loss or of
@@ -53,3 +53,10 @@ MP_OWNER(mp_cut_labels_free, mp_cut_labels)
 /* Sets `recomputed` to the cheapest labels for the multipliers: ticks per byte, >= 0, one per stage. One cut, O(n^2 m) at worst
  * and near linear in practice. */
 void mp_cut_labels_find(mp_cut_labels *labels, const double *multiplier);
+
+/* ---- the order of steps that follows from labels ---- */
+
+/* The stages in list order, and before each from the end of forward on the recomputation of what it lacks. Every node runs at
+ * most twice, unless `evicts_again` is set; then there are at most 4 steps for each node. Updates as mp_updates_place puts
+ * them. On MP_OK *steps is released with mp_free. MP_NOMEM. O(list lengths + n log n). */
+mp_status mp_lagrange_schedule(const mp_cut_labels *labels, mp_step **steps, size_t *n, mp_error *err);

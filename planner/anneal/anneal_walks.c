@@ -1,12 +1,11 @@
-/* walks.c - one walk: draw a threshold, move, keep or undo; the cooling, the penalty, and the threads. */
-#include "planner/anneal/walks.h"
+/* anneal_walks.c - one walk: draw a threshold, move, keep or undo; the cooling, the penalty, and the threads. */
+#include "planner/anneal/anneal.h"
 
 #include <math.h>
 #include <pthread.h>
 
-#include "planner/anneal/moves.h"
-#include "planner/anneal/runs/runs_change.h"
-#include "planner/anneal/runs/runs_load.h"
+#include "planner/anneal/mover.h"
+#include "planner/anneal/runs/runs.h"
 #include "planner/math/tuning.h"
 
 mp_status mp_anneal_order_copy(mp_anneal_order *to, const mp_step *steps, size_t n, int64_t ticks, mp_error *err)

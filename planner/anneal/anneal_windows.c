@@ -1,8 +1,7 @@
-/* windows.c - where windows begin, walks through those that are over the budget, and the schedule of all. */
-#include "planner/anneal/windows.h"
+/* anneal_windows.c - where windows begin, walks through those that are over the budget, and the schedule of all. */
+#include "planner/anneal/anneal.h"
 
 #include "estimator/base/memory.h"
-#include "planner/anneal/walks.h"
 #include "planner/math/tuning.h"
 #include "planner/order/part.h"
 #include "planner/order/turn_around.h"

@@ -1,5 +1,5 @@
-/* lifetimes.c - lifetimes from the lists of producers and readers, and the ranges of the profile that a change adds to. */
-#include "planner/anneal/runs/lifetimes.h"
+/* runs_lifetimes.c - lifetimes from the lists of producers and readers, and the ranges of the profile that a change adds to. */
+#include "planner/anneal/runs/runs.h"
 
 #include <limits.h>
 

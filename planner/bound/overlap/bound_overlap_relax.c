@@ -1,4 +1,5 @@
-/* bound_relax.c - the linear programme over overlapping intervals, whose dual values are the multipliers of bound_overlap.c.
+/* bound_overlap_relax.c - the linear programme over overlapping intervals, whose dual values are the multipliers of
+ * bound_overlap.c.
  *
  * Columns: what is live at each boundary, what is recomputed between each and the next, and for every interval, what runs in it
  * (no more than between its boundaries). Rows: a storage that is required in an interval, that a node which runs there reads,
@@ -6,13 +7,13 @@
  * What can't be recomputed and takes little of the free memory is left out: its multipliers are 0. Columns are added when some
  * row asks for them: intervals are looked at from the last boundary on, storages in the reverse order of their producers.
  */
-#include "planner/bound/overlap/bound_relax.h"
+#include "planner/bound/overlap/bound_overlap.h"
 
 #include <string.h>
 
 #include "planner/math/linear.h"
 #include "planner/math/tuning.h"
-#include "planner/order/always.h"
+#include "planner/order/precedence.h"
 
 enum { NONE = -1, ALWAYS = -2, OPEN = -3 }; /* instead of a column: not at all; at no cost; when it is asked for */
 
@@ -310,7 +311,7 @@ int64_t mp_bound_relax_rows(const mp_precedence *order)
     return rows;
 }
 
-mp_status mp_bound_relax_new(mp_bound_overlap *o, mp_bound_relax **out, mp_error *err)
+static mp_status new_programme(mp_bound_overlap *o, mp_bound_relax **out, mp_error *err)
 {
     const size_t n = (size_t)o->n, n_pairs = (size_t)o->n_pairs;
     MP_OWNED_BY(mp_bound_relax_free) mp_bound_relax *r = mp_alloc(1, sizeof *r);
@@ -366,7 +367,7 @@ mp_status mp_bound_relax_renew(mp_bound_overlap *o, mp_bound_relax **r, int64_t 
     mp_bound_relax_free(*r);
     *r = NULL;
     MP_CHECK(mp_bound_overlap_reserve(o, err));
-    MP_CHECK(mp_bound_relax_new(o, r, err));
+    MP_CHECK(new_programme(o, r, err));
     MP_CHECK(mp_bound_relax_solve(*r, *work_left, solved, err));
     *work_left -= (*r)->linear.work;
     return MP_OK;

@@ -1,10 +1,8 @@
-/* moves.c - which neighbourhood a move is drawn from (MP_MOVE_... in tuning.def), and those that change only the order or a
- * node's alternative. */
-#include "planner/anneal/moves.h"
+/* mover_moves.c - which neighbourhood a move is drawn from (MP_MOVE_... in tuning.def), and those that change only the order or
+ * a node's alternative. */
+#include "planner/anneal/mover.h"
 
-#include "planner/anneal/move_evictions.h"
-#include "planner/anneal/runs/runs_change.h"
-#include "planner/anneal/runs/runs_query.h"
+#include "planner/anneal/runs/runs.h"
 
 /* Adds a run to the n of the list unless it is listed. False: the list is full. */
 static bool add(mp_mover *m, int *n, int run)

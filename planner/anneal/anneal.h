@@ -1,4 +1,4 @@
-/* walks.h - walks through orders of runs at a falling temperature, several at once: the Metropolis search of one annealing
+/* anneal.h - walks through orders of runs at a falling temperature, several at once: the Metropolis search of one annealing
  * round.
  *
  * Energy is ticks, and a penalty for every byte over the budget in every step, which rises while the budget is exceeded for
@@ -57,3 +57,17 @@ typedef struct mp_anneal_walk {
 /* Makes all walks, each in a thread of its own where one can be had. The same walks give the same orders unless the time or
  * `stop` ends them. MP_NOMEM. O(moves), each as far as it reaches. */
 mp_status mp_anneal_walk_all(mp_anneal_walk *walks, int n, mp_error *err);
+
+/* ---- large local graphs (turn_around.h), window by window ----
+ *
+ * The list is cut into windows of some thousand nodes, at nodes before which few bytes cross. A window is a closed part
+ * (order/part.h), whose plans may take the place of its nodes in the list; so windows are searched apart, several at once, and
+ * their orders, one after the other, are the schedule. A move costs what it costs in a graph of a window's size, and the whole
+ * search time and memory in proportion to the nodes. */
+
+/* True if the graph of a search is local, and can be cut. */
+bool mp_anneal_has_windows(const mp_graph *graph);
+
+/* One walk through each window in which keep-all is over the budget, from keep-all on, and one offer of the whole. `unit`: that
+ * of all temperatures, in ticks. Errors as mp_search_offer. O(nodes * MP_ANNEAL_LOCAL_MOVES) moves, O(graph) memory. */
+mp_status mp_anneal_windows(mp_search *search, double unit, mp_error *err);
