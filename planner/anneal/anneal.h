@@ -39,17 +39,14 @@ typedef struct mp_anneal_walk {
     uint64_t seed;
     bool keeps_order;             /* the first runs of forward nodes stay in list order */
     bool draws_near;              /* its moves evict what was produced shortly before (mover.h) */
-    double lowers;                /* a walk towards a smaller peak: by which fraction its limit is below the smallest peak so
-                                   * far; 0: an ordinary walk */
-    double unit, hot, cold;       /* in ticks; the first and the last temperature as multiples of `unit` (a walk that lowers
-                                   * reads only `hot`) */
+    double lowers;                /* limit = smallest peak so far less this fraction of it; 0: an ordinary walk */
+    double unit, hot, cold;       /* ticks; first and last temperature in that unit (`lowers`: only `hot`) */
     int64_t n_moves;              /* the number of moves over which the temperature falls from `hot` to `cold` */
     _Atomic int64_t *enough;      /* lower bound in ticks, without updates; the leader refreshes it ... */
     int64_t update_ticks;         /* ... from the proved bound, less the ticks of the updates */
     const mp_anneal_order *start; /* the first order, shared and read only */
 
-    mp_anneal_order best;     /* result: the best order within the budget; its ticks are an input too, and only orders below
-                               * them count */
+    mp_anneal_order best;     /* result, cheaper than the ticks it is given at first */
     mp_anneal_order smallest; /* as long as `best` is not found: the order of the smallest peak ... */
     int64_t smallest_bytes;   /* ... and that peak in bytes, less static bytes; INT64_MAX: none yet */
     mp_status status;
@@ -71,7 +68,7 @@ mp_status mp_anneal_walk_all(mp_anneal_walk *walks, int n, mp_error *err);
 /* True if the graph of a search is local, and can be cut. */
 bool mp_anneal_has_windows(const mp_graph *graph);
 
-/* Runs one walk in each window whose keep-all schedule exceeds the budget, starting from keep-all, and offers the joined
- * order to the search. `unit`: ticks, the unit of all temperatures. Errors as mp_search_offer. O(nodes *
- * MP_ANNEAL_LOCAL_MOVES) moves, O(graph) memory. */
+/* Runs one walk in each window whose keep-all exceeds the budget, starting from keep-all, and offers the joined order.
+ * `unit`: ticks, the unit of temperatures. Errors as mp_search_offer. O(nodes * MP_ANNEAL_LOCAL_MOVES) moves, O(graph)
+ * memory. */
 mp_status mp_anneal_windows(mp_search *search, double unit, mp_error *err);

@@ -15,8 +15,7 @@ typedef struct mp_mover {
     int n_choices;    /* nodes that have several alternatives */
     int *choices;
     int *list;                   /* work: runs or nodes that move together, MP_MOVE_LIST at most */
-    int n_reruns, n_reruns_deep; /* the most recomputations that an eviction may add, mostly and at times; fewer where nodes
-                                  * read much */
+    int n_reruns, n_reruns_deep; /* how many recomputations an eviction may add, mostly and at times */
     int reruns_left;             /* how many more recomputations the current move may add */
     int64_t ticks_limit;         /* the most ticks that the order may take after the current move ... */
     int64_t pending_ticks;       /* ... including these, of its new runs that are not yet turned on */
@@ -36,8 +35,7 @@ void mp_mover_draw_near(mp_mover *mover);
 /* Draws a number in [0, 1), or in [0, n), from the generator behind all moves (splitmix64). */
 double mp_mover_uniform(mp_mover *mover);
 int mp_mover_below(mp_mover *mover, int n);
-/* Each draws one: any run; a recomputation; a position, mostly one over the budget if there is any. Returns -1 if the draw
- * fails. */
+/* Each draws one: a run; a recomputation; a position, mostly one over the budget. Returns -1 if the draw fails. */
 int mp_mover_any_run(mp_mover *mover);
 int mp_mover_any_extra(mp_mover *mover);
 int mp_mover_any_position(mp_mover *mover);
@@ -47,8 +45,7 @@ int mp_mover_any_over(mp_mover *mover);
  * Returns -1 if the draw fails. */
 int mp_mover_any_live(mp_mover *mover, int position, int *reader);
 
-/* Moves a run to just before another run. Returns the run at the new position, or -1 if the data flow, or the order to be
- * kept, forbids it. */
+/* Moves a run to just before another. Returns the run there, or -1 if the data flow, or the order to be kept, forbids it. */
 int mp_mover_relocate(mp_mover *mover, int run, int before);
 /* Removes a run, and the recomputations that only it needed. */
 void mp_mover_drop(mp_mover *mover, int run);
@@ -63,7 +60,7 @@ bool mp_move_clear(mp_mover *mover);
  * ticks_limit, which is found before most of the work is done. Whatever has changed then can be undone. */
 bool mp_move(mp_mover *mover, int64_t ticks_limit);
 
-/* ---- the moves that change what is recomputed; each returns false if what it drew is impossible ----
+/* ---- moves that change what is recomputed; each returns false if its draw is impossible ----
  *
  * The ejection chain of a swap is Glover's (1996).
  */

@@ -69,8 +69,7 @@ void mp_arena_index_place(mp_arena_index *index, mp_arena_item *item, int64_t *w
 typedef enum mp_arena_rule {
     MP_ARENA_FIRST_FIT, /* in the given order, each into the lowest gap; the only rule for more than MP_ARENA_UNINDEXED items */
     MP_ARENA_BEST_FIT,  /* in the given order, each into the smallest gap that it fits into */
-    MP_ARENA_LOWEST_FIRST, /* always the item whose lowest offset, given those already placed, is lowest; the given order
-                            * breaks ties */
+    MP_ARENA_LOWEST_FIRST, /* always the item that can be placed lowest; the given order breaks ties */
     MP_ARENA_N_RULES
 } mp_arena_rule;
 

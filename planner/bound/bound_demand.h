@@ -23,8 +23,7 @@ mp_status mp_bound_demand_new(const mp_precedence *order, int64_t budget_bytes, 
 void mp_bound_demand_free(mp_bound_demand *d);
 MP_OWNER(mp_bound_demand_free, mp_bound_demand)
 
-/* Writes the boundaries at which free memory has a local minimum, at most `most` of them, from last to first. Returns their
- * number. */
+/* Writes the boundaries whose free memory is a local minimum, at most `most`, last to first. Returns their number. */
 int mp_bound_demand_narrows(const mp_bound_demand *d, int *nodes, int most);
 /* Tells that every plan takes at least `ticks` beyond first runs before the first run of this boundary node. O(boundaries). */
 void mp_bound_demand_before(mp_bound_demand *d, int node, int64_t ticks);

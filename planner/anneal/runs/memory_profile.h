@@ -14,15 +14,12 @@
 typedef struct mp_profile {
     mp_pool *pool;                     /* owns all arrays */
     int n_positions;                   /* a multiple of MP_PROFILE_CHUNK */
-    int64_t *excess;                   /* per position: live bytes less its limit (negative: below it), without the chunk's
-                                        * pending addition */
-    int64_t *pending, *highest, *over; /* per chunk: bytes to add to its positions; their highest excess; the sum of their
-                                        * positive excesses */
+    int64_t *excess;                   /* per position: live bytes less its limit, without the pending addition */
+    int64_t *pending, *highest, *over; /* per chunk: pending addition; highest excess; sum of positive excesses */
     int64_t total_over;                /* the sum of `over` */
 } mp_profile;
 
-/* Starts with all positions empty and nothing live. On MP_OK release with mp_profile_free (a zeroed profile is fine).
- * MP_NOMEM. O(positions). */
+/* All positions are empty at first. On MP_OK release with mp_profile_free (zeroed is fine). MP_NOMEM. O(positions). */
 mp_status mp_profile_new(int n_positions, mp_profile *out, mp_error *err);
 void mp_profile_free(mp_profile *profile);
 void mp_profile_clear(mp_profile *profile);

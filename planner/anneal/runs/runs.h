@@ -131,7 +131,7 @@ void mp_runs_undo(mp_runs *runs);
 
 /* ---- questions ----
  *
- * Each costs O(log n) for each storage that the run reads, adds to or writes, unless its comment says otherwise.
+ * Each costs O(log n) per storage that the run reads, adds to or writes, unless its comment says otherwise.
  */
 
 /* Returns the run that reads the instance of s live at `position` first after it; -1 if no instance is live, or it has no
