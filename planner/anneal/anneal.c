@@ -47,8 +47,8 @@ static round round_of(int kind)
 typedef struct annealing {
     mp_search *search;
     mp_anneal_walk walks[WALKS];
-    mp_anneal_order best; /* the order that a round starts from: the best plan, or if there is none ... */
-    int64_t least_bytes;  /* ... the order with the smallest peak, which is this many bytes without static bytes */
+    mp_anneal_order best; /* starts the round: the best plan, else the smallest order */
+    int64_t least_bytes;  /* peak of the smallest order, less static bytes */
     atomic_bool stop;
     _Atomic int64_t enough; /* lower bound in ticks, without updates */
     int64_t update_ticks;

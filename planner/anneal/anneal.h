@@ -28,8 +28,8 @@ mp_status mp_anneal_order_copy(mp_anneal_order *to, const mp_step *steps, size_t
 
 typedef struct mp_anneal_walk {
     mp_search *search;
-    const mp_graph *graph; /* the search's graph, or a part of it ... */
-    int64_t budget_bytes;  /* ... and the budget of that graph */
+    const mp_graph *graph; /* the graph of the search, or a part of it */
+    int64_t budget_bytes;  /* the budget of `graph` */
     bool is_apart;         /* true if `graph` is a part that this walk alone searches: it ends no other walk, `enough` is
                             * about that part, and it ends early if it stays far over the budget */
     bool ends_at_first;    /* the walk ends at its first order within the budget */
@@ -42,13 +42,13 @@ typedef struct mp_anneal_walk {
     double lowers;                /* limit = smallest peak so far less this fraction of it; 0: an ordinary walk */
     double unit, hot, cold;       /* ticks; first and last temperature in that unit (`lowers`: only `hot`) */
     int64_t n_moves;              /* the number of moves over which the temperature falls from `hot` to `cold` */
-    _Atomic int64_t *enough;      /* lower bound in ticks, without updates; the leader refreshes it ... */
-    int64_t update_ticks;         /* ... from the proved bound, less the ticks of the updates */
+    _Atomic int64_t *enough;      /* lower bound in ticks, without updates; kept up to date by the leader */
+    int64_t update_ticks;         /* ticks of all updates, which `enough` leaves out */
     const mp_anneal_order *start; /* the first order, shared and read only */
 
-    mp_anneal_order best;     /* result, cheaper than the ticks it is given at first */
-    mp_anneal_order smallest; /* as long as `best` is not found: the order of the smallest peak ... */
-    int64_t smallest_bytes;   /* ... and that peak in bytes, less static bytes; INT64_MAX: none yet */
+    mp_anneal_order best;     /* result: the cheapest order, if below its initial ticks */
+    mp_anneal_order smallest; /* while `best` is not found: the order of the smallest peak */
+    int64_t smallest_bytes;   /* peak of `smallest`, less static bytes; INT64_MAX: none yet */
     mp_status status;
     mp_error err;
     long n_live; /* what this walk's thread has added to mp_alloc_live */

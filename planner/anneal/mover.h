@@ -17,8 +17,8 @@ typedef struct mp_mover {
     int *list;                   /* work: runs or nodes that move together, MP_MOVE_LIST at most */
     int n_reruns, n_reruns_deep; /* how many recomputations an eviction may add, mostly and at times */
     int reruns_left;             /* how many more recomputations the current move may add */
-    int64_t ticks_limit;         /* the most ticks that the order may take after the current move ... */
-    int64_t pending_ticks;       /* ... including these, of its new runs that are not yet turned on */
+    int64_t ticks_limit;         /* most ticks of the order after the current move */
+    int64_t pending_ticks;       /* ticks of the move's new runs that are not yet on */
     bool has_given_up;           /* true if the current move exceeds ticks_limit */
 } mp_mover;
 

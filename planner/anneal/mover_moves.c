@@ -100,7 +100,7 @@ static bool move_shift_extra(mp_mover *m)
     const int run = mp_mover_any_extra(m);
     if (run < 0) return false;
     const mp_alternative *alternative = mp_runs_alternative(x, run);
-    if (alternative->n_writes && mp_mover_below(m, 2)) { /* just in time */
+    if (alternative->n_writes && mp_mover_below(m, 2)) { /* moves it to just before its next reader */
         const int s = alternative->writes[mp_mover_below(m, (int)alternative->n_writes)];
         if (mp_storage_is_static(&x->graph->storages[s])) return false;
         return mp_mover_relocate(m, run, mp_runs_next_read(x, s, x->runs[run].position)) >= 0;

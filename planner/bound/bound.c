@@ -68,10 +68,10 @@ static mp_status bound_explain(mp_bound_interval *x, const mp_bound *bound, mp_b
 typedef struct pass {
     mp_bound_chain *chain;
     mp_bound_selection *selection;
-    int *nodes, n;         /* the boundaries of the best chain ... */
-    int *split, n_split;   /* ... and of the chain whose intervals are coupled */
-    int64_t ticks;         /* the best bound so far, in ticks beyond first runs, ... */
-    mp_bound_stage stage;  /* ... and the stage that proved it, or that no plan fits */
+    int *nodes, n;         /* the boundaries of the best chain */
+    int *split, n_split;   /* the boundaries of the chain whose intervals are coupled */
+    int64_t ticks;         /* the best bound so far, in ticks beyond first runs */
+    mp_bound_stage stage;  /* the stage that proved `ticks`, or that no plan fits */
     bool is_infeasible;    /* true if a stage proved that no plan fits */
     mp_bound_work counted; /* the part of the intervals' work that is counted for stages already ended */
 } pass;

@@ -121,7 +121,7 @@ void mp_bound_demand_before(mp_bound_demand *d, int node, int64_t ticks)
     }
 }
 
-/* Chooses the earlier boundaries since which the most must run. */
+/* Chooses the earlier boundaries that prove the most ticks up to this one. */
 static void choose_starts(mp_bound_demand *d)
 {
     const size_t size = (size_t)d->reruns.words * sizeof *d->runs;

@@ -122,7 +122,7 @@ mp_status mp_bound_ranks_init(mp_bound_ranks *k, const mp_bound_interval *x, mp_
     k->end = mp_pool_alloc(k->pool, graph->n_nodes, sizeof *k->end);
     MP_ENSURE(!mp_pool_failed(k->pool), err, MP_NOMEM, "no memory for a bound of %d nodes", o->n);
     for (size_t s = 0; s < graph->n_storages; s++)
-        if (x->storage_vertex[s] >= 0) k->end[graph->producer[s]]++; /* a count, for now */
+        if (x->storage_vertex[s] >= 0) k->end[graph->producer[s]]++; /* counts outputs first; becomes the end below */
     for (int i = 0; i < o->n; i++) {
         const int v = o->sequence[i];
         if (v == o->n - 1) continue;

@@ -172,8 +172,7 @@ static double rounded_bytes(const mp_chain *chain, int64_t slot_bytes)
     return sum;
 }
 
-/* Returns a slot size in [least_bytes, 2 * least_bytes) that loses little by rounding up: it divides the size of something
- * kept. */
+/* Returns a slot size in [least_bytes, 2 * least_bytes) at which rounding up loses little: a divisor of some option's bytes. */
 static int64_t fitting_bytes(const mp_chain *chain, int64_t least_bytes)
 {
     int64_t best = least_bytes;

@@ -370,7 +370,7 @@ mp_status mp_floor_of(const mp_precedence *o, int64_t *floor_bytes, mp_floor_rea
     MP_OWNED_BY(mp_floor_cut_free) mp_floor_cut *cut = NULL;
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     mp_floor_reason why = {.storage = -1, .producer = -1, .beside = -1};
-    int64_t *least = mp_pool_alloc(pool, (size_t)n + 1, sizeof *least); /* live bytes, at first */
+    int64_t *least = mp_pool_alloc(pool, (size_t)n + 1, sizeof *least); /* least[v]: live bytes at the first run of v */
     int64_t *own = mp_pool_alloc(pool, (size_t)n, sizeof *own);
     int64_t *again = mp_pool_alloc(pool, (size_t)n, sizeof *again);
     int64_t *best = mp_pool_alloc(pool, graph->n_storages, sizeof *best);

@@ -118,11 +118,11 @@ mp_status mp_run_ilp(mp_search *search, mp_error *err)
     int node;
     bool done = false;
     MP_CHECK(build_model(&x, err));
-    if (request->solver && !strcmp(request->solver, start.name)) /* auto has already run the searchers for a start */
+    if (request->solver && !strcmp(request->solver, start.name)) /* in auto, other searchers have given a start */
         MP_CHECK(mp_search_delegate(search, &start, 1, err));
     if (x.graph == mp_problem_graph(request->problem))
         MP_CHECK(mp_problem_floor(request->problem, &low, NULL, err));
-    else /* the relaxed graph */
+    else /* the floor of the relaxed graph */
         MP_CHECK(mp_floor(x.graph, &low, &node, err));
     MP_CHECK(offer_list(&x, &high, err));
     if (request->budget_bytes < low || request->budget_bytes >= high) return MP_OK;

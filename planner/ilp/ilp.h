@@ -24,7 +24,7 @@
 #include "memplan/memory.h"
 #include "memplan/timeline.h"
 
-typedef enum mp_ilp_kind { MP_ILP_RUN, MP_ILP_RESIDENT, MP_ILP_USED, MP_ILP_IN_PLACE } mp_ilp_kind; /* R, S, L, P */
+typedef enum mp_ilp_kind { MP_ILP_RUN, MP_ILP_RESIDENT, MP_ILP_USED, MP_ILP_IN_PLACE } mp_ilp_kind; /* the columns R, S, L, P */
 
 typedef struct mp_ilp_column {
     mp_ilp_kind kind;

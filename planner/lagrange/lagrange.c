@@ -364,7 +364,7 @@ static mp_status search_all(pricing *x, mp_error *err)
     mp_error ignored = {0};
     MP_CHECK(mp_cut_labels_new(graph, &x->problem, err));
     if (graph->nodes[x->problem->node[x->problem->forward_end]].phase == MP_PHASE_FORWARD)
-        return MP_OK; /* nothing follows this */
+        return MP_OK; /* no stage comes after forward */
     const double unit = mean_multiplier(x->problem);
     x->multiplier = mp_alloc(graph->n_nodes, sizeof *x->multiplier);
     x->over_bytes = mp_alloc(graph->n_nodes, sizeof *x->over_bytes);

@@ -18,7 +18,7 @@ typedef struct mp_precedence {
     uint64_t *ancestors, *descendants; /* per vertex: a bit set, see mp_precedence_ancestors, mp_precedence_descendants */
     size_t n_pairs;                    /* the pairs that the rules give directly; the relation is their transitive closure */
     int *pair_from, *pair_to;          /* pair_from[k] precedes pair_to[k]; a pair may be listed more than once */
-    int only_vertex;                   /* in a large graph, the one vertex that has its sets; else -1 */
+    int only_vertex;                   /* in a large graph, the one vertex with ancestor and descendant sets; else -1 */
     int *reads_start, *reads;          /* per node: the storages that it always reads, except always-live ones */
     int *source, *derived;             /* per node: two recomputable storages, `derived` produced from `source`, of which
                                         * every alternative reads at least one; -1: none */
@@ -41,13 +41,13 @@ MP_OWNER(mp_precedence_free, mp_precedence)
  * have their sets. n_pairs does not change. MP_NOMEM. O(nodes^2 / 64). */
 mp_status mp_precedence_add(mp_precedence *order, int from, int to, mp_error *err);
 
-/* With more vertices than this, only one has its sets; 32,768, and less in tests. */
+/* In a graph with more vertices, only one has ancestor and descendant sets; 32,768, and less in tests. */
 extern _Thread_local int mp_precedence_most_nodes;
 
-/* Return the bit set of all vertices that precede v, or that v precedes. Precondition: v has its sets. */
+/* Return the bit set of all vertices that precede v, or that v precedes. Precondition: v has these sets. */
 const uint64_t *mp_precedence_ancestors(const mp_precedence *order, int v);
 const uint64_t *mp_precedence_descendants(const mp_precedence *order, int v);
-/* True if u precedes v. Precondition: one of the two has its sets. */
+/* True if u precedes v. Precondition: u or v has ancestor and descendant sets. */
 bool mp_precedes(const mp_precedence *order, int u, int v);
 
 /* ---- what a node reads, writes and adds to whatever alternative it takes ---- */

@@ -31,7 +31,7 @@ struct mp_pack_search {
     size_t n_branches, branches_capacity;
     int64_t *tops;        /* per section: cache of `supported`; -1: unknown */
     int64_t *weight;      /* per section: 1 + how often the search has failed there */
-    int64_t nodes, limit; /* of the present run */
+    int64_t nodes, limit; /* nodes of the present run, and their limit */
     int depth;
     bool halted, stopped;
 };

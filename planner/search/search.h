@@ -31,11 +31,11 @@ struct mp_search {
     int64_t baseline_ticks, n_offers, n_offers_of_solver, n_moves, moves;
     double start, last_progress, moves_start;
     double share;           /* the fraction of the time limit at which the running searcher must end */
-    mp_proof *proof;        /* the proof beside the search; NULL: none, or it has ended ... */
-    mp_status proof_status; /* ... with this status */
+    mp_proof *proof;        /* the proof beside the search; NULL: none, or it has ended */
+    mp_status proof_status; /* the status with which the proof ended */
     mp_error proof_err;
-    mp_bound known;  /* the bound proved without that thread; ticks -1: none ... */
-    mp_bound proved; /* ... and the best bound of all */
+    mp_bound known;  /* the bound proved without the thread; ticks -1: none */
+    mp_bound proved; /* the best bound, with or without the thread */
     mp_bound_report first_report,
         proof_report; /* of the bound before the search and of the thread's; only if a report is asked for */
     bool has_proof;   /* true once a thread was started */

@@ -34,7 +34,7 @@ typedef struct table {
     int low, high;                 /* the classes in use */
     int64_t *fewest, *most, *rest; /* per set: fewest bytes kept on the way there (INT64_MAX: unreachable); most bytes kept
                                     * with which the rest fits; overhead of the rest */
-    int64_t limit;                 /* of the total overhead */
+    int64_t limit;                 /* limit of the total overhead */
     state *states;                 /* the remaining states, grouped by set */
     size_t n_states, capacity;
     size_t *start; /* per set: its first state */

@@ -9,7 +9,7 @@
 #include "planner/solve/smallest.h"
 #include "planner/solve/solver.h"
 
-enum { ROUNDS = 5, QUICKER = 2 /* after the first */, LIMITED_ROUNDS = 16 /* with a time limit, which ends them */ };
+enum { ROUNDS = 5, QUICKER = 2 /* in later rounds */, LIMITED_ROUNDS = 16 /* with a time limit, which ends them */ };
 
 /* ---- one plan ---- */
 
@@ -19,8 +19,8 @@ static bool is_late(void *data)
     return mp_clock_now() > *(const double *)data;
 }
 
-/* Lays a plan out by `deadline` (0: none), and sets its budget, or no budget if it exceeds that. An error that the check
- * finds is ours. */
+/* Lays a plan out by `deadline` (0: none), and sets its budget, or no budget if it exceeds that. A plan that the check
+ * refutes is an internal error. */
 static mp_status lay_out(const mp_graph *graph, mp_plan *plan, int64_t budget_bytes, double deadline, mp_error *err)
 {
     mp_arena_options options = {.data = &deadline};

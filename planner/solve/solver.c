@@ -37,7 +37,7 @@ const mp_solver *mp_solver_find(const char *name)
     return NULL;
 }
 
-/* Makes the plan of a kept schedule for the request, and checks it. An error that the check finds is ours. */
+/* Makes the plan of a kept schedule for the request, and checks it. A plan that the check refutes is an internal error. */
 static mp_status finish(const mp_search *search, const mp_candidate *kept, int64_t floor_bytes, int64_t budget_bytes,
                         mp_plan **out, mp_error *err)
 {
@@ -122,7 +122,7 @@ static mp_status finish_bound(mp_search *search, mp_answer *found, mp_error *err
         MP_CHECK(mp_candidate_take(&search->smallest, search->best.steps, search->best.n, search->best.peak_bytes,
                                    search->best.ticks, search->best.solver, err));
     if (!is_bounded(search->request)) return MP_OK;
-    const bool is_needless = !search->best.solver || search->best.ticks <= search->baseline_ticks; /* more need not be known */
+    const bool is_needless = !search->best.solver || search->best.ticks <= search->baseline_ticks; /* it cannot matter */
     found->bound = is_needless ? search->known : search->proved;
     if (!search->request->explains_bound) return MP_OK;
     MP_ENSURE(found->report = mp_alloc(1, sizeof *found->report), err, MP_NOMEM, "out of memory to explain a bound");

@@ -1,4 +1,4 @@
-/* runs.c - the structure of an order of runs, built from steps, its runs spread evenly, and its lists by ascending position. */
+/* runs.c - makes an order of runs from steps, spreads its runs evenly, and keeps its lists sorted by position. */
 #include "planner/anneal/runs/runs.h"
 
 #include <string.h>

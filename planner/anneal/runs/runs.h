@@ -60,8 +60,8 @@ typedef struct mp_runs {
     int *spare;   /* numbers of runs that are not in use */
     int *removed; /* runs removed since the last keep, which undo puts back */
     size_t runs_capacity, spare_capacity, removed_capacity;
-    int end;                          /* a run that stands for the end of backward ... */
-    int64_t end_workspace_bytes;      /* ... and the largest workspace of the updates, which run there */
+    int end;                          /* a run that stands for the end of backward */
+    int64_t end_workspace_bytes;      /* the largest workspace of the updates at `end` */
     mp_run_list *producers, *readers; /* per storage; a node that adds to a sum counts as a reader */
     int *update_run;                  /* per gradient: a run up to which its update needs it live; -1: none */
     int *gradients_start, *gradients; /* per storage that updates change: the gradients which those updates read */

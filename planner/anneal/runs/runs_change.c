@@ -17,7 +17,7 @@ static void note(mp_runs *x, mp_change_kind kind, int run, int position)
     x->changes[x->n_changes++] = (mp_change){kind, {run}, {position}};
 }
 
-/* ---- changes without notes ---- */
+/* ---- changes that are not recorded for undo ---- */
 
 static void place(mp_runs *x, int run, int position)
 {

@@ -27,8 +27,8 @@ typedef struct mp_bound_chain {
     int64_t *single;     /* per point: the bound of the interval from it to the end */
     int64_t *rest;       /* per point: the sum of the best chain that begins at it */
     int *next;           /* per point: the next point of that chain, -1: none */
-    int best_single;     /* the node whose interval to the end has the largest bound, -1: none ... */
-    int64_t best_ticks;  /* ... and that bound */
+    int best_single;     /* the node whose interval to the end has the largest bound, -1: none */
+    int64_t best_ticks;  /* the bound of the interval from best_single */
     mp_bound_work work;  /* the part of the work that was spent on intervals to the end */
     int first;           /* the point at which the best of all chains begins, -1: none; of equal chains the shorter one */
     bool infeasible, stopped;

@@ -39,7 +39,7 @@ typedef struct mp_bound_interval {
     /* set by mp_bound_interval_end */
     int *required; /* storages that nodes of the interval read */
     size_t n_required;
-    bool *is_required; /* per storage */
+    bool *is_required; /* per storage: true if in `required` */
     bool *covers_two;  /* per storage: true if it also represents a storage that is produced from it; some node reads one of
                         * the two */
     /* set by the caller, all false at first */

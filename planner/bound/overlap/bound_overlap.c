@@ -188,8 +188,8 @@ static int64_t most_earned(const mp_bound_overlap *o, int i)
     return sum + earned_wholly(o->items, n, room);
 }
 
-/* Applies the decisions at a boundary to an interval from it: storages that are not live are barred. Live ones stay open, as
- * the choice of H pays for them; so do storages that represent two. */
+/* Applies the decisions at a boundary to an interval from it: storages decided not live are barred. Those decided live stay
+ * open, as their price is paid at the boundary; so do storages that represent two. */
 static void settle(const mp_bound_overlap *o, int boundary)
 {
     for (size_t s = 0; s < o->n_storages; s++) {
