@@ -23,7 +23,7 @@ struct mp_arena_placer {
     obstacle *obstacles;
     int64_t *lowest;       /* per rank, for MP_ARENA_LOWEST_FIRST: lowest offset above the placed items live with it */
     int *unplaced;         /* ranks of unplaced items */
-    mp_arena_index *index; /* replaces these arrays if there are many items */
+    mp_arena_index *index; /* first fit through an index, without the arrays above, if there are many items */
 };
 
 mp_arena_placer *mp_arena_placer_new(mp_arena_problem *problem)

@@ -96,7 +96,7 @@ mp_status mp_smallest_plan(const mp_request *request, bool with_arena, mp_plan *
     return MP_OK;
 }
 
-/* ---- as an answer ---- */
+/* ---- the smallest plan as an answer ---- */
 
 /* Searches with `auto` for a cheaper plan from the smallest; *out NULL: none. */
 static mp_status cheaper_than(const mp_request *request, const mp_plan *smallest, bool with_arena, mp_plan **out, mp_error *err)

@@ -1,4 +1,4 @@
-/* memory_profile.c - a two-level structure: positions, and chunks of them with pending additions. */
+/* memory_profile.c - a two-level segment tree: positions, and chunks of positions with pending additions. */
 #include "planner/anneal/runs/memory_profile.h"
 
 #include <string.h>
