@@ -15,28 +15,28 @@
 #include "memplan/pack.h"
 #include "memplan/plan.h"
 
-/* Gives every instance and workspace of the plan's steps its offset, a multiple of the graph's alignment: sets places, n_places
- * and arena_bytes, replacing what was there. Deterministic. O(rounds * n^2) for n items, with a small constant; more than
- * 20,000 items by first fit in a few orders, through an index, in practice about O(n log^2 n). MP_INVALID: as
- * mp_timeline_build. MP_NOMEM. */
+/* Gives every instance and workspace of the plan's steps an offset, a multiple of the graph's alignment; replaces the plan's
+ * places, n_places and arena_bytes. Deterministic. O(rounds * n^2) for n items, with a small constant; more than 20,000
+ * items by first fit in a few orders, through an index, in practice about O(n log^2 n). MP_INVALID: as mp_timeline_build.
+ * MP_NOMEM. */
 mp_status mp_arena_layout(const mp_graph *graph, mp_plan *plan, mp_error *err);
 
 /* The effort spent on the arena of one plan. */
 typedef struct mp_arena_options {
-    int64_t capacity_bytes;   /* an arena that is higher is searched for longer, exactly, within this height; 0: none is */
-    bool (*stop)(void *data); /* asked now and then. An arena within the capacity ends the search; once true, so does the next
-                                 look. NULL: never */
+    int64_t capacity_bytes;   /* if the arena is higher, a longer exact search looks for one within this height; 0: none does */
+    bool (*stop)(void *data); /* asked now and then; true ends the search, and so does an arena within the capacity. NULL:
+                               * never stop */
     void *data;
 } mp_arena_options;
 
-/* The same, with these options. Deterministic as long as `stop` is. */
+/* Like mp_arena_layout, with these options. Deterministic as long as `stop` is. */
 mp_status mp_arena_layout_within(const mp_graph *graph, mp_plan *plan, const mp_arena_options *options, mp_error *err);
 
-/* The same, with an exact search as long as the options say (NULL: as short as there). Height, bound and the options' `enough`
- * are bytes. */
+/* Like mp_arena_layout, with an exact search as long as the options say (NULL: as short as there). Height, bound and the
+ * options' `enough` are bytes. */
 mp_status mp_arena_pack(const mp_graph *graph, mp_plan *plan, const mp_pack_options *options, mp_pack_result *result,
                         mp_error *err);
 
-/* A lower bound on the arena of the plan's steps, where in-place items share an offset: the live bytes of the fullest step, or
- * more if the exact search proves more. Else as mp_arena_layout, but the plan is not changed. */
+/* Computes a lower bound on the arena of the plan's steps, where in-place items share an offset: the live bytes of the
+ * fullest step, or more if the exact search proves more. Does not change the plan. Otherwise as mp_arena_layout. */
 mp_status mp_arena_bound(const mp_graph *graph, const mp_plan *plan, int64_t *bytes, mp_error *err);

@@ -1,4 +1,4 @@
-/* bound.h - a certified lower bound: the time that every plan within a budget takes at least, and which stage proved it.
+/* bound.h - a certified lower bound on the time of every plan within a budget, and the stage that proved it.
  *
  * Fix two nodes i and j, i before j in every plan. While i first runs, the retained activations fit into the budget less the
  * memory that every plan needs there. Every activation that a node of (i, j] reads and that was not retained must be recomputed
@@ -18,18 +18,17 @@ typedef enum mp_bound_orders {
     MP_BOUND_ANY_ORDER
 } mp_bound_orders;
 
-/* "this-order", "any-order", as plan files say it; "" of MP_BOUND_NO_ORDER. */
+/* Returns "this-order" or "any-order", as plan files have it; "" for MP_BOUND_NO_ORDER. */
 const char *mp_bound_orders_text(mp_bound_orders orders);
 
 typedef struct mp_bound {
-    int64_t ticks;   /* no plan within the budget takes less; at least one run of every node in its fastest alternative */
-    bool infeasible; /* no such plan fits the budget; ticks is then the sum over nodes */
+    int64_t ticks;   /* no plan within the budget takes less; at least every node once, in its fastest alternative */
+    bool infeasible; /* true if no plan fits the budget; ticks is then the sum over nodes */
     mp_bound_orders orders;
-    mp_bound_stage stage; /* which proved it */
-    int from,
-        to; /* the interval that proves the most by itself: between the first runs of these nodes. `from` -1: there is
-               none; `to` -1: to the end of the step. Where no plan fits: the node at which memory does not suffice, or -1 */
-    double multiplier; /* ticks a byte of memory is worth at the start of this interval */
+    mp_bound_stage stage; /* the stage that proved it */
+    int from, to; /* the nodes between whose first runs is the interval that proves most by itself. `from` -1: no interval; `to`
+                   * -1: the end of the step. If no plan fits: the node at which memory does not suffice, or -1 */
+    double multiplier; /* Lagrange multiplier at the start of this interval, in ticks per byte */
 } mp_bound;
 
 /* The bound for plans whose peak_bytes is at most budget_bytes; options NULL: this order, effort 4. The same input gives the

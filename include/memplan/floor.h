@@ -17,13 +17,13 @@
 #include "memplan/graph.h"
 
 typedef struct mp_floor_reason {
-    int node;             /* whose sum it is, -1: the end of backward, or no nodes */
-    int storage;          /* read by this node, and kept live or recomputed; -1: the sum is that of the node's own run */
-    int producer;         /* the node to be recomputed: it produces the storage, or what that is computed from */
-    int beside;           /* ... unless the storage, or what it is computed from, is live while this node runs, */
-    int64_t live_bytes;   /* so many bytes at least, */
-    int64_t beside_bytes; /* which then takes at least this; */
-    int64_t again_bytes;  /* a run of `producer` after it takes at least this (both without static bytes) */
+    int node;             /* the node whose sum is the floor, -1: the end of backward, or no nodes */
+    int storage;          /* read by this node, and kept live or recomputed; -1: the node's own run decides */
+    int producer;         /* the node to be recomputed: the producer of the storage, or of an input of that */
+    int beside;           /* ... unless the storage, or that input, is live while this node runs, */
+    int64_t live_bytes;   /* ... with at least so many bytes, */
+    int64_t beside_bytes; /* ... so that this node's run takes at least this many bytes; */
+    int64_t again_bytes;  /* a later run of `producer` takes at least this many (both without static bytes) */
 } mp_floor_reason;
 
 /* *floor_bytes, and why (reason->storage >= 0: static bytes and the smaller of beside_bytes and again_bytes). O(nodes * (edges
@@ -32,5 +32,5 @@ typedef struct mp_floor_reason {
  * 8192 nodes only storages that live for certain, and beyond 32767 only what nodes need for themselves is counted. MP_NOMEM. */
 mp_status mp_floor_explained(const mp_graph *graph, int64_t *floor_bytes, mp_floor_reason *reason, mp_error *err);
 
-/* The same with the reason's node only. */
+/* Like mp_floor_explained, but gives the reason's node only. */
 mp_status mp_floor(const mp_graph *graph, int64_t *floor_bytes, int *node, mp_error *err);

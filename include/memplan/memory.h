@@ -4,10 +4,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* n * size zeroed bytes, or NULL when memory is short or the product overflows. n = 0 gives a unique pointer. Release with
- * mp_free. */
+/* Returns n * size zeroed bytes; NULL if memory is short or the product overflows. n = 0 gives a unique pointer. Release
+ * with mp_free. */
 void *mp_alloc(size_t n, size_t size);
-void mp_free(void *p); /* NULL is fine */
+void mp_free(void *p); /* NULL is allowed */
 
 /* Owners. A variable that is declared with one of these is released where its scope ends, whichever way that is left, so that
  * functions return at once. To hand an object over, copy the pointer and set the variable to NULL.
@@ -42,9 +42,9 @@ static inline void mp_free_owned(void *variable)
  * could not be had. */
 typedef struct mp_pool mp_pool;
 mp_pool *mp_pool_new(void);       /* NULL: out of memory */
-void mp_pool_free(mp_pool *pool); /* NULL is fine */
+void mp_pool_free(mp_pool *pool); /* NULL is allowed */
 MP_OWNER(mp_pool_free, mp_pool)
-bool mp_pool_failed(const mp_pool *pool);                           /* true for NULL, too */
-void *mp_pool_alloc(mp_pool *pool, size_t n, size_t size);          /* NULL: out of memory or overflow, or no pool */
+bool mp_pool_failed(const mp_pool *pool);                           /* true also for NULL */
+void *mp_pool_alloc(mp_pool *pool, size_t n, size_t size);          /* NULL: out of memory, overflow, or pool is NULL */
 char *mp_pool_text(mp_pool *pool, const char *text, size_t length); /* a NUL-terminated copy of text[0..length) */
 char *mp_pool_format(mp_pool *pool, const char *format, ...) __attribute__((format(printf, 2, 3)));

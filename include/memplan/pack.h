@@ -27,16 +27,16 @@
 
 #include "memplan/error.h"
 
-typedef struct mp_pack_piece { /* of a size profile */
+typedef struct mp_pack_piece { /* a stretch of a size profile */
     int64_t begin, end;        /* time [begin, end) */
     int64_t size;              /* bytes, > 0 */
 } mp_pack_piece;
 
 typedef struct mp_pack_item {
-    int piece, n_pieces; /* its profile: pieces[piece .. piece + n_pieces), by time, without overlap; at least one */
-    int64_t alignment;   /* of the offset; >= 1 */
-    int64_t fixed;       /* the offset that it must have; -1: any */
-    int64_t offset;      /* answer */
+    int piece, n_pieces; /* its profile is pieces[piece .. piece + n_pieces), sorted by time, without overlap; at least one */
+    int64_t alignment;   /* of its offset; >= 1 */
+    int64_t fixed;       /* the offset that it must have; -1: any offset */
+    int64_t offset;      /* result */
 } mp_pack_item;
 
 typedef struct mp_pack_problem { /* owned by the caller */
@@ -53,47 +53,47 @@ enum { /* rules, as bits of mp_pack_options.without */
        MP_PACK_SUPPORT = 8,
        MP_PACK_TWINS = 16,
        MP_PACK_MEMORY = 32,
-       MP_PACK_FEWEST = 64, /* branch where there are the fewest branches; without: at the lowest floor, leftmost */
+       MP_PACK_FEWEST = 64, /* branch in the section with the fewest branches; without it: at the lowest floor, leftmost */
        MP_PACK_RULES = 127
 };
 
 typedef struct mp_pack_options {
-    int64_t node_limit; /* branches taken; <= 0: none */
-    int64_t enough; /* mp_pack_minimize ends with a placement of this height, or the proof that there is none; <= 0: goes on */
-    bool (*stop)(void *data); /* asked now and then; true ends the search. NULL: never */
+    int64_t node_limit; /* most branches taken; <= 0: no limit */
+    int64_t enough;     /* mp_pack_minimize ends at this height, or at the proof that none is as low; <= 0: at the lowest */
+    bool (*stop)(void *data); /* asked now and then; true ends the search. NULL: never stop */
     void *data;
-    unsigned without; /* rules that are off */
+    unsigned without; /* bits of the rules that are off */
 } mp_pack_options;
 
 typedef enum mp_pack_verdict {
-    MP_PACK_PLACED,     /* every item has its offset; of mp_pack_minimize: and no placement is lower, or it is low enough */
+    MP_PACK_PLACED,     /* every item has its offset; from mp_pack_minimize: and none is lower, or it is low enough */
     MP_PACK_INFEASIBLE, /* proved: there is no placement */
-    MP_PACK_LIMIT       /* the search was cut short */
+    MP_PACK_LIMIT       /* the search ended early */
 } mp_pack_verdict;
 
 typedef struct mp_pack_result {
     mp_pack_verdict verdict;
-    int64_t height; /* of the placement in the items; -1: there is none */
-    int64_t bound;  /* no placement is lower */
+    int64_t height; /* height of the placement in the items; -1: none */
+    int64_t bound;  /* proved: no placement is lower */
     int64_t nodes;
 } mp_pack_result;
 
-/* Looks for offsets within `capacity` bytes; the items' offsets are set if it finds them, else untouched. MP_INVALID: an item
- * that breaks the rules above, or sums that do not fit. MP_NOMEM. Exponential; O(s * l) work per node at most for s sections
- * of l items. */
+/* Searches for offsets within `capacity` bytes; sets the items' offsets if it finds them, else leaves them. MP_INVALID: an
+ * item breaks the rules above, or a sum overflows. MP_NOMEM. Exponential; at most O(s * l) work per node for s sections of l
+ * items. */
 mp_status mp_pack_solve(mp_pack_problem *problem, int64_t capacity, const mp_pack_options *options, mp_pack_result *result,
                         mp_error *err);
 
-/* Looks for the lowest offsets. The node limit is for all capacities that are tried. `known` is the height of a placement
- * whose offsets are in the items already; -1: there is none. MP_PACK_LIMIT: the offsets are the best that were found, if height
- * >= 0; bound <= lowest <= height. The rest as mp_pack_solve. */
+/* Searches for the lowest offsets. The node limit is for all capacities together. `known`: the height of the placement that
+ * the items already have; -1: none. MP_PACK_LIMIT: the offsets are the best found, if height >= 0; bound <= lowest height <=
+ * height. Otherwise as mp_pack_solve. */
 mp_status mp_pack_minimize(mp_pack_problem *problem, int64_t known, const mp_pack_options *options, mp_pack_result *result,
                            mp_error *err);
 
-/* The largest sum of live sizes at one time: no placement is lower. MP_INVALID: sums that do not fit. MP_NOMEM. O(n log n) for
- * n pieces. */
+/* Computes the largest sum of live sizes at one time: no placement is lower. MP_INVALID: a sum overflows. MP_NOMEM. O(n log
+ * n) for n pieces. */
 mp_status mp_pack_bound(const mp_pack_problem *problem, int64_t *bytes, mp_error *err);
 
-/* Judges offsets without knowing anything of the search: aligned, fixed where they must be, >= 0, everything within
- * `capacity`, no two items overlap. MP_REFUTED says which item. MP_NOMEM. O(n log n + pairs of pieces live together). */
+/* Checks offsets independently of the search: aligned, as fixed, >= 0, all within `capacity`, no two items overlap.
+ * MP_REFUTED: the message names the item. MP_NOMEM. O(n log n + pairs of pieces live together). */
 mp_status mp_pack_check(const mp_pack_problem *problem, int64_t capacity, mp_error *err);

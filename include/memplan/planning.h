@@ -27,7 +27,7 @@
 
 typedef struct mp_planning mp_planning;
 
-/* Returns 1; another number, should a function or a name below ever change its meaning. O(1). */
+/* Returns 1; it would be another number if a function or a name below changed its meaning. O(1). */
 int mp_planning_interface(void);
 
 /* Returns a handle with an empty graph (name NULL: ""), in which seconds are tick_seconds times ticks. NULL if memory is short.
@@ -42,9 +42,10 @@ const char *mp_planning_message(const mp_planning *planning);
 /* Returns an empty mp_error for a function of another header; its sentence is then mp_planning_message's. NULL only without a
  * handle. O(1). */
 mp_error *mp_planning_error(mp_planning *planning);
-const char *mp_planning_hash(const mp_planning *planning); /* 32 hexadecimal digits over the finished graph; "" before. O(1) */
-const mp_graph *mp_planning_graph(const mp_planning *planning); /* the handle's; complete once it is finished. O(1) */
-const mp_plan *mp_planning_plan(const mp_planning *planning);   /* of the last search, the handle's; NULL: none. O(1) */
+const char *mp_planning_hash(const mp_planning *planning);      /* 32 hexadecimal digits of the finished graph; "" before.
+                                                                 * O(1) */
+const mp_graph *mp_planning_graph(const mp_planning *planning); /* belongs to the handle; complete once it is finished. O(1) */
+const mp_plan *mp_planning_plan(const mp_planning *planning);   /* of the last search, owned by the handle; NULL: none. O(1) */
 
 /* ---- the graph (docs/plan-rules.md) ---- */
 
@@ -52,7 +53,8 @@ const mp_plan *mp_planning_plan(const mp_planning *planning);   /* of the last s
  * the graph is finished, out of memory. Amortised O(1). */
 int mp_planning_add_storage(mp_planning *planning, const char *name, const char *kind, int64_t bytes);
 
-/* Adds a node of a phase ("forward", "loss", "backward", "update") and returns its number. -1 as above. Amortised O(1). */
+/* Adds a node of a phase ("forward", "loss", "backward", "update") and returns its number; -1 as for a storage. Amortised
+ * O(1). */
 int mp_planning_add_node(mp_planning *planning, const char *name, const char *op, const char *phase, int64_t ticks,
                          int64_t workspace_bytes);
 
@@ -61,10 +63,10 @@ int mp_planning_add_node(mp_planning *planning, const char *name, const char *op
  * storage (yet), a finished graph; MP_NOMEM. O(n). */
 mp_status mp_planning_connect(mp_planning *planning, int node, const char *how, const int *storages, size_t n);
 
-/* Sets a node's flag: "once" (it may not be recomputed), "random", "view". MP_INVALID as above. O(1). */
+/* Sets a node's flag: "once" (may not be recomputed), "random", "view". MP_INVALID: no such flag or node, finished. O(1). */
 mp_status mp_planning_flag(mp_planning *planning, int node, const char *flag);
 
-/* Checks the graph, which cannot be changed from then on. As mp_graph_finish, and as mp_timeline_build. */
+/* Checks the graph; it cannot be changed afterwards. Errors as mp_graph_finish and mp_timeline_build. */
 mp_status mp_planning_finish(mp_planning *planning);
 
 /* ---- the search ---- */
@@ -75,8 +77,8 @@ mp_status mp_planning_finish(mp_planning *planning);
  * such option or value, or a finished graph. O(1). */
 mp_status mp_planning_set(mp_planning *planning, const char *option, const char *value);
 
-/* Called now and then from mp_planning_solve, in its thread; -1 where there is nothing yet. Returns false to end the search
- * with the best plan so far. NULL: nobody. O(1). */
+/* Called now and then by mp_planning_solve, in its thread; a number is -1 if there is no value yet. Returns false to end the
+ * search with the best plan so far. NULL: not called. O(1). */
 typedef bool (*mp_planning_call)(double elapsed_seconds, int64_t best_ticks, int64_t bound_ticks, int64_t smallest_bytes,
                                  void *data);
 void mp_planning_on_progress(mp_planning *planning, mp_planning_call call, void *data);
@@ -86,13 +88,13 @@ void mp_planning_on_progress(mp_planning *planning, mp_planning_call call, void 
  * which mp_planning_plan then returns. MP_INVALID: the graph is not finished. Otherwise as mp_solve_or_smallest. */
 mp_status mp_planning_solve(mp_planning *planning, int64_t budget_bytes);
 
-/* Answers with the smallest plan (smallest.h), which fits every budget that some earlier answer offered: the same whatever was
- * asked for before and however long nodes take. MP_INVALID: the graph is not finished. Otherwise as mp_solve. */
+/* Finds the smallest plan (smallest.h), which fits every budget that an earlier answer offered. It does not depend on
+ * earlier requests, nor on the time that nodes take. MP_INVALID: the graph is not finished. Otherwise as mp_solve. */
 mp_status mp_planning_solve_smallest(mp_planning *planning);
 
-/* Answers as mp_planning_solve, with the plan of an earlier answer (mp_plan_write, mp_plan_read) in place of a search. The
- * bound is the plan's claim. MP_REFUTED: it does not hold (mp_plan_check). MP_INVALID: it is for another graph, or there is
- * none, or the graph is not finished; MP_NOMEM: and the answer before stays. */
+/* Answers like mp_planning_solve, with a plan from an earlier answer (mp_plan_write, mp_plan_read) instead of a search. The
+ * bound is the one that the plan claims. MP_REFUTED: the plan does not hold (mp_plan_check). MP_INVALID: it is NULL or for
+ * another graph, or the graph is not finished. MP_NOMEM. On any error the earlier answer stays. */
 mp_status mp_planning_take(mp_planning *planning, int64_t budget_bytes, const mp_plan *plan);
 
 /* Returns a number by name; -1 if it is not known (yet), or there is no such name.
@@ -102,13 +104,13 @@ mp_status mp_planning_take(mp_planning *planning, int64_t budget_bytes, const mp
  *     plan within the budget takes less), "smallest_bytes", "smallest_ticks", "stopped" (1: ended by a limit or the caller) */
 int64_t mp_planning_number(mp_planning *planning, const char *name);
 
-/* Writes the nodes of the plan's steps in order, at most `most` of them. Returns how many there are; 0 if there is no plan.
+/* Writes the nodes of the plan's steps in order, at most `most` of them. Returns the number of steps; 0 if there is no plan.
  * O(steps). */
 size_t mp_planning_steps(const mp_planning *planning, int *nodes, size_t most);
 
-/* Writes the storages that are live at the peak of mp_planning_plan, without it of keep-all, largest first, always-live ones
- * left out: at most `most`. *node (may be NULL): the one that runs there. Returns how many there are; 0 also on a failure,
- * which leaves its sentence. As mp_timeline_build. */
+/* Writes the storages that are live at the peak of mp_planning_plan (or, if that is NULL, of keep-all), largest first, at
+ * most `most`, without always-live ones. *node (may be NULL): the node that runs there. Returns how many there are; 0 on an
+ * error, with its message. As mp_timeline_build. */
 size_t mp_planning_holders(mp_planning *planning, int *node, int *storages, size_t most);
 
 /* ---- devices that need not be here (devices.def) ---- */

@@ -15,14 +15,14 @@
 
 typedef struct mp_problem mp_problem;
 
-/* On MP_OK *out is released with mp_problem_free (NULL is fine) before the graph, which stays as it is until then. MP_NOMEM.
- * O(1). */
+/* Makes the problem of a graph, which must not change meanwhile. On MP_OK *out is released with mp_problem_free (NULL is
+ * fine) before the graph. MP_NOMEM. O(1). */
 mp_status mp_problem_new(const mp_graph *graph, mp_problem **out, mp_error *err);
 void mp_problem_free(mp_problem *problem);
 MP_OWNER(mp_problem_free, mp_problem)
 
-/* The baseline of every percentage: graph->n_nodes steps of keep-all, and their timeline. They are the problem's. MP_NOMEM. At
- * first as mp_timeline_build. */
+/* Gives keep-all, the baseline of every percentage: graph->n_nodes steps, and their timeline. Both belong to the problem.
+ * MP_NOMEM. The first call costs as much as mp_timeline_build. */
 mp_status mp_problem_keep_all(mp_problem *problem, const mp_step **steps, const mp_timeline **timeline, mp_error *err);
 
 /* Like mp_floor_explained; reason may be NULL. */

@@ -20,18 +20,19 @@
 #include "memplan/plan.h"
 #include "memplan/problem.h"
 
-/* A search that is under way. */
+/* A search in progress. */
 typedef struct mp_search mp_search;
 
-/* A searcher: a row of the table (solver.h), or one of the caller's. */
+/* A searcher: a row of the table (solver.h), or the caller's own. */
 typedef struct mp_solver {
     const char *name;    /* "lower-set" */
     const char *summary; /* one line for people */
     const char *source;  /* "Kusumoto et al. 2019" */
     mp_status (*run)(mp_search *search, mp_error *err);
-    bool monotone;           /* its candidates for a budget are also candidates for every larger one */
-    bool chooses_algorithms; /* it sees them; others see a relaxed graph and leave the choice to the offer (search.h) */
-    bool wants_phases; /* and chooses no algorithms: a graph without loss and backward is shown with a turn-around marked */
+    bool monotone;           /* true if its candidates for a budget are also candidates for every larger one */
+    bool chooses_algorithms; /* true if it sees algorithms; others see a relaxed graph, and mp_search_offer chooses */
+    bool wants_phases;       /* needs phases, no algorithms: a graph without loss and backward is shown with a turn-around
+                              * marked */
 } mp_solver;
 
 /* How much work a search is worth. Work is counted, so the same effort gives the same plan on every machine.
@@ -42,9 +43,9 @@ typedef struct mp_solver {
  * On graphs of few nodes, where it takes no time, every search is thorough. */
 typedef enum mp_effort { MP_EFFORT_NORMAL, MP_EFFORT_QUICK, MP_EFFORT_THOROUGH, MP_N_EFFORTS } mp_effort;
 
-/* "normal", "quick", "thorough". O(1). */
+/* Returns "normal", "quick" or "thorough". O(1). */
 const char *mp_effort_name(mp_effort effort);
-int mp_effort_find(const char *name); /* an mp_effort, or -1 */
+int mp_effort_find(const char *name); /* the effort of this name, or -1 */
 
 /* Called now and then while a search runs, from the searching thread. Times in seconds, bytes; ticks -1: none yet. Return false
  * to stop with the best result so far. */
@@ -52,21 +53,21 @@ typedef struct mp_progress {
     const char *solver;
     double elapsed_seconds;
     int64_t best_ticks, baseline_ticks, smallest_peak_bytes;
-    int64_t bound_ticks;       /* proved: no plan within the budget takes less */
-    int64_t n_offers, n_moves; /* schedules judged as a whole; changes tried by a local search ... */
+    int64_t bound_ticks;       /* proved lower bound: no plan within the budget takes less */
+    int64_t n_offers, n_moves; /* schedules judged as a whole; changes that a local search has tried ... */
     double moves_per_second;   /* ... since it began */
 } mp_progress;
 typedef bool (*mp_progress_call)(const mp_progress *progress, void *data);
 
-/* Called with every schedule that a search judges. Anything but MP_OK ends the search with that. */
+/* Called with every schedule that a search judges. Any status but MP_OK ends the search with that status. */
 typedef mp_status (*mp_offer_call)(const mp_step *steps, size_t n, int64_t peak_bytes, int64_t ticks, void *data,
                                    mp_error *err);
 
 typedef struct mp_request {
     const mp_graph *graph;
-    mp_problem *problem;  /* of the graph, with what earlier questions have found; NULL: the search makes one */
-    int64_t budget_bytes; /* MP_NO_LIMIT: none */
-    const char *solver;   /* NULL: "auto" */
+    mp_problem *problem;  /* the graph's, with results of earlier questions; NULL: the search makes one */
+    int64_t budget_bytes; /* MP_NO_LIMIT: no budget */
+    const char *solver;   /* a searcher's name; NULL: "auto" */
     const mp_solver *own; /* a searcher of the caller's, which runs in place of `solver`; NULL: none */
     uint64_t seed;
     int64_t moves;          /* how many candidates a searcher may try; <= 0: its own default, scaled to the graph */
@@ -83,8 +84,8 @@ typedef struct mp_request {
     bool wants_bound;          /* compute a lower bound, before and beside the search, which ends when it is met */
     bool explains_bound;       /* with wants_bound: and a report of it */
     unsigned stages_off;       /* bit s: without this stage of the bound (mp_bound_options.off) */
-    unsigned solvers_off;      /* bit k: `auto` runs without row k of the table, but for the baseline */
-    bool keep_order;           /* every node's first run in the order of the list: only recomputation is searched for */
+    unsigned solvers_off;      /* bit k: `auto` leaves out row k of the table (never the baseline) */
+    bool keep_order;           /* first runs stay in list order: only recomputation is searched for */
     mp_progress_call progress; /* may be NULL */
     void *progress_data;
     mp_offer_call on_offer; /* may be NULL */
@@ -93,54 +94,51 @@ typedef struct mp_request {
 
 /* ---- for searchers ---- */
 
-/* Returns the request. Its graph may be a relaxed one, in which every algorithm of a node has the ticks of the fastest and the
- * workspace of the smallest, unless the searcher `chooses_algorithms`: the offer then chooses. Valid while the searcher runs.
- * O(1). */
+/* Returns the request, valid while the searcher runs. Unless the searcher `chooses_algorithms`, its graph may be relaxed:
+ * every algorithm of a node has the ticks of the fastest and the workspace of the smallest, and the offer chooses. O(1). */
 const mp_request *mp_search_request(const mp_search *search);
-/* Returns the number of candidates that `moves` allows the running searcher; the searcher shares it out among its stages. O(1).
- */
+/* Returns how many candidates the running searcher may try (`moves`), in all its stages together. O(1). */
 int64_t mp_search_moves(const mp_search *search);
-/* The effort that is asked for; thorough on graphs so small that it takes no time. O(1). */
+/* Returns the effort asked for; on very small graphs always thorough, as it takes no time there. O(1). */
 mp_effort mp_search_effort(const mp_search *search);
 
-/* Judges a schedule: kept if it is the best within the budget, or the smallest so far. Where nodes have algorithms, those that
- * are best for this order are chosen here, whatever the steps say. *peak_bytes and *ticks (may be NULL) tell what it came to.
- * With keep_order, a schedule that breaks the list order is judged with that order restored, or, if its backward nodes break
- * it, not at all: INT64_MAX. Deterministic: ties keep the earlier one. The steps stay the caller's. MP_INVALID: the schedule
- * cannot run, a fault of the searcher. MP_NOMEM. As mp_timeline_build. */
+/* Judges a schedule and keeps it if it is the best within the budget, or the smallest so far. If nodes have algorithms, the
+ * best for this order are chosen here, whatever the steps say. *peak_bytes and *ticks (may be NULL) are the result. With
+ * keep_order, a schedule that breaks the list order is judged after restoring it; if its backward nodes break it, not at
+ * all: INT64_MAX. Deterministic: of equals the earlier one is kept. The steps stay the caller's. MP_INVALID: the schedule
+ * cannot run, an error of the searcher. MP_NOMEM. As mp_timeline_build. */
 mp_status mp_search_offer(mp_search *search, const mp_step *steps, size_t n, int64_t *peak_bytes, int64_t *ticks,
                           mp_error *err);
-/* The best schedule within the budget so far, else the one of the lowest peak; *steps is valid until the next offer. There is
- * one as soon as anything was offered. O(1). */
+/* Gives the best schedule within the budget so far, or if there is none the one of the lowest peak. There is one as soon as
+ * anything was offered; *steps is valid until the next offer. O(1). */
 void mp_search_best(const mp_search *search, const mp_step **steps, size_t *n);
-int64_t mp_search_best_ticks(const mp_search *search);     /* INT64_MAX: none within the budget yet */
-int64_t mp_search_baseline_ticks(const mp_search *search); /* of keep-all */
+int64_t mp_search_best_ticks(const mp_search *search);     /* INT64_MAX: none is within the budget yet */
+int64_t mp_search_baseline_ticks(const mp_search *search); /* ticks of keep-all */
 
-/* True when the search should end: the time limit, the caller, or the number of offers that `moves` allows is used up. */
+/* True if the search must end: the time limit is over, the caller stopped it, or the offers that `moves` allows are used up. */
 bool mp_search_stopped(mp_search *search);
-/* Returns the share of the time limit that is over, 0 if there is none. May be asked from any thread. */
+/* Returns the fraction of the time limit that is over; 0 if there is no limit. Any thread may call it. */
 double mp_search_elapsed(const mp_search *search);
-/* Tells how many changes a local search has tried since it last told, for progress only. */
+/* Adds n to the number of changes that a local search has tried, for progress only. */
 void mp_search_count_moves(mp_search *search, int64_t n);
 
-/* Returns the ticks that will do and those that are proved, whether nothing better is left to find, and waits for the proof:
- * see above. */
+/* What is proved, in the four forms above; mp_search_enough and mp_search_proved return ticks. */
 int64_t mp_search_enough(const mp_search *search);
 int64_t mp_search_proved(mp_search *search);
 bool mp_search_settled(mp_search *search);
 void mp_search_await_proof(mp_search *search);
-/* True if the best plan is within this share of a step of the bound. Awaits the proof. */
+/* True if the best plan is within this gap of the bound (a fraction of a step). Waits for the proof. */
 bool mp_search_is_within(mp_search *search, double gap);
-/* True if a searcher may end: the search is settled, or its plan is within the gap that is asked for. */
+/* True if a searcher may end: the search is settled, or its plan is within the requested gap. */
 bool mp_search_will_do(mp_search *search);
-/* True if no plan fits the budget: proved before the searcher began, as mp_search_enough is. */
+/* True if it was proved before the searcher began that no plan fits the budget. */
 bool mp_search_is_infeasible(const mp_search *search);
-/* Tells what the searcher has proved: no plan that is asked for (with keep_order, that keeps it) takes less than these ticks
- * within the budget, or none fits it. */
+/* Records what the searcher has proved: no plan within the budget (with keep_order, none that keeps it) takes less than
+ * these ticks, or none fits. */
 void mp_search_claim_bound(mp_search *search, int64_t ticks);
 void mp_search_claim_infeasible(mp_search *search);
 
-/* Runs another searcher within this search (as `auto` does): its offers are counted by themselves and carry its name. It is
- * stopped when this share of the time limit is over, counted from the search's beginning, or, while there is no plan within the
- * budget, half of what is left then; 1: at the limit. Returns what the searcher returns. */
+/* Runs another searcher within this search (as `auto` does); its offers are counted separately and carry its name. It is
+ * stopped at this fraction of the time limit since the search began; or, if there is no plan within the budget yet, after
+ * half of the remaining time. 1: at the limit. Returns what the searcher returns. */
 mp_status mp_search_delegate(mp_search *search, const mp_solver *solver, double share, mp_error *err);

@@ -13,7 +13,7 @@
 
 typedef struct mp_second_stream {
     size_t n_updates, n_beside;
-    int64_t update_ticks, hidden_ticks; /* of all updates; of these, what runs beside other steps, as the clocks say */
+    int64_t update_ticks, hidden_ticks; /* of all updates; of those that run beside other steps */
 } mp_second_stream;
 
 /* Replaces *plan, which holds and whose steps all run in order, by one with waits, with offsets if it had some; it needs no

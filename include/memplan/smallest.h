@@ -9,12 +9,12 @@
 
 #include "memplan/solver.h"
 
-/* The plan of the lowest peak that the request's searcher finds; budget, seed, moves and effort of the request do not matter.
- * With an arena it has offsets, and needs mp_plan_need; if that is more than its peak, an order that needs less may exist. It
- * has passed mp_plan_check. On MP_OK *out is released with mp_plan_free. As mp_solve; a time limit may end it early. */
+/* Finds the plan of the lowest peak with the request's searcher; the request's budget, seed, moves and effort are ignored.
+ * With an arena it has offsets and needs mp_plan_need bytes; if that exceeds its peak, another order may need less. It has
+ * passed mp_plan_check. On MP_OK *out is released with mp_plan_free. As mp_solve; a time limit may end it early. */
 mp_status mp_smallest_plan(const mp_request *request, bool with_arena, mp_plan **out, mp_error *err);
 
-/* As mp_solve, and where that finds nothing and was not ended, the answer's `smallest` is the smallest plan, and if it fits
- * also, or a cheaper one from there, the answer's plan. So the peak of `smallest` is a budget that is met. As
+/* Like mp_solve; but if that finds no plan and was not stopped, `smallest` is the smallest plan, and if it fits, the
+ * answer's plan is that or a cheaper one found from there. So the peak of `smallest` is a budget that can be met. As
  * mp_smallest_plan. */
 mp_status mp_solve_or_smallest(const mp_request *request, mp_answer *answer, mp_error *err);

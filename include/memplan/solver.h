@@ -1,6 +1,5 @@
-/* solver.h - the search for a plan within a budget, and the table of searchers. What is asked, and a searcher of your own:
- * search.h.
- */
+/* solver.h - the search for a plan within a budget, and the table of searchers. search.h has the request, and searchers of
+ * your own. */
 #pragma once
 
 #include "memplan/bound.h"
@@ -10,30 +9,30 @@
 typedef struct mp_answer {
     mp_plan *plan;           /* the cheapest plan within the budget; NULL: none was found. plan->solver is the searcher that
                                 found it: with `auto`, the one it ran */
-    mp_plan *smallest;       /* the plan of the lowest peak that was found (ties: the cheapest), or, where the bound that is
-                                looked for beside the search ended it, `plan` once more; never NULL on MP_OK */
-    int64_t floor_bytes;     /* no schedule fits below it ... */
+    mp_plan *smallest;       /* the plan of the lowest peak found (of equals the cheapest); if the bound ended the search,
+                              * `plan` once more; never NULL on MP_OK */
+    int64_t floor_bytes;     /* no schedule has a smaller peak ... */
     int floor_node;          /* ... because of this node */
-    mp_bound bound;          /* no plan within the budget takes less; ticks -1: not asked for. Of plans in any order; with
-                                keep_order, those in this order */
-    mp_bound_report *report; /* what it is made of; NULL: not asked for. The same for the same input, unless a time limit ends
-                                it: where the plan meets what was proved before the search, only of that */
-    mp_effort effort;        /* as asked for; thorough on small graphs */
-    bool stopped;            /* the time limit or the caller cut the search short */
+    mp_bound bound;          /* no plan within the budget takes less; ticks -1: not asked for. It holds for plans in any
+                              * order; with keep_order, for those in list order */
+    mp_bound_report *report; /* what the bound is made of; NULL: not asked for. Deterministic without a time limit: if the
+                              * plan meets what was proved before the search, only that part */
+    mp_effort effort;        /* as requested; always thorough on small graphs */
+    bool stopped;            /* true if the time limit or the caller ended the search early */
 } mp_answer;
 
-/* Searches and checks: every plan in the answer has passed mp_plan_check. MP_OK with plan NULL means that no plan within the
- * budget was found; it is proved impossible if budget_bytes < floor_bytes. On MP_OK release with mp_answer_free.
- * MP_INVALID: no such searcher, contradictory request. MP_NOT_APPLICABLE: the graph is not of the searcher's kind. MP_NOMEM. */
+/* Searches and checks: every plan in the answer has passed mp_plan_check. MP_OK with plan NULL: no plan within the budget
+ * was found; none exists if budget_bytes < floor_bytes. On MP_OK release with mp_answer_free. MP_INVALID: no such searcher,
+ * contradictory request. MP_NOT_APPLICABLE: the searcher is not for such graphs. MP_NOMEM. */
 mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err);
-void mp_answer_free(mp_answer *answer); /* frees what it points to */
+void mp_answer_free(mp_answer *answer); /* releases its members, not the struct */
 
-/* Computes the peak and ticks of the schedule that `segments` makes of exactly this list of kept storages: what a user gets who
- * copies it into a framework that checkpoints by segments. MP_NOT_APPLICABLE without a backward phase. */
+/* Computes the peak and ticks of the schedule that `segments` makes of exactly this list of kept storages, as a framework
+ * that checkpoints by segments would run it. MP_NOT_APPLICABLE: no backward phase. */
 mp_status mp_segments_on(const mp_graph *graph, const int *checkpoints, size_t n, int64_t *peak_bytes, int64_t *ticks,
                          mp_error *err);
 
-/* The table, in the order of `memplan solvers`. */
+/* The number of rows of the table, and row k, in the order of `memplan solvers`. */
 size_t mp_solver_count(void);
 const mp_solver *mp_solver_row(size_t k);
-const mp_solver *mp_solver_find(const char *name); /* NULL: there is none of this name */
+const mp_solver *mp_solver_find(const char *name); /* NULL: no searcher of this name */

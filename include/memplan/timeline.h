@@ -31,12 +31,12 @@
 
 typedef struct mp_step {
     int node;
-    int alternative; /* 0: the base; k: the node's k-th alternative */
-    int until; /* 0: it runs in order; else it is issued on the second stream, and this step, or with the number of steps the
-                  end, waits for it */
+    int alternative; /* 0: base alternative; k: the node's k-th alternative */
+    int until; /* 0: runs in order; else it is issued on the second stream, and the step of this index (n: the end) waits for
+                * it */
 } mp_step;
 
-/* Returns the step before which step t has ended: t + 1 if it runs in order, else the step that waits for it. O(1). */
+/* Returns the end of step t: t + 1 if it runs in order, else the step that waits for it. O(1). */
 static inline int mp_step_end(const mp_step *steps, int t)
 {
     return steps[t].until > t ? steps[t].until : t + 1;
@@ -45,13 +45,13 @@ static inline int mp_step_end(const mp_step *steps, int t)
 typedef struct mp_span {
     int storage;
     int begin, end; /* steps [begin, end) */
-    int takes_over; /* the storage whose memory it takes over at `begin`, or -1 */
+    int takes_over; /* the storage whose memory it takes over at `begin`, -1: none */
 } mp_span;
 
 typedef struct mp_timeline {
     size_t n_steps;
     int64_t *live_bytes;       /* per step */
-    int64_t *concurrent_bytes; /* per step: of these, workspace of steps that run concurrently; NULL: none does */
+    int64_t *concurrent_bytes; /* per step: the part that is workspace of concurrent steps; NULL: none run concurrently */
     int64_t static_bytes;
     int64_t peak_bytes; /* static_bytes + the highest live_bytes */
     int peak_step;      /* the first step at the peak; -1 without steps */
@@ -68,8 +68,8 @@ mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t 
 void mp_timeline_free(mp_timeline *timeline);
 MP_OWNER(mp_timeline_free, mp_timeline)
 
-/* The instances that are live at a step, largest first (ties by storage): up to `most` indices into timeline->spans are
- * written to `spans`; returns how many there are in all. O(spans). */
+/* Finds the instances that are live at a step, largest first (ties by storage): writes up to `most` indices into
+ * timeline->spans to `spans`, and returns how many there are. O(spans). */
 size_t mp_timeline_holders(const mp_graph *graph, const mp_timeline *timeline, int step, int *spans, size_t most);
 
 /* Writes the bytes that are live between the steps, static bytes included: between_bytes[t] before step t,

@@ -1,14 +1,14 @@
-/* update_effect.h - what the place of the updates (mp_graph.fuse) does to a training step, with everything kept. */
+/* update_effect.h - how the place of the updates (mp_graph.fuse) changes a training step, with everything kept. */
 #pragma once
 
 #include "memplan/graph.h"
 
 typedef struct mp_update_effect {
     int64_t peak_bytes;
-    int64_t gradient_bytes;         /* of parameters, payload: the most that is live at once */
-    int64_t peak_gradient_bytes;    /* and when memory is at its peak */
-    int64_t largest_gradient_bytes; /* of one parameter */
-    int64_t moved_bytes;            /* between memory and a cache, per step of training */
+    int64_t gradient_bytes;         /* of parameter gradients (payload): the most that are live at once */
+    int64_t peak_gradient_bytes;    /* of parameter gradients live at the memory peak */
+    int64_t largest_gradient_bytes; /* of the largest gradient of one parameter */
+    int64_t moved_bytes;            /* bytes that move between memory and a cache, per training step */
 } mp_update_effect;
 
 /* Computes the effect for keep-all with the updates as early as the graph's `fuse` allows. MP_NOMEM. Errors and cost as

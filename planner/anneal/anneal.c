@@ -18,7 +18,7 @@
 enum { WALKS = MP_ANNEAL_WALKS };
 enum { REPAIR, STRAY, EXPLORE, COOL, N_ROUNDS };
 
-/* Temperatures are in units, the median ticks of a forward node. `lost`: of all walks as long as there is no plan. */
+/* Temperatures are in units, the median ticks of a forward node. `lost`: of all walks while there is no plan. */
 typedef struct round {
     double share, hot[WALKS], lost, cold;
 } round;
@@ -47,16 +47,16 @@ static round round_of(int kind)
 typedef struct annealing {
     mp_search *search;
     mp_anneal_walk walks[WALKS];
-    mp_anneal_order best; /* what a round starts from: the best, else ... */
-    int64_t least_bytes;  /* ... the order with the smallest peak, which is this less what is always live */
+    mp_anneal_order best; /* starts the round: the best plan, else the smallest order */
+    int64_t least_bytes;  /* peak of the smallest order, less static bytes */
     atomic_bool stop;
-    _Atomic int64_t enough; /* what is proved: no order takes fewer ticks, updates left out */
+    _Atomic int64_t enough; /* lower bound in ticks, without updates */
     int64_t update_ticks;
-    bool is_lost; /* the only plan so far is the one of the way down */
+    bool is_lost; /* the only plan so far is the descent's */
     double unit;
     int64_t n_moves;
-    double shares; /* of the rounds to come */
-    int n_rounds;  /* done */
+    double shares; /* sum of the shares of the rounds to come */
+    int n_rounds;  /* rounds done so far */
 } annealing;
 
 static int by_value(const void *a, const void *b)
@@ -65,7 +65,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The median ticks of a forward node. */
+/* Finds the median ticks of a forward node. */
 static mp_status find_unit(const mp_graph *g, double *unit, mp_error *err)
 {
     size_t n = 0;
@@ -88,7 +88,7 @@ static mp_status offer(mp_search *search, const mp_anneal_order *found, mp_error
     return mp_search_offer(search, steps, n, NULL, NULL, err);
 }
 
-/* On large graphs there is time for the last round only. */
+/* True if the graph is so large that there is only time for the last round. */
 static bool is_large(const mp_request *request)
 {
     return request->graph->n_nodes > MP_LARGE_GRAPH_NODES;
@@ -137,7 +137,7 @@ static mp_status begin(annealing *a, mp_error *err)
     return start_from_best(a, err);
 }
 
-/* What all walks have in common; they have the time from `elapsed` to `end`. */
+/* Sets what all walks have in common; they have the time from `elapsed` to `end`. */
 static void set_walks(annealing *a, int n_rounds, double elapsed, double end)
 {
     const mp_request *request = mp_search_request(a->search);
@@ -160,7 +160,7 @@ static void set_walks(annealing *a, int n_rounds, double elapsed, double end)
     }
 }
 
-/* Of walks that have found no plan, the smallest order. */
+/* Takes the smallest order of walks that have found no plan. */
 static mp_status take_smallest(annealing *a, mp_error *err)
 {
     for (int k = 0; k < WALKS; k++) {
@@ -173,8 +173,8 @@ static mp_status take_smallest(annealing *a, mp_error *err)
     return MP_OK;
 }
 
-/* A first plan: the leader's if it finds one, for it ends the other walk when it does, so that one counts only if not. It
- * recomputes much, so that the rounds start from where they would have without it. */
+/* Finds a first plan by walks towards smaller peaks. If the leader finds one, it ends the other walk, whose plan counts only
+ * if the leader has none. The plan recomputes much, so the rounds start from the order they had before. */
 static mp_status run_descent(annealing *a, mp_error *err)
 {
     static const double hot[WALKS] = {MP_ANNEAL_DESCENT_HOT, MP_ANNEAL_DESCENT_COOLER},
@@ -220,7 +220,7 @@ static mp_status run_round(annealing *a, int kind, mp_error *err)
     return offer(a->search, &a->best, err);
 }
 
-/* True if a plan is beyond hope: none is known, and the smallest order is far over the budget, or it is proved. */
+/* True if there is no hope of a plan: none is known, and the smallest order is far over the budget or none can exist. */
 static bool is_hopeless(const annealing *a)
 {
     const mp_request *request = mp_search_request(a->search);
@@ -231,7 +231,7 @@ static bool is_hopeless(const annealing *a)
            (double)a->least_bytes > MP_ANNEAL_DESCENT_NEAR * (double)budget_bytes;
 }
 
-/* The ticks of the best plan, but of that of the way down; INT64_MAX: none. */
+/* Returns the ticks of the best plan, the descent's excepted; INT64_MAX: none. */
 static int64_t best_ticks(const annealing *a)
 {
     return a->is_lost ? a->best.ticks : mp_search_best_ticks(a->search);
@@ -242,7 +242,7 @@ static bool is_over(annealing *a)
     return atomic_load(&a->stop) || mp_search_will_do(a->search) || is_close(a->search);
 }
 
-/* One short round; *n_idle counts those that gain little. */
+/* Runs one short round; *n_idle counts the rounds that gain little. */
 static mp_status run_short(annealing *a, int kind, int *n_idle, mp_error *err)
 {
     const int64_t before = best_ticks(a);
@@ -252,7 +252,7 @@ static mp_status run_short(annealing *a, int kind, int *n_idle, mp_error *err)
     return st;
 }
 
-/* Short rounds near the start while they pay; the first of them with quick effort. */
+/* Runs short rounds near the start as long as they gain enough; with quick effort only the first. */
 static mp_status repair(annealing *a, int *n_idle, mp_error *err)
 {
     const int most = mp_search_effort(a->search) == MP_EFFORT_QUICK ? 1 : MP_EFFORT_ROUNDS;
@@ -270,8 +270,8 @@ static void clear_order(mp_anneal_order *order)
     mp_free(order->steps);
 }
 
-/* More of them with a plan that is far from the bound, where another valley may be better. What follows starts from where it
- * would have without them. */
+/* Runs more short rounds if the plan is far from the bound, since another valley may be better. Later rounds start from the
+ * order they had before these. */
 static mp_status stray(annealing *a, int n_idle, mp_error *err)
 {
     MP_CLEARED_BY(clear_order) mp_anneal_order start = {0};
@@ -286,7 +286,7 @@ static mp_status stray(annealing *a, int n_idle, mp_error *err)
     return mp_anneal_order_copy(&a->best, start.steps, start.n, start.ticks, err);
 }
 
-/* True if what the short rounds have found will do. */
+/* True if the plan of the short rounds is good enough. */
 static bool will_do(annealing *a)
 {
     return mp_search_effort(a->search) != MP_EFFORT_THOROUGH && best_ticks(a) < INT64_MAX;
@@ -321,7 +321,7 @@ mp_status mp_run_anneal(mp_search *search, mp_error *err)
         a.shares = round_of(EXPLORE).share + round_of(COOL).share;
         const bool had_none = a.best.ticks == INT64_MAX;
         if (!is_over(&a)) MP_CHECK(run_round(&a, EXPLORE, err));
-        if (had_none && !is_over(&a)) MP_CHECK(run_round(&a, EXPLORE, err)); /* the first one looked for a plan at all */
+        if (had_none && !is_over(&a)) MP_CHECK(run_round(&a, EXPLORE, err)); /* the first such round only looked for any plan */
         a.shares -= round_of(EXPLORE).share;
     }
     if (a.is_lost && a.best.ticks == INT64_MAX) MP_CHECK(start_from_best(&a, err));

@@ -16,46 +16,46 @@
 
 #include "memplan/search.h"
 
-/* A schedule without updates. */
+/* A schedule without updates, and its time. */
 typedef struct mp_anneal_order {
     mp_step *steps;
     size_t n, capacity;
-    int64_t ticks; /* INT64_MAX: it is not within the budget */
+    int64_t ticks; /* INT64_MAX if the order exceeds the budget */
 } mp_anneal_order;
 
-/* Copies steps; `to` keeps its memory. MP_NOMEM. O(n). */
+/* Copies the steps into `to`, which keeps its allocation for later copies. MP_NOMEM. O(n). */
 mp_status mp_anneal_order_copy(mp_anneal_order *to, const mp_step *steps, size_t n, int64_t ticks, mp_error *err);
 
 typedef struct mp_anneal_walk {
     mp_search *search;
-    const mp_graph *graph; /* the search's, or a part of it ... */
-    int64_t budget_bytes;  /* ... and its budget */
-    bool is_apart;         /* walks through a part of its own: it ends no other walk, and `enough` is about that part; it
-                              ends early if it stays far over the budget */
-    bool ends_at_first;    /* it ends when it is within the budget */
-    bool leads;            /* asks the search whether to stop; one walk does */
-    double from, end;      /* in shares of the time limit */
+    const mp_graph *graph; /* the graph of the search, or a part of it */
+    int64_t budget_bytes;  /* the budget of `graph` */
+    bool is_apart;         /* true if `graph` is a part that this walk alone searches: it ends no other walk, `enough` is
+                            * about that part, and it ends early if it stays far over the budget */
+    bool ends_at_first;    /* the walk ends at its first order within the budget */
+    bool leads;            /* true for the one walk that asks the search whether to stop */
+    double from, end;      /* the walk's begin and end, as fractions of the time limit */
     atomic_bool *stop;
     uint64_t seed;
-    bool keeps_order;             /* first runs stay in list order */
+    bool keeps_order;             /* the first runs of forward nodes stay in list order */
     bool draws_near;              /* its moves evict what was produced shortly before (mover.h) */
-    double lowers;                /* towards a smaller peak: by how much the limit is below it, a share; 0: an ordinary walk */
-    double unit, hot, cold;       /* ticks; temperatures at the beginning and the end, in units (`hot` if it lowers) */
-    int64_t n_moves;              /* between them */
-    _Atomic int64_t *enough;      /* no order takes fewer ticks, updates left out: the leader keeps it up to date ... */
-    int64_t update_ticks;         /* ... from what is proved, less these */
-    const mp_anneal_order *start; /* shared, not changed */
+    double lowers;                /* limit = smallest peak so far less this fraction of it; 0: an ordinary walk */
+    double unit, hot, cold;       /* ticks; first and last temperature in that unit (`lowers`: only `hot`) */
+    int64_t n_moves;              /* the number of moves over which the temperature falls from `hot` to `cold` */
+    _Atomic int64_t *enough;      /* lower bound in ticks, without updates; kept up to date by the leader */
+    int64_t update_ticks;         /* ticks of all updates, which `enough` leaves out */
+    const mp_anneal_order *start; /* the first order, shared and read only */
 
-    mp_anneal_order best;     /* found: ticks as given and lower */
-    mp_anneal_order smallest; /* while there is none: of those looked at, the smallest ... */
-    int64_t smallest_bytes;   /* ... with so much at its peak, less what is always live; INT64_MAX: none */
+    mp_anneal_order best;     /* result: the cheapest order, if below its initial ticks */
+    mp_anneal_order smallest; /* while `best` is not found: the order of the smallest peak */
+    int64_t smallest_bytes;   /* peak of `smallest`, less static bytes; INT64_MAX: none yet */
     mp_status status;
     mp_error err;
-    long n_live; /* what it has added to mp_alloc_live, from a thread of its own */
+    long n_live; /* what this walk's thread has added to mp_alloc_live */
 } mp_anneal_walk;
 
-/* Makes all walks, each in a thread of its own where one can be had. The same walks give the same orders unless the time or
- * `stop` ends them. MP_NOMEM. O(moves), each as far as it reaches. */
+/* Runs all walks, each in its own thread if threads can be had. The same walks give the same orders unless the time or
+ * `stop` ends them. MP_NOMEM. O(moves), and the cost of each move. */
 mp_status mp_anneal_walk_all(mp_anneal_walk *walks, int n, mp_error *err);
 
 /* ---- large local graphs (turn_around.h), window by window ----
@@ -68,6 +68,7 @@ mp_status mp_anneal_walk_all(mp_anneal_walk *walks, int n, mp_error *err);
 /* True if the graph of a search is local, and can be cut. */
 bool mp_anneal_has_windows(const mp_graph *graph);
 
-/* One walk through each window in which keep-all is over the budget, from keep-all on, and one offer of the whole. `unit`: that
- * of all temperatures, in ticks. Errors as mp_search_offer. O(nodes * MP_ANNEAL_LOCAL_MOVES) moves, O(graph) memory. */
+/* Runs one walk in each window whose keep-all exceeds the budget, starting from keep-all, and offers the joined order.
+ * `unit`: ticks, the unit of temperatures. Errors as mp_search_offer. O(nodes * MP_ANNEAL_LOCAL_MOVES) moves, O(graph)
+ * memory. */
 mp_status mp_anneal_windows(mp_search *search, double unit, mp_error *err);

@@ -50,14 +50,14 @@ static bool stopped(mp_anneal_walk *w)
     if (w->leads) mp_search_count_moves(w->search, MP_ANNEAL_LOOK);
     if (w->leads && mp_search_stopped(w->search)) atomic_store(w->stop, true);
     if (w->leads && !w->is_apart) atomic_store(w->enough, mp_search_proved(w->search) - w->update_ticks);
-    if (w->best.ticks <= atomic_load(w->enough)) { /* the leader's result counts then, wherever the others stand */
+    if (w->best.ticks <= atomic_load(w->enough)) { /* the leader's result counts then, whatever the other walks have found */
         if (w->leads && !w->is_apart) atomic_store(w->stop, true);
         return true;
     }
     return atomic_load(w->stop);
 }
 
-/* The share of a walk that is over after k moves: of its moves or, if it is more, of the time that it has. */
+/* Returns which fraction of a walk is over after k moves: of its moves or, if that is more, of its time. */
 static double progress_of(const mp_anneal_walk *w, int64_t k)
 {
     const double by_moves = (double)k / (double)w->n_moves, elapsed = mp_search_elapsed(w->search);
@@ -65,10 +65,10 @@ static double progress_of(const mp_anneal_walk *w, int64_t k)
     return by_moves > by_time ? by_moves : by_time;
 }
 
-/* The penalty of a byte over the budget in one step. */
+/* The penalty of each byte over the budget in each step. */
 typedef struct penalty {
     double ticks, least;
-    int n_over; /* looks in a row that found the budget exceeded */
+    int n_over; /* number of successive looks at which the budget was exceeded */
 } penalty;
 
 static void adjust(penalty *p, bool is_over)
@@ -85,7 +85,7 @@ static double temperature(const mp_anneal_walk *w, const penalty *p, double prog
     return has_none(w) ? t * pow(p->ticks / p->least, MP_ANNEAL_PENALTY_HEAT) : t;
 }
 
-/* The penalty in units that the whole budget costs in a step. */
+/* Returns the penalty at which the whole budget in one step costs `units` units. */
 static double penalty_of(const mp_anneal_walk *w, const mp_runs *x, double units)
 {
     return units * w->unit / (double)(x->limit_bytes > 0 ? x->limit_bytes : 1);
@@ -96,7 +96,7 @@ static double energy(const mp_runs *x, double penalty_ticks)
     return (double)x->ticks + penalty_ticks * (double)x->profile.total_over;
 }
 
-/* Draws the highest energy that is accepted, then a move. Whether it is made; if so, *now is the energy after it. */
+/* Draws the highest energy to accept, then a move. Returns true if the move was made, with the new energy in *now. */
 static bool try_move(mp_runs *x, mp_mover *mover, double temperature, double penalty_ticks, double *now)
 {
     const double MOST_TICKS = 0x1p62, most = *now - temperature * log(1 - mp_mover_uniform(mover));
@@ -111,7 +111,7 @@ static bool try_move(mp_runs *x, mp_mover *mover, double temperature, double pen
     return is_kept;
 }
 
-/* A limit a little below the peak of an order that is within the last one. */
+/* Sets a limit a little below the peak of an order that fits the limit so far. */
 static mp_status lower_limit(mp_anneal_walk *w, mp_runs *x, int64_t goal_bytes, mp_error *err)
 {
     const int64_t peak = x->limit_bytes + mp_profile_highest(&x->profile);
@@ -123,7 +123,7 @@ static mp_status lower_limit(mp_anneal_walk *w, mp_runs *x, int64_t goal_bytes, 
     return MP_OK;
 }
 
-/* Down to the budget. */
+/* Walks down to the budget with falling limits. */
 static mp_status descend(mp_anneal_walk *w, mp_runs *x, mp_mover *mover, mp_error *err)
 {
     const int64_t goal_bytes = x->limit_bytes;
@@ -136,7 +136,7 @@ static mp_status descend(mp_anneal_walk *w, mp_runs *x, mp_mover *mover, mp_erro
         const bool looks = k % MP_ANNEAL_LOOK == 0, is_end = x->limit_bytes <= goal_bytes;
         if (looks && stopped(w)) break;
         if (looks && x->n_shifted > x->n_on) mp_runs_spread(x);
-        /* what is easily within the limit first loses recomputations until the next look */
+        /* an order easily within the limit loses recomputations before the next look */
         const bool is_smaller = !x->profile.total_over && (looks || is_end || k - last > MP_ANNEAL_DESCENT_EASY);
         if (is_smaller && is_end) {
             if (w->leads) atomic_store(w->stop, true);
@@ -157,7 +157,7 @@ static mp_status descend(mp_anneal_walk *w, mp_runs *x, mp_mover *mover, mp_erro
     return MP_OK;
 }
 
-/* True if the moves after the first k are not worth their time: a part that is still far over the budget will stay so. */
+/* True if further moves after the first k are not worth it: a part that is still far over the budget will stay so. */
 static bool will_not_do(const mp_anneal_walk *w, int64_t k)
 {
     return w->is_apart && has_none(w) && k > w->n_moves / MP_ANNEAL_WINDOW_PATIENCE &&

@@ -1,4 +1,4 @@
-/* anneal_windows.c - where windows begin, walks through those that are over the budget, and the schedule of all. */
+/* anneal_windows.c - where windows begin, walks through those over the budget, and the joined schedule. */
 #include "planner/anneal/anneal.h"
 
 #include "estimator/base/memory.h"
@@ -11,27 +11,27 @@ enum { WALKS = MP_ANNEAL_WALKS };
 /* A window: nodes [begin, end) of the list. */
 typedef struct window {
     size_t begin, end;
-    bool is_over; /* keep-all is over the budget there */
+    bool is_over; /* true if keep-all exceeds the budget there */
     mp_step *steps;
-    size_t n_steps; /* of what was found; 0: its nodes in list order */
+    size_t n_steps; /* length of the order found; 0: its nodes in list order */
 } window;
 
-/* A window that is searched now. */
+/* A window that is being searched. */
 typedef struct place {
     mp_part part;
-    mp_anneal_order list; /* all its nodes once */
+    mp_anneal_order list; /* all nodes of the window once, in list order */
     _Atomic int64_t enough;
 } place;
 
 typedef struct cutting {
     mp_search *search;
     const mp_graph *graph;
-    int64_t budget_bytes; /* less what is always live; when one window has no plan, the smallest that it can do with */
+    int64_t budget_bytes; /* less static bytes; once some window has no plan, the smallest peak that it reached */
     double unit;
     int *number; /* work: per storage */
     window *windows;
-    size_t n, n_over, n_done; /* windows; of those that are over the budget, and that have been searched */
-    bool is_lost;             /* one of them has no plan: the others only have to be as small */
+    size_t n, n_over, n_done; /* number of windows; of those over the budget; of those that were searched */
+    bool is_lost;             /* true if some window has no plan: the others then only need to be as small */
     place places[WALKS];
     mp_anneal_walk walks[WALKS];
     atomic_bool stop;
@@ -42,7 +42,7 @@ bool mp_anneal_has_windows(const mp_graph *graph)
     return mp_graph_is_local(graph) && mp_graph_has_parts(graph);
 }
 
-/* Where each window begins: in the second half of the one before, where the fewest bytes cross. */
+/* Finds where each window begins: where the fewest bytes cross, in the second half of the window before it. */
 static mp_status find_windows(cutting *c, mp_error *err)
 {
     const size_t n = c->graph->n_nodes;
@@ -110,7 +110,7 @@ static mp_status take_place(cutting *c, int k, const window *w, double from, dou
     return MP_OK;
 }
 
-/* What the walk has found: its best, else its smallest. */
+/* Takes the result of the walk: its best order, or if there is none its smallest. */
 static mp_status take_found(cutting *c, int k, window *w, mp_error *err)
 {
     const mp_anneal_walk *walk = &c->walks[k];
@@ -126,9 +126,9 @@ static mp_status take_found(cutting *c, int k, window *w, mp_error *err)
     return MP_OK;
 }
 
-/* ---- all of them ---- */
+/* ---- all windows ---- */
 
-/* The windows from *next on that are over the budget, as many as walk at once. */
+/* Searches the next windows over the budget, from *next on, as many as can walk at once. */
 static mp_status search_some(cutting *c, size_t *next, mp_error *err)
 {
     window *now[WALKS];

@@ -53,8 +53,8 @@ int mp_mover_any_position(mp_mover *m)
     return run < 0 ? -1 : x->runs[run].position;
 }
 
-/* The same on large graphs, where few of all storages are live at a time: an output of a run before the position, near ones
- * more often: the distance's logarithm is uniform. */
+/* Like any_live, for large graphs, where few of all storages are live at a time: draws an output of a run before the
+ * position, with a uniform logarithm of the distance, so near ones more often. */
 static int any_live_near(mp_mover *m, int position, int *reader)
 {
     const mp_runs *x = m->runs;
@@ -131,7 +131,7 @@ bool mp_is_repeatable(const mp_graph *g, int node)
     return node >= 0 && mp_node_may_rerun(&g->nodes[node]);
 }
 
-/* How many storages a forward node reads on average, always-live ones left out. */
+/* Returns how many storages a forward node reads on average, always-live ones left out. */
 static double mean_reads(const mp_graph *g)
 {
     size_t n = 0, n_reads = 0;

@@ -21,8 +21,8 @@ bool mp_move_rerun_inputs(mp_mover *m, int run, double chance)
     return true;
 }
 
-/* Recomputes a node before another run, and with some chance its inputs that are not live. -1: no position, or too many ticks.
- */
+/* Recomputes a node before another run, and with some chance its inputs that are not live. Returns -1 if there is no free
+ * position, or it takes too many ticks. */
 static int rerun(mp_mover *m, int node, int alternative, int before, double deeper)
 {
     const int64_t ticks = m->runs->graph->nodes[node].alternatives[alternative].ticks;
@@ -38,7 +38,7 @@ static int rerun(mp_mover *m, int node, int alternative, int before, double deep
     return run;
 }
 
-/* The same in place of an earlier run of the node (-1: none), which is dropped if it is dead then. */
+/* Like rerun, in place of an earlier run of the node (-1: none), which is dropped if nothing reads it any more. */
 static bool rerun_later(mp_mover *m, int node, int alternative, int before, double deeper, int earlier)
 {
     mp_runs *x = m->runs;
@@ -111,8 +111,8 @@ static int64_t ticks_of(const mp_runs *x, int run)
     return x->graph->nodes[x->runs[run].node].alternatives[0].ticks;
 }
 
-/* Evicts at a position what takes at most most_ticks to recompute, each before it is read next; if `until_fits`, no more once
- * the budget is met. False: nothing was evicted. */
+/* Evicts at a position storages that take at most most_ticks to recompute, and recomputes each before its next read; if
+ * `until_fits`, stops once the budget is met. Returns false if nothing was evicted. */
 static bool evict_cheap(mp_mover *m, int position, int64_t most_ticks, bool until_fits)
 {
     mp_runs *x = m->runs;
@@ -159,7 +159,7 @@ bool mp_move_restore(mp_mover *m)
         }
     }
     mp_mover_drop(m, run);
-    for (int k = 0; k < n; k++) { /* some of them may have gone with the others */
+    for (int k = 0; k < n; k++) { /* dropping one may have dropped others */
         const int other = m->list[k];
         if (x->runs[other].position >= 0 && mp_runs_is_extra(x, other) && mp_runs_can_spare(x, other)) mp_mover_drop(m, other);
     }
@@ -177,7 +177,7 @@ bool mp_move_swap(mp_mover *m)
     return true;
 }
 
-/* Draws a recomputation, an expensive one more likely. -1: none was met. */
+/* Draws a recomputation, expensive ones more often. Returns -1 if the draw fails. */
 static int any_expensive_extra(mp_mover *m)
 {
     int costliest = mp_mover_any_extra(m);

@@ -1,10 +1,10 @@
-/* mover_moves.c - which neighbourhood a move is drawn from (MP_MOVE_... in tuning.def), and those that change only the order or
- * a node's alternative. */
+/* mover_moves.c - which neighbourhood a move is drawn from (MP_MOVE_... in tuning.def), and moves that change only the order
+ * or a node's alternative. */
 #include "planner/anneal/mover.h"
 
 #include "planner/anneal/runs/runs.h"
 
-/* Adds a run to the n of the list unless it is listed. False: the list is full. */
+/* Adds a run to the list of n runs, unless it is there. Returns false if the list is full. */
 static bool add(mp_mover *m, int *n, int run)
 {
     if (mp_list_has(m->list, (size_t)*n, run)) return true;
@@ -23,8 +23,8 @@ static void sort_by_position(const mp_runs *x, int *list, int n)
         }
 }
 
-/* Puts before a position all runs after it that read the instance of s live there, the first producers after it of what they
- * read, and so on. */
+/* Moves to before a position all runs after it that read the instance of s live there, with the first producers of their
+ * inputs, and so on. */
 static bool advance(mp_mover *m, int s, int position)
 {
     mp_runs *x = m->runs;
@@ -46,7 +46,7 @@ static bool advance(mp_mover *m, int s, int position)
     return n > 0;
 }
 
-/* Puts a run after a position, the readers up to there of what it is the first to produce, and so on. */
+/* Moves a run to after a position, with the readers up to there of what it is the first to produce, and so on. */
 static bool delay(mp_mover *m, int run, int position)
 {
     mp_runs *x = m->runs;
@@ -82,7 +82,7 @@ bool mp_move_clear(mp_mover *m)
     return mp_mover_relocate(m, producer, before) >= 0;
 }
 
-/* A run up to `most` runs away. */
+/* Returns a run that is up to `most` runs away. */
 static int run_away(mp_mover *m, int run, int most)
 {
     const mp_runs *x = m->runs;
@@ -93,14 +93,14 @@ static int run_away(mp_mover *m, int run, int most)
     return at;
 }
 
-/* Shifts a recomputation: to just before its next reader, or past a few runs. */
+/* Moves a recomputation to just before its next reader, or past a few runs. */
 static bool move_shift_extra(mp_mover *m)
 {
     const mp_runs *x = m->runs;
     const int run = mp_mover_any_extra(m);
     if (run < 0) return false;
     const mp_alternative *alternative = mp_runs_alternative(x, run);
-    if (alternative->n_writes && mp_mover_below(m, 2)) { /* just in time */
+    if (alternative->n_writes && mp_mover_below(m, 2)) { /* moves it to just before its next reader */
         const int s = alternative->writes[mp_mover_below(m, (int)alternative->n_writes)];
         if (mp_storage_is_static(&x->graph->storages[s])) return false;
         return mp_mover_relocate(m, run, mp_runs_next_read(x, s, x->runs[run].position)) >= 0;
@@ -108,7 +108,7 @@ static bool move_shift_extra(mp_mover *m)
     return mp_mover_relocate(m, run, run_away(m, run, MP_MOVE_SHIFT_FAR)) >= 0;
 }
 
-/* Shifts several recomputations that stand side by side. */
+/* Moves several neighbouring recomputations. */
 static bool move_shift_window(mp_mover *m)
 {
     mp_runs *x = m->runs;
@@ -132,7 +132,7 @@ static bool move_shift_window(mp_mover *m)
     return true;
 }
 
-/* Puts a first run far away, where its inputs are recomputed. */
+/* Moves a first run far away, and recomputes its inputs there. */
 static bool send_away(mp_mover *m, int run, int before)
 {
     mp_runs *x = m->runs;
@@ -148,7 +148,7 @@ static bool send_away(mp_mover *m, int run, int before)
     return true;
 }
 
-/* Draws a run between the producers of what a run reads and the first reader of what it produces. */
+/* Draws a run between the producers of a run's inputs and the first reader of its outputs. */
 static int run_between(mp_mover *m, int run)
 {
     const mp_runs *x = m->runs;
@@ -166,7 +166,7 @@ static int run_between(mp_mover *m, int run)
     return mp_runs_neighbour(x, first + mp_mover_below(m, last - first), 1);
 }
 
-/* True if a run reads what one of a list produces. */
+/* True if a run reads an output of a run in the list. */
 static bool reads_from(const mp_runs *x, int run, const int *list, int n)
 {
     const mp_alternative *alternative = mp_runs_alternative(x, run);
@@ -175,12 +175,12 @@ static bool reads_from(const mp_runs *x, int run, const int *list, int n)
     return false;
 }
 
-/* Shifts any run, and those on the way that depend on it, or on which it depends. */
+/* Moves any run, with the runs on its way that depend on it, or on which it depends. */
 static bool move_shift_related(mp_mover *m)
 {
     mp_runs *x = m->runs;
     const int run = mp_mover_any_run(m), step = mp_mover_below(m, 2) ? 1 : -1;
-    int n = 1, n_moving = 0, at = run, target = run; /* target: the farthest run that the others pass */
+    int n = 1, n_moving = 0, at = run, target = run; /* target: the farthest run that all of them pass */
     if (run < 0) return false;
     m->list[0] = run;
     for (int k = 1 + mp_mover_below(m, MP_MOVE_SHIFT_RELATED_FAR); k > 0; k--) {
@@ -199,7 +199,7 @@ static bool move_shift_related(mp_mover *m)
     }
     if (!n_moving) return false;
     if (step > 0) target = mp_runs_neighbour(x, x->runs[target].position, 1);
-    for (int k = n_moving - 1; k >= 0; k--) { /* from the one that is nearest to where they go */
+    for (int k = n_moving - 1; k >= 0; k--) { /* starts with the run that is nearest to the target */
         const int there = mp_mover_relocate(m, m->list[k], target);
         if (there < 0) return false;
         if (step > 0) target = there;
@@ -207,7 +207,7 @@ static bool move_shift_related(mp_mover *m)
     return true;
 }
 
-/* Shifts a first run: between its producers and its reader, past a few runs, or, at times, far away, with its inputs recomputed
+/* Moves a first run: between its producers and its reader, past a few runs, or at times far away, with its inputs recomputed
  * there. */
 static bool move_shift_first(mp_mover *m)
 {
@@ -220,7 +220,7 @@ static bool move_shift_first(mp_mover *m)
 
 /* ---- alternatives ---- */
 
-/* Runs a node in another alternative at the same place. The run there then; -1: it cannot be. */
+/* Runs a node in another alternative at the same position. Returns the new run, -1 if that is impossible. */
 static int use_alternative(mp_mover *m, int run, int alternative)
 {
     mp_runs *x = m->runs;
@@ -233,7 +233,7 @@ static int use_alternative(mp_mover *m, int run, int alternative)
     return there;
 }
 
-/* The first alternative of a node that produces a storage; -1: none. */
+/* Returns the first alternative of a node that produces a storage, -1 if there is none. */
 static int alternative_producing(const mp_node *node, int s)
 {
     for (size_t f = 0; f < node->n_alternatives; f++)
@@ -255,8 +255,8 @@ static bool change_algorithm(mp_mover *m, int node)
     return true;
 }
 
-/* Changes one run's alternative. What the new one reads and nothing produces yet is produced from now on, and what only the old
- * one read no longer. */
+/* Changes one run's alternative. Produces inputs of the new one that nothing produces yet, and drops recomputations that
+ * only the old one read. */
 static bool change_alternative(mp_mover *m)
 {
     mp_runs *x = m->runs;
@@ -281,14 +281,14 @@ static bool change_alternative(mp_mover *m)
 
 /* ---- draws ---- */
 
-/* Changes the order of first runs. */
+/* Moves first runs. */
 static bool reorder(mp_mover *m)
 {
     if (!mp_mover_below(m, MP_MOVE_SHIFT_RELATED_ONE_IN)) return move_shift_related(m);
     return mp_mover_below(m, 5) < MP_MOVE_CLEAR_OF_FIVE ? mp_move_clear(m) : move_shift_first(m);
 }
 
-/* True if an eviction of many, or a swap, looks at cheap storages only. */
+/* True if an eviction of many storages, or a swap, considers cheap ones only. */
 static bool looks_at_cheap(mp_mover *m)
 {
     return !mp_mover_below(m, MP_MOVE_CHEAP_ONE_IN);

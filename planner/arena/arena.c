@@ -4,13 +4,13 @@
 #include "estimator/base/memory.h"
 #include "planner/arena/arena.h"
 
-/* The spans that share one offset are a ring: they become one item. */
+/* Spans that share one offset form a ring, and become one item. */
 typedef struct grouping {
     const mp_graph *graph;
     const mp_timeline *timeline;
-    int *item;     /* per span: the number of its ring; -1: it has none */
-    int *next;     /* per span: the next one of its ring */
-    bool *carried; /* per span: whether its ring has a carried gradient */
+    int *item;     /* per span: the number of its ring, -1: none */
+    int *next;     /* per span: the next span of its ring */
+    bool *carried; /* per span: true if its ring has a carried gradient */
 } grouping;
 
 static void join(grouping *g, int a, int b)
@@ -23,8 +23,8 @@ static void join(grouping *g, int a, int b)
     g->carried[a] = true;
 }
 
-/* True if `to` may share the offset of `from`: no other spans of the two rings are live together. Without a carried gradient
- * all of the one ring ends before all of the other begins. */
+/* True if `to` may share the offset of `from`: no other spans of their rings are live together. Without a carried gradient,
+ * all of one ring must end before all of the other begins. */
 static bool may_join(const grouping *g, int from, int to)
 {
     int a = from, b = to;
@@ -39,8 +39,8 @@ static bool may_join(const grouping *g, int from, int to)
     return true;
 }
 
-/* Rings of spans that must share an offset, the lives of a carried gradient, whose bytes stay where they are from one step of
- * training to the next; and of those that may, an output with the input whose memory it takes over. */
+/* Joins spans that must share an offset (the two lives of a carried gradient, whose bytes stay where they are between
+ * training steps), and those that may (an output with the input whose memory it takes over). */
 static void make_rings(grouping *g, int *newest)
 {
     const mp_timeline *tl = g->timeline;
@@ -57,13 +57,13 @@ static void make_rings(grouping *g, int *newest)
         const mp_span *span = &tl->spans[k];
         const int from = span->takes_over < 0 ? -1 : newest[span->takes_over];
         if (from >= 0 && may_join(g, from, k)) join(g, from, k);
-        /* no output takes over memory of a span that begins in the same step */
+        /* an output cannot take over memory of a span that begins in the same step */
         if (k + 1 < (int)tl->n_spans && tl->spans[k + 1].begin == span->begin) continue;
         for (; done <= k; done++) newest[tl->spans[done].storage] = done;
     }
 }
 
-/* Appends a piece to the last item, from the end of its piece before on. */
+/* Appends a piece to the last item, from the end of its last piece on. */
 static void add_piece(mp_arena_item *item, mp_pack_piece *pieces, mp_pack_piece piece)
 {
     mp_pack_piece *before = item->n_pieces ? &pieces[item->piece + item->n_pieces - 1] : NULL;
@@ -83,7 +83,7 @@ static int64_t workspace_of(const mp_graph *graph, const mp_plan *plan, int t)
     return graph->nodes[plan->steps[t].node].alternatives[plan->steps[t].alternative].workspace_bytes;
 }
 
-/* `node` runs where they are first needed. */
+/* Converts bytes to units; `node` is the first that needs them. */
 static mp_status count_units(const mp_graph *graph, int64_t bytes, int node, int64_t *units, mp_error *err)
 {
     int64_t rounded;
@@ -94,13 +94,13 @@ static mp_status count_units(const mp_graph *graph, int64_t bytes, int node, int
     return MP_OK;
 }
 
-/* Numbers the rings by their first spans; returns how many there are. Those without bytes have no number. */
+/* Numbers the rings by their first spans, without those of 0 bytes; returns how many there are. */
 static size_t number_rings(grouping *g)
 {
     size_t n = 0;
     const int n_spans = (int)g->timeline->n_spans;
     for (int k = 0; k < n_spans; k++) g->item[k] = -1;
-    for (int k = 0; k < n_spans; k++) { /* a ring begins with a span that has bytes, or has none that has any */
+    for (int k = 0; k < n_spans; k++) { /* if any span of a ring has bytes, its first one has */
         if (g->item[k] >= 0 || !g->graph->storages[g->timeline->spans[k].storage].bytes) continue;
         const int number = (int)n++;
         for (int at = k; g->item[at] < 0; at = g->next[at]) g->item[at] = number;
@@ -108,7 +108,7 @@ static size_t number_rings(grouping *g)
     return n;
 }
 
-/* The pieces of every ring, ring by ring, each in the order of time, as the spans are. */
+/* Makes the pieces of every ring, ring by ring, each sorted by time as the spans are. */
 static mp_status make_items(const grouping *g, const mp_step *steps, int *ordered, int *start, mp_arena_problem *x,
                             mp_pack_piece *pieces, mp_error *err)
 {
@@ -182,7 +182,7 @@ static mp_status write_places(const grouping *g, mp_plan *plan, const mp_arena_p
     return MP_OK;
 }
 
-/* Assigns offsets to the items of the plan's steps. Without `keeps` the plan is untouched. */
+/* Assigns offsets to the items of the plan's steps. Without `keeps` the plan does not change. */
 static mp_status lay_out(const mp_graph *graph, mp_plan *plan, const mp_pack_options *exact, const mp_arena_options *options,
                          bool keeps, mp_pack_result *result, mp_error *err)
 {

@@ -1,5 +1,5 @@
-/* arena.h - the items of one arena and their offsets: the search, the index of the gaps, and the placing in one order. Private
- * to planner/arena. */
+/* arena.h - the items of one arena and their offsets: the search, the index of gaps, and placement in one given order.
+ * Private to planner/arena. */
 #pragma once
 
 #include "memplan/memory.h"
@@ -8,14 +8,14 @@
 /* Offsets for the items of one arena, by first fit and best fit in many orders.
  *
  * The size of an item is piecewise constant over its life (its size profile, as in memplan/pack.h): it occupies [offset, offset
- * + size) at each step, and nothing where it has no piece. All sizes are counted in units of the alignment.
+ * + size) at each step, and nothing at steps without a piece. All sizes are counted in units of the alignment.
  *
- * Dynamic storage allocation is NP-hard (Garey and Johnson 1979, SR2). Items are placed one after the other, each by first fit
- * or by best fit, in several orders; then whichever item can be placed lowest comes next. The lowest height wins. The live
- * bytes of the fullest step are a lower bound, and where that is reached the search ends. Where no order has reached it, the
- * packer's exact search (memplan/pack.h) tries to place everything lower, or to prove that it cannot be done: first within what
- * is wanted, or a thousandth above the bound, without the small items, which are placed last, and then lower. How much is tried
- * depends on the number of items, never on a clock.
+ * Dynamic storage allocation is NP-hard (Garey and Johnson 1979, SR2). Items are placed one after the other, by first fit or by
+ * best fit, in several orders; a last rule always takes the item that can be placed lowest. The lowest height wins. The live
+ * bytes of the fullest step are a lower bound; the search ends where it is reached. If no order reaches it, the packer's exact
+ * search (memplan/pack.h) tries to find a lower placement, or to prove that there is none: first for `wanted`, or a thousandth
+ * above the bound, with small items left to be placed last, then lower. The work depends on the number of items, never on a
+ * clock.
  */
 
 typedef struct mp_arena_item {
@@ -30,14 +30,14 @@ typedef struct mp_arena_problem {
     size_t n;
     const mp_pack_piece *pieces; /* intervals of steps */
     size_t n_pieces, n_steps;
-    const mp_pack_options *exact; /* of the packer's search, in the units of the sizes; NULL: a short one */
-    int64_t beside;               /* what is always there beside the arena: what is near the bound is a share of both */
-    int64_t wanted;               /* a higher arena is searched for longer, at this capacity; 0: none is */
-    bool (*stop)(void *data);     /* NULL: the search is as long as it is; else it ends when told, or at `wanted` */
+    const mp_pack_options *exact; /* options of the packer's search, in the units of the sizes; NULL: a short search */
+    int64_t beside;               /* bytes that are always there beside the arena; "near the bound" is a fraction of both */
+    int64_t wanted;               /* capacity: if the arena is higher, the search goes on longer to reach it; 0: none */
+    bool (*stop)(void *data);     /* NULL: the whole search runs; otherwise it ends when this returns true, or at `wanted` */
     void *data;
-    bool only_bound;       /* no more orders are tried when that search has ended; of very many items none is placed */
-    int64_t height, bound; /* found; no placement is lower than `bound` */
-    int64_t nodes;         /* of the packer's search */
+    bool only_bound;       /* once that search has ended, no more orders are tried; very many items are not placed at all */
+    int64_t height, bound; /* results; no placement is lower than `bound` */
+    int64_t nodes;         /* result: nodes of the packer's search */
 } mp_arena_problem;
 
 /* Sets the offset of every item so that no two overlap in time and space, and height and bound. The same input gives the same
@@ -45,23 +45,23 @@ typedef struct mp_arena_problem {
  * arena_index.c. */
 mp_status mp_arena_search(mp_arena_problem *problem, mp_error *err);
 
-/* The index: a segment tree over the steps finds the lowest gap of an item without a look at all placed items.
+/* The index: a segment tree over the steps finds the lowest gap for an item without looking at all placed items.
  *
- * A placed piece is noted at the O(log steps) nodes of the tree whose steps make up its life. What is noted at one node is live
- * together, and so does not overlap: sorted by offset, it is searched by halves. The tree also knows, for every step, the
- * height up to which memory is full without a gap, and no search begins below it.
+ * A placed piece is noted at the O(log steps) tree nodes whose step ranges make up its life. Pieces noted at one node are live
+ * together, so they do not overlap in space: they are sorted by offset and found by binary search. For every step the tree also
+ * has the height up to which memory is full without a gap; no search begins below it.
  */
 
 typedef struct mp_arena_index mp_arena_index;
 
-/* For all items of the problem, each of which may be placed once between two clearings. NULL: out of memory. O(steps + pieces *
- * log steps). */
+/* For all items of the problem; each may be placed once between two calls of clear. Returns NULL if out of memory. O(steps +
+ * pieces * log steps). */
 mp_arena_index *mp_arena_index_new(const mp_arena_problem *problem);
-void mp_arena_index_free(mp_arena_index *index); /* NULL is fine */
+void mp_arena_index_free(mp_arena_index *index); /* NULL is allowed */
 void mp_arena_index_clear(mp_arena_index *index);
 
-/* Sets the item's offset to the lowest at which it overlaps no placed item, and notes it there. *work grows by what was looked
- * at: O(log^2 steps) where the placed items leave few gaps, O(n) at worst. */
+/* Sets the item's offset to the lowest one at which it overlaps no placed item, and notes it there. Adds the work done to
+ * *work: O(log^2 steps) if the placed items leave few gaps, O(n) at worst. */
 void mp_arena_index_place(mp_arena_index *index, mp_arena_item *item, int64_t *work);
 
 /* First fit, best fit and lowest first place the items in one given order. */
@@ -69,16 +69,16 @@ void mp_arena_index_place(mp_arena_index *index, mp_arena_item *item, int64_t *w
 typedef enum mp_arena_rule {
     MP_ARENA_FIRST_FIT, /* in the given order, each into the lowest gap; the only rule for more than MP_ARENA_UNINDEXED items */
     MP_ARENA_BEST_FIT,  /* in the given order, each into the smallest gap that it fits into */
-    MP_ARENA_LOWEST_FIRST, /* whichever has the lowest offset above those placed already; the given order decides ties */
+    MP_ARENA_LOWEST_FIRST, /* always the item that can be placed lowest; the given order breaks ties */
     MP_ARENA_N_RULES
 } mp_arena_rule;
 
 typedef struct mp_arena_placer mp_arena_placer;
-/* NULL: out of memory. The problem must outlive it. */
+/* Returns NULL if out of memory. The problem must outlive the placer. */
 mp_arena_placer *mp_arena_placer_new(mp_arena_problem *problem);
-void mp_arena_placer_free(mp_arena_placer *placer); /* NULL is fine */
+void mp_arena_placer_free(mp_arena_placer *placer); /* NULL is allowed */
 MP_OWNER(mp_arena_placer_free, mp_arena_placer)
 
-/* Sets the offsets of all items, and returns the height. Ends as soon as the height reaches `limit`: then only some items have
- * their offsets. *work grows by the number of pairs that were looked at. */
+/* Sets the offsets of all items and returns the height. Ends as soon as the height reaches `limit`; then only some items
+ * have offsets. Adds the number of pairs looked at to *work. */
 int64_t mp_arena_place(mp_arena_placer *placer, const int *order, mp_arena_rule rule, int64_t limit, int64_t *work);

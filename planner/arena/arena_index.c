@@ -11,8 +11,8 @@ typedef struct extent { /* of a placed piece: [offset, top) */
     int64_t offset, top;
 } extent;
 
-/* Every step of a node is full, but for small gaps, from the bottom to a height between `least` and `most`; `raised` is the
- * height that its children do not know of yet. */
+/* Every step of a node is full, except for small gaps, from the bottom to a height between `least` and `most`; `raised` is a
+ * height that is not yet applied to its children. */
 typedef struct filled {
     int64_t least, most, raised;
 } filled;
@@ -23,15 +23,15 @@ typedef struct noted {
 } noted;
 
 struct mp_arena_index {
-    mp_pool *pool; /* of this and all arrays */
+    mp_pool *pool; /* owns this and all arrays */
     const mp_arena_problem *problem;
     int n_steps; /* a power of 2 */
     size_t *start;
-    int *n;           /* per node: its extents are extents[start[v] .. start[v] + n[v]), by offset */
-    int64_t *highest; /* per node: the highest top at it and below it */
-    filled *filled;   /* per node */
+    int *n;           /* per node: its extents are extents[start[v] .. start[v] + n[v]), sorted by offset */
+    int64_t *highest; /* per node: the highest top of its extents and those of its descendants */
+    filled *filled;   /* per node: its fill level */
     extent *extents;
-    int64_t slack; /* gaps of up to this count as full */
+    int64_t slack; /* gaps up to this size count as full */
     int n_refills, n_noted;
     noted *noted; /* all placed pieces */
 };
@@ -133,7 +133,7 @@ static void hand_down(mp_arena_index *x, int node)
     f->raised = 0;
 }
 
-/* The largest height to which a step of the piece is full. */
+/* Returns the greatest height to which a step of the piece is full. */
 static int64_t full_to(mp_arena_index *x, stretch s, const mp_pack_piece *piece)
 {
     const filled *f = &x->filled[s.node];
@@ -143,7 +143,7 @@ static int64_t full_to(mp_arena_index *x, stretch s, const mp_pack_piece *piece)
     return larger(full_to(x, child_of(s, 0), piece), full_to(x, child_of(s, 1), piece));
 }
 
-/* A piece placed at `offset` raises those of its steps that are full up to there. */
+/* Places a piece at `offset`: raises those of its steps that are full up to there. */
 static void fill(mp_arena_index *x, stretch s, const mp_pack_piece *piece, int64_t offset, int64_t top)
 {
     filled *f = &x->filled[s.node];
@@ -166,8 +166,8 @@ static int by_offset(const void *a, const void *b)
     return (x->piece > y->piece) - (x->piece < y->piece);
 }
 
-/* Fills all steps anew for pieces of this size and larger, which no smaller gap can take; after the first times half of the
- * size is the limit, so that this is done seldom enough. */
+/* Fills all steps anew for pieces of at least this size, which do not fit into smaller gaps; after the first times only for
+ * half the size, so that it happens rarely. */
 static void refill(mp_arena_index *x, int64_t size, int64_t *work)
 {
     x->slack = x->n_refills++ < MP_ARENA_EXACT_REFILLS ? size - 1 : (size - 1) / 2;
@@ -180,7 +180,7 @@ static void refill(mp_arena_index *x, int64_t size, int64_t *work)
 
 /* ---- placed pieces ---- */
 
-/* The first extent of a node whose top is above this offset. */
+/* Returns the first extent of a node whose top is above this offset. */
 static int first_above(const mp_arena_index *x, int node, int64_t offset, int64_t *work)
 {
     const extent *list = &x->extents[x->start[node]];
@@ -196,7 +196,7 @@ static int first_above(const mp_arena_index *x, int node, int64_t offset, int64_
     return low;
 }
 
-/* Raises the offset of a piece above what it would overlap, as far as one walk through the tree tells; true if it did. */
+/* Raises the offset of a piece above extents that it would overlap, in one pass through the tree. Returns true if it did. */
 static bool raise_offset(const mp_arena_index *x, stretch s, const mp_pack_piece *piece, int64_t *offset, int64_t *work)
 {
     bool raised_any = false;

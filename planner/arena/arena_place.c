@@ -1,4 +1,4 @@
-/* arena_place.c - each item is compared with all placed ones that are live with it, in the order of their offsets. */
+/* arena_place.c - places each item by comparison with all placed items that are live with it, sorted by offset. */
 #include "planner/arena/arena.h"
 
 #include <string.h>
@@ -18,12 +18,12 @@ typedef struct obstacle { /* offsets that a new item of several pieces cannot ha
 
 struct mp_arena_placer {
     mp_arena_problem *problem;
-    mp_pool *pool; /* of the four arrays that follow */
+    mp_pool *pool; /* owns the four arrays below */
     placed *placed;
     obstacle *obstacles;
-    int64_t *lowest;       /* per rank in the order, for MP_ARENA_LOWEST_FIRST: above all placed items that are live with it */
+    int64_t *lowest;       /* per rank, for MP_ARENA_LOWEST_FIRST: lowest offset above the placed items live with it */
     int *unplaced;         /* ranks of unplaced items */
-    mp_arena_index *index; /* instead of all that, where there are many items */
+    mp_arena_index *index; /* first fit through an index, without the arrays above, if there are many items */
 };
 
 mp_arena_placer *mp_arena_placer_new(mp_arena_problem *problem)
@@ -54,7 +54,7 @@ void mp_arena_placer_free(mp_arena_placer *p)
     mp_free(p);
 }
 
-/* The largest sizes of x and y at steps at which both are live; false if there are none. */
+/* Finds the largest sizes of x and y while both are live. Returns false if they are never live together. */
 static bool sizes_together(const mp_arena_problem *problem, const mp_arena_item *x, const mp_arena_item *y, int64_t *x_size,
                            int64_t *y_size)
 {
@@ -113,7 +113,7 @@ static int64_t offset_of_profile(mp_arena_placer *p, const mp_arena_item *x, siz
     return find_gap(p->obstacles, n, tightest);
 }
 
-/* The same for an item of one piece, which needs its size below every placed item. */
+/* Like find_gap, for an item of one piece, which needs its size below every placed item. */
 static int64_t offset_of_block(const mp_arena_placer *p, const mp_arena_item *x, size_t n_placed, bool tightest, size_t *seen)
 {
     int64_t floor = 0, at = -1, space = INT64_MAX;

@@ -1,5 +1,5 @@
-/* arena_search.c - the orders in which items are placed, and what the packer (memplan/pack.h) is asked where none is low
- * enough: it gets the items with their pieces, and improves their offsets or proves them lowest. */
+/* arena_search.c - the orders in which items are placed, and the packer's search (memplan/pack.h) if none is low enough: it
+ * gets the items with their pieces, and improves their offsets or proves them lowest. */
 #include "planner/arena/arena.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "planner/math/tuning.h"
 
-/* The sum over all steps of the number of live items above the size `dust`, but no more than `most`. */
+/* Returns the sum over all steps of the number of live items larger than `dust`, at most `most`. */
 static int64_t count_live(const mp_arena_problem *x, int64_t dust, int64_t most)
 {
     int64_t n = 0;
@@ -17,14 +17,14 @@ static int64_t count_live(const mp_arena_problem *x, int64_t dust, int64_t most)
     return n < most ? n : most;
 }
 
-/* The nodes of a search. */
+/* Returns the node limit of a search. */
 static int64_t count_nodes(const mp_arena_problem *x, int64_t dust)
 {
     const int64_t n = MP_ARENA_EXACT_WORK / (count_live(x, dust, MP_ARENA_EXACT_WORK) + 1);
     return n < MP_ARENA_EXACT_NODES ? n : MP_ARENA_EXACT_NODES;
 }
 
-/* The items above the size `dust`. */
+/* Makes the packing problem of the items larger than `dust`. */
 static mp_status open_problem(const mp_arena_problem *x, int64_t dust, mp_pack_problem *problem, mp_error *err)
 {
     *problem = (mp_pack_problem){.pieces = x->pieces, .n_pieces = x->n_pieces};
@@ -48,8 +48,8 @@ static void take(mp_arena_problem *x, int64_t dust, const mp_pack_problem *probl
         if (x->items[k].size > dust) x->items[k].offset = problem->items[j++].offset;
 }
 
-/* Lowers height and raises bound as far as the packer's search gets: from the offsets that the items have (height is theirs),
- * with the options problem->exact, or, where that is NULL, with as many nodes as the size of the problem allows. MP_NOMEM. */
+/* Lowers the height and raises the bound as far as the packer's search gets, starting from the items' offsets, with the
+ * options problem->exact, or if NULL with as many nodes as the problem's size allows. MP_NOMEM. */
 static mp_status improve_by_pack(mp_arena_problem *x, mp_error *err)
 {
     const mp_pack_options bounded = {.node_limit = count_nodes(x, 0), .stop = x->stop, .data = x->data};
@@ -65,9 +65,9 @@ static mp_status improve_by_pack(mp_arena_problem *x, mp_error *err)
     return MP_OK;
 }
 
-/* Places the items above the size `dust` alone, within one capacity, with 1/part of MP_ARENA_NEAR_TIMES as many nodes; not at
- * all where these are too few to place each of them once. *placed: the offsets of all these items are set; those of the others
- * never are. Height is the caller's affair; the bound may rise, as in improve_by_pack. MP_NOMEM. */
+/* Places only the items larger than `dust`, within one capacity, with 1/part of MP_ARENA_NEAR_TIMES as many nodes; does
+ * nothing if that cannot place each item once. *placed: these items have offsets now; others never do. The caller computes
+ * the height; the bound may rise, as in improve_by_pack. MP_NOMEM. */
 static mp_status place_by_pack(mp_arena_problem *x, int64_t dust, int64_t capacity, int part, bool *placed, mp_error *err)
 {
     const mp_pack_options bounded = {
@@ -102,10 +102,10 @@ typedef struct search {
     mp_arena_problem *problem;
     mp_arena_placer *placer;
     key *keys;
-    int *order; /* of the present attempt */
+    int *order; /* the order of the present attempt */
     int64_t *best_offsets;
-    int64_t *live, *crowd; /* per step: live bytes, in units; per item: the most of them at one of its steps */
-    int64_t *changes;      /* work: per step, of live bytes */
+    int64_t *live, *crowd; /* per step: live bytes, in units; per item: the maximum over its steps */
+    int64_t *changes;      /* work: per step, the change of live bytes */
     int64_t work;
     int fullest;
 } search;
@@ -127,7 +127,7 @@ static void measure(search *f)
     f->problem->bound = problem->n_steps ? f->live[f->fullest] : 0;
 }
 
-/* The highest live[t] of each item's life, by halves: highest[t] covers `width` steps from t on, and the width doubles. */
+/* Computes the maximum of live[t] over each item's life: highest[t] covers `width` steps from t on, and the width doubles. */
 static void measure_crowds(search *f, int64_t *highest)
 {
     const mp_arena_problem *problem = f->problem;
@@ -187,7 +187,7 @@ static void sort_by(search *f, enum sorting sorting, int *order)
     for (size_t k = 0; k < problem->n; k++) order[k] = f->keys[k].item;
 }
 
-/* True if the search has ended early. */
+/* True if the search must end early. */
 static bool stopped(const mp_arena_problem *problem)
 {
     if (!problem->stop || problem->height == INT64_MAX) return false;
@@ -199,7 +199,7 @@ static bool settled(const search *f)
     return f->problem->height <= f->problem->bound || f->work > MP_ARENA_WORK || stopped(f->problem);
 }
 
-/* Keeps the offsets of an attempt if they are lower than all before. */
+/* Keeps the offsets of an attempt if its height is the lowest so far. */
 static void judge(search *f, int64_t height)
 {
     const size_t n = f->problem->n;
@@ -213,7 +213,7 @@ static bool is_large(const search *f)
     return f->problem->n > MP_ARENA_UNINDEXED;
 }
 
-/* For many items: the orders that do best, and first fit alone. */
+/* For many items: tries only the best orders, with first fit. */
 static void try_orders_of_many(search *f)
 {
     const enum sorting sortings[] = {BY_SIZE, BY_LIFE, BY_AREA, BY_CROWD};
@@ -239,7 +239,7 @@ static void put_best(const search *f)
     for (size_t k = 0; k < f->problem->n; k++) f->problem->items[k].offset = f->best_offsets[k];
 }
 
-/* The live units of the fullest step, of items of the sizes (low, high] alone. */
+/* Returns the largest live bytes of a step, in units, counting only items of the sizes (low, high]. */
 static int64_t most_live(const search *f, int64_t low, int64_t high)
 {
     const mp_arena_problem *problem = f->problem;
@@ -259,8 +259,8 @@ static int64_t most_live(const search *f, int64_t low, int64_t high)
     return most;
 }
 
-/* The largest power of two up to which items may lie above all others and still leave a share of the room within the capacity;
- * 0: there is none. */
+/* Returns the largest power of two such that all items up to it, stacked on the others, leave a share of the free capacity;
+ * 0: none. */
 static int64_t dust_size(const search *f, int64_t capacity)
 {
     const int64_t least = (int64_t)(MP_ARENA_DUST_LEAVES * (double)(capacity - f->problem->bound));
@@ -272,7 +272,7 @@ static int64_t dust_size(const search *f, int64_t capacity)
     return dust;
 }
 
-/* First fit: what is placed, in the order of the offsets, by which none gets a higher one, and then the dust. */
+/* Places the others by first fit, in the order of their offsets, so that none rises; then the dust. */
 static void add_dust(search *f, int64_t dust)
 {
     for (size_t k = 0; k < f->problem->n; k++) {
@@ -285,8 +285,8 @@ static void add_dust(search *f, int64_t dust)
     judge(f, mp_arena_place(f->placer, f->order, MP_ARENA_FIRST_FIT, f->problem->height, &f->work));
 }
 
-/* Within one capacity. Small items are dust: they need next to no room above all others, and without them the search has
- * fewer items, of fewer sizes. How many are left out decides what it tries first, so it begins with several of such sizes. */
+/* Searches within one capacity. Small items are dust: they need almost no memory on top of the others, and without them the
+ * search has fewer items and sizes. As the number left out decides what it tries first, it starts with several dust sizes. */
 static mp_status search_within(search *f, int64_t capacity, int part, mp_error *err)
 {
     const mp_arena_problem *problem = f->problem;
@@ -301,8 +301,8 @@ static mp_status search_within(search *f, int64_t capacity, int part, mp_error *
     return MP_OK;
 }
 
-/* Little room beside what lives makes it much easier: a search within what is wanted, which will do, else one a thousandth
- * above what lives, and where that fails shorter ones between that and the height. */
+/* A little free memory beside the live bytes makes a search much easier: it tries `wanted`, which is enough, or else a
+ * thousandth above the live bytes, and if that fails, shorter searches between that and the height. */
 static mp_status search_nearby(search *f, mp_error *err)
 {
     const mp_arena_problem *problem = f->problem;
@@ -320,7 +320,7 @@ static mp_status search_nearby(search *f, mp_error *err)
     return MP_OK;
 }
 
-/* Lower and lower from the best offsets so far. */
+/* Searches lower and lower from the best offsets so far. */
 static mp_status search_exactly(search *f, mp_error *err)
 {
     if (f->problem->height <= f->problem->bound) return MP_OK;
@@ -347,7 +347,7 @@ mp_status mp_arena_search(mp_arena_problem *problem, mp_error *err)
     f.changes = f.live + problem->n_steps + 1;
     measure(&f);
     measure_crowds(&f, highest);
-    if (problem->only_bound && is_large(&f) && !problem->exact) { /* no placement would tell more of it */
+    if (problem->only_bound && is_large(&f) && !problem->exact) { /* a placement would add nothing to the bound */
         problem->height = problem->bound;
         return MP_OK;
     }

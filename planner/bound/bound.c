@@ -1,5 +1,5 @@
-/* bound.c - the stages of the bound, one after the other, which of them proved the most, and, for reports, what the interval
- * that decided does not keep live. */
+/* bound.c - runs the stages of the bound one after the other, tells which of them proved the most, and reports what the
+ * deciding interval does not keep live. */
 #include "planner/bound/bound.h"
 
 #include <stdlib.h>
@@ -21,8 +21,8 @@ static mp_bound_value solve(mp_bound_interval *x, int from, int to)
     return mp_bound_interval_solve(x);
 }
 
-/* Sets from, to and multiplier of a bound that comes from these boundaries, each before the next: of the intervals between
- * neighbours, or (`overlapping`) from each to the end, the one that takes the most. O(n * cuts). */
+/* Sets from, to and multiplier of a bound from these boundaries, each before the next: of the interval with the largest
+ * bound, among those between neighbours or (`overlapping`) from each to the end. O(n * cuts). */
 static void bound_decide(mp_bound_interval *x, const int *nodes, int n, bool overlapping, mp_bound *bound)
 {
     int64_t most = -1;
@@ -64,16 +64,16 @@ static mp_status bound_explain(mp_bound_interval *x, const mp_bound *bound, mp_b
     return MP_OK;
 }
 
-/* The stages of one effort, over the best chain of intervals. */
+/* The stages at one effort, over the best chain of intervals. */
 typedef struct pass {
     mp_bound_chain *chain;
     mp_bound_selection *selection;
-    int *nodes, n;         /* the boundaries of the chain ... */
-    int *split, n_split;   /* ... and of the one whose intervals are coupled */
-    int64_t ticks;         /* the best so far, beyond first runs, ... */
-    mp_bound_stage stage;  /* ... and which stage proved it, or that no plan fits */
-    bool is_infeasible;    /* some stage proved that */
-    mp_bound_work counted; /* of the work of the chain's intervals, what belongs to stages that have ended */
+    int *nodes, n;         /* the boundaries of the best chain */
+    int *split, n_split;   /* the boundaries of the chain whose intervals are coupled */
+    int64_t ticks;         /* the best bound so far, in ticks beyond first runs */
+    mp_bound_stage stage;  /* the stage that proved `ticks`, or that no plan fits */
+    bool is_infeasible;    /* true if a stage proved that no plan fits */
+    mp_bound_work counted; /* the part of the intervals' work that is counted for stages already ended */
 } pass;
 
 const char *mp_bound_orders_text(mp_bound_orders orders)
@@ -117,7 +117,7 @@ static bool goes_on(const pass *p, mp_bound_stage stage)
     return mp_bound_is_on(&p->chain->options, stage) && !mp_bound_chain_ended(p->chain);
 }
 
-/* The single interval and the best chain: they have been found together. */
+/* Takes the bounds of the single interval and of the best chain, which are found together. */
 static void take_chain(pass *p)
 {
     const mp_bound_chain *c = p->chain;
@@ -140,7 +140,7 @@ static mp_status couple(pass *p, mp_error *err)
     return MP_OK;
 }
 
-/* Overlapping intervals, first between the nodes of the chain and others, then between better ones, then searched. */
+/* Bounds overlapping intervals: between the chain's nodes and others, then between better ones, then by branch and bound. */
 static mp_status overlap(pass *p, mp_error *err)
 {
     mp_bound_chain *c = p->chain;
@@ -156,7 +156,7 @@ static mp_status overlap(pass *p, mp_error *err)
     return MP_OK;
 }
 
-/* Where the bound of a pass comes from. */
+/* Sets the interval that decides the bound of a pass. */
 static void locate(pass *p, mp_bound *bound)
 {
     mp_bound_chain *c = p->chain;
@@ -177,8 +177,8 @@ static void locate(pass *p, mp_bound *bound)
     }
 }
 
-/* All stages of options->effort, of what comes before the first run of node `until` (-1: of all). Raises *bound, whose ticks
- * are those beyond first runs; adds to *work. */
+/* Runs all stages at options->effort, up to the first run of node `until` (-1: to the end). Raises *bound, whose ticks are
+ * beyond first runs; adds to *work. */
 static mp_status run_pass(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options, int until,
                           mp_bound_selection *selection, mp_bound *bound, mp_bound_work *work, mp_error *err)
 {
@@ -207,7 +207,7 @@ static mp_status run_pass(const mp_precedence *order, int64_t budget_bytes, cons
 
 /* ---- the bound ---- */
 
-/* The best of passes of more and more effort, so that more effort never gives less; *first_ticks: of the first. */
+/* Takes the best of passes of more and more effort, so that more effort never gives less; *first_ticks: of the first. */
 static mp_status run_passes(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options, mp_bound *bound,
                             int64_t *first_ticks, mp_error *err)
 {
@@ -225,8 +225,8 @@ static mp_status run_passes(const mp_precedence *order, int64_t budget_bytes, co
     return MP_OK;
 }
 
-/* Of plans that take less than a target it is known which of some nodes run first: the bound is what such plans take, or the
- * target. Targets begin at what the first pass has proved, so that they are the same for every effort. */
+/* Fixes which of two nodes runs first in plans below a target; the bound is what such plans take, or the target. Targets
+ * start at the bound of the first pass, so they are the same for every effort. */
 static mp_status run_settle(const mp_graph *graph, int64_t budget_bytes, const mp_bound_options *options, int64_t first_ticks,
                             mp_bound *bound, mp_error *err)
 {
@@ -248,7 +248,7 @@ static mp_status run_settle(const mp_graph *graph, int64_t budget_bytes, const m
     return MP_OK;
 }
 
-/* What comes before some boundaries where little can be live is bounded by a pass, what comes after them exactly. */
+/* Bounds what precedes some boundaries with little free memory by a pass each, and what follows them exactly. */
 static mp_status run_demand(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options, mp_bound *bound,
                             mp_error *err)
 {
@@ -284,7 +284,7 @@ static mp_status run_demand(const mp_precedence *order, int64_t budget_bytes, co
     return st;
 }
 
-/* What is known of the deciding interval once it is found. */
+/* Fills in the report about the deciding interval. */
 static mp_status explain(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options, mp_bound *bound,
                          mp_error *err)
 {
@@ -329,7 +329,7 @@ mp_status mp_bound_of_parts(const mp_graph *graph, int64_t budget_bytes, size_t 
     return MP_OK;
 }
 
-/* The sum over parts of a large graph whose storages live shortly. */
+/* Adds up the bounds of parts of a large graph with short lifetimes. */
 static mp_status run_parts(const mp_graph *graph, int64_t budget_bytes, const mp_bound_options *options, mp_bound *bound,
                            mp_error *err)
 {
@@ -347,7 +347,7 @@ static mp_status run_parts(const mp_graph *graph, int64_t budget_bytes, const mp
     return MP_OK;
 }
 
-/* Every node once, in its fastest alternative. */
+/* Returns the ticks of every node once, in its fastest alternative. */
 static int64_t least_ticks(const mp_graph *graph)
 {
     int64_t sum = 0;
@@ -361,7 +361,7 @@ static int64_t least_ticks(const mp_graph *graph)
     return sum;
 }
 
-/* True if the budget is below the minimum memory. */
+/* Sets bound->infeasible if the floor exceeds the budget. */
 static mp_status check_floor(mp_problem *problem, int64_t budget_bytes, const mp_bound_options *options, mp_bound *bound,
                              mp_error *err)
 {
@@ -378,7 +378,7 @@ static mp_status check_floor(mp_problem *problem, int64_t budget_bytes, const mp
     return MP_OK;
 }
 
-/* All stages but the floor. */
+/* Runs all stages except the floor. */
 static mp_status run_stages(const mp_precedence *order, int64_t budget_bytes, const mp_bound_options *options, mp_bound *bound,
                             mp_error *err)
 {

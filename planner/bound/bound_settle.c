@@ -1,4 +1,4 @@
-/* bound_settle.c - pairs of nodes of which one order takes too long, and what a target is worth. */
+/* bound_settle.c - finds pairs of nodes of which one order takes too long, and what a target proves then. */
 #include "planner/bound/bound_settle.h"
 
 #include <string.h>
@@ -8,15 +8,15 @@
 #include "planner/math/tuning.h"
 #include "planner/order/precedence.h"
 
-/* One target. */
+/* A try with one target. */
 typedef struct trial {
     const mp_bound_options *options;
     mp_precedence *order;
     mp_bound_interval *x;
     int64_t target;
-    int64_t best;    /* ticks: the most that an interval from a node that was settled takes */
-    bool is_reached; /* plans that take less than the target contradict themselves */
-    int n_settled;   /* pairs */
+    int64_t best;    /* ticks: the largest bound of an interval from a node whose order was fixed */
+    bool is_reached; /* true if no plan can be below the target */
+    int n_settled;   /* number of fixed pairs */
     uint64_t *after; /* work: a set of vertices */
 } trial;
 
@@ -25,7 +25,7 @@ static bool has_ended(const trial *t)
     return t->is_reached || (t->options->stop && t->options->stop(t->options->data));
 }
 
-/* What the interval to the end takes; the target, if nothing fits. */
+/* Returns the bound of the interval from a node to the end; the target, if nothing fits. */
 static int64_t ticks_from(trial *t, int node, const uint64_t *assumed_after)
 {
     t->x->assumed_after = assumed_after;
@@ -36,7 +36,7 @@ static int64_t ticks_from(trial *t, int node, const uint64_t *assumed_after)
     return value.infeasible || value.ticks > t->target ? t->target : value.ticks;
 }
 
-/* Settles that u comes before v, if plans in which it does not take the target. */
+/* Fixes u before v if plans with the other order take at least the target. */
 static mp_status settle_pair(trial *t, int u, int v, mp_error *err)
 {
     const mp_precedence *o = t->order;
@@ -52,7 +52,7 @@ static mp_status settle_pair(trial *t, int u, int v, mp_error *err)
     return MP_OK;
 }
 
-/* What was made before v, is large, and need not be live there because who uses it may have run. */
+/* True if s was produced before v, is large, and need not be live at v, since its reader may have run. */
 static bool is_large(const trial *t, int s)
 {
     const mp_bound_interval *x = t->x;
@@ -76,7 +76,7 @@ static mp_status settle_at(trial *t, int v, int *large, mp_error *err)
     return MP_OK;
 }
 
-/* Goes over all nodes as long as pairs are settled. */
+/* Goes over all nodes until no more pairs are fixed. */
 static mp_status settle_all(trial *t, mp_error *err)
 {
     const mp_graph *graph = t->order->graph;

@@ -1,5 +1,5 @@
-/* bound_states.c - live-in sets in a hash table with open addressing, and which of them others dominate; for each boundary the
- * nodes that a storage read later makes necessary. */
+/* bound_states.c - live-in sets in a hash table with open addressing, and their dominance; for each boundary the nodes that
+ * must be recomputed if a storage is read later. */
 #include "planner/bound/bound_states.h"
 
 #include <stdlib.h>
@@ -59,7 +59,7 @@ bool mp_bound_states_put(mp_bound_states *t, const uint64_t *set, int64_t ticks,
     return true;
 }
 
-/* Pairs of ticks and label. */
+/* Compares pairs of ticks and state. */
 static int by_ticks(const void *a, const void *b)
 {
     const int64_t *p = a, *q = b;
@@ -74,7 +74,7 @@ static bool is_part(const uint64_t *set, const uint64_t *other, int words)
     return true;
 }
 
-/* `keys` becomes the list of those that are left. */
+/* Sets `keys` to the list of states that no other dominates; returns its length. */
 static int choose(mp_bound_states *t)
 {
     int n = 0, n_left = 0;
@@ -89,7 +89,7 @@ static int choose(mp_bound_states *t)
         bool dominated = false;
         for (int j = 0; j < n_left && j < MP_DEMAND_COMPARED && !dominated; j++)
             dominated = is_part(mp_bound_states_set(t, (int)t->keys[j]), mp_bound_states_set(t, i), t->words);
-        if (!dominated) t->keys[n_left++] = i; /* n_left <= k: what it overwrites has been read */
+        if (!dominated) t->keys[n_left++] = i; /* n_left <= k: the overwritten entry has been read */
     }
     return n_left;
 }
@@ -97,7 +97,7 @@ static int choose(mp_bound_states *t)
 void mp_bound_states_drop_dominated(mp_bound_states *t)
 {
     const int n = choose(t);
-    /* in place: those that are left, by number, move down; a swap would do for their order, which matters to nobody */
+    /* in place: the states that are left move down by number; a swap would do too, as their order does not matter */
     for (int k = 0; k < n; k++) t->used[t->keys[k]] = -1;
     int n_left = 0;
     for (int i = 0; i < t->n; i++) {
@@ -122,7 +122,7 @@ mp_status mp_bound_ranks_init(mp_bound_ranks *k, const mp_bound_interval *x, mp_
     k->end = mp_pool_alloc(k->pool, graph->n_nodes, sizeof *k->end);
     MP_ENSURE(!mp_pool_failed(k->pool), err, MP_NOMEM, "no memory for a bound of %d nodes", o->n);
     for (size_t s = 0; s < graph->n_storages; s++)
-        if (x->storage_vertex[s] >= 0) k->end[graph->producer[s]]++; /* how many, for now */
+        if (x->storage_vertex[s] >= 0) k->end[graph->producer[s]]++; /* counts outputs first; becomes the end below */
     for (int i = 0; i < o->n; i++) {
         const int v = o->sequence[i];
         if (v == o->n - 1) continue;
@@ -150,7 +150,7 @@ static uint64_t *nodes_for(const mp_bound_reruns *m, int i, int rank)
     return m->nodes + ((size_t)i * (size_t)m->ranks->n + (size_t)rank) * (size_t)m->words;
 }
 
-/* Of boundary i, where x starts. */
+/* Finds the nodes of boundary i, at which x starts. */
 static void find_nodes(mp_bound_reruns *m, const mp_bound_interval *x, int i)
 {
     const mp_precedence *o = m->order;
@@ -160,7 +160,7 @@ static void find_nodes(mp_bound_reruns *m, const mp_bound_interval *x, int i)
         if (x->bytes[s] <= x->free_bytes || !o->repeatable[v]) continue;
         if (x->ticks[v]) mp_bits_add(nodes, v);
         for (int k = o->reads_start[v]; k < o->reads_start[v + 1]; k++) {
-            const int read = m->ranks->rank[o->reads[k]]; /* produced before, so known by now */
+            const int read = m->ranks->rank[o->reads[k]]; /* produced before, so already known */
             if (read >= 0) mp_bits_unite(nodes, nodes_for(m, i, read), (size_t)m->words);
         }
     }

@@ -1,4 +1,4 @@
-/* proof.c - the bound of a search: how much effort it is worth, for which orders, and the thread that it runs in. */
+/* proof.c - the bound of a search: its effort, the orders it is for, and its thread. */
 #include "planner/bound/proof.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ mp_status mp_prove(mp_problem *problem, int64_t budget_bytes, bool keep_order, c
     MP_CHECK(mp_bound_of(problem, budget_bytes, &own, out, err));
     if (!keep_order || out->infeasible) return MP_OK;
     own.any_order = true;
-    if (own.effort > 1) own.effort = 1; /* it is rarely the better one */
+    if (own.effort > 1) own.effort = 1; /* rarely the better one of the two */
     if (options->report) own.report = &report;
     MP_CHECK(mp_bound_of(problem, budget_bytes, &own, &any, err));
     const bool is_better = any.infeasible || any.ticks > out->ticks;
@@ -44,14 +44,14 @@ struct mp_proof {
     mp_bound_options asked;
     atomic_bool ends;
     pthread_t thread;
-    pthread_mutex_t mutex; /* of is_found */
+    pthread_mutex_t mutex; /* protects is_found */
     pthread_cond_t found;
     bool is_apart, is_found;
-    /* the thread's until it is found */
+    /* belongs to the thread until is_found */
     mp_bound bound;
     mp_status status;
     mp_error err;
-    long n_live; /* of mp_alloc_live */
+    long n_live; /* the thread's part of mp_alloc_live */
 };
 
 static bool is_over(void *data)

@@ -20,7 +20,8 @@
 #include "planner/order/updates.h"
 #include "planner/search/searchers.h"
 
-/* Of the ascending positions, as many as a chain may have blocks: of equal stretches the one where the fewest bytes cross. */
+/* Chooses as many of the ascending positions as a chain may have blocks: of equal stretches the one where the fewest bytes
+ * cross. */
 static int choose(const mp_boundaries *boundaries, const int *positions, int n, bool *ends)
 {
     const int stretch = (n + MP_CHAIN_BLOCKS - 2) / (MP_CHAIN_BLOCKS - 1);
@@ -45,8 +46,8 @@ static mp_status find_cuts(const mp_boundaries *boundaries, int *positions, int 
     return MP_OK;
 }
 
-/* oldest[p]: the first position at which something that crosses p was produced; p + 1 if nothing crosses. What is read more
- * than `far` positions on is disregarded. `reach` is work space of one number per position. */
+/* oldest[p]: the first position at which a storage that crosses p was produced; p + 1 if nothing crosses. A storage that is
+ * read more than `far` positions later is disregarded. `reach`: work space, one number per position. */
 static void find_oldest(const mp_boundaries *b, int far, int *reach, int *oldest)
 {
     int filled = 0;
@@ -60,7 +61,7 @@ static void find_oldest(const mp_boundaries *b, int far, int *reach, int *oldest
     }
 }
 
-/* From seam to seam: the first position that may be one, or within as many positions again one where fewer bytes cross. */
+/* Goes from seam to seam: takes the first possible position, or within as many positions again one where fewer bytes cross. */
 static mp_status find_seams(const mp_boundaries *boundaries, int far, int *positions, int *n, mp_error *err)
 {
     const int last = boundaries->n - 1;
@@ -106,7 +107,7 @@ static mp_status push(walk *w, const mp_chain_run *run, mp_error *err)
     return MP_OK;
 }
 
-/* At most as deep as the chain is long. */
+/* The recursion is at most as deep as the chain is long. */
 static mp_status run_stretch(walk *w, mp_chain_stretch s, mp_error *err)
 {
     const mp_chain *chain = w->table->chain;
@@ -188,7 +189,7 @@ static mp_status search_chain(mp_search *search, const mp_boundaries *boundaries
     return MP_OK;
 }
 
-/* The ways to cut have equal shares of the moves, whatever the budget lets them use. */
+/* Each kind of cut gets an equal share of the moves, whatever the budget. */
 mp_status mp_run_chain(mp_search *search, mp_error *err)
 {
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();

@@ -1,9 +1,9 @@
-/* chain_blocks.c - which block every node and storage of a training graph belongs to. */
+/* chain_blocks.c - finds the block of every node and storage of a training graph. */
 #include "planner/chain/chain.h"
 
 #include "planner/order/segment_schedule.h"
 
-/* The last block that produces something that a loss or backward node reads; `inherited` if it reads nothing of forward. */
+/* Returns the last block that produces an input of a loss or backward node; `inherited` if it reads nothing of forward. */
 static int place_of(const mp_chain *chain, int node, int inherited)
 {
     const mp_node *n = &chain->graph->nodes[node];
@@ -16,7 +16,7 @@ static int place_of(const mp_chain *chain, int node, int inherited)
     return latest >= 0 ? latest : inherited;
 }
 
-/* Backward in the order of segment checkpointing; a node that a later block delays belongs to that one. */
+/* Puts backward nodes into the order of segment checkpointing; a node that a later block delays belongs to that block. */
 static mp_status order_backward(mp_chain *chain, mp_error *err)
 {
     const mp_graph *graph = chain->graph;
@@ -42,7 +42,7 @@ static mp_status order_backward(mp_chain *chain, mp_error *err)
     return MP_OK;
 }
 
-/* Notes what a node of a block does to the storages it uses: the first and the last block that touches each. */
+/* Notes the first and the last block whose nodes touch each storage of this node. */
 static void see(mp_chain *chain, const mp_node *node, int block)
 {
     const mp_graph *graph = chain->graph;
@@ -61,7 +61,7 @@ static void see(mp_chain *chain, const mp_node *node, int block)
         if (!forward && chain->until[s] > block) chain->until[s] = block;
         if (p < 0 || graph->nodes[p].phase != MP_PHASE_FORWARD || chain->block[p] == block) continue;
         if (block != chain->block[p] + 1)
-            chain->pinned[s] = true; /* a reader further away, or backward of an earlier block that was delayed */
+            chain->pinned[s] = true; /* read further away, or by the backward of an earlier block that was delayed */
         else if (forward)
             chain->crosses[s] = true;
     }
@@ -77,7 +77,7 @@ static void assign_storages(mp_chain *chain)
     mp_segment_keep_small(graph, chain->pinned);
     for (size_t i = 0; i < graph->n_nodes; i++)
         if (graph->nodes[i].phase != MP_PHASE_UPDATE) see(chain, &graph->nodes[i], chain->block[i]);
-    for (size_t i = 0; i < graph->n_nodes; i++) { /* what the next block's backward reads is its input or pinned */
+    for (size_t i = 0; i < graph->n_nodes; i++) { /* inputs of the next block's backward are its inputs or pinned */
         const mp_alternative *alternative = &graph->nodes[i].alternatives[0];
         if (graph->nodes[i].phase != MP_PHASE_LOSS && graph->nodes[i].phase != MP_PHASE_BACKWARD) continue;
         for (size_t k = 0; k < alternative->n_reads; k++) {
@@ -96,7 +96,7 @@ static void assign_storages(mp_chain *chain)
     }
 }
 
-/* The bytes of pinned storages, of outputs, and of gradients between blocks. */
+/* Adds up the bytes of pinned storages, of outputs, and of gradients between blocks. */
 static void add_up(mp_chain *chain)
 {
     const mp_graph *graph = chain->graph;

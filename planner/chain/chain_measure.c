@@ -5,15 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Work space of the derivation, kept from run to run. */
+/* Work space of the peak computation, kept from run to run. */
 typedef struct mp_chain_peaks {
     const mp_chain *chain;
     int k;                      /* the block */
     const bool *kept;           /* per storage: kept for backward of the block */
-    bool backward;              /* the run is backward and what it lacks, not forward */
-    bool with_input;            /* the block's input is counted */
-    int *last, *begins, *taken; /* per storage: 1 + the step of its last use, or 0 if it stays; 1 + the step that produced it; 1
-                                  + the step in which it was half of an in-place pair */
+    bool backward;              /* true if the run is backward with its recomputations, false if forward */
+    bool with_input;            /* true if the block's input is counted */
+    int *last, *begins, *taken; /* per storage: 1 + the step of its last use, 0 if it stays live; 1 + the step that produced
+                                 * it; 1 + the step at which an in-place pair used it */
     bool *is_live;
 } mp_chain_peaks;
 
@@ -35,21 +35,21 @@ static bool chain_is_output(const mp_chain *chain, int k, int storage)
     return chain->crosses[storage] && chain->producer_block[storage] == k;
 }
 
-/* Pinned storages are counted elsewhere, and the block's input only if it is not kept for others. */
+/* True if the storage counts: pinned storages are counted elsewhere, and the block's input only if no other block keeps it. */
 static bool is_counted(const mp_chain_peaks *x, int s)
 {
     if (x->chain->producer_block[s] < 0 || x->chain->pinned[s]) return false;
     return x->with_input || !chain_is_input(x->chain, x->k, s);
 }
 
-/* True if it is live after the run. */
+/* True if the storage is live after the run. */
 static bool stays(const mp_chain_peaks *x, int s)
 {
     if (chain_is_forward(x->chain, s)) return !x->backward && (chain_is_output(x->chain, x->k, s) || x->kept[s]);
     return x->chain->until[s] < x->k;
 }
 
-/* True if it is live before the run. */
+/* True if the storage is live before the run. */
 static bool is_live_before(const mp_chain_peaks *x, int s)
 {
     if (chain_is_forward(x->chain, s)) return chain_is_input(x->chain, x->k, s) || (x->backward && x->kept[s]);
@@ -68,7 +68,7 @@ static int use(const mp_alternative *alternative, size_t i)
                                                           : alternative->writes[i - alternative->n_reads - alternative->n_adds];
 }
 
-/* The bytes of the step's outputs that take over the memory of what dies in it. */
+/* Returns the bytes of the step's outputs that take over the memory of inputs that end there. */
 static int64_t in_place_bytes(mp_chain_peaks *x, const mp_alternative *alternative, int step)
 {
     const mp_storage *storages = x->chain->graph->storages;
@@ -83,7 +83,7 @@ static int64_t in_place_bytes(mp_chain_peaks *x, const mp_alternative *alternati
     return bytes;
 }
 
-/* The first and last uses in the run, and what is live before it. */
+/* Finds first and last uses in the run, and what is live before it. */
 static void find_uses(mp_chain_peaks *x, const mp_chain_run *run)
 {
     for (size_t t = 0; t < run->n; t++) {
@@ -97,7 +97,7 @@ static void find_uses(mp_chain_peaks *x, const mp_chain_run *run)
     }
 }
 
-/* The peak of a run that begins with `bytes` in memory. Pinned storages are not counted. O(list lengths of the run). */
+/* Returns the peak of a run that starts with `bytes` live. Pinned storages do not count. O(list lengths of the run). */
 static int64_t chain_peak(mp_chain_peaks *x, const mp_chain_run *run, int64_t bytes)
 {
     const mp_graph *graph = x->chain->graph;
@@ -125,7 +125,7 @@ static int64_t chain_peak(mp_chain_peaks *x, const mp_chain_run *run, int64_t by
     return peak;
 }
 
-/* A storage of the block that its backward nodes read, and what dropping it is worth: bytes per tick of recomputation. */
+/* A storage of the block that its backward nodes read, and the gain of dropping it: bytes per tick of recomputation. */
 typedef struct needed {
     int storage;
     double worth;
@@ -134,15 +134,15 @@ typedef struct needed {
 typedef struct measure {
     mp_chain *chain;
     int k;         /* the block */
-    int epoch;     /* marks what is live, or demanded, in the run that is being put together */
-    int *live;     /* per storage */
-    int *demanded; /* per node */
+    int epoch;     /* mark for "live" and "demanded" in the run under construction */
+    int *live;     /* per storage: the epoch in which it is live */
+    int *demanded; /* per node: the epoch in which it is demanded */
     int *list;     /* nodes to run next */
     size_t n_list;
-    int *nodes; /* the run */
+    int *nodes; /* nodes of the run so far */
     size_t n;
-    bool *kept;        /* per storage: what the option holds */
-    bool kept_is_live; /* and whether that is live in the run that is being put together */
+    bool *kept;        /* per storage: true if the option keeps it */
+    bool kept_is_live; /* true if kept storages are live in the run under construction */
     needed *needed;
     size_t n_needed;
     mp_chain_peaks peaks;
@@ -185,10 +185,10 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Runs what is demanded and what that needs, in the order of the list. */
+/* Runs the demanded nodes and the producers of their missing inputs, in list order. */
 static void run_demanded(measure *x)
 {
-    for (size_t i = 0; i < x->n_list; i++) demand_reads(x, x->list[i]); /* the list grows as we go */
+    for (size_t i = 0; i < x->n_list; i++) demand_reads(x, x->list[i]); /* the list grows meanwhile */
     if (x->n_list > 1) qsort(x->list, x->n_list, sizeof *x->list, ascending);
     for (size_t i = 0; i < x->n_list; i++) push(x, x->list[i]);
     x->n_list = 0;
@@ -210,7 +210,7 @@ static void demand_outputs(measure *x)
     }
 }
 
-/* The backward nodes of the block, each after what it lacks. */
+/* Runs the backward nodes of the block, each after the recomputation of its missing inputs. */
 static void run_backward(measure *x)
 {
     const mp_chain *chain = x->chain;
@@ -257,7 +257,7 @@ static mp_chain_need plus(mp_chain_need need, int64_t bytes)
 
 /* ---- options ---- */
 
-/* What the option holds, and whether the block's output is among it; then all of that is counted. */
+/* Returns the bytes that the option keeps; *keeps_output: whether they include the whole output. */
 static int64_t kept_bytes(const measure *x, bool *keeps_output)
 {
     int64_t bytes = 0;
@@ -283,7 +283,7 @@ static bool reads_input(const measure *x, const mp_chain_run *run)
     return false;
 }
 
-/* The option of what is kept now. */
+/* Adds the option of the storages kept now. */
 static mp_status add_option(measure *x, mp_error *err)
 {
     mp_chain_block *block = &x->chain->blocks[x->k];
@@ -321,7 +321,7 @@ static int by_worth(const void *a, const void *b)
     return x->storage < y->storage ? -1 : x->storage > y->storage;
 }
 
-/* What backward of the block reads of the block's own, all kept, what is worth most to drop first. */
+/* Finds the block's own storages that its backward reads, all kept; those most worth dropping come first. */
 static void find_needed(measure *x)
 {
     const mp_chain *chain = x->chain;
@@ -354,7 +354,7 @@ static void find_needed(measure *x)
     if (x->n_needed > 1) qsort(x->needed, x->n_needed, sizeof *x->needed, by_worth);
 }
 
-/* All that backward reads; then less and less of it; then nothing. */
+/* Adds options: one keeps all that backward reads, the next ones less and less, the last nothing. */
 static mp_status add_options(measure *x, mp_error *err)
 {
     mp_chain_block *block = &x->chain->blocks[x->k];

@@ -16,7 +16,7 @@
 
 #include "planner/math/integers.h"
 
-/* How a stretch is run: OPTION + the option's number, SPLIT + the number of blocks before the split less one. */
+/* Codes of choices: OPTION + the option's number, SPLIT + the number of blocks before the split less one. */
 enum { AT_ONCE = 0, OPTION = 1, SPLIT = OPTION + MP_CHAIN_OPTIONS, HOLD = UINT8_MAX };
 
 static const int64_t never = INT64_MAX / 4;
@@ -38,8 +38,8 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* A way to run a stretch: from `least_bytes` on it costs `ticks`, and what `after` costs with kept_bytes less, and what
- * `before` costs with all. Either may be missing. */
+/* A way to run a stretch. It needs `least_bytes` and costs `ticks`, plus the cost of `after` in kept_bytes less and of
+ * `before` in the full memory. Both stretches are optional. */
 typedef struct way {
     int choice;
     int64_t least_bytes, kept_bytes, ticks;
@@ -61,13 +61,13 @@ static void consider(const mp_chain_table *table, size_t row, const way *w)
     }
 }
 
-/* What else is live while a stretch that ends at j runs forward. */
+/* Returns the bytes that are live beside a stretch that ends at j while it runs forward. */
 static int64_t around_bytes(const mp_chain *chain, int j)
 {
     return j == chain->n ? 0 : chain->blocks[j - 1].gradient_bytes + chain->blocks[j - 1].pinned_bytes;
 }
 
-/* Block i at once or with an option. */
+/* Considers block i at once or with an option. */
 static void consider_block(const mp_chain_table *table, int i, int j, bool owns_input)
 {
     const mp_chain *chain = table->chain;
@@ -130,7 +130,7 @@ int64_t mp_chain_whole_bytes(const mp_chain *chain)
     return larger(whole, kept + chain->blocks[chain->n - 1].alone_need.bytes[0]);
 }
 
-/* What divides all bytes that are compared. */
+/* Returns a common divisor of all bytes that are compared. */
 static int64_t unit_bytes(const mp_chain *chain)
 {
     int64_t unit = 0;
@@ -148,7 +148,7 @@ static int64_t unit_bytes(const mp_chain *chain)
     return unit ? unit : 1;
 }
 
-/* As many as make the table as large as the longest chain's. */
+/* Returns how many slots make the table as large as that of the longest chain. */
 static int64_t most_slots(int n_blocks)
 {
     const int64_t slots = (int64_t)MP_CHAIN_SLOTS * MP_CHAIN_BLOCKS * MP_CHAIN_BLOCKS / n_blocks / n_blocks;
@@ -160,7 +160,7 @@ static int64_t round_up(int64_t bytes, int64_t slot_bytes)
     return (bytes / slot_bytes + (bytes % slot_bytes != 0)) * slot_bytes;
 }
 
-/* All that can be kept for a block, rounded up, as a sum over the blocks. */
+/* Returns the sum over blocks of all that they can keep, rounded up to slots. */
 static double rounded_bytes(const mp_chain *chain, int64_t slot_bytes)
 {
     double sum = 0;
@@ -172,8 +172,7 @@ static double rounded_bytes(const mp_chain *chain, int64_t slot_bytes)
     return sum;
 }
 
-/* A size of slots from least_bytes to twice that at which little is lost by rounding up: one of which something kept is a
- * multiple. */
+/* Returns a slot size in [least_bytes, 2 * least_bytes) at which rounding up loses little: a divisor of some option's bytes. */
 static int64_t fitting_bytes(const mp_chain *chain, int64_t least_bytes)
 {
     int64_t best = least_bytes;

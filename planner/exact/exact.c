@@ -27,14 +27,14 @@
 #include "planner/search/algorithms.h"
 
 typedef struct mp_exact_state {
-    mp_exact_set first_live, live; /* right after its step, and after the safe steps that follow it */
+    mp_exact_set first_live, live; /* live storages right after its step, and after the safe steps that follow */
     int64_t extra_ticks;
-    int stage, parent; /* parent: a state; -1: this is the first */
+    int stage, parent; /* parent: a state, -1 for the first one */
     const mp_exact_alternative *alternative;
     bool dominated;
 } mp_exact_state;
 
-typedef struct mp_exact_entry { /* of a stage */
+typedef struct mp_exact_entry { /* a state of a stage */
     mp_exact_set live;
     int64_t extra_ticks;
     int state;
@@ -44,13 +44,13 @@ typedef struct state_table {
     mp_exact_state *states;
     mp_exact_stage *stages;
     mp_exact_entry *entries;
-    int *slots;     /* a hash table of 1 + stage, at most half full */
-    mp_heap open;   /* by the lower bound on their ticks, then by nodes that have not run */
-    int64_t n_work; /* sets of live storages after a step, and entries looked at */
+    int *slots;     /* hash table of 1 + stage, at most half full */
+    mp_heap open;   /* sorted by lower bound on ticks, then by nodes that have not run */
+    int64_t n_work; /* work: live sets after steps, and entries examined */
     size_t n, capacity, n_stages, stages_capacity, n_slots, n_entries, entries_capacity, open_capacity;
 } state_table;
 
-/* zeroed is fine */
+/* allowed on a zeroed table */
 static void free_states(state_table *t)
 {
     mp_free(t->states);
@@ -60,7 +60,7 @@ static void free_states(state_table *t)
     mp_free(t->open.items);
 }
 
-/* Where the stage is, or would be. */
+/* Returns the slot of the stage, or the free slot where it would be. */
 static size_t slot_of(const state_table *t, mp_exact_set ran)
 {
     size_t slot = (size_t)mp_splitmix_mix(ran) & (t->n_slots - 1);
@@ -81,8 +81,8 @@ static mp_status widen(state_table *t, mp_error *err)
     return MP_OK;
 }
 
-/* The number of the stage, which is added at need; pointers to stages end with that. MP_NOMEM. O(1), or one mp_exact_stage_of.
- */
+/* Finds the stage, and adds it if it is new; then pointers to stages become invalid. MP_NOMEM. O(1), or one
+ * mp_exact_stage_of. */
 static mp_status find_stage(state_table *t, const mp_exact_graph *x, mp_exact_set ran, int *out, mp_error *err)
 {
     if (2 * (t->n_stages + 1) > t->n_slots) MP_CHECK(widen(t, err));
@@ -97,14 +97,14 @@ static mp_status find_stage(state_table *t, const mp_exact_graph *x, mp_exact_se
     return MP_OK;
 }
 
-/* True if a state of the stage dominates this one: all that this one has live, at no more ticks; those that it dominates leave
- * the stage. */
+/* True if a state of the stage dominates this one: a superset is live, at no more ticks. Removes the states that this one
+ * dominates. */
 static bool is_dominated(state_table *t, const mp_exact_state *s)
 {
     mp_exact_stage *stage = &t->stages[s->stage];
     if (!stage->n) return false;
     mp_exact_entry *entries = t->entries + stage->first;
-    t->n_work += (int64_t)(stage->n / 100); /* so many comparisons count as one set of live storages */
+    t->n_work += (int64_t)(stage->n / 100); /* a hundred comparisons count as one live set */
     for (size_t i = 0; i < stage->n; i++)
         if (!(s->live & ~entries[i].live) && entries[i].extra_ticks <= s->extra_ticks) return true;
     for (size_t i = 0; i < stage->n;) {
@@ -118,7 +118,7 @@ static bool is_dominated(state_table *t, const mp_exact_state *s)
     return false;
 }
 
-/* Space for one more entry: a block twice as large, at the end of all blocks. */
+/* Makes space for one more entry: moves the entries to a block twice as large, after all blocks. */
 static mp_status lengthen(state_table *t, mp_exact_stage *stage, mp_error *err)
 {
     enum { LEAST = 4 };
@@ -133,7 +133,7 @@ static mp_status lengthen(state_table *t, mp_exact_stage *stage, mp_error *err)
     return MP_OK;
 }
 
-/* Puts a state into the queue, unless another of its stage dominates it. MP_NOMEM. O(states of the stage). */
+/* Queues a state, unless another state of its stage dominates it. MP_NOMEM. O(states of the stage). */
 static mp_status reach(state_table *t, const mp_exact_graph *x, const mp_exact_state *state, int64_t least_extra, mp_error *err)
 {
     mp_exact_stage *stage = &t->stages[state->stage];
@@ -145,12 +145,12 @@ static mp_status reach(state_table *t, const mp_exact_graph *x, const mp_exact_s
               err, MP_NOMEM, "out of memory for %zu states", t->n);
     t->states[t->n++] = *state;
     t->entries[stage->first + stage->n++] = (mp_exact_entry){state->live, state->extra_ticks, k};
-    /* at equal ticks the one that is nearest to the end, then the newest */
+    /* of equal ticks the state that is nearest to the end, then the newest */
     mp_heap_push(&t->open, (state->extra_ticks + least_extra) * (MP_EXACT_BITS + 1) + left, INT_MAX - k);
     return MP_OK;
 }
 
-/* The state of the least lower bound, -1: none is left. O(log states). */
+/* Returns the state with the smallest lower bound, -1 if none is left. O(log states). */
 static int pop_state(state_table *t)
 {
     while (t->open.n) {
@@ -160,16 +160,16 @@ static int pop_state(state_table *t)
     return -1;
 }
 
-static const int64_t most_ticks = INT64_MAX / (4 * MP_EXACT_BITS); /* the key of a state counts nodes too */
+static const int64_t most_ticks = INT64_MAX / (4 * MP_EXACT_BITS); /* keys contain a number of nodes too */
 
 typedef struct exact {
     mp_search *search;
     mp_exact_graph graph;
     state_table table;
     int64_t most_extra, most_states, most_work;
-    bool gave_up; /* a state was left out */
-    /* the step that is taken */
-    int from, to; /* a state, a stage */
+    bool gave_up; /* true if a state was dropped for lack of space */
+    /* the step being taken */
+    int from, to; /* from: a state; to: a stage */
     const mp_exact_alternative *alternative;
     mp_status st;
     mp_error *err;
@@ -180,7 +180,7 @@ static mp_status next_stage(exact *x, int stage, const mp_exact_alternative *alt
     return find_stage(&x->table, &x->graph, x->table.stages[stage].ran | mp_exact_one(alternative->node), next, x->err);
 }
 
-/* Takes steps as long as one is safe; `steps` (may be NULL) gets them. */
+/* Takes safe steps as long as there is one; appends them to `steps` (may be NULL). */
 static mp_status take_safe_steps(exact *x, int *stage, mp_exact_set *live, mp_step *steps, size_t *n)
 {
     const mp_exact_graph *graph = &x->graph;
@@ -194,14 +194,14 @@ static mp_status take_safe_steps(exact *x, int *stage, mp_exact_set *live, mp_st
                 continue;
             if (steps) steps[(*n)++] = (mp_step){.node = v, .alternative = (int)k};
             *stage = next;
-            v = -1; /* from the first node on: others may be safe now */
+            v = -1; /* restarts at the first node: others may be safe now */
             break;
         }
     }
     return MP_OK;
 }
 
-/* A state after the step that is taken, with what is live then. */
+/* Adds the state after the step being taken, with this live set. */
 static bool visit(void *data, mp_exact_set live)
 {
     exact *x = data;
@@ -242,7 +242,7 @@ static mp_status expand(exact *x, int k)
             x->alternative = &node->alternatives[i];
             if (!mp_exact_can_run(&x->graph, &x->table.stages[stage], live, x->alternative)) continue;
             MP_CHECK(next_stage(x, stage, x->alternative, &x->to));
-            /* copies: safe steps add stages, which may move the table */
+            /* copied, as safe steps add stages, which may move the table */
             const mp_exact_stage before = x->table.stages[stage], after = x->table.stages[x->to];
             mp_exact_step(&x->graph, &before, &after, live, x->alternative, visit, x);
             MP_CHECK(x->st);
@@ -260,7 +260,7 @@ static mp_status first_state(exact *x)
     return reach(&x->table, &x->graph, &first, 0, x->err);
 }
 
-/* The steps from the first state to this one. A state remembers its last step only: the safe ones are found again. */
+/* Offers the steps from the first state to this one. A state stores only its last step; safe steps are found again. */
 static mp_status offer(exact *x, int k)
 {
     state_table *t = &x->table;
@@ -274,7 +274,7 @@ static mp_status offer(exact *x, int k)
     for (int s = k; s >= 0; s = t->states[s].parent) way[n_way++] = s;
     while (n_way > 0) {
         const mp_exact_state *s = &t->states[way[--n_way]];
-        int stage = 0; /* the first one has the number 0 */
+        int stage = 0; /* the first stage has number 0 */
         mp_exact_set live = s->first_live;
         if (s->parent >= 0) {
             steps[n++] = (mp_step){.node = s->alternative->node, .alternative = s->alternative->number};
@@ -284,7 +284,7 @@ static mp_status offer(exact *x, int k)
     }
     MP_CHECK(mp_search_offer(x->search, steps, n, &peak_bytes, &ticks, x->err));
     const int64_t proved = x->graph.least_ticks + extra_ticks;
-    /* with one algorithm for all runs of a node it may take longer than with the best for each, which stays a bound */
+    /* with one algorithm for all runs of a node it may take longer than with the best for each run, which is still a bound */
     MP_ENSURE(ticks >= proved && (ticks == proved || mp_graph_has_algorithms(x->graph.graph)) &&
                   peak_bytes <= mp_search_request(x->search)->budget_bytes,
               x->err, MP_INVALID, "an exact plan of %lld ticks and %lld bytes was thought to be better", (long long)ticks,

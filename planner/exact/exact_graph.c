@@ -1,4 +1,4 @@
-/* exact_graph.c - reads a training graph into sets. */
+/* exact_graph.c - reads a training graph into bit sets. */
 #include "planner/exact/exact.h"
 
 #include "planner/math/list.h"
@@ -7,7 +7,7 @@
 typedef struct reader {
     mp_exact_graph *x;
     const mp_graph *graph;
-    int *bit;              /* per storage, -1: always live */
+    int *bit;              /* per storage: its bit, -1: always live */
     mp_exact_set *updates; /* per storage: the updates that write this parameter */
     mp_exact_set loss_and_backward;
     mp_error *err;
@@ -52,13 +52,13 @@ static bool writes_parameter(const reader *r, const mp_alternative *alternative,
     return r->graph->storages[s].kind == MP_KIND_PARAMETER && mp_list_has(alternative->writes, alternative->n_writes, s);
 }
 
-/* True if the alternatives add to the same sums, carry on the same gradients and update the same parameters: only then do the
- * nodes that have run say which of these are done. */
+/* True if the alternatives agree in the sums they add to, the gradients they carry and the parameters they update: only then
+ * does the set of nodes that have run tell which of these are done. */
 static bool alternatives_agree(const reader *r, int v, const mp_alternative *alternative)
 {
     const mp_alternative *base = &r->graph->nodes[v].alternatives[0];
     const mp_exact_set carried = r->x->carried;
-    if (alternative->n_adds != base->n_adds) return false; /* they add to nothing that the base does not add to */
+    if (alternative->n_adds != base->n_adds) return false; /* equal numbers suffice if none adds to what the base does not */
     if ((set_of(r, alternative->writes, alternative->n_writes) ^ set_of(r, base->writes, base->n_writes)) & carried)
         return false;
     if (r->graph->nodes[v].phase != MP_PHASE_UPDATE) return true;
@@ -70,7 +70,7 @@ static bool alternatives_agree(const reader *r, int v, const mp_alternative *alt
     return true;
 }
 
-/* Which nodes must have run, and which must not have, when an alternative runs. */
+/* Sets the nodes that must have run, and those that must not, before an alternative runs. */
 static void read_rules(const reader *r, int v, const mp_alternative *alternative, mp_exact_alternative *out)
 {
     const mp_graph *graph = r->graph;
@@ -142,7 +142,7 @@ static mp_status read_node(const reader *r, int v, mp_exact_alternative *alterna
     return MP_OK;
 }
 
-/* First runs of forward nodes in the order of the list, and loss and backward nodes in it. */
+/* Orders first runs of forward nodes as in the list, and loss and backward nodes too. */
 static void keep_order(mp_exact_graph *x)
 {
     mp_exact_set earlier[2] = {0, 0};
@@ -154,7 +154,7 @@ static void keep_order(mp_exact_graph *x)
     }
 }
 
-/* From the nodes that must run before each other: what is used after each node, and must be live for that. */
+/* Finds, from the precedence relation, what is used after each node, and what must be live for that. */
 static void find_used_later(mp_exact_graph *x, const mp_precedence *order)
 {
     mp_exact_set produced_once = 0;

@@ -1,14 +1,14 @@
-/* exact_step.c - the memory that one step from a state takes, the smallest evictions that make it fit, and what follows from
- * the set of nodes that have run. */
+/* exact_step.c - the memory of one step from a state, the minimal evictions that make it fit, and what follows from the set
+ * of nodes that have run. */
 #include "planner/exact/exact.h"
 
-/* An alternative that is barred by an update that has run is barred for good. */
+/* True if an update that has run excludes the alternative; that is final. */
 static bool is_barred(const mp_exact_alternative *alternative, mp_exact_set ran)
 {
     return (alternative->before & ran) != 0;
 }
 
-/* What the node may still read, in any alternative that is left to it. */
+/* Returns what the node may still read, in any alternative that is not excluded. */
 static mp_exact_set reads_of(const mp_exact_node *node, mp_exact_set ran)
 {
     mp_exact_set reads = 0;
@@ -24,7 +24,7 @@ static mp_exact_set writes_of(const mp_exact_node *node, mp_exact_set ran)
     return writes;
 }
 
-/* Which nodes may still run, and what they may read: those that have not run, and those that recompute what others may read. */
+/* Finds which nodes may still run, and what they read: those that have not run, and those that recompute inputs of others. */
 static void find_useful(const mp_exact_graph *x, mp_exact_stage *g)
 {
     const mp_exact_set ran = g->ran;
@@ -48,12 +48,11 @@ static void find_useful(const mp_exact_graph *x, mp_exact_stage *g)
 
 /* ---- nodes that will not fit ----
  *
- * When a node runs for the first time, what it reads and produces is live. So is what only nodes that run once produce, one of
- * which has run by then, and what a node that has to come later certainly uses: the floor of floor.h, seen from within a
- * search.
+ * When a node runs for the first time, its inputs and outputs are live. So is each storage whose producers run only once, one
+ * of them by then, and which a node that must come later always uses: the floor of floor.h, seen from within a search.
  */
 
-/* At least these bytes are live when the node runs in the alternative, carried gradients that have begun not counted. */
+/* Returns the least bytes live when the node runs in this alternative, without carried gradients that have begun. */
 static int64_t least_bytes(const mp_exact_graph *x, const mp_exact_stage *stage, const mp_exact_alternative *a)
 {
     const mp_exact_node *node = &x->nodes[a->node];
@@ -133,18 +132,18 @@ bool mp_exact_can_run(const mp_exact_graph *x, const mp_exact_stage *stage, mp_e
     return !(x->nodes[alternative->node].first_after & ~ran);
 }
 
-/* A step, and what it does whatever is evicted. */
+/* A step, and its effects whatever is evicted. */
 typedef struct step {
     const mp_exact_graph *x;
     const mp_exact_alternative *alternative;
-    mp_exact_set begins; /* storages of which an instance begins */
-    mp_exact_set live;   /* all else that is live before the step */
-    mp_exact_set useful; /* after it */
-    int64_t over_bytes;  /* beyond the memory there is, if no output takes over memory and nothing is evicted */
+    mp_exact_set begins; /* storages with an instance that begins at the step */
+    mp_exact_set live;   /* everything else that is live before the step */
+    mp_exact_set useful; /* useful storages after the step */
+    int64_t over_bytes;  /* excess over the memory if no output takes over memory and nothing is evicted */
 } step;
 
-/* What outputs save by taking over the memory of inputs that end at the step. More ends never save less: an output loses the
- * memory that it took over only when the input goes to another output instead. */
+/* Returns the bytes that outputs save by taking over memory of inputs that end at the step. More ending inputs never save
+ * less: an output loses the memory that it took over only if another output gets it. */
 static int64_t shared_bytes(const step *p, mp_exact_set ends)
 {
     int64_t bytes = 0;
@@ -159,7 +158,7 @@ static int64_t shared_bytes(const step *p, mp_exact_set ends)
     return bytes;
 }
 
-/* Inputs that are evicted end at the step, all else before it. */
+/* True if the step fits. Evicted inputs end at the step, other evicted storages before it. */
 static bool fits(const step *p, mp_exact_set evicted)
 {
     const mp_exact_set inputs = p->alternative->reads & p->live;
@@ -171,15 +170,15 @@ static step step_of(const mp_exact_graph *x, const mp_exact_stage *stage, const 
 {
     step p = {.x = x, .alternative = alternative, .begins = alternative->writes, .useful = next->useful};
     p.begins |= alternative->adds & ~stage->produced;
-    /* what was live and is produced again has ended, as has what neither the step nor any node after it reads */
+    /* storages that are produced again have ended, and so have those that neither the step nor a later node reads */
     p.live = live & ~p.begins & (next->useful | alternative->reads | alternative->adds);
     p.over_bytes = stage->fixed_bytes + mp_exact_bytes(x, p.live) + mp_exact_bytes(x, p.begins) + alternative->workspace_bytes;
-    if (!stage->ran) p.over_bytes += mp_exact_bytes(x, x->carried & ~p.live); /* all are live in the first step */
+    if (!stage->ran) p.over_bytes += mp_exact_bytes(x, x->carried & ~p.live); /* all carried gradients are live in it */
     p.over_bytes -= x->memory_bytes;
     return p;
 }
 
-/* The search for all smallest sets to evict. */
+/* The search for all minimal sets to evict. */
 typedef struct eviction {
     const step *p;
     int candidates[MP_EXACT_BITS], n;
@@ -192,7 +191,7 @@ static bool choose(eviction *d, int from, mp_exact_set evicted)
     const step *p = d->p;
     if (fits(p, evicted)) {
         for (mp_exact_set left = evicted; left;)
-            if (fits(p, evicted & ~mp_exact_one(mp_bits_take(&left)))) return true; /* one too many */
+            if (fits(p, evicted & ~mp_exact_one(mp_bits_take(&left)))) return true; /* one member is not needed */
         return d->visit(d->data, (p->live | p->begins) & p->useful & ~evicted);
     }
     mp_exact_set rest = evicted;
@@ -208,7 +207,7 @@ bool mp_exact_step(const mp_exact_graph *x, const mp_exact_stage *stage, const m
     eviction d = {.p = &p, .visit = visit, .data = data};
     mp_exact_set candidates =
         p.live & p.useful & ~alternative->adds & ~next->must_be_live & (~alternative->reads | alternative->from);
-    while (candidates) { /* the largest first */
+    while (candidates) { /* largest first */
         const int s = mp_bits_take(&candidates);
         int i = d.n++;
         for (; i > 0 && x->bytes[d.candidates[i - 1]] < x->bytes[s]; i--) d.candidates[i] = d.candidates[i - 1];
@@ -217,11 +216,12 @@ bool mp_exact_step(const mp_exact_graph *x, const mp_exact_stage *stage, const m
     return choose(&d, 0, 0);
 }
 
-/* Let another plan run the node later. Run here instead, in its fastest alternative, it produces everything useful that any
- * alternative produces, and all that it reads is live. Until the other plan runs it, its outputs are live in addition; but what
- * ends here would have been live until then, since only this node uses it and nothing can recompute it. So the plan takes no
- * more memory at any step, and no longer. The node must not keep others from running: an update bars those that read its
- * parameter, and the first contribution to a carried gradient those that read the one carried in. */
+/* Why a step is safe: let another plan run the node later. Run here instead, in its fastest alternative, it produces
+ * everything useful that any alternative produces, and all its inputs are live. Until the other plan runs it, its outputs
+ * are live in addition; but what ends here would have been live until then, since only this node uses it and nothing can
+ * recompute it. So the plan takes no more memory at any step, and no longer. The node must not exclude others: an update
+ * excludes readers of its parameter, and the first contribution to a carried gradient excludes readers of the one carried
+ * in. */
 bool mp_exact_is_safe(const mp_exact_graph *x, const mp_exact_stage *stage, const mp_exact_stage *next, mp_exact_set live,
                       const mp_exact_alternative *alternative, mp_exact_set *live_after)
 {

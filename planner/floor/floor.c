@@ -30,30 +30,30 @@
 #include "planner/math/tuning.h"
 #include "planner/order/precedence.h"
 
-/* Nodes by bytes. */
+/* Nodes sorted by bytes. */
 typedef struct mp_floor_rank {
     int64_t bytes;
     int node;
 } mp_floor_rank;
 
 typedef struct mp_floor_needs {
-    int64_t *least_bytes; /* per node: what is there at least at its first run, less static bytes */
-    int64_t *again_bytes; /* per node: what it needs itself at least, at any of its runs */
+    int64_t *least_bytes; /* per node: lower bound on the live bytes at its first run, less static bytes */
+    int64_t *again_bytes; /* per node: lower bound on its own bytes at any of its runs */
 } mp_floor_needs;
 
 struct search {
     mp_floor_cut *cut;
     const mp_precedence *order;
     const mp_floor_needs *needs;
-    int64_t most_work, looks; /* of the cuts; at nodes beside them, so far */
-    int64_t bytes;            /* the floor so far */
+    int64_t most_work, looks; /* limit for the work of the cuts; node visits so far beside the cuts */
+    int64_t bytes;            /* the best floor so far */
     mp_floor_reason *reason;
     size_t n;
-    mp_floor_rank *once; /* the nodes that run once, those that need most first */
-    int *names;          /* per node: the last chain of which it names a storage in some alternative */
-    int chain;           /* counts the chains */
-    uint64_t *done;      /* a set of vertices */
-    mp_floor_rank *over; /* of one (j, s, P0): before j, naming nothing of the chain, over the floor if the chain is live */
+    mp_floor_rank *once; /* the nodes that run once, by descending bytes */
+    int *names;          /* per node: the last chain of which some alternative names a storage */
+    int chain;           /* number of the present chain */
+    uint64_t *done;      /* work: a set of vertices */
+    mp_floor_rank *over; /* for one (j, s, P0): nodes before j over the floor if the chain is live beside */
 };
 
 static int by_bytes(const void *a, const void *b)
@@ -63,13 +63,13 @@ static int by_bytes(const void *a, const void *b)
     return x->node < y->node ? -1 : x->node > y->node;
 }
 
-/* Most bytes first, of equal ones the lower node. O(n log n). */
+/* Sorts by descending bytes, of equals the lower node first. O(n log n). */
 static void floor_rank_sort(mp_floor_rank *ranks, size_t n)
 {
     if (n) qsort(ranks, n, sizeof *ranks, by_bytes);
 }
 
-/* The least while `producer` runs after the first n of `over`, and before j. */
+/* Computes the least bytes while `producer` runs after the first n of `over` and before j. */
 static mp_status again(struct search *x, size_t n, int j, int producer, int64_t *bytes, mp_error *err)
 {
     const mp_precedence *o = x->order;
@@ -86,7 +86,7 @@ static mp_status again(struct search *x, size_t n, int j, int producer, int64_t 
     return MP_OK;
 }
 
-/* The least of level_bytes between the last of `over` and j in the sequence. */
+/* Returns the minimum of level_bytes between the last of `over` and j in the sequence. */
 static int64_t least_level(const struct search *x, size_t n, int j)
 {
     int last = -1;
@@ -98,12 +98,12 @@ static int64_t least_level(const struct search *x, size_t n, int j)
     return least;
 }
 
-/* The floor of (j, s, producer), the smallest storage of the chain having `held` bytes, if it is above the one so far. With
- * over[0 .. k) after it, the producer's run takes again(k), which rises with k; and over[k] with the chain live beside it takes
- * what falls with k. The floor lies where they meet. */
+/* Raises the floor by that of (j, s, producer), if it is higher; the smallest storage of the chain has `held` bytes. If the
+ * producer runs after over[0 .. k), its run takes again(k), which rises with k; over[k] with the chain live takes bytes that
+ * fall with k. The floor is where the two cross. */
 static mp_status try_producer(struct search *x, int j, int s, int producer, int64_t held, mp_error *err)
 {
-    size_t i, n = 0, low = 1; /* the meeting point is in [low, n] */
+    size_t i, n = 0, low = 1; /* the crossing is in [low, n] */
     int64_t bytes;
     for (i = 0; i < x->n && x->once[i].bytes + held > x->bytes; i++) {
         const int v = x->once[i].node;
@@ -137,7 +137,7 @@ static void name_readers(struct search *x, int s)
     x->looks += graph->readers_start[s + 1] - graph->readers_start[s];
 }
 
-/* The chain from s back along the largest input, 16 nodes at most, as long as it can matter. */
+/* Follows the chain from s back along the largest input, at most 16 nodes, as long as it can matter. */
 static mp_status try_chain(struct search *x, int j, int s, mp_error *err)
 {
     const mp_precedence *o = x->order;
@@ -160,8 +160,8 @@ static mp_status try_chain(struct search *x, int j, int s, mp_error *err)
     return MP_OK;
 }
 
-/* Raises *bytes (less static ones) to the highest floor of a (j, s, P0), and then tells *reason of it. Stops early, with what
- * it has, when the cuts have cost `most_work`. MP_NOMEM. O(nodes) per (j, s, P0), of which a node has few, beside the cuts. */
+/* Raises *bytes (less static ones) to the highest floor of a (j, s, P0), and then sets *reason. Stops early, with the best
+ * so far, when the cuts have cost `most_work`. MP_NOMEM. O(nodes) per (j, s, P0), of which a node has few, beside the cuts. */
 static mp_status floor_held(mp_floor_cut *cut, const mp_floor_needs *needs, int64_t most_work, int64_t *bytes,
                             mp_floor_reason *reason, mp_error *err)
 {
@@ -184,7 +184,7 @@ static mp_status floor_held(mp_floor_cut *cut, const mp_floor_needs *needs, int6
     return MP_OK;
 }
 
-/* True if all that is before and after each node is known. */
+/* True if every vertex has its sets of ancestors and descendants. */
 static bool has_sets(const mp_precedence *o)
 {
     return o->only_vertex < 0;
@@ -195,8 +195,8 @@ static bool is_produced_once(const mp_precedence *o, int s)
     return !mp_storage_is_static(&o->graph->storages[s]) && !o->recomputable[s];
 }
 
-/* A set of nodes at whose first run the present instance of s is certainly there already (from) and will be used later (to).
- * `from` and `to` are cleared first. */
+/* Sets `from` to nodes at whose first run the present instance of s certainly exists, and `to` to nodes at which it is
+ * certainly used later. Clears both first. */
 static void certain_life(const mp_precedence *o, int s, uint64_t *from, uint64_t *to)
 {
     const mp_graph *graph = o->graph;
@@ -208,15 +208,15 @@ static void certain_life(const mp_precedence *o, int s, uint64_t *from, uint64_t
         mp_bits_unite(from, mp_precedence_descendants(o, graph->adders[a]), o->words);
         mp_bits_unite(to, mp_precedence_ancestors(o, graph->adders[a]), o->words);
     }
-    for (int r = graph->readers_start[s + 1] - 1; r >= graph->readers_start[s]; r--) /* one before a later one adds nothing */
+    for (int r = graph->readers_start[s + 1] - 1; r >= graph->readers_start[s]; r--) /* earlier readers add nothing */
         if (!mp_bits_has(to, graph->readers[r]) && mp_always_reads(o, graph->readers[r], s))
             mp_bits_unite(to, mp_precedence_ancestors(o, graph->readers[r]), o->words);
-    if (graph->storages[s].carried) /* it lives to the end of the step */
+    if (graph->storages[s].carried) /* it is live to the end of the step */
         for (size_t w = 0; w < o->words; w++) to[w] = ~UINT64_C(0);
 }
 
-/* Adds to live_bytes[v] every storage that certainly lives at the first run of v (at the end of backward, for the vertex after
- * the nodes: at_end tells which), and that v does not use itself. */
+/* Adds to live_bytes[v] every storage that is certainly live at the first run of v and that v does not use itself. The
+ * vertex after the nodes is the end of backward; at_end tells what is live there. */
 static mp_status hold(const mp_precedence *o, int64_t *live_bytes, bool *at_end, mp_error *err)
 {
     const mp_graph *graph = o->graph;
@@ -245,24 +245,24 @@ static mp_status hold(const mp_precedence *o, int64_t *live_bytes, bool *at_end,
     return MP_OK;
 }
 
-/* True if an in-place pair can fit in some schedule at the first run of `node`, or (any_run) at one of its runs. */
+/* True if some schedule lets this in-place pair fit at the first run of `node`, or (any_run) at one of its runs. */
 static bool may_fit(const mp_precedence *o, int node, mp_in_place p, bool any_run)
 {
     const mp_graph *graph = o->graph;
     const mp_storage *from = &graph->storages[p.from], *to = &graph->storages[p.to];
     if (mp_storage_is_static(from) || mp_storage_is_static(to) || from->bytes < to->bytes) return false;
-    int first = graph->adders_start[p.to]; /* an output that is a sum begins with its first contribution */
+    int first = graph->adders_start[p.to]; /* an output that is a sum begins at its first contribution */
     if (first < graph->adders_start[p.to + 1] && mp_adds_in_turn(o, p.to) && graph->adders[first] != node) return false;
     if (any_run || !has_sets(o) || !is_produced_once(o, p.from)) return true;
-    /* an input that is used later on does not die here */
+    /* an input that is used later does not end here */
     const uint64_t *later = mp_precedence_descendants(o, node);
     for (int r = graph->readers_start[p.from]; r < graph->readers_start[p.from + 1]; r++)
         if (mp_bits_has(later, graph->readers[r]) && mp_always_reads(o, graph->readers[r], p.from)) return false;
     return true;
 }
 
-/* The most that in-place pairs can save: each input and each output counts once. `best` is zero per storage, before and after.
- */
+/* Returns the most bytes that in-place pairs can save: each input and each output counts once. `best` is zero per storage,
+ * before and after. */
 static int64_t most_saved(const mp_precedence *o, int node, const mp_alternative *alternative, bool any_run, int64_t *best)
 {
     const mp_storage *storages = o->graph->storages;
@@ -282,7 +282,7 @@ static int64_t most_saved(const mp_precedence *o, int node, const mp_alternative
     return outputs < inputs ? outputs : inputs;
 }
 
-/* The bytes of a list of storages, less the always-live ones and those counted already (NULL: none are). */
+/* Returns the bytes of a list of storages, without always-live ones and those already counted (NULL: none). */
 static int64_t list_bytes(const mp_graph *graph, const int *list, size_t n, const bool *counted)
 {
     int64_t bytes = 0;
@@ -292,7 +292,7 @@ static int64_t list_bytes(const mp_graph *graph, const int *list, size_t n, cons
     return bytes;
 }
 
-/* What a node itself needs in its cheapest alternative, beside what is counted already, at its first run or at any. */
+/* Returns what a node itself needs in its cheapest alternative beyond what is counted, at its first run or at any run. */
 static int64_t own_bytes(const mp_precedence *o, int node, bool any_run, const bool *counted, int64_t *best)
 {
     const mp_node *x = &o->graph->nodes[node];
@@ -308,8 +308,8 @@ static int64_t own_bytes(const mp_precedence *o, int node, bool any_run, const b
     return least > 0 ? least : 0;
 }
 
-/* The least that the last node of backward needs beside what lives across the end of backward, whichever node is the last: one
- * that is before no other loss or backward node. */
+/* Returns the least that the last node of backward needs beyond what is live across the end of backward, for any node that
+ * can be last: one that precedes no other loss or backward node. */
 static int64_t last_node_bytes(const mp_precedence *o, const bool *at_end, int64_t *best)
 {
     const mp_graph *graph = o->graph;
@@ -329,8 +329,7 @@ static int64_t last_node_bytes(const mp_precedence *o, const bool *at_end, int64
     return least < INT64_MAX ? least : 0;
 }
 
-/* Raises least_bytes by minimum cuts, for nodes that may get over the highest of them, if need be with something live beside.
- */
+/* Raises least_bytes by minimum cuts, for nodes that may exceed the highest of them, if need be with a storage live beside. */
 static mp_status raise_by_cuts(mp_floor_cut *cut, const int64_t *own, int64_t *least_bytes, mp_error *err)
 {
     const mp_precedence *o = cut->order;
@@ -355,7 +354,7 @@ static mp_status raise_by_cuts(mp_floor_cut *cut, const int64_t *own, int64_t *l
     return MP_OK;
 }
 
-/* The highest of the nodes and its node; -1, 0 without nodes. */
+/* Returns the maximum over nodes and sets its node; 0 and -1 without nodes. */
 static int64_t highest_of(const int64_t *bytes, int n, int *node)
 {
     *node = n ? 0 : -1;
@@ -371,14 +370,14 @@ mp_status mp_floor_of(const mp_precedence *o, int64_t *floor_bytes, mp_floor_rea
     MP_OWNED_BY(mp_floor_cut_free) mp_floor_cut *cut = NULL;
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     mp_floor_reason why = {.storage = -1, .producer = -1, .beside = -1};
-    int64_t *least = mp_pool_alloc(pool, (size_t)n + 1, sizeof *least); /* what is live, so far */
+    int64_t *least = mp_pool_alloc(pool, (size_t)n + 1, sizeof *least); /* least[v]: live bytes at the first run of v */
     int64_t *own = mp_pool_alloc(pool, (size_t)n, sizeof *own);
     int64_t *again = mp_pool_alloc(pool, (size_t)n, sizeof *again);
     int64_t *best = mp_pool_alloc(pool, graph->n_storages, sizeof *best);
     bool *at_end = mp_pool_alloc(pool, graph->n_storages, sizeof *at_end);
     MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for the floor of '%s'", graph->name);
     MP_CHECK(hold(o, least, at_end, err));
-    int64_t end = least[n]; /* what lives across the end of backward lives while its last node runs */
+    int64_t end = least[n]; /* what is live across the end of backward is live while its last node runs */
     if (end) end += last_node_bytes(o, at_end, best);
     for (int i = 0; i < n; i++) {
         own[i] = own_bytes(o, i, false, NULL, best);

@@ -1,4 +1,4 @@
-/* floor_cut.c - the network of a moment, without what is known of it. */
+/* floor_cut.c - the network of a moment, without the nodes known to have run or not. */
 #include "planner/floor/floor.h"
 
 #include "estimator/base/memory.h"
@@ -10,8 +10,8 @@ enum side { UNKNOWN, DONE, LATER };
 
 struct mp_floor_life {
     int storage;
-    int producers, users, end; /* nodes[producers .. users) produce it, nodes[users .. end) use it */
-    bool stays;                /* it lives to the end of the step */
+    int producers, users, end; /* nodes[producers .. users) are its producers, nodes[users .. end) its users */
+    bool stays;                /* true if it is live to the end of the step */
 };
 
 static bool runs_once(const mp_precedence *o, int node)
@@ -19,7 +19,7 @@ static bool runs_once(const mp_precedence *o, int node)
     return !o->repeatable[node];
 }
 
-/* Lists who certainly produces s and who certainly uses it; nothing if that is nobody, or if s can be recomputed. */
+/* Lists the certain producers and users of s; nothing if there are none, or if s can be recomputed. */
 static void find_life(mp_floor_cut *cut, int s, int *n)
 {
     const mp_precedence *o = cut->order;
@@ -44,7 +44,7 @@ static void find_life(mp_floor_cut *cut, int s, int *n)
         cut->lives[cut->n_lives++] = life;
 }
 
-/* Adds the storage to every place between its first producer and its last user; `level_bytes` holds differences so far. */
+/* Adds the storage to every position between its first producer and its last user, as differences in `level_bytes`. */
 static void add_to_levels(mp_floor_cut *cut, const struct mp_floor_life *life)
 {
     int from = cut->order->n, to = life->stays ? cut->order->n : 0;
@@ -119,7 +119,7 @@ static bool add_vertex(mp_floor_cut *cut, int *vertex)
     return true;
 }
 
-/* The vertex of a node of which nothing is known. */
+/* Finds the vertex of an open node, and makes it if it is new. */
 static bool vertex_of(mp_floor_cut *cut, int node, int *vertex)
 {
     if (cut->vertex[node] < 0 && !add_vertex(cut, &cut->vertex[node])) return false;
@@ -127,7 +127,7 @@ static bool vertex_of(mp_floor_cut *cut, int node, int *vertex)
     return true;
 }
 
-/* bytes -1: endless. */
+/* bytes -1: unbounded capacity. */
 static bool add_arc(mp_floor_cut *cut, int from, int to, int64_t bytes)
 {
     const size_t n = cut->n_arcs + 1;
@@ -141,8 +141,8 @@ static bool add_arc(mp_floor_cut *cut, int from, int to, int64_t bytes)
     return true;
 }
 
-/* A storage of which it is not known whether it lives: the vertices `made` (in X as soon as a producer is; -1: it is) and
- * `used` (in X only if all users are; -1: it is not). */
+/* Adds a storage that may or may not be live: vertex `made` is in X if a producer is (-1: it is), `used` is in X only if all
+ * users are (-1: it is not). */
 static bool add_life(mp_floor_cut *cut, const struct mp_floor_life *life, bool is_produced, bool is_used_later)
 {
     const int64_t bytes = cut->order->graph->storages[life->storage].bytes;
@@ -160,12 +160,12 @@ static bool add_life(mp_floor_cut *cut, const struct mp_floor_life *life, bool i
     return is_produced || is_used_later || add_arc(cut, made, used, bytes);
 }
 
-/* The storages: *certain what certainly lives, the others into the network. */
+/* Adds the storages: those certainly live to *certain, the others to the network. */
 static bool add_lives(mp_floor_cut *cut, int running, int64_t *certain)
 {
     for (size_t k = 0; k < cut->n_lives; k++) {
         const struct mp_floor_life *life = &cut->lives[k];
-        int producers[3] = {0}, users[3] = {0}; /* by side */
+        int producers[3] = {0}, users[3] = {0}; /* counts by side */
         if (cut->touched[life->storage] == running + 1) continue;
         for (int i = life->producers; i < life->users; i++) producers[(int)cut->side[cut->nodes[i]]]++;
         for (int i = life->users; i < life->end; i++) users[(int)cut->side[cut->nodes[i]]]++;
@@ -180,7 +180,7 @@ static bool add_lives(mp_floor_cut *cut, int running, int64_t *certain)
     return true;
 }
 
-/* With a node in X, those before it are. */
+/* Adds arcs so that a node in X has its predecessors in X. */
 static bool add_pairs(mp_floor_cut *cut)
 {
     const mp_precedence *o = cut->order;
@@ -225,7 +225,7 @@ mp_status mp_floor_cut_least(mp_floor_cut *cut, const uint64_t *done, int next, 
     }
     touch(cut, running);
     MP_ENSURE(add_lives(cut, running, &certain), err, MP_NOMEM, "no memory for the floor of %d nodes", o->n);
-    /* nodes that only stand between others in the order */
+    /* nodes that only connect others in the order */
     for (int v = 0; v < o->n && cut->n_vertices; v++)
         MP_ENSURE(cut->side[v] != UNKNOWN || vertex_of(cut, v, &vertex), err, MP_NOMEM, "no memory for the floor of %d nodes",
                   o->n);

@@ -1,4 +1,4 @@
-/* problem.c - keep-all, the floor and the precedence relations of a graph, each behind one lock until it is there. */
+/* problem.c - keep-all, the floor and the precedence relations of a graph, each computed once, under one lock. */
 #include "planner/floor/problem.h"
 
 #include <pthread.h>
@@ -7,10 +7,10 @@
 
 struct mp_problem {
     const mp_graph *graph;
-    pthread_mutex_t mutex; /* of all that follows, until it is there */
+    pthread_mutex_t mutex; /* protects all members below */
     mp_step *keep_all;
-    mp_timeline *timeline;   /* of keep_all */
-    mp_precedence *order[2]; /* by list_order */
+    mp_timeline *timeline;   /* the timeline of keep_all */
+    mp_precedence *order[2]; /* indexed by list_order */
     bool has_floor;
     int64_t floor_bytes;
     mp_floor_reason reason;

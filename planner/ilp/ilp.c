@@ -15,7 +15,7 @@
 #include "planner/math/integers.h"
 #include "planner/math/tuning.h"
 
-/* The plans to start from, under the name of this searcher. */
+/* The searcher of the plans to start from, under this searcher's name. */
 static const mp_solver start = {"ilp", "", "", mp_run_lower_set, true, false, false};
 
 typedef struct ilp {
@@ -31,7 +31,7 @@ static bool is_stopped(void *data)
     return mp_search_stopped(data);
 }
 
-/* The model with the most stages that is small enough: one at every place, or evenly over what comes after the forward pass;
+/* Builds the model with the most stages that is small enough: one at every place, or evenly spread after the forward pass;
  * with fewer than 6, lower-set does better. */
 static mp_status build_model(ilp *x, mp_error *err)
 {
@@ -46,7 +46,7 @@ static mp_status build_model(ilp *x, mp_error *err)
     }
     for (size_t k = 0; k < sizeof counts / sizeof *counts && st == MP_NOT_APPLICABLE; k++) {
         const int n = counts[k];
-        if (n_places - after_forward <= n) continue; /* the stages are distinct */
+        if (n_places - after_forward <= n) continue; /* ensures that the stages are distinct */
         for (int i = 1; i <= n; i++) first[i] = after_forward + (int)((int64_t)(n_places - after_forward) * i / (n + 1));
         why = (mp_error){0};
         st = mp_ilp_model_new(x->graph, first, n + 1, MP_ILP_COLUMNS, &x->model, &why);
@@ -54,7 +54,7 @@ static mp_status build_model(ilp *x, mp_error *err)
     return st == MP_OK ? st : MP_FAIL(err, st, "%s", why.message);
 }
 
-/* The plan of the list's order without recomputation: its peak is the top of the ladder. */
+/* Offers the list order without recomputation; its peak is the top of the ladder. */
 static mp_status offer_list(ilp *x, int64_t *peak_bytes, mp_error *err)
 {
     MP_OWNED mp_step *steps = NULL;
@@ -65,7 +65,7 @@ static mp_status offer_list(ilp *x, int64_t *peak_bytes, mp_error *err)
     return mp_search_offer(x->search, steps, n, peak_bytes, NULL, err);
 }
 
-/* The ladder from `low` to `high`: the distance of its rungs. */
+/* Returns the distance of rungs on the ladder from `low` to `high`. */
 static int64_t rung_bytes(const ilp *x, int64_t low, int64_t high)
 {
     const mp_graph *graph = x->graph;
@@ -76,7 +76,7 @@ static int64_t rung_bytes(const ilp *x, int64_t low, int64_t high)
     return unit > even ? unit : even > 0 ? even : 1;
 }
 
-/* One rung. *done: no lower one has to be looked at. */
+/* Solves one rung. Sets *done if no lower rung needs to be looked at. */
 static mp_status climb(ilp *x, int64_t budget_bytes, bool *done, mp_error *err)
 {
     const mp_request *request = mp_search_request(x->search);
@@ -118,11 +118,11 @@ mp_status mp_run_ilp(mp_search *search, mp_error *err)
     int node;
     bool done = false;
     MP_CHECK(build_model(&x, err));
-    if (request->solver && !strcmp(request->solver, start.name)) /* auto has run them by itself */
+    if (request->solver && !strcmp(request->solver, start.name)) /* in auto, other searchers have given a start */
         MP_CHECK(mp_search_delegate(search, &start, 1, err));
     if (x.graph == mp_problem_graph(request->problem))
         MP_CHECK(mp_problem_floor(request->problem, &low, NULL, err));
-    else /* the relaxed one */
+    else /* the floor of the relaxed graph */
         MP_CHECK(mp_floor(x.graph, &low, &node, err));
     MP_CHECK(offer_list(&x, &high, err));
     if (request->budget_bytes < low || request->budget_bytes >= high) return MP_OK;

@@ -24,38 +24,38 @@
 #include "memplan/memory.h"
 #include "memplan/timeline.h"
 
-typedef enum mp_ilp_kind { MP_ILP_RUN, MP_ILP_RESIDENT, MP_ILP_USED, MP_ILP_IN_PLACE } mp_ilp_kind; /* R, S, L, P */
+typedef enum mp_ilp_kind { MP_ILP_RUN, MP_ILP_RESIDENT, MP_ILP_USED, MP_ILP_IN_PLACE } mp_ilp_kind; /* the columns R, S, L, P */
 
 typedef struct mp_ilp_column {
     mp_ilp_kind kind;
     int stage;
-    int place;   /* RUN, USED, IN_PLACE */
-    int storage; /* RESIDENT, USED; IN_PLACE: the one whose memory is taken over */
-    int to;      /* IN_PLACE: the one that takes it over */
+    int place;   /* set for RUN, USED, IN_PLACE */
+    int storage; /* set for RESIDENT, USED, and IN_PLACE: the storage whose memory is taken over */
+    int to;      /* set for IN_PLACE: the storage that takes it over */
 } mp_ilp_column;
 
-/* sum of coefficients times columns <= bound; `memory` rows: <= budget less static bytes + bound. */
+/* The sum of coefficients times columns is <= bound; in `memory` rows <= budget less static bytes + bound. */
 typedef struct mp_ilp_row {
-    size_t start, n; /* entries */
+    size_t start, n; /* its entries [start, start + n) */
     int64_t bound;
     bool memory;
 } mp_ilp_row;
 typedef struct mp_ilp_entry {
     int column;
-    int64_t coefficient; /* bytes in memory rows */
+    int64_t coefficient; /* in bytes for memory rows */
 } mp_ilp_entry;
 
 typedef struct mp_ilp_model {
     const mp_graph *graph;
-    mp_pool *pool; /* of what has no capacity */
+    mp_pool *pool; /* owns everything that does not grow */
     int n_places, n_stages;
-    int *node;        /* place -> node */
-    int *first;       /* stage -> its first place; first[n_stages] = n_places */
-    bool *repeatable; /* per place */
-    int *produced_at; /* per storage: the place that produces it, of a sum the first adder; -1: always live, or of an update */
-    int *uses_start, *uses; /* per storage: the places that need it, ascending; n_places: what comes after all of them */
+    int *node;              /* place -> node */
+    int *first;             /* stage -> its first place; first[n_stages] = n_places */
+    bool *repeatable;       /* per place: true if its node may be recomputed */
+    int *produced_at;       /* per storage: the place of its producer or first adder; -1: always live, or of an update */
+    int *uses_start, *uses; /* per storage: the places that use it, ascending; n_places stands for a use after all places */
     int *run, *resident;    /* columns: run[stage * n_places + place], resident[stage * n_storages + storage]; -1: none */
-    int *used;              /* used[stage * n_storages + storage]: the first of its USED columns, one per use that may run */
+    int *used;              /* used[stage * n_storages + storage]: the first USED column, of one per use that may run */
     size_t n_columns, columns_capacity, n_rows, rows_capacity, n_entries, entries_capacity;
     mp_ilp_column *columns;
     mp_ilp_row *rows;
@@ -63,12 +63,12 @@ typedef struct mp_ilp_model {
     int64_t static_bytes;
 } mp_ilp_model;
 
-/* The base alternative of the node at a place. */
+/* Returns the base alternative of the node at a place. */
 static inline const mp_alternative *mp_ilp_base(const mp_ilp_model *m, int place)
 {
     return &m->graph->nodes[m->node[place]].alternatives[0];
 }
-/* These return where a column's number stands in its map. */
+/* Each returns the entry of the map that holds the column's number. */
 static inline int *mp_ilp_run(const mp_ilp_model *m, int stage, int place)
 {
     return &m->run[(size_t)stage * (size_t)m->n_places + (size_t)place];
@@ -82,67 +82,67 @@ static inline int *mp_ilp_used(const mp_ilp_model *m, int stage, int storage)
     return &m->used[(size_t)stage * m->graph->n_storages + (size_t)storage];
 }
 
-void mp_ilp_model_free(mp_ilp_model *model); /* NULL is fine */
+void mp_ilp_model_free(mp_ilp_model *model); /* NULL is allowed */
 MP_OWNER(mp_ilp_model_free, mp_ilp_model)
 
-/* One past the last place of a stage; to the last stage belongs the place after all places. */
+/* Returns the place after the last place of a stage; for the last stage n_places + 1, since n_places counts as its own. */
 int mp_ilp_stage_end(const mp_ilp_model *model, int stage);
-/* True if a storage is used in a stage at `place` or after it by nodes that run there in any case. O(uses). */
+/* True if some node that always runs in this stage, at `place` or later, uses the storage. O(uses). */
 bool mp_ilp_has_fixed_use(const mp_ilp_model *model, int stage, int storage, int place);
-/* The column that says whether, in this stage, a storage is used at `place` or after it or is resident at the end of the stage;
- * or one of the two values that are no columns. O(uses). */
+/* Returns the column that says whether, in this stage, a storage is used at `place` or later, or is resident at the end of
+ * the stage; or MP_ILP_NEVER or MP_ILP_ALWAYS if that is no variable. O(uses). */
 enum { MP_ILP_NEVER = -1, MP_ILP_ALWAYS = -2 };
 int mp_ilp_used_from(const mp_ilp_model *model, int stage, int storage, int place);
 
-/* Appends a column; *index is its number. MP_NOMEM. */
+/* Appends a column; *index is set to its number. MP_NOMEM. */
 mp_status mp_ilp_add_column(mp_ilp_model *model, mp_ilp_column column, int *index, mp_error *err);
 
-/* Adds the rows of all stages, and the columns of in-place pairs, to a model that has all other columns. resident_for, per
- * node: 1 + some storage that stays live for this update; 0: none. MP_NOMEM. */
+/* Adds the rows of all stages and the columns of in-place pairs to a model that has all other columns. resident_for, per
+ * node: 1 + a storage that stays live for this update; 0: none. MP_NOMEM. */
 mp_status mp_ilp_add_rows(mp_ilp_model *model, const int *resident_for, mp_error *err);
 
 /* ---- ilp_build.c: the programme of a graph for given stages ---- */
 
-/* The model with a stage at each of the ascending places first[1..n_stages); stage 0 begins at place 0. first NULL: a stage at
- * every place. *out is released with mp_ilp_model_free. MP_NOT_APPLICABLE: no backward phase, or more than most_columns
- * columns. MP_NOMEM. O(stages * (places + storages)^2). */
+/* Makes the model with a stage at each of the ascending places first[1..n_stages); stage 0 begins at place 0. first NULL: a
+ * stage at every place. *out is released with mp_ilp_model_free. MP_NOT_APPLICABLE: no backward phase, or more than
+ * most_columns columns. MP_NOMEM. O(stages * (places + storages)^2). */
 mp_status mp_ilp_model_new(const mp_graph *graph, const int *first, int n_stages, size_t most_columns, mp_ilp_model **out,
                            mp_error *err);
 
 /* ---- ilp_plan.c: values of columns become runs, runs become steps, and runs become values again ---- */
 
-/* Finds the nodes to recompute so that the storages whose RESIDENT columns are >= threshold are resident and every read is
- * served: runs[stage * n_places + place], the least set (x has a value per column). `work`: n_storages bool. */
+/* Finds the smallest set of runs, runs[stage * n_places + place], that keeps resident all storages whose RESIDENT columns
+ * are >= threshold and serves every read. x has a value per column. `work`: n_storages bool. */
 void mp_ilp_complete(const mp_ilp_model *model, const double *x, double threshold, bool *runs, bool *work);
-/* The steps of these runs, with the updates; released with mp_free. MP_NOMEM. */
+/* Gives the steps of these runs, with the updates; released with mp_free. MP_NOMEM. */
 mp_status mp_ilp_steps(const mp_ilp_model *model, const bool *runs, mp_step **steps, size_t *n, mp_error *err);
-/* The values of all columns for these runs; false if some row does not hold within the budget. `work`: 2 * n_storages bool. */
+/* Writes the values of all columns for these runs. Returns false if a row is violated within the budget. `work`: 2 *
+ * n_storages bool. */
 bool mp_ilp_columns(const mp_ilp_model *model, const bool *runs, int64_t budget_bytes, double *x, bool *work);
 
-/* ---- ilp_search.c: GLPK's branch and bound; the timeline judges what it finds ---- */
+/* ---- ilp_search.c: GLPK's branch and bound, whose plans the timeline judges ---- */
 
 typedef struct mp_ilp_limits {
-    int64_t most_nodes;          /* of the branch-and-bound tree */
-    int64_t good_ticks;          /* plans no shorter than this are of no use; INT64_MAX: any is */
-    int64_t tighter_bytes;       /* by so much the rows' budget is smaller than the plan's */
-    double seconds;              /* for the whole call; <= 0: no limit */
+    int64_t most_nodes;          /* most nodes of the branch-and-bound tree */
+    int64_t good_ticks;          /* only plans with fewer ticks count; INT64_MAX: all do */
+    int64_t tighter_bytes;       /* how much smaller the budget in the rows is than the plan's budget */
+    double seconds;              /* time limit of the whole call; <= 0: none */
     bool (*stopped)(void *data); /* polled at every node and between slices of the first linear programme; may be NULL */
     void *data;
 } mp_ilp_limits;
 
 typedef struct mp_ilp_result {
-    mp_step *steps; /* the shortest plan that was found, judged by the timeline; NULL: none. Released with mp_free */
+    mp_step *steps; /* the shortest plan found, as the timeline judges it; NULL: none. Released with mp_free */
     size_t n;
     int64_t peak_bytes, ticks;
-    int64_t n_nodes; /* of branch and bound */
-    bool proved;     /* the search came to its end: no plan of the model's shape is shorter (without steps: or none fits), up to
-                        the tolerances of floating-point arithmetic and among those shorter than good_ticks */
-    bool stopped;    /* by `stopped` or `seconds` */
-    int64_t excess_bytes; /* the least by which the plan of one of GLPK's solutions was too large; 0: all fitted */
+    int64_t n_nodes;      /* nodes of the branch-and-bound tree */
+    bool proved;          /* true if the search ended by itself: no plan of the model's shape, with fewer ticks than good_ticks,
+                           * is shorter than `steps` (NULL: or fits), up to floating-point tolerances */
+    bool stopped;         /* true if `stopped` or `seconds` ended it */
+    int64_t excess_bytes; /* the least excess over the budget among plans of GLPK's solutions; 0: all fitted */
 } mp_ilp_result;
 
-/* The same arguments give the same result, but for `seconds` and `stopped`. MP_LIMIT: GLPK broke off with an error, or needs
- * more than 1 GiB of memory. MP_NOMEM. Numerical trouble is no error: nothing is proved then; GLPK's environment as in
- * linear.h. */
+/* Deterministic, except for `seconds` and `stopped`. MP_LIMIT: GLPK broke off with an error, or needs more than 1 GiB of
+ * memory. MP_NOMEM. Numerical trouble is no error, but then nothing is proved. GLPK's environment as in linear.h. */
 mp_status mp_ilp_search(const mp_ilp_model *model, int64_t budget_bytes, const mp_ilp_limits *limits, mp_ilp_result *result,
                         mp_error *err);

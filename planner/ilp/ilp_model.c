@@ -1,5 +1,5 @@
-/* ilp_model.c - columns, rows and entries as growing arrays, and the rows: what is read is resident or recomputed; what is live
- * at each node fits into the budget. */
+/* ilp_model.c - columns, rows and entries as growing arrays, and the rows: a storage that is read is resident or recomputed;
+ * the live bytes at each node fit into the budget. */
 #include "planner/ilp/ilp.h"
 
 #include "estimator/base/memory.h"
@@ -62,8 +62,8 @@ static mp_status begin_row(builder *b, int64_t bound, bool memory)
     return MP_OK;
 }
 
-/* Adds coefficient * column to the row begun last, in which the column stands not yet; MP_ILP_NEVER counts as 0, MP_ILP_ALWAYS
- * as 1. */
+/* Adds coefficient * column to the last row, which must not have the column yet; MP_ILP_NEVER counts as 0, MP_ILP_ALWAYS as
+ * 1. */
 static mp_status put(builder *b, int column, int64_t coefficient)
 {
     mp_ilp_model *m = b->m;
@@ -76,7 +76,7 @@ static mp_status put(builder *b, int column, int64_t coefficient)
     return MP_OK;
 }
 
-/* x <= y + z */
+/* Adds the row x <= y + z. */
 static mp_status at_most(builder *b, int x, int y, int z)
 {
     MP_CHECK(begin_row(b, 0, false));
@@ -85,7 +85,8 @@ static mp_status at_most(builder *b, int x, int y, int z)
     return put(b, z, -1);
 }
 
-/* What is read, or resident at the end, was resident at the beginning or is recomputed; what is used later is used now. */
+/* What is read, or resident at the end, was resident at the beginning or is recomputed; what is used later counts as used
+ * now. */
 static mp_status add_flow(builder *b, int i)
 {
     const mp_ilp_model *m = b->m;
@@ -113,8 +114,8 @@ static mp_status add_flow(builder *b, int i)
     return MP_OK;
 }
 
-/* The in-place pairs of the node at a place: their columns with what they save go into the memory row begun last; how they
- * exclude each other into rows after it. */
+/* Adds the in-place pairs of the node at a place: their columns, with the bytes they save, to the last memory row; and rows
+ * after it in which they exclude each other. */
 static mp_status add_pairs(builder *b, int i, int place)
 {
     mp_ilp_model *m = b->m;
@@ -155,8 +156,8 @@ static mp_status add_pairs(builder *b, int i, int place)
     return MP_OK;
 }
 
-/* What is live while the node at `place` runs in stage i. If a node that may be recomputed is not, its row counts no more than
- * the row of the next node that runs: all that is counted here is used there or later. */
+/* Adds the memory row of the node at `place` in stage i. If the node may be recomputed and is not, the row counts no more
+ * than that of the next node that runs: all it counts is used there or later. */
 static mp_status add_memory(builder *b, int i, int place)
 {
     const mp_ilp_model *m = b->m;
@@ -179,8 +180,8 @@ static mp_status add_memory(builder *b, int i, int place)
     return add_pairs(b, i, place);
 }
 
-/* An update that is fused into backward and needs workspace: it runs right after this place if nothing that it waits for comes
- * later. (Without workspace it takes no more memory than the node before it.) */
+/* Adds the memory row of an update that is fused into backward and needs workspace: it runs right after this place if all
+ * that it waits for has run by then. (Without workspace it takes no more memory than the node before it.) */
 static mp_status add_memory_of_update(builder *b, int i, int place, int update)
 {
     const mp_ilp_model *m = b->m;

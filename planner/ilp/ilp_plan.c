@@ -1,4 +1,4 @@
-/* ilp_plan.c - the recomputation that given residents need, and the values that given runs have. */
+/* ilp_plan.c - the recomputation that given resident storages need, and the column values of given runs. */
 #include "planner/ilp/ilp.h"
 
 #include <string.h>
@@ -32,7 +32,7 @@ void mp_ilp_complete(const mp_ilp_model *m, const double *x, double threshold, b
     for (int i = 0; i < m->n_stages; i++) {
         bool *demanded = runs + (size_t)i * (size_t)m->n_places;
         const int first = m->first[i], end = m->first[i + 1];
-        for (int s = 0; s < n_storages; s++) /* what cannot be recomputed stays */
+        for (int s = 0; s < n_storages; s++) /* storages that cannot be recomputed stay */
             present[s] = present[s] && (!m->repeatable[m->produced_at[s]] || is_resident(m, i, s, x, threshold));
         for (int s = 0; s < n_storages; s++)
             if (m->produced_at[s] < first && is_resident(m, i + 1, s, x, threshold)) demand(m, s, present, demanded);
@@ -64,7 +64,7 @@ mp_status mp_ilp_steps(const mp_ilp_model *m, const bool *runs, mp_step **steps,
     return mp_updates_place(m->graph, list, n_list, steps, n, err);
 }
 
-/* True if s is used in stage i by what runs there at `place` or after it. */
+/* True if a node that runs in stage i at `place` or later uses s. */
 static bool is_used(const mp_ilp_model *m, const bool *again, int i, int s, int place)
 {
     const int end = mp_ilp_stage_end(m, i);
@@ -79,7 +79,7 @@ static double resident_value(const mp_ilp_model *m, int stage, int s, const doub
     return column >= 0 ? x[column] : 0;
 }
 
-/* The first pairs that fit, by the order of the columns, which is the nodes' own. */
+/* Sets the first in-place pairs that fit, in the order of columns, which is the nodes' own. */
 static void fill_pairs(const mp_ilp_model *m, const bool *runs, double *x, bool *taken)
 {
     const size_t n_storages = m->graph->n_storages;

@@ -24,12 +24,12 @@
 #include "planner/order/boundaries.h"
 
 typedef struct segment_list {
-    mp_pool *pool; /* of all arrays */
+    mp_pool *pool; /* owns all arrays */
     mp_boundaries *boundaries;
-    int64_t *produced_bytes; /* per position */
-    int64_t total_bytes;     /* of all positions */
-    bool *ends;              /* per position: a segment ends there; by the last cut */
-    int *n_ends;             /* work: per position, how many ends come before */
+    int64_t *produced_bytes; /* per position: the bytes of its outputs */
+    int64_t total_bytes;     /* sum over all positions */
+    bool *ends;              /* per position: true if a segment ends there, by the last call of cut_segments */
+    int *n_ends;             /* work: per position, the number of ends before it */
 } segment_list;
 
 static void free_segments(segment_list *x)
@@ -64,7 +64,7 @@ static mp_status new_segments(const mp_graph *graph, segment_list **out, mp_erro
     return MP_OK;
 }
 
-/* A segment ends where the least crosses, between 3/4 and 5/4 of the bytes that segments are to produce. */
+/* Ends each segment where the fewest bytes cross, after 3/4 to 5/4 of the bytes that a segment is to produce. */
 static void cut_segments(segment_list *x, int64_t size_bytes)
 {
     const mp_boundaries *b = x->boundaries;
@@ -87,7 +87,7 @@ static void cut_segments(segment_list *x, int64_t size_bytes)
     }
 }
 
-/* Sets `is_kept` of the labels: what crosses an end is kept. O(n + storages). */
+/* Sets `is_kept` of the labels: storages that cross an end are kept. O(n + storages). */
 static void keep_crossing(segment_list *x, mp_cut_labels *labels)
 {
     const mp_boundaries *b = x->boundaries;
@@ -104,12 +104,12 @@ typedef struct pricing {
     mp_cut_labels *problem;
     segment_list *segments;
     double *multiplier;  /* per stage: ticks per byte */
-    int64_t *over_bytes; /* per stage: the most live bytes of its steps, less what the budget leaves */
-    int64_t free_bytes;  /* what the budget leaves beside what is always live */
+    int64_t *over_bytes; /* per stage: the highest live bytes of its steps, less free_bytes */
+    int64_t free_bytes;  /* the budget less static bytes */
     int64_t best_ticks, smallest_bytes;
-    double spare;   /* the share of these that multipliers leave unused, as activations come in lumps */
-    int64_t n_cuts; /* left to make */
-    int64_t ticks;  /* of the last schedule */
+    double spare;   /* the fraction of free_bytes that multipliers leave unused, since activations are large pieces */
+    int64_t n_cuts; /* number of cuts left */
+    int64_t ticks;  /* ticks of the last schedule */
     bool fits;
 } pricing;
 
@@ -118,7 +118,7 @@ static bool ended(pricing *x)
     return x->n_cuts <= 0 || mp_search_stopped(x->search);
 }
 
-/* The excess over the budget of each stage: of its step and of the recomputations just before. */
+/* Computes the excess over the budget of each stage: of its step and of the recomputations just before it. */
 static void measure(pricing *x, const mp_timeline *timeline, const mp_step *steps)
 {
     const mp_cut_labels *p = x->problem;
@@ -131,7 +131,7 @@ static void measure(pricing *x, const mp_timeline *timeline, const mp_step *step
     }
 }
 
-/* The schedule of the cheapest labels for the multipliers; offered if it is of use. */
+/* Makes the schedule of the cheapest labels for the multipliers, and offers it if that may help. */
 static mp_status try_multipliers(pricing *x, mp_error *err)
 {
     MP_OWNED mp_step *steps = NULL;
@@ -152,7 +152,7 @@ static mp_status try_multipliers(pricing *x, mp_error *err)
     return MP_OK;
 }
 
-/* Sets the least multiplier at the end of forward for which what is live there fits. */
+/* Finds the smallest multiplier at the end of forward for which the live storages there fit. */
 static mp_status bisect(pricing *x, mp_error *err)
 {
     const mp_cut_labels *p = x->problem;
@@ -175,9 +175,8 @@ static mp_status bisect(pricing *x, mp_error *err)
     return MP_OK;
 }
 
-/* A subgradient step: multipliers rise at the worst stage of each stretch that is over the budget, and fall where memory is
- * free.
- */
+/* Makes a subgradient step: multipliers rise at the worst stage of each stretch over the budget, and fall where memory is
+ * free. */
 static void step_multipliers(pricing *x, double unit, double step)
 {
     const mp_cut_labels *p = x->problem;
@@ -208,7 +207,7 @@ static mp_status descend(pricing *x, double unit, mp_error *err)
     return MP_OK;
 }
 
-/* The ticks per byte of recomputing everything. */
+/* Returns the ticks per byte of recomputing everything. */
 static double mean_multiplier(const mp_cut_labels *p)
 {
     double ticks = 1, bytes = 1;
@@ -218,7 +217,7 @@ static double mean_multiplier(const mp_cut_labels *p)
     return ticks / bytes;
 }
 
-/* True if a plan is near the bound that is known, or is a plan of so large a graph that it will do. */
+/* True if a plan is near the known bound, or the graph is so large that any plan will do. */
 static bool is_near(const pricing *x)
 {
     if (x->best_ticks < INT64_MAX && x->problem->graph->n_nodes > MP_LAGRANGE_FIRST_PLAN_NODES) return true;
@@ -228,14 +227,14 @@ static bool is_near(const pricing *x)
 
 /* ---- segments ---- */
 
-/* A start of a descent: the size of segments (INT64_MAX: none), the shape of the multipliers over the stages, and their height
- * for the cheapest schedule of that shape that fits (0: none does). */
+/* A start of a descent: the size of segments (INT64_MAX: none), the shape of the multipliers over the stages, and the height
+ * at which that shape gives its cheapest schedule that fits (0: none fits). */
 typedef struct beginning {
     int64_t size_bytes;
     const double *shape;
     bool evicts_again;
     double height;
-    int64_t ticks; /* of that schedule */
+    int64_t ticks; /* ticks of that schedule */
 } beginning;
 
 static void set_multipliers(pricing *x, const beginning *b, double height)
@@ -250,7 +249,7 @@ static void keep_ends(pricing *x, const beginning *b)
     x->problem->evicts_again = b->evicts_again;
 }
 
-/* Finds how high the multipliers have to be. */
+/* Finds the height of the multipliers. */
 static mp_status find_height(pricing *x, beginning *b, double height, mp_error *err)
 {
     double low = 0, high = 0;
@@ -278,14 +277,14 @@ static int by_ticks(const void *a, const void *b)
     return (x->shape > y->shape) - (x->shape < y->shape);
 }
 
-/* Multipliers of one of two shapes, all at the end of forward or in proportion to keep-all's excess over the budget, with
- * segments of many sizes, whose ends are kept; then a descent from each of these, the best first. */
+/* Tries multipliers of two shapes, all at the end of forward or in proportion to keep-all's excess over the budget, with
+ * segments of many sizes whose ends are kept; then descends from each of these, the best first. */
 static mp_status sweep_sizes(pricing *x, double unit, mp_error *err)
 {
-    enum { WAYS = 4 }; /* two shapes, with and without evicting again */
+    enum { WAYS = 4 }; /* two shapes, each with and without evicting again */
     const mp_cut_labels *p = x->problem;
     beginning list[MP_LAGRANGE_SIZES * WAYS] = {0};
-    const int64_t n_sizes = 1 + x->n_cuts / (2 * MP_LAGRANGE_FITTING * WAYS); /* half of the cuts to find where to begin */
+    const int64_t n_sizes = 1 + x->n_cuts / (2 * MP_LAGRANGE_FITTING * WAYS); /* half of the cuts find the starts */
     const int stride = n_sizes >= MP_LAGRANGE_SIZES ? 1 : (int)(MP_LAGRANGE_SIZES / n_sizes);
     int n = 0;
     MP_OWNED double *at_end = mp_alloc(2 * (size_t)p->n, sizeof *at_end);
@@ -365,7 +364,7 @@ static mp_status search_all(pricing *x, mp_error *err)
     mp_error ignored = {0};
     MP_CHECK(mp_cut_labels_new(graph, &x->problem, err));
     if (graph->nodes[x->problem->node[x->problem->forward_end]].phase == MP_PHASE_FORWARD)
-        return MP_OK; /* nothing comes after */
+        return MP_OK; /* no stage comes after forward */
     const double unit = mean_multiplier(x->problem);
     x->multiplier = mp_alloc(graph->n_nodes, sizeof *x->multiplier);
     x->over_bytes = mp_alloc(graph->n_nodes, sizeof *x->over_bytes);

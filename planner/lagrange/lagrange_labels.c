@@ -1,13 +1,13 @@
 /* lagrange_labels.c - the network of the closure problem, and its cut.
  *
- * On the source's side of the cut, a storage is live after the end of forward, and a stage is recomputed. A storage there costs
- * what it costs from its recomputation on (its drain), and the rest of the cost of keeping it where its producer is not
- * recomputed (the arc to that stage). A stage that is recomputed has its ticks for a drain, and arcs to what it reads. Whatever
- * stages after the end of forward read has a supply, one more than the cost of keeping it, which therefore never pays to be
- * cut; likewise the arcs to what is read.
+ * Vertices on the source's side: a storage is live after the end of forward, a stage is recomputed. Such a storage costs what
+ * it costs from its recomputation on (its drain), and, if its producer is not recomputed, the rest of the cost of keeping it
+ * (the arc to that stage). A recomputed stage has its ticks as drain, and arcs to its inputs. A storage that stages after the
+ * end of forward read has a supply, one more than the cost of keeping it, so cutting that never pays; likewise the arcs to
+ * inputs.
  *
- * Where a storage would be recomputed and how long it would then live depends on what else is recomputed: the labels of the cut
- * before tell.
+ * Where a storage would be recomputed, and how long it would live then, depends on what else is recomputed: the labels of the
+ * cut before tell.
  */
 #include "planner/lagrange/lagrange.h"
 
@@ -25,7 +25,7 @@ static const mp_alternative *alternative_of(const mp_cut_labels *x, int stage)
     return &x->graph->nodes[x->node[stage]].alternatives[0];
 }
 
-/* The first stage of the loss or of backward, else the last one. */
+/* Returns the first stage of the loss or of backward, or if there is none the last stage. */
 static int find_forward_end(const mp_cut_labels *x)
 {
     int k = 0;
@@ -33,7 +33,7 @@ static int find_forward_end(const mp_cut_labels *x)
     return k;
 }
 
-/* Which storages there is a choice about, and when they are read. */
+/* Finds the storages for which there is a choice, and when they are read. */
 static void find_uses(mp_cut_labels *x)
 {
     const mp_graph *graph = x->graph;
@@ -57,7 +57,7 @@ static void find_uses(mp_cut_labels *x)
             if (x->first_late[s] == x->n) x->first_late[s] = k;
         }
     }
-    for (size_t v = 0; v < graph->n_nodes; v++) /* what an update reads is not recomputed */
+    for (size_t v = 0; v < graph->n_nodes; v++) /* inputs of updates are not recomputed */
         for (size_t i = 0; i < graph->nodes[v].alternatives[0].n_reads && graph->nodes[v].phase == MP_PHASE_UPDATE; i++)
             x->producer[graph->nodes[v].alternatives[0].reads[i]] = -1;
 }
@@ -73,8 +73,8 @@ static void need(mp_cut_labels *x, int s, int by, int run)
     }
 }
 
-/* For every stage of forward, where it would be recomputed, and for its outputs, how long they would then live, given which
- * others are recomputed; with `all`, if all were, and then also which stages can be of use at all. */
+/* Finds for every stage of forward where it would be recomputed, and for its outputs how long they would live then, given
+ * which others are recomputed. With `all`, as if all were, and also which stages can be of use at all. */
 static void find_reruns(mp_cut_labels *x, bool all)
 {
     const mp_graph *graph = x->graph;
@@ -92,7 +92,7 @@ static void find_reruns(mp_cut_labels *x, bool all)
                 run = x->needed[alternative->writes[i]];
         if (all) x->repeatable[k] &= run < x->n;
         x->rerun[k] = run;
-        for (size_t i = 0; i < alternative->n_writes && run == x->n; i++) { /* nothing needs it now: the last that could */
+        for (size_t i = 0; i < alternative->n_writes && run == x->n; i++) { /* nothing needs it: the last possible */
             const int s = alternative->writes[i];
             if (x->producer[s] == k && x->rerun_end[s] >= 0 && x->rerun_end[s] < x->rerun[k]) x->rerun[k] = x->rerun_end[s];
         }
@@ -149,7 +149,7 @@ static mp_status build_network(mp_cut_labels *x, mp_error *err)
     return mp_mincut_new(n > 0 ? n : 1, from, to, x->n_arcs, &x->cut, err);
 }
 
-/* Ticks for the cut: their sum is about 2^MP_LAGRANGE_TICK_BITS, so that sums with the cost of memory do not overflow. */
+/* Scales ticks for the cut so that their sum is about 2^MP_LAGRANGE_TICK_BITS: sums with the cost of memory do not overflow. */
 static void scale_ticks(mp_cut_labels *x)
 {
     double total = 1;
@@ -216,7 +216,7 @@ void mp_cut_labels_free(mp_cut_labels *x)
     mp_free(x);
 }
 
-/* What storage s costs, scaled, while it is live in stages [from, to). */
+/* Returns the scaled cost of storage s while it is live in stages [from, to). */
 static int64_t cost_of_memory(const mp_cut_labels *x, int s, int from, int to)
 {
     if (from >= to) return 0;
@@ -230,7 +230,7 @@ static int64_t keeping_cost(const mp_cut_labels *x, int s)
     return cost_of_memory(x, s, x->last_early[s] + 1, x->rerun_end[s] + 1);
 }
 
-/* Where what is recomputed is needed early for one stage only, half of the cost of that time is the stage's. */
+/* Returns the cost of s if recomputed. If only one stage needs it early, that stage bears half of the cost of that time. */
 static int64_t recomputed_cost(const mp_cut_labels *x, int s)
 {
     const int k = x->producer[s];

@@ -1,4 +1,4 @@
-/* lagrange_schedule.c - one pass over the stages that recomputes, in list order, what each lacks. */
+/* lagrange_schedule.c - one pass over the stages that recomputes the missing inputs of each, in list order. */
 #include "planner/lagrange/lagrange.h"
 
 #include "planner/math/heap.h"
@@ -7,15 +7,15 @@
 
 typedef struct walk {
     const mp_cut_labels *x;
-    bool *missing;     /* per storage: evicted and not yet recomputed */
-    bool *is_demanded; /* per stage: among those to recompute now */
+    bool *missing;     /* per storage: true if evicted and not yet recomputed */
+    bool *is_demanded; /* per stage: true if it is to be recomputed now */
     int *demanded;
     int n_demanded;
     mp_heap in_order;
     mp_step *steps;
     size_t n, most;
-    int *stage;   /* per node */
-    double *cost; /* per stage: scaled ticks of recomputing it, with what it lacks */
+    int *stage;   /* per node: its stage */
+    double *cost; /* per stage: scaled ticks of recomputing it with its missing inputs */
 } walk;
 
 static const mp_alternative *alternative_of(const mp_cut_labels *x, int stage)
@@ -34,7 +34,7 @@ static void demand_reads(walk *w, int stage)
     }
 }
 
-/* The first stage after this one that reads s; n: none. */
+/* Returns the first stage after this one that reads s, n if there is none. */
 static int next_read(const walk *w, int s, int stage)
 {
     const mp_graph *graph = w->x->graph;
@@ -50,7 +50,7 @@ static int next_read(const walk *w, int s, int stage)
     return low < end ? w->stage[graph->readers[low]] : w->x->n;
 }
 
-/* Evicts a storage that is live after a stage if it costs more until its next read than its recomputation does. */
+/* Evicts a storage that is live after a stage if keeping it until its next read costs more than its recomputation. */
 static void evict_if_cheaper(walk *w, int s, int stage)
 {
     const mp_cut_labels *x = w->x;
@@ -62,7 +62,7 @@ static void evict_if_cheaper(walk *w, int s, int stage)
     w->missing[s] = sum * x->scale * (double)x->graph->storages[s].bytes > w->cost[producer] && w->n < w->most;
 }
 
-/* What recomputing a stage takes while all that is evicted stays so. */
+/* Computes what recomputing a stage takes if all evicted storages stay evicted. */
 static void find_cost(walk *w, int stage)
 {
     const mp_alternative *alternative = alternative_of(w->x, stage);
@@ -71,14 +71,14 @@ static void find_cost(walk *w, int stage)
         if (w->missing[alternative->reads[i]]) w->cost[stage] += w->cost[w->x->producer[alternative->reads[i]]];
 }
 
-/* Recomputes, in list order, what a stage lacks and what that lacks in turn. */
+/* Recomputes the missing inputs of a stage, and theirs in turn, in list order. */
 static void recompute(walk *w, int stage)
 {
     w->n_demanded = 0;
     demand_reads(w, stage);
-    for (int i = 0; i < w->n_demanded; i++) demand_reads(w, w->demanded[i]); /* the list grows as we go */
+    for (int i = 0; i < w->n_demanded; i++) demand_reads(w, w->demanded[i]); /* the list grows meanwhile */
     for (int i = 0; i < w->n_demanded; i++) mp_heap_push(&w->in_order, w->demanded[i], w->demanded[i]);
-    for (int i = 0; w->in_order.n; i++) { /* and becomes their list in order */
+    for (int i = 0; w->in_order.n; i++) { /* the nodes in list order */
         const int k = w->demanded[i] = mp_heap_pop(&w->in_order);
         const mp_alternative *alternative = alternative_of(w->x, k);
         w->is_demanded[k] = false;
@@ -87,7 +87,7 @@ static void recompute(walk *w, int stage)
     }
 }
 
-/* Evicts again, of what a stage has read and of what was recomputed for it. */
+/* Evicts again inputs of a stage, and storages that were recomputed for it. */
 static void evict_again(walk *w, int stage)
 {
     const mp_alternative *alternative = alternative_of(w->x, stage);

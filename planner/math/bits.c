@@ -1,4 +1,4 @@
-/* bits.c - what is worth a call: whole sets counted and hashed. */
+/* bits.c - counts and hashes whole sets. */
 #include "planner/math/bits.h"
 
 #include <xxhash.h>

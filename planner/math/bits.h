@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The words of a set of numbers below n. */
+/* Returns how many words a set of numbers below n has. */
 static inline size_t mp_bits_words(size_t n)
 {
     return (n + 63) / 64;
@@ -31,7 +31,7 @@ static inline void mp_bits_unite(uint64_t *set, const uint64_t *other, size_t wo
     for (size_t w = 0; w < words; w++) set[w] |= other[w];
 }
 
-/* Removes the smallest number of a word that is not zero, and returns it. All members of a set in ascending order:
+/* Removes the smallest number from a word that is not zero, and returns it. To visit all members of a set in ascending order:
  *
  *     for (size_t w = 0; w < words; w++)
  *         for (uint64_t left = set[w]; left;) visit((int)w * 64 + mp_bits_take(&left));
@@ -44,5 +44,5 @@ static inline int mp_bits_take(uint64_t *word)
 }
 
 int mp_bits_count(const uint64_t *set, size_t words);
-/* For hash tables: XXH3, 64 bits, the same on every machine of the same byte order. */
+/* Returns a hash of the set: XXH3, 64 bits, the same on every machine of the same byte order. */
 uint64_t mp_bits_hash(const uint64_t *set, size_t words);

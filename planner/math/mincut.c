@@ -9,12 +9,12 @@ struct mp_mincut_work {
     int *start;                   /* per vertex: its half-arcs are start[v] .. start[v + 1) */
     int *head, *mate;             /* per half-arc: where it leads, and the half-arc back */
     int *forward;                 /* per arc: its half-arc in its own direction */
-    int64_t *left;                /* per half-arc: residual capacity */
+    int64_t *left;                /* per half-arc: its residual capacity */
     int64_t *excess, *drain_left; /* per vertex */
-    int *height, *next;           /* per vertex: distance to the sink, n + 1: none; the half-arc to try next */
-    int *level;                   /* per height, up to n: one of its vertices; -1: it has none */
-    int *after, *before;          /* per vertex: the others of its height; -1: none */
-    int *queue;                   /* a ring of n active vertices */
+    int *height, *next;           /* per vertex: distance to the sink, n + 1: unreachable; the half-arc to try next */
+    int *level;                   /* per height up to n: one of its vertices, -1: none */
+    int *after, *before;          /* per vertex: its neighbours in the list of its height, -1: none */
+    int *queue;                   /* ring buffer of n active vertices */
     bool *queued;
     int first, n_queued, n_relabels;
     int highest; /* no vertex has a height between this and n + 1 */
@@ -73,7 +73,7 @@ void mp_mincut_free(mp_mincut *cut)
     if (cut) mp_pool_free(cut->pool);
 }
 
-/* Adds a vertex to those of its height, if it reaches the sink at all. */
+/* Adds a vertex to the list of its height, if it reaches the sink. */
 static void enter_level(mp_mincut *cut, int v)
 {
     struct mp_mincut_work *w = cut->work;

@@ -14,22 +14,22 @@
 #include "memplan/memory.h"
 
 typedef struct mp_mincut {
-    mp_pool *pool; /* of this and all arrays */
-    int n;         /* vertices */
+    mp_pool *pool; /* owns this and all arrays */
+    int n;         /* number of vertices */
     size_t n_arcs;
-    int64_t *capacity;       /* per arc, in the order given; set by the caller, >= 0 */
-    int64_t *supply, *drain; /* per vertex, likewise */
-    bool *source_side;       /* per vertex: set by mp_mincut_run */
+    int64_t *capacity;       /* per arc, in the given order; set by the caller, >= 0 */
+    int64_t *supply, *drain; /* per vertex; set by the caller, >= 0 */
+    bool *source_side;       /* per vertex: true if on the source's side; set by mp_mincut_run */
     struct mp_mincut_work *work;
 } mp_mincut;
 
-/* A network of n vertices and the arcs from[k] -> to[k], all capacities 0. Released with mp_mincut_free (NULL is fine).
- * MP_NOMEM. O(n + arcs). */
+/* Makes a network of n vertices and the arcs from[k] -> to[k], with capacities 0. Released with mp_mincut_free (NULL is
+ * fine). MP_NOMEM. O(n + arcs). */
 mp_status mp_mincut_new(int n, const int *from, const int *to, size_t n_arcs, mp_mincut **out, mp_error *err);
 void mp_mincut_free(mp_mincut *cut);
 MP_OWNER(mp_mincut_free, mp_mincut)
 
-/* The value of a minimum cut, and the side of each vertex; of several minimum cuts the one with the most vertices on the side
- * of the source. The capacity of an arc and all supplies must add up to at most INT64_MAX. Push-relabel (Goldberg and Tarjan
- * 1988), first in first out, with exact distances at times and gaps (Cherkassky and Goldberg 1997). O(n^3). */
+/* Returns the value of a minimum cut and sets source_side; of several minimum cuts, it takes the one with the most vertices
+ * on the source's side. The capacity of an arc and all supplies must add up to at most INT64_MAX. Push-relabel (Goldberg and
+ * Tarjan 1988), first in first out, with occasional exact distances and gaps (Cherkassky and Goldberg 1997). O(n^3). */
 int64_t mp_mincut_run(mp_mincut *cut);

@@ -9,7 +9,7 @@
 
 #define MP_SPLITMIX_STEP UINT64_C(0x9E3779B97F4A7C15)
 
-/* The output function: equal words give equal words, and neighbouring ones nothing alike. */
+/* The output function, a hash: equal words give equal words, neighbouring words unrelated ones. */
 static inline uint64_t mp_splitmix_mix(uint64_t z)
 {
     z = (z ^ z >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
@@ -22,13 +22,13 @@ static inline uint64_t mp_splitmix_next(uint64_t *state)
     return mp_splitmix_mix(*state += MP_SPLITMIX_STEP);
 }
 
-/* Uniform in [0, 1). */
+/* Returns a uniform draw from [0, 1). */
 static inline double mp_splitmix_uniform(uint64_t *state)
 {
     return (double)(mp_splitmix_next(state) >> 11) * 0x1p-53;
 }
 
-/* Uniform in [0, n), n > 0, but for a bias of n / 2^32 (Lemire 2019). */
+/* Returns a uniform draw from [0, n), n > 0, with a bias of n / 2^32 (Lemire 2019). */
 static inline int mp_splitmix_below(uint64_t *state, int n)
 {
     return (int)((mp_splitmix_next(state) >> 32) * (uint64_t)n >> 32);

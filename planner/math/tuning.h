@@ -1,5 +1,5 @@
-/* tuning.h - the constants that trade the time of a search against its plans, by name: MP_NAME for each row of tuning.def,
- * where it is said what each trades and what set it. */
+/* tuning.h - the constants that trade search time against better plans: MP_NAME for each row of tuning.def, which says what
+ * each trades and how it was set. */
 #pragma once
 
 enum {

@@ -1,4 +1,4 @@
-/* boundaries.c - segments of the forward list: lifetimes by position, what crosses an end, and the schedule that follows. */
+/* boundaries.c - segments of the forward list: lifetimes by position, the bytes that cross an end, and the schedule. */
 #include "planner/order/boundaries.h"
 
 #include "planner/order/segment_schedule.h"

@@ -43,7 +43,7 @@ static mp_status igraph_failure(igraph_error_t code, mp_error *err)
         if (rc != IGRAPH_SUCCESS) return igraph_failure(rc, err); \
     } while (0)
 
-/* Owners of igraph's objects, which are nothing while zeroed. */
+/* Owners of igraph's objects; a zeroed one owns nothing. */
 typedef struct graph_copy {
     igraph_t g;
     bool live;
@@ -59,7 +59,7 @@ static void vector_free(igraph_vector_int_t *v)
     if (v->stor_begin) igraph_vector_int_destroy(v);
 }
 
-/* From here to the end of the function igraph's failures come to record(). */
+/* From here to the end of the function, record() gets igraph's errors. */
 #define IGRAPH_RECORDS \
     __attribute__((unused)) MP_CLEARED_BY(restore_handler) igraph_error_handler_t *before_ = igraph_set_error_handler(record)
 
@@ -68,7 +68,7 @@ static void restore_handler(igraph_error_handler_t **before)
     igraph_set_error_handler(*before);
 }
 
-/* igraph's copy of n vertices and the edges in pairs[0..2 m). */
+/* Makes igraph's graph of n vertices and the edges in pairs[0..2 m). */
 static mp_status igraph_from(graph_copy *copy, int n, const int *pairs, size_t m, bool directed, mp_error *err)
 {
     MP_CLEARED_BY(vector_free) igraph_vector_int_t edges = {0};
@@ -79,7 +79,7 @@ static mp_status igraph_from(graph_copy *copy, int n, const int *pairs, size_t m
     return MP_OK;
 }
 
-/* The edges of the forward graph as pairs, in the order of the successor lists. Released with mp_free. */
+/* Returns the edges of the forward graph as pairs, in the order of the successor lists. Released with mp_free. */
 static int *edge_pairs(const mp_dag *dag, size_t n_more)
 {
     const size_t m = (size_t)dag->successors_start[dag->n_vertices];
@@ -105,8 +105,8 @@ static mp_status check_acyclic(const mp_graph *graph, const mp_dag *dag, mp_erro
     return MP_OK;
 }
 
-/* Calls for the predecessors of vertex v: the vertices that make what its node reads, each once. `stamp[p] == v` marks those
- * already seen; `writer[s]` is the last node before that writes the always-live storage s. Returns how many. */
+/* Writes the predecessors of vertex v, the producers of what its node reads, each once, and returns their number. `stamp[p]
+ * == v` marks those already seen; `writer[s]` is the last node so far that writes the always-live storage s. */
 static int predecessors_of(const mp_graph *graph, const mp_dag *dag, int v, const int *writer, int *stamp, int *out)
 {
     const mp_alternative *alternative = &graph->nodes[dag->node[v]].alternatives[0];
@@ -118,7 +118,7 @@ static int predecessors_of(const mp_graph *graph, const mp_dag *dag, int v, cons
         if (p < 0 || p == v || stamp[p] == v) continue;
         stamp[p] = v;
         int at = n++;
-        for (; at > 0 && out[at - 1] > p; at--) out[at] = out[at - 1]; /* the list stays ascending */
+        for (; at > 0 && out[at - 1] > p; at--) out[at] = out[at - 1]; /* keeps the list ascending */
         out[at] = p;
     }
     return n;
@@ -196,7 +196,7 @@ void mp_dag_free(mp_dag *dag)
 
 /* ---- cut tensors ---- */
 
-/* Marks the vertices that depend on a storage of this kind; all of them if none does. */
+/* Marks the vertices that depend on a storage of this kind; if none does, all vertices. */
 static void mark_dependent(const mp_graph *graph, const mp_dag *dag, mp_kind kind, bool *dependent)
 {
     bool any = false;
@@ -224,8 +224,8 @@ static bool mark_network(const mp_graph *graph, const mp_dag *dag, bool *network
     return true;
 }
 
-/* The one storage of vertex v that forward nodes read later, if the others that they read are tiny, 1/64 of it at most; -1:
- * none or several. */
+/* Returns the one storage of vertex v that later forward nodes read, ignoring tiny ones of at most 1/64 of it; -1: none or
+ * several. */
 static int crossing_storage(const mp_graph *graph, const mp_dag *dag, int v)
 {
     const mp_alternative *alternative = &graph->nodes[dag->node[v]].alternatives[0];
@@ -248,8 +248,8 @@ static int crossing_storage(const mp_graph *graph, const mp_dag *dag, int v)
     return best >= 0 && others <= graph->storages[best].bytes / 64 ? best : -1;
 }
 
-/* Every vertex lies on a path from the virtual source to the virtual sink, so what an articulation point cuts off holds one of
- * the two: an articulation point of the undirected graph always separates source from sink. */
+/* Every vertex lies on a path from the virtual source to the virtual sink, so each piece that an articulation point cuts off
+ * holds one of the two: an articulation point of the undirected graph always separates source from sink. */
 mp_status mp_cut_tensors(const mp_graph *graph, int *storages, size_t *n, mp_error *err)
 {
     size_t m = 0, found = 0;
@@ -276,7 +276,7 @@ mp_status mp_cut_tensors(const mp_graph *graph, int *storages, size_t *n, mp_err
             if (network[dag->predecessors[e]]) first = false;
         for (int e = dag->successors_start[v]; e < dag->successors_start[v + 1]; e++)
             if (network[dag->successors[e]]) last = false;
-        if (!network[v]) continue; /* without edges: cuts nothing */
+        if (!network[v]) continue; /* has no edges here and cuts nothing */
         if (first) pairs[2 * m] = source, pairs[2 * m++ + 1] = v;
         if (last) pairs[2 * m] = v, pairs[2 * m++ + 1] = sink;
     }
@@ -294,7 +294,7 @@ mp_status mp_cut_tensors(const mp_graph *graph, int *storages, size_t *n, mp_err
 
 /* ---- topological orders ---- */
 
-/* How the next of the vertices that are ready is chosen. */
+/* How the next vertex is chosen from those that are ready. */
 enum rule { BREADTH, DEPTH, NET_BYTES, BYTES, MOST_BYTES, MIXED };
 
 static int64_t rank_of(const mp_dag *dag, enum rule rule, int number, int v, int64_t turn, const int *before_start,

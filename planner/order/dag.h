@@ -10,26 +10,26 @@
 #include "memplan/memory.h"
 
 typedef struct mp_dag {
-    mp_pool *pool; /* of all arrays but predecessors */
+    mp_pool *pool; /* owns all arrays except predecessors */
     int n_vertices;
     int *node;                          /* vertex -> node of the training graph, in the graph's order, which is topological */
     int *vertex;                        /* node -> vertex, -1 for others */
     int *successors_start, *successors; /* per vertex, ascending */
     int *predecessors_start, *predecessors;
-    int64_t *bytes; /* per vertex: its outputs that are not always live */
+    int64_t *bytes; /* per vertex: the bytes of its outputs that are not always live */
 } mp_dag;
 
-/* The forward graph. Released with mp_dag_free (NULL is fine). MP_NOMEM; MP_PARSE: a cycle. O(n + m). */
+/* Builds the forward graph. Released with mp_dag_free (NULL is fine). MP_NOMEM; MP_PARSE: there is a cycle. O(n + m). */
 mp_status mp_dag_build(const mp_graph *graph, mp_dag **out, mp_error *err);
 void mp_dag_free(mp_dag *dag);
 MP_OWNER(mp_dag_free, mp_dag)
 
-/* The cut tensors of a training graph: storages of forward nodes that alone are live between what comes before them and what
- * comes after. Every path from the network's inputs to its last nodes runs through the producer, an articulation point of the
- * undirected forward graph. Writes at most graph->n_storages indices into storages, in order of production. MP_NOMEM. O(n + m).
- */
+/* Finds the cut tensors of a training graph: storages of forward nodes that alone are live between what comes before them
+ * and what comes after. Every path from the network's inputs to its last nodes runs through the producer, an articulation
+ * point of the undirected forward graph. Writes at most graph->n_storages indices into storages, in order of production.
+ * MP_NOMEM. O(n + m). */
 mp_status mp_cut_tensors(const mp_graph *graph, int *storages, size_t *n, mp_error *err);
 
-/* Topological order number `k` of a fixed family (breadth-first, depth-first, by bytes, ..., then random ones by splitmix64),
- * the same on every machine; `order` has n_vertices elements. MP_NOMEM. O((n + m) log n). */
+/* Writes topological order number `k` of a fixed family (breadth-first, depth-first, by bytes, ..., then random ones by
+ * splitmix64), the same on every machine; `order` has n_vertices elements. MP_NOMEM. O((n + m) log n). */
 mp_status mp_dag_order(const mp_dag *dag, int k, int *order, mp_error *err);

@@ -1,12 +1,12 @@
-/* part.c - what of a graph's lists is in a part, what crosses its ends, and what holds its nodes between them. */
+/* part.c - which entries of a graph's lists are in a part, what crosses its ends, and what holds its nodes between them. */
 #include "planner/order/part.h"
 
 /* A part under construction. */
 typedef struct parting {
     const mp_graph *graph;
     mp_part *part;
-    int *number;   /* per storage: in the part, -1: not there */
-    int *in, *out; /* of a closed part: what its first node writes, what its last one reads */
+    int *number;   /* per storage: its number in the part, -1: not in it */
+    int *in, *out; /* for a closed part: the storages that its first node writes and its last node reads */
     size_t n_in, n_out;
     int begins; /* the empty storage that the first node writes */
 } parting;
@@ -27,7 +27,7 @@ static bool is_inside(const mp_part *part, int node)
     return node >= 0 && (size_t)node >= part->from && (size_t)node < part->to;
 }
 
-/* The last node of the list that reads s, -1: none. */
+/* Returns the last node of the list that reads s, -1 if none does. */
 static int last_reader(const mp_graph *graph, int s)
 {
     const int end = graph->readers_start[s + 1];
@@ -65,7 +65,7 @@ static mp_status add_storages(parting *p, mp_error *err)
 
 /* ---- nodes ---- */
 
-/* True if every order of the part runs v after its first node anyway. */
+/* True if every order of the part runs this node after the first node even without the empty storage. */
 static bool certainly_begins(const parting *p, const mp_node *node)
 {
     bool reads = false;
@@ -73,14 +73,14 @@ static bool certainly_begins(const parting *p, const mp_node *node)
     return reads && node->n_alternatives == 1;
 }
 
-/* True if every order of the part runs it before its last node anyway. */
+/* True if every order of the part runs it before the last node even without the empty storage. */
 static bool certainly_ends(const parting *p, const mp_node *node)
 {
     const mp_graph *graph = p->graph;
     bool is_read = false;
     for (size_t k = 0; k < node->alternatives[0].n_writes; k++) {
         const int s = node->alternatives[0].writes[k];
-        if (p->number[s] < 0) continue; /* always live */
+        if (p->number[s] < 0) continue; /* it is always live */
         is_read |= last_reader(graph, s) >= (int)p->part->to;
         for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++)
             is_read |= is_inside(p->part, graph->readers[r]) && graph->nodes[graph->readers[r]].n_alternatives == 1;
@@ -88,7 +88,7 @@ static bool certainly_ends(const parting *p, const mp_node *node)
     return is_read && node->n_alternatives == 1;
 }
 
-/* The members of a list that are in the part, as it numbers them, and one more (-1: none). */
+/* Copies those members of a list that are in the part, by their numbers there, and one more (-1: none). */
 static mp_status copy_list(const parting *p, const int *list, size_t n, int more, int **out, size_t *n_out, mp_error *err)
 {
     MP_ENSURE(*out = mp_pool_alloc(p->part->graph->pool, n + 1, sizeof **out), err, MP_NOMEM, "no memory for a part of %s",
@@ -137,7 +137,7 @@ static mp_status add_node(parting *p, const mp_node *node, mp_error *err)
     return MP_OK;
 }
 
-/* The first node of a closed part, which writes these storages, or the last one, which reads them. */
+/* Adds the first node of a closed part, which writes these storages, or the last, which reads them. */
 static mp_status add_end(const parting *p, const char *name, bool writes, const int *storages, size_t n, mp_error *err)
 {
     mp_graph *graph = p->part->graph;

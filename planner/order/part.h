@@ -1,12 +1,13 @@
 /* part.h - successive nodes of the list as a graph of their own, open or closed.
  *
- * The *open* part has these nodes and what they produce; what they read of others is left out, and so is what others read of
- * them. Whatever holds of its plans holds of the steps that run these nodes in a plan of the graph (bound.h).
+ * The *open* part has these nodes and what they produce, without reads from outside or by other nodes. Whatever holds for its
+ * plans holds for the steps that run these nodes in a plan of the graph (bound.h).
  *
- * The *closed* part has two nodes more. Its first writes everything that crosses into the part, and cannot be recomputed; its
- * last reads everything that crosses out of it. So whatever is live at a step of the closed part is what is live at that step
- * if the list runs before and after: its plans may take the place of these nodes in the list (anneal.h). What is neither read
- * from outside nor by what is read from outside would be free to run beyond the ends; empty storages hold it between them.
+ * The *closed* part has two nodes more. Its first node writes everything that crosses into the part, and cannot be recomputed;
+ * its last node reads everything that crosses out of it. So the live storages at a step of the closed part are those at that
+ * step if the list runs before and after it: its plans may take the place of these nodes in the list (anneal.h). Nodes that
+ * depend on nothing outside, or on which nothing outside depends, could run beyond the two ends; empty storages hold them
+ * between.
  *
  * An example: nodes a b c d, each reading the one before, and d reads a too. The closed part of b and c has four nodes: `first`
  * writes a; b reads a; c reads b; `last` reads a and c.
@@ -17,18 +18,18 @@
 
 typedef struct mp_part {
     mp_graph *graph;
-    size_t from, to; /* the nodes of the list, half-open */
+    size_t from, to; /* the part is the list's nodes [from, to) */
     bool is_closed;
 } mp_part;
 
-/* True if parts can be taken: all nodes are forward, none writes what is always live, nothing is carried. O(graph). */
+/* True if parts can be taken: all nodes are forward, none writes an always-live storage, no gradient is carried. O(graph). */
 bool mp_graph_has_parts(const mp_graph *graph);
 
-/* Nodes [from, to); names are the graph's, which has to outlive it. `number` is work, one element for each storage. Released
- * with mp_part_clear, also after an error. MP_NOMEM. O(storages + lists of the part). */
+/* Makes the part of nodes [from, to). Its names are the graph's, which must outlive it. `number`: work space, one element
+ * per storage. Released with mp_part_clear, also after an error. MP_NOMEM. O(storages + lists of the part). */
 mp_status mp_part_init(mp_part *part, const mp_graph *graph, size_t from, size_t to, bool is_closed, int *number,
                        mp_error *err);
-void mp_part_clear(mp_part *part); /* a zeroed one is fine */
+void mp_part_clear(mp_part *part); /* a zeroed part is allowed */
 
-/* The node of the list that a node of the part is; -1: it is the first or last one of a closed part. */
+/* Returns the list's node for a node of the part; -1 for the first and last node of a closed part. */
 int mp_part_node(const mp_part *part, int node);

@@ -9,7 +9,7 @@
 
 _Thread_local int mp_precedence_most_nodes = MP_PRECEDENCE_NODES;
 
-struct pairs { /* from[k] before to[k], directly */
+struct pairs { /* from[k] comes directly before to[k] */
     size_t n, from_capacity, to_capacity;
     int *from, *to;
 };
@@ -45,7 +45,7 @@ static bool add_pair(struct pairs *p, int from, int to)
     return true;
 }
 
-/* Producers before readers; contributions to a sum one after the other, unless any order will do. */
+/* Pairs producers with readers, and each contribution to a sum with the next, unless the sum allows any order. */
 static bool pairs_of_storage(const mp_precedence *o, int s, struct pairs *p)
 {
     const mp_graph *graph = o->graph;
@@ -72,7 +72,7 @@ static bool pairs_of_storage(const mp_precedence *o, int s, struct pairs *p)
     return true;
 }
 
-/* Updates before or after the readers of their parameter, and after all of backward where the graph says so. */
+/* Pairs an update with the readers of its parameter, and with the end of backward if it comes after all of backward. */
 static bool pairs_of_update(const mp_precedence *o, int update, struct pairs *p)
 {
     const mp_graph *graph = o->graph;
@@ -93,7 +93,7 @@ static bool pairs_of_update(const mp_precedence *o, int update, struct pairs *p)
 static bool find_pairs(const mp_precedence *o, bool list_order, struct pairs *p)
 {
     const mp_graph *graph = o->graph;
-    int forward = -1, backward = -1; /* the last of each in the list so far */
+    int forward = -1, backward = -1; /* the last forward and backward node of the list so far */
     for (size_t s = 0; s < graph->n_storages; s++)
         if (!pairs_of_storage(o, (int)s, p)) return false;
     for (int i = 0; i < (int)graph->n_nodes; i++) {
@@ -110,7 +110,7 @@ static bool find_pairs(const mp_precedence *o, bool list_order, struct pairs *p)
     return true;
 }
 
-/* Keep-all obeys every pair: its order, with the end of backward before the updates that wait for it. */
+/* Finds a topological order: keep-all obeys every pair, with the end of backward before the updates that wait for it. */
 static void find_sequence(mp_precedence *o, mp_step *steps)
 {
     const mp_graph *graph = o->graph;
@@ -123,7 +123,7 @@ static void find_sequence(mp_precedence *o, mp_step *steps)
     while (t < graph->n_nodes) o->sequence[n++] = steps[t++].node;
 }
 
-/* Adds node `also` and its set `other` to a set. Nothing is done where `also` is in it, as `other` came with it. */
+/* Adds node `also` and its set `other` to a set; if `also` is a member, `other` is included already. */
 static void unite(uint64_t *set, const uint64_t *other, int also, size_t words)
 {
     if (mp_bits_has(set, also)) return;
@@ -131,7 +131,7 @@ static void unite(uint64_t *set, const uint64_t *other, int also, size_t words)
     mp_bits_add(set, also);
 }
 
-/* The sets of the one vertex that has them; list[start[v] ..]: what directly precedes v. */
+/* Computes the sets of the one vertex that has them; list[start[v] ..] are the direct predecessors of v. */
 static void close_only_vertex(mp_precedence *o, const int *start, const int *list)
 {
     for (int i = o->n - 1; i >= 0; i--) {
@@ -146,7 +146,7 @@ static void close_only_vertex(mp_precedence *o, const int *start, const int *lis
     }
 }
 
-/* Loss or backward, or in a graph without such nodes not before its turn-around (-1: none). */
+/* True if v is a loss or backward node or, in a graph without such nodes, not before its turn-around (-1: none). */
 static bool is_behind(const mp_precedence *o, int v, int turn_around)
 {
     if (v == o->n - 1) return false;
@@ -155,9 +155,10 @@ static bool is_behind(const mp_precedence *o, int v, int turn_around)
            (phase == MP_PHASE_FORWARD && turn_around >= 0 && v >= turn_around);
 }
 
-/* The vertex at which most activations are live: the loss or backward node with the most forward nodes in a chain before it and
- * loss and backward nodes in a chain behind it, together, the first of several; where none is marked, nodes from the
- * turn-around on count as backward; the node in the middle if there is none. `before` and `behind`, per vertex, are zero. */
+/* Finds the vertex at which most activations are live: the loss or backward node whose longest chain of forward nodes before
+ * it and longest chain of loss and backward nodes behind it are longest in sum, the first of equals. If none is marked,
+ * nodes from the turn-around on count as backward; without one, it is the middle node. `before` and `behind`, per vertex,
+ * are zero. */
 static int end_of_forward(const mp_precedence *o, int turn_around, const int *start, const int *list, int *before, int *behind)
 {
     int best = -1;
@@ -178,7 +179,7 @@ static int end_of_forward(const mp_precedence *o, int turn_around, const int *st
     return best >= 0 ? best : o->sequence[(o->n - 1) / 2];
 }
 
-/* list[start[v] .. start[v + 1]): what each v is paired with. */
+/* Groups values by key: list[start[v] .. start[v + 1]) are the values of key v. */
 static void group(const mp_precedence *o, const int *key, const int *value, size_t n, int *start, int *list)
 {
     for (int v = 0; v < o->n + 2; v++) start[v] = 0;
@@ -187,8 +188,8 @@ static void group(const mp_precedence *o, const int *key, const int *value, size
     for (size_t k = 0; k < n; k++) list[start[key[k] + 1]++] = value[k];
 }
 
-/* Both closures. Of several neighbours the nearest, which the pairs mostly have last before and first behind a node, comes
- * first: where much is connected it has the others in its set. */
+/* Computes both closures. Of several neighbours the nearest comes first (mostly the last pair before a node, the first
+ * behind it): in a dense graph its set has the others already. */
 static void close_all(mp_precedence *o, const struct pairs *p, int *start, int *list)
 {
     for (int i = 0; i < o->n; i++) {
@@ -244,7 +245,7 @@ mp_status mp_precedence_new(const mp_graph *graph, bool list_order, mp_precedenc
     MP_CHECK(mp_precedence_find_always(o, err));
     MP_ENSURE(find_pairs(o, list_order, &pairs), err, MP_NOMEM, "no memory for the order of %zu nodes", n);
     if (n > (size_t)mp_precedence_most_nodes || pairs.n > (size_t)MP_PRECEDENCE_WORK / o->words)
-        o->only_vertex = 0; /* close_pairs chooses which */
+        o->only_vertex = 0; /* any vertex for now; close_pairs chooses */
     o->ancestors = mp_pool_alloc(o->pool, (o->only_vertex < 0 ? n : 1) * o->words, sizeof *o->ancestors);
     o->descendants = mp_pool_alloc(o->pool, (o->only_vertex < 0 ? n : 1) * o->words, sizeof *o->descendants);
     MP_ENSURE(!mp_pool_failed(o->pool), err, MP_NOMEM, "no memory for the order of %zu nodes", n);
@@ -268,7 +269,7 @@ void mp_precedence_free(mp_precedence *o)
     mp_free(o);
 }
 
-/* Moves the last of a stretch of the sequence, and those of it that precede it, to its beginning. */
+/* Moves the last vertex of a stretch of the sequence, and its predecessors in the stretch, to the stretch's begin. */
 static void move_to_begin(mp_precedence *o, int begin, int end, const int *stretch)
 {
     const int last = stretch[end - begin - 1];

@@ -1,11 +1,11 @@
-/* precedence_always.c - counts, for each node, in how many of its alternatives a storage is named: all at once, because a list
- * of a million storages had better not be searched for each of them. */
+/* precedence_always.c - counts in how many alternatives of each node a storage is named: in one pass, since searching a list
+ * of a million storages for each of them would take too long. */
 #include "planner/order/precedence.h"
 
 #include "planner/math/list.h"
 #include "planner/math/tuning.h"
 
-/* Where list[start[s] .. start[s + 1]), which ascends, has the node; -1: nowhere. */
+/* Returns the index of `node` in the ascending list[start[s] .. start[s + 1]), -1 if it is not there. */
 static int entry_of(const int *start, const int *list, int s, int node)
 {
     int low = start[s], high = start[s + 1];
@@ -58,7 +58,7 @@ static size_t list_of(const mp_alternative *x, enum list which, const int **list
     return which == READS ? x->n_reads : which == WRITES ? x->n_writes : x->n_adds;
 }
 
-/* Of the storages in this list of the base alternative: named[s] is in how many alternatives s is, if those are the first. */
+/* Counts for the storages in a list of the base alternative: named[s] is the number of leading alternatives that name s. */
 static void count(const mp_node *node, enum list which, size_t *named)
 {
     const int *list;
@@ -98,8 +98,8 @@ static void find_lists(mp_precedence *o, size_t *named)
     }
 }
 
-/* True if a node can read a storage or what is produced from it, as a normalization's backward reads its input or its output.
- */
+/* Finds two storages of which a node can read either, one produced from the other, as a normalization's backward reads its
+ * input or its output. */
 static void find_source_and_derived(mp_precedence *o, int node)
 {
     const mp_graph *graph = o->graph;

@@ -21,22 +21,22 @@
 #include "planner/order/updates.h"
 
 typedef struct schedule {
-    mp_pool *pool; /* of all arrays but those that grow */
+    mp_pool *pool; /* owns all arrays except those that grow */
     const mp_graph *graph;
-    const int *segment; /* per forward node */
+    const int *segment; /* per forward node: its segment */
     int n_segments;
-    int *order, *rank; /* the forward nodes as they run; node -> position in it */
+    int *order, *rank; /* the forward nodes in the order in which they run; node -> position in it */
     size_t n_order;
-    bool *retained; /* per storage: never recomputed: always live, kept, or of a node that runs once */
-    bool *live;     /* per storage of a forward node */
-    int *transient; /* live, but not retained */
+    bool *retained; /* per storage: true if never recomputed: always live, kept, or of a node that runs once */
+    bool *live;     /* per storage of a forward node: true if live now */
+    int *transient; /* storages that are live but not retained */
     size_t n_transient;
-    int *segment_of;       /* per loss and backward node */
+    int *segment_of;       /* per loss and backward node: its segment */
     bool *done, *demanded; /* per node */
-    bool *entered;         /* per segment: its backward nodes run */
-    int *list;             /* nodes to recompute */
+    bool *entered;         /* per segment: true once backward nodes of it run */
+    int *list;             /* the nodes to recompute */
     size_t n_list;
-    int *edge_from, *edge_to; /* between loss and backward nodes */
+    int *edge_from, *edge_to; /* the edges between loss and backward nodes */
     size_t n_edges, from_capacity, to_capacity;
     int *successors_start, *successors, *missing;
     int *members_start, *members; /* loss and backward nodes by segment */
@@ -45,7 +45,7 @@ typedef struct schedule {
     size_t n_steps, capacity;
 } schedule;
 
-/* Backward here is loss and backward: every node that runs exactly once and is no update. */
+/* True for loss and backward nodes: all nodes that run exactly once and are no updates. */
 static bool is_backward(const mp_node *node)
 {
     return node->phase == MP_PHASE_LOSS || node->phase == MP_PHASE_BACKWARD;
@@ -96,7 +96,7 @@ static mp_status order_forward(schedule *x, mp_error *err)
             x->order[start[x->segment[i]]++] = (int)i;
         }
     MP_OWNED int *writer =
-        mp_alloc(graph->n_storages, sizeof *writer); /* 1 + the last forward node of the list that writes it */
+        mp_alloc(graph->n_storages, sizeof *writer); /* 1 + the last forward node of the list so far that writes it */
     MP_ENSURE(writer, err, MP_NOMEM, "out of memory");
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const mp_alternative *alternative = &graph->nodes[i].alternatives[0];
@@ -144,7 +144,7 @@ static mp_status add_edge(schedule *x, int from, int to, mp_error *err)
     return MP_OK;
 }
 
-/* A sum of so many contributions and readers that they are told in turn, and that its readers wait for the last one only. */
+/* True for a sum of many contributions and readers: its adders are chained, and readers wait for the last one only. */
 static bool is_large_sum(const mp_graph *graph, int s)
 {
     return (int64_t)(graph->adders_start[s + 1] - graph->adders_start[s]) *
@@ -152,8 +152,8 @@ static bool is_large_sum(const mp_graph *graph, int s)
            MP_SUM_PAIRS;
 }
 
-/* The edges into a loss or backward node; `writer[s]` and `adder[s]` are 1 + the last of them that writes the storage s or adds
- * to it. */
+/* Adds the edges into a loss or backward node; `writer[s]` and `adder[s]` are 1 + the last such node that writes the storage
+ * s or adds to it. */
 static mp_status collect_edges(schedule *x, int node, const int *writer, int *adder, mp_error *err)
 {
     const mp_graph *graph = x->graph;
@@ -173,7 +173,7 @@ static mp_status collect_edges(schedule *x, int node, const int *writer, int *ad
     return MP_OK;
 }
 
-/* The segment of a loss or backward node. `inherited` is the earliest segment among the nodes that it waits for. */
+/* Returns the segment of a loss or backward node. `inherited`: the earliest segment among the nodes that it waits for. */
 static int find_segment(const schedule *x, int node, int inherited)
 {
     const mp_graph *graph = x->graph;
@@ -188,7 +188,7 @@ static int find_segment(const schedule *x, int node, int inherited)
     return latest >= 0 ? latest : inherited;
 }
 
-/* Edges, segments and members of the loss and backward nodes. */
+/* Finds the edges, segments and members of the loss and backward nodes. */
 static mp_status prepare_backward(schedule *x, mp_error *err)
 {
     const mp_graph *graph = x->graph;
@@ -245,11 +245,11 @@ static void demand_reads(schedule *x, int node)
     for (size_t k = 0; k < alternative->n_reads; k++) demand(x, alternative->reads[k]);
 }
 
-/* Closes what is demanded under missing inputs and runs it, in the order of the forward pass. */
+/* Closes the demanded nodes under missing inputs and runs them in the order of the forward pass. */
 static mp_status recompute(schedule *x, mp_error *err)
 {
-    for (size_t i = 0; i < x->n_list; i++) demand_reads(x, x->list[i]); /* the list grows as we go */
-    mp_heap by_rank = {x->ready.items + x->ready.n, 0};                 /* in the array behind the nodes that are ready */
+    for (size_t i = 0; i < x->n_list; i++) demand_reads(x, x->list[i]); /* the list grows meanwhile */
+    mp_heap by_rank = {x->ready.items + x->ready.n, 0};                 /* shares the array with the ready nodes, behind them */
     for (size_t i = 0; i < x->n_list; i++) mp_heap_push(&by_rank, x->rank[x->list[i]], x->list[i]);
     while (by_rank.n) {
         const int node = mp_heap_pop(&by_rank);
@@ -261,7 +261,7 @@ static mp_status recompute(schedule *x, mp_error *err)
     return MP_OK;
 }
 
-/* True if a delayed node, of a segment that has been entered, still reads s. */
+/* True if a delayed node of a segment that was entered still reads s. */
 static bool is_awaited(const schedule *x, int s)
 {
     const mp_graph *graph = x->graph;
@@ -301,7 +301,7 @@ static mp_status run_backward(schedule *x, mp_error *err)
     while (x->ready.n) {
         const int node = mp_heap_pop(&x->ready);
         if (!x->entered[x->segment_of[node]]) MP_CHECK(enter(x, x->segment_of[node], err));
-        demand_reads(x, node); /* what was evicted for an earlier segment than the node's own */
+        demand_reads(x, node); /* inputs that were evicted for an earlier segment than the node's own */
         MP_CHECK(recompute(x, err));
         MP_CHECK(push(x, node, err));
         x->done[node] = true;

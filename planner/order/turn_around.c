@@ -1,4 +1,4 @@
-/* turn_around.c - the sum of the bytes that cross from node to node of the list, and its highest place. */
+/* turn_around.c - sums up the bytes that cross from node to node of the list, and finds their maximum. */
 #include "planner/order/turn_around.h"
 
 #include "planner/math/tuning.h"

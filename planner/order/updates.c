@@ -1,14 +1,14 @@
-/* updates.c - where updates stand: a counting sort by the earliest place at which each may run.
+/* updates.c - places updates: a counting sort by the earliest place at which each may run.
  *
- * An update that is fused into backward runs as soon as nothing reads the old values of what it writes any more, recomputations
- * included, and what it reads is complete. Updates can depend on each other (a node that clips by the global norm): they keep
- * the order of the list, and none is put before one that produces what it reads.
+ * An update that is fused into backward runs as soon as its inputs are complete and nothing will read the old values of what it
+ * writes, recomputations included. Updates can depend on each other (a node that clips by the global norm): they keep the list
+ * order, and none comes before one that produces its inputs.
  */
 #include "planner/order/updates.h"
 
-/* Per storage, a place in the order: twice the number of steps that come before, and 1 for updates that are put off there. */
+/* Per storage, a place in the order: twice the number of steps before it, plus 1 for updates that are put off there. */
 typedef struct places {
-    int64_t *read, *written; /* after the last step that reads it, or writes or adds to it */
+    int64_t *read, *written; /* after the last step that reads it; after the last that writes or adds to it */
 } places;
 
 static void see(places *after, const mp_alternative *alternative, int64_t place)
@@ -21,7 +21,7 @@ static void see(places *after, const mp_alternative *alternative, int64_t place)
         if (after->written[alternative->adds[i]] < place) after->written[alternative->adds[i]] = place;
 }
 
-/* The first place for an update fused into backward: behind all that read what it overwrites, or produce what it reads. */
+/* Returns the first place for an update fused into backward: after all that read what it overwrites or produce its inputs. */
 static int64_t earliest(const mp_graph *graph, const places *after, const mp_alternative *alternative)
 {
     int64_t place = 0;
@@ -38,7 +38,7 @@ static int64_t earliest(const mp_graph *graph, const places *after, const mp_alt
     return place;
 }
 
-/* The place of an update: the earliest, or where those that are put off go. */
+/* Returns the place of an update: the earliest, or if put off the one for those. */
 static int64_t find_place(const mp_graph *graph, const places *after, const mp_alternative *alternative, size_t n, bool put_off)
 {
     const int64_t first = graph->fuse == MP_FUSE_NONE ? 2 * (int64_t)n : 0, place = earliest(graph, after, alternative);
@@ -47,7 +47,7 @@ static int64_t find_place(const mp_graph *graph, const places *after, const mp_a
     return place > first ? place : first;
 }
 
-/* put_off[node]; NULL: none. */
+/* Places the updates; put_off[node] marks those to delay, NULL: none. */
 static mp_status place_updates(const mp_graph *graph, const mp_step *steps, size_t n, const bool *put_off, mp_step **out,
                                size_t *n_out, mp_error *err)
 {
@@ -74,7 +74,7 @@ static mp_status place_updates(const mp_graph *graph, const mp_step *steps, size
         place[n_updates++] = here;
         start[here + 1]++;
     }
-    /* Stable counting sort by place: start[p] is where the updates of place p begin among all updates. */
+    /* Stable counting sort by place: start[p] is the index of the first update with place p. */
     for (size_t p = 0; p <= 2 * n + 1; p++) start[p + 1] += start[p];
     for (size_t t = 0; t < n; t++) all[t + start[2 * t + 2]] = steps[t];
     for (size_t u = 0; u < n_updates; u++) {
@@ -92,7 +92,7 @@ mp_status mp_updates_place(const mp_graph *graph, const mp_step *steps, size_t n
     return place_updates(graph, steps, n, NULL, out, n_out, err);
 }
 
-/* Puts off the updates that run over the budget; false: there are none. */
+/* Marks the updates that run over the budget as put off. Returns false if there are no new ones. */
 static bool put_off_more(const mp_graph *graph, const mp_step *steps, const mp_timeline *timeline, int64_t budget_bytes,
                          bool *put_off)
 {

@@ -1,4 +1,4 @@
-/* variant.c - nodes and their alternatives copied, so that they can differ. */
+/* variant.c - copies nodes and their alternatives, so that they can be changed. */
 #include "planner/order/variant.h"
 
 #include <string.h>

@@ -1,16 +1,16 @@
-/* variant.h - a graph with other ticks, workspaces or phases, for searchers that are to see it so. */
+/* variant.h - a graph copied so that ticks, workspaces or phases can change, for searchers that need another view. */
 #pragma once
 
 #include "memplan/graph.h"
 
-/* A graph whose nodes and alternatives are its own; all else, and what they point to, is another graph's, which has to outlive
- * it. mp_graph_free is not for it. */
+/* A graph that owns its nodes and alternatives only. Everything else belongs to the original graph, which must outlive it.
+ * Not to be released with mp_graph_free. */
 typedef struct mp_variant {
     mp_graph graph;
     mp_pool *pool;
 } mp_variant;
 
-/* Gives the graph as it is, whose nodes and alternatives may be changed then. On MP_OK *out is released with mp_variant_free (a
- * zeroed one is fine). MP_NOMEM. O(nodes + alternatives). */
+/* Copies a graph's nodes and alternatives, which may then be changed. On MP_OK *out is released with mp_variant_free (a
+ * zeroed variant is fine). MP_NOMEM. O(nodes + alternatives). */
 mp_status mp_variant_of(const mp_graph *graph, mp_variant *out, mp_error *err);
 void mp_variant_free(mp_variant *variant);

@@ -1,4 +1,4 @@
-/* pack.c - one capacity decided, or the lowest capacity searched for by halves; and offsets judged. */
+/* pack.c - decides one capacity, or finds the lowest by bisection; and checks offsets. */
 #include "memplan/pack.h"
 
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static void close_packer(packer *p)
     mp_pack_state_free(&p->state);
 }
 
-/* One capacity; the offsets are taken over if there are any. */
+/* Tries one capacity, and takes over the offsets if there are any. */
 static mp_status attempt(packer *p, int64_t capacity, int64_t node_limit, mp_error *err)
 {
     MP_CHECK(mp_pack_search_run(p->search, capacity, node_limit, &p->result.verdict, &p->result.nodes, &p->stopped, err));
@@ -60,7 +60,7 @@ mp_status mp_pack_solve(mp_pack_problem *problem, int64_t capacity, const mp_pac
     return MP_OK;
 }
 
-/* What every height is a multiple of: offsets are sums of sizes, rounded up to alignments, or fixed. */
+/* Returns a common divisor of all heights: offsets are sums of sizes, rounded up to alignments, or fixed. */
 static int64_t unit_of(const mp_pack_problem *problem)
 {
     int64_t unit = 0;
@@ -73,7 +73,7 @@ static int64_t unit_of(const mp_pack_problem *problem)
     return unit ? unit : 1;
 }
 
-/* The height of the first placement that the search finds, if it needs no more than its nodes; fixed items may make it fail. */
+/* Finds the height of the first placement of the search, which takes one node per item unless fixed items get in its way. */
 static mp_status find_any(packer *p, mp_error *err)
 {
     int64_t capacity = 0;
@@ -92,9 +92,9 @@ static bool goes_on(const packer *p)
     return p->options.enough <= 0 || (r->height > p->options.enough && r->bound <= p->options.enough);
 }
 
-/* Capacities between bound and height: first the lowest, then by halves, above those that were not decided within the nodes.
- * The last is right below the height: if none of them was placed and that one is proved infeasible, the height is the lowest.
- */
+/* Tries capacities between bound and height: first the lowest, then by bisection above those that were not decided within
+ * the nodes; the last is just below the height. If that one is proved infeasible and none was placed, the height is the
+ * lowest. */
 static mp_status narrow(packer *p, int64_t nodes, int64_t unit, mp_error *err)
 {
     const int64_t enough = p->options.enough > 0 ? p->options.enough / unit * unit : 0;
@@ -121,7 +121,7 @@ mp_status mp_pack_minimize(mp_pack_problem *problem, int64_t known, const mp_pac
         p.result.height = known;
     else
         MP_CHECK(find_any(&p, err));
-    if (p.result.height < 0) { /* infeasible, or cut short */
+    if (p.result.height < 0) { /* infeasible or cut short */
         *result = p.result;
         return MP_OK;
     }
@@ -137,10 +137,10 @@ mp_status mp_pack_minimize(mp_pack_problem *problem, int64_t known, const mp_pac
     return MP_OK;
 }
 
-/* ---- the judge, which knows nothing of the search: a sweep over time ---- */
+/* ---- the checker, independent of the search: a sweep over time ---- */
 
 typedef struct event {
-    int64_t time, size; /* size < 0: a piece ends */
+    int64_t time, size; /* size < 0: the end of a piece */
     int item, piece;
 } event;
 
@@ -198,7 +198,7 @@ static mp_status check_alone(const mp_pack_problem *problem, size_t k, int64_t c
     return MP_OK;
 }
 
-/* Every item is compared with all that are live when it begins. */
+/* Compares every item with all that are live when it begins. */
 mp_status mp_pack_check(const mp_pack_problem *problem, int64_t capacity, mp_error *err)
 {
     MP_OWNED event *events = NULL, *live = mp_alloc(problem->n_pieces, sizeof *live);

@@ -5,11 +5,11 @@
 
 typedef struct mp_pack_search mp_pack_search;
 
-/* NULL: out of memory. The state must outlive it. Options: their node limit is not looked at. */
+/* Returns NULL if out of memory. The state must outlive the search. The options' node limit is ignored. */
 mp_pack_search *mp_pack_search_new(mp_pack_state *state, const mp_pack_options *options);
-void mp_pack_search_free(mp_pack_search *search); /* NULL is fine */
+void mp_pack_search_free(mp_pack_search *search); /* NULL is allowed */
 
-/* On MP_PACK_PLACED the offsets are state->lowest. *nodes grows by what was looked at; the limits bound each run and the sum.
- * node_limit <= 0: none. stopped: by the caller, so that it makes no sense to go on. MP_NOMEM. */
+/* Searches for a placement; for MP_PACK_PLACED the offsets are state->lowest. Adds the nodes looked at to *nodes; the limits
+ * bound each run and the sum (node_limit <= 0: none). *stopped: the caller ended it, and no further run is of use. MP_NOMEM. */
 mp_status mp_pack_search_run(mp_pack_search *search, int64_t capacity, int64_t node_limit, mp_pack_verdict *verdict,
                              int64_t *nodes, bool *stopped, mp_error *err);

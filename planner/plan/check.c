@@ -1,4 +1,4 @@
-/* check.c - the judge of plans: which nodes run, how often, and where updates stand; then every claim, against a replay. */
+/* check.c - checks plans: which nodes run, how often, and where updates are; then compares every claim with a replay. */
 #include "memplan/check.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 static mp_status check_runs(const mp_graph *graph, const mp_plan *plan, mp_error *err)
 {
     MP_OWNED size_t *runs = mp_alloc(graph->n_nodes, sizeof *runs);
-    MP_OWNED int *alternatives = mp_alloc(graph->n_nodes, sizeof *alternatives); /* of their first runs */
+    MP_OWNED int *alternatives = mp_alloc(graph->n_nodes, sizeof *alternatives); /* the alternatives of first runs */
     MP_ENSURE(runs && alternatives, err, MP_NOMEM, "no memory to check a plan");
     for (size_t t = 0; t < plan->n_steps; t++) {
         mp_step step = plan->steps[t];
@@ -47,7 +47,7 @@ static mp_status check_updates(const mp_graph *graph, const mp_plan *plan, mp_er
 {
     size_t last_backward = 0;
     MP_OWNED struct reading {
-        size_t first, last; /* 1 + the first and last step that reads a parameter, updates aside; 0: none */
+        size_t first, last; /* 1 + the first and last step that reads a parameter, except updates; 0: none */
     } *readings = mp_alloc(graph->n_storages, sizeof *readings);
     MP_ENSURE(readings, err, MP_NOMEM, "no memory to check a plan");
     for (size_t t = 0; t < plan->n_steps; t++) {
@@ -101,7 +101,7 @@ static mp_status check_waits(const mp_graph *graph, const mp_plan *plan, mp_erro
     return MP_OK;
 }
 
-/* The first step behind t that reads storage s, or adds to it; -1. */
+/* Returns the first step after t that reads storage s or adds to it, -1 if there is none. */
 static int next_user(const mp_replay *replay, int t, int s)
 {
     for (int u = t + 1; u < (int)replay->n_steps; u++) {
@@ -124,8 +124,8 @@ static mp_status refute_missing_free(const mp_graph *graph, const mp_replay *rep
                    mp_storage_label(graph, x->storage).text);
 }
 
-/* `next`, its first instance that is not freed yet: why storage s does not end in step t, where the plan frees it: a later step
- * needs it, most often since the run that made it again is missing; or it is gone already. */
+/* Explains why storage s does not end in step t, where the plan frees it: a later step needs it, mostly since the run that
+ * would recompute it is missing; or it has ended already. `next`: its first instance that is not freed yet. */
 static mp_status refute_free(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, int next, int t, int s,
                              mp_error *err)
 {
@@ -154,7 +154,7 @@ static mp_status check_frees(const mp_graph *graph, const mp_plan *plan, const m
             int s = plan->frees[i];
             MP_ENSURE(s >= 0 && s < (int)graph->n_storages, err, MP_REFUTED,
                       "step %d frees storage number %d, which is not there", t, s);
-            /* claims come in the order of steps, and so do the instances of one storage */
+            /* claims are in the order of steps, as are the instances of a storage */
             if (next[s] == replay->start[s + 1] || replay->instances[next[s]].end != t + 1)
                 MP_CHECK(refute_free(graph, plan, replay, next[s], t, s, err));
             next[s]++;
@@ -165,14 +165,14 @@ static mp_status check_frees(const mp_graph *graph, const mp_plan *plan, const m
     return MP_OK;
 }
 
-/* A list of checkpoints, where one is given, is complete and true, and names none more often than there are storages of that
- * name: in a plan's file they go by their names. */
+/* Checks that a list of checkpoints, if there is one, is complete and true, and names none more often than there are
+ * storages of that name: plan files list them by name. */
 static mp_status check_checkpoints(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, mp_error *err)
 {
     MP_OWNED_BY(mp_names_free)
-    mp_names *names = mp_names_new(); /* of the storages that are checkpoints: the one that stands for all of that name */
+    mp_names *names = mp_names_new(); /* for checkpoints: maps a name to the storage that represents it */
     MP_OWNED struct {
-        int found, listed; /* per storage that stands for its name, or has none */
+        int found, listed; /* per representing storage: how often found, and listed */
     } *counts = mp_alloc(graph->n_storages, sizeof *counts);
     if (!plan->n_checkpoints) return MP_OK;
     MP_ENSURE(counts && names, err, MP_NOMEM, "no memory to check a plan");

@@ -1,17 +1,17 @@
-/* check_places.c - offsets are matched with the instances and workspaces that need them, then swept for overlaps. */
+/* check_places.c - matches offsets with the instances and workspaces that need them, then sweeps for overlaps. */
 #include "planner/plan/check_places.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* How messages call a place. */
+/* Labels a place in messages. */
 static mp_label place_label(const mp_graph *graph, const mp_plan *plan, const mp_place *place)
 {
     if (place->storage >= 0) return mp_storage_label(graph, place->storage);
     return mp_node_label(graph, plan->steps[place->begin].node);
 }
 
-struct life { /* of a place, or of the instance or workspace that needs one: both are matched by (storage, begin, index) */
+struct life { /* a place, or an instance or workspace that needs one; matched by (storage, begin, index) */
     int storage;
     int begin, end, index;
 };
@@ -39,7 +39,7 @@ static int compare_ends(const void *a, const void *b)
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* What needs a place, in the order of compare_keys; released with mp_free. `index` is the instance. */
+/* Lists all that need a place, in the order of compare_keys; released with mp_free. `index` is the instance. */
 static mp_status list_needs(const mp_replay *replay, struct life **out, size_t *n_out, mp_error *err)
 {
     struct life *needs = mp_alloc(replay->n_steps + replay->n_instances, sizeof *needs);
@@ -72,7 +72,7 @@ static mp_status match(const mp_graph *graph, const mp_plan *plan, const mp_repl
         int order = !place ? -1 : i == n_needs ? 1 : compare_keys(&key, &places[j]);
         const bool is_shifted =
             place && i < n_needs && place->storage >= 0 && place->storage == needs[i].storage && place->end == needs[i].end;
-        if (order < 0 && !is_shifted) { /* a need without a place */
+        if (order < 0 && !is_shifted) { /* no place for this need */
             int64_t bytes = needs[i].storage < 0 ? replay->alternatives[needs[i].begin]->workspace_bytes
                                                  : graph->storages[needs[i].storage].bytes;
             mp_place lacking = {.storage = needs[i].storage, .begin = needs[i].begin};
@@ -115,8 +115,8 @@ static bool shares(const mp_replay *replay, const mp_place *earlier, const mp_pl
     return false;
 }
 
-/* The places that are live at a step, by offset. No two of them overlap, but where one takes over the memory of another, at the
- * same offset. */
+/* The places that are live at a step, sorted by offset. No two overlap, unless one takes over the memory of the other, at
+ * the same offset. */
 typedef struct taken {
     const mp_plan *plan;
     int *list;
@@ -128,7 +128,7 @@ static const mp_place *taken_at(const taken *x, size_t i)
     return &x->plan->places[x->list[i]];
 }
 
-/* How many come before (offset, place). */
+/* Returns how many are before (offset, place). */
 static size_t count_below(const taken *x, int64_t offset, int place)
 {
     size_t low = 0, high = x->n;
@@ -150,7 +150,7 @@ static void leave(taken *x, int place)
     memmove(x->list + i, x->list + i + 1, (x->n - i) * sizeof *x->list);
 }
 
-/* The first live place that overlaps p and does not share its memory; NULL: none. */
+/* Returns the first live place that overlaps p and does not share its memory, NULL if there is none. */
 static const mp_place *find_overlap(const taken *x, const mp_replay *replay, const mp_place *p)
 {
     size_t i = count_below(x, p->offset, -1);
@@ -162,7 +162,7 @@ static const mp_place *find_overlap(const taken *x, const mp_replay *replay, con
     return NULL;
 }
 
-/* `starting` and `ending`: the places in the order of their beginnings and of their ends. */
+/* Finds overlaps; `starting` and `ending` are the places sorted by begin and by end. */
 static mp_status check_overlaps(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay,
                                 const struct life *starting, const struct life *ending, size_t n, mp_error *err)
 {

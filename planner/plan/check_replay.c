@@ -9,7 +9,7 @@
 
 enum use_kind { READ, ADD, WRITE };
 
-struct use { /* of one storage; at one step a node reads first, then adds, then writes */
+struct use { /* of one storage; in one step a node reads first, then adds, then writes */
     int step;
     enum use_kind kind;
 };
@@ -33,7 +33,7 @@ static mp_status collect_uses(struct history *h)
 {
     size_t n_storages = h->graph->n_storages, total = 0, n;
     MP_ENSURE(h->uses_start = mp_alloc(n_storages + 2, sizeof *h->uses_start), h->err, MP_NOMEM, "no memory to check a plan");
-    int *next = h->uses_start + 1; /* next[s] becomes where the next use of s goes, and in the end the start of s + 1 */
+    int *next = h->uses_start + 1; /* next[s] is the index for the next use of s, and at last the start of s + 1 */
     for (size_t t = 0; t < h->replay->n_steps; t++) {
         for (int kind = READ; kind <= WRITE; kind++) {
             const int *list = alternative_list(h->replay->alternatives[t], (enum use_kind)kind, &n);
@@ -70,9 +70,9 @@ static bool in_turn(const struct history *h, int storage, int k, int step)
 
 /* The steps until which updates on the second stream use a storage. */
 struct busy {
-    int step;                       /* the present one */
-    int read_until, changed_until;  /* by updates that earlier steps issued */
-    int reads_until, changes_until; /* by updates up to the present step */
+    int step;                       /* the present step */
+    int read_until, changed_until;  /* by updates issued in earlier steps */
+    int reads_until, changes_until; /* by updates issued up to the present step */
 };
 
 static int most(int a, int b)
@@ -80,7 +80,7 @@ static int most(int a, int b)
     return a > b ? a : b;
 }
 
-/* The next use of a storage; refuted if it conflicts with one on the second stream. */
+/* Adds the next use of a storage; MP_REFUTED if it conflicts with an update on the second stream. */
 static mp_status use_next(const struct history *h, struct busy *busy, struct use use, int s)
 {
     const mp_step step = h->steps[use.step];
@@ -108,9 +108,9 @@ static mp_status replay_storage(struct history *h, int s)
     const mp_graph *graph = h->graph;
     const mp_storage *storage = &graph->storages[s];
     mp_replay *r = h->replay;
-    bool is_static = mp_storage_is_static(storage), produced = false; /* produced: not only carried in */
+    bool is_static = mp_storage_is_static(storage), produced = false; /* true once produced, not only carried in */
     int n_adders = graph->adders_start[s + 1] - graph->adders_start[s], n_added = 0, n_before = (int)r->n_instances;
-    mp_instance *now = NULL; /* the live instance */
+    mp_instance *now = NULL; /* the instance that is live now */
     struct busy busy = {-1, 0, 0, 0, 0};
     mp_status st;
 
@@ -163,7 +163,7 @@ static mp_status replay_storage(struct history *h, int s)
     return MP_OK;
 }
 
-/* The instance of storage s that ends (`ends`) or else begins at `at`, or -1. Both ends of a storage's instances ascend. */
+/* Returns the instance of s that ends at `at` (`ends`), or begins there; -1: none. Both ends of its instances ascend. */
 static int instance_at(const mp_replay *r, int s, int at, bool ends)
 {
     int low = r->start[s], high = r->start[s + 1];
@@ -179,12 +179,12 @@ static int instance_at(const mp_replay *r, int s, int at, bool ends)
     return (ends ? found->end : found->begin) == at ? low - 1 : -1;
 }
 
-/* In each step, outputs take over memory by the first listed pairs that fit, no storage in two of them. */
+/* In each step, lets outputs take over memory by the first listed pairs that fit; no storage is in two of them. */
 static mp_status take_over(struct history *h)
 {
     mp_replay *r = h->replay;
     MP_OWNED size_t *taken =
-        mp_alloc(h->graph->n_storages, sizeof *taken); /* per storage: 1 + the last step it was in a pair */
+        mp_alloc(h->graph->n_storages, sizeof *taken); /* per storage: 1 + the last step in which a pair used it */
     if (!taken) return MP_FAIL(h->err, MP_NOMEM, "no memory to check a plan");
     for (size_t t = 0; t < r->n_steps; t++) {
         for (size_t i = 0; i < r->alternatives[t]->n_in_place; i++) {
@@ -205,7 +205,7 @@ static mp_status add_up(struct history *h)
 {
     mp_replay *r = h->replay;
     int64_t live = 0;
-    MP_OWNED int64_t *begins = mp_alloc(2 * (r->n_steps + 1), sizeof *begins); /* bytes, per step */
+    MP_OWNED int64_t *begins = mp_alloc(2 * (r->n_steps + 1), sizeof *begins); /* per step: bytes */
     MP_ENSURE(begins, h->err, MP_NOMEM, "no memory to check a plan");
     int64_t *ends = begins + r->n_steps + 1;
     for (size_t k = 0; k < r->n_instances; k++) {
@@ -250,7 +250,7 @@ mp_status mp_replay_new(const mp_graph *graph, const mp_step *steps, size_t n, m
         r->ends[t] = steps[t].until ? steps[t].until : (int)t + 1;
     }
     MP_CHECK(collect_uses(&h));
-    size_t most = (size_t)h.uses_start[graph->n_storages] + graph->n_storages; /* uses, and carried instances */
+    size_t most = (size_t)h.uses_start[graph->n_storages] + graph->n_storages; /* all uses, and carried instances */
     MP_ENSURE(r->instances = mp_pool_alloc(r->pool, most, sizeof *r->instances), err, MP_NOMEM, "no memory to check a plan");
     for (size_t s = 0; s < graph->n_storages; s++) MP_CHECK(replay_storage(&h, (int)s));
     r->start[graph->n_storages] = (int)r->n_instances;

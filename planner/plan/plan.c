@@ -32,8 +32,8 @@ void mp_plan_free(mp_plan *plan)
     mp_free(plan);
 }
 
-/* A gradient carried in from the step before has no first production to keep. What is saved for backward only (a mask,
- * statistics) is no tensor of the model, so nobody could set it. */
+/* True if a storage can be a checkpoint. A gradient carried in from the step before has no first production to keep. A
+ * storage that is saved for backward only (a mask, statistics) is no tensor of the model that a user could name. */
 static bool may_be_checkpoint(const mp_storage *storage)
 {
     return !mp_storage_is_static(storage) && !storage->carried && storage->kind != MP_KIND_SAVED;
@@ -42,7 +42,7 @@ static bool may_be_checkpoint(const mp_storage *storage)
 mp_status mp_plan_checkpoints(const mp_graph *graph, const mp_step *steps, size_t n, int *storages, size_t *n_out,
                               mp_error *err)
 {
-    struct seen { /* of a storage, up to the step at hand */
+    struct seen { /* about a storage, up to the present step */
         int productions, first;
         bool kept;
     } *seen = mp_alloc(graph->n_storages, sizeof *seen);
@@ -57,7 +57,7 @@ mp_status mp_plan_checkpoints(const mp_graph *graph, const mp_step *steps, size_
             for (size_t i = 0; i < alternative->n_writes; i++)
                 if (may_be_checkpoint(&graph->storages[alternative->writes[i]])) seen[alternative->writes[i]].productions++;
     }
-    /* again, to list them in the order of their production */
+    /* a second pass lists them in order of production */
     size_t n_found = 0;
     for (size_t t = 0; t < n; t++) {
         const mp_alternative *alternative = &graph->nodes[steps[t].node].alternatives[steps[t].alternative];
@@ -72,7 +72,7 @@ mp_status mp_plan_checkpoints(const mp_graph *graph, const mp_step *steps, size_
     return MP_OK;
 }
 
-/* What the timeline says becomes the plan's claims about recomputation and frees. */
+/* Takes the plan's claims about recomputation and frees from the timeline. */
 static mp_status claim_steps(mp_plan *plan, const mp_graph *graph, const mp_timeline *timeline, mp_error *err)
 {
     MP_OWNED bool *ran = NULL;
@@ -87,7 +87,7 @@ static mp_status claim_steps(mp_plan *plan, const mp_graph *graph, const mp_time
         plan->recompute[t] = ran[plan->steps[t].node];
         ran[plan->steps[t].node] = true;
     }
-    int *start = plan->frees_start; /* while they are filled, start[t + 1] is the next free place of step t */
+    int *start = plan->frees_start; /* during filling, start[t + 1] is the next free index of step t */
     for (size_t k = 0; k < timeline->n_spans; k++) start[timeline->spans[k].end + 1]++;
     for (size_t t = 0; t < plan->n_steps; t++) start[t + 2] += start[t + 1];
     for (size_t k = 0; k < timeline->n_spans; k++) plan->frees[start[timeline->spans[k].end]++] = timeline->spans[k].storage;
@@ -139,7 +139,7 @@ mp_status mp_plan_new(const mp_graph *graph, const char *solver, const mp_step *
 
 mp_status mp_fates(const mp_graph *graph, const mp_step *steps, size_t n, mp_fate *fates, mp_error *err)
 {
-    MP_OWNED size_t *productions = mp_alloc(graph->n_storages, sizeof *productions); /* of a storage, up to the step at hand */
+    MP_OWNED size_t *productions = mp_alloc(graph->n_storages, sizeof *productions); /* per storage, up to the present step */
     if (!productions) return MP_FAIL(err, MP_NOMEM, "no memory for the fates of %zu storages", graph->n_storages);
     for (size_t s = 0; s < graph->n_storages; s++) fates[s] = MP_FATE_NONE;
     for (size_t t = 0; t < n; t++) {

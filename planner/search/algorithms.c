@@ -16,7 +16,7 @@ static int64_t least_workspace(const mp_node *node)
     return least;
 }
 
-/* The fastest alternative within so much workspace, of equally fast ones the smallest; there is one. */
+/* Returns the fastest alternative whose workspace fits into so many bytes, of equals the smallest; one always fits. */
 static int fastest_within(const mp_node *node, int64_t room_bytes)
 {
     int best = -1;

@@ -9,16 +9,16 @@
 #include "memplan/timeline.h"
 #include "planner/order/variant.h"
 
-/* True if some node of the graph has a choice. O(nodes). */
+/* True if some node of the graph has several algorithms. O(nodes). */
 bool mp_graph_has_algorithms(const mp_graph *graph);
 
-/* Sets, in place, the alternatives of all steps whose nodes have algorithms: the fastest that keep the peak within the budget.
- * Where no choice does, of the choices with the lowest peak the fastest; *least_bytes (may be NULL) is that lowest peak. The
- * steps can run (MP_INVALID else). MP_NOMEM. As mp_timeline_build. */
+/* Sets the alternative of every step whose node has algorithms, in place: the fastest that keep the peak within the budget;
+ * if none do, the fastest of those with the lowest peak. *least_bytes (may be NULL) is that lowest peak. MP_INVALID: the
+ * steps cannot run. MP_NOMEM. As mp_timeline_build. */
 mp_status mp_algorithms_choose(const mp_graph *graph, mp_step *steps, size_t n, int64_t budget_bytes, int64_t *least_bytes,
                                mp_error *err);
 
-/* Gives the graph for searchers that leave this choice to others: every algorithm of a node has the ticks of its fastest and
- * the workspace of its smallest. So its bounds hold for the graph itself, and what cannot fit in it cannot fit at all. As
- * mp_variant_of. */
+/* Gives the relaxed graph, for searchers that leave the choice to others: every algorithm of a node has the ticks of the
+ * fastest and the workspace of the smallest. So its bounds hold for the graph itself, and what cannot fit in it cannot fit
+ * at all. As mp_variant_of. */
 mp_status mp_relaxed_graph_of(const mp_graph *graph, mp_variant *out, mp_error *err);

@@ -1,4 +1,4 @@
-/* search.c - what a search keeps: the judging of candidates, what is proved, and the clock. */
+/* search.c - the state of a search: judges candidates, keeps what is proved, and watches the clock. */
 #include "planner/search/search.h"
 
 #include <string.h>
@@ -65,7 +65,7 @@ bool mp_search_is_infeasible(const mp_search *search)
     return search->known.infeasible;
 }
 
-/* The better one of two bounds; of equal ones the first. */
+/* Takes the better of two bounds; of equals the first. */
 static void merge(mp_bound *to, const mp_bound *found)
 {
     const mp_bound before = *to;
@@ -122,7 +122,7 @@ bool mp_search_will_do(mp_search *search)
     return mp_search_settled(search) || (gap > 0 && mp_search_is_within(search, gap));
 }
 
-/* The plans that are asked for. */
+/* Returns an empty bound for the plans that are asked for. */
 static mp_bound claim(const mp_search *search)
 {
     return (mp_bound){.ticks = -1,
@@ -187,7 +187,7 @@ double mp_search_elapsed(const mp_search *search)
     return limit > 0 ? (mp_clock_now() - search->start) / limit : 0;
 }
 
-/* True if the searcher that runs has had its share of the time. */
+/* True if the running searcher has used up its share of the time. */
 static bool had_its_share(mp_search *search)
 {
     const double share = search->best.solver ? search->share : (1 + search->share) / 2;
@@ -236,7 +236,7 @@ static mp_status judge_steps(mp_search *search, const mp_step *steps, size_t n, 
     return MP_OK;
 }
 
-/* Judges a schedule with the algorithms that suit the budget, and with those that make its peak the lowest. */
+/* Judges a schedule with the best algorithms within the budget, and with those of the lowest peak. */
 static mp_status judge(mp_search *search, const mp_step *steps, size_t n, int64_t *peak_bytes, int64_t *ticks, mp_error *err)
 {
     const mp_graph *graph = search->request->graph;

@@ -15,8 +15,8 @@
 typedef struct chen {
     mp_search *search;
     mp_boundaries *boundaries;
-    bool *allowed, *ends;    /* per position */
-    int64_t *produced_bytes; /* per position: what its node produces, always-live storages left out */
+    bool *allowed, *ends;    /* per position: an end is allowed, is taken */
+    int64_t *produced_bytes; /* per position: the bytes of its outputs, without always-live storages */
 } chen;
 
 static mp_status offer(chen *x, mp_error *err)

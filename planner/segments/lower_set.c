@@ -22,12 +22,12 @@ typedef struct lower_set {
     bool *keep;
     size_t n_tried, capacity;
     struct tried {
-        uint64_t hash; /* of a sequence that was offered */
+        uint64_t hash; /* hash of a sequence that was offered */
         int64_t peak_bytes;
     } * tried;
 } lower_set;
 
-/* The place to note what comes of a sequence: with a peak >= 0 if it was offered before. */
+/* Returns the entry for the result of a sequence; its peak is >= 0 if it was offered before. */
 static struct tried *note(lower_set *x, const mp_lower_sets *sets, const int *sequence, int n)
 {
     const size_t n_words = (size_t)sets->n_words;
@@ -41,8 +41,8 @@ static struct tried *note(lower_set *x, const mp_lower_sets *sets, const int *se
     return &x->tried[x->n_tried++];
 }
 
-/* Offers the schedule of a sequence, unless it was offered before: a node belongs to the first set that holds it; what a node
- * of one segment takes from another is kept. */
+/* Offers the schedule of a sequence, unless it was offered before: a node belongs to the first set that holds it; what nodes
+ * of one segment read from another is kept. */
 static mp_status offer(void *data, const mp_lower_sets *sets, const int *sequence, int n, int64_t *peak_bytes, mp_error *err)
 {
     lower_set *x = data;

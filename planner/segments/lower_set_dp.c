@@ -20,27 +20,27 @@
 
 typedef struct state {
     int64_t overhead, kept_bytes; /* overhead: ticks in units of their common divisor */
-    int set, previous;            /* previous: index of the state it came from, -1: the start */
+    int set, previous;            /* previous: index of the state before it, -1: the start */
 } state;
 
 typedef struct table {
-    mp_pool *pool; /* of all arrays but states */
+    mp_pool *pool; /* owns all arrays except states */
     const mp_lower_sets *sets;
-    bool least;   /* least overhead, not largest */
+    bool least;   /* the aim is the least overhead, not the largest */
     int64_t unit; /* the common divisor of all ticks */
-    int shift;    /* from overheads to their classes */
+    int shift;    /* an overhead's class is overhead >> shift */
     int n_levels;
-    state *levels;                 /* scratch: the best state of each class of overhead of one set; set = -1: none */
-    int low, high;                 /* classes in use */
-    int64_t *fewest, *most, *rest; /* per set: bytes kept on the way there; bytes kept with which the rest fits; overhead of the
-                                      rest. fewest INT64_MAX: out of reach */
-    int64_t limit;                 /* of the overhead in all */
-    state *states;                 /* what remains, by set */
+    state *levels;                 /* work: the best state of one set in each class of overhead; set -1: none */
+    int low, high;                 /* the classes in use */
+    int64_t *fewest, *most, *rest; /* per set: fewest bytes kept on the way there (INT64_MAX: unreachable); most bytes kept
+                                    * with which the rest fits; overhead of the rest */
+    int64_t limit;                 /* limit of the total overhead */
+    state *states;                 /* the remaining states, grouped by set */
     size_t n_states, capacity;
-    size_t *start; /* per set */
+    size_t *start; /* per set: its first state */
 } table;
 
-/* The fewest bytes kept at each set, INT64_MAX out of reach. */
+/* Finds the fewest bytes kept at each set, INT64_MAX if unreachable. */
 static void find_fewest(const mp_lower_sets *sets, int64_t budget_bytes, int64_t *kept)
 {
     kept[0] = 0;
@@ -55,7 +55,7 @@ static void find_fewest(const mp_lower_sets *sets, int64_t budget_bytes, int64_t
     }
 }
 
-/* `most` and `rest`, from V backwards. */
+/* Computes `most` and `rest`, from V backwards. */
 static void find_rest(table *t, int64_t budget_bytes, bool charge_last)
 {
     const mp_lower_sets *sets = t->sets;
@@ -72,7 +72,7 @@ static void find_rest(table *t, int64_t budget_bytes, bool charge_last)
             const int from = pair->from;
             const int64_t free_bytes = budget_bytes - pair->cost_bytes;
             if (free_bytes < 0) break;
-            if (t->fewest[from] > free_bytes) continue; /* so it is in reach, and `rest` of this set is a sum */
+            if (t->fewest[from] > free_bytes) continue; /* it is reachable, so `rest` of this set is a sum */
             const int64_t most = free_bytes < t->most[k] - pair->kept_bytes ? free_bytes : t->most[k] - pair->kept_bytes;
             const int64_t rest = t->rest[k] + (charge_last || k + 1 < sets->n ? pair->ticks / t->unit : 0);
             if (most > t->most[from]) t->most[from] = most;
@@ -81,7 +81,7 @@ static void find_rest(table *t, int64_t budget_bytes, bool charge_last)
     }
 }
 
-/* Classes so that every overhead up to the limit has one. The ticks from the empty set to V are all there are. */
+/* Chooses the classes so that every overhead up to the limit has one; no overhead exceeds the ticks from the empty set to V. */
 static mp_status begin(table *t, const mp_lower_sets *sets, mp_lower_set_aim aim, int max_levels, int64_t most_ticks,
                        mp_error *err)
 {
@@ -106,7 +106,7 @@ static mp_status begin(table *t, const mp_lower_sets *sets, mp_lower_set_aim aim
     return MP_OK;
 }
 
-/* Moves the classes of one set into the states that remain: in the order of the aim, each with fewer bytes than all before. */
+/* Moves the classes of one set to the remaining states: in the order of the aim, each with fewer bytes than all before it. */
 static mp_status collect(table *t, int set, mp_error *err)
 {
     int64_t fewest = INT64_MAX;
@@ -126,14 +126,14 @@ static mp_status collect(table *t, int set, mp_error *err)
     return MP_OK;
 }
 
-/* Extends the states of one set by a pair; of two states of a class, the one with fewer bytes remains, then the one of the
- * better overhead. The innermost loop of the search. */
+/* Extends the states of one set by a pair; of two states of a class, the one with fewer bytes remains, then the better
+ * overhead. The innermost loop of the search. */
 static void extend(table *t, int set, const mp_lower_set_pair *pair, int64_t free_bytes, int64_t overhead)
 {
     const size_t first = t->start[pair->from];
     const int64_t limit = t->limit - t->rest[set] - overhead;
     size_t end = t->start[pair->from + 1];
-    if (t->least) { /* the overheads grow towards the end: those within the limit are the first */
+    if (t->least) { /* overheads rise: the states within the limit come first */
         for (size_t low = first; low < end;) {
             const size_t middle = low + (end - low) / 2;
             if (t->states[middle].overhead <= limit)
@@ -144,8 +144,7 @@ static void extend(table *t, int set, const mp_lower_set_pair *pair, int64_t fre
     }
     for (size_t i = end; i > first; i--) {
         const state *from = &t->states[i - 1];
-        if (from->kept_bytes > free_bytes)
-            break; /* fewer bytes towards the end of a set's states: those that fit are the last */
+        if (from->kept_bytes > free_bytes) break; /* bytes fall: the states that fit come last */
         const int64_t sum = from->overhead + overhead, kept_bytes = from->kept_bytes + pair->kept_bytes;
         const int k = (int)(sum >> t->shift);
         state *best = &t->levels[k];
@@ -163,14 +162,14 @@ static void reach(table *t, int set, int64_t budget_bytes, bool charge)
     for (size_t p = sets->pairs_start[set]; p < sets->pairs_start[set + 1]; p++) {
         const mp_lower_set_pair *pair = &sets->pairs[p];
         int64_t free_bytes = budget_bytes - pair->cost_bytes;
-        if (free_bytes < 0) break; /* and so for all that follow: they cost more */
+        if (free_bytes < 0) break; /* all later pairs cost more */
         if (t->most[set] - pair->kept_bytes < free_bytes) free_bytes = t->most[set] - pair->kept_bytes;
         if (t->fewest[pair->from] > free_bytes) continue;
         extend(t, set, pair, free_bytes, charge ? pair->ticks / t->unit : 0);
     }
 }
 
-/* Appends the sequence that led to a state, without the empty set. */
+/* Appends the sequence that leads to a state, without the empty set. */
 static bool append(mp_lower_set_strategies *out, const table *t, size_t at)
 {
     size_t length = 0, begin = 0;
@@ -250,12 +249,12 @@ typedef struct ladder {
     const mp_lower_sets *sets;
     int64_t budget_bytes;
     int picks;
-    int64_t moves; /* left */
+    int64_t moves; /* moves left */
     mp_lower_set_judge judge;
     void *data;
 } ladder;
 
-/* Has some of the strategies that were found judged; *least_peak: the lowest peak so far. */
+/* Has some of the found strategies judged; *least_peak: the lowest peak so far. */
 static mp_status offer_some(ladder *x, const mp_lower_set_strategies *found, int picks, int64_t *least_peak, mp_error *err)
 {
     for (int i = 0; i < picks && found->n && x->moves > 0 && !mp_search_stopped(x->search); i++) {
@@ -270,8 +269,8 @@ static mp_status offer_some(ladder *x, const mp_lower_set_strategies *found, int
     return MP_OK;
 }
 
-/* Tries strategies at a budget of the model, of an overhead of at most *most_ticks: what a smaller budget needed. The least
- * overhead that is found takes its place. */
+/* Tries strategies at one budget of the model, with an overhead of at most *most_ticks, the least at the smaller budgets.
+ * Sets *most_ticks to the least that it finds. */
 static mp_status try_rung(ladder *x, int64_t model_bytes, int64_t *most_ticks, bool both_aims, int64_t *least_peak,
                           mp_error *err)
 {
@@ -279,10 +278,11 @@ static mp_status try_rung(ladder *x, int64_t model_bytes, int64_t *most_ticks, b
     const bool is_small = x->sets->pairs_start[x->sets->n] < MP_LOWER_SET_SMALL_PAIRS;
     for (int levels = MP_LOWER_SET_LEVELS; levels <= MP_LOWER_SET_FINE_LEVELS;
          levels *= MP_LOWER_SET_FINE_LEVELS / MP_LOWER_SET_LEVELS) {
-        if (levels == MP_LOWER_SET_LEVELS && (is_small || *most_ticks != INT64_MAX)) continue; /* only to find a limit */
+        if (levels == MP_LOWER_SET_LEVELS && (is_small || *most_ticks != INT64_MAX))
+            continue; /* they only serve to find a limit */
         mp_lower_set_strategies_free(&least);
         MP_CHECK(mp_lower_set_search(x->sets, model_bytes, MP_TIME_CENTRIC, levels, *most_ticks, false, &least, err));
-        if (least.n && !is_small) *most_ticks = least.ticks[0] + least.ticks[0] / 8; /* for choice */
+        if (least.n && !is_small) *most_ticks = least.ticks[0] + least.ticks[0] / 8; /* an eighth more, to have a choice */
     }
     MP_CHECK(offer_some(x, &least, x->picks, least_peak, err));
     if (!both_aims) return MP_OK;
@@ -301,7 +301,7 @@ static mp_status climb(ladder *x, mp_error *err)
     for (int rung = 0;
          rung <= MP_LOWER_SET_RUNGS && over < MP_LOWER_SET_PATIENCE && x->moves > 0 && !mp_search_stopped(x->search); rung++) {
         if (rung >= MP_LOWER_SET_PATIENCE && mp_search_settled(x->search)) break;
-        /* finer towards the least, where a little memory is worth most */
+        /* finer towards the least budget, where a little memory is worth most */
         const int64_t model_bytes =
             rung == MP_LOWER_SET_RUNGS
                 ? whole_bytes

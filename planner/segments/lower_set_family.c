@@ -18,7 +18,7 @@ typedef struct builder {
     int n;
     uint64_t *bits;
     size_t capacity;
-    int *table; /* open addressing: 1 + set, 0: free */
+    int *table; /* hash table with open addressing: 1 + set, 0: free */
     size_t table_size;
     uint64_t *fresh; /* the set being added */
 } builder;
@@ -45,7 +45,7 @@ static void drop(builder *b)
     mp_free(b->fresh);
 }
 
-/* Adds b->fresh unless the family has it. */
+/* Adds b->fresh, unless the family has it already. */
 static mp_status add(builder *b, mp_error *err)
 {
     const size_t bytes = (size_t)b->n_words * sizeof *b->bits;
@@ -65,7 +65,7 @@ typedef struct sums {
     int cardinality;
 } sums;
 
-/* The sums, and the boundary as a list; `mark` is scratch, one per vertex, all zero before and after. */
+/* Computes the sums, and the boundary as a list; `mark` is work space, one per vertex, all zero before and after. */
 static sums measure(const mp_lower_set_graph *graph, const uint64_t *bits, char *mark, int *boundary, int *n_boundary)
 {
     const mp_dag *dag = graph->dag;
@@ -111,7 +111,7 @@ static bool includes(const uint64_t *large, const uint64_t *small, int n_words)
     return true;
 }
 
-/* All pairs of a sorted family. */
+/* Finds all pairs of a sorted family. */
 static mp_status find_pairs(const mp_lower_set_graph *graph, mp_lower_sets *sets, mp_error *err)
 {
     const int n_words = sets->n_words;
@@ -147,7 +147,7 @@ static mp_status find_pairs(const mp_lower_set_graph *graph, mp_lower_sets *sets
     return MP_OK;
 }
 
-/* The family that was built, sorted by cardinality (in the order of discovery among equals), with its pairs. */
+/* Gives the family that was built, sorted by cardinality (equals in order of discovery), with its pairs. */
 static mp_status finish(builder *b, mp_lower_sets **out, mp_error *err)
 {
     const size_t bytes = (size_t)b->n_words * sizeof *b->bits;
@@ -185,16 +185,16 @@ mp_status mp_lower_sets_all(const mp_lower_set_graph *graph, int limit, mp_lower
             memcpy(b.fresh, set_of(&b, k), (size_t)b.n_words * sizeof *b.fresh);
             mp_bits_add(b.fresh, v);
             MP_CHECK(add(&b, err));
-            if (b.n > limit) return MP_LIMIT; /* no failure of the caller's: the family is simply too large */
+            if (b.n > limit) return MP_LIMIT; /* leaves no message: the family is simply too large */
         }
     return finish(&b, out, err);
 }
 
 /* ---- the pruned family ---- */
 
-/* Adds of sets[0..n) the one of the fewest boundary bytes in each stretch, ties to the later one. `sets` are in rows. */
+/* Adds from each stretch of sets[0..n), given one by one, the set with the fewest boundary bytes, of equals the later. */
 typedef struct thinning {
-    int stretch, seen; /* how many sets make a stretch, and how many of the present one were shown */
+    int stretch, seen; /* length of a stretch; how many sets of the present one were given */
     int64_t best_bytes;
     uint64_t *best;
 } thinning;
@@ -207,7 +207,7 @@ static mp_status end_stretch(builder *b, thinning *t, mp_error *err)
     return add(b, err);
 }
 
-/* Shows the set `bits` to the thinning. */
+/* Gives the set `bits` to the thinning. */
 static mp_status show(builder *b, thinning *t, const uint64_t *bits, mp_error *err)
 {
     const mp_dag *dag = b->graph->dag;
@@ -225,7 +225,7 @@ static mp_status show(builder *b, thinning *t, const uint64_t *bits, mp_error *e
     return ++t->seen == t->stretch ? end_stretch(b, t, err) : MP_OK;
 }
 
-/* The sets L^v in the order of the list. Ancestors are found by a walk from v, so that only one set is in memory at a time. */
+/* Gives the sets L^v in list order. Ancestors are found by a search from v, so that only one set is in memory at a time. */
 static mp_status add_ancestors(builder *b, thinning *t, uint64_t *bits, int *stack, mp_error *err)
 {
     const mp_dag *dag = b->graph->dag;
@@ -264,7 +264,7 @@ mp_status mp_lower_sets_pruned(const mp_lower_set_graph *graph, int n_orders, in
     MP_OWNED uint64_t *best = mp_alloc((size_t)b.n_words, sizeof *best), *bits = mp_alloc((size_t)b.n_words, sizeof *bits);
     MP_OWNED int *order = mp_alloc((size_t)b.n_vertices, sizeof *order);
     MP_ENSURE(best && bits && order, err, MP_NOMEM, "out of memory");
-    /* The paper's sets and the prefixes of the list get half of the places each, the other orders what is left. */
+    /* The paper's sets and the prefixes of the list get half of the limit each, the other orders what is left. */
     thinning t = {.best = best, .stretch = b.n_vertices / (limit / 2 > 0 ? limit / 2 : 1) + 1};
     MP_CHECK(add(&b, err)); /* the empty set */
     for (int v = 0; v < b.n_vertices; v++) mp_bits_add(b.fresh, v);

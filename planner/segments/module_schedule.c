@@ -1,4 +1,4 @@
-/* module_schedule.c - keep-all's order, with calls of wrapped modules run again where backward comes to them. */
+/* module_schedule.c - keep-all's order, with the calls of wrapped modules rerun where backward needs them. */
 #include "planner/segments/module_schedule.h"
 
 #include <string.h>
@@ -8,9 +8,9 @@
 
 typedef struct schedule {
     const mp_modules *modules;
-    const bool *kept; /* per node: its results stay, it never runs again; NULL: none */
-    int *call_of;     /* per node: the call of a wrapped module that it is in, or whose backward it is; -1: none */
-    bool *is_again;   /* per call: it has run again */
+    const bool *kept; /* per node: its results stay and it never runs again; NULL: none */
+    int *call_of;     /* per node: the call of a wrapped module that it, or its forward node, is in; -1: none */
+    bool *is_again;   /* per call: true once it was rerun */
     mp_step *steps;
     size_t n, capacity;
 } schedule;
@@ -45,7 +45,7 @@ static bool reads_saved(const mp_graph *graph, const mp_node *node)
     return false;
 }
 
-/* Runs the call again that a backward node is the first to need. */
+/* Reruns the call that a backward node is the first to need. */
 static mp_status run_again(schedule *x, int node, mp_error *err)
 {
     const mp_graph *graph = x->modules->graph;
@@ -88,7 +88,7 @@ mp_status mp_module_schedule(const mp_modules *modules, const bool *chosen, cons
     return mp_updates_place(graph, x.steps, x.n, steps, n, err);
 }
 
-/* True if all that the call runs again stands in one piece from step `t` on. */
+/* True if all nodes that the call reruns are consecutive from step `t` on. */
 static bool runs_again_at(const mp_modules *m, const mp_module_call *call, const mp_step *steps, size_t n, size_t t)
 {
     for (int p = call->first; p < call->again_end; p++) {
@@ -112,7 +112,7 @@ mp_status mp_module_schedule_read(const mp_modules *modules, const mp_step *step
         if (ran[steps[t].node] && !second[steps[t].node]) second[steps[t].node] = t;
         ran[steps[t].node] = true;
     }
-    for (int k = 0; k < modules->n_calls; k++) { /* what contains others comes first */
+    for (int k = 0; k < modules->n_calls; k++) { /* calls come before those inside them */
         const mp_module_call *call = &modules->calls[k];
         bool is_inside = modules->modules[call->module].is_split;
         for (int m = modules->modules[call->module].parent; m >= 0; m = modules->modules[m].parent) is_inside |= chosen[m];

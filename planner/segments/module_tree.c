@@ -9,14 +9,14 @@
 #include "estimator/base/module_name.h"
 #include "estimator/base/names.h"
 
-enum { DEEPEST = 32, TEXT = 512 }; /* levels of modules that are looked at; bytes of a name */
+enum { DEEPEST = 32, TEXT = 512 }; /* most levels of modules that are examined; most bytes of a name */
 
 typedef struct builder {
     mp_modules *out;
-    mp_names *seen;    /* every module as the file writes it */
+    mp_names *seen;    /* every module, as spelt in the file */
     mp_names *owners;  /* every prefix of a parameter's name: "layers.0" of "layers.0.weight" */
     mp_names *modules; /* name -> module */
-    mp_names *calls;   /* module as the file writes it -> call */
+    mp_names *calls;   /* module as spelt in the file -> call */
     size_t capacity, calls_capacity;
     mp_module *found;
     mp_module_call *found_calls;
@@ -29,7 +29,7 @@ static bool remember(builder *b, mp_names *names, const char *text, size_t lengt
     return copy && mp_names_set(names, copy, value);
 }
 
-/* The module that a name is in at a depth, as the file writes it. */
+/* Returns the module that a name is in at this depth, as spelt in the file. */
 static const char *text_at(const char *name, int depth, char text[TEXT])
 {
     return mp_module_text(name, mp_module_length(name, depth), text, TEXT);
@@ -60,7 +60,7 @@ static mp_status collect_names(builder *b)
     return MP_OK;
 }
 
-/* Cuts "_1" off the module `name`, written `text` in the file, if it is another call of the module without it. */
+/* Cuts "_1" off the module `name`, spelt `text` in the file, if it is another call of the module without "_1". */
 static void cut_number(const builder *b, char *name, const char *text)
 {
     char base[TEXT];
@@ -121,7 +121,7 @@ static mp_status take_position(builder *b, int position)
     return MP_OK;
 }
 
-/* ---- what is left of them ---- */
+/* ---- which modules remain ---- */
 
 static int by_position(const void *a, const void *b)
 {
@@ -131,7 +131,7 @@ static int by_position(const void *a, const void *b)
     return (x->module > y->module) - (x->module < y->module);
 }
 
-/* A module with one call, which is that of the module around it. */
+/* True if the module has one call, which is also that of the module around it. */
 static bool is_its_parent(const builder *b, const int *first_call, int module)
 {
     const int parent = b->found[module].parent;
@@ -170,14 +170,14 @@ static mp_status settle(builder *b)
     return MP_OK;
 }
 
-/* How far each call runs again: up to the last operator of which backward reads something. What an operator saves of its
- * inputs is there before it runs, what it saves of its results after it. */
+/* Finds how far each call is rerun: up to the last operator of which backward reads something. Inputs that an operator saves
+ * exist before it runs, saved results after it. */
 static mp_status find_ends(builder *b)
 {
     const mp_modules *out = b->out;
     const mp_graph *graph = out->graph;
     MP_OWNED int *reach =
-        mp_alloc((size_t)out->n_positions, sizeof *reach); /* per position: so far it has to run for its backward */
+        mp_alloc((size_t)out->n_positions, sizeof *reach); /* per position: how far a rerun must go for its backward */
     MP_OWNED int *position = mp_alloc(graph->n_nodes, sizeof *position);
     if (!reach || !position) return MP_NO_MEMORY(b->err);
     for (int p = 0; p < out->n_positions; p++) position[out->node[p]] = p;
@@ -244,7 +244,7 @@ void mp_modules_free(mp_modules *modules)
 
 static bool is_in(const mp_modules *modules, int a, int b)
 {
-    while (a > b) a = modules->modules[a].parent; /* parents come before */
+    while (a > b) a = modules->modules[a].parent; /* parents have smaller indices */
     return a == b;
 }
 

@@ -16,7 +16,7 @@
 #include "planner/math/tuning.h"
 #include "planner/segments/module_schedule.h"
 
-/* What came of a set: bytes over the budget, summed over the steps, and the step's ticks and peak. */
+/* The result of a set: bytes over the budget, summed over the steps, and the step's ticks and peak. */
 typedef struct verdict {
     double excess;
     int64_t ticks, peak_bytes;
@@ -25,12 +25,12 @@ typedef struct verdict {
 typedef struct finder {
     mp_search *search;
     mp_modules *modules;
-    int64_t budget_bytes, work; /* sets that may still be judged */
+    int64_t budget_bytes, work; /* work: how many sets may still be judged */
     int64_t smallest_bytes;     /* the lowest peak so far */
     bool *chosen, *trial;       /* per module */
     int *option, n_options;     /* modules that may be chosen */
-    double *gain;               /* per option: bytes for a tick, as last seen */
-    int *seen_in;               /* per option: the round in which that was */
+    double *gain;               /* per option: bytes per tick, when last judged */
+    int *seen_in;               /* per option: the round in which it was last judged */
 } finder;
 
 static bool is_better(const verdict *a, const verdict *b)
@@ -63,7 +63,7 @@ static bool is_over(finder *x)
     return x->work <= 0 || mp_search_stopped(x->search);
 }
 
-/* Puts a module into the set; those within it, and around it, give way. */
+/* Puts a module into the set; removes those within it and around it. */
 static void put(const finder *x, bool *chosen, int module)
 {
     for (int m = 0; m < x->modules->n; m++)
@@ -98,12 +98,12 @@ static mp_status try_all(finder *x, int k, mp_error *err)
     return MP_OK;
 }
 
-/* How many sets there are, at most `most` + 1. */
+/* Counts the sets, up to `most` + 1. */
 static mp_status count_sets(const finder *x, double most, bool *are_few, mp_error *err)
 {
     const mp_modules *m = x->modules;
     double all = 1;
-    MP_OWNED double *inside = mp_alloc((size_t)m->n, sizeof *inside); /* the sets within a module; those with it: one more */
+    MP_OWNED double *inside = mp_alloc((size_t)m->n, sizeof *inside); /* sets within a module; with itself one more */
     MP_OWNED bool *is_option = mp_alloc((size_t)m->n, sizeof *is_option);
     if (!inside || !is_option) return MP_NO_MEMORY(err);
     for (int k = 0; k < x->n_options; k++) is_option[x->option[k]] = true;
@@ -139,7 +139,7 @@ static int best_gain(const finder *x)
     return best;
 }
 
-/* Looks again at what a change of the set bears upon: modules within the one that was put in, and around it. */
+/* Forgets gains that a change of the set affects: of modules within the one that was put in, and around it. */
 static void forget(finder *x, int module)
 {
     for (int k = 0; k < x->n_options; k++)
@@ -169,7 +169,7 @@ static mp_status grow(finder *x, mp_error *err)
 
 /* ---- thinning ---- */
 
-/* Judges the trial and takes it if it is better. */
+/* Judges the trial set and takes it if it is better. */
 static mp_status try_trial(finder *x, verdict *now, bool *is_taken, mp_error *err)
 {
     verdict found;
@@ -208,7 +208,7 @@ static mp_status thin(finder *x, mp_error *err)
 
 /* ---- all modules of equal names ---- */
 
-/* "layers.#.attn" for "layers.11.attn". */
+/* Returns "layers.#.attn" for "layers.11.attn". */
 static char *pattern_of(mp_pool *pool, const char *name)
 {
     char *text = mp_pool_text(pool, name, strlen(name)), *to = text;
@@ -221,7 +221,7 @@ static char *pattern_of(mp_pool *pool, const char *name)
     return text;
 }
 
-/* Sets x->trial to all options of the pattern that `class_of` numbers. */
+/* Sets x->trial to all options whose pattern has number `which` in `class_of`. */
 static void set_class(finder *x, const int *class_of, int which)
 {
     memset(x->trial, 0, (size_t)x->modules->n * sizeof *x->trial);
@@ -268,7 +268,7 @@ static mp_status try_classes(finder *x, mp_error *err)
     return thin_classes(x, class_of, verdicts, n_classes, err);
 }
 
-/* Where nothing fits, the smallest set is looked for: towards a little less than the last one, as long as that helps. */
+/* If nothing fits, searches for the smallest set: for a little less than the last one, as long as that succeeds. */
 static mp_status shrink(finder *x, mp_error *err)
 {
     for (int64_t before = INT64_MAX;

@@ -20,7 +20,7 @@
 #include "planner/order/boundaries.h"
 #include "planner/segments/lower_set.h"
 
-/* A list that was judged: its ends and what came of it. */
+/* A list that was judged: its ends and the result. */
 typedef struct verdict {
     bool *ends;
     int64_t peak_bytes, ticks;
@@ -52,7 +52,7 @@ static mp_status read_list(const mp_boundaries *b, const int *checkpoints, size_
     return MP_OK;
 }
 
-/* The schedule of a list of checkpoints. */
+/* Makes the schedule of a list of checkpoints. */
 static mp_status list_schedule(const mp_boundaries *boundaries, const int *checkpoints, size_t n_checkpoints, mp_step **steps,
                                size_t *n, mp_error *err)
 {
@@ -63,8 +63,8 @@ static mp_status list_schedule(const mp_boundaries *boundaries, const int *check
     return mp_boundaries_schedule(boundaries, ends, keep, steps, n, err);
 }
 
-/* The schedule of the segments that end at x->ends, or of the list of checkpoints that a user would read off it, and so on,
- * until the list read off is the list put in: then list and plan stand for each other. *n = 0 if that takes too long. */
+/* Makes the schedule of the segments that end at x->ends, then of the list of checkpoints that a user would read off it, and
+ * so on, until that list gives itself again: then list and plan correspond. *n = 0 if that takes too long. */
 static mp_status settle(segments *x, mp_step **steps, size_t *n, mp_error *err)
 {
     const mp_graph *graph = x->boundaries->graph;
@@ -87,7 +87,7 @@ static mp_status settle(segments *x, mp_step **steps, size_t *n, mp_error *err)
     return MP_OK;
 }
 
-/* Judges the list that x->ends leads to, or finds what came of it before; *which is the verdict. */
+/* Judges the list that x->ends leads to, or finds its earlier result; *which is the verdict. */
 static mp_status judge(segments *x, int *which, mp_error *err)
 {
     const size_t n = (size_t)x->boundaries->n;
@@ -113,7 +113,7 @@ static mp_status judge(segments *x, int *which, mp_error *err)
 
 /* ---- dynamic programming over prefixes ---- */
 
-/* The list of a sequence of prefixes. The vertices of the forward graph are the positions of the forward list. */
+/* Judges the list of a sequence of prefixes. The vertices of the forward graph are the positions of the forward list. */
 static mp_status judge_sequence(void *data, const mp_lower_sets *sets, const int *sequence, int n, int64_t *peak_bytes,
                                 mp_error *err)
 {
@@ -138,7 +138,7 @@ static mp_status sweep(segments *x, mp_error *err)
     MP_ENSURE(ticks && needed_bytes, err, MP_NOMEM, "out of memory");
     MP_CHECK(mp_dag_build(x->boundaries->graph, &dag, err));
     mp_lower_set_weights(x->boundaries->graph, dag, ticks, needed_bytes);
-    for (int model = 0; model < 2; model++) { /* the paper's, and what backward reads */
+    for (int model = 0; model < 2; model++) { /* the paper's model, and that of what backward reads */
         const mp_lower_set_graph graph = {dag, dag->bytes, ticks, model ? needed_bytes : NULL};
         mp_lower_sets *sets = NULL;
         MP_CHECK(mp_lower_sets_prefixes(&graph, x->candidate, x->n_candidates, &sets, err));
@@ -158,7 +158,7 @@ static bool is_better(const verdict *a, const verdict *b, int64_t budget_bytes)
     return a->ticks != b->ticks ? a->ticks < b->ticks : a->peak_bytes < b->peak_bytes;
 }
 
-/* The best verdict for a budget, of the smallest peak for a negative one; -1: none fits. */
+/* Returns the best verdict for a budget; for a negative one that of the smallest peak; -1: none fits. */
 static int best_verdict(const segments *x, int64_t budget_bytes)
 {
     int best = -1;
@@ -169,8 +169,8 @@ static int best_verdict(const segments *x, int64_t budget_bytes)
     return best;
 }
 
-/* Takes the best list for the budget and changes it end by end, in strides of the golden section so that the changes are spread
- * over the list: an end is put, taken away, or moved to the candidate after or before. What is better is kept, until all were
+/* Takes the best list for the budget and changes single ends, in strides of the golden section so that changes are spread
+ * over the list: an end is added, removed, or moved to a neighbouring candidate. Keeps improvements, until all changes were
  * tried without gain or the moves are used up. */
 static mp_status climb(segments *x, int64_t budget_bytes, int64_t moves, mp_error *err)
 {
@@ -182,7 +182,7 @@ static mp_status climb(segments *x, int64_t budget_bytes, int64_t moves, mp_erro
     for (int failures = 0, kind = 0; failures < KINDS * n && moves > 0 && !mp_search_stopped(x->search); failures++) {
         const size_t n_before = x->n_verdicts;
         at = (at + stride) % n;
-        if (failures % n == n - 1) kind = (kind + 1) % KINDS; /* all ends had their turn */
+        if (failures % n == n - 1) kind = (kind + 1) % KINDS; /* all ends have been tried */
         const int to = kind == 1 ? at + 1 : at - 1;
         memcpy(x->ends, x->verdicts[best].ends, (size_t)x->boundaries->n * sizeof *x->ends);
         if (kind > 0 && (to < 0 || to >= n || !x->ends[x->candidate[at]])) continue;

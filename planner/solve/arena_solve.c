@@ -9,18 +9,18 @@
 #include "planner/solve/smallest.h"
 #include "planner/solve/solver.h"
 
-enum { ROUNDS = 5, QUICKER = 2 /* after the first */, LIMITED_ROUNDS = 16 /* with a time limit, which ends them */ };
+enum { ROUNDS = 5, QUICKER = 2 /* in later rounds */, LIMITED_ROUNDS = 16 /* with a time limit, which ends them */ };
 
 /* ---- one plan ---- */
 
-/* With a time limit an arena has half of what is left of it: the rest is for another plan. */
+/* With a time limit, an arena gets half of the time left; the rest is for another plan. */
 static bool is_late(void *data)
 {
     return mp_clock_now() > *(const double *)data;
 }
 
-/* Lays a plan out by `deadline` (0: whenever), and says which budget it is for: none if it is over. A fault that the check
- * finds is ours. */
+/* Lays a plan out by `deadline` (0: none), and sets its budget, or no budget if it exceeds that. A plan that the check
+ * refutes is an internal error. */
 static mp_status lay_out(const mp_graph *graph, mp_plan *plan, int64_t budget_bytes, double deadline, mp_error *err)
 {
     mp_arena_options options = {.data = &deadline};
@@ -38,7 +38,7 @@ static void replace(mp_plan **to, mp_plan **from)
     *from = NULL;
 }
 
-/* A later round without a plan has come down from the last one at least: what it came to may fit already. */
+/* Call for a later round without a plan. It came down from the last plan, so its smallest plan may fit already. */
 static void step_down(const mp_plan *last, mp_answer *later)
 {
     if (later->plan || !last || later->smallest->peak_bytes >= last->peak_bytes) return;
@@ -46,7 +46,7 @@ static void step_down(const mp_plan *last, mp_answer *later)
     later->smallest = NULL;
 }
 
-/* Takes what an answer of a later round has but its plan: the smaller of the smallest plans. */
+/* Takes everything from the answer of a later round except its plan: the smaller of the smallest plans. */
 static void keep(mp_answer *found, mp_answer *later)
 {
     if (!found->smallest || (later->smallest && later->smallest->peak_bytes < found->smallest->peak_bytes))
@@ -54,17 +54,16 @@ static void keep(mp_answer *found, mp_answer *later)
     found->stopped |= later->stopped;
 }
 
-/* What the next round searches within: if its arena exceeds what lives by as much as the plan's does, it just fits. After
- * several rounds in vain within a time limit that many times as much is left free, so that the last ones do not miss once more.
- */
+/* Returns the budget of the next round: if its arena exceeds the live bytes by as much as this plan's, it just fits. After
+ * several failed rounds within a time limit, that margin is multiplied, so that the last rounds do not miss again. */
 static int64_t next_budget(const mp_plan *plan, int64_t budget_bytes, int n_in_vain)
 {
     const int64_t free_bytes = budget_bytes - mp_plan_need(plan), next = plan->peak_bytes + free_bytes * n_in_vain;
     return n_in_vain < 2 || next < plan->floor_bytes ? plan->peak_bytes + free_bytes : next;
 }
 
-/* True if a plan that fits is worth no further round: hardly slower than the one that went over, or hardly smaller than what
- * the next round would search within. */
+/* True if a plan that fits makes a further round useless: it is hardly slower than the one that exceeded the budget, or
+ * hardly smaller than the next round's budget. */
 static bool is_near(const mp_plan *fits, int64_t least_ticks, int64_t next_bytes)
 {
     enum { OF_TIME = 1000, OF_BYTES = 1000 };
@@ -74,16 +73,16 @@ static bool is_near(const mp_plan *fits, int64_t least_ticks, int64_t next_bytes
 
 /* ---- rounds ---- */
 
-/* Searches one after the other, within one time limit. */
+/* Several searches within one time limit. */
 typedef struct rounds {
-    const mp_request *request; /* what was asked */
-    mp_request now;            /* what the present round is asked */
+    const mp_request *request; /* the caller's request */
+    mp_request now;            /* the request of the present round */
     double start;
-    double again;  /* what a round below the budget has, as a share of the limit */
-    bool is_ended; /* by the caller */
+    double again;  /* time of a round below the budget, as a fraction of the limit */
+    bool is_ended; /* true if the caller ended it */
 } rounds;
 
-/* The caller's progress; a caller that ends a round ends them all. */
+/* Calls the caller's progress; a caller that ends a round ends all of them. */
 static bool tell(const mp_progress *progress, void *data)
 {
     rounds *r = data;
@@ -91,8 +90,8 @@ static bool tell(const mp_progress *progress, void *data)
     return !r->is_ended;
 }
 
-/* When the arena of a plan has to be there; 0: whenever. The smallest plan, the last resort, may be late; half a second, which
- * is all that most need, is left where the caller has ended the search. */
+/* Returns when the arena of a plan must be finished; 0: no deadline. The smallest plan, the last resort, may be late; if the
+ * caller has ended the search, half a second is left, which is enough for most. */
 static double deadline(const rounds *r, bool is_last)
 {
     const double limit = r->request->time_limit, now = mp_clock_now(), left = limit - (now - r->start);
@@ -114,9 +113,9 @@ static void begin(rounds *r, const mp_request *request)
     if (request->time_limit > 0) r->now.time_limit = (1 - MP_ARENA_TIME_SHARE) * request->time_limit;
 }
 
-/* After the first round: from a plan that fits or from the one that was left, quicker, and without a bound, for the first
- * round's is that of the budget which was asked for. As long as nothing fits, each has a small share of the time, so that there
- * is some for another. False: there is none left. */
+/* Prepares a later round: from a plan that fits or else the last one, quicker, and without a bound, since the first round's
+ * is for the requested budget. As long as nothing fits, each round gets a small share of the time, to leave some for
+ * another. Returns false if no time is left. */
 static bool ask_again(rounds *r, const mp_plan *fits, const mp_plan *last, int64_t budget_bytes)
 {
     const mp_request *request = r->request;
@@ -128,12 +127,12 @@ static bool ask_again(rounds *r, const mp_plan *fits, const mp_plan *last, int64
     if (request->moves <= 0) r->now.moves = mp_default_moves(request->graph) / QUICKER;
     if (request->time_limit <= 0) return true;
     const double limit = request->time_limit, share = r->again * limit;
-    const double left = (1 - MP_ARENA_LAYOUT_SHARE) * limit - (mp_clock_now() - r->start); /* its arena takes time, too */
+    const double left = (1 - MP_ARENA_LAYOUT_SHARE) * limit - (mp_clock_now() - r->start); /* the arena takes time too */
     r->now.time_limit = fits || left < share ? left : share;
     return left > 0;
 }
 
-/* Of a request with a problem. */
+/* Answers a request that has a problem. */
 static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *err)
 {
     const int64_t budget = request->budget_bytes;
@@ -143,8 +142,7 @@ static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *e
     rounds r;
     MP_CLEARED_BY(mp_answer_free) mp_answer found = {0}, later = {0};
     MP_OWNED_BY(mp_plan_free)
-    mp_plan *last = NULL,
-            *fits = NULL; /* of the plans that have been found the last that did not fit, the cheapest that does */
+    mp_plan *last = NULL, *fits = NULL; /* *last: the last plan that did not fit; *fits: the cheapest that does */
     begin(&r, request);
     for (int round = 0; round < most; round++) {
         MP_CHECK(mp_solve(&r.now, &later, err));
@@ -158,7 +156,7 @@ static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *e
         keep(&found, &later);
         if (!later.plan) {
             mp_answer_free(&later);
-            r.again *= 2; /* it was too short, or too much was left free */
+            r.again *= 2; /* the round was too short, or the margin too large */
             n_in_vain = 0;
             if (!last || fits || r.is_ended || request->time_limit <= 0) break;
             if (!ask_again(&r, NULL, last, next_budget(last, budget, 1))) break;
@@ -173,7 +171,7 @@ static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *e
         else if (!fits || later.plan->ticks < fits->ticks)
             replace(&fits, &later.plan);
         mp_answer_free(&later);
-        const bool has_left = round == 0 && fits && found.stopped; /* of its time, as there is no need to make arenas fit */
+        const bool has_left = round == 0 && fits && found.stopped; /* unused time, as no arena has to be made to fit */
         if (round == 0 && fits && !has_left) break;
         if (!has_left && fits && (next <= fits->peak_bytes || is_near(fits, least_ticks, next))) break;
         if (r.is_ended || next < found.floor_bytes || !ask_again(&r, fits, last, has_left ? budget : next)) break;
@@ -186,7 +184,7 @@ static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *e
         MP_CHECK(lay_out(request->graph, found.smallest, budget, deadline(&r, !found.plan), err));
     found.smallest->budget_bytes = MP_NO_LIMIT;
     if (!found.plan && mp_plan_need(found.smallest) <= budget)
-        MP_CHECK(mp_answer_take_smallest(request, &found, err)); /* of a search that was cut short */
+        MP_CHECK(mp_answer_take_smallest(request, &found, err)); /* after a search that was stopped */
     if (found.plan && found.bound.ticks >= 0) MP_CHECK(mp_answer_claim_bound(&found, request->graph, err));
     *answer = found;
     found = (mp_answer){0};

@@ -1,4 +1,4 @@
-/* planning.c - one handle over a graph, a request and its answer. Everything by name, nothing by layout. */
+/* planning.c - one handle for a graph, a request and its answer. Everything goes by name, nothing by layout. */
 #include "memplan/planning.h"
 
 #include <math.h>
@@ -21,10 +21,10 @@ struct mp_planning {
     mp_graph *graph;
     bool is_finished;
     int64_t keep_all_bytes, keep_all_ticks, static_bytes;
-    int64_t floor_bytes; /* -1: not asked for yet */
+    int64_t floor_bytes; /* -1: not computed yet */
     int floor_node;
     mp_request request;
-    char solver[MOST_NAME]; /* what request.solver points to */
+    char solver[MOST_NAME]; /* the text that request.solver points to */
     mp_planning_call progress;
     void *progress_data;
     mp_answer answer;
@@ -89,7 +89,7 @@ const mp_plan *mp_planning_plan(const mp_planning *planning)
 
 /* ---- the graph ---- */
 
-/* A call begins, with a handle that has no error now, and with texts that are there. */
+/* Begins a call: clears the handle's error, and fails if a text is NULL. */
 static mp_status begin(mp_planning *planning, bool has_texts)
 {
     if (!planning) return MP_INVALID;
@@ -97,7 +97,7 @@ static mp_status begin(mp_planning *planning, bool has_texts)
     return has_texts ? MP_OK : MP_FAIL(err, MP_INVALID, "a text of the call is missing");
 }
 
-/* Begins a call that changes the graph, which must not be finished. */
+/* Begins a call that changes the graph; fails if that is finished. */
 static mp_status begin_change(mp_planning *planning, bool has_texts)
 {
     mp_status st = begin(planning, has_texts);
@@ -105,7 +105,7 @@ static mp_status begin_change(mp_planning *planning, bool has_texts)
     return MP_FAIL(&planning->err, MP_INVALID, "the graph is finished and cannot be changed");
 }
 
-/* One that changes a node. */
+/* Begins a call that changes a node. */
 static mp_status begin_node(mp_planning *planning, int node, bool has_texts, mp_node **out)
 {
     MP_CHECK(begin_change(planning, has_texts));
@@ -215,7 +215,7 @@ mp_status mp_planning_flag(mp_planning *planning, int node, const char *flag)
     return MP_FAIL(&planning->err, MP_INVALID, "there is no flag '%s'", flag);
 }
 
-/* The timeline of a plan, or of keep-all where there is none. */
+/* Makes the timeline of a plan, or if it is NULL of keep-all. */
 static mp_status timeline_of(mp_planning *planning, const mp_plan *plan, mp_timeline **out, int *node_of_peak)
 {
     const mp_graph *graph = planning->graph;
@@ -257,7 +257,7 @@ static bool read_number(const char *text, double *out)
     return end != text && !*end && isfinite(*out) && *out >= 0 && *out < 9e18;
 }
 
-/* Where updates run belongs to the graph. With "forward" gradients would be carried, which nobody can say here. */
+/* Sets where updates run, a property of the graph. "forward" would need carried gradients, which nobody can state here. */
 static mp_status set_fuse(mp_planning *planning, const char *value)
 {
     const int fuse = mp_fuse_find(value);
@@ -279,7 +279,7 @@ mp_status mp_planning_set(mp_planning *planning, const char *option, const char 
     double number = 0;
     const bool is_number = read_number(value, &number);
     if (!strcmp(option, "solver") && strlen(value) < MOST_NAME) {
-        memcpy(planning->solver, value, strlen(value) + 1); /* mp_solve knows whether there is one */
+        memcpy(planning->solver, value, strlen(value) + 1); /* mp_solve checks that it exists */
         request->solver = planning->solver;
     } else if (!strcmp(option, "effort") && effort >= 0)
         request->effort = (mp_effort)effort;
@@ -388,7 +388,7 @@ int64_t mp_planning_number(mp_planning *planning, const char *name)
 {
     if (!planning || !planning->is_finished || !name) return -1;
     const mp_answer *answer = &planning->answer;
-    const mp_plan *plan = answer->plan, *smallest = answer->smallest ? answer->smallest : plan; /* of an earlier answer */
+    const mp_plan *plan = answer->plan, *smallest = answer->smallest ? answer->smallest : plan; /* from an earlier answer */
     if (!strcmp(name, "floor_bytes")) return floor_of(planning);
     if (!strcmp(name, "floor_node")) return floor_of(planning) < 0 ? -1 : planning->floor_node;
     const struct {

@@ -14,8 +14,8 @@
 #include "planner/search/search.h"
 #include "planner/search/searchers.h"
 
-/* The updates stand where keep-all has them, or, if the graph fuses them into backward, also as early as they can: the same
- * work, earlier freed. */
+/* Updates are where keep-all has them; if the graph fuses them into backward, a second offer has them as early as possible:
+ * the same work, but gradients are freed earlier. */
 mp_status mp_run_none(mp_search *search, mp_error *err)
 {
     const mp_graph *graph = mp_search_request(search)->graph;
@@ -75,16 +75,16 @@ static bool is_large(const mp_search *search)
     return mp_search_request(search)->graph->n_nodes > MP_LARGE_GRAPH_NODES;
 }
 
-/* What sees the list as segments or as a chain of blocks. */
+/* True for searchers that see the list as segments or as a chain of blocks. */
 static bool cuts_the_list(const mp_solver *solver)
 {
     return solver->run == mp_run_chain || solver->run == mp_run_chen || solver->run == mp_run_segments ||
            solver->run == mp_run_lower_set;
 }
 
-/* True if a searcher takes part in this search: exact searches pay on tiny graphs only, integer programmes on small ones, what
- * cuts the list only while there is no plan, and on large graphs of that only chains. `decides`: the others have found no plan,
- * and on graphs that are not tiny the exact search is asked whether there is one. */
+/* True if a searcher takes part in this search: exact searches only on tiny graphs, integer programmes on small ones,
+ * searchers that cut the list only while there is no plan, and of those on large graphs only chains. `decides`: the others
+ * have found no plan, and on graphs that are not tiny the exact search is asked whether there is one. */
 static bool takes_part(const mp_solver *solver, const mp_search *search, bool decides)
 {
     const mp_request *request = mp_search_request(search);
@@ -101,7 +101,7 @@ static bool takes_part(const mp_solver *solver, const mp_search *search, bool de
     return !cuts_the_list(solver) || mp_search_best_ticks(search) == INT64_MAX;
 }
 
-/* The row of a searcher. */
+/* Returns the row of a searcher. */
 static const mp_solver *row_of(mp_status (*searcher)(mp_search *search, mp_error *err))
 {
     size_t k = 0;
@@ -127,7 +127,7 @@ static mp_status run(mp_search *search, mp_status (*searcher)(mp_search *search,
     mp_error ours = {0};
     bool is_done;
     const mp_solver *solver = row_of(searcher);
-    /* of the time limit: small before anneal, except on large graphs, where moves are slow */
+    /* fraction of the time limit: small before anneal, except on large graphs, where moves are slow */
     const double share = searcher == mp_run_anneal ? 1 : is_large(search) ? MP_AUTO_LARGE_SHARE : MP_AUTO_SHARE;
     if (!takes_part(solver, search, decides)) return MP_OK;
     MP_CHECK(is_at_floor(search, &is_done, err));

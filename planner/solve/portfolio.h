@@ -1,10 +1,10 @@
-/* portfolio.h - the table of searchers, but for `auto`, which runs them. */
+/* portfolio.h - the table of searchers, except `auto`, which runs the others. */
 #pragma once
 
 #include "memplan/search.h"
 
 size_t mp_portfolio_count(void);
-/* NULL: there are not so many. */
+/* Returns row k, or NULL if there are no more. */
 const mp_solver *mp_portfolio_row(size_t k);
 
 /* Offers a plan of the same graph under the name of who found it. As mp_search_offer. */

@@ -13,10 +13,10 @@ typedef struct search {
     const mp_graph *graph;
     mp_step *steps;
     int n;
-    int64_t limit_bytes; /* of what is there while updates run beside a step */
-    char *used;          /* per storage: READS, CHANGES by the group at hand */
-    int64_t *done;       /* per step, and the end: when all has run that it waits for */
-    int64_t second_free; /* when the second stream has run all that was issued */
+    int64_t limit_bytes; /* limit for live bytes while updates run beside a step */
+    char *used;          /* per storage: READS or CHANGES by the present group */
+    int64_t *done;       /* per step, and for the end: when all that it waits for has run */
+    int64_t second_free; /* when the second stream has run everything issued */
     mp_second_stream effect;
     mp_error *err;
 } search;
@@ -41,7 +41,7 @@ static void mark(const search *x, const mp_alternative *alternative, bool on)
     for (size_t i = 0; i < alternative->n_adds && !on; i++) x->used[alternative->adds[i]] = 0;
 }
 
-/* True if a step has to wait for the group at hand. */
+/* True if a step must wait for the present group. */
 static bool meets(const search *x, const mp_alternative *alternative)
 {
     for (size_t i = 0; i < alternative->n_reads; i++)
@@ -68,7 +68,7 @@ static mp_status fits(const search *x, int first, int end, int until, bool *yes)
     return MP_OK;
 }
 
-/* The latest wait up to `until` that is within the memory; `end`: none. More lives the later it is. */
+/* Finds the latest wait up to `until` that fits the memory; `end`: none. A later wait keeps more live. */
 static mp_status latest_within(const search *x, int first, int end, int until, int *out)
 {
     int within = end, over = until + 1;
@@ -85,7 +85,7 @@ static mp_status latest_within(const search *x, int first, int end, int until, i
     return MP_OK;
 }
 
-/* The updates of steps [first, end), which are issued at `clock`. Sets their waits; *beside: they have one. */
+/* Sets the waits of the updates of steps [first, end), which are issued at `clock`. *beside: they run on the second stream. */
 static mp_status place_group(search *x, int first, int end, int64_t clock, bool *beside)
 {
     int64_t ticks = 0, passed = clock, start = clock > x->second_free ? clock : x->second_free;
@@ -96,13 +96,13 @@ static mp_status place_group(search *x, int first, int end, int64_t clock, bool 
     x->effect.n_updates += (size_t)(end - first);
     for (int t = first; t < end; t++) mark(x, alternative_at(x, t), true);
     for (; until < x->n && passed < start + ticks && !meets(x, alternative_at(x, until)); until++)
-        if (!is_update(x, until)) passed += alternative_at(x, until)->ticks; /* the others may run on the second stream too */
+        if (!is_update(x, until)) passed += alternative_at(x, until)->ticks; /* other updates may be on the second stream too */
     for (int t = first; t < end; t++) mark(x, alternative_at(x, t), false);
     if (until > end && passed > start) MP_CHECK(latest_within(x, first, end, until, &until));
     passed = clock;
     for (int t = end; t < until; t++)
         if (!is_update(x, t)) passed += alternative_at(x, t)->ticks;
-    if (passed <= start) { /* nothing would be hidden */
+    if (passed <= start) { /* no update would be hidden */
         set_wait(x, first, end, 0);
         return MP_OK;
     }
@@ -131,8 +131,8 @@ static mp_status place_all(search *x)
     return MP_OK;
 }
 
-/* The plan's order with its updates as early as they may run, if that is within the memory, else as it is. In keep-all's order
- * they come last, where nothing is left to run beside. */
+/* Takes the plan's order with its updates as early as possible, if that fits the memory; else as it is. In keep-all's order
+ * updates come last, where nothing is left to run beside. */
 static mp_status take_steps(search *x, const mp_plan *plan)
 {
     const size_t n = plan->n_steps;
@@ -151,7 +151,7 @@ static mp_status take_steps(search *x, const mp_plan *plan)
     return MP_OK;
 }
 
-/* A plan of these steps, with what the one before was asked for and has proved. */
+/* Makes a plan of these steps, with the request and the proofs of the plan before. */
 static mp_status renew(const mp_graph *graph, const mp_plan *before, const mp_step *steps, mp_plan **out, mp_error *err)
 {
     MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
@@ -192,7 +192,7 @@ mp_status mp_plan_second_stream(const mp_graph *graph, mp_plan **plan, mp_second
         after = NULL;
         MP_CHECK(renew(graph, before, x.steps, &after, err));
         if (mp_plan_need(after) <= limit) break;
-        x.limit_bytes -= mp_plan_need(after) - limit; /* what the arena has beyond what lives at once */
+        x.limit_bytes -= mp_plan_need(after) - limit; /* what the arena exceeds the live bytes by */
     }
     if (!after || mp_plan_need(after) > limit || !x.effect.n_beside) {
         *effect = (mp_second_stream){.n_updates = x.effect.n_updates, .update_ticks = x.effect.update_ticks};

@@ -12,7 +12,7 @@
 
 static int64_t bytes_touched(const mp_graph *graph, const mp_alternative *a)
 {
-    enum { MOST = 1 << 30 }; /* so that the sums over all steps of a search are far from overflow */
+    enum { MOST = 1 << 30 }; /* so that sums over all steps of a search do not overflow */
     const int *const lists[] = {a->reads, a->writes, a->adds};
     const size_t lengths[] = {a->n_reads, a->n_writes, a->n_adds};
     int64_t kib = 1;
@@ -21,7 +21,7 @@ static int64_t bytes_touched(const mp_graph *graph, const mp_alternative *a)
     return kib < MOST ? kib : MOST;
 }
 
-/* A graph whose every node takes as many ticks as it touches bytes, in every alternative. */
+/* Makes a graph in which every node takes, in every alternative, as many ticks as it touches bytes. */
 static mp_status timeless_of(const mp_graph *graph, mp_variant *out, mp_error *err)
 {
     MP_CHECK(mp_variant_of(graph, out, err));
@@ -31,7 +31,7 @@ static mp_status timeless_of(const mp_graph *graph, mp_variant *out, mp_error *e
     return MP_OK;
 }
 
-/* The schedule on the graph itself, with the fastest algorithms that keep its peak. */
+/* Makes the plan of the schedule on the original graph, with the fastest algorithms that keep its peak. */
 static mp_status plan_of(const mp_graph *graph, const mp_plan *found, mp_plan **out, mp_error *err)
 {
     MP_OWNED mp_step *steps = mp_alloc(found->n_steps, sizeof *steps);
@@ -43,7 +43,7 @@ static mp_status plan_of(const mp_graph *graph, const mp_plan *found, mp_plan **
     return MP_OK;
 }
 
-/* The same plan once more, its offsets too. */
+/* Copies a plan, with its offsets. */
 static mp_status copy_of(const mp_graph *graph, const mp_plan *plan, mp_plan **out, mp_error *err)
 {
     MP_OWNED_BY(mp_plan_free) mp_plan *copy = NULL;
@@ -71,7 +71,7 @@ mp_status mp_smallest_plan(const mp_request *request, bool with_arena, mp_plan *
     if (request->problem) MP_CHECK(mp_problem_of_ticks(&x.graph, request->problem, &problem, err));
     const mp_request asked = {.graph = &x.graph,
                               .problem = problem,
-                              .budget_bytes = 0, /* proved to be too little at once: nothing is searched for but small peaks */
+                              .budget_bytes = 0, /* proved infeasible at once: the search only looks for small peaks */
                               .wants_bound = true,
                               .solver = request->solver,
                               .own = request->own,
@@ -94,7 +94,7 @@ mp_status mp_smallest_plan(const mp_request *request, bool with_arena, mp_plan *
     return MP_OK;
 }
 
-/* ---- as an answer ---- */
+/* ---- the smallest plan as an answer ---- */
 
 mp_status mp_answer_take_smallest(const mp_request *request, mp_answer *answer, mp_error *err)
 {
@@ -105,7 +105,7 @@ mp_status mp_answer_take_smallest(const mp_request *request, mp_answer *answer, 
     return mp_plan_check(request->graph, answer->plan, err);
 }
 
-/* True if the plan to start from is an answer as it is. */
+/* True if the plan to start from can be the answer as it is. */
 static bool is_in_hand(const mp_request *request, bool with_arena)
 {
     const mp_plan *start = request->start;

@@ -1,4 +1,4 @@
-/* smallest.h - how an answer falls back on the smallest plan. For planner/solve. */
+/* smallest.h - falls back on the smallest plan if a search finds none. For planner/solve. */
 #pragma once
 
 #include "memplan/smallest.h"
@@ -8,6 +8,5 @@
  * the answer's plan. `start` is when the search began, for its time limit. As mp_smallest_plan. */
 mp_status mp_answer_fall_back(const mp_request *request, bool with_arena, double start, mp_answer *answer, mp_error *err);
 
-/* Makes what there is in answer->plan, or else a copy of the smallest plan, the answer to the request. MP_NOMEM. As
- * mp_plan_check. */
+/* Makes answer->plan, or if it is NULL a copy of the smallest plan, the answer to the request. MP_NOMEM. As mp_plan_check. */
 mp_status mp_answer_take_smallest(const mp_request *request, mp_answer *answer, mp_error *err);

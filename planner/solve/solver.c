@@ -1,5 +1,5 @@
-/* solver.c - a request answered: a first plan, a bound before the searcher runs, a better bound in a thread, and the check of
- * its plan. */
+/* solver.c - answers a request: a first plan, a bound before the searcher runs, a better bound in a thread, and the check of
+ * the plan. */
 #include "planner/solve/solver.h"
 
 #include <string.h>
@@ -37,7 +37,7 @@ const mp_solver *mp_solver_find(const char *name)
     return NULL;
 }
 
-/* The plan of a kept schedule, with what was asked, checked. A fault that the check finds is ours. */
+/* Makes the plan of a kept schedule for the request, and checks it. A plan that the check refutes is an internal error. */
 static mp_status finish(const mp_search *search, const mp_candidate *kept, int64_t floor_bytes, int64_t budget_bytes,
                         mp_plan **out, mp_error *err)
 {
@@ -60,7 +60,7 @@ static bool ends_first_bound(void *data)
     return search->stopped || mp_search_elapsed(search) > MP_FIRST_BOUND_SHARE;
 }
 
-/* The same of the proof in a thread. */
+/* True if the proof in a thread has had its share of the time limit. */
 static bool ends_proof(void *data)
 {
     return mp_search_elapsed(data) > MP_PROOF_SHARE;
@@ -71,7 +71,7 @@ static bool is_bounded(const mp_request *request)
     return request->wants_bound && request->budget_bytes < MP_NO_LIMIT;
 }
 
-/* How much effort the bound is worth: before the search, and in all. With `on_offer` the sequence of offers must be
+/* How much effort the bound gets: before the search, and in all. With `on_offer` the sequence of offers must be
  * reproducible, so no proof may end the search at a time of its own, and all of it comes before. */
 typedef struct bound_efforts {
     int before, most;
@@ -86,7 +86,7 @@ static bound_efforts efforts_of(const mp_search *search)
     return (bound_efforts){search->request->on_offer ? most : 1, most};
 }
 
-/* A bound of little effort, then the start of the proof in a thread. */
+/* Proves a bound of little effort, then starts the proof in a thread. */
 static mp_status find_bound(mp_search *search, mp_error *err)
 {
     const mp_request *request = search->request;
@@ -110,9 +110,9 @@ static mp_status find_bound(mp_search *search, mp_error *err)
     return MP_OK;
 }
 
-/* The rest of the bound, unless it can't be better than the plan, or there is none: then it is said at once that nothing was
- * found, with what was proved before the search. Once a plan meets the bound the search ends and reports only that plan:
- * listing others would depend on timing and so not be reproducible. */
+/* Finishes the bound, unless the plan takes no extra time, or there is no plan: then the bound is what was proved before the
+ * search. Once a plan meets the bound, the search ends and reports only that plan: listing others would depend on timing and
+ * so not be reproducible. */
 static mp_status finish_bound(mp_search *search, mp_answer *found, mp_error *err)
 {
     if (search->best.solver) mp_search_await_proof(search);
@@ -122,13 +122,13 @@ static mp_status finish_bound(mp_search *search, mp_answer *found, mp_error *err
         MP_CHECK(mp_candidate_take(&search->smallest, search->best.steps, search->best.n, search->best.peak_bytes,
                                    search->best.ticks, search->best.solver, err));
     if (!is_bounded(search->request)) return MP_OK;
-    const bool is_needless = !search->best.solver || search->best.ticks <= search->baseline_ticks; /* to know more */
+    const bool is_needless = !search->best.solver || search->best.ticks <= search->baseline_ticks; /* it cannot matter */
     found->bound = is_needless ? search->known : search->proved;
     if (!search->request->explains_bound) return MP_OK;
     MP_ENSURE(found->report = mp_alloc(1, sizeof *found->report), err, MP_NOMEM, "out of memory to explain a bound");
     mp_bound_report_init(found->report);
     mp_bound_report_merge(found->report, &search->first_report, true);
-    /* met by the plan earlier, the proof beside the search has ended somewhere, and its report with it */
+    /* if the plan met the bound early, the proof beside the search ended at any point, and so did its report */
     if (search->has_proof && !is_needless && !(search->best.solver && search->best.ticks <= search->known.ticks))
         mp_bound_report_merge(found->report, &search->proof_report, search->proved.ticks > search->known.ticks);
     return MP_OK;
@@ -179,7 +179,7 @@ static void end_search(mp_search *search)
     mp_search_clear(search);
 }
 
-/* Of a request with a problem. */
+/* Answers a request that has a problem. */
 static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *err)
 {
     const mp_graph *graph = request->graph;
@@ -213,7 +213,7 @@ static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *e
     MP_CHECK(begin(&search, solver, err));
     MP_CHECK(find_bound(&search, err));
     if (request->skips_if_proved && mp_search_is_infeasible(&search))
-        MP_CHECK(mp_search_delegate(&search, mp_portfolio_row(0), 1, err)); /* keeps everything, so that there is an answer */
+        MP_CHECK(mp_search_delegate(&search, mp_portfolio_row(0), 1, err)); /* keep-all, so that there is an answer */
     else
         MP_CHECK(mp_search_run(&search, solver, err));
     MP_CHECK(finish_bound(&search, &found, err));
@@ -258,7 +258,7 @@ static mp_status check_floor(mp_problem *problem, const mp_plan *plan, mp_error 
     return MP_OK;
 }
 
-/* Of plans within the budget of this one. */
+/* Checks the plan's bound against a proof for plans within its budget. */
 static mp_status check_bound(const mp_graph *graph, mp_problem *problem, const mp_plan *plan, bool keeps_order, mp_error *err)
 {
     static const mp_effort efforts[] = {MP_EFFORT_NORMAL, MP_EFFORT_THOROUGH};

@@ -18,23 +18,23 @@
 #include "planner/math/tuning.h"
 #include "planner/solve/solver.h"
 
-/* What is known of a batch. */
+/* Everything known about a batch. */
 typedef struct trial {
-    int64_t batch, static_bytes, floor_bytes, kept_bytes /* what keep-all needs */;
+    int64_t batch, static_bytes, floor_bytes, kept_bytes /* kept_bytes: the need of keep-all */;
     int64_t baseline_ticks;
     double tick_seconds;
     bool searched;
-    int64_t smallest_bytes, peak_bytes, ticks; /* of the search, arenas counted; peak -1: no plan within the memory */
-    const char *solver;                        /* a row of the table */
-    mp_step *steps;                            /* of the plan, or the smallest; NULL: not searched */
+    int64_t smallest_bytes, peak_bytes, ticks; /* of the search, with arenas; peak_bytes -1: no plan fits */
+    const char *solver;                        /* the searcher's name */
+    mp_step *steps;                            /* of the plan, or if there is none of the smallest; NULL: not searched */
     size_t n_steps;
 } trial;
 
 typedef struct fit {
     const mp_fit_request *request;
     size_t n_trials, capacity, n_searches;
-    trial *trials; /* in the order of their making */
-    int64_t batch; /* that is being tried */
+    trial *trials; /* in the order of trial */
+    int64_t batch; /* the batch being tried */
     bool stopped;
 } fit;
 
@@ -57,7 +57,7 @@ static trial *known(const fit *x, int64_t batch)
     return NULL;
 }
 
-/* The table's own text for a name, which outlives the plan. */
+/* Returns the table's own copy of a name, which outlives the plan. */
 static const char *solver_name(const char *name)
 {
     const mp_solver *solver = mp_solver_find(name);
@@ -82,7 +82,7 @@ static double overhead_of(const trial *t)
     return t->baseline_ticks > 0 ? (double)(t->ticks - t->baseline_ticks) / (double)t->baseline_ticks : 0;
 }
 
-/* The plan of the searched batch that is nearest, for this batch's graph; *out NULL: there is none. */
+/* Gives the plan of the nearest batch that was searched, for this batch's graph; *out NULL: there is none. */
 static mp_status nearest_plan(const fit *x, const mp_graph *graph, int64_t batch, mp_plan **out, mp_error *err)
 {
     const trial *nearest = NULL;
@@ -95,7 +95,7 @@ static mp_status nearest_plan(const fit *x, const mp_graph *graph, int64_t batch
     if (!nearest || (x->request->solver && strcmp(x->request->solver, "auto"))) return MP_OK;
     const mp_status st = mp_plan_new(graph, nearest->solver, nearest->steps, nearest->n_steps, out, &ours);
     if (st == MP_NOMEM && err) *err = ours;
-    return st == MP_NOMEM ? st : MP_OK; /* of another shape: no start then */
+    return st == MP_NOMEM ? st : MP_OK; /* differs in shape: no start then */
 }
 
 /* True if a plan takes hardly more time than allowed: then a search from scratch may find what a neighbour's plan does not lead
@@ -106,7 +106,7 @@ static bool is_nearly_quick_enough(const fit *x, const trial *t)
     return t->peak_bytes >= 0 && overhead_of(t) > limit && overhead_of(t) < MP_FIT_NEAR_TIME * limit;
 }
 
-/* What a search found, unless what is known is better. */
+/* Records what a search found, unless a better result is known. */
 static mp_status record(trial *t, const mp_answer *answer, mp_error *err)
 {
     const mp_plan *plan = answer->plan ? answer->plan : answer->smallest;
@@ -125,8 +125,8 @@ static mp_status record(trial *t, const mp_answer *answer, mp_error *err)
     return MP_OK;
 }
 
-/* Searches for a plan, from the nearest batch's plan and, where that is nearly quick enough, from scratch. What was cut short
- * is not recorded. */
+/* Searches for a plan, from the nearest batch's plan, and, if that is nearly quick enough, from scratch. Does not record a
+ * search that was stopped. */
 static mp_status search(fit *x, const mp_graph *graph, trial *t, mp_error *err)
 {
     MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
@@ -159,7 +159,7 @@ static mp_status search(fit *x, const mp_graph *graph, trial *t, mp_error *err)
     return MP_OK;
 }
 
-/* What is known of a batch, after a search if `deep` and the floor permits a plan; *out NULL: stopped. */
+/* Gives what is known about a batch, after a search if `deep` and the floor permits a plan; *out NULL: stopped. */
 static mp_status try_batch(fit *x, int64_t batch, bool deep, const trial **out, mp_error *err)
 {
     MP_OWNED_BY(mp_graph_free) mp_graph *graph = NULL;
@@ -175,7 +175,7 @@ static mp_status try_batch(fit *x, int64_t batch, bool deep, const trial **out, 
                   "out of memory for %zu batches", x->n_trials);
         t = &x->trials[x->n_trials++];
         *t = made;
-        if (t->kept_bytes <= x->request->memory_bytes) { /* nothing is cheaper */
+        if (t->kept_bytes <= x->request->memory_bytes) { /* no plan can be cheaper */
             t->peak_bytes = t->smallest_bytes = t->kept_bytes;
             t->ticks = t->baseline_ticks;
             t->solver = solver_name("none");
@@ -197,13 +197,13 @@ static bool fits(const fit *x, const trial *t, mp_fit_means means)
     return means == MP_FIT_ANY || overhead_of(t) <= x->request->overhead;
 }
 
-/* True if it is known of a trial that was perhaps not searched. */
+/* True if it is known whether the trial fits by these means, with or without a search. */
 static bool is_judged(const fit *x, const trial *t, mp_fit_means means)
 {
     return means == MP_FIT_KEEP_ALL || t->searched || t->peak_bytes >= 0 || t->floor_bytes > x->request->memory_bytes;
 }
 
-/* The largest batch that is known to fit, and the smallest above it that is known not to. */
+/* Finds the largest batch known to fit, and the smallest above it known not to fit. */
 static void bracket(const fit *x, mp_fit_means means, int64_t *low, int64_t *high)
 {
     for (size_t k = 0; k < x->n_trials; k++) {
@@ -216,7 +216,7 @@ static void bracket(const fit *x, mp_fit_means means, int64_t *low, int64_t *hig
     }
 }
 
-/* Where the line through two points meets y; a place inside the bracket in any case. */
+/* Returns where the line through two points reaches y, always inside the bracket. */
 static int64_t between(int64_t low, int64_t high, double x0, double y0, double x1, double y1, double y)
 {
     const double at = y1 > y0 ? floor(x0 + (y - y0) / (y1 - y0) * (x1 - x0)) : ((double)low + (double)high) / 2;
@@ -224,7 +224,7 @@ static int64_t between(int64_t low, int64_t high, double x0, double y0, double x
     return at < (double)high ? (int64_t)at : high - 1;
 }
 
-/* The first batch to try in a bracket that is wider than one; *blind: without anything to go by. */
+/* Returns the first batch to try in a bracket wider than one; *blind: there was nothing to predict it from. */
 static int64_t guess(const fit *x, mp_fit_means means, int64_t low, int64_t high, bool *blind)
 {
     const trial *below = known(x, low), *above = known(x, high), *searched = NULL;
@@ -234,7 +234,7 @@ static int64_t guess(const fit *x, mp_fit_means means, int64_t low, int64_t high
                        (double)x->request->memory_bytes);
     if (means == MP_FIT_RECOMPUTE && below && above && above->peak_bytes >= 0)
         return between(low, high, (double)low, overhead_of(below), (double)high, overhead_of(above), x->request->overhead);
-    for (size_t k = 0; k < x->n_trials; k++) /* the largest that a search has looked at */
+    for (size_t k = 0; k < x->n_trials; k++) /* finds the largest batch that was searched */
         if (x->trials[k].searched && (!searched || x->trials[k].batch > searched->batch)) searched = &x->trials[k];
     if (means == MP_FIT_ANY && searched)
         return between(low, high, 0, (double)searched->static_bytes, (double)searched->batch, (double)searched->smallest_bytes,

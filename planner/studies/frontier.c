@@ -1,11 +1,11 @@
-/* frontier.c - the points of a frontier, sorted by peak: binary search, insertion, and the removal of what is dominated. */
+/* frontier.c - the points of a frontier, sorted by peak: binary search, insertion, and removal of dominated points. */
 #include "planner/studies/frontier.h"
 
 #include "estimator/base/memory.h"
 
 #include <string.h>
 
-/* How many points have a peak of at most so many bytes. */
+/* Returns how many points have a peak of at most so many bytes. */
 static size_t count_within(const mp_frontier *f, int64_t bytes)
 {
     size_t low = 0, high = f->n;

@@ -1,4 +1,4 @@
-/* frontier.h - the Pareto frontier of schedules: none is both smaller and faster than another. */
+/* frontier.h - the Pareto frontier of schedules: no schedule is both as small and as fast as another. */
 #pragma once
 
 #include "memplan/timeline.h"
@@ -9,17 +9,17 @@ typedef struct mp_frontier_point {
     size_t n_steps;
 } mp_frontier_point;
 
-typedef struct mp_frontier {   /* zeroed: empty. Released with mp_frontier_free */
-    mp_frontier_point *points; /* peaks rise, ticks fall */
+typedef struct mp_frontier {   /* empty if zeroed. Released with mp_frontier_free */
+    mp_frontier_point *points; /* sorted: peaks rise, ticks fall */
     size_t n, capacity;
 } mp_frontier;
 
-/* Copies a schedule into the frontier, unless a point of it is as small and as fast; dominated points are removed. MP_NOMEM.
+/* Copies a schedule into the frontier, unless a point is as small and as fast; dominated points are removed. MP_NOMEM.
  * O(points + n_steps). */
 mp_status mp_frontier_add(mp_frontier *frontier, const mp_step *steps, size_t n_steps, int64_t peak_bytes, int64_t ticks,
                           mp_error *err);
 
-/* The fastest within a budget; NULL: none. O(log points). */
+/* Returns the fastest schedule within a budget, NULL if there is none. O(log points). */
 const mp_frontier_point *mp_frontier_within(const mp_frontier *frontier, int64_t budget_bytes);
 
 void mp_frontier_free(mp_frontier *frontier);

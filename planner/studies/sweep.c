@@ -1,7 +1,7 @@
 /* sweep.c - curves: a first search per searcher, the bounds, and a search for each budget where a curve is not yet at its
  * bound.
  *
- * What any searcher has tried, all may build on: a frontier of everything, and one per searcher, from which its points come.
+ * All searches may build on what any searcher has tried: one frontier has everything, and one per searcher has its points.
  */
 #include "memplan/sweep.h"
 
@@ -21,9 +21,9 @@ typedef struct sweep {
     const mp_sweep_request *request;
     mp_sweep *found;
     const mp_solver **solvers; /* per curve */
-    mp_frontier *tried;        /* per curve: what its searcher has tried */
+    mp_frontier *tried;        /* per curve: the schedules that its searcher has tried */
     size_t n_tried;
-    mp_frontier all; /* what any searcher has */
+    mp_frontier all; /* the schedules that any searcher has tried */
     size_t n_searches, n_expected;
 } sweep;
 
@@ -52,7 +52,7 @@ static mp_status note(const mp_step *steps, size_t n, int64_t peak_bytes, int64_
     return mp_frontier_add(data, steps, n, peak_bytes, ticks, err);
 }
 
-/* One search, for what it tries and proves. One that was cut short counts for nothing: *done is false then. */
+/* Runs one search, and records what it tries and proves. A search that was stopped does not count: *done is then false. */
 static mp_status search(sweep *x, const mp_solver *solver, int64_t budget_bytes, const mp_plan *start, mp_frontier *tried,
                         mp_sweep_bound *bound, bool *done, mp_error *err)
 {
@@ -67,7 +67,7 @@ static mp_status search(sweep *x, const mp_solver *solver, int64_t budget_bytes,
                                 .effort = x->request->effort,
                                 .start = start,
                                 .refine = start,
-                                .wants_bound = bound && solver->run == mp_run_exact, /* it proves what it finds */
+                                .wants_bound = bound && solver->run == mp_run_exact, /* this searcher proves its own results */
                                 .keep_order = x->request->keep_order,
                                 .progress = on_progress,
                                 .progress_data = x,
@@ -86,7 +86,7 @@ static mp_status search(sweep *x, const mp_solver *solver, int64_t budget_bytes,
     return MP_OK;
 }
 
-/* What one searcher has tried, all may build on. */
+/* Makes what one searcher has tried available to all. */
 static mp_status share(sweep *x, const mp_frontier *tried, mp_error *err)
 {
     for (size_t k = 0; k < tried->n; k++) {
@@ -98,8 +98,8 @@ static mp_status share(sweep *x, const mp_frontier *tried, mp_error *err)
 
 /* ---- curves ---- */
 
-/* A searcher's first search. A budget just below keep-all's peak makes it try everything; what improves on other plans looks
- * for one that is smaller than all of them. */
+/* Runs a searcher's first search. A budget just below keep-all's peak makes it try everything; a searcher that improves on
+ * other plans looks for one that is smaller than all of them. */
 static mp_status open_curve(sweep *x, const mp_solver *solver, mp_error *err)
 {
     mp_sweep *found = x->found;
@@ -155,7 +155,7 @@ static mp_status append(sweep *x, mp_sweep_curve *curve, const mp_frontier_point
         point.peak_bytes = plan->peak_bytes;
         point.ticks = plan->ticks;
         point.n_checkpoints = plan->n_checkpoints;
-        point.n_recomputed = plan->n_steps - graph->n_nodes; /* every node runs once at least */
+        point.n_recomputed = plan->n_steps - graph->n_nodes; /* every node runs at least once */
     }
     MP_ENSURE(mp_grow(&curve->points, &capacity, curve->n + 1, sizeof *curve->points), err, MP_NOMEM,
               "out of memory for %zu budgets", curve->n);
@@ -163,8 +163,8 @@ static mp_status append(sweep *x, mp_sweep_curve *curve, const mp_frontier_point
     return MP_OK;
 }
 
-/* A search for one budget, from the best plan for it, unless that is as good as any can be; `exact`, which takes no time to
- * speak of, shows what it finds itself. */
+/* Searches for one budget, from the best plan for it, unless that is proved optimal. `exact`, which is very quick, runs
+ * anyway, to show its own result. */
 static mp_status improve(sweep *x, size_t c, mp_sweep_bound *bound, mp_error *err)
 {
     MP_OWNED_BY(mp_plan_free) mp_plan *start = NULL;
@@ -197,7 +197,7 @@ static mp_status fill_curve(sweep *x, size_t c, mp_error *err)
     if (!x->request->budgets) MP_CHECK(append(x, curve, &x->tried[c].points[0], curve->smallest_bytes, err));
     for (size_t k = 0; k < x->found->n_bounds; k++) {
         const int64_t budget = x->found->bounds[k].budget_bytes;
-        if (!x->request->budgets && budget <= curve->smallest_bytes) continue; /* where the curve begins */
+        if (!x->request->budgets && budget <= curve->smallest_bytes) continue; /* below the begin of the curve */
         MP_CHECK(append(x, curve, mp_frontier_within(&x->tried[c], budget), budget, err));
     }
     return MP_OK;
@@ -205,7 +205,7 @@ static mp_status fill_curve(sweep *x, size_t c, mp_error *err)
 
 /* ---- bounds ---- */
 
-/* The k-th of n budgets that are ours. */
+/* Returns the k-th of n budgets that the sweep chooses itself. */
 static int64_t default_budget(const sweep *x, size_t k, size_t n)
 {
     const int64_t least = x->all.n ? x->all.points[0].peak_bytes : x->found->floor_bytes;
@@ -289,7 +289,7 @@ mp_status mp_sweep_budgets(const mp_sweep_request *asked, mp_sweep *out, mp_erro
     if (!found.stopped) {
         mp_error ours = {0};
         const mp_status status = mp_spread(request.graph, MP_SWEEP_SPREAD, &found.spread, &found.n_spread, &ours);
-        if (status != MP_OK && status != MP_NOT_APPLICABLE) { /* that one has no backward phase, so no segments */
+        if (status != MP_OK && status != MP_NOT_APPLICABLE) { /* without a backward phase there are no segments */
             if (err && err->code == MP_OK) *err = ours;
             return status;
         }

@@ -1,4 +1,4 @@
-/* runs.c - the structure of an order of runs, built from steps, its runs spread evenly, and its lists by ascending position. */
+/* runs.c - makes an order of runs from steps, spreads its runs evenly, and keeps its lists sorted by position. */
 #include "planner/anneal/runs/runs.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ void mp_run_list_insert(mp_runs *x, mp_run_list *list, int run)
 void mp_run_list_remove(const mp_runs *x, mp_run_list *list, int run)
 {
     const int at = mp_run_list_find(x, list, x->runs[run].position);
-    if (at >= list->n || list->runs[at] != run) return; /* memory ran out when it was to be inserted */
+    if (at >= list->n || list->runs[at] != run) return; /* it was never inserted, as memory ran out */
     memmove(list->runs + at, list->runs + at + 1, (size_t)(list->n - at - 1) * sizeof *list->runs);
     list->n--;
 }
@@ -45,7 +45,7 @@ size_t mp_runs_steps(const mp_runs *x, mp_step *steps)
 
 /* ---- from steps to runs ---- */
 
-/* The most workspace that an update at the end takes. */
+/* Returns the largest workspace of the updates that run at the end. */
 static int64_t update_workspace(const mp_graph *graph)
 {
     int64_t most = 0;
@@ -56,12 +56,12 @@ static int64_t update_workspace(const mp_graph *graph)
     return most;
 }
 
-/* Which gradients live to the end, and which until the last reader of the parameter that their update changes. */
+/* Finds which gradients live to the end, and which to the last reader of the parameter that their update changes. */
 static mp_status link_updates(mp_runs *x, mp_error *err)
 {
     const mp_graph *g = x->graph;
     size_t n = 0;
-    for (int pass = 0; pass < 2; pass++) { /* count, then fill */
+    for (int pass = 0; pass < 2; pass++) { /* first pass counts, second pass fills */
         for (size_t k = 0; k < g->n_nodes; k++) {
             const mp_alternative *alternative = &g->nodes[k].alternatives[0];
             if (g->nodes[k].phase != MP_PHASE_UPDATE) continue;
@@ -102,7 +102,7 @@ static mp_status allocate(mp_runs *x, mp_error *err)
     return MP_OK;
 }
 
-/* A run without a position. */
+/* Makes a run without a position. */
 static int new_run(mp_runs *x, int node, int alternative)
 {
     if (!mp_grow(&x->runs, &x->runs_capacity, (size_t)x->n_runs + 1, sizeof *x->runs)) {
@@ -113,7 +113,7 @@ static int new_run(mp_runs *x, int node, int alternative)
     return x->n_runs++;
 }
 
-/* An empty order with positions for so many runs. */
+/* Empties the order and gives it positions for n_runs runs. */
 static void renew_positions(mp_runs *x, int n_runs)
 {
     mp_error ignored = {0};
@@ -136,7 +136,7 @@ static void renew_positions(mp_runs *x, int n_runs)
     mp_profile_occupy(&x->profile, x->profile.n_positions - 1, x->limit_bytes - x->end_workspace_bytes);
 }
 
-/* order[0..n): the runs one after the other. Their positions change, and nothing else. */
+/* Spreads the runs order[0..n) evenly; changes nothing but their positions. */
 static void spread(mp_runs *x, const int *order, int n)
 {
     renew_positions(x, n);

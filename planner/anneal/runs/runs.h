@@ -1,13 +1,13 @@
-/* runs.h - the incremental form of the timeline: an order of runs under change, the lifetimes that follow from it, and what
- * they come to in ticks and in bytes over the budget, updated by what each change touches.
+/* runs.h - the incremental form of the timeline: an order of runs that changes, and the lifetimes, ticks and bytes over the
+ * budget that follow from it, updated where a change touches them.
  *
- * The rules are those of memplan/timeline.h, which judges the result in the end. Runs stand at positions of a sparse
- * order (an order-maintenance list with gaps). A read is served by the latest run before it that produces the storage; an
- * instance lives from that run to its last read before the next. So any set of runs is a schedule as long as each storage is
- * produced before it is first read, and inserting or removing a run changes a few ranges of the memory profile.
+ * The rules are those of memplan/timeline.h, which judges the final order. Runs stand at positions of a sparse order (an
+ * order-maintenance list with gaps). A read is served by the latest run before it that produces the storage; an instance lives
+ * from that run to its last read before the next such run. So any set of runs is a schedule as long as each storage is produced
+ * before it is first read, and inserting or removing a run changes a few ranges of the memory profile.
  *
  * Updates have no positions. A gradient lives to the end (fuse none, forward), or to the last run that adds to it or reads what
- * its update changes (backward), as mp_updates_place puts them.
+ * its update changes (fuse backward), as in mp_updates_place.
  */
 #pragma once
 
@@ -18,9 +18,9 @@
 /* One run of a node. */
 typedef struct mp_node_run {
     int node, alternative;
-    int position;           /* -1: not in the order */
-    bool is_on;             /* its reads and writes count */
-    int64_t in_place_bytes; /* what in-place pairs spare at its position */
+    int position;           /* position in the order, -1 if not in it */
+    bool is_on;             /* true if its reads and writes count */
+    int64_t in_place_bytes; /* bytes saved at its position by in-place pairs */
 } mp_node_run;
 
 /* A growing list of runs by ascending position. */
@@ -35,7 +35,7 @@ typedef enum mp_change_kind {
     MP_RELEASED,
     MP_TURNED_ON,
     MP_TURNED_OFF,
-    MP_SHIFTED_LEFT, /* all runs at positions [begin, end) by one */
+    MP_SHIFTED_LEFT, /* all runs at positions [begin, end) have moved by one */
     MP_SHIFTED_RIGHT
 } mp_change_kind;
 
@@ -50,33 +50,33 @@ typedef struct mp_change {
 } mp_change;
 
 typedef struct mp_runs {
-    mp_pool *pool; /* of all arrays but those that grow */
+    mp_pool *pool; /* owns all arrays except those that grow */
     const mp_graph *graph;
-    int64_t limit_bytes; /* the budget less what is always live */
+    int64_t limit_bytes; /* budget less static bytes */
     mp_profile profile;
-    int *run_at; /* per position: its run, -1: empty. The last position is that of `end` */
+    int *run_at; /* per position: its run, -1 if empty; `end` has the last position */
     mp_node_run *runs;
     int n_runs, n_spare, n_removed;
-    int *spare;   /* runs that are not in the order */
-    int *removed; /* those that undoing puts back */
+    int *spare;   /* numbers of runs that are not in use */
+    int *removed; /* runs removed since the last keep, which undo puts back */
     size_t runs_capacity, spare_capacity, removed_capacity;
-    int end;                          /* the run that stands for the end of backward ... */
-    int64_t end_workspace_bytes;      /* ... and the largest workspace of the updates there */
-    mp_run_list *producers, *readers; /* per storage; the adders of a sum are among its readers */
-    int *update_run;                  /* per storage: of a gradient, a run to which it has to live for its update; -1: none */
-    int *gradients_start, *gradients; /* per storage that updates change: the gradients those updates read */
-    mp_run_list *of_node;             /* per node */
-    int64_t ticks;                    /* of all runs that are on */
-    int n_on, n_shifted;              /* n_shifted: how many runs moved to make space since the last spreading */
+    int end;                          /* a run that stands for the end of backward */
+    int64_t end_workspace_bytes;      /* the largest workspace of the updates at `end` */
+    mp_run_list *producers, *readers; /* per storage; a node that adds to a sum counts as a reader */
+    int *update_run;                  /* per gradient: a run up to which its update needs it live; -1: none */
+    int *gradients_start, *gradients; /* per storage that updates change: the gradients which those updates read */
+    mp_run_list *of_node;             /* per node: its runs */
+    int64_t ticks;                    /* the sum over all runs that are on */
+    int n_on, n_shifted;              /* n_shifted: how many runs have moved to make space since the last mp_runs_spread */
     mp_change *changes;
     size_t n_changes, changes_capacity;
-    bool failed; /* out of memory: changes have no effect from then on */
+    bool failed; /* true if memory ran out: changes have no effect any more */
 } mp_runs;
 
-/* NULL is fine. */
+/* NULL is allowed. */
 void mp_runs_free(mp_runs *runs);
 MP_OWNER(mp_runs_free, mp_runs)
-/* Writes the order, without updates, into `steps`, which has n_on elements at least; returns their number. O(positions). */
+/* Writes the order, without updates, into `steps` (space for n_on elements), and returns the number of steps. O(positions). */
 size_t mp_runs_steps(const mp_runs *runs, mp_step *steps);
 /* Returns the run nearest before (step -1) or after (1) a position, -1 if there is none. O(gap). */
 int mp_runs_neighbour(const mp_runs *runs, int position, int step);
@@ -95,7 +95,7 @@ static inline int mp_run_list_find(const mp_runs *runs, const mp_run_list *list,
     }
     return low;
 }
-/* Inserts a run, or removes it; its position must be what it was when it was inserted. O(n). */
+/* Inserts a run into a list, or removes it. The run's position must be the same at both calls. O(n). */
 void mp_run_list_insert(mp_runs *runs, mp_run_list *list, int run);
 void mp_run_list_remove(const mp_runs *runs, mp_run_list *list, int run);
 
@@ -106,11 +106,11 @@ static inline const mp_alternative *mp_runs_alternative(const mp_runs *runs, int
 
 /* ---- from an order of steps, and the spreading of runs over the order ---- */
 
-/* Loads an order of steps (which can run); updates in it are left out. On MP_OK release with mp_runs_free. MP_NOMEM. O(list
- * lengths + positions). */
+/* Loads a valid order of steps, without its updates. On MP_OK release with mp_runs_free. MP_NOMEM. O(list lengths +
+ * positions). */
 mp_status mp_runs_new(const mp_graph *graph, int64_t budget_bytes, const mp_step *steps, size_t n, mp_runs **out,
                       mp_error *err);
-/* Spreads all runs evenly over the order, in more positions where they need them; nothing may be waiting to be undone.
+/* Spreads all runs evenly over the order, which grows if it is too full. Precondition: no change is waiting to be undone.
  * O(positions + list lengths). */
 void mp_runs_spread(mp_runs *runs);
 
@@ -122,33 +122,34 @@ void mp_runs_spread(mp_runs *runs);
  * is short or no position is free. The run has no effect until it is turned on. */
 int mp_runs_reserve(mp_runs *runs, int node, int alternative, int before_run);
 void mp_runs_turn_on(mp_runs *runs, int run);
-/* Undoes both: turns the run off and gives its position back. */
+/* Turns the run off and gives its position back. */
 void mp_runs_remove(mp_runs *runs, int run);
 
-/* mp_runs_keep makes all changes final; mp_runs_undo takes back all since the last keep. O(changes). */
+/* mp_runs_keep makes all changes final; mp_runs_undo takes back all changes since the last keep. O(changes). */
 void mp_runs_keep(mp_runs *runs);
 void mp_runs_undo(mp_runs *runs);
 
 /* ---- questions ----
  *
- * Each is O(log n) for each storage that the run reads, adds to or writes, but where it says otherwise. */
+ * Each costs O(log n) per storage that the run reads, adds to or writes, unless its comment says otherwise.
+ */
 
-/* Returns the run that first reads storage s after `position` from the instance that is live there, -1 if no instance is
- * live or none reads it. */
+/* Returns the run that reads the instance of s live at `position` first after it; -1 if no instance is live, or it has no
+ * later reader. */
 int mp_runs_next_read(const mp_runs *runs, int s, int position);
 /* True if an instance of s produced before `position` is live there or beyond. */
 bool mp_runs_is_live(const mp_runs *runs, int s, int position);
 /* Returns the last run before `position` that produces storage s, -1 if there is none. */
 int mp_runs_latest_producer(const mp_runs *runs, int s, int position);
-/* True if a run is a recomputation: not its node's first. */
+/* True if the run is a recomputation, that is, not the first run of its node. */
 bool mp_runs_is_extra(const mp_runs *runs, int run);
 /* True if no run reads what this run produces. */
 bool mp_runs_is_dead(const mp_runs *runs, int run);
 
-/* True if node v may run with this alternative at a position: what it reads is produced before, and nothing that depends on
- * what it writes, adds to or updates comes out of order. The run `without_run` (-1: none) is disregarded. */
+/* True if a node may run with this alternative at a position: its inputs are produced before it, and every run that depends
+ * on what it writes, adds to or updates still comes in a valid order. The run `without_run` (-1: none) is disregarded. */
 bool mp_runs_allows(const mp_runs *runs, int node, int alternative, int position, int without_run);
-/* True if the order can run without a run, or with that run in another alternative. */
+/* True if the order stays valid without this run, or with the run in another alternative. */
 bool mp_runs_can_spare(const mp_runs *runs, int run);
 bool mp_runs_can_change(const mp_runs *runs, int run, int alternative);
 
@@ -156,16 +157,16 @@ bool mp_runs_can_change(const mp_runs *runs, int run, int alternative);
 
 /* Returns the end of the instance of s that producers[producer] begins: the position after its last read. O(log n). */
 int mp_lifetime_end(const mp_runs *runs, int s, int producer);
-/* Finds the lifetime of a sum. False if no run adds to it and none reads it. O(1). */
+/* Finds the lifetime of a sum. Returns false if no run adds to it or reads it. O(1). */
 bool mp_lifetime_of_sum(const mp_runs *runs, int s, int *begin, int *end);
 
-/* Add a run to the producers or readers of s, or remove it, and update the memory profile and in-place bytes.
- * O(list + positions / 64). */
+/* Each adds a run to the producers or readers of s, or removes it, and updates the memory profile and in-place bytes. O(list
+ * + positions / 64). */
 void mp_lifetime_add_producer(mp_runs *runs, int s, int run);
 void mp_lifetime_remove_producer(mp_runs *runs, int s, int run);
 void mp_lifetime_add_reader(mp_runs *runs, int s, int run);
 void mp_lifetime_remove_reader(mp_runs *runs, int s, int run);
-/* Returns the bytes of all instances and sums that begin with a run. */
+/* Returns the bytes of all instances and sums whose lifetimes begin with this run. */
 int64_t mp_lifetimes_begun(const mp_runs *runs, int run);
-/* Computes a run's in-place bytes anew. */
+/* Recomputes the bytes that in-place pairs save at a run. */
 void mp_lifetime_pair(mp_runs *runs, int run);

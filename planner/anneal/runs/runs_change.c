@@ -17,7 +17,7 @@ static void note(mp_runs *x, mp_change_kind kind, int run, int position)
     x->changes[x->n_changes++] = (mp_change){kind, {run}, {position}};
 }
 
-/* ---- changes without notes ---- */
+/* ---- changes that are not recorded for undo ---- */
 
 static void place(mp_runs *x, int run, int position)
 {
@@ -45,7 +45,7 @@ static void turn_on(mp_runs *x, int run)
     for (size_t k = 0; k < alternative->n_writes; k++)
         if (!mp_storage_is_static(&x->graph->storages[alternative->writes[k]]))
             mp_lifetime_add_producer(x, alternative->writes[k], run);
-    x->runs[run].is_on = true; /* not before: its pairs are looked at once, and not for each of its storages */
+    x->runs[run].is_on = true; /* only now, so that its pairs are examined once and not for each storage */
     mp_lifetime_pair(x, run);
     mp_run_list_insert(x, of_node, run);
 }
@@ -67,7 +67,7 @@ static void turn_off(mp_runs *x, int run)
     x->runs[run].in_place_bytes = 0;
 }
 
-/* The live bytes just before a run begins. */
+/* Returns the live bytes just before a run. */
 static int64_t level_before(const mp_runs *x, int run)
 {
     const mp_node_run *r = &x->runs[run];
@@ -75,8 +75,8 @@ static int64_t level_before(const mp_runs *x, int run)
     return mp_profile_excess(&x->profile, r->position) + limit + r->in_place_bytes - mp_lifetimes_begun(x, run);
 }
 
-/* Moves the runs at positions [begin, end) by one, to the empty position beside them. Everything that is live at a run goes
- * with it; at the position that they leave is live what lives on after them, or before them. */
+/* Moves the runs at positions [begin, end) by one, into the empty position beside them. What is live at a run moves with it;
+ * at the position left behind is live what lives on after these runs, or before them. */
 static void shift(mp_runs *x, int begin, int end, int by)
 {
     const int next = x->run_at[end];
@@ -99,8 +99,8 @@ static void make_space(mp_runs *x, int begin, int end, int by)
     if (!x->failed) shift(x, begin, end, by);
 }
 
-/* A position for a run before another: in the gap there, nearer to that run, because what goes before the new one comes next;
- * or where the neighbours shift to the nearest empty position. -1: none. */
+/* Finds a position for a run before another: in the gap there, nearer to that run, since its own inputs are inserted before
+ * it next; or by moving neighbours to the nearest empty position. Returns -1 if there is none. */
 static int find_position(mp_runs *x, int before_run)
 {
     const int position = x->runs[before_run].position, end = x->profile.n_positions - 1;
@@ -178,7 +178,7 @@ void mp_runs_undo(mp_runs *x)
             displace(x, c.run);
             push(x, &x->spare, &x->n_spare, &x->spare_capacity, c.run);
             break;
-        case MP_RELEASED: /* the last one removed: what was removed later is back already */
+        case MP_RELEASED: /* the last removed run: later ones are back already */
             x->n_removed--;
             place(x, c.run, c.position);
             break;

@@ -37,7 +37,7 @@ bool mp_lifetime_of_sum(const mp_runs *x, int s, int *begin, int *end)
 
 /* ---- in-place pairs ---- */
 
-/* True if the instance of s that a run at this position reads ends with it. */
+/* True if the instance of s that a run at this position reads ends there. */
 static bool ends_at(const mp_runs *x, int s, int position)
 {
     int begin, end;
@@ -47,7 +47,7 @@ static bool ends_at(const mp_runs *x, int s, int position)
     return producer >= 0 && mp_lifetime_end(x, s, producer) == position + 1;
 }
 
-/* True if an instance of s begins at a position. */
+/* True if an instance of s begins at this position. */
 static bool begins_at(const mp_runs *x, int s, int position)
 {
     int begin, end;
@@ -64,14 +64,14 @@ void mp_lifetime_pair(mp_runs *x, int run)
     mp_node_run *r = &x->runs[run];
     if (run == x->end || r->position < 0) return;
     const mp_alternative *alternative = &x->graph->nodes[r->node].alternatives[r->alternative];
-    const mp_in_place *first = NULL; /* that fits: mostly it has what all later ones want */
+    const mp_in_place *first = NULL; /* the first pair that fits; mostly it has what later pairs want */
     int64_t spared = 0;
     for (size_t k = 0; r->is_on && k < alternative->n_in_place; k++) {
         const mp_in_place *p = &alternative->in_place[k];
         if (bytes_of(x, p->from) < bytes_of(x, p->to) || !ends_at(x, p->from, r->position) || !begins_at(x, p->to, r->position))
             continue;
         bool taken = first && (first->from == p->from || first->to == p->to);
-        for (const mp_in_place *q = first ? first + 1 : p; q < p && !taken; q++) { /* the first pair that fits has both */
+        for (const mp_in_place *q = first ? first + 1 : p; q < p && !taken; q++) { /* the first fitting pair has both */
             if (q->from != p->from && q->to != p->to) continue;
             taken = bytes_of(x, q->from) >= bytes_of(x, q->to) && ends_at(x, q->from, r->position) &&
                     begins_at(x, q->to, r->position);
@@ -93,7 +93,7 @@ static void pair_at(mp_runs *x, int position)
 
 /* ---- lists ---- */
 
-/* The end of an instance moves. */
+/* Updates the profile when the end of an instance moves. */
 static void move_end(mp_runs *x, int s, int from, int to)
 {
     if (from < to) mp_profile_add(&x->profile, from, to, bytes_of(x, s));
@@ -112,7 +112,7 @@ void mp_lifetime_add_producer(mp_runs *x, int s, int run)
     mp_run_list_insert(x, producers, run);
     if (x->failed) return;
     const int end = mp_lifetime_end(x, s, before + 1);
-    if (old_end > position + 1) { /* both instances together are the old one, less the gap between them */
+    if (old_end > position + 1) { /* both new instances together are the old one without the gap between them */
         const int new_end = mp_lifetime_end(x, s, before);
         mp_profile_add(&x->profile, new_end, position, -bytes_of(x, s));
         pair_at(x, new_end - 1);
@@ -138,7 +138,7 @@ void mp_lifetime_remove_producer(mp_runs *x, int s, int run)
     }
 }
 
-/* After runs were put into, or taken out of, the list of a storage that updates change: the gradients' ends move. */
+/* Moves the ends of gradients after runs were added to, or removed from, the list of a storage that updates change. */
 static void move_updates(mp_runs *x, int s)
 {
     for (int k = x->gradients_start[s]; k < x->gradients_start[s + 1]; k++) {
@@ -175,7 +175,7 @@ static void change_sum(mp_runs *x, int s, int run, bool adds)
     else
         mp_run_list_remove(x, &x->readers[s], run);
     const bool lives = mp_lifetime_of_sum(x, s, &new_begin, &new_end);
-    if (lived && lives) { /* an empty range adds nothing */
+    if (lived && lives) { /* adding to an empty range has no effect */
         mp_profile_add(&x->profile, new_begin, begin, bytes_of(x, s));
         mp_profile_add(&x->profile, begin, new_begin, -bytes_of(x, s));
         mp_profile_add(&x->profile, end, new_end, bytes_of(x, s));

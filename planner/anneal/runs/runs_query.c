@@ -1,11 +1,11 @@
-/* runs_query.c - who reads and produces what where, and whether an order can run. */
+/* runs_query.c - which runs read and produce a storage at a position, and whether an order is valid. */
 #include "planner/anneal/runs/runs.h"
 
 #include <limits.h>
 
 #include "planner/math/list.h"
 
-/* The index of the last producer of s before a position; -1: none. */
+/* Returns the index of the last producer of s before a position, -1 if there is none. */
 static int latest(const mp_runs *x, int s, int position)
 {
     return mp_run_list_find(x, &x->producers[s], position) - 1;
@@ -55,13 +55,13 @@ static int first_position(const mp_runs *x, const mp_run_list *list, int without
     return INT_MAX;
 }
 
-/* True if a contribution to a sum may come in a position: after that of the adder before and before that of the next, where the
- * order matters, and before all who read the sum. */
+/* True if a contribution to a sum may come at a position: before all readers of the sum, and, if the order matters, after
+ * the adder before it and before the next. */
 static bool may_add(const mp_runs *x, int node, int s, int position, int without_run)
 {
     const mp_graph *g = x->graph;
     const bool any = g->storages[s].any_sum_order;
-    bool before = true; /* the adders so far stand before this node in the list */
+    bool before = true; /* adders seen so far are before this node in the list */
     for (int a = g->adders_start[s]; a < g->adders_start[s + 1]; a++) {
         const int other = g->adders[a];
         if (other == node) {
@@ -93,7 +93,7 @@ static bool may_read(const mp_runs *x, int s, int position, int without_run)
     return true;
 }
 
-/* The runs that produce a storage; NULL: it is live from the start. */
+/* Returns the runs that produce a storage; NULL if it is live from the start. */
 static const mp_run_list *producers_of(const mp_runs *x, int s)
 {
     if (!mp_storage_is_static(&x->graph->storages[s])) return &x->producers[s];

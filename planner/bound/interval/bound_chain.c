@@ -32,7 +32,7 @@ static void find_candidates(mp_bound_chain *c)
     }
 }
 
-/* The first points: of every stretch of candidates the one with the largest shortage. */
+/* Takes as first points the candidate with the largest shortage in every stretch. */
 static void spread_points(mp_bound_chain *c)
 {
     for (int p = 0; p < c->most; p++) {
@@ -45,7 +45,7 @@ static void spread_points(mp_bound_chain *c)
     }
 }
 
-/* The next points: those of the best chain, which begins at `best`, and candidates on both sides of each, `step` apart. */
+/* Takes as next points those of the best chain, which begins at `best`, and candidates on both sides of each, `step` apart. */
 static void gather_points(mp_bound_chain *c, int best, int step, bool *chosen)
 {
     int n_chain = 0;
@@ -62,7 +62,7 @@ static void gather_points(mp_bound_chain *c, int best, int step, bool *chosen)
         if (chosen[k]) c->point[c->n++] = k;
 }
 
-/* The ticks of the interval between two points (j = -1: to the end). */
+/* Returns the bound of the interval between two points (j = -1: to the end). */
 static int64_t ticks_between(mp_bound_chain *c, int i, int j)
 {
     mp_bound_interval_start(c->interval, mp_bound_chain_node(c, i));
@@ -72,7 +72,7 @@ static int64_t ticks_between(mp_bound_chain *c, int i, int j)
     return value.infeasible ? 0 : value.ticks;
 }
 
-/* The ticks of the interval from a point to the end. */
+/* Returns the bound of the interval from a point to the end. */
 static int64_t ticks_to_end(mp_bound_chain *c, int i)
 {
     const int64_t before = c->interval->work.n_cuts, ticks = ticks_between(c, i, -1);
@@ -84,7 +84,7 @@ static int64_t ticks_to_end(mp_bound_chain *c, int i)
     return ticks;
 }
 
-/* The best chain from every point on. An interval takes no more than a longer one from its start, which saves most cuts. */
+/* Finds the best chain from every point. An interval takes no more than a longer one from its start: that saves most cuts. */
 static void find_chains(mp_bound_chain *c)
 {
     const bool chains = mp_bound_is_on(&c->options, MP_BOUND_DISJOINT);
@@ -94,7 +94,7 @@ static void find_chains(mp_bound_chain *c)
             c->next[i] = -1;
             continue;
         }
-        int longer = -1; /* the end of the last interval looked at */
+        int longer = -1; /* the end of the last interval that was bounded */
         c->rest[i] = c->single[i] = ticks_to_end(c, i);
         c->next[i] = -1;
         int64_t most = c->single[i];
@@ -112,7 +112,7 @@ static void find_chains(mp_bound_chain *c)
     }
 }
 
-/* Where the best chain begins; the shorter one of two that are as good. */
+/* Returns the point at which the best chain begins; of equal chains the shorter one. */
 static int best_start(const mp_bound_chain *c)
 {
     int best = -1;
@@ -121,7 +121,7 @@ static int best_start(const mp_bound_chain *c)
     return best;
 }
 
-/* Chains between points that are spread at first, and then lie closer and closer around the best chain so far. */
+/* Searches chains between points that are spread at first, then closer and closer around the best chain so far. */
 static mp_status search_chains(mp_bound_chain *c, mp_error *err)
 {
     MP_OWNED bool *chosen = mp_alloc((size_t)c->n_candidates, sizeof *chosen);

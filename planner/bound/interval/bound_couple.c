@@ -1,9 +1,9 @@
 /* bound_couple.c - Lagrangian coupling of consecutive intervals.
  *
  * A storage that is live at a boundary was live at the start of the interval before it, or produced in it. A multiplier >= 0
- * for each storage and boundary relaxes this constraint: the interval that begins there pays it for a live storage, the one
- * that ends there is paid as much for having it. In a plan the two cancel or leave a gain, so the intervals, each at its
- * cheapest, still bound the ticks of every plan. The best multipliers are those with which neighbours disagree the least.
+ * for each storage and boundary relaxes this constraint: the interval that begins there pays it for a live storage, and the one
+ * that ends there earns it for having the storage. In a plan the two cancel or leave a gain, so the sum of the intervals'
+ * minima is still a lower bound for every plan. The best multipliers are those with which neighbours disagree the least.
  */
 #include "planner/bound/interval/bound_couple.h"
 
@@ -19,11 +19,12 @@ typedef struct couple {
     int n;
     size_t n_storages;
     int64_t *multiplier, *best_multiplier; /* per boundary and storage, scaled ticks */
-    int *excess;                           /* per boundary and storage: how far it is live and was not there, in units of ONE */
+    int *excess;                           /* per boundary and storage, in units of ONE: fraction live less fraction
+                                            * available before */
     bool infeasible;
 } couple;
 
-/* The bound at the present multipliers, scaled, and the excess they leave. */
+/* Computes the scaled bound at the present multipliers, and the excess at them. */
 static int64_t evaluate(couple *c)
 {
     mp_bound_interval *x = c->x;
@@ -42,7 +43,7 @@ static int64_t evaluate(couple *c)
         for (int l = 0; l < 2; l++) {
             for (size_t s = 0; s < m && share[l]; s++) {
                 if (k > 0 && x->labels[l].live[s] && !x->covers_two[s]) c->excess[(size_t)(k - 1) * m + s] += share[l];
-                /* what costs nothing to have there is there */
+                /* counts as available if that costs nothing */
                 const bool there = x->labels[l].available[s] || !x->bytes[s];
                 if (k < c->n - 1 && there) c->excess[(size_t)k * m + s] -= share[l];
             }
@@ -52,8 +53,8 @@ static int64_t evaluate(couple *c)
     return sum;
 }
 
-/* Moves every multiplier along its excess, as far as would lift the bound by `gain` if it were a plane. False: there is nothing
- * to move. */
+/* Moves every multiplier along its excess, by a step that would raise a linear bound by `gain`. Returns false if there is no
+ * excess. */
 static bool move(couple *c, int64_t gain)
 {
     int64_t norm = 0;

@@ -1,13 +1,13 @@
-/* bound_interval.c - an interval as a closure problem: what its nodes read, what may be live at its start, and how much memory
- * is free there; and its network.
+/* bound_interval.c - an interval as a closure problem: what its nodes read, what may be live at its start, the free memory
+ * there; and the network.
  *
- * It has a vertex for each node that may run in the interval, and each storage that one of them reads or makes (it is available
- * when it is read). What is true is on the side of the source. A node that runs needs what it reads: unbounded arcs. A storage
- * that is needed is live at the start, for the multiplier times its bytes, or made in the interval: an arc to its producer. A
- * node that runs takes ticks: its capacity to the sink.
+ * The network has a vertex for each node that may run in the interval, and for each storage that such a node reads or produces
+ * (true: it is available when read). True vertices are on the source's side. A node that runs needs its inputs: unbounded arcs.
+ * A needed storage is either live at the start, at the price of the multiplier times its bytes, or produced in the interval: an
+ * arc to its producer. A node that runs takes ticks: its capacity to the sink.
  *
- * A sum that is needed and not live at the start was not begun before it, so that all who add to it run later: the arc leads to
- * a vertex of the sum, and from there unbounded arcs to those of them that certainly run in the interval.
+ * A sum that is needed and not live at the start was not begun before it, so all its adders run later: the arc leads to a
+ * vertex of the sum, and unbounded arcs from there to the adders that certainly run in the interval.
  */
 #include "planner/bound/interval/bound_interval.h"
 
@@ -25,8 +25,8 @@ static bool is_undecided_somewhere(const mp_precedence *o, int v)
            o->n - 1;
 }
 
-/* Who makes s in the interval, where it is not live at its start; those nodes, and how many they are. Nobody: it is static, or
- * certainly made before or after. */
+/* Finds the producers of s in the interval, in case s is not live at its start, and returns their number; 0 if s is static,
+ * or certainly produced before or after. */
 static int find_producers(const mp_precedence *o, int s, bool undecided, int *producers)
 {
     const mp_graph *graph = o->graph;
@@ -47,13 +47,13 @@ static int find_producers(const mp_precedence *o, int s, bool undecided, int *pr
     return p >= 0 || is_open ? n : 0;
 }
 
-/* True for a sum, and for what is always live. */
+/* True for a sum and for an always-live storage. */
 static bool has_no_producer(const mp_graph *graph, int s)
 {
     return graph->producer[s] < 0;
 }
 
-/* Makers, and a vertex for each of them and for what they make; *n vertices. */
+/* Finds all producers, and gives them and their outputs vertices; *n vertices. */
 static mp_status find_all_producers(mp_bound_interval *x, bool undecided, int *n, mp_error *err)
 {
     const mp_precedence *o = x->order;
@@ -81,8 +81,8 @@ static mp_status find_all_producers(mp_bound_interval *x, bool undecided, int *n
     return MP_OK;
 }
 
-/* Vertices, arcs and producers, the same for all intervals of x, instead of those it has; `undecided`: also of nodes that run
- * once, and may do so on either side of a start. MP_NOMEM. O(graph). */
+/* Builds vertices, arcs and producers anew, the same for all intervals of x; with `undecided` also for nodes that run once,
+ * on either side of a start. MP_NOMEM. O(graph). */
 static mp_status bound_network_build(mp_bound_interval *x, bool undecided, mp_error *err)
 {
     const mp_precedence *o = x->order;
@@ -122,8 +122,8 @@ static mp_status bound_network_build(mp_bound_interval *x, bool undecided, mp_er
     return MP_OK;
 }
 
-/* True if one of those who make s certainly runs before `node` does, or is it (-1: the end). Of those who add to a sum only
- * these run in the interval for certain, where it is not begun before: the others' arcs are closed. */
+/* Returns true if a producer of s certainly runs before `node` or is `node` (-1: the end). Of the adders of a sum that is
+ * not begun before the interval, only those certainly run in it: closes the arcs of the others. */
 static bool bound_network_allow(mp_bound_interval *x, int s, int node)
 {
     bool is_certain = false;
@@ -136,7 +136,7 @@ static bool bound_network_allow(mp_bound_interval *x, int s, int node)
     return is_certain;
 }
 
-static const int64_t MOST_TICKS = INT64_C(1) << 40; /* of all nodes together, scaled */
+static const int64_t MOST_TICKS = INT64_C(1) << 40; /* for all nodes together, in scaled ticks */
 
 mp_status mp_bound_interval_new(const mp_precedence *order, int64_t budget_bytes, mp_bound_interval **out, mp_error *err)
 {
@@ -197,7 +197,7 @@ void mp_bound_interval_free(mp_bound_interval *x)
     mp_free(x);
 }
 
-/* True if one of those who always add to s precedes `node`. */
+/* True if a node that always adds to s precedes `node`. */
 static bool is_begun(const mp_precedence *o, int node, int s)
 {
     const mp_graph *graph = o->graph;
@@ -206,7 +206,7 @@ static bool is_begun(const mp_precedence *o, int node, int s)
     return false;
 }
 
-/* True if s, which cannot be recomputed, is produced or begun before `node` first runs. */
+/* True if s, which cannot be recomputed, is produced or begun before the first run of `node`. */
 static bool is_made_before(const mp_precedence *o, int node, int s)
 {
     const int p = o->graph->producer[s];
@@ -219,12 +219,12 @@ static bool is_after(const mp_bound_interval *x, int v)
     return mp_precedes(x->order, x->at, v) || (x->assumed_after && mp_bits_has(x->assumed_after, v));
 }
 
-/* True if s, which cannot be recomputed, certainly lives at the start if it was made before: it is read or added to later. */
+/* True if s, which cannot be recomputed, must be live at the start once it is produced before: it is read or added to later. */
 static bool is_needed_after(const mp_bound_interval *x, int s)
 {
     const mp_precedence *o = x->order;
     const mp_graph *graph = o->graph;
-    if (graph->storages[s].carried) return true; /* it lives to the end */
+    if (graph->storages[s].carried) return true; /* it is live to the end */
     for (int a = graph->adders_start[s]; a < graph->adders_start[s + 1]; a++)
         if (is_after(x, graph->adders[a]) && mp_always_adds(o, graph->adders[a], s)) return true;
     for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++)
@@ -232,7 +232,7 @@ static bool is_needed_after(const mp_bound_interval *x, int s)
     return false;
 }
 
-/* The bytes of a list that are not counted elsewhere: not always live, not kept anyway, not always read. */
+/* Returns the bytes of a list that are not counted elsewhere: not always live, not kept anyway, not always read. */
 static int64_t own_bytes(const mp_bound_interval *x, const int *list, size_t n)
 {
     const mp_precedence *o = x->order;
@@ -247,7 +247,7 @@ static int64_t own_bytes(const mp_bound_interval *x, const int *list, size_t n)
     return bytes;
 }
 
-/* The most that in-place pairs save: each output once. */
+/* Returns the most bytes that in-place pairs can save: each output once. */
 static int64_t most_saved(const mp_bound_interval *x, const mp_alternative *alternative)
 {
     const mp_storage *storages = x->order->graph->storages;
@@ -256,7 +256,7 @@ static int64_t most_saved(const mp_bound_interval *x, const mp_alternative *alte
         const mp_in_place p = alternative->in_place[i];
         bool fits = false;
         for (size_t k = 0; k < i && !fits; k++) fits = alternative->in_place[k].to == p.to;
-        if (fits) continue; /* looked at already */
+        if (fits) continue; /* examined already */
         for (size_t k = i; k < alternative->n_in_place && !fits; k++) {
             const int from = alternative->in_place[k].from;
             fits = alternative->in_place[k].to == p.to && !mp_storage_is_static(&storages[from]) && !x->must_be_live[from] &&
@@ -267,8 +267,8 @@ static int64_t most_saved(const mp_bound_interval *x, const mp_alternative *alte
     return bytes;
 }
 
-/* What the node occupies itself in this alternative, but for storages that are kept, and recomputable ones that it always
- * reads. */
+/* Returns the bytes that the node itself needs in this alternative, without storages that are kept, and without recomputable
+ * ones that it always reads. */
 static int64_t alternative_bytes(const mp_bound_interval *x, const mp_alternative *alternative)
 {
     return alternative->workspace_bytes + own_bytes(x, alternative->reads, alternative->n_reads) +
@@ -276,7 +276,7 @@ static int64_t alternative_bytes(const mp_bound_interval *x, const mp_alternativ
            most_saved(x, alternative);
 }
 
-/* True if someone who makes s is neither before the start nor after it. */
+/* True if some producer of s is neither before the start nor after it. */
 static bool has_undecided_producer(const mp_bound_interval *x, int s)
 {
     for (int k = x->producers_start[s]; k < x->producers_start[s + 1]; k++) {
@@ -286,7 +286,7 @@ static bool has_undecided_producer(const mp_bound_interval *x, int s)
     return false;
 }
 
-/* What s takes at the start, but for what the node there itself reads and makes. */
+/* Computes the bytes that s takes at the start, unless the node there reads or writes it itself. */
 static void weigh(mp_bound_interval *x, int s)
 {
     const mp_precedence *o = x->order;
@@ -342,9 +342,9 @@ static void require(mp_bound_interval *x, int s)
     x->required[x->n_required++] = s;
 }
 
-/* One of two storages has to be available, and none is for another reason. The second is produced from the first, so either the
- * first is available or the second is live. The first, at the smaller bytes of the two, stands for both, and the second is
- * free: no plan takes more by that. */
+/* Call if one of two storages must be available, and neither is for another reason. The second is produced from the first,
+ * so the first is available or the second is live. The first then represents both, at the smaller bytes of the two, and the
+ * second is free; no plan takes more that way. */
 static void require_either(mp_bound_interval *x, int first, int second)
 {
     if (x->is_required[first] || x->is_required[second] || !x->bytes[first] || !x->bytes[second]) return;
@@ -354,7 +354,8 @@ static void require_either(mp_bound_interval *x, int first, int second)
     require(x, first);
 }
 
-/* What the nodes between the start and `node`, that one counted, read in every alternative; or what they can choose between. */
+/* Requires what the nodes after the start, up to `node` included, read in every alternative; or one of what they choose
+ * from. */
 static void require_of_nodes(mp_bound_interval *x, int node, bool choices)
 {
     const mp_precedence *o = x->order;
@@ -368,7 +369,7 @@ static void require_of_nodes(mp_bound_interval *x, int node, bool choices)
         }
         while (inside) {
             const int v = (int)(w * 64) + mp_bits_take(&inside);
-            if (v == o->n - 1) continue; /* the end of backward reads nothing */
+            if (v == o->n - 1) continue; /* the end of backward has no reads */
             if (choices && o->source[v] >= 0) require_either(x, o->source[v], o->derived[v]);
             for (int r = o->reads_start[v]; !choices && r < o->reads_start[v + 1]; r++) require(x, o->reads[r]);
         }

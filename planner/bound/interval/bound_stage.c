@@ -1,11 +1,11 @@
-/* bound_stage.c - names and switches of the stages, and the report of what they have proved. */
+/* bound_stage.c - names and switches of the stages, and the report of what each has proved. */
 #include "memplan/bound_stage.h"
 
 #include <string.h>
 
 #include "estimator/base/memory.h"
 
-/* A stage that is MP_BOUND_NODES builds on nothing that can be off. */
+/* A stage that builds on MP_BOUND_NODES builds on nothing that can be off. */
 static const struct {
     const char *name;
     mp_bound_stage base;

@@ -1,11 +1,11 @@
-/* bound_overlap.c - the bound that a choice of multipliers gives.
+/* bound_overlap.c - the bound for given multipliers.
  *
- * Let H be the set that is live at a boundary, R the recomputations between it and the next boundary, C those within an
- * interval: a part of the R that it contains. Each interval that contains a run gets a share of its ticks, the longer intervals
- * none below zero, the shortest what is left, of either sign; so the ticks of all R are at least the sum of share * C over
- * intervals. An interval pays a multiplier for each storage that is live at its start, which is paid out where H is chosen; an
- * interval that has a storage is paid what H at its end pays for it. So the sum over all intervals, each at its cheapest, less
- * the most that each H can earn in the free memory, is a bound.
+ * Let H be the live set at a boundary, R the recomputations between it and the next boundary, and C those within an interval,
+ * which are part of each R that it contains. Each interval that contains a run gets a share of its ticks: the longer intervals
+ * none below zero, the shortest the rest, of either sign. So the ticks of all R are at least the sum of share * C over
+ * intervals. An interval pays a multiplier for each storage live at its start, which the choice of H earns; an interval earns
+ * what H at its end pays for a storage that it has. So the sum of the intervals' minima, less the most that each H can earn in
+ * its free memory, is a lower bound.
  */
 #include "planner/bound/overlap/bound_overlap.h"
 
@@ -25,7 +25,7 @@ size_t mp_bound_overlap_place(const mp_bound_overlap *o, mp_bound_pair pair)
     return (size_t)(pair.from * (o->n + 1) + pair.to) * o->n_storages;
 }
 
-/* Free memory and bytes at boundaries, required storages of all intervals. False: not even what a node needs itself fits. */
+/* Computes free memory, bytes at boundaries and required storages. Returns false if even what one node needs does not fit. */
 static bool measure(mp_bound_overlap *o)
 {
     mp_bound_interval *x = o->x;
@@ -125,7 +125,7 @@ static int by_worth(const void *a, const void *b)
     return left > right ? -1 : left < right;
 }
 
-/* The most that items from k on can earn in so much memory, at most one of them in part. */
+/* Returns the most that items from k on can earn in this much memory, if one of them may be split (fractional knapsack). */
 static int64_t earned_in_part(const struct mp_bound_item *items, size_t k, size_t n, int64_t room)
 {
     int64_t sum = 0;
@@ -136,8 +136,8 @@ static int64_t earned_in_part(const struct mp_bound_item *items, size_t k, size_
     return sum;
 }
 
-/* The most that items, sorted by worth, earn in so much memory, each wholly or not at all: branch and bound, depth first
- * (Horowitz and Sahni 1974). After `most` steps what is certain by then. */
+/* Returns the most that items, sorted by worth, earn in this much memory without splitting (knapsack): branch and bound,
+ * depth first (Horowitz and Sahni 1974). After `most` steps, the upper bound so far. */
 static int64_t earned_wholly(struct mp_bound_item *items, size_t n, int64_t room)
 {
     int64_t best = 0, sum = 0, certain = earned_in_part(items, 0, n, room);
@@ -163,7 +163,7 @@ static int64_t earned_wholly(struct mp_bound_item *items, size_t n, int64_t room
     return certain;
 }
 
-/* The most that live storages at a boundary can earn in its free memory; INT64_MAX: what is settled to be live does not fit. */
+/* Returns the most that live storages at a boundary earn in its free memory; INT64_MAX: those decided live do not fit. */
 static int64_t most_earned(const mp_bound_overlap *o, int i)
 {
     int64_t room = o->free_bytes[i], sum = 0;
@@ -188,8 +188,8 @@ static int64_t most_earned(const mp_bound_overlap *o, int i)
     return sum + earned_wholly(o->items, n, room);
 }
 
-/* Applies what is settled at a boundary to an interval from it: what is not live is barred. What is live stays open, as it is
- * paid for where it is chosen; so does a storage that stands for two. */
+/* Applies the decisions at a boundary to an interval from it: storages decided not live are barred. Those decided live stay
+ * open, as their price is paid at the boundary; so do storages that represent two. */
 static void settle(const mp_bound_overlap *o, int boundary)
 {
     for (size_t s = 0; s < o->n_storages; s++) {

@@ -1,11 +1,11 @@
 /* bound_overlap_relax.c - the linear programme over overlapping intervals, whose dual values are the multipliers of
  * bound_overlap.c.
  *
- * Columns: what is live at each boundary, what is recomputed between each and the next, and for every interval, what runs in it
- * (no more than between its boundaries). Rows: a storage that is required in an interval, that a node which runs there reads,
- * or that is live at its end, was live at its start or is produced in it. No column needs the bound 1: more is of no use.
- * What can't be recomputed and takes little of the free memory is left out: its multipliers are 0. Columns are added when some
- * row asks for them: intervals are looked at from the last boundary on, storages in the reverse order of their producers.
+ * Columns: what is live at each boundary, what is recomputed between it and the next, and what runs in each interval (no more
+ * than between its boundaries). Rows: a storage that is required in an interval, that a node running there reads, or that is
+ * live at its end, was live at its start or is produced in it. No column needs an upper bound of 1, since larger values never
+ * help. Storages that can't be recomputed and take little of the free memory are left out; their multipliers are 0. Columns are
+ * added when a row needs them: from the last boundary to the first, storages in the reverse order of their producers.
  */
 #include "planner/bound/overlap/bound_overlap.h"
 
@@ -15,23 +15,23 @@
 #include "planner/math/tuning.h"
 #include "planner/order/precedence.h"
 
-enum { NONE = -1, ALWAYS = -2, OPEN = -3 }; /* instead of a column: not at all; at no cost; when it is asked for */
+enum { NONE = -1, ALWAYS = -2, OPEN = -3 }; /* in place of a column: impossible; free; added once a row needs it */
 
 struct mp_bound_relax {
-    mp_pool *pool; /* of all arrays */
+    mp_pool *pool; /* owns all arrays */
     mp_bound_overlap *o;
     mp_linear linear;
-    double unit;             /* of ticks */
-    int *memory_row;         /* per boundary */
-    double *bytes_unit;      /* per boundary */
+    double unit;             /* scale of ticks */
+    int *memory_row;         /* per boundary: the row of its free memory */
+    double *bytes_unit;      /* per boundary: scale of bytes */
     int *live;               /* per boundary and storage: its column */
     int *runs;               /* per boundary and node: its column */
-    int *in;                 /* per node, of one interval */
+    int *in;                 /* per node, of the present interval: its column */
     int *run_row;            /* per pair and node, -1: none */
-    int *live_row, *n_rows;  /* per pair and storage: its rows, one after the other */
-    int *n_reward_rows;      /* per pair and storage: so many of those, the last, are of what is live at the end */
-    int *latest, n_storages; /* storages that can be live, the last that is produced first */
-    double *made;            /* per node, of one interval: how much of it can run there */
+    int *live_row, *n_rows;  /* per pair and storage: its first row, and how many follow each other */
+    int *n_reward_rows;      /* per pair and storage: how many of these, the last ones, are for being live at the end */
+    int *latest, n_storages; /* storages that can be live, those produced last first */
+    double *made;            /* per node, of the present interval: the fraction that can run there */
 };
 
 static const mp_precedence *order_of(const mp_bound_relax *r)
@@ -39,7 +39,7 @@ static const mp_precedence *order_of(const mp_bound_relax *r)
     return r->o->x->order;
 }
 
-/* True if v may run after a boundary, again or for the first time. */
+/* True if v may run after a boundary, for the first time or again. */
 static bool may_run(const mp_bound_relax *r, int i, int v)
 {
     const mp_bound_interval *x = r->o->x;
@@ -47,7 +47,7 @@ static bool may_run(const mp_bound_relax *r, int i, int v)
     return v != r->o->nodes[i] && !mp_precedes(x->order, v, r->o->nodes[i]);
 }
 
-/* The row of the free memory, and which columns there may be. */
+/* Adds the row of the free memory, and tells which columns are possible. */
 static void add_boundary(mp_bound_relax *r, int i)
 {
     const mp_bound_overlap *o = r->o;
@@ -81,7 +81,7 @@ static int run_column(mp_bound_relax *r, int i, int v)
     return r->runs[place];
 }
 
-/* That v runs in the interval: no more than between its boundaries. */
+/* Returns the column of v running in the interval, which is at most its runs between the boundaries there. */
 static int in_column(mp_bound_relax *r, int p, int v)
 {
     const mp_bound_pair pair = r->o->pairs[p];
@@ -98,7 +98,7 @@ static int in_column(mp_bound_relax *r, int p, int v)
     return r->in[v];
 }
 
-/* True if s can be made after a boundary: nobody who makes it, but is not repeated, runs before. */
+/* True if s can be produced after a boundary: no producer that runs only once runs before it. */
 static bool can_be_made(const mp_bound_relax *r, int i, int s)
 {
     const mp_bound_interval *x = r->o->x;
@@ -107,8 +107,8 @@ static bool can_be_made(const mp_bound_relax *r, int i, int s)
     return x->producers_start[s] < x->producers_start[s + 1];
 }
 
-/* The next of those who make s, for an interval, from the k-th on; NONE: there are no more. Only a sum has several; those who
- * do not certainly run before the interval's end are left out. */
+/* Returns the next producer of s in an interval, from the k-th on; NONE: no more. Only a sum has several; adders that do not
+ * certainly run before the interval's end are left out. */
 static int next_producer(const mp_bound_relax *r, mp_bound_pair pair, int s, int *k)
 {
     const mp_bound_overlap *o = r->o;
@@ -133,7 +133,7 @@ static void add_row_of(mp_bound_relax *r, size_t place, int live, int in, int de
     if (!r->n_rows[place]++) r->live_row[place] = row;
 }
 
-/* As much of s as of a column (or all of it: NONE) is live at the start or produced. */
+/* Adds the row: as much of s as the column demands (NONE: all of it) is live at the start or produced. */
 static void add_row(mp_bound_relax *r, int p, int s, int demanded)
 {
     const size_t place = (size_t)p * r->o->n_storages + (size_t)s;
@@ -175,12 +175,12 @@ static void add_pair(mp_bound_relax *r, int p)
     for (int k = 0; k < r->n_storages; k++) add_storage(r, p, r->latest[k]);
 }
 
-/* The storages of r->latest; a sum is produced by the last who adds to it. */
+/* Finds the storages of r->latest; a sum counts as produced by its last adder. */
 static mp_status find_latest(mp_bound_relax *r, mp_error *err)
 {
     const mp_precedence *order = order_of(r);
     const mp_graph *graph = order->graph;
-    int *last = r->in; /* per node: the first of a list of what it makes */
+    int *last = r->in; /* per node: the first of a list of its outputs */
     MP_OWNED int *next = mp_alloc(graph->n_storages, sizeof *next), *place = mp_alloc((size_t)order->n, sizeof *place);
     MP_ENSURE(next && place, err, MP_NOMEM, "no memory for a bound of %zu nodes", graph->n_nodes);
     for (size_t v = 0; v < graph->n_nodes; v++) last[v] = -1;
@@ -194,13 +194,13 @@ static mp_status find_latest(mp_bound_relax *r, mp_error *err)
         last[producer] = s;
     }
     for (int i = order->n - 1; i >= 0; i--) {
-        if (order->sequence[i] == order->n - 1) continue; /* the end of backward makes nothing */
+        if (order->sequence[i] == order->n - 1) continue; /* the end of backward has no outputs */
         for (int s = last[order->sequence[i]]; s >= 0; s = next[s]) r->latest[r->n_storages++] = s;
     }
     return MP_OK;
 }
 
-/* The multiplier of a row, in scaled ticks. */
+/* Returns the multiplier of a row in scaled ticks. */
 static int64_t multiplier_of(const mp_bound_relax *r, int row)
 {
     const mp_bound_interval *x = r->o->x;
@@ -235,13 +235,13 @@ static double at_most_one(double value)
     return value < 1 ? value : 1;
 }
 
-/* How much of a column the solution has. */
+/* Returns the value of a column in the solution. */
 static double value_of(const mp_bound_relax *r, int column)
 {
     return column == ALWAYS ? 1 : column < 0 ? 0 : r->linear.x[column];
 }
 
-/* How much of s is there, given what runs in the interval. */
+/* Returns which fraction of s is available, given what runs in the interval. */
 static double share_there(const mp_bound_relax *r, mp_bound_pair pair, int s)
 {
     const int column = r->live[(size_t)pair.from * r->o->n_storages + (size_t)s];
@@ -253,7 +253,7 @@ static double share_there(const mp_bound_relax *r, mp_bound_pair pair, int s)
     return at_most_one(value_of(r, column) + made);
 }
 
-/* By how much the solution falls short in an interval, where what runs is as much as what it reads allows. */
+/* Returns by how much the solution violates an interval, if as much runs there as its inputs allow. */
 static double shortfall(const mp_bound_relax *r, mp_bound_pair pair)
 {
     const mp_bound_overlap *o = r->o;
@@ -337,7 +337,7 @@ static mp_status new_programme(mp_bound_overlap *o, mp_bound_relax **out, mp_err
         if ((double)o->ticks[k] > r->unit) r->unit = (double)o->ticks[k];
     MP_CHECK(find_latest(r, err));
     for (int i = 0; i < o->n; i++) add_boundary(r, i);
-    for (int i = o->n - 1; i >= 0; i--) /* what is live at an end is known when an interval that ends there is added */
+    for (int i = o->n - 1; i >= 0; i--) /* from the last, so that an interval's end is known when it is added */
         for (int p = 0; p < o->n_pairs; p++)
             if (o->pairs[p].from == i) add_pair(r, p);
     *out = r;
@@ -358,7 +358,7 @@ mp_status mp_bound_relax_solve(mp_bound_relax *r, int64_t most_work, bool *solve
     const mp_status st = mp_linear_solve(&r->linear, most_work, err);
     r->o->x->work.n_pivots += r->linear.work;
     *solved = st == MP_OK && r->linear.solved;
-    if (st == MP_OK && r->linear.value > 0) read_multipliers(r); /* broken off or infeasible: worth as much as its value */
+    if (st == MP_OK && r->linear.value > 0) read_multipliers(r); /* broken off or infeasible: its dual values prove its value */
     return st;
 }
 

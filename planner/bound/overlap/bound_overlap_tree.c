@@ -1,5 +1,4 @@
-/* bound_overlap_tree.c - branch and bound over which storages are live at the boundaries, with a linear programme in each leaf.
- */
+/* bound_overlap_tree.c - branch and bound over which storages are live at the boundaries; each leaf is a linear programme. */
 #include "planner/bound/overlap/bound_overlap.h"
 
 #include <math.h>
@@ -8,16 +7,16 @@
 #include "estimator/base/memory.h"
 #include "planner/math/tuning.h"
 
-/* A leaf, or what was one: what its parent has, and one storage more settled. */
+/* A node of the tree: its parent's decisions, and one more. */
 struct leaf {
     int parent;
-    int place; /* boundary * storages + storage */
+    int place; /* index of the decided storage: boundary * storages + storage */
     bool live;
     bool open;
-    int64_t value; /* scaled ticks, certified; INT64_MAX: nothing fits */
+    int64_t value; /* certified bound in scaled ticks; INT64_MAX: nothing fits */
 };
 
-/* How much the decision about a storage moved the programme, per part that it was away from it. */
+/* How much decisions about a storage raised the programme's value, per unit of distance from its fractional value. */
 struct history {
     double gain[2];
     int n[2];
@@ -30,10 +29,10 @@ typedef struct tree {
     struct leaf *leaves;
     size_t capacity;
     int n;
-    mp_pool *pool;           /* of the three that follow */
-    struct history *history; /* per place */
-    unsigned char *basis;    /* work: of the programme, put back after a look */
-    bool *used;              /* per pair: its multipliers counted in some leaf */
+    mp_pool *pool;           /* owns the three below */
+    struct history *history; /* per place: its history */
+    unsigned char *basis;    /* work: the programme's basis, restored after a look */
+    bool *used;              /* per pair: true if its multipliers mattered in some leaf */
 } tree;
 
 static int column_of(const tree *t, int place)
@@ -45,7 +44,7 @@ static void settle(tree *t, int place, unsigned char decision)
 {
     const int column = column_of(t, place);
     t->o.decision[place] = decision;
-    if (column < 0) return; /* no interval that is left asks for it: the decision counts by the free memory alone */
+    if (column < 0) return; /* no remaining interval uses it: the decision matters for free memory only */
     mp_linear_limit(mp_bound_relax_linear(t->relax), column, decision == MP_BOUND_LIVE ? 1 : 0,
                     decision == MP_BOUND_NOT_LIVE ? 0 : INFINITY);
 }
@@ -64,7 +63,7 @@ static mp_status add_leaf(tree *t, int parent, int place, bool live, int64_t val
     return MP_OK;
 }
 
-/* Which intervals' multipliers count. */
+/* Marks the intervals whose multipliers matter. */
 static void mark_used(tree *t)
 {
     const mp_bound_overlap *o = &t->o;
@@ -73,7 +72,7 @@ static void mark_used(tree *t)
             t->used[p] = o->live[k] || o->reward[k];
 }
 
-/* Leaves the intervals whose multipliers counted, and those between neighbours. */
+/* Keeps only intervals whose multipliers mattered, and those between neighbours. */
 static mp_status drop_idle(tree *t, mp_error *err)
 {
     mp_bound_overlap *o = &t->o;
@@ -85,7 +84,7 @@ static mp_status drop_idle(tree *t, mp_error *err)
     return mp_bound_relax_renew(o, &t->relax, &t->work_left, &solved, err);
 }
 
-/* The intervals between neighbours, those to the end, and those that a few programmes ask for. */
+/* Chooses the intervals between neighbours, those to the end, and those that a few programmes find violated. */
 static mp_status choose_pairs(tree *t, mp_error *err)
 {
     mp_bound_overlap *o = &t->o;
@@ -103,7 +102,7 @@ static mp_status choose_pairs(tree *t, mp_error *err)
     return MP_OK;
 }
 
-/* How much further some iterations bring the programme with a storage settled; all is put back. */
+/* Returns how much a few iterations raise the programme with one more decision; restores everything. */
 static double look(tree *t, int place, bool live, double part)
 {
     enum { MOST = 1000000 };
@@ -127,7 +126,7 @@ static double look(tree *t, int place, bool live, double part)
     return gain;
 }
 
-/* What is expected of a storage that was looked at before. */
+/* Returns the rise that a storage's history predicts. */
 static double expect(const struct history *h, bool live, double part)
 {
     return h->n[live] ? h->gain[live] / h->n[live] * part : 0;
@@ -139,9 +138,7 @@ static double score_of(double without, double with)
     return fmax(without, least) * fmax(with, least);
 }
 
-/* Which of the storages that are live in part promise something: by experience, and without any by what they take of the free
- * memory.
- */
+/* Scores the storages that are live in part: by their history, or without one by their share of the free memory. */
 static void score_places(const tree *t, double *part, double *score)
 {
     const mp_linear *l = mp_bound_relax_linear(t->relax);
@@ -160,7 +157,7 @@ static void score_places(const tree *t, double *part, double *score)
     }
 }
 
-/* Where to branch, -1: all that is live is so wholly. */
+/* Chooses where to branch, -1: every storage is wholly live or not. */
 static mp_status choose_place(tree *t, int *place, mp_error *err)
 {
     const size_t n = (size_t)t->o.n * t->o.n_storages;
@@ -192,13 +189,13 @@ static mp_status solve_leaf(tree *t, int leaf, int *place, mp_error *err)
     bool solved;
     MP_CHECK(mp_bound_relax_solve(t->relax, t->work_left, &solved, err));
     t->work_left -= mp_bound_relax_linear(t->relax)->work;
-    const int64_t value = mp_bound_overlap_value(&t->o); /* without an answer by the multipliers before, which are as valid */
+    const int64_t value = mp_bound_overlap_value(&t->o); /* without a solution, the earlier multipliers are just as valid */
     if (value > t->leaves[leaf].value) t->leaves[leaf].value = value;
     if (solved) mark_used(t);
     return solved && value < INT64_MAX && t->work_left > 0 ? choose_place(t, place, err) : MP_OK;
 }
 
-/* Solves a leaf's programme; *place: where it has to be parted, -1: nowhere. */
+/* Solves a leaf's programme; *place: where to branch, -1: nowhere. */
 static mp_status visit(tree *t, int leaf, int *place, mp_error *err)
 {
     *place = -1;
@@ -208,7 +205,7 @@ static mp_status visit(tree *t, int leaf, int *place, mp_error *err)
     return st;
 }
 
-/* The open leaf that takes the least, of several the latest; -1: in none does anything fit. */
+/* Returns the open leaf with the smallest bound, of equals the latest; -1: nothing fits in any. */
 static int best_leaf(const tree *t)
 {
     int best = -1;
@@ -229,7 +226,7 @@ static mp_status grow(tree *t, mp_error *err)
         if (visits == MP_BOUND_TREE_ALL_VISITS) MP_CHECK(drop_idle(t, err));
         MP_CHECK(visit(t, leaf, &place, err));
         const int64_t value = t->leaves[leaf].value;
-        if (place < 0 && value == before) break; /* it is not to be parted, and no other takes less */
+        if (place < 0 && value == before) break; /* it cannot be branched on, and no other leaf has a smaller bound */
         if (place < 0) continue;
         t->leaves[leaf].open = false;
         for (int live = 0; live < 2; live++) MP_CHECK(add_leaf(t, leaf, place, live, value, err));

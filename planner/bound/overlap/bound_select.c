@@ -1,4 +1,4 @@
-/* bound_select.c - boundaries are tried, and those that turn out to matter are kept. */
+/* bound_select.c - tries boundaries, and keeps those that matter. */
 #include "planner/bound/overlap/bound_select.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "planner/bound/overlap/bound_overlap.h"
 #include "planner/math/tuning.h"
 
-/* The bound of coupled intervals between these nodes. */
+/* Computes the bound of the coupled intervals between these nodes. */
 static mp_status couple(mp_bound_chain *c, const int *nodes, int n, int rounds, int64_t *ticks, mp_error *err)
 {
     mp_status st = mp_bound_couple(c->interval, nodes, n, (int64_t)rounds * c->options.effort, &c->options, ticks, err);
@@ -29,7 +29,7 @@ static bool insert(const mp_bound_chain *c, int *nodes, int n, int node)
     return true;
 }
 
-/* Splits intervals further, one node at a time, each the best of some, as long as that helps once they are coupled. */
+/* Splits intervals further, one node at a time, each the best of several, as long as the coupled bound rises. */
 mp_status mp_bound_split(mp_bound_chain *c, int *nodes, int *n, int64_t *ticks, mp_error *err)
 {
     int64_t finally = 0;
@@ -58,7 +58,7 @@ mp_status mp_bound_split(mp_bound_chain *c, int *nodes, int *n, int64_t *ticks, 
     return MP_OK;
 }
 
-/* The k-th place of a sequence that fills 0 .. n - 1 ever more evenly (van der Corput). */
+/* Returns element k of a sequence that fills 0 .. n - 1 ever more evenly (van der Corput). */
 static int spread_place(int k, int n)
 {
     int64_t place = 0, whole = 1;
@@ -66,8 +66,8 @@ static int spread_place(int k, int n)
     return (int)(place * n / whole);
 }
 
-/* More boundaries beside those there are, up to `most`: of some candidates around each next place after the first of them the
- * one that leaves the least free memory, if it was not tried before. */
+/* Adds boundaries, up to `most` in all: for each next place, of some candidates around it after the first boundary, the one
+ * with the least free memory, unless it was tried before. Returns their number. */
 static int add_boundaries(const mp_bound_chain *c, int *nodes, int n, int most, mp_bound_selection *s)
 {
     int first = 0;
@@ -87,7 +87,7 @@ static int add_boundaries(const mp_bound_chain *c, int *nodes, int n, int most, 
     return n;
 }
 
-/* Leaves the boundaries at which memory counts, and the first. */
+/* Keeps the first boundary, and those at which memory matters. */
 static int drop_worthless(int *nodes, int n, const int64_t *worth)
 {
     int64_t sum = 0;
@@ -98,7 +98,7 @@ static int drop_worthless(int *nodes, int n, const int64_t *worth)
     return n_left;
 }
 
-/* True if memory counts at one boundary only: a larger programme will give no more. */
+/* True if memory matters at one boundary only: then a larger programme gives no more. */
 static bool is_worthless(const mp_bound_selection *s)
 {
     return s->tried && s->n < 2;
@@ -112,9 +112,9 @@ bool mp_bound_select_is_promising(mp_bound_chain *c, const mp_bound_selection *s
     return mp_bound_interval_ticks(c->interval, s->value) >= ticks / 8 * 7;
 }
 
-/* At least *value scaled ticks by linear programmes between these boundaries: over the intervals between neighbours and from
- * the first on, in further rounds also over those in which most is missing. worth[i]: what the free memory of boundary i counts
- * for in the best. */
+/* Raises *value, in scaled ticks, by linear programmes between these boundaries: over the intervals between neighbours and
+ * from the first boundary on, and in further rounds also over the most violated intervals. worth[i]: the price of boundary
+ * i's free memory in the best programme. */
 static mp_status overlap(mp_bound_chain *c, mp_bound_selection *s, const int *nodes, int n, int rounds, int64_t *value,
                          int64_t *worth, mp_error *err)
 {
@@ -140,7 +140,7 @@ static mp_status overlap(mp_bound_chain *c, mp_bound_selection *s, const int *no
             *value = found;
             memcpy(worth, o.earned, (size_t)n * sizeof *worth);
         }
-        if (!solved) break; /* with more intervals it will not be easier */
+        if (!solved) break; /* more intervals only make it harder */
     }
     return st;
 }
@@ -166,7 +166,7 @@ static mp_status try_nodes(mp_bound_chain *c, mp_bound_selection *s, const int *
     return MP_OK;
 }
 
-/* Programmes between these boundaries and others, up to `most` in all. */
+/* Solves programmes between these boundaries and others, up to `most` in all. */
 static mp_status try_boundaries(mp_bound_chain *c, mp_bound_selection *s, const int *start, int n_start, int most, int rounds,
                                 int64_t *ticks, mp_error *err)
 {
@@ -174,7 +174,7 @@ static mp_status try_boundaries(mp_bound_chain *c, mp_bound_selection *s, const 
     MP_ENSURE(nodes, err, MP_NOMEM, "no memory for a bound of %d nodes", c->order->n);
     memcpy(nodes, start, (size_t)n_start * sizeof *nodes);
     const int n = add_boundaries(c, nodes, n_start, most, s);
-    if (rounds < 2 && start == s->nodes && n == n_start) return MP_OK; /* nothing new */
+    if (rounds < 2 && start == s->nodes && n == n_start) return MP_OK; /* there are no new ones */
     return try_nodes(c, s, nodes, n, rounds, ticks, err);
 }
 
@@ -197,17 +197,17 @@ mp_status mp_bound_select(mp_bound_chain *c, const int *nodes, int n, mp_bound_s
     for (int k = 1; k < MP_BOUND_SELECTIONS + effort && !mp_bound_chain_ended(c) && s->work_left > 0; k++)
         MP_CHECK(try_boundaries(c, s, s->nodes, s->n, (int)most, 1, ticks, err));
     for (int k = 0; k < MP_BOUND_REFINEMENTS && !mp_bound_chain_ended(c) && s->work_left > 0; k++) {
-        if ((2 * s->n - 1) * s->rows_per_pair >= s->rows) break; /* no memory for more intervals */
+        if ((2 * s->n - 1) * s->rows_per_pair >= s->rows) break; /* no room in the programme for more intervals */
         MP_CHECK(try_boundaries(c, s, s->nodes, s->n, s->n + k * MP_BOUND_REFINE_MORE, MP_BOUND_REFINE_PROGRAMMES, ticks, err));
     }
     s->is_done = true;
     return MP_OK;
 }
 
-/* ---- the tree over the best ---- */
+/* ---- branch and bound over the best boundaries ---- */
 
-/* Of the candidates at which memory is shorter than at their neighbours, and that are not among the nodes, the one with the
- * largest shortage, -1: none. */
+/* Returns the candidate of largest shortage among those that are no boundary yet and have a larger shortage than their
+ * neighbours; -1: none. */
 static int next_peak(const mp_bound_chain *c, const int *nodes, int n)
 {
     int best = -1;
