@@ -1,15 +1,15 @@
 /* builder_strides.c - views as PyTorch has them.
  *
- * Our own executor's views are those that change nothing but the shape. PyTorch's transpositions, slices and expansions are
- * views too, with strides: they share their input's storage and keep all of it alive. What needs dense memory (a reshape of a
- * permuted tensor, the operands of a batched product) copies them first, and then the copy is what backward keeps.
+ * Under the executor's rules a view changes only the shape. PyTorch's transpositions, slices and expansions are views
+ * too, with strides: they share their input's storage and keep all of it alive. Operators that need dense memory (a
+ * reshape of a permuted tensor, a batched product) copy them first, and then backward keeps the copy.
  */
 #include "estimator/training/builder.h"
 
 #include "estimator/model/ops_rules.h"
 #include "estimator/rules/operands/layout.h"
 
-/* True if taking a part along `axis` leaves the elements side by side. */
+/* True if the elements of a part along `axis` are contiguous. */
 static bool part_is_dense(const mp_tensor *whole, const mp_tensor *part)
 {
     bool differs = false;
@@ -24,14 +24,14 @@ static bool part_is_dense(const mp_tensor *whole, const mp_tensor *part)
     return true;
 }
 
-/* Taking one index along an axis. */
+/* True if the operator takes one index along an axis. */
 static bool selects(const mp_model *model, const mp_operator *op)
 {
     const mp_tensor *index = op->n_in == 2 && op->op->traits & MP_TRAIT_GATHER ? mp_operator_in(model, op, 1) : NULL;
     return index && index->rank == 0 && index->value && mp_operator_in(model, op, 0)->rank > 0;
 }
 
-/* PyTorch's pooling pads by itself; an export writes the padding as an operator of its own. */
+/* True for padding that only poolings read: PyTorch's pooling pads by itself, but exports write an operator for it. */
 static bool pads_for_pooling(const mp_builder *b, const mp_operator *op)
 {
     int t = op->out[0];
@@ -57,14 +57,14 @@ unsigned char mp_builder_strides(const mp_builder *b, const mp_operator *op, int
     return dense ? inherited : MP_STRIDES_GAPS;
 }
 
-/* Bytes of the dense copy that a batched product makes of operand i, 0: none. It expands the operand's batch dimensions to
- * those of the result and merges them into one: a copy, unless all of them or none of those are expanded. */
+/* Returns the bytes of the dense copy that a batched product makes of operand i, 0 if none. It expands the operand's
+ * batch dimensions to those of the result and merges them: a copy, unless all or none of them are expanded. */
 static int64_t copy_bytes(const mp_builder *b, const mp_operator *op, int i)
 {
     const mp_tensor *t = mp_operator_in(b->model, op, i), *other = mp_operator_in(b->model, op, 1 - i);
     const mp_tensor *y = mp_operator_out(b->model, op, 0);
     bool product = op->op->shape == mp_shape_matmul || op->op->shape == mp_shape_biased_matmul;
-    bool batched = product || op->op->shape == mp_shape_einsum; /* convolutions take strides */
+    bool batched = product || op->op->shape == mp_shape_einsum; /* convolutions read strided tensors */
     if (!batched || t->rank < 3 || b->storage[op->in[i]] < 0) return 0;
     int64_t bytes = mp_builder_bytes(b, op->in[i]), times = 1, expanded;
     bool kept = false;

@@ -23,20 +23,20 @@ mp_status mp_arena_layout(const mp_graph *graph, mp_plan *plan, mp_error *err);
 
 /* The effort spent on the arena of one plan. */
 typedef struct mp_arena_options {
-    int64_t capacity_bytes;   /* an arena that is higher is searched for longer, exactly, within this height; 0: none is */
-    bool (*stop)(void *data); /* asked now and then. An arena within the capacity ends the search; once true, so does the next
-                                 look. NULL: never */
+    int64_t capacity_bytes;   /* > 0: a higher arena is searched longer, exactly, for one within this height; 0: it is not */
+    bool (*stop)(void *data); /* asked now and then; true ends the search, as does an arena within the capacity. NULL:
+                               * never asked */
     void *data;
 } mp_arena_options;
 
-/* The same, with these options. Deterministic as long as `stop` is. */
+/* As mp_arena_layout, with these options. Deterministic as long as `stop` is. */
 mp_status mp_arena_layout_within(const mp_graph *graph, mp_plan *plan, const mp_arena_options *options, mp_error *err);
 
-/* The same, with an exact search as long as the options say (NULL: as short as there). Height, bound and the options' `enough`
- * are bytes. */
+/* As mp_arena_layout, then an exact search with these options (NULL: as short as in mp_arena_layout). Heights, bounds
+ * and `enough` are bytes. */
 mp_status mp_arena_pack(const mp_graph *graph, mp_plan *plan, const mp_pack_options *options, mp_pack_result *result,
                         mp_error *err);
 
-/* A lower bound on the arena of the plan's steps, where in-place items share an offset: the live bytes of the fullest step, or
- * more if the exact search proves more. Else as mp_arena_layout, but the plan is not changed. */
+/* Computes a lower bound on the arena of the plan's steps if in-place items share an offset: the live bytes of the
+ * fullest step, or more if the exact search proves more. Errors as mp_arena_layout; the plan is not changed. */
 mp_status mp_arena_bound(const mp_graph *graph, const mp_plan *plan, int64_t *bytes, mp_error *err);

@@ -14,14 +14,14 @@
 
 typedef struct mp_backend mp_backend;
 
-/* The names of all backends, also of those that this build lacks; NULL: k is beyond the last. */
+/* Returns the name of backend k, also of one that this build lacks; NULL if k is beyond the last. */
 const char *mp_backend_name(size_t k);
-/* True if it is the name of a backend, or of one of its devices: "cpu", "cuda", "cuda:0" to "cuda:15". */
+/* True if the name is that of a backend, or of one of its devices: "cpu", "cuda", "cuda:0" to "cuda:15". */
 #define MP_BACKEND_LAST_DEVICE 15
 bool mp_backend_is_name(const char *name);
-/* The backend of this name, loaded if it is a module; "cuda:1" is its device of that number, "cuda" the first. A name gives the
- * same backend as long as the program runs. *out NULL: there is no backend of this name. MP_UNSUPPORTED: this build lacks its
- * module, or cannot load it; MP_NOMEM. */
+/* Opens the backend of this name, and loads it if it is a module; "cuda:1" is its device of that number, "cuda" the
+ * first. A name gives the same backend as long as the program runs. *out is NULL if there is no backend of this name.
+ * MP_UNSUPPORTED: this build lacks its module, or cannot load it; MP_NOMEM. */
 mp_status mp_backend_open(const char *name, const mp_backend **out, mp_error *err);
-/* The same without a reason: NULL where there is none. */
+/* Returns the backend of this name as mp_backend_open does; NULL, without a reason, if there is none. */
 const mp_backend *mp_backend_find(const char *name);

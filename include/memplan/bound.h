@@ -18,25 +18,25 @@ typedef enum mp_bound_orders {
     MP_BOUND_ANY_ORDER
 } mp_bound_orders;
 
-/* "this-order", "any-order", as plan files say it; "" of MP_BOUND_NO_ORDER. */
+/* Returns "this-order" or "any-order", as plan files say it; "" for MP_BOUND_NO_ORDER. */
 const char *mp_bound_orders_text(mp_bound_orders orders);
 
 typedef struct mp_bound {
     int64_t ticks;   /* no plan within the budget takes less; at least one run of every node in its fastest alternative */
-    bool infeasible; /* no such plan fits the budget; ticks is then the sum over nodes */
+    bool infeasible; /* proved: no such plan fits the budget; ticks is then one run of every node */
     mp_bound_orders orders;
-    mp_bound_stage stage; /* which proved it */
+    mp_bound_stage stage; /* the stage that proved it */
     int from,
         to; /* the interval that proves the most by itself: between the first runs of these nodes. `from` -1: there is
                none; `to` -1: to the end of the step. Where no plan fits: the node at which memory does not suffice, or -1 */
-    double multiplier; /* ticks a byte of memory is worth at the start of this interval */
+    double multiplier; /* Lagrange multiplier: ticks that a byte of memory is worth at the start of this interval */
 } mp_bound;
 
-/* The bound for plans whose peak_bytes is at most budget_bytes; options NULL: this order, effort 4. The same input gives the
- * same bound and report, unless `stop` ends it. Beyond 32,767 nodes only the one interval from the end of forward; and, where
- * nothing is marked and storages live for a small part of the list, the sum over parts of it (planner/bound/bound.h).
- * MP_NOMEM. O(nodes * edges / 64) time and O(nodes^2 / 4) bytes for the precedence relation, beyond 32,767 nodes O(graph) both;
- * for each k of effort some hundreds of minimum cuts, in practice about linear each, and linear programmes of about 10^8 rows *
- * iterations. Lagrangian relaxation (Everett 1963) of closure problems (Picard 1976); docs/bound.md has all sources. */
+/* Computes the bound for plans whose peak_bytes is at most budget_bytes; options NULL: this order, effort 4. The same input
+ * gives the same bound and report, unless `stop` ends it. Beyond 32,767 nodes only the interval from the end of forward and,
+ * where nothing is marked and lifetimes are short, the sum over parts of the list (planner/bound/bound.h). MP_NOMEM. O(nodes *
+ * edges / 64) time and O(nodes^2 / 4) bytes for the precedence relation, beyond 32,767 nodes O(graph) both; for each k of
+ * effort some hundreds of minimum cuts, in practice about linear each, and linear programmes of about 10^8 rows * iterations.
+ * Lagrangian relaxation (Everett 1963) of closure problems (Picard 1976); docs/bound.md has all sources. */
 mp_status mp_bound_within(const mp_graph *graph, int64_t budget_bytes, const mp_bound_options *options, mp_bound *out,
                           mp_error *err);

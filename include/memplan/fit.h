@@ -19,16 +19,16 @@
 /* Builds the training graph at a batch (>= 1), which is then released with mp_graph_free. */
 typedef mp_status (*mp_batch_graph)(void *data, int64_t batch, mp_graph **out, mp_error *err);
 
-/* Called before every batch is tried and while it is searched (`search` NULL: not now). Return false to stop with what is
+/* Called before every batch is tried (`search` NULL) and while it is searched. Return false to stop with what is
  * known. */
 typedef bool (*mp_fit_progress)(int64_t batch, const mp_progress *search, void *data);
 
 typedef struct mp_fit_request {
     mp_batch_graph graph_at;
     void *graph_data;
-    int64_t memory_bytes; /* for everything */
+    int64_t memory_bytes; /* the memory that everything has to fit */
     double overhead;      /* the extra time that recomputation may take, as a fraction of keep-all's; >= 0 */
-    int64_t most;         /* larger batches are not tried; <= 0: MP_FIT_MOST */
+    int64_t most;         /* the largest batch that is tried; <= 0: MP_FIT_MOST */
     const char *solver;   /* as in mp_request */
     uint64_t seed;
     int64_t moves;
@@ -42,35 +42,35 @@ enum { MP_FIT_MOST = 1 << 24 };
 
 /* Why the next larger batch is not the answer. */
 typedef enum mp_fit_end {
-    MP_FIT_UNKNOWN,   /* stopped before it was tried */
-    MP_FIT_PROVED,    /* its floor is over the memory: no schedule at all fits */
-    MP_FIT_OVER,      /* without recomputation: its peak is over the memory */
+    MP_FIT_UNKNOWN,   /* stopped before the next batch was tried */
+    MP_FIT_PROVED,    /* the floor of the next batch is over the memory: no schedule fits */
+    MP_FIT_OVER,      /* without recomputation: the peak of the next batch is over the memory */
     MP_FIT_NOT_FOUND, /* the search found no plan within the memory, and its floor is within the memory */
-    MP_FIT_TOO_SLOW,  /* the cheapest plan that was found takes more extra time than allowed */
-    MP_FIT_MOST_MET   /* it is beyond `most` */
+    MP_FIT_TOO_SLOW,  /* the cheapest plan found for the next batch takes more extra time than allowed */
+    MP_FIT_MOST_MET   /* the next batch is larger than `most` */
 } mp_fit_end;
 
 typedef struct mp_fit_answer {
-    int64_t batch;      /* 0: not even one, and what follows up to `plan` is unset */
-    int64_t peak_bytes; /* what its plan needs with its arena; the plan has passed mp_plan_check */
+    int64_t batch;      /* 0: not even batch 1 fits, and the fields up to `plan` are unset */
+    int64_t peak_bytes; /* memory of this batch's plan with its arena; the plan has passed mp_plan_check */
     int64_t static_bytes;
-    double overhead;    /* of its plan */
-    double seconds;     /* of one step */
-    const char *solver; /* who found it */
+    double overhead;    /* extra time of this plan, as a fraction of keep-all's */
+    double seconds;     /* of one training step */
+    const char *solver; /* the searcher that found the plan */
     mp_fit_end end;
     int64_t next_floor_bytes;    /* of the next batch; -1: not known */
-    int64_t next_smallest_bytes; /* the lowest peak that was found for it (without recomputation: its peak); -1: not searched */
-    double next_overhead;        /* of the cheapest plan within the memory; negative: none, or not searched */
+    int64_t next_smallest_bytes; /* the lowest peak found for the next batch; -1: not searched */
+    double next_overhead;        /* of the next batch's cheapest plan within the memory; negative: none, or not searched */
 } mp_fit_answer;
 
 typedef enum mp_fit_means { MP_FIT_KEEP_ALL, MP_FIT_RECOMPUTE, MP_FIT_ANY, MP_N_FIT_MEANS } mp_fit_means;
 
 typedef struct mp_fit {
     mp_fit_answer answers[MP_N_FIT_MEANS];
-    size_t n_tried, n_searches; /* batches of which the graph was built, and those that needed a search */
+    size_t n_tried, n_searches; /* batches whose graph was built; batches that needed a search */
     bool stopped;
 } mp_fit;
 
-/* MP_INVALID: contradictory request. Whatever building or searching returns. Deterministic. Some tens of searches. *out points
- * to nothing that needs releasing. */
+/* MP_INVALID: contradictory request; further errors are those of building and searching. Deterministic. Makes some tens
+ * of searches. *out owns nothing. */
 mp_status mp_fit_batch(const mp_fit_request *request, mp_fit *out, mp_error *err);

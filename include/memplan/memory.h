@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* n * size zeroed bytes, or NULL when memory is short or the product overflows. n = 0 gives a unique pointer. Release with
- * mp_free. */
+/* Returns n * size zeroed bytes; NULL when memory is short or the product overflows. n = 0 gives a unique pointer.
+ * Release with mp_free. */
 void *mp_alloc(size_t n, size_t size);
 void mp_free(void *p); /* NULL is fine */
 
@@ -24,7 +24,7 @@ void mp_free(void *p); /* NULL is fine */
     {                                                   \
         release(*variable);                             \
     }
-/* The owner of a handle: a type that is a pointer, or an integer, that is 0 without an object. */
+/* Makes the owner of a handle: a pointer or integer type whose value 0 means that there is no object. */
 #define MP_HANDLE_OWNER(release, type)                 \
     static inline void release##_owned(type *variable) \
     {                                                  \

@@ -5,9 +5,9 @@
  * and Johnson 1979, SR2).
  *
  * Method: depth-first branch and bound that fills the memory from below. Time is cut into sections, between which nothing
- * begins or ends; each has a floor, below which nothing more will be placed. In a valley of the floors the lowest thing over a
- * section is one of the items that fit into the valley, or nothing is that low, and the floor rises: these are the branches,
- * taken in the section that has the fewest. Rules that cut branches off (each can be switched off, and none changes an answer):
+ * begins or ends; each has a floor, below which nothing more will be placed. In a valley of the floors, either one of the
+ * items that fit into it lies on the floor of a section, or none does and the floor rises: these are the branches, taken in
+ * the section that has the fewest. Rules that cut branches off (each can be switched off, and none changes an answer):
  *   - what is unplaced in a section must fit above its floor (Moffitt 2023, MiniMalloc);
  *   - a floor is as high as the lowest offset that is possible for what is unplaced over it (ibid.);
  *   - where no item crosses from one section to the next, the problem falls apart, and one infeasible part makes it infeasible
@@ -36,7 +36,7 @@ typedef struct mp_pack_item {
     int piece, n_pieces; /* its profile: pieces[piece .. piece + n_pieces), by time, without overlap; at least one */
     int64_t alignment;   /* of the offset; >= 1 */
     int64_t fixed;       /* the offset that it must have; -1: any */
-    int64_t offset;      /* answer */
+    int64_t offset;      /* the result */
 } mp_pack_item;
 
 typedef struct mp_pack_problem { /* owned by the caller */
@@ -53,28 +53,28 @@ enum { /* rules, as bits of mp_pack_options.without */
        MP_PACK_SUPPORT = 8,
        MP_PACK_TWINS = 16,
        MP_PACK_MEMORY = 32,
-       MP_PACK_FEWEST = 64, /* branch where there are the fewest branches; without: at the lowest floor, leftmost */
+       MP_PACK_FEWEST = 64, /* branch in the section with the fewest branches; without: at the lowest floor, leftmost */
        MP_PACK_RULES = 127
 };
 
 typedef struct mp_pack_options {
-    int64_t node_limit; /* branches taken; <= 0: none */
-    int64_t enough; /* mp_pack_minimize ends with a placement of this height, or the proof that there is none; <= 0: goes on */
+    int64_t node_limit; /* branches taken at most; <= 0: no limit */
+    int64_t enough; /* mp_pack_minimize ends at a placement of this height or a proof that there is none; <= 0: at the lowest */
     bool (*stop)(void *data); /* asked now and then; true ends the search. NULL: never */
     void *data;
     unsigned without; /* rules that are off */
 } mp_pack_options;
 
 typedef enum mp_pack_verdict {
-    MP_PACK_PLACED,     /* every item has its offset; of mp_pack_minimize: and no placement is lower, or it is low enough */
+    MP_PACK_PLACED,     /* every item has its offset; with mp_pack_minimize no placement is lower, or its height is `enough` */
     MP_PACK_INFEASIBLE, /* proved: there is no placement */
-    MP_PACK_LIMIT       /* the search was cut short */
+    MP_PACK_LIMIT       /* a limit ended the search */
 } mp_pack_verdict;
 
 typedef struct mp_pack_result {
     mp_pack_verdict verdict;
     int64_t height; /* of the placement in the items; -1: there is none */
-    int64_t bound;  /* no placement is lower */
+    int64_t bound;  /* proved: no placement is lower */
     int64_t nodes;
 } mp_pack_result;
 
@@ -84,14 +84,14 @@ typedef struct mp_pack_result {
 mp_status mp_pack_solve(mp_pack_problem *problem, int64_t capacity, const mp_pack_options *options, mp_pack_result *result,
                         mp_error *err);
 
-/* Looks for the lowest offsets. The node limit is for all capacities that are tried. `known` is the height of a placement
- * whose offsets are in the items already; -1: there is none. MP_PACK_LIMIT: the offsets are the best that were found, if height
- * >= 0; bound <= lowest <= height. The rest as mp_pack_solve. */
+/* Looks for the lowest offsets. The node limit holds for all tried capacities together. `known` is the height of a
+ * placement whose offsets are in the items already; -1: there is none. MP_PACK_LIMIT: the offsets are the best that
+ * were found, if height >= 0; bound <= lowest <= height. Other errors as mp_pack_solve. */
 mp_status mp_pack_minimize(mp_pack_problem *problem, int64_t known, const mp_pack_options *options, mp_pack_result *result,
                            mp_error *err);
 
-/* The largest sum of live sizes at one time: no placement is lower. MP_INVALID: sums that do not fit. MP_NOMEM. O(n log n) for
- * n pieces. */
+/* Computes the largest sum of live sizes at one time: no placement is lower. MP_INVALID: sums that do not fit.
+ * MP_NOMEM. O(n log n) for n pieces. */
 mp_status mp_pack_bound(const mp_pack_problem *problem, int64_t *bytes, mp_error *err);
 
 /* Judges offsets without knowing anything of the search: aligned, fixed where they must be, >= 0, everything within

@@ -1,8 +1,8 @@
-/* planning.h - a graph, a search and its answer behind one opaque handle: the interface whose binary form stays.
+/* planning.h - a graph, a search and its answer behind one opaque handle: the interface whose binary form never changes.
  *
  * For other languages (Python's ctypes, FFIs) and for programs that are not built again when the library is: nothing but
- * pointers, integers, doubles and texts crosses it, and no layout of a struct has to be known. What there is to set and to ask
- * goes by name, so that new names do not change it. docs/library.md has an example; python/ is built on it.
+ * pointers, integers, doubles and texts crosses it, and no layout of a struct has to be known. Settings and answers go by
+ * name, so new ones do not change it. docs/library.md has an example; python/ is built on it.
  *
  *     mp_planning *p = mp_planning_new("chain", 1e-9);
  *     int a = mp_planning_add_storage(p, "a", "activation", 100);
@@ -15,11 +15,11 @@
  *     if (mp_planning_finish(p) != MP_OK || mp_planning_solve(p, 200) != MP_OK) puts(mp_planning_message(p));
  *     mp_planning_free(p);
  *
- * A call that fails leaves the handle as it was, and its sentence in mp_planning_message until the next call that can fail.
- * Without a handle, a text, a plan or a list where there has to be one every call fails, or answers as where there is nothing;
- * a list into which numbers are written may be NULL: then they are only counted. A handle is used by one thread at a time.
- * Functions of other headers that take an mp_graph, an mp_plan or an mp_error serve with what mp_planning_graph, _plan and
- * _error return: mp_graph_write, mp_plan_write, mp_timeline_picture.
+ * A call that fails leaves the handle as it was, and its sentence in mp_planning_message until the next call that can fail. A
+ * call fails, or answers that there is nothing, if a required handle, text, plan or list is NULL; only a list to be written to
+ * may be NULL: then its numbers are just counted. A handle is used by one thread at a time. Functions of other headers that
+ * take an mp_graph, an mp_plan or an mp_error serve with what mp_planning_graph, _plan and _error return: mp_graph_write,
+ * mp_plan_write, mp_timeline_picture.
  */
 #pragma once
 
@@ -43,8 +43,8 @@ const char *mp_planning_message(const mp_planning *planning);
  * handle. O(1). */
 mp_error *mp_planning_error(mp_planning *planning);
 const char *mp_planning_hash(const mp_planning *planning); /* 32 hexadecimal digits over the finished graph; "" before. O(1) */
-const mp_graph *mp_planning_graph(const mp_planning *planning); /* the handle's; complete once it is finished. O(1) */
-const mp_plan *mp_planning_plan(const mp_planning *planning);   /* of the last search, the handle's; NULL: none. O(1) */
+const mp_graph *mp_planning_graph(const mp_planning *planning); /* owned by the handle; complete once it is finished. O(1) */
+const mp_plan *mp_planning_plan(const mp_planning *planning);   /* of the last search, owned by the handle; NULL: none. O(1) */
 
 /* ---- the graph (docs/plan-rules.md) ---- */
 
@@ -52,31 +52,31 @@ const mp_plan *mp_planning_plan(const mp_planning *planning);   /* of the last s
  * the graph is finished, out of memory. Amortised O(1). */
 int mp_planning_add_storage(mp_planning *planning, const char *name, const char *kind, int64_t bytes);
 
-/* Adds a node of a phase ("forward", "loss", "backward", "update") and returns its number. -1 as above. Amortised O(1). */
+/* Adds a node of a phase ("forward", "loss", "backward", "update") and returns its number; -1 on failure. Amortised O(1). */
 int mp_planning_add_node(mp_planning *planning, const char *name, const char *op, const char *phase, int64_t ticks,
                          int64_t workspace_bytes);
 
-/* Says what a node has to do with n storages: it "reads" or "writes" them or "adds" to them, each list once; or n is even and
- * they are pairs for "in_place": the second may take over the memory of the first. MP_INVALID: no such word, no such node or
- * storage (yet), a finished graph; MP_NOMEM. O(n). */
+/* Says how a node uses n storages: it "reads" them, "writes" them or "adds" to them, each list once; for "in_place"
+ * they are pairs: the second may take over the memory of the first. MP_INVALID: no such word, no such node or storage
+ * (yet), a finished graph; MP_NOMEM. O(n). */
 mp_status mp_planning_connect(mp_planning *planning, int node, const char *how, const int *storages, size_t n);
 
-/* Sets a node's flag: "once" (it may not be recomputed), "random", "view". MP_INVALID as above. O(1). */
+/* Sets a node's flag: "once" (it may not be recomputed), "random", "view". MP_INVALID as mp_planning_connect. O(1). */
 mp_status mp_planning_flag(mp_planning *planning, int node, const char *flag);
 
-/* Checks the graph, which cannot be changed from then on. As mp_graph_finish, and as mp_timeline_build. */
+/* Checks the graph, which cannot be changed afterwards. Errors as mp_graph_finish and mp_timeline_build. */
 mp_status mp_planning_finish(mp_planning *planning);
 
 /* ---- the search ---- */
 
 /* Sets an option of searches to come, as the command line spells it: "solver", "seed", "moves", "effort", "time_limit"
- * (seconds), "gap" (a fraction), "bound" ("yes", which is the default, or "no"). And one of the graph, before it is finished:
- * "fuse", where its updates run ("none", which is the default: after all of backward; or "backward": within it). MP_INVALID: no
- * such option or value, or a finished graph. O(1). */
+ * (seconds), "gap" (a fraction), "bound" ("yes", which is the default, or "no"). "fuse" belongs to the graph and is set
+ * before it is finished: its updates run after all of backward ("none", the default) or within it ("backward").
+ * MP_INVALID: no such option or value, or a finished graph. O(1). */
 mp_status mp_planning_set(mp_planning *planning, const char *option, const char *value);
 
-/* Called now and then from mp_planning_solve, in its thread; -1 where there is nothing yet. Returns false to end the search
- * with the best plan so far. NULL: nobody. O(1). */
+/* Called now and then from mp_planning_solve, in its thread; a number is -1 while unknown. Returns false to end the
+ * search with the best plan so far. call NULL: no calls. O(1). */
 typedef bool (*mp_planning_call)(double elapsed_seconds, int64_t best_ticks, int64_t bound_ticks, int64_t smallest_bytes,
                                  void *data);
 void mp_planning_on_progress(mp_planning *planning, mp_planning_call call, void *data);
@@ -86,13 +86,13 @@ void mp_planning_on_progress(mp_planning *planning, mp_planning_call call, void 
  * which mp_planning_plan then returns. MP_INVALID: the graph is not finished. Otherwise as mp_solve_or_smallest. */
 mp_status mp_planning_solve(mp_planning *planning, int64_t budget_bytes);
 
-/* Answers with the smallest plan (smallest.h), which fits every budget that some earlier answer offered: the same whatever was
- * asked for before and however long nodes take. MP_INVALID: the graph is not finished. Otherwise as mp_solve. */
+/* Finds the smallest plan (smallest.h), which fits every budget that some earlier answer offered: the same whatever was
+ * asked before and however long nodes take. MP_INVALID: the graph is not finished. Otherwise as mp_solve. */
 mp_status mp_planning_solve_smallest(mp_planning *planning);
 
-/* Answers as mp_planning_solve, with the plan of an earlier answer (mp_plan_write, mp_plan_read) in place of a search. The
- * bound is the plan's claim. MP_REFUTED: it does not hold (mp_plan_check). MP_INVALID: it is for another graph, or there is
- * none, or the graph is not finished; MP_NOMEM: and the answer before stays. */
+/* Answers as mp_planning_solve, with the plan of an earlier answer (mp_plan_write, mp_plan_read) in place of a search.
+ * The bound is the plan's claim. MP_REFUTED: the plan does not hold (mp_plan_check). MP_INVALID: it is NULL or for
+ * another graph, or the graph is not finished. MP_NOMEM. On failure the earlier answer stays. */
 mp_status mp_planning_take(mp_planning *planning, int64_t budget_bytes, const mp_plan *plan);
 
 /* Returns a number by name; -1 if it is not known (yet), or there is no such name.
@@ -106,7 +106,7 @@ int64_t mp_planning_number(mp_planning *planning, const char *name);
  * O(steps). */
 size_t mp_planning_steps(const mp_planning *planning, int *nodes, size_t most);
 
-/* Writes the storages that are live at the peak of mp_planning_plan, without it of keep-all, largest first, always-live ones
- * left out: at most `most`. *node (may be NULL): the one that runs there. Returns how many there are; 0 also on a failure,
- * which leaves its sentence. As mp_timeline_build. */
+/* Writes the storages that are live at the peak of mp_planning_plan (of keep-all if there is no plan), largest first,
+ * without always-live ones: at most `most`. *node (may be NULL) is the node at the peak. Returns how many there are; 0
+ * also on failure, with a message. As mp_timeline_build. */
 size_t mp_planning_holders(mp_planning *planning, int *node, int *storages, size_t most);

@@ -1,5 +1,5 @@
-/* problem.h - a graph, and what every question about it needs. Each is found when it is first asked for, and then kept: for
- * searches, bounds and reports about one graph, which else would find it anew. Any thread may ask.
+/* problem.h - a graph with results that many questions about it need. Each is computed when it is first asked for, then
+ * kept for all searches, bounds and reports about the graph. Any thread may ask.
  *
  *     mp_problem *problem = NULL;
  *     MP_CHECK(mp_problem_new(graph, &problem, err));
@@ -15,14 +15,14 @@
 
 typedef struct mp_problem mp_problem;
 
-/* On MP_OK *out is released with mp_problem_free (NULL is fine) before the graph, which stays as it is until then. MP_NOMEM.
- * O(1). */
+/* Makes a problem; on MP_OK *out is released with mp_problem_free (NULL is fine) before the graph, which must not
+ * change until then. MP_NOMEM. O(1). */
 mp_status mp_problem_new(const mp_graph *graph, mp_problem **out, mp_error *err);
 void mp_problem_free(mp_problem *problem);
 MP_OWNER(mp_problem_free, mp_problem)
 
-/* The baseline of every percentage: graph->n_nodes steps of keep-all, and their timeline. They are the problem's. MP_NOMEM. At
- * first as mp_timeline_build. */
+/* Gives the baseline of every percentage: the graph->n_nodes steps of keep-all and their timeline, owned by the
+ * problem. MP_NOMEM. The first call costs as much as mp_timeline_build. */
 mp_status mp_problem_keep_all(mp_problem *problem, const mp_step **steps, const mp_timeline **timeline, mp_error *err);
 
 /* Like mp_floor_explained; reason may be NULL. */

@@ -1,15 +1,15 @@
-/* search.h - what a search is asked, and the search as a searcher in it sees it: the judging of candidates, and when to end.
+/* search.h - the request of a search, and what a searcher can ask of its search: judge a candidate, and when to end.
  * For searchers of your own (mp_request.own; docs/adding-a-searcher.md) and those of the table (solver.h).
  *
- * A searcher proposes schedules; mp_search_offer judges each with the timeline and keeps the best. So a searcher is only the
- * idea that makes its candidates, and all are compared by the same measure.
+ * A searcher proposes schedules; mp_search_offer judges each with the timeline and keeps the best. So a searcher is
+ * only the idea that makes its candidates, and all are compared by the same measure.
  *
- * A larger budget never costs more. For that, what a searcher that is monotone in the budget offers for a budget is among what
- * it offers for every larger one: its candidates do not depend on the budget, or come from a ladder of budgets that ends at it.
- * What other searchers find for a budget is handed on to the larger ones where several are asked for (sweep.h). Every searcher
- * therefore starts from the same base, keep-all, which mp_solve offers for it.
+ * A larger budget never costs more. For that, a searcher that is monotone in the budget offers for every larger budget
+ * all that it offers for a smaller one: its candidates do not depend on the budget, or come from a ladder of budgets
+ * that ends at it. What other searchers find for a budget is handed on to the larger ones where several are asked for
+ * (sweep.h). Every searcher therefore starts from the same base, keep-all, which mp_solve offers for it.
  *
- * What is proved has four forms, which differ in what may depend on them, so that the same input gives the same plan:
+ * Four questions about proofs differ in what may depend on the answer, so that the same input gives the same plan:
  *  - mp_search_enough, proved before the searcher began, is always the same: anything may depend on it.
  *  - mp_search_proved, proved until now by the thread beside the search too, may end a searcher, but decide nothing else.
  *  - mp_search_settled: the best plan meets what is proved; nothing cheaper exists, and only a smaller peak is left to find.
@@ -26,12 +26,13 @@ typedef struct mp_search mp_search;
 /* A searcher: a row of the table (solver.h), or one of the caller's. */
 typedef struct mp_solver {
     const char *name;    /* "lower-set" */
-    const char *summary; /* one line for people */
+    const char *summary; /* one line that describes it */
     const char *source;  /* "Kusumoto et al. 2019" */
     mp_status (*run)(mp_search *search, mp_error *err);
     bool monotone;           /* its candidates for a budget are also candidates for every larger one */
-    bool chooses_algorithms; /* it sees them; others see a relaxed graph and leave the choice to the offer (search.h) */
-    bool wants_phases; /* and chooses no algorithms: a graph without loss and backward is shown with a turn-around marked */
+    bool chooses_algorithms; /* it sees algorithms; other searchers see a relaxed graph, and mp_search_offer chooses */
+    bool wants_phases; /* chooses no algorithms, and needs an end of forward: a graph without loss and backward is shown with
+                          one */
 } mp_solver;
 
 /* How much work a search is worth. Work is counted, so the same effort gives the same plan on every machine.
@@ -46,43 +47,43 @@ typedef enum mp_effort { MP_EFFORT_NORMAL, MP_EFFORT_QUICK, MP_EFFORT_THOROUGH, 
 const char *mp_effort_name(mp_effort effort);
 int mp_effort_find(const char *name); /* an mp_effort, or -1 */
 
-/* Called now and then while a search runs, from the searching thread. Times in seconds, bytes; ticks -1: none yet. Return false
- * to stop with the best result so far. */
+/* Called now and then while a search runs, from the searching thread. Times are seconds; ticks -1: none yet. Return
+ * false to stop with the best result so far. */
 typedef struct mp_progress {
     const char *solver;
     double elapsed_seconds;
     int64_t best_ticks, baseline_ticks, smallest_peak_bytes;
     int64_t bound_ticks;       /* proved: no plan within the budget takes less */
-    int64_t n_offers, n_moves; /* schedules judged as a whole; changes tried by a local search ... */
-    double moves_per_second;   /* ... since it began */
+    int64_t n_offers, n_moves; /* schedules judged as a whole; changes that a local search has tried */
+    double moves_per_second;   /* rate of n_moves since the local search began */
 } mp_progress;
 typedef bool (*mp_progress_call)(const mp_progress *progress, void *data);
 
-/* Called with every schedule that a search judges. Anything but MP_OK ends the search with that. */
+/* Called with every schedule that a search judges. A status other than MP_OK ends the search with that status. */
 typedef mp_status (*mp_offer_call)(const mp_step *steps, size_t n, int64_t peak_bytes, int64_t ticks, void *data,
                                    mp_error *err);
 
 typedef struct mp_request {
     const mp_graph *graph;
-    mp_problem *problem;  /* of the graph, with what earlier questions have found; NULL: the search makes one */
+    mp_problem *problem;  /* of the graph, with results of earlier questions; NULL: the search makes one */
     int64_t budget_bytes; /* MP_NO_LIMIT: none */
     const char *solver;   /* NULL: "auto" */
-    const mp_solver *own; /* a searcher of the caller's, which runs in place of `solver`; NULL: none */
+    const mp_solver *own; /* the caller's searcher, which runs in place of `solver`; NULL: none */
     uint64_t seed;
-    int64_t moves;             /* how many candidates a searcher may try; <= 0: its own default, scaled to the graph */
-    double time_limit;         /* seconds; <= 0: none */
-    mp_effort effort;          /* 0: normal */
-    double gap;                /* share of a step: a plan so near the bound will do; <= 0: as the effort has it */
-    const int *checkpoints;    /* storages the user named, for `segments` */
-    size_t n_checkpoints;      /* with checkpoints NULL, `segments` finds its own list */
-    const mp_plan *start;      /* a plan of the same graph, which is offered before anything else; NULL: none */
-    bool refine;               /* with `start`: auto only improves on it, by a short cool anneal */
-    bool skips_if_proved;      /* with wants_bound: proved before the search that nothing fits, only keep-all is offered */
-    bool wants_bound;          /* compute a lower bound, before and beside the search, which ends when it is met */
-    bool explains_bound;       /* with wants_bound: and a report of it */
-    unsigned stages_off;       /* bit s: without this stage of the bound (mp_bound_options.off) */
-    unsigned solvers_off;      /* bit k: `auto` runs without row k of the table, but for the baseline */
-    bool keep_order;           /* every node's first run in the order of the list: only recomputation is searched for */
+    int64_t moves;          /* how many candidates a searcher may try; <= 0: its own default, scaled to the graph */
+    double time_limit;      /* seconds; <= 0: none */
+    mp_effort effort;       /* 0: normal */
+    double gap;             /* a plan within this share of a step of the bound ends the search; <= 0: the effort decides */
+    const int *checkpoints; /* storages the user named, for `segments` */
+    size_t n_checkpoints;   /* number of checkpoints; with checkpoints NULL, `segments` finds its own list */
+    const mp_plan *start;   /* a plan of the same graph, which is offered before anything else; NULL: none */
+    bool refine;            /* with `start`: auto only improves on it, by a short cool anneal */
+    bool skips_if_proved; /* with wants_bound: if it is proved before the search that nothing fits, only keep-all is offered */
+    bool wants_bound;     /* compute a lower bound before and beside the search, which ends when a plan meets it */
+    bool explains_bound;  /* with wants_bound: also report how the bound is made up */
+    unsigned stages_off;  /* bit s: without this stage of the bound (mp_bound_options.off) */
+    unsigned solvers_off; /* bit k: `auto` skips row k of the table (never the baseline) */
+    bool keep_order;      /* first runs of nodes keep list order: only recomputation is searched for */
     mp_progress_call progress; /* may be NULL */
     void *progress_data;
     mp_offer_call on_offer; /* may be NULL */
@@ -91,54 +92,54 @@ typedef struct mp_request {
 
 /* ---- for searchers ---- */
 
-/* Returns the request. Its graph may be a relaxed one, in which every algorithm of a node has the ticks of the fastest and the
- * workspace of the smallest, unless the searcher `chooses_algorithms`: the offer then chooses. Valid while the searcher runs.
- * O(1). */
+/* Returns the request. Unless the searcher `chooses_algorithms`, its graph may be relaxed: every algorithm of a node
+ * has the ticks of the fastest and the workspace of the smallest, and mp_search_offer chooses. Valid while the searcher
+ * runs. O(1). */
 const mp_request *mp_search_request(const mp_search *search);
 /* Returns the number of candidates that `moves` allows the running searcher; the searcher shares it out among its stages. O(1).
  */
 int64_t mp_search_moves(const mp_search *search);
-/* The effort that is asked for; thorough on graphs so small that it takes no time. O(1). */
+/* Returns the effort that is asked for; thorough on graphs so small that it takes no time. O(1). */
 mp_effort mp_search_effort(const mp_search *search);
 
-/* Judges a schedule: kept if it is the best within the budget, or the smallest so far. Where nodes have algorithms, those that
- * are best for this order are chosen here, whatever the steps say. *peak_bytes and *ticks (may be NULL) tell what it came to.
- * With keep_order, a schedule that breaks the list order is judged with that order restored, or, if its backward nodes break
- * it, not at all: INT64_MAX. Deterministic: ties keep the earlier one. The steps stay the caller's. MP_INVALID: the schedule
- * cannot run, a fault of the searcher. MP_NOMEM. As mp_timeline_build. */
+/* Judges a schedule: kept if it is the best within the budget, or the smallest so far. Where nodes have algorithms,
+ * those that are best for this order are chosen here, whatever the steps say. *peak_bytes and *ticks (may be NULL) are
+ * its peak and time. With keep_order, a schedule that breaks the list order is judged with that order restored, or, if
+ * its backward nodes break it, not at all: INT64_MAX. Deterministic: ties keep the earlier one. The steps stay the
+ * caller's. MP_INVALID: the schedule cannot run, a fault of the searcher. MP_NOMEM. As mp_timeline_build. */
 mp_status mp_search_offer(mp_search *search, const mp_step *steps, size_t n, int64_t *peak_bytes, int64_t *ticks,
                           mp_error *err);
-/* The best schedule within the budget so far, else the one of the lowest peak; *steps is valid until the next offer. There is
- * one as soon as anything was offered. O(1). */
+/* Gives the best schedule within the budget so far, else the one of the lowest peak; *steps is valid until the next
+ * offer. There is none before the first offer. O(1). */
 void mp_search_best(const mp_search *search, const mp_step **steps, size_t *n);
 int64_t mp_search_best_ticks(const mp_search *search);     /* INT64_MAX: none within the budget yet */
 int64_t mp_search_baseline_ticks(const mp_search *search); /* of keep-all */
 
-/* True when the search should end: the time limit, the caller, or the number of offers that `moves` allows is used up. */
+/* True when the search should end: by the time limit, the caller, or the number of offers that `moves` allows. */
 bool mp_search_stopped(mp_search *search);
-/* Returns the share of the time limit that is over, 0 if there is none. May be asked from any thread. */
+/* Returns the share of the time limit that has passed, 0 if there is no limit. Any thread may ask. */
 double mp_search_elapsed(const mp_search *search);
-/* Tells how many changes a local search has tried since it last told, for progress only. */
+/* Reports how many changes a local search has tried since its last report; for progress only. */
 void mp_search_count_moves(mp_search *search, int64_t n);
 
-/* Returns the ticks that will do and those that are proved, whether nothing better is left to find, and waits for the proof:
- * see above. */
+/* Return the ticks that are good enough, the ticks that are proved, and whether nothing better is left to find; the
+ * last waits for the proof. The head of this file has the rules. */
 int64_t mp_search_enough(const mp_search *search);
 int64_t mp_search_proved(mp_search *search);
 bool mp_search_settled(mp_search *search);
 void mp_search_await_proof(mp_search *search);
-/* True if the best plan is within this share of a step of the bound. Awaits the proof. */
+/* True if the best plan is within this share of a step of the bound. Waits for the proof. */
 bool mp_search_is_within(mp_search *search, double gap);
 /* True if a searcher may end: the search is settled, or its plan is within the gap that is asked for. */
 bool mp_search_will_do(mp_search *search);
-/* True if no plan fits the budget: proved before the searcher began, as mp_search_enough is. */
+/* True if it was proved before the searcher began that no plan fits the budget. */
 bool mp_search_is_infeasible(const mp_search *search);
-/* Tells what the searcher has proved: no plan that is asked for (with keep_order, that keeps it) takes less than these ticks
- * within the budget, or none fits it. */
+/* Reports what the searcher has proved: no plan within the budget (with keep_order, none that keeps the order) takes
+ * less than these ticks, or none fits. */
 void mp_search_claim_bound(mp_search *search, int64_t ticks);
 void mp_search_claim_infeasible(mp_search *search);
 
-/* Runs another searcher within this search (as `auto` does): its offers are counted by themselves and carry its name. It is
- * stopped when this share of the time limit is over, counted from the search's beginning, or, while there is no plan within the
- * budget, half of what is left then; 1: at the limit. Returns what the searcher returns. */
+/* Runs another searcher within this search (as `auto` does): its offers are counted by themselves and carry its name.
+ * It is stopped when this share of the time limit has passed since the search began (1: at the limit); while there is
+ * no plan within the budget, it may use half of what is left then. Returns what the searcher returns. */
 mp_status mp_search_delegate(mp_search *search, const mp_solver *solver, double share, mp_error *err);

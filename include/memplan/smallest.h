@@ -1,20 +1,21 @@
-/* smallest.h - the smallest plan of a graph: what is offered where a budget cannot be met, and what "min" is as a budget.
+/* smallest.h - the smallest plan of a graph: offered where a budget cannot be met, and meant by the budget "min".
  *
- * The floor (floor.h) is certified, and there may be no plan that reaches it; this is a plan in hand. It does not depend on the
- * budget that was asked for, and on no clock: the work is counted, and the search sees sizes in place of ticks. So it is the
- * same for the same graph, however long operators took when they were measured. mp_solve_or_smallest and mp_solve_with_arena
- * fall back on it: they find a plan within every budget that it fits, if no time limit ends them.
+ * The floor (floor.h) is certified, and there may be no plan that reaches it; this is a plan in hand. It does not depend on
+ * the budget that was asked for, and on no clock: the work is counted, and the search sees sizes in place of ticks. So it is
+ * the same for the same graph, however long operators took when they were measured. mp_solve_or_smallest and
+ * mp_solve_with_arena fall back on it: they find a plan within every budget that it fits, if no time limit ends them.
  */
 #pragma once
 
 #include "memplan/solver.h"
 
-/* The plan of the lowest peak that the request's searcher finds; budget, seed, moves and effort of the request do not matter.
- * With an arena it has offsets, and needs mp_plan_need; if that is more than its peak, an order that needs less may exist. It
- * has passed mp_plan_check. On MP_OK *out is released with mp_plan_free. As mp_solve; a time limit may end it early. */
+/* Finds the plan of the lowest peak that the request's searcher has; budget, seed, moves and effort of the request do
+ * not matter. With an arena it has offsets, and needs mp_plan_need; if that is more than its peak, an order that needs
+ * less may exist. It has passed mp_plan_check. On MP_OK *out is released with mp_plan_free. As mp_solve; a time limit
+ * may end it early. */
 mp_status mp_smallest_plan(const mp_request *request, bool with_arena, mp_plan **out, mp_error *err);
 
-/* As mp_solve, and where that finds nothing and was not ended, the answer's `smallest` is the smallest plan, and if it fits
- * also, or a cheaper one from there, the answer's plan. So the peak of `smallest` is a budget that is met. As
+/* As mp_solve. If that finds nothing and was not stopped, the answer's `smallest` is the smallest plan; if it fits, it
+ * or a cheaper one found from it is the answer's plan. So the peak of `smallest` is a budget that is met. As
  * mp_smallest_plan. */
 mp_status mp_solve_or_smallest(const mp_request *request, mp_answer *answer, mp_error *err);

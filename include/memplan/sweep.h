@@ -1,8 +1,8 @@
 /* sweep.h - the trade-off curve: what each searcher makes of each of several budgets, and what is proved about each.
  *
- * A searcher that is monotone in the budget (search.h) searches once, and the fastest of all that it tried within a budget is
- * its point. The others search for each budget, from the best plan that is known for it. So on every curve a larger budget
- * never costs more.
+ * A searcher that is monotone in the budget (search.h) searches once; its point for a budget is the fastest schedule
+ * within that budget that it tried. The others search for each budget, from the best plan that is known for it. So on
+ * every curve a larger budget never costs more.
  *
  *     const mp_sweep_request request = {.graph = graph};              // nine budgets, all searchers that apply
  *     mp_sweep sweep;
@@ -18,35 +18,35 @@
 /* The best plan that a searcher found for a budget. */
 typedef struct mp_sweep_point {
     int64_t budget_bytes;
-    bool feasible; /* false: no plan was found, and what follows is unset */
+    bool feasible; /* false: no plan was found, and the other fields are unset */
     int64_t peak_bytes, ticks;
-    size_t n_checkpoints, n_recomputed; /* the second number: steps beyond a node's first run */
+    size_t n_checkpoints, n_recomputed; /* checkpoints; steps beyond a node's first run */
 } mp_sweep_point;
 
 /* A bound: no plan within the budget takes less. */
 typedef struct mp_sweep_bound {
     int64_t budget_bytes, ticks;
-    bool infeasible; /* proved: there is none at all; ticks is then unset */
+    bool infeasible; /* proved: no plan fits the budget; ticks is then unset */
 } mp_sweep_bound;
 
 typedef struct mp_sweep_curve {
     const char *solver;     /* a row of the table */
-    int64_t smallest_bytes; /* the lowest peak that it found at all; -1: nothing found */
+    int64_t smallest_bytes; /* the lowest peak that it found; -1: nothing found */
     size_t n;
     mp_sweep_point *points; /* by ascending budget */
 } mp_sweep_curve;
 
-/* Called before each search and while it runs (`search` NULL: not yet); k of about n. Return false to stop with what is known.
- */
+/* Called before each search (`search` NULL) and while it runs; search k of about n. Return false to stop with what is
+ * known. */
 typedef bool (*mp_sweep_progress)(size_t k, size_t n, const mp_progress *search, void *data);
 
 typedef struct mp_sweep_request {
     const mp_graph *graph;
     mp_problem *problem;    /* as in mp_request */
-    const int64_t *budgets; /* NULL: evenly from the smallest that some searcher meets to the peak of keep-all */
+    const int64_t *budgets; /* NULL: evenly spaced from the smallest that some searcher meets to the peak of keep-all */
     size_t n_budgets;       /* with budgets NULL: how many; 0: MP_SWEEP_BUDGETS */
     const char *const *solvers;
-    size_t n_solvers; /* 0: all that apply, but for those that only combine or keep everything */
+    size_t n_solvers; /* 0: all that apply, apart from those that only combine others or keep everything */
     uint64_t seed;
     int64_t moves;
     mp_effort effort;
@@ -64,14 +64,14 @@ typedef struct mp_sweep {
     mp_sweep_curve *curves;
     size_t n_bounds;
     mp_sweep_bound *bounds;       /* by ascending budget */
-    mp_bound_orders bound_orders; /* which plans they are about */
+    mp_bound_orders bound_orders; /* the orders that the bounds hold for */
     size_t n_spread;
     mp_spread_point *spread; /* evenly spread checkpoints */
     bool stopped;
 } mp_sweep;
 
-/* Every point's plan has passed mp_plan_check. With budgets NULL, each curve begins at the smallest peak of its own searcher.
- * MP_INVALID: no such searcher; MP_NOT_APPLICABLE: a named one is not for this graph, or none is. MP_NOMEM. On MP_OK release
- * with mp_sweep_free. Deterministic. */
+/* Computes the curves; every point's plan has passed mp_plan_check. With budgets NULL, each curve begins at the
+ * smallest peak of its own searcher. MP_INVALID: no such searcher; MP_NOT_APPLICABLE: a named one is not for this
+ * graph, or none is. MP_NOMEM. On MP_OK release with mp_sweep_free. Deterministic. */
 mp_status mp_sweep_budgets(const mp_sweep_request *request, mp_sweep *out, mp_error *err);
 void mp_sweep_free(mp_sweep *sweep); /* frees what it points to; zeroed is fine */

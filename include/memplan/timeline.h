@@ -32,8 +32,8 @@
 typedef struct mp_step {
     int node;
     int alternative; /* 0: the base; k: the node's k-th alternative */
-    int until; /* 0: it runs in order; else it is issued on the second stream, and this step, or with the number of steps the
-                  end, waits for it */
+    int until;       /* 0: it runs in order. Else it is issued on the second stream, and step `until` waits for it (the number
+                      * of steps: the end of the plan does) */
 } mp_step;
 
 /* Returns the step before which step t has ended: t + 1 if it runs in order, else the step that waits for it. O(1). */
@@ -50,12 +50,13 @@ typedef struct mp_span {
 
 typedef struct mp_timeline {
     size_t n_steps;
-    int64_t *live_bytes;       /* per step */
-    int64_t *concurrent_bytes; /* per step: of these, workspace of steps that run concurrently; NULL: none does */
+    int64_t *live_bytes; /* per step */
+    int64_t
+        *concurrent_bytes; /* per step: the part of live_bytes that is workspace of concurrent steps; NULL: there are none */
     int64_t static_bytes;
     int64_t peak_bytes; /* static_bytes + the highest live_bytes */
     int peak_step;      /* the first step at the peak; -1 without steps */
-    int64_t ticks;      /* the sum over steps */
+    int64_t ticks;      /* the sum of all steps' ticks */
     size_t n_spans;
     mp_span *spans; /* ordered by (begin, storage) */
 } mp_timeline;
@@ -68,15 +69,15 @@ mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t 
 void mp_timeline_free(mp_timeline *timeline);
 MP_OWNER(mp_timeline_free, mp_timeline)
 
-/* The instances that are live at a step, largest first (ties by storage): up to `most` indices into timeline->spans are
- * written to `spans`; returns how many there are in all. O(spans). */
+/* Finds the instances that are live at a step, largest first (ties by storage): writes up to `most` indices into
+ * timeline->spans to `spans`, and returns how many there are in all. O(spans). */
 size_t mp_timeline_holders(const mp_graph *graph, const mp_timeline *timeline, int step, int *spans, size_t most);
 
 /* Writes the bytes that are live between the steps, static bytes included: between_bytes[t] before step t,
  * between_bytes[n_steps] after the last. O(spans + steps). */
 void mp_timeline_between(const mp_graph *graph, const mp_timeline *timeline, int64_t *between_bytes);
 
-/* Writes the graph->n_nodes steps of keep-all, the baseline of every percentage: the nodes in list order, base alternatives,
- * nothing twice. Updates come after all of backward; with forward-fused updates they all come first (the same step, cut at
- * another place). */
+/* Writes the graph->n_nodes steps of keep-all, the baseline of every percentage: the nodes in list order, base
+ * alternatives, nothing twice. Updates come after all of backward; with forward-fused updates they all come first (the
+ * training step is cut at another place). */
 void mp_keep_all(const mp_graph *graph, mp_step *steps);

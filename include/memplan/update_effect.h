@@ -5,10 +5,10 @@
 
 typedef struct mp_update_effect {
     int64_t peak_bytes;
-    int64_t gradient_bytes;         /* of parameters, payload: the most that is live at once */
-    int64_t peak_gradient_bytes;    /* and when memory is at its peak */
-    int64_t largest_gradient_bytes; /* of one parameter */
-    int64_t moved_bytes;            /* between memory and a cache, per step of training */
+    int64_t gradient_bytes;         /* payload of the parameters' gradients: the most that is live at once */
+    int64_t peak_gradient_bytes;    /* payload of the parameters' gradients that is live at the peak */
+    int64_t largest_gradient_bytes; /* payload of the largest gradient of one parameter */
+    int64_t moved_bytes;            /* moved between memory and a cache of cache_bytes, per step of training */
 } mp_update_effect;
 
 /* Computes the effect for keep-all with the updates as early as the graph's `fuse` allows. MP_NOMEM. Errors and cost as
