@@ -1,4 +1,4 @@
-/* exhausted.c - an allocator for jansson, most of whose callers cannot tell no memory from nothing, and handlers of signals. */
+/* exhausted.c - signal handlers, and an allocator for jansson, most of whose callers miss a failed allocation. */
 #include "cli/exhausted.h"
 
 #include <jansson.h>
@@ -10,7 +10,7 @@
 #include "cli/messages/messages.h"
 #include "formats/base/process.h"
 
-/* Buffers are not written: what an answer was to be is not half printed. */
+/* Ends without flushing buffers, so that no answer is half printed. */
 static void end(const char *sentence)
 {
     const ssize_t unused = write(STDERR_FILENO, sentence, strlen(sentence));
@@ -36,13 +36,13 @@ static struct sigaction old_crash;
 static void on_crash(int signal)
 {
     if (mp_library_works) end("memplan: a library crashed, as it does when memory runs out\n");
-    sigaction(signal, &old_crash, NULL); /* and what crashed does so again */
+    sigaction(signal, &old_crash, NULL); /* the crash then happens again by default */
 }
 
 void exhausted_catch(void)
 {
     const struct sigaction action = {.sa_handler = on_end};
-    static char stack[1 << 14]; /* of its own: GLib also fails by calling itself without end */
+    static char stack[1 << 14]; /* an own stack: GLib also fails by endless recursion */
     const stack_t other = {.ss_sp = stack, .ss_size = sizeof stack};
     const struct sigaction crash = {.sa_handler = on_crash, .sa_flags = SA_ONSTACK};
     json_set_alloc_funcs(get, free);

@@ -1,4 +1,4 @@
-/* main.c - from the words of the command line to a command, and its exit status. */
+/* main.c - finds the command of a command line, runs it, and returns its exit status. */
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "cli/options/outputs.h"
 #include "estimator/base/clock.h"
 
-/* A single "-" among the operands and the files to read is standard input. */
+/* Stores standard input, if a single operand or file to read is "-". */
 static int keep_input(const options *o)
 {
     size_t n = 0;
@@ -29,7 +29,7 @@ static int keep_input(const options *o)
     return n ? input_keep() : EXIT_DONE;
 }
 
-/* The command itself. Its files are tried first: none of its work is lost for want of a place. */
+/* Runs the command. Its files are tried first, so that none of its work is lost. */
 static int answer(const command *c, options *o)
 {
     int rc = keep_input(o);
@@ -63,8 +63,8 @@ static int run(int argc, char **argv)
     return rc;
 }
 
-/* Who starts a program with a standard file closed must not have the first file it opens in its place. Written to, or read,
- * these fail as the closed one would. */
+/* Replaces closed standard files, so that the first file opened does not take their place. Reading or writing these
+ * fails as a closed one would. */
 static bool stand_in_for_closed(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)

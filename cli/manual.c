@@ -21,7 +21,7 @@
     "Graphviz's "                                                                                                     \
     "DOT (.dot, .gv). PLAN is a file that `memplan plan -o` wrote."
 
-/* Those that shape the graph are explained once for all commands about a model. */
+/* True for options that shape the graph, which are explained once for all commands about a model. */
 static bool is_shared(const option_row *row)
 {
     return row->key != NULL;
@@ -41,7 +41,7 @@ static void escaped(FILE *to, const char *text)
     for (; *text; text++) fprintf(to, strchr("*<_[", *text) ? "\\%c" : "%c", *text);
 }
 
-/* One option as an item of a list. False: no memory. */
+/* Prints one option as an item of a list. Returns false if memory is short. */
 static bool markdown_option(const option_row *row)
 {
     char *text = NULL;
@@ -61,7 +61,7 @@ static bool markdown_option(const option_row *row)
     return ok;
 }
 
-/* The options of a command that are its own (c NULL: the shared ones); those for experiments last. */
+/* Prints the options that only this command has (c NULL: the shared ones); those for experiments come last. */
 static bool markdown_options(const command *c)
 {
     bool ok = true, any = false;
@@ -227,7 +227,7 @@ static void man_command(const command *c)
         putchar('\n');
     }
     puts(".SH OPTIONS");
-    for (int shared = 0; shared < 2; shared++) /* first its own, then those about the model */
+    for (int shared = 0; shared < 2; shared++) /* first its own options, then those about the model */
         for (int last = 0; last < 2; last++)
             for (int k = 0; k < N_OPTIONS; k++) {
                 const option_row *row = &option_rows[k];

@@ -1,4 +1,4 @@
-/* apply_blocks.c - modules of one name but for a number. */
+/* apply_blocks.c - finds modules whose names differ only in a number. */
 #include "cli/apply/apply.h"
 
 #include <ctype.h>
@@ -6,7 +6,7 @@
 
 #include "planner/segments/module_schedule.h"
 
-/* The bytes of a name before the number that it ends with; 0: it ends with none. */
+/* Returns the bytes of a name before the number at its end; 0 if there is none. */
 static int prefix_of(const char *name)
 {
     const size_t length = strlen(name);
@@ -21,7 +21,7 @@ static bool is_of(const mp_modules *m, int module, const char *first, int prefix
     return !row->is_split && row->n_calls == 1 && prefix_of(row->name) == prefix && !strncmp(row->name, first, (size_t)prefix);
 }
 
-/* How many operators the modules of a row have together; 0: it is none. */
+/* Returns how many operators the modules of a sequence have together; 0 if it is no sequence of several. */
 static int operators_of(const mp_modules *m, const char *first, int prefix)
 {
     int n_operators = 0, n = 0;

@@ -1,4 +1,4 @@
-/* apply_lines.c - the lines that every framework's part of apply begins with. */
+/* apply_lines.c - the lines with which the output for every framework begins. */
 #include "cli/apply/apply.h"
 
 #include <limits.h>

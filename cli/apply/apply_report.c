@@ -1,5 +1,5 @@
-/* apply_report.c - a plan for PyTorch, Hugging Face, Megatron, DeepSpeed, Paddle and JAX: lines to paste, between comments that
- * say what they come to. */
+/* apply_report.c - a plan for PyTorch, Hugging Face, Megatron, DeepSpeed, Paddle and JAX: lines to paste, with comments
+ * that state peak and time. */
 #include "cli/apply/apply.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@
 
 /* ---- PyTorch ---- */
 
-/* Whether an operator that runs again writes what is always there: running statistics, say. */
+/* True if a recomputed operator writes an always-live storage, such as running statistics. */
 static bool writes_again(const mp_modules *m, const bool *chosen)
 {
     for (int k = 0; k < m->n_calls; k++)
@@ -25,7 +25,7 @@ static bool writes_again(const mp_modules *m, const bool *chosen)
     return false;
 }
 
-/* Whether a module without parameters is among them: PyTorch may have it work in place. */
+/* True if a chosen module has no parameters: PyTorch may run it in place. */
 static bool may_be_in_place(const mp_modules *m, const bool *chosen)
 {
     for (int k = 0; k < m->n_calls; k++) {
@@ -58,13 +58,13 @@ static void print_pytorch(applied *x, const mp_plan *plan, const bool *chosen)
             print_to(x->to, "# Modules among them move their buffers (running statistics) twice in a step.\n");
     }
     const double most = (double)(x->plan->baseline_peak_bytes - x->plan->static_bytes);
-    const double share = (double)(x->budget_bytes - x->plan->static_bytes) / most; /* of what comes and goes */
+    const double share = (double)(x->budget_bytes - x->plan->static_bytes) / most; /* of the memory that is not always live */
     if (most > 0)
         print_to(x->to, "# With torch.compile instead:\n# torch._functorch.config.activation_memory_budget = %.2f\n",
                  share < 1 ? floor(100 * share) / 100 : 1);
 }
 
-/* The plan, if it is one by modules; else the best one by modules within its budget. */
+/* Prints the plan if it is by modules; else the best plan by modules within its budget. */
 static mp_status apply_pytorch(applied *x)
 {
     const mp_request request = {.graph = x->graph, .budget_bytes = x->budget_bytes, .own = &mp_modules_solver};
@@ -85,7 +85,7 @@ static mp_status apply_pytorch(applied *x)
     return MP_OK;
 }
 
-/* ---- the first of equal blocks ---- */
+/* ---- frameworks that checkpoint the first of equal blocks ---- */
 
 static void print_huggingface(const applied *x, const blocks *b, int k)
 {
@@ -144,7 +144,7 @@ static mp_status apply_blocks(applied *x, block_printer print)
     return MP_OK;
 }
 
-/* ---- lists of tensors ---- */
+/* ---- frameworks that take lists of tensors ---- */
 
 static const char *tensor_name(const mp_graph *graph, int storage)
 {
@@ -152,7 +152,7 @@ static const char *tensor_name(const mp_graph *graph, int storage)
     return row->n_tensors ? row->tensors[0] : row->name;
 }
 
-/* Leaves out of a list what is kept without being named: the peak and the time stay as they are. */
+/* Removes tensors from a list that are kept without being named: peak and time stay the same. */
 static mp_status shorten(const applied *x, int *list, size_t *n)
 {
     int64_t peak_bytes, ticks, peak, time;
@@ -193,7 +193,7 @@ static void print_jax(const applied *x, const int *list, size_t n)
     print_to(x->to, ")\nloss = jax.checkpoint(loss, policy=policy)\n");
 }
 
-/* The best list of checkpoints, between which segments are recomputed, within the plan's budget. */
+/* Prints the best list of checkpoints within the plan's budget; segments between them are recomputed. */
 static mp_status apply_list(applied *x, const char *what, void (*print)(const applied *, const int *, size_t))
 {
     const mp_request request = {.graph = x->graph, .budget_bytes = x->budget_bytes, .solver = "segments"};

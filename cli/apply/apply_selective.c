@@ -1,6 +1,6 @@
-/* apply_selective.c - PyTorch's selective checkpoints: of equal blocks the first ones run again, but for some of their products
- * (convolutions, matrix products, attention), whose results stay. A policy tells products by their number: PyTorch calls them
- * in the order of the file.
+/* apply_selective.c - PyTorch's selective checkpoints: the first of equal blocks are recomputed, except for some of
+ * their products (convolutions, matrix products, attention), whose results are kept. A policy knows products by number:
+ * PyTorch calls them in the order of the file.
  *
  * All sets of the most expensive products are tried, each with the fewest first blocks that fit.
  */
@@ -11,18 +11,18 @@
 #include "cli/messages/print.h"
 #include "estimator/base/memory.h"
 
-enum { PRODUCTS = 64, TRIED = 8 }; /* of a block: that are told apart, that may stay */
+enum { PRODUCTS = 64, TRIED = 8 }; /* products of a block that are told apart; products that may be kept */
 
 typedef struct selective {
     const blocks *blocks;
     const mp_graph *graph;
-    int n_products, first[PRODUCTS]; /* the nodes of the first block */
-    int n_tried, tried[TRIED];       /* numbers of products */
-    int *number;                     /* per node: its number in its block; -1: no product */
-    bool *kept;                      /* per node */
+    int n_products, first[PRODUCTS]; /* nodes of the products of the first block */
+    int n_tried, tried[TRIED];       /* numbers of the products that may be kept */
+    int *number;                     /* per node: number of the product in its block; -1: no product */
+    bool *kept;                      /* per node: its result is kept */
 } selective;
 
-/* The best so far; k -1: nothing has fitted. */
+/* The best set so far; k -1: none has fitted yet. */
 typedef struct found {
     int k;
     unsigned set;
@@ -46,8 +46,8 @@ static void find_products(selective *s)
     }
 }
 
-/* Whether a product writes copies of its operands, which PyTorch makes again: what attention leaves beside its result is small.
- */
+/* True if a product writes copies of its operands, which PyTorch makes again; what attention saves besides its result
+ * is small. */
 static bool writes_copies(const mp_graph *graph, const mp_node *node)
 {
     const mp_alternative *base = node->alternatives;
@@ -60,7 +60,7 @@ static bool writes_copies(const mp_graph *graph, const mp_node *node)
     return all - most > most / 4;
 }
 
-/* The most expensive products. */
+/* Chooses the most expensive products. */
 static void choose_tried(selective *s)
 {
     for (; s->n_tried < TRIED; s->n_tried++) {
@@ -86,7 +86,7 @@ static bool is_in_set(const selective *s, unsigned set, int number)
     return false;
 }
 
-/* The fewest first blocks that fit with this set of products that stay: more blocks take less memory. */
+/* Finds the fewest first blocks that fit while this set of products is kept: more blocks take less memory. */
 static mp_status try_set(selective *s, unsigned set, int64_t budget_bytes, found *best, mp_error *err)
 {
     int from = 0, to = s->blocks->n;
@@ -112,7 +112,7 @@ static mp_status try_set(selective *s, unsigned set, int64_t budget_bytes, found
     return MP_OK;
 }
 
-/* "layers.0.q" for "/layers.0/q/Add" of the block "layers.0" is told as "q/Add". */
+/* Returns the name of a node within its block: "q/Add" for "/layers.0/q/Add" of the block "layers.0". */
 static const char *name_in_block(const selective *s, int node)
 {
     const char *name = s->graph->nodes[node].name, *at = strrchr(name, '/');

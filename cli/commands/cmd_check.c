@@ -1,4 +1,4 @@
-/* cmd_check.c - replays a plan and says whether what it claims holds. */
+/* cmd_check.c - replays a plan and says whether its claims hold. */
 #include <stdio.h>
 
 #include "cli/messages/messages.h"
@@ -12,7 +12,7 @@
 #include "memplan/check.h"
 #include "planner/solve/solver.h"
 
-/* Whether the plan states a lower bound that nothing was asked to prove. */
+/* True if the plan states a lower bound that is not proved anew, for lack of --prove-bound. */
 static bool leaves_bound(const search_options *o, const mp_plan *plan)
 {
     return plan->lower_bound_seconds >= 0 && !o->prove_bound;

@@ -1,4 +1,4 @@
-/* cmd_draw.c - draws the blocks of a model, or its training step, coloured by what becomes of the tensors. */
+/* cmd_draw.c - draws the blocks of a model, or its training step, coloured by the fates of the tensors. */
 #include "cli/messages/messages.h"
 #include "cli/options/commands.h"
 #include "cli/options/picture_file.h"

@@ -1,4 +1,4 @@
-/* cmd_estimate.c - how much memory a training step needs, where and why; as text and as JSON. */
+/* cmd_estimate.c - answers how much memory a training step needs, where and why; as text and as JSON. */
 #include <stdio.h>
 #include <string.h>
 
@@ -25,31 +25,31 @@ enum { CUT_ROWS = 6, MODULE_ROWS = 4, MODULE_ROWS_ALL = 40 };
 typedef struct estimate {
     subject subject;
     mp_summary summary;
-    const mp_timeline *timeline; /* of keep-all, whose step t is not always node t */
-    mp_timeline *early;          /* the same, of updates that are fused into backward; NULL: they are not */
-    int peak_node;               /* -1: no nodes */
-    int64_t n_parameters;        /* -1: a graph file does not say */
-    int64_t n_trained;           /* of them; -1 likewise */
+    const mp_timeline *timeline; /* of keep-all, whose step t may be another node than t */
+    mp_timeline *early;          /* of keep-all with updates fused into backward; NULL: they are not fused */
+    int peak_node;               /* -1: the graph has no nodes */
+    int64_t n_parameters;        /* -1: not known, as in a graph file */
+    int64_t n_trained;           /* parameters of these that are trained; -1 likewise */
     mp_rules rules;
-    int *cuts; /* storages */
+    int *cuts; /* storages of cut tensors */
     size_t n_cuts;
     bool has_updates; /* --fuse was given */
     update_comparison updates;
     savings savings;
-    device_room room; /* of the device that was named; nameless without one */
+    device_room room; /* of the device that was named; without one its name is "" */
     other_rules other;
-    const options *asked; /* the caller's */
+    const options *asked; /* the options of the command */
 } estimate;
 
-/* How many fit so that all is told in 24 lines. */
+/* Returns how many module rows fit so that the answer has 24 lines. */
 static size_t module_rows(const estimate *e)
 {
-    const int device = *e->room.name ? 2 : 0; /* lines by which the first and the last are longer */
+    const int device = *e->room.name ? 2 : 0; /* further lines if a device is named */
     const int more = e->other.is_known + (e->summary.workspace_bytes > 0) + (e->room.reserve_bytes > 0) + device;
     return (size_t)(more < 1 ? MODULE_ROWS : more < MODULE_ROWS - 1 ? MODULE_ROWS + 1 - more : 2);
 }
 
-/* The rules a graph was built under: its options say so, and without them ours hold. */
+/* Returns the rules that a graph was built under: those in its options, else the executor's. */
 static mp_rules rules_of(const subject *s)
 {
     const char *name = json_string_value(json_object_get(s->options, "rules"));
@@ -57,7 +57,7 @@ static mp_rules rules_of(const subject *s)
     return rules < 0 ? MP_RULES_EXECUTOR : (mp_rules)rules;
 }
 
-/* Keep-all's timeline and the node at its peak. Updates that are fused into backward run where their gradients are complete. */
+/* Finds keep-all's timeline and peak node. Updates fused into backward run where their gradients are complete. */
 static mp_status find_peak(estimate *e, mp_error *err)
 {
     const mp_graph *graph = e->subject.graph;
@@ -96,7 +96,7 @@ static mp_status make_estimate(const options *o, estimate *e, mp_error *err)
     return MP_OK;
 }
 
-/* All that is live at the peak, the largest first; NULL: memory is short. */
+/* Returns all storages that are live at the peak, largest first; NULL if memory is short. */
 static json_t *peak_tensors_json(const estimate *e)
 {
     const mp_graph *graph = e->subject.graph;
@@ -126,7 +126,7 @@ static json_t *cut_tensors_json(const estimate *e)
     return list;
 }
 
-/* The device that was named; null without one. */
+/* Returns the device that was named; null without one. */
 static json_t *device_json(const estimate *e)
 {
     const device_room *room = &e->room;
@@ -141,7 +141,7 @@ static json_t *guesses_json(const mp_model *model)
     return json_pack("{s:i, s:i}", "formulas", guesses.formulas, "loop_operators", guesses.loop_operators);
 }
 
-/* NULL: memory is short. */
+/* Returns the answer as JSON. NULL if memory is short. */
 static json_t *estimate_json(const estimate *e, const options *o)
 {
     const mp_graph *graph = e->subject.graph;
@@ -186,7 +186,7 @@ static void print_row(const talk_options *o, const char *name, int64_t bytes, co
                *note ? "  " : "", note);
 }
 
-/* The first line and the last: what it needs, and whether the device has that. */
+/* Prints the first and the last line: the memory needed, and whether the device has it. */
 static void print_verdict(const talk_options *o, const estimate *e)
 {
     const char *title = e->subject.title, *peak = mp_bytes_text(e->timeline->peak_bytes);
@@ -232,7 +232,7 @@ static mp_status print_cuts(const estimate *e, mp_error *err)
     return report_tensors(names, e->n_cuts, CUT_ROWS, e->asked->talk.list, err);
 }
 
-/* With -v: where the figures come from. */
+/* Prints, with -v, where the figures come from. */
 static mp_status print_details(const options *o, const estimate *e, mp_error *err)
 {
     if (e->subject.model) report_roles(e->subject.model, &o->model);

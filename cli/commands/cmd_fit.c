@@ -1,4 +1,4 @@
-/* cmd_fit.c - the largest batch that fits a memory. */
+/* cmd_fit.c - finds the largest batch that fits a memory. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,13 +19,13 @@ static const char *const titles[MP_N_FIT_MEANS] = {"keep all", "recompute", "any
 
 /* ---- options ---- */
 
-/* "20" for 20 %: nobody means bytes here. */
+/* True for "20", which means 20 % here, as bytes would make no sense. */
 static bool is_plain_number(const char *text)
 {
     return strspn(text, "0123456789.") == strlen(text);
 }
 
-/* within: "2.00 GiB", or what of a device. */
+/* Reads the options; within is "2.00 GiB", or the memory of a device. */
 static int settle(const options *o, int64_t *memory_bytes, char *within, double *overhead)
 {
     const char *why = "is a share, and fit needs a number of bytes like 24GiB or 16e9";
@@ -52,7 +52,7 @@ static int settle(const options *o, int64_t *memory_bytes, char *within, double 
     return EXIT_DONE;
 }
 
-/* Only a model whose batch is open can be built at another one. A file that needs no --batch has fixed it. */
+/* Refuses a model whose batch is fixed: only one that needs --batch can be built at another batch. */
 static mp_status refuse_fixed(const options *o, mp_error *err)
 {
     const char *path = o->operands[0];
@@ -72,7 +72,7 @@ static mp_status refuse_fixed(const options *o, mp_error *err)
 
 typedef struct builder {
     const options *asked;
-    char name[128]; /* of the model, from the last graph */
+    char name[128]; /* of the model, from the last graph built */
 } builder;
 
 static mp_status graph_at(void *data, int64_t batch, mp_graph **out, mp_error *err)
@@ -134,7 +134,7 @@ static void print_answer(mp_fit_means means, const mp_fit_answer *a, bool verbos
                a->solver);
 }
 
-/* Why the batch after it is not the answer. */
+/* Prints why the next larger batch is not the answer. */
 static void print_next(mp_fit_means means, const mp_fit_answer *a, const mp_fit_request *r)
 {
     const int64_t over_bytes = a->next_smallest_bytes - r->memory_bytes;
@@ -163,7 +163,7 @@ static void print_next(mp_fit_means means, const mp_fit_answer *a, const mp_fit_
     screen_text(22, "  %-10s %7lld  %s", titles[means], (long long)a->batch + 1, why);
 }
 
-/* "resnet18 in 2.00 GiB: batch 62 keeping all, 91 at +20.0 % time, 104 at any time." */
+/* Prints "resnet18 in 2.00 GiB: batch 62 keeping all, 91 at +20.0 % time, 104 at any time." */
 static void print_verdict(const talk_options *o, const mp_fit_request *r, const mp_fit *found, const char *name,
                           const char *bytes)
 {

@@ -1,4 +1,4 @@
-/* cmd_lists.c - lists the searchers, the device profiles, and the operators with what a backend runs of them. */
+/* cmd_lists.c - lists the searchers, the device profiles, and the operators with the passes that a backend runs. */
 #include <stdio.h>
 
 #include "cli/messages/messages.h"
@@ -74,7 +74,7 @@ int cmd_devices(options *o)
 
 /* ---- operators ---- */
 
-/* What a backend runs of an operator. Which of its types and modes are among that is known only where it is used. */
+/* Returns which passes of an operator a backend runs. Whether it runs a certain type or mode is known only at a use. */
 static const char *runs_text(const mp_backend *backend, const mp_op *op)
 {
     const mp_operator any = {.kind = op->name, .domain = op->domain, .op = op};

@@ -21,7 +21,7 @@ static bool is_by_modules(const search_options *o)
     return !strcmp(o->granularity, "module");
 }
 
-/* A plan by modules is for PyTorch, which places tensors itself. */
+/* Checks options of plans by modules: they are for PyTorch, which places tensors itself. */
 static int settle_modules(options *o)
 {
     const char *other = o->search.checkpoints ? "--checkpoints" : o->search.second_stream ? "--second-stream" : NULL;
@@ -32,7 +32,7 @@ static int settle_modules(options *o)
     return EXIT_DONE;
 }
 
-/* What the options say that the table cannot: which belong together, and which contradict each other. */
+/* Checks what the option table cannot: which options need or contradict each other. */
 static int settle(options *o, budget *b)
 {
     const char *why = NULL;
@@ -52,7 +52,7 @@ static int settle(options *o, budget *b)
     return is_by_modules(&o->search) ? settle_modules(o) : EXIT_DONE;
 }
 
-/* What --without names: stages of the bound, and searchers of `auto` but for the baseline. */
+/* What --without names: stages of the bound, and searchers of `auto` (never the baseline). */
 typedef struct switches {
     unsigned stages_off, solvers_off;
 } switches;
@@ -86,7 +86,7 @@ static int read_without(const char *list, switches *s)
     return EXIT_DONE;
 }
 
-/* What is searched for. *checkpoints is the caller's to free. */
+/* Makes the request of the search. *checkpoints is released with mp_free by the caller. */
 static mp_status request_of(const outcome *out, const switches *off, int **checkpoints, mp_request *request, mp_error *err)
 {
     const options *o = out->asked;
@@ -130,7 +130,7 @@ static bool prints_text(const options *o)
     return !o->talk.json && !(o->output.out && !strcmp(o->output.out, "-"));
 }
 
-/* The no that needs no search, before the search for the smallest budget. */
+/* Prints a refusal that needs no search, before the smallest budget is searched for. */
 static void refuse_at_once(const options *o, outcome *out)
 {
     if (!is_below_floor(out) || !prints_text(o)) return;
@@ -145,7 +145,7 @@ static int search_failed(const mp_error *err)
     return err->code == MP_LIMIT ? no_plan_status(false) : rc;
 }
 
-/* Writes the plan and prints the answer, which is there even if the file is not. */
+/* Writes the plan and prints the answer, also if the file cannot be written. */
 static int answer(const options *o, outcome *out, mp_error *err)
 {
     mp_error unwritten = {0};

@@ -1,4 +1,4 @@
-/* cmd_profile.c - measures what each node of the training step takes on the machine at hand. */
+/* cmd_profile.c - measures the time of each node of the training step on this machine. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,9 +16,9 @@
 #include "formats/json/json.h"
 #include "memplan/costs_json.h"
 
-enum { STEPS = 5 }; /* without --steps; the first one warms up and does not count */
+enum { STEPS = 5 }; /* default of --steps; the first one warms up and does not count */
 
-/* The costs of all nodes, in the pool. */
+/* Makes the costs of all nodes, in the pool. */
 static mp_status new_costs(const mp_program *program, mp_pool *pool, mp_node_cost **out, mp_error *err)
 {
     const mp_graph *g = program->graph;
@@ -37,13 +37,13 @@ static mp_status new_costs(const mp_program *program, mp_pool *pool, mp_node_cos
     return mp_pool_failed(pool) ? MP_FAIL(err, MP_NOMEM, "the costs of %zu nodes", g->n_nodes) : MP_OK;
 }
 
-/* What is being measured, for the line of progress, and until when. */
+/* The measurement that is running, for the line of progress, and its time limit. */
 typedef struct watch {
     size_t round, n_rounds;
     double start, end; /* by mp_clock_now; end 0: no limit */
     double shown_at;
     bool shows, any, stopped;
-    bool catches; /* interrupts */
+    bool catches; /* signals are caught */
 } watch;
 
 static void watch_end(watch *w)
@@ -52,7 +52,7 @@ static void watch_end(watch *w)
     if (w->catches) interrupt_release();
 }
 
-/* The first step only warms up: what comes later waits for the end of a step as long as the last one. */
+/* The first step only warms up. A later step that outlasts the last one after a signal or time limit ends the process. */
 #define LATE "memplan: stopped in the middle of a step that did not end; nothing is written\n"
 
 static bool look(const mp_train_progress *now, void *data)
@@ -71,8 +71,8 @@ static bool look(const mp_train_progress *now, void *data)
     return !w->stopped;
 }
 
-/* Trains with everything kept, every node in its alternative number `round` or its last, and records the seconds of each.
- * *measured: there was time for a step that counts. */
+/* Trains with everything kept, every node in its alternative `round` (or its last), and records the seconds of each
+ * node. *measured: a step that counts was run. */
 static mp_status measure_round(mp_train_request *request, size_t round, mp_node_cost *costs, train_outcome *t, bool *measured,
                                mp_error *err)
 {
@@ -94,21 +94,21 @@ static mp_status measure_round(mp_train_request *request, size_t round, mp_node_
         if (!round) costs[i].seconds = seconds;
         if (round < costs[i].n_algorithms) costs[i].algorithms[round].seconds = seconds;
     }
-    if (!round) { /* as the backend does it by itself: what the report is about */
+    if (!round) { /* the backend's own choice, which the report is about */
         t->after = report;
         report = (mp_report){0};
     }
     return MP_OK;
 }
 
-/* Algorithms beyond the first `n` have not been measured: they go. */
+/* Removes algorithms beyond the first `n`, which were not measured. */
 static void keep_algorithms(mp_node_cost *costs, size_t n_nodes, size_t n)
 {
     for (size_t i = 0; i < n_nodes; i++)
         if (costs[i].n_algorithms > n) costs[i].n_algorithms = n;
 }
 
-/* *left_out: rounds that were not measured any more. */
+/* Measures all rounds; *left_out is how many were not measured for lack of time. */
 static mp_status measure(const options *o, train_outcome *t, mp_pool *pool, mp_node_cost **costs, size_t *left_out,
                          mp_error *err)
 {
@@ -148,10 +148,10 @@ static mp_status measure(const options *o, train_outcome *t, mp_pool *pool, mp_n
     return MP_OK;
 }
 
-/* What the choice of algorithms is worth. */
+/* The gain from choosing algorithms. */
 typedef struct choice {
-    size_t n_nodes, n_algorithms; /* nodes that have several, and theirs */
-    double own, fastest;          /* seconds of these nodes: as they are, with the fastest of each */
+    size_t n_nodes, n_algorithms; /* nodes with several algorithms; these algorithms */
+    double own, fastest;          /* seconds of these nodes: with the backend's own choice, with the fastest of each */
 } choice;
 
 static choice choice_of(const mp_node_cost *costs, size_t n)

@@ -1,4 +1,4 @@
-/* cmd_sweep.c - the trade-off curve: the plan of each searcher for each of several budgets. */
+/* cmd_sweep.c - finds the trade-off curve: the plan of each searcher for each of several budgets. */
 #include <stdio.h>
 #include <string.h>
 
@@ -21,14 +21,14 @@
 
 typedef struct wanted {
     picture_file picture;
-    mp_pool *pool; /* of the rest */
+    mp_pool *pool; /* owns the fields below */
     size_t n_solvers, n_budgets;
     const char **solvers, **budget_texts;
     budget *budgets; /* one per text */
     int64_t *bytes;
 } wanted;
 
-/* The parts of a list with commas. */
+/* Splits a list at its commas. */
 static int split(const char *option, const char *text, mp_pool *pool, const char ***parts, size_t *n)
 {
     size_t length = strlen(text), most = 1;
@@ -199,7 +199,7 @@ static bool any_feasible(const mp_sweep *found)
     return false;
 }
 
-/* That no plan was found is no proof. */
+/* True if it is proved for every budget that no plan fits; that none was found is no proof. */
 static bool is_none_proved(const mp_sweep *found)
 {
     size_t n = 0, n_proved = 0;

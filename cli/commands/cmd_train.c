@@ -21,21 +21,21 @@
 #include "memplan/solver.h"
 #include "planner/search/algorithms.h"
 
-enum { STEPS = 10 }; /* without --steps */
+enum { STEPS = 10 }; /* default of --steps */
 
 typedef struct step_progress {
     const char *what; /* "keep-all", "plan" */
     bool shows, any;
     double shown_at; /* seconds */
-    /* a signal ends the process in the middle of a step after so long: */
+    /* if a signal comes and the step does not end within the grace time, the process ends with this sentence: */
     const char *late;
-    unsigned grace; /* seconds: one, and where something would be lost, as many as steps have taken */
+    unsigned grace; /* seconds: one, plus the time of a step if something would be lost */
     bool saves, ended;
 } step_progress;
 
 #define LATE "memplan: stopped in the middle of a step that did not end; "
 
-/* Saving is never cut. */
+/* Lets no signal end the process while it saves. */
 static void around_saving(bool begins, void *data)
 {
     step_progress *p = data;
@@ -59,7 +59,7 @@ static bool show_step(const mp_train_progress *now, void *data)
     return true;
 }
 
-/* What the options say that the table cannot. */
+/* Checks what the option table cannot. */
 static int settle(options *o, budget *b, picture_file *picture)
 {
     const char *why = NULL;
@@ -111,7 +111,7 @@ static mp_status search(const options *o, const budget *b, train_outcome *t, mp_
     return st;
 }
 
-/* Keep-all with the algorithms of the plan: two algorithms round differently, and both runs are to give the same. */
+/* Makes keep-all with the algorithms of the plan: two algorithms round differently, and both runs should give the same. */
 static mp_status keep_all_like(train_outcome *t, mp_error *err)
 {
     const mp_graph *g = t->subject.graph;
@@ -158,7 +158,7 @@ static mp_hyper hyper_of(const options *o)
     return h;
 }
 
-/* Where some weights are the file's and others are not, the file may be another than was meant. Adapters are in no file. */
+/* Warns if only some weights are in the file: it may be another file than was meant. Adapters are in no file. */
 static void tell_drawn(const options *o, const train_outcome *t)
 {
     if (t->n_drawn && t->n_drawn < t->n_parameters && !o->training.random_weights && !o->training.resume && !o->model.lora.n)
@@ -168,7 +168,7 @@ static void tell_drawn(const options *o, const train_outcome *t)
             o->operands[0], t->n_drawn, t->n_parameters, (long long)o->search.seed);
 }
 
-/* PyTorch has zeros for what is behind a step function, and decays it; here the graph ends there. */
+/* Warns of parameters behind a step function: PyTorch gives them zero gradients and decays them; here they have no update. */
 static void tell_without_gradient(const options *o, const train_outcome *t, const mp_hyper *hyper)
 {
     const mp_model *model = t->subject.program->model;
@@ -193,7 +193,7 @@ static void step_progress_end(step_progress *shown)
     interrupt_release();
 }
 
-/* *reads: what fails is what the user gave, and not the training or the saving. */
+/* Runs the training. *reads is true if the failure is in reading the user's input, not in training or saving. */
 static mp_status run(const options *o, const text_list *files, train_outcome *t, bool *reads, mp_error *err)
 {
     *reads = true;
@@ -218,7 +218,7 @@ static mp_status run(const options *o, const text_list *files, train_outcome *t,
     interrupt_catch(true, !shown.shows);
     interrupt_force(shown.late, shown.grace);
     MP_CHECK(mp_hyper_check(&request.execution.hyper, err));
-    /* the state that --resume reads has a value for each */
+    /* the state that --resume reads has a value for each parameter */
     MP_CHECK(mp_parameter_source_open(t->subject.program, o->operands[0], (uint64_t)o->search.seed,
                                       o->training.random_weights || o->training.resume, &source, err));
     mp_parameter_source_count(source, &t->n_parameters, &t->n_drawn);
@@ -234,7 +234,7 @@ static mp_status run(const options *o, const text_list *files, train_outcome *t,
     if (o->training.before) {
         MP_CHECK(mp_train(&request, &t->before, err));
         t->has_before = true;
-        if (t->before.stopped) return MP_OK; /* what would be compared has not the same steps */
+        if (t->before.stopped) return MP_OK; /* the runs have different steps and cannot be compared */
         shown.what = "run 2 of 2, by the plan";
     }
     request.plan = t->subject.plan;
@@ -245,7 +245,7 @@ static mp_status run(const options *o, const text_list *files, train_outcome *t,
     return mp_train(&request, &t->after, err);
 }
 
-/* --data NAME marks an input as data, --data NAME=FILE says where it comes from: the second kind goes into *files. */
+/* Moves each --data NAME=FILE, the source of an input, to *files; --data NAME, which marks an input as data, stays. */
 static mp_status split_data(options *o, text_list *files, mp_error *err)
 {
     size_t n = 0;
@@ -270,7 +270,7 @@ static mp_status draw_loss(const options *o, const train_outcome *t, picture_fil
     return picture_file_close(picture, &o->output, st, err);
 }
 
-/* After which step it ended, and what there is to go on with. */
+/* Says after which step the training ended, and what was saved. */
 static void tell_interrupted(const training_options *o, const train_outcome *t)
 {
     const mp_report *r = &t->after;

@@ -33,13 +33,13 @@ static const char *reason_of(const mp_tensor *t, const model_options *o)
                            : (t->role_reason ? t->role_reason : "");
 }
 
-/* From outside, and not made by simplification. */
+/* True if the tensor is from outside, and not made by simplification. */
 static bool is_listed(const mp_tensor *t)
 {
     return t->producer < 0 && t->role != MP_ROLE_ACTIVATION && (t->role != MP_ROLE_CONSTANT || t->role_reason);
 }
 
-/* What could have been trained by its type; numbers and settings are too many to be told. */
+/* True if it could have been trained by its type; integers and settings are too many to be listed. */
 static bool is_decision(const mp_tensor *t)
 {
     return t->role != MP_ROLE_CONSTANT || (mp_dtype_is_float(t->dtype) && t->rank > 0 && mp_tensor_elements(t) > 1);

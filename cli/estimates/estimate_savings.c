@@ -1,4 +1,4 @@
-/* estimate_savings.c - the graph once more with one option changed, and the spread of checkpoints. */
+/* estimate_savings.c - builds the graph again with one option changed, and spreads checkpoints. */
 #include "cli/estimates/estimate.h"
 
 #include <stdio.h>
@@ -22,7 +22,7 @@ static void add(savings *out, const char *what, int64_t peak_bytes, int64_t tick
     snprintf(row->what, sizeof row->what, "%s", what);
 }
 
-/* A combination that is refused (clipping within backward, an operator without a kernel for the type) is no saving. */
+/* Adds an option's saving. A refused combination (clipping within backward, an operator without a kernel) saves nothing. */
 static mp_status try_options(const options *asked, const char *what, savings *out, mp_error *err)
 {
     mp_error ours = {0};
@@ -34,7 +34,7 @@ static mp_status try_options(const options *asked, const char *what, savings *ou
     return MP_OK;
 }
 
-/* Adapters where peft sets them when it is not told: beside queries and values, by the names that transformers give them. */
+/* Tries adapters where peft sets them by default: beside queries and values, by the names that transformers give them. */
 static mp_status try_adapters(const options *asked, const mp_model *model, savings *out, mp_error *err)
 {
     enum { LEAST = 4 };

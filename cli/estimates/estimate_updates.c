@@ -1,4 +1,4 @@
-/* estimate_updates.c - one training graph per place where updates can run, side by side. */
+/* estimate_updates.c - compares the training graphs with updates in each possible place. */
 #include "cli/estimates/estimate.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* input.c - standard input, copied into a file without a name. */
+/* input.c - copies standard input into a file without a name. */
 #include "cli/messages/input.h"
 
 #include <ctype.h>

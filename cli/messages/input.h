@@ -1,8 +1,8 @@
-/* input.h - standard input in place of a file: what comes through a pipe is kept, so that it can be read more than once. */
+/* input.h - standard input in place of a file: bytes from a pipe are stored, so that they can be read more than once. */
 #pragma once
 
-/* Makes a regular file of standard input, unless it is one. Returns EXIT_DONE, or EXIT_NO with a complaint if it cannot be
- * kept. */
+/* Makes standard input a regular file, unless it is one. Returns EXIT_DONE, or EXIT_NO with a complaint if it cannot be
+ * stored. */
 int input_keep(void);
-/* Returns what the kept input looks like: 'o' ONNX (or what is none of these), 'j' JSON, 'd' DOT. */
+/* Returns the format of standard input by its first bytes: 'j' JSON, 'd' DOT, else 'o' (ONNX). */
 char input_kind(void);

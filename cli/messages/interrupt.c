@@ -1,4 +1,4 @@
-/* interrupt.c - a flag that the signal handler sets, the word it says, and the end of what does not heed it. */
+/* interrupt.c - the signal handler's flag and message, and the end of a process that does not stop in time. */
 #include "cli/messages/interrupt.h"
 
 #include <errno.h>
@@ -9,15 +9,15 @@
 #include "cli/messages/messages.h"
 #include "cli/messages/terminal.h"
 
-static volatile sig_atomic_t asked, speaks; /* asked: by which signal */
-static const char *volatile last_words;     /* NULL: the process may take its time ... */
-static volatile unsigned grace;             /* ... and so many seconds otherwise */
+static volatile sig_atomic_t asked, speaks; /* asked: number of the signal */
+static const char *volatile last_words;     /* NULL: the process may take its time to stop */
+static volatile unsigned grace;             /* seconds that it otherwise has */
 static struct sigaction old_int, old_term, old_alarm;
 static bool has_term;
 
 static void on_interrupt(int signal)
 {
-    /* 57 columns with the ^C that the terminal shows: a handler had better not ask for the width */
+    /* 57 columns with the terminal's ^C: a handler should not ask for the width */
     static const char heard[] = "\r\033[Kstopping; the best so far is kept (Ctrl-C: at once)";
     const int kept = errno;
     asked = signal;
@@ -26,7 +26,7 @@ static void on_interrupt(int signal)
     errno = kept;
 }
 
-/* Only what a handler may call: neither buffers nor what is registered to run at the end. */
+/* Calls only what a handler may call: no buffers are flushed, no exit functions run. */
 static void on_alarm(int signal)
 {
     const char *words = last_words;
@@ -34,7 +34,7 @@ static void on_alarm(int signal)
     if (words) _exit(write(STDERR_FILENO, words, strlen(words)) < 0 ? EXIT_NO : interrupt_status());
 }
 
-/* Before and after what can be stopped. */
+/* Handles signals while there is nothing to stop with a result. */
 static void on_end(int signal)
 {
     static const char words[] = "memplan: stopped before it was done\n";
@@ -53,7 +53,7 @@ void interrupt_begin(void)
 
 void interrupt_catch(bool term, bool quiet)
 {
-    /* SA_RESETHAND: the second one finds the system's own way, and kills */
+    /* SA_RESETHAND: a second signal has its default effect and kills */
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
     const struct sigaction late = {.sa_handler = on_alarm};
     asked = 0;

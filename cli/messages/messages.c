@@ -1,4 +1,4 @@
-/* messages.c - sentences on standard error, and the exit status that goes with them. */
+/* messages.c - sentences on standard error, and the exit statuses that go with them. */
 #include "cli/messages/messages.h"
 
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 enum { SENTENCE_MAX = 8192 };
 
-static bool output_lost; /* and that was said */
+static bool output_lost; /* and a sentence has said so */
 
 static void speak(const char *format, va_list args)
 {

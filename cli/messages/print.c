@@ -1,4 +1,4 @@
-/* print.c - a format taken apart: texts are made visible, all else is left to snprintf. */
+/* print.c - takes a format apart: texts are made visible, all else is left to snprintf. */
 #include "cli/messages/print.h"
 
 #include <stdbool.h>
@@ -7,7 +7,7 @@
 
 #include "estimator/base/visible_text.h"
 
-/* Where it goes: a file, or text of `size` bytes. */
+/* The destination: a file, or a text of `size` bytes. */
 typedef struct sink {
     FILE *file;
     char *text;
@@ -17,7 +17,7 @@ typedef struct sink {
 static void put(sink *s, const char *bytes, size_t n)
 {
     if (s->file) {
-        (void)fwrite(bytes, 1, n, s->file); /* that it failed is asked for at the end of the program */
+        (void)fwrite(bytes, 1, n, s->file); /* failure is checked at the end of the program */
     } else if (s->n < s->size) {
         const size_t fits = n < s->size - s->n ? n : s->size - s->n;
         memcpy(s->text + s->n, bytes, fits);
@@ -25,11 +25,11 @@ static void put(sink *s, const char *bytes, size_t n)
     s->n += n;
 }
 
-/* One conversion: "%-*.3s" with what its stars stand for. precision -1: none. */
+/* One conversion, "%-*.3s", with the values of its stars. precision -1: none. */
 typedef struct conversion {
     char flags[8];
     int width, precision;
-    char length, kind; /* length: 0, 'l', 'L' for ll, 'z' */
+    char length, kind; /* length modifier: 0, 'l', 'L' for ll, 'z' */
 } conversion;
 
 static int read_number(const char **at, va_list *args)
@@ -79,7 +79,7 @@ static void put_text(sink *s, const conversion *c, const char *text)
 {
     const size_t n = c->precision >= 0 ? strnlen(text, (size_t)c->precision) : strlen(text);
     const bool left = strchr(c->flags, '-') || c->width < 0;
-    sink shown = {0}; /* counts */
+    sink shown = {0}; /* without a destination it only counts */
     put_visible(&shown, text, n);
     const size_t width = (size_t)abs(c->width), blanks = width > shown.n ? width - shown.n : 0;
     if (!left) put_blanks(s, blanks);
@@ -87,7 +87,7 @@ static void put_text(sink *s, const conversion *c, const char *text)
     if (left) put_blanks(s, blanks);
 }
 
-/* All other conversions as snprintf has them. */
+/* Prints any other conversion with snprintf. */
 static void put_value(sink *s, const conversion *c, va_list *args)
 {
     char format[32], text[512];

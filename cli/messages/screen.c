@@ -1,4 +1,4 @@
-/* screen.c - lines cut and broken to the width of what they are shown on. */
+/* screen.c - cuts and breaks lines to the width of the terminal. */
 #include "cli/messages/screen.h"
 
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 enum { TEXT_MAX = 4096, PIPE_WIDTH = 80, WIDEST_TEXT = 100 };
 
-/* Columns of a text: a byte that continues a character of UTF-8 takes none. */
+/* Returns the columns of a text: a byte that continues a UTF-8 character takes none. */
 static int columns_of(const char *text, size_t n)
 {
     int columns = 0;
@@ -43,7 +43,7 @@ void screen_keep_verdicts_whole(void)
     whole_verdicts = true;
 }
 
-/* Words one behind the other, as long as they fit; a word that is longer than a line is left whole in a pipe, and cut by the
+/* Prints words as long as they fit into a line; a word longer than a line is left whole in a pipe, and cut by the
  * terminal. */
 static void print_words(const char *text, int indent)
 {

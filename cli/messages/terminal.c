@@ -1,4 +1,4 @@
-/* terminal.c - width, colours, and the one line that is written over. */
+/* terminal.c - width, colours, and the line that is overwritten. */
 #include "cli/messages/terminal.h"
 
 #include <stdlib.h>
@@ -34,7 +34,7 @@ bool terminal_takes_color(int fd, const char *when)
     return !strcmp(when, "auto") && !(no && *no) && terminal_rewrites(fd);
 }
 
-/* In one call, so that what a signal handler writes does not come between. */
+/* Writes in one call if possible, so that a signal handler's text does not come between. */
 static void put(int fd, const char *text, size_t n)
 {
     while (n > 0) {

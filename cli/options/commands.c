@@ -1,4 +1,4 @@
-/* commands.c - the table of commands, and the way from a name to its row. */
+/* commands.c - the table of commands, and the search for a row by name. */
 #include "cli/options/commands.h"
 
 #include <string.h>

@@ -19,7 +19,7 @@ extern const command commands[N_COMMANDS]; /* indexed by command_id */
 
 /* Returns the command of this name. NULL if there is none. */
 const command *command_find(const char *name);
-/* The same, with a complaint if there is none, which names the one that is closest. */
+/* As command_find, with a complaint if there is none that names the closest command. */
 const command *command_named(const char *name);
 
 #define COMMAND(ID, name, ...) int cmd_##name(options *o);

@@ -5,7 +5,7 @@
 
 #include "formats/base/text.h"
 
-enum { COLUMNS = 79, LEFT = 26 }; /* LEFT: where explanations begin */
+enum { COLUMNS = 79, LEFT = 26 }; /* LEFT: the column where explanations begin */
 
 void help_wrap(FILE *to, const char *text, int indent, int column, int columns)
 {
@@ -40,7 +40,7 @@ const char *help_choices(const option_row *row, const char *quote)
     return *text && row->otherwise ? mp_text("%s (default: %s%s%s)", text, quote, row->otherwise, quote) : text;
 }
 
-/* A row of two columns. */
+/* Prints a row of two columns. */
 static void row_of(FILE *to, const char *left, const char *text)
 {
     int n = fprintf(to, "  %-*s", LEFT - 4, left);
@@ -90,14 +90,14 @@ void help_overview(FILE *to)
 
 /* ---- one command ---- */
 
-/* What an option is about, in the order of help. */
+/* The group of an option, in the order of help. */
 typedef enum group { FIRST, OTHERS, MODELS, EXPERIMENTS, N_GROUPS } group;
 
 static group group_of(const command *c, const option_row *row)
 {
     static const struct {
         option_id option;
-        unsigned commands; /* 0: all that take it */
+        unsigned commands; /* 0: all commands that take it */
     } first[] = {{OPT_BATCH, 0},
                  {OPT_BUDGET, 0},
                  {OPT_MEMORY, 0},
@@ -127,7 +127,7 @@ static void help_option(FILE *to, const option_row *row)
     row_of(to, name, mp_text("%s%s", row->help, help_choices(row, "")));
 }
 
-/* False: the command has none of this group. */
+/* Prints the options of a group. Returns false if the command has none. */
 static bool help_group(FILE *to, const command *c, group wanted, const char *heading)
 {
     bool any = false;

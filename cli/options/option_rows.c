@@ -1,4 +1,4 @@
-/* option_rows.c - the option table that the rows of options.def make, and the names that options choose from. */
+/* option_rows.c - the option table made of the rows of options.def, and the names that options choose from. */
 #include "cli/options/options.h"
 #include "cli/options/own_device.h"
 #include "estimator/training/target.h"
@@ -7,7 +7,7 @@
 #include "executor/kernel/optimizer.h"
 #include "memplan/solver.h"
 
-/* What a CHOICE takes: the names that an enum or a table has, or a list of words. */
+/* The values of a CHOICE: the names of an enum or a table, or a list of words. */
 #define NAMED(what, n, name_of)                    \
     static const char *what##_choice(size_t k)     \
     {                                              \
@@ -36,7 +36,7 @@ WORDS(format, "svg", "png", "pdf", "dot", "json")
 WORDS(sort, "kept", "parameters", "time", "name")
 WORDS(color, "auto", "always", "never")
 
-/* The profiles, then the backends that have none of their name. */
+/* Returns the names of the profiles, then of the backends that are no profile's name. */
 static const char *device_choice(size_t k)
 {
     const char *name;
@@ -47,7 +47,7 @@ static const char *device_choice(size_t k)
     return NULL;
 }
 
-/* What --device takes besides those names. */
+/* True for further values of --device. */
 static bool is_other_device(const char *name)
 {
     return mp_backend_is_name(name) || device_is_own(name) || device_is_file(name);

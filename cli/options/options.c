@@ -1,4 +1,4 @@
-/* options.c - reads the words behind a command into what they ask for, as the option table says. */
+/* options.c - reads the words behind a command into options, as the option table says. */
 #include "cli/options/options.h"
 
 #include <math.h>
@@ -34,7 +34,7 @@ const char *option_dashes(const option_row *row)
     return row->name[1] ? "--" : "-";
 }
 
-/* The row for a word without its dashes that is `length` long, -1: none. A single letter takes one dash. */
+/* Returns the row for a word of `length` bytes without its dashes, -1 if there is none. A single letter takes one dash. */
 static int find_option(const char *word, size_t length, int n_dashes, command_id command)
 {
     for (int k = 0; k < N_OPTIONS; k++) {
@@ -64,7 +64,7 @@ static int bad_choice(const option_row *row, const char *value)
     const char *list = "";
     nearest n = nearest_to(value);
     for (size_t k = 0; row->choice(k); k++) {
-        if (!row->also) nearest_offer(&n, row->choice(k)); /* an a6000 is not a mistyped a100, nor a gpu a cpu */
+        if (!row->also) nearest_offer(&n, row->choice(k)); /* an a6000 is no mistyped a100, nor a gpu a cpu */
         list = mp_text("%s%s%s", list, k ? ", " : "", row->choice(k));
     }
     const char *close = nearest_found(&n);
@@ -102,7 +102,7 @@ static int append_binding(const option_row *row, text_list *list, const char *va
     return append(list, value);
 }
 
-/* Texts go into JSON, and JSON is UTF-8. */
+/* True if a text is UTF-8: texts go into JSON, which must be. */
 static bool is_utf8(const char *text)
 {
     json_t *json = json_string(text);
@@ -110,7 +110,7 @@ static bool is_utf8(const char *text)
     return json;
 }
 
-/* Stores a value; the caller has made sure that the option may take one. */
+/* Stores a value; the caller has checked that the option may take one. */
 static int store(options *o, const option_row *row, const char *value)
 {
     void *field = field_of(o, row);
@@ -169,7 +169,7 @@ static int store(options *o, const option_row *row, const char *value)
     return EXIT_DONE;
 }
 
-/* Reads the option that stands at argv[*k], and its value behind it or behind '='. */
+/* Reads the option at argv[*k], and its value behind it or behind '='. */
 static int take_option(options *o, int argc, char **argv, int *k)
 {
     const char *word = argv[*k], *equals = strchr(word, '=');
@@ -201,7 +201,7 @@ static int count_operands(const options *o)
     return EXIT_DONE;
 }
 
-/* A file of a device becomes the text that says the same. */
+/* Replaces a device file by a text with the same device. */
 static int read_device_file(options *o)
 {
     mp_error err = {0};

@@ -1,6 +1,5 @@
-/* options.h - what the user asked for. One table says which options there are, which commands take them, how they are stored,
- * and which of them go into a graph so that it can be built again.
- */
+/* options.h - what the user asked for. One table lists the options, the commands that take them, the fields that store
+ * them, and which are stored in a graph so that it can be built again. */
 #pragma once
 
 #include <jansson.h>
@@ -26,8 +25,8 @@ typedef enum option_id {
 #undef OPTION
 
 typedef enum option_kind {
-    KIND_FLAG,    /* bool, set */
-    KIND_OFF,     /* bool, cleared; true without the option */
+    KIND_FLAG,    /* bool, true if given */
+    KIND_OFF,     /* bool, false if given, else true */
     KIND_TEXT,    /* const char * */
     KIND_CHOICE,  /* const char *, one of the row's choices */
     KIND_LIST,    /* text_list, one element per use */
@@ -47,10 +46,10 @@ static inline void text_list_free(text_list *list)
     mp_free(list->items);
 }
 
-/* What the user asked for, by who reads it. Texts point into argv, or into the JSON they were taken from; NULL if not given.
- * Numbers are 0 if not given. What the table has a default for is never empty. */
+/* What the user asked for, grouped by reader. Texts point into argv, or into the JSON they were taken from. Without the
+ * option a text is NULL and a number 0, unless the table has a default. */
 
-/* What a training graph is made of: of these options it can be built again (those with a key), but for where weights are. */
+/* Options that shape a training graph: those with a key are enough to build it again, apart from where weights are. */
 typedef struct model_options {
     int64_t batch;
     text_list dims, data, train, freeze, lora;
@@ -63,10 +62,10 @@ typedef struct model_options {
     const char *costs; /* a file */
 } model_options;
 
-/* Which plan is looked for, and how. */
+/* Which plan to look for, and how. */
 typedef struct search_options {
-    const char *budget, *budgets, *memory; /* of plan and train, sweep, fit */
-    int64_t reserve;                       /* bytes, where it was given */
+    const char *budget, *budgets, *memory; /* of the commands plan and train; sweep; fit */
+    int64_t reserve;                       /* bytes, if it was given */
     const char *checkpoints, *solver, *solvers, *effort, *granularity, *without, *overhead;
     double gap;          /* share of a step */
     int64_t seed, moves; /* moves 0: the searcher's own default */
@@ -84,14 +83,14 @@ typedef struct training_options {
     bool nesterov, random_weights, before, captures, profile;
 } training_options;
 
-/* What is written or drawn, and of what. */
+/* Which files to write or draw, and of what. */
 typedef struct output_options {
     const char *out, *format, *plan, *capacity, *view, *framework, *sort;
     int64_t depth, top;
     bool training, curve, minimize, per_op, csv;
 } output_options;
 
-/* How an answer is told. */
+/* How an answer is printed. */
 typedef struct talk_options {
     const char *color;
     bool json, quiet, verbose, list, shows_progress, help, short_help; /* short_help: -h */
@@ -106,9 +105,9 @@ typedef struct options {
     size_t n_operands;
     const char **operands;
     command_id command;
-    bool given[N_OPTIONS];   /* on the command line */
-    const char *device_file; /* what --device named; NULL: none */
-    char *device_text;       /* owns what it said */
+    bool given[N_OPTIONS];   /* per option: it stands on the command line */
+    const char *device_file; /* the file that --device named; NULL: none */
+    char *device_text;       /* the text read from it, owned here */
     json_t *source;          /* owns the texts that options_adopt took */
 } options;
 
@@ -117,15 +116,15 @@ typedef struct option_row {
     option_kind kind;
     size_t offset;                   /* in options */
     unsigned commands;               /* bit k: command k takes it */
-    const char *key;                 /* its name in a graph's options; NULL: it does not shape the graph */
+    const char *key;                 /* name in a graph's options; NULL: it does not shape the graph */
     const char *argument;            /* as help shows it, "N" */
     const char *otherwise;           /* the default of a text or choice; NULL: none */
     int64_t least;                   /* COUNT */
-    const char *(*choice)(size_t k); /* CHOICE: the k-th name, NULL past the end */
-    bool (*also)(const char *name);  /* CHOICE: which others it takes; NULL: none */
-    const char *others;              /* these, as an error names them */
-    bool is_output;                  /* TEXT: a file that the command writes */
-    bool for_experiments;            /* of use to tests and benches alone: help lists it last */
+    const char *(*choice)(size_t k); /* CHOICE: returns the k-th name, NULL past the end */
+    bool (*also)(const char *name);  /* CHOICE: true for further names that it takes; may be NULL */
+    const char *others;              /* how an error describes these further names */
+    bool is_output;                  /* TEXT: the name of a file that the command writes */
+    bool for_experiments;            /* only for tests and benches: help lists it last */
     const char *help;
 } option_row;
 
@@ -135,15 +134,15 @@ extern const option_row option_rows[N_OPTIONS]; /* indexed by option_id */
  * with options_free in any case. */
 int options_parse(command_id command, int argc, char **argv, options *o);
 void options_free(options *o);
-/* True if the option stands on the command line. */
+/* True if the option was given on the command line. */
 bool option_given(const options *o, option_id id);
 /* Returns "--", or "-" for a name of one letter. */
 const char *option_dashes(const option_row *row);
-/* Returns the name that is meant as a CHOICE, as the table spells it. NULL if the option takes no such value. */
+/* Returns the table's spelling of the value of a CHOICE. NULL if the option takes no such value. */
 const char *option_taken(const option_row *row, const char *value);
 
 /* Returns the options that shape the graph as a JSON object. NULL if memory is short. */
 json_t *options_to_json(const options *o);
-/* Takes over from `source` (a graph's options; it is kept alive by *o) what the command line left open. MP_INVALID: the command
- * line contradicts it; MP_PARSE: not an object of such options. */
+/* Takes options that the command line left open from `source` (a graph's options; *o keeps it alive). MP_INVALID: the
+ * command line contradicts it; MP_PARSE: not an object of such options. */
 mp_status options_adopt(options *o, json_t *source, mp_error *err);

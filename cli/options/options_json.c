@@ -1,4 +1,4 @@
-/* options_json.c - the options that shape a graph, to and from the `options` object that graphs and plans carry. */
+/* options_json.c - converts the options that shape a graph to and from the `options` object of graphs and plans. */
 #include "cli/options/options.h"
 
 #include <string.h>
@@ -34,7 +34,7 @@ static json_t *list_to_json(const text_list *list)
     return array;
 }
 
-/* The value of one option; JSON null when it was left open and has no default. */
+/* Returns the value of one option; JSON null if it was left open and has no default. */
 static json_t *to_json(const options *o, const option_row *row)
 {
     const void *field = (const char *)o + row->offset;
@@ -82,7 +82,7 @@ static mp_status adopt_list(text_list *list, const json_t *array, const char *ke
     return MP_OK;
 }
 
-/* JSON has the sizes as numbers, the list has NAME=N: the texts are kept alive in an array inside the source. */
+/* Turns JSON's object of sizes into a list of NAME=N; the texts are kept alive in an array inside the source. */
 static mp_status adopt_bindings(options *o, text_list *list, json_t *object, const char *key, mp_error *err)
 {
     const char *name;
@@ -139,7 +139,7 @@ static mp_status adopt(options *o, const option_row *row, json_t *value, mp_erro
     return MP_OK;
 }
 
-/* Equal as JSON, or as numbers: other programs write 1.0 as 1. */
+/* True if both are equal as JSON or as numbers: other programs write 1.0 as 1. */
 static bool is_same(const json_t *a, const json_t *b)
 {
     return json_equal(a, b) || (json_is_number(a) && json_is_number(b) && json_number_value(a) == json_number_value(b));

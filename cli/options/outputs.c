@@ -12,7 +12,7 @@
 #include "formats/base/text.h"
 #include "formats/onnx/onnx_weights.h"
 
-/* The file that option k names; NULL: none, or standard output. */
+/* Returns the file that option k names; NULL for none, or standard output. */
 static const char *output_of(const options *o, int k)
 {
     const option_row *row = &option_rows[k];
@@ -20,7 +20,7 @@ static const char *output_of(const options *o, int k)
     return path && strcmp(path, "-") ? path : NULL;
 }
 
-/* A file by what it is, whatever its name or the links to it. */
+/* True if the path leads to this file, whatever its name or links. */
 static bool is_file(const char *path, const struct stat *file)
 {
     struct stat info;
@@ -41,14 +41,14 @@ static bool is_source(const text_list *sources, const struct stat *file)
 static bool is_weights(const char *model, const struct stat *file)
 {
     mp_onnx_weights *weights = NULL;
-    /* What is no model is refused when it is read. */
+    /* A file that is no model is refused later, when it is read. */
     const bool found =
         mp_onnx_weights_open(model, NULL, &weights, NULL) == MP_OK && mp_onnx_weights_in(weights, file->st_dev, file->st_ino);
     mp_onnx_weights_close(weights);
     return found;
 }
 
-/* What of all that this run reads the file is; NULL: none of it. The state that --resume reads may be continued in place. */
+/* Returns which input of this run the file is, NULL if none. The state that --resume reads may be written to. */
 static const char *input_in(const options *o, option_id output, const struct stat *file)
 {
     const struct {
@@ -67,7 +67,7 @@ static const char *input_in(const options *o, option_id output, const struct sta
     return o->n_operands && is_weights(o->operands[0], file) ? "weights of the model" : NULL;
 }
 
-/* No output may replace what the same run reads. */
+/* Refuses an output that would replace an input of the same run. */
 static int spare_inputs(const options *o)
 {
     struct stat info;
@@ -82,7 +82,7 @@ static int spare_inputs(const options *o)
     return EXIT_DONE;
 }
 
-/* What -o names is JSON or a table: by its name it must not be a picture, nor what a later run would read as another format. */
+/* Refuses names for -o, which is JSON or a table, that end like pictures, or like files of another input format. */
 static int spare_endings(const options *o)
 {
     static const char *const others[] = {".onnx", ".dot", ".gv", ".svg", ".png", ".pdf", ".html"};

@@ -3,9 +3,9 @@
 
 #include "cli/options/options.h"
 
-/* Checks that every file that the options name can be written, so that no long work ends without a place for its answer.
- * Returns EXIT_DONE; with a complaint EXIT_NO if one cannot, EXIT_USAGE if one is a file that this run reads, or has the name
- * of another kind of file. */
+/* Checks that every file that the options name can be written, so that no long work ends without a place for its
+ * answer. Returns EXIT_DONE; with a complaint EXIT_NO if a file cannot be written, EXIT_USAGE if this run reads it, or
+ * its name is that of another kind of file. */
 int outputs_try(const options *o);
-/* Prints "wrote plan.json (93.12 KiB)" on standard error for each of them, where that is a terminal and -q was not given. */
+/* Prints "wrote plan.json (93.12 KiB)" on standard error for each file, if that is a terminal and -q was not given. */
 void outputs_say(const options *o);

@@ -1,4 +1,4 @@
-/* own_device.c - profiles of devices, changed as --device says. */
+/* own_device.c - reads device profiles with the changes of --device. */
 #include "cli/options/own_device.h"
 
 #include <math.h>
@@ -17,9 +17,9 @@ enum { CHANGE_MAX = 64 }; /* bytes of a value */
 
 typedef struct change {
     const char *key;
-    size_t offset; /* in mp_device */
-    double unit;   /* of a positive number; 0: bytes */
-    int64_t least; /* of bytes */
+    size_t offset; /* of the field in mp_device */
+    double unit;   /* of a positive number; 0: the value is bytes */
+    int64_t least; /* smallest bytes */
 } change;
 
 static const change changes[] = {{"memory", offsetof(mp_device, memory_bytes), 0, 1},
@@ -40,7 +40,7 @@ static bool is_plain_name(const char *text)
            strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == n;
 }
 
-/* One change of a device. On failure *why is the end of a sentence. */
+/* Makes one change to a device. On failure *why is the end of a sentence. */
 static bool make_change(own_device *d, const char *key, const char *value, const char **why)
 {
     if (!strcmp(key, "name")) {
@@ -70,7 +70,7 @@ static bool make_change(own_device *d, const char *key, const char *value, const
     return false;
 }
 
-/* "fp16=60", `length` bytes of it. */
+/* Reads one change, "fp16=60", from `length` bytes. */
 static bool read_change(own_device *d, const char *text, size_t length)
 {
     char word[2 * CHANGE_MAX], *equals;
@@ -122,7 +122,7 @@ bool device_is_file(const char *text)
     return n > 5 && !strcmp(text + n - 5, ".json");
 }
 
-/* Where a key stands for the first time; the file could be read before. */
+/* Locates the error at the first occurrence of a key in the file, which was read before. */
 static void locate_key(const char *path, const char *key, mp_error *err)
 {
     mp_file file;
@@ -142,7 +142,7 @@ static void locate_key(const char *path, const char *key, mp_error *err)
     mp_file_close(&file);
 }
 
-/* A number or a text of the file, as --device would have it written. */
+/* Writes a number or a text of the file as --device takes it. */
 static bool value_text(const json_t *value, char *text)
 {
     const char *string = json_string_value(value);
@@ -156,7 +156,7 @@ static bool value_text(const json_t *value, char *text)
     return n > 0 && n < CHANGE_MAX;
 }
 
-/* *at: the key that was looked at last. */
+/* Reads the keys of a device file; *at is the key that was read last. */
 static mp_status read_keys(json_t *object, mp_text_builder *out, const char **at, mp_error *err)
 {
     const char *key, *like = json_string_value(json_object_get(object, "like")), *why = NULL;

@@ -1,9 +1,9 @@
-/* own_device.h - a card that is not in the table of devices: one that is, and what differs, as --device takes it.
+/* own_device.h - a device that is not in the table, given to --device as one of the table with changes:
  *
  *     a100,memory=40GiB          bandwidth in GB/s, fp32, tf32, fp16 and bf16 in TFLOP/s, launch in microseconds
  *     t4,memory=15GiB,fp16=60,bandwidth=280,reserve=1GiB,name=ours
  *
- * A file says the same (docs/formats.md); it is read into such a text, so that plans and graphs carry all of it.
+ * A file may say the same (docs/formats.md); it is converted into such a text, which plans and graphs store.
  */
 #pragma once
 
@@ -15,18 +15,18 @@
 enum { DEVICE_TITLE_MAX = 128, DEVICE_NAME_MAX = 32 };
 
 typedef struct own_device {
-    mp_device profile; /* its name is the text that was read, its title the one below */
+    mp_device profile; /* its name is the text that was read, its title the field below */
     char title[DEVICE_TITLE_MAX];
-    char name[DEVICE_NAME_MAX]; /* the short one: of the device it is like, or its own */
+    char name[DEVICE_NAME_MAX]; /* short name: of the device that it is based on, or its own */
 } own_device;
 
-/* Finds the profile that a name or such a text means; it points into *out and `text`. False if there is none, or a part of the
- * text is wrong. */
+/* Finds the profile of a device's name or of such a text; it points into *out and `text`. Returns false if there is
+ * none, or a part of the text is wrong. */
 bool device_read(const char *text, own_device *out);
 /* True if a text is a device with changes. */
 bool device_is_own(const char *text);
 
 /* True if --device names a file. */
 bool device_is_file(const char *text);
-/* Reads a file as such a text, to be released with mp_free. MP_IO, MP_PARSE, with the file, the line and the key. */
+/* Reads a device file into such a text, to be released with mp_free. MP_IO, MP_PARSE, with the file, the line and the key. */
 mp_status device_file_read(const char *path, char **text, mp_error *err);

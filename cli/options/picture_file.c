@@ -1,4 +1,4 @@
-/* picture_file.c - a folder of its own for the file beside: nobody else's name is in the way. */
+/* picture_file.c - puts the temporary file into a folder of its own, where no other name can be in the way. */
 #include "cli/options/picture_file.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ bool picture_takes_output(const output_options *o)
     return o->out && !strcmp(o->out, "-");
 }
 
-/* Whether `word` is one of "svg, png, pdf". */
+/* True if `word` is one of "svg, png, pdf". */
 static bool is_among(const char *list, const char *word)
 {
     const size_t n = strlen(word);
@@ -64,7 +64,7 @@ mp_status picture_file_close(picture_file *file, const output_options *o, mp_sta
     mp_file picture = {0};
     if (!*file->beside) return drawn;
     if (drawn == MP_OK) drawn = mp_file_open(file->beside, INT64_MAX, &picture, err);
-    unlink(file->beside); /* before it is written on: a pipe whose reader has gone ends the program there */
+    unlink(file->beside); /* unlinked before it is copied: writing to a pipe without a reader ends the program */
     *strrchr(file->beside, '/') = '\0';
     rmdir(file->beside);
     if (drawn == MP_OK) drawn = mp_file_write(o->out, picture.bytes, picture.size, err);

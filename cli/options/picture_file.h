@@ -1,24 +1,25 @@
-/* picture_file.h - where a picture goes: a name whose ending says the format, or any name, standard output among them, with
- * --format. The library goes by endings, so that in the second case it draws into a file beside, which is then copied.
- */
+/* picture_file.h - where a picture is written: to a file whose ending is the format, or to any file, or standard
+ * output, with --format. The library chooses the format by ending, so in the second case it draws into a temporary
+ * file, which is then copied. */
 #pragma once
 
 #include "cli/options/options.h"
 #include "memplan/error.h"
 
 typedef struct picture_file {
-    const char *path; /* its ending is the format; to draw into once it is open */
-    char beside[256]; /* it, in a folder of $TMPDIR, where it is not what -o names; else "". path may point here: not copied */
+    const char *path; /* the file to draw into once it is open; its ending is the format */
+    char beside[256]; /* the temporary file, if -o does not name the file itself; else "". path may point here: do not copy the
+                         struct */
 } picture_file;
 
-/* Finds where to draw for -o, which was given; `formats` are what the command writes: "svg, png, pdf". Returns EXIT_DONE, or
- * EXIT_USAGE with a complaint. */
+/* Finds the file to draw into for a given -o; `formats` are those of the command: "svg, png, pdf". Returns EXIT_DONE,
+ * or EXIT_USAGE with a complaint. */
 int picture_file_settle(const options *o, const char *formats, picture_file *out);
-/* The same for a picture beside an answer: -o need not ask for it, and not both of them can be on standard output. */
+/* As picture_file_settle, for a picture besides an answer: -o is optional, and only one of both goes to standard output. */
 int picture_file_settle_beside(const options *o, const char *formats, picture_file *out);
-/* Makes the file beside, once all is there but the picture. MP_IO. */
+/* Creates the temporary file, once everything but the picture is done. MP_IO. */
 mp_status picture_file_open(picture_file *file, mp_error *err);
-/* Copies what was drawn where -o says, if `drawn` is MP_OK, and takes the file beside away. Returns `drawn`, or MP_IO. */
+/* Copies the picture to the file of -o, if `drawn` is MP_OK, and removes the temporary file. Returns `drawn`, or MP_IO. */
 mp_status picture_file_close(picture_file *file, const output_options *o, mp_status drawn, mp_error *err);
-/* True if the picture goes to standard output, which then cannot have an answer. */
+/* True if the picture goes to standard output, where then no answer can go. */
 bool picture_takes_output(const output_options *o);

@@ -1,4 +1,4 @@
-/* budget_bytes.c - keep-all's peak, at need a search for the smallest plan, and the memory of a device less the reserve. */
+/* budget_bytes.c - finds keep-all's peak, if needed the smallest plan, and a device's memory less the reserve. */
 #include "cli/reports/budget_bytes.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "cli/subject/subject.h"
 #include "memplan/smallest.h"
 
-/* A sweep compares what lives at once, and gives nothing an address. */
+/* True if plans have offsets; a sweep compares live bytes only. */
 static bool has_arena(const options *o)
 {
     return o->search.offsets && o->command != CMD_SWEEP;

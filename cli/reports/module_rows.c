@@ -1,4 +1,4 @@
-/* module_rows.c - operators summed up by the module that stands in their names. */
+/* module_rows.c - adds up operators by the module in their names. */
 #include "cli/reports/module_rows.h"
 
 #include <stdlib.h>
@@ -14,14 +14,14 @@
 enum { DEPTH_MAX = 3 };
 
 typedef struct module {
-    const char *name; /* of its first operator */
-    size_t length;    /* of the module's part of it; 0: in none */
-    size_t repeats;   /* equal ones behind it, up to ... */
+    const char *name; /* name of its first operator */
+    size_t length;    /* bytes of the name that are the module; 0: no module */
+    size_t repeats;   /* equal modules behind it, up to ... */
     const char *last;
     size_t last_length;
-    size_t n_others; /* it stands for so many modules */
+    size_t n_others; /* number of other modules that the row stands for */
     int64_t saved_bytes, parameter_bytes, ticks;
-    int64_t rank; /* the larger, the earlier */
+    int64_t rank; /* the row with the larger one comes first */
 } module;
 
 typedef struct table {
@@ -76,7 +76,7 @@ static bool is_repeated(const module *head, const module *next)
            module_is_next(head->last, head->last_length, next->name, next->length);
 }
 
-/* Equal neighbours as one row. */
+/* Makes equal neighbours one row. */
 static void fold(table *t)
 {
     size_t left = 0;
@@ -116,7 +116,7 @@ static void sort_by(table *t, const char *sort)
     qsort(t->modules, t->n, sizeof *t->modules, by_rank);
 }
 
-/* All from row number `rows` - 1 on as one. */
+/* Joins all rows from number `rows` - 1 on. */
 static void join_rest(table *t, size_t rows)
 {
     module rest = {.name = ""};

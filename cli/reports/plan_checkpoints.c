@@ -1,4 +1,4 @@
-/* plan_checkpoints.c - the borders of recomputation, found by walking over the steps. */
+/* plan_checkpoints.c - finds the borders of recomputation by walking over the steps. */
 #include "cli/reports/plan.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "formats/json/json.h"
 #include "formats/json/plan_json.h"
 
-/* What a walk over the steps sees of a storage. */
+/* What a walk over the steps finds out about a storage. */
 enum { MADE = 1, MADE_AGAIN = 2, STARTS = 4, KEPT = 8, BEHIND = 16 };
 
 static bool is_activation(const mp_graph *graph, int s)
@@ -19,7 +19,7 @@ static bool is_activation(const mp_graph *graph, int s)
            graph->nodes[producer].phase == MP_PHASE_FORWARD;
 }
 
-/* Marks what is made from something that is made again: at once, or through what is neither kept nor made again. */
+/* Marks the products of recomputed storages: direct ones, and those through storages that are neither kept nor recomputed. */
 static void mark_behind(const mp_graph *graph, unsigned char *seen)
 {
     for (size_t k = 0; k < graph->n_nodes; k++) {
@@ -76,7 +76,7 @@ void checkpoints_free(checkpoints_to_set *set)
     *set = (checkpoints_to_set){0};
 }
 
-/* --list: which operators run again, each under the name of its node, in the order in which they first do. */
+/* Prints, with --list, the operators that run again, by their nodes' names, in the order of their first recomputation. */
 static mp_status list_recomputed(const mp_graph *graph, const mp_plan *plan, size_t n_runs, mp_error *err)
 {
     size_t n = 0;

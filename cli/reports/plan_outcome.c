@@ -1,4 +1,4 @@
-/* plan_outcome.c - budget, table, arena and peak of an outcome as text. */
+/* plan_outcome.c - prints budget, table, arena and peak of an outcome. */
 #include "cli/reports/plan.h"
 
 #include <stdio.h>
@@ -105,7 +105,7 @@ mp_status print_plan_peak(const outcome *out, const mp_plan *plan, mp_error *err
     return MP_OK;
 }
 
-/* The arena, and what fragmentation costs. */
+/* Prints the arena, and what fragmentation costs. */
 mp_status print_plan_arena(const outcome *out, const mp_plan *plan, mp_error *err)
 {
     const int64_t live = mp_plan_live_bytes(plan);

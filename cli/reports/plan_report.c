@@ -1,4 +1,4 @@
-/* plan_report.c - what a search has found, as text and as JSON: at most 24 lines without -v and --list. */
+/* plan_report.c - prints the result of a search, as text (at most 24 lines without -v and --list) and as JSON. */
 #include "cli/reports/plan.h"
 
 #include <stdio.h>
@@ -14,10 +14,10 @@
 #include "memplan/arena.h"
 #include "planner/segments/module_tree.h"
 
-enum { LINES = 4 }; /* of checkpoints, and for what the other rules say */
+enum { LINES = 4 }; /* lines of checkpoints, and for the other rules */
 
-/* Peak and time of segments between the plan's checkpoints, as frameworks recompute them. Graphs without a backward phase have
- * no such answer: *applies is false then. */
+/* Finds peak and time of segments between the plan's checkpoints, as frameworks recompute them. *applies is false for
+ * graphs without a backward phase. */
 static mp_status on_segments(const mp_graph *graph, const mp_plan *plan, bool *applies, int64_t *peak, int64_t *ticks,
                              mp_error *err)
 {
@@ -29,7 +29,7 @@ static mp_status on_segments(const mp_graph *graph, const mp_plan *plan, bool *a
     return st;
 }
 
-/* The modules that no plan can wrap: how many, and the first. */
+/* Prints the modules that no plan can wrap: how many, and the first. */
 static mp_status print_left_out(const outcome *out, mp_error *err)
 {
     enum { NAMES = 72 };
@@ -49,7 +49,7 @@ static mp_status print_left_out(const outcome *out, mp_error *err)
     return MP_OK;
 }
 
-/* The modules to wrap: what a plan by modules is, in the words of its file. */
+/* Prints the modules to wrap, of a plan by modules, with their names in the plan's file. */
 static mp_status print_modules(const outcome *out, const mp_plan *plan, mp_error *err)
 {
     enum { NAMES = 3800 };
@@ -68,7 +68,7 @@ static mp_status print_modules(const outcome *out, const mp_plan *plan, mp_error
     return print_left_out(out, err);
 }
 
-/* How many of the nodes that have algorithms do without their fastest one. */
+/* Prints how many of the nodes with algorithms do not use their fastest one. */
 static void print_algorithms(const mp_graph *graph, const mp_plan *plan)
 {
     size_t n = 0, n_slower = 0;
@@ -79,7 +79,7 @@ static void print_algorithms(const mp_graph *graph, const mp_plan *plan)
     if (n) print("  algorithms: %zu of %zu nodes take a slower one for its smaller workspace\n", n_slower, n);
 }
 
-/* How close the plan is to the best there can be. */
+/* Prints how close the plan's time is to the bound. */
 static void print_bound(const outcome *out)
 {
     const mp_answer *a = &out->answer;
@@ -94,7 +94,7 @@ static void print_bound(const outcome *out)
                     a->effort == MP_EFFORT_THOROUGH || !out->asked->talk.verbose ? "" : " (--effort thorough goes on)");
 }
 
-/* The last line says it once more: the first has scrolled away. */
+/* Prints the verdict again as the last line: the first has scrolled away. */
 static void print_verdict(const outcome *out)
 {
     const mp_plan *plan = out->answer.plan;
@@ -162,7 +162,7 @@ mp_status print_plan(const outcome *out, mp_error *err)
     return MP_OK;
 }
 
-/* Without a plan in the budget the header describes the smallest plan that was found. */
+/* Prints the answer as JSON. Without a plan within the budget the header describes the smallest plan found. */
 mp_status print_plan_json(const outcome *out, mp_error *err)
 {
     const mp_graph *graph = out->subject->graph;

@@ -1,4 +1,4 @@
-/* progress.c - the line of progress: how long, how good, how good at best; with -v what the searchers count. */
+/* progress.c - the line of progress: time, best plan and bound; with -v the searchers' counters. */
 #include "cli/reports/progress.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "cli/messages/terminal.h"
 #include "estimator/base/clock.h"
 
-enum { MOST_SECONDS = 2 }; /* in which a search that has no plan yet heeds a signal */
+enum { MOST_SECONDS = 2 }; /* within which a search without a plan reacts to a signal */
 
 double progress_time_left(const search_options *o)
 {
@@ -31,7 +31,7 @@ void progress_start(progress *p, const options *o, int64_t floor_bytes, int64_t 
     if (o->command != CMD_TRAIN) interrupt_force("memplan: stopped before a plan was found\n", MOST_SECONDS);
 }
 
-/* "  best +5.7 %, at least +5.6 %  (Ctrl-C keeps the best)" */
+/* Returns "  best +5.7 %, at least +5.6 %  (Ctrl-C keeps the best)". */
 static const char *extra_found(const progress *p, int64_t baseline_ticks)
 {
     const double base = (double)baseline_ticks;
@@ -42,7 +42,7 @@ static const char *extra_found(const progress *p, int64_t baseline_ticks)
                    none ? "stops" : "keeps the best");
 }
 
-/* "  18.90 GiB so far  (Ctrl-C keeps it)" */
+/* Returns "  18.90 GiB so far  (Ctrl-C keeps it)". */
 static const char *smallest_found(const mp_progress *now)
 {
     const int64_t bytes = now->smallest_peak_bytes;

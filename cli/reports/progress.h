@@ -1,6 +1,6 @@
-/* progress.h - what a search is doing, in one line that is written over on a terminal and never wraps; nothing is written into
- * a pipe, to a dumb terminal, or with -q or --no-progress. Ctrl-C ends the search with the best so far, a second one ends the
- * program (interrupt.h). */
+/* progress.h - the progress of a search in one line, overwritten on a terminal and never wrapped; nothing is written
+ * into a pipe, to a dumb terminal, or with -q or --no-progress. Ctrl-C ends the search with the best so far, a second
+ * one the program (interrupt.h). */
 #pragma once
 
 #include "cli/options/options.h"
@@ -8,19 +8,19 @@
 
 typedef struct progress {
     int64_t floor_bytes;
-    int64_t budget_bytes; /* MP_NO_LIMIT: none. Below the floor it is the smallest plan that is looked for */
-    double start;         /* one clock for all searches of an answer */
+    int64_t budget_bytes; /* MP_NO_LIMIT: none. If it is below the floor, the smallest plan is searched for */
+    double start;         /* when the first search of an answer began, by mp_clock_now */
     double shown_at;
-    int64_t best_ticks, bound_ticks; /* of the rounds before too; -1: none */
+    int64_t best_ticks, bound_ticks; /* also of earlier searches; -1: none */
     bool shows, any, verbose;
-    char what[48]; /* stands in front of the line: what is searched, of several */
+    char what[48]; /* text before the line: which of several searches runs */
 } progress;
 
-/* What --time-limit leaves for a search now, a tenth of it at least, so that there is a plan; 0: there is no limit. */
+/* Returns the seconds that --time-limit leaves for the next search, at least a tenth of it; 0: there is no limit. */
 double progress_time_left(const search_options *o);
-/* Around a search: `progress_show` is its mp_progress_call with the progress as data. */
+/* Called before a search; its mp_progress_call is then progress_show with the progress as data. */
 void progress_start(progress *p, const options *o, int64_t floor_bytes, int64_t budget_bytes);
 bool progress_show(const mp_progress *now, void *p);
-/* Where several searches follow each other: says which one is next. False: the user has asked to stop. */
+/* Says which of several searches is next. Returns false if the user has asked to stop. */
 bool progress_next(progress *p, const char *what);
 void progress_end(progress *p);

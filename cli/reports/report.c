@@ -1,4 +1,4 @@
-/* report.c - what is live at the peak, static memory by kind, nodes as text, who computes attention. */
+/* report.c - texts on what is live at the peak, static memory by kind, nodes, and the kernels of attention. */
 #include "cli/reports/report.h"
 
 #include <stdio.h>
@@ -46,19 +46,19 @@ const char *node_text(const mp_graph *graph, int node)
     return mp_text("%s (%s%s%s)", name, op ? n->op : "", op && !said ? " " : "", said ? "" : phase);
 }
 
-/* A name without its middle where it is longer than `most` bytes: its ends tell most. */
+/* Returns a name without its middle if it is longer than `most` bytes: its ends tell most. */
 static const char *elided(const char *name, size_t most)
 {
     static const char gap[] = "...";
     const size_t n = strlen(name), kept = most - sizeof gap + 1;
     size_t head = kept / 2, tail = n - (kept - kept / 2);
     if (n <= most) return name;
-    while (head > 0 && ((unsigned char)name[head] & 0xC0) == 0x80) head--; /* not within a character of UTF-8 */
+    while (head > 0 && ((unsigned char)name[head] & 0xC0) == 0x80) head--; /* does not cut a UTF-8 character */
     while (tail < n && ((unsigned char)name[tail] & 0xC0) == 0x80) tail++;
     return mp_text("%.*s%s%s", (int)head, name, gap, name + tail);
 }
 
-/* In one sentence. */
+/* Prints the peak in one sentence. */
 static void report_peak_shortly(const mp_graph *graph, const mp_timeline *timeline, int node, const int *spans, size_t n)
 {
     const char *source = graph->nodes[node].source, *largest = "";

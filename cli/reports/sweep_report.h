@@ -5,5 +5,5 @@
 #include "cli/subject/subject.h"
 #include "memplan/sweep.h"
 
-/* On a terminal in 24 lines: for every budget the cheapest plan. In a pipe, and with --list or -v, every searcher. */
+/* Prints the cheapest plan for every budget, on a terminal in 24 lines; in a pipe, with --list or -v, of every searcher. */
 void print_sweep(const talk_options *o, const subject *s, const mp_sweep *found);

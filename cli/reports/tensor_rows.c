@@ -1,4 +1,4 @@
-/* tensor_rows.c - groups of tensors by module, and runs of groups that differ in their number only. */
+/* tensor_rows.c - groups tensors by module, and folds runs of groups whose names differ only in a number. */
 #include "cli/reports/tensor_rows.h"
 
 #include <ctype.h>
@@ -14,21 +14,21 @@ enum { DEPTH_MAX = 4, NAMED = 4, LIST_GROUPS = 32 };
 
 /* The tensors of one module. */
 typedef struct group {
-    size_t module; /* length of its part of the name */
-    size_t first;  /* in `order` */
+    size_t module; /* bytes of the name that are the module */
+    size_t first;  /* index in `order` */
     size_t n;
-    size_t repeats; /* equal ones behind it */
+    size_t repeats; /* equal groups that follow */
 } group;
 
 typedef struct grouping {
     const char *const *names;
     size_t n_names, n;
     group *groups;
-    size_t *order; /* names by group */
+    size_t *order; /* indices of names, by group */
     bool *taken;
 } grouping;
 
-/* Tensors of modules have names that begin with a slash. */
+/* Returns the bytes of a module in a name; only names of modules' tensors begin with a slash. */
 static size_t module_length(const char *name, int depth)
 {
     return name[0] == '/' ? mp_module_length(name, depth) : 0;
@@ -59,7 +59,7 @@ static void find_groups(grouping *g, int depth)
     }
 }
 
-/* The number at *at, behind which *at stands then. */
+/* Reads the number at *at, and moves *at behind it. */
 static unsigned long number_at(const char *name, size_t n, size_t *at)
 {
     unsigned long value = 0;
@@ -83,7 +83,7 @@ bool module_is_next(const char *a, size_t n, const char *b, size_t m)
     return i == n && j == m && differs;
 }
 
-/* Whether b follows `last` and has the tensors of a. */
+/* True if group b follows `last` by number, and has the tensors of a. */
 static bool repeats(const grouping *g, const group *a, const group *last, const group *b)
 {
     if (a->n != b->n || !a->module || !b->module) return false;
@@ -93,7 +93,7 @@ static bool repeats(const grouping *g, const group *a, const group *last, const 
     return true;
 }
 
-/* Folds groups that repeat the one before; returns how many are left. */
+/* Folds groups that repeat the one before; returns how many remain. */
 static size_t fold(grouping *g)
 {
     size_t left = 0;
@@ -109,7 +109,7 @@ static size_t fold(grouping *g)
     return left;
 }
 
-/* A tensor behind its module: without what exporters put behind the operator's name. */
+/* Returns a tensor's name within its module, without the exporter's "_output_0". */
 static const char *leaf_of(const char *leaf)
 {
     static const char tail[] = "_output_0";
@@ -125,7 +125,7 @@ static const char *module_of(const grouping *g, const group *row)
     return row->module ? mp_text("%s", mp_module_text(name_at(g, row->first), row->module, text, sizeof text)) : "(no module)";
 }
 
-/* "h.0 - h.18" */
+/* Returns the title of a row: "h.0 - h.18". */
 static const char *title_of(const grouping *g, const group *row)
 {
     if (!row->repeats) return module_of(g, row);

@@ -1,4 +1,4 @@
-/* train_report.c - what two trainings took and whether they agree, as text and as JSON. */
+/* train_report.c - prints what two trainings took and whether they agree, as text and as JSON. */
 #include "cli/reports/train_report.h"
 
 #include <stdio.h>
@@ -32,13 +32,13 @@ bool train_identical(const train_outcome *t)
            !memcmp(a->losses, b->losses, a->n_losses * sizeof *a->losses);
 }
 
-/* "unknown" where it is negative. */
+/* Returns "unknown" for negative bytes. */
 static const char *bytes_if_known(int64_t bytes)
 {
     return bytes < 0 ? "unknown" : mp_bytes_text(bytes);
 }
 
-/* One quantity of both runs. */
+/* Prints one quantity of both runs. */
 static void print_row(const train_outcome *t, const char *what, const char *before, const char *after, const char *note)
 {
     screen_row("  %-28s%s%14s%s", what, t->has_before ? mp_text("%11s", before) : "", after, note);
@@ -50,7 +50,7 @@ static void print_bytes(const train_outcome *t, const char *what, int64_t before
               t->verbose ? mp_text("  %18s bytes", count_text(after)) : "");
 }
 
-/* Memory of the process without the two blocks that a plan counts. */
+/* Returns the memory of the process without the two blocks that a plan counts. */
 static int64_t beside(const mp_report *r)
 {
     return r->process_bytes < 0 ? -1 : r->process_bytes - r->arena_bytes - r->static_bytes;
@@ -61,7 +61,7 @@ static int64_t loaded(const mp_report *r)
     return r->device_bytes - r->idle_device_bytes - r->static_bytes - r->arena_bytes - r->next_batch_bytes;
 }
 
-/* Memory of the device without the two blocks: what was taken before them, and what was added while the steps ran. */
+/* Prints the device's memory without the two blocks: what was in use before them, and what was added during the steps. */
 static void print_device(const train_outcome *t)
 {
     const mp_report *a = &t->before, *b = &t->after;
@@ -100,7 +100,7 @@ static int by_seconds(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* Seconds by operator and phase, the most first; returns how many there are. */
+/* Adds up seconds by operator and phase, largest first; returns how many there are. */
 static size_t find_shares(const mp_graph *g, const double *node_seconds, share *shares, size_t most)
 {
     size_t n = 0;
@@ -159,7 +159,7 @@ mp_status train_keep_all(const mp_graph *graph, const int *alternatives, mp_plan
     return MP_OK;
 }
 
-enum { COMPARED_STEPS = 6 }; /* below, times of two runs are no measurement: the first step warms up */
+enum { COMPARED_STEPS = 6 }; /* with fewer steps the times of two runs are not compared: the first step warms up */
 
 static void print_test(const train_outcome *t)
 {
@@ -169,7 +169,7 @@ static void print_test(const train_outcome *t)
     if (test->accuracy >= 0) print_row(t, "accuracy there", "", mp_text("%.2f %%", 100 * test->accuracy), "");
 }
 
-/* Where the training began. */
+/* Prints where the first values come from. */
 static void print_origin(const train_outcome *t, const options *o)
 {
     if (o->training.resume)
@@ -182,7 +182,7 @@ static void print_origin(const train_outcome *t, const options *o)
                     t->n_drawn, t->n_parameters, (long long)o->search.seed);
 }
 
-/* The first line and the last. */
+/* Prints the first and the last line. */
 static void print_verdict(const train_outcome *t, const options *o)
 {
     const mp_report *r = &t->after;
@@ -193,7 +193,7 @@ static void print_verdict(const train_outcome *t, const options *o)
                            : same               ? "; losses and weights of both runs are the same, bit for bit"
                                                 : "; losses and weights of both runs are NOT the same";
     const screen_mood mood = !t->has_before ? SCREEN_GOOD : !train_compares(t) ? SCREEN_OPEN : same ? SCREEN_GOOD : SCREEN_BAD;
-    /* people take drawn weights for their own otherwise */
+    /* otherwise people would take drawn weights for their own */
     const char *drawn = o->training.resume || !t->n_drawn ? ""
                         : t->n_drawn == t->n_parameters   ? " from drawn weights"
                                                           : " from some drawn weights";
@@ -232,7 +232,7 @@ void print_train(const train_outcome *t, const options *o)
     print_verdict(t, o);
 }
 
-/* Null without a test; the accuracy is null where the loss is not over classes. */
+/* Returns null without a test; the accuracy is null if the loss is not over classes. */
 static json_t *test_json(const mp_report *r)
 {
     if (!r->has_test) return json_null();
@@ -240,7 +240,7 @@ static json_t *test_json(const mp_report *r)
                      r->test.accuracy < 0 ? json_null() : json_real(r->test.accuracy));
 }
 
-/* Null where the memory is the host's. */
+/* Returns null if the memory is the host's. */
 static json_t *device_json(const mp_report *r)
 {
     if (r->device_bytes < 0) return json_null();

@@ -1,4 +1,4 @@
-/* train_report.h - what `memplan train` says about its two runs. */
+/* train_report.h - what `memplan train` reports about its two runs. */
 #pragma once
 
 #include "cli/subject/subject.h"
@@ -7,24 +7,24 @@
 
 typedef struct train_outcome {
     subject subject;
-    mp_plan *keep_all; /* the subject has the other one */
+    mp_plan *keep_all; /* the plan of keep-all; the subject has the other plan */
     bool has_before;
-    int no_plan;                  /* the exit status where there is no plan, and why is said; 0: there is one */
-    bool verbose;                 /* with exact bytes */
-    bool fast;                    /* other last bits were permitted */
-    size_t n_parameters, n_drawn; /* of those, without values in the model's file */
-    bool has_second_stream;       /* it was asked for */
+    int no_plan;                  /* the exit status if there is no plan and the reason is printed; 0: there is a plan */
+    bool verbose;                 /* -v: with exact bytes */
+    bool fast;                    /* --fast: results may differ in their last bits */
+    size_t n_parameters, n_drawn; /* parameters; those of them without values in the model's file */
+    bool has_second_stream;       /* --second-stream was given */
     mp_second_stream second_stream;
-    mp_report before, after; /* keep-all, the plan */
+    mp_report before, after; /* report of keep-all; of the plan */
 } train_outcome;
 
 void train_outcome_free(train_outcome *t);
-/* True if there are two runs of the same steps. */
+/* True if there are two runs over the same steps. */
 bool train_compares(const train_outcome *t);
 /* True if both runs have the same losses and the same weights, bit for bit. */
 bool train_identical(const train_outcome *t);
-/* Makes a plan of keep-all with offsets; every node in the alternative that alternatives[node] says (NULL: the base). Released
- * with mp_plan_free. */
+/* Makes a plan of keep-all with offsets, with node k in its alternative alternatives[k] (NULL: the base). Released with
+ * mp_plan_free. */
 mp_status train_keep_all(const mp_graph *graph, const int *alternatives, mp_plan **out, mp_error *err);
 /* Prints where the time of the fastest step goes, by kind of operator and phase. */
 void print_profile(const mp_graph *graph, const mp_report *report);

@@ -1,4 +1,4 @@
-/* subject.c - from a path and options to a training graph, with the backend that will run it. */
+/* subject.c - builds a training graph from a path and options, with the backend that will run it. */
 #include "cli/subject/subject.h"
 
 #include <stdio.h>
@@ -65,13 +65,13 @@ static mp_status read_model(const char *path, const model_options *o, mp_model *
         const char *text = o->dims.items[k], *equals = strrchr(text, '=');
         dimensions[k].name = mp_pool_text(pool, text, (size_t)(equals - text));
         MP_ENSURE(dimensions[k].name, err, MP_NOMEM, "the dimensions");
-        parse_count(equals + 1, &dimensions[k].size); /* the option table has made sure that it is a number */
+        parse_count(equals + 1, &dimensions[k].size); /* the option table has checked that it is a number */
     }
     wanted.dimensions = dimensions;
     return mp_onnx_read(path, &wanted, out, err);
 }
 
-/* The tensor that --output means: by its name, or by what took its place when it was simplified away. */
+/* Finds the tensor that --output names: by its name, or, if it was simplified away, its replacement. */
 static mp_status find_output(const mp_model *model, const char **name, mp_error *err)
 {
     int tensor = mp_model_find(model, *name);
@@ -86,7 +86,7 @@ static mp_status find_output(const mp_model *model, const char **name, mp_error 
     return MP_FAIL(err, MP_INVALID, "--output: there is no tensor '%s'", *name);
 }
 
-/* A backend has to have a kernel for the fused one; PyTorch's rules run nothing. */
+/* True if attention is fused: the backend must have a kernel for it; PyTorch's rules run nothing. */
 static bool fuses_attention(const model_options *o, const mp_backend *backend, mp_rules rules)
 {
     const mp_operator fused = {
@@ -104,7 +104,7 @@ mp_status subject_device(const model_options *o, const mp_backend **backend, own
     return MP_OK;
 }
 
-/* What the options say of how the backend computes. Where the device itself is needed, a machine without says so first. */
+/* Applies the options about how the backend computes. If the device itself is needed and missing, that error comes first. */
 static mp_status settle(const options *o, const mp_backend *backend, mp_error *err)
 {
     mp_backend_settings settings = MP_BACKEND_SETTINGS;
@@ -184,10 +184,10 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
     return MP_OK;
 }
 
-/* A file may claim whatever version it likes; operators are read as the last one that is known has them. */
+/* Warns of a version that is not known yet: operators are then read as in the last known version. */
 static void warn_of_version(const char *path, const mp_model *model)
 {
-    enum { KNOWN = 28 }; /* of ONNX's own operator set, at onnx 1.23 */
+    enum { KNOWN = 28 }; /* version of ONNX's own operator set in onnx 1.23 */
     for (size_t k = 0; k < model->n_operators; k++)
         if (!*model->operators[k].domain && model->operators[k].version > KNOWN) {
             complain("%s: warning: the file is of operator set %d; those up to %d are known, and operators are read as there",
@@ -214,7 +214,7 @@ int64_t subject_batch(const subject *s)
     return 0;
 }
 
-/* "resnet50, batch 32"; without a name, the file's. */
+/* Writes the title, "resnet50, batch 32"; without a name the file's path is used. */
 static void write_title(subject *s)
 {
     const int64_t batch = subject_batch(s);
@@ -247,7 +247,7 @@ mp_status subject_load(const char *path, const options *o, subject *out, mp_erro
     return MP_OK;
 }
 
-/* Reads `options` of a plan file. *out is released with json_decref. MP_PARSE, MP_IO. */
+/* Reads the `options` of a plan file. *out is released with json_decref. MP_PARSE, MP_IO. */
 static mp_status plan_options(const char *path, json_t **out, mp_error *err)
 {
     json_t *plan, *found;

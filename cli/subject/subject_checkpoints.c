@@ -1,4 +1,4 @@
-/* subject_checkpoints.c - from the tensor names a user gives to the storages of the graph. */
+/* subject_checkpoints.c - finds the storages of tensor names that a user gives. */
 #include "cli/subject/subject.h"
 
 #include <string.h>
@@ -53,7 +53,7 @@ mp_status subject_checkpoints(const subject *s, const char *text, int **list, si
         int storage = -1;
         bool again = false;
         MP_CHECK(find_checkpoint(s, names, name, &storage, err));
-        for (size_t k = 0; k < found; k++) again |= storages[k] == storage; /* two names of one storage */
+        for (size_t k = 0; k < found; k++) again |= storages[k] == storage; /* true for a second name of the same storage */
         if (!again) storages[found++] = storage;
     }
     *list = storages;

@@ -1,4 +1,4 @@
-/* subject_other_rules.c - the graph once more under the other rules, and what is said of it. */
+/* subject_other_rules.c - builds the graph once more under the other rules, and describes the result. */
 #include "cli/subject/subject.h"
 
 #include "estimator/training/training.h"
@@ -14,11 +14,11 @@ mp_status other_rules_of(const options *o, const subject *s, other_rules *out, m
     *out = other;
     if (!s->model || s->graph->n_nodes > SUBJECT_TRIED_NODES) return MP_OK;
     asked.model.rules = mp_rules_name(other.rules);
-    asked.given[OPT_RULES] = false; /* what is said is said of what was asked for */
+    asked.given[OPT_RULES] = false; /* warnings are about the options that the user gave */
     asked.model.costs = NULL;
     if (other.rules == MP_RULES_PYTORCH) {
         asked.model.fused_attention = true;
-        asked.model.chunk_steps = 0; /* PyTorch cuts no sequences */
+        asked.model.chunk_steps = 0; /* PyTorch does not cut sequences */
     }
     if (subject_load(o->operands[0], &asked, &again, &ours) == MP_OK &&
         mp_update_effect_of(again.graph, 1, &effect, &ours) == MP_OK) {

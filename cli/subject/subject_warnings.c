@@ -1,4 +1,4 @@
-/* subject_warnings.c - says that a file is an inference graph, or leaves open how PyTorch runs it, and how to export one. */
+/* subject_warnings.c - warns that a file is an inference graph, or does not show how PyTorch runs it, and how to export it. */
 #include "cli/subject/subject.h"
 
 #include <stdatomic.h>
@@ -7,7 +7,7 @@
 #include "estimator/base/memory.h"
 #include "formats/base/text.h"
 
-/* A list with "2 dropouts are switched off" at its end, if there are any. */
+/* Returns a list with "2 dropouts are switched off" appended, if there are any. */
 static const char *with(const char *list, int n, const char *what, const char *is, const char *are)
 {
     return n ? mp_text("%s%s%d %s%s %s", list, *list ? ", " : "", n, what, n > 1 ? "s" : "", n > 1 ? are : is) : list;
@@ -32,7 +32,7 @@ void warn_of_inference_form(const char *path, const mp_inference_form *form, boo
         complain("%s: warning: %s", path, found);
 }
 
-/* "12 Gelu, 3 Swish": the kinds of guessed formulas. */
+/* Lists the kinds of guessed formulas: "12 Gelu, 3 Swish". */
 static mp_status list_formulas(const mp_model *model, const char **text, mp_error *err)
 {
     MP_OWNED bool *counted = mp_alloc(model->n_operators, sizeof *counted);

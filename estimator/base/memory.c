@@ -1,4 +1,4 @@
-/* memory.c - calloc with a count of live blocks for tests, pools as lists of chunks, checked arithmetic. */
+/* memory.c - calloc with counters for tests, pools as lists of chunks, checked arithmetic. */
 #include "estimator/base/memory.h"
 
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* memory.h - what the library itself needs of memory: arrays that grow, sizes that cannot overflow, counts for tests. The
- * public part is memplan/memory.h.
+/* memory.h - growing arrays, checked arithmetic on sizes, and allocation counters for tests. The public part is
+ * memplan/memory.h.
  */
 #pragma once
 
@@ -10,11 +10,11 @@
 #include "memplan/memory.h"
 
 /* Gives space for `need` elements of `size` bytes in the block *array of *capacity elements, doubling it as needed; new
- * elements are zeroed. False (and nothing changed) when memory is short. *array NULL and *capacity 0 start an array; release
- * it with mp_free. Amortised O(1) per element. */
+ * elements are zeroed. Returns false (and changes nothing) if memory is short. *array NULL and *capacity 0 start an
+ * array; release it with mp_free. Amortised O(1) per element. */
 bool mp_grow(void *array_pointer, size_t *capacity, size_t need, size_t size);
 
-/* C's word for it, in headers that C++ reads too. */
+/* Thread-local storage, in headers that C++ reads too. */
 #ifdef __cplusplus
 #define MP_THREAD_LOCAL __thread
 #else
@@ -26,10 +26,10 @@ extern MP_THREAD_LOCAL long mp_alloc_budget, mp_alloc_live;
 /* Counts the blocks that this thread has ever asked for: a test of a loop that must not allocate compares before and after. */
 extern MP_THREAD_LOCAL long mp_alloc_count;
 
-/* *product = a * b, *sum = a + b for a, b >= 0; false if it does not fit in an int64_t or an argument is negative. */
+/* Set *product = a * b, *sum = a + b for a, b >= 0; return false if that is over INT64_MAX or an argument is negative. */
 bool mp_multiply(int64_t a, int64_t b, int64_t *product);
 bool mp_add(int64_t a, int64_t b, int64_t *sum);
-/* The product of dims[from..to), all >= 0; INT64_MAX if it does not fit. */
+/* Returns the product of dims[from..to), all >= 0; INT64_MAX if it does not fit. */
 int64_t mp_product(const int64_t *dims, int from, int to);
-/* bytes rounded up to a multiple of alignment (>= 1); false on overflow. */
+/* Rounds bytes up to a multiple of alignment (>= 1). Returns false on overflow. */
 bool mp_round_up(int64_t bytes, int64_t alignment, int64_t *rounded);

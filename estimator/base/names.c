@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* uthash aborts on memory shortage unless told otherwise; here it undoes the addition, and the element's table stays NULL. */
+/* uthash aborts on memory shortage by default; with this it undoes the addition, and the element's table stays NULL. */
 #define HASH_NONFATAL_OOM 1
 #define uthash_malloc(bytes) mp_alloc(1, (bytes))
 #define uthash_free(block, bytes) mp_free(block)
@@ -17,7 +17,7 @@ struct entry {
 
 struct mp_names {
     struct entry *entries;
-    mp_pool *pool; /* of the entries */
+    mp_pool *pool; /* owns the entries */
 };
 
 mp_names *mp_names_new(void)
@@ -72,7 +72,7 @@ int mp_names_place(const char *const *names, int n, const char *name)
     return -1;
 }
 
-/* The next letter or digit that counts, in lower case; 0 at the end. */
+/* Returns the next letter or digit in lower case, skipping spaces, dashes and underscores; 0 at the end. */
 static char next_letter(const char **at)
 {
     while (**at == ' ' || **at == '-' || **at == '_') (*at)++;

@@ -10,13 +10,13 @@ typedef struct mp_names mp_names;
 mp_names *mp_names_new(void); /* NULL: out of memory */
 void mp_names_free(mp_names *names);
 MP_OWNER(mp_names_free, mp_names)
-/* The integer stored for this name, or -1. O(length). */
+/* Returns the integer stored for this name, or -1. O(length). */
 int mp_names_find(const mp_names *names, const char *name);
-/* Stores `index` for `name`, in place of an earlier one. The name is not copied and must live as long as the map. False: out
- * of memory. */
+/* Stores `index` for `name`, in place of an earlier one. The name is not copied and must live as long as the map.
+ * Returns false if memory is short. */
 bool mp_names_set(mp_names *names, const char *name, int index);
 
-/* Returns the place of a name among names[0..n); -1 if it is not there. */
+/* Returns the index of a name in names[0..n); -1 if it is not there. */
 int mp_names_place(const char *const *names, int n, const char *name);
 /* Defines mp_TYPE_name(value), "unknown" past the last, and mp_TYPE_find(name), -1 if there is none, of an enum that counts
  * from 0: MP_NAMED(loss, "auto", "mse", ...). */
@@ -31,5 +31,5 @@ int mp_names_place(const char *const *names, int n, const char *name);
     {                                                                                \
         return mp_names_place(type##_names, N_##type##_NAMES, name);                 \
     }
-/* True if two names are the same but for case, spaces, dashes and underscores. */
+/* True if two names differ at most in case, spaces, dashes and underscores. */
 bool mp_names_are_alike(const char *a, const char *b);

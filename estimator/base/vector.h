@@ -1,10 +1,10 @@
 /* vector.h - loops over arrays as vector code for the machine that runs them. */
 #pragma once
 
-/* On functions with plain loops over arrays: compiled for several instruction sets, the best one chosen when the program
- * starts. No OpenMP inside. */
+/* For functions with plain loops over arrays: they are compiled for several instruction sets, and the best is chosen
+ * when the program starts. No OpenMP inside. */
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
-#if __GNUC__ < 12 /* it dispatches on single extensions only */
+#if __GNUC__ < 12 /* older GCC dispatches on single extensions only */
 #define MP_VECTOR __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define MP_VECTOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))

@@ -1,4 +1,4 @@
-/* graph.c - building a training graph: storages and nodes that grow, names, and what they are called in messages. */
+/* graph.c - builds a training graph: its growing lists of storages and nodes, and their names in messages. */
 #include "memplan/graph.h"
 
 #include "estimator/base/memory.h"

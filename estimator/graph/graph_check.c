@@ -1,4 +1,4 @@
-/* graph_check.c - is this a training graph? Its structure, and what is derived from it. */
+/* graph_check.c - checks the structure of a training graph, and derives its lists. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,13 +6,11 @@
 #include "estimator/base/memory.h"
 #include "memplan/timeline.h"
 
-/* Can the baseline run, and if not, is a cycle to blame?
- *
- * A storage is there once all that make it have run: its producer or, for a sum, every adder. Carried gradients are there from
- * the start, always-live storages always.
- */
+/* Checks whether the baseline can run, and if not, whether a cycle is the reason. A storage is available once all its
+ * producers have run: its producer or, for a sum, every adder. Carried gradients are available from the start,
+ * always-live storages always. */
 
-/* True if a reader of s has to wait for the nodes that make it. */
+/* True if a reader of s has to wait for the nodes that produce it. */
 static bool is_made(const mp_graph *graph, int s)
 {
     return !mp_storage_is_static(&graph->storages[s]) && !graph->storages[s].carried;
@@ -27,7 +25,7 @@ struct vertex { /* node i is vertex i, storage s is vertex n_nodes + s */
     int colour;
 };
 
-/* Dependency number k of a vertex: a vertex, -1 for one that does not count, -2 past the last. */
+/* Returns dependency k of a vertex: a vertex; -1 if it need not wait; -2 past the last. */
 static int dependency(const mp_graph *graph, int v, int k)
 {
     int n = (int)graph->n_nodes;
@@ -41,7 +39,7 @@ static int dependency(const mp_graph *graph, int v, int k)
     return k == 0 ? graph->producer[s] : -2;
 }
 
-/* *node: a node on a dependency cycle, or -1. */
+/* Finds a node on a dependency cycle; *node is -1 if there is none. */
 static mp_status find_cycle(const mp_graph *graph, int *node, mp_error *err)
 {
     int n = (int)graph->n_nodes;
@@ -57,7 +55,7 @@ static mp_status find_cycle(const mp_graph *graph, int *node, mp_error *err)
                 vertices[v].colour = DONE;
                 v = vertices[v].parent;
             } else if (d >= 0 && vertices[d].colour == ON_PATH) {
-                *node = d < n ? d : v; /* d is a storage: then v, which depends on it, is a node */
+                *node = d < n ? d : v; /* if d is a storage, v, which depends on it, is a node */
             } else if (d >= 0 && vertices[d].colour == UNSEEN) {
                 vertices[d] = (struct vertex){v, 0, ON_PATH};
                 v = d;
@@ -67,7 +65,7 @@ static mp_status find_cycle(const mp_graph *graph, int *node, mp_error *err)
     return MP_OK;
 }
 
-/* Says why `node` can't read s yet. */
+/* Says why `node` cannot read s yet. */
 static mp_status explain(const mp_graph *graph, int node, int s, const bool *ran, mp_error *err)
 {
     int on_cycle = -1, maker = graph->producer[s];
@@ -85,7 +83,7 @@ static mp_status check_order(const mp_graph *graph, mp_error *err)
 {
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     bool *ran = mp_pool_alloc(pool, graph->n_nodes, sizeof *ran);
-    int *made = mp_pool_alloc(pool, graph->n_storages, sizeof *made); /* per storage: how many of its makers have run */
+    int *made = mp_pool_alloc(pool, graph->n_storages, sizeof *made); /* per storage: how many of its producers have run */
     mp_step *steps = mp_pool_alloc(pool, graph->n_nodes, sizeof *steps);
     MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
     mp_keep_all(graph, steps);
@@ -104,7 +102,7 @@ static mp_status check_order(const mp_graph *graph, mp_error *err)
     return MP_OK;
 }
 
-/* What an alternative of one node does with a storage; a mark is valid while `stamp` is that of the alternative. */
+/* How an alternative of one node uses a storage; a mark is valid if its `stamp` is the checker's. */
 struct mark {
     int stamp;
     bool read, written, added;
@@ -112,7 +110,7 @@ struct mark {
 
 struct checker {
     mp_graph *graph;
-    int stamp;          /* of the alternative that is checked */
+    int stamp;          /* number of the alternative that is being checked */
     struct mark *marks; /* per storage */
     bool *base_adds;    /* per storage: the base alternative of the node adds to it */
     int *adder;         /* per storage: a node with an alternative that adds to it, -1: none */
@@ -125,7 +123,7 @@ static int compare_ids(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* No id is there twice; `what` is "storage" or "node". The n ids are sorted in place. */
+/* Checks that no id occurs twice; `what` is "storage" or "node". Sorts the n ids in place. */
 static mp_status distinct_ids(int64_t *ids, size_t n, const char *what, mp_error *err)
 {
     if (n) qsort(ids, n, sizeof *ids, compare_ids);
@@ -145,8 +143,8 @@ static mp_status check_ids(const mp_graph *graph, mp_error *err)
     return distinct_ids(ids, graph->n_nodes, "node", err);
 }
 
-/* Live bytes are sums over storages, of which a carried one may count twice, and one workspace: a quarter of the range is
- * enough for them. Ticks are summed over steps, and a plan that runs every node a thousand times should still fit. */
+/* Live bytes are sums over storages, of which a carried one may count twice, plus one workspace: a quarter of the range
+ * bounds each sum. Ticks are summed over steps, and a plan that runs every node a thousand times should still fit. */
 static const int64_t most_bytes = INT64_MAX / 4, most_ticks = INT64_MAX / 1024;
 
 static mp_status check_storages(const mp_graph *graph, mp_error *err)
@@ -170,7 +168,7 @@ static mp_status check_storages(const mp_graph *graph, mp_error *err)
     return MP_OK;
 }
 
-/* One list of an alternative: in range, nothing twice. `field` picks the mark's flag. */
+/* Checks one list of an alternative: storages in range, none twice. `field` is the offset of the mark's flag. */
 static mp_status mark_list(struct checker *c, int node, const int *list, size_t n, const char *verb, size_t field)
 {
     for (size_t i = 0; i < n; i++) {
@@ -245,7 +243,7 @@ static bool same_list(const int *a, size_t n_a, const int *b, size_t n_b)
     return n_a == n_b && (!n_a || !memcmp(a, b, n_a * sizeof *a));
 }
 
-/* True if two alternatives do the same with the same storages. */
+/* True if two alternatives have the same reads, writes, adds and in-place pairs. */
 static bool alike(const mp_alternative *a, const mp_alternative *b)
 {
     return same_list(a->reads, a->n_reads, b->reads, b->n_reads) && same_list(a->writes, a->n_writes, b->writes, b->n_writes) &&
@@ -297,15 +295,15 @@ static mp_status check_nodes(struct checker *c)
     return MP_OK;
 }
 
-/* Fills start[0..n_storages] and *lists with the nodes that add to (in the base alternative) or read (in any alternative) each
- * storage. */
+/* Fills start[0..n_storages] and *lists with the nodes that add to (in the base alternative) or read (in any
+ * alternative) each storage. */
 static mp_status invert(mp_graph *graph, bool adds, int **start, int **lists, mp_error *err)
 {
     size_t n = graph->n_storages;
     MP_OWNED int *last = mp_alloc(n, sizeof *last);
     *start = mp_pool_alloc(graph->derived, n + 2, sizeof **start);
     MP_ENSURE(last && *start, err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
-    /* the first round counts, the second fills; (*start)[s + 1] is the next free place of s in the second */
+    /* the first round counts, the second fills; then (*start)[s + 1] is the next free entry of s */
     for (int round = 0; round < 2; round++) {
         for (size_t s = 0; s < n; s++) last[s] = -1;
         for (int i = 0; i < (int)graph->n_nodes; i++) {
@@ -340,7 +338,7 @@ static bool reads(const mp_node *node, int s)
     return false;
 }
 
-/* Who alone writes what is always live, updates aside. */
+/* Finds the only node besides updates that writes each always-live storage. */
 static mp_status find_writers(mp_graph *graph, mp_error *err)
 {
     enum { SEVERAL = -2 };

@@ -1,8 +1,8 @@
 /* graph_hash.c - the fingerprint that ties a plan to its graph.
  *
- * Everything a plan depends on is fed to XXH3 (128 bits) in one fixed order: integers as 8 bytes, lowest first; a double as the
- * integer of its IEEE bits; a text as its length and bytes; a list as its length and elements. So the hash does not depend on
- * the machine, and no two graphs give the same bytes.
+ * All that a plan depends on is fed to XXH3 (128 bits) in one fixed order: integers as 8 bytes, lowest first; a double
+ * as the integer of its IEEE bits; a text as its length and bytes; a list as its length and elements. So the hash does
+ * not depend on the machine, and no two graphs give the same bytes.
  */
 #include <string.h>
 #include <xxhash.h>
@@ -11,7 +11,7 @@
 
 enum { SERIALISATION_VERSION = 1 };
 
-/* Bytes are collected here and handed over when it is full: XXH3 likes long pieces. */
+/* Collects bytes, and hands them over when it is full: XXH3 is faster on long pieces. */
 struct stream {
     XXH3_state_t *xxh;
     size_t used;

@@ -1,4 +1,4 @@
-/* summary.c - totals of one pass over storages and nodes. */
+/* summary.c - sums up a graph in one pass over storages and nodes. */
 #include "memplan/summary.h"
 
 #include "memplan/timeline.h"
@@ -21,7 +21,7 @@ static void summarize_storages(const mp_graph *graph, mp_rules rules, mp_summary
         const mp_storage *storage = &graph->storages[s];
         int producer = graph->producer[s];
         bool made = producer >= 0 && graph->nodes[producer].phase == MP_PHASE_FORWARD && !mp_storage_is_static(storage);
-        /* the batch, and outputs that somebody asked for; a gradient from outside belongs to no tensor of the model */
+        /* inputs are the batch and outputs that somebody asked for; a gradient from outside has no tensor of the model */
         bool given = storage->kind == MP_KIND_INPUT && storage->n_tensors > 0 && rules == MP_RULES_PYTORCH;
         sum->kind_bytes[storage->kind] += storage->payload_bytes;
         if ((made || given) && read_by_backward(graph, (int)s)) sum->saved_activation_bytes += storage->payload_bytes;
@@ -38,7 +38,7 @@ static void summarize_writes(const mp_graph *graph, const mp_alternative *altern
     }
 }
 
-/* The live bytes around each operator's nodes when everything is kept. `row_of`: node -> its operator's row + 1. */
+/* Finds the live bytes around each operator's nodes in keep-all. `row_of`: node -> its operator's row + 1. */
 static mp_status summarize_live(const mp_graph *graph, const int *row_of, mp_summary *sum, mp_error *err)
 {
     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;

@@ -1,7 +1,7 @@
 /* timeline.c - goes over the steps once and keeps, per storage, the instance that is live now.
  *
- * An instance's end is known only behind the last step (it is its last read), so in-place pairs are noted on the way and
- * resolved afterwards, and bytes over time come last, from the ends of all spans.
+ * An instance ends with its last read, which is known only after the last step. So in-place pairs are noted on the way
+ * and resolved afterwards, and live bytes are added up last, from the ends of all spans.
  */
 #include "memplan/timeline.h"
 
@@ -9,15 +9,15 @@
 
 enum { NOT_LIVE = -1, ALWAYS_LIVE = -2 };
 
-struct state {                     /* of a storage */
-    int span;                      /* its present instance, NOT_LIVE or ALWAYS_LIVE */
+struct state {                     /* the state of a storage */
+    int span;                      /* the span of its current instance, NOT_LIVE or ALWAYS_LIVE */
     int added;                     /* contributions so far */
-    int used;                      /* 1 + the last step in which it was half of an in-place pair */
-    int read_until, changed_until; /* the first steps for which no concurrent update reads it, or writes or adds to it */
-    bool begun; /* made in this step: only then a reader of a carried gradient has to wait for all contributions */
+    int used;                      /* 1 + the last step in which an in-place pair used it */
+    int read_until, changed_until; /* the first step by which no concurrent update reads it; ... writes or adds to it */
+    bool begun; /* produced by a step so far: from then on a reader of a carried gradient must wait for all contributions */
 };
 
-struct pair { /* an in-place pair that fits if the one span ends, and the other begins, at this step */
+struct pair { /* an in-place pair, which applies if one span ends and the other begins at this step */
     int step, from, to;
 };
 
@@ -41,14 +41,14 @@ static int later(int a, int b)
     return a > b ? a : b;
 }
 
-/* The storage's present instance does not end before `end`. */
+/* Extends the current instance of the storage to end at `end` or later. */
 static void live_until(struct builder *b, int storage, int end)
 {
     mp_span *span = &b->timeline->spans[b->states[storage].span];
     span->end = later(span->end, end);
 }
 
-/* True if no update that runs concurrently with step t keeps it from reading, or changing, a storage. */
+/* Fails if an update that runs concurrently with step t forbids it to read, or change, a storage. */
 static mp_status leave_alone(struct builder *b, int t, mp_step step, int s, bool changes)
 {
     const struct state *state = &b->states[s];
@@ -67,8 +67,8 @@ static mp_status leave_all_alone(struct builder *b, int t, mp_step step, const m
     return MP_OK;
 }
 
-/* From the next step on, what a step uses that was issued on the second stream is in its use. Only updates are, which add to
- * nothing. */
+/* Marks the storages that an update on the second stream uses as in use from the next step on. Only updates run there;
+ * they add to nothing. */
 static void hold(struct builder *b, int until, const mp_alternative *alternative)
 {
     struct state *states = b->states;
@@ -84,8 +84,8 @@ static int compare_storages(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Orders the spans that one step began by storage. Of two spans of one storage (a carried gradient that gets its first
- * contribution in step 0) the later one is the live one, which a stable order keeps. */
+/* Sorts the spans that one step began by storage. The order is stable: of two spans of one storage (a carried gradient
+ * that gets its first contribution in step 0) the later one is live. */
 static void order_spans(struct builder *b, size_t from)
 {
     mp_span *spans = b->timeline->spans;
@@ -94,7 +94,7 @@ static void order_spans(struct builder *b, size_t from)
     for (size_t k = from + 1; k < n; k++)
         if (spans[k].storage < spans[k - 1].storage) ordered = false;
     if (ordered) return;
-    if (n - from > 32 && from > 0) { /* past step 0 no storage is there twice: any sort is stable */
+    if (n - from > 32 && from > 0) { /* after step 0 no storage occurs twice, so any sort is stable */
         qsort(spans + from, n - from, sizeof *spans, compare_storages);
     } else {
         for (size_t k = from + 1; k < n; k++) {
@@ -136,7 +136,7 @@ static mp_status add_to_storage(struct builder *b, int t, int end, int node, int
                        mp_storage_label(graph, s).text);
     state->added++;
     if (state->span == ALWAYS_LIVE) return MP_OK;
-    /* the gradient carried from the step before ends where this step's begins */
+    /* the gradient carried from the training step before ends where this step's begins */
     if (!state->begun) begin(b, s, t);
     state->begun = true;
     live_until(b, s, end);
@@ -186,7 +186,7 @@ static void resolve_in_place(struct builder *b)
     }
 }
 
-/* Workspace of each step, while that may run; live_bytes and concurrent_bytes are differences. */
+/* Adds the workspace of each step while it may run; live_bytes and concurrent_bytes are differences here. */
 static void add_workspaces(struct builder *b, const mp_step *steps)
 {
     mp_timeline *tl = b->timeline;
@@ -202,7 +202,7 @@ static void add_workspaces(struct builder *b, const mp_step *steps)
     for (size_t t = 0; tl->concurrent_bytes && t < tl->n_steps; t++) tl->concurrent_bytes[t + 1] += tl->concurrent_bytes[t];
 }
 
-/* Bytes over time. live_bytes has n_steps + 1 elements and holds differences at first. */
+/* Adds up live bytes over time. live_bytes has n_steps + 1 elements, and holds differences at first. */
 static void add_up(struct builder *b, const mp_step *steps)
 {
     mp_timeline *tl = b->timeline;

@@ -1,9 +1,9 @@
-/* traffic.c - a fully associative cache of storages, the least recently used one leaves first. */
+/* traffic.c - simulates a fully associative cache of storages that evicts the least recently used one. */
 #include "estimator/graph/traffic.h"
 
-/* A storage in the cache, between its neighbours in the order of use. */
+/* A storage in the cache, linked to its neighbours in the order of use. */
 typedef struct line {
-    int newer, older; /* storages, -1: none */
+    int newer, older; /* storages next in the order of use, -1: none */
     bool is_in, is_dirty;
 } line;
 
@@ -68,7 +68,7 @@ static void die(cache *c, int s)
     c->lines[s].is_dirty = false;
 }
 
-/* One step of training. `begun`: per storage, a contribution to it has been made. */
+/* Simulates one training step. `begun`, per storage: a contribution to it has been made. */
 static void run(cache *c, const mp_step *steps, size_t n, const mp_timeline *timeline, const int *ends, const size_t *end_start,
                 bool *begun)
 {
@@ -86,7 +86,7 @@ static void run(cache *c, const mp_step *steps, size_t n, const mp_timeline *tim
         }
         for (size_t k = end_start[t]; k < end_start[t + 1]; k++) {
             const int s = timeline->spans[ends[k]].storage;
-            if (g->storages[s].carried && t + 1 == n) continue; /* it goes on in the next step of training */
+            if (g->storages[s].carried && t + 1 == n) continue; /* it stays live into the next training step */
             die(c, s);
             begun[s] = false;
         }

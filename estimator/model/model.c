@@ -1,4 +1,4 @@
-/* model.c - tensors and operators are appended to growing arrays; texts and lists are copied into the pool. */
+/* model.c - appends tensors and operators to growing arrays, and copies texts and lists into the pool. */
 #include "estimator/model/model.h"
 
 #include <limits.h>
@@ -77,7 +77,7 @@ int mp_model_find(const mp_model *model, const char *name)
     return mp_names_find(model->names, name);
 }
 
-/* Appends a tensor whose name, already in the pool, is not taken. */
+/* Appends a tensor whose name is in the pool and not used yet. */
 static mp_status append_tensor(mp_model *model, const char *name, int *index, mp_error *err)
 {
     size_t n = model->n_tensors;
@@ -102,8 +102,8 @@ mp_status mp_model_tensor(mp_model *model, const char *name, int *index, mp_erro
     return append_tensor(model, copy, index, err);
 }
 
-/* A name that `taken` does not hold, in the pool: `stem` itself, or stem and a number. `numbers` remembers where the search for
- * a stem ended, so that many equal stems do not cost a square. NULL: out of memory. */
+/* Returns a name in the pool that `taken` does not hold: `stem`, or stem and a number. `numbers` remembers where the
+ * search for a stem ended, so that many equal stems do not take quadratic time. NULL if memory is short. */
 static const char *unused_name(mp_model *model, const mp_names *taken, mp_names *numbers, const char *stem)
 {
     const char *own_stem = mp_pool_text(model->pool, stem, strlen(stem));
@@ -124,7 +124,7 @@ mp_status mp_model_fresh_tensor(mp_model *model, const char *stem, int *index, m
     return append_tensor(model, name, index, err);
 }
 
-/* The unique name of a new operator; NULL: out of memory. Its entry in operator_numbers marks it as taken. */
+/* Returns the unique name of a new operator, and marks it as taken in operator_numbers; NULL if memory is short. */
 static const char *operator_name(mp_model *model, const mp_operator_draft *draft)
 {
     const char *stem = draft->name, *name = NULL;
@@ -138,7 +138,7 @@ static const char *operator_name(mp_model *model, const mp_operator_draft *draft
     return name && mp_names_set(model->operator_numbers, name, 2) ? name : NULL;
 }
 
-/* Becomes the producer of out[0..n), or of none of them: one has a producer or comes from outside, or is read as well. */
+/* Makes the operator the producer of out[0..n). Fails if one has a producer, comes from outside, or is also read. */
 static mp_status claim_outputs(mp_model *model, const mp_operator *op, int index, mp_error *err)
 {
     for (int k = 0; k < op->n_out; k++) {
@@ -229,7 +229,7 @@ mp_status mp_model_declare_output(mp_model *model, int tensor, mp_error *err)
     return st;
 }
 
-/* The product of dims[0..rank); false if that of those that are not 0 does not fit: strides of an empty tensor have to, too. */
+/* Multiplies dims[0..rank). Returns false if the product of nonzero ones overflows: strides of an empty tensor must fit. */
 static bool count_elements(const int64_t *dims, int rank, int64_t *n)
 {
     bool is_empty = false;
@@ -242,7 +242,7 @@ static bool count_elements(const int64_t *dims, int rank, int64_t *n)
     return true;
 }
 
-/* Bytes of n elements, rounded up to whole ones; false if they do not fit. */
+/* Computes the bytes of n elements, rounded up to whole bytes. Returns false if they do not fit. */
 static bool count_bytes(int64_t n, mp_dtype dtype, int64_t *bytes)
 {
     int bits = mp_dtype_bits(dtype);
@@ -322,7 +322,7 @@ const mp_attribute *mp_operator_attribute(const mp_operator *op, const char *nam
     return NULL;
 }
 
-/* The attribute if it is there and of this kind. */
+/* Returns the attribute if it is there and of this kind, else NULL. */
 static const mp_attribute *attribute_of_kind(const mp_operator *op, const char *name, mp_attribute_kind kind)
 {
     const mp_attribute *a = mp_operator_attribute(op, name);
@@ -354,7 +354,7 @@ const int64_t *mp_operator_ints(const mp_operator *op, const char *name, size_t 
     return a ? a->ints : NULL;
 }
 
-/* A copy of `n` elements of `size` bytes in the pool, or NULL; `from` may be NULL when n is 0. */
+/* Returns a copy of `n` elements of `size` bytes in the pool, NULL if memory is short; `from` may be NULL when n is 0. */
 static void *copy_elements(mp_pool *pool, const void *from, size_t n, size_t size)
 {
     void *copy = mp_pool_alloc(pool, n, size);
@@ -362,7 +362,7 @@ static void *copy_elements(mp_pool *pool, const void *from, size_t n, size_t siz
     return copy;
 }
 
-/* Replaces every pointer of *a by one to a copy; false: out of memory. */
+/* Replaces every pointer of *a by one to a copy. Returns false if memory is short. */
 static bool own_contents(mp_model *model, mp_attribute *a)
 {
     mp_pool *pool = model->pool;
@@ -432,7 +432,7 @@ mp_status mp_model_constant(mp_model *model, const char *stem, mp_dtype dtype, i
 
 mp_status mp_model_region(mp_model *model, int outer, const char *prefix, int *index, mp_error *err)
 {
-    size_t n = model->n_regions ? model->n_regions : 1; /* number 0 is the graph itself */
+    size_t n = model->n_regions ? model->n_regions : 1; /* region 0 is the graph itself */
     if (n >= INT_MAX || !mp_grow(&model->regions, &model->regions_capacity, n + 1, sizeof *model->regions))
         return MP_FAIL(err, MP_NOMEM, "no memory for the subgraph '%s'", prefix);
     model->regions[n] = (mp_region){.outer = outer, .prefix = prefix};

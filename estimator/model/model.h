@@ -14,7 +14,7 @@
 #include "memplan/error.h"
 #include "memplan/model.h"
 
-enum { MP_VALUE_MAX = 1 << 17 }; /* elements of the largest value that is kept */
+enum { MP_VALUE_MAX = 1 << 17 }; /* elements of the largest value that is stored */
 
 /* The elements of a tensor, row-major: integers and booleans in `i`, floats in `f`. */
 typedef struct mp_value {
@@ -34,11 +34,11 @@ struct mp_operator;
 typedef enum mp_attribute_kind {
     MP_ATTRIBUTE_INT,
     MP_ATTRIBUTE_FLOAT,
-    MP_ATTRIBUTE_TEXT, /* a list of texts is one, with commas between */
+    MP_ATTRIBUTE_TEXT, /* a list of texts becomes one text, with commas between */
     MP_ATTRIBUTE_INTS,
     MP_ATTRIBUTE_FLOATS,
     MP_ATTRIBUTE_TENSOR, /* dtype, rank, dims, and value if small and numeric */
-    MP_ATTRIBUTE_OTHER   /* present, of a kind no rule reads: graphs, sparse tensors, types */
+    MP_ATTRIBUTE_OTHER   /* present, but of a kind that no rule reads: graphs, sparse tensors, types */
 } mp_attribute_kind;
 
 typedef struct mp_attribute {
@@ -56,7 +56,7 @@ typedef struct mp_attribute {
     mp_value *value; /* TENSOR: NULL when too large or absent */
 } mp_attribute;
 
-/* Return an attribute that points to what it is given, for drafts of operators. */
+/* Return an attribute that points to its argument, for drafts of operators. */
 mp_attribute mp_attribute_int(const char *name, int64_t i);
 mp_attribute mp_attribute_float(const char *name, double f);
 mp_attribute mp_attribute_ints(const char *name, const int64_t *ints, size_t n);
@@ -80,19 +80,19 @@ typedef enum mp_role {
     MP_ROLE_DATA,       /* the batch: an input of every step */
     MP_ROLE_PARAMETER,  /* trained, unless frozen */
     MP_ROLE_BUFFER,     /* kept from step to step but not trained: batch-norm running statistics, masks */
-    MP_ROLE_CONSTANT    /* fixed by the file, or folded from what is */
+    MP_ROLE_CONSTANT    /* fixed by the file, or folded from constants */
 } mp_role;
 const char *mp_role_name(mp_role role);
 
-/* What is known of a square mask of booleans whose elements are too many to keep, or not in the file. Bytes count
- * as booleans: what is not 0 is true. */
+/* What is known of a square boolean mask whose elements are too many to store, or not in the file. Bytes count as
+ * booleans: nonzero is true. */
 typedef enum mp_mask {
     MP_MASK_UNKNOWN,
     MP_MASK_PAST,  /* true exactly on and below the diagonal of the last two dimensions: what a causal mask keeps */
-    MP_MASK_FUTURE /* true exactly above it: what one hides */
+    MP_MASK_FUTURE /* true exactly above the diagonal: what a causal mask hides */
 } mp_mask;
 
-/* How a backend stores a tensor, which it decides when a network is prepared for it. All zero, as read: PLAIN. */
+/* How a backend stores a tensor, decided when it prepares a network. All zero means PLAIN. */
 typedef enum mp_layout {
     MP_LAYOUT_PLAIN,        /* row-major, in the order of its dimensions */
     MP_LAYOUT_CHANNELS_LAST /* the second dimension innermost: (N, C, H, W) is stored as N, H, W, C */
@@ -100,7 +100,7 @@ typedef enum mp_layout {
 typedef struct mp_stored {
     mp_layout layout;
     const void *packed;      /* the backend's own description of a weight's layout; NULL: `layout` holds */
-    int64_t packed_elements; /* how many it takes then, padding included */
+    int64_t packed_elements; /* elements that it then takes, padding included */
 } mp_stored;
 
 /* A sequence of tensors, which lives in the model's pool and is never changed. */
@@ -118,8 +118,8 @@ typedef struct mp_tensor {
     mp_dtype dtype;
     int rank;                /* -1: not known yet */
     int64_t *dims;           /* `rank` sizes >= 0 */
-    mp_dtype declared_dtype; /* what the file says; UNDEFINED: nothing */
-    int declared_rank;       /* -1: nothing */
+    mp_dtype declared_dtype; /* the type that the file declares; UNDEFINED: none */
+    int declared_rank;       /* the rank that the file declares; -1: none */
     int64_t *declared_dims;  /* -1 at a dimension that the file leaves open */
     mp_role role;
     const char *source;      /* the line of the network's program that computes it, "net.py:12: return x"; NULL: not known */
@@ -130,48 +130,48 @@ typedef struct mp_tensor {
     bool is_output;          /* a declared output of the model */
     bool is_target;          /* an input that the appended loss compares with */
     bool is_frozen;          /* a parameter that is not trained, because adapters are (adapters.h) */
-    bool starts_at_zero;     /* a parameter whose first values are 0, whatever its readers are */
-    bool is_formal;          /* stands for what a control operator hands to its region, while there is one */
-    mp_sequence *sequence;   /* NULL: a tensor. Else a list of tensors, known when mp_model_infer has come by */
-    mp_stored stored;        /* the backend's */
+    bool starts_at_zero;     /* a parameter whose first values are 0, whatever its readers ask for */
+    bool is_formal;          /* stands for a value that a control operator passes to its region, while the region exists */
+    mp_sequence *sequence;   /* NULL: an ordinary tensor. Else a list of tensors, known after mp_model_infer */
+    mp_stored stored;        /* how the backend stores it */
     int replaced_by;         /* the tensor that took its place when simplification removed it, or -1 */
 } mp_tensor;
 
-/* Operators with subgraphs. */
+/* Which operator with subgraphs it is. */
 typedef enum mp_control { MP_CONTROL_NONE, MP_CONTROL_IF, MP_CONTROL_LOOP, MP_CONTROL_SCAN } mp_control;
 
-/* Why the program may have run an operator in another way than the file says, so that memory would differ. */
+/* Why the program may have run an operator otherwise than the file says, so that memory may differ. */
 typedef enum mp_guess {
     MP_GUESS_NONE,
-    MP_GUESS_FORMULA, /* several operators made one, which the program may have run one by one */
-    MP_GUESS_LOOP     /* a loop unrolled, which the program may have run as one operator */
+    MP_GUESS_FORMULA, /* several operators were fused into one, but the program may have run them one by one */
+    MP_GUESS_LOOP     /* a loop was unrolled, but the program may have run it as one operator */
 } mp_guess;
 
 struct mp_op; /* a row of the registry, ops.h */
 
 typedef struct mp_operator {
-    const char *name;       /* unique: the file's name for it, or one made from its kind and first output */
+    const char *name;       /* unique: the name in the file, or one made from its kind and first output */
     const char *kind;       /* "Conv" */
     const char *domain;     /* "" is ai.onnx */
     int version;            /* of the domain's operator set, as the file imports it */
-    const struct mp_op *op; /* its row; NULL until mp_model_infer has looked it up */
+    const struct mp_op *op; /* its registry row; NULL until mp_model_infer has looked it up */
     int n_in, n_out;
     int *in, *out; /* tensor indices; -1: left out */
     size_t n_attributes;
     mp_attribute *attributes;
-    const char *call;   /* of the program it was written for, as the exporter noted it; NULL: not said */
+    const char *call;   /* the call in the program, as the exporter noted it; NULL: not noted */
     bool removed;       /* by folding or simplification */
-    mp_guess guess;     /* whether the program may have run it otherwise than it stands here */
-    int region;         /* in which it stands; 0: the graph itself */
-    mp_control control; /* which control operator it is, while its regions[] are there */
+    mp_guess guess;     /* why the program may have run it otherwise than it stands here */
+    int region;         /* the region in which it stands; 0: the graph itself */
+    mp_control control; /* its kind of control operator, while its regions[] exist */
     int regions[2];     /* its subgraphs; 0: none */
 } mp_operator;
 
 /* A subgraph of a control operator (If, Loop, Scan). Its operators stand in the same list as all others, and its results are
- * further operands of the control operator, so that sorting puts them before it. mp_model_infer leaves none. */
+ * further operands of the control operator, so that sorting puts them before it. After mp_model_infer there are none. */
 typedef struct mp_region {
     int outer;          /* the region of the control operator */
-    const char *prefix; /* what the names of its tensors and operators begin with: "/If#then" */
+    const char *prefix; /* prefix of the names of its tensors and operators: "/If#then" */
     int n_formals, n_results;
     int *formals, *results; /* tensor indices; results may be tensors from outside the region */
 } mp_region;
@@ -179,7 +179,7 @@ typedef struct mp_region {
 struct mp_model {
     const char *name;            /* the file's base name without its ending */
     const char *path;            /* as the user gave it, for messages; "" for none */
-    const char *external_folder; /* which external weights may come from, beside the folder of the file; NULL: no other */
+    const char *external_folder; /* a folder for external weights, beside the folder of the file; NULL: none */
     mp_pool *pool;
     size_t n_tensors, tensors_capacity;
     mp_tensor *tensors;
@@ -191,10 +191,10 @@ struct mp_model {
     size_t n_inputs, n_outputs, inputs_capacity, outputs_capacity;
     int folded_norms;       /* batch normalizations of the network that the exporter has folded into other operators */
     struct mp_names *names; /* tensor name -> index */
-    struct mp_names *tensor_numbers, *operator_numbers; /* names taken -> the next number to try behind them */
+    struct mp_names *tensor_numbers, *operator_numbers; /* taken names -> the next number to append */
 };
 
-/* An empty model. On MP_OK *out is released with mp_model_free. MP_NOMEM. */
+/* Makes an empty model. On MP_OK *out is released with mp_model_free. MP_NOMEM. */
 mp_status mp_model_new(const char *name, const char *path, mp_model **out, mp_error *err);
 
 /* Returns the tensor of this name, -1 if there is none. O(1). */
@@ -202,12 +202,12 @@ int mp_model_find(const mp_model *model, const char *name);
 
 /* Finds the tensor of this name, or adds it: an activation of unknown type and rank without producer. MP_NOMEM. */
 mp_status mp_model_tensor(mp_model *model, const char *name, int *index, mp_error *err);
-/* Adds a tensor whose name is `stem`, or stem with a number behind it if that is taken. MP_NOMEM. */
+/* Adds a tensor named `stem`, or stem with a number behind it if that name is taken. MP_NOMEM. */
 mp_status mp_model_fresh_tensor(mp_model *model, const char *stem, int *index, mp_error *err);
 
-/* An operator to add; everything is copied. */
+/* An operator to be added; everything is copied. */
 typedef struct mp_operator_draft {
-    const char *name; /* NULL or "": made up */
+    const char *name; /* NULL or "": a name is made up */
     const char *kind, *domain;
     int version;
     const int *in, *out; /* -1: left out */
@@ -250,19 +250,19 @@ bool mp_same_shape(const mp_tensor *a, const mp_tensor *b);
 mp_tensor *mp_operator_in(const mp_model *model, const mp_operator *op, int k);
 mp_tensor *mp_operator_out(const mp_model *model, const mp_operator *op, int k);
 
-/* Subgraphs of control operators, while a model has any: from its reader to mp_model_infer.
+/* Operands of control operators, which a model may have from its reader to mp_model_infer.
  *
  *     If      inputs: condition                                then the results of both regions, one for each output
  *     Loop    inputs: trip count, condition, what is carried   then the results of the region: condition, what is carried,
  * scans Scan    inputs: (lengths, before operator set 9), what is carried, what is scanned; then the same without a condition
  */
 
-/* Adds an empty region within `outer`. The prefix is not copied: it lies in the pool. MP_NOMEM. */
+/* Adds an empty region within `outer`. The prefix must lie in the pool: it is not copied. MP_NOMEM. */
 mp_status mp_model_region(mp_model *model, int outer, const char *prefix, int *index, mp_error *err);
 
-/* Returns how many operands the node has itself; the others are the results of its regions. */
+/* Returns how many operands the node itself has; further ones are results of its regions. */
 int mp_operator_explicit_inputs(const mp_model *model, const mp_operator *op);
-/* Returns the input that its region's k-th formal stands for in the first run, -1 if there is none. */
+/* Returns the input that the k-th formal of the operator's region stands for in the first run, -1 if there is none. */
 int mp_operator_input_of_formal(const mp_model *model, const mp_operator *op, int k);
-/* Returns the output that gets the k-th result of a region, in the end or piece by piece; -1 if there is none. */
+/* Returns the output that gets the k-th result of a region, at the end or piece by piece; -1 if there is none. */
 int mp_operator_output_of_result(const mp_operator *op, int k);

@@ -3,14 +3,14 @@
 
 #include "estimator/model/ops.h"
 
-/* A row declares its shape rule and its fold rule. */
+/* Each row declares its shape rule and its fold rule. */
 #define OP(op, of, version, in, out, shapes, folds, ...) \
     mp_status shapes(mp_infer *c);                       \
     bool folds(const struct mp_fold *f);
 #include "estimator/model/ops.def"
 #undef OP
 
-/* costs.c */
+/* The rules of costs.c */
 double mp_flops_attention(const mp_model *model, const mp_operator *op);
 double mp_flops_conv(const mp_model *model, const mp_operator *op);
 double mp_flops_einsum(const mp_model *model, const mp_operator *op);

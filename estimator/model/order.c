@@ -1,8 +1,8 @@
 /* order.c - the order of a model's operators, and who reads what.
  *
- * The sort is a depth-first search in the file's order: an operator is placed once the producers of all that it reads are.
- * So a valid file keeps its order, and an operator that comes too late moves in front of its first reader. The search keeps
- * its own stack: a chain of a million operators is no deep recursion. O(operators + operands).
+ * The sort is a depth-first search in the file's order: an operator is placed once the producers of all that it reads
+ * are. So a valid file keeps its order, and an operator that stands too late moves before its first reader. The search
+ * keeps its own stack: a chain of a million operators is no deep recursion. O(operators + operands).
  */
 #include "estimator/model/order.h"
 
@@ -12,12 +12,12 @@
 
 enum { NEW, OPEN, PLACED };
 
-/* `next` operands of the operator were followed already. */
+/* An operator on the path, of which `next` operands were followed already. */
 struct visit {
     int op, next;
 };
 
-/* What the search keeps: one mark per operator, the path it is on, and the operators placed so far. */
+/* The state of the search: a mark per operator, the path, and the operators placed so far. */
 struct search {
     unsigned char *mark;
     struct visit *path;
@@ -27,7 +27,7 @@ struct search {
     bool *is_input; /* per tensor: a declared input */
 };
 
-/* The operator that must run before this tensor can be read, -1 if none must. `reader` NULL: it is a declared output. */
+/* Finds the operator that must run before a tensor is read, -1 if there is none. `reader` NULL: it is a declared output. */
 static mp_status producer_of(const mp_model *model, const struct search *s, const mp_operator *reader, int tensor,
                              int *producer, mp_error *err)
 {
@@ -41,7 +41,7 @@ static mp_status producer_of(const mp_model *model, const struct search *s, cons
                    reader->name, t->name);
 }
 
-/* Places an operator behind all it depends on. */
+/* Places an operator behind all that it depends on. */
 static mp_status place(const mp_model *model, struct search *s, int root, mp_error *err)
 {
     s->mark[root] = OPEN;
@@ -108,7 +108,7 @@ mp_status mp_model_consumers(const mp_model *model, mp_consumers *out, mp_error 
 {
     size_t n = model->n_tensors;
     MP_OWNED int *start = NULL, *list = NULL;
-    /* start[t + 1] counts the readers of t, then start[t] is where those of t begin; filling moves it to where they end. */
+    /* start[t + 2] counts the readers of t, then start[t + 1] is where those of t begin; filling moves it to their end */
     MP_ENSURE(start = mp_alloc(n + 2, sizeof *start), err, MP_NOMEM, "no memory for the readers of %zu tensors", n);
     for (size_t k = 0; k < model->n_operators; k++) {
         const mp_operator *op = &model->operators[k];

@@ -16,6 +16,6 @@ typedef struct mp_consumers {
 mp_status mp_model_consumers(const mp_model *model, mp_consumers *out, mp_error *err);
 void mp_consumers_free(mp_consumers *consumers);
 
-/* Marks, per tensor, what depends on a parameter and may have a gradient; operators in an order in which they can run.
+/* Marks, per tensor, whether it depends on a parameter and may have a gradient; operators must be sorted.
  * O(operands). */
 void mp_model_mark_trained(const mp_model *model, bool *trained);

@@ -1,4 +1,4 @@
-/* refused_kinds.c - a list of kinds with counts, in the order in which they were met. */
+/* refused_kinds.c - a list of kinds with counts, in the order in which they were added. */
 #include "estimator/model/refused_kinds.h"
 
 #include <limits.h>

@@ -1,4 +1,4 @@
-/* requirement.c - what rows of the operator table require, checked. */
+/* requirement.c - checks the requirements of rows of the operator table. */
 #include "estimator/model/requirement.h"
 
 #include <inttypes.h>
@@ -6,7 +6,7 @@
 
 #include "estimator/model/shape_rule.h"
 
-/* The words for a set of element types. */
+/* Returns the name of a set of element types. */
 static const char *types_text(unsigned types)
 {
     static const struct {
@@ -21,7 +21,7 @@ static const char *types_text(unsigned types)
     return "another type";
 }
 
-/* An operand against what is required of it by itself or beside another. */
+/* Checks a requirement on an operand, alone or together with another. */
 static mp_status check_operand(mp_infer *c, const mp_requirement *r, const mp_tensor *t)
 {
     const mp_tensor *other = mp_infer_in(c, r->other);
@@ -71,7 +71,7 @@ static mp_status check_operand(mp_infer *c, const mp_requirement *r, const mp_te
     return MP_OK;
 }
 
-/* An attribute, beside an operand whose dimensions it counts or divides. */
+/* Checks a requirement on an attribute, whose operand's dimensions it may count or divide. */
 static mp_status check_attribute(mp_infer *c, const mp_requirement *r)
 {
     const mp_tensor *t = mp_infer_in(c, r->operand);

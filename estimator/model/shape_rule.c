@@ -1,4 +1,4 @@
-/* shape_rule.c - what the rules of operators share. */
+/* shape_rule.c - helpers of the operators' rules. */
 #include "estimator/model/shape_rule.h"
 
 #include <inttypes.h>

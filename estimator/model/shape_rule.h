@@ -1,4 +1,4 @@
-/* shape_rule.h - what the rules of operators share: the operands and their values, how an operator is refused, axes and
+/* shape_rule.h - helpers of the operators' rules: operands and their values, refusal of an operator, axes and
  * broadcasting. */
 #pragma once
 
@@ -17,10 +17,10 @@ mp_tensor *mp_infer_out(mp_infer *c, int k);
 mp_status mp_infer_set(mp_infer *c, int k, mp_dtype dtype, int rank, const int64_t *dims);
 /* Gives output k the type and shape of a tensor. */
 mp_status mp_infer_like(mp_infer *c, int k, const mp_tensor *x);
-/* Sets the type of output k, whose shape depends on a missing value: the file's declared shape serves. Returns MP_OK. */
+/* Sets the type of output k, whose shape depends on a missing value: the file's declared shape is used. Returns MP_OK. */
 mp_status mp_infer_defer(mp_infer *c, int k, mp_dtype dtype);
-/* Shape of input k of a broadcasting operator, with the trailing ones that `axis` meant before operator set 7 (Add(A, B, axis =
- * 1, broadcast = 1) puts B's first dimension under A's second). dims has MP_RANK_MAX elements. */
+/* Gives the shape of input k of a broadcasting operator, with the trailing ones that `axis` meant before operator set 7
+ * (Add(A, B, axis = 1, broadcast = 1) aligns B's first dimension with A's second). dims has MP_RANK_MAX elements. */
 mp_status mp_infer_operand(mp_infer *c, int k, int *rank, int64_t *dims);
 
 /* Refuses the operator: records "Conv 'stem': " and the formatted rest. Returns `code`. */
@@ -36,12 +36,11 @@ mp_status mp_rule_raise(const mp_infer *c, mp_status code, const char *source, i
 /* Gives input k. MP_PARSE unless it is there with a rank of min_rank..max_rank (max_rank < 0: any). */
 mp_status mp_rule_input(mp_infer *c, int k, int min_rank, int max_rank, const mp_tensor **tensor);
 
-/* Gives the number of an axis of `rank` dimensions, which counts from the end if negative. MP_PARSE if there is no such axis.
- */
+/* Normalizes an axis of `rank` dimensions, which counts from the end if negative. MP_PARSE if there is no such axis. */
 mp_status mp_rule_axis(const mp_infer *c, int64_t axis, int rank, int *normalized);
 
-/* Gives the shape to which `a` and `b` are broadcast together, right-aligned; `out` has MP_RANK_MAX elements and may be `a`.
- * False if they do not fit. */
+/* Gives the shape to which `a` and `b` are broadcast together, right-aligned; `out` has MP_RANK_MAX elements and may be
+ * `a`. Returns false if they do not fit. */
 bool mp_rule_broadcast(const int64_t *a, int rank_a, const int64_t *b, int rank_b, int64_t *out, int *rank_out);
 
 /* Writes a shape for messages, "[2, 3]", to `text` and returns it. */

@@ -17,8 +17,8 @@ mp_status mp_model_infer(mp_model *model, mp_error *err);
 /* Infers one operator that was added later. */
 mp_status mp_operator_infer(mp_model *model, int op, mp_error *err);
 
-/* Adds an operator that writes *out alone, and infers it; *out < 0: a fresh tensor named after `stem`. MP_NOMEM, and as
- * mp_model_operator and mp_model_infer. */
+/* Adds an operator that writes only *out, and infers it; *out < 0: a fresh tensor named after `stem`. MP_NOMEM, and
+ * errors as mp_model_operator and mp_model_infer. */
 mp_status mp_operator_put(mp_model *model, mp_operator_draft draft, const char *stem, int *out, mp_error *err);
 
 /* Folds an operator whose input k is the scalar in[k], of the type that the tensor there has. Sets *known and *out if output 0

@@ -1,4 +1,4 @@
-/* inference_form.c - operators in inference mode, counted, and batch normalization as arithmetic with fixed statistics. */
+/* inference_form.c - counts operators in inference mode, and makes batch normalization arithmetic with fixed statistics. */
 #include "estimator/simplify/inference_form.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ static bool is_kind(const mp_operator *op, const char *kind)
     return !op->removed && !*op->domain && !strcmp(op->kind, kind);
 }
 
-/* From version 14 on an attribute says it; before 7 another one did; between, whoever asks for updated statistics trains. */
+/* In inference mode by an attribute since version 14 and (another) before 7; between, if no updated statistics are written. */
 static bool is_inference_norm(const mp_operator *op)
 {
     if (!is_kind(op, "BatchNormalization")) return false;
@@ -29,7 +29,7 @@ static double first_number(const mp_tensor *t, double otherwise)
     return t->value->is_real ? t->value->f[0] : (double)t->value->i[0];
 }
 
-/* Between versions 7 and 11 nothing says it. */
+/* True if a dropout is switched off; between versions 7 and 11 the file does not say so. */
 static bool is_idle_dropout(const mp_model *model, const mp_operator *op)
 {
     if (!is_kind(op, "Dropout")) return false;
@@ -61,15 +61,15 @@ mp_guesses mp_model_guesses(const mp_model *model)
     return guesses;
 }
 
-/* What takes the place of one batch normalization. */
+/* Writes the operators that replace one batch normalization. */
 typedef struct writer {
     mp_model *model;
-    const char *name; /* of the operator that is replaced: new names begin with it */
+    const char *name; /* of the replaced operator, and prefix of new names */
     int version;
     mp_error *err;
 } writer;
 
-/* Adds an operator of one or two inputs (b < 0: one); its result is *out, which is a new tensor where that is -1. */
+/* Adds an operator of one or two inputs (b < 0: one); its result is *out, or a new tensor if that is -1. */
 static mp_status put(writer *w, const char *kind, int a, int b, int *out)
 {
     const int in[] = {a, b};
@@ -78,7 +78,7 @@ static mp_status put(writer *w, const char *kind, int a, int b, int *out)
     return mp_operator_put(w->model, draft, w->name, out, w->err);
 }
 
-/* A vector of the channels, as it broadcasts over x: (C, 1, 1). */
+/* Gives a vector over channels the shape in which it broadcasts over x: (C, 1, 1). */
 static mp_status put_channels(writer *w, int vector, const mp_tensor *x, int *out)
 {
     const int64_t rank = x->rank - 1;

@@ -1,4 +1,4 @@
-/* sequences.c - recurrent layers over long sequences become chains of layers over chunks. */
+/* sequences.c - turns recurrent layers over long sequences into chains of layers over chunks. */
 #include "estimator/simplify/sequences.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@
 typedef struct chunks {
     mp_model *model;
     int n;          /* chunks */
-    int64_t *sizes; /* steps of each */
+    int64_t *sizes; /* time steps of each chunk */
     mp_error *err;
 } chunks;
 
@@ -24,7 +24,7 @@ static mp_status fresh(chunks *c, const char *stem, int k, int *out)
     return mp_model_fresh_tensor(c->model, name, out, c->err);
 }
 
-/* Adds an operator that writes n tensors which are there. */
+/* Adds an operator that writes n existing tensors. */
 static mp_status add_writing(chunks *c, mp_operator_draft draft, const int *out, int n)
 {
     int index;
@@ -41,14 +41,14 @@ static mp_status add(chunks *c, mp_operator_draft draft, const char *stem, int *
     return add_writing(c, draft, out, n);
 }
 
-/* Adds an operator Split: n parts of these sizes. */
+/* Adds an operator Split into n parts of these sizes. */
 static mp_status cut_split(chunks *c, int tensor, int axis, int n, const int64_t *sizes, int *parts)
 {
     const mp_attribute attributes[] = {mp_attribute_int("axis", axis), mp_attribute_ints("split", sizes, (size_t)n)};
     return add(c, mp_draft("Split", "", 11, &tensor, 1, attributes, 2), c->model->tensors[tensor].name, parts, n);
 }
 
-/* Does an operator read it that is not gone yet? O(operands). */
+/* True if the tensor is a declared output, or an operator that is not removed reads it. O(operands). */
 static bool is_read(const mp_model *model, int tensor)
 {
     bool any = model->tensors[tensor].is_output;
@@ -59,7 +59,7 @@ static bool is_read(const mp_model *model, int tensor)
     return any;
 }
 
-/* Takes out the operator that wrote a tensor which nobody reads. */
+/* Removes the operator that wrote a tensor which nobody reads. */
 static void take_out(mp_model *model, int tensor)
 {
     model->operators[model->tensors[tensor].producer].removed = true;
@@ -74,12 +74,12 @@ static bool is_joined_of_chunks(const chunks *c, const mp_operator *op, int axis
     return true;
 }
 
-/* Cuts a tensor into chunks along an axis. The operators that read it are taken out of the model first; what nobody else reads
- * then is done to every chunk instead: a view that leaves the axis alone, a transposition, rows looked up by indices; a
- * concatenation of just these chunks is taken apart again. A batch is sliced, anything else split. MP_NOMEM. */
+/* Cuts a tensor into chunks along an axis. Operators that read it must be removed first. If then nobody else reads it,
+ * its producer is cut instead: a view that keeps the axis, a transposition, rows looked up by indices; a concatenation
+ * of just these chunks is undone. A batch is sliced, anything else split. MP_NOMEM. */
 static mp_status cut_input(chunks *c, int tensor, int axis, int *parts);
 
-/* The axis of `from` that a view to `to` leaves alone as `axis` of it; -1: none. */
+/* Returns the axis of `from` that a view to `to` keeps as `axis`; -1 if there is none. */
 static int axis_before_view(const mp_tensor *from, const mp_tensor *to, int axis)
 {
     const int64_t before = mp_product(to->dims, 0, axis);
@@ -103,7 +103,7 @@ static mp_status cut_view(chunks *c, int tensor, int from, int from_axis, int ax
     return MP_OK;
 }
 
-/* The same operator on every chunk of operand `cut`. */
+/* Adds a copy of the operator for every chunk of operand `cut`. */
 static mp_status cut_operator(chunks *c, const mp_operator *op, int cut, int axis, int *parts)
 {
     int in[2] = {op->in[0], op->n_in > 1 ? op->in[1] : -1};
@@ -115,7 +115,7 @@ static mp_status cut_operator(chunks *c, const mp_operator *op, int cut, int axi
     return MP_OK;
 }
 
-/* A slice of a batch for each chunk: what is there all the time is not copied as a whole. */
+/* Slices the batch for each chunk, without a copy as a whole: the batch is live throughout. */
 static mp_status slice(chunks *c, int tensor, int axis, int *parts)
 {
     int64_t from = 0, along = axis;
@@ -162,7 +162,7 @@ static mp_status cut_input(chunks *c, int tensor, int axis, int *parts)
     return cut_split(c, tensor, axis, c->n, c->sizes, parts);
 }
 
-/* The operands and outputs by their numbers. */
+/* Numbers of operands and outputs. */
 enum { X, W, R, B, LENGTHS, H, C, P, N_IN };
 enum { Y, Y_H, Y_C, N_OUT };
 
@@ -173,25 +173,25 @@ int64_t mp_sequence_steps(int64_t n_steps)
     return n_steps < MP_SEQUENCE_LONG ? n_steps : root;
 }
 
-/* One direction of a layer, about to be cut. */
+/* One direction of a layer that is being cut. */
 typedef struct layer {
-    mp_operator op; /* as it was */
+    mp_operator op; /* the operator before it is cut */
     chunks *cut;
     bool backwards;
     int in[N_IN];
-    int out[N_OUT]; /* -1: nobody asks */
+    int out[N_OUT]; /* -1: not read */
     mp_attribute *attributes;
     size_t n_attributes;
 } layer;
 
-/* Tensor `from` along dimension 0 or 1: one operator, Split or Concat, with this many parts. */
+/* Joins parts along dimension 0 or 1 into tensor `to`. */
 static mp_status join(chunks *c, const int *parts, int n, int64_t axis, int to)
 {
     const mp_attribute along = mp_attribute_int("axis", axis);
     return add_writing(c, mp_draft("Concat", "", 11, parts, n, &along, 1), &to, 1);
 }
 
-/* Chunk number k of n in the order of the recurrence; `state`: h and c before it, and then behind it. */
+/* Adds chunk k of n in the order of the recurrence; `state`: h and c before it, replaced by those after it. */
 static mp_status add_chunk(const layer *l, int k, int x, int state[2], int *y)
 {
     chunks *c = l->cut;
@@ -231,7 +231,7 @@ static mp_status add_chunks(const layer *l, const int *parts)
     return MP_OK;
 }
 
-/* The attributes for direction d alone: of `activations` that direction's part. */
+/* Takes the attributes for direction d alone: of `activations` the part of that direction. */
 static mp_status take_attributes(layer *l, int d, bool both)
 {
     mp_model *model = l->cut->model;
@@ -255,7 +255,7 @@ static mp_status take_attributes(layer *l, int d, bool both)
     return MP_OK;
 }
 
-/* Halves of a tensor whose first dimension counts directions. */
+/* Halves a tensor along its first dimension, the directions. */
 static mp_status halve(chunks *c, int tensor, int half[2])
 {
     half[0] = half[1] = tensor;
@@ -263,7 +263,7 @@ static mp_status halve(chunks *c, int tensor, int half[2])
     return MP_OK;
 }
 
-/* A layer in both directions: one for each, whose outputs are put together. */
+/* Cuts a layer in both directions into one layer for each, and joins their outputs. */
 static mp_status cut_both(chunks *c, const mp_operator *op, const int *parts)
 {
     layer l[2] = {{.op = *op, .cut = c}, {.op = *op, .cut = c, .backwards = true}};

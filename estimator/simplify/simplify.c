@@ -1,4 +1,4 @@
-/* simplify.c - rounds of passes until nothing changes; known values, dead operators, and operators with rows of their own. */
+/* simplify.c - rounds of passes until nothing changes; known values, dead operators, operators with rows of their own. */
 #include "memplan/simplify.h"
 
 #include <string.h>
@@ -6,10 +6,10 @@
 #include "estimator/model/order.h"
 #include "estimator/simplify/rewrite.h"
 
-/* Real models take two to four rounds; a file made for it could ask for as many as it has operators. */
+/* Real models take two to four rounds; a hostile file could take as many as it has operators. */
 enum { ROUNDS_MAX = 64 };
 
-/* Is all that the operator writes known? A constant of the file is, though it may have too many elements to be kept. */
+/* True if all outputs are known values; those of the file's constants count, even if too large to be stored. */
 static bool is_known(const mp_model *model, const mp_operator *op)
 {
     if (op->op && op->op->max_in == 0 && !(op->op->traits & MP_TRAIT_RANDOM)) return true;
@@ -29,7 +29,7 @@ mp_status mp_rewrite_known_value(mp_rewriter *r, int index)
     return MP_OK;
 }
 
-/* Leaves out what nobody reads of an operator that may leave it out: a dropout's mask, updated statistics. */
+/* Leaves out optional outputs that nobody reads: a dropout's mask, updated statistics. */
 static void leave_out_unread(mp_rewriter *r, mp_operator *op)
 {
     if (!op->op || op->op->max_out < 0) return;
@@ -40,7 +40,7 @@ static void leave_out_unread(mp_rewriter *r, mp_operator *op)
     }
 }
 
-/* From the last operator to the first, so that one sweep takes out whole chains. */
+/* Goes from the last operator to the first, so that one sweep removes whole chains. */
 mp_status mp_rewrite_dead(mp_rewriter *r)
 {
     for (size_t index = r->model->n_operators; index-- > 0;) {
@@ -93,12 +93,12 @@ mp_status mp_model_simplify(mp_model *model, mp_rules rules, bool all, mp_simpli
     return MP_OK;
 }
 
-/* Operators whose gradients read more than those of their kind become operators of their own.
+/* Operators whose gradients read more than usual for their kind become operators of the domain `memplan`.
  *
- * A row of ops.def has one list of needs. What fits into none has a second row, of the same name in the domain `memplan`:
- * scattering that keeps the largest, the smallest or the product, whose gradients read more than the indices; activations with
- * a negative factor, whose output does not tell on which side of 0 the input was; and Clip between bounds that are computed,
- * which share the gradient of what is equal to them.
+ * A row of ops.def has one list of needs, so such operators have a second row of the same name: scattering that keeps
+ * the largest, the smallest or the product, whose gradients read more than the indices; activations with a negative
+ * factor, whose output does not tell on which side of 0 the input was; and Clip between bounds that are computed, which
+ * share the gradient of elements equal to them.
  */
 
 static bool keeps_one(const mp_rewriter *r, const mp_operator *op)

@@ -1,8 +1,8 @@
 /* simplify_duplicates.c - equal operators on equal inputs are computed once (common subexpressions).
  *
- * Each operator is written down as a text key: its row, its attributes ordered by name, its inputs. Constants count as equal
- * when their type, shape and elements are. The first operator with a key stays. Operators that draw numbers are never merged,
- * nor are those that keep statistics, which each update.
+ * Each operator gets a text as key: its row, its attributes ordered by name, its inputs. Constants are equal if their
+ * type, shape and elements are. The first operator with a key stays. Operators that draw numbers are never merged, nor
+ * are operators that update statistics.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -54,7 +54,7 @@ static void add_value(struct key *key, mp_dtype dtype, int rank, const int64_t *
     }
 }
 
-/* False: it may differ from another that looks the same. */
+/* Adds an attribute. Returns false if it may differ from another with the same key. */
 static bool add_attribute(struct key *key, const mp_attribute *a)
 {
     add_text(key, a->name);
@@ -91,7 +91,7 @@ static void add_operand(struct key *key, const mp_model *model, int tensor)
         add(key, "t%d ", tensor);
 }
 
-/* What an operator computes; *comparable false: not to be merged with any. */
+/* Writes the key of what an operator computes; *comparable is false if it must not be merged. */
 static mp_status write_key(const mp_model *model, const mp_operator *op, struct key *key, bool *comparable, mp_error *err)
 {
     bool commutes = op->op && (op->op->traits & MP_TRAIT_COMMUTES) && op->n_in == 2, swap = commutes && op->in[0] > op->in[1];
@@ -109,7 +109,7 @@ static mp_status write_key(const mp_model *model, const mp_operator *op, struct 
     return MP_OK;
 }
 
-/* Lets `first` do the work of its equal. A declared output keeps its name; where both have one in a place, both stay. */
+/* Replaces operator `index` by its equal `first`. Declared outputs keep their names; if both have one, both stay. */
 static bool merge(mp_rewriter *r, int first, int index)
 {
     mp_model *model = r->model;
@@ -133,8 +133,8 @@ static bool merge(mp_rewriter *r, int first, int index)
 
 struct state {
     struct key key;
-    mp_names *firsts; /* key -> the first operator that has it */
-    mp_pool *pool;    /* of the keys */
+    mp_names *firsts; /* key -> the first operator with that key */
+    mp_pool *pool;    /* owns the keys */
 };
 
 static mp_status merge_with_equal(mp_rewriter *r, struct state *s, int index)

@@ -1,15 +1,15 @@
-/* simplify_identities.c - operators that change nothing are passed through, and views are moved to where they are none.
+/* simplify_identities.c - removes operators that change nothing, and moves views to where they become such.
  *
- * One row per kind says which operand the output equals, if any; that both agree in type and dimensions is checked for all rows
- * alike. A reshape of a reshape reads the first one's input, and one that undoes the other is passed through with it.
+ * One row per kind says which operand the output equals, if any; their types and dimensions are compared for all rows
+ * alike. A reshape of a reshape reads the first one's input, and if it undoes that one, both are removed.
  */
 #include <string.h>
 
 #include "estimator/rules/operands/layout.h"
 #include "estimator/simplify/rewrite.h"
 
-/* Returns the operand that the operator's first output equals provided that their types and dimensions do; -1 if there is none.
- */
+/* Returns the operand that the operator's first output equals if their types and dimensions agree; -1 if there is
+ * none. */
 typedef int (*identity_rule)(const mp_rewriter *r, const mp_operator *op);
 
 static int always(const mp_rewriter *r, const mp_operator *op)
@@ -30,8 +30,8 @@ static bool is_constant(const mp_rewriter *r, int tensor, double wanted)
     return mp_known_scalar(r, tensor, &c) && c == wanted;
 }
 
-/* PyTorch's TorchScript exporter writes the dropout within its own attention without saying that it drops, also where the
- * network trains; of a network that does not train it writes none. Its rules count it. */
+/* True for the dropout within PyTorch's own attention: its TorchScript exporter does not mark it as active even if the
+ * network trains, and writes none if it does not train. PyTorch's rules count it. */
 static bool is_in_pytorchs_attention(const mp_rewriter *r, const mp_operator *op)
 {
     const mp_operator *before = mp_writer(r, op->in[0]);
@@ -40,7 +40,7 @@ static bool is_in_pytorchs_attention(const mp_rewriter *r, const mp_operator *op
     return !strcmp(kind, "Softmax") || !strcmp(kind, "SafeSoftmax") || !strcmp(kind, "Where");
 }
 
-/* From version 12 on the file says whether it drops; before 7 it said so in is_test; between, it drops in training. */
+/* Since version 12 an input says whether it drops, before 7 is_test did; in between it drops in training. */
 static int dropout(const mp_rewriter *r, const mp_operator *op)
 {
     if (op->version >= 12 && is_in_pytorchs_attention(r, op)) return is_constant(r, input_at(op, 1), 0) ? 0 : -1;
@@ -62,13 +62,13 @@ static int one_output(const mp_rewriter *r, const mp_operator *op)
     return op->n_out == 1 ? 0 : -1;
 }
 
-/* Dimensions of size 1 may move; the others stay in order. */
+/* Only dimensions of size 1 may move. */
 static int transpose(const mp_rewriter *r, const mp_operator *op)
 {
     return mp_permutation_moves_ones(r->model, op) ? 0 : -1;
 }
 
-/* A slice that keeps every dimension keeps every element, unless it turns the order round. */
+/* A slice that keeps every dimension keeps every element, unless it reverses the order. */
 static int slice(const mp_rewriter *r, const mp_operator *op)
 {
     int steps = input_at(op, 4);
@@ -104,7 +104,7 @@ static const struct rule {
              {"Pad", pad},          {"Sum", one_operand},    {"Max", one_operand},     {"Min", one_operand},
              {"Mean", one_operand}, {"Concat", one_operand}, {"Split", one_output}};
 
-/* Arithmetic with a number that changes nothing as the second operand, or as either. */
+/* Arithmetic that changes nothing with this number as second operand, or as either operand. */
 static const struct neutral {
     const char *kind;
     double number;
@@ -123,18 +123,18 @@ static int identical_operand(const mp_rewriter *r, const mp_operator *op)
     return -1;
 }
 
-/* A reshape whose shape neither copies dimensions of its input (0) nor is unknown means the same on whatever has the elements.
- */
+/* True if a reshape gives the same result on every input with as many elements: its shape is known, and copies no
+ * dimension (0). */
 static bool shape_is_absolute(const mp_rewriter *r, const mp_operator *op)
 {
-    if (!strcmp(op->domain, "memplan")) return true; /* of our own, by an attribute */
+    if (!strcmp(op->domain, "memplan")) return true; /* our own operator: the shape is an attribute */
     const mp_value *shape = mp_is_kind(op, "Reshape") && op->n_in == 2 ? r->model->tensors[op->in[1]].value : NULL;
     for (int64_t k = 0; shape && k < shape->n; k++)
         if (shape->is_real || shape->i[k] == 0) return false;
     return shape != NULL;
 }
 
-/* A reshape of what a reshape gives. */
+/* Lets a reshape of a reshape read the first one's input. */
 static void pass_views(mp_rewriter *r, int index)
 {
     mp_operator *op = &r->model->operators[index];
@@ -170,17 +170,17 @@ mp_status mp_rewrite_identity(mp_rewriter *r, int index)
     return MP_OK;
 }
 
-/* A reshape that splits dimensions of what a transposition gives stands before the transposition.
+/* Moves a reshape that splits dimensions of a transposition's output before the transposition.
  *
  *     x [17, 8, 16] -> Transpose [1, 0, 2] -> [8, 17, 16] -> Reshape [2, 4, 17, 16]
  *     x [17, 8, 16] -> Reshape [17, 2, 4, 16] -> Transpose [1, 2, 0, 3] -> [2, 4, 17, 16]
  *
- * Exporters write stacks of matrices as three dimensions, of which batch and heads are one. With the reshape in front, one that
- * had made them one goes away with it, and patterns find the transposition beside the product that reads it.
+ * Exporters merge batch and heads into one of three dimensions of a stack of matrices. A reshape moved to the front
+ * cancels the one that merged them, and patterns find the transposition next to the product that reads it.
  */
 
-/* How often each dimension of `from` is split into dimensions of `to`, side by side: into[d] >= 1. False: it is otherwise, or
- * there are only dimensions of 1 in addition. */
+/* Counts the neighbouring dimensions of `to` into which each dimension of `from` is split: into[d] >= 1. Returns false
+ * if `to` is no such split, or only adds dimensions of size 1. */
 static bool splits(const mp_tensor *from, const mp_tensor *to, int into[MP_RANK_MAX])
 {
     bool any = false;

@@ -1,9 +1,8 @@
 /* autocast.c - which operators autocast runs in 16 bits, which in float32, and the casts between them.
  *
- * The rows of ops.def say it (AUTOCAST): LOW casts its operands down and puts out 16 bits, FULL casts them up,
- * WIDENED reads them as they are and puts out float32. All others take
- * what they get: elementwise operators of several operands put out the wider type, as PyTorch's promotion has it (numbers
- * without dimensions do not count), any other one the type of its first operand.
+ * Rows of ops.def have AUTOCAST: LOW casts its operands down and writes 16 bits, FULL casts them up, WIDENED reads them
+ * as they are and writes float32. Other operators do not cast: elementwise ones of several operands write the widest
+ * type, as PyTorch promotes (scalars do not count), and the rest the type of the first operand.
  */
 #include "estimator/training/autocast.h"
 
@@ -17,7 +16,7 @@ typedef struct caster {
     mp_model *model;
     mp_dtype low;
     bool shares_all;
-    int *copy; /* per tensor there was: its copy in the other type; 0: none that is shared, else its index and one */
+    int *copy; /* per original tensor: its shared copy in the other type, as index + 1; 0: there is none */
     size_t n_tensors;
     mp_error *err;
 } caster;
@@ -27,7 +26,7 @@ bool mp_casts_parameter(const mp_model *model, const mp_operator *op)
     return op->op->traits & MP_TRAIT_CASTS && op->in[0] >= 0 && model->tensors[op->in[0]].role == MP_ROLE_PARAMETER;
 }
 
-/* Operands of another float type than `to`, of the two that autocast knows, are read from a copy. */
+/* Lets an operand of the other of the two types (`low` and FLOAT) be read from a copy of type `to`. */
 static mp_status cast_operand(caster *c, int index, int k, mp_dtype to)
 {
     const int from = c->model->operators[index].in[k];
@@ -55,7 +54,7 @@ static bool promotes(const mp_op *op)
     return op->shape == mp_shape_broadcast || op->shape == mp_shape_where || op->shape == mp_shape_concat;
 }
 
-/* The type that an operator of no list puts out where it put out float32. */
+/* Returns the type that an operator on no list writes where it wrote float32. */
 static mp_dtype passed_type(const caster *c, const mp_operator *op)
 {
     bool is_low = false;
@@ -96,5 +95,5 @@ mp_status mp_model_autocast(mp_model *model, mp_dtype low, mp_rules rules, mp_er
     MP_ENSURE(copy, err, MP_NOMEM, "no memory to cast %zu tensors", model->n_tensors);
     for (size_t k = 0; k < n_operators; k++)
         if (!model->operators[k].removed) MP_CHECK(visit(&c, (int)k));
-    return mp_model_sort(model, err); /* each cast goes right in front of its first reader */
+    return mp_model_sort(model, err); /* moves each cast in front of its first reader */
 }

@@ -1,12 +1,12 @@
-/* autocast.h - a model as torch.autocast runs it on a GPU: casts where it casts, 16-bit tensors where it has them. Private to
+/* autocast.h - makes a model run as under torch.autocast on a GPU: with its casts and its 16-bit tensors. Private to
  * estimator/. */
 #pragma once
 
 #include "estimator/model/ops.h"
 
-/* For a model that is complete, its loss included; `low` is FLOAT16 or BFLOAT16. Inserts Cast operators and gives what comes of
- * operators in 16 bits that type; parameters stay as they are. Under PyTorch's rules each use of an activation has a copy of
- * its own, as there, and only those of parameters are shared; under the executor's all are. Operator indices change. MP_NOMEM.
+/* Inserts Cast operators into a complete model with its loss, and gives outputs of 16-bit operators the type `low`
+ * (FLOAT16 or BFLOAT16); parameters keep their type. Under PyTorch's rules each use of an activation has a cast of its
+ * own and only casts of parameters are shared; under the executor's all are shared. Operator indices change. MP_NOMEM.
  * O(operands). */
 mp_status mp_model_autocast(mp_model *model, mp_dtype low, mp_rules rules, mp_error *err);
 

@@ -1,4 +1,4 @@
-/* builder.c - lists of storages become nodes of the graph. */
+/* builder.c - makes nodes of the graph from lists of storages. */
 #include "estimator/training/builder.h"
 
 #include <math.h>
@@ -58,16 +58,17 @@ mp_status mp_builder_pair(mp_builder *b, int from, int to)
     return MP_OK;
 }
 
-/* PyTorch's cross entropy is two operators, and the gradient between them is as large as the scores'. */
+/* Returns the bytes of the gradient between the two operators of PyTorch's cross entropy: it is as large as the scores'. */
 static int64_t unfused_bytes(const mp_builder *b, const mp_operator *op, mp_phase phase)
 {
     const bool is_two = b->options->rules == MP_RULES_PYTORCH && op && op->op && op->op->traits & MP_TRAIT_CLASSES;
     if (!is_two || phase != MP_PHASE_BACKWARD) return 0;
-    const int widened = b->options->amp && mp_builder_dtype(b, op->in[0]) == b->options->amp ? 2 : 1; /* autocast: in float32 */
+    const int widened =
+        b->options->amp && mp_builder_dtype(b, op->in[0]) == b->options->amp ? 2 : 1; /* autocast computes it in float32 */
     return widened * mp_builder_bytes(b, op->in[0]);
 }
 
-/* Bytes that the current node moves: what it reads and writes once, what it adds to twice. */
+/* Returns the bytes that the current node moves: reads and writes once, adds twice. */
 static int64_t moved_bytes(const mp_builder *b)
 {
     int64_t moved = 0;
@@ -82,16 +83,16 @@ void mp_builder_task(mp_builder *b, mp_task task, int op)
     b->binding = (mp_binding){.task = task, .op = op, .source = -1, .target = -1, .state = -1, .parameter = -1};
 }
 
-/* The line of the first of its outputs of which one is known; it is the graph's own copy. */
+/* Returns the known source line of the operator's first output that has one, as the graph's own copy. */
 static const char *source_of(const mp_builder *b, const mp_operator *op)
 {
     const char *source = NULL;
     for (int k = 0; op && !source && k < op->n_out; k++)
         if (op->out[k] >= 0) source = b->model->tensors[op->out[k]].source;
-    return source ? mp_pool_text(b->graph->pool, source, strlen(source)) : NULL; /* without memory: not known */
+    return source ? mp_pool_text(b->graph->pool, source, strlen(source)) : NULL; /* without memory the line is not known */
 }
 
-/* The type that products are computed in. */
+/* Returns the type in which products are computed. */
 static mp_dtype product_type(const mp_builder *b, const mp_operator *op)
 {
     const bool by_operator = b->options->amp && op && op->n_in && op->in[0] >= 0;

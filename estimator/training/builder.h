@@ -11,7 +11,7 @@ typedef struct mp_list {
     size_t n, capacity;
 } mp_list;
 
-/* A contribution to a gradient that needs no computing: the gradient of an output as it is, or a part that is made already. */
+/* A contribution to a gradient that needs no node: the gradient of an output as it is, or one that is computed already. */
 typedef struct mp_pending {
     int storage;
     int forward; /* the forward node it comes from */
@@ -21,15 +21,15 @@ typedef struct mp_pending {
 /* The gradient buffer of a tensor and of all views of it. */
 typedef struct mp_gradient_buffer {
     int storage;         /* -1: none yet */
-    int n_contributions; /* over the whole graph: one writes, several add */
-    int n_started;       /* of them, those that have their node */
-    bool starts_as_view; /* PyTorch's rules: the first of them is a view, which autograd adds nothing to in place */
-    mp_pending *pending; /* not yet turned into nodes, oldest first */
-    mp_pending *latest;  /* the last of them, where there are any */
+    int n_contributions; /* contributions in the whole graph: one writes, several add */
+    int n_started;       /* contributions whose node exists */
+    bool starts_as_view; /* PyTorch's rules: the first contribution is a view, to which autograd adds nothing in place */
+    mp_pending *pending; /* contributions without a node yet, oldest first */
+    mp_pending *latest;  /* the last pending contribution, if there is one */
 } mp_gradient_buffer;
 
 typedef struct mp_builder {
-    mp_pool *pool; /* of the arrays that the bindings do not have */
+    mp_pool *pool; /* owns the arrays that are not part of the bindings */
     const mp_model *model;
     const mp_training_options *options;
     const mp_target *target;
@@ -38,8 +38,8 @@ typedef struct mp_builder {
     int loss; /* tensor, -1: gradients of the outputs are inputs */
     mp_graph *graph;
     mp_error *err;
-    bool *relevant;                     /* per operator: the loss, or an output without one, depends on it */
-    bool *has_gradient;                 /* per tensor: depends on a trained parameter, and the loss on it */
+    bool *relevant;                     /* per operator: the loss (without one: an output) depends on it */
+    bool *has_gradient;                 /* per tensor: it depends on a trained parameter, and the loss on it */
     int *storage;                       /* per tensor: its storage, -1: none */
     int *key;                           /* per tensor: the tensor it is a view of (itself if none): they share a gradient */
     mp_gradient_buffer *gradient;       /* per key */
@@ -52,14 +52,14 @@ typedef struct mp_builder {
     mp_bindings *bindings;              /* of the nodes so far */
 } mp_builder;
 
-/* The type a tensor is computed in, and its bytes in that: mixed precision halves floats. */
+/* Return the type in which a tensor is computed, and its bytes in that type: mixed precision halves floats. */
 mp_dtype mp_builder_dtype(const mp_builder *b, int tensor);
 int64_t mp_builder_bytes(const mp_builder *b, int tensor);
 /* Returns what the gradient of input k reads: MP_IN, MP_OUT, MP_EXTRA bits, MP_INPUTS. */
 uint32_t mp_builder_needs(const mp_builder *b, const mp_operator *op, int k);
 
-/* Adds a storage to the graph, rounded up to the target's alignment; *index is its number. MP_NOMEM, also for a name that is
- * NULL since there was no memory to write it. */
+/* Adds a storage to the graph, rounded up to the target's alignment; *index is its number. MP_NOMEM, also for name
+ * NULL, which means that there was no memory for the name. */
 mp_status mp_builder_storage(mp_builder *b, const char *name, int64_t payload_bytes, mp_kind kind, int *index);
 /* Adds a storage to a list unless it is in it already, or is -1. */
 mp_status mp_builder_put(mp_builder *b, mp_list *list, int storage);
@@ -94,6 +94,6 @@ mp_status mp_builder_copies(mp_builder *b, int op);
 
 /* Adds the storage in which a random operator may keep its mask, before its node is built. MP_NOMEM. */
 mp_status mp_build_mask(mp_builder *b, int op);
-/* Adds the other ways to run node `index`, which was built for operator `op`: a mask kept instead of redrawn, backward from the
- * output. MP_NOMEM. */
+/* Adds the alternatives of node `index`, which was built for operator `op`: keep a mask instead of redrawing it,
+ * backward from the output. MP_NOMEM. */
 mp_status mp_build_alternative(mp_builder *b, int op, int index);

@@ -1,9 +1,9 @@
-/* builder_alternatives.c - other ways to run a node, for targets that have them.
+/* builder_alternatives.c - adds alternatives to nodes, for targets that can run them.
  *
- * A random operator redraws its mask in backward; it may also keep it. A normalization's backward starts from its input; it
- * may also start from its output, from which the normalized values follow where scale and shift are known (Bulo, Porzi,
- * Kontschieder 2018, "In-Place Activated BatchNorm"), so that the input need not be kept where the output is kept anyway. That
- * rounds differently, so it is there only if the user allows results to depend on the plan.
+ * A random operator redraws its mask in backward; it may also keep it. A normalization's backward starts from its
+ * input; it may also start from its output, from which, scale and shift being known, the normalized values follow
+ * (Bulo, Porzi, Kontschieder 2018, "In-Place Activated BatchNorm"), so that the input need not be kept where the output
+ * is kept anyway. That rounds differently, so it is there only if the user allows results to depend on the plan.
  */
 #include "estimator/training/builder.h"
 
@@ -16,7 +16,7 @@ static bool wants_gradient(const mp_builder *b, const mp_operator *op)
 
 static bool keeps_mask(const mp_builder *b, const mp_operator *op)
 {
-    const unsigned traits = MP_TRAIT_RANDOM | MP_TRAIT_IN_PLACE; /* elementwise: a byte per element of the output */
+    const unsigned traits = MP_TRAIT_RANDOM | MP_TRAIT_IN_PLACE; /* elementwise: a mask byte per output element */
     return b->target->alternatives && (op->op->traits & traits) == traits && wants_gradient(b, op);
 }
 
@@ -35,7 +35,7 @@ mp_status mp_build_mask(mp_builder *b, int k)
     return mp_builder_storage(b, name, bytes, MP_KIND_SAVED, &b->extras[k][0]);
 }
 
-/* list[0..n) without `drop` and with the storages of `more` that it lacks. */
+/* Returns list[0..n) without `drop`, and with the storages of `more` that it lacks. */
 static int *changed(mp_builder *b, const int *list, size_t *n, int drop, const int *more, size_t n_more)
 {
     int *out = mp_pool_alloc(b->graph->pool, *n + n_more, sizeof *out);
@@ -51,7 +51,7 @@ static int *changed(mp_builder *b, const int *list, size_t *n, int drop, const i
     return out;
 }
 
-/* In-place pairs whose source the alternative still reads. */
+/* Keeps the in-place pairs whose source the alternative still reads; returns how many there are. */
 static size_t kept_pairs(mp_alternative *alternative)
 {
     size_t n = 0;
@@ -98,7 +98,7 @@ mp_status mp_build_alternative(mp_builder *b, int k, int index)
         f->reads = changed(b, alternatives[0].reads, &f->n_reads, drop, more, 3);
     MP_ENSURE(f->reads && f->writes, b->err, MP_NOMEM, "out of memory");
     f->n_in_place = kept_pairs(f);
-    /* memory-bound, as all of them are: time goes with the bytes that move */
+    /* all of these operators are memory-bound: time is proportional to the bytes moved */
     f->ticks = (int64_t)((double)f->ticks * (double)bytes_of(b, f) / (double)bytes_of(b, alternatives));
     node->alternatives = alternatives;
     node->n_alternatives = 2;

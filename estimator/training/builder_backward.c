@@ -1,13 +1,13 @@
-/* builder_backward.c - gradients and backward nodes, in reverse order of the forward ones.
+/* builder_backward.c - builds gradients and backward nodes, in reverse order of the forward nodes.
  *
- * A tensor and its views share one gradient buffer. With one contribution the buffer is written, with several it is a sum. The
- * gradient of an addition's operand is the gradient of its output itself: it stays pending, without a node, until a computed
- * contribution to the same buffer is about to be added; only then is it moved there, in place where the old buffer dies. So a
- * residual connection keeps one buffer live across its branch, not two.
+ * A tensor and its views share one gradient buffer. With one contribution the buffer is written, with several it is a
+ * sum. The gradient of an addition's operand is the gradient of its output itself: it stays pending, without a node,
+ * until a computed contribution is added to the same buffer; only then is it copied there, in place if the old buffer
+ * is dead afterwards. So one buffer, not two, is live across the branch of a residual connection.
  *
- * Under PyTorch's rules a computed contribution after the first is a tensor of its own, as autograd makes it, and pending
- * contributions are added behind the node. Sums are made in place, but for a parameter's whose first contribution is a view, a
- * transposed weight's: that sum is a third tensor.
+ * Under PyTorch's rules a computed contribution after the first is a tensor of its own, as autograd makes it, and
+ * pending contributions are added behind the node. Sums are made in place, unless a parameter's first contribution is a
+ * view (of a transposed weight): that sum is a third tensor.
  */
 #include "estimator/training/builder.h"
 
@@ -16,14 +16,14 @@
 /* Attention in tiles: backward takes five products of the sizes of forward's two. */
 #define TILED_BACKWARD 2.5
 
-/* The inputs whose gradients one node gives. */
+/* The inputs whose gradients one node computes. */
 typedef struct mp_group {
     int from, to; /* inputs [from, to) */
     const char *suffix;
 } mp_group;
 
-/* The groups an operator's gradient is cut into, in the order in which they are listed. Parameters first: the saved input is
- * free before the data gradient is made. */
+/* Cuts an operator's gradient into groups, in the order of their nodes. Parameters come first: then the saved input is
+ * dead before the data gradient is produced. */
 static int groups_of(const mp_builder *b, const mp_operator *op, mp_group groups[2])
 {
     if (op->op->gradient != MP_GRADIENT_SPLIT) {
@@ -51,7 +51,7 @@ static bool gives_gradient(const mp_builder *b, int k)
     return out && in;
 }
 
-/* The forward node that a backward node belongs to; a loss node is none. */
+/* Returns the forward node that a backward node belongs to, -1 if that is a loss node. */
 static int forward_node(const mp_builder *b, int k)
 {
     int node = b->forward[k];
@@ -63,7 +63,7 @@ static mp_gradient_buffer *gradient_of(mp_builder *b, int tensor)
     return &b->gradient[b->key[tensor]];
 }
 
-/* How many nodes or aliases will contribute to each gradient. */
+/* Counts the nodes and aliases that will contribute to each gradient. */
 static void count_contributions(mp_builder *b)
 {
     for (int k = 0; k < (int)b->model->n_operators; k++) {
@@ -91,7 +91,7 @@ static mp_status ensure_storage(mp_builder *b, int tensor)
     return mp_builder_storage(b, name, mp_builder_bytes(b, key), MP_KIND_ACTIVATION_GRADIENT, &b->gradient[key].storage);
 }
 
-/* Enters the buffer of a gradient as a target of the current node: of its operator's input `i` (0 where there is none). */
+/* Makes the buffer of a gradient a target of the current node, for input `i` of its operator (0 without one). */
 static mp_status put_buffer(mp_builder *b, int tensor, int i)
 {
     MP_CHECK(ensure_storage(b, tensor));
@@ -99,7 +99,7 @@ static mp_status put_buffer(mp_builder *b, int tensor, int i)
     mp_list *list = g->n_contributions > 1 ? &b->adds : &b->writes;
     size_t n = list->n;
     MP_CHECK(mp_builder_put(b, list, g->storage));
-    /* an operand that is there twice (Mul(x, x)): the second adds to what the first of the same node gives */
+    /* an operand that occurs twice (Mul(x, x)): the second gradient is added to the first, in the same node */
     bool again = list->n == n;
     if (i < 64) b->binding.targets |= UINT64_C(1) << i;
     if (i < 64 && (again || (g->n_contributions > 1 && g->n_started > 0))) b->binding.adds |= UINT64_C(1) << i;
@@ -113,7 +113,7 @@ static const char *node_name(const mp_builder *b, const char *name, const char *
     return text ? text : "";
 }
 
-/* Turns pending aliases into nodes that move them into the buffer. */
+/* Turns pending aliases into nodes that copy or add them to the buffer. */
 static mp_status flush(mp_builder *b, int tensor)
 {
     mp_gradient_buffer *g = gradient_of(b, tensor);
@@ -145,14 +145,14 @@ static mp_status add_pending(mp_builder *b, int tensor, int storage, int forward
     return MP_OK;
 }
 
-/* True if the gradient of input i comes to PyTorch's sum as a view: the operator reads the parameter transposed. */
+/* True if PyTorch's sum gets the gradient of input i as a view, because the operator reads the parameter transposed. */
 static bool is_turned(const mp_builder *b, const mp_operator *op, int i)
 {
     const bool is_parameter = b->model->tensors[b->key[op->in[i]]].role == MP_ROLE_PARAMETER;
     return is_parameter && (b->key[op->in[i]] != op->in[i] || (i == 1 && mp_operator_int(op, "transB", 0)));
 }
 
-/* Enters the gradient of input i as a target of the current node. */
+/* Makes the gradient of input i a target of the current node. */
 static mp_status put_target(mp_builder *b, const mp_operator *op, int i)
 {
     int part;
@@ -170,7 +170,7 @@ static mp_status put_target(mp_builder *b, const mp_operator *op, int i)
     return add_pending(b, tensor, part, forward_node(b, (int)(op - b->model->operators)));
 }
 
-/* All contributions are in: a single pending contribution becomes the gradient, one of several is moved. */
+/* Completes a gradient: a single pending contribution becomes the gradient, several are added to the buffer. */
 static mp_status complete(mp_builder *b, int tensor)
 {
     mp_gradient_buffer *g = gradient_of(b, tensor);
@@ -181,7 +181,7 @@ static mp_status complete(mp_builder *b, int tensor)
     return flush(b, tensor);
 }
 
-/* The gradients of the outputs that the current node reads. */
+/* Lets the current node read the gradients of the operator's outputs. */
 static mp_status put_output_gradients(mp_builder *b, const mp_operator *op)
 {
     for (int o = 0; o < op->n_out; o++)
@@ -190,7 +190,7 @@ static mp_status put_output_gradients(mp_builder *b, const mp_operator *op)
     return MP_OK;
 }
 
-/* The values that the gradient of input i reads. */
+/* Lets the current node read the values that the gradient of input i needs. */
 static mp_status put_needs(mp_builder *b, int k, int i)
 {
     const mp_operator *op = &b->model->operators[k];
@@ -206,7 +206,7 @@ static mp_status put_needs(mp_builder *b, int k, int i)
     return MP_OK;
 }
 
-/* True if the current node reads it. */
+/* True if the current node reads the storage. */
 static bool is_read(const mp_builder *b, int storage)
 {
     for (size_t k = 0; k < b->reads.n; k++)
@@ -214,8 +214,8 @@ static bool is_read(const mp_builder *b, int storage)
     return false;
 }
 
-/* A gradient may overwrite the output's gradient, in an elementwise operator any saved value of its size, and elsewhere, where
- * the row says so, input 0 if it is of an operand of that shape. */
+/* Adds in-place pairs: a gradient may overwrite the output's gradient; in an elementwise operator any saved value of
+ * its size; and, if the row says so, input 0 of the same shape. */
 static mp_status put_pairs(mp_builder *b, const mp_operator *op, const mp_group *group)
 {
     if (!(op->op->traits & MP_TRAIT_GRADIENT_IN_PLACE)) return MP_OK;
@@ -263,7 +263,7 @@ static mp_status build_group(mp_builder *b, int k, const mp_group *group)
     return MP_OK;
 }
 
-/* Addition and subtraction: aliases where the shapes agree, one node per operand that was broadcast or negated. */
+/* Builds gradients of addition and subtraction: aliases, or a node per operand that was broadcast or negated. */
 static mp_status build_alias(mp_builder *b, int k)
 {
     const mp_operator *op = &b->model->operators[k];
@@ -291,7 +291,7 @@ static mp_status build_alias(mp_builder *b, int k)
     return MP_OK;
 }
 
-/* Without a loss the gradients of the outputs come from outside. */
+/* Adds the gradients of the outputs as inputs, if there is no loss. */
 static mp_status build_given_gradients(mp_builder *b)
 {
     for (size_t k = 0; b->loss < 0 && k < b->model->n_outputs; k++) {

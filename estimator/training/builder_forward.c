@@ -1,10 +1,10 @@
-/* builder_forward.c - the storages of tensors, and the forward and loss nodes. A view shares the storage of what it views. */
+/* builder_forward.c - builds the storages of tensors, and the forward and loss nodes. A view shares its input's storage. */
 #include "estimator/training/builder.h"
 
 #include "estimator/training/autocast.h"
 #include "estimator/training/builder.h"
 
-/* Constants of so few elements are arguments of kernels (axes, scalars), not memory. */
+/* Constants of at most so many elements are kernel arguments (axes, scalars), not memory. */
 enum { ARGUMENT_ELEMENTS = 64 };
 
 static mp_kind kind_of_role(mp_role role)
@@ -24,7 +24,7 @@ int mp_builder_operand(const mp_builder *b, int op, int k)
     return k < 2 && b->copies[op][k] >= 0 ? b->copies[op][k] : b->storage[o->in[k]];
 }
 
-/* Gives what comes from outside its storage when the first operator reads it. */
+/* Gives a tensor from outside its storage when the first operator reads it. */
 static mp_status give_storage(mp_builder *b, int tensor)
 {
     const mp_tensor *t = &b->model->tensors[tensor];
@@ -33,7 +33,7 @@ static mp_status give_storage(mp_builder *b, int tensor)
     return mp_builder_storage(b, t->name, mp_builder_bytes(b, tensor), kind_of_role(t->role), &b->storage[tensor]);
 }
 
-/* The extras that some gradient of this operator reads. */
+/* Adds the extras that some gradient of this operator reads. */
 static mp_status build_extras(mp_builder *b, int k, mp_extra extras[MP_EXTRAS_MAX])
 {
     const mp_operator *op = &b->model->operators[k];
@@ -70,7 +70,7 @@ static mp_status build_outputs(mp_builder *b, int k)
     return MP_OK;
 }
 
-/* The operator that computes the loss: views behind it are looked through. */
+/* Returns the operator that computes the loss, below any views of it. */
 static int loss_operator(const mp_builder *b)
 {
     int t = b->loss;
@@ -82,7 +82,7 @@ static int loss_operator(const mp_builder *b)
     return -1;
 }
 
-/* Running statistics are changed in place; they are always live. */
+/* Adds running statistics to the writes; they are always live and updated in place. */
 static mp_status write_statistics(mp_builder *b, const mp_operator *op)
 {
     for (int i = 3; (op->op->traits & MP_TRAIT_STATISTICS) && i < 5 && i < op->n_in; i++) {
@@ -106,7 +106,7 @@ static mp_status build_view(mp_builder *b, int k)
     return MP_OK;
 }
 
-/* PyTorch's autocast keeps its copies of parameters until the region ends, which is behind the loss. */
+/* Lets the loss read autocast's copies of parameters: PyTorch caches them until the region ends, after the loss. */
 static mp_status hold_cached_copies(mp_builder *b, int64_t *unmoved)
 {
     for (size_t k = 0; k < b->model->n_operators; k++) {

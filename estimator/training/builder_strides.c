@@ -87,7 +87,7 @@ static bool selects(const mp_model *model, const mp_operator *op)
     return index && index->rank == 0 && index->value && mp_operator_in(model, op, 0)->rank > 0;
 }
 
-/* PyTorch's pooling pads by itself; an export writes the padding as an operator of its own. */
+/* True for padding that only poolings read: PyTorch's pooling pads by itself, but exports write an operator for it. */
 static bool pads_for_pooling(const mp_builder *b, const mp_operator *op)
 {
     int t = op->out[0];

@@ -1,7 +1,8 @@
 /* loss.c - the loss of a model: its own, or one appended to an output.
  *
- * What PyTorch composes of elementwise functions and reductions is composed of the same ones here, so that backward keeps the
- * same: l1 a difference, kl-div the target, cosine both sides and a few numbers a row. The others are one operator each.
+ * Losses that PyTorch composes of elementwise functions and reductions are composed of the same ones here, so that
+ * backward keeps the same: l1 a difference, kl-div the target, cosine both operands and a few numbers a row. The rest
+ * are single operators.
  */
 #include <stdio.h>
 
@@ -23,13 +24,13 @@ static mp_status put(const writer *w, const char *kind, const char *domain, int 
     return mp_operator_put(w->model, mp_draft(kind, domain, version, in, n_in, attributes, n_attributes), output, out, w->err);
 }
 
-/* An elementwise operator of ai.onnx; b negative: it has one operand. */
+/* Appends an elementwise operator of ai.onnx; b negative: it has one operand. */
 static mp_status put_plain(const writer *w, const char *kind, int a, int b, const char *output, int *out)
 {
     return put(w, kind, "", 13, (int[]){a, b}, b < 0 ? 1 : 2, NULL, 0, output, out);
 }
 
-/* A reduction of everything, or along the last dimension. */
+/* Appends a reduction of all elements, or along the last dimension. */
 static mp_status put_reduced(const writer *w, const char *kind, int a, bool last, const char *output, int *out)
 {
     int64_t axis = -1;
@@ -37,7 +38,7 @@ static mp_status put_reduced(const writer *w, const char *kind, int a, bool last
     return put(w, kind, "", 11, &a, 1, attributes, last ? 2 : 1, output, out);
 }
 
-/* A constant: of rank 0 for a number, else a list. */
+/* Adds a constant: a number of rank 0, or a list. */
 static mp_status put_constant(const writer *w, mp_dtype dtype, int rank, const double *values, int64_t n, const char *name,
                               int *out)
 {
@@ -64,8 +65,8 @@ static mp_status put_target(const writer *w, mp_dtype dtype, int rank, const int
     return mp_model_declare_input(w->model, *target, w->err);
 }
 
-/* Cross-entropy over classes: axis 1 of (N, C, ...), the last axis of a sequence (N, T, C), one position at a time, whose
- * target is (N, T). */
+/* Appends cross-entropy over classes: axis 1 of (N, C, ...); of a sequence (N, T, C) the last axis, with a target (N,
+ * T). */
 static mp_status put_cross_entropy(const writer *w, const mp_loss_options *o, int logits, int *loss)
 {
     int target, in[3] = {logits, -1, -1};
@@ -98,7 +99,7 @@ static mp_status put_cross_entropy(const writer *w, const mp_loss_options *o, in
                "loss", loss);
 }
 
-/* A mean over all elements of one function. */
+/* Appends a loss that is the mean of one function over all elements. */
 static mp_status put_element_loss(const writer *w, mp_loss kind, const mp_loss_options *o, int output, int target, int *loss)
 {
     int in[3] = {output, target, -1}, n = 2;
@@ -118,7 +119,7 @@ static mp_status put_element_loss(const writer *w, mp_loss kind, const mp_loss_o
     return put(w, "HuberLoss", "memplan", 1, in, n, huber, 2, "loss", loss);
 }
 
-/* The mean of |output - target|. */
+/* Appends the mean of |output - target|. */
 static mp_status put_l1(const writer *w, int output, int target, int *loss)
 {
     int difference, distance;
@@ -127,7 +128,7 @@ static mp_status put_l1(const writer *w, int output, int target, int *loss)
     return put_reduced(w, "ReduceMean", distance, false, "loss", loss);
 }
 
-/* The sum of target * (log target - output) over the first dimension; 0 log 0 is 0. */
+/* Appends the sum of target * (log target - output), divided by the first dimension; 0 log 0 is 0. */
 static mp_status put_kl_div(const writer *w, int output, int target, int *loss)
 {
     const mp_tensor *t = &w->model->tensors[output];
@@ -144,7 +145,7 @@ static mp_status put_kl_div(const writer *w, int output, int target, int *loss)
     return put_plain(w, "Mul", sum, factor, "loss", loss);
 }
 
-/* 1 - the mean of the cosines of rows; a row of zeros has the cosine 0. */
+/* Appends 1 - the mean of the cosines of rows; a row of zeros has the cosine 0. */
 static mp_status put_cosine(const writer *w, int output, int target, int *loss)
 {
     const mp_tensor *t = &w->model->tensors[output];
@@ -166,8 +167,8 @@ static mp_status put_cosine(const writer *w, int output, int target, int *loss)
     return put_reduced(w, "ReduceMean", distance, false, "loss", loss);
 }
 
-/* Appends the target and the operators of a loss that is neither AUTO nor NONE; *loss is its value, a tensor of rank 0. Options
- * of other losses are not looked at. MP_INVALID: an output that the loss does not fit, weights that are not as many. */
+/* Appends the target and the operators of a loss that is neither AUTO nor NONE; *loss is its value, a tensor of rank 0.
+ * Ignores options of other losses. MP_INVALID: an output that the loss does not fit, a wrong number of weights. */
 static mp_status append(mp_model *model, mp_loss kind, const mp_loss_options *options, int output, int *loss, mp_error *err)
 {
     const writer w = {model, err};
@@ -181,21 +182,21 @@ static mp_status append(mp_model *model, mp_loss kind, const mp_loss_options *op
     return put_element_loss(&w, kind, options, output, target, loss);
 }
 
-/* A loss is one number whatever the batch: of rank 0, or declared with a fixed single element. */
+/* True if the tensor is a single number for every batch: of rank 0, or declared with a fixed single element. */
 static bool is_scalar(const mp_tensor *t)
 {
     return mp_dtype_is_float(t->dtype) &&
            (t->rank == 0 || (t->rank == 1 && t->dims[0] == 1 && t->declared_rank == 1 && t->declared_dims[0] == 1));
 }
 
-/* True if cross-entropy makes sense: scores of two classes or more. Images of one channel and lists of numbers are regression.
- */
+/* True if cross-entropy makes sense: the output has scores of two classes or more. Images of one channel and lists of
+ * numbers are regression. */
 static bool has_classes(const mp_tensor *t)
 {
     return t->rank >= 2 && t->dims[t->rank == 3 ? 2 : 1] > 1;
 }
 
-/* Options of another loss are a mistake. */
+/* Refuses options of another loss. */
 static mp_status check_options(const mp_loss_options *o, mp_loss loss, mp_error *err)
 {
     const bool classes = o->label_smoothing != 0 || o->ignore_index || o->class_weights;
@@ -214,7 +215,7 @@ static mp_status check_options(const mp_loss_options *o, mp_loss loss, mp_error 
     return MP_OK;
 }
 
-/* The floating-point values of the file that were not taken for parameters, which --train would make of them. */
+/* Lists the file's floating-point values that did not become parameters, which --train would change. */
 static const char *not_taken(const mp_model *model, char text[320])
 {
     enum { NAMES = 3 };
@@ -267,7 +268,7 @@ mp_status mp_model_add_loss(mp_model *model, const mp_training_options *options,
     MP_ENSURE(trained[output], err, MP_INVALID, "'%s' depends on no parameter, so there is nothing to train%s",
               model->tensors[output].name, not_taken(model, others));
     kind = options->loss;
-    if (kind == MP_LOSS_AUTO && !is_scalar(&model->tensors[output])) /* a scalar is one that the model computes */
+    if (kind == MP_LOSS_AUTO && !is_scalar(&model->tensors[output])) /* a scalar can be computed by the model */
         kind = has_classes(&model->tensors[output]) ? MP_LOSS_CROSS_ENTROPY : MP_LOSS_MSE;
     MP_CHECK(check_options(&options->loss_options, kind, err));
     *loss = kind == MP_LOSS_AUTO ? output : -1;

@@ -45,12 +45,12 @@ const mp_device *mp_device_of_card(const char *card)
     const mp_device *found = NULL;
     char name[256] = "";
     size_t n = 0;
-    for (const char *at = card; *at && n + 1 < sizeof name; at++) /* "NVIDIA GeForce RTX 4090" has rtx4090 in it */
+    for (const char *at = card; *at && n + 1 < sizeof name; at++) /* "NVIDIA GeForce RTX 4090" contains rtx4090 */
         if (*at != ' ') name[n++] = *at >= 'A' && *at <= 'Z' ? (char)(*at - 'A' + 'a') : *at;
     for (size_t k = 0; k < mp_device_count(); k++) {
         const size_t length = strlen(devices[k].name);
         for (const char *at = name; (at = strstr(at, devices[k].name)); at++) {
-            const bool is_longer = at[length] >= '0' && at[length] <= '9'; /* "A4000" is no a40 */
+            const bool is_longer = at[length] >= '0' && at[length] <= '9'; /* "A4000" is not an a40 */
             if (!is_longer && (!found || length > strlen(found->name))) found = &devices[k];
         }
     }
@@ -64,7 +64,7 @@ mp_device mp_device_at_tf32(const mp_device *device)
     return own;
 }
 
-/* max(compute, memory) + launch: Williams et al. 2009, "Roofline", with a fixed cost per node. */
+/* Returns max(compute, memory) + launch: Williams et al. 2009, "Roofline", with a fixed cost per node. */
 double mp_roofline_seconds(const mp_device *device, const mp_work *work)
 {
     double peak = work->dtype == MP_DTYPE_FLOAT16    ? device->fp16_flops

@@ -1,4 +1,4 @@
-/* target.h - what a target is asked about one node, and what it answers; mp_target itself is in memplan/target.h. */
+/* target.h - the question about one node that a target is asked, and its answer; mp_target itself is in memplan/target.h. */
 #pragma once
 
 #include "estimator/model/ops.h"
@@ -12,8 +12,8 @@ struct mp_work {
     mp_phase phase;
     double flops;                /* of products */
     int64_t moved_bytes;         /* read and written */
-    mp_dtype dtype;              /* that products are computed in */
-    const mp_binding *binding;   /* what the node is to do */
+    mp_dtype dtype;              /* the type in which products are computed */
+    const mp_binding *binding;   /* what the node computes */
     const mp_bindings *bindings; /* of the nodes, tensors and operators so far */
 };
 

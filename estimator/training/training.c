@@ -1,7 +1,7 @@
 /* training.c - model + options + target -> training graph.
  *
- * What is trained and what the loss needs is marked first; then the graph is written in the order of keep-all: forward nodes in
- * the model's order, backward nodes in reverse, updates behind them (in front with forward-fused updates).
+ * First marks what is trained and what the loss needs; then builds the graph in the order of keep-all: forward nodes in
+ * the model's order, backward nodes in reverse, and updates at the end (with forward-fused updates at the beginning).
  */
 #include "estimator/training/training.h"
 
@@ -29,7 +29,7 @@ int mp_optimizer_moments(mp_optimizer optimizer)
 
 int64_t mp_optimizer_state_bytes(mp_optimizer optimizer, int64_t elements)
 {
-    enum { SMALLEST = 4096, BLOCK = 256 }; /* of bitsandbytes 0.50: min_8bit_size, blocksize */
+    enum { SMALLEST = 4096, BLOCK = 256 }; /* min_8bit_size and blocksize of bitsandbytes 0.50 */
     const int64_t largest = INT64_MAX / 16;
     int64_t bytes = 4 * mp_optimizer_moments(optimizer);
     if (elements > largest) return -1;
@@ -69,8 +69,8 @@ static mp_status build_parameter_gradients(mp_builder *b)
     return MP_OK;
 }
 
-/* The node that every update waits for: it reads all gradients and leaves the factor that brings their norm down to the limit.
- */
+/* Builds the node that every update waits for: it reads all gradients and writes the factor that scales their norm down
+ * to the limit. */
 static mp_status build_clip(mp_builder *b)
 {
     MP_ENSURE(b->options->fuse != MP_FUSE_BACKWARD, b->err, MP_INVALID,
@@ -121,13 +121,13 @@ static mp_status build_updates(mp_builder *b)
     return MP_OK;
 }
 
-static const double tick_seconds = 1e-9; /* of every graph that is built here */
+static const double tick_seconds = 1e-9; /* of every graph that is built from a model */
 
 MP_NAMED(loss, "auto", "cross-entropy", "mse", "l1", "smooth-l1", "huber", "bce", "kl-div", "cosine", "none")
 MP_NAMED(optimizer, "adamw", "adam", "sgd", "momentum", "none", "adamw8bit")
 MP_NAMED(rules, "executor", "pytorch")
 
-/* Which operators the loss (without one: the outputs) depends on. */
+/* Marks the operators on which the loss (without one: an output) depends. */
 static void mark_relevant(mp_builder *b, bool *demanded)
 {
     const mp_model *m = b->model;
@@ -156,7 +156,7 @@ static mp_status freeze(mp_builder *b, bool *trained)
     return MP_OK;
 }
 
-/* has_gradient: forwards from the trained parameters, backwards from the loss. */
+/* Marks tensors with a gradient: forwards from the trained parameters, then backwards from the loss. */
 static mp_status mark_gradients(mp_builder *b, bool *reached)
 {
     const mp_model *m = b->model;
@@ -212,7 +212,7 @@ static mp_status mark(mp_builder *b)
     return mark_gradients(b, scratch + b->model->n_tensors);
 }
 
-/* The names of the tensors of each storage. */
+/* Lists the names of the tensors of each storage. */
 static mp_status list_tensors(mp_builder *b)
 {
     mp_graph *g = b->graph;
@@ -234,7 +234,7 @@ static mp_status list_tensors(mp_builder *b)
     return MP_OK;
 }
 
-/* Bindings as they are before the first node. */
+/* Allocates the bindings, as they are before the first node. */
 static mp_status prepare_bindings(mp_builder *b)
 {
     size_t n = b->model->n_tensors, m = b->model->n_operators;

@@ -1,6 +1,6 @@
 /* training.h - training graphs with their bindings, for backends; the rest is in memplan/training.h.
  *
- * A graph says which storages a node reads and writes; a binding says as what.
+ * A graph says which storages a node reads and writes; a binding says which operand each of them is.
  */
 #pragma once
 
@@ -13,8 +13,8 @@
 typedef enum mp_task {
     MP_TASK_FORWARD,    /* runs an operator, the loss's included */
     MP_TASK_BACKWARD,   /* gives the gradients of inputs [from, to) of an operator */
-    MP_TASK_ACCUMULATE, /* moves or adds one gradient to another */
-    MP_TASK_CLIP,       /* the factor that brings the norm of all gradients down to the limit */
+    MP_TASK_ACCUMULATE, /* copies or adds one gradient to another */
+    MP_TASK_CLIP,       /* computes the factor that scales the norm of all gradients down to the limit */
     MP_TASK_UPDATE      /* a step of the optimizer on one parameter */
 } mp_task;
 
@@ -23,9 +23,9 @@ typedef struct mp_binding {
     int op;             /* operator; -1: none */
     int from, to;       /* BACKWARD */
     uint64_t targets;   /* BACKWARD: bit i: this node gives the gradient of input i (i < 64) */
-    uint64_t adds;      /* BACKWARD, ACCUMULATE (bit 0): of these, the ones that are added to an earlier contribution */
-    int source, target; /* ACCUMULATE, UPDATE: the storage read (a gradient), the storage changed (a gradient, a parameter) */
-    int state;          /* UPDATE: optimizer state, CLIP: the factor; a storage, -1: none */
+    uint64_t adds;      /* BACKWARD, ACCUMULATE (bit 0): targets that are added to an earlier contribution */
+    int source, target; /* ACCUMULATE, UPDATE: the storage read (a gradient); the one changed (a gradient, a parameter) */
+    int state;          /* UPDATE: the optimizer state; CLIP: the factor. A storage, -1: none */
     int parameter;      /* UPDATE: the tensor, else -1 */
 } mp_binding;
 
@@ -33,12 +33,12 @@ typedef struct mp_binding {
 typedef struct mp_bindings {
     mp_pool *pool;
     size_t n_nodes, capacity;
-    mp_binding *nodes;            /* per node of the graph */
-    mp_dtype *dtype;              /* per tensor: the type it is computed in */
-    int *storage;                 /* per tensor: its storage, -1: none (a kernel's argument, or nobody needs it) */
-    int *gradient;                /* per tensor: the storage of its gradient, -1: none */
-    bool *has_gradient;           /* per tensor; one with a gradient and no storage for it is the loss: its gradient is 1 */
-    int (*extras)[MP_EXTRAS_MAX]; /* per operator: what it leaves for backward, -1: not demanded */
+    mp_binding *nodes;  /* per node of the graph */
+    mp_dtype *dtype;    /* per tensor: the type in which it is computed */
+    int *storage;       /* per tensor: its storage, -1: none (a kernel's argument, or nobody needs it) */
+    int *gradient;      /* per tensor: the storage of its gradient, -1: none */
+    bool *has_gradient; /* per tensor; a tensor with a gradient but no storage for it is the loss: its gradient is 1 */
+    int (*extras)[MP_EXTRAS_MAX]; /* per operator: storages that it saves for backward, -1: not needed */
     int loss;                     /* tensor, -1: none */
     int clip;                     /* storage of the clipping factor, -1: none */
 } mp_bindings;
@@ -53,6 +53,6 @@ int64_t mp_optimizer_state_bytes(mp_optimizer optimizer, int64_t elements);
 void mp_bindings_free(mp_bindings *bindings); /* NULL is fine */
 MP_OWNER(mp_bindings_free, mp_bindings)
 
-/* Does what mp_training_graph does, and gives the binding of each node: *bindings is released with mp_bindings_free. */
+/* As mp_training_graph, and gives the binding of each node; *bindings is released with mp_bindings_free. */
 mp_status mp_training_graph_bound(const mp_model *model, const mp_training_options *options, int loss, const mp_target *target,
                                   mp_graph **out, mp_bindings **bindings, mp_error *err);

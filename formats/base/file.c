@@ -2,7 +2,7 @@
  *
  * Reading maps the file, so that the weights of a huge model, which nobody looks at, are never loaded. Writing goes to a new
  * file beside the old one, which takes its name once everything is on the disk: a full disk or a crash leaves the old file
- * whole. The new file is locked as long as its writer lives; what a killed run left is not, and the next one removes it.
+ * whole. The new file is locked while its writer lives; the file of a killed run is not locked, and the next run removes it.
  */
 #include "formats/base/file.h"
 
@@ -20,7 +20,7 @@
 #include "formats/base/text.h"
 
 enum {
-    READ_AHEAD_BYTES = 64 << 20, /* files over this are read here and there: reading ahead would load what is skipped */
+    READ_AHEAD_BYTES = 64 << 20, /* larger files are read in parts: reading ahead would load what is skipped */
     TEMPORARY_TRIES = 100
 };
 
@@ -42,7 +42,7 @@ mp_status mp_file_open(const char *path, int64_t limit_bytes, mp_file *out, mp_e
     struct stat info;
     mp_file file = {.bytes = (const uint8_t *)""};
     const bool is_input = !strcmp(path, "-");
-    /* Not blocking: a named pipe without a writer would hold the open forever. */
+    /* Opened without blocking: a named pipe without a writer would hold the open forever. */
     MP_CLEARED_BY(close_descriptor)
     int fd = is_input ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return system_failure(err, "the file cannot be opened");
@@ -83,7 +83,7 @@ static mp_status write_all(int fd, const mp_file_part *parts, size_t n_parts, mp
     return MP_OK;
 }
 
-/* Devices and pipes have no contents to protect, and must not be replaced by a file: written as they are. */
+/* Writes to a device or pipe directly: it has no contents to protect, and must not be replaced by a file. */
 static mp_status write_through(const char *path, const mp_file_part *parts, size_t n, mp_error *err)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -92,7 +92,7 @@ static mp_status write_through(const char *path, const mp_file_part *parts, size
     return close(fd) != 0 && st == MP_OK ? system_failure(err, "writing failed") : st;
 }
 
-/* The folder that the file is in; -1: it cannot be read. */
+/* Opens the folder of the file; -1 if it cannot be read. */
 static int open_folder(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -102,7 +102,7 @@ static int open_folder(const char *path)
     return fd;
 }
 
-/* Is `name` what open_beside calls the file beside `base`: base.PID-K.tmp? */
+/* True if `name` is one that open_beside gives to a file beside `base`: base.PID-K.tmp */
 static bool is_temporary(const char *name, const char *base)
 {
     static const char digits[] = "0123456789";
@@ -112,7 +112,7 @@ static bool is_temporary(const char *name, const char *base)
     return k > pid && *k == '-' && k[1 + strspn(k + 1, digits)] == '.' && !strcmp(k + 1 + strspn(k + 1, digits), ".tmp");
 }
 
-/* Takes away what killed runs of this user left beside the file: nobody holds its lock any more. */
+/* Removes the files that killed runs of this user left beside the file: nobody holds their lock. */
 static void remove_left_behind(const char *path)
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
@@ -131,7 +131,7 @@ static void remove_left_behind(const char *path)
     if (list) closedir(list);
 }
 
-/* Creates a file of a name that is not taken yet beside `path`, and locks it. */
+/* Creates a new file beside `path` under an unused name, and locks it. */
 static mp_status open_beside(const char *path, char *name, size_t size, int *fd, mp_error *err)
 {
     remove_left_behind(path);
@@ -140,7 +140,7 @@ static mp_status open_beside(const char *path, char *name, size_t size, int *fd,
         snprintf(name, size, "%s.%ld-%d.tmp", path, (long)getpid(), k);
         *fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (*fd >= 0) {
-            /* Another run may have found it in the moment before it was locked. */
+            /* Another run may have removed the file before it was locked. */
             const bool taken = flock(*fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
             if (!taken && fstat(*fd, &info) == 0 && info.st_nlink > 0) return MP_OK;
             close(*fd);
@@ -153,7 +153,7 @@ static mp_status open_beside(const char *path, char *name, size_t size, int *fd,
     return system_failure(err, "the file cannot be written");
 }
 
-/* A name that has changed is on the disk when its folder is; there are file systems that know no such thing. */
+/* Writes the folder to the disk, and with it the file's new name; some file systems cannot do that. */
 static mp_status sync_folder(const char *path, mp_error *err)
 {
     mp_status st = MP_OK;
@@ -164,9 +164,9 @@ static mp_status sync_folder(const char *path, mp_error *err)
     return st;
 }
 
-/* A file that is to take another's place. */
+/* A temporary file that is to replace another. */
 typedef struct beside {
-    char *name; /* empty: it has taken it */
+    char *name; /* empty: it has replaced the file */
     int fd, lock;
 } beside;
 
@@ -184,7 +184,7 @@ static mp_status replace(const char *path, const struct stat *old, const mp_file
     MP_CLEARED_BY(beside_free) beside b = {.name = mp_alloc(size, 1), .fd = -1, .lock = -1};
     MP_ENSURE(b.name, err, MP_NOMEM, "no memory to write a file");
     MP_CHECK(open_beside(path, b.name, size, &b.fd, err));
-    b.lock = fcntl(b.fd, F_DUPFD_CLOEXEC, 0); /* holds the lock when fd is closed, which may fail, and must before the rename */
+    b.lock = fcntl(b.fd, F_DUPFD_CLOEXEC, 0); /* holds the lock when fd is closed, which must be before the rename */
     if (b.lock < 0) return system_failure(err, "writing failed");
     MP_CHECK(write_all(b.fd, parts, n, err));
     if (old && fchmod(b.fd, old->st_mode & 07777) != 0) return system_failure(err, "the file's permissions cannot be kept");
@@ -196,8 +196,8 @@ static mp_status replace(const char *path, const struct stat *old, const mp_file
     return sync_folder(path, err);
 }
 
-/* Where a file is, and what is there already. *exists false: nothing, and nothing in the way. A link that leads nowhere, or in
- * a circle, is refused: whoever set it meant another place. */
+/* Finds what is at a path. *exists is false if nothing is there. Refuses a link that leads nowhere, or in a circle:
+ * whoever set it meant another place. */
 static mp_status examine(const char *path, struct stat *info, bool *exists, mp_error *err)
 {
     struct stat itself;
@@ -245,7 +245,7 @@ mp_status mp_file_try(const char *path, mp_error *err)
     MP_OWNED char *name = NULL;
     if (!strcmp(path, "-")) return MP_OK;
     MP_CHECK(examine(path, &info, &exists, err));
-    if (exists && !S_ISREG(info.st_mode)) { /* a device or a pipe: opening it might be noticed */
+    if (exists && !S_ISREG(info.st_mode)) { /* a device or a pipe: opening it could have effects */
         if (access(path, W_OK) != 0) return system_failure(err, "the file cannot be written");
         return MP_OK;
     }

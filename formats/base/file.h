@@ -6,7 +6,7 @@
 
 #include "memplan/error.h"
 
-/* A file in memory, mapped read-only where the system can (so that skipped parts of a huge file cost no memory). */
+/* A file in memory, mapped read-only where the system can (so that parts of a huge file that nobody reads cost no memory). */
 typedef struct mp_file {
     const uint8_t *bytes;
     size_t size;
@@ -22,8 +22,8 @@ void mp_file_close(mp_file *file); /* zeroed is fine */
 /* The name of standard output in errors. */
 #define MP_STANDARD_OUTPUT "standard output"
 
-/* Writes the bytes to a temporary name beside `path` and renames it: the file is whole or untouched. "-" is standard output.
- * MP_IO. */
+/* Writes the bytes to a temporary file beside `path` and renames it, so that the file is whole or untouched. "-" is
+ * standard output. MP_IO. */
 mp_status mp_file_write(const char *path, const void *bytes, size_t size, mp_error *err);
 /* Checks that mp_file_write can write there, before there is anything to write: creates the temporary file and removes it
  * again. MP_IO, as mp_file_write. */

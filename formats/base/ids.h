@@ -11,9 +11,9 @@ typedef struct mp_ids {
     } * rows; /* by id */
 } mp_ids;
 
-/* The ids of a graph's storages or nodes; released with mp_ids_free (zeroed is fine). MP_NOMEM. O(n log n). */
+/* Collect the ids of a graph's storages or nodes; released with mp_ids_free (zeroed is fine). MP_NOMEM. O(n log n). */
 mp_status mp_ids_of_storages(const mp_graph *graph, mp_ids *out, mp_error *err);
 mp_status mp_ids_of_nodes(const mp_graph *graph, mp_ids *out, mp_error *err);
 void mp_ids_free(mp_ids *ids);
-/* The index behind an id, -1 for none. O(log n). */
+/* Returns the index of an id, -1 if there is none. O(log n). */
 int mp_ids_find(const mp_ids *ids, int64_t id);

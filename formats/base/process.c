@@ -1,11 +1,11 @@
-/* process.c - resident memory as Linux tells it in /proc/self; the count of calls into libraries. */
+/* process.c - resident memory as Linux reports it in /proc/self; the count of calls into libraries. */
 #include "formats/base/process.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A line such as "VmHWM:   123456 kB". */
+/* Returns the bytes in a line of /proc/self/status, "VmHWM:   123456 kB"; -1 if there is none. */
 static int64_t status_line(const char *name)
 {
     char line[256];

@@ -1,6 +1,5 @@
-/* text.c - short texts in turn; bytes in the largest binary unit that suits them; names without what an exporter repeats in
- * each; growing text.
- */
+/* text.c - a ring of short texts; bytes in the largest suitable binary unit; names without exporters' additions;
+ * growing text. */
 #include "formats/base/text.h"
 
 #include <stdarg.h>
@@ -10,7 +9,7 @@
 #include "estimator/base/memory.h"
 #include "estimator/base/module_name.h"
 
-/* The text that is made next; the one made MP_TEXTS texts ago was here. */
+/* Returns the space for the next text, which held the text made MP_TEXTS calls ago. */
 static char *next_text(void)
 {
     static _Thread_local char texts[MP_TEXTS][MP_TEXT_MAX];

@@ -1,4 +1,4 @@
-/* ticks.c - the coarsest clock that loses nothing. */
+/* ticks.c - chooses the longest tick that loses nothing. */
 #include "formats/base/ticks.h"
 
 #include <math.h>

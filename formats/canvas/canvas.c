@@ -1,11 +1,11 @@
 /* canvas.c - pictures through Graphviz.
  *
- * What is drawn is kept as text in Graphviz's language of drawing operations (xdot) and handed over as the background of a
- * graph that is laid out with nop2, which moves nothing. Boxes with a tooltip are the nodes of that graph, because only objects
- * of the graph can carry one. A node without size in two opposite corners fixes the frame.
+ * Drawing operations are kept as text in Graphviz's language of drawing operations (xdot) and handed over as the background of
+ * a graph that is laid out with nop2, which moves nothing. Boxes with a tooltip are the nodes of that graph, because only
+ * objects of the graph can carry one. A node without size in each of two opposite corners fixes the frame.
  *
- * Graphviz keeps state for the whole process (the error hook, plugins), so one picture is written at a time, and its context is
- * never released: its pango plugin remembers the last font by a pointer into the context, and reads it at the next picture.
+ * Graphviz keeps state for the whole process (the error hook, plugins), so one picture is written at a time, and its context
+ * is never released: its pango plugin remembers the last font by a pointer into the context, and reads it at the next picture.
  */
 #include "formats/canvas/canvas.h"
 
@@ -26,15 +26,15 @@
 
 enum { NUMBER_MAX = 48, COLOR_MAX = 16 };
 #define POINT_LIMIT 1e6     /* of every coordinate */
-#define PIXEL_LIMIT 32000.0 /* a side of a PNG; cairo draws no larger ones */
-#define PIXELS_LIMIT 100e6  /* of a whole PNG */
+#define PIXEL_LIMIT 32000.0 /* the longest side of a PNG that cairo draws */
+#define PIXELS_LIMIT 100e6  /* most pixels of a PNG */
 #define PNG_DPI 192.0
-#define RAISED 0.2 /* of its size: how far Graphviz lifts a text that it sets with pango */
+#define RAISED 0.2 /* share of the font size by which Graphviz lifts a text that it sets with pango */
 #define CORNER 0.5 /* half of the least size of a node, rounded as Graphviz does */
 #define INCH 72.0  /* in points */
 
 typedef struct node_box {
-    double x, y, width, height; /* the centre */
+    double x, y, width, height; /* x and y: the centre */
     char fill[COLOR_MAX], stroke[COLOR_MAX];
     char *tooltip;
 } node_box;
@@ -51,7 +51,7 @@ struct mp_canvas {
 
 /* ---- recording ---- */
 
-/* A cleaned copy in the pool; NULL, and the picture has failed: no memory. */
+/* Returns a cleaned copy in the pool; without memory NULL, and the picture has failed. */
 static char *clean_copy(mp_canvas *canvas, const char *text, bool lines)
 {
     char *copy = mp_pool_alloc(canvas->pool, strlen(text) + 1, 3);
@@ -86,11 +86,11 @@ void mp_canvas_free(mp_canvas *canvas)
     mp_free(canvas);
 }
 
-/* value * scale, rounded to `digits` decimals, without the locale's decimal point. */
+/* Writes value * scale with `digits` decimals, without the locale's decimal point. */
 static const char *number_text(double value, double scale, int digits, char *text)
 {
     long long power = 1, units;
-    if (!(value > -POINT_LIMIT)) value = -POINT_LIMIT; /* and not a number */
+    if (!(value > -POINT_LIMIT)) value = -POINT_LIMIT; /* true for NaN, too */
     if (value > POINT_LIMIT) value = POINT_LIMIT;
     for (int k = 0; k < digits; k++) power *= 10;
     units = llround(value * scale * (double)power);
@@ -109,7 +109,7 @@ static void append_number(mp_canvas *canvas, double value)
     mp_text_format(&canvas->drawing, "%s ", number_text(value, 1, 2, text));
 }
 
-/* An operation that takes a string: "c 7 -#rrggbb ". */
+/* Appends an operation that takes a string: "c 7 -#rrggbb ". */
 static void append_setting(mp_canvas *canvas, char operation, const char *value)
 {
     mp_text_format(&canvas->drawing, "%c %zu -%s ", operation, strlen(value), value);
@@ -124,7 +124,7 @@ static void append_pen(mp_canvas *canvas, const char *color, double width, bool 
     append_setting(canvas, 'c', color);
 }
 
-/* A filled shape; without a stroke, its outline is drawn in nothing. */
+/* Appends the colours of a filled shape; without a stroke its outline is transparent. */
 static void append_fill(mp_canvas *canvas, const char *fill, const char *stroke)
 {
     if (stroke)
@@ -185,7 +185,7 @@ void mp_canvas_arrow(mp_canvas *canvas, const double *xy, size_t n, const char *
     if (n < 2 || !(length > 0)) return;
     dx *= size / length;
     dy *= size / length;
-    const double base_x = tip[0] - dx, base_y = tip[1] - dy; /* the head is 0.8 as wide as long */
+    const double base_x = tip[0] - dx, base_y = tip[1] - dy; /* the head's width is 0.8 of its length */
     const double head[] = {tip[0], tip[1], base_x - 0.4 * dy, base_y + 0.4 * dx, base_x + 0.4 * dy, base_y - 0.4 * dx};
     mp_canvas_area(canvas, head, 3, color);
 }
@@ -224,7 +224,7 @@ void mp_canvas_heading(mp_canvas *canvas, double x, double y, double size, const
 
 /* ---- writing ---- */
 
-/* The format that a path asks for; NULL: none that is known. */
+/* Returns the format that a path asks for, NULL if it is unknown. */
 static const char *format_of(const char *path)
 {
     static const char *const formats[] = {"svg", "png", "pdf"};
@@ -240,7 +240,7 @@ mp_status mp_canvas_check_path(const char *path, mp_error *err)
     return MP_FAIL_AT(err, MP_INVALID, path, 0, 0, "a picture's name must end in .svg, .png or .pdf");
 }
 
-/* A tooltip as a Graphviz escape string: it is read for entities, then twice for backslashes. */
+/* Returns a tooltip as a Graphviz escape string, which is read once for entities and twice for backslashes. */
 static char *escaped_tooltip(mp_pool *pool, const char *text)
 {
     enum { LONGEST = 5 };
@@ -267,7 +267,7 @@ static int set(void *object, const char *name, const char *value)
     return agsafeset(object, (char *)name, (char *)value, "");
 }
 
-/* The first line of a text, as Graphviz takes names: it reads entities in them. `extra` is left behind it. */
+/* Returns the first line of a text as a Graphviz name, in which entities are read, with `extra` bytes of space behind it. */
 static char *escaped_line(mp_pool *pool, const char *text, size_t extra)
 {
     static const char entity[] = "&amp;";
@@ -283,7 +283,7 @@ static char *escaped_line(mp_pool *pool, const char *text, size_t extra)
     return to;
 }
 
-/* What a viewer of SVG calls a box: its tooltip's first line, numbered if another box has that name. */
+/* Returns a box's name for viewers of SVG: the first line of its tooltip, numbered if another box has that name. */
 static char *node_name(mp_pool *pool, Agraph_t *g, const char *tooltip, size_t number)
 {
     char *name = escaped_line(pool, tooltip, NUMBER_MAX);
@@ -292,7 +292,7 @@ static char *node_name(mp_pool *pool, Agraph_t *g, const char *tooltip, size_t n
     return name;
 }
 
-/* A node of this name and place. width and height 0: a point that fixes the frame. */
+/* Adds a node of this name and place. width and height 0: a point that fixes the frame. */
 static Agnode_t *add_node(Agraph_t *g, const char *name, const node_box *box)
 {
     char x[NUMBER_MAX], y[NUMBER_MAX], text[2 * NUMBER_MAX];
@@ -306,7 +306,7 @@ static Agnode_t *add_node(Agraph_t *g, const char *name, const node_box *box)
     return node;
 }
 
-/* Dots per inch of a PNG: twice those of a common screen, so that it is sharp on a fine one; fewer for a huge picture. */
+/* Returns the dots per inch of a PNG: twice those of a common screen, to be sharp on a fine one; fewer for a huge picture. */
 static double resolution(const mp_canvas *canvas)
 {
     double width = canvas->width / INCH, height = canvas->height / INCH;
@@ -352,7 +352,7 @@ static mp_status fill_graph(const mp_canvas *canvas, mp_pool *pool, Agraph_t *g,
     return MP_OK;
 }
 
-/* cairo writes the time into a PDF: it is overwritten, so that the same picture is the same file. */
+/* Overwrites the time that cairo writes into a PDF, so that the same picture gives the same file. */
 static void remove_date(char *bytes, size_t size)
 {
     static const char key[] = "/CreationDate (D:";

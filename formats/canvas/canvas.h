@@ -1,11 +1,11 @@
 /* canvas.h - pictures through Graphviz: the one file that calls cgraph and gvc for output.
  *
- * A picture is given in points with y upwards, (0, 0) at the bottom left, and drawn with Graphviz's engine nop2, which takes
- * every position as it is: boxes with a tooltip become nodes, everything else (areas, lines, text, boxes without tooltip)
- * drawing operations of the background, in the order in which they were given. Colours are "#rrggbb", or "#rrggbbaa" to
- * be partly transparent. All text is escaped here: names may contain anything that is UTF-8 (broken UTF-8 and control
- * characters are replaced). The same calls give the same file. Without memory for what is drawn the picture has failed, and
- * mp_canvas_write says so.
+ * A picture is given in points with y upwards, (0, 0) at the bottom left, and drawn with Graphviz's engine nop2, which
+ * takes every position as it is: boxes with a tooltip become nodes, everything else (areas, lines, text, boxes without
+ * tooltip) drawing operations of the background, in the order in which they were given. Colours are "#rrggbb", or
+ * "#rrggbbaa" to be partly transparent. All text is escaped here: names may contain anything that is UTF-8 (broken
+ * UTF-8 and control characters are replaced). The same calls give the same file. If memory runs out while drawing,
+ * mp_canvas_write fails.
  */
 #pragma once
 
@@ -27,7 +27,7 @@
 #define MP_COLOR_WIRE "#94a3b8"
 #define MP_COLOR_LIMIT "#dc2626" /* a budget, or the floor */
 
-/* What is in memory, and why. */
+/* ---- the colours of what is in memory, by why it is ---- */
 #define MP_COLOR_STATIC "#cbd5e1"
 #define MP_COLOR_STATE "#94a3b8"
 #define MP_COLOR_KEPT "#3b82f6"
@@ -42,35 +42,35 @@ typedef struct mp_canvas mp_canvas;
 
 typedef enum mp_align { MP_ALIGN_LEFT, MP_ALIGN_CENTER, MP_ALIGN_RIGHT } mp_align;
 
-/* An empty picture of this size on white. Released with mp_canvas_free (NULL is fine). MP_NOMEM. */
+/* Makes an empty white picture of this size. Released with mp_canvas_free (NULL is fine). MP_NOMEM. */
 mp_status mp_canvas_new(double width, double height, mp_canvas **out, mp_error *err);
 void mp_canvas_free(mp_canvas *canvas);
 MP_OWNER(mp_canvas_free, mp_canvas)
 
-/* A filled box from (x, y) to (x + width, y + height). stroke NULL: no outline. With a tooltip (viewers of SVG show it) the box
- * becomes a node, and is drawn above all that is none: use that for at most some two thousand boxes a picture. */
+/* Draws a filled box from (x, y) to (x + width, y + height). stroke NULL: no outline. With a tooltip (which viewers of
+ * SVG show) it becomes a node, drawn above everything else: use that for at most some two thousand boxes a picture. */
 void mp_canvas_box(mp_canvas *canvas, double x, double y, double width, double height, const char *fill, const char *stroke,
                    const char *tooltip);
-/* A filled polygon of n points x0 y0 x1 y1 ... */
+/* Draws a filled polygon of n points x0 y0 x1 y1 ... */
 void mp_canvas_area(mp_canvas *canvas, const double *xy, size_t n, const char *fill);
-/* A line through n points. */
+/* Draws a line through n points. */
 void mp_canvas_line(mp_canvas *canvas, const double *xy, size_t n, const char *color, double width, bool dashed);
-/* A solid line with an arrowhead at its last point (which the last stretch should be long enough for). */
+/* Draws a solid line with an arrowhead at its last point; its last stretch should be longer than the head. */
 void mp_canvas_arrow(mp_canvas *canvas, const double *xy, size_t n, const char *color, double width);
-/* A filled circle. */
+/* Draws a filled circle. */
 void mp_canvas_dot(mp_canvas *canvas, double x, double y, double radius, const char *fill);
-/* One line of text with its baseline at y. */
+/* Draws one line of text with its baseline at y. */
 void mp_canvas_text(mp_canvas *canvas, double x, double y, mp_align align, double size, bool bold, const char *color,
                     const char *text);
 
-/* A bold line of text from x on, as the heading of the picture: files that can have a title get this one. */
+/* Draws the picture's heading, a bold line of text from x on; formats that have a title get it as title. */
 void mp_canvas_heading(mp_canvas *canvas, double x, double y, double size, const char *text);
 
-/* Writes it in the format that the ending of path names: svg, png or pdf. Atomic, as mp_file_write. MP_INVALID: another
- * ending; MP_IO; MP_NOMEM; MP_UNSUPPORTED: this Graphviz cannot write the format. */
+/* Writes the picture in the format that the ending of path names: svg, png or pdf. Atomic, as mp_file_write.
+ * MP_INVALID: another ending; MP_IO; MP_NOMEM; MP_UNSUPPORTED: this Graphviz cannot write the format. */
 mp_status mp_canvas_write(const mp_canvas *canvas, const char *path, mp_error *err);
 
-/* Checks that a path has one of these endings, so that a typo is found before the work is done. MP_INVALID. */
+/* Checks that a path ends in svg, png or pdf, so that a typo is found before the work is done. MP_INVALID. */
 mp_status mp_canvas_check_path(const char *path, mp_error *err);
 
 /* ---- text as pictures can show it: clean UTF-8, about how wide it is, and cut to a width ---- */
@@ -87,13 +87,13 @@ size_t mp_canvas_clean(const char *text, bool lines, char *to);
 double mp_canvas_text_width(const char *text, double size, bool bold);
 
 enum { MP_CANVAS_LINE = 256 };
-/* Returns a text, without its middle ("layer1...conv1/Conv": names differ at both ends) if it is wider than `width` or has
- * MP_CANVAS_LINE bytes or more: as mp_text does, or `text` itself. */
+/* Returns a text that fits `width` and MP_CANVAS_LINE bytes: `text` itself, or it without its middle
+ * ("layer1...conv1/Conv": names differ at both ends), as mp_text returns it. */
 const char *mp_canvas_shorten(const char *text, double size, bool bold, double width);
 
 /* ---- the title of a PDF, which Graphviz does not write ---- */
 
-/* Appends to `out` what gives a PDF of `size` bytes this title (UTF-8) if it stands behind it: an incremental update as
- * ISO 32000-1 (7.5.6) describes it, with a table or a stream of cross-references, whichever the file has. Nothing if its end is
- * not understood. O(size of the file's last section + title). */
+/* Appends to `out` the bytes that, written behind a PDF of `size` bytes, give it this title (UTF-8): an incremental
+ * update (ISO 32000-1, 7.5.6) with a table or a stream of cross-references, whichever the file has. Appends nothing if
+ * it does not understand the file's end. O(size of the file's last section + title). */
 void mp_pdf_title_put(mp_text_builder *out, const char *bytes, size_t size, const char *title);

@@ -10,7 +10,7 @@
 #include "estimator/base/visible_text.h"
 #include "formats/base/text.h"
 
-#define HEAD_SHARE 0.4 /* of what is shown of a shortened text: how much of it stands before the ellipsis */
+#define HEAD_SHARE 0.4 /* share of a shortened text that stands before the ellipsis */
 
 enum { REPLACEMENT = 0xFFFD, WIDE_FROM = 0x2E80 /* East Asian scripts and symbols: as wide as high */ };
 

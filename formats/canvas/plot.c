@@ -5,7 +5,7 @@
 
 #include "formats/base/text.h"
 
-enum { SIZE = 12 }; /* of numbers and titles, in points */
+enum { SIZE = 12 }; /* font size of numbers and titles, in points */
 
 static double scaled(const mp_plot_axis *axis, double value)
 {
@@ -33,11 +33,11 @@ static size_t linear_ticks(const mp_plot_axis *axis, size_t most, double *values
     const double step = mp_plot_step((high - low) / ((double)most - 1));
     size_t n = 0;
     for (double k = ceil(low / step - 1e-9); k * step <= high * (1 + 1e-12) + 1e-9 * step && n < most; k++)
-        values[n++] = k * step * axis->unit + 0.0; /* no negative zero */
+        values[n++] = k * step * axis->unit + 0.0; /* + 0.0 avoids negative zero */
     return n;
 }
 
-/* 0, 1, 2, 5, 10, 20, ...: those that are far enough apart. */
+/* Finds ticks among 0, 1, 2, 5, 10, 20, ... that are far enough apart. */
 static size_t count_ticks(const mp_plot_axis *axis, size_t most, double *values)
 {
     static const double leads[] = {1, 2, 5};
@@ -70,7 +70,7 @@ double mp_plot_unit(int64_t bytes, const char **name)
     return unit;
 }
 
-/* How many decimals all numbers of an axis are written with: those that the step between them needs. */
+/* Returns the number of decimals for all numbers of an axis: as many as the step between them needs. */
 static int decimals_of(const mp_plot_axis *axis, const double *values, size_t n)
 {
     if (n < 2 || axis->scale == MP_PLOT_COUNTS) return 0;

@@ -12,9 +12,9 @@ typedef enum mp_plot_scale {
 
 typedef struct mp_plot_axis {
     mp_plot_scale scale;
-    double low, high; /* values, low < high */
-    double from, to;  /* points */
-    double unit;      /* ticks stand at round multiples of this and say how many: 1, or the bytes of a GiB */
+    double low, high; /* range of values, low < high */
+    double from, to;  /* range of points */
+    double unit;      /* numbers stand at round multiples of this and count it: 1, or the bytes of a GiB */
 } mp_plot_axis;
 
 enum { MP_PLOT_TICKS_MAX = 24 };
@@ -26,15 +26,15 @@ size_t mp_plot_ticks(const mp_plot_axis *axis, size_t most, double *values);
 
 /* Returns the smallest of 1, 2 and 5 times a power of ten that is at least `least` (> 0). */
 double mp_plot_step(double least);
-/* Returns the unit that suits so many bytes, and gives its name. */
+/* Returns the unit that suits so many bytes, and its name in *name. */
 double mp_plot_unit(int64_t bytes, const char **name);
 
 typedef struct mp_plot {
     mp_plot_axis x, y;
-    size_t x_ticks, y_ticks; /* about how many numbers */
+    size_t x_ticks, y_ticks; /* about how many numbers each axis has */
     const char *x_title, *y_title;
-    const char *y_suffix; /* behind each number: "%" */
-    bool signed_y;        /* numbers above 0 with their plus sign */
+    const char *y_suffix; /* put behind each number: "%" */
+    bool signed_y;        /* numbers above 0 have a plus sign */
 } mp_plot;
 
 /* Draws the grid, the numbers and the titles of the axes. The y title stands above the panel. */

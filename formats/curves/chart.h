@@ -22,7 +22,7 @@
 typedef enum mp_layer { MP_LAYER_LIST(MP_LAYER_ENUM) MP_N_LAYERS } mp_layer;
 #undef MP_LAYER_ENUM
 
-/* What a step does, for the ribbon. */
+/* What kind of work a step does, for the ribbon. */
 typedef enum mp_activity {
     MP_ACTIVITY_FORWARD,
     MP_ACTIVITY_RECOMPUTE,
@@ -31,33 +31,32 @@ typedef enum mp_activity {
     MP_N_ACTIVITIES
 } mp_activity;
 
-/* A stretch of steps and the fullest of them, which stands for all. */
+/* A stretch of steps; the step with the most live bytes stands for all of them. */
 typedef struct mp_timeline_column {
     int first, last, shown;
     int64_t bytes[MP_N_LAYERS];
-    int64_t total, keep_all; /* keep_all: the most that is live in keep-all in the same share of its own steps */
-    mp_activity activity;    /* of most steps */
+    int64_t total, keep_all; /* keep_all: the most that is live in keep-all over the same share of its own steps */
+    mp_activity activity;    /* the activity of most of its steps */
 } mp_timeline_column;
 
 typedef struct mp_timeline_columns {
-    mp_pool *pool; /* of the arrays here */
+    mp_pool *pool; /* owns the arrays */
     const mp_graph *graph;
     size_t n_steps;
     const mp_step *steps;
     mp_timeline *timeline, *keep_all;
     mp_layer *layer;             /* per span of the timeline */
     mp_activity *activity;       /* per step */
-    int64_t always[MP_N_LAYERS]; /* bytes that are always live */
+    int64_t always[MP_N_LAYERS]; /* bytes of each layer that are always live */
     size_t n_activity[MP_N_ACTIVITIES];
     size_t n;
     mp_timeline_column *columns;
     int peak_column;
 } mp_timeline_columns;
 
-/* Sums up steps[0..n) (n >= 1; they must stay as they are; NULL: those of keep-all) in at most `most` columns of equally many
- * steps. On MP_OK *out is released with mp_timeline_columns_free (NULL is fine). MP_INVALID as mp_timeline_build, or no steps;
- * MP_NOMEM. O(lists + n * layers).
- */
+/* Sums up steps[0..n) (n >= 1; NULL: those of keep-all), which must not change, in at most `most` columns of equally
+ * many steps. On MP_OK *out is released with mp_timeline_columns_free (NULL is fine). MP_INVALID: no steps, or as
+ * mp_timeline_build; MP_NOMEM. O(lists + n * layers). */
 mp_status mp_timeline_columns_new(const mp_graph *graph, const mp_step *steps, size_t n, size_t most, mp_timeline_columns **out,
                                   mp_error *err);
 void mp_timeline_columns_free(mp_timeline_columns *columns);
@@ -67,7 +66,7 @@ MP_OWNER(mp_timeline_columns_free, mp_timeline_columns)
  * O(steps between them). */
 int64_t mp_keep_all_between(const mp_timeline_columns *columns, double from, double to);
 
-/* Returns the layer of a kind of storage that is always live. */
+/* Returns the layer of storages of this always-live kind. */
 mp_layer mp_layer_of_kind(mp_kind kind);
 const char *mp_layer_name(mp_layer layer), *mp_layer_color(mp_layer layer);
 const char *mp_activity_name(mp_activity activity);
@@ -77,9 +76,9 @@ typedef struct mp_frame {
     double left, right, low, high;
 } mp_frame;
 
-/* Returns x where a step begins. */
+/* Returns the x coordinate at which a step begins. */
 double mp_step_x(const mp_timeline_columns *columns, const mp_frame *frame, double step);
-/* Returns "/conv1/Conv (Conv, forward)", as mp_text does; what stands in the name already is not said twice. */
+/* Returns "/conv1/Conv (Conv, forward)" as mp_text does, without words that are in the name already. */
 const char *mp_node_title(const mp_graph *graph, int node);
 /* Draws the numbers of steps below frame->low. */
 void mp_step_axis(const mp_timeline_columns *columns, mp_canvas *canvas, const mp_frame *frame);
@@ -94,25 +93,25 @@ mp_status mp_arena_draw(const mp_timeline_columns *columns, const mp_plan *plan,
                         mp_error *err);
 
 typedef struct mp_byte_zone {
-    double from, to;  /* bytes */
-    double low, high; /* points */
+    double from, to;  /* range of bytes */
+    double low, high; /* range of points */
 } mp_byte_zone;
 
 typedef struct mp_byte_scale {
     int n;
     mp_byte_zone zones[3];
-    bool cut_below, cut_above; /* zones[0] is squeezed; zones[n - 1] is */
+    bool cut_below, cut_above; /* the scale has a break above zones[0]; below zones[n - 1] */
 } mp_byte_scale;
 
-/* Returns a scale between the heights low and high for a plan that takes `always` bytes at all times and never more than
- * `most`, next to a curve that reaches `beyond` (0: none). What is always live is squeezed where it would take much of the
- * height, and so is the part above the plan. */
+/* Returns a scale between the heights low and high for a plan that takes between `always` and `most` bytes, next to a
+ * curve that reaches `beyond` (0: none). What is always live is squeezed where it would take much of the height, and so
+ * is the part above the plan. */
 mp_byte_scale mp_byte_scale_choose(double always, double most, double beyond, double low, double high);
 double mp_byte_scale_y(const mp_byte_scale *scale, double bytes);
-/* True if there is a break above the plan; its mark lies between *low and *high. */
+/* True if the scale has a break above the plan; its mark lies between *low and *high. */
 bool mp_byte_scale_upper_break(const mp_byte_scale *scale, double *low, double *high);
 
-/* Draw the grid lines from left to right with their labels and the unit left of them, and the marks of the breaks. */
+/* Draw the grid lines from left to right, with their labels and the unit at their left; and the marks of the breaks. */
 void mp_byte_scale_grid(const mp_byte_scale *scale, mp_canvas *canvas, double left, double right);
 void mp_byte_scale_breaks(const mp_byte_scale *scale, mp_canvas *canvas, double left, double right);
 
@@ -122,10 +121,10 @@ typedef struct mp_timeline_chart {
     mp_frame frame;
     mp_byte_scale scale;
     int64_t budget_bytes; /* MP_NO_LIMIT: no line */
-    bool saves;           /* keep-all's curve is drawn, too */
+    bool saves;           /* true: keep-all's curve is drawn, too */
 } mp_timeline_chart;
 
-/* Returns the height that the labels of mp_timeline_peaks reach; it needs no canvas. O(steps). */
+/* Returns the height that the labels of mp_timeline_peaks reach. O(steps). */
 double mp_timeline_labels_top(const mp_timeline_chart *chart);
 
 /* Marks the plan's peak, and keep-all's, with labels that cover neither a curve nor the mark of a break. O(steps). */

@@ -1,7 +1,7 @@
-/* chart_columns.c - live bytes by layer over the steps of a plan, and those of keep-all to compare with.
+/* chart_columns.c - live bytes by layer over the steps of a plan, and keep-all's live bytes to compare with.
  *
- * A plan has more steps than keep-all, and may run them in another order, so the two have no common clock. Each is drawn on its
- * own: both begin at the left and end at the right, and the picture compares shares of the step.
+ * A plan has more steps than keep-all, and may run them in another order, so the two have no common clock. Both curves
+ * span the whole width, so the picture compares equal shares of the two lists of steps.
  */
 #include "formats/curves/chart.h"
 
@@ -59,8 +59,8 @@ static void name_activities(mp_timeline_columns *c, bool *ran)
     }
 }
 
-/* What the first run of a node produces is kept if backward, or a recomputation, reads it; what a later run produces is
- * recomputed. `span`, an entry per storage, is scratch memory: the span of each live storage. */
+/* Chooses the layer of every span. The first run's product is kept if backward or a recomputation reads it; a later
+ * run's product is recomputed. `span`, an entry per storage, is scratch memory: the span of each live storage. */
 static void choose_layers(mp_timeline_columns *c, int *span)
 {
     const mp_timeline *tl = c->timeline;
@@ -86,7 +86,7 @@ static void choose_layers(mp_timeline_columns *c, int *span)
     }
 }
 
-/* Live bytes per step and layer. `live` has (n_steps + 1) * MP_N_LAYERS entries, all 0. */
+/* Adds up live bytes per step and layer. `live` has (n_steps + 1) * MP_N_LAYERS entries, all 0. */
 static void add_up(mp_timeline_columns *c, int64_t *live)
 {
     const mp_timeline *tl = c->timeline;

@@ -6,8 +6,8 @@
 #include "formats/base/text.h"
 #include "formats/canvas/canvas.h"
 
-#define SIZE 13.0        /* of text */
-#define NAME_WIDTH 300.0 /* of a node's name */
+#define SIZE 13.0        /* font size */
+#define NAME_WIDTH 300.0 /* largest width of a node's name */
 
 static double height_of(const mp_timeline_chart *p, int64_t bytes)
 {
@@ -23,7 +23,7 @@ static bool overlap(const label_box *a, const label_box *b)
     return a->left < b->right && b->left < a->right && a->low < b->high && b->low < a->high;
 }
 
-/* The lowest and highest of keep-all's curve above a box's width. */
+/* Finds the lowest and highest point of keep-all's curve over a box's width. */
 static void curve_range(const mp_timeline_chart *p, const label_box *box, double *lowest, double *highest)
 {
     const mp_timeline *tl = p->columns->keep_all;
@@ -38,8 +38,8 @@ static void curve_range(const mp_timeline_chart *p, const label_box *box, double
     }
 }
 
-/* Where a label of this width and height may stand: beside x, not lower than y, and on no data. What the plan takes lies below
- * y; in the way are keep-all's curve and the n `others`. Above all of them there is always room. */
+/* Finds a place for a label of this size: beside x, not lower than y, off keep-all's curve and the n boxes `others`.
+ * The plan's own data is below y. Above everything there is always room. */
 static label_box find_place(const mp_timeline_chart *p, double x, double y, double width, double height,
                             const label_box *others, size_t n)
 {
@@ -72,8 +72,8 @@ typedef struct point_label {
     const char *text, *more; /* the second line; "": none */
     bool bold;
     const char *color;
-    double x, y;   /* the point */
-    label_box box; /* of the text; a line leads from it to the point */
+    double x, y;   /* the point that is labelled */
+    label_box box; /* box of the text; a line leads from it to the point */
 } point_label;
 
 enum { LABELS_MAX = 2, OBSTACLES_MAX = 6 };
@@ -84,7 +84,7 @@ typedef struct obstacles {
     size_t n;
 } obstacles;
 
-/* Gives a label its place: near its point, above the height `above`, and covering nothing. */
+/* Places a label near its point, above the height `above`, where it covers nothing. */
 static void place_label(const mp_timeline_chart *p, point_label *label, double above, obstacles *in_the_way)
 {
     const double first = mp_canvas_text_width(label->text, SIZE, label->bold),
@@ -95,7 +95,7 @@ static void place_label(const mp_timeline_chart *p, point_label *label, double a
     in_the_way->boxes[in_the_way->n++] = (label_box){label->x - 3, label->x + 3, label->y, label->box.low};
 }
 
-/* The labels of the plan's peak and of keep-all's; returns how many there are. */
+/* Places the labels of the plan's peak and of keep-all's; returns how many there are. */
 static size_t place_labels(const mp_timeline_chart *p, point_label labels[LABELS_MAX])
 {
     const mp_timeline_columns *c = p->columns;

@@ -1,4 +1,4 @@
-/* chart_panels.c - single tensors: the largest ones at the peak, and the address map of an arena.
+/* chart_panels.c - panels of single tensors: the largest ones at the peak, and the address map of an arena.
  *
  * Shapes are drawn into the background in order; the boxes that carry tooltips are above them and transparent.
  */
@@ -12,14 +12,14 @@
 #include "formats/canvas/canvas.h"
 #include "formats/canvas/plot.h"
 
-#define BUDGET_SHOWN 1.25 /* a budget further above the arena is not drawn */
+#define BUDGET_SHOWN 1.25 /* a budget of more than so many times the arena is not drawn */
 #define ROW_HEIGHT 20.0
 #define PANEL_HEAD 30.0
 #define ARENA_HEIGHT 330.0
 #define ARENA_GAP 16.0   /* above its heading */
 #define AXIS_HEIGHT 24.0 /* below the address map */
 #define NAME_SIZE 12
-#define PLACE_SIZE 10 /* names in the address map */
+#define PLACE_SIZE 10 /* font size of names in the address map */
 
 enum { ROWS_MAX = 12, TOOLTIPS_MAX = 1500, NAMES_MAX = 400 };
 
@@ -51,7 +51,7 @@ void mp_step_axis(const mp_timeline_columns *columns, mp_canvas *canvas, const m
     mp_canvas_text(canvas, frame->left - 8, frame->low - 15, MP_ALIGN_RIGHT, 12, false, MP_COLOR_MUTED, "step");
 }
 
-/* The tooltip of an instance of a storage. */
+/* Returns the tooltip of an instance of a storage. */
 static const char *describe(const mp_timeline_columns *c, int storage, mp_layer layer, int first, int last)
 {
     mp_label label;
@@ -76,8 +76,8 @@ double mp_largest_height(const mp_timeline_columns *columns)
     return rows ? PANEL_HEAD + ROW_HEIGHT * (double)rows : 0;
 }
 
-/* Writes a name behind all bars, which end at x1; or before the longest of them, [in0, in1], where nothing is from `free0` on;
- * or into it, beside the line at the peak. */
+/* Writes a name where there is space: behind all bars, which end at x1; before the longest bar [in0, in1], where free0
+ * is the first free x; or into it, beside the line at the peak. */
 static void place_name(mp_canvas *canvas, const mp_frame *frame, const char *name, double free0, double x1, double in0,
                        double in1, double line, mp_layer layer, double y)
 {
@@ -195,8 +195,8 @@ static void draw_place(const mp_timeline_columns *c, mp_canvas *canvas, const mp
     mp_canvas_box(canvas, x, y, width, height, MP_COLOR_CLEAR, NULL, text);
 }
 
-/* The name in the middle of a place that is large enough. What works in place shares a step and bytes with what it overwrites:
- * names come after all boxes. */
+/* Draws the name in the middle of a place that is large enough, after all boxes, because instances that share memory in
+ * place overlap in one step. */
 static void draw_name(const mp_timeline_columns *c, mp_canvas *canvas, const mp_frame *frame, const mp_byte_scale *scale,
                       const mp_place *place)
 {
@@ -211,7 +211,7 @@ static void draw_name(const mp_timeline_columns *c, mp_canvas *canvas, const mp_
                    mp_canvas_shorten(name, PLACE_SIZE, false, width - 8));
 }
 
-/* A line across the map, named beside its right end: above the line, or below it. */
+/* Draws a line across the map, with its name at the right end: above or below the line. */
 static void draw_level(mp_canvas *canvas, const mp_frame *frame, double y, const char *color, bool dashed, bool above,
                        const char *const *lines, size_t n)
 {
@@ -221,7 +221,7 @@ static void draw_level(mp_canvas *canvas, const mp_frame *frame, double y, const
         mp_canvas_text(canvas, frame->right + 7, first - 14 * (double)k, MP_ALIGN_LEFT, NAME_SIZE, true, color, lines[k]);
 }
 
-/* The arena's upper end, and what the budget leaves for it. */
+/* Draws the arena's upper end, and the budget's share for the arena. */
 static void draw_levels(const mp_plan *plan, double arena, double budget, mp_canvas *canvas, const mp_frame *frame,
                         const mp_byte_scale *scale)
 {

@@ -1,8 +1,7 @@
 /* chart_scale.c - the vertical axis of a timeline: piecewise linear, in up to three zones.
  *
- * Training often has more parameters and optimizer state than activations, and a plan may need a tenth of keep-all's memory.
- * The part between, the plan's own, gets most of the height; a white band through the picture marks each place where the scale
- * changes.
+ * Parameters and optimizer state are often larger than activations, and a plan may need a tenth of keep-all's memory.
+ * So the zone of the plan's own memory gets most of the height; a white band marks each place where the scale changes.
  */
 #include "formats/curves/chart.h"
 
@@ -13,10 +12,10 @@
 
 #define SQUEEZED_BELOW 50.0
 #define SQUEEZED_ABOVE 74.0
-#define ALWAYS_SHARE 0.3  /* of the height at most, unless squeezed */
-#define BEYOND_FACTOR 2.2 /* the curve may be so much higher than the plan, unless squeezed */
+#define ALWAYS_SHARE 0.3  /* largest share of the height, unless squeezed */
+#define BEYOND_FACTOR 2.2 /* most that the curve may be higher than the plan, unless squeezed */
 #define HEADROOM 1.15
-#define WAVE 1.8 /* of the edges of a break's mark, about its middle */
+#define WAVE 1.8 /* height of the waves of a break's mark */
 #define HALF_BAND 2.0
 
 enum { LABEL_MAX = 48, GRID_LINES = 7 };
@@ -72,7 +71,7 @@ void mp_byte_scale_grid(const mp_byte_scale *scale, mp_canvas *canvas, double le
     if (scale->cut_above) grid_line(canvas, left, right, top->high, top->to / unit, decimals ? decimals : step < 10);
 }
 
-/* A white band with a wavy edge: here the scale changes. */
+/* Draws a white band with wavy edges where the scale changes. */
 static void mark_break(mp_canvas *canvas, double left, double right, double y)
 {
     enum { WAVES = 60 };

@@ -1,6 +1,6 @@
-/* curve_picture.c - the trade-off curve. Left: every plan that was found at its memory and extra time, a line per searcher,
- * from the area that is proved infeasible, below the floor and below the bound, to keep-all. Right: evenly spread checkpoints,
- * more and more of them.
+/* curve_picture.c - the trade-off curve. Left: memory and extra time of every plan found, a line per searcher, between
+ * keep-all and the area below floor and bound, which is proved infeasible. Right: more and more evenly spread
+ * checkpoints.
  */
 #include "memplan/curve_picture.h"
 
@@ -31,7 +31,7 @@
 #define LEGEND_ROW 20.0
 #define LEADER_GAP 8.0
 #define TEXT_GAP 4.0 /* from a leader to its text */
-#define BESIDE 40.0  /* labels may reach so far beyond the panel */
+#define BESIDE 40.0  /* labels may extend so far beyond the panel */
 
 static const char *const colors[] = {MP_COLOR_KEPT, "#d97706", "#10b981", "#8b5cf6",
                                      "#be185d",     "#0e7490", "#4d7c0f", "#475569"};
@@ -50,7 +50,7 @@ static void text(const picture *p, double x, double y, mp_align align, double si
     mp_canvas_text(p->canvas, x, y, align, size, bold, color, what);
 }
 
-/* A searcher's place in the table of searchers: the same in every picture, whoever else is in it. */
+/* Returns a searcher's row in the table of searchers, so that its colour is the same in every picture. */
 static size_t solver_of(const picture *p, size_t curve)
 {
     size_t k = 0;
@@ -63,7 +63,7 @@ static const char *color_of(const picture *p, size_t curve)
     return colors[solver_of(p, curve) % N_COLORS];
 }
 
-/* A curve's sign, its searcher's: told apart without colours, too. */
+/* Draws the sign of a curve's searcher, so that curves differ without colours, too. */
 static void marker(const picture *p, size_t curve, double x, double y)
 {
     const size_t solver = solver_of(p, curve);
@@ -88,7 +88,7 @@ static void marker(const picture *p, size_t curve, double x, double y)
 
 static const char impossible[] = "proved: no schedule";
 
-/* Where entry k of the legend begins, in which row; the last is the proved area's. */
+/* Returns the x coordinate of entry k of the legend, and its row; the last entry is the proved area. */
 static double entry_x(const mp_sweep *sweep, size_t k, size_t *row)
 {
     double x = MARGIN;
@@ -112,7 +112,7 @@ static size_t legend_rows(const mp_sweep *sweep)
     return row + 1;
 }
 
-/* The fastest of all plans with the least memory, as a sentence. */
+/* Returns a sentence about the fastest of the plans with the least memory. */
 static const char *finding(const mp_sweep *sweep, const char *title)
 {
     const mp_sweep_point *best = NULL;
@@ -160,7 +160,7 @@ static double label_rows(const mp_sweep *sweep)
     return (double)(sweep->n_curves < MOST_LABELS ? sweep->n_curves : MOST_LABELS);
 }
 
-/* The title of the memory axis is written into `title` of TITLE_MAX. */
+/* Makes the panel; the title of its memory axis is written into `title` of TITLE_MAX bytes. */
 static mp_plot memory_panel(const mp_sweep *sweep, char *title)
 {
     const char *name;
@@ -174,7 +174,7 @@ static mp_plot memory_panel(const mp_sweep *sweep, char *title)
             if (mp_curve_percent(sweep, point->ticks) > most) most = mp_curve_percent(sweep, point->ticks);
             if ((double)point->peak_bytes > high) high = (double)point->peak_bytes;
         }
-    if (high - low < 0.02 * high) low = 0.98 * high - 1; /* floor and keep-all coincide: still an axis */
+    if (high - low < 0.02 * high) low = 0.98 * high - 1; /* floor and keep-all coincide: the axis still needs a range */
     const double span = high - low, height = PANELS_TOP - PANELS_BOTTOM;
     const double headroom = height / (height - (label_rows(sweep) + 2) * ROW);
     mp_plot panel = {.x = {MP_PLOT_LINEAR, low - 0.06 * span, high + 0.05 * span, LEFT_FROM, LEFT_TO, unit},
@@ -197,7 +197,7 @@ static void floor_area(const picture *p, const mp_plot *panel)
     mp_canvas_box(p->canvas, left, bottom, at - left, top - bottom, IMPOSSIBLE_COLOR, NULL, NULL);
 }
 
-/* The area that the bounds exclude, as steps: the bound for a budget is one for all smaller budgets too. */
+/* Draws the area that the bounds exclude, as steps: the bound for a budget also holds for all smaller budgets. */
 static void bound_area(const picture *p, const mp_plot *panel)
 {
     const double zero = mp_plot_at(&panel->y, 0);
@@ -220,7 +220,7 @@ static int by_peak(const void *a, const void *b)
     return (x->ticks > y->ticks) - (x->ticks < y->ticks);
 }
 
-/* A plan serves every budget from its peak on, until a faster one fits: steps, not slopes. Up to keep-all. */
+/* Draws a curve as steps up to keep-all: a plan serves every budget from its peak on, until a faster one fits. */
 static mp_status curve(const picture *p, const mp_plot *panel, size_t k)
 {
     const mp_sweep_curve *c = &p->sweep->curves[k];
@@ -254,16 +254,16 @@ static mp_status curve(const picture *p, const mp_plot *panel, size_t k)
     return MP_OK;
 }
 
-/* The upper end of a curve, or of several that end in one point: the lowest peak and what it costs. */
+/* The upper end of one or several curves in the same point: the lowest peak and its time. */
 typedef struct end_label {
     double x, y;        /* of the point */
-    double text_x;      /* where its leader reaches its row, which follows from its place in the list */
-    size_t curve, more; /* the first of the curves, and how many others */
+    double text_x;      /* x at which its leader meets its row; the row is its position in the list */
+    size_t curve, more; /* the first curve; how many others end in the point */
     int64_t peak_bytes, ticks;
     char names[64], text[160];
 } end_label;
 
-/* Adds a curve to the label that has its very point already. */
+/* Adds a curve to the label of the same point. Returns false if there is none. */
 static bool join_label(end_label *labels, size_t n, const mp_sweep_point *point, const char *solver)
 {
     for (size_t k = 0; k < n; k++) {
@@ -315,8 +315,8 @@ static int from_right(const void *a, const void *b)
     return l->x == m->x ? from_left(a, b) : from_left(b, a);
 }
 
-/* Orders the labels and gives each leader its end: towards the right (side 1) or the left (-1), each a gap beyond the one above
- * it. Returns how far the texts reach beyond the panel. */
+/* Sorts the labels and gives each leader its end: towards the right (side 1) or the left (-1), each a gap beyond the
+ * one above. Returns how far the texts extend beyond the panel. */
 static double spread_labels(end_label *labels, size_t n, const mp_plot *panel, double side)
 {
     double beyond = 0;
@@ -331,8 +331,8 @@ static double spread_labels(end_label *labels, size_t n, const mp_plot *panel, d
     return beyond;
 }
 
-/* Rows above all curves, the outermost point's on top. A leader goes straight up to below the rows and bends there, so that
- * none crosses another, and none another's text. */
+/* Draws labels in rows above all curves, that of the outermost point on top. A leader goes straight up, then bends
+ * below the rows, so that no leader crosses another or its text. */
 static void curve_labels(const picture *p, const mp_plot *panel)
 {
     end_label labels[MOST_LABELS];
@@ -351,7 +351,7 @@ static void curve_labels(const picture *p, const mp_plot *panel)
     }
     if (n == 0) {
         const double middle = (panel->x.from + panel->x.to) / 2;
-        const bool left = mp_plot_at(&panel->x, (double)p->sweep->floor_bytes) > middle; /* clear of the floor's line */
+        const bool left = mp_plot_at(&panel->x, (double)p->sweep->floor_bytes) > middle; /* keeps clear of the floor's line */
         text(p, left ? panel->x.from + 8 : panel->x.to - 8, panel->y.to - 2 * ROW, left ? MP_ALIGN_LEFT : MP_ALIGN_RIGHT, LABEL,
              false, MP_COLOR_MUTED, "nothing was found that takes less than keeping everything");
     }

@@ -8,9 +8,9 @@ typedef struct mp_curve_frame {
     double left, right, low, high;
 } mp_curve_frame;
 
-/* Returns by how many per cent so many ticks are more than those of keep-all. */
+/* Returns by how many per cent `ticks` exceeds the time of keep-all. */
 double mp_curve_percent(const mp_sweep *sweep, int64_t ticks);
 
-/* Draws peak and extra time over the number of evenly spread checkpoints, one above the other in the frame, with a heading
- * above it. Needs sweep->n_spread > 1. */
+/* Draws peak and extra time over the number of evenly spread checkpoints, one plot above the other, under a heading.
+ * Needs sweep->n_spread > 1. */
 void mp_curve_spread(const mp_sweep *sweep, mp_canvas *canvas, const mp_curve_frame *frame);

@@ -18,7 +18,7 @@
 
 typedef struct curve {
     const double *losses;
-    size_t n, window; /* of the running mean */
+    size_t n, window; /* window: steps of the running mean */
     int64_t first;
     mp_plot panel;
     mp_canvas *canvas;
@@ -57,7 +57,7 @@ static void draw_legend(const curve *c)
     mp_canvas_text(c->canvas, x + 144, y, MP_ALIGN_LEFT, 12, false, MP_COLOR_MUTED, mp_text("mean of %zu steps", c->window));
 }
 
-/* The first loss that is a number, or the last. */
+/* Returns the first (or last) loss that is finite; NAN if there is none. */
 static double first_finite(const double *losses, size_t n, bool from_the_end)
 {
     for (size_t k = 0; k < n; k++) {

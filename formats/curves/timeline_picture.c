@@ -1,8 +1,8 @@
 /* timeline_picture.c - the memory of a training step over its steps, as a picture.
  *
- * From top to bottom: a headline with the saving, the legend, live memory in layers with keep-all's curve behind it, a ribbon
- * that says what the steps do, and a panel for single tensors. Thousands of steps are drawn as a few hundred columns, each the
- * fullest of its steps, so that the peak and every spike stay.
+ * From top to bottom: a headline with the saving, the legend, live memory in layers with keep-all's curve behind it, a
+ * ribbon that says what the steps do, and a panel for single tensors. Thousands of steps are drawn as a few hundred
+ * columns, each showing its step with the most live bytes, so that the peak and every spike stay.
  */
 #include "memplan/timeline_picture.h"
 
@@ -19,11 +19,11 @@
 #define RIGHT (WIDTH - 108.0)
 #define HEAD_HEIGHT 126.0 /* headline, second line, legend, unit */
 #define CHART_HEIGHT 408.0
-#define LABEL_SPACE 62.0   /* at the top of the chart, above all data: two labels at most */
-#define UNIT_SPACE 30.0    /* of it at least: the unit of the axis */
+#define LABEL_SPACE 62.0   /* above all data, for at most two labels */
+#define UNIT_SPACE 30.0    /* part of LABEL_SPACE for the unit of the axis */
 #define RIBBON_HEIGHT 62.0 /* with the step numbers */
 #define FOOT_HEIGHT 16.0
-#define BUDGET_SHOWN 1.25 /* a budget further above everything is not drawn, only said */
+#define BUDGET_SHOWN 1.25 /* a larger budget than so many times everything else is not drawn, only written */
 #define LEGEND_SIZE 12.5
 #define DOT "   \xC2\xB7   "
 
@@ -37,11 +37,11 @@ typedef struct picture {
     mp_frame frame; /* of the chart */
     mp_byte_scale scale;
     int64_t budget_bytes; /* MP_NO_LIMIT: no line */
-    bool saves;           /* it differs from keep-all, which is drawn to compare with */
+    bool saves;           /* keep-all differs from the plan, and is drawn for comparison */
     mp_error *err;
 } picture;
 
-/* In the colours of what they make, or touch: one legend is enough. */
+/* An activity has the colour of what it makes or changes, so that one legend is enough. */
 static const char *const activity_colors[MP_N_ACTIVITIES] = {MP_COLOR_FORWARD_ONLY, MP_COLOR_RECOMPUTED, MP_COLOR_GRADIENT,
                                                              MP_COLOR_STATE};
 
@@ -89,7 +89,7 @@ static void draw_headline(const picture *p, double top)
     mp_canvas_text(p->canvas, LEFT, top - 59, MP_ALIGN_LEFT, 14, false, MP_COLOR_MUTED, about);
 }
 
-/* A swatch or a line with its name; moves *x behind it. */
+/* Draws a swatch or a line with its name; moves *x behind it. */
 static void draw_key(const picture *p, double *x, double y, const char *name, const char *color, bool line, bool dashed)
 {
     double width = line ? 26 : 13;
@@ -116,7 +116,7 @@ static void draw_legend(const picture *p, double y, bool lines)
 
 /* ---- the chart ---- */
 
-/* Each layer as the area from the bottom to its upper edge, the uppermost first: neighbours overlap, so that no seam shows. */
+/* Draws each layer as the area from the bottom to its upper edge, the uppermost first: they overlap, so that no seam shows. */
 static mp_status draw_layers(const picture *p)
 {
     const mp_timeline_columns *c = p->columns;
@@ -149,7 +149,7 @@ static mp_status draw_layers(const picture *p)
     return MP_OK;
 }
 
-/* The names of the layers that are always live, written into their bands. */
+/* Writes the names of the layers that are always live into their bands. */
 static void name_bands(const picture *p)
 {
     int64_t below = 0;
@@ -174,7 +174,7 @@ static mp_status draw_keep_all(const picture *p)
     for (size_t k = 0; k < parts; k++) {
         const double from = (double)k / (double)parts, to = (double)(k + 1) / (double)parts;
         const double y = height_of(p, mp_keep_all_between(c, from, to));
-        if (n && fabs(xy[n - 1] - y) < 0.05) { /* goes on at the same height */
+        if (n && fabs(xy[n - 1] - y) < 0.05) { /* the line goes on at the same height */
             xy[n - 2] = share_x(p, to);
             continue;
         }
@@ -195,7 +195,7 @@ static void draw_budget(const picture *p)
     mp_canvas_text(p->canvas, RIGHT + 7, y - 14, MP_ALIGN_LEFT, 12.5, true, MP_COLOR_LIMIT, mp_bytes_text(p->budget_bytes));
 }
 
-/* What is live in a column, as its tooltip. */
+/* Gives each column a tooltip with its live bytes. */
 static void draw_tooltips(const picture *p)
 {
     const mp_timeline_columns *c = p->columns;
@@ -219,7 +219,7 @@ static mp_timeline_chart chart_of(const picture *p)
     return (mp_timeline_chart){p->columns, p->canvas, p->frame, p->scale, p->budget_bytes, p->saves};
 }
 
-/* Gives the chart its frame and scale above the height `low`, and returns where it ends: right above its labels. */
+/* Gives the chart its frame and scale above the height `low`. Returns its upper end, right above the labels. */
 static double place_chart(picture *p, double low)
 {
     const double data_high = low + CHART_HEIGHT - LABEL_SPACE;
@@ -269,7 +269,7 @@ static void draw_ribbon(const picture *p, double high)
                        mp_text("each column shows the fullest of %d steps", c->columns[0].last + 1));
 }
 
-/* ---- all of it ---- */
+/* ---- the whole picture ---- */
 
 static mp_status draw(picture *p, mp_timeline_view view, const char *path)
 {

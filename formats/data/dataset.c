@@ -1,4 +1,4 @@
-/* dataset.c - headers of .npy and IDX files, texts cut into tokens, elements of any type as numbers. */
+/* dataset.c - reads headers of .npy and IDX files, cuts texts into tokens, and gives elements of any type as numbers. */
 #include "formats/data/dataset.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 static const int64_t limit_bytes = INT64_C(1) << 44;
 
-/* The bytes behind the header have to be as many as the shape says. */
+/* Checks that there are as many bytes behind the header as the shape says. */
 static mp_status close_shape(mp_dataset *d, size_t header, mp_error *err)
 {
     int64_t bytes = mp_dtype_bits(d->dtype) / 8;
@@ -20,7 +20,7 @@ static mp_status close_shape(mp_dataset *d, size_t header, mp_error *err)
     return MP_OK;
 }
 
-/* http://yann.lecun.com/exdb/mnist: two zero bytes, element type, rank, big-endian sizes. */
+/* Reads an IDX file (http://yann.lecun.com/exdb/mnist): two zero bytes, element type, rank, big-endian sizes. */
 static mp_status read_idx(mp_dataset *d, mp_error *err)
 {
     static const struct {
@@ -43,7 +43,7 @@ static mp_status read_idx(mp_dataset *d, mp_error *err)
     return close_shape(d, 4 + 4 * (size_t)d->rank, err);
 }
 
-/* The value behind 'key': in a Python dictionary of literals; NULL: not there. */
+/* Returns the value behind 'key': in a Python dictionary of literals; NULL if it is not there. */
 static const char *entry(const char *header, const char *key)
 {
     const char *at = strstr(header, key);
@@ -53,7 +53,7 @@ static const char *entry(const char *header, const char *key)
     return at;
 }
 
-/* NumPy's format, versions 1 to 3: magic, version, header length, a dictionary as text. */
+/* Reads NumPy's format, versions 1 to 3: magic, version, header length, a dictionary as text. */
 static mp_status read_npy(mp_dataset *d, mp_error *err)
 {
     static const struct {
@@ -142,7 +142,7 @@ static mp_status read_vocabulary(const char *path, vocabulary *v, mp_error *err)
     return MP_OK;
 }
 
-/* The longest token at the beginning of text[0..n); -1: none. `buffer` has v->longest + 1 bytes. */
+/* Returns the longest token at the beginning of text[0..n), -1 if there is none. `buffer` has v->longest + 1 bytes. */
 static int longest_token(const vocabulary *v, const char *text, size_t n, char *buffer, size_t *length)
 {
     for (size_t k = n < v->longest ? n : v->longest; k > 0; k--) {

@@ -6,29 +6,29 @@
 
 enum { MP_DATASET_RANK = 8 };
 
-/* An array, row-major, in the mapped file (or, for IDX of more than a byte and for tokens, in memory of its own).
- * Multi-byte elements need not be aligned: copy them out. */
+/* An array, row-major, in the mapped file, or in memory of its own (IDX elements of more than a byte, and tokens). Its
+ * elements need not be aligned: copy them out. */
 typedef struct mp_dataset {
     mp_dtype dtype;
     int rank;
     int64_t dims[MP_DATASET_RANK];
-    bool big_endian; /* IDX */
+    bool big_endian; /* for multi-byte elements of IDX */
     const uint8_t *data;
     mp_file file;
-    int32_t *tokens; /* owned; data points into it */
+    int32_t *tokens; /* owned by the dataset; `data` points into it */
 } mp_dataset;
 
-/* Opens an .npy or IDX file by its first bytes. Close with mp_dataset_close (zeroed is fine). MP_PARSE: neither, cut off,
- * longer than its header says, or of a kind that is not supported (named); MP_IO. err->input is the path. */
+/* Opens an .npy or IDX file, told apart by the first bytes. Close with mp_dataset_close (zeroed is fine). MP_PARSE: neither,
+ * cut off, longer than its header says, or of a kind that is not supported (named); MP_IO. err->input is the path. */
 mp_status mp_dataset_open(const char *path, mp_dataset *out, mp_error *err);
-/* A text as tokens: its bytes, or, with a vocabulary (one token per line), the numbers of the longest tokens that it can be cut
- * into from left to right. MP_PARSE: a byte of the text begins no token; an empty vocabulary. */
+/* Opens a text as tokens: its bytes or, with a vocabulary (one token per line), the numbers of the longest tokens into
+ * which it can be cut from left to right. MP_PARSE: a byte of the text begins no token; an empty vocabulary. */
 mp_status mp_dataset_open_text(const char *path, const char *vocabulary_path, mp_dataset *out, mp_error *err);
 void mp_dataset_close(mp_dataset *dataset);
 
 /* Returns element k as a number. */
 double mp_dataset_get(const mp_dataset *dataset, int64_t k);
-/* Reads elements [from, from + n) as floats; whole numbers of a byte are divided by 255 (pixels). */
+/* Reads elements [from, from + n) as floats; one-byte integers are divided by 255 (pixels). */
 void mp_dataset_floats(const mp_dataset *dataset, int64_t from, int64_t n, float *to);
-/* Reads elements [from, from + n) as whole numbers. */
+/* Reads elements [from, from + n) as integers. */
 void mp_dataset_integers(const mp_dataset *dataset, int64_t from, int64_t n, int64_t *to);

@@ -1,4 +1,4 @@
-/* dot_scan.c - tokens as Graphviz's lexer reads them, counted before Graphviz sees them. */
+/* dot_scan.c - reads tokens as Graphviz's lexer does, and counts them before Graphviz sees them. */
 #include "formats/data/dot_scan.h"
 
 #include <stdbool.h>
@@ -8,13 +8,13 @@
 
 #include "formats/base/text.h"
 
-enum { NEVER = 1 << 28 }; /* the size of a group that cannot be told */
+enum { NEVER = 1 << 28 }; /* the size of a group that is not known */
 
 typedef enum token_kind { TOKEN_END, TOKEN_NAME, TOKEN_SUBGRAPH, TOKEN_EDGE, TOKEN_OTHER } token_kind;
 
 typedef struct token {
     token_kind kind;
-    char symbol; /* OTHER */
+    char symbol; /* of a TOKEN_OTHER */
     const char *text;
     size_t length;
     int line, column;
@@ -47,7 +47,7 @@ static bool sees(const scanner *s, const char *text)
     return (size_t)(s->end - s->at) >= n && !memcmp(s->at, text, n);
 }
 
-/* White space and comments. */
+/* Skips white space and comments. */
 static mp_status skip(scanner *s)
 {
     while (s->at < s->end) {
@@ -141,19 +141,19 @@ static mp_status next(scanner *s, token *out)
 typedef struct state {
     token last; /* the token before */
     bool in_list;
-    bool named; /* behind "subgraph" or "subgraph NAME" */
+    bool named; /* the last token was "subgraph", or the name behind it */
     int depth;
     int64_t n_names, n_mentions, n_tokens, n_edges;
-    struct level {            /* of braces */
-        int64_t names_before; /* n_names when it was opened */
-        bool edge_into;       /* an edge leads into it */
-        int64_t left;         /* how many nodes that edge starts at */
-        bool hidden;          /* it refers to a subgraph by name */
-        int chain;            /* edges of the statement around it */
+    struct level {            /* a group in braces */
+        int64_t names_before; /* n_names when the group was opened */
+        bool edge_into;       /* an edge leads into the group */
+        int64_t left;         /* number of nodes at which that edge starts */
+        bool hidden;          /* the group refers to a subgraph by name */
+        int chain;            /* edges of the statement around the group */
     } levels[MP_DOT_DEPTH_MAX + 1];
-    int64_t left;      /* how many nodes the thing before may stand for */
-    bool edge;         /* an edge leads from it */
-    int64_t edge_left; /* how many nodes that edge starts at; for a list of nodes behind it, too */
+    int64_t left;      /* number of nodes that the item before stands for */
+    bool edge;         /* an edge leads from that item */
+    int64_t edge_left; /* number of nodes at which that edge starts, also for a list of nodes behind it */
     bool in_edge;
     int chain;
     size_t n_attributes;
@@ -180,7 +180,7 @@ static mp_status note_attribute(const scanner *s, state *now)
     return MP_OK;
 }
 
-/* A node or group of `count` nodes stands at the end of an edge, or begins a statement. */
+/* Counts a node or group of `count` nodes that ends an edge, or begins a statement. */
 static mp_status note_end(const scanner *s, state *now, const token *t, int64_t count)
 {
     if (now->edge) {
@@ -197,7 +197,7 @@ static mp_status note_end(const scanner *s, state *now, const token *t, int64_t 
     return MP_OK;
 }
 
-/* "a, b -> c, d": one more node at the same end. */
+/* Counts one more node at the same end of an edge: "a, b -> c, d". */
 static mp_status note_another(const scanner *s, state *now, const token *t)
 {
     int64_t left = now->left + 1;

@@ -13,13 +13,13 @@
 enum {
     MP_DOT_NODES_MAX = 100000,
     MP_DOT_EDGES_MAX = 200000,
-    MP_DOT_MENTIONS_MAX = 500000, /* of nodes, in statements and edges */
-    MP_DOT_CHAIN_MAX = 1000,      /* edges of one statement: the limit of Graphviz's parser */
-    MP_DOT_DEPTH_MAX = 32,        /* subgraphs within each other */
-    MP_DOT_ATTRIBUTES_MAX = 32,   /* different names */
+    MP_DOT_MENTIONS_MAX = 500000, /* mentions of nodes, in statements and edges */
+    MP_DOT_CHAIN_MAX = 1000,      /* edges of one statement, which Graphviz's parser limits too */
+    MP_DOT_DEPTH_MAX = 32,        /* subgraphs nested in each other */
+    MP_DOT_ATTRIBUTES_MAX = 32,   /* different attribute names */
     MP_DOT_TOKENS_MAX = 4000000
 };
 
-/* MP_PARSE (with path, line and column): zero bytes, text, comment or HTML that does not end, or more than the limits above; an
- * edge from or to a `subgraph` ("a -> {b c}" is fine: its nodes are spelled out). O(size). */
+/* Checks DOT text. MP_PARSE (with path, line and column): zero bytes, a string, comment or HTML that does not end, or more
+ * than the limits above; an edge from or to a `subgraph` ("a -> {b c}" is fine: its nodes are spelled out). O(size). */
 mp_status mp_dot_scan(const char *path, const char *text, size_t size, mp_error *err);

@@ -1,4 +1,4 @@
-/* safetensors.c - the JSON header written and checked, the data mapped or written from where they are. */
+/* safetensors.c - writes and checks the JSON header; maps the data, or writes them without a copy. */
 #include "formats/data/safetensors.h"
 
 #include <stdlib.h>
@@ -88,7 +88,7 @@ struct mp_safetensors {
     size_t n;
 };
 
-/* A stretch of the data that a tensor takes. */
+/* The range of data that a tensor takes. */
 typedef struct stretch {
     int64_t from, to;
     const char *name;

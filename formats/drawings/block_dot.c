@@ -1,4 +1,4 @@
-/* block_dot.c - nodes with labels and colours, and edges; no positions. */
+/* block_dot.c - writes blocks as nodes with labels and colours, and edges, without positions. */
 #include "formats/drawings/block.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ bool mp_is_dot_path(const char *path)
     return point && !strcasecmp(point, ".dot");
 }
 
-/* Any text as a part of a quoted string: made visible, with quotes and backslashes escaped. */
+/* Appends a text as part of a quoted string: made visible, with quotes and backslashes escaped. */
 static void put_escaped(mp_text_builder *out, const char *text)
 {
     char shown[2 * LINE_MAX_BYTES];
@@ -28,7 +28,7 @@ static void put_escaped(mp_text_builder *out, const char *text)
     }
 }
 
-/* The colours of a block: one, or shares of several, as Graphviz's style `striped` takes them. Returns how many. */
+/* Writes the colours of a block, one or shares of several, for Graphviz's style `striped`. Returns how many. */
 static size_t share_colors(const mp_block_fact *fact, char *text)
 {
     const int64_t total = mp_block_bytes(fact);

@@ -1,4 +1,4 @@
-/* block_drawing.c - the fate of the tensors of each block, as a box with shares of colour, and as a legend. */
+/* block_drawing.c - draws a block as a box with the fates of its tensors as shares of colour, and the legend. */
 #include "formats/drawings/block.h"
 
 #include <math.h>
@@ -41,7 +41,7 @@ void mp_block_facts_free(mp_block_facts *facts)
     *facts = (mp_block_facts){0};
 }
 
-/* True if a node of another block of the forward pass reads it. */
+/* True if a forward node of another block reads the storage. */
 static bool is_read_outside(const mp_block_facts *facts, int storage, int block)
 {
     const mp_graph *graph = facts->graph;
@@ -105,7 +105,7 @@ int64_t mp_block_bytes(const mp_block_fact *fact)
 
 /* ---- boxes ---- */
 
-/* The operators of a block with what each produces, and its fate. */
+/* Lists the operators of a block with the bytes that each produces, and their fate. */
 static void tooltip_text(const mp_block_facts *facts, const mp_graph_block *block, char *text)
 {
     const mp_graph *graph = facts->graph;
@@ -154,7 +154,7 @@ static void fill_shares(mp_canvas *canvas, const mp_block_fact *fact, double x, 
     }
 }
 
-/* Text in the middle of a box: smaller if it is too wide, and cut if that is not enough. */
+/* Writes text in the middle of a box: smaller if it is too wide, and cut if that is not enough. */
 static void line_of_text(mp_canvas *canvas, double x, double y, double size, bool bold, const char *text)
 {
     const double space = MP_BLOCK_WIDTH - 8, least = 0.8 * size;
@@ -212,7 +212,7 @@ static double entry_width(const mp_legend_row *row)
     return SWATCH + 6 + mp_canvas_text_width(row->text, LEGEND_SIZE, false) + 20;
 }
 
-/* Where entry k stands: entries fill lines from left to right. */
+/* Finds the place of entry k: entries fill lines from left to right. */
 static void entry_place(const mp_legend_row *rows, size_t k, double width, double *x, double *line)
 {
     *x = *line = 0;

@@ -1,4 +1,4 @@
-/* graph_blocks.c - modules, runs and repetitions. */
+/* graph_blocks.c - cuts the forward list into blocks by modules, and folds runs and repetitions. */
 #include "formats/drawings/graph_blocks.h"
 
 #include <stdio.h>
@@ -10,10 +10,10 @@
 
 enum {
     LEVELS_MAX = 64,  /* names deeper than this are treated as if they ended there */
-    FEW = 12,         /* so few blocks say little: the next level is shown folded */
-    TITLE_MAX = 24,   /* longer names of modules lose the outer ones */
+    FEW = 12,         /* with fewer blocks the next level is opened and shown folded */
+    TITLE_MAX = 24,   /* longer names of modules lose their outer modules */
     PERIOD_MAX = 128, /* the longest repetition that is looked for */
-    TOGETHER_MAX = 8  /* so many modules may repeat together */
+    TOGETHER_MAX = 8  /* most modules that repeat as one group */
 };
 
 typedef struct builder {
@@ -45,8 +45,8 @@ static mp_status list_nodes(builder *b)
 
 /* ---- modules ---- */
 
-/* Whether node k of the list stands in the same module of this depth as its predecessor. A node that stands less deep is a
- * block of its own. */
+/* True if node k of the list stands in the same module of this depth as its predecessor. A node that stands less deep
+ * is a block of its own. */
 static bool joins(const builder *b, size_t k, int depth)
 {
     const char *name = name_of(b, k), *before = name_of(b, k - 1);
@@ -74,7 +74,7 @@ static void cut_blocks(builder *b, int depth)
 
 /* ---- folding ---- */
 
-/* What a block does, whatever it is called, and on request how large its results are. */
+/* Hashes the operators of a block, whatever its name, and on request the sizes of its results. */
 static uint64_t signature(const builder *b, const mp_graph_block *block, bool sizes)
 {
     static const uint64_t prime = 1099511628211u;
@@ -93,7 +93,7 @@ static uint64_t signature(const builder *b, const mp_graph_block *block, bool si
     return hash;
 }
 
-/* Blocks of one module of the level above may be folded into one. */
+/* True if two neighbouring blocks belong to the same module of the level above, so that they may be folded. */
 static bool siblings(const builder *b, size_t block, int depth)
 {
     const char *name = name_of(b, b->out->blocks[block].first), *before = name_of(b, b->out->blocks[block - 1].first);
@@ -101,18 +101,18 @@ static bool siblings(const builder *b, size_t block, int depth)
     return length == mp_module_length(before, depth - 1) && !strncmp(name, before, length);
 }
 
-/* How often the `period` blocks from `at` on repeat, within the siblings that end at `end`. */
+/* Returns how often the `period` blocks from `at` on repeat, within the siblings [at, end). */
 static size_t repeats_at(const builder *b, const uint64_t *signatures, size_t at, size_t end, size_t period)
 {
     size_t n = 1;
     for (size_t k = at; k < at + period; k++)
-        if (k >= end || b->out->blocks[k].n < 2) return 1; /* single operators tell more one by one */
+        if (k >= end || b->out->blocks[k].n < 2) return 1; /* single operators are not folded */
     while (at + (n + 1) * period <= end && !memcmp(signatures + at, signatures + at + n * period, period * sizeof *signatures))
         n++;
     return n;
 }
 
-/* Folds modules that are repeated, alone or a few together, into one block each. */
+/* Folds repeated modules, alone or in groups, into one block each. */
 static mp_status fold_repeats(builder *b, int depth)
 {
     mp_graph_blocks *out = b->out;
@@ -138,7 +138,7 @@ static mp_status fold_repeats(builder *b, int depth)
     return MP_OK;
 }
 
-/* The shortest period that nine tenths of a sequence keep; 1 if there is none. */
+/* Returns the shortest period that holds for nine tenths of a sequence; 1 if there is none. */
 static size_t period_of(const uint64_t *signatures, size_t n)
 {
     for (size_t p = 1; p <= PERIOD_MAX && 2 * p <= n; p++) {
@@ -149,7 +149,7 @@ static size_t period_of(const uint64_t *signatures, size_t n)
     return 1;
 }
 
-/* A run of siblings and after how many of them its pattern repeats. */
+/* A run of n siblings, whose pattern repeats after `period` of them. */
 typedef struct run {
     size_t n, period;
 } run;
@@ -166,7 +166,7 @@ static size_t count_folded(const run *runs, size_t n_runs, size_t least)
     return n;
 }
 
-/* Folds neighbours within runs of siblings, the same number everywhere, until `most` are left or nothing can be folded. */
+/* Folds neighbours within runs of siblings, equally many everywhere, until `most` are left or nothing can be folded. */
 static mp_status fold_blocks(builder *b, int depth, size_t most)
 {
     mp_graph_blocks *out = b->out;
@@ -202,8 +202,8 @@ static mp_status fold_blocks(builder *b, int depth, size_t most)
     return MP_OK;
 }
 
-/* How deep modules are opened: as asked for, else as deep as `most` blocks allow. A first level that says little is opened once
- * more and folded. */
+/* Opens modules to `depth`, or as deeply as `most` blocks allow; a first level of too few blocks is opened once more
+ * and folded. */
 static mp_status cut_and_fold(builder *b, int depth, size_t most)
 {
     int deepest = 1; /* at this depth every node is a block */
@@ -231,7 +231,7 @@ static mp_status cut_and_fold(builder *b, int depth, size_t most)
 
 /* ---- names ---- */
 
-/* What a single operator is called: by its kind, else its name, else its number. */
+/* Returns the title of a single operator: its kind, else its name, else its number. */
 static const char *operator_title(const builder *b, size_t k, mp_label *number)
 {
     const mp_node *node = &b->graph->nodes[b->out->nodes[k]];
@@ -241,7 +241,7 @@ static const char *operator_title(const builder *b, size_t k, mp_label *number)
     return number->text;
 }
 
-/* What one end of a folded block is called. */
+/* Returns the title of the first or last part of a folded block. */
 static const char *end_title(const builder *b, size_t k, int depth, char *text)
 {
     const char *name = name_of(b, k);
@@ -305,15 +305,15 @@ static int by_ends(const void *a, const void *b)
     return (x->to > y->to) - (x->to < y->to);
 }
 
-/* A reader reads what the last writer before it produced. (The graph's producers would leave out what is always live: outputs
- * that the user asked for.) */
+/* Finds the edges: a reader reads what the last writer before it produced. (The graph's producers would leave out
+ * always-live storages: outputs that the user asked for.) */
 static mp_status find_edges(builder *b)
 {
     mp_graph_blocks *out = b->out;
     const mp_graph *graph = b->graph;
     MP_OWNED mp_block_edge *edges = NULL;
     size_t n = 0, capacity = 0;
-    MP_OWNED int *writer = mp_alloc(graph->n_storages, sizeof *writer); /* block + 1 */
+    MP_OWNED int *writer = mp_alloc(graph->n_storages, sizeof *writer); /* per storage: block + 1 */
     if (!writer) return MP_NO_MEMORY(b->err);
     for (size_t k = 0; k < out->n_nodes; k++) {
         const mp_alternative *alternative = &graph->nodes[out->nodes[k]].alternatives[0];

@@ -14,9 +14,9 @@ enum { MP_BLOCK_TEXT = 256 };
 
 typedef struct mp_graph_block {
     size_t first, n; /* its nodes: nodes[first .. first + n) */
-    size_t n_parts;  /* modules or operators that were folded into it; 1: none */
-    size_t repeats;  /* so many times the same, one after the other; 0: not so */
-    int depth;       /* how deep modules were opened */
+    size_t n_parts;  /* modules or operators folded into it; 1: not folded */
+    size_t repeats;  /* number of equal modules in a row that it stands for; 0: none are repeated */
+    int depth;       /* levels of modules that were opened */
     const char *title, *subtitle;
 } mp_graph_block;
 
@@ -32,12 +32,12 @@ typedef struct mp_graph_blocks {
     int *block_of; /* per node of the graph: its block, -1: none */
     size_t n_edges;
     mp_block_edge *edges; /* from a producer to a reader, each pair once, by (from, to) */
-    mp_pool *pool;        /* owns all of it */
+    mp_pool *pool;        /* owns everything above */
 } mp_graph_blocks;
 
-/* The blocks of a graph. depth k > 0 opens k levels of modules, and folds nothing; 0: as deep as `most` blocks allow, folded if
- * the first level already is more. On MP_OK *out is released with mp_graph_blocks_free (NULL is fine). MP_NOMEM. O(nodes *
- * levels + edges log edges).
+/* Builds the blocks of a graph. depth k > 0 opens k levels of modules and folds nothing; 0: as deep as `most` blocks
+ * allow, and folded if even the first level is more. On MP_OK *out is released with mp_graph_blocks_free (NULL is
+ * fine). MP_NOMEM. O(nodes * levels + edges log edges).
  */
 mp_status mp_graph_blocks_build(const mp_graph *graph, int depth, size_t most, mp_graph_blocks **out, mp_error *err);
 void mp_graph_blocks_free(mp_graph_blocks *blocks);

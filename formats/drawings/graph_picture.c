@@ -1,4 +1,4 @@
-/* graph_picture.c - the forward pass as boxes and wires. */
+/* graph_picture.c - draws the forward pass as boxes and wires. */
 #include "memplan/graph_picture.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 #define MARGIN 24.0
 #define ASPECT 1.45
 #define LEAST_WIDTH 420.0
-#define TRUNK 2.2 /* the width of a wire that carries the outputs of several boxes */
+#define TRUNK 2.2 /* width of a wire that carries the outputs of several boxes */
 enum { TOOLTIPS_MAX = 2000 };
 
 static size_t write_legend(const mp_block_facts *facts, const mp_placement *placed, mp_legend_row *rows)
@@ -39,7 +39,7 @@ static size_t write_legend(const mp_block_facts *facts, const mp_placement *plac
     return n;
 }
 
-/* Wires that lead over rows have a colour each, so that an eye can follow them through others. */
+/* Gives wires that pass over rows a colour each, so that an eye can follow them through others. */
 static const char *wire_color(const mp_wire *wire)
 {
     static const char *const colors[] = {"#0f766e", "#be123c", "#4d7c0f", "#86198f", "#0369a1", "#92400e"};

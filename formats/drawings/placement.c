@@ -1,4 +1,4 @@
-/* placement.c - coordinates and wires. */
+/* placement.c - computes coordinates and wires. */
 #include "formats/drawings/placement.h"
 
 #include <math.h>
@@ -11,32 +11,32 @@
 #define LANE_GAP 6.0    /* between vertical wires beside a column */
 #define GUTTER_GAP 16.0 /* beside the lanes, on both sides together */
 
-/* A wire's stretch beside a column, or above all columns (then in x). What leads on to other columns is apart from what stays
- * in its own: who taps the one reads what joined above, who taps the other reads all of it. */
+/* A wire's part beside a column, or above all columns (then in x). Wires that lead on to other columns have lanes of
+ * their own: a reader of those reads all boxes of the bundle, a reader of the others only those that joined above. */
 typedef struct stretch {
     int from;   /* bundle */
-    int gutter; /* beside this column; -1: above */
-    bool on;    /* to other columns */
+    int gutter; /* number of the column that it is beside; -1: above all columns */
+    bool on;    /* it leads on to other columns */
     double low, high;
     int lane;
 } stretch;
 
 typedef struct router {
-    mp_pool *pool; /* of the arrays here but for the stretches */
+    mp_pool *pool; /* owns all arrays but the stretches */
     size_t n;
     const mp_block_edge *edges;
     size_t n_edges;
     double box_width, box_height;
     size_t n_rows, n_columns;
-    int *row, *slot, *column;    /* column: per row */
-    size_t *outs, *ins;          /* per row: tracks below it for what leaves, above it for what enters */
+    int *row, *slot, *column;    /* row and slot: per box; column: per row */
+    size_t *outs, *ins;          /* per row: tracks below it for wires that leave, above it for wires that enter */
     int *out_track, *in_track;   /* per box; -1: all its wires are straight */
-    bool *routed;                /* per edge: it runs beside columns */
-    int *bundle;                 /* per box: who sends along one wire with it */
-    size_t *members;             /* per bundle: boxes */
-    int *skip;                   /* per bundle: its number among those that skip rows, -1: none */
-    size_t *lanes;               /* per gutter, from the one before all columns on: how many it needs */
-    double *top, *left, *gutter; /* per row: its top; per column: its left side and where its lanes begin */
+    bool *routed;                /* per edge: its wire runs beside columns */
+    int *bundle;                 /* per box: the bundle whose wire it shares */
+    size_t *members;             /* per bundle: number of boxes */
+    int *skip;                   /* per bundle: its number among the bundles that pass over rows, -1: none */
+    size_t *lanes;               /* per gutter, counted from the one before all columns: lanes that it needs */
+    double *top, *left, *gutter; /* per row: its top; per column: its left side, and where its lanes begin */
     stretch *stretches;
     size_t n_stretches, capacity;
     mp_placement *out;
@@ -58,7 +58,7 @@ static bool is_vertical(const router *r, const mp_block_edge *e)
     return is_next(r, e) && r->slot[e->from] == r->slot[e->to];
 }
 
-/* Numbers the tracks: one per box that has wires which are not vertical, in the gap on that side. */
+/* Numbers the tracks: one in the gap above or below each box that has wires there which are not vertical. */
 static void number_tracks(router *r)
 {
     for (size_t k = 0; k < r->n_rows; k++) r->outs[k] = r->ins[k] = 0;
@@ -72,8 +72,8 @@ static void number_tracks(router *r)
     }
 }
 
-/* How wide and high each row is and how many wires cross below it decides where columns end; where columns end decides which
- * wires are straight. Heights only grow a little by that, so one round does. */
+/* Wraps rows into columns. The sizes of rows and the wires that cross below them decide where columns end, and the
+ * columns decide which wires are straight. Heights change little by that, so one round is enough. */
 static mp_status wrap(router *r, double aspect)
 {
     double *heights = mp_pool_alloc(r->pool, r->n_rows, sizeof *heights);
@@ -82,11 +82,11 @@ static mp_status wrap(router *r, double aspect)
     if (mp_pool_failed(r->pool)) return MP_NO_MEMORY(r->err);
     for (size_t k = 0; k < r->n_rows; k++) r->column[k] = 0;
     number_tracks(r);
-    for (size_t k = 0; k < r->n_edges; k++) { /* a box's farthest wire: it has one lane */
+    for (size_t k = 0; k < r->n_edges; k++) { /* the farthest wire of a box: all its wires share one lane */
         const mp_block_edge *e = &r->edges[k];
         if (k + 1 < r->n_edges && r->edges[k + 1].from == e->from) continue;
         crossing[r->row[e->from]]++;
-        crossing[r->row[e->to]]--; /* the sums are what counts: they do not go below zero */
+        crossing[r->row[e->to]]--; /* sums over rows make these differences counts >= 0 */
     }
     for (size_t k = 1; k < r->n_rows; k++) crossing[k] += crossing[k - 1];
     for (size_t k = 0; k < r->n; k++)
@@ -120,7 +120,7 @@ static double in_y(const router *r, int box)
 
 /* ---- lanes ---- */
 
-/* Bundles, and which of them lead further than to the next row; a wire of one box has one lane for all its readers. */
+/* Finds the bundles, and which of them reach beyond the next row; a single box has one lane for all its readers. */
 static mp_status find_bundles(router *r)
 {
     int n_skips = 0;
@@ -157,7 +157,7 @@ static mp_status stretch_to(router *r, int from, int gutter, bool on, double a, 
     return MP_OK;
 }
 
-/* The gutter through which a wire comes to its reader: the one right of the column if it never leaves it, else left of it. */
+/* Returns the gutter through which a wire reaches its reader: right of the column if it stays in it, else left of it. */
 static int entry_gutter(const router *r, const mp_block_edge *e)
 {
     int from = column_of(r, e->from), to = column_of(r, e->to);
@@ -173,7 +173,7 @@ static mp_status find_stretches(router *r)
         const bool on = leads_on(r, e);
         if (enter == leave) {
             MP_CHECK(stretch_to(r, from, leave, on, out_y(r, e->from), in_y(r, e->to)));
-        } else { /* over the top of the columns between */
+        } else { /* above the columns in between */
             MP_CHECK(stretch_to(r, from, leave, on, out_y(r, e->from), 0));
             MP_CHECK(stretch_to(r, from, -1, on, leave, enter));
             MP_CHECK(stretch_to(r, from, enter, on, 0, in_y(r, e->to)));
@@ -200,10 +200,10 @@ static int by_box(const void *a, const void *b)
     return x->on - y->on;
 }
 
-/* Lanes without overlaps, the first free one for each stretch from above; lanes[g + 1] is how many gutter g needs. */
+/* Gives wires lanes without overlap, the first free one for each stretch from above; lanes[g + 1]: how many gutter g needs. */
 static mp_status give_lanes(router *r, size_t *lanes)
 {
-    double *end = mp_pool_alloc(r->pool, r->n_stretches, sizeof *end); /* per lane of the gutter at hand */
+    double *end = mp_pool_alloc(r->pool, r->n_stretches, sizeof *end); /* per lane of the current gutter: its last y so far */
     if (!end) return MP_NO_MEMORY(r->err);
     if (r->n_stretches) qsort(r->stretches, r->n_stretches, sizeof *r->stretches, by_gutter);
     for (size_t k = 0; k < r->n_stretches; k++) {
@@ -284,7 +284,7 @@ static double middle(const router *r, int box)
     return r->out->x[box] + r->box_width / 2;
 }
 
-/* Along the lanes, and from lane to lane above the columns. */
+/* Adds the wires along lanes, and from lane to lane above the columns. */
 static mp_status wires_of_stretches(router *r, double above)
 {
     for (size_t k = 0; k < r->n_stretches; k++) {
@@ -303,7 +303,7 @@ static mp_status wires_of_stretches(router *r, double above)
     return MP_OK;
 }
 
-/* A routed edge as what is drawn of it: at its box, and at its reader. */
+/* The drawn parts of a routed edge: from its box into the lane, and from the lane to its reader. */
 typedef struct route {
     int bundle, from, to;
     bool on;
@@ -323,7 +323,7 @@ static int by_tap(const void *a, const void *b)
     return x->on - y->on;
 }
 
-/* From boxes into their lanes, and from lanes into readers, each once. */
+/* Adds the wires from boxes into their lanes, and from lanes to readers, each once. */
 static mp_status wires_of_routes(router *r)
 {
     size_t n = 0;
@@ -372,7 +372,7 @@ static mp_status wires_to_the_next_row(router *r)
     return MP_OK;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole placement ---- */
 
 void mp_placement_free(mp_placement *placement)
 {
@@ -384,7 +384,7 @@ void mp_placement_free(mp_placement *placement)
 
 static mp_status start(router *r)
 {
-    const size_t n = r->n; /* rows, columns: no more than boxes */
+    const size_t n = r->n; /* there are no more rows or columns than boxes */
     r->pool = mp_pool_new();
     r->row = mp_pool_alloc(r->pool, n, sizeof *r->row);
     r->slot = mp_pool_alloc(r->pool, n, sizeof *r->slot);

@@ -1,13 +1,13 @@
-/* placement_rows.c - longest paths, barycenters, line breaks. */
+/* placement_rows.c - rows by longest paths, order by barycenters, columns by line breaks. */
 #include "formats/drawings/placement.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* A box while its row is put in order. */
+/* A box while its row is being ordered. */
 typedef struct place {
     int box, rank;
-    bool main; /* on the main line, which stands leftmost */
+    bool main; /* it is on the main line, which is leftmost */
     double barycenter;
     int remaining; /* the longest path from here on */
 } place;
@@ -22,8 +22,8 @@ static int by_place(const void *a, const void *b)
     return (x->box > y->box) - (x->box < y->box);
 }
 
-/* Longest paths from the sources; a source itself stands right above its first reader. remaining: longest paths to the sinks.
- */
+/* Finds ranks as longest paths from the sources, with a source right above its first reader; remaining: longest paths
+ * to the sinks. */
 static void find_ranks(size_t n, const mp_block_edge *edges, size_t n_edges, int *rank, int *remaining)
 {
     for (size_t k = 0; k < n; k++) rank[k] = remaining[k] = 0;
@@ -39,7 +39,7 @@ static void find_ranks(size_t n, const mp_block_edge *edges, size_t n_edges, int
     }
 }
 
-/* Marks one longest path of the whole graph: every rank has one box of it. */
+/* Marks one longest path of the whole graph, which has one box in every rank. */
 static void find_main_line(size_t n, const mp_block_edge *edges, size_t n_edges, const int *rank, const int *remaining,
                            bool *on_line)
 {
@@ -47,7 +47,7 @@ static void find_main_line(size_t n, const mp_block_edge *edges, size_t n_edges,
     for (size_t k = 1; k < n; k++)
         if (remaining[k] > remaining[at]) at = k;
     for (size_t k = 0; k < n; k++) on_line[k] = k == at;
-    for (size_t k = 0; k < n_edges; k++) { /* sorted by from, and from < to: what follows comes later */
+    for (size_t k = 0; k < n_edges; k++) { /* sorted by from, and from < to: successors come later */
         const mp_block_edge *e = &edges[k];
         if ((size_t)e->from != at || rank[e->to] != rank[at] + 1 || remaining[e->to] != remaining[at] - 1) continue;
         at = (size_t)e->to;
@@ -55,7 +55,7 @@ static void find_main_line(size_t n, const mp_block_edge *edges, size_t n_edges,
     }
 }
 
-/* Gives the boxes of every rank their slots, from left to right, each as close to its barycenter as those before it allow. */
+/* Gives the boxes of every rank slots from left to right, each as close to its barycenter as the boxes before it allow. */
 static void give_slots(const place *places, size_t n, int *slot)
 {
     int next = 0;
@@ -67,7 +67,7 @@ static void give_slots(const place *places, size_t n, int *slot)
     }
 }
 
-/* One sweep: the barycenters of the neighbours above, below or both. */
+/* Makes one sweep: orders by the barycenters of the neighbours above, below or both. */
 static void sweep(place *places, size_t n, const mp_block_edge *edges, size_t n_edges, bool above, bool below, double *sum,
                   int *count, int *slot)
 {
@@ -84,7 +84,7 @@ static void sweep(place *places, size_t n, const mp_block_edge *edges, size_t n_
     give_slots(places, n, slot);
 }
 
-/* A rank with too many slots is closed up, then broken into several rows. */
+/* Makes rows of ranks: a rank with too many slots is closed up, then broken into several rows. */
 static size_t rows_of_ranks(const place *places, size_t n, int *row, int *slot)
 {
     size_t n_rows = 0;
@@ -126,7 +126,7 @@ mp_status mp_placement_rows(size_t n, const mp_block_edge *edges, size_t n_edges
     return MP_OK;
 }
 
-/* Cuts the rows into columns of about `target`, between four fifths and a bit more of it, where the fewest wires cross. */
+/* Cuts the rows into columns of about `target` height, from four fifths to a bit more of it, where the fewest wires cross. */
 static size_t cut(size_t n, const double *heights, const double *widths, const size_t *crossing, double target, int *column,
                   double *width, double *height)
 {
@@ -155,7 +155,7 @@ static size_t cut(size_t n, const double *heights, const double *widths, const s
 size_t mp_placement_wrap(size_t n, const double *heights, const double *widths, const size_t *crossing, double aspect,
                          int *column)
 {
-    enum { PARTS = 4 }; /* of a column: few rows do not divide evenly */
+    enum { PARTS = 4 }; /* parts of a column: few rows do not divide evenly */
     double total = 0, area = 0, width, height, best = INFINITY, target = 0;
     for (size_t r = 0; r < n; r++) {
         total += heights[r];
@@ -164,7 +164,7 @@ size_t mp_placement_wrap(size_t n, const double *heights, const double *widths, 
     for (size_t c = PARTS; c <= PARTS * n; c++) {
         const double tried = PARTS * total / (double)c;
         cut(n, heights, widths, crossing, tried, column, &width, &height);
-        const double empty = log(width * height / fmax(area, 1)); /* 0: no paper is left white beside the rows */
+        const double empty = log(width * height / fmax(area, 1)); /* 0: no white space beside the rows */
         double off = fabs(log(width / fmax(height, 1) / aspect)) + 2 * empty;
         if (off < best) {
             best = off;
@@ -181,9 +181,9 @@ typedef struct bundler {
     const bool *routed;
     const int *row;
     size_t n_edges;
-    size_t *first; /* per box, and one more: where its edges begin */
-    int *bundle, *next,
-        *last; /* per box: of its bundle, the one that joined after it (-1: none); per bundle: who joined last */
+    size_t *first;             /* per box, and one more: index of its first edge */
+    int *bundle, *next, *last; /* next: per box the box of its bundle that joined after it (-1: none); last: per bundle the box
+                                  that joined last */
 } bundler;
 
 static int by_ends(const void *a, const void *b)
@@ -199,7 +199,7 @@ static bool reads(const bundler *b, int from, int to)
     return bsearch(&wanted, b->edges + b->first[from], b->first[from + 1] - b->first[from], sizeof wanted, by_ends) != NULL;
 }
 
-/* Whether a box reads all of a bundle that stand above it. */
+/* True if a box reads all boxes of a bundle that stand above it. */
 static bool reads_all_above(const bundler *b, int reader, int bundle)
 {
     for (int m = bundle; m >= 0; m = b->next[m])
@@ -207,7 +207,7 @@ static bool reads_all_above(const bundler *b, int reader, int bundle)
     return true;
 }
 
-/* Whether a box can join: those who tap the bundle below it read it, and those who read it read all that joined before. */
+/* True if a box can join a bundle: whoever reads the bundle below it reads it, and its readers read all that joined before. */
 static bool suits(const bundler *b, int box, int bundle)
 {
     for (size_t k = b->first[box]; k < b->first[box + 1]; k++)
@@ -223,7 +223,7 @@ mp_status mp_placement_bundles(size_t n, const mp_block_edge *edges, size_t n_ed
 {
     bundler b = {.edges = edges, .routed = routed, .row = row, .n_edges = n_edges, .bundle = bundle};
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
-    int *newest = mp_pool_alloc(pool, n, sizeof *newest); /* per box: the bundle that was last to reach it, + 1 */
+    int *newest = mp_pool_alloc(pool, n, sizeof *newest); /* per box: the bundle that reached it last, + 1 */
     b.first = mp_pool_alloc(pool, n + 1, sizeof *b.first);
     b.next = mp_pool_alloc(pool, n, sizeof *b.next);
     b.last = mp_pool_alloc(pool, n, sizeof *b.last);

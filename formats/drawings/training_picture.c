@@ -1,8 +1,8 @@
-/* training_picture.c - one training step three ways: what forward alone keeps, what is kept for backward, what recomputation
- * saves.
+/* training_picture.c - one training step three ways: what forward alone keeps, what is kept for backward, what
+ * recomputation saves.
  *
- * Rows are blocks of the forward pass, from top to bottom; beside each its recomputation and its backward. Forward runs down,
- * backward up, and wires of what is kept reach across.
+ * Rows are blocks of the forward pass, from top to bottom; beside each block stand its recomputation and its backward.
+ * Forward runs down, backward up, and wires of kept tensors lead across.
  */
 #include "memplan/training_picture.h"
 
@@ -26,7 +26,7 @@ enum { ROWS_WANTED = 40, ROWS_MAX = 600 };
 
 typedef enum column { FORWARD, AGAIN, BACKWARD, N_COLUMNS } column;
 
-/* One of the three ways. */
+/* One of the three drawings of the step. */
 typedef struct panel {
     const char *title;
     char about[128];
@@ -36,24 +36,24 @@ typedef struct panel {
     size_t n_steps;
     bool present[N_COLUMNS];
     double left, x[N_COLUMNS], width; /* from the panel's left side */
-    bool *box[N_COLUMNS];             /* per row */
-    int64_t *gradient_bytes;          /* per row */
+    bool *box[N_COLUMNS];             /* per column and row: there is a box */
+    int64_t *gradient_bytes;          /* per row: gradients that backward produces */
 } panel;
 
 typedef struct drawing {
     const mp_graph *graph;
     const mp_graph_blocks *blocks;
     mp_canvas *canvas;
-    mp_pool *pool; /* of all arrays */
-    int *row;      /* per node of the graph */
-    double top;    /* of the boxes */
+    mp_pool *pool; /* owns all arrays */
+    int *row;      /* per node of the graph: its row */
+    double top;    /* top of the boxes */
     size_t n_lanes[2];
-    int *lane[2]; /* per row: of the wire beside the forward and the backward column, -1: none */
+    int *lane[2]; /* per row: lane of its wire beside the forward and the backward column, -1: none */
     mp_error *err;
 } drawing;
 
-/* Rows of all nodes: backward nodes stand beside their forward node. Graphs that do not say whose backward a node is are
- * mirrored: the last forward node stands beside the first of backward. */
+/* Finds the row of every node: that of its forward node for a backward node. Without forward_of the list is mirrored:
+ * the first backward node stands beside the last forward node. */
 static void find_rows(drawing *d)
 {
     const mp_graph *graph = d->graph;
@@ -75,12 +75,12 @@ static void find_rows(drawing *d)
     }
 }
 
-static int row_of(const drawing *d, int node) /* -1: none */
+static int row_of(const drawing *d, int node) /* returns -1 for none */
 {
     return d->row[node];
 }
 
-static double row_y(const drawing *d, int row) /* the middle */
+static double row_y(const drawing *d, int row) /* returns the middle of the row */
 {
     return d->top - row * ROW - MP_BLOCK_HEIGHT / 2;
 }
@@ -133,7 +133,7 @@ static mp_status panel_start(const drawing *d, panel *p)
     p->present[FORWARD] = true;
     MP_CHECK(mp_block_facts_find(d->graph, d->blocks, p->plan, &p->facts, d->err));
     find_boxes(d, p);
-    for (size_t k = 0; k < d->blocks->n; k++) { /* in the forward pass, what is recomputed is dropped */
+    for (size_t k = 0; k < d->blocks->n; k++) { /* in forward alone, what the plan recomputes is dropped */
         int64_t *bytes = p->facts.of[k].bytes;
         mp_fate from = p->present[BACKWARD] ? MP_FATE_RECOMPUTED : MP_FATE_KEPT;
         bytes[MP_FATE_FORWARD_ONLY] += bytes[from];
@@ -144,10 +144,10 @@ static mp_status panel_start(const drawing *d, panel *p)
 
 /* ---- wires ---- */
 
-/* Who has made what is now in a storage: the one that wrote it, or all that have added to it. */
+/* A run that produced what is now in a storage: the one that wrote it, or one of those that added to it. */
 typedef struct maker {
     column column;
-    int row, next; /* another that added to it, -1: none */
+    int row, next; /* next: another run that added to it, -1: none */
 } maker;
 
 typedef struct makers {
@@ -185,12 +185,12 @@ static void makers_free(makers *made)
     mp_free(made->all);
 }
 
-/* Lanes beside a column for wires that skip rows, one per row that starts some: first[k] .. last[k] are the rows between. */
+/* Assigns lanes beside a column to wires that skip rows, one per row where they start; they pass rows first[k] .. last[k]. */
 static mp_status find_lanes(drawing *d, int side)
 {
     size_t n = d->blocks->n;
-    int *reach = mp_pool_alloc(d->pool, n, sizeof *reach); /* per row: the farthest it goes, + 1 */
-    int *end = mp_pool_alloc(d->pool, n, sizeof *end);     /* per lane */
+    int *reach = mp_pool_alloc(d->pool, n, sizeof *reach); /* per row: the farthest row that its wires reach, + 1 */
+    int *end = mp_pool_alloc(d->pool, n, sizeof *end);     /* per lane: where it is free again */
     MP_CLEARED_BY(makers_free) makers made = {0};
     if (!reach || !end) return MP_NO_MEMORY(d->err);
     MP_CHECK(makers_start(&made, d));
@@ -206,7 +206,7 @@ static mp_status find_lanes(drawing *d, int side)
             }
         MP_CHECK(note_makers(&made, alternative, FORWARD, row, d->err));
     }
-    for (size_t k = 0; k < n; k++) { /* in the direction of the wires; end is in that direction, too */
+    for (size_t k = 0; k < n; k++) { /* k and `end` count in the direction of the wires */
         int from = side ? (int)(n - 1 - k) : (int)k;
         d->lane[side][from] = -1;
         if (!reach[from]) continue;
@@ -224,7 +224,7 @@ static void arrow(const drawing *d, const char *color, const double *xy, size_t 
     mp_canvas_arrow(d->canvas, xy, n, color, 1.2);
 }
 
-/* A wire within a column: down (forward, again) or up (backward); one that skips rows runs beside it. */
+/* Draws a wire within a column: down (forward, again) or up (backward); a wire that skips rows runs beside the column. */
 static void wire_along(const drawing *d, const panel *p, column c, int from, int to, const char *color)
 {
     double x = p->left + p->x[c], a = row_y(d, from), b = row_y(d, to), half = MP_BLOCK_HEIGHT / 2;
@@ -242,7 +242,7 @@ static void wire_along(const drawing *d, const panel *p, column c, int from, int
     arrow(d, color, (double[]){side, a + shift, out, a + shift, out, b - shift, side, b - shift}, 4);
 }
 
-/* A wire from one column to another further right, in the gap below its row where a box stands between. */
+/* Draws a wire to a column further right; if a box stands between, in the gap below its row. */
 static void wire_across(const drawing *d, const panel *p, column from, int row, column to, int to_row, const char *color)
 {
     double x = p->left + p->x[from] + MP_BLOCK_WIDTH, end = p->left + p->x[to], a = row_y(d, row), b = row_y(d, to_row);
@@ -258,7 +258,7 @@ static void wire_across(const drawing *d, const panel *p, column from, int row, 
     arrow(d, color, (double[]){x, a, x + 9, a, x + 9, gap, turn, gap, turn, b, end, b}, 6);
 }
 
-/* A wire that a read stands for, each once per panel. */
+/* The wire of a read, drawn once per panel. */
 typedef struct link {
     column from, to;
     int from_row, to_row;
@@ -284,7 +284,7 @@ static void draw_link(const drawing *d, const panel *p, const link *one)
     wire_across(d, p, one->from, one->from_row, one->to, one->to_row, colors[one->from]);
 }
 
-/* Follows the steps: which run reads what which run produced. */
+/* Follows the steps, and draws a wire from each producing run to each reading run. */
 static mp_status draw_links(const drawing *d, const panel *p)
 {
     const mp_graph *graph = d->graph;
@@ -344,7 +344,7 @@ static mp_status draw_panel(const drawing *d, const panel *p)
     return MP_OK;
 }
 
-/* Puts the panels side by side; returns the width of all. */
+/* Places the panels side by side; returns their total width. */
 static double place_panels(const drawing *d, panel *panels, size_t n)
 {
     double x = 0, lanes[2];

@@ -1,4 +1,4 @@
-/* costs_json.c - measured seconds and algorithms, written, and put into a graph. */
+/* costs_json.c - writes measured seconds and algorithms, and applies them to a graph. */
 #include "memplan/costs_json.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "estimator/base/names.h"
 #include "formats/json/json.h"
 
-/* What a node writes: it tells another batch, length or type from that of the file. */
+/* Returns the bytes that a node writes: they differ if the file's batch, length or type is another. */
 static int64_t written_bytes(const mp_graph *graph, const mp_node *node)
 {
     const mp_alternative *base = &node->alternatives[0];
@@ -52,11 +52,11 @@ typedef struct reader {
     mp_graph *graph;
     const mp_costs_options *options;
     const json_t *rows;
-    mp_names *names; /* of nodes, to their rows */
+    mp_names *names; /* name of a node -> its row */
     mp_error *err;
 } reader;
 
-/* The seconds of a row, as the graph counts them; `node` is whom they are for. */
+/* Reads the seconds of a row as ticks of the graph; `node` is its name for messages. */
 static mp_status read_ticks(const reader *r, const mp_json_record *row, const char *node, int64_t *ticks)
 {
     double seconds;
@@ -67,7 +67,7 @@ static mp_status read_ticks(const reader *r, const mp_json_record *row, const ch
     return MP_OK;
 }
 
-/* Sees that every row can be read, also those of nodes that the graph lacks. */
+/* Checks that every row can be read, also rows of nodes that the graph lacks. */
 static mp_status read_names(reader *r)
 {
     for (size_t k = 0; k < json_array_size(r->rows); k++) {
@@ -91,7 +91,7 @@ static void set_ticks(mp_node *node, int64_t ticks)
     }
 }
 
-/* One algorithm as an alternative of the node; *alternative is left alone where the options do not permit it. */
+/* Reads one algorithm as an alternative of the node; leaves *alternative alone if the options do not permit it. */
 static mp_status read_algorithm(const reader *r, const mp_json_record *row, const mp_node *node, const mp_alternative *others,
                                 size_t n, mp_alternative *alternative, bool *permitted)
 {
@@ -124,7 +124,7 @@ static int faster_then_smaller(const void *a, const void *b)
     return strcmp(x->algorithm, y->algorithm);
 }
 
-/* The row's algorithms become the node's alternatives, if any is permitted. */
+/* Makes the row's algorithms the node's alternatives, if any is permitted. */
 static mp_status read_algorithms(const reader *r, const mp_json_record *row, mp_node *node)
 {
     const json_t *list = NULL;
@@ -153,7 +153,7 @@ static mp_status read_algorithms(const reader *r, const mp_json_record *row, mp_
     return MP_OK;
 }
 
-/* Files of other programs may leave the bytes out. */
+/* Checks the bytes that the node wrote; files of other programs may leave them out. */
 static mp_status check_bytes(const reader *r, const mp_json_record *row, const mp_node *node)
 {
     const int64_t here = written_bytes(r->graph, node);

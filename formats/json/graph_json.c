@@ -1,7 +1,7 @@
 /* graph_json.c - training graphs to and from JSON.
  *
- * An alternative of a node states what differs from the base; everything else it inherits. An inherited in-place pair
- * counts only where the alternative still reads the one storage and writes the other.
+ * A row of an alternative has only what differs from the base; it inherits the rest. An inherited in-place pair counts
+ * only where the alternative still reads the one storage and writes the other.
  */
 #include "memplan/graph_json.h"
 
@@ -20,7 +20,7 @@ static const struct {
 } flag_names[] = {{"once", MP_NODE_ONCE}, {"random", MP_NODE_RANDOM}, {"view", MP_NODE_VIEW}};
 enum { N_FLAGS = sizeof flag_names / sizeof *flag_names };
 
-/* The pairs of `base` that fit the lists of `alternative`, into pairs[]; how many. */
+/* Writes the pairs of `base` that fit the lists of `alternative` to pairs[]; returns how many. */
 static size_t inherited_pairs(const mp_alternative *base, const mp_alternative *alternative, mp_in_place *pairs)
 {
     size_t n = 0;
@@ -39,9 +39,9 @@ static size_t inherited_pairs(const mp_alternative *base, const mp_alternative *
 struct reader {
     mp_graph *graph;
     mp_ids ids;   /* of storages */
-    size_t *seen; /* per storage: number of the list that named it last */
+    size_t *seen; /* per storage: number of the last list that named it */
     size_t n_lists;
-    double *seconds; /* of all listed, in their order */
+    double *seconds; /* of all alternatives, in file order */
     size_t n_seconds, seconds_capacity;
     mp_error *err;
 };
@@ -88,7 +88,7 @@ static mp_status read_storage(struct reader *r, const mp_json_record *row)
     return MP_OK;
 }
 
-/* A list of storage ids. Missing: *list and *n stay, unless `required`. A storage that a node reads twice counts once. */
+/* Reads a list of storage ids; a missing one changes nothing (MP_PARSE if `required`). Storages read twice count once. */
 static mp_status read_list(struct reader *r, const mp_json_record *row, const char *key, bool required, int **list, size_t *n)
 {
     const json_t *array = NULL;
@@ -135,7 +135,7 @@ static mp_status read_pairs(struct reader *r, const mp_json_record *row, const m
     return MP_OK;
 }
 
-/* Reads what the row says about an alternative; `base` is NULL for the base itself, else what it inherits from. */
+/* Reads a row of an alternative; `base` is the alternative it inherits from, NULL for the base itself. */
 static mp_status read_alternative(struct reader *r, const mp_json_record *row, const mp_alternative *base, double base_seconds,
                                   mp_alternative *alternative)
 {
@@ -163,7 +163,7 @@ static mp_status read_flags(const mp_json_record *row, unsigned *flags)
     for (size_t i = 0; i < json_array_size(array); i++) {
         const char *name;
         MP_CHECK(mp_json_element_text(row, "flags", array, i, &name));
-        for (int k = 0; k < N_FLAGS; k++) /* a flag that is not known here is a hint for others */
+        for (int k = 0; k < N_FLAGS; k++) /* unknown flags are for other programs */
             if (!strcmp(name, flag_names[k].name)) *flags |= flag_names[k].flag;
     }
     return MP_OK;
@@ -219,7 +219,7 @@ static mp_status read_forward_of(struct reader *r, const json_t *nodes)
     return MP_OK;
 }
 
-/* The node of the alternative that has this number, counted over all nodes. */
+/* Returns the node of alternative `number`, counted over all nodes. */
 static int node_of_alternative(const mp_graph *graph, size_t number)
 {
     for (size_t i = 0; i < graph->n_nodes; i++) {
@@ -319,7 +319,7 @@ static bool same_list(const int *a, size_t n_a, const int *b, size_t n_b)
     return n_a == n_b && (!n_a || !memcmp(a, b, n_a * sizeof *a));
 }
 
-/* Whether the alternative has the pairs that a reader would give it. */
+/* True if the alternative has the pairs that a reader would derive for it. */
 static bool same_pairs(const mp_alternative *base, const mp_alternative *alternative)
 {
     size_t k = 0;
@@ -351,8 +351,8 @@ static json_t *pairs_json(const mp_graph *graph, const mp_alternative *alternati
     return array;
 }
 
-/* Sets the fields of an alternative in its row: of the base itself (`base` NULL) all that are not empty, else all that differ.
- */
+/* Sets the fields of an alternative in its row: of the base itself (`base` NULL) all that are not empty, else all that
+ * differ from the base. */
 static void set_alternative(json_t **row, const mp_graph *graph, const mp_alternative *alternative, const mp_alternative *base)
 {
     if (!base || alternative->ticks != base->ticks)

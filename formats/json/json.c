@@ -12,7 +12,7 @@
 
 _Thread_local mp_json_limits mp_json_most = {1 << 30, 2000000, 8000000};
 
-/* What is written here has fewer values than one for so many bytes. */
+/* Bytes per container and per element; files written here have fewer of both. */
 enum { CONTAINER_BYTES = 16, ELEMENT_BYTES = 4 };
 
 static size_t larger(size_t a, size_t b)
@@ -20,8 +20,7 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* jansson needs up to 220 bytes for an object of 3 characters, so that the values of a file are counted before it is unpacked.
- */
+/* Counts the values of a file before jansson unpacks it, because an object of 3 characters takes it up to 220 bytes. */
 static mp_status check_size(const mp_file *file, mp_error *err)
 {
     size_t containers = 0, elements = 0;
@@ -52,8 +51,7 @@ json_t *mp_json_load(const void *text, size_t size, json_error_t *fault, bool *i
 {
     errno = 0;
     json_t *json = json_loadb(text, size, JSON_REJECT_DUPLICATES, fault);
-    /* Where an object or an array cannot be had, jansson says nothing and sets no code, and for a text that its syntax is
-     * wrong. */
+    /* If an allocation fails, jansson gives no text for an object or array, and reports a syntax error for a string. */
     *is_nomem = !json && (errno == ENOMEM || !fault->text[0] || json_error_code(fault) == json_error_out_of_memory);
     return json;
 }
@@ -100,8 +98,8 @@ mp_status mp_json_record_at(const json_t *array, const char *name, size_t i, mp_
     return json_is_object(out->object) ? MP_OK : MP_FAIL(err, MP_PARSE, "%s[%zu] is no object", name, i);
 }
 
-/* The value of a field, NULL if it is missing or null. MP_PARSE if that may not be, or if its type is none of `types` (bit k:
- * the type k of jansson's), which are `what` together. */
+/* Finds the value of a field, NULL if it is missing or null. MP_PARSE if it is required, or its type is not among
+ * `types` (bit k: type k of jansson), which `what` describes. */
 static mp_status field(const mp_json_record *row, const char *key, bool required, unsigned types, const char *what,
                        const json_t **value)
 {
@@ -221,7 +219,7 @@ json_t *mp_json_parse(const char *text)
     return json_object();
 }
 
-/* jansson escapes controls below U+0020; what else steers a terminal is escaped here. Its pieces end where characters do. */
+/* Escapes characters that steer a terminal and that jansson leaves (it escapes those below U+0020). */
 static int put_piece(const char *bytes, size_t n, void *out)
 {
     for (const char *at = bytes, *from = bytes; at < bytes + n; from = at) {

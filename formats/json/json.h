@@ -1,7 +1,7 @@
 /* json.h - the jansson bridge: bounded reading with exact integers and named faults, and writing row by row.
  *
- * Files of ours are one object: header fields, then arrays of rows (storages, nodes, steps, ...). A fault in the syntax is told
- * with line and column, a fault in a field with the row it stands in: `nodes[3] (Conv_1): "reads" is missing`.
+ * Files of ours are one object: header fields, then arrays of rows (storages, nodes, steps, ...). A syntax fault is
+ * reported with line and column, a fault in a field with its row: `nodes[3] (Conv_1): "reads" is missing`.
  */
 #pragma once
 
@@ -16,8 +16,8 @@
 
 MP_OWNER(json_decref, json_t)
 
-/* Limits on a file: its bytes, its objects and arrays, its elements. A large file may have more of the latter two, one
- * container for 16 of its bytes and one element for 4: then memory stays a multiple of the file. Tests set less. */
+/* Limits on a file: its bytes, its objects and arrays (containers), its elements. A large file may have one container per 16
+ * bytes and one element per 4 bytes if that is more: then memory stays a multiple of the file. Tests set less. */
 typedef struct mp_json_limits {
     int64_t bytes;
     size_t containers, elements;
@@ -26,9 +26,9 @@ extern _Thread_local mp_json_limits mp_json_most;
 
 /* ---- reading ---- */
 
-/* Reads the file's one object and sees that it says "format": format, "version": 1 (or no version). On MP_OK *out is released
- * with json_decref. MP_IO; MP_PARSE: syntax, a key that stands twice, another format, too large; MP_UNSUPPORTED: a later
- * version; MP_NOMEM. */
+/* Reads the file's one object and checks that it says "format": format, "version": 1 (or no version). On MP_OK *out is
+ * released with json_decref. MP_IO; MP_PARSE: syntax, a key that stands twice, another format, too large;
+ * MP_UNSUPPORTED: a later version; MP_NOMEM. */
 mp_status mp_json_read(const char *path, const char *format, json_t **out, mp_error *err);
 
 /* An object and where it stands in its file. */
@@ -71,20 +71,20 @@ json_t *mp_json_text(const char *text);
 json_t *mp_json_load(const void *text, size_t size, json_error_t *fault, bool *is_nomem);
 /* Parses a text such as mp_graph.options; an empty object if it is none. NULL if memory is short. */
 json_t *mp_json_parse(const char *text);
-/* Prints a value: doubles with 17 digits, what would steer a terminal escaped, in lines indented by `indent` blanks a level, or
- * all in one line if that is 0. Release the text with mp_free. NULL if memory is short. */
+/* Prints a value: doubles with 17 digits, characters that would steer a terminal escaped, lines indented by `indent`
+ * blanks a level, or one line if that is 0. Release the text with mp_free. NULL if memory is short. */
 char *mp_json_print(const json_t *value, int indent);
 
-/* A document under construction. Failures are kept and come out of mp_json_finish. */
+/* A document being written. A failure is kept until mp_json_finish returns it. */
 typedef struct mp_json_out {
     mp_text_builder text;
-    bool first; /* nothing stands yet in the array at hand */
+    bool first; /* the array being written is still empty */
 } mp_json_out;
 
 void mp_json_start(mp_json_out *out,
-                   json_t *header); /* taken over; its fields, one per line, in their order; NULL: no memory */
+                   json_t *header); /* takes ownership; its fields are written in order, one per line; NULL: memory was short */
 void mp_json_begin_array(mp_json_out *out, const char *key);
-void mp_json_row(mp_json_out *out, json_t *row); /* taken over; one line; NULL: no memory */
+void mp_json_row(mp_json_out *out, json_t *row); /* takes ownership; written as one line; NULL: memory was short */
 void mp_json_end_array(mp_json_out *out);
 /* Writes the document (formats/base/file.h) and releases what *out holds. MP_NOMEM, MP_IO. */
 mp_status mp_json_finish(mp_json_out *out, const char *path, mp_error *err);

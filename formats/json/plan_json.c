@@ -1,4 +1,4 @@
-/* plan_json.c - plans to and from JSON. What a plan does not state is null in its header. */
+/* plan_json.c - reads and writes plans as JSON. A value that a plan does not state is null in the header. */
 #include "formats/json/plan_json.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ struct reader {
     mp_error *err;
 };
 
-/* A field that is a count of bytes, or not stated. */
+/* Reads a count of bytes, -1 if it is not stated. */
 static mp_status read_bytes(const mp_json_record *top, const char *key, int64_t *bytes)
 {
     *bytes = -1;
@@ -43,7 +43,7 @@ static mp_status read_text(struct reader *r, const mp_json_record *row, const ch
     return *text ? MP_OK : MP_NO_MEMORY(r->err);
 }
 
-/* The plan is for a graph with another hash: says with which of the options that both have it was made otherwise. */
+/* Refuses a plan for a graph with another hash: names the options that differ between the two. */
 static mp_status refuse_hash(const struct reader *r, const mp_json_record *top, const char *hash)
 {
     enum { LONGEST = 300 };
@@ -142,7 +142,7 @@ static mp_status read_checkpoints(struct reader *r, const mp_json_record *top)
     return MP_OK;
 }
 
-/* An integer field that has to fit an int; -1 when it is missing. */
+/* Reads an integer field that must fit an int; -1 if it is missing. */
 static mp_status read_small(const mp_json_record *row, const char *key, bool required, int *value)
 {
     int64_t found = -1;
@@ -203,7 +203,7 @@ static mp_status read_steps(struct reader *r, const json_t *steps)
         else if (step->until <= (int)t)
             MP_CHECK(
                 mp_json_record_fail(&row, "\"until\" is %d, and the step that waits has to come after this one", step->until));
-        plan->recompute[t] = ran[step->node]; /* a step that claims nothing claims nothing wrong */
+        plan->recompute[t] = ran[step->node]; /* a missing flag counts as right */
         MP_CHECK(mp_json_get_flag(&row, "recompute", &plan->recompute[t]));
         ran[step->node] = true;
         MP_CHECK(read_frees(r, &row, t, &frees_capacity));
@@ -312,7 +312,7 @@ static json_t *checkpoints_json(const mp_plan *plan, const mp_graph *graph)
     return array;
 }
 
-/* The modules that a plan wraps; an empty list for a plan of another kind. */
+/* Returns the modules that a plan wraps; an empty list for a plan of another kind. */
 static json_t *modules_json(const mp_plan *plan, const mp_graph *graph)
 {
     json_t *array = json_array();

@@ -7,11 +7,11 @@
 #include "memplan/plan.h"
 #include "memplan/plan_json.h"
 
-/* The header fields of the file (all but steps and offsets) as a new JSON object, for --json output; NULL: out of memory. */
+/* Returns the header fields of a plan file (all but steps and offsets) as a new JSON object. NULL if memory is short. */
 json_t *mp_plan_header_json(const mp_plan *plan, const mp_graph *graph);
 
-/* The name that a reader will find this storage by; "" if it has none. */
+/* Returns the name by which a reader finds this storage; "" if it has none. */
 const char *mp_plan_checkpoint_name(const mp_storage *storage);
-/* From names to storages: the first of that name or, where none is called so, the first with a tensor of that name. Released
- * with mp_names_free; NULL: out of memory. */
+/* Makes a map from names to storages: the first of that name or, if there is none, the first with a tensor of that
+ * name. Released with mp_names_free; NULL if memory is short. */
 mp_names *mp_plan_checkpoint_names(const mp_graph *graph);

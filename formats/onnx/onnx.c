@@ -1,8 +1,8 @@
-/* onnx.c - ONNX files into models, step by step: map the file, scan it into a skeleton without weights (onnx_scan.c), unpack
- * that under a byte budget, add initializers and inputs, add the nodes with functions inlined (onnx_nodes.c), look at what
- * the file says of its modules and initializers (onnx_metadata.c), choose roles (onnx_roles.c), close the open
- * dimensions (onnx_dimensions.c), sort, infer, look at masks (onnx_generated.c). Time and memory follow the skeleton, not the
- * file.
+/* onnx.c - reads ONNX files into models, step by step: map the file, scan it into a skeleton without weights
+ * (onnx_scan.c), unpack that under a byte budget, add initializers and inputs, add the nodes with functions inlined
+ * (onnx_nodes.c), read the metadata on modules and initializers (onnx_metadata.c), choose roles (onnx_roles.c), close
+ * the open dimensions (onnx_dimensions.c), sort, infer, recognise masks (onnx_generated.c). Time and memory depend on
+ * the size of the skeleton, not of the file.
  */
 #include "memplan/onnx.h"
 
@@ -18,11 +18,11 @@
 #include "formats/onnx/scan/onnx_scan.h"
 #include "onnx.pb-c.h"
 
-/* Files that people have in place of an ONNX file, and the way from each of them to one.
+/* Files that people have instead of an ONNX file, and how to make one of each.
  *
- * An ONNX file is a protobuf message whose fields have the numbers 1 to 25: it starts with one of their tags, and none of the
- * signatures below does. What starts like protobuf and is none of ours (TensorFlow's graphs) is told by its name, once reading
- * has failed.
+ * An ONNX file is a protobuf message whose fields have the numbers 1 to 25: it starts with one of their tags, and none
+ * of the signatures below does. Other protobuf files (TensorFlow's graphs) are recognised by name, once reading has
+ * failed.
  */
 #define FROM_PYTORCH "export the network with torch.onnx.export (examples/export_pytorch.py does it)"
 #define FROM_TENSORFLOW "convert it with tf2onnx: python -m tf2onnx.convert --help"
@@ -50,7 +50,7 @@ static const struct {
     {0, "\x1f\x8b", 2, "this file is compressed: unpack it with gunzip"},
 };
 
-/* An eight-byte length, then a JSON object of that length. */
+/* True if the bytes begin with an eight-byte length and a JSON object of that length. */
 static bool is_safetensors(const uint8_t *bytes, size_t size)
 {
     uint64_t length = 0;
@@ -59,8 +59,7 @@ static bool is_safetensors(const uint8_t *bytes, size_t size)
     return length >= 2 && length <= size - 8 && bytes[8] == '{' && (bytes[9] == '"' || bytes[9] == ' ' || bytes[9] == '}');
 }
 
-/* Refuses a file of a kind that is known and is not ONNX, with a word on what to do. An ONNX file of whatever content passes.
- */
+/* Refuses a file of a known kind that is not ONNX, and says how to make an ONNX file of it. Every ONNX file passes. */
 static mp_status refuse_foreign(const uint8_t *bytes, size_t size, mp_error *err)
 {
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
@@ -71,7 +70,7 @@ static mp_status refuse_foreign(const uint8_t *bytes, size_t size, mp_error *err
     return MP_OK;
 }
 
-/* Says what to do with a file that cannot be read as ONNX, by its name; NULL if nothing is known. */
+/* Returns advice, by its name, for a file that cannot be read as ONNX; NULL if nothing is known. */
 static const char *foreign_by_name(const char *path)
 {
     static const struct {
@@ -110,7 +109,7 @@ static mp_status add_outputs(mp_model *model, const Onnx__GraphProto *graph, mp_
     return MP_OK;
 }
 
-/* The file's base name without its ending. */
+/* Makes an empty model, named after the file without folder and ending. */
 static mp_status new_model(const char *path, mp_model **out, mp_error *err)
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
@@ -152,7 +151,7 @@ static mp_status build(const char *path, const Onnx__ModelProto *file, mp_onnx_b
     return MP_OK;
 }
 
-/* A file that is no ONNX model and is named like one of another kind gets a word on that. */
+/* Scans a file. If it is no ONNX model and its name is that of another kind, the error gives advice. */
 static mp_status scan(const char *path, const mp_file *file, mp_onnx_skeleton *skeleton, mp_error *err)
 {
     const char *hint = foreign_by_name(path);

@@ -12,13 +12,13 @@
 typedef struct mp_onnx_function {
     const Onnx__FunctionProto *proto;
     size_t n_defaults;
-    Onnx__AttributeProto **defaults; /* values of attributes that a call leaves out */
+    Onnx__AttributeProto **defaults; /* values of the attributes that a call leaves out */
 } mp_onnx_function;
 
 typedef struct mp_onnx_functions {
     size_t n;
     mp_onnx_function *list;
-    mp_names *index; /* key -> place in the list */
+    mp_names *index; /* key -> position in the list */
     mp_pool *pool;
     mp_onnx_budget *budget;
 } mp_onnx_functions;
@@ -34,7 +34,7 @@ mp_status mp_onnx_function_of(const mp_onnx_functions *functions, const Onnx__No
 
 /* Returns the domain, "" for the operators of ONNX itself, which some files call "ai.onnx". Never NULL. */
 const char *mp_onnx_domain(const char *domain);
-/* Checks that each set is imported in one version, of a sensible number. MP_PARSE. */
+/* Checks that each operator set is imported once, in a version of sensible size. MP_PARSE. */
 mp_status mp_onnx_check_imports(const Onnx__ModelProto *file, mp_error *err);
 /* Returns the version in which a domain is imported, 0 if it is not. */
 int mp_onnx_version(Onnx__OperatorSetIdProto *const *imports, size_t n, const char *domain);
@@ -49,13 +49,13 @@ typedef struct mp_onnx_binding {
 } mp_onnx_binding;
 
 typedef struct mp_onnx_scope {
-    const struct mp_onnx_scope *outer;   /* in which the call or the control operator stands; NULL: this is the graph */
-    const struct mp_onnx_scope *visible; /* of a subgraph: where names are looked up that it does not define */
+    const struct mp_onnx_scope *outer; /* the scope in which the call or the control operator stands; NULL: this is the graph */
+    const struct mp_onnx_scope *visible; /* of a subgraph: the scope in which names are looked up that it does not define */
     int depth, region;
-    const mp_onnx_function *function; /* that is being called, also around a subgraph; NULL: none */
-    const char *prefix;               /* of new names; NULL: the graph's are as they are */
-    mp_names *tensors; /* of the function's inputs: the model's tensor, or MP_ONNX_LEFT_OUT; NULL outside functions */
-    const mp_onnx_binding *attributes; /* of the call */
+    const mp_onnx_function *function; /* the function being called, also around a subgraph; NULL: none */
+    const char *prefix;               /* put before new names; NULL: names of the graph stay as they are */
+    mp_names *tensors; /* of a function's inputs: the model's tensor, or MP_ONNX_LEFT_OUT; NULL outside functions */
+    const mp_onnx_binding *attributes; /* arguments of the call */
     size_t n_attributes;
 } mp_onnx_scope;
 static inline void mp_onnx_scope_free(mp_onnx_scope *scope)
@@ -72,13 +72,13 @@ typedef struct mp_onnx_builder {
     mp_status (*add_nodes)(struct mp_onnx_builder *b, const mp_onnx_scope *s, Onnx__NodeProto *const *nodes, size_t n);
     const Onnx__ModelProto *file;
     mp_onnx_functions functions;
-    int64_t work, n_calls; /* what functions and subgraphs have added so far */
+    int64_t work, n_calls; /* of functions and subgraphs so far */
     mp_error *err;
 } mp_onnx_builder;
 
 /* Returns s, or "" for NULL. */
 const char *mp_onnx_text(const char *s);
-/* Counts work that a small file can multiply. MP_PARSE if it is too much. */
+/* Counts work that a small file can multiply (functions, subgraphs). MP_PARSE if it is too much. */
 mp_status mp_onnx_charge(mp_onnx_builder *b, int64_t work);
 
 /* Finds the model's tensor for a name in this scope, and makes one for a name not seen yet. *index is -1 if the call left it
@@ -96,7 +96,7 @@ mp_status mp_onnx_check_values(mp_onnx_builder *b, const mp_onnx_scope *s, const
 /* Returns the attribute of this name, NULL if there is none. */
 const Onnx__AttributeProto *mp_onnx_find_binding(const mp_onnx_binding *list, size_t n, const char *name);
 
-/* True if it is an operator of ONNX's own with subgraphs that a model can carry (If, Loop, Scan). */
+/* True if it is one of ONNX's own operators with subgraphs that a model can represent (If, Loop, Scan). */
 bool mp_onnx_is_control(const char *domain, const char *kind);
 
 /* Adds a node with subgraphs as a control operator, and its subgraphs as regions of the model (estimator/model/model.h).
@@ -109,8 +109,8 @@ mp_status mp_onnx_add_control(mp_onnx_builder *b, const mp_onnx_scope *s, const 
  * serves for what protobuf-c left packed. MP_PARSE, MP_UNSUPPORTED: a sentence that names the node; MP_NOMEM. */
 mp_status mp_onnx_nodes(mp_model *model, const Onnx__ModelProto *file, mp_onnx_budget *budget, mp_error *err);
 
-/* Adds the graph's inputs that are no initializers: element type, and shape if no dimension is open (rank -1 otherwise). Their
- * role becomes MP_ROLE_DATA for now. MP_PARSE, MP_UNSUPPORTED (no tensor), MP_NOMEM. */
+/* Adds the graph's inputs that are no initializers: element type, and shape if every dimension is fixed (rank -1
+ * otherwise). Their role is MP_ROLE_DATA for now. MP_PARSE, MP_UNSUPPORTED (no tensor), MP_NOMEM. */
 mp_status mp_onnx_inputs(mp_model *model, const Onnx__GraphProto *graph, const mp_onnx_options *options, mp_error *err);
 
 /* Gives every input its shape, now that the roles are known, and records the shapes that the file declares for other tensors.
@@ -122,9 +122,9 @@ mp_status mp_onnx_bind(mp_model *model, const Onnx__GraphProto *graph, const mp_
 bool mp_onnx_is_batch_name(const char *name);
 
 /* Puts the modules in front of the names of operators and of what they compute, "linear_3" becomes
- * "/blocks.0/blocks.0.fc/linear_3" (the file's name still finds the tensor), and gives operators the call that they were
- * written for, and tensors the line of the program that computes them. Names with modules, constants and outputs of the model
- * stay as they are. Call it when the outputs are declared. MP_PARSE: damaged metadata; MP_NOMEM. O(metadata). */
+ * "/blocks.0/blocks.0.fc/linear_3" (the file's name still finds the tensor), and records for each operator the call in the
+ * program, and for each tensor the line that computes it. Names with modules, constants and outputs of the model stay as they
+ * are. Must be called after the outputs are declared. MP_PARSE: damaged metadata; MP_NOMEM. O(metadata). */
 mp_status mp_onnx_scopes_read(mp_model *model, const Onnx__GraphProto *graph, mp_onnx_budget *budget, mp_error *err);
 
 typedef enum mp_onnx_origin {
@@ -133,34 +133,34 @@ typedef enum mp_onnx_origin {
     MP_ONNX_ORIGIN_OF_PARAMETERS, /* the exporter computed it from parameters: a transpose, the rows of an embedding */
     MP_ONNX_ORIGIN_BUFFER,
     MP_ONNX_ORIGIN_CONSTANT,
-    MP_ONNX_ORIGIN_OF_CONSTANTS /* the exporter computed it, and from no parameter: a mask, zeros, sines */
+    MP_ONNX_ORIGIN_OF_CONSTANTS /* the exporter computed it, but not from parameters: a mask, zeros, sines */
 } mp_onnx_origin;
 
 typedef struct mp_onnx_origins {
     mp_onnx_origin *of; /* per tensor of the model */
-    int folded_norms;   /* batch normalizations of the exported programme that the graph has no operator for */
+    int folded_norms;   /* batch normalizations of the exported program that are no longer operators of the graph */
 } mp_onnx_origins;
 
 /* Reads what PyTorch's newer exporter leaves in a graph's metadata: the inputs of the exported programme by kind
- * (`pkg.torch.export.ExportedProgram.graph_signature`), the kind of an initializer, and the names from which constant folding
- * made it (`pkg.onnxscript.optimizer.folded_from`). A file without metadata leaves all UNSAID; folded normalizations are told
- * there by the names that exporters give to what they have folded. MP_PARSE: malformed metadata; MP_NOMEM. On MP_OK released
- * with mp_onnx_origins_free. O(metadata). */
+ * (`pkg.torch.export.ExportedProgram.graph_signature`), the kind of an initializer, and the names from which constant
+ * folding made it (`pkg.onnxscript.optimizer.folded_from`). In a file without metadata all are UNSAID, and folded
+ * normalizations are recognised by the names that exporters give to folded weights. MP_PARSE: malformed metadata;
+ * MP_NOMEM. On MP_OK released with mp_onnx_origins_free. O(metadata). */
 mp_status mp_onnx_origins_read(const mp_model *model, const Onnx__GraphProto *graph, mp_onnx_budget *budget,
                                mp_onnx_origins *out, mp_error *err);
 void mp_onnx_origins_free(mp_onnx_origins *origins); /* zeroed is fine */
 
-/* Sets role and role_reason of every declared input and initializer (whose role is MP_ROLE_CONSTANT so far). The operators are
- * all there, the type of every input is known, and its shape if it is fixed (rank -1: a dimension is open). `origins` is what
- * the file says of its initializers; of the options `data` and `train` count: with the first exactly the named inputs are
- * data, by the second floating-point state of such names is trained whatever the rules say. MP_INVALID: a name that is no
+/* Sets role and role_reason of every declared input and initializer (whose role is MP_ROLE_CONSTANT so far). The
+ * operators are all there, the type of every input is known, and its shape if it is fixed (rank -1: a dimension is
+ * open). `origins` is what the file says of its initializers; with options->data exactly the named inputs are data;
+ * floating-point state that matches options->train is trained whatever the rules say. MP_INVALID: a name that is no
  * input, a pattern that nothing has; MP_NOMEM. O(operands + tensors times patterns). */
 mp_status mp_onnx_roles(mp_model *model, const mp_onnx_origins *origins, const mp_onnx_options *options, mp_error *err);
 
-/* Sets `mask` of square tensors of booleans (or bytes) from outside that have no value in the model: from the file's values; a
- * buffer without any is taken for a causal mask, true where scores are hidden if a Where puts a negative constant there, else
- * true where they are kept. The roles are set, the model is inferred. MP_IO: the file cannot be read again; MP_NOMEM.
- * O(tensors), and the elements of such masks in the file. */
+/* Sets `mask` of square boolean (or byte) tensors from outside that have no value in the model, from the file's values.
+ * A buffer without values is taken for a causal mask: true where scores are hidden if a Where puts a negative constant
+ * there, else true where they are kept. Roles must be set and the model inferred. MP_IO: the file cannot be read again;
+ * MP_NOMEM. O(tensors), and the elements of such masks in the file. */
 mp_status mp_onnx_masks(mp_model *model, const char *path, mp_error *err);
 
 /* True if the tensor is a table of sines and cosines of positions (Vaswani et al. 2017, 3.5), which is computed and not
@@ -170,17 +170,16 @@ bool mp_onnx_is_sines(const mp_tensor *tensor);
 
 /* True if a name ends like an entry of a state dictionary: "enc.weight", "bn.running_var". */
 bool mp_onnx_names_entry(const char *name);
-/* True if a name is one of a module within a module, "m.logit_scale": with a dot, and nothing that exporters put into names of
- * their own. */
+/* True if a name is one of a module within a module, "m.logit_scale": it has a dot, and no part that exporters add. */
 bool mp_onnx_names_state(const char *name);
-/* True if a name ends like a table that is looked at: "causal_mask", "rotary.cos_cached", "pixel_mean". */
+/* True if a name ends like a table that is only looked up: "causal_mask", "rotary.cos_cached", "pixel_mean". */
 bool mp_onnx_names_table(const char *name);
-/* True if a name is one that PyTorch's newer exporter gives to a result that it has computed and stored: "val_162",
+/* True if a name is one that PyTorch's newer exporter gives to a result that it computed and stored: "val_162",
  * "zeros_like", "unsqueeze_3". */
 bool mp_onnx_names_result(const char *name);
-/* True if all floating-point initializers are called like state, those of the module itself without a dot, and one is an entry
- * of a module within it: so PyTorch's older exporter does, which writes constants as operators. Roles are not chosen yet.
- * O(tensors). */
+/* True if all floating-point initializers have names of state (without a dot if they are the outermost module's), and
+ * one is an entry of an inner module: PyTorch's older exporter writes such files, with constants as operators. Roles
+ * are not chosen yet. O(tensors). */
 bool mp_onnx_is_state_dictionary(const mp_model *model);
 /* True if a name is weight, bias, running_mean or running_var, and the model has both statistics of the same module. */
 bool mp_onnx_names_frozen_norm(const mp_model *model, const char *name);

@@ -1,8 +1,8 @@
-/* onnx_dimensions.c - open dimensions and what closes them.
+/* onnx_dimensions.c - open dimensions, and how they get their sizes.
  *
- * A dimension of an input is a number, a symbol ("N"), or unknown: no value at all, -1 (Paddle), "?" (others). An unknown one
- * gets a symbol of its own, "INPUT[AXIS]", so that --dim can name it like any other. --batch closes the first dimension of the
- * data inputs; where an input calls another axis the batch and its first one not (sequence first), that other axis.
+ * A dimension of an input is a number, a symbol ("N"), or unknown: no value at all, -1 (Paddle), "?" (others). An
+ * unknown one gets a symbol of its own, "INPUT[AXIS]", so that --dim can name it like any other. --batch sets the first
+ * dimension of the data inputs, or another axis that is named as the batch when the first one is not (sequence first).
  */
 #include "formats/onnx/onnx.h"
 
@@ -26,30 +26,30 @@ typedef struct binder {
     const mp_onnx_options *options;
     symbol *symbols;
     size_t n_symbols, capacity;
-    mp_names *index; /* name -> place in symbols */
+    mp_names *index; /* name -> position in symbols */
     mp_error *err;
 } binder;
 
-/* The tensor type of a declaration, NULL if it declares none. */
+/* Returns the tensor type of a declaration, NULL if it declares none. */
 static const Onnx__TypeProto__Tensor *tensor_type(const Onnx__ValueInfoProto *info)
 {
     return info->type && info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? info->type->tensor_type : NULL;
 }
 
-/* The number that a dimension is, or OPEN. Other negative numbers are returned as they are. */
+/* Returns the size of a dimension, or OPEN. Other negative numbers are returned as they are. */
 static int64_t fixed_size(const Onnx__TensorShapeProto__Dimension *d)
 {
     return d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE ? d->dim_value : OPEN;
 }
 
-/* The same for an input's dimension: some exporters write an open batch as 0, which a batch then closes. */
+/* Returns an input dimension's size as fixed_size does; an open batch exported as 0 is OPEN if a batch is given. */
 static int64_t input_size(const Onnx__TensorShapeProto *shape, size_t axis, const mp_onnx_options *options)
 {
     int64_t size = fixed_size(shape->dim[axis]);
     return size == 0 && axis == 0 && options->batch > 0 ? OPEN : size;
 }
 
-/* The symbol that the file gives a dimension, NULL for none: "?" and the like are no names, each stands for something else. */
+/* Returns the symbol that the file gives a dimension, NULL for none: "?" and the like are no names, their sizes may differ. */
 static const char *file_symbol(const Onnx__TensorShapeProto__Dimension *d)
 {
     static const char *const unknown[] = {"", "?", "None", "-1"};
@@ -114,7 +114,7 @@ static mp_status add_symbol(binder *b, const char *name)
     return MP_OK;
 }
 
-/* The name of an open dimension of an input, made up if the file has none. NULL: out of memory. */
+/* Returns the name of an open dimension of an input, made up if the file has none. NULL if memory is short. */
 static const char *symbol_name(binder *b, const char *input, size_t axis, const Onnx__TensorShapeProto__Dimension *d)
 {
     const char *name = file_symbol(d);
@@ -127,7 +127,7 @@ static symbol *find_symbol(binder *b, const char *name)
     return k >= 0 ? &b->symbols[k] : NULL;
 }
 
-/* An input that has no shape yet. */
+/* True if an input has no shape yet. */
 static bool lacks_shape(const binder *b, const Onnx__ValueInfoProto *info, int *index)
 {
     *index = mp_model_find(b->model, info->name);
@@ -152,7 +152,7 @@ static mp_status collect(binder *b, const Onnx__GraphProto *graph)
     return MP_OK;
 }
 
-/* " (they are 'a', 'b')", cut off at the end of the buffer. */
+/* Writes " (they are 'a', 'b')", cut at the end of the buffer. */
 static void list_symbols(const binder *b, char *out, size_t size)
 {
     size_t used = 0;
@@ -189,7 +189,7 @@ bool mp_onnx_is_batch_name(const char *name)
     return false;
 }
 
-/* The axis of a data input that --batch closes, -1 if its first one is fixed and none is called so. */
+/* Returns the axis of a data input that --batch sets, -1 if its first dimension is fixed and none is named as a batch. */
 static int batch_axis(const Onnx__TensorShapeProto *shape, const mp_onnx_options *options)
 {
     int named = -1;
@@ -199,7 +199,7 @@ static int batch_axis(const Onnx__TensorShapeProto *shape, const mp_onnx_options
     return shape->n_dim && input_size(shape, 0, options) == OPEN ? 0 : -1;
 }
 
-/* The batch, if no data input has an open batch dimension, must be what the file fixes. */
+/* Checks the batch against the file if no data input has an open batch dimension. */
 static mp_status check_fixed_batch(const binder *b)
 {
     const mp_model *model = b->model;
@@ -238,7 +238,7 @@ static mp_status apply_batch(binder *b, const Onnx__GraphProto *graph)
     return any ? MP_OK : check_fixed_batch(b);
 }
 
-/* The shape that a declaration gives, OPEN where a dimension stays so. `dims` has MP_RANK_MAX entries. */
+/* Gives the shape that a declaration has, OPEN where a dimension stays open. `dims` has MP_RANK_MAX entries. */
 static void declared_shape(binder *b, const Onnx__TensorShapeProto *shape, int64_t *dims)
 {
     for (size_t d = 0; d < shape->n_dim; d++) {
@@ -267,7 +267,7 @@ static mp_status set_input(binder *b, const Onnx__ValueInfoProto *info, int inde
     return mp_tensor_set(b->model, index, b->model->tensors[index].dtype, (int)shape->n_dim, dims, b->err);
 }
 
-/* Records what the file says about tensors of the model. */
+/* Records the types and shapes that the file declares for tensors of the model. */
 static mp_status record_declarations(binder *b, Onnx__ValueInfoProto *const *infos, size_t n)
 {
     for (size_t k = 0; k < n; k++) {

@@ -1,4 +1,4 @@
-/* onnx_functions.c - functions that a file brings along: PyTorch's exporters write whole modules, or single operators of their
+/* onnx_functions.c - the functions that a file defines: PyTorch's exporters write whole modules, or single operators of their
  * own library, as functions over standard operators. They are found by (domain, name, overload), as a call names them. Two of
  * the fields involved are younger than Debian's schema; the scan renumbered them, so they come as unknown fields.
  */
@@ -10,7 +10,7 @@
 
 #include "formats/onnx/scan/onnx_scan.h"
 
-enum { VERSION_MAX = 1000 }; /* of an operator set: the newest is far below */
+enum { VERSION_MAX = 1000 }; /* largest version of an operator set; the newest is far below */
 
 const char *mp_onnx_domain(const char *domain)
 {
@@ -49,7 +49,7 @@ mp_status mp_onnx_check_imports(const Onnx__ModelProto *file, mp_error *err)
     return MP_OK;
 }
 
-/* The last unknown field of this number, or NULL. */
+/* Returns the last unknown field of this number, NULL if there is none. */
 static const ProtobufCMessageUnknownField *unknown_field(const ProtobufCMessage *message, uint32_t id)
 {
     for (unsigned k = message->n_unknown_fields; k-- > 0;)
@@ -57,7 +57,7 @@ static const ProtobufCMessageUnknownField *unknown_field(const ProtobufCMessage 
     return NULL;
 }
 
-/* protobuf-c keeps the length in front of an unknown field's bytes: how many bytes that takes. */
+/* Returns how many bytes the length takes that protobuf-c keeps in front of an unknown field's bytes. */
 static size_t length_prefix(const ProtobufCMessageUnknownField *field)
 {
     size_t n = 0;
@@ -65,8 +65,8 @@ static size_t length_prefix(const ProtobufCMessageUnknownField *field)
     return n < field->len ? n + 1 : field->len;
 }
 
-/* What a function is found by; lengths keep its parts apart, whatever stands in them. Released with mp_free; NULL: out of
- * memory. */
+/* Returns the key of a function; lengths separate its parts, whatever they contain. Released with mp_free; NULL if
+ * memory is short. */
 static char *function_key(const char *domain, const char *name, const ProtobufCMessage *message, uint32_t overload_id)
 {
     const ProtobufCMessageUnknownField *overload = unknown_field(message, overload_id);

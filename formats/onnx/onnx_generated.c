@@ -1,5 +1,5 @@
-/* onnx_generated.c - constants that a program computed: sines of positions, and causal masks, whose booleans are looked at and
- * not kept. */
+/* onnx_generated.c - constants that a program computed: sines of positions, and causal masks, whose elements are read
+ * but not stored. */
 #include "formats/onnx/onnx.h"
 
 #include <string.h>
@@ -21,9 +21,9 @@ bool mp_onnx_is_sines(const mp_tensor *t)
     return 2 * ones == width && others > 0;
 }
 
-enum { SIDE_MAX = 1 << 14 }; /* of a mask that is worth looking at */
+enum { SIDE_MAX = 1 << 14 }; /* largest side of a mask that is read */
 
-/* Could it be one, the same for every sample? */
+/* True if the tensor could be a mask that is the same for every sample. */
 static bool is_square(const mp_tensor *t)
 {
     bool fits = t->producer < 0 && !t->value && (t->dtype == MP_DTYPE_BOOL || t->dtype == MP_DTYPE_UINT8) && t->rank >= 2 &&
@@ -33,7 +33,7 @@ static bool is_square(const mp_tensor *t)
     return n > 1 && n <= SIDE_MAX && t->dims[t->rank - 2] == n;
 }
 
-/* What n x n elements are a mask of. */
+/* Returns which mask n x n elements are. */
 static mp_mask mask_of(const uint8_t *element, int64_t n)
 {
     const bool keeps = element[0] != 0;
@@ -43,7 +43,7 @@ static mp_mask mask_of(const uint8_t *element, int64_t n)
     return keeps ? MP_MASK_PAST : MP_MASK_FUTURE;
 }
 
-/* Does a Where put a negative constant where the mask is true? */
+/* True if a Where puts a negative constant where the mask is true. */
 static bool hides_where_true(const mp_model *model, int mask)
 {
     for (size_t k = 0; k < model->n_operators; k++) {

@@ -1,8 +1,8 @@
-/* onnx_metadata.c - what PyTorch's newer exporter notes beside graphs, nodes and values (metadata_props): which initializers
- * are parameters, and the modules and source lines of operators.
+/* onnx_metadata.c - what PyTorch's newer exporter notes beside graphs, nodes and values (metadata_props): which
+ * initializers are parameters, and the modules and source lines of operators.
  *
- * The exporter computes what depends on no input once and for all (transposed weights, rows of a position table, causal masks,
- * zeros) and names the results after the operator or by number: the name says nothing. The metadata does:
+ * The exporter computes everything that depends on no input (transposed weights, rows of a position table, causal
+ * masks, zeros) and names the results after the operator or by number. Their origin is only in the metadata:
  *
  *     graph        pkg.torch.export.ExportedProgram.graph_signature
  *                      p_l_weight: PARAMETER target='l.weight'
@@ -31,7 +31,7 @@
 #include "formats/onnx/scan/onnx_scan.h"
 #include "formats/onnx/scan/onnx_wire.h"
 
-/* Takes one entry; neither text outlives the call. What it returns ends the reading unless it is MP_OK. */
+/* Takes one entry; the texts are valid during the call. A status other than MP_OK ends the reading. */
 typedef mp_status (*entry_taker)(void *data, const char *key, const char *value);
 
 /* Hands over every entry of the metadata that the scan has left in a message under the number `id`. MP_PARSE, MP_NOMEM. */
@@ -58,9 +58,9 @@ typedef struct reader {
     const mp_model *model;
     mp_onnx_budget *budget;
     mp_pool *pool;
-    mp_names *signature; /* name in the programme's state -> mp_onnx_origin */
+    mp_names *signature; /* name in the exported program's state -> mp_onnx_origin */
     mp_onnx_origin *of;
-    const char **means; /* running means of the programme, by name */
+    const char **means; /* running means of the exported program, by name */
     size_t n_means, means_capacity;
     mp_error *err;
 } reader;
@@ -86,7 +86,7 @@ static mp_onnx_origin kind_of(const char *text, size_t length)
     return MP_ONNX_ORIGIN_UNSAID;
 }
 
-/* The text between the next two quotation marks before `end`, and what follows it; NULL: there is none. */
+/* Returns the text between the next two quotation marks before `end`, and its length; NULL if there is none. */
 static const char *quoted(const char *at, const char *end, size_t *length)
 {
     const char *open = memchr(at, '\'', (size_t)(end - at));
@@ -96,7 +96,7 @@ static const char *quoted(const char *at, const char *end, size_t *length)
     return open + 1;
 }
 
-/* One line of the signature: "NAME: KIND target='TARGET' ...". */
+/* Reads one line of the signature: "NAME: KIND target='TARGET' ...". */
 static mp_status read_line(reader *r, const char *line, const char *end)
 {
     const char *colon = memchr(line, ':', (size_t)(end - line)), *kind = colon ? colon + 1 : end;
@@ -125,7 +125,7 @@ static mp_status read_signature(reader *r, const char *text)
     return MP_OK;
 }
 
-/* Whether a parameter is among the names of "['l.weight', 'val_3']". */
+/* Finds whether a parameter is among the names of "['l.weight', 'val_3']". */
 static mp_status read_folded(reader *r, const char *text, mp_onnx_origin *out)
 {
     const char *end = text + strlen(text);
@@ -141,7 +141,7 @@ static mp_status read_folded(reader *r, const char *text, mp_onnx_origin *out)
     return MP_OK;
 }
 
-/* What an entry is about; -1: the whole graph. */
+/* The tensor that an entry is about; -1: the whole graph. */
 typedef struct subject {
     reader *r;
     int tensor;
@@ -166,7 +166,7 @@ static mp_status take_of_tensor(void *data, const char *key, const char *value)
     return MP_OK;
 }
 
-/* Is the scale beside this running mean a buffer? Detectors freeze batch normalization so, as arithmetic. */
+/* Finds whether the scale beside this running mean is a buffer: detectors freeze batch normalization so, as arithmetic. */
 static mp_status is_frozen(const reader *r, const char *mean, bool *out)
 {
     const size_t stem = strlen(mean) - strlen(running_mean);
@@ -179,7 +179,7 @@ static mp_status is_frozen(const reader *r, const char *mean, bool *out)
     return MP_OK;
 }
 
-/* The newer exporter calls the bias of what it has folded "conv.weight_bias", the older one a filter "onnx::Conv_497". */
+/* True for names of folded tensors: newer exporters write biases "conv.weight_bias", older ones filters "onnx::Conv_497". */
 static bool is_named_as_folded(const mp_tensor *t)
 {
     return t->role == MP_ROLE_CONSTANT && mp_dtype_is_float(t->dtype) &&
@@ -242,11 +242,11 @@ enum { PATH_MAX_BYTES = 512, LINE_MAX_BYTES = 160, CALL_MAX_BYTES = 128 }; /* lo
 
 typedef struct scope {
     char path[PATH_MAX_BYTES];   /* "/layer1/layer1.0"; "" for none */
-    char call[CALL_MAX_BYTES];   /* "conv2d", of which a program has one; "" for none */
+    char call[CALL_MAX_BYTES];   /* "conv2d", which occurs once in the program; "" for none */
     char source[LINE_MAX_BYTES]; /* "net.py:12: return x + self.conv1(x)" */
 } scope;
 
-/* The quoted names but the last, which is the call's own. */
+/* Reads the path of modules: the quoted names but the last, which is the call's own. */
 static void read_path(const char *text, scope *s)
 {
     char *path = s->path;
@@ -256,7 +256,7 @@ static void read_path(const char *text, scope *s)
         if (!close) break;
         const size_t length = (size_t)(close - open - 1);
         if (!length) continue;
-        if (n + length + 2 > PATH_MAX_BYTES) n = before = 0; /* no path rather than half of one */
+        if (n + length + 2 > PATH_MAX_BYTES) n = before = 0; /* no path rather than a part of one */
         before = n;
         path[n++] = '/';
         memcpy(path + n, open + 1, length);
@@ -275,7 +275,7 @@ static bool is_of_a_library(const char *file, size_t length)
     return false;
 }
 
-/* The number in `", line 12`; 0: there is none. */
+/* Returns the number in `", line 12`, 0 if there is none. */
 static long line_number(const char *text)
 {
     static const char before[] = "\", line ";
@@ -284,7 +284,7 @@ static long line_number(const char *text)
     return line > 0 && line < INT_MAX ? line : 0;
 }
 
-/* The innermost line that is not a library's, else the innermost. */
+/* Reads the innermost source line outside libraries, or the innermost of all. */
 static void read_source(const char *text, char *source)
 {
     bool own = false;
@@ -313,7 +313,7 @@ static mp_status take(void *data, const char *key, const char *value)
     return MP_OK;
 }
 
-/* Cuts a character that is not whole. */
+/* Cuts an incomplete UTF-8 character off the end. */
 static void end_at_a_character(char *text)
 {
     size_t n = strlen(text), k = n;

@@ -1,8 +1,8 @@
-/* onnx_nodes.c - nodes into operators, functions inlined.
+/* onnx_nodes.c - turns nodes into operators, with functions inlined.
  *
  * A call of a function is replaced by the function's nodes, in which the formal inputs and outputs are the call's tensors,
- * every other tensor is a new one called CALL/NAME, and an attribute that refers to one of the function's (ref_attr_name) takes
- * what the call gives, else the function's default, else nothing. Functions may call functions, but not themselves. Since ten
+ * every other tensor is a new one called CALL/NAME, and an attribute that refers to one of the function's (ref_attr_name)
+ * takes the call's value, else the function's default, else none. Functions may call functions, but not themselves. Since ten
  * functions that each call the next one ten times make ten thousand million nodes, what inlining adds is counted.
  */
 #include "formats/onnx/onnx.h"
@@ -16,7 +16,7 @@
 
 enum {
     CALLS_MAX = 1 << 17,
-    INLINE_WORK_MAX = 1 << 24 /* operands, attributes, elements and bytes of names that functions and subgraphs add */
+    INLINE_WORK_MAX = 1 << 24 /* most operands, attributes, elements and bytes of names that functions and subgraphs add */
 };
 
 const char *mp_onnx_text(const char *s)
@@ -83,7 +83,7 @@ const Onnx__AttributeProto *mp_onnx_find_binding(const mp_onnx_binding *list, si
 
 enum { ATTRIBUTES_MAX = 128 }; /* of one node */
 
-/* The node's attributes with references followed; those that refer to nothing are left out. `list` has an entry for each. */
+/* Collects the node's attributes, references followed; those without a value are left out. `list` has room for all. */
 static mp_status bind_attributes(mp_onnx_builder *b, const mp_onnx_scope *s, const Onnx__NodeProto *node, mp_onnx_binding *list,
                                  size_t *n)
 {
@@ -106,7 +106,7 @@ static mp_status bind_attributes(mp_onnx_builder *b, const mp_onnx_scope *s, con
     return MP_OK;
 }
 
-/* Elements that an attribute's copy takes. */
+/* Returns the elements that an attribute's copy takes. */
 static int64_t attribute_work(const mp_attribute *a)
 {
     return 1 + (int64_t)a->n + (a->value ? a->value->n : 0) + (a->text ? (int64_t)strlen(a->text) : 0);
@@ -142,7 +142,7 @@ static mp_status add_operator(mp_onnx_builder *b, const mp_onnx_scope *s, const 
     draft.out = out;
     draft.n_out = (int)node->n_output;
     MP_CHECK(mp_model_operator(model, &draft, &index, b->err));
-    /* a constant is the same in every iteration: it stands in the graph itself */
+    /* a constant is the same in every iteration, so it stands in the graph itself */
     bool is_constant = !strcmp(draft.kind, "Constant") && !*draft.domain;
     model->operators[index].region = is_constant ? 0 : s->region;
     if (is_constant && s->visible && n_bindings && attributes[0].kind == MP_ATTRIBUTE_TENSOR && !attributes[0].value)
@@ -150,8 +150,7 @@ static mp_status add_operator(mp_onnx_builder *b, const mp_onnx_scope *s, const 
     return MP_OK;
 }
 
-/* A tensor that is another one, under its own name: a function may hand an input on as an output, or one tensor as two outputs.
- */
+/* Adds an Identity from one tensor to another: a function may return an input, or one tensor as two outputs. */
 static mp_status add_identity(mp_onnx_builder *b, int region, int from, int to)
 {
     int index;
@@ -162,8 +161,8 @@ static mp_status add_identity(mp_onnx_builder *b, int region, int from, int to)
     return st;
 }
 
-/* Binds the formal inputs to `in`, and the formal outputs to `out` where nothing else has that name; the others, which are
- * copies, are marked in `copied`. */
+/* Binds the formal inputs to `in`, and the formal outputs to `out` unless the name is taken; the other outputs are
+ * marked in `copied` and copied later. */
 static mp_status bind_formals(mp_onnx_builder *b, mp_onnx_scope *s, const int *in, size_t n_in, const int *out, size_t n_out,
                               bool *copied)
 {
@@ -239,13 +238,13 @@ static mp_status inline_call(mp_onnx_builder *b, const mp_onnx_scope *s, const O
     return MP_OK;
 }
 
-/* The version of an operator set that holds in this scope, 0 if it is not imported. */
+/* Returns the version of an operator set in this scope, 0 if it is not imported. */
 static int imported_version(const mp_onnx_builder *b, const mp_onnx_scope *s, const char *domain)
 {
     const Onnx__FunctionProto *f = s->function ? s->function->proto : NULL;
     int version = f ? mp_onnx_version(f->opset_import, f->n_opset_import, domain) : 0;
     if (!version) version = mp_onnx_version(b->file->opset_import, b->file->n_opset_import, domain);
-    bool imports_by_default = b->file->ir_version < 3 && !*domain; /* files older than imports use the first set */
+    bool imports_by_default = b->file->ir_version < 3 && !*domain; /* files older than imports use the first operator set */
     return version || !imports_by_default ? version : 1;
 }
 

@@ -1,8 +1,8 @@
-/* onnx_roles.c - which tensors from outside are the batch, which are trained, and which just are.
+/* onnx_roles.c - decides which tensors from outside are the batch, which are trained, and which are neither.
  *
- * An ONNX file does not say. Initializers are weights, but also running statistics, masks, tables and the numbers that shapes
- * are made of; and a file without weights ("stripped") lists them as inputs beside the batch. So the roles follow from what the
- * exporter has noted, from how a tensor is used and from its name, by these rules, the first that applies:
+ * An ONNX file does not say. Initializers are weights, but also running statistics, masks, tables and elements of
+ * shapes; and a file without weights ("stripped") lists them as inputs beside the batch. So the roles follow from what
+ * the exporter has noted, from how a tensor is used and from its name, by these rules, the first that applies:
  *
  *   inputs       1. named with --data: data (then no other input is)
  *                2. only read as batch normalization's mean and variance: buffer
@@ -24,8 +24,8 @@
  *               11. called like a value that the exporter has computed (onnx_state_names.c), and not read as a weight: constant
  *               12. otherwise: parameter
  *
- * --train makes a parameter of floating-point state that is none by these rules. Some exporters write weights as Constant
- * operators. Where no tensor is a parameter by these rules, such constants are treated as initializers.
+ * --train makes a parameter of floating-point state that is none by these rules. Some exporters write weights as
+ * Constant operators. Where no tensor is a parameter by these rules, such constants are treated as initializers.
  */
 #include "formats/onnx/onnx.h"
 
@@ -35,14 +35,14 @@
 #include "estimator/model/model.h"
 #include "estimator/model/ops.h"
 
-/* How a tensor is read. ROWS stands beside WEIGHT where only rows of it are picked. */
+/* How a tensor is read. ROWS is set together with WEIGHT where only some rows of it are read. */
 enum { WEIGHT = 1, STATISTIC = 2, SETTING = 4, OTHER = 8, COMPARED = 16, ROWS = 32 };
 
-enum { PASSES_MAX = 4 }; /* rearrangements in a row that are looked through, at least */
+enum { PASSES_MAX = 4 }; /* number of rearrangements in a row that are always followed */
 
 typedef struct use {
-    unsigned how;         /* WEIGHT | ... */
-    int n_reads, n_table; /* operands that read it, and those of elementwise operators */
+    unsigned how;         /* set of WEIGHT, ... */
+    int n_reads, n_table; /* operands that read it; those of them that are in elementwise operators */
 } use;
 
 static const mp_op *row_of(const mp_operator *op)
@@ -55,7 +55,7 @@ static unsigned how_read(const mp_operator *op, mp_input_use operand)
     static const unsigned how[] = {[MP_USE_UNSTATED] = OTHER,  [MP_USE_NONE] = OTHER,         [MP_USE_OTHER] = OTHER,
                                    [MP_USE_WEIGHT] = WEIGHT,   [MP_USE_ROWS] = WEIGHT | ROWS, [MP_USE_STATISTIC] = STATISTIC,
                                    [MP_USE_SETTING] = SETTING, [MP_USE_TABLE] = OTHER,        [MP_USE_COMPARED] = COMPARED,
-                                   [MP_USE_THROUGH] = 0 /* as the output: note_passes */};
+                                   [MP_USE_THROUGH] = 0 /* as the output is read: see note_passes */};
     return operand == MP_USE_ROWS && mp_operator_int(op, "axis", 0) != 0 ? OTHER : how[operand];
 }
 
@@ -67,13 +67,13 @@ static void note_reads(const mp_operator *op, use *uses)
         use *u = &uses[op->in[k]];
         mp_input_use operand = mp_op_input_of(row, k).use;
         u->n_reads++;
-        if (op->control) continue; /* as within its regions: note_regions */
+        if (op->control) continue; /* as its regions read it: see note_regions */
         u->n_table += operand == MP_USE_TABLE;
         u->how |= how_read(op, operand);
     }
 }
 
-/* What a control operator is given is read as its regions read it; their results are read as its outputs are. */
+/* Lets operands of a control operator be read as its regions read them, and results of regions as the operator's outputs. */
 static void note_regions(const mp_model *model, const mp_operator *op, use *uses)
 {
     for (int k = 0; k < 2 && op->regions[k]; k++) {
@@ -89,7 +89,7 @@ static void note_regions(const mp_model *model, const mp_operator *op, use *uses
     }
 }
 
-/* What becomes of a rearranged tensor becomes of the tensor. Backwards, so that in a sorted file one round is enough. */
+/* Lets the input of a rearrangement be read as its output. Goes backwards, so that one round is enough for a sorted file. */
 static void note_passes(const mp_model *model, use *uses)
 {
     for (int round = 0; round < PASSES_MAX; round++) {
@@ -117,7 +117,7 @@ static mp_status find_uses(const mp_model *model, use **out, mp_error *err)
     return MP_OK;
 }
 
-/* What training changes must not be folded away by its first value. */
+/* Sets a role. A tensor that training changes loses its value, so that it is not folded. */
 static void set_role(mp_tensor *t, mp_role role, const char *reason)
 {
     t->role = role;
@@ -125,8 +125,8 @@ static void set_role(mp_tensor *t, mp_role role, const char *reason)
     if (role == MP_ROLE_PARAMETER || role == MP_ROLE_BUFFER) t->value = NULL;
 }
 
-/* A table that is looked at, not learned. The learned ones that are added or multiplied at all are so once (position
- * embeddings), or have one dimension (biases, scales). */
+/* True for a table that is looked up, not learned. A learned tensor that is added or multiplied has one such reader
+ * (position embeddings) or one dimension (biases, scales). */
 static bool is_table(const mp_tensor *t, const use *u)
 {
     if (mp_onnx_names_table(t->name)) return true;
@@ -136,7 +136,7 @@ static bool is_table(const mp_tensor *t, const use *u)
     return wide >= 2 && u->n_table >= 2 && u->n_table == u->n_reads && !strstr(t->name, "weight") && !strstr(t->name, "embed");
 }
 
-/* The same number everywhere, as far as its elements are in the file. */
+/* True if the elements are in the file and all equal. */
 static bool is_uniform(const mp_tensor *t)
 {
     const mp_value *v = t->value;
@@ -145,7 +145,7 @@ static bool is_uniform(const mp_tensor *t)
     return same;
 }
 
-/* (C, 1, 1): one number per channel, as the scale and shift of a normalization that is written out. */
+/* True for (C, 1, 1): one number per channel, as scale and shift of a normalization that is written out. */
 static bool is_per_channel(const mp_tensor *t)
 {
     int wide = 0;
@@ -153,8 +153,8 @@ static bool is_per_channel(const mp_tensor *t)
     return wide == 1 && t->rank > 1 && t->dims[t->rank - 1] == 1;
 }
 
-/* Called like a result, and read as only results are. A product's factor, a bias and a filter may be a weight that was
- * transposed; a scale of ones is none. */
+/* True if the tensor is named and read like a result. A product's factor, a bias or a filter may be a transposed
+ * weight; a scale of ones is not learned. */
 static bool is_computed(const mp_tensor *t, const use *u)
 {
     if (!mp_onnx_names_result(t->name)) return false;
@@ -182,7 +182,7 @@ static void choose_state(const mp_model *model, mp_tensor *t, const use *u)
         set_role(t, MP_ROLE_PARAMETER, "a floating-point weight");
 }
 
-/* Rule 8: false where the file says nothing. */
+/* Applies rule 8. Returns false where the file says nothing. */
 static bool choose_as_noted(mp_tensor *t, const use *u, mp_onnx_origin origin)
 {
     static const struct {
@@ -199,7 +199,7 @@ static bool choose_as_noted(mp_tensor *t, const use *u, mp_onnx_origin origin)
     return true;
 }
 
-/* `state`: the names of the file's initializers are those of a state dictionary. */
+/* Chooses the role of an initializer. `state`: the file's initializers have the names of a state dictionary. */
 static void choose_initializer(const mp_model *model, mp_tensor *t, const use *u, mp_onnx_origin origin, bool state)
 {
     if (!mp_dtype_is_float(t->dtype))
@@ -216,8 +216,8 @@ static void choose_initializer(const mp_model *model, mp_tensor *t, const use *u
         choose_state(model, t, u);
 }
 
-/* Read as a weight and as nothing else that a batch could be. Equal ones may have been merged: scale and variance are all ones.
- */
+/* True if the tensor is read only as weights are. STATISTIC is allowed: an exporter may merge an equal scale and
+ * variance, both all ones. */
 static bool is_weight(const mp_tensor *t, const use *u)
 {
     return mp_dtype_is_float(t->dtype) && (u->how & WEIGHT) && !(u->how & ~(unsigned)(WEIGHT | ROWS | STATISTIC));
@@ -231,7 +231,7 @@ static void choose_input_state(const mp_model *model, mp_tensor *t, const use *u
         choose_state(model, t, u);
 }
 
-/* What is known of the whole file. */
+/* Facts about the whole file. */
 typedef struct evidence {
     bool weights_inside, open_inputs;
 } evidence;
@@ -302,7 +302,7 @@ static mp_status choose_named(mp_model *model, const use *uses, const char *cons
     return MP_OK;
 }
 
-/* A Constant operator of floating-point numbers becomes an initializer. */
+/* Turns a Constant operator of floating-point numbers into an initializer. */
 static mp_status adopt_constant(mp_model *model, mp_operator *op, const use *uses, mp_error *err)
 {
     const mp_attribute *a = mp_operator_attribute(op, "value");
@@ -312,7 +312,7 @@ static mp_status adopt_constant(mp_model *model, mp_operator *op, const use *use
     mp_tensor *t = &model->tensors[op->out[0]];
     MP_CHECK(mp_tensor_set(model, op->out[0], a->dtype, a->rank, a->dims, err));
     choose_initializer(model, t, &uses[op->out[0]], MP_ONNX_ORIGIN_UNSAID, false);
-    if (t->role == MP_ROLE_CONSTANT) { /* better left as it is */
+    if (t->role == MP_ROLE_CONSTANT) { /* it stays a constant */
         set_role(t, MP_ROLE_ACTIVATION, NULL);
         return MP_OK;
     }
@@ -321,7 +321,7 @@ static mp_status adopt_constant(mp_model *model, mp_operator *op, const use *use
     return MP_OK;
 }
 
-/* Where nothing is trained so far: weights that are written as Constant operators. */
+/* Looks for weights among Constant operators, if nothing is trained so far. */
 static mp_status adopt_constants(mp_model *model, const use *uses, mp_error *err)
 {
     bool weights = false;
@@ -336,7 +336,7 @@ static mp_status adopt_constants(mp_model *model, const use *uses, mp_error *err
     return MP_OK;
 }
 
-/* --train: what is state, or became a constant, is trained. */
+/* Applies --train: state and constants of these names become parameters. */
 static mp_status train_named(mp_model *model, const mp_onnx_options *options, mp_error *err)
 {
     for (size_t p = 0; p < options->n_train; p++) {

@@ -1,22 +1,22 @@
-/* onnx_state_names.c - lists of names, and how they are looked up. */
+/* onnx_state_names.c - lists of names that exporters use, and their look-up. */
 #include "formats/onnx/onnx.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Lists of words. */
+/* Names of state, and of tables. */
 static const char entries[] = "weight bias running_mean running_var num_batches_tracked in_proj_weight in_proj_bias gamma beta "
                               "inv_freq position_ids";
 static const char tables[] = "mask causal_mask attn_mask cos sin cos_cached sin_cached freqs_cis inv_freq original_inv_freq "
                              "mean std pixel_mean pixel_std relative_coords_table embed_scale final_logits_bias";
-/* Operators whose results the exporter names after them, with a number behind all but the first. Not those that bring a
- * parameter into another form: transpose, permute, t, embedding. */
+/* Operators after whose results the exporter names tensors, with a number behind all but the first. Operators that only
+ * rearrange a parameter are not among them: transpose, permute, t, embedding. */
 static const char results[] = "val zeros zeros_like ones ones_like full full_like new_zeros new_ones new_full arange linspace "
                               "eye expand unsqueeze lift_fresh_copy scalar_tensor_default where tril triu _to_copy clone cat "
                               "stack view masked_fill add sub rsub mul div neg pow sin cos repeat index exp";
 static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.";
 
-/* Without what a subgraph's names begin with: "LOOP#/NAME". */
+/* Returns the name without the prefix of a subgraph, "LOOP#/NAME". */
 static const char *own_part(const char *name)
 {
     const char *mark = strrchr(name, '#'), *slash = mark ? strchr(mark, '/') : NULL;
@@ -60,7 +60,7 @@ bool mp_onnx_names_state(const char *name)
            !mp_onnx_names_table(name);
 }
 
-/* A path in a state dictionary; numbers alone are what exporters give. */
+/* True for a path in a state dictionary; exporters' names are plain numbers. */
 static bool is_identifier(const char *name)
 {
     return *name && (strchr(name, '.') || *name < '0' || *name > '9') && strspn(name, letters) == strlen(name);
@@ -78,7 +78,7 @@ bool mp_onnx_is_state_dictionary(const mp_model *model)
     return entries_within;
 }
 
-/* Without the number behind it. */
+/* Compares the name without the number at its end. */
 bool mp_onnx_names_result(const char *name)
 {
     name = own_part(name);

@@ -1,6 +1,6 @@
-/* onnx_subgraphs.c - subgraphs into regions, once for each, whatever their trip count: mp_model_infer, which knows conditions
- * and trip counts, takes the branch or copies the body. Their tensors are called NODE#then/NAME, NODE#else/NAME or NODE#/NAME.
- * Constants and initializers stand in the graph itself, since all iterations share them.
+/* onnx_subgraphs.c - reads each subgraph once, as a region: mp_model_infer, which knows conditions and trip counts,
+ * takes a branch or copies the body. Their tensors are called NODE#then/NAME, NODE#else/NAME or NODE#/NAME. Constants
+ * and initializers stand in the graph itself, since all iterations share them.
  */
 #include "formats/onnx/onnx.h"
 
@@ -32,7 +32,7 @@ bool mp_onnx_is_control(const char *domain, const char *kind)
     return !*domain && find_control(kind) >= 0;
 }
 
-/* A name that the subgraph defines, as a new tensor. */
+/* Defines a name of the subgraph as a new tensor. */
 static mp_status define(mp_onnx_builder *b, const mp_onnx_scope *s, const char *name, int *index)
 {
     if (mp_names_find(s->tensors, name) != -1)
@@ -55,7 +55,7 @@ static mp_status add_initializers(mp_onnx_builder *b, const mp_onnx_scope *s, co
     return MP_OK;
 }
 
-/* The inputs of the subgraph: what the control operator hands over in each run. */
+/* Adds the inputs of the subgraph: values that the control operator passes in each run. */
 static mp_status add_formals(mp_onnx_builder *b, const mp_onnx_scope *s, const Onnx__GraphProto *graph, int *formals, int *n)
 {
     for (size_t k = 0; k < graph->n_input; k++) {
@@ -115,7 +115,7 @@ static mp_status add_region(mp_onnx_builder *b, const mp_onnx_scope *s, const On
     return MP_OK;
 }
 
-/* The subgraphs that this kind of operator has. */
+/* Adds the subgraphs that this kind of operator has. */
 static mp_status add_regions(mp_onnx_builder *b, const mp_onnx_scope *s, const Onnx__NodeProto *node, const char *name,
                              const mp_onnx_binding *bindings, size_t n_bindings, int *regions)
 {
@@ -131,7 +131,7 @@ static mp_status add_regions(mp_onnx_builder *b, const mp_onnx_scope *s, const O
     return MP_OK;
 }
 
-/* The node's own inputs, and behind them the results of its regions. */
+/* Lists the node's own inputs, then the results of its regions. */
 static mp_status list_operands(mp_onnx_builder *b, const mp_onnx_scope *s, const Onnx__NodeProto *node, const int *regions,
                                int **out, int *n)
 {

@@ -1,8 +1,8 @@
-/* onnx_tensor.c - TensorProto and AttributeProto into values and attributes of the model.
+/* onnx_tensor.c - turns TensorProto and AttributeProto into values and attributes of the model.
  *
  * A tensor's elements stand in raw_data (little-endian, whatever the machine) or in one of five typed arrays, of which
- * int32_data also serves every narrower type, float16 as bit patterns included; or in another file, which is never opened: to
- * plan, the shape is enough. The scan left out what is too large to matter, so a tensor without elements is one of unknown
+ * int32_data also serves every narrower type, float16 as bit patterns included; or in another file, which is never
+ * opened: a plan needs only the shape. The scan left out large payloads, so a tensor without elements has an unknown
  * value.
  */
 #include "formats/onnx/onnx_tensor.h"
@@ -21,7 +21,7 @@ static mp_status tensor_type(const Onnx__TensorProto *tensor, const char *name, 
     return MP_OK;
 }
 
-/* Elements of a shape, or an error that names the tensor. */
+/* Counts the elements of a shape, or fails with an error that names the tensor. */
 static mp_status count_elements(const char *name, const int64_t *dims, size_t rank, int64_t *n, mp_error *err)
 {
     *n = 1;
@@ -48,7 +48,7 @@ static bool is_external(const Onnx__TensorProto *tensor)
     return tensor->has_data_location && tensor->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
 }
 
-/* What the file says about data elsewhere must at least make sense. */
+/* Checks that the description of external data makes sense. */
 static mp_status check_external(const Onnx__TensorProto *tensor, const char *name, int64_t bytes, mp_error *err)
 {
     static const char *const numbers[] = {"offset", "length"};
@@ -100,7 +100,7 @@ double mp_onnx_real(mp_dtype dtype, uint64_t bits)
     return (double)value;
 }
 
-/* An integer of so many bits from its bit pattern. */
+/* Returns the integer that a bit pattern of this type stands for. */
 static int64_t integer(mp_dtype dtype, uint64_t bits)
 {
     int width = mp_dtype_bits(dtype);
@@ -117,7 +117,7 @@ static int64_t integer(mp_dtype dtype, uint64_t bits)
 typedef struct typed_array {
     const void *elements;
     size_t n;
-    bool is_wide; /* 64 bits each, not 32 */
+    bool is_wide; /* entries of 64 bits, not 32 */
 } typed_array;
 
 static typed_array typed_array_of(const Onnx__TensorProto *tensor, mp_dtype dtype)
@@ -162,14 +162,14 @@ static bool has_values(mp_dtype dtype)
     }
 }
 
-/* The elements, or NULL where they are not in the file, were left out, or are no numbers. */
+/* Reads the elements; *out is NULL if they are not in the file, were left out, or are no numbers. */
 static mp_status tensor_value(mp_model *model, const Onnx__TensorProto *tensor, const char *name, mp_dtype dtype, int64_t n,
                               mp_value **out, mp_error *err)
 {
     const int bits = mp_dtype_bits(dtype);
     const typed_array typed = typed_array_of(tensor, dtype);
     bool raw = tensor->has_raw_data && tensor->raw_data.len > 0;
-    size_t per_entry = bits == 4 ? 2 : 1; /* two 4-bit elements share a byte, in int32_data as well */
+    size_t per_entry = bits == 4 ? 2 : 1; /* two 4-bit elements share a byte, also in int32_data */
     size_t found = raw ? tensor->raw_data.len * 8 / (size_t)(bits ? bits : 8) : typed.n * per_entry;
     *out = NULL;
     if (!has_values(dtype) || is_external(tensor) || n > MP_VALUE_MAX || (n > 0 && found == 0)) return MP_OK;
@@ -192,7 +192,7 @@ static mp_status tensor_value(mp_model *model, const Onnx__TensorProto *tensor, 
     return MP_OK;
 }
 
-/* What the graph itself has under this name; *index is -1 before. */
+/* Adds a tensor under its own name to the graph; *index is -1 before. */
 static mp_status add_named(mp_model *model, const char *name, int *index, mp_error *err)
 {
     MP_ENSURE(*name, err, MP_PARSE, "the file has an initializer without a name");
@@ -200,7 +200,7 @@ static mp_status add_named(mp_model *model, const char *name, int *index, mp_err
     return mp_model_tensor(model, name, index, err);
 }
 
-/* The tensor comes from outside. */
+/* Sets type and shape of a tensor from outside. */
 static mp_status set_constant(mp_model *model, int index, mp_dtype dtype, const int64_t *dims, size_t rank, mp_error *err)
 {
     mp_status st = mp_tensor_set(model, index, dtype, (int)rank, dims, err);
@@ -255,7 +255,7 @@ static mp_status tensor_attribute(mp_model *model, const Onnx__TensorProto *tens
     return tensor_value(model, tensor, name, out->dtype, elements, &out->value, err);
 }
 
-/* A sparse tensor is a tensor whose values nobody needs. */
+/* Reads a sparse tensor as a tensor without values, which nobody needs. */
 static mp_status sparse_attribute(const Onnx__SparseTensorProto *tensor, const char *op, mp_attribute *out, mp_error *err)
 {
     int64_t elements;
@@ -277,12 +277,12 @@ static mp_status floats_attribute(mp_model *model, const Onnx__AttributeProto *a
     return MP_OK;
 }
 
-/* The texts with commas between. */
+/* Joins the texts with commas. */
 static mp_status text_attribute(mp_model *model, const ProtobufCBinaryData *texts, size_t n, mp_attribute *out, mp_error *err)
 {
     size_t length = 1, at = 0;
     for (size_t k = 0; k < n; k++) {
-        if (texts[k].len && memchr(texts[k].data, 0, texts[k].len)) return MP_OK; /* bytes, no text: no rule reads them */
+        if (texts[k].len && memchr(texts[k].data, 0, texts[k].len)) return MP_OK; /* bytes, not text: no rule reads them */
         length += texts[k].len + 1;
     }
     char *text = mp_pool_alloc(model->pool, length, 1);
@@ -297,7 +297,7 @@ static mp_status text_attribute(mp_model *model, const ProtobufCBinaryData *text
     return MP_OK;
 }
 
-/* The kind an attribute has; files of the first format version do not say it. */
+/* Returns the kind of an attribute; files of the first format version do not state it. */
 static int attribute_type(const Onnx__AttributeProto *a)
 {
     if (a->has_type && a->type != ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__UNDEFINED) return (int)a->type;

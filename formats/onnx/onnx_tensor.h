@@ -1,4 +1,4 @@
-/* onnx_tensor.h - TensorProto, attributes and declared types, as the model wants them. Private to formats/. */
+/* onnx_tensor.h - turns TensorProto, attributes and declared types into parts of a model. Private to formats/. */
 #pragma once
 
 #include "estimator/model/model.h"
@@ -11,9 +11,9 @@
 mp_status mp_onnx_initializer(mp_model *model, const Onnx__TensorProto *tensor, int index, mp_error *err);
 mp_status mp_onnx_sparse_initializer(mp_model *model, const Onnx__SparseTensorProto *tensor, mp_error *err);
 
-/* Fills in an attribute of the operator `op`; what it points to lies in the model's pool or in the message. The same errors. */
+/* Fills in an attribute of operator `op`; it points into the model's pool or the message. Errors as mp_onnx_initializer. */
 mp_status mp_onnx_attribute(mp_model *model, const Onnx__AttributeProto *attribute, const char *name, const char *op,
                             mp_attribute *out, mp_error *err);
 
-/* The number that the bits of an element of FLOAT16, BFLOAT16, FLOAT or DOUBLE stand for. */
+/* Returns the number that the bits of an element of FLOAT16, BFLOAT16, FLOAT or DOUBLE stand for. */
 double mp_onnx_real(mp_dtype dtype, uint64_t bits);

@@ -1,5 +1,5 @@
-/* onnx_weights.c - walks the wire format to the TensorProtos of the graph, and remembers where the values of each begin in
- * the mapped file. The file has been scanned (onnx_scan.c) when the model was read; here every length is still checked. */
+/* onnx_weights.c - walks the wire format to the TensorProtos of the graph, and remembers where the values of each begin
+ * in the mapped file. Although onnx_scan.c checked the file when the model was read, every length is checked again. */
 #include "formats/onnx/onnx_weights.h"
 
 #include <stdio.h>
@@ -42,21 +42,21 @@ typedef struct payload {
 struct mp_onnx_weights {
     mp_file file;
     const char *path;
-    const char *folder;    /* of the model, with a slash, or "" */
-    const char *permitted; /* one more folder; NULL: none */
+    const char *folder;    /* the model's folder, with a slash, or "" */
+    const char *permitted; /* another folder that external values may come from; NULL: none */
     mp_pool *pool;
     mp_names *names;
     payload *payloads;
     size_t n, capacity;
 };
 
-/* What a TensorProto says. */
+/* The fields of a TensorProto that are used here. */
 typedef struct tensor {
     mp_dtype dtype;
     const uint8_t *raw, *raw_end; /* NULL: typed fields */
     bool external;
     char location[256];
-    int64_t offset, length; /* -1: to the end */
+    int64_t offset, length; /* of external data; length -1: to the end */
 } tensor;
 
 static char *text_of(mp_pool *pool, const mp_wire_field *f)
@@ -75,7 +75,7 @@ static mp_status add(mp_onnx_weights *w, const char *name, const uint8_t *bytes,
     return MP_OK;
 }
 
-/* The last field of this number that is a message or text; of a node's outputs the first. */
+/* Finds the last field of this number that is a message or text; of a node's outputs the first. */
 static bool find_field(const uint8_t *at, const uint8_t *end, uint32_t id, mp_wire_field *out)
 {
     mp_wire_field f;
@@ -88,7 +88,7 @@ static bool find_field(const uint8_t *at, const uint8_t *end, uint32_t id, mp_wi
     return found;
 }
 
-/* A name of a graph; within a subgraph with what its names begin with. NULL: out of memory. */
+/* Returns a name of a graph, with the prefix of its subgraph. NULL if memory is short. */
 static const char *name_of(mp_pool *pool, const char *prefix, const mp_wire_field *f)
 {
     const char *name = text_of(pool, f);
@@ -98,7 +98,7 @@ static const char *name_of(mp_pool *pool, const char *prefix, const mp_wire_fiel
 static mp_status walk_graph(mp_onnx_weights *w, const char *prefix, const uint8_t *at, const uint8_t *end, int depth,
                             mp_error *err);
 
-/* A subgraph that the node carries. */
+/* Walks a subgraph of the node. */
 static mp_status walk_subgraph(mp_onnx_weights *w, const char *node, const mp_wire_field *attribute, int depth, mp_error *err)
 {
     mp_wire_field name, graph;
@@ -113,7 +113,7 @@ static mp_status walk_subgraph(mp_onnx_weights *w, const char *node, const mp_wi
     return walk_graph(w, prefix, graph.bytes, graph.end, depth + 1, err);
 }
 
-/* The tensor that a Constant node carries goes under the name of its output. */
+/* Adds the tensor of a Constant node under the name of the node's output. */
 static mp_status walk_node(mp_onnx_weights *w, const char *prefix, const uint8_t *at, const uint8_t *end, int depth,
                            mp_error *err)
 {
@@ -183,7 +183,7 @@ static void copy_text(char *to, size_t size, const mp_wire_field *f)
     snprintf(to, size, "%.*s", (int)(f->end - f->bytes), (const char *)f->bytes);
 }
 
-/* One entry of external_data. */
+/* Reads one entry of external_data. */
 static void read_entry(const mp_wire_field *entry, tensor *out)
 {
     char key[32] = "", value[sizeof out->location] = "";
@@ -217,7 +217,7 @@ static const char *external_path(const mp_onnx_weights *w, const tensor *t)
     return mp_pool_format(w->pool, "%s%s", t->location[0] == '/' ? "" : w->folder, t->location);
 }
 
-/* Does the real path lie below the folder, wherever links lead that are in its name? */
+/* True if the real path, links followed, is below the folder. */
 static bool lies_in(const char *path, const char *folder)
 {
     char *real = realpath(*folder ? folder : ".", NULL);
@@ -227,7 +227,7 @@ static bool lies_in(const char *path, const char *folder)
     return inside;
 }
 
-/* The file with the tensor's values, with no link left in its name. */
+/* Finds the file with the tensor's values, with all links in its path resolved. */
 static mp_status find_external(const mp_onnx_weights *w, const tensor *t, const char *name, char **out, mp_error *err)
 {
     const char *path = external_path(w, t);
@@ -253,7 +253,7 @@ const char *mp_onnx_weights_in(const mp_onnx_weights *w, dev_t device, ino_t ino
     return NULL;
 }
 
-/* Some tools take the values out of a file and leave the rest of a tensor. */
+/* True if the tensor has values: some tools remove them from a file, and leave the rest of the tensor. */
 static bool has_values(const payload *p)
 {
     mp_wire_field f;
@@ -282,7 +282,7 @@ const char *mp_onnx_weights_missing(const mp_onnx_weights *w, const char *name)
     return mp_pool_text(w->pool, t.location, strlen(t.location));
 }
 
-/* n little-endian elements into `to`, in the same type or as FLOAT. */
+/* Writes n little-endian elements to `to`, in the same type or as FLOAT. */
 static void convert(const uint8_t *from, mp_dtype is, mp_dtype wanted, int64_t n, void *to)
 {
     const size_t size = (size_t)mp_dtype_bits(is) / 8;
@@ -322,7 +322,7 @@ static mp_status read_external(const mp_onnx_weights *w, const tensor *t, const 
     return MP_OK;
 }
 
-/* The typed fields: packed, or one by one. Each element arrives as a number or as the bytes of its width. */
+/* Reads the typed fields, packed or one by one: each element comes as a number or as the bytes of its width. */
 typedef struct taker {
     mp_dtype is, wanted;
     int64_t n, taken;

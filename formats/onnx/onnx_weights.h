@@ -8,7 +8,7 @@
 
 typedef struct mp_onnx_weights mp_onnx_weights;
 
-/* `permitted`: one more folder that external values may come from, beside the model's; NULL: none. The text has to stay.
+/* `permitted`: one more folder that external values may come from, beside the model's; NULL: none. The text must outlive *out.
  * Maps the file and lists what its graph carries values for: initializers, and the tensors that Constant nodes give. Release
  * with mp_onnx_weights_close (NULL is fine). MP_IO, MP_PARSE, MP_NOMEM; err->input is the path. O(messages of the graph). */
 mp_status mp_onnx_weights_open(const char *path, const char *permitted, mp_onnx_weights **out, mp_error *err);
@@ -34,8 +34,8 @@ mp_status mp_onnx_weights_read(const mp_onnx_weights *weights, const char *name,
  */
 const char *mp_onnx_weights_in(const mp_onnx_weights *weights, dev_t device, ino_t inode);
 
-/* Returns what the names in a subgraph begin with, by which their values are found: "NODE#then", of the operator's name and the
- * attribute that has the subgraph. In the pool; NULL if memory is short. */
+/* Returns the prefix of names in a subgraph, by which their values are found: "NODE#then", of the operator's name and
+ * the attribute that has the subgraph. In the pool; NULL if memory is short. */
 const char *mp_onnx_subgraph_prefix(mp_pool *pool, const char *node, const char *attribute);
 /* Returns PREFIX/NAME in the pool, also where the name begins with a slash itself; NULL if memory is short. */
 const char *mp_onnx_join(mp_pool *pool, const char *prefix, const char *name);

@@ -1,4 +1,4 @@
-/* report_page.c - the page: what can be read without a script is plain HTML, the rest is drawn from the data in it. */
+/* report_page.c - the page: all that is readable without a script is plain HTML, the rest is drawn from the data in it. */
 #include "formats/pages/report_page.h"
 
 #include <stdio.h>
@@ -17,7 +17,7 @@
 
 enum { TENSORS_MAX = 2000, COLUMNS_MAX = 3000, KEEP_ALL_PARTS = 3000, NAME_MAX_BYTES = 512 };
 
-/* A name or a place in a program as the page may show it. */
+/* Returns a name or a place in a program, made visible for the page. */
 static json_t *shown_text(const char *text)
 {
     char shown[2 * NAME_MAX_BYTES];
@@ -108,7 +108,7 @@ static json_t *keep_all_curve(const mp_timeline_columns *c)
     return list;
 }
 
-/* A pair of bytes and per cent; `known` false: null in place of the second. */
+/* Returns a pair of bytes and per cent; the second is null if `known` is false. */
 static json_t *point(int64_t bytes, bool known, double percent)
 {
     return json_pack("[I, o]", (json_int_t)bytes, mp_json_real_if(known, percent));
@@ -140,7 +140,7 @@ static json_t *bound_list(const mp_sweep *sweep)
     return list;
 }
 
-/* The data of a page: columns, layers, tensors, curves. Released with json_decref. NULL: no memory. */
+/* Returns the data of a page: columns, layers, tensors, curves. Released with json_decref. NULL if memory is short. */
 static json_t *report_data(const mp_report_request *request, const mp_timeline_columns *c)
 {
     const mp_plan *plan = request->plan;
@@ -162,7 +162,7 @@ static const char script[] =
 #include "formats/pages/report_script.def"
     ;
 
-/* Any text as HTML shows it. */
+/* Appends a text, escaped for HTML. */
 static void put_html(mp_text_builder *out, const char *text)
 {
     char shown[2 * NAME_MAX_BYTES];
@@ -208,7 +208,7 @@ static void put_module(mp_text_builder *out, const mp_block_facts *facts, size_t
     const double total = (double)mp_block_bytes(fact);
     mp_text_put(out, "<tr><td class=\"name\">");
     put_html(out, block->title);
-    for (size_t i = 0; i < block->n; i++) { /* the first line that is known */
+    for (size_t i = 0; i < block->n; i++) { /* uses the first line that is known */
         const char *source = facts->graph->nodes[facts->blocks->nodes[block->first + i]].source;
         if (!source) continue;
         mp_text_put(out, "<div class=\"src\">");
@@ -254,7 +254,7 @@ static void put_checkpoints(mp_text_builder *out, const mp_graph *graph, const m
     mp_text_put(out, "</table></div>\n");
 }
 
-/* The data for the script; "<" is written so that no name can end the element it stands in. */
+/* Appends the data for the script; "<" is escaped, so that no name can end the script element. */
 static void put_data(mp_text_builder *out, const char *json)
 {
     mp_text_put(out, "<script type=\"application/json\" id=\"data\">");

@@ -1,4 +1,4 @@
-/* trace.c - steps as slices, live bytes as counters. */
+/* trace.c - writes steps as slices and live bytes as counters. */
 #include "formats/pages/trace.h"
 
 #include <string.h>
@@ -24,7 +24,7 @@ static json_t *event(const char *phase, const char *name, int thread)
     return json_pack("{s:s, s:o, s:i, s:i}", "ph", phase, "name", mp_json_text(name), "pid", PROCESS, "tid", thread);
 }
 
-/* A name for a process or a thread. */
+/* Returns the event that names a process or a thread. */
 static json_t *naming(const char *what, int thread, const char *name)
 {
     json_t *e = event("M", what, thread);

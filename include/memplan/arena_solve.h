@@ -12,7 +12,7 @@
 
 /* As mp_solve, and every plan in the answer has offsets, with which it passed mp_plan_check: the budget bounds static_bytes +
  * arena_bytes. Where the arena of the plan that was found goes over the budget, the search is repeated from there, below that
- * plan's peak; where that leaves part of the budget free, above it again; a few times in all, and the cheapest that fits is the
- * answer. The smallest plan is the last resort. plan NULL: none fits with its arena. Of a time limit a quarter is kept for
- * arenas and for these searches; where the first plan fits, it is improved on for as long. */
+ * plan's peak; where that leaves part of the budget free, above it again; a few times in all, and the cheapest that fits is
+ * the answer. The smallest plan is the last resort. The answer's plan is NULL if none fits with its arena. A quarter of a time
+ * limit is kept for arenas and these searches; if the first plan fits, that time improves it. */
 mp_status mp_solve_with_arena(const mp_request *request, mp_answer *answer, mp_error *err);

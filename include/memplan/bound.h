@@ -31,11 +31,11 @@ typedef struct mp_bound {
     double multiplier; /* Lagrange multiplier at the start of this interval, in ticks per byte */
 } mp_bound;
 
-/* The bound for plans whose peak_bytes is at most budget_bytes; options NULL: this order, effort 4. The same input gives the
- * same bound and report, unless `stop` ends it. Beyond 32,767 nodes only the one interval from the end of forward; and, where
- * nothing is marked and storages live for a small part of the list, the sum over parts of it (planner/bound/bound.h).
- * MP_NOMEM. O(nodes * edges / 64) time and O(nodes^2 / 4) bytes for the precedence relation, beyond 32,767 nodes O(graph) both;
- * for each k of effort some hundreds of minimum cuts, in practice about linear each, and linear programmes of about 10^8 rows *
- * iterations. Lagrangian relaxation (Everett 1963) of closure problems (Picard 1976); docs/bound.md has all sources. */
+/* Computes the bound for plans whose peak_bytes is at most budget_bytes; options NULL: this order, effort 4. The same input
+ * gives the same bound and report, unless `stop` ends it. Beyond 32,767 nodes only the interval from the end of forward and,
+ * where nothing is marked and lifetimes are short, the sum over parts of the list (planner/bound/bound.h). MP_NOMEM. O(nodes *
+ * edges / 64) time and O(nodes^2 / 4) bytes for the precedence relation, beyond 32,767 nodes O(graph) both; for each k of
+ * effort some hundreds of minimum cuts, in practice about linear each, and linear programmes of about 10^8 rows * iterations.
+ * Lagrangian relaxation (Everett 1963) of closure problems (Picard 1976); docs/bound.md has all sources. */
 mp_status mp_bound_within(const mp_graph *graph, int64_t budget_bytes, const mp_bound_options *options, mp_bound *out,
                           mp_error *err);

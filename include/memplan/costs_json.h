@@ -13,17 +13,17 @@ typedef struct mp_algorithm_cost {
 } mp_algorithm_cost;
 
 typedef struct mp_node_cost {
-    double seconds;      /* computed as the target does by itself */
-    size_t n_algorithms; /* 0: there is one way only */
+    double seconds;      /* of the way that the target takes by default */
+    size_t n_algorithms; /* 0: the node has no algorithms to choose from */
     mp_algorithm_cost *algorithms;
 } mp_node_cost;
 
-/* Writes costs[node] of every node: `memplan profile` makes such files. MP_IO, MP_NOMEM. O(nodes). */
+/* Writes costs[node] of every node, as `memplan profile` does. MP_IO, MP_NOMEM. O(nodes). */
 mp_status mp_costs_write(const char *path, const mp_graph *graph, const mp_node_cost *costs, mp_error *err);
 
 typedef struct mp_costs_options {
-    bool fast;               /* take algorithms too that are not deterministic */
-    int64_t workspace_limit; /* those that need no more; 0: no limit */
+    bool fast;               /* also take algorithms that are not deterministic */
+    int64_t workspace_limit; /* bytes; algorithms that need more are not taken. 0: no limit */
 } mp_costs_options;
 
 /* Gives every node the seconds that the file has for its name, alternatives in proportion, and the graph a new hash. A node

@@ -51,7 +51,7 @@ mp_status mp_raise(mp_error *err, mp_status code, const char *source, int source
 /* Adds to a recorded failure the file it is about and the place in it, unless it has one already. */
 void mp_error_locate(mp_error *err, const char *input, int line, int column);
 
-/* In a function about one file, among its variables: every failure with which it ends is located there. */
+/* Declared among the variables of a function about one file: every failure with which it ends is located in that file. */
 typedef struct mp_error_about {
     mp_error *err;
     const char *path;
@@ -64,11 +64,11 @@ static inline void mp_error_end_about(const mp_error_about *about)
 
 #define MP_FAIL(err, code, ...) mp_raise((err), (code), __FILE__, __LINE__, __VA_ARGS__)
 #define MP_NO_MEMORY(err) MP_FAIL(err, MP_NOMEM, "out of memory")
-/* The same at a place in a file. */
+/* As MP_FAIL, located at a place in a file. */
 #define MP_FAIL_AT(err, code, input, line, column, ...) \
     (MP_FAIL(err, code, __VA_ARGS__), mp_error_locate(err, input, line, column), (code))
 
-/* Both return from the function they stand in. */
+/* MP_CHECK and MP_ENSURE return from the function they stand in. */
 #define MP_CHECK(call)                        \
     do {                                      \
         const mp_status status_ = (call);     \

@@ -5,12 +5,12 @@
 
 typedef struct mp_execution_options {
     mp_hyper hyper;
-    double clip_norm; /* as in the program's options */
+    double clip_norm; /* limit on the global norm of gradients, as in mp_training_options */
     uint64_t seed;
-    bool poison;     /* overwrite what has died with NaNs, so that reading it shows (slow, for tests) */
-    bool guards;     /* put gaps between all offsets, and look after each step whether they were written to (tests) */
-    bool one_by_one; /* call the backend for every update on its own, not for all that follow on each other (to compare) */
-    bool profile;    /* keep the time of every node */
-    bool
-        by_call; /* call the backend for every node in every step, though it can record a pass; poison, guards and profile do */
+    bool poison;     /* overwrite dead storages with NaNs, so that a later read shows (slow, for tests) */
+    bool guards;     /* put gaps between all offsets, and check after each step that nothing wrote there (tests) */
+    bool one_by_one; /* call the backend for every update by itself, not once for consecutive updates (to compare) */
+    bool profile;    /* measure the seconds of every node */
+    bool by_call;    /* call the backend for every node in every step, even if it can record a pass; poison, guards and profile
+                        imply it */
 } mp_execution_options;

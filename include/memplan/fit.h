@@ -27,7 +27,7 @@ typedef struct mp_fit_request {
     void *graph_data;
     int64_t memory_bytes; /* the memory, for everything */
     double overhead;      /* the extra time that recomputation may take, as a fraction of keep-all's; >= 0 */
-    int64_t most;         /* larger batches are not tried; <= 0: MP_FIT_MOST */
+    int64_t most;         /* the largest batch that is tried; <= 0: MP_FIT_MOST */
     const char *solver;   /* as in mp_request */
     uint64_t seed;
     int64_t moves;

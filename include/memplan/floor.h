@@ -1,11 +1,11 @@
 /* floor.h - the certified minimum memory: no schedule of this graph has a smaller peak, whatever it recomputes.
  *
- * When a node runs, its own reads, writes, adds and workspace are live, less what an in-place pair can share. Add the minimum
- * that storages produced only by nodes that run once (loss, backward, update, `once`) take at that moment: some nodes must have
- * run before (its ancestors), some must run later (its descendants), and of the others any precedence-closed set may have run.
- * Updates after all of backward (fuse none) count as such an order, and the end of backward as a moment of its own: all
- * gradients of parameters are live then. And what a node reads of forward has to stay live up to it, or be recomputed on the
- * way. The floor is the largest such sum, plus the static bytes.
+ * When a node runs, its own reads, writes, adds and workspace are live, less what an in-place pair can share. Add the
+ * minimum that storages produced only by nodes that run once (loss, backward, update, `once`) take at that moment: some
+ * nodes must have run before (its ancestors), some must run later (its descendants), and of the others any
+ * precedence-closed set may have run. Where all updates run after backward (fuse none), the end of backward is a moment
+ * of its own: all gradients of parameters are live then. A forward result that a node reads has to stay live until
+ * then, or be recomputed before. The floor is the largest such sum, plus the static bytes.
  *
  *     int64_t bytes;
  *     int node;
@@ -26,10 +26,11 @@ typedef struct mp_floor_reason {
     int64_t again_bytes;  /* a later run of `producer` takes at least this many (both without static bytes) */
 } mp_floor_reason;
 
-/* *floor_bytes, and why (reason->storage >= 0: static bytes and the smaller of beside_bytes and again_bytes). O(nodes * (edges
- * / 64 + storages)) time, O(nodes^2 / 4) bytes, and minimum cuts whose number is limited by what they have cost, as all
- * of its work is: counted and not timed, so that the same graph has the same floor everywhere, a second or two at most; beyond
- * 8192 nodes only storages that live for certain, and beyond 32767 only what nodes need for themselves is counted. MP_NOMEM. */
+/* Computes *floor_bytes and its reason (reason->storage >= 0: it is static bytes and the smaller of beside_bytes and
+ * again_bytes). O(nodes * (edges / 64 + storages)) time, O(nodes^2 / 4) bytes, and minimum cuts whose number is limited
+ * by what they have cost, as all of its work is: counted and not timed, so that the same graph has the same floor
+ * everywhere, a second or two at most; beyond 8192 nodes only storages that must be live count, beyond 32767 only what
+ * each node needs. MP_NOMEM. */
 mp_status mp_floor_explained(const mp_graph *graph, int64_t *floor_bytes, mp_floor_reason *reason, mp_error *err);
 
 /* Like mp_floor_explained, but gives the reason's node only. */

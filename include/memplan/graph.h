@@ -1,4 +1,4 @@
-/* graph.h - the training graph: nodes (forward, loss, backward, update) over storages. The one contract everything shares.
+/* graph.h - the training graph: nodes (forward, loss, backward, update) over storages. All parts of memplan share this type.
  *
  * Bytes are what is allocated: rounded up to the graph's alignment. Costs are integer ticks; a tick is tick_seconds long, so
  * sums and comparisons are exact. Nodes and storages are named by their index; `id` is the number the graph's file gives them
@@ -36,7 +36,7 @@ typedef enum mp_fuse { MP_FUSE_NONE, MP_FUSE_BACKWARD, MP_FUSE_FORWARD, MP_N_FUS
 const char *mp_kind_name(mp_kind kind);    /* "activation_gradient" */
 const char *mp_phase_name(mp_phase phase); /* "backward" */
 const char *mp_fuse_name(mp_fuse fuse);    /* "none" */
-/* Return the number behind a name, -1 for none. */
+/* Return the value of this name, -1 if there is none. */
 int mp_kind_find(const char *name), mp_phase_find(const char *name), mp_fuse_find(const char *name);
 bool mp_kind_is_static(mp_kind kind); /* always live */
 
@@ -48,8 +48,8 @@ typedef struct mp_storage {
     mp_kind kind;
     size_t n_tensors; /* the model's tensors that share it (views) */
     const char **tensors;
-    bool carried;       /* forward-fused gradient: live from step 0 to its update, and from its first contribution on */
-    bool persistent;    /* live throughout, whatever its kind */
+    bool carried;    /* gradient of forward-fused updates: live from step 0 to its update, and from its first contribution on */
+    bool persistent; /* live throughout, whatever its kind */
     bool any_sum_order; /* contributions may come in any order */
 } mp_storage;
 
@@ -64,12 +64,12 @@ typedef struct mp_alternative {
     mp_in_place *in_place;
     int64_t workspace_bytes;
     int64_t ticks;
-    const char *algorithm; /* which of the target's algorithms computes it; NULL: the one that it takes by itself */
+    const char *algorithm; /* the target's algorithm that computes it; NULL: the target's default */
 } mp_alternative;
 
 #define MP_NODE_ONCE 1u   /* may not be recomputed */
 #define MP_NODE_RANDOM 2u /* draws numbers: counter-based, so a second run draws the same */
-#define MP_NODE_VIEW 4u   /* moves nothing */
+#define MP_NODE_VIEW 4u   /* moves no bytes */
 
 typedef struct mp_node {
     int64_t id;
@@ -78,16 +78,16 @@ typedef struct mp_node {
     const char *source; /* the line of the network's program that it comes from, "net.py:12: return x"; NULL: not known */
     mp_phase phase;
     double flops;
-    int forward_of; /* backward: the forward node it belongs to; -1: unknown or none */
+    int forward_of; /* backward: its forward node; -1: unknown or none */
     unsigned flags;
     size_t n_alternatives;        /* >= 1; alternative 0 is the base, the fastest */
-    mp_alternative *alternatives; /* which of them are algorithms, all or none: then they differ in ticks and workspace only,
-                       and all runs of the node in a plan take the same one, because two algorithms round differently */
+    mp_alternative *alternatives; /* all or none are algorithms, which differ in ticks and workspace only; all runs of
+                                   * the node in a plan take the same one, because two algorithms round differently */
 } mp_node;
 
 typedef struct mp_graph {
     const char *name;
-    const char *options; /* JSON text: all that is needed to build it again; "{}" for none */
+    const char *options; /* JSON text: all options needed to build the graph again; "{}" for none */
     const char *target;  /* name of the target it was built for; "" for none */
     int64_t alignment;
     double tick_seconds;
@@ -96,13 +96,13 @@ typedef struct mp_graph {
     size_t n_storages, storages_capacity;
     mp_storage *storages;
     size_t n_nodes, nodes_capacity;
-    mp_node *nodes; /* for each phase in an order in which they can run; keep-all runs them in this order */
+    mp_node *nodes; /* within each phase in an order in which they can run, in which keep-all runs them */
     /* derived by mp_graph_finish */
     int *producer;                /* per storage: the node that writes it, -1: none (of an always-live kind, or a sum) */
-    int *writer;                  /* per always-live storage: the only node but updates that writes it, if it does not read it
-                                     too; whoever reads the storage, updates aside, runs after that node. -1: none */
-    int *adders_start, *adders;   /* who adds to s, in node order: adders[adders_start[s] .. adders_start[s+1]) */
-    int *readers_start, *readers; /* nodes that read s in some alternative, likewise */
+    int *writer;                  /* per always-live storage: the only node besides updates that writes it, if it does
+                                   * not read it too. All readers but updates run after that node. -1: none */
+    int *adders_start, *adders;   /* nodes that add to storage s, in node order: adders[adders_start[s] .. adders_start[s+1]) */
+    int *readers_start, *readers; /* nodes that read storage s in some alternative, likewise */
     mp_pool *derived;             /* owns these lists */
     mp_pool *pool;                /* owns every array of nodes and storages, names included */
 } mp_graph;
@@ -132,7 +132,7 @@ mp_status mp_graph_finish(mp_graph *graph, mp_error *err);
  * but payload_bytes, which files do not carry. The same on every machine. MP_NOMEM. O(total list length). */
 mp_status mp_graph_hash(const mp_graph *graph, char hash[33], mp_error *err);
 
-/* The name of a node or storage in messages: "node 12 (Conv_3)", by its id in the file. */
+/* The name of a node or storage in messages: "node 12 (Conv_3)", with its id in the file. */
 typedef struct mp_label {
     char text[160];
 } mp_label;

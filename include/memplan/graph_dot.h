@@ -17,7 +17,7 @@
 
 #include "memplan/graph.h"
 
-/* True if a path means DOT: it ends in .dot or .gv. */
+/* True if a path names a DOT file: it ends in .dot or .gv. */
 bool mp_graph_dot_is(const char *path);
 
 /* Reads a graph and finishes it. On MP_OK *out is released with mp_graph_free. MP_PARSE: malformed, over a limit

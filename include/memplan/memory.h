@@ -24,7 +24,7 @@ void mp_free(void *p); /* NULL is allowed */
     {                                                   \
         release(*variable);                             \
     }
-/* The owner of a handle: a type that is a pointer, or an integer, that is 0 without an object. */
+/* Makes the owner of a handle: a pointer or integer type whose value 0 means that there is no object. */
 #define MP_HANDLE_OWNER(release, type)                 \
     static inline void release##_owned(type *variable) \
     {                                                  \

@@ -51,8 +51,8 @@ bool mp_dtype_is_integer(mp_dtype dtype);  /* signed and unsigned, bool excluded
 void mp_model_free(mp_model *model); /* NULL is fine */
 MP_OWNER(mp_model_free, mp_model)
 
-/* The tensor that stands for this one now: itself, or the last of its replacements. */
+/* Returns the tensor that stands for this one now: itself, or the last of its replacements. */
 int mp_model_resolve(const mp_model *model, int tensor);
 
-/* What backward keeps, by whom: our own executor, or PyTorch's autograd. */
+/* Whose rules say what backward keeps: those of our own executor, or of PyTorch's autograd. */
 typedef enum mp_rules { MP_RULES_EXECUTOR, MP_RULES_PYTORCH, MP_N_RULES } mp_rules;

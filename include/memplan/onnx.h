@@ -20,9 +20,9 @@ typedef struct mp_onnx_options {
     int64_t batch;                  /* size of the batch dimension; 0: not given */
     const mp_dimension *dimensions; /* --dim NAME=N */
     size_t n_dimensions;
-    const char *const *data; /* --data NAME: these inputs are the batch, all others are not; none: by rule */
+    const char *const *data; /* --data NAME: exactly these inputs are the batch; none: a rule decides */
     size_t n_data;
-    const char *const *train; /* --train PATTERN: floating-point state of such names is trained, whatever the rules say */
+    const char *const *train; /* --train PATTERN: floating-point state whose name matches is trained, whatever the rules say */
     size_t n_train;
     const char *external_folder; /* --allow-external DIR: weights may come from there, beside the model's folder; NULL: no */
 } mp_onnx_options;

@@ -9,7 +9,7 @@
 #include "memplan/training.h"
 
 typedef enum mp_rate_schedule { MP_RATE_CONSTANT, MP_RATE_COSINE, MP_RATE_LINEAR, MP_N_RATES } mp_rate_schedule;
-/* "constant", "cosine", "linear". */
+/* Returns "constant", "cosine" or "linear". */
 const char *mp_rate_schedule_name(mp_rate_schedule schedule);
 int mp_rate_schedule_find(const char *name); /* -1: none */
 
@@ -17,13 +17,13 @@ typedef struct mp_hyper {
     mp_optimizer optimizer;
     double learning_rate, momentum, beta1, beta2, epsilon, weight_decay;
     bool nesterov;
-    mp_rate_schedule schedule;     /* what follows the warm-up */
+    mp_rate_schedule schedule;     /* of the rate after the warm-up */
     int64_t warmup_steps, n_steps; /* the rate rises linearly over the first, and reaches 0 (cosine, linear) after the second */
 } mp_hyper;
 
-/* The defaults of an optimizer: Adam(W) 1e-3, 0.9, 0.999, 1e-8, decay 0.01 for AdamW; SGD and momentum 0.01, 0.9. */
+/* Returns the defaults of an optimizer: Adam(W) 1e-3, 0.9, 0.999, 1e-8, decay 0.01 for AdamW; SGD and momentum 0.01, 0.9. */
 mp_hyper mp_hyper_default(mp_optimizer optimizer);
-/* MP_INVALID: a value out of its range, named. */
+/* Checks the settings. MP_INVALID: a value out of its range, named. */
 mp_status mp_hyper_check(const mp_hyper *hyper, mp_error *err);
-/* The rate of step t = 0, 1, ... */
+/* Returns the learning rate of step t = 0, 1, ... */
 double mp_learning_rate(const mp_hyper *hyper, int64_t step);

@@ -5,9 +5,9 @@
  * and Johnson 1979, SR2).
  *
  * Method: depth-first branch and bound that fills the memory from below. Time is cut into sections, between which nothing
- * begins or ends; each has a floor, below which nothing more will be placed. In a valley of the floors the lowest thing over a
- * section is one of the items that fit into the valley, or nothing is that low, and the floor rises: these are the branches,
- * taken in the section that has the fewest. Rules that cut branches off (each can be switched off, and none changes an answer):
+ * begins or ends; each has a floor, below which nothing more will be placed. In a valley of the floors, either one of the
+ * items that fit into it lies on the floor of a section, or none does and the floor rises: these are the branches, taken in
+ * the section that has the fewest. Rules that cut branches off (each can be switched off, and none changes an answer):
  *   - what is unplaced in a section must fit above its floor (Moffitt 2023, MiniMalloc);
  *   - a floor is as high as the lowest offset that is possible for what is unplaced over it (ibid.);
  *   - where no item crosses from one section to the next, the problem falls apart, and one infeasible part makes it infeasible

@@ -13,9 +13,9 @@
 
 typedef struct mp_pack_table {
     mp_pack_problem packing; /* an item per row, in the order of the file */
-    char *header;            /* the first line and the rows, without the offsets */
+    char *header;            /* the first line and the rows, without the offsets column */
     char **rows;
-    struct mp_pool *pool; /* owns all of it */
+    struct mp_pool *pool; /* owns everything above */
 } mp_pack_table;
 
 /* Reads a file. MP_PARSE: malformed (with path, line and column). MP_IO, MP_NOMEM. On MP_OK release with mp_pack_table_free.

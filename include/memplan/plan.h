@@ -25,7 +25,7 @@ typedef struct mp_plan {
     int64_t arena_bytes;                      /* -1: no offsets yet; see memplan/arena.h */
     int64_t baseline_peak_bytes, floor_bytes; /* -1: not stated */
     int64_t ticks, baseline_ticks;
-    double seconds;                               /* ticks of its graph in seconds, as claimed; negative: not stated */
+    double seconds;                               /* the sum of its ticks, in seconds, as claimed; negative: not stated */
     double baseline_seconds, lower_bound_seconds; /* negative: not stated */
     char *bound_covers;                           /* "any-order" or "this-order"; "" if there is no bound */
     size_t n_checkpoints;

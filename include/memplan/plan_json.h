@@ -11,5 +11,5 @@
  * the graph does not have; MP_INVALID: made for another graph (the hashes differ; a file without a hash is taken at its word).
  * MP_IO, MP_NOMEM. The plan is not checked: memplan/check.h. */
 mp_status mp_plan_read(const char *path, const mp_graph *graph, mp_plan **out, mp_error *err);
-/* Writes it beside `path` and renames it, so that the file is whole or untouched; "-" is standard output. MP_IO, MP_NOMEM. */
+/* Writes a plan beside `path` and renames it: the file is whole or untouched; "-" is standard output. MP_IO, MP_NOMEM. */
 mp_status mp_plan_write(const mp_plan *plan, const mp_graph *graph, const char *path, mp_error *err);

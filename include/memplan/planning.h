@@ -1,8 +1,8 @@
-/* planning.h - a graph, a search and its answer behind one opaque handle: the interface whose binary form stays.
+/* planning.h - a graph, a search and its answer behind one opaque handle: the interface whose binary form never changes.
  *
  * For other languages (Python's ctypes, FFIs) and for programs that are not built again when the library is: nothing but
- * pointers, integers, doubles and texts crosses it, and no layout of a struct has to be known. What there is to set and to ask
- * goes by name, so that new names do not change it. docs/library.md has an example; python/ is built on it.
+ * pointers, integers, doubles and texts crosses it, and no layout of a struct has to be known. Settings and answers go by
+ * name, so new ones do not change it. docs/library.md has an example; python/ is built on it.
  *
  *     mp_planning *p = mp_planning_new("chain", 1e-9);
  *     int a = mp_planning_add_storage(p, "a", "activation", 100);
@@ -15,11 +15,11 @@
  *     if (mp_planning_finish(p) != MP_OK || mp_planning_solve(p, 200) != MP_OK) puts(mp_planning_message(p));
  *     mp_planning_free(p);
  *
- * A call that fails leaves the handle as it was, and its sentence in mp_planning_message until the next call that can fail.
- * Without a handle, a text, a plan or a list where there has to be one every call fails, or answers as where there is nothing;
- * a list into which numbers are written may be NULL: then they are only counted. A handle is used by one thread at a time.
- * Functions of other headers that take an mp_graph, an mp_plan or an mp_error serve with what mp_planning_graph, _plan and
- * _error return: mp_graph_write, mp_plan_write, mp_timeline_picture.
+ * A call that fails leaves the handle as it was, and its sentence in mp_planning_message until the next call that can fail. A
+ * call fails, or answers that there is nothing, if a required handle, text, plan or list is NULL; only a list to be written to
+ * may be NULL: then its numbers are just counted. A handle is used by one thread at a time. Functions of other headers that
+ * take an mp_graph, an mp_plan or an mp_error serve with what mp_planning_graph, _plan and _error return: mp_graph_write,
+ * mp_plan_write, mp_timeline_picture.
  */
 #pragma once
 
@@ -58,9 +58,9 @@ int mp_planning_add_storage(mp_planning *planning, const char *name, const char 
 int mp_planning_add_node(mp_planning *planning, const char *name, const char *op, const char *phase, int64_t ticks,
                          int64_t workspace_bytes);
 
-/* Says what a node has to do with n storages: it "reads" or "writes" them or "adds" to them, each list once; or n is even and
- * they are pairs for "in_place": the second may take over the memory of the first. MP_INVALID: no such word, no such node or
- * storage (yet), a finished graph; MP_NOMEM. O(n). */
+/* Says how a node uses n storages: it "reads" them, "writes" them or "adds" to them, each list once; for "in_place"
+ * they are pairs: the second may take over the memory of the first. MP_INVALID: no such word, no such node or storage
+ * (yet), a finished graph; MP_NOMEM. O(n). */
 mp_status mp_planning_connect(mp_planning *planning, int node, const char *how, const int *storages, size_t n);
 
 /* Sets a node's flag: "once" (may not be recomputed), "random", "view". MP_INVALID: no such flag or node, finished. O(1). */
@@ -72,9 +72,9 @@ mp_status mp_planning_finish(mp_planning *planning);
 /* ---- the search ---- */
 
 /* Sets an option of searches to come, as the command line spells it: "solver", "seed", "moves", "effort", "time_limit"
- * (seconds), "gap" (a fraction), "bound" ("yes", which is the default, or "no"). And one of the graph, before it is finished:
- * "fuse", where its updates run ("none", which is the default: after all of backward; or "backward": within it). MP_INVALID: no
- * such option or value, or a finished graph. O(1). */
+ * (seconds), "gap" (a fraction), "bound" ("yes", which is the default, or "no"). "fuse" belongs to the graph and is set
+ * before it is finished: its updates run after all of backward ("none", the default) or within it ("backward").
+ * MP_INVALID: no such option or value, or a finished graph. O(1). */
 mp_status mp_planning_set(mp_planning *planning, const char *option, const char *value);
 
 /* Called now and then by mp_planning_solve, in its thread; a number is -1 if there is no value yet. Returns false to end the

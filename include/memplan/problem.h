@@ -1,5 +1,5 @@
-/* problem.h - a graph, and what every question about it needs. Each is found when it is first asked for, and then kept: for
- * searches, bounds and reports about one graph, which else would find it anew. Any thread may ask.
+/* problem.h - a graph with results that many questions about it need. Each is computed when it is first asked for, then
+ * kept for all searches, bounds and reports about the graph. Any thread may ask.
  *
  *     mp_problem *problem = NULL;
  *     MP_CHECK(mp_problem_new(graph, &problem, err));

@@ -10,9 +10,9 @@
 
 typedef struct mp_program mp_program;
 
-/* Adapts the model to the backend (it is changed) and builds its training graph and calls. `model` must outlive the program.
- * On MP_OK *out is released with mp_program_free. The rest as mp_training_graph; MP_UNSUPPORTED: the backend lacks kernels, all
- * of which are named. O(operators), and what a library takes to prepare its calls. */
+/* Adapts the model to the backend (it is changed) and builds its training graph and calls. `model` must outlive the
+ * program. On MP_OK *out is released with mp_program_free. Other errors as mp_training_graph; MP_UNSUPPORTED: the
+ * backend lacks kernels, all of which are named. O(operators), and what a library takes to prepare its calls. */
 mp_status mp_program_build(const mp_backend *backend, mp_model *model, const mp_training_options *options, int loss,
                            mp_program **out, mp_error *err);
 void mp_program_free(mp_program *program); /* NULL is fine */

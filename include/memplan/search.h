@@ -1,15 +1,15 @@
-/* search.h - what a search is asked, and the search as a searcher in it sees it: the judging of candidates, and when to end.
+/* search.h - the request of a search, and what a searcher can ask of its search: judge a candidate, and when to end.
  * For searchers of your own (mp_request.own; docs/adding-a-searcher.md) and those of the table (solver.h).
  *
- * A searcher proposes schedules; mp_search_offer judges each with the timeline and keeps the best. So a searcher is only the
- * idea that makes its candidates, and all are compared by the same measure.
+ * A searcher proposes schedules; mp_search_offer judges each with the timeline and keeps the best. So a searcher is
+ * only the idea that makes its candidates, and all are compared by the same measure.
  *
- * A larger budget never costs more. For that, what a searcher that is monotone in the budget offers for a budget is among what
- * it offers for every larger one: its candidates do not depend on the budget, or come from a ladder of budgets that ends at it.
- * What other searchers find for a budget is handed on to the larger ones where several are asked for (sweep.h). Every searcher
- * therefore starts from the same base, keep-all, which mp_solve offers for it.
+ * A larger budget never costs more. For that, a searcher that is monotone in the budget offers for every larger budget
+ * all that it offers for a smaller one: its candidates do not depend on the budget, or come from a ladder of budgets
+ * that ends at it. What other searchers find for a budget is handed on to the larger ones where several are asked for
+ * (sweep.h). Every searcher therefore starts from the same base, keep-all, which mp_solve offers for it.
  *
- * What is proved has four forms, which differ in what may depend on them, so that the same input gives the same plan:
+ * Four questions about proofs differ in what may depend on the answer, so that the same input gives the same plan:
  *  - mp_search_enough, proved before the searcher began, is always the same: anything may depend on it.
  *  - mp_search_proved, proved until now by the thread beside the search too, may end a searcher, but decide nothing else.
  *  - mp_search_settled: the best plan meets what is proved; nothing cheaper exists, and only a smaller peak is left to find.
@@ -26,7 +26,7 @@ typedef struct mp_search mp_search;
 /* A searcher: a row of the table (solver.h), or the caller's own. */
 typedef struct mp_solver {
     const char *name;    /* "lower-set" */
-    const char *summary; /* one line for people */
+    const char *summary; /* one line that describes it */
     const char *source;  /* "Kusumoto et al. 2019" */
     mp_status (*run)(mp_search *search, mp_error *err);
     bool monotone;           /* true if its candidates for a budget are also candidates for every larger one */
@@ -47,8 +47,8 @@ typedef enum mp_effort { MP_EFFORT_NORMAL, MP_EFFORT_QUICK, MP_EFFORT_THOROUGH, 
 const char *mp_effort_name(mp_effort effort);
 int mp_effort_find(const char *name); /* the effort of this name, or -1 */
 
-/* Called now and then while a search runs, from the searching thread. Times in seconds, bytes; ticks -1: none yet. Return false
- * to stop with the best result so far. */
+/* Called now and then while a search runs, from the searching thread. Times are seconds; ticks -1: none yet. Return
+ * false to stop with the best result so far. */
 typedef struct mp_progress {
     const char *solver;
     double elapsed_seconds;

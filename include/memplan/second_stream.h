@@ -1,11 +1,12 @@
-/* second_stream.h - which updates of a plan run on a second stream, beside the rest of backward, and where that waits for them.
+/* second_stream.h - which updates of a plan run on a second stream, beside the rest of backward, and where they are
+ * waited for.
  *
- * Method: updates are put where they can run first. Steps are gone through in order with a clock per stream, in the graph's
- * ticks. The updates that follow on each other are issued together, once all before them is done; the compute stream waits for
- * them before the first step by which they have run, as the clocks say, or before the first that changes or reads what they
- * use. Where their gradients would then be over the memory, the wait comes as late as that permits; where nothing is hidden,
- * they stay in order. That both streams share the device's bandwidth is left out, and the plan's seconds stay the sum over its
- * steps.
+ * Method: updates are put where they can run first. Steps are gone through in order with a clock per stream, in the
+ * graph's ticks. The updates that follow on each other are issued together, once all before them is done; the compute
+ * stream waits for them before the first step by which they have run, as the clocks say, or before the first that
+ * changes or reads what they use. Where their gradients would then be over the memory, the wait comes as late as that
+ * permits; where nothing is hidden, they stay in order. That both streams share the device's bandwidth is left out, and
+ * the plan's seconds stay the sum over its steps.
  */
 #pragma once
 
@@ -16,7 +17,7 @@ typedef struct mp_second_stream {
     int64_t update_ticks, hidden_ticks; /* of all updates; of those that run beside other steps */
 } mp_second_stream;
 
-/* Replaces *plan, which holds and whose steps all run in order, by one with waits, with offsets if it had some; it needs no
- * more than the budget, or without one than before. Left as it is where that gains nothing. Deterministic. MP_NOMEM. O(timeline
- * * updates * log steps). */
+/* Replaces *plan, which must hold with all steps in order, by one with waits (and offsets if it had some). It needs no
+ * more than the budget, or without one no more than before. *plan stays as it is if nothing is gained. Deterministic.
+ * MP_NOMEM. O(timeline * updates * log steps). */
 mp_status mp_plan_second_stream(const mp_graph *graph, mp_plan **plan, mp_second_stream *effect, mp_error *err);

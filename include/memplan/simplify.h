@@ -27,11 +27,11 @@ mp_status mp_model_simplify(mp_model *model, mp_rules rules, bool all, mp_simpli
 
 /* Counts the products of a softmax and a matrix by what became of them. The names belong to the model. */
 typedef struct mp_attention_report {
-    int n, n_missed;    /* attention that became one operator; that is written out still */
-    const char *missed; /* the first of those: its product with V, */
-    const char *breaks; /* the operator (with its kind) or tensor (kind "") that stands in the way, */
+    int n, n_missed;    /* attention that became one operator; attention that stays written out */
+    const char *missed; /* the first that stays written out: its product with V */
+    const char *breaks; /* the operator (with its kind) or tensor (kind "") that prevented it */
     const char *kind;
-    const char *why; /* and why: "stands between the product and the softmax" */
+    const char *why; /* the reason: "stands between the product and the softmax" */
 } mp_attention_report;
 
 /* Makes each attention that is written out into one operator that never holds the matrix of scores, in a model that has been

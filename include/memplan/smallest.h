@@ -1,9 +1,9 @@
-/* smallest.h - the smallest plan of a graph: what is offered where a budget cannot be met, and what "min" is as a budget.
+/* smallest.h - the smallest plan of a graph: offered where a budget cannot be met, and meant by the budget "min".
  *
- * The floor (floor.h) is certified, and there may be no plan that reaches it; this is a plan in hand. It does not depend on the
- * budget that was asked for, and on no clock: the work is counted, and the search sees sizes in place of ticks. So it is the
- * same for the same graph, however long operators took when they were measured. mp_solve_or_smallest and mp_solve_with_arena
- * fall back on it: they find a plan within every budget that it fits, if no time limit ends them.
+ * The floor (floor.h) is certified, and there may be no plan that reaches it; this is a plan in hand. It does not depend on
+ * the budget that was asked for, and on no clock: the work is counted, and the search sees sizes in place of ticks. So it is
+ * the same for the same graph, however long operators took when they were measured. mp_solve_or_smallest and
+ * mp_solve_with_arena fall back on it: they find a plan within every budget that it fits, if no time limit ends them.
  */
 #pragma once
 

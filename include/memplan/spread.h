@@ -10,8 +10,8 @@ typedef struct mp_spread_point {
     int64_t peak_bytes, ticks;
 } mp_spread_point;
 
-/* Segment checkpointing with a growing number of ends, spread over the forward list at places where few bytes cross. Points
- * come in ascending order of n_checkpoints, each number once, at most `most` of them (>= 2); the first is keep-all. On MP_OK
- * *points is released with mp_free. As many schedules are made and judged as points come out, and some more. MP_NOT_APPLICABLE:
- * no forward or no backward phase. MP_NOMEM. */
+/* Tries segment checkpointing with more and more segment ends, spread over the forward list at places where few bytes
+ * are live. Points come in ascending order of n_checkpoints, each number once, at most `most` of them (>= 2); the first
+ * is keep-all. On MP_OK *points is released with mp_free. As many schedules are made and judged as points come out, and
+ * some more. MP_NOT_APPLICABLE: no forward or no backward phase. MP_NOMEM. */
 mp_status mp_spread(const mp_graph *graph, size_t most, mp_spread_point **points, size_t *n, mp_error *err);

@@ -1,8 +1,8 @@
 /* sweep.h - the trade-off curve: what each searcher makes of each of several budgets, and what is proved about each.
  *
- * A searcher that is monotone in the budget (search.h) searches once, and the fastest of all that it tried within a budget is
- * its point. The others search for each budget, from the best plan that is known for it. So on every curve a larger budget
- * never costs more.
+ * A searcher that is monotone in the budget (search.h) searches once; its point for a budget is the fastest schedule
+ * within that budget that it tried. The others search for each budget, from the best plan that is known for it. So on
+ * every curve a larger budget never costs more.
  *
  *     const mp_sweep_request request = {.graph = graph};              // nine budgets, all searchers that apply
  *     mp_sweep sweep;

@@ -1,8 +1,8 @@
-/* target.h - what a training graph is built for: a machine that says how long an operator takes and what memory it needs
- * besides.
+/* target.h - what a training graph is built for: a machine model that says how long a node takes and how much workspace
+ * it needs.
  *
- * The roofline target needs no hardware: a node takes max(FLOPs / peak, bytes moved / bandwidth) plus the launch overhead of
- * its device's profile. A backend (backend.h) is a target that can also run.
+ * The roofline target needs no hardware: a node takes max(FLOPs / peak, bytes moved / bandwidth) plus the launch
+ * overhead of its device's profile. A backend (backend.h) is a target that can also run.
  *
  * A device that is not in the table:
  *
@@ -18,7 +18,7 @@
 
 #include "memplan/error.h"
 
-/* What a target is asked about, one node at a time, and what it answers: for those who write one. */
+/* The question that a target is asked about one node, and its answer: for those who write a target. */
 typedef struct mp_work mp_work;
 typedef struct mp_cost mp_cost;
 
@@ -26,25 +26,25 @@ typedef struct mp_cost mp_cost;
 typedef struct mp_device {
     const char *name;
     const char *title; /* "NVIDIA A100 SXM4 80 GB" */
-    double fp32_flops; /* peak of matrix products per second, multiply-add = 2 */
-    double tf32_flops; /* of products of FLOAT whose factors are rounded to TF32 */
+    double fp32_flops; /* peak rate of matrix products in float32, multiply-add = 2 */
+    double tf32_flops; /* peak rate of products of FLOAT whose factors are rounded to TF32 */
     double fp16_flops, bf16_flops;
     double bytes_per_second; /* memory bandwidth */
     double launch_seconds;   /* fixed cost of one node */
     int64_t memory_bytes;
-    int64_t reserve_bytes; /* of that memory: what the card keeps back, its driver, libraries and allocators take */
-    int64_t cache_bytes;   /* the last level */
+    int64_t reserve_bytes; /* part of the memory that the card, its driver, libraries and allocators keep */
+    int64_t cache_bytes;   /* size of the last-level cache */
     int64_t alignment;     /* of every allocation */
 } mp_device;
 
 /* All rows, in the order of devices.def. */
 size_t mp_device_count(void);
 const mp_device *mp_device_row(size_t k); /* k < mp_device_count() */
-/* By its name, in whatever case, spaces and dashes aside ("RTX 3090"); NULL: none. */
+/* Finds a device by its name ("RTX 3090"); case, spaces and dashes do not matter. NULL if there is none. */
 const mp_device *mp_device_find(const char *name);
-/* By what the driver calls a card, "NVIDIA GeForce RTX 4090"; NULL: none. */
+/* Finds a device by the driver's name for a card, "NVIDIA GeForce RTX 4090". NULL if there is none. */
 const mp_device *mp_device_of_card(const char *card);
-/* The device as it is when products of FLOAT round their factors to TF32. */
+/* Returns the device as it is when products of FLOAT round their factors to TF32. */
 mp_device mp_device_at_tf32(const mp_device *device);
 
 typedef struct mp_target mp_target;
@@ -52,10 +52,10 @@ struct mp_target {
     const char *name;
     int64_t alignment, memory_bytes;
     bool alternatives; /* it can run alternatives (graph.h) of some operators */
-    /* Fills *cost. Called once per node, in the order of the graph. MP_UNSUPPORTED names the operator the target cannot run. */
+    /* Fills *cost. Called once per node, in the order of the graph. MP_UNSUPPORTED names the operator it cannot run. */
     mp_status (*cost)(const mp_target *target, const mp_work *work, mp_cost *cost, mp_error *err);
     void *details;
 };
 
-/* The roofline target of a device; nothing to release, `device` must outlive it. */
+/* Returns the roofline target of a device, which must outlive it; there is nothing to release. */
 mp_target mp_roofline(const mp_device *device);

@@ -55,7 +55,7 @@ typedef struct mp_timeline {
     int64_t static_bytes;
     int64_t peak_bytes; /* static_bytes + the highest live_bytes */
     int peak_step;      /* the first step at the peak; -1 without steps */
-    int64_t ticks;      /* the sum over steps */
+    int64_t ticks;      /* the sum of all steps' ticks */
     size_t n_spans;
     mp_span *spans; /* ordered by (begin, storage) */
 } mp_timeline;
@@ -76,7 +76,7 @@ size_t mp_timeline_holders(const mp_graph *graph, const mp_timeline *timeline, i
  * between_bytes[n_steps] after the last. O(spans + steps). */
 void mp_timeline_between(const mp_graph *graph, const mp_timeline *timeline, int64_t *between_bytes);
 
-/* Writes the graph->n_nodes steps of keep-all, the baseline of every percentage: the nodes in list order, base alternatives,
- * nothing twice. Updates come after all of backward; with forward-fused updates they all come first (the same step, cut at
- * another place). */
+/* Writes the graph->n_nodes steps of keep-all, the baseline of every percentage: the nodes in list order, base
+ * alternatives, nothing twice. Updates come after all of backward; with forward-fused updates they all come first (the
+ * training step is cut at another place). */
 void mp_keep_all(const mp_graph *graph, mp_step *steps);

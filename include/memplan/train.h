@@ -20,15 +20,15 @@ typedef bool (*mp_train_progress_call)(const mp_train_progress *now, void *data)
 
 typedef struct mp_train_request {
     mp_program *program;
-    const mp_plan *plan; /* checked, with offsets */
+    const mp_plan *plan; /* it must be checked and have offsets */
     mp_execution_options execution;
     mp_feed *feed;
-    mp_feed *test; /* NULL: none; looked at when the training has ended */
+    mp_feed *test; /* evaluated when the training has ended; NULL: no evaluation */
     const mp_parameter_source *parameters;
-    const char *resume; /* NULL: from the first values */
-    int64_t n_steps;    /* to do from here */
-    const char *save;   /* NULL: nothing is saved */
-    int64_t save_every; /* 0: at the end only */
+    const char *resume; /* the checkpoint file to go on from; NULL: start from the first values */
+    int64_t n_steps;    /* steps to run from here */
+    const char *save;   /* the checkpoint file to write; NULL: none */
+    int64_t save_every; /* steps between saves; 0: save at the end only */
     mp_train_progress_call progress;
     void (*saving)(bool begins, void *data); /* NULL, or called before and after every save, with progress_data */
     void *progress_data;
@@ -36,38 +36,39 @@ typedef struct mp_train_request {
 
 /* The loss and accuracy on samples that the parameters were not trained on. */
 typedef struct mp_accuracy {
-    int64_t n_samples; /* looked at: whole batches; of a text, about as many windows as fit side by side in it */
+    int64_t n_samples; /* samples evaluated: whole batches; of a text, about as many windows as fit side by side in it */
     double loss;       /* the mean over the batches */
-    double accuracy;   /* the share of labels that have the highest score; -1: the loss is not over classes */
+    double accuracy;   /* the share of labels with the highest score; -1: the loss is not over classes */
 } mp_accuracy;
 
 typedef struct mp_report {
     int64_t static_bytes, planned_peak_bytes, arena_bytes, measured_arena_bytes;
     int64_t process_bytes;      /* the process's peak over the run; -1: not known */
-    int64_t idle_process_bytes; /* before the run had its memory: the program, its libraries, the model */
-    int64_t n_allocations;      /* by memplan, inside the loop over the steps */
-    /* Of a device with memory of its own: what is in use there with everything, and what was before the run had its two blocks:
-     * the context, and what the libraries had loaded by then. -1: the memory is the host's. */
+    int64_t idle_process_bytes; /* of the process before the run had its memory: the program, its libraries, the model */
+    int64_t n_allocations;      /* made by memplan inside the loop over the steps */
+    /* Bytes in use on a device with memory of its own: during the run, and before the run had its two blocks (the
+     * context, and what libraries had loaded by then). -1: the memory is the host's. */
     int64_t device_bytes, idle_device_bytes;
-    int64_t next_batch_bytes; /* of them, room in which the next batch waits, beside the plan */
-    bool device_is_shared;    /* these are of all processes, since the system does not say what is this one's */
-    int n_recordings;         /* kinds of pass that ran as recorded; 0: all ran call by call */
-    double step_seconds;      /* the median of the steps but the first, which warms up */
-    double input_seconds;     /* of it, waiting for the batch and bringing it to where it is read; the median of the same */
+    int64_t next_batch_bytes; /* of device_bytes, the buffer in which the next batch waits, beside the plan */
+    bool device_is_shared;    /* device bytes count all processes, because the system does not tell them apart */
+    int n_recordings;         /* kinds of pass that ran as a recording; 0: every node was called by itself */
+    double step_seconds;      /* median over the steps, without the first, which warms up */
+    double
+        input_seconds; /* of step_seconds, waiting for the batch and copying it to where it is read; a median over the same */
     size_t n_losses;
     double *losses;         /* per step; released with mp_report_free */
-    double *node_seconds;   /* with profile: per node of the graph, in the fastest step but the first; else NULL */
-    double fastest_seconds; /* with profile: what that step took; its nodes take no more together */
+    double *node_seconds;   /* with profile: per node of the graph, in the fastest step (never the first); else NULL */
+    double fastest_seconds; /* with profile: seconds of that fastest step; its nodes together take no more */
     char weights_hash[33];
     bool has_test;
     mp_accuracy test;
-    int64_t first_step; /* 0, or where the resumed file ended */
-    bool stopped;       /* the progress call asked for it */
+    int64_t first_step; /* 0, or the step at which the resumed file ended */
+    bool stopped;       /* the progress call ended the training */
 } mp_report;
 
-/* Trains. On MP_OK and MP_REFUTED *report is filled and released with mp_report_free. MP_REFUTED: a loss, or a parameter
- * in the end or where it is to be saved, is not finite; the message names the step and, found by repeating the training with
- * every operand looked at, the operator that gave the first value that is not; nothing is saved from then on. MP_NOMEM, MP_IO
+/* Trains. On MP_OK and MP_REFUTED *report is filled and released with mp_report_free. MP_REFUTED: a loss, or a
+ * parameter at the end or at a save, is not finite. The message names the step and the operator with the first such
+ * value, found by repeating the training with every operand checked; nothing is saved from then on. MP_NOMEM, MP_IO
  * (saving, resuming), MP_PARSE (resuming). */
 mp_status mp_train(const mp_train_request *request, mp_report *report, mp_error *err);
 void mp_report_free(mp_report *report); /* a zeroed one is fine */

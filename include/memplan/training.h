@@ -21,7 +21,7 @@ typedef enum mp_loss {
     MP_LOSS_SMOOTH_L1,
     MP_LOSS_HUBER,
     MP_LOSS_BCE,    /* binary cross-entropy of logits */
-    MP_LOSS_KL_DIV, /* of log-probabilities from the target's probabilities */
+    MP_LOSS_KL_DIV, /* divergence of log-probabilities from the target's probabilities */
     MP_LOSS_COSINE, /* 1 - the cosine of output and target along the last dimension */
     MP_LOSS_NONE,
     MP_N_LOSSES
@@ -34,24 +34,24 @@ typedef enum mp_optimizer {
     MP_OPTIMIZER_SGD,
     MP_OPTIMIZER_MOMENTUM,
     MP_OPTIMIZER_NONE,
-    MP_OPTIMIZER_ADAMW_8BIT, /* moments as bitsandbytes' AdamW8bit has them; for plans, no backend runs it */
+    MP_OPTIMIZER_ADAMW_8BIT, /* keeps moments as bitsandbytes' AdamW8bit does; for plans only, no backend runs it */
     MP_N_OPTIMIZERS
 } mp_optimizer;
 
-/* The names of the command line: "cross-entropy", "adamw", "pytorch". Never NULL for values of the enums. */
+/* Return the names of the command line: "cross-entropy", "adamw", "pytorch". Never NULL for values of the enums. */
 const char *mp_loss_name(mp_loss loss);
 const char *mp_optimizer_name(mp_optimizer optimizer);
 const char *mp_rules_name(mp_rules rules);
 int mp_loss_find(const char *name), mp_optimizer_find(const char *name), mp_rules_find(const char *name); /* -1: none */
 
-/* How a loss is computed, as arguments of PyTorch's functions; all zero: as they are without. Lists need only live as long as
- * mp_model_add_loss runs. */
+/* How a loss is computed, as arguments of PyTorch's functions; all zero means PyTorch's defaults. Lists need only live
+ * while mp_model_add_loss runs. */
 typedef struct mp_loss_options {
-    double label_smoothing;      /* cross-entropy: the share of the mean over all classes, in [0, 1] */
+    double label_smoothing;      /* cross-entropy: the weight of the mean over all classes, in [0, 1] */
     const int64_t *ignore_index; /* cross-entropy: the label that does not count; NULL: MP_LOSS_IGNORED */
-    const double *class_weights; /* cross-entropy: of every class; NULL: 1 */
+    const double *class_weights; /* cross-entropy: a weight per class; NULL: 1 */
     size_t n_class_weights;
-    const double *pos_weight; /* bce: of what is so: one, or one for each place along the last dimension; NULL: 1 */
+    const double *pos_weight; /* bce: weight of positives: one, or one per place of the last dimension; NULL: 1 */
     size_t n_pos_weight;
     double beta; /* smooth-l1: beta, huber: delta; 0: 1 */
 } mp_loss_options;
@@ -64,25 +64,25 @@ typedef struct mp_training_options {
     mp_optimizer optimizer;
     mp_fuse fuse;
     mp_dtype dtype; /* FLOAT, FLOAT16 or BFLOAT16: of activations, gradients and working parameters */
-    mp_dtype amp; /* FLOAT16 or BFLOAT16: as torch.autocast has it, parameters in float32 (dtype is FLOAT); UNDEFINED: not so */
+    mp_dtype amp;   /* FLOAT16 or BFLOAT16: casts as torch.autocast, parameters in float32 (dtype is FLOAT); UNDEFINED: none */
     mp_rules rules;
     const char *const *freeze; /* shell patterns of parameters that are not trained */
     size_t n_freeze;
-    bool inexact;             /* with alternatives that round differently, so that the result depends on the plan */
+    bool inexact;             /* use alternatives that round differently, so that the result depends on the plan */
     double clip_norm;         /* the global norm that gradients are clipped to; 0: not clipped. Not with fuse backward */
-    int accumulate;           /* micro-batches per update; 0 and 1: one. Over 1 gradients are persistent */
+    int accumulate;           /* micro-batches per update; 0 and 1: one. With more, gradients are persistent */
     const char *options_json; /* stored in the graph as it is; NULL: "{}" */
 } mp_training_options;
 
 /* Appends the loss that the options ask for unless the model has one; *loss is its tensor, -1 for MP_LOSS_NONE. A model has a
  * loss if a declared output is a float scalar that depends on a parameter. Values and gradients are those of PyTorch's
  * functions with reduction mean, of kl_div with batchmean; the target is a data input "target" of the output's shape, of
- * cross-entropy without its classes. With `amp` the casts of torch.autocast are inserted behind that. MP_INVALID: no such
- * output, one that the loss does not fit, or options of another loss. MP_NOMEM. Changes the model. O(operators). */
+ * cross-entropy without its classes. With `amp` the casts of torch.autocast are then inserted. MP_INVALID: no such output, one
+ * that the loss does not fit, or options of another loss. MP_NOMEM. Changes the model. O(operators). */
 mp_status mp_model_add_loss(mp_model *model, const mp_training_options *options, int *loss, mp_error *err);
 
-/* Builds the training graph of a model that was inferred and simplified; `loss` as mp_model_add_loss says. On MP_OK *out is a
- * finished graph (mp_graph_finish), released with mp_graph_free; the model is only read and need not outlive it.
+/* Builds the training graph of a model that was inferred and simplified; `loss` is what mp_model_add_loss gave. On MP_OK *out
+ * is a finished graph (mp_graph_finish), released with mp_graph_free; the model is only read and need not outlive it.
  * MP_UNSUPPORTED: an operator without a gradient stands between a parameter and the loss (it is named), or the target cannot
  * run one. MP_INVALID: nothing to train, a freeze pattern that matches nothing. MP_NOMEM. O(operands). */
 mp_status mp_training_graph(const mp_model *model, const mp_training_options *options, int loss, const mp_target *target,

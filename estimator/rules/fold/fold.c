@@ -1,11 +1,11 @@
-/* fold.c - element arithmetic in every type, and walks by strides. */
+/* fold.c - element arithmetic in every type, and iteration by strides. */
 #include "estimator/rules/fold/fold.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-/* The real types: significant bits, and the exponents of the smallest step and of the first power of two that is too large. */
+/* The real types: significant bits, exponents of the smallest step and of the first power of two that is too large. */
 static const struct {
     mp_dtype dtype;
     int precision, step, limit;

@@ -11,7 +11,7 @@
 
 typedef unsigned __int128 mp_wide_bits;
 
-/* Functions that are one expression in both kinds, or in one. */
+/* Functions that are a single expression, for integers, for reals or for both. */
 #define INTEGERS(name, expression)                                                     \
     static bool name##_integers(const mp_pairing *p, mp_wide a, mp_wide b, mp_wide *y) \
     {                                                                                  \
@@ -34,7 +34,7 @@ REALS(mul, a *b)
 REALS(div, a / b)
 REALS(pow, pow(a, b))
 INTEGERS(max, a > b ? a : b)
-REALS(max, isnan(a) || a > b ? a : b) /* a NaN on either side stays */
+REALS(max, isnan(a) || a > b ? a : b) /* a NaN on either side remains */
 INTEGERS(min, a < b ? a : b)
 REALS(min, isnan(a) || a < b ? a : b)
 BOTH(equal, a == b)
@@ -73,7 +73,7 @@ static double mod_reals(const mp_pairing *p, double a, double b)
     return !p->c_remainder && y != 0 && (y < 0) != (b < 0) ? y + b : y;
 }
 
-/* By repeated squaring, modulo 2^128. A negative exponent gives a fraction, which an integer cannot hold but for 1 and -1. */
+/* Repeated squaring, modulo 2^128. A negative exponent gives a fraction, which is an integer only for bases 1 and -1. */
 static bool pow_integers(const mp_pairing *p, mp_wide a, mp_wide b, mp_wide *y)
 {
     (void)p;

@@ -1,11 +1,11 @@
-/* fold_elementwise.c - values of operators that work element by element on one operand, on many, or by a condition. */
+/* fold_elementwise.c - values of operators that work elementwise on one or several operands, or by a condition. */
 #include <math.h>
 #include <string.h>
 
 #include "estimator/model/ops_rules.h"
 #include "estimator/rules/fold/fold.h"
 
-/* Functions that are one expression. */
+/* Functions that are a single expression. */
 #define REALS(name, expression)  \
     static double name(double x) \
     {                            \
@@ -71,7 +71,7 @@ bool mp_fold_unary(const mp_fold *f)
     return true;
 }
 
-/* y = step(y, operand k), the operand broadcast to y's shape. False: not defined. */
+/* Sets y = step(y, operand k), with the operand broadcast to y's shape. Returns false if it is not defined. */
 static bool accumulate(const mp_fold *f, const mp_binary *step, int k)
 {
     const mp_tensor *in = mp_infer_in(f->c, k);
@@ -84,7 +84,7 @@ static bool accumulate(const mp_fold *f, const mp_binary *step, int k)
     return defined;
 }
 
-/* Clip, operator sets before 11: the bounds are attributes. */
+/* Folds Clip of operator sets before 11, whose bounds are attributes. */
 static bool clip_by_attributes(const mp_fold *f)
 {
     const mp_operator *op = f->c->op;
@@ -97,7 +97,7 @@ static bool clip_by_attributes(const mp_fold *f)
     return defined;
 }
 
-/* The operands after the first are taken in one after the other: the second by steps[0], all others by steps[1]. */
+/* Folds the operands into the first one by one: the second by steps[0], all others by steps[1]. */
 bool mp_fold_variadic(const mp_fold *f)
 {
     static const struct {

@@ -1,12 +1,12 @@
-/* fold_index.c - values of operators that pick or place elements by index or condition. An index outside the tensor leaves the
- * value unknown. */
+/* fold_index.c - values of operators that select or place elements by index or condition. An index outside the tensor
+ * leaves the value unknown. */
 #include <math.h>
 #include <string.h>
 
 #include "estimator/model/ops_rules.h"
 #include "estimator/rules/fold/fold.h"
 
-/* The index at element k, counted from the front; false when it is outside [-size, size). */
+/* Reads index k, counted from the front. Returns false if it is outside [-size, size). */
 static bool index_at(const mp_value *indices, int64_t k, int64_t size, int64_t *index)
 {
     int64_t i = indices->i[k];
@@ -37,8 +37,8 @@ bool mp_fold_gather(const mp_fold *f)
     return true;
 }
 
-/* A walk over the places of the indices in input 1, along which the first operand has those of input 0; along the axis it
- * stays: *step is from one to the next there. */
+/* Starts a walk over input 1, in which operand 0 is at the same position of input 0, but at 0 along the axis; *step is
+ * the stride along the axis. */
 static mp_walk walk_along(const mp_fold *f, int axis, int64_t *step)
 {
     mp_walk walk;
@@ -61,8 +61,8 @@ bool mp_fold_gather_elements(const mp_fold *f)
     return true;
 }
 
-/* Indices, a depth and the values (off, on): what repeat_interleave with a computed count is exported as. An index outside
- * [-depth, depth) gives a row of off values. */
+/* Folds OneHot(indices, depth, (off, on)), to which repeat_interleave with a computed count is exported. An index
+ * outside [-depth, depth) gives off values. */
 bool mp_fold_one_hot(const mp_fold *f)
 {
     const mp_value *values = mp_fold_in(f->c, 2);
@@ -71,7 +71,7 @@ bool mp_fold_one_hot(const mp_fold *f)
     const int64_t depth = f->out->dims[axis], inner = mp_product(f->out->dims, (int)axis + 1, f->out->rank);
     for (int64_t k = 0; k < f->y->n; k++) mp_fold_move(f->y, k, values, 0);
     for (int64_t k = 0; k < f->x->n && depth > 0; k++) {
-        /* indices may be reals, of which the whole part counts */
+        /* indices may be reals, of which the integer part is used */
         const double whole = trunc(mp_fold_real(f->in->dtype, f->x, k));
         if (!(whole >= -(double)depth && whole < (double)depth)) continue;
         const int64_t index = (int64_t)whole < 0 ? (int64_t)whole + depth : (int64_t)whole;
@@ -80,7 +80,7 @@ bool mp_fold_one_hot(const mp_fold *f)
     return true;
 }
 
-/* The place in a tensor that the k-th tuple of `length` indices names, from dimension `first` on. False: outside. */
+/* Finds the position that the k-th tuple of `length` indices names, from dimension `first` on. Returns false if outside. */
 static bool place_of(const mp_tensor *t, const mp_value *indices, int64_t k, int first, int length, int64_t *place)
 {
     int64_t strides[MP_RANK_MAX], index;
@@ -109,14 +109,14 @@ bool mp_fold_gather_nd(const mp_fold *f)
     return true;
 }
 
-/* Scatter: what happens where an update meets an element. */
+/* The state of a scatter: its indices, its updates, and how an update combines with an element. */
 typedef struct scatter {
     const mp_fold *f;
     const mp_value *indices, *updates;
-    const mp_binary *reduction; /* NULL: the update takes the place */
+    const mp_binary *reduction; /* NULL: the update replaces the element */
 } scatter;
 
-/* The output starts as a copy of the input. False: the reduction is not known. */
+/* Starts a scatter; the output is a copy of the input. Returns false if the reduction is not known. */
 static bool scatter_start(const mp_fold *f, scatter *s)
 {
     static const char *const names[][2] = {{"add", "Add"}, {"mul", "Mul"}, {"max", "Max"}, {"min", "Min"}};

@@ -1,9 +1,9 @@
-/* einsum.c - operands of products: matrices, and Einsum: "bij,bjk->bik" names the dimensions of the operands; those that the
- * result does not name are summed over.
+/* einsum.c - operands of matrix products and of Einsum, where "bij,bjk->bik" labels the dimensions of the operands;
+ * labels that the result lacks are summed over.
  *
- * A label may stand several times in one term (a diagonal) and in several terms; sizes agree, or are 1 and broadcast. "..."
- * stands for any number of dimensions, broadcast from the right. Without "->" the result is the ellipsis and then, in the order
- * of the alphabet (capitals first), the labels that occur exactly once.
+ * A label may occur several times in one term (a diagonal) and in several terms; its sizes agree, or are 1 and
+ * broadcast. "..." means any number of dimensions, broadcast from the right. Without "->" the result is the ellipsis
+ * and then, in the order of the alphabet (capitals first), the labels that occur exactly once.
  */
 #include "estimator/rules/operands/einsum.h"
 
@@ -14,7 +14,7 @@
 #include "estimator/model/shape_rule.h"
 #include "estimator/rules/operands/einsum.h"
 
-/* The place of a letter in the order of the alphabet, capitals first. */
+/* Returns the position of a letter in the alphabet, capitals first. */
 static int label_of(char letter)
 {
     return letter <= 'Z' ? letter - 'A' : 26 + letter - 'a';
@@ -33,7 +33,7 @@ typedef struct term {
     const char *begin, *end;
 } term;
 
-/* How many letters a term has, and whether it has an ellipsis. */
+/* Counts the letters of a term, and finds whether it has an ellipsis. */
 static mp_status count_letters(mp_infer *c, term text, int *n, bool *has_ellipsis)
 {
     *n = 0;
@@ -52,7 +52,7 @@ static mp_status count_letters(mp_infer *c, term text, int *n, bool *has_ellipsi
     return MP_OK;
 }
 
-/* Labels of one term whose ellipsis stands for n_ellipsis dimensions. */
+/* Reads the labels of a term whose ellipsis stands for n_ellipsis dimensions. */
 static mp_status read_term(mp_infer *c, term text, int n_ellipsis, int *labels, int *rank)
 {
     *rank = 0;
@@ -70,7 +70,7 @@ static mp_status read_term(mp_infer *c, term text, int n_ellipsis, int *labels, 
     return MP_OK;
 }
 
-/* Takes the sizes of an operand's labels; within one operand a label has one size. */
+/* Records the sizes of an operand's labels; within one operand a label has one size. */
 static mp_status read_sizes(mp_infer *c, const mp_tensor *t, const int *labels, int64_t *size)
 {
     int64_t own[MP_EINSUM_LABELS];
@@ -88,7 +88,7 @@ static mp_status read_sizes(mp_infer *c, const mp_tensor *t, const int *labels, 
     return MP_OK;
 }
 
-/* The result that an equation without "->" means. */
+/* Makes the result that an equation without "->" implies. */
 static mp_status imply_result(mp_infer *c, mp_einsum *e, int n_ellipsis)
 {
     int times[MP_EINSUM_LETTERS] = {0}, *rank = &e->rank[e->n_operands];
@@ -106,7 +106,7 @@ static mp_status imply_result(mp_infer *c, mp_einsum *e, int n_ellipsis)
     return MP_OK;
 }
 
-/* Every label of the result is in it once and occurs in an operand. */
+/* Checks that every label of the result occurs there once, and in an operand. */
 static mp_status check_result(mp_infer *c, const mp_einsum *e)
 {
     bool seen[MP_EINSUM_LABELS] = {false};

@@ -19,8 +19,8 @@ typedef struct mp_einsum {
  * or that does not fit the shapes; MP_UNSUPPORTED: more operands. */
 mp_status mp_einsum_read(mp_infer *c, mp_einsum *einsum);
 
-/* One operand as a stack of matrices: batch dimensions, rows, columns. A vector is one row on the left, one column on the
- * right. */
+/* One operand as a stack of matrices: batch dimensions, rows, columns. A vector is one row on the left, one column on
+ * the right. */
 typedef struct mp_matrix {
     int n_batch;
     int64_t batch[MP_RANK_MAX];
@@ -28,6 +28,6 @@ typedef struct mp_matrix {
     bool is_vector;
 } mp_matrix;
 
-/* Operand 0 (left) or 1 (right) of MatMul and its relatives: transA or transB swaps the last two dimensions, transBatchA or
+/* Returns operand 0 (left) or 1 (right) of a matrix product: transA or transB swaps the last two dimensions, transBatchA or
  * transBatchB takes the first dimension behind the batch. The operand must be there with a rank of at least 1. */
 mp_matrix mp_matmul_operand(const mp_model *model, const mp_operator *op, int k);

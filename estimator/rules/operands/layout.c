@@ -1,4 +1,4 @@
-/* layout.c - permutations, slices, pads and axes, from attributes or inputs as the version has it. */
+/* layout.c - reads permutations, slices, pads and axes, from attributes or inputs depending on the version. */
 #include "estimator/rules/operands/layout.h"
 
 #include "estimator/model/shape_rule.h"
@@ -42,14 +42,14 @@ bool mp_permutation_moves_ones(const mp_model *model, const mp_operator *op)
     return true;
 }
 
-/* A bound of a slice: negative counts from the end, then it is cut to [low, high]. */
+/* Normalizes a bound of a slice: a negative one counts from the end, then it is clamped to [low, high]. */
 static int64_t cut_bound(int64_t bound, int64_t size, int64_t low, int64_t high)
 {
     if (bound < 0) bound += size;
     return bound < low ? low : bound > high ? high : bound;
 }
 
-/* One axis of `size` elements, as Python's range(size)[from:to:step] has it. */
+/* Computes one axis of `size` elements, as Python's range(size)[from:to:step]. */
 static void slice_axis(mp_slice *slice, int axis, int64_t size, int64_t from, int64_t to, int64_t step)
 {
     int64_t start, end, n = 0;

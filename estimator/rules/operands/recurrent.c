@@ -1,4 +1,4 @@
-/* recurrent.c - the sizes of recurrent layers, read off X and R, and their cells, read off the attributes. */
+/* recurrent.c - the sizes of recurrent layers, from X and R, and their cells, from the attributes. */
 #include "estimator/rules/operands/recurrent.h"
 
 #include <string.h>
@@ -36,7 +36,7 @@ mp_reserve mp_reserve_of(const mp_model *model, const mp_operator *op)
                         .states = !mp_operator_out(model, op, 0)};
 }
 
-/* The activation that the text names in its first `n` characters; -1: none of ours. */
+/* Returns the activation that the first `n` characters of the text name; -1 if it is not supported. */
 static int activation_of(const char *text, size_t n)
 {
     static const char *const names[] = {"Sigmoid", "Tanh", "Relu"};
@@ -45,7 +45,7 @@ static int activation_of(const char *text, size_t n)
     return -1;
 }
 
-/* One name for each of `n_each` activations of a direction, then those of the other one, separated by commas. */
+/* Reads comma-separated names: `n_each` activations of one direction, then of the other. Returns false if one is unknown. */
 static bool read_activations(const char *text, int n_each, mp_cell *out)
 {
     for (int k = 0; *text && k < 2 * n_each; k++) {

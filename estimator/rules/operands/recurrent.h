@@ -11,14 +11,14 @@ typedef struct mp_recurrent {
     bool batch_first; /* layout = 1 */
 } mp_recurrent;
 
-/* Returns the gates that the operator's kind has: of LSTM 4, of GRU 3, of RNN 1. */
+/* Returns how many gates a cell of the operator's kind has: LSTM 4, GRU 3, RNN 1. */
 int64_t mp_cell_gates(const mp_operator *op);
-/* X and R must be there with 3 dimensions each. */
+/* Reads the sizes; X and R must be there with 3 dimensions each. */
 mp_recurrent mp_recurrent_read(const mp_model *model, const mp_operator *op);
 
-/* What a forward run leaves for backward, per step, sample and direction in vectors of `hidden` floats: the gates, behind them
- * the LSTM's cell state or the recurrent part of a GRU's candidate that is computed before the reset, and the hidden state
- * where the operator has no output Y to find it in. An RNN's gate is its hidden state. */
+/* What a forward run saves for backward, per step, sample and direction in vectors of `hidden` floats: the gates, then
+ * the LSTM's cell state or the recurrent part of a GRU's candidate that is computed before the reset, and the hidden
+ * state where the operator has no output Y to find it in. An RNN's gate is its hidden state. */
 typedef struct mp_reserve {
     int64_t gates, seconds, states; /* seconds and states: 0 or 1 */
 } mp_reserve;
@@ -26,7 +26,7 @@ mp_reserve mp_reserve_of(const mp_model *model, const mp_operator *op);
 
 typedef enum mp_cell_kind { MP_CELL_LSTM, MP_CELL_GRU, MP_CELL_RNN } mp_cell_kind;
 
-/* Activations whose slope follows from their value. */
+/* Activations whose derivative follows from their value. */
 typedef enum mp_activation { MP_ACTIVATION_SIGMOID, MP_ACTIVATION_TANH, MP_ACTIVATION_RELU } mp_activation;
 
 typedef struct mp_cell {
@@ -36,5 +36,5 @@ typedef struct mp_cell {
     mp_activation activations[2][3]; /* per direction f, g, h */
 } mp_cell;
 
-/* NULL, or what of the operator's attributes no cell here computes: "clip". */
+/* Reads the cell. Returns NULL, or the attribute that no cell here computes: "clip". */
 const char *mp_cell_read(const mp_operator *op, mp_cell *out);

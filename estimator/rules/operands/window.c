@@ -1,4 +1,4 @@
-/* window.c - kernel size, strides, dilations and pads of sliding windows, checked. */
+/* window.c - reads and checks kernel size, strides, dilations and pads of sliding windows. */
 #include "estimator/rules/operands/window.h"
 
 #include <inttypes.h>
@@ -6,7 +6,7 @@
 
 #include "estimator/model/shape_rule.h"
 
-/* The n sizes of attribute `name`, each at least `least`; `otherwise` for all where the attribute is absent. */
+/* Reads the n sizes of attribute `name`, each at least `least`; all are `otherwise` if the attribute is absent. */
 static mp_status read_sizes(mp_infer *c, const char *name, size_t n, int64_t least, int64_t otherwise, int64_t *sizes)
 {
     size_t given;
@@ -62,19 +62,19 @@ mp_status mp_window_slide(const mp_infer *c, const mp_window *w, const int64_t *
 {
     for (int k = 0; k < w->n; k++) {
         int64_t padded, stride = w->stride[k];
-        if (w->padding == MP_PADDING_SAME) { /* as many windows as strides begin inside the input */
+        if (w->padding == MP_PADDING_SAME) { /* windows begin at every stride inside the input */
             out[k] = in[k] / stride + (in[k] % stride != 0);
             continue;
         }
         MP_FIT(mp_add(in[k], w->begin[k], &padded) && mp_add(padded, w->end[k], &padded), "the padding is too large");
         int64_t slack = padded - w->span[k], inside = in[k] + w->begin[k];
         bool up = w->ceil_mode && w->padding == MP_PADDING_EXPLICIT;
-        /* rounding up, a window may hang out at the end, and even be larger than all there is */
+        /* when rounding up, a window may extend past the end, and even be larger than the padded input */
         MP_FIT(slack >= 0 || (up && slack > -stride),
                "a window of %" PRId64 " does not fit into %" PRId64 " (padding included) along spatial dimension %d",
                w->span[k], padded, k);
         out[k] = slack < 0 ? 1 : slack / stride + 1 + (up && slack % stride != 0);
-        /* but the last one must begin before the padding at the end */
+        /* but the last window must begin before the padding at the end */
         if (up && out[k] > 1 && out[k] - 1 >= inside / stride + (inside % stride != 0)) out[k]--;
     }
     return MP_OK;
@@ -87,7 +87,7 @@ mp_status mp_window_unslide(const mp_infer *c, const mp_window *w, const int64_t
         int64_t size = 0, pads, whole;
         bool fits = in[k] >= 1 && mp_multiply(in[k] - 1, w->stride[k], &size) && mp_add(size, w->span[k], &size) &&
                     mp_add(size, output_padding ? output_padding[k] : 0, &size);
-        if (fits && w->padding == MP_PADDING_SAME) { /* padding cuts it to this, but does not extend it */
+        if (fits && w->padding == MP_PADDING_SAME) { /* padding reduces the size to this, but never extends it */
             fits = mp_multiply(in[k], w->stride[k], &whole);
             if (fits && size > whole) size = whole;
         }

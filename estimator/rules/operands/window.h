@@ -10,7 +10,7 @@ typedef struct mp_window {
     mp_padding padding;
     bool ceil_mode;
     int64_t kernel[MP_RANK_MAX], stride[MP_RANK_MAX], dilation[MP_RANK_MAX];
-    int64_t span[MP_RANK_MAX];                    /* (kernel - 1) * dilation + 1 */
+    int64_t span[MP_RANK_MAX];                    /* extent of the window, (kernel - 1) * dilation + 1 */
     int64_t begin[MP_RANK_MAX], end[MP_RANK_MAX]; /* pads; zero unless the padding is explicit */
 } mp_window;
 
@@ -19,10 +19,10 @@ typedef struct mp_window {
  * out of range, kernel_shape and weight that differ. */
 mp_status mp_window_read(mp_infer *c, int n, const int64_t *kernel, mp_window *window);
 
-/* The sizes that the window slides over `in` to give (n each): convolution and pooling. MP_PARSE when it does not fit in. */
+/* Computes the n sizes that result from sliding the window over `in` (convolution, pooling). MP_PARSE if it does not fit. */
 mp_status mp_window_slide(const mp_infer *c, const mp_window *window, const int64_t *in, int64_t *out);
 
-/* The sizes from which sliding gives `in`: transposed convolution and unpooling. `output_padding` may be NULL: zeros. */
+/* Computes the sizes from which sliding gives `in` (transposed convolution, unpooling). `output_padding` NULL: zeros. */
 mp_status mp_window_unslide(const mp_infer *c, const mp_window *window, const int64_t *in, const int64_t *output_padding,
                             int64_t *out);
 
@@ -31,10 +31,10 @@ mp_status mp_window_unslide(const mp_infer *c, const mp_window *window, const in
 
 typedef struct mp_columns {
     mp_window window;
-    int64_t image[MP_RANK_MAX], stops[MP_RANK_MAX]; /* per spatial dimension: its size, and where the window stops */
-    int64_t n_taps;                                 /* of one window */
+    int64_t image[MP_RANK_MAX], stops[MP_RANK_MAX]; /* per spatial dimension: the image's size, and the window's positions */
+    int64_t n_taps;                                 /* elements of one window */
 } mp_columns;
 
-/* *known false (and missing_value set) when the sizes of image or window are not known. MP_PARSE: sizes that do not fit to the
- * columns or to each other. */
+/* Reads the operands of Col2Im. *known is false (and missing_value set) if the sizes of image or window are not known.
+ * MP_PARSE: sizes that do not fit the columns or each other. */
 mp_status mp_columns_read(mp_infer *c, mp_columns *columns, bool *known);

@@ -1,5 +1,5 @@
-/* costs.c - FLOPs of products, and what a forward run leaves for backward besides its inputs and outputs: masks, indices,
- * statistics. Statistics are float32 at least, whatever the type of the activations. */
+/* costs.c - FLOPs of products, and what a forward run saves for backward besides its inputs and outputs: masks,
+ * indices, statistics. Statistics are float32 at least, whatever the type of the activations. */
 #include <string.h>
 
 #include "estimator/model/ops_rules.h"
@@ -7,7 +7,7 @@
 #include "estimator/rules/operands/einsum.h"
 #include "estimator/rules/operands/recurrent.h"
 
-/* n * size bytes; INT64_MAX, more than any budget, when that is too large for an int64_t. */
+/* Returns n * size bytes; INT64_MAX, more than any budget, if that does not fit in an int64_t. */
 static int64_t saturated(int64_t n, int64_t size)
 {
     int64_t bytes;
@@ -19,13 +19,13 @@ static mp_extra extra_of(const char *name, mp_dtype dtype, int64_t n)
     return (mp_extra){name, dtype, saturated(n, mp_dtype_bits(dtype) / 8)};
 }
 
-/* The type of a statistic of tensor t. */
+/* Returns the type of a statistic of tensor t. */
 static mp_dtype statistic_type(const mp_tensor *t)
 {
     return mp_dtype_bits(t->dtype) > 32 ? t->dtype : MP_DTYPE_FLOAT;
 }
 
-/* `n` statistics of tensor t under each of the names; returns how many names. */
+/* Adds `n` statistics of tensor t under each of the names; returns how many names there are. */
 static int statistics(const mp_tensor *t, int64_t n, int n_names, const char *const *names, mp_extra *extras)
 {
     for (int k = 0; k < n_names; k++) extras[k] = extra_of(names[k], statistic_type(t), n);
@@ -34,7 +34,7 @@ static int statistics(const mp_tensor *t, int64_t n, int n_names, const char *co
 static const char *const mean_and_rstd[] = {"mean", "rstd"};
 static const char *const mean_and_invstd[] = {"mean", "invstd"};
 
-/* Our own mask is redrawn from its counter; PyTorch keeps the noise, in the type of the input. */
+/* Our own mask is redrawn from its counter; PyTorch saves the noise, in the type of the input. */
 int mp_extras_dropout(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
 {
     if (rules == MP_RULES_EXECUTOR) return 0;
@@ -43,7 +43,7 @@ int mp_extras_dropout(const mp_model *model, const mp_operator *op, mp_rules rul
     return 1;
 }
 
-/* Where each maximum was: in its window (a byte where that has at most 256 elements), or in the whole input. */
+/* The position of each maximum: in its window (a byte if that has at most 256 elements), or in the whole input. */
 int mp_extras_max_pool(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
 {
     mp_dtype dtype = MP_DTYPE_INT32;
@@ -64,7 +64,7 @@ int mp_extras_batch_normalization(const mp_model *model, const mp_operator *op, 
     return statistics(x, mp_tensor_elements(scale), 2, mean_and_invstd, extras);
 }
 
-/* Behind the statistics a bit per element of the output: whether it is above zero. */
+/* After the statistics a bit per element of the output: 1 if it is above zero. */
 int mp_extras_added_relu(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
 {
     const int n = mp_extras_batch_normalization(model, op, rules, extras);
@@ -73,7 +73,7 @@ int mp_extras_added_relu(const mp_model *model, const mp_operator *op, mp_rules 
     return n + 1;
 }
 
-/* Rows of x: the product of the dimensions before the normalized axes. */
+/* Returns the number of rows of x: the product of the dimensions before the normalized axes. */
 static int64_t rows_of(const mp_operator *op, const mp_tensor *x)
 {
     int64_t axis = mp_operator_int(op, "axis", -1);
@@ -94,7 +94,7 @@ int mp_extras_rms_normalization(const mp_model *model, const mp_operator *op, mp
     return statistics(x, rows_of(op, x), 1, &mean_and_rstd[1], extras);
 }
 
-/* X (N, C, ...): one per sample and group; of instance normalization every channel is one. */
+/* X (N, C, ...): one statistic per sample and group; in instance normalization every channel is a group. */
 int mp_extras_group_normalization(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
 {
     (void)rules;
@@ -104,7 +104,7 @@ int mp_extras_group_normalization(const mp_model *model, const mp_operator *op, 
     return statistics(x, saturated(x->rank >= 1 ? x->dims[0] : 1, groups), 2, mean_and_rstd, extras);
 }
 
-/* PyTorch computes it with tensors of the input's type. */
+/* The type of "scale" is the input's in PyTorch, which computes it with such tensors. */
 int mp_extras_lrn(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
 {
     const mp_tensor *x = mp_operator_in(model, op, 0);
@@ -112,7 +112,7 @@ int mp_extras_lrn(const mp_model *model, const mp_operator *op, mp_rules rules, 
     return 1;
 }
 
-/* Floats of a row in oneDNN's workspace of an LSTM: whole cache lines, and not a multiple of 256. */
+/* Returns the floats of a row in oneDNN's workspace of an LSTM: whole cache lines, but not a multiple of 256. */
 static int64_t padded(int64_t n)
 {
     int64_t row;
@@ -120,7 +120,7 @@ static int64_t padded(int64_t n)
     return row % 256 ? row : row + 16;
 }
 
-/* rows * columns floats in whole pages. */
+/* Returns the bytes of rows * columns floats in whole pages. */
 static int64_t pages(int64_t rows, int64_t columns)
 {
     int64_t bytes;
@@ -133,9 +133,9 @@ static int64_t sum_of(int64_t a, int64_t b)
     return mp_add(a, b, &sum) ? sum : INT64_MAX;
 }
 
-/* What PyTorch 2 keeps on the CPU besides input and, of an LSTM, output. An LSTM is oneDNN's: its workspace (as that of 2.x and
- * 3.x lays it out: gates, states and their gradients of the layer and of the one below, a row more than there are steps) and
- * first and last states. The others are written out: a GRU keeps seven vectors a step, an RNN its states. */
+/* Returns the bytes that PyTorch 2 saves on the CPU besides the input and, for LSTM, the output. An LSTM runs in oneDNN: its
+ * workspace (as 2.x and 3.x lay it out: gates, states and their gradients of the layer and of the one below, a row more than
+ * there are steps) and first and last states. Without oneDNN a GRU saves seven vectors a step, an RNN its states. */
 static int64_t kept_by_pytorch(const mp_operator *op, mp_recurrent r, int64_t element)
 {
     const int64_t rows = saturated(r.n_steps, r.batch), more = saturated(saturated(r.n_steps + 1, r.batch), 2);
@@ -147,7 +147,7 @@ static int64_t kept_by_pytorch(const mp_operator *op, mp_recurrent r, int64_t el
     return sum_of(bytes, saturated(saturated(4, state), element));
 }
 
-/* Ours: what backward finds per step, sample and direction (mp_reserve). */
+/* Under the executor's rules: what backward reads per step, sample and direction (mp_reserve). */
 int mp_extras_recurrent(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
 {
     const mp_recurrent r = mp_recurrent_read(model, op);
@@ -165,7 +165,7 @@ int mp_extras_recurrent(const mp_model *model, const mp_operator *op, mp_rules r
     return 1;
 }
 
-/* The logarithm of the sum of exponentials of every row of scores. */
+/* The logarithm of the sum of exponentials ("lse") of every row of scores. */
 int mp_extras_attention(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
 {
     (void)rules;
@@ -174,7 +174,7 @@ int mp_extras_attention(const mp_model *model, const mp_operator *op, mp_rules r
     return 1;
 }
 
-/* The logarithm of the sum of exponentials of every line of classes; PyTorch keeps the logarithms of all probabilities. */
+/* The logarithm of the sum of exponentials over the classes, per label; PyTorch saves the logarithms of all probabilities. */
 int mp_extras_cross_entropy(const mp_model *model, const mp_operator *op, mp_rules rules, mp_extra extras[MP_EXTRAS_MAX])
 {
     const mp_tensor *scores = mp_operator_in(model, op, 0), *labels = mp_operator_in(model, op, 1);
@@ -185,8 +185,8 @@ int mp_extras_cross_entropy(const mp_model *model, const mp_operator *op, mp_rul
 
 /* FLOPs of products, from shapes that were inferred: a multiply-add is 2, additions of biases are not counted. */
 
-/* An output element sums over C/group channels and the window; transposed, an input element is spread over M/group channels and
- * the window. Both are the weight's dimensions behind the first. */
+/* An output element sums over C/group channels and the window; transposed, an input element contributes to M/group
+ * channels and the window. Both are the weight's dimensions after the first. */
 double mp_flops_conv(const mp_model *model, const mp_operator *op)
 {
     const bool transposed = op->op->traits & MP_TRAIT_TRANSPOSED;
@@ -200,18 +200,18 @@ double mp_flops_matmul(const mp_model *model, const mp_operator *op)
     return 2.0 * (double)mp_tensor_elements(mp_operator_out(model, op, 0)) * (double)mp_matmul_operand(model, op, 0).columns;
 }
 
-/* Queries by keys, probabilities by values: masked positions are counted, too. */
+/* Products of queries with keys, and of probabilities with values; masked positions count, too. */
 double mp_flops_attention(const mp_model *model, const mp_operator *op)
 {
     mp_attention a = mp_attention_read(model, op);
     return 2.0 * (double)a.n_batch * (double)a.rows * (double)a.columns * ((double)a.depth + (double)a.value_depth);
 }
 
-/* Two operands meet once for every combination of labels. One operand is only summed up. */
+/* Two operands are multiplied once for every combination of labels. A single operand is only summed. */
 double mp_flops_einsum(const mp_model *model, const mp_operator *op)
 {
     mp_einsum e;
-    mp_infer c = {.model = (mp_model *)model, .op = (mp_operator *)op, .missing_value = -1}; /* only read */
+    mp_infer c = {.model = (mp_model *)model, .op = (mp_operator *)op, .missing_value = -1}; /* the rule only reads them */
     if (op->n_in != 2 || mp_einsum_read(&c, &e) != MP_OK) return 0;
     double flops = 2;
     for (int k = 0; k < MP_EINSUM_LABELS; k++)

@@ -5,7 +5,7 @@
 #include "estimator/model/ops_rules.h"
 #include "estimator/model/shape_rule.h"
 
-/* Every output is like the first input. */
+/* Gives every output the type and shape of the first input. */
 mp_status mp_shape_same(mp_infer *c)
 {
     const mp_tensor *x = mp_infer_in(c, 0);
@@ -13,7 +13,7 @@ mp_status mp_shape_same(mp_infer *c)
     return MP_OK;
 }
 
-/* Y is like X. Before operator set 7 the slope is one number or one for each channel; since then it broadcasts (ONTO). */
+/* Y has X's type and shape. Before operator set 7 the slope has one number or one per channel; since then it broadcasts. */
 mp_status mp_shape_prelu(mp_infer *c)
 {
     const mp_tensor *x = mp_infer_in(c, 0), *slope = mp_infer_in(c, 1);
@@ -22,7 +22,7 @@ mp_status mp_shape_prelu(mp_infer *c)
     return mp_infer_like(c, 0, x);
 }
 
-/* Y is like X; the bias, a vector, has an element for each position along the last dimension. */
+/* Y has X's type and shape; the bias, a vector, has an element per position of the last dimension. */
 mp_status mp_shape_biased(mp_infer *c)
 {
     const mp_tensor *x, *bias;
@@ -35,7 +35,7 @@ mp_status mp_shape_biased(mp_infer *c)
     return mp_infer_like(c, 0, x);
 }
 
-/* All operands broadcast together. */
+/* Gives output 0 the shape to which all operands broadcast. */
 static mp_status broadcast(mp_infer *c, mp_dtype dtype)
 {
     int rank = 0;
@@ -71,7 +71,7 @@ mp_status mp_shape_predicate(mp_infer *c)
     return mp_infer_set(c, 0, MP_DTYPE_BOOL, x->rank, x->dims);
 }
 
-/* The type that `to` names: by number, or before operator set 6 by word ("FLOAT"). */
+/* Returns the type that `to` names: by number, or before operator set 6 by word ("FLOAT"). */
 static mp_dtype cast_target(const mp_operator *op)
 {
 #define WORD(name, number, text, bits) {MP_DTYPE_##name, #name},
@@ -82,7 +82,7 @@ static mp_dtype cast_target(const mp_operator *op)
 #undef WORD
     int64_t number = mp_operator_int(op, "to", MP_DTYPE_UNDEFINED);
     const char *text = mp_operator_text(op, "to", "");
-    for (size_t k = 1; k < sizeof words / sizeof *words; k++) /* the first is UNDEFINED */
+    for (size_t k = 1; k < sizeof words / sizeof *words; k++) /* starts at 1, because the first is UNDEFINED */
         if (words[k].dtype == number || !strcmp(words[k].word, text)) return words[k].dtype;
     return MP_DTYPE_UNDEFINED;
 }

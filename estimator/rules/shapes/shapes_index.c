@@ -1,4 +1,4 @@
-/* shapes_index.c - shape rules of operators that pick elements by index, condition or rank. */
+/* shapes_index.c - shape rules of operators that select elements by index, condition or rank. */
 #include <string.h>
 
 #include "estimator/model/ops_rules.h"
@@ -22,7 +22,7 @@ mp_status mp_shape_gather(mp_infer *c)
     return mp_infer_set(c, 0, x->dtype, rank, dims);
 }
 
-/* Indices that count places along the attribute's axis of x: of as many dimensions, and along none of the others longer. */
+/* Checks indices along the attribute's axis of x: they have as many dimensions, and along the other axes are not longer. */
 static mp_status check_along_axis(mp_infer *c, const mp_tensor *x, const mp_tensor *indices)
 {
     int axis;
@@ -43,7 +43,7 @@ mp_status mp_shape_gather_elements(mp_infer *c)
     return mp_infer_set(c, 0, x->dtype, indices->rank, indices->dims);
 }
 
-/* The updates have exactly these dimensions. */
+/* Checks that the updates have exactly these dimensions. */
 static mp_status check_updates(mp_infer *c, const int64_t *dims, int rank)
 {
     const mp_tensor *updates = mp_infer_in(c, 2);
@@ -75,7 +75,7 @@ mp_status mp_shape_scatter_nd(mp_infer *c)
     return mp_infer_like(c, 0, x);
 }
 
-/* How many elements of each sequence are turned round: one number for each place along the batch's axis. */
+/* ReverseSequence: the lengths say how many elements of each sequence are reversed, one per position of the batch axis. */
 mp_status mp_shape_reverse_sequence(mp_infer *c)
 {
     const mp_tensor *x = mp_infer_in(c, 0), *lengths = mp_infer_in(c, 1);
@@ -149,7 +149,7 @@ mp_status mp_shape_one_hot(mp_infer *c)
     return mp_infer_set(c, 0, dtype, rank, dims);
 }
 
-/* How many different elements there are is only known at run time. */
+/* The number of distinct elements is only known at run time. */
 mp_status mp_shape_unique(mp_infer *c)
 {
     mp_infer_defer(c, 0, mp_infer_in(c, 0)->dtype);

@@ -1,4 +1,4 @@
-/* shapes_layout.c - shape rules of operators that move, repeat, cut or join elements without computing. */
+/* shapes_layout.c - shape rules of operators that rearrange, repeat, cut or join elements without arithmetic. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "estimator/model/shape_rule.h"
 #include "estimator/rules/operands/layout.h"
 
-/* The target of a Reshape: 0 keeps the input's size there (unless allowzero), one -1 takes what is left. */
+/* Sets the shape of a Reshape: 0 keeps the input's size (unless allowzero), and one -1 takes the remaining elements. */
 static mp_status reshape(mp_infer *c, const int64_t *target, size_t n)
 {
     const mp_tensor *x = mp_infer_in(c, 0);
@@ -141,7 +141,7 @@ mp_status mp_shape_split(mp_infer *c)
         return MP_OK;
     }
     MP_FIT(!sizes || (int64_t)n == parts, "%zu sizes for %" PRId64 " outputs", n, parts);
-    /* Without sizes the parts are equal; where operator set 18 says how many, the last may be smaller. */
+    /* Without sizes the parts are equal; since operator set 18, which states their number, the last may be smaller. */
     MP_FIT(sizes || c->op->version >= 18 || x->dims[axis] % parts == 0, "axis %d of %" PRId64 " elements in %" PRId64 " parts",
            axis, x->dims[axis], parts);
     int64_t left = x->dims[axis], part = left / parts + (left % parts != 0);
@@ -203,7 +203,7 @@ mp_status mp_shape_tile(mp_infer *c)
     return mp_infer_set(c, 0, x->dtype, x->rank, dims);
 }
 
-/* Pads are in two halves: before each axis, then behind each; negative ones cut. */
+/* Pads are in two halves: before each axis, then after each; negative ones cut. */
 static mp_status pad(mp_infer *c, const int64_t *pads, size_t n, const int64_t *axes, size_t n_axes)
 {
     const mp_tensor *x = mp_infer_in(c, 0);
@@ -234,7 +234,7 @@ mp_status mp_shape_pad(mp_infer *c)
     return pad(c, pads, n, axes, n_axes);
 }
 
-/* DepthToSpace puts channels into space by blocks of b x b, SpaceToDepth puts them back; (N, C, H, W). */
+/* DepthToSpace rearranges channels into spatial blocks of b x b, SpaceToDepth does the reverse; (N, C, H, W). */
 mp_status mp_shape_blocks(mp_infer *c)
 {
     const mp_tensor *x;

@@ -1,5 +1,5 @@
-/* shapes_product.c - shapes of matrix products: MatMul as numpy has it (batch dimensions broadcast, a vector is a row on the
- * left and a column on the right), its fused and integer forms, Gemm, attention and the determinant. */
+/* shapes_product.c - shapes of matrix products: MatMul as in numpy (batch dimensions broadcast, a vector is a row on
+ * the left and a column on the right), its fused and integer forms, Gemm, attention and the determinant. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -31,7 +31,7 @@ mp_status mp_shape_matmul(mp_infer *c)
     return mp_infer_set(c, 0, is_byte ? MP_DTYPE_INT32 : a->dtype, rank, dims);
 }
 
-/* The bias has one value per column. */
+/* Checks that the bias has one value per column. */
 mp_status mp_shape_biased_matmul(mp_infer *c)
 {
     const mp_tensor *bias;
@@ -66,7 +66,7 @@ mp_status mp_shape_gemm(mp_infer *c)
     return mp_infer_set(c, 0, a->dtype, 2, dims);
 }
 
-/* Every transposition names every dimension once. */
+/* Checks that every permutation names every dimension once. */
 static mp_status check_transpositions(mp_infer *c, int rank)
 {
     for (int k = 0; k <= MP_ATTENTION_Y; k++) {
@@ -142,7 +142,7 @@ mp_status mp_shape_det(mp_infer *c)
  * directions, hidden).
  */
 
-/* Input k, if it is there, has exactly these dimensions. */
+/* Checks that input k, if it is there, has exactly these dimensions. */
 static mp_status check(mp_infer *c, int k, int rank, const int64_t *dims)
 {
     const mp_tensor *t;

@@ -1,6 +1,6 @@
-/* shapes_reduction.c - shapes of reductions over axes (Reduce*, ArgMax, ArgMin), normalizations and losses. The axes are an
- * attribute in older versions (ReduceSum before 13, the others before 18) and the second input in newer ones; without any, all
- * dimensions are reduced, or none with noop_with_empty_axes. */
+/* shapes_reduction.c - shapes of reductions over axes (Reduce*, ArgMax, ArgMin), normalizations and losses. The axes
+ * are an attribute in older versions (ReduceSum before 13, other reductions before 18) and the second input in newer
+ * ones; without axes all dimensions are reduced, or none with noop_with_empty_axes. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -56,12 +56,11 @@ mp_status mp_shape_arg_reduce(mp_infer *c)
     return set_reduced(c, MP_DTYPE_INT64, x, reduced);
 }
 
-/* Shapes of normalizations that give statistics as further outputs; those that do not keep the shape
- * of their input (mp_shape_same). */
+/* Shapes of normalizations with statistics as further outputs. Normalizations without them use mp_shape_same. */
 
 /* X (N, C, D1..Dn); scale, bias, mean and variance have one element per channel. Before version 9 of the operator, spatial = 0
- * gives them one per element of a sample. A single dimension is N, with one channel. The statistics that come out (up to
- * version 13: mean, variance and their saved copies; from 14 on: the running ones) look like those that go in. */
+ * gives them one per element of a sample. A single dimension is N, with one channel. The output statistics (up to version 13:
+ * mean, variance and their saved copies; from 14 on: the running ones) have the shapes of the input statistics. */
 mp_status mp_shape_batch_normalization(mp_infer *c)
 {
     const mp_tensor *x, *t, *mean;
@@ -75,7 +74,7 @@ mp_status mp_shape_batch_normalization(mp_infer *c)
         MP_FIT(!per_channel || t->dims[0] == n_channels, "'%s' has %" PRId64 " elements for the %" PRId64 " channels of '%s'",
                t->name, t->dims[0], n_channels, x->name);
     }
-    for (int k = 5; k < c->op->n_in; k++) { /* what is added */
+    for (int k = 5; k < c->op->n_in; k++) { /* input 5 is added to the result */
         MP_CHECK(mp_rule_input(c, k, 1, MP_RANK_MAX, &t));
         MP_FIT(mp_same_shape(t, x), "'%s' %s has not the shape of '%s' %s", t->name, mp_rule_shape_text(t->dims, t->rank, own),
                x->name, mp_rule_shape_text(x->dims, x->rank, whole));
@@ -85,8 +84,8 @@ mp_status mp_shape_batch_normalization(mp_infer *c)
     return MP_OK;
 }
 
-/* Layer and RMS normalization over the dimensions from `axis` on: Y looks like X but has the type of the scale; the statistics
- * have size 1 there and the type that stash_type says. */
+/* Layer and RMS normalization over the dimensions from `axis` on: Y has X's shape and the type of the scale; the
+ * statistics have size 1 in these dimensions and the type of stash_type. */
 mp_status mp_shape_layer_normalization(mp_infer *c)
 {
     const mp_tensor *x, *t;
@@ -94,7 +93,7 @@ mp_status mp_shape_layer_normalization(mp_infer *c)
     int64_t dims[MP_RANK_MAX];
     MP_CHECK(mp_rule_input(c, 0, 1, MP_RANK_MAX, &x));
     MP_CHECK(mp_rule_axis(c, mp_operator_int(c->op, "axis", -1), x->rank, &axis));
-    for (int k = c->op->n_in - 1; k >= 1; k--) { /* bias, then scale */
+    for (int k = c->op->n_in - 1; k >= 1; k--) { /* the bias, then the scale */
         char own[MP_SHAPE_TEXT], whole[MP_SHAPE_TEXT];
         if (k > 1 && !mp_infer_in(c, k)) continue;
         MP_CHECK(mp_rule_input(c, k, 0, x->rank, &t));
@@ -112,7 +111,7 @@ mp_status mp_shape_layer_normalization(mp_infer *c)
     return MP_OK;
 }
 
-/* Scale and bias have an element per channel, or as before operator set 21 one per group. */
+/* Scale and bias have an element per channel; before operator set 21 they may have one per group. */
 mp_status mp_shape_group_normalization(mp_infer *c)
 {
     const mp_tensor *x = mp_infer_in(c, 0), *t;
@@ -148,7 +147,7 @@ mp_status mp_shape_loss(mp_infer *c)
     bool none = !strcmp(reduction, "none");
     MP_FIT(none || !strcmp(reduction, "mean") || !strcmp(reduction, "sum"), "reduction '%s' is not known", reduction);
     MP_CHECK(mp_infer_set(c, 0, scores->dtype, none ? labels->rank : 0, labels->dims));
-    return mp_infer_like(c, 1, scores); /* logarithms of the probabilities */
+    return mp_infer_like(c, 1, scores); /* the logarithms of the probabilities */
 }
 
 mp_status mp_shape_element_loss(mp_infer *c)

@@ -1,7 +1,7 @@
-/* shapes_resize.c - shapes of Resize and of Upsample before it: each of the chosen axes by a factor or to a size.
+/* shapes_resize.c - shapes of Resize and of Upsample before it: each chosen axis is scaled by a factor or to a size.
  *
  *     Upsample 1: height_scale, width_scale; 7: scales attribute; 9: X, scales
- *     Resize 10: X, scales; 11 on: X, roi, scales, sizes, of which exactly one of the last two says something; 18 on: axes,
+ *     Resize 10: X, scales; 11 on: X, roi, scales, sizes, of which exactly one of the last two is given; 18 on: axes,
  *     keep_aspect_ratio_policy
  *
  * Factors are float32 and are multiplied as such: 10 x 0.7f is 7, though 0.7f is less than 0.7.
@@ -13,19 +13,19 @@
 #include "estimator/model/ops_rules.h"
 #include "estimator/model/shape_rule.h"
 
-/* Which of the operator's inputs say what; -1: none. */
+/* The numbers of the inputs with these operands; -1: the operator has no such input. */
 typedef struct layout {
     int roi, scales, sizes;
 } layout;
 
-/* An optional input is absent when it is left out and when it is an empty tensor. */
+/* True if an optional input is given: it is neither left out nor an empty tensor. */
 static bool is_given(mp_infer *c, int k)
 {
     const mp_tensor *t = k < 0 ? NULL : mp_infer_in(c, k);
     return t && !(t->rank == 1 && t->dims[0] == 0);
 }
 
-/* floor(size * factor) as a size. */
+/* Computes floor(size * factor) as a size. */
 static mp_status scaled(const mp_infer *c, int64_t size, double factor, int64_t *out)
 {
     float product = floorf((float)size * (float)factor);
@@ -39,7 +39,7 @@ static mp_status resize_by_factors(mp_infer *c, int input, const mp_tensor *x, c
     const mp_value *factors = mp_infer_value(c, input), *corners = NULL;
     if (!factors) return MP_OK;
     MP_FIT(factors->n == n && factors->is_real, "%" PRId64 " factors are given for %d axes", factors->n, n);
-    /* crop_and_resize scales what the region of interest leaves: starts, then ends, relative to the size */
+    /* crop_and_resize scales the region of interest: starts, then ends, relative to the size */
     if (!strcmp(mp_operator_text(c->op, "coordinate_transformation_mode", ""), "tf_crop_and_resize")) {
         MP_FIT(is_given(c, roi), "tf_crop_and_resize needs a region of interest");
         corners = mp_infer_value(c, roi);
@@ -75,14 +75,14 @@ static mp_status resize_to_sizes(mp_infer *c, int input, const mp_tensor *x, con
         if (k == 0 || (smallest ? f < factor : f > factor)) factor = f;
     }
     for (int k = 0; k < n && (smallest || largest); k++) {
-        double size = floor(factor * (double)x->dims[axes[k]] + 0.5); /* half up */
+        double size = floor(factor * (double)x->dims[axes[k]] + 0.5); /* rounds half up */
         MP_FIT(size < 0x1p62, "the sizes are too large");
         dims[axes[k]] = (int64_t)size;
     }
     return MP_OK;
 }
 
-/* The axes that the factors or sizes are for: all of them unless the attribute says which. */
+/* Reads the axes that the factors or sizes are for: those of the attribute, or all without it. */
 static mp_status read_axes(mp_infer *c, int rank, int *axes, int *n)
 {
     size_t given;
@@ -98,7 +98,7 @@ static mp_status read_axes(mp_infer *c, int rank, int *axes, int *n)
     return MP_OK;
 }
 
-/* The factors of Upsample before they were an input, for each dimension of X. */
+/* Scales by the attributes that Upsample had before factors were an input, one for each dimension of X. */
 static mp_status upsample_by_attributes(mp_infer *c, const mp_tensor *x, int64_t *dims)
 {
     const mp_attribute *scales = mp_operator_attribute(c->op, "scales");

@@ -1,11 +1,11 @@
-/* shapes_source.c - shape rules of operators that make tensors from shapes, attributes or chance, and of those that tell a
- * shape. */
+/* shapes_source.c - shape rules of operators that make tensors from shapes, attributes or random numbers, and of those
+ * that return a shape. */
 #include <math.h>
 
 #include "estimator/model/ops_rules.h"
 #include "estimator/model/shape_rule.h"
 
-/* The attribute `dtype` (or of another name), which must be a known element type. */
+/* Reads the attribute `name`, which must be the number of a known element type. */
 static mp_status dtype_attribute(mp_infer *c, const char *name, mp_dtype otherwise, mp_dtype *dtype)
 {
     int64_t number = mp_operator_int(c->op, name, otherwise);
@@ -49,7 +49,7 @@ mp_status mp_shape_constant_of_shape(mp_infer *c)
     return mp_infer_set(c, 0, dtype, (int)rank, dims);
 }
 
-/* A bound of the part of a shape that Shape tells: negative counts from the end, and the rest is cut. */
+/* Normalizes a bound of Shape's range: a negative one counts from the end, then it is clamped. */
 static int64_t clamped(int64_t bound, int rank)
 {
     if (bound < 0) bound += rank;
@@ -69,7 +69,7 @@ mp_status mp_shape_size(mp_infer *c)
     return mp_infer_set(c, 0, MP_DTYPE_INT64, 0, NULL);
 }
 
-/* ceil((limit - start) / delta), at least 0, without leaving the range of the arithmetic. */
+/* Computes ceil((limit - start) / delta), at least 0, without overflow. */
 static mp_status range_length(mp_infer *c, const mp_value *start, const mp_value *limit, const mp_value *delta, int64_t *n)
 {
     const int64_t most = INT64_C(1) << 60;

@@ -1,6 +1,5 @@
-/* shapes_window.c - shapes of convolutions: X (N, C, D1..Dn), W (M, C/group, k1..kn) -> Y (N, M, D1'..Dn'), of their
- * transposition, whose W is (C, M/group, k1..kn), and of what looks at windows or points without weights. n is any number from
- * 1 on. */
+/* shapes_window.c - shapes of convolutions: X (N, C, D1..Dn), W (M, C/group, k1..kn) -> Y (N, M, D1'..Dn'), of
+ * transposed ones, whose W is (C, M/group, k1..kn), and of operators on windows or points without weights. n >= 1. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -81,7 +80,7 @@ mp_status mp_shape_conv_transpose(mp_infer *c)
     for (size_t k = 0; padding && k < n; k++) MP_FIT(padding[k] >= 0, "output_padding may not be %" PRId64, padding[k]);
     dims[0] = o.x->dims[0];
     dims[1] = o.n_out;
-    if (shape) { /* the pads follow from it */
+    if (shape) { /* the pads follow from the output shape */
         MP_FIT(n_shape == n, "output_shape has %zu values instead of %zu", n_shape, n);
         for (size_t k = 0; k < n; k++) MP_FIT(shape[k] >= 1, "output_shape may not be %" PRId64, shape[k]);
         memcpy(dims + 2, shape, n * sizeof *shape);
@@ -91,8 +90,8 @@ mp_status mp_shape_conv_transpose(mp_infer *c)
     return mp_infer_set(c, 0, o.x->dtype, o.x->rank, dims);
 }
 
-/* Shapes of what looks at windows or sample points of X (N, C, D1..Dn) without weights: pooling and its
- * inverse, regions of interest, and grid sampling. */
+/* Shapes of operators on windows or sample points of X (N, C, D1..Dn) without weights: pooling and its inverse, regions
+ * of interest, and grid sampling. */
 
 mp_status mp_shape_pool(mp_infer *c)
 {
@@ -105,7 +104,7 @@ mp_status mp_shape_pool(mp_infer *c)
     dims[1] = x->dims[1];
     MP_CHECK(mp_window_slide(c, &window, x->dims + 2, dims + 2));
     MP_CHECK(mp_infer_set(c, 0, x->dtype, x->rank, dims));
-    return mp_infer_set(c, 1, MP_DTYPE_INT64, x->rank, dims); /* where the maximum was */
+    return mp_infer_set(c, 1, MP_DTYPE_INT64, x->rank, dims); /* the positions of the maxima */
 }
 
 mp_status mp_shape_global_pool(mp_infer *c)
@@ -148,7 +147,7 @@ mp_status mp_shape_max_unpool(mp_infer *c)
     return mp_infer_set(c, 0, x->dtype, x->rank, dims);
 }
 
-/* The image that the windows are summed into. */
+/* Sets the shape of the image into which the windows are summed. */
 mp_status mp_shape_col2im(mp_infer *c)
 {
     mp_columns columns;

@@ -1,8 +1,8 @@
-/* control.c - regions that run: where they stand (If), or as copies, and the operators that are added, removed or refused on
- * the way.
+/* control.c - runs regions, in place (If) or as copies, and adds, removes or refuses operators on the way.
  *
- * A copy is made operator by operator and inferred at once, so that a condition within the body is known when it is met.
- * Tensors from outside the region, parameters and constants among them, are not copied: all iterations read the same ones.
+ * A copy is made operator by operator and inferred at once, so that a condition in the body is known when needed.
+ * Tensors from outside the region, parameters and constants among them, are not copied: all iterations read the same
+ * ones.
  */
 #include "estimator/simplify/control/control.h"
 
@@ -29,7 +29,7 @@ static mp_status refuse_kinds(const mp_refused_kinds *refused, mp_error *err)
                    mp_refused_kinds_text(refused, text), refused->kinds[0].node);
 }
 
-/* True if a branch of an If stands around this region. */
+/* True if this region lies within a branch of an If. */
 static bool is_conditional(const mp_model *model, const bool *is_branch, int region)
 {
     for (; region; region = model->regions[region].outer)
@@ -53,7 +53,7 @@ mp_status mp_model_check_supported(const mp_model *model, mp_error *err)
     return MP_OK;
 }
 
-/* Refuses operators without a row among list[0..n), those of a branch that is taken. */
+/* Refuses the operators without a row among list[0..n), the operators of a branch that is taken. */
 static mp_status check_branch(const mp_model *model, const int *list, size_t n, mp_error *err)
 {
     mp_refused_kinds refused = {.n_kinds = 0};
@@ -118,8 +118,8 @@ mp_status mp_inference_alias(mp_inference *w, int from, int to)
     return w->model->tensors[from].sequence ? MP_OK : add(w, &draft);
 }
 
-/* Takes operators out of regions whose outputs nothing reads, from the last one to the first: they need not stand before the
- * control operator. */
+/* Removes from regions the operators whose outputs nothing reads, from the last to the first, so that they need not be
+ * sorted before the control operator. */
 static mp_status drop_unread(mp_inference *w)
 {
     mp_model *model = w->model;
@@ -203,7 +203,7 @@ static int copied(const mp_inference *w, int tensor)
     return tensor >= 0 && (size_t)tensor < w->copy_capacity && w->copy_of[tensor] ? w->copy_of[tensor] - 1 : tensor;
 }
 
-/* PREFIX in place of what a name in this region begins with. NULL: out of memory. */
+/* Returns the name with `prefix` in place of this region's prefix. NULL if memory is short. */
 static const char *renamed(mp_inference *w, int region, const char *name, const char *prefix)
 {
     const char *old = w->model->regions[region].prefix;
@@ -222,7 +222,7 @@ static mp_status copy_tensor(mp_inference *w, int region, int tensor, const char
 
 static mp_status copy_region(mp_inference *w, int root, int region, int outer, const char *prefix, int *copy);
 
-/* Refuses a body whose copies are few, but large. */
+/* Refuses a body with few but large copies. */
 static mp_status count_bytes(mp_inference *w, const mp_operator *op, size_t prefix)
 {
     size_t bytes = (strlen(op->name) + prefix) * (size_t)(1 + op->n_out) + (size_t)(op->n_in + op->n_out) * sizeof(int);
@@ -236,7 +236,7 @@ static mp_status count_bytes(mp_inference *w, const mp_operator *op, size_t pref
                    MP_UNROLLED_BYTES_MAX, op->name);
 }
 
-/* A copy of an operator of region `root`, or of one within it, as one of `to`. */
+/* Copies an operator of region `root`, or of one within it, into region `to`. */
 static mp_status copy_operator(mp_inference *w, int root, int index, int to, const char *prefix, int *copy)
 {
     mp_model *model = w->model;
@@ -278,7 +278,7 @@ static mp_status copy_list(mp_inference *w, int root, const char *prefix, const 
     return MP_OK;
 }
 
-/* A copy of a region that stands within `root`, for an operator that is being copied. */
+/* Copies a region within `root`, for an operator that is being copied. */
 static mp_status copy_region(mp_inference *w, int root, int region, int outer, const char *prefix, int *copy)
 {
     const mp_region r = w->model->regions[region];
@@ -318,7 +318,7 @@ mp_status mp_control_run(mp_inference *w, int region, const int *actual, const c
     return MP_OK;
 }
 
-/* Infers the operators of a region where they stand, as operators of the graph. */
+/* Infers the operators of a region in place, as operators of the graph. */
 static mp_status enter(mp_inference *w, int region)
 {
     MP_CHECK(check_branch(w->model, w->of[region].list, w->of[region].n, w->err));
@@ -331,7 +331,7 @@ static mp_status enter(mp_inference *w, int region)
     return MP_OK;
 }
 
-/* What the file declares of the operator's outputs holds for what the branch computes. */
+/* Passes the declared types and shapes of the operator's outputs on to the results of the branch. */
 static void hand_declarations_in(mp_inference *w, int region, const int *results, const mp_operator *op)
 {
     for (int k = 0; k < op->n_out; k++) {

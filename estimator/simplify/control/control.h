@@ -14,7 +14,7 @@
 
 #include "estimator/model/model.h"
 
-/* Operators that iterations of loops may add to one model, and bytes of their names, operands and attributes. */
+/* Limits on what unrolled loops may add to one model: operators, and bytes of their names, operands and attributes. */
 enum { MP_UNROLLED_MAX = 1 << 16, MP_UNROLLED_BYTES_MAX = 1 << 28 };
 
 typedef struct mp_region_operators {
@@ -27,9 +27,9 @@ typedef struct mp_inference {
     /* Infers one operator: shapes, types, known values. A control operator is replaced by what it runs, one on sequences by one
      * on tensors or by nothing. Pointers to operators and tensors are invalid afterwards. */
     mp_status (*visit)(struct mp_inference *w, int op);
-    int64_t fold_budget;     /* elements that folding may still visit */
-    int64_t steps_ahead;     /* that the search for a declared shape may still take */
-    mp_region_operators *of; /* per region, in order; NULL: there are none */
+    int64_t fold_budget;     /* elements that folding may still compute */
+    int64_t steps_ahead;     /* steps that the search for a declared shape may still take */
+    mp_region_operators *of; /* operators of each region, in order; NULL: there are no regions */
     size_t of_capacity;
     int *copy_of; /* per tensor of a region that is being copied: its copy + 1; 0: itself */
     size_t copy_capacity;
@@ -39,14 +39,14 @@ typedef struct mp_inference {
     mp_error *err;
 } mp_inference;
 
-/* Counts n operators that unrolling adds, at operator `name`. MP_UNSUPPORTED: more than MP_UNROLLED_MAX. */
+/* Counts n operators that unrolling adds for operator `name`. MP_UNSUPPORTED: more than MP_UNROLLED_MAX. */
 mp_status mp_inference_count(mp_inference *w, int64_t n, const char *name);
 /* Adds an operator on known tensors that writes out[0..n_out), and infers it. An output that is -1 becomes a new tensor, named
  * after `stem`. */
 mp_status mp_inference_emit(mp_inference *w, mp_operator_draft draft, const char *stem, int *out, int n_out);
 /* Makes `to`, which has no producer any more, equal to `from`: by an Identity, or as the same sequence. */
 mp_status mp_inference_alias(mp_inference *w, int from, int to);
-/* Removes an operator; the tensors that it wrote have no producer any more. */
+/* Removes an operator; the tensors that it wrote no longer have a producer. */
 void mp_inference_remove(mp_inference *w, int op);
 
 /* Fails with MP_UNSUPPORTED: operator `op` depends on a tensor that is known only when it runs. */
@@ -54,7 +54,7 @@ mp_status mp_inference_dynamic(const mp_inference *w, const mp_operator *op, con
 
 /* Sorts the operators of regions into lists, for a model that has any. */
 mp_status mp_control_start(mp_inference *w);
-/* Ends the walk. Parameters that only branches read that are not taken become constants. */
+/* Ends the walk. Parameters that only branches not taken read become constants. */
 mp_status mp_control_finish(mp_inference *w);
 void mp_control_free(mp_inference *w);
 
@@ -71,7 +71,7 @@ mp_status mp_control_if(mp_inference *w, int op);
 mp_status mp_control_loop(mp_inference *w, int op);
 mp_status mp_control_scan(mp_inference *w, int op);
 
-/* Adds a constant: one integer or boolean, of rank 0. */
+/* Adds a constant of rank 0: an integer or a boolean. */
 mp_status mp_control_number(mp_inference *w, const char *stem, mp_dtype dtype, int64_t number, int *tensor);
 
 /* Writes items[0..n), n > 0, along an axis into tensor `to` (-1: a new one, left in *out): one behind the other, or, stacked,
@@ -80,17 +80,17 @@ enum { MP_JOINED_MAX = 32 };
 mp_status mp_control_join(mp_inference *w, const int *items, int n, int64_t axis, bool stacked, const char *stem, int to,
                           int *out);
 
-/* The parts of a tensor along an axis, of sizes[0..n), n > 0 (NULL: 1 each, and without the dimension if `squeezed`). */
+/* Splits a tensor along an axis into parts of sizes[0..n), n > 0 (NULL: 1 each, without the dimension if `squeezed`). */
 mp_status mp_control_part(mp_inference *w, int tensor, int axis, const int64_t *sizes, int n, bool squeezed, int *parts);
 
 /* True if the operator makes, changes or reads sequences. */
 bool mp_is_sequence_operator(const mp_operator *op);
-/* Replaces such an operator by operators on tensors, or by nothing. */
+/* Replaces a sequence operator by operators on tensors, or by nothing. */
 mp_status mp_sequence_resolve(mp_inference *w, int op);
 
 /* Looks up the row of every operator that is sure to run: those of the graph and of the bodies of loops, but not those in
  * branches of an If. MP_UNSUPPORTED: "the model has operators that are not supported: NonMaxSuppression (2), StringNormalizer
  * (1); the first one is node 'x'". O(operators). */
 mp_status mp_model_check_supported(const mp_model *model, mp_error *err);
-/* Looks up the row of one operator. MP_UNSUPPORTED, too. */
+/* Looks up the row of one operator. MP_UNSUPPORTED if it has none. */
 mp_status mp_operator_find_row(mp_operator *op, mp_error *err);

@@ -1,14 +1,14 @@
-/* control_sequences.c - tensors of iterations cut out of one tensor and joined to one, and sequences of tensors.
+/* control_sequences.c - cuts a tensor into one per iteration, joins such tensors, and resolves sequences of tensors.
  *
- * A sequence is a list of tensor indices. One that grows at its end, as loops make them, shares its memory with those before
- * it.
+ * A sequence is a list of tensor indices. A sequence that grows at its end, as in loops, shares memory with the shorter
+ * ones before it.
  */
 #include "estimator/simplify/control/control.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-enum { VERSION = 11 }; /* of the operators made here: axes and sizes are attributes */
+enum { VERSION = 11 }; /* version of the operators made here: axes and sizes are attributes */
 
 mp_status mp_control_number(mp_inference *w, const char *stem, mp_dtype dtype, int64_t number, int *tensor)
 {
@@ -18,7 +18,7 @@ mp_status mp_control_number(mp_inference *w, const char *stem, mp_dtype dtype, i
     return MP_OK;
 }
 
-/* Squeeze or Unsqueeze. */
+/* Adds a Squeeze or Unsqueeze. */
 static mp_status reshape(mp_inference *w, const char *kind, int from, int64_t axis, const char *stem, int *to)
 {
     const mp_attribute axes = mp_attribute_ints("axes", &axis, 1);
@@ -74,9 +74,9 @@ mp_status mp_control_part(mp_inference *w, int tensor, int axis, const int64_t *
     return MP_OK;
 }
 
-enum { COPIED_MAX = 1 << 22 }; /* elements of lists that are copied, in one model */
+enum { COPIED_MAX = 1 << 22 }; /* most elements of lists that are copied in one model */
 
-/* A rule makes output 0 out of `from`: the list that input 0 is, or an empty one where the operator reads none. */
+/* Makes output 0 out of `from`: the list of input 0, or an empty one if the operator reads no list. */
 typedef mp_status (*resolver)(mp_inference *w, const mp_operator *op, const mp_sequence *from);
 
 static mp_status refuse(const mp_inference *w, const mp_operator *op, mp_status code, const char *what)
@@ -86,7 +86,7 @@ static mp_status refuse(const mp_inference *w, const mp_operator *op, mp_status 
 
 static const mp_sequence nothing = {.n = 0};
 
-/* Output 0 becomes the list of `from` with one more item (-1: none). */
+/* Makes output 0 the list `from` with one more item (-1: none). */
 static mp_status set_sequence(mp_inference *w, const mp_operator *op, const mp_sequence *from, int item)
 {
     mp_pool *pool = w->model->pool;
@@ -115,8 +115,8 @@ static mp_status append(mp_inference *w, const mp_operator *op, int item)
     return set_sequence(w, op, w->model->tensors[op->out[0]].sequence, item);
 }
 
-/* The position, at most `last`, that input k names, from the end of n where it is negative; `otherwise` where it is left out.
- */
+/* Reads the position, at most `last`, in input k, which counts from the end of n if negative; `otherwise` if it is left
+ * out. */
 static mp_status position(const mp_inference *w, const mp_operator *op, int k, int n, int last, int otherwise, int *at)
 {
     const mp_tensor *t = mp_operator_in(w->model, op, k);
@@ -146,7 +146,7 @@ static mp_status construct(mp_inference *w, const mp_operator *op, const mp_sequ
     return MP_OK;
 }
 
-/* The list again, with an item at a position (item -1: without the one that is there). */
+/* Makes output 0 the list `from` with an item inserted at a position (item -1: with the one there removed). */
 static mp_status rebuild(mp_inference *w, const mp_operator *op, const mp_sequence *from, int at, int item)
 {
     MP_CHECK(set_sequence(w, op, &nothing, -1));
@@ -195,7 +195,7 @@ static mp_status concatenate(mp_inference *w, const mp_operator *op, const mp_se
                            op->name, op->out[0], &made);
 }
 
-/* The sizes of the parts; *sizes is released with mp_free. */
+/* Reads the sizes of the parts; *sizes is released with mp_free. */
 static mp_status read_sizes(const mp_inference *w, const mp_operator *op, int64_t length, int64_t **sizes, int *n)
 {
     const mp_tensor *split = mp_operator_in(w->model, op, 1);
@@ -243,7 +243,7 @@ static const struct {
     const char *kind;
     resolver resolve;
     bool reads;  /* input 0 is a sequence */
-    int n_least; /* inputs that have to be there */
+    int n_least; /* inputs that must be there */
 } operators[] = {{"SequenceEmpty", empty, false, 0},    {"SequenceConstruct", construct, false, 0},
                  {"SequenceInsert", insert, true, 2},   {"SequenceErase", erase, true, 1},
                  {"SequenceAt", pick, true, 2},         {"SequenceLength", count, true, 1},

@@ -11,9 +11,9 @@
  *
  * Arguments of the gates are such products, too. Every inner tensor must have the shape of x and no reader outside.
  *
- * Under PyTorch's rules what counts is what PyTorch runs: one operator, which keeps x, or one for each line of somebody's own
- * formula, each of which keeps its own. The newer exporter notes the call that an operator was written for. Without notes,
- * only the very form in which the exporter writes PyTorch's operator is taken for it, and the operator is marked as a guess:
+ * Under PyTorch's rules it matters what PyTorch runs: one operator, which saves x, or the operators of a user's own formula,
+ * each of which saves its own. The newer exporter notes the call that an operator was written for. Without notes, only the
+ * exact form in which the exporter writes PyTorch's operator is taken for it, and the operator is marked as a guess:
  *
  *     Gelu       (x * (erf(x / sqrt 2) + 1)) * 1/2
  *     Gelu tanh  1/2 * (x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * (x * (x * x))))))
@@ -25,7 +25,7 @@
 
 enum { FACTORS_MAX = 4 };
 
-/* coefficient * factors[0] * .. */
+/* The product coefficient * factors[0] * .. */
 struct product {
     double coefficient;
     int n, factors[FACTORS_MAX];
@@ -38,8 +38,8 @@ static bool add_factor(struct product *p, int tensor)
     return true;
 }
 
-/* Multiplies `tensor` out into *p and notes the operators passed. What others read as well (unless it is the root) is a factor
- * as it stands. False: too many factors or operators. */
+/* Multiplies `tensor` out into *p, and adds the operators passed to the pattern. A tensor that others read as well
+ * (unless it is the root) is a single factor. Returns false if there are too many factors or operators. */
 static bool multiply_out(const mp_rewriter *r, mp_pattern *pattern, int tensor, bool is_root, struct product *p)
 {
     const int index = mp_producer(r, tensor);
@@ -68,7 +68,7 @@ static bool multiply_out(const mp_rewriter *r, mp_pattern *pattern, int tensor, 
     return add_factor(p, tensor);
 }
 
-/* Is the tensor coefficient * x^power? */
+/* True if the tensor is coefficient * x^power. */
 static bool is_power(const mp_rewriter *r, mp_pattern *pattern, int tensor, int x, int power, double *coefficient)
 {
     struct product p = {.coefficient = 1};
@@ -83,7 +83,7 @@ static bool is_power(const mp_rewriter *r, mp_pattern *pattern, int tensor, int 
     return p.n == power;
 }
 
-/* The other operand of the addition of this very constant, -1: it is none. */
+/* Returns the other operand of an addition of exactly this constant, -1 if it is none. */
 static int plus(const mp_rewriter *r, mp_pattern *pattern, int tensor, double constant)
 {
     const mp_operator *op = mp_pattern_written_by(r, pattern, tensor, "Add");
@@ -93,7 +93,7 @@ static int plus(const mp_rewriter *r, mp_pattern *pattern, int tensor, double co
     return -1;
 }
 
-/* The gates: each returns 1, or the factor of x in its argument; 0: it is none. */
+/* The gates. Each returns 1, or the factor of x in its argument; 0 if the tensor is no such gate. */
 
 static double erf_gate(const mp_rewriter *r, mp_pattern *pattern, int gate, int x)
 {
@@ -102,7 +102,7 @@ static double erf_gate(const mp_rewriter *r, mp_pattern *pattern, int gate, int 
     return erf && is_power(r, pattern, erf->in[0], x, 1, &c) && mp_near(c, 0.70710678);
 }
 
-/* sqrt(2 / pi) * (x + 0.044715 x^3): as a product with a sum, either as it stands or with x taken out. */
+/* True for sqrt(2 / pi) * (x + 0.044715 x^3), written so or with x factored out of the sum. */
 static bool is_tanh_argument(const mp_rewriter *r, mp_pattern *pattern, int tensor, int x)
 {
     const double scale = 0.79788456, cubic = 0.044715;
@@ -147,7 +147,7 @@ static double hard_sigmoid_gate(const mp_rewriter *r, mp_pattern *pattern, int g
            mp_near(mp_operator_float(op, "beta", 0.5), 0.5);
 }
 
-/* A bound of Clip: an attribute before version 11, an input from then on. */
+/* True if bound k of a Clip is the one wanted: an attribute before version 11, an input since. */
 static bool is_bound(const mp_rewriter *r, const mp_operator *clip, int k, const char *name, double wanted)
 {
     double c = mp_operator_float(clip, name, -1);
@@ -168,14 +168,14 @@ static double softplus_gate(const mp_rewriter *r, mp_pattern *pattern, int gate,
     return softplus && softplus->in[0] == x;
 }
 
-/* The other factor of a product that has this one, -1: it is no such product. */
+/* Returns the other factor of a product with this factor, -1 if it is no such product. */
 static int beside(const mp_operator *product, int factor)
 {
     if (!product || (product->in[0] != factor && product->in[1] != factor)) return -1;
     return product->in[product->in[0] == factor];
 }
 
-/* The factor that is multiplied by a constant, -1: none is. */
+/* Returns the factor that is multiplied by a constant, -1 if there is none. */
 static int beside_constant(const mp_rewriter *r, const mp_operator *product)
 {
     double c;
@@ -184,7 +184,7 @@ static int beside_constant(const mp_rewriter *r, const mp_operator *product)
     return -1;
 }
 
-/* (x * gate) * c: the gate, -1: another form. */
+/* Returns the gate of (x * gate) * c, -1 for another form. */
 static int scaled_gate(const mp_rewriter *r, int root, int x)
 {
     const mp_operator *op = &r->model->operators[root];
@@ -193,7 +193,7 @@ static int scaled_gate(const mp_rewriter *r, int root, int x)
 
 static bool is_exported_erf(const mp_rewriter *r, int root, int x)
 {
-    return scaled_gate(r, root, x) >= 0; /* the gate has one form */
+    return scaled_gate(r, root, x) >= 0; /* the erf gate has only one form */
 }
 
 static bool is_exported_tanh(const mp_rewriter *r, int root, int x)
@@ -207,7 +207,7 @@ static bool is_exported_tanh(const mp_rewriter *r, int root, int x)
     return square && square->in[0] == x && square->in[1] == x;
 }
 
-/* x * gate, whose form was matched. */
+/* True for x * gate; the gate was matched already. */
 static bool is_exported_product(const mp_rewriter *r, int root, int x)
 {
     return mp_is_kind(&r->model->operators[root], "Mul") && beside(&r->model->operators[root], x) >= 0;
@@ -241,7 +241,7 @@ static const struct row {
     {1, softplus_gate, "Mish", 18, NULL, is_exported_product},
 };
 
-/* True if PyTorch runs the pattern as one operator; *is_guessed: the file does not say. */
+/* True if PyTorch runs the pattern as one operator; *is_guessed if the file does not say so. */
 static bool is_one_in_pytorch(const mp_rewriter *r, const struct row *row, const mp_pattern *pattern, int root, int x,
                               bool *is_guessed)
 {
@@ -250,7 +250,7 @@ static bool is_one_in_pytorch(const mp_rewriter *r, const struct row *row, const
     return calls == MP_CALLS_ONE || (*is_guessed && row->is_exported && row->is_exported(r, root, x));
 }
 
-/* Nothing inside is broadcast or converted, and nobody outside reads it. */
+/* True if nothing inside is broadcast or converted, and nobody outside reads it. */
 static bool is_elementwise(const mp_rewriter *r, const mp_pattern *pattern, int root, int x)
 {
     for (int k = 0; k < pattern->n; k++) {

@@ -1,4 +1,4 @@
-/* attention.c - attention that is written out is found, from its last product backwards, and becomes one operator. */
+/* attention.c - finds attention that is written out, backwards from its last product, and makes it one operator. */
 #include "estimator/simplify/patterns/attention.h"
 
 #include <string.h>
@@ -9,12 +9,12 @@
 
 /* Why a softmax times a matrix is not recognised. */
 typedef struct attention_gap {
-    int op, tensor;  /* what stands in the way; -1: nothing that has a name */
-    const char *why; /* a clause that follows its name; NULL: this is no softmax times a matrix */
+    int op, tensor;  /* the operator or tensor that prevents it; -1: none can be named */
+    const char *why; /* a clause that follows its name; NULL: there is no softmax times a matrix */
 } attention_gap;
 
-/* The tensor that this one is a known multiple of, through any number of products; the operators passed join the pattern. One
- * that others read as well is not passed. */
+/* Returns the tensor of which this one is a known multiple, through any number of products, which join the pattern. A
+ * product that others read as well is not passed. */
 static int without_scale(const mp_rewriter *r, mp_pattern *pattern, int tensor, double *scale)
 {
     for (;;) {
@@ -39,7 +39,7 @@ static bool gap_at(attention_gap *gap, int op, int tensor, const char *why)
     return false;
 }
 
-/* The product of queries and keys. */
+/* Matches the product of queries and keys. */
 static bool match_product(const mp_rewriter *r, mp_pattern *pattern, int scores, mp_attention_found *f, attention_gap *gap)
 {
     int index = mp_producer(r, scores);
@@ -66,7 +66,7 @@ static bool match_product(const mp_rewriter *r, mp_pattern *pattern, int scores,
     return true;
 }
 
-/* Booleans that choose between the scores and a constant. */
+/* Matches a Where that chooses between the scores and a constant. */
 static bool match_choice(const mp_rewriter *r, mp_pattern *pattern, int *scores, mp_attention_found *f)
 {
     const mp_operator *op = mp_pattern_written_by(r, pattern, *scores, "Where");
@@ -82,8 +82,8 @@ static bool match_choice(const mp_rewriter *r, mp_pattern *pattern, int *scores,
     return !op;
 }
 
-/* What is computed between the product and softmax: with operand `added` of an addition as a mask, or without an addition (-1).
- */
+/* Matches the operators between product and softmax: with operand `added` of an addition as a mask, or without an
+ * addition (-1). */
 static bool match_scores(const mp_rewriter *r, mp_pattern *pattern, int scores, int added, mp_attention_found *f,
                          attention_gap *gap)
 {
@@ -99,7 +99,7 @@ static bool match_scores(const mp_rewriter *r, mp_pattern *pattern, int scores, 
     return match_product(r, pattern, without_scale(r, pattern, scores, &f->scale), f, gap);
 }
 
-/* The ratio of a dropout between softmax and V, whose input *tensor becomes. */
+/* Matches a dropout between softmax and V: *tensor becomes its input. Returns false if its ratio is not known. */
 static bool match_dropout(const mp_rewriter *r, mp_pattern *pattern, int *tensor, double *ratio)
 {
     const mp_operator *op = mp_pattern_written_by(r, pattern, *tensor, "Dropout");
@@ -110,7 +110,7 @@ static bool match_dropout(const mp_rewriter *r, mp_pattern *pattern, int *tensor
     return *ratio >= 0 && *ratio < 1;
 }
 
-/* Softmax, or the one whose closed rows are zeros. */
+/* Matches a softmax, or one that gives zeros where all scores are hidden. */
 static const mp_operator *match_softmax(const mp_rewriter *r, mp_pattern *pattern, int tensor, mp_attention_found *f)
 {
     const int index = mp_producer(r, tensor);
@@ -127,8 +127,8 @@ static bool is_along_last(const mp_rewriter *r, const mp_operator *softmax)
     return axis == -1 || axis == rank - 1;
 }
 
-/* Are Q, K and V stacks of matrices of one floating-point type over the same batch? PyTorch's own may share one K and V among
- * all heads. */
+/* True if Q, K and V are stacks of matrices of one floating-point type over the same batch; under PyTorch's rules all
+ * heads may share one K and V. */
 static bool fits(const mp_rewriter *r, const mp_attention_found *f)
 {
     const mp_tensor *q = mp_rewriter_tensor(r, f->q), *k = mp_rewriter_tensor(r, f->k), *v = mp_rewriter_tensor(r, f->v);
@@ -141,14 +141,14 @@ static bool fits(const mp_rewriter *r, const mp_attention_found *f)
     return true;
 }
 
-/* Is this what PyTorch's own attention is exported as, and runs as one there? Its sign is the softmax whose closed rows are
- * zeros, or the root of the scale on both operands; with dropout, or the gradient of a mask, it runs operator by operator. */
+/* True if this is the export of PyTorch's own attention, and runs as one there. Its sign is the safe softmax, or the
+ * root of the scale on both operands; with dropout, or a gradient of the mask, PyTorch runs it operator by operator. */
 static bool is_of_pytorch(const mp_attention_found *f)
 {
     return f->ratio == 0 && (f->is_safe || (f->scale_q != 1 && mp_near(f->scale_q, f->scale_k)));
 }
 
-/* One way to read it: with operand `added` of an addition as the mask, or without one. */
+/* Tries one reading: with operand `added` of an addition as the mask, or without one. */
 static bool match_with(const mp_rewriter *r, int root, int added, const bool *has_gradient, mp_pattern *pattern,
                        mp_attention_found *f, attention_gap *gap)
 {
@@ -167,9 +167,9 @@ static bool match_with(const mp_rewriter *r, int root, int added, const bool *ha
     return r->rules != MP_RULES_PYTORCH || is_of_pytorch(f) || gap_at(gap, -1, -1, NULL);
 }
 
-/* True if operator `root` is the product with V of an attention. Then its operators are `pattern`'s, and `found` says what was
- * found; else `gap` says why not, of the attempt that came furthest. has_gradient: per tensor, may it be no mask because it has
- * one? O(pattern). */
+/* True if operator `root` is the product with V of an attention: then `pattern` has its operators and `found` its
+ * operands. Else `gap` has the reason of the attempt that came furthest. A tensor with has_gradient cannot be the mask.
+ * O(pattern). */
 static bool match(const mp_rewriter *r, int root, const bool *has_gradient, mp_pattern *pattern, mp_attention_found *f,
                   attention_gap *gap)
 {

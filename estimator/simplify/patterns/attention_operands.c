@@ -1,4 +1,4 @@
-/* attention_operands.c - what attention takes in: transpositions, heads that share keys and values, causal masks. */
+/* attention_operands.c - makes transpositions, repeated heads and causal masks part of an attention. */
 #include "estimator/simplify/patterns/attention.h"
 
 #include <string.h>
@@ -6,8 +6,8 @@
 #include "estimator/rules/operands/attention.h"
 #include "estimator/simplify/patterns/attention.h"
 
-/* What was repeated for the heads that share it: [.., heads, S, D] -> [.., heads, 1, S, D] -> Expand [.., heads, n, S, D] ->
- * [.., heads * n, S, D]. Returns n, and in *tensor what was repeated; 1: it is not. */
+/* Undoes the repetition for heads that share K or V: [.., heads, S, D] -> [.., heads, 1, S, D] -> Expand [.., heads, n,
+ * S, D] -> [.., heads * n, S, D]. Returns n, with *tensor as it was before; 1 if it is not repeated. */
 static int64_t without_groups(const mp_rewriter *r, int *tensor)
 {
     const mp_tensor *all = mp_rewriter_tensor(r, *tensor);
@@ -39,7 +39,7 @@ void mp_attention_take_out_groups(const mp_rewriter *r, mp_attention_found *f)
     f->groups = groups;
 }
 
-/* The order of dimensions of a Transpose. */
+/* Reads the permutation of a Transpose. */
 static void order_of(const mp_rewriter *r, const mp_operator *op, int64_t order[MP_RANK_MAX])
 {
     const int rank = mp_rewriter_tensor(r, op->in[0])->rank;
@@ -48,7 +48,7 @@ static void order_of(const mp_rewriter *r, const mp_operator *op, int64_t order[
     for (int d = 0; d < rank; d++) order[d] = !perm ? rank - 1 - d : perm[d] < 0 ? perm[d] + rank : perm[d];
 }
 
-/* Takes in the transposition in front of operand k, *tensor, if the depth is innermost there too. */
+/* Absorbs the transposition before operand k, *tensor, if the depth is innermost before it, too. */
 static void take_in_operand(const mp_rewriter *r, mp_pattern *pattern, mp_attention_found *f, int k, int *tensor)
 {
     const int index = mp_producer(r, *tensor), last = mp_rewriter_tensor(r, *tensor)->rank - 1;
@@ -74,8 +74,8 @@ void mp_attention_take_in_operands(const mp_rewriter *r, mp_pattern *pattern, mp
     take_in_operand(r, pattern, f, 2, &f->v);
 }
 
-/* Does PyTorch's attention write heads side by side? Its result lies in memory in the order of its query: that of a transposed
- * projection, which arithmetic and views hand on, but not that of what is put together anew, as a rotation of a part is. */
+/* True if PyTorch's attention writes heads side by side. Its result lies in memory in the order of its query: that of a
+ * transposed projection, which arithmetic and views preserve, but not a concatenation, as of a partial rotation. */
 static bool writes_heads_side_by_side(const mp_rewriter *r, const mp_operator *attention)
 {
     const unsigned hand_on = MP_TRAIT_IN_PLACE | MP_TRAIT_PARTS | MP_TRAIT_GATHER;
@@ -114,7 +114,7 @@ mp_status mp_attention_take_in_result(mp_rewriter *r, int index)
     return mp_rewriter_become(r, producer, &draft);
 }
 
-/* Is the element hidden, as a mask with these values has it? 0: kept, 1: hidden, -1: neither. */
+/* Returns 1 if a mask with these values hides the element, 0 if it keeps it, -1 if neither. */
 static int hidden(const mp_attention_found *f, const mp_value *value, int64_t k, bool is_choice)
 {
     if (is_choice) return value->is_real ? -1 : (value->i[k] != 0) != f->keeps;
@@ -122,7 +122,7 @@ static int hidden(const mp_attention_found *f, const mp_value *value, int64_t k,
     return x == 0 ? 0 : x <= MP_ATTENTION_HIDES ? 1 : -1;
 }
 
-/* Are these whole numbers all `wanted`, or not there at all? */
+/* True if input k is left out, or its integers are all `wanted`. */
 static bool are_all(const mp_rewriter *r, const mp_operator *op, int k, int64_t wanted)
 {
     const mp_tensor *t = mp_operator_in(r->model, op, k);
@@ -132,7 +132,7 @@ static bool are_all(const mp_rewriter *r, const mp_operator *op, int k, int64_t 
     return all;
 }
 
-/* What is known of a mask without its values, whose first rows and columns may be all that is used. */
+/* Returns what is known of a mask without values, of which only the first rows and columns may be used. */
 static mp_mask mask_of(const mp_rewriter *r, int tensor)
 {
     for (const mp_operator *op; (op = mp_writer(r, tensor));) {
@@ -143,7 +143,7 @@ static mp_mask mask_of(const mp_rewriter *r, int tensor)
     return mp_rewriter_tensor(r, tensor)->mask;
 }
 
-/* Does the choice hide exactly the columns behind the row, by a mask of which only that is known? */
+/* True if the Where hides exactly the columns after the row, by a mask whose values are not known but its mp_mask is. */
 static bool chooses_past(const mp_rewriter *r, const mp_attention_found *f)
 {
     const mp_tensor *t = mp_rewriter_tensor(r, f->positions), *q = mp_rewriter_tensor(r, f->q),
@@ -154,7 +154,7 @@ static bool chooses_past(const mp_rewriter *r, const mp_attention_found *f)
     return mask_of(r, f->positions) == (f->keeps ? MP_MASK_PAST : MP_MASK_FUTURE);
 }
 
-/* Does the mask hide exactly the columns behind the row, for every sample alike? */
+/* True if the mask hides exactly the columns after the row, for every sample alike. */
 static bool hides_what_follows(const mp_rewriter *r, const mp_attention_found *f, int mask, bool is_choice)
 {
     const mp_tensor *t = mp_rewriter_tensor(r, mask), *q = mp_rewriter_tensor(r, f->q), *v = mp_rewriter_tensor(r, f->v);

@@ -3,12 +3,12 @@
  *     mean = ReduceMean(x);  d = x - mean          (RMS: d = x)
  *     y = d / sqrt(ReduceMean(d^2) + epsilon)      (or d * reciprocal(sqrt(..)), d * (..)^-0.5)
  *
- * over trailing axes is a normalization without scale; a product with a scale, then a sum with a bias, are taken in one after
- * the other as they are met. So there is one rule for each step, in whatever combination a file has them. Half-precision
- * exports convert to float32 inside: conversions there and back belong to the normalization.
+ * over trailing axes is a normalization without scale; a product with a scale, then a sum with a bias, are fused into
+ * it one after the other. So there is one rule per step, and files may have any combination. Half-precision exports
+ * convert to float32 inside: conversions there and back belong to the normalization.
  *
- * ONNX has no normalization without scale; ours has a row of its own domain. One whose scale is a constant of ones says the
- * same and becomes it, too.
+ * ONNX has no normalization without scale; ours is in the domain memplan, and one whose scale is all ones becomes it,
+ * too.
  */
 #include <string.h>
 
@@ -16,14 +16,14 @@
 
 static const char own_domain[] = "memplan";
 
-/* What was recognised: x, normalized over its last n_axes dimensions. */
+/* A recognised normalization of x over its last n_axes dimensions. */
 struct core {
     int x, n_axes;
     double epsilon;
     bool is_centred;
 };
 
-/* The tensor that a conversion between floating-point types has as its input; the tensor itself if it is no such output. */
+/* Returns the input of a conversion between floating-point types that writes the tensor; else the tensor itself. */
 static int before_cast(const mp_rewriter *r, int tensor)
 {
     const mp_operator *cast = mp_written_by(r, tensor, "Cast");
@@ -32,7 +32,7 @@ static int before_cast(const mp_rewriter *r, int tensor)
     return cast->in[0];
 }
 
-/* The same, and the conversion belongs to the pattern. */
+/* As before_cast, and adds the conversion to the pattern. */
 static int pass_cast(const mp_rewriter *r, mp_pattern *pattern, int tensor)
 {
     int from = before_cast(r, tensor);
@@ -44,7 +44,7 @@ static bool equal_but_for_cast(const mp_rewriter *r, int a, int b)
     return before_cast(r, a) == before_cast(r, b);
 }
 
-/* How many dimensions a reduction takes the mean of, if they are the last ones and stay with size 1; 0 otherwise. */
+/* Returns how many dimensions a reduction takes the mean of, if they are the last ones and stay with size 1; else 0. */
 static int trailing_axes(const mp_rewriter *r, const mp_operator *op)
 {
     const mp_tensor *x = mp_operator_in(r->model, op, 0), *axes_input = mp_operator_in(r->model, op, 1);
@@ -64,7 +64,7 @@ static int trailing_axes(const mp_rewriter *r, const mp_operator *op)
     return reduced == (((uint64_t)1 << count) - 1) << (x->rank - count) ? count : 0;
 }
 
-/* The operand of the square root whose value, or reciprocal, the tensor is; -1: it is none. */
+/* Returns the operand of the square root whose value, or reciprocal, the tensor is; -1 if it is none. */
 static int radicand(const mp_rewriter *r, mp_pattern *pattern, int tensor, bool is_reciprocal)
 {
     const mp_operator *op;
@@ -77,7 +77,7 @@ static int radicand(const mp_rewriter *r, mp_pattern *pattern, int tensor, bool 
     return op && mp_known_scalar(r, op->in[0], &c) && c == 1 ? radicand(r, pattern, op->in[1], false) : -1;
 }
 
-/* The tensor whose mean of squares, plus epsilon, this is; -1: it is not. */
+/* Returns the tensor whose mean of squares, plus epsilon, this is; -1 if it is none. */
 static int squared(const mp_rewriter *r, mp_pattern *pattern, int tensor, struct core *core)
 {
     const mp_operator *sum = mp_pattern_written_by(r, pattern, tensor, "Add"), *mean, *square;
@@ -94,8 +94,8 @@ static int squared(const mp_rewriter *r, mp_pattern *pattern, int tensor, struct
     return square && square->in[0] == square->in[1] ? square->in[0] : -1;
 }
 
-/* The tensor of which `d` is the deviation from its mean over the same axes. -1: it is the deviation from another mean, which
- * is no normalization. `d` itself: it is no deviation. */
+/* Returns the tensor of which `d` is the deviation from its mean over the same axes; -1 if it is the deviation from
+ * another mean (no normalization), `d` itself if it is no deviation. */
 static int centred(const mp_rewriter *r, mp_pattern *pattern, int d, struct core *core)
 {
     mp_pattern attempt = *pattern;
@@ -106,7 +106,7 @@ static int centred(const mp_rewriter *r, mp_pattern *pattern, int d, struct core
     return equal_but_for_cast(r, mean->in[0], sub->in[0]) && trailing_axes(r, mean) == core->n_axes ? sub->in[0] : -1;
 }
 
-/* Is this the last operator of a normalization without scale: d / root, or d * (1 / root) with the root as operand k? */
+/* Matches the last operator of a normalization without scale: d / root, or d * (1 / root), with the root as operand k. */
 static bool match_core(const mp_rewriter *r, mp_pattern *pattern, int root, int k, struct core *core)
 {
     const mp_operator *op = &r->model->operators[root];
@@ -127,7 +127,7 @@ static bool match_core(const mp_rewriter *r, mp_pattern *pattern, int root, int 
     return core->x >= 0;
 }
 
-/* The kind, version and attributes of a normalization with these inputs: of ours where it has no scale, else ONNX's. */
+/* The draft of a normalization with these inputs: of our domain if it has no scale, else ONNX's. */
 struct normalization {
     mp_operator_draft draft;
     mp_attribute attributes[2];
@@ -143,7 +143,7 @@ static void draft_normalization(struct normalization *n, bool is_centred, int n_
                         n_in, n->attributes, 2);
 }
 
-/* A whole normalization, of a file's or recognised before: NULL if none writes the tensor. */
+/* Returns the normalization that writes the tensor, from the file or recognised before; NULL if there is none. */
 static const mp_operator *normalization_of(const mp_rewriter *r, int tensor, bool has_scale, struct core *core)
 {
     const mp_operator *op = mp_writer(r, tensor);
@@ -159,8 +159,8 @@ static const mp_operator *normalization_of(const mp_rewriter *r, int tensor, boo
     return op;
 }
 
-/* Has the tensor one element for each that is normalized together, and the type of x? Where its rank does not show that these
- * are the dimensions meant, it must be no activation: a residual sum is no bias. */
+/* True if the tensor has one element per normalized element and the type of x. Where its rank does not show that these
+ * dimensions are meant, it must not be an activation: a residual sum is no bias. */
 static bool is_per_element(const mp_rewriter *r, int tensor, const struct core *core)
 {
     const mp_tensor *t = &r->model->tensors[tensor], *x = &r->model->tensors[core->x];
@@ -183,7 +183,7 @@ static bool fuse(mp_rewriter *r, const mp_pattern *pattern, int root, const stru
     return true;
 }
 
-/* d / root at its end, or with the conversion behind it. */
+/* Fuses a normalization at its last operator d / root, or at the conversion after it. */
 static bool fuse_core(mp_rewriter *r, int root, mp_status *st)
 {
     struct core core;
@@ -194,14 +194,14 @@ static bool fuse_core(mp_rewriter *r, int root, mp_status *st)
         mp_pattern pattern = {.n = 0};
         if (is_cast) mp_pattern_add(&pattern, root);
         if (!match_core(r, &pattern, last, k, &core)) continue;
-        /* PyTorch runs RMS normalization as it is written, operator by operator */
+        /* PyTorch runs RMS normalization operator by operator */
         if (!core.is_centred && r->rules == MP_RULES_PYTORCH) continue;
         if (fuse(r, &pattern, root, &core, &core.x, 1, st)) return true;
     }
     return false;
 }
 
-/* A conversion back to the type that was converted from before a normalization without scale. */
+/* Fuses a conversion back to the type before a normalization without scale. */
 static bool fuse_casts(mp_rewriter *r, int root, mp_status *st)
 {
     struct core core;
@@ -212,7 +212,7 @@ static bool fuse_casts(mp_rewriter *r, int root, mp_status *st)
     return x != core.x && fuse(r, &pattern, root, &core, &x, 1, st);
 }
 
-/* A product with a scale, or a sum with a bias. */
+/* Fuses a product with a scale, or a sum with a bias. */
 static bool fuse_scale_or_bias(mp_rewriter *r, int root, mp_status *st)
 {
     const mp_operator *op = &r->model->operators[root], *before;
@@ -230,7 +230,7 @@ static bool fuse_scale_or_bias(mp_rewriter *r, int root, mp_status *st)
     return false;
 }
 
-/* A scale of ones and a bias of zeros say nothing. */
+/* Removes a scale of ones and a bias of zeros, which change nothing. */
 static bool drop_plain_scale(mp_rewriter *r, int root, mp_status *st)
 {
     struct core core;
@@ -242,7 +242,7 @@ static bool drop_plain_scale(mp_rewriter *r, int root, mp_status *st)
     for (int k = 1; k < op->n_out; k++)
         if (op->out[k] >= 0) return false;
     mp_pattern pattern = {.ops = {root}, .n = 1};
-    op->n_out = 1; /* our own row has no statistics to leave out */
+    op->n_out = 1; /* our own operator has no outputs for statistics */
     return bias == 0 && fuse(r, &pattern, root, &core, &core.x, 1, st);
 }
 
@@ -258,11 +258,11 @@ mp_status mp_rewrite_normalization(mp_rewriter *r, int root)
  *
  *     y = Reshape(InstanceNormalization(Reshape(x, [N, groups, rest]), ones, zeros), shape of x) * scale + bias
  *
- * with one scale and one bias for each channel: [channels, 1, ...], either a parameter of that shape, as the newer exporter
- * stores it, or a parameter [channels] with an Unsqueeze behind it. The operator takes [channels].
+ * with one scale and one bias for each channel: [channels, 1, ...], either a parameter of that shape, as the newer
+ * exporter stores it, or a parameter [channels] with an Unsqueeze behind it. GroupNormalization takes [channels].
  */
 
-/* The tensor [channels] that stands behind one that is broadcast over all that follows the channels; -1: it is none. */
+/* Returns the tensor [channels] that this one broadcasts over the dimensions after the channels; -1 if it is none. */
 static int per_channel(const mp_rewriter *r, int tensor, const mp_tensor *x)
 {
     const mp_tensor *t = &r->model->tensors[tensor];
@@ -274,7 +274,7 @@ static int per_channel(const mp_rewriter *r, int tensor, const mp_tensor *x)
     return mp_is_kind(op, "Unsqueeze") && mp_operator_in(r->model, op, 0)->rank == 1 ? op->in[0] : -1;
 }
 
-/* x, of which the tensor is the normalization in groups without scale and bias; -1: it is none. */
+/* Returns the x of which the tensor is the group normalization without scale and bias; -1 if it is none. */
 static int normalized(const mp_rewriter *r, mp_pattern *pattern, int tensor, int64_t *groups, double *epsilon)
 {
     double one, zero;
@@ -296,7 +296,7 @@ mp_status mp_rewrite_group_normalization(mp_rewriter *r, int root)
 {
     const mp_operator *sum = &r->model->operators[root];
     if (!mp_is_kind(sum, "Add")) return MP_OK;
-    for (int way = 0; way < 4; way++) { /* which operands the product and the normalization are */
+    for (int way = 0; way < 4; way++) { /* all choices of the operands for the product and the normalization */
         mp_pattern pattern = {.ops = {root}, .n = 1};
         int64_t groups;
         double epsilon;
@@ -316,15 +316,15 @@ mp_status mp_rewrite_group_normalization(mp_rewriter *r, int root)
     return MP_OK;
 }
 
-/* The softmax whose closed rows are zeros:
+/* The softmax with zeros in rows whose scores are all hidden:
  *
  *     Softmax(x) -> IsNaN; Where(IsNaN, 0, Softmax(x))
  *
- * A row of which all is masked with -infinity has no probabilities: its softmax is 0 / 0. The file puts zeros there, and the
- * gradient of that is no number, 0 times NaN. The operator gives zeros, and its gradient follows from them: zeros, too.
+ * The softmax of a row that is all -infinity is 0 / 0. The file writes zeros there, but their gradient is NaN, 0 times
+ * NaN. Our operator gives zeros, from which its gradient follows: zeros, too.
  */
 
-/* The operand of IsNaN that Where chooses 0 for; -1: it chooses something else. */
+/* Returns the operand of IsNaN for which Where chooses 0; -1 if it chooses something else. */
 static int made_safe(const mp_rewriter *r, mp_pattern *pattern, const mp_operator *where)
 {
     double zero;
@@ -342,7 +342,7 @@ mp_status mp_rewrite_softmax(mp_rewriter *r, int root)
     if (!softmax || !mp_pattern_is_closed(r, &pattern, root)) return MP_OK;
     const mp_tensor *x = mp_operator_in(r->model, softmax, 0);
     const int64_t axis = mp_operator_int(softmax, "axis", softmax->version < 13 ? 1 : -1);
-    const bool is_last = axis == -1 || axis == x->rank - 1; /* before version 13 what follows the axis was one with it */
+    const bool is_last = axis == -1 || axis == x->rank - 1; /* before version 13 it meant all dimensions from the axis on */
     if ((softmax->version < 13 && !is_last) || !mp_same_shape(x, mp_operator_out(r->model, where, 0))) return MP_OK;
     mp_attribute along = mp_attribute_int("axis", axis);
     const mp_operator_draft draft = mp_draft("SafeSoftmax", "memplan", 1, &softmax->in[0], 1, &along, 1);

@@ -1,14 +1,14 @@
 /* onnx_scan.c - checks a file's wire format and copies it without its weights.
  *
- * protobuf-c unpacks whatever it is given: messages nested so deeply that the stack overflows, one singular message repeated
- * ten thousand times (each is merged with the last: quadratic time), a megabyte of empty messages (73 to 129 times that in
- * memory), and weights, which it copies. So this scan goes first. It walks the message types that the generated code describes,
- * refuses what is malformed or exceeds a limit, and writes a skeleton: the same messages without the payloads of large tensors
- * and without texts for people. A file of 10 GB with embedded weights leaves a skeleton of some hundred kilobytes, and no page
- * of a payload is touched.
+ * protobuf-c unpacks whatever it is given: messages nested so deeply that the stack overflows, one singular message
+ * repeated ten thousand times (each is merged with the last, in quadratic time), a megabyte of empty messages (which
+ * take 73 to 129 MB), and weights, which it copies. So this scan goes first. It walks the message types that the
+ * generated code describes, refuses what is malformed or exceeds a limit, and writes a skeleton: the same messages
+ * without the payloads of large tensors and without texts for people. A file of 10 GB with embedded weights leaves a
+ * skeleton of some hundred kilobytes, and no page of a payload is touched.
  *
- * The length of a message comes before it and is known only after it is copied: it is written in five bytes, which every
- * protobuf reader accepts, and filled in later.
+ * The length of a message comes before it and is known only after it is copied: it is written in five bytes, which
+ * every protobuf reader accepts, and filled in later.
  */
 #include "formats/onnx/scan/onnx_scan.h"
 
@@ -29,7 +29,7 @@ typedef struct scanner {
     mp_error *err;
 } scanner;
 
-/* Younger fields that matter: where, their number, their number in the skeleton, their message type (NULL: a text). */
+/* Fields younger than the schema that are read: message, number, number in the skeleton, message type (NULL: a text). */
 static const struct younger {
     const descriptor *in;
     uint32_t id, skeleton_id;
@@ -43,7 +43,7 @@ static const struct younger {
     {&onnx__function_proto__descriptor, 13, MP_ONNX_FUNCTION_OVERLOAD, NULL},
 };
 
-/* Fields that nobody reads. */
+/* Fields that are not read here. */
 static const char *const dropped_fields[] = {"doc_string", "metadata_props", "training_info", "quantization_annotation"};
 
 /* TensorProto's payload fields. */
@@ -67,7 +67,7 @@ static mp_status malformed(const scanner *s, const descriptor *d, const uint8_t 
                    (size_t)(at - s->file));
 }
 
-/* What of a tensor decides on its payload. */
+/* The facts about a tensor that decide whether its payload is kept. */
 typedef struct tensor_facts {
     const uint8_t *name, *name_end;
     int64_t dims[MP_RANK_MAX];
@@ -118,7 +118,7 @@ static mp_status look_at_tensor(const scanner *s, const uint8_t *at, const uint8
     return MP_OK;
 }
 
-/* Whether the payload is worth keeping: a few numbers, such as shapes are made of. Refuses one of the wrong length. */
+/* Decides whether a payload is kept: a few numbers, such as the elements of shapes. Refuses one of the wrong length. */
 static mp_status judge_payload(scanner *s, const tensor_facts *t, bool *keep)
 {
     mp_dtype type = t->type > 0 && t->type < MP_N_DTYPES ? (mp_dtype)t->type : MP_DTYPE_UNDEFINED;
@@ -166,7 +166,7 @@ static const struct younger *find_younger(const descriptor *in, uint32_t id)
     return NULL;
 }
 
-/* The wire type that a field of the schema is written in; arrays of numbers may also come packed, as bytes. */
+/* True if a field of the schema has this wire type; arrays of numbers may also be packed, as bytes. */
 static bool right_wire(const schema_field *field, int wire)
 {
     switch (field->type) {
@@ -246,7 +246,7 @@ static mp_status count_message(scanner *s, const descriptor *d, const uint8_t *a
 static mp_status copy_message(scanner *s, const descriptor *d, const uint8_t *at, const uint8_t *end, int depth)
 {
     bool is_tensor = d == &onnx__tensor_proto__descriptor, keep_payload = true;
-    uint64_t seen = 0; /* singular messages, by their place in the descriptor */
+    uint64_t seen = 0; /* bit k: singular message k of the descriptor was seen */
     MP_CHECK(count_message(s, d, at, depth));
     if (is_tensor) {
         tensor_facts facts;
@@ -296,7 +296,7 @@ void mp_onnx_skeleton_free(mp_onnx_skeleton *skeleton)
     *skeleton = (mp_onnx_skeleton){0};
 }
 
-/* Real files need ten bytes per byte of the skeleton, hostile ones up to 129. */
+/* protobuf-c takes ten bytes per byte of the skeleton for real files, up to 129 for hostile ones. */
 enum { BASE_BYTES = 64 << 20, BYTES_PER_BYTE = 32, MAX_BYTES = 1 << 30 };
 
 static void *budget_alloc(void *data, size_t size)

@@ -10,7 +10,7 @@
 #include "memplan/error.h"
 
 enum {
-    MP_ONNX_DEPTH_MAX = 64,         /* messages inside messages */
+    MP_ONNX_DEPTH_MAX = 64,         /* nesting of messages */
     MP_ONNX_MESSAGES_MAX = 1 << 22, /* in one file */
     MP_ONNX_NODES_MAX = 1 << 20,    /* in one file, and after the functions are inlined */
     MP_ONNX_SKELETON_MAX = 1 << 29, /* bytes without the payloads that are left out */
@@ -19,8 +19,8 @@ enum {
     MP_ONNX_FLOATS_MAX = 1024       /* elements of the largest floating-point payload kept */
 };
 
-/* Fields younger than the schema may be. They are written into the skeleton under numbers that no schema uses, so that
- * protobuf-c always hands them over as unknown fields. */
+/* Fields that may be younger than the schema. They are written into the skeleton under numbers that no schema uses, so
+ * that protobuf-c always hands them over as unknown fields. */
 enum {
     MP_ONNX_VALUE_METADATA = 20004,    /* ValueInfoProto.metadata_props = 4 */
     MP_ONNX_NODE_OVERLOAD = 20008,     /* NodeProto.overload = 8 */
@@ -30,7 +30,7 @@ enum {
     MP_ONNX_GRAPH_METADATA = 20016     /* GraphProto.metadata_props = 16 */
 };
 
-/* The file without what nobody reads: weights, documentation, training information. */
+/* The file without what is not read here: weights, documentation, training information. */
 typedef struct mp_onnx_skeleton {
     uint8_t *bytes;
     size_t size, capacity;
@@ -45,11 +45,11 @@ void mp_onnx_skeleton_free(mp_onnx_skeleton *skeleton); /* zeroed is fine */
 
 typedef struct mp_onnx_budget {
     ProtobufCAllocator allocator;
-    size_t left; /* bytes; never given back, so that all that one reading asks for is bounded */
+    size_t left; /* bytes; freeing does not add to it, so that everything that one reading allocates is bounded */
     bool exhausted, out_of_memory;
 } mp_onnx_budget;
 
 /* Sets a budget for a skeleton of so many bytes. It must not move while its allocator is in use. */
 void mp_onnx_budget_start(mp_onnx_budget *budget, size_t skeleton_bytes);
-/* Raises the failure of an unpacking; `what` names what protobuf-c could not unpack. */
+/* Raises the failure of an unpacking; `what` is what protobuf-c could not unpack. */
 mp_status mp_onnx_budget_failure(const mp_onnx_budget *budget, const char *what, mp_error *err);

@@ -1,4 +1,4 @@
-/* onnx_wire.h - fields of a protobuf message, one by one. Private to formats/. */
+/* onnx_wire.h - reads the fields of a protobuf message one by one. Private to formats/. */
 #pragma once
 
 #include <stdbool.h>
@@ -15,9 +15,9 @@ typedef struct mp_wire_field {
     uint64_t number;            /* MP_WIRE_VARINT only */
 } mp_wire_field;
 
-/* Reads the varint at *at and moves *at behind it; false if it is cut off or longer than ten bytes. */
+/* Reads the varint at *at and moves *at behind it. Returns false if it is cut off or longer than ten bytes. */
 bool mp_wire_varint(const uint8_t **at, const uint8_t *end, uint64_t *number);
-/* Reads the field at *at and moves *at behind it; false if it is malformed or cut off. Skips a value without looking at it. */
+/* Reads the field at *at and moves *at behind it, without reading its value. Returns false if it is malformed or cut off. */
 bool mp_wire_next(const uint8_t **at, const uint8_t *end, mp_wire_field *field);
-/* UTF-8 without a zero byte (which would cut a C string short). */
+/* True if the bytes are UTF-8 without a zero byte (which would cut a C string short). */
 bool mp_wire_is_text(const uint8_t *bytes, const uint8_t *end);
