@@ -1,5 +1,4 @@
-/* backend.c - backends by name: the CPU, and those that are modules, which are found and loaded, one for each of their devices.
- */
+/* backend.c - returns a backend for its name: the CPU's, or one that is loaded from a module for one device. */
 #include "executor/backend.h"
 
 #include <dlfcn.h>
@@ -16,7 +15,7 @@ enum { PATH = 4096 };
 
 MP_HANDLE_OWNER(dlclose, void *)
 
-/* The folder of the program that runs; "" if the system does not say. */
+/* Writes the folder of the running program; "" if the system does not say. */
 static void program_folder(char folder[PATH])
 {
     ssize_t n = readlink("/proc/self/exe", folder, PATH - 1);
@@ -51,13 +50,13 @@ mp_status mp_module_load(const char *name, int ordinal, mp_backend **out, mp_err
     mp_module_entry *backend;
     void *symbol = dlsym(module, "mp_module_backend");
     MP_ENSURE(symbol, err, MP_UNSUPPORTED, "--device %s: '%s' is no module of this program", name, path);
-    memcpy(&backend, &symbol, sizeof backend); /* ISO C has no conversion between them */
+    memcpy(&backend, &symbol, sizeof backend); /* ISO C has no conversion from an object pointer to a function pointer */
     MP_ENSURE(*out = backend(&mp_cpu, ordinal), err, MP_NOMEM, "out of memory");
     module = NULL;
     return MP_OK;
 }
 
-/* Backends that are modules, as --device names them; those of their devices that have been opened. */
+/* The backends that are modules, as --device names them, and those that have been opened, by device. */
 static const char *const modules[] = {"cuda"};
 enum { N_MODULES = sizeof modules / sizeof *modules, DEVICES = MP_BACKEND_LAST_DEVICE + 1 };
 static mp_backend *opened[N_MODULES][DEVICES];
@@ -67,7 +66,7 @@ const char *mp_backend_name(size_t k)
     return k == 0 ? mp_cpu.name : k - 1 < N_MODULES ? modules[k - 1] : NULL;
 }
 
-/* Which module "cuda" and "cuda:1" mean, and which of its devices; -1: none. */
+/* Returns the index of the module that a name such as "cuda" or "cuda:1" means, and the device's number; -1: no module. */
 static int module_of(const char *name, int *ordinal)
 {
     const char *colon = strchr(name, ':');

@@ -1,4 +1,4 @@
-/* backend.c - the CPU as a backend. */
+/* backend.c - implements mp_backend for the CPU. */
 #include "executor/kernel/backend.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "executor/operators/products/packing_cpu.h"
 #include "executor/operators/updates/updates_cpu.h"
 
-/* Flush-to-zero and denormals-are-zero in the calling thread and those that OpenMP keeps. */
+/* Sets flush-to-zero and denormals-are-zero in the calling thread and in OpenMP's threads. */
 static void flush_denormals(bool flush)
 {
 #ifdef __SSE__
@@ -90,7 +90,7 @@ static mp_status reorder(const mp_backend *self, const mp_array *from, const mp_
     return mp_cpu_reorder(from, to, err);
 }
 
-/* Whole pages from the system: zeroed, aligned, and given back at once when released. */
+/* Maps whole pages: zeroed, aligned, and returned to the system at once when released. */
 static void *allocate(const mp_backend *self, int64_t bytes)
 {
     (void)self;

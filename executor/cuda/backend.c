@@ -1,4 +1,4 @@
-/* backend.c - the GPU as a backend: its memory, and what the module exports. */
+/* backend.c - implements mp_backend for the GPU, and exports the module's symbol. */
 #include "executor/kernel/backend.h"
 
 #include <stdio.h>
@@ -68,7 +68,7 @@ static void *allocate(const mp_backend *self, int64_t bytes)
     size_t size = bytes > 0 ? (size_t)bytes : 1;
     mp_cuda_use(self);
     if (cudaMalloc(&memory, size) != cudaSuccess) {
-        cudaGetLastError(); /* or the next launch would be blamed for it */
+        cudaGetLastError(); /* clears the error, so that the next launch does not report it */
         return NULL;
     }
     if (cudaMemsetAsync(memory, 0, size, mp_cuda_stream()) == cudaSuccess) return memory;
@@ -107,7 +107,7 @@ static int64_t touched(const mp_backend *self, const void *memory, unsigned char
             cudaMemcpyAsync(ends, there, (size_t)n * sizeof *ends, cudaMemcpyDeviceToHost, mp_cuda_stream()) == cudaSuccess &&
             cudaStreamSynchronize(mp_cuda_stream()) == cudaSuccess;
     cudaFree(there);
-    cudaGetLastError(); /* whatever failed here, the next launch is not to be blamed for it */
+    cudaGetLastError(); /* clears the error, so that the next launch does not report it */
     if (!known) return bytes;
     for (int64_t k = 0; k < n; k++)
         if (ends[k]) end = k * MP_CUDA_STRETCH + ends[k];
@@ -125,7 +125,7 @@ static mp_status stage(mp_cuda_context *c, int64_t bytes, mp_error *err)
     return MP_OK;
 }
 
-/* Between the host and the device, one way or the other; both ends are done with when it returns. */
+/* Copies between host and device, and waits until both ends may be reused. */
 static mp_status move(void *to, const void *from, int64_t bytes, enum cudaMemcpyKind kind, mp_error *err)
 {
     MP_CUDA(cudaMemcpyAsync(to, from, (size_t)bytes, kind, mp_cuda_stream()), err);
@@ -164,7 +164,7 @@ static mp_status download(const mp_backend *self, const mp_array *there, const m
     return c->host->download(c->host, &between, host, err);
 }
 
-/* A library's kernel, or else an own one. */
+/* Returns a library's kernel for the operator, or else our own. */
 static const mp_kernel *kernel(const mp_backend *self, const mp_operator *op)
 {
     (void)self;

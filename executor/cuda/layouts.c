@@ -1,9 +1,9 @@
-/* layouts.c - channels-last where tensor cores are used, row-major elsewhere.
+/* layouts.c - chooses channels-last where tensor cores are used, row-major elsewhere.
  *
- * cuDNN's kernels for tensor cores read channels innermost, and take a transposed copy of every activation in their workspace
- * otherwise; those for float32 without TF32 read row-major, and take the copies of what lies channels-last. (A 3x3 convolution
- * of 32 x 64 x 56 x 56 on an H200: in bfloat16 19 MB of copies against none, in float32 none against 39 MB.)
- */
+ * cuDNN's kernels for tensor cores read channels innermost, and otherwise transpose a copy of every activation in their
+ * workspace; those for float32 without TF32 read row-major, and copy what is channels-last. (A 3x3 convolution of 32 x 64 x
+ * 56 x 56 on an H200: in bfloat16 19 MB of copies if row-major, none if channels-last; in float32 none if row-major, 39 MB
+ * if channels-last.) */
 #include "executor/cuda/layouts.h"
 
 #include "estimator/model/ops.h"
@@ -12,7 +12,7 @@
 #include "executor/operators/fusions.h"
 #include "executor/operators/layouts.h"
 
-/* True if all that read tensor t are convolutions, and read it as their filter. */
+/* True if all readers of tensor t are convolutions that read it as their filter. */
 static bool is_filter(const mp_model *model, const mp_consumers *consumers, int t)
 {
     bool filter = consumers->start[t] < consumers->start[t + 1];

@@ -10,13 +10,13 @@
 struct mp_feed {
     mp_pool *pool;
     mp_feed_slot *slots;
-    mp_sample_file *files; /* per slot */
+    mp_sample_file *files; /* array with an element per slot */
     size_t n;
     uint64_t seed;
-    int64_t batch, n_samples; /* 0 samples: synthetic */
+    int64_t batch, n_samples; /* n_samples 0: synthetic data */
     bool is_text;
     mp_dataset text;
-    int64_t window; /* tokens of a sample */
+    int64_t window; /* tokens per sample */
 };
 
 bool mp_feed_is_source(const char *text)
@@ -33,8 +33,8 @@ static int64_t sample_elements(const mp_feed_slot *s)
 
 /* ---- the order of samples ---- */
 
-/* Four rounds of a Feistel network over 2 * half bits; numbers that fall outside are put through again (cycle walking), so that
- * the whole is a permutation of [0, n). */
+/* Permutes [0, n) by four rounds of a Feistel network over 2 * half bits. Results outside of [0, n) are permuted again
+ * (cycle walking). */
 static int64_t permuted(uint64_t seed, int64_t epoch, int64_t n, int64_t k)
 {
     int half = 1;
@@ -53,8 +53,8 @@ static int64_t permuted(uint64_t seed, int64_t epoch, int64_t n, int64_t k)
     return k;
 }
 
-/* A single batch stays in the order of its file: what lies in a row together may belong together, as the nodes of a graph do.
- */
+/* Returns the sample at a position of an epoch. A single batch keeps the order of its file, because neighbouring rows may
+ * belong together, as the nodes of a graph do. */
 static int64_t sample_of(const mp_feed *f, int64_t position)
 {
     if (f->n_samples == f->batch) return position % f->n_samples;
@@ -90,7 +90,7 @@ static mp_status bind_file(mp_feed *f, size_t slot, const char *path, mp_error *
     return MP_OK;
 }
 
-/* All slots have a file, or it is said which has none. */
+/* Checks that every slot has a file, and names one that has none. */
 static mp_status settle_files(mp_feed *f, mp_error *err)
 {
     for (size_t k = 0; k < f->n; k++)
@@ -234,7 +234,7 @@ static void put_integer(const mp_feed_slot *s, void *rows, int64_t at, int64_t v
         ((int64_t *)rows)[at] = value;
 }
 
-/* The same in every batch. */
+/* Fills the values of a slot that are the same in every batch. */
 static void generate_known(const mp_feed_slot *s, int64_t n, void *rows)
 {
     const int64_t last = s->rank ? s->dims[s->rank - 1] : 1, wrap = s->n_values && s->n_values < last ? s->n_values : last;

@@ -1,4 +1,4 @@
-/* input_roles.c - an input's elements followed through the network, as the two numbers that 0 and 1 have become. */
+/* input_roles.c - follows an input's elements through the network, by the two numbers that 0 and 1 become. */
 #include "executor/data/input_roles.h"
 
 #include <math.h>
@@ -7,29 +7,29 @@
 #include "estimator/model/ops.h"
 #include "estimator/simplify/infer.h"
 
-static const double HIDES = -1e3; /* scores that are this low, or lower, count for nothing */
+static const double HIDES = -1e3; /* a score this low or lower has a softmax weight of zero */
 
-/* What has become of an element where the walk stands. */
+/* What an element has become at this point of the walk. */
 typedef struct carried {
-    double of[2]; /* what an input of 0 and one of 1 have become */
-    bool mixed;   /* with other elements, in a product: the two numbers say nothing any more */
-    bool joined;  /* with numbers that are only known when a step runs: what is said of 0 and 1 holds for no others */
+    double of[2]; /* values for an input of 0 and for an input of 1 */
+    bool mixed;   /* true: summed with other elements in a product, so that the two numbers have no meaning any more */
+    bool joined;  /* true: combined with numbers known only when a step runs, so that only inputs 0 and 1 are understood */
 } carried;
 
 typedef struct walk {
     const mp_model *model;
     const mp_consumers *consumers;
     int input;
-    bool *seen; /* per tensor */
-    int *todo;  /* tensors to look at, and what was carried there */
+    bool *seen; /* per tensor: visited */
+    int *todo;  /* stack of tensors to visit, with the value carried there */
     carried *what;
     size_t n_todo;
-    bool is_integer; /* the input, truth values included */
-    /* What was found: the deciding operator, -1: none. */
+    bool is_integer; /* true: the input has whole numbers or truth values */
+    /* Findings: the operator that decides each role, -1: none. */
     int target, index, length, mask, angle, factor, added;
     int64_t n_classes, n_rows, n_steps;
-    double open, factor_open; /* of the mask */
-    bool named_positions;     /* a table whose rows are picked says so */
+    double open, factor_open; /* values of the input that leave the mask open */
+    bool named_positions;     /* the name of a table whose rows are picked says that they are positions */
     mp_error *err;
 } walk;
 
@@ -47,7 +47,7 @@ static bool names_positions(const char *name)
     return found;
 }
 
-/* The one number that a tensor holds everywhere. */
+/* True if all elements of a tensor are one number, then in *number. */
 static bool same_everywhere(const mp_tensor *t, double *number)
 {
     const mp_value *v = t->value;
@@ -67,7 +67,7 @@ static double greatest(const mp_value *v)
     return most;
 }
 
-/* Known before any step, or kept from step to step: not computed from what is fed. */
+/* True if the tensor does not depend on what is fed: a constant, a parameter or a buffer. */
 static bool is_fixed(const mp_tensor *t)
 {
     return t->value || t->role == MP_ROLE_CONSTANT || t->role == MP_ROLE_BUFFER;
@@ -81,7 +81,7 @@ static void go_on(walk *w, int tensor, carried what)
     w->what[w->n_todo++] = what;
 }
 
-/* Element x is read as a * x + b, and must stay below `size`. */
+/* Notes that elements are read as indices a * x + b, which must be in [0, size). */
 static void note_index(walk *w, int op, const carried *c, int64_t size)
 {
     if (c->joined) return;
@@ -100,7 +100,7 @@ static int64_t axis_size(const mp_tensor *table, int64_t axis)
     return d >= 0 && d < table->rank ? table->dims[d] : 1;
 }
 
-/* The smallest of the dimensions that the tuples count along: element by element is finer than a role is. */
+/* Returns the smallest dimension that the index tuples address. A finer bound per element is not modelled. */
 static int64_t tuple_size(const mp_operator *op, const mp_tensor *table, const mp_tensor *indices)
 {
     const int64_t first = mp_operator_int(op, "batch_dims", 0), n = indices->rank ? indices->dims[indices->rank - 1] : 1;
@@ -110,7 +110,7 @@ static int64_t tuple_size(const mp_operator *op, const mp_tensor *table, const m
     return least ? least : 1;
 }
 
-/* A mask: which of the two inputs, if only one of them does, gives `closed` = false. */
+/* Notes a mask if just one of the two inputs makes it closed (`closed_0`, `closed_1`). */
 static void note_mask(walk *w, int op, bool closed_0, bool closed_1)
 {
     if (closed_0 == closed_1 || w->mask >= 0) return;
@@ -118,7 +118,7 @@ static void note_mask(walk *w, int op, bool closed_0, bool closed_1)
     w->open = closed_0 ? 1 : 0;
 }
 
-/* Where(c, A, B): the one that is a single number replaces the other, which is to be seen. */
+/* Where(c, A, B) is a mask if A or B is a single number that replaces the other, visible operand. */
 static mp_status see_condition(walk *w, int op, const carried *c)
 {
     const mp_operator *x = &w->model->operators[op];
@@ -141,7 +141,7 @@ static void see_hiding(walk *w, int op, const carried *c)
     if (w->mask < 0) w->added = op;
 }
 
-/* x against 0, 1 ... n - 1: it says how many there are. */
+/* Returns n if the tensor is 0, 1 ... n - 1, with which x is then compared as a count. */
 static int64_t counted(const mp_tensor *t)
 {
     const mp_value *v = t->value;
@@ -150,8 +150,8 @@ static int64_t counted(const mp_tensor *t)
     return counts ? v->n : 0;
 }
 
-/* The operator on what 0 and 1 have become. Of operands with several numbers the greatest counts where whole numbers are
- * computed, which may be row numbers; else, and where nothing is known, they are `other`. */
+/* Computes the operator on the two numbers. Of an operand with several known values the greatest counts where whole numbers
+ * are computed, which may be indices; otherwise, and where nothing is known, the operand is `other`. */
 static mp_status compute(walk *w, const mp_operator *x, int operand, const carried *c, double other, bool *known, carried *out)
 {
     enum { OPERANDS = 8 };
@@ -173,8 +173,8 @@ static mp_status compute(walk *w, const mp_operator *x, int operand, const carri
     return MP_OK;
 }
 
-/* Operand `operand` of an operator that computes. What is not known of its other operands is taken for the number that leaves
- * the element as it is, if there is one: 0 in sums, 1 in products, true in And. */
+/* Follows operand `operand` through an arithmetic operator. Unknown other operands are replaced by the neutral number, if
+ * there is one: 0 in sums, 1 in products, true in And. */
 static mp_status see_number(walk *w, int op, int operand, const carried *c)
 {
     const mp_operator *x = &w->model->operators[op];
@@ -258,7 +258,7 @@ static mp_status see_operand(walk *w, int op, int operand, const carried *c)
         return MP_OK;
     default:
         if (mp_op_input_of(x->op, 0).meaning != MP_MEANS_CONDITION) return see_number(w, op, operand, c);
-        go_on(w, x->out[0], *c); /* what is chosen */
+        go_on(w, x->out[0], *c); /* the values that are selected */
         return MP_OK;
     }
 }
@@ -270,7 +270,8 @@ static mp_status see_all(walk *w)
         const int t = w->todo[n];
         for (int k = w->consumers->start[t]; k < w->consumers->start[t + 1]; k++) {
             const int op = w->consumers->list[k];
-            if (k > w->consumers->start[t] && op == w->consumers->list[k - 1]) continue; /* once per operand is too often */
+            if (k > w->consumers->start[t] && op == w->consumers->list[k - 1])
+                continue; /* an operator that reads the tensor twice is visited once */
             for (int i = 0; i < w->model->operators[op].n_in; i++)
                 if (w->model->operators[op].in[i] == t) MP_CHECK(see_operand(w, op, i, &w->what[n]));
         }

@@ -1,4 +1,4 @@
-/* inputs.c - which slots a model feeds, and a batch on its way into them. */
+/* inputs.c - lists the slots that a model feeds, and copies batches into them. */
 #include "executor/data/inputs.h"
 
 #include "estimator/model/order.h"
@@ -51,7 +51,7 @@ mp_status mp_inputs_open_feed(const mp_program *program, const char *const *sour
     return mp_feed_open(slots, n, sources, n_sources, seed, out, err);
 }
 
-/* Lists the inputs: how the feed makes them (`plain`), how they lie in the backend's memory. */
+/* Lists the inputs: as the feed makes them (`plain`), and as they lie in the backend's memory (`stored`). */
 static mp_status list_inputs(mp_input_filler *f, mp_array *plain, mp_error *err)
 {
     const mp_model *m = f->program->model;

@@ -1,4 +1,5 @@
-/* parameters.c - first values from a file of weights, from the model, or drawn; into a parameter and its master copy. */
+/* parameters.c - reads initial values from a file of weights or the model, or draws them, for a parameter and its master
+ * copy. */
 #include "executor/data/parameters.h"
 
 #include <inttypes.h>
@@ -17,8 +18,8 @@ static bool transposes(const mp_operator *op, int operand)
     return mp_operator_int(op, operand ? "transB" : "transA", 0) != 0;
 }
 
-/* What the first operator that reads a tensor asks for. *seen is the tensor in the shape in which that operator reads it: views
- * and transpositions are looked through. */
+/* Returns the initial distribution that the first reader of a tensor asks for. *seen is the tensor's shape as that operator
+ * reads it, after views and transpositions. */
 static mp_initial initial_of(const mp_model *model, const mp_consumers *consumers, int tensor, const mp_operator **reader,
                              int *seen)
 {
@@ -46,7 +47,7 @@ static double fan_in(const mp_tensor *t, mp_initial initial, const mp_operator *
     return (double)t->dims[right != transposed ? rows : columns];
 }
 
-/* Box and Muller 1958, from two words of the generator. */
+/* Returns a normally distributed number (Box and Muller 1958) from two words of the generator. */
 static double normal(uint64_t seed, uint32_t key, uint64_t element)
 {
     double u = ((double)mp_random_word(seed, UINT32_MAX, key, 2 * element) + 1) / 4294967297.0;
@@ -54,10 +55,10 @@ static double normal(uint64_t seed, uint32_t key, uint64_t element)
     return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
 }
 
-/* Fills to[0 .. elements of t) in the order of its dimensions. What a parameter is for says how it starts: weights of products
- * and convolutions uniform within 1 / sqrt(fan-in) (He et al. 2015 with the gain that PyTorch's layers take by default), biases
- * and shifts 0, scales and running variances 1, running means 0, tables and whatever else 0.02 N(0, 1). Drawn with Philox keyed
- * by the seed and the parameter's name, so the values do not depend on the order of the file. */
+/* Fills to[0 .. elements of t) in the order of its dimensions. The use of a parameter decides its distribution: weights of
+ * products and convolutions are uniform within 1 / sqrt(fan-in) (He et al. 2015 with the default gain of PyTorch's layers),
+ * biases and shifts 0, scales and running variances 1, running means 0, tables and all others 0.02 N(0, 1). Drawn with
+ * Philox keyed by the seed and the parameter's name, so the values do not depend on the order of the file. */
 static void initialise(const mp_model *model, const mp_consumers *consumers, int tensor, uint64_t seed, float *to)
 {
     const mp_tensor *t = &model->tensors[tensor];
@@ -87,14 +88,14 @@ struct mp_parameter_source {
     uint64_t seed;
 };
 
-/* Read into a program: whatever is not data, and computed by no operator. */
+/* True for tensors that a program reads from the source: no data input, and not computed by an operator. */
 static bool is_read(const mp_program *p, size_t tensor)
 {
     const mp_tensor *t = &p->model->tensors[tensor];
     return t->producer < 0 && t->role != MP_ROLE_DATA && p->bindings->storage[tensor] >= 0 && !t->value;
 }
 
-/* Drawn values in place of trained ones are not what the user meant. */
+/* Fails if the file's trained values are missing: random values would not be what the user meant. */
 static mp_status check_external(const mp_parameter_source *s, mp_error *err)
 {
     const mp_model *m = s->program->model;
@@ -136,8 +137,8 @@ void mp_parameter_source_free(mp_parameter_source *s)
     mp_free(s);
 }
 
-/* A table of indices is a fact about the network, which nothing can stand in for. 0, 1, 2 ... are positions: one list of them,
- * and no more than the table has rows. */
+/* Fails unless an index table without values can only be positions 0, 1, 2 ...: one list of them, and no more than the table
+ * has rows. Other indices are part of the network, and cannot be invented. */
 static mp_status check_positions(const mp_parameter_source *s, int tensor, mp_error *err)
 {
     const mp_tensor *t = &s->program->model->tensors[tensor];
@@ -151,8 +152,9 @@ static mp_status check_positions(const mp_parameter_source *s, int tensor, mp_er
     return MP_OK;
 }
 
-/* What the file leaves open: whole numbers count positions, 0, 1, 2 ... along the last dimension; truth values are a causal
- * mask where the last two dimensions are equal (true on and below the diagonal, or above it: mp_mask), else all true. */
+/* Fills a constant that the file has no values for: whole numbers are positions 0, 1, 2 ... along the last dimension; truth
+ * values are a causal mask if the last two dimensions are equal (true on and below the diagonal, or above it: mp_mask), else
+ * all true. */
 static mp_status left_open(const mp_tensor *t, const mp_array *to, mp_error *err)
 {
     int64_t n = mp_tensor_elements(t), last = t->rank ? t->dims[t->rank - 1] : 1;
@@ -190,7 +192,7 @@ static mp_status first_values(const mp_parameter_source *s, int tensor, const mp
     return MP_OK;
 }
 
-/* The master copy behind a 16-bit parameter: in the same layout, in float. */
+/* Writes the master copy of a 16-bit parameter: the same layout, in float. */
 static mp_status load_master(const mp_program *p, mp_execution *e, int tensor, const mp_array *host, mp_error *err)
 {
     mp_array there;

@@ -1,4 +1,4 @@
-/* prefetch.c - the thread that makes batches, and how it and the training take turns. */
+/* prefetch.c - the thread that makes batches ahead, and its synchronization with the training. */
 #include "executor/data/prefetch.h"
 
 #include <pthread.h>
@@ -16,25 +16,25 @@ struct mp_prefetch {
     const mp_backend *backend;
     const mp_feed *feed;
     size_t n;
-    mp_array *plain, *stored; /* per input */
-    void **rows;              /* per input: where it is made, if it is to be converted then */
-    void **made_at[BUFFERS];  /* per input: where it lies as it is stored */
-    void **landing;           /* per input: its room on the device; NULL: the memory is the host's */
+    mp_array *plain, *stored; /* per input: as the feed makes it, as the backend stores it */
+    void **rows;              /* per input: memory for a plain batch that has to be converted */
+    void **made_at[BUFFERS];  /* per buffer and input: the batch as it is stored */
+    void **landing;           /* per input: memory on the device; NULL: the backend's memory is the host's */
     int64_t landing_bytes;
     mp_pool *pool;
 
     pthread_t thread;
     bool has_thread, has_lock;
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* protects the members below */
     pthread_cond_t changed;
     bool is_busy, stops;
-    int64_t first;                /* batch of the run of batches that is being made; -1: none yet */
-    int64_t made, brought, taken; /* of that run: how many are made, uploaded, taken; taken <= brought <= made */
-    mp_status failed;             /* not MP_OK: the thread has stopped making them, */
-    mp_error why;                 /* and this is why */
+    int64_t first;                /* first batch of the run of consecutive batches that is being made; -1: none yet */
+    int64_t made, brought, taken; /* number of batches of that run that are made, uploaded, taken; taken <= brought <= made */
+    mp_status failed;             /* not MP_OK: the thread has stopped */
+    mp_error why;                 /* the reason */
 };
 
-/* ---- what the thread does; it alone touches buffers that are not made, and the room on the device that is not brought. */
+/* ---- the thread. Only it touches buffers that are not yet made, and landing memory that is not yet uploaded. */
 
 static bool is_as_stored(const mp_prefetch *p, size_t k)
 {
@@ -62,7 +62,7 @@ static mp_status bring(mp_prefetch *p, int64_t which, mp_error *err)
     return MP_OK;
 }
 
-/* Does one thing without the lock. */
+/* Makes one batch, or uploads one if `brings`, without holding the lock. */
 static void work(mp_prefetch *p, bool brings)
 {
     const int64_t which = brings ? p->brought : p->made;
@@ -79,13 +79,13 @@ static void work(mp_prefetch *p, bool brings)
     pthread_cond_broadcast(&p->changed);
 }
 
-/* Cores are for the steps: this thread starts no others, and where the steps run on the host, too, it comes after them. */
+/* Leaves the cores to the steps: this thread starts no others, and where steps run on the host it has a lower priority. */
 static void step_back(const mp_prefetch *p)
 {
 #ifdef _OPENMP
     omp_set_num_threads(1);
 #endif
-    if (!p->landing) setpriority(PRIO_PROCESS, 0, 10); /* on Linux of this thread alone */
+    if (!p->landing) setpriority(PRIO_PROCESS, 0, 10); /* on Linux this is for the calling thread alone */
 }
 
 static void *run(void *data)
@@ -108,14 +108,14 @@ static void *run(void *data)
     return NULL;
 }
 
-/* ---- what the training does. */
+/* ---- the training's side. */
 
 mp_status mp_prefetch_take(mp_prefetch *p, int64_t batch, const mp_array *there, mp_error *err)
 {
     mp_status st = MP_OK;
     const mp_backend *b = p->backend;
     pthread_mutex_lock(&p->lock);
-    if (p->first < 0 || batch != p->first + p->taken) { /* another run of batches */
+    if (p->first < 0 || batch != p->first + p->taken) { /* the batch does not continue the run: start another */
         while (p->is_busy) pthread_cond_wait(&p->changed, &p->lock);
         p->first = batch;
         p->made = p->brought = p->taken = 0;
@@ -149,9 +149,9 @@ int64_t mp_prefetch_device_bytes(const mp_prefetch *p)
     return p->landing_bytes;
 }
 
-/* ---- making and releasing it. */
+/* ---- creation and release. */
 
-/* Whether this machine has a core that the backend does not compute on. */
+/* True if this machine has a core that the backend does not compute on. */
 static bool has_free_core(const mp_backend *b)
 {
 #ifdef _OPENMP
@@ -161,7 +161,7 @@ static bool has_free_core(const mp_backend *b)
 #endif
 }
 
-/* Room for a batch of every input in the program's memory; from `b` where it is to be pinned. */
+/* Allocates a batch of every input in the program's memory; pinned by `b` if it is not NULL. */
 static mp_status buffer(mp_prefetch *p, const mp_backend *b, const mp_array *of, void ***out, mp_error *err)
 {
     void **list;
@@ -175,7 +175,7 @@ static mp_status buffer(mp_prefetch *p, const mp_backend *b, const mp_array *of,
     return MP_OK;
 }
 
-/* Room on the device; false: it has none left. */
+/* Allocates the landing memory on the device; false: there is none left. */
 static bool take_landing(mp_prefetch *p)
 {
     const mp_backend *b = p->backend;
@@ -213,7 +213,7 @@ mp_status mp_prefetch_new(const mp_backend *backend, const mp_feed *feed, const 
     pthread_cond_init(&p->changed, NULL);
     p->has_lock = true;
     p->has_thread = !pthread_create(&p->thread, NULL, run, p);
-    if (!p->has_thread) return MP_OK; /* then the training makes them itself */
+    if (!p->has_thread) return MP_OK; /* without a thread, the training makes the batches itself */
     *out = p;
     p = NULL;
     return MP_OK;

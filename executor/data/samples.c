@@ -1,13 +1,13 @@
-/* samples.c - reads the shape of every file beside that of its input, and then the files beside each other. */
+/* samples.c - compares the shape of every file with that of its input, and then the files with each other. */
 #include "executor/data/samples.h"
 
 #include <stdio.h>
 
-/* What a file can be for its input. */
+/* The ways in which a file can be read for its input. */
 typedef struct readings {
-    int64_t rows;  /* samples, if they are parts of the input; -1: they are not */
-    int64_t stack; /* samples, if each is all of the input; -1 */
-    bool whole;    /* it is as large as the input */
+    int64_t rows;  /* number of samples if they are rows of the input; -1: they are not */
+    int64_t stack; /* number of samples if each is a whole input; -1: they are not */
+    bool whole;    /* true: the file is the input itself */
 } readings;
 
 static int64_t elements(int rank, const int64_t *dims, int from)
@@ -40,7 +40,7 @@ int64_t mp_samples_batch(const mp_feed_slot *slots, size_t n_slots)
     return several ? several : first ? first : 1;
 }
 
-/* The same dimensions but for those of 1. */
+/* True if the dimensions are equal except for those of size 1. */
 static bool is_like(int rank, const int64_t *dims, int other_rank, const int64_t *other)
 {
     int a = 0, b = 0;
@@ -52,7 +52,7 @@ static bool is_like(int rank, const int64_t *dims, int other_rank, const int64_t
     }
 }
 
-/* One list of numbers, whatever it was made of. */
+/* True if at most one dimension is larger than 1. */
 static bool is_list(int rank, const int64_t *dims)
 {
     int n = 0;
@@ -60,14 +60,14 @@ static bool is_list(int rank, const int64_t *dims)
     return n <= 1;
 }
 
-/* Whether the input has parts that are samples. A target may have several rows for each: one for every position. */
+/* True if the input has rows that are samples. A target may have several rows per sample, one for every position. */
 static bool has_rows(const mp_feed_slot *s, int64_t batch)
 {
     if (!s->rank || !s->dims[0]) return false;
     return s->is_target ? s->dims[0] % batch == 0 : s->dims[0] == batch;
 }
 
-/* What one sample gives: the input without its batch. A target's positions stay in front. */
+/* Writes the shape of one sample: the input without its batch. A target's positions stay as first dimension. */
 static int sample_shape(const mp_feed_slot *s, int64_t batch, int64_t dims[MP_RANK_MAX])
 {
     int rank = 0;
@@ -76,8 +76,8 @@ static int sample_shape(const mp_feed_slot *s, int64_t batch, int64_t dims[MP_RA
     return rank;
 }
 
-/* Samples of the file, if its rows are parts of the input; -1. They have the shape of these parts, or the input takes each as a
- * list: then its numbers are in the order of the file, as after a network's own flattening. */
+/* Returns the samples of the file if they are rows of the input, else -1. They must have the shape of a row, or the input
+ * takes a row as one list: then numbers are in the order of the file, as after a network's own flattening. */
 static int64_t count_rows(const mp_feed_slot *s, const mp_dataset *d, int64_t batch)
 {
     int64_t part[MP_RANK_MAX];
@@ -86,7 +86,8 @@ static int64_t count_rows(const mp_feed_slot *s, const mp_dataset *d, int64_t ba
     const int64_t *row = d->dims + 1, size = elements(rank, part, 0);
     if (is_like(n, row, rank, part) || (is_list(rank, part) && elements(n, row, 0) == size)) return d->dims[0];
     const bool positions = s->is_target && rank && part[0] && is_like(n, row, rank - 1, part + 1);
-    return positions && d->dims[0] % part[0] == 0 ? d->dims[0] / part[0] : -1; /* they are not told apart by sample */
+    return positions && d->dims[0] % part[0] == 0 ? d->dims[0] / part[0]
+                                                  : -1; /* rows of the file that belong to one sample are counted together */
 }
 
 static readings read(const mp_feed_slot *s, const mp_dataset *d, int64_t batch)
@@ -97,7 +98,7 @@ static readings read(const mp_feed_slot *s, const mp_dataset *d, int64_t batch)
     return r;
 }
 
-/* The first order of the file's dimensions, from place `at` on, in which those behind the first `from` are what is wanted. */
+/* Finds the first order of the file's dimensions, from `at` on, whose dimensions behind the first `from` are those wanted. */
 static bool reorder(const mp_dataset *d, int from, int rank, const int64_t *wanted, int at, int order[MP_DATASET_RANK])
 {
     int64_t dims[MP_DATASET_RANK];
@@ -112,7 +113,7 @@ static bool reorder(const mp_dataset *d, int from, int rank, const int64_t *want
     return false;
 }
 
-/* What would make the file fit; "" if its numbers are not as many. */
+/* Returns advice on how to make the file fit; "" if it has another number of elements. */
 static const char *remedy(const mp_feed_slot *s, const mp_dataset *d, int64_t batch, char text[256])
 {
     int64_t part[MP_RANK_MAX];
@@ -147,7 +148,7 @@ static mp_status misfit(const mp_feed_slot *s, const mp_sample_file *file, int64
                    shape_text(d->rank, d->dims, " x ", has), s->name, shape_text(s->rank, s->dims, " x ", wanted), more);
 }
 
-/* Every file is a stack of whole inputs, or one of them. */
+/* Decides that every file is a stack of whole inputs or one input; fails if their counts differ. */
 static mp_status settle_stacks(const mp_feed_slot *slots, size_t n, const readings *r, mp_sample_file *files, size_t *at,
                                int64_t *n_samples, mp_error *err)
 {
@@ -168,8 +169,9 @@ static mp_status settle_stacks(const mp_feed_slot *slots, size_t n, const readin
     return MP_OK;
 }
 
-/* Every file has rows that are samples, or it is the input. A graph's edges are no samples, so its nodes are none, either: then
- * all the files are as large as the inputs. What is broadcast along the batch goes with any number of samples. */
+/* Decides that every file has rows that are samples, or is the input itself. A graph's edges are no samples, so its nodes
+ * are none either: then all files are as large as the inputs. Inputs that are broadcast along the batch fit any number of
+ * samples. */
 static mp_status settle_rows(const mp_feed_slot *slots, size_t n, const readings *r, mp_sample_file *files, size_t *at,
                              int64_t batch, int64_t *n_samples, mp_error *err)
 {
@@ -197,7 +199,7 @@ bool mp_samples_lie_alike(const mp_feed_slot *a, const mp_feed_slot *b)
     return is_list(a->rank, a->dims) || is_like(a->rank, a->dims, b->rank, b->dims);
 }
 
-/* *at: the file that was looked at last. */
+/* Sets *at to the slot inspected last, for the message. */
 static mp_status settle(const mp_feed_slot *slots, size_t n_slots, mp_sample_file *files, int64_t *batch, int64_t *n_samples,
                         size_t *at, mp_error *err)
 {

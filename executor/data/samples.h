@@ -1,34 +1,34 @@
-/* samples.h - how the elements of files are the samples of inputs, decided once when a feed is opened. */
+/* samples.h - decides how the elements of files are the samples of inputs, once when a feed is opened. */
 #pragma once
 
 #include "executor/data/feed.h"
 #include "formats/data/dataset.h"
 
 typedef enum mp_sample_form {
-    MP_SAMPLE_ROWS,  /* a sample is a part of the input: a batch takes several */
-    MP_SAMPLE_STACK, /* a sample is all of the input: the file has one dimension more than it */
+    MP_SAMPLE_ROWS,  /* a sample is a row or several of the input, and a batch has several samples */
+    MP_SAMPLE_STACK, /* a sample is a whole input: the file has an extra first dimension */
     MP_SAMPLE_SHARED /* the file is the input, the same in every batch */
 } mp_sample_form;
 
 typedef struct mp_sample_file {
-    const char *path; /* NULL: nothing is bound to the slot */
+    const char *path; /* NULL: the slot has no file */
     mp_dataset set;
     mp_sample_form form;
 } mp_sample_file;
 
-/* How many samples a batch takes: the first dimension of the target where an input has it too, else that of the first input
- * that has several of anything. At least 1. */
+/* Returns the samples of a batch: the first dimension of the target if an input has it too, else that of the first input
+ * whose first dimension is larger than 1. At least 1. */
 int64_t mp_samples_batch(const mp_feed_slot *slots, size_t n_slots);
 
-/* Decides the forms of files that are bound to all slots. *batch, from mp_samples_batch, becomes 1 where a sample is all of an
- * input; *n_samples are those of the files. The rules are those of mp_feed_open. MP_INVALID: shapes that fit no input, or not
- * each other; it names the file. O(slots). */
+/* Decides the forms of the files of all slots, by the rules of mp_feed_open. *batch, from mp_samples_batch, becomes 1 where
+ * a sample is a whole input; *n_samples is the number of the files' samples. MP_INVALID: shapes that do not fit an input or
+ * each other; the message names the file. O(slots). */
 mp_status mp_samples_settle(const mp_feed_slot *slots, size_t n_slots, mp_sample_file *files, int64_t *batch,
                             int64_t *n_samples, mp_error *err);
 
-/* Whether the numbers of slot b, in order, are those of slot a: it has the same dimensions but for those of 1, or is one list.
- */
+/* True if slot b holds the numbers of slot a in the same order: their dimensions are equal but for those of 1, or b is one
+ * list. */
 bool mp_samples_lie_alike(const mp_feed_slot *a, const mp_feed_slot *b);
 
-/* The elements of an input that one sample gives. */
+/* Returns the elements of an input that belong to one sample. */
 int64_t mp_sample_elements(const mp_feed_slot *slot, const mp_sample_file *file, int64_t batch);

@@ -1,4 +1,4 @@
-/* array.c - strides of plain and channels-last arrays, and what they have in common. */
+/* array.c - strides of row-major and channels-last arrays, and comparisons of layouts. */
 #include "executor/kernel/array.h"
 
 #include <string.h>

@@ -12,8 +12,8 @@
 #include "executor/kernel/element.h"
 #include "executor/kernel/kernel.h"
 
-/* Runs a body for the items 0 to n - 1 of the description, which it reads while it runs or copies. `work` is roughly how many
- * elements one item touches. MP_IO: a launch failed. */
+/* Runs a body for the items 0 to n - 1 of the description, which is copied or read before the loop returns. `work` is
+ * roughly how many elements one item touches. MP_IO: a launch failed. */
 typedef mp_status (*mp_body_loop)(const void *description, int64_t n, int64_t work, mp_error *err);
 
 /* Returns where element k lies, counted row-major over the dimensions [first, last) of an array. */
@@ -22,7 +22,7 @@ MP_INLINE int64_t mp_array_place(const mp_array *a, int first, int last, int64_t
     return mp_strided_place(last - first, a->dims + first, a->strides + first, k);
 }
 
-/* Element `at` of an array, read and written as a float. */
+/* Read or write element `at` of an array as a float. */
 MP_INLINE float mp_array_load(const mp_array *a, int64_t at)
 {
     return mp_load_float(a->data, a->dtype, at);
@@ -32,8 +32,8 @@ MP_INLINE void mp_array_store(const mp_array *a, int64_t at, float value)
     mp_store_float(a->data, a->dtype, at, value);
 }
 
-/* Copies n elements of `size` bytes (1, 2, 4, 8), whatever their type, `step` apart; from NULL: they become zero. Where they
- * lie side by side on the host, that is one call of the C library. */
+/* Copies n elements of `size` bytes (1, 2, 4, 8) of any type from one strided place to another; `from` NULL writes zeros.
+ * Contiguous elements on the host are one call of the C library. */
 MP_INLINE void mp_elements_copy(void *to, int64_t to_at, int64_t to_step, const void *from, int64_t from_at, int64_t from_step,
                                 int64_t n, int size)
 {
@@ -65,7 +65,7 @@ MP_INLINE void mp_element_copy(void *to, int64_t to_at, const void *from, int64_
     mp_elements_copy(to, to_at, 0, from, from_at, 0, 1, size);
 }
 
-/* A span: the columns [first, end) of a row of an array, whose last dimension are the columns. */
+/* A span is part of a row of an array: the columns [first, end) of its last dimension, at most MP_ROW_SPAN. */
 enum { MP_ROW_SPAN = 32 };
 typedef struct mp_row_span {
     int64_t row, first, end;

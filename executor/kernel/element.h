@@ -1,8 +1,5 @@
-/* element.h - one element of any type: where it lies, and how it is read and written as a float or as a whole number. The same
- * for every backend.
- *
- * Nothing here needs more than the processor it runs on: nvcc compiles it for the GPU as well.
- */
+/* element.h - loads and stores one element of any type as a float, a double or a whole number, and computes where it lies.
+ * For every backend. nvcc compiles it for the GPU as well, so it uses nothing of the host's libraries. */
 #pragma once
 
 #include <stdint.h>
@@ -10,7 +7,7 @@
 
 #include "estimator/model/model.h"
 
-/* Before a function that is part of a formula. */
+/* Marks an inline function that both the host and the GPU can call. */
 #ifdef __CUDACC__
 #define MP_INLINE static __host__ __device__ __forceinline__
 #else
@@ -36,7 +33,7 @@ MP_INLINE float mp_from_bfloat16(uint16_t bits)
     return value;
 }
 
-/* Round to nearest, ties to even; a NaN stays one. */
+/* Rounds to the nearest bfloat16, ties to even; a NaN stays a NaN. */
 MP_INLINE uint16_t mp_to_bfloat16(float value)
 {
     uint32_t word;
@@ -45,7 +42,7 @@ MP_INLINE uint16_t mp_to_bfloat16(float value)
     return (uint16_t)((word & 0x7fffffff) > 0x7f800000 ? (word >> 16) | 0x40 : rounded);
 }
 
-/* Returns x truncated; INT64_MIN if int64_t cannot hold it, which x86 gives and C leaves undefined. */
+/* Returns x truncated; INT64_MIN if int64_t cannot hold it, as x86 does (undefined in C). */
 MP_INLINE int64_t mp_whole_of(double x)
 {
     return x >= -9223372036854775808.0 && x < 9223372036854775808.0 ? (int64_t)x : INT64_MIN;

@@ -1,5 +1,5 @@
-/* kernel.c - preparing and running calls, and the adding that kernels leave to us: their own values go into the workspace and
- * are added from there. */
+/* kernel.c - prepares and runs calls, and accumulates gradients for kernels that cannot: such a kernel writes into the
+ * workspace, and the result is added from there. */
 #include "executor/kernel/kernel.h"
 
 #include <string.h>
@@ -39,7 +39,7 @@ static int64_t elements_of(const mp_operands *x, int i)
     return x->d_in[i].packed ? x->model->tensors[x->op->in[i]].stored.packed_elements : mp_array_elements(&x->d_in[i]);
 }
 
-/* Bytes that the gradient of input i takes in the workspace. */
+/* Returns the bytes of workspace for the gradient of input i before it is added. */
 static int64_t room_of(const mp_operands *x, int i)
 {
     int64_t room;

@@ -1,6 +1,5 @@
-/* loops.h - the loop nest over operands that broadcast to one shape, in its simplest form; a sum over what was broadcast;
- * and lines. All are found from the arrays' sizes and strides alone, and are the same for every backend.
- */
+/* loops.h - loop nests over operands broadcast to one shape, with as few loops as possible; sums over broadcast dimensions;
+ * and lines. They depend on sizes and strides alone, and are the same for every backend. */
 #pragma once
 
 #include "executor/kernel/array.h"
@@ -8,39 +7,40 @@
 
 enum { MP_OPERANDS_MAX = 6, MP_LOOP_OPERANDS = MP_OPERANDS_MAX + 1 };
 
-/* Dimension 0 is outermost; there is at least one. Operand 0 is the output, the others follow. */
+/* Dimension 0 is the outermost; there is at least one. Operand 0 is the output, the others are the inputs. */
 typedef struct mp_loops {
-    int rank, n; /* n: operands */
+    int rank, n; /* n: number of operands */
     int64_t dims[MP_ARRAY_RANK], strides[MP_LOOP_OPERANDS][MP_ARRAY_RANK];
     int64_t n_elements; /* of the output */
 } mp_loops;
 
-/* The loops over `out`, dimensions in the order of its memory and merged where all operands allow it; in[k] are broadcast to
- * its shape. n_in <= MP_OPERANDS_MAX. */
+/* Returns the loops over `out`, with dimensions in the order of its memory and merged where all operands allow it. Inputs
+ * in[k] are broadcast to its shape. n_in <= MP_OPERANDS_MAX. */
 mp_loops mp_loops_of(const mp_array *const *in, int n_in, const mp_array *out);
 
-/* Summing `from` to the shape of `to`: over the dimensions in which `to` has size 1, or that it lacks in front. Outermost
- * first, in the order of the memory of `from`; what is summed is merged. */
+/* Loops that sum `from` to the shape of `to`, over the dimensions in which `to` has size 1 or that it lacks in front.
+ * Outermost first, in the order of the memory of `from`; summed dimensions are merged where possible. */
 typedef struct mp_sum_loops {
     int n_kept, n_reduced;
-    int64_t kept[MP_ARRAY_RANK], kept_stride[MP_ARRAY_RANK], to_stride[MP_ARRAY_RANK]; /* strides in `from`, in `to` */
+    int64_t kept[MP_ARRAY_RANK], kept_stride[MP_ARRAY_RANK],
+        to_stride[MP_ARRAY_RANK]; /* strides of a summed dimension in `from`; of others in `from` and in `to` */
     int64_t reduced[MP_ARRAY_RANK], reduced_stride[MP_ARRAY_RANK];
-    int64_t n_out, n_terms; /* how many sums, of how many terms each */
+    int64_t n_out, n_terms; /* number of sums, and of terms in each */
 } mp_sum_loops;
 
 mp_sum_loops mp_sum_loops_of(const mp_array *from, const mp_array *to);
 
-/* An array as lines along some of its dimensions: softmax, losses, running sums. */
+/* An array as lines along some of its dimensions, for softmax, losses, running sums. */
 typedef struct mp_lines {
     int n_outer, n_inner;
     int64_t outer[MP_ARRAY_RANK], inner[MP_ARRAY_RANK], outer_at[MP_ARRAY_RANK], inner_at[MP_ARRAY_RANK];
-    int outer_dim[MP_ARRAY_RANK]; /* the dimension of the array that outer[k] is */
+    int outer_dim[MP_ARRAY_RANK]; /* index in the array of the dimension outer[k] */
     int64_t n, length;
-    bool contiguous; /* each line is */
+    bool contiguous; /* true: each line is contiguous */
 } mp_lines;
 
 /* Lines along the dimensions whose bits are set, in the order of the dimensions; line k counts the other dimensions row-major.
  */
 mp_lines mp_lines_of(const mp_array *a, uint32_t line);
-/* The lines of input 0 that a softmax works along. */
+/* Returns the lines along which a softmax normalizes its input 0. */
 mp_lines mp_softmax_lines(const mp_operands *x);

@@ -11,26 +11,28 @@
 typedef struct mp_update_factors {
     mp_optimizer optimizer;
     bool nesterov;
-    float rate, momentum, beta1, beta2, epsilon, decay; /* decay: AdamW: 1 - lr * wd, others: wd */
-    float rest1, rest2;                                 /* 1 - beta, which a float of beta has lost */
-    float step_size, root_correction;                   /* Adam: lr / (1 - b1^t), 1 / sqrt(1 - b2^t) */
+    float rate, momentum, beta1, beta2, epsilon,
+        decay;                        /* decay: 1 - lr * weight decay for AdamW, the weight decay itself for others */
+    float rest1, rest2;               /* 1 - beta, computed in double: a float of beta has lost digits */
+    float step_size, root_correction; /* of Adam: lr / (1 - b1^t), and 1 / sqrt(1 - b2^t) */
 } mp_update_factors;
 mp_update_factors mp_update_factors_at(const mp_hyper *hyper, int64_t step);
 
-/* One parameter. State is moments, one after the other, then for 16-bit parameters the float master copy: all float. */
+/* The update of one parameter. `state` holds its moments one after the other, then for 16-bit parameters the master copy;
+ * all are floats. */
 typedef struct mp_update {
-    mp_dtype dtype; /* of parameter and gradient */
-    int64_t n;      /* elements, those that pad a layout included */
+    mp_dtype dtype; /* type of parameter and gradient */
+    int64_t n;      /* number of elements, those that pad a layout included */
     void *parameter;
     const void *gradient;
-    float *state;      /* NULL: none */
-    const float *clip; /* the factor on the gradient; NULL: 1 */
-    int64_t first;     /* for the backend's own use: where its work begins among that of a list */
+    float *state;      /* NULL: the optimizer has no state */
+    const float *clip; /* factor on the gradient; NULL: 1 */
+    int64_t first;     /* private to the backend: index of this update's first piece of work in a list of updates */
 } mp_update;
 
-/* ---- what a step makes of one element. The formulas are memplan/optimizer.h's. */
+/* ---- the update of one element. The formulas are memplan/optimizer.h's. */
 
-/* The new value of a parameter w with gradient g, which has been clipped; moments m and v change. */
+/* Returns the new value of parameter w for the clipped gradient g, and updates the moments m and v. */
 MP_INLINE float mp_sgd_step(const mp_update_factors *f, float g, float w)
 {
     return w - f->rate * (g + f->decay * w);
@@ -43,7 +45,7 @@ MP_INLINE float mp_momentum_step(const mp_update_factors *f, float g, float w, f
     return w - f->rate * (nesterov != 0 ? d + f->momentum * moved : moved);
 }
 
-/* Adam and AdamW. */
+/* As mp_sgd_step, for Adam and AdamW. */
 MP_INLINE float mp_adam_step(const mp_update_factors *f, float g, float w, float *m, float *v)
 {
     float coupled = f->optimizer == MP_OPTIMIZER_ADAM ? f->decay : 0, kept = f->optimizer == MP_OPTIMIZER_ADAMW ? f->decay : 1;
@@ -53,7 +55,7 @@ MP_INLINE float mp_adam_step(const mp_update_factors *f, float g, float w, float
     return kept * w - f->step_size * first / (sqrtf(second) * f->root_correction + f->epsilon);
 }
 
-/* The factor that brings a norm down to the limit; as torch.nn.utils.clip_grad_norm_. */
+/* Returns the factor that scales a norm down to the limit, as torch.nn.utils.clip_grad_norm_ does. */
 MP_INLINE float mp_clip_factor(double norm, double clip_norm)
 {
     return norm > clip_norm ? (float)(clip_norm / (norm + 1e-6)) : 1.0f;

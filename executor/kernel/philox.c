@@ -1,9 +1,9 @@
-/* philox.c - many uniform numbers at once, a quad of words at a time. */
+/* philox.c - draws many uniform numbers at once, four words per counter. */
 #include "executor/kernel/philox.h"
 
 enum { LANES = 16 };
 
-/* LANES counters that follow each other, side by side: the rounds become vector code. */
+/* Draws the numbers of LANES consecutive counters side by side, so that compilers vectorize the rounds. */
 static void uniforms_of_counters(uint64_t seed, uint32_t step, uint32_t op, uint64_t counter, float *out)
 {
     uint32_t a[LANES], b[LANES], c[LANES], d[LANES], key0 = (uint32_t)seed, key1 = (uint32_t)(seed >> 32);

@@ -1,9 +1,9 @@
-/* philox.h - random numbers that a second run draws again.
+/* philox.h - counter-based random numbers, so that a recomputation draws the same numbers again.
  *
- * Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011) turns a counter and a key
- * into four random words by ten rounds of multiplication; there is no state. Random operators key it by (seed, step, operator)
- * and count elements, so a recomputed dropout draws the very mask it drew before, in any order and on any number of threads.
- */
+ * Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as 1, 2, 3", SC 2011) turns a counter and a
+ * key into four random words by ten rounds of multiplication; there is no state. Random operators key it by (seed, step,
+ * operator) and count elements, so a recomputed dropout draws the same mask as before, in any order and on any number of
+ * threads. */
 #pragma once
 
 #include <stdint.h>
@@ -14,14 +14,15 @@ typedef struct mp_philox_block {
     uint32_t word[4];
 } mp_philox_block;
 
-/* The constants of section 4.3 of the paper: two odd multipliers, and the Weyl increments golden ratio and sqrt(3) - 1. */
+/* The constants of section 4.3 of the paper: two odd multipliers, and the Weyl increments from the golden ratio and sqrt(3)
+ * - 1. */
 #define MP_PHILOX_MULTIPLIER_0 0xD2511F53u
 #define MP_PHILOX_MULTIPLIER_1 0xCD9E8D57u
 #define MP_PHILOX_WEYL_0 0x9E3779B9u
 #define MP_PHILOX_WEYL_1 0xBB67AE85u
 enum { MP_PHILOX_ROUNDS = 10 };
 
-/* The generator itself: 128 bits of counter, 64 bits of key. */
+/* The generator itself, with 128 bits of counter and 64 bits of key. */
 MP_INLINE mp_philox_block mp_philox(mp_philox_block c, uint32_t key0, uint32_t key1)
 {
     for (int round = 0; round < MP_PHILOX_ROUNDS; round++) {
@@ -36,8 +37,8 @@ MP_INLINE mp_philox_block mp_philox(mp_philox_block c, uint32_t key0, uint32_t k
     return c;
 }
 
-/* The random words of elements [4 quad, 4 quad + 4) of one operator in one step: key = seed, counter = (quad as two words,
- * step, op). Every element of every operator of every step has a word of its own. */
+/* Returns the random words of elements [4 quad, 4 quad + 4) of one operator in one step: key = seed, counter = (quad as two
+ * words, step, op). Every element of every operator and step has a word of its own. */
 MP_INLINE mp_philox_block mp_random_quad(uint64_t seed, uint32_t step, uint32_t op, uint64_t quad)
 {
     mp_philox_block counter = {{(uint32_t)quad, (uint32_t)(quad >> 32), step, op}};
@@ -48,14 +49,14 @@ MP_INLINE uint32_t mp_random_word(uint64_t seed, uint32_t step, uint32_t op, uin
     return mp_random_quad(seed, step, op, element >> 2).word[element & 3];
 }
 
-/* A seed for the generator of a library that computes an operator: two of its words that no element has. */
+/* Returns a seed for a library's own generator, made of two words that no element of the operator uses. */
 MP_INLINE int64_t mp_random_seed(uint64_t seed, uint32_t step, uint32_t op)
 {
     const mp_philox_block block = mp_random_quad(seed, step, op, UINT64_MAX);
     return (int64_t)((uint64_t)block.word[1] << 32 | block.word[0]);
 }
 
-/* A word as a number uniform in [0, 1): the upper 24 bits, so that a float holds every value exactly. */
+/* Returns a word as a uniform number in [0, 1): its upper 24 bits, all of which a float can hold. */
 MP_INLINE float mp_uniform_of(uint32_t word)
 {
     return (float)(word >> 8) * 5.9604644775390625e-8f; /* 2^-24 */
@@ -65,5 +66,5 @@ MP_INLINE float mp_random_uniform(uint64_t seed, uint32_t step, uint32_t op, uin
     return mp_uniform_of(mp_random_word(seed, step, op, element));
 }
 
-/* mp_random_uniform of the elements from .. from + n, faster than one by one. */
+/* Writes mp_random_uniform of the n elements from `from` on; faster than one by one. */
 void mp_random_uniforms(uint64_t seed, uint32_t step, uint32_t op, uint64_t from, int64_t n, float *out);

@@ -25,7 +25,7 @@ MP_INLINE float mp_exp(float x)
     y = y * x + 1.6666665459e-1f;
     y = y * x + 5.0000001201e-1f;
     y = y * x * x + x + 1;
-    float power = n + (0x1.8p23f + 127); /* whose lowest bits are n + 127; no conversion, which C has none of for a NaN */
+    float power = n + (0x1.8p23f + 127); /* its lowest bits are n + 127; a conversion to integer would be undefined for a NaN */
     uint32_t bits;
     memcpy(&bits, &power, sizeof bits);
     bits <<= 23;
@@ -33,7 +33,7 @@ MP_INLINE float mp_exp(float x)
     return y * power;
 }
 
-/* The same; where that would be too small to be a normal number it is 0. */
+/* Returns e^x as mp_exp does, but 0 where the result would be denormal. */
 MP_INLINE float mp_exp_to_zero(float x)
 {
     float e = mp_exp(x);

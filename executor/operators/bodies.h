@@ -1,4 +1,5 @@
-/* bodies.h - the operators that are one body (executor/kernel/body.h), a row each: both backends' kernels are made from it. */
+/* bodies.h - the operators that are one body (executor/kernel/body.h), one row each, from which both backends make their
+ * kernels. */
 #pragma once
 
 #include "executor/operators/copies/triangle.h"
@@ -18,16 +19,16 @@
     X("Col2Im", "", mp_col2im, mp_col2im_kernel)  \
     X("LpNormalization", "", mp_lp, mp_lp_kernel) \
     X("LRN", "", mp_lrn, mp_lrn_kernel)
-/* Those whose prepare asks for the workspace of one item: the backend gives it to the MP_BODY_SLOTS(x) items that it runs at
- * once. */
+/* Bodies whose items need workspace: NAME_prepare asks for that of one item, and the backend multiplies it by the
+ * MP_BODY_SLOTS(x) items that it runs at once. */
 #define MP_SLOTTED_BODIES(X) X("Det", "", mp_det, NULL)
 /* Bodies whose operands may hold invalid values, such as a length beyond its axis: NAME_check refuses them before the run,
- * where the program knows the data. */
+ * if the backend can read the data. */
 #define MP_CHECKED_BODIES(X)                                                  \
     X("ReverseSequence", "", mp_reverse_sequence, mp_reverse_sequence_kernel) \
     X("MaxRoiPool", "", mp_max_roi_pool, NULL)
 
-/* The kernel of a row, where the backend has defined MP_BODY_LOOP. */
+/* Defines the kernel of a row; the backend must have defined MP_BODY_LOOP. */
 #define MP_BODY_KERNEL(kind, domain, name, backward) MP_BODY_KERNEL_OF(name, , 1)
 #define MP_SLOTTED_BODY_KERNEL(kind, domain, name, backward) MP_BODY_KERNEL_OF(name, , MP_BODY_SLOTS(x))
 #define MP_CHECKED_BODY_KERNEL(kind, domain, name, backward) MP_BODY_KERNEL_OF(name, MP_BODY_CHECK(name##_check(x, err)), 1)
@@ -45,7 +46,7 @@
         call->workspace_bytes *= slots;                                                    \
         return MP_OK;                                                                      \
     }
-/* All kernels of a backend, and their rows in its table. */
+/* All kernels of a backend, and the rows of its table. */
 #define MP_BODY_KERNELS                       \
     MP_BODIES(MP_BODY_KERNEL)                 \
     MP_SLOTTED_BODIES(MP_SLOTTED_BODY_KERNEL) \

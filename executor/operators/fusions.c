@@ -1,4 +1,5 @@
-/* fusions.c - batch normalization takes in the ReLU behind it, and the addition of a residual connection between them. */
+/* fusions.c - fuses batch normalization with the ReLU behind it, and with the addition of a residual connection between
+ * them. */
 #include "executor/operators/fusions.h"
 
 #include <string.h>
@@ -6,9 +7,9 @@
 #include "estimator/model/order.h"
 #include "estimator/simplify/rewrite.h"
 
-enum { NORMALIZED = 5, ADDED = 6 }; /* operands of the normalization, and with what is added */
+enum { NORMALIZED = 5, ADDED = 6 }; /* number of operands of the normalization, without and with an addition */
 
-/* The batch normalization per channel that writes this tensor, -1: none does. */
+/* Returns the batch normalization per channel that writes this tensor; -1: none does. */
 static int normalization_of(const mp_rewriter *r, int tensor)
 {
     const int index = mp_producer(r, tensor);
@@ -23,7 +24,8 @@ static bool same_layout(const mp_tensor *a, const mp_tensor *b)
     return mp_same_shape(a, b) && a->dtype == b->dtype && a->stored.layout == b->stored.layout;
 }
 
-/* The normalization whose output is an operand of this addition, and the other operand; -1: none, or another shape. */
+/* Returns the normalization whose output is an operand of this addition, and the other operand; -1: there is none, or the
+ * shapes differ. */
 static int added_to(const mp_rewriter *r, const mp_operator *add, int *other)
 {
     const mp_tensor *tensors = r->model->tensors;

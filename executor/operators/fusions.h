@@ -1,10 +1,10 @@
-/* fusions.h - operators that a backend runs as one, where the model has them one by one. */
+/* fusions.h - fuses operators of a model into one that a backend runs in a single call. */
 #pragma once
 
 #include "estimator/model/model.h"
 
-/* BatchNormalization, an Add of the same shape or none, and Relu become one operator where nobody else reads what lies between
- * them: BatchNormalizationAddRelu or BatchNormalizationRelu. What was between is neither written nor read, and neither is what
- * Relu's gradient would be. Where both operands of Add are normalized, the later one is taken in. After layouts are chosen.
- * MP_NOMEM. */
+/* Fuses BatchNormalization, an optional Add of the same shape, and Relu into BatchNormalizationAddRelu or
+ * BatchNormalizationRelu, if nothing else reads the tensors between them. These, and the gradient of Relu, are then neither
+ * written nor read. If both operands of Add are normalized, the later normalization is fused. Call it after layouts are
+ * chosen. MP_NOMEM. */
 mp_status mp_fuse_batch_normalizations(mp_model *model, mp_error *err);

@@ -1,4 +1,5 @@
-/* addresses.c - takes the two blocks of an execution, and walks the plan to give every operand of every step its address. */
+/* addresses.c - allocates the two blocks of an execution, and walks the plan to give every operand of every step its
+ * address. */
 #include "executor/run/addresses.h"
 
 #include <string.h>
@@ -7,7 +8,7 @@
 
 enum { GUARD = 256, DEAD = 0xff };
 
-/* Side by side, in the order of the plan's list; both lives of a carried gradient have one place. */
+/* Places instances side by side, in the order of the plan's list; both instances of a carried gradient share one place. */
 static mp_status spread_out(mp_addresses *a, mp_error *err)
 {
     const mp_graph *g = a->program->graph;
@@ -29,7 +30,7 @@ static mp_status spread_out(mp_addresses *a, mp_error *err)
     return MP_OK;
 }
 
-/* Brings the program's constants to where they lie. */
+/* Copies the program's constants to their addresses. */
 static mp_status put_constants(const mp_addresses *a, mp_error *err)
 {
     const mp_backend *b = a->program->backend;
@@ -43,7 +44,7 @@ static mp_status put_constants(const mp_addresses *a, mp_error *err)
     return MP_OK;
 }
 
-/* "there is no memory for ... of 8 bytes", and where the device is asked, how much of it is free. */
+/* Fails with "there is no memory for ... of 8 bytes"; on a device the message also says how much memory is free. */
 static mp_status no_memory(const mp_backend *b, const char *what, int64_t bytes, mp_error *err)
 {
     mp_backend_memory now;
@@ -86,9 +87,9 @@ static mp_status take_blocks(mp_addresses *a, bool guards, mp_pool *pool, mp_err
 typedef struct walker {
     mp_addresses *a;
     mp_pool *pool;
-    int *place;    /* per storage: the instance that is live, -1: none */
-    int *by_start; /* places by first step */
-    size_t next;   /* of by_start */
+    int *place;    /* per storage: place of the instance that is live, -1: none */
+    int *by_start; /* places, sorted by first step */
+    size_t next;   /* next index in by_start */
     bool *has_run; /* per node */
 } walker;
 
@@ -101,7 +102,7 @@ static char *address_of(const walker *w, int storage)
     return w->place[storage] < 0 ? NULL : a->arena + a->place_at[w->place[storage]];
 }
 
-/* The places around which guards are looked at: workspace and slots. */
+/* Lists the places of a step whose guard bytes are checked: its workspace and slots. */
 static mp_status list_guarded(const walker *w, mp_ready_step *r, int workspace, mp_error *err)
 {
     const mp_program_node *node = &w->a->program->nodes[r->node];
@@ -145,7 +146,7 @@ static mp_status ready(walker *w, int t, mp_error *err)
     return MP_OK;
 }
 
-/* Which instances end at which step. */
+/* Lists for every step the instances that end there. */
 static mp_status find_dead(walker *w, mp_error *err)
 {
     const mp_plan *plan = w->a->plan;

@@ -1,4 +1,4 @@
-/* execution.c - the loop over a plan's steps. */
+/* execution.c - runs the steps of a plan, pass by pass. */
 #include "executor/run/execution.h"
 
 #include <stdio.h>
@@ -8,20 +8,20 @@
 #include "estimator/base/clock.h"
 #include "executor/run/addresses.h"
 
-/* Passes that run the same calls on the same addresses are of one kind: (does it add to gradients, does it update). */
+/* Passes of one kind run the same calls on the same addresses, so they share a recording. Two bits say whether a pass adds
+ * to gradients, and whether it updates. */
 enum { PASS_ADDS = 1, PASS_UPDATES = 2, PASS_KINDS = 4 };
 
 typedef struct pass_kind {
     bool has_run;
-    void *recording; /* of the backend; NULL: none yet */
+    void *recording; /* made by the backend; NULL: none yet */
 } pass_kind;
 
-/* A plan's steps as the calls that are made: updates that follow each other in one, on the main stream or on the side stream,
- * and which calls the main stream waits after. */
+/* One call for one step of a plan, or for several consecutive updates. Updates run on the main stream or on the side stream. */
 typedef struct step_call {
-    size_t step, n_steps; /* of the plan; more than one only if they are updates */
+    size_t step, n_steps; /* [step, step + n_steps) of the plan; n_steps > 1 only for updates */
     bool is_update, is_side;
-    int wait; /* after it the main stream waits for this mark (the number of a call on the side stream); -1: none */
+    int wait; /* after the call the main stream waits for this mark (the number of a call on the side stream); -1: no wait */
 } step_call;
 
 typedef struct call_list {
@@ -34,16 +34,16 @@ struct mp_execution {
     const mp_plan *plan;
     mp_execution_options options;
     mp_addresses at;
-    mp_update *updates; /* room for one per trained parameter */
-    mp_update *clipped; /* per trained parameter: its gradient, for the norm */
+    mp_update *updates; /* array with an element per trained parameter */
+    mp_update *clipped; /* per trained parameter its gradient, for the norm */
     size_t n_clipped;
-    int64_t pending;           /* forward-fused: the step whose gradients wait for their update, -1: none */
-    mp_update_factors factors; /* of the updates that run now */
+    int64_t pending;           /* forward-fused updates: the step whose gradients wait for their update, -1: none */
+    mp_update_factors factors; /* factors of the updates that run now */
     bool records;
     pass_kind kinds[PASS_KINDS];
     call_list calls;
     double *seconds, input_seconds;
-    mp_watch *watch; /* NULL: nobody looks at what is computed */
+    mp_watch *watch; /* NULL: operands are not watched */
     mp_pool *pool;
 };
 
@@ -52,7 +52,7 @@ static bool is_update(const mp_program *program, const mp_plan *plan, size_t t)
     return program->bindings->nodes[plan->steps[t].node].task == MP_TASK_UPDATE;
 }
 
-/* Lists the calls, but for waits. `waited[t]`: step t waits for something. */
+/* Lists the calls without their waits. waited[t] is true if step t waits for the side stream. */
 static void list(const mp_program *program, const mp_plan *plan, bool one_by_one, bool two_streams, const bool *waited,
                  call_list *out)
 {
@@ -67,14 +67,14 @@ static void list(const mp_program *program, const mp_plan *plan, bool one_by_one
     }
 }
 
-/* In the order of the plan. `one_by_one`: every update by itself; `two_streams`: false: all on the main stream. The list is
- * in the pool. MP_NOMEM. O(steps). */
+/* Lists the calls in the order of the plan. `one_by_one` gives every update a call of its own; without `two_streams` all run
+ * on the main stream. The list is in the pool. MP_NOMEM. O(steps). */
 static mp_status list_calls(const mp_program *program, const mp_plan *plan, bool one_by_one, bool two_streams, mp_pool *pool,
                             call_list *out, mp_error *err)
 {
     const size_t n = plan->n_steps;
     MP_OWNED int *mark = mp_alloc(n + 1, sizeof *mark);
-    int n_marks = 0; /* per step, and the end: 1 + the last mark it waits for */
+    int n_marks = 0; /* number of calls on the side stream so far */
     MP_OWNED bool *waited = mp_alloc(n + 1, sizeof *waited);
     *out = (call_list){.calls = mp_pool_alloc(pool, n, sizeof *out->calls)};
     MP_ENSURE(mark && waited && out->calls, err, MP_NOMEM, "out of memory");
@@ -87,7 +87,7 @@ static mp_status list_calls(const mp_program *program, const mp_plan *plan, bool
     return MP_OK;
 }
 
-/* The gradients that the norm is over, in the order of the parameters; their addresses are set when the node runs. */
+/* Lists the gradients whose norm is taken, in the order of the parameters; their addresses are set when the node runs. */
 static mp_status list_gradients(mp_execution *e, mp_error *err)
 {
     const mp_program *p = e->program;
@@ -225,7 +225,7 @@ static void run_accumulate(mp_execution *e, const mp_ready_step *r)
         p->backend->copy(p->backend, r->target, r->source, s->payload_bytes);
 }
 
-/* What a call took: updates in one by their size, so that the parts add up. */
+/* Adds the seconds of a call to its nodes. Updates in one call share them in proportion to their size. */
 static void count_seconds(mp_execution *e, const step_call *call, double seconds)
 {
     const mp_program *p = e->program;
@@ -242,7 +242,7 @@ static void count_seconds(mp_execution *e, const step_call *call, double seconds
     }
 }
 
-/* What the device noted of a pass. */
+/* Reads the times that the device noted during a pass. */
 static mp_status read_times(mp_execution *e, mp_error *err)
 {
     const mp_backend *b = e->program->backend;
@@ -294,7 +294,7 @@ static mp_status run_watched(mp_execution *e, const step_call *call, int64_t pas
     return MP_OK;
 }
 
-/* The plan's steps, call by call. What an update on the second stream uses is dead only after the wait for it. */
+/* Runs the calls of the plan. Instances that an update on the second stream uses are poisoned only after the wait for it. */
 static mp_status run_calls(mp_execution *e, int64_t pass, int kind, mp_error *err)
 {
     const mp_backend *b = e->program->backend;
@@ -307,7 +307,7 @@ static mp_status run_calls(mp_execution *e, int64_t pass, int kind, mp_error *er
         if (noted) MP_CHECK(b->note_time(b, 2 * (int)k, err));
         if (side) MP_CHECK(b->side_begin(b, err));
         const mp_status ran = (e->watch ? run_watched : run_call)(e, call, pass, kind, err);
-        if (side) MP_CHECK(b->side_end(b, n_marks++, ran == MP_OK ? err : NULL)); /* also of what has failed */
+        if (side) MP_CHECK(b->side_end(b, n_marks++, ran == MP_OK ? err : NULL)); /* also after a failure */
         MP_CHECK(ran);
         if (call->wait >= 0 && (kind & PASS_UPDATES)) MP_CHECK(b->side_wait(b, call->wait, err));
         if (noted) MP_CHECK(b->note_time(b, 2 * (int)k + 1, err));
@@ -330,7 +330,7 @@ static mp_status record(mp_execution *e, int64_t pass, int kind, mp_error *err)
     return st == MP_OK ? ended : st;
 }
 
-/* One pass through the network. `update` < 0: without updates; else they belong to this step. */
+/* Runs one pass through the network. `update` is the step of its updates; < 0: no updates. */
 static mp_status run_pass(mp_execution *e, int64_t pass, bool added, int64_t update, mp_error *err)
 {
     const mp_backend *b = e->program->backend;
@@ -346,7 +346,7 @@ static mp_status run_pass(mp_execution *e, int64_t pass, bool added, int64_t upd
     return b->replay(b, k->recording, err);
 }
 
-/* Waits until the pass has run, so that what fails in it is seen. */
+/* Waits until the pass has run, so that its failures are seen, and reads its loss. */
 static mp_status read_loss(mp_execution *e, double *sum, mp_error *err)
 {
     const mp_program *p = e->program;
@@ -404,7 +404,7 @@ mp_status mp_execution_flush(mp_execution *e, mp_error *err)
         if (e->program->bindings->nodes[r->node].task == MP_TASK_CLIP) run_clip(e, r);
         if (call->is_update) run_updates(e, call);
     }
-    MP_CHECK(b->wait(b, err)); /* the next pass has other factors */
+    MP_CHECK(b->wait(b, err)); /* the next pass changes the factors */
     e->pending = -1;
     return MP_OK;
 }
@@ -443,7 +443,7 @@ void mp_execution_forget_seconds(mp_execution *e)
     memset(e->seconds, 0, e->program->n_nodes * sizeof *e->seconds);
 }
 
-/* The hash of n bytes there, which come here part by part unless they are here already. */
+/* Returns the hash of n bytes in the backend's memory, which are copied to the host in parts if needed. */
 static XXH128_hash_t hash_of(const mp_backend *b, const char *there, int64_t n)
 {
     char part[1 << 16];

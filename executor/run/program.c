@@ -1,5 +1,5 @@
-/* program.c - calls are prepared from inside the building of the graph: the target asks what a node costs, and we answer by
- * preparing it. */
+/* program.c - builds a training graph for a backend and prepares its calls: the graph's builder asks a target what each node
+ * costs, and the answer here is a prepared call. */
 #include "executor/run/program.h"
 
 #include <stdio.h>
@@ -7,12 +7,12 @@
 
 #include "estimator/model/refused_kinds.h"
 
-/* What is known of operators that the backend cannot run, until the graph is whole: a list for one message. */
+/* Collects the operators that the backend cannot run until the graph is complete, so that one message can list them. */
 typedef struct builder {
     mp_program *program;
     mp_refused_kinds missing;
-    bool *is_missing; /* per operator: counted */
-    mp_error first;   /* the reason when a kernel is there and refuses */
+    bool *is_missing; /* per operator: true if it is counted already */
+    mp_error first;   /* the first reason that a kernel gave */
 } builder;
 
 static void note_missing(builder *b, int op)
@@ -60,7 +60,7 @@ static void put_value(void *to, mp_dtype dtype, const mp_value *v, int64_t k)
     }
 }
 
-/* The bytes of a known value as kernels read them, made once; NULL in *out where nothing is known. */
+/* Returns a constant of the model as kernels read it, made on first use; *out is NULL if the tensor is no constant. */
 static mp_status constant_of(mp_program *p, int tensor, mp_dtype dtype, void **out, mp_error *err)
 {
     const mp_tensor *t = &p->model->tensors[tensor];
@@ -83,7 +83,7 @@ static mp_status describe(mp_program *p, int tensor, mp_array *out, mp_error *er
     return constant_of(p, tensor, out->dtype, &out->data, err);
 }
 
-/* The arrays of an operator's node. */
+/* Fills the arrays of an operator's node. */
 static mp_status describe_node(mp_program *p, const mp_binding *b, mp_operands *x, mp_error *err)
 {
     const mp_operator *op = &p->model->operators[b->op];
@@ -117,7 +117,7 @@ static mp_status describe_node(mp_program *p, const mp_binding *b, mp_operands *
         if (b->targets >> i & 1) MP_CHECK(mp_program_array(p, op->in[i], &x->d_in[i], err));
     for (int o = 0; o < op->n_out; o++)
         if (op->out[o] >= 0 && bound->has_gradient[op->out[o]]) MP_CHECK(mp_program_array(p, op->out[o], &x->d_out[o], err));
-    /* over several micro-batches, what the first writes to a parameter's gradient the others add to */
+    /* with several micro-batches, all but the first add to the parameter's gradient */
     for (int i = b->from; p->options.accumulate > 1 && i < b->to && i < 64; i++)
         if ((b->targets >> i & 1) && p->model->tensors[op->in[i]].role == MP_ROLE_PARAMETER) x->adds |= UINT64_C(1) << i;
     return MP_OK;
@@ -146,7 +146,7 @@ static mp_status prepare_operator(builder *b, const mp_binding *binding, mp_prog
     return st;
 }
 
-/* The target's answer: it prepares the node's call. */
+/* mp_target.cost: prepares the node's call. */
 static mp_status cost(const mp_target *target, const mp_work *work, mp_cost *out, mp_error *err)
 {
     builder *b = target->details;
@@ -203,7 +203,7 @@ static mp_slot constant_slot(mp_array *array, int k)
     return (mp_slot){array, MP_SLOT_CONSTANT(k)};
 }
 
-/* Which of a node's operands lie in which storages. */
+/* Finds the storages in which the operands of a node lie. */
 static mp_status find_slots(mp_program *p, int k, mp_error *err)
 {
     const mp_binding *b = &p->bindings->nodes[k];
@@ -278,7 +278,7 @@ mp_status mp_program_build(const mp_backend *backend, mp_model *model, const mp_
                         .details = &b};
     p->bindings = NULL;
     const mp_status st = mp_training_graph_bound(model, options, loss, &target, &p->graph, &p->bindings, err);
-    if (st != MP_OK) p->bindings = NULL; /* the builder's, and gone */
+    if (st != MP_OK) p->bindings = NULL; /* they belong to the builder, and are released */
     MP_CHECK(st);
     MP_CHECK(judge(&b, err));
     for (size_t k = 0; k < p->n_nodes; k++) MP_CHECK(find_slots(p, (int)k, err));

@@ -1,4 +1,4 @@
-/* program_algorithms.c - calls for the algorithms that the graph names, and the list of those that a backend has. */
+/* program_algorithms.c - prepares calls for the algorithms that the graph names, and lists the algorithms of a backend. */
 #include "executor/run/program.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@ static void forget(mp_program_node *node)
     node->n_algorithms = 0;
 }
 
-/* Prepares the call of every alternative of node i; those that refuse are left out if `drops`. */
+/* Prepares the call of every alternative of node i. If `drops` is true, alternatives that fail to prepare are left out. */
 static mp_status prepare(mp_program *p, size_t i, bool drops, mp_error *err)
 {
     mp_program_node *node = &p->nodes[i];
@@ -48,7 +48,7 @@ mp_status mp_program_take_algorithms(mp_program *p, mp_error *err)
     return mp_graph_hash(p->graph, p->graph->hash, err);
 }
 
-/* The algorithms of node i as its alternatives. */
+/* Makes the backend's algorithms for node i its alternatives. */
 static mp_status list(mp_program *p, size_t i, mp_error *err)
 {
     mp_node *of = &p->graph->nodes[i];
@@ -73,7 +73,7 @@ static mp_status list(mp_program *p, size_t i, mp_error *err)
             if (!strcmp(found.list[f].name, of->alternatives[k].algorithm))
                 taken[k].is_deterministic = found.list[f].is_deterministic;
     if (of->n_alternatives > 1) return MP_OK;
-    forget(&p->nodes[i]); /* nothing to choose from after all */
+    forget(&p->nodes[i]); /* only one algorithm is left */
     alternatives[0] = base;
     of->n_alternatives = 1;
     return MP_OK;

@@ -1,4 +1,4 @@
-/* watch.c - the operands of a step before and after it. */
+/* watch.c - inspects the operands of a step before and after it runs. */
 #include "executor/run/watch.h"
 
 #include <math.h>
@@ -48,14 +48,14 @@ static mp_status look(mp_watch *w, const mp_array *there, unsigned *kinds, int64
     return st;
 }
 
-/* The place of an array among the n of a list; -1: it is none of them. */
+/* Returns the index of an array in a list of n; -1: it is not in it. */
 static int place(const mp_array *a, const mp_array *list, int n)
 {
     return list && a >= list && a < list + n ? (int)(a - list) : -1;
 }
 
-/* The tensor that a step of an operator writes into an array, or whose gradient it writes there; -1: it only reads it, or
- * leaves it for its backward. */
+/* Returns the tensor whose value or gradient a step of an operator writes into an array; -1: the step only reads it, or
+ * saves it for backward. */
 static int written(const mp_program *p, const mp_ready_step *r, const mp_array *a)
 {
     const mp_operands *x = &p->nodes[r->node].operands;
@@ -88,7 +88,7 @@ mp_status mp_watch_before(mp_watch *w, const mp_ready_step *r, mp_error *err)
     return MP_OK;
 }
 
-/* NaNs are new where none were read, infinities where nothing was that is not finite. */
+/* Notes an origin: NaNs if the step read none, infinities if all that the step read was finite. */
 static void note(mp_watch *w, const mp_ready_step *r, int tensor, bool is_gradient, const mp_array *a, unsigned kinds,
                  int64_t n_bad)
 {
@@ -103,7 +103,7 @@ static void note(mp_watch *w, const mp_ready_step *r, int tensor, bool is_gradie
     if (w->first_nan.node < 0 && (kinds & NANS) && !(w->read & NANS)) w->first_nan = origin;
 }
 
-/* What accumulation, clipping and updates write: one array, which is the gradient or the parameter of a tensor. */
+/* Inspects what accumulation, clipping and updates write: the gradient or the parameter of a tensor. */
 static mp_status after_others(mp_watch *w, const mp_ready_step *r, const mp_binding *b, mp_error *err)
 {
     const mp_program *p = w->program;
@@ -116,7 +116,7 @@ static mp_status after_others(mp_watch *w, const mp_ready_step *r, const mp_bind
     if (tensor < 0) return MP_OK;
     MP_CHECK(mp_program_array(p, tensor, &a, err));
     a.data = r->target;
-    w->read = 0; /* what is wrong with a gradient was seen where that was made */
+    w->read = 0; /* values in a gradient that are not finite were noted in the step that wrote it */
     MP_CHECK(look(w, &a, &kinds, &n_bad, err));
     note(w, r, tensor, b->task == MP_TASK_ACCUMULATE, &a, kinds, n_bad);
     return MP_OK;

@@ -1,38 +1,38 @@
-/* watch.h - looks, step by step, for the first value that is not finite: where it came from, and not where it went.
+/* watch.h - finds the step that produced the first value that is not finite.
  *
- * A step is its origin if what it writes holds infinities or NaNs and what it reads holds none; NaNs that come from infinities
- * are noted beside that. So masks of -inf that are constants are no one's fault. Everything is brought to the host and looked
- * at, which takes several times as long as the step itself: for a step that is known to fail.
- */
+ * A step is the origin if what it writes holds infinities or NaNs and what it reads holds none; the first NaNs that come
+ * from infinities are noted separately. So constant masks of -inf are not blamed. Every operand is copied to the host and
+ * inspected, which takes several times as long as the step itself: for a step that is known to fail. */
 #pragma once
 
 #include "executor/run/addresses.h"
 
 typedef struct mp_origin {
     int node;         /* of the graph; -1: not found */
-    int tensor;       /* what it has written: this one, or its gradient */
-    bool is_gradient; /* a gradient; a parameter that was updated is none */
-    bool is_nan;      /* NaNs, and not only infinities */
-    int64_t n_bad, n; /* elements that are not finite, of how many */
+    int tensor;       /* the tensor whose value or gradient was written */
+    bool is_gradient; /* true: the gradient of the tensor; false: its value, also after an update */
+    bool is_nan;      /* true: there are NaNs; false: only infinities */
+    int64_t n_bad, n; /* elements that are not finite, and all elements */
     int64_t pass;
 } mp_origin;
 
 typedef struct mp_watch {
     const mp_program *program;
-    mp_origin first, first_nan; /* nodes -1 to begin with */
+    mp_origin first, first_nan; /* node is -1 until one is found */
     int64_t pass;               /* set by whoever runs passes */
-    unsigned read;              /* what the step at hand reads */
-    float *room;                /* on the host */
+    unsigned read;              /* kinds of values that are not finite among what the current step reads */
+    float *room;                /* buffer on the host */
     int64_t n_room;
 } mp_watch;
 
 void mp_watch_begin(mp_watch *watch, const mp_program *program);
-void mp_watch_end(mp_watch *watch); /* a zeroed one is fine */
+void mp_watch_end(mp_watch *watch); /* does nothing for a zeroed one */
 
-/* Around a step of the plan. MP_NOMEM; MP_IO: the device has failed. O(elements read and written). */
+/* Inspect the operands before and after a step of the plan. MP_NOMEM; MP_IO: the device has failed. O(elements read and
+ * written). */
 mp_status mp_watch_before(mp_watch *watch, const mp_ready_step *step, mp_error *err);
 mp_status mp_watch_after(mp_watch *watch, const mp_ready_step *step, mp_error *err);
 
-/* How many elements of an array where calls run are not finite, and whether there are NaNs among them; whole numbers always
- * are. As above. */
+/* Counts the elements of an array in the backend's memory that are not finite, and says whether some are NaNs; whole numbers
+ * are always finite. MP_NOMEM; MP_IO: the device has failed. */
 mp_status mp_watch_count(mp_watch *watch, const mp_array *there, int64_t *n_bad, bool *has_nan, mp_error *err);

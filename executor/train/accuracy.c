@@ -1,4 +1,4 @@
-/* accuracy.c - runs batches of held-out samples forward, and counts right labels. */
+/* accuracy.c - runs batches of held-out samples forward, and counts correctly classified ones. */
 #include "executor/train/accuracy.h"
 
 #include "executor/data/inputs.h"
@@ -8,15 +8,15 @@ typedef struct examiner {
     const mp_program *program;
     mp_execution *execution;
     mp_evaluation how;
-    mp_array *values; /* per tensor: what lies in the execution, and what is wanted */
-    int wanted[3];    /* the loss, and where it is over classes: the scores and the labels */
+    mp_array *values; /* per tensor: in the execution's memory, or wanted here */
+    int wanted[3];    /* the loss, and for losses over classes the scores and labels */
     size_t n_wanted;
-    mp_array host[3]; /* the same, row-major */
-    void *rooms[3];   /* of the backend: what is wanted; NULL: it lies in the execution */
+    mp_array host[3]; /* row-major copies of them on the host */
+    void *rooms[3];   /* the backend's memory for them; NULL: it lies in the execution */
     mp_pool *pool;
 } examiner;
 
-/* The operator that compares scores with labels, -1: there is none. */
+/* Returns the operator that compares scores with labels; -1: there is none. */
 static int find_classes(const mp_model *model)
 {
     for (size_t k = 0; k < model->n_operators; k++) {
@@ -26,7 +26,7 @@ static int find_classes(const mp_model *model)
     return -1;
 }
 
-/* Room for one that is wanted, as the kernels write it and as it is read here. */
+/* Allocates memory for a wanted tensor, on the backend and on the host. */
 static mp_status want(examiner *e, int tensor, mp_error *err)
 {
     const mp_tensor *t = &e->program->model->tensors[tensor];
@@ -65,7 +65,7 @@ static double label_at(const mp_array *labels, int64_t k)
     return labels->dtype == MP_DTYPE_INT32 ? ((const int32_t *)labels->data)[k] : (double)((const int64_t *)labels->data)[k];
 }
 
-/* Counts labels with the highest score; those that name no class (the loss ignores them) are left out. */
+/* Counts the labels that have the highest score. Labels that name no class (the loss ignores them) are not counted. */
 static void count_right(const mp_array *scores, const mp_array *labels, int64_t *n_right, int64_t *n_labels)
 {
     int64_t inner = 1, classes = scores->dims[1];

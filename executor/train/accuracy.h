@@ -5,8 +5,8 @@
 #include "executor/run/execution.h"
 #include "memplan/train.h"
 
-/* Runs the model forward on every whole batch of the feed (synthetic: on one), with dropout passing through and normalization
- * by the running statistics. The parameters are read where they lie; memory for the rest is taken as it is needed, beside the
- * plan's. Run mp_execution_flush before. As mp_evaluate. O(samples). */
+/* Runs the model forward on every whole batch of the feed (synthetic data: on one), in evaluation mode: without dropout, and
+ * with running statistics. Parameters are read in place; other memory is allocated as it is needed, beside the plan's. Run
+ * mp_execution_flush before. Fails as mp_evaluate. O(samples). */
 mp_status mp_accuracy_measure(mp_execution *execution, const mp_program *program, mp_feed *feed, uint64_t seed,
                               mp_accuracy *out, mp_error *err);

@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-enum { ALIGNMENT = 256 }; /* what devices align to */
+enum { ALIGNMENT = 256 }; /* bytes; enough for every device */
 
 typedef struct room {
-    void *block, *data; /* data: the first address in the block that is aligned */
+    void *block, *data; /* data: the first aligned address in the block */
     int64_t bytes;      /* of the block */
 } room;
 
@@ -14,11 +14,11 @@ typedef struct evaluator {
     const mp_model *model;
     const mp_evaluation *how;
     mp_array *values;
-    const mp_backend *away; /* whose memory is not the program's; NULL: all lies here */
-    room *rooms;            /* per tensor: ours */
-    room *known;            /* away: per tensor, the same of what the model knows, here */
-    int *last;              /* per tensor: the last operator that reads it; -1: none */
-    bool *needed;           /* per operator */
+    const mp_backend *away; /* a backend whose memory is not the program's; NULL: all memory is the host's */
+    room *rooms;            /* per tensor: memory that the evaluation owns */
+    room *known;            /* per tensor, with `away`: the host's copy of a constant */
+    int *last;              /* per tensor: index of the last operator that reads it; -1: none */
+    bool *needed;           /* per operator: true if a wanted tensor depends on it */
 } evaluator;
 
 static mp_status take(const mp_backend *away, room *r, int64_t bytes, mp_error *err)
@@ -47,7 +47,7 @@ static void give_back(evaluator *e, int tensor)
     e->values[tensor] = (mp_array){0};
 }
 
-/* Memory for a tensor that has none. */
+/* Allocates memory for a tensor that has none. */
 static mp_status make_room(evaluator *e, int tensor, mp_dtype dtype, mp_error *err)
 {
     const mp_tensor *t = &e->model->tensors[tensor];
@@ -68,7 +68,7 @@ static mp_dtype computed_in(const evaluator *e, const mp_tensor *t)
     return t->dtype == MP_DTYPE_FLOAT && e->how->dtype ? e->how->dtype : t->dtype;
 }
 
-/* Puts what the model knows of a tensor into memory. It keeps its own type: constants are few and small. */
+/* Puts a constant of the model into memory. It keeps its own type: constants are few and small. */
 static mp_status know(evaluator *e, int tensor, mp_error *err)
 {
     const mp_tensor *t = &e->model->tensors[tensor];
@@ -85,7 +85,7 @@ static mp_status know(evaluator *e, int tensor, mp_error *err)
     return MP_OK;
 }
 
-/* A view in memory of its own. */
+/* Copies a view into memory of its own. */
 static mp_status copy_view(const evaluator *e, const mp_operands *x, mp_error *err)
 {
     const mp_array *from = &x->in[0], *to = &x->out[0];
@@ -99,7 +99,7 @@ static mp_status copy_view(const evaluator *e, const mp_operands *x, mp_error *e
     return MP_OK;
 }
 
-/* When a call is prepared, what the model knows is here, and of the rest there is nothing yet. */
+/* Gives the operands the host's copies of constants while a call is prepared; other operands have no data yet. */
 static void show_known(const evaluator *e, mp_operands *x, bool only)
 {
     for (int i = 0; i < x->n_in; i++)
@@ -155,7 +155,7 @@ static mp_status run_operator(evaluator *e, int index, mp_error *err)
     return MP_OK;
 }
 
-/* From the wanted tensors backwards: which operators have to run, and who reads each tensor last. */
+/* Walks back from the wanted tensors: finds the operators that have to run, and the last reader of each tensor. */
 static void find_needed(evaluator *e, const int *wanted, size_t n_wanted)
 {
     const mp_model *model = e->model;
@@ -198,7 +198,7 @@ mp_status mp_evaluate(const mp_model *model, const mp_evaluation *how, mp_array 
     find_needed(&e, wanted, n_wanted);
     for (size_t k = 0; k < model->n_operators; k++)
         if (e.needed[k]) MP_CHECK(run_operator(&e, (int)k, err));
-    for (size_t k = 0; k < n_wanted; k++) { /* what was folded has no operator any more */
+    for (size_t k = 0; k < n_wanted; k++) { /* constants that were folded have no operator */
         const mp_tensor *t = &model->tensors[wanted[k]];
         if (t->value && (t->producer < 0 || model->operators[t->producer].removed)) MP_CHECK(know(&e, wanted[k], err));
     }

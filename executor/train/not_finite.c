@@ -1,4 +1,4 @@
-/* not_finite.c - the same steps again, watched. */
+/* not_finite.c - repeats a training that became infinite or NaN, watched, to find where that began. */
 #include "executor/train/not_finite.h"
 
 #include <inttypes.h>
@@ -10,9 +10,9 @@
 #include "executor/data/parameters.h"
 #include "executor/train/state.h"
 
-enum { WATCHED = 2 }; /* steps before the one that failed: most of the time it is the last of them */
+enum { WATCHED = 2 }; /* number of watched steps before the failed one; the origin is mostly in the last */
 
-/* The first tensor of these roles that is not finite; -1: none. */
+/* Finds the first tensor of these roles that is not finite; -1: all are. */
 static mp_status find_bad(mp_execution *e, mp_watch *w, bool inputs, int *found, mp_error *err)
 {
     const mp_program *p = w->program;
@@ -28,7 +28,7 @@ static mp_status find_bad(mp_execution *e, mp_watch *w, bool inputs, int *found,
         if (!mp_storage_is_static(&p->graph->storages[storage])) continue;
         MP_CHECK(mp_execution_tensor(e, (int)t, &a, err));
         MP_CHECK(mp_watch_count(w, &a, &n_bad, &has_nan, err));
-        if (has_nan || (n_bad && x->role != MP_ROLE_BUFFER)) *found = (int)t; /* masks are buffers, too: of -inf */
+        if (has_nan || (n_bad && x->role != MP_ROLE_BUFFER)) *found = (int)t; /* buffers include constant masks of -inf */
     }
     return MP_OK;
 }
@@ -49,7 +49,7 @@ typedef struct repetition {
     mp_input_filler filler;
     mp_watch watch;
     bool watching;
-    int bad_input, bad_start; /* a tensor that nobody computes; -1 */
+    int bad_input, bad_start; /* a bad input tensor, a tensor that was bad from the start; -1: none */
     int64_t bad_step;
 } repetition;
 
@@ -61,14 +61,14 @@ static mp_status fill(void *data, int64_t micro_batch, mp_execution *e, mp_error
     return st;
 }
 
-/* Steps up to the one that failed; those from `from` on are watched, until one of them leaves something that is not finite. */
+/* Runs the steps up to the failed one, and watches those from `from` on until one of them leaves a value that is not finite. */
 static mp_status repeat(repetition *r, const char *state, int64_t from, int64_t failed, mp_error *err)
 {
     const mp_train_request *t = r->request;
     mp_execution_options options = t->execution;
     int64_t step = 0;
     int bad = -1;
-    options.by_call = options.profile = true; /* in order, on one stream */
+    options.by_call = options.profile = true; /* runs in order, on one stream, and can be watched */
     r->bad_input = r->bad_start = -1;
     mp_watch_begin(&r->watch, t->program);
     MP_CHECK(mp_execution_new(t->program, t->plan, &options, &r->execution, err));
@@ -88,7 +88,7 @@ static mp_status repeat(repetition *r, const char *state, int64_t from, int64_t 
         if (!r->watching) continue;
         MP_CHECK(find_bad(r->execution, &r->watch, false, &bad, err));
         ended = bad >= 0 || !isfinite(loss) || r->bad_input >= 0 || r->watch.first_nan.node >= 0;
-        if (!ended) r->watch.first.node = -1; /* infinities that came to nothing */
+        if (!ended) r->watch.first.node = -1; /* the infinities had no lasting effect */
     }
     if (!(r->watch.first.node >= 0 || r->bad_input >= 0)) MP_CHECK(mp_execution_flush(r->execution, err));
     return MP_OK;

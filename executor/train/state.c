@@ -1,4 +1,4 @@
-/* state.c - parameters, moments and master copies into a safetensors file, and back. */
+/* state.c - writes parameters, moments and master copies into a safetensors file, and reads them back. */
 #include "executor/train/state.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 enum { COPIES = 3 }; /* a parameter and two moments */
 
-/* What is saved of one tensor: itself in float, and its moments. */
+/* Returns how many arrays are saved of a tensor: its values in float, and its moments. */
 static int copies_of(const mp_program *p, mp_execution *e, int tensor)
 {
     int64_t n;
@@ -26,7 +26,7 @@ static bool is_saved(const mp_program *p, int tensor)
            mp_dtype_is_float(t->dtype);
 }
 
-/* Where copy k of a tensor lies: 0 is the tensor (its master copy where there is one), 1 and 2 are moments. */
+/* Describes array k of a tensor: 0 is the tensor itself (its master copy if it has one), 1 and 2 are the moments. */
 static mp_status locate(const mp_program *p, mp_execution *e, int tensor, int copy, mp_array *out, mp_error *err)
 {
     int64_t n, room = mp_stored_elements(&p->model->tensors[tensor]);
@@ -98,10 +98,10 @@ static mp_status restore(const mp_safetensors *file, const mp_program *p, mp_exe
     MP_ENSURE(same, err, MP_PARSE, "'%s' has another type or shape in the file", name);
     MP_OWNED float *values = host.data = mp_alloc((size_t)mp_array_elements(&host), sizeof *values);
     MP_ENSURE(values, err, MP_NOMEM, "there is no memory for '%s'", name);
-    memcpy(host.data, saved->data, (size_t)mp_array_bytes(&host)); /* the file aligns nothing */
+    memcpy(host.data, saved->data, (size_t)mp_array_bytes(&host)); /* data in the file may be unaligned */
     MP_CHECK(locate(p, e, tensor, copy, &there, err));
     MP_CHECK(p->backend->upload(p->backend, &host, &there, err));
-    if (!copy) { /* the working copy behind a master */
+    if (!copy) { /* the 16-bit copy of a master copy */
         MP_CHECK(mp_execution_tensor(e, tensor, &there, err));
         MP_CHECK(p->backend->upload(p->backend, &host, &there, err));
     }

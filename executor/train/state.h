@@ -8,10 +8,10 @@
 
 #include "executor/run/execution.h"
 
-/* Writes the state after `step` steps beside `path` and renames it. Nothing may be pending (mp_execution_flush). MP_IO,
- * MP_NOMEM. */
+/* Writes the state after `step` steps into a new file beside `path` and renames it. No update may be pending
+ * (mp_execution_flush). MP_IO, MP_NOMEM. */
 mp_status mp_state_save(const char *path, const mp_program *program, mp_execution *execution,
                         const mp_execution_options *options, int64_t step, mp_error *err);
-/* Reads it back. MP_PARSE: not such a file, or of another model, optimizer or seed (named); MP_IO. */
+/* Reads a saved state. MP_PARSE: it is no such file, or of another model, optimizer or seed (named); MP_IO. */
 mp_status mp_state_resume(const char *path, const mp_program *program, mp_execution *execution,
                           const mp_execution_options *options, int64_t *step, mp_error *err);

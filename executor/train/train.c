@@ -1,4 +1,4 @@
-/* train.c - the loop over steps: batches in, losses and seconds out, states saved. */
+/* train.c - the training loop: loads batches, runs steps, measures losses and seconds, and saves states. */
 #include "memplan/train.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The median of seconds[1..n), which is sorted: the first step warms up, and counts only while it is alone. */
+/* Returns the median of seconds[1..n), sorting them; seconds[0] is warm-up and counts only if n is 1. */
 static double median(double *seconds, size_t n)
 {
     if (!n) return 0;
@@ -38,7 +38,8 @@ static mp_status save(const mp_train_request *r, mp_execution *e, int64_t step, 
     return st;
 }
 
-/* With profile: what the nodes took in the fastest step; the first one warms up, and counts only while it is alone. */
+/* With the option profile: keeps the nodes' seconds in the fastest step. The first step is warm-up and counts only if it is
+ * the only one. */
 static void keep_profile(mp_execution *e, size_t n_nodes, int64_t step, double took, mp_report *report)
 {
     if (report->node_seconds && (step <= 1 || took < report->fastest_seconds)) {
@@ -48,7 +49,7 @@ static void keep_profile(mp_execution *e, size_t n_nodes, int64_t step, double t
     mp_execution_forget_seconds(e);
 }
 
-/* *saved: the state was saved, after which all was finite. */
+/* Sets *saved if a state was saved; all values were finite then. */
 static mp_status run_steps(const mp_train_request *r, mp_execution *e, mp_input_filler *filler, mp_report *report,
                            double *seconds, double *input_seconds, bool *saved, mp_error *err)
 {
@@ -80,7 +81,7 @@ static mp_status run_steps(const mp_train_request *r, mp_execution *e, mp_input_
     return mp_check_finite(e, r->program, report->first_step + (int64_t)report->n_losses, err);
 }
 
-/* What is in use on the device now; -1: it has no memory of its own. */
+/* Returns the bytes in use on the device now; -1: the backend has no memory of its own. */
 static mp_status look_at_device(const mp_backend *b, int64_t *bytes, bool *is_shared, mp_error *err)
 {
     mp_backend_memory now;
@@ -92,8 +93,7 @@ static mp_status look_at_device(const mp_backend *b, int64_t *bytes, bool *is_sh
     return MP_OK;
 }
 
-/* The training itself; *saved: whether there is a newer state than the one that it began with. MP_REFUTED: a value is not
- * finite. */
+/* Runs the training. *saved: a newer state than the first was saved. MP_REFUTED: a value is not finite. */
 static mp_status train(const mp_train_request *r, mp_report *report, bool *saved, bool *refuted, mp_error *err)
 {
     const mp_backend *b = r->program->backend;

@@ -1,4 +1,4 @@
-/* bodies.h - the CPU's loop over the items of a body (executor/kernel/body.h): blocks of them over threads. */
+/* bodies.h - the CPU's loop over the items of a body (executor/kernel/body.h): in blocks, on several threads. */
 #pragma once
 
 #include "executor/cpu/base/parallel.h"
@@ -6,11 +6,11 @@
 
 typedef struct mp_body_blocks {
     const void *description;
-    int64_t n, size; /* items: of all blocks, of each but the last */
+    int64_t n, size; /* number of all items, and of the items of a block */
 } mp_body_blocks;
 
-/* BODY_loop, an mp_body_loop over BODY(const DESCRIPTION *, int64_t item). Each block has its own description, to which nothing
- * that the body stores can belong: its members stay in registers. */
+/* Defines BODY_loop, an mp_body_loop over BODY(const DESCRIPTION *, int64_t item). Each block copies the description, so
+ * that the compiler knows that no store changes it, and keeps its members in registers. */
 #define MP_BODY_LOOP(description_type, body)                                                                 \
     static void body##_block(void *data, int64_t block)                                                      \
     {                                                                                                        \
@@ -27,7 +27,7 @@ typedef struct mp_body_blocks {
         return MP_OK;                                                                                        \
     }
 
-/* The items that have workspace of their own: one after the other takes it. */
+/* The number of items that need workspace at the same time: such items run one after the other. */
 #define MP_BODY_SLOTS(x) 1
-/* The program sees the operands' data before they are computed with. */
+/* Checks operands before the run: the host can read their data. */
 #define MP_BODY_CHECK(question) MP_CHECK(question)

@@ -26,12 +26,12 @@
     X(tops)                 /* TopK */                                                            \
     X(resizes)              /* Resize, Upsample */                                                \
     X(samplers)             /* GridSample, RoiAlign */                                            \
-    X(bodies)               /* those of executor/operators/bodies.h */
+    X(bodies)               /* the operators of executor/operators/bodies.h */
 #define MP_CPU_FAMILY(name) extern const mp_kernel mp_cpu_##name[];
 MP_CPU_FAMILIES(MP_CPU_FAMILY)
 #undef MP_CPU_FAMILY
 
-/* The row for an operator, NULL: none. */
+/* Returns the row for an operator; NULL: the CPU has none. */
 static inline const mp_kernel *mp_cpu_kernel(const mp_operator *op)
 {
 #define MP_CPU_TABLE(name) mp_cpu_##name,

@@ -1,4 +1,4 @@
-/* lines.c - lines in and out of memory, a strand of them per thread. */
+/* lines.c - reads and writes lines, and runs them in parallel, with a fixed set of lines for each slot of workspace. */
 #include "executor/cpu/base/lines.h"
 
 #include "executor/kernel/element.h"

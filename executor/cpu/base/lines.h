@@ -1,10 +1,10 @@
-/* lines.h - lines of an array, read, written and worked on in parallel: softmax, losses. Private to executor/cpu/. */
+/* lines.h - reads, writes and processes lines of an array in parallel, for softmax and losses. Private to executor/cpu/. */
 #pragma once
 
 #include "executor/cpu/base/parallel.h"
 #include "executor/kernel/loops.h"
 
-/* At most so many lines are worked on at the same time: what a line needs of the workspace is there as often. */
+/* Most lines that are processed at the same time: the workspace holds this many times what one line needs. */
 enum { MP_LINES_AT_ONCE = 64 };
 
 int64_t mp_line_at(const mp_lines *lines, int64_t k); /* returns where line k begins */

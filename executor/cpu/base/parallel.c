@@ -1,4 +1,4 @@
-/* parallel.c - loops over threads through OpenMP, and conversions of blocks. */
+/* parallel.c - runs loops on OpenMP's threads, and converts blocks of elements. */
 #include "executor/cpu/base/parallel.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ int mp_parallel_threads(void)
 #endif
 }
 
-/* Below this many elements starting threads costs more than it gives. */
+/* With fewer elements, starting threads takes longer than it saves. */
 enum { WORTH_THREADS = 1 << 14 };
 
 void mp_parallel(int64_t n, int64_t work, void (*body)(void *data, int64_t k), void *data)

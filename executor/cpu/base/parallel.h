@@ -6,16 +6,16 @@
 #include "executor/kernel/array.h"
 #include "executor/kernel/element.h"
 
-/* Calls body(data, k) for every k in [0, n), each once, on several threads if the whole is worth it: `work` is roughly how many
- * elements one k touches. What a k computes must not depend on other k's. */
+/* Calls body(data, k) once for every k in [0, n), on several threads if there is enough work: `work` is roughly how many
+ * elements one k touches. What body computes for one k must not depend on other k's. */
 void mp_parallel(int64_t n, int64_t work, void (*body)(void *data, int64_t k), void *data);
 
-/* How many threads there are: what results and workspaces may depend on. */
+/* Returns the number of threads. Workspaces may depend on it, results must not. */
 int mp_parallel_threads(void);
 
-/* Loops that run over elements do so in blocks of this many: the same blocks whatever the number of threads. */
+/* Loops over elements take blocks of this many, whatever the number of threads. */
 enum { MP_BLOCK = 4096 };
-/* The number of blocks of n elements, and how many elements block k has. */
+/* Return the number of blocks of n elements, and the number of elements in block k. */
 static inline int64_t mp_block_count(int64_t n)
 {
     return (n + MP_BLOCK - 1) / MP_BLOCK;
@@ -25,15 +25,15 @@ static inline int64_t mp_block_size(int64_t n, int64_t k)
     return n - k * MP_BLOCK < MP_BLOCK ? n - k * MP_BLOCK : MP_BLOCK;
 }
 
-/* n floats (n <= MP_BLOCK) from element `at` of memory of this type (FLOAT or BFLOAT16): the memory itself if it holds floats,
- * else converted into `room`. */
+/* Returns n floats (n <= MP_BLOCK) from element `at` of an array (FLOAT or BFLOAT16): its own memory if it holds floats,
+ * else a converted copy in `room`. */
 const float *mp_floats(const void *data, mp_dtype dtype, int64_t at, int64_t n, float *room);
-/* Where to put n floats that belong at element `at`: the memory itself if it holds floats, else `room`; mp_floats_done then
- * converts them (round to nearest even) to where they belong. */
+/* Returns where to write n floats for element `at`: the array's own memory if it holds floats, else `room`, from which
+ * mp_floats_done then converts them (round to nearest even). */
 float *mp_floats_room(void *data, mp_dtype dtype, int64_t at, float *room);
 void mp_floats_done(void *data, mp_dtype dtype, int64_t at, int64_t n, const float *room);
-/* The same for n elements of any type that lie `stride` apart (0: one that repeats): read with mp_floats_apart; and n values
- * written to where they belong, which may be there already. */
+/* As mp_floats and mp_floats_done, for n elements of any type with a stride (0: one element repeated). mp_floats_put_apart
+ * also accepts values that are already in place. */
 static inline const float *mp_floats_apart(const void *data, mp_dtype dtype, int64_t at, int64_t stride, int64_t n, float *room)
 {
     if (stride == 1 && (dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16)) return mp_floats(data, dtype, at, n, room);
@@ -49,10 +49,10 @@ static inline const float *mp_floats_apart(const void *data, mp_dtype dtype, int
     return room;
 }
 void mp_floats_put_apart(void *data, mp_dtype dtype, int64_t at, int64_t stride, int64_t n, const float *values);
-/* Their sum: sixteen sums side by side, so that the additions can overlap; then one after the other. */
+/* Returns the sum of n floats in a fixed order: 16 partial sums, so that the additions overlap, then their sum. */
 double mp_floats_sum(const float *x, int64_t n);
 
-/* Before a loop: its turns do not depend on each other, even where output and operand are the same memory. */
+/* Before a loop: its iterations are independent, even where output and operand are the same memory. */
 #ifdef __clang__
 #define MP_INDEPENDENT
 #else

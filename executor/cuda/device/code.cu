@@ -1,4 +1,4 @@
-/* code.cu - asks for the code of a kernel that does nothing. */
+/* code.cu - asks CUDA for the code of an empty kernel. */
 #ifndef MP_CUDA_TWIN
 
 #include <cuda_runtime.h>

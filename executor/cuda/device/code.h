@@ -1,7 +1,7 @@
-/* code.h - whether this module runs on a GPU of this architecture. */
+/* code.h - tells whether this module has code for a GPU's architecture. */
 #pragma once
 
 #include <stdbool.h>
 
-/* Whether this module has code for the architecture of the device that is set (cudaSetDevice). */
+/* True if this module has code for the architecture of the current device (cudaSetDevice). */
 bool mp_cuda_has_code(void);

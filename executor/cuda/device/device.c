@@ -11,7 +11,7 @@
 #include "executor/cuda/device/current.h"
 #include "executor/cuda/device/errors.h"
 
-/* Whether there is the GPU, and this module can use it: the driver, then the device. */
+/* Finds the driver and the GPU, and checks that this module can use them. */
 static mp_status look(const mp_cuda_context *c, mp_error *err)
 {
     int driver = 0, n = 0;
@@ -93,13 +93,13 @@ static const mp_device *profile_of_card(mp_cuda_context *c)
 {
     struct cudaDeviceProp p;
     if (c->card.name) return &c->card;
-    c->card = *mp_device_find("h200"); /* what dnn_describe.c assumes too */
+    c->card = *mp_device_find("h200"); /* the device that dnn_describe.c assumes, too */
     c->card.name = "cuda";
     if (look(c, NULL) != MP_OK || cudaGetDeviceProperties(&p, c->ordinal) != cudaSuccess) return &c->card;
     if (mp_device_of_card(p.name)) c->card = *mp_device_of_card(p.name);
     c->card.name = "cuda";
     c->card.memory_bytes = (int64_t)p.totalGlobalMem;
-    c->card.reserve_bytes = INT64_C(1) << 30; /* what the card keeps back is not in that memory */
+    c->card.reserve_bytes = INT64_C(1) << 30; /* the reported memory already excludes what the card keeps back */
     return &c->card;
 }
 
@@ -116,9 +116,9 @@ const mp_cuda_settings *mp_cuda_settings_get(void)
     return &mp_cuda_current()->settings;
 }
 
-/* ---- what CUDA and NVML say of the memory. */
+/* ---- device memory, from CUDA and NVML. */
 
-/* NVML's functions and types as its documentation has them (API version 3 of the process list); 0 is success. */
+/* NVML's functions and types, from its documentation (API version 3 of the process list); 0 is success. */
 typedef struct nvml_process {
     unsigned pid;
     unsigned long long used_bytes;
@@ -138,11 +138,12 @@ enum { PROCESSES = 256 };
 static bool find(void *library, const char *name, void *function)
 {
     void *symbol = dlsym(library, name);
-    memcpy(function, &symbol, sizeof symbol); /* ISO C has no conversion between them */
+    memcpy(function, &symbol, sizeof symbol); /* ISO C has no conversion from an object pointer to a function pointer */
     return symbol;
 }
 
-/* What an initialised NVML says of this process; -1: nothing. In a container it may know processes by other numbers. */
+/* Returns the bytes of this process from an initialised NVML; -1: it is not listed, as in containers with process numbers of
+ * their own. */
 static int64_t bytes_by(const nvml *library, int ordinal)
 {
     nvml_process list[PROCESSES];
@@ -156,7 +157,8 @@ static int64_t bytes_by(const nvml *library, int ordinal)
     return -1;
 }
 
-/* -1: there is no NVML, or it does not know. Asked a few times in a training: it is not kept. */
+/* Returns the device memory of this process; -1: there is no NVML, or it does not know. Called rarely, so NVML is not kept
+ * loaded. */
 static int64_t process_bytes(int ordinal)
 {
     nvml of;

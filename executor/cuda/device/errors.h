@@ -1,4 +1,4 @@
-/* errors.h - failures of CUDA, cuDNN and cublasLt as ours: one sentence that says what failed where. */
+/* errors.h - turns failures of CUDA, cuDNN and cublasLt into mp_status, with a sentence that says what failed where. */
 #pragma once
 
 #include <cublasLt.h>
@@ -7,7 +7,7 @@
 
 #include "memplan/error.h"
 
-/* "cuDNN: ... (in cudnnBackendExecute)". MP_NOMEM where memory is what lacks, else MP_IO. */
+/* The message is "cuDNN: ... (in cudnnBackendExecute)". Returns MP_NOMEM if memory is short, else MP_IO. */
 mp_status mp_cuda_error(cudaError_t code, const char *what, mp_error *err);
 mp_status mp_cudnn_error(cudnnStatus_t code, const char *what, mp_error *err);
 mp_status mp_cublas_error(cublasStatus_t code, const char *what, mp_error *err);

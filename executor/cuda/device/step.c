@@ -1,4 +1,4 @@
-/* step.c - the values of a step, on the host where they are written and on the device where they are read. */
+/* step.c - copies the values of a step from the host, where they are written, to the device, where kernels read them. */
 #include "executor/cuda/device/step.h"
 
 #include <string.h>
@@ -8,8 +8,7 @@
 #include "executor/cuda/device/device.h"
 #include "executor/cuda/device/errors.h"
 
-/* Values on their way take turns with these rooms: who comes before a copy has run takes another one, and waits if that is on
- * its way, too. */
+/* Pinned buffers that copies take turns with: a new copy waits only if the buffer it takes is still in use. */
 enum { ROOMS = 2 };
 
 typedef struct step_values {
@@ -18,9 +17,9 @@ typedef struct step_values {
 } step_values;
 
 struct mp_cuda_step {
-    step_values now;        /* what has been enqueued last */
-    step_values *on_device; /* where kernels read */
-    step_values *leaving;   /* ROOMS of them, pinned */
+    step_values now;        /* values of the last copy enqueued */
+    step_values *on_device; /* values that kernels read */
+    step_values *leaving;   /* array of ROOMS, pinned */
     cudaEvent_t left[ROOMS];
     int turn;
 };
@@ -46,7 +45,7 @@ void mp_cuda_step_close(mp_cuda_step *s)
     mp_free(s);
 }
 
-/* Enqueues the copy of `now`. What fails here is seen at the next launch. */
+/* Enqueues the copy of `now`. A failure is reported at the next launch. */
 static void send(mp_cuda_step *s, cudaStream_t stream)
 {
     const int k = s->turn++ % ROOMS;

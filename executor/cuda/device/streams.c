@@ -1,9 +1,8 @@
-/* streams.c - the two streams, joined by events, which a capture turns into edges of its graph; notes of time; and the stream
- * of inputs.
+/* streams.c - the two streams, synchronized by events, which a capture turns into edges of its graph; timestamps; and the
+ * stream of inputs.
  *
- * Marks take turns with a few events. One whose event has been taken again stands for a later mark of the second stream, and
- * who waits for that has waited for the earlier one.
- */
+ * Marks share a few events in turn. An event that was reused stands for a later mark of the second stream, and waiting for a
+ * later mark includes the earlier one. */
 #include "executor/cuda/device/streams.h"
 
 #include "estimator/base/memory.h"
@@ -75,7 +74,7 @@ mp_status mp_cuda_side_wait(const mp_backend *self, int mark, mp_error *err)
     return mp_cuda_error(cudaStreamWaitEvent(s->first, s->marks[mark % MARKS], 0), "waiting for the second stream", err);
 }
 
-/* ---- one event per note, made when it is first needed. */
+/* ---- timestamps: one event each, created at first use. */
 
 struct mp_cuda_times {
     cudaEvent_t *events;
@@ -149,11 +148,11 @@ void mp_cuda_discard(const mp_backend *self, void *recording)
     cudaGraphExecDestroy(recording);
 }
 
-/* ---- uploads from pinned memory beside the passes, ordered against the copies that empty their room by an event. */
+/* ---- uploads from pinned memory beside the passes; an event orders them after the copies out of their landing memory. */
 
 struct mp_cuda_inputs {
     cudaStream_t stream;
-    cudaEvent_t landed; /* on the first stream: what had been brought is where it is read */
+    cudaEvent_t landed; /* on the first stream: what was uploaded has been copied to the inputs */
 };
 
 mp_status mp_cuda_inputs_open(mp_cuda_inputs **out, mp_error *err)
@@ -178,7 +177,7 @@ void *mp_cuda_pin(const mp_backend *self, int64_t bytes)
     void *memory = NULL;
     mp_cuda_use(self);
     if (cudaHostAlloc(&memory, bytes > 0 ? (size_t)bytes : 1, cudaHostAllocDefault) == cudaSuccess) return memory;
-    cudaGetLastError(); /* or the next launch would be blamed for it */
+    cudaGetLastError(); /* clears the error, so that the next launch does not report it */
     return NULL;
 }
 

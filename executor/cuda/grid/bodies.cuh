@@ -1,4 +1,4 @@
-/* bodies.cuh - the GPU's loop over the items of a body (executor/kernel/body.h): an item to a thread. */
+/* bodies.cuh - the GPU's loop over the items of a body (executor/kernel/body.h): one thread per item. */
 #pragma once
 
 #include "executor/cuda/grid/grid.cuh"
@@ -7,7 +7,7 @@ extern "C" {
 #include "executor/kernel/body.h"
 }
 
-/* BODY_loop, an mp_body_loop over BODY(const DESCRIPTION *, int64_t item). */
+/* Defines BODY_loop, an mp_body_loop over BODY(const DESCRIPTION *, int64_t item). */
 #define MP_BODY_LOOP(description_type, body)                                                 \
     struct body##_of {                                                                       \
         description_type description;                                                        \
@@ -19,7 +19,7 @@ extern "C" {
         return mp_launched(err);                                                             \
     }
 
-/* The items that have workspace of their own: one for each element of the output. */
+/* The number of items that need workspace at the same time: one per element of the output. */
 #define MP_BODY_SLOTS(x) mp_array_elements(&(x)->out[0])
-/* Nothing can be reported while the device runs. */
+/* The GPU checks nothing: a kernel cannot report errors while it runs. */
 #define MP_BODY_CHECK(question)

@@ -1,20 +1,19 @@
-/* division.h - division by numbers that a whole launch shares: a multiplication and a shift.
+/* division.h - integer division by a number that is the same for a whole launch, as a multiplication and a shift.
  *
- * T. Granlund, P. L. Montgomery: "Division by invariant integers using multiplication", PLDI 1994. For d > 1 let s be the least
- * with d <= 2^s, and m = ceil(2^(63 + s) / d) < 2^64; then n / d = (n m) >> (63 + s) for all n < 2^63. A GPU divides 64 bits by
- * a call of a hundred instructions, around which registers are spilled.
- */
+ * T. Granlund, P. L. Montgomery: "Division by invariant integers using multiplication", PLDI 1994. For d > 1 let s be the
+ * least with d <= 2^s, and m = ceil(2^(63 + s) / d) < 2^64; then n / d = (n m) >> (63 + s) for all n < 2^63. On a GPU a
+ * 64-bit division is a call of a hundred instructions, around which registers are spilled. */
 #pragma once
 
 #include "executor/kernel/element.h"
 
 typedef struct mp_divisor {
     int64_t by;
-    uint64_t multiplier; /* 0: by is 1 */
-    int shift;           /* of the product's upper 64 bits */
+    uint64_t multiplier; /* 0: the divisor is 1 */
+    int shift;           /* right shift of the product's upper 64 bits */
 } mp_divisor;
 
-/* by >= 1 */
+/* Returns the divisor `by` >= 1, prepared for mp_divide. */
 static inline mp_divisor mp_divisor_of(int64_t by)
 {
     mp_divisor d = {by, 0, 0};
@@ -26,7 +25,7 @@ static inline mp_divisor mp_divisor_of(int64_t by)
     return d;
 }
 
-/* n / d, n >= 0 */
+/* Returns n / d, n >= 0. */
 MP_INLINE int64_t mp_divide(int64_t n, const mp_divisor *d)
 {
     if (!d->multiplier) return n;
@@ -37,7 +36,7 @@ MP_INLINE int64_t mp_divide(int64_t n, const mp_divisor *d)
 #endif
 }
 
-/* The same; *rest is n % d. */
+/* Returns n / d; *rest is n % d. */
 MP_INLINE int64_t mp_divide_rest(int64_t n, const mp_divisor *d, int64_t *rest)
 {
     int64_t quotient = mp_divide(n, d);

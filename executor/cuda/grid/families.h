@@ -21,11 +21,11 @@
     X(gathers)              /* Gather*, Compress, MaxUnpool, Scatter* */                          \
     X(resizes)              /* Resize, Upsample */                                                \
     X(samplers)             /* GridSample, RoiAlign */                                            \
-    X(bodies)               /* those of executor/operators/bodies.h */                            \
+    X(bodies)               /* the operators of executor/operators/bodies.h */                    \
     X(einsums)              /* Einsum */                                                          \
     X(tops)                 /* TopK */
 
-/* Those that stand on cuDNN and cublasLt. */
+/* Families that use cuDNN and cublasLt. */
 #define MP_CUDA_LIBRARY_FAMILIES(X)                   \
     X(convolutions)   /* Conv, ConvTranspose */       \
     X(recurrents)     /* LSTM, GRU, RNN */            \
@@ -37,7 +37,7 @@ MP_CUDA_FAMILIES(MP_CUDA_FAMILY)
 MP_CUDA_LIBRARY_FAMILIES(MP_CUDA_FAMILY)
 #undef MP_CUDA_FAMILY
 
-/* The row for an operator in the tables of own kernels, NULL: none. */
+/* Returns the row for an operator in the tables of own kernels; NULL: there is none. */
 static inline const mp_kernel *mp_cuda_own_kernel(const mp_operator *op)
 {
 #define MP_CUDA_TABLE(name) mp_cuda_##name,

@@ -1,4 +1,4 @@
-/* family.cuh - what the families of own kernels have in common on the host. */
+/* family.cuh - host code that the families of own kernels share. */
 #pragma once
 
 #include "executor/cuda/grid/grid.cuh"
@@ -8,7 +8,7 @@ extern "C" {
 #include "executor/kernel/loops.h"
 }
 
-/* Where the next part of a workspace begins. */
+/* Returns `bytes` rounded up to the alignment of parts of a workspace. */
 static inline int64_t mp_aligned(int64_t bytes)
 {
     return (bytes + 63) / 64 * 64;
@@ -23,7 +23,7 @@ static inline bool mp_has_input(const mp_operands *x, int i)
     return i < x->n_in && x->in[i].dtype != MP_DTYPE_UNDEFINED;
 }
 
-/* One operand as kernels get it; data NULL: there is none. */
+/* One operand as kernels get it; data NULL: it is absent. */
 struct mp_operand {
     void *data;
     mp_dtype dtype;
@@ -47,7 +47,7 @@ static inline mp_operand mp_output(const mp_operands *x, int i)
     return i < x->n_out ? mp_operand_of(&x->out[i]) : mp_operand{NULL, MP_DTYPE_FLOAT};
 }
 
-/* ---- where the elements of lines lie, for kernels whose rows are lines of an array. */
+/* ---- offsets of the elements of lines, for kernels whose rows are lines of an array. */
 
 struct mp_line_places {
     int n_outer, n_inner;
@@ -59,7 +59,7 @@ struct mp_line_places {
     }
 };
 
-/* Outer dimensions that lie one behind the other are merged. */
+/* Returns the offsets, with outer dimensions merged where they are contiguous. */
 static inline mp_line_places mp_line_places_of(const mp_lines *lines)
 {
     mp_line_places p = {};

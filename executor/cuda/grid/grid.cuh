@@ -26,7 +26,7 @@ extern "C" {
 
 #ifdef MP_CUDA_TWIN
 #define MP_BODY inline __attribute__((always_inline))
-/* The header of a program that sees every launch, and may leave the kernel's body out. */
+/* MP_TWIN_LAUNCHES names a header that observes every launch, and may skip the kernel's body. */
 #ifdef MP_TWIN_LAUNCHES
 #include MP_TWIN_LAUNCHES
 #define MP_LAUNCHES                                       \
@@ -43,7 +43,7 @@ extern "C" {
 #define MP_BODY __device__ __forceinline__
 #endif
 
-/* Before a loop over a thread's own arrays, which then are in registers. */
+/* Before a loop over a thread's own arrays: unrolled, so that they stay in registers. */
 #ifdef MP_CUDA_TWIN
 #define MP_UNROLL
 #else
@@ -52,7 +52,7 @@ extern "C" {
 
 enum { MP_GRID_THREADS = 256, MP_GRID_BLOCKS = 1 << 16 };
 
-/* MP_OK, or what the last launches failed with. Call at the end of a call's run. */
+/* Returns MP_OK, or the failure of the last launches. Call at the end of a call's run. */
 static inline mp_status mp_launched(mp_error *err)
 {
 #ifdef MP_CUDA_TWIN
@@ -91,7 +91,7 @@ template <class F> static void mp_each(int64_t n, const F &f)
 #endif
 }
 
-/* Elements of any type; what is neither FLOAT nor BFLOAT16 is rare enough for a call. */
+/* Read or write elements of any type. Types other than FLOAT and BFLOAT16 are rare, so they are not inlined. */
 #ifdef MP_CUDA_TWIN
 #define MP_APART static
 #else
@@ -256,7 +256,7 @@ template <int WIDTH, class F> static void mp_rows_of_width(int64_t n_rows, int64
 
 #else
 
-/* Threads of one row wait for each other. */
+/* A barrier for the threads of one row. */
 template <int WIDTH> static __device__ __forceinline__ void mp_row_barrier()
 {
     if (WIDTH > MP_WARP)
@@ -317,7 +317,7 @@ template <class F> static void mp_rows_that_lie(bool side_by_side, int64_t n_row
         mp_rows(n_rows, n_columns, f);
 }
 
-/* ---- what is reduced most often: struct f : mp_sums { ... }; struct f : mp_largest { ... }; */
+/* ---- common reductions to inherit from: struct f : mp_sums { ... }; struct f : mp_largest { ... }; */
 
 struct mp_sums {
     struct value {
@@ -335,11 +335,11 @@ struct mp_double_sums {
     MP_BODY value join(int, value a, value b) const { return value{a.x + b.x}; }
 };
 
-/* The first column of the largest value; a NaN counts as larger than all. */
+/* Finds the first column of the largest value; a NaN counts as larger than all. */
 struct mp_largest {
     struct value {
         float x;
-        int64_t column; /* -1: there is none */
+        int64_t column; /* -1: no column yet */
     };
     MP_BODY value none(int) const { return value{-INFINITY, -1}; }
     MP_BODY value join(int, value a, value b) const

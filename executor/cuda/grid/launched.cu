@@ -1,4 +1,4 @@
-/* launched.cu - mp_launched, for C. */
+/* launched.cu - mp_launched for callers in C. */
 #include "executor/cuda/grid/grid.cuh"
 
 extern "C" {

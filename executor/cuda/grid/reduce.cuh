@@ -18,14 +18,14 @@
 
 #include "executor/cuda/grid/grid.cuh"
 
-/* Where terms and outputs lie in N operands. */
+/* Offsets of terms and outputs in N operands. */
 template <int N> struct mp_reduce_places {
     int n_kept, n_reduced;
     int64_t n_out, n_terms;
     mp_divisor kept[MP_ARRAY_RANK], reduced[MP_ARRAY_RANK];
     int64_t kept_at[N][MP_ARRAY_RANK], reduced_at[N][MP_ARRAY_RANK];
 
-    /* Reduced are the dimensions along which operand `by` stays where it is; by < 0: all. */
+    /* Reduces the dimensions along which operand `by` has stride 0; all dimensions if by < 0. */
     mp_reduce_places(const mp_loops *loops, int by)
     {
         n_kept = n_reduced = 0;
@@ -59,7 +59,7 @@ template <int N> struct mp_reduce_places {
     }
 };
 
-/* How terms are cut. */
+/* How the terms of an output are cut into stretches. */
 struct mp_cut {
     bool by_columns;
     int64_t n_stretches, length;
@@ -72,7 +72,7 @@ static inline int64_t mp_parts_of(int64_t n, int64_t size)
 
 static inline mp_cut mp_cut_of(int64_t n_out, int64_t n_terms, bool side_by_side)
 {
-    /* Outputs that lie side by side go to neighbouring threads from so many on; how many sums run at the same time. */
+    /* COLUMNS: least number of adjacent outputs that go to adjacent threads; COLUMN_THREADS: sums that run at the same time. */
     enum { COLUMNS = 16, COLUMN_THREADS = 1 << 17, COLUMN_TERMS = 32, ROWS = 1 << 10, ROW_TERMS = 1 << 12, ROW_MOST = 1 << 14 };
     mp_cut c = {side_by_side && n_out >= COLUMNS, 1, 1};
     const int64_t outputs = c.by_columns ? COLUMN_THREADS : ROWS, least = c.by_columns ? COLUMN_TERMS : ROW_TERMS;
@@ -95,7 +95,7 @@ template <int N, class F> struct mp_reducing {
     mp_reduce_places<N> places;
     F f;
     mp_cut cut;
-    typename F::value *partial; /* n_stretches per output, n_stretches > 1 */
+    typename F::value *partial; /* n_stretches values per output; used if n_stretches > 1 */
 
     MP_BODY void done(int64_t k, int64_t stretch, const int64_t *output, typename F::value total) const
     {
@@ -106,7 +106,7 @@ template <int N, class F> struct mp_reducing {
     }
 };
 
-/* One thread per output and stretch. So many terms are on their way from memory before the first is joined. */
+/* One thread per output and stretch. It loads several terms before it joins the first, to overlap their latencies. */
 template <int N, class F> struct mp_reduce_columns {
     mp_reducing<N, F> x;
     MP_BODY void operator()(int64_t index) const
@@ -140,7 +140,7 @@ template <int N, class F> struct mp_reduce_columns {
     }
 };
 
-/* The threads of a row per output and stretch. */
+/* The threads of a row reduce one stretch of an output together. */
 template <int N, class F> struct mp_reduce_rows {
     typedef typename F::part value;
     enum { PHASES = 1 };
@@ -165,7 +165,7 @@ template <int N, class F> struct mp_reduce_rows {
     }
 };
 
-/* The second turn: the stretches of an output. */
+/* The second launch: joins the stretches of each output. */
 template <int N, class F> struct mp_reduce_stretches {
     typedef typename F::value value;
     enum { PHASES = 1 };
@@ -191,7 +191,7 @@ template <int N, class F> static int64_t mp_reduce_workspace_bytes(const mp_redu
     return cut.n_stretches > 1 ? places.n_out * cut.n_stretches * (int64_t)sizeof(typename F::value) : 0;
 }
 
-/* workspace: mp_reduce_workspace_bytes, aligned to 16. */
+/* Runs the reduction. workspace: mp_reduce_workspace_bytes bytes, aligned to 16. */
 template <int N, class F> static void mp_reduce(const mp_reduce_places<N> &places, const F &f, void *workspace)
 {
     const mp_reducing<N, F> x = {places, f, mp_cut_of_places(places), (typename F::value *)workspace};
@@ -209,9 +209,9 @@ template <int N, class F> static void mp_reduce(const mp_reduce_places<N> &place
     }
 }
 
-/* ---- what is reduced most often: structs with the rest. */
+/* ---- common reductions: structs that define all but the operands. */
 
-/* A sum in float within a stretch, in double beyond. */
+/* A sum in float within a stretch, in double over stretches. */
 struct mp_float_sum {
     struct part {
         float x;
@@ -225,7 +225,7 @@ struct mp_float_sum {
     MP_BODY value join_wide(value a, value b) const { return value{a.x + b.x}; }
 };
 
-/* Two of them. */
+/* Two such sums. */
 struct mp_float_sums {
     struct part {
         float a, b;

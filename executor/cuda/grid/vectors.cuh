@@ -23,7 +23,7 @@ template <int W> MP_BODY int mp_vector_size(int64_t n, int64_t v)
     return n - v * W < W ? (int)(n - v * W) : W;
 }
 
-/* Whether memory can be read and written in vectors. */
+/* True if the array can be read and written in vectors. */
 static inline bool mp_takes_vectors(const void *data, mp_dtype dtype)
 {
     return (dtype == MP_DTYPE_FLOAT || dtype == MP_DTYPE_BFLOAT16) && (uintptr_t)data % 16 == 0;
@@ -32,7 +32,7 @@ static inline bool mp_takes_vectors(const void *data, mp_dtype dtype)
 struct alignas(16) mp_four_floats {
     float x[4];
 };
-/* Two BFLOAT16 in a word, the first in its lower half. */
+/* W BFLOAT16 in words of two, the first in the lower half. */
 template <int W> struct alignas(2 * W) mp_halves {
     uint32_t pair[W / 2];
 };
@@ -55,7 +55,7 @@ MP_BODY uint32_t mp_pair_of_halves(float first, float second)
 #endif
 }
 
-/* One element of FLOAT or BFLOAT16. */
+/* Read or write one element of FLOAT or BFLOAT16. */
 MP_BODY float mp_load_one(const void *data, mp_dtype dtype, int64_t at)
 {
     return dtype == MP_DTYPE_FLOAT ? ((const float *)data)[at] : mp_from_bfloat16(((const uint16_t *)data)[at]);
@@ -68,7 +68,7 @@ MP_BODY void mp_store_one(void *data, mp_dtype dtype, int64_t at, float value)
         ((uint16_t *)data)[at] = mp_to_bfloat16(value);
 }
 
-/* What lies beyond the size is 0. */
+/* Reads a vector; elements beyond the size become 0. */
 template <int W> MP_BODY void mp_load_vector(const void *data, mp_dtype dtype, int64_t v, int size, float (&to)[W])
 {
     if (size < W) {
@@ -113,7 +113,7 @@ template <int W> MP_BODY void mp_store_vector(void *data, mp_dtype dtype, int64_
     }
 }
 
-/* Runs a statement with T as the dtype, which is FLOAT or BFLOAT16. */
+/* Runs a statement with T as the dtype, which must be FLOAT or BFLOAT16. */
 #define MP_BY_DTYPE(dtype, STATEMENT)                 \
     do {                                              \
         if ((dtype) == MP_DTYPE_FLOAT) {              \

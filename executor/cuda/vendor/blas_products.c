@@ -1,10 +1,9 @@
 /* blas_products.c - MatMul, FusedMatMul and Gemm on cublasLt.
  *
  * Y = A B, dA = dY B^T, dB = A^T dY: transpositions are strides, nothing is copied. A right factor without batch dimensions
- * multiplies all rows of the left one at once. Where an operand was broadcast over batch dimensions its gradient is computed
- * for each of them in the workspace and summed from there. Adding to what is there is a factor of the library's. The gradient
- * of a bias comes with dB, which reads all of dY anyhow; where the library has no algorithm for both it is a sum over columns.
- */
+ * multiplies all rows of the left one at once. For an operand that was broadcast over batch dimensions, one gradient per
+ * batch is computed in the workspace, and these are summed. Accumulating is the library's beta. The gradient of a bias comes
+ * with dB, which reads all of dY anyhow; if the library has no algorithm for both, it is a sum over columns. */
 #include <string.h>
 
 #include "estimator/base/memory.h"
@@ -16,21 +15,21 @@
 #include "executor/cuda/vendor/blas_matmul.h"
 #include "executor/operators/elementwise/elementwise_cuda.h"
 
-/* A product that may have to add to what is there, and may have to go through the workspace. */
+/* A product that may accumulate into its result, and may need the workspace. */
 typedef struct product {
     mp_blas_matmul matmul;
-    bool is_there, sums; /* sums: its terms lie in the workspace, and are summed from there */
-    mp_array terms, to;  /* the terms; what they are summed to, with the same dimensions */
+    bool is_there, sums; /* sums: the terms are in the workspace, and are summed from there */
+    mp_array terms, to;  /* the terms, and the result of their sum, with the same dimensions */
     int64_t terms_bytes;
-    bool gives_bias; /* the gradient of the bias, too; where it is added to one, it is put into the workspace first */
+    bool gives_bias; /* also computes the gradient of the bias; to accumulate it, it is put into the workspace first */
     int64_t bias_at;
 } product;
 
 typedef struct state {
     product forward, gradient[2];
     double beta;
-    bool has_bias, prefilled; /* the third operand: added by the library; put into the output first */
-    bool empty;               /* no elements to sum over: everything is zero */
+    bool has_bias, prefilled; /* the third operand: added by the library, or copied to the output first */
+    bool empty;               /* there are no elements to sum over: the result is zero */
 } state;
 
 static void release(mp_call *call)
@@ -51,7 +50,7 @@ static void want(mp_call *call, int64_t bytes)
     if (bytes > call->workspace_bytes) call->workspace_bytes = bytes;
 }
 
-/* Prepares the gradient of a factor, with that of the bias where there is one (NULL: none) and it can be. */
+/* Prepares the gradient of a factor, together with that of the bias if that is possible (bias NULL: none). */
 static mp_status prepare_gradient(product *p, const mp_factors *f, int factor, const mp_array *bias, mp_call *call,
                                   mp_error *err)
 {
@@ -59,7 +58,7 @@ static mp_status prepare_gradient(product *p, const mp_factors *f, int factor, c
     p->is_there = true;
     p->sums = mp_stacks_spread(&stacks, &p->terms, &p->to);
     if (p->sums) {
-        p->terms_bytes = (mp_array_bytes(&p->terms) + 255) / 256 * 256; /* what cublasLt wants its workspace aligned to */
+        p->terms_bytes = (mp_array_bytes(&p->terms) + 255) / 256 * 256; /* the alignment of cublasLt's workspace */
         want(call, p->terms_bytes + mp_cuda_sum_workspace_bytes(&p->terms, &p->to));
     }
     p->gives_bias =
@@ -83,7 +82,7 @@ static mp_status run_gradient(const product *p, const mp_operands *x, int factor
     bool add = adds & MP_BIT(factor), add_bias = p->gives_bias && (adds & MP_BIT(2));
     m.beta = add && !p->sums ? 1 : 0;
     MP_CHECK(mp_blas_matmul_run(&m, a, b, p->sums ? x->workspace : to, add_bias ? bias_room : bias, room, err));
-    if (add_bias) { /* as many terms as sums: no workspace */
+    if (add_bias) { /* there are as many terms as sums, so no workspace is needed */
         mp_array terms = x->d_in[2];
         terms.data = bias_room;
         mp_cuda_sum_to(&terms, &x->d_in[2], 1, true, NULL);
@@ -97,7 +96,7 @@ static mp_status run_gradient(const product *p, const mp_operands *x, int factor
     return MP_OK;
 }
 
-/* y = beta c, or zero. */
+/* Sets y = beta c, or zero. */
 static mp_status prefill(const state *s, const mp_operands *x, mp_error *err)
 {
     const mp_array *y = &x->out[0], *c[] = {x->n_in > 2 ? &x->in[2] : NULL};
@@ -143,7 +142,7 @@ static mp_status prepare_forward(const mp_operands *x, mp_factors f, mp_call *ca
     if (s->empty) return st;
     st = mp_blas_matmul_prepare(&p.a, &p.b, &p.c, f.alpha, s->prefilled, s->has_bias ? MP_BLAS_BIAS : MP_BLAS_NO_BIAS,
                                 &s->forward.matmul, s->has_bias ? NULL : err);
-    if (st != MP_OK && s->has_bias) { /* no algorithm adds the bias: it is put there first */
+    if (st != MP_OK && s->has_bias) { /* no algorithm adds the bias: copy it to the output first */
         mp_blas_matmul_release(&s->forward.matmul);
         s->has_bias = false;
         s->prefilled = true;

@@ -1,14 +1,14 @@
-/* dnn_attention.c - attention in bfloat16 on cuDNN, where it has engines for it; else by the own kernel.
+/* dnn_attention.c - attention in bfloat16 on cuDNN where it has engines for it, else on the own kernel.
  *
- * Which of both it is follows from the shapes and layouts of Q, K, V, Y and the mask, the settings and the GPU, so that
- * forward, its second run and backward of one node agree. Without a GPU cuDNN names no engine for graphs that it knows: one is
- * assumed, with the workspace that the graph states. Never run on a GPU yet.
+ * The choice follows from the shapes and layouts of Q, K, V, Y and the mask, the settings and the GPU, so that forward, its
+ * recomputation and backward of one node agree. Without a GPU cuDNN names no engine for graphs that it knows: one is assumed,
+ * with the workspace that the graph states. Never run on a GPU yet.
  *
- * Engines want K with its depth innermost. A K that lies the other way (transK) is copied into the workspace for them, and its
- * gradient from there; so are gradients that are not bfloat16. Masks of booleans, of floats, and those that are the same for
- * all rows become one that is added, in the workspace too. Dropout is drawn by cuDNN's own generator, from a seed that is made
- * anew from the step's in every run: forward, its second run and backward drop the same, and another than the own kernels do.
- */
+ * Engines want K with its depth innermost. A K with another layout (transK) is copied into the workspace for them, and its
+ * gradient is copied back; so are gradients that are not bfloat16. Masks of booleans or floats, and masks that are the same
+ * for all rows, are turned into an additive mask in the workspace. Dropout uses cuDNN's own generator, seeded from the
+ * step's seed in every run: forward, its recomputation and backward drop the same elements, but not those that the own
+ * kernel drops. */
 #include "executor/cuda/vendor/dnn_attention_graphs.h"
 
 #include <math.h>
@@ -31,12 +31,12 @@ typedef struct pass {
 typedef struct state {
     pass pass;
     float scale, hidden, kept, growth;
-    /* Where in the workspace the pass finds what is not an operand; cuDNN's own is at its begin. */
+    /* Offsets in the workspace of all that is not an operand; cuDNN's own workspace begins at 0. */
     int64_t statistics_at, row_sums_at, dq_sums_at, k_at, gradient_at[3], seed_at, offset_at, mask_at;
-    bool makes_mask; /* `masks` says which */
+    bool makes_mask; /* true: the mask described by `masks` is made */
     mp_joint_mask masks;
-    bool is_apart[3];      /* gradients of Q, K, V that nobody asked for, or that are copied from there */
-    mp_array k, k_aligned; /* K as it lies and as it is copied, both as [.., columns, depth]; dtype UNDEFINED: it is not */
+    bool is_apart[3];      /* the gradients of Q, K, V that are written to the workspace: not asked for, or copied from there */
+    mp_array k, k_aligned; /* K and its aligned copy, both as [.., columns, depth]; dtype UNDEFINED: there is no copy */
 } state;
 
 static bool forward_plan(const mp_attention_spec *form, pass *out, mp_error *refusal)
@@ -46,7 +46,7 @@ static bool forward_plan(const mp_attention_spec *form, pass *out, mp_error *ref
     return mp_dnn_plan_find(&g, &out->plan, refusal) == MP_OK;
 }
 
-/* Adding up in memory in any order is what --fast permits. */
+/* Plans backward; false: cuDNN has no engine. With --fast, parts of dQ may be added up in memory in any order. */
 static bool backward_plan(const mp_attention_spec *form, pass *out, mp_error *refusal)
 {
     for (int adds_up = mp_cuda_settings_get()->fast; adds_up >= 0; adds_up--) {
@@ -58,7 +58,7 @@ static bool backward_plan(const mp_attention_spec *form, pass *out, mp_error *re
     return false;
 }
 
-/* The array of these matrices, `rows` by `columns`. */
+/* Describes these matrices as an array, each `rows` by `columns`. */
 static mp_array array_of(const mp_matrices *m, int64_t rows, int64_t columns)
 {
     mp_array a = {.dtype = m->dtype, .rank = m->n_batch + 2};
@@ -73,8 +73,8 @@ static mp_array array_of(const mp_matrices *m, int64_t rows, int64_t columns)
     return a;
 }
 
-/* Has a mask made where cuDNN cannot add what there is: *form becomes that of attention with the one that is made. False: it is
- * too large. */
+/* If cuDNN cannot add the given mask, plans one that is made in the workspace, and describes attention with it in *form.
+ * False: it is too large. */
 static bool make_mask(mp_attention_spec *form, state *s, int64_t *bytes)
 {
     const mp_matrices *added = &form->added;
@@ -89,7 +89,7 @@ static bool make_mask(mp_attention_spec *form, state *s, int64_t *bytes)
     return true;
 }
 
-/* Has K copied where its depth is not innermost: *form becomes that of attention with the copy. */
+/* If the depth of K is not innermost, plans an aligned copy, and describes attention with it in *form. */
 static void align_k(mp_attention_spec *form, state *s)
 {
     const mp_attention *size = &form->size;
@@ -111,7 +111,7 @@ static void copy(mp_array to, void *to_data, mp_array from, void *from_data)
     mp_cuda_floats(MP_FORMULA_copy, none, in, 1, &to);
 }
 
-/* Takes `bytes` of the workspace; false: more than fits into a number. */
+/* Reserves `bytes` of the workspace; false: the size overflows. */
 static bool take(int64_t bytes, int64_t *at, int64_t *end)
 {
     *at = *end;
@@ -146,7 +146,7 @@ static void *workspace_at(const mp_operands *x, int64_t at)
     return (char *)x->workspace + at;
 }
 
-/* Brings gradients that cuDNN wrote apart, and that are asked for, to where they belong. */
+/* Copies the gradients that cuDNN wrote to the workspace, and that are asked for, to their operands. */
 static void copy_gradients(const mp_operands *x, const state *s, void *const *addresses)
 {
     const int gradients[3] = {s->pass.at.dq, s->pass.at.dk, s->pass.at.dv};
@@ -195,7 +195,8 @@ static mp_status run_pass(const mp_call *call, const mp_operands *x, mp_error *e
     return mp_cuda_launched(err);
 }
 
-/* Leaves call->run NULL, and a reason, where cuDNN has no engine for both passes within the limit on workspace. */
+/* Prepares attention on cuDNN. If it has no engine for both passes within the workspace limit, call->run stays NULL and the
+ * reason is set. */
 static mp_status prepare_fused(const mp_operands *x, mp_call *call, mp_error *err)
 {
     mp_attention_spec form;

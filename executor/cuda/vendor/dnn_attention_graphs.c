@@ -1,4 +1,4 @@
-/* dnn_attention_graphs.c - what attention is in cuDNN's operations. */
+/* dnn_attention_graphs.c - builds attention from cuDNN's operations. */
 #include <string.h>
 
 #include "executor/cuda/vendor/dnn_attention_graphs.h"
@@ -9,8 +9,8 @@ typedef struct shape {
     int64_t dims[RANK], strides[RANK];
 } shape;
 
-/* A stack of matrices, with 1 for batch dimensions that it lacks. A dimension of one element lies as far apart as all behind
- * it takes. */
+/* Describes a stack of matrices, with size 1 for absent batch dimensions. The stride of a dimension of size 1 is the extent
+ * of those behind it. */
 static shape shape_of(const mp_matrices *m, int64_t rows, int64_t columns)
 {
     shape s = {{1, 1, rows, columns}, {0, 0, m->row_stride, m->column_stride}};
@@ -37,7 +37,7 @@ static shape turned(shape s)
                    {s.strides[BATCH], s.strides[HEAD], s.strides[COLUMN], s.strides[ROW]}};
 }
 
-/* The same with one element along dimensions that are broadcast, which have stride 0. */
+/* As shape_of, but broadcast dimensions (stride 0) have size 1. */
 static shape broadcast_shape(const mp_matrices *m, int64_t rows, int64_t columns)
 {
     mp_matrices once = *m;
@@ -46,13 +46,13 @@ static shape broadcast_shape(const mp_matrices *m, int64_t rows, int64_t columns
     return shape_of(&once, m->row_stride ? rows : 1, m->column_stride ? columns : 1);
 }
 
-/* ---- a graph under construction. */
+/* ---- the builder of a graph. */
 
 typedef struct builder {
     mp_dnn_graph *g;
     mp_dnn_attention *at;
     const mp_attention_spec *form;
-    shape q, k, v, y, scores, row; /* row: one number for each row of Q */
+    shape q, k, v, y, scores, row; /* row: one number per row of Q */
 } builder;
 
 static builder start(const mp_attention_spec *f, mp_dnn_graph *g, mp_dnn_attention *at)
@@ -60,7 +60,7 @@ static builder start(const mp_attention_spec *f, mp_dnn_graph *g, mp_dnn_attenti
     const mp_attention *size = &f->size;
     memset(g, 0, sizeof *g);
     g->may_compile = 1;
-    memset(at, -1, sizeof *at); /* all -1 */
+    memset(at, -1, sizeof *at); /* sets all indices to -1 */
     builder b = {.g = g, .at = at, .form = f};
     b.q = shape_of(&f->q, size->rows, size->depth);
     b.k = shape_of(&f->k, size->columns, size->depth);
@@ -83,7 +83,7 @@ static int between(builder *b, cudnnDataType_t type, const shape *s)
     return k;
 }
 
-/* The result of a pointwise operation that nobody but the graph sees; -1: no second operand. */
+/* Adds a pointwise operation and returns its virtual result; operand index -1: it has no second operand. */
 static int point(builder *b, cudnnPointwiseMode_t mode, int x, int second, const shape *s)
 {
     int y = between(b, CUDNN_DATA_FLOAT, s);
@@ -110,7 +110,7 @@ static int scores_product(builder *b, int x, int y)
     return to;
 }
 
-/* x with rows and columns exchanged, in bfloat16. */
+/* Returns x with rows and columns exchanged, in bfloat16. */
 static int turn(builder *b, int x, shape of)
 {
     shape s = turned(of);
@@ -127,7 +127,7 @@ static int index_along(builder *b, int x, int axis)
     return y;
 }
 
-/* Scores as the mask that is added leaves them. */
+/* Returns the scaled scores with the additive mask. */
 static int scaled_scores(builder *b, int q, int kt)
 {
     const mp_attention_spec *f = b->form;
@@ -140,7 +140,7 @@ static int scaled_scores(builder *b, int q, int kt)
     return point(b, CUDNN_POINTWISE_ADD, s, b->at->added, &b->scores);
 }
 
-/* Without what is above the diagonal. */
+/* Returns the scores with those above the diagonal hidden. */
 static int below_diagonal(builder *b, int s)
 {
     if (!b->form->causal) return s;
@@ -152,9 +152,8 @@ static int below_diagonal(builder *b, int s)
     return y;
 }
 
-/* dS as the engine's workspace holds it, in whole tiles (as cudnn-frontend counts it); more than any limit if that is no
- * number.
- */
+/* Returns the bytes of dS in the engine's workspace, in whole tiles (as cudnn-frontend counts them); INT64_MAX if that
+ * overflows. */
 static int64_t score_gradient_bytes(const builder *b)
 {
     int64_t rows, columns, bytes;
@@ -166,7 +165,7 @@ static int64_t score_gradient_bytes(const builder *b)
                : INT64_MAX;
 }
 
-/* Ones and zeros of dropout, the same whenever they are drawn from the same seed; -1: nothing is dropped. */
+/* Returns the random zeros and ones of dropout, which depend on the seed alone; -1: there is no dropout. */
 static int drawn(builder *b)
 {
     static const shape one = {{1, 1, 1, 1}, {1, 1, 1, 1}};
@@ -180,19 +179,19 @@ static int drawn(builder *b)
     return y;
 }
 
-/* x without what is dropped; -1: nothing is. */
+/* Returns x with the dropped elements set to zero; x itself without dropout. */
 static int dropped(builder *b, int x, int drawn)
 {
     return drawn < 0 ? x : point(b, CUDNN_POINTWISE_MUL, x, drawn, &b->scores);
 }
 
-/* What is left grows. */
+/* Returns x scaled by c, the inverse of the share that dropout keeps. */
 static int grown(builder *b, int x, int drawn)
 {
     return drawn < 0 ? x : point(b, CUDNN_POINTWISE_MUL, x, b->at->growth, &b->scores);
 }
 
-/* ---- both passes. */
+/* ---- forward and backward. */
 
 void mp_dnn_attention_forward(const mp_attention_spec *f, mp_dnn_graph *g, mp_dnn_attention *at)
 {
@@ -209,7 +208,7 @@ void mp_dnn_attention_forward(const mp_attention_spec *f, mp_dnn_graph *g, mp_dn
     mp_dnn_operation_add(g, MP_DNN_POINTWISE, CUDNN_POINTWISE_ADD, (int[]){best, log, at->statistics}, 3);
     int p = point(&b, CUDNN_POINTWISE_DIV, e, sum, &b.scores), r = drawn(&b);
     p = grown(&b, dropped(&b, p, r), r);
-    if (p < MP_DNN_TENSORS) g->tensors[p].type = CUDNN_DATA_BFLOAT16; /* as V is */
+    if (p < MP_DNN_TENSORS) g->tensors[p].type = CUDNN_DATA_BFLOAT16; /* the type of V */
     at->v = given(&b, CUDNN_DATA_BFLOAT16, &b.v);
     at->y = given(&b, CUDNN_DATA_BFLOAT16, &b.y);
     product(&b, p, at->v, at->y);
@@ -258,7 +257,7 @@ void mp_dnn_attention_backward(const mp_attention_spec *f, bool adds_up, mp_dnn_
     mp_dnn_operation_add(g, MP_DNN_POINTWISE, CUDNN_POINTWISE_IDENTITY, (int[]){at->dq_sums, -1, at->dq}, 3);
 }
 
-/* ---- what suits. */
+/* ---- which attention the engines support. */
 
 static bool is_depth(int64_t depth)
 {
@@ -272,8 +271,8 @@ static bool lies_well(const mp_matrices *m)
     return well;
 }
 
-/* Engines of 9.10.0 and 9.10.1 are known to be wrong, and older ones do not take -inf for what is hidden. Up to 9.15.0,
- * gradients want a padding mask where the columns do not fill their tiles (NVIDIA's cudnn-frontend adds one), which our graphs
+/* Engines of 9.10.0 and 9.10.1 are known to be wrong, and older ones do not accept -inf for hidden scores. Up to 9.15.0,
+ * gradients need a padding mask if the columns do not fill their tiles (NVIDIA's cudnn-frontend adds one), which our graphs
  * lack. */
 enum { OLDEST = 91002, OLDEST_WITH_ANY_COLUMNS = 91501 };
 

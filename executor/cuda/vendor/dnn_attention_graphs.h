@@ -20,23 +20,23 @@
 #include "executor/cuda/vendor/dnn_graph.h"
 #include "executor/operators/attention/attention_spec.h"
 
-/* Which tensors of a graph have memory: their indices, -1 where it has none. */
+/* The indices of the graph's tensors that have memory; -1: the graph has no such tensor. */
 typedef struct mp_dnn_attention {
     int q, k, v, y, statistics;
-    int added;             /* what is added to the scores */
-    int scale, hidden;     /* by value: the factor; what replaces scores above the diagonal (-inf) */
-    int seed, offset;      /* of dropout: an int64 each */
-    int kept, growth;      /* by value: the share that dropout keeps (backward; without dropout 1), and c, its inverse */
-    int dy, dq, dk, dv;    /* backward only, as all below */
-    int row_sums, dq_sums; /* scratch: D, float [B, H, rows, 1]; dQ in float, packed, where its parts are added up in memory */
+    int added;             /* additive mask */
+    int scale, hidden;     /* passed by value: the factor; what replaces scores above the diagonal (-inf) */
+    int seed, offset;      /* of dropout, an int64 each */
+    int kept, growth;      /* passed by value: the share that dropout keeps (backward; without dropout 1), and c, its inverse */
+    int dy, dq, dk, dv;    /* backward only, as are those below */
+    int row_sums, dq_sums; /* scratch: D, float [B, H, rows, 1]; dQ in float, contiguous, if it is accumulated in memory */
 } mp_dnn_attention;
 
-/* Why cuDNN's engines cannot do it, for people; NULL: they may be asked. They want everything in bfloat16, depths that are
- * multiples of 8 up to 128 and innermost, rows 16 bytes apart or a multiple of that, two batch dimensions at most; masks that
- * hide what they replace, which are added (attention_spec.h) before a graph is made; and a cuDNN (its version as
- * cudnnGetVersion has it) without known errors there. */
+/* Returns the reason why cuDNN's engines cannot compute this attention, for reports; NULL: they may be asked. They need
+ * bfloat16 everywhere; depths that are innermost and multiples of 8 up to 128; rows whose stride is a multiple of 16 bytes;
+ * at most two batch dimensions; masks that hide what they replace, which are made additive (attention_spec.h) before a graph
+ * is built; and a version of cuDNN (as cudnnGetVersion returns it) without known errors there. */
 const char *mp_dnn_attention_refusal(const mp_attention_spec *form, size_t version);
 void mp_dnn_attention_forward(const mp_attention_spec *form, mp_dnn_graph *g, mp_dnn_attention *at);
-/* adds_up: by the engines that let blocks of columns add to dQ in any order; else dS lies in the engine's workspace, B x H x
- * rows x columns in bfloat16, and the result has the same bits in every run. */
+/* Builds the graph of backward. adds_up: use the engines in which blocks of columns accumulate into dQ in any order; else dS
+ * is in the engine's workspace, B x H x rows x columns in bfloat16, and the result has the same bits in every run. */
 void mp_dnn_attention_backward(const mp_attention_spec *form, bool adds_up, mp_dnn_graph *g, mp_dnn_attention *at);

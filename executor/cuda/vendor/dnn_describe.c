@@ -1,5 +1,5 @@
-/* dnn_describe.c - tensors, operations and operation graphs as descriptors of cuDNN's backend API. Which attribute an operand
- * is, and which parameters an operation takes, stands in tables. */
+/* dnn_describe.c - turns tensors, operations and graphs into descriptors of cuDNN's backend API. Tables say which attribute
+ * an operand is, and which parameters an operation takes. */
 #include "executor/cuda/vendor/dnn_describe.h"
 
 #include <string.h>
@@ -12,10 +12,10 @@
 
 enum { NO_PARAMETERS = -1 };
 
-/* Operands in the order of mp_dnn_kind. */
+/* One row per mp_dnn_kind, with the attributes of its operands in order. */
 static const struct form {
     cudnnBackendDescriptorType_t type;
-    int parameters; /* the type of the descriptor of its parameters */
+    int parameters; /* descriptor type of its parameters */
     cudnnBackendAttributeName_t parameters_at, operands[MP_DNN_OPERANDS];
 } forms[MP_DNN_N_KINDS] = {
     [MP_DNN_CONVOLVE] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
@@ -56,7 +56,7 @@ static const struct form {
                        {OPERATION(RNG_YDESC), OPERATION(RNG_SEED), OPERATION(RNG_OFFSET_DESC)}},
 };
 
-/* Scale factors of a convolution: alpha, beta. */
+/* Attributes of a convolution's scale factors: alpha, beta. */
 static const cudnnBackendAttributeName_t factors[][2] = {
     [MP_DNN_CONVOLVE] = {OPERATION(CONVOLUTION_FORWARD_ALPHA), OPERATION(CONVOLUTION_FORWARD_BETA)},
     [MP_DNN_CONVOLVE_DATA] = {OPERATION(CONVOLUTION_BWD_DATA_ALPHA), OPERATION(CONVOLUTION_BWD_DATA_BETA)},
@@ -149,7 +149,7 @@ static mp_status describe_parameters(mp_dnn_plan *p, const mp_dnn_operation *o, 
     return finalize(p, err);
 }
 
-/* Returns, in *out, the operation's own descriptor. */
+/* Creates the descriptor of an operation in *out. */
 static mp_status describe_operation(mp_dnn_plan *p, const mp_dnn_operation *o, cudnnBackendDescriptor_t *out, mp_error *err)
 {
     const struct form *f = &forms[o->kind];
@@ -180,9 +180,9 @@ mp_status mp_dnn_describe(mp_dnn_plan *p, mp_error *err)
     return finalize(p, err);
 }
 
-/* ---- the GPU that cuDNN plans for: the one at hand, or an assumed one */
+/* ---- the GPU that cuDNN plans for: the open one, or an assumed one */
 
-/* An H200, as cuDNN 9.8 and later write down the properties of a device. */
+/* The properties of an H200, as cuDNN 9.8 and later serialize them. */
 static const char assumed[] = "{\"deviceName\":\"NVIDIA H200\",\"cudaDeviceId\":0,\"deviceVer\":900,\"driverVer\":13000,"
                               "\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],\"regsPerBlock\":65536,"
                               "\"multiProcessorCount\":132,\"warpSize\":32,\"maxSharedMemoryPerBlock\":49152,"
@@ -192,7 +192,7 @@ static const char assumed[] = "{\"deviceName\":\"NVIDIA H200\",\"cudaDeviceId\":
                               "\"totalGlobalMem\":150000000000,\"smClockRateKHz\":1980000,\"memClockRateKHz\":3201000,"
                               "\"l2CacheSize\":62914560}";
 
-/* The properties of the assumed one. */
+/* Returns the descriptor of the assumed device. */
 static mp_status assume(cudnnBackendDescriptor_t *out, mp_error *err)
 {
     mp_cuda_context *c = mp_cuda_current();

@@ -1,4 +1,4 @@
-/* dnn_graph.c - describing graphs, keeping their plans, running them. */
+/* dnn_graph.c - builds graphs, keeps their plans, and runs them. */
 #include "executor/cuda/vendor/dnn_graph.h"
 
 #include <stdio.h>
@@ -89,13 +89,13 @@ int mp_dnn_scalar_add(mp_dnn_graph *g, int rank)
     return k;
 }
 
-/* All plans of a backend, in the order they were made, and what was refused. */
+/* All plans of a backend in the order they were made, refused graphs included. */
 typedef struct mp_dnn_plans {
     mp_dnn_plan **list;
     size_t n, capacity;
 } mp_dnn_plans;
 
-/* Those of the backend that the calling thread uses; NULL: out of memory. */
+/* Returns the plans of the calling thread's backend; NULL: out of memory. */
 static mp_dnn_plans *plans_here(void)
 {
     mp_cuda_context *c = mp_cuda_current();
@@ -111,7 +111,7 @@ static void plan_free(mp_dnn_plan *p)
 }
 MP_OWNER(plan_free, mp_dnn_plan)
 
-/* A plan of the graph under the settings of now, not yet opened. */
+/* Creates a plan of the graph under the current settings, not yet opened. */
 static mp_status new_plan(const mp_dnn_graph *g, const char *algorithm, mp_dnn_plan **out, mp_error *err)
 {
     mp_dnn_plan *made;

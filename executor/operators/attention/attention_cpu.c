@@ -1,6 +1,6 @@
-/* attention_cpu.c - attention forward, in tiles with a running maximum and sum of each row (Milakov, Gimelshein 2018, "Online
- * normalizer calculation for softmax"; Dao et al. 2022, "FlashAttention"). A job is one block of rows of one matrix: it takes
- * the columns from left to right, whoever runs it, so that results do not depend on the number of threads. */
+/* attention_cpu.c - attention on the CPU, in tiles with a running maximum and sum of each row (Milakov, Gimelshein 2018,
+ * "Online normalizer calculation for softmax"; Dao et al. 2022, "FlashAttention"). A job is one block of rows of one matrix;
+ * it takes the columns from left to right, so that results do not depend on the number of threads. */
 #include <math.h>
 #include <string.h>
 
@@ -11,10 +11,10 @@
 
 typedef struct rooms {
     float *scores, *sums, *q, *k, *v;
-    float *best, *total, *u; /* per row; u per column */
+    float *best, *total, *u; /* best, total: per row; u: per column */
 } rooms;
 
-/* The rooms of a worker, which are `*n` floats; base NULL: only their number is asked for. */
+/* Lays out the buffers of a worker in `base`, and sets *n to their number of floats; base NULL: only the number. */
 static rooms lay_out(const mp_attention *size, float *base, int64_t *n)
 {
     const int64_t rows = MP_TILE_ROWS, columns = MP_TILE_COLUMNS;
@@ -42,7 +42,8 @@ MP_VECTOR static void drop(const float *u, int64_t n, float ratio, float *p)
     for (int64_t k = 0; k < n; k++) p[k] = u[k] >= ratio ? p[k] * factor : 0;
 }
 
-/* Scores become exponentials over the best of their row so far; what was summed up over another best is brought to it. */
+/* Turns scores into exponentials relative to the row's maximum so far. If a tile raises the maximum, the earlier sums are
+ * scaled to the new one. */
 static void take_in(mp_attention_job *j, const mp_tile_part *part, rooms *r)
 {
     const mp_attention_state *s = j->s;
@@ -69,10 +70,11 @@ static void finish_rows(const mp_attention_job *j, const mp_tile_part *of_y, roo
     for (int64_t i = 0; i < of_y->rows; i++) {
         const float *sum = r->sums + i * s->spec.size.value_depth;
         const bool is_closed = s->spec.safe && r->best[i] == -INFINITY;
-        float factor = is_closed ? 0 : 1 / r->total[i]; /* nothing is left of a row: 0 times infinity, no number */
+        float factor = is_closed ? 0 : 1 / r->total[i]; /* a row without visible scores gives 0 times infinity, so NaN, unless
+                                                           closed rows are zeros */
         if (!y.turned) mp_row_scale(sum, s->spec.size.value_depth, factor, y.at + i * y.ld);
         for (int64_t k = 0; y.turned && k < s->spec.size.value_depth; k++) y.at[k * y.ld + i] = sum[k] * factor;
-        /* of a closed row: what makes its probabilities 0 */
+        /* for a closed row, a value that makes its probabilities 0 */
         if (lse) lse[of_y->matrix * s->spec.size.rows + of_y->row + i] = is_closed ? INFINITY : r->best[i] + logf(r->total[i]);
     }
     mp_tile_write(&s->spec.y, j->x->out[0].data, of_y, &y);
@@ -131,36 +133,35 @@ static mp_status prepare_forward(const mp_operands *x, mp_call *call, mp_error *
     return mp_attention_rooms(s, s->spec.size.n_batch * row_blocks(&s->spec.size), floats, x, call, err);
 }
 
-/* ---- the gradients of Q, K and V, tile by tile: the probabilities are e^(scores - lse), and with
- * D = rowsum(dY * Y), which is the sum of a row's probabilities times their gradients,
+/* ---- the gradients of Q, K and V, tile by tile. The probabilities are e^(scores - lse). With D = rowsum(dY * Y), which is the
+ * sum of a row's probabilities times their gradients,
  *
- *     dV = P^T dY;  dP = dY V^T;  dS = P * (dP - D);  dQ = scale dS K;  dK = scale dS^T Q;  dA = dS, of what is added
+ * dV = P^T dY;  dP = dY V^T;  dS = P * (dP - D);  dQ = scale dS K;  dK = scale dS^T Q;  dA = dS, where A is the additive mask
  *
- * where dropout, if any, is drawn again and applied to P and dP. A job is one matrix, or all matrices to which the same
- * elements are added if those have a gradient: its sums run over matrices and tiles in a fixed order, whoever runs it.
- */
+ * Dropout is drawn again and applied to P and dP. A job is one matrix; or all matrices that share elements of A, if A has a
+ * gradient. Its sums run over matrices and tiles in a fixed order. */
 
 typedef struct backward_rooms {
-    float *p, *dp, *d;                /* tiles of scores; D of all rows */
+    float *p, *dp, *d;                /* p, dp: tiles of scores; d: D of all rows */
     float *q, *dy, *y, *k, *v;        /* tiles of operands */
-    float *sum_q, *sum_k, *sum_v, *u; /* of gradients: all rows of dQ, a tile of dK and dV */
-    float *sum_added;                 /* and all of dA */
+    float *sum_q, *sum_k, *sum_v, *u; /* gradients: all rows of dQ, a tile of dK and of dV */
+    float *sum_added;                 /* the gradient of the whole additive mask */
 } backward_rooms;
 
-/* All that is added to a matrix; rows or columns that share an element are one. */
+/* Returns the additive mask of a matrix as one tile; rows or columns that share elements are counted once. */
 static mp_tile_part all_added(const mp_attention_state *s, int64_t matrix)
 {
     const mp_matrices *m = &s->spec.d_added;
     return (mp_tile_part){matrix, 0, 0, m->row_stride ? s->spec.size.rows : 1, m->column_stride ? s->spec.size.columns : 1};
 }
 
-/* Do all matrices along batch dimension d belong to one job? */
+/* True if all matrices along batch dimension d belong to one job. */
 static bool is_joined(const mp_attention_state *s, int d)
 {
     return s->spec.wants[MP_ATTENTION_ADDED] && !s->spec.d_added.batch_stride[d];
 }
 
-/* How many matrices a job has, and how many jobs there are. */
+/* matrices_of_job: the matrices of a job; the next function: the number of jobs. */
 static int64_t matrices_of_job(const mp_attention_state *s)
 {
     int64_t n = 1;
@@ -168,7 +169,7 @@ static int64_t matrices_of_job(const mp_attention_state *s)
     return n;
 }
 
-/* Matrix k of a job. */
+/* Returns the index of a job's k-th matrix. */
 static int64_t matrix_of(const mp_attention_state *s, int64_t job, int64_t k)
 {
     int64_t matrix = 0, place = 1;
@@ -182,7 +183,7 @@ static int64_t matrix_of(const mp_attention_state *s, int64_t job, int64_t k)
     return matrix;
 }
 
-/* As in attention.c. */
+/* As lay_out, for backward. */
 static backward_rooms lay_out_backward(const mp_attention_state *s, float *base, int64_t *n)
 {
     const int64_t rows = MP_TILE_ROWS, columns = MP_TILE_COLUMNS, depth = s->spec.size.depth,
@@ -230,14 +231,14 @@ static void find_d(const mp_attention_job *j, int64_t matrix, backward_rooms *r)
     }
 }
 
-/* dp becomes dS. */
+/* Turns dp into dS. */
 MP_VECTOR static void softmax_gradient(const float *p, int64_t n, float d, float *dp)
 {
     MP_INDEPENDENT
     for (int64_t k = 0; k < n; k++) dp[k] = p[k] * (dp[k] - d);
 }
 
-/* The same where elements were dropped; p becomes what was multiplied by V. */
+/* As softmax_gradient, with dropout; p becomes the factor of V. */
 MP_VECTOR static void dropped_gradient(const float *u, int64_t n, float ratio, float d, float *p, float *dp)
 {
     float factor = 1 / (1 - ratio);
@@ -249,7 +250,7 @@ MP_VECTOR static void dropped_gradient(const float *u, int64_t n, float ratio, f
     }
 }
 
-/* dA += dS. */
+/* Adds dS to the gradient of the additive mask. */
 static void add_to_added(const mp_attention_state *s, const mp_tile_part *part, const float *ds, const mp_tile *sum)
 {
     const mp_tile_part all = all_added(s, part->matrix);
@@ -289,7 +290,7 @@ static void probabilities_and_gradients(mp_attention_job *j, const mp_tile_part 
     mp_attention_forget_replaced(j, part, r->dp);
 }
 
-/* The gradients of a tile of K and V, and what its columns give to that of Q. */
+/* Computes the gradients of a tile of K and V, and adds the tile's share to the gradient of Q. */
 static void backward_columns(mp_attention_job *j, int64_t matrix, int64_t column, mp_tile sum_q, const mp_tile *added,
                              backward_rooms *r)
 {
@@ -298,7 +299,7 @@ static void backward_columns(mp_attention_job *j, int64_t matrix, int64_t column
     const int64_t depth = s->spec.size.depth, value_depth = s->spec.size.value_depth;
     const int64_t columns = mp_least(MP_TILE_COLUMNS, s->spec.size.columns - column);
     const mp_tile_part keys = {matrix, column, 0, columns, depth}, values = {matrix, column, 0, columns, value_depth};
-    const mp_tile p = {r->p, MP_TILE_COLUMNS, true}, ds = {r->dp, MP_TILE_COLUMNS, false}; /* p: P^T */
+    const mp_tile p = {r->p, MP_TILE_COLUMNS, true}, ds = {r->dp, MP_TILE_COLUMNS, false}; /* p is P^T */
     mp_tile k = mp_tile_read(&s->spec.k, x->in[1].data, &keys, r->k),
             v = mp_tile_read(&s->spec.v, x->in[2].data, &values, r->v);
     mp_tile dk = {0}, dv = {0};

@@ -1,8 +1,7 @@
-/* attention_cuda.cu - attention forward and backward in tiles that are never put together: forward with a running maximum and
- * sum of each row (Milakov, Gimelshein 2018, "Online normalizer calculation for softmax"; Dao et al. 2022, "FlashAttention"),
- * backward from the logarithm of that sum. A block has a tile of one result and takes what it needs from left to right, or from
- * top to bottom, so that sums have a fixed order; it computes again what its neighbours compute too.
- */
+/* attention_cuda.cu - attention on the GPU, in tiles that are never stored: forward with a running maximum and sum of each
+ * row (Milakov, Gimelshein 2018, "Online normalizer calculation for softmax"; Dao et al. 2022, "FlashAttention"), backward
+ * from the logarithm of that sum. A thread block computes a tile of one result and reads its operands from left to right, or
+ * from top to bottom, so that sums have a fixed order; neighbouring blocks recompute the same scores. */
 #include "executor/operators/attention/attention_cuda.cuh"
 
 #include "executor/kernel/vector_math.h"
@@ -28,7 +27,7 @@ struct forward_tile {
         mp_own_tile scores, sums;
     };
     mp_attend a;
-    int64_t chunks; /* of the value's depth */
+    int64_t chunks; /* chunks of the value's depth */
 
     static MP_BODY float shift_of(float best) { return best == -INFINITY ? 0 : best; }
 
@@ -45,7 +44,8 @@ struct forward_tile {
         });
     }
 
-    /* Scores become exponentials over the best of their row so far; what was summed up over another best is brought to it. */
+    /* Turns scores into exponentials relative to the row's maximum so far. If a tile raises the maximum, the earlier sums
+     * are scaled to the new one. */
     template <class BLOCK> MP_BODY void take_in(BLOCK &b, int64_t m, int64_t row, int64_t column) const
     {
         b.phase([&](int t, shared &s, own &) {
@@ -98,7 +98,7 @@ struct forward_tile {
         }
         b.phase([&](int t, shared &s, own &o) {
             const mp_matrix_view y = a.y.matrix(m).from(row, chunk);
-            /* nothing is left of a row: 0 times infinity, no number, unless closed rows are zeros */
+            /* a row without visible scores gives 0 times infinity, so NaN, unless closed rows are zeros */
             mp_each_own(t, [&](int i, int j, int r, int c) {
                 y.store(r, c, o.sums.x[i][j] * (a.safe && s.best[r] == -INFINITY ? 0 : 1 / s.total[r]));
             });
@@ -110,9 +110,9 @@ struct forward_tile {
 
 /* ---- backward: with D = rowsum(dY * Y),
  *
- *     dV = P^T dY;  dP = dY V^T;  dS = P * (dP - D);  dQ = scale dS K;  dK = scale dS^T Q
+ * dV = P^T dY;  dP = dY V^T;  dS = P * (dP - D);  dQ = scale dS K;  dK = scale dS^T Q
  *
- * where dropout, if any, is drawn again and applied to P and dP. */
+ * Dropout is drawn again and applied to P and dP. */
 
 struct sums_of_rows : mp_sums {
     enum { PHASES = 1 };
@@ -135,7 +135,7 @@ struct backward_own {
     mp_own_tile scores, dp, first, second;
 };
 
-/* p (with dropout) and dS of the tile at (row, column). */
+/* Computes p (with dropout) and dS of the tile at (row, column). */
 template <class BLOCK>
 static MP_BODY void gradients_at(BLOCK &b, const mp_attend &a, const float *d, int64_t m, int64_t row, int64_t column)
 {
@@ -155,7 +155,7 @@ static MP_BODY void gradients_at(BLOCK &b, const mp_attend &a, const float *d, i
             if (row + r < a.size.rows && column + c < a.size.columns) {
                 const float w = a.kept(m, row + r, column + c);
                 p = mp_exp_to_zero(a.masked(add, place, row + r, column + c, o.scores.x[i][j]) - a.lse[at]);
-                /* no gradient goes through a score that was replaced */
+                /* replaced scores have no gradient */
                 if (!a.is_replaced(place, row + r, column + c)) ds = p * (o.dp.x[i][j] * w - d[at]);
                 p *= w;
             }
@@ -170,7 +170,7 @@ static MP_BODY void put_tile(int t, const mp_matrix_view &to, const mp_own_tile 
     mp_each_own(t, [&](int i, int j, int r, int c) { to.store(r, c, scale * from.x[i][j]); });
 }
 
-/* A tile of dK and of dV. */
+/* Computes a tile of dK and of dV. */
 struct backward_columns {
     enum { THREADS = MP_TILE_THREADS };
     typedef backward_shared shared;
@@ -178,7 +178,7 @@ struct backward_columns {
     mp_attend a;
     mp_matrix_stack dk, dv;
     const float *d;
-    int64_t chunks; /* of the greater depth of those that are wanted */
+    int64_t chunks; /* chunks of the larger depth of the gradients that are wanted */
 
     template <class BLOCK> MP_BODY void run(int64_t k, BLOCK &b) const
     {
@@ -208,7 +208,7 @@ struct backward_columns {
     }
 };
 
-/* A tile of dQ. */
+/* Computes a tile of dQ. */
 struct backward_rows {
     enum { THREADS = MP_TILE_THREADS };
     typedef backward_shared shared;
@@ -216,7 +216,7 @@ struct backward_rows {
     mp_attend a;
     mp_matrix_stack dq;
     const float *d;
-    int64_t chunks; /* of the depth */
+    int64_t chunks; /* chunks of the depth */
 
     template <class BLOCK> MP_BODY void run(int64_t k, BLOCK &b) const
     {
@@ -233,7 +233,7 @@ struct backward_rows {
     }
 };
 
-/* ---- as calls. */
+/* ---- the calls. */
 
 static mp_matrix_stack stack_of(mp_operand of, const mp_matrices *form, int64_t rows, int64_t columns)
 {

@@ -1,9 +1,8 @@
-/* attention_cuda.cuh - tiles of scores, and what forward and backward of attention have in common.
+/* attention_cuda.cuh - tiles of scores, shared by forward and backward of attention.
  *
- * A block has a tile of SIDE rows by SIDE columns; thread t has the 4 x 4 of its elements whose row is t / 16 modulo 16 and
- * whose column is t % 16 modulo 16. Products of tiles run over their inner dimension in slices of SLICE, which are brought into
- * shared memory.
- */
+ * A thread block has a tile of SIDE rows by SIDE columns; thread t has the 4 x 4 of its elements whose row is t / 16 modulo
+ * 16 and whose column is t % 16 modulo 16. Products of tiles run over their inner dimension in slices of SLICE, which are
+ * copied into shared memory. */
 #pragma once
 
 #include "executor/cuda/grid/blocks.cuh"
@@ -16,7 +15,7 @@ extern "C" {
 
 enum { MP_SIDE = 64, MP_SLICE = 16, MP_EACH = 4, MP_STEP = MP_SIDE / MP_EACH, MP_TILE_THREADS = MP_STEP * MP_STEP };
 
-/* One column more than needed, so that neither rows nor columns lie in one bank. */
+/* A tile in shared memory, padded by one column to avoid bank conflicts. */
 struct mp_shared_tile {
     float at[MP_SIDE][MP_SIDE + 1];
 };
@@ -36,7 +35,7 @@ static MP_BODY int mp_tile_column(int t, int j)
     return t % MP_STEP + j * MP_STEP;
 }
 
-/* p(i, j, row, column) for all elements of thread t. */
+/* Calls p(i, j, row, column) for the elements of thread t. */
 template <class P> static MP_BODY void mp_each_own(int t, const P &p)
 {
     MP_UNROLL
@@ -51,7 +50,7 @@ static MP_BODY void mp_tile_clear(mp_own_tile *c)
     mp_each_own(0, [&](int i, int j, int, int) { c->x[i][j] = 0; });
 }
 
-/* Elements (row, column) of a matrix of a stack, 0 outside of it. */
+/* A view of one matrix; elements outside of it read as 0. */
 struct mp_matrix_view {
     mp_operand of;
     int64_t start, rows, columns, row_stride, column_stride;
@@ -65,7 +64,7 @@ struct mp_matrix_view {
         if (is_inside(row, column)) of.store(start + row * row_stride + column * column_stride, value);
     }
     MP_BODY mp_matrix_view turned() const { return mp_matrix_view{of, start, columns, rows, column_stride, row_stride}; }
-    /* The same from this row and column on. */
+    /* Returns the view that begins at this row and column. */
     MP_BODY mp_matrix_view from(int64_t row, int64_t column) const
     {
         return mp_matrix_view{
@@ -73,7 +72,7 @@ struct mp_matrix_view {
     }
 };
 
-/* A stack of matrices as kernels get it. */
+/* A stack of matrices as kernels take it. */
 struct mp_matrix_stack {
     mp_operand of;
     mp_matrices form;
@@ -89,7 +88,7 @@ struct mp_matrix_stack {
     }
 };
 
-/* c += a b, a: SIDE x depth, b: depth x SIDE; c is the own tile that `which` finds in a thread's own. */
+/* Adds the product a b to c, a: SIDE x depth, b: depth x SIDE. c is the tile that `which` finds in a thread's own data. */
 template <class BLOCK, class W> static MP_BODY void mp_block_product(BLOCK &block, mp_matrix_view a, mp_matrix_view b, W which)
 {
     const bool a_by_rows = a.column_stride == 1, b_by_columns = b.row_stride == 1;
@@ -117,7 +116,7 @@ template <class BLOCK, class W> static MP_BODY void mp_block_product(BLOCK &bloc
     }
 }
 
-/* c += a b where a is a tile in shared memory, which `tile` finds; turned: its transpose. */
+/* Adds a b to c, where `tile` finds a in shared memory; TURNED: its transpose is taken. */
 template <bool TURNED, class BLOCK, class T, class W>
 static MP_BODY void mp_tile_product_shared(BLOCK &block, T tile, int64_t depth, mp_matrix_view b, W which)
 {
@@ -146,18 +145,18 @@ static MP_BODY void mp_tile_product_shared(BLOCK &block, T tile, int64_t depth, 
     }
 }
 
-/* What all kernels of attention know. */
+/* The parameters of all kernels of attention. */
 struct mp_attend {
     mp_attention size;
     float scale, fill, ratio;
     bool causal, keeps, safe;
     mp_matrix_stack q, k, v, y, dy, added, positions;
     float *lse;
-    const mp_cuda_pass *pass; /* NULL: nothing is dropped */
+    const mp_cuda_pass *pass; /* NULL: no dropout */
     uint32_t op;
 
     MP_BODY bool is_hidden(int64_t row, int64_t column) const { return causal && column > row + MP_SIDE - 1; }
-    /* One score of matrix `m` with its masks. */
+    /* Returns one score of matrix `m`, masked. */
     MP_BODY float masked(const mp_matrix_view &add, const mp_matrix_view &place, int64_t row, int64_t column, float score) const
     {
         if (row >= size.rows || column >= size.columns || (causal && column > row)) return -INFINITY;
@@ -171,7 +170,7 @@ struct mp_attend {
         const int64_t at = place.start + row * place.row_stride + column * place.column_stride;
         return (((const uint8_t *)place.of.data)[at] != 0) != keeps;
     }
-    /* By how much a probability grows, or 0: it is dropped. */
+    /* Returns the factor of dropout for a probability; 0: it is dropped. */
     MP_BODY float kept(int64_t m, int64_t row, int64_t column) const
     {
         if (!pass) return 1;

@@ -1,4 +1,4 @@
-/* attention_operands_cuda.cu - seeds of dropout and masks for a library's attention. */
+/* attention_operands_cuda.cu - computes the seed of dropout and the additive mask for a library's attention. */
 
 #include "executor/cuda/grid/grid.cuh"
 #include "executor/kernel/philox.h"
@@ -18,7 +18,7 @@ struct seed_of {
     MP_BODY void operator()(int64_t) const
     {
         *seed = mp_random_seed(pass->seed, pass->step, op);
-        *offset = 0; /* the seed is the step's own */
+        *offset = 0; /* always 0: the seed differs from step to step */
     }
 };
 

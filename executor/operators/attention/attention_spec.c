@@ -5,7 +5,7 @@
 
 #include "estimator/base/memory.h"
 
-/* An array seen as matrices over the batch of `like`, right-aligned; turned: rows and columns change places. */
+/* Describes an array as matrices over the batch of `like`, right-aligned; turned: rows and columns are exchanged. */
 static mp_matrices matrices_of(const mp_array *a, const mp_array *like, bool turned)
 {
     mp_matrices m = {.dtype = a->dtype, .n_batch = like->rank - 2};
@@ -21,8 +21,8 @@ static mp_matrices matrices_of(const mp_array *a, const mp_array *like, bool tur
     return m;
 }
 
-/* Input k, or the output, as the operator means it: dimension d of Q is dimension permQ[d] of what lies there, and dimension
- * permY[d] of Y is dimension d of what is written. */
+/* Returns input k, or the output, with its dimensions permuted: dimension d of Q is dimension permQ[d] of the array, and
+ * dimension permY[d] of Y is dimension d of the array. */
 static mp_array meant(const mp_operands *x, const mp_array *a, int k)
 {
     const int64_t *perm = mp_attention_perm(x->op, k);
@@ -81,9 +81,9 @@ mp_status mp_attention_spec_read(const mp_operands *x, mp_attention_spec *out, m
     return MP_OK;
 }
 
-/* ---- the layout of the mask that others become. */
+/* ---- the layout of the joint mask. */
 
-enum { ROW_UNIT = 8 }; /* elements of 16 bytes */
+enum { ROW_UNIT = 8 }; /* number of elements in 16 bytes */
 
 static bool varies(const mp_matrices *m, int d)
 {

@@ -1,12 +1,12 @@
-/* attention_spec.h - what a ScaledDotProductAttention does, read from its operands when a call is prepared, for every backend.
- */
+/* attention_spec.h - the description of a ScaledDotProductAttention, read from its operands when a call is prepared, for
+ * every backend. */
 #pragma once
 
 #include "estimator/rules/operands/attention.h"
 #include "executor/kernel/element.h"
 #include "executor/kernel/kernel.h"
 
-/* An array as a stack of matrices; strides in elements, 0 where it is broadcast. dtype UNDEFINED: there is none. */
+/* An array as a stack of matrices. Strides are in elements, 0 along broadcast dimensions. dtype UNDEFINED: it is absent. */
 typedef struct mp_matrices {
     mp_dtype dtype;
     int n_batch;
@@ -16,31 +16,32 @@ typedef struct mp_matrices {
 
 typedef struct mp_attention_spec {
     mp_attention size;
-    float scale, fill, ratio; /* ratio 0: nothing is dropped */
+    float scale, fill, ratio; /* ratio 0: no dropout */
     bool causal, keeps, safe;
-    mp_matrices q, k, v, y, added, positions; /* k: rows are columns of the scores, transposed or not */
-    mp_matrices d_added;                      /* as `added`, where its gradient goes */
-    bool wants[4];                            /* backward: gradients of Q, K, V and of what is added */
+    mp_matrices q, k, v, y, added, positions; /* rows of k are columns of the scores, whether K is transposed or not */
+    mp_matrices d_added;                      /* gradient of the additive mask, described as `added` */
+    bool wants[4]; /* backward: whether the gradients of Q, K, V and of the additive mask are asked for */
 } mp_attention_spec;
 
-/* MP_UNSUPPORTED: types that are neither FLOAT nor BFLOAT16, the gradient of booleans, gradients in another layout. */
+/* Reads the description. MP_UNSUPPORTED: a type is neither FLOAT nor BFLOAT16, a boolean mask should have a gradient, or a
+ * gradient has another layout than its operand. */
 mp_status mp_attention_spec_read(const mp_operands *x, mp_attention_spec *out, mp_error *err);
 
-/* ---- its masks as a single one that is added, for libraries that know no other. */
+/* ---- the joint mask: all masks as one additive mask, for libraries that accept no other. */
 
 typedef struct mp_joint_mask {
-    mp_matrices added, positions; /* what there is, dtype UNDEFINED: nothing */
-    mp_matrices to;               /* what they become, in BFLOAT16; stride 0 where all matrices of a batch dimension share it */
-    int64_t rows, columns, n;     /* n: matrices of `to` */
+    mp_matrices added, positions; /* the masks to join; dtype UNDEFINED: absent */
+    mp_matrices to;               /* the joint mask, in BFLOAT16; stride 0 along batch dimensions that share it */
+    int64_t rows, columns, n;     /* n: number of matrices in `to` */
     float fill;
     bool keeps;
 } mp_joint_mask;
 
-/* How the masks of this attention become one whose columns lie side by side, and whose rows begin 16 bytes apart or a multiple
- * of that; *bytes: what it takes. False: more than fits into a number. */
+/* Plans the joint mask of an attention: its columns are contiguous, and the stride of its rows is a multiple of 16 bytes.
+ * *bytes is its size. False: the size overflows. */
 bool mp_joint_mask_read(const mp_attention_spec *form, mp_joint_mask *out, int64_t *bytes);
 
-/* Matrix k of `to` begins at *at; `batch` is its place in the batch dimensions. */
+/* Sets *at to the offset of matrix k of `to`, and `batch` to its index along every batch dimension. */
 MP_INLINE void mp_joint_mask_matrix(const mp_joint_mask *m, int64_t k, int64_t batch[MP_ARRAY_RANK], int64_t *at)
 {
     *at = 0;
@@ -60,12 +61,12 @@ MP_INLINE int64_t mp_matrices_at(const mp_matrices *m, const int64_t *batch, int
     return at;
 }
 
-/* What is added to a score. A finite number stays one in bfloat16, so that a row of which all is hidden remains one of numbers.
- */
+/* Returns what is added to a score. A finite number stays finite in bfloat16, so that a row with all scores hidden has no
+ * NaN. */
 MP_INLINE float mp_joint_mask_value(const mp_joint_mask *m, const void *added, const void *positions, const int64_t *batch,
                                     int64_t row, int64_t column)
 {
-    const float lowest = -3.3895314e38f; /* of bfloat16 */
+    const float lowest = -3.3895314e38f; /* the lowest bfloat16 */
     float value = 0;
     if (m->positions.dtype &&
         (((const uint8_t *)positions)[mp_matrices_at(&m->positions, batch, row, column)] != 0) != m->keeps)

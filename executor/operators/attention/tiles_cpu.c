@@ -1,4 +1,4 @@
-/* tiles_cpu.c - tiles of matrices in and out of memory, multiplied by oneDNN; scores with their masks. */
+/* tiles_cpu.c - reads and writes tiles of matrices, multiplies them with oneDNN, and masks scores. */
 #include "executor/operators/attention/tiles_cpu.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@ static int64_t start_of(const mp_matrices *m, const mp_tile_part *p)
     return at;
 }
 
-/* Rows or columns of which there is one have any stride. */
+/* True if the columns of the part are contiguous; a single row or column may have any stride. */
 static bool lies_by_rows(const mp_matrices *m, const mp_tile_part *p)
 {
     return m->column_stride == 1 || p->columns == 1;
@@ -33,7 +33,7 @@ bool mp_tile_is_there(const mp_matrices *m, const mp_tile_part *p)
     return m->dtype == MP_DTYPE_FLOAT && (lies_by_rows(m, p) || lies_by_columns(m, p));
 }
 
-/* A tile of the part: of the memory itself (true) or of the room. */
+/* Finds a tile of the part; true: in the matrix itself, false: in the room. */
 static bool place(const mp_matrices *m, const void *data, const mp_tile_part *p, float *room, mp_tile *tile)
 {
     tile->turned = !lies_by_rows(m, p) && lies_by_columns(m, p);
@@ -48,7 +48,7 @@ static bool place(const mp_matrices *m, const void *data, const mp_tile_part *p,
     return false;
 }
 
-/* Where line k of the tile (a row, turned: a column) begins, and the step from element to element. */
+/* Returns the offset of line k of the tile (a row; if turned, a column), and the stride of its elements. */
 static int64_t line_of(const mp_matrices *m, const mp_tile_part *p, bool turned, int64_t k, int64_t *step)
 {
     mp_tile_part line = *p;
@@ -124,7 +124,7 @@ static void add_mask(const mp_attention_job *j, const mp_tile_part *part, float 
     }
 }
 
-/* s[k] = value where the booleans say that it is replaced. */
+/* Sets s[k] to the value where the boolean mask replaces it. */
 static void replace(const mp_attention_job *j, const mp_tile_part *part, float *scores, float value)
 {
     const mp_matrices *m = &j->s->spec.positions;

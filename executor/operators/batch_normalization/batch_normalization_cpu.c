@@ -1,8 +1,8 @@
-/* batch_normalization_cpu.c - by the batch's statistics in training, by the running ones in evaluation.
+/* batch_normalization_cpu.c - batch normalization on the CPU, by the batch's statistics in training, by the running ones in
+ * evaluation.
  *
- * Running statistics move once per pass, at the node's first run: running = momentum running + (1 - momentum) batch, with the
- * population variance, as ONNX has it (PyTorch takes the unbiased one).
- */
+ * Running statistics are updated once per pass, at the node's first run: running = momentum running + (1 - momentum) batch,
+ * with the population variance, as ONNX defines it (PyTorch takes the unbiased one). */
 #include <math.h>
 #include <string.h>
 
@@ -11,17 +11,17 @@
 #include "executor/operators/elementwise/elementwise_cpu.h"
 #include "executor/operators/normalizations/normalize_cpu.h"
 
-/* ---- where channels lie innermost: sums down the columns, of stretches of rows that are joined in their order; then one pass
- * over all rows. */
+/* ---- channels innermost: sums down the columns over stretches of rows, which are joined in order; then one pass over all
+ * rows. */
 
 enum { STRETCHES = 64, LEAST_ROWS = 256, FLUSH = 64 };
 
-/* x: (rows, channels) in memory, channels contiguous. */
+/* x as a matrix (rows, channels) in memory, with contiguous channels. */
 typedef struct batch_columns {
     int64_t rows, channels, rows_per_stretch, n_stretches;
 } batch_columns;
 
-/* False: x does not lie so. */
+/* False: x has another layout. */
 static bool columns_of(const mp_array *x, batch_columns *out)
 {
     if (x->rank < 2 || x->packed) return false;
@@ -36,7 +36,8 @@ static bool columns_of(const mp_array *x, batch_columns *out)
     return c.channels > 0 && c.rows > 0;
 }
 
-/* Per stretch two double sums and two float ones per channel; then four rows of channel factors. */
+/* Returns the bytes of a stretch: two double and two float sums per channel. Behind the stretches lie four rows of channel
+ * factors. */
 static int64_t stretch_bytes(const batch_columns *c)
 {
     return c->channels * 24;
@@ -48,7 +49,7 @@ static int64_t columns_workspace_bytes(const batch_columns *c)
            2 * c->channels * (int64_t)sizeof(double);
 }
 
-/* Down the columns: sums of u and of u (v - shift). Where u is NULL it is v - shift itself. */
+/* Sums over columns: of u, and of u (v - shift). If u is NULL it is v - shift itself. */
 typedef struct pair_job {
     const batch_columns *c;
     const void *u, *v;
@@ -105,7 +106,7 @@ static void pair_stretch(void *data, int64_t s)
     }
 }
 
-/* The sums of all stretches, in order, in the first one's place. */
+/* Joins the sums of all stretches in order, in place of the first. */
 static double *pair_sums(const batch_columns *c, const void *u, const void *v, mp_dtype dtype, const float *shift,
                          void *workspace)
 {
@@ -129,12 +130,12 @@ static float parameter(const mp_array *p, int64_t k, float otherwise)
     return p && p->data ? mp_load_float(p->data, p->dtype, k) : otherwise;
 }
 
-/* mean and 1 / sqrt(variance + epsilon) of every channel. */
+/* Computes mean and 1 / sqrt(variance + epsilon) of every channel. */
 static void measure_columns(const batch_columns *c, const mp_array *x, double epsilon, float *mean, float *rstd,
                             void *workspace)
 {
     float *shift = factors(c, workspace);
-    /* the first row is near enough to the mean for sums of squares to keep their digits */
+    /* subtract the first row, which is near enough to the mean for sums of squares to keep their digits */
     for (int64_t k = 0; k < c->channels; k++) shift[k] = *mp_floats(x->data, x->dtype, k, 1, &shift[k]);
     const double *sums = pair_sums(c, NULL, x->data, x->dtype, shift, workspace);
     for (int64_t k = 0; k < c->channels; k++) {
@@ -144,7 +145,7 @@ static void measure_columns(const batch_columns *c, const mp_array *x, double ep
     }
 }
 
-/* A row of factors as an operand that broadcasts over everything but channels. */
+/* Describes a row of channel factors as an operand that broadcasts along all other dimensions. */
 static mp_array row_of(const mp_array *x, float *values)
 {
     int64_t dims[MP_ARRAY_RANK];
@@ -170,7 +171,7 @@ MP_VECTOR static void affine_of_two(const double *p, int64_t n, const float *con
     for (int64_t k = 0; k < n; k++) out[k] = dy[k] * a[k] + (v[k] * b[k] + d[k]);
 }
 
-/* y = scale (x - mean) rstd + shift; scale and shift of the type of x or float. */
+/* Computes y = scale (x - mean) rstd + shift; scale and shift have the type of x or are floats. */
 static void apply_columns(const batch_columns *c, const mp_array *x, const mp_array *scale, const mp_array *shift,
                           const float *mean, const float *rstd, const mp_array *y, void *workspace)
 {
@@ -184,7 +185,7 @@ static void apply_columns(const batch_columns *c, const mp_array *x, const mp_ar
     mp_elementwise(affine, NULL, in, 3, y);
 }
 
-/* dx (NULL: not wanted), d_scale and d_shift (NULL likewise, else `channels` floats). `v` is x, or y with from_output. */
+/* Computes dx, d_scale and d_shift (`channels` floats each); NULL: not wanted. `v` is x, or y with from_output. */
 static void backward_columns(const batch_columns *c, const mp_array *v, bool from_output, const mp_array *dy,
                              const mp_array *scale, const mp_array *shift, const float *mean, const float *rstd,
                              const mp_array *dx, float *d_scale, float *d_shift, void *workspace)
@@ -195,7 +196,7 @@ static void backward_columns(const batch_columns *c, const mp_array *v, bool fro
     const double *sums = pair_sums(c, dy->data, v->data, v->dtype, center, workspace);
     for (int64_t k = 0; k < n; k++) {
         float gamma = parameter(scale, k, 1);
-        /* v - center is xhat / unit */
+        /* since v - center is xhat / unit */
         double unit = from_output ? 1 / (double)gamma : (double)rstd[k], products = sums[n + k] * unit, m = (double)c->rows;
         a[k] = gamma * rstd[k];
         b[k] = (float)(-(double)a[k] * products / m * unit);
@@ -209,14 +210,14 @@ static void backward_columns(const batch_columns *c, const mp_array *v, bool fro
     mp_elementwise(affine_of_two, NULL, in, 5, dx);
 }
 
-/* ---- in any layout. */
+/* ---- any layout. */
 
 typedef struct state {
-    bool by_columns, from_batch; /* which loops; whose statistics */
+    bool by_columns, from_batch; /* by_columns: channels are innermost; from_batch: statistics of the batch */
     batch_columns columns;
     mp_normalization rows;
     double epsilon, momentum;
-    int64_t channels, statistics_at; /* mean and rstd where no extra keeps them, in the workspace */
+    int64_t channels, statistics_at; /* statistics_at: offset in the workspace of mean and rstd, if no extra saves them */
 } state;
 
 static bool learns(const mp_operands *x)
@@ -232,7 +233,7 @@ static float *statistic(const mp_call *call, const mp_operands *x, int k)
     return (float *)((char *)x->workspace + s->statistics_at) + k * s->channels;
 }
 
-/* Moves the running statistics in place, and writes them to the outputs that ask for them. */
+/* Updates the running statistics in place, and writes them to the outputs that are asked for. */
 static void move_statistics(const state *s, const mp_operands *x, const float *mean, const float *rstd)
 {
     for (int which = 0; which < 2; which++) {

@@ -1,8 +1,7 @@
-/* batch_normalization_cuda.c - by the batch's statistics in training, by the running ones in evaluation; on own kernels. ReLU,
- * or an addition and ReLU, can be part of it.
+/* batch_normalization_cuda.c - batch normalization on the GPU, by the batch's statistics in training, by the running ones in
+ * evaluation, on own kernels. ReLU, or an addition and ReLU, can be fused with it.
  *
- * Running statistics move once per pass, at the node's first run, as on the CPU.
- */
+ * Running statistics are updated once per pass, at the node's first run, as on the CPU. */
 #include "estimator/base/memory.h"
 #include "executor/cuda/grid/families.h"
 #include "executor/cuda/grid/launched.h"
@@ -11,8 +10,8 @@
 
 typedef struct state {
     mp_channel_norm norm;  /* sizes, epsilon, momentum */
-    bool from_batch;       /* whose statistics */
-    int64_t statistics_at; /* mean and rstd where no extra keeps them, in the workspace */
+    bool from_batch;       /* true: statistics of the batch; false: running ones */
+    int64_t statistics_at; /* offset in the workspace of mean and rstd, if no extra saves them */
 } state;
 
 static bool learns(const mp_operands *x)

@@ -1,22 +1,21 @@
 /* channel_norm_cuda.cu - batch normalization: two sums over each channel, and one pass over the elements.
  *
- * Here are the kernels for any layout, and what is done per channel. A channel is cut into stretches; where channels lie
- * innermost neighbouring threads sum neighbouring channels, else the threads of a row share a stretch. The sums of the
- * stretches are added in a second turn, by channel.
- */
+ * This file has the kernels for any layout, and the work per channel. A channel is cut into stretches; where channels are
+ * innermost adjacent threads sum adjacent channels, else the threads of a row share a stretch. A second launch adds up the
+ * stretches of each channel. */
 #include "executor/operators/batch_normalization/channel_vectors.cuh"
 
 enum { COLUMN_THREADS = 1 << 17, COLUMN_LENGTH = 32, ROWS = 1 << 10, ROW_LENGTH = 1 << 12, ROW_LENGTH_MAX = 1 << 14 };
 
 namespace
-{ /* types of kernels of other files may have these names */
+{ /* kernels of other files may have types of these names */
 
 static int64_t parts(int64_t n, int64_t size)
 {
     return (n + size - 1) / size;
 }
 
-/* How many stretches a channel is cut into. */
+/* Returns the number of stretches of a channel. */
 static int64_t stretches_of(const mp_channel_norm *c)
 {
     const bool columns = c->inner == 1;
@@ -28,7 +27,7 @@ static int64_t stretches_of(const mp_channel_norm *c)
     return n > 0 ? n : 1;
 }
 
-/* An element's place: position p of channel c, and the other way round. */
+/* Offsets of elements: of position p of channel c, and back. */
 struct places {
     int64_t channels, inner;
     bool is_small;
@@ -52,7 +51,7 @@ struct given {
     {
         return mp_channel_value(value(k), x.mean[c], gain(c), mp_load_one(x.shift.data, x.shift.dtype, c));
     }
-    /* dy where the output is above zero. */
+    /* Returns dy where the output is above zero, else 0. */
     MP_BODY float masked(int64_t c, int64_t k) const
     {
         const float g = mp_load_one(x.dy.data, x.dy.dtype, k);
@@ -77,7 +76,7 @@ struct pairs {
     MP_BODY value join(int, value s, value t) const { return pair{s.a + t.a, s.b + t.b}; }
 };
 
-/* What is summed of the element at k of channel c. */
+/* The terms of the sums for the element at k of channel c. */
 struct moments_term {
     given n;
     MP_BODY pair operator()(int64_t, int64_t k) const
@@ -95,7 +94,7 @@ struct gradient_term {
     }
 };
 
-/* The first turn, either way. */
+/* The first launch: sums per channel and stretch. */
 template <class F> struct by_columns {
     F f;
     int64_t n_stretches, length;
@@ -129,7 +128,7 @@ template <class F> struct by_rows : pairs {
     MP_BODY void end(int64_t row, const pair *totals) const { partial[row] = totals[0]; }
 };
 
-/* The second turn; G takes a channel's sums. Those of stretch s and channel c lie at s step + c across. */
+/* The second launch: G takes the sums of a channel. Those of stretch s and channel c are at s * step + c * across. */
 template <class G, class P> struct by_channel : pairs {
     enum { PHASES = 1 };
     G g;
@@ -170,13 +169,13 @@ template <class TERMS, class G> static void sum_vectors(const mp_channel_norm *c
     end_sums(c, g, first.partial, cut.n_parts, c->channels, 1);
 }
 
-/* Elements of the vectors that moments are taken of. */
+/* Returns the elements of a vector in the kernels of moments. */
 static int width_of_moments(const mp_channel_norm *c)
 {
     return c->value.dtype == MP_DTYPE_FLOAT ? mp_width<MP_DTYPE_FLOAT> : mp_width<MP_DTYPE_BFLOAT16>;
 }
 
-/* The width of the other vectors, 0: the tensor's channels cannot be taken in vectors. */
+/* Returns the width of the other kernels' vectors; 0: the tensor's channels cannot be read in vectors. */
 static int width_of(const mp_channel_norm *c)
 {
     const int width = c->end == MP_CHANNEL_ADDED_RELU ? 8 : width_of_moments(c);
@@ -205,7 +204,7 @@ static int64_t sums_bytes(const mp_channel_norm *c)
     return c->channels * most;
 }
 
-/* Behind the partial sums: per channel the averages of dy and of dy times the normalized value. */
+/* Returns the place behind the partial sums: per channel the mean of dy, and that of dy times the normalized value. */
 static float *averages_of(const mp_channel_norm *c)
 {
     return (float *)((char *)c->workspace + sums_bytes(c));
@@ -213,7 +212,7 @@ static float *averages_of(const mp_channel_norm *c)
 
 struct keep_moments {
     given n;
-    bool is_shifted; /* the sums are of what is left when the channel's first element is subtracted */
+    bool is_shifted; /* true: the channel's first element is subtracted before summing */
     MP_BODY void move(int which, int64_t c, double batch) const
     {
         const mp_array &old = n.x.running[which], *to = n.x.moved[which];
@@ -270,7 +269,7 @@ struct apply_element {
     }
 };
 
-/* With what is added; a thread makes a byte of bits. */
+/* Also adds a tensor; a thread makes one byte of sign bits. */
 template <mp_dtype T> struct apply_byte {
     enum { W = 8 };
     given n;
@@ -315,7 +314,8 @@ struct gradient_element {
         const mp_array &dx = n.x.dx, &dz = n.x.dz;
         if (dx.data) mp_store_one(dx.data, dx.dtype, k, n.gain(c) * (g - averages[2 * c] - v * averages[2 * c + 1]));
         if (n.x.end != MP_CHANNEL_ADDED_RELU || !dz.data) return;
-        mp_store_one(dz.data, dz.dtype, k, g + (n.x.add_dz ? mp_load_one(dz.data, dz.dtype, k) : 0)); /* may be dx */
+        mp_store_one(dz.data, dz.dtype, k,
+                     g + (n.x.add_dz ? mp_load_one(dz.data, dz.dtype, k) : 0)); /* may be the same memory as dx */
     }
 };
 
@@ -357,7 +357,7 @@ template <mp_dtype T, mp_channel_end END> static void backward(const mp_channel_
         mp_each(c->channels * c->positions, gradient_element{given_of(c), averages_of(c)});
 }
 
-/* STATEMENT with END as the call's. */
+/* Runs STATEMENT with END as a constant. */
 #define BY_END(end, STATEMENT)                                    \
     do {                                                          \
         if ((end) == MP_CHANNEL_PLAIN) {                          \

@@ -1,10 +1,9 @@
-/* channel_vectors.cuh - batch normalization where channels lie innermost, in vectors of 16 bytes: a thread keeps its channels,
- * and with them their factors in registers, and goes down the rows, several loads ahead.
+/* channel_vectors.cuh - batch normalization where channels are innermost, in vectors of 16 bytes: a thread keeps its channels
+ * and their factors in registers, and goes down the rows with several loads in flight.
  *
- * Sums: a block takes some vectors side by side and as many rows at a time as it has threads for. A thread's sums are in float
- * over few rows, the block's in double, and what blocks leave is added in double again. Moments are of what is left when the
- * channel's first element is subtracted, so that a large mean takes no digits from the variance.
- */
+ * Sums: a thread block takes some adjacent vectors and as many rows at a time as it has threads for. A thread sums few rows
+ * in float, the block in double, and the blocks' sums are added in double. Moments are of x less the channel's first
+ * element, so that a large mean does not cost the variance its digits. */
 #pragma once
 
 #include "executor/cuda/grid/blocks.cuh"
@@ -14,15 +13,14 @@ extern "C" {
 #include "executor/operators/batch_normalization/channel_norm_cuda.h"
 }
 
-/* Before a loop down the rows: so many loads are under way at once. */
+/* Before a loop down the rows: unrolled, to have so many loads in flight. */
 #ifdef MP_CUDA_TWIN
 #define MP_CHANNEL_ROWS
 #else
 #define MP_CHANNEL_ROWS _Pragma("unroll TERMS::ROWS")
 #endif
 
-/* One value, with the factors of its channel, and what it is divided by to be normalized less its center; as any layout has it.
- */
+/* Returns one normalized value with its channel's factors, computed in the same way in every layout. */
 MP_BODY float mp_channel_value(float v, float center, float gain, float shift)
 {
     return fmaf(v - center, gain, shift);
@@ -36,21 +34,21 @@ MP_BODY float mp_channel_unit(const mp_channel_norm &n, int64_t c)
     return n.from_output ? 1 / mp_load_one(n.scale.data, n.scale.dtype, c) : n.rstd[c];
 }
 
-/* Elements of a vector: what 16 bytes hold, or those that have a byte of bits. */
+/* Elements of a vector: as many as 16 bytes hold, or 8 if they share a byte of sign bits. */
 template <mp_dtype T, mp_channel_end END> constexpr int mp_channel_width = END == MP_CHANNEL_ADDED_RELU ? 8 : mp_width<T>;
 
-/* How rows are shared out among blocks, by sizes alone. */
+/* How rows are divided among thread blocks; depends on sizes alone. */
 struct mp_channel_cut {
-    int64_t vectors;    /* of a row */
-    int columns, lanes; /* a block's vectors side by side, and rows at a time */
-    int64_t chunks;     /* blocks side by side */
-    int64_t length;     /* rows of a block */
-    int64_t n_parts;    /* blocks one below the other */
+    int64_t vectors;    /* vectors in a row */
+    int columns, lanes; /* of a thread block: adjacent vectors, and rows at a time */
+    int64_t chunks;     /* thread blocks next to each other */
+    int64_t length;     /* rows of a thread block */
+    int64_t n_parts;    /* thread blocks below each other */
 };
 
 static inline mp_channel_cut mp_channel_cut_of(const mp_channel_norm *c, int width)
 {
-    const int64_t blocks = 1024, least = 32, most = 128; /* blocks that are wanted, rows of a thread */
+    const int64_t blocks = 1024, least = 32, most = 128; /* number of thread blocks aimed at; least and most rows of a thread */
     mp_channel_cut cut;
     cut.vectors = c->channels / width;
     cut.columns = cut.vectors < MP_GRID_THREADS ? (int)cut.vectors : (int)MP_GRID_THREADS;
@@ -67,7 +65,7 @@ struct mp_float_pair {
     float a, b;
 };
 
-/* The channels of vector v, for gradients. */
+/* The factors of the channels of vector v, for gradients. */
 template <int W> struct mp_channel_factors {
     float center[W], gain[W], shift[W];
     MP_BODY mp_channel_factors(const mp_channel_norm &n, int64_t v)
@@ -82,7 +80,7 @@ template <int W> struct mp_channel_factors {
     }
 };
 
-/* dy where the output is above zero; k: of the vector. */
+/* Returns dy where the output is above zero, else 0; k is the index of the vector. */
 template <mp_dtype T, mp_channel_end END, int W>
 MP_BODY void mp_channel_masked(const mp_channel_norm &n, const mp_channel_factors<W> &f, int64_t k, const float (&value)[W],
                                float (&g)[W])
@@ -98,7 +96,7 @@ MP_BODY void mp_channel_masked(const mp_channel_norm &n, const mp_channel_factor
     }
 }
 
-/* What is summed over rows: x less the first row, and its square. */
+/* The terms that are summed over rows: x less the first row, and its square. */
 template <mp_dtype T> struct mp_moment_terms {
     enum { W = mp_width<T>, ROWS = 8 };
     mp_channel_norm n;
@@ -119,7 +117,7 @@ template <mp_dtype T> struct mp_moment_terms {
     }
 };
 
-/* dy, and dy times what the value is off its center. */
+/* The terms that are summed: dy, and dy times (value less its center). */
 template <mp_dtype T, mp_channel_end END> struct mp_gradient_terms {
     enum { W = mp_channel_width<T, END>, ROWS = 4 };
     mp_channel_norm n;
@@ -146,7 +144,7 @@ template <class TERMS> struct mp_channel_sums {
     };
     TERMS terms;
     mp_channel_cut cut;
-    mp_float_pair *partial; /* of part p and channel c at p channels + c */
+    mp_float_pair *partial; /* of part p and channel c at index p * channels + c */
 
     template <class BLOCK> MP_BODY void run(int64_t block, BLOCK &b) const
     {
@@ -182,14 +180,14 @@ template <class TERMS> struct mp_channel_sums {
     }
 };
 
-/* The two passes over elements: thread k takes vector k % vectors of the rows k / vectors, + n_lanes ... */
+/* For the passes over elements: thread k takes vector k % vectors of the rows k / vectors, k / vectors + n_lanes, ... */
 struct mp_channel_lanes {
     int64_t vectors, n_lanes, positions;
 };
 
 static inline mp_channel_lanes mp_channel_lanes_of(const mp_channel_norm *c, int width)
 {
-    enum { ROWS = 16 }; /* of a thread */
+    enum { ROWS = 16 }; /* rows of a thread */
     return mp_channel_lanes{c->channels / width, (c->positions + ROWS - 1) / ROWS, c->positions};
 }
 
@@ -231,7 +229,7 @@ template <mp_dtype T, mp_channel_end END> struct mp_channel_apply {
     }
 };
 
-/* averages: per channel of dy and of dy times the normalized value. */
+/* averages: per channel the mean of dy, and of dy times the normalized value. */
 template <mp_dtype T, mp_channel_end END> struct mp_channel_gradient {
     enum { W = mp_channel_width<T, END>, ROWS = 2 };
     mp_channel_norm n;
@@ -256,7 +254,7 @@ template <mp_dtype T, mp_channel_end END> struct mp_channel_gradient {
                 mp_store_vector(n.dx.data, T, k + r * step, W, d);
             }
             if (END != MP_CHANNEL_ADDED_RELU || !n.dz.data) continue;
-            if (n.add_dz) mp_load_vector(n.dz.data, T, k + r * step, W, d); /* which may be dx */
+            if (n.add_dz) mp_load_vector(n.dz.data, T, k + r * step, W, d); /* may be the same memory as dx */
             MP_UNROLL
             for (int e = 0; e < W; e++) d[e] = g[r][e] + (n.add_dz ? d[e] : 0);
             mp_store_vector(n.dz.data, T, k + r * step, W, d);

@@ -1,4 +1,4 @@
-/* box.c - adds dimensions to a box, and brings it into its simplest form. */
+/* box.c - adds dimensions to a box, sorts and merges them. */
 #include "executor/operators/copies/box.h"
 
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static void move_dim(mp_box *box, int from, int to)
     box->to[to] = box->to[from];
 }
 
-/* Takes dimension d out of its place and puts it at `place`. */
+/* Moves dimension d to position `place`. */
 static void insert_dim(mp_box *box, int d, int place)
 {
     if (d < 0 || d >= box->rank) return;

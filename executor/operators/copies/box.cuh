@@ -1,4 +1,4 @@
-/* box.cuh - where element k of a box lies on both sides, and elements of any size as types. */
+/* box.cuh - offsets of element k of a box on both sides, and elements of any size as types. */
 #pragma once
 
 #include "executor/cuda/grid/grid.cuh"
@@ -7,7 +7,7 @@ extern "C" {
 #include "executor/operators/copies/box.h"
 }
 
-/* k counts the box with its last dimension innermost. */
+/* Computes the offsets of element k, with the last dimension innermost. */
 struct mp_boxed {
     int rank;
     int64_t n;
@@ -36,13 +36,13 @@ struct mp_boxed {
     }
 };
 
-/* 16 bytes at once. */
+/* An element of 16 bytes. */
 struct alignas(16) mp_wide {
     uint64_t x[2];
 };
 
-/* Counts a settled box in larger elements, of up to 16 bytes, where both sides (from NULL: the writing side) allow it. Returns
- * their size. */
+/* Reinterprets a settled box in larger elements, of up to 16 bytes, if both sides allow it (`from` NULL: the writing side).
+ * Returns their size. */
 static inline int mp_box_widen(mp_box *box, int size, const void *from, const void *to)
 {
     const int last = box->rank - 1;

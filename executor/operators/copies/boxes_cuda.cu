@@ -1,6 +1,5 @@
-/* boxes_cuda.cu - strided copies. A box whose two sides have different innermost dimensions goes through square tiles in shared
- * memory; all others are counted in elements as large as their sizes, strides and addresses allow, one to a thread.
- */
+/* boxes_cuda.cu - strided copies. A box whose two sides have different innermost dimensions is copied in square tiles
+ * through shared memory; all others one element per thread, in elements as large as sizes, strides and addresses allow. */
 
 #include "executor/cuda/grid/grid.cuh"
 #include "executor/cuda/grid/vectors.cuh"
@@ -67,8 +66,8 @@ template <mp_dtype T> struct add_vectors_of {
     }
 };
 
-/* Rows lie side by side where they are read, columns where they are written: from[r + c * from_column] to
- * to[r * to_row + c]. A block takes one tile. */
+/* Transposes from[r + c * from_column] to to[r * to_row + c]: reads contiguous rows, writes contiguous columns. One tile per
+ * thread block. */
 template <class T> struct transposed_of {
     enum { PHASES = 2, SIDE = sizeof(T) <= 2 ? 64 : 32, STEP = MP_GRID_THREADS / SIDE };
     struct room {
@@ -96,7 +95,7 @@ template <class T> struct transposed_of {
     }
 };
 
-/* The last two dimensions of a settled box. A few rows or columns are not worth a tile. */
+/* True if the last two dimensions of a settled box are worth tiles; a few rows or columns are not. */
 static bool is_transposed(const mp_box *box)
 {
     enum { FEW = 4 };
@@ -197,7 +196,7 @@ void mp_cuda_array_zero(const mp_array *to)
     mp_cuda_box_fill(&box, mp_dtype_bits(to->dtype) / 8, &zero, to->data);
 }
 
-/* ---- bytes as parameters of kernels; where the last one that differs is. */
+/* ---- bytes copied as parameters of kernels; search for the last byte that differs. */
 
 namespace
 {
@@ -230,7 +229,7 @@ void mp_cuda_put(const void *from, int64_t n, void *to)
 namespace
 {
 
-/* Per stretch, one after the last byte that is another. */
+/* Finds, per stretch, the position behind the last byte that differs from the given one. */
 struct others_of {
     struct value {
         int64_t end;

@@ -1,26 +1,27 @@
-/* boxes_cuda.h - copying, filling and adding boxes of elements (executor/operators/copies/box.h) on the GPU, and bytes that are
- * brought there as parameters of kernels, or searched. All only enqueue. */
+/* boxes_cuda.h - copies, fills and adds boxes of elements (executor/operators/copies/box.h) on the GPU, copies bytes there
+ * as parameters of kernels, and searches bytes. All functions only enqueue. */
 #pragma once
 
 #include "executor/operators/copies/box.h"
 
 /* As mp_box_copy; elements of 1, 2, 4 or 8 bytes. */
 void mp_cuda_box_copy(const mp_box *box, int size, const void *from, void *to);
-/* Every element of the writing side becomes the value in the program's memory. */
+/* Sets every element of the writing side to a value in the program's memory. */
 void mp_cuda_box_fill(const mp_box *box, int size, const void *value, void *to);
-/* to += from over elements of FLOAT or BFLOAT16; no stride of the writing side is 0. */
+/* Adds `from` to `to` over elements of FLOAT or BFLOAT16; no writing stride is 0. */
 void mp_cuda_box_add(const mp_box *box, mp_dtype dtype, const void *from, void *to);
-/* Whether the box is copied through tiles, because its two sides have different innermost dimensions. */
+/* True if the box is copied through tiles, because its two sides have different innermost dimensions. */
 bool mp_cuda_box_is_transposed(const mp_box *box);
 
-/* All elements of one array to the same indices of another of its shape and type; nothing where both are the same. */
+/* Copies an array to another of its shape and type, index by index; does nothing if both have the same address. */
 void mp_cuda_array_copy(const mp_array *from, const mp_array *to);
 void mp_cuda_array_zero(const mp_array *to);
 
-/* to[0 .. n) = from[0 .. n), bytes that the host knows when a call runs and that are read before this returns: nothing waits,
- * and a captured graph holds them. One launch per 2 KB. */
+/* Copies n bytes from the host, which are read before this returns. They are parameters of the launch, so nothing waits and
+ * a captured graph contains them. One launch per 2 KB. */
 void mp_cuda_put(const void *from, int64_t n, void *to);
 
-/* Per stretch of MP_CUDA_STRETCH bytes of memory: up to where it has another byte, from its begin; 0: nowhere. */
+/* For each stretch of MP_CUDA_STRETCH bytes, computes how many bytes there are up to the last one that differs from the
+ * given one; 0: none differs. */
 enum { MP_CUDA_STRETCH = 1 << 20 };
 void mp_cuda_last_others(const unsigned char *memory, unsigned char byte, int64_t bytes, int64_t *stretches);

@@ -1,4 +1,4 @@
-/* copies.c - from an operator to the parts it moves, checked; and runs them. */
+/* copies.c - describes an operator as parts to copy, checks them, and runs them. */
 #include "executor/operators/copies/copies.h"
 
 #include <string.h>
@@ -13,8 +13,8 @@ static char *at(const mp_array *a, int64_t element)
     return (char *)a->data + element * size_of(a);
 }
 
-/* What lies outside of the corners before (behind) the box along dimension d and inside along those before d, as a box to be
- * written from its first element on, which is returned; reading strides are 0. */
+/* Describes as a box what lies outside of the corners along dimension d, before or behind, and inside along the dimensions
+ * before d; reading strides are 0. Returns the offset of its first element. */
 static int64_t slab_outside(const mp_array *a, const int64_t *low, const int64_t *high, int d, bool behind, mp_box *slab)
 {
     int64_t start = (behind ? high[d] : 0) * a->strides[d];
@@ -30,7 +30,7 @@ static int64_t slab_outside(const mp_array *a, const int64_t *low, const int64_t
     return start;
 }
 
-/* What lies outside of the corners becomes the value that lies there (given), or else the one here. */
+/* Fills what lies outside of the corners with the element at `given`, or else with `value`. */
 static void fill_outside(const mp_copier *by, const mp_array *a, const mp_inside *inside, const void *given, const void *value)
 {
     for (int d = 0; d < a->rank; d++)
@@ -134,7 +134,8 @@ static void release(mp_call *call)
     if (m) mp_free(m->parts);
 }
 
-/* Backward: the gradients that are asked for are floats, lie by strides and have at most as many dimensions as can be added. */
+/* Checks backward: gradients that are asked for must be floats with strides, and have at most as many dimensions as can be
+ * added. */
 static mp_status check_gradients(const mp_operands *x, const mp_copies *m, mp_error *err)
 {
     for (size_t k = 0; k < m->n_parts; k++) {

@@ -1,5 +1,5 @@
-/* copies_cpu.c - operators that move elements, on the CPU: cuts a settled box into items for threads, planes or parts of one,
- * and copies a plane: in rows, in transposed tiles, or one by one. */
+/* copies_cpu.c - copies boxes on the CPU: cuts a settled box into items for threads, which are planes or parts of one, and
+ * copies planes in rows, in transposed tiles, or element by element. */
 #include "executor/operators/copies/copies_cpu.h"
 
 #include <string.h>
@@ -9,16 +9,16 @@
 #include "executor/operators/copies/copies.h"
 #include "executor/operators/elementwise/elementwise_cpu.h"
 
-/* ---- a plane */
+/* ---- planes */
 
-/* Whether it goes through tiles, which are fastest with rows in multiples of PLANE_ROWS. */
+/* Rows of a tile are a multiple of PLANE_ROWS; the function is true if the plane is copied in tiles. */
 enum { PLANE_ROWS = 32 };
 static bool is_transposed(const mp_plane *p)
 {
     return p->to_column == 1 && p->from_row == 1 && p->from_column != 1 && p->columns > 1;
 }
 
-enum { TILE = 8, SHORT = 8 /* elements */, LONG = 1024 /* bytes */ };
+enum { TILE = 8, SHORT = 8 /* in elements */, LONG = 1024 /* bytes */ };
 
 #ifdef __clang__
 #define SHUFFLE(a, b, mask, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
@@ -26,8 +26,8 @@ enum { TILE = 8, SHORT = 8 /* elements */, LONG = 1024 /* bytes */ };
 #define SHUFFLE(a, b, mask, ...) __builtin_shuffle(a, b, (mask){__VA_ARGS__})
 #endif
 
-/* n bytes, n >= 16, of places that do not overlap: what is left behind the last whole vector is copied with it once more, up to
- * its end. Rows are often so short that a call for each would cost more than the copying. */
+/* Copies n bytes, n >= 16, between places that do not overlap. The rest behind the last whole vector is copied with a vector
+ * that ends at the end. Rows are often so short that a call of memcpy for each would take longer than the copy. */
 static inline __attribute__((always_inline)) void copy_short(char *to, const char *from, int64_t n)
 {
     enum { WIDE = 32, NARROW = 16 };
@@ -70,7 +70,7 @@ static void copy_rows(int64_t rows, int64_t n, const char *from, int64_t from_ro
         }                                                                                                                 \
         for (int i = 0; i < TILE; i++) memcpy(to + i * to_row, &v[i], sizeof v[i]);                                       \
     }                                                                                                                     \
-    /* A band of rows is as wide as a cache line of what is read, so that each line is read once. */                      \
+    /* Transposes a band of rows that is as wide as a cache line, so that each line is read once. */                      \
     MP_VECTOR static void transpose_##T(const mp_plane *p, const T *from, T *to)                                          \
     {                                                                                                                     \
         const int64_t band = 64 / sizeof(T), rows = p->rows / TILE * TILE, columns = p->columns / TILE * TILE;            \
@@ -134,19 +134,19 @@ void mp_plane_copy(const mp_plane *plane, int size, const void *from, void *to)
     }
 }
 
-/* ---- a box */
+/* ---- boxes */
 
-enum { ITEM = 1 << 14 }; /* elements that one thread copies at a time, roughly */
+enum { ITEM = 1 << 14 }; /* roughly the elements of an item */
 
-/* How a settled box is cut into items: stretches of planes, or stretches of rows and columns of one plane. */
+/* How a settled box is cut into items: several planes each, or parts of the rows and columns of one plane. */
 typedef struct cut {
     const mp_box *box;
     const char *from;
     char *to;
     int size;
     mp_plane plane;                           /* whole */
-    int64_t rows, columns;                    /* of one item */
-    int64_t n_outer, n_rows, n_columns, span; /* planes; items per plane; planes per item */
+    int64_t rows, columns;                    /* rows and columns of an item */
+    int64_t n_outer, n_rows, n_columns, span; /* n_outer: planes; n_rows, n_columns: items per plane; span: planes per item */
 } cut;
 
 static cut cut_box(const mp_box *box, int size, const void *from, void *to)
@@ -260,7 +260,7 @@ static mp_status done(mp_error *err)
     return MP_OK;
 }
 
-/* Adding bfloat16 across a transposition would convert element by element: copied and then added it is much faster. */
+/* Adding bfloat16 across a transposition would convert element by element: a copy followed by an addition is much faster. */
 static void plan(const mp_operands *x, const mp_copies *m, mp_call *call)
 {
     call->adds = x->adds;
@@ -272,7 +272,7 @@ static void plan(const mp_operands *x, const mp_copies *m, mp_call *call)
     }
 }
 
-/* Boxes that are filled have reading strides of 0. */
+/* Fills are copies with reading strides of 0. */
 static const mp_copier copier = {mp_box_copy, mp_box_copy, mp_cpu_array_zero, add, sum, done, plan};
 
 MP_COPIES_PREPARE

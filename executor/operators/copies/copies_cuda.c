@@ -1,4 +1,4 @@
-/* copies_cuda.c - operators that move elements (copies.h) on the GPU. */
+/* copies_cuda.c - operators that only copy elements (copies.h) on the GPU. */
 #include "executor/operators/copies/copies.h"
 
 #include "executor/cuda/grid/families.h"
@@ -17,7 +17,7 @@ static void sum(const mp_array *from, const mp_array *to, bool add, void *worksp
     mp_cuda_sum_to(from, to, 1, add, workspace);
 }
 
-/* What is transposed is copied in tiles and then added; sums want room. */
+/* Transposed parts are copied in tiles and then added; sums need workspace. */
 static void plan(const mp_operands *x, const mp_copies *m, mp_call *call)
 {
     call->adds = x->adds;

@@ -1,4 +1,4 @@
-/* copies_rules.c - what each operator that only moves elements copies where. */
+/* copies_rules.c - describes each operator that only copies elements as parts. */
 #include "executor/operators/copies/copies.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 #include "estimator/rules/operands/layout.h"
 #include "executor/kernel/element.h"
 
-/* A new part of rank 0. */
+/* Adds a part of rank 0. */
 static mp_status new_part(mp_copies *m, int in, int out, mp_copies_part **part, mp_error *err)
 {
     if (!mp_grow(&m->parts, &m->capacity, m->n_parts + 1, sizeof *m->parts)) return MP_FAIL(err, MP_NOMEM, "out of memory");
@@ -18,9 +18,9 @@ static mp_status new_part(mp_copies *m, int in, int out, mp_copies_part **part, 
     return MP_OK;
 }
 
-/* ---- every element at another place */
+/* ---- operators that copy every element once */
 
-/* One part over dims with these strides on both sides. */
+/* Adds one part over dims with these strides on both sides. */
 static mp_status one_part(mp_copies *m, int rank, const int64_t *dims, const int64_t *from, const int64_t *to, mp_error *err)
 {
     mp_copies_part *p;
@@ -29,7 +29,7 @@ static mp_status one_part(mp_copies *m, int rank, const int64_t *dims, const int
     return st;
 }
 
-/* Cuts the dimensions of two arrays into factors that both have; false: they have none in common. */
+/* Cuts the dimensions of two arrays into common factors; false: there are none. */
 static bool refine(const mp_array *a, const mp_array *b, mp_box *box)
 {
     int i = a->rank - 1, j = b->rank - 1;
@@ -48,14 +48,14 @@ static bool refine(const mp_array *a, const mp_array *b, mp_box *box)
     }
 }
 
-/* The elements in the order of their indices, under other dimensions. */
+/* Copies the elements in the order of their indices to other dimensions. */
 mp_status mp_copies_reshape(const mp_operands *x, mp_copies *m, mp_error *err)
 {
     const mp_array *in = mp_operands_in(x, 0), *out = mp_operands_out(x, 0);
     mp_copies_part *p;
     bool plain_in = mp_array_is_plain(in), plain_out = mp_array_is_plain(out);
     if (plain_in || plain_out) {
-        const mp_array *odd = plain_out ? in : out; /* the other one may be seen under these dimensions too */
+        const mp_array *odd = plain_out ? in : out; /* the other array, whose strides may allow its own dimensions to be used */
         mp_array plain = mp_array_plain(odd->dtype, odd->rank, odd->dims);
         return one_part(m, odd->rank, odd->dims, plain_out ? odd->strides : plain.strides,
                         plain_out ? plain.strides : odd->strides, err);
@@ -83,8 +83,8 @@ mp_status mp_copies_reorder(const mp_operands *x, mp_copies *m, mp_error *err)
     return one_part(m, out->rank, out->dims, in->strides, out->strides, err);
 }
 
-/* Blocks of b x b pixels of `wide` are b * b groups of channels of `deep`, ordered by place and then channel, or (CRD) by
- * channel and then place. */
+/* Turns blocks of b x b pixels of `wide` into b * b groups of channels of `deep`, ordered by position and then channel, or
+ * (CRD) by channel and then position. */
 static mp_status blocks(const mp_operands *x, mp_copies *m, const mp_array *deep, const mp_array *wide, bool into_space,
                         bool channel_first, mp_error *err)
 {
@@ -108,9 +108,9 @@ mp_status mp_copies_space_to_depth(const mp_operands *x, mp_copies *m, mp_error 
     return blocks(x, m, mp_operands_out(x, 0), mp_operands_in(x, 0), false, false, err);
 }
 
-/* ---- stretches of a tensor along its axes */
+/* ---- operators that copy stretches along an axis */
 
-/* One output from several inputs, or several from one: part k begins where the one before ends. */
+/* Adds part k of a concatenation or split, which begins where the previous part ends. */
 static mp_status put_part(mp_copies *m, int in, int out, const mp_array *small, const mp_array *from, const mp_array *to,
                           mp_copies_part **p, mp_error *err)
 {
@@ -168,19 +168,20 @@ mp_status mp_copies_slice(const mp_operands *x, mp_copies *m, mp_error *err)
     if (!known) return MP_NO_KERNEL(x, err, "a slice whose bounds are computed while it runs");
     MP_CHECK(new_part(m, 0, 0, &p, err));
     for (int d = 0; d < in->rank; d++) {
-        /* a single element is not stepped from, and its step may be out of all proportion */
+        /* the step of a single element is never taken, and may be too large to multiply */
         int64_t n = out->dims[d], step = n > 1 ? slice.step[d] : 1, last = slice.start[d] + (n - 1) * step;
         if (n) p->from_at += slice.start[d] * in->strides[d];
         mp_box_put(&p->box, n, step * in->strides[d], out->strides[d]);
         m->cut.low[d] = !n ? 0 : step > 0 ? slice.start[d] : last;
         m->cut.high[d] = !n ? 0 : step > 0 ? last + 1 : slice.start[d] + 1;
-        if (step != 1 && step != -1) m->cut.high[d] = m->cut.low[d]; /* what lies between is zeroed with all the rest */
+        if (step != 1 && step != -1)
+            m->cut.high[d] = m->cut.low[d]; /* with larger steps the elements in between are zeroed with all others */
         m->cut.any |= m->cut.low[d] > 0 || m->cut.high[d] < in->dims[d];
     }
     return MP_OK;
 }
 
-/* ---- some elements more than once, or not at all */
+/* ---- operators that repeat elements, or leave some out */
 
 mp_status mp_copies_expand(const mp_operands *x, mp_copies *m, mp_error *err)
 {
@@ -195,7 +196,7 @@ mp_status mp_copies_expand(const mp_operands *x, mp_copies *m, mp_error *err)
     return st;
 }
 
-/* Each dimension of the output is one of repetitions and one of the input. */
+/* Splits each dimension of the output into the repetitions and the input's dimension. */
 mp_status mp_copies_tile(const mp_operands *x, mp_copies *m, mp_error *err)
 {
     const mp_array *in = mp_operands_in(x, 0), *out = mp_operands_out(x, 0);
@@ -213,7 +214,7 @@ static int64_t modulo(int64_t a, int64_t n)
     return (a % n + n) % n;
 }
 
-/* Where element i of an axis of n elements, counted from its first one, comes from; constant padding comes from nowhere. */
+/* Returns the source of element i of an axis of n elements; constant padding has none. */
 static int64_t from_edge(int64_t i, int64_t n)
 {
     return i < 0 ? 0 : i < n ? i : n - 1;
@@ -233,7 +234,7 @@ static const struct {
     int64_t (*source)(int64_t i, int64_t n);
 } modes[] = {{"constant", NULL}, {"edge", from_edge}, {"reflect", from_reflection}, {"wrap", from_other_end}};
 
-/* A stretch of an axis of the output that comes from the input in steps of -1, 0 or 1. */
+/* A stretch of an output axis whose source moves along the input by -1, 0 or 1 per element. */
 typedef struct stretch {
     int64_t from, to, step, n;
 } stretch;
@@ -243,7 +244,7 @@ typedef struct axis_stretches {
     stretch *list;
 } axis_stretches;
 
-/* Elements of an axis that are padded with others: more than this would be listed for minutes. */
+/* Most elements of an axis that are padded by reflection or the like; a longer list would take minutes. */
 enum { PADDED_MAX = 1 << 26 };
 
 static mp_status add_stretch(axis_stretches *s, stretch one, mp_error *err)
@@ -255,7 +256,7 @@ static mp_status add_stretch(axis_stretches *s, stretch one, mp_error *err)
 
 static mp_status cut_axis(int mode, int64_t n, int64_t before, int64_t n_out, axis_stretches *s, mp_error *err)
 {
-    if (mode == 0) { /* what of the input's places 0 .. n lies at 0 .. n_out of the output, `before` places on */
+    if (mode == 0) { /* the output's places [0, n_out) that hold the input's places [0, n), `before` further on */
         const int64_t first = before > 0 ? before : 0, last = n_out - before < n ? n_out : before + n;
         return last > first ? add_stretch(s, (stretch){first - before, first, 1, last - first}, err) : MP_OK;
     }
@@ -274,7 +275,7 @@ static mp_status cut_axis(int mode, int64_t n, int64_t before, int64_t n_out, ax
     return MP_OK;
 }
 
-/* Pads before each axis of the input. */
+/* Reads the pads before each axis of the input. */
 static mp_status read_pads(const mp_operands *x, int rank, int64_t *before, mp_error *err)
 {
     mp_infer reader = mp_operands_reader(x, err);
@@ -288,7 +289,7 @@ static mp_status read_pads(const mp_operands *x, int rank, int64_t *before, mp_e
     return MP_OK;
 }
 
-/* What constant padding fills with, where that is no input: an attribute up to operator set 10, else 0. */
+/* Returns the constant of the padding, if it is no input: an attribute up to operator set 10, else 0. */
 static mp_status read_value(const mp_operands *x, mp_copies *m, mp_error *err)
 {
     mp_dtype dtype = x->in[0].dtype;
@@ -300,7 +301,7 @@ static mp_status read_value(const mp_operands *x, mp_copies *m, mp_error *err)
     return MP_OK;
 }
 
-/* A part for every combination of stretches. */
+/* Adds a part for every combination of stretches. */
 static mp_status combine(mp_copies *m, const mp_array *in, const mp_array *out, const axis_stretches *axes, mp_error *err)
 {
     int64_t n = 1;
@@ -352,7 +353,7 @@ mp_status mp_copies_pad(const mp_operands *x, mp_copies *m, mp_error *err)
         m->pad.any |= s->n < out->dims[d];
     }
     MP_CHECK(combine(m, in, out, axes, err));
-    if (!m->n_parts) { /* all is filled: the gradient still has to be written */
+    if (!m->n_parts) { /* the output is all filling: the gradient is zero, but has to be written */
         mp_copies_part *p;
         MP_CHECK(new_part(m, 0, 0, &p, err));
         mp_box_put(&p->box, 0, in->rank ? 1 : 0, 1);

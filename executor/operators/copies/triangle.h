@@ -3,18 +3,18 @@
 
 #include "executor/kernel/body.h"
 
-/* `to` gets the upper or lower triangle of `from` and zeros elsewhere; an item is a span. */
+/* Copies the upper or lower triangle of `from` to `to`, with zeros elsewhere; an item is a span. */
 typedef struct mp_trilu {
     mp_array from, to;
-    bool upper, add; /* add: to what is in `to` */
+    bool upper, add; /* add: accumulate into `to` */
     int size;        /* bytes of an element */
     int64_t diagonal;
     bool is_computed;
-    const int64_t *computed; /* the diagonal where a node computes it, while it runs */
+    const int64_t *computed; /* the diagonal, if a node computes it while the step runs */
 } mp_trilu;
 
-/* The description becomes the call's state, with the diagonal where it is a constant: backward does not see it otherwise.
- * MP_UNSUPPORTED: types or layouts like that, or a gradient whose diagonal is computed; MP_NOMEM. */
+/* Fills the description, which becomes the call's state. A constant diagonal is read now, because backward cannot see it
+ * later. MP_UNSUPPORTED: other types or layouts, or a gradient whose diagonal is computed; MP_NOMEM. */
 mp_status mp_trilu_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_trilu_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
 
@@ -27,8 +27,8 @@ MP_INLINE void mp_trilu_item(const mp_trilu *s, int64_t k)
     const int64_t from = mp_array_place(x, 0, last, span.row), to = mp_array_place(y, 0, last, span.row);
     const int64_t x_step = x->strides[last], y_step = y->strides[last];
     int64_t edge = s->computed ? *s->computed : s->diagonal;
-    edge = edge > columns ? columns : edge < -rows ? -rows : edge; /* far outside all are the same */
-    edge += r + !s->upper;                                         /* the first column behind it */
+    edge = edge > columns ? columns : edge < -rows ? -rows : edge; /* all diagonals beyond a corner are equal */
+    edge += r + !s->upper; /* the column behind the kept ones or, for upper, the first kept one */
     edge = edge < span.first ? span.first : edge > span.end ? span.end : edge;
     const int64_t first = s->upper ? edge : span.first, end = s->upper ? span.end : edge;
     for (int64_t c = first; s->add && c < end; c++) {

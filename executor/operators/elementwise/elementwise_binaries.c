@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* What is different about a row. */
+/* The traits of a row. */
 enum { ADDS = 1, AVERAGES = 2, PICKS = 4, SHIFTS = 8, SLOPES = 16 };
 
 typedef struct binary {
@@ -42,10 +42,10 @@ typedef struct state {
     const binary *b;
     mp_whole_formula whole;
     double parameters[MP_FORMULA_PARAMETERS];
-    mp_array *operands; /* the inputs, as they broadcast */
-    int64_t slot_bytes; /* of one operand's terms in the workspace */
-    int64_t sums_at;    /* where in the workspace sums have their room */
-    int64_t ties_at;    /* and where ties are counted */
+    mp_array *operands; /* the inputs as they broadcast */
+    int64_t slot_bytes; /* bytes of one operand's terms in the workspace */
+    int64_t sums_at;    /* offset in the workspace for sums */
+    int64_t ties_at;    /* offset in the workspace for counts of ties */
     mp_pool *pool;
 } state;
 
@@ -54,7 +54,8 @@ static void release(mp_call *call)
     mp_pool_free(((state *)call->state)->pool);
 }
 
-/* Input k with the axes it meant before operator set 7, or PRelu's slope over channels: dimensions of size 1 behind its own. */
+/* Returns input k with dimensions of size 1 behind its own, for the axes of operator sets before 7 and for PRelu's slope per
+ * channel. */
 static mp_array operand(const mp_operands *x, const state *s, int k)
 {
     mp_array a = s->operands[k];
@@ -78,7 +79,7 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error
     for (int k = 1; k < x->n_in || (k == 1 && x->n_in == 1); k++) {
         mp_array second = k < x->n_in ? operand(x, s, k) : first;
         const mp_array *in[] = {&first, &second}, *to = k + 1 < x->n_in ? &partial : y;
-        if (x->n_in == 1) /* Sum, Mean, Max, Min of one */
+        if (x->n_in == 1) /* Sum, Mean, Max, Min of one operand */
             s->engine->floats(MP_FORMULA_maximum, s->parameters, in, 2, to);
         else if (s->whole)
             s->engine->whole(s->whole, s->parameters, in, 2, to);
@@ -93,7 +94,7 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error
     return s->engine->end(err);
 }
 
-/* The gradient of operand i from `terms`, which have the output's shape: summed to its shape. */
+/* Describes the gradient of operand i, to which `terms`, in the output's shape, are summed. */
 static mp_array target_of(const mp_operands *x, const state *s, int i)
 {
     mp_array d = s->operands[i];
@@ -110,7 +111,7 @@ static mp_array terms_of(const mp_operands *x, mp_dtype dtype)
     return t;
 }
 
-/* Whether writing to d spoils what a later gradient of the same node reads. */
+/* True if writing to d overwrites what a later gradient of the node reads. */
 static bool spoils(const mp_operands *x, const mp_array *d)
 {
     bool spoils = d->data == x->d_out[0].data || d->data == x->out[0].data;
@@ -118,13 +119,15 @@ static bool spoils(const mp_operands *x, const mp_array *d)
     return spoils;
 }
 
-/* Max and Min of three or more: how many operands are the result has to be counted before each of them gets its share. */
+/* True for Max and Min of three or more operands: the operands that equal the result have to be counted, because they share
+ * the gradient. */
 static bool counts_ties(const state *s, const mp_operands *x)
 {
     return (s->b->traits & PICKS) && x->n_in > 2;
 }
 
-/* Room in the workspace for the result, computed once more (k = 0), and for how many operands are that (k = 1). */
+/* Describes an array in the workspace for the result, which is recomputed (k = 0), or for the count of operands equal to it
+ * (k = 1). */
 static mp_array tie_slot(const state *s, const mp_operands *x, int k)
 {
     mp_array slot = terms_of(x, x->d_out[0].dtype);
@@ -147,7 +150,7 @@ static void count_ties(const state *s, const mp_operands *x)
     }
 }
 
-/* The terms of operand i's gradient, in the output's shape. */
+/* Computes the terms of operand i's gradient, in the output's shape. */
 static void run_terms(const state *s, const mp_operands *x, int i, const mp_array *to)
 {
     const mp_array *g = &x->d_out[0];
@@ -160,8 +163,8 @@ static void run_terms(const state *s, const mp_operands *x, int i, const mp_arra
     s->engine->floats(f, s->parameters, in, 4, to);
 }
 
-/* A gradient that lies where a later one's terms are read waits in a slot of the workspace until all are computed, and so does
- * one that is added to another that waits: of an operand that is there twice. */
+/* A gradient that overwrites a later one's operands is kept in the workspace until all are computed; so is a gradient of the
+ * same operand that is added to it. */
 static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;
@@ -198,7 +201,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_erro
     return s->engine->end(err);
 }
 
-/* Inputs as they broadcast: axis attributes of old operator sets, and PRelu's slope. */
+/* Reads the inputs as they broadcast: axis attributes of old operator sets, and PRelu's slope. */
 static mp_status see_operands(const mp_operands *x, state *s, mp_error *err)
 {
     MP_ENSURE(s->pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
@@ -207,7 +210,7 @@ static mp_status see_operands(const mp_operands *x, state *s, mp_error *err)
         mp_array *a = &s->operands[k];
         *a = x->in[k];
         a->data = NULL;
-        /* a slope per channel stood for itself */
+        /* in old operator sets a slope per channel did not broadcast */
         bool slopes = (s->b->traits & SLOPES) && k == 1 && x->op->version < 7 && a->rank == 1 && x->in[0].rank > 2 &&
                       a->dims[0] == x->in[0].dims[1];
         for (int d = 1; slopes && d < x->in[0].rank - 1; d++) a->dims[d] = 1;
@@ -242,7 +245,7 @@ mp_status mp_binary_prepare(const mp_engine *engine, const mp_operands *x, mp_ca
     if ((b->traits & SHIFTS) && !strcmp(mp_operator_text(x->op, "direction", "LEFT"), "RIGHT")) s->whole = MP_WHOLE_shift_right;
     s->parameters[0] = b->traits & AVERAGES ? 1.0 / x->n_in : (double)mp_operator_int(x->op, "fmod", 0);
     call->run = run_forward;
-    /* partial results do not lie in y, which may be where the third operand is */
+    /* partial results are in the workspace, since y may be the memory of the third operand */
     if (!x->is_backward && x->n_in > 2) call->workspace_bytes = mp_array_bytes(&x->out[0]);
     if (!x->is_backward) return MP_OK;
     call->run = run_backward;
@@ -266,7 +269,7 @@ mp_status mp_binary_prepare(const mp_engine *engine, const mp_operands *x, mp_ca
     return MP_OK;
 }
 
-/* Functions of x + bias: with the bias, and of x alone. */
+/* Functions of x + bias: the formula with the bias, and that of x alone. */
 typedef struct biased {
     const char *kind;
     mp_formula with, with_slope, alone, alone_slope;
@@ -278,7 +281,7 @@ static const biased biased_functions[] = {
     {"BiasGelu", MP_FORMULA_biased_gelu, MP_FORMULA_biased_gelu_slope, MP_FORMULA_gelu, MP_FORMULA_gelu_slope},
 };
 
-/* Where and functions of x + bias: the terms of up to two gradients, then room for their sums. */
+/* State of Where and of functions of x + bias: workspace for the terms of up to two gradients, then for their sums. */
 typedef struct terms_state {
     const mp_engine *engine;
     const biased *b; /* NULL: Where */
@@ -327,7 +330,7 @@ static mp_status run_where_backward(const mp_call *call, const mp_operands *x, m
     const mp_array *g = &x->d_out[0], *in[] = {g, &x->in[0], g, g};
     mp_array terms[2] = {terms_of(x, g->dtype), terms_of(x, g->dtype)};
     terms[1].data = (char *)x->workspace + s->slot_bytes;
-    /* both before either is written, which may be where dy lies */
+    /* compute the terms of both gradients before either is written, which may overwrite dy */
     for (int pass = 0; pass < 2; pass++)
         for (int k = 0; k < 2; k++) {
             const double first[MP_FORMULA_PARAMETERS] = {k == 0};

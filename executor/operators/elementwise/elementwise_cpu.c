@@ -1,4 +1,4 @@
-/* elementwise_cpu.c - a row function over a loop nest, in blocks that are fixed by the shapes. */
+/* elementwise_cpu.c - runs a row function over a loop nest, in blocks that depend on the shapes alone. */
 #include "executor/operators/elementwise/elementwise_cpu.h"
 
 #include <string.h>
@@ -68,7 +68,7 @@ static void run_whole(const nest *x, const int64_t *at, int64_t n)
     }
 }
 
-/* Where the operands of run r begin. */
+/* Computes the offsets at which run r of the operands begins. */
 static void locate(const nest *x, int64_t r, int64_t *at)
 {
     for (int k = 0; k < x->loops.n; k++) at[k] = 0;
@@ -79,8 +79,8 @@ static void locate(const nest *x, int64_t r, int64_t *at)
     }
 }
 
-/* m short runs that lie behind each other in the output, as one: operands that do so too are read where they lie, others are
- * collected. */
+/* Runs m short runs as one, which are contiguous in the output. Operands that are also contiguous are read in place, others
+ * are gathered. */
 static void run_together(const nest *x, const int64_t *at, int64_t m)
 {
     float rooms[ALL][MP_BLOCK];
@@ -153,11 +153,10 @@ void mp_elementwise_whole(mp_whole_row row, const double *parameters, const mp_a
     run_nest(&x, in, n_in, out);
 }
 
-/* ---- the sum over what was broadcast: gradients of biases, scales and scalars.
+/* ---- sums over broadcast dimensions: gradients of biases, scales and scalars.
  *
- * Every output element belongs to one thread, which adds its terms in the order of memory; long sums to few outputs go through
- * partial sums over a fixed number of stretches.
- */
+ * Every output element belongs to one thread, which adds its terms in the order of memory; long sums to few outputs are
+ * partial sums over a fixed number of stretches. */
 
 enum { LANES = 64, STRETCHES = 64 };
 
@@ -166,10 +165,10 @@ typedef struct sum {
     void *to;
     mp_dtype from_dtype, to_dtype;
     mp_sum_loops loops;
-    int64_t column_blocks; /* columns: blocks of LANES along the innermost kept dimension */
+    int64_t column_blocks; /* for sums of columns: blocks of LANES along the innermost kept dimension */
     float scale;
     bool add;
-    double *partial; /* scalars: per stretch */
+    double *partial; /* for few outputs: a sum per stretch */
 } sum;
 
 static void store(const sum *x, int64_t at, double value)
@@ -183,7 +182,7 @@ MP_VECTOR static void add_lanes(const float *from, int64_t n, float *sums)
     for (int64_t k = 0; k < n; k++) sums[k] += from[k];
 }
 
-/* Where the r-th term of the first sum lies, of the dimensions before `until`. */
+/* Returns the offset of the r-th term of the first sum, counted over the dimensions before `until`. */
 static int64_t reduced_at(const sum *x, int64_t r, int until)
 {
     return mp_strided_place(until, x->loops.reduced, x->loops.reduced_stride, r);
@@ -195,8 +194,8 @@ static void kept_at(const sum *x, int64_t k, int until, int64_t *from, int64_t *
     *to = mp_strided_place(until, x->loops.kept, x->loops.to_stride, k);
 }
 
-/* LANES neighbouring outputs at once: the innermost kept dimension lies contiguously in `from`. Rows are added up in stretches
- * whose sums are added in double. */
+/* Sums LANES adjacent outputs at once, whose dimension is contiguous in `from`. Stretches of rows are summed in float, the
+ * stretches in double. */
 static void sum_columns(void *data, int64_t block)
 {
     const sum *x = data;
@@ -218,7 +217,7 @@ static void sum_columns(void *data, int64_t block)
     for (int64_t k = 0; k < n; k++) store(x, to + k * x->loops.to_stride[inner], totals[k]);
 }
 
-/* The terms [r, r + n) of the innermost reduced dimension, wherever they lie. */
+/* Returns the sum of the terms [r, r + n) of the innermost reduced dimension, with any stride. */
 static double sum_stretch(const sum *x, int64_t from, int64_t n)
 {
     float room[MP_BLOCK];
@@ -243,7 +242,7 @@ static void sum_one(void *data, int64_t k)
     store(x, to, total);
 }
 
-/* One output from many terms that lie side by side. */
+/* Sums a part of one output's many contiguous terms. */
 static void sum_part(void *data, int64_t part)
 {
     const sum *x = data;

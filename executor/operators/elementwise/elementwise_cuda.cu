@@ -1,6 +1,6 @@
-/* elementwise_cuda.cu - the formulas of formulas.def as kernels: each has one over vectors for operands of one type that lie
- * side by side or repeat (a bias along rows, a factor per row, a scalar); operands of other strides and types share one kernel
- * for all formulas. */
+/* elementwise_cuda.cu - the formulas of formulas.def as kernels. Operands of one type that are contiguous or repeat (a bias
+ * along rows, a factor per row, a scalar) have a kernel per formula over vectors; operands of other strides and types share
+ * one kernel for all formulas. */
 
 #include "executor/cuda/grid/reduce.cuh"
 #include "executor/cuda/grid/vectors.cuh"
@@ -16,7 +16,7 @@ struct parameters {
     double p[MP_FORMULA_PARAMETERS];
 };
 
-/* The formula over its N inputs, as a type; those of several operands may have some that repeat. */
+/* A formula over its N inputs as a type; `repeats` is true if operands may repeat. */
 #define FORMULA(name, n, repeats, operands, formula)                          \
     struct name##_formula {                                                   \
         enum { N = n, REPEATS = repeats };                                    \
@@ -60,13 +60,13 @@ struct parameters {
 #define WHOLE_3(name, f) WHOLE_FORMULA(name, 3, WHOLE_A_B_C, f)
 #include "executor/operators/elementwise/formulas.def"
 
-/* One operand. */
+/* An operand as a kernel over vectors reads it. */
 struct operand {
     void *data;
     mp_dtype dtype;
 };
 
-/* What vector v reads of an operand: vector v, or vector or element (v / every) % period. */
+/* What vector v of the output reads of an operand: vector v, or vector or element (v / every) % period. */
 enum reading { SIDE_BY_SIDE, VECTOR, ELEMENT };
 struct source {
     operand from;
@@ -93,7 +93,7 @@ struct source {
     }
 };
 
-/* T is the type of all operands; MP_DTYPE_UNDEFINED: each has its own. REPEATS: not all lie side by side. */
+/* T is the type of all operands; MP_DTYPE_UNDEFINED: they differ. REPEATS: some operand is not contiguous. */
 template <class F, mp_dtype T, bool REPEATS> struct vectors_of {
     enum { W = mp_width<T> };
     operand to;
@@ -131,7 +131,7 @@ template <class F, mp_dtype T, bool REPEATS> struct vectors_of {
     }
 };
 
-/* Which formula runs is a jump that all threads take alike; N operands at most, for those of floats and of whole numbers. */
+/* The kernel for any strides jumps to a formula, the same in all threads; its formulas have at most N operands. */
 enum { INPUTS_MAX = 4 };
 
 static MP_BODY float float_of(mp_formula formula, const double *p, const float *in)
@@ -211,7 +211,7 @@ static parameters copy_of(const double *p)
     return all;
 }
 
-/* Whether the output lies side by side, and its vectors can be counted in 32 bits. */
+/* True if the output is contiguous, and 32 bits can count its vectors. */
 static bool is_plain(const mp_loops *loops)
 {
     int64_t inner = 1;
@@ -222,7 +222,7 @@ static bool is_plain(const mp_loops *loops)
     return inner <= UINT32_MAX;
 }
 
-/* How vectors of W elements read operand i of a plain output; false: not in vectors. */
+/* Finds how operand i is read in vectors of W elements for a contiguous output; false: it cannot be. */
 static bool find_source(const mp_loops *loops, int i, const mp_array *array, int W, source *in)
 {
     const int64_t *strides = loops->strides[i];
@@ -269,12 +269,12 @@ static bool run_vectors_in(const mp_loops *loops, const double *p, const mp_arra
     return true;
 }
 
-/* Formulas that turn one type into another. */
+/* True for formulas whose operands and result differ in type. */
 template <class F> constexpr bool mixes_types = false;
 template <> constexpr bool mixes_types<copy_formula> = true;
 template <> constexpr bool mixes_types<copy_slope_formula> = true;
 
-/* In vectors, if all operands allow it. */
+/* Runs a formula in vectors if all operands allow it; else returns false. */
 template <class F>
 static bool run_vectors(const mp_loops *loops, const double *p, const mp_array *const *in, int n_in, const mp_array *out)
 {
@@ -309,7 +309,7 @@ static bool run_formula_in_vectors(mp_formula formula, const mp_loops *loops, co
 #undef ONE
 }
 
-/* Fills what both kinds of placed kernels have. */
+/* Fills the members that the kernels for floats and for whole numbers share. */
 template <class K> static void place(K *f, const double *p, const mp_array *const *in, int n_in, const mp_array *out)
 {
     f->n = n_in;
@@ -339,12 +339,12 @@ void mp_cuda_whole(mp_whole_formula formula, const double *p, const mp_array *co
     mp_each_placed<INPUTS_MAX + 1>(&loops, f);
 }
 
-/* ---- the sum over what was broadcast: gradients of biases, scales and scalars. */
+/* ---- sums over broadcast dimensions: gradients of biases, scales and scalars. */
 
 namespace
 {
 
-/* Operand 0 is what is summed, of type T (MP_DTYPE_UNDEFINED: of a rare one), operand 1 where the sums go. */
+/* Operand 0 is summed, its type is T (MP_DTYPE_UNDEFINED: a rare one); operand 1 gets the sums. */
 template <mp_dtype T> struct sum_of : mp_float_sum {
     const void *from;
     void *to;

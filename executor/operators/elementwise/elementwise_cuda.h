@@ -1,5 +1,4 @@
-/* elementwise_cuda.h - formulas over operands that broadcast, on the GPU: the engine's functions (mp_engine). All only enqueue.
- */
+/* elementwise_cuda.h - formulas over operands that broadcast, on the GPU: the functions of mp_engine. All only enqueue. */
 #pragma once
 
 #include "executor/operators/elementwise/elementwise.h"
@@ -8,6 +7,6 @@ void mp_cuda_floats(mp_formula formula, const double *parameters, const mp_array
 void mp_cuda_whole(mp_whole_formula formula, const double *parameters, const mp_array *const *in, int n_in,
                    const mp_array *out);
 
-/* Over what was broadcast: gradients of biases, scales and scalars. */
+/* Sums over broadcast dimensions, as mp_engine.sum_to: for gradients of biases, scales and scalars. */
 void mp_cuda_sum_to(const mp_array *from, const mp_array *to, float scale, bool add, void *workspace);
 int64_t mp_cuda_sum_workspace_bytes(const mp_array *from, const mp_array *to);

@@ -7,7 +7,7 @@
 
 enum { PARAMETERS = MP_FORMULA_PARAMETERS };
 
-/* A parameter of the formula and the attribute it is. */
+/* A parameter of the formula, and the attribute that gives it. */
 typedef struct parameter {
     const char *name;
     double otherwise;
@@ -40,12 +40,12 @@ static const unary *find(const mp_operator *op)
 typedef struct state {
     const mp_engine *engine;
     mp_formula formula;
-    mp_whole_formula whole; /* none: the other one */
+    mp_whole_formula whole; /* for whole numbers; none: `floats` is used */
     double parameters[PARAMETERS];
-    int lower, upper; /* bounds of Clip of which one is computed: inputs; 0: there is none */
+    int lower, upper; /* Clip: the inputs that are its bounds, if one of them is computed; 0: absent */
 } state;
 
-/* Clip between bounds that are operands. An absent one is stood in for by x, and left out by its parameter. */
+/* Runs Clip with bounds that are operands. x takes the place of an absent bound, and a parameter disables it. */
 static mp_status run_between(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;
@@ -86,7 +86,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_erro
     return s->engine->end(err);
 }
 
-/* Whole numbers are computed as such, unless a cast turns them into something else. */
+/* True for types whose values are computed as whole numbers; a cast to floats is not. */
 static bool is_whole(mp_dtype dtype)
 {
     return mp_dtype_is_integer(dtype) || dtype == MP_DTYPE_BOOL;
@@ -97,8 +97,8 @@ static double scalar(const mp_array *a)
     return a->dtype == MP_DTYPE_INT64 ? (double)*(const int64_t *)a->data : (double)mp_load_float(a->data, a->dtype, 0);
 }
 
-/* Attributes, or for Clip since operator set 11 operands: if all are known they are parameters, else they are read when it
- * runs. */
+/* Reads the parameters from attributes, for Clip since operator set 11 from constant operands. Operands that are computed
+ * are read when the call runs. */
 static void read_parameters(const unary *u, const mp_operands *x, state *s)
 {
     bool computed = false;
@@ -121,7 +121,8 @@ mp_status mp_unary_prepare(const mp_engine *engine, const mp_operands *x, mp_cal
     const mp_array *y = x->is_backward ? &x->d_in[0] : &x->out[0];
     bool casts = u->whole == MP_WHOLE_copy && x->op->op->gradient != MP_GRADIENT_NONE;
     if (!mp_elementwise_knows(x->in[0].dtype) || !mp_elementwise_knows(y->dtype)) return MP_NO_KERNEL(x, err, "its type");
-    if (x->in[0].dtype == MP_DTYPE_DOUBLE && !casts) return MP_NO_KERNEL(x, err, "its type"); /* floats are the widest here */
+    if (x->in[0].dtype == MP_DTYPE_DOUBLE && !casts)
+        return MP_NO_KERNEL(x, err, "its type"); /* formulas compute no wider type than float */
     MP_STATE(state, s, call, err);
     *s = (state){.engine = engine, .formula = x->is_backward ? u->backward : u->forward};
     if (!x->is_backward && is_whole(x->in[0].dtype) && (is_whole(y->dtype) || !s->formula)) s->whole = u->whole;

@@ -1,4 +1,4 @@
-/* engine_cuda.c - the tables of elementwise operators, run by the GPU's engine. */
+/* engine_cuda.c - the GPU's tables of elementwise operators, and its engine. */
 #include "executor/cuda/grid/families.h"
 #include "executor/cuda/grid/launched.h"
 #include "executor/operators/elementwise/elementwise_cuda.h"

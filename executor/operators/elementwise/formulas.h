@@ -1,4 +1,4 @@
-/* formulas.h - names for the formulas of formulas.def, and the functions that they are made of. */
+/* formulas.h - the names of the formulas of formulas.def, and the functions that they use. */
 #pragma once
 
 #include "executor/kernel/vector_math.h"
@@ -38,7 +38,7 @@ typedef enum mp_whole_formula {
 #define MP_TWO_OVER_SQRT_PI 1.1283791670955126f
 #define MP_INV_SQRT_2_PI 0.3989422804014327f
 
-/* Into [0, 1]. */
+/* Returns x clamped to [0, 1]. */
 MP_INLINE float mp_unit(float x)
 {
     return x < 0 ? 0 : x > 1 ? 1 : x;
@@ -65,7 +65,7 @@ MP_INLINE float mp_swish_slope(float v, float a)
     float s = mp_sigmoid(a * v);
     return s + a * v * s * (1 - s);
 }
-/* ln(1 + e^x) without overflow. */
+/* Returns ln(1 + e^x) without overflow. */
 MP_INLINE float mp_softplus(float x)
 {
     return (x > 0 ? x : 0) + log1pf(expf(-fabsf(x)));
@@ -75,7 +75,7 @@ MP_INLINE float mp_mish_slope(float v)
     float t = tanhf(mp_softplus(v));
     return t + v * (1 - t * t) / (1 + expf(-v));
 }
-/* With the sign of the divisor, and the quotient that belongs to it: as Python and PyTorch compute them. */
+/* Return the remainder with the sign of the divisor, and the quotient that goes with it, as Python and PyTorch do. */
 MP_INLINE float mp_remainder(float a, float b)
 {
     float rest = fmodf(a, b);
@@ -85,7 +85,7 @@ MP_INLINE float mp_floored_quotient(float a, float b)
 {
     return b == 0 ? a / b : rintf((a - mp_remainder(a, b)) / b);
 }
-/* Whole numbers wrap around, as they do on every machine; C leaves it open. */
+/* Computes a op b of whole numbers with wrap-around, which is undefined for signed numbers in C. */
 #define MP_WRAPPED(a, op, b) ((int64_t)((uint64_t)(a)op(uint64_t)(b)))
 MP_INLINE int64_t mp_whole_power(int64_t a, int64_t b)
 {

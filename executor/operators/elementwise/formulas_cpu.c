@@ -1,11 +1,11 @@
-/* formulas_cpu.c - the formulas of formulas.def as loops over blocks of values: the CPU's engine for elementwise operators. */
+/* formulas_cpu.c - the CPU's engine for elementwise operators: the formulas of formulas.def as loops over blocks of values. */
 #include <math.h>
 
 #include "executor/cpu/base/families.h"
 #include "executor/operators/elementwise/elementwise.h"
 #include "executor/operators/elementwise/elementwise_cpu.h"
 
-/* A loop over n values; `operands` declares those of one turn. */
+/* Defines a loop over n values; `operands` declares the operands of one iteration. */
 #define ROW(name, operands, formula)                                                                 \
     MP_VECTOR static void name##_row(const double *p, int64_t n, const float *const *in, float *out) \
     {                                                                                                \

@@ -1,5 +1,5 @@
-/* extremes_cpu.c - ArgMax and ArgMin on the CPU: where along an axis the first or the last extreme is, line by line. The first
- * NaN, or the last, is an extreme of all. */
+/* extremes_cpu.c - ArgMax and ArgMin on the CPU: the index along an axis of the first or the last extreme. The first NaN, or
+ * the last, is an extreme of all. */
 #include <math.h>
 
 #include "executor/cpu/base/bodies.h"
@@ -7,14 +7,18 @@
 #include "executor/operators/elementwise/elementwise.h"
 #include "executor/operators/reductions/reduced.h"
 
-/* The arrays have one element along the axis: line k begins at their element k. */
+enum { LINES = 64 };
+
+/* A line is all elements along the axis; a row is all lines along one more dimension, the last or the one before. The arrays
+ * have one element along both: row k begins at their element k. An item is up to LINES adjacent lines of a row. */
 typedef struct extremes {
     mp_array from, to;
-    int64_t length, step; /* along the axis */
+    int64_t length, step;                       /* along the axis */
+    int64_t n_lines, apart, to_apart, n_blocks; /* along the row, and how many items it is */
     bool smallest, last;
 } extremes;
 
-/* The first extreme of one line of floats. */
+/* Returns the index of the first extreme of one line of floats. */
 static int64_t find_in_floats(const float *x, int64_t n, int64_t step, float sign)
 {
     int64_t where = 0;
@@ -26,6 +30,20 @@ static int64_t find_in_floats(const float *x, int64_t n, int64_t step, float sig
         where = i;
     }
     return where;
+}
+
+/* Finds the first extremes of n lines of floats that lie side by side at x, in the order of memory. where[] has to be 0. */
+MP_VECTOR static void find_in_columns(const extremes *s, const float *x, int64_t n, float sign, int32_t *where)
+{
+    float best[LINES];
+    for (int64_t e = 0; e < n; e++) best[e] = sign * x[e];
+    for (int64_t i = 1; i < s->length; i++) MP_INDEPENDENT for (int64_t e = 0; e < n; e++)
+        {
+            float v = sign * x[i * s->step + e], b = best[e];
+            bool takes = (v > b || v != v) && b == b;
+            best[e] = takes ? v : b;
+            where[e] = takes ? (int32_t)i : where[e];
+        }
 }
 
 static int64_t find_in_reals(const extremes *s, int64_t begin)
@@ -47,24 +65,33 @@ static int64_t find_in_wholes(const extremes *s, int64_t begin)
     int64_t where = 0, best = mp_load_whole(s->from.data, s->from.dtype, begin);
     for (int64_t i = 1; i < s->length; i++) {
         const int64_t v = mp_load_whole(s->from.data, s->from.dtype, begin + i * s->step);
-        if (!(s->smallest ? v < best : v > best) && !(s->last && v == best)) continue;
-        best = v;
-        where = i;
+        const bool takes = (s->smallest ? v < best : v > best) || (s->last && v == best);
+        best = takes ? v : best;
+        where = takes ? i : where;
     }
     return where;
 }
 
-static inline void find_in_line(const extremes *s, int64_t k)
+static inline void find_in_lines(const extremes *s, int64_t item)
 {
-    const mp_array *x = &s->from;
-    const int64_t begin = mp_array_place(x, 0, x->rank, k), to = mp_array_place(&s->to, 0, s->to.rank, k);
-    ((int64_t *)s->to.data)[to] = x->dtype == MP_DTYPE_FLOAT && !s->last
-                                      ? find_in_floats((const float *)x->data + begin, s->length, s->step, s->smallest ? -1 : 1)
-                                  : mp_dtype_is_float(x->dtype) ? find_in_reals(s, begin)
-                                                                : find_in_wholes(s, begin);
+    const mp_array *x = &s->from, *y = &s->to;
+    const int64_t row = item / s->n_blocks, first = item % s->n_blocks * LINES;
+    const int64_t n = s->n_lines - first < LINES ? s->n_lines - first : LINES;
+    const int64_t begin = mp_array_place(x, 0, x->rank, row) + first * s->apart;
+    int64_t *to = (int64_t *)y->data + mp_array_place(y, 0, y->rank, row) + first * s->to_apart;
+    const bool is_plain = x->dtype == MP_DTYPE_FLOAT && !s->last, is_real = mp_dtype_is_float(x->dtype);
+    const float *floats = (const float *)x->data + begin, sign = s->smallest ? -1 : 1;
+    int32_t where[LINES] = {0};
+    const bool in_columns = is_plain && s->apart == 1 && n > 1 && s->length < INT32_MAX;
+    if (in_columns) find_in_columns(s, floats, n, sign, where);
+    for (int64_t e = 0; e < n; e++)
+        to[e * s->to_apart] = in_columns ? where[e]
+                              : is_plain ? find_in_floats(floats + e * s->apart, s->length, s->step, sign)
+                              : is_real  ? find_in_reals(s, begin + e * s->apart)
+                                         : find_in_wholes(s, begin + e * s->apart);
 }
 
-MP_BODY_LOOP(extremes, find_in_line)
+MP_BODY_LOOP(extremes, find_in_lines)
 
 static mp_status run(const mp_call *call, const mp_operands *x, mp_error *err)
 {
@@ -77,7 +104,13 @@ static mp_status run(const mp_call *call, const mp_operands *x, mp_error *err)
     s.length = s.from.dims[axis];
     s.step = s.from.strides[axis];
     s.from.dims[axis] = 1;
-    return find_in_line_loop(&s, mp_array_elements(&s.to), s.length, err);
+    const int along = axis > 0 && axis == s.from.rank - 1 ? axis - 1 : s.from.rank - 1;
+    s.n_lines = s.from.dims[along];
+    s.apart = s.from.strides[along];
+    s.to_apart = s.to.strides[along];
+    s.n_blocks = (s.n_lines + LINES - 1) / LINES;
+    s.from.dims[along] = s.to.dims[along] = 1;
+    return find_in_lines_loop(&s, mp_array_elements(&s.to) * s.n_blocks, s.length * LINES, err);
 }
 
 static mp_status prepare(const mp_operands *x, mp_call *call, bool smallest, mp_error *err)
