@@ -138,28 +138,37 @@ static mp_status run(mp_search *search, mp_status (*searcher)(mp_search *search,
     return st;
 }
 
-/* Where what is quick has found no plan the others start from the smallest one, as a search does that is given it. */
-static mp_status start_from_smallest(mp_search *search, mp_error *err)
+/* Finds the smallest plan where no plan fits yet; *out stays NULL where one does, or none is to be looked for. */
+static mp_status find_smallest(mp_search *search, mp_plan **out, mp_error *err)
 {
-    MP_OWNED_BY(mp_plan_free) mp_plan *smallest = NULL;
     mp_request asked = *search->request;
-    if (!asked.find_smallest || search->best.solver || asked.refine || mp_search_is_infeasible(search) ||
+    if (!asked.find_smallest || asked.refine || search->best.solver || mp_search_is_infeasible(search) ||
         mp_search_stopped(search))
         return MP_OK;
     if (asked.time_limit > 0) asked.time_limit *= MP_AUTO_SMALLEST_SHARE;
-    const mp_status st = asked.find_smallest(&asked, false, &smallest, err);
-    return st == MP_OK ? mp_search_offer_plan(search, smallest, err) : st;
+    return asked.find_smallest(&asked, false, out, err);
+}
+
+/* Anneals; where no plan fits yet, from the smallest plan if the budget is near what that needs. Else from scratch, which finds
+ * cheaper plans, and from the smallest only if that finds none. */
+static mp_status anneal(mp_search *search, mp_error *err)
+{
+    MP_OWNED_BY(mp_plan_free) mp_plan *smallest = NULL;
+    const double budget = (double)mp_search_request(search)->budget_bytes;
+    MP_CHECK(find_smallest(search, &smallest, err));
+    const bool is_near = smallest && (double)smallest->peak_bytes * (1 + MP_AUTO_NEAR_SHARE) >= budget;
+    if (is_near) MP_CHECK(mp_search_offer_plan(search, smallest, err));
+    MP_CHECK(run(search, mp_run_anneal, false, err));
+    if (!smallest || is_near || search->best.solver) return MP_OK;
+    MP_CHECK(mp_search_offer_plan(search, smallest, err));
+    return run(search, mp_run_anneal, false, err);
 }
 
 mp_status mp_run_auto(mp_search *search, mp_error *err)
 {
-    static mp_status (*const first[])(mp_search * search, mp_error * err) = {mp_run_none, mp_run_exact, mp_run_lagrange,
-                                                                             mp_run_ilp};
-    static mp_status (*const then[])(mp_search * search, mp_error * err) = {mp_run_chain, mp_run_chen, mp_run_segments,
-                                                                            mp_run_lower_set};
-    for (size_t k = 0; k < sizeof first / sizeof *first; k++) MP_CHECK(run(search, first[k], false, err));
-    MP_CHECK(start_from_smallest(search, err));
-    for (size_t k = 0; k < sizeof then / sizeof *then; k++) MP_CHECK(run(search, then[k], false, err));
+    static mp_status (*const searchers[])(mp_search * search, mp_error * err) = {
+        mp_run_none, mp_run_exact, mp_run_lagrange, mp_run_ilp, mp_run_chain, mp_run_chen, mp_run_segments, mp_run_lower_set};
+    for (size_t k = 0; k < sizeof searchers / sizeof *searchers; k++) MP_CHECK(run(search, searchers[k], false, err));
     if (mp_search_best_ticks(search) == INT64_MAX) MP_CHECK(run(search, mp_run_exact, true, err));
-    return run(search, mp_run_anneal, false, err);
+    return anneal(search, err);
 }
