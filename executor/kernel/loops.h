@@ -23,7 +23,7 @@ mp_loops mp_loops_of(const mp_array *const *in, int n_in, const mp_array *out);
 typedef struct mp_sum_loops {
     int n_kept, n_reduced;
     int64_t kept[MP_ARRAY_RANK], kept_stride[MP_ARRAY_RANK],
-        to_stride[MP_ARRAY_RANK]; /* strides of a summed dimension in `from`; of others in `from` and in `to` */
+        to_stride[MP_ARRAY_RANK]; /* strides of the kept dimensions in `from` and in `to` */
     int64_t reduced[MP_ARRAY_RANK], reduced_stride[MP_ARRAY_RANK];
     int64_t n_out, n_terms; /* number of sums, and of terms in each */
 } mp_sum_loops;

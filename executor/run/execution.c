@@ -73,8 +73,8 @@ static mp_status list_calls(const mp_program *program, const mp_plan *plan, bool
                             call_list *out, mp_error *err)
 {
     const size_t n = plan->n_steps;
-    MP_OWNED int *mark = mp_alloc(n + 1, sizeof *mark);
-    int n_marks = 0; /* number of calls on the side stream so far */
+    MP_OWNED int *mark = mp_alloc(n + 1, sizeof *mark); /* per step, and for the end: 1 + the last mark waited for */
+    int n_marks = 0;                                    /* number of calls on the side stream so far */
     MP_OWNED bool *waited = mp_alloc(n + 1, sizeof *waited);
     *out = (call_list){.calls = mp_pool_alloc(pool, n, sizeof *out->calls)};
     MP_ENSURE(mark && waited && out->calls, err, MP_NOMEM, "out of memory");

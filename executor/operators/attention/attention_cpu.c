@@ -161,7 +161,7 @@ static bool is_joined(const mp_attention_state *s, int d)
     return s->spec.wants[MP_ATTENTION_ADDED] && !s->spec.d_added.batch_stride[d];
 }
 
-/* matrices_of_job: the matrices of a job; the next function: the number of jobs. */
+/* Returns the number of matrices of a job. */
 static int64_t matrices_of_job(const mp_attention_state *s)
 {
     int64_t n = 1;

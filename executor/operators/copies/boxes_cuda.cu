@@ -66,8 +66,8 @@ template <mp_dtype T> struct add_vectors_of {
     }
 };
 
-/* Transposes from[r + c * from_column] to to[r * to_row + c]: reads contiguous rows, writes contiguous columns. One tile per
- * thread block. */
+/* Transposes from[r + c * from_column] to to[r * to_row + c]: r is contiguous where it is read, c
+ * where it is written. One tile per thread block. */
 template <class T> struct transposed_of {
     enum { PHASES = 2, SIDE = sizeof(T) <= 2 ? 64 : 32, STEP = MP_GRID_THREADS / SIDE };
     struct room {

@@ -11,7 +11,7 @@
 
 /* ---- planes */
 
-/* Rows of a tile are a multiple of PLANE_ROWS; the function is true if the plane is copied in tiles. */
+/* Returns true if the plane is copied in tiles, which are fastest if rows are a multiple of PLANE_ROWS. */
 enum { PLANE_ROWS = 32 };
 static bool is_transposed(const mp_plane *p)
 {

@@ -86,7 +86,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_erro
     return s->engine->end(err);
 }
 
-/* True for types whose values are computed as whole numbers; a cast to floats is not. */
+/* Returns true for integers and booleans. */
 static bool is_whole(mp_dtype dtype)
 {
     return mp_dtype_is_integer(dtype) || dtype == MP_DTYPE_BOOL;
