@@ -101,11 +101,18 @@ static double deadline(const rounds *r, bool is_last)
     return limit <= 0 ? 0 : now + (is_last || share * limit < left ? share * limit : left);
 }
 
+/* mp_smallest_plan with an arena, whatever is asked for: the budget of a round has to hold one. */
+static mp_status smallest_with_arena(const mp_request *request, bool with_arena, mp_plan **out, mp_error *err)
+{
+    (void)with_arena;
+    return mp_smallest_plan(request, true, out, err);
+}
+
 static void begin(rounds *r, const mp_request *request)
 {
     *r = (rounds){.request = request, .now = *request, .start = mp_clock_now(), .again = MP_ARENA_AGAIN_SHARE};
     r->now.skips_if_proved = true;
-    r->now.find_smallest = mp_smallest_plan;
+    r->now.find_smallest = smallest_with_arena;
     if (request->progress) {
         r->now.progress = tell;
         r->now.progress_data = r;

@@ -156,7 +156,7 @@ static mp_status anneal(mp_search *search, mp_error *err)
     MP_OWNED_BY(mp_plan_free) mp_plan *smallest = NULL;
     const double budget = (double)mp_search_request(search)->budget_bytes;
     MP_CHECK(find_smallest(search, &smallest, err));
-    const bool is_near = smallest && (double)smallest->peak_bytes * (1 + MP_AUTO_NEAR_SHARE) >= budget;
+    const bool is_near = smallest && (double)mp_plan_need(smallest) * (1 + MP_AUTO_NEAR_SHARE) >= budget;
     if (is_near) MP_CHECK(mp_search_offer_plan(search, smallest, err));
     MP_CHECK(run(search, mp_run_anneal, false, err));
     if (!smallest || is_near || search->best.solver) return MP_OK;
