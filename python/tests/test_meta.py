@@ -75,9 +75,8 @@ def test_attention_is_that_of_a_gpu(dtype: torch.dtype, has_mask: bool, dropout:
     forward = f"_scaled_dot_product_{expected}_attention"
     assert {name for name in called(report) if "attention" in name} == {forward, forward + "_backward"}
     scores = 2 * HEADS * LENGTH * LENGTH * dtype.itemsize
-    made = {n.name: n.n_bytes for n in report.graph.capture.storages if n.kind in ("activation", "saved")}
-    assert max(made.values()) < 2 * LENGTH * 3 * WIDTH * dtype.itemsize + scores
-    assert not any(n_bytes == scores for n_bytes in made.values())
+    made = [s.n_bytes for s in report.graph.capture.storages if s.kind in ("activation", "saved")]
+    assert max(made) < scores
 
 
 def test_seconds_are_of_the_roofline() -> None:
