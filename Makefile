@@ -286,7 +286,7 @@ $(patsubst %.c,$B/%.o,$(CUDA_SOURCES)) $B/tests/cuda/twin/%.o: MP_CFLAGS += -fPI
 $B/%.cu.o: %.cu Makefile
 	@mkdir -p $(@D)
 	$(call say,NVCC) $(NVCC) -std=c++17 -O3 -t 0 $(CUDA_GEN) -I. -Iinclude -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra,-Werror \
-	    -Werror all-warnings -Xfatbin -compress-all --resource-usage -MMD -MF $(@:.o=.d) -c -o $@ $< 2> $(@:.o=.ptxas) \
+	    -Werror all-warnings -Xfatbin -compress-all --resource-usage -MMD -MP -MF $(@:.o=.d) -c -o $@ $< 2> $(@:.o=.ptxas) \
 	    || { cat $(@:.o=.ptxas) >&2; exit 1; }
 $B/%.twin.o: %.cu Makefile | $B/test-packages
 	@mkdir -p $(@D)

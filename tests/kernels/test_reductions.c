@@ -293,6 +293,30 @@ TEST(running_sums_go_both_ways_with_and_without_their_own)
     }
 }
 
+/* More lines side by side than are summed at once; whole numbers, so that sums are exact. */
+TEST(running_sums_of_many_lines_are_those_of_each)
+{
+    static const int64_t dims[] = {3, 70, 130};
+    static const char *const types[] = {"float32", "float64", "int64"};
+    for (int t = 0; t < 3; t++)
+        for (int axis = 0; axis < 3; axis++) {
+            char inputs[64];
+            snprintf(inputs, sizeof inputs, "%s[3,70,130] int64[]={%d}", types[t], axis);
+            kernel_case c = {"CumSum", 14, inputs, "reverse=1", 1, -9, 9, 0, 0, 0};
+            kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, 0);
+            const mp_array *x = &r->forward.in[0], *y = &r->forward.out[0];
+            if (t < 2)
+                for (int64_t k = 0; k < mp_array_elements(x); k++) kernel_set(x, k, (double)(k * 7 % 19 - 9));
+            kernel_forward(r);
+            const int64_t step = axis == 0 ? 70 * 130 : axis == 1 ? 130 : 1;
+            for (int64_t k = 0; k < mp_array_elements(y); k++) {
+                const bool is_last = k / step % dims[axis] == dims[axis] - 1;
+                assert_true(kernel_get(y, k) == kernel_get(x, k) + (is_last ? 0 : kernel_get(y, k + step)));
+            }
+            kernel_end(r);
+        }
+}
+
 /* The gradient in the place of the output's gradient. */
 TEST(running_sums_work_in_place)
 {

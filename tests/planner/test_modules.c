@@ -173,7 +173,7 @@ static void put_names(network *x, random_source *random)
     mp_pool *pool = x->graph->pool;
     for (int p = 0; p < FORWARD;) {
         const int left = FORWARD - p, length = left < 2 ? 1 : 2 + random_below(random, left < 4 ? left - 1 : 3);
-        char outer[16];
+        char outer[24];
         if (left < 2 || random_chance(random, 25)) {
             x->graph->nodes[x->forward[p]].name = mp_pool_format(pool, "/op%d", p);
             p++;

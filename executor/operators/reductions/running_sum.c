@@ -27,5 +27,9 @@ mp_status mp_cumsum_run(const mp_call *call, const mp_operands *x, mp_body_loop 
     s.from_step = s.from.strides[s.axis];
     s.to_step = s.to.strides[s.axis];
     s.from.dims[s.axis] = s.to.dims[s.axis] = 1;
+    const int inner = s.axis == s.from.rank - 1 && s.axis > 0 ? s.axis - 1 : s.from.rank - 1; /* of the lines' dimensions */
+    s.adjacent = s.from.dims[inner];
+    s.from_next = s.from.strides[inner];
+    s.to_next = s.to.strides[inner];
     return loop(&s, mp_array_elements(&s.to), s.length, err);
 }

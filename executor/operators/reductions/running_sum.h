@@ -8,42 +8,86 @@
 typedef struct mp_cumsum {
     mp_array from, to; /* backward the gradients */
     int axis;
-    int64_t length, from_step, to_step; /* along the axis */
-    bool exclusive, reverse, is_whole;  /* an element is not in its own sum; sums begin at the end */
+    int64_t length, from_step, to_step;   /* along the axis */
+    int64_t adjacent, from_next, to_next; /* that many lines follow each other in memory, at these distances */
+    bool exclusive, reverse, is_whole;    /* an element is not in its own sum; sums begin at the end */
 } mp_cumsum;
 
 /* The description becomes the call's state. MP_UNSUPPORTED: a type, or an axis that is computed while it runs; MP_NOMEM. */
 mp_status mp_cumsum_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_cumsum_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
 
-/* One line. Whole numbers are exact modulo 2^64. */
+/* How many adjacent lines one item sums on the CPU, which reads and writes them in the order of memory. */
+#ifdef __CUDACC__
+enum { MP_CUMSUM_LINES = 1 };
+#else
+enum { MP_CUMSUM_LINES = 64 };
+#endif
+
+/* Sums one line of floats, or n adjacent lines side by side. */
+MP_INLINE void mp_cumsum_line(const mp_cumsum *s, const float *from, float *to)
+{
+    const int64_t first = s->reverse ? s->length - 1 : 0, sign = s->reverse ? -1 : 1;
+    double sum = 0;
+    from += first * s->from_step;
+    to += first * s->to_step;
+    for (int64_t i = 0; i < s->length; i++, from += sign * s->from_step, to += sign * s->to_step) {
+        const double before = sum;
+        sum += (double)*from;
+        *to = (float)(s->exclusive ? before : sum);
+    }
+}
+MP_INLINE void mp_cumsum_rows(const mp_cumsum *s, const float *from, float *to, int64_t n)
+{
+    double sums[MP_CUMSUM_LINES] = {0};
+    for (int64_t i = 0; i < s->length; i++) {
+        const int64_t k = s->reverse ? s->length - 1 - i : i;
+        for (int64_t e = 0; e < n; e++) {
+            const double before = sums[e];
+            sums[e] += (double)from[k * s->from_step + e * s->from_next];
+            to[k * s->to_step + e * s->to_next] = (float)(s->exclusive ? before : sums[e]);
+        }
+    }
+}
+
+/* Sums n adjacent lines of any type from elements `from` and `to` on. Whole numbers are exact modulo 2^64. */
+MP_INLINE void mp_cumsum_lines(const mp_cumsum *s, int64_t from, int64_t to, int64_t n)
+{
+    const mp_array *x = &s->from, *y = &s->to;
+    double sums[MP_CUMSUM_LINES] = {0};
+    uint64_t wholes[MP_CUMSUM_LINES] = {0};
+    for (int64_t i = 0; i < s->length; i++) {
+        const int64_t k = s->reverse ? s->length - 1 - i : i;
+        int64_t in = from + k * s->from_step, out = to + k * s->to_step;
+        for (int64_t e = 0; e < n; e++, in += s->from_next, out += s->to_next) {
+            const double before = sums[e];
+            const uint64_t whole_before = wholes[e];
+            if (s->is_whole) {
+                wholes[e] += (uint64_t)mp_load_whole(x->data, x->dtype, in);
+                mp_store_whole(y->data, y->dtype, out, (int64_t)(s->exclusive ? whole_before : wholes[e]));
+            } else {
+                sums[e] += mp_load_real(x->data, x->dtype, in);
+                mp_store_real(y->data, y->dtype, out, s->exclusive ? before : sums[e]);
+            }
+        }
+    }
+}
+
+/* The item of the first of up to MP_CUMSUM_LINES adjacent lines sums them all; the items of the others do nothing. */
 MP_INLINE void mp_cumsum_item(const mp_cumsum *s, int64_t line)
 {
     const mp_array *x = &s->from, *y = &s->to;
-    const int64_t begin = mp_array_place(x, 0, x->rank, line), to_begin = mp_array_place(y, 0, y->rank, line);
-    double sum = 0;
-    uint64_t whole = 0;
-    if (x->dtype == MP_DTYPE_FLOAT && y->dtype == MP_DTYPE_FLOAT) { /* most often: nothing but sums within the loop */
-        const int64_t first = s->reverse ? s->length - 1 : 0, sign = s->reverse ? -1 : 1;
-        const float *from = (const float *)x->data + begin + first * s->from_step;
-        float *to = (float *)y->data + to_begin + first * s->to_step;
-        for (int64_t i = 0; i < s->length; i++, from += sign * s->from_step, to += sign * s->to_step) {
-            const double before = sum;
-            sum += (double)*from;
-            *to = (float)(s->exclusive ? before : sum);
-        }
-        return;
-    }
-    for (int64_t i = 0; i < s->length; i++) {
-        const int64_t k = s->reverse ? s->length - 1 - i : i, from = begin + k * s->from_step, to = to_begin + k * s->to_step;
-        const double before = sum;
-        const uint64_t whole_before = whole;
-        if (s->is_whole) {
-            whole += (uint64_t)mp_load_whole(x->data, x->dtype, from);
-            mp_store_whole(y->data, y->dtype, to, (int64_t)(s->exclusive ? whole_before : whole));
-        } else {
-            sum += mp_load_real(x->data, x->dtype, from);
-            mp_store_real(y->data, y->dtype, to, s->exclusive ? before : sum);
-        }
-    }
+    const int64_t at = line % s->adjacent;
+    int64_t n = s->adjacent - at;
+    if (at % MP_CUMSUM_LINES) return;
+    if (n > MP_CUMSUM_LINES) n = MP_CUMSUM_LINES;
+    const int64_t from = mp_array_place(x, 0, x->rank, line), to = mp_array_place(y, 0, y->rank, line);
+    const float *in = (const float *)x->data + from;
+    float *out = (float *)y->data + to;
+    if (x->dtype != MP_DTYPE_FLOAT || y->dtype != MP_DTYPE_FLOAT)
+        mp_cumsum_lines(s, from, to, n);
+    else if (n > 1 && s->from_next < s->from_step)
+        mp_cumsum_rows(s, in, out, n);
+    else
+        for (int64_t e = 0; e < n; e++) mp_cumsum_line(s, in + e * s->from_next, out + e * s->to_next);
 }
