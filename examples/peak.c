@@ -23,8 +23,8 @@ static mp_status peak(const char *path, int64_t batch, mp_error *err)
     MP_CHECK(mp_training_graph(model, &training, loss, &target, &graph, err));
     steps = mp_alloc(graph->n_nodes, sizeof *steps);
     MP_ENSURE(steps, err, MP_NOMEM, "the steps");
-    mp_keep_all(graph, steps); /* everything kept, nothing run twice */
-    MP_CHECK(mp_timeline_build(graph, steps, graph->n_nodes, &timeline, err));
+    const size_t n = mp_keep_all(graph, steps); /* everything kept, nothing run twice */
+    MP_CHECK(mp_timeline_build(graph, steps, n, &timeline, err));
     printf("%s: %lld bytes at %s\n", graph->name, (long long)timeline->peak_bytes,
            graph->nodes[steps[timeline->peak_step].node].name);
     return MP_OK;

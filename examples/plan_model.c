@@ -28,8 +28,8 @@ static mp_status keep_all_bytes(const mp_graph *graph, int64_t *bytes, mp_error 
     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
     MP_OWNED mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
     MP_ENSURE(steps, err, MP_NOMEM, "the steps");
-    mp_keep_all(graph, steps);
-    MP_CHECK(mp_timeline_build(graph, steps, graph->n_nodes, &timeline, err));
+    const size_t n = mp_keep_all(graph, steps);
+    MP_CHECK(mp_timeline_build(graph, steps, n, &timeline, err));
     *bytes = timeline->peak_bytes;
     return MP_OK;
 }

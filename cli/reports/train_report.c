@@ -150,9 +150,9 @@ mp_status train_keep_all(const mp_graph *graph, const int *alternatives, mp_plan
     MP_OWNED mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
     MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
     MP_ENSURE(steps, err, MP_NOMEM, "%zu steps", graph->n_nodes);
-    mp_keep_all(graph, steps);
-    for (size_t t = 0; alternatives && t < graph->n_nodes; t++) steps[t].alternative = alternatives[steps[t].node];
-    MP_CHECK(mp_plan_new(graph, "none", steps, graph->n_nodes, &plan, err));
+    const size_t n = mp_keep_all(graph, steps);
+    for (size_t t = 0; alternatives && t < n; t++) steps[t].alternative = alternatives[steps[t].node];
+    MP_CHECK(mp_plan_new(graph, "none", steps, n, &plan, err));
     MP_CHECK(mp_arena_layout(graph, plan, err));
     *out = plan;
     plan = NULL;

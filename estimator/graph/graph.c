@@ -32,6 +32,9 @@ mp_status mp_graph_new(const char *name, mp_graph **out, mp_error *err)
     graph->target = "";
     graph->alignment = 1;
     graph->tick_seconds = 1.0;
+    graph->channels[graph->n_channels++] = "compute";
+    graph->channels[graph->n_channels++] = "second stream";
+    graph->tiers[graph->n_tiers++] = "device";
     *out = graph;
     graph = NULL;
     return MP_OK;
@@ -73,6 +76,29 @@ mp_status mp_graph_node(mp_graph *graph, mp_node **out, mp_error *err)
     graph->n_nodes++;
     *out = node;
     return MP_OK;
+}
+
+/* Adds a name to a list of at most `most`. */
+static mp_status add_name(mp_graph *graph, const char **names, size_t *n, size_t most, const char *name, int *number,
+                          mp_error *err)
+{
+    MP_ENSURE(*n < most, err, MP_PARSE, "the graph '%s' has more than %zu channels or tiers", graph->name, most);
+    for (size_t k = 0; k < *n; k++)
+        MP_ENSURE(strcmp(names[k], name) != 0, err, MP_PARSE, "the graph '%s' lists '%.60s' twice", graph->name, name);
+    MP_ENSURE(names[*n] = mp_pool_text(graph->pool, name, strlen(name)), err, MP_NOMEM, "no memory for the graph '%s'",
+              graph->name);
+    *number = (int)(*n)++;
+    return MP_OK;
+}
+
+mp_status mp_graph_channel(mp_graph *graph, const char *name, int *number, mp_error *err)
+{
+    return add_name(graph, graph->channels, &graph->n_channels, MP_MAX_CHANNELS, name, number, err);
+}
+
+mp_status mp_graph_tier(mp_graph *graph, const char *name, int *number, mp_error *err)
+{
+    return add_name(graph, graph->tiers, &graph->n_tiers, MP_MAX_TIERS, name, number, err);
 }
 
 int *mp_graph_list(mp_graph *graph, const int *storages, size_t n)
@@ -121,10 +147,22 @@ bool mp_storage_is_static(const mp_storage *storage)
     return storage->persistent || mp_kind_is_static(storage->kind);
 }
 
-int64_t mp_graph_static_bytes(const mp_graph *graph)
+int64_t mp_graph_static_bytes_in(const mp_graph *graph, int tier)
 {
     int64_t bytes = 0; /* no overflow: mp_graph_finish has added up all storages */
     for (size_t s = 0; s < graph->n_storages; s++)
-        if (mp_storage_is_static(&graph->storages[s])) bytes += graph->storages[s].bytes;
+        if (graph->storages[s].tier == tier && mp_storage_is_static(&graph->storages[s])) bytes += graph->storages[s].bytes;
     return bytes;
+}
+
+int64_t mp_graph_static_bytes(const mp_graph *graph)
+{
+    return mp_graph_static_bytes_in(graph, MP_TIER_DEVICE);
+}
+
+size_t mp_graph_n_required(const mp_graph *graph)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < graph->n_nodes; i++) n += !(graph->nodes[i].flags & MP_NODE_OPTIONAL);
+    return n;
 }

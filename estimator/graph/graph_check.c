@@ -75,6 +75,9 @@ static mp_status explain(const mp_graph *graph, int node, int s, const bool *ran
         if (!ran[graph->adders[a]]) maker = graph->adders[a];
     MP_ENSURE(maker >= 0 && !ran[maker], err, MP_PARSE, "%s reads %s, which nothing produces", mp_node_label(graph, node).text,
               mp_storage_label(graph, s).text);
+    MP_ENSURE(!(graph->nodes[maker].flags & MP_NODE_OPTIONAL), err, MP_PARSE,
+              "%s reads %s, which only %s makes, and that is optional", mp_node_label(graph, node).text,
+              mp_storage_label(graph, s).text, mp_node_label(graph, maker).text);
     return MP_FAIL(err, MP_PARSE, "%s reads %s before %s, which comes later, has made it", mp_node_label(graph, node).text,
                    mp_storage_label(graph, s).text, mp_node_label(graph, maker).text);
 }
@@ -86,8 +89,8 @@ static mp_status check_order(const mp_graph *graph, mp_error *err)
     int *made = mp_pool_alloc(pool, graph->n_storages, sizeof *made); /* per storage: how many of its producers have run */
     mp_step *steps = mp_pool_alloc(pool, graph->n_nodes, sizeof *steps);
     MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
-    mp_keep_all(graph, steps);
-    for (size_t t = 0; t < graph->n_nodes; t++) {
+    const size_t n = mp_keep_all(graph, steps);
+    for (size_t t = 0; t < n; t++) {
         int node = steps[t].node;
         const mp_alternative *alternative = &graph->nodes[node].alternatives[0];
         for (size_t i = 0; i < alternative->n_reads; i++) {
@@ -114,6 +117,7 @@ struct checker {
     struct mark *marks; /* per storage */
     bool *base_adds;    /* per storage: the base alternative of the node adds to it */
     int *adder;         /* per storage: a node with an alternative that adds to it, -1: none */
+    int *base_writes;   /* per storage: 1 + the node whose base alternative writes it last, 0: none */
     mp_error *err;
 };
 
@@ -159,6 +163,8 @@ static mp_status check_storages(const mp_graph *graph, mp_error *err)
     for (size_t i = 0; i < graph->n_storages; i++) {
         const mp_storage *s = &graph->storages[i];
         MP_ENSURE((unsigned)s->kind < MP_N_KINDS, err, MP_PARSE, "%s has no known kind", mp_storage_label(graph, (int)i).text);
+        MP_ENSURE(s->tier >= 0 && (size_t)s->tier < graph->n_tiers, err, MP_PARSE, "%s lies in a tier that is not there",
+                  mp_storage_label(graph, (int)i).text);
         MP_ENSURE(s->bytes >= 0, err, MP_PARSE, "%s has %lld bytes", mp_storage_label(graph, (int)i).text, (long long)s->bytes);
         MP_ENSURE(mp_add(total, s->bytes, &total) && total <= most_bytes, err, MP_PARSE,
                   "up to %s the storages add up to more bytes than can be counted", mp_storage_label(graph, (int)i).text);
@@ -196,7 +202,45 @@ static bool marked(const struct checker *c, int s, size_t field)
            *(const bool *)((const char *)&c->marks[s] + field);
 }
 
-static mp_status check_alternative(struct checker *c, int node, const mp_alternative *alternative, bool base)
+/* Checks where an alternative runs, and what one that returns may do. */
+static mp_status check_channel(struct checker *c, int node, const mp_alternative *alternative, bool base)
+{
+    const mp_graph *graph = c->graph;
+    MP_ENSURE(alternative->channel >= 0 && (size_t)alternative->channel < graph->n_channels, c->err, MP_PARSE,
+              "%s runs on a channel that is not there", mp_node_label(graph, node).text);
+    for (size_t i = 0; base && i < alternative->n_writes; i++) c->base_writes[alternative->writes[i]] = node + 1;
+    if (!alternative->returns) return MP_OK;
+    MP_ENSURE(!base, c->err, MP_PARSE, "the base alternative of %s returns, and nothing has run before it",
+              mp_node_label(graph, node).text);
+    MP_ENSURE(!alternative->n_adds && alternative->n_writes && !alternative->algorithm, c->err, MP_PARSE,
+              "an alternative of %s that returns writes nothing, adds to something or names an algorithm",
+              mp_node_label(graph, node).text);
+    for (size_t i = 0; i < alternative->n_writes; i++)
+        MP_ENSURE(c->base_writes[alternative->writes[i]] == node + 1, c->err, MP_PARSE,
+                  "an alternative of %s returns %s, and its base form does not write it", mp_node_label(graph, node).text,
+                  mp_storage_label(graph, alternative->writes[i]).text);
+    return MP_OK;
+}
+
+/* Checks a node that runs never or once. */
+static mp_status check_optional(const struct checker *c, int i)
+{
+    const mp_node *node = &c->graph->nodes[i];
+    if (!(node->flags & MP_NODE_OPTIONAL)) return MP_OK;
+    MP_ENSURE(node->phase == MP_PHASE_FORWARD, c->err, MP_PARSE, "%s is optional, and no forward node",
+              mp_node_label(c->graph, i).text);
+    for (size_t k = 0; k < node->n_alternatives; k++) {
+        MP_ENSURE(!node->alternatives[k].returns, c->err, MP_PARSE, "%s is optional, and has a form that returns",
+                  mp_node_label(c->graph, i).text);
+        for (size_t j = 0; j < node->alternatives[k].n_writes; j++)
+            MP_ENSURE(!mp_storage_is_static(&c->graph->storages[node->alternatives[k].writes[j]]), c->err, MP_PARSE,
+                      "%s is optional, and writes %s, which is always live", mp_node_label(c->graph, i).text,
+                      mp_storage_label(c->graph, node->alternatives[k].writes[j]).text);
+    }
+    return MP_OK;
+}
+
+static mp_status check_alternative(struct checker *c, int node, mp_alternative *alternative, bool base)
 {
     mp_graph *graph = c->graph;
     mp_phase phase = graph->nodes[node].phase;
@@ -208,6 +252,8 @@ static mp_status check_alternative(struct checker *c, int node, const mp_alterna
               "%s has a workspace of %lld bytes", mp_node_label(graph, node).text, (long long)alternative->workspace_bytes);
     MP_ENSURE(alternative->ticks >= 0, c->err, MP_PARSE, "%s takes %lld ticks", mp_node_label(graph, node).text,
               (long long)alternative->ticks);
+    if (phase == MP_PHASE_UPDATE && alternative->channel == MP_CHANNEL_COMPUTE) alternative->channel = MP_CHANNEL_SECOND_STREAM;
+    MP_CHECK(check_channel(c, node, alternative, base));
     MP_ENSURE(!alternative->n_adds || phase == MP_PHASE_LOSS || phase == MP_PHASE_BACKWARD, c->err, MP_PARSE,
               "%s is a %s node and adds to %s, but only loss and backward nodes may add", mp_node_label(graph, node).text,
               mp_phase_name(phase), mp_storage_label(graph, alternative->adds[0]).text);
@@ -232,6 +278,8 @@ static mp_status check_alternative(struct checker *c, int node, const mp_alterna
                       (marked(c, p.to, offsetof(struct mark, written)) || marked(c, p.to, offsetof(struct mark, added))),
                   c->err, MP_PARSE, "%s has an in-place pair that does not lead from a read to a write",
                   mp_node_label(graph, node).text);
+        MP_ENSURE(graph->storages[p.from].tier == graph->storages[p.to].tier, c->err, MP_PARSE,
+                  "%s has an in-place pair that leads from one tier to another", mp_node_label(graph, node).text);
         MP_ENSURE(!graph->storages[p.from].carried, c->err, MP_PARSE, "%s would overwrite %s, which is carried",
                   mp_node_label(graph, node).text, mp_storage_label(graph, p.from).text);
     }
@@ -256,13 +304,15 @@ static mp_status check_algorithms(struct checker *c, int i)
     const mp_node *node = &c->graph->nodes[i];
     for (size_t k = 0; k < node->n_alternatives; k++) {
         const mp_alternative *alternative = &node->alternatives[k];
+        if (alternative->returns) continue;
         MP_ENSURE(!alternative->algorithm == !node->alternatives[0].algorithm, c->err, MP_PARSE,
                   "%s has forms with an algorithm and forms without one", mp_node_label(c->graph, i).text);
         MP_ENSURE(!alternative->algorithm || alike(alternative, &node->alternatives[0]), c->err, MP_PARSE,
                   "the algorithms of %s differ in more than seconds and workspace", mp_node_label(c->graph, i).text);
         for (size_t j = 0; alternative->algorithm && j < k; j++)
-            MP_ENSURE(strcmp(alternative->algorithm, node->alternatives[j].algorithm) != 0, c->err, MP_PARSE,
-                      "%s has the algorithm '%s' twice", mp_node_label(c->graph, i).text, alternative->algorithm);
+            MP_ENSURE(node->alternatives[j].returns || strcmp(alternative->algorithm, node->alternatives[j].algorithm) != 0,
+                      c->err, MP_PARSE, "%s has the algorithm '%s' twice", mp_node_label(c->graph, i).text,
+                      alternative->algorithm);
     }
     return MP_OK;
 }
@@ -284,6 +334,7 @@ static mp_status check_nodes(struct checker *c)
             if (node->alternatives[k].ticks > slowest) slowest = node->alternatives[k].ticks;
         }
         MP_CHECK(check_algorithms(c, i));
+        MP_CHECK(check_optional(c, i));
         for (size_t k = 0; k < node->alternatives[0].n_adds; k++) c->base_adds[node->alternatives[0].adds[k]] = false;
         MP_ENSURE(mp_add(ticks, slowest, &ticks) && ticks <= most_ticks, c->err, MP_PARSE,
                   "up to %s the nodes add up to more ticks than can be counted", mp_node_label(graph, i).text);
@@ -360,6 +411,16 @@ static mp_status find_writers(mp_graph *graph, mp_error *err)
     return MP_OK;
 }
 
+static bool has_copies(const mp_graph *graph)
+{
+    bool found = graph->n_channels > 2 || graph->n_tiers > 1;
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        found |= (graph->nodes[i].flags & MP_NODE_OPTIONAL) != 0;
+        for (size_t k = 1; k < graph->nodes[i].n_alternatives; k++) found |= graph->nodes[i].alternatives[k].returns;
+    }
+    return found;
+}
+
 mp_status mp_graph_finish(mp_graph *graph, mp_error *err)
 {
     struct checker c = {.graph = graph, .err = err};
@@ -373,12 +434,14 @@ mp_status mp_graph_finish(mp_graph *graph, mp_error *err)
     c.marks = mp_pool_alloc(pool, n, sizeof *c.marks);
     c.base_adds = mp_pool_alloc(pool, n, sizeof *c.base_adds);
     c.adder = mp_pool_alloc(pool, n, sizeof *c.adder);
+    c.base_writes = mp_pool_alloc(pool, n, sizeof *c.base_writes);
     MP_ENSURE(graph->producer && !mp_pool_failed(pool), err, MP_NOMEM, "no memory to check the graph '%s'", graph->name);
     for (size_t s = 0; s < n; s++) graph->producer[s] = c.adder[s] = -1;
     MP_CHECK(check_nodes(&c));
     MP_CHECK(invert(graph, true, &graph->adders_start, &graph->adders, err));
     MP_CHECK(invert(graph, false, &graph->readers_start, &graph->readers, err));
     MP_CHECK(find_writers(graph, err));
+    graph->has_copies = has_copies(graph);
     MP_CHECK(check_order(graph, err));
     return mp_graph_hash(graph, graph->hash, err);
 }

@@ -2,7 +2,8 @@
  *
  * All that a plan depends on is fed to XXH3 (128 bits) in one fixed order: integers as 8 bytes, lowest first; a double
  * as the integer of its IEEE bits; a text as its length and bytes; a list as its length and elements. So the hash does
- * not depend on the machine, and no two graphs give the same bytes.
+ * not depend on the machine, and no two graphs give the same bytes. What most graphs do not have (copies) comes last, and
+ * only if it is there.
  */
 #include <string.h>
 #include <xxhash.h>
@@ -88,6 +89,21 @@ static void put_node(struct stream *s, const mp_node *node)
     }
 }
 
+/* Channels, tiers, and who runs and lies where. */
+static void put_places(struct stream *s, const mp_graph *graph)
+{
+    put(s, graph->n_channels);
+    for (size_t c = 0; c < graph->n_channels; c++) put_text(s, graph->channels[c]);
+    put(s, graph->n_tiers);
+    for (size_t m = 0; m < graph->n_tiers; m++) put_text(s, graph->tiers[m]);
+    for (size_t i = 0; i < graph->n_storages; i++) put(s, (uint64_t)graph->storages[i].tier);
+    for (size_t i = 0; i < graph->n_nodes; i++)
+        for (size_t k = 0; k < graph->nodes[i].n_alternatives; k++) {
+            const mp_alternative *alternative = &graph->nodes[i].alternatives[k];
+            put(s, (uint64_t)alternative->channel << 1 | alternative->returns);
+        }
+}
+
 mp_status mp_graph_hash(const mp_graph *graph, char hash[33], mp_error *err)
 {
     struct stream s = {.xxh = XXH3_createState()};
@@ -101,6 +117,7 @@ mp_status mp_graph_hash(const mp_graph *graph, char hash[33], mp_error *err)
     for (size_t i = 0; i < graph->n_storages; i++) put_storage(&s, &graph->storages[i]);
     put(&s, graph->n_nodes);
     for (size_t i = 0; i < graph->n_nodes; i++) put_node(&s, &graph->nodes[i]);
+    if (graph->has_copies) put_places(&s, graph);
     flush(&s);
 
     XXH128_canonical_t canonical;

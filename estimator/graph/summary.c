@@ -45,10 +45,9 @@ static mp_status summarize_live(const mp_graph *graph, const int *row_of, mp_sum
     MP_OWNED mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
     MP_OWNED int64_t *between = mp_alloc(graph->n_nodes + 1, sizeof *between);
     MP_ENSURE(steps && between, err, MP_NOMEM, "a summary of %zu nodes", graph->n_nodes);
-    mp_keep_all(graph, steps);
-    MP_CHECK(mp_timeline_build(graph, steps, graph->n_nodes, &timeline, err));
+    MP_CHECK(mp_timeline_build(graph, steps, mp_keep_all(graph, steps), &timeline, err));
     mp_timeline_between(graph, timeline, between);
-    for (size_t t = 0; t < graph->n_nodes; t++) {
+    for (size_t t = 0; t < timeline->n_steps; t++) {
         const mp_node *node = &graph->nodes[steps[t].node];
         const bool is_own = row_of[steps[t].node] > 0, is_backward = node->phase == MP_PHASE_BACKWARD && node->forward_of >= 0;
         const int index = is_own ? row_of[steps[t].node] : is_backward ? row_of[node->forward_of] : 0;

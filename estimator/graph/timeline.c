@@ -3,22 +3,25 @@
  * An instance ends with its last read, which is known only after the last step. So in-place pairs are noted on the way
  * and resolved afterwards, and live bytes are added up last, from the ends of all spans.
  */
-#include "memplan/timeline.h"
+#include "memplan/clock.h"
 
 #include <stdlib.h>
 
 enum { NOT_LIVE = -1, ALWAYS_LIVE = -2 };
 
-struct state {                     /* the state of a storage */
-    int span;                      /* the span of its current instance, NOT_LIVE or ALWAYS_LIVE */
-    int added;                     /* contributions so far */
-    int used;                      /* 1 + the last step in which an in-place pair used it */
-    int read_until, changed_until; /* the first step by which no concurrent update reads it; ... writes or adds to it */
+struct state {  /* the state of a storage */
+    int span;   /* the span of its current instance, NOT_LIVE or ALWAYS_LIVE */
+    int added;  /* contributions so far */
+    int used;   /* 1 + the last step in which an in-place pair used it */
     bool begun; /* produced by a step so far: from then on a reader of a carried gradient must wait for all contributions */
 };
 
 struct pair { /* an in-place pair, which applies if one span ends and the other begins at this step */
     int step, from, to;
+};
+
+struct hold { /* of a storage, by the issued steps of a channel: the first step by which none reads it; ... changes it */
+    int read_until, changed_until;
 };
 
 struct builder {
@@ -27,6 +30,7 @@ struct builder {
     struct state *states;
     struct pair *pairs;
     size_t n_pairs;
+    struct hold *holds; /* per storage and channel; NULL: nothing is issued */
     mp_error *err;
 };
 
@@ -48,34 +52,53 @@ static void live_until(struct builder *b, int storage, int end)
     span->end = later(span->end, end);
 }
 
-/* Fails if an update that runs concurrently with step t forbids it to read, or change, a storage. */
-static mp_status leave_alone(struct builder *b, int t, mp_step step, int s, bool changes)
+static struct hold *holds_of(const struct builder *b, int storage)
 {
-    const struct state *state = &b->states[s];
-    const int until = changes ? later(state->read_until, state->changed_until) : state->changed_until;
-    if (t >= until || (step.until && (state->span == ALWAYS_LIVE || !changes))) return MP_OK;
-    return MP_FAIL(b->err, MP_INVALID, "step %d: %s %s %s, which an update on the second stream uses up to step %d", t,
-                   mp_node_label(b->graph, step.node).text, changes ? "changes" : "reads", mp_storage_label(b->graph, s).text,
-                   until);
+    return b->holds + (size_t)storage * b->graph->n_channels;
 }
 
-static mp_status leave_all_alone(struct builder *b, int t, mp_step step, const mp_alternative *alternative)
+/* Fails if a step that runs concurrently with step t forbids it to read, or change, a storage. */
+static mp_status leave_alone(struct builder *b, int t, mp_step step, int channel, int s, bool changes)
 {
-    for (size_t i = 0; i < alternative->n_reads; i++) MP_CHECK(leave_alone(b, t, step, alternative->reads[i], false));
-    for (size_t i = 0; i < alternative->n_adds; i++) MP_CHECK(leave_alone(b, t, step, alternative->adds[i], true));
-    for (size_t i = 0; i < alternative->n_writes; i++) MP_CHECK(leave_alone(b, t, step, alternative->writes[i], true));
+    const struct hold *holds = holds_of(b, s);
+    for (int c = MP_CHANNEL_SECOND_STREAM; c < (int)b->graph->n_channels; c++) {
+        const int until = changes ? later(holds[c].read_until, holds[c].changed_until) : holds[c].changed_until;
+        const bool comes_after = step.until && channel == c && (b->states[s].span == ALWAYS_LIVE || !changes);
+        MP_ENSURE(t >= until || comes_after, b->err, MP_INVALID, "step %d: %s %s %s, which %s %s uses up to step %d", t,
+                  mp_node_label(b->graph, step.node).text, changes ? "changes" : "reads", mp_storage_label(b->graph, s).text,
+                  c == MP_CHANNEL_SECOND_STREAM ? "an update on the" : "a step of the channel", b->graph->channels[c], until);
+    }
     return MP_OK;
 }
 
-/* Marks the storages that an update on the second stream uses as in use from the next step on. Only updates run there;
- * they add to nothing. */
-static void hold(struct builder *b, int until, const mp_alternative *alternative)
+static mp_status leave_all_alone(struct builder *b, int t, mp_step step, const mp_alternative *x)
 {
-    struct state *states = b->states;
-    for (size_t i = 0; i < alternative->n_reads; i++)
-        states[alternative->reads[i]].read_until = later(states[alternative->reads[i]].read_until, until);
-    for (size_t i = 0; i < alternative->n_writes; i++)
-        states[alternative->writes[i]].changed_until = later(states[alternative->writes[i]].changed_until, until);
+    for (size_t i = 0; i < x->n_reads; i++) MP_CHECK(leave_alone(b, t, step, x->channel, x->reads[i], false));
+    for (size_t i = 0; i < x->n_adds; i++) MP_CHECK(leave_alone(b, t, step, x->channel, x->adds[i], true));
+    for (size_t i = 0; i < x->n_writes; i++) MP_CHECK(leave_alone(b, t, step, x->channel, x->writes[i], true));
+    return MP_OK;
+}
+
+static bool is_held(const struct builder *b, int t, int s)
+{
+    bool held = false;
+    for (size_t c = 0; b->holds && c < b->graph->n_channels; c++)
+        held |= t < later(holds_of(b, s)[c].read_until, holds_of(b, s)[c].changed_until);
+    return held;
+}
+
+/* Marks the storages that an issued step uses as in use from the next step on. */
+static void hold(struct builder *b, int until, const mp_alternative *x)
+{
+    for (size_t i = 0; i < x->n_reads; i++) {
+        struct hold *held = &holds_of(b, x->reads[i])[x->channel];
+        held->read_until = later(held->read_until, until);
+    }
+    for (size_t i = 0; i < x->n_writes + x->n_adds; i++) {
+        const int s = i < x->n_writes ? x->writes[i] : x->adds[i - x->n_writes];
+        struct hold *held = &holds_of(b, s)[x->channel];
+        held->changed_until = later(held->changed_until, until);
+    }
 }
 
 static int compare_storages(const void *a, const void *b)
@@ -149,7 +172,7 @@ static mp_status run(struct builder *b, const mp_step *steps, int t)
     const mp_alternative *alternative = &b->graph->nodes[step.node].alternatives[step.alternative];
     const int end = mp_step_end(steps, t);
     size_t begun = t ? b->timeline->n_spans : 0;
-    MP_CHECK(leave_all_alone(b, t, step, alternative));
+    if (b->holds) MP_CHECK(leave_all_alone(b, t, step, alternative));
     for (size_t i = 0; i < alternative->n_reads; i++) MP_CHECK(read_storage(b, t, end, step.node, alternative->reads[i]));
     for (size_t i = 0; i < alternative->n_adds; i++) MP_CHECK(add_to_storage(b, t, end, step.node, alternative->adds[i]));
     for (size_t i = 0; i < alternative->n_writes; i++) {
@@ -162,12 +185,10 @@ static mp_status run(struct builder *b, const mp_step *steps, int t)
     order_spans(b, begun);
     for (size_t i = 0; i < alternative->n_in_place; i++) {
         const struct state *from = &b->states[alternative->in_place[i].from], *to = &b->states[alternative->in_place[i].to];
-        if (from->span < 0 || to->span < 0 || t < later(from->read_until, from->changed_until)) continue;
+        if (from->span < 0 || to->span < 0 || is_held(b, t, alternative->in_place[i].from)) continue;
         b->pairs[b->n_pairs++] = (struct pair){t, from->span, to->span};
     }
     if (end > t + 1) hold(b, step.until, alternative);
-    MP_ENSURE(!__builtin_add_overflow(b->timeline->ticks, alternative->ticks, &b->timeline->ticks), b->err, MP_INVALID,
-              "step %d: the steps take more ticks than can be counted", t);
     return MP_OK;
 }
 
@@ -202,30 +223,40 @@ static void add_workspaces(struct builder *b, const mp_step *steps)
     for (size_t t = 0; tl->concurrent_bytes && t < tl->n_steps; t++) tl->concurrent_bytes[t + 1] += tl->concurrent_bytes[t];
 }
 
+/* Turns the differences in a tier's live bytes into live bytes, and finds their peak. */
+static void find_peak(mp_tier_use *use, size_t n)
+{
+    int64_t live = 0, highest = 0;
+    use->peak_step = n ? 0 : -1;
+    for (size_t t = 0; t < n; t++) {
+        live += use->live_bytes[t];
+        use->live_bytes[t] = live;
+        if (live <= highest) continue;
+        highest = live;
+        use->peak_step = (int)t;
+    }
+    use->peak_bytes = use->static_bytes + highest;
+}
+
 /* Adds up live bytes over time. live_bytes has n_steps + 1 elements, and holds differences at first. */
 static void add_up(struct builder *b, const mp_step *steps)
 {
     mp_timeline *tl = b->timeline;
-    const mp_graph *graph = b->graph;
-    int64_t live = 0, highest = 0;
+    const mp_storage *storages = b->graph->storages;
     for (size_t k = 0; k < tl->n_spans; k++) {
         const mp_span *span = &tl->spans[k];
-        int64_t bytes = graph->storages[span->storage].bytes;
-        tl->live_bytes[span->begin + (span->takes_over >= 0)] += bytes;
-        tl->live_bytes[span->end] -= bytes;
+        int64_t *live_bytes = tl->tiers[storages[span->storage].tier].live_bytes, bytes = storages[span->storage].bytes;
+        live_bytes[span->begin + (span->takes_over >= 0)] += bytes;
+        live_bytes[span->end] -= bytes;
     }
     add_workspaces(b, steps);
-    tl->peak_step = tl->n_steps ? 0 : -1;
-    for (size_t t = 0; t < tl->n_steps; t++) {
-        live += tl->live_bytes[t];
-        tl->live_bytes[t] = live;
-        if (tl->live_bytes[t] > highest) {
-            highest = tl->live_bytes[t];
-            tl->peak_step = (int)t;
-        }
+    for (size_t m = 0; m < tl->n_tiers; m++) {
+        tl->tiers[m].static_bytes = mp_graph_static_bytes_in(b->graph, (int)m);
+        find_peak(&tl->tiers[m], tl->n_steps);
     }
-    tl->static_bytes = mp_graph_static_bytes(graph);
-    tl->peak_bytes = tl->static_bytes + highest;
+    tl->static_bytes = tl->tiers[MP_TIER_DEVICE].static_bytes;
+    tl->peak_bytes = tl->tiers[MP_TIER_DEVICE].peak_bytes;
+    tl->peak_step = tl->tiers[MP_TIER_DEVICE].peak_step;
 }
 
 mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t n, mp_timeline **out, mp_error *err)
@@ -239,12 +270,13 @@ mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t 
         const mp_node *node = &graph->nodes[steps[t].node];
         MP_ENSURE(steps[t].alternative >= 0 && (size_t)steps[t].alternative < node->n_alternatives, err, MP_INVALID,
                   "step %zu: %s has no alternative %d", t, mp_node_label(graph, steps[t].node).text, steps[t].alternative);
-        MP_ENSURE(!steps[t].until || node->phase == MP_PHASE_UPDATE, err, MP_INVALID,
-                  "step %zu: %s is no update, and only updates run on the second stream", t,
+        const int channel = node->alternatives[steps[t].alternative].channel;
+        MP_ENSURE(!steps[t].until || channel != MP_CHANNEL_COMPUTE, err, MP_INVALID,
+                  "step %zu: %s is on compute, and only steps of another channel run beside it", t,
                   mp_node_label(graph, steps[t].node).text);
         MP_ENSURE(!steps[t].until || (steps[t].until > (int)t && steps[t].until <= (int)n), err, MP_INVALID,
-                  "step %zu: %s runs on the second stream, and no step after it waits for it", t,
-                  mp_node_label(graph, steps[t].node).text);
+                  "step %zu: %s runs on the %s, and no step after it waits for it", t, mp_node_label(graph, steps[t].node).text,
+                  graph->channels[channel]);
         concurrent |= steps[t].until != 0;
         most_spans += node->alternatives[steps[t].alternative].n_writes + node->alternatives[steps[t].alternative].n_adds;
         most_pairs += node->alternatives[steps[t].alternative].n_in_place;
@@ -257,12 +289,19 @@ mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t 
     MP_OWNED struct pair *pairs = mp_alloc(most_pairs, sizeof *pairs);
     MP_ENSURE(tl && states && pairs, err, MP_NOMEM, "no memory for a timeline of %zu steps", n);
     struct builder b = {.graph = graph, .timeline = tl, .states = states, .pairs = pairs, .err = err};
-    tl->live_bytes = mp_alloc(n + 1, sizeof *tl->live_bytes);
+    tl->n_tiers = graph->n_tiers;
+    tl->tiers = mp_alloc(tl->n_tiers, sizeof *tl->tiers);
+    bool enough = tl->tiers != NULL;
+    for (size_t m = 0; enough && m < tl->n_tiers; m++)
+        enough = (tl->tiers[m].live_bytes = mp_alloc(n + 1, sizeof *tl->tiers[m].live_bytes)) != NULL;
+    tl->live_bytes = enough ? tl->tiers[MP_TIER_DEVICE].live_bytes : NULL;
+    MP_OWNED struct hold *holds = concurrent ? mp_alloc(graph->n_storages * graph->n_channels, sizeof *holds) : NULL;
     tl->concurrent_bytes = concurrent ? mp_alloc(n + 1, sizeof *tl->concurrent_bytes) : NULL;
     tl->spans = mp_alloc(most_spans, sizeof *tl->spans);
-    MP_ENSURE(tl->live_bytes && (!concurrent || tl->concurrent_bytes) && tl->spans, err, MP_NOMEM,
+    MP_ENSURE(enough && (!concurrent || (tl->concurrent_bytes && holds)) && tl->spans, err, MP_NOMEM,
               "no memory for a timeline of %zu steps", n);
     tl->n_steps = n;
+    b.holds = holds;
     for (int s = 0; s < (int)graph->n_storages; s++) {
         const mp_storage *storage = &graph->storages[s];
         b.states[s].span = mp_storage_is_static(storage) ? ALWAYS_LIVE : NOT_LIVE;
@@ -273,6 +312,7 @@ mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t 
         if (graph->storages[s].carried && b.states[s].begun) tl->spans[b.states[s].span].end = (int)n;
     resolve_in_place(&b);
     add_up(&b, steps);
+    MP_CHECK(mp_clock_run(graph, steps, n, NULL, &tl->ticks, err));
     *out = tl;
     tl = NULL;
     return MP_OK;
@@ -281,7 +321,8 @@ mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t 
 void mp_timeline_free(mp_timeline *timeline)
 {
     if (!timeline) return;
-    mp_free(timeline->live_bytes);
+    for (size_t m = 0; timeline->tiers && m < timeline->n_tiers; m++) mp_free(timeline->tiers[m].live_bytes);
+    mp_free(timeline->tiers);
     mp_free(timeline->concurrent_bytes);
     mp_free(timeline->spans);
     mp_free(timeline);
@@ -292,6 +333,7 @@ size_t mp_timeline_holders(const mp_graph *graph, const mp_timeline *timeline, i
     size_t n = 0;
     for (size_t k = 0; k < timeline->n_spans && timeline->spans[k].begin <= step; k++) {
         const mp_span *span = &timeline->spans[k];
+        if (graph->storages[span->storage].tier != MP_TIER_DEVICE) continue;
         if (span->end <= step || (span->begin == step && span->takes_over >= 0)) continue;
         size_t j = n < most ? n : most; /* spans[0..j) are sorted; the smallest is dropped */
         for (; j > 0; j--) {
@@ -313,6 +355,7 @@ void mp_timeline_between(const mp_graph *graph, const mp_timeline *timeline, int
     for (size_t k = 0; k < timeline->n_spans; k++) {
         const mp_span *span = &timeline->spans[k];
         const int64_t bytes = graph->storages[span->storage].bytes;
+        if (graph->storages[span->storage].tier != MP_TIER_DEVICE) continue;
         between_bytes[span->begin + 1] += bytes;
         between_bytes[span->end] -= bytes;
     }
@@ -321,12 +364,14 @@ void mp_timeline_between(const mp_graph *graph, const mp_timeline *timeline, int
         between_bytes[t] += timeline->concurrent_bytes[t];
 }
 
-void mp_keep_all(const mp_graph *graph, mp_step *steps)
+size_t mp_keep_all(const mp_graph *graph, mp_step *steps)
 {
     size_t n = 0;
     for (int round = 0; round < 2; round++) {
-        bool updates = (round == 1) != (graph->fuse == MP_FUSE_FORWARD);
+        const bool updates = (round == 1) != (graph->fuse == MP_FUSE_FORWARD);
         for (size_t i = 0; i < graph->n_nodes; i++)
-            if ((graph->nodes[i].phase == MP_PHASE_UPDATE) == updates) steps[n++] = (mp_step){.node = (int)i};
+            if ((graph->nodes[i].phase == MP_PHASE_UPDATE) == updates && !(graph->nodes[i].flags & MP_NODE_OPTIONAL))
+                steps[n++] = (mp_step){.node = (int)i};
     }
+    return n;
 }

@@ -144,9 +144,9 @@ mp_status mp_timeline_columns_new(const mp_graph *graph, const mp_step *steps, s
     *c = (mp_timeline_columns){.graph = graph, .steps = steps, .n_steps = n, .pool = mp_pool_new()};
     mp_step *keep_all = mp_pool_alloc(c->pool, graph->n_nodes, sizeof *keep_all);
     MP_ENSURE(keep_all, err, MP_NOMEM, "no memory for a picture of %zu steps", n);
-    mp_keep_all(graph, keep_all);
+    const size_t n_all = mp_keep_all(graph, keep_all);
     if (!steps) c->steps = steps = keep_all;
-    MP_CHECK(mp_timeline_build(graph, keep_all, graph->n_nodes, &c->keep_all, err));
+    MP_CHECK(mp_timeline_build(graph, keep_all, n_all, &c->keep_all, err));
     MP_CHECK(mp_timeline_build(graph, steps, n, &c->timeline, err));
     bool *ran = mp_pool_alloc(work, graph->n_nodes, sizeof *ran);
     int *span = mp_pool_alloc(work, graph->n_storages, sizeof *span);

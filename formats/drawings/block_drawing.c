@@ -83,8 +83,8 @@ mp_status mp_block_facts_find(const mp_graph *graph, const mp_graph_blocks *bloc
     facts.checkpoint = mp_pool_alloc(pool, graph->n_storages, sizeof *facts.checkpoint);
     facts.of = mp_pool_alloc(pool, blocks->n, sizeof *facts.of);
     MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for a picture");
-    mp_keep_all(graph, keep_all);
-    MP_CHECK(mp_fates(graph, plan ? plan->steps : keep_all, plan ? plan->n_steps : graph->n_nodes, facts.fates, err));
+    const size_t n_all = mp_keep_all(graph, keep_all);
+    MP_CHECK(mp_fates(graph, plan ? plan->steps : keep_all, plan ? plan->n_steps : n_all, facts.fates, err));
     for (size_t k = 0; plan && k < plan->n_checkpoints; k++) facts.checkpoint[plan->checkpoints[k]] = true;
     for (size_t k = 0; k < blocks->n_nodes; k++) {
         const mp_alternative *alternative = &graph->nodes[blocks->nodes[k]].alternatives[0];

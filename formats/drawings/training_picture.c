@@ -427,11 +427,11 @@ mp_status mp_training_picture(const mp_picture_request *request, const char *pat
     MP_ENSURE(blocks->n > 0, err, MP_INVALID, "the graph has no forward pass to draw");
     d.blocks = blocks;
     find_rows(&d);
-    mp_keep_all(graph, keep_all);
-    for (size_t t = 0; t < graph->n_nodes; t++)
+    const size_t n_all = mp_keep_all(graph, keep_all);
+    for (size_t t = 0; t < n_all; t++)
         if (blocks->block_of[keep_all[t].node] >= 0) forward[n_forward++] = keep_all[t];
     panels[0].steps = forward, panels[0].n_steps = n_forward;
-    panels[1].steps = keep_all, panels[1].n_steps = graph->n_nodes;
+    panels[1].steps = keep_all, panels[1].n_steps = n_all;
     if (request->plan) panels[2].steps = request->plan->steps, panels[2].n_steps = request->plan->n_steps;
     for (int side = 0; side < 2; side++) {
         if (!(d.lane[side] = mp_pool_alloc(d.pool, blocks->n, sizeof *d.lane[side]))) return MP_NO_MEMORY(err);

@@ -17,7 +17,7 @@
 static const struct {
     const char *name;
     unsigned flag;
-} flag_names[] = {{"once", MP_NODE_ONCE}, {"random", MP_NODE_RANDOM}, {"view", MP_NODE_VIEW}};
+} flag_names[] = {{"once", MP_NODE_ONCE}, {"random", MP_NODE_RANDOM}, {"view", MP_NODE_VIEW}, {"optional", MP_NODE_OPTIONAL}};
 enum { N_FLAGS = sizeof flag_names / sizeof *flag_names };
 
 /* Writes the pairs of `base` that fit the lists of `alternative` to pairs[]; returns how many. */
@@ -55,6 +55,20 @@ static mp_status copy_text(struct reader *r, const mp_json_record *row, const ch
     return *text ? MP_OK : MP_NO_MEMORY(r->err);
 }
 
+/* Sets *number to the place of the name that a row has under `key` in a list of names; a missing one changes nothing. */
+static mp_status read_name(const mp_json_record *row, const char *key, const char *const *names, size_t n, int *number)
+{
+    const char *name = NULL;
+    MP_CHECK(mp_json_get_text(row, key, false, &name));
+    if (!name) return MP_OK;
+    for (size_t k = 0; k < n; k++)
+        if (!strcmp(names[k], name)) {
+            *number = (int)k;
+            return MP_OK;
+        }
+    return mp_json_record_fail(row, "\"%s\" is \"%.60s\", which the graph does not list", key, name);
+}
+
 static mp_status read_storage(struct reader *r, const mp_json_record *row)
 {
     mp_storage *s;
@@ -70,6 +84,7 @@ static mp_status read_storage(struct reader *r, const mp_json_record *row)
     int found = mp_kind_find(kind);
     if (found < 0) return mp_json_record_fail(row, "\"kind\" is the unknown \"%.60s\"", kind);
     s->kind = (mp_kind)found;
+    MP_CHECK(read_name(row, "tier", r->graph->tiers, r->graph->n_tiers, &s->tier));
     MP_CHECK(mp_json_get_flag(row, "carried", &s->carried));
     MP_CHECK(mp_json_get_flag(row, "persistent", &s->persistent));
     MP_CHECK(mp_json_get_text(row, "sum_order", false, &order));
@@ -151,6 +166,8 @@ static mp_status read_alternative(struct reader *r, const mp_json_record *row, c
     MP_CHECK(mp_json_get_real(row, "seconds", !base, &seconds));
     MP_CHECK(copy_text(r, row, "algorithm", &algorithm));
     alternative->algorithm = algorithm[0] ? algorithm : NULL;
+    MP_CHECK(read_name(row, "channel", r->graph->channels, r->graph->n_channels, &alternative->channel));
+    MP_CHECK(mp_json_get_flag(row, "returns", &alternative->returns));
     if (!mp_grow(&r->seconds, &r->seconds_capacity, r->n_seconds + 1, sizeof *r->seconds)) return MP_NO_MEMORY(r->err);
     r->seconds[r->n_seconds++] = seconds;
     return MP_OK;
@@ -249,6 +266,22 @@ static mp_status set_ticks(struct reader *r, const mp_json_record *top)
     return MP_OK;
 }
 
+typedef mp_status (*list_name)(mp_graph *graph, const char *name, int *number, mp_error *err);
+
+/* Lists the channels or tiers that the graph has besides those of every graph. */
+static mp_status read_names(struct reader *r, const mp_json_record *top, const char *key, list_name add)
+{
+    const json_t *array = NULL;
+    const char *name;
+    int number;
+    MP_CHECK(mp_json_get_array(top, key, false, &array));
+    for (size_t i = 0; i < json_array_size(array); i++) {
+        MP_CHECK(mp_json_element_text(top, key, array, i, &name));
+        MP_CHECK(add(r->graph, name, &number, r->err));
+    }
+    return MP_OK;
+}
+
 static mp_status read_header(struct reader *r, const mp_json_record *top)
 {
     mp_graph *graph = r->graph;
@@ -263,6 +296,8 @@ static mp_status read_header(struct reader *r, const mp_json_record *top)
     int found = fuse ? mp_fuse_find(fuse) : MP_FUSE_BACKWARD;
     MP_ENSURE(found >= 0, r->err, MP_PARSE, "\"fuse\" is the unknown \"%.60s\"", fuse);
     graph->fuse = (mp_fuse)found;
+    MP_CHECK(read_names(r, top, "channels", mp_graph_channel));
+    MP_CHECK(read_names(r, top, "tiers", mp_graph_tier));
     MP_CHECK(mp_json_get_object(top, "options", &options));
     if (options) {
         text = mp_json_print(options, 0);
@@ -366,6 +401,9 @@ static void set_alternative(json_t **row, const mp_graph *graph, const mp_altern
     if (base ? !same_list(alternative->adds, alternative->n_adds, base->adds, base->n_adds) : alternative->n_adds > 0)
         mp_json_set(row, "adds", list_json(graph, alternative->adds, alternative->n_adds));
     if (alternative->algorithm) mp_json_set(row, "algorithm", mp_json_text(alternative->algorithm));
+    if (alternative->channel > MP_CHANNEL_SECOND_STREAM && (!base || alternative->channel != base->channel))
+        mp_json_set(row, "channel", mp_json_text(graph->channels[alternative->channel]));
+    if (alternative->returns) mp_json_set(row, "returns", json_true());
     if (base ? !same_pairs(base, alternative) : alternative->n_in_place > 0)
         mp_json_set(row, "in_place", pairs_json(graph, alternative));
 }
@@ -377,12 +415,13 @@ static json_t *tensors_json(const mp_storage *s)
     return tensors;
 }
 
-static json_t *storage_json(const mp_storage *s)
+static json_t *storage_json(const mp_graph *graph, const mp_storage *s)
 {
     json_t *row = json_pack("{s:I}", "id", (json_int_t)s->id);
     if (s->name[0]) mp_json_set(&row, "name", mp_json_text(s->name));
     mp_json_set(&row, "bytes", json_integer(s->bytes));
     mp_json_set(&row, "kind", json_string(mp_kind_name(s->kind)));
+    if (s->tier) mp_json_set(&row, "tier", mp_json_text(graph->tiers[s->tier]));
     if (s->n_tensors) mp_json_set(&row, "tensors", tensors_json(s));
     if (s->carried) mp_json_set(&row, "carried", json_true());
     if (s->persistent) mp_json_set(&row, "persistent", json_true());
@@ -424,12 +463,24 @@ static json_t *node_json(const mp_graph *graph, const mp_node *node)
     return row;
 }
 
+static json_t *names_json(const char *const *names, size_t n)
+{
+    json_t *array = json_array();
+    for (size_t k = 0; k < n; k++) mp_json_append(&array, mp_json_text(names[k]));
+    return array;
+}
+
 static json_t *header_json(const mp_graph *graph)
 {
-    return json_pack("{s:s, s:i, s:o, s:o, s:o, s:I, s:f, s:s, s:s}", "format", "memplan-graph", "version", 1, "name",
-                     mp_json_text(graph->name), "options", mp_json_parse(graph->options), "target", mp_json_text(graph->target),
-                     "alignment", (json_int_t)graph->alignment, "tick_seconds", graph->tick_seconds, "fuse",
-                     mp_fuse_name(graph->fuse), "hash", graph->hash);
+    const size_t channels = MP_CHANNEL_SECOND_STREAM + 1, tiers = MP_TIER_DEVICE + 1; /* those of every graph */
+    json_t *header = json_pack("{s:s, s:i, s:o, s:o, s:o, s:I, s:f, s:s, s:s}", "format", "memplan-graph", "version", 1, "name",
+                               mp_json_text(graph->name), "options", mp_json_parse(graph->options), "target",
+                               mp_json_text(graph->target), "alignment", (json_int_t)graph->alignment, "tick_seconds",
+                               graph->tick_seconds, "fuse", mp_fuse_name(graph->fuse), "hash", graph->hash);
+    if (graph->n_channels > channels)
+        mp_json_set(&header, "channels", names_json(graph->channels + channels, graph->n_channels - channels));
+    if (graph->n_tiers > tiers) mp_json_set(&header, "tiers", names_json(graph->tiers + tiers, graph->n_tiers - tiers));
+    return header;
 }
 
 mp_status mp_graph_write(const mp_graph *graph, const char *path, mp_error *err)
@@ -437,7 +488,7 @@ mp_status mp_graph_write(const mp_graph *graph, const char *path, mp_error *err)
     mp_json_out out;
     mp_json_start(&out, header_json(graph));
     mp_json_begin_array(&out, "storages");
-    for (size_t i = 0; i < graph->n_storages; i++) mp_json_row(&out, storage_json(&graph->storages[i]));
+    for (size_t i = 0; i < graph->n_storages; i++) mp_json_row(&out, storage_json(graph, &graph->storages[i]));
     mp_json_end_array(&out);
     mp_json_begin_array(&out, "nodes");
     for (size_t i = 0; i < graph->n_nodes; i++) mp_json_row(&out, node_json(graph, &graph->nodes[i]));

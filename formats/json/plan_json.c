@@ -7,6 +7,7 @@
 #include "estimator/base/names.h"
 #include "formats/base/ids.h"
 #include "formats/json/json.h"
+#include "memplan/clock.h"
 #include "planner/segments/module_schedule.h"
 
 /* ---- reading ---- */
@@ -85,6 +86,30 @@ static mp_status read_graph(struct reader *r, const mp_json_record *top)
     return MP_OK;
 }
 
+/* Reads what the plan states about the tiers besides the device, by name. */
+static mp_status read_tiers(struct reader *r, const mp_json_record *top)
+{
+    const mp_graph *graph = r->graph;
+    const json_t *array = NULL;
+    for (size_t m = 1; m < graph->n_tiers; m++) r->plan->tiers[m] = (mp_tier_claim){MP_NO_LIMIT, -1, -1};
+    MP_CHECK(mp_json_get_array(top, "tiers", false, &array));
+    for (size_t i = 0; i < json_array_size(array); i++) {
+        mp_json_record row;
+        const char *name = NULL;
+        size_t m = 1;
+        MP_CHECK(mp_json_record_at(array, "tiers", i, &row, r->err));
+        MP_CHECK(mp_json_get_text(&row, "name", true, &name));
+        while (m < graph->n_tiers && strcmp(graph->tiers[m], name) != 0) m++;
+        if (m == graph->n_tiers) return mp_json_record_fail(&row, "the graph has no tier '%.60s' besides the device", name);
+        mp_tier_claim *claim = &r->plan->tiers[m];
+        MP_CHECK(read_bytes(&row, "budget_bytes", &claim->budget_bytes));
+        if (claim->budget_bytes < 0) claim->budget_bytes = MP_NO_LIMIT;
+        MP_CHECK(read_bytes(&row, "static_bytes", &claim->static_bytes));
+        MP_CHECK(read_bytes(&row, "peak_bytes", &claim->peak_bytes));
+    }
+    return MP_OK;
+}
+
 static mp_status read_header(struct reader *r, const mp_json_record *top)
 {
     mp_plan *plan = r->plan;
@@ -104,6 +129,7 @@ static mp_status read_header(struct reader *r, const mp_json_record *top)
     MP_CHECK(read_bytes(top, "arena_bytes", &plan->arena_bytes));
     MP_CHECK(read_bytes(top, "baseline_peak_bytes", &plan->baseline_peak_bytes));
     MP_CHECK(read_bytes(top, "floor_bytes", &plan->floor_bytes));
+    MP_CHECK(read_tiers(r, top));
     MP_CHECK(read_seconds(top, "seconds", &plan->seconds));
     MP_CHECK(read_seconds(top, "baseline_seconds", &plan->baseline_seconds));
     MP_CHECK(read_seconds(top, "lower_bound_seconds", &plan->lower_bound_seconds));
@@ -183,7 +209,7 @@ static mp_status read_steps(struct reader *r, const json_t *steps)
 {
     mp_plan *plan = r->plan;
     size_t n = json_array_size(steps), frees_capacity = 0;
-    bool claims_frees = false;
+    bool claims_frees = false, is_timed = true;
     MP_OWNED bool *ran = NULL;
     mp_json_record row;
     plan->steps = mp_alloc(n, sizeof *plan->steps);
@@ -208,12 +234,12 @@ static mp_status read_steps(struct reader *r, const json_t *steps)
         ran[step->node] = true;
         MP_CHECK(read_frees(r, &row, t, &frees_capacity));
         claims_frees = claims_frees || json_object_get(row.object, "frees");
-        const mp_node *node = &r->graph->nodes[step->node];
-        if (step->alternative >= 0 && (size_t)step->alternative < node->n_alternatives &&
-            __builtin_add_overflow(plan->ticks, node->alternatives[step->alternative].ticks, &plan->ticks))
-            MP_CHECK(mp_json_record_fail(&row, "the steps up to here take more time than can be counted"));
+        is_timed &= step->alternative >= 0 && (size_t)step->alternative < r->graph->nodes[step->node].n_alternatives &&
+                    step->until <= (int)n;
     }
     plan->n_steps = n;
+    if (is_timed)
+        MP_CHECK(mp_clock_run(r->graph, plan->steps, n, NULL, &plan->ticks, r->err)); /* else the checker refuses it */
     if (!claims_frees) {
         mp_free(plan->frees_start);
         mp_free(plan->frees);
@@ -283,7 +309,8 @@ mp_status mp_plan_read(const char *path, const mp_graph *graph, mp_plan **out, m
     MP_CHECK(read_steps(&r, steps));
     MP_CHECK(mp_json_get_array(&top, "offsets", false, &offsets));
     MP_CHECK(read_offsets(&r, offsets));
-    for (size_t i = 0; i < graph->n_nodes; i++) r.plan->baseline_ticks += graph->nodes[i].alternatives[0].ticks;
+    for (size_t i = 0; i < graph->n_nodes; i++)
+        if (!(graph->nodes[i].flags & MP_NODE_OPTIONAL)) r.plan->baseline_ticks += graph->nodes[i].alternatives[0].ticks;
     *out = r.plan;
     r.plan = NULL;
     return MP_OK;
@@ -330,6 +357,20 @@ static json_t *modules_json(const mp_plan *plan, const mp_graph *graph)
     return array;
 }
 
+static json_t *tiers_json(const mp_plan *plan, const mp_graph *graph)
+{
+    json_t *array = json_array();
+    for (size_t m = 1; m < graph->n_tiers; m++) {
+        const mp_tier_claim *claim = &plan->tiers[m];
+        json_t *row = json_pack("{s:o}", "name", mp_json_text(graph->tiers[m]));
+        mp_json_set(&row, "budget_bytes", mp_json_integer_if(claim->budget_bytes < MP_NO_LIMIT, claim->budget_bytes));
+        mp_json_set(&row, "static_bytes", mp_json_integer_if(claim->static_bytes >= 0, claim->static_bytes));
+        mp_json_set(&row, "peak_bytes", mp_json_integer_if(claim->peak_bytes >= 0, claim->peak_bytes));
+        mp_json_append(&array, row);
+    }
+    return array;
+}
+
 json_t *mp_plan_header_json(const mp_plan *plan, const mp_graph *graph)
 {
     const struct {
@@ -355,6 +396,7 @@ json_t *mp_plan_header_json(const mp_plan *plan, const mp_graph *graph)
         mp_json_set(&header, bytes[k].key, mp_json_integer_if(bytes[k].bytes >= 0, bytes[k].bytes));
     for (size_t k = 0; k < sizeof times / sizeof *times; k++)
         mp_json_set(&header, times[k].key, mp_json_real_if(times[k].seconds >= 0, times[k].seconds));
+    if (graph->n_tiers > 1) mp_json_set(&header, "tiers", tiers_json(plan, graph));
     mp_json_set(&header, "bound_covers", name_json(plan->bound_covers));
     mp_json_set(&header, "checkpoints", checkpoints_json(plan, graph));
     if (plan->solver && !strcmp(plan->solver, "modules")) mp_json_set(&header, "modules", modules_json(plan, graph));

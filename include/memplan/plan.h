@@ -15,6 +15,12 @@ typedef struct mp_place {
     int64_t offset, bytes;
 } mp_place;
 
+/* What a plan states about a tier other than the device. */
+typedef struct mp_tier_claim {
+    int64_t budget_bytes;             /* MP_NO_LIMIT: none */
+    int64_t static_bytes, peak_bytes; /* -1: not stated */
+} mp_tier_claim;
+
 typedef struct mp_plan {
     char graph_hash[33];        /* of its graph; "" if unknown */
     char *graph_name, *options; /* JSON text, as in mp_graph.options */
@@ -24,8 +30,9 @@ typedef struct mp_plan {
     int64_t static_bytes, peak_bytes;         /* -1: not stated */
     int64_t arena_bytes;                      /* -1: no offsets yet; see memplan/arena.h */
     int64_t baseline_peak_bytes, floor_bytes; /* -1: not stated */
+    mp_tier_claim tiers[MP_MAX_TIERS];        /* per tier of the graph; the device's claims are those above */
     int64_t ticks, baseline_ticks;
-    double seconds;                               /* the sum of its ticks, in seconds, as claimed; negative: not stated */
+    double seconds;                               /* of its ticks, as claimed; negative: not stated */
     double baseline_seconds, lower_bound_seconds; /* negative: not stated */
     char *bound_covers;                           /* "any-order" or "this-order"; "" if there is no bound */
     size_t n_checkpoints;
@@ -39,8 +46,8 @@ typedef struct mp_plan {
 } mp_plan;
 
 /* Makes a plan of these steps, with every claim derived from the timeline: static, peak, seconds, baseline, checkpoints,
- * recompute flags, frees; no budget, floor, offsets or bound. On MP_OK *out is released with mp_plan_free. MP_INVALID as
- * mp_timeline_build. MP_NOMEM. */
+ * recompute flags, frees, bytes of all tiers; no budget, floor, offsets or bound. On MP_OK *out is released with mp_plan_free.
+ * MP_INVALID as mp_timeline_build. MP_NOMEM. */
 mp_status mp_plan_new(const mp_graph *graph, const char *solver, const mp_step *steps, size_t n, mp_plan **out, mp_error *err);
 void mp_plan_free(mp_plan *plan); /* NULL is allowed */
 MP_OWNER(mp_plan_free, mp_plan)

@@ -9,17 +9,17 @@
  *  - an output takes over the memory of an input of at least its size that ends in the same step, for the first listed in-place
  *    pair that fits, each input and output at most once;
  *  - storages that are always live count once, as static bytes.
- * An update may be issued on a second stream (`until`), where such updates run one after the other, each after all steps before
- * it; the steps up to `until` run concurrently with it:
+ * A step whose alternative is on another channel than compute may be issued (`until`); the steps up to `until` run beside it:
  *  - what it reads, writes and adds to, and its workspace, is live until then, and nobody takes over its memory;
- *  - no step in between writes or adds to what it reads, or touches what it writes or adds to. Other updates on the second
- *    stream come after it there, and may, where that is always live.
- * live_bytes[t] is what is allocated while step t runs, workspace included, static bytes excluded.
+ *  - no step in between writes or adds to what it reads, or touches what it writes or adds to. An issued step of the same
+ *    channel comes after it: it may read that, and write it where it is always live.
+ * All bytes count in the tier of their storage, workspaces on the device; the time is that of clock.h.
+ * live_bytes[t] is what is allocated on the device while step t runs, workspace included, static bytes excluded.
  *
  *     mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
  *     mp_timeline *timeline = NULL;
- *     mp_keep_all(graph, steps);                                             // the baseline
- *     if (mp_timeline_build(graph, steps, graph->n_nodes, &timeline, &err) == MP_OK)
+ *     const size_t n = mp_keep_all(graph, steps);                            // the baseline
+ *     if (mp_timeline_build(graph, steps, n, &timeline, &err) == MP_OK)
  *         printf("%lld bytes\n", (long long)timeline->peak_bytes);
  *     mp_timeline_free(timeline);
  *     mp_free(steps);
@@ -32,8 +32,8 @@
 typedef struct mp_step {
     int node;
     int alternative; /* 0: base alternative; k: the node's k-th alternative */
-    int until; /* 0: runs in order; else it is issued on the second stream, and the step of this index (n: the end) waits for
-                * it */
+    int until; /* 0: runs in order; else it is issued on its alternative's channel, and the step of this index (n: the end)
+                * waits for it */
 } mp_step;
 
 /* Returns the end of step t: t + 1 if it runs in order, else the step that waits for it. O(1). */
@@ -48,35 +48,44 @@ typedef struct mp_span {
     int takes_over; /* the storage whose memory it takes over at `begin`, -1: none */
 } mp_span;
 
-typedef struct mp_timeline {
-    size_t n_steps;
-    int64_t *live_bytes;       /* per step */
-    int64_t *concurrent_bytes; /* per step: the part that is workspace of concurrent steps; NULL: none run concurrently */
+/* The use of one memory. */
+typedef struct mp_tier_use {
+    int64_t *live_bytes; /* per step */
     int64_t static_bytes;
     int64_t peak_bytes; /* static_bytes + the highest live_bytes */
     int peak_step;      /* the first step at the peak; -1 without steps */
-    int64_t ticks;      /* the sum of all steps' ticks */
+} mp_tier_use;
+
+typedef struct mp_timeline {
+    size_t n_steps, n_tiers;
+    mp_tier_use *tiers;  /* of all tiers; the device's once more in the four members that follow */
+    int64_t *live_bytes; /* per step */
+    int64_t static_bytes;
+    int64_t peak_bytes;
+    int peak_step;
+    int64_t *concurrent_bytes; /* per step: the part that is workspace of concurrent steps; NULL: none run concurrently */
+    int64_t ticks;             /* the makespan; with compute alone the sum of all steps' ticks */
     size_t n_spans;
     mp_span *spans; /* ordered by (begin, storage) */
 } mp_timeline;
 
 /* Derives the timeline of steps[0..n). On MP_OK *out is released with mp_timeline_free (NULL is fine). MP_INVALID: a step reads
- * what nothing has produced, or a sum before it is complete, or adds out of order, or touches what a concurrent update does not
+ * what nothing has produced, or a sum before it is complete, or adds out of order, or touches what a concurrent step does not
  * permit; names the node. It does not judge whether the plan is complete (memplan/check.h does). MP_NOMEM. O(list lengths of
  * the steps + spans log spans). */
 mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t n, mp_timeline **out, mp_error *err);
 void mp_timeline_free(mp_timeline *timeline);
 MP_OWNER(mp_timeline_free, mp_timeline)
 
-/* Finds the instances that are live at a step, largest first (ties by storage): writes up to `most` indices into
+/* Finds the instances that are live on the device at a step, largest first (ties by storage): writes up to `most` indices into
  * timeline->spans to `spans`, and returns how many there are. O(spans). */
 size_t mp_timeline_holders(const mp_graph *graph, const mp_timeline *timeline, int step, int *spans, size_t most);
 
-/* Writes the bytes that are live between the steps, static bytes included: between_bytes[t] before step t,
+/* Writes the bytes that are live on the device between the steps, static bytes included: between_bytes[t] before step t,
  * between_bytes[n_steps] after the last. O(spans + steps). */
 void mp_timeline_between(const mp_graph *graph, const mp_timeline *timeline, int64_t *between_bytes);
 
-/* Writes the graph->n_nodes steps of keep-all, the baseline of every percentage: the nodes in list order, base
- * alternatives, nothing twice. Updates come after all of backward; with forward-fused updates they all come first (the
- * training step is cut at another place). */
-void mp_keep_all(const mp_graph *graph, mp_step *steps);
+/* Writes the mp_graph_n_required steps of keep-all, the baseline of every percentage, and returns their number: all nodes
+ * that are not optional in list order, base alternatives, nothing twice. Updates come after all of backward; with forward-fused
+ * updates they all come first (the training step is cut at another place). */
+size_t mp_keep_all(const mp_graph *graph, mp_step *steps);

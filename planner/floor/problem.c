@@ -47,8 +47,8 @@ static mp_status find_keep_all(mp_problem *problem, mp_error *err)
     if (problem->timeline) return MP_OK;
     if (!problem->keep_all) problem->keep_all = mp_alloc(n, sizeof *problem->keep_all);
     MP_ENSURE(problem->keep_all, err, MP_NOMEM, "out of memory for a schedule of %zu steps", n);
-    mp_keep_all(problem->graph, problem->keep_all);
-    return mp_timeline_build(problem->graph, problem->keep_all, n, &problem->timeline, err);
+    return mp_timeline_build(problem->graph, problem->keep_all, mp_keep_all(problem->graph, problem->keep_all),
+                             &problem->timeline, err);
 }
 
 static mp_status find_order(mp_problem *problem, bool list_order, mp_error *err)

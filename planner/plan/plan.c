@@ -99,8 +99,7 @@ static mp_status claim_baseline(mp_plan *plan, const mp_graph *graph, mp_error *
     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
     MP_OWNED mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
     MP_ENSURE(steps, err, MP_NOMEM, "no memory for the baseline of '%s'", graph->name);
-    mp_keep_all(graph, steps);
-    MP_CHECK(mp_timeline_build(graph, steps, graph->n_nodes, &timeline, err));
+    MP_CHECK(mp_timeline_build(graph, steps, mp_keep_all(graph, steps), &timeline, err));
     plan->baseline_peak_bytes = timeline->peak_bytes;
     plan->baseline_ticks = timeline->ticks;
     plan->baseline_seconds = (double)timeline->ticks * graph->tick_seconds;
@@ -127,6 +126,8 @@ mp_status mp_plan_new(const mp_graph *graph, const char *solver, const mp_step *
     plan->lower_bound_seconds = -1;
     plan->static_bytes = timeline->static_bytes;
     plan->peak_bytes = timeline->peak_bytes;
+    for (size_t m = 1; m < graph->n_tiers; m++)
+        plan->tiers[m] = (mp_tier_claim){MP_NO_LIMIT, timeline->tiers[m].static_bytes, timeline->tiers[m].peak_bytes};
     plan->ticks = timeline->ticks;
     plan->seconds = (double)timeline->ticks * graph->tick_seconds;
     MP_CHECK(claim_steps(plan, graph, timeline, err));

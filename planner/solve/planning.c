@@ -222,12 +222,13 @@ static mp_status timeline_of(mp_planning *planning, const mp_plan *plan, mp_time
     mp_error *err = &planning->err;
     MP_OWNED mp_step *steps = NULL;
     mp_timeline *timeline = NULL;
+    size_t n = plan ? plan->n_steps : graph->n_nodes;
     if (!plan) {
-        MP_ENSURE(steps = mp_alloc(graph->n_nodes, sizeof *steps), err, MP_NOMEM, "out of memory for a schedule");
-        mp_keep_all(graph, steps);
+        MP_ENSURE(steps = mp_alloc(n, sizeof *steps), err, MP_NOMEM, "out of memory for a schedule");
+        n = mp_keep_all(graph, steps);
     }
     const mp_step *order = plan ? plan->steps : steps;
-    MP_CHECK(mp_timeline_build(graph, order, plan ? plan->n_steps : graph->n_nodes, &timeline, err));
+    MP_CHECK(mp_timeline_build(graph, order, n, &timeline, err));
     *node_of_peak = timeline->peak_step < 0 ? -1 : order[timeline->peak_step].node;
     *out = timeline;
     return MP_OK;

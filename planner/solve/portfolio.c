@@ -22,11 +22,11 @@ mp_status mp_run_none(mp_search *search, mp_error *err)
     MP_OWNED mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps), *fused = NULL;
     size_t n = 0;
     MP_ENSURE(steps, err, MP_NOMEM, "out of memory for a schedule of %zu steps", graph->n_nodes);
-    mp_keep_all(graph, steps);
-    MP_CHECK(mp_search_offer(search, steps, graph->n_nodes, NULL, NULL, err));
-    for (size_t t = 0; t < graph->n_nodes; t++)
+    const size_t n_all = mp_keep_all(graph, steps);
+    MP_CHECK(mp_search_offer(search, steps, n_all, NULL, NULL, err));
+    for (size_t t = 0; t < n_all; t++)
         if (graph->nodes[steps[t].node].phase != MP_PHASE_UPDATE) steps[n++] = steps[t];
-    if (n == graph->n_nodes || graph->fuse != MP_FUSE_BACKWARD) return MP_OK;
+    if (n == n_all || graph->fuse != MP_FUSE_BACKWARD) return MP_OK;
     MP_CHECK(mp_updates_place(graph, steps, n, &fused, &n, err));
     return mp_search_offer(search, fused, n, NULL, NULL, err);
 }

@@ -147,7 +147,7 @@ static mp_status begin(mp_search *search, const mp_solver *solver, mp_error *err
     if (request->start) MP_CHECK(mp_search_offer_plan(search, request->start, err));
     if (!request->checkpoints && !is_auto && solver->run != mp_run_none) { /* those two do it themselves */
         MP_CHECK(mp_problem_keep_all(request->problem, &steps, &timeline, err));
-        MP_CHECK(mp_search_offer(search, steps, graph->n_nodes, NULL, NULL, err));
+        MP_CHECK(mp_search_offer(search, steps, timeline->n_steps, NULL, NULL, err));
     }
     if (graph->n_nodes > MP_LARGE_GRAPH_NODES && !request->start && (is_auto || solver->run == mp_run_lagrange))
         return mp_search_delegate(search, &first, 1, err);
@@ -207,7 +207,8 @@ static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *e
     search.solver = solver->name;
     MP_CHECK(mp_problem_floor(request->problem, &found.floor_bytes, &reason, err));
     found.floor_node = reason.node;
-    for (size_t i = 0; i < graph->n_nodes; i++) search.baseline_ticks += graph->nodes[i].alternatives[0].ticks;
+    for (size_t i = 0; i < graph->n_nodes; i++)
+        if (!(graph->nodes[i].flags & MP_NODE_OPTIONAL)) search.baseline_ticks += graph->nodes[i].alternatives[0].ticks;
     if (search.has_algorithms) MP_CHECK(mp_relaxed_graph_of(graph, &search.relaxed, err));
     MP_CHECK(mp_marked_graph_of(search.has_algorithms ? &search.relaxed.graph : graph, &search.marked, err));
     MP_CHECK(begin(&search, solver, err));

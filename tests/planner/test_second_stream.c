@@ -129,7 +129,7 @@ TEST(what_an_update_uses_is_left_alone)
            "step 3: node 0 (b0) changes storage 1 (g), which an update on the second stream uses up to step 4",
            "step 3: node 0 (b0) changes storage 1 (g), which an update beside it still reads; the wait for that is at step 4");
     expect(g, (const mp_step[]){{B0, 0, 2}, {UPDATE, 0, 0}}, 2,
-           "step 0: node 0 (b0) is no update, and only updates run on the second stream", NULL);
+           "step 0: node 0 (b0) is on compute, and only steps of another channel run beside it", NULL);
     expect(g, (const mp_step[]){{B0, 0, 0}, {UPDATE, 0, 3}}, 2,
            "step 1: node 1 (update) runs on the second stream, and no step after it waits for it", NULL);
     expect(g, (const mp_step[]){{B0, 0, 0}, {UPDATE, 0, 1}, {B1, 0, 0}}, 3,
