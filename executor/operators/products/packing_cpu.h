@@ -1,5 +1,5 @@
-/* packing_cpu.h - packed weights: a weight that is read by one convolution only has the layout that this convolution runs
- * fastest on. Private to executor/cpu/. */
+/* packing_cpu.h - packed weights: if a convolution is the only reader of its weights, they have the layout that it runs fastest
+ * on. Private to executor/cpu/. */
 #pragma once
 
 #include "executor/kernel/array.h"
