@@ -102,7 +102,7 @@ static void reduce_lines(const mp_indexing *r, mp_index_reduction how, const mp_
 
 /* ---- the indexer */
 
-/* Returns the bytes of memory for reducing rows; 0 if the plan does not. */
+/* Returns the bytes of memory for reducing rows; 0 if the plan does not reduce rows. */
 static int64_t reducing_room(const mp_index_plan *plan, mp_index_reduction how, mp_dtype dtype)
 {
     return plan->by_rows && plan->uses & MP_INDEX_REDUCES ? mp_cuda_rows_room(&plan->rows, how, dtype) : 0;

@@ -71,7 +71,7 @@ typedef struct mp_index_plan {
     bool by_condition; /* true: the entries are the rows for which a condition is true */
     bool puts_back;    /* true: forward reduces and backward picks; false: the other way round */
     int axis;          /* by elements: the axis along which indices count */
-    int uses;          /* MP_INDEX_PICKS ... */
+    int uses;          /* flags MP_INDEX_PICKS, ... */
     mp_index_reduction how;
     int64_t sums_bytes; /* bytes of a BFLOAT16 table as FLOAT, in which sums are computed and rounded once; else 0 */
     mp_row_entries rows;

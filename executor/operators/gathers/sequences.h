@@ -1,4 +1,4 @@
-/* sequences.h - ReverseSequence and OneHot, for every backend. Their items are spans of the output. */
+/* sequences.h - ReverseSequence and OneHot, for every backend. An item of their bodies is a span of the output (body.h). */
 #pragma once
 
 #include "executor/operators/gathers/index_plan.h"
@@ -10,7 +10,7 @@ typedef struct mp_reverse_sequence {
     int size;        /* bytes of an element */
 } mp_reverse_sequence;
 
-/* MP_UNSUPPORTED: types or layouts; MP_INVALID: axes that do not fit; MP_NOMEM. */
+/* MP_UNSUPPORTED: types or layouts without a kernel; MP_INVALID: axes or lengths that do not fit; MP_NOMEM. */
 mp_status mp_reverse_sequence_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 /* MP_INVALID: a length is not between 0 and the number of steps. Without this check (on the GPU) it is clamped. */
 mp_status mp_reverse_sequence_check(const mp_operands *x, mp_error *err);
@@ -54,7 +54,7 @@ typedef struct mp_one_hot {
     int size;      /* bytes of an element of y */
 } mp_one_hot;
 
-/* MP_UNSUPPORTED: types or layouts; MP_NOMEM. */
+/* MP_UNSUPPORTED: types or layouts without a kernel; MP_NOMEM. */
 mp_status mp_one_hot_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_one_hot_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
 

@@ -6,7 +6,7 @@
 /* All arrays have the layout of x. */
 typedef struct mp_line_normalization {
     mp_array x, y, dy, dx;
-    mp_array lines; /* x with one element along the dimension: line k begins at its element k */
+    mp_array lines; /* x with size 1 along the dimension: line k begins at element k of it */
     int64_t n_lines, length, stride;
     bool is_backward;
     int p;                 /* of LpNormalization: 1 or 2 */

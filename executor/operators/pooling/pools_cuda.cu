@@ -26,7 +26,7 @@ enum { N = 3, WIDTH = 8 }; /* spatial dimensions, channels of a vector */
 #endif
 
 namespace
-{ /* types of kernels of other files may have these names */
+{ /* unnamed, because kernels of other files may have the same names */
 
 /* Returns a / b; both must not be negative. */
 MP_BODY int32_t over(int32_t a, int32_t b)
@@ -416,7 +416,7 @@ template <mp_dtype T> static bool spreads(const operands *q)
     return true;
 }
 
-/* `state` of the calls. */
+/* The state of a call. */
 struct pools {
     mp_pooling pool;
     bool is_sum; /* true: forward of a global average, run as a sum */

@@ -37,7 +37,7 @@ typedef struct mp_random_source {
     mp_array probabilities, out; /* probabilities: of a one; for BERNOULLI only */
 } mp_random_source;
 
-/* The operators that are random sources. */
+/* The operators that mp_random_source_prepare prepares. */
 #define MP_RANDOM_SOURCES(X) X("RandomUniform") X("RandomUniformLike") X("RandomNormal") X("RandomNormalLike") X("Bernoulli")
 
 /* Makes an mp_random_source the call's state. MP_UNSUPPORTED: a type of less than a byte, FLOAT16, or probabilities that are
@@ -80,7 +80,7 @@ typedef enum mp_source_form {
 typedef struct mp_source {
     mp_source_form form;
     mp_array out;
-    bool is_real; /* true: values are real, reals; false: whole, wholes */
+    bool is_real; /* true: values are in real or reals; false: in whole or wholes */
     double real;
     int64_t whole;
     const double *reals; /* list of VALUES */
@@ -91,7 +91,7 @@ typedef struct mp_source {
     double period, window[MP_WINDOW_TERMS]; /* factors of cos(0), cos(2 pi k / period), cos(4 pi k / period) */
 } mp_source;
 
-/* The operators that are sources. */
+/* The operators that mp_source_prepare prepares. */
 #define MP_SOURCES(X) \
     X("Constant")     \
     X("ConstantOfShape") X("Shape") X("Size") X("Range") X("EyeLike") X("HannWindow") X("HammingWindow") X("BlackmanWindow")
