@@ -298,7 +298,7 @@ struct list_of {
     }
 };
 
-/* One pass, as counts_of and places_of need it: counts how many entries of each digit a thread has. */
+/* One pass of the sort over one digit. `count` counts the entries of a thread by their digit, for counts_of and places_of. */
 struct pass {
     const uint64_t *from;
     int64_t n, n_blocks;

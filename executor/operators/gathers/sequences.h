@@ -48,7 +48,7 @@ MP_INLINE void mp_reverse_sequence_item(const mp_reverse_sequence *s, int64_t k)
 
 /* Writes `on` for the class that an index names, and `off` for all other classes. */
 typedef struct mp_one_hot {
-    mp_array indices, values, y; /* values: off, on */
+    mp_array indices, values, y; /* values: `off` is element 0, `on` element 1 */
     int axis;
     int64_t inner; /* elements behind the axis */
     int size;      /* bytes of an element of y */

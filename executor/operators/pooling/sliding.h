@@ -14,11 +14,11 @@ typedef struct mp_sliding {
 } mp_sliding;
 
 /* Reads the window of Conv or ConvTranspose over x, weights and y. Its end pads are computed so that the sizes agree exactly:
- * one is negative if the last window ends before the data does. MP_UNSUPPORTED: sizes overflow. */
+ * one is negative if the last window ends before the data does. MP_UNSUPPORTED: sizes overflow; MP_PARSE as mp_window_read. */
 mp_status mp_sliding_convolution(const mp_model *model, const mp_operator *op, const mp_array *x, const mp_array *weights,
                                  const mp_array *y, mp_sliding *out, mp_error *err);
 /* Reads the window of a pool; `global`: it is all of x. Its pads are those that averages may count; with ceil_mode, windows may
- * reach beyond them. MP_UNSUPPORTED: sizes overflow. */
+ * reach beyond them. MP_UNSUPPORTED: sizes overflow; MP_PARSE as mp_window_read. */
 mp_status mp_sliding_pool(const mp_model *model, const mp_operator *op, const mp_array *x, const mp_array *y, bool global,
                           mp_sliding *out, mp_error *err);
 
