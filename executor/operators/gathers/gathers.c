@@ -1,4 +1,4 @@
-/* gathers.c - plans what Gather, GatherND, GatherElements, Compress and MaxUnpool pick, and runs it. */
+/* gathers.c - plans and runs Gather, GatherND, GatherElements, Compress and MaxUnpool. */
 #include "executor/operators/gathers/gathers.h"
 
 #include "estimator/rules/operands/window.h"

@@ -1,6 +1,6 @@
-/* gathers_cpu.c - operators that pick or place elements by index (gathers.h, scatters.h) on the CPU: rows by a list of entries
- * (rows_cpu.h), and elements that each have their own index along one axis. A line along the axis belongs to one thread, which
- * walks it from its beginning.
+/* gathers_cpu.c - operators that pick or write elements by index (gathers.h, scatters.h) on the CPU: rows by a list of entries
+ * (rows_cpu.h), and elements that each have their own index along one axis. One thread processes a whole line along the axis,
+ * from its beginning.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -14,23 +14,24 @@
 
 /* ---- elements */
 
-enum { LINES = 64 }; /* side by side, per item */
+enum { LINES = 64 }; /* most neighbouring lines of an item */
 
 typedef struct lines {
     const mp_array *table, *other, *indices;
     int axis;
     mp_index_reduction how;
     enum { PICK, REDUCE, CLEAR } task;
-    int side;         /* the dimension along which lines lie side by side; -1: there is but one */
-    int64_t per_side; /* items along it */
+    int side;         /* dimension along which the lines of an item are neighbours; -1: there is only one line */
+    int64_t per_side; /* items along `side` */
     int64_t index_stride[MP_ARRAY_RANK];
 } lines;
 
-/* n elements along a line, or side by side; `step`: in the table, besides the index. */
+/* Runs the task for n elements along a line, or for one element of n neighbouring lines. `step` is the table's stride between
+ * them, without the index. */
 static void walk(const lines *x, int64_t n, int64_t index_at, int64_t index_step, int64_t table, int64_t step, int64_t other,
                  int64_t other_step)
 {
-    /* what is stored could be a part of *x, for all the compiler knows */
+    /* copies, because the compiler cannot rule out that a store changes *x */
     const mp_array to = *x->table, indices = *x->indices;
     const int task = x->task, size = mp_dtype_bits(to.dtype) / 8;
     const mp_index_reduction how = x->how;
@@ -50,7 +51,7 @@ static void walk(const lines *x, int64_t n, int64_t index_at, int64_t index_step
     }
 }
 
-/* Adds a line of bfloat16 to its line of the table: sums in float, for a stretch of the table at a time, rounded once. */
+/* Adds a line of BFLOAT16 to its line of the table. Sums are in float, of MP_BLOCK elements at a time, and rounded once. */
 static void add_line(const lines *x, int64_t n, int64_t index_at, int64_t index_step, int64_t table, int64_t other,
                      int64_t other_step)
 {
@@ -130,7 +131,7 @@ static int64_t room(const mp_index_plan *plan, mp_index_reduction how, mp_dtype 
     return plan->uses == MP_INDEX_PICKS ? list : plan->uses == (MP_INDEX_PICKS | MP_INDEX_REDUCES) ? 3 * list : 2 * list;
 }
 
-/* Sorted in place, unless the list is picked by afterwards. */
+/* Returns the list of entries sorted by row. If the plan also picks, which uses the unsorted list, a copy is sorted. */
 static const uint64_t *sorted(mp_indexing *r)
 {
     const mp_row_entries *rows = &r->plan->rows;
@@ -143,7 +144,7 @@ static const uint64_t *sorted(mp_indexing *r)
     return r->sorted = mp_cpu_rows_sort(rows, list);
 }
 
-/* Which of the true elements of a condition are taken: as many as the output has room for, no more and no less. */
+/* Lists the true elements of a condition as entries. MP_INVALID: there are more or fewer than the output has. */
 static mp_status read_condition(const mp_operands *x, const mp_row_entries *rows, uint64_t *list, mp_error *err)
 {
     const mp_array *condition = &x->in[1];

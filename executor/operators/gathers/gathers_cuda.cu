@@ -1,8 +1,7 @@
-/* gathers_cuda.cu - operators that pick or place elements by index (gathers.h, scatters.h) on the GPU: rows (rows_cuda.h), and
+/* gathers_cuda.cu - operators that pick or write elements by index (gathers.h, scatters.h) on the GPU: rows (rows_cuda.h), and
  * elements that each have their own index along one axis.
  *
- * Indices are looked at when the device runs, where nothing can be reported: an index outside of its axis reads zero, and what
- * it would write goes nowhere.
+ * A kernel cannot report errors: an index outside of its axis reads zero and writes nothing.
  */
 #include "executor/operators/gathers/gather.cuh"
 
@@ -20,7 +19,7 @@ extern "C" {
 namespace
 {
 
-/* The indices' elements, counted row-major: where each lies in the table (but for its index) and in the other array. */
+/* For index k, counted row-major: the offset of its line in the table, and of its element in the other array. */
 struct lines_of {
     mp_boxed places; /* from: the table, to: the other array */
     const void *indices;
@@ -43,7 +42,7 @@ struct lines_of {
         for (int d = axis + 1; d < of->rank; d++) along_index *= of->dims[d];
         along_other = other_->strides[axis];
     }
-    /* From the table's line to its element; -1: there is none. */
+    /* Returns the offset that index k adds in the table; -1: it is outside of the axis. */
     MP_BODY int64_t along(int64_t k) const
     {
         const int64_t index = mp_index_of(indices, index_dtype, k);
@@ -67,7 +66,7 @@ struct picked {
     }
 };
 
-/* A line is walked from its beginning by one thread. */
+/* One thread reduces a whole line, from its beginning. */
 struct line_reduced {
     lines_of x;
     mp_index_reduction how;
@@ -103,13 +102,13 @@ static void reduce_lines(const mp_indexing *r, mp_index_reduction how, const mp_
 
 /* ---- the indexer */
 
-/* The room of rows that are reduced, or of sums in float that are rounded once. */
+/* Returns the bytes of memory for reducing rows; 0 if the plan does not reduce rows. */
 static int64_t reducing_room(const mp_index_plan *plan, mp_index_reduction how, mp_dtype dtype)
 {
     return plan->by_rows && plan->uses & MP_INDEX_REDUCES ? mp_cuda_rows_room(&plan->rows, how, dtype) : 0;
 }
 
-/* The list of what a condition takes lies behind the rest. */
+/* Behind the memory for reducing rows lies the list of a condition's true elements, or a table of sums in float. */
 static int64_t room(const mp_index_plan *plan, mp_index_reduction how, mp_dtype dtype)
 {
     const int64_t bytes = mp_aligned(reducing_room(plan, how, dtype));

@@ -1,5 +1,4 @@
-/* rows_cpu.c - rows of a table by a list of entries: reading the list, sorting it, copying rows out, and reducing
- * entries with rows. */
+/* rows_cpu.c - reads and sorts a list of entries, copies the rows of a table that they name, and reduces rows with entries. */
 #include "executor/operators/gathers/rows_cpu.h"
 
 #include <inttypes.h>
@@ -27,7 +26,7 @@ mp_status mp_cpu_rows_read(const mp_row_entries *rows, const mp_operands *x, con
     return MP_OK;
 }
 
-/* By digits of the row, the lowest first; entries of one row keep their order. */
+/* A radix sort by the digits of the row, the lowest first. */
 const uint64_t *mp_cpu_rows_sort(const mp_row_entries *rows, uint64_t *list)
 {
     uint64_t *from = list, *to = list + rows->n_entries;
@@ -68,7 +67,7 @@ static char *entry_of(const copying *x, int64_t k)
     return x->other + mp_grid_place(&x->rows->entries, k) * x->size;
 }
 
-/* Entries one after the other, each a whole row. */
+/* Copies entries one after the other, each a whole row. */
 static void copy_entries(void *data, int64_t item)
 {
     const copying *x = data;
@@ -91,7 +90,7 @@ COPY_PICKED(uint16_t)
 COPY_PICKED(uint32_t)
 COPY_PICKED(uint64_t)
 
-/* All entries at one place of their frames, for tables whose rows lie scattered. */
+/* Copies all entries at one element of the frame, then at the next; for tables whose rows are not contiguous. */
 static void copy_places(void *data, int64_t item)
 {
     const copying *x = data;
@@ -182,7 +181,7 @@ void mp_cpu_reduce(mp_index_reduction how, mp_dtype dtype, int64_t n, void *into
     }
 }
 
-/* Reducing. The sorted list is cut into pieces; a row belongs to the piece in which its first entry lies. */
+/* ---- reducing. The sorted list is cut into pieces; the piece that has a row's first entry reduces the whole row. */
 enum { PIECE = 32, COLUMNS = 256 };
 typedef struct reducing {
     const mp_row_entries *rows;
@@ -192,7 +191,7 @@ typedef struct reducing {
     char *table;
     const char *other;
     int size;
-    int64_t columns; /* blocks of COLUMNS in the innermost dimension of the frame */
+    int64_t columns; /* number of blocks of COLUMNS in the innermost dimension of the frame */
     int64_t n_outer, pieces;
 } reducing;
 
@@ -222,7 +221,7 @@ MP_VECTOR static void add_to(const float *values, int64_t n, float *sums)
     for (int64_t k = 0; k < n; k++) sums[k] += values[k];
 }
 
-/* Entries list[first..last) are reduced with their row over n elements. Sums in float, rounded once. */
+/* Reduces n elements of a row with those of its entries list[first..last). Sums are computed in float and rounded once. */
 static void reduce_row(const reducing *x, int64_t first, int64_t last, int64_t table, int64_t other, int64_t n)
 {
     static const uint64_t zero = 0;
@@ -234,7 +233,7 @@ static void reduce_row(const reducing *x, int64_t first, int64_t last, int64_t t
         mp_plane row = {1, n, 0, x->other ? from : 0, 0, to};
         mp_plane_copy(&row, x->size, x->other ? x->other + entry * x->size : (const char *)&zero, x->table + table * x->size);
     } else if (x->how == MP_INDEX_ADD && (x->dtype == MP_DTYPE_FLOAT || x->dtype == MP_DTYPE_BFLOAT16)) {
-        /* floats that lie side by side are added to where they lie */
+        /* contiguous floats are summed in the table itself */
         bool straight = to == 1 && x->dtype == MP_DTYPE_FLOAT;
         float *row = straight ? (float *)x->table + table : load(x, x->table, table, to, n, sums);
         for (int64_t k = first; k < last; k++) {

@@ -1,5 +1,5 @@
-/* rows_cuda.cu - rows of a table by index: copied, cleared, and reduced; and the rows that a
- * condition takes, as a list. */
+/* rows_cuda.cu - picks, clears and reduces rows of a table by index, sorts entries by row, and lists the true elements of a
+ * condition. */
 
 #include "executor/operators/gathers/gather.cuh"
 
@@ -10,12 +10,12 @@ extern "C" {
 namespace
 {
 
-/* Rows and entries, in elements of the size they are copied by. */
+/* The grids and the frame of mp_row_entries on the device, in elements of the size that is copied. */
 struct rows_as {
     mp_grid named, entries;
     mp_boxed frame;
     int64_t n_entries;
-    bool by_place; /* neighbours are the entries of one place of the frame, not the places of one entry */
+    bool by_place; /* order of items: true: all entries for one element of the frame first; false: all elements of one entry */
 
     explicit rows_as(const mp_row_entries *rows) : named(rows->named), entries(rows->entries), frame(&rows->frame)
     {
@@ -59,7 +59,7 @@ template <class T> struct cleared {
     }
 };
 
-/* The rows in the largest elements that sizes, strides and addresses allow. Returns their size. */
+/* Describes the rows in the largest elements that sizes, strides and addresses allow. Returns the elements' size. */
 static int widen(mp_row_entries *rows, int size, const void *table, const void *other)
 {
     mp_box all = {}, *frame = &rows->frame;
@@ -104,7 +104,7 @@ void mp_cuda_rows_clear(const mp_row_entries *rows, const mp_array *indices, int
 namespace
 {
 
-/* ---- reducing: over the sorted list */
+/* ---- reducing over the sorted list */
 
 struct reducing {
     rows_as rows;
@@ -115,13 +115,13 @@ struct reducing {
     int size;
     void *table;
     const void *other;
-    float *partial; /* per piece: what its first row, and its last one, sum up to where other pieces have the rest */
+    float *partial; /* per piece: the sums of a first row that begins before it, and of a last row that goes on behind it */
 
     MP_BODY int64_t row(int64_t k) const { return (int64_t)(list[k] >> 32); }
     MP_BODY int64_t entry_at(int64_t k) const { return mp_grid_place(&rows.entries, (int64_t)(uint32_t)list[k]); }
 };
 
-/* One row at one place of the frame, if its entries begin at k. */
+/* Reduces all entries of one row, at one element of the frame, if the row's first entry is at k of the list. */
 struct row_reduced {
     reducing x;
     MP_BODY void operator()(int64_t index) const
@@ -142,7 +142,8 @@ struct row_reduced {
     }
 };
 
-/* The entries of a piece at one place of the frame. Rows that lie in it entirely are done with. */
+/* Sums the entries of a piece, row by row, at one element of the frame. Adds a row that has all entries in the piece to the
+ * table, and leaves the sums of others in `partial`. */
 struct piece_summed {
     reducing x;
     MP_BODY void operator()(int64_t index) const
@@ -169,7 +170,7 @@ struct piece_summed {
     }
 };
 
-/* The row that begins in a piece and goes on in the next. */
+/* Joins the partial sums of a row that begins in a piece and goes on in the next, and adds them to the table. */
 struct pieces_joined {
     reducing x;
     MP_BODY void operator()(int64_t index) const
@@ -198,7 +199,7 @@ static int64_t pieces_of(const mp_row_entries *rows)
     return (rows->n_entries + MP_CUDA_PIECE - 1) / MP_CUDA_PIECE;
 }
 
-/* Partial sums lie behind what sorting takes. */
+/* Returns the offset of the partial sums: they lie behind the memory of sorting. */
 static int64_t partial_at(const mp_row_entries *rows)
 {
     return (mp_cuda_rows_sort_room(rows) + 15) / 16 * 16;
@@ -229,11 +230,11 @@ void mp_cuda_rows_reduce(const mp_row_entries *rows, const mp_array *indices, mp
 namespace
 {
 
-/* The true elements of a condition: one block counts stretches of it, and writes the list. */
+/* Lists the true elements of a condition, in one block: every thread counts, then lists those of its own part. */
 struct true_ones {
     enum { PHASES = 3 };
     struct room {
-        int64_t begin[MP_GRID_THREADS + 1]; /* how many are true before a thread's stretch; the last: in all */
+        int64_t begin[MP_GRID_THREADS + 1]; /* number of true elements before a thread's part; the last: in all */
     };
     const uint8_t *condition;
     int64_t n, n_wanted, *list;
@@ -273,9 +274,8 @@ void mp_cuda_list_true(const mp_array *condition, int64_t n, const mp_array *lis
         1, true_ones{(const uint8_t *)condition->data, there < n ? there : n, mp_array_elements(list), (int64_t *)list->data});
 }
 
-/* ---- entries sorted by the row that they name, the lowest digit first. Each pass counts the digits of every
- * block of entries, sums the counts up, and places the entries; those of one digit keep their order.
- */
+/* ---- radix sort of entries by row, the lowest digit first. Each pass counts the entries of each digit per block, sums up
+ * the counts, and moves the entries; entries of one digit keep their order. */
 
 namespace
 {
@@ -298,12 +298,12 @@ struct list_of {
     }
 };
 
-/* What counting and placing share: a thread's own entries, and how many it has of each digit. */
+/* One pass of the sort over one digit. `count` counts the entries of a thread by their digit, for counts_of and places_of. */
 struct pass {
     const uint64_t *from;
     int64_t n, n_blocks;
     int shift;
-    uint32_t *counts; /* by digit, then block; once summed up, where the first of them goes */
+    uint32_t *counts; /* entries by digit, then block; after sums_of, the position of the first of them */
 
     typedef uint16_t columns[DIGITS][MP_GRID_THREADS];
     MP_BODY int digit(uint64_t entry) const { return (int)(entry >> shift & (DIGITS - 1)); }
@@ -333,7 +333,7 @@ struct counts_of {
     }
 };
 
-/* One block turns counts into the sums of those before each. */
+/* Replaces each count by the sum of those before it, in one block. */
 struct sums_of {
     enum { PHASES = 3 };
     struct room {

@@ -1,9 +1,8 @@
-/* rows_cuda.h - rows of a table by index (operators/gathers/index_plan.h), on the GPU. All only enqueue. Private to
- * executor/cuda/.
+/* rows_cuda.h - picks, clears and reduces rows of a table by index (index_plan.h) on the GPU. All functions only enqueue work.
+ * Private to executor/cuda/.
  *
- * Indices are looked at when the device runs, where nothing can be reported: an index outside of its axis reads zero, and
- * what it would write goes nowhere. Each result is the same every time: entries of one row are sorted by it first
- * and are summed in the order of the entries, in pieces of MP_CUDA_PIECE entries.
+ * A kernel cannot report errors: an index outside of its axis reads zero and writes nothing. Results are deterministic: entries
+ * are sorted by row first, and those of a row are summed in their order, in pieces of MP_CUDA_PIECE entries.
  */
 #pragma once
 
@@ -11,21 +10,21 @@
 
 enum { MP_CUDA_PIECE = 32 };
 
-/* other[entry] = table[row]. */
+/* other[entry] = table[row], for every entry. */
 void mp_cuda_rows_pick(const mp_row_entries *rows, const mp_array *indices, int size, const void *table, void *other);
-/* table[row] = 0. */
+/* table[row] = 0, for the row of every entry. */
 void mp_cuda_rows_clear(const mp_row_entries *rows, const mp_array *indices, int size, void *table);
-/* table[row] is reduced with other[entry]; `room`: mp_cuda_rows_room bytes, aligned to 16. Float sums are rounded once. */
+/* Reduces table[row] with other[entry], for every entry; `room`: mp_cuda_rows_room bytes, aligned to 16. Rounds a sum once. */
 void mp_cuda_rows_reduce(const mp_row_entries *rows, const mp_array *indices, mp_index_reduction how, mp_dtype dtype,
                          void *table, const void *other, void *room);
 int64_t mp_cuda_rows_room(const mp_row_entries *rows, mp_index_reduction how, mp_dtype dtype);
 
-/* The places of the first ones among the n first elements of a condition (BOOL, dense) that are true; INT64_MIN where there are
- * no more. `list`: INT64, dense. */
+/* Fills `list` (INT64, dense) with the indices of the true elements among the first n of a condition (BOOL, dense), in
+ * their order, and with INT64_MIN behind them. */
 void mp_cuda_list_true(const mp_array *condition, int64_t n, const mp_array *list);
 
-/* The list of entries (row << 32 | entry), sorted by row, digit by digit and stable: time linear in the entries, for each 6
- * bits of the number of rows. Those that name none are of row n_rows. The list lies in the room, of mp_cuda_rows_sort_room
- * bytes. */
+/* Returns the list of entries (row << 32 | entry), sorted by row; entries whose index is outside of its axis have row n_rows.
+ * The list lies in `room`, which has mp_cuda_rows_sort_room bytes. A stable radix sort, in time linear in the entries for each
+ * 6 bits of the number of rows. */
 const uint64_t *mp_cuda_rows_sort(const mp_row_entries *rows, const mp_array *indices, void *room);
 int64_t mp_cuda_rows_sort_room(const mp_row_entries *rows);

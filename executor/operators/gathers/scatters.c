@@ -1,15 +1,14 @@
-/* scatters.c - plans where updates go and which operands have to be saved first, copies the data and reduces the updates with
- * it.
- */
+/* scatters.c - plans and runs scatters: saves inputs that the output would overwrite, copies the data, reduces the updates
+ * with it, and computes the gradients. */
 #include "executor/operators/gathers/scatters.h"
 
 #include <string.h>
 
 typedef struct scatter {
     mp_index_plan plan;
-    int64_t rescue_at[3]; /* where in the workspace an operand is saved that may lie where the output will; -1: it cannot */
-    int64_t parts_at;     /* where in the workspace the parts of a gradient in shares lie */
-    int64_t room_at;      /* where in the workspace the indexer's room is */
+    int64_t rescue_at[3]; /* workspace offset of a copy of input i, whose memory the output may overwrite; -1: it cannot */
+    int64_t parts_at;     /* workspace offset of `parts` */
+    int64_t room_at;      /* workspace offset of the indexer's memory */
 } scatter;
 
 static mp_indexing indexing_of(const scatter *s, const mp_operands *x)
@@ -17,7 +16,7 @@ static mp_indexing indexing_of(const scatter *s, const mp_operands *x)
     return (mp_indexing){&s->plan, x, x->in[1], (char *)x->workspace + s->room_at, NULL};
 }
 
-/* Operand i; in the workspace, if the output is about to overwrite it. */
+/* Returns input i; if the output has its address, copies it to the workspace first and returns the copy. */
 static mp_array rescued(const scatter *s, const mp_operands *x, int i)
 {
     mp_array a = x->in[i];
@@ -52,11 +51,10 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_erro
     return by->done(err);
 }
 
-/* What backward of the other reductions computes on the way, in the workspace: in the layout of the table, and of the updates.
- */
+/* Intermediate arrays of run_shares, in the workspace. All are FLOAT, but update_dy has the type of the output's gradient. */
 typedef struct parts {
-    mp_array results, marks;                                        /* FLOAT */
-    mp_array update_results, update_marks, update_parts, update_dy; /* the last one of the type of the output's gradient */
+    mp_array results, marks;                                        /* in the layout of the data */
+    mp_array update_results, update_marks, update_parts, update_dy; /* in the layout of the updates */
 } parts;
 
 static parts parts_of(const scatter *s, const mp_operands *x)
@@ -108,7 +106,7 @@ static mp_status run_shares(const mp_call *call, const mp_operands *x, mp_error 
     return by->done(err);
 }
 
-/* Room for the operands that may lie where the output will. */
+/* Reserves workspace for a copy of each input that has as many bytes as the output, so that they may share one address. */
 static mp_status plan_rescues(const mp_operands *x, scatter *s, mp_call *call, mp_error *err)
 {
     for (int i = 0; i < 3; i++) {
@@ -122,7 +120,7 @@ static mp_status plan_rescues(const mp_operands *x, scatter *s, mp_call *call, m
     return MP_OK;
 }
 
-/* Elements are gone through in the order of memory. */
+/* True if the gradients have the layouts of their operands: mp_scatter_step goes through elements in the order of memory. */
 static bool shares_fit(const mp_operands *x)
 {
     const mp_array *table = &x->in[0], *updates = &x->in[2];
@@ -141,7 +139,7 @@ static mp_status plan_shares(const mp_operands *x, scatter *s, mp_call *call, mp
     return MP_OK;
 }
 
-/* From the attribute `reduction`; false: no such word. */
+/* Reads the attribute `reduction`; returns false if its word is unknown. */
 static bool reduction_of(const mp_operator *op, mp_index_reduction *how)
 {
     static const char *const names[] = {"none", "add", "mul", "max", "min"};
@@ -178,7 +176,7 @@ static mp_status prepare(const mp_operands *x, const mp_index_plan *plan, mp_cal
     if (x->in[0].dtype != x->in[2].dtype || !reduces(plan->by, how, x->in[0].dtype))
         return MP_NO_KERNEL(x, err, "a reduction of this type");
     const bool shares = x->is_backward && how != MP_INDEX_SET && how != MP_INDEX_ADD;
-    /* the row of an operator of ONNX lets backward see too little */
+    /* backward reads the data and the updates, which only the operators of domain "memplan" give it */
     if (shares && !*x->op->domain) return MP_NO_KERNEL(x, err, "the gradient of this reduction");
     if (shares && !shares_fit(x)) return MP_NO_KERNEL(x, err, "a gradient in another layout");
     MP_STATE(scatter, s, call, err);
@@ -199,7 +197,7 @@ mp_status mp_scatter_elements_prepare(const mp_operands *x, mp_call *call, const
     return prepare(x, &p, call, err);
 }
 
-/* The table is the output forward; backward its gradient, from which the updates' is gathered and as which the data's lies. */
+/* Forward, the table is the output; backward, its gradient, whose layout the data's gradient must have. */
 mp_status mp_scatter_nd_prepare(const mp_operands *x, mp_call *call, const mp_indexer *by, mp_error *err)
 {
     const mp_array *indices = &x->in[1], *updates = &x->in[2], *table = mp_operands_out(x, 0);

@@ -1,25 +1,25 @@
 /* scatters.h - operators that place updates into a copy of their data: Scatter, ScatterElements, ScatterND. For every backend.
  *
- * Where several updates name one element, they are reduced with it in their order (without a reduction the last one stays).
- * Gradients of plain scattering and of adding: the updates' is picked, the data's is the output's, with zeros where an update
- * took the place.
+ * If several updates name one element, they are reduced with it in their order (without a reduction the last one stays).
+ * Gradients without a reduction and of addition: the gradient of the updates is picked from the output's; that of the data is
+ * the output's, which without a reduction is zero where an update was written.
  *
  * The other reductions: the data's element and the updates that name it are the factors of one result. The gradient of a
- * largest or smallest one goes in equal shares to all factors that equal it (as PyTorch's scatter_reduce has it); that of a
- * product is the product of the other factors, zeros counted apart. The factors are reduced once more (in products with ones
- * for zeros), then the marks of the factors that are counted, by addition; then each factor has its share.
+ * maximum or minimum goes in equal shares to all factors that equal it, as in PyTorch's scatter_reduce. That of a product is
+ * the product of the other factors; zeros are counted separately. Three steps compute it: the factors are reduced again (zeros
+ * as ones in products); marks of the factors to count are summed; each factor gets its share.
  */
 #pragma once
 
 #include "executor/operators/gathers/index_plan.h"
 
-/* An elementwise step of those gradients, in the order of memory: a part is as what the factor takes part in the result; a mark
- * is 1 for a factor that is counted, else 0; a share is the factor's gradient. */
+/* An elementwise step of these gradients, in the order of memory. PART writes the factor (1 for a zero in a product). MARK
+ * writes 1 for a factor to count (a zero in a product, else one that equals its result), else 0. SHARE writes the gradient. */
 typedef enum mp_scatter_step_kind { MP_SCATTER_PART, MP_SCATTER_MARK, MP_SCATTER_SHARE } mp_scatter_step_kind;
 typedef struct mp_scatter_step {
     mp_scatter_step_kind step;
     mp_index_reduction how;
-    mp_array factors, dy, to; /* dy: the gradient of the results, of shares */
+    mp_array factors, dy, to; /* dy: the gradient of each factor's result; only for SHARE */
     const float *results, *marks;
 } mp_scatter_step;
 
@@ -42,8 +42,8 @@ MP_INLINE void mp_scatter_step_item(const mp_scatter_step *s, int64_t k)
         mp_array_store(&s->to, k, mp_scatter_share(s->how, factor, s->results[k], mp_array_load(&s->dy, k), s->marks[k]));
 }
 
-/* The plan, and room for operands that have to be saved, become the call's; the backend's indexer runs it. MP_UNSUPPORTED as
- * mp_indices_check, or a reduction that this type, or the gradient, does not have; MP_INVALID: shapes that do not fit;
+/* Plan a call that the backend's indexer runs, and reserve workspace for inputs to save. MP_UNSUPPORTED as mp_indices_check,
+ * or the reduction has no kernel for this type, or no gradient; MP_INVALID: shapes that do not fit, or too much workspace;
  * MP_NOMEM. */
 mp_status mp_scatter_elements_prepare(const mp_operands *x, mp_call *call, const mp_indexer *by, mp_error *err);
 mp_status mp_scatter_nd_prepare(const mp_operands *x, mp_call *call, const mp_indexer *by, mp_error *err);

@@ -1,22 +1,22 @@
-/* sequences.h - ReverseSequence and OneHot, for every backend. Their items are spans of the output. */
+/* sequences.h - ReverseSequence and OneHot, for every backend. An item of their bodies is a span of the output (body.h). */
 #pragma once
 
 #include "executor/operators/gathers/index_plan.h"
 
-/* The first lengths[b] steps of batch b change places, backward as forward. */
+/* Reverses the order of the first lengths[b] steps of batch b; backward does the same to the gradient. */
 typedef struct mp_reverse_sequence {
     mp_array from, to, lengths;
     int batch, time; /* axes */
     int size;        /* bytes of an element */
 } mp_reverse_sequence;
 
-/* MP_UNSUPPORTED: types or layouts; MP_INVALID: axes that do not fit; MP_NOMEM. */
+/* MP_UNSUPPORTED: types or layouts without a kernel; MP_INVALID: axes or lengths that do not fit; MP_NOMEM. */
 mp_status mp_reverse_sequence_prepare(const mp_operands *x, mp_call *call, mp_error *err);
-/* MP_INVALID: a length that is not between 0 and the number of steps; it counts as the nearer one where nobody checks. */
+/* MP_INVALID: a length is not between 0 and the number of steps. Without this check (on the GPU) it is clamped. */
 mp_status mp_reverse_sequence_check(const mp_operands *x, mp_error *err);
 mp_status mp_reverse_sequence_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
 
-/* How far from its own place an element of this batch and step comes from. */
+/* Returns the offset that the source element of this batch and step has from the element of the same indices. */
 MP_INLINE int64_t mp_reverse_sequence_shift(const mp_reverse_sequence *s, int64_t batch, int64_t step)
 {
     const int64_t n_steps = s->to.dims[s->time];
@@ -37,7 +37,7 @@ MP_INLINE void mp_reverse_sequence_item(const mp_reverse_sequence *s, int64_t k)
         if (d == s->time) step = left % y->dims[d];
         left /= y->dims[d];
     }
-    /* all columns are of one step, or each is of its own */
+    /* columns are copied one by one if they are batches or steps, else all at once */
     const int64_t n = s->batch == last || s->time == last ? 1 : span.end - span.first;
     for (int64_t c = span.first; c < span.end; c += n) {
         const int64_t shift = mp_reverse_sequence_shift(s, s->batch == last ? c : batch, s->time == last ? c : step);
@@ -46,19 +46,19 @@ MP_INLINE void mp_reverse_sequence_item(const mp_reverse_sequence *s, int64_t k)
     }
 }
 
-/* The value `on` where the index says so, `off` elsewhere; an index outside the classes has none. */
+/* Writes `on` for the class that an index names, and `off` for all other classes. */
 typedef struct mp_one_hot {
-    mp_array indices, values, y; /* values: off, on */
+    mp_array indices, values, y; /* values: `off` is element 0, `on` element 1 */
     int axis;
     int64_t inner; /* elements behind the axis */
     int size;      /* bytes of an element of y */
 } mp_one_hot;
 
-/* MP_UNSUPPORTED: types or layouts; MP_NOMEM. */
+/* MP_UNSUPPORTED: types or layouts without a kernel; MP_NOMEM. */
 mp_status mp_one_hot_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_one_hot_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
 
-/* The class that an index names; what is no number is far outside. */
+/* Returns the class that index number `index` names; negative ones count from the end. A NaN names none. */
 MP_INLINE int64_t mp_one_hot_class(const mp_one_hot *s, int64_t index, int64_t depth)
 {
     const int64_t which = mp_load_whole(s->indices.data, s->indices.dtype, index);

@@ -1,11 +1,11 @@
-/* losses.h - losses over classes, and those that are the mean over all elements of a function of prediction and target, for
- * every backend. The latter:
+/* losses.h - losses over classes, and losses over elements, for every backend. A loss over elements is the mean of a function
+ * of prediction a and target b:
  *
  * - MeanSquaredError: (a - b)^2.
- * - HuberLoss: d^2 / 2 where d = |a - b| is at most delta, delta (d - delta / 2) beyond. Attribute smooth: divided by delta,
- *   which is smooth L1 with beta = delta.
- * - BinaryCrossEntropyWithLogits: (1 - b) a + (1 + (w - 1) b) ln(1 + e^-a), where b is how likely it is that something is so,
- *   a the logit of it, and w its weight: operand 2, a number or one for each place along the last dimension; without it 1.
+ * - HuberLoss: d^2 / 2 if d = |a - b| is at most delta, else delta (d - delta / 2). Attribute smooth: divided by delta, which
+ *   is smooth L1 with beta = delta.
+ * - BinaryCrossEntropyWithLogits: (1 - b) a + (1 + (w - 1) b) ln(1 + e^-a), where a is a logit, b the target probability, and w
+ *   the weight of the positive class: operand 2, one number, or one per index of the last dimension; 1 if it is absent.
  */
 #pragma once
 
@@ -29,15 +29,15 @@ typedef struct mp_element_loss {
     float delta, scale; /* of HUBER */
 } mp_element_loss;
 
-/* The derivative of the mean by the elements of an operand, times the gradient of the loss. */
+/* Computes the gradient of an operand: the mean's derivative by each element, times the gradient of the loss. */
 typedef struct mp_element_slope {
     mp_element_loss loss;
     mp_loops loops; /* over the gradient, prediction, target and weight */
     mp_array a, b, w, dy, to;
-    bool of_target; /* the operand is the target, else the prediction */
+    bool of_target; /* true: the operand is the target; false: the prediction */
 } mp_element_slope;
 
-/* An mp_element_loss becomes the call's state. MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16; MP_NOMEM. */
+/* Makes an mp_element_loss the call's state. MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16; MP_NOMEM. */
 mp_status mp_element_loss_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 /* Runs mp_element_slope_item for the gradients. */
 mp_status mp_element_loss_backward(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
@@ -95,18 +95,19 @@ MP_INLINE void mp_element_slope_item(const mp_element_slope *s, int64_t k)
     mp_array_store(&s->to, at[0], share * slope);
 }
 
-/* ---- what a loss over classes does, read from its operands when a call is prepared. */
+/* ---- losses over classes. */
 
 typedef enum mp_class_loss_reduction { MP_CLASS_LOSS_MEAN, MP_CLASS_LOSS_SUM, MP_CLASS_LOSS_NONE } mp_class_loss_reduction;
 
 typedef struct mp_class_loss {
     mp_lines lines; /* along the classes; line k is position k of the targets, counted row-major */
     mp_class_loss_reduction reduction;
-    bool softmax; /* the log-probabilities are computed here; extra 0 is, of each line, the logarithm of its sum of e^score */
-    bool ignores; /* some target counts nothing */
+    bool softmax; /* true: input 0 has scores; extra 0 has log(sum(e^score)) of each line. false: input 0 has log-probabilities
+                   */
+    bool ignores; /* true: positions whose target is `ignored` do not count */
     int64_t ignored;
-    double smoothing; /* share of a position's loss that the mean over all classes has instead of its target (softmax only) */
+    double smoothing; /* of labels: the part of a position's loss that is the mean over all classes; 0 without softmax */
 } mp_class_loss;
 
-/* MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16, or a loss that is not row-major. */
+/* Reads the parameters. MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16, or a loss that is not row-major. */
 mp_status mp_class_loss_read(const mp_operands *x, mp_class_loss *out, mp_error *err);

@@ -1,7 +1,7 @@
-/* losses_cpu.c - over classes: loss = sum over positions of -weight[target] log p[target], divided by the sum of weights
- * (mean), or not (sum), or each by itself (none). Positions are added up in their order, in double. Of a position's scores
- * forward leaves the logarithm of the sum of e^score, from which backward makes the probabilities again. With labels smoothed
- * by s a position's loss is (1 - s) times that and s / classes times the sum over all classes of -weight log p.
+/* losses_cpu.c - losses over classes and over elements, on the CPU. The loss of a position is -weight[target] log p[target].
+ * With label smoothing s it is (1 - s) times that, plus s / classes times the sum over all classes of -weight log p. The result
+ * is the sum over all positions, added in their order in double (sum), the same divided by the sum of weights (mean), or one
+ * loss per position (none). Forward saves log(sum(e^score)) of each position, from which backward recomputes p.
  */
 #include <string.h>
 
@@ -17,8 +17,8 @@
 typedef struct job {
     const mp_class_loss *loss;
     const mp_operands *x;
-    double factor;      /* backward: on every position's gradient, weights aside */
-    double all_weights; /* of the classes; 0 unless labels are smoothed */
+    double factor;      /* backward: factor on the gradient of every position, besides its weight */
+    double all_weights; /* the sum of the weights of all classes if labels are smoothed; else 0 */
 } job;
 
 static int64_t target_at(const mp_array *t, int64_t k)
@@ -50,13 +50,13 @@ static job job_of(const mp_class_loss *loss, const mp_operands *x, double factor
     return j;
 }
 
-/* What a class adds to a position's loss by smoothing: this times -weight log p. */
+/* Returns the factor with which smoothing adds -weight log p of each class to a position's loss. */
 static double smoothed_share(const job *j)
 {
     return j->loss->smoothing / (double)j->loss->lines.length;
 }
 
-/* The logarithm of the sum of e^score over line k. */
+/* Returns log(sum(e^score)) of line k. */
 static float log_sum(const job *j, int64_t k)
 {
     const mp_lines *l = &j->loss->lines;
@@ -80,7 +80,7 @@ static void write_log_probabilities(const job *j, int64_t k, float shift)
     }
 }
 
-/* The sum over the classes of -weight log p in line k. */
+/* Returns the sum of -weight log p over all classes of line k. */
 static double loss_of_all(const job *j, int64_t k, float shift)
 {
     const mp_lines *l = &j->loss->lines;
@@ -110,7 +110,7 @@ static void forward_line(void *data, int64_t k)
     if (j->x->extra[0].data) ((float *)j->x->extra[0].data)[k] = shift;
 }
 
-/* A target that is no class would be read outside the scores. */
+/* MP_INVALID: a target is neither a class nor ignored, so that its score would be read outside of the tensor. */
 static mp_status check_targets(const job *j, mp_error *err)
 {
     for (int64_t k = 0; k < j->loss->lines.n; k++) {
@@ -170,9 +170,9 @@ static void take_shares(const job *j, double share, int64_t e, int64_t n, float 
     for (int64_t i = 0; i < n; i++) to[i] -= (float)(share * class_weight(j, e + i));
 }
 
-/* The gradient of a score is f p, less f at the target (f: the factor of the position's loss); and where the log-probabilities
- * have a gradient g of their own, it and p sum(g) less. Without softmax only the target has one. Smoothed, every class is in
- * some measure the target: less its share, and f is the sum of them. */
+/* The gradient of a class's score is (f + s W - sum(g)) p - s w + g, less f at the target; without softmax the term with p is
+ * absent. f: the factor of the position's loss. s: the share that smoothing gives each class; w: the class's weight; W: the sum
+ * of all weights. g: the gradient of the class's log-probability, if that is an output. */
 static void backward_line(void *data, int64_t k)
 {
     const job *j = data;
@@ -226,7 +226,7 @@ static mp_status prepare_cross_entropy(const mp_operands *x, mp_call *call, mp_e
     return MP_OK;
 }
 
-/* ---- means over all elements: partial sums over fixed blocks, added in order. */
+/* ---- losses over elements: partial sums of fixed blocks, added in order. */
 
 MP_BODY_LOOP(mp_element_slope, mp_element_slope_item)
 

@@ -1,5 +1,5 @@
-/* losses_cuda.cu - losses over classes and over elements. A target that is no class cannot be refused here, where nobody waits:
- * the loss is then no number. */
+/* losses_cuda.cu - losses over classes and over elements, on the GPU. A kernel cannot report errors: if a target is not a
+ * class, the loss is NaN. */
 #include "executor/cuda/grid/blocks.cuh"
 #include "executor/cuda/grid/bodies.cuh"
 #include "executor/cuda/grid/family.cuh"
@@ -13,10 +13,10 @@ extern "C" {
 namespace
 {
 
-/* ---- what the weight of a position is. */
+/* ---- targets of positions, and their weights. */
 
 struct targets {
-    mp_operand target, weight; /* weight: of classes; data NULL: 1 */
+    mp_operand target, weight; /* weight: one per class; data NULL: all are 1 */
     int64_t n_classes, ignored;
     bool ignores;
     int rank;
@@ -39,9 +39,9 @@ struct targets {
 
 struct state {
     mp_class_loss form;
-    /* in the workspace, behind two floats per position (forward) or the factor of a mean and the weight of all classes
-     * (backward): a float per position where log-probabilities have gradients (backward) or labels are smoothed (forward), and
-     * stretches of sums */
+    /* offsets in the workspace. First lie two floats per position (forward), or the factor of a mean and the weight of all
+     * classes (backward); at sums_at a float per position, if labels are smoothed (forward) or log-probabilities have gradients
+     * (backward); at stretches_at the partial sums of reductions */
     int64_t sums_at, stretches_at;
 };
 
@@ -64,8 +64,8 @@ static targets targets_of(const state *s, const mp_operands *x)
 
 /* ---- forward: a position's loss and weight, then their sums. */
 
-/* The largest score of a line and the sum of e to the scores less it, in one pass: of two stretches of a line the one with the
- * lesser largest score is scaled to the other's. */
+/* Computes the largest score of a line and the sum of e^(score - largest) in one pass: when two parts of a line are joined, the
+ * sum of the part whose largest score is smaller is scaled to the other's. */
 template <mp_dtype T> struct entropy_rows {
     struct value {
         float largest, sum;
@@ -76,7 +76,7 @@ template <mp_dtype T> struct entropy_rows {
     mp_operand scores, given, log_sums;
     bool softmax;
     float *losses; /* two per position: -weight log p, weight */
-    float *kept;   /* the logarithms of the sums once more; NULL: nobody asks */
+    float *kept;   /* the values of log_sums once more, for smoothed_rows; NULL: labels are not smoothed */
     MP_BODY float score(int64_t at) const { return mp_load_any(scores.data, T, at); }
     MP_BODY value none(int) const { return value{-INFINITY, 0}; }
     MP_BODY value join(int, value a, value b) const
@@ -109,7 +109,7 @@ template <mp_dtype T> struct entropy_rows {
     }
 };
 
-/* A share of every position's loss is that of all its classes. */
+/* Smooths labels: replaces a part of every position's loss by the mean over all classes. */
 template <mp_dtype T> struct smoothed_rows : mp_sums {
     enum { PHASES = 1 };
     mp_line_places lines;
@@ -144,7 +144,7 @@ struct each_loss {
     MP_BODY void operator()(int64_t k) const { to.store(k, losses[2 * k]); }
 };
 
-/* One sum of n terms, the first at 0. */
+/* Returns the offsets of one sum over n adjacent terms. */
 static mp_reduce_places<1> all_of(int64_t n)
 {
     mp_loops loops = {};
@@ -183,7 +183,7 @@ template <mp_dtype T> static mp_status run_forward(const mp_call *call, const mp
 
 /* ---- backward. */
 
-/* The gradient of a position's loss from that of their mean, its weight aside. */
+/* Computes the factor on every position's gradient, besides its weight: the mean's gradient, divided by the sum of weights. */
 struct mean_factor : mp_float_sum {
     targets all;
     mp_operand dy;
@@ -192,7 +192,7 @@ struct mean_factor : mp_float_sum {
     MP_BODY void end(const int64_t *, value total) const { *to = (float)((double)dy.load(0) / total.x); }
 };
 
-/* The weights of all classes together. */
+/* Sums the weights of all classes. */
 struct weight_total : mp_sums {
     enum { PHASES = 1 };
     targets all;
@@ -202,7 +202,7 @@ struct weight_total : mp_sums {
     MP_BODY void end(int64_t, const value *totals) const { *to = totals[0].x; }
 };
 
-/* The sums over the classes of the gradients that the log-probabilities have of their own. */
+/* Sums the gradients of the log-probabilities over all classes, for each position. */
 struct given_sums : mp_sums {
     enum { PHASES = 1 };
     mp_line_places lines;
@@ -216,21 +216,21 @@ struct given_sums : mp_sums {
     MP_BODY void end(int64_t row, const value *totals) const { to[row] = totals[0].x; }
 };
 
-/* A score's gradient: scale p, less `factor` at the target and the share of every class that smoothing makes a target, and that
- * of its log-probability. */
+/* The gradient of a class's score: scale p - share * weight of the class + gradient of its log-probability, less `factor` at
+ * the target. */
 template <mp_dtype T> struct entropy_gradient {
-    /* What the scores of a position have in common. */
+    /* The values that all scores of a position share. */
     struct position {
         int64_t target;
         float factor, share, scale, log_sum;
     };
     targets all;
     mp_operand dy, dx, scores, given, log_sums;
-    bool softmax, each; /* each: a loss per position */
-    const float *mean;  /* the factor of a mean, NULL: it is none */
-    const float *sums;  /* of `given`, NULL: there is none */
+    bool softmax, each; /* each: true: every position has a loss of its own */
+    const float *mean;  /* the result of mean_factor; NULL: the reduction is not a mean */
+    const float *sums;  /* the results of given_sums; NULL: log-probabilities have no gradient */
     float smoothing;
-    const float *all_weights; /* of the classes, where labels are smoothed */
+    const float *all_weights; /* the result of weight_total; NULL: labels are not smoothed */
     MP_BODY position of(int64_t k) const
     {
         position p = {all.of(k), 0, 0, 0, 0};
@@ -255,7 +255,7 @@ template <mp_dtype T> struct entropy_gradient {
     }
 };
 
-/* One score a thread. Operands: where the score lies, the position's and the class's numbers. */
+/* One thread per score. Operands: the offset of the score, the number of its position, its class. */
 template <mp_dtype T> struct entropy_gradient_each {
     enum { SCORE, POSITION, CLASS, N_OPERANDS };
     entropy_gradient<T> f;
@@ -265,7 +265,7 @@ template <mp_dtype T> struct entropy_gradient_each {
     }
 };
 
-/* A line a block, for lines whose scores lie side by side: a thread has several of them under way. */
+/* One block per line, for lines with contiguous scores. A thread loads several scores before it uses the first. */
 template <mp_dtype T> struct entropy_gradient_lines {
     enum { THREADS = MP_GRID_THREADS, UNDER_WAY = 8 };
     struct shared {
@@ -278,7 +278,7 @@ template <mp_dtype T> struct entropy_gradient_lines {
     entropy_gradient<T> f;
     template <class BLOCK> MP_BODY void run(int64_t k, BLOCK &b) const
     {
-        /* the gradient may lie where weights do that are as many as scores: of one line */
+        /* in a phase of its own, because the gradient of a single line, with as many elements, may overwrite the weights */
         b.phase([&](int, shared &, own &o) { o.p = f.of(k); });
         b.phase([&](int t, shared &, own &o) {
             const int64_t at = lines.find(k, 0);
@@ -363,14 +363,14 @@ static mp_status prepare_entropy(const mp_operands *x, mp_call *call, mp_error *
     return MP_OK;
 }
 
-/* ---- means over all elements. */
+/* ---- losses over elements. */
 
 MP_BODY_LOOP(mp_element_slope, mp_element_slope_item)
 
 /* Operand 0: prediction, 1: target, 2: weight. */
 struct mean_value : mp_float_sum {
     mp_element_loss loss;
-    mp_operand a, b, w, to; /* w.data NULL: 1 */
+    mp_operand a, b, w, to; /* w.data NULL: all weights are 1 */
     int64_t n;
     MP_BODY part at(const int64_t *at, int64_t) const
     {

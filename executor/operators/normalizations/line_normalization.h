@@ -6,19 +6,19 @@
 /* All arrays have the layout of x. */
 typedef struct mp_line_normalization {
     mp_array x, y, dy, dx;
-    mp_array lines; /* x with one element along the dimension: line k begins at its element k */
+    mp_array lines; /* x with size 1 along the dimension: line k begins at element k of it */
     int64_t n_lines, length, stride;
     bool is_backward;
     int p;                 /* of LpNormalization: 1 or 2 */
-    int64_t before, after; /* of LRN: how many neighbours */
+    int64_t before, after; /* of LRN: the number of neighbours on either side */
     float alpha, beta, bias;
-    float *scale;  /* LRN's extra, in the layout of x; NULL: nobody asks for it */
-    float *direct; /* LRN backward, in the workspace: for every line the part of its gradients that is an element's own ... */
-    float *terms;  /* ... and what each gives its neighbours */
+    float *scale;  /* LRN's extra, in the layout of x; NULL: it is not saved */
+    float *direct; /* workspace of LRN's backward, in the layout of x: dy scale^-beta, the own part of each gradient */
+    float *terms;  /* likewise dy x scale^(-beta - 1): the term of each element in the sums of its neighbours */
 } mp_line_normalization;
 typedef mp_line_normalization mp_lp, mp_lrn;
 
-/* The description becomes the call's state. MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16; MP_NOMEM. */
+/* Make the description the call's state. MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16; MP_NOMEM. */
 mp_status mp_lp_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_lrn_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_lp_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
@@ -29,8 +29,7 @@ MP_INLINE int64_t mp_line_begin(const mp_line_normalization *s, int64_t k)
     return mp_array_place(&s->lines, 0, s->lines.rank, k);
 }
 
-/* y = x / norm; dx = (dy - y' sum(dy y)) / norm, where y' is y, or for p = 1 the sign of x. A line without a norm gives zeros.
- */
+/* y = x / norm; dx = (dy - y' sum(dy y)) / norm, where y' is y, or for p = 1 the sign of x. Both are 0 if the norm is 0. */
 MP_INLINE void mp_lp_item(const mp_line_normalization *s, int64_t k)
 {
     const int64_t begin = mp_line_begin(s, k);
@@ -55,8 +54,8 @@ MP_INLINE void mp_lp_item(const mp_line_normalization *s, int64_t k)
     }
 }
 
-/* The scale is bias + alpha / size * (sum of squares over the neighbours), y = x scale^-beta: Krizhevsky, Sutskever, Hinton
- * 2012. */
+/* scale = bias + alpha / size * (sum of squares of the element and its neighbours), y = x scale^-beta: Krizhevsky, Sutskever,
+ * Hinton 2012. Here s->alpha is alpha / size. */
 MP_INLINE void mp_lrn_forward(const mp_line_normalization *s, int64_t begin)
 {
     for (int64_t c = 0; c < s->length; c++) {
@@ -72,7 +71,7 @@ MP_INLINE void mp_lrn_forward(const mp_line_normalization *s, int64_t begin)
     }
 }
 
-/* dx_c = dy_c s_c^-beta - 2 alpha beta x_c sum over o that c is a neighbour of: dy_o x_o s_o^(-beta - 1) */
+/* dx_c = dy_c s_c^-beta - 2 s->alpha beta x_c sum(dy_o x_o s_o^(-beta - 1)) over c and all o that have c as a neighbour. */
 MP_INLINE void mp_lrn_backward(const mp_line_normalization *s, int64_t begin)
 {
     for (int64_t c = 0; c < s->length; c++) {

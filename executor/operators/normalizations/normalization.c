@@ -1,9 +1,10 @@
-/* normalization.c - which dimensions of an operator share statistics, as a loop nest. */
+/* normalization.c - describes the rows of a normalization, whose elements share statistics, as a loop nest. */
 #include "executor/operators/normalizations/normalization.h"
 
 #include <string.h>
 
-/* How rows are cut. */
+/* The dimensions of a row: those from the attribute axis on; all but samples and channels; the same with the channels of a
+ * group; those in the attribute axes. */
 typedef enum cut { FROM_AXIS, CHANNELS, GROUPS, AXES } cut;
 
 #define FORM(kind, domain, cut, centered, epsilon) {kind, domain, cut, centered, epsilon},
@@ -72,7 +73,7 @@ static bool has_scale(const mp_operands *x)
     return x->n_in > 1 && x->in[1].dtype != MP_DTYPE_UNDEFINED;
 }
 
-/* Strides of the scale along the dimensions of x, to whose end it is aligned. */
+/* Writes the scale's stride along every dimension of x: the scale is broadcast to x, aligned at the last dimension. */
 static void align(const mp_array *x, const mp_array *scale, int64_t *stride)
 {
     for (int d = 0; d < x->rank; d++) {
@@ -113,7 +114,7 @@ static mp_normalization cut_rows(const struct form *f, const mp_operands *x)
         grouped.dims[1] = groups;
         grouped.strides[1] = a->strides[1] * grouped.dims[2];
         inner = ((1u << grouped.rank) - 1) & ~3u;
-        /* one scale per group before operator set 21, one per channel since */
+        /* before operator set 21 there is one scale per group, since then one per channel */
         stride[1] = n == groups && n != a->dims[1] ? 1 : grouped.dims[2];
         stride[2] = n == groups && n != a->dims[1] ? 0 : 1;
         break;

@@ -1,9 +1,9 @@
 /* normalization.h - layer, root-mean-square, group, instance, mean-variance and batch normalization as one loop nest, for every
- * backend: which dimensions form a row, and where scale and shift belong to.
+ * backend: the dimensions that form a row, and the strides of scale and shift.
  *
- * A row is what shares statistics: all elements that differ in the inner dimensions only. xhat = (x - mean) rstd, y = scale
- * xhat + shift; backward: dx = rstd (g - mean(g) - xhat mean(g xhat)) with g = dy scale (root-mean-square: without the first
- * mean).
+ * The elements of a row share statistics; they differ in the inner dimensions only. xhat = (x - mean) rstd, y = scale xhat +
+ * shift; backward: dx = rstd (g - mean(g) - xhat mean(g xhat)) with g = dy scale. In root-mean-square normalization mean and
+ * mean(g) are 0.
  */
 #pragma once
 
@@ -11,8 +11,7 @@
 
 enum { MP_ROWS_DIMS = MP_ARRAY_RANK + 1 };
 
-/* X(kind, domain, how rows are cut, centered, epsilon where no attribute gives it): the operators that normalization.c reads.
- */
+/* X(kind, domain, cut of rows, centered, default of epsilon) for each operator that mp_normalization_read can read. */
 #define MP_NORMALIZATIONS(X)                                                    \
     X("LayerNormalization", "", FROM_AXIS, true, 1e-5f)                         \
     X("LayerNormalization", "memplan", FROM_AXIS, true, 1e-5f)                  \
@@ -28,20 +27,20 @@ typedef struct mp_normalization {
     int n_outer, n_inner;
     int64_t outer[MP_ROWS_DIMS], inner[MP_ROWS_DIMS];
     int64_t outer_at[MP_ROWS_DIMS], inner_at[MP_ROWS_DIMS];               /* strides of x, y, dx, dy: one layout */
-    int64_t outer_parameter[MP_ROWS_DIMS], inner_parameter[MP_ROWS_DIMS]; /* of scale and shift */
-    int64_t n_rows, length, run, n_runs;                                  /* run: of the innermost inner dimension */
+    int64_t outer_parameter[MP_ROWS_DIMS], inner_parameter[MP_ROWS_DIMS]; /* strides of scale and shift */
+    int64_t n_rows, length, run, n_runs; /* run: size of the innermost inner dimension; a row has n_runs of them */
     int64_t n_parameters;
-    bool centered; /* the mean is subtracted */
+    bool centered; /* true: the mean is subtracted */
     double epsilon;
 } mp_normalization;
 
-/* Describes rows of x: dimension d is inner if bit d of `inner` is set; parameter_stride[d]: how far scale and shift move along
- * it, n_parameters of them (0: there are none). */
+/* Describes the rows of x: dimension d is inner if bit d of `inner` is set. parameter_stride[d]: the stride of scale and shift
+ * along d; n_parameters: the number of their elements (0: there are none). */
 mp_normalization mp_normalization_of(const mp_array *x, uint32_t inner, const int64_t *parameter_stride, int64_t n_parameters,
                                      bool centered, double epsilon);
-/* X and Y are of one type, scale and shift of one, running mean and variance of one, each FLOAT or BFLOAT16, and what is added
- * is like X; else MP_UNSUPPORTED. */
+/* MP_UNSUPPORTED: a type is neither FLOAT nor BFLOAT16, or types differ within X, Y and an added operand, within scale and
+ * shift, or within running mean and variance. */
 mp_status mp_normalization_types(const mp_operands *x, mp_error *err);
-/* The rows of a normalization without running statistics. MP_UNSUPPORTED: other types
- * than those, or a layout of the scale other than row-major. */
+/* Describes the rows of a normalization without running statistics. MP_UNSUPPORTED as mp_normalization_types, or the scale is
+ * not row-major, the shift has another layout, or x has too many dimensions. */
 mp_status mp_normalization_read(const mp_operands *x, mp_normalization *out, mp_error *err);

@@ -1,4 +1,4 @@
-/* normalize_cpu.c - statistics, results and gradients of rows, in pieces of rows of at most a block. */
+/* normalize_cpu.c - computes statistics, results and gradients of rows, in pieces of at most MP_BLOCK elements. */
 #include "executor/operators/normalizations/normalize_cpu.h"
 
 #include <math.h>
@@ -28,12 +28,12 @@ static void locate(const int64_t *dims, const int64_t *at, const int64_t *parame
     }
 }
 
-/* Where a piece of a row lies: n elements from x on, `stride` apart, and their parameters from p on. */
+/* A piece of a row: n elements from offset x on, at `stride`, and their parameters from offset p on, at `step`. */
 typedef struct piece {
     int64_t x, p, n, stride, step;
 } piece;
 
-/* The k-th piece of a row that begins at (x, p): pieces are runs cut into blocks. */
+/* Pieces are runs, cut into blocks. piece_of returns piece k of the row whose offsets are (x, p). */
 static int64_t n_pieces(const mp_normalization *r)
 {
     return r->n_runs * mp_block_count(r->run);
@@ -49,7 +49,7 @@ static piece piece_of(const mp_normalization *r, int64_t x, int64_t p, int64_t k
     return out;
 }
 
-/* Sixteen partial sums side by side. */
+/* Returns the sum of (x - mean)^2, from sixteen partial sums. */
 MP_VECTOR static double sum_of_squares(const float *x, int64_t n, float mean)
 {
     float lanes[16] = {0};
@@ -98,7 +98,7 @@ MP_VECTOR static void combine(const float *g, const float *xhat, int64_t n, floa
 typedef struct job {
     const mp_normalization *r;
     const mp_normalize_data *d;
-    bool given; /* the statistics are */
+    bool given; /* true: statistics are read; false: they are computed */
 } job;
 
 static void measure(const mp_normalization *r, const mp_normalize_data *d, int64_t x, float *mean, float *rstd)
@@ -171,7 +171,7 @@ void mp_normalize_apply(const mp_normalization *rows, const mp_normalize_data *d
     mp_parallel(rows->n_rows, rows->length, forward_row, &j);
 }
 
-/* Normalized values of a piece, from the input or from the output. */
+/* Returns the normalized values of a piece, computed from the input x, or if that is NULL from the output y. */
 static const float *normalized(const job *j, const piece *q, float mean, float rstd, const float *scale, float *room,
                                float *spare)
 {
@@ -229,7 +229,7 @@ static void backward_row(const job *j, int64_t row, double *d_scale, double *d_s
     }
 }
 
-/* A stretch of rows, with sums of its own for the parameters. */
+/* Computes backward of a stretch of rows. Each stretch has its own sums for the gradients of scale and shift. */
 static void backward_stretch(void *data, int64_t stretch)
 {
     const job *j = data;
@@ -268,15 +268,15 @@ void mp_normalize_backward(const mp_normalization *rows, const mp_normalize_data
         mp_parallel(rows->n_parameters, n_stretches(rows), parameter_sums, &j);
 }
 
-/* ---- layer ... mean-variance normalization: where statistics are kept, and which of them are outputs. */
+/* ---- calls of all operators in MP_NORMALIZATIONS. */
 
 typedef struct state {
     mp_normalization rows;
     bool centered;
-    int64_t statistics_at; /* where no extra keeps them */
+    int64_t statistics_at; /* workspace offset of mean and rstd, for those that no extra saves */
 } state;
 
-/* Extras come in the order mean, rstd; what is not centered has rstd only. Without extras, backward finds them in the
+/* Return where mean and rstd lie: in extras 0 and 1 (without centering, rstd in extra 0), or if these are absent in the
  * workspace. */
 static float *mean_of(const state *s, const mp_operands *x)
 {
@@ -328,7 +328,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_erro
     mp_normalize_data d = data_of(s, x);
     (void)err;
     bool from_output = x->alternative == 1;
-    if (!x->extra[0].data) mp_normalize_measure(&s->rows, &d); /* nothing was kept */
+    if (!x->extra[0].data) mp_normalize_measure(&s->rows, &d); /* forward saved no statistics */
     if (from_output) {
         d.x = NULL;
         d.y = x->out[0].data;

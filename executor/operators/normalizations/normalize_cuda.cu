@@ -1,4 +1,5 @@
-/* normalize_cuda.cu - normalization of x (row, element of the row) and its gradients, a row to a block or to a thread. */
+/* normalize_cuda.cu - normalizes rows and computes the gradients: contiguous rows by several threads each, others by
+ * reductions. */
 #include "executor/cuda/grid/vectors.cuh"
 #include "executor/operators/normalizations/normalize_cuda.cuh"
 #include "executor/operators/normalizations/normalize_warps_cuda.cuh"
@@ -39,7 +40,7 @@ mp_normal mp_normal_of(const mp_normalization *form)
         row *= form->outer[d];
     }
     for (int d = 0; d < form->n_inner; d++) put_dim(&n.loops, form->inner[d], form->inner_at[d], 0, form->inner_parameter[d]);
-    if (!n.loops.rank) { /* one element */
+    if (!n.loops.rank) { /* x has one element */
         n.loops.rank = 1;
         n.loops.dims[0] = 1;
     }
@@ -50,7 +51,7 @@ mp_normal mp_normal_of(const mp_normalization *form)
 namespace
 {
 
-/* ---- what all kernels know. */
+/* ---- what all kernels share. */
 
 /* T: the type of x, y and their gradients. */
 template <mp_dtype T> struct pass {
@@ -82,7 +83,7 @@ template <mp_dtype T> struct pass {
     MP_BODY float mean_of(int64_t row) const { return d.mean ? d.mean[row] : 0; }
 };
 
-/* ---- rows that lie side by side. */
+/* ---- contiguous rows. */
 
 struct row_places {
     int n_outer;
@@ -169,7 +170,7 @@ template <mp_dtype T> struct backward_rows {
     MP_BODY void end(int64_t, const value *) const {}
 };
 
-/* ---- by reductions. */
+/* ---- other rows, by reductions. */
 
 template <mp_dtype T> struct means_of : mp_float_sum {
     pass<T> a;
@@ -197,7 +198,7 @@ template <mp_dtype T> struct apply_to {
     }
 };
 
-/* The means of a row's gradients, and of their products with the normalized values. */
+/* Computes mean(g) and mean(g xhat) of every row. */
 template <mp_dtype T> struct row_sums_of : mp_float_sums {
     pass<T> a;
     bool centered;
@@ -227,7 +228,7 @@ template <mp_dtype T> struct combine_of {
     }
 };
 
-/* The gradients of scale and shift. */
+/* Computes the gradients of scale and shift. */
 template <mp_dtype T> struct parameters_of : mp_float_sums {
     pass<T> a;
     parameters_of(const mp_normal *n, const mp_normal_data *d) : a(n, d) {}
@@ -314,23 +315,23 @@ void mp_normal_forward(const mp_normal *n, const mp_normal_data *d, void *worksp
 
 void mp_normal_backward(const mp_normal *n, const mp_normal_data *d, void *workspace)
 {
-    /* the gradient of x may lie where that of y does: it comes last */
+    /* the gradient of x comes last, because it may overwrite that of y */
     if (d->d_scale.data || d->d_shift.data)
         MP_BY_DTYPE(d->dy.dtype, mp_reduce(places(&n->loops, PARAMETER), parameters_of<T>(n, d), stretches_in(n, workspace)));
     if (d->dx.data && !mp_normal_by_warps(n, d, true)) MP_BY_DTYPE(d->dy.dtype, backward<T>(n, d, workspace));
 }
 
-/* ---- layer ... mean-variance normalization as calls. */
+/* ---- calls of all operators in MP_NORMALIZATIONS. */
 
 namespace
 {
 
 struct state {
     mp_normal normal;
-    int64_t statistics_at; /* in the workspace, where no extra keeps them */
+    int64_t statistics_at; /* workspace offset of mean and rstd, for those that no extra saves */
 };
 
-/* Extras come in the order mean, rstd; what is not centered has rstd only. */
+/* The extras are mean and rstd; without centering, rstd only. */
 static mp_normal_data data_of(const state *s, const mp_operands *x)
 {
     const bool centered = s->normal.form.centered;
@@ -377,7 +378,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_erro
 {
     const state *s = (const state *)call->state;
     mp_normal_data d = data_of(s, x);
-    if (!x->extra[0].data) mp_normal_measure(&s->normal, &d, x->workspace); /* nothing was kept */
+    if (!x->extra[0].data) mp_normal_measure(&s->normal, &d, x->workspace); /* forward saved no statistics */
     if (x->alternative == 1) {
         d.x.data = NULL;
         d.y = mp_output(x, 0);

@@ -1,7 +1,7 @@
-/* normalize_cuda.cuh - kernels of normalization.h's loop nest: forward, backward, statistics alone.
+/* normalize_cuda.cuh - runs the loop nest of normalization.h on the GPU: forward, backward, or statistics only.
  *
- * Rows that lie side by side in memory are worked on each by the threads of a row. In all other cases statistics and sums come
- * from reductions over the rows, and the rest is element by element in the order of memory.
+ * If rows are contiguous (by_rows), several threads process a row together. Otherwise reductions compute statistics and sums,
+ * and the rest runs element by element in the order of memory.
  */
 #pragma once
 
@@ -11,30 +11,30 @@ extern "C" {
 #include "executor/operators/normalizations/normalization.h"
 }
 
-/* What a pass works on; data NULL where it is not there. */
+/* The operands of a pass; data NULL: the operand is absent. */
 struct mp_normal_data {
-    mp_operand x, y, dy, dx, scale, shift, d_scale, d_shift; /* backward: y in place of x starts from the output */
+    mp_operand x, y, dy, dx, scale, shift, d_scale, d_shift; /* backward computes xhat from y if x.data is NULL */
     bool add_scale, add_shift;
-    float *mean, *rstd; /* per row; mean NULL: nothing is subtracted */
+    float *mean, *rstd; /* per row; mean NULL: no mean is subtracted */
 };
 
 struct mp_normal {
     mp_normalization form;
     mp_loops loops; /* operand 0: x, 1: the row's number, 2: scale and shift */
     bool by_rows;
-    int64_t sums_at; /* in the workspace: two floats per row, behind the stretches of reductions */
+    int64_t sums_at; /* unused: the sums of backward, two floats per row, lie at the start of the workspace */
 };
 
 mp_normal mp_normal_of(const mp_normalization *form);
-int64_t mp_normal_workspace_bytes(const mp_normal *n); /* of any pass */
+int64_t mp_normal_workspace_bytes(const mp_normal *n); /* returns enough for every pass */
 
-/* Fills mean and rstd. */
+/* Computes mean and rstd. */
 void mp_normal_measure(const mp_normal *n, const mp_normal_data *d, void *workspace);
-/* The same, and y. */
+/* Computes mean, rstd and y. */
 void mp_normal_forward(const mp_normal *n, const mp_normal_data *d, void *workspace);
 void mp_normal_backward(const mp_normal *n, const mp_normal_data *d, void *workspace);
 
-/* 1 / sqrt(x); a GPU does it in one instruction, to 2 units in the last place. */
+/* Returns 1 / sqrt(x), on the GPU by one instruction with an error of up to 2 units in the last place. */
 MP_BODY float mp_reciprocal_root(float x)
 {
 #ifdef __CUDA_ARCH__

@@ -1,5 +1,5 @@
-/* normalize_warps_cuda.cu - a lane has vectors lane, lane + 32, ... of its row in registers; means come from sums over the
- * warp. */
+/* normalize_warps_cuda.cu - normalizes a row per warp: a lane keeps vectors lane, lane + 32, ... of the row in registers; means
+ * are sums over the warp. */
 #include "executor/operators/normalizations/normalize_warps_cuda.cuh"
 
 #include "executor/cuda/grid/blocks.cuh"
@@ -21,7 +21,7 @@ template <mp_dtype T, int M> struct row_of {
           centered(n->form.centered)
     {
     }
-    /* f(m, v) for each vector m that the lane has of the row; v is its number there. */
+    /* Calls f(m, v) for each vector of the lane: it is vector m of the lane and vector v of the row. */
     template <class P> MP_BODY void each(int lane, const P &f) const
     {
         MP_UNROLL
@@ -34,7 +34,7 @@ template <mp_dtype T, int M> struct row_of {
     {
         each(lane, [&](int m, int64_t v) { mp_load_vector(from.data, T, row * vectors + v, W, to[m]); });
     }
-    /* Vector v of scale or shift; `otherwise` where there is none. */
+    /* Reads vector v of scale or shift; if that is absent, all elements are `otherwise`. */
     MP_BODY void parameter(const mp_operand &from, int64_t v, float otherwise, float (&to)[W]) const
     {
         if (from.data) {
@@ -133,7 +133,7 @@ template <mp_dtype T, int M> struct backward_of : row_of<T, M> {
     }
 };
 
-/* As many vectors per lane as the longest row of this type takes, or as a fourth of it does. */
+/* Chooses the vectors per lane: as many as the longest row needs, or for short rows a fourth of that. */
 template <mp_dtype T> static void run(const mp_normal *n, const mp_normal_data *d, bool backward)
 {
     constexpr int most = MP_WARP_ROW / MP_WARP / mp_width<T>, few = most / 4;
@@ -148,7 +148,7 @@ template <mp_dtype T> static void run(const mp_normal *n, const mp_normal_data *
         mp_warps(n->form.n_rows, forward_of<T, most>(n, d));
 }
 
-/* Absent, or side by side in this type. */
+/* True if the operand is absent, or has this type and can be read in vectors. */
 static bool lies(const mp_operand &x, mp_dtype dtype)
 {
     return !x.data || (x.dtype == dtype && mp_takes_vectors(x.data, dtype));

@@ -1,6 +1,5 @@
-/* softmaxes_cpu.c - softmax and its logarithm along a dimension, and the losses over classes: all are loops over lines of
- * scores.
- */
+/* softmaxes_cpu.c - Softmax, SafeSoftmax, LogSoftmax and Hardmax on the CPU as loops over lines of scores, and the functions on
+ * rows that they share with losses and attention. */
 #include <math.h>
 #include <string.h>
 
@@ -63,7 +62,7 @@ MP_VECTOR void mp_row_shift(const float *x, int64_t n, float shift, float *out)
 void mp_log_sum_add(mp_log_sum *s, const float *x, int64_t n, float *room)
 {
     float best = mp_row_largest(x, n), largest = best > s->largest ? best : s->largest;
-    float shift = largest == -INFINITY ? 0 : largest; /* nothing else so far: -infinity less itself is no number */
+    float shift = largest == -INFINITY ? 0 : largest; /* if all scores are -infinity, subtracting it would give NaN */
     s->sum = s->sum * exp((double)s->largest - (double)shift) + mp_row_exponentials(x, n, shift, room);
     s->largest = largest;
 }
@@ -86,7 +85,7 @@ typedef struct job {
     const mp_operands *x;
 } job;
 
-/* A line's two rooms in the workspace, of this thread's line. */
+/* Returns the workspace of line k: three times the length of a line. */
 static float *rooms(const job *j, int64_t k)
 {
     return (float *)j->x->workspace + k % MP_LINES_AT_ONCE * 3 * j->s->lines.length;

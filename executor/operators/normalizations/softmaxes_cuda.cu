@@ -1,5 +1,5 @@
-/* softmaxes_cuda.cu - softmax, its logarithm and hardmax along a dimension: the threads of a row, or one thread per line where
- * lines lie side by side. */
+/* softmaxes_cuda.cu - Softmax, SafeSoftmax, LogSoftmax and Hardmax on the GPU: several threads per line, or one if there are
+ * many lines that are not contiguous. */
 #include "executor/cuda/grid/family.cuh"
 
 #include "executor/kernel/vector_math.h"
@@ -14,7 +14,7 @@ struct state {
     form kind;
 };
 
-/* The largest of a line, then the sum of exponentials over it. */
+/* Computes the largest score of a line in phase 0, and the sum of e^(score - largest) in phase 1. */
 template <form FORM> struct softmax_of {
     struct value {
         float x;
@@ -47,7 +47,7 @@ template <form FORM> struct softmax_of {
     MP_BODY void end(int64_t, const value *) const {}
 };
 
-/* dx = y (dy - sum(dy y)); of the logarithm: dy - e^y sum(dy) */
+/* dx = y (dy - sum(dy y)); of LogSoftmax: dx = dy - e^y sum(dy). */
 template <form FORM> struct softmax_gradient : mp_sums {
     enum { PHASES = 1 };
     mp_line_places lines;
@@ -66,7 +66,7 @@ template <form FORM> struct softmax_gradient : mp_sums {
     MP_BODY void end(int64_t, const value *) const {}
 };
 
-/* 1 at the first of the largest. */
+/* Writes 1 for the first of the largest scores, 0 for all others. */
 struct hardmax_of : mp_largest {
     enum { PHASES = 1 };
     mp_line_places lines;

@@ -1,7 +1,7 @@
-/* pools_cpu.c - windows that slide: maximum, average, Lp norm, and their global forms, whose window is everything.
+/* pools_cpu.c - pools on the CPU: maximum, average and Lp norm of sliding windows, or of the whole input (global).
  *
- * Work is cut by sample and by blocks of channels, so that the windows of one piece overlap only among themselves: backward
- * adds without races and in a fixed order. Where channels lie innermost a block is a vector.
+ * A piece of work is a sample and a block of channels. Windows of different pieces do not overlap, so backward adds without
+ * races and in a fixed order. A block is a vector of channels if these are innermost, else one channel.
  */
 #include <math.h>
 #include <string.h>
@@ -17,13 +17,13 @@ typedef struct state {
     int n;                       /* spatial dimensions */
     int64_t in[DIMS], out[DIMS]; /* spatial sizes */
     int64_t n_out;
-    int64_t channels, block, n_blocks; /* block: channels that are worked on at once, contiguous */
+    int64_t channels, block, n_blocks; /* block: number of contiguous channels in a piece */
 } state;
 
 typedef struct job {
     const state *s;
     const mp_operands *x;
-    const mp_array *from, *to; /* the input side, the output side: x and y, or dx and dy */
+    const mp_array *from, *to; /* x and y; in backward dx and dy */
     bool add;
 } job;
 
@@ -35,7 +35,8 @@ static void odometer(const int64_t *dims, int n, int64_t k, int64_t *index)
     }
 }
 
-/* Offset of the input element under a tap at an output position; -1: it is padding. *inside: it is within data and pads. */
+/* Returns the offset of the input element under a tap at an output position; -1: there is none. Sets *inside to false if the
+ * tap is beyond the end pads too. */
 static int64_t tap_at(const state *s, const mp_array *a, const int64_t *position, const int64_t *tap, bool *inside)
 {
     int64_t at = 0;
@@ -92,7 +93,7 @@ static void set_index(const state *s, const mp_operands *x, int64_t at, int64_t 
     }
 }
 
-/* ONNX's second output: where the maximum lies in the whole input, counted row- or column-major. */
+/* Writes output 1: the index of each maximum in the whole input, counted row- or column-major. */
 static void give_index(const job *j, const int64_t *position, int64_t sample, int64_t channel, int64_t n, const int32_t *where)
 {
     const state *s = j->s;
@@ -172,7 +173,7 @@ static void clear_piece(const state *s, const mp_array *dx, int64_t x_at, int64_
     }
 }
 
-/* Each maximum's gradient goes to where it was. */
+/* Adds the gradient of each maximum to the element that was the maximum. */
 static void scatter(const job *j, const int64_t *position, int64_t x_at, int64_t y_at, int64_t n, const float *dy)
 {
     const state *s = j->s;
@@ -187,7 +188,7 @@ static void scatter(const job *j, const int64_t *position, int64_t x_at, int64_t
     }
 }
 
-/* Every element under the window gets its share: of an average, or of a norm. */
+/* Adds the gradient of an average or a norm to all elements under the window, to each its share. */
 static void spread(const job *j, const int64_t *position, int64_t x_at, int64_t y_at, int64_t n, const float *dy)
 {
     const state *s = j->s;

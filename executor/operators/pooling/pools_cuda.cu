@@ -1,11 +1,11 @@
-/* pools_cuda.cu - pools on the GPU: maximum, average and norm over windows that slide, of up to three spatial dimensions and
- * any strides. Maxima keep what the CPU's keep: their tap, a byte where the window has at most 256, which cuDNN does not write.
- * An average over everything is a sum.
+/* pools_cuda.cu - pools on the GPU: maximum, average and norm of sliding windows with up to three spatial dimensions and any
+ * strides. As on the CPU, forward saves the tap of each maximum, which cuDNN does not write: in one byte if the window is not
+ * global and has at most 256 taps. A global average is a sum.
  *
- * Forward, one thread per output looks at its window; backward, one per input at the windows over it, in a fixed order: nothing
- * is added to by two threads; sums are in float. A thread takes one element, or as many channels side by side as fit 16 bytes.
- * Which taps of a window lie inside, and which windows lie over an element, follow from one division per dimension, in 32 bits
- * where these count the elements.
+ * Forward, one thread per output reads its window; backward, one thread per input reads the windows over it, in a fixed order.
+ * So no two threads add to one element; sums are in float. A thread processes one element, or eight adjacent channels. The taps
+ * of a window that lie inside, and the windows over an element, are found by one division per dimension, of 32 bits if these
+ * suffice.
  */
 #include "executor/cuda/grid/vectors.cuh"
 
@@ -18,7 +18,7 @@ extern "C" {
 
 enum { N = 3, WIDTH = 8 }; /* spatial dimensions, channels of a vector */
 
-/* Before the loop over taps: as many loads at once as registers hold. */
+/* Stands before the loop over taps, and unrolls it as far as registers hold the loads. */
 #ifdef MP_CUDA_TWIN
 #define FEW_TAPS
 #else
@@ -26,9 +26,9 @@ enum { N = 3, WIDTH = 8 }; /* spatial dimensions, channels of a vector */
 #endif
 
 namespace
-{ /* types of kernels of other files may have these names */
+{ /* unnamed, because kernels of other files may have the same names */
 
-/* a / b for numbers that are not negative. */
+/* Returns a / b; both must not be negative. */
 MP_BODY int32_t over(int32_t a, int32_t b)
 {
     return (int32_t)((uint32_t)a / (uint32_t)b);
@@ -38,7 +38,7 @@ MP_BODY int64_t over(int64_t a, int64_t b)
     return a / b;
 }
 
-/* 1 / n, n > 0; a division would have a path for numbers that are not normal. */
+/* Returns 1 / n for n > 0; on the GPU without the code that a division has for denormal numbers. */
 MP_BODY float part_of(int64_t n)
 {
 #ifdef __CUDA_ARCH__
@@ -48,13 +48,13 @@ MP_BODY float part_of(int64_t n)
 #endif
 }
 
-/* A tensor (N, C, three spatial dimensions) by its strides, counted in vectors of W channels; W > 1: channels lie innermost.
+/* Sizes and strides of a tensor (N, C, three spatial dimensions), in vectors of W channels; with W > 1, channels are innermost.
  * I: int32_t or int64_t. */
 template <class I> struct plane {
-    bool is_last; /* neighbours in memory are of neighbouring channels */
+    bool is_last; /* true: channels are innermost in memory */
     I channels, size[N], sample_stride, channel_stride, stride[N];
 
-    /* The coordinates of the k-th vector in the order of memory. */
+    /* Computes the coordinates of vector k in the order of memory. */
     MP_BODY void find(I k, I *sample, I *channel, I *at) const
     {
         I next = k;
@@ -76,7 +76,7 @@ template <class I> struct plane {
     MP_BODY I place(I line, I a, I b, I c) const { return line + a * stride[0] + b * stride[1] + c * stride[2]; }
 };
 
-/* Missing spatial dimensions stand in front, with size 1. */
+/* Describes a tensor; missing spatial dimensions are added in front, with size 1. */
 template <class I> static plane<I> plane_of(const mp_array *a, int width)
 {
     const bool is_last = a->rank > 2 && a->strides[1] == 1 && a->dims[1] > 1;
@@ -88,7 +88,7 @@ template <class I> static plane<I> plane_of(const mp_array *a, int width)
     return p;
 }
 
-/* Vector v of W elements. */
+/* Read or write vector v of W elements. */
 template <mp_dtype T, int W> MP_BODY void load(const void *data, int64_t v, float (&to)[W])
 {
     if constexpr (W == 1)
@@ -109,12 +109,12 @@ template <class V, int W> struct alignas(sizeof(V) * W < 16 ? sizeof(V) * W : 16
     V tap[W];
 };
 
-/* The window, its missing dimensions in front. */
+/* The window of a pool; missing dimensions are added in front. */
 template <class I> struct slide {
     bool counts_pads, wide, backwards;
     float p;
     I kernel[N], stride[N], dilation[N], begin[N], end[N];
-    I step[N], taps[N]; /* the next window over an element, and how many taps it is shifted by */
+    I step[N], taps[N]; /* distance from one window over an element to the next, and between their taps there */
 
     MP_BODY I start(int d, I out) const { return out * stride[d] - begin[d]; }
     /* The taps [first, until) of the window that starts at `from` lie in [0, size). */
@@ -124,13 +124,13 @@ template <class I> struct slide {
         if (from + (kernel[d] - 1) * dilation[d] < size) return kernel[d];
         return from < size ? over(size - 1 - from, dilation[d]) + 1 : 0;
     }
-    /* Over how many values the average is, along d. */
+    /* Returns the number of values that an average counts along d. */
     MP_BODY I counted(int d, I out, I size) const
     {
         const I from = start(d, out), n = counts_pads ? until(d, from, size + end[d]) : until(d, from, size) - first(d, from);
         return n > 0 ? n : 0;
     }
-    /* The last window over `in`, of `size` windows, and its tap there; false: there is none. */
+    /* Finds the last of `size` windows that has `in` under a tap, and this tap. Returns false if there is none. */
     MP_BODY bool last(int d, I in, I size, I *out, I *tap) const
     {
         I stop = over(in + begin[d], stride[d]), rest = in + begin[d] - stop * stride[d];
@@ -179,8 +179,8 @@ template <mp_dtype T, class I, mp_pooling_rule RULE, int W> struct forward {
     plane<I> x, y, given_at;
     const void *from;
     void *to, *where;
-    int64_t *given; /* W = 1 */
-    I tap_step[N];  /* from one tap's place to the next one's */
+    int64_t *given; /* output 1; NULL if W > 1 */
+    I tap_step[N];  /* offset from one tap to the next */
 
     template <class V> MP_BODY void keep(I k, const int32_t (&best)[W]) const
     {
@@ -188,7 +188,7 @@ template <mp_dtype T, class I, mp_pooling_rule RULE, int W> struct forward {
         for (int e = 0; e < W; e++) taps.tap[e] = (V)best[e];
         ((taps_of<V, W> *)where)[k] = taps;
     }
-    /* The place in the whole input, row-major or (backwards) with the first spatial dimension innermost. */
+    /* Returns the index of a tap in the whole input, row-major or (backwards) with the first spatial dimension fastest. */
     MP_BODY int64_t place(I sample, I channel, const I *out, int32_t tap) const
     {
         int64_t flat = 0, size = 1;
@@ -248,9 +248,9 @@ template <mp_dtype T, class I, mp_pooling_rule RULE, int W> struct forward {
 template <mp_dtype T, class I, mp_pooling_rule RULE, int W> struct backward {
     slide<I> s;
     plane<I> dx, dy;
-    const void *from, *x, *y; /* x and y: of norms */
+    const void *from, *x, *y; /* x and y: only for norms */
     void *to;
-    const void *where; /* of maxima */
+    const void *where; /* the taps of maxima */
     bool add;
 
     template <class V> MP_BODY void pick(I at, I tap, const float (&g)[W], float (&sum)[W]) const
@@ -258,7 +258,7 @@ template <mp_dtype T, class I, mp_pooling_rule RULE, int W> struct backward {
         const taps_of<V, W> taps = ((const taps_of<V, W> *)where)[at];
         for (int e = 0; e < W; e++) sum[e] += (I)taps.tap[e] == tap ? g[e] : 0;
     }
-    /* Of the window at `at` in dy with this tap over the elements v, whose average is over n values. */
+    /* Adds the gradient that the window at offset `at` of dy gives to the elements v under this tap; an average counts n. */
     MP_BODY void share(I at, I tap, I n, const float (&v)[W], float (&sum)[W]) const
     {
         float g[W], norm[W];
@@ -301,14 +301,14 @@ template <mp_dtype T, class I, mp_pooling_rule RULE, int W> struct backward {
     }
 };
 
-/* The operands of one call; x: what windows slide over, y: where they stop, or their gradients. */
+/* The operands of one call; x and y: input and output of the pool, in backward their gradients. */
 struct operands {
     const mp_pooling *pool;
     const mp_array *x, *y;
     void *where;
     int64_t *given;
-    const mp_array *given_at;   /* forward */
-    const void *values, *norms; /* backward: of norms */
+    const mp_array *given_at;   /* forward: the layout of `given`, output 1 */
+    const void *values, *norms; /* backward of a norm: its input and output */
     bool add, is_backward;
 };
 
@@ -334,7 +334,7 @@ template <mp_dtype T, class I, mp_pooling_rule RULE, int W> static void run(cons
     }
 }
 
-/* Whether 32 bits hold every number: elements, and places that windows reach. */
+/* True if 32 bits hold all numbers of elements, and all coordinates that windows reach. */
 static bool is_small(const operands *q)
 {
     int64_t most = mp_array_elements(q->x);
@@ -348,7 +348,7 @@ static bool is_small(const operands *q)
     return most <= INT32_MAX / 2;
 }
 
-/* Whether eight channels can be taken at once. */
+/* True if a thread can process eight channels at once. */
 static bool takes_vectors(const operands *q, bool small)
 {
     const mp_array *x = q->x, *y = q->y;
@@ -371,8 +371,8 @@ template <mp_dtype T> static void run_of(const operands *q)
     }
 }
 
-/* Of the average over everything: each element gets its share of one gradient. `width` gradients lie side by side, those of
- * the channels where these lie innermost, else 1; `run` elements in a row have the same ones. In vectors of W. */
+/* Backward of a global average: each element gets its share of one gradient. Each `run` consecutive elements share `width`
+ * adjacent gradients: those of all channels if channels are innermost, else 1. Both count vectors of W. */
 template <mp_dtype T, class I, int W> struct spread {
     I run, width;
     const void *from;
@@ -398,7 +398,7 @@ template <mp_dtype T, class I, int W> static void run_spread(const operands *q, 
     mp_each(mp_array_elements(q->x) / W, f);
 }
 
-/* False: the general kernel has to do it. */
+/* Runs backward of a global average by `spread`. Returns false, and runs nothing, if the pool or a layout is another one. */
 template <mp_dtype T> static bool spreads(const operands *q)
 {
     const mp_array *x = q->x, last = x->rank > 2 ? mp_array_channels_last(x->dtype, x->rank, x->dims) : *x;
@@ -416,11 +416,11 @@ template <mp_dtype T> static bool spreads(const operands *q)
     return true;
 }
 
-/* `state` of the calls. */
+/* The state of a call. */
 struct pools {
     mp_pooling pool;
-    bool is_sum; /* forward: the average of everything */
-    float share; /* of one element in it */
+    bool is_sum; /* true: forward of a global average, run as a sum */
+    float share; /* factor on each of its terms, 1 / n_taps */
 };
 
 static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error *err)

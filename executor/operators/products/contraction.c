@@ -1,7 +1,7 @@
-/* contraction.c - the loops of an Einsum and of its gradients, from its equation. */
+/* contraction.c - makes the loops of an Einsum and of its gradients from its equation. */
 #include "executor/operators/products/contraction.h"
 
-/* Operands as the equation counts them: 0, 1, and the result behind the operands. */
+/* Adds the strides of an array, as y, a or b (role 0, 1, 2). `operand`: its number in the equation; the result has the last. */
 static void see(mp_contraction *l, const mp_einsum *e, int operand, int role, const mp_array *a)
 {
     for (int d = 0; d < a->rank; d++)

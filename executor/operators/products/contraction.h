@@ -8,22 +8,22 @@
 #include "executor/kernel/kernel.h"
 
 typedef struct mp_contraction {
-    int n_kept, n_summed; /* labels of the result that have a size; all others */
+    int n_kept, n_summed; /* number of labels that y has, and of all others; labels of size 1 are left out */
     int kept[MP_EINSUM_LABELS], summed[MP_EINSUM_LABELS];
-    int64_t size[MP_EINSUM_LABELS], stride[3][MP_EINSUM_LABELS]; /* of y, a, b: 0 where a label does not occur */
+    int64_t size[MP_EINSUM_LABELS], stride[3][MP_EINSUM_LABELS]; /* strides in y, a, b; 0: the label does not occur */
     int64_t n_results, n_terms;
 } mp_contraction;
 
-/* `state` of Einsum's calls: forward, gradient of operand 0, of 1. */
+/* The state of Einsum's calls: the sums of forward, and of the gradients of operands 0 and 1. */
 typedef struct mp_einsum_sums {
     mp_contraction sum[3];
 } mp_einsum_sums;
 
-/* An mp_einsum_sums becomes the call's state; `run` is the backend's. MP_UNSUPPORTED: a type that is neither FLOAT nor
- * BFLOAT16; MP_INVALID: an equation that does not fit; MP_NOMEM. */
+/* Makes an mp_einsum_sums the call's state; the backend sets `run`. MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16,
+ * or too many operands; MP_PARSE: an equation that does not fit; MP_NOMEM. */
 mp_status mp_einsum_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 
-/* Where result k lies in y, and where its first term in a and b. */
+/* Computes the offsets of result k in y, and of its first term in a and b. */
 MP_INLINE void mp_contraction_result(const mp_contraction *c, int64_t k, int64_t at[3])
 {
     at[0] = at[1] = at[2] = 0;
@@ -34,7 +34,7 @@ MP_INLINE void mp_contraction_result(const mp_contraction *c, int64_t k, int64_t
     }
 }
 
-/* Where term t lies, from the first one on. */
+/* Adds to *a and *b the distance of term t from the first term. */
 MP_INLINE void mp_contraction_term(const mp_contraction *c, int64_t t, int64_t *a, int64_t *b)
 {
     for (int d = c->n_summed - 1; d >= 0; d--) {

@@ -42,7 +42,7 @@ static mp_status run(const mp_call *call, const mp_operands *x, mp_error *err)
     if (!x->is_backward) contract(&s->sum[0], mp_output(x, 0), mp_input(x, 0), mp_input(x, 1));
     for (int i = x->from; x->is_backward && i < x->to; i++) {
         if (!x->d_in[i].dtype) continue;
-        mp_cuda_array_zero(&x->d_in[i]); /* off the diagonals */
+        mp_cuda_array_zero(&x->d_in[i]); /* elements off the diagonal of a repeated label stay zero */
         contract(&s->sum[1 + i], mp_input_gradient(x, i), mp_operand_of(&x->d_out[0]), mp_input(x, 1 - i));
     }
     return mp_launched(err);

@@ -1,4 +1,4 @@
-/* packing_cpu.c - weights in the layout that their convolution runs fastest on, and copies between any layouts. */
+/* packing_cpu.c - chooses the layout of weights that their convolution runs fastest on, and copies between any layouts. */
 #include "executor/operators/products/packing_cpu.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "executor/operators/elementwise/elementwise_cpu.h"
 #include "executor/operators/products/convolution_cpu.h"
 
-/* The convolution that alone reads tensor t, as its weights; NULL: there is no such. */
+/* Returns the convolution that reads tensor t as its weights, if it is the only reader of t; else NULL. */
 static const mp_operator *only_reader(const mp_model *model, const mp_consumers *consumers, int t)
 {
     int first = consumers->start[t];
@@ -59,7 +59,7 @@ static void copy_whole_row(const double *p, int64_t n, const int64_t *const *in,
     memmove(out, in[0], (size_t)n * sizeof *out);
 }
 
-/* A plain array of weights as the packed one counts its dimensions. */
+/* Changes a plain array of weights to the order of dimensions that the packed one has: (groups,) outputs, inputs, window. */
 static void match_dims(mp_array *plain, const mp_dnnl_packing *packing)
 {
     const dnnl_memory_desc_t *packed = &packing->desc;

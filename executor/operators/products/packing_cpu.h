@@ -1,12 +1,12 @@
-/* packing_cpu.h - packed weights: each weight that only convolutions read lies in the layout that they run fastest on. Private
- * to executor/cpu/. */
+/* packing_cpu.h - packed weights: if a convolution is the only reader of its weights, they have the layout that it runs fastest
+ * on. Private to executor/cpu/. */
 #pragma once
 
 #include "executor/kernel/array.h"
 
-/* Chooses the packed layouts (mp_tensor.stored), whose descriptions are in the model's pool. `dtype`: of the
- * computation. MP_NOMEM, and oneDNN's failures. */
+/* Chooses the packed layouts (mp_tensor.stored); the model's pool owns their descriptions. `dtype`: the type that convolutions
+ * compute in. MP_NOMEM; failures of oneDNN. */
 mp_status mp_cpu_pack_weights(mp_model *model, mp_dtype dtype, mp_error *err);
-/* Copies between a plain array and one of any layout, packed ones included (elements that only pad are zeroed). Types may
- * differ (float32, bfloat16). MP_UNSUPPORTED: a type that cannot be copied. */
+/* Copies an array to one of another layout; either may be packed (padding becomes zero). Types may differ (FLOAT, BFLOAT16).
+ * MP_UNSUPPORTED: a type that cannot be copied. */
 mp_status mp_cpu_reorder(const mp_array *from, const mp_array *to, mp_error *err);

@@ -1,4 +1,4 @@
-/* stacks.c - stacks of matrices from arrays: transposed, broadcast, folded into one matrix. */
+/* stacks.c - describes the operands of matrix products as stacks of matrices: transposed, broadcast, folded into one matrix. */
 #include "executor/operators/products/stacks.h"
 
 mp_stack mp_stack_transposed(mp_stack a)

@@ -1,9 +1,9 @@
-/* stacks.h - what a matrix product multiplies, in memory: stacks of matrices given by strides. The same for every backend. */
+/* stacks.h - the operands of matrix products as stacks of matrices, given by strides. For every backend. */
 #pragma once
 
 #include "executor/kernel/kernel.h"
 
-/* A stack of matrices in memory. Batch dimensions of size 1 are broadcast; they are aligned at the end. */
+/* A stack of matrices in memory. Batch dimensions of two stacks are aligned at the last one; those of size 1 are broadcast. */
 typedef struct mp_stack {
     int n_batch;
     int64_t batch[MP_ARRAY_RANK], batch_stride[MP_ARRAY_RANK];
@@ -11,19 +11,19 @@ typedef struct mp_stack {
     mp_dtype dtype;
 } mp_stack;
 
-/* Operand k as a stack: vectors are a row on the left, a column on the right; transA and transB swap the last two dimensions,
- * transBatchA and transBatchB take the first one behind the batch. */
+/* Returns operand k as a stack; a vector is a row if k is 0, else a column. `turn` (transA, transB) swaps the last two
+ * dimensions; `turn_batch` (transBatchA, transBatchB) moves the first one behind the batch dimensions. */
 mp_stack mp_stack_of(const mp_array *a, int k, bool turn, bool turn_batch);
-/* The result: as many batch dimensions as the larger operand, without the dimension that a vector lacks. */
+/* Returns the result y as a stack. y has no dimension for the rows if operand a is a vector, none for the columns if b is. */
 mp_stack mp_stack_result(const mp_array *y, const mp_stack *a, const mp_stack *b, bool vector_a, bool vector_b);
 mp_stack mp_stack_transposed(mp_stack a);
-bool mp_stack_is_single(const mp_stack *s);
-/* Batch dimensions as more rows, where they lie behind each other; false, and unchanged: they do not. */
+bool mp_stack_is_single(const mp_stack *s); /* true if it has one matrix */
+/* Turns all batch dimensions into more rows, if strides allow it; else returns false and changes nothing. */
 bool mp_stack_fold(mp_stack *s);
-/* A single row or column lies in memory like a matrix whose strides make sense. */
+/* Replaces the stride of a single row or column, which no access uses, by that of a dense matrix: libraries check it. */
 void mp_stack_straighten(mp_stack *s);
 
-/* The operands of MatMul, FusedMatMul or Gemm, transpositions resolved. */
+/* The operands of MatMul, FusedMatMul or Gemm as stacks, already transposed. */
 typedef struct mp_factors {
     mp_stack a, b, y;
     double alpha, beta; /* y = alpha a b + beta c */
@@ -33,15 +33,15 @@ mp_factors mp_factors_read(const mp_operands *x);
 typedef struct mp_stacks {
     mp_stack a, b, c;
 } mp_stacks;
-/* Y = A B, and the gradients dA = dY B^T (factor 0) and dB = A^T dY (factor 1): transpositions are strides, and batch
- * dimensions that the right factor lacks are more rows where they can be. */
+/* Return the product Y = A B, or that of a gradient: dA = dY B^T (factor 0), dB = A^T dY (factor 1). Transpositions are
+ * strides. If B is a single matrix, the batch dimensions of A and Y are turned into rows where strides allow it. */
 mp_stacks mp_factors_forward(const mp_factors *f);
 mp_stacks mp_factors_gradient(const mp_factors *f, int factor);
-/* c becomes as large as a and b say. True: it was broadcast over batch dimensions, so that the terms, a plain array that c now
- * is, have to be summed to `to`, where c was. */
+/* Extends c to all batch dimensions of a and b. Returns true if this makes c larger, because the operand whose gradient it is
+ * was broadcast: c is then the plain array *terms, which the caller sums to *to, the c of before. */
 bool mp_stacks_spread(mp_stacks *p, mp_array *terms, mp_array *to);
-/* A stack as an array of n_batch + 2 dimensions. */
+/* Returns a stack as an array of n_batch + 2 dimensions; missing batch dimensions are added in front, with size 1. */
 mp_array mp_stack_array(const mp_stack *s, int n_batch);
 
-/* Whether c is a bias as libraries add it: one value per column, unscaled. */
+/* True if c is a bias that libraries can add: one value per column, contiguous, and alpha and beta are 1. */
 bool mp_factors_bias(const mp_array *c, const mp_factors *f);

@@ -1,13 +1,12 @@
-/* randoms.c - reads the ratio of a dropout, whether anything is dropped, the distributions of random numbers, and what gives
- * the elements of constants, ranges and windows. */
+/* randoms.c - reads the parameters of Dropout, of tensors of random numbers, and of constants, ranges and windows. */
 #include "executor/operators/randoms/randoms.h"
 
 #include <string.h>
 
 #include "executor/operators/elementwise/elementwise.h"
 
-/* What the operator itself says about whether it drops: an input since operator set 12; before it, inference is what the file
- * means. */
+/* True if the operator's own inputs say that it drops: since operator set 12 input 2 does. An older operator is taken for
+ * inference. */
 static bool drops_as_written(const mp_operands *x)
 {
     return x->op->version >= 12 && x->n_in > 2 && x->in[2].data && *(const uint8_t *)x->in[2].data;
@@ -30,7 +29,7 @@ mp_status mp_dropout_prepare(const mp_operands *x, mp_call *call, mp_error *err)
     return MP_OK;
 }
 
-/* The attributes that are a and b, each with its default value. */
+/* The distribution of each operator, and the attributes that give a and b, with their default values. */
 static const struct row {
     const char *name;
     mp_distribution distribution;
@@ -77,7 +76,7 @@ mp_status mp_random_source_run(const mp_call *call, const mp_operands *x, const 
     return loop(&s, mp_array_elements(&s.out), 8, err);
 }
 
-/* ---- tensors that are known. */
+/* ---- constants, ranges and windows. */
 
 static const struct source_row {
     const char *kind;
@@ -102,7 +101,8 @@ static const struct source_row *source_row_of(const mp_operator *op)
     return NULL;
 }
 
-/* The elements of an attribute that is one of the forms of `value`; NULL with *n 0 without one. */
+/* Returns the n elements of the attribute `value`, value_float, ..., as whole numbers or as reals (the other is NULL). Without
+ * such an attribute both are NULL and *n is 0. */
 static void constant_value(const mp_operator *op, const int64_t **whole, const double **reals, int64_t *n)
 {
     static const char *const names[] = {"value", "value_float", "value_floats", "value_int", "value_ints"};
@@ -124,7 +124,7 @@ static void constant_value(const mp_operator *op, const int64_t **whole, const d
     }
 }
 
-/* Constant has a value for each element; ConstantOfShape one for all, or none, which is 0. */
+/* Reads the value: of Constant, one for each element; of ConstantOfShape, one for all elements, 0 by default. */
 static mp_status read_constant(const mp_operands *x, mp_source *s, mp_error *err)
 {
     int64_t n;

@@ -1,26 +1,26 @@
-/* randoms.h - Dropout, tensors of random numbers, and tensors that are known (constants, ranges, windows): what an operator
- * draws, read from its operands when a call is prepared, and the formula of one element. For every backend.
+/* randoms.h - Dropout, tensors of random numbers, and tensors of known values (constants, ranges, windows): the parameters,
+ * read when a call is prepared, and the formula of one element. For every backend.
  *
- * Numbers are drawn from philox.h by (seed, step, operator, element). The element is counted in the order of memory; layouts
- * are fixed, so forward, backward and every recomputation draw the same.
+ * Random numbers come from philox.h, by (seed, step, operator, element). Elements are counted in the order of memory; layouts
+ * are fixed, so forward, backward and every recomputation draw the same numbers.
  */
 #pragma once
 
 #include "executor/kernel/body.h"
 #include "executor/kernel/philox.h"
 
-/* An element is dropped where its uniform number is below the ratio. */
+/* Sets an element to 0 if its uniform random number is below the ratio. */
 typedef struct mp_dropout {
     float ratio;
-    bool drops; /* false: it copies */
+    bool drops; /* false: all elements are copied */
     int64_t n;  /* elements */
 } mp_dropout;
 
-/* An mp_dropout becomes the call's state. MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16, operands of two layouts,
+/* Makes an mp_dropout the call's state. MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16, operands of two layouts,
  * or a ratio that is computed; MP_NOMEM. */
 mp_status mp_dropout_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 
-/* What is kept grows by this. */
+/* Returns the factor on the elements that are not dropped. */
 MP_INLINE float mp_dropout_factor(float ratio)
 {
     return ratio < 1 ? 1 / (1 - ratio) : 0;
@@ -30,17 +30,17 @@ typedef enum mp_distribution { MP_UNIFORM, MP_NORMAL, MP_BERNOULLI } mp_distribu
 
 typedef struct mp_random_source {
     mp_distribution distribution;
-    double a, b; /* low and high; mean and scale */
+    double a, b; /* UNIFORM: low and high; NORMAL: mean and standard deviation */
     uint32_t op;
-    const uint64_t *seed; /* of the run, where the backend reads them */
+    const uint64_t *seed; /* seed and step of the run, in the backend's memory */
     const uint32_t *step;
-    mp_array probabilities, out; /* probabilities: of a one, for BERNOULLI only */
+    mp_array probabilities, out; /* probabilities: of a one; for BERNOULLI only */
 } mp_random_source;
 
-/* The operators that are random sources. */
+/* The operators that mp_random_source_prepare prepares. */
 #define MP_RANDOM_SOURCES(X) X("RandomUniform") X("RandomUniformLike") X("RandomNormal") X("RandomNormalLike") X("Bernoulli")
 
-/* An mp_random_source becomes the call's state. MP_UNSUPPORTED: a type of less than a byte, FLOAT16, or probabilities that are
+/* Makes an mp_random_source the call's state. MP_UNSUPPORTED: a type of less than a byte, FLOAT16, or probabilities that are
  * neither FLOAT nor BFLOAT16; MP_NOMEM. */
 mp_status mp_random_source_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_random_source_run(const mp_call *call, const mp_operands *x, const uint64_t *seed, const uint32_t *step,
@@ -62,28 +62,28 @@ MP_INLINE void mp_random_source_item(const mp_random_source *s, int64_t k)
     mp_store_real(s->out.data, s->out.dtype, k, value);
 }
 
-/* ---- tensors from attributes, shapes and a few numbers: constants, ranges, windows. */
+/* ---- tensors of known values: constants, ranges, windows. */
 
 enum { MP_WINDOW_TERMS = 3 };
 
-/* The rule that gives element k. */
+/* The value of element k. */
 typedef enum mp_source_form {
-    MP_SOURCE_CONSTANT, /* ConstantOfShape: the number itself */
-    MP_SOURCE_SIZE,     /* likewise */
-    MP_SOURCE_VALUES,   /* Constant: that of a list in the program's memory */
-    MP_SOURCE_SHAPE,    /* that of `dims` */
+    MP_SOURCE_CONSTANT, /* `real` or `whole` for all elements: ConstantOfShape, or a Constant of one element */
+    MP_SOURCE_SIZE,     /* likewise: the number of elements of the input */
+    MP_SOURCE_VALUES,   /* Constant: element k of a list in the program's memory */
+    MP_SOURCE_SHAPE,    /* dims[k] */
     MP_SOURCE_RANGE,    /* first + k * step */
-    MP_SOURCE_EYE,      /* 1 on a diagonal of a matrix */
+    MP_SOURCE_EYE,      /* 1 on a diagonal of a matrix, 0 elsewhere */
     MP_SOURCE_WINDOW    /* a sum of cosines */
 } mp_source_form;
 
 typedef struct mp_source {
     mp_source_form form;
     mp_array out;
-    bool is_real; /* the number is `real`, else `whole` */
+    bool is_real; /* true: values are in real or reals; false: in whole or wholes */
     double real;
     int64_t whole;
-    const double *reals; /* of VALUES */
+    const double *reals; /* list of VALUES */
     const int64_t *wholes;
     int64_t dims[MP_ARRAY_RANK];
     mp_array first, step; /* of RANGE: one element each */
@@ -91,13 +91,13 @@ typedef struct mp_source {
     double period, window[MP_WINDOW_TERMS]; /* factors of cos(0), cos(2 pi k / period), cos(4 pi k / period) */
 } mp_source;
 
-/* The operators that are sources. */
+/* The operators that mp_source_prepare prepares. */
 #define MP_SOURCES(X) \
     X("Constant")     \
     X("ConstantOfShape") X("Shape") X("Size") X("Range") X("EyeLike") X("HannWindow") X("HammingWindow") X("BlackmanWindow")
 
-/* The description becomes the call's state. MP_UNSUPPORTED: a type or layout of the output, or a constant of another size;
- * MP_NOMEM. */
+/* Makes the description the call's state. MP_UNSUPPORTED: the type or layout of the output, or a constant of another size than
+ * the output; MP_NOMEM. */
 mp_status mp_source_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 /* Returns the description with the arrays of this run. */
 mp_source mp_source_of(const mp_call *call, const mp_operands *x);

@@ -10,9 +10,9 @@ typedef struct job {
     const mp_dropout *s;
     const mp_operands *x;
     const mp_array *from, *to;
-    const uint8_t *mask; /* kept by forward: read instead of drawing again */
-    uint8_t *keeps;      /* where forward keeps it, NULL: nowhere */
-    uint8_t *given;      /* ONNX's second output, NULL: not there */
+    const uint8_t *mask; /* the mask that forward saved, for backward; NULL: random numbers are drawn */
+    uint8_t *keeps;      /* where forward saves the mask; NULL: it does not */
+    uint8_t *given;      /* output 1, the mask; NULL: absent */
 } job;
 
 MP_VECTOR static void drop(const float *x, const float *u, int64_t n, float ratio, float factor, float *out)

@@ -1,5 +1,5 @@
-/* randoms_cuda.cu - dropout and random numbers, drawn as on the CPU: by (seed, step, operator, element); one block of
- * words is four elements of a dropout. */
+/* randoms_cuda.cu - dropout, tensors of random numbers, and constants, ranges and windows (randoms.h) on the GPU. In a dropout
+ * one block of random words is for four elements. */
 #include "executor/cuda/grid/bodies.cuh"
 #include "executor/cuda/grid/vectors.cuh"
 
@@ -13,7 +13,7 @@ extern "C" {
 namespace
 {
 
-/* What a mask says of a vector's elements, which are kept. */
+/* The mask of a vector's elements: 1 for those that are kept, 0 for those that are dropped. */
 template <int W> struct alignas(W) kept_bytes {
     uint8_t x[W];
 };
@@ -82,7 +82,7 @@ static mp_status run_dropout(const mp_call *call, const mp_operands *x, mp_error
     const mp_cuda_pass *pass = mp_cuda_pass_of(&x->run);
     const mp_array *from = x->is_backward ? &x->d_out[0] : &x->in[0], *to = x->is_backward ? &x->d_in[0] : &x->out[0];
     uint8_t *given = !x->is_backward && x->n_out > 1 ? (uint8_t *)x->out[1].data : NULL, *mask = NULL;
-    if (!s.drops) s.ratio = 0; /* keeps all, and each as it is */
+    if (!s.drops) s.ratio = 0; /* keeps all elements, with factor 1 */
     if (s.drops && x->alternative == 1) mask = (uint8_t *)x->extra[0].data;
     MP_BY_DTYPE(from->dtype, drop<T>(&s, pass, (uint32_t)x->op_index, from, to, x->is_backward ? mask : NULL,
                                      x->is_backward ? NULL : mask, given));
@@ -101,10 +101,10 @@ static mp_status run_source(const mp_call *call, const mp_operands *x, mp_error 
 
 MP_PREPARE_TO_RUN(prepare_source, mp_random_source_prepare, run_source)
 
-/* ---- constants, ranges and windows: a list of values becomes elements on the host once, when the call is prepared, and is
- * brought there by each run. */
+/* ---- constants, ranges and windows. A list of values is converted to the output's type on the host when the call is prepared,
+ * and each run copies it to the device. */
 
-/* More bytes than this are too many launches. */
+/* Most bytes of such a list: a longer one would need too many launches. */
 enum { LIST_BYTES = 1 << 20 };
 
 MP_BODY_LOOP(mp_source, mp_source_item)
