@@ -27,7 +27,7 @@ MP_INLINE void mp_trilu_item(const mp_trilu *s, int64_t k)
     const int64_t from = mp_array_place(x, 0, last, span.row), to = mp_array_place(y, 0, last, span.row);
     const int64_t x_step = x->strides[last], y_step = y->strides[last];
     int64_t edge = s->computed ? *s->computed : s->diagonal;
-    edge = edge > columns ? columns : edge < -rows ? -rows : edge; /* all diagonals beyond a corner are equal */
+    edge = edge > columns ? columns : edge < -rows ? -rows : edge; /* diagonals farther out select the same elements */
     edge += r + !s->upper; /* lower: the column behind the last copied one; upper: the first copied one */
     edge = edge < span.first ? span.first : edge > span.end ? span.end : edge;
     const int64_t first = s->upper ? edge : span.first, end = s->upper ? span.end : edge;

@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* Traits. ADDS: the terms of all gradients are dy. AVERAGES: a sum is divided by the number of operands. PICKS: the result is
- * one of the operands. SHIFTS: may go right. SLOPES: the second operand may be a slope per channel. */
+ * one of the operands. SHIFTS: left or right, by an attribute. SLOPES: the second operand may be a slope per channel. */
 enum { ADDS = 1, AVERAGES = 2, PICKS = 4, SHIFTS = 8, SLOPES = 16 };
 
 typedef struct binary {

@@ -131,7 +131,7 @@ template <class F, mp_dtype T, bool REPEATS> struct vectors_of {
     }
 };
 
-/* The kernel for any strides selects the formula by a switch, which all threads leave by the same branch. */
+/* The kernel for any strides selects the formula by a switch, in which all threads take the same branch. */
 enum { INPUTS_MAX = 4 };
 
 static MP_BODY float float_of(mp_formula formula, const double *p, const float *in)

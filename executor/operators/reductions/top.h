@@ -7,10 +7,10 @@
 
 /* The description of a TopK, which is the state of its calls. */
 typedef struct mp_top {
-    int rank; /* number of dimensions without the axis */
-    int64_t dims[MP_ARRAY_RANK], in[MP_ARRAY_RANK], values[MP_ARRAY_RANK], indices[MP_ARRAY_RANK]; /* sizes; strides */
+    int rank; /* number of dimensions without the axis; dims: their sizes; in, values, indices: their strides in each array */
+    int64_t dims[MP_ARRAY_RANK], in[MP_ARRAY_RANK], values[MP_ARRAY_RANK], indices[MP_ARRAY_RANK];
     int64_t n_lines, length, k;
-    int64_t in_step, value_step, index_step; /* along the axis */
+    int64_t in_step, value_step, index_step; /* strides along the axis */
     bool largest;
     mp_array from, to; /* the elements, and the k values of each line; backward their gradients */
     int64_t *where;    /* the indices */

@@ -269,7 +269,7 @@ MP_INLINE mp_bin mp_bin_of(const mp_regions *s, int64_t region, int64_t row, int
     return b;
 }
 
-/* Finds the element before a coordinate along an axis of `size` elements, and their distance; false: it lies outside. */
+/* Finds the element at or before a coordinate along an axis of `size` elements, and their distance; false: it lies outside. */
 MP_INLINE bool mp_between(double at, int64_t size, int64_t *below, double *behind)
 {
     if (!(at >= -1 && at <= (double)size)) return false;

@@ -1,4 +1,4 @@
-/* updates_cuda.cu - one step of the optimizer on a list of parameters, the norm of all gradients, and adding.
+/* updates_cuda.cu - one step of the optimizer on a list of parameters, the norm of all gradients, and sums of two gradients.
  *
  * A launch updates as many parameters as fit in its arguments. It reads the step's factors and the clip factor on the device.
  */
