@@ -1,4 +1,4 @@
-/* copies_rules.c - describes each operator that only copies elements as parts. */
+/* copies_rules.c - a rule for each operator that only copies elements, which describes its parts. */
 #include "executor/operators/copies/copies.h"
 
 #include <inttypes.h>

@@ -51,8 +51,8 @@ typedef enum mp_recurrent_room {
     MP_ROOM_R,
     MP_ROOM_BIAS,
     MP_ROOM_PEEPHOLES,
-    MP_ROOM_GATES,   /* of a block, if they are not in the reserve */
-    MP_ROOM_SECOND,  /* of a step, if it is not in the reserve */
+    MP_ROOM_GATES,   /* of a block, if the reserve does not have them */
+    MP_ROOM_SECOND,  /* of a step, if the reserve does not have it: mp_cells.second */
     MP_ROOM_STATES,  /* of a block and the step before it: h */
     MP_ROOM_SHOWN,   /* of a block: the output, if sequences have lengths */
     MP_ROOM_H_FIRST, /* of a direction, like the next three */
