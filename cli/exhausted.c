@@ -1,4 +1,4 @@
-/* exhausted.c - signal handlers, and an allocator for jansson, most of whose callers miss a failed allocation. */
+/* exhausted.c - ends the program if memory runs out in jansson, whose callers often do not notice, or in another library. */
 #include "cli/exhausted.h"
 
 #include <jansson.h>

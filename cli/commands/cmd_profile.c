@@ -52,7 +52,7 @@ static void watch_end(watch *w)
     if (w->catches) interrupt_release();
 }
 
-/* The first step only warms up. A later step that outlasts the last one after a signal or time limit ends the process. */
+/* Printed if a step does not end after a signal: in 1 s until something is measured, then in 2 s more than the last step. */
 #define LATE "memplan: stopped in the middle of a step that did not end; nothing is written\n"
 
 static bool look(const mp_train_progress *now, void *data)

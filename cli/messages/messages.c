@@ -11,7 +11,7 @@
 
 enum { SENTENCE_MAX = 8192 };
 
-static bool output_lost; /* and a sentence has said so */
+static bool output_lost; /* true once a sentence has said that standard output failed */
 
 static void speak(const char *format, va_list args)
 {

@@ -17,7 +17,7 @@ typedef struct outcome {
     budget_ends ends;     /* the two plans between which a relative budget lies */
     int64_t budget_bytes; /* MP_NO_LIMIT: none */
     bool fills_device;    /* the budget is all that the device has for a step */
-    device_room room;     /* of the device that the graph is for */
+    device_room room;     /* the memory of the device that the graph is for */
     int64_t floor_bytes;
     mp_floor_reason floor_reason;
     mp_answer answer;

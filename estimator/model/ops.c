@@ -46,7 +46,7 @@ enum {
     EXTRA2 = MP_EXTRA(2),
     INPUTS = MP_INPUTS,
     UNBUILT = MP_UNBUILT,
-    ATTENTION = IN0 + IN1 + IN2 + IN3 + IN4 + OUT0 + EXTRA0, /* all that it reads and writes */
+    ATTENTION = IN0 + IN1 + IN2 + IN3 + IN4 + OUT0 + EXTRA0, /* attention's operands, output and saved values */
     RELU_BATCH = IN0 + IN1 + IN2 + EXTRA0 + EXTRA1,          /* batch normalization fused with the operators behind it */
     ADDED_BATCH = IN0 + IN1 + EXTRA0 + EXTRA1 + EXTRA2,
     UNMASKED = IN0 + IN1 + IN2 + OUT0 + EXTRA0,

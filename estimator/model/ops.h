@@ -130,8 +130,8 @@ typedef enum mp_layout_habit {
 #define MP_TRAIT_PARTS (1u << 14)       /* a strided view of a part of its input (slice, split) */
 #define MP_TRAIT_PERMUTES (1u << 15)    /* a strided view in another order (transposition) */
 #define MP_TRAIT_EXPANDS (1u << 16)     /* a strided view that repeats elements */
-#define MP_TRAIT_PADS (1u << 17)        /* pads; PyTorch has no such operator where its pooling pads by itself */
-#define MP_TRAIT_PADS_ITSELF (1u << 18) /* pools, with padding by itself under PyTorch's rules */
+#define MP_TRAIT_PADS (1u << 17)        /* pads; a view if only operators with PADS_ITSELF read its output */
+#define MP_TRAIT_PADS_ITSELF (1u << 18) /* pooling that pads by itself in PyTorch, without the Pad that exporters write */
 
 /* How torch.autocast runs an operator on a GPU: PyTorch 2.15, ATen/autocast_mode.h, the lists of lower precision and of fp32.
  */

@@ -1,8 +1,8 @@
-/* layouts.c - which tensors are channels-last in memory.
+/* layouts.c - chooses which tensors are channels-last in memory.
  *
- * Convolutions, pooling and normalization over channels run fastest with channels innermost, and everything between them works
- * element by element in any order. So what such operators touch lies channels-last, and a Reorder is inserted where an operator
- * needs its operand's elements in the order of the dimensions (a reshape is a view only of that).
+ * Convolutions, pooling and normalization over channels run fastest with channels innermost, and the operators between them
+ * work element by element in any order. So the tensors of all these are channels-last, and a Reorder is inserted where an
+ * operator needs its operand in the other layout (a reshape is a view only of row-major elements).
  */
 #include "executor/operators/layouts.h"
 
@@ -10,7 +10,7 @@
 #include "estimator/model/order.h"
 #include "estimator/simplify/infer.h"
 
-/* Both layouts are one: the channels, or everything else, have size 1. */
+/* True if a float tensor's two layouts differ in memory: neither the channels nor all spatial dimensions have size 1. */
 static bool layout_matters(const mp_tensor *t)
 {
     if (t->rank < 3 || !mp_dtype_is_float(t->dtype)) return false;
@@ -22,12 +22,12 @@ typedef struct chooser {
     mp_model *model;
     size_t n_tensors; /* of the original model */
     int *reordered;   /* per tensor of the original model: its copy in the other layout, -1: none */
-    bool *settled;    /* likewise: some operator has been told where its elements lie */
+    bool *settled;    /* likewise: true once an operator that reads it has been visited */
     mp_error *err;
 } chooser;
 
-/* Makes operand i of operator k lie in this layout, through a Reorder if it lies otherwise. Data is brought in as its first
- * reader wants it. */
+/* Gives operand i of operator k this layout, through a Reorder if it has another one. Input data takes the layout that its
+ * first reader wants. */
 static mp_status want_layout(chooser *c, int k, int i, mp_layout layout)
 {
     mp_model *m = c->model;

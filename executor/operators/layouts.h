@@ -5,5 +5,5 @@
 
 #include "estimator/model/model.h"
 
-/* Gives every tensor its layout, and inserts Reorder operators where layouts meet. The model stays sorted. MP_NOMEM. */
+/* Gives every tensor its layout, and inserts a Reorder where a reader needs another. The model stays sorted. MP_NOMEM. */
 mp_status mp_layouts_choose(mp_model *model, mp_error *err);

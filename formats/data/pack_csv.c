@@ -184,7 +184,7 @@ static char *row_text(const reader *r)
     if (!row || r->column[OFFSET] < 0) return row;
     const text *offset = &r->fields[r->column[OFFSET]];
     const size_t from = (size_t)(offset->at - r->line_at), first = r->column[OFFSET] == 0;
-    size_t skip = offset->length + (r->n_fields > 1); /* without one comma: the one in front, or behind the first field */
+    size_t skip = offset->length + (r->n_fields > 1); /* and one comma: before the field, or after the first field */
     memmove(row + from - !first, row + from - !first + skip, strlen(row) - (from - !first + skip) + 1);
     return row;
 }

@@ -11,13 +11,13 @@
 #define LANE_GAP 6.0    /* between vertical wires beside a column */
 #define GUTTER_GAP 16.0 /* beside the lanes, on both sides together */
 
-/* A wire's part beside a column, or above all columns (then in x). Wires that lead on to other columns have lanes of
- * their own: a reader of those reads all boxes of the bundle, a reader of the others only those that joined above. */
+/* A part of a bundle's wire, beside a column or above all columns. The wire to readers in other columns has a lane of its own:
+ * such a reader reads all boxes that joined it, a reader in the same column only those that joined the other lane above. */
 typedef struct stretch {
-    int from;   /* bundle */
-    int gutter; /* number of the column that it is beside; -1: above all columns */
-    bool on;    /* it leads on to other columns */
-    double low, high;
+    int from;         /* bundle */
+    int gutter;       /* number of the column that it is beside; -1: above all columns */
+    bool on;          /* true: to readers in other columns, of a bundle of several boxes */
+    double low, high; /* y beside a column; above the columns: numbers of gutters */
     int lane;
 } stretch;
 

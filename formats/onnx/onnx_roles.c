@@ -153,8 +153,8 @@ static bool is_per_channel(const mp_tensor *t)
     return wide == 1 && t->rank > 1 && t->dims[t->rank - 1] == 1;
 }
 
-/* True if the tensor is named and read like a result. A product's factor, a bias or a filter may be a transposed
- * weight; a scale of ones is not learned. */
+/* True if the tensor is named like a result of the exporter, and is no weight: all elements are equal (a scale of ones), or
+ * only rows of it are read, or it is neither read as a weight (perhaps a transposed one) nor one number per channel. */
 static bool is_computed(const mp_tensor *t, const use *u)
 {
     if (!mp_onnx_names_result(t->name)) return false;

@@ -70,10 +70,10 @@ void mp_bound_report_merge(mp_bound_report *to, mp_bound_report *from, bool take
 
 typedef struct mp_bound_options {
     bool any_order; /* false: only plans in list order (first runs of forward nodes, and loss and backward nodes) */
-    int effort;     /* 0: one interval; k > 0: chains of intervals between 16 k points, intervals split by up to 4 of 4 k nodes
-                       each and coupled by 32 k rounds, then linear programmes of some 2500 k rows (at most 20000) over
-                       overlapping intervals; all for k = 1, 2, 4, .. up to it. The last of more than one goes
-                       on with branch and bound on what is live at them */
+    int effort;     /* 0: one interval. Else passes for k = 1, 2, 4, .. up to effort: a chain of intervals between 16 k
+                       boundaries, up to 4 more boundaries, each the best of 4 k nodes, and 32 k rounds of coupling; then linear
+                       programmes of 2500 k rows (at most 20000) over overlapping intervals. The last pass, if k > 1, ends with
+                       branch and bound on what is live at their boundaries */
     unsigned off;   /* bit s: stage s is off, and the stages that build on it: all but floor and demand on interval, tree on
                      * overlap */
     bool (*stop)(void *data); /* asked between cuts; true: end with the best bound so far. NULL: never stop */

@@ -17,13 +17,13 @@
 #include "memplan/graph.h"
 
 typedef struct mp_floor_reason {
-    int node;             /* the node whose sum is the floor, -1: the end of backward, or no nodes */
-    int storage;          /* read by this node, and kept live or recomputed; -1: the node's own run decides */
-    int producer;         /* the node to be recomputed: the producer of the storage, or of an input of that */
-    int beside;           /* ... unless the storage, or that input, is live while this node runs, */
-    int64_t live_bytes;   /* ... with at least so many bytes, */
-    int64_t beside_bytes; /* ... so that this node's run takes at least this many bytes; */
-    int64_t again_bytes;  /* a later run of `producer` takes at least this many (both without static bytes) */
+    int node;           /* the node whose sum is the floor, or that reads `storage`; -1: end of backward, or no nodes */
+    int storage;        /* read by `node`: kept live while `beside` runs, or recomputed later; -1: the node's own run decides */
+    int producer;       /* start of that recomputation: producer of the storage, or of one that it is computed from */
+    int beside;         /* a node that runs before `node`, and runs once */
+    int64_t live_bytes; /* least bytes kept live for the storage while `beside` runs, if `producer` does not run later */
+    int64_t beside_bytes; /* least bytes of the run of `beside` with these live (without static bytes) */
+    int64_t again_bytes;  /* least bytes of a run of `producer` between `beside` and `node` (without static bytes) */
 } mp_floor_reason;
 
 /* Computes *floor_bytes and its reason (reason->storage >= 0: it is static bytes and the smaller of beside_bytes and

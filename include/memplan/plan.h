@@ -22,8 +22,8 @@ typedef struct mp_tier_claim {
 } mp_tier_claim;
 
 typedef struct mp_plan {
-    char graph_hash[33];        /* of its graph; "" if unknown */
-    char *graph_name, *options; /* JSON text, as in mp_graph.options */
+    char graph_hash[33];        /* hash of the graph that it is a plan for; "" if unknown */
+    char *graph_name, *options; /* options: JSON text, the graph's mp_graph.options */
     char *solver;               /* name of the searcher; "" if unknown */
     uint64_t seed;
     int64_t budget_bytes;                     /* limits static + arena, or without offsets the peak; MP_NO_LIMIT: none */

@@ -31,8 +31,8 @@ typedef struct mp_solver {
     mp_status (*run)(mp_search *search, mp_error *err);
     bool monotone;           /* true if its candidates for a budget are also candidates for every larger one */
     bool chooses_algorithms; /* true if it sees algorithms; others see a relaxed graph, and mp_search_offer chooses */
-    bool wants_phases;       /* needs phases, no algorithms: a graph without loss and backward is shown with a turn-around
-                              * marked */
+    bool wants_phases;       /* true if it needs phases, and does not choose algorithms: in a graph without loss and backward it
+                              * sees all nodes from the turn-around on as backward */
 } mp_solver;
 
 /* How much work a search is worth. Work is counted, so the same effort gives the same plan on every machine.
@@ -102,11 +102,11 @@ int64_t mp_search_moves(const mp_search *search);
 /* Returns the effort asked for; on very small graphs always thorough, as it takes no time there. O(1). */
 mp_effort mp_search_effort(const mp_search *search);
 
-/* Judges a schedule and keeps it if it is the best within the budget, or the smallest so far. If nodes have algorithms, the
- * best for this order are chosen here, whatever the steps say. *peak_bytes and *ticks (may be NULL) are the result. With
- * keep_order, a schedule that breaks the list order is judged after restoring it; if its backward nodes break it, not at
- * all: INT64_MAX. Deterministic: of equals the earlier one is kept. The steps stay the caller's. MP_INVALID: the schedule
- * cannot run, an error of the searcher. MP_NOMEM. As mp_timeline_build. */
+/* Judges a schedule, and copies it if it is the fastest within the budget or has the lowest peak so far; of equals the earlier
+ * one is kept. Where nodes have algorithms, those of the steps are replaced by the best for this order. *peak_bytes and *ticks
+ * (may be NULL) are the result. With keep_order, a schedule that breaks the list order is put in that order and then judged; if
+ * that cannot be done (backward nodes break it), it is not judged, and the result is INT64_MAX. MP_INVALID: the schedule cannot
+ * run, which is an error of the searcher. MP_NOMEM. Costs as much as mp_timeline_build. */
 mp_status mp_search_offer(mp_search *search, const mp_step *steps, size_t n, int64_t *peak_bytes, int64_t *ticks,
                           mp_error *err);
 /* Gives the best schedule within the budget so far, or if there is none the one of the lowest peak. There is one as soon as

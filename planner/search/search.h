@@ -54,8 +54,8 @@ void mp_search_check_limits(mp_search *search);
 void mp_search_take_bound(mp_search *search, const mp_bound *bound);
 /* Ends the proof beside the search, if there is one, and takes its bound; proof_status tells of failure. */
 void mp_search_end_proof(mp_search *search);
-/* Runs a searcher on the view of the graph that it wants: the relaxed graph unless it chooses algorithms, with phases if it
- * wants_phases. */
+/* Runs a searcher on its view of the graph. One that chooses algorithms gets the request's graph; others get the relaxed graph
+ * (if nodes have algorithms), and that with phases marked if they want phases. */
 mp_status mp_search_run(mp_search *search, const mp_solver *solver, mp_error *err);
 /* Releases what the search keeps. */
 void mp_search_clear(mp_search *search);

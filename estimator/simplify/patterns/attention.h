@@ -1,4 +1,4 @@
-/* attention.h - attention, found in what exporters write it as.
+/* attention.h - finds attention in the operators that exporters write for it.
  *
  *     MatMul(Q, K^T) -> Mul or Div by a scale -> Where(mask, scores, constant) -> Add(mask) -> Softmax -> Dropout
  *         -> MatMul(.., V)

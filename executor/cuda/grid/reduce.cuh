@@ -211,7 +211,7 @@ template <int N, class F> static void mp_reduce(const mp_reduce_places<N> &place
 
 /* ---- common reductions: structs that define all but the operands. */
 
-/* A sum in float within a stretch, in double over stretches. */
+/* A sum: parts are added in float, and their totals in double. */
 struct mp_float_sum {
     struct part {
         float x;
@@ -225,7 +225,7 @@ struct mp_float_sum {
     MP_BODY value join_wide(value a, value b) const { return value{a.x + b.x}; }
 };
 
-/* Two such sums. */
+/* Two sums at once, each as in mp_float_sum. */
 struct mp_float_sums {
     struct part {
         float a, b;

@@ -41,8 +41,8 @@ struct alignas(16) mp_wide {
     uint64_t x[2];
 };
 
-/* Reinterprets a settled box in larger elements, of up to 16 bytes, if both sides allow it (`from` NULL: the writing side).
- * Returns their size. */
+/* Reinterprets a settled box in larger elements, of up to 16 bytes, if both sides allow it (`from` NULL: only the writing side
+ * is looked at). Returns the size of its elements. */
 static inline int mp_box_widen(mp_box *box, int size, const void *from, const void *to)
 {
     const int last = box->rank - 1;

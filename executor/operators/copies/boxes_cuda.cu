@@ -95,7 +95,7 @@ template <class T> struct transposed_of {
     }
 };
 
-/* True if the last two dimensions of a settled box are worth tiles; a few rows or columns are not. */
+/* True if a settled box is copied in tiles: its two sides have different innermost dimensions, both longer than FEW. */
 static bool is_transposed(const mp_box *box)
 {
     enum { FEW = 4 };

@@ -4,7 +4,7 @@
 
 #include "executor/operators/copies/box.h"
 
-/* As mp_box_copy; elements of 1, 2, 4 or 8 bytes. */
+/* Copies elements of 1, 2, 4 or 8 bytes, as mp_box_copy does on the CPU. */
 void mp_cuda_box_copy(const mp_box *box, int size, const void *from, void *to);
 /* Sets every element of the writing side to a value in the program's memory. */
 void mp_cuda_box_fill(const mp_box *box, int size, const void *value, void *to);

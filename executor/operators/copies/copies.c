@@ -13,8 +13,8 @@ static char *at(const mp_array *a, int64_t element)
     return (char *)a->data + element * size_of(a);
 }
 
-/* Describes as a box what lies outside of the corners along dimension d, before or behind, and inside along the dimensions
- * before d; reading strides are 0. Returns the offset of its first element. */
+/* Describes as a box the elements before (or behind) the corners along dimension d, and between them along the dimensions
+ * before d; its reading strides are 0. Returns the offset of its first element. */
 static int64_t slab_outside(const mp_array *a, const int64_t *low, const int64_t *high, int d, bool behind, mp_box *slab)
 {
     int64_t start = (behind ? high[d] : 0) * a->strides[d];
@@ -30,7 +30,7 @@ static int64_t slab_outside(const mp_array *a, const int64_t *low, const int64_t
     return start;
 }
 
-/* Fills what lies outside of the corners with the element at `given`, or else with `value`. */
+/* Fills the elements outside of the corners with the element at `given`; NULL: with `value`, in the program's memory. */
 static void fill_outside(const mp_copier *by, const mp_array *a, const mp_inside *inside, const void *given, const void *value)
 {
     for (int d = 0; d < a->rank; d++)
@@ -134,8 +134,8 @@ static void release(mp_call *call)
     if (m) mp_free(m->parts);
 }
 
-/* Checks backward: gradients that are asked for must be floats with strides, and have at most as many dimensions as can be
- * added. */
+/* Checks backward: gradients that are asked for must be FLOAT or BFLOAT16, like their outputs' gradients, and their parts have
+ * at most MP_ARRAY_RANK dimensions. */
 static mp_status check_gradients(const mp_operands *x, const mp_copies *m, mp_error *err)
 {
     for (size_t k = 0; k < m->n_parts; k++) {

@@ -26,8 +26,8 @@ enum { TILE = 8, SHORT = 8 /* in elements */, LONG = 1024 /* bytes */ };
 #define SHUFFLE(a, b, mask, ...) __builtin_shuffle(a, b, (mask){__VA_ARGS__})
 #endif
 
-/* Copies n bytes, n >= 16, between places that do not overlap. The rest behind the last whole vector is copied with a vector
- * that ends at the end. Rows are often so short that a call of memcpy for each would take longer than the copy. */
+/* Copies n bytes, n >= 16, between places that do not overlap. The last vector ends at the last byte, and may overlap the one
+ * before. Rows are often so short that a call of memcpy for each would take longer than the copy. */
 static inline __attribute__((always_inline)) void copy_short(char *to, const char *from, int64_t n)
 {
     enum { WIDE = 32, NARROW = 16 };
@@ -53,8 +53,8 @@ static void copy_rows(int64_t rows, int64_t n, const char *from, int64_t from_ro
         for (int64_t r = 0; r < rows; r++) memcpy(to + r * to_row, from + r * from_row, (size_t)n);
 }
 
-/* For each element size: the functions below over elements of type T. Rows of a tile go in and columns come out by three rounds
- * of a perfect shuffle: row i and row i + 4 are interleaved into rows 2 i and 2 i + 1. */
+/* Defines how planes of elements of type T are copied. A tile is transposed by three rounds of a perfect shuffle: row i and row
+ * i + 4 are interleaved into rows 2 i and 2 i + 1. */
 #define PLANES(T)                                                                                                         \
     typedef T vector_##T __attribute__((vector_size(TILE * sizeof(T))));                                                  \
     static inline __attribute__((always_inline)) void tile_##T(const T *from, int64_t from_column, T *to, int64_t to_row) \
@@ -136,7 +136,7 @@ void mp_plane_copy(const mp_plane *plane, int size, const void *from, void *to)
 
 /* ---- boxes */
 
-enum { ITEM = 1 << 14 }; /* roughly the elements of an item */
+enum { ITEM = 1 << 14 }; /* about how many elements an item has */
 
 /* How a settled box is cut into items: several planes each, or parts of the rows and columns of one plane. */
 typedef struct cut {
@@ -144,7 +144,7 @@ typedef struct cut {
     const char *from;
     char *to;
     int size;
-    mp_plane plane;                           /* whole */
+    mp_plane plane;                           /* a whole plane */
     int64_t rows, columns;                    /* rows and columns of an item */
     int64_t n_outer, n_rows, n_columns, span; /* n_outer: planes; n_rows, n_columns: items per plane; span: planes per item */
 } cut;

@@ -17,7 +17,7 @@ static void sum(const mp_array *from, const mp_array *to, bool add, void *worksp
     mp_cuda_sum_to(from, to, 1, add, workspace);
 }
 
-/* Transposed parts are copied in tiles and then added; sums need workspace. */
+/* Transposed parts are copied in tiles to the workspace, and added by mp_call_run; sums need workspace, too. */
 static void plan(const mp_operands *x, const mp_copies *m, mp_call *call)
 {
     call->adds = x->adds;

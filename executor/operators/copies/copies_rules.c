@@ -1,4 +1,4 @@
-/* copies_rules.c - describes each operator that only copies elements as parts. */
+/* copies_rules.c - a rule for each operator that only copies elements, which describes its parts. */
 #include "executor/operators/copies/copies.h"
 
 #include <inttypes.h>
@@ -55,7 +55,7 @@ mp_status mp_copies_reshape(const mp_operands *x, mp_copies *m, mp_error *err)
     mp_copies_part *p;
     bool plain_in = mp_array_is_plain(in), plain_out = mp_array_is_plain(out);
     if (plain_in || plain_out) {
-        const mp_array *odd = plain_out ? in : out; /* the other array, whose strides may allow its own dimensions to be used */
+        const mp_array *odd = plain_out ? in : out; /* the array that may not be plain gives the dimensions */
         mp_array plain = mp_array_plain(odd->dtype, odd->rank, odd->dims);
         return one_part(m, odd->rank, odd->dims, plain_out ? odd->strides : plain.strides,
                         plain_out ? plain.strides : odd->strides, err);
@@ -110,7 +110,7 @@ mp_status mp_copies_space_to_depth(const mp_operands *x, mp_copies *m, mp_error 
 
 /* ---- operators that copy stretches along an axis */
 
-/* Adds part k of a concatenation or split, which begins where the previous part ends. */
+/* Adds a part of a concatenation or split over the dimensions of `small`. The caller sets where it begins. */
 static mp_status put_part(mp_copies *m, int in, int out, const mp_array *small, const mp_array *from, const mp_array *to,
                           mp_copies_part **p, mp_error *err)
 {
@@ -175,7 +175,7 @@ mp_status mp_copies_slice(const mp_operands *x, mp_copies *m, mp_error *err)
         m->cut.low[d] = !n ? 0 : step > 0 ? slice.start[d] : last;
         m->cut.high[d] = !n ? 0 : step > 0 ? last + 1 : slice.start[d] + 1;
         if (step != 1 && step != -1)
-            m->cut.high[d] = m->cut.low[d]; /* with larger steps the elements in between are zeroed with all others */
+            m->cut.high[d] = m->cut.low[d]; /* with larger steps all elements are zeroed, because of those in between */
         m->cut.any |= m->cut.low[d] > 0 || m->cut.high[d] < in->dims[d];
     }
     return MP_OK;
@@ -214,7 +214,7 @@ static int64_t modulo(int64_t a, int64_t n)
     return (a % n + n) % n;
 }
 
-/* Returns the source of element i of an axis of n elements; constant padding has none. */
+/* Return the element of an axis of n elements that is copied to position i, which may lie outside of it. */
 static int64_t from_edge(int64_t i, int64_t n)
 {
     return i < 0 ? 0 : i < n ? i : n - 1;
@@ -234,7 +234,7 @@ static const struct {
     int64_t (*source)(int64_t i, int64_t n);
 } modes[] = {{"constant", NULL}, {"edge", from_edge}, {"reflect", from_reflection}, {"wrap", from_other_end}};
 
-/* A stretch of an output axis whose source moves along the input by -1, 0 or 1 per element. */
+/* n elements of an output axis, from `to` on; their source begins at `from` and moves by -1, 0 or 1 per element. */
 typedef struct stretch {
     int64_t from, to, step, n;
 } stretch;
@@ -244,7 +244,7 @@ typedef struct axis_stretches {
     stretch *list;
 } axis_stretches;
 
-/* Most elements of an axis that are padded by reflection or the like; a longer list would take minutes. */
+/* Most elements of an axis that is padded by another mode than "constant"; a longer list would take minutes. */
 enum { PADDED_MAX = 1 << 26 };
 
 static mp_status add_stretch(axis_stretches *s, stretch one, mp_error *err)
@@ -256,7 +256,7 @@ static mp_status add_stretch(axis_stretches *s, stretch one, mp_error *err)
 
 static mp_status cut_axis(int mode, int64_t n, int64_t before, int64_t n_out, axis_stretches *s, mp_error *err)
 {
-    if (mode == 0) { /* the output's places [0, n_out) that hold the input's places [0, n), `before` further on */
+    if (mode == 0) { /* element o of the output is element o - before of the input, where both exist */
         const int64_t first = before > 0 ? before : 0, last = n_out - before < n ? n_out : before + n;
         return last > first ? add_stretch(s, (stretch){first - before, first, 1, last - first}, err) : MP_OK;
     }
@@ -289,7 +289,7 @@ static mp_status read_pads(const mp_operands *x, int rank, int64_t *before, mp_e
     return MP_OK;
 }
 
-/* Returns the constant of the padding, if it is no input: an attribute up to operator set 10, else 0. */
+/* Sets the constant of the padding: up to operator set 10 an attribute, later input 2, or 0 if that is left out. */
 static mp_status read_value(const mp_operands *x, mp_copies *m, mp_error *err)
 {
     mp_dtype dtype = x->in[0].dtype;

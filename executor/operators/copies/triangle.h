@@ -1,9 +1,9 @@
-/* triangle.h - Trilu keeps a triangle of each matrix; its gradient is the same triangle. For every backend. */
+/* triangle.h - Trilu copies a triangle of each matrix; its gradient is the same triangle of dy. For every backend. */
 #pragma once
 
 #include "executor/kernel/body.h"
 
-/* Copies the upper or lower triangle of `from` to `to`, with zeros elsewhere; an item is a span. */
+/* Copies the upper or lower triangle of `from` to `to`, with zeros elsewhere; an item is an mp_row_span. */
 typedef struct mp_trilu {
     mp_array from, to;
     bool upper, add; /* add: accumulate into `to` */
@@ -27,8 +27,8 @@ MP_INLINE void mp_trilu_item(const mp_trilu *s, int64_t k)
     const int64_t from = mp_array_place(x, 0, last, span.row), to = mp_array_place(y, 0, last, span.row);
     const int64_t x_step = x->strides[last], y_step = y->strides[last];
     int64_t edge = s->computed ? *s->computed : s->diagonal;
-    edge = edge > columns ? columns : edge < -rows ? -rows : edge; /* all diagonals beyond a corner are equal */
-    edge += r + !s->upper; /* the column behind the kept ones or, for upper, the first kept one */
+    edge = edge > columns ? columns : edge < -rows ? -rows : edge; /* diagonals farther out select the same elements */
+    edge += r + !s->upper; /* lower: the column behind the last copied one; upper: the first copied one */
     edge = edge < span.first ? span.first : edge > span.end ? span.end : edge;
     const int64_t first = s->upper ? edge : span.first, end = s->upper ? span.end : edge;
     for (int64_t c = first; s->add && c < end; c++) {

@@ -14,10 +14,10 @@ typedef struct mp_engine {
     void (*floats)(mp_formula formula, const double *parameters, const mp_array *const *in, int n_in, const mp_array *out);
     void (*whole)(mp_whole_formula formula, const double *parameters, const mp_array *const *in, int n_in, const mp_array *out);
     /* to = scale * (sum of `from` over the dimensions in which `to` has size 1 or that it lacks in front), both float, in a
-     * fixed order; `add` accumulates into `to`. `workspace` is aligned to 64; its size is what sum_bytes returns. */
+     * fixed order; `add` accumulates into `to`. `workspace` is aligned to 64; its size is what sum_workspace_bytes returns. */
     void (*sum_to)(const mp_array *from, const mp_array *to, float scale, bool add, void *workspace);
     int64_t (*sum_workspace_bytes)(const mp_array *from, const mp_array *to);
-    mp_status (*end)(mp_error *err); /* called at the end of a run; returns failures */
+    mp_status (*end)(mp_error *err); /* called at the end of a run; returns its failure */
 } mp_engine;
 
 /* Prepare calls that the engine runs: operators of unaries.def, of binaries.def, Where; FastGelu and BiasGelu. */

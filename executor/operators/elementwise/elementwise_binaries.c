@@ -9,7 +9,8 @@
 
 #include <string.h>
 
-/* The traits of a row. */
+/* Traits. ADDS: the terms of all gradients are dy. AVERAGES: a sum is divided by the number of operands. PICKS: the result is
+ * one of the operands. SHIFTS: left or right, by an attribute. SLOPES: the second operand may be a slope per channel. */
 enum { ADDS = 1, AVERAGES = 2, PICKS = 4, SHIFTS = 8, SLOPES = 16 };
 
 typedef struct binary {
@@ -54,8 +55,7 @@ static void release(mp_call *call)
     mp_pool_free(((state *)call->state)->pool);
 }
 
-/* Returns input k with dimensions of size 1 behind its own, for the axes of operator sets before 7 and for PRelu's slope per
- * channel. */
+/* Returns input k as it broadcasts: before operator set 7 it may have dimensions of size 1 behind its own. */
 static mp_array operand(const mp_operands *x, const state *s, int k)
 {
     mp_array a = s->operands[k];
@@ -94,7 +94,7 @@ static mp_status run_forward(const mp_call *call, const mp_operands *x, mp_error
     return s->engine->end(err);
 }
 
-/* Describes the gradient of operand i, to which `terms`, in the output's shape, are summed. */
+/* Returns the gradient of operand i, to which its terms are summed, in the shape in which the operand broadcasts. */
 static mp_array target_of(const mp_operands *x, const state *s, int i)
 {
     mp_array d = s->operands[i];
@@ -111,7 +111,7 @@ static mp_array terms_of(const mp_operands *x, mp_dtype dtype)
     return t;
 }
 
-/* True if writing to d overwrites what a later gradient of the node reads. */
+/* True if d is at the address of dy, y or an input, which later gradients of the node may read. */
 static bool spoils(const mp_operands *x, const mp_array *d)
 {
     bool spoils = d->data == x->d_out[0].data || d->data == x->out[0].data;
@@ -163,8 +163,8 @@ static void run_terms(const state *s, const mp_operands *x, int i, const mp_arra
     s->engine->floats(f, s->parameters, in, 4, to);
 }
 
-/* A gradient that overwrites a later one's operands is kept in the workspace until all are computed; so is a gradient of the
- * same operand that is added to it. */
+/* A gradient that would overwrite what later ones read waits in the workspace until all are computed; so does a later gradient
+ * at the same address. */
 static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const state *s = call->state;
@@ -281,7 +281,7 @@ static const biased biased_functions[] = {
     {"BiasGelu", MP_FORMULA_biased_gelu, MP_FORMULA_biased_gelu_slope, MP_FORMULA_gelu, MP_FORMULA_gelu_slope},
 };
 
-/* State of Where and of functions of x + bias: workspace for the terms of up to two gradients, then for their sums. */
+/* State of Where and of functions of x + bias. The workspace has the terms of up to two gradients, then room for their sums. */
 typedef struct terms_state {
     const mp_engine *engine;
     const biased *b; /* NULL: Where */
@@ -350,7 +350,7 @@ mp_status mp_where_prepare(const mp_engine *engine, const mp_operands *x, mp_cal
     return prepare_terms(engine, x, 2, call, err);
 }
 
-/* Both gradients have the same terms. */
+/* Runs a function of x + bias, or its gradients, which have the same terms. */
 static mp_status run_biased(const mp_call *call, const mp_operands *x, mp_error *err)
 {
     const terms_state *s = call->state;

@@ -155,8 +155,8 @@ void mp_elementwise_whole(mp_whole_row row, const double *parameters, const mp_a
 
 /* ---- sums over broadcast dimensions: gradients of biases, scales and scalars.
  *
- * Every output element belongs to one thread, which adds its terms in the order of memory; long sums to few outputs are
- * partial sums over a fixed number of stretches. */
+ * One thread computes an output, and adds its terms in the order of memory; the contiguous terms of a single output are cut
+ * into a fixed number of stretches, whose sums are added in order. */
 
 enum { LANES = 64, STRETCHES = 64 };
 
@@ -168,7 +168,7 @@ typedef struct sum {
     int64_t column_blocks; /* for sums of columns: blocks of LANES along the innermost kept dimension */
     float scale;
     bool add;
-    double *partial; /* for few outputs: a sum per stretch */
+    double *partial; /* for a single output: a sum per stretch */
 } sum;
 
 static void store(const sum *x, int64_t at, double value)
@@ -182,7 +182,7 @@ MP_VECTOR static void add_lanes(const float *from, int64_t n, float *sums)
     for (int64_t k = 0; k < n; k++) sums[k] += from[k];
 }
 
-/* Returns the offset of the r-th term of the first sum, counted over the dimensions before `until`. */
+/* Returns the offset of term r from the first term of its sum, counted over the reduced dimensions before `until`. */
 static int64_t reduced_at(const sum *x, int64_t r, int until)
 {
     return mp_strided_place(until, x->loops.reduced, x->loops.reduced_stride, r);
@@ -217,7 +217,7 @@ static void sum_columns(void *data, int64_t block)
     for (int64_t k = 0; k < n; k++) store(x, to + k * x->loops.to_stride[inner], totals[k]);
 }
 
-/* Returns the sum of the terms [r, r + n) of the innermost reduced dimension, with any stride. */
+/* Returns the sum of n terms along the innermost reduced dimension, the first of which is at offset `from`. */
 static double sum_stretch(const sum *x, int64_t from, int64_t n)
 {
     float room[MP_BLOCK];

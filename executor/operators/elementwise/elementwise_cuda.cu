@@ -66,7 +66,7 @@ struct operand {
     mp_dtype dtype;
 };
 
-/* What vector v of the output reads of an operand: vector v, or vector or element (v / every) % period. */
+/* How vector v of the output reads an operand. SIDE_BY_SIDE: its vector v; VECTOR, ELEMENT: number (v / every) % period. */
 enum reading { SIDE_BY_SIDE, VECTOR, ELEMENT };
 struct source {
     operand from;
@@ -131,7 +131,7 @@ template <class F, mp_dtype T, bool REPEATS> struct vectors_of {
     }
 };
 
-/* The kernel for any strides jumps to a formula, the same in all threads; its formulas have at most N operands. */
+/* The kernel for any strides selects the formula by a switch, in which all threads take the same branch. */
 enum { INPUTS_MAX = 4 };
 
 static MP_BODY float float_of(mp_formula formula, const double *p, const float *in)
@@ -175,7 +175,7 @@ static MP_BODY int64_t whole_of(mp_whole_formula formula, const double *p, const
     }
 }
 
-/* Operands of any strides and types. */
+/* The kernels for operands of any strides and types. */
 struct floats_placed {
     mp_formula formula;
     int n;
@@ -211,7 +211,7 @@ static parameters copy_of(const double *p)
     return all;
 }
 
-/* True if the output is contiguous, and 32 bits can count its vectors. */
+/* True if the output is contiguous and row-major, and 32 bits can count its elements. */
 static bool is_plain(const mp_loops *loops)
 {
     int64_t inner = 1;
@@ -269,7 +269,7 @@ static bool run_vectors_in(const mp_loops *loops, const double *p, const mp_arra
     return true;
 }
 
-/* True for formulas whose operands and result differ in type. */
+/* True for formulas whose operands and result may differ in type. */
 template <class F> constexpr bool mixes_types = false;
 template <> constexpr bool mixes_types<copy_formula> = true;
 template <> constexpr bool mixes_types<copy_slope_formula> = true;
@@ -344,7 +344,7 @@ void mp_cuda_whole(mp_whole_formula formula, const double *p, const mp_array *co
 namespace
 {
 
-/* Operand 0 is summed, its type is T (MP_DTYPE_UNDEFINED: a rare one); operand 1 gets the sums. */
+/* Sums operand 0, of type T (MP_DTYPE_UNDEFINED: neither FLOAT nor BFLOAT16), to operand 1. */
 template <mp_dtype T> struct sum_of : mp_float_sum {
     const void *from;
     void *to;

@@ -1,14 +1,14 @@
 /* cells.h - one step of LSTM, GRU and RNN cells and their gradients, element by element, for every backend.
  *
- * Products bring the gates up to their preactivations without biases; cells do the rest. Gates lie as ONNX orders them: LSTM
- * i, o, f, c; GRU z, r, h. All is float and contiguous: (batch, gates, hidden), (batch, hidden).
+ * Matrix products compute the gates' preactivations without biases; the cells compute the rest. Gates are in ONNX's order: LSTM
+ * i, o, f, c; GRU z, r, h. All arrays are contiguous floats: gates (batch, gates, hidden), states (batch, hidden).
  *
  *   LSTM  c = f c' + i g, h = o tanh(c); peepholes reach i and f from c', o from c
  *   GRU   h = (1 - z) n + z h'; n = tanh(x W + r (h' R + b)) with the product before the reset, else tanh(x W + (r h') R + b)
  *   RNN   h = tanh(x W + h' R)
  *
- * What is primed is of the step before, in the direction of the recurrence. A row whose sequence has ended passes its states
- * on, and gives no gradient.
+ * A prime marks the previous step's value, in the direction of the recurrence. A row whose sequence has ended passes its states
+ * and their gradients on unchanged; its gates have no gradient.
  */
 #pragma once
 
@@ -17,37 +17,37 @@
 
 typedef enum mp_cells_phase {
     MP_CELLS_FORWARD,
-    MP_CELLS_FORWARD_CANDIDATE, /* GRU after the reset: behind the product with r h' */
+    MP_CELLS_FORWARD_CANDIDATE, /* GRU with the product after the reset: from (r h') R to h */
     MP_CELLS_BACKWARD,
-    MP_CELLS_BACKWARD_RESET, /* GRU after the reset: behind the gradient of that product */
-    MP_CELLS_STATES_BEFORE,  /* sets h' to the initial state where the step before is beyond the sequence */
-    MP_CELLS_PEEPHOLES       /* adds to d_peepholes */
+    MP_CELLS_BACKWARD_RESET, /* GRU with the product after the reset: from the gradient of r h' to those of r and h' */
+    MP_CELLS_STATES_BEFORE,  /* sets h' to the initial state in rows whose sequence ends before step t_before */
+    MP_CELLS_PEEPHOLES       /* adds this step's gradients to d_peepholes */
 } mp_cells_phase;
 
 typedef struct mp_cells {
     mp_cells_phase phase;
     mp_cell_kind kind;
-    bool before_reset; /* GRU: the product is computed before the reset */
+    bool before_reset; /* GRU: the candidate's product with R is computed before the reset */
     mp_activation f, g, h_of;
     int64_t batch, hidden;
-    const void *lengths; /* of the sequences; NULL: all are whole */
+    const void *lengths; /* of each row's sequence; NULL: every sequence has all steps */
     mp_dtype lengths_type;
-    int64_t t, t_before; /* this step, and that before it in the direction of the recurrence */
-    const float *bias;   /* (2, gates, hidden): of W and of R */
+    int64_t t, t_before; /* this step, and the previous one in the direction of the recurrence */
+    const float *bias;   /* (2, gates, hidden): the biases of W, then those of R */
     const float *peepholes;
-    float *gates;    /* in: products; out: activations */
-    float *second;   /* LSTM: c; GRU before the reset: h' R + b; GRU after it: r h' */
-    float *c_before; /* may be where c is written */
+    float *gates;    /* forward reads the products here, and writes the activated gates of an LSTM or GRU */
+    float *second;   /* LSTM: c; GRU: h' R + b if before_reset, else r h' */
+    float *c_before; /* c'; may be at the address of c */
     float *h_before;
     float *h;
-    float *shown; /* h where the sequence has not ended, else 0; NULL: nobody asks */
-    const float *h_first;
+    float *shown;         /* the output Y: h, or 0 where the sequence has ended; NULL: not written */
+    const float *h_first; /* the initial state */
     /* backward */
-    const float *dy;
-    float *dh, *dc;  /* in: of h and c from the steps behind; out: of h' and c', as far as no product adds to it */
-    float *d_gates;  /* of the preactivations */
-    float *d_second; /* GRU before the reset: of h' R; after it: of r h' */
-    float *r_h;      /* GRU after the reset: r h' */
+    const float *dy; /* gradient of Y */
+    float *dh, *dc;  /* before: gradients of h and c from later steps; after: those of h' and c', without the products' part */
+    float *d_gates;  /* gradients of the preactivations */
+    float *d_second; /* GRU: gradient of h' R if before_reset, else of r h' */
+    float *r_h;      /* GRU unless before_reset: r h', written by backward */
     float *d_peepholes;
 } mp_cells;
 
@@ -55,7 +55,7 @@ MP_INLINE float mp_activate(mp_activation a, float x)
 {
     return a == MP_ACTIVATION_SIGMOID ? mp_sigmoid(x) : a == MP_ACTIVATION_TANH ? mp_tanh(x) : x > 0 ? x : 0;
 }
-/* The slope where the value is y. */
+/* Returns the derivative of an activation at the point where its value is y. */
 MP_INLINE float mp_activation_slope(mp_activation a, float y)
 {
     return a == MP_ACTIVATION_SIGMOID ? y * (1 - y) : a == MP_ACTIVATION_TANH ? 1 - y * y : y > 0 ? 1.0f : 0.0f;
@@ -170,7 +170,7 @@ MP_INLINE void mp_rnn_backward(const mp_cells *x, int64_t b, int64_t j, mp_activ
     x->dh[at] = 0;
 }
 
-/* Element j of a row whose sequence has ended: states stay as they were, nothing has a gradient. */
+/* Passes element j of a row whose sequence has ended: states and their gradients are kept; gates and their gradients are 0. */
 MP_INLINE void mp_cells_pass(const mp_cells *x, int64_t b, int64_t j)
 {
     const int64_t n = x->hidden, at = b * n + j, n_gates = x->kind == MP_CELL_LSTM ? 4 : x->kind == MP_CELL_GRU ? 3 : 1;
@@ -186,7 +186,7 @@ MP_INLINE void mp_cells_pass(const mp_cells *x, int64_t b, int64_t j)
     for (int64_t k = 0; k < n_gates; k++) gates[(b * n_gates + k) * n + j] = 0;
 }
 
-/* Element j of the peepholes' gradients: of i and f with c', of o with c. */
+/* Adds to element j of the peepholes' gradients: i and f are multiplied by c', o by c. */
 MP_INLINE void mp_cells_peepholes(const mp_cells *x, int64_t j)
 {
     const int64_t n = x->hidden;
@@ -202,7 +202,7 @@ MP_INLINE void mp_cells_peepholes(const mp_cells *x, int64_t j)
     x->d_peepholes[2 * n + j] += forget;
 }
 
-/* The element j of row b in any phase but that of the peepholes. */
+/* Computes element j of row b in any phase but MP_CELLS_PEEPHOLES. */
 MP_INLINE void mp_cells_element(const mp_cells *x, int64_t b, int64_t j)
 {
     if (x->phase == MP_CELLS_STATES_BEFORE) {

@@ -1,4 +1,4 @@
-/* cells_cuda.cu - one step of LSTM, GRU and RNN cells and their gradients, an element of a state to a thread. */
+/* cells_cuda.cu - one step of LSTM, GRU and RNN cells and their gradients, one thread per element of a state. */
 #include "executor/cuda/grid/family.cuh"
 
 extern "C" {
@@ -15,7 +15,7 @@ struct one_step {
     MP_BODY void operator()(int64_t k) const { mp_cells_element(&cells, k / cells.hidden, k % cells.hidden); }
 };
 
-/* An element of the hidden state to a thread, over all sequences in order. */
+/* One thread per element of the hidden state; it sums over the batch in order. */
 struct peepholes {
     mp_cells cells;
     MP_BODY void operator()(int64_t j) const { mp_cells_peepholes(&cells, j); }
@@ -39,7 +39,7 @@ void mp_cuda_cells(const mp_cells *cells)
 void mp_cuda_cells_copy(const mp_array *from, const mp_array *to, bool add)
 {
     if (add || from->dtype != to->dtype)
-        mp_cuda_sum_to(from, to, 1, add, NULL); /* as many terms as sums: no workspace */
+        mp_cuda_sum_to(from, to, 1, add, NULL); /* each sum has one term, and needs no workspace */
     else
         mp_cuda_array_copy(from, to);
 }

@@ -1,12 +1,12 @@
-/* recurrence.h - a recurrent layer as products and cells, in blocks of time steps: the same for every backend.
+/* recurrence.h - a recurrent layer as matrix products and cells, in blocks of time steps, the same for every backend.
  *
- * Forward, for each direction: X W^T of a block of steps in one product, which puts the gates where backward finds them; then
- * step by step h' R^T, added to the step's gates, and the cells (cells.h). Backward the same way round: step by step the cells'
- * gradients and dh' = dG R, then for the whole block dX = dG W, dW += dG^T X, dR += dG^T H', and the biases' as a product with
- * ones. Blocks keep what backward needs besides small: dG of MP_RECURRENT_ROWS rows, not of all steps.
+ * Forward, for each direction and block: one product computes X W^T of all steps, in the reserve if that has the gates; then
+ * each step adds h' R^T to its gates and runs the cells (cells.h). Backward: each step runs the cells' gradients and dh' += dG
+ * R; then products over the whole block compute dX += dG W, dW += dG^T X, dR += dG^T H', and, with a row of ones, the biases'
+ * gradients. Blocks keep backward's workspace small: dG has about MP_RECURRENT_ROWS rows, instead of those of all steps.
  *
- * What does not lie as contiguous floats (bfloat16, layout = 1, one direction of two) is copied to the workspace and back, a
- * block at a time. All products are of matrices of floats.
+ * Operands that are not contiguous floats (bfloat16, layout = 1, one of two directions) are copied to the workspace and back,
+ * X and Y a block at a time. All products are of matrices of floats.
  *
  * The order of all sums is fixed by the sizes alone. O(steps batch gates hidden (input + hidden)).
  */
@@ -15,16 +15,16 @@
 #include "executor/operators/products/stacks.h"
 #include "executor/operators/recurrent/cells.h"
 
-/* Rows (steps times batch) of a block, about. */
+/* About how many rows (steps times batch) a block has. */
 enum { MP_RECURRENT_ROWS = 256 };
 
-/* The products. Those that stand twice are over the rows of a block: of a whole one, and of what the last one has left. `most`:
- * the gates that h' meets in one product: of a GRU two, of the others all. */
+/* The matrix products. Those over the rows of a block exist twice: for a whole block, and (_REST) for the shorter last one.
+ * `most`: the gates that one product with R computes: z and r of a GRU, all of the others. _N: the GRU's candidate. */
 typedef enum mp_recurrent_product {
     MP_X_W, /* gates = X W^T */
     MP_X_W_REST,
     MP_H_R,   /* gates of a step += h' R^T, most */
-    MP_H_R_N, /* GRU: the same of its candidate: to `second`; after the reset r h' R^T, added */
+    MP_H_R_N, /* GRU: second = h' R^T; after the reset gates += (r h') R^T */
     MP_G_R,   /* dh' += dG R, most */
     MP_G_R_N, /* GRU: dh' += d_second R; after the reset d_second = dG R */
     MP_G_W,   /* dX += dG W */
@@ -37,39 +37,39 @@ typedef enum mp_recurrent_product {
     MP_G_H_N_REST,
     MP_ONES, /* dB += 1^T dG, most */
     MP_ONES_REST,
-    MP_ONES_N, /* GRU: the same of its candidate */
+    MP_ONES_N, /* GRU, bias of W: dB += 1^T dG */
     MP_ONES_N_REST,
-    MP_ONES_S, /* GRU before the reset: 1^T d_second */
+    MP_ONES_S, /* GRU, bias of R: dB += 1^T d_second; after the reset 1^T dG */
     MP_ONES_S_REST,
     MP_N_RECURRENT_PRODUCTS
 } mp_recurrent_product;
 
-/* What lies in the workspace. */
+/* The arrays in the workspace: of a step, of a block or of a direction. Some calls need only some of them. */
 typedef enum mp_recurrent_room {
     MP_ROOM_X, /* of a block */
-    MP_ROOM_W, /* of a direction, like the next two */
+    MP_ROOM_W, /* of a direction, like the next three */
     MP_ROOM_R,
     MP_ROOM_BIAS,
     MP_ROOM_PEEPHOLES,
-    MP_ROOM_GATES,   /* of a block, where there is no reserve */
-    MP_ROOM_SECOND,  /* of a step */
-    MP_ROOM_STATES,  /* of a block and the step before it */
-    MP_ROOM_SHOWN,   /* of a block: the output, where sequences end */
+    MP_ROOM_GATES,   /* of a block, if the reserve does not have them */
+    MP_ROOM_SECOND,  /* of a step, if the reserve does not have it: mp_cells.second */
+    MP_ROOM_STATES,  /* of a block and the step before it: h */
+    MP_ROOM_SHOWN,   /* of a block: the output, if sequences have lengths */
     MP_ROOM_H_FIRST, /* of a direction, like the next three */
     MP_ROOM_C_FIRST,
     MP_ROOM_DH,
     MP_ROOM_DC,
-    MP_ROOM_DY, /* of a block, like the next four */
+    MP_ROOM_DY, /* of a block, like the next five */
     MP_ROOM_D_GATES,
-    MP_ROOM_D_SECOND,
+    MP_ROOM_D_SECOND, /* after the reset: of a step */
     MP_ROOM_R_H,
     MP_ROOM_DX,
     MP_ROOM_ONES,
-    MP_ROOM_DW, /* of a direction, where they are not summed in their place */
+    MP_ROOM_DW, /* of a direction, like the next three, if the gradient itself is not contiguous floats */
     MP_ROOM_DR,
     MP_ROOM_DB,
     MP_ROOM_DP,
-    MP_ROOM_PRODUCTS, /* the library's */
+    MP_ROOM_PRODUCTS, /* workspace of the library's products */
     MP_N_RECURRENT_ROOMS
 } mp_recurrent_room;
 
@@ -77,57 +77,57 @@ typedef struct mp_recurrence {
     mp_recurrent sizes;
     mp_cell cell;
     mp_reserve reserve;
-    int64_t gates;       /* how many: 4, 3, 1 */
-    int64_t most;        /* of them in the first product with R */
-    int64_t steps, rest; /* of a whole block; of what is left over, 0: nothing */
+    int64_t gates;       /* number of gates: LSTM 4, GRU 3, RNN 1 */
+    int64_t most;        /* number of gates in the first product with R */
+    int64_t steps, rest; /* time steps of a whole block, and of the shorter last one; rest 0: all blocks are whole */
     int64_t n_blocks;
-    bool after_reset;                 /* GRU: the product with R comes behind the reset gate */
-    int64_t at[MP_N_RECURRENT_ROOMS]; /* -1: none */
-    int64_t product_bytes;            /* the most that the library takes for a product */
+    bool after_reset;                 /* GRU: the candidate's product with R comes after the reset */
+    int64_t at[MP_N_RECURRENT_ROOMS]; /* offsets in the workspace; -1: this call does not need it */
+    int64_t product_bytes;            /* largest workspace of a product */
 } mp_recurrence;
 
-/* What a backend provides. All is float; what is enqueued runs in order. */
+/* What a backend provides. Calls run in the order in which they are made. */
 typedef struct mp_recurrent_engine {
-    /* Prepares product k, c = a b, or added to c; *bytes: of workspace. */
+    /* Prepares product k: c = a b, or c += a b if add. Sets *bytes to its workspace. */
     mp_status (*prepare)(const mp_operands *x, void *state, mp_recurrent_product k, const mp_stacks *stacks, bool add,
                          int64_t *bytes, mp_error *err);
     mp_status (*multiply)(const mp_operands *x, void *state, mp_recurrent_product k, const float *a, const float *b, float *c,
                           void *workspace, mp_error *err);
     void (*cells)(const mp_cells *cells);
-    /* To the same indices of `to`, converted; added to what is there. */
+    /* Copies each element to the same index of `to`, converted to its type; adds it there if add. */
     void (*copy)(const mp_array *from, const mp_array *to, bool add);
     void (*fill)(float *to, int64_t n, float value);
     void (*zero)(const mp_array *a);
 } mp_recurrent_engine;
 
-/* A call's state of `bytes`, which begins with an mp_recurrence and is what the engine's functions get; call->run and
- * call->release are the backend's. MP_UNSUPPORTED names what is not computed here; MP_NOMEM. */
+/* Prepares a call. Its state has `bytes` bytes, begins with an mp_recurrence, and goes to the engine's functions; the caller
+ * sets call->run and call->release. MP_UNSUPPORTED names what has no kernel; MP_INVALID: too much workspace; MP_NOMEM. */
 mp_status mp_recurrence_prepare(const mp_operands *x, const mp_recurrent_engine *engine, size_t bytes, mp_call *call,
                                 mp_error *err);
 
-/* Outputs and reserve, or gradients, as they are asked for; gradients are added where x->adds says so. `state` is what the
- * engine's functions get. Fails as they do. */
+/* Computes the outputs and the reserve, or the gradients, that x asks for; gradients whose bit of x->adds is set are added to.
+ * `state` is passed to the engine's functions. Fails as they do. */
 mp_status mp_recurrence_run(const mp_recurrence *r, const mp_recurrent_engine *engine, void *state, const mp_operands *x,
                             mp_error *err);
 
-/* ---- where its operands lie: parts of them as arrays, and rooms of the workspace. */
+/* ---- parts of the operands as arrays, and rooms of the workspace. */
 
-/* A part of a, `rank` dimensions of these sizes and strides, from element `from` on; without data where a has none. */
+/* Returns the part of a that begins at element `from` and has these sizes and strides; its data is NULL if a's is. */
 mp_array mp_part_of(const mp_array *a, int64_t from, int rank, const int64_t *dims, const int64_t *strides);
-/* Steps [t, t + n) of X or its gradient, in the order (step, batch, input). */
+/* Steps [t, t + n) of X or its gradient, as (step, batch, input). */
 mp_array mp_steps_of_input(const mp_recurrence *r, const mp_array *x, int64_t t, int64_t n);
 /* Steps [t, t + n) of direction d of Y or its gradient, as (step, batch, hidden). */
 mp_array mp_steps_of_output(const mp_recurrence *r, const mp_array *y, int d, int64_t t, int64_t n);
 /* Direction d of a state (first or last h and c, and their gradients), as (batch, hidden). */
 mp_array mp_state_of(const mp_recurrence *r, const mp_array *state, int d);
-/* Direction d of W, R, B or P, as it lies behind that dimension. */
+/* Direction d of W, R, B or P, without the dimension of directions. */
 mp_array mp_direction_of(const mp_array *a, int d);
-/* Contiguous floats of these dimensions. */
+/* Returns the floats at data as a row-major array of these dimensions. */
 mp_array mp_floats_at(float *data, int rank, const int64_t *dims);
-/* Whether they lie as contiguous floats. */
+/* True if the array is row-major, contiguous floats. */
 bool mp_is_floats(const mp_array *a);
 
-/* Operand i, its gradient; NULL: left out, or not asked for. */
+/* Return operand i, NULL if it is left out; and its gradient, NULL if it is not asked for. */
 const mp_array *mp_given(const mp_operands *x, int i);
 const mp_array *mp_asked(const mp_operands *x, int i);
 
@@ -136,13 +136,13 @@ static inline float *mp_room(const mp_recurrence *r, const mp_operands *x, mp_re
     return r->at[k] < 0 ? NULL : (float *)((char *)x->workspace + r->at[k]);
 }
 
-/* Whether direction d runs from the last step to the first. */
+/* True if direction d runs from the last step to the first. */
 static inline bool mp_runs_back(const mp_recurrence *r, int d)
 {
     return d == 1 || r->cell.starts_reversed;
 }
 
-/* The operands by their numbers. */
+/* Indices of the operands. */
 enum {
     MP_RECURRENT_X,
     MP_RECURRENT_W,

@@ -6,7 +6,7 @@
 
 enum { ALIGNMENT = 256 };
 
-/* What is being prepared. */
+/* The call that is being prepared; bytes: its workspace so far. */
 typedef struct preparing {
     const mp_operands *x;
     const mp_recurrent_engine *engine;
@@ -16,7 +16,7 @@ typedef struct preparing {
     mp_error *err;
 } preparing;
 
-/* Room for a * b * c floats. */
+/* Reserves room k for a * b * c floats. */
 static mp_status reserve_room(preparing *p, mp_recurrent_room k, int64_t a, int64_t b, int64_t c)
 {
     int64_t n;
@@ -27,7 +27,7 @@ static mp_status reserve_room(preparing *p, mp_recurrent_room k, int64_t a, int6
     return MP_OK;
 }
 
-/* For a direction of an operand, or of its gradient, that is not contiguous floats; NULL: there is none. */
+/* Reserves room k for a direction of an operand or its gradient, unless that is contiguous floats. a NULL: it is absent. */
 static mp_status room_of_weight(preparing *p, const mp_array *a, mp_recurrent_room k)
 {
     if (!a) return MP_OK;
@@ -36,7 +36,7 @@ static mp_status room_of_weight(preparing *p, const mp_array *a, mp_recurrent_ro
     return MP_OK;
 }
 
-/* Where a block of X, or of its gradient, does not lie as contiguous floats. */
+/* Reserves room k for a block of X or its gradient, unless that is contiguous floats. a NULL: it is absent. */
 static mp_status room_of_input(preparing *p, const mp_array *a, mp_recurrent_room k)
 {
     const mp_recurrence *r = p->r;
@@ -124,7 +124,7 @@ static mp_status forward_products(preparing *p)
     return MP_OK;
 }
 
-/* Those over the rows of a whole block, or of the rest. */
+/* Prepares backward's products over the rows of a whole block, or (rest 1) of the shorter last one. */
 static mp_status block_products(preparing *p, int rest)
 {
     const mp_recurrence *r = p->r;
@@ -197,7 +197,7 @@ mp_status mp_recurrence_prepare(const mp_operands *x, const mp_recurrent_engine 
     return MP_OK;
 }
 
-/* ---- parts of its operands as arrays. */
+/* ---- parts of the operands as arrays. */
 
 mp_array mp_part_of(const mp_array *a, int64_t from, int rank, const int64_t *dims, const int64_t *strides)
 {

@@ -1,8 +1,8 @@
-/* recurrence_run.c - a recurrent layer forward: per direction and block one product with X, then step by step; and its
- * gradients: step by step through a block, then the block's products. */
+/* recurrence_run.c - runs a recurrent layer block by block in each direction. Forward: one product with X, then the steps.
+ * Backward: the steps, then the block's products. */
 #include "executor/operators/recurrent/recurrence.h"
 
-/* One direction of a pass, as it goes from block to block. */
+/* The state of one direction, as it goes from block to block. */
 typedef struct pass {
     const mp_recurrence *r;
     const mp_recurrent_engine *engine;
@@ -10,15 +10,15 @@ typedef struct pass {
     const mp_operands *x;
     mp_error *err;
     int d;
-    bool back;                     /* from the last step to the first */
+    bool back;                     /* true: from the last step to the first */
     const float *w, *weights_of_h; /* W, and R */
-    float *gates, *second, *kept;  /* of all steps, in the reserve; NULL: not kept there */
-    float *states;                 /* of a block and the step before it, in the order of time */
+    float *gates, *second, *kept;  /* parts of the reserve, for all steps; NULL: not saved */
+    float *states;                 /* h of a block and of the step before it, in the order of time */
     float *h_first;                /* h before the first step */
-    mp_cells cells;                /* what is the same in all steps */
+    mp_cells cells;                /* description of a step, whose addresses each step sets */
 } pass;
 
-/* Floats of a step: states; all gates. */
+/* Return the number of floats of one step's state, and of all its gates. */
 static int64_t step_floats(const mp_recurrence *r)
 {
     return r->sizes.batch * r->sizes.hidden;
@@ -27,7 +27,7 @@ static int64_t gate_floats_of(const mp_recurrence *r)
 {
     return step_floats(r) * r->gates;
 }
-/* Where p->states has h of step s of the block, and h of the step before it. */
+/* Return where p->states has h of the block's step s, and h of the previous step in the direction of the recurrence. */
 static float *state_at(const pass *p, int64_t s)
 {
     return p->states + (s + !p->back) * step_floats(p->r);
@@ -37,13 +37,13 @@ static float *state_before(const pass *p, int64_t s)
     return p->states + (s + p->back) * step_floats(p->r);
 }
 
-/* Product k with its workspace. */
+/* Runs product k. */
 static mp_status multiply(const pass *p, int k, const float *a, const float *b, float *c)
 {
     return p->engine->multiply(p->x, p->state, (mp_recurrent_product)k, a, b, c, mp_room(p->r, p->x, MP_ROOM_PRODUCTS), p->err);
 }
 
-/* The input of steps [t, t + n) as contiguous floats. */
+/* Returns the input of steps [t, t + n) as contiguous floats: in place, or copied. */
 static const float *input_at(const pass *p, int64_t t, int64_t n)
 {
     const mp_array from = mp_steps_of_input(p->r, &p->x->in[MP_RECURRENT_X], t, n);
@@ -54,7 +54,7 @@ static const float *input_at(const pass *p, int64_t t, int64_t n)
     return room;
 }
 
-/* An operand's direction as contiguous floats: where it lies, or copied to room k; NULL where it is left out. */
+/* Returns this direction of operand i as contiguous floats: in place, or copied to room k; NULL: it has no data. */
 static const float *weight_at(const pass *p, int i, mp_recurrent_room k)
 {
     const mp_array *a = mp_given(p->x, i);
@@ -67,7 +67,7 @@ static const float *weight_at(const pass *p, int i, mp_recurrent_room k)
     return room;
 }
 
-/* A state's direction, copied to room k; zeros where it is left out (NULL). */
+/* Copies this direction of a state to room k; fills it with zeros if a is NULL or has no data. Returns the room. */
 static float *first_state(const pass *p, const mp_array *a, mp_recurrent_room k)
 {
     float *room = mp_room(p->r, p->x, k);
@@ -80,7 +80,7 @@ static float *first_state(const pass *p, const mp_array *a, mp_recurrent_room k)
     return room;
 }
 
-/* The parts of the reserve: the gates of all directions, then the seconds, then the states. */
+/* Finds this direction's parts of the reserve: it holds the gates of all directions, then the seconds, then the states. */
 static void find_reserve(pass *p)
 {
     const mp_recurrence *r = p->r;
@@ -94,7 +94,7 @@ static void find_reserve(pass *p)
     if (r->reserve.states) p->kept = at + p->d * all;
 }
 
-/* Weights, first states, and places of direction d. */
+/* Begins direction d: finds or copies its weights, peepholes, first states and parts of the reserve. */
 static pass begin(const mp_recurrence *r, const mp_recurrent_engine *engine, void *state, const mp_operands *x, int d,
                   mp_error *err)
 {
@@ -130,7 +130,7 @@ static pass begin(const mp_recurrence *r, const mp_recurrent_engine *engine, voi
 
 /* ---- forward. */
 
-/* The biases of W and R in the workspace; zeros where there are none. */
+/* Copies the biases of W and R to the workspace; zeros if the operator has none. Returns where they are. */
 static const float *biases(const pass *p)
 {
     const int64_t n = 2 * p->r->gates * p->r->sizes.hidden;
@@ -145,7 +145,7 @@ static const float *biases(const pass *p)
     return room;
 }
 
-/* Step s of the block that starts at step t; `gates` and `second` are that step's. */
+/* Runs step s of the block that starts at step t; `gates` and `second` are that step's. */
 static mp_status step(pass *p, int64_t t, int64_t s, float *gates, float *second)
 {
     const mp_recurrence *r = p->r;
@@ -172,7 +172,7 @@ static mp_status step(pass *p, int64_t t, int64_t s, float *gates, float *second
     return MP_OK;
 }
 
-/* What a block leaves: its output, its states where they are kept, and the last of them for the block behind it. */
+/* Copies the results of a block: its output, its states if they are saved, and its last state to where the next block reads. */
 static void leave(const pass *p, int64_t t, int64_t n)
 {
     const mp_recurrence *r = p->r;
@@ -210,7 +210,7 @@ static mp_status block(pass *p, int64_t k)
     return MP_OK;
 }
 
-/* The states behind the last step, where they are asked for. */
+/* Copies the state after the last step to output o, if that is asked for. */
 static void put_last(const pass *p, int o, float *data)
 {
     const mp_operands *x = p->x;
@@ -230,7 +230,7 @@ static mp_status run_forward(const mp_recurrence *r, const mp_recurrent_engine *
         engine->copy(&first, &before, false);
         p.cells.bias = biases(&p);
         for (int64_t k = 0; k < r->n_blocks; k++) MP_CHECK(block(&p, p.back ? r->n_blocks - 1 - k : k));
-        /* what the block left for one behind it */
+        /* the last block, too, left its last h where a next block would read it */
         put_last(&p, 1, state_before(&p, p.back ? r->steps - 1 : 0));
         put_last(&p, 2, p.cells.c_before);
     }
@@ -239,13 +239,13 @@ static mp_status run_forward(const mp_recurrence *r, const mp_recurrent_engine *
 
 /* ---- backward. */
 
-/* Where the gradients of a direction's weights are summed: contiguous floats; NULL: not asked for. */
+/* Where the gradients of a direction's weights and states are summed, as contiguous floats; NULL: not asked for. */
 typedef struct sums {
     float *w, *r, *b, *p;
     float *dh, *dc;
 } sums;
 
-/* The place of operand i's gradient, or room k; zero where nothing is to be added to. */
+/* Returns where operand i's gradient is summed, in place or in room k; sets it to 0 unless it is in place and added to. */
 static float *begin_sum(const pass *p, int i, mp_recurrent_room k)
 {
     const mp_array *to = mp_asked(p->x, i);
@@ -265,7 +265,7 @@ static void end_sum(const pass *p, int i, mp_recurrent_room k)
     p->engine->copy(&from, &part, p->x->adds & MP_BIT(i));
 }
 
-/* The hidden states of steps [t, t + n) and of the step before them, as forward had them. */
+/* Loads the hidden states of steps [t, t + n) and of the step before them, from the reserve or the output. */
 static void load_states(const pass *p, int64_t t, int64_t n)
 {
     const mp_recurrence *r = p->r;
@@ -279,7 +279,7 @@ static void load_states(const pass *p, int64_t t, int64_t n)
         count--;
         from += at_start;
     }
-    if (!p->kept && !p->x->out[0].data) return; /* nobody asks for what they are needed for */
+    if (!p->kept && !p->x->out[0].data) return; /* the gradients that are asked for do not read them */
     const mp_array to = mp_floats_at(p->states + at_start * floats, 3, (const int64_t[]){count, batch, hidden});
     const mp_array kept = mp_floats_at(p->kept ? p->kept + from * floats : NULL, 3, to.dims);
     const mp_array y = p->kept ? kept : mp_steps_of_output(r, &p->x->out[0], p->d, from, count);
@@ -298,7 +298,7 @@ static void load_output_gradient(const pass *p, int64_t t, int64_t n)
     p->engine->copy(&from, &to, false);
 }
 
-/* Step s of the block of n steps that starts at step t. */
+/* Runs backward of step s of the block that starts at step t. */
 static mp_status step_back(pass *p, const sums *sum, int64_t t, int64_t s)
 {
     const mp_recurrence *r = p->r;
@@ -343,7 +343,7 @@ static mp_status step_back(pass *p, const sums *sum, int64_t t, int64_t s)
     return MP_OK;
 }
 
-/* dX of steps [t, t + n): each direction adds its own. */
+/* Adds this direction's part of dX for steps [t, t + n). */
 static mp_status give_input(const pass *p, int64_t t, int64_t n, int rest)
 {
     const mp_array *dx = mp_asked(p->x, MP_RECURRENT_X);
@@ -357,7 +357,7 @@ static mp_status give_input(const pass *p, int64_t t, int64_t n, int rest)
     return MP_OK;
 }
 
-/* What all steps of a block add to the gradients of R and B. */
+/* Adds a block's part of the gradients of R and B. */
 static mp_status give_weights(const pass *p, const sums *sum, int rest)
 {
     const mp_recurrence *r = p->r;
@@ -395,7 +395,7 @@ static mp_status block_back(pass *p, const sums *sum, int64_t k)
     return give_weights(p, sum, rest);
 }
 
-/* The gradient of a first state. */
+/* Copies or adds the gradient of operand i, a first state. */
 static void give_state(const pass *p, int i, float *data)
 {
     const mp_array *to = mp_asked(p->x, i);

@@ -1,4 +1,4 @@
-/* recurrents_cpu.c - LSTM, GRU and RNN on the CPU: products by oneDNN, cells a row of a step to an item. */
+/* recurrents_cpu.c - LSTM, GRU and RNN on the CPU: products by oneDNN; an item of the cells is a row of a step. */
 #include "executor/cpu/base/families.h"
 #include "executor/cpu/base/parallel.h"
 #include "executor/operators/copies/copies_cpu.h"
@@ -30,7 +30,7 @@ static mp_status multiply(const mp_operands *x, void *data, mp_recurrent_product
     return mp_dnnl_run(op, workspace, x->op, err);
 }
 
-/* The cells that most networks have, as loops of their own. */
+/* Rows of the cells that most networks have: loops with constant activations, which compilers turn into vector code. */
 #define USUAL_ROW(name, element)                                 \
     MP_VECTOR static void name(const mp_cells *given, int64_t b) \
     {                                                            \

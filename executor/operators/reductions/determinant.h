@@ -3,7 +3,7 @@
 
 #include "executor/kernel/body.h"
 
-/* Of a matrix of n x n elements, row-major, `step` apart, which it overwrites. O(n^3). */
+/* Returns the determinant of an n x n matrix, row-major with elements `step` apart; overwrites the matrix. O(n^3). */
 MP_INLINE double mp_determinant(double *a, int64_t n, int64_t step)
 {
     double result = 1;
@@ -26,14 +26,14 @@ MP_INLINE double mp_determinant(double *a, int64_t n, int64_t step)
     return result;
 }
 
-/* Det of each matrix of x (..., row, column). The room holds `slots` matrices, interleaved, that are eliminated at once. */
+/* A Det of x (..., row, column). `room`: workspace for `slots` interleaved matrices, which are eliminated at the same time. */
 typedef struct mp_det {
     mp_array x, y;
     int64_t n, n_matrices, slots; /* n: rows of a matrix */
     double *room;
 } mp_det;
 
-/* An item is a slot: every slots-th matrix. */
+/* Computes every slots-th determinant, from matrix `slot` on, in the workspace of that slot. */
 MP_INLINE void mp_det_item(const mp_det *s, int64_t slot)
 {
     const int64_t row = s->x.strides[s->x.rank - 2], column = s->x.strides[s->x.rank - 1];
@@ -45,7 +45,7 @@ MP_INLINE void mp_det_item(const mp_det *s, int64_t slot)
     }
 }
 
-/* The workspace is that of one slot. MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16. */
+/* Sets call->workspace_bytes to those of one slot. MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16. */
 mp_status mp_det_prepare(const mp_operands *x, mp_call *call, mp_error *err);
-/* In as many slots as there is workspace for. */
+/* Runs as many slots at a time as the workspace has room for. */
 mp_status mp_det_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);

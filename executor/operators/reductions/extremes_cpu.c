@@ -1,5 +1,5 @@
-/* extremes_cpu.c - ArgMax and ArgMin on the CPU: the index along an axis of the first or the last extreme. The first NaN, or
- * the last, is an extreme of all. */
+/* extremes_cpu.c - ArgMax and ArgMin on the CPU: the index of the first (or last) extreme along an axis. A NaN is more extreme
+ * than every number. */
 #include <math.h>
 
 #include "executor/cpu/base/bodies.h"
@@ -9,12 +9,12 @@
 
 enum { LINES = 64 };
 
-/* A line is all elements along the axis; a row is all lines along one more dimension, the last or the one before. The arrays
- * have one element along both: row k begins at their element k. An item is up to LINES adjacent lines of a row. */
+/* A line is all elements along the axis; a row is all lines along one more dimension: the last, or, if that is the axis, the
+ * one before. In `from` and `to` both have size 1, so row k begins at element k. An item is up to LINES lines of a row. */
 typedef struct extremes {
     mp_array from, to;
-    int64_t length, step;                       /* along the axis */
-    int64_t n_lines, apart, to_apart, n_blocks; /* along the row, and how many items it is */
+    int64_t length, step;                       /* elements of a line, and their stride */
+    int64_t n_lines, apart, to_apart, n_blocks; /* lines of a row, their strides in from and to, and items of a row */
     bool smallest, last;
 } extremes;
 
@@ -32,7 +32,7 @@ static int64_t find_in_floats(const float *x, int64_t n, int64_t step, float sig
     return where;
 }
 
-/* Finds the first extremes of n lines of floats that lie side by side at x, in the order of memory. where[] has to be 0. */
+/* Finds the first extremes of n lines of floats that lie side by side at x, in the order of memory. where[] must be zeroed. */
 MP_VECTOR static void find_in_columns(const extremes *s, const float *x, int64_t n, float sign, int32_t *where)
 {
     float best[LINES];

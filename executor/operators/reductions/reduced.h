@@ -80,7 +80,7 @@ MP_INLINE uint64_t mp_take_whole(mp_reduction_step step, bool is_unsigned, uint6
 }
 
 /* Marks the dimensions of input 0 that a Reduce operator of any version reduces. MP_UNSUPPORTED: its axes are computed while it
- * runs. */
+ * runs, are not INT64, or are not dimensions of the input. */
 mp_status mp_reduced_dims(const mp_operands *x, bool reduced[MP_ARRAY_RANK], mp_error *err);
 /* Returns the result of a reduction under the rank of its input: the reduced dimensions have size 1. */
 mp_array mp_reduction_kept_dims(const mp_array *result, int rank, const bool *reduced);

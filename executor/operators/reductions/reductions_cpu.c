@@ -1,9 +1,9 @@
-/* reductions_cpu.c - Reduce operators: forward through an engine that makes one value from many, along any dimensions of a
- * float array; backward element by element from what the registry keeps, with the gradient and the result of each group spread
- * over its elements. Whole numbers one result at a time.
+/* reductions_cpu.c - Reduce operators on the CPU. Forward reduces an array of floats along any dimensions. Backward computes
+ * the gradient of each element from what ops.def lets backward read; the gradient and the result of a group are broadcast to
+ * its elements. Whole numbers are reduced one output at a time.
  *
- * Sums are kept in double. Which elements are added in which order follows from the shapes alone: long reductions to few
- * outputs are cut into parts whose results are joined in order, so every number of threads gives the same bits.
+ * Sums are doubles. The order of additions follows from the shapes alone: long reductions to few outputs are cut into parts
+ * whose results are joined in order, so every number of threads gives the same bits.
  */
 #include <math.h>
 #include <string.h>
@@ -24,24 +24,24 @@ typedef struct reduction {
     int64_t reduced[MP_ARRAY_RANK + 1], reduced_stride[MP_ARRAY_RANK + 1];
     int64_t n_out, n_terms;
     bool by_columns;     /* the innermost dimension is kept */
-    int64_t lanes;       /* outputs along the innermost kept dimension that are made together ... */
-    int64_t n_groups;    /* ... in so many groups */
-    int64_t run, pieces; /* terms of a group: rows of columns, or pieces of at most `run` terms of the innermost dimension */
-    int64_t parts;       /* each group's pieces are cut into so many parts */
+    int64_t lanes;       /* most outputs of a group: neighbours along the innermost kept dimension, computed together */
+    int64_t n_groups;    /* number of groups of outputs */
+    int64_t run, pieces; /* pieces of an output: its terms if by_columns, else at most `run` terms of the innermost dimension */
+    int64_t parts;       /* number of parts into which each group's pieces are cut */
     int64_t workspace_bytes;
 } reduction;
 
-/* Rows of the table of steps: over n contiguous elements into one value, and over `rows` rows of n columns, `stride` apart,
+/* How a step accumulates. `run`: n contiguous elements into one value; `columns`: `rows` rows of n columns, `stride` apart,
  * into a value per column (acc[k] and shift[k] are column k's). */
 typedef struct step_rows {
-    double start; /* of what has taken in nothing */
+    double start; /* the value of no elements */
     double (*run)(const float *x, int64_t n, double acc, double shift);
     void (*columns)(const float *x, int64_t rows, int64_t stride, int64_t n, double *acc, const double *shift);
-    double (*join)(double a, double b); /* what two parts give together */
+    double (*join)(double a, double b); /* returns the value of two parts together */
 } step_rows;
 
-/* NAME_run and NAME_columns from `take`, an expression of a (what was taken in so far), v (the element) and s (the shift), and
- * `join` of a and b. A row has sixteen values side by side, so that the operations can overlap. */
+/* Defines NAME_join, NAME_run and NAME_columns from a row of reductions.def. NAME_run accumulates into sixteen lanes, so that
+ * their operations can overlap. */
 #define STEP(NAME, name, start, take, joined)                                                                  \
     static inline double name##_join(double a, double b)                                                       \
     {                                                                                                          \
@@ -142,7 +142,7 @@ static void describe(reduction *r, const mp_array *from, const mp_array *to, con
     if (r->parts > 1) r->workspace_bytes = r->parts * r->n_groups * r->lanes * (int64_t)sizeof(double);
 }
 
-/* One run. */
+/* One call of reduce(). */
 typedef struct task {
     const reduction *r;
     const step_rows *step;
@@ -176,7 +176,7 @@ static void read_shifts(const task *t, const group *at, double *shifts)
         shifts[l] = t->shift ? (double)mp_load_float(t->shift->data, t->shift->dtype, at->shift + l * stride) : 0;
 }
 
-/* Reduces rows [from, to) of a group of columns. Rows that lie at one distance are taken in one run of the inner loop. */
+/* Reduces rows [from, to) of a group of columns. Rows at equal distances are one call of the step. */
 static void take_columns(const task *t, const group *at, int64_t from, int64_t to, double *acc, const double *shifts)
 {
     const reduction *r = t->r;
@@ -197,7 +197,7 @@ static void take_columns(const task *t, const group *at, int64_t from, int64_t t
     }
 }
 
-/* Pieces [from, to) of each output of a group. */
+/* Reduces pieces [from, to) of each output of a group. */
 static void take_pieces(const task *t, const group *at, int64_t from, int64_t to, double *acc, const double *shifts)
 {
     const reduction *r = t->r;
@@ -253,7 +253,7 @@ static void join_parts(void *data, int64_t g)
     finish(t, &at, acc, shifts);
 }
 
-/* Runs a description on arrays of the layouts that it was made for. `to` may be `shift`; the workspace has workspace_bytes. */
+/* Reduces arrays of the layouts that r describes. `to` may be `shift`; the workspace has r->workspace_bytes bytes. */
 static void reduce(const reduction *r, mp_reduction_step step, mp_reduction_end end, const mp_array *from, const mp_array *to,
                    const mp_array *shift, void *workspace)
 {
@@ -266,8 +266,8 @@ static void reduce(const reduction *r, mp_reduction_step step, mp_reduction_end 
 
 /* ---- the operators. */
 
-/* The gradients of elements, from in[0] = dy, in[1] = x, in[2] = y, in[3] = zeros, as far as they are read; p[0] is the
- * number of elements in a group, p[1] that of operands. */
+/* Computes the gradients of elements from in[0] = dy, in[1] = x, in[2] = y and in[3] = zeros, of which a slope reads some.
+ * p[0]: number of elements in a group; p[1]: number of operands, 3 or 4. */
 #define SLOPE(name, f)                                                                                    \
     MP_VECTOR static void d_##name(const double *p, int64_t elements, const float *const *in, float *out) \
     {                                                                                                     \
@@ -299,7 +299,7 @@ typedef struct state {
     const mp_reduction_row *row;
     bool reduced[MP_ARRAY_RANK];
     reduction reduction;
-    mp_array spread[2]; /* in the workspace: what a gradient needs per output */
+    mp_array spread[2]; /* in the workspace, a value per output: dy / ties; or the product of nonzeros, and zeros */
     double parameters[2];
 } state;
 
@@ -341,7 +341,7 @@ static mp_status run_backward(const mp_call *call, const mp_operands *x, mp_erro
     return MP_OK;
 }
 
-/* Whole numbers and booleans, exact modulo 2^64; means are cut towards zero. */
+/* A reduction of whole numbers or booleans, exact modulo 2^64; means are truncated. */
 typedef struct whole_task {
     const state *s;
     const mp_operands *x;

@@ -1,4 +1,4 @@
-/* reductions_cuda.cu - Reduce operators on floats and whole numbers, and where extremes are. */
+/* reductions_cuda.cu - Reduce operators on floats and whole numbers, ArgMax and ArgMin on the GPU. */
 #include "executor/cuda/grid/family.cuh"
 #include "executor/cuda/grid/reduce.cuh"
 extern "C" {
@@ -10,12 +10,12 @@ extern "C" {
 namespace
 {
 
-/* ---- one value from many. Operands: what is reduced, where the results go, a shift per result. */
+/* ---- reductions. Operands: the array that is reduced, the results, and a shift per result. */
 
 enum { FROM, TO, SHIFT, N_OPERANDS };
 typedef mp_reduce_places<N_OPERANDS> places;
 
-/* One type for a stretch and for all: doubles. */
+/* A reduction in double, within stretches and over them. */
 struct float_reduction {
     struct part {
         double x;
@@ -159,7 +159,7 @@ struct quotient_of {
 struct state {
     const mp_reduction_row *row;
     bool reduced[MP_ARRAY_RANK];
-    mp_array spread[2]; /* in the workspace: what a gradient needs per output */
+    mp_array spread[2]; /* in the workspace, a value per output: dy / ties; or the product of nonzeros, and zeros */
     int64_t n_terms, stretches_at;
 };
 
@@ -260,13 +260,13 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     return MP_OK;
 }
 
-/* ---- where the extremes are, along one axis. */
+/* ---- ArgMax and ArgMin: the index of the first (or last) extreme along an axis. */
 
-/* T: float, double or int64_t, with which elements are compared. The first NaN, or the last, is an extreme of all. */
+/* T: float, double or int64_t, in which elements are compared. A NaN is more extreme than every number. */
 template <class T> struct extreme_of {
     struct part {
         T x;
-        int64_t index; /* -1: there is none */
+        int64_t index; /* -1: no element yet */
     };
     typedef part value;
     mp_operand from;

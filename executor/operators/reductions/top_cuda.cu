@@ -1,6 +1,6 @@
-/* top_cuda.cu - TopK (executor/operators/reductions/top.h). Many lines: each by one thread, as on the CPU, the list of indices
- * being its heap. Few lines: all elements of all lines are sorted at once by a bitonic network (Batcher 1968), O(length log^2
- * length) comparisons a line.
+/* top_cuda.cu - TopK (executor/operators/reductions/top.h) on the GPU. Many lines: one thread per line, with a heap as on the
+ * CPU. Few lines: all elements of all lines are sorted at once by a bitonic network (Batcher 1968), with O(length log^2 length)
+ * comparisons per line.
  */
 #include "executor/cuda/grid/bodies.cuh"
 #include "executor/cuda/grid/family.cuh"
@@ -14,7 +14,7 @@ namespace
 
 MP_BODY_LOOP(mp_top, mp_top_item)
 
-/* ---- the network: `room` elements to a line, a power of two; what is beyond the line comes last. */
+/* ---- the sorting network. Each line has `room` entries, a power of two; those beyond its length are sorted to the end. */
 
 enum { BEYOND = -1 };
 
@@ -24,7 +24,7 @@ struct counted_up {
     MP_BODY void operator()(int64_t k) const { list[k] = k % room < length ? (int32_t)(k % room) : (int32_t)BEYOND; }
 };
 
-/* Compares elements `step` apart within runs of `run`, every other one of which is sorted the other way round. */
+/* Puts entries `step` apart in order, within runs of `run` entries that are sorted upwards and downwards in turn. */
 struct exchanged {
     mp_top s;
     int64_t room, run, step;
@@ -78,7 +78,7 @@ static void sort(const mp_top &s, int32_t *list)
     mp_each(s.n_lines * s.k, taken{s, room, list});
 }
 
-/* ---- backward: the gradients of values go to where the values were. */
+/* ---- backward: the gradients of values are copied to the elements that the values came from. */
 
 struct cleared_line {
     mp_top s;

@@ -3,14 +3,14 @@
 
 #include "executor/kernel/body.h"
 
-/* Adds up the columns (N, C * n_taps, stops) where the windows lie on the image (N, C, ...); backward each element of the
- * columns takes the gradient that is under it. The window has n dimensions. */
+/* Forward sums, for each element of the image (N, C, ...), the elements of the columns (N, C * n_taps, stops) that lie over it;
+ * backward each element of the columns gets the gradient of the image's element under it. The window has n dimensions. */
 typedef struct mp_col2im {
     int n;
-    int64_t n_taps, n_elements; /* of the window, of a channel of the image */
+    int64_t n_taps, n_elements; /* number of taps of the window, and of elements of a channel of the image */
     int64_t stops[MP_ARRAY_RANK], kernel[MP_ARRAY_RANK], stride[MP_ARRAY_RANK], dilation[MP_ARRAY_RANK], begin[MP_ARRAY_RANK];
     mp_array columns, image; /* backward their gradients */
-    bool is_backward, add;   /* add: to the gradient that is there */
+    bool is_backward, add;   /* add: accumulate into the gradient */
 } mp_col2im;
 
 /* The description becomes the call's state. MP_UNSUPPORTED: a type that is neither FLOAT nor BFLOAT16, sizes that are computed
@@ -18,7 +18,7 @@ typedef struct mp_col2im {
 mp_status mp_col2im_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_col2im_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
 
-/* The stop at which a tap of the window lies on an element of the image; -1: there is none. */
+/* Returns the stop at which a tap of the window lies on the element at[] of the image; -1: there is none. */
 MP_INLINE int64_t mp_col2im_stop(const mp_col2im *s, const int64_t *at, int64_t tap)
 {
     int64_t stop = 0, step = 1;
@@ -32,7 +32,7 @@ MP_INLINE int64_t mp_col2im_stop(const mp_col2im *s, const int64_t *at, int64_t 
     return stop;
 }
 
-/* Element k of the image: what all windows over it have there. */
+/* Forward of element k of the image: the sum over all windows that lie over it. */
 MP_INLINE void mp_col2im_sum(const mp_col2im *s, int64_t k)
 {
     const mp_array *x = &s->columns, *y = &s->image;
@@ -52,7 +52,7 @@ MP_INLINE void mp_col2im_sum(const mp_col2im *s, int64_t k)
     mp_array_store(y, to, sum);
 }
 
-/* The gradient of element k of the columns: that of the image under it, zero where it is padding. */
+/* Backward of element k of the columns: the gradient of the image's element under it, or 0 in the padding. */
 MP_INLINE void mp_col2im_give(const mp_col2im *s, int64_t k)
 {
     const mp_array *dx = &s->columns, *dy = &s->image;

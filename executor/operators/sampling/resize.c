@@ -1,4 +1,4 @@
-/* resize.c - Resize and Upsample as tables, with the dimensions in the order of memory.
+/* resize.c - computes the tables of Resize and Upsample, and puts the dimensions in the order of memory.
  *
  * Coordinates follow ONNX's reference: a position between two elements lies right of the left one by a ratio in (0, 1].
  */
@@ -38,7 +38,7 @@ typedef struct resize {
     bool exclude_outside, antialias;
 } resize;
 
-/* One axis. */
+/* The sizes of one axis, and how it is scaled. */
 typedef struct axis {
     int64_t n_in, n_out;
     double scale;
@@ -67,7 +67,7 @@ static mp_status new_taps(mp_taps *taps, int64_t n_in, int64_t n_out, int64_t ro
     return MP_OK;
 }
 
-/* Finds out what is special about a table. */
+/* Sets `most`, `uniform` and `same` of a table. */
 static void look_at(mp_taps *t)
 {
     t->same = t->n_in == t->n_out;
@@ -81,7 +81,7 @@ static void look_at(mp_taps *t)
     t->uniform = equal && (t->most == 1 || t->most == 2 || t->most == 4) ? t->most : 0;
 }
 
-/* Fills lists of 1 to 4 taps up to 2 or 4 with their own first index and weight 0, so that all are of one length. */
+/* Pads lists of 1 to 4 taps to a length of 2 or 4 with their first index and weight 0, so that all have the same length. */
 static mp_status level(mp_taps *t, mp_error *err)
 {
     mp_taps even = {0};
@@ -104,7 +104,7 @@ static mp_status level(mp_taps *t, mp_error *err)
     return MP_OK;
 }
 
-/* What each input position gives to which outputs: the taps of the gradient. */
+/* Transposes a table: lists for each input position the outputs that read it, which are the taps of the gradient. */
 static mp_status transpose(const mp_taps *taps, mp_taps *out, mp_error *err)
 {
     int32_t room = taps->start[taps->n_out];
@@ -123,7 +123,7 @@ static mp_status transpose(const mp_taps *taps, mp_taps *out, mp_error *err)
     return level(out, err);
 }
 
-/* Where output position o lies in the input; false: outside of what may be looked at. */
+/* Computes where output position o lies in the input; false: outside of the input, which is checked only when cropping. */
 static bool original(const resize *r, const axis *a, int64_t o, double *x)
 {
     double length = a->scale * (double)a->n_in, size = (double)a->n_in, at = (double)o;
@@ -153,7 +153,7 @@ static bool original(const resize *r, const axis *a, int64_t o, double *x)
     }
 }
 
-/* How far from its place a position reads: `reach` elements to the left of base and one more to the right. */
+/* Returns the reach of a position: besides base it reads `reach` elements to the left and one more to the right. */
 static int reach_of(const resize *r, const axis *a)
 {
     double scale = r->antialias && a->scale < 1 ? a->scale : 1;
@@ -174,7 +174,7 @@ static int64_t nearest_of(const resize *r, double base, double ratio)
     return (int64_t)base + !left;
 }
 
-/* Adds the taps of output position o; what reads over the edge reads the edge. */
+/* Adds the taps of output position o; taps beyond the edge read the element at the edge. */
 static void put_position(const resize *r, const axis *a, int64_t o, mp_taps *t)
 {
     double x;
@@ -213,8 +213,8 @@ static mp_status axis_taps(const resize *r, const axis *a, mp_taps *t, mp_error 
     return level(t, err);
 }
 
-/* The n numbers of an operand, if it says something; false: it does not, or not yet (*later). What the model knows is exact,
- * whatever type the operand is kept in. */
+/* Reads the n numbers of operand k; false: it is left out or has another number of elements. Sets *later, and reads none, if
+ * they are computed while it runs. Values in the model are preferred: they are exact, whatever type the operand has. */
 static bool given(const mp_operands *x, int k, int64_t n, double *numbers, bool *later)
 {
     if (k < 0 || k >= x->n_in || !x->in[k].dtype || mp_array_elements(&x->in[k]) != n || n == 0) return false;
@@ -259,7 +259,7 @@ static mp_status read_attributes(const mp_operands *x, resize *r, mp_error *err)
     return MP_OK;
 }
 
-/* The factor that keeps the aspect ratio: the smallest or the largest of those asked for. */
+/* Returns the one scale for all axes that keeps the aspect ratio: the smallest or the largest of those to the wanted sizes. */
 static double kept_ratio(const axis *axes, const int *which, int n, const double *sizes, bool smallest)
 {
     double factor = 0;
@@ -274,7 +274,7 @@ static mp_status read_scales(const mp_operands *x, const resize *r, axis axes[MP
 {
     const mp_operator *op = x->op;
     int rank = x->in[0].rank, which[MP_ARRAY_RANK];
-    bool scales_second = op->op->max_in == 2 || op->version < 11, later = false; /* (X, scales): Upsample, Resize at first */
+    bool scales_second = op->op->max_in == 2 || op->version < 11, later = false; /* (X, scales): Upsample, old Resize */
     size_t n;
     const int64_t *ints = mp_operator_ints(op, "axes", &n);
     if (!ints) n = (size_t)rank;
@@ -305,13 +305,13 @@ static mp_status read_scales(const mp_operands *x, const resize *r, axis axes[MP
     return MP_OK;
 }
 
-/* Whether positions along the axis are numbers that int64_t holds. */
+/* True if int64_t can hold all positions along the axis. */
 static bool has_places(const axis *a)
 {
     return !a->n_out || (a->scale > 1e-9 && a->scale < 1e9 && fabs(a->from) < 1e6 && fabs(a->to) < 1e6);
 }
 
-/* The taps of each dimension of input 0; to be released also on failure. */
+/* Computes the taps of each dimension of input 0. The caller releases them, also on failure. */
 static mp_status read_taps(const mp_operands *x, mp_taps taps[MP_ARRAY_RANK], mp_error *err)
 {
     resize r;
@@ -335,7 +335,7 @@ void mp_resizing_free(mp_resizing *resizing)
     for (int d = 0; d < MP_ARRAY_RANK; d++) free_taps(&resizing->taps[d]);
 }
 
-/* Puts the dimensions in order, those without taps together where they lie so on both sides. */
+/* Orders the dimensions by the strides of `to`, and merges those without taps where both arrays allow it. */
 static void order(mp_resizing *s, const mp_array *from, const mp_array *to)
 {
     int by_stride[MP_ARRAY_RANK], n = 0;

@@ -1,4 +1,4 @@
-/* resize_cuda.cu - resizing by tables of taps, as the CPU makes them: one output position to a thread. */
+/* resize_cuda.cu - Resize, Upsample and their gradients (resize.h) on the GPU, one thread per position that is written. */
 #include "executor/cuda/grid/family.cuh"
 
 extern "C" {
@@ -11,11 +11,11 @@ namespace
 
 enum { DIMS = MP_ARRAY_RANK, RESIZED = 4 }; /* the most dimensions that are resized at once */
 
-/* One resized dimension: start (n_to + 1), then index and weight of all taps. */
+/* The mp_taps of one resized dimension, in the GPU's memory. */
 struct table {
     const int32_t *start, *index;
     const float *weight;
-    int64_t stride; /* in what is read */
+    int64_t stride; /* of the dimension in `from` */
 };
 
 struct resized {
@@ -49,7 +49,7 @@ struct resized {
         for (int t = 0; t < RESIZED; t++) is_empty |= t < n_tables && first[t] == end[t];
         mp_store_any(to, dtype, to_at, is_empty ? empty : blend<0>(first, end, from_at, 1));
     }
-    /* The sum over the taps of table T and those behind it. */
+    /* Returns the weighted sum over all combinations of taps of the tables from T on. */
     template <int T> MP_BODY float blend(const int32_t *first, const int32_t *end, int64_t at, float weight) const
     {
         if constexpr (T < RESIZED) {
@@ -69,7 +69,7 @@ static int64_t taps_of(const mp_taps *t)
     return t->start[t->n_out];
 }
 
-/* Bytes of all tables. */
+/* Returns the bytes of all tables. */
 static int64_t room_of(const mp_resizing *s)
 {
     int64_t words = 0;
@@ -78,7 +78,7 @@ static int64_t room_of(const mp_resizing *s)
     return words * (int64_t)sizeof(int32_t);
 }
 
-/* Brings one table to where `at` is, and puts that behind it. */
+/* Copies one table to *at in the GPU's memory, and moves *at to its end. */
 static table bring(const mp_taps *t, int64_t stride, int32_t **at)
 {
     const int64_t n = t->n_out + 1, taps = taps_of(t);
@@ -90,7 +90,7 @@ static table bring(const mp_taps *t, int64_t stride, int32_t **at)
     return there;
 }
 
-/* Each position of `to` blends those of `from` that the tables name; the tables are brought to the room first. */
+/* Copies the tables to `room`, then computes each position of `to` from those of `from` that the tables list. */
 static void resize(const mp_resizing *s, const mp_array *from, const mp_array *to, void *room)
 {
     const int64_t n = mp_array_elements(to);

@@ -1,14 +1,14 @@
-/* sampler.h - images read between their elements, for every backend: where, and with which weights.
+/* sampler.h - operators that read images between their elements, for every backend: which elements, with which weights.
  *
  * GridSample: X (N, C, D1..Dn) is read at the points of a grid (N, d1..dn, n), whose coordinates run from -1 to 1 and name the
- * last dimension first. RoiAlign and MaxRoiPool: regions of interest become small images of one size, of bins.
+ * last dimension first. RoiAlign and MaxRoiPool: each region of interest is cut into bins, the elements of its small image.
  */
 #pragma once
 
 #include "executor/kernel/body.h"
 #include "executor/operators/sampling/cubic.h"
 
-/* The most spatial dimensions, taps along one of them and taps of a point; channels that one item samples. */
+/* Most spatial dimensions, most taps along one of them, most taps of a point, and channels that one item samples. */
 enum { MP_SAMPLER_SPACE = 3, MP_SAMPLER_TAPS = 4, MP_SAMPLER_POINT_TAPS = 64, MP_SAMPLER_CHANNELS = 16 };
 
 typedef enum mp_sampler_padding { MP_SAMPLER_ZEROS, MP_SAMPLER_BORDER, MP_SAMPLER_REFLECTION } mp_sampler_padding;
@@ -20,25 +20,25 @@ typedef struct mp_sampler {
     mp_sampler_mode how;
     mp_sampler_padding padding;
     bool align_corners;
-    int64_t n_points;        /* of a sample */
-    int64_t n_blocks;        /* of channels */
-    int per_axis, per_point; /* taps; per_point = per_axis ^ n */
+    int64_t n_points;        /* points of a sample */
+    int64_t n_blocks;        /* blocks of MP_SAMPLER_CHANNELS channels */
+    int per_axis, per_point; /* number of taps; per_point = per_axis ^ n */
     mp_array x, grid, y;     /* y: backward its gradient */
-    mp_array dx, d_grid;     /* UNDEFINED: nobody asks for them */
+    mp_array dx, d_grid;     /* UNDEFINED: not asked for */
 } mp_sampler;
 
-/* The description becomes the call's state. MP_UNSUPPORTED: a mode, a type or more dimensions than that; MP_NOMEM. */
+/* The description becomes the call's state. MP_UNSUPPORTED: the mode, the type, or too many dimensions; MP_NOMEM. */
 mp_status mp_grid_sample_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 /* Returns the description with the operands of this run. */
 mp_sampler mp_sampler_of(const mp_call *call, const mp_operands *x);
 
-/* Along one axis: the elements read (-1: none), their weights, and how the weights change with the grid's coordinate. */
+/* The taps along one axis: elements (-1: outside), weights, and the weights' derivatives by the grid's coordinate. */
 typedef struct mp_sampler_axis {
     int64_t at[MP_SAMPLER_TAPS];
     double weight[MP_SAMPLER_TAPS], slope[MP_SAMPLER_TAPS];
 } mp_sampler_axis;
 
-/* x brought into [low, high] by reflection at both ends; *slope is 1 or -1 then. */
+/* Returns x reflected at both ends into [low, high]; *slope is the derivative, 1 or -1. Both are 0 if the interval is empty. */
 MP_INLINE double mp_sampler_reflect(double x, double low, double high, double *slope)
 {
     double span = high - low, from = x - low, sign = from < 0 ? -1 : 1;
@@ -75,7 +75,7 @@ MP_INLINE void mp_sampler_put(mp_sampler_axis *t, int k, double at, int64_t size
     t->slope[k] = slope;
 }
 
-/* The per_axis taps of one coordinate along an axis of `size` elements. */
+/* Computes the per_axis taps of one coordinate along an axis of `size` elements. */
 MP_INLINE void mp_sampler_along(const mp_sampler *s, double coordinate, int64_t size, mp_sampler_axis *t)
 {
     double scale = (double)(s->align_corners ? size - 1 : size) / 2, slope;
@@ -98,8 +98,8 @@ MP_INLINE void mp_sampler_along(const mp_sampler *s, double coordinate, int64_t 
     mp_sampler_put(t, 1, base + 1, size, ratio, slope * scale);
 }
 
-/* Tap k of a point, from those along its axes: where it lies by these strides, its weight, and the weight's slope along each
- * axis (NULL: not wanted). False: it reads nothing. */
+/* Computes tap k of a point from the taps along its axes: its offset by these strides, its weight, and the weight's derivative
+ * along each axis (slope NULL: not wanted). Returns false if it lies outside. */
 MP_INLINE bool mp_sampler_tap(const mp_sampler *s, const mp_sampler_axis *axes, int k, const int64_t *strides, int64_t *at,
                               float *weight, float *slope)
 {
@@ -134,7 +134,7 @@ MP_INLINE void mp_sampler_axes(const mp_sampler *s, int64_t sample, int64_t poin
     }
 }
 
-/* What one point reads: places, weights, and how the weights change along each axis. */
+/* The taps of one point: offsets, weights, and the weights' derivatives along each axis. */
 typedef struct mp_sampler_point {
     int n;
     int64_t at[MP_SAMPLER_POINT_TAPS];
@@ -151,7 +151,7 @@ MP_INLINE void mp_sampler_point_of(const mp_sampler *s, int64_t sample, int64_t 
         if (mp_sampler_tap(s, axes, t, strides, &p->at[p->n], &p->weight[p->n], slopes ? p->slope[p->n] : NULL)) p->n++;
 }
 
-/* A block of channels of one point; n_blocks * n_points items a sample. */
+/* Forward of a block of channels of one point; a sample has n_blocks * n_points items. */
 MP_INLINE void mp_sampler_item(const mp_sampler *s, int64_t k)
 {
     const mp_array *x = &s->x, *y = &s->y;
@@ -173,7 +173,7 @@ MP_INLINE void mp_sampler_item(const mp_sampler *s, int64_t k)
         if (c < left) mp_array_store(y, to + c * y->strides[1], sums[c]);
 }
 
-/* The gradient of the coordinates of one point: the sum over all channels; n_points items a sample. */
+/* The gradient of one point's coordinates, which is a sum over all channels; a sample has n_points items. */
 MP_INLINE void mp_sampler_move_item(const mp_sampler *s, int64_t k)
 {
     const mp_array *x = &s->x, *dy = &s->y, *d = &s->d_grid;
@@ -195,27 +195,27 @@ MP_INLINE void mp_sampler_move_item(const mp_sampler *s, int64_t k)
 
 /* ---- regions. */
 
-/* Images (N, C, H, W), regions with the numbers of their images, and a small image (region, C, height, width) of each. */
+/* A RoiAlign or MaxRoiPool: images x (N, C, H, W), regions with the numbers of their images, y (region, C, height, width). */
 typedef struct mp_regions {
     bool half_pixel, largest;
     double scale;
     int64_t sampling_ratio;
     int64_t height, width;      /* of the output */
-    mp_array x, corners, of, y; /* backward the gradients of x and y; of: MaxRoiPool has the image's number in the corners */
+    mp_array x, corners, of, y; /* x, y: backward the gradients; of: images' numbers, which MaxRoiPool has in `corners` */
 } mp_regions;
 typedef mp_regions mp_max_roi_pool;
 
-/* The description becomes the call's state. MP_UNSUPPORTED: types, a mode, or the gradient of the largest; MP_NOMEM. */
+/* The description becomes the call's state. MP_UNSUPPORTED: a type, a mode, or the gradient of mode "max"; MP_NOMEM. */
 mp_status mp_roi_align_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_max_roi_pool_prepare(const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_max_roi_pool_run(const mp_call *call, const mp_operands *x, mp_body_loop loop, mp_error *err);
-/* MP_INVALID: regions of images that are not there; their output is 0 where nobody checks. */
+/* Check the images' numbers. MP_INVALID: an image does not exist. Where this is not checked, the output of its regions is 0. */
 mp_status mp_roi_align_check(const mp_operands *x, mp_error *err);
 mp_status mp_max_roi_pool_check(const mp_operands *x, mp_error *err);
 /* Returns the description with the operands of this run. */
 mp_regions mp_regions_of(const mp_call *call, const mp_operands *x);
 
-/* The coordinates of the k-th element of (N, C, H, W), of which neighbours lie side by side; returns its place. */
+/* Computes the coordinates of element k of (N, C, H, W), counted in the order of memory; returns its offset. */
 MP_INLINE int64_t mp_image_element(const mp_array *a, int64_t k, int64_t at[4])
 {
     const bool channels_last = a->strides[1] == 1 && a->dims[1] > 1;
@@ -240,7 +240,7 @@ MP_INLINE int64_t mp_region_image(const mp_regions *s, int64_t region)
     return mp_load_whole(s->of.data, s->of.dtype, region * s->of.strides[0]);
 }
 
-/* Where the points of one bin of RoiAlign lie: `rows` x `columns` of them, from (top, left) on. */
+/* The points of one bin of RoiAlign: `rows` x `columns` of them, from (top, left) on, at these steps. */
 typedef struct mp_bin {
     int64_t rows, columns;
     double top, left, row_step, column_step;
@@ -269,7 +269,7 @@ MP_INLINE mp_bin mp_bin_of(const mp_regions *s, int64_t region, int64_t row, int
     return b;
 }
 
-/* The element below a coordinate along an axis of `size` elements, and how far it lies behind it; false: it is outside. */
+/* Finds the element at or before a coordinate along an axis of `size` elements, and their distance; false: it lies outside. */
 MP_INLINE bool mp_between(double at, int64_t size, int64_t *below, double *behind)
 {
     if (!(at >= -1 && at <= (double)size)) return false;
@@ -280,7 +280,7 @@ MP_INLINE bool mp_between(double at, int64_t size, int64_t *below, double *behin
     return true;
 }
 
-/* The four elements around a point, and their weights; false: the point lies outside. */
+/* The four elements around a point, and their weights. mp_corners_of returns false if the point lies outside. */
 typedef struct mp_corners {
     int64_t row[4], column[4];
     float weight[4];
@@ -300,7 +300,7 @@ MP_INLINE bool mp_corners_of(const mp_bin *b, int64_t p, int64_t height, int64_t
     return true;
 }
 
-/* Element k of the output of RoiAlign: the average or the largest of a bin's points. A region of no image is zero. */
+/* Element k of the output of RoiAlign: a bin's average, or the largest weighted element; 0 if the image does not exist. */
 MP_INLINE void mp_roi_align_item(const mp_regions *s, int64_t k)
 {
     const mp_array *x = &s->x;
@@ -328,7 +328,7 @@ MP_INLINE void mp_roi_align_item(const mp_regions *s, int64_t k)
     mp_array_store(&s->y, to, (float)(s->largest ? most : sum / (double)count));
 }
 
-/* MaxRoiPool: the elements [*first, *last) of an axis of `size` that bin k of n covers in a region from begin to end. */
+/* MaxRoiPool: finds the elements [*first, *last) of an axis of `size` that bin k of n covers, in a region from begin to end. */
 MP_INLINE void mp_bin_span(int64_t begin, int64_t end, int64_t n, int64_t k, int64_t size, int64_t *first, int64_t *last)
 {
     double step = fmax((double)(end - begin + 1), 1.0) / (double)n;
@@ -338,14 +338,14 @@ MP_INLINE void mp_bin_span(int64_t begin, int64_t end, int64_t n, int64_t k, int
     *last = *last < 0 ? 0 : *last > size ? size : *last;
 }
 
-/* Element k of the output of MaxRoiPool: the largest of a bin's elements; 0 where there are none. */
+/* Element k of the output of MaxRoiPool: the largest of a bin's elements; 0 if the bin is empty. */
 MP_INLINE void mp_max_roi_pool_item(const mp_regions *s, int64_t k)
 {
     const mp_array *x = &s->x;
     int64_t at[4], region[5], top, bottom, left, right, to = mp_image_element(&s->y, k, at);
     for (int e = 0; e < 5; e++) { /* the image, then left, top, right, bottom */
         const double v = (double)mp_array_load(&s->corners, at[0] * s->corners.strides[0] + e * s->corners.strides[1]);
-        region[e] = (int64_t)fmin(fmax(e ? round(v * s->scale) : v, -1e15), 1e15); /* nor is a NaN anywhere */
+        region[e] = (int64_t)fmin(fmax(e ? round(v * s->scale) : v, -1e15), 1e15); /* int64_t holds it; a NaN is -1e15 */
     }
     mp_bin_span(region[2], region[4], s->height, at[2], x->dims[2], &top, &bottom);
     mp_bin_span(region[1], region[3], s->width, at[3], x->dims[3], &left, &right);

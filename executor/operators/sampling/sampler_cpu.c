@@ -1,5 +1,5 @@
-/* sampler_cpu.c - GridSample and RoiAlign on the CPU. Backward some channels, of a sample or of all, belong to one thread,
- * which walks the points or regions in order: nothing is added by two threads.
+/* sampler_cpu.c - GridSample and RoiAlign on the CPU. Backward, an item is a block of channels of one sample (GridSample) or a
+ * channel of all images (RoiAlign); it takes points or regions in order, and no other item adds to its elements.
  */
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "executor/cpu/base/families.h"
 #include "executor/operators/sampling/sampler.h"
 
-/* Whether the gradient of input 0 is summed up in float, plain, before it is rounded. */
+/* True if the gradient of input 0 is BFLOAT16: it is summed in a row-major array of floats, and then rounded. */
 static bool sums_apart(const mp_operands *x)
 {
     return mp_operands_wants(x, 0) && x->d_in[0].dtype == MP_DTYPE_BFLOAT16;
@@ -29,10 +29,10 @@ MP_BODY_LOOP(mp_sampler, mp_sampler_move_item)
 
 typedef struct task {
     mp_sampler s;
-    float *sums; /* the input's gradient in float, plain, where its type is another */
+    float *sums; /* the input's gradient in float, row-major; NULL: it is summed in place */
 } task;
 
-/* A block of channels of one sample of the input's gradient. */
+/* Computes a block of channels of one sample of the input's gradient. */
 static void scatter_channels(void *data, int64_t k)
 {
     const task *t = data;
@@ -83,10 +83,10 @@ MP_BODY_LOOP(mp_regions, mp_roi_align_item)
 
 typedef struct regions_task {
     mp_regions s;
-    float *sums; /* the gradient of the images in float, plain, where its type is another */
+    float *sums; /* the gradient of the images in float, row-major; NULL: it is summed in place */
 } regions_task;
 
-/* One channel of the gradient, all images. */
+/* Computes one channel of the gradient of all images. */
 static void spread_channel(void *data, int64_t channel)
 {
     const regions_task *t = data;

@@ -1,5 +1,5 @@
-/* sampler_cuda.cu - GridSample and RoiAlign on the GPU. Backward of GridSample, what every tap adds to the input is listed by
- * the element it lies in: the list is sorted, and each element sums up its own in the order of points.
+/* sampler_cuda.cu - GridSample and RoiAlign on the GPU. Backward of GridSample lists every tap with the input element that it
+ * reads, sorts the list by elements, and sums the taps of each element in the order of points.
  */
 #include "executor/cuda/grid/bodies.cuh"
 #include "executor/cuda/grid/family.cuh"
@@ -17,7 +17,7 @@ namespace
 MP_BODY_LOOP(mp_sampler, mp_sampler_item)
 MP_BODY_LOOP(mp_sampler, mp_sampler_move_item)
 
-/* Every tap of one point: which element of the input it reads, counted over all samples, and its weight. */
+/* Lists the taps of one point: weights, and the input elements that they read, counted over all samples (INT64_MIN: none). */
 struct listed {
     mp_sampler s;
     int64_t n_positions, *element;
@@ -40,11 +40,11 @@ struct listed {
     }
 };
 
-/* One channel of the element whose entries begin at k. */
+/* Sums one channel of the input element whose entries in the sorted list begin at k. */
 struct summed {
     mp_sampler s;
     int64_t n_entries, n_elements, n_positions;
-    bool by_channel; /* neighbours are channels, not entries */
+    bool by_channel; /* true: adjacent threads have adjacent channels; false: adjacent entries */
     const uint64_t *list;
     const float *weight;
 
@@ -66,7 +66,7 @@ struct summed {
     }
 };
 
-/* The elements of the input are rows, all taps are entries. */
+/* Describes what is sorted: all taps are entries, and the input's elements are rows. */
 static mp_row_entries rows_of(const mp_sampler *s, const mp_array *x)
 {
     mp_row_entries rows = {};
@@ -115,15 +115,15 @@ static mp_status prepare(const mp_operands *x, mp_call *call, mp_error *err)
     return MP_OK;
 }
 
-/* ---- RoiAlign: one element of the images looks at all regions, in their order: O(elements times regions). A region of an
- * image that is not there gives nothing. */
+/* ---- RoiAlign. Backward, each element of the images sums over all regions in order: O(elements times regions). Regions of an
+ * image that does not exist are passed over. */
 
 MP_BODY_LOOP(mp_regions, mp_roi_align_item)
 
 struct spread_regions {
     mp_regions s;
 
-    /* What `n` points from `first` on, `step` apart, weigh at element i of an axis. */
+    /* Returns the weight that element i of an axis has in the n points from `first` on, `step` apart. */
     static MP_BODY double weigh(double first, double step, int64_t n, int64_t size, int64_t i)
     {
         double sum = 0;
@@ -136,7 +136,7 @@ struct spread_regions {
         }
         return sum;
     }
-    /* Whether points between two coordinates are too far from element i. */
+    /* True if all points between coordinates a and b are too far from element i to read it. */
     static MP_BODY bool misses(double a, double b, int64_t i)
     {
         return fmax(a, b) < (double)(i - 1) || fmin(a, b) > (double)(i + 1);
@@ -177,7 +177,7 @@ static mp_status run_regions(const mp_call *call, const mp_operands *x, mp_error
     const mp_regions s = mp_regions_of(call, x);
     if (!x->is_backward) return mp_roi_align_item_loop(&s, mp_array_elements(&s.y), 16, err);
     if (mp_operands_wants(x, 0)) mp_each(mp_array_elements(&s.x), spread_regions{s});
-    if (mp_operands_wants(x, 1)) mp_cuda_array_zero(&x->d_in[1]); /* as on the CPU */
+    if (mp_operands_wants(x, 1)) mp_cuda_array_zero(&x->d_in[1]); /* regions have no gradient */
     return mp_launched(err);
 }
 

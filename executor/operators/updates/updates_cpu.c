@@ -7,7 +7,7 @@
 #include "executor/cpu/base/parallel.h"
 #include "executor/kernel/optimizer.h"
 
-/* w, g: n values; m, v: moments. All of one block. */
+/* Updates n parameters w of one block, and their moments m and v, by the gradients g times clip. */
 typedef void (*step_function)(const mp_update_factors *f, int64_t n, float clip, const float *g, float *w, float *m, float *v);
 
 MP_VECTOR static void sgd(const mp_update_factors *f, int64_t n, float clip, const float *g, float *w, float *m, float *v)
@@ -40,13 +40,13 @@ MP_VECTOR static void adam(const mp_update_factors *f, int64_t n, float clip, co
 }
 
 typedef struct update_job {
-    const mp_update *updates; /* each with the number of blocks before its own as `first` */
+    const mp_update *updates; /* first: number of blocks of the updates before */
     size_t n;
     const mp_update_factors *f;
     step_function step;
 } update_job;
 
-/* The last update whose blocks begin at or before block k. */
+/* Returns the update that block k is part of: the last one whose blocks begin at or before k. */
 static const mp_update *update_of(const update_job *job, int64_t k)
 {
     size_t low = 0, high = job->n;
@@ -89,7 +89,7 @@ void mp_cpu_update(const mp_backend *self, mp_update *updates, size_t n, const m
 
 typedef struct norm_job {
     const mp_update *gradient;
-    double *sums; /* per block */
+    double *sums; /* of squares, one per block */
 } norm_job;
 
 static void norm_block(void *data, int64_t k)

@@ -1,6 +1,6 @@
-/* updates_cuda.cu - one step of the optimizer on a list of parameters, the norm of all gradients, and adding.
+/* updates_cuda.cu - one step of the optimizer on a list of parameters, the norm of all gradients, and sums of two gradients.
  *
- * A launch takes as many parameters as fit in its arguments. The step's factors and the clip factor are read from the device.
+ * A launch updates as many parameters as fit in its arguments. It reads the step's factors and the clip factor on the device.
  */
 #include "executor/cuda/grid/vectors.cuh"
 
@@ -15,7 +15,7 @@ extern "C" {
 namespace
 {
 
-/* W: elements a thread. STRETCHES: that the gradients of a list are cut into, at most; SHORTEST: elements of one, at least. */
+/* Most updates of a launch; most stretches of their gradients; fewest elements of a stretch; elements per thread. */
 enum { LIST = 40, STRETCHES = LIST * 128, SHORTEST = 1 << 12, W = 4 };
 
 struct update_list {
@@ -35,7 +35,7 @@ struct update_list {
     }
 };
 
-/* All arrays of an update, the moments one behind the other, lie for vectors. */
+/* True if all arrays of an update, the parts of its state included, can be read and written in vectors. */
 static MP_BODY bool takes_vectors(const mp_update &u)
 {
     return u.n % W == 0 && ((uintptr_t)u.parameter | (uintptr_t)u.gradient | (uintptr_t)u.state) % 16 == 0;
@@ -109,7 +109,7 @@ template <int MOMENTS> static void update(const mp_update *updates, size_t n, co
     }
 }
 
-/* The sum of squares of a stretch; those of a gradient begin with its `first`, and the last of them may be shorter. */
+/* Sums the squares of a stretch, a row of the launch. A gradient's rows begin with its `first`; its last one may be shorter. */
 struct squares_of : mp_double_sums {
     enum { PHASES = 1 };
     update_list list;
@@ -127,7 +127,7 @@ struct squares_of : mp_double_sums {
     MP_BODY void end(int64_t row, const value *totals) const { partial[row] = totals[0].x; }
 };
 
-/* Adds the sums of a list to the total, and after the last one makes the factor of it. */
+/* Adds the sums of a list to the total, and after the last list computes the clip factor. */
 struct norm_of : mp_double_sums {
     enum { PHASES = 1 };
     const double *partial;
@@ -193,7 +193,7 @@ void mp_cuda_clip(const mp_backend *self, const mp_update *gradients, size_t n, 
         squares.list.n = (int)(n - k < LIST ? n - k : (size_t)LIST);
         squares.partial = total + 1;
         for (int j = 0; j < squares.list.n; j++) elements += gradients[k + (size_t)j].n;
-        squares.length = elements / (STRETCHES - LIST) + 1; /* each gradient may add one that is not full */
+        squares.length = elements / (STRETCHES - LIST) + 1; /* each gradient may have one stretch that is not full */
         if (squares.length < SHORTEST) squares.length = SHORTEST;
         for (int j = 0; j < squares.list.n; j++) {
             squares.list.updates[j] = gradients[k + (size_t)j];

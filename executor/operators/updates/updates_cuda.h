@@ -1,5 +1,5 @@
-/* updates_cuda.h - what the GPU does without an operator: gradients are added, clipped and followed by their parameters. As in
- * mp_backend; all only enqueue. */
+/* updates_cuda.h - the GPU's `add`, `update` and `clip` of mp_backend: sums of gradients, updates of parameters, and the
+ * clipping factor. All functions only enqueue work. */
 #pragma once
 
 #include "executor/kernel/optimizer.h"
