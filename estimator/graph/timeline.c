@@ -3,7 +3,7 @@
  * An instance ends with its last read, which is known only after the last step. So in-place pairs are noted on the way
  * and resolved afterwards, and live bytes are added up last, from the ends of all spans.
  */
-#include "memplan/clock.h"
+#include "memplan/makespan.h"
 
 #include <stdlib.h>
 
@@ -312,7 +312,7 @@ mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t 
         if (graph->storages[s].carried && b.states[s].begun) tl->spans[b.states[s].span].end = (int)n;
     resolve_in_place(&b);
     add_up(&b, steps);
-    MP_CHECK(mp_clock_run(graph, steps, n, NULL, &tl->ticks, err));
+    MP_CHECK(mp_makespan(graph, steps, n, NULL, &tl->ticks, err));
     *out = tl;
     tl = NULL;
     return MP_OK;

@@ -67,6 +67,7 @@ extern "C" {
 #include "memplan/graph_picture.h"
 #include "memplan/inputs.h"
 #include "memplan/loss_picture.h"
+#include "memplan/makespan.h"
 #include "memplan/memory.h"
 #include "memplan/model.h"
 #include "memplan/onnx.h"

@@ -1,5 +1,5 @@
-/* clock.c - runs the steps in order, and keeps when each channel is free. */
-#include "memplan/clock.h"
+/* makespan.c - runs the steps in order, and keeps when each channel is free. */
+#include "memplan/makespan.h"
 
 #include "estimator/base/memory.h"
 
@@ -8,7 +8,7 @@ static int64_t later(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-mp_status mp_clock_run(const mp_graph *graph, const mp_step *steps, size_t n, int64_t *ends, int64_t *makespan, mp_error *err)
+mp_status mp_makespan(const mp_graph *graph, const mp_step *steps, size_t n, int64_t *ends, int64_t *makespan, mp_error *err)
 {
     int64_t free_at[MP_MAX_CHANNELS] = {0}, waited = 0, last = 0;
     bool alone = true;                /* all steps are on the clock of compute */

@@ -1,11 +1,11 @@
-/* clock.h - the time of an order of steps: one clock per channel.
+/* makespan.h - the time of an order of steps: one clock per channel.
  *
  * A step begins when its channel is free, when every step that is waited for at its position or before has ended, and, on a
  * channel other than compute, when the steps of compute before it have ended. It ends its ticks later. Steps of the second
  * stream count on the clock of compute. The makespan is the latest end: with compute alone the sum of all ticks.
  *
  *     int64_t *ends = mp_alloc(n, sizeof *ends), ticks;
- *     if (mp_clock_run(graph, steps, n, ends, &ticks, &err) == MP_OK)
+ *     if (mp_makespan(graph, steps, n, ends, &ticks, &err) == MP_OK)
  *         printf("step 0 ends after %lld of %lld ticks\n", (long long)ends[0], (long long)ticks);
  */
 #pragma once
@@ -14,4 +14,4 @@
 
 /* Computes the makespan of steps[0..n), whose nodes, alternatives and waits must exist, and unless `ends` is NULL when each
  * step ends. MP_INVALID: more ticks than can be counted; names the step. MP_NOMEM. O(n). */
-mp_status mp_clock_run(const mp_graph *graph, const mp_step *steps, size_t n, int64_t *ends, int64_t *makespan, mp_error *err);
+mp_status mp_makespan(const mp_graph *graph, const mp_step *steps, size_t n, int64_t *ends, int64_t *makespan, mp_error *err);
