@@ -126,6 +126,7 @@ typedef enum mp_layout_habit {
 #define MP_TRAIT_TILED (1u << 13)       /* attention: backward recomputes the inner product, tile by tile */
 #define MP_TRAIT_GRADIENT_IN_DATA (1u << 19) /* gradients of input 0's shape may take its memory when it is dead */
 #define MP_TRAIT_OF_SHAPE (1u << 20)         /* the output's value follows from the input's shape alone */
+#define MP_TRAIT_SMOOTH (1u << 21)           /* has a derivative everywhere: nobody chooses one at ties, borders or zeros */
 /* How PyTorch sees an operator, for its rules: */
 #define MP_TRAIT_PARTS (1u << 14)       /* a strided view of a part of its input (slice, split) */
 #define MP_TRAIT_PERMUTES (1u << 15)    /* a strided view in another order (transposition) */

@@ -1,5 +1,5 @@
-/* elementwise.h - elementwise operators, for every backend: their formulas are in formulas.def, unaries.def and
- * binaries.def; an engine is how a backend runs a formula over arrays. */
+/* elementwise.h - elementwise operators, for every backend: they are in elementwise.def; an engine is how a backend
+ * runs a formula over arrays. */
 #pragma once
 
 #include "executor/kernel/kernel.h"
@@ -20,7 +20,7 @@ typedef struct mp_engine {
     mp_status (*end)(mp_error *err); /* called at the end of a run; returns its failure */
 } mp_engine;
 
-/* Prepare calls that the engine runs: operators of unaries.def, of binaries.def, Where; FastGelu and BiasGelu. */
+/* Prepare calls that the engine runs: operators of one operand, of several, Where; FastGelu and BiasGelu. */
 mp_status mp_unary_prepare(const mp_engine *engine, const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_binary_prepare(const mp_engine *engine, const mp_operands *x, mp_call *call, mp_error *err);
 mp_status mp_where_prepare(const mp_engine *engine, const mp_operands *x, mp_call *call, mp_error *err);

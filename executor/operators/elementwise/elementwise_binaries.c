@@ -1,4 +1,4 @@
-/* elementwise_binaries.c - functions of several operands that broadcast, and their gradients: rows of binaries.def made into
+/* elementwise_binaries.c - functions of several operands that broadcast, and their gradients: rows of elementwise.def made into
  * calls.
  *
  * The gradient of an operand is a function of dy and what ops.def lets backward read, computed in the shape of the output and
@@ -23,7 +23,7 @@ typedef struct binary {
 #define BINARY_OP(kind, f, a, b, whole, traits) \
     {kind, MP_FORMULA_##f, {MP_FORMULA_##a, MP_FORMULA_##b}, MP_WHOLE_##whole, traits},
 static const binary binaries[] = {
-#include "executor/operators/elementwise/binaries.def"
+#include "executor/operators/elementwise/elementwise.def"
 };
 
 static int64_t larger(int64_t a, int64_t b)

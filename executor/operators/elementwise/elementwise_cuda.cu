@@ -1,4 +1,4 @@
-/* elementwise_cuda.cu - the formulas of formulas.def as kernels. Operands of one type that are contiguous or repeat (a bias
+/* elementwise_cuda.cu - the formulas of elementwise.def as kernels. Operands of one type that are contiguous or repeat (a bias
  * along rows, a factor per row, a scalar) have a kernel per formula over vectors; operands of other strides and types share
  * one kernel for all formulas. */
 
@@ -16,49 +16,41 @@ struct parameters {
     double p[MP_FORMULA_PARAMETERS];
 };
 
-/* A formula over its N inputs as a type; `repeats` is true if operands may repeat. */
-#define FORMULA(name, n, repeats, operands, formula)                          \
+/* The operands of a formula; those of functions of one operand do not repeat. */
+#define X(type) const type x = in[0]
+#define G_V(type)                    \
+    const type g = in[0], v = in[1]; \
+    (void)v
+#define A_B(type) const type a = in[0], b = in[1]
+#define A_B_C(type) const type a = in[0], b = in[1], c = in[2]
+#define G_A_B_Y(type)                                      \
+    const type g = in[0], a = in[1], b = in[2], y = in[3]; \
+    (void)a, (void)b, (void)y
+enum { X_N = 1, G_V_N = 2, A_B_N = 2, A_B_C_N = 3, G_A_B_Y_N = 4 };
+enum { X_REPEATS = 0, G_V_REPEATS = 0, A_B_REPEATS = 1, A_B_C_REPEATS = 1, G_A_B_Y_REPEATS = 1 };
+
+/* A formula over its N inputs as a type. */
+#define FLOATS(operands, name, formula)                                       \
     struct name##_formula {                                                   \
-        enum { N = n, REPEATS = repeats };                                    \
+        enum { N = operands##_N, REPEATS = operands##_REPEATS };              \
         static MP_BODY float of(const double *p, const float *in)             \
         {                                                                     \
             const float a_ = (float)p[0], b_ = (float)p[1], c_ = (float)p[2]; \
             (void)a_, (void)b_, (void)c_;                                     \
-            operands;                                                         \
+            operands(float);                                                  \
             return (float)(formula);                                          \
         }                                                                     \
     };
-#define X const float x = in[0]
-#define G_V                           \
-    const float g = in[0], v = in[1]; \
-    (void)v
-#define A_B const float a = in[0], b = in[1]
-#define A_B_C const float a = in[0], b = in[1], c = in[2]
-#define G_A_B_Y                                             \
-    const float g = in[0], a = in[1], b = in[2], y = in[3]; \
-    (void)a, (void)b, (void)y
-#define UNARY(name, f, slope) FORMULA(name, 1, 0, X, f) FORMULA(name##_slope, 2, 0, G_V, slope)
-#define FLOATS_1(name, f) FORMULA(name, 1, 0, X, f)
-#define FLOATS_2(name, f) FORMULA(name, 2, 1, A_B, f)
-#define FLOATS_3(name, f) FORMULA(name, 3, 1, A_B_C, f)
-#define GRADIENT(name, f) FORMULA(name, 4, 1, G_A_B_Y, f)
-#define WHOLE_FORMULA(name, n, operands, formula)                     \
+#define WHOLE(operands, name, formula)                                \
     struct name##_whole {                                             \
-        enum { N = n };                                               \
         static MP_BODY int64_t of(const double *p, const int64_t *in) \
         {                                                             \
             (void)p;                                                  \
-            operands;                                                 \
+            operands(int64_t);                                        \
             return (int64_t)(formula);                                \
         }                                                             \
     };
-#define WHOLE_X const int64_t x = in[0]
-#define WHOLE_A_B const int64_t a = in[0], b = in[1]
-#define WHOLE_A_B_C const int64_t a = in[0], b = in[1], c = in[2]
-#define WHOLE_1(name, f) WHOLE_FORMULA(name, 1, WHOLE_X, f)
-#define WHOLE_2(name, f) WHOLE_FORMULA(name, 2, WHOLE_A_B, f)
-#define WHOLE_3(name, f) WHOLE_FORMULA(name, 3, WHOLE_A_B_C, f)
-#include "executor/operators/elementwise/formulas.def"
+#include "executor/operators/elementwise/elementwise.def"
 
 /* An operand as a kernel over vectors reads it. */
 struct operand {
@@ -137,39 +129,22 @@ enum { INPUTS_MAX = 4 };
 static MP_BODY float float_of(mp_formula formula, const double *p, const float *in)
 {
     switch (formula) {
-#define ONE(name)           \
-    case MP_FORMULA_##name: \
+#define FLOATS(operands, name, f) \
+    case MP_FORMULA_##name:       \
         return name##_formula::of(p, in);
-#define UNARY(name, f, slope) ONE(name) ONE(name##_slope)
-#define FLOATS_1(name, f) ONE(name)
-#define FLOATS_2(name, f) ONE(name)
-#define FLOATS_3(name, f) ONE(name)
-#define GRADIENT(name, f) ONE(name)
-#define WHOLE_1(name, f)
-#define WHOLE_2(name, f)
-#define WHOLE_3(name, f)
-#include "executor/operators/elementwise/formulas.def"
+#include "executor/operators/elementwise/elementwise.def"
     default:
         return 0;
     }
-#undef ONE
 }
 
 static MP_BODY int64_t whole_of(mp_whole_formula formula, const double *p, const int64_t *in)
 {
     switch (formula) {
-#define WHOLE_ONE(name)   \
-    case MP_WHOLE_##name: \
+#define WHOLE(operands, name, f) \
+    case MP_WHOLE_##name:        \
         return name##_whole::of(p, in);
-#define UNARY(name, f, slope)
-#define FLOATS_1(name, f)
-#define FLOATS_2(name, f)
-#define FLOATS_3(name, f)
-#define GRADIENT(name, f)
-#define WHOLE_1(name, f) WHOLE_ONE(name)
-#define WHOLE_2(name, f) WHOLE_ONE(name)
-#define WHOLE_3(name, f) WHOLE_ONE(name)
-#include "executor/operators/elementwise/formulas.def"
+#include "executor/operators/elementwise/elementwise.def"
     default:
         return 0;
     }
@@ -291,22 +266,13 @@ static bool run_formula_in_vectors(mp_formula formula, const mp_loops *loops, co
                                    int n_in, const mp_array *out)
 {
     switch (formula) {
-#define ONE(name)           \
-    case MP_FORMULA_##name: \
+#define FLOATS(operands, name, f) \
+    case MP_FORMULA_##name:       \
         return run_vectors<name##_formula>(loops, p, in, n_in, out);
-#define UNARY(name, f, slope) ONE(name) ONE(name##_slope)
-#define FLOATS_1(name, f) ONE(name)
-#define FLOATS_2(name, f) ONE(name)
-#define FLOATS_3(name, f) ONE(name)
-#define GRADIENT(name, f) ONE(name)
-#define WHOLE_1(name, f)
-#define WHOLE_2(name, f)
-#define WHOLE_3(name, f)
-#include "executor/operators/elementwise/formulas.def"
+#include "executor/operators/elementwise/elementwise.def"
     default:
         return false;
     }
-#undef ONE
 }
 
 /* Fills the members that the kernels for floats and for whole numbers share. */

@@ -16,14 +16,14 @@ PREPARE(biased)
 #define UNARY_OP(kind, domain, f, slope, whole, ...) \
     {kind, domain, prepare_unary, MP_FORMULA_##slope == MP_FORMULA_none ? NULL : prepare_unary},
 const mp_kernel MP_UNARIES[] = {
-#include "executor/operators/elementwise/unaries.def"
+#include "executor/operators/elementwise/elementwise.def"
     {0},
 };
 
 #define BINARY_OP(kind, f, a, b, whole, traits) \
     {kind, "", prepare_binary, MP_FORMULA_##a == MP_FORMULA_none ? NULL : prepare_binary},
 const mp_kernel MP_BINARIES[] = {
-#include "executor/operators/elementwise/binaries.def"
+#include "executor/operators/elementwise/elementwise.def"
     {"Where", "", prepare_where, prepare_where},
     {"FastGelu", "com.microsoft", prepare_biased, prepare_biased},
     {"BiasGelu", "com.microsoft", prepare_biased, prepare_biased},

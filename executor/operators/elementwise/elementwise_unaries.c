@@ -1,4 +1,4 @@
-/* elementwise_unaries.c - functions of one operand, element by element, and their gradients: rows of unaries.def made into
+/* elementwise_unaries.c - functions of one operand, element by element, and their gradients: rows of elementwise.def made into
  * calls. */
 #include "executor/operators/elementwise/elementwise.h"
 
@@ -23,7 +23,7 @@ typedef struct unary {
 #define UNARY_OP(kind, domain, f, slope, whole, ...) \
     {kind, domain, MP_FORMULA_##f, MP_FORMULA_##slope, MP_WHOLE_##whole, {__VA_ARGS__}},
 static const unary unaries[] = {
-#include "executor/operators/elementwise/unaries.def"
+#include "executor/operators/elementwise/elementwise.def"
 };
 
 /* Gelu with approximate = tanh. */

@@ -1,35 +1,21 @@
-/* formulas.h - the names of the formulas of formulas.def, and the functions that they use. */
+/* formulas.h - the names of the formulas of elementwise.def, and the functions that they use. */
 #pragma once
 
 #include "executor/kernel/vector_math.h"
 
 enum { MP_FORMULA_PARAMETERS = 3 };
 
-#define UNARY(name, f, slope) MP_FORMULA_##name, MP_FORMULA_##name##_slope,
-#define FLOATS_1(name, f) MP_FORMULA_##name,
-#define FLOATS_2(name, f) MP_FORMULA_##name,
-#define FLOATS_3(name, f) MP_FORMULA_##name,
-#define GRADIENT(name, f) MP_FORMULA_##name,
-#define WHOLE_1(name, f)
-#define WHOLE_2(name, f)
-#define WHOLE_3(name, f)
+#define FLOATS(operands, name, f) MP_FORMULA_##name,
 typedef enum mp_formula {
     MP_FORMULA_none,
-#include "executor/operators/elementwise/formulas.def"
+#include "executor/operators/elementwise/elementwise.def"
     MP_N_FORMULAS
 } mp_formula;
 
-#define UNARY(name, f, slope)
-#define FLOATS_1(name, f)
-#define FLOATS_2(name, f)
-#define FLOATS_3(name, f)
-#define GRADIENT(name, f)
-#define WHOLE_1(name, f) MP_WHOLE_##name,
-#define WHOLE_2(name, f) MP_WHOLE_##name,
-#define WHOLE_3(name, f) MP_WHOLE_##name,
+#define WHOLE(operands, name, f) MP_WHOLE_##name,
 typedef enum mp_whole_formula {
     MP_WHOLE_none,
-#include "executor/operators/elementwise/formulas.def"
+#include "executor/operators/elementwise/elementwise.def"
     MP_N_WHOLE_FORMULAS
 } mp_whole_formula;
 

@@ -1,76 +1,53 @@
-/* formulas_cpu.c - the CPU's engine for elementwise operators: the formulas of formulas.def as loops over blocks of values. */
+/* formulas_cpu.c - the CPU's engine for elementwise operators: the formulas of elementwise.def as loops over blocks of values.
+ */
 #include <math.h>
 
 #include "executor/cpu/base/families.h"
 #include "executor/operators/elementwise/elementwise.h"
 #include "executor/operators/elementwise/elementwise_cpu.h"
 
-/* Defines a loop over n values; `operands` declares the operands of one iteration. */
-#define ROW(name, operands, formula)                                                                 \
+/* The operands of one iteration. */
+#define X(type) const type x = in[0][k]
+#define G_V(type)                          \
+    const type g = in[0][k], v = in[1][k]; \
+    (void)v
+#define A_B(type) const type a = in[0][k], b = in[1][k]
+#define A_B_C(type) const type a = in[0][k], b = in[1][k], c = in[2][k]
+#define G_A_B_Y(type)                                                  \
+    const type g = in[0][k], a = in[1][k], b = in[2][k], y = in[3][k]; \
+    (void)a, (void)b, (void)y
+
+/* Loops over n values. */
+#define FLOATS(operands, name, formula)                                                              \
     MP_VECTOR static void name##_row(const double *p, int64_t n, const float *const *in, float *out) \
     {                                                                                                \
         const float a_ = (float)p[0], b_ = (float)p[1], c_ = (float)p[2];                            \
         (void)a_, (void)b_, (void)c_;                                                                \
         MP_INDEPENDENT                                                                               \
         for (int64_t k = 0; k < n; k++) {                                                            \
-            operands;                                                                                \
+            operands(float);                                                                         \
             out[k] = (formula);                                                                      \
         }                                                                                            \
     }
-#define X const float x = in[0][k]
-#define G_V                                 \
-    const float g = in[0][k], v = in[1][k]; \
-    (void)v
-#define A_B const float a = in[0][k], b = in[1][k]
-#define A_B_C const float a = in[0][k], b = in[1][k], c = in[2][k]
-#define G_A_B_Y                                                         \
-    const float g = in[0][k], a = in[1][k], b = in[2][k], y = in[3][k]; \
-    (void)a, (void)b, (void)y
-#define UNARY(name, f, slope) ROW(name, X, f) ROW(name##_slope, G_V, slope)
-#define FLOATS_1(name, f) ROW(name, X, f)
-#define FLOATS_2(name, f) ROW(name, A_B, f)
-#define FLOATS_3(name, f) ROW(name, A_B_C, f)
-#define GRADIENT(name, f) ROW(name, G_A_B_Y, f)
-
-#define WHOLE_ROW(name, operands, formula)                                                           \
+#define WHOLE(operands, name, formula)                                                               \
     static void name##_whole_row(const double *p, int64_t n, const int64_t *const *in, int64_t *out) \
     {                                                                                                \
         (void)p;                                                                                     \
         for (int64_t k = 0; k < n; k++) {                                                            \
-            operands;                                                                                \
+            operands(int64_t);                                                                       \
             out[k] = (formula);                                                                      \
         }                                                                                            \
     }
-#define WHOLE_X const int64_t x = in[0][k]
-#define WHOLE_A_B const int64_t a = in[0][k], b = in[1][k]
-#define WHOLE_A_B_C const int64_t a = in[0][k], b = in[1][k], c = in[2][k]
-#define WHOLE_1(name, f) WHOLE_ROW(name, WHOLE_X, f)
-#define WHOLE_2(name, f) WHOLE_ROW(name, WHOLE_A_B, f)
-#define WHOLE_3(name, f) WHOLE_ROW(name, WHOLE_A_B_C, f)
-#include "executor/operators/elementwise/formulas.def"
+#include "executor/operators/elementwise/elementwise.def"
 
-#define UNARY(name, f, slope) [MP_FORMULA_##name] = name##_row, [MP_FORMULA_##name##_slope] = name##_slope_row,
-#define FLOATS_1(name, f) [MP_FORMULA_##name] = name##_row,
-#define FLOATS_2(name, f) [MP_FORMULA_##name] = name##_row,
-#define FLOATS_3(name, f) [MP_FORMULA_##name] = name##_row,
-#define GRADIENT(name, f) [MP_FORMULA_##name] = name##_row,
-#define WHOLE_1(name, f)
-#define WHOLE_2(name, f)
-#define WHOLE_3(name, f)
+#define FLOATS(operands, name, formula) [MP_FORMULA_##name] = name##_row,
 static const mp_row rows[MP_N_FORMULAS] = {
-#include "executor/operators/elementwise/formulas.def"
+#include "executor/operators/elementwise/elementwise.def"
 };
 
-#define UNARY(name, f, slope)
-#define FLOATS_1(name, f)
-#define FLOATS_2(name, f)
-#define FLOATS_3(name, f)
-#define GRADIENT(name, f)
-#define WHOLE_1(name, f) [MP_WHOLE_##name] = name##_whole_row,
-#define WHOLE_2(name, f) [MP_WHOLE_##name] = name##_whole_row,
-#define WHOLE_3(name, f) [MP_WHOLE_##name] = name##_whole_row,
+#define WHOLE(operands, name, formula) [MP_WHOLE_##name] = name##_whole_row,
 static const mp_whole_row whole_rows[MP_N_WHOLE_FORMULAS] = {
-#include "executor/operators/elementwise/formulas.def"
+#include "executor/operators/elementwise/elementwise.def"
 };
 
 static void run_floats(mp_formula formula, const double *parameters, const mp_array *const *in, int n_in, const mp_array *out)
