@@ -15,7 +15,7 @@ static bool is_activation(const mp_graph *graph, int s)
 {
     const int producer = graph->producer[s];
     const mp_kind kind = graph->storages[s].kind;
-    return !mp_storage_is_static(&graph->storages[s]) && kind != MP_KIND_SAVED && producer >= 0 &&
+    return !mp_storage_is_static(&graph->storages[s]) && graph->storages[s].tier == MP_TIER_DEVICE && kind != MP_KIND_SAVED && producer >= 0 &&
            graph->nodes[producer].phase == MP_PHASE_FORWARD;
 }
 
@@ -43,7 +43,7 @@ mp_status checkpoints_find(const mp_graph *graph, const mp_plan *plan, checkpoin
         const mp_step *step = &plan->steps[t];
         const mp_node *node = &graph->nodes[step->node];
         const mp_alternative *a = &node->alternatives[step->alternative];
-        const bool again = plan->recompute && plan->recompute[t];
+        const bool again = plan->recompute && plan->recompute[t] && !a->returns;
         found.n_recomputed += again;
         for (size_t k = 0; k < a->n_reads; k++) {
             unsigned char *s = &seen[a->reads[k]];

@@ -65,10 +65,11 @@ typedef mp_status (*mp_offer_call)(const mp_step *steps, size_t n, int64_t peak_
 
 typedef struct mp_request {
     const mp_graph *graph;
-    mp_problem *problem;  /* the graph's, with results of earlier questions; NULL: the search makes one */
-    int64_t budget_bytes; /* MP_NO_LIMIT: no budget */
-    const char *solver;   /* a searcher's name; NULL: "auto" */
-    const mp_solver *own; /* a searcher of the caller's, which runs in place of `solver`; NULL: none */
+    mp_problem *problem;              /* the graph's, with results of earlier questions; NULL: the search makes one */
+    int64_t budget_bytes;             /* MP_NO_LIMIT: no budget */
+    int64_t tier_bytes[MP_MAX_TIERS]; /* budgets of the tiers besides the device; 0: none */
+    const char *solver;               /* a searcher's name; NULL: "auto" */
+    const mp_solver *own;             /* a searcher of the caller's, which runs in place of `solver`; NULL: none */
     uint64_t seed;
     int64_t moves;          /* how many candidates a searcher may try; <= 0: its own default, scaled to the graph */
     double time_limit;      /* seconds; <= 0: none */
@@ -91,6 +92,9 @@ typedef struct mp_request {
     mp_offer_call on_offer; /* may be NULL */
     void *on_offer_data;
 } mp_request;
+
+/* True if what is live in every tier fits the request's budgets. O(tiers). */
+bool mp_request_fits(const mp_request *request, const mp_timeline *timeline);
 
 /* ---- for searchers ---- */
 

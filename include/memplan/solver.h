@@ -28,7 +28,7 @@ mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err);
 void mp_answer_free(mp_answer *answer); /* releases its members, not the struct */
 
 /* Computes the peak and ticks of the schedule that `segments` makes of exactly this list of kept storages, as a framework
- * that checkpoints by segments would run it. MP_NOT_APPLICABLE: no backward phase. */
+ * that checkpoints by segments would run it. MP_NOT_APPLICABLE: no backward phase, or a graph with copies. */
 mp_status mp_segments_on(const mp_graph *graph, const int *checkpoints, size_t n, int64_t *peak_bytes, int64_t *ticks,
                          mp_error *err);
 

@@ -78,6 +78,12 @@ static void add_piece(mp_arena_item *item, mp_pack_piece *pieces, mp_pack_piece 
     item->end = (int)piece.end;
 }
 
+/* Returns the bytes that an instance takes of the arena: none in another tier. */
+static int64_t bytes_of(const mp_graph *graph, int storage)
+{
+    return graph->storages[storage].tier == MP_TIER_DEVICE ? graph->storages[storage].bytes : 0;
+}
+
 static int64_t workspace_of(const mp_graph *graph, const mp_plan *plan, int t)
 {
     return graph->nodes[plan->steps[t].node].alternatives[plan->steps[t].alternative].workspace_bytes;
@@ -101,7 +107,7 @@ static size_t number_rings(grouping *g)
     const int n_spans = (int)g->timeline->n_spans;
     for (int k = 0; k < n_spans; k++) g->item[k] = -1;
     for (int k = 0; k < n_spans; k++) { /* if any span of a ring has bytes, its first one has */
-        if (g->item[k] >= 0 || !g->graph->storages[g->timeline->spans[k].storage].bytes) continue;
+        if (g->item[k] >= 0 || !bytes_of(g->graph, g->timeline->spans[k].storage)) continue;
         const int number = (int)n++;
         for (int at = k; g->item[at] < 0; at = g->next[at]) g->item[at] = number;
     }
@@ -124,7 +130,7 @@ static mp_status make_items(const grouping *g, const mp_step *steps, int *ordere
         *item = (mp_arena_item){.piece = (int)x->n_pieces};
         for (; j < start[i]; j++) {
             const mp_span *span = &g->timeline->spans[ordered[j]];
-            MP_CHECK(count_units(g->graph, g->graph->storages[span->storage].bytes, steps[span->begin].node, &units, err));
+            MP_CHECK(count_units(g->graph, bytes_of(g->graph, span->storage), steps[span->begin].node, &units, err));
             if (units) add_piece(item, pieces, (mp_pack_piece){span->begin, span->end, units});
         }
         x->n_pieces += (size_t)item->n_pieces;
@@ -161,7 +167,7 @@ static mp_status write_places(const grouping *g, mp_plan *plan, const mp_arena_p
     MP_ENSURE(places, err, MP_NOMEM, "no memory for %zu offsets", tl->n_spans);
     for (size_t k = 0; k < tl->n_spans; k++) {
         const mp_span *s = &tl->spans[k];
-        const int64_t bytes = g->graph->storages[s->storage].bytes;
+        const int64_t bytes = bytes_of(g->graph, s->storage);
         /* a gradient that is carried in and produced anew in step 0 has two lives that begin there: the second is the longer
          * one */
         const bool again = k + 1 < tl->n_spans && s[1].storage == s->storage && s[1].begin == s->begin;

@@ -347,16 +347,23 @@ static mp_status run_parts(const mp_graph *graph, int64_t budget_bytes, const mp
     return MP_OK;
 }
 
-/* Returns the ticks of every node once, in its fastest alternative. */
+/* Returns the ticks that an alternative takes on the clock of compute. */
+static int64_t compute_ticks(const mp_alternative *alternative)
+{
+    return alternative->channel <= MP_CHANNEL_SECOND_STREAM ? alternative->ticks : 0;
+}
+
+/* Returns the ticks of every node once, in the alternative that takes the least of compute and can be its first run. */
 static int64_t least_ticks(const mp_graph *graph)
 {
     int64_t sum = 0;
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const mp_node *node = &graph->nodes[i];
-        int64_t least = node->alternatives[0].ticks;
+        int64_t least = compute_ticks(&node->alternatives[0]);
         for (size_t k = 1; k < node->n_alternatives; k++)
-            if (node->alternatives[k].ticks < least) least = node->alternatives[k].ticks;
-        sum += least;
+            if (compute_ticks(&node->alternatives[k]) < least && !node->alternatives[k].returns)
+                least = compute_ticks(&node->alternatives[k]);
+        sum += node->flags & MP_NODE_OPTIONAL ? 0 : least;
     }
     return sum;
 }
@@ -405,7 +412,7 @@ mp_status mp_bound_of(mp_problem *problem, int64_t budget_bytes, const mp_bound_
     mp_bound bound = {.orders = options->any_order ? MP_BOUND_ANY_ORDER : MP_BOUND_THIS_ORDER, .from = -1, .to = -1};
     report_stage(options->report, MP_BOUND_NODES, 0, false, &none);
     MP_CHECK(check_floor(problem, budget_bytes, options, &bound, err));
-    if (!bound.infeasible) {
+    if (!bound.infeasible && !mp_problem_graph(problem)->has_copies) { /* the stages count on what must stay on the device */
         MP_CHECK(mp_problem_order(problem, !options->any_order, &order, err));
         MP_CHECK(run_stages(order, budget_bytes, options, &bound, err));
     }

@@ -300,7 +300,7 @@ static mp_status search(exact *x)
     x->most_extra = known == INT64_MAX ? INT64_MAX : known - x->graph.least_ticks;
     MP_CHECK(first_state(x));
     for (int64_t n = 1; !x->gave_up && !found && (k = pop_state(&x->table)) >= 0; n++) {
-        found = x->table.stages[x->table.states[k].stage].ran == x->graph.all;
+        found = !(x->graph.all & ~x->table.stages[x->table.states[k].stage].ran);
         if (found) {
             known = x->graph.least_ticks + x->table.states[k].extra_ticks;
             MP_CHECK(offer(x, k));
@@ -311,6 +311,7 @@ static mp_status search(exact *x)
         mp_search_count_moves(x->search, MP_EXACT_LOOK);
         x->gave_up = x->gave_up || mp_search_stopped(x->search);
     }
+    if (x->graph.graph->has_copies) return MP_OK; /* plans that issue copies beside compute may take less */
     if (found || (!x->gave_up && known < INT64_MAX))
         mp_search_claim_bound(x->search, known);
     else if (!x->gave_up)

@@ -1,7 +1,8 @@
 /* exact.h - a graph of at most 64 nodes and 64 storages as bit sets of one word, with the rules of timeline.h and check.h about
  * which node may run when.
  *
- * Storages here are those that are not always live.
+ * Storages here are those that are not always live. Of a graph with copies all steps run in order, nothing is issued; what
+ * follows from precedence (used_later, safe steps) is then left out.
  */
 #pragma once
 
@@ -19,6 +20,7 @@ static inline mp_exact_set mp_exact_one(int i)
 
 typedef struct mp_exact_alternative { /* an alternative of a node */
     int node, number;
+    bool returns;
     mp_exact_set reads, writes, adds; /* storages */
     mp_exact_set after, before;       /* nodes that must have run before each run of this, and that must not have run */
     mp_exact_set from;                /* inputs whose memory an output can take over */
@@ -41,11 +43,12 @@ typedef struct mp_exact_node {
 typedef struct mp_exact_graph {
     const mp_graph *graph;
     int n_nodes, n_storages;
-    mp_exact_set all, repeatable; /* nodes */
-    mp_exact_set carried;         /* storages */
+    mp_exact_set all, optional;              /* nodes that must run; nodes that may run once */
+    mp_exact_set repeatable, computes_again; /* nodes that may run again: in some alternative, in one that does not return */
+    mp_exact_set carried;                    /* storages */
     mp_exact_node nodes[MP_EXACT_BITS];
     mp_exact_set producers[MP_EXACT_BITS], adders[MP_EXACT_BITS]; /* per storage; an adder is a producer */
-    int64_t bytes[MP_EXACT_BITS];
+    int64_t bytes[MP_EXACT_BITS];                                 /* on the device */
     int64_t recompute_ticks[MP_EXACT_BITS]; /* per storage: ticks of the fastest alternative that produces it */
     int64_t memory_bytes;                   /* budget less static bytes */
     int64_t least_ticks;                    /* ticks of every node once, in its fastest alternative */

@@ -38,7 +38,7 @@ static mp_status number_storages(reader *r)
         MP_ENSURE(x->n_storages < MP_EXACT_BITS, r->err, MP_NOT_APPLICABLE, "%s is too large to try all schedules",
                   r->graph->name);
         r->bit[s] = x->n_storages++;
-        x->bytes[r->bit[s]] = storage->bytes;
+        x->bytes[r->bit[s]] = storage->tier == MP_TIER_DEVICE ? storage->bytes : 0;
         x->recompute_ticks[r->bit[s]] = INT64_MAX;
         if (storage->carried) x->carried |= mp_exact_one(r->bit[s]);
         for (int a = r->graph->adders_start[s]; a < r->graph->adders_start[s + 1]; a++)
@@ -58,6 +58,7 @@ static bool alternatives_agree(const reader *r, int v, const mp_alternative *alt
 {
     const mp_alternative *base = &r->graph->nodes[v].alternatives[0];
     const mp_exact_set carried = r->x->carried;
+    if (alternative->returns) return !(set_of(r, base->writes, base->n_writes) & carried);
     if (alternative->n_adds != base->n_adds) return false; /* equal numbers suffice if none adds to what the base does not */
     if ((set_of(r, alternative->writes, alternative->n_writes) ^ set_of(r, base->writes, base->n_writes)) & carried)
         return false;
@@ -96,6 +97,7 @@ static void read_alternative(const reader *r, int v, int number, mp_in_place **p
     const mp_alternative *alternative = &r->graph->nodes[v].alternatives[number];
     *out = (mp_exact_alternative){.node = v,
                                   .number = number,
+                                  .returns = alternative->returns,
                                   .reads = set_of(r, alternative->reads, alternative->n_reads),
                                   .writes = set_of(r, alternative->writes, alternative->n_writes),
                                   .adds = set_of(r, alternative->adds, alternative->n_adds),
@@ -126,7 +128,8 @@ static mp_status read_node(const reader *r, int v, mp_exact_alternative *alterna
                            .n_alternatives = node->n_alternatives,
                            .always_read = ~(mp_exact_set)0,
                            .least_ticks = node->alternatives[0].ticks};
-    if (mp_node_may_rerun(node)) x->repeatable |= mp_exact_one(v);
+    if (mp_node_may_rerun(node)) x->computes_again |= mp_exact_one(v);
+    x->repeatable |= x->computes_again & mp_exact_one(v);
     for (size_t k = 0; k < node->n_alternatives; k++) {
         MP_ENSURE(alternatives_agree(r, v, &node->alternatives[k]), r->err, MP_NOT_APPLICABLE,
                   "%s: its forms differ in the sums, carried gradients or parameters that they make",
@@ -134,10 +137,12 @@ static mp_status read_node(const reader *r, int v, mp_exact_alternative *alterna
         read_alternative(r, v, (int)k, pairs, &alternatives[k]);
         out->always_read &= alternatives[k].reads;
         out->writes |= alternatives[k].writes;
-        if (alternatives[k].ticks < out->least_ticks) out->least_ticks = alternatives[k].ticks;
+        if (alternatives[k].returns) x->repeatable |= mp_exact_one(v);
+        if (alternatives[k].ticks < out->least_ticks && !alternatives[k].returns) out->least_ticks = alternatives[k].ticks;
     }
     MP_ENSURE(!(x->repeatable & mp_exact_one(v)) || !(out->writes & x->carried), r->err, MP_NOT_APPLICABLE,
               "%s can run again and makes a carried gradient", mp_node_label(r->graph, v).text);
+    if (x->optional & mp_exact_one(v)) out->least_ticks = 0;
     x->least_ticks += out->least_ticks;
     return MP_OK;
 }
@@ -148,7 +153,7 @@ static void keep_order(mp_exact_graph *x)
     mp_exact_set earlier[2] = {0, 0};
     for (int v = 0; v < x->n_nodes; v++) {
         const mp_phase phase = x->graph->nodes[v].phase;
-        if (phase == MP_PHASE_UPDATE) continue;
+        if (phase == MP_PHASE_UPDATE || (x->optional & mp_exact_one(v))) continue;
         x->nodes[v].first_after = earlier[phase == MP_PHASE_FORWARD];
         earlier[phase == MP_PHASE_FORWARD] |= mp_exact_one(v);
     }
@@ -194,7 +199,7 @@ mp_status mp_exact_graph_read(const mp_graph *graph, int64_t budget_bytes, bool 
     MP_CHECK(number_storages(&r));
     for (int v = 0; v < out->n_nodes; v++) {
         const mp_node *node = &graph->nodes[v];
-        out->all |= mp_exact_one(v);
+        *(node->flags & MP_NODE_OPTIONAL ? &out->optional : &out->all) |= mp_exact_one(v);
         if (node->phase == MP_PHASE_LOSS || node->phase == MP_PHASE_BACKWARD) r.loss_and_backward |= mp_exact_one(v);
         if (node->phase != MP_PHASE_UPDATE) continue;
         for (size_t i = 0; i < node->alternatives[0].n_writes; i++)
@@ -208,6 +213,7 @@ mp_status mp_exact_graph_read(const mp_graph *graph, int64_t budget_bytes, bool 
         alternatives += graph->nodes[v].n_alternatives;
     }
     if (in_order) keep_order(out);
+    if (graph->has_copies) return MP_OK;
     MP_CHECK(mp_precedence_new(graph, in_order, &order, err));
     find_used_later(out, order);
     return MP_OK;

@@ -24,7 +24,8 @@ static mp_exact_set writes_of(const mp_exact_node *node, mp_exact_set ran)
     return writes;
 }
 
-/* Finds which nodes may still run, and what they read: those that have not run, and those that recompute inputs of others. */
+/* Finds which nodes may still run, and what they read: those that have not run, and those that recompute, return or copy inputs
+ * of others. */
 static void find_useful(const mp_exact_graph *x, mp_exact_stage *g)
 {
     const mp_exact_set ran = g->ran;
@@ -36,7 +37,7 @@ static void find_useful(const mp_exact_graph *x, mp_exact_stage *g)
     }
     for (bool changed = true; changed;) {
         changed = false;
-        for (mp_exact_set idle = x->repeatable & ran & ~g->active; idle;) {
+        for (mp_exact_set idle = ((x->repeatable & ran) | (x->optional & ~ran)) & ~g->active; idle;) {
             const int v = mp_bits_take(&idle);
             if (!(writes_of(&x->nodes[v], ran) & g->useful)) continue;
             g->active |= mp_exact_one(v);
@@ -128,8 +129,10 @@ bool mp_exact_can_run(const mp_exact_graph *x, const mp_exact_stage *stage, mp_e
     const mp_exact_set ran = stage->ran;
     if ((alternative->after & ~ran) || (alternative->before & ran)) return false;
     if (alternative->reads & ~(live | stage->complete)) return false;
-    if (ran & mp_exact_one(alternative->node)) return (alternative->writes & stage->useful & ~live) != 0;
-    return !(x->nodes[alternative->node].first_after & ~ran);
+    const mp_exact_set node = mp_exact_one(alternative->node);
+    if (!(ran & node) && (alternative->returns || (x->nodes[alternative->node].first_after & ~ran))) return false;
+    if ((ran & node) && !alternative->returns && !(x->computes_again & node)) return false;
+    return !((ran | x->optional) & node) || (alternative->writes & stage->useful & ~live) != 0;
 }
 
 /* A step, and its effects whatever is evicted. */
@@ -227,6 +230,7 @@ bool mp_exact_is_safe(const mp_exact_graph *x, const mp_exact_stage *stage, cons
 {
     const mp_exact_node *node = &x->nodes[alternative->node];
     const step p = step_of(x, stage, next, live, alternative);
+    if (x->graph->has_copies) return false;
     if (alternative->ticks > node->least_ticks || (node->writes & ~alternative->writes & next->useful) || !fits(&p, 0))
         return false;
     if (p.begins & x->carried & stage->useful) return false;

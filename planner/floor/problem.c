@@ -60,8 +60,12 @@ static mp_status find_order(mp_problem *problem, bool list_order, mp_error *err)
 static mp_status find_floor(mp_problem *problem, mp_error *err)
 {
     if (problem->has_floor) return MP_OK;
-    MP_CHECK(find_order(problem, false, err));
-    MP_CHECK(mp_floor_of(problem->order[false], &problem->floor_bytes, &problem->reason, err));
+    if (problem->graph->has_copies) {
+        MP_CHECK(mp_floor_explained(problem->graph, &problem->floor_bytes, &problem->reason, err));
+    } else {
+        MP_CHECK(find_order(problem, false, err));
+        MP_CHECK(mp_floor_of(problem->order[false], &problem->floor_bytes, &problem->reason, err));
+    }
     problem->has_floor = true;
     return MP_OK;
 }

@@ -217,6 +217,13 @@ mp_status mp_candidate_take(mp_candidate *kept, const mp_step *steps, size_t n, 
     return MP_OK;
 }
 
+bool mp_request_fits(const mp_request *request, const mp_timeline *timeline)
+{
+    for (size_t m = 1; m < timeline->n_tiers; m++)
+        if (request->tier_bytes[m] && timeline->tiers[m].peak_bytes > request->tier_bytes[m]) return false;
+    return timeline->peak_bytes <= request->budget_bytes;
+}
+
 /* Judges a schedule as it is. */
 static mp_status judge_steps(mp_search *search, const mp_step *steps, size_t n, int64_t *peak_bytes, int64_t *ticks,
                              mp_error *err)
@@ -226,7 +233,7 @@ static mp_status judge_steps(mp_search *search, const mp_step *steps, size_t n, 
     const mp_candidate *best = &search->best, *smallest = &search->smallest;
     MP_CHECK(mp_timeline_build(request->graph, steps, n, &timeline, err));
     const int64_t peak = timeline->peak_bytes, time = timeline->ticks;
-    if (peak <= request->budget_bytes && (!best->solver || time < best->ticks))
+    if (mp_request_fits(request, timeline) && (!best->solver || time < best->ticks))
         MP_CHECK(mp_candidate_take(&search->best, steps, n, peak, time, search->solver, err));
     if (!smallest->solver || peak < smallest->peak_bytes || (peak == smallest->peak_bytes && time < smallest->ticks))
         MP_CHECK(mp_candidate_take(&search->smallest, steps, n, peak, time, search->solver, err));

@@ -6,6 +6,7 @@
 #include "memplan/arena.h"
 #include "memplan/check.h"
 #include "planner/order/updates.h"
+#include "planner/solve/solver.h"
 
 enum { ROUNDS = 4, READS = 1, CHANGES = 2 };
 
@@ -151,23 +152,6 @@ static mp_status take_steps(search *x, const mp_plan *plan)
     return MP_OK;
 }
 
-/* Makes a plan of these steps, with the request and the proofs of the plan before. */
-static mp_status renew(const mp_graph *graph, const mp_plan *before, const mp_step *steps, mp_plan **out, mp_error *err)
-{
-    MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
-    MP_CHECK(mp_plan_new(graph, before->solver, steps, before->n_steps, &plan, err));
-    plan->seed = before->seed;
-    plan->budget_bytes = before->budget_bytes;
-    plan->floor_bytes = before->floor_bytes;
-    plan->lower_bound_seconds = before->lower_bound_seconds;
-    mp_free(plan->bound_covers);
-    MP_ENSURE(plan->bound_covers = mp_plan_text(before->bound_covers), err, MP_NOMEM, "out of memory");
-    if (before->arena_bytes >= 0) MP_CHECK(mp_arena_layout(graph, plan, err));
-    *out = plan;
-    plan = NULL;
-    return MP_OK;
-}
-
 static void clear(search *x)
 {
     mp_free(x->steps);
@@ -190,7 +174,7 @@ mp_status mp_plan_second_stream(const mp_graph *graph, mp_plan **plan, mp_second
         if (!x.effect.n_beside) break;
         mp_plan_free(after);
         after = NULL;
-        MP_CHECK(renew(graph, before, x.steps, &after, err));
+        MP_CHECK(mp_plan_with_steps(graph, before, x.steps, &after, err));
         if (mp_plan_need(after) <= limit) break;
         x.limit_bytes -= mp_plan_need(after) - limit; /* what the arena exceeds the live bytes by */
     }

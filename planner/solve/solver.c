@@ -4,11 +4,14 @@
 
 #include <string.h>
 
+#include "memplan/arena.h"
 #include "memplan/check.h"
 #include "memplan/solver.h"
 #include "planner/math/tuning.h"
+#include "planner/order/plain.h"
 #include "planner/search/search.h"
 #include "planner/search/searchers.h"
+#include "planner/solve/copies.h"
 #include "planner/solve/portfolio.h"
 
 static const mp_solver automatic = {
@@ -46,7 +49,26 @@ static mp_status finish(const mp_search *search, const mp_candidate *kept, int64
     plan->seed = search->request->seed;
     plan->floor_bytes = floor_bytes;
     plan->budget_bytes = budget_bytes;
+    for (size_t m = 1; m < search->request->graph->n_tiers; m++)
+        if (search->request->tier_bytes[m]) plan->tiers[m].budget_bytes = search->request->tier_bytes[m];
     MP_CHECK(mp_plan_check(search->request->graph, plan, err));
+    *out = plan;
+    plan = NULL;
+    return MP_OK;
+}
+
+mp_status mp_plan_with_steps(const mp_graph *graph, const mp_plan *before, const mp_step *steps, mp_plan **out, mp_error *err)
+{
+    MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
+    MP_CHECK(mp_plan_new(graph, before->solver, steps, before->n_steps, &plan, err));
+    plan->seed = before->seed;
+    plan->budget_bytes = before->budget_bytes;
+    plan->floor_bytes = before->floor_bytes;
+    for (size_t m = 1; m < graph->n_tiers; m++) plan->tiers[m].budget_bytes = before->tiers[m].budget_bytes;
+    plan->lower_bound_seconds = before->lower_bound_seconds;
+    mp_free(plan->bound_covers);
+    MP_ENSURE(plan->bound_covers = mp_plan_text(before->bound_covers), err, MP_NOMEM, "out of memory");
+    if (before->arena_bytes >= 0) MP_CHECK(mp_arena_layout(graph, plan, err));
     *out = plan;
     plan = NULL;
     return MP_OK;
@@ -229,12 +251,53 @@ static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *e
     return MP_OK;
 }
 
+/* Finds the best plan without copies, as a plan of the graph with them. */
+static mp_status solve_plain(const mp_request *request, mp_plan **plan, bool *stopped, mp_error *err)
+{
+    MP_CLEARED_BY(mp_plain_free) mp_plain plain = {0};
+    MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
+    mp_request asked = *request;
+    MP_CHECK(mp_plain_of(request->graph, &plain, err));
+    asked.graph = plain.graph;
+    asked.problem = NULL;
+    asked.start = NULL;
+    asked.refine = asked.wants_bound = asked.explains_bound = false;
+    asked.on_offer = NULL;
+    MP_CHECK(mp_solve(&asked, &answer, err));
+    const mp_plan *found = answer.plan ? answer.plan : answer.smallest;
+    mp_plain_back(&plain, found->steps, found->n_steps);
+    *stopped = answer.stopped;
+    return mp_plan_new(request->graph, found->solver, found->steps, found->n_steps, plan, err);
+}
+
+/* Answers a request for a graph with copies: the plan that does without them, and on tiny graphs every plan that copies in
+ * order. */
+static mp_status solve_with_copies(const mp_request *request, mp_answer *answer, mp_error *err)
+{
+    const mp_solver *solver = request->own ? request->own : mp_solver_find(request->solver ? request->solver : "auto");
+    MP_OWNED_BY(mp_plan_free) mp_plan *plain = NULL;
+    mp_request asked = *request;
+    bool stopped = false, copies;
+    MP_ENSURE(solver, err, MP_INVALID, "there is no solver '%s'", request->solver);
+    copies = solver->run == mp_run_exact || (solver->run == mp_run_auto && request->graph->n_nodes <= MP_AUTO_EXACT_NODES);
+    if (solver->run != mp_run_exact) MP_CHECK(solve_plain(request, &plain, &stopped, err));
+    if (plain) asked.start = plain;
+    asked.own = NULL;
+    asked.checkpoints = NULL;
+    asked.solver = copies ? "exact" : "none";
+    MP_CHECK(solve(&asked, answer, err));
+    answer->stopped |= stopped;
+    if (!answer->plan) return MP_OK;
+    MP_CHECK(mp_copies_issue(request, &answer->plan, err));
+    return mp_plan_check(request->graph, answer->plan, err);
+}
+
 mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
 {
     mp_request asked;
     MP_OWNED_BY(mp_problem_free) mp_problem *own = NULL;
     MP_CHECK(mp_request_complete(request, &asked, &own, err));
-    return solve(&asked, answer, err);
+    return request->graph->has_copies ? solve_with_copies(&asked, answer, err) : solve(&asked, answer, err);
 }
 
 void mp_answer_free(mp_answer *answer)

@@ -11,6 +11,10 @@ int64_t mp_default_moves(const mp_graph *graph);
  * mp_problem_free. MP_NOMEM. */
 mp_status mp_request_complete(const mp_request *request, mp_request *out, mp_problem **own, mp_error *err);
 
+/* Makes a plan of as many other steps, with the request and the proofs of the plan before, and offsets if that has some.
+ * MP_NOMEM. As mp_plan_new and mp_arena_layout. */
+mp_status mp_plan_with_steps(const mp_graph *graph, const mp_plan *before, const mp_step *steps, mp_plan **out, mp_error *err);
+
 /* Writes the answer's bound into its plan, and checks the plan. MP_NOMEM. As mp_plan_check. */
 mp_status mp_answer_claim_bound(const mp_answer *answer, const mp_graph *graph, mp_error *err);
 

@@ -29,7 +29,8 @@ struct oracle {
     uint64_t readers[64], adders[64], certain[64],
         makers[64]; /* per bit: nodes; certain: those that read it in every alternative */
     bool remade[64];
-    uint64_t repeatable, backward, updates[1024]; /* per storage: the nodes that update this parameter */
+    uint64_t repeatable, returning, optional; /* nodes that may compute again; that may return outputs; that need not run */
+    uint64_t backward, updates[1024];         /* per storage: the nodes that update this parameter */
     int64_t least[64];
     int n_bits;
     struct state *states;
@@ -53,6 +54,12 @@ static bool in_list(const int *list, size_t n, int s)
     return false;
 }
 
+/* Bytes on the device. */
+static int64_t bytes_of(const mp_storage *storage)
+{
+    return storage->tier == 0 ? storage->bytes : 0;
+}
+
 static void read_graph(struct oracle *o)
 {
     const mp_graph *graph = o->graph;
@@ -63,20 +70,22 @@ static void read_graph(struct oracle *o)
         bool always = mp_storage_is_static(storage);
         o->bit[s] = always ? -1 : n;
         o->writer[s] = lone_writer(graph, s);
-        if (always) o->room -= storage->bytes;
+        if (always) o->room -= bytes_of(storage);
         if (always) continue;
         assert_true(n < 64);
         o->storage[n++] = s;
     }
     for (int v = 0; v < (int)graph->n_nodes; v++) {
         const mp_node *node = &graph->nodes[v];
-        if (node->phase == MP_PHASE_FORWARD && !(node->flags & MP_NODE_ONCE)) o->repeatable |= one(v);
+        if (node->phase == MP_PHASE_FORWARD && !(node->flags & (MP_NODE_ONCE | MP_NODE_OPTIONAL))) o->repeatable |= one(v);
+        if (node->flags & MP_NODE_OPTIONAL) o->optional |= one(v);
         if (node->phase == MP_PHASE_LOSS || node->phase == MP_PHASE_BACKWARD) o->backward |= one(v);
         o->least[v] = INT64_MAX;
         for (size_t k = 0; k < node->n_alternatives; k++) {
             const mp_alternative *f = &node->alternatives[k];
-            if (f->ticks < o->least[v]) o->least[v] = f->ticks;
-            assert_true(f->n_adds == node->alternatives[0].n_adds);
+            if (f->ticks < o->least[v] && !f->returns) o->least[v] = f->ticks;
+            if (f->returns) o->returning |= one(v);
+            assert_true(f->returns || f->n_adds == node->alternatives[0].n_adds);
             for (size_t i = 0; i < f->n_adds; i++) {
                 assert_true(in_list(node->alternatives[0].adds, node->alternatives[0].n_adds, f->adds[i]));
                 if (o->bit[f->adds[i]] >= 0) o->adders[o->bit[f->adds[i]]] |= one(v);
@@ -90,7 +99,7 @@ static void read_graph(struct oracle *o)
             }
             for (size_t i = 0; i < f->n_reads; i++) {
                 int b = o->bit[f->reads[i]];
-                bool certain = true;
+                bool certain = !(node->flags & MP_NODE_OPTIONAL);
                 for (size_t j = 0; j < node->n_alternatives; j++)
                     certain = certain && in_list(node->alternatives[j].reads, node->alternatives[j].n_reads, f->reads[i]);
                 if (b >= 0) o->readers[b] |= one(v);
@@ -98,10 +107,12 @@ static void read_graph(struct oracle *o)
             }
         }
     }
+    for (int v = 0; v < (int)graph->n_nodes; v++)
+        if (o->optional & one(v)) o->least[v] = 0; /* whatever it takes is extra */
     o->n_bits = n;
     for (int b = 0; b < n; b++) {
         o->makers[b] |= o->adders[b];
-        o->remade[b] = (o->makers[b] & o->repeatable) != 0;
+        o->remade[b] = (o->makers[b] & (o->repeatable | o->returning)) != 0;
     }
 }
 
@@ -116,12 +127,16 @@ static bool may_run(const struct oracle *o, const struct state *at, int v, const
     const mp_graph *graph = o->graph;
     const mp_node *node = &graph->nodes[v];
     if (at->ran & one(v)) {
-        if (!(o->repeatable & one(v))) return false;
+        if (!(o->repeatable & one(v)) && !alternative->returns) return false;
+    } else if (alternative->returns) {
+        return false;
+    } else if (o->optional & one(v)) {
+        /* whenever what it reads is live */
     } else if (!o->any_order && node->phase != MP_PHASE_UPDATE) {
         for (int u = 0; u < v; u++) {
             mp_phase other = graph->nodes[u].phase;
             bool same = other != MP_PHASE_UPDATE && (other == MP_PHASE_FORWARD) == (node->phase == MP_PHASE_FORWARD);
-            if (same && !(at->ran & one(u))) return false;
+            if (same && !(at->ran & one(u)) && !(o->optional & one(u))) return false;
         }
     }
     if (node->phase == MP_PHASE_UPDATE && graph->fuse == MP_FUSE_NONE && (o->backward & ~at->ran)) return false;
@@ -152,7 +167,7 @@ static bool may_run(const struct oracle *o, const struct state *at, int v, const
 /* Whether somebody may use the present instance of a storage after `ran` have run; whether somebody certainly will. */
 static bool may_use(const struct oracle *o, uint64_t ran, int b)
 {
-    return ((o->readers[b] & (~ran | o->repeatable)) | (o->adders[b] & ~ran)) != 0;
+    return ((o->readers[b] & (~ran | o->repeatable | o->returning)) | (o->adders[b] & ~ran)) != 0;
 }
 static bool must_use(const struct oracle *o, uint64_t ran, int b)
 {
@@ -242,10 +257,10 @@ static int64_t step_bytes(const struct oracle *o, const struct state *at, const 
     uint64_t used_from = 0, used_to = 0;
     for (int b = 0; b < o->n_bits; b++) {
         const mp_storage *storage = &o->graph->storages[o->storage[b]];
-        if (at->live & one(b)) bytes += storage->bytes;
-        if (begins & one(b)) bytes += storage->bytes;
-        if (begun(o, at->ran, b)) bytes += storage->bytes;
-        if (!at->ran && storage->carried && !(at->live & one(b))) bytes += storage->bytes; /* in step 0 whatever comes */
+        if (at->live & one(b)) bytes += bytes_of(storage);
+        if (begins & one(b)) bytes += bytes_of(storage);
+        if (begun(o, at->ran, b)) bytes += bytes_of(storage);
+        if (!at->ran && storage->carried && !(at->live & one(b))) bytes += bytes_of(storage); /* in step 0 whatever comes */
     }
     for (size_t i = 0; i < alternative->n_in_place; i++) {
         int from = alternative->in_place[i].from, to = alternative->in_place[i].to, f = o->bit[from], t = o->bit[to];
@@ -253,7 +268,7 @@ static int64_t step_bytes(const struct oracle *o, const struct state *at, const 
         if (o->graph->storages[from].bytes < o->graph->storages[to].bytes) continue;
         used_from |= one(f);
         used_to |= one(t);
-        bytes -= o->graph->storages[to].bytes;
+        bytes -= bytes_of(&o->graph->storages[to]);
     }
     return bytes;
 }
@@ -331,7 +346,7 @@ bool oracle_exact_plan(const mp_graph *graph, int64_t budget_bytes, bool any_ord
         int k = queue_pop(o);
         if (o->states[k].settled) continue;
         o->states[k].settled = true;
-        if (o->states[k].ran == all) found = k;
+        if (!(all & ~o->states[k].ran & ~o->optional)) found = k;
         for (int v = 0; v < (int)graph->n_nodes && complete && found < 0; v++)
             for (int f = 0; f < (int)graph->nodes[v].n_alternatives && complete; f++) complete = run(o, k, v, f);
     }

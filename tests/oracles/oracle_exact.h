@@ -4,6 +4,8 @@
  * instance is used again. A step runs any node in any alternative that the rules of timeline.h and check.h allow; an instance
  * ends only at a step that reads it. It shares no code with the planner, and reads the rules by itself.
  *
+ * Of a graph with copies all steps run in order, other tiers hold any number of bytes.
+ *
  * For graphs of at most 64 nodes and 64 storages that are not always live, in which all alternatives of a node add to the same
  * storages and write the same parameters; else the test fails. About 8 forward nodes with their backward are practical.
  */

@@ -1,0 +1,82 @@
+/* plain.c - copies what a graph does on compute, and remembers the numbers. */
+#include "planner/order/plain.h"
+
+static bool is_optional(const mp_graph *graph, int node)
+{
+    return node >= 0 && (graph->nodes[node].flags & MP_NODE_OPTIONAL);
+}
+
+/* True if an alternative reads a copy, or returns one. */
+static bool needs_copy(const mp_graph *graph, const mp_alternative *alternative)
+{
+    for (size_t i = 0; i < alternative->n_reads; i++)
+        if (is_optional(graph, graph->producer[alternative->reads[i]])) return true;
+    return alternative->returns;
+}
+
+static mp_status copy_node(mp_plain *out, const mp_graph *graph, int v, int *at, mp_error *err)
+{
+    mp_node *node;
+    MP_CHECK(mp_graph_node(out->graph, &node, err));
+    const int number = (int)out->graph->n_nodes - 1;
+    *node = graph->nodes[v];
+    node->forward_of = -1; /* its number is another one here, and no searcher asks */
+    node->n_alternatives = 0;
+    node->alternatives = mp_pool_alloc(out->graph->pool, graph->nodes[v].n_alternatives, sizeof *node->alternatives);
+    MP_ENSURE(node->alternatives, err, MP_NOMEM, "no memory for the graph '%s' without copies", graph->name);
+    out->nodes[number] = v;
+    out->alternatives_start[number] = *at;
+    for (size_t k = 0; k < graph->nodes[v].n_alternatives; k++) {
+        if (needs_copy(graph, &graph->nodes[v].alternatives[k])) continue;
+        node->alternatives[node->n_alternatives] = graph->nodes[v].alternatives[k];
+        node->alternatives[node->n_alternatives++].channel = MP_CHANNEL_COMPUTE;
+        out->alternatives[(*at)++] = (int)k;
+    }
+    return MP_OK;
+}
+
+mp_status mp_plain_of(const mp_graph *graph, mp_plain *out, mp_error *err)
+{
+    MP_CLEARED_BY(mp_plain_free) mp_plain plain = {0};
+    size_t n = 0;
+    int at = 0;
+    MP_CHECK(mp_graph_new(graph->name, &plain.graph, err));
+    plain.graph->options = graph->options;
+    plain.graph->target = graph->target;
+    plain.graph->alignment = graph->alignment;
+    plain.graph->tick_seconds = graph->tick_seconds;
+    plain.graph->fuse = graph->fuse;
+    for (size_t v = 0; v < graph->n_nodes; v++) n += graph->nodes[v].n_alternatives;
+    plain.nodes = mp_pool_alloc(plain.graph->pool, graph->n_nodes, sizeof *plain.nodes);
+    plain.alternatives_start = mp_pool_alloc(plain.graph->pool, graph->n_nodes, sizeof *plain.alternatives_start);
+    plain.alternatives = mp_pool_alloc(plain.graph->pool, n, sizeof *plain.alternatives);
+    MP_ENSURE(plain.nodes && plain.alternatives_start && plain.alternatives, err, MP_NOMEM,
+              "no memory for the graph '%s' without copies", graph->name);
+    for (size_t s = 0; s < graph->n_storages; s++) {
+        mp_storage *storage;
+        MP_CHECK(mp_graph_storage(plain.graph, &storage, err));
+        *storage = graph->storages[s];
+        if (storage->tier != MP_TIER_DEVICE) storage->bytes = storage->payload_bytes = 0;
+        storage->tier = MP_TIER_DEVICE;
+    }
+    for (int v = 0; v < (int)graph->n_nodes; v++)
+        if (!is_optional(graph, v)) MP_CHECK(copy_node(&plain, graph, v, &at, err));
+    MP_CHECK(mp_graph_finish(plain.graph, err));
+    *out = plain;
+    plain = (mp_plain){0};
+    return MP_OK;
+}
+
+void mp_plain_free(mp_plain *plain)
+{
+    mp_graph_free(plain->graph);
+    *plain = (mp_plain){0};
+}
+
+void mp_plain_back(const mp_plain *plain, mp_step *steps, size_t n)
+{
+    for (size_t t = 0; t < n; t++) {
+        steps[t].alternative = plain->alternatives[plain->alternatives_start[steps[t].node] + steps[t].alternative];
+        steps[t].node = plain->nodes[steps[t].node];
+    }
+}

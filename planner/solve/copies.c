@@ -1,0 +1,96 @@
+/* copies.c - tries waits and positions of copies, nearest first, with the timeline as judge. */
+#include "planner/solve/copies.h"
+
+#include <string.h>
+
+#include "planner/math/tuning.h"
+#include "planner/solve/solver.h"
+
+typedef struct search {
+    const mp_request *request;
+    mp_step *steps, *trial, *best; /* the plan so far; the one that is tried; the best of the present copy */
+    int n;
+    int64_t ticks, peak_bytes; /* of `best` */
+    mp_error *err;
+} search;
+
+static bool is_copy(const search *x, mp_step step)
+{
+    const mp_graph *graph = x->request->graph;
+    return graph->nodes[step.node].alternatives[step.alternative].channel > MP_CHANNEL_SECOND_STREAM;
+}
+
+/* Takes x->trial as x->best if it obeys the rules, fits, and takes less time, or as much and less memory. */
+static mp_status judge(search *x)
+{
+    MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
+    mp_error refused = {0};
+    const mp_status st = mp_timeline_build(x->request->graph, x->trial, (size_t)x->n, &timeline, &refused);
+    if (st == MP_INVALID) return MP_OK;
+    MP_ENSURE(st == MP_OK, x->err, st, "%s", refused.message);
+    if (!mp_request_fits(x->request, timeline)) return MP_OK;
+    if (timeline->ticks > x->ticks || (timeline->ticks == x->ticks && timeline->peak_bytes >= x->peak_bytes)) return MP_OK;
+    x->ticks = timeline->ticks;
+    x->peak_bytes = timeline->peak_bytes;
+    memcpy(x->best, x->trial, (size_t)x->n * sizeof *x->best);
+    return MP_OK;
+}
+
+/* Moves step t of x->steps to an earlier position in x->trial. Waits for steps from there on shift with them; the step that
+ * waited for nothing is waited for where the next step was. */
+static void move_up(search *x, int t, int to)
+{
+    const mp_step moved = x->steps[t];
+    memcpy(x->trial, x->steps, (size_t)x->n * sizeof *x->trial);
+    memmove(x->trial + to + 1, x->steps + to, (size_t)(t - to) * sizeof *x->trial);
+    x->trial[to] = moved;
+    for (int k = 0; k < x->n; k++) {
+        mp_step *step = &x->trial[k];
+        if (step->until > to && step->until <= t && k != to) step->until++;
+    }
+    if (!moved.until && to < t) x->trial[to].until = t + 1;
+}
+
+/* Tries later waits for the copy in step t, and earlier positions. */
+static mp_status improve(search *x, int t)
+{
+    memcpy(x->best, x->steps, (size_t)x->n * sizeof *x->best);
+    for (int until = t + 2; until <= x->n && until - t <= MP_COPY_TRIALS; until++) {
+        memcpy(x->trial, x->steps, (size_t)x->n * sizeof *x->trial);
+        x->trial[t].until = until;
+        MP_CHECK(judge(x));
+    }
+    for (int to = t - 1; to >= 0 && t - to <= MP_COPY_TRIALS; to--) {
+        move_up(x, t, to);
+        MP_CHECK(judge(x));
+    }
+    memcpy(x->steps, x->best, (size_t)x->n * sizeof *x->steps);
+    return MP_OK;
+}
+
+mp_status mp_copies_issue(const mp_request *request, mp_plan **plan, mp_error *err)
+{
+    const mp_plan *before = *plan;
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
+    mp_plan *after = NULL;
+    search x = {.request = request,
+                .steps = mp_pool_alloc(pool, before->n_steps, sizeof *x.steps),
+                .trial = mp_pool_alloc(pool, before->n_steps, sizeof *x.trial),
+                .best = mp_pool_alloc(pool, before->n_steps, sizeof *x.best),
+                .n = (int)before->n_steps,
+                .ticks = before->ticks,
+                .peak_bytes = before->peak_bytes,
+                .err = err};
+    MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "out of memory for a plan of %zu steps", before->n_steps);
+    memcpy(x.steps, before->steps, before->n_steps * sizeof *x.steps);
+    for (int64_t last = INT64_MAX; x.ticks < last;) {
+        last = x.ticks;
+        for (int t = 0; t < x.n; t++)
+            if (is_copy(&x, x.steps[t])) MP_CHECK(improve(&x, t));
+    }
+    if (x.ticks >= before->ticks) return MP_OK;
+    MP_CHECK(mp_plan_with_steps(request->graph, before, x.steps, &after, err));
+    mp_plan_free(*plan);
+    *plan = after;
+    return MP_OK;
+}
