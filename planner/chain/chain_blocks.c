@@ -53,7 +53,7 @@ static void see(mp_chain *chain, const mp_node *node, int block)
         if (mp_storage_is_static(&graph->storages[s])) continue;
         if (chain->producer_block[s] < block) chain->producer_block[s] = block;
         if (chain->until[s] > block) chain->until[s] = block;
-        if (forward && node->flags & MP_NODE_ONCE) chain->pinned[s] = true;
+        if (forward && !mp_node_may_rerun(node)) chain->pinned[s] = true;
     }
     for (size_t i = 0; i < alternative->n_reads; i++) {
         const int s = alternative->reads[i], p = graph->producer[s];

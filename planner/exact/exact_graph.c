@@ -1,6 +1,7 @@
 /* exact_graph.c - reads a training graph into bit sets. */
 #include "planner/exact/exact.h"
 
+#include "estimator/graph/liveness.h"
 #include "planner/math/list.h"
 #include "planner/order/precedence.h"
 
@@ -80,7 +81,7 @@ static void read_rules(const reader *r, int v, const mp_alternative *alternative
         const int s = alternative->reads[i];
         if (!update) *(graph->fuse == MP_FUSE_FORWARD ? &out->after : &out->before) |= r->updates[s];
         if (graph->writer[s] >= 0 && !update) out->after |= mp_exact_one(graph->writer[s]);
-        if (r->bit[s] >= 0 && !graph->storages[s].carried) out->after |= r->x->adders[r->bit[s]];
+        if (!mp_storage_outlives_step(&graph->storages[s])) out->after |= r->x->adders[r->bit[s]];
     }
     for (size_t i = 0; i < alternative->n_adds; i++) {
         const int s = alternative->adds[i];

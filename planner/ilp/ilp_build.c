@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
+#include "estimator/graph/liveness.h"
 #include "planner/math/list.h"
 
 typedef struct use {
@@ -121,7 +122,7 @@ static mp_status collect_uses(builder *b)
             if (m->produced_at[base->reads[i]] >= 0) MP_CHECK(add_use(b, base->reads[i], p));
     }
     for (size_t s = 0; s < graph->n_storages; s++)
-        if (graph->storages[s].carried && m->produced_at[s] >= 0) MP_CHECK(add_use(b, (int)s, m->n_places));
+        if (m->produced_at[s] >= 0 && mp_storage_outlives_step(&graph->storages[s])) MP_CHECK(add_use(b, (int)s, m->n_places));
     for (size_t i = 0; i < graph->n_nodes; i++)
         if (graph->nodes[i].phase == MP_PHASE_UPDATE) MP_CHECK(add_uses_of_update(b, (int)i, place_of));
     if (b->n_uses) qsort(b->uses, b->n_uses, sizeof *b->uses, compare_uses);
