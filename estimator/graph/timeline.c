@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 
+#include "estimator/graph/order_rules.h"
+
 enum { NOT_LIVE = -1, ALWAYS_LIVE = -2 };
 
 struct state {  /* the state of a storage */
@@ -135,7 +137,7 @@ static mp_status read_storage(struct builder *b, int t, int end, int node, int s
     const mp_graph *graph = b->graph;
     struct state *state = &b->states[s];
     if (state->span == ALWAYS_LIVE) {
-        if (graph->writer[s] < 0 || state->begun || graph->nodes[node].phase == MP_PHASE_UPDATE) return MP_OK;
+        if (state->begun || mp_awaited_writer(graph, s, node) < 0) return MP_OK;
         return MP_FAIL(b->err, MP_INVALID, "step %d: %s reads %s, which nothing has produced", t,
                        mp_node_label(graph, node).text, mp_storage_label(graph, s).text);
     }
@@ -368,7 +370,7 @@ size_t mp_keep_all(const mp_graph *graph, mp_step *steps)
 {
     size_t n = 0;
     for (int round = 0; round < 2; round++) {
-        const bool updates = (round == 1) != (graph->fuse == MP_FUSE_FORWARD);
+        const bool updates = (round == 1) == mp_update_order_of(graph).after_readers;
         for (size_t i = 0; i < graph->n_nodes; i++)
             if ((graph->nodes[i].phase == MP_PHASE_UPDATE) == updates && !(graph->nodes[i].flags & MP_NODE_OPTIONAL))
                 steps[n++] = (mp_step){.node = (int)i};

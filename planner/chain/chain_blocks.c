@@ -1,6 +1,7 @@
 /* chain_blocks.c - finds the block of every node and storage of a training graph. */
 #include "planner/chain/chain.h"
 
+#include "estimator/graph/order_rules.h"
 #include "planner/order/segment_schedule.h"
 
 /* Returns the last block that produces an input of a loss or backward node; `inherited` if it reads nothing of forward. */
@@ -88,7 +89,7 @@ static void assign_storages(mp_chain *chain)
     }
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const mp_alternative *alternative = &graph->nodes[i].alternatives[0];
-        if (graph->nodes[i].phase != MP_PHASE_UPDATE || graph->fuse == MP_FUSE_BACKWARD) continue;
+        if (graph->nodes[i].phase != MP_PHASE_UPDATE || !mp_update_order_of(graph).keeps_inputs) continue;
         for (size_t k = 0; k < alternative->n_reads; k++) chain->until[alternative->reads[k]] = -1;
     }
     for (size_t s = 0; s < graph->n_storages; s++) {

@@ -2,6 +2,7 @@
 #include "planner/exact/exact.h"
 
 #include "estimator/graph/liveness.h"
+#include "estimator/graph/order_rules.h"
 #include "planner/math/list.h"
 #include "planner/order/precedence.h"
 
@@ -76,11 +77,12 @@ static void read_rules(const reader *r, int v, const mp_alternative *alternative
 {
     const mp_graph *graph = r->graph;
     const bool update = graph->nodes[v].phase == MP_PHASE_UPDATE;
-    if (update && graph->fuse == MP_FUSE_NONE) out->after |= r->loss_and_backward;
+    const mp_update_order order = mp_update_order_of(graph);
+    if (update && order.after_backward) out->after |= r->loss_and_backward;
     for (size_t i = 0; i < alternative->n_reads; i++) {
-        const int s = alternative->reads[i];
-        if (!update) *(graph->fuse == MP_FUSE_FORWARD ? &out->after : &out->before) |= r->updates[s];
-        if (graph->writer[s] >= 0 && !update) out->after |= mp_exact_one(graph->writer[s]);
+        const int s = alternative->reads[i], writer = mp_awaited_writer(graph, s, v);
+        if (!update) *(order.after_readers ? &out->before : &out->after) |= r->updates[s];
+        if (writer >= 0) out->after |= mp_exact_one(writer);
         if (!mp_storage_outlives_step(&graph->storages[s])) out->after |= r->x->adders[r->bit[s]];
     }
     for (size_t i = 0; i < alternative->n_adds; i++) {

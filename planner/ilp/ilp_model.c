@@ -218,8 +218,7 @@ mp_status mp_ilp_add_rows(mp_ilp_model *m, const int *resident_for, mp_error *er
         for (int p = 0; p < end; p++)
             if (p >= m->first[i] || *mp_ilp_run(m, i, p) >= 0) {
                 MP_CHECK(add_memory(&b, i, p));
-                for (size_t u = 0; u < m->graph->n_nodes && m->graph->fuse == MP_FUSE_BACKWARD; u++)
-                    MP_CHECK(add_memory_of_update(&b, i, p, (int)u));
+                for (size_t u = 0; u < m->graph->n_nodes; u++) MP_CHECK(add_memory_of_update(&b, i, p, (int)u));
             }
     }
     return MP_OK;
