@@ -106,8 +106,8 @@ static void read_alternative(const reader *r, int v, int number, mp_in_place **p
                                   .workspace_bytes = alternative->workspace_bytes,
                                   .ticks = alternative->ticks};
     for (size_t i = 0; i < alternative->n_in_place; i++) {
-        const mp_in_place p = {r->bit[alternative->in_place[i].from], r->bit[alternative->in_place[i].to]};
-        if (p.from < 0 || p.to < 0 || x->bytes[p.from] < x->bytes[p.to]) continue;
+        const mp_in_place pair = alternative->in_place[i], p = {r->bit[pair.from], r->bit[pair.to]};
+        if (!mp_pair_fits(r->graph, pair)) continue;
         out->pairs[out->n_pairs++] = p;
         out->from |= mp_exact_one(p.from);
     }
