@@ -98,6 +98,7 @@ static mp_status allocate(mp_runs *x, mp_error *err)
     x->update_run = mp_pool_alloc(x->pool, g->n_storages, sizeof *x->update_run);
     x->gradients_start = mp_pool_alloc(x->pool, g->n_storages + 2, sizeof *x->gradients_start);
     x->of_node = mp_pool_alloc(x->pool, g->n_nodes, sizeof *x->of_node);
+    x->pair_used = mp_pool_alloc(x->pool, g->n_storages, sizeof *x->pair_used);
     MP_ENSURE(!mp_pool_failed(x->pool), err, MP_NOMEM, "out of memory for %zu storages", g->n_storages);
     memset(x->update_run, -1, g->n_storages * sizeof *x->update_run);
     return MP_OK;
