@@ -13,6 +13,7 @@
 #include "cli/reports/report.h"
 #include "cli/reports/tensor_rows.h"
 #include "cli/subject/subject.h"
+#include "estimator/graph/order_rules.h"
 #include "estimator/training/target.h"
 #include "estimator/training/training.h"
 #include "formats/json/json.h"
@@ -65,7 +66,7 @@ static mp_status find_peak(estimate *e, mp_error *err)
     MP_OWNED mp_step *early = NULL;
     size_t n;
     MP_CHECK(mp_problem_keep_all(e->subject.problem, &steps, &e->timeline, err));
-    if (graph->fuse == MP_FUSE_BACKWARD) {
+    if (!mp_update_order_of(graph).keeps_inputs) {
         MP_CHECK(mp_updates_place_early(graph, &early, &n, err));
         MP_CHECK(mp_timeline_build(graph, early, n, &e->early, err));
         e->timeline = e->early;

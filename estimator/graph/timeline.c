@@ -7,12 +7,14 @@
 
 #include <stdlib.h>
 
+#include "estimator/graph/liveness.h"
+#include "estimator/graph/order_rules.h"
+
 enum { NOT_LIVE = -1, ALWAYS_LIVE = -2 };
 
 struct state {  /* the state of a storage */
     int span;   /* the span of its current instance, NOT_LIVE or ALWAYS_LIVE */
     int added;  /* contributions so far */
-    int used;   /* 1 + the last step in which an in-place pair used it */
     bool begun; /* produced by a step so far: from then on a reader of a carried gradient must wait for all contributions */
 };
 
@@ -29,6 +31,7 @@ struct builder {
     mp_timeline *timeline;
     struct state *states;
     struct pair *pairs;
+    int *used; /* per storage: 1 + the last step in which an in-place pair used it */
     size_t n_pairs;
     struct hold *holds; /* per storage and channel; NULL: nothing is issued */
     mp_error *err;
@@ -135,7 +138,7 @@ static mp_status read_storage(struct builder *b, int t, int end, int node, int s
     const mp_graph *graph = b->graph;
     struct state *state = &b->states[s];
     if (state->span == ALWAYS_LIVE) {
-        if (graph->writer[s] < 0 || state->begun || graph->nodes[node].phase == MP_PHASE_UPDATE) return MP_OK;
+        if (state->begun || mp_awaited_writer(graph, s, node) < 0) return MP_OK;
         return MP_FAIL(b->err, MP_INVALID, "step %d: %s reads %s, which nothing has produced", t,
                        mp_node_label(graph, node).text, mp_storage_label(graph, s).text);
     }
@@ -194,16 +197,12 @@ static mp_status run(struct builder *b, const mp_step *steps, int t)
 
 static void resolve_in_place(struct builder *b)
 {
-    const mp_storage *storages = b->graph->storages;
     mp_span *spans = b->timeline->spans;
     for (size_t k = 0; k < b->n_pairs; k++) {
         struct pair p = b->pairs[k];
-        int from = spans[p.from].storage, to = spans[p.to].storage;
-        if (spans[p.from].end != p.step + 1 || spans[p.to].begin != p.step || storages[from].bytes < storages[to].bytes)
-            continue;
-        if (b->states[from].used == p.step + 1 || b->states[to].used == p.step + 1) continue;
-        b->states[from].used = b->states[to].used = p.step + 1;
-        spans[p.to].takes_over = from;
+        const mp_in_place pair = {spans[p.from].storage, spans[p.to].storage};
+        const bool applies = spans[p.from].end == p.step + 1 && spans[p.to].begin == p.step && mp_pair_fits(b->graph, pair);
+        if (applies && mp_pair_take(pair, p.step + 1, b->used)) spans[p.to].takes_over = pair.from;
     }
 }
 
@@ -287,8 +286,9 @@ mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t 
     MP_OWNED_BY(mp_timeline_free) mp_timeline *tl = mp_alloc(1, sizeof *tl);
     MP_OWNED struct state *states = mp_alloc(graph->n_storages, sizeof *states);
     MP_OWNED struct pair *pairs = mp_alloc(most_pairs, sizeof *pairs);
-    MP_ENSURE(tl && states && pairs, err, MP_NOMEM, "no memory for a timeline of %zu steps", n);
-    struct builder b = {.graph = graph, .timeline = tl, .states = states, .pairs = pairs, .err = err};
+    MP_OWNED int *used = mp_alloc(graph->n_storages, sizeof *used);
+    MP_ENSURE(tl && states && pairs && used, err, MP_NOMEM, "no memory for a timeline of %zu steps", n);
+    struct builder b = {.graph = graph, .timeline = tl, .states = states, .pairs = pairs, .used = used, .err = err};
     tl->n_tiers = graph->n_tiers;
     tl->tiers = mp_alloc(tl->n_tiers, sizeof *tl->tiers);
     bool enough = tl->tiers != NULL;
@@ -368,7 +368,7 @@ size_t mp_keep_all(const mp_graph *graph, mp_step *steps)
 {
     size_t n = 0;
     for (int round = 0; round < 2; round++) {
-        const bool updates = (round == 1) != (graph->fuse == MP_FUSE_FORWARD);
+        const bool updates = (round == 1) == mp_update_order_of(graph).after_readers;
         for (size_t i = 0; i < graph->n_nodes; i++)
             if ((graph->nodes[i].phase == MP_PHASE_UPDATE) == updates && !(graph->nodes[i].flags & MP_NODE_OPTIONAL))
                 steps[n++] = (mp_step){.node = (int)i};

@@ -1,6 +1,8 @@
 /* traffic.c - simulates a fully associative cache of storages that evicts the least recently used one. */
 #include "estimator/graph/traffic.h"
 
+#include "estimator/graph/liveness.h"
+
 /* A storage in the cache, linked to its neighbours in the order of use. */
 typedef struct line {
     int newer, older; /* storages next in the order of use, -1: none */
@@ -86,7 +88,7 @@ static void run(cache *c, const mp_step *steps, size_t n, const mp_timeline *tim
         }
         for (size_t k = end_start[t]; k < end_start[t + 1]; k++) {
             const int s = timeline->spans[ends[k]].storage;
-            if (g->storages[s].carried && t + 1 == n) continue; /* it stays live into the next training step */
+            if (t + 1 == n && mp_storage_outlives_step(&g->storages[s])) continue;
             die(c, s);
             begun[s] = false;
         }

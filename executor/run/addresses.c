@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "memplan/timeline.h"
+#include "estimator/graph/liveness.h"
 
 enum { GUARD = 256, DEAD = 0xff };
 
@@ -18,7 +18,7 @@ static mp_status spread_out(mp_addresses *a, mp_error *err)
     a->arena_bytes = GUARD;
     for (size_t k = 0; k < a->plan->n_places; k++) {
         const mp_place *p = &a->plan->places[k];
-        bool carried = p->storage >= 0 && g->storages[p->storage].carried;
+        bool carried = p->storage >= 0 && mp_storage_outlives_step(&g->storages[p->storage]);
         if (carried && carried_at[p->storage]) {
             a->place_at[k] = carried_at[p->storage] - 1;
             continue;
@@ -158,7 +158,7 @@ static mp_status find_dead(walker *w, mp_error *err)
         for (size_t k = 0; k < plan->n_places; k++) {
             const mp_place *p = &plan->places[k];
             mp_ready_step *r = &steps[p->end - 1];
-            if (p->storage >= 0 && g->storages[p->storage].carried) continue;
+            if (p->storage >= 0 && mp_storage_outlives_step(&g->storages[p->storage])) continue;
             if (pass) list[r->dead - list + (ptrdiff_t)r->n_dead] = (int)k;
             r->n_dead++;
         }

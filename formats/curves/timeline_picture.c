@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "estimator/graph/order_rules.h"
 #include "formats/base/text.h"
 #include "formats/canvas/canvas.h"
 #include "formats/curves/chart.h"
@@ -303,7 +304,7 @@ mp_status mp_timeline_picture(const mp_graph *graph, const mp_plan *plan, const 
     MP_CHECK(mp_canvas_check_path(path, err));
     MP_ENSURE(view != MP_VIEW_ARENA || (plan && plan->n_places > 0), err, MP_INVALID,
               plan ? "the plan has no offsets, so there are no addresses to draw" : "an address map needs a plan with offsets");
-    if (!plan && graph->fuse == MP_FUSE_BACKWARD) MP_CHECK(mp_updates_place_early(graph, &early, &n, err));
+    if (!plan && !mp_update_order_of(graph).keeps_inputs) MP_CHECK(mp_updates_place_early(graph, &early, &n, err));
     MP_CHECK(mp_timeline_columns_new(graph, plan ? plan->steps : early, n, COLUMNS_MAX, &columns, err));
     p.columns = columns;
     p.saves =

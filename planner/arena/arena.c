@@ -2,15 +2,16 @@
 #include "memplan/arena.h"
 
 #include "estimator/base/memory.h"
+#include "estimator/graph/liveness.h"
 #include "planner/arena/arena.h"
 
 /* Spans that share one offset form a ring, and become one item. */
 typedef struct grouping {
     const mp_graph *graph;
     const mp_timeline *timeline;
-    int *item;     /* per span: the number of its ring, -1: none */
-    int *next;     /* per span: the next span of its ring */
-    bool *carried; /* per span: true if its ring has a carried gradient */
+    int *item;      /* per span: the number of its ring, -1: none */
+    int *next;      /* per span: the next span of its ring */
+    bool *outlives; /* per span: true if its ring has a span of a storage that outlives the step */
 } grouping;
 
 static void join(grouping *g, int a, int b)
@@ -18,17 +19,17 @@ static void join(grouping *g, int a, int b)
     const int after = g->next[a];
     g->next[a] = g->next[b];
     g->next[b] = after;
-    if (g->carried[a] == g->carried[b]) return;
-    for (int k = g->next[a]; k != a; k = g->next[k]) g->carried[k] = true;
-    g->carried[a] = true;
+    if (g->outlives[a] == g->outlives[b]) return;
+    for (int k = g->next[a]; k != a; k = g->next[k]) g->outlives[k] = true;
+    g->outlives[a] = true;
 }
 
-/* True if `to` may share the offset of `from`: no other spans of their rings are live together. Without a carried gradient,
- * all of one ring must end before all of the other begins. */
+/* True if `to` may share the offset of `from`: no other spans of their rings are live together. Where nothing outlives the
+ * step, all of one ring must end before all of the other begins. */
 static bool may_join(const grouping *g, int from, int to)
 {
     int a = from, b = to;
-    if (!g->carried[from] && !g->carried[to]) return true;
+    if (!g->outlives[from] && !g->outlives[to]) return true;
     do {
         if (a == to) return false;
         do {
@@ -48,8 +49,8 @@ static void make_rings(grouping *g, int *newest)
     for (int k = 0; k < (int)tl->n_spans; k++) {
         const int s = tl->spans[k].storage;
         g->next[k] = k;
-        g->carried[k] = g->graph->storages[s].carried;
-        if (g->carried[k] && newest[s] >= 0) join(g, newest[s], k);
+        g->outlives[k] = mp_storage_outlives_step(&g->graph->storages[s]);
+        if (g->outlives[k] && newest[s] >= 0) join(g, newest[s], k);
         newest[s] = k;
     }
     for (size_t s = 0; s < g->graph->n_storages; s++) newest[s] = -1;
@@ -206,7 +207,7 @@ static mp_status lay_out(const mp_graph *graph, mp_plan *plan, const mp_pack_opt
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     g.item = mp_pool_alloc(pool, tl->n_spans, sizeof *g.item);
     g.next = mp_pool_alloc(pool, tl->n_spans, sizeof *g.next);
-    g.carried = mp_pool_alloc(pool, tl->n_spans, sizeof *g.carried);
+    g.outlives = mp_pool_alloc(pool, tl->n_spans, sizeof *g.outlives);
     int *newest = mp_pool_alloc(pool, graph->n_storages, sizeof *newest);
     int *ordered = mp_pool_alloc(pool, tl->n_spans, sizeof *ordered);
     int *start = mp_pool_alloc(pool, tl->n_spans + 1, sizeof *start);

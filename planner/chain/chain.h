@@ -55,10 +55,10 @@ typedef struct mp_chain {
     int *backward_start; /* block k has backward[backward_start[k] .. + n_backward[k]) */
     int *n_backward;
     int *producer_block; /* per storage: the block that produces it, -1: none or always live */
-    int *until;    /* per backward or pinned storage: the block whose backward is its last user, -1: it lives beyond all */
-    bool *pinned;  /* per storage of a forward node: it is live whatever the blocks keep */
-    bool *crosses; /* per storage: part of the output of its block */
-    mp_pool *pool; /* owns the arrays of all runs */
+    int *last_user; /* per backward or pinned storage: the block whose backward is its last user, -1: it lives beyond all */
+    bool *pinned;   /* per storage of a forward node: it is live whatever the blocks keep */
+    bool *crosses;  /* per storage: part of the output of its block */
+    mp_pool *pool;  /* owns the arrays of all runs */
 } mp_chain;
 
 /* Makes the chain of blocks that end at ends[0..boundaries->n) (the last position always ends one), without times and bytes.

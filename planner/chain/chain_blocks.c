@@ -1,6 +1,7 @@
 /* chain_blocks.c - finds the block of every node and storage of a training graph. */
 #include "planner/chain/chain.h"
 
+#include "estimator/graph/order_rules.h"
 #include "planner/order/segment_schedule.h"
 
 /* Returns the last block that produces an input of a loss or backward node; `inherited` if it reads nothing of forward. */
@@ -52,13 +53,13 @@ static void see(mp_chain *chain, const mp_node *node, int block)
         const int s = i < alternative->n_writes ? alternative->writes[i] : alternative->adds[i - alternative->n_writes];
         if (mp_storage_is_static(&graph->storages[s])) continue;
         if (chain->producer_block[s] < block) chain->producer_block[s] = block;
-        if (chain->until[s] > block) chain->until[s] = block;
-        if (forward && node->flags & MP_NODE_ONCE) chain->pinned[s] = true;
+        if (chain->last_user[s] > block) chain->last_user[s] = block;
+        if (forward && !mp_node_may_rerun(node)) chain->pinned[s] = true;
     }
     for (size_t i = 0; i < alternative->n_reads; i++) {
         const int s = alternative->reads[i], p = graph->producer[s];
         if (mp_storage_is_static(&graph->storages[s])) continue;
-        if (!forward && chain->until[s] > block) chain->until[s] = block;
+        if (!forward && chain->last_user[s] > block) chain->last_user[s] = block;
         if (p < 0 || graph->nodes[p].phase != MP_PHASE_FORWARD || chain->block[p] == block) continue;
         if (block != chain->block[p] + 1)
             chain->pinned[s] = true; /* read further away, or by the backward of an earlier block that was delayed */
@@ -72,7 +73,7 @@ static void assign_storages(mp_chain *chain)
     const mp_graph *graph = chain->graph;
     for (size_t s = 0; s < graph->n_storages; s++) {
         chain->producer_block[s] = -1;
-        chain->until[s] = chain->n;
+        chain->last_user[s] = chain->n;
     }
     mp_segment_keep_small(graph, chain->pinned);
     for (size_t i = 0; i < graph->n_nodes; i++)
@@ -88,8 +89,8 @@ static void assign_storages(mp_chain *chain)
     }
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const mp_alternative *alternative = &graph->nodes[i].alternatives[0];
-        if (graph->nodes[i].phase != MP_PHASE_UPDATE || graph->fuse == MP_FUSE_BACKWARD) continue;
-        for (size_t k = 0; k < alternative->n_reads; k++) chain->until[alternative->reads[k]] = -1;
+        if (graph->nodes[i].phase != MP_PHASE_UPDATE || !mp_update_order_of(graph).keeps_inputs) continue;
+        for (size_t k = 0; k < alternative->n_reads; k++) chain->last_user[alternative->reads[k]] = -1;
     }
     for (size_t s = 0; s < graph->n_storages; s++) {
         if (chain->pinned[s]) chain->crosses[s] = false;
@@ -101,13 +102,13 @@ static void add_up(mp_chain *chain)
 {
     const mp_graph *graph = chain->graph;
     for (size_t s = 0; s < graph->n_storages; s++) {
-        const int p = graph->producer[s], producer_block = chain->producer_block[s], until = chain->until[s];
+        const int p = graph->producer[s], producer_block = chain->producer_block[s], last_user = chain->last_user[s];
         const int64_t bytes = graph->storages[s].bytes;
         if (producer_block < 0) continue;
         if (p < 0 || graph->nodes[p].phase != MP_PHASE_FORWARD) {
-            for (int k = producer_block - 1; k >= 0 && k >= until; k--) chain->blocks[k].gradient_bytes += bytes;
+            for (int k = producer_block - 1; k >= 0 && k >= last_user; k--) chain->blocks[k].gradient_bytes += bytes;
         } else if (chain->pinned[s]) {
-            for (int k = until < 0 ? 0 : until; k < chain->n; k++) chain->blocks[k].pinned_bytes += bytes;
+            for (int k = last_user < 0 ? 0 : last_user; k < chain->n; k++) chain->blocks[k].pinned_bytes += bytes;
             for (int k = producer_block; k < chain->n; k++) chain->blocks[k].first_pinned_bytes += bytes;
         } else if (chain->crosses[s]) {
             chain->blocks[producer_block].output_bytes += bytes;
@@ -125,7 +126,7 @@ static bool allocate(mp_chain *chain)
     chain->backward_start = mp_pool_alloc(chain->pool, n, sizeof *chain->backward_start);
     chain->n_backward = mp_pool_alloc(chain->pool, n, sizeof *chain->n_backward);
     chain->producer_block = mp_pool_alloc(chain->pool, n_storages, sizeof *chain->producer_block);
-    chain->until = mp_pool_alloc(chain->pool, n_storages, sizeof *chain->until);
+    chain->last_user = mp_pool_alloc(chain->pool, n_storages, sizeof *chain->last_user);
     chain->pinned = mp_pool_alloc(chain->pool, n_storages, sizeof *chain->pinned);
     chain->crosses = mp_pool_alloc(chain->pool, n_storages, sizeof *chain->crosses);
     return !mp_pool_failed(chain->pool);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "estimator/graph/liveness.h"
+
 /* Work space of the peak computation, kept from run to run. */
 typedef struct mp_chain_peaks {
     const mp_chain *chain;
@@ -46,7 +48,7 @@ static bool is_counted(const mp_chain_peaks *x, int s)
 static bool stays(const mp_chain_peaks *x, int s)
 {
     if (chain_is_forward(x->chain, s)) return !x->backward && (chain_is_output(x->chain, x->k, s) || x->kept[s]);
-    return x->chain->until[s] < x->k;
+    return x->chain->last_user[s] < x->k;
 }
 
 /* True if the storage is live before the run. */
@@ -71,14 +73,12 @@ static int use(const mp_alternative *alternative, size_t i)
 /* Returns the bytes of the step's outputs that take over the memory of inputs that end there. */
 static int64_t in_place_bytes(mp_chain_peaks *x, const mp_alternative *alternative, int step)
 {
-    const mp_storage *storages = x->chain->graph->storages;
+    const mp_graph *graph = x->chain->graph;
     int64_t bytes = 0;
     for (size_t i = 0; i < alternative->n_in_place; i++) {
-        const int from = alternative->in_place[i].from, to = alternative->in_place[i].to;
-        if (!x->is_live[from] || x->last[from] != step || x->begins[to] != step) continue;
-        if (storages[from].bytes < storages[to].bytes || x->taken[from] == step || x->taken[to] == step) continue;
-        x->taken[from] = x->taken[to] = step;
-        bytes += storages[to].bytes;
+        const mp_in_place p = alternative->in_place[i];
+        if (!x->is_live[p.from] || x->last[p.from] != step || x->begins[p.to] != step || !mp_pair_fits(graph, p)) continue;
+        if (mp_pair_take(p, step, x->taken)) bytes += graph->storages[p.to].bytes;
     }
     return bytes;
 }

@@ -1,6 +1,8 @@
 /* exact_graph.c - reads a training graph into bit sets. */
 #include "planner/exact/exact.h"
 
+#include "estimator/graph/liveness.h"
+#include "estimator/graph/order_rules.h"
 #include "planner/math/list.h"
 #include "planner/order/precedence.h"
 
@@ -76,12 +78,13 @@ static void read_rules(const reader *r, int v, const mp_alternative *alternative
 {
     const mp_graph *graph = r->graph;
     const bool update = graph->nodes[v].phase == MP_PHASE_UPDATE;
-    if (update && graph->fuse == MP_FUSE_NONE) out->after |= r->loss_and_backward;
+    const mp_update_order order = mp_update_order_of(graph);
+    if (update && order.after_backward) out->after |= r->loss_and_backward;
     for (size_t i = 0; i < alternative->n_reads; i++) {
-        const int s = alternative->reads[i];
-        if (!update) *(graph->fuse == MP_FUSE_FORWARD ? &out->after : &out->before) |= r->updates[s];
-        if (graph->writer[s] >= 0 && !update) out->after |= mp_exact_one(graph->writer[s]);
-        if (r->bit[s] >= 0 && !graph->storages[s].carried) out->after |= r->x->adders[r->bit[s]];
+        const int s = alternative->reads[i], writer = mp_awaited_writer(graph, s, v);
+        if (!update) *(order.after_readers ? &out->before : &out->after) |= r->updates[s];
+        if (writer >= 0) out->after |= mp_exact_one(writer);
+        if (!mp_storage_outlives_step(&graph->storages[s])) out->after |= r->x->adders[r->bit[s]];
     }
     for (size_t i = 0; i < alternative->n_adds; i++) {
         const int s = alternative->adds[i];
@@ -105,8 +108,8 @@ static void read_alternative(const reader *r, int v, int number, mp_in_place **p
                                   .workspace_bytes = alternative->workspace_bytes,
                                   .ticks = alternative->ticks};
     for (size_t i = 0; i < alternative->n_in_place; i++) {
-        const mp_in_place p = {r->bit[alternative->in_place[i].from], r->bit[alternative->in_place[i].to]};
-        if (p.from < 0 || p.to < 0 || x->bytes[p.from] < x->bytes[p.to]) continue;
+        const mp_in_place pair = alternative->in_place[i], p = {r->bit[pair.from], r->bit[pair.to]};
+        if (!mp_pair_fits(r->graph, pair)) continue;
         out->pairs[out->n_pairs++] = p;
         out->from |= mp_exact_one(p.from);
     }

@@ -26,6 +26,7 @@
 
 #include <stdlib.h>
 
+#include "estimator/graph/liveness.h"
 #include "planner/math/bits.h"
 #include "planner/math/tuning.h"
 #include "planner/order/precedence.h"
@@ -211,7 +212,7 @@ static void certain_life(const mp_precedence *o, int s, uint64_t *from, uint64_t
     for (int r = graph->readers_start[s + 1] - 1; r >= graph->readers_start[s]; r--) /* earlier readers add nothing */
         if (!mp_bits_has(to, graph->readers[r]) && mp_always_reads(o, graph->readers[r], s))
             mp_bits_unite(to, mp_precedence_ancestors(o, graph->readers[r]), o->words);
-    if (graph->storages[s].carried) /* it is live to the end of the step */
+    if (mp_storage_outlives_step(&graph->storages[s])) /* it is live to the end of the step */
         for (size_t w = 0; w < o->words; w++) to[w] = ~UINT64_C(0);
 }
 
@@ -245,15 +246,23 @@ static mp_status hold(const mp_precedence *o, int64_t *live_bytes, bool *at_end,
     return MP_OK;
 }
 
-/* True if some schedule lets this in-place pair fit at the first run of `node`, or (any_run) at one of its runs. */
-static bool may_fit(const mp_precedence *o, int node, mp_in_place p, bool any_run)
+/* The runs of a node: its first run, or (any_run) each of them. */
+typedef struct runs {
+    const mp_precedence *order;
+    int node;
+    bool any_run;
+} runs;
+
+/* True if some schedule lets `from` end and `to` begin at such a run. */
+static bool may_apply(const void *data, mp_in_place p)
 {
+    const runs *x = data;
+    const mp_precedence *o = x->order;
     const mp_graph *graph = o->graph;
-    const mp_storage *from = &graph->storages[p.from], *to = &graph->storages[p.to];
-    if (mp_storage_is_static(from) || mp_storage_is_static(to) || from->bytes < to->bytes) return false;
+    const int node = x->node;
     int first = graph->adders_start[p.to]; /* an output that is a sum begins at its first contribution */
     if (first < graph->adders_start[p.to + 1] && mp_adds_in_turn(o, p.to) && graph->adders[first] != node) return false;
-    if (any_run || !has_sets(o) || !is_produced_once(o, p.from)) return true;
+    if (x->any_run || !has_sets(o) || !is_produced_once(o, p.from)) return true;
     /* an input that is used later does not end here */
     const uint64_t *later = mp_precedence_descendants(o, node);
     for (int r = graph->readers_start[p.from]; r < graph->readers_start[p.from + 1]; r++)
@@ -265,21 +274,9 @@ static bool may_fit(const mp_precedence *o, int node, mp_in_place p, bool any_ru
  * before and after. */
 static int64_t most_saved(const mp_precedence *o, int node, const mp_alternative *alternative, bool any_run, int64_t *best)
 {
-    const mp_storage *storages = o->graph->storages;
-    int64_t outputs = 0, inputs = 0;
-    for (size_t i = 0; i < alternative->n_in_place; i++) {
-        mp_in_place p = alternative->in_place[i];
-        int64_t bytes = storages[p.to].bytes;
-        if (!may_fit(o, node, p, any_run)) continue;
-        if (!best[p.to]) outputs += best[p.to] = bytes;
-        if (bytes > best[p.from]) {
-            inputs += bytes - best[p.from];
-            best[p.from] = bytes;
-        }
-    }
-    for (size_t i = 0; i < alternative->n_in_place; i++)
-        best[alternative->in_place[i].from] = best[alternative->in_place[i].to] = 0;
-    return outputs < inputs ? outputs : inputs;
+    const runs x = {o, node, any_run};
+    const mp_pairs_most most = mp_pairs_save_at_most(o->graph, alternative, may_apply, &x, best);
+    return most.outputs_bytes < most.inputs_bytes ? most.outputs_bytes : most.inputs_bytes;
 }
 
 /* Returns the bytes of a list of storages, without always-live ones and those already counted (NULL: none). */

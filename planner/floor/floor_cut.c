@@ -2,6 +2,7 @@
 #include "planner/floor/floor.h"
 
 #include "estimator/base/memory.h"
+#include "estimator/graph/liveness.h"
 #include "planner/math/bits.h"
 #include "planner/math/mincut.h"
 #include "planner/order/precedence.h"
@@ -26,7 +27,7 @@ static void find_life(mp_floor_cut *cut, int s, int *n)
     const mp_graph *graph = o->graph;
     const mp_storage *storage = &graph->storages[s];
     const int producer = graph->producer[s], first = graph->adders_start[s], end = graph->adders_start[s + 1];
-    struct mp_floor_life life = {.storage = s, .producers = *n, .stays = storage->carried};
+    struct mp_floor_life life = {.storage = s, .producers = *n, .stays = mp_storage_outlives_step(storage)};
     if (!storage->bytes || mp_storage_is_static(storage) || (producer >= 0 && !runs_once(o, producer))) return;
     const bool chain = mp_adds_in_turn(o, s);
     if (producer >= 0 && mp_always_writes(o, producer, s)) cut->nodes[(*n)++] = producer;

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
+#include "estimator/graph/liveness.h"
+#include "estimator/graph/order_rules.h"
 #include "planner/math/list.h"
 
 typedef struct use {
@@ -17,7 +19,7 @@ typedef struct builder {
     size_t n_uses, uses_capacity;
     bool *needed;      /* per place, for one stage: true if recomputing it can be of use */
     int *waits;        /* the places that an update waits for */
-    int *resident_for; /* per node: 1 + a storage that stays live for this update; 0: none */
+    int *resident_for; /* per node: 1 + a storage that stays live for this update, fused into backward; 0: none */
     mp_error *err;
 } builder;
 
@@ -75,6 +77,7 @@ static mp_status add_uses_of_update(builder *b, int update, const int *place_of)
     const mp_ilp_model *m = b->m;
     const mp_graph *graph = m->graph;
     const mp_alternative *base = &graph->nodes[update].alternatives[0];
+    const bool keeps_inputs = mp_update_order_of(graph).keeps_inputs;
     size_t n = 0;
     for (size_t w = 0; w < base->n_writes; w++)
         for (int k = graph->readers_start[base->writes[w]]; k < graph->readers_start[base->writes[w] + 1]; k++) {
@@ -90,10 +93,10 @@ static mp_status add_uses_of_update(builder *b, int update, const int *place_of)
     for (size_t r = 0; r < base->n_reads; r++) {
         const int s = base->reads[r];
         if (m->produced_at[s] < 0) continue;
-        if (graph->fuse == MP_FUSE_NONE) MP_CHECK(add_use(b, s, m->n_places));
-        for (size_t k = 0; k < n && graph->fuse == MP_FUSE_BACKWARD; k++)
+        if (keeps_inputs) MP_CHECK(add_use(b, s, m->n_places));
+        for (size_t k = 0; k < n && !keeps_inputs; k++)
             if (b->waits[k] != m->produced_at[s]) MP_CHECK(add_use(b, s, b->waits[k]));
-        if (!b->resident_for[update]) b->resident_for[update] = s + 1;
+        if (!keeps_inputs && !b->resident_for[update]) b->resident_for[update] = s + 1;
     }
     return MP_OK;
 }
@@ -121,7 +124,7 @@ static mp_status collect_uses(builder *b)
             if (m->produced_at[base->reads[i]] >= 0) MP_CHECK(add_use(b, base->reads[i], p));
     }
     for (size_t s = 0; s < graph->n_storages; s++)
-        if (graph->storages[s].carried && m->produced_at[s] >= 0) MP_CHECK(add_use(b, (int)s, m->n_places));
+        if (m->produced_at[s] >= 0 && mp_storage_outlives_step(&graph->storages[s])) MP_CHECK(add_use(b, (int)s, m->n_places));
     for (size_t i = 0; i < graph->n_nodes; i++)
         if (graph->nodes[i].phase == MP_PHASE_UPDATE) MP_CHECK(add_uses_of_update(b, (int)i, place_of));
     if (b->n_uses) qsort(b->uses, b->n_uses, sizeof *b->uses, compare_uses);

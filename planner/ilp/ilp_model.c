@@ -3,6 +3,7 @@
 #include "planner/ilp/ilp.h"
 
 #include "estimator/base/memory.h"
+#include "estimator/graph/liveness.h"
 #include "planner/math/list.h"
 
 int mp_ilp_stage_end(const mp_ilp_model *m, int i)
@@ -125,9 +126,7 @@ static mp_status add_pairs(builder *b, int i, int place)
     for (size_t k = 0; k < base->n_in_place; k++) {
         const mp_in_place pair = base->in_place[k];
         int column;
-        if (m->produced_at[pair.from] < 0 || m->produced_at[pair.to] != place ||
-            storages[pair.from].bytes < storages[pair.to].bytes)
-            continue;
+        if (m->produced_at[pair.from] < 0 || m->produced_at[pair.to] != place || !mp_pair_fits(m->graph, pair)) continue;
         if (m->produced_at[pair.from] >= place || mp_ilp_used_from(m, i, pair.from, place + 1) == MP_ILP_ALWAYS) continue;
         MP_CHECK(mp_ilp_add_column(m, (mp_ilp_column){MP_ILP_IN_PLACE, i, place, pair.from, pair.to}, &column, b->err));
         MP_CHECK(put(b, column, -storages[pair.to].bytes));
@@ -218,8 +217,7 @@ mp_status mp_ilp_add_rows(mp_ilp_model *m, const int *resident_for, mp_error *er
         for (int p = 0; p < end; p++)
             if (p >= m->first[i] || *mp_ilp_run(m, i, p) >= 0) {
                 MP_CHECK(add_memory(&b, i, p));
-                for (size_t u = 0; u < m->graph->n_nodes && m->graph->fuse == MP_FUSE_BACKWARD; u++)
-                    MP_CHECK(add_memory_of_update(&b, i, p, (int)u));
+                for (size_t u = 0; u < m->graph->n_nodes; u++) MP_CHECK(add_memory_of_update(&b, i, p, (int)u));
             }
     }
     return MP_OK;

@@ -198,7 +198,7 @@ mp_status mp_cut_labels_new(const mp_graph *graph, mp_cut_labels **out, mp_error
         if (graph->nodes[v].phase != MP_PHASE_UPDATE) x->node[x->n++] = (int)v;
     x->forward_end = find_forward_end(x);
     find_uses(x);
-    for (int k = 0; k < x->forward_end; k++) x->repeatable[k] = !(graph->nodes[x->node[k]].flags & MP_NODE_ONCE);
+    for (int k = 0; k < x->forward_end; k++) x->repeatable[k] = mp_node_may_rerun(&graph->nodes[x->node[k]]);
     find_reruns(x, true);
     find_reruns(x, false);
     MP_CHECK(build_network(x, err));

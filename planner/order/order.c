@@ -31,7 +31,7 @@ mp_status mp_order_restore(const mp_graph *graph, const mp_step *steps, size_t n
     for (size_t t = 0; t < n; t++) {
         const int node = steps[t].node;
         const bool is_forward = graph->nodes[node].phase == MP_PHASE_FORWARD;
-        if (is_forward && has_run[node] && graph->nodes[node].flags & MP_NODE_ONCE) continue;
+        if (is_forward && has_run[node] && !mp_node_may_rerun(&graph->nodes[node])) continue;
         for (; is_forward && !has_run[node] && next < node; next++) {
             if (graph->nodes[next].phase != MP_PHASE_FORWARD || has_run[next]) continue;
             has_run[next] = true;

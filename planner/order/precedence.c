@@ -2,6 +2,8 @@
 #include "planner/order/precedence.h"
 
 #include "estimator/base/memory.h"
+#include "estimator/graph/liveness.h"
+#include "estimator/graph/order_rules.h"
 #include "memplan/timeline.h"
 #include "planner/math/bits.h"
 #include "planner/math/tuning.h"
@@ -49,17 +51,15 @@ static bool add_pair(struct pairs *p, int from, int to)
 static bool pairs_of_storage(const mp_precedence *o, int s, struct pairs *p)
 {
     const mp_graph *graph = o->graph;
-    const mp_storage *storage = &graph->storages[s];
     const int first = graph->adders_start[s], end = graph->adders_start[s + 1];
     const bool chain = mp_adds_in_turn(o, s);
     for (int a = first + 1; chain && a < end; a++)
         if (!add_pair(p, graph->adders[a - 1], graph->adders[a])) return false;
     for (int r = graph->readers_start[s]; graph->writer[s] >= 0 && r < graph->readers_start[s + 1]; r++) {
-        const int reader = graph->readers[r];
-        if (graph->nodes[reader].phase == MP_PHASE_UPDATE || !mp_always_reads_any(o, reader, s)) continue;
-        if (!add_pair(p, graph->writer[s], reader)) return false;
+        const int reader = graph->readers[r], writer = mp_awaited_writer(graph, s, reader);
+        if (writer >= 0 && mp_always_reads_any(o, reader, s) && !add_pair(p, writer, reader)) return false;
     }
-    if (mp_storage_is_static(storage) || storage->carried) return true;
+    if (mp_storage_outlives_step(&graph->storages[s])) return true;
     const int n_readers = graph->readers_start[s + 1] - graph->readers_start[s];
     int adder = chain && end > first ? end - 1 : first;
     if (n_readers > 0 && end - adder > MP_SUM_PAIRS / n_readers) adder = end - MP_SUM_PAIRS / n_readers;
@@ -77,14 +77,15 @@ static bool pairs_of_update(const mp_precedence *o, int update, struct pairs *p)
 {
     const mp_graph *graph = o->graph;
     const mp_alternative *alternative = &graph->nodes[update].alternatives[0];
-    if (graph->fuse == MP_FUSE_NONE && !add_pair(p, o->n - 1, update)) return false;
+    const mp_update_order order = mp_update_order_of(graph);
+    if (order.after_backward && !add_pair(p, o->n - 1, update)) return false;
     for (size_t i = 0; i < alternative->n_writes; i++) {
         int s = alternative->writes[i];
         if (graph->storages[s].kind != MP_KIND_PARAMETER || !mp_always_writes(o, update, s)) continue;
         for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++) {
             int reader = graph->readers[r];
             if (graph->nodes[reader].phase == MP_PHASE_UPDATE || !mp_always_reads_any(o, reader, s)) continue;
-            if (!(graph->fuse == MP_FUSE_FORWARD ? add_pair(p, update, reader) : add_pair(p, reader, update))) return false;
+            if (!(order.after_readers ? add_pair(p, reader, update) : add_pair(p, update, reader))) return false;
         }
     }
     return true;
@@ -117,7 +118,8 @@ static void find_sequence(mp_precedence *o, mp_step *steps)
     int n = 0;
     size_t t = 0;
     mp_keep_all(graph, steps);
-    while (t < graph->n_nodes && (graph->fuse == MP_FUSE_FORWARD || graph->nodes[steps[t].node].phase != MP_PHASE_UPDATE))
+    const bool updates_last = mp_update_order_of(graph).after_readers;
+    while (t < graph->n_nodes && (!updates_last || graph->nodes[steps[t].node].phase != MP_PHASE_UPDATE))
         o->sequence[n++] = steps[t++].node;
     o->sequence[n++] = o->n - 1;
     while (t < graph->n_nodes) o->sequence[n++] = steps[t++].node;

@@ -2,6 +2,7 @@
  * of a million storages for each of them would take too long. */
 #include "planner/order/precedence.h"
 
+#include "estimator/graph/liveness.h"
 #include "planner/math/list.h"
 #include "planner/math/tuning.h"
 
@@ -148,9 +149,7 @@ mp_status mp_precedence_find_always(mp_precedence *o, mp_error *err)
         for (size_t k = 1; k < node->n_alternatives; k++)
             if (node->alternatives[k].ticks < o->ticks[i]) o->ticks[i] = node->alternatives[k].ticks;
     }
-    for (size_t s = 0; s < n_storages; s++)
-        o->recomputable[s] = !mp_storage_is_static(&graph->storages[s]) && !graph->storages[s].carried &&
-                             graph->producer[s] >= 0 && o->repeatable[graph->producer[s]];
+    for (size_t s = 0; s < n_storages; s++) o->recomputable[s] = mp_storage_is_recomputable(graph, (int)s);
     for (int i = 0; i < (int)graph->n_nodes; i++) find_source_and_derived(o, i);
     return MP_OK;
 }

@@ -335,7 +335,7 @@ static bool allocate(schedule *x, const bool *keep)
     for (size_t s = 0; s < n_storages; s++) {
         const int p = forward_producer(graph, (int)s);
         const bool is_static = mp_storage_is_static(&graph->storages[s]);
-        x->retained[s] = keep[s] || is_static || (p >= 0 && graph->nodes[p].flags & MP_NODE_ONCE);
+        x->retained[s] = keep[s] || is_static || (p >= 0 && !mp_node_may_rerun(&graph->nodes[p]));
         x->live[s] = is_static;
     }
     return true;

@@ -6,6 +6,8 @@
  */
 #include "planner/order/updates.h"
 
+#include "estimator/graph/order_rules.h"
+
 /* Per storage, a place in the order: twice the number of steps before it, plus 1 for updates that are put off there. */
 typedef struct places {
     int64_t *read, *written; /* after the last step that reads it; after the last that writes or adds to it */
@@ -41,9 +43,9 @@ static int64_t earliest(const mp_graph *graph, const places *after, const mp_alt
 /* Returns the place of an update: the earliest, or if put off the one for those. */
 static int64_t find_place(const mp_graph *graph, const places *after, const mp_alternative *alternative, size_t n, bool put_off)
 {
-    const int64_t first = graph->fuse == MP_FUSE_NONE ? 2 * (int64_t)n : 0, place = earliest(graph, after, alternative);
-    const int64_t late = graph->fuse == MP_FUSE_FORWARD ? 1 : 2 * (int64_t)n + 1;
-    if (put_off) return late;
+    const mp_update_order order = mp_update_order_of(graph);
+    const int64_t end = 2 * (int64_t)n, first = order.after_backward ? end : 0, place = earliest(graph, after, alternative);
+    if (put_off) return order.after_readers ? end + 1 : 1;
     return place > first ? place : first;
 }
 
@@ -62,7 +64,7 @@ static mp_status place_updates(const mp_graph *graph, const mp_step *steps, size
     size_t *start = mp_pool_alloc(pool, 2 * n + 3, sizeof *start);
     MP_ENSURE(all && !mp_pool_failed(pool), err, MP_NOMEM, "out of memory for a schedule of %zu steps", n + n_updates);
 
-    for (size_t t = 0; t < n && graph->fuse == MP_FUSE_BACKWARD; t++)
+    for (size_t t = 0; t < n && mp_update_order_of(graph).after_readers; t++)
         see(&after, &graph->nodes[steps[t].node].alternatives[steps[t].alternative], 2 * ((int64_t)t + 1));
     n_updates = 0;
     for (size_t i = 0; i < graph->n_nodes; i++) {

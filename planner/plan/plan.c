@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "estimator/graph/liveness.h"
+
 int64_t mp_plan_live_bytes(const mp_plan *plan)
 {
     return plan->peak_bytes - plan->static_bytes;
@@ -36,7 +38,7 @@ void mp_plan_free(mp_plan *plan)
  * storage that is saved for backward only (a mask, statistics) is no tensor of the model that a user could name. */
 static bool may_be_checkpoint(const mp_storage *storage)
 {
-    return !mp_storage_is_static(storage) && !storage->carried && storage->kind != MP_KIND_SAVED;
+    return !mp_storage_outlives_step(storage) && storage->kind != MP_KIND_SAVED;
 }
 
 mp_status mp_plan_checkpoints(const mp_graph *graph, const mp_step *steps, size_t n, int *storages, size_t *n_out,

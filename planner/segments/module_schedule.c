@@ -55,7 +55,7 @@ static mp_status run_again(schedule *x, int node, mp_error *err)
     x->is_again[k] = true;
     for (int p = x->modules->calls[k].first; p < x->modules->calls[k].again_end; p++) {
         const int v = x->modules->node[p];
-        if (!(graph->nodes[v].flags & MP_NODE_ONCE) && !(x->kept && x->kept[v])) MP_CHECK(push(x, v, err));
+        if (mp_node_may_rerun(&graph->nodes[v]) && !(x->kept && x->kept[v])) MP_CHECK(push(x, v, err));
     }
     return MP_OK;
 }
@@ -92,7 +92,7 @@ mp_status mp_module_schedule(const mp_modules *modules, const bool *chosen, cons
 static bool runs_again_at(const mp_modules *m, const mp_module_call *call, const mp_step *steps, size_t n, size_t t)
 {
     for (int p = call->first; p < call->again_end; p++) {
-        if (m->graph->nodes[m->node[p]].flags & MP_NODE_ONCE) continue;
+        if (!mp_node_may_rerun(&m->graph->nodes[m->node[p]])) continue;
         if (t >= n || steps[t++].node != m->node[p]) return false;
     }
     return true;
@@ -117,7 +117,7 @@ mp_status mp_module_schedule_read(const mp_modules *modules, const mp_step *step
         bool is_inside = modules->modules[call->module].is_split;
         for (int m = modules->modules[call->module].parent; m >= 0; m = modules->modules[m].parent) is_inside |= chosen[m];
         int first = call->first;
-        while (first < call->again_end && modules->graph->nodes[modules->node[first]].flags & MP_NODE_ONCE) first++;
+        while (first < call->again_end && !mp_node_may_rerun(&modules->graph->nodes[modules->node[first]])) first++;
         if (is_inside || first >= call->again_end || !second[modules->node[first]]) continue;
         if (runs_again_at(modules, call, steps, n, second[modules->node[first]])) chosen[call->module] = true;
     }

@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "estimator/graph/order_rules.h"
 #include "planner/math/tuning.h"
 #include "planner/order/updates.h"
 #include "planner/search/search.h"
@@ -26,7 +27,7 @@ mp_status mp_run_none(mp_search *search, mp_error *err)
     MP_CHECK(mp_search_offer(search, steps, n_all, NULL, NULL, err));
     for (size_t t = 0; t < n_all; t++)
         if (graph->nodes[steps[t].node].phase != MP_PHASE_UPDATE) steps[n++] = steps[t];
-    if (n == n_all || graph->fuse != MP_FUSE_BACKWARD) return MP_OK;
+    if (n == n_all || mp_update_order_of(graph).keeps_inputs) return MP_OK;
     MP_CHECK(mp_updates_place(graph, steps, n, &fused, &n, err));
     return mp_search_offer(search, fused, n, NULL, NULL, err);
 }

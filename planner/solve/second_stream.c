@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "estimator/graph/order_rules.h"
 #include "memplan/arena.h"
 #include "memplan/check.h"
 #include "planner/order/updates.h"
@@ -142,7 +143,7 @@ static mp_status take_steps(search *x, const mp_plan *plan)
     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
     MP_ENSURE(x->steps = mp_alloc(n, sizeof *x->steps), x->err, MP_NOMEM, "out of memory for a plan of %zu steps", n);
     if (n) memcpy(x->steps, plan->steps, n * sizeof *x->steps);
-    if (x->graph->fuse != MP_FUSE_BACKWARD) return MP_OK;
+    if (mp_update_order_of(x->graph).keeps_inputs) return MP_OK;
     MP_ENSURE(others = mp_alloc(n, sizeof *others), x->err, MP_NOMEM, "out of memory for a plan of %zu steps", n);
     for (size_t t = 0; t < n; t++)
         if (!is_update(x, (int)t)) others[n_others++] = plan->steps[t];

@@ -355,6 +355,19 @@ def kinds_not_compared(tree: Tree) -> Iterator[Violation]:
 
 
 @rule
+def liveness_at_home(tree: Tree) -> Iterator[Violation]:
+    """What in-place pairs, carried gradients, fused updates, second streams and single runs mean is said in estimator/graph: others ask."""
+    field = re.compile(r"(?<=[\w\])])(?<!options)(?<!model)(?:->|\.)(n_in_place|in_place|carried|until|fuse)\b|\b(MP_NODE_ONCE)\b")
+    for source in tree.sources.values():
+        at_home = within(tree.home(source), tables.LIVENESS_HOMES) or source.path.startswith(tables.LIVENESS_JUDGE)
+        if source.path.split("/")[0] not in tables.ROOMS or source.suffix not in (".c", ".h") or at_home:
+            continue
+        if m := field.search(source.bare):
+            sentence = f"reads {m[1] or m[2]}: what follows from it is a question to estimator/graph (liveness.h, order_rules.h)"
+            yield Violation(source.path, source.line_of(m.start()), "liveness_at_home", sentence)
+
+
+@rule
 def library_is_silent(tree: Tree) -> Iterator[Violation]:
     """The library never prints, exits or aborts."""
     talk = re.compile(

@@ -55,6 +55,10 @@ FOREIGN: tuple[tuple[str, tuple[str, ...]], ...] = (
 # Where operators are told apart by name: rules and rewrites of single operators, and the reading of ONNX files.
 KINDS_ALLOWED = ("estimator/rules", "estimator/simplify", "estimator/model/ops.c", "formats/onnx", "tests")
 
+# Where the rules of liveness are stated, and where graphs and plans are made, read, written and judged.
+LIVENESS_HOMES = ("estimator/graph", "estimator/training", "formats/json")
+LIVENESS_JUDGE = "planner/plan/check"
+
 # Files of the library that may write to standard output, and why.
 # What these write is made visible before, or is in our own tables.
 PRINTERS = ("cli/messages/print.c", "cli/messages/screen.c", "cli/options/help.c", "cli/manual.c")

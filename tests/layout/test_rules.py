@@ -50,6 +50,8 @@ TWICE = "\nstatic inline int mp_twice(void)\n{\n    return 0;\n}\n"
 
 # Rule, what breaks it, and what is appended to which files (a file that is not there is made, opened by a head comment).
 BREACHES: list[tuple[str, str, dict[str, str]]] = [
+    ("liveness_at_home", "a file reads how updates are fused", {PLAN_C: call("return graph->fuse == 0")}),
+    ("liveness_at_home", "a file reads which nodes run once", {PLAN_C: call("return node->flags & MP_NODE_ONCE")}),
     (
         "arrows_between_folders",
         "a folder includes one that comes later",

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "estimator/graph/order_rules.h"
 #include "planner/math/tuning.h"
 
 void mp_run_list_insert(mp_runs *x, mp_run_list *list, int run)
@@ -49,7 +50,7 @@ size_t mp_runs_steps(const mp_runs *x, mp_step *steps)
 static int64_t update_workspace(const mp_graph *graph)
 {
     int64_t most = 0;
-    if (graph->fuse != MP_FUSE_NONE) return 0;
+    if (!mp_update_order_of(graph).after_backward) return 0;
     for (size_t k = 0; k < graph->n_nodes; k++)
         if (graph->nodes[k].phase == MP_PHASE_UPDATE && graph->nodes[k].alternatives[0].workspace_bytes > most)
             most = graph->nodes[k].alternatives[0].workspace_bytes;
@@ -68,7 +69,7 @@ static mp_status link_updates(mp_runs *x, mp_error *err)
             for (size_t r = 0; r < alternative->n_reads; r++) {
                 const int s = alternative->reads[r];
                 if (mp_storage_is_static(&g->storages[s])) continue;
-                if (g->fuse != MP_FUSE_BACKWARD) {
+                if (mp_update_order_of(g).keeps_inputs) {
                     x->update_run[s] = x->end;
                     continue;
                 }
@@ -97,6 +98,7 @@ static mp_status allocate(mp_runs *x, mp_error *err)
     x->update_run = mp_pool_alloc(x->pool, g->n_storages, sizeof *x->update_run);
     x->gradients_start = mp_pool_alloc(x->pool, g->n_storages + 2, sizeof *x->gradients_start);
     x->of_node = mp_pool_alloc(x->pool, g->n_nodes, sizeof *x->of_node);
+    x->pair_used = mp_pool_alloc(x->pool, g->n_storages, sizeof *x->pair_used);
     MP_ENSURE(!mp_pool_failed(x->pool), err, MP_NOMEM, "out of memory for %zu storages", g->n_storages);
     memset(x->update_run, -1, g->n_storages * sizeof *x->update_run);
     return MP_OK;

@@ -66,6 +66,7 @@ typedef struct mp_runs {
     int *update_run;                  /* per gradient: a run up to which its update needs it live; -1: none */
     int *gradients_start, *gradients; /* per storage that updates change: the gradients which those updates read */
     mp_run_list *of_node;             /* per node: its runs */
+    int *pair_used;                   /* work of mp_lifetime_pair: zero per storage */
     int64_t ticks;                    /* the sum over all runs that are on */
     int n_on, n_shifted;              /* n_shifted: how many runs have moved to make space since the last mp_runs_spread */
     mp_change *changes;

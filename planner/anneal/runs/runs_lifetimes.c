@@ -3,6 +3,8 @@
 
 #include <limits.h>
 
+#include "estimator/graph/liveness.h"
+
 static int position_of(const mp_runs *x, int run)
 {
     return x->runs[run].position;
@@ -37,11 +39,10 @@ bool mp_lifetime_of_sum(const mp_runs *x, int s, int *begin, int *end)
 
 /* ---- in-place pairs ---- */
 
-/* True if the instance of s that a run at this position reads ends there. */
+/* True if the instance of s, not always live, that a run at this position reads ends there. */
 static bool ends_at(const mp_runs *x, int s, int position)
 {
     int begin, end;
-    if (mp_storage_is_static(&x->graph->storages[s])) return false;
     if (mp_storage_is_sum(x->graph, s)) return mp_lifetime_of_sum(x, s, &begin, &end) && end == position + 1;
     const int producer = mp_run_list_find(x, &x->producers[s], position) - 1;
     return producer >= 0 && mp_lifetime_end(x, s, producer) == position + 1;
@@ -64,21 +65,14 @@ void mp_lifetime_pair(mp_runs *x, int run)
     mp_node_run *r = &x->runs[run];
     if (run == x->end || r->position < 0) return;
     const mp_alternative *alternative = &x->graph->nodes[r->node].alternatives[r->alternative];
-    const mp_in_place *first = NULL; /* the first pair that fits; mostly it has what later pairs want */
     int64_t spared = 0;
     for (size_t k = 0; r->is_on && k < alternative->n_in_place; k++) {
-        const mp_in_place *p = &alternative->in_place[k];
-        if (bytes_of(x, p->from) < bytes_of(x, p->to) || !ends_at(x, p->from, r->position) || !begins_at(x, p->to, r->position))
-            continue;
-        bool taken = first && (first->from == p->from || first->to == p->to);
-        for (const mp_in_place *q = first ? first + 1 : p; q < p && !taken; q++) { /* the first fitting pair has both */
-            if (q->from != p->from && q->to != p->to) continue;
-            taken = bytes_of(x, q->from) >= bytes_of(x, q->to) && ends_at(x, q->from, r->position) &&
-                    begins_at(x, q->to, r->position);
-        }
-        if (!first) first = p;
-        if (!taken) spared += bytes_of(x, p->to);
+        const mp_in_place p = alternative->in_place[k];
+        if (!mp_pair_fits(x->graph, p) || !ends_at(x, p.from, r->position) || !begins_at(x, p.to, r->position)) continue;
+        if (mp_pair_take(p, 1, x->pair_used)) spared += bytes_of(x, p.to);
     }
+    for (size_t k = 0; r->is_on && k < alternative->n_in_place; k++)
+        x->pair_used[alternative->in_place[k].from] = x->pair_used[alternative->in_place[k].to] = 0;
     if (spared == r->in_place_bytes) return;
     mp_profile_add(&x->profile, r->position, r->position + 1, r->in_place_bytes - spared);
     r->in_place_bytes = spared;

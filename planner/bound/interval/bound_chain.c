@@ -23,7 +23,7 @@ static void find_candidates(mp_bound_chain *c)
     for (int k = 0; k < o->n && !mp_bound_chain_ended(c); k += stride) {
         const int v = o->sequence[k];
         if (v == o->n - 1 || (o->only_vertex >= 0 && v != o->only_vertex)) continue;
-        if (x->until >= 0 && !mp_precedes(o, v, x->until)) continue;
+        if (x->default_end >= 0 && !mp_precedes(o, v, x->default_end)) continue;
         mp_bound_interval_start(x, v);
         mp_bound_interval_end(x, -1);
         c->infeasible = x->free_bytes < 0;
@@ -150,7 +150,7 @@ mp_status mp_bound_chain_new(const mp_precedence *order, int64_t budget_bytes, c
     c->most = options->effort > 0 ? MP_BOUND_POINTS * options->effort : 1;
     MP_CHECK(mp_bound_interval_new(order, budget_bytes, &c->interval, err));
     MP_CHECK(mp_bound_interval_add_undecided(c->interval, err));
-    c->interval->until = until;
+    c->interval->default_end = until;
     c->candidates = mp_pool_alloc(c->pool, MP_BOUND_CANDIDATES, sizeof *c->candidates);
     c->point = mp_pool_alloc(c->pool, (size_t)c->most, sizeof *c->point);
     c->single = mp_pool_alloc(c->pool, (size_t)c->most, sizeof *c->single);

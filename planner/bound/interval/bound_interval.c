@@ -11,6 +11,7 @@
  */
 #include "planner/bound/interval/bound_interval.h"
 
+#include "estimator/graph/liveness.h"
 #include "planner/math/bits.h"
 #include "planner/order/precedence.h"
 
@@ -36,7 +37,7 @@ static int find_producers(const mp_precedence *o, int s, bool undecided, int *pr
     if (o->recomputable[s]) producers[n++] = p;
     if (o->recomputable[s] || !undecided || mp_storage_is_static(&graph->storages[s])) return n;
     if (p >= 0 && !o->repeatable[p] && is_undecided_somewhere(o, p) &&
-        (!graph->storages[s].carried || mp_always_writes(o, p, s)))
+        (!mp_storage_outlives_step(&graph->storages[s]) || mp_always_writes(o, p, s)))
         producers[n++] = p;
     for (int a = graph->adders_start[s]; p < 0 && a < graph->adders_start[s + 1]; a++) {
         const int adder = graph->adders[a];
@@ -98,7 +99,7 @@ static mp_status bound_network_build(mp_bound_interval *x, bool undecided, mp_er
     for (size_t v = 0; v < graph->n_nodes; v++) {
         for (int r = o->reads_start[v]; x->node_vertex[v] >= 0 && r < o->reads_start[v + 1]; r++) {
             const int s = o->reads[r];
-            if (graph->storages[s].carried || (has_no_producer(graph, s) && !undecided)) continue;
+            if (mp_storage_outlives_step(&graph->storages[s]) || (has_no_producer(graph, s) && !undecided)) continue;
             if (x->storage_vertex[s] < 0) x->storage_vertex[s] = n++;
             from[n_arcs] = x->node_vertex[v];
             to[n_arcs++] = x->storage_vertex[s];
@@ -146,7 +147,7 @@ mp_status mp_bound_interval_new(const mp_precedence *order, int64_t budget_bytes
     MP_OWNED_BY(mp_bound_interval_free) mp_bound_interval *x = mp_alloc(1, sizeof *x);
     MP_ENSURE(x, err, MP_NOMEM, "no memory for a bound of %zu nodes", n);
     x->order = order;
-    x->until = -1;
+    x->default_end = -1;
     x->available_bytes = budget_bytes - mp_graph_static_bytes(graph);
     x->pool = mp_pool_new();
     x->node_vertex = mp_pool_alloc(x->pool, n, sizeof *x->node_vertex);
@@ -164,6 +165,7 @@ mp_status mp_bound_interval_new(const mp_precedence *order, int64_t budget_bytes
     x->covers_two = mp_pool_alloc(x->pool, m, sizeof *x->covers_two);
     x->barred = mp_pool_alloc(x->pool, m, sizeof *x->barred);
     x->stack = mp_pool_alloc(x->pool, m, sizeof *x->stack);
+    x->best = mp_pool_alloc(x->pool, m, sizeof *x->best);
     x->runs = mp_pool_alloc(x->pool, n, sizeof *x->runs);
     for (int k = 0; k < 3; k++) {
         struct mp_bound_labels *labels = k < 2 ? &x->labels[k] : &x->spare;
@@ -210,7 +212,8 @@ static bool is_begun(const mp_precedence *o, int node, int s)
 static bool is_made_before(const mp_precedence *o, int node, int s)
 {
     const int p = o->graph->producer[s];
-    if (p >= 0 && mp_precedes(o, p, node)) return !o->graph->storages[s].carried || mp_always_writes(o, p, s);
+    if (p >= 0 && mp_precedes(o, p, node))
+        return !mp_storage_outlives_step(&o->graph->storages[s]) || mp_always_writes(o, p, s);
     return is_begun(o, node, s);
 }
 
@@ -224,7 +227,7 @@ static bool is_needed_after(const mp_bound_interval *x, int s)
 {
     const mp_precedence *o = x->order;
     const mp_graph *graph = o->graph;
-    if (graph->storages[s].carried) return true; /* it is live to the end */
+    if (mp_storage_outlives_step(&graph->storages[s])) return true; /* it is live to the end */
     for (int a = graph->adders_start[s]; a < graph->adders_start[s + 1]; a++)
         if (is_after(x, graph->adders[a]) && mp_always_adds(o, graph->adders[a], s)) return true;
     for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++)
@@ -247,24 +250,10 @@ static int64_t own_bytes(const mp_bound_interval *x, const int *list, size_t n)
     return bytes;
 }
 
-/* Returns the most bytes that in-place pairs can save: each output once. */
-static int64_t most_saved(const mp_bound_interval *x, const mp_alternative *alternative)
+static bool may_apply(const void *data, mp_in_place p)
 {
-    const mp_storage *storages = x->order->graph->storages;
-    int64_t bytes = 0;
-    for (size_t i = 0; i < alternative->n_in_place; i++) {
-        const mp_in_place p = alternative->in_place[i];
-        bool fits = false;
-        for (size_t k = 0; k < i && !fits; k++) fits = alternative->in_place[k].to == p.to;
-        if (fits) continue; /* examined already */
-        for (size_t k = i; k < alternative->n_in_place && !fits; k++) {
-            const int from = alternative->in_place[k].from;
-            fits = alternative->in_place[k].to == p.to && !mp_storage_is_static(&storages[from]) && !x->must_be_live[from] &&
-                   storages[from].bytes >= storages[p.to].bytes;
-        }
-        if (fits && !mp_storage_is_static(&storages[p.to]) && !x->must_be_live[p.to]) bytes += storages[p.to].bytes;
-    }
-    return bytes;
+    const mp_bound_interval *x = data;
+    return !x->must_be_live[p.from] && !x->must_be_live[p.to];
 }
 
 /* Returns the bytes that the node itself needs in this alternative, without storages that are kept, and without recomputable
@@ -273,7 +262,7 @@ static int64_t alternative_bytes(const mp_bound_interval *x, const mp_alternativ
 {
     return alternative->workspace_bytes + own_bytes(x, alternative->reads, alternative->n_reads) +
            own_bytes(x, alternative->writes, alternative->n_writes) + own_bytes(x, alternative->adds, alternative->n_adds) -
-           most_saved(x, alternative);
+           mp_pairs_save_at_most(x->order->graph, alternative, may_apply, x, x->best).outputs_bytes;
 }
 
 /* True if some producer of s is neither before the start nor after it. */
@@ -380,7 +369,7 @@ void mp_bound_interval_end(mp_bound_interval *x, int node)
 {
     for (size_t i = 0; i < x->n_required; i++) x->is_required[x->required[i]] = x->covers_two[x->required[i]] = false;
     x->n_required = 0;
-    if (node < 0) node = x->until;
+    if (node < 0) node = x->default_end;
     require_of_nodes(x, node, false);
     for (int s = 0; s < (int)x->order->graph->n_storages; s++)
         if (x->can_be_made[s] && !x->order->recomputable[s] && bound_network_allow(x, s, node) && x->must_pass[s])

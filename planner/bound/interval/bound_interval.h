@@ -15,7 +15,7 @@ typedef struct mp_bound_interval {
     mp_pool *pool; /* owns all arrays except producers and producer_arc */
     const mp_precedence *order;
     mp_mincut *cut;
-    int until; /* an interval without an end of its own ends at the first run of this node; -1: at the end of the step */
+    int default_end; /* an interval without an end of its own ends at the first run of this node; -1: at the end of the step */
     const uint64_t *assumed_after; /* bit set: nodes assumed, with all they precede, to come after the next start; or NULL */
     int64_t available_bytes;       /* budget less static bytes */
     int64_t scale_num, scale_den,
@@ -53,6 +53,7 @@ typedef struct mp_bound_interval {
         bool *available; /* per storage: live at the start or produced in the interval, if that matters */
     } labels[2];
     mp_bound_work work; /* the work of all calls so far */
+    int64_t *best;      /* work of mp_bound_interval_start: zero per storage */
     /* work of mp_bound_interval_solve */
     int *stack;
     struct mp_bound_labels spare;

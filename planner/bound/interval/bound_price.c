@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "estimator/graph/liveness.h"
 #include "planner/math/tuning.h"
 
 /* A labelling as a line: its ticks, plain and scaled, and the bytes live at the start. */
@@ -66,7 +67,7 @@ static size_t add_reads(mp_bound_interval *x, int v, struct mp_bound_labels *lab
     const mp_precedence *o = x->order;
     for (int r = o->reads_start[v]; r < o->reads_start[v + 1]; r++) {
         const int s = o->reads[r];
-        if (x->storage_vertex[s] < 0 || o->graph->storages[s].carried || labels->available[s]) continue;
+        if (x->storage_vertex[s] < 0 || labels->available[s] || mp_storage_outlives_step(&o->graph->storages[s])) continue;
         labels->available[s] = true;
         x->stack[n++] = s;
     }

@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "estimator/graph/liveness.h"
 #include "planner/math/linear.h"
 #include "planner/math/tuning.h"
 #include "planner/order/precedence.h"
@@ -152,12 +153,13 @@ static void add_storage(mp_bound_relax *r, int p, int s)
     const mp_precedence *order = order_of(r);
     const mp_graph *graph = order->graph;
     const mp_bound_pair pair = o->pairs[p];
+    const bool outlives_step = mp_storage_outlives_step(&graph->storages[s]);
     if (r->live[(size_t)pair.from * o->n_storages + (size_t)s] == ALWAYS) return;
     if (o->needed[mp_bound_overlap_place(o, pair) + (size_t)s]) {
         add_row(r, p, s, NONE);
         return;
     }
-    for (int k = graph->readers_start[s]; k < graph->readers_start[s + 1] && !graph->storages[s].carried; k++) {
+    for (int k = graph->readers_start[s]; k < graph->readers_start[s + 1] && !outlives_step; k++) {
         const int v = graph->readers[k];
         if (r->in[v] >= 0 && mp_always_reads(order, v, s)) add_row(r, p, s, r->in[v]);
     }
@@ -267,7 +269,7 @@ static double shortfall(const mp_bound_relax *r, mp_bound_pair pair)
         double made = 0;
         for (int k = pair.from; k < pair.to && made < 1; k++) made += value_of(r, r->runs[(size_t)k * o->n_nodes + (size_t)v]);
         for (int k = order->reads_start[v]; k < order->reads_start[v + 1] && made > 0; k++) {
-            if (order->graph->storages[order->reads[k]].carried) continue;
+            if (mp_storage_outlives_step(&order->graph->storages[order->reads[k]])) continue;
             const double there = share_there(r, pair, order->reads[k]);
             if (there < made) made = there;
         }

@@ -1,0 +1,53 @@
+/* liveness.h - what a graph's flags mean for how long its storages live: facts that searchers, proofs, pictures and the
+ * executor ask for instead of reading the flags. The rules themselves are in memplan/timeline.h.
+ */
+#pragma once
+
+#include "memplan/timeline.h"
+
+/* True if what the storage holds outlives a training step: it is always live, or carried into the next step. A read of it needs
+ * no production before it in the step; it is in memory at the end; and both lives of a carried gradient, the one from the step
+ * before and the one that this step begins, have one place. Of any other storage every read comes after a production. */
+static inline bool mp_storage_outlives_step(const mp_storage *storage)
+{
+    return storage->carried || mp_storage_is_static(storage);
+}
+
+/* True if a run of a node that may run again produces the storage anew, so that it need not stay for a later reader. */
+static inline bool mp_storage_is_recomputable(const mp_graph *graph, int storage)
+{
+    const int producer = graph->producer[storage];
+    return producer >= 0 && mp_node_may_rerun(&graph->nodes[producer]) && !mp_storage_outlives_step(&graph->storages[storage]);
+}
+
+/* ---- in-place pairs ----
+ *
+ * Of the pairs of a step whose `from` ends there and whose `to` begins there, the first listed ones that fit are taken, each
+ * input and each output at most once. */
+
+/* True if `to` has room in the memory of `from`, and neither is always live. */
+static inline bool mp_pair_fits(const mp_graph *graph, mp_in_place pair)
+{
+    const mp_storage *from = &graph->storages[pair.from], *to = &graph->storages[pair.to];
+    return from->bytes >= to->bytes && !mp_storage_is_static(from) && !mp_storage_is_static(to);
+}
+
+/* Takes a pair, unless one that was taken in the same `round` (not 0; of a step, say) has its input or output. Call for the
+ * pairs that apply, as they are listed. used[s] is the last round in which storage s was used. Inline: searchers ask it often.
+ */
+static inline bool mp_pair_take(mp_in_place pair, int round, int *used)
+{
+    if (used[pair.from] == round || used[pair.to] == round) return false;
+    used[pair.from] = used[pair.to] = round;
+    return true;
+}
+
+/* The most bytes that the pairs of a step can save: if each output counts once, and if each input does. */
+typedef struct mp_pairs_most {
+    int64_t outputs_bytes, inputs_bytes;
+} mp_pairs_most;
+
+/* Adds up over the pairs that fit and that may apply (asked with `data`). `best` is zero per storage, before and after.
+ * O(pairs). */
+mp_pairs_most mp_pairs_save_at_most(const mp_graph *graph, const mp_alternative *alternative,
+                                    bool (*may_apply)(const void *data, mp_in_place pair), const void *data, int64_t *best);
