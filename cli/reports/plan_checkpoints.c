@@ -15,8 +15,8 @@ static bool is_activation(const mp_graph *graph, int s)
 {
     const int producer = graph->producer[s];
     const mp_kind kind = graph->storages[s].kind;
-    return !mp_storage_is_static(&graph->storages[s]) && graph->storages[s].tier == MP_TIER_DEVICE && kind != MP_KIND_SAVED && producer >= 0 &&
-           graph->nodes[producer].phase == MP_PHASE_FORWARD;
+    return !mp_storage_is_static(&graph->storages[s]) && graph->storages[s].tier == MP_TIER_DEVICE && kind != MP_KIND_SAVED &&
+           producer >= 0 && graph->nodes[producer].phase == MP_PHASE_FORWARD;
 }
 
 /* Marks the products of recomputed storages: direct ones, and those through storages that are neither kept nor recomputed. */

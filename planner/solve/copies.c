@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "planner/math/tuning.h"
-#include "planner/solve/solver.h"
 
 typedef struct search {
     const mp_request *request;
@@ -68,29 +67,24 @@ static mp_status improve(search *x, int t)
     return MP_OK;
 }
 
-mp_status mp_copies_issue(const mp_request *request, mp_plan **plan, mp_error *err)
+mp_status mp_copies_issue(const mp_request *request, const mp_plan *plan, mp_step *steps, bool *is_faster, mp_error *err)
 {
-    const mp_plan *before = *plan;
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
-    mp_plan *after = NULL;
     search x = {.request = request,
-                .steps = mp_pool_alloc(pool, before->n_steps, sizeof *x.steps),
-                .trial = mp_pool_alloc(pool, before->n_steps, sizeof *x.trial),
-                .best = mp_pool_alloc(pool, before->n_steps, sizeof *x.best),
-                .n = (int)before->n_steps,
-                .ticks = before->ticks,
-                .peak_bytes = before->peak_bytes,
+                .steps = steps,
+                .trial = mp_pool_alloc(pool, plan->n_steps, sizeof *x.trial),
+                .best = mp_pool_alloc(pool, plan->n_steps, sizeof *x.best),
+                .n = (int)plan->n_steps,
+                .ticks = plan->ticks,
+                .peak_bytes = plan->peak_bytes,
                 .err = err};
-    MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "out of memory for a plan of %zu steps", before->n_steps);
-    memcpy(x.steps, before->steps, before->n_steps * sizeof *x.steps);
+    MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "out of memory for a plan of %zu steps", plan->n_steps);
+    memcpy(steps, plan->steps, plan->n_steps * sizeof *steps);
     for (int64_t last = INT64_MAX; x.ticks < last;) {
         last = x.ticks;
         for (int t = 0; t < x.n; t++)
-            if (is_copy(&x, x.steps[t])) MP_CHECK(improve(&x, t));
+            if (is_copy(&x, steps[t])) MP_CHECK(improve(&x, t));
     }
-    if (x.ticks >= before->ticks) return MP_OK;
-    MP_CHECK(mp_plan_with_steps(request->graph, before, x.steps, &after, err));
-    mp_plan_free(*plan);
-    *plan = after;
+    *is_faster = x.ticks < plan->ticks;
     return MP_OK;
 }

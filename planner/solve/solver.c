@@ -270,6 +270,21 @@ static mp_status solve_plain(const mp_request *request, mp_plan **plan, bool *st
     return mp_plan_new(request->graph, found->solver, found->steps, found->n_steps, plan, err);
 }
 
+/* Replaces the plan by one that issues its copies, if that is faster. */
+static mp_status issue_copies(const mp_request *request, mp_plan **plan, mp_error *err)
+{
+    bool is_faster;
+    mp_plan *after = NULL;
+    MP_OWNED mp_step *steps = mp_alloc((*plan)->n_steps, sizeof *steps);
+    MP_ENSURE(steps, err, MP_NOMEM, "out of memory for a plan of %zu steps", (*plan)->n_steps);
+    MP_CHECK(mp_copies_issue(request, *plan, steps, &is_faster, err));
+    if (!is_faster) return MP_OK;
+    MP_CHECK(mp_plan_with_steps(request->graph, *plan, steps, &after, err));
+    mp_plan_free(*plan);
+    *plan = after;
+    return mp_plan_check(request->graph, after, err);
+}
+
 /* Answers a request for a graph with copies: the plan that does without them, and on tiny graphs every plan that copies in
  * order. */
 static mp_status solve_with_copies(const mp_request *request, mp_answer *answer, mp_error *err)
@@ -287,9 +302,7 @@ static mp_status solve_with_copies(const mp_request *request, mp_answer *answer,
     asked.solver = copies ? "exact" : "none";
     MP_CHECK(solve(&asked, answer, err));
     answer->stopped |= stopped;
-    if (!answer->plan) return MP_OK;
-    MP_CHECK(mp_copies_issue(request, &answer->plan, err));
-    return mp_plan_check(request->graph, answer->plan, err);
+    return answer->plan ? issue_copies(request, &answer->plan, err) : MP_OK;
 }
 
 mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
