@@ -397,43 +397,41 @@ mp_status mp_floor_of(const mp_precedence *o, int64_t *floor_bytes, mp_floor_rea
     return MP_OK;
 }
 
+static bool is_on_device(const void *graph, mp_in_place pair)
+{
+    return ((const mp_graph *)graph)->storages[pair.to].tier == MP_TIER_DEVICE;
+}
+
 /* Returns what is live on the device while an alternative runs, less the most that its in-place pairs can save. */
-static int64_t bytes_of_run(const mp_graph *graph, const mp_alternative *x, int *seen, int stamp)
+static int64_t bytes_of_run(const mp_graph *graph, const mp_alternative *x, int64_t *best)
 {
     const struct {
         const int *list;
         size_t n;
     } lists[] = {{x->reads, x->n_reads}, {x->writes, x->n_writes}, {x->adds, x->n_adds}};
+    const mp_pairs_most most = mp_pairs_save_at_most(graph, x, is_on_device, graph, best);
     int64_t bytes = x->workspace_bytes;
     for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
         for (size_t i = 0; i < lists[k].n; i++) {
             const mp_storage *storage = &graph->storages[lists[k].list[i]];
             if (storage->tier == MP_TIER_DEVICE && !mp_storage_is_static(storage)) bytes += storage->bytes;
         }
-    for (size_t i = 0; i < x->n_in_place; i++) {
-        const mp_storage *from = &graph->storages[x->in_place[i].from], *to = &graph->storages[x->in_place[i].to];
-        if (seen[x->in_place[i].to] == stamp || to->tier != MP_TIER_DEVICE || mp_storage_is_static(from)) continue;
-        if (mp_storage_is_static(to) || from->bytes < to->bytes) continue;
-        seen[x->in_place[i].to] = stamp;
-        bytes -= to->bytes;
-    }
-    return bytes;
+    return bytes - (most.inputs_bytes < most.outputs_bytes ? most.inputs_bytes : most.outputs_bytes);
 }
 
 /* The floor of a graph with copies: what the first run of one node takes. Everything else may be in another tier then. */
 static mp_status floor_of_copies(const mp_graph *graph, int64_t *floor_bytes, mp_floor_reason *reason, mp_error *err)
 {
     int64_t highest = 0;
-    int stamp = 0;
-    MP_OWNED int *seen = mp_alloc(graph->n_storages, sizeof *seen);
-    MP_ENSURE(seen, err, MP_NOMEM, "no memory for the floor of '%s'", graph->name);
+    MP_OWNED int64_t *best = mp_alloc(graph->n_storages, sizeof *best);
+    MP_ENSURE(best, err, MP_NOMEM, "no memory for the floor of '%s'", graph->name);
     *reason = (mp_floor_reason){.node = -1, .storage = -1, .producer = -1, .beside = -1};
     for (int v = 0; v < (int)graph->n_nodes; v++) {
         const mp_node *node = &graph->nodes[v];
         int64_t least = INT64_MAX;
         for (size_t k = 0; k < node->n_alternatives && !(node->flags & MP_NODE_OPTIONAL); k++) {
             if (node->alternatives[k].returns) continue;
-            const int64_t bytes = bytes_of_run(graph, &node->alternatives[k], seen, ++stamp);
+            const int64_t bytes = bytes_of_run(graph, &node->alternatives[k], best);
             if (bytes < least) least = bytes;
         }
         if (least == INT64_MAX || (least <= highest && reason->node >= 0)) continue;

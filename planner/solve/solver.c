@@ -4,11 +4,11 @@
 
 #include <string.h>
 
+#include "estimator/graph/plain.h"
 #include "memplan/arena.h"
 #include "memplan/check.h"
 #include "memplan/solver.h"
 #include "planner/math/tuning.h"
-#include "planner/order/plain.h"
 #include "planner/search/search.h"
 #include "planner/search/searchers.h"
 #include "planner/solve/copies.h"

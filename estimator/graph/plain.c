@@ -1,5 +1,5 @@
 /* plain.c - copies what a graph does on compute, and remembers the numbers. */
-#include "planner/order/plain.h"
+#include "estimator/graph/plain.h"
 
 static bool is_optional(const mp_graph *graph, int node)
 {
