@@ -2,6 +2,7 @@
 #include "memplan/check.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "estimator/base/memory.h"
@@ -12,8 +13,9 @@
 static mp_status check_runs(const mp_graph *graph, const mp_plan *plan, mp_error *err)
 {
     MP_OWNED size_t *runs = mp_alloc(graph->n_nodes, sizeof *runs);
+    MP_OWNED size_t *computed = mp_alloc(graph->n_nodes, sizeof *computed);      /* runs that do not return */
     MP_OWNED int *alternatives = mp_alloc(graph->n_nodes, sizeof *alternatives); /* the alternatives of first runs */
-    MP_ENSURE(runs && alternatives, err, MP_NOMEM, "no memory to check a plan");
+    MP_ENSURE(runs && computed && alternatives, err, MP_NOMEM, "no memory to check a plan");
     for (size_t t = 0; t < plan->n_steps; t++) {
         mp_step step = plan->steps[t];
         MP_ENSURE(step.node >= 0 && (size_t)step.node < graph->n_nodes, err, MP_REFUTED,
@@ -21,22 +23,27 @@ static mp_status check_runs(const mp_graph *graph, const mp_plan *plan, mp_error
         MP_ENSURE(step.alternative >= 0 && (size_t)step.alternative < graph->nodes[step.node].n_alternatives, err, MP_REFUTED,
                   "step %zu: %s has no alternative %d", t, mp_node_label(graph, step.node).text, step.alternative);
         bool again = runs[step.node]++ > 0;
+        const bool returns = graph->nodes[step.node].alternatives[step.alternative].returns;
+        computed[step.node] += !returns;
+        MP_ENSURE(again || !returns, err, MP_REFUTED, "step %zu: %s returns what it has not computed yet", t,
+                  mp_node_label(graph, step.node).text);
         MP_ENSURE(!plan->recompute || plan->recompute[t] == again, err, MP_REFUTED,
                   "step %zu: run %zu of %s is marked %srecompute", t, runs[step.node], mp_node_label(graph, step.node).text,
                   again ? "as no " : "as ");
         if (!again) alternatives[step.node] = step.alternative;
         const mp_alternative *taken = graph->nodes[step.node].alternatives;
-        MP_ENSURE(step.alternative == alternatives[step.node] || !mp_node_has_algorithms(&graph->nodes[step.node]), err,
-                  MP_REFUTED, "step %zu: %s runs with the algorithm '%s', and first ran with '%s'; one is for all its runs", t,
-                  mp_node_label(graph, step.node).text, taken[step.alternative].algorithm,
-                  taken[alternatives[step.node]].algorithm);
+        MP_ENSURE(
+            step.alternative == alternatives[step.node] || returns || !mp_node_has_algorithms(&graph->nodes[step.node]), err,
+            MP_REFUTED, "step %zu: %s runs with the algorithm '%s', and first ran with '%s'; one is for all its runs", t,
+            mp_node_label(graph, step.node).text, taken[step.alternative].algorithm, taken[alternatives[step.node]].algorithm);
     }
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const mp_node *node = &graph->nodes[i];
-        bool repeatable = node->phase == MP_PHASE_FORWARD && !(node->flags & MP_NODE_ONCE);
-        MP_ENSURE(runs[i] >= 1, err, MP_REFUTED, "%s never runs", mp_node_label(graph, (int)i).text);
-        MP_ENSURE(runs[i] == 1 || repeatable, err, MP_REFUTED, "%s runs %zu times, and must run once",
-                  mp_node_label(graph, (int)i).text, runs[i]);
+        const bool is_optional = node->flags & MP_NODE_OPTIONAL;
+        const bool repeatable = node->phase == MP_PHASE_FORWARD && !(node->flags & MP_NODE_ONCE) && !is_optional;
+        MP_ENSURE(runs[i] >= 1 || is_optional, err, MP_REFUTED, "%s never runs", mp_node_label(graph, (int)i).text);
+        MP_ENSURE(computed[i] <= 1 || repeatable, err, MP_REFUTED, "%s runs %zu times, and must run once",
+                  mp_node_label(graph, (int)i).text, computed[i]);
     }
     return MP_OK;
 }
@@ -83,20 +90,21 @@ static mp_status check_updates(const mp_graph *graph, const mp_plan *plan, mp_er
     return MP_OK;
 }
 
-/* Only updates run on the second stream, and a later step, or the end, waits for each. */
+/* Only steps of other channels than compute are issued, and a later step, or the end, waits for each. */
 static mp_status check_waits(const mp_graph *graph, const mp_plan *plan, mp_error *err)
 {
     for (size_t t = 0; t < plan->n_steps; t++) {
         const mp_step step = plan->steps[t];
+        const int channel = graph->nodes[step.node].alternatives[step.alternative].channel;
         if (!step.until) continue;
-        MP_ENSURE(graph->nodes[step.node].phase == MP_PHASE_UPDATE, err, MP_REFUTED,
-                  "step %zu: %s runs on the second stream, and is no update", t, mp_node_label(graph, step.node).text);
+        MP_ENSURE(channel != MP_CHANNEL_COMPUTE, err, MP_REFUTED, "step %zu: %s is issued beside others, and runs on compute",
+                  t, mp_node_label(graph, step.node).text);
         MP_ENSURE(step.until > (int)t, err, MP_REFUTED,
-                  "step %zu: %s runs on the second stream until step %d, which does not come after it", t,
-                  mp_node_label(graph, step.node).text, step.until);
+                  "step %zu: %s runs on the %s until step %d, which does not come after it", t,
+                  mp_node_label(graph, step.node).text, graph->channels[channel], step.until);
         MP_ENSURE(step.until <= (int)plan->n_steps, err, MP_REFUTED,
-                  "step %zu: %s runs on the second stream, and nothing waits for it: there are only %zu steps", t,
-                  mp_node_label(graph, step.node).text, plan->n_steps);
+                  "step %zu: %s runs on the %s, and nothing waits for it: there are only %zu steps", t,
+                  mp_node_label(graph, step.node).text, graph->channels[channel], plan->n_steps);
     }
     return MP_OK;
 }
@@ -218,12 +226,28 @@ static mp_status check_baseline(const mp_graph *graph, const mp_plan *plan, mp_e
     MP_OWNED mp_step *steps = NULL;
     if (plan->baseline_peak_bytes < 0 && plan->baseline_seconds < 0) return MP_OK;
     MP_ENSURE(steps = mp_alloc(graph->n_nodes, sizeof *steps), err, MP_NOMEM, "no memory to check a plan");
-    mp_keep_all(graph, steps);
-    MP_CHECK(mp_replay_new(graph, steps, graph->n_nodes, &replay, err));
+    MP_CHECK(mp_replay_new(graph, steps, mp_keep_all(graph, steps), &replay, err));
     if (plan->baseline_peak_bytes >= 0)
         MP_CHECK(check_bytes("a baseline_peak_bytes", replay->peak_bytes, plan->baseline_peak_bytes, err));
     if (plan->baseline_seconds >= 0)
         MP_CHECK(check_seconds("baseline_seconds", (double)replay->ticks * graph->tick_seconds, plan->baseline_seconds, err));
+    return MP_OK;
+}
+
+/* Compares what the plan states about the tiers besides the device, and their budgets. */
+static mp_status check_tiers(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, mp_error *err)
+{
+    for (size_t m = 1; m < graph->n_tiers; m++) {
+        const mp_tier_claim *claim = &plan->tiers[m];
+        char what[96];
+        snprintf(what, sizeof what, "a peak_bytes of tier '%.60s'", graph->tiers[m]);
+        if (claim->peak_bytes >= 0) MP_CHECK(check_bytes(what, replay->tiers[m].peak_bytes, claim->peak_bytes, err));
+        snprintf(what, sizeof what, "a static_bytes of tier '%.60s'", graph->tiers[m]);
+        if (claim->static_bytes >= 0) MP_CHECK(check_bytes(what, replay->tiers[m].static_bytes, claim->static_bytes, err));
+        MP_ENSURE(replay->tiers[m].peak_bytes <= claim->budget_bytes, err, MP_REFUTED,
+                  "the plan needs %lld bytes of tier '%s', over its budget of %lld", (long long)replay->tiers[m].peak_bytes,
+                  graph->tiers[m], (long long)claim->budget_bytes);
+    }
     return MP_OK;
 }
 
@@ -234,6 +258,7 @@ static mp_status check_claims(const mp_graph *graph, const mp_plan *plan, const 
     MP_CHECK(check_frees(graph, plan, replay, err));
     MP_CHECK(check_bytes("a peak_bytes", replay->peak_bytes, plan->peak_bytes, err));
     if (plan->static_bytes >= 0) MP_CHECK(check_bytes("a static_bytes", replay->static_bytes, plan->static_bytes, err));
+    MP_CHECK(check_tiers(graph, plan, replay, err));
     MP_CHECK(check_seconds("seconds", seconds, plan->seconds, err));
     MP_ENSURE(plan->ticks == replay->ticks, err, MP_REFUTED, "the plan claims %lld ticks; found %lld", (long long)plan->ticks,
               (long long)replay->ticks);

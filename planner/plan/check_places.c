@@ -39,8 +39,8 @@ static int compare_ends(const void *a, const void *b)
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* Lists all that need a place, in the order of compare_keys; released with mp_free. `index` is the instance. */
-static mp_status list_needs(const mp_replay *replay, struct life **out, size_t *n_out, mp_error *err)
+/* Lists all on the device that need a place, in the order of compare_keys; released with mp_free. `index` is the instance. */
+static mp_status list_needs(const mp_graph *graph, const mp_replay *replay, struct life **out, size_t *n_out, mp_error *err)
 {
     struct life *needs = mp_alloc(replay->n_steps + replay->n_instances, sizeof *needs);
     if (!needs) return MP_FAIL(err, MP_NOMEM, "no memory to check %zu instances", replay->n_instances);
@@ -49,6 +49,7 @@ static mp_status list_needs(const mp_replay *replay, struct life **out, size_t *
         if (replay->alternatives[t]->workspace_bytes) needs[n++] = (struct life){-1, (int)t, replay->ends[t], -1};
     for (size_t k = 0; k < replay->n_instances; k++) {
         const mp_instance *x = &replay->instances[k];
+        if (graph->storages[x->storage].tier != MP_TIER_DEVICE) continue;
         /* two instances of one storage begin together only where a carried gradient is produced anew in step 0: the new one
          * has the place */
         if (n && needs[n - 1].storage == x->storage && needs[n - 1].begin == x->begin) n--;
@@ -201,7 +202,7 @@ mp_status mp_check_places(const mp_graph *graph, const mp_plan *plan, const mp_r
                   "offset %zu is of storage number %d, which is not there", j, p->storage);
         places[j] = (struct life){p->storage, p->begin, p->end, (int)j};
     }
-    MP_CHECK(list_needs(replay, &needs, &n_needs, err));
+    MP_CHECK(list_needs(graph, replay, &needs, &n_needs, err));
     qsort(places, n, sizeof *places, compare_keys);
     MP_CHECK(match(graph, plan, replay, needs, n_needs, places, n, err));
     qsort(places, n, sizeof *places, compare_times);

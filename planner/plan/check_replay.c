@@ -14,12 +14,15 @@ struct use { /* of one storage; in one step a node reads first, then adds, then 
     enum use_kind kind;
 };
 
+struct busy;
+
 struct history {
     const mp_graph *graph;
     const mp_step *steps;
     mp_replay *replay;
     struct use *uses;
-    int *uses_start; /* uses of storage s: uses[uses_start[s] .. uses_start[s+1]) */
+    struct busy *busy; /* space for the uses of one storage that are running */
+    int *uses_start;   /* uses of storage s: uses[uses_start[s] .. uses_start[s+1]) */
     mp_error *err;
 };
 
@@ -68,38 +71,35 @@ static bool in_turn(const struct history *h, int storage, int k, int step)
            (adder < graph->adders_start[storage + 1] && graph->adders[adder] == h->steps[step].node);
 }
 
-/* The steps until which updates on the second stream use a storage. */
+/* An issued use of a storage, that may still be running. */
 struct busy {
-    int step;                       /* the present step */
-    int read_until, changed_until;  /* by updates issued in earlier steps */
-    int reads_until, changes_until; /* by updates issued up to the present step */
+    int step, until, channel;
+    bool changes;
 };
 
-static int most(int a, int b)
-{
-    return a > b ? a : b;
-}
-
-/* Adds the next use of a storage; MP_REFUTED if it conflicts with an update on the second stream. */
-static mp_status use_next(const struct history *h, struct busy *busy, struct use use, int s)
+/* Adds the next use of a storage to the n of `busy`; MP_REFUTED if it conflicts with one of an earlier step that still runs. */
+static mp_status use_next(const struct history *h, struct busy *busy, int *n, struct use use, int s)
 {
     const mp_step step = h->steps[use.step];
+    const int channel = step.until ? h->replay->alternatives[use.step]->channel : MP_CHANNEL_COMPUTE;
     const bool changes = use.kind != READ;
-    char why[96];
-    if (use.step != busy->step) {
-        busy->step = use.step;
-        busy->read_until = most(busy->read_until, busy->reads_until);
-        busy->changed_until = most(busy->changed_until, busy->changes_until);
+    int left = 0;
+    for (int k = 0; k < *n; k++) {
+        const struct busy x = busy[k];
+        char why[128];
+        if (x.until <= use.step) continue;
+        busy[left++] = x;
+        if (x.step == use.step || (!changes && !x.changes)) continue;
+        /* the steps of a channel run one after the other */
+        if (x.channel == channel && (!changes || mp_storage_is_static(&h->graph->storages[s]))) continue;
+        snprintf(why, sizeof why, ", which %s beside it %s; the wait for that is at step %d",
+                 x.channel == MP_CHANNEL_SECOND_STREAM ? "an update" : h->graph->channels[x.channel],
+                 x.changes ? "changes" : "still reads", x.until);
+        return refute(h, use.step, changes ? "changes" : "reads", s, why);
     }
-    if (step.until && changes) busy->changes_until = most(busy->changes_until, step.until);
-    if (step.until && !changes) busy->reads_until = most(busy->reads_until, step.until);
-    const bool changed = use.step < busy->changed_until;
-    if (!changed && !(changes && use.step < busy->read_until)) return MP_OK;
-    /* updates on the second stream run one after the other */
-    if (step.until && (!changes || mp_storage_is_static(&h->graph->storages[s]))) return MP_OK;
-    snprintf(why, sizeof why, ", which an update beside it %s; the wait for that is at step %d",
-             changed ? "changes" : "still reads", changed ? busy->changed_until : busy->read_until);
-    return refute(h, use.step, changes ? "changes" : "reads", s, why);
+    *n = left;
+    if (step.until) busy[(*n)++] = (struct busy){use.step, step.until, channel, changes};
+    return MP_OK;
 }
 
 /* Replays the history of one storage: appends its instances. */
@@ -111,7 +111,7 @@ static mp_status replay_storage(struct history *h, int s)
     bool is_static = mp_storage_is_static(storage), produced = false; /* true once produced, not only carried in */
     int n_adders = graph->adders_start[s + 1] - graph->adders_start[s], n_added = 0, n_before = (int)r->n_instances;
     mp_instance *now = NULL; /* the instance that is live now */
-    struct busy busy = {-1, 0, 0, 0, 0};
+    int n_busy = 0;
     mp_status st;
 
     r->start[s] = n_before;
@@ -122,7 +122,7 @@ static mp_status replay_storage(struct history *h, int s)
     for (int u = h->uses_start[s]; u < h->uses_start[s + 1]; u++) {
         int t = h->uses[u].step;
         bool starts = false;
-        if ((st = use_next(h, &busy, h->uses[u], s)) != MP_OK) return st;
+        if ((st = use_next(h, h->busy, &n_busy, h->uses[u], s)) != MP_OK) return st;
         switch (h->uses[u].kind) {
         case READ:
             if (is_static && graph->writer[s] >= 0 && !produced && graph->nodes[h->steps[t].node].phase != MP_PHASE_UPDATE)
@@ -201,36 +201,76 @@ static mp_status take_over(struct history *h)
     return MP_OK;
 }
 
-static mp_status add_up(struct history *h)
+/* Adds up what is live in a tier; workspaces are on the device. `begins` and `ends` are space for one number per step and the
+ * end. */
+static void add_up_tier(struct history *h, int tier, int64_t *begins, int64_t *ends)
 {
     mp_replay *r = h->replay;
-    int64_t live = 0;
-    MP_OWNED int64_t *begins = mp_alloc(2 * (r->n_steps + 1), sizeof *begins); /* per step: bytes */
-    MP_ENSURE(begins, h->err, MP_NOMEM, "no memory to check a plan");
-    int64_t *ends = begins + r->n_steps + 1;
+    int64_t live = 0, highest = 0;
+    for (size_t t = 0; t <= r->n_steps; t++) begins[t] = ends[t] = 0;
     for (size_t k = 0; k < r->n_instances; k++) {
         const mp_instance *x = &r->instances[k];
+        if (h->graph->storages[x->storage].tier != tier) continue;
         /* in the step in which it takes over memory, that memory still counts for the other */
         begins[x->takes_over < 0 ? x->begin : x->begin + 1] += h->graph->storages[x->storage].bytes;
         ends[x->end] += h->graph->storages[x->storage].bytes;
     }
     for (size_t t = 0; t < r->n_steps; t++) {
-        live += begins[t] + r->alternatives[t]->workspace_bytes - ends[t];
-        ends[r->ends[t]] += r->alternatives[t]->workspace_bytes;
-        if (live > r->peak_bytes) r->peak_bytes = live;
-        MP_ENSURE(!__builtin_add_overflow(r->ticks, r->alternatives[t]->ticks, &r->ticks), h->err, MP_REFUTED,
-                  "step %zu: the steps take more time than can be counted", t);
+        const int64_t workspace_bytes = tier == MP_TIER_DEVICE ? r->alternatives[t]->workspace_bytes : 0;
+        live += begins[t] + workspace_bytes - ends[t];
+        ends[r->ends[t]] += workspace_bytes;
+        if (live > highest) highest = live;
     }
     for (size_t s = 0; s < h->graph->n_storages; s++)
-        if (mp_storage_is_static(&h->graph->storages[s])) r->static_bytes += h->graph->storages[s].bytes;
-    r->peak_bytes += r->static_bytes;
+        if (h->graph->storages[s].tier == tier && mp_storage_is_static(&h->graph->storages[s]))
+            r->tiers[tier].static_bytes += h->graph->storages[s].bytes;
+    r->tiers[tier].peak_bytes = r->tiers[tier].static_bytes + highest;
+}
+
+/* True if step t begins after step u, which is before it in the list, has ended: u is on its clock, or on that of compute, or t
+ * or a step before t waits for u. */
+static bool must_wait(const mp_replay *r, size_t t, size_t u)
+{
+    const int there = r->alternatives[u]->channel, here = r->alternatives[t]->channel;
+    return there == here || there <= MP_CHANNEL_SECOND_STREAM || r->ends[u] <= (int)t;
+}
+
+/* Computes when the last step ends: every step begins when all that it must wait for have ended. Pair by pair; where all are on
+ * the clock of compute, each waits for the one before it. */
+static mp_status find_ticks(struct history *h)
+{
+    mp_replay *r = h->replay;
+    MP_OWNED int64_t *end = mp_alloc(r->n_steps, sizeof *end);
+    bool is_alone = true;
+    MP_ENSURE(end, h->err, MP_NOMEM, "no memory to check a plan");
+    for (size_t t = 0; t < r->n_steps; t++) is_alone &= r->alternatives[t]->channel <= MP_CHANNEL_SECOND_STREAM;
+    for (size_t t = 0; t < r->n_steps; t++) {
+        int64_t begin = 0;
+        for (size_t u = is_alone && t ? t - 1 : 0; u < t; u++)
+            if (must_wait(r, t, u) && end[u] > begin) begin = end[u];
+        MP_ENSURE(!__builtin_add_overflow(begin, r->alternatives[t]->ticks, &end[t]), h->err, MP_REFUTED,
+                  "step %zu: the steps take more time than can be counted", t);
+        if (end[t] > r->ticks) r->ticks = end[t];
+    }
     return MP_OK;
+}
+
+static mp_status add_up(struct history *h)
+{
+    mp_replay *r = h->replay;
+    MP_OWNED int64_t *begins = mp_alloc(2 * (r->n_steps + 1), sizeof *begins); /* per step: bytes */
+    MP_ENSURE(begins, h->err, MP_NOMEM, "no memory to check a plan");
+    for (int m = 0; m < (int)h->graph->n_tiers; m++) add_up_tier(h, m, begins, begins + r->n_steps + 1);
+    r->static_bytes = r->tiers[MP_TIER_DEVICE].static_bytes;
+    r->peak_bytes = r->tiers[MP_TIER_DEVICE].peak_bytes;
+    return find_ticks(h);
 }
 
 static void clear(struct history *h)
 {
     mp_free(h->uses);
     mp_free(h->uses_start);
+    mp_free(h->busy);
 }
 
 mp_status mp_replay_new(const mp_graph *graph, const mp_step *steps, size_t n, mp_replay **out, mp_error *err)
@@ -250,6 +290,8 @@ mp_status mp_replay_new(const mp_graph *graph, const mp_step *steps, size_t n, m
         r->ends[t] = steps[t].until ? steps[t].until : (int)t + 1;
     }
     MP_CHECK(collect_uses(&h));
+    MP_ENSURE(h.busy = mp_alloc(2 * n, sizeof *h.busy), err, MP_NOMEM,
+              "no memory to check a plan");                                    /* a step reads and writes */
     size_t most = (size_t)h.uses_start[graph->n_storages] + graph->n_storages; /* all uses, and carried instances */
     MP_ENSURE(r->instances = mp_pool_alloc(r->pool, most, sizeof *r->instances), err, MP_NOMEM, "no memory to check a plan");
     for (size_t s = 0; s < graph->n_storages; s++) MP_CHECK(replay_storage(&h, (int)s));

@@ -21,7 +21,11 @@ typedef struct mp_replay {
     mp_instance *instances; /* grouped by storage, each group sorted by begin */
     int *start;             /* storage s has instances[start[s] .. start[s+1]) */
     bool *checkpoint;       /* per storage: true if some backward node reads its first production */
-    int64_t static_bytes, peak_bytes, ticks;
+    struct {
+        int64_t static_bytes, peak_bytes;
+    } tiers[MP_MAX_TIERS];
+    int64_t static_bytes, peak_bytes; /* of the device */
+    int64_t ticks;                    /* the makespan */
 } mp_replay;
 
 /* Replays steps whose nodes, alternatives and waits exist. On MP_OK *out is released with mp_replay_free. MP_REFUTED: a step

@@ -49,7 +49,7 @@ static mp_status finish(const mp_search *search, const mp_candidate *kept, int64
     plan->seed = search->request->seed;
     plan->floor_bytes = floor_bytes;
     plan->budget_bytes = budget_bytes;
-    for (size_t m = 1; m < search->request->graph->n_tiers; m++)
+    for (size_t m = 1; kept == &search->best && m < search->request->graph->n_tiers; m++)
         if (search->request->tier_bytes[m]) plan->tiers[m].budget_bytes = search->request->tier_bytes[m];
     MP_CHECK(mp_plan_check(search->request->graph, plan, err));
     *out = plan;

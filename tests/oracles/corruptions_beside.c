@@ -195,9 +195,9 @@ SPOIL(gradient_overwritten_beside)
 const corruption corruptions_beside[] = {
     {"waits_for_nothing", waits_for_nothing, "and nothing waits for it: there are only", false},
     {"waits_before_it_is_issued", waits_before_it_is_issued, "which does not come after it", false},
-    {"forward_beside", forward_beside, "runs on the second stream, and is no update", false},
-    {"loss_beside", loss_beside, "runs on the second stream, and is no update", false},
-    {"backward_beside", backward_beside, "runs on the second stream, and is no update", false},
+    {"forward_beside", forward_beside, "is issued beside others, and runs on compute", false},
+    {"loss_beside", loss_beside, "is issued beside others, and runs on compute", false},
+    {"backward_beside", backward_beside, "is issued beside others, and runs on compute", false},
     {"waits_past_a_reader", waits_past_a_reader, "which an update beside it changes; the wait for that is at step", false},
     {"issued_when_waited_for", issued_when_waited_for, "which does not come after it", false},
     {"place_for_a_wait_that_is_gone", place_for_a_wait_that_is_gone, "says it ends", false},

@@ -87,6 +87,35 @@ static mp_span *find(simulation *sim, int storage, int first, int last)
     return NULL;
 }
 
+static int channel_of(const mp_graph *graph, mp_step step)
+{
+    return alternative_at(graph, step)->channel;
+}
+
+/* When the last step has ended: every step begins as late as the rules make it, found by going over all pairs until nothing
+ * changes. The second stream counts on the clock of compute. */
+static int64_t last_end(const mp_graph *graph, const mp_step *steps, int n)
+{
+    int64_t *begins_at = calloc((size_t)n + 1, sizeof *begins_at), last = 0;
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (int t = 0; t < n; t++)
+            for (int u = 0; u < t; u++) {
+                const bool compute = channel_of(graph, steps[u]) < 2, waited_for = runs_to(steps, u) < t;
+                const int64_t end = begins_at[u] + alternative_at(graph, steps[u])->ticks;
+                if (!compute && !waited_for && channel_of(graph, steps[u]) != channel_of(graph, steps[t])) continue;
+                if (end <= begins_at[t]) continue;
+                begins_at[t] = end;
+                changed = true;
+            }
+    }
+    for (int t = 0; t < n; t++)
+        if (begins_at[t] + alternative_at(graph, steps[t])->ticks > last)
+            last = begins_at[t] + alternative_at(graph, steps[t])->ticks;
+    free(begins_at);
+    return last;
+}
+
 simulation simulate(const mp_graph *graph, const mp_step *steps, size_t n)
 {
     simulation sim = {0};
@@ -96,7 +125,7 @@ simulation simulate(const mp_graph *graph, const mp_step *steps, size_t n)
     for (int s = 0; s < n_storages; s++) {
         const mp_storage *storage = &graph->storages[s];
         if (mp_storage_is_static(storage)) {
-            sim.static_bytes += storage->bytes;
+            if (!storage->tier) sim.static_bytes += storage->bytes;
             continue;
         }
         if (storage->carried) sim.spans[sim.n_spans++] = (mp_span){s, 0, ends(graph, steps, n_steps, s, 0, 0) + 1, -1};
@@ -124,19 +153,55 @@ simulation simulate(const mp_graph *graph, const mp_step *steps, size_t n)
         }
     }
     for (int t = 0; t < n_steps; t++) {
-        const mp_alternative *f = alternative_at(graph, steps[t]);
         for (int u = 0; u <= t; u++)
             if (runs_to(steps, u) >= t) sim.live_bytes[t] += alternative_at(graph, steps[u])->workspace_bytes;
         for (size_t k = 0; k < sim.n_spans; k++) {
             const mp_span *span = &sim.spans[k];
             bool guest = span->begin == t && span->takes_over >= 0;
+            if (graph->storages[span->storage].tier) continue;
             if (span->begin <= t && t < span->end && !guest) sim.live_bytes[t] += graph->storages[span->storage].bytes;
         }
         if (sim.live_bytes[t] > sim.peak_bytes) sim.peak_bytes = sim.live_bytes[t];
-        sim.ticks += f->ticks;
     }
     sim.peak_bytes += sim.static_bytes;
+    sim.ticks = last_end(graph, steps, n_steps);
     return sim;
+}
+
+int64_t simulated_bytes(const mp_graph *graph, const simulation *sim, int t, int tier)
+{
+    int64_t bytes = 0;
+    for (size_t k = 0; k < sim->n_spans; k++) {
+        const mp_span *span = &sim->spans[k];
+        if (graph->storages[span->storage].tier != tier || (span->begin == t && span->takes_over >= 0)) continue;
+        if (span->begin <= t && t < span->end) bytes += graph->storages[span->storage].bytes;
+    }
+    return bytes;
+}
+
+/* Whether step t uses s, and whether it changes it. */
+static bool uses(const mp_graph *graph, mp_step step, int s, bool changes)
+{
+    return written_at(graph, step, s) || added_at(graph, step, s) || (!changes && read_at(graph, step, s));
+}
+
+bool obeys_channels(const mp_graph *graph, const mp_step *steps, size_t n)
+{
+    for (int t = 0; t < (int)n; t++)
+        for (int s = 0; s < (int)graph->n_storages; s++) {
+            bool produced = mp_storage_is_static(&graph->storages[s]);
+            if (!uses(graph, steps[t], s, false)) continue;
+            for (int u = 0; u < t; u++) {
+                const bool together = runs_to(steps, u) >= t, changes = uses(graph, steps[t], s, true);
+                const bool same_channel = steps[t].until && channel_of(graph, steps[t]) == channel_of(graph, steps[u]);
+                const bool waits = uses(graph, steps[u], s, true) || (changes && uses(graph, steps[u], s, false));
+                produced |= uses(graph, steps[u], s, true);
+                if (together && waits && !(same_channel && (!changes || mp_storage_is_static(&graph->storages[s]))))
+                    return false;
+            }
+            if (read_at(graph, steps[t], s) && !produced) return false;
+        }
+    return true;
 }
 
 void simulation_free(simulation *s)

@@ -1,0 +1,352 @@
+/* test_copies.c - plans, floors and bounds of graphs with copies, against the search that tries everything. */
+#include "tests/cases/test.h"
+
+#include <string.h>
+
+#include "estimator/graph/plain.h"
+#include "memplan/arena.h"
+#include "memplan/check.h"
+#include "memplan/floor.h"
+#include "memplan/solver.h"
+#include "tests/oracles/oracle_exact.h"
+#include "tests/oracles/oracle_simulator.h"
+#include "tests/oracles/random_graph.h"
+
+/* A graph in the making. */
+typedef struct network {
+    mp_graph *graph;
+    int host, out, in, network; /* tier and channels */
+} network;
+
+static int storage_of(network *x, mp_kind kind, int tier, int64_t bytes)
+{
+    mp_storage *s;
+    assert_int_equal(mp_graph_storage(x->graph, &s, NULL), MP_OK);
+    s->kind = kind;
+    s->tier = tier;
+    s->bytes = s->payload_bytes = bytes;
+    return (int)x->graph->n_storages - 1;
+}
+
+/* Appends a node that reads what is not -1, and writes one storage. */
+static mp_node *node_of(network *x, mp_phase phase, int64_t ticks, int a, int b, int c, int writes)
+{
+    mp_node *node;
+    int reads[3], n = 0;
+    if (a >= 0) reads[n++] = a;
+    if (b >= 0) reads[n++] = b;
+    if (c >= 0) reads[n++] = c;
+    assert_int_equal(mp_graph_node(x->graph, &node, NULL), MP_OK);
+    node->phase = phase;
+    node->alternatives[0].ticks = ticks;
+    node->alternatives[0].reads = mp_graph_list(x->graph, reads, (size_t)n);
+    node->alternatives[0].n_reads = (size_t)n;
+    node->alternatives[0].writes = mp_graph_list(x->graph, &writes, 1);
+    node->alternatives[0].n_writes = 1;
+    return node;
+}
+
+/* Gives the storage that node number v writes a copy in the host's memory: a node that copies out, and a form that returns. */
+static void add_copy(network *x, int v, int64_t out_ticks, int64_t in_ticks)
+{
+    const int s = x->graph->nodes[v].alternatives[0].writes[0];
+    const int copy = storage_of(x, MP_KIND_ACTIVATION, x->host, x->graph->storages[s].bytes);
+    mp_node *out = node_of(x, MP_PHASE_FORWARD, out_ticks, s, -1, -1, copy), *node = &x->graph->nodes[v];
+    mp_alternative *forms = mp_pool_alloc(x->graph->pool, 2, sizeof *forms);
+    out->flags = MP_NODE_OPTIONAL;
+    out->alternatives[0].channel = x->out;
+    assert_non_null(forms);
+    forms[0] = node->alternatives[0];
+    forms[1] = (mp_alternative){.reads = mp_graph_list(x->graph, &copy, 1),
+                                .n_reads = 1,
+                                .writes = mp_graph_list(x->graph, &s, 1),
+                                .n_writes = 1,
+                                .ticks = in_ticks,
+                                .channel = x->in,
+                                .returns = true};
+    node->alternatives = forms;
+    node->n_alternatives = 2;
+}
+
+static network begin(void)
+{
+    network x = {0};
+    assert_int_equal(mp_graph_new("copies", &x.graph, NULL), MP_OK);
+    assert_int_equal(mp_graph_tier(x.graph, "host", &x.host, NULL), MP_OK);
+    assert_int_equal(mp_graph_channel(x.graph, "copy out", &x.out, NULL), MP_OK);
+    assert_int_equal(mp_graph_channel(x.graph, "copy in", &x.in, NULL), MP_OK);
+    assert_int_equal(mp_graph_channel(x.graph, "network", &x.network, NULL), MP_OK);
+    return x;
+}
+
+/* A chain of n forward nodes, some of which run once, a loss and their backward; some outputs can be copied. */
+static mp_graph *random_chain(uint64_t seed, int n)
+{
+    random_source random = {seed};
+    network x = begin();
+    int outputs[8], before = -1, two_before = -1;
+    for (int k = 0; k < n; k++) {
+        outputs[k] = storage_of(&x, MP_KIND_ACTIVATION, 0, 1 + random_below(&random, 9));
+        mp_node *node = node_of(&x, MP_PHASE_FORWARD, 1 + random_below(&random, 6), before,
+                                random_chance(&random, 40) ? two_before : -1, -1, outputs[k]);
+        node->alternatives[0].workspace_bytes = random_chance(&random, 30) ? random_below(&random, 12) : 0;
+        if (random_chance(&random, 50)) node->flags = MP_NODE_ONCE;
+        if (before >= 0 && random_chance(&random, 50)) {
+            node->alternatives[0].in_place = mp_pool_alloc(x.graph->pool, 1, sizeof *node->alternatives[0].in_place);
+            node->alternatives[0].in_place[0] = (mp_in_place){before, outputs[k]};
+            node->alternatives[0].n_in_place = 1;
+        }
+        two_before = before;
+        before = outputs[k];
+    }
+    int gradient = storage_of(&x, MP_KIND_ACTIVATION_GRADIENT, 0, 1);
+    node_of(&x, MP_PHASE_LOSS, 1, before, -1, -1, gradient);
+    for (int k = n; k-- > 0;) {
+        const int next = storage_of(&x, MP_KIND_ACTIVATION_GRADIENT, 0, 1 + random_below(&random, 6));
+        mp_node *node =
+            node_of(&x, MP_PHASE_BACKWARD, 1 + random_below(&random, 6), gradient, outputs[k], k ? outputs[k - 1] : -1, next);
+        if (random_chance(&random, 25)) node->alternatives[0].channel = x.network;
+        gradient = next;
+    }
+    for (int k = 0; k < n; k++)
+        if (random_chance(&random, 70)) add_copy(&x, k, random_below(&random, 5), random_below(&random, 5));
+    assert_int_equal(mp_graph_finish(x.graph, NULL), MP_OK);
+    return x.graph;
+}
+
+static int64_t keep_all_peak(const mp_graph *graph)
+{
+    mp_step steps[64];
+    mp_timeline *timeline = NULL;
+    assert_int_equal(mp_timeline_build(graph, steps, mp_keep_all(graph, steps), &timeline, NULL), MP_OK);
+    const int64_t peak = timeline->peak_bytes;
+    mp_timeline_free(timeline);
+    return peak;
+}
+
+TEST(a_copy_takes_out_what_no_recomputation_could)
+{
+    mp_answer answer;
+    mp_error err = {0};
+    network x = begin();
+    int64_t floor_bytes, plain_floor_bytes;
+    int node;
+    mp_plain plain = {0};
+    const int a = storage_of(&x, MP_KIND_ACTIVATION, 0, 8), b = storage_of(&x, MP_KIND_ACTIVATION, 0, 1);
+    const int d = storage_of(&x, MP_KIND_ACTIVATION_GRADIENT, 0, 1), g = storage_of(&x, MP_KIND_ACTIVATION_GRADIENT, 0, 8);
+    node_of(&x, MP_PHASE_FORWARD, 3, -1, -1, -1, a)->flags = MP_NODE_ONCE;
+    node_of(&x, MP_PHASE_FORWARD, 4, a, -1, -1, b);
+    const int wide = storage_of(&x, MP_KIND_ACTIVATION, 0, 1);
+    node_of(&x, MP_PHASE_FORWARD, 4, b, -1, -1, wide)->alternatives[0].workspace_bytes = 12;
+    node_of(&x, MP_PHASE_LOSS, 3, wide, -1, -1, d);
+    node_of(&x, MP_PHASE_BACKWARD, 5, a, d, -1, g);
+    add_copy(&x, 0, 5, 4);
+    assert_int_equal(mp_graph_finish(x.graph, NULL), MP_OK);
+    assert_int_equal(keep_all_peak(x.graph), 22); /* a, b, wide and the workspace */
+    assert_int_equal(mp_plain_of(x.graph, &plain, NULL), MP_OK);
+    assert_int_equal(mp_floor(plain.graph, &plain_floor_bytes, &node, NULL), MP_OK);
+    assert_int_equal(plain_floor_bytes, 22);
+    mp_plain_free(&plain);
+    assert_int_equal(mp_floor(x.graph, &floor_bytes, &node, NULL), MP_OK);
+    assert_int_equal(floor_bytes, 17); /* a, d and g */
+    static const char *const solvers[] = {"exact", "auto"};
+    for (int k = 0; k < 2; k++) {
+        const mp_request request = {.graph = x.graph, .budget_bytes = 17, .solver = solvers[k], .wants_bound = true};
+        if (mp_solve(&request, &answer, &err) != MP_OK) fail_msg("%s", err.message);
+        assert_non_null(answer.plan);
+        assert_int_equal(answer.plan->peak_bytes, 17);
+        assert_int_equal(answer.plan->tiers[x.host].peak_bytes, 8);
+        assert_int_equal(answer.plan->ticks, 21); /* 28 in order: 4 of 5 are hidden going out, 3 of 4 coming back */
+        assert_int_equal(answer.bound.ticks, 19);
+        assert_int_equal(mp_arena_layout(x.graph, answer.plan, NULL), MP_OK);
+        assert_int_equal(answer.plan->arena_bytes, 17);
+        mp_answer_free(&answer);
+    }
+    const mp_request tight = {.graph = x.graph, .budget_bytes = 16, .wants_bound = true};
+    assert_int_equal(mp_solve(&tight, &answer, NULL), MP_OK);
+    assert_null(answer.plan);
+    assert_true(answer.bound.infeasible);
+    mp_answer_free(&answer);
+    mp_graph_free(x.graph);
+}
+
+/* exact finds the cheapest plan in order, nothing is below the floor, and no bound above the cheapest. */
+TEST(the_cheapest_plan_with_copies_is_found_and_nothing_proves_more)
+{
+    int n_copied = 0, n_none = 0, n_hidden = 0;
+    for (uint64_t seed = 1; seed <= 400; seed++) {
+        mp_graph *graph = random_chain(seed, 2 + (int)(seed % 3));
+        mp_answer answer;
+        mp_bound bound;
+        mp_error err = {0};
+        int64_t floor_bytes, ticks;
+        int node;
+        const int64_t most = keep_all_peak(graph);
+        random_source random = {seed};
+        assert_int_equal(mp_floor(graph, &floor_bytes, &node, NULL), MP_OK);
+        assert_true(floor_bytes <= most);
+        assert_true(oracle_exact(graph, floor_bytes - 1, true, &ticks));
+        assert_int_equal(ticks, -1);
+        const int64_t budget = floor_bytes + random_below(&random, (int)(most - floor_bytes) + 1);
+        assert_true(oracle_exact(graph, budget, true, &ticks));
+        const mp_request request = {.graph = graph, .budget_bytes = budget, .solver = "exact"};
+        if (mp_solve(&request, &answer, &err) != MP_OK) fail_msg("seed %d: %s", (int)seed, err.message);
+        int64_t in_order = answer.plan ? 0 : -1;
+        for (size_t t = 0; answer.plan && t < answer.plan->n_steps; t++)
+            in_order += graph->nodes[answer.plan->steps[t].node].alternatives[answer.plan->steps[t].alternative].ticks;
+        if (in_order != ticks)
+            fail_msg("seed %d: %lld ticks, the cheapest take %lld", (int)seed, (long long)in_order, (long long)ticks);
+        if (answer.plan && answer.plan->ticks < in_order) n_hidden++;
+        for (size_t t = 0; answer.plan && t < answer.plan->n_steps; t++)
+            n_copied += graph->nodes[answer.plan->steps[t].node].alternatives[answer.plan->steps[t].alternative].returns;
+        n_none += !answer.plan;
+        assert_int_equal(mp_bound_within(graph, budget, NULL, &bound, NULL), MP_OK);
+        assert_false(bound.infeasible && ticks >= 0);
+        assert_true(ticks < 0 || bound.ticks <= answer.plan->ticks);
+        mp_answer_free(&answer);
+        mp_graph_free(graph);
+    }
+    assert_true(n_copied > 50);
+    assert_true(n_none > 5);
+    assert_true(n_hidden > 20);
+}
+
+/* Keep-all with copies out and back, recomputations and waits at random, not all of which are allowed. */
+static size_t random_steps(const mp_graph *graph, random_source *random, mp_step *steps)
+{
+    mp_step all[64];
+    size_t n_all = mp_keep_all(graph, all), n = 0;
+    bool copied[64] = {false}, ran[64] = {false};
+    for (size_t t = 0; t < n_all; t++) {
+        for (int k = 0; k < 2 && random_chance(random, 40); k++) { /* something else comes before */
+            const int v = random_below(random, (int)graph->n_nodes);
+            const mp_node *node = &graph->nodes[v];
+            if (node->flags & MP_NODE_OPTIONAL) {
+                if (!copied[v]) steps[n++] = (mp_step){.node = v};
+                copied[v] = true;
+            } else if (ran[v] && (node->n_alternatives > 1 || mp_node_may_rerun(node))) {
+                steps[n++] = (mp_step){.node = v, .alternative = node->n_alternatives > 1 && !random_chance(random, 20)};
+                if (!steps[n - 1].alternative && !mp_node_may_rerun(node)) n--;
+            }
+        }
+        ran[all[t].node] = true;
+        steps[n++] = all[t];
+    }
+    for (size_t t = 0; t < n; t++)
+        if (graph->nodes[steps[t].node].alternatives[steps[t].alternative].channel && random_chance(random, 60))
+            steps[t].until = (int)t + 1 + random_below(random, (int)(n - t) < 4 ? (int)(n - t) : 4);
+    return n;
+}
+
+/* The timeline, the checker and a second simulator agree on who is refused, and on bytes of every tier and the makespan. */
+TEST(three_readings_of_the_rules_agree)
+{
+    int n_valid = 0, n_refused = 0, n_issued = 0;
+    for (uint64_t seed = 1; seed <= 2000; seed++) {
+        mp_graph *graph = random_chain(seed, 2 + (int)(seed % 3));
+        random_source random = {seed + 77};
+        mp_step steps[64];
+        for (int round = 0; round < 3; round++) {
+            const size_t n = random_steps(graph, &random, steps);
+            mp_timeline *timeline = NULL;
+            mp_plan *plan = NULL,
+                    none = {.budget_bytes = MP_NO_LIMIT, .static_bytes = -1, .arena_bytes = -1, .floor_bytes = -1};
+            mp_error err = {0};
+            const bool is_valid = mp_timeline_build(graph, steps, n, &timeline, &err) == MP_OK;
+            if (is_valid != obeys_channels(graph, steps, n)) fail_msg("seed %d.%d: %s", (int)seed, round, err.message);
+            n_valid += is_valid;
+            n_refused += !is_valid;
+            if (!is_valid) {
+                mp_error other = {0};
+                none.steps = steps;
+                none.n_steps = n;
+                assert_int_equal(mp_plan_check(graph, &none, &other), MP_REFUTED);
+                if (strstr(other.message, "the plan"))
+                    fail_msg("seed %d.%d: %s, not: %s", (int)seed, round, err.message, other.message);
+                continue;
+            }
+            simulation sim = simulate(graph, steps, n);
+            assert_int_equal(timeline->n_spans, sim.n_spans);
+            for (size_t k = 0; k < sim.n_spans; k++) assert_memory_equal(&timeline->spans[k], &sim.spans[k], sizeof *sim.spans);
+            assert_memory_equal(timeline->live_bytes, sim.live_bytes, n * sizeof *sim.live_bytes);
+            assert_int_equal(timeline->peak_bytes, sim.peak_bytes);
+            if (timeline->ticks != sim.ticks)
+                fail_msg("seed %d.%d: %d ticks, %d", (int)seed, round, (int)timeline->ticks, (int)sim.ticks);
+            int64_t peak = 0;
+            for (int t = 0; t < (int)n; t++) {
+                const int64_t bytes = simulated_bytes(graph, &sim, t, 1);
+                assert_int_equal(timeline->tiers[1].live_bytes[t], bytes);
+                if (bytes > peak) peak = bytes;
+                n_issued += steps[t].until > t + 1;
+            }
+            assert_int_equal(timeline->tiers[1].peak_bytes, peak);
+            assert_int_equal(mp_plan_new(graph, "", steps, n, &plan, NULL), MP_OK);
+            if (mp_plan_check(graph, plan, &err) != MP_OK) fail_msg("seed %d.%d: %s", (int)seed, round, err.message);
+            plan->tiers[1].peak_bytes++;
+            assert_int_equal(mp_plan_check(graph, plan, &err), MP_REFUTED);
+            plan->tiers[1].peak_bytes--;
+            plan->tiers[1].budget_bytes = peak - 1;
+            assert_int_equal(mp_plan_check(graph, plan, &err), MP_REFUTED);
+            plan->tiers[1].budget_bytes = MP_NO_LIMIT;
+            plan->ticks++;
+            assert_int_equal(mp_plan_check(graph, plan, &err), MP_REFUTED);
+            mp_plan_free(plan);
+            mp_timeline_free(timeline);
+            simulation_free(&sim);
+        }
+        mp_graph_free(graph);
+    }
+    if (n_valid < 1000 || n_refused < 1000 || n_issued < 1000) fail_msg("%d, %d, %d", n_valid, n_refused, n_issued);
+}
+
+TEST(a_tier_has_a_budget_of_its_own)
+{
+    int n = 0;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        mp_graph *graph = random_chain(seed, 4);
+        mp_answer answer;
+        const int64_t most = keep_all_peak(graph);
+        mp_request request = {.graph = graph, .budget_bytes = most * 3 / 4};
+        assert_int_equal(mp_solve(&request, &answer, NULL), MP_OK);
+        const int64_t used = answer.plan ? answer.plan->tiers[1].peak_bytes : 0;
+        mp_answer_free(&answer);
+        request.tier_bytes[1] = used - 1;
+        if (used > 1) {
+            assert_int_equal(mp_solve(&request, &answer, NULL), MP_OK);
+            assert_true(!answer.plan || answer.plan->tiers[1].peak_bytes < used);
+            assert_true(!answer.plan || answer.plan->tiers[1].budget_bytes == used - 1);
+            n++;
+            mp_answer_free(&answer);
+        }
+        mp_graph_free(graph);
+    }
+    assert_true(n > 5);
+}
+
+/* The plain graph of a graph without copies is the same; with copies its plans are plans of the original. */
+TEST(a_plan_without_copies_is_one_of_the_graph_with_them)
+{
+    for (uint64_t seed = 1; seed <= 100; seed++) {
+        mp_graph *graph = random_chain(seed, 4);
+        mp_plain plain = {0};
+        mp_step steps[64];
+        mp_timeline *here = NULL, *there = NULL;
+        assert_int_equal(mp_plain_of(graph, &plain, NULL), MP_OK);
+        assert_false(plain.graph->has_copies);
+        const size_t n = mp_keep_all(plain.graph, steps);
+        assert_int_equal(mp_timeline_build(plain.graph, steps, n, &there, NULL), MP_OK);
+        mp_plain_back(&plain, steps, n);
+        assert_int_equal(mp_timeline_build(graph, steps, n, &here, NULL), MP_OK);
+        assert_int_equal(here->peak_bytes, there->peak_bytes);
+        assert_int_equal(here->ticks, there->ticks);
+        mp_timeline_free(here);
+        mp_timeline_free(there);
+        mp_plain_free(&plain);
+        mp_graph_free(graph);
+    }
+}
+
+int main(void)
+{
+    return test_run(NULL, NULL);
+}
