@@ -298,7 +298,7 @@ mp_status mp_timeline_picture(const mp_graph *graph, const mp_plan *plan, const 
                               const char *path, mp_error *err)
 {
     MP_OWNED mp_step *early = NULL;
-    size_t n = plan ? plan->n_steps : graph->n_nodes;
+    size_t n = plan ? plan->n_steps : mp_graph_n_required(graph);
     MP_OWNED_BY(mp_timeline_columns_free) mp_timeline_columns *columns = NULL;
     picture p = {.plan = plan, .title = title, .budget_bytes = plan ? plan->budget_bytes : MP_NO_LIMIT, .err = err};
     MP_CHECK(mp_canvas_check_path(path, err));

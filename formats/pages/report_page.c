@@ -314,8 +314,8 @@ mp_status mp_report_page(const mp_report_request *request, const char *path, mp_
     MP_CLEARED_BY(mp_block_facts_free) mp_block_facts facts = {0};
     MP_OWNED_BY(json_decref) json_t *data = NULL;
     MP_OWNED_BY(free) char *json = NULL;
-    MP_CHECK(mp_timeline_columns_new(graph, plan ? plan->steps : NULL, plan ? plan->n_steps : graph->n_nodes, COLUMNS_MAX,
-                                     &columns, err));
+    MP_CHECK(mp_timeline_columns_new(graph, plan ? plan->steps : NULL, plan ? plan->n_steps : mp_graph_n_required(graph),
+                                     COLUMNS_MAX, &columns, err));
     MP_CHECK(mp_graph_blocks_build(graph, 0, MP_PICTURE_BOXES, &blocks, err));
     MP_CHECK(mp_block_facts_find(graph, blocks, plan, &facts, err));
     MP_ENSURE(data = report_data(request, columns), err, MP_NOMEM, "no memory for a report");

@@ -7,6 +7,11 @@ try plan_second_stream_json plan mlp.onnx --batch 512 --budget 8413286 --fuse ba
 try plan_json plan mlp.onnx --batch 4096 --budget 29786624 --solver chen --json
 try plan_mapped plan mlp.onnx --batch 4096 --checkpoints /up/Identity_output_0
 try plan_graph plan chain.json --budget 350 --solver lower-set
+# A graph with a copy out and back: 17 bytes suffice, which no recomputation reaches.
+try plan_copies plan copies.json --budget 17 -o copied.json
+try check_copies check copies.json copied.json
+holds copies_are_drawn sh -c "'$memplan' timeline copies.json --plan copied.json -o copied.svg && '$memplan' timeline copies.json --plan copied.json -o trace.json && grep -q 'copy out' trace.json && '$memplan' report copies.json --plan copied.json -o copied.html && '$memplan' draw copies.json -o copies.svg"
+try plan_copies_anneal plan copies.json --budget 17 --solver anneal
 try plan_modules plan resnet50.onnx --batch 4 --budget 80% --granularity module -o modules.json
 try check_modules check resnet50.onnx modules.json
 holds plan_names_nodes_and_modules sh -c "grep -q '\"modules\": *\[' modules.json && grep -q '\"name\": *\"/conv1/Conv\"' modules.json"
