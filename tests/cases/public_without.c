@@ -61,6 +61,8 @@
     X(mp_storage_is_sum(w->graph, 0))                            \
     X(mp_graph_hash(w->graph, hash, &err))                       \
     X(mp_graph_static_bytes(w->graph))                           \
+    X(mp_graph_static_bytes_in(w->graph, 0))                     \
+    X(mp_graph_n_required(w->graph))                             \
     X(mp_graph_dot_is("a.dot"))                                  \
     X(mp_dtype_name(MP_DTYPE_INT4))                              \
     X(mp_dtype_bits(MP_DTYPE_INT4))                              \
@@ -100,9 +102,11 @@
     X(mp_device_at_tf32(mp_device_row(0)))                       \
     X(mp_roofline(mp_device_row(0)))                             \
     X(mp_step_end(w->plan->steps, 0))                            \
+    X(mp_keep_all(w->graph, steps))                              \
     X(mp_timeline_holders(w->graph, timeline, 1, spans, 8))      \
     X(mp_timeline_between(w->graph, timeline, between))          \
-    X(mp_keep_all(w->graph, steps))                              \
+    X(mp_request_fits(&request, timeline))                       \
+    X(mp_makespan(w->graph, steps, 1, between, between, &err))   \
     X(mp_loss_name(MP_LOSS_MSE))                                 \
     X(mp_optimizer_name(MP_OPTIMIZER_SGD))                       \
     X(mp_rules_name(MP_RULES_PYTORCH))                           \
