@@ -61,6 +61,8 @@
     X(mp_storage_is_sum(w->graph, 0))                            \
     X(mp_graph_hash(w->graph, hash, &err))                       \
     X(mp_graph_static_bytes(w->graph))                           \
+    X(mp_graph_static_bytes_in(w->graph, 0))                     \
+    X(mp_graph_n_required(w->graph))                             \
     X(mp_graph_dot_is("a.dot"))                                  \
     X(mp_dtype_name(MP_DTYPE_INT4))                              \
     X(mp_dtype_bits(MP_DTYPE_INT4))                              \
