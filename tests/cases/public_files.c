@@ -140,6 +140,45 @@ static mp_status training_picture(public_world *w, mp_error *err)
     WRITTEN(w, w->picture, mp_training_picture(&request, w->picture, err));
 }
 
+/* ---- what a graph lists, and its clocks ---- */
+
+static mp_status graph_lists(public_world *w, bool tier, mp_error *err)
+{
+    static char name[100000]; /* more than a pool has left of its first chunk */
+    mp_graph *graph;
+    mp_status st;
+    int number = -7;
+    memset(name, 'x', sizeof name - 1);
+    MUST(mp_graph_new("lists", &graph, NULL));
+    PUBLIC_LIMITED(w, st, (tier ? mp_graph_tier : mp_graph_channel)(graph, name, &number, err));
+    if (st != MP_OK && (number != -7 || graph->n_channels != 2 || graph->n_tiers != 1)) public_wrong("lists a name");
+    mp_graph_free(graph);
+    return st;
+}
+
+static mp_status graph_channel(public_world *w, mp_error *err)
+{
+    return graph_lists(w, false, err);
+}
+
+static mp_status graph_tier(public_world *w, mp_error *err)
+{
+    return graph_lists(w, true, err);
+}
+
+static mp_status makespan(public_world *w, mp_error *err)
+{
+    mp_graph *graph;
+    mp_status st;
+    int64_t ticks = -7;
+    MUST(chain_graph(2, 8, 8, true, &graph, NULL));
+    graph->nodes[0].alternatives[0].channel = 2; /* one that is not compute's */
+    PUBLIC_LIMITED(w, st, mp_makespan(graph, &(mp_step){0}, 1, NULL, &ticks, err));
+    if (st != MP_OK && ticks != -7) public_wrong("has a makespan");
+    mp_graph_free(graph);
+    return st;
+}
+
 const public_call public_files[] = {{"mp_costs_write", costs_write},
                                     {"mp_costs_apply", costs_apply},
                                     {"mp_graph_read", graph_read},
@@ -155,4 +194,7 @@ const public_call public_files[] = {{"mp_costs_write", costs_write},
                                     {"mp_timeline_picture", timeline_picture},
                                     {"mp_graph_picture", graph_picture},
                                     {"mp_training_picture", training_picture},
+                                    {"mp_graph_channel", graph_channel},
+                                    {"mp_graph_tier", graph_tier},
+                                    {"mp_makespan", makespan},
                                     {NULL, NULL}};

@@ -374,32 +374,6 @@ static mp_status sweep_budgets(public_world *w, mp_error *err)
     PUBLIC_OUTPUT(w, sweep, mp_sweep_budgets(&request, &sweep, err), mp_sweep_free(&sweep));
 }
 
-static mp_status graph_name(public_world *w, mp_error *err, bool tier)
-{
-    MP_OWNED_BY(mp_graph_free) mp_graph *graph = NULL;
-    mp_status st = MP_OK;
-    static char name[1 << 17]; /* more than the pool has left */
-    int number = -7;
-    memset(name, 'x', sizeof name - 1);
-    MUST(mp_graph_new("named", &graph, NULL));
-    if (tier)
-        PUBLIC_LIMITED(w, st, mp_graph_tier(graph, name, &number, err));
-    else
-        PUBLIC_LIMITED(w, st, mp_graph_channel(graph, name, &number, err));
-    assert_int_equal(number, st == MP_OK ? (tier ? 1 : 2) : -7);
-    return st;
-}
-
-static mp_status graph_channel(public_world *w, mp_error *err)
-{
-    return graph_name(w, err, false);
-}
-
-static mp_status graph_tier(public_world *w, mp_error *err)
-{
-    return graph_name(w, err, true);
-}
-
 static mp_status timeline_build(public_world *w, mp_error *err)
 {
     mp_timeline *timeline;
@@ -480,8 +454,6 @@ const public_call public_graphs[] = {{"mp_arena_layout", arena_layout},
                                      {"mp_graph_storage", graph_storage},
                                      {"mp_graph_node", graph_node},
                                      {"mp_graph_list", graph_list},
-                                     {"mp_graph_channel", graph_channel},
-                                     {"mp_graph_tier", graph_tier},
                                      {"mp_graph_finish", graph_finish},
                                      {"mp_pack_solve", pack_solve},
                                      {"mp_pack_minimize", pack_minimize},

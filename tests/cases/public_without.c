@@ -106,7 +106,6 @@
     X(mp_timeline_holders(w->graph, timeline, 1, spans, 8))      \
     X(mp_timeline_between(w->graph, timeline, between))          \
     X(mp_request_fits(&request, timeline))                       \
-    X(mp_makespan(w->graph, steps, 1, between, between, &err))   \
     X(mp_loss_name(MP_LOSS_MSE))                                 \
     X(mp_optimizer_name(MP_OPTIMIZER_SGD))                       \
     X(mp_rules_name(MP_RULES_PYTORCH))                           \

@@ -3,48 +3,9 @@
 #include "memplan/check.h"
 #include "memplan/timeline.h"
 #include "tests/cases/test.h"
-#include "tests/oracles/oracle_simulator.h"
 #include "tests/oracles/random_beside.h"
 #include "tests/oracles/random_graph.h"
-
-static void compare(const mp_graph *graph, const mp_step *steps, size_t n, unsigned long long seed)
-{
-    mp_error err = {0};
-    mp_timeline *tl = NULL;
-    if (mp_timeline_build(graph, steps, n, &tl, &err) != MP_OK) fail_msg("seed %llu: %s", seed, err.message);
-    simulation sim = simulate(graph, steps, n);
-    if (tl->n_spans != sim.n_spans) fail_msg("seed %llu: %zu spans, not %zu", seed, tl->n_spans, sim.n_spans);
-    for (size_t k = 0; k < sim.n_spans; k++) {
-        mp_span a = tl->spans[k], b = sim.spans[k];
-        if (a.storage != b.storage || a.begin != b.begin || a.end != b.end || a.takes_over != b.takes_over)
-            fail_msg("seed %llu: span %zu is storage %d [%d, %d) over %d, not storage %d [%d, %d) over %d", seed, k, a.storage,
-                     a.begin, a.end, a.takes_over, b.storage, b.begin, b.end, b.takes_over);
-    }
-    int highest = -1;
-    for (int t = 0; t < (int)n; t++) {
-        if (tl->live_bytes[t] != sim.live_bytes[t])
-            fail_msg("seed %llu: %lld live bytes in step %d, not %lld", seed, (long long)tl->live_bytes[t], t,
-                     (long long)sim.live_bytes[t]);
-        if (highest < 0 || sim.live_bytes[t] > sim.live_bytes[highest]) highest = t;
-    }
-    assert_true(tl->n_steps == n && tl->peak_step == highest);
-    assert_true(tl->static_bytes == sim.static_bytes && tl->peak_bytes == sim.peak_bytes && tl->ticks == sim.ticks);
-    int64_t *between = mp_alloc(n + 1, sizeof *between);
-    assert_non_null(between);
-    mp_timeline_between(graph, tl, between);
-    for (int t = 0; t <= (int)n; t++) {
-        int64_t live = sim.static_bytes; /* what was there in the step before and is in this one */
-        for (size_t k = 0; k < sim.n_spans; k++)
-            if (sim.spans[k].begin < t && sim.spans[k].end > t) live += graph->storages[sim.spans[k].storage].bytes;
-        for (int u = 0; u < t; u++)
-            if (steps[u].until > t) live += graph->nodes[steps[u].node].alternatives[steps[u].alternative].workspace_bytes;
-        if (between[t] != live)
-            fail_msg("seed %llu: %lld bytes before step %d, not %lld", seed, (long long)between[t], t, (long long)live);
-    }
-    mp_free(between);
-    simulation_free(&sim);
-    mp_timeline_free(tl);
-}
+#include "tests/oracles/same_timeline.h"
 
 TEST(timeline_equals_the_simulator_on_random_training_graphs)
 {
@@ -54,14 +15,14 @@ TEST(timeline_equals_the_simulator_on_random_training_graphs)
         mp_graph *graph = random_graph(seed, 1 + (int)(seed % 12), (mp_fuse)(seed % MP_N_FUSES), seed % 5 == 0);
         size_t n;
         mp_step *steps = random_schedule(graph, seed, (int)(seed % 4) * 6, &n);
-        compare(graph, steps, n, seed);
+        same_timeline(graph, steps, n, seed);
         recomputed += n - graph->n_nodes;
         beside += random_beside(graph, seed, 60, steps, n);
-        compare(graph, steps, n, seed);
+        same_timeline(graph, steps, n, seed);
         for (size_t i = 0; i < graph->n_nodes; i++) rooms += graph->nodes[i].alternatives[0].n_in_place;
         steps = (mp_free(steps), mp_alloc(graph->n_nodes, sizeof *steps));
         mp_keep_all(graph, steps);
-        compare(graph, steps, graph->n_nodes, seed);
+        same_timeline(graph, steps, graph->n_nodes, seed);
         mp_free(steps);
         mp_graph_free(graph);
     }
@@ -177,7 +138,7 @@ TEST(many_outputs_of_one_step_are_in_order)
         f->n_in_place = i == 1;
     }
     assert_int_equal(mp_graph_finish(g, NULL), MP_OK);
-    compare(g, (mp_step[]){{0, 0, 0}, {1, 0, 0}, {2, 0, 0}}, 3, 0);
+    same_timeline(g, (mp_step[]){{0, 0, 0}, {1, 0, 0}, {2, 0, 0}}, 3, 0);
     mp_graph_free(g);
 }
 

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "tests/oracles/random_graph.h"
+
 static const mp_alternative *alternative_at(const mp_graph *graph, mp_step step)
 {
     return &graph->nodes[step.node].alternatives[step.alternative];
@@ -39,6 +41,14 @@ static bool begins(const mp_graph *graph, const mp_step *steps, int t, int s)
     for (int u = 0; u < t; u++)
         if (added_at(graph, steps[u], s)) return false;
     return true;
+}
+
+/* Whether another instance of s begins after step t. */
+static bool begins_again(const mp_graph *graph, const mp_step *steps, int n, int t, int s)
+{
+    for (int u = t + 1; u < n; u++)
+        if (begins(graph, steps, u, s)) return true;
+    return false;
 }
 
 /* The last step at which step u may be running. */
@@ -87,33 +97,98 @@ static mp_span *find(simulation *sim, int storage, int first, int last)
     return NULL;
 }
 
-static int channel_of(const mp_graph *graph, mp_step step)
+/* The channel on whose clock a step counts. */
+static int clock_of(const mp_graph *graph, mp_step step)
 {
-    return alternative_at(graph, step)->channel;
+    int channel = alternative_at(graph, step)->channel;
+    return channel == MP_CHANNEL_SECOND_STREAM ? MP_CHANNEL_COMPUTE : channel;
 }
 
-/* When the last step has ended: every step begins as late as the rules make it, found by going over all pairs until nothing
- * changes. The second stream counts on the clock of compute. */
-static int64_t last_end(const mp_graph *graph, const mp_step *steps, int n)
+/* Whether step t may not begin before step u has ended. */
+static bool follows(const mp_graph *graph, const mp_step *steps, int t, int u)
 {
-    int64_t *begins_at = calloc((size_t)n + 1, sizeof *begins_at), last = 0;
-    for (bool changed = true; changed;) {
-        changed = false;
-        for (int t = 0; t < n; t++)
-            for (int u = 0; u < t; u++) {
-                const bool compute = channel_of(graph, steps[u]) < 2, waited_for = runs_to(steps, u) < t;
-                const int64_t end = begins_at[u] + alternative_at(graph, steps[u])->ticks;
-                if (!compute && !waited_for && channel_of(graph, steps[u]) != channel_of(graph, steps[t])) continue;
-                if (end <= begins_at[t]) continue;
-                begins_at[t] = end;
-                changed = true;
+    if (u >= t) return false;
+    return clock_of(graph, steps[u]) == clock_of(graph, steps[t]) || clock_of(graph, steps[u]) == MP_CHANNEL_COMPUTE ||
+           runs_to(steps, u) < t;
+}
+
+/* Finds again and again a step that can begin, and writes when it ends; returns the latest end. */
+static int64_t run_clocks(const mp_graph *graph, const mp_step *steps, int n)
+{
+    int64_t latest = 0, *end = malloc(((size_t)n + 1) * sizeof *end);
+    for (int t = 0; t < n; t++) end[t] = -1;
+    for (int left = n; left > 0;)
+        for (int t = n - 1; t >= 0; t--) {
+            int64_t start = 0;
+            bool can_begin = end[t] < 0;
+            for (int u = 0; u < n; u++) {
+                if (!follows(graph, steps, t, u)) continue;
+                can_begin = can_begin && end[u] >= 0;
+                if (end[u] > start) start = end[u];
             }
+            if (!can_begin) continue;
+            end[t] = start + alternative_at(graph, steps[t])->ticks;
+            if (end[t] > latest) latest = end[t];
+            left--;
+        }
+    free(end);
+    return latest;
+}
+
+/* Whether step t may run beside step u, which is issued before it and waited for after it. */
+static bool may_run_beside(const mp_graph *graph, const mp_step *steps, int u, int t)
+{
+    bool behind = steps[t].until && alternative_at(graph, steps[t])->channel == alternative_at(graph, steps[u])->channel;
+    for (int s = 0; s < (int)graph->n_storages; s++) {
+        bool changed = written_at(graph, steps[u], s) || added_at(graph, steps[u], s);
+        bool changes = written_at(graph, steps[t], s) || added_at(graph, steps[t], s);
+        bool lasts = mp_storage_is_static(&graph->storages[s]);
+        if (changes && (changed || read_at(graph, steps[u], s)) && !(behind && lasts)) return false;
+        if (read_at(graph, steps[t], s) && changed && !behind) return false;
     }
-    for (int t = 0; t < n; t++)
-        if (begins_at[t] + alternative_at(graph, steps[t])->ticks > last)
-            last = begins_at[t] + alternative_at(graph, steps[t])->ticks;
-    free(begins_at);
-    return last;
+    return true;
+}
+
+/* Whether step t finds what it reads, and adds in its turn. */
+static bool finds_all(const mp_graph *graph, const mp_step *steps, int t)
+{
+    for (int s = 0; s < (int)graph->n_storages; s++) {
+        const mp_storage *storage = &graph->storages[s];
+        int n_adders = 0, n_added = 0, turn = -1;
+        bool made = false;
+        for (int u = 0; u < t; u++) {
+            n_added += added_at(graph, steps[u], s);
+            made = made || written_at(graph, steps[u], s) || added_at(graph, steps[u], s);
+        }
+        for (int i = 0; i < (int)graph->n_nodes; i++) {
+            if (!added_at(graph, (mp_step){.node = i}, s)) continue;
+            if (n_adders == n_added) turn = i;
+            n_adders++;
+        }
+        if (added_at(graph, steps[t], s) && !storage->any_sum_order && turn != steps[t].node) return false;
+        if (!read_at(graph, steps[t], s)) continue;
+        if (mp_storage_is_static(storage)) {
+            bool update = graph->nodes[steps[t].node].phase == MP_PHASE_UPDATE;
+            if (!update && lone_writer(graph, s) >= 0 && !made) return false;
+        } else if (!(storage->carried && !made) && (!made || n_added < n_adders)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool steps_obey(const mp_graph *graph, const mp_step *steps, size_t n)
+{
+    for (int t = 0; t < (int)n; t++) {
+        bool on_compute = alternative_at(graph, steps[t])->channel == MP_CHANNEL_COMPUTE;
+        if (steps[t].until && (on_compute || steps[t].until <= t || steps[t].until > (int)n)) return false;
+    }
+    for (int t = 0; t < (int)n; t++) {
+        if (!finds_all(graph, steps, t)) return false;
+        for (int u = 0; u < t; u++)
+            if (runs_to(steps, u) >= t && !may_run_beside(graph, steps, u, t)) return false;
+    }
+    return true;
 }
 
 simulation simulate(const mp_graph *graph, const mp_step *steps, size_t n)
@@ -121,17 +196,18 @@ simulation simulate(const mp_graph *graph, const mp_step *steps, size_t n)
     simulation sim = {0};
     int n_storages = (int)graph->n_storages, n_steps = (int)n;
     sim.spans = calloc(n_steps * (size_t)n_storages + (size_t)n_storages + 1, sizeof *sim.spans);
-    sim.live_bytes = calloc(n + 1, sizeof *sim.live_bytes);
+    for (size_t m = 0; m < graph->n_tiers; m++) sim.tiers[m].live_bytes = calloc(n + 1, sizeof(int64_t));
     for (int s = 0; s < n_storages; s++) {
         const mp_storage *storage = &graph->storages[s];
         if (mp_storage_is_static(storage)) {
-            if (!storage->tier) sim.static_bytes += storage->bytes;
+            sim.tiers[storage->tier].static_bytes += storage->bytes;
             continue;
         }
         if (storage->carried) sim.spans[sim.n_spans++] = (mp_span){s, 0, ends(graph, steps, n_steps, s, 0, 0) + 1, -1};
         for (int t = 0; t < n_steps; t++) {
             if (!begins(graph, steps, t, s)) continue;
-            int end = storage->carried ? n_steps - 1 : ends(graph, steps, n_steps, s, t, t + 1);
+            bool carried = storage->carried && !begins_again(graph, steps, n_steps, t, s);
+            int end = carried ? n_steps - 1 : ends(graph, steps, n_steps, s, t, t + 1);
             sim.spans[sim.n_spans++] = (mp_span){s, t, end + 1, -1};
         }
     }
@@ -154,58 +230,28 @@ simulation simulate(const mp_graph *graph, const mp_step *steps, size_t n)
     }
     for (int t = 0; t < n_steps; t++) {
         for (int u = 0; u <= t; u++)
-            if (runs_to(steps, u) >= t) sim.live_bytes[t] += alternative_at(graph, steps[u])->workspace_bytes;
+            if (runs_to(steps, u) >= t)
+                sim.tiers[MP_TIER_DEVICE].live_bytes[t] += alternative_at(graph, steps[u])->workspace_bytes;
         for (size_t k = 0; k < sim.n_spans; k++) {
             const mp_span *span = &sim.spans[k];
+            const mp_storage *storage = &graph->storages[span->storage];
             bool guest = span->begin == t && span->takes_over >= 0;
-            if (graph->storages[span->storage].tier) continue;
-            if (span->begin <= t && t < span->end && !guest) sim.live_bytes[t] += graph->storages[span->storage].bytes;
+            if (span->begin <= t && t < span->end && !guest) sim.tiers[storage->tier].live_bytes[t] += storage->bytes;
         }
-        if (sim.live_bytes[t] > sim.peak_bytes) sim.peak_bytes = sim.live_bytes[t];
     }
-    sim.peak_bytes += sim.static_bytes;
-    sim.ticks = last_end(graph, steps, n_steps);
+    for (size_t m = 0; m < graph->n_tiers; m++) {
+        mp_tier_use *use = &sim.tiers[m];
+        use->peak_step = n ? 0 : -1;
+        for (int t = 0; t < n_steps; t++)
+            if (use->live_bytes[t] > use->live_bytes[use->peak_step]) use->peak_step = t;
+        use->peak_bytes = use->static_bytes + (n ? use->live_bytes[use->peak_step] : 0);
+    }
+    sim.ticks = run_clocks(graph, steps, n_steps);
     return sim;
-}
-
-int64_t simulated_bytes(const mp_graph *graph, const simulation *sim, int t, int tier)
-{
-    int64_t bytes = 0;
-    for (size_t k = 0; k < sim->n_spans; k++) {
-        const mp_span *span = &sim->spans[k];
-        if (graph->storages[span->storage].tier != tier || (span->begin == t && span->takes_over >= 0)) continue;
-        if (span->begin <= t && t < span->end) bytes += graph->storages[span->storage].bytes;
-    }
-    return bytes;
-}
-
-/* Whether step t uses s, and whether it changes it. */
-static bool uses(const mp_graph *graph, mp_step step, int s, bool changes)
-{
-    return written_at(graph, step, s) || added_at(graph, step, s) || (!changes && read_at(graph, step, s));
-}
-
-bool obeys_channels(const mp_graph *graph, const mp_step *steps, size_t n)
-{
-    for (int t = 0; t < (int)n; t++)
-        for (int s = 0; s < (int)graph->n_storages; s++) {
-            bool produced = mp_storage_is_static(&graph->storages[s]);
-            if (!uses(graph, steps[t], s, false)) continue;
-            for (int u = 0; u < t; u++) {
-                const bool together = runs_to(steps, u) >= t, changes = uses(graph, steps[t], s, true);
-                const bool same_channel = steps[t].until && channel_of(graph, steps[t]) == channel_of(graph, steps[u]);
-                const bool waits = uses(graph, steps[u], s, true) || (changes && uses(graph, steps[u], s, false));
-                produced |= uses(graph, steps[u], s, true);
-                if (together && waits && !(same_channel && (!changes || mp_storage_is_static(&graph->storages[s]))))
-                    return false;
-            }
-            if (read_at(graph, steps[t], s) && !produced) return false;
-        }
-    return true;
 }
 
 void simulation_free(simulation *s)
 {
     free(s->spans);
-    free(s->live_bytes);
+    for (int m = 0; m < MP_MAX_TIERS; m++) free(s->tiers[m].live_bytes);
 }

@@ -5,16 +5,15 @@
 
 typedef struct simulation {
     size_t n_spans;
-    mp_span *spans; /* by (begin, storage) */
-    int64_t *live_bytes;
-    int64_t static_bytes, peak_bytes; /* of the device, as live_bytes */
-    int64_t ticks;                    /* the makespan */
+    mp_span *spans;                  /* by (begin, storage) */
+    mp_tier_use tiers[MP_MAX_TIERS]; /* of those that the graph has */
+    int64_t ticks;
 } simulation;
 
 /* Simulates steps that obey all rules. O(steps^2 * storages). */
 simulation simulate(const mp_graph *graph, const mp_step *steps, size_t n);
-/* Bytes that are live in a tier at step t, without workspaces. */
-int64_t simulated_bytes(const mp_graph *graph, const simulation *sim, int t, int tier);
-/* Whether every read comes after a production, and no step conflicts with one that runs beside it; of graphs without sums. */
-bool obeys_channels(const mp_graph *graph, const mp_step *steps, size_t n);
 void simulation_free(simulation *s);
+
+/* Says whether steps, whose nodes and alternatives must exist, obey what the timeline demands: they find what they read, add in
+ * turn, wait for what is issued, and no two that run beside each other are in each other's way. O(steps^2 * storages). */
+bool steps_obey(const mp_graph *graph, const mp_step *steps, size_t n);
