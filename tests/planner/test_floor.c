@@ -78,7 +78,7 @@ static void enumerate(struct enumeration *e)
     if (e->n_schedules >= e->most || e->n_tries++ > 20000) return;
     if (!e->n_left) {
         simulation sim = simulate(e->graph, e->steps, e->n);
-        if (!e->n_schedules++ || sim.peak_bytes < e->lowest_peak) e->lowest_peak = sim.peak_bytes;
+        if (!e->n_schedules++ || sim.tiers[0].peak_bytes < e->lowest_peak) e->lowest_peak = sim.tiers[0].peak_bytes;
         simulation_free(&sim);
     }
     for (int i = 0; i < (int)e->graph->n_nodes; i++) {

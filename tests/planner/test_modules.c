@@ -257,7 +257,7 @@ static void judge_set(network *x, const bool *chosen)
     }
     simulation s = simulate(graph, steps, n);
     assert_true(x->n_sets < MOST_SETS);
-    x->peak_bytes[x->n_sets] = s.peak_bytes;
+    x->peak_bytes[x->n_sets] = s.tiers[0].peak_bytes;
     x->ticks[x->n_sets++] = s.ticks;
     simulation_free(&s);
     mp_free(steps);

@@ -129,9 +129,9 @@ TEST(an_answer_is_that_of_mp_solve_and_holds_in_the_simulator)
             assert_int_equal(n, mp_planning_number(p, "n_steps"));
             for (size_t t = 0; t < n; t++) steps[t].node = nodes[t];
             simulation s = simulate(mp_planning_graph(p), steps, n);
-            assert_int_equal(s.peak_bytes, mp_planning_number(p, "planned_bytes"));
+            assert_int_equal(s.tiers[0].peak_bytes, mp_planning_number(p, "planned_bytes"));
             assert_int_equal(s.ticks, mp_planning_number(p, "planned_ticks"));
-            assert_true(s.peak_bytes <= request.budget_bytes);
+            assert_true(s.tiers[0].peak_bytes <= request.budget_bytes);
             simulation_free(&s);
             n_plans++;
         }

@@ -17,7 +17,7 @@ static void assert_holds(const mp_graph *graph, const mp_plan *plan, int64_t bud
     mp_error err = {0};
     if (mp_plan_check(graph, plan, &err) != MP_OK) fail_msg("%s", err.message);
     simulation s = simulate(graph, plan->steps, plan->n_steps);
-    assert_int_equal(s.peak_bytes, plan->peak_bytes);
+    assert_int_equal(s.tiers[0].peak_bytes, plan->peak_bytes);
     assert_int_equal(s.ticks, plan->ticks);
     simulation_free(&s);
     assert_true(plan->peak_bytes <= budget_bytes);
