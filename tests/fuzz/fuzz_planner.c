@@ -46,7 +46,8 @@ static void judge(const question *q, const mp_plan *plan)
 static void simulate_plan(const question *q, const mp_plan *plan)
 {
     simulation s = simulate(q->request.graph, plan->steps, plan->n_steps);
-    if (s.tiers[0].peak_bytes != plan->peak_bytes) fault(q, "the simulator has another peak", plan->peak_bytes, s.tiers[0].peak_bytes);
+    if (s.tiers[0].peak_bytes != plan->peak_bytes)
+        fault(q, "the simulator has another peak", plan->peak_bytes, s.tiers[0].peak_bytes);
     if (s.ticks != plan->ticks) fault(q, "the simulator has another time", plan->ticks, s.ticks);
     simulation_free(&s);
 }
