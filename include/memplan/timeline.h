@@ -13,7 +13,7 @@
  *  - what it reads, writes and adds to, and its workspace, is live until then, and nobody takes over its memory;
  *  - no step in between writes or adds to what it reads, or touches what it writes or adds to. An issued step of the same
  *    channel comes after it: it may read that, and write it where it is always live.
- * All bytes count in the tier of their storage, workspaces on the device; the time is that of clock.h.
+ * All bytes count in the tier of their storage, workspaces on the device; the time is that of makespan.h.
  * live_bytes[t] is what is allocated on the device while step t runs, workspace included, static bytes excluded.
  *
  *     mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
