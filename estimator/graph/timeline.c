@@ -261,6 +261,7 @@ static void add_up(struct builder *b, const mp_step *steps)
 mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t n, mp_timeline **out, mp_error *err)
 {
     size_t most_spans = 0, most_pairs = 0;
+    int64_t workspace_bytes = 0; /* of issued steps, which may all be live together */
     bool concurrent = false;
     MP_ENSURE(n < INT32_MAX, err, MP_INVALID, "%zu steps are too many", n);
     for (size_t t = 0; t < n; t++) {
@@ -277,6 +278,9 @@ mp_status mp_timeline_build(const mp_graph *graph, const mp_step *steps, size_t 
                   "step %zu: %s runs on the %s, and no step after it waits for it", t, mp_node_label(graph, steps[t].node).text,
                   graph->channels[channel]);
         concurrent |= steps[t].until != 0;
+        const int64_t issued = steps[t].until ? node->alternatives[steps[t].alternative].workspace_bytes : 0;
+        MP_ENSURE(!__builtin_add_overflow(workspace_bytes, issued, &workspace_bytes) && workspace_bytes <= INT64_MAX / 4, err,
+                  MP_INVALID, "step %zu: the steps that run beside others need more bytes than can be counted", t);
         most_spans += node->alternatives[steps[t].alternative].n_writes + node->alternatives[steps[t].alternative].n_adds;
         most_pairs += node->alternatives[steps[t].alternative].n_in_place;
     }

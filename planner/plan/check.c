@@ -42,8 +42,8 @@ static mp_status check_runs(const mp_graph *graph, const mp_plan *plan, mp_error
         const bool is_optional = node->flags & MP_NODE_OPTIONAL;
         const bool repeatable = node->phase == MP_PHASE_FORWARD && !(node->flags & MP_NODE_ONCE) && !is_optional;
         MP_ENSURE(runs[i] >= 1 || is_optional, err, MP_REFUTED, "%s never runs", mp_node_label(graph, (int)i).text);
-        MP_ENSURE(computed[i] <= 1 || repeatable, err, MP_REFUTED, "%s runs %zu times, and must run once",
-                  mp_node_label(graph, (int)i).text, computed[i]);
+        MP_ENSURE(computed[i] <= 1 || repeatable, err, MP_REFUTED, "%s runs %zu times, and %s once",
+                  mp_node_label(graph, (int)i).text, computed[i], is_optional ? "may run at most" : "must run");
     }
     return MP_OK;
 }

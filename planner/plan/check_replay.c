@@ -227,31 +227,52 @@ static void add_up_tier(struct history *h, int tier, int64_t *begins, int64_t *e
     r->tiers[tier].peak_bytes = r->tiers[tier].static_bytes + highest;
 }
 
-/* True if step t begins after step u, which is before it in the list, has ended: u is on its clock, or on that of compute, or t
- * or a step before t waits for u. */
-static bool must_wait(const mp_replay *r, size_t t, size_t u)
+/* Moves what step t awaits to the end of the list of what is over: the ends of all steps whose wait is at t or before. `order`
+ * has the steps by their waits; *next is the first whose wait is later. */
+static int64_t over_by(const mp_replay *r, int t, const int *order, size_t *next, const int64_t *end, int64_t over)
 {
-    const int there = r->alternatives[u]->channel, here = r->alternatives[t]->channel;
-    return there == here || there <= MP_CHANNEL_SECOND_STREAM || r->ends[u] <= (int)t;
+    for (; *next < r->n_steps && r->ends[order[*next]] <= t; ++*next)
+        if (end[order[*next]] > over) over = end[order[*next]];
+    return over;
 }
 
-/* Computes when the last step ends: every step begins when all that it must wait for have ended. Pair by pair; where all are on
- * the clock of compute, each waits for the one before it. */
+/* Finds when the last step ends. The steps are sorted by where they are waited for, so that each is looked at once when the
+ * wait is reached; the newest step of each clock is the other thing to wait for. */
 static mp_status find_ticks(struct history *h)
 {
     mp_replay *r = h->replay;
+    int newest[MP_MAX_CHANNELS];
+    int64_t over = 0;
+    size_t next = 0;
     MP_OWNED int64_t *end = mp_alloc(r->n_steps, sizeof *end);
-    bool is_alone = true;
-    MP_ENSURE(end, h->err, MP_NOMEM, "no memory to check a plan");
-    for (size_t t = 0; t < r->n_steps; t++) is_alone &= r->alternatives[t]->channel <= MP_CHANNEL_SECOND_STREAM;
+    MP_OWNED int *order = mp_alloc(r->n_steps, sizeof *order), *start = mp_alloc(r->n_steps + 2, sizeof *start);
+    MP_ENSURE(end && order && start, h->err, MP_NOMEM, "no memory to check a plan");
+    for (int c = 0; c < MP_MAX_CHANNELS; c++) newest[c] = -1;
+    for (size_t t = 0; t < r->n_steps; t++) start[r->ends[t] + 1]++;
+    for (size_t t = 0; t < r->n_steps; t++) start[t + 1] += start[t];
+    for (size_t t = 0; t < r->n_steps; t++) order[start[r->ends[t]]++] = (int)t;
     for (size_t t = 0; t < r->n_steps; t++) {
-        int64_t begin = 0;
-        for (size_t u = is_alone && t ? t - 1 : 0; u < t; u++)
-            if (must_wait(r, t, u) && end[u] > begin) begin = end[u];
+        const int channel = r->alternatives[t]->channel, clock = channel == MP_CHANNEL_SECOND_STREAM ? 0 : channel;
+        int64_t begin = over = over_by(r, (int)t, order, &next, end, over);
+        if (newest[0] >= 0 && end[newest[0]] > begin) begin = end[newest[0]];
+        if (newest[clock] >= 0 && end[newest[clock]] > begin) begin = end[newest[clock]];
         MP_ENSURE(!__builtin_add_overflow(begin, r->alternatives[t]->ticks, &end[t]), h->err, MP_REFUTED,
                   "step %zu: the steps take more time than can be counted", t);
+        newest[clock] = (int)t;
         if (end[t] > r->ticks) r->ticks = end[t];
     }
+    return MP_OK;
+}
+
+/* Workspaces of issued steps are live together, at worst all of them. */
+static mp_status check_workspaces(const struct history *h)
+{
+    int64_t total = 0;
+    for (size_t t = 0; t < h->replay->n_steps; t++)
+        if (h->steps[t].until &&
+            (__builtin_add_overflow(total, h->replay->alternatives[t]->workspace_bytes, &total) || total > INT64_MAX / 4))
+            return MP_FAIL(h->err, MP_REFUTED, "step %zu: the steps that run beside others need more bytes than can be counted",
+                           t);
     return MP_OK;
 }
 
@@ -260,6 +281,7 @@ static mp_status add_up(struct history *h)
     mp_replay *r = h->replay;
     MP_OWNED int64_t *begins = mp_alloc(2 * (r->n_steps + 1), sizeof *begins); /* per step: bytes */
     MP_ENSURE(begins, h->err, MP_NOMEM, "no memory to check a plan");
+    MP_CHECK(check_workspaces(h));
     for (int m = 0; m < (int)h->graph->n_tiers; m++) add_up_tier(h, m, begins, begins + r->n_steps + 1);
     r->static_bytes = r->tiers[MP_TIER_DEVICE].static_bytes;
     r->peak_bytes = r->tiers[MP_TIER_DEVICE].peak_bytes;

@@ -353,7 +353,7 @@ TEST(the_checker_says_what_a_plan_with_copies_may_not_do)
         {{{A, 0, 0}, {B, 0, 0}}, 2, NULL},
         {{{A, 0, 0}, {OUT, 0, 0}, {A, 1, 3}, {B, 0, 0}}, 4, NULL},
         {{{A, 1, 0}, {B, 0, 0}}, 2, "step 0: node 0 returns what it has not computed yet"},
-        {{{A, 0, 0}, {OUT, 0, 0}, {OUT, 0, 0}, {B, 0, 0}}, 4, "node 2 runs 2 times, and must run once"},
+        {{{A, 0, 0}, {OUT, 0, 0}, {OUT, 0, 0}, {B, 0, 0}}, 4, "node 2 runs 2 times, and may run at most once"},
         {{{A, 0, 0}, {B, 0, 0}, {A, 0, 0}, {B, 0, 0}}, 4, "node 1 runs 2 times, and must run once"},
         {{{A, 0, 2}, {B, 0, 0}}, 2, "step 0: node 0 is issued beside others, and runs on compute"},
         {{{A, 0, 0}, {A, 1, 3}, {B, 0, 0}},
@@ -389,6 +389,26 @@ TEST(the_checker_says_what_a_plan_with_copies_may_not_do)
     assert_int_equal(mp_plan_check(graph, plan, &err), MP_REFUTED);
     assert_string_equal(err.message, "the offset of storage 3 from step 1 belongs to no instance, or stands twice");
     mp_plan_free(plan);
+    mp_graph_free(graph);
+}
+
+/* Copies issued together, each with a workspace of a quarter of what can be counted. */
+TEST(workspaces_that_overflow_are_refused)
+{
+    mp_graph *graph = returning();
+    const mp_step steps[] = {{0, 0, 0}, {0, 1, 6}, {0, 1, 6}, {0, 1, 6}, {0, 1, 6}, {0, 1, 6}, {1, 0, 0}};
+    mp_plan plan = {.budget_bytes = MP_NO_LIMIT, .static_bytes = -1, .arena_bytes = -1, .floor_bytes = -1, .n_steps = 7};
+    mp_timeline *timeline = NULL;
+    mp_error err = {0}, other = {0};
+    graph->nodes[0].alternatives[1].n_reads = 0;
+    graph->nodes[0].alternatives[1].workspace_bytes = INT64_MAX / 4;
+    graph->storages[1].persistent = true; /* several steps of a channel may write what is always live */
+    assert_int_equal(mp_graph_finish(graph, NULL), MP_OK);
+    assert_int_equal(mp_timeline_build(graph, steps, 7, &timeline, &err), MP_INVALID);
+    assert_string_equal(err.message, "step 2: the steps that run beside others need more bytes than can be counted");
+    plan.steps = (mp_step *)steps;
+    assert_int_equal(mp_plan_check(graph, &plan, &other), MP_REFUTED);
+    assert_string_equal(other.message, err.message);
     mp_graph_free(graph);
 }
 
