@@ -104,6 +104,7 @@ enum {
 /* Layouts. */
 #define ROW_MAJOR .layout = MP_HABIT_ROW_MAJOR
 #define FROM_ROW_MAJOR .layout = MP_HABIT_FROM_ROW_MAJOR
+#define MATRICES .layout = MP_HABIT_MATRICES
 #define AS_INPUTS .layout = MP_HABIT_AS_INPUTS
 #define SPATIAL .layout = MP_HABIT_SPATIAL
 

@@ -105,6 +105,7 @@ typedef struct mp_op_input {
 typedef enum mp_layout_habit {
     MP_HABIT_ROW_MAJOR,      /* reads any layout, writes row-major */
     MP_HABIT_FROM_ROW_MAJOR, /* reads input 0 row-major too: its output is a view */
+    MP_HABIT_MATRICES,       /* reads all inputs row-major, so that their last two dimensions are matrices, and writes so */
     MP_HABIT_AS_INPUTS,      /* works in any layout that its inputs share, and writes that */
     MP_HABIT_SPATIAL         /* fastest with channels last: input 0 and outputs */
 } mp_layout_habit;

@@ -71,7 +71,10 @@ static void *allocate(const mp_backend *self, int64_t bytes)
         cudaGetLastError(); /* clears the error, so that the next launch does not report it */
         return NULL;
     }
-    if (cudaMemsetAsync(memory, 0, size, mp_cuda_stream()) == cudaSuccess) return memory;
+    /* waited for: what is copied there next may come on another stream */
+    if (cudaMemsetAsync(memory, 0, size, mp_cuda_stream()) == cudaSuccess &&
+        cudaStreamSynchronize(mp_cuda_stream()) == cudaSuccess)
+        return memory;
     cudaFree(memory);
     return NULL;
 }

@@ -57,6 +57,7 @@ static mp_status choose(chooser *c, int k)
     mp_layout layout = MP_LAYOUT_PLAIN;
     int n_in = op->n_in, n_out = op->n_out, *inputs = op->in;
     if (habit == MP_HABIT_FROM_ROW_MAJOR) MP_CHECK(want_layout(c, k, 0, MP_LAYOUT_PLAIN));
+    for (int i = 0; habit == MP_HABIT_MATRICES && i < n_in; i++) MP_CHECK(want_layout(c, k, i, MP_LAYOUT_PLAIN));
     if (habit == MP_HABIT_SPATIAL) {
         layout = MP_LAYOUT_CHANNELS_LAST;
         MP_CHECK(want_layout(c, k, 0, layout));

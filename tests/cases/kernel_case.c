@@ -322,6 +322,13 @@ void kernel_end(kernel_run *r)
     free(r);
 }
 
+void kernel_extra(kernel_run *r, int e, mp_dtype dtype, int64_t n)
+{
+    r->forward.extra[e] = mp_array_plain(dtype, 1, &n);
+    r->forward.extra[e].data = guarded(mp_array_bytes(&r->forward.extra[e]));
+    r->backward.extra[e] = r->forward.extra[e];
+}
+
 void kernel_check_refused(const kernel_case *c, const char *text)
 {
     mp_model *model = rule_model(&(rule_case){c->kind, c->version, c->inputs, c->attributes, ""}, c->n_outputs);
@@ -462,7 +469,8 @@ void kernel_check_gradient(const kernel_case *c)
     for (int e = 0; e < MP_EXTRAS_MAX; e++) check_reads_matter(r, &r->backward.extra[e], "extra", e);
     for (int i = 0; i < r->backward.n_in; i++)
         if (r->backward.d_in[i].dtype) compare_with_differences(r, i);
-    bool spatial = r->forward.n_in && r->forward.in[0].rank >= 3;
+    bool spatial = r->forward.n_in && r->forward.in[0].rank >= 3 &&
+                   (backend_here()->is_host || r->forward.op->op->layout != MP_HABIT_MATRICES);
     kernel_end(r);
 
     double *added = gradients_with(c, KERNEL_ADDS, &m);

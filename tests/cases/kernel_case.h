@@ -39,6 +39,8 @@ kernel_run *kernel_begin(const kernel_case *c, mp_mode mode, unsigned flags);
 void kernel_forward(kernel_run *r);
 void kernel_backward(kernel_run *r); /* with d_out as it lies there */
 void kernel_end(kernel_run *r);
+/* Gives forward and backward a byproduct that only another alternative keeps: n elements, between guards. */
+void kernel_extra(kernel_run *r, int e, mp_dtype dtype, int64_t n);
 
 /* The element of row-major index k, of any type and layout. */
 double kernel_get(const mp_array *a, int64_t k);

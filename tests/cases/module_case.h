@@ -10,13 +10,14 @@
 
 mp_module_entry mp_module_backend;
 static mp_backend *gpu;
-static long n_kept; /* allocations that a backend keeps before it is used */
+static long n_kept; /* allocations of a backend, opened if there is a GPU, before it is used */
 
 static inline int make_backend(void **unused)
 {
     (void)unused;
     gpu = mp_module_backend(&mp_cpu, 0);
     if (gpu) gpu->use(gpu);
+    if (gpu) gpu->open(gpu, NULL);
     n_kept = mp_alloc_live;
     return gpu ? 0 : -1;
 }

@@ -148,6 +148,19 @@ static mp_plan *all_twice(const training_case *t, double part)
     return plan;
 }
 
+/* True if a forward node has an algorithm that takes more workspace than the backend's own choice, as on CPUs: `take` prefers
+ * it. The library of a GPU may list none for a small network. */
+static bool has_larger_workspaces(const mp_graph *g)
+{
+    bool any = false;
+    for (size_t k = 0; k < g->n_nodes; k++) {
+        const mp_node *node = &g->nodes[k];
+        for (size_t f = 1; node->phase == MP_PHASE_FORWARD && mp_node_has_algorithms(node) && f < node->n_alternatives; f++)
+            any |= node->alternatives[f].workspace_bytes > node->alternatives[0].workspace_bytes;
+    }
+    return any || backend_here()->is_host;
+}
+
 TEST(a_plan_that_chooses_trains_as_keep_all_with_the_same_algorithms)
 {
     int n_other = 0, n_again = 0;
@@ -170,7 +183,7 @@ TEST(a_plan_that_chooses_trains_as_keep_all_with_the_same_algorithms)
         mp_plan_free(plan);
         mp_plan_free(all);
     }
-    assert_true(n_other > 0 && n_again > 0);
+    assert_true((n_other > 0 && n_again > 0) || !has_larger_workspaces(g));
     training_end(&t);
 }
 

@@ -74,6 +74,7 @@ static void compare_with_chain(const shape *s, unsigned flags, double tolerance)
 {
     kernel_run *r = begin_fused(s, flags), *add = NULL;
     const mp_operands *f = &r->forward, *b = &r->backward;
+    const unsigned products = backend_here()->is_host ? flags : flags & ~(unsigned)KERNEL_CHANNELS_LAST; /* MP_HABIT_MATRICES */
     flags |= KERNEL_BACKWARD;
     write_text(2, "float32[%d,%d,%d,%d] float32[%d,%d,%d,%d]", s->batch, s->heads, s->rows, s->depth, s->batch, s->heads,
                s->turned ? s->depth : s->columns, s->turned ? s->columns : s->depth);
@@ -82,10 +83,10 @@ static void compare_with_chain(const shape *s, unsigned flags, double tolerance)
     write_text(5, "%s float32[]={%.3f} bool[]={1}", texts[4], s->ratio);
     write_text(6, "%s float32[%d,%d,%d,%d]", texts[4], s->batch, s->heads, s->columns, s->value_depth);
     if (s->mask) write_text(7, "%s %s", texts[4], s->mask);
-    kernel_run *qk = begin(1, "com.microsoft:FusedMatMul", 1, texts[2], texts[3], flags);
+    kernel_run *qk = begin(1, "com.microsoft:FusedMatMul", 1, texts[2], texts[3], products | KERNEL_BACKWARD);
     kernel_run *softmax = begin(2, "Softmax", 13, texts[4], "", flags);
     kernel_run *dropout = begin(3, "Dropout", 13, texts[5], "", flags);
-    kernel_run *pv = begin(4, "MatMul", 13, texts[6], "", flags);
+    kernel_run *pv = begin(4, "MatMul", 13, texts[6], "", products | KERNEL_BACKWARD);
     if (s->mask) add = begin(5, "Add", 13, texts[7], "", flags & ~(unsigned)KERNEL_BACKWARD);
 
     copy(&f->in[0], &qk->forward.in[0]);

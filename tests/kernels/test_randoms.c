@@ -47,18 +47,15 @@ TEST(a_kept_mask_is_the_one_that_is_drawn)
 {
     kernel_run *a = kernel_begin(&dropout, MP_MODE_TRAIN, KERNEL_BACKWARD);
     kernel_run *b = kernel_begin(&dropout, MP_MODE_TRAIN, KERNEL_BACKWARD);
-    uint8_t *mask = malloc(N);
     kernel_forward(a);
     kernel_backward(a);
     b->forward.alternative = b->backward.alternative = 1;
-    b->forward.extra[0].data = b->backward.extra[0].data = mask;
+    kernel_extra(b, 0, MP_DTYPE_UINT8, N);
     kernel_forward(b);
     b->run.seed = 99; /* backward draws nothing */
     kernel_backward(b);
     assert_memory_equal(a->forward.out[0].data, b->forward.out[0].data, N * sizeof(float));
     assert_memory_equal(a->backward.d_in[0].data, b->backward.d_in[0].data, N * sizeof(float));
-    b->forward.extra[0].data = NULL;
-    free(mask);
     kernel_end(a);
     kernel_end(b);
 }

@@ -18,6 +18,11 @@ from memplan.graph.capture import tensors_of
 
 CAST = torch.ops.aten._to_copy.default
 KEYS = {"cpu": DispatchKey.AutogradCPU, "cuda": DispatchKey.AutogradCUDA}
+# What makes a captured graph's regions: a class of its own, in versions before 2.12 the one that users write.
+REGION: tuple[Any, str] = (autocast_mode, "_UnmanagedAutocast")
+if not hasattr(*REGION):
+    REGION = (torch.amp, "autocast")
+Region: Any = getattr(*REGION)
 
 
 def n_regions() -> int:
@@ -89,11 +94,11 @@ def cached_casts() -> Iterator[None]:
     """In it, a capture casts parameters where eager does."""
     casts = Casts()
 
-    class Watched(autocast_mode._UnmanagedAutocast):
+    class Watched(Region):
         """A region within the graph."""
 
         def __enter__(self) -> Any:
-            entered = super().__enter__()  # type: ignore[no-untyped-call]
+            entered = super().__enter__()
             casts.note_state()
             return entered
 
@@ -103,7 +108,7 @@ def cached_casts() -> Iterator[None]:
             return left
 
     with (
-        mock.patch.object(autocast_mode, "_UnmanagedAutocast", Watched),
+        mock.patch.object(*REGION, Watched),
         mock.patch.object(proxy_tensor, "disable_autocast_cache", contextlib.nullcontext),
         mock.patch.dict(CAST.py_kernels),
     ):
