@@ -7,6 +7,7 @@
 #include "memplan/check.h"
 #include "memplan/costs_json.h"
 #include "planner/search/algorithms.h"
+#include "tests/cases/backend_case.h"
 #include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
 
@@ -158,7 +159,7 @@ static bool has_larger_workspaces(const mp_graph *g)
         for (size_t f = 1; node->phase == MP_PHASE_FORWARD && mp_node_has_algorithms(node) && f < node->n_alternatives; f++)
             any |= node->alternatives[f].workspace_bytes > node->alternatives[0].workspace_bytes;
     }
-    return any || backend_here()->is_host;
+    return any || backend_of_tests()->is_host;
 }
 
 TEST(a_plan_that_chooses_trains_as_keep_all_with_the_same_algorithms)

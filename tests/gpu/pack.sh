@@ -45,7 +45,7 @@ cp -r tests/gpu tests/gradients "$to/tests" &&
 if [ -d "$models" ]; then cp "$models"/*.onnx "$to/models" && chmod u+w "$to/models"/*; else echo "pack: no models at $models (DATA=FOLDER, docs/data.md)" >&2; fi
 
 tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -cf "$work/pack.tar" memplan-gpu || exit 2
-xz --lzma2=preset=3,dict=64MiB < "$work/pack.tar" > "$archive" || exit 2
+xz -T0 --lzma2=preset=3,dict=64MiB < "$work/pack.tar" > "$archive" || exit 2
 bytes=$(stat -c %s "$archive")
 echo "$archive: $bytes bytes, $(stat -c %s "$work/pack.tar") unpacked: $(programs "$build" | wc -l) programs," \
     "$(carried "$build" | wc -l) libraries, $(find "$to" -name '*.onnx' | wc -l) models"

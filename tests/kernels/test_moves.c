@@ -1,5 +1,6 @@
 /* test_moves.c - operators that move elements: values from ONNX's reference evaluator (numpy), gradients against finite
  * differences. */
+#include "tests/cases/backend_case.h"
 #include "tests/cases/test.h"
 
 #ifdef _OPENMP
@@ -163,7 +164,7 @@ static void lay(mp_array *a, bool channels_last)
 
 TEST(reorder_carries_elements_and_gradients_between_layouts)
 {
-    if (!backend_here()->is_host) skip(); /* the CPU's kernel is asked for by name */
+    if (!backend_of_tests()->is_host) skip(); /* the CPU's kernel is asked for by name */
     kernel_case c = {.kind = "memplan:Reorder", .version = 1, .inputs = "float32[2,11,5,4]", .attributes = "", .n_outputs = 1};
     for (int into = 0; into < 2; into++) {
         kernel_run *r = kernel_begin(&c, MP_MODE_TRAIN, KERNEL_BACKWARD | (into ? 0 : KERNEL_CHANNELS_LAST));
