@@ -33,6 +33,7 @@
 #define MP_COLOR_KEPT "#3b82f6"
 #define MP_COLOR_FORWARD_ONLY "#a5c8fa"
 #define MP_COLOR_RECOMPUTED "#f59e0b"
+#define MP_COLOR_COPIED "#f9a8d4"
 #define MP_COLOR_GRADIENT "#a78bfa"
 #define MP_COLOR_WORKSPACE "#10b981"
 

@@ -16,6 +16,7 @@
     X(KEPT, "kept activations", MP_COLOR_KEPT)             \
     X(FORWARD_ONLY, "forward only", MP_COLOR_FORWARD_ONLY) \
     X(RECOMPUTED, "recomputed", MP_COLOR_RECOMPUTED)       \
+    X(COPIED, "copied", MP_COLOR_COPIED)                   \
     X(GRADIENTS, "gradients", MP_COLOR_GRADIENT)           \
     X(WORKSPACE, "workspace", MP_COLOR_WORKSPACE)
 #define MP_LAYER_ENUM(name, text, color) MP_LAYER_##name,
@@ -26,6 +27,7 @@ typedef enum mp_layer { MP_LAYER_LIST(MP_LAYER_ENUM) MP_N_LAYERS } mp_layer;
 typedef enum mp_activity {
     MP_ACTIVITY_FORWARD,
     MP_ACTIVITY_RECOMPUTE,
+    MP_ACTIVITY_COPY, /* out or back */
     MP_ACTIVITY_BACKWARD,
     MP_ACTIVITY_UPDATE,
     MP_N_ACTIVITIES
@@ -39,18 +41,26 @@ typedef struct mp_timeline_column {
     mp_activity activity;    /* the activity of most of its steps */
 } mp_timeline_column;
 
+/* The columns of one memory. */
+typedef struct mp_tier_columns {
+    const mp_tier_use *use, *keep_all;
+    int64_t always[MP_N_LAYERS]; /* bytes of each layer that are always live */
+    mp_timeline_column *columns;
+} mp_tier_columns;
+
 typedef struct mp_timeline_columns {
     mp_pool *pool; /* owns the arrays */
     const mp_graph *graph;
     size_t n_steps;
     const mp_step *steps;
     mp_timeline *timeline, *keep_all;
-    mp_layer *layer;             /* per span of the timeline */
-    mp_activity *activity;       /* per step */
-    int64_t always[MP_N_LAYERS]; /* bytes of each layer that are always live */
+    mp_layer *layer;       /* per span of the timeline */
+    mp_activity *activity; /* per step */
+    int64_t *ends;         /* per step: when it ends, in ticks (makespan.h) */
     size_t n_activity[MP_N_ACTIVITIES];
     size_t n;
-    mp_timeline_column *columns;
+    mp_tier_columns *tiers;      /* per tier of the graph; all have the same columns of steps */
+    mp_timeline_column *columns; /* the device's */
     int peak_column;
 } mp_timeline_columns;
 
@@ -62,26 +72,48 @@ mp_status mp_timeline_columns_new(const mp_graph *graph, const mp_step *steps, s
 void mp_timeline_columns_free(mp_timeline_columns *columns);
 MP_OWNER(mp_timeline_columns_free, mp_timeline_columns)
 
-/* Returns the most that is live in keep-all, static bytes included, between two shares of its steps, 0 <= from <= to <= 1.
- * O(steps between them). */
-int64_t mp_keep_all_between(const mp_timeline_columns *columns, double from, double to);
+/* Returns the most that is live in a tier in keep-all, static bytes included, between two shares of its steps,
+ * 0 <= from <= to <= 1. O(steps between them). */
+int64_t mp_keep_all_between(const mp_timeline_columns *columns, int tier, double from, double to);
 
 /* Returns the layer of storages of this always-live kind. */
 mp_layer mp_layer_of_kind(mp_kind kind);
 const char *mp_layer_name(mp_layer layer), *mp_layer_color(mp_layer layer);
-const char *mp_activity_name(mp_activity activity);
+/* Returns the colour of an activity: of the layer that it makes or changes, so that one legend is enough. */
+const char *mp_activity_name(mp_activity activity), *mp_activity_color(mp_activity activity);
 
 /* The rectangle of a panel: the plot lies between left and right, texts in the margins. */
 typedef struct mp_frame {
     double left, right, low, high;
 } mp_frame;
 
-/* Returns the x coordinate at which a step begins. */
+/* Return the x coordinate at which a step or column begins. */
 double mp_step_x(const mp_timeline_columns *columns, const mp_frame *frame, double step);
+double mp_column_left(const mp_timeline_columns *columns, const mp_frame *frame, size_t column);
 /* Returns "/conv1/Conv (Conv, forward)" as mp_text does, without words that are in the name already. */
 const char *mp_node_title(const mp_graph *graph, int node);
 /* Draws the numbers of steps below frame->low. */
 void mp_step_axis(const mp_timeline_columns *columns, mp_canvas *canvas, const mp_frame *frame);
+
+/* Returns the channel on which a step runs: compute for one of the second stream that is not issued. */
+int mp_step_channel(const mp_timeline_columns *columns, size_t step);
+
+/* The lanes of a graph that lists channels: one for each of them, and for the second stream if something runs there. Steps of
+ * a channel that are issued at once have rows of their own. */
+enum { MP_LANE_ROWS_MAX = 8 }; /* further ones share the last rows */
+typedef struct mp_lanes {
+    int rows[MP_MAX_CHANNELS]; /* 0: no lane */
+    int *row;                  /* per step, within its lane */
+} mp_lanes;
+
+/* On MP_OK, `out` is cleared with mp_lanes_clear. MP_NOMEM. O(steps). */
+mp_status mp_lanes_find(const mp_timeline_columns *columns, mp_lanes *out, mp_error *err);
+void mp_lanes_clear(mp_lanes *lanes);
+/* Returns the names of what a step copies, "a, b", as mp_text does; of another step its node's. */
+const char *mp_lane_name(const mp_timeline_columns *columns, size_t step);
+/* Draws a bar for each step in a lane, from its issue to its wait, downwards from frame->high. */
+double mp_lanes_height(const mp_timeline_columns *columns, const mp_lanes *lanes);
+void mp_lanes_draw(const mp_timeline_columns *columns, const mp_lanes *lanes, mp_canvas *canvas, const mp_frame *frame);
 
 /* Draws a row for each of the largest tensors that are live at the peak, with a bar over the steps in which it is live. */
 double mp_largest_height(const mp_timeline_columns *columns);
@@ -117,12 +149,19 @@ void mp_byte_scale_breaks(const mp_byte_scale *scale, mp_canvas *canvas, double 
 
 typedef struct mp_timeline_chart {
     const mp_timeline_columns *columns;
+    int tier;
     mp_canvas *canvas;
     mp_frame frame;
     mp_byte_scale scale;
     int64_t budget_bytes; /* MP_NO_LIMIT: no line */
     bool saves;           /* true: keep-all's curve is drawn, too */
 } mp_timeline_chart;
+
+/* Gives a chart its frame and scale above the height `low`, with `height` for data and labels; more where labels need it.
+ * Returns its upper end. O(steps). */
+double mp_timeline_chart_place(mp_timeline_chart *chart, double low, double height);
+/* Draws it. MP_NOMEM. O(steps + columns). */
+mp_status mp_timeline_chart_draw(const mp_timeline_chart *chart, mp_error *err);
 
 /* Returns the height that the labels of mp_timeline_peaks reach. O(steps). */
 double mp_timeline_labels_top(const mp_timeline_chart *chart);

@@ -26,13 +26,13 @@ static bool overlap(const label_box *a, const label_box *b)
 /* Finds the lowest and highest point of keep-all's curve over a box's width. */
 static void curve_range(const mp_timeline_chart *p, const label_box *box, double *lowest, double *highest)
 {
-    const mp_timeline *tl = p->columns->keep_all;
-    const double n = (double)tl->n_steps, span = p->frame.right - p->frame.left;
+    const mp_tier_use *use = p->columns->tiers[p->tier].keep_all;
+    const double n = (double)p->columns->keep_all->n_steps, span = p->frame.right - p->frame.left;
     const size_t end = (size_t)fmin((box->right - p->frame.left) / span * n + 2, n);
     *lowest = INFINITY;
     *highest = -INFINITY;
     for (size_t t = (size_t)fmax((box->left - p->frame.left) / span * n - 1, 0); t < end; t++) {
-        const double at = height_of(p, tl->static_bytes + tl->live_bytes[t]);
+        const double at = height_of(p, use->static_bytes + use->live_bytes[t]);
         *lowest = fmin(*lowest, at);
         *highest = fmax(*highest, at);
     }
@@ -99,22 +99,22 @@ static void place_label(const mp_timeline_chart *p, point_label *label, double a
 static size_t place_labels(const mp_timeline_chart *p, point_label labels[LABELS_MAX])
 {
     const mp_timeline_columns *c = p->columns;
-    const mp_timeline *tl = c->timeline, *all = c->keep_all;
+    const mp_tier_use *use = c->tiers[p->tier].use, *all = c->tiers[p->tier].keep_all;
     point_label *peak = &labels[0], *beyond = &labels[1];
     obstacles in_the_way = {.n = 0};
     double from, to, above;
-    const char *name = mp_short_name(mp_node_title(c->graph, c->steps[tl->peak_step].node));
-    *peak = (point_label){.text = mp_text("peak %s at", mp_bytes_text(tl->peak_bytes)),
+    const char *name = mp_short_name(mp_node_title(c->graph, c->steps[use->peak_step].node));
+    *peak = (point_label){.text = mp_text("peak %s at", mp_bytes_text(use->peak_bytes)),
                           .more = mp_canvas_shorten(name, SIZE, false, NAME_WIDTH),
                           .bold = true,
                           .color = MP_COLOR_TEXT,
-                          .y = height_of(p, tl->peak_bytes)};
+                          .y = height_of(p, use->peak_bytes)};
     *beyond = (point_label){.text = mp_text("keep everything: %s", mp_bytes_text(all->peak_bytes)),
                             .more = "",
                             .color = MP_COLOR_MUTED,
                             .y = height_of(p, all->peak_bytes)};
-    peak->x = mp_step_x(c, &p->frame, tl->peak_step + 0.5);
-    beyond->x = p->frame.left + (all->peak_step + 0.5) / (double)all->n_steps * (p->frame.right - p->frame.left);
+    peak->x = mp_step_x(c, &p->frame, use->peak_step + 0.5);
+    beyond->x = p->frame.left + (all->peak_step + 0.5) / (double)c->keep_all->n_steps * (p->frame.right - p->frame.left);
     if (mp_byte_scale_upper_break(&p->scale, &from, &to))
         in_the_way.boxes[in_the_way.n++] = (label_box){p->frame.left, p->frame.right, from, to};
     above = p->budget_bytes < MP_NO_LIMIT ? fmax(peak->y, height_of(p, p->budget_bytes)) : peak->y;

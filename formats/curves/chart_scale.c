@@ -10,25 +10,30 @@
 
 #include "formats/canvas/plot.h"
 
-#define SQUEEZED_BELOW 50.0
+#define SQUEEZED_BELOW 50.0 /* height of a squeezed zone, at most LOW_SHARE of all */
 #define SQUEEZED_ABOVE 74.0
+#define LOW_SHARE 0.22
 #define ALWAYS_SHARE 0.3  /* largest share of the height, unless squeezed */
 #define BEYOND_FACTOR 2.2 /* most that the curve may be higher than the plan, unless squeezed */
 #define HEADROOM 1.15
 #define WAVE 1.8 /* height of the waves of a break's mark */
 #define HALF_BAND 2.0
 
+#define GRID_APART 22.0 /* least distance of grid lines */
+
 enum { LABEL_MAX = 48, GRID_LINES = 7 };
 
 mp_byte_scale mp_byte_scale_choose(double always, double most, double beyond, double low, double high)
 {
     mp_byte_scale s = {.n = 0};
-    s.cut_below = always > ALWAYS_SHARE * fmax(most, 1);
+    s.cut_below = most > always && always > ALWAYS_SHARE * fmax(most, 1);
     double from = s.cut_below ? always : 0, to = from + fmax(most - from, 1) * HEADROOM;
     s.cut_above = beyond - from > BEYOND_FACTOR * (to - from);
     if (!s.cut_above && beyond > most) to = fmax(to, beyond);
     if (!s.cut_above && beyond <= most) to = from + fmax(most - from, 1);
-    double main_low = low + (s.cut_below ? SQUEEZED_BELOW : 0), main_high = high - (s.cut_above ? SQUEEZED_ABOVE : 0);
+    const double squeezed = LOW_SHARE * (high - low);
+    double main_low = low + (s.cut_below ? fmin(SQUEEZED_BELOW, squeezed) : 0);
+    double main_high = high - (s.cut_above ? fmin(SQUEEZED_ABOVE, squeezed) : 0);
     if (s.cut_below) s.zones[s.n++] = (mp_byte_zone){0, from, low, main_low};
     s.zones[s.n++] = (mp_byte_zone){from, to, main_low, main_high};
     if (s.cut_above) s.zones[s.n++] = (mp_byte_zone){to, beyond, main_high, high};
@@ -57,7 +62,7 @@ void mp_byte_scale_grid(const mp_byte_scale *scale, mp_canvas *canvas, double le
     const mp_byte_zone *top = &scale->zones[scale->n - 1];
     const char *name;
     const double unit = mp_plot_unit((int64_t)main->to, &name);
-    double step = mp_plot_step((main->to - main->from) / unit / GRID_LINES);
+    double step = mp_plot_step((main->to - main->from) / unit / fmin(GRID_LINES, (main->high - main->low) / GRID_APART));
     int decimals = 0;
     if (unit == 1 && step < 1) step = 1;
     if (step < 0.999) decimals = (int)ceil(-log10(step) - 1e-9);

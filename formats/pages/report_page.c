@@ -35,28 +35,47 @@ static void set_source(json_t **object, const mp_timeline_columns *c, int step)
     if (source) mp_json_set(object, "source", shown_text(source));
 }
 
+/* True if a page has lanes or panels of tiers. */
+static bool has_beside(const mp_graph *graph)
+{
+    return graph->n_channels > MP_CHANNEL_SECOND_STREAM + 1 || graph->n_tiers > MP_TIER_DEVICE + 1;
+}
+
+/* True if a page has a layer in its lists: what was copied only where there are copies. */
+static bool has_layer(const mp_timeline_columns *c, int layer)
+{
+    return layer != MP_LAYER_COPIED || c->graph->has_copies;
+}
+
+static json_t *layer_bytes(const mp_timeline_columns *c, const mp_timeline_column *column)
+{
+    json_t *bytes = json_array();
+    for (int layer = 0; layer < MP_N_LAYERS; layer++)
+        if (has_layer(c, layer)) mp_json_append(&bytes, json_integer(column->bytes[layer]));
+    return bytes;
+}
+
 static json_t *column_list(const mp_timeline_columns *c)
 {
     json_t *list = json_array();
     for (size_t k = 0; k < c->n; k++) {
         const mp_timeline_column *column = &c->columns[k];
-        json_t *bytes = json_array();
-        for (int layer = 0; layer < MP_N_LAYERS; layer++) mp_json_append(&bytes, json_integer(column->bytes[layer]));
         json_t *row = json_pack("{s:i, s:i, s:i, s:s, s:o}", "first", column->first, "end", column->last + 1, "shown",
                                 column->shown, "activity", mp_activity_name(c->activity[column->shown]), "node",
                                 shown_text(node_name(c, column->shown)));
         set_source(&row, c, column->shown);
-        mp_json_set(&row, "bytes", bytes);
+        mp_json_set(&row, "bytes", layer_bytes(c, column));
         mp_json_append(&list, row);
     }
     return list;
 }
 
-static json_t *layer_list(void)
+static json_t *layer_list(const mp_timeline_columns *c)
 {
     json_t *list = json_array();
     for (mp_layer k = 0; k < MP_N_LAYERS; k++)
-        mp_json_append(&list, json_pack("{s:s, s:s}", "name", mp_layer_name(k), "color", mp_layer_color(k)));
+        if (has_layer(c, (int)k))
+            mp_json_append(&list, json_pack("{s:s, s:s}", "name", mp_layer_name(k), "color", mp_layer_color(k)));
     return list;
 }
 
@@ -86,11 +105,16 @@ static json_t *tensor_list(const mp_timeline_columns *c)
     for (size_t k = 0; k < tl->n_spans && k < TENSORS_MAX; k++) {
         const mp_span *span = &tl->spans[order[k].span];
         const mp_layer layer = c->layer[order[k].span];
+        const int tier = c->graph->storages[span->storage].tier;
         mp_label label;
         const char *name = mp_short_name(mp_storage_title(c->graph, span->storage, &label));
         json_t *row =
             json_pack("{s:o, s:I, s:i, s:i, s:s, s:s}", "name", shown_text(name), "bytes", (json_int_t)order[k].bytes, "begin",
                       span->begin, "end", span->end, "kind", mp_layer_name(layer), "color", mp_layer_color(layer));
+        if (tier != MP_TIER_DEVICE) {
+            mp_json_set(&row, "tier", json_integer(tier));
+            mp_json_set(&row, "kind", shown_text(mp_text("%s, %s", mp_layer_name(layer), c->graph->tiers[tier])));
+        }
         mp_json_set(&row, "maker", shown_text(node_name(c, span->begin)));
         set_source(&row, c, span->begin);
         mp_json_append(&list, row);
@@ -104,8 +128,49 @@ static json_t *keep_all_curve(const mp_timeline_columns *c)
     const size_t n = c->keep_all->n_steps, parts = n < KEEP_ALL_PARTS ? n : KEEP_ALL_PARTS;
     json_t *list = json_array();
     for (size_t k = 0; k < parts; k++)
-        mp_json_append(&list, json_integer(mp_keep_all_between(c, (double)k / (double)parts, (double)(k + 1) / (double)parts)));
+        mp_json_append(&list, json_integer(mp_keep_all_between(c, MP_TIER_DEVICE, (double)k / (double)parts,
+                                                               (double)(k + 1) / (double)parts)));
     return list;
+}
+
+/* Returns what the page shows of a tier other than the device. */
+static json_t *tier_data(const mp_timeline_columns *c, const mp_plan *plan, int tier)
+{
+    const mp_tier_use *use = c->tiers[tier].use;
+    const int64_t budget = plan && plan->tiers[tier].budget_bytes < MP_NO_LIMIT ? plan->tiers[tier].budget_bytes : -1;
+    json_t *columns = json_array();
+    for (size_t k = 0; k < c->n; k++) mp_json_append(&columns, layer_bytes(c, &c->tiers[tier].columns[k]));
+    return json_pack("{s:o, s:I, s:i, s:I, s:o}", "name", shown_text(c->graph->tiers[tier]), "peak",
+                     (json_int_t)use->peak_bytes, "peak_step", use->peak_step, "budget", (json_int_t)budget, "columns",
+                     columns);
+}
+
+/* Returns a lane: the steps of a channel, each from its issue to its wait. */
+static json_t *lane_data(const mp_timeline_columns *c, const mp_lanes *lanes, int channel)
+{
+    json_t *bars = json_array();
+    for (size_t t = 0; t < c->n_steps; t++) {
+        const double unit = c->graph->tick_seconds;
+        const int64_t ticks = c->graph->nodes[c->steps[t].node].alternatives[c->steps[t].alternative].ticks;
+        if (mp_step_channel(c, t) != channel) continue;
+        mp_json_append(&bars,
+                       json_pack("{s:i, s:i, s:i, s:o, s:o, s:s, s:f, s:f}", "begin", (int)t, "end",
+                                 mp_step_end(c->steps, (int)t), "row", lanes->row[t], "name", shown_text(mp_lane_name(c, t)),
+                                 "node", shown_text(node_name(c, (int)t)), "color", mp_activity_color(c->activity[t]), "from",
+                                 (double)(c->ends[t] - ticks) * unit, "to", (double)c->ends[t] * unit));
+    }
+    return json_pack("{s:o, s:i, s:o}", "name", shown_text(c->graph->channels[channel]), "rows", lanes->rows[channel], "bars",
+                     bars);
+}
+
+/* Returns the lanes and tiers of a graph that has them. */
+static json_t *beside_data(const mp_timeline_columns *c, const mp_lanes *lanes, const mp_plan *plan)
+{
+    json_t *lane_list = json_array(), *tiers = json_array();
+    for (int k = 0; k < (int)c->graph->n_channels; k++)
+        if (lanes->rows[k]) mp_json_append(&lane_list, lane_data(c, lanes, k));
+    for (int m = MP_TIER_DEVICE + 1; m < (int)c->graph->n_tiers; m++) mp_json_append(&tiers, tier_data(c, plan, m));
+    return json_pack("{s:o, s:o}", "lanes", lane_list, "tiers", tiers);
 }
 
 /* Returns a pair of bytes and per cent; the second is null if `known` is false. */
@@ -144,12 +209,12 @@ static json_t *bound_list(const mp_sweep *sweep)
 static json_t *report_data(const mp_report_request *request, const mp_timeline_columns *c)
 {
     const mp_plan *plan = request->plan;
-    const bool again = c->n_activity[MP_ACTIVITY_RECOMPUTE] > 0;
+    const bool moved = c->n_activity[MP_ACTIVITY_RECOMPUTE] > 0 || c->n_activity[MP_ACTIVITY_COPY] > 0;
     return json_pack("{s:I, s:I, s:i, s:I, s:I, s:I, s:b, s:o, s:o, s:o, s:I, s:o, s:o, s:o}", "steps", (json_int_t)c->n_steps,
                      "peak", (json_int_t)c->timeline->peak_bytes, "peak_step", c->timeline->peak_step, "keep_all",
                      (json_int_t)c->keep_all->peak_bytes, "floor", (json_int_t)request->floor_bytes, "budget",
                      (json_int_t)(plan && plan->budget_bytes < MP_NO_LIMIT ? plan->budget_bytes : -1), "saves",
-                     (int)(plan && (again || c->timeline->peak_bytes != c->keep_all->peak_bytes)), "layers", layer_list(),
+                     (int)(plan && (moved || c->timeline->peak_bytes != c->keep_all->peak_bytes)), "layers", layer_list(c),
                      "columns", column_list(c), "keep_all_curve", keep_all_curve(c), "n_tensors",
                      (json_int_t)c->timeline->n_spans, "tensors", tensor_list(c), "curves", curve_list(request->sweep),
                      "bounds", bound_list(request->sweep));
@@ -160,6 +225,9 @@ static const char style[] =
     ;
 static const char script[] =
 #include "formats/pages/report_script.def"
+    ;
+static const char script_beside[] =
+#include "formats/pages/report_beside.def"
     ;
 
 /* Appends a text, escaped for HTML. */
@@ -197,6 +265,12 @@ static void put_summary(mp_text_builder *out, const mp_report_request *request, 
         put_tile(out, mp_text("%zu", c->n_activity[MP_ACTIVITY_RECOMPUTE]), "operators run again");
         put_tile(out, mp_text("%zu", request->plan->n_checkpoints), "checkpoints");
     }
+    for (size_t m = MP_TIER_DEVICE + 1; m < c->graph->n_tiers; m++) {
+        mp_text_format(out, "<div class=\"tile\"><b>%s</b><span>peak, ", mp_bytes_text(c->tiers[m].use->peak_bytes));
+        put_html(out, c->graph->tiers[m]);
+        mp_text_put(out, "</span></div>\n");
+    }
+    if (c->n_activity[MP_ACTIVITY_COPY]) put_tile(out, mp_text("%zu", c->n_activity[MP_ACTIVITY_COPY]), "copies, out and back");
     mp_text_put(out, "</div>\n");
 }
 
@@ -285,7 +359,9 @@ static void put_page(mp_text_builder *out, const mp_report_request *request, con
     put_summary(out, request, c);
     mp_text_put(out, "<h2>Memory over the step</h2>\n<p>wheel or + and - zoom, dragging or the arrow keys move, <button "
                      "id=\"all\">whole step</button></p>\n<div class=\"legend\" id=\"legend\"></div>\n<div class=\"box\">"
-                     "<canvas id=\"chart\"></canvas></div>\n<h2>Tensors</h2>\n<p><input id=\"search\" placeholder=\"search: "
+                     "<canvas id=\"chart\"></canvas></div>\n");
+    if (has_beside(c->graph)) mp_text_put(out, "<div class=\"box\"><canvas id=\"beside\"></canvas></div>\n");
+    mp_text_put(out, "<h2>Tensors</h2>\n<p><input id=\"search\" placeholder=\"search: "
                      "layer3 gradients\"> <span id=\"found\"></span>; a click shows one in the picture above</p>\n<div "
                      "class=\"scroll\"><table id=\"tensor-table\"><thead><tr><th data-by=\"name\">tensor</th><th class=\"n\" "
                      "data-by=\"bytes\">size</th><th data-by=\"kind\">kind</th><th data-by=\"maker\">made by</th><th "
@@ -300,6 +376,7 @@ static void put_page(mp_text_builder *out, const mp_report_request *request, con
     put_data(out, json);
     mp_text_put(out, "<script>\n");
     mp_text_put(out, script);
+    if (has_beside(c->graph)) mp_text_put(out, script_beside);
     mp_text_put(out, "</script>\n</body>\n</html>\n");
 }
 
@@ -311,6 +388,7 @@ mp_status mp_report_page(const mp_report_request *request, const char *path, mp_
     MP_CLEARED_BY(mp_text_builder_free) mp_text_builder out = {0};
     MP_OWNED_BY(mp_timeline_columns_free) mp_timeline_columns *columns = NULL;
     MP_OWNED_BY(mp_graph_blocks_free) mp_graph_blocks *blocks = NULL;
+    MP_CLEARED_BY(mp_lanes_clear) mp_lanes lanes = {0};
     MP_CLEARED_BY(mp_block_facts_free) mp_block_facts facts = {0};
     MP_OWNED_BY(json_decref) json_t *data = NULL;
     MP_OWNED_BY(free) char *json = NULL;
@@ -318,7 +396,10 @@ mp_status mp_report_page(const mp_report_request *request, const char *path, mp_
                                      COLUMNS_MAX, &columns, err));
     MP_CHECK(mp_graph_blocks_build(graph, 0, MP_PICTURE_BOXES, &blocks, err));
     MP_CHECK(mp_block_facts_find(graph, blocks, plan, &facts, err));
-    MP_ENSURE(data = report_data(request, columns), err, MP_NOMEM, "no memory for a report");
+    MP_CHECK(mp_lanes_find(columns, &lanes, err));
+    data = report_data(request, columns);
+    if (has_beside(graph)) mp_json_set(&data, "beside", beside_data(columns, &lanes, plan));
+    MP_ENSURE(data, err, MP_NOMEM, "no memory for a report");
     MP_ENSURE(json = json_dumps(data, JSON_COMPACT | JSON_ENSURE_ASCII), err, MP_NOMEM, "no memory for a report");
     put_page(&out, request, columns, &facts, json);
     MP_ENSURE(!out.failed, err, MP_NOMEM, "no memory for a report");

@@ -10,7 +10,7 @@ bool mp_is_trace_path(const char *path);
 
 /* Writes the steps of a plan (NULL: keep-all) in the Trace Event Format ("JSON object" form; ts and dur in microseconds, as
  * the graph's costs have them): a complete event per step, whose category is the activity, with the step, the operator and,
- * where known, the line of the network's program; and per step a counter of live bytes by kind. Steps on the second stream are
- * on a thread of their own, at the time at which they are issued; the clock is the sum of all steps. Atomic, as mp_file_write.
- * The same input gives the same file. MP_INVALID: no steps, or such that cannot run; MP_IO, MP_NOMEM. */
+ * where known, the line of the network's program; and per step and tier a counter of live bytes by kind. Each channel has a
+ * thread; steps stand at their time on its clock (makespan.h). Atomic, as mp_file_write. The same input gives the same file.
+ * MP_INVALID: no steps, or such that cannot run; MP_IO, MP_NOMEM. */
 mp_status mp_trace_write(const mp_graph *graph, const mp_plan *plan, const char *title, const char *path, mp_error *err);

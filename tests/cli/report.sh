@@ -8,11 +8,11 @@ holds report_hostile_names "$memplan" report hostile_names.json --no-curve -o ho
 holds report_source_lines sh -c "grep -q 'class=.src.>net.py:6: &lt;/script&gt;&lt;i&gt;<' hostile.html && grep -q '.source.:.net.py:6: .u003c/script>' hostile.html"
 holds report_budget sh -c "'$memplan' report fashion_cnn.onnx --batch 64 --budget floor+50% --no-curve -o budget.html && grep -q '<h2>Checkpoints' budget.html"
 holds report_is_html sh -c "command -v python3 > /dev/null || exit 0
-    python3 -B '$root/tests/cli/report_page.py' report.html keep_all.html hostile.html budget.html"
+    python3 -B '$root/tests/cli/report_page.py' report.html keep_all.html hostile.html budget.html copied.html"
 # In a browser: report_page.js does what a reader does, and judges. Without a browser that starts, nothing is judged.
-for page in report keep_all hostile; do { sed '/<\/body>/,$d' $page.html; echo '<script>'; cat "$root/tests/cli/report_page.js"; echo '</script></body></html>'; } > judged_$page.html; done
+for page in report keep_all hostile copied; do { sed '/<\/body>/,$d' $page.html; echo '<script>'; cat "$root/tests/cli/report_page.js"; echo '</script></body></html>'; } > judged_$page.html; done
 holds report_in_a_browser sh -c "command -v chromium > /dev/null || exit 0
-    for page in report keep_all hostile report:--window-size=420,900; do
+    for page in report keep_all hostile copied report:--window-size=420,900; do
         window=\${page#*:}; page=\${page%:*}
         timeout 60 chromium --headless --no-sandbox --disable-gpu \$(test \$window = \$page || echo \$window) --dump-dom file://$work/judged_\$page.html > shown_\$page.html 2> browser.log || exit 0
         grep -q '<body data-faults=.none.' shown_\$page.html || { grep -o 'data-faults=[^>]*' shown_\$page.html; exit 1; }

@@ -48,6 +48,22 @@
   holds(chosen === D.tensors[0] && view[0] <= chosen.begin && view[1] >= chosen.end, 'a row shows its tensor');
   holds(document.querySelectorAll('#tensors tr.on').length === 1, 'and is marked');
 
+  if (D.beside) {
+    $('all').click();
+    const at = parts(), where = beside.getBoundingClientRect(), pen = beside.getContext('2d');
+    const mid = one => geometry().x((one.begin + one.end) / 2), inked = (x, y) => pen.getImageData(Math.round(x * r), Math.round(y * r), 1, 1).data[3] > 0;
+    const points_at = (x, y) => { beside.dispatchEvent(new PointerEvent('pointermove', { clientX: where.left + x, clientY: where.top + y })); return $('tip').textContent; };
+    D.beside.lanes.forEach((lane, k) => lane.bars.forEach(bar => {
+      const x = mid(bar), y = at.lanes[k] + (bar.row + 0.2) * row_height(lane);
+      holds(inked(x, y) && points_at(x, y).startsWith(lane.name + ': ' + bar.node), 'a bar for each step of a channel');
+    }));
+    D.beside.tiers.forEach((tier, k) => {
+      const x = geometry().x(tier.peak_step + 0.5), y = at.tiers[k] + PANEL / 2;
+      holds(!tier.peak || (inked(x, y) && points_at(x, y).endsWith('in all: ' + bytes(tier.peak))), 'a panel for each tier');
+      holds(points_at(geometry().x(0.5), y).endsWith('in all: 0 B') === !inked(geometry().x(0.5), y), 'ink where something is live');
+    });
+    holds(D.beside.lanes.length > 0 && D.beside.tiers.length > 0, 'lanes and tiers');
+  }
   const drawn = document.querySelectorAll('#curve path'), points = D.curves.reduce((n, each) => n + each.points.length, 0);
   holds(drawn.length === D.curves.filter(each => each.points.length).length, 'a line for each searcher');
   holds(document.querySelectorAll('#curve circle').length === points, 'a dot for each plan');

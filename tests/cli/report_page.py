@@ -57,10 +57,22 @@ for path in sys.argv[1:]:
         apart = [names.index(name) for name in ("parameters, batch", "optimizer state", "workspace")]
         equal = 0
         for c in columns:
-            live = sum(t["bytes"] for t in data["tensors"] if t["begin"] <= c["shown"] < t["end"])
+            live = sum(t["bytes"] for t in data["tensors"] if "tier" not in t and t["begin"] <= c["shown"] < t["end"])
             drawn = sum(c["bytes"]) - sum(c["bytes"][k] for k in apart)
             assert live >= drawn, f"{path}: step {c['shown']}: {drawn} bytes drawn, {live} in the table"
             equal += live == drawn
         assert 2 * equal >= len(columns), path
+    # a tier besides the device: its columns are those of its tensors, one step each in a small graph
+    for number, tier in enumerate(data.get("beside", {"tiers": []})["tiers"], 1):
+        assert [sum(each) for each in tier["columns"]] == [
+            sum(t["bytes"] for t in data["tensors"] if t.get("tier") == number and t["begin"] <= c["first"] < t["end"])
+            for c in columns], path
+        assert max(map(sum, tier["columns"])) == tier["peak"] == sum(tier["columns"][tier["peak_step"]]), path
+    for lane in data.get("beside", {"lanes": []})["lanes"]:
+        rows = {}
+        for bar in lane["bars"]:
+            assert rows.get(bar["row"], 0) <= bar["begin"] < bar["end"] <= data["steps"], (path, lane)
+            rows[bar["row"]] = bar["end"]
+        assert len(rows) <= lane["rows"] and all(a["to"] <= b["from"] for a, b in zip(lane["bars"], lane["bars"][1:])), path
     sizes = [t["bytes"] for t in data["tensors"]]
     assert sizes == sorted(sizes, reverse=True)

@@ -114,13 +114,13 @@ TEST(the_layers_of_a_chain_are_those_added_up_by_hand)
     assert_int_equal(mp_timeline_columns_new(g, steps, 6, 100, &c, NULL), MP_OK);
     assert_int_equal(c->n, 6);
     /* Keep-all's five steps take 7, 31, 23, 16 and 4; a column of this plan is five sixths of one of them wide. */
-    /*                           parameters, optimizer, kept, forward only, recomputed, gradients, workspace */
-    assert_column(c, 0, (int64_t[]){3, 0, 0, 4, 0, 0, 0}, 7, MP_ACTIVITY_FORWARD);
-    assert_column(c, 1, (int64_t[]){3, 0, 0, 12, 0, 0, 16}, 31, MP_ACTIVITY_FORWARD);
-    assert_column(c, 2, (int64_t[]){3, 0, 0, 8, 0, 8, 0}, 31, MP_ACTIVITY_FORWARD);
-    assert_column(c, 3, (int64_t[]){3, 0, 0, 0, 4, 8, 0}, 23, MP_ACTIVITY_RECOMPUTE);
-    assert_column(c, 4, (int64_t[]){3, 0, 0, 0, 4, 9, 0}, 16, MP_ACTIVITY_BACKWARD);
-    assert_column(c, 5, (int64_t[]){3, 0, 0, 0, 0, 1, 0}, 4, MP_ACTIVITY_UPDATE);
+    /*                           parameters, optimizer, kept, forward only, recomputed, copied, gradients, workspace */
+    assert_column(c, 0, (int64_t[]){3, 0, 0, 4, 0, 0, 0, 0}, 7, MP_ACTIVITY_FORWARD);
+    assert_column(c, 1, (int64_t[]){3, 0, 0, 12, 0, 0, 0, 16}, 31, MP_ACTIVITY_FORWARD);
+    assert_column(c, 2, (int64_t[]){3, 0, 0, 8, 0, 0, 8, 0}, 31, MP_ACTIVITY_FORWARD);
+    assert_column(c, 3, (int64_t[]){3, 0, 0, 0, 4, 0, 8, 0}, 23, MP_ACTIVITY_RECOMPUTE);
+    assert_column(c, 4, (int64_t[]){3, 0, 0, 0, 4, 0, 9, 0}, 16, MP_ACTIVITY_BACKWARD);
+    assert_column(c, 5, (int64_t[]){3, 0, 0, 0, 0, 0, 1, 0}, 4, MP_ACTIVITY_UPDATE);
     assert_int_equal(c->peak_column, 1);
     mp_timeline_columns_free(c);
     /* kept, it is read by backward */
@@ -128,8 +128,8 @@ TEST(the_layers_of_a_chain_are_those_added_up_by_hand)
                                              5, 2, &c, NULL),
                      MP_OK);
     assert_int_equal(c->n, 2); /* three steps and two */
-    assert_column(c, 0, (int64_t[]){3, 0, 4, 8, 0, 0, 16}, 31, MP_ACTIVITY_FORWARD);
-    assert_column(c, 1, (int64_t[]){3, 0, 4, 0, 0, 9, 0}, 16, MP_ACTIVITY_BACKWARD);
+    assert_column(c, 0, (int64_t[]){3, 0, 4, 8, 0, 0, 0, 16}, 31, MP_ACTIVITY_FORWARD);
+    assert_column(c, 1, (int64_t[]){3, 0, 4, 0, 0, 0, 9, 0}, 16, MP_ACTIVITY_BACKWARD);
     mp_timeline_columns_free(c);
     mp_graph_free(g);
 }
