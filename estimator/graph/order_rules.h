@@ -1,10 +1,10 @@
 /* order_rules.h - which nodes wait for which beyond plain data flow: what `fuse` says of updates, and who waits for the writer
  * of an always-live storage. Data flow itself: a reader waits for the producer and for all adders of a storage, unless that
- * outlives the step (liveness.h); adders come in list order, unless any_sum_order.
+ * outlives the step (liveness.h); adders come in list order, unless any_sum_order. And where a step runs.
  */
 #pragma once
 
-#include "memplan/graph.h"
+#include "memplan/timeline.h"
 
 /* Where the graph's updates run. */
 typedef struct mp_update_order {
@@ -25,4 +25,11 @@ static inline mp_update_order mp_update_order_of(const mp_graph *graph)
 static inline int mp_awaited_writer(const mp_graph *graph, int storage, int reader)
 {
     return graph->nodes[reader].phase == MP_PHASE_UPDATE ? -1 : graph->writer[storage];
+}
+
+/* Returns the channel on which a step runs: compute for one of the second stream that is not issued. */
+static inline int mp_step_channel(const mp_graph *graph, mp_step step)
+{
+    const int channel = graph->nodes[step.node].alternatives[step.alternative].channel;
+    return channel == MP_CHANNEL_SECOND_STREAM && !step.until ? MP_CHANNEL_COMPUTE : channel;
 }

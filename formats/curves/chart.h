@@ -95,9 +95,6 @@ const char *mp_node_title(const mp_graph *graph, int node);
 /* Draws the numbers of steps below frame->low. */
 void mp_step_axis(const mp_timeline_columns *columns, mp_canvas *canvas, const mp_frame *frame);
 
-/* Returns the channel on which a step runs: compute for one of the second stream that is not issued. */
-int mp_step_channel(const mp_timeline_columns *columns, size_t step);
-
 /* The lanes of a graph that lists channels: one for each of them, and for the second stream if something runs there. Steps of
  * a channel that are issued at once have rows of their own. */
 enum { MP_LANE_ROWS_MAX = 8 }; /* further ones share the last rows */

@@ -7,6 +7,7 @@
 
 #include <math.h>
 
+#include "estimator/graph/order_rules.h"
 #include "formats/base/text.h"
 #include "formats/canvas/canvas.h"
 
@@ -24,12 +25,6 @@ static const mp_alternative *alternative_of(const mp_timeline_columns *c, size_t
     return &c->graph->nodes[c->steps[t].node].alternatives[c->steps[t].alternative];
 }
 
-int mp_step_channel(const mp_timeline_columns *c, size_t t)
-{
-    const int channel = alternative_of(c, t)->channel;
-    return channel == MP_CHANNEL_SECOND_STREAM && !c->steps[t].until ? MP_CHANNEL_COMPUTE : channel;
-}
-
 mp_status mp_lanes_find(const mp_timeline_columns *c, mp_lanes *out, mp_error *err)
 {
     int free_at[MP_MAX_CHANNELS][MP_LANE_ROWS_MAX] = {{0}};
@@ -38,7 +33,7 @@ mp_status mp_lanes_find(const mp_timeline_columns *c, mp_lanes *out, mp_error *e
     MP_ENSURE(out->row = mp_alloc(c->n_steps, sizeof *out->row), err, MP_NOMEM, "no memory for lanes of %zu steps", c->n_steps);
     for (size_t k = MP_CHANNEL_SECOND_STREAM + 1; k < c->graph->n_channels; k++) out->rows[k] = 1;
     for (size_t t = 0; t < c->n_steps; t++) {
-        const int channel = mp_step_channel(c, t);
+        const int channel = mp_step_channel(c->graph, c->steps[t]);
         int best = 0; /* the first row that is free, else the one that is free first */
         if (channel == MP_CHANNEL_COMPUTE) continue;
         for (int row = 0; row < MP_LANE_ROWS_MAX && free_at[channel][best] > (int)t; row++)
@@ -57,13 +52,12 @@ void mp_lanes_clear(mp_lanes *lanes)
 
 const char *mp_lane_name(const mp_timeline_columns *c, size_t t)
 {
-    const mp_node *node = &c->graph->nodes[c->steps[t].node];
     const mp_alternative *alternative = alternative_of(c, t);
     const size_t n = alternative->returns ? alternative->n_writes : alternative->n_reads;
     const int *copied = alternative->returns ? alternative->writes : alternative->reads;
     const char *name = "";
     mp_label label;
-    if (c->activity[t] != MP_ACTIVITY_COPY || !n) return mp_short_name(mp_node_title(c->graph, (int)(node - c->graph->nodes)));
+    if (c->activity[t] != MP_ACTIVITY_COPY || !n) return mp_short_name(mp_node_title(c->graph, c->steps[t].node));
     for (size_t k = 0; k < n; k++)
         name = mp_text("%s%s%.255s", name, k ? ", " : "", mp_short_name(mp_storage_title(c->graph, copied[k], &label)));
     return name;
@@ -89,8 +83,9 @@ static const char *describe(const mp_timeline_columns *c, size_t t)
     const char *waits =
         end < (int)c->n_steps ? mp_text("step %d of %zu waits for it", end + 1, c->n_steps) : "only the end waits for it";
     return mp_text("%s: %.255s\n%.255s\nissued in step %d, %s\nruns from %.6g s to %.6g s",
-                   c->graph->channels[mp_step_channel(c, t)], mp_node_title(c->graph, c->steps[t].node), mp_lane_name(c, t),
-                   (int)t + 1, waits, start * c->graph->tick_seconds, (double)c->ends[t] * c->graph->tick_seconds);
+                   c->graph->channels[mp_step_channel(c->graph, c->steps[t])], mp_node_title(c->graph, c->steps[t].node),
+                   mp_lane_name(c, t), (int)t + 1, waits, start * c->graph->tick_seconds,
+                   (double)c->ends[t] * c->graph->tick_seconds);
 }
 
 /* Draws a bar with its name, as far as there is room, `high` high from y on. */
@@ -122,7 +117,7 @@ void mp_lanes_draw(const mp_timeline_columns *c, const mp_lanes *lanes, mp_canva
         mp_canvas_line(canvas, (double[]){frame->left, y, frame->right, y}, 2, MP_COLOR_GRID, 0.75, false);
     }
     for (size_t t = 0; t < c->n_steps; t++) {
-        const int channel = mp_step_channel(c, t);
+        const int channel = mp_step_channel(c->graph, c->steps[t]);
         if (!lanes->rows[channel]) continue;
         const double high = row_height(lanes->rows[channel]);
         draw_bar(c, canvas, frame, t, top[channel] - high * (lanes->row[t] + 1), high, drawn++ < TOOLTIPS_MAX);

@@ -7,6 +7,7 @@
 
 #include "estimator/base/memory.h"
 #include "estimator/base/visible_text.h"
+#include "estimator/graph/order_rules.h"
 #include "formats/base/file.h"
 #include "formats/base/text.h"
 #include "formats/curves/chart.h"
@@ -152,7 +153,7 @@ static json_t *lane_data(const mp_timeline_columns *c, const mp_lanes *lanes, in
     for (size_t t = 0; t < c->n_steps; t++) {
         const double unit = c->graph->tick_seconds;
         const int64_t ticks = c->graph->nodes[c->steps[t].node].alternatives[c->steps[t].alternative].ticks;
-        if (mp_step_channel(c, t) != channel) continue;
+        if (mp_step_channel(c->graph, c->steps[t]) != channel) continue;
         mp_json_append(&bars,
                        json_pack("{s:i, s:i, s:i, s:o, s:o, s:s, s:f, s:f}", "begin", (int)t, "end",
                                  mp_step_end(c->steps, (int)t), "row", lanes->row[t], "name", shown_text(mp_lane_name(c, t)),

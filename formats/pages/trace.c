@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "estimator/base/memory.h"
+#include "estimator/graph/order_rules.h"
 #include "formats/base/file.h"
 #include "formats/base/text.h"
 #include "formats/curves/chart.h"
@@ -36,7 +37,7 @@ static json_t *slice(const mp_timeline_columns *c, size_t t, double start, doubl
 {
     const mp_node *node = &c->graph->nodes[c->steps[t].node];
     const char *name = mp_short_name(mp_node_title(c->graph, c->steps[t].node));
-    json_t *e = event("X", name, STREAM + mp_step_channel(c, t)),
+    json_t *e = event("X", name, STREAM + mp_step_channel(c->graph, c->steps[t])),
            *args = json_pack("{s:I, s:o}", "step", (json_int_t)t + 1, "operator", mp_json_text(node->op));
     if (node->source) mp_json_set(&args, "source", mp_json_text(node->source));
     mp_json_set(&e, "cat", json_string(mp_activity_name(c->activity[t])));
@@ -67,7 +68,7 @@ static json_t *event_list(const mp_timeline_columns *c, const char *title)
     for (size_t t = 0; t < c->n_steps; t++) {
         for (int m = 0; m < n_tiers; m++)
             for (int layer = 0; layer < MP_N_LAYERS; layer++) used[m][layer] |= c->tiers[m].columns[t].bytes[layer] > 0;
-        beside[mp_step_channel(c, t)] = true;
+        beside[mp_step_channel(c->graph, c->steps[t])] = true;
     }
     mp_json_append(&list, naming("process_name", STREAM, title));
     mp_json_append(&list, naming("thread_name", STREAM, "steps"));
