@@ -12,8 +12,10 @@ typedef enum mp_timeline_view {
     MP_VIEW_ARENA   /* the address map */
 } mp_timeline_view;
 
-/* Draws a plan of this graph (plan NULL: keep-all). `title` names the model. MP_INVALID: steps that cannot run, or
- * MP_VIEW_ARENA without offsets. `path` ends in .svg, .png or .pdf, and is replaced as a whole. MP_INVALID: another
- * ending; MP_UNSUPPORTED: this Graphviz cannot write the format; MP_IO, MP_NOMEM. */
+/* Draws a plan of this graph (plan NULL: keep-all). `title` names the model. A graph that lists channels gets a lane for each,
+ * with a bar from each step's issue to its wait; one that lists tiers also a panel for each, with live bytes, peak and budget,
+ * where live memory is drawn. MP_INVALID: steps that cannot run, or MP_VIEW_ARENA without offsets. `path` ends in .svg, .png or
+ * .pdf, and is replaced as a whole. MP_INVALID: another ending; MP_UNSUPPORTED: this Graphviz cannot write the format; MP_IO,
+ * MP_NOMEM. */
 mp_status mp_timeline_picture(const mp_graph *graph, const mp_plan *plan, const char *title, mp_timeline_view view,
                               const char *path, mp_error *err);

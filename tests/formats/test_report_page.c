@@ -6,6 +6,7 @@
 #include "formats/pages/report_page.h"
 #include "formats/pages/trace.h"
 #include "tests/cases/test.h"
+#include "tests/oracles/random_copies.h"
 #include "tests/oracles/random_graph.h"
 
 static char path[64];
@@ -31,10 +32,11 @@ static mp_status written(const mp_graph *graph, const mp_plan *plan, bool trace)
 
 TEST(every_lack_of_memory_is_reported)
 {
-    for (int trace = 0; trace < 2; trace++) {
-        mp_graph *g = random_graph(3, 6, MP_FUSE_NONE, false);
+    for (int which = 0; which < 4; which++) {
+        const bool trace = which % 2, copies = which / 2;
+        mp_graph *g = copies ? random_copies(3) : random_graph(3, 6, MP_FUSE_NONE, false);
         size_t n;
-        mp_step *steps = random_schedule(g, 3, 4, &n);
+        mp_step *steps = copies ? random_copies_schedule(g, 3, 0, &n) : random_schedule(g, 3, 4, &n);
         mp_plan *plan;
         assert_int_equal(mp_plan_new(g, "random", steps, n, &plan, NULL), MP_OK);
         const long live = mp_alloc_live;
