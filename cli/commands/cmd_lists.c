@@ -36,39 +36,61 @@ int cmd_solvers(options *o)
 
 /* ---- devices ---- */
 
+static json_t *links_json(void)
+{
+    json_t *list = json_array();
+    for (size_t k = 0; k < mp_link_count(); k++) {
+        const mp_link *l = mp_link_row(k);
+        mp_json_append(&list,
+                       json_pack("{s:s, s:s, s:f, s:f, s:f, s:b}", "name", l->name, "title", l->title, "out_bytes_per_second",
+                                 l->out_bytes_per_second, "in_bytes_per_second", l->in_bytes_per_second, "latency_seconds",
+                                 l->latency_seconds, "is_shared", (int)l->is_shared));
+    }
+    return list;
+}
+
 static json_t *devices_json(void)
 {
     json_t *list = json_array();
     for (size_t k = 0; k < mp_device_count(); k++) {
         const mp_device *d = mp_device_row(k);
-        mp_json_append(&list,
-                       json_pack("{s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f}", "name", d->name, "title", d->title,
-                                 "memory_bytes", (json_int_t)d->memory_bytes, "reserve_bytes", (json_int_t)d->reserve_bytes,
-                                 "cache_bytes", (json_int_t)d->cache_bytes, "fp32_flops", d->fp32_flops, "tf32_flops",
-                                 d->tf32_flops, "fp16_flops", d->fp16_flops, "bf16_flops", d->bf16_flops, "bytes_per_second",
-                                 d->bytes_per_second, "launch_seconds", d->launch_seconds));
+        mp_json_append(&list, json_pack("{s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f, s:s?}", "name", d->name,
+                                        "title", d->title, "memory_bytes", (json_int_t)d->memory_bytes, "reserve_bytes",
+                                        (json_int_t)d->reserve_bytes, "cache_bytes", (json_int_t)d->cache_bytes, "fp32_flops",
+                                        d->fp32_flops, "tf32_flops", d->tf32_flops, "fp16_flops", d->fp16_flops, "bf16_flops",
+                                        d->bf16_flops, "bytes_per_second", d->bytes_per_second, "launch_seconds",
+                                        d->launch_seconds, "link", d->link));
     }
-    return json_pack("{s:o}", "devices", list);
+    return json_pack("{s:o, s:o}", "devices", list, "links", links_json());
 }
 
 int cmd_devices(options *o)
 {
     if (o->talk.json) return print_json("devices", devices_json());
-    print("%-8s %4s %5s %5s %6s %6s %6s %5s  %s\n", "device", "GiB", "less", "fp32", "tf32", "fp16", "bf16", "GB/s",
-          "what it is");
+    print("%-8s %4s %5s %5s %6s %6s %6s %5s %-5s  %s\n", "device", "GiB", "less", "fp32", "tf32", "fp16", "bf16", "GB/s",
+          "link", "what it is");
     for (size_t k = 0; k < mp_device_count(); k++) {
         const mp_device *d = mp_device_row(k);
-        print("%-8s %4.0f %5.2f %5.1f %6.1f %6.1f %6.1f %5.0f  %s\n", d->name, (double)d->memory_bytes / (1 << 30),
+        print("%-8s %4.0f %5.2f %5.1f %6.1f %6.1f %6.1f %5.0f %-5s  %s\n", d->name, (double)d->memory_bytes / (1 << 30),
               (double)d->reserve_bytes / (1 << 30), d->fp32_flops / 1e12, d->tf32_flops / 1e12, d->fp16_flops / 1e12,
-              d->bf16_flops / 1e12, d->bytes_per_second / 1e9, d->title);
+              d->bf16_flops / 1e12, d->bytes_per_second / 1e9, d->link, d->title);
     }
     puts("\nTFLOP/s of products by type, as data sheets have them; case does not count.\n"
          "less: the reserve, what context, libraries and allocator take (--reserve).\n"
+         "link: to the host's memory, for copies (--offload).\n"
          "A card that is like one of them: --device a100,memory=40GiB,bandwidth=1555\n"
          "(also fp32, tf32, fp16 and bf16 in TFLOP/s, launch in microseconds, reserve),\n"
          "or --device mycard.json, a file that says so (docs/formats.md).\n"
          "cpu stands in for whatever runs memplan: times are those of eight such cores,\n"
          "until 'memplan profile' has measured the machine at hand.");
+    putchar('\n');
+    print("%-8s %5s %5s %5s  %s\n", "link", "out", "back", "us", "what it is");
+    for (size_t k = 0; k < mp_link_count(); k++) {
+        const mp_link *l = mp_link_row(k);
+        print("%-8s %5.1f %5.1f %5.0f  %s%s\n", l->name, l->out_bytes_per_second / 1e9, l->in_bytes_per_second / 1e9,
+              l->latency_seconds * 1e6, l->title, l->is_shared ? "; the ways take turns" : "");
+    }
+    puts("\nGB/s of copies from the device and back, for --offload; --link takes one of these,\nor a rate like 24GB/s.");
     return EXIT_DONE;
 }
 

@@ -1,27 +1,38 @@
-/* target.c - profiles of devices (devices.def), and seconds by the roofline model. */
+/* target.c - profiles of devices and links (devices.def), and seconds by the roofline model. */
 #include "estimator/training/target.h"
 
 #include <string.h>
 
 #include "estimator/base/names.h"
 
-#define DEVICE(name, title, fp32, tf32, fp16, bf16, bandwidth, launch, memory, reserve, cache, alignment) \
-    {name,                                                                                                \
-     title,                                                                                               \
-     (fp32)*1e12,                                                                                         \
-     (tf32)*1e12,                                                                                         \
-     (fp16)*1e12,                                                                                         \
-     (bf16)*1e12,                                                                                         \
-     (bandwidth)*1e9,                                                                                     \
-     (launch)*1e-6,                                                                                       \
-     (memory) * (1LL << 30),                                                                              \
-     (int64_t)((reserve) * (1LL << 30)),                                                                  \
-     (cache) * (1LL << 20),                                                                               \
-     alignment},
+#define DEVICE(name, title, fp32, tf32, fp16, bf16, bandwidth, launch, memory, reserve, cache, alignment, link) \
+    {name,                                                                                                      \
+     title,                                                                                                     \
+     (fp32)*1e12,                                                                                               \
+     (tf32)*1e12,                                                                                               \
+     (fp16)*1e12,                                                                                               \
+     (bf16)*1e12,                                                                                               \
+     (bandwidth)*1e9,                                                                                           \
+     (launch)*1e-6,                                                                                             \
+     (memory) * (1LL << 30),                                                                                    \
+     (int64_t)((reserve) * (1LL << 30)),                                                                        \
+     (cache) * (1LL << 20),                                                                                     \
+     alignment,                                                                                                 \
+     link},
+#define LINK(name, title, out, in, latency, shared)
 static const mp_device devices[] = {
 #include "estimator/training/devices.def"
 };
 #undef DEVICE
+#undef LINK
+
+#define DEVICE(...)
+#define LINK(name, title, out, in, latency, shared) {name, title, (out)*1e9, (in)*1e9, (latency)*1e-6, shared},
+static const mp_link links[] = {
+#include "estimator/training/devices.def"
+};
+#undef DEVICE
+#undef LINK
 
 size_t mp_device_count(void)
 {
@@ -55,6 +66,33 @@ const mp_device *mp_device_of_card(const char *card)
         }
     }
     return found;
+}
+
+size_t mp_link_count(void)
+{
+    return sizeof links / sizeof links[0];
+}
+
+const mp_link *mp_link_row(size_t k)
+{
+    return k < mp_link_count() ? &links[k] : NULL;
+}
+
+const mp_link *mp_link_find(const char *name)
+{
+    for (size_t k = 0; k < mp_link_count(); k++)
+        if (mp_names_are_alike(links[k].name, name)) return &links[k];
+    return NULL;
+}
+
+mp_link mp_link_beyond(const mp_link *near, const mp_link *far)
+{
+    mp_link both = *far;
+    if (near->out_bytes_per_second < both.out_bytes_per_second) both.out_bytes_per_second = near->out_bytes_per_second;
+    if (near->in_bytes_per_second < both.in_bytes_per_second) both.in_bytes_per_second = near->in_bytes_per_second;
+    both.latency_seconds += near->latency_seconds;
+    both.is_shared |= near->is_shared;
+    return both;
 }
 
 mp_device mp_device_at_tf32(const mp_device *device)

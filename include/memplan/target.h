@@ -35,7 +35,18 @@ typedef struct mp_device {
     int64_t reserve_bytes; /* part of the memory that the card, its driver, libraries and allocators keep */
     int64_t cache_bytes;   /* size of the last-level cache */
     int64_t alignment;     /* of every allocation */
+    const char *link;      /* to the host's memory: a row of links; NULL: not known */
 } mp_device;
+
+/* One row of links in devices.def: the way from a device's memory to another one. A copy takes latency_seconds, and its bytes
+ * at the rate of its way. */
+typedef struct mp_link {
+    const char *name;
+    const char *title;                                /* "PCIe 4, 16 lanes" */
+    double out_bytes_per_second, in_bytes_per_second; /* away from the device, back to it */
+    double latency_seconds;
+    bool is_shared; /* copies out and back take turns */
+} mp_link;
 
 /* All rows, in the order of devices.def. */
 size_t mp_device_count(void);
@@ -46,6 +57,13 @@ const mp_device *mp_device_find(const char *name);
 const mp_device *mp_device_of_card(const char *card);
 /* Returns the device as it is when products of FLOAT round their factors to TF32. */
 mp_device mp_device_at_tf32(const mp_device *device);
+
+/* All links, in the order of devices.def; by name as devices. */
+size_t mp_link_count(void);
+const mp_link *mp_link_row(size_t k); /* k < mp_link_count() */
+const mp_link *mp_link_find(const char *name);
+/* Returns the way over `near` and on over `far`: each way at the slower rate of the two, with both latencies. */
+mp_link mp_link_beyond(const mp_link *near, const mp_link *far);
 
 typedef struct mp_target mp_target;
 struct mp_target {

@@ -100,6 +100,10 @@
     X(mp_device_find("RTX 3090"))                                \
     X(mp_device_of_card("NVIDIA GeForce RTX 4090"))              \
     X(mp_device_at_tf32(mp_device_row(0)))                       \
+    X(mp_link_count())                                           \
+    X(mp_link_row(0))                                            \
+    X(mp_link_find("PCIe 4"))                                    \
+    X(mp_link_beyond(mp_link_row(0), mp_link_row(1)))            \
     X(mp_roofline(mp_device_row(0)))                             \
     X(mp_step_end(w->plan->steps, 0))                            \
     X(mp_keep_all(w->graph, steps))                              \
