@@ -1,4 +1,4 @@
-/* makespan.c - runs the steps in order, and keeps when each channel is free. */
+/* makespan.c - runs the steps in order, and keeps when each channel is free; what copies cost. */
 #include "memplan/makespan.h"
 
 #include "estimator/base/memory.h"
@@ -29,5 +29,68 @@ mp_status mp_makespan(const mp_graph *graph, const mp_step *steps, size_t n, int
         last = later(last, *end);
     }
     *makespan = last;
+    return MP_OK;
+}
+
+/* The steps of compute in their order, on a clock that stands still while compute waits. */
+typedef struct busy {
+    size_t n;
+    int64_t *ends, *sums; /* per step of compute: its end, and the ticks of compute up to then */
+} busy;
+
+/* Returns for how long compute has run by a time. */
+static int64_t ran_by(const busy *b, int64_t time)
+{
+    size_t low = 0, high = b->n; /* the first step that ends after that time */
+    while (low < high) {
+        const size_t middle = (low + high) / 2;
+        if (b->ends[middle] <= time)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    const int64_t before = low ? b->sums[low - 1] : 0;
+    if (low == b->n) return before;
+    return later(before, b->sums[low] - (b->ends[low] - time)); /* it has begun, or the clock stands at its begin */
+}
+
+static void note_wait(mp_copying *out, int64_t ticks, size_t t)
+{
+    out->wait_ticks += ticks;
+    if (ticks <= out->longest_wait_ticks) return;
+    out->longest_wait_ticks = ticks;
+    out->longest_wait = (int)t;
+}
+
+mp_status mp_makespan_copying(const mp_graph *graph, const mp_step *steps, size_t n, mp_copying *out, mp_error *err)
+{
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
+    busy b = {.ends = mp_pool_alloc(pool, n, sizeof *b.ends), .sums = mp_pool_alloc(pool, n, sizeof *b.sums)};
+    int64_t *ends = mp_pool_alloc(pool, n, sizeof *ends), makespan, free_at = 0;
+    mp_copying found = {.longest_wait = -1};
+    MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "no memory for the time of %zu steps", n);
+    MP_CHECK(mp_makespan(graph, steps, n, ends, &makespan, err));
+    for (size_t t = 0; t < n; t++) {
+        const mp_alternative *alternative = &graph->nodes[steps[t].node].alternatives[steps[t].alternative];
+        if (alternative->channel > MP_CHANNEL_SECOND_STREAM) continue;
+        note_wait(&found, ends[t] - alternative->ticks - free_at, t);
+        b.sums[b.n] = (b.n ? b.sums[b.n - 1] : 0) + alternative->ticks;
+        b.ends[b.n++] = free_at = ends[t];
+    }
+    note_wait(&found, makespan - free_at, n);
+    for (size_t t = 0; t < n; t++) {
+        const mp_node *node = &graph->nodes[steps[t].node];
+        const mp_alternative *alternative = &node->alternatives[steps[t].alternative];
+        const bool is_out = node->flags & MP_NODE_OPTIONAL;
+        if (!is_out && !alternative->returns) continue;
+        int64_t *bytes = is_out ? &found.out_bytes : &found.in_bytes;
+        bool is_counted = mp_add(found.copy_ticks, alternative->ticks, &found.copy_ticks);
+        for (size_t i = 0; i < alternative->n_writes; i++)
+            is_counted &= mp_add(*bytes, graph->storages[alternative->writes[i]].bytes, bytes);
+        MP_ENSURE(is_counted, err, MP_INVALID, "step %zu: the steps copy more than can be counted", t);
+        if (alternative->channel > MP_CHANNEL_SECOND_STREAM)
+            found.hidden_ticks += ran_by(&b, ends[t]) - ran_by(&b, ends[t] - alternative->ticks);
+    }
+    *out = found;
     return MP_OK;
 }
