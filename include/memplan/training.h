@@ -87,3 +87,33 @@ mp_status mp_model_add_loss(mp_model *model, const mp_training_options *options,
  * run one. MP_INVALID: nothing to train, a freeze pattern that matches nothing. MP_NOMEM. O(operands). */
 mp_status mp_training_graph(const mp_model *model, const mp_training_options *options, int loss, const mp_target *target,
                             mp_graph **out, mp_error *err);
+
+/* ---- copies of activations to other memories, as choices of a training graph (docs/offload.md) ----
+ *
+ * For each activation a graph so extended has a copy out, which runs never or once, and a way back. Whether a plan keeps it,
+ * recomputes it or copies it is then decided by its steps (docs/plan-rules.md); keep-all copies nothing.
+ *
+ *     const mp_offload offload = {.host = mp_link_find("pcie4")};
+ *     MP_CHECK(mp_graph_offload(graph, &offload, NULL, err));
+ *     const mp_request request = {.graph = graph, .budget_bytes = INT64_C(8) << 30, .tier_bytes = {[1] = INT64_C(64) << 30}};
+ */
+
+/* Smaller storages are not copied: at 24 GB/s a fifth of the time of such a copy is its latency. */
+enum { MP_OFFLOAD_LEAST_BYTES = 1 << 20 };
+
+/* Where to copy: a tier per link, from the device there and back; NULL: no such tier. */
+typedef struct mp_offload {
+    const mp_link *host, *disk; /* tiers "host" and "disk"; with both, the host comes first */
+    int64_t least_bytes;        /* 0: MP_OFFLOAD_LEAST_BYTES */
+} mp_offload;
+
+/* Adds the tiers, their channels, and for each storage that may be copied and each tier a storage there ("x on the host"), an
+ * optional node that copies out ("x to the host"), and a returning alternative of its producer. Copied may be what lies on the
+ * device, is an activation or saved, not persistent, of least_bytes and more, written by one forward node in its base form, and
+ * read by the loss or backward or by two nodes. What the graph had keeps its numbers. A copy takes latency + bytes / rate of
+ * its way, in ticks rounded up; a link that is_shared is one channel, else two. *n_copied (may be NULL) is how many storages
+ * may be copied.
+ *
+ * Finishes the graph, which has to be a finished one without these tiers. MP_INVALID: neither tier, or a copy takes more ticks
+ * than can be counted; MP_PARSE: the tiers are there; MP_NOMEM. After an error the graph can only be released. O(graph). */
+mp_status mp_graph_offload(mp_graph *graph, const mp_offload *offload, size_t *n_copied, mp_error *err);

@@ -179,6 +179,27 @@ static mp_status makespan(public_world *w, mp_error *err)
     return st;
 }
 
+static mp_status makespan_copying(public_world *w, mp_error *err)
+{
+    const mp_step steps[] = {{0, 0, 0}, {1, 0, 0}};
+    mp_copying copying;
+    PUBLIC_OUTPUT(w, copying, mp_makespan_copying(w->graph, steps, 2, &copying, err), PUBLIC_NOTHING);
+}
+
+/* After an error such a graph can only be released. */
+static mp_status graph_offload(public_world *w, mp_error *err)
+{
+    const mp_offload offload = {.host = mp_link_find("pcie4"), .least_bytes = 1};
+    mp_graph *graph;
+    mp_status st;
+    size_t n = 7;
+    MUST(chain_graph(2, 8, 8, true, &graph, NULL));
+    PUBLIC_LIMITED(w, st, mp_graph_offload(graph, &offload, &n, err));
+    if (st == MP_OK ? n == 0 : n != 7) public_wrong("counts what may be copied");
+    mp_graph_free(graph);
+    return st;
+}
+
 const public_call public_files[] = {{"mp_costs_write", costs_write},
                                     {"mp_costs_apply", costs_apply},
                                     {"mp_graph_read", graph_read},
@@ -197,4 +218,6 @@ const public_call public_files[] = {{"mp_costs_write", costs_write},
                                     {"mp_graph_channel", graph_channel},
                                     {"mp_graph_tier", graph_tier},
                                     {"mp_makespan", makespan},
+                                    {"mp_makespan_copying", makespan_copying},
+                                    {"mp_graph_offload", graph_offload},
                                     {NULL, NULL}};

@@ -1,0 +1,157 @@
+/* training_offload.c - appends tiers, channels, copies out and ways back to a finished training graph. */
+#include <math.h>
+#include <string.h>
+
+#include "estimator/base/memory.h"
+#include "memplan/training.h"
+
+/* A memory to copy to, and how it is called in the graph. */
+typedef struct place {
+    const mp_link *link;
+    const char *tier, *where;         /* "host", "the host" */
+    const char *out, *in, *both_ways; /* channels; the third one takes the place of both on a shared link */
+    int tier_number, out_number, in_number;
+} place;
+
+typedef struct extension {
+    mp_graph *graph;
+    size_t n_places;
+    place places[2];
+    int64_t least_bytes;
+    int64_t next_storage, next_node; /* ids; those of a graph from a file need not be its indices */
+    mp_error *err;
+} extension;
+
+static mp_status add_place(extension *x, const place *wanted)
+{
+    mp_graph *graph = x->graph;
+    if (!wanted->link) return MP_OK;
+    place *p = &x->places[x->n_places++];
+    *p = *wanted;
+    MP_CHECK(mp_graph_tier(graph, p->tier, &p->tier_number, x->err));
+    MP_CHECK(mp_graph_channel(graph, p->link->is_shared ? p->both_ways : p->out, &p->out_number, x->err));
+    p->in_number = p->out_number;
+    return p->link->is_shared ? MP_OK : mp_graph_channel(graph, p->in, &p->in_number, x->err);
+}
+
+static int64_t ticks_of(const mp_graph *graph, const mp_link *link, double rate, int64_t bytes)
+{
+    const double ticks = ceil((link->latency_seconds + (double)bytes / rate) / graph->tick_seconds);
+    return ticks < (double)(INT64_MAX / 2) ? (int64_t)ticks : INT64_MAX; /* NaN too; mp_graph_finish bounds the sum */
+}
+
+static bool holds(const int *list, size_t n, int storage)
+{
+    for (size_t i = 0; i < n; i++)
+        if (list[i] == storage) return true;
+    return false;
+}
+
+/* True if a storage is still wanted when its first reader has run: the loss or backward reads it, or two nodes do. */
+static bool is_read_later(const mp_graph *graph, int s)
+{
+    const int *readers = graph->readers + graph->readers_start[s];
+    const int n = graph->readers_start[s + 1] - graph->readers_start[s];
+    return n > 1 || (n == 1 && graph->nodes[readers[0]].phase != MP_PHASE_FORWARD);
+}
+
+static bool may_be_copied(const extension *x, int s)
+{
+    const mp_graph *graph = x->graph;
+    const mp_storage *storage = &graph->storages[s];
+    const mp_node *maker = graph->producer[s] < 0 ? NULL : &graph->nodes[graph->producer[s]];
+    return (storage->kind == MP_KIND_ACTIVATION || storage->kind == MP_KIND_SAVED) && !mp_storage_is_static(storage) &&
+           storage->tier == MP_TIER_DEVICE && storage->bytes >= x->least_bytes && maker && maker->phase == MP_PHASE_FORWARD &&
+           !(maker->flags & MP_NODE_OPTIONAL) && holds(maker->alternatives->writes, maker->alternatives->n_writes, s) &&
+           is_read_later(graph, s);
+}
+
+/* Appends the storage of a copy. */
+static mp_status add_storage(extension *x, int s, const place *p, int *copy)
+{
+    mp_storage *storage;
+    mp_label label;
+    MP_CHECK(mp_graph_storage(x->graph, &storage, x->err));
+    *copy = (int)x->graph->n_storages - 1;
+    const mp_storage *from = &x->graph->storages[s];
+    storage->id = x->next_storage++;
+    storage->name = mp_pool_format(x->graph->pool, "%s on %s", mp_storage_title(x->graph, s, &label), p->where);
+    storage->bytes = from->bytes;
+    storage->payload_bytes = from->payload_bytes;
+    storage->kind = from->kind;
+    storage->tier = p->tier_number;
+    return storage->name ? MP_OK : MP_NO_MEMORY(x->err);
+}
+
+/* Writes the lists, ticks and channel of a copy from one storage to another. */
+static mp_status set_copy(extension *x, mp_alternative *alternative, int from, int to, int64_t ticks, int channel)
+{
+    *alternative = (mp_alternative){.n_reads = 1,
+                                    .n_writes = 1,
+                                    .reads = mp_graph_list(x->graph, &from, 1),
+                                    .writes = mp_graph_list(x->graph, &to, 1),
+                                    .ticks = ticks,
+                                    .channel = channel};
+    MP_ENSURE(ticks < INT64_MAX, x->err, MP_INVALID, "copying %s takes more ticks than can be counted",
+              mp_storage_label(x->graph, from).text);
+    return alternative->reads && alternative->writes ? MP_OK : MP_NO_MEMORY(x->err);
+}
+
+static mp_status add_copy_out(extension *x, int s, int copy, const place *p)
+{
+    mp_node *node;
+    mp_label label;
+    MP_CHECK(mp_graph_node(x->graph, &node, x->err));
+    node->id = x->next_node++;
+    node->name = mp_pool_format(x->graph->pool, "%s to %s", mp_storage_title(x->graph, s, &label), p->where);
+    node->op = "Copy";
+    node->source = x->graph->nodes[x->graph->producer[s]].source;
+    node->phase = MP_PHASE_FORWARD;
+    node->flags = MP_NODE_OPTIONAL;
+    MP_ENSURE(node->name, x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
+    return set_copy(x, node->alternatives, s, copy,
+                    ticks_of(x->graph, p->link, p->link->out_bytes_per_second, x->graph->storages[s].bytes), p->out_number);
+}
+
+static mp_status add_way_back(extension *x, int s, int copy, const place *p)
+{
+    mp_node *node = &x->graph->nodes[x->graph->producer[s]];
+    const size_t n = node->n_alternatives;
+    mp_alternative *longer = mp_pool_alloc(x->graph->pool, n + 1, sizeof *longer);
+    MP_ENSURE(longer, x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
+    memcpy(longer, node->alternatives, n * sizeof *longer);
+    MP_CHECK(set_copy(x, &longer[n], copy, s,
+                      ticks_of(x->graph, p->link, p->link->in_bytes_per_second, x->graph->storages[s].bytes), p->in_number));
+    longer[n].returns = true;
+    node->alternatives = longer;
+    node->n_alternatives = n + 1;
+    return MP_OK;
+}
+
+mp_status mp_graph_offload(mp_graph *graph, const mp_offload *offload, size_t *n_copied, mp_error *err)
+{
+    extension x = {
+        .graph = graph, .least_bytes = offload->least_bytes ? offload->least_bytes : MP_OFFLOAD_LEAST_BYTES, .err = err};
+    const int n = (int)graph->n_storages;
+    size_t n_found = 0;
+    MP_ENSURE(offload->host || offload->disk, err, MP_INVALID, "the graph '%s' has nowhere to copy to", graph->name);
+    MP_CHECK(add_place(&x, &(place){offload->host, "host", "the host", "copy out", "copy in", "copy", 0, 0, 0}));
+    MP_CHECK(add_place(&x, &(place){offload->disk, "disk", "disk", "disk write", "disk read", "disk", 0, 0, 0}));
+    for (size_t s = 0; s < graph->n_storages; s++)
+        if (graph->storages[s].id >= x.next_storage) x.next_storage = graph->storages[s].id + 1;
+    for (size_t i = 0; i < graph->n_nodes; i++)
+        if (graph->nodes[i].id >= x.next_node) x.next_node = graph->nodes[i].id + 1;
+    for (int s = 0; s < n; s++) {
+        if (!may_be_copied(&x, s)) continue;
+        n_found++;
+        for (size_t k = 0; k < x.n_places; k++) {
+            int copy;
+            MP_CHECK(add_storage(&x, s, &x.places[k], &copy));
+            MP_CHECK(add_copy_out(&x, s, copy, &x.places[k]));
+            MP_CHECK(add_way_back(&x, s, copy, &x.places[k]));
+        }
+    }
+    MP_CHECK(mp_graph_finish(graph, err));
+    if (n_copied) *n_copied = n_found;
+    return MP_OK;
+}
