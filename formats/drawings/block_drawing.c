@@ -24,9 +24,11 @@ static const struct {
 } fates[MP_N_FATES] = {[MP_FATE_NONE] = {MP_COLOR_STATIC, "always there"},
                        [MP_FATE_FORWARD_ONLY] = {MP_COLOR_FORWARD_ONLY, "forward only"},
                        [MP_FATE_RECOMPUTED] = {MP_COLOR_RECOMPUTED, "recomputed"},
-                       [MP_FATE_KEPT] = {MP_COLOR_KEPT, "kept"}};
+                       [MP_FATE_KEPT] = {MP_COLOR_KEPT, "kept"},
+                       [MP_FATE_COPIED] = {MP_COLOR_COPIED, "copied"}};
 
-const mp_fate mp_fate_order[MP_N_FATES] = {MP_FATE_KEPT, MP_FATE_RECOMPUTED, MP_FATE_FORWARD_ONLY, MP_FATE_NONE};
+const mp_fate mp_fate_order[MP_N_FATES] = {MP_FATE_KEPT, MP_FATE_COPIED, MP_FATE_RECOMPUTED, MP_FATE_FORWARD_ONLY,
+                                           MP_FATE_NONE};
 
 const char *mp_fate_color(mp_fate fate)
 {

@@ -17,7 +17,8 @@ enum { TOOLTIPS_MAX = 2000 };
 
 static size_t write_legend(const mp_block_facts *facts, const mp_placement *placed, mp_legend_row *rows)
 {
-    static const char *const names[] = {"kept for backward: ", "made again: ", "forward only: ", "always there"};
+    static const char *const names[] = {
+        "kept for backward: ", "copied and brought back: ", "made again: ", "forward only: ", "always there"};
     size_t n = 0;
     for (size_t k = 0; k < MP_N_FATES; k++) {
         if (!facts->total.bytes[mp_fate_order[k]]) continue;

@@ -64,10 +64,11 @@ mp_status mp_plan_checkpoints(const mp_graph *graph, const mp_step *steps, size_
 
 /* What an order of steps does with a tensor of the forward pass. */
 typedef enum mp_fate {
-    MP_FATE_NONE,         /* not produced by a forward or loss node, always live, or never produced */
+    MP_FATE_NONE,         /* not produced by a forward or loss node, always live, in another tier, or never produced */
     MP_FATE_FORWARD_ONLY, /* no backward node reads it */
     MP_FATE_RECOMPUTED,   /* backward reads it, but only from a second or later run of its node */
     MP_FATE_KEPT,         /* backward reads the production of the first run */
+    MP_FATE_COPIED,       /* like RECOMPUTED, but a copy of it was brought back at least once */
     MP_N_FATES
 } mp_fate;
 

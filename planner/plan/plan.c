@@ -153,11 +153,12 @@ mp_status mp_fates(const mp_graph *graph, const mp_step *steps, size_t n, mp_fat
                 if (productions[alternative->reads[i]] == 1) fates[alternative->reads[i]] = MP_FATE_KEPT;
         if (node->phase != MP_PHASE_FORWARD && node->phase != MP_PHASE_LOSS) continue;
         for (size_t i = 0; i < alternative->n_writes; i++) {
-            int s = alternative->writes[i];
-            if (mp_storage_is_static(&graph->storages[s])) continue;
+            const int s = alternative->writes[i];
+            if (mp_storage_is_static(&graph->storages[s]) || graph->storages[s].tier != MP_TIER_DEVICE) continue;
             productions[s]++;
             if (fates[s] == MP_FATE_NONE) fates[s] = MP_FATE_FORWARD_ONLY;
             if (productions[s] > 1 && fates[s] == MP_FATE_FORWARD_ONLY) fates[s] = MP_FATE_RECOMPUTED;
+            if (alternative->returns && fates[s] == MP_FATE_RECOMPUTED) fates[s] = MP_FATE_COPIED;
         }
     }
     return MP_OK;

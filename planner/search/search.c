@@ -217,11 +217,17 @@ mp_status mp_candidate_take(mp_candidate *kept, const mp_step *steps, size_t n, 
     return MP_OK;
 }
 
-bool mp_request_fits(const mp_request *request, const mp_timeline *timeline)
+/* True if what is live in the tiers besides the device fits. */
+static bool fits_beside(const mp_request *request, const mp_timeline *timeline)
 {
     for (size_t m = 1; m < timeline->n_tiers; m++)
         if (request->tier_bytes[m] && timeline->tiers[m].peak_bytes > request->tier_bytes[m]) return false;
-    return timeline->peak_bytes <= request->budget_bytes;
+    return true;
+}
+
+bool mp_request_fits(const mp_request *request, const mp_timeline *timeline)
+{
+    return timeline->peak_bytes <= request->budget_bytes && fits_beside(request, timeline);
 }
 
 /* Judges a schedule as it is. */
@@ -235,12 +241,12 @@ static mp_status judge_steps(mp_search *search, const mp_step *steps, size_t n, 
     const int64_t peak = timeline->peak_bytes, time = timeline->ticks;
     if (mp_request_fits(request, timeline) && (!best->solver || time < best->ticks))
         MP_CHECK(mp_candidate_take(&search->best, steps, n, peak, time, search->solver, err));
-    if (!smallest->solver || peak < smallest->peak_bytes || (peak == smallest->peak_bytes && time < smallest->ticks))
-        MP_CHECK(mp_candidate_take(&search->smallest, steps, n, peak, time, search->solver, err));
-    if (request->on_offer) MP_CHECK(request->on_offer(steps, n, peak, time, request->on_offer_data, err));
     if (peak_bytes) *peak_bytes = peak;
     if (ticks) *ticks = time;
-    return MP_OK;
+    if (!fits_beside(request, timeline)) return MP_OK;
+    if (!smallest->solver || peak < smallest->peak_bytes || (peak == smallest->peak_bytes && time < smallest->ticks))
+        MP_CHECK(mp_candidate_take(&search->smallest, steps, n, peak, time, search->solver, err));
+    return request->on_offer ? request->on_offer(steps, n, peak, time, request->on_offer_data, err) : MP_OK;
 }
 
 /* Judges a schedule with the best algorithms within the budget, and with those of the lowest peak. */

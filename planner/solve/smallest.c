@@ -69,19 +69,20 @@ mp_status mp_smallest_plan(const mp_request *request, bool with_arena, mp_plan *
     MP_OWNED_BY(mp_problem_free) mp_problem *problem = NULL;
     MP_CHECK(timeless_of(graph, &x, err));
     if (request->problem) MP_CHECK(mp_problem_of_ticks(&x.graph, request->problem, &problem, err));
-    const mp_request asked = {.graph = &x.graph,
-                              .problem = problem,
-                              .budget_bytes = 0, /* proved infeasible at once: the search only looks for small peaks */
-                              .wants_bound = true,
-                              .solver = request->solver,
-                              .own = request->own,
-                              .checkpoints = request->checkpoints,
-                              .n_checkpoints = request->n_checkpoints,
-                              .solvers_off = request->solvers_off,
-                              .keep_order = request->keep_order,
-                              .time_limit = request->time_limit,
-                              .progress = request->progress,
-                              .progress_data = request->progress_data};
+    mp_request asked = {.graph = &x.graph,
+                        .problem = problem,
+                        .budget_bytes = 0, /* proved infeasible at once: the search only looks for small peaks */
+                        .wants_bound = true,
+                        .solver = request->solver,
+                        .own = request->own,
+                        .checkpoints = request->checkpoints,
+                        .n_checkpoints = request->n_checkpoints,
+                        .solvers_off = request->solvers_off,
+                        .keep_order = request->keep_order,
+                        .time_limit = request->time_limit,
+                        .progress = request->progress,
+                        .progress_data = request->progress_data};
+    memcpy(asked.tier_bytes, request->tier_bytes, sizeof asked.tier_bytes);
     MP_CHECK(mp_solve(&asked, &answer, err));
     MP_CHECK(plan_of(graph, answer.smallest, &plan, err));
     if (with_arena) {
@@ -102,6 +103,8 @@ mp_status mp_answer_take_smallest(const mp_request *request, mp_answer *answer, 
     answer->plan->seed = request->seed;
     answer->plan->floor_bytes = answer->floor_bytes;
     answer->plan->budget_bytes = request->budget_bytes;
+    for (size_t m = 1; m < request->graph->n_tiers; m++)
+        if (request->tier_bytes[m]) answer->plan->tiers[m].budget_bytes = request->tier_bytes[m];
     return mp_plan_check(request->graph, answer->plan, err);
 }
 

@@ -58,21 +58,22 @@ static mp_status search(sweep *x, const mp_solver *solver, int64_t budget_bytes,
 {
     MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
     const int64_t moves = x->request->moves, all = mp_default_moves(x->request->graph);
-    const mp_request request = {.graph = x->request->graph,
-                                .problem = x->request->problem,
-                                .budget_bytes = budget_bytes,
-                                .solver = solver->name,
-                                .seed = x->request->seed,
-                                .moves = moves > 0 ? moves : all / (start ? MP_SWEEP_QUICKER : 1),
-                                .effort = x->request->effort,
-                                .start = start,
-                                .refine = start,
-                                .wants_bound = bound && solver->run == mp_run_exact, /* this searcher proves its own results */
-                                .keep_order = x->request->keep_order,
-                                .progress = on_progress,
-                                .progress_data = x,
-                                .on_offer = note,
-                                .on_offer_data = tried};
+    mp_request request = {.graph = x->request->graph,
+                          .problem = x->request->problem,
+                          .budget_bytes = budget_bytes,
+                          .solver = solver->name,
+                          .seed = x->request->seed,
+                          .moves = moves > 0 ? moves : all / (start ? MP_SWEEP_QUICKER : 1),
+                          .effort = x->request->effort,
+                          .start = start,
+                          .refine = start,
+                          .wants_bound = bound && solver->run == mp_run_exact, /* this searcher proves its own results */
+                          .keep_order = x->request->keep_order,
+                          .progress = on_progress,
+                          .progress_data = x,
+                          .on_offer = note,
+                          .on_offer_data = tried};
+    memcpy(request.tier_bytes, x->request->tier_bytes, sizeof request.tier_bytes);
     *done = false;
     if (!tell(x, NULL)) return MP_OK;
     MP_CHECK(mp_solve(&request, &answer, err));
@@ -155,7 +156,9 @@ static mp_status append(sweep *x, mp_sweep_curve *curve, const mp_frontier_point
         point.peak_bytes = plan->peak_bytes;
         point.ticks = plan->ticks;
         point.n_checkpoints = plan->n_checkpoints;
-        point.n_recomputed = plan->n_steps - graph->n_nodes; /* every node runs at least once */
+        for (size_t t = 0; t < plan->n_steps; t++)
+            point.n_recomputed +=
+                plan->recompute[t] && !graph->nodes[plan->steps[t].node].alternatives[plan->steps[t].alternative].returns;
     }
     MP_ENSURE(mp_grow(&curve->points, &capacity, curve->n + 1, sizeof *curve->points), err, MP_NOMEM,
               "out of memory for %zu budgets", curve->n);
