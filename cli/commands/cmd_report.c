@@ -52,6 +52,7 @@ static mp_status find_curve(const options *o, const subject *s, int64_t floor_by
                                 .effort = MP_EFFORT_QUICK,
                                 .progress = show,
                                 .progress_data = &shown};
+    memcpy(request.tier_bytes, s->tier_bytes, sizeof request.tier_bytes);
     progress_start(&shown, o, floor_bytes, INT64_MAX);
     interrupt_force(NULL, 0); /* there is a plan already */
     const mp_status st = mp_sweep_budgets(&request, sweep, err);

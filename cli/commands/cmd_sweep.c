@@ -112,6 +112,8 @@ static mp_status sweep(const options *o, const wanted *w, const subject *s, mp_s
                                 .keep_order = o->search.keep_order,
                                 .progress = show,
                                 .progress_data = &shown};
+    memcpy(smallest.tier_bytes, s->tier_bytes, sizeof smallest.tier_bytes);
+    memcpy(request.tier_bytes, s->tier_bytes, sizeof request.tier_bytes);
     MP_CHECK(budget_ends_of(w->budgets, request.n_budgets, o, &smallest, &ends, err));
     MP_CHECK(mp_problem_floor(s->problem, &floor_bytes, NULL, err));
     for (size_t k = 0; k < request.n_budgets; k++) {

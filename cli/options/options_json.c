@@ -59,11 +59,17 @@ static json_t *to_json(const options *o, const option_row *row)
     return NULL;
 }
 
+/* True if the options of a graph say this one. */
+static bool is_said(const options *o, const option_row *row)
+{
+    return row->key && !(row->is_rare && !((const text_list *)((const char *)o + row->offset))->n);
+}
+
 json_t *options_to_json(const options *o)
 {
     json_t *object = json_object();
     for (int k = 0; k < N_OPTIONS; k++)
-        if (option_rows[k].key) mp_json_set(&object, option_rows[k].key, to_json(o, &option_rows[k]));
+        if (is_said(o, &option_rows[k])) mp_json_set(&object, option_rows[k].key, to_json(o, &option_rows[k]));
     return object;
 }
 

@@ -59,6 +59,12 @@ mp_status print_plan_peak(const outcome *out, const mp_plan *plan, mp_error *err
 mp_status print_plan(const outcome *out, mp_error *err);
 mp_status print_plan_json(const outcome *out, mp_error *err);
 
+/* ---- --offload: what is copied to other tiers and back; nothing for a graph without tiers. MP_NOMEM ---- */
+
+mp_status print_plan_offload(const outcome *out, const mp_plan *plan, mp_error *err);
+/* Sets "offload" of *json, as mp_json_set does. */
+mp_status offload_json(const outcome *out, const mp_plan *plan, json_t **json, mp_error *err);
+
 /* ---- no plan within the budget ---- */
 
 /* True if the budget is below the floor: no search is needed to refuse it. */

@@ -86,7 +86,7 @@ static mp_status list_recomputed(const mp_graph *graph, const mp_plan *plan, siz
     MP_ENSURE(seen && labels && names, err, MP_NOMEM, "%zu names", graph->n_nodes);
     for (size_t t = 0; t < plan->n_steps; t++) {
         const int node = plan->steps[t].node;
-        if (!plan->recompute[t] || seen[node]) continue;
+        if (!plan->recompute[t] || graph->nodes[node].alternatives[plan->steps[t].alternative].returns || seen[node]) continue;
         seen[node] = true;
         labels[n] = mp_node_label(graph, node);
         names[n] = graph->nodes[node].name ? graph->nodes[node].name : labels[n].text;

@@ -26,14 +26,16 @@ mp_status outcome_start(outcome *out, mp_error *err)
 mp_request outcome_request(const outcome *out)
 {
     const options *o = out->asked;
-    return (mp_request){.graph = out->subject->graph,
-                        .problem = out->subject->problem,
-                        .solver = o->search.solver,
-                        .seed = (uint64_t)o->search.seed,
-                        .moves = o->search.moves,
-                        .effort = (mp_effort)mp_effort_find(o->search.effort),
-                        .gap = o->search.gap,
-                        .keep_order = o->search.keep_order};
+    mp_request request = {.graph = out->subject->graph,
+                          .problem = out->subject->problem,
+                          .solver = o->search.solver,
+                          .seed = (uint64_t)o->search.seed,
+                          .moves = o->search.moves,
+                          .effort = (mp_effort)mp_effort_find(o->search.effort),
+                          .gap = o->search.gap,
+                          .keep_order = o->search.keep_order};
+    memcpy(request.tier_bytes, out->subject->tier_bytes, sizeof request.tier_bytes);
+    return request;
 }
 
 mp_status outcome_find_budget(outcome *out, const budget *b, const mp_request *request, mp_error *err)

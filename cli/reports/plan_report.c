@@ -104,7 +104,7 @@ static void print_verdict(const outcome *out)
     if (out->budget_bytes == MP_NO_LIMIT)
         screen_verdict(color, SCREEN_PLAIN, "%s: no budget was given; this plan needs %s, %s time.", title,
                        mp_bytes_text(mp_plan_need(plan)), extra);
-    else if (plan->n_steps == out->subject->graph->n_nodes && plan->ticks <= base)
+    else if (plan->n_steps == mp_graph_n_required(out->subject->graph) && plan->ticks <= base)
         screen_verdict(color, SCREEN_GOOD, "%s: fits %s without recomputation.", title, plan_budget_text(out));
     else
         screen_verdict(color, SCREEN_GOOD, "%s: fits %s, %s time.", title, plan_budget_text(out), extra);
@@ -139,6 +139,7 @@ static mp_status print_fitting(const outcome *out, mp_error *err)
     if (out->budget_bytes < MP_NO_LIMIT && !out->fills_device) report_above_room(&out->room, out->budget_bytes);
     MP_CHECK(print_plan_arena(out, plan, err));
     print_algorithms(graph, plan);
+    MP_CHECK(print_plan_offload(out, plan, err));
     report_attention(out->subject->program);
     if (out->has_second_stream) report_second_stream(&out->second_stream, graph->tick_seconds);
     screen_row("  found by %s in %s%s%s", plan->solver, seconds_text(out->planning_seconds),
@@ -186,6 +187,7 @@ mp_status print_plan_json(const outcome *out, mp_error *err)
     mp_json_set(&json, "segments_seconds", mp_json_real_if(segments, (double)ticks * graph->tick_seconds));
     if (out->has_second_stream)
         mp_json_set(&json, "second_stream", second_stream_json(&out->second_stream, graph->tick_seconds));
+    MP_CHECK(offload_json(out, plan, &json, err));
     attention_json(out->subject->program, &json);
     if (out->answer.plan) MP_CHECK(checkpoints_to_set_json(graph, plan, &json, err));
     mp_json_set(&json, "interrupted", json_boolean(out->interrupted));

@@ -181,7 +181,7 @@ static mp_status build_graph(subject *s, const options *o, mp_error *err)
         MP_CHECK(mp_costs_apply(o->model.costs, s->graph, &costs, err));
         if (s->program) MP_CHECK(mp_program_take_algorithms(s->program, err));
     }
-    return MP_OK;
+    return subject_offload(o, &device, s, err);
 }
 
 /* Warns of a version that is not known yet: operators are then read as in the last known version. */

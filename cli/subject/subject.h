@@ -31,8 +31,9 @@ typedef struct subject {
     mp_simplify_report simplified;
     mp_attention_report attention;
     mp_sequence_report sequences;
-    mp_inference_form inference; /* counted in the file before simplification */
-    json_t *options;             /* the graph's options */
+    mp_inference_form inference;      /* counted in the file before simplification */
+    json_t *options;                  /* the graph's options */
+    int64_t tier_bytes[MP_MAX_TIERS]; /* what --offload permits, as in mp_request */
 } subject;
 
 /* Reads the file: a name that ends in .json, .dot or .gv is a training graph, anything else an ONNX model, which is
@@ -54,6 +55,10 @@ bool subject_is_graph(const char *path);
 /* Finds the meaning of --device: a backend that can run (NULL: there is none), and the profile for costs.
  * MP_UNSUPPORTED: a backend that this build lacks. */
 mp_status subject_device(const model_options *o, const mp_backend **backend, own_device *device, mp_error *err);
+
+/* Extends the subject's graph by what --offload and --link ask for, and sets tier_bytes; without them does nothing. Called by
+ * subject_load. MP_INVALID: no such folder or link, or nothing that could be copied; as mp_graph_offload. */
+mp_status subject_offload(const options *o, const own_device *device, subject *s, mp_error *err);
 
 /* Returns the batch of the data inputs; 0 if it is not known. */
 int64_t subject_batch(const subject *s);

@@ -36,6 +36,12 @@ static void close_descriptor(int *fd)
     if (*fd >= 0) close(*fd);
 }
 
+bool mp_is_folder(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
 mp_status mp_file_open(const char *path, int64_t limit_bytes, mp_file *out, mp_error *err)
 {
     MP_ABOUT(err, path);

@@ -1,6 +1,7 @@
 /* file.h - bounded reading and atomic writing. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,9 @@ typedef struct mp_file {
  * carries the path. Close with mp_file_close. */
 mp_status mp_file_open(const char *path, int64_t limit_bytes, mp_file *out, mp_error *err);
 void mp_file_close(mp_file *file); /* zeroed is fine */
+
+/* True if the path is a folder that can be looked up. */
+bool mp_is_folder(const char *path);
 
 /* The name of standard output in errors. */
 #define MP_STANDARD_OUTPUT "standard output"

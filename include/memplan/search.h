@@ -59,7 +59,8 @@ typedef struct mp_progress {
 } mp_progress;
 typedef bool (*mp_progress_call)(const mp_progress *progress, void *data);
 
-/* Called with every schedule that a search judges. Any status but MP_OK ends the search with that status. */
+/* Called with every schedule that a search judges and that fits the tiers besides the device. Any status but MP_OK ends the
+ * search with that status. */
 typedef mp_status (*mp_offer_call)(const mp_step *steps, size_t n, int64_t peak_bytes, int64_t ticks, void *data,
                                    mp_error *err);
 
@@ -106,11 +107,12 @@ int64_t mp_search_moves(const mp_search *search);
 /* Returns the effort asked for; on very small graphs always thorough, as it takes no time there. O(1). */
 mp_effort mp_search_effort(const mp_search *search);
 
-/* Judges a schedule, and copies it if it is the fastest within the budget or has the lowest peak so far; of equals the earlier
- * one is kept. Where nodes have algorithms, those of the steps are replaced by the best for this order. *peak_bytes and *ticks
- * (may be NULL) are the result. With keep_order, a schedule that breaks the list order is put in that order and then judged; if
- * that cannot be done (backward nodes break it), it is not judged, and the result is INT64_MAX. MP_INVALID: the schedule cannot
- * run, which is an error of the searcher. MP_NOMEM. Costs as much as mp_timeline_build. */
+/* Judges a schedule, and copies it if it is the fastest within the budget or has the lowest peak so far (of those that fit the
+ * other tiers); of equals the earlier one is kept. Where nodes have algorithms, those of the steps are replaced by the best for
+ * this order. *peak_bytes and *ticks (may be NULL) are the result. With keep_order, a schedule that breaks the list order is
+ * put in that order and then judged; if that cannot be done (backward nodes break it), it is not judged, and the result is
+ * INT64_MAX. MP_INVALID: the schedule cannot run, which is an error of the searcher. MP_NOMEM. Costs as much as
+ * mp_timeline_build. */
 mp_status mp_search_offer(mp_search *search, const mp_step *steps, size_t n, int64_t *peak_bytes, int64_t *ticks,
                           mp_error *err);
 /* Gives the best schedule within the budget so far, or if there is none the one of the lowest peak. There is one as soon as

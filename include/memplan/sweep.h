@@ -20,7 +20,7 @@ typedef struct mp_sweep_point {
     int64_t budget_bytes;
     bool feasible; /* false: no plan was found, and the members below are unset */
     int64_t peak_bytes, ticks;
-    size_t n_checkpoints, n_recomputed; /* n_recomputed: steps beyond a node's first run */
+    size_t n_checkpoints, n_recomputed; /* n_recomputed: steps beyond a node's first run, copies back not counted */
 } mp_sweep_point;
 
 /* A lower bound: no plan within the budget takes less. */
@@ -45,6 +45,7 @@ typedef struct mp_sweep_request {
     mp_problem *problem;    /* as in mp_request */
     const int64_t *budgets; /* NULL: evenly spaced, from the smallest budget that some searcher meets to the peak of keep-all */
     size_t n_budgets;       /* with budgets NULL: how many; 0: MP_SWEEP_BUDGETS */
+    int64_t tier_bytes[MP_MAX_TIERS]; /* as in mp_request */
     const char *const *solvers;
     size_t n_solvers; /* 0: all that apply, except those that only combine others or keep everything */
     uint64_t seed;

@@ -1,0 +1,117 @@
+/* plan_offload.c - what a plan copies to other tiers and back, and how long the step waits for it. */
+#include "cli/reports/plan.h"
+
+#include "cli/messages/quantities.h"
+#include "cli/messages/screen.h"
+#include "cli/reports/report.h"
+#include "formats/base/text.h"
+#include "formats/json/json.h"
+#include "memplan/makespan.h"
+
+/* What becomes of the activations, by kind. */
+typedef struct fate_bytes {
+    int64_t bytes[MP_N_KINDS][MP_N_FATES];
+} fate_bytes;
+
+static mp_status add_fates(const mp_graph *graph, const mp_plan *plan, fate_bytes *out, mp_error *err)
+{
+    MP_OWNED mp_fate *fates = mp_alloc(graph->n_storages, sizeof *fates);
+    MP_ENSURE(fates, err, MP_NOMEM, "the fates of %zu storages", graph->n_storages);
+    MP_CHECK(mp_fates(graph, plan->steps, plan->n_steps, fates, err));
+    *out = (fate_bytes){0};
+    for (size_t s = 0; s < graph->n_storages; s++) out->bytes[graph->storages[s].kind][fates[s]] += graph->storages[s].bytes;
+    return MP_OK;
+}
+
+/* Returns by how many seconds copies slow down computing at most: each byte is read or written once in the device's memory.
+ * Negative: the device is not known. */
+static double slowdown_of(const subject *s, const mp_copying *copying)
+{
+    const mp_backend *backend = s->program ? s->program->backend : NULL;
+    own_device device = {0};
+    if (backend) device.profile = *backend->device(backend);
+    if (!backend && !device_read(s->graph->target, &device)) return -1;
+    return (double)(copying->out_bytes + copying->in_bytes) / device.profile.bytes_per_second;
+}
+
+/* Prints a line for each kind of which there is something to choose. */
+static void print_fates(const fate_bytes *fates)
+{
+    for (int kind = MP_KIND_ACTIVATION; kind <= MP_KIND_SAVED; kind++) {
+        const int64_t *bytes = fates->bytes[kind];
+        if (bytes[MP_FATE_KEPT] + bytes[MP_FATE_RECOMPUTED] + bytes[MP_FATE_COPIED] == 0) continue;
+        screen_row("  %-10s %11s kept, %s recomputed, %s copied", mp_kind_name((mp_kind)kind),
+                   mp_bytes_text(bytes[MP_FATE_KEPT]), mp_bytes_text(bytes[MP_FATE_RECOMPUTED]),
+                   mp_bytes_text(bytes[MP_FATE_COPIED]));
+    }
+}
+
+static void print_waits(const outcome *out, const mp_plan *plan, const mp_copying *copying)
+{
+    const mp_graph *graph = out->subject->graph;
+    const double tick = graph->tick_seconds;
+    if (!copying->wait_ticks) {
+        screen_row("  the step never waits for a copy");
+        return;
+    }
+    const bool is_end = (size_t)copying->longest_wait == plan->n_steps;
+    screen_text(4, "  the step waits %s for copies, longest (%s) %s%s", seconds_text((double)copying->wait_ticks * tick),
+                seconds_text((double)copying->longest_wait_ticks * tick), is_end ? "at the end" : "before ",
+                is_end ? "" : node_text(graph, plan->steps[copying->longest_wait].node));
+}
+
+static double hidden_share(const mp_copying *copying)
+{
+    return copying->copy_ticks ? (double)copying->hidden_ticks / (double)copying->copy_ticks : 0;
+}
+
+mp_status print_plan_offload(const outcome *out, const mp_plan *plan, mp_error *err)
+{
+    const mp_graph *graph = out->subject->graph;
+    fate_bytes fates;
+    mp_copying copying;
+    if (graph->n_tiers < 2) return MP_OK;
+    MP_CHECK(add_fates(graph, plan, &fates, err));
+    MP_CHECK(mp_makespan_copying(graph, plan->steps, plan->n_steps, &copying, err));
+    print_fates(&fates);
+    if (!copying.copy_ticks) {
+        screen_row("  copies: none in this plan");
+        return MP_OK;
+    }
+    const double slowdown = slowdown_of(out->subject, &copying);
+    screen_text(4, "  copies: %s out, %s back, %.0f %% of it beside computing%s", mp_bytes_text(copying.out_bytes),
+                mp_bytes_text(copying.in_bytes), 100 * hidden_share(&copying),
+                slowdown < 0 ? "" : mp_text(", which it slows down by at most %s", seconds_text(slowdown)));
+    print_waits(out, plan, &copying);
+    for (size_t m = 1; m < graph->n_tiers; m++) {
+        const int64_t budget = plan->tiers[m].budget_bytes;
+        screen_row("  %-10s %11s at its peak%s%s", graph->tiers[m], mp_bytes_text(plan->tiers[m].peak_bytes),
+                   budget < MP_NO_LIMIT ? ", of " : "", budget < MP_NO_LIMIT ? mp_bytes_text(budget) : "");
+    }
+    return MP_OK;
+}
+
+mp_status offload_json(const outcome *out, const mp_plan *plan, json_t **json, mp_error *err)
+{
+    const mp_graph *graph = out->subject->graph;
+    mp_copying copying;
+    json_t *tiers = NULL;
+    if (graph->n_tiers < 2) return MP_OK;
+    MP_CHECK(mp_makespan_copying(graph, plan->steps, plan->n_steps, &copying, err));
+    const double slowdown = slowdown_of(out->subject, &copying);
+    tiers = json_array();
+    for (size_t m = 1; m < graph->n_tiers; m++) {
+        const int64_t budget = out->subject->tier_bytes[m];
+        mp_json_append(&tiers,
+                       json_pack("{s:o, s:o, s:I, s:I}", "name", mp_json_text(graph->tiers[m]), "budget_bytes",
+                                 mp_json_integer_if(budget, budget), "peak_bytes", (json_int_t)plan->tiers[m].peak_bytes,
+                                 "floor_bytes", (json_int_t)mp_graph_static_bytes_in(graph, (int)m)));
+    }
+    mp_json_set(json, "offload",
+                json_pack("{s:o, s:I, s:I, s:o, s:f, s:o}", "tiers", tiers, "bytes_out", (json_int_t)copying.out_bytes,
+                          "bytes_in", (json_int_t)copying.in_bytes, "hidden_share",
+                          mp_json_real_if(copying.copy_ticks, hidden_share(&copying)), "wait_seconds",
+                          (double)copying.wait_ticks * graph->tick_seconds, "slowdown_seconds",
+                          mp_json_real_if(slowdown >= 0, slowdown)));
+    return MP_OK;
+}

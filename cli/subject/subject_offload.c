@@ -1,0 +1,93 @@
+/* subject_offload.c - reads where to copy, over which link and how much, and extends the graph. */
+#include "cli/subject/subject.h"
+
+#include <string.h>
+
+#include "cli/options/commands.h"
+#include "estimator/base/memory.h"
+#include "formats/base/file.h"
+#include "memplan/training.h"
+
+enum { RATE_MAX = 40 };
+
+/* What one --offload says. */
+typedef struct destination {
+    bool is_host;
+    mp_link link;  /* from the device to the host, or from the host to the disk */
+    int64_t bytes; /* 0: no limit */
+} destination;
+
+/* Reads "24GB/s" as the rate of both ways. */
+static bool read_rate(const char *text, mp_link *link)
+{
+    const size_t n = strlen(text);
+    char bytes[RATE_MAX];
+    const char *why = NULL;
+    budget b;
+    if (n < 3 || n >= sizeof bytes || strcmp(text + n - 2, "/s") != 0) return false;
+    memcpy(bytes, text, n - 2);
+    bytes[n - 2] = '\0';
+    if (!budget_parse(bytes, &b, &why) || b.kind != BUDGET_BYTES || b.bytes <= 0) return false;
+    link->out_bytes_per_second = link->in_bytes_per_second = (double)b.bytes;
+    return true;
+}
+
+/* Finds the link of destination k: the --link in the same place, or the usual one. */
+static mp_status find_link(const model_options *o, size_t k, const char *usual, const own_device *device, mp_link *out,
+                           mp_error *err)
+{
+    const char *text = k < o->link.n ? o->link.items[k] : NULL;
+    const mp_link *named = text ? mp_link_find(text) : NULL, *row = named ? named : usual ? mp_link_find(usual) : NULL;
+    *out = row ? *row : *mp_link_row(0); /* a rate keeps the latency of some link */
+    MP_ENSURE(row || text, err, MP_INVALID, "--offload: how fast copies from %s are is not known: --link says it",
+              device->profile.name);
+    MP_ENSURE(!text || named || read_rate(text, out), err, MP_INVALID,
+              "--link: '%s' is neither a link that 'memplan devices' lists nor a rate like 24GB/s", text);
+    return MP_OK;
+}
+
+/* Reads --offload number k. A folder has to be there if it is named on the command line; a plan may be from elsewhere. */
+static mp_status read_destination(const options *o, size_t k, const own_device *device, destination *out, mp_error *err)
+{
+    const char *text = o->model.offload.items[k], *colon = strrchr(text, ':'), *why = "is no number of bytes like 64GiB";
+    const bool has_bytes = colon && colon[1] >= '0' && colon[1] <= '9';
+    MP_OWNED char *where = mp_alloc(strlen(text) + 1, 1);
+    budget b = {.kind = BUDGET_BYTES};
+    MP_ENSURE(where, err, MP_NOMEM, "where to copy");
+    memcpy(where, text, has_bytes ? (size_t)(colon - text) : strlen(text));
+    MP_ENSURE(!has_bytes || (budget_parse(colon + 1, &b, &why) && b.kind == BUDGET_BYTES && b.bytes > 0), err, MP_INVALID,
+              "--offload: '%s' in '%s' %s", has_bytes ? colon + 1 : "", text, why);
+    *out = (destination){.is_host = !strcmp(where, "host"), .bytes = b.bytes};
+    MP_ENSURE(out->is_host || !option_given(o, OPT_OFFLOAD) || mp_is_folder(where), err, MP_INVALID,
+              "--offload: '%s' is neither host nor a folder that is there", where);
+    return find_link(&o->model, k, out->is_host ? device->profile.link : "nvme4", device, &out->link, err);
+}
+
+mp_status subject_offload(const options *o, const own_device *device, subject *s, mp_error *err)
+{
+    const text_list *wanted = &o->model.offload;
+    destination read, host = {0}, disk = {0};
+    bool has_host = false, has_disk = false;
+    size_t n_copied;
+    mp_link way;
+    MP_ENSURE(o->model.link.n <= wanted->n, err, MP_INVALID, "--link is about copies: there is one for each --offload");
+    if (!wanted->n) return MP_OK;
+    MP_ENSURE(o->command != CMD_TRAIN && o->command != CMD_APPLY, err, MP_UNSUPPORTED,
+              "the plan was made with --offload, and 'memplan %s' does not copy to other memories", commands[o->command].name);
+    for (size_t k = 0; k < wanted->n; k++) {
+        MP_CHECK(read_destination(o, k, device, &read, err));
+        MP_ENSURE(!(read.is_host ? has_host : has_disk), err, MP_INVALID,
+                  "--offload: '%s' is one too many: there can be the host and one folder", wanted->items[k]);
+        *(read.is_host ? &host : &disk) = read;
+        *(read.is_host ? &has_host : &has_disk) = true;
+    }
+    if (has_disk && !has_host) MP_CHECK(find_link(&o->model, wanted->n, device->profile.link, device, &host.link, err));
+    way = mp_link_beyond(&host.link, &disk.link);
+    const mp_offload offload = {.host = has_host ? &host.link : NULL, .disk = has_disk ? &way : NULL};
+    MP_CHECK(mp_graph_offload(s->graph, &offload, &n_copied, err));
+    MP_ENSURE(n_copied, err, MP_INVALID, "--offload: there is nothing to copy: no activation has %s or more",
+              mp_bytes_text(MP_OFFLOAD_LEAST_BYTES));
+    for (size_t m = 1; m < s->graph->n_tiers; m++)
+        s->tier_bytes[m] = strcmp(s->graph->tiers[m], "host") ? disk.bytes : host.bytes;
+    return MP_OK;
+}

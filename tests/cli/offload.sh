@@ -1,0 +1,28 @@
+# offload.sh - copies to the host and to a disk: links, budgets of tiers, what a plan says of its copies, refusals.
+cp "$root/examples/mlp4.onnx" .
+mkdir -p scratch
+copies="mlp4.onnx --batch 65536 --budget 80% --solver exact"
+try offload_plan plan $copies --offload host:8GiB --link c2c -o offloaded.json
+try offload_check check mlp4.onnx offloaded.json
+FILTER="grep -v planning_seconds" try offload_plan_json plan $copies --offload host:8GiB --link c2c --json
+FILTER="sed -n /activation/,/^$/p" try offload_plan_disk plan $copies --offload scratch --link nvme5 --device cpu
+FILTER="sed -n /activation/,/found/p" try offload_plan_both plan $copies --offload scratch:1TB --offload host --link nvme5 --link 40GB/s --device cpu
+try offload_plan_no_room plan mlp4.onnx --batch 65536 --budget 80% --offload host:200MiB --link c2c -q
+holds offload_is_in_the_graph sh -c "'$memplan' graph mlp4.onnx --batch 65536 --offload host --offload scratch -o offload_graph.json && grep -q '\"disk\"' offload_graph.json && grep -q '\"link\"' offload_graph.json && exit 1; grep -q '\"/r1/Relu_output_0 to disk\"' offload_graph.json"
+holds offload_is_drawn sh -c "'$memplan' timeline mlp4.onnx --plan offloaded.json -o offloaded.svg && '$memplan' draw mlp4.onnx --plan offloaded.json -o offload_draw.svg && grep -q 'copied and brought back: 256' offload_draw.svg"
+try offload_sweep sweep mlp4.onnx --batch 65536 --offload host --link c2c --solvers exact --budgets 70%,80%
+# A plan with copies is neither run nor put into a framework's words yet.
+try offload_train train mlp4.onnx --plan offloaded.json --steps 1
+try offload_apply apply mlp4.onnx offloaded.json --for deepspeed
+try offload_wrong_nowhere plan $copies --offload no/such/folder
+try offload_wrong_zero plan $copies --offload host:0
+try offload_wrong_share plan $copies --offload host:50%
+try offload_wrong_unit plan $copies --offload host:12XB
+try offload_wrong_twice plan $copies --offload host --offload host:3GiB
+try offload_wrong_link plan $copies --offload host --link pcie9
+try offload_wrong_rate plan $copies --offload host --link 12GB
+try offload_wrong_links plan $copies --offload host --link pcie4 --link pcie4
+try offload_wrong_link_alone plan $copies --link pcie4
+try offload_wrong_small plan mlp4.onnx --batch 2 --budget 80% --offload host
+try offload_wrong_estimate estimate mlp4.onnx --offload host
+try offload_wrong_graph plan chain.json --budget 350 --offload host
