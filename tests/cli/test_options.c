@@ -51,6 +51,8 @@ static const struct {
     [OPT_WORKSPACE_LIMIT] = {CNN, "--batch 3 --device cuda", "--workspace-limit 1MiB"},
     [OPT_CHUNK_STEPS] = {"tests/gradients/recurrent.onnx", "", "--chunk-steps 2"},
     [OPT_COSTS] = {CNN, "--batch 3 --device cpu", "--costs @costs"},
+    [OPT_OFFLOAD] = {CNN, "--batch 300", "--offload host:1GiB --offload ."},
+    [OPT_LINK] = {CNN, "--batch 300 --offload host", "--link 3GB/s"},
 };
 
 /* A command line: the words behind the command. */
