@@ -26,6 +26,7 @@ static int settle_modules(options *o)
 {
     const char *other = o->search.checkpoints ? "--checkpoints" : o->search.second_stream ? "--second-stream" : NULL;
     if (option_given(o, OPT_SOLVER)) other = "--solver";
+    if (o->model.offload.n) other = "--offload";
     if (other) return usage_error("--granularity module finds modules in its own way, which contradicts %s", other);
     if (!option_given(o, OPT_RULES)) o->model.rules = "pytorch";
     o->search.offsets = false;
@@ -49,6 +50,8 @@ static int settle(options *o, budget *b)
         return usage_error("--budget: '%s' %s", o->search.budget, why);
     if (o->search.second_stream && strcmp(o->model.fuse, "backward"))
         return usage_error("--second-stream needs --fuse backward");
+    if (o->search.second_stream && o->model.offload.n)
+        return usage_error("--second-stream moves updates without regard to copies, which contradicts --offload");
     return is_by_modules(&o->search) ? settle_modules(o) : EXIT_DONE;
 }
 

@@ -23,6 +23,8 @@ try offload_wrong_link plan $copies --offload host --link pcie9
 try offload_wrong_rate plan $copies --offload host --link 12GB
 try offload_wrong_links plan $copies --offload host --link pcie4 --link pcie4
 try offload_wrong_link_alone plan $copies --link pcie4
+try offload_wrong_second_stream plan mlp4.onnx --batch 65536 --budget 80% --offload host --fuse backward --second-stream
+try offload_wrong_modules plan mlp4.onnx --batch 65536 --budget 80% --offload host --granularity module
 try offload_wrong_small plan mlp4.onnx --batch 2 --budget 80% --offload host
 try offload_wrong_estimate estimate mlp4.onnx --offload host
 try offload_wrong_graph plan chain.json --budget 350 --offload host
