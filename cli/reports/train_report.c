@@ -218,7 +218,8 @@ void print_train(const train_outcome *t, const options *o)
     if (r->has_test) print_test(t);
     putchar('\n');
     print_origin(t, o);
-    if (t->subject.graph->fuse != MP_FUSE_NONE) print("Updates are fused: %s.\n", mp_fuse_name(t->subject.graph->fuse));
+    const mp_fuse fuse = t->subject.program->options.fuse;
+    if (fuse != MP_FUSE_NONE) print("Updates are fused: %s.\n", mp_fuse_name(fuse));
     print("Memory asked for inside the steps: %lld allocations.\n", (long long)r->n_allocations);
     if (r->device_bytes >= 0)
         print("Steps ran %s.\n", r->n_recordings ? "as captured graphs, after one run call by call" : "call by call");
@@ -266,10 +267,10 @@ mp_status print_train_json(const train_outcome *t, mp_error *err)
 {
     json_t *before = t->has_before ? report_json(&t->before) : json_null(), *after = report_json(&t->after), *all;
     all = json_pack("{ss ss sb sI sI so so so so sb}", "device", t->subject.graph->target, "fuse",
-                    mp_fuse_name(t->subject.graph->fuse), "fast", (int)t->fast, "parameters", (json_int_t)t->n_parameters,
-                    "parameters_drawn", (json_int_t)t->n_drawn, "before", before, "after", after, "identical",
-                    train_compares(t) ? json_boolean(train_identical(t)) : json_null(), "test", test_json(&t->after), "stopped",
-                    (int)t->after.stopped);
+                    mp_fuse_name(t->subject.program->options.fuse), "fast", (int)t->fast, "parameters",
+                    (json_int_t)t->n_parameters, "parameters_drawn", (json_int_t)t->n_drawn, "before", before, "after", after,
+                    "identical", train_compares(t) ? json_boolean(train_identical(t)) : json_null(), "test",
+                    test_json(&t->after), "stopped", (int)t->after.stopped);
     attention_json(t->subject.program, &all);
     if (all && t->has_second_stream)
         json_object_set_new(all, "second_stream", second_stream_json(&t->second_stream, t->subject.graph->tick_seconds));

@@ -20,6 +20,20 @@ static inline bool mp_storage_is_recomputable(const mp_graph *graph, int storage
     return producer >= 0 && mp_node_may_rerun(&graph->nodes[producer]) && !mp_storage_outlives_step(&graph->storages[storage]);
 }
 
+/* ---- issued steps ---- */
+
+/* True if the step runs beside those that come before the one that waits for it. */
+static inline bool mp_step_is_issued(mp_step step)
+{
+    return step.until != 0;
+}
+
+/* Issues steps [first, end), and step `until` waits for them; 0: they run in order. */
+static inline void mp_steps_issue(mp_step *steps, int first, int end, int until)
+{
+    for (int t = first; t < end; t++) steps[t].until = until;
+}
+
 /* ---- in-place pairs ----
  *
  * Of the pairs of a step whose `from` ends there and whose `to` begins there, the first listed ones that fit are taken, each
@@ -30,6 +44,16 @@ static inline bool mp_pair_fits(const mp_graph *graph, mp_in_place pair)
 {
     const mp_storage *from = &graph->storages[pair.from], *to = &graph->storages[pair.to];
     return from->bytes >= to->bytes && !mp_storage_is_static(from) && !mp_storage_is_static(to);
+}
+
+/* Finds the next listed pair of an alternative that fits; false: there is none. *at is 0 at first. Inline as mp_pair_take. */
+static inline bool mp_pair_next(const mp_graph *graph, const mp_alternative *alternative, size_t *at, mp_in_place *pair)
+{
+    while (*at < alternative->n_in_place) {
+        *pair = alternative->in_place[(*at)++];
+        if (mp_pair_fits(graph, *pair)) return true;
+    }
+    return false;
 }
 
 /* Takes a pair, unless one that was taken in the same `round` (not 0; of a step, say) has its input or output. Call for the

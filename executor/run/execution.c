@@ -6,6 +6,7 @@
 #include <xxhash.h>
 
 #include "estimator/base/clock.h"
+#include "estimator/graph/liveness.h"
 #include "executor/run/addresses.h"
 
 /* Passes of one kind run the same calls on the same addresses, so they share a recording. Two bits say whether a pass adds
@@ -57,10 +58,11 @@ static void list(const mp_program *program, const mp_plan *plan, bool one_by_one
                  call_list *out)
 {
     for (size_t t = 0; t < plan->n_steps; t++) {
-        const bool update = is_update(program, plan, t), side = two_streams && plan->steps[t].until;
+        const bool update = is_update(program, plan, t), side = two_streams && mp_step_is_issued(plan->steps[t]);
+        const int end = mp_step_end(plan->steps, (int)t);
         step_call *last = out->n ? &out->calls[out->n - 1] : NULL;
-        if (last && update && last->is_update && !one_by_one && !waited[t] &&
-            (!two_streams || plan->steps[t].until == plan->steps[last->step].until))
+        if (last && update && last->is_update && !one_by_one && !waited[t] && side == last->is_side &&
+            (!side || end == mp_step_end(plan->steps, (int)last->step)))
             last->n_steps++;
         else
             out->calls[out->n++] = (step_call){t, 1, update, side, -1};
@@ -79,10 +81,10 @@ static mp_status list_calls(const mp_program *program, const mp_plan *plan, bool
     *out = (call_list){.calls = mp_pool_alloc(pool, n, sizeof *out->calls)};
     MP_ENSURE(mark && waited && out->calls, err, MP_NOMEM, "out of memory");
     for (size_t t = 0; t < n && two_streams; t++)
-        if (plan->steps[t].until) waited[plan->steps[t].until] = true;
+        if (mp_step_is_issued(plan->steps[t])) waited[mp_step_end(plan->steps, (int)t)] = true;
     list(program, plan, one_by_one, two_streams, waited, out);
     for (size_t k = 0; k < out->n; k++)
-        if (out->calls[k].is_side) mark[plan->steps[out->calls[k].step].until] = ++n_marks;
+        if (out->calls[k].is_side) mark[mp_step_end(plan->steps, (int)out->calls[k].step)] = ++n_marks;
     for (size_t k = 0; k < out->n; k++) out->calls[k].wait = mark[out->calls[k].step + out->calls[k].n_steps] - 1;
     return MP_OK;
 }

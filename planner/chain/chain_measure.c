@@ -74,10 +74,10 @@ static int use(const mp_alternative *alternative, size_t i)
 static int64_t in_place_bytes(mp_chain_peaks *x, const mp_alternative *alternative, int step)
 {
     const mp_graph *graph = x->chain->graph;
+    mp_in_place p;
     int64_t bytes = 0;
-    for (size_t i = 0; i < alternative->n_in_place; i++) {
-        const mp_in_place p = alternative->in_place[i];
-        if (!x->is_live[p.from] || x->last[p.from] != step || x->begins[p.to] != step || !mp_pair_fits(graph, p)) continue;
+    for (size_t at = 0; mp_pair_next(graph, alternative, &at, &p);) {
+        if (!x->is_live[p.from] || x->last[p.from] != step || x->begins[p.to] != step) continue;
         if (mp_pair_take(p, step, x->taken)) bytes += graph->storages[p.to].bytes;
     }
     return bytes;

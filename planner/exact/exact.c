@@ -253,7 +253,7 @@ static mp_status expand(exact *x, int k)
 
 static mp_status first_state(exact *x)
 {
-    mp_exact_state first = {.parent = -1, .first_live = x->graph.carried};
+    mp_exact_state first = {.parent = -1, .first_live = x->graph.lasting};
     MP_CHECK(find_stage(&x->table, &x->graph, 0, &first.stage, x->err));
     first.live = first.first_live &= x->table.stages[first.stage].useful;
     MP_CHECK(take_safe_steps(x, &first.stage, &first.live, NULL, NULL));

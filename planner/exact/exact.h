@@ -45,7 +45,7 @@ typedef struct mp_exact_graph {
     int n_nodes, n_storages;
     mp_exact_set all, optional;              /* nodes that must run; nodes that may run once */
     mp_exact_set repeatable, computes_again; /* nodes that may run again: in some alternative, in one that does not return */
-    mp_exact_set carried;                    /* storages */
+    mp_exact_set lasting;                    /* storages that outlive the step: carried gradients */
     mp_exact_node nodes[MP_EXACT_BITS];
     mp_exact_set producers[MP_EXACT_BITS], adders[MP_EXACT_BITS]; /* per storage; an adder is a producer */
     int64_t bytes[MP_EXACT_BITS];                                 /* on the device */

@@ -42,7 +42,7 @@ static mp_status number_storages(reader *r)
         r->bit[s] = x->n_storages++;
         x->bytes[r->bit[s]] = storage->tier == MP_TIER_DEVICE ? storage->bytes : 0;
         x->recompute_ticks[r->bit[s]] = INT64_MAX;
-        if (storage->carried) x->carried |= mp_exact_one(r->bit[s]);
+        if (mp_storage_outlives_step(storage)) x->lasting |= mp_exact_one(r->bit[s]);
         for (int a = r->graph->adders_start[s]; a < r->graph->adders_start[s + 1]; a++)
             x->adders[r->bit[s]] |= mp_exact_one(r->graph->adders[a]);
     }
@@ -59,10 +59,10 @@ static bool writes_parameter(const reader *r, const mp_alternative *alternative,
 static bool alternatives_agree(const reader *r, int v, const mp_alternative *alternative)
 {
     const mp_alternative *base = &r->graph->nodes[v].alternatives[0];
-    const mp_exact_set carried = r->x->carried;
-    if (alternative->returns) return !(set_of(r, base->writes, base->n_writes) & carried);
+    const mp_exact_set lasting = r->x->lasting;
+    if (alternative->returns) return !(set_of(r, base->writes, base->n_writes) & lasting);
     if (alternative->n_adds != base->n_adds) return false; /* equal numbers suffice if none adds to what the base does not */
-    if ((set_of(r, alternative->writes, alternative->n_writes) ^ set_of(r, base->writes, base->n_writes)) & carried)
+    if ((set_of(r, alternative->writes, alternative->n_writes) ^ set_of(r, base->writes, base->n_writes)) & lasting)
         return false;
     if (r->graph->nodes[v].phase != MP_PHASE_UPDATE) return true;
     for (size_t i = 0; i < alternative->n_writes; i++)
@@ -107,11 +107,10 @@ static void read_alternative(const reader *r, int v, int number, mp_in_place **p
                                   .pairs = *pairs,
                                   .workspace_bytes = alternative->workspace_bytes,
                                   .ticks = alternative->ticks};
-    for (size_t i = 0; i < alternative->n_in_place; i++) {
-        const mp_in_place pair = alternative->in_place[i], p = {r->bit[pair.from], r->bit[pair.to]};
-        if (!mp_pair_fits(r->graph, pair)) continue;
-        out->pairs[out->n_pairs++] = p;
-        out->from |= mp_exact_one(p.from);
+    mp_in_place pair;
+    for (size_t at = 0; mp_pair_next(r->graph, alternative, &at, &pair);) {
+        out->pairs[out->n_pairs++] = (mp_in_place){r->bit[pair.from], r->bit[pair.to]};
+        out->from |= mp_exact_one(r->bit[pair.from]);
     }
     *pairs += out->n_pairs;
     read_rules(r, v, alternative, out);
@@ -143,7 +142,7 @@ static mp_status read_node(const reader *r, int v, mp_exact_alternative *alterna
         if (alternatives[k].returns) x->repeatable |= mp_exact_one(v);
         if (alternatives[k].ticks < out->least_ticks && !alternatives[k].returns) out->least_ticks = alternatives[k].ticks;
     }
-    MP_ENSURE(!(x->repeatable & mp_exact_one(v)) || !(out->writes & x->carried), r->err, MP_NOT_APPLICABLE,
+    MP_ENSURE(!(x->repeatable & mp_exact_one(v)) || !(out->writes & x->lasting), r->err, MP_NOT_APPLICABLE,
               "%s can run again and makes a carried gradient", mp_node_label(r->graph, v).text);
     if (x->optional & mp_exact_one(v)) out->least_ticks = 0;
     x->least_ticks += out->least_ticks;
@@ -174,7 +173,7 @@ static void find_used_later(mp_exact_graph *x, const mp_precedence *order)
             const mp_exact_node *other = &x->nodes[mp_bits_take(&later)];
             node->used_later |= other->always_read | other->alternatives[0].adds;
         }
-        for (mp_exact_set left = node->used_later & produced_once & ~x->carried; left;) {
+        for (mp_exact_set left = node->used_later & produced_once & ~x->lasting; left;) {
             const int s = mp_bits_take(&left);
             if (x->producers[s] & mp_precedence_ancestors(order, v)[0]) node->must_be_live |= mp_exact_one(s);
         }
@@ -187,6 +186,7 @@ mp_status mp_exact_graph_read(const mp_graph *graph, int64_t budget_bytes, bool 
     MP_OWNED_BY(mp_precedence_free) mp_precedence *order = NULL;
     reader r = {.x = out, .graph = graph, .err = err};
     size_t n_alternatives = 0, n_pairs = 0;
+    mp_in_place pair;
     MP_ENSURE(graph->n_nodes <= MP_EXACT_BITS, err, MP_NOT_APPLICABLE, "%s is too large to try all schedules", graph->name);
     out->graph = graph;
     out->n_nodes = (int)graph->n_nodes;
@@ -195,7 +195,7 @@ mp_status mp_exact_graph_read(const mp_graph *graph, int64_t budget_bytes, bool 
     r.updates = mp_pool_alloc(pool, graph->n_storages, sizeof *r.updates);
     for (size_t i = 0; i < graph->n_nodes; i++)
         for (size_t k = 0; k < graph->nodes[i].n_alternatives; k++, n_alternatives++)
-            n_pairs += graph->nodes[i].alternatives[k].n_in_place;
+            for (size_t at = 0; mp_pair_next(graph, &graph->nodes[i].alternatives[k], &at, &pair);) n_pairs++;
     out->alternatives = mp_alloc(n_alternatives, sizeof *out->alternatives);
     out->pairs = mp_alloc(n_pairs, sizeof *out->pairs);
     MP_ENSURE(out->alternatives && out->pairs && !mp_pool_failed(pool), err, MP_NOMEM, "out of memory for %s", graph->name);

@@ -58,7 +58,7 @@ static int64_t least_bytes(const mp_exact_graph *x, const mp_exact_stage *stage,
 {
     const mp_exact_node *node = &x->nodes[a->node];
     const mp_exact_set stays = node->must_be_live | (stage->must_be_live & node->used_later);
-    const mp_exact_set begun = x->carried & stage->produced;
+    const mp_exact_set begun = x->lasting & stage->produced;
     mp_exact_set shared = 0;
     for (size_t i = 0; i < a->n_pairs; i++)
         if (!(stays & mp_exact_one(a->pairs[i].from))) shared |= mp_exact_one(a->pairs[i].to);
@@ -91,14 +91,14 @@ void mp_exact_stage_of(const mp_exact_graph *x, mp_exact_set ran, mp_exact_stage
         if (!(x->producers[s] & ran)) continue;
         g.produced |= one;
         if (x->adders[s] & ~ran) pending |= one;
-        if (!(x->carried & one)) continue;
+        if (!(x->lasting & one)) continue;
         begun |= one;
         g.fixed_bytes += x->bytes[s];
     }
     for (mp_exact_set again = g.active & ran; again;) g.recomputable |= writes_of(&x->nodes[mp_bits_take(&again)], ran);
     g.complete = begun & ~pending;
     g.useful = (g.useful | pending) & ~begun;
-    g.must_be_live = ((g.produced & g.demanded & ~g.recomputable) | pending) & ~x->carried;
+    g.must_be_live = ((g.produced & g.demanded & ~g.recomputable) | pending) & ~x->lasting;
     g.dead_end = is_dead_end(x, &g);
     *out = g;
 }
@@ -106,7 +106,7 @@ void mp_exact_stage_of(const mp_exact_graph *x, mp_exact_set ran, mp_exact_stage
 int64_t mp_exact_least_extra(const mp_exact_graph *x, const mp_exact_stage *stage, mp_exact_set live)
 {
     if (stage->dead_end || (stage->must_be_live & ~live)) return -1;
-    const mp_exact_set available = live | x->carried | ~stage->produced;
+    const mp_exact_set available = live | x->lasting | ~stage->produced;
     mp_exact_set demanded = stage->demanded & ~available, again = 0;
     int64_t ticks[MP_EXACT_BITS], sum = 0;
     for (mp_exact_set seen = 0; demanded & ~seen;) {
@@ -176,7 +176,7 @@ static step step_of(const mp_exact_graph *x, const mp_exact_stage *stage, const 
     /* storages that are produced again have ended, and so have those that neither the step nor a later node reads */
     p.live = live & ~p.begins & (next->useful | alternative->reads | alternative->adds);
     p.over_bytes = stage->fixed_bytes + mp_exact_bytes(x, p.live) + mp_exact_bytes(x, p.begins) + alternative->workspace_bytes;
-    if (!stage->ran) p.over_bytes += mp_exact_bytes(x, x->carried & ~p.live); /* all carried gradients are live in it */
+    if (!stage->ran) p.over_bytes += mp_exact_bytes(x, x->lasting & ~p.live); /* all carried gradients are live in it */
     p.over_bytes -= x->memory_bytes;
     return p;
 }
@@ -233,14 +233,14 @@ bool mp_exact_is_safe(const mp_exact_graph *x, const mp_exact_stage *stage, cons
     if (x->graph->has_copies) return false;
     if (alternative->ticks > node->least_ticks || (node->writes & ~alternative->writes & next->useful) || !fits(&p, 0))
         return false;
-    if (p.begins & x->carried & stage->useful) return false;
+    if (p.begins & x->lasting & stage->useful) return false;
     for (mp_exact_set others = stage->active & ~mp_exact_one(alternative->node); others;) {
         const mp_exact_node *other = &x->nodes[mp_bits_take(&others)];
         for (size_t k = 0; k < other->n_alternatives; k++)
             if (other->alternatives[k].before & mp_exact_one(alternative->node)) return false;
     }
     const mp_exact_set ends = stage->must_be_live & live & (node->always_read | alternative->adds) & ~next->useful;
-    if (mp_exact_bytes(x, p.begins & (next->useful | x->carried)) > mp_exact_bytes(x, ends)) return false;
+    if (mp_exact_bytes(x, p.begins & (next->useful | x->lasting)) > mp_exact_bytes(x, ends)) return false;
     *live_after = (p.live | p.begins) & p.useful;
     return true;
 }

@@ -123,11 +123,12 @@ static mp_status add_pairs(builder *b, int i, int place)
     const mp_alternative *base = mp_ilp_base(m, place);
     const mp_storage *storages = m->graph->storages;
     const size_t before = m->n_columns;
-    for (size_t k = 0; k < base->n_in_place; k++) {
-        const mp_in_place pair = base->in_place[k];
+    mp_in_place pair;
+    for (size_t at = 0; mp_pair_next(m->graph, base, &at, &pair);) {
+        const int from_place = m->produced_at[pair.from];
         int column;
-        if (m->produced_at[pair.from] < 0 || m->produced_at[pair.to] != place || !mp_pair_fits(m->graph, pair)) continue;
-        if (m->produced_at[pair.from] >= place || mp_ilp_used_from(m, i, pair.from, place + 1) == MP_ILP_ALWAYS) continue;
+        if (from_place < 0 || from_place >= place || m->produced_at[pair.to] != place) continue;
+        if (mp_ilp_used_from(m, i, pair.from, place + 1) == MP_ILP_ALWAYS) continue;
         MP_CHECK(mp_ilp_add_column(m, (mp_ilp_column){MP_ILP_IN_PLACE, i, place, pair.from, pair.to}, &column, b->err));
         MP_CHECK(put(b, column, -storages[pair.to].bytes));
     }

@@ -3,20 +3,20 @@
 
 #include <string.h>
 
+#include "estimator/graph/liveness.h"
 #include "estimator/graph/order_rules.h"
 #include "memplan/arena.h"
 #include "memplan/check.h"
 #include "planner/order/updates.h"
 #include "planner/solve/solver.h"
 
-enum { ROUNDS = 4, READS = 1, CHANGES = 2 };
+enum { ROUNDS = 4 };
 
 typedef struct search {
     const mp_graph *graph;
     mp_step *steps;
     int n;
     int64_t limit_bytes; /* limit for live bytes while updates run beside a step */
-    char *used;          /* per storage: READS or CHANGES by the present group */
     int64_t *done;       /* per step, and for the end: when all that it waits for has run */
     int64_t second_free; /* when the second stream has run everything issued */
     mp_second_stream effect;
@@ -33,56 +33,32 @@ static bool is_update(const search *x, int t)
     return x->graph->nodes[x->steps[t].node].phase == MP_PHASE_UPDATE;
 }
 
-static void mark(const search *x, const mp_alternative *alternative, bool on)
-{
-    for (size_t i = 0; i < alternative->n_reads; i++) x->used[alternative->reads[i]] |= READS;
-    for (size_t i = 0; i < alternative->n_writes; i++) x->used[alternative->writes[i]] |= CHANGES;
-    for (size_t i = 0; i < alternative->n_adds; i++) x->used[alternative->adds[i]] |= CHANGES;
-    for (size_t i = 0; i < alternative->n_reads && !on; i++) x->used[alternative->reads[i]] = 0;
-    for (size_t i = 0; i < alternative->n_writes && !on; i++) x->used[alternative->writes[i]] = 0;
-    for (size_t i = 0; i < alternative->n_adds && !on; i++) x->used[alternative->adds[i]] = 0;
-}
-
-/* True if a step must wait for the present group. */
-static bool meets(const search *x, const mp_alternative *alternative)
-{
-    for (size_t i = 0; i < alternative->n_reads; i++)
-        if (x->used[alternative->reads[i]] & CHANGES) return true;
-    for (size_t i = 0; i < alternative->n_writes; i++)
-        if (x->used[alternative->writes[i]]) return true;
-    for (size_t i = 0; i < alternative->n_adds; i++)
-        if (x->used[alternative->adds[i]]) return true;
-    return false;
-}
-
-static void set_wait(const search *x, int first, int end, int until)
-{
-    for (int t = first; t < end; t++) x->steps[t].until = until;
-}
-
+/* Issues steps [first, end) until a step, and asks whether the rules and the memory permit it. */
 static mp_status fits(const search *x, int first, int end, int until, bool *yes)
 {
     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
-    set_wait(x, first, end, until);
-    MP_CHECK(mp_timeline_build(x->graph, x->steps, (size_t)x->n, &timeline, x->err));
-    *yes = true;
-    for (int t = end; t < until; t++) *yes &= timeline->static_bytes + timeline->live_bytes[t] <= x->limit_bytes;
+    mp_error refused = {0};
+    mp_steps_issue(x->steps, first, end, until);
+    const mp_status st = mp_timeline_build(x->graph, x->steps, (size_t)x->n, &timeline, &refused);
+    MP_ENSURE(st == MP_OK || st == MP_INVALID, x->err, st, "%s", refused.message);
+    *yes = timeline != NULL;
+    for (int t = end; t < until && *yes; t++) *yes = timeline->static_bytes + timeline->live_bytes[t] <= x->limit_bytes;
     return MP_OK;
 }
 
-/* Finds the latest wait up to `until` that fits the memory; `end`: none. A later wait keeps more live. */
+/* Finds the latest wait up to `until` that is permitted; `end`: none. A later wait keeps more live, beside more steps. */
 static mp_status latest_within(const search *x, int first, int end, int until, int *out)
 {
     int within = end, over = until + 1;
     for (int probe = until; over - within > 1; probe = within + (over - within) / 2) {
-        bool yes;
+        bool yes = false;
         MP_CHECK(fits(x, first, end, probe, &yes));
         if (yes)
             within = probe;
         else
             over = probe;
     }
-    set_wait(x, first, end, within > end ? within : 0);
+    mp_steps_issue(x->steps, first, end, within > end ? within : 0);
     *out = within;
     return MP_OK;
 }
@@ -92,23 +68,20 @@ static mp_status place_group(search *x, int first, int end, int64_t clock, bool 
 {
     int64_t ticks = 0, passed = clock, start = clock > x->second_free ? clock : x->second_free;
     int until = end;
-    *beside = false;
     for (int t = first; t < end; t++) ticks += alternative_at(x, t)->ticks;
     x->effect.update_ticks += ticks;
     x->effect.n_updates += (size_t)(end - first);
-    for (int t = first; t < end; t++) mark(x, alternative_at(x, t), true);
-    for (; until < x->n && passed < start + ticks && !meets(x, alternative_at(x, until)); until++)
+    for (; until < x->n && passed < start + ticks; until++)
         if (!is_update(x, until)) passed += alternative_at(x, until)->ticks; /* other updates may be on the second stream too */
-    for (int t = first; t < end; t++) mark(x, alternative_at(x, t), false);
-    if (until > end && passed > start) MP_CHECK(latest_within(x, first, end, until, &until));
+    if (passed > start) MP_CHECK(latest_within(x, first, end, until, &until));
     passed = clock;
     for (int t = end; t < until; t++)
         if (!is_update(x, t)) passed += alternative_at(x, t)->ticks;
-    if (passed <= start) { /* no update would be hidden */
-        set_wait(x, first, end, 0);
+    *beside = passed > start;
+    if (!*beside) { /* no update would be hidden */
+        mp_steps_issue(x->steps, first, end, 0);
         return MP_OK;
     }
-    *beside = true;
     x->second_free = start + ticks;
     if (x->done[until] < start + ticks) x->done[until] = start + ticks;
     x->effect.n_beside += (size_t)(end - first);
@@ -122,7 +95,7 @@ static mp_status place_all(search *x)
     x->effect = (mp_second_stream){0};
     x->second_free = 0;
     memset(x->done, 0, ((size_t)x->n + 1) * sizeof *x->done);
-    set_wait(x, 0, x->n, 0);
+    mp_steps_issue(x->steps, 0, x->n, 0);
     for (int t = 0, end; t < x->n; t = end) {
         bool beside = false;
         if (clock < x->done[t]) clock = x->done[t];
@@ -167,7 +140,6 @@ mp_status mp_plan_second_stream(const mp_graph *graph, mp_plan **plan, mp_second
     MP_OWNED_BY(mp_plan_free) mp_plan *after = NULL;
     x.limit_bytes = before->budget_bytes < MP_NO_LIMIT ? limit : before->peak_bytes;
     MP_CHECK(take_steps(&x, before));
-    x.used = mp_pool_alloc(pool, graph->n_storages, sizeof *x.used);
     x.done = mp_pool_alloc(pool, before->n_steps + 1, sizeof *x.done);
     MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "out of memory for a plan of %zu steps", before->n_steps);
     for (int round = 0; round < ROUNDS; round++) {
