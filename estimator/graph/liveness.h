@@ -46,6 +46,9 @@ static inline bool mp_pair_fits(const mp_graph *graph, mp_in_place pair)
     return from->bytes >= to->bytes && !mp_storage_is_static(from) && !mp_storage_is_static(to);
 }
 
+/* True if an alternative that lists no pairs of its own has this one of its base: it reads `from`, and makes `to`. O(lists). */
+bool mp_pair_is_inherited(const mp_alternative *alternative, mp_in_place pair);
+
 /* Finds the next listed pair of an alternative that fits; false: there is none. *at is 0 at first. Inline as mp_pair_take. */
 static inline bool mp_pair_next(const mp_graph *graph, const mp_alternative *alternative, size_t *at, mp_in_place *pair)
 {

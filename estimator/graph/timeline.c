@@ -237,19 +237,26 @@ static void find_peak(mp_tier_use *use, size_t n)
     use->peak_bytes = use->static_bytes + highest;
 }
 
+/* Adds to differences[0..n_steps] what a tier's instances add to the bytes before, as in the steps of their lives or as
+ * between these. */
+static void add_spans(const mp_graph *graph, const mp_timeline *tl, int tier, bool between, int64_t *differences)
+{
+    for (size_t k = 0; k < tl->n_spans; k++) {
+        const mp_span *span = &tl->spans[k];
+        const mp_storage *storage = &graph->storages[span->storage];
+        if (storage->tier != tier) continue;
+        differences[span->begin + (between || span->takes_over >= 0)] += storage->bytes;
+        differences[span->end] -= storage->bytes;
+    }
+}
+
 /* Adds up live bytes over time. live_bytes has n_steps + 1 elements, and holds differences at first. */
 static void add_up(struct builder *b, const mp_step *steps)
 {
     mp_timeline *tl = b->timeline;
-    const mp_storage *storages = b->graph->storages;
-    for (size_t k = 0; k < tl->n_spans; k++) {
-        const mp_span *span = &tl->spans[k];
-        int64_t *live_bytes = tl->tiers[storages[span->storage].tier].live_bytes, bytes = storages[span->storage].bytes;
-        live_bytes[span->begin + (span->takes_over >= 0)] += bytes;
-        live_bytes[span->end] -= bytes;
-    }
     add_workspaces(b, steps);
     for (size_t m = 0; m < tl->n_tiers; m++) {
+        add_spans(b->graph, tl, (int)m, false, tl->tiers[m].live_bytes);
         tl->tiers[m].static_bytes = mp_graph_static_bytes_in(b->graph, (int)m);
         find_peak(&tl->tiers[m], tl->n_steps);
     }
@@ -356,13 +363,7 @@ void mp_timeline_between(const mp_graph *graph, const mp_timeline *timeline, int
 {
     int64_t live = timeline->static_bytes;
     for (size_t t = 0; t <= timeline->n_steps; t++) between_bytes[t] = 0;
-    for (size_t k = 0; k < timeline->n_spans; k++) {
-        const mp_span *span = &timeline->spans[k];
-        const int64_t bytes = graph->storages[span->storage].bytes;
-        if (graph->storages[span->storage].tier != MP_TIER_DEVICE) continue;
-        between_bytes[span->begin + 1] += bytes;
-        between_bytes[span->end] -= bytes;
-    }
+    add_spans(graph, timeline, MP_TIER_DEVICE, true, between_bytes);
     for (size_t t = 0; t <= timeline->n_steps; t++) between_bytes[t] = live += between_bytes[t];
     for (size_t t = 0; timeline->concurrent_bytes && t < timeline->n_steps; t++)
         between_bytes[t] += timeline->concurrent_bytes[t];

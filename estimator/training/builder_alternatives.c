@@ -5,9 +5,8 @@
  * (Bulo, Porzi, Kontschieder 2018, "In-Place Activated BatchNorm"), so that the input need not be kept where the output
  * is kept anyway. That rounds differently, so it is there only if the user allows results to depend on the plan.
  */
+#include "estimator/graph/liveness.h"
 #include "estimator/training/builder.h"
-
-#include <string.h>
 
 static bool wants_gradient(const mp_builder *b, const mp_operator *op)
 {
@@ -51,18 +50,6 @@ static int *changed(mp_builder *b, const int *list, size_t *n, int drop, const i
     return out;
 }
 
-/* Keeps the in-place pairs whose source the alternative still reads; returns how many there are. */
-static size_t kept_pairs(mp_alternative *alternative)
-{
-    size_t n = 0;
-    for (size_t p = 0; p < alternative->n_in_place; p++) {
-        bool reads = false;
-        for (size_t r = 0; r < alternative->n_reads; r++) reads |= alternative->reads[r] == alternative->in_place[p].from;
-        if (reads) alternative->in_place[n++] = alternative->in_place[p];
-    }
-    return n;
-}
-
 static int64_t bytes_of(const mp_builder *b, const mp_alternative *alternative)
 {
     int64_t bytes = 1;
@@ -91,13 +78,14 @@ mp_status mp_build_alternative(mp_builder *b, int k, int index)
     }
     f->in_place = mp_pool_alloc(b->graph->pool, f->n_in_place, sizeof *f->in_place);
     MP_ENSURE(f->in_place, b->err, MP_NOMEM, "out of memory");
-    memcpy(f->in_place, alternatives[0].in_place, f->n_in_place * sizeof *f->in_place);
     if (mask && node->phase == MP_PHASE_FORWARD)
         f->writes = changed(b, alternatives[0].writes, &f->n_writes, -1, more, 1);
     else
         f->reads = changed(b, alternatives[0].reads, &f->n_reads, drop, more, 3);
     MP_ENSURE(f->reads && f->writes, b->err, MP_NOMEM, "out of memory");
-    f->n_in_place = kept_pairs(f);
+    f->n_in_place = 0;
+    for (size_t p = 0; p < alternatives[0].n_in_place; p++)
+        if (mp_pair_is_inherited(f, alternatives[0].in_place[p])) f->in_place[f->n_in_place++] = alternatives[0].in_place[p];
     /* all of these operators are memory-bound: time is proportional to the bytes moved */
     f->ticks = (int64_t)((double)f->ticks * (double)bytes_of(b, f) / (double)bytes_of(b, alternatives));
     node->alternatives = alternatives;

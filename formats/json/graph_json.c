@@ -9,30 +9,16 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
+#include "estimator/graph/liveness.h"
 #include "formats/base/ids.h"
 #include "formats/base/ticks.h"
 #include "formats/json/json.h"
-#include "planner/math/list.h"
 
 static const struct {
     const char *name;
     unsigned flag;
 } flag_names[] = {{"once", MP_NODE_ONCE}, {"random", MP_NODE_RANDOM}, {"view", MP_NODE_VIEW}, {"optional", MP_NODE_OPTIONAL}};
 enum { N_FLAGS = sizeof flag_names / sizeof *flag_names };
-
-/* Writes the pairs of `base` that fit the lists of `alternative` to pairs[]; returns how many. */
-static size_t inherited_pairs(const mp_alternative *base, const mp_alternative *alternative, mp_in_place *pairs)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < base->n_in_place; i++) {
-        mp_in_place p = base->in_place[i];
-        if (mp_list_has(alternative->reads, alternative->n_reads, p.from) &&
-            (mp_list_has(alternative->writes, alternative->n_writes, p.to) ||
-             mp_list_has(alternative->adds, alternative->n_adds, p.to)))
-            pairs[n++] = p;
-    }
-    return n;
-}
 
 /* ---- reading ---- */
 
@@ -131,11 +117,11 @@ static mp_status read_pairs(struct reader *r, const mp_json_record *row, const m
 {
     const json_t *array = NULL;
     MP_CHECK(mp_json_get_array(row, "in_place", false, &array));
-    size_t n = array ? json_array_size(array) : base ? base->n_in_place : 0;
-    mp_in_place *pairs = mp_pool_alloc(r->graph->pool, n, sizeof *pairs);
+    const size_t n_inherited = base && !array ? base->n_in_place : 0;
+    size_t n = json_array_size(array);
+    mp_in_place *pairs = mp_pool_alloc(r->graph->pool, n + n_inherited, sizeof *pairs);
     if (!pairs) return MP_NO_MEMORY(r->err);
-    if (!array && base) n = inherited_pairs(base, alternative, pairs);
-    for (size_t i = 0; array && i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         const json_t *pair = json_array_get(array, i);
         int64_t from, to;
         if (json_array_size(pair) != 2) return mp_json_record_fail(row, "\"in_place\"[%zu] is no pair", i);
@@ -145,6 +131,8 @@ static mp_status read_pairs(struct reader *r, const mp_json_record *row, const m
         if (pairs[i].from < 0 || pairs[i].to < 0)
             return mp_json_record_fail(row, "\"in_place\"[%zu] names a storage that is not there", i);
     }
+    for (size_t i = 0; i < n_inherited; i++)
+        if (mp_pair_is_inherited(alternative, base->in_place[i])) pairs[n++] = base->in_place[i];
     alternative->in_place = pairs;
     alternative->n_in_place = n;
     return MP_OK;
@@ -359,11 +347,8 @@ static bool same_pairs(const mp_alternative *base, const mp_alternative *alterna
 {
     size_t k = 0;
     for (size_t i = 0; i < base->n_in_place; i++) {
-        mp_alternative one = *base;
-        mp_in_place p;
-        one.in_place = &base->in_place[i];
-        one.n_in_place = 1;
-        if (!inherited_pairs(&one, alternative, &p)) continue;
+        const mp_in_place p = base->in_place[i];
+        if (!mp_pair_is_inherited(alternative, p)) continue;
         if (k == alternative->n_in_place || alternative->in_place[k].from != p.from || alternative->in_place[k].to != p.to)
             return false;
         k++;
