@@ -53,22 +53,6 @@ static bool is_update(const mp_program *program, const mp_plan *plan, size_t t)
     return program->bindings->nodes[plan->steps[t].node].task == MP_TASK_UPDATE;
 }
 
-/* Lists the calls without their waits. waited[t] is true if step t waits for the side stream. */
-static void list(const mp_program *program, const mp_plan *plan, bool one_by_one, bool two_streams, const bool *waited,
-                 call_list *out)
-{
-    for (size_t t = 0; t < plan->n_steps; t++) {
-        const bool update = is_update(program, plan, t), side = two_streams && mp_step_is_issued(plan->steps[t]);
-        const int end = mp_step_end(plan->steps, (int)t);
-        step_call *last = out->n ? &out->calls[out->n - 1] : NULL;
-        if (last && update && last->is_update && !one_by_one && !waited[t] && side == last->is_side &&
-            (!side || end == mp_step_end(plan->steps, (int)last->step)))
-            last->n_steps++;
-        else
-            out->calls[out->n++] = (step_call){t, 1, update, side, -1};
-    }
-}
-
 /* Lists the calls in the order of the plan. `one_by_one` gives every update a call of its own; without `two_streams` all run
  * on the main stream. The list is in the pool. MP_NOMEM. O(steps). */
 static mp_status list_calls(const mp_program *program, const mp_plan *plan, bool one_by_one, bool two_streams, mp_pool *pool,
@@ -77,14 +61,20 @@ static mp_status list_calls(const mp_program *program, const mp_plan *plan, bool
     const size_t n = plan->n_steps;
     MP_OWNED int *mark = mp_alloc(n + 1, sizeof *mark); /* per step, and for the end: 1 + the last mark waited for */
     int n_marks = 0;                                    /* number of calls on the side stream so far */
-    MP_OWNED bool *waited = mp_alloc(n + 1, sizeof *waited);
     *out = (call_list){.calls = mp_pool_alloc(pool, n, sizeof *out->calls)};
-    MP_ENSURE(mark && waited && out->calls, err, MP_NOMEM, "out of memory");
-    for (size_t t = 0; t < n && two_streams; t++)
-        if (mp_step_is_issued(plan->steps[t])) waited[mp_step_end(plan->steps, (int)t)] = true;
-    list(program, plan, one_by_one, two_streams, waited, out);
-    for (size_t k = 0; k < out->n; k++)
-        if (out->calls[k].is_side) mark[mp_step_end(plan->steps, (int)out->calls[k].step)] = ++n_marks;
+    MP_ENSURE(mark && out->calls, err, MP_NOMEM, "out of memory");
+    for (size_t t = 0; t < n; t++) {
+        const bool update = is_update(program, plan, t), side = two_streams && mp_step_is_issued(plan->steps[t]);
+        const int end = mp_step_end(plan->steps, (int)t);
+        step_call *last = out->n ? &out->calls[out->n - 1] : NULL;
+        const bool joins = last && update && last->is_update && !one_by_one && side == last->is_side && !mark[t];
+        if (joins && (!side || mark[end] == n_marks)) { /* what joins a call on the side stream is waited for with it */
+            last->n_steps++;
+            continue;
+        }
+        out->calls[out->n++] = (step_call){t, 1, update, side, -1};
+        if (side) mark[end] = ++n_marks;
+    }
     for (size_t k = 0; k < out->n; k++) out->calls[k].wait = mark[out->calls[k].step + out->calls[k].n_steps] - 1;
     return MP_OK;
 }
