@@ -63,8 +63,8 @@ static mp_status latest_within(const search *x, int first, int end, int until, i
     return MP_OK;
 }
 
-/* Sets the waits of the updates of steps [first, end), which are issued at `clock`. *beside: they run on the second stream. */
-static mp_status place_group(search *x, int first, int end, int64_t clock, bool *beside)
+/* Issues the updates of steps [first, end) at `clock`, or leaves them in order if that would hide nothing. */
+static mp_status place_group(search *x, int first, int end, int64_t clock)
 {
     int64_t ticks = 0, passed = clock, start = clock > x->second_free ? clock : x->second_free;
     int until = end;
@@ -77,8 +77,7 @@ static mp_status place_group(search *x, int first, int end, int64_t clock, bool 
     passed = clock;
     for (int t = end; t < until; t++)
         if (!is_update(x, t)) passed += alternative_at(x, t)->ticks;
-    *beside = passed > start;
-    if (!*beside) { /* no update would be hidden */
+    if (passed <= start) {
         mp_steps_issue(x->steps, first, end, 0);
         return MP_OK;
     }
@@ -97,11 +96,10 @@ static mp_status place_all(search *x)
     memset(x->done, 0, ((size_t)x->n + 1) * sizeof *x->done);
     mp_steps_issue(x->steps, 0, x->n, 0);
     for (int t = 0, end; t < x->n; t = end) {
-        bool beside = false;
         if (clock < x->done[t]) clock = x->done[t];
         for (end = t + 1; is_update(x, t) && end < x->n && is_update(x, end) && !x->done[end];) end++;
-        if (is_update(x, t)) MP_CHECK(place_group(x, t, end, clock, &beside));
-        for (int s = t; s < end && !beside; s++) clock += alternative_at(x, s)->ticks;
+        if (is_update(x, t)) MP_CHECK(place_group(x, t, end, clock));
+        for (int s = t; s < end && !mp_step_is_issued(x->steps[s]); s++) clock += alternative_at(x, s)->ticks;
     }
     return MP_OK;
 }
