@@ -21,12 +21,12 @@ TWIN_C          := $(wildcard tests/cuda/twin/*.c) $(filter executor/operators/%
 
 # Debian packages, and what of them the compiler and linker are told. Asked for in recipes only, when all are installed.
 BUILD_PACKAGES := gcc libc6-dev pkg-config protobuf-c-compiler libprotobuf-c-dev libonnx-dev libigraph-dev libjansson-dev \
-                  libxxhash-dev uthash-dev libgraphviz-dev libdnnl-dev libglpk-dev fonts-dejavu-core
+                  libxxhash-dev uthash-dev libgraphviz-dev libdnnl-dev libglpk-dev liburing-dev fonts-dejavu-core
 TEST_PACKAGES  := libcmocka-dev libonnx-testdata g++ python3-jsonschema
 CHECK_PACKAGES := python3 clang-format
 ANALYSE_PACKAGES := cppcheck gcovr clang clang-tidy libomp-14-dev libclang-rt-14-dev valgrind
 DEMO_PACKAGES  := dataset-fashion-mnist
-PKGS := igraph jansson libprotobuf-c libxxhash libgvc libcgraph
+PKGS := igraph jansson libprotobuf-c libxxhash libgvc libcgraph liburing
 once  = $(eval $1 := $2)$($1)
 DEPS_CFLAGS = $(call once,DEPS_CFLAGS,$(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PKGS))))
 DEPS_LIBS   = $(call once,DEPS_LIBS,$(shell pkg-config --libs $(PKGS)) -ldnnl -lglpk -lpthread -lm)

@@ -39,6 +39,7 @@ FOREIGN: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("cudnn", ("executor/cuda/device", "executor/cuda/vendor")),
     ("cublas", ("executor/cuda/device", "executor/cuda/vendor")),
     ("uthash.h", ("estimator/base",)),
+    ("liburing.h", ("executor/tiers/transfer.c",)),
     (
         "xxhash.h",
         (

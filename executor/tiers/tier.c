@@ -1,0 +1,104 @@
+/* tier.c - opens the memory of a tier. */
+#define _GNU_SOURCE
+#include "executor/tiers/tier.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "estimator/base/memory.h"
+
+static mp_status take_memory(mp_tier *t, bool locked, mp_error *err)
+{
+    void *memory = mmap(NULL, (size_t)t->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    MP_ENSURE(memory != MAP_FAILED, err, MP_NOMEM, "there are no %lld bytes of memory for %s", (long long)t->bytes, t->title);
+    t->memory = memory;
+    MP_ENSURE(!locked || mlock(memory, (size_t)t->bytes) == 0, err, MP_NOMEM,
+              "the %lld bytes of memory of %s cannot be locked: %s", (long long)t->bytes, t->title, strerrordesc_np(errno));
+    return MP_OK;
+}
+
+/* Opens a file without a name; where the file system has none, one whose name is removed at once. -1: errno says why. */
+static int open_nameless(const char *folder, int flags)
+{
+    char path[4096];
+    int file = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC | flags, 0600);
+    if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR)) return file;
+    if ((size_t)snprintf(path, sizeof path, "%s/memplan-XXXXXX", folder) >= sizeof path) return errno = ENAMETOOLONG, -1;
+    file = mkostemp(path, O_CLOEXEC | flags);
+    if (file >= 0) unlink(path);
+    return file;
+}
+
+/* Opens the file so that it is read and written directly, where the file system can and its blocks divide ours. */
+static int open_file(mp_tier *t, const char *folder)
+{
+    struct statx info = {0};
+    int file = open_nameless(folder, O_DIRECT);
+    t->is_direct = file >= 0;
+    t->memory_alignment = MP_TIER_ALIGNMENT;
+    if (t->is_direct && statx(file, "", AT_EMPTY_PATH, STATX_DIOALIGN, &info) == 0 && (info.stx_mask & STATX_DIOALIGN)) {
+        t->is_direct = info.stx_dio_offset_align && MP_TIER_ALIGNMENT % info.stx_dio_offset_align == 0;
+        if (t->is_direct) t->memory_alignment = info.stx_dio_mem_align;
+        if (!t->is_direct) close(file);
+    } else if (!t->is_direct && errno != EINVAL) {
+        return -1;
+    }
+    if (!t->is_direct) t->memory_alignment = 1;
+    return t->is_direct ? file : open_nameless(folder, 0);
+}
+
+/* Makes the file as long as this; false: errno says why. Over the process's own limit, a call would raise a signal. */
+static bool take_room(int file, int64_t bytes)
+{
+    struct rlimit most;
+    errno = EFBIG;
+    if (getrlimit(RLIMIT_FSIZE, &most) == 0 && (rlim_t)bytes > most.rlim_cur) return false;
+    if (fallocate(file, 0, 0, bytes) == 0) return true;
+    /* where the file system cannot, the room is found or missed as the file is written */
+    return errno == EOPNOTSUPP && ftruncate(file, bytes) == 0;
+}
+
+static mp_status take_file(mp_tier *t, const char *folder, mp_error *err)
+{
+    int64_t whole;
+    MP_ENSURE(mp_round_up(t->bytes, MP_TIER_ALIGNMENT, &whole), err, MP_INVALID, "%lld bytes are too many for %s",
+              (long long)t->bytes, t->title);
+    t->file = open_file(t, folder);
+    MP_ENSURE(t->file >= 0, err, MP_IO, "no file can be made for %s: %s", t->title, strerrordesc_np(errno));
+    MP_ENSURE(take_room(t->file, whole), err, MP_IO, "there is no room of %lld bytes for %s: %s", (long long)whole, t->title,
+              strerrordesc_np(errno));
+    return MP_OK;
+}
+
+static mp_status take(mp_tier *t, const char *folder, bool locked, mp_error *err)
+{
+    if (!t->bytes) return MP_OK;
+    return folder ? take_file(t, folder, err) : take_memory(t, locked, err);
+}
+
+mp_status mp_tier_open(const char *name, const char *folder, int64_t bytes, bool locked, mp_tier *out, mp_error *err)
+{
+    mp_tier t = {.bytes = bytes, .file = -1, .is_open = true};
+    snprintf(t.title, sizeof t.title, "the tier '%.60s'%s%.300s", name, folder ? " in " : "", folder ? folder : "");
+    const mp_status st = take(&t, folder, locked, err);
+    if (st == MP_OK)
+        *out = t;
+    else
+        mp_tier_close(&t);
+    return st;
+}
+
+void mp_tier_close(mp_tier *t)
+{
+    if (!t->is_open) return;
+    if (t->memory) munmap(t->memory, (size_t)t->bytes);
+    if (t->file >= 0) close(t->file);
+    *t = (mp_tier){0};
+}

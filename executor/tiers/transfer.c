@@ -1,0 +1,142 @@
+/* transfer.c - moves one copy: by memcpy, or as pieces of a file, several of them at once where there is an io_uring. */
+#define _GNU_SOURCE
+#include "executor/tiers/transfer.h"
+
+#include <errno.h>
+#include <liburing.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PIECE = 1 << 20, AT_ONCE = 4 };
+
+/* A part of a copy that is read or written by one call. */
+typedef struct piece {
+    bool is_under_way;
+    char *memory, *at; /* where its bytes are; where the disk reads or writes them: there, or in the piece's buffer */
+    int64_t offset, bytes, whole_bytes; /* whole_bytes: of whole blocks */
+} piece;
+
+struct mp_transfer {
+    char *room, *buffers;   /* `buffers` is aligned, in `room` */
+    bool has_ring, submits; /* `submits` goes when the kernel does not take a piece: what it has not taken stays in the ring */
+    struct io_uring ring;
+    const mp_copy *copy; /* that is being moved */
+    piece pieces[AT_ONCE];
+    int n_under_way, failed; /* `failed` is the first errno; 0: none */
+    int64_t moved_bytes;
+};
+
+mp_transfer *mp_transfer_new(bool plain)
+{
+    MP_OWNED_BY(mp_transfer_free) mp_transfer *m = mp_alloc(1, sizeof *m);
+    if (!m || !(m->room = mp_alloc(1, (size_t)AT_ONCE * PIECE + MP_TIER_ALIGNMENT))) return NULL;
+    m->buffers = m->room + (MP_TIER_ALIGNMENT - (uintptr_t)m->room % MP_TIER_ALIGNMENT);
+    m->has_ring = m->submits = !plain && io_uring_queue_init(AT_ONCE, &m->ring, 0) == 0;
+    mp_transfer *made = m;
+    m = NULL;
+    return made;
+}
+
+void mp_transfer_free(mp_transfer *m)
+{
+    if (!m) return;
+    if (m->has_ring) io_uring_queue_exit(&m->ring);
+    mp_free(m->room);
+    mp_free(m);
+}
+
+bool mp_transfer_has_ring(const mp_transfer *m)
+{
+    return m->has_ring;
+}
+
+/* Reads or writes what is left of a piece, of which `done` bytes are there. */
+static void finish(mp_transfer *m, piece *p, int64_t done)
+{
+    const int file = m->copy->tier->file;
+    while (done < p->bytes && !m->failed) {
+        const size_t left = (size_t)(p->whole_bytes - done);
+        const ssize_t n = m->copy->is_out ? pwrite(file, p->at + done, left, p->offset + done)
+                                          : pread(file, p->at + done, left, p->offset + done);
+        if (n > 0)
+            done += n;
+        else if (n == 0 || errno != EINTR)
+            m->failed = n == 0 ? ENODATA : errno;
+    }
+    p->is_under_way = false;
+    m->n_under_way--;
+    if (m->failed) return;
+    if (!m->copy->is_out && p->at != p->memory) memcpy(p->memory, p->at, (size_t)p->bytes);
+    m->moved_bytes += p->bytes;
+}
+
+/* Asks the kernel for a piece; false: it does not take it. */
+static bool submit(mp_transfer *m, piece *p)
+{
+    struct io_uring_sqe *e = io_uring_get_sqe(&m->ring); /* there is one for every piece */
+    const int file = m->copy->tier->file;
+    if (m->copy->is_out)
+        io_uring_prep_write(e, file, p->at, (unsigned)p->whole_bytes, (uint64_t)p->offset);
+    else
+        io_uring_prep_read(e, file, p->at, (unsigned)p->whole_bytes, (uint64_t)p->offset);
+    io_uring_sqe_set_data(e, p);
+    return m->submits = io_uring_submit(&m->ring) == 1;
+}
+
+/* Begins the piece that is `from` bytes into the copy, of at most PIECE bytes; there is place for it. Returns its bytes. */
+static int64_t begin(mp_transfer *m, int64_t from)
+{
+    const mp_copy *c = m->copy;
+    int k = 0;
+    piece now = {.is_under_way = true, .memory = c->memory + from, .offset = c->offset + from};
+    now.bytes = c->bytes - from < PIECE ? c->bytes - from : PIECE;
+    if (c->tier->memory) {
+        char *there = c->tier->memory + now.offset;
+        memcpy(c->is_out ? there : now.memory, c->is_out ? now.memory : there, (size_t)now.bytes);
+        m->moved_bytes += now.bytes;
+        return now.bytes;
+    }
+    while (m->pieces[k].is_under_way) k++;
+    now.whole_bytes = (now.bytes + MP_TIER_ALIGNMENT - 1) / MP_TIER_ALIGNMENT * MP_TIER_ALIGNMENT;
+    const bool directly = (uintptr_t)now.memory % (uintptr_t)c->tier->memory_alignment == 0 && now.whole_bytes == now.bytes;
+    now.at = directly ? now.memory : m->buffers + (ptrdiff_t)k * PIECE;
+    if (c->is_out && !directly) memcpy(now.at, now.memory, (size_t)now.bytes);
+    m->pieces[k] = now;
+    m->n_under_way++;
+    if (!m->submits || !submit(m, &m->pieces[k])) finish(m, &m->pieces[k], 0);
+    return now.bytes;
+}
+
+/* Waits for one of the pieces that are under way. What the kernel has left undone of it is done here. */
+static void end_one(mp_transfer *m)
+{
+    struct io_uring_cqe *c;
+    while (io_uring_wait_cqe(&m->ring, &c) != 0) continue; /* a signal */
+    piece *p = io_uring_cqe_get_data(c);
+    const int result = c->res;
+    io_uring_cqe_seen(&m->ring, c);
+    if (result < 0 && result != -EINTR && result != -EAGAIN && !m->failed) m->failed = -result;
+    finish(m, p, result > 0 ? result : 0);
+}
+
+mp_status mp_transfer_run(mp_transfer *m, const mp_copy *c, mp_paced paced, void *data, mp_error *err)
+{
+    bool goes_on = true;
+    int64_t begun = 0;
+    m->copy = c;
+    m->failed = 0;
+    m->moved_bytes = 0;
+    for (;;) {
+        const bool more = begun < c->bytes && goes_on && !m->failed;
+        if (!more && !m->n_under_way) break;
+        if (more && m->n_under_way < AT_ONCE)
+            begun += begin(m, begun);
+        else
+            end_one(m);
+        goes_on = goes_on && paced(data, m->moved_bytes);
+    }
+    MP_ENSURE(!m->failed, err, MP_IO, "'%.120s' cannot be copied %s %s: %s", c->label, c->is_out ? "to" : "back from",
+              c->tier->title, strerrordesc_np(m->failed));
+    MP_ENSURE(m->moved_bytes == c->bytes, err, MP_LIMIT, "the copy of '%.120s' was stopped", c->label);
+    return MP_OK;
+}
