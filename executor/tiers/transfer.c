@@ -107,7 +107,7 @@ static int64_t begin(mp_transfer *m, int64_t from)
     return now.bytes;
 }
 
-/* Waits for one of the pieces that are under way. What the kernel has left undone of it is done here. */
+/* Waits for one of the pieces that are under way. What the kernel has left undone of it, or has failed to do, is done here. */
 static void end_one(mp_transfer *m)
 {
     struct io_uring_cqe *c;
@@ -115,7 +115,6 @@ static void end_one(mp_transfer *m)
     piece *p = io_uring_cqe_get_data(c);
     const int result = c->res;
     io_uring_cqe_seen(&m->ring, c);
-    if (result < 0 && result != -EINTR && result != -EAGAIN && !m->failed) m->failed = -result;
     finish(m, p, result > 0 ? result : 0);
 }
 

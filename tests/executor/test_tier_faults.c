@@ -197,6 +197,9 @@ static void fail_with(bool plain, bool is_out, void (*spoil)(const mp_tier *tier
         assert_string_equal(err.message, expected);
     }
     assert_int_equal(mp_copy_queue_wait(queue, ticket[0], NULL), MP_OK);
+    replace(&tier, "/dev/zero", O_RDWR); /* it is not tried again */
+    usleep(10000);
+    assert_int_equal(mp_copy_queue_wait(queue, ticket[2], NULL), MP_IO);
     assert_int_equal(mp_copy_queue_copied(queue).out_bytes, 4 * BYTES);
     assert_int_equal(mp_copy_queue_copied(queue).in_bytes, 0);
     mp_copy_queue_free(queue);
