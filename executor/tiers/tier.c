@@ -14,12 +14,13 @@
 
 #include "estimator/base/memory.h"
 
+/* mlock2 is mlock, which sanitizers replace by nothing. */
 static mp_status take_memory(mp_tier *t, bool locked, mp_error *err)
 {
     void *memory = mmap(NULL, (size_t)t->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     MP_ENSURE(memory != MAP_FAILED, err, MP_NOMEM, "there are no %lld bytes of memory for %s", (long long)t->bytes, t->title);
     t->memory = memory;
-    MP_ENSURE(!locked || mlock(memory, (size_t)t->bytes) == 0, err, MP_NOMEM,
+    MP_ENSURE(!locked || mlock2(memory, (size_t)t->bytes, 0) == 0, err, MP_NOMEM,
               "the %lld bytes of memory of %s cannot be locked: %s", (long long)t->bytes, t->title, strerrordesc_np(errno));
     return MP_OK;
 }
