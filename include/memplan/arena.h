@@ -40,3 +40,16 @@ mp_status mp_arena_pack(const mp_graph *graph, mp_plan *plan, const mp_pack_opti
 /* Computes a lower bound on the arena of the plan's steps, where in-place items share an offset: the live bytes of the
  * fullest step, or more if the exact search proves more. Does not change the plan. Otherwise as mp_arena_layout. */
 mp_status mp_arena_bound(const mp_graph *graph, const mp_plan *plan, int64_t *bytes, mp_error *err);
+
+/* Where a plan's instances lie in one tier. */
+typedef struct mp_tier_layout {
+    mp_place *places; /* released with mp_free */
+    size_t n_places;
+    int64_t arena_bytes; /* without what is always live in the tier */
+} mp_tier_layout;
+
+/* Like mp_arena_layout for what the plan's steps have in a tier (workspaces are on the device), in blocks of `alignment` bytes,
+ * or of the next multiple of the graph's alignment: offsets and arena_bytes are whole blocks, and no two instances that are
+ * live together share one. The plan does not change. On an error *out does not either. */
+mp_status mp_arena_layout_tier(const mp_graph *graph, const mp_plan *plan, int tier, int64_t alignment, mp_tier_layout *out,
+                               mp_error *err);

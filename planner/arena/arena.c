@@ -8,6 +8,8 @@
 /* Spans that share one offset form a ring, and become one item. */
 typedef struct grouping {
     const mp_graph *graph;
+    int tier; /* whose arena it is */
+    int64_t alignment;
     const mp_timeline *timeline;
     int *item;      /* per span: the number of its ring, -1: none */
     int *next;      /* per span: the next span of its ring */
@@ -79,25 +81,26 @@ static void add_piece(mp_arena_item *item, mp_pack_piece *pieces, mp_pack_piece 
     item->end = (int)piece.end;
 }
 
-/* Returns the bytes that an instance takes of the arena: none in another tier. */
-static int64_t bytes_of(const mp_graph *graph, int storage)
+/* Return the bytes that an instance or a workspace takes of the arena: none in another tier. */
+static int64_t bytes_of(const grouping *g, int storage)
 {
-    return graph->storages[storage].tier == MP_TIER_DEVICE ? graph->storages[storage].bytes : 0;
+    return g->graph->storages[storage].tier == g->tier ? g->graph->storages[storage].bytes : 0;
 }
 
-static int64_t workspace_of(const mp_graph *graph, const mp_plan *plan, int t)
+static int64_t workspace_of(const grouping *g, const mp_plan *plan, int t)
 {
-    return graph->nodes[plan->steps[t].node].alternatives[plan->steps[t].alternative].workspace_bytes;
+    const mp_node *node = &g->graph->nodes[plan->steps[t].node];
+    return g->tier == MP_TIER_DEVICE ? node->alternatives[plan->steps[t].alternative].workspace_bytes : 0;
 }
 
 /* Converts bytes to units; `node` is the first that needs them. */
-static mp_status count_units(const mp_graph *graph, int64_t bytes, int node, int64_t *units, mp_error *err)
+static mp_status count_units(const grouping *g, int64_t bytes, int node, int64_t *units, mp_error *err)
 {
     int64_t rounded;
-    if (!mp_round_up(bytes, graph->alignment, &rounded))
+    if (!mp_round_up(bytes, g->alignment, &rounded))
         return MP_FAIL(err, MP_INVALID, "%lld bytes of %s are too many for an arena", (long long)bytes,
-                       mp_node_label(graph, node).text);
-    *units = rounded / graph->alignment;
+                       mp_node_label(g->graph, node).text);
+    *units = rounded / g->alignment;
     return MP_OK;
 }
 
@@ -108,7 +111,7 @@ static size_t number_rings(grouping *g)
     const int n_spans = (int)g->timeline->n_spans;
     for (int k = 0; k < n_spans; k++) g->item[k] = -1;
     for (int k = 0; k < n_spans; k++) { /* if any span of a ring has bytes, its first one has */
-        if (g->item[k] >= 0 || !bytes_of(g->graph, g->timeline->spans[k].storage)) continue;
+        if (g->item[k] >= 0 || !bytes_of(g, g->timeline->spans[k].storage)) continue;
         const int number = (int)n++;
         for (int at = k; g->item[at] < 0; at = g->next[at]) g->item[at] = number;
     }
@@ -131,7 +134,7 @@ static mp_status make_items(const grouping *g, const mp_step *steps, int *ordere
         *item = (mp_arena_item){.piece = (int)x->n_pieces};
         for (; j < start[i]; j++) {
             const mp_span *span = &g->timeline->spans[ordered[j]];
-            MP_CHECK(count_units(g->graph, bytes_of(g->graph, span->storage), steps[span->begin].node, &units, err));
+            MP_CHECK(count_units(g, bytes_of(g, span->storage), steps[span->begin].node, &units, err));
             if (units) add_piece(item, pieces, (mp_pack_piece){span->begin, span->end, units});
         }
         x->n_pieces += (size_t)item->n_pieces;
@@ -139,13 +142,13 @@ static mp_status make_items(const grouping *g, const mp_step *steps, int *ordere
     return MP_OK;
 }
 
-static mp_status add_workspaces(const mp_graph *graph, const mp_plan *plan, mp_arena_problem *x, mp_pack_piece *pieces,
+static mp_status add_workspaces(const grouping *g, const mp_plan *plan, mp_arena_problem *x, mp_pack_piece *pieces,
                                 mp_error *err)
 {
     int64_t units = 0, total = 0;
     size_t largest = 0;
     for (int t = 0; t < (int)plan->n_steps; t++) {
-        MP_CHECK(count_units(graph, workspace_of(graph, plan, t), plan->steps[t].node, &units, err));
+        MP_CHECK(count_units(g, workspace_of(g, plan, t), plan->steps[t].node, &units, err));
         if (!units) continue;
         const int end = mp_step_end(plan->steps, t);
         x->items[x->n++] = (mp_arena_item){.size = units, .begin = t, .end = end, .piece = (int)x->n_pieces, .n_pieces = 1};
@@ -153,9 +156,9 @@ static mp_status add_workspaces(const mp_graph *graph, const mp_plan *plan, mp_a
     }
     for (size_t k = 0; k < x->n; k++) {
         if (x->items[k].size > x->items[largest].size) largest = k;
-        if (!mp_add(total, x->items[k].size, &total) || total > INT64_MAX / 2 / graph->alignment)
+        if (!mp_add(total, x->items[k].size, &total) || total > INT64_MAX / 2 / g->alignment)
             MP_CHECK(MP_FAIL(err, MP_INVALID, "the steps need more bytes than can be counted, most of them from %s on",
-                             mp_node_label(graph, plan->steps[x->items[largest].begin].node).text));
+                             mp_node_label(g->graph, plan->steps[x->items[largest].begin].node).text));
     }
     return MP_OK;
 }
@@ -168,17 +171,16 @@ static mp_status write_places(const grouping *g, mp_plan *plan, const mp_arena_p
     MP_ENSURE(places, err, MP_NOMEM, "no memory for %zu offsets", tl->n_spans);
     for (size_t k = 0; k < tl->n_spans; k++) {
         const mp_span *s = &tl->spans[k];
-        const int64_t bytes = bytes_of(g->graph, s->storage);
+        const int64_t bytes = bytes_of(g, s->storage);
         /* a gradient that is carried in and produced anew in step 0 has two lives that begin there: the second is the longer
          * one */
         const bool again = k + 1 < tl->n_spans && s[1].storage == s->storage && s[1].begin == s->begin;
         if (!bytes || again) continue;
-        places[n++] = (mp_place){s->storage, s->begin, s->end, x->items[g->item[k]].offset * g->graph->alignment, bytes};
+        places[n++] = (mp_place){s->storage, s->begin, s->end, x->items[g->item[k]].offset * g->alignment, bytes};
     }
     for (int t = 0; t < (int)tl->n_steps; t++) {
-        const int64_t bytes = workspace_of(g->graph, plan, t);
-        if (bytes)
-            places[n++] = (mp_place){-1, t, mp_step_end(plan->steps, t), x->items[next++].offset * g->graph->alignment, bytes};
+        const int64_t bytes = workspace_of(g, plan, t);
+        if (bytes) places[n++] = (mp_place){-1, t, mp_step_end(plan->steps, t), x->items[next++].offset * g->alignment, bytes};
     }
     plan->arena_bytes = 0;
     for (size_t k = 0; k < n; k++)
@@ -189,15 +191,16 @@ static mp_status write_places(const grouping *g, mp_plan *plan, const mp_arena_p
     return MP_OK;
 }
 
-/* Assigns offsets to the items of the plan's steps. Without `keeps` the plan does not change. */
-static mp_status lay_out(const mp_graph *graph, mp_plan *plan, const mp_pack_options *exact, const mp_arena_options *options,
-                         bool keeps, mp_pack_result *result, mp_error *err)
+/* Assigns offsets to the items of the plan's steps in the arena that `g` is made for. Without `keeps` the plan does not change.
+ */
+static mp_status lay_out(grouping g, mp_plan *plan, const mp_pack_options *exact, const mp_arena_options *options, bool keeps,
+                         mp_pack_result *result, mp_error *err)
 {
     MP_OWNED_BY(mp_timeline_free) mp_timeline *tl = NULL;
-    grouping g = {.graph = graph};
+    const mp_graph *graph = g.graph;
     mp_arena_problem x = {.exact = exact, .only_bound = !keeps};
     if (options) {
-        x.wanted = options->capacity_bytes / graph->alignment;
+        x.wanted = options->capacity_bytes / g.alignment;
         x.stop = options->stop;
         x.data = options->data;
     }
@@ -218,33 +221,38 @@ static mp_status lay_out(const mp_graph *graph, mp_plan *plan, const mp_pack_opt
     const size_t n_rings = x.n = number_rings(&g);
     x.pieces = pieces;
     x.n_steps = tl->n_steps;
-    x.beside = tl->static_bytes / graph->alignment;
+    x.beside = tl->tiers[g.tier].static_bytes / g.alignment;
     MP_CHECK(make_items(&g, plan->steps, ordered, start, &x, pieces, err));
-    MP_CHECK(add_workspaces(graph, plan, &x, pieces, err));
+    MP_CHECK(add_workspaces(&g, plan, &x, pieces, err));
     MP_CHECK(mp_arena_search(&x, err));
     if (keeps) MP_CHECK(write_places(&g, plan, &x, n_rings, err));
-    *result = (mp_pack_result){x.bound >= x.height ? MP_PACK_PLACED : MP_PACK_LIMIT, x.height * graph->alignment,
-                               x.bound * graph->alignment, x.nodes};
+    *result = (mp_pack_result){x.bound >= x.height ? MP_PACK_PLACED : MP_PACK_LIMIT, x.height * g.alignment,
+                               x.bound * g.alignment, x.nodes};
     return MP_OK;
+}
+
+static grouping device(const mp_graph *graph)
+{
+    return (grouping){.graph = graph, .tier = MP_TIER_DEVICE, .alignment = graph->alignment};
 }
 
 mp_status mp_arena_layout(const mp_graph *graph, mp_plan *plan, mp_error *err)
 {
     mp_pack_result result;
-    return lay_out(graph, plan, NULL, NULL, true, &result, err);
+    return lay_out(device(graph), plan, NULL, NULL, true, &result, err);
 }
 
 mp_status mp_arena_layout_within(const mp_graph *graph, mp_plan *plan, const mp_arena_options *options, mp_error *err)
 {
     mp_pack_result result;
-    return lay_out(graph, plan, NULL, options, true, &result, err);
+    return lay_out(device(graph), plan, NULL, options, true, &result, err);
 }
 
 mp_status mp_arena_bound(const mp_graph *graph, const mp_plan *plan, int64_t *bytes, mp_error *err)
 {
     mp_plan steps = *plan;
     mp_pack_result result;
-    MP_CHECK(lay_out(graph, &steps, NULL, NULL, false, &result, err));
+    MP_CHECK(lay_out(device(graph), &steps, NULL, NULL, false, &result, err));
     *bytes = result.bound;
     return MP_OK;
 }
@@ -255,8 +263,21 @@ mp_status mp_arena_pack(const mp_graph *graph, mp_plan *plan, const mp_pack_opti
     mp_pack_options in_units = {0};
     if (options) in_units = *options;
     if (in_units.enough > 0) in_units.enough /= graph->alignment;
-    MP_CHECK(lay_out(graph, plan, options ? &in_units : NULL, NULL, true, result, err));
+    MP_CHECK(lay_out(device(graph), plan, options ? &in_units : NULL, NULL, true, result, err));
     if (options && options->enough > 0 && result->height > options->enough && result->bound > options->enough)
         result->verdict = MP_PACK_INFEASIBLE;
+    return MP_OK;
+}
+
+mp_status mp_arena_layout_tier(const mp_graph *graph, const mp_plan *plan, int tier, int64_t alignment, mp_tier_layout *out,
+                               mp_error *err)
+{
+    mp_plan there = *plan;
+    mp_pack_result result;
+    there.places = NULL;
+    MP_ENSURE(mp_round_up(alignment, graph->alignment, &alignment), err, MP_INVALID, "an alignment of %lld bytes",
+              (long long)alignment);
+    MP_CHECK(lay_out((grouping){.graph = graph, .tier = tier, .alignment = alignment}, &there, NULL, NULL, true, &result, err));
+    *out = (mp_tier_layout){there.places, there.n_places, result.height};
     return MP_OK;
 }

@@ -51,6 +51,12 @@ static mp_status arena_pack(public_world *w, mp_error *err)
     return laid_out(w, 2, err);
 }
 
+static mp_status arena_layout_tier(public_world *w, mp_error *err)
+{
+    mp_tier_layout layout;
+    PUBLIC_OUTPUT(w, layout, mp_arena_layout_tier(w->graph, w->plan, MP_TIER_DEVICE, 64, &layout, err), mp_free(layout.places));
+}
+
 static mp_status arena_bound(public_world *w, mp_error *err)
 {
     int64_t bytes;
@@ -438,6 +444,7 @@ const public_call public_graphs[] = {{"mp_arena_layout", arena_layout},
                                      {"mp_arena_layout_within", arena_layout_within},
                                      {"mp_arena_pack", arena_pack},
                                      {"mp_arena_bound", arena_bound},
+                                     {"mp_arena_layout_tier", arena_layout_tier},
                                      {"mp_solve", solve},
                                      {"mp_solve_with_arena", solve_with_arena},
                                      {"mp_smallest_plan", smallest_plan},

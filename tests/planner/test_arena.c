@@ -7,6 +7,7 @@
 #include "planner/arena/arena.h"
 #include "tests/cases/chain_graph.h"
 #include "tests/cases/test.h"
+#include "tests/oracles/random_copies.h"
 #include "tests/oracles/random_graph.h"
 
 typedef unsigned long long number; /* of a seed, printed on failure */
@@ -48,6 +49,72 @@ TEST(every_layout_passes_the_checker)
         mp_graph_free(graph);
     }
     assert_true(n_tight >= 275);
+    assert_int_equal(mp_alloc_live, 0);
+}
+
+/* Whether two spans may share a block: they are not live together, or one of them takes over the room of the other. */
+static bool may_share(const mp_span *a, const mp_span *b)
+{
+    if (a->begin >= b->end || b->begin >= a->end || a->storage == b->storage) return true;
+    return (a->takes_over == b->storage && a->begin == b->end - 1) || (b->takes_over == a->storage && b->begin == a->end - 1);
+}
+
+static const mp_span *span_of(const mp_timeline *tl, const mp_place *p)
+{
+    for (size_t i = 0; i < tl->n_spans; i++) {
+        const mp_span *s = &tl->spans[i];
+        if (s->storage == p->storage && s->begin == p->begin && s->end == p->end) return s;
+    }
+    fail_msg("a place of storage %d from step %d is no instance's", p->storage, p->begin);
+    return NULL;
+}
+
+static bool are_apart(const mp_place *lower, const mp_place *upper, int64_t block)
+{
+    return upper->offset >= (lower->offset + lower->bytes + block - 1) / block * block;
+}
+
+static void check_blocks(const mp_graph *graph, const mp_timeline *tl, int64_t block, const mp_tier_layout *layout)
+{
+    for (size_t k = 0; k < layout->n_places; k++) {
+        const mp_place *p = &layout->places[k];
+        assert_true(p->offset >= 0 && p->offset % block == 0 && p->offset + p->bytes <= layout->arena_bytes);
+        assert_true(graph->storages[p->storage].tier == 1 && p->bytes == graph->storages[p->storage].bytes);
+        for (size_t j = 0; j < k; j++) {
+            const mp_place *q = &layout->places[j];
+            const bool apart = are_apart(p, q, block) || are_apart(q, p, block);
+            if (!apart && !may_share(span_of(tl, p), span_of(tl, q)))
+                fail_msg("storages %d and %d overlap", p->storage, q->storage);
+        }
+    }
+}
+
+TEST(what_is_live_together_in_a_tier_has_blocks_of_its_own)
+{
+    int n_places = 0, n_tight = 0;
+    for (uint64_t seed = 1; seed <= 400; seed++) {
+        mp_graph *graph = random_copies(seed);
+        mp_timeline *tl = NULL;
+        size_t n;
+        mp_step *steps = random_copies_schedule(graph, seed, 0, &n);
+        mp_plan plan = {.steps = steps, .n_steps = n};
+        const bool is_plan = mp_timeline_build(graph, steps, n, &tl, NULL) == MP_OK;
+        for (int64_t block = graph->alignment; is_plan && block <= 32 * graph->alignment; block *= 32) {
+            mp_tier_layout layout;
+            assert_int_equal(mp_arena_layout_tier(graph, &plan, 1, block, &layout, NULL), MP_OK);
+            check_blocks(graph, tl, block, &layout);
+            n_places += (int)layout.n_places;
+            const int64_t live = tl->tiers[1].peak_bytes - tl->tiers[1].static_bytes;
+            assert_true(layout.arena_bytes >= live && layout.arena_bytes % block == 0);
+            n_tight += block == graph->alignment && layout.arena_bytes == live;
+            mp_free(layout.places);
+        }
+        assert_int_equal(plan.n_places, 0);
+        mp_timeline_free(tl);
+        mp_free(steps);
+        mp_graph_free(graph);
+    }
+    assert_true(n_places > 400 && n_tight > 150);
     assert_int_equal(mp_alloc_live, 0);
 }
 
