@@ -1,12 +1,18 @@
-/* addresses.c - allocates the two blocks of an execution, and walks the plan to give every operand of every step its
- * address. */
+/* addresses.c - allocates the two blocks of an execution and the memory of other tiers, and walks the plan to give every
+ * operand of every step its address. */
 #include "executor/run/addresses.h"
 
 #include <string.h>
 
 #include "estimator/graph/liveness.h"
+#include "memplan/arena.h"
 
 enum { GUARD = 256, DEAD = 0xff };
+
+bool mp_ready_step_does(const mp_ready_step *r, const mp_program *p, mp_task task)
+{
+    return !r->is_copy && p->bindings->nodes[r->node].task == task;
+}
 
 /* Places instances side by side, in the order of the plan's list; both instances of a carried gradient share one place. */
 static mp_status spread_out(mp_addresses *a, mp_error *err)
@@ -54,7 +60,52 @@ static mp_status no_memory(const mp_backend *b, const char *what, int64_t bytes,
                    (long long)bytes, (long long)now.free_bytes, (long long)now.total_bytes);
 }
 
-static mp_status take_blocks(mp_addresses *a, bool guards, mp_pool *pool, mp_error *err)
+/* Appends the places of a tier, which begin `from` bytes into it. */
+static mp_status append_places(mp_addresses *a, const mp_tier_layout *layout, int64_t from, mp_pool *pool, mp_error *err)
+{
+    const size_t n = a->n_places + layout->n_places;
+    mp_place *places = mp_pool_alloc(pool, n, sizeof *places);
+    int64_t *at = mp_pool_alloc(pool, n, sizeof *at);
+    MP_ENSURE(places && at, err, MP_NOMEM, "out of memory");
+    if (a->n_places) memcpy(places, a->places, a->n_places * sizeof *places);
+    if (a->n_places) memcpy(at, a->place_at, a->n_places * sizeof *at);
+    for (size_t k = a->n_places; k < n; k++) {
+        places[k] = layout->places[k - a->n_places];
+        at[k] = from + places[k].offset;
+    }
+    a->n_places = n;
+    a->places = places;
+    a->place_at = at;
+    return MP_OK;
+}
+
+/* Takes the memory of another tier: what is always live there, and behind it an arena. */
+static mp_status take_tier(mp_addresses *a, int tier, const mp_tier_memory *wanted, mp_pool *pool, mp_error *err)
+{
+    const mp_graph *g = a->program->graph;
+    const int64_t block = wanted->folder ? MP_TIER_ALIGNMENT : a->program->backend->alignment;
+    int64_t fixed = 0, bytes;
+    mp_tier_layout layout;
+    for (size_t s = 0; s < g->n_storages; s++) {
+        if (g->storages[s].tier != tier || !mp_storage_is_static(&g->storages[s])) continue;
+        a->fixed_at[s] = fixed;
+        MP_ENSURE(mp_round_up(g->storages[s].bytes, block, &bytes) && mp_add(fixed, bytes, &fixed), err, MP_INVALID,
+                  "the tier '%.60s' has too many bytes", g->tiers[tier]);
+    }
+    MP_CHECK(mp_arena_layout_tier(g, a->plan, tier, block, &layout, err));
+    MP_OWNED mp_place *places = layout.places;
+    MP_CHECK(append_places(a, &layout, fixed, pool, err));
+    MP_ENSURE(mp_add(fixed, layout.arena_bytes, &bytes), err, MP_INVALID, "the tier '%.60s' has too many bytes",
+              g->tiers[tier]);
+    MP_ENSURE(!wanted->capacity_bytes || bytes <= wanted->capacity_bytes, err, MP_INFEASIBLE,
+              "the plan takes %lld bytes of the tier '%.60s', of which there are %lld", (long long)bytes, g->tiers[tier],
+              (long long)wanted->capacity_bytes);
+    MP_CHECK(mp_tier_open(g->tiers[tier], wanted->folder, bytes, wanted->locked, &a->tiers[tier], err));
+    if (a->tiers[tier].memory) memset(a->tiers[tier].memory + fixed, MP_UNUSED_BYTE, (size_t)layout.arena_bytes);
+    return MP_OK;
+}
+
+static mp_status take_blocks(mp_addresses *a, const mp_execution_options *options, mp_pool *pool, mp_error *err)
 {
     const mp_graph *g = a->program->graph;
     const mp_backend *b = a->program->backend;
@@ -63,7 +114,7 @@ static mp_status take_blocks(mp_addresses *a, bool guards, mp_pool *pool, mp_err
     a->constant_at = mp_pool_alloc(pool, a->program->n_constants, sizeof *a->constant_at);
     MP_ENSURE(a->fixed_at && a->place_at && a->constant_at, err, MP_NOMEM, "out of memory");
     for (size_t s = 0; s < g->n_storages; s++) {
-        bool fixed = mp_storage_is_static(&g->storages[s]);
+        bool fixed = mp_storage_is_static(&g->storages[s]) && g->storages[s].tier == MP_TIER_DEVICE;
         a->fixed_at[s] = fixed ? a->fixed_bytes : -1;
         if (fixed) a->fixed_bytes += g->storages[s].bytes;
     }
@@ -75,12 +126,15 @@ static mp_status take_blocks(mp_addresses *a, bool guards, mp_pool *pool, mp_err
     }
     a->arena_bytes = a->plan->arena_bytes;
     for (size_t k = 0; k < a->plan->n_places; k++) a->place_at[k] = a->plan->places[k].offset;
-    if (guards) MP_CHECK(spread_out(a, err));
+    a->places = a->plan->places;
+    a->n_places = a->plan->n_places;
+    if (options->guards) MP_CHECK(spread_out(a, err));
     a->fixed = b->allocate(b, a->fixed_bytes);
     if (!a->fixed) MP_CHECK(no_memory(b, "parameters, optimizer state and inputs", a->fixed_bytes, err));
     a->arena = b->allocate(b, a->arena_bytes);
     if (!a->arena) MP_CHECK(no_memory(b, "an arena", a->arena_bytes, err));
     b->fill(b, a->arena, MP_UNUSED_BYTE, a->arena_bytes);
+    for (int m = 1; m < (int)g->n_tiers; m++) MP_CHECK(take_tier(a, m, &options->tiers[m], pool, err));
     return put_constants(a, err);
 }
 
@@ -93,13 +147,111 @@ typedef struct walker {
     bool *has_run; /* per node */
 } walker;
 
+/* Returns the offset of a storage in the block or tier where it lies; -1: it is not live. */
+static int64_t offset_of(const walker *w, int storage)
+{
+    const mp_addresses *a = w->a;
+    if (a->fixed_at[storage] >= 0) return a->fixed_at[storage];
+    return w->place[storage] < 0 ? -1 : a->place_at[w->place[storage]];
+}
+
+/* Returns NULL for what is not live, or in a file. */
 static char *address_of(const walker *w, int storage)
 {
     const mp_addresses *a = w->a;
     if (storage < -1) return a->fixed + a->constant_at[MP_SLOT_CONSTANT(storage)];
-    if (storage < 0) return NULL;
-    if (a->fixed_at[storage] >= 0) return a->fixed + a->fixed_at[storage];
-    return w->place[storage] < 0 ? NULL : a->arena + a->place_at[w->place[storage]];
+    if (storage < 0 || offset_of(w, storage) < 0) return NULL;
+    const int tier = a->program->graph->storages[storage].tier;
+    char *block = tier != MP_TIER_DEVICE ? a->tiers[tier].memory : a->fixed_at[storage] >= 0 ? a->fixed : a->arena;
+    return block ? block + offset_of(w, storage) : NULL;
+}
+
+/* Fails if a step that computes uses a storage of another tier. */
+static mp_status check_on_device(const mp_graph *g, int node, const int *storages, size_t n, mp_error *err)
+{
+    for (size_t i = 0; i < n; i++)
+        MP_ENSURE(g->storages[storages[i]].tier == MP_TIER_DEVICE, err, MP_UNSUPPORTED,
+                  "%s uses %s, which lies in the tier '%.60s'; only copies are made there", mp_node_label(g, node).text,
+                  mp_storage_label(g, storages[i]).text, g->tiers[g->storages[storages[i]].tier]);
+    return MP_OK;
+}
+
+/* Returns the storage of which this one is a copy, or a copy of a copy; itself if it is none. */
+static int original_of(const mp_graph *g, int storage)
+{
+    for (int k = g->producer[storage]; k >= 0 && (g->nodes[k].flags & MP_NODE_OPTIONAL); k = g->producer[storage]) {
+        const mp_alternative *f = &g->nodes[k].alternatives[0];
+        size_t i = 0;
+        while (i < f->n_writes && f->writes[i] != storage) i++;
+        if (i >= f->n_writes || i >= f->n_reads) break;
+        storage = f->reads[i];
+    }
+    return storage;
+}
+
+/* Describes the copy from one storage to another: to and fro between memory and another tier, which is a file if one of both
+ * is.
+ */
+static mp_status ready_copy(const walker *w, int from, int to, mp_copy *out, mp_error *err)
+{
+    const mp_addresses *a = w->a;
+    const mp_graph *g = a->program->graph;
+    const mp_storage *read = &g->storages[from], *written = &g->storages[to];
+    mp_label label;
+    const int original = original_of(g, from);
+    const char *title = mp_storage_title(g, original, &label);
+    out->is_out = written->tier != MP_TIER_DEVICE && (read->tier == MP_TIER_DEVICE || a->tiers[read->tier].memory);
+    const int there = out->is_out ? to : from;
+    out->tier = &a->tiers[g->storages[there].tier];
+    out->offset = offset_of(w, there);
+    out->memory = address_of(w, out->is_out ? from : to);
+    out->bytes = read->bytes < written->bytes ? read->bytes : written->bytes;
+    MP_ENSURE(out->tier->is_open && out->offset >= 0 && out->memory && original == original_of(g, to), err, MP_UNSUPPORTED,
+              "%s cannot be copied to %s", mp_storage_label(g, from).text, mp_storage_label(g, to).text);
+    MP_ENSURE(read->payload_bytes <= out->bytes && written->payload_bytes <= out->bytes, err, MP_UNSUPPORTED,
+              "%s and its copy, %s, have different sizes", mp_storage_label(g, from).text, mp_storage_label(g, to).text);
+    out->label = mp_pool_text(w->pool, title, strlen(title));
+    return out->label ? MP_OK : MP_NO_MEMORY(err);
+}
+
+/* A copy out is an optional node, a copy back an alternative that returns: what each reads is copied to what it writes, in the
+ * order of the lists. */
+static mp_status ready_copies(const walker *w, const mp_step *step, mp_ready_step *r, mp_error *err)
+{
+    const mp_graph *g = w->a->program->graph;
+    const mp_alternative *f = &g->nodes[step->node].alternatives[step->alternative];
+    r->is_copy = f->returns || (g->nodes[step->node].flags & MP_NODE_OPTIONAL);
+    if (!r->is_copy) {
+        MP_CHECK(check_on_device(g, step->node, f->reads, f->n_reads, err));
+        MP_CHECK(check_on_device(g, step->node, f->writes, f->n_writes, err));
+        return check_on_device(g, step->node, f->adds, f->n_adds, err);
+    }
+    MP_ENSURE(f->n_reads == f->n_writes && !f->n_adds, err, MP_UNSUPPORTED, "%s is no copy: it reads %zu and writes %zu",
+              mp_node_label(g, step->node).text, f->n_reads, f->n_writes);
+    MP_ENSURE(f->channel > MP_CHANNEL_SECOND_STREAM && w->a->program->backend->is_host, err, MP_UNSUPPORTED,
+              "%s cannot be copied on the channel '%.60s' of the %s backend", mp_node_label(g, step->node).text,
+              g->channels[f->channel], w->a->program->backend->name);
+    MP_ENSURE(r->copies = mp_pool_alloc(w->pool, f->n_reads, sizeof *r->copies), err, MP_NOMEM, "out of memory");
+    for (size_t i = 0; i < f->n_reads; i++)
+        if (g->storages[f->writes[i]].bytes) MP_CHECK(ready_copy(w, f->reads[i], f->writes[i], &r->copies[r->n_copies++], err));
+    return MP_OK;
+}
+
+/* Sets the addresses of a node's operands. */
+static mp_status ready_operands(const walker *w, const mp_step *step, int workspace, mp_ready_step *r, mp_error *err)
+{
+    const mp_addresses *a = w->a;
+    const mp_program_node *node = &a->program->nodes[step->node];
+    const mp_binding *b = &a->program->bindings->nodes[step->node];
+    r->n_slots = node->n_slots;
+    if (workspace >= 0) r->workspace = a->arena + a->place_at[workspace];
+    MP_ENSURE(r->slots = mp_pool_alloc(w->pool, node->n_slots + 1, sizeof *r->slots), err, MP_NOMEM, "out of memory");
+    for (size_t k = 0; k < node->n_slots; k++) r->slots[k] = address_of(w, node->slots[k].storage);
+    r->source = address_of(w, b->source);
+    r->target = address_of(w, b->target);
+    r->state = address_of(w, b->state);
+    r->clip = address_of(w, a->program->bindings->clip);
+    return MP_OK;
 }
 
 /* Lists the places of a step whose guard bytes are checked: its workspace and slots. */
@@ -119,29 +271,21 @@ static mp_status list_guarded(const walker *w, mp_ready_step *r, int workspace, 
 static mp_status ready(walker *w, int t, mp_error *err)
 {
     const mp_addresses *a = w->a;
-    const mp_plan *plan = a->plan;
     mp_ready_step *r = &a->steps[t];
-    const mp_step *step = &plan->steps[t];
-    const mp_program_node *node = &a->program->nodes[step->node];
-    const mp_binding *b = &a->program->bindings->nodes[step->node];
+    const mp_step *step = &a->plan->steps[t];
     int workspace = -1;
-    *r = (mp_ready_step){
-        .node = step->node, .alternative = step->alternative, .first_run = !w->has_run[step->node], .n_slots = node->n_slots};
+    *r = (mp_ready_step){.node = step->node, .alternative = step->alternative, .first_run = !w->has_run[step->node]};
     w->has_run[step->node] = true;
-    for (; w->next < plan->n_places && plan->places[w->by_start[w->next]].begin <= t; w->next++) {
-        const mp_place *p = &plan->places[w->by_start[w->next]];
+    for (; w->next < a->n_places && a->places[w->by_start[w->next]].begin <= t; w->next++) {
+        const mp_place *p = &a->places[w->by_start[w->next]];
         if (p->storage < 0)
             workspace = w->by_start[w->next];
         else
             w->place[p->storage] = w->by_start[w->next];
     }
-    if (workspace >= 0) r->workspace = a->arena + a->place_at[workspace];
-    MP_ENSURE(r->slots = mp_pool_alloc(w->pool, node->n_slots + 1, sizeof *r->slots), err, MP_NOMEM, "out of memory");
-    for (size_t k = 0; k < node->n_slots; k++) r->slots[k] = address_of(w, node->slots[k].storage);
-    r->source = address_of(w, b->source);
-    r->target = address_of(w, b->target);
-    r->state = address_of(w, b->state);
-    r->clip = address_of(w, a->program->bindings->clip);
+    MP_CHECK(ready_copies(w, step, r, err));
+    if (r->is_copy) return MP_OK;
+    MP_CHECK(ready_operands(w, step, workspace, r, err));
     if (a->guard_bytes) MP_CHECK(list_guarded(w, r, workspace, err));
     return MP_OK;
 }
@@ -149,20 +293,20 @@ static mp_status ready(walker *w, int t, mp_error *err)
 /* Lists for every step the instances that end there. */
 static mp_status find_dead(walker *w, mp_error *err)
 {
-    const mp_plan *plan = w->a->plan;
-    const mp_graph *g = w->a->program->graph;
-    mp_ready_step *steps = w->a->steps;
-    int *list = mp_pool_alloc(w->pool, plan->n_places, sizeof *list), *at = list;
+    const mp_addresses *a = w->a;
+    const mp_graph *g = a->program->graph;
+    mp_ready_step *steps = a->steps;
+    int *list = mp_pool_alloc(w->pool, a->n_places, sizeof *list), *at = list;
     MP_ENSURE(list, err, MP_NOMEM, "out of memory");
     for (int pass = 0; pass < 2; pass++) {
-        for (size_t k = 0; k < plan->n_places; k++) {
-            const mp_place *p = &plan->places[k];
+        for (size_t k = 0; k < a->n_places; k++) {
+            const mp_place *p = &a->places[k];
             mp_ready_step *r = &steps[p->end - 1];
             if (p->storage >= 0 && mp_storage_outlives_step(&g->storages[p->storage])) continue;
             if (pass) list[r->dead - list + (ptrdiff_t)r->n_dead] = (int)k;
             r->n_dead++;
         }
-        for (size_t t = 0; !pass && t < plan->n_steps; t++) {
+        for (size_t t = 0; !pass && t < a->plan->n_steps; t++) {
             steps[t].dead = at;
             at += steps[t].n_dead;
             steps[t].n_dead = 0;
@@ -185,24 +329,24 @@ static mp_status ready_steps(mp_addresses *a, mp_pool *pool, mp_error *err)
     MP_CLEARED_BY(walker_free) walker w = {.a = a, .pool = pool};
     MP_OWNED size_t *start = mp_alloc(plan->n_steps + 2, sizeof *start);
     w.place = mp_alloc(g->n_storages, sizeof *w.place);
-    w.by_start = mp_alloc(plan->n_places, sizeof *w.by_start);
+    w.by_start = mp_alloc(a->n_places, sizeof *w.by_start);
     w.has_run = mp_alloc(g->n_nodes, sizeof *w.has_run);
     a->steps = mp_pool_alloc(pool, plan->n_steps, sizeof *a->steps);
     MP_ENSURE(w.place && w.by_start && w.has_run && start && a->steps, err, MP_NOMEM, "out of memory");
     memset(w.place, -1, g->n_storages * sizeof *w.place);
-    for (size_t k = 0; k < plan->n_places; k++) start[plan->places[k].begin + 1]++;
+    for (size_t k = 0; k < a->n_places; k++) start[a->places[k].begin + 1]++;
     for (size_t t = 0; t < plan->n_steps; t++) start[t + 1] += start[t];
-    for (size_t k = 0; k < plan->n_places; k++) w.by_start[start[plan->places[k].begin]++] = (int)k;
+    for (size_t k = 0; k < a->n_places; k++) w.by_start[start[a->places[k].begin]++] = (int)k;
     for (size_t t = 0; t < plan->n_steps; t++) MP_CHECK(ready(&w, (int)t, err));
     return find_dead(&w, err);
 }
 
-mp_status mp_addresses_of(const mp_program *program, const mp_plan *plan, bool guards, mp_pool *pool, mp_addresses *out,
-                          mp_error *err)
+mp_status mp_addresses_of(const mp_program *program, const mp_plan *plan, const mp_execution_options *options, mp_pool *pool,
+                          mp_addresses *out, mp_error *err)
 {
     *out = (mp_addresses){.program = program, .plan = plan};
     MP_ENSURE(plan->n_places || !plan->n_steps || plan->arena_bytes == 0, err, MP_INVALID, "the plan has no offsets");
-    MP_CHECK(take_blocks(out, guards, pool, err));
+    MP_CHECK(take_blocks(out, options, pool, err));
     return ready_steps(out, pool, err);
 }
 
@@ -212,6 +356,7 @@ void mp_addresses_free(mp_addresses *a)
     const mp_backend *b = a->program->backend;
     b->release(b, a->fixed, a->fixed_bytes);
     b->release(b, a->arena, a->arena_bytes);
+    for (int m = 1; m < MP_MAX_TIERS; m++) mp_tier_close(&a->tiers[m]);
     *a = (mp_addresses){0};
 }
 
@@ -220,7 +365,7 @@ mp_status mp_addresses_check_guards(const mp_addresses *a, int t, mp_error *err)
     const mp_ready_step *r = &a->steps[t];
     const mp_backend *b = a->program->backend;
     for (size_t k = 0; k < r->n_guarded; k++) {
-        const mp_place *p = &a->plan->places[r->guarded[k]];
+        const mp_place *p = &a->places[r->guarded[k]];
         const char *from = a->arena + a->place_at[r->guarded[k]];
         const mp_node *node = &a->program->graph->nodes[r->node];
         bool whole = !b->touched(b, from - a->guard_bytes, MP_UNUSED_BYTE, a->guard_bytes) &&
@@ -231,19 +376,25 @@ mp_status mp_addresses_check_guards(const mp_addresses *a, int t, mp_error *err)
     return MP_OK;
 }
 
+static int tier_of(const mp_addresses *a, const mp_place *p)
+{
+    return p->storage < 0 ? MP_TIER_DEVICE : a->program->graph->storages[p->storage].tier;
+}
+
 void mp_addresses_poison(const mp_addresses *a, int t)
 {
     const mp_ready_step *r = &a->steps[t];
-    const mp_plan *plan = a->plan;
-    const mp_backend *b = a->program->backend;
     for (size_t k = 0; k < r->n_dead; k++) {
-        const mp_place *p = &plan->places[r->dead[k]];
-        bool taken = false;
-        for (size_t q = 0; !taken && !a->guard_bytes && q < plan->n_places; q++) {
-            const mp_place *o = &plan->places[q];
-            taken = o != p && o->begin <= t && o->end > t + 1 && o->offset < p->offset + p->bytes &&
-                    p->offset < o->offset + o->bytes;
+        const mp_place *p = &a->places[r->dead[k]];
+        const int64_t at = a->place_at[r->dead[k]];
+        const int tier = tier_of(a, p);
+        char *block = tier == MP_TIER_DEVICE ? a->arena : a->tiers[tier].memory;
+        bool taken = !block;
+        for (size_t q = 0; !taken && q < a->n_places; q++) {
+            const mp_place *o = &a->places[q];
+            taken = o != p && o->begin <= t && o->end > t + 1 && tier_of(a, o) == tier && a->place_at[q] < at + p->bytes &&
+                    at < a->place_at[q] + o->bytes;
         }
-        if (!taken) b->fill(b, a->arena + a->place_at[r->dead[k]], DEAD, p->bytes);
+        if (!taken) a->program->backend->fill(a->program->backend, block + at, DEAD, p->bytes);
     }
 }

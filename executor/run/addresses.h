@@ -2,6 +2,8 @@
 #pragma once
 
 #include "executor/run/program.h"
+#include "executor/tiers/transfer.h"
+#include "memplan/execution.h"
 #include "memplan/plan.h"
 
 /* One step with its addresses. */
@@ -15,31 +17,43 @@ typedef struct mp_ready_step {
     char *state, *clip;
     const int *dead;    /* places of the instances whose last step is this one */
     const int *guarded; /* with guards: places that the node may write to, its workspace included */
+    bool is_copy;       /* true: the step copies between tiers, and computes nothing */
+    size_t n_copies;
+    mp_copy *copies;
 } mp_ready_step;
+
+/* True if the step runs a node of the program with this task, and does not copy. */
+bool mp_ready_step_does(const mp_ready_step *step, const mp_program *program, mp_task task);
 
 typedef struct mp_addresses {
     const mp_program *program;
     const mp_plan *plan;
     char *fixed, *arena; /* blocks of fixed_bytes and arena_bytes */
     int64_t fixed_bytes, arena_bytes;
-    int64_t *fixed_at;    /* per storage: offset in `fixed` if it is always live, else -1 */
-    int64_t *constant_at; /* per constant of the program: offset in `fixed`, behind the storages */
-    int64_t *place_at;    /* per place of the plan: offset in the arena */
+    mp_tier tiers[MP_MAX_TIERS]; /* the memory of the tiers but the device; behind what is always live there is an arena */
+    int64_t *fixed_at;           /* per storage: offset in `fixed`, or in its tier, if it is always live, else -1 */
+    int64_t *constant_at;        /* per constant of the program: offset in `fixed`, behind the storages */
+    size_t n_places;
+    const mp_place *places; /* those of the plan, and behind them those in other tiers */
+    int64_t *place_at;      /* per place: offset in the arena, or in its tier */
     int64_t guard_bytes;
     mp_ready_step *steps; /* per step of the plan */
 } mp_addresses;
 
 enum { MP_UNUSED_BYTE = 0xa5 }; /* initial content of every byte of the arena */
 
-/* Allocates both blocks from the program's backend and fills *out, whose lists lie in the pool; the caller releases the
- * blocks with mp_addresses_free, even after a failure. `guards`: places are laid out side by side instead of as planned,
- * with guard bytes between them that nothing may write to. MP_NOMEM says how much was asked for; MP_INVALID: the plan has no
- * offsets. O(slots). */
-mp_status mp_addresses_of(const mp_program *program, const mp_plan *plan, bool guards, mp_pool *pool, mp_addresses *out,
-                          mp_error *err);
+/* Allocates both blocks from the program's backend, takes the memory of the other tiers as the options say, and fills *out,
+ * whose lists lie in the pool; the caller releases the memory with mp_addresses_free, even after a failure. With the option
+ * `guards`, places on the device are laid out side by side instead of as planned, with guard bytes between them that nothing
+ * may write to. MP_NOMEM says how much was asked for; MP_INVALID: the plan has no offsets; MP_INFEASIBLE: it takes more of a
+ * tier than there may be; MP_UNSUPPORTED: a step that is no copy uses another tier, or a copy is none of one storage to
+ * another; MP_IO: as mp_tier_open. O(slots), and the layouts of the tiers (mp_arena_layout_tier). */
+mp_status mp_addresses_of(const mp_program *program, const mp_plan *plan, const mp_execution_options *options, mp_pool *pool,
+                          mp_addresses *out, mp_error *err);
 void mp_addresses_free(mp_addresses *addresses); /* does nothing for a zeroed one */
 
 /* Checks with guards that the bytes around what step t may have written are untouched. MP_REFUTED names the node. */
 mp_status mp_addresses_check_guards(const mp_addresses *addresses, int t, mp_error *err);
-/* Fills the instances that end with step t with NaNs, except where other live instances overlap them. O(places). */
+/* Fills the instances that end with step t, on the device or in memory, with NaNs, except where other live instances overlap
+ * them. O(places). */
 void mp_addresses_poison(const mp_addresses *addresses, int t);

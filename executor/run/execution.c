@@ -6,8 +6,8 @@
 #include <xxhash.h>
 
 #include "estimator/base/clock.h"
-#include "estimator/graph/liveness.h"
-#include "executor/run/addresses.h"
+#include "executor/run/calls.h"
+#include "executor/run/channels.h"
 
 /* Passes of one kind run the same calls on the same addresses, so they share a recording. Two bits say whether a pass adds
  * to gradients, and whether it updates. */
@@ -17,18 +17,6 @@ typedef struct pass_kind {
     bool has_run;
     void *recording; /* made by the backend; NULL: none yet */
 } pass_kind;
-
-/* One call for one step of a plan, or for several consecutive updates. Updates run on the main stream or on the side stream. */
-typedef struct step_call {
-    size_t step, n_steps; /* [step, step + n_steps) of the plan; n_steps > 1 only for updates */
-    bool is_update, is_side;
-    int wait; /* after the call the main stream waits for this mark (the number of a call on the side stream); -1: no wait */
-} step_call;
-
-typedef struct call_list {
-    size_t n;
-    step_call *calls;
-} call_list;
 
 struct mp_execution {
     mp_program *program;
@@ -42,42 +30,12 @@ struct mp_execution {
     mp_update_factors factors; /* factors of the updates that run now */
     bool records;
     pass_kind kinds[PASS_KINDS];
-    call_list calls;
+    mp_calls calls;
+    mp_channels channels;
     double *seconds, input_seconds;
     mp_watch *watch; /* NULL: operands are not watched */
     mp_pool *pool;
 };
-
-static bool is_update(const mp_program *program, const mp_plan *plan, size_t t)
-{
-    return program->bindings->nodes[plan->steps[t].node].task == MP_TASK_UPDATE;
-}
-
-/* Lists the calls in the order of the plan. `one_by_one` gives every update a call of its own; without `two_streams` all run
- * on the main stream. The list is in the pool. MP_NOMEM. O(steps). */
-static mp_status list_calls(const mp_program *program, const mp_plan *plan, bool one_by_one, bool two_streams, mp_pool *pool,
-                            call_list *out, mp_error *err)
-{
-    const size_t n = plan->n_steps;
-    MP_OWNED int *mark = mp_alloc(n + 1, sizeof *mark); /* per step, and for the end: 1 + the last mark waited for */
-    int n_marks = 0;                                    /* number of calls on the side stream so far */
-    *out = (call_list){.calls = mp_pool_alloc(pool, n, sizeof *out->calls)};
-    MP_ENSURE(mark && out->calls, err, MP_NOMEM, "out of memory");
-    for (size_t t = 0; t < n; t++) {
-        const bool update = is_update(program, plan, t), side = two_streams && mp_step_is_issued(plan->steps[t]);
-        const int end = mp_step_end(plan->steps, (int)t);
-        step_call *last = out->n ? &out->calls[out->n - 1] : NULL;
-        const bool joins = last && update && last->is_update && !one_by_one && side == last->is_side && !mark[t];
-        if (joins && (!side || mark[end] == n_marks)) { /* what joins a call on the side stream is waited for with it */
-            last->n_steps++;
-            continue;
-        }
-        out->calls[out->n++] = (step_call){t, 1, update, side, -1};
-        if (side) mark[end] = ++n_marks;
-    }
-    for (size_t k = 0; k < out->n; k++) out->calls[k].wait = mark[out->calls[k].step + out->calls[k].n_steps] - 1;
-    return MP_OK;
-}
 
 /* Lists the gradients whose norm is taken, in the order of the parameters; their addresses are set when the node runs. */
 static mp_status list_gradients(mp_execution *e, mp_error *err)
@@ -103,14 +61,16 @@ mp_status mp_execution_new(mp_program *program, const mp_plan *plan, const mp_ex
     *e = (mp_execution){.program = program, .plan = plan, .options = *options, .pending = -1};
     MP_ENSURE(e->pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
     MP_CHECK(program->backend->open(program->backend, err));
-    e->seconds = mp_pool_alloc(e->pool, program->n_nodes, sizeof *e->seconds);
+    e->seconds = mp_pool_alloc(e->pool, program->graph->n_nodes, sizeof *e->seconds);
     MP_ENSURE(e->seconds, err, MP_NOMEM, "out of memory");
-    MP_CHECK(mp_addresses_of(program, plan, options->guards, e->pool, &e->at, err));
+    MP_CHECK(mp_addresses_of(program, plan, &e->options, e->pool, &e->at, err));
     MP_CHECK(list_gradients(e, err));
-    MP_CHECK(list_calls(program, plan, options->one_by_one, program->backend->side_begin && !options->profile, e->pool,
-                        &e->calls, err));
+    MP_CHECK(mp_calls_of(&e->at, options->one_by_one, program->backend->side_begin && !options->profile, options->profile,
+                         e->pool, &e->calls, err));
+    MP_CHECK(mp_channels_open(&e->at, options, e->pool, &e->channels, err));
     e->records =
         program->backend->record_begin && !options->by_call && !options->profile && !options->poison && !options->guards;
+    for (size_t k = 0; k < e->calls.n; k++) e->records &= !e->calls.list[k].is_copy;
     *out = e;
     e = NULL;
     return MP_OK;
@@ -122,6 +82,7 @@ void mp_execution_free(mp_execution *e)
     const mp_backend *b = e->program->backend;
     for (int k = 0; k < PASS_KINDS; k++)
         if (e->kinds[k].recording) b->discard(b, e->kinds[k].recording);
+    mp_channels_close(&e->channels);
     mp_addresses_free(&e->at);
     mp_pool_free(e->pool);
     mp_free(e);
@@ -160,7 +121,7 @@ float *mp_execution_state(mp_execution *e, int tensor, int64_t *n_floats)
     return NULL;
 }
 
-static void run_updates(mp_execution *e, const step_call *call)
+static void run_updates(mp_execution *e, const mp_pass_call *call)
 {
     const mp_program *p = e->program;
     for (size_t k = 0; k < call->n_steps; k++) {
@@ -182,7 +143,7 @@ static void run_clip(mp_execution *e, const mp_ready_step *r)
     size_t n = 0;
     for (size_t t = 0; t < e->plan->n_steps; t++) {
         const mp_ready_step *u = &e->at.steps[t];
-        if (p->bindings->nodes[u->node].task == MP_TASK_UPDATE) e->clipped[n++].gradient = u->source;
+        if (mp_ready_step_does(u, p, MP_TASK_UPDATE)) e->clipped[n++].gradient = u->source;
     }
     p->backend->clip(p->backend, e->clipped, e->n_clipped, p->options.clip_norm, r->workspace, (float *)r->state);
 }
@@ -218,10 +179,11 @@ static void run_accumulate(mp_execution *e, const mp_ready_step *r)
 }
 
 /* Adds the seconds of a call to its nodes. Updates in one call share them in proportion to their size. */
-static void count_seconds(mp_execution *e, const step_call *call, double seconds)
+static void count_seconds(mp_execution *e, const mp_pass_call *call, double seconds)
 {
     const mp_program *p = e->program;
     double total = 0;
+    if (call->is_copy) return; /* a copy back is not what its node's seconds are */
     for (int turn = 0; turn < 2; turn++) {
         for (size_t k = 0; k < call->n_steps; k++) {
             const int node = e->at.steps[call->step + k].node, parameter = p->bindings->nodes[node].parameter;
@@ -241,12 +203,12 @@ static mp_status read_times(mp_execution *e, mp_error *err)
     for (size_t k = 0; e->options.profile && b->note_time && k < e->calls.n; k++) {
         double seconds;
         MP_CHECK(b->seconds_between(b, 2 * (int)k, 2 * (int)k + 1, &seconds, err));
-        count_seconds(e, &e->calls.calls[k], seconds);
+        count_seconds(e, &e->calls.list[k], seconds);
     }
     return MP_OK;
 }
 
-static mp_status end_call(mp_execution *e, const step_call *call, mp_error *err)
+static mp_status end_call(mp_execution *e, const mp_pass_call *call, mp_error *err)
 {
     for (size_t t = call->step; t < call->step + call->n_steps; t++) {
         if (e->options.guards) MP_CHECK(mp_addresses_check_guards(&e->at, (int)t, err));
@@ -255,9 +217,10 @@ static mp_status end_call(mp_execution *e, const step_call *call, mp_error *err)
     return MP_OK;
 }
 
-static mp_status run_call(mp_execution *e, const step_call *call, int64_t pass, int kind, mp_error *err)
+static mp_status run_call(mp_execution *e, const mp_pass_call *call, int64_t pass, int kind, mp_error *err)
 {
     const mp_ready_step *r = &e->at.steps[call->step];
+    if (call->is_copy) return mp_channels_issue(&e->channels, (int)call->step, err);
     switch (e->program->bindings->nodes[r->node].task) {
     case MP_TASK_FORWARD:
     case MP_TASK_BACKWARD:
@@ -276,7 +239,7 @@ static mp_status run_call(mp_execution *e, const step_call *call, int64_t pass, 
     return MP_OK;
 }
 
-static mp_status run_watched(mp_execution *e, const step_call *call, int64_t pass, int kind, mp_error *err)
+static mp_status run_watched(mp_execution *e, const mp_pass_call *call, int64_t pass, int kind, mp_error *err)
 {
     e->watch->pass = pass;
     MP_CHECK(mp_watch_before(e->watch, &e->at.steps[call->step], err));
@@ -286,22 +249,23 @@ static mp_status run_watched(mp_execution *e, const step_call *call, int64_t pas
     return MP_OK;
 }
 
-/* Runs the calls of the plan. Instances that an update on the second stream uses are poisoned only after the wait for it. */
+/* Runs the calls of the plan. Instances that an issued step uses are poisoned only after the wait for it. */
 static mp_status run_calls(mp_execution *e, int64_t pass, int kind, mp_error *err)
 {
     const mp_backend *b = e->program->backend;
     const bool noted = e->options.profile && b->note_time, clocked = e->options.profile && !noted;
     int n_marks = 0;
     for (size_t k = 0; k < e->calls.n; k++) {
-        const step_call *call = &e->calls.calls[k];
+        const mp_pass_call *call = &e->calls.list[k];
         const bool side = call->is_side && (kind & PASS_UPDATES);
         const double from = clocked ? mp_clock_now() : 0;
         if (noted) MP_CHECK(b->note_time(b, 2 * (int)k, err));
         if (side) MP_CHECK(b->side_begin(b, err));
-        const mp_status ran = (e->watch ? run_watched : run_call)(e, call, pass, kind, err);
+        const mp_status ran = (e->watch && !call->is_copy ? run_watched : run_call)(e, call, pass, kind, err);
         if (side) MP_CHECK(b->side_end(b, n_marks++, ran == MP_OK ? err : NULL)); /* also after a failure */
         MP_CHECK(ran);
         if (call->wait >= 0 && (kind & PASS_UPDATES)) MP_CHECK(b->side_wait(b, call->wait, err));
+        for (size_t i = 0; i < call->n_awaited; i++) MP_CHECK(mp_channels_wait(&e->channels, call->awaited[i], err));
         if (noted) MP_CHECK(b->note_time(b, 2 * (int)k + 1, err));
         if (clocked) {
             MP_CHECK(b->wait(b, err));
@@ -309,7 +273,7 @@ static mp_status run_calls(mp_execution *e, int64_t pass, int kind, mp_error *er
         }
         MP_CHECK(end_call(e, call, err));
     }
-    return MP_OK;
+    return mp_channels_end_pass(&e->channels, err);
 }
 
 static mp_status record(mp_execution *e, int64_t pass, int kind, mp_error *err)
@@ -391,9 +355,9 @@ mp_status mp_execution_flush(mp_execution *e, mp_error *err)
     b->enter(b);
     if (e->pending >= 0) e->factors = mp_update_factors_at(&e->options.hyper, e->pending);
     for (size_t k = 0; e->pending >= 0 && k < e->calls.n; k++) {
-        const step_call *call = &e->calls.calls[k];
+        const mp_pass_call *call = &e->calls.list[k];
         const mp_ready_step *r = &e->at.steps[call->step];
-        if (e->program->bindings->nodes[r->node].task == MP_TASK_CLIP) run_clip(e, r);
+        if (mp_ready_step_does(r, e->program, MP_TASK_CLIP)) run_clip(e, r);
         if (call->is_update) run_updates(e, call);
     }
     MP_CHECK(b->wait(b, err)); /* the next pass changes the factors */
@@ -418,6 +382,16 @@ int64_t mp_execution_arena_bytes(const mp_execution *e)
     return e->at.arena_bytes;
 }
 
+int64_t mp_execution_tier_bytes(const mp_execution *e, int tier)
+{
+    return e->at.tiers[tier].bytes;
+}
+
+mp_copied mp_execution_copied(const mp_execution *e)
+{
+    return mp_channels_copied(&e->channels);
+}
+
 int64_t mp_execution_touched_bytes(const mp_execution *e)
 {
     const mp_backend *b = e->program->backend;
@@ -432,7 +406,7 @@ const double *mp_execution_seconds(const mp_execution *e)
 
 void mp_execution_forget_seconds(mp_execution *e)
 {
-    memset(e->seconds, 0, e->program->n_nodes * sizeof *e->seconds);
+    memset(e->seconds, 0, e->program->graph->n_nodes * sizeof *e->seconds);
 }
 
 /* Returns the hash of n bytes in the backend's memory, which are copied to the host in parts if needed. */

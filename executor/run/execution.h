@@ -1,12 +1,13 @@
 /* execution.h - runs a plan on a program's backend: allocates its memory, and runs steps of training in it.
  *
  * Everything lies in two blocks: one for what is always live (parameters, optimizer state, inputs, ...), and the arena, in
- * which the plan's offsets say where everything else lies and when. Both are allocated when the execution is made; a step
- * allocates nothing. */
+ * which the plan's offsets say where everything else lies and when. What the plan copies lies in other tiers besides: memory,
+ * or a file. All are allocated when the execution is made; a step allocates nothing. */
 #pragma once
 
 #include "executor/run/program.h"
 #include "executor/run/watch.h"
+#include "executor/tiers/copy_queue.h"
 #include "memplan/execution.h"
 #include "memplan/memory.h"
 #include "memplan/plan.h"
@@ -14,8 +15,7 @@
 typedef struct mp_execution mp_execution;
 
 /* Allocates the memory of a plan, which must have offsets (mp_arena) and be checked. The caller releases *out with
- * mp_execution_free; program and plan must outlive it. MP_NOMEM says how much was asked for; MP_INVALID: the plan has no
- * offsets. */
+ * mp_execution_free; program and plan must outlive it. Fails as mp_addresses_of. */
 mp_status mp_execution_new(mp_program *program, const mp_plan *plan, const mp_execution_options *options, mp_execution **out,
                            mp_error *err);
 void mp_execution_free(mp_execution *execution); /* does nothing for NULL */
@@ -37,7 +37,8 @@ typedef mp_status (*mp_fill_inputs)(void *data, int64_t micro_batch, mp_executio
 /* Runs step `step` (0, 1, ...): as many micro-batches as the program accumulates, and the updates. *loss is the mean of
  * their losses. With forward-fused updates the gradients of this step change the parameters when the next one starts, or at
  * mp_execution_flush. Where the backend records, the first pass of each kind runs call by call (libraries load what they
- * need), the next one is recorded. MP_IO: the device failed, noticed at the end of a pass at the latest. */
+ * need), the next one is recorded. MP_IO: the device failed, noticed at the end of a pass at the latest, or a copy. MP_REFUTED:
+ * not as many bytes were copied as the plan says. */
 mp_status mp_execution_step(mp_execution *execution, int64_t step, mp_fill_inputs fill, void *data, double *loss,
                             mp_error *err);
 /* From now on `watch` inspects what every step reads and writes; NULL ends that. Not together with recordings or a second
@@ -54,6 +55,9 @@ int mp_execution_recordings(const mp_execution *execution);
  * what differs from it was used. And, with the option profile, the seconds of every node of the graph, over all steps. */
 int64_t mp_execution_arena_bytes(const mp_execution *execution);
 int64_t mp_execution_touched_bytes(const mp_execution *execution);
+/* Return what another tier takes, and the bytes that have been copied to other tiers and back. */
+int64_t mp_execution_tier_bytes(const mp_execution *execution, int tier);
+mp_copied mp_execution_copied(const mp_execution *execution);
 const double *mp_execution_seconds(const mp_execution *execution);
 void mp_execution_forget_seconds(mp_execution *execution); /* sets them to zero */
 /* Writes a hash over the bytes of all parameters and buffers, in their order in memory. */

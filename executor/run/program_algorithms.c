@@ -24,6 +24,11 @@ static mp_status prepare(mp_program *p, size_t i, bool drops, mp_error *err)
     for (size_t k = 0; k < of->n_alternatives; k++) {
         mp_call *call = &node->algorithms[n].call;
         mp_alternative alternative = of->alternatives[k];
+        if (alternative.returns) { /* a copy, which no call makes */
+            of->alternatives[n] = alternative;
+            node->n_algorithms = ++n;
+            continue;
+        }
         x.algorithm = alternative.algorithm;
         const mp_status st = p->backend->algorithms
                                  ? mp_call_prepare(p->backend, p->backend->kernel(p->backend, x.op), &x, call, &refusal)

@@ -62,7 +62,7 @@ static mp_status run_steps(const mp_train_request *r, mp_execution *e, mp_input_
         report->n_allocations += mp_alloc_count - allocations;
         seconds[report->n_losses] = mp_clock_now() - from;
         input_seconds[report->n_losses] = mp_execution_input_seconds(e);
-        keep_profile(e, r->program->n_nodes, k, seconds[k], report);
+        keep_profile(e, r->program->graph->n_nodes, k, seconds[k], report);
         report->losses[report->n_losses++] = loss;
         MP_ENSURE(isfinite(loss), err, MP_REFUTED, "the loss is %s at step %lld",
                   isnan(loss) ? "nan"
@@ -104,7 +104,7 @@ static mp_status train(const mp_train_request *r, mp_report *report, bool *saved
     report->losses = mp_alloc((size_t)r->n_steps, sizeof *report->losses);
     MP_ENSURE(seconds && input_seconds && report->losses, err, MP_NOMEM, "no memory for %lld steps", (long long)r->n_steps);
     if (r->execution.profile) {
-        report->node_seconds = mp_alloc(r->program->n_nodes, sizeof *report->node_seconds);
+        report->node_seconds = mp_alloc(r->program->graph->n_nodes, sizeof *report->node_seconds);
         MP_ENSURE(report->node_seconds, err, MP_NOMEM, "out of memory");
     }
     mp_process_forget_peak();

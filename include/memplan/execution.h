@@ -1,7 +1,15 @@
 /* execution.h - how a plan is executed: updates, checks and profiles, for mp_train (train.h). */
 #pragma once
 
+#include "memplan/graph.h"
 #include "memplan/optimizer.h"
+
+/* A memory besides the device's, for plans that copy there (docs/plan-rules.md, Tiers). */
+typedef struct mp_tier_memory {
+    const char *folder;     /* its file lies there, without a name, so that nothing is left of it; NULL: the program's memory */
+    int64_t capacity_bytes; /* most that it may take; 0: as much as the plan takes */
+    bool locked;            /* of memory: it is never swapped out */
+} mp_tier_memory;
 
 typedef struct mp_execution_options {
     mp_hyper hyper;
@@ -13,4 +21,8 @@ typedef struct mp_execution_options {
     bool profile;    /* measure the seconds of every node */
     bool by_call;    /* call the backend for every node in every step, even if it can record a pass; poison, guards and profile
                         imply it */
+    mp_tier_memory tiers[MP_MAX_TIERS];       /* per tier of the graph but the device */
+    double bytes_per_second[MP_MAX_CHANNELS]; /* per channel: no copy is faster; 0: as fast as it goes. With `profile`, copies
+                                               * run in order */
+    bool plain_files; /* read and write files without io_uring, as where the kernel has none (to compare) */
 } mp_execution_options;

@@ -1,0 +1,27 @@
+/* channels.h - the channels on which a plan copies: a queue for each, and the tickets of what is under way. */
+#pragma once
+
+#include "executor/run/addresses.h"
+#include "executor/tiers/copy_queue.h"
+
+typedef struct mp_channels {
+    const mp_addresses *at;
+    mp_copy_queue *queues[MP_MAX_CHANNELS]; /* NULL: the plan copies nothing there */
+    int64_t *tickets;                       /* per step: of its last copy */
+    mp_copied planned, expected;            /* bytes of one pass; of all passes so far */
+} mp_channels;
+
+/* Opens a queue for every channel on which the plan's steps copy. The list lies in the pool; the caller releases the queues
+ * with mp_channels_close, even after a failure, and before the memory that they copy. MP_NOMEM. O(steps). */
+mp_status mp_channels_open(const mp_addresses *addresses, const mp_execution_options *options, mp_pool *pool, mp_channels *out,
+                           mp_error *err);
+void mp_channels_close(mp_channels *channels); /* does nothing for a zeroed one */
+
+/* Issues the copies of step t, which is one, and waits for them; MP_IO: a copy failed, of this step or of one before it on the
+ * channel. */
+mp_status mp_channels_issue(mp_channels *channels, int t, mp_error *err);
+mp_status mp_channels_wait(mp_channels *channels, int t, mp_error *err);
+/* Checks, when all copies of a pass have been waited for, that as many bytes have been copied as the plan says. MP_REFUTED. */
+mp_status mp_channels_end_pass(mp_channels *channels, mp_error *err);
+/* Returns the bytes that have been copied. */
+mp_copied mp_channels_copied(const mp_channels *channels);
