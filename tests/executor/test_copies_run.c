@@ -1,0 +1,94 @@
+/* test_copies_run.c - plans that copy activations to another tier and back, run: the same losses and weights, bit for bit, as
+ * without copies, where what has died is overwritten and every address is used again in every step; bytes as planned. */
+
+#include "tests/cases/backend_case.h"
+#include "tests/cases/test.h"
+#include "tests/cases/training_case.h"
+#include "tests/oracles/random_offload.h"
+
+enum { STEPS = 20, SEEDS = 6 };
+
+typedef struct outcome {
+    double losses[STEPS];
+    char hash[33];
+} outcome;
+
+static const char *folder(void)
+{
+    const char *place = getenv("TMPDIR");
+    return place ? place : "/tmp";
+}
+
+/* Runs a plan. The bytes that it copies each way in a pass, and those that the tier takes at most by the timeline, have to be
+ * right: rounded up to blocks in a file, and else, if `is_tight`, to the byte. */
+static outcome run(training_case *t, const mp_plan *plan, const mp_execution_options *options, int64_t copied_bytes,
+                   bool *is_tight)
+{
+    outcome o = {{0}, ""};
+    mp_error err = {0};
+    mp_execution *e;
+    const int64_t passes = STEPS * (t->program->options.accumulate > 1 ? t->program->options.accumulate : 1);
+    if (mp_execution_new(t->program, plan, options, &e, &err) != MP_OK) fail_msg("%s", err.message);
+    if (mp_parameters_load(t->source, t->program, e, &err) != MP_OK) fail_msg("%s", err.message);
+    training_run(t, e, 0, STEPS, o.losses);
+    mp_execution_hash(e, o.hash);
+    const mp_copied copied = mp_execution_copied(e);
+    assert_int_equal(copied.out_bytes, passes * copied_bytes);
+    assert_int_equal(copied.in_bytes, passes * copied_bytes);
+    const int64_t planned = plan->tiers[1].peak_bytes > 0 ? plan->tiers[1].peak_bytes : 0,
+                  taken = mp_execution_tier_bytes(e, 1);
+    assert_true(taken >= planned);
+    *is_tight = taken == planned;
+    if (!options->guards) assert_int_equal(mp_execution_touched_bytes(e), mp_execution_arena_bytes(e));
+    mp_execution_free(e);
+    return o;
+}
+
+/* Ways to run: poisoned all of them, and so that what a copy does too early or too late shows. */
+static mp_execution_options way(int k)
+{
+    mp_execution_options o = {.hyper = mp_hyper_default(MP_OPTIMIZER_ADAMW), .seed = 3, .poison = true};
+    o.tiers[1].folder = k % 3 ? folder() : NULL;
+    o.plain_files = k % 3 == 2;
+    o.guards = k == 3;
+    o.one_by_one = k == 4;
+    o.profile = k == 5;
+    for (int c = 0; c < MP_MAX_CHANNELS; c++) o.bytes_per_second[c] = k == 0 || k == 1 ? 300e6 : 0;
+    return o;
+}
+
+static const char *const networks[] = {"tests/gradients/mlp.onnx", "tests/gradients/cnn.onnx", "tests/gradients/gpt.onnx"};
+
+TEST(what_is_copied_changes_nothing)
+{
+    int n_tight = 0, n_copies = 0;
+    for (int k = 0; k < 3; k++) {
+        for (int kept = 0; kept < 2; kept++) {
+            bool is_tight;
+            mp_training_options options = {.optimizer = MP_OPTIMIZER_ADAMW,
+                                           .fuse = k == 0   ? MP_FUSE_FORWARD
+                                                   : k == 1 ? MP_FUSE_NONE
+                                                            : MP_FUSE_BACKWARD,
+                                           .dtype = k == 1 ? MP_DTYPE_BFLOAT16 : MP_DTYPE_FLOAT,
+                                           .accumulate = k == 2 ? 2 : 1};
+            training_case t = training_begin_on(backend_of_tests(), networks[k], 0, &options);
+            mp_plan *plain = kept ? training_keep_all(&t) : training_plan(&t, 0.5);
+            mp_execution_options usual = way(0);
+            const outcome without = run(&t, plain, &usual, 0, &is_tight);
+            assert_true(offload_all(t.program->graph) > 0);
+            for (int seed = 0; seed < SEEDS; seed++) {
+                int64_t copied_bytes;
+                mp_plan *plan = random_offload(t.program->graph, (uint64_t)seed, plain->steps, plain->n_steps, &copied_bytes);
+                const mp_execution_options options_of_run = way(seed);
+                const outcome with = run(&t, plan, &options_of_run, copied_bytes, &is_tight);
+                if (memcmp(&without, &with, sizeof with) != 0) fail_msg("%s, seed %d: another result", networks[k], seed);
+                n_tight += is_tight && !options_of_run.tiers[1].folder && copied_bytes;
+                n_copies += (int)(plan->n_steps - plain->n_steps) / 2;
+                mp_plan_free(plan);
+            }
+            mp_plan_free(plain);
+            training_end(&t);
+        }
+    }
+    assert_true(n_copies > 100 && n_tight >= 6);
+}

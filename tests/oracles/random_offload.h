@@ -1,0 +1,13 @@
+/* random_offload.h - copies added to a training graph, and at random to an order of its steps. */
+#pragma once
+
+#include "memplan/plan.h"
+
+/* Adds the tier "host", the channels "copy out" and "copy in", and for each activation and saved storage that one forward node
+ * writes and a backward node reads a copy there and back. Returns how many there are. Finishes the graph. */
+int offload_all(mp_graph *graph);
+
+/* The steps, which copy nothing, with copies: of some of the storages that are produced once, each out at some time after that
+ * and back before backward reads it, issued until some later step or in order. A checked plan with offsets, released with
+ * mp_plan_free. *copied_bytes is what it copies out, and back. */
+mp_plan *random_offload(const mp_graph *graph, uint64_t seed, const mp_step *steps, size_t n, int64_t *copied_bytes);
