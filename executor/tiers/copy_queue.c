@@ -37,7 +37,7 @@ static void system_sleep_until(void *clock, double seconds)
         nanosleep(&(struct timespec){(time_t)left, (long)(1e9 * (left - (double)(time_t)left))}, NULL);
 }
 
-/* mp_paced: waits until the link would have moved as many bytes. */
+/* mp_paced: waits until the link would have moved as many bytes, so that none of them moves sooner than it would there. */
 static bool pace(void *data, int64_t moved_bytes)
 {
     mp_copy_queue *q = data;

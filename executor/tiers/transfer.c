@@ -126,13 +126,15 @@ mp_status mp_transfer_run(mp_transfer *m, const mp_copy *c, mp_paced paced, void
     m->failed = 0;
     m->moved_bytes = 0;
     for (;;) {
-        const bool more = begun < c->bytes && goes_on && !m->failed;
-        if (!more && !m->n_under_way) break;
-        if (more && m->n_under_way < AT_ONCE)
-            begun += begin(m, begun);
-        else
+        const int64_t left = c->bytes - begun;
+        if (left > 0 && goes_on && !m->failed && m->n_under_way < AT_ONCE) {
+            goes_on = paced(data, begun + (left < PIECE ? left : PIECE));
+            if (goes_on) begun += begin(m, begun);
+        } else if (m->n_under_way) {
             end_one(m);
-        goes_on = goes_on && paced(data, m->moved_bytes);
+        } else {
+            break;
+        }
     }
     MP_ENSURE(!m->failed, err, MP_IO, "'%.120s' cannot be copied %s %s: %s", c->label, c->is_out ? "to" : "back from",
               c->tier->title, strerrordesc_np(m->failed));

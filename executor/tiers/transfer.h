@@ -13,7 +13,7 @@ typedef struct mp_copy {
     const char *label; /* of what is copied, in messages; "" if it has none */
 } mp_copy;
 
-/* Told after every piece how many bytes of the copy have been moved; false: it is to end. */
+/* Asked before every piece, with the bytes that will then have been moved of the copy; false: it is to end. */
 typedef bool (*mp_paced)(void *data, int64_t moved_bytes);
 
 /* Of one thread: the buffers of its pieces, and its io_uring, with which it reads or writes several pieces of a file at once;

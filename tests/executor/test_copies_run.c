@@ -53,42 +53,45 @@ static mp_execution_options way(int k)
     o.guards = k == 3;
     o.one_by_one = k == 4;
     o.profile = k == 5;
-    for (int c = 0; c < MP_MAX_CHANNELS; c++) o.bytes_per_second[c] = k == 0 || k == 1 ? 300e6 : 0;
+    for (int c = 0; c < MP_MAX_CHANNELS; c++) o.bytes_per_second[c] = k == 0 || k == 1 ? 20e6 : 0;
     return o;
 }
 
-static const char *const networks[] = {"tests/gradients/mlp.onnx", "tests/gradients/cnn.onnx", "tests/gradients/gpt.onnx"};
+/* Where it is not everything that is kept, it is what a plan for half the memory keeps. */
+static const struct {
+    const char *network;
+    mp_fuse fuse;
+    mp_dtype dtype;
+    int accumulate;
+    bool keeps_all;
+} cases[] = {{"tests/gradients/mlp.onnx", MP_FUSE_FORWARD, MP_DTYPE_FLOAT, 1, true},
+             {"tests/gradients/cnn.onnx", MP_FUSE_NONE, MP_DTYPE_BFLOAT16, 1, false},
+             {"tests/gradients/gpt.onnx", MP_FUSE_BACKWARD, MP_DTYPE_FLOAT, 2, true}};
 
 TEST(what_is_copied_changes_nothing)
 {
     int n_tight = 0, n_copies = 0;
-    for (int k = 0; k < 3; k++) {
-        for (int kept = 0; kept < 2; kept++) {
-            bool is_tight;
-            mp_training_options options = {.optimizer = MP_OPTIMIZER_ADAMW,
-                                           .fuse = k == 0   ? MP_FUSE_FORWARD
-                                                   : k == 1 ? MP_FUSE_NONE
-                                                            : MP_FUSE_BACKWARD,
-                                           .dtype = k == 1 ? MP_DTYPE_BFLOAT16 : MP_DTYPE_FLOAT,
-                                           .accumulate = k == 2 ? 2 : 1};
-            training_case t = training_begin_on(backend_of_tests(), networks[k], 0, &options);
-            mp_plan *plain = kept ? training_keep_all(&t) : training_plan(&t, 0.5);
-            mp_execution_options usual = way(0);
-            const outcome without = run(&t, plain, &usual, 0, &is_tight);
-            assert_true(offload_all(t.program->graph) > 0);
-            for (int seed = 0; seed < SEEDS; seed++) {
-                int64_t copied_bytes;
-                mp_plan *plan = random_offload(t.program->graph, (uint64_t)seed, plain->steps, plain->n_steps, &copied_bytes);
-                const mp_execution_options options_of_run = way(seed);
-                const outcome with = run(&t, plan, &options_of_run, copied_bytes, &is_tight);
-                if (memcmp(&without, &with, sizeof with) != 0) fail_msg("%s, seed %d: another result", networks[k], seed);
-                n_tight += is_tight && !options_of_run.tiers[1].folder && copied_bytes;
-                n_copies += (int)(plan->n_steps - plain->n_steps) / 2;
-                mp_plan_free(plan);
-            }
-            mp_plan_free(plain);
-            training_end(&t);
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        bool is_tight;
+        mp_training_options options = {
+            .optimizer = MP_OPTIMIZER_ADAMW, .fuse = cases[k].fuse, .dtype = cases[k].dtype, .accumulate = cases[k].accumulate};
+        training_case t = training_begin_on(backend_of_tests(), cases[k].network, 0, &options);
+        mp_plan *plain = cases[k].keeps_all ? training_keep_all(&t) : training_plan(&t, 0.5);
+        mp_execution_options usual = way(0);
+        const outcome without = run(&t, plain, &usual, 0, &is_tight);
+        assert_true(offload_all(t.program->graph) > 0);
+        for (int seed = 0; seed < SEEDS; seed++) {
+            int64_t copied_bytes;
+            mp_plan *plan = random_offload(t.program->graph, (uint64_t)seed, plain->steps, plain->n_steps, &copied_bytes);
+            const mp_execution_options options_of_run = way(seed);
+            const outcome with = run(&t, plan, &options_of_run, copied_bytes, &is_tight);
+            if (memcmp(&without, &with, sizeof with) != 0) fail_msg("%s, seed %d: another result", cases[k].network, seed);
+            n_tight += is_tight && !options_of_run.tiers[1].folder && copied_bytes;
+            n_copies += (int)(plan->n_steps - plain->n_steps) / 2;
+            mp_plan_free(plan);
         }
+        mp_plan_free(plain);
+        training_end(&t);
     }
-    assert_true(n_copies > 100 && n_tight >= 6);
+    assert_true(n_copies > 100 && n_tight >= 3);
 }
