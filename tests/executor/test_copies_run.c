@@ -1,6 +1,7 @@
 /* test_copies_run.c - plans that copy activations to another tier and back, run: the same losses and weights, bit for bit, as
  * without copies, where what has died is overwritten and every address is used again in every step; bytes as planned. */
 
+#include "executor/run/calls.h"
 #include "tests/cases/backend_case.h"
 #include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
@@ -94,4 +95,52 @@ TEST(what_is_copied_changes_nothing)
         training_end(&t);
     }
     assert_true(n_copies > 100 && n_tight >= 3);
+}
+
+/* The calls run every step once, in order, and each copy is waited for by one call, whose end is that of the copy. */
+static void check_calls(const mp_plan *plan, const mp_addresses *at, const mp_calls *calls, bool in_order, int *n_within)
+{
+    size_t next = 0, n_awaited = 0, n_copies = 0;
+    for (size_t k = 0; k < calls->n; k++) {
+        const mp_pass_call *call = &calls->list[k];
+        assert_true(call->step == next && call->n_steps > 0 && call->is_copy == at->steps[next].is_copy);
+        next += call->n_steps;
+        for (size_t i = 0; i < call->n_awaited; i++) {
+            const int t = call->awaited[i], until = plan->steps[t].until;
+            assert_true(at->steps[t].is_copy);
+            assert_int_equal(in_order || !until ? t + 1 : until, next);
+            *n_within += call->is_update && k + 1 < calls->n && calls->list[k + 1].is_update;
+        }
+        n_awaited += call->n_awaited;
+    }
+    assert_int_equal(next, plan->n_steps);
+    for (size_t t = 0; t < plan->n_steps; t++) n_copies += at->steps[t].is_copy;
+    assert_int_equal(n_awaited, n_copies);
+}
+
+TEST(every_copy_is_waited_for_where_the_plan_says)
+{
+    mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .fuse = MP_FUSE_BACKWARD, .dtype = MP_DTYPE_FLOAT};
+    training_case t = training_begin_on(backend_of_tests(), cases[2].network, 0, &options);
+    mp_plan *plain = training_keep_all(&t);
+    int n_within = 0; /* waits between two updates, which could have been one call */
+    offload_all(t.program->graph);
+    for (uint64_t seed = 0; seed < 60; seed++) {
+        int64_t copied_bytes;
+        mp_error err = {0};
+        mp_addresses at;
+        mp_calls calls;
+        const mp_execution_options none = {0};
+        mp_plan *plan = random_offload(t.program->graph, seed, plain->steps, plain->n_steps, &copied_bytes);
+        mp_pool *pool = mp_pool_new();
+        if (mp_addresses_of(t.program, plan, &none, pool, &at, &err) != MP_OK) fail_msg("%s", err.message);
+        assert_int_equal(mp_calls_of(&at, false, false, seed % 4 == 0, pool, &calls, &err), MP_OK);
+        check_calls(plan, &at, &calls, seed % 4 == 0, &n_within);
+        mp_addresses_free(&at);
+        mp_pool_free(pool);
+        mp_plan_free(plan);
+    }
+    assert_true(n_within > 10);
+    mp_plan_free(plain);
+    training_end(&t);
 }
