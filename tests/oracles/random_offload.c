@@ -123,28 +123,30 @@ static mp_step *merge(const mp_step *steps, int n, insertion *added, int n_added
     return all;
 }
 
-mp_plan *random_offload(const mp_graph *graph, uint64_t seed, const mp_step *steps, size_t n, int64_t *copied_bytes)
+mp_plan *random_offload(const mp_graph *graph, uint64_t seed, const mp_step *steps, size_t n, int64_t bytes[2])
 {
     random_source r = {seed ^ UINT64_C(0x6b5f2d19)};
     mp_plan *plan = NULL;
     mp_error err = {0};
     insertion *added = mp_alloc(2 * graph->n_nodes, sizeof *added);
     int n_added = 0;
-    *copied_bytes = 0;
+    bytes[0] = bytes[1] = 0;
     for (int i = 0; i < (int)graph->n_nodes; i++) {
         if (!(graph->nodes[i].flags & MP_NODE_OPTIONAL)) continue;
         const int s = graph->nodes[i].alternatives->reads[0], maker = graph->producer[s];
         const life l = life_of(graph, s, steps, (int)n);
         if (l.n_produced != 1 || l.last_forward + 1 >= l.first_later || !random_chance(&r, 70)) continue;
+        const bool comes_back = random_chance(&r, 85);
         int back = (int)graph->nodes[maker].n_alternatives - 1;
         while (graph->nodes[maker].alternatives[back].reads[0] != graph->nodes[i].alternatives->writes[0]) back--;
         const int out_at = between(&r, l.produced + 1, l.last_forward + 1);
-        const int back_at = between(&r, l.last_forward + 2, l.first_later);
-        added[n_added++] = (insertion){out_at, between(&r, out_at, back_at - 1), {.node = i}};
-        added[n_added++] = (insertion){back_at, between(&r, back_at, l.first_later), {.node = maker, .alternative = back}};
-        for (int k = n_added - 2; k < n_added; k++)
-            if (random_chance(&r, 20)) added[k].until = 0;
-        *copied_bytes += graph->storages[s].bytes;
+        const int back_at = comes_back ? between(&r, l.last_forward + 2, l.first_later) : (int)n + 1;
+        added[n_added++] = (insertion){out_at, random_chance(&r, 80) ? between(&r, out_at, back_at - 1) : 0, {.node = i}};
+        bytes[0] += graph->storages[s].bytes;
+        if (!comes_back) continue;
+        added[n_added++] = (insertion){
+            back_at, random_chance(&r, 80) ? between(&r, back_at, l.first_later) : 0, {.node = maker, .alternative = back}};
+        bytes[1] += graph->storages[s].bytes;
     }
     mp_step *all = merge(steps, (int)n, added, n_added);
     if (mp_plan_new(graph, "test", all, n + (size_t)n_added, &plan, &err) != MP_OK) fail_msg("%s", err.message);

@@ -8,6 +8,6 @@
 int offload_all(mp_graph *graph);
 
 /* The steps, which copy nothing, with copies: of some of the storages that are produced once, each out at some time after that
- * and back before backward reads it, issued until some later step or in order. A checked plan with offsets, released with
- * mp_plan_free. *copied_bytes is what it copies out, and back. */
-mp_plan *random_offload(const mp_graph *graph, uint64_t seed, const mp_step *steps, size_t n, int64_t *copied_bytes);
+ * and, most of them, back before backward reads it, issued until some later step or in order. A checked plan with offsets,
+ * released with mp_plan_free. bytes[0] is what it copies out, bytes[1] back. */
+mp_plan *random_offload(const mp_graph *graph, uint64_t seed, const mp_step *steps, size_t n, int64_t bytes[2]);
