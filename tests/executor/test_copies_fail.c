@@ -118,7 +118,7 @@ TEST(what_cannot_be_executed_is_refused)
     assert_refused(&t, plan, &options, MP_IO,
                    "no file can be made for the tier 'host' in /no/such/folder: No such file or directory");
     options.tiers[1].folder = NULL;
-    int another;
+    int another = -1;
     mp_alternative *back = copy_back(g, plan, &another);
     const int copy = back->reads[0];
     back->reads[0] = another;
