@@ -228,9 +228,8 @@ static mp_status ready_copies(const walker *w, const mp_step *step, mp_ready_ste
     }
     MP_ENSURE(f->n_reads == f->n_writes && !f->n_adds, err, MP_UNSUPPORTED, "%s is no copy: it reads %zu and writes %zu",
               mp_node_label(g, step->node).text, f->n_reads, f->n_writes);
-    MP_ENSURE(f->channel > MP_CHANNEL_SECOND_STREAM && w->a->program->backend->is_host, err, MP_UNSUPPORTED,
-              "%s cannot be copied on the channel '%.60s' of the %s backend", mp_node_label(g, step->node).text,
-              g->channels[f->channel], w->a->program->backend->name);
+    MP_ENSURE(w->a->program->backend->is_host, err, MP_UNSUPPORTED, "the %s backend does not copy to other tiers",
+              w->a->program->backend->name);
     MP_ENSURE(r->copies = mp_pool_alloc(w->pool, f->n_reads, sizeof *r->copies), err, MP_NOMEM, "out of memory");
     for (size_t i = 0; i < f->n_reads; i++)
         if (g->storages[f->writes[i]].bytes) MP_CHECK(ready_copy(w, f->reads[i], f->writes[i], &r->copies[r->n_copies++], err));
