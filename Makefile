@@ -66,8 +66,8 @@ LIB_OBJ  := $(patsubst %.c,$B/%.o,$(filter-out $(CUDA_SOURCES),$(wildcard $(adds
 CLI_OBJ  := $(patsubst %.c,$B/%.o,$(filter-out cli/manual.c,$(wildcard cli/*.c cli/*/*.c)))
 LINKED_C := $(patsubst %,tests/cuda/test_cuda_%.c,graphs attention attention_graphs products)# with the GPU module
 TEST_C   := $(filter-out $(if $(filter 1,$(CUDA)),,$(LINKED_C)),$(wildcard tests/*/test_*.c))
-# Under the sanitizer of threads: searches and proofs beside each other, batches made ahead, kernels.
-THREAD_TESTS   := proof planning prefetch execution $(patsubst tests/kernels/test_%.c,%,$(wildcard tests/kernels/*.c))
+# Under the sanitizer of threads: searches and proofs beside each other, batches made ahead, copies, kernels.
+THREAD_TESTS   := proof planning prefetch execution tiers copies_run $(patsubst tests/kernels/test_%.c,%,$(wildcard tests/kernels/*.c))
 # Under valgrind: of every room what is over in seconds.
 VALGRIND_TESTS := graph model ops timeline shapes visible_text dag floor mincut plan_json file safetensors onnx onnx_hostile graph_dot feed
 TESTS    := $(addprefix $B/tests/,$(notdir $(TEST_C:.c=)))
