@@ -144,3 +144,33 @@ TEST(every_copy_is_waited_for_where_the_plan_says)
     mp_plan_free(plain);
     training_end(&t);
 }
+
+/* A node that has algorithms has its copy back beside them, for which there is no call. */
+TEST(what_an_algorithm_computes_is_copied_too)
+{
+    mp_training_options options = {.optimizer = MP_OPTIMIZER_ADAMW, .fuse = MP_FUSE_NONE, .dtype = MP_DTYPE_FLOAT};
+    mp_error err = {0};
+    bool is_tight;
+    int64_t bytes[2];
+    int n_both = 0;
+    const mp_execution_options usual = way(0);
+    training_case t = training_begin_on(backend_of_tests(), cases[1].network, 0, &options);
+    assert_int_equal(mp_program_list_algorithms(t.program, &err), MP_OK);
+    mp_plan *plain = training_keep_all(&t);
+    const outcome without = run(&t, plain, &usual, (int64_t[2]){0}, &is_tight);
+    offload_all(t.program->graph);
+    if (mp_program_take_algorithms(t.program, &err) != MP_OK) fail_msg("%s", err.message);
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        mp_plan *plan = random_offload(t.program->graph, seed, plain->steps, plain->n_steps, bytes);
+        const outcome with = run(&t, plan, &usual, bytes, &is_tight);
+        assert_memory_equal(&without, &with, sizeof with);
+        for (size_t k = 0; k < plan->n_steps; k++) {
+            const mp_node *node = &t.program->graph->nodes[plan->steps[k].node];
+            n_both += mp_node_has_algorithms(node) && node->alternatives[plan->steps[k].alternative].returns;
+        }
+        mp_plan_free(plan);
+    }
+    assert_true(n_both > 0);
+    mp_plan_free(plain);
+    training_end(&t);
+}
