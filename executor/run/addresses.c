@@ -79,13 +79,18 @@ static mp_status append_places(mp_addresses *a, const mp_tier_layout *layout, in
     return MP_OK;
 }
 
+static void layout_free(mp_tier_layout *layout)
+{
+    mp_free(layout->places);
+}
+
 /* Takes the memory of another tier: what is always live there, and behind it an arena. */
 static mp_status take_tier(mp_addresses *a, int tier, const mp_tier_memory *wanted, mp_pool *pool, mp_error *err)
 {
     const mp_graph *g = a->program->graph;
     const int64_t block = wanted->folder ? MP_TIER_ALIGNMENT : a->program->backend->alignment;
     int64_t fixed = 0, bytes;
-    mp_tier_layout layout;
+    MP_CLEARED_BY(layout_free) mp_tier_layout layout = {0};
     for (size_t s = 0; s < g->n_storages; s++) {
         if (g->storages[s].tier != tier || !mp_storage_is_static(&g->storages[s])) continue;
         a->fixed_at[s] = fixed;
@@ -93,7 +98,6 @@ static mp_status take_tier(mp_addresses *a, int tier, const mp_tier_memory *want
                   "the tier '%.60s' has too many bytes", g->tiers[tier]);
     }
     MP_CHECK(mp_arena_layout_tier(g, a->plan, tier, block, &layout, err));
-    MP_OWNED mp_place *places = layout.places;
     MP_CHECK(append_places(a, &layout, fixed, pool, err));
     MP_ENSURE(mp_add(fixed, layout.arena_bytes, &bytes), err, MP_INVALID, "the tier '%.60s' has too many bytes",
               g->tiers[tier]);
