@@ -18,6 +18,13 @@ static bool is_read_by_backward(const mp_graph *graph, int s)
     return false;
 }
 
+static bool is_written_by_base(const mp_alternative *base, int s)
+{
+    for (size_t k = 0; k < base->n_writes; k++)
+        if (base->writes[k] == s) return true;
+    return false;
+}
+
 static void set_copy(mp_graph *graph, mp_alternative *f, int from, int to, int channel)
 {
     *f = (mp_alternative){.reads = mp_graph_list(graph, &from, 1),
@@ -42,7 +49,7 @@ int offload_all(mp_graph *graph)
         mp_storage *copy;
         mp_node *node;
         if (producer < 0 || graph->nodes[producer].phase != MP_PHASE_FORWARD || mp_storage_is_static(&graph->storages[s]) ||
-            !is_read_by_backward(graph, s))
+            !is_read_by_backward(graph, s) || !is_written_by_base(&graph->nodes[producer].alternatives[0], s))
             continue;
         assert_int_equal(mp_graph_storage(graph, &copy, NULL), MP_OK);
         copy->name = "copy";
