@@ -1,4 +1,4 @@
-/* random_offload.c - a copy out and a copy back for each activation, and where in a plan they are. */
+/* random_offload.c - where in a plan its copies are. */
 #include "tests/oracles/random_offload.h"
 
 #include <setjmp.h>
@@ -9,69 +9,16 @@
 
 #include "memplan/arena.h"
 #include "memplan/check.h"
+#include "memplan/training.h"
 #include "tests/oracles/random_graph.h"
-
-static bool is_read_by_backward(const mp_graph *graph, int s)
-{
-    for (int k = graph->readers_start[s]; k < graph->readers_start[s + 1]; k++)
-        if (graph->nodes[graph->readers[k]].phase == MP_PHASE_BACKWARD) return true;
-    return false;
-}
-
-static bool is_written_by_base(const mp_alternative *base, int s)
-{
-    for (size_t k = 0; k < base->n_writes; k++)
-        if (base->writes[k] == s) return true;
-    return false;
-}
-
-static void set_copy(mp_graph *graph, mp_alternative *f, int from, int to, int channel)
-{
-    *f = (mp_alternative){.reads = mp_graph_list(graph, &from, 1),
-                          .writes = mp_graph_list(graph, &to, 1),
-                          .n_reads = 1,
-                          .n_writes = 1,
-                          .ticks = 1,
-                          .channel = channel,
-                          .returns = channel == 3};
-}
 
 int offload_all(mp_graph *graph)
 {
-    int host, out, in, n = 0;
-    const int n_storages = (int)graph->n_storages;
+    const mp_offload offload = {.host = mp_link_find("pcie4"), .least_bytes = 1};
     mp_error err = {0};
-    assert_int_equal(mp_graph_tier(graph, "host", &host, NULL), MP_OK);
-    assert_int_equal(mp_graph_channel(graph, "copy out", &out, NULL), MP_OK);
-    assert_int_equal(mp_graph_channel(graph, "copy in", &in, NULL), MP_OK);
-    for (int s = 0; s < n_storages; s++) {
-        const int producer = graph->producer[s];
-        mp_storage *copy;
-        mp_node *node;
-        if (producer < 0 || graph->nodes[producer].phase != MP_PHASE_FORWARD || mp_storage_is_static(&graph->storages[s]) ||
-            !is_read_by_backward(graph, s) || !is_written_by_base(&graph->nodes[producer].alternatives[0], s))
-            continue;
-        assert_int_equal(mp_graph_storage(graph, &copy, NULL), MP_OK);
-        copy->name = "copy";
-        copy->bytes = graph->storages[s].bytes;
-        copy->payload_bytes = graph->storages[s].payload_bytes;
-        copy->kind = graph->storages[s].kind;
-        copy->tier = host;
-        assert_int_equal(mp_graph_node(graph, &node, NULL), MP_OK);
-        node->name = "out";
-        node->op = "Copy";
-        node->phase = MP_PHASE_FORWARD;
-        node->flags = MP_NODE_OPTIONAL;
-        set_copy(graph, node->alternatives, s, (int)graph->n_storages - 1, out);
-        mp_node *maker = &graph->nodes[producer];
-        mp_alternative *longer = mp_pool_alloc(graph->pool, maker->n_alternatives + 1, sizeof *longer);
-        memcpy(longer, maker->alternatives, maker->n_alternatives * sizeof *longer);
-        set_copy(graph, &longer[maker->n_alternatives++], (int)graph->n_storages - 1, s, in);
-        maker->alternatives = longer;
-        n++;
-    }
-    if (mp_graph_finish(graph, &err) != MP_OK) fail_msg("%s", err.message);
-    return n;
+    size_t n;
+    if (mp_graph_offload(graph, &offload, &n, &err) != MP_OK) fail_msg("%s", err.message);
+    return (int)n;
 }
 
 /* A step to be put before step `before` of those that there are, to be waited for before step `until` of them; 0: in order. */

@@ -3,8 +3,7 @@
 
 #include "memplan/plan.h"
 
-/* Adds the tier "host", the channels "copy out" and "copy in", and for each activation and saved storage that one forward node
- * writes and a backward node reads a copy there and back. Returns how many there are. Finishes the graph. */
+/* Extends a training graph by copies of all that may be copied to the host, however small, and returns how many there are. */
 int offload_all(mp_graph *graph);
 
 /* The steps, which copy nothing, with copies: of some of the storages that are produced once, each out at some time after that
