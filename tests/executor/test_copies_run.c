@@ -3,8 +3,10 @@
 
 #include "executor/run/calls.h"
 #include "tests/cases/backend_case.h"
+#include "tests/cases/deferring_backend.h"
 #include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
+#include "tests/oracles/random_beside.h"
 #include "tests/oracles/random_offload.h"
 
 enum { STEPS = 20, SEEDS = 6 };
@@ -171,6 +173,31 @@ TEST(what_an_algorithm_computes_is_copied_too)
         mp_plan_free(plan);
     }
     assert_true(n_both > 0);
+    mp_plan_free(plain);
+    training_end(&t);
+}
+
+/* Updates on a second stream, which runs nothing before it is waited for, and copies: each waits for its own. */
+TEST(copies_and_a_second_stream_run_beside)
+{
+    static deferrer deferred_by;
+    mp_training_options options = {.optimizer = MP_OPTIMIZER_ADAMW, .fuse = MP_FUSE_BACKWARD, .dtype = MP_DTYPE_FLOAT};
+    bool is_tight;
+    int64_t bytes[2];
+    const mp_execution_options usual = way(0);
+    training_case t = training_begin_on(deferring_backend(&deferred_by, backend_of_tests()), cases[2].network, 0, &options);
+    mp_plan *plain = training_keep_all(&t);
+    const outcome without = run(&t, plain, &usual, (int64_t[2]){0}, &is_tight);
+    offload_all(t.program->graph);
+    assert_true(random_beside(t.program->graph, 1, 50, plain->steps, plain->n_steps) > 0);
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        mp_plan *plan = random_offload(t.program->graph, seed, plain->steps, plain->n_steps, bytes);
+        const outcome with = run(&t, plan, &usual, bytes, &is_tight);
+        assert_memory_equal(&without, &with, sizeof with);
+        mp_plan_free(plan);
+    }
+    assert_true(deferred_by.counted.n_issued > 0 && deferred_by.counted.n_updates > 0);
+    assert_int_equal(deferred_by.counted.n_faults, 0);
     mp_plan_free(plain);
     training_end(&t);
 }

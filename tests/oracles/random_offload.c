@@ -69,6 +69,8 @@ static mp_step *merge(const mp_step *steps, int n, insertion *added, int n_added
         moved_to[t] = at;
         if (t < n) all[at++] = steps[t];
     }
+    for (int t = 0; t < n; t++)
+        if (steps[t].until) all[moved_to[t]].until = moved_to[steps[t].until];
     for (int t = 0; t < at; t++)
         for (int k = 0; k < n_added; k++)
             if (all[t].node == added[k].step.node && all[t].alternative == added[k].step.alternative && added[k].until)
