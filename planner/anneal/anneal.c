@@ -146,6 +146,7 @@ static void set_walks(annealing *a, int n_rounds, double elapsed, double end)
         w->search = a->search;
         w->graph = request->graph;
         w->budget_bytes = request->budget_bytes;
+        w->tier_bytes = request->tier_bytes;
         w->leads = !k;
         w->from = elapsed;
         w->end = end;

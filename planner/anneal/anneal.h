@@ -28,13 +28,14 @@ mp_status mp_anneal_order_copy(mp_anneal_order *to, const mp_step *steps, size_t
 
 typedef struct mp_anneal_walk {
     mp_search *search;
-    const mp_graph *graph; /* the graph of the search, or a part of it */
-    int64_t budget_bytes;  /* the budget of `graph` */
-    bool is_apart;         /* true if `graph` is a part that this walk alone searches: it ends no other walk, `enough` is
-                            * about that part, and it ends early if it stays far over the budget */
-    bool ends_at_first;    /* the walk ends at its first order within the budget */
-    bool leads;            /* true for the one walk that asks the search whether to stop */
-    double from, end;      /* the walk's begin and end, as fractions of the time limit */
+    const mp_graph *graph;     /* the graph of the search, or a part of it */
+    int64_t budget_bytes;      /* the budget of `graph` */
+    const int64_t *tier_bytes; /* of the other tiers, as in mp_request; NULL: none */
+    bool is_apart;             /* true if `graph` is a part that this walk alone searches: it ends no other walk, `enough` is
+                                * about that part, and it ends early if it stays far over the budget */
+    bool ends_at_first;        /* the walk ends at its first order within the budget */
+    bool leads;                /* true for the one walk that asks the search whether to stop */
+    double from, end;          /* the walk's begin and end, as fractions of the time limit */
     atomic_bool *stop;
     uint64_t seed;
     bool keeps_order;             /* the first runs of forward nodes stay in list order */

@@ -34,7 +34,7 @@ static bool has_none(const mp_anneal_walk *w)
 
 static mp_status keep_smallest(mp_anneal_walk *w, const mp_runs *x, mp_error *err)
 {
-    const int64_t most = x->limit_bytes + mp_profile_highest(&x->profile);
+    const int64_t most = x->limit[0] + mp_profile_highest(x->profile);
     if (!has_none(w) || most >= w->smallest_bytes) return MP_OK;
     w->smallest_bytes = most;
     return take(&w->smallest, x, INT64_MAX, err);
@@ -42,7 +42,8 @@ static mp_status keep_smallest(mp_anneal_walk *w, const mp_runs *x, mp_error *er
 
 static mp_status keep_best(mp_anneal_walk *w, const mp_runs *x, mp_error *err)
 {
-    return x->profile.total_over > 0 || x->ticks >= w->best.ticks ? MP_OK : take(&w->best, x, x->ticks, err);
+    const int64_t ticks = mp_runs_over(x) > 0 ? INT64_MAX : mp_runs_ticks(x);
+    return ticks >= w->best.ticks ? MP_OK : take(&w->best, x, ticks, err);
 }
 
 static bool stopped(mp_anneal_walk *w)
@@ -88,12 +89,12 @@ static double temperature(const mp_anneal_walk *w, const penalty *p, double prog
 /* Returns the penalty at which the whole budget in one step costs `units` units. */
 static double penalty_of(const mp_anneal_walk *w, const mp_runs *x, double units)
 {
-    return units * w->unit / (double)(x->limit_bytes > 0 ? x->limit_bytes : 1);
+    return units * w->unit / (double)(x->limit[0] > 0 ? x->limit[0] : 1);
 }
 
 static double energy(const mp_runs *x, double penalty_ticks)
 {
-    return (double)x->ticks + penalty_ticks * (double)x->profile.total_over;
+    return (double)mp_runs_ticks(x) + penalty_ticks * (double)mp_runs_over(x);
 }
 
 /* Draws the highest energy to accept, then a move. Returns true if the move was made, with the new energy in *now. */
@@ -101,8 +102,10 @@ static bool try_move(mp_runs *x, mp_mover *mover, double temperature, double pen
 {
     const double MOST_TICKS = 0x1p62, most = *now - temperature * log(1 - mp_mover_uniform(mover));
     const bool done = mp_move(mover, most < MOST_TICKS ? (int64_t)most : INT64_MAX);
-    const double then = energy(x, penalty_ticks);
-    const bool is_kept = done && !x->failed && then <= most;
+    /* what compute alone takes is known without the makespan */
+    const bool may = done && !x->failed && (double)x->ticks + penalty_ticks * (double)mp_runs_over(x) <= most;
+    const double then = may ? energy(x, penalty_ticks) : INFINITY;
+    const bool is_kept = then <= most;
     if (is_kept)
         *now = then;
     else
@@ -114,11 +117,11 @@ static bool try_move(mp_runs *x, mp_mover *mover, double temperature, double pen
 /* Sets a limit a little below the peak of an order that fits the limit so far. */
 static mp_status lower_limit(mp_anneal_walk *w, mp_runs *x, int64_t goal_bytes, mp_error *err)
 {
-    const int64_t peak = x->limit_bytes + mp_profile_highest(&x->profile);
+    const int64_t peak = x->limit[0] + mp_profile_highest(x->profile);
     w->smallest_bytes = peak;
     MP_CHECK(take(&w->smallest, x, INT64_MAX, err));
-    x->limit_bytes = peak - (int64_t)(w->lowers * (double)peak) - 1;
-    if (x->limit_bytes < goal_bytes) x->limit_bytes = goal_bytes;
+    x->limit[0] = peak - (int64_t)(w->lowers * (double)peak) - 1;
+    if (x->limit[0] < goal_bytes) x->limit[0] = goal_bytes;
     mp_runs_spread(x);
     return MP_OK;
 }
@@ -126,21 +129,21 @@ static mp_status lower_limit(mp_anneal_walk *w, mp_runs *x, int64_t goal_bytes, 
 /* Walks down to the budget with falling limits. */
 static mp_status descend(mp_anneal_walk *w, mp_runs *x, mp_mover *mover, mp_error *err)
 {
-    const int64_t goal_bytes = x->limit_bytes;
-    x->limit_bytes += mp_profile_highest(&x->profile);
+    const int64_t goal_bytes = x->limit[0];
+    x->limit[0] += mp_profile_highest(x->profile);
     mp_runs_spread(x);
     const double penalty_ticks = penalty_of(w, x, MP_ANNEAL_DESCENT_PENALTY);
     double now = 0, t = 0;
     const int64_t patience = 1 + w->n_moves / MP_ANNEAL_DESCENT_PATIENCE;
     for (int64_t k = 0, last = 0; k < w->n_moves && k - last <= patience; k++) {
-        const bool looks = k % MP_ANNEAL_LOOK == 0, is_end = x->limit_bytes <= goal_bytes;
+        const bool looks = k % MP_ANNEAL_LOOK == 0, is_end = x->limit[0] <= goal_bytes;
         if (looks && stopped(w)) break;
         if (looks && x->n_shifted > x->n_on) mp_runs_spread(x);
         /* an order easily within the limit loses recomputations before the next look */
-        const bool is_smaller = !x->profile.total_over && (looks || is_end || k - last > MP_ANNEAL_DESCENT_EASY);
+        const bool is_smaller = !mp_runs_over(x) && (looks || is_end || k - last > MP_ANNEAL_DESCENT_EASY);
         if (is_smaller && is_end) {
             if (w->leads) atomic_store(w->stop, true);
-            MP_CHECK(take(&w->best, x, x->ticks, err));
+            MP_CHECK(take(&w->best, x, mp_runs_ticks(x), err));
             break;
         }
         if (is_smaller) {
@@ -176,7 +179,7 @@ static mp_status walk(mp_anneal_walk *w, mp_runs *x, mp_mover *mover, mp_error *
             if (x->n_shifted > x->n_on) mp_runs_spread(x);
             MP_CHECK(keep_smallest(w, x, err));
             if (will_not_do(w, k) || (w->ends_at_first && !has_none(w))) break;
-            adjust(&p, x->profile.total_over > 0);
+            adjust(&p, mp_runs_over(x) > 0);
             now = energy(x, p.ticks);
             t = temperature(w, &p, progress);
         }
@@ -190,7 +193,7 @@ static mp_status walk_from_start(mp_anneal_walk *w, mp_error *err)
 {
     MP_OWNED_BY(mp_runs_free) mp_runs *x = NULL;
     MP_CLEARED_BY(mp_mover_free) mp_mover mover = {0};
-    MP_CHECK(mp_runs_new(w->graph, w->budget_bytes, w->start->steps, w->start->n, &x, err));
+    MP_CHECK(mp_runs_new(w->graph, w->budget_bytes, w->tier_bytes, w->start->steps, w->start->n, &x, err));
     MP_CHECK(mp_mover_new(x, w->seed, w->keeps_order, &mover, err));
     if (w->draws_near) mp_mover_draw_near(&mover);
     MP_CHECK(keep_best(w, x, err));

@@ -39,7 +39,7 @@ typedef struct cutting {
 
 bool mp_anneal_has_windows(const mp_graph *graph)
 {
-    return mp_graph_is_local(graph) && mp_graph_has_parts(graph);
+    return !graph->has_copies && mp_graph_is_local(graph) && mp_graph_has_parts(graph);
 }
 
 /* Finds where each window begins: where the fewest bytes cross, in the second half of the window before it. */

@@ -41,14 +41,14 @@ int mp_mover_any_extra(mp_mover *m)
 
 int mp_mover_any_over(mp_mover *m)
 {
-    const mp_profile *profile = &m->runs->profile;
+    const mp_profile *profile = m->runs->profile;
     return mp_profile_find_over(profile, (int64_t)(mp_mover_uniform(m) * (double)profile->total_over));
 }
 
 int mp_mover_any_position(mp_mover *m)
 {
     const mp_runs *x = m->runs;
-    if (x->profile.total_over > 0 && mp_mover_below(m, MP_MOVE_ANY_STEP_ONE_IN)) return mp_mover_any_over(m);
+    if (x->profile->total_over > 0 && mp_mover_below(m, MP_MOVE_ANY_STEP_ONE_IN)) return mp_mover_any_over(m);
     const int run = mp_mover_any_run(m);
     return run < 0 ? -1 : x->runs[run].position;
 }
@@ -100,6 +100,7 @@ int mp_mover_any_live(mp_mover *m, int position, int *reader)
 void mp_mover_drop(mp_mover *m, int run)
 {
     mp_runs *x = m->runs;
+    if (x->runs[run].is_wait) run = x->runs[run].mate;
     const mp_alternative *alternative = mp_runs_alternative(x, run);
     const int position = x->runs[run].position;
     mp_runs_remove(x, run);
@@ -111,17 +112,26 @@ void mp_mover_drop(mp_mover *m, int run)
     }
 }
 
+/* Reserves a place before another run for a run, or for an issued run and its wait, of which one stays where it is. Returns
+ * the issued one. */
+static int reserve_there(mp_runs *x, const mp_node_run *r, int before)
+{
+    if (r->mate < 0) return mp_runs_reserve(x, r->node, r->alternative, before);
+    const int there = mp_runs_issue(x, r->node, r->alternative, r->is_wait ? r->mate : before, r->is_wait ? before : r->mate);
+    return there >= 0 && mp_runs_position(x, there) < mp_runs_position(x, x->runs[there].mate) ? there : -1;
+}
+
 int mp_mover_relocate(mp_mover *m, int run, int before)
 {
     mp_runs *x = m->runs;
     const mp_node_run r = x->runs[run];
-    if (before < 0 || before == run) return -1;
-    const int there = mp_runs_reserve(x, r.node, r.alternative, before);
-    if (there < 0 || !mp_runs_allows(x, r.node, r.alternative, x->runs[there].position, run)) return -1;
+    if (before < 0 || before == run || r.position < 0) return -1;
+    const int there = reserve_there(x, &r, before);
+    if (there < 0 || !mp_runs_allows(x, r.node, r.alternative, x->runs[there].position, r.is_wait ? r.mate : run)) return -1;
     if (m->keeps_order && x->runs[there].position < x->runs[x->of_node[r.node].runs[0]].position) return -1;
     mp_runs_remove(x, run);
     mp_runs_turn_on(x, there);
-    return there;
+    return r.is_wait ? x->runs[there].mate : there;
 }
 
 /* ---- the mover ---- */
@@ -154,20 +164,25 @@ mp_status mp_mover_new(mp_runs *runs, uint64_t seed, bool keeps_order, mp_mover 
 {
     const mp_graph *g = runs->graph;
     MP_CLEARED_BY(mp_mover_free) mp_mover m = {.runs = runs, .random = seed, .keeps_order = keeps_order};
-    int64_t sum = 0, least = runs->limit_bytes / MP_MOVE_WEIGHT_SHARE + 1;
+    int64_t sum = 0, least = runs->limit[0] / MP_MOVE_WEIGHT_SHARE + 1;
     m.candidates = mp_alloc(g->n_storages, sizeof *m.candidates);
     m.weights = mp_alloc(g->n_storages, sizeof *m.weights);
     m.list = mp_alloc(MP_MOVE_LIST, sizeof *m.list);
     m.choices = mp_alloc(g->n_nodes, sizeof *m.choices);
     MP_ENSURE(m.candidates && m.weights && m.list && m.choices, err, MP_NOMEM, "out of memory for %zu storages", g->n_storages);
+    if (g->has_copies) MP_CHECK(mp_mover_find_copies(&m, err));
     for (size_t s = 0; s < g->n_storages; s++) {
-        if (!mp_is_repeatable(g, g->producer[s]) || mp_storage_is_static(&g->storages[s]) || !g->storages[s].bytes) continue;
+        if (!mp_is_repeatable(g, g->producer[s]) && !mp_mover_n_copies(&m, (int)s)) continue;
+        if (mp_storage_is_static(&g->storages[s]) || !g->storages[s].bytes) continue;
         sum += g->storages[s].bytes + least;
         m.candidates[m.n_candidates] = (int)s;
         m.weights[m.n_candidates++] = sum;
     }
-    for (size_t v = 0; v < g->n_nodes; v++)
-        if (g->nodes[v].n_alternatives > 1 && g->nodes[v].phase != MP_PHASE_UPDATE) m.choices[m.n_choices++] = (int)v;
+    for (size_t v = 0; v < g->n_nodes; v++) {
+        size_t n = 0;
+        for (size_t f = 0; f < g->nodes[v].n_alternatives; f++) n += !g->nodes[v].alternatives[f].returns;
+        if (n > 1 && g->nodes[v].phase != MP_PHASE_UPDATE) m.choices[m.n_choices++] = (int)v;
+    }
     add_few_reruns(&m, mean_reads(g) > MP_MOVE_WIDE_READS);
     *out = m;
     m = (mp_mover){0};
@@ -185,6 +200,8 @@ void mp_mover_free(mp_mover *m)
     mp_free(m->candidates);
     mp_free(m->weights);
     mp_free(m->choices);
+    mp_free(m->copies);
+    mp_free(m->copies_start);
     mp_free(m->list);
     *m = (mp_mover){0};
 }

@@ -25,7 +25,9 @@ bool mp_move_rerun_inputs(mp_mover *m, int run, double chance)
  * position, or it takes too many ticks. */
 static int rerun(mp_mover *m, int node, int alternative, int before, double deeper)
 {
-    const int64_t ticks = m->runs->graph->nodes[node].alternatives[alternative].ticks;
+    const mp_node *of = &m->runs->graph->nodes[node];
+    if (of->alternatives[alternative].returns) alternative = m->runs->runs[m->runs->of_node[node].runs[0]].alternative;
+    const int64_t ticks = of->alternatives[alternative].ticks;
     m->has_given_up = m->has_given_up || m->runs->ticks + m->pending_ticks + ticks > m->ticks_limit;
     if (m->has_given_up) return -1;
     const int run = mp_runs_reserve(m->runs, node, alternative, before);
@@ -38,12 +40,11 @@ static int rerun(mp_mover *m, int node, int alternative, int before, double deep
     return run;
 }
 
-/* Like rerun, in place of an earlier run of the node (-1: none), which is dropped if nothing reads it any more. */
-static bool rerun_later(mp_mover *m, int node, int alternative, int before, double deeper, int earlier)
+bool mp_move_rerun_later(mp_mover *m, int node, int alternative, int before, double deeper, int earlier)
 {
     mp_runs *x = m->runs;
     const bool is_extra = earlier >= 0 && mp_runs_is_extra(x, earlier);
-    const int64_t spared = is_extra ? x->graph->nodes[node].alternatives[x->runs[earlier].alternative].ticks : 0;
+    const int64_t spared = is_extra && x->runs[earlier].mate < 0 ? x->runs[earlier].does->ticks : 0;
     m->pending_ticks -= spared;
     if (rerun(m, node, alternative, before, deeper) < 0) return false;
     m->pending_ticks += spared;
@@ -51,7 +52,7 @@ static bool rerun_later(mp_mover *m, int node, int alternative, int before, doub
     return true;
 }
 
-/* Evicts a storage at a position and recomputes it before it is read next. */
+/* Evicts a storage at a position and recomputes it before it is read next, or copies it out and back. */
 static bool evict(mp_mover *m, int position, double deeper)
 {
     mp_runs *x = m->runs;
@@ -59,8 +60,11 @@ static bool evict(mp_mover *m, int position, double deeper)
     const int s = mp_mover_any_live(m, position, &reader);
     if (s < 0) return false;
     const int producer = mp_runs_latest_producer(x, s, x->runs[reader].position);
-    if (producer < 0 || !mp_is_repeatable(x->graph, x->runs[producer].node)) return false;
-    return rerun_later(m, x->runs[producer].node, x->runs[producer].alternative, reader, deeper, producer);
+    const bool is_repeatable = producer >= 0 && mp_is_repeatable(x->graph, x->runs[producer].node);
+    if (mp_mover_n_copies(m, s) && (!is_repeatable || mp_mover_below(m, MP_MOVE_COPY_ONE_IN) == 0))
+        return mp_move_copy(m, s, position, reader);
+    if (!is_repeatable) return false;
+    return mp_move_rerun_later(m, x->runs[producer].node, x->runs[producer].alternative, reader, deeper, producer);
 }
 
 bool mp_move_evict(mp_mover *m)
@@ -101,7 +105,7 @@ bool mp_move_evict_window(mp_mover *m)
     for (int k = 0; k < n; k++) {
         const int producer = x->of_node[m->list[k]].runs[0];
         const int last = mp_runs_latest_producer(x, g->nodes[m->list[k]].alternatives[0].writes[0], x->runs[reader].position);
-        if (!rerun_later(m, m->list[k], x->runs[producer].alternative, reader, MP_MOVE_DEEPER, last)) return false;
+        if (!mp_move_rerun_later(m, m->list[k], x->runs[producer].alternative, reader, MP_MOVE_DEEPER, last)) return false;
     }
     return n > 0;
 }
@@ -120,14 +124,14 @@ static bool evict_cheap(mp_mover *m, int position, int64_t most_ticks, bool unti
     const int begin = m->n_candidates ? mp_mover_below(m, m->n_candidates) : 0;
     int n = 0;
     const int n_looks = m->draws_near ? 2 * MP_MOVE_EVICT_CHEAP : m->n_candidates;
-    for (int i = 0; i < n_looks && n < MP_MOVE_EVICT_CHEAP && !(until_fits && x->profile.total_over <= 0); i++) {
+    for (int i = 0; i < n_looks && n < MP_MOVE_EVICT_CHEAP && !(until_fits && x->profile->total_over <= 0); i++) {
         int reader = -1;
         const int s = m->draws_near ? mp_mover_any_live(m, position, &reader) : m->candidates[(begin + i) % m->n_candidates];
         if (s < 0 || g->nodes[g->producer[s]].alternatives[0].ticks > most_ticks || !mp_runs_is_live(x, s, position)) continue;
         if (reader < 0) reader = mp_runs_next_read(x, s, position);
         const int producer = reader < 0 ? -1 : mp_runs_latest_producer(x, s, x->runs[reader].position);
         if (producer < 0 || !mp_is_repeatable(g, x->runs[producer].node)) continue;
-        if (!rerun_later(m, x->runs[producer].node, x->runs[producer].alternative, reader, MP_MOVE_DEEPER, producer))
+        if (!mp_move_rerun_later(m, x->runs[producer].node, x->runs[producer].alternative, reader, MP_MOVE_DEEPER, producer))
             return false;
         n++;
     }
@@ -171,7 +175,7 @@ bool mp_move_swap(mp_mover *m)
     mp_runs *x = m->runs;
     if (!mp_move_restore(m)) return false;
     m->reruns_left = MP_MOVE_RERUNS_SWAP;
-    for (int k = 1 + mp_mover_below(m, MP_MOVE_EVICT_MORE); k > 0 && x->profile.total_over > 0 && !m->has_given_up; k--) {
+    for (int k = 1 + mp_mover_below(m, MP_MOVE_EVICT_MORE); k > 0 && x->profile->total_over > 0 && !m->has_given_up; k--) {
         evict(m, mp_mover_any_over(m), MP_MOVE_DEEPER);
     }
     return true;
@@ -196,7 +200,8 @@ bool mp_move_swap_for_cheap(mp_mover *m)
     const int64_t ticks = ticks_of(x, run);
     mp_mover_drop(m, run);
     m->reruns_left = MP_MOVE_RERUNS_SEVERAL;
-    for (int k = 1 + mp_mover_below(m, MP_MOVE_SWAP_CHEAP_STEPS); k > 0 && x->profile.total_over > 0 && !m->has_given_up; k--) {
+    for (int k = 1 + mp_mover_below(m, MP_MOVE_SWAP_CHEAP_STEPS); k > 0 && x->profile->total_over > 0 && !m->has_given_up;
+         k--) {
         const int position = mp_mover_any_over(m);
         evict_cheap(m, position, mp_mover_below(m, 2) ? 0 : ticks / MP_MOVE_CHEAP_OF_SWAP, true);
     }

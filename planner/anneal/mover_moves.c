@@ -137,7 +137,7 @@ static bool send_away(mp_mover *m, int run, int before)
 {
     mp_runs *x = m->runs;
     const mp_node_run r = x->runs[run];
-    if (before < 0 || before == run) return false;
+    if (before < 0 || before == run || r.mate >= 0) return false;
     const int there = mp_runs_reserve(x, r.node, r.alternative, before);
     if (there < 0 || !mp_runs_allows(x, r.node, r.alternative, x->runs[there].position, run)) return false;
     mp_runs_remove(x, run);
@@ -225,6 +225,7 @@ static int use_alternative(mp_mover *m, int run, int alternative)
 {
     mp_runs *x = m->runs;
     if (x->runs[run].alternative == alternative) return run;
+    if (x->runs[run].mate >= 0 || x->graph->nodes[x->runs[run].node].alternatives[alternative].returns) return -1;
     if (!mp_runs_can_change(x, run, alternative)) return -1;
     const int there = mp_runs_reserve(x, x->runs[run].node, alternative, run);
     if (there < 0) return -1;
@@ -250,8 +251,8 @@ static bool change_algorithm(mp_mover *m, int node)
     if (n > MP_MOVE_LIST) return false;
     const int alternative = (x->runs[runs->runs[0]].alternative + 1 + mp_mover_below(m, n_alternatives - 1)) % n_alternatives;
     for (int k = 0; k < n; k++) m->list[k] = runs->runs[k];
-    for (int k = 0; k < n; k++)
-        if (use_alternative(m, m->list[k], alternative) < 0) return false;
+    for (int k = 0; k < n; k++) /* what brings outputs back does not compute them */
+        if (!mp_runs_alternative(x, m->list[k])->returns && use_alternative(m, m->list[k], alternative) < 0) return false;
     return true;
 }
 
@@ -296,6 +297,7 @@ static bool looks_at_cheap(mp_mover *m)
 
 static bool change_recomputation(mp_mover *m)
 {
+    if (m->n_copies && !mp_mover_below(m, MP_MOVE_COPY_INSTEAD_ONE_IN)) return mp_move_copy_instead(m);
     int draw = mp_mover_below(m, 100);
     if ((draw -= MP_MOVE_EVICT) < 0) return mp_move_evict(m);
     if ((draw -= MP_MOVE_EVICT_MANY) < 0) return looks_at_cheap(m) ? mp_move_evict_cheap(m) : mp_move_evict_window(m);
@@ -318,5 +320,5 @@ bool mp_move(mp_mover *m, int64_t ticks_limit)
     m->ticks_limit = ticks_limit;
     m->pending_ticks = 0;
     m->has_given_up = false;
-    return move(m) && !m->has_given_up;
+    return move(m) && !m->has_given_up && mp_runs_leave_alone(m->runs);
 }

@@ -58,11 +58,11 @@ static int count_solving(mp_graph *g, int64_t budget)
     mp_mover mover;
     mp_step *steps = mp_alloc(g->n_nodes, sizeof *steps);
     for (int k = 0; k < (int)g->n_nodes; k++) steps[k].node = k;
-    assert_int_equal(mp_runs_new(g, budget, steps, g->n_nodes, &x, NULL), MP_OK);
+    assert_int_equal(mp_runs_new(g, budget, NULL, steps, g->n_nodes, &x, NULL), MP_OK);
     assert_int_equal(mp_mover_new(x, 1, false, &mover, NULL), MP_OK);
-    assert_true(x->profile.total_over > 0);
+    assert_true(x->profile->total_over > 0);
     for (int k = 0; k < 2000; k++) {
-        n += mp_move_clear(&mover) && x->profile.total_over == 0;
+        n += mp_move_clear(&mover) && x->profile->total_over == 0;
         mp_runs_undo(x);
         mp_runs_keep(x);
     }
@@ -123,18 +123,18 @@ TEST(they_lead_out_of_a_crowd)
     for (uint64_t seed = 1; seed <= 20; seed++) {
         mp_runs *x;
         mp_mover mover;
-        assert_int_equal(mp_runs_new(g, LARGE + 3 * STRANDS, steps, NODES, &x, NULL), MP_OK);
+        assert_int_equal(mp_runs_new(g, LARGE + 3 * STRANDS, NULL, steps, NODES, &x, NULL), MP_OK);
         assert_int_equal(mp_mover_new(x, seed, false, &mover, NULL), MP_OK);
-        assert_true(x->profile.total_over > 0);
-        for (int k = 0; k < 2000 && x->profile.total_over > 0; k++) {
-            const int64_t over = x->profile.total_over;
-            if (!mp_move_clear(&mover) || x->profile.total_over > over) mp_runs_undo(x);
+        assert_true(x->profile->total_over > 0);
+        for (int k = 0; k < 2000 && x->profile->total_over > 0; k++) {
+            const int64_t over = x->profile->total_over;
+            if (!mp_move_clear(&mover) || x->profile->total_over > over) mp_runs_undo(x);
             mp_runs_keep(x);
             assert_int_equal(x->ticks, NODES);
             assert_int_equal(x->n_on, NODES);
-            assert_true(x->profile.total_over <= over);
+            assert_true(x->profile->total_over <= over);
         }
-        assert_int_equal(x->profile.total_over, 0);
+        assert_int_equal(x->profile->total_over, 0);
         mp_mover_free(&mover);
         mp_runs_free(x);
     }
@@ -151,7 +151,7 @@ static int64_t over_of(const mp_runs *x, mp_step *order)
     int64_t over = 0;
     if (mp_timeline_build(g, order, n, &timeline, &err) != MP_OK) fail_msg("%s", err.message);
     for (size_t t = 0; t < n; t++)
-        if (timeline->live_bytes[t] > x->limit_bytes) over += timeline->live_bytes[t] - x->limit_bytes;
+        if (timeline->live_bytes[t] > x->limit[0]) over += timeline->live_bytes[t] - x->limit[0];
     mp_timeline_free(timeline);
     return over;
 }
@@ -167,11 +167,12 @@ TEST(only_the_order_changes)
         mp_step *before = mp_alloc(n, sizeof *before), *after = mp_alloc(n, sizeof *after);
         mp_runs *x;
         mp_mover mover;
-        assert_int_equal(mp_runs_new(g, mp_graph_static_bytes(g) + random_below(&random, 400), steps, n, &x, NULL), MP_OK);
+        assert_int_equal(mp_runs_new(g, mp_graph_static_bytes(g) + random_below(&random, 400), NULL, steps, n, &x, NULL),
+                         MP_OK);
         assert_int_equal(mp_mover_new(x, seed, false, &mover, NULL), MP_OK);
         for (int k = 0; k < 100; k++) {
             const int64_t ticks = x->ticks;
-            assert_int_equal(over_of(x, before), x->profile.total_over);
+            assert_int_equal(over_of(x, before), x->profile->total_over);
             const bool done = mp_move_clear(&mover);
             n_done += done;
             n_refused += !done;

@@ -30,15 +30,15 @@ static void assert_agrees(const mp_runs *x)
         do position++;
         while (x->run_at[position] < 0);
         assert_int_equal(x->runs[x->run_at[position]].node, steps[t].node);
-        const int64_t excess = mp_profile_excess(&x->profile, position);
-        assert_int_equal(excess + x->limit_bytes, timeline->live_bytes[t]);
+        const int64_t excess = mp_profile_excess(x->profile, position);
+        assert_int_equal(excess + x->limit[0], timeline->live_bytes[t]);
         if (excess > 0) over += excess;
     }
     assert_int_equal(ticks, timeline->ticks);
-    const int64_t end = mp_profile_excess(&x->profile, x->runs[x->end].position);
-    if (g->fuse == MP_FUSE_NONE) assert_true(end + x->limit_bytes >= at_end); /* no update holds more than the end does */
+    const int64_t end = mp_profile_excess(x->profile, x->runs[x->end].position);
+    if (g->fuse == MP_FUSE_NONE) assert_true(end + x->limit[0] >= at_end); /* no update holds more than the end does */
     if (end > 0) over += end;
-    assert_int_equal(over, x->profile.total_over);
+    assert_int_equal(over, x->profile->total_over);
     mp_timeline_free(timeline);
     mp_free(order);
     mp_free(steps);
@@ -99,16 +99,17 @@ TEST(every_change_is_what_the_timeline_makes_of_it)
         mp_step *steps = random_schedule(g, seed, 8, &n);
         mp_error err = {0};
         mp_runs *x;
-        assert_int_equal(mp_runs_new(g, mp_graph_static_bytes(g) + random_below(&random, 400), steps, n, &x, &err), MP_OK);
+        assert_int_equal(mp_runs_new(g, mp_graph_static_bytes(g) + random_below(&random, 400), NULL, steps, n, &x, &err),
+                         MP_OK);
         assert_agrees(x);
         for (int k = 0; k < 60; k++) {
-            const int64_t ticks = x->ticks, over = x->profile.total_over;
+            const int64_t ticks = x->ticks, over = x->profile->total_over;
             const int n_on = x->n_on;
             for (int c = random_below(&random, 4); c >= 0; c--) change(x, &random);
             if (random_chance(&random, 50)) {
                 mp_runs_undo(x);
                 assert_int_equal(x->ticks, ticks);
-                assert_int_equal(x->profile.total_over, over);
+                assert_int_equal(x->profile->total_over, over);
                 assert_int_equal(x->n_on, n_on);
             }
             mp_runs_keep(x);
@@ -145,18 +146,18 @@ static void walk_at_random(uint64_t seed, tally *t)
     mp_mover mover;
     bool is_kept = false, was_kept = false;
     assert_int_equal(mp_order_is_kept(g, steps, n, &was_kept, &err), MP_OK);
-    assert_int_equal(mp_runs_new(g, mp_graph_static_bytes(g) + random_below(&random, 400), steps, n, &x, &err), MP_OK);
+    assert_int_equal(mp_runs_new(g, mp_graph_static_bytes(g) + random_below(&random, 400), NULL, steps, n, &x, &err), MP_OK);
     assert_int_equal(mp_mover_new(x, seed, keeps_order, &mover, &err), MP_OK);
     mp_step *order = mp_alloc(4096, sizeof *order);
     for (int k = 0; k < 150; k++) {
-        const int64_t ticks = x->ticks, over = x->profile.total_over, alternatives = sum_of_alternatives(x);
+        const int64_t ticks = x->ticks, over = x->profile->total_over, alternatives = sum_of_alternatives(x);
         const int n_on = x->n_on;
         const bool done = mp_move(&mover, INT64_MAX);
         if (!done || random_chance(&random, 40)) {
             t->refused += !done;
             mp_runs_undo(x);
             assert_int_equal(x->ticks, ticks);
-            assert_int_equal(x->profile.total_over, over);
+            assert_int_equal(x->profile->total_over, over);
             assert_int_equal(x->n_on, n_on);
         } else {
             t->more += x->n_on > n_on;
@@ -211,7 +212,8 @@ TEST(moves_that_come_to_too_much_are_refused)
         mp_error err = {0};
         mp_runs *x;
         mp_mover mover;
-        assert_int_equal(mp_runs_new(g, mp_graph_static_bytes(g) + random_below(&random, 400), steps, n, &x, &err), MP_OK);
+        assert_int_equal(mp_runs_new(g, mp_graph_static_bytes(g) + random_below(&random, 400), NULL, steps, n, &x, &err),
+                         MP_OK);
         assert_int_equal(mp_mover_new(x, seed, false, &mover, &err), MP_OK);
         for (uint64_t k = 0; k < 200; k++) {
             const int64_t most = x->ticks + random_below(&random, 20);
@@ -243,7 +245,7 @@ static void crowd(uint64_t seed)
     mp_step *steps = random_schedule(g, seed, 4, &n);
     mp_error err = {0};
     mp_runs *x;
-    assert_int_equal(mp_runs_new(g, INT64_C(1) << 40, steps, n, &x, &err), MP_OK);
+    assert_int_equal(mp_runs_new(g, INT64_C(1) << 40, NULL, steps, n, &x, &err), MP_OK);
     int before = any_run(x, &random);
     for (int k = 0, tried = 0; k < 100 && tried < 1000; tried++) {
         const int run = any_run(x, &random), node = x->runs[run].node;
@@ -307,7 +309,7 @@ TEST(one_of_very_many_pairs)
             for (int k = 0; k < N; k++) f->in_place[k] = joins ? (mp_in_place){k, one} : (mp_in_place){one, k};
         }
         assert_int_equal(mp_graph_finish(g, NULL), MP_OK);
-        assert_int_equal(mp_runs_new(g, INT64_MAX / 2, (mp_step[]){{.node = 0}, {.node = 1}}, 2, &x, NULL), MP_OK);
+        assert_int_equal(mp_runs_new(g, INT64_MAX / 2, NULL, (mp_step[]){{.node = 0}, {.node = 1}}, 2, &x, NULL), MP_OK);
         assert_int_equal(x->runs[x->n_runs - 1].in_place_bytes, 8);
         assert_agrees(x);
         mp_runs_free(x);

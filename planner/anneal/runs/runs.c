@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "estimator/graph/order_rules.h"
+#include "planner/math/list.h"
 #include "planner/math/tuning.h"
 
 void mp_run_list_insert(mp_runs *x, mp_run_list *list, int run)
@@ -28,7 +29,7 @@ void mp_run_list_remove(const mp_runs *x, mp_run_list *list, int run)
 
 int mp_runs_neighbour(const mp_runs *x, int position, int step)
 {
-    for (position += step; position >= 0 && position < x->profile.n_positions; position += step)
+    for (position += step; position >= 0 && position < x->profile->n_positions; position += step)
         if (x->run_at[position] >= 0) return x->run_at[position];
     return -1;
 }
@@ -36,12 +37,60 @@ int mp_runs_neighbour(const mp_runs *x, int position, int step)
 size_t mp_runs_steps(const mp_runs *x, mp_step *steps)
 {
     size_t n = 0;
-    for (int p = 0; p < x->profile.n_positions; p++) {
+    for (int p = 0; p < x->profile->n_positions; p++) {
         const int run = x->run_at[p];
-        if (run >= 0 && run != x->end)
-            steps[n++] = (mp_step){.node = x->runs[run].node, .alternative = x->runs[run].alternative};
+        mp_node_run *r = run < 0 || run == x->end ? NULL : &x->runs[run];
+        if (r && r->is_wait && x->runs[r->mate].ended + 1 < (int64_t)n) steps[x->runs[r->mate].ended].until = (int)n;
+        if (!r || r->is_wait) continue;
+        r->ended = (int64_t)n;
+        steps[n++] = (mp_step){.node = r->node, .alternative = r->alternative};
     }
     return n;
+}
+
+int64_t mp_runs_over(const mp_runs *x)
+{
+    int64_t over = x->profile->total_over;
+    for (size_t m = 1; m < x->graph->n_tiers; m++) over += x->profile[m].total_over;
+    return over;
+}
+
+int64_t mp_runs_limit(const mp_runs *x, int run, int tier)
+{
+    if (tier) return x->limit[tier];
+    return x->limit[0] - (run == x->end ? x->end_workspace_bytes : x->runs[run].does->workspace_bytes);
+}
+
+void mp_runs_occupy(mp_runs *x, int run, bool enters)
+{
+    const int position = mp_runs_position(x, run);
+    for (int m = 0; m < (int)x->graph->n_tiers; m++) {
+        if (enters)
+            mp_profile_occupy(x->profile + m, position, mp_runs_limit(x, run, m));
+        else
+            mp_profile_vacate(x->profile + m, position, mp_runs_limit(x, run, m));
+    }
+}
+
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+int64_t mp_runs_ticks(const mp_runs *x)
+{
+    int64_t free_at[MP_MAX_CHANNELS] = {0}, waited = 0, last = 0;
+    if (!x->n_issued) return x->ticks;
+    for (int p = 0; p < x->profile->n_positions; p++) {
+        const int run = x->run_at[p];
+        mp_node_run *r = run < 0 || run == x->end ? NULL : &x->runs[run];
+        if (r && r->is_wait) waited = later(waited, x->runs[r->mate].ended);
+        if (!r || r->is_wait) continue;
+        int64_t *end = &free_at[r->mate < 0 ? MP_CHANNEL_COMPUTE : r->does->channel];
+        *end = r->ended = later(waited, later(*end, free_at[MP_CHANNEL_COMPUTE])) + r->does->ticks;
+        last = later(last, *end);
+    }
+    return last;
 }
 
 /* ---- from steps to runs ---- */
@@ -89,6 +138,25 @@ static mp_status link_updates(mp_runs *x, mp_error *err)
     return MP_OK;
 }
 
+/* Makes what the waits of a node read: all that its issued alternatives use. */
+static void make_waits(mp_runs *x, int v)
+{
+    const mp_node *node = &x->graph->nodes[v];
+    for (size_t f = 0; f < node->n_alternatives; f++) {
+        const mp_alternative *a = &node->alternatives[f];
+        const int *lists[] = {a->reads, a->adds, a->writes};
+        const size_t lengths[] = {a->n_reads, a->n_adds, a->n_writes};
+        if (a->channel <= MP_CHANNEL_SECOND_STREAM) continue;
+        if (!x->waits[v]) x->waits[v] = mp_pool_alloc(x->pool, node->n_alternatives, sizeof **x->waits);
+        if (!x->waits[v]) return;
+        mp_alternative *wait = &x->waits[v][f];
+        wait->reads = mp_pool_alloc(x->pool, a->n_reads + a->n_adds + a->n_writes, sizeof *wait->reads);
+        for (size_t i = 0; wait->reads && i < 3; i++)
+            for (size_t k = 0; k < lengths[i]; k++)
+                if (!mp_list_has(wait->reads, wait->n_reads, lists[i][k])) wait->reads[wait->n_reads++] = lists[i][k];
+    }
+}
+
 static mp_status allocate(mp_runs *x, mp_error *err)
 {
     const mp_graph *g = x->graph;
@@ -99,6 +167,8 @@ static mp_status allocate(mp_runs *x, mp_error *err)
     x->gradients_start = mp_pool_alloc(x->pool, g->n_storages + 2, sizeof *x->gradients_start);
     x->of_node = mp_pool_alloc(x->pool, g->n_nodes, sizeof *x->of_node);
     x->pair_used = mp_pool_alloc(x->pool, g->n_storages, sizeof *x->pair_used);
+    x->waits = mp_pool_alloc(x->pool, g->n_nodes, sizeof *x->waits);
+    for (size_t v = 0; g->has_copies && x->waits && v < g->n_nodes; v++) make_waits(x, (int)v);
     MP_ENSURE(!mp_pool_failed(x->pool), err, MP_NOMEM, "out of memory for %zu storages", g->n_storages);
     memset(x->update_run, -1, g->n_storages * sizeof *x->update_run);
     return MP_OK;
@@ -111,8 +181,22 @@ static int new_run(mp_runs *x, int node, int alternative)
         x->failed = true;
         return -1;
     }
-    x->runs[x->n_runs] = (mp_node_run){.node = node, .alternative = alternative, .position = -1};
+    x->runs[x->n_runs] = (mp_node_run){.node = node, .alternative = alternative, .mate = -1, .position = -1};
+    if (node >= 0) x->runs[x->n_runs].does = &x->graph->nodes[node].alternatives[alternative];
     return x->n_runs++;
+}
+
+/* Makes the wait of a run without a position, if it is one that is issued; else returns -1. */
+static int new_wait(mp_runs *x, int run)
+{
+    const mp_node_run r = x->runs[run];
+    const int wait = r.does->channel > MP_CHANNEL_SECOND_STREAM ? new_run(x, r.node, r.alternative) : -1;
+    if (wait < 0) return -1;
+    x->runs[wait].does = &x->waits[r.node][r.alternative];
+    x->runs[wait].is_wait = true;
+    x->runs[wait].mate = run;
+    x->runs[run].mate = wait;
+    return wait;
 }
 
 /* Empties the order and gives it positions for n_runs runs. */
@@ -120,22 +204,25 @@ static void renew_positions(mp_runs *x, int n_runs)
 {
     mp_error ignored = {0};
     const int n_positions = n_runs * MP_RUNS_POSITIONS_PER_RUN + MP_RUNS_LEAST_POSITIONS;
-    if (x->profile.n_positions < n_positions) {
-        mp_profile_free(&x->profile);
+    if (x->profile->n_positions < n_positions) {
+        mp_status st = MP_OK;
         mp_free(x->run_at);
         x->run_at = NULL;
-        if (mp_profile_new(n_positions + n_positions / 4, &x->profile, &ignored) == MP_OK)
-            x->run_at = mp_alloc((size_t)x->profile.n_positions, sizeof *x->run_at);
+        for (size_t m = 0; m < x->graph->n_tiers && st == MP_OK; m++) {
+            mp_profile_free(x->profile + m);
+            st = mp_profile_new(n_positions + n_positions / 4, x->profile + m, &ignored);
+        }
+        if (st == MP_OK) x->run_at = mp_alloc((size_t)x->profile->n_positions, sizeof *x->run_at);
         if (!x->run_at) {
             x->failed = true;
             return;
         }
     }
-    mp_profile_clear(&x->profile);
-    memset(x->run_at, -1, (size_t)x->profile.n_positions * sizeof *x->run_at);
-    x->runs[x->end].position = x->profile.n_positions - 1;
-    x->run_at[x->profile.n_positions - 1] = x->end;
-    mp_profile_occupy(&x->profile, x->profile.n_positions - 1, x->limit_bytes - x->end_workspace_bytes);
+    for (size_t m = 0; m < x->graph->n_tiers; m++) mp_profile_clear(x->profile + m);
+    memset(x->run_at, -1, (size_t)x->profile->n_positions * sizeof *x->run_at);
+    x->runs[x->end].position = x->profile->n_positions - 1;
+    x->run_at[x->profile->n_positions - 1] = x->end;
+    mp_runs_occupy(x, x->end, true);
 }
 
 /* Spreads the runs order[0..n) evenly; changes nothing but their positions. */
@@ -145,11 +232,10 @@ static void spread(mp_runs *x, const int *order, int n)
     if (x->failed) return;
     for (int k = 0; k < n; k++) {
         mp_node_run *r = &x->runs[order[k]];
-        r->position = (int)((int64_t)(k + 1) * (x->profile.n_positions - 1) / (n + 1));
+        r->position = (int)((int64_t)(k + 1) * (x->profile->n_positions - 1) / (n + 1));
         r->in_place_bytes = 0;
         x->run_at[r->position] = order[k];
-        mp_profile_occupy(&x->profile, r->position,
-                          x->limit_bytes - x->graph->nodes[r->node].alternatives[r->alternative].workspace_bytes);
+        mp_runs_occupy(x, order[k], true);
     }
 }
 
@@ -161,41 +247,75 @@ void mp_runs_spread(mp_runs *x)
         x->failed = true;
         return;
     }
-    for (int s = 0; s < x->profile.n_positions; s++)
+    for (int s = 0; s < x->profile->n_positions; s++)
         if (x->run_at[s] >= 0 && x->run_at[s] != x->end) order[n++] = x->run_at[s];
     spread(x, order, n);
     x->n_shifted = 0;
     for (int s = 0; s < (int)x->graph->n_storages && !x->failed; s++) {
         if (mp_storage_is_static(&x->graph->storages[s])) continue;
+        mp_profile *profile = x->profile + x->graph->storages[s].tier;
         if (mp_storage_is_sum(x->graph, s)) {
-            if (mp_lifetime_of_sum(x, s, &begin, &end)) mp_profile_add(&x->profile, begin, end, x->graph->storages[s].bytes);
+            if (mp_lifetime_of_sum(x, s, &begin, &end)) mp_profile_add(profile, begin, end, x->graph->storages[s].bytes);
             continue;
         }
         for (int m = 0; m < x->producers[s].n; m++)
-            mp_profile_add(&x->profile, x->runs[x->producers[s].runs[m]].position, mp_lifetime_end(x, s, m),
+            mp_profile_add(profile, mp_runs_position(x, x->producers[s].runs[m]), mp_lifetime_end(x, s, m),
                            x->graph->storages[s].bytes);
     }
     for (int k = 0; k < n && !x->failed; k++) mp_lifetime_pair(x, order[k]);
 }
 
-mp_status mp_runs_new(const mp_graph *graph, int64_t budget_bytes, const mp_step *steps, size_t n, mp_runs **out, mp_error *err)
+/* Appends the waits that come before step t: those of steps with `until` up to t. */
+static void append_waits(const mp_runs *x, const mp_step *steps, int *issued, int *n_issued, const int *step_of, int t,
+                         int *order, int *n_order)
+{
+    int n = 0;
+    for (int k = 0; k < *n_issued; k++) {
+        if (mp_step_end(steps, step_of[issued[k]]) <= t)
+            order[(*n_order)++] = x->runs[issued[k]].mate;
+        else
+            issued[n++] = issued[k];
+    }
+    *n_issued = n;
+}
+
+/* Makes runs of steps; `order` and the work arrays have 2 n + 1 elements. Returns how many there are. */
+static int make_runs(mp_runs *x, const mp_step *steps, size_t n, int *order, int *issued, int *step_of)
+{
+    int n_order = 0, n_issued = 0;
+    for (int t = 0; t <= (int)n && !x->failed; t++) {
+        append_waits(x, steps, issued, &n_issued, step_of, t, order, &n_order);
+        if (t == (int)n || x->graph->nodes[steps[t].node].phase == MP_PHASE_UPDATE) continue;
+        const int run = new_run(x, steps[t].node, steps[t].alternative);
+        if (run < 0) break;
+        order[n_order++] = run;
+        step_of[run] = t;
+        if (new_wait(x, run) >= 0) issued[n_issued++] = run;
+    }
+    return n_order;
+}
+
+mp_status mp_runs_new(const mp_graph *graph, int64_t budget_bytes, const int64_t *tier_bytes, const mp_step *steps, size_t n,
+                      mp_runs **out, mp_error *err)
 {
     MP_OWNED_BY(mp_runs_free) mp_runs *x = mp_alloc(1, sizeof *x);
-    MP_OWNED int *order = mp_alloc(n, sizeof *order);
-    int n_order = 0;
+    MP_OWNED int *order = mp_alloc(3 * (2 * n + 2), sizeof *order);
     MP_ENSURE(x && order, err, MP_NOMEM, "out of memory for %zu runs", n);
-    *x = (mp_runs){.graph = graph, .limit_bytes = budget_bytes - mp_graph_static_bytes(graph)};
+    *x = (mp_runs){.graph = graph};
+    for (int m = 0; m < (int)graph->n_tiers; m++) {
+        const int64_t bytes = !m ? budget_bytes : tier_bytes && tier_bytes[m] ? tier_bytes[m] : INT64_MAX / 2;
+        x->limit[m] = bytes - mp_graph_static_bytes_in(graph, m);
+    }
     x->end_workspace_bytes = update_workspace(graph);
     MP_CHECK(allocate(x, err));
     x->end = new_run(x, -1, 0);
     MP_ENSURE(!x->failed, err, MP_NOMEM, "out of memory for %zu runs", n);
     MP_CHECK(link_updates(x, err));
-    for (size_t t = 0; t < n; t++)
-        if (graph->nodes[steps[t].node].phase != MP_PHASE_UPDATE)
-            order[n_order++] = new_run(x, steps[t].node, steps[t].alternative);
+    const int n_order = make_runs(x, steps, n, order, order + (2 * n + 2), order + 2 * (2 * n + 2));
     MP_ENSURE(!x->failed, err, MP_NOMEM, "out of memory for %zu runs", n);
     spread(x, order, n_order);
-    for (int k = 0; k < n_order && !x->failed; k++) mp_runs_turn_on(x, order[k]);
+    for (int k = 0; k < n_order && !x->failed; k++)
+        if (!x->runs[order[k]].is_wait) mp_runs_turn_on(x, order[k]);
     MP_ENSURE(!x->failed, err, MP_NOMEM, "out of memory for %zu runs", n);
     mp_runs_keep(x);
     *out = x;
@@ -211,7 +331,7 @@ void mp_runs_free(mp_runs *x)
         mp_free(x->readers[s].runs);
     }
     for (size_t k = 0; x->of_node && k < x->graph->n_nodes; k++) mp_free(x->of_node[k].runs);
-    mp_profile_free(&x->profile);
+    for (size_t m = 0; m < MP_MAX_TIERS; m++) mp_profile_free(x->profile + m);
     void *grown[] = {x->run_at, x->runs, x->spare, x->removed, x->changes};
     for (size_t i = 0; i < sizeof grown / sizeof *grown; i++) mp_free(grown[i]);
     mp_pool_free(x->pool);

@@ -6,6 +6,9 @@
  * from that run to its last read before the next such run. So any set of runs is a schedule as long as each storage is produced
  * before it is first read, and inserting or removing a run changes a few ranges of the memory profile.
  *
+ * A run on another channel than compute is issued: a second run, its wait, stands where a step waits for it. The wait takes no
+ * time and reads all that the issued run uses, so that this is live until then. Each tier has a memory profile.
+ *
  * Updates have no positions. A gradient lives to the end (fuse none, forward), or to the last run that adds to it or reads what
  * its update changes (fuse backward), as in mp_updates_place.
  */
@@ -18,8 +21,12 @@
 /* One run of a node. */
 typedef struct mp_node_run {
     int node, alternative;
-    int position;           /* position in the order, -1 if not in it */
-    bool is_on;             /* true if its reads and writes count */
+    const mp_alternative *does; /* what it reads, adds to and writes; NULL at the end of backward */
+    int mate;                   /* the wait of an issued run, the issued run of a wait, -1: neither */
+    int position;               /* position in the order, -1 if not in it */
+    bool is_on;                 /* true if its reads and writes count */
+    bool is_wait;
+    int64_t ended;          /* of an issued run: work of mp_runs_ticks and mp_runs_steps */
     int64_t in_place_bytes; /* bytes saved at its position by in-place pairs */
 } mp_node_run;
 
@@ -52,9 +59,10 @@ typedef struct mp_change {
 typedef struct mp_runs {
     mp_pool *pool; /* owns all arrays except those that grow */
     const mp_graph *graph;
-    int64_t limit_bytes; /* budget less static bytes */
-    mp_profile profile;
-    int *run_at; /* per position: its run, -1 if empty; `end` has the last position */
+    int64_t limit[MP_MAX_TIERS];      /* per tier: budget less what is always live there */
+    mp_profile profile[MP_MAX_TIERS]; /* per tier of the graph */
+    mp_alternative **waits;           /* per node: what the waits of its alternatives do; NULL: none is issued */
+    int *run_at;                      /* per position: its run, -1 if empty; `end` has the last position */
     mp_node_run *runs;
     int n_runs, n_spare, n_removed;
     int *spare;   /* numbers of runs that are not in use */
@@ -67,7 +75,8 @@ typedef struct mp_runs {
     int *gradients_start, *gradients; /* per storage that updates change: the gradients which those updates read */
     mp_run_list *of_node;             /* per node: its runs */
     int *pair_used;                   /* work of mp_lifetime_pair: zero per storage */
-    int64_t ticks;                    /* the sum over all runs that are on */
+    int64_t ticks;                    /* the sum over all runs on compute that are on */
+    int n_issued;                     /* how many issued runs are on */
     int n_on, n_shifted;              /* n_shifted: how many runs have moved to make space since the last mp_runs_spread */
     mp_change *changes;
     size_t n_changes, changes_capacity;
@@ -102,15 +111,27 @@ void mp_run_list_remove(const mp_runs *runs, mp_run_list *list, int run);
 
 static inline const mp_alternative *mp_runs_alternative(const mp_runs *runs, int run)
 {
-    return &runs->graph->nodes[runs->runs[run].node].alternatives[runs->runs[run].alternative];
+    return runs->runs[run].does;
 }
+static inline int mp_runs_position(const mp_runs *runs, int run)
+{
+    return runs->runs[run].position;
+}
+/* Returns the bytes over the limits of all tiers, added up over the order. O(tiers). */
+int64_t mp_runs_over(const mp_runs *runs);
+/* Returns the makespan of the order, without updates (makespan.h). O(1) if nothing is issued, else O(positions). */
+int64_t mp_runs_ticks(const mp_runs *runs);
+/* Returns the most that may be live at a run, of its tier, with its workspace left out. */
+int64_t mp_runs_limit(const mp_runs *runs, int run, int tier);
+/* Enters a run's limits into all profiles at its position, or takes them out. */
+void mp_runs_occupy(mp_runs *runs, int run, bool enters);
 
 /* ---- from an order of steps, and the spreading of runs over the order ---- */
 
-/* Loads a valid order of steps, without its updates. On MP_OK release with mp_runs_free. MP_NOMEM. O(list lengths +
- * positions). */
-mp_status mp_runs_new(const mp_graph *graph, int64_t budget_bytes, const mp_step *steps, size_t n, mp_runs **out,
-                      mp_error *err);
+/* Loads a valid order of steps, without its updates. `tier_bytes`: budgets as in mp_request; NULL: none. On MP_OK release with
+ * mp_runs_free. MP_NOMEM. O(list lengths + positions). */
+mp_status mp_runs_new(const mp_graph *graph, int64_t budget_bytes, const int64_t *tier_bytes, const mp_step *steps, size_t n,
+                      mp_runs **out, mp_error *err);
 /* Spreads all runs evenly over the order, which grows if it is too full. Precondition: no change is waiting to be undone.
  * O(positions + list lengths). */
 void mp_runs_spread(mp_runs *runs);
@@ -122,8 +143,11 @@ void mp_runs_spread(mp_runs *runs);
 /* Puts a new run of the node right before another run (whose neighbours shift if there is no gap) and returns it, -1 if memory
  * is short or no position is free. The run has no effect until it is turned on. */
 int mp_runs_reserve(mp_runs *runs, int node, int alternative, int before_run);
+/* Likewise a run that is issued before one run and waited for before another. */
+int mp_runs_issue(mp_runs *runs, int node, int alternative, int before_run, int wait_before);
+/* Turns the run on, and its wait with it. */
 void mp_runs_turn_on(mp_runs *runs, int run);
-/* Turns the run off and gives its position back. */
+/* Turns the run off and gives its position back; with an issued run goes its wait, and conversely. */
 void mp_runs_remove(mp_runs *runs, int run);
 
 /* mp_runs_keep makes all changes final; mp_runs_undo takes back all changes since the last keep. O(changes). */
@@ -135,14 +159,14 @@ void mp_runs_undo(mp_runs *runs);
  * Each costs O(log n) per storage that the run reads, adds to or writes, unless its comment says otherwise.
  */
 
-/* Returns the run that reads the instance of s live at `position` first after it; -1 if no instance is live, or it has no
- * later reader. */
+/* Returns the run that reads the instance of s live at `position` first after it, waits left out; -1 if no instance is live, or
+ * it has no later reader. */
 int mp_runs_next_read(const mp_runs *runs, int s, int position);
 /* True if an instance of s produced before `position` is live there or beyond. */
 bool mp_runs_is_live(const mp_runs *runs, int s, int position);
 /* Returns the last run before `position` that produces storage s, -1 if there is none. */
 int mp_runs_latest_producer(const mp_runs *runs, int s, int position);
-/* True if the run is a recomputation, that is, not the first run of its node. */
+/* True if the run is not its node's first, or the node is optional: a recomputation or a copy, which a plan can do without. */
 bool mp_runs_is_extra(const mp_runs *runs, int run);
 /* True if no run reads what this run produces. */
 bool mp_runs_is_dead(const mp_runs *runs, int run);
@@ -153,6 +177,10 @@ bool mp_runs_allows(const mp_runs *runs, int node, int alternative, int position
 /* True if the order stays valid without this run, or with the run in another alternative. */
 bool mp_runs_can_spare(const mp_runs *runs, int run);
 bool mp_runs_can_change(const mp_runs *runs, int run, int alternative);
+
+/* True if the runs that were turned on since the last keep use nothing that a copy is still writing, and change nothing that it
+ * uses. */
+bool mp_runs_leave_alone(const mp_runs *runs);
 
 /* ---- the lifetimes of instances and sums, half-open intervals of positions; for this folder ---- */
 
@@ -167,7 +195,7 @@ void mp_lifetime_add_producer(mp_runs *runs, int s, int run);
 void mp_lifetime_remove_producer(mp_runs *runs, int s, int run);
 void mp_lifetime_add_reader(mp_runs *runs, int s, int run);
 void mp_lifetime_remove_reader(mp_runs *runs, int s, int run);
-/* Returns the bytes of all instances and sums whose lifetimes begin with this run. */
-int64_t mp_lifetimes_begun(const mp_runs *runs, int run);
+/* Returns the bytes of all instances and sums of a tier whose lifetimes begin with this run. */
+int64_t mp_lifetimes_begun(const mp_runs *runs, int run, int tier);
 /* Recomputes the bytes that in-place pairs save at a run. */
 void mp_lifetime_pair(mp_runs *runs, int run);

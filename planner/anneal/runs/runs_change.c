@@ -3,11 +3,6 @@
 
 #include <string.h>
 
-static int64_t limit_of(const mp_runs *x, int run)
-{
-    return x->limit_bytes - mp_runs_alternative(x, run)->workspace_bytes;
-}
-
 static void note(mp_runs *x, mp_change_kind kind, int run, int position)
 {
     if (!mp_grow(&x->changes, &x->changes_capacity, x->n_changes + 1, sizeof *x->changes)) {
@@ -23,13 +18,13 @@ static void place(mp_runs *x, int run, int position)
 {
     x->runs[run].position = position;
     x->run_at[position] = run;
-    mp_profile_occupy(&x->profile, position, limit_of(x, run));
+    mp_runs_occupy(x, run, true);
 }
 
 static void displace(mp_runs *x, int run)
 {
     const int position = x->runs[run].position;
-    mp_profile_vacate(&x->profile, position, limit_of(x, run));
+    mp_runs_occupy(x, run, false);
     x->run_at[position] = -1;
     x->runs[run].position = -1;
 }
@@ -38,7 +33,8 @@ static void turn_on(mp_runs *x, int run)
 {
     const mp_alternative *alternative = mp_runs_alternative(x, run);
     mp_run_list *of_node = &x->of_node[x->runs[run].node];
-    x->ticks += alternative->ticks;
+    if (x->runs[run].mate < 0) x->ticks += alternative->ticks;
+    x->n_issued += x->runs[run].is_wait;
     x->n_on++;
     for (size_t k = 0; k < alternative->n_reads; k++) mp_lifetime_add_reader(x, alternative->reads[k], run);
     for (size_t k = 0; k < alternative->n_adds; k++) mp_lifetime_add_reader(x, alternative->adds[k], run);
@@ -47,32 +43,33 @@ static void turn_on(mp_runs *x, int run)
             mp_lifetime_add_producer(x, alternative->writes[k], run);
     x->runs[run].is_on = true; /* only now, so that its pairs are examined once and not for each storage */
     mp_lifetime_pair(x, run);
-    mp_run_list_insert(x, of_node, run);
+    if (!x->runs[run].is_wait) mp_run_list_insert(x, of_node, run);
 }
 
 static void turn_off(mp_runs *x, int run)
 {
     const mp_alternative *alternative = mp_runs_alternative(x, run);
     mp_run_list *of_node = &x->of_node[x->runs[run].node];
-    mp_run_list_remove(x, of_node, run);
+    if (!x->runs[run].is_wait) mp_run_list_remove(x, of_node, run);
     x->runs[run].is_on = false;
     for (size_t k = 0; k < alternative->n_writes; k++)
         if (!mp_storage_is_static(&x->graph->storages[alternative->writes[k]]))
             mp_lifetime_remove_producer(x, alternative->writes[k], run);
     for (size_t k = 0; k < alternative->n_adds; k++) mp_lifetime_remove_reader(x, alternative->adds[k], run);
     for (size_t k = 0; k < alternative->n_reads; k++) mp_lifetime_remove_reader(x, alternative->reads[k], run);
-    x->ticks -= alternative->ticks;
+    if (x->runs[run].mate < 0) x->ticks -= alternative->ticks;
+    x->n_issued -= x->runs[run].is_wait;
     x->n_on--;
-    mp_profile_add(&x->profile, x->runs[run].position, x->runs[run].position + 1, x->runs[run].in_place_bytes);
+    mp_profile_add(x->profile, x->runs[run].position, x->runs[run].position + 1, x->runs[run].in_place_bytes);
     x->runs[run].in_place_bytes = 0;
 }
 
-/* Returns the live bytes just before a run. */
-static int64_t level_before(const mp_runs *x, int run)
+/* Returns a tier's live bytes just before a run. */
+static int64_t level_before(const mp_runs *x, int run, int tier)
 {
     const mp_node_run *r = &x->runs[run];
-    const int64_t limit = run == x->end ? x->limit_bytes - x->end_workspace_bytes : limit_of(x, run);
-    return mp_profile_excess(&x->profile, r->position) + limit + r->in_place_bytes - mp_lifetimes_begun(x, run);
+    return mp_profile_excess(x->profile + tier, r->position) + mp_runs_limit(x, run, tier) + (tier ? 0 : r->in_place_bytes) -
+           mp_lifetimes_begun(x, run, tier);
 }
 
 /* Moves the runs at positions [begin, end) by one, into the empty position beside them. What is live at a run moves with it;
@@ -80,10 +77,12 @@ static int64_t level_before(const mp_runs *x, int run)
 static void shift(mp_runs *x, int begin, int end, int by)
 {
     const int next = x->run_at[end];
-    const int64_t left = by > 0     ? level_before(x, x->run_at[begin])
-                         : next < 0 ? mp_profile_level(&x->profile, end)
-                                    : level_before(x, next);
-    mp_profile_shift(&x->profile, begin, end, by, left);
+    for (int m = 0; m < (int)x->graph->n_tiers; m++) {
+        const int64_t left = by > 0     ? level_before(x, x->run_at[begin], m)
+                             : next < 0 ? mp_profile_level(x->profile + m, end)
+                                        : level_before(x, next, m);
+        mp_profile_shift(x->profile + m, begin, end, by, left);
+    }
     memmove(&x->run_at[begin + by], &x->run_at[begin], (size_t)(end - begin) * sizeof *x->run_at);
     x->run_at[by < 0 ? end - 1 : begin] = -1;
     for (int p = begin + by; p < end + by; p++) x->runs[x->run_at[p]].position = p;
@@ -103,7 +102,7 @@ static void make_space(mp_runs *x, int begin, int end, int by)
  * it next; or by moving neighbours to the nearest empty position. Returns -1 if there is none. */
 static int find_position(mp_runs *x, int before_run)
 {
-    const int position = x->runs[before_run].position, end = x->profile.n_positions - 1;
+    const int position = x->runs[before_run].position, end = x->profile->n_positions - 1;
     int from = position - 1, to = position + 1;
     while (from >= 0 && x->run_at[from] < 0) from--;
     if (position - from > 1) return position - (position - from + 2) / 4;
@@ -121,7 +120,7 @@ static int find_position(mp_runs *x, int before_run)
     return position;
 }
 
-int mp_runs_reserve(mp_runs *x, int node, int alternative, int before_run)
+static int reserve(mp_runs *x, int node, int alternative, const mp_alternative *does, int before_run)
 {
     const int position = x->failed ? -1 : find_position(x, before_run);
     if (position < 0 || x->failed) return -1;
@@ -130,9 +129,25 @@ int mp_runs_reserve(mp_runs *x, int node, int alternative, int before_run)
         return -1;
     }
     const int run = x->n_spare ? x->spare[--x->n_spare] : x->n_runs++;
-    x->runs[run] = (mp_node_run){.node = node, .alternative = alternative, .position = -1};
+    x->runs[run] = (mp_node_run){.node = node, .alternative = alternative, .does = does, .mate = -1, .position = -1};
     place(x, run, position);
     note(x, MP_RESERVED, run, position);
+    return run;
+}
+
+int mp_runs_reserve(mp_runs *x, int node, int alternative, int before_run)
+{
+    return reserve(x, node, alternative, &x->graph->nodes[node].alternatives[alternative], before_run);
+}
+
+int mp_runs_issue(mp_runs *x, int node, int alternative, int before_run, int wait_before)
+{
+    const int run = mp_runs_reserve(x, node, alternative, before_run);
+    const int wait = run < 0 ? -1 : reserve(x, node, alternative, &x->waits[node][alternative], wait_before);
+    if (wait < 0) return -1;
+    x->runs[wait].is_wait = true;
+    x->runs[wait].mate = run;
+    x->runs[run].mate = wait;
     return run;
 }
 
@@ -141,6 +156,7 @@ void mp_runs_turn_on(mp_runs *x, int run)
     if (x->failed) return;
     turn_on(x, run);
     note(x, MP_TURNED_ON, run, -1);
+    if (x->runs[run].mate >= 0 && !x->runs[run].is_wait) mp_runs_turn_on(x, x->runs[run].mate);
 }
 
 static void push(mp_runs *x, int **list, int *n, size_t *capacity, int run)
@@ -151,7 +167,7 @@ static void push(mp_runs *x, int **list, int *n, size_t *capacity, int run)
         x->failed = true;
 }
 
-void mp_runs_remove(mp_runs *x, int run)
+static void remove_one(mp_runs *x, int run)
 {
     if (x->failed) return;
     if (x->runs[run].is_on) {
@@ -161,6 +177,12 @@ void mp_runs_remove(mp_runs *x, int run)
     note(x, MP_RELEASED, run, x->runs[run].position);
     displace(x, run);
     push(x, &x->removed, &x->n_removed, &x->removed_capacity, run);
+}
+
+void mp_runs_remove(mp_runs *x, int run)
+{
+    if (x->runs[run].mate >= 0) remove_one(x, x->runs[run].mate);
+    remove_one(x, run);
 }
 
 void mp_runs_keep(mp_runs *x)

@@ -5,25 +5,28 @@
 
 #include "estimator/graph/liveness.h"
 
-static int position_of(const mp_runs *x, int run)
-{
-    return x->runs[run].position;
-}
-
 static int64_t bytes_of(const mp_runs *x, int s)
 {
     return x->graph->storages[s].bytes;
+}
+
+/* Adds the storage's bytes to positions [begin, end) of its tier, or takes them away; nothing if begin >= end. */
+static void add(mp_runs *x, int s, int begin, int end, int sign)
+{
+    mp_profile_add(x->profile + x->graph->storages[s].tier, begin, end, sign * bytes_of(x, s));
 }
 
 int mp_lifetime_end(const mp_runs *x, int s, int producer)
 {
     const mp_run_list *producers = &x->producers[s], *readers = &x->readers[s];
     const bool is_last = producer + 1 == producers->n;
-    const int next = is_last ? INT_MAX : position_of(x, producers->runs[producer + 1]);
+    const int next = is_last ? INT_MAX : mp_runs_position(x, producers->runs[producer + 1]);
     const int n_before = mp_run_list_find(x, readers, next);
-    int last = position_of(x, producers->runs[producer]);
-    if (n_before > 0 && position_of(x, readers->runs[n_before - 1]) > last) last = position_of(x, readers->runs[n_before - 1]);
-    if (is_last && x->update_run[s] >= 0 && position_of(x, x->update_run[s]) > last) last = position_of(x, x->update_run[s]);
+    int last = mp_runs_position(x, producers->runs[producer]);
+    if (n_before > 0 && mp_runs_position(x, readers->runs[n_before - 1]) > last)
+        last = mp_runs_position(x, readers->runs[n_before - 1]);
+    if (is_last && x->update_run[s] >= 0 && mp_runs_position(x, x->update_run[s]) > last)
+        last = mp_runs_position(x, x->update_run[s]);
     return last + 1;
 }
 
@@ -31,9 +34,10 @@ bool mp_lifetime_of_sum(const mp_runs *x, int s, int *begin, int *end)
 {
     const mp_run_list *readers = &x->readers[s];
     if (!readers->n) return false;
-    *begin = position_of(x, readers->runs[0]);
-    *end = position_of(x, readers->runs[readers->n - 1]) + 1;
-    if (x->update_run[s] >= 0 && position_of(x, x->update_run[s]) >= *end) *end = position_of(x, x->update_run[s]) + 1;
+    *begin = mp_runs_position(x, readers->runs[0]);
+    *end = mp_runs_position(x, readers->runs[readers->n - 1]) + 1;
+    if (x->update_run[s] >= 0 && mp_runs_position(x, x->update_run[s]) >= *end)
+        *end = mp_runs_position(x, x->update_run[s]) + 1;
     return true;
 }
 
@@ -56,7 +60,7 @@ static bool begins_at(const mp_runs *x, int s, int position)
     if (mp_storage_is_sum(x->graph, s)) return mp_lifetime_of_sum(x, s, &begin, &end) && begin == position;
     const mp_run_list *producers = &x->producers[s];
     const int at = mp_run_list_find(x, producers, position);
-    return at < producers->n && position_of(x, producers->runs[at]) == position;
+    return at < producers->n && mp_runs_position(x, producers->runs[at]) == position;
 }
 
 void mp_lifetime_pair(mp_runs *x, int run)
@@ -64,17 +68,19 @@ void mp_lifetime_pair(mp_runs *x, int run)
     if (x->failed) return;
     mp_node_run *r = &x->runs[run];
     if (run == x->end || r->position < 0) return;
-    const mp_alternative *alternative = &x->graph->nodes[r->node].alternatives[r->alternative];
+    const mp_alternative *alternative = r->does;
     int64_t spared = 0;
     for (size_t k = 0; r->is_on && k < alternative->n_in_place; k++) {
         const mp_in_place p = alternative->in_place[k];
-        if (!mp_pair_fits(x->graph, p) || !ends_at(x, p.from, r->position) || !begins_at(x, p.to, r->position)) continue;
+        if (x->graph->storages[p.to].tier || !mp_pair_fits(x->graph, p) || !ends_at(x, p.from, r->position) ||
+            !begins_at(x, p.to, r->position))
+            continue;
         if (mp_pair_take(p, 1, x->pair_used)) spared += bytes_of(x, p.to);
     }
     for (size_t k = 0; r->is_on && k < alternative->n_in_place; k++)
         x->pair_used[alternative->in_place[k].from] = x->pair_used[alternative->in_place[k].to] = 0;
     if (spared == r->in_place_bytes) return;
-    mp_profile_add(&x->profile, r->position, r->position + 1, r->in_place_bytes - spared);
+    mp_profile_add(x->profile, r->position, r->position + 1, r->in_place_bytes - spared);
     r->in_place_bytes = spared;
 }
 
@@ -82,7 +88,7 @@ static void pair_at(mp_runs *x, int position)
 {
     const int run = x->run_at[position];
     if (run < 0 || run == x->end) return;
-    if (x->graph->nodes[x->runs[run].node].alternatives[x->runs[run].alternative].n_in_place) mp_lifetime_pair(x, run);
+    if (x->runs[run].does->n_in_place) mp_lifetime_pair(x, run);
 }
 
 /* ---- lists ---- */
@@ -90,8 +96,8 @@ static void pair_at(mp_runs *x, int position)
 /* Updates the profile when the end of an instance moves. */
 static void move_end(mp_runs *x, int s, int from, int to)
 {
-    if (from < to) mp_profile_add(&x->profile, from, to, bytes_of(x, s));
-    if (from > to) mp_profile_add(&x->profile, to, from, -bytes_of(x, s));
+    if (from < to) add(x, s, from, to, 1);
+    if (from > to) add(x, s, to, from, -1);
     if (from == to) return;
     pair_at(x, from - 1);
     pair_at(x, to - 1);
@@ -101,17 +107,17 @@ void mp_lifetime_add_producer(mp_runs *x, int s, int run)
 {
     if (x->failed) return;
     mp_run_list *producers = &x->producers[s];
-    const int position = position_of(x, run), before = mp_run_list_find(x, producers, position) - 1;
+    const int position = mp_runs_position(x, run), before = mp_run_list_find(x, producers, position) - 1;
     const int old_end = before >= 0 ? mp_lifetime_end(x, s, before) : -1;
     mp_run_list_insert(x, producers, run);
     if (x->failed) return;
     const int end = mp_lifetime_end(x, s, before + 1);
     if (old_end > position + 1) { /* both new instances together are the old one without the gap between them */
         const int new_end = mp_lifetime_end(x, s, before);
-        mp_profile_add(&x->profile, new_end, position, -bytes_of(x, s));
+        add(x, s, new_end, position, -1);
         pair_at(x, new_end - 1);
     } else {
-        mp_profile_add(&x->profile, position, end, bytes_of(x, s));
+        add(x, s, position, end, 1);
         pair_at(x, end - 1);
     }
 }
@@ -120,14 +126,14 @@ void mp_lifetime_remove_producer(mp_runs *x, int s, int run)
 {
     if (x->failed) return;
     mp_run_list *producers = &x->producers[s];
-    const int position = position_of(x, run), before = mp_run_list_find(x, producers, position) - 1;
+    const int position = mp_runs_position(x, run), before = mp_run_list_find(x, producers, position) - 1;
     const int end = mp_lifetime_end(x, s, before + 1), old_end = before >= 0 ? mp_lifetime_end(x, s, before) : -1;
     mp_run_list_remove(x, producers, run);
     if (before >= 0 && end > position + 1) {
-        mp_profile_add(&x->profile, old_end, position, bytes_of(x, s));
+        add(x, s, old_end, position, 1);
         pair_at(x, old_end - 1);
     } else {
-        mp_profile_add(&x->profile, position, end, -bytes_of(x, s));
+        add(x, s, position, end, -1);
         pair_at(x, end - 1);
     }
 }
@@ -170,13 +176,13 @@ static void change_sum(mp_runs *x, int s, int run, bool adds)
         mp_run_list_remove(x, &x->readers[s], run);
     const bool lives = mp_lifetime_of_sum(x, s, &new_begin, &new_end);
     if (lived && lives) { /* adding to an empty range has no effect */
-        mp_profile_add(&x->profile, new_begin, begin, bytes_of(x, s));
-        mp_profile_add(&x->profile, begin, new_begin, -bytes_of(x, s));
-        mp_profile_add(&x->profile, end, new_end, bytes_of(x, s));
-        mp_profile_add(&x->profile, new_end, end, -bytes_of(x, s));
+        add(x, s, new_begin, begin, 1);
+        add(x, s, begin, new_begin, -1);
+        add(x, s, end, new_end, 1);
+        add(x, s, new_end, end, -1);
     } else {
-        if (lived) mp_profile_add(&x->profile, begin, end, -bytes_of(x, s));
-        if (lives) mp_profile_add(&x->profile, new_begin, new_end, bytes_of(x, s));
+        if (lived) add(x, s, begin, end, -1);
+        if (lives) add(x, s, new_begin, new_end, 1);
     }
     if (lived) pair_at(x, begin);
     if (lived) pair_at(x, end - 1);
@@ -194,7 +200,7 @@ static void change_reader(mp_runs *x, int s, int run, bool adds)
         return;
     }
     const bool is_static = mp_storage_is_static(&x->graph->storages[s]);
-    const int producer = is_static ? -1 : mp_run_list_find(x, &x->producers[s], position_of(x, run)) - 1;
+    const int producer = is_static ? -1 : mp_run_list_find(x, &x->producers[s], mp_runs_position(x, run)) - 1;
     const int from = producer >= 0 ? mp_lifetime_end(x, s, producer) : -1;
     if (adds)
         mp_run_list_insert(x, readers, run);
@@ -216,15 +222,19 @@ void mp_lifetime_remove_reader(mp_runs *x, int s, int run)
 
 /* ---- at one position ---- */
 
-int64_t mp_lifetimes_begun(const mp_runs *x, int run)
+int64_t mp_lifetimes_begun(const mp_runs *x, int run, int tier)
 {
     const mp_node_run *r = &x->runs[run];
+    const mp_storage *storages = x->graph->storages;
     int64_t bytes = 0;
     if (run == x->end || !r->is_on) return 0;
-    const mp_alternative *alternative = &x->graph->nodes[r->node].alternatives[r->alternative];
-    for (size_t k = 0; k < alternative->n_writes; k++)
-        if (!mp_storage_is_static(&x->graph->storages[alternative->writes[k]])) bytes += bytes_of(x, alternative->writes[k]);
-    for (size_t k = 0; k < alternative->n_adds; k++)
-        if (begins_at(x, alternative->adds[k], r->position)) bytes += bytes_of(x, alternative->adds[k]);
+    for (size_t k = 0; k < r->does->n_writes; k++) {
+        const int s = r->does->writes[k];
+        if (storages[s].tier == tier && !mp_storage_is_static(&storages[s])) bytes += storages[s].bytes;
+    }
+    for (size_t k = 0; k < r->does->n_adds; k++) {
+        const int s = r->does->adds[k];
+        if (storages[s].tier == tier && begins_at(x, s, r->position)) bytes += storages[s].bytes;
+    }
     return bytes;
 }

@@ -1,4 +1,5 @@
-/* runs_query.c - which runs read and produce a storage at a position, and whether an order is valid. */
+/* runs_query.c - which runs read and produce a storage at a position, whether an order is valid, and whether copies are left
+ * alone until they have ended. */
 #include "planner/anneal/runs/runs.h"
 
 #include <limits.h>
@@ -13,7 +14,9 @@ static int latest(const mp_runs *x, int s, int position)
 
 int mp_runs_next_read(const mp_runs *x, int s, int position)
 {
-    const int producer = latest(x, s, position + 1), at = mp_run_list_find(x, &x->readers[s], position + 1);
+    const int producer = latest(x, s, position + 1);
+    int at = mp_run_list_find(x, &x->readers[s], position + 1);
+    while (at < x->readers[s].n && x->runs[x->readers[s].runs[at]].is_wait) at++;
     if (producer < 0 || at == x->readers[s].n) return -1;
     const int next = x->runs[x->readers[s].runs[at]].position;
     const bool is_last = producer + 1 == x->producers[s].n;
@@ -34,8 +37,9 @@ int mp_runs_latest_producer(const mp_runs *x, int s, int position)
 
 bool mp_runs_is_extra(const mp_runs *x, int run)
 {
-    const int node = x->runs[run].node;
-    return node >= 0 && x->of_node[node].n > 1 && x->of_node[node].runs[0] != run;
+    const int node = x->runs[run].node, first = node >= 0 && x->of_node[node].n ? x->of_node[node].runs[0] : run;
+    if (node >= 0 && (x->graph->nodes[node].flags & MP_NODE_OPTIONAL)) return true;
+    return first != run && (first != x->runs[run].mate || !x->runs[run].is_wait);
 }
 
 bool mp_runs_is_dead(const mp_runs *x, int run)
@@ -126,8 +130,10 @@ static bool is_spare(const mp_runs *x, int s, int run)
 
 bool mp_runs_can_spare(const mp_runs *x, int run)
 {
-    const mp_alternative *f = mp_runs_alternative(x, run);
-    if (x->of_node[x->runs[run].node].n < 2) return false;
+    const mp_node_run *r = &x->runs[run];
+    if (r->is_wait) return mp_runs_can_spare(x, r->mate);
+    const mp_alternative *f = r->does;
+    if (x->of_node[r->node].n < 2 && !(x->graph->nodes[r->node].flags & MP_NODE_OPTIONAL)) return false;
     for (size_t k = 0; k < f->n_writes; k++)
         if (!is_spare(x, f->writes[k], run)) return false;
     return true;
@@ -140,4 +146,78 @@ bool mp_runs_can_change(const mp_runs *x, int run, int alternative)
     for (size_t k = 0; k < old->n_writes; k++)
         if (!mp_list_has(new->writes, new->n_writes, old->writes[k]) && !is_spare(x, old->writes[k], run)) return false;
     return mp_runs_allows(x, r->node, alternative, r->position, run);
+}
+
+/* ---- issued runs ---- */
+
+/* True if the run is issued before a position and not yet waited for there. */
+static bool is_under_way(const mp_runs *x, int run, int position)
+{
+    const mp_node_run *r = &x->runs[run];
+    return r->mate >= 0 && !r->is_wait && r->position < position && mp_runs_position(x, r->mate) > position;
+}
+
+/* True if the instance of s at a position is still being written. */
+static bool is_incomplete(const mp_runs *x, int s, int position)
+{
+    const int producer = mp_runs_latest_producer(x, s, position);
+    return producer >= 0 && is_under_way(x, producer, position);
+}
+
+/* True if an issued run reads s at a position. */
+static bool is_being_read(const mp_runs *x, int s, int position)
+{
+    const mp_graph *g = x->graph;
+    for (int k = g->readers_start[s]; k < g->readers_start[s + 1]; k++) {
+        const mp_run_list *runs = &x->of_node[g->readers[k]];
+        if (!x->waits[g->readers[k]]) continue;
+        for (int i = 0; i < runs->n; i++)
+            if (is_under_way(x, runs->runs[i], position) &&
+                mp_list_has(x->runs[runs->runs[i]].does->reads, x->runs[runs->runs[i]].does->n_reads, s))
+                return true;
+    }
+    return false;
+}
+
+/* True if a run of the list, waits left out, stands between two positions. */
+static bool any_between(const mp_runs *x, const mp_run_list *list, int from, int to)
+{
+    for (int k = mp_run_list_find(x, list, from + 1); k < list->n && mp_runs_position(x, list->runs[k]) < to; k++)
+        if (!x->runs[list->runs[k]].is_wait) return true;
+    return false;
+}
+
+/* True if nothing changes what an issued run uses, or reads what it writes, before its wait. */
+static bool is_left_alone(const mp_runs *x, int run)
+{
+    const mp_node_run *r = &x->runs[run];
+    const int end = mp_runs_position(x, r->mate);
+    if (end < r->position) return false;
+    for (size_t k = 0; k < r->does->n_reads; k++)
+        if (any_between(x, &x->producers[r->does->reads[k]], r->position, end)) return false;
+    for (size_t k = 0; k < r->does->n_writes; k++)
+        if (any_between(x, &x->producers[r->does->writes[k]], r->position, end) ||
+            any_between(x, &x->readers[r->does->writes[k]], r->position, end))
+            return false;
+    return true;
+}
+
+static bool leaves_alone(const mp_runs *x, int run)
+{
+    const mp_node_run *r = &x->runs[run];
+    for (size_t k = 0; k < r->does->n_reads; k++)
+        if (is_incomplete(x, r->does->reads[k], r->position)) return false;
+    for (size_t k = 0; k < r->does->n_writes; k++)
+        if (is_incomplete(x, r->does->writes[k], r->position) || is_being_read(x, r->does->writes[k], r->position))
+            return false;
+    return r->mate < 0 || is_left_alone(x, run);
+}
+
+bool mp_runs_leave_alone(const mp_runs *x)
+{
+    for (size_t k = 0; x->graph->has_copies && k < x->n_changes; k++) {
+        const int run = x->changes[k].kind == MP_TURNED_ON ? x->changes[k].run : -1;
+        if (run >= 0 && x->runs[run].is_on && !x->runs[run].is_wait && !leaves_alone(x, run)) return false;
+    }
+    return true;
 }
