@@ -125,7 +125,7 @@ int mp_mover_relocate(mp_mover *m, int run, int before)
 {
     mp_runs *x = m->runs;
     const mp_node_run r = x->runs[run];
-    if (before < 0 || before == run || r.position < 0) return -1;
+    if (before < 0 || before == run || r.position < 0 || mp_runs_position(x, before) < 0) return -1; /* gone with its mate */
     const int there = reserve_there(x, &r, before);
     if (there < 0 || !mp_runs_allows(x, r.node, r.alternative, x->runs[there].position, r.is_wait ? r.mate : run)) return -1;
     if (m->keeps_order && x->runs[there].position < x->runs[x->of_node[r.node].runs[0]].position) return -1;

@@ -37,14 +37,6 @@ mp_status mp_mover_find_copies(mp_mover *m, mp_error *err)
     return MP_OK;
 }
 
-/* Reserves a run that copies, issued if its channel is not compute. */
-static int reserve(mp_runs *x, int node, int alternative, int before, int wait_before)
-{
-    if (x->graph->nodes[node].alternatives[alternative].channel == MP_CHANNEL_COMPUTE)
-        return mp_runs_reserve(x, node, alternative, before);
-    return mp_runs_issue(x, node, alternative, before, wait_before);
-}
-
 /* Copies a storage out, unless that is done already, as soon as it is there, and waits for it before run `at`. */
 static bool copy_out(mp_mover *m, const mp_mover_copy *copy, int at)
 {
@@ -52,7 +44,7 @@ static bool copy_out(mp_mover *m, const mp_mover_copy *copy, int at)
     if (x->of_node[copy->out].n) return true;
     const int made = mp_runs_latest_producer(x, copy->storage, mp_runs_position(x, at));
     const int after = made < 0 ? -1 : mp_runs_neighbour(x, mp_runs_position(x, made), 1);
-    const int out = after < 0 ? -1 : reserve(x, copy->out, 0, after, at);
+    const int out = after < 0 ? -1 : mp_runs_issue(x, copy->out, 0, after, at);
     if (out >= 0) mp_runs_turn_on(x, out);
     return out >= 0;
 }
@@ -65,11 +57,18 @@ static bool bring_back(mp_mover *m, const mp_mover_copy *copy, int at, int reade
     const int from = mp_runs_position(x, at), span = mp_runs_position(x, reader) - from;
     const bool is_early = span > 0 && mp_mover_below(m, 2);
     const int before = is_early ? mp_runs_neighbour(x, from + mp_mover_below(m, span), 1) : reader;
-    const int back = reserve(x, copy->node, copy->alternative, before, reader);
-    if (back < 0) return false;
+    const int back = mp_runs_issue(x, copy->node, copy->alternative, before, reader);
+    if (back < 0 || !mp_runs_allows(x, copy->node, copy->alternative, mp_runs_position(x, back), -1)) return false;
     mp_runs_turn_on(x, back);
     if (earlier >= 0 && mp_runs_is_extra(x, earlier) && mp_runs_is_dead(x, earlier)) mp_mover_drop(m, earlier);
     return true;
+}
+
+/* Both; what has failed half way ends the move. */
+static bool copy_for(mp_mover *m, const mp_mover_copy *copy, int at, int reader, int earlier)
+{
+    m->has_given_up = !copy_out(m, copy, at) || !bring_back(m, copy, at, reader, earlier);
+    return !m->has_given_up;
 }
 
 static const mp_mover_copy *any_copy(mp_mover *m, int s)
@@ -84,7 +83,7 @@ bool mp_move_copy(mp_mover *m, int s, int position, int reader)
     const int earlier = mp_runs_latest_producer(x, s, mp_runs_position(x, reader));
     const mp_mover_copy *copy = any_copy(m, s);
     if (at < 0 || at == reader) return false;
-    return copy_out(m, copy, at) && bring_back(m, copy, at, reader, earlier);
+    return copy_for(m, copy, at, reader, earlier);
 }
 
 bool mp_move_copy_instead(mp_mover *m)
@@ -100,5 +99,5 @@ bool mp_move_copy_instead(mp_mover *m)
     if (reader < 0 || before < 0) return false;
     const int at = mp_runs_neighbour(x, mp_lifetime_end(x, s, before) - 1, 1); /* nobody reads it between there and the run */
     const mp_mover_copy *copy = any_copy(m, s);
-    return at >= 0 && copy_out(m, copy, at) && bring_back(m, copy, at, reader, run);
+    return at >= 0 && copy_for(m, copy, at, reader, run);
 }

@@ -34,7 +34,8 @@ static int rerun(mp_mover *m, int node, int alternative, int before, double deep
     if (run < 0) return -1;
     m->reruns_left--;
     m->pending_ticks += ticks;
-    if (!mp_move_rerun_inputs(m, run, deeper)) return -1;
+    m->has_given_up = !mp_move_rerun_inputs(m, run, deeper); /* the run is reserved, and will not be turned on */
+    if (m->has_given_up) return -1;
     mp_runs_turn_on(m->runs, run);
     m->pending_ticks -= ticks;
     return run;

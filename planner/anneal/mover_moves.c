@@ -137,7 +137,7 @@ static bool send_away(mp_mover *m, int run, int before)
 {
     mp_runs *x = m->runs;
     const mp_node_run r = x->runs[run];
-    if (before < 0 || before == run || r.mate >= 0) return false;
+    if (before < 0 || before == run || r.is_wait) return false;
     const int there = mp_runs_reserve(x, r.node, r.alternative, before);
     if (there < 0 || !mp_runs_allows(x, r.node, r.alternative, x->runs[there].position, run)) return false;
     mp_runs_remove(x, run);
@@ -225,7 +225,7 @@ static int use_alternative(mp_mover *m, int run, int alternative)
 {
     mp_runs *x = m->runs;
     if (x->runs[run].alternative == alternative) return run;
-    if (x->runs[run].mate >= 0 || x->graph->nodes[x->runs[run].node].alternatives[alternative].returns) return -1;
+    if (x->graph->nodes[x->runs[run].node].alternatives[alternative].returns || x->runs[run].does->returns) return -1;
     if (!mp_runs_can_change(x, run, alternative)) return -1;
     const int there = mp_runs_reserve(x, x->runs[run].node, alternative, run);
     if (there < 0) return -1;
@@ -269,6 +269,7 @@ static bool change_alternative(mp_mover *m)
     for (size_t k = 0; k < node->alternatives[alternative].n_reads; k++) {
         const int s = node->alternatives[alternative].reads[k], producer = x->graph->producer[s];
         if (producer < 0 || x->producers[s].n || mp_storage_is_static(&x->graph->storages[s])) continue;
+        if (!x->of_node[producer].n) return false; /* no copy was made */
         if (use_alternative(m, x->of_node[producer].runs[0], alternative_producing(&x->graph->nodes[producer], s)) < 0)
             return false;
     }

@@ -65,7 +65,7 @@ static mp_status place_updates(const mp_graph *graph, const mp_step *steps, size
     MP_ENSURE(all && !mp_pool_failed(pool), err, MP_NOMEM, "out of memory for a schedule of %zu steps", n + n_updates);
 
     for (size_t t = 0; t < n && mp_update_order_of(graph).after_readers; t++)
-        see(&after, &graph->nodes[steps[t].node].alternatives[steps[t].alternative], 2 * ((int64_t)t + 1));
+        see(&after, &graph->nodes[steps[t].node].alternatives[steps[t].alternative], 2 * (int64_t)mp_step_end(steps, (int)t));
     n_updates = 0;
     for (size_t i = 0; i < graph->n_nodes; i++) {
         if (graph->nodes[i].phase != MP_PHASE_UPDATE) continue;
@@ -78,7 +78,11 @@ static mp_status place_updates(const mp_graph *graph, const mp_step *steps, size
     }
     /* Stable counting sort by place: start[p] is the index of the first update with place p. */
     for (size_t p = 0; p <= 2 * n + 1; p++) start[p + 1] += start[p];
-    for (size_t t = 0; t < n; t++) all[t + start[2 * t + 2]] = steps[t];
+    for (size_t t = 0; t < n; t++) {
+        mp_step *step = &all[t + start[2 * t + 2]];
+        *step = steps[t];
+        if (step->until) step->until += (int)start[2 * (size_t)steps[t].until]; /* what is placed there comes after the wait */
+    }
     for (size_t u = 0; u < n_updates; u++) {
         const size_t at = start[place[u]]++;
         all[(size_t)place[u] / 2 + at] = (mp_step){.node = update[u]};

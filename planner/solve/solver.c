@@ -285,24 +285,25 @@ static mp_status issue_copies(const mp_request *request, mp_plan **plan, mp_erro
     return mp_plan_check(request->graph, after, err);
 }
 
-/* Answers a request for a graph with copies: the plan that does without them, and on tiny graphs every plan that copies in
- * order. */
+/* Answers a request for a graph with copies: the plan that does without them, then from there on moves of copies, or on tiny
+ * graphs every plan that copies in order. */
 static mp_status solve_with_copies(const mp_request *request, mp_answer *answer, mp_error *err)
 {
     const mp_solver *solver = request->own ? request->own : mp_solver_find(request->solver ? request->solver : "auto");
     MP_OWNED_BY(mp_plan_free) mp_plan *plain = NULL;
     mp_request asked = *request;
-    bool stopped = false, copies;
+    bool stopped = false, tries_all, moves;
     MP_ENSURE(solver, err, MP_INVALID, "there is no solver '%s'", request->solver);
-    copies = solver->run == mp_run_exact || (solver->run == mp_run_auto && request->graph->n_nodes <= MP_AUTO_EXACT_NODES);
+    tries_all = solver->run == mp_run_exact || (solver->run == mp_run_auto && request->graph->n_nodes <= MP_AUTO_EXACT_NODES);
+    moves = solver->run == mp_run_anneal || solver->run == mp_run_auto;
     if (solver->run != mp_run_exact) MP_CHECK(solve_plain(request, &plain, &stopped, err));
     if (plain) asked.start = plain;
     asked.own = NULL;
     asked.checkpoints = NULL;
-    asked.solver = copies ? "exact" : "none";
+    asked.solver = tries_all ? "exact" : moves ? "anneal" : "none";
     MP_CHECK(solve(&asked, answer, err));
     answer->stopped |= stopped;
-    return answer->plan ? issue_copies(request, &answer->plan, err) : MP_OK;
+    return answer->plan && (tries_all || !moves) ? issue_copies(request, &answer->plan, err) : MP_OK;
 }
 
 mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)

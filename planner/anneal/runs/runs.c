@@ -40,7 +40,7 @@ size_t mp_runs_steps(const mp_runs *x, mp_step *steps)
     for (int p = 0; p < x->profile->n_positions; p++) {
         const int run = x->run_at[p];
         mp_node_run *r = run < 0 || run == x->end ? NULL : &x->runs[run];
-        if (r && r->is_wait && x->runs[r->mate].ended + 1 < (int64_t)n) steps[x->runs[r->mate].ended].until = (int)n;
+        if (r && r->is_wait) steps[x->runs[r->mate].ended].until = (int)n;
         if (!r || r->is_wait) continue;
         r->ended = (int64_t)n;
         steps[n++] = (mp_step){.node = r->node, .alternative = r->alternative};

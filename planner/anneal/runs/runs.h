@@ -140,10 +140,10 @@ void mp_runs_spread(mp_runs *runs);
  *
  * A change costs O(log n) for each storage that the run reads or writes, and the ranges of the memory profile that change. */
 
-/* Puts a new run of the node right before another run (whose neighbours shift if there is no gap) and returns it, -1 if memory
- * is short or no position is free. The run has no effect until it is turned on. */
+/* Puts a new run of the node right before another run (whose neighbours shift if there is no gap), and if it is issued its wait
+ * there too. Returns the run, -1 if memory is short or no position is free. It has no effect until it is turned on. */
 int mp_runs_reserve(mp_runs *runs, int node, int alternative, int before_run);
-/* Likewise a run that is issued before one run and waited for before another. */
+/* Likewise, with the wait before another run. */
 int mp_runs_issue(mp_runs *runs, int node, int alternative, int before_run, int wait_before);
 /* Turns the run on, and its wait with it. */
 void mp_runs_turn_on(mp_runs *runs, int run);

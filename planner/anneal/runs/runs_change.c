@@ -135,20 +135,25 @@ static int reserve(mp_runs *x, int node, int alternative, const mp_alternative *
     return run;
 }
 
-int mp_runs_reserve(mp_runs *x, int node, int alternative, int before_run)
-{
-    return reserve(x, node, alternative, &x->graph->nodes[node].alternatives[alternative], before_run);
-}
-
 int mp_runs_issue(mp_runs *x, int node, int alternative, int before_run, int wait_before)
 {
-    const int run = mp_runs_reserve(x, node, alternative, before_run);
-    const int wait = run < 0 ? -1 : reserve(x, node, alternative, &x->waits[node][alternative], wait_before);
-    if (wait < 0) return -1;
+    const mp_alternative *does = &x->graph->nodes[node].alternatives[alternative];
+    const int run = reserve(x, node, alternative, does, before_run);
+    if (run < 0 || does->channel <= MP_CHANNEL_SECOND_STREAM) return run;
+    const int wait = reserve(x, node, alternative, &x->waits[node][alternative], wait_before);
+    if (wait < 0) {
+        mp_runs_remove(x, run);
+        return -1;
+    }
     x->runs[wait].is_wait = true;
     x->runs[wait].mate = run;
     x->runs[run].mate = wait;
     return run;
+}
+
+int mp_runs_reserve(mp_runs *x, int node, int alternative, int before_run)
+{
+    return mp_runs_issue(x, node, alternative, before_run, before_run);
 }
 
 void mp_runs_turn_on(mp_runs *x, int run)

@@ -119,6 +119,7 @@ void mp_lifetime_add_producer(mp_runs *x, int s, int run)
     } else {
         add(x, s, position, end, 1);
         pair_at(x, end - 1);
+        if (before >= 0 && x->update_run[s] >= 0) move_end(x, s, old_end, mp_lifetime_end(x, s, before));
     }
 }
 
@@ -135,6 +136,7 @@ void mp_lifetime_remove_producer(mp_runs *x, int s, int run)
     } else {
         add(x, s, position, end, -1);
         pair_at(x, end - 1);
+        if (before >= 0 && x->update_run[s] >= 0) move_end(x, s, old_end, mp_lifetime_end(x, s, before));
     }
 }
 

@@ -160,7 +160,9 @@ static bool is_under_way(const mp_runs *x, int run, int position)
 /* True if the instance of s at a position is still being written. */
 static bool is_incomplete(const mp_runs *x, int s, int position)
 {
-    const int producer = mp_runs_latest_producer(x, s, position);
+    const int producer = mp_runs_latest_producer(x, s, position), writer = x->graph->writer[s];
+    for (int k = 0; writer >= 0 && k < x->of_node[writer].n; k++)
+        if (is_under_way(x, x->of_node[writer].runs[k], position)) return true;
     return producer >= 0 && is_under_way(x, producer, position);
 }
 
@@ -187,6 +189,16 @@ static bool any_between(const mp_runs *x, const mp_run_list *list, int from, int
     return false;
 }
 
+/* True if a run between two positions uses an always-live storage, which has no lists. */
+static bool any_uses(const mp_runs *x, int s, int from, int to)
+{
+    for (int p = from + 1; p < to; p++) {
+        const mp_alternative *does = x->run_at[p] < 0 ? NULL : x->runs[x->run_at[p]].does;
+        if (does && (mp_list_has(does->reads, does->n_reads, s) || mp_list_has(does->writes, does->n_writes, s))) return true;
+    }
+    return false;
+}
+
 /* True if nothing changes what an issued run uses, or reads what it writes, before its wait. */
 static bool is_left_alone(const mp_runs *x, int run)
 {
@@ -195,10 +207,12 @@ static bool is_left_alone(const mp_runs *x, int run)
     if (end < r->position) return false;
     for (size_t k = 0; k < r->does->n_reads; k++)
         if (any_between(x, &x->producers[r->does->reads[k]], r->position, end)) return false;
-    for (size_t k = 0; k < r->does->n_writes; k++)
-        if (any_between(x, &x->producers[r->does->writes[k]], r->position, end) ||
-            any_between(x, &x->readers[r->does->writes[k]], r->position, end))
+    for (size_t k = 0; k < r->does->n_writes; k++) {
+        const int s = r->does->writes[k];
+        if (mp_storage_is_static(&x->graph->storages[s]) && any_uses(x, s, r->position, end)) return false;
+        if (any_between(x, &x->producers[s], r->position, end) || any_between(x, &x->readers[s], r->position, end))
             return false;
+    }
     return true;
 }
 
