@@ -114,6 +114,7 @@ static int64_t count_moves(const mp_search *search)
     const int64_t n_nodes = (int64_t)request->graph->n_nodes, per_offer = n_nodes / MP_ANNEAL_NODES_PER_MOVE;
     int64_t n = mp_search_moves(search) * (per_offer < MP_ANNEAL_MOVES_PER_OFFER ? per_offer : MP_ANNEAL_MOVES_PER_OFFER);
     if (request->moves <= 0 && is_large(request) && n > MP_ANNEAL_WORK / n_nodes) n = MP_ANNEAL_WORK / n_nodes;
+    if (request->graph->has_copies) n /= MP_ANNEAL_COPIES_FEWER;
     return n < MP_ANNEAL_LEAST_MOVES ? MP_ANNEAL_LEAST_MOVES : n;
 }
 
@@ -272,12 +273,13 @@ static void clear_order(mp_anneal_order *order)
 }
 
 /* Runs more short rounds if the plan is far from the bound, since another valley may be better. Later rounds start from the
- * order they had before these. */
+ * order they had before these. With copies no bound says so, and only thorough effort goes on. */
 static mp_status stray(annealing *a, int n_idle, mp_error *err)
 {
     MP_CLEARED_BY(clear_order) mp_anneal_order start = {0};
     const int n_rounds = a->n_rounds;
-    if (mp_search_effort(a->search) == MP_EFFORT_QUICK || a->best.ticks == INT64_MAX) return MP_OK;
+    const bool is_blind = mp_search_request(a->search)->graph->has_copies && mp_search_effort(a->search) != MP_EFFORT_THOROUGH;
+    if (mp_search_effort(a->search) == MP_EFFORT_QUICK || is_blind || a->best.ticks == INT64_MAX) return MP_OK;
     MP_CHECK(mp_anneal_order_copy(&start, a->best.steps, a->best.n, a->best.ticks, err));
     for (int k = 0; k < MP_EFFORT_FAR_ROUNDS && n_idle < MP_EFFORT_PATIENCE && !is_over(a); k++) {
         if (mp_search_is_within(a->search, MP_EFFORT_FAR)) break;

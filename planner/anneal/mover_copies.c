@@ -49,14 +49,19 @@ static bool copy_out(mp_mover *m, const mp_mover_copy *copy, int at)
     return out >= 0;
 }
 
-/* Brings a copy back for a reader, with its begin drawn between run `at` and the reader. Drops the earlier run (-1: none) if
- * nothing reads it any more. */
+/* Brings a copy back for a reader, with its begin drawn between run `at` and the reader, mostly so early that compute hides it.
+ * Drops the earlier run (-1: none) if nothing reads it any more. */
 static bool bring_back(mp_mover *m, const mp_mover_copy *copy, int at, int reader, int earlier)
 {
     mp_runs *x = m->runs;
-    const int from = mp_runs_position(x, at), span = mp_runs_position(x, reader) - from;
-    const bool is_early = span > 0 && mp_mover_below(m, 2);
-    const int before = is_early ? mp_runs_neighbour(x, from + mp_mover_below(m, span), 1) : reader;
+    const int from = mp_runs_position(x, at), to = mp_runs_position(x, reader);
+    const double ticks = (double)x->graph->nodes[copy->node].alternatives[copy->alternative].ticks;
+    int ahead = to - 1;
+    if (mp_mover_below(m, MP_MOVE_COPY_ANYWHERE_ONE_IN)) /* compute hides the copy */
+        ahead = mp_runs_ahead(x, to, (int64_t)(ticks * (mp_mover_below(m, 2) ? 1 : 1 + mp_mover_uniform(m))));
+    else if (from < to)
+        ahead = from + mp_mover_below(m, to - from);
+    const int before = mp_runs_neighbour(x, ahead > from ? ahead : from, 1);
     const int back = mp_runs_issue(x, copy->node, copy->alternative, before, reader);
     if (back < 0 || !mp_runs_allows(x, copy->node, copy->alternative, mp_runs_position(x, back), -1)) return false;
     mp_runs_turn_on(x, back);

@@ -261,7 +261,7 @@ static mp_status solve_plain(const mp_request *request, mp_plan **plan, bool *st
     asked.graph = plain.graph;
     asked.problem = NULL;
     asked.start = NULL;
-    asked.refine = asked.wants_bound = asked.explains_bound = false;
+    asked.refine = asked.explains_bound = false;
     asked.on_offer = NULL;
     MP_CHECK(mp_solve(&asked, &answer, err));
     const mp_plan *found = answer.plan ? answer.plan : answer.smallest;

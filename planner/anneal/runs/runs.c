@@ -77,20 +77,45 @@ static int64_t later(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+/* Returns the ticks of compute before a position. */
+static int64_t ticks_before(const mp_runs *x, int position)
+{
+    int64_t sum = 0;
+    for (int p = position; p > 0; p -= p & -p) sum += x->sums[p];
+    return sum;
+}
+
+int mp_runs_ahead(const mp_runs *x, int position, int64_t ticks)
+{
+    int64_t rest = ticks_before(x, position) - ticks;
+    int step = 1, at = 0; /* `at`: positions before it have at most the rest */
+    if (rest < 0) return -1;
+    while (step <= x->profile->n_positions / 2) step *= 2;
+    for (; step > 0; step /= 2) {
+        if (at + step > position || x->sums[at + step] > rest) continue;
+        at += step;
+        rest -= x->sums[at];
+    }
+    return at < position ? at : position - 1;
+}
+
 int64_t mp_runs_ticks(const mp_runs *x)
 {
-    int64_t free_at[MP_MAX_CHANNELS] = {0}, waited = 0, last = 0;
-    if (!x->n_issued) return x->ticks;
-    for (int p = 0; p < x->profile->n_positions; p++) {
-        const int run = x->run_at[p];
-        mp_node_run *r = run < 0 || run == x->end ? NULL : &x->runs[run];
-        if (r && r->is_wait) waited = later(waited, x->runs[r->mate].ended);
-        if (!r || r->is_wait) continue;
-        int64_t *end = &free_at[r->mate < 0 ? MP_CHANNEL_COMPUTE : r->does->channel];
-        *end = r->ended = later(waited, later(*end, free_at[MP_CHANNEL_COMPUTE])) + r->does->ticks;
-        last = later(last, *end);
+    int64_t free_at[MP_MAX_CHANNELS] = {0}, compute = 0, before = 0, last = 0; /* `compute`: when its steps before have ended */
+    for (int k = 0; k < x->queue.n; k++) {
+        mp_node_run *r = &x->runs[x->queue.runs[k]];
+        const int64_t sum = ticks_before(x, r->position);
+        compute += sum - before;
+        before = sum;
+        if (r->is_wait) {
+            compute = later(compute, x->runs[r->mate].ended);
+        } else {
+            int64_t *end = &free_at[r->does->channel];
+            *end = r->ended = later(compute, *end) + r->does->ticks;
+            last = later(last, *end);
+        }
     }
-    return last;
+    return later(last, compute + x->ticks - before);
 }
 
 /* ---- from steps to runs ---- */
@@ -213,12 +238,16 @@ static void renew_positions(mp_runs *x, int n_runs)
             st = mp_profile_new(n_positions + n_positions / 4, x->profile + m, &ignored);
         }
         if (st == MP_OK) x->run_at = mp_alloc((size_t)x->profile->n_positions, sizeof *x->run_at);
-        if (!x->run_at) {
+        mp_free(x->sums);
+        x->sums = NULL;
+        if (x->graph->has_copies && x->run_at) x->sums = mp_alloc((size_t)x->profile->n_positions + 1, sizeof *x->sums);
+        if (!x->run_at || (x->graph->has_copies && !x->sums)) {
             x->failed = true;
             return;
         }
     }
     for (size_t m = 0; m < x->graph->n_tiers; m++) mp_profile_clear(x->profile + m);
+    if (x->sums) memset(x->sums, 0, ((size_t)x->profile->n_positions + 1) * sizeof *x->sums);
     memset(x->run_at, -1, (size_t)x->profile->n_positions * sizeof *x->run_at);
     x->runs[x->end].position = x->profile->n_positions - 1;
     x->run_at[x->profile->n_positions - 1] = x->end;
@@ -236,6 +265,7 @@ static void spread(mp_runs *x, const int *order, int n)
         r->in_place_bytes = 0;
         x->run_at[r->position] = order[k];
         mp_runs_occupy(x, order[k], true);
+        if (r->is_on && r->mate < 0) mp_runs_add_ticks(x, r->position, r->does->ticks);
     }
 }
 
@@ -332,7 +362,7 @@ void mp_runs_free(mp_runs *x)
     }
     for (size_t k = 0; x->of_node && k < x->graph->n_nodes; k++) mp_free(x->of_node[k].runs);
     for (size_t m = 0; m < MP_MAX_TIERS; m++) mp_profile_free(x->profile + m);
-    void *grown[] = {x->run_at, x->runs, x->spare, x->removed, x->changes};
+    void *grown[] = {x->queue.runs, x->sums, x->run_at, x->runs, x->spare, x->removed, x->changes};
     for (size_t i = 0; i < sizeof grown / sizeof *grown; i++) mp_free(grown[i]);
     mp_pool_free(x->pool);
     mp_free(x);

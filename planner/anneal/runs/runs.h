@@ -77,7 +77,10 @@ typedef struct mp_runs {
     int *pair_used;                   /* work of mp_lifetime_pair: zero per storage */
     int64_t ticks;                    /* the sum over all runs on compute that are on */
     int n_issued;                     /* how many issued runs are on */
-    int n_on, n_shifted;              /* n_shifted: how many runs have moved to make space since the last mp_runs_spread */
+    mp_run_list queue;                /* the issued runs that are on, and their waits */
+    int64_t
+        *sums; /* a Fenwick tree over the positions: ticks of the runs on compute that are on; NULL: nothing can be issued */
+    int n_on, n_shifted; /* n_shifted: how many runs have moved to make space since the last mp_runs_spread */
     mp_change *changes;
     size_t n_changes, changes_capacity;
     bool failed; /* true if memory ran out: changes have no effect any more */
@@ -119,8 +122,16 @@ static inline int mp_runs_position(const mp_runs *runs, int run)
 }
 /* Returns the bytes over the limits of all tiers, added up over the order. O(tiers). */
 int64_t mp_runs_over(const mp_runs *runs);
-/* Returns the makespan of the order, without updates (makespan.h). O(1) if nothing is issued, else O(positions). */
+/* Returns the makespan of the order, without updates (makespan.h). O(1 + issued runs * log positions). */
 int64_t mp_runs_ticks(const mp_runs *runs);
+/* Adds to the ticks of compute at a position; nothing without `sums`. O(log positions). Source: Fenwick 1994. */
+static inline void mp_runs_add_ticks(mp_runs *runs, int position, int64_t ticks)
+{
+    for (int p = position + 1; runs->sums && p <= runs->profile->n_positions; p += p & -p) runs->sums[p] += ticks;
+}
+/* Returns the last position before `position` that compute reaches at least `ticks` earlier; -1 if there is none. Only of
+ * graphs with copies. O(log positions). */
+int mp_runs_ahead(const mp_runs *runs, int position, int64_t ticks);
 /* Returns the most that may be live at a run, of its tier, with its workspace left out. */
 int64_t mp_runs_limit(const mp_runs *runs, int run, int tier);
 /* Enters a run's limits into all profiles at its position, or takes them out. */

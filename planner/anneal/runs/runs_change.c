@@ -33,8 +33,12 @@ static void turn_on(mp_runs *x, int run)
 {
     const mp_alternative *alternative = mp_runs_alternative(x, run);
     mp_run_list *of_node = &x->of_node[x->runs[run].node];
-    if (x->runs[run].mate < 0) x->ticks += alternative->ticks;
+    if (x->runs[run].mate >= 0) mp_run_list_insert(x, &x->queue, run);
     x->n_issued += x->runs[run].is_wait;
+    if (x->runs[run].mate < 0) {
+        x->ticks += alternative->ticks;
+        mp_runs_add_ticks(x, x->runs[run].position, alternative->ticks);
+    }
     x->n_on++;
     for (size_t k = 0; k < alternative->n_reads; k++) mp_lifetime_add_reader(x, alternative->reads[k], run);
     for (size_t k = 0; k < alternative->n_adds; k++) mp_lifetime_add_reader(x, alternative->adds[k], run);
@@ -57,8 +61,12 @@ static void turn_off(mp_runs *x, int run)
             mp_lifetime_remove_producer(x, alternative->writes[k], run);
     for (size_t k = 0; k < alternative->n_adds; k++) mp_lifetime_remove_reader(x, alternative->adds[k], run);
     for (size_t k = 0; k < alternative->n_reads; k++) mp_lifetime_remove_reader(x, alternative->reads[k], run);
-    if (x->runs[run].mate < 0) x->ticks -= alternative->ticks;
+    if (x->runs[run].mate >= 0) mp_run_list_remove(x, &x->queue, run);
     x->n_issued -= x->runs[run].is_wait;
+    if (x->runs[run].mate < 0) {
+        x->ticks -= alternative->ticks;
+        mp_runs_add_ticks(x, x->runs[run].position, -alternative->ticks);
+    }
     x->n_on--;
     mp_profile_add(x->profile, x->runs[run].position, x->runs[run].position + 1, x->runs[run].in_place_bytes);
     x->runs[run].in_place_bytes = 0;
@@ -85,7 +93,13 @@ static void shift(mp_runs *x, int begin, int end, int by)
     }
     memmove(&x->run_at[begin + by], &x->run_at[begin], (size_t)(end - begin) * sizeof *x->run_at);
     x->run_at[by < 0 ? end - 1 : begin] = -1;
-    for (int p = begin + by; p < end + by; p++) x->runs[x->run_at[p]].position = p;
+    for (int p = begin + by; p < end + by; p++) {
+        mp_node_run *r = &x->runs[x->run_at[p]];
+        r->position = p;
+        if (!x->sums || !r->is_on || r->mate >= 0) continue;
+        mp_runs_add_ticks(x, p - by, -r->does->ticks);
+        mp_runs_add_ticks(x, p, r->does->ticks);
+    }
     x->n_shifted += end - begin;
 }
 
