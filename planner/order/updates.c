@@ -6,6 +6,7 @@
  */
 #include "planner/order/updates.h"
 
+#include "estimator/graph/liveness.h"
 #include "estimator/graph/order_rules.h"
 
 /* Per storage, a place in the order: twice the number of steps before it, plus 1 for updates that are put off there. */
@@ -80,8 +81,9 @@ static mp_status place_updates(const mp_graph *graph, const mp_step *steps, size
     for (size_t p = 0; p <= 2 * n + 1; p++) start[p + 1] += start[p];
     for (size_t t = 0; t < n; t++) {
         mp_step *step = &all[t + start[2 * t + 2]];
+        const int end = mp_step_end(steps, (int)t);
         *step = steps[t];
-        if (step->until) step->until += (int)start[2 * (size_t)steps[t].until]; /* what is placed there comes after the wait */
+        if (mp_step_is_issued(*step)) mp_steps_issue(step, 0, 1, end + (int)start[2 * end]); /* before the updates there */
     }
     for (size_t u = 0; u < n_updates; u++) {
         const size_t at = start[place[u]]++;

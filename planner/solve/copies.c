@@ -3,12 +3,14 @@
 
 #include <string.h>
 
+#include "estimator/graph/liveness.h"
 #include "planner/math/tuning.h"
 
 typedef struct search {
     const mp_request *request;
     mp_step *steps, *trial, *best; /* the plan so far; the one that is tried; the best of the present copy */
     int n;
+    int64_t n_trials;          /* how many there may still be */
     int64_t ticks, peak_bytes; /* of `best` */
     mp_error *err;
 } search;
@@ -24,6 +26,7 @@ static mp_status judge(search *x)
 {
     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
     mp_error refused = {0};
+    if (x->n_trials-- <= 0) return MP_OK;
     const mp_status st = mp_timeline_build(x->request->graph, x->trial, (size_t)x->n, &timeline, &refused);
     if (st == MP_INVALID) return MP_OK;
     MP_ENSURE(st == MP_OK, x->err, st, "%s", refused.message);
@@ -44,10 +47,10 @@ static void move_up(search *x, int t, int to)
     memmove(x->trial + to + 1, x->steps + to, (size_t)(t - to) * sizeof *x->trial);
     x->trial[to] = moved;
     for (int k = 0; k < x->n; k++) {
-        mp_step *step = &x->trial[k];
-        if (step->until > to && step->until <= t && k != to) step->until++;
+        const int end = mp_step_end(x->steps, k > to && k <= t ? k - 1 : k);
+        if (k != to && mp_step_is_issued(x->trial[k]) && end > to && end <= t) mp_steps_issue(x->trial, k, k + 1, end + 1);
     }
-    if (!moved.until && to < t) x->trial[to].until = t + 1;
+    if (!mp_step_is_issued(moved) && to < t) mp_steps_issue(x->trial, to, to + 1, t + 1);
 }
 
 /* Tries later waits for the copy in step t, and earlier positions. */
@@ -56,7 +59,7 @@ static mp_status improve(search *x, int t)
     memcpy(x->best, x->steps, (size_t)x->n * sizeof *x->best);
     for (int until = t + 2; until <= x->n && until - t <= MP_COPY_TRIALS; until++) {
         memcpy(x->trial, x->steps, (size_t)x->n * sizeof *x->trial);
-        x->trial[t].until = until;
+        mp_steps_issue(x->trial, t, t + 1, until);
         MP_CHECK(judge(x));
     }
     for (int to = t - 1; to >= 0 && t - to <= MP_COPY_TRIALS; to--) {
@@ -75,12 +78,13 @@ mp_status mp_copies_issue(const mp_request *request, const mp_plan *plan, mp_ste
                 .trial = mp_pool_alloc(pool, plan->n_steps, sizeof *x.trial),
                 .best = mp_pool_alloc(pool, plan->n_steps, sizeof *x.best),
                 .n = (int)plan->n_steps,
+                .n_trials = MP_COPY_WORK / (int64_t)(plan->n_steps + 1),
                 .ticks = plan->ticks,
                 .peak_bytes = plan->peak_bytes,
                 .err = err};
     MP_ENSURE(!mp_pool_failed(pool), err, MP_NOMEM, "out of memory for a plan of %zu steps", plan->n_steps);
     memcpy(steps, plan->steps, plan->n_steps * sizeof *steps);
-    for (int64_t last = INT64_MAX; x.ticks < last;) {
+    for (int64_t last = INT64_MAX; x.ticks < last && x.n_trials > 0;) {
         last = x.ticks;
         for (int t = 0; t < x.n; t++)
             if (is_copy(&x, steps[t])) MP_CHECK(improve(&x, t));

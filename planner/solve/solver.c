@@ -303,7 +303,7 @@ static mp_status solve_with_copies(const mp_request *request, mp_answer *answer,
     asked.solver = tries_all ? "exact" : moves ? "anneal" : "none";
     MP_CHECK(solve(&asked, answer, err));
     answer->stopped |= stopped;
-    return answer->plan && (tries_all || !moves) ? issue_copies(request, &answer->plan, err) : MP_OK;
+    return answer->plan ? issue_copies(request, &answer->plan, err) : MP_OK;
 }
 
 mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)

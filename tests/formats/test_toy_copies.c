@@ -114,3 +114,8 @@ TEST(exact_plans_a_toy_channel_and_tier_and_they_are_drawn)
 {
     assert_planned_and_drawn("exact");
 }
+
+TEST(anneal_plans_them_and_they_are_drawn)
+{
+    assert_planned_and_drawn("anneal");
+}

@@ -243,6 +243,41 @@ TEST(the_cheapest_plan_with_copies_is_found_and_nothing_proves_more)
     assert_true(n_hidden > 20);
 }
 
+/* anneal finds plans where exact does, with copies issued from the start, and mostly as cheap. */
+TEST(moves_find_what_trying_all_finds)
+{
+    int n = 0, n_as_cheap = 0, n_cheaper = 0, n_copied = 0;
+    double most = 0;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        mp_graph *graph = random_chain(seed, 2 + (int)(seed % 3));
+        mp_answer all, moved;
+        int64_t floor_bytes;
+        int node;
+        random_source random = {seed};
+        assert_int_equal(mp_floor(graph, &floor_bytes, &node, NULL), MP_OK);
+        const int64_t budget = floor_bytes + random_below(&random, (int)(keep_all_peak(graph) - floor_bytes) + 1);
+        mp_request request = {.graph = graph, .budget_bytes = budget, .solver = "exact"};
+        assert_int_equal(mp_solve(&request, &all, NULL), MP_OK);
+        request.solver = "anneal";
+        assert_int_equal(mp_solve(&request, &moved, NULL), MP_OK);
+        assert_true(!moved.plan || all.plan);
+        if (all.plan) {
+            const double more = moved.plan ? (double)moved.plan->ticks / (double)all.plan->ticks - 1 : 1;
+            n++;
+            n_as_cheap += more <= 0;
+            n_cheaper += more < 0;
+            most = more > most ? more : most;
+        }
+        for (size_t t = 0; moved.plan && t < moved.plan->n_steps; t++)
+            n_copied += graph->nodes[moved.plan->steps[t].node].alternatives[moved.plan->steps[t].alternative].returns;
+        mp_answer_free(&all);
+        mp_answer_free(&moved);
+        mp_graph_free(graph);
+    }
+    assert_true(n > 150 && n_copied > 40 && n_cheaper > 10);
+    assert_true(n_as_cheap >= n * 95 / 100 && most < 0.05);
+}
+
 /* Keep-all with copies out and back, recomputations and waits at random, not all of which are allowed. */
 static size_t random_steps(const mp_graph *graph, random_source *random, mp_step *steps)
 {

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "estimator/graph/liveness.h"
 #include "estimator/graph/order_rules.h"
 #include "planner/math/list.h"
 #include "planner/math/tuning.h"
@@ -40,7 +41,8 @@ size_t mp_runs_steps(const mp_runs *x, mp_step *steps)
     for (int p = 0; p < x->profile->n_positions; p++) {
         const int run = x->run_at[p];
         mp_node_run *r = run < 0 || run == x->end ? NULL : &x->runs[run];
-        if (r && r->is_wait) steps[x->runs[r->mate].ended].until = (int)n;
+        const int issued = r && r->is_wait ? (int)x->runs[r->mate].ended : 0;
+        if (r && r->is_wait) mp_steps_issue(steps, issued, issued + 1, (int)n);
         if (!r || r->is_wait) continue;
         r->ended = (int64_t)n;
         steps[n++] = (mp_step){.node = r->node, .alternative = r->alternative};

@@ -68,17 +68,13 @@ void mp_lifetime_pair(mp_runs *x, int run)
     if (x->failed) return;
     mp_node_run *r = &x->runs[run];
     if (run == x->end || r->position < 0) return;
-    const mp_alternative *alternative = r->does;
     int64_t spared = 0;
-    for (size_t k = 0; r->is_on && k < alternative->n_in_place; k++) {
-        const mp_in_place p = alternative->in_place[k];
-        if (x->graph->storages[p.to].tier || !mp_pair_fits(x->graph, p) || !ends_at(x, p.from, r->position) ||
-            !begins_at(x, p.to, r->position))
-            continue;
+    mp_in_place p;
+    for (size_t at = 0; r->is_on && mp_pair_next(x->graph, r->does, &at, &p);) {
+        if (x->graph->storages[p.to].tier || !ends_at(x, p.from, r->position) || !begins_at(x, p.to, r->position)) continue;
         if (mp_pair_take(p, 1, x->pair_used)) spared += bytes_of(x, p.to);
     }
-    for (size_t k = 0; r->is_on && k < alternative->n_in_place; k++)
-        x->pair_used[alternative->in_place[k].from] = x->pair_used[alternative->in_place[k].to] = 0;
+    for (size_t at = 0; r->is_on && mp_pair_next(x->graph, r->does, &at, &p);) x->pair_used[p.from] = x->pair_used[p.to] = 0;
     if (spared == r->in_place_bytes) return;
     mp_profile_add(x->profile, r->position, r->position + 1, r->in_place_bytes - spared);
     r->in_place_bytes = spared;
@@ -86,9 +82,7 @@ void mp_lifetime_pair(mp_runs *x, int run)
 
 static void pair_at(mp_runs *x, int position)
 {
-    const int run = x->run_at[position];
-    if (run < 0 || run == x->end) return;
-    if (x->runs[run].does->n_in_place) mp_lifetime_pair(x, run);
+    if (x->run_at[position] >= 0) mp_lifetime_pair(x, x->run_at[position]);
 }
 
 /* ---- lists ---- */
