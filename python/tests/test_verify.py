@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from against_eager import assert_like_eager
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import memplan
 from memplan.budget import in_units
@@ -158,3 +159,13 @@ def test_where_nobody_can_run_it_again_the_report_says_that_it_asks() -> None:
     compiled = memplan.compile(lambda x: 2 * model(x), "100%", time_limit=0)
     assert told_by(compiled, x) == []
     assert any("wherever these differ" in note for note in compiled.memplan.graph.notes)
+
+
+def test_batch_normalization_on_a_gpu_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    for device, is_enabled in (("cuda", True), ("cuda", False), ("cpu", True)):
+        monkeypatch.setattr(torch.backends.cudnn, "enabled", is_enabled)
+        graph = torch.fx.Graph()
+        node = graph.call_function(torch.nn.functional.batch_norm, (graph.placeholder("x"),))
+        with FakeTensorMode():
+            node.meta["example_value"] = torch.empty(2, 3, device=device)
+        assert native.of_the_capture(graph) == (["batch_norm"] if device == "cuda" and is_enabled else [])

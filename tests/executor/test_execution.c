@@ -32,7 +32,8 @@ static outcome run(training_case *t, mp_plan *plan, const mp_hyper *hyper, int64
 static void assert_same(const outcome *a, const outcome *b, const char *what)
 {
     if (memcmp(a->losses, b->losses, sizeof a->losses) != 0 || strcmp(a->hash, b->hash) != 0)
-        fail_msg("%s changes the result", what);
+        fail_msg("%s changes the result: losses %.9g %.9g and %.9g %.9g, weights %.8s and %.8s", what, a->losses[0],
+                 a->losses[1], b->losses[0], b->losses[1], a->hash, b->hash);
 }
 
 static const char *const networks[] = {"tests/gradients/mlp.onnx", "tests/gradients/cnn.onnx", "tests/gradients/unet.onnx",

@@ -84,12 +84,20 @@ def keep_for_backward(graph: fx.Graph) -> None:
                 item.meta["val"] = values[item.args[1]]
 
 
+def is_cudnn_normalization(node: fx.Node) -> bool:
+    value = node.meta.get("example_value")
+    is_on_gpu = isinstance(value, torch.Tensor) and value.device.type == "cuda" and torch.backends.cudnn.enabled
+    return is_on_gpu and getattr(node.target, "__name__", "") == "batch_norm"
+
+
 def of_the_capture(graph: fx.Graph) -> list[str]:
     """What a capture computes with other operators or layouts than eager, which may round otherwise: gates that eager writes
-    into a part of a tensor; and products in an operator that autocast reaches in eager alone."""
+    into a part of a tensor; products in an operator that autocast reaches in eager alone; on a GPU batch normalization, for
+    which eager has cuDNN and captures PyTorch's own kernel."""
     names = {getattr(n.target, "__name__", "") for n in graph.nodes}
     has_regions = torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda") or "_enter_autocast" in names
-    return sorted(names & ({"gru", "gru_cell", "bilinear"} if has_regions else {"gru", "gru_cell"}))
+    found = names & ({"gru", "gru_cell", "bilinear"} if has_regions else {"gru", "gru_cell"})
+    return sorted(found | {"batch_norm"} if any(map(is_cudnn_normalization, graph.nodes)) else found)
 
 
 def noise(x: torch.Tensor, p: float) -> torch.Tensor:
