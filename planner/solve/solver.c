@@ -285,6 +285,16 @@ static mp_status issue_copies(const mp_request *request, mp_plan **plan, mp_erro
     return mp_plan_check(request->graph, after, err);
 }
 
+/* Claims what is proved of all plans with copies, if that is more. */
+static mp_status bound_copies(const mp_request *request, mp_answer *answer, mp_error *err)
+{
+    mp_bound bound;
+    MP_CHECK(mp_copies_bound(request->graph, request->budget_bytes, request->tier_bytes, answer->plan->ticks, &bound, err));
+    if (bound.ticks <= answer->bound.ticks) return MP_OK;
+    answer->bound = bound;
+    return mp_answer_claim_bound(answer, request->graph, err);
+}
+
 /* Answers a request for a graph with copies: the plan that does without them, then from there on moves of copies, or on tiny
  * graphs every plan that copies in order. */
 static mp_status solve_with_copies(const mp_request *request, mp_answer *answer, mp_error *err)
@@ -303,7 +313,9 @@ static mp_status solve_with_copies(const mp_request *request, mp_answer *answer,
     asked.solver = tries_all ? "exact" : moves ? "anneal" : "none";
     MP_CHECK(solve(&asked, answer, err));
     answer->stopped |= stopped;
-    return answer->plan ? issue_copies(request, &answer->plan, err) : MP_OK;
+    if (!answer->plan) return MP_OK;
+    MP_CHECK(issue_copies(request, &answer->plan, err));
+    return is_bounded(request) ? bound_copies(request, answer, err) : MP_OK;
 }
 
 mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
@@ -336,12 +348,26 @@ static mp_status check_floor(mp_problem *problem, const mp_plan *plan, mp_error 
     return MP_OK;
 }
 
+/* Raises *proved to the seconds that every plan with copies takes if none takes less than this one. */
+static mp_status prove_copies(const mp_graph *graph, const mp_plan *plan, double *proved, mp_error *err)
+{
+    int64_t tier_bytes[MP_MAX_TIERS] = {0};
+    mp_bound bound;
+    for (size_t m = 1; m < graph->n_tiers; m++)
+        if (plan->tiers[m].budget_bytes < MP_NO_LIMIT) tier_bytes[m] = plan->tiers[m].budget_bytes;
+    MP_CHECK(mp_copies_bound(graph, plan->budget_bytes, tier_bytes, plan->ticks, &bound, err));
+    if ((double)bound.ticks * graph->tick_seconds > *proved) *proved = (double)bound.ticks * graph->tick_seconds;
+    return MP_OK;
+}
+
 /* Checks the plan's bound against a proof for plans within its budget. */
 static mp_status check_bound(const mp_graph *graph, mp_problem *problem, const mp_plan *plan, bool keeps_order, mp_error *err)
 {
     static const mp_effort efforts[] = {MP_EFFORT_NORMAL, MP_EFFORT_THOROUGH};
+    const size_t n = graph->has_copies ? 0 : sizeof efforts / sizeof *efforts;
     double proved = (double)plan->baseline_ticks * graph->tick_seconds; /* every node once, in its fastest alternative */
-    for (size_t i = 0; i < sizeof efforts / sizeof *efforts && plan->lower_bound_seconds > proved * (1 + 1e-9); i++) {
+    if (graph->has_copies) MP_CHECK(prove_copies(graph, plan, &proved, err));
+    for (size_t i = 0; i < n && plan->lower_bound_seconds > proved * (1 + 1e-9); i++) {
         mp_answer answer = {0};
         const mp_request request = {.graph = graph,
                                     .problem = problem,

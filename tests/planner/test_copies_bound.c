@@ -1,0 +1,102 @@
+/* test_copies_bound.c - what is proved of plans with copies, against plans that copy over slow links, and against the checker
+ * of proofs. */
+#include "memplan/bound.h"
+#include "memplan/training.h"
+#include "planner/solve/copies.h"
+#include "planner/solve/solver.h"
+#include "tests/cases/test.h"
+#include "tests/oracles/random_copies.h"
+#include "tests/oracles/random_graph.h"
+
+/* A random graph with copies to a host that is so far that only a part of keep-all's peak is carried in a step; *budget is
+ * between a graph's least and keep-all's peak. */
+static mp_graph *far_host(uint64_t seed, int64_t *budget)
+{
+    mp_graph *graph = random_graph(seed, 6 + (int)(seed % 6), (mp_fuse)(seed % 2), false);
+    mp_step *steps = mp_alloc(graph->n_nodes, sizeof *steps);
+    mp_timeline *timeline;
+    int64_t floor_bytes;
+    int node;
+    assert_int_equal(mp_timeline_build(graph, steps, mp_keep_all(graph, steps), &timeline, NULL), MP_OK);
+    assert_int_equal(mp_floor(graph, &floor_bytes, &node, NULL), MP_OK);
+    const double seconds = (double)timeline->ticks * graph->tick_seconds, peak = (double)timeline->peak_bytes;
+    const mp_link link = {.name = "far", .out_bytes_per_second = peak / seconds / 4, .in_bytes_per_second = peak / seconds / 8};
+    *budget = floor_bytes + (timeline->peak_bytes - floor_bytes) * (int64_t)(1 + seed % 5) / 8;
+    mp_timeline_free(timeline);
+    mp_free(steps);
+    assert_int_equal(mp_graph_offload(graph, &(mp_offload){.host = &link, .least_bytes = 1}, NULL, NULL), MP_OK);
+    return graph;
+}
+
+static int64_t least_ticks(const mp_graph *graph)
+{
+    int64_t ticks = 0;
+    for (size_t v = 0; v < graph->n_nodes; v++)
+        if (!(graph->nodes[v].flags & MP_NODE_OPTIONAL)) ticks += graph->nodes[v].alternatives[0].ticks;
+    return ticks;
+}
+
+/* What is proved for the case that only a longer plan is known holds for this one too. */
+static void assert_no_less(const mp_graph *graph, const mp_plan *plan, const int64_t *tier_bytes, int *n_more)
+{
+    for (int64_t longer = 1; longer <= plan->ticks; longer *= 4) {
+        mp_bound bound;
+        assert_int_equal(mp_copies_bound(graph, plan->peak_bytes, tier_bytes, plan->ticks + longer, &bound, NULL), MP_OK);
+        if (bound.ticks > plan->ticks)
+            fail_msg("a plan takes %lld ticks, and all take %lld", (long long)plan->ticks, (long long)bound.ticks);
+        *n_more += bound.ticks > least_ticks(graph);
+    }
+}
+
+TEST(no_plan_with_copies_takes_less)
+{
+    int n_more = 0, n_copied = 0, n_proved = 0;
+    for (uint64_t seed = 0; seed < 100; seed++) {
+        int64_t budget;
+        mp_graph *graph = far_host(seed, &budget);
+        mp_answer answer;
+        const mp_request request = {
+            .graph = graph, .budget_bytes = budget, .solver = "anneal", .wants_bound = true, .moves = 400};
+        assert_int_equal(mp_solve(&request, &answer, NULL), MP_OK);
+        for (size_t t = 0; answer.plan && t < answer.plan->n_steps; t++) {
+            const mp_step step = answer.plan->steps[t];
+            n_copied += graph->nodes[step.node].alternatives[step.alternative].returns;
+        }
+        if (answer.plan) {
+            const int64_t host[MP_MAX_TIERS] = {0, answer.plan->tiers[1].peak_bytes};
+            assert_no_less(graph, answer.plan, NULL, &n_more);
+            if (host[1]) assert_no_less(graph, answer.plan, host, &n_more);
+        }
+        if (answer.plan && answer.bound.ticks > least_ticks(graph)) {
+            n_proved++;
+            assert_int_equal(mp_plan_check_proofs(graph, answer.plan, true, NULL), MP_OK);
+            answer.plan->lower_bound_seconds += graph->tick_seconds;
+            assert_int_equal(mp_plan_check_proofs(graph, answer.plan, true, NULL), MP_REFUTED);
+        }
+        mp_answer_free(&answer);
+        mp_graph_free(graph);
+    }
+    assert_true(n_more > 100 && n_copied > 15 && n_proved > 10);
+}
+
+/* Orders at random, on channels of all kinds. */
+TEST(no_order_takes_less)
+{
+    int n = 0, n_more = 0;
+    for (uint64_t seed = 0; seed < 300; seed++) {
+        mp_graph *graph = random_copies(seed);
+        for (uint64_t order = 0; order < 4; order++) {
+            size_t n_steps;
+            mp_step *steps = random_copies_schedule(graph, seed, order, &n_steps);
+            mp_plan *plan = NULL;
+            if (mp_plan_new(graph, "", steps, n_steps, &plan, NULL) == MP_OK) {
+                assert_no_less(graph, plan, NULL, &n_more);
+                n++;
+            }
+            mp_plan_free(plan);
+            mp_free(steps);
+        }
+        mp_graph_free(graph);
+    }
+    assert_true(n > 700);
+}
