@@ -11,6 +11,7 @@
 #include "planner/math/tuning.h"
 #include "planner/search/search.h"
 #include "planner/search/searchers.h"
+#include "planner/solve/away.h"
 #include "planner/solve/copies.h"
 #include "planner/solve/portfolio.h"
 

@@ -2,7 +2,7 @@
  * of proofs. */
 #include "memplan/bound.h"
 #include "memplan/training.h"
-#include "planner/solve/copies.h"
+#include "planner/solve/away.h"
 #include "planner/solve/solver.h"
 #include "tests/cases/test.h"
 #include "tests/oracles/random_copies.h"
