@@ -14,6 +14,7 @@
 #include "cli/reports/progress.h"
 #include "cli/reports/train_report.h"
 #include "estimator/base/clock.h"
+#include "executor/run/execution.h"
 #include "formats/canvas/canvas.h"
 #include "memplan/arena.h"
 #include "memplan/loss_picture.h"
@@ -71,6 +72,8 @@ static int settle(options *o, budget *b, picture_file *picture)
         return usage_error("--plan says itself which updates run on a second stream; plan with --second-stream");
     if (o->search.second_stream && strcmp(o->model.fuse, "backward"))
         return usage_error("--second-stream needs --fuse backward");
+    if (o->search.second_stream && o->model.offload.n)
+        return usage_error("--second-stream moves updates without regard to copies, which contradicts --offload");
     if (o->output.plan && option_given(o, OPT_SOLVER))
         return usage_error("--plan has been searched for, so --solver has nothing to do");
     mp_error err = {0};
@@ -120,7 +123,9 @@ static mp_status keep_all_like(train_outcome *t, mp_error *err)
     MP_ENSURE(alternatives, err, MP_NOMEM, "%zu steps", g->n_nodes);
     for (size_t k = 0; k < t->subject.plan->n_steps; k++) {
         const mp_step *step = &t->subject.plan->steps[k];
-        if (mp_node_has_algorithms(&g->nodes[step->node])) alternatives[step->node] = step->alternative;
+        const mp_node *node = &g->nodes[step->node];
+        if (mp_node_has_algorithms(node) && !node->alternatives[step->alternative].returns)
+            alternatives[step->node] = step->alternative;
     }
     MP_CHECK(train_keep_all(g, alternatives, &keep_all, err));
     mp_plan_free(t->keep_all);
@@ -142,7 +147,7 @@ static mp_status prepare(options *o, const budget *b, train_outcome *t, mp_error
     if (!o->output.plan) MP_CHECK(search(o, b, t, err));
     if (o->training.before && mp_graph_has_algorithms(t->subject.graph)) MP_CHECK(keep_all_like(t, err));
     if (t->subject.plan->arena_bytes < 0) MP_CHECK(mp_arena_layout(t->subject.graph, t->subject.plan, err));
-    return MP_OK;
+    return mp_makespan_copying(t->subject.graph, t->subject.plan->steps, t->subject.plan->n_steps, &t->copying, err);
 }
 
 static mp_hyper hyper_of(const options *o)
@@ -185,6 +190,19 @@ static void tell_without_gradient(const options *o, const train_outcome *t, cons
             "%s: warning: no gradient reaches %zu of %zu parameters, the first is '%s': they stay as they are, without weight "
             "decay (PyTorch decays those behind Floor, Sign and the like)",
             o->operands[0], n, t->n_parameters, model->tensors[first].name);
+}
+
+/* Says where the plan's copies go. Takes that room, and all other memory of the plan, and gives it back: what is not there
+ * shows before the first run. */
+static mp_status try_tiers(const train_outcome *t, mp_execution_options *execution, mp_error *err)
+{
+    const subject *s = &t->subject;
+    MP_OWNED_BY(mp_execution_free) mp_execution *tried = NULL;
+    memcpy(execution->bytes_per_second, s->bytes_per_second, sizeof s->bytes_per_second);
+    for (size_t m = 1; m < s->graph->n_tiers; m++)
+        execution->tiers[m] =
+            (mp_tier_memory){.folder = train_tier_is_file(s->graph, m) ? s->folder : NULL, .capacity_bytes = s->tier_bytes[m]};
+    return s->graph->n_tiers > 1 ? mp_execution_new(s->program, s->plan, execution, &tried, err) : MP_OK;
 }
 
 static void step_progress_end(step_progress *shown)
@@ -231,6 +249,7 @@ static mp_status run(const options *o, const text_list *files, train_outcome *t,
     *reads = false;
     request.feed = feed;
     request.parameters = source;
+    MP_CHECK(try_tiers(t, &request.execution, err));
     if (o->training.before) {
         MP_CHECK(mp_train(&request, &t->before, err));
         t->has_before = true;

@@ -163,6 +163,8 @@ mp_status options_adopt(options *o, json_t *source, mp_error *err)
         const option_row *row = &option_rows[k];
         json_t *value = row->key ? json_object_get(source, row->key) : NULL;
         if (!value) continue;
+        if (k == OPT_OFFLOAD && o->command == CMD_TRAIN && option_given(o, OPT_OFFLOAD))
+            continue; /* a folder of this machine */
         if (option_given(o, (option_id)k)) {
             if (is_same(json_object_get(given, row->key), value)) continue;
             MP_ENSURE(text = mp_json_print(value, 0), err, MP_NOMEM, "the options");

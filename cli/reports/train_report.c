@@ -50,10 +50,25 @@ static void print_bytes(const train_outcome *t, const char *what, int64_t before
               t->verbose ? mp_text("  %18s bytes", count_text(after)) : "");
 }
 
-/* Returns the memory of the process without the two blocks that a plan counts. */
-static int64_t beside(const mp_report *r)
+bool train_tier_is_file(const mp_graph *graph, size_t tier)
 {
-    return r->process_bytes < 0 ? -1 : r->process_bytes - r->arena_bytes - r->static_bytes;
+    return strcmp(graph->tiers[tier], "host") != 0;
+}
+
+/* Returns the memory of the process without the blocks that a plan counts. */
+static int64_t beside(const train_outcome *t, const mp_report *r)
+{
+    const mp_graph *g = t->subject.graph;
+    int64_t bytes = r->process_bytes - r->arena_bytes - r->static_bytes;
+    for (size_t m = 1; m < g->n_tiers; m++) bytes -= train_tier_is_file(g, m) ? 0 : r->tier_bytes[m];
+    return r->process_bytes < 0 ? -1 : bytes;
+}
+
+/* Returns how many passes a step makes. */
+static int64_t passes(const train_outcome *t)
+{
+    const int n = t->subject.program->options.accumulate;
+    return n > 1 ? n : 1;
 }
 
 static int64_t loaded(const mp_report *r)
@@ -80,9 +95,14 @@ static void print_memory(const train_outcome *t)
     print_bytes(t, "  living at the peak", a->planned_peak_bytes - a->static_bytes, b->planned_peak_bytes - b->static_bytes);
     print_bytes(t, "  arena, as planned", a->arena_bytes, b->arena_bytes);
     print_bytes(t, "  arena, as measured", a->measured_arena_bytes, b->measured_arena_bytes);
+    for (size_t m = 1; m < t->subject.graph->n_tiers; m++) {
+        const char *tier = t->subject.graph->tiers[m];
+        print_bytes(t, mp_text("%s, as planned", tier), 0, t->subject.plan->tiers[m].peak_bytes);
+        print_bytes(t, mp_text("%s, taken", tier), a->tier_bytes[m], b->tier_bytes[m]);
+    }
     if (b->device_bytes >= 0) print_device(t);
     print_bytes(t, b->device_bytes < 0 ? "process, at its peak" : "process, on the host", a->process_bytes, b->process_bytes);
-    if (b->device_bytes < 0) print_bytes(t, "  program, libraries, model", beside(a), beside(b));
+    if (b->device_bytes < 0) print_bytes(t, "  program, libraries, model", beside(t, a), beside(t, b));
 }
 
 enum { SHARES = 256 };
@@ -159,6 +179,25 @@ mp_status train_keep_all(const mp_graph *graph, const int *alternatives, mp_plan
     return MP_OK;
 }
 
+/* Prints what was copied, which is what the plan says or the training has failed. */
+static void print_copied(const train_outcome *t)
+{
+    const mp_report *r = &t->after;
+    if (t->subject.graph->n_tiers < 2) return;
+    screen_text(2, "Copied as planned: %s out and %s back in %zu steps.", mp_bytes_text(r->out_bytes),
+                mp_bytes_text(r->in_bytes), r->n_losses);
+}
+
+/* Prints the plan's time of a step, and how long it waits for copies. */
+static void print_planned_time(const train_outcome *t)
+{
+    const double pass = t->subject.graph->tick_seconds * (double)passes(t);
+    if (t->subject.graph->n_tiers < 2) return;
+    print_row(t, "  as planned", "", seconds_text((double)t->subject.plan->ticks * pass), "");
+    print_row(t, "  of it, waiting for copies", "", seconds_text(t->after.wait_seconds),
+              mp_text("  planned %s", seconds_text((double)t->copying.wait_ticks * pass)));
+}
+
 enum { COMPARED_STEPS = 6 }; /* with fewer steps the times of two runs are not compared: the first step warms up */
 
 static void print_test(const train_outcome *t)
@@ -212,6 +251,7 @@ void print_train(const train_outcome *t, const options *o)
     const char *extra = n >= COMPARED_STEPS ? extra_text(r->step_seconds, t->before.step_seconds) : "too few steps to compare";
     print_row(t, "time of a step (median)", seconds_text(t->before.step_seconds), seconds_text(r->step_seconds),
               t->has_before ? mp_text("  %9s", extra) : "");
+    print_planned_time(t);
     print_row(t, "  of it, waiting for inputs", "", seconds_text(r->input_seconds), "");
     if (n) print_row(t, "first loss", "", mp_text("%.6g", r->losses[0]), "");
     if (n) print_row(t, "last loss", "", mp_text("%.6g", r->losses[n - 1]), "");
@@ -220,6 +260,7 @@ void print_train(const train_outcome *t, const options *o)
     print_origin(t, o);
     const mp_fuse fuse = t->subject.program->options.fuse;
     if (fuse != MP_FUSE_NONE) print("Updates are fused: %s.\n", mp_fuse_name(fuse));
+    print_copied(t);
     print("Memory asked for inside the steps: %lld allocations.\n", (long long)r->n_allocations);
     if (r->device_bytes >= 0)
         print("Steps ran %s.\n", r->n_recordings ? "as captured graphs, after one run call by call" : "call by call");
@@ -263,6 +304,25 @@ static json_t *report_json(const mp_report *r)
     return object;
 }
 
+/* Bytes of copies are those of all steps. */
+static json_t *copies_json(const train_outcome *t)
+{
+    const mp_report *r = &t->after;
+    const mp_graph *g = t->subject.graph;
+    const int64_t n = (int64_t)r->n_losses * passes(t);
+    const double pass = g->tick_seconds * (double)passes(t);
+    json_t *tiers = json_array();
+    for (size_t m = 1; m < g->n_tiers; m++)
+        mp_json_append(&tiers,
+                       json_pack("{s:o, s:I, s:I}", "name", mp_json_text(g->tiers[m]), "planned_bytes",
+                                 (json_int_t)t->subject.plan->tiers[m].peak_bytes, "bytes", (json_int_t)r->tier_bytes[m]));
+    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:f, s:f, s:f}", "tiers", tiers, "planned_bytes_out",
+                     (json_int_t)(n * t->copying.out_bytes), "bytes_out", (json_int_t)r->out_bytes, "planned_bytes_in",
+                     (json_int_t)(n * t->copying.in_bytes), "bytes_in", (json_int_t)r->in_bytes, "planned_step_seconds",
+                     (double)t->subject.plan->ticks * pass, "planned_wait_seconds", (double)t->copying.wait_ticks * pass,
+                     "wait_seconds", r->wait_seconds);
+}
+
 mp_status print_train_json(const train_outcome *t, mp_error *err)
 {
     json_t *before = t->has_before ? report_json(&t->before) : json_null(), *after = report_json(&t->after), *all;
@@ -274,6 +334,7 @@ mp_status print_train_json(const train_outcome *t, mp_error *err)
     attention_json(t->subject.program, &all);
     if (all && t->has_second_stream)
         json_object_set_new(all, "second_stream", second_stream_json(&t->second_stream, t->subject.graph->tick_seconds));
+    if (t->subject.graph->n_tiers > 1) mp_json_set(&all, "offload", copies_json(t));
     if (t->after.node_seconds) mp_json_set(&all, "operators", profile_json(t->subject.graph, &t->after));
     if (!all) return MP_FAIL(err, MP_NOMEM, "the answer");
     return print_json("train", all) == 0 ? MP_OK : MP_FAIL(err, MP_NOMEM, "the answer");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cli/subject/subject.h"
+#include "memplan/makespan.h"
 #include "memplan/second_stream.h"
 #include "memplan/train.h"
 
@@ -15,6 +16,7 @@ typedef struct train_outcome {
     size_t n_parameters, n_drawn; /* parameters; those of them without values in the model's file */
     bool has_second_stream;       /* --second-stream was given */
     mp_second_stream second_stream;
+    mp_copying copying;      /* what a pass of the plan copies and waits, as planned */
     mp_report before, after; /* report of keep-all; of the plan */
 } train_outcome;
 
@@ -23,6 +25,8 @@ void train_outcome_free(train_outcome *t);
 bool train_compares(const train_outcome *t);
 /* True if both runs have the same losses and the same weights, bit for bit. */
 bool train_identical(const train_outcome *t);
+/* True if what is copied to this tier lies in a file: it is --offload's folder. */
+bool train_tier_is_file(const mp_graph *graph, size_t tier);
 /* Makes a plan of keep-all with offsets, with node k in its alternative alternatives[k] (NULL: the base). Released with
  * mp_plan_free. */
 mp_status train_keep_all(const mp_graph *graph, const int *alternatives, mp_plan **out, mp_error *err);

@@ -288,6 +288,7 @@ void subject_free(subject *s)
     mp_program_free(s->program);
     mp_model_free(s->model);
     if (s->options) json_decref(s->options);
+    mp_free(s->folder);
 }
 
 mp_graph *subject_take_graph(subject *s)

@@ -31,9 +31,11 @@ typedef struct subject {
     mp_simplify_report simplified;
     mp_attention_report attention;
     mp_sequence_report sequences;
-    mp_inference_form inference;      /* counted in the file before simplification */
-    json_t *options;                  /* the graph's options */
-    int64_t tier_bytes[MP_MAX_TIERS]; /* what --offload permits, as in mp_request */
+    mp_inference_form inference;              /* counted in the file before simplification */
+    json_t *options;                          /* the graph's options */
+    int64_t tier_bytes[MP_MAX_TIERS];         /* what --offload permits, as in mp_request */
+    char *folder;                             /* of the tier "disk"; NULL: none */
+    double bytes_per_second[MP_MAX_CHANNELS]; /* of copies, where --link states a rate; else 0, as in mp_execution_options */
 } subject;
 
 /* Reads the file: a name that ends in .json, .dot or .gv is a training graph, anything else an ONNX model, which is
@@ -56,8 +58,9 @@ bool subject_is_graph(const char *path);
  * MP_UNSUPPORTED: a backend that this build lacks. */
 mp_status subject_device(const model_options *o, const mp_backend **backend, own_device *device, mp_error *err);
 
-/* Extends the subject's graph by what --offload and --link ask for, and sets tier_bytes; without them does nothing. Called by
- * subject_load. MP_INVALID: no such folder or link, or nothing that could be copied; as mp_graph_offload. */
+/* Extends the subject's graph by what --offload and --link ask for, and sets tier_bytes, folder and bytes_per_second; without
+ * them does nothing. Called by subject_load. MP_INVALID: no such folder or link, or nothing that could be copied; as
+ * mp_graph_offload. MP_UNSUPPORTED: the command cannot copy. */
 mp_status subject_offload(const options *o, const own_device *device, subject *s, mp_error *err);
 
 /* Returns the batch of the data inputs; 0 if it is not known. */

@@ -14,6 +14,7 @@ enum { RATE_MAX = 40 };
 typedef struct destination {
     bool is_host;
     mp_link link;  /* from the device to the host, or from the host to the disk */
+    double rate;   /* that --link states, bytes/s; 0: it names a link */
     int64_t bytes; /* 0: no limit */
 } destination;
 
@@ -33,21 +34,24 @@ static bool read_rate(const char *text, mp_link *link)
 }
 
 /* Finds the link of destination k: the --link in the same place, or the usual one. */
-static mp_status find_link(const model_options *o, size_t k, const char *usual, const own_device *device, mp_link *out,
+static mp_status find_link(const model_options *o, size_t k, const char *usual, const own_device *device, destination *out,
                            mp_error *err)
 {
     const char *text = k < o->link.n ? o->link.items[k] : NULL;
     const mp_link *named = text ? mp_link_find(text) : NULL, *row = named ? named : usual ? mp_link_find(usual) : NULL;
-    *out = row ? *row : *mp_link_row(0); /* a rate keeps the latency of some link */
+    out->link = row ? *row : *mp_link_row(0); /* a rate keeps the latency of some link */
     MP_ENSURE(row || text, err, MP_INVALID, "--offload: how fast copies from %s are is not known: --link says it",
               device->profile.name);
-    MP_ENSURE(!text || named || read_rate(text, out), err, MP_INVALID,
+    MP_ENSURE(!text || named || read_rate(text, &out->link), err, MP_INVALID,
               "--link: '%s' is neither a link that 'memplan devices' lists nor a rate like 24GB/s", text);
+    out->rate = text && !named ? out->link.out_bytes_per_second : 0;
     return MP_OK;
 }
 
-/* Reads --offload number k. A folder has to be there if it is named on the command line; a plan may be from elsewhere. */
-static mp_status read_destination(const options *o, size_t k, const own_device *device, destination *out, mp_error *err)
+/* Reads --offload number k, of which a folder becomes the subject's. It has to be there if it is named on the command line, or
+ * copied to; a plan may be from elsewhere. */
+static mp_status read_destination(const options *o, size_t k, const own_device *device, subject *s, destination *out,
+                                  mp_error *err)
 {
     const char *text = o->model.offload.items[k], *colon = strrchr(text, ':'), *why = "is no number of bytes like 64GiB";
     const bool has_bytes = colon && colon[1] >= '0' && colon[1] <= '9';
@@ -58,9 +62,27 @@ static mp_status read_destination(const options *o, size_t k, const own_device *
     MP_ENSURE(!has_bytes || (budget_parse(colon + 1, &b, &why) && b.kind == BUDGET_BYTES && b.bytes > 0), err, MP_INVALID,
               "--offload: '%s' in '%s' %s", has_bytes ? colon + 1 : "", text, why);
     *out = (destination){.is_host = !strcmp(where, "host"), .bytes = b.bytes};
-    MP_ENSURE(out->is_host || !option_given(o, OPT_OFFLOAD) || mp_is_folder(where), err, MP_INVALID,
+    const bool is_used = option_given(o, OPT_OFFLOAD) || o->command == CMD_TRAIN;
+    MP_ENSURE(out->is_host || !is_used || mp_is_folder(where), err, MP_INVALID,
               "--offload: '%s' is neither host nor a folder that is there", where);
-    return find_link(&o->model, k, out->is_host ? device->profile.link : "nvme4", device, &out->link, err);
+    if (!out->is_host && !s->folder) {
+        s->folder = where;
+        where = NULL;
+    }
+    return find_link(&o->model, k, out->is_host ? device->profile.link : "nvme4", device, out, err);
+}
+
+/* Has copies to and from a tier run no faster than this. */
+static void limit_rate(subject *s, int tier, double bytes_per_second)
+{
+    const mp_graph *g = s->graph;
+    for (size_t i = 0; i < g->n_nodes; i++) {
+        for (size_t k = 0; k < g->nodes[i].n_alternatives; k++) {
+            const mp_alternative *f = &g->nodes[i].alternatives[k];
+            const int there = f->returns ? f->reads[0] : g->nodes[i].flags & MP_NODE_OPTIONAL ? f->writes[0] : -1;
+            if (there >= 0 && g->storages[there].tier == tier) s->bytes_per_second[f->channel] = bytes_per_second;
+        }
+    }
 }
 
 mp_status subject_offload(const options *o, const own_device *device, subject *s, mp_error *err)
@@ -72,22 +94,30 @@ mp_status subject_offload(const options *o, const own_device *device, subject *s
     mp_link way;
     MP_ENSURE(o->model.link.n <= wanted->n, err, MP_INVALID, "--link is about copies: there is one for each --offload");
     if (!wanted->n) return MP_OK;
-    MP_ENSURE(o->command != CMD_TRAIN && o->command != CMD_APPLY, err, MP_UNSUPPORTED,
+    MP_ENSURE(o->command != CMD_APPLY, err, MP_UNSUPPORTED,
               "the plan was made with --offload, and 'memplan %s' does not copy to other memories", commands[o->command].name);
+    MP_ENSURE(o->command != CMD_TRAIN || !s->program || s->program->backend->is_host, err, MP_UNSUPPORTED,
+              "--offload: train copies to other memories on the CPU only, and not yet on --device %s", o->model.device);
     for (size_t k = 0; k < wanted->n; k++) {
-        MP_CHECK(read_destination(o, k, device, &read, err));
+        MP_CHECK(read_destination(o, k, device, s, &read, err));
         MP_ENSURE(!(read.is_host ? has_host : has_disk), err, MP_INVALID,
                   "--offload: '%s' is one too many: there can be the host and one folder", wanted->items[k]);
         *(read.is_host ? &host : &disk) = read;
         *(read.is_host ? &has_host : &has_disk) = true;
     }
-    if (has_disk && !has_host) MP_CHECK(find_link(&o->model, wanted->n, device->profile.link, device, &host.link, err));
+    if (has_disk && !has_host) MP_CHECK(find_link(&o->model, wanted->n, device->profile.link, device, &host, err));
     way = mp_link_beyond(&host.link, &disk.link);
     const mp_offload offload = {.host = has_host ? &host.link : NULL, .disk = has_disk ? &way : NULL};
     MP_CHECK(mp_graph_offload(s->graph, &offload, &n_copied, err));
     MP_ENSURE(n_copied, err, MP_INVALID, "--offload: there is nothing to copy: no activation has %s or more",
               mp_bytes_text(MP_OFFLOAD_LEAST_BYTES));
-    for (size_t m = 1; m < s->graph->n_tiers; m++)
-        s->tier_bytes[m] = strcmp(s->graph->tiers[m], "host") ? disk.bytes : host.bytes;
+    for (int m = 1; m < (int)s->graph->n_tiers; m++) {
+        const bool is_host = !strcmp(s->graph->tiers[m], "host");
+        s->tier_bytes[m] = is_host ? host.bytes : disk.bytes;
+        if (host.rate > 0 && (is_host || !disk.rate || host.rate < disk.rate))
+            limit_rate(s, m, host.rate);
+        else if (!is_host)
+            limit_rate(s, m, disk.rate);
+    }
     return MP_OK;
 }

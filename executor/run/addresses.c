@@ -102,8 +102,8 @@ static mp_status take_tier(mp_addresses *a, int tier, const mp_tier_memory *want
     MP_ENSURE(mp_add(fixed, layout.arena_bytes, &bytes), err, MP_INVALID, "the tier '%.60s' has too many bytes",
               g->tiers[tier]);
     MP_ENSURE(!wanted->capacity_bytes || bytes <= wanted->capacity_bytes, err, MP_INFEASIBLE,
-              "the plan takes %lld bytes of the tier '%.60s', of which there are %lld", (long long)bytes, g->tiers[tier],
-              (long long)wanted->capacity_bytes);
+              "the plan takes %lld bytes of the tier '%.60s'%s%s, of which there are %lld", (long long)bytes, g->tiers[tier],
+              wanted->folder ? " in " : "", wanted->folder ? wanted->folder : "", (long long)wanted->capacity_bytes);
     MP_CHECK(mp_tier_open(g->tiers[tier], wanted->folder, bytes, wanted->locked, &a->tiers[tier], err));
     if (a->tiers[tier].memory) memset(a->tiers[tier].memory + fixed, MP_UNUSED_BYTE, (size_t)layout.arena_bytes);
     return MP_OK;

@@ -1,6 +1,8 @@
 /* channels.c - issues the copies of a plan, and waits for them. */
 #include "executor/run/channels.h"
 
+#include "estimator/base/clock.h"
+
 static const mp_alternative *alternative_of(const mp_addresses *a, int t)
 {
     const mp_step *step = &a->plan->steps[t];
@@ -47,7 +49,10 @@ mp_status mp_channels_issue(mp_channels *c, int t, mp_error *err)
 
 mp_status mp_channels_wait(mp_channels *c, int t, mp_error *err)
 {
-    return mp_copy_queue_wait(c->queues[alternative_of(c->at, t)->channel], c->tickets[t], err);
+    const double from = mp_clock_now();
+    const mp_status st = mp_copy_queue_wait(c->queues[alternative_of(c->at, t)->channel], c->tickets[t], err);
+    c->wait_seconds += mp_clock_now() - from;
+    return st;
 }
 
 mp_copied mp_channels_copied(const mp_channels *c)

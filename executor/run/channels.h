@@ -9,6 +9,7 @@ typedef struct mp_channels {
     mp_copy_queue *queues[MP_MAX_CHANNELS]; /* NULL: the plan copies nothing there */
     int64_t *tickets;                       /* per step: of its last copy */
     mp_copied planned, expected;            /* bytes of one pass; of all passes so far */
+    double wait_seconds;                    /* in mp_channels_wait */
 } mp_channels;
 
 /* Opens a queue for every channel on which the plan's steps copy. The list lies in the pool; the caller releases the queues

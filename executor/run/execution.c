@@ -392,6 +392,11 @@ mp_copied mp_execution_copied(const mp_execution *e)
     return mp_channels_copied(&e->channels);
 }
 
+double mp_execution_wait_seconds(const mp_execution *e)
+{
+    return e->channels.wait_seconds;
+}
+
 int64_t mp_execution_touched_bytes(const mp_execution *e)
 {
     const mp_backend *b = e->program->backend;

@@ -58,6 +58,8 @@ int64_t mp_execution_touched_bytes(const mp_execution *execution);
 /* Return what another tier takes, and the bytes that have been copied to other tiers and back. */
 int64_t mp_execution_tier_bytes(const mp_execution *execution, int tier);
 mp_copied mp_execution_copied(const mp_execution *execution);
+/* Returns the seconds that all steps have waited for copies. */
+double mp_execution_wait_seconds(const mp_execution *execution);
 const double *mp_execution_seconds(const mp_execution *execution);
 void mp_execution_forget_seconds(mp_execution *execution); /* sets them to zero */
 /* Writes a hash over the bytes of all parameters and buffers, in their order in memory. */

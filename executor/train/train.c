@@ -49,16 +49,18 @@ static void keep_profile(mp_execution *e, size_t n_nodes, int64_t step, double t
     mp_execution_forget_seconds(e);
 }
 
-/* Sets *saved if a state was saved; all values were finite then. */
+/* Sets *saved if a state was saved; all values were finite then. *in_step: it was a step itself that failed. */
 static mp_status run_steps(const mp_train_request *r, mp_execution *e, mp_input_filler *filler, mp_report *report,
-                           double *seconds, double *input_seconds, bool *saved, mp_error *err)
+                           double *seconds, double *input_seconds, bool *saved, bool *in_step, mp_error *err)
 {
     long allocations;
     for (int64_t k = 0; k < r->n_steps && !report->stopped; k++) {
         int64_t step = report->first_step + k;
         double from = mp_clock_now(), loss;
         allocations = mp_alloc_count;
+        *in_step = true;
         MP_CHECK(mp_execution_step(e, step, mp_inputs_fill, filler, &loss, err));
+        *in_step = false;
         report->n_allocations += mp_alloc_count - allocations;
         seconds[report->n_losses] = mp_clock_now() - from;
         input_seconds[report->n_losses] = mp_execution_input_seconds(e);
@@ -114,12 +116,17 @@ static mp_status train(const mp_train_request *r, mp_report *report, bool *saved
     MP_CHECK(mp_parameters_load(r->parameters, r->program, e, err));
     if (r->resume) MP_CHECK(mp_state_resume(r->resume, r->program, e, &r->execution, &report->first_step, err));
     MP_CHECK(mp_input_filler_new(r->program, r->feed, &filler, err));
-    mp_status st = run_steps(r, e, &filler, report, seconds, input_seconds, saved, err);
-    *refuted = st == MP_REFUTED;
+    bool in_step = false;
+    mp_status st = run_steps(r, e, &filler, report, seconds, input_seconds, saved, &in_step, err);
+    *refuted = st == MP_REFUTED && !in_step;
     if (st != MP_OK && st != MP_REFUTED) return st;
     report->arena_bytes = mp_execution_arena_bytes(e);
     report->measured_arena_bytes = mp_execution_touched_bytes(e);
     report->process_bytes = mp_process_peak_bytes();
+    for (int m = 1; m < (int)r->program->graph->n_tiers; m++) report->tier_bytes[m] = mp_execution_tier_bytes(e, m);
+    report->out_bytes = mp_execution_copied(e).out_bytes;
+    report->in_bytes = mp_execution_copied(e).in_bytes;
+    if (report->n_losses) report->wait_seconds = mp_execution_wait_seconds(e) / (double)report->n_losses;
     report->n_recordings = mp_execution_recordings(e);
     if (look_at_device(b, &report->device_bytes, &report->device_is_shared, err) != MP_OK) st = MP_IO;
     report->next_batch_bytes = filler.prefetch ? mp_prefetch_device_bytes(filler.prefetch) : 0;

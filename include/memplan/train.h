@@ -64,6 +64,10 @@ typedef struct mp_report {
     mp_accuracy test;
     int64_t first_step; /* 0, or the step at which the resumed file ended */
     bool stopped;       /* the progress call ended the training */
+    /* Of a plan that copies: bytes taken of each tier but the device, bytes copied in all steps, and seconds per step during
+     * which nothing but copies was waited for (a mean over all steps). */
+    int64_t tier_bytes[MP_MAX_TIERS], out_bytes, in_bytes;
+    double wait_seconds;
 } mp_report;
 
 /* Trains. On MP_OK and MP_REFUTED *report is filled and released with mp_report_free. MP_REFUTED: a loss, or a
