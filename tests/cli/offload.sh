@@ -11,7 +11,7 @@ try offload_plan_no_room plan mlp4.onnx --batch 65536 --budget 80% --offload hos
 holds offload_is_in_the_graph sh -c "'$memplan' graph mlp4.onnx --batch 65536 --offload host --offload scratch -o offload_graph.json && grep -q '\"disk\"' offload_graph.json && grep -q '\"link\"' offload_graph.json && exit 1; grep -q '\"/r1/Relu_output_0 to disk\"' offload_graph.json"
 holds offload_is_drawn sh -c "'$memplan' timeline mlp4.onnx --plan offloaded.json -o offloaded.svg && '$memplan' draw mlp4.onnx --plan offloaded.json -o offload_draw.svg && grep -q 'copied and brought back: 256' offload_draw.svg"
 try offload_sweep sweep mlp4.onnx --batch 65536 --offload host --link c2c --solvers exact --budgets 70%,80%
-# A plan with copies is neither run nor put into a framework's words yet.
+# A plan for another device is not run, and none with copies is put into a framework's words yet.
 try offload_train train mlp4.onnx --plan offloaded.json --steps 1
 try offload_apply apply mlp4.onnx offloaded.json --for deepspeed
 try offload_wrong_nowhere plan $copies --offload no/such/folder
