@@ -8,11 +8,18 @@ bool mp_graph_has_algorithms(const mp_graph *graph)
     return false;
 }
 
+/* True if an alternative is one of several algorithms, and no copy that comes back. */
+static bool is_algorithm(const mp_node *node, size_t k)
+{
+    return mp_node_has_algorithms(node) && !node->alternatives[k].returns;
+}
+
 static int64_t least_workspace(const mp_node *node)
 {
     int64_t least = node->alternatives[0].workspace_bytes;
     for (size_t k = 1; k < node->n_alternatives; k++)
-        if (node->alternatives[k].workspace_bytes < least) least = node->alternatives[k].workspace_bytes;
+        if (is_algorithm(node, k) && node->alternatives[k].workspace_bytes < least)
+            least = node->alternatives[k].workspace_bytes;
     return least;
 }
 
@@ -22,7 +29,7 @@ static int fastest_within(const mp_node *node, int64_t room_bytes)
     int best = -1;
     for (size_t k = 0; k < node->n_alternatives; k++) {
         const mp_alternative *alternative = &node->alternatives[k], *other = best < 0 ? NULL : &node->alternatives[best];
-        if (alternative->workspace_bytes > room_bytes) continue;
+        if (alternative->workspace_bytes > room_bytes || !is_algorithm(node, k)) continue;
         if (!other || alternative->ticks < other->ticks ||
             (alternative->ticks == other->ticks && alternative->workspace_bytes < other->workspace_bytes))
             best = (int)k;
@@ -42,15 +49,17 @@ mp_status mp_algorithms_choose(const mp_graph *graph, mp_step *steps, size_t n, 
         const mp_node *node = &graph->nodes[steps[t].node];
         const int64_t own = node->alternatives[steps[t].alternative].workspace_bytes;
         const int64_t beside = timeline->static_bytes + timeline->live_bytes[t] - own;
-        const int64_t peak = beside + (mp_node_has_algorithms(node) ? least_workspace(node) : own);
-        if (beside > most[steps[t].node]) most[steps[t].node] = beside;
+        const bool is_chosen = is_algorithm(node, (size_t)steps[t].alternative);
+        const int64_t peak = beside + (is_chosen ? least_workspace(node) : own);
+        if (is_chosen && beside > most[steps[t].node]) most[steps[t].node] = beside;
         if (peak > least) least = peak;
     }
     if (least_bytes) *least_bytes = least;
     if (budget_bytes < least) budget_bytes = least;
     for (size_t t = 0; t < n; t++) {
         const mp_node *node = &graph->nodes[steps[t].node];
-        if (mp_node_has_algorithms(node)) steps[t].alternative = fastest_within(node, budget_bytes - most[steps[t].node]);
+        if (is_algorithm(node, (size_t)steps[t].alternative))
+            steps[t].alternative = fastest_within(node, budget_bytes - most[steps[t].node]);
     }
     return MP_OK;
 }
@@ -63,6 +72,7 @@ mp_status mp_relaxed_graph_of(const mp_graph *graph, mp_variant *out, mp_error *
         if (!mp_node_has_algorithms(node)) continue;
         const mp_alternative *fastest = &node->alternatives[fastest_within(node, INT64_MAX)];
         for (size_t k = 0; k < node->n_alternatives; k++) {
+            if (!is_algorithm(node, k)) continue;
             out->graph.nodes[i].alternatives[k].ticks = fastest->ticks;
             out->graph.nodes[i].alternatives[k].workspace_bytes = least_workspace(node);
         }
