@@ -33,6 +33,7 @@ typedef struct mp_solver {
     bool chooses_algorithms; /* true if it sees algorithms; others see a relaxed graph, and mp_search_offer chooses */
     bool wants_phases;       /* true if it needs phases, and does not choose algorithms: in a graph without loss and backward it
                               * sees all nodes from the turn-around on as backward */
+    bool wants_copies;       /* true if it is for graphs with copies only */
 } mp_solver;
 
 /* How much work a search is worth. Work is counted, so the same effort gives the same plan on every machine.

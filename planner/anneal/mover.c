@@ -170,9 +170,9 @@ mp_status mp_mover_new(mp_runs *runs, uint64_t seed, bool keeps_order, mp_mover 
     m.list = mp_alloc(MP_MOVE_LIST, sizeof *m.list);
     m.choices = mp_alloc(g->n_nodes, sizeof *m.choices);
     MP_ENSURE(m.candidates && m.weights && m.list && m.choices, err, MP_NOMEM, "out of memory for %zu storages", g->n_storages);
-    if (g->has_copies) MP_CHECK(mp_mover_find_copies(&m, err));
+    if (g->has_copies) MP_CHECK(mp_ways_find(g, &m.ways, err));
     for (size_t s = 0; s < g->n_storages; s++) {
-        if (!mp_is_repeatable(g, g->producer[s]) && !mp_mover_n_copies(&m, (int)s)) continue;
+        if (!mp_is_repeatable(g, g->producer[s]) && !mp_ways_of(&m.ways, (int)s)) continue;
         if (mp_storage_is_static(&g->storages[s]) || !g->storages[s].bytes) continue;
         sum += g->storages[s].bytes + least;
         m.candidates[m.n_candidates] = (int)s;
@@ -200,8 +200,7 @@ void mp_mover_free(mp_mover *m)
     mp_free(m->candidates);
     mp_free(m->weights);
     mp_free(m->choices);
-    mp_free(m->copies);
-    mp_free(m->copies_start);
+    mp_ways_free(&m->ways);
     mp_free(m->list);
     *m = (mp_mover){0};
 }

@@ -3,12 +3,7 @@
 
 #include "planner/anneal/runs/runs.h"
 #include "planner/math/list.h"
-
-/* A storage's way to another tier and back. */
-typedef struct mp_mover_copy {
-    int storage, out;      /* `out`: the optional node that copies it */
-    int node, alternative; /* what brings it back */
-} mp_mover_copy;
+#include "planner/order/ways.h"
 
 typedef struct mp_mover {
     mp_runs *runs;
@@ -20,8 +15,7 @@ typedef struct mp_mover {
     bool draws_near;  /* storages produced shortly before a position are drawn more often */
     int n_choices;    /* nodes that have several alternatives to be computed by */
     int *choices;
-    mp_mover_copy *copies; /* of storage s those in [copies_start[s], copies_start[s + 1]) */
-    int n_copies, *copies_start;
+    mp_ways ways;
     int *list;                   /* work: runs or nodes that move together, MP_MOVE_LIST at most */
     int n_reruns, n_reruns_deep; /* how many recomputations an eviction may add, mostly and at times */
     int reruns_left;             /* how many more recomputations the current move may add */
@@ -52,12 +46,6 @@ int mp_mover_any_over(mp_mover *mover);
 /* Draws a storage that is live at a position and read later, in proportion to its bytes; sets *reader to its next reader.
  * Returns -1 if the draw fails. */
 int mp_mover_any_live(mp_mover *mover, int position, int *reader);
-
-/* Returns how many copies of storage s there are. */
-static inline int mp_mover_n_copies(const mp_mover *mover, int s)
-{
-    return mover->n_copies ? mover->copies_start[s + 1] - mover->copies_start[s] : 0;
-}
 
 /* Moves a run to just before another. Returns the run there, or -1 if the data flow, or the order to be kept, forbids it. */
 int mp_mover_relocate(mp_mover *mover, int run, int before);
@@ -96,8 +84,6 @@ bool mp_move_swap_for_cheap(mp_mover *mover);
 
 /* ---- moves of copies ---- */
 
-/* Finds the copies of the graph. MP_NOMEM. O(graph). */
-mp_status mp_mover_find_copies(mp_mover *mover, mp_error *err);
 /* Evicts storage s at a position, and brings a copy of it back before its next reader. */
 bool mp_move_copy(mp_mover *mover, int s, int position, int reader);
 /* Puts a copy in the place of a recomputation. */

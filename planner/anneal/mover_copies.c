@@ -4,41 +4,8 @@
 
 #include "planner/math/tuning.h"
 
-/* Returns the optional node whose copy an alternative reads, -1 if there is none. */
-static int copy_read_by(const mp_graph *g, const mp_alternative *alternative)
-{
-    for (size_t k = 0; k < alternative->n_reads; k++) {
-        const int producer = g->producer[alternative->reads[k]];
-        if (producer >= 0 && (g->nodes[producer].flags & MP_NODE_OPTIONAL)) return producer;
-    }
-    return -1;
-}
-
-mp_status mp_mover_find_copies(mp_mover *m, mp_error *err)
-{
-    const mp_graph *g = m->runs->graph;
-    int n = 0;
-    for (size_t v = 0; v < g->n_nodes; v++)
-        for (size_t f = 0; f < g->nodes[v].n_alternatives; f++)
-            n += g->nodes[v].alternatives[f].returns ? (int)g->nodes[v].alternatives[f].n_writes : 0;
-    m->copies = mp_alloc((size_t)n + 1, sizeof *m->copies);
-    m->copies_start = mp_alloc(g->n_storages + 1, sizeof *m->copies_start);
-    MP_ENSURE(m->copies && m->copies_start, err, MP_NOMEM, "out of memory for %d copies", n);
-    for (int s = 0; s < (int)g->n_storages; s++) {
-        const int v = g->producer[s];
-        for (size_t f = 0; v >= 0 && f < g->nodes[v].n_alternatives; f++) {
-            const mp_alternative *a = &g->nodes[v].alternatives[f];
-            const int out = a->returns ? copy_read_by(g, a) : -1;
-            if (out < 0 || !mp_list_has(a->writes, a->n_writes, s)) continue;
-            m->copies[m->n_copies++] = (mp_mover_copy){.storage = s, .out = out, .node = v, .alternative = (int)f};
-        }
-        m->copies_start[s + 1] = m->n_copies;
-    }
-    return MP_OK;
-}
-
 /* Copies a storage out, unless that is done already, as soon as it is there, and waits for it before run `at`. */
-static bool copy_out(mp_mover *m, const mp_mover_copy *copy, int at)
+static bool copy_out(mp_mover *m, const mp_way *copy, int at)
 {
     mp_runs *x = m->runs;
     if (x->of_node[copy->out].n) return true;
@@ -51,7 +18,7 @@ static bool copy_out(mp_mover *m, const mp_mover_copy *copy, int at)
 
 /* Brings a copy back for a reader, with its begin drawn between run `at` and the reader, mostly so early that compute hides it.
  * Drops the earlier run (-1: none) if nothing reads it any more. */
-static bool bring_back(mp_mover *m, const mp_mover_copy *copy, int at, int reader, int earlier)
+static bool bring_back(mp_mover *m, const mp_way *copy, int at, int reader, int earlier)
 {
     mp_runs *x = m->runs;
     const int from = mp_runs_position(x, at), to = mp_runs_position(x, reader);
@@ -70,15 +37,16 @@ static bool bring_back(mp_mover *m, const mp_mover_copy *copy, int at, int reade
 }
 
 /* Both; what has failed half way ends the move. */
-static bool copy_for(mp_mover *m, const mp_mover_copy *copy, int at, int reader, int earlier)
+static bool copy_for(mp_mover *m, const mp_way *copy, int at, int reader, int earlier)
 {
     m->has_given_up = !copy_out(m, copy, at) || !bring_back(m, copy, at, reader, earlier);
     return !m->has_given_up;
 }
 
-static const mp_mover_copy *any_copy(mp_mover *m, int s)
+static const mp_way *any_copy(mp_mover *m, int s)
 {
-    return &m->copies[m->copies_start[s] + (mp_mover_n_copies(m, s) > 1 ? mp_mover_below(m, mp_mover_n_copies(m, s)) : 0)];
+    const int n = mp_ways_of(&m->ways, s);
+    return &m->ways.ways[m->ways.start[s] + (n > 1 ? mp_mover_below(m, n) : 0)];
 }
 
 bool mp_move_copy(mp_mover *m, int s, int position, int reader)
@@ -86,7 +54,7 @@ bool mp_move_copy(mp_mover *m, int s, int position, int reader)
     const mp_runs *x = m->runs;
     const int at = x->run_at[position] >= 0 ? x->run_at[position] : mp_runs_neighbour(x, position, 1);
     const int earlier = mp_runs_latest_producer(x, s, mp_runs_position(x, reader));
-    const mp_mover_copy *copy = any_copy(m, s);
+    const mp_way *copy = any_copy(m, s);
     if (at < 0 || at == reader) return false;
     return copy_for(m, copy, at, reader, earlier);
 }
@@ -98,11 +66,11 @@ bool mp_move_copy_instead(mp_mover *m)
     if (run < 0 || x->runs[run].mate >= 0) return false;
     const mp_alternative *does = mp_runs_alternative(x, run);
     const int s = does->n_writes ? does->writes[mp_mover_below(m, (int)does->n_writes)] : -1;
-    if (s < 0 || !mp_mover_n_copies(m, s)) return false;
+    if (s < 0 || !mp_ways_of(&m->ways, s)) return false;
     const int reader = mp_runs_next_read(x, s, mp_runs_position(x, run));
     const int before = mp_run_list_find(x, &x->producers[s], mp_runs_position(x, run)) - 1;
     if (reader < 0 || before < 0) return false;
     const int at = mp_runs_neighbour(x, mp_lifetime_end(x, s, before) - 1, 1); /* nobody reads it between there and the run */
-    const mp_mover_copy *copy = any_copy(m, s);
+    const mp_way *copy = any_copy(m, s);
     return at >= 0 && copy_for(m, copy, at, reader, run);
 }

@@ -62,7 +62,7 @@ static bool evict(mp_mover *m, int position, double deeper)
     if (s < 0) return false;
     const int producer = mp_runs_latest_producer(x, s, x->runs[reader].position);
     const bool is_repeatable = producer >= 0 && mp_is_repeatable(x->graph, x->runs[producer].node);
-    if (mp_mover_n_copies(m, s) && (!is_repeatable || mp_mover_below(m, MP_MOVE_COPY_ONE_IN) == 0))
+    if (mp_ways_of(&m->ways, s) && (!is_repeatable || mp_mover_below(m, MP_MOVE_COPY_ONE_IN) == 0))
         return mp_move_copy(m, s, position, reader);
     if (!is_repeatable) return false;
     return mp_move_rerun_later(m, x->runs[producer].node, x->runs[producer].alternative, reader, deeper, producer);

@@ -16,7 +16,7 @@
 #include "planner/math/tuning.h"
 
 /* The searcher of the plans to start from, under this searcher's name. */
-static const mp_solver start = {"ilp", "", "", mp_run_lower_set, true, false, false};
+static const mp_solver start = {"ilp", "", "", mp_run_lower_set, true, false, false, false};
 
 typedef struct ilp {
     mp_search *search;

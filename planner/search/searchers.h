@@ -46,3 +46,18 @@ mp_status mp_run_lagrange_first(mp_search *search, mp_error *err);
  * recomputed, how often and where, and, unless the list order is to be kept, when every node runs. O(moves); without `moves`
  * and on large graphs a second or two. */
 mp_status mp_run_anneal(mp_search *search, mp_error *err);
+
+/* Rules of others for graphs with copies: which storages are copied to another tier and back, and which computed again. They
+ * are there to compare with. O(candidates * offer), at most MP_OFFLOAD_WORK steps.
+ *
+ * torchtitan's auto_perf_maxing, greedily (pytorch/torchtitan#4636): what takes the most time per byte to compute is copied, as
+ * much as the link carries unnoticed; then what takes the least is computed again. */
+mp_status mp_run_greedy_offload(mp_search *search, mp_error *err);
+/* DeepCompile's pass offload_activation (Tanaka et al. 2025): everything is copied, then stays if it fits, the largest first.
+ * Nothing is computed again. */
+mp_status mp_run_largest_first(mp_search *search, mp_error *err);
+/* Peng et al. 2020 (Capuchin): copied is what is free the longest between two uses while that is unnoticed; then what saves the
+ * most bytes per second of recomputation is computed again, or copied if that takes less. */
+mp_status mp_run_saved_per_second(mp_search *search, mp_error *err);
+/* Anneals from largest-first's plan with evictions that copy, and never computes anything again. */
+mp_status mp_run_copy_only(mp_search *search, mp_error *err);

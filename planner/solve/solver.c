@@ -16,7 +16,7 @@
 #include "planner/solve/portfolio.h"
 
 static const mp_solver automatic = {
-    "auto", "runs the searchers below that apply and takes the best of their plans", "", mp_run_auto, false, true, false};
+    "auto", "runs the searchers below that apply and takes the best of their plans", "", mp_run_auto, false, true, false, false};
 
 size_t mp_solver_count(void)
 {
@@ -161,7 +161,7 @@ static mp_status finish_bound(mp_search *search, mp_answer *found, mp_error *err
  * plan it starts from, keep-all, and on large graphs one that fits. */
 static mp_status begin(mp_search *search, const mp_solver *solver, mp_error *err)
 {
-    static const mp_solver first = {"priced", "", "", mp_run_lagrange_first, false, false, true};
+    static const mp_solver first = {"priced", "", "", mp_run_lagrange_first, false, false, true, false};
     const mp_request *request = search->request;
     const mp_graph *graph = request->graph;
     const bool is_auto = solver->run == mp_run_auto;
@@ -224,6 +224,8 @@ static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *e
     MP_ENSURE(!request->checkpoints || !strcmp(solver->name, "segments"), err, MP_INVALID,
               "solver %s takes no list of checkpoints", solver->name);
     MP_ENSURE(graph->n_nodes > 0, err, MP_INVALID, "%s has no nodes", graph->name);
+    MP_ENSURE(!solver->wants_copies || graph->has_copies, err, MP_NOT_APPLICABLE,
+              "solver %s copies tensors to another memory, and %s has none", solver->name, graph->name);
     mp_bound_report_init(&search.first_report);
     mp_bound_report_init(&search.proof_report);
     mp_search_begin(&search);
@@ -307,6 +309,7 @@ static mp_status solve_with_copies(const mp_request *request, mp_answer *answer,
     MP_ENSURE(solver, err, MP_INVALID, "there is no solver '%s'", request->solver);
     tries_all = solver->run == mp_run_exact || (solver->run == mp_run_auto && request->graph->n_nodes <= MP_AUTO_EXACT_NODES);
     moves = solver->run == mp_run_anneal || solver->run == mp_run_auto;
+    if (solver->wants_copies) return solve(request, answer, err);
     if (solver->run != mp_run_exact) MP_CHECK(solve_plain(request, &plain, &stopped, err));
     if (plain) asked.start = plain;
     asked.own = NULL;

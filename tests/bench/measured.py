@@ -18,8 +18,8 @@ SHAPING = ("--batch", "--optimizer", "--dtype", "--device")  # options that say 
 
 @dataclass(frozen=True)
 class Measured:
-    """Extra time and bound in % of a step, None: no plan; seconds of the clock and of the processor; MiB; and by how many
-    percent the arena is larger than what lives at the peak (0 where there is none)."""
+    """Extra time and bound in % of a step, None: no plan; seconds of the clock and of the processor; MiB; by how many percent the
+    arena is larger than what lives at the peak (0 where there is none); and the budget in bytes."""
 
     overhead: float | None
     bound: float | None
@@ -27,6 +27,7 @@ class Measured:
     processor: float
     mebibytes: int
     waste: float
+    budget: int | None = None
 
 
 def data_folder(argument: str) -> Path:
@@ -96,7 +97,7 @@ class Bench:
         arena = found.get("arena_bytes")
         live = found["peak_bytes"] - found["static_bytes"]
         return Measured(100 * (found["seconds"] / base - 1), None if bound is None else 100 * (bound / base - 1), seconds, processor,
-                        mebibytes, 100 * (arena / live - 1) if arena and live else 0)
+                        mebibytes, 100 * (arena / live - 1) if arena and live else 0, found.get("budget_bytes"))
 
     def verdict(self) -> int:
         print(f"{self.judged} plans were judged by another program too; {self.refused} refused.")
