@@ -9,7 +9,6 @@
 #include "planner/search/searchers.h"
 
 #include <stdlib.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "estimator/graph/liveness.h"
@@ -84,7 +83,8 @@ static const mp_way *way_of(const rule *x, int s)
 static bool is_copied(const rule *x, int s)
 {
     const life *l = &x->life[s];
-    return (x->choice[s] == COPIED || x->choice[s] == WAITED_FOR) && l->late >= 0 && l->made >= 0 && !x->reruns[x->graph->producer[s]];
+    return (x->choice[s] == COPIED || x->choice[s] == WAITED_FOR) && l->late >= 0 && l->made >= 0 &&
+           !x->reruns[x->graph->producer[s]];
 }
 
 /* Demands the nodes that compute what a node reads and is missing. */
@@ -191,17 +191,19 @@ static int by_place(const void *a, const void *b)
     return x->place != y->place ? (x->place > y->place) - (x->place < y->place) : (x->turn > y->turn) - (x->turn < y->turn);
 }
 
-/* Lists the copies by place: copies back in the order of their readers, then copies out. */
+/* Lists the copies by place: copies out, then copies back in the order of their readers. */
 static int list_copies(rule *x)
 {
+    const int n_storages = (int)x->graph->n_storages;
     int n = 0;
-    for (int s = 0; s < (int)x->graph->n_storages; s++) {
+    for (int s = 0; s < n_storages; s++) {
         const life *l = &x->life[s];
         if (!is_copied(x, s)) continue;
         const mp_way *way = way_of(x, s);
         const mp_step back = {.node = way->node, .alternative = way->alternative}, out = {.node = way->out};
-        x->copies[n++] = (copy_step){.place = l->back, .turn = l->late, .until = l->late, .is_back = true, .step = back};
-        x->copies[n++] = (copy_step){.place = l->made + 1, .turn = x->n + s, .until = l->out_end, .step = out};
+        x->copies[n++] =
+            (copy_step){.place = l->back, .turn = n_storages + l->late, .until = l->late, .is_back = true, .step = back};
+        x->copies[n++] = (copy_step){.place = l->made + 1, .turn = s, .until = l->out_end, .step = out};
     }
     qsort(x->copies, (size_t)n, sizeof *x->copies, by_place);
     return n;
@@ -248,20 +250,14 @@ static mp_status judge(rule *x, int64_t *ticks, int64_t *over, mp_error *err)
 {
     MP_OWNED mp_step *steps = NULL;
     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
-    mp_error refused = {0};
     size_t n;
     order_steps(x);
     time_copies(x);
     MP_CHECK(mp_updates_place(x->graph, x->steps, write_steps(x), &steps, &n, err));
-    const mp_status st = mp_timeline_build(x->graph, steps, n, &timeline, &refused);
-    *ticks = *over = INT64_MAX;
+    MP_CHECK(mp_timeline_build(x->graph, steps, n, &timeline, err));
     x->n_tries++;
-    if (st == MP_INVALID && getenv("ORD")) fprintf(stderr, "%s\n", refused.message);
-    if (st == MP_INVALID) return MP_OK; /* a copy out that has not ended where it is to come back */
-    MP_ENSURE(st == MP_OK, err, st, "%s", refused.message);
     *ticks = timeline->ticks;
     *over = bytes_over(x, timeline);
-    if (getenv("ORD")) fprintf(stderr, "judge ticks %lld over %lld peak %lld\n", (long long)*ticks, (long long)*over, (long long)timeline->peak_bytes);
     return MP_OK;
 }
 
@@ -380,11 +376,11 @@ static void sum_reruns(const rule *x, double *ticks)
     }
 }
 
-/* Computes a storage again or copies it, whichever takes less. */
-static mp_status choose_cheaper(rule *x, int s, mp_error *err)
+/* Computes a storage again, or copies it if that takes less than what computing it again does by itself. */
+static mp_status choose_cheaper(rule *x, int s, double rerun_ticks, mp_error *err)
 {
     const int64_t ticks = x->ticks, over = x->over;
-    if (may_copy(x, s)) MP_CHECK(attempt(x, s, WAITED_FOR, INT64_MAX, err));
+    if (may_copy(x, s)) MP_CHECK(attempt(x, s, WAITED_FOR, ticks + (int64_t)rerun_ticks, err));
     const bool is_copied = x->choice[s] == WAITED_FOR;
     const int64_t copied_ticks = x->ticks, copied_over = x->over;
     if (!may_rerun(x, s)) return MP_OK;
@@ -398,7 +394,7 @@ static mp_status choose_cheaper(rule *x, int s, mp_error *err)
 }
 
 /* What is free the longest is copied while that is hidden; of the rest what saves the most bytes per second is computed again,
- * or copied if that takes less. */
+ * or copied if that takes less. If that is not enough, more is copied whatever it takes. */
 static mp_status choose_by_saving(rule *x, mp_error *err)
 {
     MP_OWNED double *ticks = mp_alloc(x->graph->n_nodes, sizeof *ticks);
@@ -418,9 +414,13 @@ static mp_status choose_by_saving(rule *x, mp_error *err)
             const candidate chosen = x->candidates[best];
             x->candidates[best] = x->candidates[n - 1]; /* each has its turn once in a round */
             x->candidates[n - 1] = chosen;
-            if (x->choice[chosen.storage] == KEPT) MP_CHECK(choose_cheaper(x, chosen.storage, err));
+            if (x->choice[chosen.storage] != KEPT) continue;
+            MP_CHECK(choose_cheaper(x, chosen.storage, ticks[x->graph->producer[chosen.storage]], err));
         }
     }
+    rank(x, free_ticks);
+    for (size_t k = 0; k < x->n_candidates && x->over > 0; k++)
+        if (may_copy(x, x->candidates[k].storage)) MP_CHECK(attempt(x, x->candidates[k].storage, WAITED_FOR, INT64_MAX, err));
     return MP_OK;
 }
 
