@@ -47,6 +47,9 @@ mp_status mp_run_lagrange_first(mp_search *search, mp_error *err);
  * and on large graphs a second or two. */
 mp_status mp_run_anneal(mp_search *search, mp_error *err);
 
+/* Runs the three rules for copies that follow, then mp_run_anneal from the best plan. */
+mp_status mp_run_copies(mp_search *search, mp_error *err);
+
 /* Rules of others for graphs with copies: which storages are copied to another tier and back, and which computed again. They
  * are there to compare with. O(candidates * offer), at most MP_OFFLOAD_WORK steps.
  *

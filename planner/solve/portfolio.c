@@ -182,3 +182,12 @@ mp_status mp_run_auto(mp_search *search, mp_error *err)
     if (mp_search_best_ticks(search) == INT64_MAX) MP_CHECK(run(search, mp_run_exact, true, err));
     return anneal(search, err);
 }
+
+mp_status mp_run_copies(mp_search *search, mp_error *err)
+{
+    static mp_status (*const rules[])(mp_search * search, mp_error * err) = {mp_run_greedy_offload, mp_run_largest_first,
+                                                                            mp_run_saved_per_second};
+    for (size_t k = 0; k < sizeof rules / sizeof *rules; k++)
+        MP_CHECK(mp_search_delegate(search, row_of(rules[k]), MP_AUTO_SHARE, err));
+    return mp_search_delegate(search, row_of(mp_run_anneal), 1, err);
+}

@@ -302,6 +302,7 @@ static mp_status bound_copies(const mp_request *request, mp_answer *answer, mp_e
  * graphs every plan that copies in order. */
 static mp_status solve_with_copies(const mp_request *request, mp_answer *answer, mp_error *err)
 {
+    static const mp_solver copying = {"auto", "", "", mp_run_copies, false, true, false, true};
     const mp_solver *solver = request->own ? request->own : mp_solver_find(request->solver ? request->solver : "auto");
     MP_OWNED_BY(mp_plan_free) mp_plan *plain = NULL;
     mp_request asked = *request;
@@ -312,9 +313,9 @@ static mp_status solve_with_copies(const mp_request *request, mp_answer *answer,
     if (solver->wants_copies) return solve(request, answer, err);
     if (solver->run != mp_run_exact) MP_CHECK(solve_plain(request, &plain, &stopped, err));
     if (plain) asked.start = plain;
-    asked.own = NULL;
+    asked.own = moves && !tries_all ? &copying : NULL;
     asked.checkpoints = NULL;
-    asked.solver = tries_all ? "exact" : moves ? "anneal" : "none";
+    asked.solver = tries_all ? "exact" : "none";
     MP_CHECK(solve(&asked, answer, err));
     answer->stopped |= stopped;
     if (!answer->plan) return MP_OK;

@@ -28,6 +28,7 @@ IMAGES = {  # the side of an image, and the batches
     "resnet152": (224, (2, 4)), "inception_v3": (299, (2, 8)), "fcn_resnet50": (520, (1, 2)),
 }
 TEXTS = {"bert_base": (1, 2, 32), "gpt2_small": (1, 8)}
+BLOCKS = {"llama_block": (1, 4)}
 
 
 class First(nn.Module):
@@ -45,6 +46,8 @@ class First(nn.Module):
 def network(name: str) -> nn.Module:
     if name in TEXTS:
         return torch_nets.make_net(name)
+    if name in BLOCKS:
+        return torch_nets.LlamaBlock()
     if name == "fcn_resnet50":
         return First(torchvision.models.segmentation.fcn_resnet50(weights=None, weights_backbone=None))
     if name == "inception_v3":
@@ -56,6 +59,8 @@ def network(name: str) -> nn.Module:
 def inputs(name: str, batch: int) -> tuple[Tensor, ...]:
     if name in TEXTS:
         return torch_nets.make_inputs(name, batch)[0]
+    if name in BLOCKS:
+        return (torch.zeros(batch, 2048, 4096),)
     side = IMAGES[name][0]
     return (torch.zeros(batch, 3, side, side),)
 
@@ -84,7 +89,7 @@ def main() -> int:
     if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
         print(__doc__, file=sys.stderr)
         return 2
-    folder, names = Path(sys.argv[1]), sys.argv[2:] or [*IMAGES, *TEXTS]
+    folder, names = Path(sys.argv[1]), sys.argv[2:] or [*IMAGES, *TEXTS, *BLOCKS]
     (folder / "models").mkdir(parents=True, exist_ok=True)
     (folder / "truth").mkdir(exist_ok=True)
     table, rows = folder / "truth/truth.csv", []
@@ -94,7 +99,7 @@ def main() -> int:
         export(network(name), inputs(name, 2), str(folder / f"models/{name}.onnx"))
         with torch.device("meta"):
             net = network(name).train()
-            rows += [truth(name, net, batch) for batch in (TEXTS[name] if name in TEXTS else IMAGES[name][1])]
+            rows += [truth(name, net, batch) for batch in (TEXTS | BLOCKS | {n: of[1] for n, of in IMAGES.items()})[name]]
         print(*rows[-1], flush=True)
     with table.open("w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([COLUMNS, *rows])

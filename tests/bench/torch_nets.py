@@ -174,49 +174,74 @@ class Vit(nn.Module):
 class Root(nn.Module):
     """Normalization by the root of the mean square."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.ones(768))
+        self.weight = nn.Parameter(torch.ones(width))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))
 
 
-def turned(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+def turned(x: Tensor, cosine: Tensor, sine: Tensor, half: int) -> Tensor:
     """Rotary positions."""
-    return x * cosine + torch.cat((-x[..., 32:], x[..., :32]), -1) * sine
+    return x * cosine + torch.cat((-x[..., half:], x[..., :half]), -1) * sine
+
+
+def rotations(length: int, size: int) -> tuple[Tensor, Tensor]:
+    angles = torch.arange(length)[:, None] / 10000 ** (torch.arange(0, size, 2) / size).repeat(2)
+    return angles.cos(), angles.sin()
 
 
 class LlamaLayer(nn.Module):
-    """12 heads of queries, of which three share one of keys and values."""
+    """Heads of queries, of which some share one of keys and values."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int = 768, n_heads: int = 12, n_few: int = 4, inner: int = 2048) -> None:
         super().__init__()
-        self.norm1, self.norm2 = Root(), Root()
-        self.q, self.k, self.v, self.out = (nn.Linear(768, n, bias=False) for n in (768, 256, 256, 768))
-        self.gate, self.up, self.down = (nn.Linear(a, b, bias=False) for a, b in ((768, 2048), (768, 2048), (2048, 768)))
+        self.size, self.n_heads, self.n_few, few = width // n_heads, n_heads, n_few, width // n_heads * n_few
+        self.norm1, self.norm2 = Root(width), Root(width)
+        self.q, self.k, self.v, self.out = (nn.Linear(width, n, bias=False) for n in (width, few, few, width))
+        self.gate, self.up, self.down = (nn.Linear(a, b, bias=False) for a, b in ((width, inner), (width, inner), (inner, width)))
+
+    def heads(self, y: Tensor, n: int) -> Tensor:
+        return y.view(y.shape[0], y.shape[1], n, self.size).transpose(1, 2)
 
     def forward(self, x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-        y, few = self.norm1(x), (x.shape[0], x.shape[1], 4, 64)
-        k, v = turned(self.k(y).view(few).transpose(1, 2), cosine, sine), self.v(y).view(few).transpose(1, 2)
+        y, half, each = self.norm1(x), self.size // 2, self.n_heads // self.n_few
+        k, v = turned(self.heads(self.k(y), self.n_few), cosine, sine, half), self.heads(self.v(y), self.n_few)
         exporting = torch.onnx.is_in_onnx_export()  # that operator knows no shared heads
         if exporting:
-            k, v = (t[:, :, None].expand(-1, -1, 3, -1, -1).reshape(few[0], 12, few[1], 64) for t in (k, v))
-        a = F.scaled_dot_product_attention(turned(heads(self.q(y)), cosine, sine), k, v, is_causal=True, enable_gqa=not exporting)
+            k, v = (t[:, :, None].expand(-1, -1, each, -1, -1).reshape(x.shape[0], self.n_heads, x.shape[1], self.size) for t in (k, v))
+        q = turned(self.heads(self.q(y), self.n_heads), cosine, sine, half)
+        a = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=not exporting)
         x = x + self.out(a.transpose(1, 2).reshape(x.shape))
         y = self.norm2(x)
         z: Tensor = x + self.down(F.silu(self.gate(y)) * self.up(y))
         return z
 
 
+class LlamaBlock(nn.Module):
+    """One layer of the shape of Llama's 8 billion parameters, on 2,048 tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = LlamaLayer(4096, 32, 8, 14336)
+        cosine, sine = rotations(2048, 128)
+        self.register_buffer("cosine", cosine, persistent=False)
+        self.register_buffer("sine", sine, persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.layer(x, self.cosine, self.sine)
+        return y
+
+
 class Llama(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.tokens, self.layers, self.norm = nn.Embedding(32000, 768), nn.ModuleList([LlamaLayer() for _ in range(12)]), Root()
+        self.tokens, self.layers, self.norm = nn.Embedding(32000, 768), nn.ModuleList([LlamaLayer() for _ in range(12)]), Root(768)
         self.head = nn.Linear(768, 32000, bias=False)
-        angles = torch.arange(512)[:, None] / 10000 ** (torch.arange(0, 64, 2) / 64).repeat(2)
-        self.register_buffer("cosine", angles.cos(), persistent=False)
-        self.register_buffer("sine", angles.sin(), persistent=False)
+        cosine, sine = rotations(512, 64)
+        self.register_buffer("cosine", cosine, persistent=False)
+        self.register_buffer("sine", sine, persistent=False)
 
     def forward(self, ids: Tensor) -> Tensor:
         x = self.tokens(ids)
