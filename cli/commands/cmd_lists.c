@@ -29,7 +29,7 @@ int cmd_solvers(options *o)
     if (o->talk.json) return print_json("solvers", solvers_json());
     for (size_t k = 0; k < mp_solver_count(); k++) {
         const mp_solver *row = mp_solver_row(k);
-        print("%-12s %s%s%s%s\n", row->name, row->summary, *row->source ? " (" : "", row->source, *row->source ? ")" : "");
+        print("%-16s %s%s%s%s\n", row->name, row->summary, *row->source ? " (" : "", row->source, *row->source ? ")" : "");
     }
     return EXIT_DONE;
 }

@@ -19,9 +19,9 @@
 #include "planner/order/ways.h"
 #include "planner/search/search.h"
 
-/* COPIED: unnoticed, so a copy queues behind those before it. WAITED_FOR: the next step waits for the copy out, and the copy
- * back begins early enough only if the link is free. */
-typedef enum choice { KEPT, COPIED, WAITED_FOR, RECOMPUTED } choice;
+/* COPIED: unnoticed, so a copy queues behind those before it. WAITED_FOR: the next step waits for the copy out, and the reader
+ * for the copy back. AHEAD: the copy back begins so early that compute hides it if the link is free. */
+typedef enum choice { KEPT, COPIED, WAITED_FOR, AHEAD, RECOMPUTED } choice;
 
 /* When a storage lives: places in the order. */
 typedef struct life {
@@ -83,7 +83,7 @@ static const mp_way *way_of(const rule *x, int s)
 static bool is_copied(const rule *x, int s)
 {
     const life *l = &x->life[s];
-    return (x->choice[s] == COPIED || x->choice[s] == WAITED_FOR) && l->late >= 0 && l->made >= 0 &&
+    return x->choice[s] != KEPT && x->choice[s] != RECOMPUTED && l->late >= 0 && l->made >= 0 &&
            !x->reruns[x->graph->producer[s]];
 }
 
@@ -175,10 +175,10 @@ static void time_copies(rule *x)
             life *l = &x->life[s];
             if (l->late != t || !is_copied(x, s)) continue;
             if (l->out_end > t) l->out_end = t;
-            if (next > x->begins[t] || x->choice[s] == WAITED_FOR) next = x->begins[t];
+            if (next > x->begins[t] || x->choice[s] != COPIED) next = x->begins[t];
             next -= x->graph->nodes[way_of(x, s)->node].alternatives[way_of(x, s)->alternative].ticks;
             int place = t;
-            while (place > l->out_end && x->begins[place] > next) place--;
+            while (x->choice[s] != WAITED_FOR && place > l->out_end && x->begins[place] > next) place--;
             l->back = place > l->out_end ? place : l->out_end;
             if (l->back <= l->early) l->back = l->early + 1;
         }
@@ -286,9 +286,13 @@ static mp_status attempt(rule *x, int s, choice wanted, int64_t most_ticks, mp_e
 
 /* ---- the rules ---- */
 
+/* True if there is a way that copies this storage alone. */
 static bool may_copy(const rule *x, int s)
 {
-    return mp_ways_of(&x->ways, s) > 0;
+    if (!mp_ways_of(&x->ways, s) || mp_storage_outlives_step(&x->graph->storages[s])) return false;
+    const mp_way *way = way_of(x, s);
+    const mp_alternative *out = base_of(x, way->out), *back = &x->graph->nodes[way->node].alternatives[way->alternative];
+    return out->n_reads == 1 && out->reads[0] == s && out->n_writes == 1 && back->n_reads == 1 && back->n_writes == 1;
 }
 
 static bool may_rerun(const rule *x, int s)
@@ -352,6 +356,21 @@ static mp_status choose_greedily(rule *x, mp_error *err)
     return MP_OK;
 }
 
+static double readers_first(const rule *x, int s)
+{
+    return -x->life[s].late;
+}
+
+/* Brings back ahead what a step waits for, first what is read first, as long as it fits. */
+static mp_status bring_ahead(rule *x, mp_error *err)
+{
+    rank(x, readers_first);
+    for (size_t k = 0; k < x->n_candidates && !x->over; k++)
+        if (x->choice[x->candidates[k].storage] == WAITED_FOR)
+            MP_CHECK(attempt(x, x->candidates[k].storage, AHEAD, x->ticks, err));
+    return MP_OK;
+}
+
 /* Everything is copied; then what fits stays, the largest first. */
 static mp_status choose_largest(rule *x, mp_error *err)
 {
@@ -361,7 +380,7 @@ static mp_status choose_largest(rule *x, mp_error *err)
     MP_CHECK(judge(x, &x->ticks, &x->over, err));
     for (size_t k = 0; k < x->n_candidates && !x->over; k++)
         if (may_copy(x, x->candidates[k].storage)) MP_CHECK(attempt(x, x->candidates[k].storage, KEPT, INT64_MAX, err));
-    return MP_OK;
+    return bring_ahead(x, err);
 }
 
 /* Writes what each node takes to compute again with those of its inputs that are computed again too. */
@@ -421,7 +440,7 @@ static mp_status choose_by_saving(rule *x, mp_error *err)
     rank(x, free_ticks);
     for (size_t k = 0; k < x->n_candidates && x->over > 0; k++)
         if (may_copy(x, x->candidates[k].storage)) MP_CHECK(attempt(x, x->candidates[k].storage, WAITED_FOR, INT64_MAX, err));
-    return MP_OK;
+    return bring_ahead(x, err);
 }
 
 /* ---- searchers ---- */

@@ -163,6 +163,7 @@ TEST(chains)
                 mp_answer answer;
                 const mp_request request = {
                     .graph = graph, .budget_bytes = budget, .solver = mp_solver_row(i)->name, .moves = 300};
+                if (mp_solver_row(i)->wants_copies) continue;
                 assert_int_equal(mp_solve(&request, &answer, NULL), MP_OK);
                 assert_true(!answer.plan || (ticks >= 0 && ticks <= answer.plan->ticks));
                 n_cheaper += ticks >= 0 && (!answer.plan || ticks < answer.plan->ticks);
