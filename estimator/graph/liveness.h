@@ -20,6 +20,12 @@ static inline bool mp_storage_is_recomputable(const mp_graph *graph, int storage
     return producer >= 0 && mp_node_may_rerun(&graph->nodes[producer]) && !mp_storage_outlives_step(&graph->storages[storage]);
 }
 
+/* From now on a plan may not compute the node more than once. */
+static inline void mp_node_forbid_rerun(mp_node *node)
+{
+    node->flags |= MP_NODE_ONCE;
+}
+
 /* ---- issued steps ---- */
 
 /* True if the step runs beside those that come before the one that waits for it. */

@@ -9,7 +9,7 @@
 /* A copy that begins before a place in the order. */
 typedef struct mp_choice_copy {
     int place, turn; /* of one place those of a low turn come first */
-    int until;       /* the place that waits for it ... */
+    int waiting;     /* the place that waits for it ... */
     bool is_back;    /* ... as soon as it begins, or of a copy back as soon as its own step does */
     mp_step step;
 } mp_choice_copy;
@@ -154,8 +154,8 @@ static int list_copies(mp_choices *x)
         const mp_way *way = mp_choices_way(x, s);
         const mp_step back = {.node = way->node, .alternative = way->alternative}, out = {.node = way->out};
         x->copies[n++] =
-            (mp_choice_copy){.place = l->back, .turn = n_storages + l->late, .until = l->late, .is_back = true, .step = back};
-        x->copies[n++] = (mp_choice_copy){.place = l->made + 1, .turn = s, .until = l->out_end, .step = out};
+            (mp_choice_copy){.place = l->back, .turn = n_storages + l->late, .waiting = l->late, .is_back = true, .step = back};
+        x->copies[n++] = (mp_choice_copy){.place = l->made + 1, .turn = s, .waiting = l->out_end, .step = out};
     }
     qsort(x->copies, (size_t)n, sizeof *x->copies, by_place);
     return n;
@@ -175,7 +175,7 @@ const mp_step *mp_choices_order(mp_choices *x, size_t *n_steps)
     for (int t = 0, k = 0; t <= x->n; t++) {
         for (; k < n_copies && x->copies[k].place == t; k++) {
             const mp_choice_copy *copy = &x->copies[k];
-            const int until = copy->is_back ? x->begin_of[copy->until + 1] - 1 : x->begin_of[copy->until];
+            const int until = copy->is_back ? x->begin_of[copy->waiting + 1] - 1 : x->begin_of[copy->waiting];
             x->steps[n] = copy->step;
             if (until > n + 1) mp_steps_issue(x->steps, n, n + 1, until);
             n++;

@@ -298,7 +298,7 @@ mp_status mp_run_copy_only(mp_search *search, mp_error *err)
     const mp_graph *graph = search->seen.graph;
     MP_CHECK(mp_run_largest_first(search, err));
     MP_CHECK(mp_variant_of(graph, &once, err));
-    for (size_t v = 0; v < graph->n_nodes; v++) once.graph.nodes[v].flags |= MP_NODE_ONCE;
+    for (size_t v = 0; v < graph->n_nodes; v++) mp_node_forbid_rerun(&once.graph.nodes[v]);
     search->seen.graph = &once.graph;
     const mp_status st = mp_run_anneal(search, err);
     search->seen.graph = graph;

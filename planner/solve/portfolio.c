@@ -186,7 +186,7 @@ mp_status mp_run_auto(mp_search *search, mp_error *err)
 mp_status mp_run_copies(mp_search *search, mp_error *err)
 {
     static mp_status (*const rules[])(mp_search * search, mp_error * err) = {mp_run_greedy_offload, mp_run_largest_first,
-                                                                            mp_run_saved_per_second};
+                                                                             mp_run_saved_per_second};
     for (size_t k = 0; k < sizeof rules / sizeof *rules; k++)
         MP_CHECK(mp_search_delegate(search, row_of(rules[k]), MP_AUTO_SHARE, err));
     return mp_search_delegate(search, row_of(mp_run_anneal), 1, err);

@@ -16,7 +16,8 @@
 #include "planner/solve/portfolio.h"
 
 static const mp_solver automatic = {
-    "auto", "runs the searchers below that apply and takes the best of their plans", "", mp_run_auto, false, true, false, false};
+    "auto", "runs the searchers below that apply and takes the best of their plans", "", mp_run_auto, false, true, false,
+    false};
 
 size_t mp_solver_count(void)
 {
