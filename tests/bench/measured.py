@@ -13,6 +13,7 @@ from pathlib import Path
 
 NO_DATA = """bench: {} is no folder of published graphs and models: tests/bench/convert_graphs.py makes the graphs from
 github.com/pfnet-research/recompute and github.com/haoming-codes/moccasin, tests/bench/export_models.py the models (docs/data.md)"""
+NO_PLAN = (1, 3)  # exit statuses: none exists, and none was found
 SHAPING = ("--batch", "--optimizer", "--dtype", "--device")  # options that say which graph it is
 
 
@@ -81,7 +82,7 @@ class Bench:
             path, judged = str(Path(folder, "plan.json")), graph
             status, seconds, processor, mebibytes, complaints = run(
                 [self.memplan, "plan", graph, "--budget", budget, *options, "-o", path])
-            if status == 1:
+            if status in NO_PLAN:
                 return Measured(None, None, seconds, processor, mebibytes, 0)
             if status:
                 sys.exit(complaints)
