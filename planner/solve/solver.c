@@ -299,6 +299,24 @@ static mp_status bound_copies(const mp_request *request, mp_answer *answer, mp_e
     return mp_answer_claim_bound(answer, request->graph, err);
 }
 
+/* Finds the best plan that only copies, and puts it in the place of one that only recomputes if it is better. */
+static mp_status solve_copying(const mp_request *request, mp_plan **plan, mp_error *err)
+{
+    MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
+    mp_request asked = *request;
+    asked.own = NULL;
+    asked.solver = "copy-only";
+    asked.start = NULL;
+    asked.wants_bound = asked.explains_bound = asked.refine = false;
+    asked.on_offer = NULL;
+    MP_CHECK(solve(&asked, &answer, err));
+    if (!answer.plan || ((*plan)->peak_bytes <= request->budget_bytes && (*plan)->ticks <= answer.plan->ticks)) return MP_OK;
+    mp_plan_free(*plan);
+    *plan = answer.plan;
+    answer.plan = NULL;
+    return MP_OK;
+}
+
 /* Answers a request for a graph with copies: the plan that does without them, then from there on moves of copies, or on tiny
  * graphs every plan that copies in order. */
 static mp_status solve_with_copies(const mp_request *request, mp_answer *answer, mp_error *err)
@@ -313,6 +331,7 @@ static mp_status solve_with_copies(const mp_request *request, mp_answer *answer,
     moves = solver->run == mp_run_anneal || solver->run == mp_run_auto;
     if (solver->wants_copies) return solve(request, answer, err);
     if (solver->run != mp_run_exact) MP_CHECK(solve_plain(request, &plain, &stopped, err));
+    if (moves && !tries_all) MP_CHECK(solve_copying(request, &plain, err));
     if (plain) asked.start = plain;
     asked.own = moves && !tries_all ? &copying : NULL;
     asked.checkpoints = NULL;

@@ -42,7 +42,7 @@ def main() -> int:
     above: list[str] = []
     gaps: list[float] = []
     ratios: list[float] = []
-    print(f"| net | budget | GB/s | recompute | copy | {' | '.join(RULES)} | both | bound | s | s, both |\n|{'-|' * 12}")
+    print(f"| net | budget | GB/s | recompute | copy | {' | '.join(RULES)} | both | bound | s | both |\n|{'-|' * 12}")
     for name in asked.models:
         model = str(data / f"models/{name}.onnx")
         if not is_there(model):
