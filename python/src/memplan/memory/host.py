@@ -15,6 +15,7 @@ import threading
 import warnings
 import weakref
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -35,14 +36,24 @@ class Slab:
         self.n_bytes, self.is_pinned = n_bytes, is_pinned
         self.memory = mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
+        self.is_registered = False
         if is_pinned:
-            runtime: Any = torch.cuda.cudart()
-            torch.cuda.check_error(runtime.cudaHostRegister(self.address, n_bytes, 0))
+            cuda: Any = torch.cuda
+            cuda.check_error(cuda.cudart().cudaHostRegister(self.address, n_bytes, 0))
+            self.is_registered = True
+
+    def tensor(self, end: Callable[[Slab], None]) -> torch.Tensor:
+        """Its bytes; `end` is called when no tensor lies in them any more."""
+        kind: Any = type("Lease", (ctypes.c_char * self.n_bytes,), {})
+        lease = kind.from_buffer(self.memory)
+        weakref.finalize(lease, end, self)
+        return torch.frombuffer(lease, dtype=torch.uint8)
 
     def __del__(self) -> None:
-        if getattr(self, "is_pinned", False):
-            torch.cuda.synchronize()
-            torch.cuda.cudart().cudaHostUnregister(self.address)
+        if getattr(self, "is_registered", False):
+            cuda: Any = torch.cuda
+            cuda.synchronize()
+            cuda.cudart().cudaHostUnregister(self.address)
 
 
 class Pool:
@@ -78,12 +89,7 @@ class Pool:
                 f" offload={in_units(self.most_bytes)}, which is for one"
             )
             warnings.warn(sentence, FallbackWarning, stacklevel=2)
-        lease = type("Lease", (ctypes.c_char * slab.n_bytes,), {}).from_buffer(slab.memory)
-        weakref.finalize(lease, self._end, slab)
-        return torch.frombuffer(lease, dtype=torch.uint8)
-
-    def _end(self, slab: Slab) -> None:
-        self.returned.append(slab)
+        return slab.tensor(self.returned.append)
 
     def _take_back(self) -> None:
         while self.returned:

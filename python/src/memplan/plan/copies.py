@@ -20,8 +20,8 @@ from torch import fx
 
 from memplan.graph.capture import Capture, allocated, is_dense, storage_bytes, storage_key
 from memplan.library.planning import Copy, Step
-from memplan.memory.liveness import WORKSPACE
 from memplan.memory.host import Pool, copy_back, copy_out, lease_slab, wait
+from memplan.memory.liveness import WORKSPACE
 
 if TYPE_CHECKING:
     from memplan.plan.emit import Emission
@@ -36,7 +36,7 @@ class Host:
 
     def __init__(self, capture: Capture, device: torch.device, pool: Pool) -> None:
         self.device, self.pool = device, pool
-        returned = {s for s in capture.storages_of(capture.forward_outputs)}
+        returned = set(capture.storages_of(capture.forward_outputs))
         wanted = {
             s
             for s, storage in enumerate(capture.storages)
@@ -44,7 +44,7 @@ class Host:
         }
         self.makers: dict[int, fx.Node] = {}
         for node in capture.makers(wanted):
-            value = node.meta.get("val")
+            value: Any = node.meta.get("val")
             (s,) = capture.storages_of([node])
             if is_dense(value) and value.device == device and fills(value, capture.storages[s].n_bytes):
                 self.makers[s] = node
@@ -59,7 +59,8 @@ class Host:
 
 def fills(value: torch.Tensor, n_bytes: int) -> bool:
     own = value.numel() * value.element_size()
-    return own == storage_bytes(value) and allocated(own, value.device) == n_bytes and value.storage_offset() == 0
+    starts = bool(value.storage_offset() == 0)
+    return starts and own == storage_bytes(value) and allocated(own, value.device) == n_bytes
 
 
 def there(value: torch.Tensor) -> Any:

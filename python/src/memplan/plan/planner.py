@@ -111,7 +111,7 @@ class GraphPlanner:
         self.state_like = fake_state(capture)
         self.copies_inputs = True
         self.room_bytes = capture.operations[capture.boundary].workspace_bytes  # for others, until backward
-        self.smallest_bytes: dict[tuple[Any, ...], int] = {}  # per effort and offload: the smallest plan's, beside `outside_bytes`
+        self.smallest_bytes: dict[tuple[Any, ...], int] = {}  # of the smallest plan, beside `outside_bytes`, per options
         self.host: Host | None = None  # where copies are, if plans may have some
         self.host_bytes = self.room_on_host = 0  # at most there; for which is searched
 
