@@ -82,8 +82,9 @@ class Pool:
                 self.idle.remove(slab)
             self.leased_bytes += slab.n_bytes
             self.peak_bytes = max(self.peak_bytes, self.leased_bytes)
-            is_over, self.is_over = self.leased_bytes > self.most_bytes and not self.is_over, True
-        if is_over:
+            is_first_over = self.leased_bytes > self.most_bytes and not self.is_over
+            self.is_over = self.is_over or is_first_over
+        if is_first_over:
             sentence = (
                 f"memplan: calls that wait for their backward have {in_units(self.leased_bytes)} of the host's memory, beyond"
                 f" offload={in_units(self.most_bytes)}, which is for one"
