@@ -72,8 +72,8 @@ mp_status mp_planning_finish(mp_planning *planning);
 /* Lets plans of the finished graph copy some of these n storages to the host's memory and back, as mp_graph_offload does,
  * however small they are. Nodes and storages keep their numbers, and what keep-all needs stays. `link` is a link or a device of
  * `memplan devices`, or the driver's name for a card, whose link is then meant; bytes_per_second, if not 0, replaces its rates.
- * Once. MP_INVALID: no such link or storage, a rate that is none, a graph that is not finished or has copies. After MP_NOMEM the
- * handle can only be freed. O(graph + n^2). */
+ * Once. MP_INVALID: no such link or storage, a rate that is none, a graph that is not finished or has copies. After MP_NOMEM
+ * the handle can only be freed. O(graph + n^2). */
 mp_status mp_planning_offload(mp_planning *planning, const int *storages, size_t n, const char *link, double bytes_per_second);
 
 /* ---- the search ---- */
@@ -108,9 +108,9 @@ mp_status mp_planning_take(mp_planning *planning, int64_t budget_bytes, const mp
 /* Returns a number by name; -1 if it is not known (yet), or there is no such name.
  *   of a finished graph: "keep_all_bytes", "keep_all_ticks", "static_bytes"; "floor_bytes" and "floor_node", which are computed
  *     when they are first asked for (as mp_floor)
- *   of the last search: "planned_bytes", "planned_ticks", "n_steps", "host_bytes" (of the plan within the budget), "bound_ticks"
- *     (proved: no plan within the budget takes less), "smallest_bytes", "smallest_ticks", "stopped" (1: ended by a limit or the
- *     caller) */
+ *   of the last search: "planned_bytes", "planned_ticks", "n_steps", "host_bytes" (of the plan within the budget),
+ * "bound_ticks" (proved: no plan within the budget takes less), "smallest_bytes", "smallest_ticks", "stopped" (1: ended by a
+ * limit or the caller) */
 int64_t mp_planning_number(mp_planning *planning, const char *name);
 
 /* Writes the nodes of the plan's steps in order, at most `most` of them. Returns the number of steps; 0 if there is no plan.

@@ -370,8 +370,8 @@ TEST(the_caller_can_stop_a_search)
     mp_planning_free(p);
 }
 
-/* A copy takes a tick each way beside what is computed: a plan that needs 100 bytes less than keep-all takes no tick more, where
- * without copies a layer runs again. */
+/* A copy takes a tick each way beside what is computed: a plan that needs 100 bytes less than keep-all takes no tick more,
+ * where without copies a layer runs again. */
 TEST(a_plan_may_copy_what_it_was_told_to)
 {
     enum { N = 6, MOST = 64 };
