@@ -379,6 +379,7 @@ TEST(a_plan_may_copy_what_it_was_told_to)
     const int a[N] = {1, 2, 3, 4, 5, 6};
     mp_planning *p = chain(N);
     const int64_t keep_all = mp_planning_number(p, "keep_all_bytes"), ticks = mp_planning_number(p, "keep_all_ticks");
+    assert_int_equal(mp_planning_set(p, "solver", "anneal"), MP_OK);
     assert_int_equal(mp_planning_offload(p, a, N, "no link", 0), MP_INVALID);
     assert_string_equal(mp_planning_message(p), "there is no link 'no link' to the host's memory");
     assert_int_equal(mp_planning_offload(p, (const int[]){99}, 1, "ram", 0), MP_INVALID);
