@@ -93,7 +93,7 @@ class Once(nn.Module):
         for layer, shift in zip(self.layers, shifts):
             x = torch.tanh(layer(x) + shift)
         for shift in shifts:
-            shift += 0.1
+            shift.add_(0.1)
         return x.square().mean()
 
 
@@ -120,16 +120,13 @@ def test_a_budget_that_fits_with_copies_only() -> None:
 
 def copied_as_often_as_possible(planner: GraphPlanner) -> list[Step]:
     """A plan that no planner makes: all that may be copied is copied as soon as it is there, and waited for some steps later;
-    before every operator of backward what it reads is brought back, and that waited for at once, or a step later."""
+    before every operator of backward what it reads is brought back, and the operator waits for it."""
     assert planner.host is not None
     capture, may = planner.capture, planner.host.makers
     known: list[tuple[Step, int]] = []  # and after how many steps it is waited for
     for k, operation in enumerate(capture.operations):
-        if k > capture.boundary:
-            known += [(Copy(s, True, 0), 1 + s % 2) for s in operation.reads if s in may]
-            if known and any(isinstance(step, Copy) for step, _ in known[-1:]):
-                known[-1] = (known[-1][0], 1)
-                known = [(step, min(wait, 1)) if isinstance(step, Copy) and step.is_back else (step, wait) for step, wait in known]
+        back = [Copy(s, True, 0) for s in operation.reads if s in may and k > capture.boundary]
+        known += [(copy, len(back) - n) for n, copy in enumerate(back)]
         known.append((k, 0))
         known += [(Copy(s, False, 0), 1 + s % 5) for s in operation.writes if s in may and k < capture.boundary]
     n = len(known)
@@ -255,7 +252,8 @@ class Cut(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = self.first(x)
         torch._dynamo.graph_break()
-        return self.second(x).square().mean()
+        loss: torch.Tensor = self.second(x).square().mean()
+        return loss
 
 
 def test_the_parts_of_a_cut_graph_share_the_hosts_memory() -> None:

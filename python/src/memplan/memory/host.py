@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from memplan.budget import in_units
+from memplan.budget import Budget, in_units, only_bytes
 from memplan.errors import FallbackWarning
 
 POOLS: weakref.WeakValueDictionary[int, Pool] = weakref.WeakValueDictionary()  # by the number in the graphs of a plan
@@ -103,6 +103,10 @@ class Pool:
         with self.lock:
             self._take_back()
             self.peak_bytes = self.leased_bytes
+
+
+def pool_for(offload: Budget | None) -> Pool | None:
+    return Pool(only_bytes(offload)) if offload is not None else None
 
 
 # Operators of a plan

@@ -122,14 +122,17 @@ class GraphPlanner:
             made.smallest_bytes = self.smallest_bytes
         return made
 
-    def offload(self, pool: Pool, n_bytes: int, options: Options) -> None:
-        """Plans may have copies in the host's memory from now on, so many bytes of it in each call. MemplanError."""
+    def offload(self, pool: Pool, taken_bytes: int, options: Options) -> None:
+        """Plans may have copies in the host's memory from now on, in what others have not taken. MemplanError."""
+        left = pool.most_bytes - taken_bytes
+        if self.host is not None or left <= 0:
+            return
         device = self.device()
         if device.type == "meta" and options.device is None:
             raise MemplanError("offload= is for devices that are known: on the meta device name one (device='h100')")
         if len(known := self.capture.devices()) > 1:
             raise MemplanError(f"offload= is for a graph on one device, and {self.name} is on {' and '.join(map(str, known))}")
-        self.host, self.host_bytes = Host(self.capture, device, pool), n_bytes
+        self.host, self.host_bytes = Host(self.capture, device, pool), left
         self.static_keys |= self.host.keys()
         link, rate = read_link(options.link) if options.link is not None else ("", 0.0)
         storages = sorted(self.host.makers)

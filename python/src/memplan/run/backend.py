@@ -24,7 +24,7 @@ from memplan.graph.joint import halves
 from memplan.graph.native import keep_for_backward, native_kernels, of_the_capture
 from memplan.graph.operators import drop_unread_arguments
 from memplan.graph.sizes import deciding_symbols, has_unknown_sizes, hold_sizes, is_last_size
-from memplan.memory.host import Pool
+from memplan.memory.host import pool_for
 from memplan.plan.emit import default_partition
 from memplan.plan.planner import GraphPlanner, Options
 from memplan.report import Fallback, Report
@@ -76,9 +76,8 @@ class Backend:
         self.is_cut, self.only_report = is_cut, only_report
         self.model: Callable[[], torch.nn.Module | None] = lambda: None
         self.generation = 0  # of the options: what was planned for an earlier one is planned again when it is called
-        self.saved: dict[Any, int] = {}  # per frame of the user's code: what its last graph keeps for backward
-        self.on_host: dict[Any, int] = {}  # and its slab for copies
-        self.pool = pool_of(options)
+        self.saved: dict[Any, tuple[int, int]] = {}  # per frame of the user's code: what its last graph keeps, and its slab
+        self.pool = pool_for(options.offload)
         self.said: set[str] = set()
         self.current: Captured | None = None  # the graph that is compiled
         self.is_for_others = False  # it is
@@ -105,8 +104,7 @@ class Backend:
         self.accumulated_bytes = other.accumulated_bytes
         self.said, self.learned = set(), Learned()
         self.saved.clear()
-        self.on_host.clear()
-        self.pool = pool_of(self.options)
+        self.pool = pool_for(self.options.offload)
         self.generation += 1
 
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_: Any) -> Callable[..., Any]:
@@ -206,7 +204,6 @@ class Backend:
         self.options = dataclasses.replace(self.options, budget=budget, on_infeasible="smallest")
         self.report.graphs.clear()
         self.saved.clear()
-        self.on_host.clear()
         self.generation += 1
         return not self.keeps_captures
 
@@ -279,7 +276,8 @@ class Backend:
         planner = captured.planner
         assert planner is not None
         captured.graph = None
-        self.offload(planner, captured.frame)
+        if self.pool is not None:
+            planner.offload(self.pool, sum(n for of, (_, n) in self.saved.items() if of != captured.frame), self.options)
         try:
             emitted, budget = planner.solve(self.options, is_first=self.learned.n_times == 0)
         except BudgetError as error:
@@ -290,8 +288,7 @@ class Backend:
             return smallest.forward, smallest.backward
         graph = planner.report(emitted, budget, time.perf_counter() - start, self.options)
         captured.graph = weakref.ref(graph)
-        self.saved[captured.frame] = emitted.saved_bytes
-        self.on_host[captured.frame] = emitted.host_bytes
+        self.saved[captured.frame] = emitted.saved_bytes, emitted.host_bytes
         self.report.graphs.append(graph)
         graph.frame, graph.cut_at = captured.frame, captured.cut_at
         graph.others_bytes, graph.gradients_elsewhere_bytes = self.others_bytes, self.gradients_elsewhere_bytes
@@ -301,13 +298,6 @@ class Backend:
         if self.only_report:
             raise Estimated
         return emitted.forward, emitted.backward
-
-    def offload(self, planner: GraphPlanner, frame: Any) -> None:
-        """The planner may have copies in what other graphs of the model leave of the host's memory."""
-        if self.pool is not None and planner.host is None:
-            left = self.pool.most_bytes - sum(n for of, n in self.on_host.items() if of != frame)
-            if left > 0:
-                planner.offload(self.pool, left, self.options)
 
     def planner_for(
         self, joint: fx.GraphModule, name: str, n_forward_outputs: int, static_indices: Iterable[int]
@@ -334,7 +324,7 @@ class Backend:
         and of other graphs of the model gradients, and what those before it have saved."""
         known = only_bytes(self.options.reserve)
         here = {k: sum(s.n_bytes for s in capture.storages if s.kind == k) for k in ("parameter", "gradient")}
-        before = sum(n for of, n in self.saved.items() if of != frame)
+        before = sum(n for of, (n, _) in self.saved.items() if of != frame)
         self.others_bytes = before + self.learned.n_bytes
         model = self.model()
         gradients = gradient_bytes(model) if self.is_cut else 0
@@ -342,10 +332,6 @@ class Backend:
         parameters = max(0, model_bytes(model) - here["parameter"])
         buckets = gradient_bytes(active_replica())  # DDP keeps a copy of gradients, to communicate them
         return known + self.others_bytes + self.gradients_elsewhere_bytes + parameters + buckets
-
-
-def pool_of(options: Options) -> Pool | None:
-    return Pool(only_bytes(options.offload)) if options.offload is not None else None
 
 
 def run_of(graph: fx.GraphModule) -> Run:
