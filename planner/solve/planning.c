@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "estimator/training/target.h"
 #include "memplan/check.h"
 #include "memplan/floor.h"
 #include "memplan/smallest.h"
