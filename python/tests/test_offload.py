@@ -140,7 +140,13 @@ def test_every_tensor_may_be_copied(name: str, monkeypatch: pytest.MonkeyPatch) 
     def emit_copies(self: GraphPlanner, _: list[Step]) -> Emitted:
         steps = copied_as_often_as_possible(self)
         n_copied.append(sum(isinstance(s, Copy) for s in steps))
-        return emit(self, steps)
+        emitted = emit(self, steps)
+        waits = [n for graph in (emitted.forward, emitted.backward) for n in graph.graph.nodes if n.target is host.wait]
+        made = [(n, n.args[0]) for n in waits if n.args[0].target in (host.copy_out, host.copy_back)]
+        assert made
+        for wait, copy in made:  # holds what is copied
+            assert wait.args[1] is copy.args[1 if copy.target is host.copy_out else 0]
+        return emitted
 
     monkeypatch.setattr(GraphPlanner, "emit", emit_copies)
     model, inputs = make(name)
