@@ -55,13 +55,18 @@ const mp_device *mp_device_of_card(const char *card)
 {
     const mp_device *found = NULL;
     char name[256] = "";
+    bool begins[256] = {false}; /* a word */
     size_t n = 0;
     for (const char *at = card; *at && n + 1 < sizeof name; at++) /* "NVIDIA GeForce RTX 4090" contains rtx4090 */
-        if (*at != ' ') name[n++] = *at >= 'A' && *at <= 'Z' ? (char)(*at - 'A' + 'a') : *at;
+        if (*at != ' ')
+            name[n++] = *at >= 'A' && *at <= 'Z' ? (char)(*at - 'A' + 'a') : *at;
+        else
+            begins[n] = true;
     for (size_t k = 0; k < mp_device_count(); k++) {
         const size_t length = strlen(devices[k].name);
         for (const char *at = name; (at = strstr(at, devices[k].name)); at++) {
-            const bool is_longer = at[length] >= '0' && at[length] <= '9'; /* "A4000" is not an a40 */
+            const bool is_digit = at[length] >= '0' && at[length] <= '9';
+            const bool is_longer = is_digit && !begins[at - name + length]; /* "A4000" is no a40, "H100 80GB" is an h100 */
             if (!is_longer && (!found || length > strlen(found->name))) found = &devices[k];
         }
     }

@@ -17,6 +17,7 @@ typedef struct extension {
     mp_graph *graph;
     size_t n_places;
     place places[2];
+    const mp_offload *offload;
     int64_t least_bytes;
     int64_t next_storage, next_node; /* ids; those of a graph from a file need not be its indices */
     mp_error *err;
@@ -63,7 +64,7 @@ static bool may_be_copied(const extension *x, int s)
     return (storage->kind == MP_KIND_ACTIVATION || storage->kind == MP_KIND_SAVED) && !mp_storage_is_static(storage) &&
            storage->tier == MP_TIER_DEVICE && storage->bytes >= x->least_bytes && maker && maker->phase == MP_PHASE_FORWARD &&
            !(maker->flags & MP_NODE_OPTIONAL) && holds(maker->alternatives->writes, maker->alternatives->n_writes, s) &&
-           is_read_later(graph, s);
+           is_read_later(graph, s) && (!x->offload->storages || holds(x->offload->storages, x->offload->n_storages, s));
 }
 
 /* Appends the storage of a copy. */
@@ -130,8 +131,10 @@ static mp_status add_way_back(extension *x, int s, int copy, const place *p)
 
 mp_status mp_graph_offload(mp_graph *graph, const mp_offload *offload, size_t *n_copied, mp_error *err)
 {
-    extension x = {
-        .graph = graph, .least_bytes = offload->least_bytes ? offload->least_bytes : MP_OFFLOAD_LEAST_BYTES, .err = err};
+    extension x = {.graph = graph,
+                   .offload = offload,
+                   .least_bytes = offload->least_bytes ? offload->least_bytes : MP_OFFLOAD_LEAST_BYTES,
+                   .err = err};
     const int n = (int)graph->n_storages;
     size_t n_found = 0;
     MP_ENSURE(offload->host || offload->disk, err, MP_INVALID, "the graph '%s' has nowhere to copy to", graph->name);

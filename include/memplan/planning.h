@@ -69,10 +69,18 @@ mp_status mp_planning_flag(mp_planning *planning, int node, const char *flag);
 /* Checks the graph; it cannot be changed afterwards. Errors as mp_graph_finish and mp_timeline_build. */
 mp_status mp_planning_finish(mp_planning *planning);
 
+/* Lets plans of the finished graph copy some of these n storages to the host's memory and back, as mp_graph_offload does,
+ * however small they are. Nodes and storages keep their numbers, and what keep-all needs stays. `link` is a link or a device of
+ * `memplan devices`, or the driver's name for a card, whose link is then meant; bytes_per_second, if not 0, replaces its rates.
+ * Once. MP_INVALID: no such link or storage, a rate that is none, a graph that is not finished or has copies. After MP_NOMEM
+ * the handle can only be freed. O(graph + n^2). */
+mp_status mp_planning_offload(mp_planning *planning, const int *storages, size_t n, const char *link, double bytes_per_second);
+
 /* ---- the search ---- */
 
 /* Sets an option of searches to come, as the command line spells it: "solver", "seed", "moves", "effort", "time_limit"
- * (seconds), "gap" (a fraction), "bound" ("yes", which is the default, or "no"). "fuse" belongs to the graph and is set
+ * (seconds), "gap" (a fraction), "bound" ("yes", which is the default, or "no"), "host_bytes" (the most that is live there of
+ * what is copied; 0: any). "fuse" belongs to the graph and is set
  * before it is finished: its updates run after all of backward ("none", the default) or within it ("backward").
  * MP_INVALID: no such option or value, or a finished graph. O(1). */
 mp_status mp_planning_set(mp_planning *planning, const char *option, const char *value);
@@ -100,13 +108,19 @@ mp_status mp_planning_take(mp_planning *planning, int64_t budget_bytes, const mp
 /* Returns a number by name; -1 if it is not known (yet), or there is no such name.
  *   of a finished graph: "keep_all_bytes", "keep_all_ticks", "static_bytes"; "floor_bytes" and "floor_node", which are computed
  *     when they are first asked for (as mp_floor)
- *   of the last search: "planned_bytes", "planned_ticks", "n_steps" (of the plan within the budget), "bound_ticks" (proved: no
- *     plan within the budget takes less), "smallest_bytes", "smallest_ticks", "stopped" (1: ended by a limit or the caller) */
+ *   of the last search: "planned_bytes", "planned_ticks", "n_steps", "host_bytes" (of the plan within the budget),
+ * "bound_ticks" (proved: no plan within the budget takes less), "smallest_bytes", "smallest_ticks", "stopped" (1: ended by a
+ * limit or the caller) */
 int64_t mp_planning_number(mp_planning *planning, const char *name);
 
 /* Writes the nodes of the plan's steps in order, at most `most` of them. Returns the number of steps; 0 if there is no plan.
  * O(steps). */
 size_t mp_planning_steps(const mp_planning *planning, int *nodes, size_t most);
+
+/* Writes per step the storage that it copies, -1 if it copies none, and the step that waits for it (until; n_steps: the end). A
+ * step of a node that the caller has added brings the storage back, another one copies it out. Returns as
+ * mp_planning_steps. */
+size_t mp_planning_copies(const mp_planning *planning, int *storages, int *until, size_t most);
 
 /* Writes the storages that are live at the peak of mp_planning_plan (or, if that is NULL, of keep-all), largest first, at
  * most `most`, without always-live ones. *node (may be NULL): the node that runs there. Returns how many there are; 0 on an

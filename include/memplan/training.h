@@ -105,6 +105,8 @@ enum { MP_OFFLOAD_LEAST_BYTES = 1 << 20 };
 typedef struct mp_offload {
     const mp_link *host, *disk; /* tiers "host" and "disk"; with both, the host comes first */
     int64_t least_bytes;        /* 0: MP_OFFLOAD_LEAST_BYTES */
+    const int *storages;        /* only these may be copied; NULL: any */
+    size_t n_storages;
 } mp_offload;
 
 /* Adds the tiers, their channels, and for each storage that may be copied and each tier a storage there ("x on the host"), an

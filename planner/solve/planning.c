@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "estimator/training/target.h"
 #include "memplan/check.h"
 #include "memplan/floor.h"
 #include "memplan/smallest.h"
 #include "memplan/solver.h"
 #include "memplan/target.h"
+#include "memplan/training.h"
 
-enum { INTERFACE = 1, MOST_NAME = 32 };
+enum { INTERFACE = 1, MOST_NAME = 32, HOST = 1 };
 
 #define NO_HANDLE "there is no handle"
 
@@ -249,6 +249,44 @@ mp_status mp_planning_finish(mp_planning *planning)
     return st;
 }
 
+static mp_status begin_search(mp_planning *planning)
+{
+    mp_status st = begin(planning, true);
+    if (st != MP_OK || planning->is_finished) return st;
+    return MP_FAIL(&planning->err, MP_INVALID, "the graph is not finished");
+}
+
+static const mp_link *link_of(const char *name)
+{
+    const mp_device *device = mp_device_find(name);
+    if (!device) device = mp_device_of_card(name);
+    return device ? device->link ? mp_link_find(device->link) : NULL : mp_link_find(name);
+}
+
+mp_status mp_planning_offload(mp_planning *planning, const int *storages, size_t n, const char *link, double bytes_per_second)
+{
+    mp_status st = begin_search(planning);
+    if (st != MP_OK) return st;
+    mp_error *err = &planning->err;
+    MP_ENSURE(link && (storages || !n), err, MP_INVALID, "a link, or a list of %zu storages, is missing", n);
+    const mp_link *row = link_of(link);
+    MP_ENSURE(row, err, MP_INVALID, "there is no link '%s' to the host's memory", link);
+    MP_ENSURE(isfinite(bytes_per_second) && bytes_per_second >= 0, err, MP_INVALID, "a link has no rate of %g bytes a second",
+              bytes_per_second);
+    MP_ENSURE(planning->graph->n_tiers == 1, err, MP_INVALID, "the graph '%s' has copies", planning->graph->name);
+    for (size_t k = 0; k < n; k++)
+        MP_ENSURE(storages[k] >= 0 && (size_t)storages[k] < planning->graph->n_storages, err, MP_INVALID,
+                  "there is no storage number %d", storages[k]);
+    mp_link way = *row;
+    if (bytes_per_second > 0) way.out_bytes_per_second = way.in_bytes_per_second = bytes_per_second;
+    const int none = -1;
+    const mp_offload offload = {.host = &way, .least_bytes = 1, .storages = storages ? storages : &none, .n_storages = n};
+    planning->floor_bytes = planning->floor_node = -1;
+    st = mp_graph_offload(planning->graph, &offload, NULL, err);
+    planning->is_finished = st == MP_OK; /* else nothing can be asked of it any more */
+    return st;
+}
+
 /* ---- the search ---- */
 
 static bool read_number(const char *text, double *out)
@@ -294,6 +332,8 @@ mp_status mp_planning_set(mp_planning *planning, const char *option, const char 
         request->time_limit = number;
     else if (!strcmp(option, "gap") && is_number)
         request->gap = number;
+    else if (!strcmp(option, "host_bytes") && is_number)
+        request->tier_bytes[HOST] = (int64_t)number;
     else
         return MP_FAIL(&planning->err, MP_INVALID, "a search cannot have %s=%s", option, value);
     return MP_OK;
@@ -328,13 +368,6 @@ static mp_status take_answer(mp_planning *planning, const mp_answer *answer, int
                    (long long)budget_bytes, (long long)answer->smallest->peak_bytes, (long long)answer->floor_bytes);
 }
 
-static mp_status begin_search(mp_planning *planning)
-{
-    mp_status st = begin(planning, true);
-    if (st != MP_OK || planning->is_finished) return st;
-    return MP_FAIL(&planning->err, MP_INVALID, "the graph is not finished");
-}
-
 mp_status mp_planning_solve(mp_planning *planning, int64_t budget_bytes)
 {
     mp_answer answer = {0};
@@ -358,6 +391,12 @@ mp_status mp_planning_solve_smallest(mp_planning *planning)
     return take_answer(planning, &answer, MP_NO_LIMIT);
 }
 
+static bool fits_host(const mp_planning *planning, const mp_plan *plan)
+{
+    const int64_t most = planning->request.tier_bytes[HOST];
+    return !most || plan->tiers[HOST].peak_bytes <= most;
+}
+
 mp_status mp_planning_take(mp_planning *planning, int64_t budget_bytes, const mp_plan *plan)
 {
     mp_plan *own;
@@ -371,6 +410,11 @@ mp_status mp_planning_take(mp_planning *planning, int64_t budget_bytes, const mp
     st = mp_plan_check(graph, plan, err);
     if (st == MP_OK) st = mp_plan_new(graph, plan->solver, plan->steps, plan->n_steps, &own, err);
     if (st != MP_OK) return st;
+    if (!fits_host(planning, own)) {
+        st = MP_FAIL(err, MP_INVALID, "the plan has %lld bytes on the host", (long long)own->tiers[HOST].peak_bytes);
+        mp_plan_free(own);
+        return st;
+    }
     own->floor_bytes = plan->floor_bytes;
     own->lower_bound_seconds = plan->lower_bound_seconds;
     if (plan->lower_bound_seconds >= 0) answer.bound.ticks = llround(plan->lower_bound_seconds / graph->tick_seconds);
@@ -401,6 +445,7 @@ int64_t mp_planning_number(mp_planning *planning, const char *name)
                 {"planned_bytes", plan ? plan->peak_bytes : -1},
                 {"planned_ticks", plan ? plan->ticks : -1},
                 {"n_steps", plan ? (int64_t)plan->n_steps : -1},
+                {"host_bytes", plan ? plan->tiers[HOST].peak_bytes : -1},
                 {"bound_ticks", planning->has_answer ? answer->bound.ticks : -1},
                 {"smallest_bytes", smallest ? smallest->peak_bytes : -1},
                 {"smallest_ticks", smallest ? smallest->ticks : -1},
@@ -418,6 +463,19 @@ size_t mp_planning_steps(const mp_planning *planning, int *nodes, size_t most)
     return plan->n_steps;
 }
 
+size_t mp_planning_copies(const mp_planning *planning, int *storages, int *until, size_t most)
+{
+    const mp_plan *plan = planning ? planning->answer.plan : NULL;
+    if (!plan) return 0;
+    for (size_t t = 0; storages && until && t < plan->n_steps && t < most; t++) {
+        const mp_node *node = &planning->graph->nodes[plan->steps[t].node];
+        const mp_alternative *a = &node->alternatives[plan->steps[t].alternative];
+        storages[t] = a->returns ? *a->writes : node->flags & MP_NODE_OPTIONAL ? *a->reads : -1;
+        until[t] = mp_step_end(plan->steps, (int)t);
+    }
+    return plan->n_steps;
+}
+
 size_t mp_planning_holders(mp_planning *planning, int *node, int *storages, size_t most)
 {
     MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
@@ -431,29 +489,4 @@ size_t mp_planning_holders(mp_planning *planning, int *node, int *storages, size
         for (size_t k = 0; k < n && k < most; k++) storages[k] = timeline->spans[storages[k]].storage;
     }
     return n;
-}
-
-const char *mp_planning_device(size_t k)
-{
-    const mp_device *row = mp_device_row(k);
-    return row ? row->name : NULL;
-}
-
-double mp_planning_roofline(const char *device, const char *dtype, double flops, int64_t moved_bytes)
-{
-    const mp_device *row = device ? mp_device_find(device) : NULL;
-    if (!row || !dtype) return -1;
-    const mp_device at_tf32 = mp_device_at_tf32(row);
-    const mp_work work = {.flops = flops,
-                          .moved_bytes = moved_bytes,
-                          .dtype = !strcmp(dtype, "float16")    ? MP_DTYPE_FLOAT16
-                                   : !strcmp(dtype, "bfloat16") ? MP_DTYPE_BFLOAT16
-                                                                : MP_DTYPE_FLOAT};
-    return mp_roofline_seconds(strcmp(dtype, "tfloat32") ? row : &at_tf32, &work);
-}
-
-int64_t mp_planning_room(const char *device)
-{
-    const mp_device *row = device ? mp_device_find(device) : NULL;
-    return row ? row->memory_bytes - row->reserve_bytes : -1;
 }

@@ -191,7 +191,7 @@ static mp_status planning_new(public_world *w, mp_error *err)
     return p ? MP_OK : MP_NO_MEMORY(err);
 }
 
-enum { ADD_STORAGE, ADD_NODE, CONNECT, FINISH, SMALLEST, SOLVE, TAKE, NUMBER, HOLDERS };
+enum { ADD_STORAGE, ADD_NODE, CONNECT, FINISH, SMALLEST, SOLVE, TAKE, NUMBER, HOLDERS, OFFLOAD };
 
 /* A handle as far as `stage`, whose call is the one that is limited. A failure leaves its sentence, and the same call may be
  * made again. */
@@ -235,6 +235,11 @@ static mp_status handled(public_world *w, int stage, mp_error *err)
             case NUMBER:
                 PUBLIC_LIMITED(w, answer, mp_planning_number(p, "floor_bytes"));
                 break;
+            case OFFLOAD: /* after which, if memory was short, the handle can only be freed */
+                PUBLIC_LIMITED(w, answer, -(long)mp_planning_offload(p, &s, 1, "pcie4", 0));
+                if (answer < 0) st = MP_FAIL(err, MP_NOMEM, "%s", mp_planning_message(p));
+                mp_planning_free(p);
+                return st;
             default:
                 PUBLIC_LIMITED(w, answer, (long)mp_planning_holders(p, &node, &s, 1) - 1);
                 break;
@@ -269,6 +274,7 @@ HANDLED(planning_solve, SOLVE)
 HANDLED(planning_take, TAKE)
 HANDLED(planning_number, NUMBER)
 HANDLED(planning_holders, HOLDERS)
+HANDLED(planning_offload, OFFLOAD)
 
 const public_call public_models[] = {{"mp_model_simplify", simplify},
                                      {"mp_model_fuse_attention", fuse_attention},
@@ -290,4 +296,5 @@ const public_call public_models[] = {{"mp_model_simplify", simplify},
                                      {"mp_planning_take", planning_take},
                                      {"mp_planning_number", planning_number},
                                      {"mp_planning_holders", planning_holders},
+                                     {"mp_planning_offload", planning_offload},
                                      {NULL, NULL}};

@@ -370,6 +370,52 @@ TEST(the_caller_can_stop_a_search)
     mp_planning_free(p);
 }
 
+/* A copy takes a tick each way beside what is computed: a plan that needs 100 bytes less than keep-all takes no tick more,
+ * where without copies a layer runs again. */
+TEST(a_plan_may_copy_what_it_was_told_to)
+{
+    enum { N = 6, MOST = 64 };
+    int storages[MOST], until[MOST], nodes[MOST], n_copies = 0;
+    const int a[N] = {1, 2, 3, 4, 5, 6};
+    mp_planning *p = chain(N);
+    const int64_t keep_all = mp_planning_number(p, "keep_all_bytes"), ticks = mp_planning_number(p, "keep_all_ticks");
+    assert_int_equal(mp_planning_set(p, "solver", "anneal"), MP_OK);
+    assert_int_equal(mp_planning_offload(p, a, N, "no link", 0), MP_INVALID);
+    assert_string_equal(mp_planning_message(p), "there is no link 'no link' to the host's memory");
+    assert_int_equal(mp_planning_offload(p, (const int[]){99}, 1, "ram", 0), MP_INVALID);
+    assert_int_equal(mp_planning_offload(p, a, N, "ram", -1), MP_INVALID);
+    assert_int_equal(mp_planning_offload(p, a, N, NULL, 0), MP_INVALID);
+    assert_int_equal(mp_planning_offload(p, NULL, N, "ram", 0), MP_INVALID);
+    assert_int_equal(mp_planning_solve(p, keep_all - 100), MP_OK);
+    assert_true(mp_planning_number(p, "planned_ticks") > ticks);
+    assert_int_equal(mp_planning_number(p, "host_bytes"), 0);
+    const size_t n_without = mp_planning_copies(p, storages, until, MOST);
+    for (size_t t = 0; t < n_without; t++) assert_true(storages[t] == -1 && until[t] == (int)t + 1);
+    if (mp_planning_offload(p, a, 2, "NVIDIA H100 80GB HBM3", 1e12) != MP_OK) fail_msg("%s", mp_planning_message(p));
+    assert_int_equal(mp_planning_offload(p, a, 2, "ram", 0), MP_INVALID);
+    assert_int_equal(mp_planning_number(p, "keep_all_bytes"), keep_all);
+    assert_int_equal(mp_planning_set(p, "host_bytes", "100"), MP_OK);
+    assert_int_equal(mp_planning_solve(p, keep_all - 100), MP_OK);
+    assert_int_equal(mp_planning_number(p, "planned_ticks"), ticks);
+    assert_int_equal(mp_planning_number(p, "host_bytes"), 100);
+    const size_t n = mp_planning_copies(p, storages, until, MOST);
+    assert_int_equal(mp_planning_steps(p, nodes, MOST), n);
+    for (size_t t = 0; t < n; t++) {
+        assert_in_range(until[t], t + 1, n);
+        if (storages[t] < 0) continue;
+        assert_true(storages[t] == a[0] || storages[t] == a[1]);
+        assert_true(nodes[t] == (n_copies++ ? storages[t] - 1 : 2 * N + storages[t])); /* out, and then back */
+    }
+    assert_int_equal(n_copies, 2);
+    assert_int_equal(mp_planning_set(p, "host_bytes", "99"), MP_OK);
+    mp_plan *copied;
+    assert_int_equal(mp_plan_new(mp_planning_graph(p), "", mp_planning_plan(p)->steps, n, &copied, NULL), MP_OK);
+    assert_int_equal(mp_planning_take(p, keep_all, copied), MP_INVALID);
+    assert_string_equal(mp_planning_message(p), "the plan has 100 bytes on the host");
+    mp_plan_free(copied);
+    mp_planning_free(p);
+}
+
 /* The T4's row: 8.1 TFLOP/s, 65 of float16, 300 GB/s, 5 microseconds a kernel, 16 GiB of which 2.25 are kept; and the A100's
  * TF32. */
 TEST(devices_are_asked_by_name)

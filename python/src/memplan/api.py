@@ -63,6 +63,8 @@ def backend_for(
     **options: Any,
 ) -> Backend:
     """What compiles a model by compile's options, with what is counted beside it."""
+    if kind is not Backend and options.get("offload") is not None:
+        raise MemplanError("offload= and inductor=True do not go together: Inductor orders copies as it likes")
     accumulated = gradient_bytes(model) if accumulate else 0
     counted = only_bytes(reserve) + sum(optimizer_bytes(o) for o in optimizers if o is not None) + accumulated
     backend = kind(Options(budget, counted, **options), is_cut=not fullgraph, only_report=only_report)
@@ -176,6 +178,8 @@ def compile(
     inductor: bool = False,
     verify: bool = False,
     device: str | None = None,
+    offload: Budget | None = None,
+    link: str | float | None = None,
 ) -> Any:
     """The model (a module or a function), trained within a budget of memory for everything: parameters, gradients, the
     batch, activations, and whatever the options name. A module is compiled in place: it is the one that is returned.
@@ -195,13 +199,16 @@ def compile(
         report says whether all bits are equal, or the largest difference and where (a FallbackWarning, too), and the peaks.
     device: for models on the meta device, where nothing runs: the row of `memplan devices` whose seconds, memory ("auto") and
         attention the plan has.
+    offload: so much of the host's memory ("32GiB") is for copies of activations, which come back for backward, where that is
+        quicker than to compute them again; link: how fast copies are, a name of `memplan devices`, "24GB/s" or bytes a second
+        each way (the device's link; 24 GB/s where that is not known, and on a CPU).
 
     The result has `memplan`, a Report, which is filled by the first run. Compiling again replaces all options; uncompile()
     ends it. What runs without gradients (torch.no_grad) runs as eager does.
     """
     options: dict[str, Any] = {"effort": effort, "time_limit": time_limit, "on_infeasible": on_infeasible}
     options |= {"progress": progress, "cache": cache, "verify": verify, "device": device}
-    options |= {"reserve": reserve, "fullgraph": fullgraph}
+    options |= {"reserve": reserve, "fullgraph": fullgraph, "offload": offload, "link": link}
     backend = backend_for(backend_kind(inductor), model, budget, [optimizer], accumulate, **options)
     return compiled_with(model, backend, fullgraph)
 

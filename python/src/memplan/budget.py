@@ -30,6 +30,16 @@ def only_bytes(given: Budget) -> int:
     return known
 
 
+def read_link(given: str | float) -> tuple[str, float]:
+    """A link's name and 0, or "" and a rate for both ways: "pcie4", "24GB/s", bytes a second. MemplanError."""
+    if isinstance(given, str):
+        rate = read_bytes(given.removesuffix("/s")) if given.endswith("/s") else None
+        return (given, 0.0) if rate is None else ("", float(rate))
+    if isinstance(given, (int, float)) and not isinstance(given, bool) and 0 < given < MOST_BYTES:
+        return "", float(given)
+    raise MemplanError(f"{given!r} is no link: write a name of `memplan devices`, '24GB/s' or bytes a second")
+
+
 def resolve(budget: Budget, keep_all_bytes: int, min_bytes: Callable[[], int], auto_bytes: Callable[[], int]) -> int:
     """A budget in bytes, for a graph of which the rest is known. "floor" is another word for "min", what the smallest plan
     needs: budgets count from what can be reached, and not from what is certified."""

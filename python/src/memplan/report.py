@@ -12,7 +12,7 @@ from memplan.checkpoints.export import Exporter
 from memplan.checkpoints.modules import Checkpoints
 from memplan.costs.measure import peak_of
 from memplan.errors import MemplanError
-from memplan.plan.graph_report import GraphReport, Recomputed
+from memplan.plan.graph_report import Copied, GraphReport, Recomputed
 
 
 @dataclass
@@ -35,6 +35,7 @@ class Report:
         self.graphs: list[GraphReport] = []
         self.fallbacks: list[Fallback] = []
         self.measured_bytes: int | None = None  # set by measure()
+        self.measured_host_bytes: int | None = None  # the same, of the host's memory for copies
 
     @property
     def graph(self) -> GraphReport:
@@ -56,6 +57,10 @@ class Report:
     proved_overhead: float = of_graph("proved_overhead")
     seconds: float = of_graph("seconds")
     recomputed: list[Recomputed] = of_graph("recomputed")
+    copied: list[Copied] = of_graph("copied")
+    host_bytes: int = of_graph("host_bytes")
+    out_bytes: int = of_graph("out_bytes")
+    back_bytes: int = of_graph("back_bytes")
 
     def measure(self, step: Callable[[], Any]) -> int:
         """Runs a step and returns what was in memory at its peak, static bytes included: to be compared with
@@ -63,7 +68,11 @@ class Report:
         has_breaks = any(g.gradients_elsewhere_bytes for g in self.graphs)  # the first part is given what was there before
         first = self.graphs[0] if has_breaks else self.graph
         of_the_step = first.others_bytes + first.gradients_elsewhere_bytes  # which makes them, and is measured
+        pools = {id(g.pool): g.pool for g in self.graphs if g.pool is not None}.values()
+        for pool in pools:
+            pool.measure_from_now()
         self.measured_bytes = first.static_bytes - of_the_step + peak_of(step)
+        self.measured_host_bytes = sum(pool.peak_bytes for pool in pools)
         return self.measured_bytes
 
     def modules(self, model: Any, inputs: Sequence[Any], kwargs: dict[str, Any] | None = None) -> Checkpoints:

@@ -217,6 +217,11 @@ class Capture:
         """Inputs that forward reads and no formula of backward."""
         return [p for p in self.primals if not self.eager_saves.issuperset(self.storages_of([p]))]
 
+    def devices(self) -> list[torch.device]:
+        """Where its operators' results lie, but for numbers."""
+        values = [t for node in self.places if node.op == "call_function" for t in tensors_of(node.meta.get("val"))]
+        return sorted({t.device for t in values if t.dim()}, key=str)
+
     def makers(self, storages: set[int]) -> list[fx.Node]:
         """Whoever has these storages first: inputs, operators, and items of those with several results."""
         found: dict[int, fx.Node] = {}

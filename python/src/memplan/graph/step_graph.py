@@ -24,6 +24,7 @@ from memplan.graph.capture import (
 )
 from memplan.graph.joint import flat_outputs, halves, reaching
 from memplan.graph.updates import UpdateCost, Updates
+from memplan.library.planning import Step
 from memplan.plan.emit import Emission
 from memplan.plan.planner import GraphPlanner
 
@@ -188,10 +189,11 @@ class StepCapture(Capture):
 class StepEmission(Emission):
     """One graph: all steps, and then what PyTorch is given."""
 
-    def _write(self, steps: list[int]) -> None:
-        for step in steps:
-            if step != self.capture.end:
-                self._run(step)
+    def _take(self, step: int) -> None:
+        if step != self.capture.end:
+            self._run(step)
+
+    def _end(self) -> None:
         self.forward_outputs = [self._output(o) for o in self.capture.forward_outputs]
         self.graph.output(tuple(self.forward_outputs))
         self.graph.lint()
@@ -202,10 +204,10 @@ class StepPlanner(GraphPlanner):
 
     capture: StepCapture
 
-    def graphs(self, steps: list[int]) -> tuple[fx.GraphModule, fx.GraphModule]:
-        emission = StepEmission(self.capture, steps, self.costs, self.state_like)
+    def graphs(self, steps: list[Step]) -> tuple[fx.GraphModule, fx.GraphModule, int]:
+        emission = StepEmission(self.capture, steps, self.costs, self.state_like, host=self.host)
         whole = fx.GraphModule(self.capture.joint, emission.graph)
-        return whole, self.capture.step.unused_backward()
+        return whole, self.capture.step.unused_backward(), emission.host_bytes
 
     def auto_bytes(self, meant: Device | None) -> int:
         """State that the first step makes is counted, and its memory is free still."""

@@ -34,6 +34,18 @@ class Progress:
 Watcher = Callable[[Progress], Any]
 
 
+@dataclass(frozen=True)
+class Copy:
+    """A step that copies a storage to the host's memory, or back; the step with the number `until` waits for it."""
+
+    storage: int
+    is_back: bool
+    until: int
+
+
+Step = int | Copy  # a number: of the node that is computed
+
+
 class Interrupts:
     """While it is entered, signals are noted only, and their handlers called by `deliver`, or when it is left: what one raises
     in a call from C, as Ctrl-C does, would be lost. In threads that get no signals it does nothing."""
@@ -135,6 +147,7 @@ class Planning:
         self.library = library()
         self.was_ended = False  # the last search, by its watcher
         self.is_finished = False
+        self.n_nodes = 0  # that were added
         self.handle: int | None = self.library.mp_planning_new(text(name), TICK_SECONDS)
         if self.handle is None:
             raise MemoryError("no memory for a graph")
@@ -174,6 +187,7 @@ class Planning:
         index = int(self.library.mp_planning_add_node(self.handle, text(name), text(op), text(phase), ticks, workspace))
         if index < 0:
             raise MemplanError(self._sentence())
+        self.n_nodes = index + 1
         return index
 
     def connect(self, node: int, how: str, storages: Sequence[int]) -> None:
@@ -189,6 +203,11 @@ class Planning:
     def finish(self) -> None:
         self._must(self.library.mp_planning_finish(self.handle))
         self.is_finished = True
+
+    def offload(self, storages: Sequence[int], link: str, bytes_per_second: float) -> None:
+        """Lets plans copy these to the host's memory over this link, or at this rate if it is not 0."""
+        array = (c_int * len(storages))(*(within(s, 32, "the number of a storage") for s in storages))
+        self._must(self.library.mp_planning_offload(self.handle, array, len(storages), text(link), bytes_per_second))
 
     def set(self, option: str, value: object) -> None:
         self._must(self.library.mp_planning_set(self.handle, text(option), text(str(value))))
@@ -266,11 +285,17 @@ class Planning:
         baseline = self.number("keep_all_ticks")
         return ticks / baseline - 1 if ticks >= 0 and baseline else math.nan
 
-    def steps(self) -> list[int]:
+    def schedule(self) -> list[Step]:
+        """The steps of the plan, copies among them."""
         most = int(self.library.mp_planning_steps(self.handle, None, 0))
-        array = (c_int * most)()
-        self.library.mp_planning_steps(self.handle, array, most)
-        return list(array)
+        nodes, storages, until = (c_int * most)(), (c_int * most)(), (c_int * most)()
+        self.library.mp_planning_steps(self.handle, nodes, most)
+        self.library.mp_planning_copies(self.handle, storages, until, most)
+        return [n if s < 0 else Copy(s, n < self.n_nodes, u) for n, s, u in zip(nodes, storages, until)]
+
+    def steps(self) -> list[int]:
+        """The nodes that the plan computes, in order."""
+        return [step for step in self.schedule() if isinstance(step, int)]
 
     def holders(self, most: int = 64) -> tuple[int, list[int]]:
         """The node at the peak, and what is live there, largest first."""

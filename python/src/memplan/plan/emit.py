@@ -21,7 +21,9 @@ from memplan.costs.measure import Cost
 from memplan.graph.capture import Capture, device_of_first, is_dense, storage_bytes
 from memplan.graph.operators import is_random, only_first_makes, second_form
 from memplan.graph.sizes import is_number
+from memplan.library.planning import Step
 from memplan.memory.liveness import WORKSPACE
+from memplan.plan.copies import Copies, Host
 
 SMALL_BYTES = 1 << 16  # so much of a parameter or input is copied rather than refused when the caller has written into it
 DRAWING = threading.RLock()  # the generator is one for all threads: what is drawn belongs to the state that was seen
@@ -59,10 +61,16 @@ class Emission:
     """Writes steps one after the other. `now` is the instance of every value that is current."""
 
     def __init__(
-        self, capture: Capture, steps: list[int], costs: dict[fx.Node, Cost], state_like: Any, copies_inputs: bool = False
+        self,
+        capture: Capture,
+        steps: list[Step],
+        costs: dict[fx.Node, Cost],
+        state_like: Any,
+        copies_inputs: bool = False,
+        host: Host | None = None,
     ) -> None:
         self.capture, self.costs, self.state_like, self.copies_inputs = capture, costs, state_like, copies_inputs
-        self.runs = Counter(steps)
+        self.runs = Counter(step for step in steps if isinstance(step, int))
         self.done: Counter[int] = Counter()
         self.states: dict[int, fx.Node] = {}
         self.graph = fx.Graph()
@@ -73,34 +81,50 @@ class Emission:
         self.copies: dict[fx.Node, None] = {}  # of what the caller may write into, and views of these
         for node in capture.joint.graph.nodes:
             if node.op in ("placeholder", "get_attr"):
-                self.now[node] = self._add(self.graph.node_copy(node, lambda n: n))
+                self.now[node] = self.add(self.graph.node_copy(node, lambda n: n))
             elif node in capture.views or node.target is operator.getitem:
                 for a in node.all_input_nodes:
                     self.made_from.setdefault(a, []).append(node)
+        self.on_host = Copies(self, steps, host) if host is not None else None
         self._write(steps)
+        self.host_bytes = self.on_host.place() if self.on_host is not None else 0
 
-    def _write(self, steps: list[int]) -> None:
-        for step in steps:
-            if step == self.capture.boundary:
-                self.forward_outputs = [self._output(o) for o in self.capture.forward_outputs]
-                self._cross()
-            elif self.capture.operations[step].source is not None:
-                self._run(step)
+    def _write(self, steps: list[Step]) -> None:
+        for t, step in enumerate(steps):
+            if self.on_host is not None:
+                self.on_host.wait(t)
+            if isinstance(step, int):
+                self._take(step)
+            else:
+                assert self.on_host is not None
+                self.on_host.run(step)
+        if self.on_host is not None:
+            self.on_host.wait(len(steps))
+        self._end()
+
+    def _take(self, step: int) -> None:
+        if step == self.capture.boundary:
+            self.forward_outputs = [self._output(o) for o in self.capture.forward_outputs]
+            self._cross()
+        elif self.capture.operations[step].source is not None:
+            self._run(step)
+
+    def _end(self) -> None:
         self.backward_outputs = [self._output(o) for o in self.capture.backward_outputs]
         for copy in reversed(self.copies):
             if not copy.users and copy not in self.backward_outputs:
                 self.graph.erase_node(copy)
                 self.forward.discard(copy)
 
-    def _add(self, node: fx.Node) -> fx.Node:
+    def add(self, node: fx.Node) -> fx.Node:
         if self.in_forward:
             self.forward.add(node)
         return node
 
     def _output(self, value: Any) -> Any:
-        return self._current(value) if isinstance(value, fx.Node) else value
+        return self.current(value) if isinstance(value, fx.Node) else value
 
-    def _current(self, node: fx.Node) -> fx.Node:
+    def current(self, node: fx.Node) -> fx.Node:
         """The instance of a value; a view is made where it is asked for."""
         todo = [node]
         while todo:
@@ -111,13 +135,13 @@ class Emission:
                 continue
             todo.pop()
             if made not in self.now:
-                self.now[made] = self._add(self.graph.node_copy(made, lambda n: self.now[n]))
+                self.now[made] = self.add(self.graph.node_copy(made, lambda n: self.now[n]))
                 if any(a in self.copies for a in self.now[made].all_input_nodes):
                     lie_in_copy(self.now[made])
                     self.copies[self.now[made]] = None
         return self.now[node]
 
-    def _forget(self, node: fx.Node) -> None:
+    def forget(self, node: fx.Node) -> None:
         todo = [node]
         while todo:
             taken = self.made_from.get(todo.pop(), [])
@@ -132,24 +156,26 @@ class Emission:
             self.now.pop(view, None)
         for node in copied(self.capture, self.copies_inputs):
             if node in self.now:
-                self.now[node] = self._add(copy_of(self.graph, self.now[node]))
+                self.now[node] = self.add(copy_of(self.graph, self.now[node]))
                 self.copies[self.now[node]] = None
+        if self.on_host is not None:
+            self.on_host.wait_before_backward()
         self.in_forward = False
 
     def _run(self, step: int) -> None:
         node = self.capture.operations[step].source
         assert node is not None
         for a in node.all_input_nodes:
-            self._current(a)
+            self.current(a)
         items = self.capture.items.get(node, [])
         first = self.done[step] == 0
         kept = {} if first else {i: self.now[i] for i in items if only_first_makes(node, i)}
-        self._forget(node)
+        self.forget(node)
         self.done[step] += 1
         if is_random(node) and self.runs[step] > 1:
             copy = self._draw(step, node, first)
         else:
-            copy = self._add(self.graph.node_copy(node, lambda n: self.now[n]))
+            copy = self.add(self.graph.node_copy(node, lambda n: self.now[n]))
             if not first:
                 function, arguments = second_form(node)
                 copy.target, copy.args = function, fx.node.map_arg(arguments, lambda n: self.now[n])
@@ -160,18 +186,18 @@ class Emission:
         self.now[node] = copy
         self.now.update(kept)
         for item in [i for i in items if i not in kept]:
-            self.now[item] = self._add(self.graph.node_copy(item, lambda n: self.now[n]))
+            self.now[item] = self.add(self.graph.node_copy(item, lambda n: self.now[n]))
 
     def _draw(self, step: int, node: fx.Node, first: bool) -> fx.Node:
         function: Any = node.target
         args, kwargs = fx.node.map_arg((node.args, node.kwargs), lambda n: self.now[n])
         if not first:
-            again = self._add(self.graph.call_function(draw_again, (self.states[step], function, *args), kwargs))
+            again = self.add(self.graph.call_function(draw_again, (self.states[step], function, *args), kwargs))
             again.meta = dict(node.meta)
             return again
-        both = self._add(self.graph.call_function(draw, (function, *args), kwargs))
+        both = self.add(self.graph.call_function(draw, (function, *args), kwargs))
         both.meta = {**node.meta, "val": (self.state_like, node.meta["val"])}
-        items = [self._add(self.graph.call_function(operator.getitem, (both, k))) for k in (0, 1)]
+        items = [self.add(self.graph.call_function(operator.getitem, (both, k))) for k in (0, 1)]
         items[0].meta = {"val": self.state_like}
         items[1].meta = dict(node.meta)
         self.states[step] = items[0]
@@ -210,10 +236,15 @@ def lie_in_copy(view: fx.Node) -> None:
 
 
 def emit(
-    capture: Capture, steps: list[int], costs: dict[fx.Node, Cost], state_like: Any, copies_inputs: bool
-) -> tuple[fx.GraphModule, fx.GraphModule]:
-    """Forward and backward that run these steps."""
-    emission = Emission(capture, steps, costs, state_like, copies_inputs)
+    capture: Capture,
+    steps: list[Step],
+    costs: dict[fx.Node, Cost],
+    state_like: Any,
+    copies_inputs: bool,
+    host: Host | None = None,
+) -> tuple[fx.GraphModule, fx.GraphModule, int]:
+    """Forward and backward that run these steps, and the bytes of the host's memory for their copies."""
+    emission = Emission(capture, steps, costs, state_like, copies_inputs, host)
     saved = emission.crossing()
     output = emission.graph.output(tuple(emission.forward_outputs + emission.backward_outputs))
     output.meta = dict(next(iter(reversed(capture.joint.graph.nodes))).meta)
@@ -230,7 +261,7 @@ def emit(
         )
     drop_unread(backward)
     last(backward).meta[WORKSPACE] = capture.operations[capture.end].workspace_bytes
-    return forward, backward
+    return forward, backward, emission.host_bytes
 
 
 def drop_unread(module: fx.GraphModule) -> None:

@@ -15,6 +15,7 @@ from memplan.errors import BudgetError
 from memplan.graph.capture import Capture
 from memplan.library.planning import Planning
 from memplan.memory.allocator import NotSimulated, OutOfMemory, Settings
+from memplan.memory.host import Pool
 from memplan.memory.trace import Trace
 
 
@@ -27,6 +28,15 @@ class Recomputed:
     runs: int
     module: str  # the innermost module it is from, "" if not known
     seconds: float  # of one run
+
+
+@dataclass(frozen=True)
+class Copied:
+    """A tensor that a step copies to the host's memory once, and back."""
+
+    name: str
+    n_bytes: int
+    n_back: int
 
 
 @dataclass
@@ -49,6 +59,9 @@ class GraphReport:
     plan_seconds: float  # what capture, measuring and search took
     n_operators: int
     recomputed: list[Recomputed]
+    copied: list[Copied]
+    host_bytes: int  # of the host's memory, for copies; 0: there are none
+    pool: Pool | None = field(repr=False)  # that has them
     context_bytes: int | None  # of a GPU, taken beside what the allocator has; None without one
     notes: list[str]  # what a plan does otherwise than one may expect
     planning: Planning = field(repr=False)
@@ -70,6 +83,16 @@ class GraphReport:
         """What is returned was used in a way that takes so much: the most of these is what was planned."""
         self.planned_bytes = min(self.most_bytes, max(n_bytes, self.planned_bytes if self.is_seen else 0))
         self.is_seen = True
+
+    @property
+    def out_bytes(self) -> int:
+        """Copied to the host's memory in a step."""
+        return sum(c.n_bytes for c in self.copied)
+
+    @property
+    def back_bytes(self) -> int:
+        """Copied from there."""
+        return sum(c.n_bytes * c.n_back for c in self.copied)
 
     @functools.cached_property
     def reserved_bytes(self) -> int | None:
@@ -97,6 +120,12 @@ class GraphReport:
             f"CUDA's allocator reserves {in_units(self.reserved_bytes)} for it; its context and libraries come on top{context}"
         )
 
+    def _on_host(self) -> str:
+        return (
+            f"{in_units(self.host_bytes)} of the host's memory: {len(self.copied)} tensors are copied there,"
+            f" {in_units(self.out_bytes)} out and {in_units(self.back_bytes)} back"
+        )
+
     def _let_go(self) -> str:
         return (
             f"{in_units(self.most_bytes)} where all that is returned, and its gradient, is there until the end, as the other"
@@ -111,6 +140,7 @@ class GraphReport:
             f"keeping everything takes {in_units(self.keep_all_bytes)}; no order of operators takes less than"
             f" {in_units(self.floor_bytes)}, of which {in_units(self.static_bytes)} are static",
             f"extra time {extra}{proved}; {len(self.recomputed)} of {self.n_operators} operators run again",
+            *([self._on_host()] if self.copied else []),
             self._reserved(),
             *([self._let_go()] if self.planned_bytes < self.most_bytes else []),
             *self.notes,

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from memplan.budget import AUTO_SHARE, Budget, free_host_bytes, in_units, resolve
+from memplan.budget import AUTO_SHARE, Budget, free_host_bytes, in_units, only_bytes, read_link, resolve
 from memplan.costs.cache import Cache, replace_file
 from memplan.costs.measure import Cost, context_bytes
 from memplan.costs.roofline import Device
@@ -22,15 +22,18 @@ from memplan.errors import BudgetError, FallbackWarning, MemplanError
 from memplan.graph.capture import DYNAMIC, Capture
 from memplan.graph.distributed import NO_OVERLAP, active_replica
 from memplan.library.calls import INTERFACE
-from memplan.library.planning import NO_BUDGET, Planning, Watcher
+from memplan.library.planning import NO_BUDGET, Copy, Planning, Step, Watcher
+from memplan.memory.host import Pool
 from memplan.memory.liveness import Liveness, keys_of, saved_bytes
 from memplan.memory.trace import Trace, trace_of
+from memplan.plan.copies import Host
 from memplan.plan.emit import copied, emit
-from memplan.plan.graph_report import GraphReport, Recomputed
+from memplan.plan.graph_report import Copied, GraphReport, Recomputed
 
 ROUNDS = 4  # of searches: the count over the graphs that run may be above the plan's
 ON_INFEASIBLE = ("raise", "smallest")
 MOST_HOLDERS = 3  # that an error names
+USUAL_LINK = "pcie4"  # of a card that is not in the library's table
 MARKS_IGNORED = "what torch.utils.checkpoint marks is planned like the rest"
 
 
@@ -47,6 +50,8 @@ class Options:
     cache: str | None = None  # a folder, "off", or where the environment says
     verify: bool = False
     device: Device | None = None  # given by its name
+    offload: Budget | None = None
+    link: str | float | None = None  # None: the device's
 
     def __post_init__(self) -> None:
         if self.device is not None and not isinstance(self.device, Device):
@@ -55,6 +60,10 @@ class Options:
             raise MemplanError(f"on_infeasible is 'raise' or 'smallest', not {self.on_infeasible!r}")
         if self.progress is not None and not callable(self.progress):
             raise MemplanError(f"progress is called during a search, and {self.progress!r} cannot be called")
+        if self.offload is not None and only_bytes(self.offload) == 0:
+            raise MemplanError("offload=0 is no memory of the host: leave it out")
+        if self.link is not None:
+            read_link(self.link)
         try:
             self.kept = Cache(self.cache)
         except (TypeError, RuntimeError) as error:
@@ -70,6 +79,7 @@ class Emitted:
     peak_bytes: int
     saved_bytes: int
     waiting_bytes: int  # from forward to backward: what is saved, and what the user has
+    host_bytes: int  # of the slab for copies
 
 
 class GraphPlanner:
@@ -101,7 +111,9 @@ class GraphPlanner:
         self.state_like = fake_state(capture)
         self.copies_inputs = True
         self.room_bytes = capture.operations[capture.boundary].workspace_bytes  # for others, until backward
-        self.smallest_bytes: dict[str, int] = {}  # per effort: what the smallest plan needs beside `outside_bytes`
+        self.smallest_bytes: dict[tuple[Any, ...], int] = {}  # of the smallest plan, beside `outside_bytes`, per options
+        self.host: Host | None = None  # where copies are, if plans may have some
+        self.host_bytes = self.room_on_host = 0  # at most there; for which is searched
 
     def again(self, outside_bytes: int) -> GraphPlanner:
         """For another budget, with this beside the graph. What was reported stays."""
@@ -110,17 +122,40 @@ class GraphPlanner:
             made.smallest_bytes = self.smallest_bytes
         return made
 
-    def graphs(self, steps: list[int]) -> tuple[fx.GraphModule, fx.GraphModule]:
-        return emit(self.capture, steps, self.costs, self.state_like, self.copies_inputs)
+    def offload(self, pool: Pool, taken_bytes: int, options: Options) -> None:
+        """Plans may have copies in the host's memory from now on, in what others have not taken. MemplanError."""
+        left = pool.most_bytes - taken_bytes
+        if self.host is not None or left <= 0:
+            return
+        device = self.device()
+        if device.type == "meta" and options.device is None:
+            raise MemplanError("offload= is for devices that are known: on the meta device name one (device='h100')")
+        if len(known := self.capture.devices()) > 1:
+            raise MemplanError(f"offload= is for a graph on one device, and {self.name} is on {' and '.join(map(str, known))}")
+        self.host, self.host_bytes = Host(self.capture, device, pool), left
+        self.static_keys |= self.host.keys()
+        link, rate = read_link(options.link) if options.link is not None else ("", 0.0)
+        storages = sorted(self.host.makers)
+        if link:
+            self.planning.offload(storages, link, rate)
+            return
+        card = torch.cuda.get_device_name(device) if device.type == "cuda" else USUAL_LINK
+        try:
+            self.planning.offload(storages, options.device.name if options.device is not None else card, rate)
+        except MemplanError:  # a card that the table does not have
+            self.planning.offload(storages, USUAL_LINK, rate)
 
-    def emit(self, steps: list[int]) -> Emitted:
+    def graphs(self, steps: list[Step]) -> tuple[fx.GraphModule, fx.GraphModule, int]:
+        return emit(self.capture, steps, self.costs, self.state_like, self.copies_inputs, self.host)
+
+    def emit(self, steps: list[Step]) -> Emitted:
         """The graphs of these steps, and what they need by the count over them."""
-        forward, backward = self.graphs(steps)
+        forward, backward, host_bytes = self.graphs(steps)
         above = Liveness(forward.graph, self.capture.sizes, self.static_keys)
         below, held_bytes = self._below(backward.graph, keys_of(self.held), set())
         peak = self.static_bytes + max(above.peak_bytes(), below.peak_bytes(held_bytes))
         saved = saved_bytes(backward.graph, self.capture.sizes, self.static_keys)
-        return Emitted(forward, backward, above, below, peak, saved, saved + held_bytes)
+        return Emitted(forward, backward, above, below, peak, saved, saved + held_bytes, host_bytes)
 
     def _below(self, backward: fx.Graph, held: set[int], absent: set[int]) -> tuple[Liveness, int]:
         """Backward, which begins while the user holds these storages, and what it is not given of them."""
@@ -192,9 +227,9 @@ class GraphPlanner:
     def _within(self, budget: int, target: int, options: Options) -> Emitted | None:
         """Graphs of a plan within the target whose peak is within the budget, if there are such."""
         for k in range(ROUNDS):
-            if target < self.static_bytes or not self._search(target, options):
+            emitted = self._found(target, options) if target >= self.static_bytes else None
+            if emitted is None:
                 break
-            emitted = self.emit(self.planning.steps())
             if emitted.peak_bytes <= budget:
                 return emitted
             target -= (emitted.peak_bytes - budget) << k  # what is not in a plan may grow from one to the next
@@ -203,21 +238,37 @@ class GraphPlanner:
     def smallest(self, options: Options) -> Emitted:
         """The graphs of the smallest plan, which is the same whatever the budget, and however long operators take."""
         self.copies_inputs = False
-        self._search(None, options)
-        emitted = self.emit(self.planning.steps())
-        self.smallest_bytes[options.effort] = emitted.peak_bytes - self.outside_bytes
+        emitted = self._found(None, options)
+        assert emitted is not None
+        self.smallest_bytes[self._kind(options)] = emitted.peak_bytes - self.outside_bytes
         return emitted
+
+    def _kind(self, options: Options) -> tuple[Any, ...]:
+        return options.effort, self.host_bytes, options.link
 
     def _least_bytes(self, options: Options) -> int:
         """What the smallest plan needs."""
-        if options.effort not in self.smallest_bytes:
+        if self._kind(options) not in self.smallest_bytes:
             return self.smallest(options).peak_bytes
-        return self.smallest_bytes[options.effort] + self.outside_bytes
+        return self.smallest_bytes[self._kind(options)] + self.outside_bytes
+
+    def _found(self, target: int | None, options: Options) -> Emitted | None:
+        """Graphs of a plan within the target (None: of the smallest), if there is one, whose copies fit their slab."""
+        self.room_on_host = self.host_bytes
+        while True:
+            self.planning.set("host_bytes", self.room_on_host)
+            if not self._search(target, options):
+                return None
+            emitted = self.emit(self.planning.schedule())
+            if emitted.host_bytes <= self.host_bytes:
+                return emitted
+            self.room_on_host = max(1, self.room_on_host - 2 * (emitted.host_bytes - self.host_bytes))  # gaps between copies
 
     def _search(self, target: int | None, options: Options) -> bool:
         """Whether there is a plan within this (None: the smallest): an earlier start's, or one that is searched for."""
         planning = self.planning
-        path = options.kept.plan_path(planning.hash(), target, options.effort, options.time_limit, INTERFACE)
+        key = (planning.hash(), target, options.effort, options.time_limit, INTERFACE)
+        path = options.kept.plan_path(*key, *(() if self.host is None else (self.room_on_host,)))
         if path is not None and os.path.exists(path):
             with contextlib.suppress(MemplanError):
                 return planning.take(NO_BUDGET if target is None else target, str(path))
@@ -249,11 +300,8 @@ class GraphPlanner:
 
     def _quicker(self, smallest: Emitted, options: Options) -> Emitted:
         """A plan within the peak of the smallest, which was found without regard to time; or that one."""
-        if self._search(self.planning.number("planned_bytes"), options):
-            emitted = self.emit(self.planning.steps())
-            if emitted.peak_bytes <= smallest.peak_bytes:
-                return emitted
-        return self.smallest(options)
+        quicker = self._found(self.planning.number("planned_bytes"), options)
+        return quicker if quicker is not None and quicker.peak_bytes <= smallest.peak_bytes else self.smallest(options)
 
     def _who_holds(self) -> str:
         node, storages = self.planning.holders()
@@ -267,6 +315,7 @@ class GraphPlanner:
         p = self.planning
         known = math.nan if options.device is None and self.device().type == "meta" else 1.0  # whether there are seconds
         runs = Counter(p.steps())
+        copies = Counter((s.storage, s.is_back) for s in p.schedule() if isinstance(s, Copy))
         return GraphReport(
             name=self.name,
             budget_bytes=budget,
@@ -284,6 +333,9 @@ class GraphPlanner:
             plan_seconds=plan_seconds,
             n_operators=sum(o.source is not None for o in self.capture.operations),
             recomputed=[self._recomputed(step, n, known) for step, n in runs.items() if n > 1],
+            copied=[self._copied(s, n) for (s, is_back), n in copies.items() if is_back],
+            host_bytes=emitted.host_bytes,
+            pool=self.host.pool if self.host is not None else None,
             context_bytes=context_bytes(self.device()),
             notes=[*notes_of(self.capture), *([] if options.device is None else [of_device(options.device)])],
             planning=p,
@@ -291,6 +343,10 @@ class GraphPlanner:
             capture=self.capture,
             costs=self.costs,
         )
+
+    def _copied(self, storage: int, n_back: int) -> Copied:
+        known = self.capture.storages[storage]
+        return Copied(known.name, known.n_bytes, n_back)
 
     def _recomputed(self, step: int, runs: int, known: float) -> Recomputed:
         operation = self.capture.operations[step]

@@ -24,6 +24,7 @@ from memplan.graph.joint import halves
 from memplan.graph.native import keep_for_backward, native_kernels, of_the_capture
 from memplan.graph.operators import drop_unread_arguments
 from memplan.graph.sizes import deciding_symbols, has_unknown_sizes, hold_sizes, is_last_size
+from memplan.memory.host import pool_for
 from memplan.plan.emit import default_partition
 from memplan.plan.planner import GraphPlanner, Options
 from memplan.report import Fallback, Report
@@ -75,7 +76,8 @@ class Backend:
         self.is_cut, self.only_report = is_cut, only_report
         self.model: Callable[[], torch.nn.Module | None] = lambda: None
         self.generation = 0  # of the options: what was planned for an earlier one is planned again when it is called
-        self.saved: dict[Any, int] = {}  # per frame of the user's code: what its last graph keeps for backward
+        self.saved: dict[Any, tuple[int, int]] = {}  # per frame of the user's code: what its last graph keeps, and its slab
+        self.pool = pool_for(options.offload)
         self.said: set[str] = set()
         self.current: Captured | None = None  # the graph that is compiled
         self.is_for_others = False  # it is
@@ -102,6 +104,7 @@ class Backend:
         self.accumulated_bytes = other.accumulated_bytes
         self.said, self.learned = set(), Learned()
         self.saved.clear()
+        self.pool = pool_for(self.options.offload)
         self.generation += 1
 
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_: Any) -> Callable[..., Any]:
@@ -273,6 +276,8 @@ class Backend:
         planner = captured.planner
         assert planner is not None
         captured.graph = None
+        if self.pool is not None:
+            planner.offload(self.pool, sum(n for of, (_, n) in self.saved.items() if of != captured.frame), self.options)
         try:
             emitted, budget = planner.solve(self.options, is_first=self.learned.n_times == 0)
         except BudgetError as error:
@@ -283,7 +288,7 @@ class Backend:
             return smallest.forward, smallest.backward
         graph = planner.report(emitted, budget, time.perf_counter() - start, self.options)
         captured.graph = weakref.ref(graph)
-        self.saved[captured.frame] = emitted.saved_bytes
+        self.saved[captured.frame] = emitted.saved_bytes, emitted.host_bytes
         self.report.graphs.append(graph)
         graph.frame, graph.cut_at = captured.frame, captured.cut_at
         graph.others_bytes, graph.gradients_elsewhere_bytes = self.others_bytes, self.gradients_elsewhere_bytes
@@ -319,7 +324,7 @@ class Backend:
         and of other graphs of the model gradients, and what those before it have saved."""
         known = only_bytes(self.options.reserve)
         here = {k: sum(s.n_bytes for s in capture.storages if s.kind == k) for k in ("parameter", "gradient")}
-        before = sum(n for of, n in self.saved.items() if of != frame)
+        before = sum(n for of, (n, _) in self.saved.items() if of != frame)
         self.others_bytes = before + self.learned.n_bytes
         model = self.model()
         gradients = gradient_bytes(model) if self.is_cut else 0

@@ -24,6 +24,7 @@ from memplan.costs.measure import peak_of
 from memplan.errors import FallbackWarning, MemplanError
 from memplan.graph.fused import FusedCapture, put_in_writes, take_out_writes
 from memplan.graph.sizes import hold_numbers
+from memplan.library.planning import Step
 from memplan.plan.graph_report import GraphReport
 from memplan.plan.planner import Emitted, GraphPlanner
 from memplan.run.backend import Backend
@@ -36,7 +37,7 @@ LITTLE = 0.03  # of a budget: so much may be left
 class InductorPlanner(GraphPlanner):
     """The count over the graphs knows nothing of fusion, so the planner's own is taken."""
 
-    def emit(self, steps: list[int]) -> Emitted:
+    def emit(self, steps: list[Step]) -> Emitted:
         emitted = super().emit(steps)
         return dataclasses.replace(emitted, peak_bytes=self.planning.number("planned_bytes"))
 

@@ -1,0 +1,31 @@
+/* planning_devices.c - questions about devices of the table, by name and without a handle. */
+#include <string.h>
+
+#include "estimator/training/target.h"
+#include "memplan/planning.h"
+#include "memplan/target.h"
+
+const char *mp_planning_device(size_t k)
+{
+    const mp_device *row = mp_device_row(k);
+    return row ? row->name : NULL;
+}
+
+double mp_planning_roofline(const char *device, const char *dtype, double flops, int64_t moved_bytes)
+{
+    const mp_device *row = device ? mp_device_find(device) : NULL;
+    if (!row || !dtype) return -1;
+    const mp_device at_tf32 = mp_device_at_tf32(row);
+    const mp_work work = {.flops = flops,
+                          .moved_bytes = moved_bytes,
+                          .dtype = !strcmp(dtype, "float16")    ? MP_DTYPE_FLOAT16
+                                   : !strcmp(dtype, "bfloat16") ? MP_DTYPE_BFLOAT16
+                                                                : MP_DTYPE_FLOAT};
+    return mp_roofline_seconds(strcmp(dtype, "tfloat32") ? row : &at_tf32, &work);
+}
+
+int64_t mp_planning_room(const char *device)
+{
+    const mp_device *row = device ? mp_device_find(device) : NULL;
+    return row ? row->memory_bytes - row->reserve_bytes : -1;
+}

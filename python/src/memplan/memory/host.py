@@ -1,0 +1,154 @@
+"""Copies of tensors in the host's memory: the memory, and the operators of a plan that copy there and back.
+
+Each call of a planned graph leases one slab, in which the plan gives every copy its place. A slab is memory of our own, so
+that no allocator counts it as the device's: as large as the plan says, pinned once for a GPU, and used again by later calls.
+On a GPU a copy runs on a stream of its way, behind everything that was asked of the current stream; where the plan waits for
+it, the current stream does. On a CPU a copy has ended when its operator returns. Nothing of the GPU's part has run yet.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import mmap
+import threading
+import warnings
+import weakref
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from memplan.budget import Budget, in_units, only_bytes
+from memplan.errors import FallbackWarning
+
+POOLS: weakref.WeakValueDictionary[int, Pool] = weakref.WeakValueDictionary()  # by the number in the graphs of a plan
+NUMBERS = itertools.count()
+STREAMS: dict[tuple[torch.device, str], Any] = {}
+EVENTS: dict[int, Any] = {}  # by the address that is copied to: the end of the copy, until it is waited for
+
+
+class Slab:
+    """So many bytes, apart from what a fork shares. `is_pinned`: for a GPU."""
+
+    def __init__(self, n_bytes: int, is_pinned: bool) -> None:
+        self.n_bytes, self.is_pinned = n_bytes, is_pinned
+        self.memory = mmap.mmap(-1, n_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
+        self.is_registered = False
+        if is_pinned:
+            cuda: Any = torch.cuda
+            cuda.check_error(cuda.cudart().cudaHostRegister(self.address, n_bytes, 0))
+            self.is_registered = True
+
+    def tensor(self, end: Callable[[Slab], None]) -> torch.Tensor:
+        """Its bytes; `end` is called when no tensor lies in them any more."""
+        kind: Any = type("Lease", (ctypes.c_char * self.n_bytes,), {})
+        lease = kind.from_buffer(self.memory)
+        weakref.finalize(lease, end, self)
+        return torch.frombuffer(lease, dtype=torch.uint8)
+
+    def __del__(self) -> None:
+        if getattr(self, "is_registered", False):
+            cuda: Any = torch.cuda
+            cuda.synchronize()
+            cuda.cudart().cudaHostUnregister(self.address)
+
+
+class Pool:
+    """The slabs of one model. `most_bytes`: what they may take together."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self.most_bytes, self.number = most_bytes, next(NUMBERS)
+        self.lock = threading.Lock()
+        self.idle: list[Slab] = []
+        self.returned: deque[Slab] = deque()  # since the last lease: slabs come back whenever memory is collected
+        self.leased_bytes = self.peak_bytes = 0
+        self.is_over = False  # which has been said
+        POOLS[self.number] = self
+
+    def lease(self, n_bytes: int, is_pinned: bool) -> torch.Tensor:
+        """A slab, as long as anybody has a tensor in it."""
+        with self.lock:
+            self._take_back()
+            fitting = [s for s in self.idle if s.n_bytes >= n_bytes and s.is_pinned == is_pinned]
+            slab = min(fitting, key=lambda s: s.n_bytes, default=None)
+            if slab is None:
+                if self.leased_bytes + sum(s.n_bytes for s in self.idle) + n_bytes > self.most_bytes:
+                    self.idle.clear()
+                slab = Slab(n_bytes, is_pinned)
+            else:
+                self.idle.remove(slab)
+            self.leased_bytes += slab.n_bytes
+            self.peak_bytes = max(self.peak_bytes, self.leased_bytes)
+            is_first_over = self.leased_bytes > self.most_bytes and not self.is_over
+            self.is_over = self.is_over or is_first_over
+        if is_first_over:
+            sentence = (
+                f"memplan: calls that wait for their backward have {in_units(self.leased_bytes)} of the host's memory, beyond"
+                f" offload={in_units(self.most_bytes)}, which is for one"
+            )
+            warnings.warn(sentence, FallbackWarning, stacklevel=2)
+        return slab.tensor(self.returned.append)
+
+    def _take_back(self) -> None:
+        while self.returned:
+            slab = self.returned.popleft()
+            self.leased_bytes -= slab.n_bytes
+            self.idle.append(slab)
+
+    def measure_from_now(self) -> None:
+        """From now on `peak_bytes` is the most that is leased at once."""
+        with self.lock:
+            self._take_back()
+            self.peak_bytes = self.leased_bytes
+
+
+def pool_for(offload: Budget | None) -> Pool | None:
+    return Pool(only_bytes(offload)) if offload is not None else None
+
+
+# Operators of a plan
+
+
+def lease_slab(pool: int, n_bytes: int, kind: str) -> torch.Tensor:
+    """For copies of tensors on a device of this kind."""
+    if kind == "meta":
+        return torch.empty(n_bytes, dtype=torch.uint8, device="meta")
+    return POOLS[pool].lease(n_bytes, kind == "cuda")
+
+
+def copy_out(slab: torch.Tensor, source: torch.Tensor, offset: int) -> torch.Tensor:
+    """A tensor of its own in the slab's memory: what is written beside it is no write into it."""
+    there = torch.empty(0, dtype=source.dtype, device=slab.device)
+    there.set_(slab.untyped_storage(), offset // source.element_size(), source.shape, source.stride())
+    return issue(there, source, source.device, "out")
+
+
+def copy_back(source: torch.Tensor, device: torch.device) -> torch.Tensor:
+    back = torch.empty_strided(source.shape, source.stride(), dtype=source.dtype, device=device)
+    return issue(back, source, device, "back")
+
+
+def issue(target: torch.Tensor, source: torch.Tensor, device: torch.device, way: str) -> torch.Tensor:
+    if device.type != "cuda":
+        return target.copy_(source)
+    cuda: Any = torch.cuda
+    if (device, way) not in STREAMS:
+        STREAMS[device, way] = cuda.Stream(device)
+    stream = STREAMS[device, way]
+    stream.wait_stream(cuda.current_stream(device))
+    if (event := EVENTS.get(source.data_ptr())) is not None:  # it is being copied there
+        stream.wait_event(event)
+    with cuda.stream(stream):
+        target.copy_(source, non_blocking=True)
+        EVENTS[target.data_ptr()] = stream.record_event()
+    return target
+
+
+def wait(target: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+    """The target of a copy, which has ended for whatever comes behind; only now the source may go."""
+    if EVENTS and (event := EVENTS.pop(target.data_ptr(), None)) is not None:
+        torch.cuda.current_stream(target.device if target.is_cuda else source.device).wait_event(event)
+    return target

@@ -1,0 +1,159 @@
+"""Copies to the host's memory in the graphs that run a plan: which tensors may be copied, and how their copies are written.
+
+In a graph a copy is an operator, and so is the wait for it, which holds the copy's source: what the plan says is in memory
+until then is what straight-line code holds. What lies in the host's memory is a tensor of its own there, also between
+forward and backward. Its place is found when all steps are written.
+
+    slab = lease_slab(...)            one for the call
+    h = copy_out(slab, x, offset)     where the plan copies x out
+    h = wait(h, x)                    where the plan waits: x goes, unless somebody reads it still
+    x = copy_back(h, device)          new memory on the device
+    x = wait(x, h)                    from here on x is read, and its place on the host is free
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+
+from memplan.graph.capture import Capture, allocated, is_dense, storage_bytes, storage_key
+from memplan.library.planning import Copy, Step
+from memplan.memory.host import Pool, copy_back, copy_out, lease_slab, wait
+from memplan.memory.liveness import WORKSPACE
+
+if TYPE_CHECKING:
+    from memplan.plan.emit import Emission
+
+LEAST_BYTES = 1 << 20  # of a copy: below, latency takes a good part of the time
+GRAIN = 512  # to which places are rounded
+
+
+class Host:
+    """Where a graph's copies are, and of which of its tensors there may be some: those that forward makes, that fill their
+    memory, and that the caller does not get."""
+
+    def __init__(self, capture: Capture, device: torch.device, pool: Pool) -> None:
+        self.device, self.pool = device, pool
+        returned = set(capture.storages_of(capture.forward_outputs))
+        wanted = {
+            s
+            for s, storage in enumerate(capture.storages)
+            if storage.kind in ("activation", "saved") and storage.n_bytes >= LEAST_BYTES and s not in returned
+        }
+        self.makers: dict[int, fx.Node] = {}
+        for node in capture.makers(wanted):
+            value: Any = node.meta.get("val")
+            (s,) = capture.storages_of([node])
+            if is_dense(value) and value.device == device and fills(value, capture.storages[s].n_bytes):
+                self.makers[s] = node
+        self.values = {s: there(node.meta["val"]) for s, node in self.makers.items()}
+        self.slab = next((v.new_empty((1,), dtype=torch.uint8) for v in self.values.values()), None)
+
+    def keys(self) -> set[int]:
+        """Of the storages that are no memory of the device."""
+        known = [*self.values.values(), *([] if self.slab is None else [self.slab])]
+        return {storage_key(v) for v in known}
+
+
+def fills(value: torch.Tensor, n_bytes: int) -> bool:
+    own = value.numel() * value.element_size()
+    starts = bool(value.storage_offset() == 0)
+    return starts and own == storage_bytes(value) and allocated(own, value.device) == n_bytes
+
+
+def there(value: torch.Tensor) -> Any:
+    """The same in the host's memory, as a compiler sees it."""
+    device = torch.device("cpu") if value.device.type == "cuda" else value.device
+    return value.new_empty_strided(value.shape, value.stride(), device=device)
+
+
+class Copies:
+    """Of one emission."""
+
+    def __init__(self, emission: Emission, steps: list[Step], host: Host) -> None:
+        self.emission, self.host = emission, host
+        self.brought_back = {c.storage for c in steps if isinstance(c, Copy) and c.is_back}  # the other copies are of no use
+        self.now: dict[int, fx.Node] = {}  # per storage: its copy
+        self.out: dict[int, fx.Node] = {}  # and the operator that makes it
+        self.waits: dict[int, list[Copy]] = {}  # per step
+        self.slab: fx.Node | None = None
+        if self.brought_back:
+            self.slab = self._call(lease_slab, (), host.slab)
+
+    def _call(self, function: Any, arguments: tuple[Any, ...], value: Any) -> fx.Node:
+        made = self.emission.add(self.emission.graph.call_function(function, arguments))
+        made.meta = {"val": value}
+        return made
+
+    def run(self, copy: Copy) -> None:
+        if copy.storage not in self.brought_back:
+            return
+        maker = self.host.makers[copy.storage]
+        if copy.is_back:
+            self.emission.forget(maker)
+            back = self._call(copy_back, (self.now[copy.storage], self.host.device), maker.meta["val"])
+            back.meta = {**{k: v for k, v in maker.meta.items() if k != WORKSPACE}, **back.meta}
+            self.emission.now[maker] = back
+        else:
+            value = self.host.values[copy.storage]
+            source = self.emission.current(maker)
+            self.out[copy.storage] = self._call(copy_out, (self.slab, source, 0), value)
+            self.now[copy.storage] = self.out[copy.storage]
+        self.waits.setdefault(copy.until, []).append(copy)
+
+    def wait(self, step: int) -> None:
+        """For what has to have ended before this step."""
+        for copy in self.waits.pop(step, []):
+            self._wait(copy)
+
+    def wait_before_backward(self) -> None:
+        """A call may end here: nothing may still write into memory of the device that then goes."""
+        for copies in self.waits.values():
+            for copy in [c for c in copies if c.is_back]:
+                copies.remove(copy)
+                self._wait(copy)
+
+    def _wait(self, copy: Copy) -> None:
+        maker, s = self.host.makers[copy.storage], copy.storage
+        if copy.is_back:
+            back = self.emission.now[maker]
+            self.emission.now[maker] = self._call(wait, (back, self.now[s]), back.meta["val"])
+        else:
+            source = self.out[s].args[1]
+            self.now[s] = self._call(wait, (self.now[s], source), self.host.values[s])
+
+    def place(self) -> int:
+        """Gives every copy its place, when all is written: the highest end. What lives into backward stays there, as it may
+        run twice; largest first, each where it fits lowest."""
+        if self.slab is None:
+            return 0
+        nodes = list(self.emission.graph.nodes)
+        at = {node: i for i, node in enumerate(nodes)}
+        placed: list[tuple[int, int, int, int]] = []  # first and last node, offset, end
+        height = 0
+        for s, out in sorted(self.out.items(), key=lambda item: (-storage_bytes(self.host.values[item[0]]), item[0])):
+            held = [out, *(u for u in out.users if u.target is wait)]
+            users = [u for h in held for u in h.users]
+            users += [w for u in users if u.target is copy_back for w in u.users if w.target is wait]
+            first, last = at[out], max((at[u] for u in users), default=at[out])
+            if out in self.emission.forward and any(u not in self.emission.forward for u in users):
+                last = len(nodes)
+            n_bytes = -(-storage_bytes(self.host.values[s]) // GRAIN) * GRAIN
+            offset = lowest([(o, e) for f, t, o, e in placed if f <= last and first <= t], n_bytes)
+            placed.append((first, last, offset, offset + n_bytes))
+            height = max(height, offset + n_bytes)
+            out.args = (self.slab, out.args[1], offset)
+        self.slab.args = (self.host.pool.number, height, self.host.device.type)
+        return height
+
+
+def lowest(taken: list[tuple[int, int]], n_bytes: int) -> int:
+    """Where so many bytes fit beside these."""
+    offset = 0
+    for begin, end in sorted(taken):
+        if begin >= offset + n_bytes:
+            break
+        offset = max(offset, end)
+    return offset
