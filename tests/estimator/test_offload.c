@@ -44,7 +44,7 @@ static mp_graph *offloaded(const mp_link *host, const mp_link *disk)
 {
     mp_graph *g = seven_nodes();
     size_t n;
-    assert_int_equal(mp_graph_offload(g, &(mp_offload){host, disk, 0}, &n, NULL), MP_OK);
+    assert_int_equal(mp_graph_offload(g, &(mp_offload){.host = host, .disk = disk}, &n, NULL), MP_OK);
     assert_int_equal(n, 1);
     return g;
 }
@@ -223,7 +223,8 @@ TEST(what_a_graph_had_keeps_its_numbers_and_keep_all_its_bytes_and_ticks)
         mp_step *steps = mp_alloc(after->n_nodes + 1000, sizeof *steps), *all = mp_alloc(before->n_nodes, sizeof *all);
         mp_timeline *one, *two;
         size_t n, found;
-        assert_int_equal(mp_graph_offload(after, &(mp_offload){&link, &link, 1}, &found, NULL), MP_OK);
+        assert_int_equal(mp_graph_offload(after, &(mp_offload){.host = &link, .disk = &link, .least_bytes = 1}, &found, NULL),
+                         MP_OK);
         assert_int_equal(after->n_nodes, before->n_nodes + 2 * found);
         assert_int_equal(mp_graph_n_required(after), before->n_nodes);
         n = mp_keep_all(after, steps);
