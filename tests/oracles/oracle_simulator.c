@@ -118,10 +118,10 @@ static int64_t run_clocks(const mp_graph *graph, const mp_step *steps, int n)
     int64_t latest = 0, *end = malloc(((size_t)n + 1) * sizeof *end);
     for (int t = 0; t < n; t++) end[t] = -1;
     for (int left = n; left > 0;)
-        for (int t = n - 1; t >= 0; t--) {
+        for (int t = 0; t < n; t++) {
             int64_t start = 0;
             bool can_begin = end[t] < 0;
-            for (int u = 0; u < n; u++) {
+            for (int u = 0; u < t && can_begin; u++) {
                 if (!follows(graph, steps, t, u)) continue;
                 can_begin = can_begin && end[u] >= 0;
                 if (end[u] > start) start = end[u];
