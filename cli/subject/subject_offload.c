@@ -96,10 +96,12 @@ mp_status subject_offload(const options *o, const own_device *device, subject *s
     if (!wanted->n) return MP_OK;
     MP_ENSURE(o->command != CMD_APPLY, err, MP_UNSUPPORTED,
               "the plan was made with --offload, and 'memplan %s' does not copy to other memories", commands[o->command].name);
-    MP_ENSURE(o->command != CMD_TRAIN || !s->program || s->program->backend->is_host, err, MP_UNSUPPORTED,
-              "--offload: train copies to other memories on the CPU only, and not yet on --device %s", o->model.device);
+    const mp_backend *runs = o->command == CMD_TRAIN && s->program ? s->program->backend : NULL;
+    const bool is_away = runs && !runs->is_host;
     for (size_t k = 0; k < wanted->n; k++) {
         MP_CHECK(read_destination(o, k, device, s, &read, err));
+        MP_ENSURE(read.is_host || !is_away, err, MP_UNSUPPORTED,
+                  "--offload: with --device %s train copies to the host's memory, and not to a folder", o->model.device);
         MP_ENSURE(!(read.is_host ? has_host : has_disk), err, MP_INVALID,
                   "--offload: '%s' is one too many: there can be the host and one folder", wanted->items[k]);
         *(read.is_host ? &host : &disk) = read;
@@ -112,6 +114,7 @@ mp_status subject_offload(const options *o, const own_device *device, subject *s
     MP_ENSURE(n_copied, err, MP_INVALID, "--offload: there is nothing to copy: no activation has %s or more",
               mp_bytes_text(MP_OFFLOAD_LEAST_BYTES));
     for (int m = 1; m < (int)s->graph->n_tiers; m++) {
+        if (is_away && host.rate > 0) break; /* its link is as fast as it is */
         const bool is_host = !strcmp(s->graph->tiers[m], "host");
         s->tier_bytes[m] = is_host ? host.bytes : disk.bytes;
         if (host.rate > 0 && (is_host || !disk.rate || host.rate < disk.rate))
