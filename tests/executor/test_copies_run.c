@@ -2,6 +2,7 @@
  * without copies, where what has died is overwritten and every address is used again in every step; bytes as planned. */
 
 #include "executor/run/calls.h"
+#include "executor/run/channels.h"
 #include "tests/cases/backend_case.h"
 #include "tests/cases/deferring_backend.h"
 #include "tests/cases/recording_backend.h"
@@ -156,6 +157,42 @@ TEST(every_copy_is_waited_for_where_the_plan_says)
         mp_plan_free(plan);
     }
     assert_true(n_within > 10);
+    mp_plan_free(plain);
+    training_end(&t);
+}
+
+/* Copies that were forgotten, or made twice: other bytes than the plan's. */
+TEST(what_is_not_copied_as_planned_is_an_error)
+{
+    mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .fuse = MP_FUSE_NONE, .dtype = MP_DTYPE_FLOAT};
+    training_case t = training_begin_on(backend_of_tests(), cases[0].network, 0, &options);
+    mp_plan *plain = training_keep_all(&t);
+    int64_t bytes[2];
+    offload_all(t.program->graph);
+    mp_plan *plan = random_offload(t.program->graph, 1, plain->steps, plain->n_steps, bytes);
+    for (int times = 0; times < 3; times++) {
+        mp_error err = {0};
+        mp_addresses at;
+        mp_channels channels = {0};
+        const mp_execution_options none = {0};
+        mp_pool *pool = mp_pool_new();
+        int n = 0;
+        if (mp_addresses_of(t.program, plan, &none, pool, &at, &err) != MP_OK) fail_msg("%s", err.message);
+        assert_int_equal(mp_channels_open(&at, &none, pool, &channels, &err), MP_OK);
+        for (int s = 0; s < (int)plan->n_steps; s++) {
+            if (!at.steps[s].is_copy) continue;
+            for (int k = n++ ? 1 : times; k > 0; k--) {
+                assert_int_equal(mp_channels_issue(&channels, s, &err), MP_OK);
+                assert_int_equal(mp_channels_wait(&channels, s, &err), MP_OK);
+            }
+        }
+        assert_int_equal(mp_channels_end_pass(&channels, &err), times == 1 ? MP_OK : MP_REFUTED);
+        if (times != 1) assert_non_null(strstr(err.message, " bytes were copied out and "));
+        mp_channels_close(&channels);
+        mp_addresses_free(&at);
+        mp_pool_free(pool);
+    }
+    mp_plan_free(plan);
     mp_plan_free(plain);
     training_end(&t);
 }
