@@ -22,8 +22,8 @@ mp_status mp_channels_open(const mp_addresses *a, const mp_execution_options *op
                                               .plain = options->plain_files};
         if (!a->steps[t].is_copy) continue;
         if (!*queue) MP_CHECK(mp_copy_queue_new(&wanted, queue, err));
-        int64_t *planned =
-            a->steps[t].n_copies && a->steps[t].copies->is_out ? &out->planned.out_bytes : &out->planned.in_bytes;
+        mp_copied *sum = &out->planned[a->steps[t].is_of_state];
+        int64_t *planned = a->steps[t].n_copies && a->steps[t].copies->is_out ? &sum->out_bytes : &sum->in_bytes;
         for (size_t i = 0; i < f->n_reads; i++) {
             const int64_t from_bytes = storages[f->reads[i]].bytes, to_bytes = storages[f->writes[i]].bytes;
             *planned += from_bytes < to_bytes ? from_bytes : to_bytes;
@@ -38,11 +38,11 @@ void mp_channels_close(mp_channels *c)
     *c = (mp_channels){0};
 }
 
-mp_status mp_channels_issue(mp_channels *c, int t, mp_error *err)
+mp_status mp_channels_issue(mp_channels *c, int t, bool updates, mp_error *err)
 {
     const mp_ready_step *r = &c->at->steps[t];
     c->tickets[t] = -1;
-    for (size_t i = 0; i < r->n_copies; i++)
+    for (size_t i = 0; i < r->n_copies && (updates || !r->is_of_state); i++)
         MP_CHECK(mp_copy_queue_issue(c->queues[alternative_of(c->at, t)->channel], &r->copies[i], &c->tickets[t], err));
     return MP_OK;
 }
@@ -66,11 +66,14 @@ mp_copied mp_channels_copied(const mp_channels *c)
     return sum;
 }
 
-mp_status mp_channels_end_pass(mp_channels *c, mp_error *err)
+mp_status mp_channels_end_pass(mp_channels *c, bool runs_rest, bool updates, mp_error *err)
 {
     const mp_copied copied = mp_channels_copied(c);
-    c->expected.out_bytes += c->planned.out_bytes;
-    c->expected.in_bytes += c->planned.in_bytes;
+    const bool runs[2] = {runs_rest, updates};
+    for (int k = 0; k < 2; k++) {
+        c->expected.out_bytes += runs[k] ? c->planned[k].out_bytes : 0;
+        c->expected.in_bytes += runs[k] ? c->planned[k].in_bytes : 0;
+    }
     MP_ENSURE(copied.out_bytes == c->expected.out_bytes && copied.in_bytes == c->expected.in_bytes, err, MP_REFUTED,
               "%lld bytes were copied out and %lld back; by the plan it is %lld and %lld", (long long)copied.out_bytes,
               (long long)copied.in_bytes, (long long)c->expected.out_bytes, (long long)c->expected.in_bytes);

@@ -8,7 +8,7 @@ typedef struct mp_channels {
     const mp_addresses *at;
     mp_copy_queue *queues[MP_MAX_CHANNELS]; /* NULL: the plan copies nothing there */
     int64_t *tickets;                       /* per step: of its last copy */
-    mp_copied planned, expected;            /* bytes of one pass; of all passes so far */
+    mp_copied planned[2], expected;         /* bytes of one pass, besides state and of state; of all so far */
     double wait_seconds;                    /* in mp_channels_wait */
 } mp_channels;
 
@@ -19,10 +19,11 @@ mp_status mp_channels_open(const mp_addresses *addresses, const mp_execution_opt
 void mp_channels_close(mp_channels *channels); /* does nothing for a zeroed one */
 
 /* Issues the copies of step t, which is one, and waits for them; MP_IO: a copy failed, of this step or of one before it on the
- * channel. */
-mp_status mp_channels_issue(mp_channels *channels, int t, mp_error *err);
+ * channel. Of a pass that does not update, those of state are left out. */
+mp_status mp_channels_issue(mp_channels *channels, int t, bool updates, mp_error *err);
 mp_status mp_channels_wait(mp_channels *channels, int t, mp_error *err);
-/* Checks, when all copies of a pass have been waited for, that as many bytes have been copied as the plan says. MP_REFUTED. */
-mp_status mp_channels_end_pass(mp_channels *channels, mp_error *err);
+/* Checks, when all copies of a pass have been waited for, that as many bytes have been copied as the plan says: of a whole pass
+ * with or without updates, or of updates alone. MP_REFUTED. */
+mp_status mp_channels_end_pass(mp_channels *channels, bool runs_rest, bool updates, mp_error *err);
 /* Returns the bytes that have been copied. */
 mp_copied mp_channels_copied(const mp_channels *channels);
