@@ -225,7 +225,7 @@ static mp_status ready_copies(const walker *w, const mp_step *step, mp_ready_ste
     const mp_graph *g = w->a->program->graph;
     const mp_alternative *f = &g->nodes[step->node].alternatives[step->alternative];
     r->is_copy = mp_copy_way_of(g, step->node, step->alternative) != MP_COPY_NONE;
-    r->is_of_state = mp_node_copies_state(&g->nodes[step->node]);
+    r->is_of_state = mp_node_copies_state(g, step->node);
     if (!r->is_copy) {
         MP_CHECK(check_on_device(g, step->node, f->reads, f->n_reads, err));
         MP_CHECK(check_on_device(g, step->node, f->writes, f->n_writes, err));

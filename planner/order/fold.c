@@ -7,7 +7,7 @@
 
 static bool comes_from_tier(const mp_graph *graph, int s)
 {
-    return graph->producer[s] >= 0 && mp_node_copies_state(&graph->nodes[graph->producer[s]]);
+    return graph->producer[s] >= 0 && mp_node_copies_state(graph, graph->producer[s]);
 }
 
 /* Leaves out what copies of state bring. The lists are the graph's own. */
@@ -47,7 +47,7 @@ static bool copies_more(const mp_graph *graph)
 {
     for (size_t v = 0; v < graph->n_nodes; v++)
         for (size_t k = 0; k < graph->nodes[v].n_alternatives; k++)
-            if (!mp_node_copies_state(&graph->nodes[v]) && mp_copy_way_of(graph, (int)v, (int)k) != MP_COPY_NONE) return true;
+            if (!mp_node_copies_state(graph, (int)v) && mp_copy_way_of(graph, (int)v, (int)k) != MP_COPY_NONE) return true;
     return false;
 }
 
@@ -82,16 +82,17 @@ mp_status mp_state_fold(const mp_graph *graph, mp_graph **out, mp_error *err)
     return MP_OK;
 }
 
-size_t mp_steps_leave_out(const mp_graph *graph, mp_step *steps, size_t n, bool (*is_out)(const mp_node *node), int *at)
+size_t mp_steps_leave_out(const mp_graph *graph, mp_step *steps, size_t n, bool (*is_out)(const mp_graph *graph, int node),
+                          int *at)
 {
     size_t left = 0;
     for (size_t t = 0; t < n; t++) {
         at[t] = (int)left;
-        left += !is_out(&graph->nodes[steps[t].node]);
+        left += !is_out(graph, steps[t].node);
     }
     at[n] = (int)left;
     for (size_t t = 0; t < n; t++) {
-        if (is_out(&graph->nodes[steps[t].node])) continue;
+        if (is_out(graph, steps[t].node)) continue;
         mp_step *step = &steps[at[t]];
         *step = steps[t];
         if (mp_step_is_issued(*step)) mp_steps_issue(step, 0, 1, at[step->until] > at[t] + 1 ? at[step->until] : 0);

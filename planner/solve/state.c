@@ -182,14 +182,14 @@ static mp_status take_better(const mp_request *request, const mp_graph *folded, 
     return MP_OK;
 }
 
-static bool is_update(const mp_node *node)
+static bool is_update(const mp_graph *graph, int node)
 {
-    return node->phase == MP_PHASE_UPDATE;
+    return graph->nodes[node].phase == MP_PHASE_UPDATE;
 }
 
 /* Copies the steps of a plan but for those of some nodes; *out is released with mp_free. */
-static mp_status leave_out(const mp_graph *graph, const mp_plan *plan, bool (*is_out)(const mp_node *node), mp_step **out,
-                           size_t *n, mp_error *err)
+static mp_status leave_out(const mp_graph *graph, const mp_plan *plan, bool (*is_out)(const mp_graph *graph, int node),
+                           mp_step **out, size_t *n, mp_error *err)
 {
     MP_OWNED mp_step *steps = mp_alloc(plan->n_steps, sizeof *steps);
     MP_OWNED int *at = mp_alloc(plan->n_steps + 1, sizeof *at);
@@ -233,7 +233,7 @@ int64_t mp_state_bound(const mp_graph *graph, int64_t ticks)
         int64_t slowest = 0;
         if (node->phase != MP_PHASE_UPDATE) continue;
         for (size_t k = 0; k < node->n_alternatives; k++) slowest = later(slowest, node->alternatives[k].ticks);
-        if (!mp_node_copies_state(node)) {
+        if (!mp_node_copies_state(graph, (int)v)) {
             updates += slowest;
             continue;
         }

@@ -1,4 +1,5 @@
-/* state.h - graphs whose optimizer state lies in another tier and is copied to the device for its update (planner/order/fold.h). */
+/* state.h - graphs whose optimizer state lies in another tier and is copied to the device for its update
+ * (planner/order/fold.h). */
 #pragma once
 
 #include "memplan/solver.h"
