@@ -168,7 +168,7 @@ static mp_status move_state(extension *x, int update, int s)
     const char *title = mp_storage_title(x->graph, s, &label);
     state->kind = old->kind = MP_KIND_SAVED;
     old->tier = MP_TIER_DEVICE;
-    old->name = mp_pool_format(x->graph->pool, "%s before the update", title);
+    old->name = mp_pool_format(x->graph->pool, "old %s", title);
     MP_ENSURE(old->name, x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
     MP_CHECK(replace(x, &a->reads, a->n_reads, s, before));
     if (a->n_in_place) memcpy(pairs, a->in_place, a->n_in_place * sizeof *pairs);

@@ -2,7 +2,6 @@
  * hidden where the link and the memory permit it. */
 #include "planner/solve/state.h"
 
-#include <limits.h>
 #include <string.h>
 
 #include "estimator/graph/liveness.h"
@@ -256,18 +255,26 @@ typedef struct listener {
     const mp_graph *folded;
 } listener;
 
-/* Hands on what the search tries, with copies in the same memory. */
+/* Hands on what the search tries, with copies in the memory that it needs, and with more of it: in steps up to that of all
+ * state.
+ */
 static mp_status hear(const mp_step *steps, size_t n, int64_t peak_bytes, int64_t ticks, void *data, mp_error *err)
 {
+    enum { STEPS = 4 };
     const listener *l = data;
     const mp_request *request = l->request;
-    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
-    MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
-    placing x = {.graph = request->graph, .folded = l->folded, .steps = steps, .n = (int)n, .err = err};
+    int64_t state_bytes = 0;
     (void)ticks; /* without copies */
-    MP_CHECK(place_copies(&x, (distance){INT_MAX, true}, peak_bytes, pool));
-    MP_CHECK(mp_timeline_build(request->graph, x.all, (size_t)x.n_all, &timeline, err));
-    return request->on_offer(x.all, (size_t)x.n_all, timeline->peak_bytes, timeline->ticks, request->on_offer_data, err);
+    for (int m = 1; m < (int)request->graph->n_tiers; m++) state_bytes += mp_graph_static_bytes_in(request->graph, m);
+    for (int k = 0; k <= STEPS; k++) {
+        MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
+        MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
+        placing x = {.graph = request->graph, .folded = l->folded, .steps = steps, .n = (int)n, .err = err};
+        MP_CHECK(place_copies(&x, (distance){1 << k, true}, peak_bytes + state_bytes / STEPS * k, pool));
+        MP_CHECK(mp_timeline_build(request->graph, x.all, (size_t)x.n_all, &timeline, err));
+        MP_CHECK(request->on_offer(x.all, (size_t)x.n_all, timeline->peak_bytes, timeline->ticks, request->on_offer_data, err));
+    }
+    return MP_OK;
 }
 
 /* Makes the smallest plan of the folded graph's. */

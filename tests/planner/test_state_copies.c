@@ -78,9 +78,9 @@ TEST(the_states_of_the_document_become_three_storages_and_two_nodes_each)
     } storages[] = {{"s1", MP_KIND_SAVED, 0},
                     {"s2", MP_KIND_SAVED, 0},
                     {"s1 on the host", MP_KIND_OPTIMIZER_STATE, 1},
-                    {"s1 before the update", MP_KIND_SAVED, 0},
+                    {"old s1", MP_KIND_SAVED, 0},
                     {"s2 on the host", MP_KIND_OPTIMIZER_STATE, 1},
-                    {"s2 before the update", MP_KIND_SAVED, 0}};
+                    {"old s2", MP_KIND_SAVED, 0}};
     static const struct {
         const char *name;
         int read, written, channel;
