@@ -46,6 +46,20 @@ static void print_fates(const fate_bytes *fates)
     }
 }
 
+/* Returns the bytes of optimizer state that lies in other tiers. */
+static int64_t state_away(const mp_graph *graph)
+{
+    int64_t bytes = 0;
+    for (int m = 1; m < (int)graph->n_tiers; m++) bytes += mp_graph_static_bytes_in(graph, m);
+    return bytes;
+}
+
+static void print_state(const mp_graph *graph)
+{
+    if (state_away(graph))
+        screen_row("  %-10s %11s away from the device but for its update", "state", mp_bytes_text(state_away(graph)));
+}
+
 static void print_waits(const outcome *out, const mp_plan *plan, const mp_copying *copying)
 {
     const mp_graph *graph = out->subject->graph;
@@ -74,6 +88,7 @@ mp_status print_plan_offload(const outcome *out, const mp_plan *plan, mp_error *
     MP_CHECK(add_fates(graph, plan, &fates, err));
     MP_CHECK(mp_makespan_copying(graph, plan->steps, plan->n_steps, &copying, err));
     print_fates(&fates);
+    print_state(graph);
     if (!copying.copy_ticks) {
         screen_row("  copies: none in this plan");
         return MP_OK;
@@ -108,10 +123,10 @@ mp_status offload_json(const outcome *out, const mp_plan *plan, json_t **json, m
                                  "floor_bytes", (json_int_t)mp_graph_static_bytes_in(graph, (int)m)));
     }
     mp_json_set(json, "offload",
-                json_pack("{s:o, s:I, s:I, s:o, s:f, s:o}", "tiers", tiers, "bytes_out", (json_int_t)copying.out_bytes,
+                json_pack("{s:o, s:I, s:I, s:o, s:f, s:o, s:I}", "tiers", tiers, "bytes_out", (json_int_t)copying.out_bytes,
                           "bytes_in", (json_int_t)copying.in_bytes, "hidden_share",
                           mp_json_real_if(copying.copy_ticks, hidden_share(&copying)), "wait_seconds",
                           (double)copying.wait_ticks * graph->tick_seconds, "slowdown_seconds",
-                          mp_json_real_if(slowdown >= 0, slowdown)));
+                          mp_json_real_if(slowdown >= 0, slowdown), "state_bytes", (json_int_t)state_away(graph)));
     return MP_OK;
 }

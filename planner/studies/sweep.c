@@ -15,6 +15,7 @@
 #include "planner/math/tuning.h"
 #include "planner/search/searchers.h"
 #include "planner/solve/solver.h"
+#include "planner/solve/state.h"
 #include "planner/studies/frontier.h"
 
 typedef struct sweep {
@@ -221,6 +222,7 @@ static mp_status find_bounds(sweep *x, size_t n, mp_error *err)
 {
     const mp_sweep_request *request = x->request;
     mp_sweep *found = x->found;
+    const bool has_state = mp_graph_n_state_copies(request->graph);
     const mp_bound_options options = {.effort = mp_proof_effort(request->graph) ? 1 : 0, .stop = is_stopped, .data = x};
     MP_ENSURE(found->bounds = mp_alloc(n, sizeof *found->bounds), err, MP_NOMEM, "out of memory for %zu budgets", n);
     found->n_bounds = n;
@@ -228,9 +230,10 @@ static mp_status find_bounds(sweep *x, size_t n, mp_error *err)
         mp_sweep_bound *b = &found->bounds[k];
         mp_bound bound = {0};
         b->budget_bytes = request->budgets ? request->budgets[k] : default_budget(x, k, n);
-        b->ticks = k + 1 < n ? b[1].ticks : found->keep_all_ticks;
+        b->ticks = k + 1 < n ? b[1].ticks : has_state ? 0 : found->keep_all_ticks; /* nothing is faster */
         if (found->stopped) continue;
         MP_CHECK(mp_prove(request->problem, b->budget_bytes, request->keep_order, &options, &bound, err));
+        if (has_state) bound.ticks = mp_state_bound(request->graph, bound.ticks);
         if (bound.ticks > b->ticks) b->ticks = bound.ticks;
         b->infeasible = bound.infeasible;
         if (!found->bound_orders || bound.orders == MP_BOUND_THIS_ORDER) found->bound_orders = bound.orders;
