@@ -10,6 +10,7 @@ typedef struct place {
     const mp_link *link;
     const char *tier, *where;         /* "host", "the host" */
     const char *out, *in, *both_ways; /* channels; the third one takes the place of both on a shared link */
+    int64_t alignment;                /* of its offsets; 0: the graph's */
     int tier_number, out_number, in_number;
 } place;
 
@@ -30,6 +31,7 @@ static mp_status add_place(extension *x, const place *wanted)
     place *p = &x->places[x->n_places++];
     *p = *wanted;
     MP_CHECK(mp_graph_tier(graph, p->tier, &p->tier_number, x->err));
+    graph->tier_alignment[p->tier_number] = p->alignment;
     MP_CHECK(mp_graph_channel(graph, p->link->is_shared ? p->both_ways : p->out, &p->out_number, x->err));
     p->in_number = p->out_number;
     return p->link->is_shared ? MP_OK : mp_graph_channel(graph, p->in, &p->in_number, x->err);
@@ -138,8 +140,9 @@ mp_status mp_graph_offload(mp_graph *graph, const mp_offload *offload, size_t *n
     const int n = (int)graph->n_storages;
     size_t n_found = 0;
     MP_ENSURE(offload->host || offload->disk, err, MP_INVALID, "the graph '%s' has nowhere to copy to", graph->name);
-    MP_CHECK(add_place(&x, &(place){offload->host, "host", "the host", "copy out", "copy in", "copy", 0, 0, 0}));
-    MP_CHECK(add_place(&x, &(place){offload->disk, "disk", "disk", "disk write", "disk read", "disk", 0, 0, 0}));
+    MP_CHECK(add_place(&x, &(place){offload->host, "host", "the host", "copy out", "copy in", "copy", 0, 0, 0, 0}));
+    MP_CHECK(add_place(
+        &x, &(place){offload->disk, "disk", "disk", "disk write", "disk read", "disk", MP_DISK_BLOCK_BYTES, 0, 0, 0}));
     for (size_t s = 0; s < graph->n_storages; s++)
         if (graph->storages[s].id >= x.next_storage) x.next_storage = graph->storages[s].id + 1;
     for (size_t i = 0; i < graph->n_nodes; i++)
