@@ -1,4 +1,4 @@
-/* cmd_profile.c - measures the time of each node of the training step on this machine. */
+/* cmd_profile.c - measures the time of each node of the training step on this machine, or how fast copies are here. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,6 +9,7 @@
 #include "cli/messages/quantities.h"
 #include "cli/messages/terminal.h"
 #include "cli/options/commands.h"
+#include "cli/reports/link_report.h"
 #include "cli/reports/report.h"
 #include "cli/reports/train_report.h"
 #include "estimator/base/clock.h"
@@ -192,6 +193,38 @@ static json_t *measured_json(const train_outcome *t, const choice *c, size_t lef
                      "fastest_seconds", c->fastest, "operators", profile_json(g, &t->after));
 }
 
+/* ---- links ---- */
+
+static mp_status measure_links(const options *o, json_t **links, mp_error *err)
+{
+    const mp_backend *backend;
+    own_device device;
+    mp_link_speed speed;
+    MP_CHECK(subject_device(&o->model, &backend, &device, err));
+    MP_ENSURE(backend && backend->is_host, err, MP_UNSUPPORTED,
+              "--link: profile measures copies from and to the memory of the CPU, and not yet that of --device %s",
+              o->model.device);
+    for (size_t k = 0; k < o->output.links.n; k++) {
+        const char *where = o->output.links.items[k];
+        MP_CHECK(mp_link_measure(strcmp(where, "host") ? where : NULL, &(mp_copy_queue_options){0}, &speed, err));
+        if (o->talk.json)
+            mp_json_append(links, link_json(where, &speed));
+        else
+            print_link(where, &speed);
+    }
+    return MP_OK;
+}
+
+static int profile_links(const options *o)
+{
+    mp_error err = {0};
+    MP_OWNED_BY(json_decref) json_t *links = json_array();
+    if (o->n_operands || o->output.out) return usage_error("profile --link measures no model, and writes no costs");
+    if (measure_links(o, &links, &err) != MP_OK) return output_failed(&err);
+    if (!o->talk.json) return EXIT_DONE;
+    return print_json("links", json_pack("{s:s, s:O}", "device", o->model.device, "links", links));
+}
+
 int cmd_profile(options *o)
 {
     mp_error err = {0};
@@ -199,9 +232,11 @@ int cmd_profile(options *o)
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     mp_node_cost *costs = NULL;
     size_t left_out = 0;
+    if (!option_given(o, OPT_DEVICE)) o->model.device = "cpu";
+    if (o->output.links.n) return profile_links(o);
+    if (!o->n_operands) return usage_error("profile needs a model, or --link WHERE");
     if (!o->output.out) return usage_error("profile needs a file to write: -o costs.json");
     if (o->talk.json && !strcmp(o->output.out, "-")) return usage_error("--json and -o - both want standard output");
-    if (!option_given(o, OPT_DEVICE)) o->model.device = "cpu";
     mp_status st = subject_load(o->operands[0], o, &t.subject, &err);
     if (st == MP_OK && !t.subject.program) st = MP_FAIL(&err, MP_INVALID, "profile runs a model on a backend: --device cpu");
     if (st == MP_OK && t.subject.program->bindings->loss < 0)

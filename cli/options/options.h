@@ -86,6 +86,7 @@ typedef struct training_options {
 
 /* Which files to write or draw, and of what. */
 typedef struct output_options {
+    text_list links; /* to measure */
     const char *out, *format, *plan, *capacity, *view, *framework, *sort;
     int64_t depth, top;
     bool training, curve, minimize, per_op, csv;

@@ -1,6 +1,7 @@
 /* subject_offload.c - reads where to copy, over which link and how much, and extends the graph. */
 #include "cli/subject/subject.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/options/commands.h"
@@ -18,19 +19,33 @@ typedef struct destination {
     int64_t bytes; /* 0: no limit */
 } destination;
 
-/* Reads "24GB/s" as the rate of both ways. */
-static bool read_rate(const char *text, mp_link *link)
+/* Reads "24GB/s", of `n` bytes. */
+static bool read_rate(const char *text, size_t n, double *rate)
 {
-    const size_t n = strlen(text);
     char bytes[RATE_MAX];
     const char *why = NULL;
     budget b;
-    if (n < 3 || n >= sizeof bytes || strcmp(text + n - 2, "/s") != 0) return false;
+    if (n < 3 || n >= sizeof bytes || strncmp(text + n - 2, "/s", 2) != 0) return false;
     memcpy(bytes, text, n - 2);
     bytes[n - 2] = '\0';
     if (!budget_parse(bytes, &b, &why) || b.kind != BUDGET_BYTES || b.bytes <= 0) return false;
-    link->out_bytes_per_second = link->in_bytes_per_second = (double)b.bytes;
+    *rate = (double)b.bytes;
     return true;
+}
+
+/* Reads "24GB/s" as the rate of both ways, or what 'profile --link' prints: "5.1GB/s,4.9GB/s,12us,turns". */
+static bool read_link(const char *text, mp_link *link)
+{
+    const size_t n = strcspn(text, ",");
+    if (!read_rate(text, n, &link->out_bytes_per_second)) return false;
+    link->in_bytes_per_second = link->out_bytes_per_second;
+    if (!text[n]) return true;
+    const char *in = text + n + 1, *latency = in + strcspn(in, ",");
+    char *end;
+    if (!*latency || !read_rate(in, (size_t)(latency - in), &link->in_bytes_per_second)) return false;
+    link->latency_seconds = strtod(latency + 1, &end) / 1e6;
+    link->is_shared = !strcmp(end, "us,turns");
+    return link->latency_seconds >= 0 && link->latency_seconds < 1e6 && (link->is_shared || !strcmp(end, "us"));
 }
 
 /* Finds the link of destination k: the --link in the same place, or the usual one. */
@@ -42,9 +57,11 @@ static mp_status find_link(const model_options *o, size_t k, const char *usual, 
     out->link = row ? *row : *mp_link_row(0); /* a rate keeps the latency of some link */
     MP_ENSURE(row || text, err, MP_INVALID, "--offload: how fast copies from %s are is not known: --link says it",
               device->profile.name);
-    MP_ENSURE(!text || named || read_rate(text, &out->link), err, MP_INVALID,
-              "--link: '%s' is neither a link that 'memplan devices' lists nor a rate like 24GB/s", text);
-    out->rate = text && !named ? out->link.out_bytes_per_second : 0;
+    MP_ENSURE(!text || named || read_link(text, &out->link), err, MP_INVALID,
+              "--link: '%s' is neither a link that 'memplan devices' lists, nor a rate like 24GB/s, nor what 'memplan profile "
+              "--link' prints",
+              text);
+    out->rate = text && !named && !strchr(text, ',') ? out->link.out_bytes_per_second : 0;
     return MP_OK;
 }
 
@@ -96,10 +113,12 @@ mp_status subject_offload(const options *o, const own_device *device, subject *s
     if (!wanted->n) return MP_OK;
     MP_ENSURE(o->command != CMD_APPLY, err, MP_UNSUPPORTED,
               "the plan was made with --offload, and 'memplan %s' does not copy to other memories", commands[o->command].name);
-    MP_ENSURE(o->command != CMD_TRAIN || !s->program || s->program->backend->is_host, err, MP_UNSUPPORTED,
-              "--offload: train copies to other memories on the CPU only, and not yet on --device %s", o->model.device);
+    const mp_backend *runs = o->command == CMD_TRAIN && s->program ? s->program->backend : NULL;
+    const bool is_away = runs && !runs->is_host;
     for (size_t k = 0; k < wanted->n; k++) {
         MP_CHECK(read_destination(o, k, device, s, &read, err));
+        MP_ENSURE(read.is_host || !is_away, err, MP_UNSUPPORTED,
+                  "--offload: with --device %s train copies to the host's memory, and not to a folder", o->model.device);
         MP_ENSURE(!(read.is_host ? has_host : has_disk), err, MP_INVALID,
                   "--offload: '%s' is one too many: there can be the host and one folder", wanted->items[k]);
         *(read.is_host ? &host : &disk) = read;
@@ -112,6 +131,7 @@ mp_status subject_offload(const options *o, const own_device *device, subject *s
     MP_ENSURE(n_copied, err, MP_INVALID, "--offload: there is nothing to copy: no activation has %s or more",
               mp_bytes_text(MP_OFFLOAD_LEAST_BYTES));
     for (int m = 1; m < (int)s->graph->n_tiers; m++) {
+        if (is_away && host.rate > 0) break; /* its link is as fast as it is */
         const bool is_host = !strcmp(s->graph->tiers[m], "host");
         s->tier_bytes[m] = is_host ? host.bytes : disk.bytes;
         if (host.rate > 0 && (is_host || !disk.rate || host.rate < disk.rate))

@@ -245,7 +245,7 @@ static void add_spans(const mp_graph *graph, const mp_timeline *tl, int tier, bo
         const mp_span *span = &tl->spans[k];
         const mp_storage *storage = &graph->storages[span->storage];
         if (storage->tier != tier) continue;
-        differences[span->begin + (between || span->takes_over >= 0)] += storage->bytes;
+        differences[between ? span->begin + 1 : mp_span_counts_from(span)] += storage->bytes;
         differences[span->end] -= storage->bytes;
     }
 }
@@ -345,7 +345,7 @@ size_t mp_timeline_holders(const mp_graph *graph, const mp_timeline *timeline, i
     for (size_t k = 0; k < timeline->n_spans && timeline->spans[k].begin <= step; k++) {
         const mp_span *span = &timeline->spans[k];
         if (graph->storages[span->storage].tier != MP_TIER_DEVICE) continue;
-        if (span->end <= step || (span->begin == step && span->takes_over >= 0)) continue;
+        if (span->end <= step || step < mp_span_counts_from(span)) continue;
         size_t j = n < most ? n : most; /* spans[0..j) are sorted; the smallest is dropped */
         for (; j > 0; j--) {
             const mp_span *other = &timeline->spans[spans[j - 1]];

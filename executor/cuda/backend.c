@@ -95,7 +95,7 @@ static void fill(const mp_backend *self, void *memory, unsigned char byte, int64
 static void copy(const mp_backend *self, void *to, const void *from, int64_t bytes)
 {
     mp_cuda_use(self);
-    if (bytes > 0) cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToDevice, mp_cuda_stream());
+    if (bytes > 0) cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDefault, mp_cuda_stream());
 }
 
 static int64_t touched(const mp_backend *self, const void *memory, unsigned char byte, int64_t bytes)

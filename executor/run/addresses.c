@@ -84,6 +84,22 @@ static void layout_free(mp_tier_layout *layout)
     mp_free(layout->places);
 }
 
+/* Takes the bytes of a tier; for a device with memory of its own from the backend, as memory that its streams reach. */
+static mp_status open_tier(mp_addresses *a, int tier, const mp_tier_memory *wanted, int64_t bytes, mp_error *err)
+{
+    const mp_backend *b = a->program->backend;
+    const char *name = a->program->graph->tiers[tier];
+    if (!b->side_begin) return mp_tier_open(name, wanted->folder, bytes, wanted->locked, &a->tiers[tier], err);
+    MP_ENSURE(!wanted->folder, err, MP_UNSUPPORTED, "the %s backend copies to memory, and not to the folder %.300s", b->name,
+              wanted->folder);
+    if (b->is_host || !b->pin) return mp_tier_open(name, NULL, bytes, wanted->locked, &a->tiers[tier], err);
+    char *memory = b->pin(b, bytes);
+    MP_ENSURE(memory, err, MP_NOMEM, "there is no memory of %lld bytes for the tier '%.60s' that the device can reach",
+              (long long)bytes, name);
+    mp_tier_over(name, memory, bytes, &a->tiers[tier]);
+    return MP_OK;
+}
+
 /* Takes the memory of another tier: what is always live there, and behind it an arena, as planned, or if the plan has no
  * offsets there, or not for a disk, as it is now laid out. */
 static mp_status take_tier(mp_addresses *a, int tier, const mp_tier_memory *wanted, mp_pool *pool, mp_error *err)
@@ -110,7 +126,7 @@ static mp_status take_tier(mp_addresses *a, int tier, const mp_tier_memory *want
     MP_ENSURE(!wanted->capacity_bytes || bytes <= wanted->capacity_bytes, err, MP_INFEASIBLE,
               "the plan takes %lld bytes of the tier '%.60s'%s%s, of which there are %lld", (long long)bytes, g->tiers[tier],
               wanted->folder ? " in " : "", wanted->folder ? wanted->folder : "", (long long)wanted->capacity_bytes);
-    MP_CHECK(mp_tier_open(g->tiers[tier], wanted->folder, bytes, wanted->locked, &a->tiers[tier], err));
+    MP_CHECK(open_tier(a, tier, wanted, bytes, err));
     if (a->tiers[tier].memory) memset(a->tiers[tier].memory + fixed, MP_UNUSED_BYTE, (size_t)layout.arena_bytes);
     return MP_OK;
 }
@@ -238,8 +254,8 @@ static mp_status ready_copies(const walker *w, const mp_step *step, mp_ready_ste
     }
     MP_ENSURE(f->n_reads == f->n_writes && !f->n_adds, err, MP_UNSUPPORTED, "%s is no copy: it reads %zu and writes %zu",
               mp_node_label(g, step->node).text, f->n_reads, f->n_writes);
-    MP_ENSURE(w->a->program->backend->is_host, err, MP_UNSUPPORTED, "the %s backend does not copy to other tiers",
-              w->a->program->backend->name);
+    MP_ENSURE(w->a->program->backend->is_host || w->a->program->backend->side_begin, err, MP_UNSUPPORTED,
+              "the %s backend does not copy to other tiers", w->a->program->backend->name);
     MP_ENSURE(r->copies = mp_pool_alloc(w->pool, f->n_reads, sizeof *r->copies), err, MP_NOMEM, "out of memory");
     for (size_t i = 0; i < f->n_reads; i++)
         if (g->storages[f->writes[i]].bytes) MP_CHECK(ready_copy(w, f->reads[i], f->writes[i], &r->copies[r->n_copies++], err));
@@ -365,7 +381,10 @@ void mp_addresses_free(mp_addresses *a)
     const mp_backend *b = a->program->backend;
     b->release(b, a->fixed, a->fixed_bytes);
     b->release(b, a->arena, a->arena_bytes);
-    for (int m = 1; m < MP_MAX_TIERS; m++) mp_tier_close(&a->tiers[m]);
+    for (int m = 1; m < MP_MAX_TIERS; m++) {
+        if (a->tiers[m].is_lent) b->unpin(b, a->tiers[m].memory);
+        mp_tier_close(&a->tiers[m]);
+    }
     *a = (mp_addresses){0};
 }
 
@@ -398,7 +417,7 @@ void mp_addresses_poison(const mp_addresses *a, int t)
         const int64_t at = a->place_at[r->dead[k]];
         const int tier = tier_of(a, p);
         char *block = tier == MP_TIER_DEVICE ? a->arena : a->tiers[tier].memory;
-        bool taken = !block;
+        bool taken = !block || a->tiers[tier].is_lent;
         for (size_t q = 0; !taken && q < a->n_places; q++) {
             const mp_place *o = &a->places[q];
             taken = o != p && o->begin <= t && o->end > t + 1 && tier_of(a, o) == tier && a->place_at[q] < at + p->bytes &&

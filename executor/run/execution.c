@@ -70,7 +70,6 @@ mp_status mp_execution_new(mp_program *program, const mp_plan *plan, const mp_ex
     MP_CHECK(mp_channels_open(&e->at, options, e->pool, &e->channels, err));
     e->records =
         program->backend->record_begin && !options->by_call && !options->profile && !options->poison && !options->guards;
-    for (size_t k = 0; k < e->calls.n; k++) e->records &= !e->calls.list[k].is_copy;
     *out = e;
     e = NULL;
     return MP_OK;
@@ -220,7 +219,7 @@ static mp_status end_call(mp_execution *e, const mp_pass_call *call, mp_error *e
 static mp_status run_call(mp_execution *e, const mp_pass_call *call, int64_t pass, int kind, mp_error *err)
 {
     const mp_ready_step *r = &e->at.steps[call->step];
-    if (call->is_copy) return mp_channels_issue(&e->channels, (int)call->step, err);
+    if (call->is_copy) return mp_channels_issue(&e->channels, call, err);
     switch (e->program->bindings->nodes[r->node].task) {
     case MP_TASK_FORWARD:
     case MP_TASK_BACKWARD:
@@ -249,23 +248,37 @@ static mp_status run_watched(mp_execution *e, const mp_pass_call *call, int64_t 
     return MP_OK;
 }
 
+/* Issues a call of updates, or runs it in order. */
+static mp_status run_or_issue(mp_execution *e, const mp_pass_call *call, int64_t pass, int kind, mp_error *err)
+{
+    const mp_backend *b = e->program->backend;
+    if (call->is_copy) return run_call(e, call, pass, kind, err);
+    const bool issued = call->channel != MP_CHANNEL_COMPUTE && (kind & PASS_UPDATES);
+    if (issued) MP_CHECK(b->side_begin(b, call->channel, err));
+    const mp_status ran = (e->watch ? run_watched : run_call)(e, call, pass, kind, err);
+    if (issued) MP_CHECK(b->side_end(b, call->channel, call->mark, ran == MP_OK ? err : NULL)); /* also after a failure */
+    return ran;
+}
+
+/* Waits for an issued call; updates are issued only in a pass that has them. */
+static mp_status wait_for(mp_execution *e, const mp_pass_call *call, int kind, mp_error *err)
+{
+    const mp_backend *b = e->program->backend;
+    if (call->is_copy) return mp_channels_wait(&e->channels, call, err);
+    return kind & PASS_UPDATES ? b->side_wait(b, call->channel, call->mark, err) : MP_OK;
+}
+
 /* Runs the calls of the plan. Instances that an issued step uses are poisoned only after the wait for it. */
 static mp_status run_calls(mp_execution *e, int64_t pass, int kind, mp_error *err)
 {
     const mp_backend *b = e->program->backend;
     const bool noted = e->options.profile && b->note_time, clocked = e->options.profile && !noted;
-    int n_marks = 0;
     for (size_t k = 0; k < e->calls.n; k++) {
         const mp_pass_call *call = &e->calls.list[k];
-        const bool side = call->is_side && (kind & PASS_UPDATES);
         const double from = clocked ? mp_clock_now() : 0;
         if (noted) MP_CHECK(b->note_time(b, 2 * (int)k, err));
-        if (side) MP_CHECK(b->side_begin(b, err));
-        const mp_status ran = (e->watch && !call->is_copy ? run_watched : run_call)(e, call, pass, kind, err);
-        if (side) MP_CHECK(b->side_end(b, n_marks++, ran == MP_OK ? err : NULL)); /* also after a failure */
-        MP_CHECK(ran);
-        if (call->wait >= 0 && (kind & PASS_UPDATES)) MP_CHECK(b->side_wait(b, call->wait, err));
-        for (size_t i = 0; i < call->n_awaited; i++) MP_CHECK(mp_channels_wait(&e->channels, call->awaited[i], err));
+        MP_CHECK(run_or_issue(e, call, pass, kind, err));
+        for (size_t i = 0; i < call->n_awaited; i++) MP_CHECK(wait_for(e, &e->calls.list[call->awaited[i]], kind, err));
         if (noted) MP_CHECK(b->note_time(b, 2 * (int)k + 1, err));
         if (clocked) {
             MP_CHECK(b->wait(b, err));
@@ -298,7 +311,10 @@ static mp_status run_pass(mp_execution *e, int64_t pass, bool added, int64_t upd
         k->has_run = true;
         return run_calls(e, pass, kind, err);
     }
-    if (!k->recording) MP_CHECK(record(e, pass, kind, err));
+    if (k->recording)
+        mp_channels_replay(&e->channels);
+    else
+        MP_CHECK(record(e, pass, kind, err));
     return b->replay(b, k->recording, err);
 }
 

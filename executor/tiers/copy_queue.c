@@ -37,7 +37,8 @@ static void system_sleep_until(void *clock, double seconds)
         nanosleep(&(struct timespec){(time_t)left, (long)(1e9 * (left - (double)(time_t)left))}, NULL);
 }
 
-/* mp_paced: waits until the link would have moved as many bytes, so that none of them moves sooner than it would there. */
+/* mp_paced: waits until the link would have moved as many bytes. So a piece begins no sooner than it would there, and the copy,
+ * for whose end this is asked too, ends no sooner; what a piece takes here is not added to that. */
 static bool pace(void *data, int64_t moved_bytes)
 {
     mp_copy_queue *q = data;
@@ -63,6 +64,7 @@ static void *run(void *data)
         pthread_mutex_unlock(&q->lock);
         q->began = q->options.now(q->options.clock);
         const mp_status st = mp_transfer_run(q->transfer, &copy, pace, q, &why);
+        if (st == MP_OK) pace(q, copy.bytes);
         pthread_mutex_lock(&q->lock);
         q->failed = st;
         q->why = why;

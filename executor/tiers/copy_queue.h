@@ -6,7 +6,7 @@
 typedef struct mp_copy_queue mp_copy_queue;
 
 typedef struct mp_copy_queue_options {
-    double bytes_per_second;    /* as slow a link as this: nothing moves sooner than it would there; 0: as fast as it goes */
+    double bytes_per_second;    /* as slow a link as this: no copy ends sooner than it would there; 0: as fast as it goes */
     bool plain;                 /* without io_uring */
     double (*now)(void *clock); /* the clock of the link, in seconds; NULL: the system's */
     void (*sleep_until)(void *clock, double seconds);

@@ -128,7 +128,7 @@ mp_status mp_transfer_run(mp_transfer *m, const mp_copy *c, mp_paced paced, void
     for (;;) {
         const int64_t left = c->bytes - begun;
         if (left > 0 && goes_on && !m->failed && m->n_under_way < AT_ONCE) {
-            goes_on = paced(data, begun + (left < PIECE ? left : PIECE));
+            goes_on = paced(data, begun);
             if (goes_on) begun += begin(m, begun);
         } else if (m->n_under_way) {
             end_one(m);

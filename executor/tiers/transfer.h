@@ -13,8 +13,8 @@ typedef struct mp_copy {
     const char *label; /* of what is copied, in messages; "" if it has none */
 } mp_copy;
 
-/* Asked before every piece, with the bytes that will then have been moved of the copy; false: it is to end. */
-typedef bool (*mp_paced)(void *data, int64_t moved_bytes);
+/* Asked before every piece, with the bytes of the copy that have begun to move before it; false: it is to end. */
+typedef bool (*mp_paced)(void *data, int64_t begun_bytes);
 
 /* Of one thread: the buffers of its pieces, and its io_uring, with which it reads or writes several pieces of a file at once;
  * where the kernel has none for us, one after the other with pread and pwrite. */

@@ -48,6 +48,12 @@ typedef struct mp_span {
     int takes_over; /* the storage whose memory it takes over at `begin`, -1: none */
 } mp_span;
 
+/* Returns the first step in whose live bytes the instance counts: in its first step it may be in another's memory. O(1). */
+static inline int mp_span_counts_from(const mp_span *span)
+{
+    return span->begin + (span->takes_over >= 0);
+}
+
 /* The use of one memory. */
 typedef struct mp_tier_use {
     int64_t *live_bytes; /* per step */

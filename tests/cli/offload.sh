@@ -33,6 +33,8 @@ try offload_wrong_unit plan $copies --offload host:12XB
 try offload_wrong_twice plan $copies --offload host --offload host:3GiB
 try offload_wrong_link plan $copies --offload host --link pcie9
 try offload_wrong_rate plan $copies --offload host --link 12GB
+try offload_wrong_latency plan $copies --offload host --link 3GB/s,4GB/s,12ms
+FILTER="sed -n /activation/,/^$/p" try offload_plan_measured plan $copies --offload host:8GiB --link 350GB/s,300GB/s,20us,turns
 try offload_wrong_links plan $copies --offload host --link pcie4 --link pcie4
 try offload_wrong_link_alone plan $copies --link pcie4
 try offload_wrong_second_stream plan mlp4.onnx --batch 65536 --budget 80% --offload host --fuse backward --second-stream

@@ -37,3 +37,40 @@ holds profile_agrees_with_itself sh -c "
     '$memplan' profile bert.onnx --json -o parts.costs > parts.json &&
     '$memplan' train bert.onnx --budget 100% --steps 2 --no-before --profile > parts.txt && grep -q 'in the fastest step (' parts.txt &&
     python3 -c 'import json; d = json.load(open(\"parts.json\")); assert 0 < sum(o[\"seconds\"] for o in d[\"operators\"]) <= d[\"step_seconds\"]'"
+
+# Links: what is printed is what plan takes; a disk's errors are one sentence, and nothing is left in the folder.
+mkdir -p linked
+"$memplan" profile --link host --link linked --json > links.json
+holds profile_link_is_what_plan_takes sh -c "
+    option=\$(python3 -c 'import json; print(json.load(open(\"links.json\"))[\"links\"][1][\"option\"])') &&
+    '$memplan' plan '$root/examples/mlp4.onnx' --batch 65536 --budget 80% --device cpu --offload linked --link \$option -q && test -z \"\$(ls -A linked)\""
+holds profile_link_prints_what_plan_takes sh -c "
+    '$memplan' profile --link host > links.txt && grep -q '^host: [0-9.]* GB/s out, [0-9.]* GB/s back, latency ' links.txt && grep -q '^ *64.00 MiB ' links.txt &&
+    '$memplan' plan '$root/examples/mlp4.onnx' --batch 65536 --budget 80% --device cpu \$(grep '^--offload host --link ' links.txt) -q"
+holds profile_link_fits_what_it_measured python3 -c "
+import json
+for link in json.load(open('links.json'))['links']:
+    sizes = link['sizes']
+    assert [size['bytes'] for size in sizes] == [65536 * 4**k for k in range(6)]
+    for way in 'out', 'in':
+        seconds = sorted(size[way + '_seconds'] / (link['latency_seconds'] + size['bytes'] / link[way + '_bytes_per_second']) for size in sizes)
+        assert seconds[0] < 1.05 and seconds[-1] > 0.95, (link['where'], way, seconds)"
+unlinked() { # STATUS SENTENCE ARGUMENT...
+    status=$1 sentence=$2
+    shift 2
+    "$memplan" profile "$@" 2> why.txt > out.txt
+    ended=$?
+    cat why.txt
+    [ $ended = "$status" ] && [ "$(wc -l < why.txt)" = 1 ] && grep -q "^memplan: .*$sentence" why.txt && [ ! -s out.txt ] && [ -z "$(ls -A linked)" ]
+}
+without_large_files_here() { (ulimit -f 1024; unlinked "$@"); }
+holds profile_link_no_folder unlinked 1 "no file can be made for the tier 'disk' in absent: No such file or directory\$" --link absent
+holds profile_link_no_file unlinked 1 "no file can be made for the tier 'disk' in /proc: " --link /proc
+holds profile_link_no_large_files without_large_files_here 1 "there is no room of 134217728 bytes for the tier 'disk' in linked: File too large\$" --link linked
+holds profile_link_full_disk sh -c "
+    unshare -rm true 2> /dev/null || exit 0
+    unshare -rm sh -c \"mount -t tmpfs -o size=2m none linked && exec '$memplan' profile --link linked\" 2> why.txt
+    test \$? = 1 && grep -q 'there is no room of 134217728 bytes for the tier .disk. in linked: No space left on device\$' why.txt"
+try profile_link_of_a_card profile --link host --device h100
+try profile_link_and_model profile bert.onnx --link host
+try profile_nothing profile

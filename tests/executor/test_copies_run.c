@@ -2,10 +2,12 @@
  * without copies, where what has died is overwritten and every address is used again in every step; bytes as planned. */
 
 #include "executor/run/calls.h"
+#include "executor/run/channels.h"
 #include "memplan/check.h"
 #include "memplan/training.h"
 #include "tests/cases/backend_case.h"
 #include "tests/cases/deferring_backend.h"
+#include "tests/cases/recording_backend.h"
 #include "tests/cases/test.h"
 #include "tests/cases/training_case.h"
 #include "tests/oracles/random_beside.h"
@@ -55,7 +57,7 @@ static outcome run(training_case *t, const mp_plan *plan, const mp_execution_opt
 static mp_execution_options way(int k)
 {
     mp_execution_options o = {.hyper = mp_hyper_default(MP_OPTIMIZER_ADAMW), .seed = 3, .poison = true};
-    o.tiers[1].folder = k % 3 ? folder() : NULL;
+    o.tiers[1].folder = k % 3 && !backend_of_tests()->side_begin ? folder() : NULL; /* streams copy to memory */
     o.plain_files = k % 3 == 2;
     o.guards = k == 3;
     o.one_by_one = k == 4;
@@ -103,25 +105,37 @@ TEST(what_is_copied_changes_nothing)
     assert_true(n_copies > 200 && n_tight >= 3);
 }
 
-/* The calls run every step once, in order, and each copy is waited for by one call, whose end is that of the copy. */
+/* The calls run every step once, in order, and each copy is waited for after the call that ends where the plan says, by itself
+ * or with a later one of its channel that has the same end. */
 static void check_calls(const mp_plan *plan, const mp_addresses *at, const mp_calls *calls, bool in_order, int *n_within)
 {
-    size_t next = 0, n_awaited = 0, n_copies = 0;
+    size_t next = 0;
+    int n_marks[MP_MAX_CHANNELS] = {0}, n_awaited[MP_MAX_CHANNELS] = {0};
     for (size_t k = 0; k < calls->n; k++) {
         const mp_pass_call *call = &calls->list[k];
+        const int t = (int)next, until = plan->steps[t].until;
         assert_true(call->step == next && call->n_steps > 0 && call->is_copy == at->steps[next].is_copy);
+        assert_true((call->channel != MP_CHANNEL_COMPUTE) == call->is_copy && call->mark == n_marks[call->channel]++);
+        if (call->is_copy) assert_int_equal(call->end, in_order || !until ? t + 1 : until);
         next += call->n_steps;
         for (size_t i = 0; i < call->n_awaited; i++) {
-            const int t = call->awaited[i], until = plan->steps[t].until;
-            assert_true(at->steps[t].is_copy);
-            assert_int_equal(in_order || !until ? t + 1 : until, next);
+            const mp_pass_call *other = &calls->list[call->awaited[i]];
+            assert_true(call->awaited[i] <= (int)k && other->is_copy && other->end == (int)next);
             *n_within += call->is_update && k + 1 < calls->n && calls->list[k + 1].is_update;
         }
-        n_awaited += call->n_awaited;
+        for (size_t j = 0; j <= k; j++) {
+            const mp_pass_call *other = &calls->list[j];
+            bool is_awaited = !other->is_copy || other->end != (int)next;
+            for (size_t i = 0; i < call->n_awaited; i++) {
+                const mp_pass_call *stands = &calls->list[call->awaited[i]];
+                is_awaited |= stands->channel == other->channel && stands->mark >= other->mark;
+            }
+            assert_true(is_awaited);
+            n_awaited[other->channel] += other->is_copy && other->end == (int)next;
+        }
     }
     assert_int_equal(next, plan->n_steps);
-    for (size_t t = 0; t < plan->n_steps; t++) n_copies += at->steps[t].is_copy;
-    assert_int_equal(n_awaited, n_copies);
+    for (int c = 1; c < MP_MAX_CHANNELS; c++) assert_int_equal(n_awaited[c], n_marks[c]);
 }
 
 TEST(every_copy_is_waited_for_where_the_plan_says)
@@ -147,6 +161,42 @@ TEST(every_copy_is_waited_for_where_the_plan_says)
         mp_plan_free(plan);
     }
     assert_true(n_within > 10);
+    mp_plan_free(plain);
+    training_end(&t);
+}
+
+/* Copies that were forgotten, or made twice: other bytes than the plan's. */
+TEST(what_is_not_copied_as_planned_is_an_error)
+{
+    mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .fuse = MP_FUSE_NONE, .dtype = MP_DTYPE_FLOAT};
+    training_case t = training_begin_on(backend_of_tests(), cases[0].network, 0, &options);
+    mp_plan *plain = training_keep_all(&t);
+    int64_t bytes[2];
+    offload_all(t.program->graph);
+    mp_plan *plan = random_offload(t.program->graph, 1, plain->steps, plain->n_steps, bytes);
+    for (int times = 0; times < 3; times++) {
+        mp_error err = {0};
+        mp_addresses at;
+        mp_channels channels = {0};
+        const mp_execution_options none = {0};
+        mp_pool *pool = mp_pool_new();
+        int n = 0;
+        if (mp_addresses_of(t.program, plan, &none, pool, &at, &err) != MP_OK) fail_msg("%s", err.message);
+        assert_int_equal(mp_channels_open(&at, &none, pool, &channels, &err), MP_OK);
+        for (int s = 0; s < (int)plan->n_steps; s++) {
+            if (!at.steps[s].is_copy) continue;
+            for (int k = n++ ? 1 : times; k > 0; k--) {
+                assert_int_equal(mp_channels_issue(&channels, s, &err), MP_OK);
+                assert_int_equal(mp_channels_wait(&channels, s, &err), MP_OK);
+            }
+        }
+        assert_int_equal(mp_channels_end_pass(&channels, &err), times == 1 ? MP_OK : MP_REFUTED);
+        if (times != 1) assert_non_null(strstr(err.message, " bytes were copied out and "));
+        mp_channels_close(&channels);
+        mp_addresses_free(&at);
+        mp_pool_free(pool);
+    }
+    mp_plan_free(plan);
     mp_plan_free(plain);
     training_end(&t);
 }
@@ -185,6 +235,7 @@ TEST(what_an_algorithm_computes_is_copied_too)
 TEST(copies_and_a_second_stream_run_beside)
 {
     static deferrer deferred_by;
+    if (!backend_of_tests()->is_host) skip(); /* a deferrer is made of a backend in the host's memory */
     mp_training_options options = {.optimizer = MP_OPTIMIZER_ADAMW, .fuse = MP_FUSE_BACKWARD, .dtype = MP_DTYPE_FLOAT};
     bool is_tight;
     int64_t bytes[2];
@@ -244,4 +295,98 @@ TEST(the_planned_offsets_of_a_tier_are_used)
         mp_plan_free(plain);
         training_end(&t);
     }
+}
+
+/* Training on side streams of a device with memory of its own, as plans are run on a GPU. */
+typedef struct streamed {
+    training_case t;
+    mp_plan *plain;
+    outcome without;
+} streamed;
+
+static deferrer streams;
+static recorder recorded_by;
+
+static streamed begin_streamed(const mp_backend *backend, int k, const mp_execution_options *options)
+{
+    streamed s;
+    bool is_tight;
+    const mp_training_options training = {.optimizer = MP_OPTIMIZER_ADAMW, .fuse = cases[k].fuse, .dtype = cases[k].dtype};
+    s.t = training_begin_on(backend, cases[k].network, 0, &training);
+    s.plain = training_keep_all(&s.t);
+    s.without = run(&s.t, s.plain, options, (int64_t[2]){0}, &is_tight);
+    offload_all(s.t.program->graph);
+    return s;
+}
+
+static void end_streamed(streamed *s)
+{
+    mp_plan_free(s->plain);
+    training_end(&s->t);
+}
+
+TEST(copies_on_streams_change_nothing)
+{
+    if (!backend_of_tests()->is_host) skip();
+    const mp_execution_options usual = way(2), plain = {.hyper = usual.hyper, .seed = usual.seed}, profiled = way(5);
+    for (int turn = 0; turn < 3; turn++) {
+        const mp_backend *deferring = deferring_backend(&streams, backend_of_tests());
+        deferring_backend_is_away(&streams);
+        /* call by call and poisoned, in order, recorded */
+        mp_execution_options options = turn == 0 ? usual : turn == 1 ? profiled : plain;
+        options.tiers[1].folder = NULL;
+        streamed s = begin_streamed(turn == 2 ? recording_backend(&recorded_by, deferring) : deferring, 1 + turn % 2, &options);
+        for (uint64_t seed = 1; seed <= 3; seed++) {
+            bool is_tight;
+            int64_t bytes[2];
+            mp_plan *plan = random_offload(s.t.program->graph, seed, s.plain->steps, s.plain->n_steps, bytes);
+            const outcome with = run(&s.t, plan, &options, bytes, &is_tight);
+            assert_memory_equal(&s.without, &with, sizeof with);
+            mp_plan_free(plan);
+        }
+        assert_true(streams.counted.n_copies > STEPS && (turn != 2 || recorded_by.counted.n_replayed > STEPS));
+        assert_int_equal(streams.counted.n_faults + streams.counted.n_pinned, 0);
+        if (turn == 2) assert_int_equal(recorded_by.counted.n_faults, 0);
+        end_streamed(&s);
+    }
+}
+
+/* What the streams of a device would do to a program that forgets a wait: it is seen. */
+TEST(a_wait_that_is_left_out_is_seen)
+{
+    int n_seen = 0;
+    if (!backend_of_tests()->is_host) skip();
+    mp_execution_options options = way(0);
+    const mp_backend *deferring = deferring_backend(&streams, backend_of_tests());
+    deferring_backend_is_away(&streams);
+    streamed s = begin_streamed(deferring, 1, &options);
+    for (int k = 2; k <= 6; k++) {
+        int64_t bytes[2];
+        bool is_tight;
+        mp_plan *plan = random_offload(s.t.program->graph, 1, s.plain->steps, s.plain->n_steps, bytes);
+        streams.counted = (deferring_counts){0};
+        streams.n_waits = 0;
+        streams.skips_waits = k;
+        const outcome with = run(&s.t, plan, &options, bytes, &is_tight);
+        n_seen += streams.counted.n_faults > 0 || memcmp(&s.without, &with, sizeof with) != 0;
+        mp_plan_free(plan);
+    }
+    assert_int_equal(n_seen, 5);
+    end_streamed(&s);
+}
+
+TEST(streams_copy_to_no_folder)
+{
+    mp_error err = {0};
+    mp_execution *e = NULL;
+    int64_t bytes[2];
+    if (!backend_of_tests()->is_host) skip();
+    mp_execution_options options = way(1);
+    const mp_backend *deferring = deferring_backend(&streams, backend_of_tests());
+    streamed s = begin_streamed(deferring, 0, &(mp_execution_options){.hyper = options.hyper});
+    mp_plan *plan = random_offload(s.t.program->graph, 1, s.plain->steps, s.plain->n_steps, bytes);
+    assert_int_equal(mp_execution_new(s.t.program, plan, &options, &e, &err), MP_UNSUPPORTED);
+    assert_non_null(strstr(err.message, "backend copies to memory, and not to the folder "));
+    mp_plan_free(plan);
+    end_streamed(&s);
 }

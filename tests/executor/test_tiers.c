@@ -224,6 +224,54 @@ TEST(a_slow_link_takes_its_time)
     }
 }
 
+/* The clock of a link that stands still until the caller has gone on. */
+typedef struct gate {
+    pthread_mutex_t lock;
+    pthread_t caller;
+    bool waits_elsewhere;
+} gate;
+
+static void sleep_at_gate(void *data, double seconds)
+{
+    gate *g = data;
+    (void)seconds;
+    g->waits_elsewhere = !pthread_equal(pthread_self(), g->caller);
+    if (!g->waits_elsewhere) return;
+    pthread_mutex_lock(&g->lock);
+    pthread_mutex_unlock(&g->lock);
+}
+
+static double no_time(void *data)
+{
+    (void)data;
+    return 0;
+}
+
+/* Whoever issues a copy computes on while it is under way. */
+TEST(a_copy_stops_nobody_but_who_waits_for_it)
+{
+    gate g = {PTHREAD_MUTEX_INITIALIZER, pthread_self(), false};
+    mp_error err = {0};
+    mp_tier tier;
+    mp_copy_queue *queue;
+    int64_t ticket = -1;
+    char from[100] = "computed", other[100] = "";
+    const mp_copy_queue_options options = {.bytes_per_second = 1, .now = no_time, .sleep_until = sleep_at_gate, .clock = &g};
+    check(mp_tier_open("host", NULL, sizeof from, false, &tier, &err), &err);
+    check(mp_copy_queue_new(&options, &queue, &err), &err);
+    const mp_copy out = {&tier, 0, from, sizeof from, true, "x"}, in = {&tier, 0, other, sizeof other, false, "x"};
+    pthread_mutex_lock(&g.lock);
+    check(mp_copy_queue_issue(queue, &out, &ticket, &err), &err);
+    check(mp_copy_queue_issue(queue, &in, &ticket, &err), &err);
+    assert_int_equal(mp_copy_queue_copied(queue).out_bytes, 0); /* computing goes on here */
+    pthread_mutex_unlock(&g.lock);
+    check(mp_copy_queue_wait(queue, ticket, &err), &err);
+    assert_true(g.waits_elsewhere);
+    assert_string_equal(other, from);
+    mp_copy_queue_free(queue);
+    mp_tier_close(&tier);
+}
+
 TEST(what_is_not_within_a_tier_is_refused)
 {
     mp_tier memory, file;

@@ -64,6 +64,7 @@ mp_graph *cells_graph(const cells *c)
             node(graph, MP_PHASE_BACKWARD, (int[]){gradient[k], internal[k], before, after}, (int[]){gradient[k - 1], -1});
         alternative->adds = mp_graph_list(graph, &sum, 1);
         alternative->n_adds = 1;
+        alternative->ticks = c->backward_ticks[k];
         graph->nodes[graph->n_nodes - 1].forward_of = k - 1;
     }
     if (mp_graph_finish(graph, &err) != MP_OK) fail_msg("%s", err.message);

@@ -15,13 +15,14 @@ typedef struct cell {
 
 typedef struct cells {
     int n;
-    cell cell[CELLS + 1];        /* from 1 on */
-    int64_t last_gradient_bytes; /* of state n, which the loss makes */
+    cell cell[CELLS + 1];              /* from 1 on */
+    int64_t last_gradient_bytes;       /* of state n, which the loss makes */
+    int64_t backward_ticks[CELLS + 1]; /* the loss takes none */
 } cells;
 
-/* Fails the test if the graph can't be built. Only the forward nodes take ticks. */
+/* Fails the test if the graph can't be built. */
 mp_graph *cells_graph(const cells *c);
 
-/* The least ticks of any order of steps, recomputations and drops that never has more than `bytes` in memory, what is always
- * live aside; -1: there is none. At most ORACLE_CELLS cells. Time and bytes O(4^n * n). */
+/* The least ticks of forward in any order of steps, recomputations and drops that never has more than `bytes` in memory, what
+ * is always live aside; -1: there is none. At most ORACLE_CELLS cells. Time and bytes O(4^n * n). */
 int64_t oracle_least_ticks(const cells *c, int64_t bytes);

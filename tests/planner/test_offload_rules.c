@@ -89,6 +89,27 @@ TEST(over_a_slow_link_one_rule_waits_and_the_others_compute_again)
     mp_graph_free(graph);
 }
 
+/* Copies never make it worse: where everything has room nothing is copied, and no plan has a higher peak than without. */
+TEST(with_room_for_everything_nothing_is_copied)
+{
+    for (uint64_t seed = 1; seed <= 30; seed++) {
+        mp_graph *graph = random_graph(seed, 12, MP_FUSE_NONE, false);
+        offload_all(graph);
+        mp_answer keep = solve(graph, "none", MP_NO_LIMIT);
+        const int64_t whole = keep.smallest->peak_bytes;
+        for (int k = 0; k <= 4; k++) {
+            mp_answer answer = solve(graph, k < RULES ? rules[k] : "auto", k % 2 ? whole : MP_NO_LIMIT);
+            assert_non_null(answer.plan);
+            assert_true(answer.plan->peak_bytes <= whole && answer.plan->ticks == answer.plan->baseline_ticks);
+            assert_int_equal(extras_of(graph, answer.plan).copied, 0);
+            assert_true(answer.smallest->peak_bytes <= whole);
+            mp_answer_free(&answer);
+        }
+        mp_answer_free(&keep);
+        mp_graph_free(graph);
+    }
+}
+
 TEST(a_graph_without_copies_is_refused)
 {
     mp_graph *graph;
