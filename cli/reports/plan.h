@@ -66,7 +66,8 @@ mp_status print_plan_json(const outcome *out, mp_error *err);
 
 /* ---- --offload: what is copied to other tiers and back; nothing for a graph without tiers. MP_NOMEM ---- */
 
-/* Of a graph with tiers: finds what is proved of them and, unless nobody sees it or the search has a time limit or was ended,
+/* Of a graph with tiers: finds what is proved of them and, unless nobody sees it, the search has a time limit or was ended, or
+ * state is copied,
  * what more memory would be worth or how much of them would be enough: out->tier_floors and the members behind it. As
  * mp_tier_floors, mp_worth_of and mp_tier_enough. */
 mp_status find_plan_offload(outcome *out, const mp_request *request, mp_error *err);

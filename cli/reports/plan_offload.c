@@ -48,6 +48,20 @@ static void print_fates(const fate_bytes *fates)
     }
 }
 
+/* Returns the bytes of optimizer state that lies in other tiers. */
+static int64_t state_away(const mp_graph *graph)
+{
+    int64_t bytes = 0;
+    for (int m = 1; m < (int)graph->n_tiers; m++) bytes += mp_graph_static_bytes_in(graph, m);
+    return bytes;
+}
+
+static void print_state(const mp_graph *graph)
+{
+    if (state_away(graph))
+        screen_row("  %-10s %11s away from the device but for its update", "state", mp_bytes_text(state_away(graph)));
+}
+
 static void print_waits(const outcome *out, const mp_plan *plan, const mp_copying *copying)
 {
     const mp_graph *graph = out->subject->graph;
@@ -83,7 +97,7 @@ mp_status find_plan_offload(outcome *out, const mp_request *request, mp_error *e
     MP_CHECK(mp_tier_floors(graph, out->budget_bytes, request->tier_bytes, out->tier_floors, err));
     if (out->answer.stopped || out->asked->search.time_limit > 0 || (talk->quiet && !talk->json)) return MP_OK;
     asked.progress = goes_on;
-    if (out->answer.plan && out->budget_bytes < MP_NO_LIMIT) {
+    if (out->answer.plan && out->budget_bytes < MP_NO_LIMIT && !mp_graph_n_state_copies(graph)) {
         MP_CHECK(mp_worth_of(&asked, out->answer.plan, &out->worth, err));
         out->has_worth = !interrupt_asked();
     }
@@ -163,6 +177,7 @@ mp_status print_plan_offload(const outcome *out, const mp_plan *plan, mp_error *
     MP_CHECK(add_fates(graph, plan, &fates, err));
     MP_CHECK(mp_makespan_copying(graph, plan->steps, plan->n_steps, &copying, err));
     print_fates(&fates);
+    print_state(graph);
     if (!copying.copy_ticks) {
         screen_row("  copies: none in this plan");
         return MP_OK;
@@ -204,10 +219,11 @@ mp_status offload_json(const outcome *out, const mp_plan *plan, json_t **json, m
                                  mp_json_integer_if(out->tier_enough[m], out->tier_enough[m])));
     }
     mp_json_set(json, "offload",
-                json_pack("{s:o, s:I, s:I, s:o, s:f, s:o, s:o}", "tiers", tiers, "bytes_out", (json_int_t)copying.out_bytes,
-                          "bytes_in", (json_int_t)copying.in_bytes, "hidden_share",
+                json_pack("{s:o, s:I, s:I, s:o, s:f, s:o, s:I, s:o}", "tiers", tiers, "bytes_out",
+                          (json_int_t)copying.out_bytes, "bytes_in", (json_int_t)copying.in_bytes, "hidden_share",
                           mp_json_real_if(copying.copy_ticks, hidden_share(&copying)), "wait_seconds",
                           (double)copying.wait_ticks * graph->tick_seconds, "slowdown_seconds",
-                          mp_json_real_if(slowdown >= 0, slowdown), "worth", worth_json(out)));
+                          mp_json_real_if(slowdown >= 0, slowdown), "state_bytes", (json_int_t)state_away(graph), "worth",
+                          worth_json(out)));
     return MP_OK;
 }

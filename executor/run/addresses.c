@@ -205,6 +205,7 @@ static mp_status check_on_device(const mp_graph *g, int node, const int *storage
 /* Returns the storage of which this one is a copy, or a copy of a copy; itself if it is none. */
 static int original_of(const mp_graph *g, int storage)
 {
+    storage = mp_state_home(g, storage);
     for (int k = g->producer[storage]; k >= 0 && (g->nodes[k].flags & MP_NODE_OPTIONAL); k = g->producer[storage]) {
         const mp_alternative *f = &g->nodes[k].alternatives[0];
         size_t i = 0;
@@ -240,13 +241,13 @@ static mp_status ready_copy(const walker *w, int from, int to, mp_copy *out, mp_
     return out->label ? MP_OK : MP_NO_MEMORY(err);
 }
 
-/* A copy out is an optional node, a copy back an alternative that returns: what each reads is copied to what it writes, in the
- * order of the lists. */
+/* What a copy reads is copied to what it writes, in the order of the lists. */
 static mp_status ready_copies(const walker *w, const mp_step *step, mp_ready_step *r, mp_error *err)
 {
     const mp_graph *g = w->a->program->graph;
     const mp_alternative *f = &g->nodes[step->node].alternatives[step->alternative];
-    r->is_copy = f->returns || (g->nodes[step->node].flags & MP_NODE_OPTIONAL);
+    r->is_copy = mp_copy_way_of(g, step->node, step->alternative) != MP_COPY_NONE;
+    r->is_of_state = mp_node_copies_state(g, step->node);
     if (!r->is_copy) {
         MP_CHECK(check_on_device(g, step->node, f->reads, f->n_reads, err));
         MP_CHECK(check_on_device(g, step->node, f->writes, f->n_writes, err));
@@ -262,6 +263,15 @@ static mp_status ready_copies(const walker *w, const mp_step *step, mp_ready_ste
     return MP_OK;
 }
 
+/* Returns the storage that has the state which an update changes into another one; -1: there is none. */
+static int state_before(const mp_graph *g, int update, int state)
+{
+    const mp_alternative *a = &g->nodes[update].alternatives[0];
+    for (size_t k = 0; state >= 0 && k < a->n_reads; k++)
+        if (a->reads[k] != state && mp_state_home(g, a->reads[k]) == mp_state_home(g, state)) return a->reads[k];
+    return -1;
+}
+
 /* Sets the addresses of a node's operands. */
 static mp_status ready_operands(const walker *w, const mp_step *step, int workspace, mp_ready_step *r, mp_error *err)
 {
@@ -275,6 +285,7 @@ static mp_status ready_operands(const walker *w, const mp_step *step, int worksp
     r->source = address_of(w, b->source);
     r->target = address_of(w, b->target);
     r->state = address_of(w, b->state);
+    if (b->task == MP_TASK_UPDATE) r->old_state = address_of(w, state_before(a->program->graph, step->node, b->state));
     r->clip = address_of(w, a->program->bindings->clip);
     return MP_OK;
 }

@@ -15,9 +15,11 @@ typedef struct mp_ready_step {
     char *workspace;
     char *source, *target; /* of accumulate and update nodes */
     char *state, *clip;
-    const int *dead;    /* places of the instances whose last step is this one */
-    const int *guarded; /* with guards: places that the node may write to, its workspace included */
-    bool is_copy;       /* true: the step copies between tiers, and computes nothing */
+    const char *old_state; /* where an update finds its state, if not where it makes it; NULL: there */
+    const int *dead;       /* places of the instances whose last step is this one */
+    const int *guarded;    /* with guards: places that the node may write to, its workspace included */
+    bool is_copy;          /* true: the step copies between tiers, and computes nothing */
+    bool is_of_state;      /* true: what it copies is state, so it runs where updates do */
     size_t n_copies;
     mp_copy *copies;
 } mp_ready_step;

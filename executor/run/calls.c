@@ -3,11 +3,11 @@
 
 #include "estimator/graph/liveness.h"
 
-/* Gives every issued call to the one after which it is waited for, but for those that a later call of their channel stands for.
- * start[t] is how many are waited for before step t, of n + 2. */
+/* Gives every issued call to the one after which it is waited for, but for those that a later call of their channel stands for,
+ * which is in the same passes. start[t] is how many are waited for before step t, of n + 2. */
 static mp_status list_awaited(size_t n_steps, int *start, mp_pool *pool, mp_calls *out, mp_error *err)
 {
-    int last[MP_MAX_CHANNELS]; /* per channel: the last of the calls that one waits for */
+    int last[MP_MAX_CHANNELS][2]; /* per channel, and for what is of updates: the last of the calls that one waits for */
     int *awaited = mp_pool_alloc(pool, out->n, sizeof *awaited);
     MP_ENSURE(awaited, err, MP_NOMEM, "out of memory");
     for (size_t t = 0; t <= n_steps; t++) start[t + 1] += start[t];
@@ -18,9 +18,10 @@ static mp_status list_awaited(size_t n_steps, int *start, mp_pool *pool, mp_call
         const size_t end = call->step + call->n_steps;
         int *of_call = awaited + start[end];
         const int n = start[end + 1] - start[end];
-        for (int i = 0; i < n; i++) last[out->list[of_call[i]].channel] = of_call[i];
+        for (int i = 0; i < n; i++) last[out->list[of_call[i]].channel][out->list[of_call[i]].is_of_update] = of_call[i];
         for (int i = 0; i < n; i++)
-            if (last[out->list[of_call[i]].channel] == of_call[i]) of_call[call->n_awaited++] = of_call[i];
+            if (last[out->list[of_call[i]].channel][out->list[of_call[i]].is_of_update] == of_call[i])
+                of_call[call->n_awaited++] = of_call[i];
         call->awaited = of_call;
     }
     return MP_OK;
@@ -51,6 +52,7 @@ mp_status mp_calls_of(const mp_addresses *a, bool one_by_one, bool two_streams, 
                                              .n_steps = 1,
                                              .is_update = update,
                                              .is_copy = copy,
+                                             .is_of_update = update || a->steps[t].is_of_state,
                                              .channel = channel,
                                              .end = end,
                                              .mark = n_marks[channel]++};

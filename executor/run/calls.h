@@ -7,9 +7,10 @@
 typedef struct mp_pass_call {
     size_t step, n_steps; /* [step, step + n_steps) of the plan; n_steps > 1 only for updates */
     bool is_update, is_copy;
-    int channel; /* on which it is issued; MP_CHANNEL_COMPUTE: it runs in order */
-    int end;     /* of one that is issued: the step before which it is waited for */
-    int mark;    /* its number among the calls of its channel */
+    bool is_of_update; /* an update, or a copy of its state: only in passes that update */
+    int channel;       /* on which it is issued; MP_CHANNEL_COMPUTE: it runs in order */
+    int end;           /* of one that is issued: the step before which it is waited for */
+    int mark;          /* its number among the calls of its channel */
     size_t n_awaited;
     const int *awaited; /* the calls that are waited for after this one, with all before them on their channels */
 } mp_pass_call;

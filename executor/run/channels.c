@@ -28,7 +28,7 @@ mp_status mp_channels_open(const mp_addresses *a, const mp_execution_options *op
         if (!*queue && !has_streams(out)) MP_CHECK(mp_copy_queue_new(&wanted, queue, err));
         for (size_t i = 0; i < f->n_reads; i++) {
             const int64_t from_bytes = storages[f->reads[i]].bytes, to_bytes = storages[f->writes[i]].bytes;
-            count(&out->planned, a->steps[t].n_copies && a->steps[t].copies->is_out,
+            count(&out->planned[a->steps[t].is_of_state], a->steps[t].n_copies && a->steps[t].copies->is_out,
                   from_bytes < to_bytes ? from_bytes : to_bytes);
         }
     }
@@ -86,20 +86,28 @@ mp_copied mp_channels_copied(const mp_channels *c)
     return sum;
 }
 
-mp_status mp_channels_end_pass(mp_channels *c, mp_error *err)
+static mp_copied planned_of(const mp_channels *c, bool runs_rest, bool updates)
 {
-    const mp_copied copied = mp_channels_copied(c);
+    const mp_copied *rest = &c->planned[false], *state = &c->planned[true];
+    return (mp_copied){(runs_rest ? rest->out_bytes : 0) + (updates ? state->out_bytes : 0),
+                       (runs_rest ? rest->in_bytes : 0) + (updates ? state->in_bytes : 0)};
+}
+
+mp_status mp_channels_end_pass(mp_channels *c, bool runs_rest, bool updates, mp_error *err)
+{
+    const mp_copied copied = mp_channels_copied(c), planned = planned_of(c, runs_rest, updates);
     const int64_t out_bytes = copied.out_bytes - c->before.out_bytes, in_bytes = copied.in_bytes - c->before.in_bytes;
     c->before = copied;
-    MP_ENSURE(out_bytes == c->planned.out_bytes && in_bytes == c->planned.in_bytes, err, MP_REFUTED,
+    MP_ENSURE(out_bytes == planned.out_bytes && in_bytes == planned.in_bytes, err, MP_REFUTED,
               "%lld bytes were copied out and %lld back; by the plan it is %lld and %lld", (long long)out_bytes,
-              (long long)in_bytes, (long long)c->planned.out_bytes, (long long)c->planned.in_bytes);
+              (long long)in_bytes, (long long)planned.out_bytes, (long long)planned.in_bytes);
     return MP_OK;
 }
 
-void mp_channels_replay(mp_channels *c)
+void mp_channels_replay(mp_channels *c, bool updates)
 {
-    count(&c->issued, true, c->planned.out_bytes);
-    count(&c->issued, false, c->planned.in_bytes);
+    const mp_copied planned = planned_of(c, true, updates);
+    count(&c->issued, true, planned.out_bytes);
+    count(&c->issued, false, planned.in_bytes);
     c->before = c->issued;
 }

@@ -8,7 +8,8 @@ typedef struct mp_channels {
     const mp_addresses *at;
     mp_copy_queue *queues[MP_MAX_CHANNELS]; /* NULL: the plan copies nothing there, or a stream of the backend does */
     int64_t *tickets;                       /* per step: of its last copy */
-    mp_copied planned, issued, before;      /* bytes of one pass; on streams in all; and of all passes before this one */
+    mp_copied planned[2];                   /* bytes of one pass, besides state and of state */
+    mp_copied issued, before;               /* on streams in all; and of all passes before this one */
     double wait_seconds;                    /* in mp_channels_wait, on queues */
 } mp_channels;
 
@@ -24,9 +25,9 @@ void mp_channels_close(mp_channels *channels); /* does nothing for a zeroed one 
 mp_status mp_channels_issue(mp_channels *channels, const mp_pass_call *call, mp_error *err);
 mp_status mp_channels_wait(mp_channels *channels, const mp_pass_call *call, mp_error *err);
 /* Checks, when all copies of a pass have been waited for, that as many bytes have been copied, or enqueued on streams, as the
- * plan says. MP_REFUTED. */
-mp_status mp_channels_end_pass(mp_channels *channels, mp_error *err);
-/* Counts the copies of a pass that was recorded before. */
-void mp_channels_replay(mp_channels *channels);
+ * plan says: of a whole pass with or without updates, or of updates alone. MP_REFUTED. */
+mp_status mp_channels_end_pass(mp_channels *channels, bool runs_rest, bool updates, mp_error *err);
+/* Counts the copies of a whole pass that was recorded before. */
+void mp_channels_replay(mp_channels *channels, bool updates);
 /* Returns the bytes that have been copied. */
 mp_copied mp_channels_copied(const mp_channels *channels);

@@ -30,8 +30,8 @@ typedef struct mp_sweep_bound {
 } mp_sweep_bound;
 
 typedef struct mp_sweep_curve {
-    const char *solver;     /* the searcher's name; of a graph with copies, where no searchers were named, that of one of three
-                             * curves: "recompute only", "offload only", "both" */
+    const char *solver; /* the searcher's name; of a graph that copies, but no state, where no searchers were named, that of one
+                         * of three curves: "recompute only", "offload only", "both" */
     int64_t smallest_bytes; /* the lowest peak that it found; -1: it found nothing */
     size_t n;
     mp_sweep_point *points; /* by ascending budget */

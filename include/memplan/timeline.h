@@ -93,5 +93,6 @@ void mp_timeline_between(const mp_graph *graph, const mp_timeline *timeline, int
 
 /* Writes the mp_graph_n_required steps of keep-all, the baseline of every percentage, and returns their number: all nodes
  * that are not optional in list order, base alternatives, nothing twice. Updates come after all of backward; with forward-fused
- * updates they all come first (the training step is cut at another place). */
+ * updates they all come first (the training step is cut at another place). State in another
+ * tier is brought in at the start and out at the end, beside everything else. */
 size_t mp_keep_all(const mp_graph *graph, mp_step *steps);

@@ -110,6 +110,7 @@ typedef struct mp_offload {
     int64_t least_bytes;        /* 0: MP_OFFLOAD_LEAST_BYTES */
     const int *storages;        /* only these may be copied; NULL: any */
     size_t n_storages;
+    bool moves_state; /* optimizer state lies in the first of these tiers, and comes to the device for its update */
 } mp_offload;
 
 /* Adds the tiers, their channels, and for each storage that may be copied and each tier a storage there ("x on the host"), an

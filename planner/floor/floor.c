@@ -29,6 +29,7 @@
 #include "estimator/graph/liveness.h"
 #include "planner/math/bits.h"
 #include "planner/math/tuning.h"
+#include "planner/order/fold.h"
 #include "planner/order/precedence.h"
 
 /* Nodes sorted by bytes. */
@@ -439,6 +440,11 @@ static mp_status floor_of_copies(const mp_graph *graph, int64_t *floor_bytes, mp
 mp_status mp_floor_explained(const mp_graph *graph, int64_t *floor_bytes, mp_floor_reason *reason, mp_error *err)
 {
     MP_OWNED_BY(mp_precedence_free) mp_precedence *order = NULL;
+    MP_OWNED_BY(mp_graph_free) mp_graph *folded = NULL;
+    if (mp_graph_n_state_copies(graph)) {
+        MP_CHECK(mp_state_fold(graph, &folded, err));
+        return mp_floor_explained(folded, floor_bytes, reason, err);
+    }
     if (graph->has_copies) return floor_of_copies(graph, floor_bytes, reason, err);
     MP_CHECK(mp_precedence_new(graph, false, &order, err));
     return mp_floor_of(order, floor_bytes, reason, err);

@@ -72,7 +72,8 @@ static mp_status check_updates(const mp_graph *graph, const mp_plan *plan, mp_er
         int node = plan->steps[t].node;
         const mp_alternative *alternative = &graph->nodes[node].alternatives[plan->steps[t].alternative];
         if (graph->nodes[node].phase != MP_PHASE_UPDATE) continue;
-        MP_ENSURE(graph->fuse != MP_FUSE_NONE || last_backward < t + 1, err, MP_REFUTED,
+        const bool brings_state = mp_copy_way_of(graph, node, plan->steps[t].alternative) == MP_COPY_IN;
+        MP_ENSURE(graph->fuse != MP_FUSE_NONE || last_backward < t + 1 || brings_state, err, MP_REFUTED,
                   "step %zu: %s updates before the end of backward, and the graph says fuse none", t,
                   mp_node_label(graph, node).text);
         for (size_t i = 0; i < alternative->n_writes; i++) {

@@ -132,7 +132,7 @@ mp_status mp_tier_floors(const mp_graph *graph, int64_t budget_bytes, const int6
     int64_t least_bytes;
     int node;
     for (int m = 1; m < (int)graph->n_tiers; m++) floor_bytes[m] = mp_graph_static_bytes_in(graph, m);
-    if (budget_bytes == MP_NO_LIMIT || !are_copied_whole(graph)) return MP_OK;
+    if (budget_bytes == MP_NO_LIMIT || mp_graph_n_state_copies(graph) || !are_copied_whole(graph)) return MP_OK;
     MP_CHECK(mp_plain_of(graph, &plain, err));
     MP_CHECK(mp_floor(plain.graph, &least_bytes, &node, err));
     for (int m = 1; m < (int)graph->n_tiers; m++) {

@@ -40,7 +40,7 @@ static mp_status halved_of(const mp_graph *graph, mp_variant *out, mp_error *err
     for (size_t v = 0; v < graph->n_nodes; v++)
         for (size_t k = 0; k < graph->nodes[v].n_alternatives; k++) {
             mp_alternative *a = &out->graph.nodes[v].alternatives[k];
-            if (a->returns || (graph->nodes[v].flags & MP_NODE_OPTIONAL)) a->ticks = (a->ticks + 1) / 2;
+            if (mp_copy_way_of(graph, (int)v, (int)k) != MP_COPY_NONE) a->ticks = (a->ticks + 1) / 2;
         }
     return MP_OK;
 }

@@ -17,7 +17,14 @@
 #include "planner/search/searchers.h"
 #include "planner/solve/away.h"
 #include "planner/solve/solver.h"
+#include "planner/solve/state.h"
 #include "planner/studies/frontier.h"
+
+/* True of graphs with copies, but for those that copy state, whose plans are made of others. */
+static bool copies_activations(const mp_graph *graph)
+{
+    return graph->has_copies && !mp_graph_n_state_copies(graph);
+}
 
 /* The curves of a graph with copies, unless searchers are asked for. */
 static const struct {
@@ -262,6 +269,7 @@ static mp_status find_bounds(sweep *x, size_t n, mp_error *err)
 {
     const mp_sweep_request *request = x->request;
     mp_sweep *found = x->found;
+    const bool has_state = mp_graph_n_state_copies(request->graph);
     const mp_bound_options options = {.effort = mp_proof_effort(request->graph) ? 1 : 0, .stop = is_stopped, .data = x};
     MP_ENSURE(found->bounds = mp_alloc(n, sizeof *found->bounds), err, MP_NOMEM, "out of memory for %zu budgets", n);
     found->n_bounds = n;
@@ -269,9 +277,10 @@ static mp_status find_bounds(sweep *x, size_t n, mp_error *err)
         mp_sweep_bound *b = &found->bounds[k];
         mp_bound bound = {0};
         b->budget_bytes = request->budgets ? request->budgets[k] : default_budget(x, k, n);
-        b->ticks = k + 1 < n ? b[1].ticks : found->keep_all_ticks;
+        b->ticks = k + 1 < n ? b[1].ticks : has_state ? 0 : found->keep_all_ticks; /* nothing is faster */
         if (found->stopped) continue;
         MP_CHECK(mp_prove(request->problem, b->budget_bytes, request->keep_order, &options, &bound, err));
+        if (has_state) bound.ticks = mp_state_bound(request->graph, bound.ticks);
         if (bound.ticks > b->ticks) b->ticks = bound.ticks;
         b->infeasible = bound.infeasible;
         if (!found->bound_orders || bound.orders == MP_BOUND_THIS_ORDER) found->bound_orders = bound.orders;
@@ -338,18 +347,20 @@ mp_status mp_sweep_budgets(const mp_sweep_request *asked, mp_sweep *out, mp_erro
         qsort(budgets, n, sizeof *budgets, by_budget);
         request.budgets = budgets;
     }
-    x.n_expected = n + (request.n_solvers ? request.n_solvers : request.graph->has_copies ? N_THREE : mp_solver_count() - 2);
+    x.n_expected = n + (request.n_solvers                   ? request.n_solvers
+                        : copies_activations(request.graph) ? N_THREE
+                                                            : mp_solver_count() - 2);
     if (!request.problem) {
         MP_CHECK(mp_problem_new(request.graph, &problem, err));
         request.problem = problem;
     }
-    x.is_three = request.graph->has_copies && !request.n_solvers;
+    x.is_three = copies_activations(request.graph) && !request.n_solvers;
     if (x.is_three) MP_CHECK(mp_plain_of(request.graph, &x.plain, err));
     MP_CHECK(baseline(&x, err));
     MP_CHECK(open_curves(&x, err));
     MP_CHECK(find_bounds(&x, n, err));
     for (size_t k = 0; k < found.n_curves; k++) MP_CHECK(fill_curve(&x, k, err));
-    if (request.graph->has_copies) MP_CHECK(raise_bounds(&x, err));
+    if (copies_activations(request.graph)) MP_CHECK(raise_bounds(&x, err));
     if (!found.stopped) {
         mp_error ours = {0};
         const mp_status status = mp_spread(request.graph, MP_SWEEP_SPREAD, &found.spread, &found.n_spread, &ours);

@@ -40,8 +40,9 @@ static outcome run(training_case *t, const mp_plan *plan, const mp_execution_opt
     training_run(t, e, 0, STEPS, o.losses);
     mp_execution_hash(e, o.hash);
     const mp_copied copied = mp_execution_copied(e);
-    assert_int_equal(copied.out_bytes, passes * bytes[0]);
-    assert_int_equal(copied.in_bytes, passes * bytes[1]);
+    const int64_t state = t->program->graph->n_tiers > 1 ? mp_graph_static_bytes_in(t->program->graph, 1) : 0;
+    assert_int_equal(copied.out_bytes, passes * bytes[0] + STEPS * state); /* state once for each update */
+    assert_int_equal(copied.in_bytes, passes * bytes[1] + STEPS * state);
     const int64_t planned = plan->tiers[1].peak_bytes > 0 ? plan->tiers[1].peak_bytes : 0,
                   taken = mp_execution_tier_bytes(e, 1);
     assert_true(taken >= planned);
@@ -103,6 +104,69 @@ TEST(what_is_copied_changes_nothing)
         training_end(&t);
     }
     assert_true(n_copies > 200 && n_tight >= 3);
+}
+
+/* ---- state ---- */
+
+/* What a training with state in another tier is, and saves. */
+static const struct {
+    int network;
+    mp_optimizer optimizer;
+    mp_fuse fuse;
+    mp_dtype dtype;
+    int accumulate;
+    double clip_norm;
+} state_cases[] = {{0, MP_OPTIMIZER_ADAM, MP_FUSE_FORWARD, MP_DTYPE_FLOAT, 2, 0},
+                   {1, MP_OPTIMIZER_ADAMW, MP_FUSE_NONE, MP_DTYPE_BFLOAT16, 1, 0.5},
+                   {1, MP_OPTIMIZER_MOMENTUM, MP_FUSE_FORWARD, MP_DTYPE_FLOAT, 1, 0.5},
+                   {2, MP_OPTIMIZER_MOMENTUM, MP_FUSE_BACKWARD, MP_DTYPE_FLOAT, 1, 0},
+                   {2, MP_OPTIMIZER_ADAMW, MP_FUSE_BACKWARD, MP_DTYPE_BFLOAT16, 2, 0}};
+
+/* How many steps of a plan copy state, and are issued. */
+static int n_issued(const mp_graph *graph, const mp_plan *plan)
+{
+    int n = 0;
+    for (size_t t = 0; t < plan->n_steps; t++) n += mp_node_copies_state(graph, plan->steps[t].node) && plan->steps[t].until;
+    return n;
+}
+
+TEST(state_in_another_tier_changes_nothing)
+{
+    int n_ahead = 0;
+    for (size_t k = 0; k < sizeof state_cases / sizeof *state_cases; k++) {
+        bool is_tight;
+        size_t n_moved;
+        mp_training_options options = {.optimizer = state_cases[k].optimizer,
+                                       .fuse = state_cases[k].fuse,
+                                       .dtype = state_cases[k].dtype,
+                                       .accumulate = state_cases[k].accumulate,
+                                       .clip_norm = state_cases[k].clip_norm};
+        const mp_offload offload = {
+            .host = mp_link_find("pcie4"), .least_bytes = 1, .storages = &(int){0}, .moves_state = true};
+        const int64_t none[2] = {0};
+        training_case t = training_begin_on(backend_of_tests(), cases[state_cases[k].network].network, 0, &options);
+        mp_plan *plain = training_keep_all(&t);
+        mp_execution_options used = way(0);
+        used.hyper = mp_hyper_default(options.optimizer);
+        const outcome without = run(&t, plain, &used, none, &is_tight);
+        mp_plan_free(plain);
+        const int64_t state = mp_graph_static_bytes(t.program->graph);
+        assert_int_equal(mp_graph_offload(t.program->graph, &offload, &n_moved, NULL), MP_OK);
+        assert_true(n_moved > 2);
+        assert_int_equal(mp_graph_static_bytes(t.program->graph) + mp_graph_static_bytes_in(t.program->graph, 1), state);
+        for (int w = 0; w < 6; w++) {
+            mp_plan *plan = w % 3 == 0 ? training_keep_all(&t) : training_plan(&t, w % 3 == 1 ? 0.4 : 0);
+            used = way(w);
+            used.hyper = mp_hyper_default(options.optimizer);
+            for (int c = 0; c < MP_MAX_CHANNELS; c++) used.bytes_per_second[c] *= 20; /* there is more of it */
+            const outcome with = run(&t, plan, &used, none, &is_tight);
+            if (memcmp(&without, &with, sizeof with) != 0) fail_msg("case %d, way %d: another result", (int)k, w);
+            n_ahead += n_issued(t.program->graph, plan);
+            mp_plan_free(plan);
+        }
+        training_end(&t);
+    }
+    if (n_ahead < 100) fail_msg("%d copies of state run beside others", n_ahead);
 }
 
 /* The calls run every step once, in order, and each copy is waited for after the call that ends where the plan says, by itself
@@ -178,19 +242,21 @@ TEST(what_is_not_copied_as_planned_is_an_error)
         mp_error err = {0};
         mp_addresses at;
         mp_channels channels = {0};
+        mp_calls calls;
         const mp_execution_options none = {0};
         mp_pool *pool = mp_pool_new();
         int n = 0;
         if (mp_addresses_of(t.program, plan, &none, pool, &at, &err) != MP_OK) fail_msg("%s", err.message);
         assert_int_equal(mp_channels_open(&at, &none, pool, &channels, &err), MP_OK);
-        for (int s = 0; s < (int)plan->n_steps; s++) {
-            if (!at.steps[s].is_copy) continue;
+        assert_int_equal(mp_calls_of(&at, false, false, true, pool, &calls, &err), MP_OK);
+        for (size_t c = 0; c < calls.n; c++) {
+            if (!calls.list[c].is_copy) continue;
             for (int k = n++ ? 1 : times; k > 0; k--) {
-                assert_int_equal(mp_channels_issue(&channels, s, &err), MP_OK);
-                assert_int_equal(mp_channels_wait(&channels, s, &err), MP_OK);
+                assert_int_equal(mp_channels_issue(&channels, &calls.list[c], &err), MP_OK);
+                assert_int_equal(mp_channels_wait(&channels, &calls.list[c], &err), MP_OK);
             }
         }
-        assert_int_equal(mp_channels_end_pass(&channels, &err), times == 1 ? MP_OK : MP_REFUTED);
+        assert_int_equal(mp_channels_end_pass(&channels, true, true, &err), times == 1 ? MP_OK : MP_REFUTED);
         if (times != 1) assert_non_null(strstr(err.message, " bytes were copied out and "));
         mp_channels_close(&channels);
         mp_addresses_free(&at);
