@@ -160,6 +160,11 @@ int64_t mp_graph_static_bytes(const mp_graph *graph)
     return mp_graph_static_bytes_in(graph, MP_TIER_DEVICE);
 }
 
+int64_t mp_graph_tier_alignment(const mp_graph *graph, int tier)
+{
+    return graph->tier_alignment[tier] ? graph->tier_alignment[tier] : graph->alignment;
+}
+
 bool mp_node_copies_state(const mp_graph *graph, int node)
 {
     const mp_node *n = &graph->nodes[node];

@@ -10,6 +10,7 @@ typedef struct place {
     const mp_link *link;
     const char *tier, *where;         /* "host", "the host" */
     const char *out, *in, *both_ways; /* channels; the third one takes the place of both on a shared link */
+    int64_t alignment;                /* of its offsets; 0: the graph's */
     int tier_number, out_number, in_number;
 } place;
 
@@ -30,6 +31,7 @@ static mp_status add_place(extension *x, const place *wanted)
     place *p = &x->places[x->n_places++];
     *p = *wanted;
     MP_CHECK(mp_graph_tier(graph, p->tier, &p->tier_number, x->err));
+    graph->tier_alignment[p->tier_number] = p->alignment;
     MP_CHECK(mp_graph_channel(graph, p->link->is_shared ? p->both_ways : p->out, &p->out_number, x->err));
     p->in_number = p->out_number;
     return p->link->is_shared ? MP_OK : mp_graph_channel(graph, p->in, &p->in_number, x->err);
@@ -148,8 +150,8 @@ static mp_status add_state_copy(extension *x, int from, int to, const char *name
     node->op = "Copy";
     node->phase = MP_PHASE_UPDATE;
     MP_ENSURE(name, x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
-    return set_copy(x, node->alternatives, from, to,
-                    ticks_of(x->graph, x->places[0].link, rate, x->graph->storages[to].bytes), channel);
+    return set_copy(x, node->alternatives, from, to, ticks_of(x->graph, x->places[0].link, rate, x->graph->storages[to].bytes),
+                    channel);
 }
 
 /* Moves the state s of an update to the first place: there it is always live. On the device, a copy of it lives up to the
@@ -186,7 +188,8 @@ static mp_status move_states(extension *x, size_t *n_moved)
     const mp_graph *graph = x->graph;
     const int n = (int)graph->n_storages;
     for (int s = 0; s < n; s++) {
-        const int reader = graph->readers_start[s + 1] - graph->readers_start[s] == 1 ? graph->readers[graph->readers_start[s]] : -1;
+        const int reader =
+            graph->readers_start[s + 1] - graph->readers_start[s] == 1 ? graph->readers[graph->readers_start[s]] : -1;
         const mp_node *update = reader < 0 ? NULL : &graph->nodes[reader];
         if (graph->storages[s].kind != MP_KIND_OPTIMIZER_STATE || graph->storages[s].tier != MP_TIER_DEVICE ||
             graph->storages[s].bytes < x->least_bytes || !update || update->phase != MP_PHASE_UPDATE ||
@@ -207,8 +210,9 @@ mp_status mp_graph_offload(mp_graph *graph, const mp_offload *offload, size_t *n
     const int n = (int)graph->n_storages;
     size_t n_found = 0;
     MP_ENSURE(offload->host || offload->disk, err, MP_INVALID, "the graph '%s' has nowhere to copy to", graph->name);
-    MP_CHECK(add_place(&x, &(place){offload->host, "host", "the host", "copy out", "copy in", "copy", 0, 0, 0}));
-    MP_CHECK(add_place(&x, &(place){offload->disk, "disk", "disk", "disk write", "disk read", "disk", 0, 0, 0}));
+    MP_CHECK(add_place(&x, &(place){offload->host, "host", "the host", "copy out", "copy in", "copy", 0, 0, 0, 0}));
+    MP_CHECK(add_place(
+        &x, &(place){offload->disk, "disk", "disk", "disk write", "disk read", "disk", MP_DISK_BLOCK_BYTES, 0, 0, 0}));
     for (size_t s = 0; s < graph->n_storages; s++)
         if (graph->storages[s].id >= x.next_storage) x.next_storage = graph->storages[s].id + 1;
     for (size_t i = 0; i < graph->n_nodes; i++)

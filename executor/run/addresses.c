@@ -101,20 +101,26 @@ static mp_status open_tier(mp_addresses *a, int tier, const mp_tier_memory *want
     return MP_OK;
 }
 
-/* Takes the memory of another tier: what is always live there, and behind it an arena. */
+/* Takes the memory of another tier: what is always live there, and behind it an arena, as planned, or if the plan has no
+ * offsets there, or not for a disk, as it is now laid out. */
 static mp_status take_tier(mp_addresses *a, int tier, const mp_tier_memory *wanted, mp_pool *pool, mp_error *err)
 {
     const mp_graph *g = a->program->graph;
     const int64_t block = wanted->folder ? MP_TIER_ALIGNMENT : a->program->backend->alignment;
+    const mp_tier_claim *claim = &a->plan->tiers[tier];
     int64_t fixed = 0, bytes;
-    MP_CLEARED_BY(layout_free) mp_tier_layout layout = {0};
+    MP_CLEARED_BY(layout_free) mp_tier_layout own = {0};
+    mp_tier_layout layout = {claim->places, claim->n_places, claim->arena_bytes};
     for (size_t s = 0; s < g->n_storages; s++) {
         if (g->storages[s].tier != tier || !mp_storage_is_static(&g->storages[s])) continue;
         a->fixed_at[s] = fixed;
         MP_ENSURE(mp_round_up(g->storages[s].bytes, block, &bytes) && mp_add(fixed, bytes, &fixed), err, MP_INVALID,
                   "the tier '%.60s' has too many bytes", g->tiers[tier]);
     }
-    MP_CHECK(mp_arena_layout_tier(g, a->plan, tier, block, &layout, err));
+    if (claim->arena_bytes < 0 || mp_graph_tier_alignment(g, tier) % block != 0) {
+        MP_CHECK(mp_arena_layout_tier(g, a->plan, tier, block, &own, err));
+        layout = own;
+    }
     MP_CHECK(append_places(a, &layout, fixed, pool, err));
     MP_ENSURE(mp_add(fixed, layout.arena_bytes, &bytes), err, MP_INVALID, "the tier '%.60s' has too many bytes",
               g->tiers[tier]);

@@ -55,8 +55,8 @@ enum { MP_UNUSED_BYTE = 0xa5 }; /* initial content of every byte of the arena */
  * `guards`, places on the device are laid out side by side instead of as planned, with guard bytes between them that nothing
  * may write to. MP_NOMEM says how much was asked for; MP_INVALID: the plan has no offsets; MP_INFEASIBLE: it takes more of a
  * tier than there may be; MP_UNSUPPORTED: a step that is no copy uses another tier, or a copy is none of one storage to
- * another, or the backend copies nowhere, or to no folder; MP_IO: as mp_tier_open. O(slots), and the layouts of the tiers
- * (mp_arena_layout_tier). */
+ * another, or the backend copies nowhere, or to no folder; MP_IO: as mp_tier_open. O(slots), and for a plan without offsets in
+ * a tier its layout (mp_arena_layout_tier). */
 mp_status mp_addresses_of(const mp_program *program, const mp_plan *plan, const mp_execution_options *options, mp_pool *pool,
                           mp_addresses *out, mp_error *err);
 void mp_addresses_free(mp_addresses *addresses); /* does nothing for a zeroed one */

@@ -5,10 +5,11 @@
 #include <stdint.h>
 
 #include "memplan/error.h"
+#include "memplan/training.h"
 
 /* What is copied to and from a file begins at a multiple of this in it; what lies behind the last byte of a copy, up to the
  * next multiple, may be overwritten. A tier's offsets are laid out with this alignment, so that nothing lies there. */
-enum { MP_TIER_ALIGNMENT = 4096 };
+enum { MP_TIER_ALIGNMENT = MP_DISK_BLOCK_BYTES };
 
 typedef struct mp_tier {
     char title[384]; /* in messages: "the tier 'disk' in /scratch" */

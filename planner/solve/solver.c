@@ -300,7 +300,8 @@ static mp_status bound_copies(const mp_request *request, mp_answer *answer, mp_e
     return mp_answer_claim_bound(answer, request->graph, err);
 }
 
-/* Finds the best plan that only copies, and puts it in the place of one that only recomputes if it is better. */
+/* Finds the best plan that only copies, or if none fits the smallest, and puts it in the place of one that only recomputes if
+ * it is better. */
 static mp_status solve_copying(const mp_request *request, mp_plan **plan, mp_error *err)
 {
     MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
@@ -311,10 +312,13 @@ static mp_status solve_copying(const mp_request *request, mp_plan **plan, mp_err
     asked.wants_bound = asked.explains_bound = asked.refine = false;
     asked.on_offer = NULL;
     MP_CHECK(solve(&asked, &answer, err));
-    if (!answer.plan || ((*plan)->peak_bytes <= request->budget_bytes && (*plan)->ticks <= answer.plan->ticks)) return MP_OK;
+    const bool fits = (*plan)->peak_bytes <= request->budget_bytes;
+    mp_plan **better = answer.plan ? &answer.plan : &answer.smallest;
+    if (answer.plan ? fits && (*plan)->ticks <= answer.plan->ticks : fits || (*plan)->peak_bytes <= answer.smallest->peak_bytes)
+        return MP_OK;
     mp_plan_free(*plan);
-    *plan = answer.plan;
-    answer.plan = NULL;
+    *plan = *better;
+    *better = NULL;
     return MP_OK;
 }
 

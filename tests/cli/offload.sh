@@ -11,6 +11,18 @@ try offload_plan_no_room plan mlp4.onnx --batch 65536 --budget 80% --offload hos
 holds offload_is_in_the_graph sh -c "'$memplan' graph mlp4.onnx --batch 65536 --offload host --offload scratch -o offload_graph.json && grep -q '\"disk\"' offload_graph.json && grep -q '\"link\"' offload_graph.json && exit 1; grep -q '\"/r1/Relu_output_0 to disk\"' offload_graph.json"
 holds offload_is_drawn sh -c "'$memplan' timeline mlp4.onnx --plan offloaded.json -o offloaded.svg && '$memplan' draw mlp4.onnx --plan offloaded.json -o offload_draw.svg && grep -q 'copied and brought back: 256' offload_draw.svg"
 try offload_sweep sweep mlp4.onnx --batch 65536 --offload host --link c2c --solvers exact --budgets 70%,80%
+try offload_sweep_three sweep mlp4.onnx --batch 65536 --offload host:300MiB --link c2c --effort quick
+tight="mlp4.onnx --batch 65536 --budget 62% --link c2c"
+FILTER="sed -n /activation/,/found/p" try offload_plan_worth plan $tight --offload host:300MiB
+try offload_plan_host_too_small plan $tight --offload host:200MiB
+FILTER="grep -v planning_seconds" try offload_plan_host_too_small_json plan $tight --offload host:200MiB --json
+# A plan without offsets in its tier, as older ones are, is read, holds, and says so.
+holds offload_check_without_tier_offsets sh -c "
+    python3 -c \"
+import json
+plan = json.load(open('offloaded.json'))
+assert len(plan.pop('tier_offsets')) == 1 and plan['tiers'][0].pop('arena_bytes') == 268435456
+json.dump(plan, open('older.json', 'w'))\" && '$memplan' check mlp4.onnx older.json > older.txt && grep -q 'host 268,435,456 bytes (at its peak, without offsets)' older.txt"
 # Optimizer state in the host's memory: a model whose floor is too high because of it, and what is said of it.
 state="mlp4.onnx --batch 64 --budget 36MiB"
 try offload_state_stays plan $state -q

@@ -41,6 +41,13 @@ holds offload_train_elsewhere sh -c "
 holds offload_train_accumulates sh -c "
     '$memplan' train mlp4.onnx --batch 2048 --budget 85% --solver exact --offload copies --accumulate 3 --steps 2 --no-before --json > accumulated.json &&
     python3 -B copied.py accumulated.json 2"
+# BYTES limit what is taken, in the search and in the training: a block less than the plan without them takes is kept to.
+holds offload_train_keeps_to_bytes sh -c "
+    copying='fashion_cnn.onnx --batch 64 --device cpu --budget 75% --link nvme4'
+    '$memplan' plan \$copying --offload copies --json > unlimited.json &&
+    most=\$(python3 -c \"import json; print(json.load(open('unlimited.json'))['tiers'][0]['arena_bytes'] - 4096)\") &&
+    '$memplan' train \$copying --offload copies:\$most --steps 1 --no-before --json > kept.json &&
+    python3 -B copied.py kept.json 1 && python3 -c \"import json; assert json.load(open('kept.json'))['offload']['tiers'][0]['bytes'] <= \$most\""
 state() { "$memplan" train fashion_cnn.onnx --plan copying.json --no-before --json "$@" | grep weights_hash; }
 state --steps 4 > offload_whole.hash
 state --steps 2 --save offloaded.st > offload_half.hash

@@ -3,6 +3,8 @@
 
 #include "executor/run/calls.h"
 #include "executor/run/channels.h"
+#include "memplan/check.h"
+#include "memplan/training.h"
 #include "tests/cases/backend_case.h"
 #include "tests/cases/deferring_backend.h"
 #include "tests/cases/recording_backend.h"
@@ -44,6 +46,8 @@ static outcome run(training_case *t, const mp_plan *plan, const mp_execution_opt
     const int64_t planned = plan->tiers[1].peak_bytes > 0 ? plan->tiers[1].peak_bytes : 0,
                   taken = mp_execution_tier_bytes(e, 1);
     assert_true(taken >= planned);
+    if (!options->tiers[1].folder && t->program->graph->n_tiers > 1)
+        assert_int_equal(taken, mp_plan_tier_need(t->program->graph, plan, 1));
     *is_tight = taken == planned;
     if (options->poison && !options->guards) assert_int_equal(mp_execution_touched_bytes(e), mp_execution_arena_bytes(e));
     mp_execution_free(e);
@@ -317,6 +321,46 @@ TEST(copies_and_a_second_stream_run_beside)
     assert_int_equal(deferred_by.counted.n_faults, 0);
     mp_plan_free(plain);
     training_end(&t);
+}
+
+/* Moves all that the plan has in the tier up by so many bytes. */
+static void move_up(mp_plan *plan, int64_t bytes)
+{
+    for (size_t k = 0; k < plan->tiers[1].n_places; k++) plan->tiers[1].places[k].offset += bytes;
+    plan->tiers[1].arena_bytes += bytes;
+}
+
+/* The plan says where in the tier a copy lies. A file takes the offsets of a plan for a disk, in whole blocks. */
+TEST(the_planned_offsets_of_a_tier_are_used)
+{
+    mp_training_options options = {.optimizer = MP_OPTIMIZER_SGD, .fuse = MP_FUSE_NONE, .dtype = MP_DTYPE_FLOAT};
+    for (int is_disk = 0; is_disk < 2; is_disk++) {
+        training_case t = training_begin_on(backend_of_tests(), cases[0].network, 0, &options);
+        mp_plan *plain = training_keep_all(&t);
+        mp_execution_options how = way(is_disk);
+        int64_t bytes[2];
+        int n_copies = 0;
+        mp_addresses at;
+        const mp_offload offload = {
+            .host = is_disk ? NULL : mp_link_find("pcie4"), .disk = is_disk ? mp_link_find("nvme4") : NULL, .least_bytes = 1};
+        assert_int_equal(mp_graph_offload(t.program->graph, &offload, NULL, NULL), MP_OK);
+        mp_plan *plan = random_offload(t.program->graph, 5, plain->steps, plain->n_steps, bytes);
+        mp_pool *pool = mp_pool_new();
+        const int64_t block = is_disk ? MP_TIER_ALIGNMENT : 64;
+        move_up(plan, 3 * block);
+        assert_int_equal(mp_plan_check(t.program->graph, plan, NULL), MP_OK);
+        assert_int_equal(mp_addresses_of(t.program, plan, &how, pool, &at, NULL), MP_OK);
+        assert_int_equal(at.tiers[1].bytes, plan->tiers[1].arena_bytes);
+        for (size_t k = 0; k < plan->n_steps; k++)
+            for (size_t c = 0; c < at.steps[k].n_copies; c++, n_copies++)
+                assert_true(at.steps[k].copies[c].offset >= 3 * block && at.steps[k].copies[c].offset % block == 0);
+        assert_true(n_copies > 0);
+        mp_addresses_free(&at);
+        mp_pool_free(pool);
+        mp_plan_free(plan);
+        mp_plan_free(plain);
+        training_end(&t);
+    }
 }
 
 /* Training on side streams of a device with memory of its own, as plans are run on a GPU. */
