@@ -12,7 +12,6 @@
 #include "planner/search/searchers.h"
 #include "planner/solve/away.h"
 #include "planner/solve/portfolio.h"
-#include "planner/solve/stages.h"
 
 static const mp_solver automatic = {
     "auto", "runs the searchers below that apply and takes the best of their plans", "", mp_run_auto, false, true, false,
@@ -253,14 +252,6 @@ mp_status mp_solve_at_once(const mp_request *request, mp_answer *answer, mp_erro
     return MP_OK;
 }
 
-mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
-{
-    mp_request asked;
-    MP_OWNED_BY(mp_problem_free) mp_problem *own = NULL;
-    MP_CHECK(mp_request_complete(request, &asked, &own, err));
-    return request->graph->has_copies ? mp_solve_in_stages(&asked, answer, err) : mp_solve_at_once(&asked, answer, err);
-}
-
 void mp_answer_free(mp_answer *answer)
 {
     if (!answer) return;
@@ -310,7 +301,7 @@ static mp_status check_bound(const mp_graph *graph, mp_problem *problem, const m
                                     .effort = efforts[i],
                                     .keep_order = keeps_order,
                                     .wants_bound = true};
-        MP_CHECK(mp_solve(&request, &answer, err));
+        MP_CHECK(mp_solve_at_once(&request, &answer, err));
         const double seconds = (double)answer.bound.ticks * graph->tick_seconds;
         if (seconds > proved) proved = seconds;
         mp_answer_free(&answer);

@@ -11,7 +11,7 @@ int64_t mp_default_moves(const mp_graph *graph);
  * mp_problem_free. MP_NOMEM. */
 mp_status mp_request_complete(const mp_request *request, mp_request *out, mp_problem **own, mp_error *err);
 
-/* mp_solve of a request that has a problem, by one search: of a graph with copies this searcher alone, and no copy is issued
+/* mp_solve of a request that has a problem, by one search: of a graph with copies by this searcher alone, and no copy is issued
  * afterwards. As mp_solve. */
 mp_status mp_solve_at_once(const mp_request *request, mp_answer *answer, mp_error *err);
 /* True if a bound is asked for, and there is a budget. */

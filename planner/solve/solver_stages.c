@@ -1,7 +1,7 @@
-/* stages.c - what a graph with copies is searched for, one after the other: choices of others' rules, the plan without copies,
- * on tiny graphs every plan that copies in order, the plan that only copies, and moves of all kinds. A stage is left out where
- * it is proved that it finds nothing better. */
-#include "planner/solve/stages.h"
+/* solver_stages.c - answers a request; what a graph with copies is searched for, one after the other: choices of others' rules,
+ * the plan without copies, on tiny graphs every plan that copies in order, the plan that only copies, and moves of all kinds. A
+ * stage is left out where it is proved that it finds nothing better. */
+#include "planner/solve/solver.h"
 
 #include <string.h>
 
@@ -15,7 +15,6 @@
 #include "planner/search/searchers.h"
 #include "planner/solve/away.h"
 #include "planner/solve/copies.h"
-#include "planner/solve/solver.h"
 
 typedef struct stages {
     const mp_request *request;
@@ -93,6 +92,7 @@ static mp_status solve_plain(stages *x, mp_error *err)
 {
     MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
     MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
+    MP_OWNED_BY(mp_problem_free) mp_problem *problem = NULL;
     mp_request asked = ask(x, x->request->solver, MP_COPIES_PLAIN_SHARE);
     asked.own = x->request->own;
     asked.checkpoints = x->request->checkpoints;
@@ -101,7 +101,8 @@ static mp_status solve_plain(stages *x, mp_error *err)
     asked.start = NULL;
     asked.refine = asked.explains_bound = false;
     asked.on_offer = NULL;
-    MP_CHECK(mp_solve(&asked, &answer, err));
+    MP_CHECK(mp_request_complete(&asked, &asked, &problem, err));
+    MP_CHECK(mp_solve_at_once(&asked, &answer, err));
     const mp_plan *found = answer.plan ? answer.plan : answer.smallest;
     mp_plain_back(&x->plain, found->steps, found->n_steps);
     x->stopped |= answer.stopped;
@@ -184,7 +185,8 @@ static mp_status bound_copies(const mp_request *request, mp_answer *answer, mp_e
     return mp_answer_claim_bound(answer, request->graph, err);
 }
 
-mp_status mp_solve_in_stages(const mp_request *request, mp_answer *answer, mp_error *err)
+/* Answers a request that has a problem, for a graph with copies. */
+static mp_status solve_in_stages(const mp_request *request, mp_answer *answer, mp_error *err)
 {
     static const mp_solver copying = {"auto", "", "", mp_run_copies, false, true, false, true};
     const mp_solver *solver = request->own ? request->own : mp_solver_find(request->solver ? request->solver : "auto");
@@ -207,4 +209,12 @@ mp_status mp_solve_in_stages(const mp_request *request, mp_answer *answer, mp_er
     if (!answer->plan) return MP_OK;
     MP_CHECK(issue_copies(request, &answer->plan, err));
     return mp_request_is_bounded(request) ? bound_copies(request, answer, err) : MP_OK;
+}
+
+mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
+{
+    mp_request asked;
+    MP_OWNED_BY(mp_problem_free) mp_problem *own = NULL;
+    MP_CHECK(mp_request_complete(request, &asked, &own, err));
+    return request->graph->has_copies ? solve_in_stages(&asked, answer, err) : mp_solve_at_once(&asked, answer, err);
 }
