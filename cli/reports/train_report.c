@@ -97,7 +97,7 @@ static void print_memory(const train_outcome *t)
     print_bytes(t, "  arena, as measured", a->measured_arena_bytes, b->measured_arena_bytes);
     for (size_t m = 1; m < t->subject.graph->n_tiers; m++) {
         const char *tier = t->subject.graph->tiers[m];
-        print_bytes(t, mp_text("%s, as planned", tier), 0, t->subject.plan->tiers[m].peak_bytes);
+        print_bytes(t, mp_text("%s, as planned", tier), t->keep_all->tiers[m].peak_bytes, t->subject.plan->tiers[m].peak_bytes);
         print_bytes(t, mp_text("%s, taken", tier), a->tier_bytes[m], b->tier_bytes[m]);
     }
     if (b->device_bytes >= 0) print_device(t);

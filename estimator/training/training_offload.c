@@ -148,8 +148,8 @@ static mp_status add_state_copy(extension *x, int from, int to, const char *name
     node->op = "Copy";
     node->phase = MP_PHASE_UPDATE;
     MP_ENSURE(name, x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
-    return set_copy(x, node->alternatives, from, to,
-                    ticks_of(x->graph, x->places[0].link, rate, x->graph->storages[to].bytes), channel);
+    return set_copy(x, node->alternatives, from, to, ticks_of(x->graph, x->places[0].link, rate, x->graph->storages[to].bytes),
+                    channel);
 }
 
 /* Moves the state s of an update to the first place: there it is always live. On the device, a copy of it lives up to the
@@ -168,7 +168,7 @@ static mp_status move_state(extension *x, int update, int s)
     const char *title = mp_storage_title(x->graph, s, &label);
     state->kind = old->kind = MP_KIND_SAVED;
     old->tier = MP_TIER_DEVICE;
-    old->name = mp_pool_format(x->graph->pool, "%s before the update", title);
+    old->name = mp_pool_format(x->graph->pool, "old %s", title);
     MP_ENSURE(old->name, x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
     MP_CHECK(replace(x, &a->reads, a->n_reads, s, before));
     if (a->n_in_place) memcpy(pairs, a->in_place, a->n_in_place * sizeof *pairs);
@@ -186,7 +186,8 @@ static mp_status move_states(extension *x, size_t *n_moved)
     const mp_graph *graph = x->graph;
     const int n = (int)graph->n_storages;
     for (int s = 0; s < n; s++) {
-        const int reader = graph->readers_start[s + 1] - graph->readers_start[s] == 1 ? graph->readers[graph->readers_start[s]] : -1;
+        const int reader =
+            graph->readers_start[s + 1] - graph->readers_start[s] == 1 ? graph->readers[graph->readers_start[s]] : -1;
         const mp_node *update = reader < 0 ? NULL : &graph->nodes[reader];
         if (graph->storages[s].kind != MP_KIND_OPTIMIZER_STATE || graph->storages[s].tier != MP_TIER_DEVICE ||
             graph->storages[s].bytes < x->least_bytes || !update || update->phase != MP_PHASE_UPDATE ||

@@ -140,8 +140,9 @@ int *mp_graph_list(mp_graph *graph, const int *storages, size_t n);
  * fit in an int64_t, no node that reads and writes the same storage unless its kind is always live, in-place pairs lead from a
  * read to a write or add of the same tier and not from a carried gradient, nothing both carried and always live, a returning
  * alternative is not the base, adds to nothing and writes only what the base writes, an optional node is a forward node that
- * runs once and returns nothing, copies of state come last and each between another tier and one update, keep-all can run, no dependency cycle) and derives producer, writer, adders, readers and hash.
- * MP_PARSE names the node or storage. MP_NOMEM. O(total list length + n log n). */
+ * runs once and returns nothing, copies of state come last and each between another tier and one update, keep-all can run, no
+ * dependency cycle) and derives producer, writer, adders, readers and hash. MP_PARSE names the node or storage. MP_NOMEM.
+ * O(total list length + n log n). */
 mp_status mp_graph_finish(mp_graph *graph, mp_error *err);
 
 /* 32 hexadecimal digits (128-bit XXH3) over everything a plan depends on: fuse, alignment, tick, and all of storages and nodes

@@ -4,12 +4,12 @@
 
 #include <string.h>
 
+#include "estimator/graph/fold.h"
 #include "estimator/graph/plain.h"
 #include "memplan/arena.h"
 #include "memplan/check.h"
 #include "memplan/solver.h"
 #include "planner/math/tuning.h"
-#include "planner/order/fold.h"
 #include "planner/search/search.h"
 #include "planner/search/searchers.h"
 #include "planner/solve/away.h"
@@ -44,17 +44,24 @@ const mp_solver *mp_solver_find(const char *name)
     return NULL;
 }
 
+/* Writes into a plan what it was made for. */
+static void take_request(const mp_request *request, int64_t floor_bytes, mp_plan *plan)
+{
+    plan->seed = request->seed;
+    plan->floor_bytes = floor_bytes;
+    plan->budget_bytes = request->budget_bytes;
+    for (size_t m = 1; m < request->graph->n_tiers; m++)
+        if (request->tier_bytes[m]) plan->tiers[m].budget_bytes = request->tier_bytes[m];
+}
+
 /* Makes the plan of a kept schedule for the request, and checks it. A plan that the check refutes is an internal error. */
-static mp_status finish(const mp_search *search, const mp_candidate *kept, int64_t floor_bytes, int64_t budget_bytes,
-                        mp_plan **out, mp_error *err)
+static mp_status finish(const mp_search *search, const mp_candidate *kept, int64_t floor_bytes, mp_plan **out, mp_error *err)
 {
     MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
     MP_CHECK(mp_plan_new(search->request->graph, kept->solver, kept->steps, kept->n, &plan, err));
     plan->seed = search->request->seed;
     plan->floor_bytes = floor_bytes;
-    plan->budget_bytes = budget_bytes;
-    for (size_t m = 1; kept == &search->best && m < search->request->graph->n_tiers; m++)
-        if (search->request->tier_bytes[m]) plan->tiers[m].budget_bytes = search->request->tier_bytes[m];
+    if (kept == &search->best) take_request(search->request, floor_bytes, plan);
     MP_CHECK(mp_plan_check(search->request->graph, plan, err));
     *out = plan;
     plan = NULL;
@@ -247,9 +254,9 @@ static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *e
         MP_CHECK(mp_search_run(&search, solver, err));
     MP_CHECK(finish_bound(&search, &found, err));
     MP_ENSURE(search.smallest.solver, err, MP_LIMIT, "the search was stopped before it had tried anything");
-    if (search.best.solver) MP_CHECK(finish(&search, &search.best, found.floor_bytes, request->budget_bytes, &found.plan, err));
+    if (search.best.solver) MP_CHECK(finish(&search, &search.best, found.floor_bytes, &found.plan, err));
     if (found.plan && found.bound.ticks >= 0) MP_CHECK(mp_answer_claim_bound(&found, request->graph, err));
-    MP_CHECK(finish(&search, &search.smallest, found.floor_bytes, MP_NO_LIMIT, &found.smallest, err));
+    MP_CHECK(finish(&search, &search.smallest, found.floor_bytes, &found.smallest, err));
     found.effort = mp_search_effort(&search);
     found.stopped = search.stopped || search.was_cut;
     *answer = found;
@@ -276,7 +283,8 @@ static mp_status solve_plain(const mp_request *request, mp_plan **plan, bool *st
     return mp_plan_new(request->graph, found->solver, found->steps, found->n_steps, plan, err);
 }
 
-mp_status mp_plan_issue_copies(const mp_request *request, mp_plan **plan, mp_error *err)
+/* Replaces the plan by one that issues its copies, if that is faster. */
+static mp_status issue_copies(const mp_request *request, mp_plan **plan, mp_error *err)
 {
     bool is_faster;
     mp_plan *after = NULL;
@@ -340,8 +348,62 @@ static mp_status solve_with_copies(const mp_request *request, mp_answer *answer,
     MP_CHECK(solve(&asked, answer, err));
     answer->stopped |= stopped;
     if (!answer->plan) return MP_OK;
-    MP_CHECK(mp_plan_issue_copies(request, &answer->plan, err));
+    MP_CHECK(issue_copies(request, &answer->plan, err));
     return is_bounded(request) ? bound_copies(request, answer, err) : MP_OK;
+}
+
+/* Makes the plans of a graph that copies state of those found without, and proves the bound of the one that fits. */
+static mp_status copy_state(const mp_request *request, const mp_graph *folded, const mp_answer *plain, mp_answer *found,
+                            mp_error *err)
+{
+    const mp_graph *graph = request->graph;
+    mp_bound *bound = &found->bound, away;
+    mp_floor_reason reason;
+    MP_CHECK(mp_problem_floor(request->problem, &found->floor_bytes, &reason, err));
+    found->floor_node = reason.node;
+    MP_CHECK(mp_state_in_order(graph, plain->smallest, &found->smallest, err));
+    found->smallest->floor_bytes = found->floor_bytes;
+    MP_CHECK(mp_plan_check(graph, found->smallest, err));
+    if (!plain->plan) return MP_OK;
+    MP_CHECK(mp_state_plan(request, folded, plain->plan, &found->plan, err));
+    take_request(request, found->floor_bytes, found->plan);
+    MP_CHECK(mp_plan_check(graph, found->plan, err));
+    MP_CHECK(issue_copies(request, &found->plan, err));
+    if (bound->ticks < 0) return MP_OK;
+    if (folded->has_copies) { /* what can be away depends on the time of the plan, which is another one now */
+        bound->ticks = mp_ticks_of_all(folded);
+        MP_CHECK(mp_copies_bound(folded, request->budget_bytes, request->tier_bytes, found->plan->ticks, &away, err));
+        if (away.ticks > bound->ticks) *bound = away;
+    }
+    bound->ticks = mp_state_bound(graph, bound->ticks);
+    return mp_answer_claim_bound(found, graph, err);
+}
+
+/* Answers a request for a graph that copies state: by plans without these copies, which get them afterwards. */
+static mp_status solve_with_state(const mp_request *request, mp_answer *answer, mp_error *err)
+{
+    const mp_graph *graph = request->graph;
+    MP_OWNED_BY(mp_graph_free) mp_graph *folded = NULL;
+    MP_OWNED_BY(mp_plan_free) mp_plan *start = NULL;
+    MP_CLEARED_BY(mp_answer_free) mp_answer plain = {0}, found = {0};
+    mp_request asked = *request;
+    MP_CHECK(mp_state_check_room(request, err));
+    MP_CHECK(mp_state_fold(graph, &folded, err));
+    if (request->start) MP_CHECK(mp_state_fold_plan(graph, folded, request->start, &start, err));
+    mp_state_listener heard = {request, folded};
+    asked.graph = folded;
+    asked.problem = NULL;
+    asked.start = start;
+    if (request->on_offer) asked.on_offer = mp_state_hear;
+    asked.on_offer_data = &heard;
+    MP_CHECK(mp_solve(&asked, &plain, err));
+    found = plain;
+    found.plan = found.smallest = NULL;
+    plain.report = NULL;
+    MP_CHECK(copy_state(request, folded, &plain, &found, err));
+    *answer = found;
+    found = (mp_answer){0};
+    return MP_OK;
 }
 
 mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
@@ -349,7 +411,7 @@ mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
     mp_request asked;
     MP_OWNED_BY(mp_problem_free) mp_problem *own = NULL;
     MP_CHECK(mp_request_complete(request, &asked, &own, err));
-    if (mp_graph_n_state_copies(request->graph)) return mp_solve_with_state(&asked, answer, err);
+    if (mp_graph_n_state_copies(request->graph)) return solve_with_state(&asked, answer, err);
     return request->graph->has_copies ? solve_with_copies(&asked, answer, err) : solve(&asked, answer, err);
 }
 
@@ -391,14 +453,6 @@ static mp_status prove_copies(const mp_graph *graph, const mp_plan *plan, int64_
 static double seconds_of(const mp_graph *graph, int64_t ticks)
 {
     return (double)(mp_graph_n_state_copies(graph) ? mp_state_bound(graph, ticks) : ticks) * graph->tick_seconds;
-}
-
-int64_t mp_ticks_of_all(const mp_graph *graph)
-{
-    int64_t ticks = 0;
-    for (size_t i = 0; i < graph->n_nodes; i++)
-        if (mp_copy_way_of(graph, (int)i, 0) == MP_COPY_NONE) ticks += graph->nodes[i].alternatives[0].ticks;
-    return ticks;
 }
 
 /* Checks the plan's bound against a proof for plans within its budget. */
