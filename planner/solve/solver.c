@@ -8,7 +8,6 @@
 #include "memplan/check.h"
 #include "memplan/solver.h"
 #include "planner/math/tuning.h"
-#include "planner/order/fold.h"
 #include "planner/search/search.h"
 #include "planner/search/searchers.h"
 #include "planner/solve/away.h"
@@ -42,17 +41,23 @@ const mp_solver *mp_solver_find(const char *name)
     return NULL;
 }
 
+void mp_plan_take_request(const mp_request *request, int64_t floor_bytes, mp_plan *plan)
+{
+    plan->seed = request->seed;
+    plan->floor_bytes = floor_bytes;
+    plan->budget_bytes = request->budget_bytes;
+    for (size_t m = 1; m < request->graph->n_tiers; m++)
+        if (request->tier_bytes[m]) plan->tiers[m].budget_bytes = request->tier_bytes[m];
+}
+
 /* Makes the plan of a kept schedule for the request, and checks it. A plan that the check refutes is an internal error. */
-static mp_status finish(const mp_search *search, const mp_candidate *kept, int64_t floor_bytes, int64_t budget_bytes,
-                        mp_plan **out, mp_error *err)
+static mp_status finish(const mp_search *search, const mp_candidate *kept, int64_t floor_bytes, mp_plan **out, mp_error *err)
 {
     MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
     MP_CHECK(mp_plan_new(search->request->graph, kept->solver, kept->steps, kept->n, &plan, err));
     plan->seed = search->request->seed;
     plan->floor_bytes = floor_bytes;
-    plan->budget_bytes = budget_bytes;
-    for (size_t m = 1; kept == &search->best && m < search->request->graph->n_tiers; m++)
-        if (search->request->tier_bytes[m]) plan->tiers[m].budget_bytes = search->request->tier_bytes[m];
+    if (kept == &search->best) mp_plan_take_request(search->request, floor_bytes, plan);
     MP_CHECK(mp_plan_check(search->request->graph, plan, err));
     *out = plan;
     plan = NULL;
@@ -244,9 +249,9 @@ mp_status mp_solve_at_once(const mp_request *request, mp_answer *answer, mp_erro
         MP_CHECK(mp_search_run(&search, solver, err));
     MP_CHECK(finish_bound(&search, &found, err));
     MP_ENSURE(search.smallest.solver, err, MP_LIMIT, "the search was stopped before it had tried anything");
-    if (search.best.solver) MP_CHECK(finish(&search, &search.best, found.floor_bytes, request->budget_bytes, &found.plan, err));
+    if (search.best.solver) MP_CHECK(finish(&search, &search.best, found.floor_bytes, &found.plan, err));
     if (found.plan && found.bound.ticks >= 0) MP_CHECK(mp_answer_claim_bound(&found, request->graph, err));
-    MP_CHECK(finish(&search, &search.smallest, found.floor_bytes, MP_NO_LIMIT, &found.smallest, err));
+    MP_CHECK(finish(&search, &search.smallest, found.floor_bytes, &found.smallest, err));
     found.effort = mp_search_effort(&search);
     found.stopped = search.stopped || search.was_cut;
     *answer = found;
@@ -294,20 +299,14 @@ static double seconds_of(const mp_graph *graph, int64_t ticks)
     return (double)(mp_graph_n_state_copies(graph) ? mp_state_bound(graph, ticks) : ticks) * graph->tick_seconds;
 }
 
-int64_t mp_ticks_of_all(const mp_graph *graph)
-{
-    int64_t ticks = 0;
-    for (size_t i = 0; i < graph->n_nodes; i++)
-        if (mp_copy_way_of(graph, (int)i, 0) == MP_COPY_NONE) ticks += graph->nodes[i].alternatives[0].ticks;
-    return ticks;
-}
-
 /* Checks the plan's bound against a proof for plans within its budget. */
 static mp_status check_bound(const mp_graph *graph, mp_problem *problem, const mp_plan *plan, bool keeps_order, mp_error *err)
 {
     static const mp_effort efforts[] = {MP_EFFORT_NORMAL, MP_EFFORT_THOROUGH};
     MP_OWNED_BY(mp_graph_free) mp_graph *folded = NULL;
+    MP_OWNED_BY(mp_problem_free) mp_problem *of_folded = NULL;
     if (mp_graph_n_state_copies(graph)) MP_CHECK(mp_state_fold(graph, &folded, err));
+    if (folded) MP_CHECK(mp_problem_new(folded, &of_folded, err));
     const mp_graph *g = folded ? folded : graph;
     const size_t n = g->has_copies ? 0 : sizeof efforts / sizeof *efforts;
     int64_t ticks = folded ? mp_ticks_of_all(g) : plan->baseline_ticks;
@@ -316,7 +315,7 @@ static mp_status check_bound(const mp_graph *graph, mp_problem *problem, const m
     for (size_t i = 0; i < n && plan->lower_bound_seconds > proved * (1 + 1e-9); i++) {
         mp_answer answer = {0};
         const mp_request request = {.graph = g,
-                                    .problem = folded ? NULL : problem,
+                                    .problem = folded ? of_folded : problem,
                                     .budget_bytes = plan->budget_bytes,
                                     .effort = efforts[i],
                                     .keep_order = keeps_order,

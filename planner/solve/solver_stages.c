@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "estimator/base/clock.h"
+#include "estimator/graph/fold.h"
 #include "estimator/graph/liveness.h"
 #include "estimator/graph/plain.h"
 #include "memplan/check.h"
@@ -15,6 +16,7 @@
 #include "planner/search/searchers.h"
 #include "planner/solve/away.h"
 #include "planner/solve/copies.h"
+#include "planner/solve/state.h"
 
 typedef struct stages {
     const mp_request *request;
@@ -121,7 +123,7 @@ static mp_status solve_copying(stages *x, const mp_request *stage, mp_error *err
     MP_CHECK(mp_solve_at_once(&asked, &answer, err));
     x->stopped |= answer.stopped;
     if (answer.plan) MP_CHECK(issue_copies(&asked, &answer.plan, err));
-    hand_on(x, &answer.plan);
+    hand_on(x, answer.plan ? &answer.plan : &answer.smallest);
     return MP_OK;
 }
 
@@ -211,10 +213,65 @@ static mp_status solve_in_stages(const mp_request *request, mp_answer *answer, m
     return mp_request_is_bounded(request) ? bound_copies(request, answer, err) : MP_OK;
 }
 
+/* Makes the plans of a graph that copies state of those found without, and proves the bound of the one that fits. */
+static mp_status copy_state(const mp_request *request, const mp_graph *folded, const mp_answer *plain, mp_answer *found,
+                            mp_error *err)
+{
+    const mp_graph *graph = request->graph;
+    mp_bound *bound = &found->bound, away;
+    mp_floor_reason reason;
+    MP_CHECK(mp_problem_floor(request->problem, &found->floor_bytes, &reason, err));
+    found->floor_node = reason.node;
+    MP_CHECK(mp_state_in_order(graph, plain->smallest, &found->smallest, err));
+    found->smallest->floor_bytes = found->floor_bytes;
+    MP_CHECK(mp_plan_check(graph, found->smallest, err));
+    if (!plain->plan) return MP_OK;
+    MP_CHECK(mp_state_plan(request, folded, plain->plan, &found->plan, err));
+    mp_plan_take_request(request, found->floor_bytes, found->plan);
+    MP_CHECK(mp_plan_check(graph, found->plan, err));
+    MP_CHECK(issue_copies(request, &found->plan, err));
+    if (bound->ticks < 0) return MP_OK;
+    if (folded->has_copies) { /* what can be away depends on the time of the plan, which is another one now */
+        bound->ticks = mp_ticks_of_all(folded);
+        MP_CHECK(mp_copies_bound(folded, request->budget_bytes, request->tier_bytes, found->plan->ticks, 1, &away, err));
+        if (away.ticks > bound->ticks) *bound = away;
+    }
+    bound->ticks = mp_state_bound(graph, bound->ticks);
+    return mp_answer_claim_bound(found, graph, err);
+}
+
+/* Answers a request for a graph that copies state: by plans without these copies, which get them afterwards. */
+static mp_status solve_with_state(const mp_request *request, mp_answer *answer, mp_error *err)
+{
+    const mp_graph *graph = request->graph;
+    MP_OWNED_BY(mp_graph_free) mp_graph *folded = NULL;
+    MP_OWNED_BY(mp_plan_free) mp_plan *start = NULL;
+    MP_CLEARED_BY(mp_answer_free) mp_answer plain = {0}, found = {0};
+    mp_request asked = *request;
+    MP_CHECK(mp_state_check_room(request, err));
+    MP_CHECK(mp_state_fold(graph, &folded, err));
+    if (request->start) MP_CHECK(mp_state_fold_plan(graph, folded, request->start, &start, err));
+    mp_state_listener heard = {request, folded};
+    asked.graph = folded;
+    asked.problem = NULL;
+    asked.start = start;
+    if (request->on_offer) asked.on_offer = mp_state_hear;
+    asked.on_offer_data = &heard;
+    MP_CHECK(mp_solve(&asked, &plain, err));
+    found = plain;
+    found.plan = found.smallest = NULL;
+    plain.report = NULL;
+    MP_CHECK(copy_state(request, folded, &plain, &found, err));
+    *answer = found;
+    found = (mp_answer){0};
+    return MP_OK;
+}
+
 mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
 {
     mp_request asked;
     MP_OWNED_BY(mp_problem_free) mp_problem *own = NULL;
     MP_CHECK(mp_request_complete(request, &asked, &own, err));
+    if (mp_graph_n_state_copies(request->graph)) return solve_with_state(&asked, answer, err);
     return request->graph->has_copies ? solve_in_stages(&asked, answer, err) : mp_solve_at_once(&asked, answer, err);
 }
