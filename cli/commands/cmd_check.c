@@ -18,7 +18,17 @@ static bool leaves_bound(const search_options *o, const mp_plan *plan)
     return plan->lower_bound_seconds >= 0 && !o->prove_bound;
 }
 
-static int answer(const options *o, const char *path, const mp_plan *plan, const mp_error *fault)
+/* Prints what the plan needs of each tier besides the device. */
+static void print_tiers(const mp_graph *graph, const mp_plan *plan)
+{
+    for (int m = 1; m < (int)graph->n_tiers; m++)
+        print("%s %s bytes (%s), ", graph->tiers[m], count_text(mp_plan_tier_need(graph, plan, m)),
+              plan->tiers[m].arena_bytes < 0
+                  ? "at its peak, without offsets"
+                  : mp_arena_text(plan->tiers[m].arena_bytes, plan->tiers[m].peak_bytes - plan->tiers[m].static_bytes));
+}
+
+static int answer(const options *o, const char *path, const mp_graph *graph, const mp_plan *plan, const mp_error *fault)
 {
     bool holds = fault->code == MP_OK;
     if (o->talk.json) {
@@ -33,6 +43,7 @@ static int answer(const options *o, const char *path, const mp_plan *plan, const
         if (plan->n_places && plan->arena_bytes >= 0)
             print("arena %s bytes (%s), ", count_text(plan->arena_bytes),
                   mp_arena_text(plan->arena_bytes, mp_plan_live_bytes(plan)));
+        print_tiers(graph, plan);
         print("%s", seconds_text(plan->seconds));
         if (leaves_bound(&o->search, plan))
             print("; not verified: that nothing takes less than %s (--prove-bound)", seconds_text(plan->lower_bound_seconds));
@@ -54,5 +65,5 @@ int cmd_check(options *o)
     if (st == MP_OK) st = mp_plan_check(s.graph, plan, &err);
     if (st == MP_OK) st = mp_plan_check_proofs(s.graph, plan, o->search.prove_bound, &err);
     if (st != MP_OK) mp_error_locate(&err, path, 0, 0);
-    return st == MP_OK || st == MP_REFUTED ? answer(o, path, plan, &err) : input_failed(&err);
+    return st == MP_OK || st == MP_REFUTED ? answer(o, path, s.graph, plan, &err) : input_failed(&err);
 }

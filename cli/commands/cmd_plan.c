@@ -110,6 +110,10 @@ static mp_status search(outcome *out, mp_request *request, mp_error *err)
     const double start = mp_clock_now();
     const mp_status st = outcome_search(out, request, err);
     if (st != MP_OK) mp_error_locate(err, out->subject->path, 0, 0);
+    if (st == MP_OK && request->graph->n_tiers > 1) {
+        MP_CHECK(find_plan_offload(out, request, err));
+        out->planning_seconds = mp_clock_now() - start;
+    }
     if (st != MP_OK || !out->asked->search.second_stream || !out->answer.plan) return st;
     MP_CHECK(mp_plan_second_stream(request->graph, &out->answer.plan, &out->second_stream, err));
     out->has_second_stream = true;

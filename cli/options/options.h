@@ -61,6 +61,7 @@ typedef struct model_options {
     double clip_norm;
     const char *costs; /* a file */
     text_list offload, link;
+    bool offload_state;
 } model_options;
 
 /* Which plan to look for, and how. */
@@ -119,7 +120,7 @@ typedef struct option_row {
     size_t offset;                   /* in options */
     unsigned commands;               /* bit k: command k takes it */
     const char *key;                 /* name in a graph's options; NULL: it does not shape the graph */
-    bool is_rare;                    /* LIST: not among the graph's options where it is empty */
+    bool is_rare;                    /* LIST, FLAG: not among the graph's options where it is empty, or not given */
     const char *argument;            /* as help shows it, "N" */
     const char *otherwise;           /* the default of a text or choice; NULL: none */
     int64_t least;                   /* COUNT */

@@ -62,7 +62,9 @@ static json_t *to_json(const options *o, const option_row *row)
 /* True if the options of a graph say this one. */
 static bool is_said(const options *o, const option_row *row)
 {
-    return row->key && !(row->is_rare && !((const text_list *)((const char *)o + row->offset))->n);
+    const void *field = (const char *)o + row->offset;
+    if (!row->key || !row->is_rare) return row->key;
+    return row->kind == KIND_FLAG ? *(const bool *)field : ((const text_list *)field)->n > 0;
 }
 
 json_t *options_to_json(const options *o)

@@ -9,6 +9,7 @@
 #include "memplan/floor.h"
 #include "memplan/second_stream.h"
 #include "memplan/solver.h"
+#include "planner/solve/worth.h"
 
 typedef struct outcome {
     subject *subject;
@@ -23,6 +24,10 @@ typedef struct outcome {
     mp_answer answer;
     bool has_second_stream; /* --second-stream was given, and there is a plan */
     mp_second_stream second_stream;
+    int64_t tier_floors[MP_MAX_TIERS]; /* per tier besides the device, as mp_tier_floors has it */
+    int64_t tier_enough[MP_MAX_TIERS]; /* without a plan: as mp_tier_enough has it; 0: none */
+    bool has_worth;                    /* worth is known */
+    mp_worth worth;
     double planning_seconds;
     unsigned stages_off;  /* as in mp_bound_options.off */
     const options *asked; /* the options of the command */
@@ -61,7 +66,17 @@ mp_status print_plan_json(const outcome *out, mp_error *err);
 
 /* ---- --offload: what is copied to other tiers and back; nothing for a graph without tiers. MP_NOMEM ---- */
 
+/* Of a graph with tiers: finds what is proved of them and, unless nobody sees it, the search has a time limit or was ended, or
+ * state is copied,
+ * what more memory would be worth or how much of them would be enough: out->tier_floors and the members behind it. As
+ * mp_tier_floors, mp_worth_of and mp_tier_enough. */
+mp_status find_plan_offload(outcome *out, const mp_request *request, mp_error *err);
 mp_status print_plan_offload(const outcome *out, const mp_plan *plan, mp_error *err);
+/* Without a plan: print that a tier is proved to be too small (false: none is), and with how much of one there is a plan. */
+bool print_tier_refusal(const outcome *out);
+void print_tier_enough(const outcome *out);
+/* Returns the first tier whose budget is proved to be too small for the device's; 0: none. */
+int tier_too_small(const outcome *out);
 /* Sets "offload" of *json, as mp_json_set does. */
 mp_status offload_json(const outcome *out, const mp_plan *plan, json_t **json, mp_error *err);
 

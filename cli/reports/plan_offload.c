@@ -1,12 +1,14 @@
 /* plan_offload.c - what a plan copies to other tiers and back, and how long the step waits for it. */
 #include "cli/reports/plan.h"
 
+#include "cli/messages/interrupt.h"
 #include "cli/messages/quantities.h"
 #include "cli/messages/screen.h"
 #include "cli/reports/report.h"
 #include "formats/base/text.h"
 #include "formats/json/json.h"
 #include "memplan/makespan.h"
+#include "planner/solve/away.h"
 
 /* What becomes of the activations, by kind. */
 typedef struct fate_bytes {
@@ -46,6 +48,20 @@ static void print_fates(const fate_bytes *fates)
     }
 }
 
+/* Returns the bytes of optimizer state that lies in other tiers. */
+static int64_t state_away(const mp_graph *graph)
+{
+    int64_t bytes = 0;
+    for (int m = 1; m < (int)graph->n_tiers; m++) bytes += mp_graph_static_bytes_in(graph, m);
+    return bytes;
+}
+
+static void print_state(const mp_graph *graph)
+{
+    if (state_away(graph))
+        screen_row("  %-10s %11s away from the device but for its update", "state", mp_bytes_text(state_away(graph)));
+}
+
 static void print_waits(const outcome *out, const mp_plan *plan, const mp_copying *copying)
 {
     const mp_graph *graph = out->subject->graph;
@@ -60,9 +76,96 @@ static void print_waits(const outcome *out, const mp_plan *plan, const mp_copyin
                 is_end ? "" : node_text(graph, plan->steps[copying->longest_wait].node));
 }
 
+/* Ends a search when Ctrl-C was pressed. */
+static bool goes_on(const mp_progress *progress, void *data)
+{
+    (void)progress;
+    (void)data;
+    return !interrupt_asked();
+}
+
 static double hidden_share(const mp_copying *copying)
 {
     return copying->copy_ticks ? (double)copying->hidden_ticks / (double)copying->copy_ticks : 0;
+}
+
+mp_status find_plan_offload(outcome *out, const mp_request *request, mp_error *err)
+{
+    const mp_graph *graph = request->graph;
+    mp_request asked = *request;
+    const talk_options *talk = &out->asked->talk;
+    MP_CHECK(mp_tier_floors(graph, out->budget_bytes, request->tier_bytes, out->tier_floors, err));
+    if (out->answer.stopped || out->asked->search.time_limit > 0 || (talk->quiet && !talk->json)) return MP_OK;
+    asked.progress = goes_on;
+    if (out->answer.plan && out->budget_bytes < MP_NO_LIMIT && !mp_graph_n_state_copies(graph)) {
+        MP_CHECK(mp_worth_of(&asked, out->answer.plan, &out->worth, err));
+        out->has_worth = !interrupt_asked();
+    }
+    for (int m = 1; m < (int)graph->n_tiers && !out->answer.plan && !is_below_floor(out); m++) {
+        const int64_t most = request->tier_bytes[m], floor = out->tier_floors[m] - 1;
+        if (most)
+            MP_CHECK(
+                mp_tier_enough(&asked, m, floor > most ? floor : most, out->asked->search.offsets, &out->tier_enough[m], err));
+    }
+    return MP_OK;
+}
+
+static const char *worth_text(const outcome *out, int64_t ticks)
+{
+    return ticks ? seconds_text((double)ticks * out->subject->graph->tick_seconds) : "nothing";
+}
+
+/* Prints what more memory and a faster link would be worth; nothing where the plan takes no extra time. */
+static void print_worth(const outcome *out)
+{
+    const mp_graph *graph = out->subject->graph;
+    const char *tiers = "";
+    if (!out->has_worth || out->answer.plan->ticks <= out->keep_all->ticks) return;
+    for (size_t m = 1; m < graph->n_tiers; m++)
+        if (out->subject->tier_bytes[m])
+            tiers = mp_text("%s, on the %s %s", tiers, graph->tiers[m], worth_text(out, out->worth.tier_ticks[m]));
+    screen_text(4,
+                "  worth per step, by plans that the same short search finds then: 1 GiB more on the device %s%s; copies twice "
+                "as fast %s",
+                worth_text(out, out->worth.device_ticks), tiers, worth_text(out, out->worth.link_ticks));
+}
+
+static json_t *worth_json(const outcome *out)
+{
+    const mp_graph *graph = out->subject->graph;
+    const double tick = graph->tick_seconds;
+    if (!out->has_worth) return json_null();
+    json_t *tiers = json_array();
+    for (size_t m = 1; m < graph->n_tiers; m++) mp_json_append(&tiers, json_real((double)out->worth.tier_ticks[m] * tick));
+    return json_pack("{s:s, s:f, s:o, s:f}", "by", "plans", "device_gib_seconds", (double)out->worth.device_ticks * tick,
+                     "tier_gib_seconds", tiers, "half_copies_seconds", (double)out->worth.link_ticks * tick);
+}
+
+int tier_too_small(const outcome *out)
+{
+    for (int m = 1; m < (int)out->subject->graph->n_tiers; m++)
+        if (out->subject->tier_bytes[m] && out->tier_floors[m] > out->subject->tier_bytes[m]) return m;
+    return 0;
+}
+
+bool print_tier_refusal(const outcome *out)
+{
+    const int tier = tier_too_small(out);
+    if (tier)
+        screen_text(0, "It is proved that no plan in this budget has less than %s on the %s, which may have %s.",
+                    mp_bytes_text(out->tier_floors[tier]), out->subject->graph->tiers[tier],
+                    mp_bytes_text(out->subject->tier_bytes[tier]));
+    return tier;
+}
+
+void print_tier_enough(const outcome *out)
+{
+    for (size_t m = 1; m < out->subject->graph->n_tiers; m++)
+        if (out->tier_enough[m])
+            screen_text(4, "  or the budget asked for, with %lld bytes on the %s instead of %lld%s",
+                        (long long)out->tier_enough[m], out->subject->graph->tiers[m], (long long)out->subject->tier_bytes[m],
+                        out->tier_floors[m] ? mp_text(" (no plan has less than %lld there)", (long long)out->tier_floors[m])
+                                            : "");
 }
 
 mp_status print_plan_offload(const outcome *out, const mp_plan *plan, mp_error *err)
@@ -74,6 +177,7 @@ mp_status print_plan_offload(const outcome *out, const mp_plan *plan, mp_error *
     MP_CHECK(add_fates(graph, plan, &fates, err));
     MP_CHECK(mp_makespan_copying(graph, plan->steps, plan->n_steps, &copying, err));
     print_fates(&fates);
+    print_state(graph);
     if (!copying.copy_ticks) {
         screen_row("  copies: none in this plan");
         return MP_OK;
@@ -83,11 +187,17 @@ mp_status print_plan_offload(const outcome *out, const mp_plan *plan, mp_error *
                 mp_bytes_text(copying.in_bytes), 100 * hidden_share(&copying),
                 slowdown < 0 ? "" : mp_text(", which it slows down by at most %s", seconds_text(slowdown)));
     print_waits(out, plan, &copying);
-    for (size_t m = 1; m < graph->n_tiers; m++) {
-        const int64_t budget = plan->tiers[m].budget_bytes;
-        screen_row("  %-10s %11s at its peak%s%s", graph->tiers[m], mp_bytes_text(plan->tiers[m].peak_bytes),
-                   budget < MP_NO_LIMIT ? ", of " : "", budget < MP_NO_LIMIT ? mp_bytes_text(budget) : "");
+    for (int m = 1; m < (int)graph->n_tiers; m++) {
+        const int64_t budget = plan->tiers[m].budget_bytes, peak = plan->tiers[m].peak_bytes;
+        const int64_t need = mp_plan_tier_need(graph, plan, m);
+        screen_text(4, "  %-10s %11s at its peak%s%s%s", graph->tiers[m], mp_bytes_text(peak),
+                    need > peak ? mp_text(", %s with gaps", mp_bytes_text(need)) : "",
+                    budget < MP_NO_LIMIT ? mp_text(", of %s", mp_bytes_text(budget)) : "",
+                    out->tier_floors[m]
+                        ? mp_text("; no plan in this budget has less than %s there", mp_bytes_text(out->tier_floors[m]))
+                        : "");
     }
+    print_worth(out);
     return MP_OK;
 }
 
@@ -103,15 +213,17 @@ mp_status offload_json(const outcome *out, const mp_plan *plan, json_t **json, m
     for (size_t m = 1; m < graph->n_tiers; m++) {
         const int64_t budget = out->subject->tier_bytes[m];
         mp_json_append(&tiers,
-                       json_pack("{s:o, s:o, s:I, s:I}", "name", mp_json_text(graph->tiers[m]), "budget_bytes",
+                       json_pack("{s:o, s:o, s:I, s:I, s:o}", "name", mp_json_text(graph->tiers[m]), "budget_bytes",
                                  mp_json_integer_if(budget, budget), "peak_bytes", (json_int_t)plan->tiers[m].peak_bytes,
-                                 "floor_bytes", (json_int_t)mp_graph_static_bytes_in(graph, (int)m)));
+                                 "floor_bytes", (json_int_t)out->tier_floors[m], "smallest_feasible_bytes",
+                                 mp_json_integer_if(out->tier_enough[m], out->tier_enough[m])));
     }
     mp_json_set(json, "offload",
-                json_pack("{s:o, s:I, s:I, s:o, s:f, s:o}", "tiers", tiers, "bytes_out", (json_int_t)copying.out_bytes,
-                          "bytes_in", (json_int_t)copying.in_bytes, "hidden_share",
+                json_pack("{s:o, s:I, s:I, s:o, s:f, s:o, s:I, s:o}", "tiers", tiers, "bytes_out",
+                          (json_int_t)copying.out_bytes, "bytes_in", (json_int_t)copying.in_bytes, "hidden_share",
                           mp_json_real_if(copying.copy_ticks, hidden_share(&copying)), "wait_seconds",
                           (double)copying.wait_ticks * graph->tick_seconds, "slowdown_seconds",
-                          mp_json_real_if(slowdown >= 0, slowdown)));
+                          mp_json_real_if(slowdown >= 0, slowdown), "state_bytes", (json_int_t)state_away(graph), "worth",
+                          worth_json(out)));
     return MP_OK;
 }

@@ -107,7 +107,7 @@ bool is_refused(const outcome *out)
 {
     const options *o = out->asked;
     const mp_answer *answer = &out->answer;
-    if (is_below_floor(out)) return true;
+    if (is_below_floor(out) || tier_too_small(out)) return true;
     if (answer->bound.infeasible && (answer->bound.orders == MP_BOUND_ANY_ORDER || o->search.keep_order)) return true;
     return is_one_plan(&o->search) && answer->smallest && answer->smallest->peak_bytes > out->budget_bytes;
 }
@@ -140,6 +140,8 @@ void print_refusal(const outcome *out)
     if (out->asked->talk.quiet) return;
     if (is_below_floor(out))
         screen_text(0, "No schedule at all fits below the floor of %s.", floor);
+    else if (print_tier_refusal(out))
+        ;
     else if (is_refused(out) && is_one_plan(&out->asked->search))
         screen_text(0, "%s takes more, and nothing else was to be tried; the floor is %s.",
                     out->asked->search.checkpoints ? "Keeping these tensors" : "Keeping everything", floor);
@@ -166,6 +168,7 @@ mp_status print_smallest(const outcome *out, mp_error *err)
     MP_CHECK(print_plan_arena(out, smallest, err));
     screen_text(4, "  the smallest budget %sthat can be met: --budget %lld",
                 out->interrupted ? "found until Ctrl-C " : "found ", (long long)mp_plan_need(smallest));
+    print_tier_enough(out);
     if (out->asked->talk.verbose && smallest->peak_bytes > out->floor_bytes) {
         print("\nThe smallest plan that was found:\n");
         MP_CHECK(print_plan_peak(out, smallest, err));

@@ -29,7 +29,8 @@ const char *static_text(const mp_graph *graph)
     const int64_t all = mp_graph_static_bytes(graph);
     const char *kinds = "";
     for (size_t s = 0; s < graph->n_storages; s++)
-        if (mp_storage_is_static(&graph->storages[s])) bytes[graph->storages[s].kind] += graph->storages[s].bytes;
+        if (mp_storage_is_static(&graph->storages[s]) && graph->storages[s].tier == MP_TIER_DEVICE)
+            bytes[graph->storages[s].kind] += graph->storages[s].bytes;
     for (int k = 0; k < MP_N_KINDS; k++)
         if (bytes[k]) kinds = mp_text("%s%s%s %s", kinds, *kinds ? ", " : "", plural[k], mp_bytes_text(bytes[k]));
     return all ? mp_text("always there: %s (%s)", mp_bytes_text(all), kinds) : "always there: nothing";

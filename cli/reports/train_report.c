@@ -97,7 +97,8 @@ static void print_memory(const train_outcome *t)
     print_bytes(t, "  arena, as measured", a->measured_arena_bytes, b->measured_arena_bytes);
     for (size_t m = 1; m < t->subject.graph->n_tiers; m++) {
         const char *tier = t->subject.graph->tiers[m];
-        print_bytes(t, mp_text("%s, as planned", tier), 0, t->subject.plan->tiers[m].peak_bytes);
+        print_bytes(t, mp_text("%s, as planned", tier), mp_plan_tier_need(t->subject.graph, t->keep_all, (int)m),
+                    mp_plan_tier_need(t->subject.graph, t->subject.plan, (int)m));
         print_bytes(t, mp_text("%s, taken", tier), a->tier_bytes[m], b->tier_bytes[m]);
     }
     if (b->device_bytes >= 0) print_device(t);
@@ -304,23 +305,31 @@ static json_t *report_json(const mp_report *r)
     return object;
 }
 
+/* Returns the bytes of all steps of which the plan copies so many; state is copied once in a step, whatever its passes. */
+static int64_t bytes_of_steps(const train_outcome *t, int64_t bytes)
+{
+    const mp_graph *g = t->subject.graph;
+    int64_t state = 0;
+    for (int m = 1; m < (int)g->n_tiers; m++) state += mp_graph_static_bytes_in(g, m);
+    return (int64_t)t->after.n_losses * ((bytes - state) * passes(t) + state);
+}
+
 /* Bytes of copies are those of all steps. */
 static json_t *copies_json(const train_outcome *t)
 {
     const mp_report *r = &t->after;
     const mp_graph *g = t->subject.graph;
-    const int64_t n = (int64_t)r->n_losses * passes(t);
     const double pass = g->tick_seconds * (double)passes(t);
     json_t *tiers = json_array();
     for (size_t m = 1; m < g->n_tiers; m++)
-        mp_json_append(&tiers,
-                       json_pack("{s:o, s:I, s:I}", "name", mp_json_text(g->tiers[m]), "planned_bytes",
-                                 (json_int_t)t->subject.plan->tiers[m].peak_bytes, "bytes", (json_int_t)r->tier_bytes[m]));
+        mp_json_append(&tiers, json_pack("{s:o, s:I, s:I}", "name", mp_json_text(g->tiers[m]), "planned_bytes",
+                                         (json_int_t)mp_plan_tier_need(g, t->subject.plan, (int)m), "bytes",
+                                         (json_int_t)r->tier_bytes[m]));
     return json_pack("{s:o, s:I, s:I, s:I, s:I, s:f, s:f, s:f}", "tiers", tiers, "planned_bytes_out",
-                     (json_int_t)(n * t->copying.out_bytes), "bytes_out", (json_int_t)r->out_bytes, "planned_bytes_in",
-                     (json_int_t)(n * t->copying.in_bytes), "bytes_in", (json_int_t)r->in_bytes, "planned_step_seconds",
-                     (double)t->subject.plan->ticks * pass, "planned_wait_seconds", (double)t->copying.wait_ticks * pass,
-                     "wait_seconds", r->wait_seconds);
+                     (json_int_t)bytes_of_steps(t, t->copying.out_bytes), "bytes_out", (json_int_t)r->out_bytes,
+                     "planned_bytes_in", (json_int_t)bytes_of_steps(t, t->copying.in_bytes), "bytes_in",
+                     (json_int_t)r->in_bytes, "planned_step_seconds", (double)t->subject.plan->ticks * pass,
+                     "planned_wait_seconds", (double)t->copying.wait_ticks * pass, "wait_seconds", r->wait_seconds);
 }
 
 mp_status print_train_json(const train_outcome *t, mp_error *err)

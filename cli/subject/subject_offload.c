@@ -96,7 +96,8 @@ static void limit_rate(subject *s, int tier, double bytes_per_second)
     for (size_t i = 0; i < g->n_nodes; i++) {
         for (size_t k = 0; k < g->nodes[i].n_alternatives; k++) {
             const mp_alternative *f = &g->nodes[i].alternatives[k];
-            const int there = f->returns ? f->reads[0] : g->nodes[i].flags & MP_NODE_OPTIONAL ? f->writes[0] : -1;
+            const mp_copy_way way = mp_copy_way_of(g, (int)i, (int)k);
+            const int there = way == MP_COPY_IN ? f->reads[0] : way == MP_COPY_OUT ? f->writes[0] : -1;
             if (there >= 0 && g->storages[there].tier == tier) s->bytes_per_second[f->channel] = bytes_per_second;
         }
     }
@@ -110,13 +111,17 @@ mp_status subject_offload(const options *o, const own_device *device, subject *s
     size_t n_copied;
     mp_link way;
     MP_ENSURE(o->model.link.n <= wanted->n, err, MP_INVALID, "--link is about copies: there is one for each --offload");
+    MP_ENSURE(wanted->n || !o->model.offload_state, err, MP_INVALID,
+              "--offload-state moves the optimizer's state to where --offload says, and that is not given");
     if (!wanted->n) return MP_OK;
     MP_ENSURE(o->command != CMD_APPLY, err, MP_UNSUPPORTED,
               "the plan was made with --offload, and 'memplan %s' does not copy to other memories", commands[o->command].name);
-    MP_ENSURE(o->command != CMD_TRAIN || !s->program || s->program->backend->is_host, err, MP_UNSUPPORTED,
-              "--offload: train copies to other memories on the CPU only, and not yet on --device %s", o->model.device);
+    const mp_backend *runs = o->command == CMD_TRAIN && s->program ? s->program->backend : NULL;
+    const bool is_away = runs && !runs->is_host;
     for (size_t k = 0; k < wanted->n; k++) {
         MP_CHECK(read_destination(o, k, device, s, &read, err));
+        MP_ENSURE(read.is_host || !is_away, err, MP_UNSUPPORTED,
+                  "--offload: with --device %s train copies to the host's memory, and not to a folder", o->model.device);
         MP_ENSURE(!(read.is_host ? has_host : has_disk), err, MP_INVALID,
                   "--offload: '%s' is one too many: there can be the host and one folder", wanted->items[k]);
         *(read.is_host ? &host : &disk) = read;
@@ -124,11 +129,13 @@ mp_status subject_offload(const options *o, const own_device *device, subject *s
     }
     if (has_disk && !has_host) MP_CHECK(find_link(&o->model, wanted->n, device->profile.link, device, &host, err));
     way = mp_link_beyond(&host.link, &disk.link);
-    const mp_offload offload = {.host = has_host ? &host.link : NULL, .disk = has_disk ? &way : NULL};
+    const mp_offload offload = {.host = has_host ? &host.link : NULL, .disk = has_disk ? &way : NULL,
+                                .moves_state = o->model.offload_state};
     MP_CHECK(mp_graph_offload(s->graph, &offload, &n_copied, err));
-    MP_ENSURE(n_copied, err, MP_INVALID, "--offload: there is nothing to copy: no activation has %s or more",
-              mp_bytes_text(MP_OFFLOAD_LEAST_BYTES));
+    MP_ENSURE(n_copied, err, MP_INVALID, "--offload: there is nothing to copy: no activation%s has %s or more",
+              o->model.offload_state ? " and no optimizer state" : "", mp_bytes_text(MP_OFFLOAD_LEAST_BYTES));
     for (int m = 1; m < (int)s->graph->n_tiers; m++) {
+        if (is_away && host.rate > 0) break; /* its link is as fast as it is */
         const bool is_host = !strcmp(s->graph->tiers[m], "host");
         s->tier_bytes[m] = is_host ? host.bytes : disk.bytes;
         if (host.rate > 0 && (is_host || !disk.rate || host.rate < disk.rate))

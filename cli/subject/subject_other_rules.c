@@ -17,6 +17,7 @@ mp_status other_rules_of(const options *o, const subject *s, other_rules *out, m
     asked.given[OPT_RULES] = false; /* warnings are about the options that the user gave */
     asked.model.costs = NULL;
     asked.model.offload = asked.model.link = (text_list){0}; /* it is about keep-all */
+    asked.model.offload_state = false;
     if (other.rules == MP_RULES_PYTORCH) {
         asked.model.fused_attention = true;
         asked.model.chunk_steps = 0; /* PyTorch does not cut sequences */

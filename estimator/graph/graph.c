@@ -160,6 +160,35 @@ int64_t mp_graph_static_bytes(const mp_graph *graph)
     return mp_graph_static_bytes_in(graph, MP_TIER_DEVICE);
 }
 
+int64_t mp_graph_tier_alignment(const mp_graph *graph, int tier)
+{
+    return graph->tier_alignment[tier] ? graph->tier_alignment[tier] : graph->alignment;
+}
+
+bool mp_node_copies_state(const mp_graph *graph, int node)
+{
+    const mp_node *n = &graph->nodes[node];
+    const mp_alternative *a = n->alternatives;
+    if (n->phase != MP_PHASE_UPDATE || a->n_reads != 1 || a->n_writes != 1) return false;
+    return (graph->storages[a->reads[0]].tier == MP_TIER_DEVICE) != (graph->storages[a->writes[0]].tier == MP_TIER_DEVICE);
+}
+
+mp_copy_way mp_copy_way_of(const mp_graph *graph, int node, int alternative)
+{
+    const mp_node *n = &graph->nodes[node];
+    const mp_alternative *a = &n->alternatives[alternative];
+    if (mp_node_copies_state(graph, node))
+        return graph->storages[a->writes[0]].tier == MP_TIER_DEVICE ? MP_COPY_IN : MP_COPY_OUT;
+    return n->flags & MP_NODE_OPTIONAL ? MP_COPY_OUT : a->returns ? MP_COPY_IN : MP_COPY_NONE;
+}
+
+size_t mp_graph_n_state_copies(const mp_graph *graph)
+{
+    size_t n = 0;
+    while (n < graph->n_nodes && mp_node_copies_state(graph, (int)(graph->n_nodes - 1 - n))) n++;
+    return n;
+}
+
 size_t mp_graph_n_required(const mp_graph *graph)
 {
     size_t n = 0;

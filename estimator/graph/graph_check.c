@@ -411,6 +411,30 @@ static mp_status find_writers(mp_graph *graph, mp_error *err)
     return MP_OK;
 }
 
+/* Checks the nodes that copy state: the last of the list, each from a storage that is always live in another tier to one that
+ * one update reads, or back from one that an update makes. */
+static mp_status check_state_copies(const mp_graph *graph, mp_error *err)
+{
+    const size_t first = graph->n_nodes - mp_graph_n_state_copies(graph);
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        const mp_alternative *a = graph->nodes[i].alternatives;
+        if (!mp_node_copies_state(graph, (int)i)) continue;
+        MP_ENSURE(i >= first, err, MP_PARSE, "%s copies state, and other nodes come after it in the list",
+                  mp_node_label(graph, (int)i).text);
+        MP_ENSURE(graph->nodes[i].n_alternatives == 1 && !a->workspace_bytes, err, MP_PARSE,
+                  "%s copies state, and has other forms or a workspace", mp_node_label(graph, (int)i).text);
+        const bool is_in = graph->storages[a->writes[0]].tier == MP_TIER_DEVICE;
+        const int here = is_in ? a->writes[0] : a->reads[0], there = is_in ? a->reads[0] : a->writes[0];
+        const int n_readers = graph->readers_start[here + 1] - graph->readers_start[here];
+        const int update = is_in ? (n_readers == 1 ? graph->readers[graph->readers_start[here]] : -1) : graph->producer[here];
+        MP_ENSURE(!mp_storage_is_static(&graph->storages[here]) && mp_storage_is_static(&graph->storages[there]) &&
+                      n_readers == 1 && update >= 0 && graph->nodes[update].phase == MP_PHASE_UPDATE && (size_t)update < first,
+                  err, MP_PARSE, "%s copies state, and not between another tier, where it is always live, and one update",
+                  mp_node_label(graph, (int)i).text);
+    }
+    return MP_OK;
+}
+
 static bool has_copies(const mp_graph *graph)
 {
     bool found = graph->n_channels > 2 || graph->n_tiers > 1;
@@ -442,6 +466,7 @@ mp_status mp_graph_finish(mp_graph *graph, mp_error *err)
     MP_CHECK(invert(graph, false, &graph->readers_start, &graph->readers, err));
     MP_CHECK(find_writers(graph, err));
     graph->has_copies = has_copies(graph);
+    MP_CHECK(check_state_copies(graph, err));
     MP_CHECK(check_order(graph, err));
     return mp_graph_hash(graph, graph->hash, err);
 }

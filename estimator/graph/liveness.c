@@ -27,3 +27,27 @@ mp_pairs_most mp_pairs_save_at_most(const mp_graph *graph, const mp_alternative 
     for (size_t at = 0; mp_pair_next(graph, alternative, &at, &p);) best[p.from] = best[p.to] = 0;
     return most;
 }
+
+size_t mp_state_copies_of(const mp_graph *graph, int update, bool is_in, mp_step *steps)
+{
+    const mp_alternative *a = &graph->nodes[update].alternatives[0];
+    size_t n = 0;
+    for (size_t i = 0; is_in && i < a->n_reads; i++) {
+        const int maker = graph->producer[a->reads[i]];
+        if (maker >= 0 && mp_node_copies_state(graph, maker)) steps[n++] = (mp_step){.node = maker};
+    }
+    for (size_t i = 0; !is_in && i < a->n_writes; i++)
+        for (int r = graph->readers_start[a->writes[i]]; r < graph->readers_start[a->writes[i] + 1]; r++)
+            if (mp_node_copies_state(graph, graph->readers[r])) steps[n++] = (mp_step){.node = graph->readers[r]};
+    return n;
+}
+
+int mp_state_home(const mp_graph *graph, int s)
+{
+    const int producer = graph->producer[s];
+    if (mp_storage_is_static(&graph->storages[s])) return s;
+    if (producer >= 0 && mp_node_copies_state(graph, producer)) return graph->nodes[producer].alternatives[0].reads[0];
+    for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++)
+        if (mp_node_copies_state(graph, graph->readers[r])) return graph->nodes[graph->readers[r]].alternatives[0].writes[0];
+    return s;
+}

@@ -40,6 +40,14 @@ static inline void mp_steps_issue(mp_step *steps, int first, int end, int until)
     for (int t = first; t < end; t++) steps[t].until = until;
 }
 
+/* ---- state in another tier ---- */
+
+/* Writes the steps that copy an update's state in, or out again, and returns how many there are; an update that copies has
+ * none. O(lists). */
+size_t mp_state_copies_of(const mp_graph *graph, int update, bool is_in, mp_step *steps);
+/* Returns the storage in which the state lies that is in s on the device; s itself if that is no copy of state. O(readers). */
+int mp_state_home(const mp_graph *graph, int s);
+
 /* ---- in-place pairs ----
  *
  * Of the pairs of a step whose `from` ends there and whose `to` begins there, the first listed ones that fit are taken, each

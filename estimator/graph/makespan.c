@@ -79,11 +79,10 @@ mp_status mp_makespan_copying(const mp_graph *graph, const mp_step *steps, size_
     }
     note_wait(&found, makespan - free_at, n);
     for (size_t t = 0; t < n; t++) {
-        const mp_node *node = &graph->nodes[steps[t].node];
-        const mp_alternative *alternative = &node->alternatives[steps[t].alternative];
-        const bool is_out = node->flags & MP_NODE_OPTIONAL;
-        if (!is_out && !alternative->returns) continue;
-        int64_t *bytes = is_out ? &found.out_bytes : &found.in_bytes;
+        const mp_alternative *alternative = &graph->nodes[steps[t].node].alternatives[steps[t].alternative];
+        const mp_copy_way way = mp_copy_way_of(graph, steps[t].node, steps[t].alternative);
+        if (way == MP_COPY_NONE) continue;
+        int64_t *bytes = way == MP_COPY_OUT ? &found.out_bytes : &found.in_bytes;
         bool is_counted = mp_add(found.copy_ticks, alternative->ticks, &found.copy_ticks);
         for (size_t i = 0; i < alternative->n_writes; i++)
             is_counted &= mp_add(*bytes, graph->storages[alternative->writes[i]].bytes, bytes);

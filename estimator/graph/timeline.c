@@ -245,7 +245,7 @@ static void add_spans(const mp_graph *graph, const mp_timeline *tl, int tier, bo
         const mp_span *span = &tl->spans[k];
         const mp_storage *storage = &graph->storages[span->storage];
         if (storage->tier != tier) continue;
-        differences[span->begin + (between || span->takes_over >= 0)] += storage->bytes;
+        differences[between ? span->begin + 1 : mp_span_counts_from(span)] += storage->bytes;
         differences[span->end] -= storage->bytes;
     }
 }
@@ -345,7 +345,7 @@ size_t mp_timeline_holders(const mp_graph *graph, const mp_timeline *timeline, i
     for (size_t k = 0; k < timeline->n_spans && timeline->spans[k].begin <= step; k++) {
         const mp_span *span = &timeline->spans[k];
         if (graph->storages[span->storage].tier != MP_TIER_DEVICE) continue;
-        if (span->end <= step || (span->begin == step && span->takes_over >= 0)) continue;
+        if (span->end <= step || step < mp_span_counts_from(span)) continue;
         size_t j = n < most ? n : most; /* spans[0..j) are sorted; the smallest is dropped */
         for (; j > 0; j--) {
             const mp_span *other = &timeline->spans[spans[j - 1]];
@@ -371,12 +371,21 @@ void mp_timeline_between(const mp_graph *graph, const mp_timeline *timeline, int
 
 size_t mp_keep_all(const mp_graph *graph, mp_step *steps)
 {
-    size_t n = 0;
+    const size_t n_copies = mp_graph_n_state_copies(graph), n_listed = graph->n_nodes - n_copies;
+    size_t n = 0, n_awaited = 0;
+    for (size_t i = 0; n_copies && i < n_listed; i++) n += mp_state_copies_of(graph, (int)i, true, &steps[n]);
     for (int round = 0; round < 2; round++) {
         const bool updates = (round == 1) == mp_update_order_of(graph).after_readers;
-        for (size_t i = 0; i < graph->n_nodes; i++)
-            if ((graph->nodes[i].phase == MP_PHASE_UPDATE) == updates && !(graph->nodes[i].flags & MP_NODE_OPTIONAL))
-                steps[n++] = (mp_step){.node = (int)i};
+        for (size_t i = 0; i < n_listed; i++) {
+            if ((graph->nodes[i].phase == MP_PHASE_UPDATE) != updates || graph->nodes[i].flags & MP_NODE_OPTIONAL) continue;
+            const size_t n_in = updates && n_copies ? mp_state_copies_of(graph, (int)i, true, &steps[n]) : 0;
+            mp_steps_issue(steps, (int)n_awaited, (int)(n_awaited + n_in), (int)n);
+            n_awaited += n_in;
+            steps[n++] = (mp_step){.node = (int)i};
+            const size_t n_out = n_in ? mp_state_copies_of(graph, (int)i, false, &steps[n]) : 0;
+            mp_steps_issue(steps, (int)n, (int)(n + n_out), (int)mp_graph_n_required(graph));
+            n += n_out;
+        }
     }
     return n;
 }

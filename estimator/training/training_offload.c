@@ -10,6 +10,7 @@ typedef struct place {
     const mp_link *link;
     const char *tier, *where;         /* "host", "the host" */
     const char *out, *in, *both_ways; /* channels; the third one takes the place of both on a shared link */
+    int64_t alignment;                /* of its offsets; 0: the graph's */
     int tier_number, out_number, in_number;
 } place;
 
@@ -30,6 +31,7 @@ static mp_status add_place(extension *x, const place *wanted)
     place *p = &x->places[x->n_places++];
     *p = *wanted;
     MP_CHECK(mp_graph_tier(graph, p->tier, &p->tier_number, x->err));
+    graph->tier_alignment[p->tier_number] = p->alignment;
     MP_CHECK(mp_graph_channel(graph, p->link->is_shared ? p->both_ways : p->out, &p->out_number, x->err));
     p->in_number = p->out_number;
     return p->link->is_shared ? MP_OK : mp_graph_channel(graph, p->in, &p->in_number, x->err);
@@ -129,6 +131,76 @@ static mp_status add_way_back(extension *x, int s, int copy, const place *p)
     return MP_OK;
 }
 
+/* Puts the storage `now` in the place of `before` in a list of its own. */
+static mp_status replace(extension *x, int **list, size_t n, int before, int now)
+{
+    *list = mp_graph_list(x->graph, *list, n);
+    MP_ENSURE(*list, x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
+    for (size_t k = 0; k < n; k++)
+        if ((*list)[k] == before) (*list)[k] = now;
+    return MP_OK;
+}
+
+static mp_status add_state_copy(extension *x, int from, int to, const char *name, double rate, int channel)
+{
+    mp_node *node;
+    MP_CHECK(mp_graph_node(x->graph, &node, x->err));
+    node->id = x->next_node++;
+    node->name = name;
+    node->op = "Copy";
+    node->phase = MP_PHASE_UPDATE;
+    MP_ENSURE(name, x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
+    return set_copy(x, node->alternatives, from, to, ticks_of(x->graph, x->places[0].link, rate, x->graph->storages[to].bytes),
+                    channel);
+}
+
+/* Moves the state s of an update to the first place: there it is always live. On the device, a copy of it lives up to the
+ * update; in its memory s is what the update makes, up to the copy back. */
+static mp_status move_state(extension *x, int update, int s)
+{
+    const place *p = &x->places[0];
+    mp_alternative *a = x->graph->nodes[update].alternatives;
+    mp_in_place *pairs = mp_pool_alloc(x->graph->pool, a->n_in_place + 1, sizeof *pairs);
+    mp_label label;
+    int there, before;
+    MP_ENSURE(pairs, x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
+    MP_CHECK(add_storage(x, s, p, &there));
+    MP_CHECK(add_storage(x, s, p, &before));
+    mp_storage *state = &x->graph->storages[s], *old = &x->graph->storages[before];
+    const char *title = mp_storage_title(x->graph, s, &label);
+    state->kind = old->kind = MP_KIND_SAVED;
+    old->tier = MP_TIER_DEVICE;
+    old->name = mp_pool_format(x->graph->pool, "old %s", title);
+    MP_ENSURE(old->name, x->err, MP_NOMEM, "out of memory for the graph '%s'", x->graph->name);
+    MP_CHECK(replace(x, &a->reads, a->n_reads, s, before));
+    if (a->n_in_place) memcpy(pairs, a->in_place, a->n_in_place * sizeof *pairs);
+    pairs[a->n_in_place++] = (mp_in_place){before, s};
+    a->in_place = pairs;
+    MP_CHECK(add_state_copy(x, there, before, mp_pool_format(x->graph->pool, "%s from %s", title, p->where),
+                            p->link->in_bytes_per_second, p->in_number));
+    return add_state_copy(x, s, there, mp_pool_format(x->graph->pool, "%s to %s", title, p->where),
+                          p->link->out_bytes_per_second, p->out_number);
+}
+
+/* Moves all state that is large enough and used by one update alone, which reads and writes it. */
+static mp_status move_states(extension *x, size_t *n_moved)
+{
+    const mp_graph *graph = x->graph;
+    const int n = (int)graph->n_storages;
+    for (int s = 0; s < n; s++) {
+        const int reader =
+            graph->readers_start[s + 1] - graph->readers_start[s] == 1 ? graph->readers[graph->readers_start[s]] : -1;
+        const mp_node *update = reader < 0 ? NULL : &graph->nodes[reader];
+        if (graph->storages[s].kind != MP_KIND_OPTIMIZER_STATE || graph->storages[s].tier != MP_TIER_DEVICE ||
+            graph->storages[s].bytes < x->least_bytes || !update || update->phase != MP_PHASE_UPDATE ||
+            update->n_alternatives != 1 || !holds(update->alternatives->writes, update->alternatives->n_writes, s))
+            continue;
+        MP_CHECK(move_state(x, reader, s));
+        ++*n_moved;
+    }
+    return MP_OK;
+}
+
 mp_status mp_graph_offload(mp_graph *graph, const mp_offload *offload, size_t *n_copied, mp_error *err)
 {
     extension x = {.graph = graph,
@@ -138,8 +210,9 @@ mp_status mp_graph_offload(mp_graph *graph, const mp_offload *offload, size_t *n
     const int n = (int)graph->n_storages;
     size_t n_found = 0;
     MP_ENSURE(offload->host || offload->disk, err, MP_INVALID, "the graph '%s' has nowhere to copy to", graph->name);
-    MP_CHECK(add_place(&x, &(place){offload->host, "host", "the host", "copy out", "copy in", "copy", 0, 0, 0}));
-    MP_CHECK(add_place(&x, &(place){offload->disk, "disk", "disk", "disk write", "disk read", "disk", 0, 0, 0}));
+    MP_CHECK(add_place(&x, &(place){offload->host, "host", "the host", "copy out", "copy in", "copy", 0, 0, 0, 0}));
+    MP_CHECK(add_place(
+        &x, &(place){offload->disk, "disk", "disk", "disk write", "disk read", "disk", MP_DISK_BLOCK_BYTES, 0, 0, 0}));
     for (size_t s = 0; s < graph->n_storages; s++)
         if (graph->storages[s].id >= x.next_storage) x.next_storage = graph->storages[s].id + 1;
     for (size_t i = 0; i < graph->n_nodes; i++)
@@ -154,6 +227,7 @@ mp_status mp_graph_offload(mp_graph *graph, const mp_offload *offload, size_t *n
             MP_CHECK(add_way_back(&x, s, copy, &x.places[k]));
         }
     }
+    if (offload->moves_state) MP_CHECK(move_states(&x, &n_found));
     MP_CHECK(mp_graph_finish(graph, err));
     if (n_copied) *n_copied = n_found;
     return MP_OK;

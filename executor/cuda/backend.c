@@ -95,7 +95,7 @@ static void fill(const mp_backend *self, void *memory, unsigned char byte, int64
 static void copy(const mp_backend *self, void *to, const void *from, int64_t bytes)
 {
     mp_cuda_use(self);
-    if (bytes > 0) cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDeviceToDevice, mp_cuda_stream());
+    if (bytes > 0) cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDefault, mp_cuda_stream());
 }
 
 static int64_t touched(const mp_backend *self, const void *memory, unsigned char byte, int64_t bytes)
@@ -128,10 +128,10 @@ static mp_status stage(mp_cuda_context *c, int64_t bytes, mp_error *err)
     return MP_OK;
 }
 
-/* Copies between host and device, and waits until both ends may be reused. */
-static mp_status move(void *to, const void *from, int64_t bytes, enum cudaMemcpyKind kind, mp_error *err)
+/* Copies between host and device, or pinned memory, and waits until both ends may be reused. */
+static mp_status move(void *to, const void *from, int64_t bytes, mp_error *err)
 {
-    MP_CUDA(cudaMemcpyAsync(to, from, (size_t)bytes, kind, mp_cuda_stream()), err);
+    MP_CUDA(cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDefault, mp_cuda_stream()), err);
     MP_CUDA(cudaStreamSynchronize(mp_cuda_stream()), err);
     return MP_OK;
 }
@@ -146,12 +146,12 @@ static mp_status upload(const mp_backend *self, const mp_array *host, const mp_a
     mp_cuda_context *c = mp_cuda_use(self);
     int64_t bytes = mp_array_bytes(there);
     if (!bytes) return MP_OK;
-    if (is_same(host, there)) return move(there->data, host->data, bytes, cudaMemcpyHostToDevice, err);
+    if (is_same(host, there)) return move(there->data, host->data, bytes, err);
     MP_CHECK(stage(c, bytes, err));
     mp_array between = *there;
     between.data = c->staging;
     MP_CHECK(c->host->upload(c->host, host, &between, err));
-    return move(there->data, c->staging, bytes, cudaMemcpyHostToDevice, err);
+    return move(there->data, c->staging, bytes, err);
 }
 
 static mp_status download(const mp_backend *self, const mp_array *there, const mp_array *host, mp_error *err)
@@ -159,11 +159,11 @@ static mp_status download(const mp_backend *self, const mp_array *there, const m
     mp_cuda_context *c = mp_cuda_use(self);
     int64_t bytes = mp_array_bytes(there);
     if (!bytes) return MP_OK;
-    if (is_same(host, there)) return move(host->data, there->data, bytes, cudaMemcpyDeviceToHost, err);
+    if (is_same(host, there)) return move(host->data, there->data, bytes, err);
     MP_CHECK(stage(c, bytes, err));
     mp_array between = *there;
     between.data = c->staging;
-    MP_CHECK(move(c->staging, there->data, bytes, cudaMemcpyDeviceToHost, err));
+    MP_CHECK(move(c->staging, there->data, bytes, err));
     return c->host->download(c->host, &between, host, err);
 }
 

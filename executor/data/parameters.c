@@ -196,14 +196,15 @@ static mp_status first_values(const mp_parameter_source *s, int tensor, const mp
 static mp_status load_master(const mp_program *p, mp_execution *e, int tensor, const mp_array *host, mp_error *err)
 {
     mp_array there;
-    int64_t n;
-    float *state = mp_execution_state(e, tensor, &n);
+    float *state;
+    MP_CHECK(mp_execution_state(e, tensor, &state, err));
     if (!state) return MP_OK;
     MP_CHECK(mp_program_array(p, tensor, &there, err));
     if (there.dtype == MP_DTYPE_FLOAT) return MP_OK;
     there.dtype = MP_DTYPE_FLOAT;
     there.data = state + mp_optimizer_moments(p->options.optimizer) * mp_stored_elements(&p->model->tensors[tensor]);
-    return p->backend->upload(p->backend, host, &there, err);
+    MP_CHECK(p->backend->upload(p->backend, host, &there, err));
+    return mp_execution_keep_state(e, tensor, err);
 }
 
 static mp_status load_one(const mp_parameter_source *s, mp_execution *e, int tensor, mp_error *err)

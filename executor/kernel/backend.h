@@ -88,13 +88,15 @@ struct mp_backend {
      * failed; MP_NOMEM. */
     mp_status (*note_time)(const mp_backend *self, int k, mp_error *err);
     mp_status (*seconds_between)(const mp_backend *self, int from, int to, double *seconds, mp_error *err);
-    /* The side stream; NULL: there is none, and its work runs in order on the main stream. Work that is enqueued between
-     * side_begin and side_end goes there, and starts after all work enqueued before. side_wait(m): later work on the main
-     * stream waits until all side work up to side_end(m) is done. Marks count up from 0 within a pass, and each is waited
-     * for before the pass ends. Allowed while recording. MP_IO: the device has failed. */
-    mp_status (*side_begin)(const mp_backend *self, mp_error *err);
-    mp_status (*side_end)(const mp_backend *self, int mark, mp_error *err);
-    mp_status (*side_wait)(const mp_backend *self, int mark, mp_error *err);
+    /* Side streams, one per channel of a graph but compute; NULL: there are none, updates run in order on the main stream, and
+     * the program copies to other tiers itself. Work that is enqueued between side_begin and side_end goes to the channel's
+     * stream, and starts after all work enqueued before on the main stream. side_wait(channel, m): later work on the main
+     * stream waits until all work there up to side_end(channel, m) is done. Marks rise per channel within a pass;
+     * each, or a later one of its channel, is waited for before the pass ends. Allowed while recording, by which time every
+     * channel has been used before. MP_IO: the device has failed. MP_NOMEM. */
+    mp_status (*side_begin)(const mp_backend *self, int channel, mp_error *err);
+    mp_status (*side_end)(const mp_backend *self, int channel, int mark, mp_error *err);
+    mp_status (*side_wait)(const mp_backend *self, int channel, int mark, mp_error *err);
     /* Adds: to[k] += from[k] for n elements of this type. Used for gradients that a kernel cannot accumulate itself. */
     void (*add)(const mp_backend *self, mp_dtype dtype, int64_t n, const void *from, void *to);
     /* `update` updates n parameters in one call. `clip` computes the clipping factor from the norm of all gradients; its
@@ -108,13 +110,14 @@ struct mp_backend {
     void *(*allocate)(const mp_backend *self, int64_t bytes);
     void (*release)(const mp_backend *self, void *memory, int64_t bytes);
     void (*fill)(const mp_backend *self, void *memory, unsigned char byte, int64_t bytes);
-    void (*copy)(const mp_backend *self, void *to, const void *from, int64_t bytes); /* within this memory */
+    void (*copy)(const mp_backend *self, void *to, const void *from, int64_t bytes); /* within this memory and that of pin */
     /* Returns the number of bytes up to the last one that differs from the given byte. */
     int64_t (*touched)(const mp_backend *self, const void *memory, unsigned char byte, int64_t bytes);
     /* Copies between plain arrays of the host and arrays of the backend in any layout; FLOAT and BFLOAT16 are converted. */
     mp_status (*upload)(const mp_backend *self, const mp_array *host, const mp_array *there, mp_error *err);
     mp_status (*download)(const mp_backend *self, const mp_array *there, const mp_array *host, mp_error *err);
-    /* Prefetch of the next batch while a step runs; all four NULL: the memory is the program's own. bring is called by a
+    /* `pin` takes memory of the host's that the device reaches, for copies to other tiers and for the prefetch of the next
+     * batch while a step runs; all four NULL: the memory is the program's own. bring is called by a
      * thread of its own: it copies from `pinned`, memory of pin (NULL: there is none left), to `landing`, memory of
      * allocate, and waits until the bytes are there; it starts once the previous batch has been copied on. land enqueues the
      * copy from `landing` to the inputs on the main stream; not while recording. MP_IO: the device has failed. */

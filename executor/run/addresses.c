@@ -84,27 +84,50 @@ static void layout_free(mp_tier_layout *layout)
     mp_free(layout->places);
 }
 
-/* Takes the memory of another tier: what is always live there, and behind it an arena. */
+/* Takes the bytes of a tier; for a device with memory of its own from the backend, as memory that its streams reach. */
+static mp_status open_tier(mp_addresses *a, int tier, const mp_tier_memory *wanted, int64_t bytes, mp_error *err)
+{
+    const mp_backend *b = a->program->backend;
+    const char *name = a->program->graph->tiers[tier];
+    if (!b->side_begin) return mp_tier_open(name, wanted->folder, bytes, wanted->locked, &a->tiers[tier], err);
+    MP_ENSURE(!wanted->folder, err, MP_UNSUPPORTED, "the %s backend copies to memory, and not to the folder %.300s", b->name,
+              wanted->folder);
+    if (b->is_host || !b->pin) return mp_tier_open(name, NULL, bytes, wanted->locked, &a->tiers[tier], err);
+    char *memory = b->pin(b, bytes);
+    MP_ENSURE(memory, err, MP_NOMEM, "there is no memory of %lld bytes for the tier '%.60s' that the device can reach",
+              (long long)bytes, name);
+    memset(memory, 0, (size_t)bytes); /* as that of mp_tier_open: what is always live there begins so */
+    mp_tier_over(name, memory, bytes, &a->tiers[tier]);
+    return MP_OK;
+}
+
+/* Takes the memory of another tier: what is always live there, and behind it an arena, as planned, or if the plan has no
+ * offsets there, or not for a disk, as it is now laid out. */
 static mp_status take_tier(mp_addresses *a, int tier, const mp_tier_memory *wanted, mp_pool *pool, mp_error *err)
 {
     const mp_graph *g = a->program->graph;
     const int64_t block = wanted->folder ? MP_TIER_ALIGNMENT : a->program->backend->alignment;
+    const mp_tier_claim *claim = &a->plan->tiers[tier];
     int64_t fixed = 0, bytes;
-    MP_CLEARED_BY(layout_free) mp_tier_layout layout = {0};
+    MP_CLEARED_BY(layout_free) mp_tier_layout own = {0};
+    mp_tier_layout layout = {claim->places, claim->n_places, claim->arena_bytes};
     for (size_t s = 0; s < g->n_storages; s++) {
         if (g->storages[s].tier != tier || !mp_storage_is_static(&g->storages[s])) continue;
         a->fixed_at[s] = fixed;
         MP_ENSURE(mp_round_up(g->storages[s].bytes, block, &bytes) && mp_add(fixed, bytes, &fixed), err, MP_INVALID,
                   "the tier '%.60s' has too many bytes", g->tiers[tier]);
     }
-    MP_CHECK(mp_arena_layout_tier(g, a->plan, tier, block, &layout, err));
+    if (claim->arena_bytes < 0 || mp_graph_tier_alignment(g, tier) % block != 0) {
+        MP_CHECK(mp_arena_layout_tier(g, a->plan, tier, block, &own, err));
+        layout = own;
+    }
     MP_CHECK(append_places(a, &layout, fixed, pool, err));
     MP_ENSURE(mp_add(fixed, layout.arena_bytes, &bytes), err, MP_INVALID, "the tier '%.60s' has too many bytes",
               g->tiers[tier]);
     MP_ENSURE(!wanted->capacity_bytes || bytes <= wanted->capacity_bytes, err, MP_INFEASIBLE,
               "the plan takes %lld bytes of the tier '%.60s'%s%s, of which there are %lld", (long long)bytes, g->tiers[tier],
               wanted->folder ? " in " : "", wanted->folder ? wanted->folder : "", (long long)wanted->capacity_bytes);
-    MP_CHECK(mp_tier_open(g->tiers[tier], wanted->folder, bytes, wanted->locked, &a->tiers[tier], err));
+    MP_CHECK(open_tier(a, tier, wanted, bytes, err));
     if (a->tiers[tier].memory) memset(a->tiers[tier].memory + fixed, MP_UNUSED_BYTE, (size_t)layout.arena_bytes);
     return MP_OK;
 }
@@ -183,6 +206,7 @@ static mp_status check_on_device(const mp_graph *g, int node, const int *storage
 /* Returns the storage of which this one is a copy, or a copy of a copy; itself if it is none. */
 static int original_of(const mp_graph *g, int storage)
 {
+    storage = mp_state_home(g, storage);
     for (int k = g->producer[storage]; k >= 0 && (g->nodes[k].flags & MP_NODE_OPTIONAL); k = g->producer[storage]) {
         const mp_alternative *f = &g->nodes[k].alternatives[0];
         size_t i = 0;
@@ -218,13 +242,13 @@ static mp_status ready_copy(const walker *w, int from, int to, mp_copy *out, mp_
     return out->label ? MP_OK : MP_NO_MEMORY(err);
 }
 
-/* A copy out is an optional node, a copy back an alternative that returns: what each reads is copied to what it writes, in the
- * order of the lists. */
+/* What a copy reads is copied to what it writes, in the order of the lists. */
 static mp_status ready_copies(const walker *w, const mp_step *step, mp_ready_step *r, mp_error *err)
 {
     const mp_graph *g = w->a->program->graph;
     const mp_alternative *f = &g->nodes[step->node].alternatives[step->alternative];
-    r->is_copy = f->returns || (g->nodes[step->node].flags & MP_NODE_OPTIONAL);
+    r->is_copy = mp_copy_way_of(g, step->node, step->alternative) != MP_COPY_NONE;
+    r->is_of_state = mp_node_copies_state(g, step->node);
     if (!r->is_copy) {
         MP_CHECK(check_on_device(g, step->node, f->reads, f->n_reads, err));
         MP_CHECK(check_on_device(g, step->node, f->writes, f->n_writes, err));
@@ -232,12 +256,21 @@ static mp_status ready_copies(const walker *w, const mp_step *step, mp_ready_ste
     }
     MP_ENSURE(f->n_reads == f->n_writes && !f->n_adds, err, MP_UNSUPPORTED, "%s is no copy: it reads %zu and writes %zu",
               mp_node_label(g, step->node).text, f->n_reads, f->n_writes);
-    MP_ENSURE(w->a->program->backend->is_host, err, MP_UNSUPPORTED, "the %s backend does not copy to other tiers",
-              w->a->program->backend->name);
+    MP_ENSURE(w->a->program->backend->is_host || w->a->program->backend->side_begin, err, MP_UNSUPPORTED,
+              "the %s backend does not copy to other tiers", w->a->program->backend->name);
     MP_ENSURE(r->copies = mp_pool_alloc(w->pool, f->n_reads, sizeof *r->copies), err, MP_NOMEM, "out of memory");
     for (size_t i = 0; i < f->n_reads; i++)
         if (g->storages[f->writes[i]].bytes) MP_CHECK(ready_copy(w, f->reads[i], f->writes[i], &r->copies[r->n_copies++], err));
     return MP_OK;
+}
+
+/* Returns the storage that has the state which an update changes into another one; -1: there is none. */
+static int state_before(const mp_graph *g, int update, int state)
+{
+    const mp_alternative *a = &g->nodes[update].alternatives[0];
+    for (size_t k = 0; state >= 0 && k < a->n_reads; k++)
+        if (a->reads[k] != state && mp_state_home(g, a->reads[k]) == mp_state_home(g, state)) return a->reads[k];
+    return -1;
 }
 
 /* Sets the addresses of a node's operands. */
@@ -253,6 +286,7 @@ static mp_status ready_operands(const walker *w, const mp_step *step, int worksp
     r->source = address_of(w, b->source);
     r->target = address_of(w, b->target);
     r->state = address_of(w, b->state);
+    if (b->task == MP_TASK_UPDATE) r->old_state = address_of(w, state_before(a->program->graph, step->node, b->state));
     r->clip = address_of(w, a->program->bindings->clip);
     return MP_OK;
 }
@@ -359,7 +393,10 @@ void mp_addresses_free(mp_addresses *a)
     const mp_backend *b = a->program->backend;
     b->release(b, a->fixed, a->fixed_bytes);
     b->release(b, a->arena, a->arena_bytes);
-    for (int m = 1; m < MP_MAX_TIERS; m++) mp_tier_close(&a->tiers[m]);
+    for (int m = 1; m < MP_MAX_TIERS; m++) {
+        if (a->tiers[m].is_lent) b->unpin(b, a->tiers[m].memory);
+        mp_tier_close(&a->tiers[m]);
+    }
     *a = (mp_addresses){0};
 }
 
@@ -392,7 +429,7 @@ void mp_addresses_poison(const mp_addresses *a, int t)
         const int64_t at = a->place_at[r->dead[k]];
         const int tier = tier_of(a, p);
         char *block = tier == MP_TIER_DEVICE ? a->arena : a->tiers[tier].memory;
-        bool taken = !block;
+        bool taken = !block || a->tiers[tier].is_lent;
         for (size_t q = 0; !taken && q < a->n_places; q++) {
             const mp_place *o = &a->places[q];
             taken = o != p && o->begin <= t && o->end > t + 1 && tier_of(a, o) == tier && a->place_at[q] < at + p->bytes &&

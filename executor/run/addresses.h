@@ -15,9 +15,11 @@ typedef struct mp_ready_step {
     char *workspace;
     char *source, *target; /* of accumulate and update nodes */
     char *state, *clip;
-    const int *dead;    /* places of the instances whose last step is this one */
-    const int *guarded; /* with guards: places that the node may write to, its workspace included */
-    bool is_copy;       /* true: the step copies between tiers, and computes nothing */
+    const char *old_state; /* where an update finds its state, if not where it makes it; NULL: there */
+    const int *dead;       /* places of the instances whose last step is this one */
+    const int *guarded;    /* with guards: places that the node may write to, its workspace included */
+    bool is_copy;          /* true: the step copies between tiers, and computes nothing */
+    bool is_of_state;      /* true: what it copies is state, so it runs where updates do */
     size_t n_copies;
     mp_copy *copies;
 } mp_ready_step;
@@ -40,6 +42,12 @@ typedef struct mp_addresses {
     mp_ready_step *steps; /* per step of the plan */
 } mp_addresses;
 
+/* Returns the alternative that step t takes. */
+static inline const mp_alternative *mp_addresses_alternative(const mp_addresses *a, int t)
+{
+    return &a->program->graph->nodes[a->plan->steps[t].node].alternatives[a->plan->steps[t].alternative];
+}
+
 enum { MP_UNUSED_BYTE = 0xa5 }; /* initial content of every byte of the arena */
 
 /* Allocates both blocks from the program's backend, takes the memory of the other tiers as the options say, and fills *out,
@@ -47,13 +55,14 @@ enum { MP_UNUSED_BYTE = 0xa5 }; /* initial content of every byte of the arena */
  * `guards`, places on the device are laid out side by side instead of as planned, with guard bytes between them that nothing
  * may write to. MP_NOMEM says how much was asked for; MP_INVALID: the plan has no offsets; MP_INFEASIBLE: it takes more of a
  * tier than there may be; MP_UNSUPPORTED: a step that is no copy uses another tier, or a copy is none of one storage to
- * another; MP_IO: as mp_tier_open. O(slots), and the layouts of the tiers (mp_arena_layout_tier). */
+ * another, or the backend copies nowhere, or to no folder; MP_IO: as mp_tier_open. O(slots), and for a plan without offsets in
+ * a tier its layout (mp_arena_layout_tier). */
 mp_status mp_addresses_of(const mp_program *program, const mp_plan *plan, const mp_execution_options *options, mp_pool *pool,
                           mp_addresses *out, mp_error *err);
 void mp_addresses_free(mp_addresses *addresses); /* does nothing for a zeroed one */
 
 /* Checks with guards that the bytes around what step t may have written are untouched. MP_REFUTED names the node. */
 mp_status mp_addresses_check_guards(const mp_addresses *addresses, int t, mp_error *err);
-/* Fills the instances that end with step t, on the device or in memory, with NaNs, except where other live instances overlap
- * them. O(places). */
+/* Fills the instances that end with step t, on the device or in memory of the host's that no stream copies, with NaNs, except
+ * where other live instances overlap them. O(places). */
 void mp_addresses_poison(const mp_addresses *addresses, int t);

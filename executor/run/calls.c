@@ -3,25 +3,26 @@
 
 #include "estimator/graph/liveness.h"
 
-/* Returns the step before which a copy is waited for. */
-static int copy_end(const mp_addresses *a, size_t t, bool in_order)
+/* Gives every issued call to the one after which it is waited for, but for those that a later call of their channel stands for,
+ * which is in the same passes. start[t] is how many are waited for before step t, of n + 2. */
+static mp_status list_awaited(size_t n_steps, int *start, mp_pool *pool, mp_calls *out, mp_error *err)
 {
-    return in_order ? (int)t + 1 : mp_step_end(a->plan->steps, (int)t);
-}
-
-/* Gives every copy to the call after which it is waited for. start[t] is how many are waited for before step t, of n + 2. */
-static mp_status list_awaited(const mp_addresses *a, bool in_order, int *start, mp_pool *pool, mp_calls *out, mp_error *err)
-{
-    const size_t n = a->plan->n_steps;
-    int *awaited = mp_pool_alloc(pool, n, sizeof *awaited);
+    int last[MP_MAX_CHANNELS][2]; /* per channel, and for what is of updates: the last of the calls that one waits for */
+    int *awaited = mp_pool_alloc(pool, out->n, sizeof *awaited);
     MP_ENSURE(awaited, err, MP_NOMEM, "out of memory");
-    for (size_t t = 0; t <= n; t++) start[t + 1] += start[t];
-    for (size_t t = 0; t < n; t++)
-        if (a->steps[t].is_copy) awaited[--start[copy_end(a, t, in_order)]] = (int)t;
+    for (size_t t = 0; t <= n_steps; t++) start[t + 1] += start[t];
+    for (size_t k = out->n; k-- > 0;)
+        if (out->list[k].channel != MP_CHANNEL_COMPUTE) awaited[--start[out->list[k].end]] = (int)k;
     for (size_t k = 0; k < out->n; k++) {
-        const size_t end = out->list[k].step + out->list[k].n_steps;
-        out->list[k].awaited = awaited + start[end];
-        out->list[k].n_awaited = (size_t)(start[end + 1] - start[end]);
+        mp_pass_call *call = &out->list[k];
+        const size_t end = call->step + call->n_steps;
+        int *of_call = awaited + start[end];
+        const int n = start[end + 1] - start[end];
+        for (int i = 0; i < n; i++) last[out->list[of_call[i]].channel][out->list[of_call[i]].is_of_update] = of_call[i];
+        for (int i = 0; i < n; i++)
+            if (last[out->list[of_call[i]].channel][out->list[of_call[i]].is_of_update] == of_call[i])
+                of_call[call->n_awaited++] = of_call[i];
+        call->awaited = of_call;
     }
     return MP_OK;
 }
@@ -31,27 +32,31 @@ mp_status mp_calls_of(const mp_addresses *a, bool one_by_one, bool two_streams, 
 {
     const mp_step *steps = a->plan->steps;
     const size_t n = a->plan->n_steps;
-    MP_OWNED int *mark = mp_alloc(n + 1, sizeof *mark);         /* per step, and for the end: 1 + the last mark waited for */
-    MP_OWNED int *n_copies = mp_alloc(n + 2, sizeof *n_copies); /* likewise: the number of copies waited for */
-    int n_marks = 0;                                            /* number of calls on the side stream so far */
+    int n_marks[MP_MAX_CHANNELS] = {0};
+    MP_OWNED int *n_awaited =
+        mp_alloc(n + 2, sizeof *n_awaited); /* per step, and for the end: the calls waited for before it */
     *out = (mp_calls){.list = mp_pool_alloc(pool, n, sizeof *out->list)};
-    MP_ENSURE(mark && n_copies && out->list, err, MP_NOMEM, "out of memory");
+    MP_ENSURE(n_awaited && out->list, err, MP_NOMEM, "out of memory");
     for (size_t t = 0; t < n; t++) {
         const bool update = mp_ready_step_does(&a->steps[t], a->program, MP_TASK_UPDATE), copy = a->steps[t].is_copy;
-        const bool side = two_streams && !copy && mp_step_is_issued(steps[t]);
-        const int end = mp_step_end(steps, (int)t);
+        const bool issued = copy || (two_streams && mp_step_is_issued(steps[t]));
+        const int channel = issued ? mp_addresses_alternative(a, (int)t)->channel : MP_CHANNEL_COMPUTE;
+        const int end = copy && in_order ? (int)t + 1 : mp_step_end(steps, (int)t);
         mp_pass_call *last = out->n ? &out->list[out->n - 1] : NULL;
-        const bool joins =
-            last && update && last->is_update && !one_by_one && side == last->is_side && !mark[t] && !n_copies[t];
-        if (joins && (!side || mark[end] == n_marks)) { /* what joins a call on the side stream is waited for with it */
+        if (last && update && last->is_update && !one_by_one && channel == last->channel && !n_awaited[t] &&
+            (!issued || end == last->end)) {
             last->n_steps++;
             continue;
         }
-        out->list[out->n++] =
-            (mp_pass_call){.step = t, .n_steps = 1, .is_update = update, .is_side = side, .is_copy = copy, .wait = -1};
-        if (side) mark[end] = ++n_marks;
-        if (copy) n_copies[copy_end(a, t, in_order)]++;
+        out->list[out->n++] = (mp_pass_call){.step = t,
+                                             .n_steps = 1,
+                                             .is_update = update,
+                                             .is_copy = copy,
+                                             .is_of_update = update || a->steps[t].is_of_state,
+                                             .channel = channel,
+                                             .end = end,
+                                             .mark = n_marks[channel]++};
+        if (issued) n_awaited[end]++;
     }
-    for (size_t k = 0; k < out->n; k++) out->list[k].wait = mark[out->list[k].step + out->list[k].n_steps] - 1;
-    return list_awaited(a, in_order, n_copies, pool, out, err);
+    return list_awaited(n, n_awaited, pool, out, err);
 }

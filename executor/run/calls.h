@@ -4,13 +4,15 @@
 
 #include "executor/run/addresses.h"
 
-/* Updates run on the main stream or on the side stream. */
 typedef struct mp_pass_call {
     size_t step, n_steps; /* [step, step + n_steps) of the plan; n_steps > 1 only for updates */
-    bool is_update, is_side, is_copy;
-    int wait; /* after the call the main stream waits for this mark (the number of a call on the side stream); -1: no wait */
+    bool is_update, is_copy;
+    bool is_of_update; /* an update, or a copy of its state: only in passes that update */
+    int channel;       /* on which it is issued; MP_CHANNEL_COMPUTE: it runs in order */
+    int end;           /* of one that is issued: the step before which it is waited for */
+    int mark;          /* its number among the calls of its channel */
     size_t n_awaited;
-    const int *awaited; /* the steps whose copies are waited for after the call */
+    const int *awaited; /* the calls that are waited for after this one, with all before them on their channels */
 } mp_pass_call;
 
 typedef struct mp_calls {
@@ -18,7 +20,7 @@ typedef struct mp_calls {
     mp_pass_call *list;
 } mp_calls;
 
-/* Lists the calls in the order of the plan. `one_by_one` gives every update a call of its own; without `two_streams` all run
- * on the main stream, and with `in_order` every copy is waited for at once. The list is in the pool. MP_NOMEM. O(steps). */
+/* Lists the calls in the order of the plan. `one_by_one` gives every update a call of its own; without `two_streams` updates
+ * are not issued, and with `in_order` every copy is waited for at once. The list is in the pool. MP_NOMEM. O(steps). */
 mp_status mp_calls_of(const mp_addresses *addresses, bool one_by_one, bool two_streams, bool in_order, mp_pool *pool,
                       mp_calls *out, mp_error *err);

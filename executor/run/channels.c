@@ -3,10 +3,14 @@
 
 #include "estimator/base/clock.h"
 
-static const mp_alternative *alternative_of(const mp_addresses *a, int t)
+static bool has_streams(const mp_channels *c)
 {
-    const mp_step *step = &a->plan->steps[t];
-    return &a->program->graph->nodes[step->node].alternatives[step->alternative];
+    return c->at->program->backend->side_begin;
+}
+
+static void count(mp_copied *sum, bool is_out, int64_t bytes)
+{
+    *(is_out ? &sum->out_bytes : &sum->in_bytes) += bytes;
 }
 
 mp_status mp_channels_open(const mp_addresses *a, const mp_execution_options *options, mp_pool *pool, mp_channels *out,
@@ -16,17 +20,16 @@ mp_status mp_channels_open(const mp_addresses *a, const mp_execution_options *op
     *out = (mp_channels){.at = a, .tickets = mp_pool_alloc(pool, a->plan->n_steps, sizeof *out->tickets)};
     MP_ENSURE(out->tickets, err, MP_NOMEM, "out of memory");
     for (int t = 0; t < (int)a->plan->n_steps; t++) {
-        const mp_alternative *f = alternative_of(a, t);
+        const mp_alternative *f = mp_addresses_alternative(a, t);
         mp_copy_queue **queue = &out->queues[f->channel];
         const mp_copy_queue_options wanted = {.bytes_per_second = options->bytes_per_second[f->channel],
                                               .plain = options->plain_files};
         if (!a->steps[t].is_copy) continue;
-        if (!*queue) MP_CHECK(mp_copy_queue_new(&wanted, queue, err));
-        int64_t *planned =
-            a->steps[t].n_copies && a->steps[t].copies->is_out ? &out->planned.out_bytes : &out->planned.in_bytes;
+        if (!*queue && !has_streams(out)) MP_CHECK(mp_copy_queue_new(&wanted, queue, err));
         for (size_t i = 0; i < f->n_reads; i++) {
             const int64_t from_bytes = storages[f->reads[i]].bytes, to_bytes = storages[f->writes[i]].bytes;
-            *planned += from_bytes < to_bytes ? from_bytes : to_bytes;
+            count(&out->planned[a->steps[t].is_of_state], a->steps[t].n_copies && a->steps[t].copies->is_out,
+                  from_bytes < to_bytes ? from_bytes : to_bytes);
         }
     }
     return MP_OK;
@@ -38,26 +41,43 @@ void mp_channels_close(mp_channels *c)
     *c = (mp_channels){0};
 }
 
-mp_status mp_channels_issue(mp_channels *c, int t, mp_error *err)
+static mp_status issue_on_stream(mp_channels *c, const mp_pass_call *call, mp_error *err)
 {
-    const mp_ready_step *r = &c->at->steps[t];
-    c->tickets[t] = -1;
+    const mp_ready_step *r = &c->at->steps[call->step];
+    const mp_backend *b = c->at->program->backend;
+    MP_CHECK(b->side_begin(b, call->channel, err));
+    for (size_t i = 0; i < r->n_copies; i++) {
+        const mp_copy *copy = &r->copies[i];
+        char *there = copy->tier->memory + copy->offset;
+        b->copy(b, copy->is_out ? there : copy->memory, copy->is_out ? copy->memory : there, copy->bytes);
+        count(&c->issued, copy->is_out, copy->bytes);
+    }
+    return b->side_end(b, call->channel, call->mark, err);
+}
+
+mp_status mp_channels_issue(mp_channels *c, const mp_pass_call *call, mp_error *err)
+{
+    const mp_ready_step *r = &c->at->steps[call->step];
+    if (has_streams(c)) return issue_on_stream(c, call, err);
+    c->tickets[call->step] = -1;
     for (size_t i = 0; i < r->n_copies; i++)
-        MP_CHECK(mp_copy_queue_issue(c->queues[alternative_of(c->at, t)->channel], &r->copies[i], &c->tickets[t], err));
+        MP_CHECK(mp_copy_queue_issue(c->queues[call->channel], &r->copies[i], &c->tickets[call->step], err));
     return MP_OK;
 }
 
-mp_status mp_channels_wait(mp_channels *c, int t, mp_error *err)
+mp_status mp_channels_wait(mp_channels *c, const mp_pass_call *call, mp_error *err)
 {
+    const mp_backend *b = c->at->program->backend;
+    if (has_streams(c)) return b->side_wait(b, call->channel, call->mark, err);
     const double from = mp_clock_now();
-    const mp_status st = mp_copy_queue_wait(c->queues[alternative_of(c->at, t)->channel], c->tickets[t], err);
+    const mp_status st = mp_copy_queue_wait(c->queues[call->channel], c->tickets[call->step], err);
     c->wait_seconds += mp_clock_now() - from;
     return st;
 }
 
 mp_copied mp_channels_copied(const mp_channels *c)
 {
-    mp_copied sum = {0};
+    mp_copied sum = c->issued;
     for (int k = 0; k < MP_MAX_CHANNELS; k++) {
         const mp_copied one = c->queues[k] ? mp_copy_queue_copied(c->queues[k]) : (mp_copied){0};
         sum.out_bytes += one.out_bytes;
@@ -66,13 +86,28 @@ mp_copied mp_channels_copied(const mp_channels *c)
     return sum;
 }
 
-mp_status mp_channels_end_pass(mp_channels *c, mp_error *err)
+static mp_copied planned_of(const mp_channels *c, bool runs_rest, bool updates)
 {
-    const mp_copied copied = mp_channels_copied(c);
-    c->expected.out_bytes += c->planned.out_bytes;
-    c->expected.in_bytes += c->planned.in_bytes;
-    MP_ENSURE(copied.out_bytes == c->expected.out_bytes && copied.in_bytes == c->expected.in_bytes, err, MP_REFUTED,
-              "%lld bytes were copied out and %lld back; by the plan it is %lld and %lld", (long long)copied.out_bytes,
-              (long long)copied.in_bytes, (long long)c->expected.out_bytes, (long long)c->expected.in_bytes);
+    const mp_copied *rest = &c->planned[false], *state = &c->planned[true];
+    return (mp_copied){(runs_rest ? rest->out_bytes : 0) + (updates ? state->out_bytes : 0),
+                       (runs_rest ? rest->in_bytes : 0) + (updates ? state->in_bytes : 0)};
+}
+
+mp_status mp_channels_end_pass(mp_channels *c, bool runs_rest, bool updates, mp_error *err)
+{
+    const mp_copied copied = mp_channels_copied(c), planned = planned_of(c, runs_rest, updates);
+    const int64_t out_bytes = copied.out_bytes - c->before.out_bytes, in_bytes = copied.in_bytes - c->before.in_bytes;
+    c->before = copied;
+    MP_ENSURE(out_bytes == planned.out_bytes && in_bytes == planned.in_bytes, err, MP_REFUTED,
+              "%lld bytes were copied out and %lld back; by the plan it is %lld and %lld", (long long)out_bytes,
+              (long long)in_bytes, (long long)planned.out_bytes, (long long)planned.in_bytes);
     return MP_OK;
+}
+
+void mp_channels_replay(mp_channels *c, bool updates)
+{
+    const mp_copied planned = planned_of(c, true, updates);
+    count(&c->issued, true, planned.out_bytes);
+    count(&c->issued, false, planned.in_bytes);
+    c->before = c->issued;
 }

@@ -1,28 +1,33 @@
-/* channels.h - the channels on which a plan copies: a queue for each, and the tickets of what is under way. */
+/* channels.h - the channels on which a plan copies: a stream of the backend for each, or else a queue; and how far they are. */
 #pragma once
 
-#include "executor/run/addresses.h"
+#include "executor/run/calls.h"
 #include "executor/tiers/copy_queue.h"
 
 typedef struct mp_channels {
     const mp_addresses *at;
-    mp_copy_queue *queues[MP_MAX_CHANNELS]; /* NULL: the plan copies nothing there */
+    mp_copy_queue *queues[MP_MAX_CHANNELS]; /* NULL: the plan copies nothing there, or a stream of the backend does */
     int64_t *tickets;                       /* per step: of its last copy */
-    mp_copied planned, expected;            /* bytes of one pass; of all passes so far */
-    double wait_seconds;                    /* in mp_channels_wait */
+    mp_copied planned[2];                   /* bytes of one pass, besides state and of state */
+    mp_copied issued, before;               /* on streams in all; and of all passes before this one */
+    double wait_seconds;                    /* in mp_channels_wait, on queues */
 } mp_channels;
 
-/* Opens a queue for every channel on which the plan's steps copy. The list lies in the pool; the caller releases the queues
- * with mp_channels_close, even after a failure, and before the memory that they copy. MP_NOMEM. O(steps). */
+/* Opens a queue for every channel on which the plan's steps copy, unless the backend has streams for them. The list lies in
+ * the pool; the caller releases the queues with mp_channels_close, even after a failure, and before the memory that they copy.
+ * MP_NOMEM. O(steps). */
 mp_status mp_channels_open(const mp_addresses *addresses, const mp_execution_options *options, mp_pool *pool, mp_channels *out,
                            mp_error *err);
 void mp_channels_close(mp_channels *channels); /* does nothing for a zeroed one */
 
-/* Issues the copies of step t, which is one, and waits for them; MP_IO: a copy failed, of this step or of one before it on the
- * channel. */
-mp_status mp_channels_issue(mp_channels *channels, int t, mp_error *err);
-mp_status mp_channels_wait(mp_channels *channels, int t, mp_error *err);
-/* Checks, when all copies of a pass have been waited for, that as many bytes have been copied as the plan says. MP_REFUTED. */
-mp_status mp_channels_end_pass(mp_channels *channels, mp_error *err);
+/* Issues the copies of a call, which is one, and waits for it. Allowed while the backend records. MP_IO: a copy failed, of this
+ * call or of one before it on the channel. */
+mp_status mp_channels_issue(mp_channels *channels, const mp_pass_call *call, mp_error *err);
+mp_status mp_channels_wait(mp_channels *channels, const mp_pass_call *call, mp_error *err);
+/* Checks, when all copies of a pass have been waited for, that as many bytes have been copied, or enqueued on streams, as the
+ * plan says: of a whole pass with or without updates, or of updates alone. MP_REFUTED. */
+mp_status mp_channels_end_pass(mp_channels *channels, bool runs_rest, bool updates, mp_error *err);
+/* Counts the copies of a whole pass that was recorded before. */
+void mp_channels_replay(mp_channels *channels, bool updates);
 /* Returns the bytes that have been copied. */
 mp_copied mp_channels_copied(const mp_channels *channels);

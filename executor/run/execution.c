@@ -6,6 +6,7 @@
 #include <xxhash.h>
 
 #include "estimator/base/clock.h"
+#include "estimator/graph/liveness.h"
 #include "executor/run/calls.h"
 #include "executor/run/channels.h"
 
@@ -25,6 +26,7 @@ struct mp_execution {
     mp_addresses at;
     mp_update *updates; /* array with an element per trained parameter */
     mp_update *clipped; /* per trained parameter its gradient, for the norm */
+    int *clipped_of;    /* per node of the program: that of the parameter which it updates */
     size_t n_clipped;
     int64_t pending;           /* forward-fused updates: the step whose gradients wait for their update, -1: none */
     mp_update_factors factors; /* factors of the updates that run now */
@@ -34,6 +36,8 @@ struct mp_execution {
     mp_channels channels;
     double *seconds, input_seconds;
     mp_watch *watch; /* NULL: operands are not watched */
+    float *state;    /* read from a file: what lies in storage state_read */
+    int state_read;  /* -1: none */
     mp_pool *pool;
 };
 
@@ -43,10 +47,12 @@ static mp_status list_gradients(mp_execution *e, mp_error *err)
     const mp_program *p = e->program;
     e->clipped = mp_pool_alloc(e->pool, p->model->n_tensors, sizeof *e->clipped);
     e->updates = mp_pool_alloc(e->pool, p->model->n_tensors, sizeof *e->updates);
-    MP_ENSURE(e->clipped && e->updates, err, MP_NOMEM, "out of memory");
+    e->clipped_of = mp_pool_alloc(e->pool, p->n_nodes, sizeof *e->clipped_of);
+    MP_ENSURE(e->clipped && e->updates && e->clipped_of, err, MP_NOMEM, "out of memory");
     for (size_t k = 0; k < p->n_nodes; k++) {
         const mp_binding *b = &p->bindings->nodes[k];
         if (b->task != MP_TASK_UPDATE) continue;
+        e->clipped_of[k] = (int)e->n_clipped;
         e->clipped[e->n_clipped++] =
             (mp_update){.dtype = p->bindings->dtype[b->parameter], .n = mp_stored_elements(&p->model->tensors[b->parameter])};
     }
@@ -58,7 +64,7 @@ mp_status mp_execution_new(mp_program *program, const mp_plan *plan, const mp_ex
 {
     MP_OWNED_BY(mp_execution_free) mp_execution *e = mp_alloc(1, sizeof *e);
     MP_ENSURE(e, err, MP_NOMEM, "out of memory");
-    *e = (mp_execution){.program = program, .plan = plan, .options = *options, .pending = -1};
+    *e = (mp_execution){.program = program, .plan = plan, .options = *options, .pending = -1, .state_read = -1};
     MP_ENSURE(e->pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
     MP_CHECK(program->backend->open(program->backend, err));
     e->seconds = mp_pool_alloc(e->pool, program->graph->n_nodes, sizeof *e->seconds);
@@ -70,7 +76,6 @@ mp_status mp_execution_new(mp_program *program, const mp_plan *plan, const mp_ex
     MP_CHECK(mp_channels_open(&e->at, options, e->pool, &e->channels, err));
     e->records =
         program->backend->record_begin && !options->by_call && !options->profile && !options->poison && !options->guards;
-    for (size_t k = 0; k < e->calls.n; k++) e->records &= !e->calls.list[k].is_copy;
     *out = e;
     e = NULL;
     return MP_OK;
@@ -83,6 +88,7 @@ void mp_execution_free(mp_execution *e)
     for (int k = 0; k < PASS_KINDS; k++)
         if (e->kinds[k].recording) b->discard(b, e->kinds[k].recording);
     mp_channels_close(&e->channels);
+    mp_free(e->state);
     mp_addresses_free(&e->at);
     mp_pool_free(e->pool);
     mp_free(e);
@@ -108,17 +114,65 @@ mp_status mp_execution_gradient(mp_execution *e, int tensor, mp_array *out, mp_e
     return MP_OK;
 }
 
-float *mp_execution_state(mp_execution *e, int tensor, int64_t *n_floats)
+/* Returns the storage in which the state of a parameter lies; -1: it has none. */
+static int state_of(const mp_program *p, int tensor)
 {
-    const mp_program *p = e->program;
-    *n_floats = 0;
     for (size_t k = 0; k < p->n_nodes; k++) {
         const mp_binding *b = &p->bindings->nodes[k];
-        if (b->task != MP_TASK_UPDATE || b->parameter != tensor || b->state < 0) continue;
-        *n_floats = p->graph->storages[b->state].payload_bytes / 4;
-        return (float *)(e->at.fixed + e->at.fixed_at[b->state]);
+        if (b->task == MP_TASK_UPDATE && b->parameter == tensor && b->state >= 0) return mp_state_home(p->graph, b->state);
     }
-    return NULL;
+    return -1;
+}
+
+bool mp_execution_has_state(const mp_execution *e, int tensor)
+{
+    return state_of(e->program, tensor) >= 0;
+}
+
+static bool always(void *data, int64_t moved_bytes)
+{
+    (void)data, (void)moved_bytes;
+    return true;
+}
+
+/* Copies the state of a file from there into memory of the execution, or back. */
+static mp_status move_state(mp_execution *e, int state, bool is_out, mp_error *err)
+{
+    const mp_storage *s = &e->program->graph->storages[state];
+    const mp_copy copy = {.tier = &e->at.tiers[s->tier],
+                          .offset = e->at.fixed_at[state],
+                          .memory = (char *)e->state,
+                          .bytes = s->payload_bytes,
+                          .is_out = is_out,
+                          .label = s->name};
+    MP_OWNED_BY(mp_transfer_free) mp_transfer *transfer = mp_transfer_new(e->options.plain_files);
+    MP_ENSURE(transfer, err, MP_NOMEM, "out of memory");
+    return mp_transfer_run(transfer, &copy, always, NULL, err);
+}
+
+mp_status mp_execution_state(mp_execution *e, int tensor, float **state, mp_error *err)
+{
+    const int s = state_of(e->program, tensor);
+    *state = NULL;
+    if (s < 0) return MP_OK;
+    const mp_storage *storage = &e->program->graph->storages[s];
+    char *block = storage->tier == MP_TIER_DEVICE ? e->at.fixed : e->at.tiers[storage->tier].memory;
+    if (block) {
+        *state = (float *)(block + e->at.fixed_at[s]);
+        return MP_OK;
+    }
+    mp_free(e->state);
+    e->state_read = -1;
+    MP_ENSURE(*state = e->state = mp_alloc((size_t)storage->payload_bytes, 1), err, MP_NOMEM, "out of memory for %s",
+              mp_storage_label(e->program->graph, s).text);
+    e->state_read = s;
+    return move_state(e, s, false, err);
+}
+
+mp_status mp_execution_keep_state(mp_execution *e, int tensor, mp_error *err)
+{
+    const int s = state_of(e->program, tensor);
+    return s >= 0 && s == e->state_read ? move_state(e, s, true, err) : MP_OK;
 }
 
 static void run_updates(mp_execution *e, const mp_pass_call *call)
@@ -127,6 +181,8 @@ static void run_updates(mp_execution *e, const mp_pass_call *call)
     for (size_t k = 0; k < call->n_steps; k++) {
         const mp_ready_step *r = &e->at.steps[call->step + k];
         const mp_binding *b = &p->bindings->nodes[r->node];
+        if (r->old_state && r->old_state != r->state)
+            p->backend->copy(p->backend, r->state, r->old_state, p->graph->storages[b->state].payload_bytes);
         e->updates[k] = (mp_update){.dtype = p->bindings->dtype[b->parameter],
                                     .n = mp_stored_elements(&p->model->tensors[b->parameter]),
                                     .parameter = r->target,
@@ -140,10 +196,9 @@ static void run_updates(mp_execution *e, const mp_pass_call *call)
 static void run_clip(mp_execution *e, const mp_ready_step *r)
 {
     const mp_program *p = e->program;
-    size_t n = 0;
     for (size_t t = 0; t < e->plan->n_steps; t++) {
         const mp_ready_step *u = &e->at.steps[t];
-        if (mp_ready_step_does(u, p, MP_TASK_UPDATE)) e->clipped[n++].gradient = u->source;
+        if (mp_ready_step_does(u, p, MP_TASK_UPDATE)) e->clipped[e->clipped_of[u->node]].gradient = u->source;
     }
     p->backend->clip(p->backend, e->clipped, e->n_clipped, p->options.clip_norm, r->workspace, (float *)r->state);
 }
@@ -220,7 +275,7 @@ static mp_status end_call(mp_execution *e, const mp_pass_call *call, mp_error *e
 static mp_status run_call(mp_execution *e, const mp_pass_call *call, int64_t pass, int kind, mp_error *err)
 {
     const mp_ready_step *r = &e->at.steps[call->step];
-    if (call->is_copy) return mp_channels_issue(&e->channels, (int)call->step, err);
+    if (call->is_copy) return mp_channels_issue(&e->channels, call, err);
     switch (e->program->bindings->nodes[r->node].task) {
     case MP_TASK_FORWARD:
     case MP_TASK_BACKWARD:
@@ -249,23 +304,37 @@ static mp_status run_watched(mp_execution *e, const mp_pass_call *call, int64_t 
     return MP_OK;
 }
 
+/* Issues a call of updates, or runs it in order. */
+static mp_status run_or_issue(mp_execution *e, const mp_pass_call *call, int64_t pass, int kind, mp_error *err)
+{
+    const mp_backend *b = e->program->backend;
+    if (call->is_copy) return call->is_of_update && !(kind & PASS_UPDATES) ? MP_OK : run_call(e, call, pass, kind, err);
+    const bool issued = call->channel != MP_CHANNEL_COMPUTE && (kind & PASS_UPDATES);
+    if (issued) MP_CHECK(b->side_begin(b, call->channel, err));
+    const mp_status ran = (e->watch ? run_watched : run_call)(e, call, pass, kind, err);
+    if (issued) MP_CHECK(b->side_end(b, call->channel, call->mark, ran == MP_OK ? err : NULL)); /* also after a failure */
+    return ran;
+}
+
+/* Waits for an issued call, if the pass has it. */
+static mp_status wait_for(mp_execution *e, const mp_pass_call *call, int kind, mp_error *err)
+{
+    const mp_backend *b = e->program->backend;
+    if (call->is_of_update && !(kind & PASS_UPDATES)) return MP_OK;
+    return call->is_copy ? mp_channels_wait(&e->channels, call, err) : b->side_wait(b, call->channel, call->mark, err);
+}
+
 /* Runs the calls of the plan. Instances that an issued step uses are poisoned only after the wait for it. */
 static mp_status run_calls(mp_execution *e, int64_t pass, int kind, mp_error *err)
 {
     const mp_backend *b = e->program->backend;
     const bool noted = e->options.profile && b->note_time, clocked = e->options.profile && !noted;
-    int n_marks = 0;
     for (size_t k = 0; k < e->calls.n; k++) {
         const mp_pass_call *call = &e->calls.list[k];
-        const bool side = call->is_side && (kind & PASS_UPDATES);
         const double from = clocked ? mp_clock_now() : 0;
         if (noted) MP_CHECK(b->note_time(b, 2 * (int)k, err));
-        if (side) MP_CHECK(b->side_begin(b, err));
-        const mp_status ran = (e->watch && !call->is_copy ? run_watched : run_call)(e, call, pass, kind, err);
-        if (side) MP_CHECK(b->side_end(b, n_marks++, ran == MP_OK ? err : NULL)); /* also after a failure */
-        MP_CHECK(ran);
-        if (call->wait >= 0 && (kind & PASS_UPDATES)) MP_CHECK(b->side_wait(b, call->wait, err));
-        for (size_t i = 0; i < call->n_awaited; i++) MP_CHECK(mp_channels_wait(&e->channels, call->awaited[i], err));
+        MP_CHECK(run_or_issue(e, call, pass, kind, err));
+        for (size_t i = 0; i < call->n_awaited; i++) MP_CHECK(wait_for(e, &e->calls.list[call->awaited[i]], kind, err));
         if (noted) MP_CHECK(b->note_time(b, 2 * (int)k + 1, err));
         if (clocked) {
             MP_CHECK(b->wait(b, err));
@@ -273,7 +342,7 @@ static mp_status run_calls(mp_execution *e, int64_t pass, int kind, mp_error *er
         }
         MP_CHECK(end_call(e, call, err));
     }
-    return mp_channels_end_pass(&e->channels, err);
+    return mp_channels_end_pass(&e->channels, true, kind & PASS_UPDATES, err);
 }
 
 static mp_status record(mp_execution *e, int64_t pass, int kind, mp_error *err)
@@ -298,7 +367,10 @@ static mp_status run_pass(mp_execution *e, int64_t pass, bool added, int64_t upd
         k->has_run = true;
         return run_calls(e, pass, kind, err);
     }
-    if (!k->recording) MP_CHECK(record(e, pass, kind, err));
+    if (k->recording)
+        mp_channels_replay(&e->channels, kind & PASS_UPDATES);
+    else
+        MP_CHECK(record(e, pass, kind, err));
     return b->replay(b, k->recording, err);
 }
 
@@ -359,7 +431,11 @@ mp_status mp_execution_flush(mp_execution *e, mp_error *err)
         const mp_ready_step *r = &e->at.steps[call->step];
         if (mp_ready_step_does(r, e->program, MP_TASK_CLIP)) run_clip(e, r);
         if (call->is_update) run_updates(e, call);
+        if (!r->is_of_state) continue;
+        MP_CHECK(mp_channels_issue(&e->channels, call, err));
+        MP_CHECK(mp_channels_wait(&e->channels, call, err));
     }
+    if (e->pending >= 0) MP_CHECK(mp_channels_end_pass(&e->channels, false, true, err));
     MP_CHECK(b->wait(b, err)); /* the next pass changes the factors */
     e->pending = -1;
     return MP_OK;

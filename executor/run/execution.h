@@ -27,9 +27,13 @@ mp_status mp_execution_tensor(mp_execution *execution, int tensor, mp_array *out
 /* Describes the gradient of parameter t, if it is always live (no optimizer, or several micro-batches). MP_INVALID: it is
  * not. */
 mp_status mp_execution_gradient(mp_execution *execution, int tensor, mp_array *out, mp_error *err);
-/* Returns the optimizer state of a parameter: moments, then the master copy of a 16-bit one, each of mp_stored_elements(t)
- * floats in the layout of t. *n_floats 0: it has no state. */
-float *mp_execution_state(mp_execution *execution, int tensor, int64_t *n_floats);
+/* True if a parameter has optimizer state. O(nodes). */
+bool mp_execution_has_state(const mp_execution *execution, int tensor);
+/* Gives the optimizer state of a parameter: moments, then the master copy of a 16-bit one, each of mp_stored_elements(t)
+ * floats in the layout of t; NULL: it has none. State that lies in a file is read into memory, which is valid until the next
+ * call; to change it, change that and call mp_execution_keep_state. MP_NOMEM, MP_IO. */
+mp_status mp_execution_state(mp_execution *execution, int tensor, float **state, mp_error *err);
+mp_status mp_execution_keep_state(mp_execution *execution, int tensor, mp_error *err);
 
 /* Fills the inputs of one micro-batch. */
 typedef mp_status (*mp_fill_inputs)(void *data, int64_t micro_batch, mp_execution *execution, mp_error *err);

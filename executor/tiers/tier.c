@@ -96,10 +96,16 @@ mp_status mp_tier_open(const char *name, const char *folder, int64_t bytes, bool
     return st;
 }
 
+void mp_tier_over(const char *name, char *memory, int64_t bytes, mp_tier *out)
+{
+    *out = (mp_tier){.bytes = bytes, .memory = memory, .is_lent = true, .file = -1, .is_open = true};
+    snprintf(out->title, sizeof out->title, "the tier '%.60s'", name);
+}
+
 void mp_tier_close(mp_tier *t)
 {
     if (!t->is_open) return;
-    if (t->memory) munmap(t->memory, (size_t)t->bytes);
+    if (t->memory && !t->is_lent) munmap(t->memory, (size_t)t->bytes);
     if (t->file >= 0) close(t->file);
     *t = (mp_tier){0};
 }

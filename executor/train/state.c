@@ -12,8 +12,7 @@ enum { COPIES = 3 }; /* a parameter and two moments */
 /* Returns how many arrays are saved of a tensor: its values in float, and its moments. */
 static int copies_of(const mp_program *p, mp_execution *e, int tensor)
 {
-    int64_t n;
-    if (p->model->tensors[tensor].role != MP_ROLE_PARAMETER || !mp_execution_state(e, tensor, &n)) return 1;
+    if (p->model->tensors[tensor].role != MP_ROLE_PARAMETER || !mp_execution_has_state(e, tensor)) return 1;
     return 1 + mp_optimizer_moments(p->options.optimizer);
 }
 
@@ -29,8 +28,9 @@ static bool is_saved(const mp_program *p, int tensor)
 /* Describes array k of a tensor: 0 is the tensor itself (its master copy if it has one), 1 and 2 are the moments. */
 static mp_status locate(const mp_program *p, mp_execution *e, int tensor, int copy, mp_array *out, mp_error *err)
 {
-    int64_t n, room = mp_stored_elements(&p->model->tensors[tensor]);
-    float *state = mp_execution_state(e, tensor, &n);
+    const int64_t room = mp_stored_elements(&p->model->tensors[tensor]);
+    float *state;
+    MP_CHECK(mp_execution_state(e, tensor, &state, err));
     MP_CHECK(mp_execution_tensor(e, tensor, out, err));
     int master = mp_optimizer_moments(p->options.optimizer);
     bool has_master = state && out->dtype != MP_DTYPE_FLOAT;
@@ -101,6 +101,7 @@ static mp_status restore(const mp_safetensors *file, const mp_program *p, mp_exe
     memcpy(host.data, saved->data, (size_t)mp_array_bytes(&host)); /* data in the file may be unaligned */
     MP_CHECK(locate(p, e, tensor, copy, &there, err));
     MP_CHECK(p->backend->upload(p->backend, &host, &there, err));
+    MP_CHECK(mp_execution_keep_state(e, tensor, err));
     if (!copy) { /* the 16-bit copy of a master copy */
         MP_CHECK(mp_execution_tensor(e, tensor, &there, err));
         MP_CHECK(p->backend->upload(p->backend, &host, &there, err));

@@ -109,7 +109,7 @@ static void add_up(const mp_timeline_columns *c, int tier, int64_t *live)
         const mp_span *span = &tl->spans[k];
         if (c->graph->storages[span->storage].tier != tier) continue;
         int64_t bytes = c->graph->storages[span->storage].bytes;
-        live[(size_t)(span->begin + (span->takes_over >= 0)) * MP_N_LAYERS + c->layer[k]] += bytes;
+        live[(size_t)mp_span_counts_from(span) * MP_N_LAYERS + c->layer[k]] += bytes;
         live[(size_t)span->end * MP_N_LAYERS + c->layer[k]] -= bytes;
     }
     for (size_t t = 1; t < c->n_steps; t++)

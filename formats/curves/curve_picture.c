@@ -50,12 +50,13 @@ static void text(const picture *p, double x, double y, mp_align align, double si
     mp_canvas_text(p->canvas, x, y, align, size, bold, color, what);
 }
 
-/* Returns a searcher's row in the table of searchers, so that its colour is the same in every picture. */
+/* Returns a searcher's row in the table of searchers, so that its colour is the same in every picture; of a curve that is by
+ * none of them its own number. */
 static size_t solver_of(const picture *p, size_t curve)
 {
-    size_t k = 0;
-    while (k < mp_solver_count() && strcmp(mp_solver_row(k)->name, p->sweep->curves[curve].solver)) k++;
-    return k;
+    for (size_t k = 0; k < mp_solver_count(); k++)
+        if (!strcmp(mp_solver_row(k)->name, p->sweep->curves[curve].solver)) return k;
+    return curve;
 }
 
 static const char *color_of(const picture *p, size_t curve)

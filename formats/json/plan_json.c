@@ -91,7 +91,7 @@ static mp_status read_tiers(struct reader *r, const mp_json_record *top)
 {
     const mp_graph *graph = r->graph;
     const json_t *array = NULL;
-    for (size_t m = 1; m < graph->n_tiers; m++) r->plan->tiers[m] = (mp_tier_claim){MP_NO_LIMIT, -1, -1};
+    for (size_t m = 1; m < graph->n_tiers; m++) r->plan->tiers[m] = (mp_tier_claim){MP_NO_LIMIT, -1, -1, -1, 0, NULL};
     MP_CHECK(mp_json_get_array(top, "tiers", false, &array));
     for (size_t i = 0; i < json_array_size(array); i++) {
         mp_json_record row;
@@ -106,6 +106,7 @@ static mp_status read_tiers(struct reader *r, const mp_json_record *top)
         if (claim->budget_bytes < 0) claim->budget_bytes = MP_NO_LIMIT;
         MP_CHECK(read_bytes(&row, "static_bytes", &claim->static_bytes));
         MP_CHECK(read_bytes(&row, "peak_bytes", &claim->peak_bytes));
+        MP_CHECK(read_bytes(&row, "arena_bytes", &claim->arena_bytes));
     }
     return MP_OK;
 }
@@ -247,38 +248,63 @@ static mp_status read_steps(struct reader *r, const json_t *steps)
     return MP_OK;
 }
 
-static mp_status read_offsets(struct reader *r, const json_t *offsets)
+static mp_status read_place(struct reader *r, const mp_json_record *row, mp_place *place)
+{
+    const mp_plan *plan = r->plan;
+    int64_t id;
+    int node, last = 0;
+    MP_CHECK(read_small(row, "first_step", true, &place->begin));
+    MP_CHECK(read_small(row, "last_step", true, &last));
+    if (last == INT32_MAX) return mp_json_record_fail(row, "\"last_step\" is too large");
+    place->end = last + 1;
+    MP_CHECK(mp_json_get_int(row, "offset", true, &place->offset));
+    MP_CHECK(mp_json_get_int(row, "bytes", true, &place->bytes));
+    place->storage = -1;
+    if (json_object_get(row->object, "storage")) {
+        MP_CHECK(mp_json_get_int(row, "storage", true, &id));
+        place->storage = mp_ids_find(&r->storages, id);
+        return place->storage < 0 ? mp_json_record_fail(row, "the graph has no storage %lld", (long long)id) : MP_OK;
+    }
+    MP_CHECK(read_node(r, row, &node));
+    if (place->begin < 0 || (size_t)place->begin >= plan->n_steps || plan->steps[place->begin].node != node)
+        return mp_json_record_fail(row, "%s does not run in step %d", mp_node_label(r->graph, node).text, place->begin);
+    return MP_OK;
+}
+
+static mp_status read_offsets(struct reader *r, const mp_json_record *top)
 {
     mp_plan *plan = r->plan;
-    size_t n = json_array_size(offsets);
+    const json_t *offsets = NULL;
     mp_json_record row;
+    MP_CHECK(mp_json_get_array(top, "offsets", false, &offsets));
+    const size_t n = json_array_size(offsets);
     if (!n) return MP_OK;
     plan->places = mp_alloc(n, sizeof *plan->places);
     if (!plan->places) return MP_NO_MEMORY(r->err);
-    for (size_t i = 0; i < n; i++) {
-        mp_place *place = &plan->places[i];
-        int64_t id;
-        int node, last = 0;
-        MP_CHECK(mp_json_record_at(offsets, "offsets", i, &row, r->err));
-        MP_CHECK(read_small(&row, "first_step", true, &place->begin));
-        MP_CHECK(read_small(&row, "last_step", true, &last));
-        if (last == INT32_MAX) return mp_json_record_fail(&row, "\"last_step\" is too large");
-        place->end = last + 1;
-        MP_CHECK(mp_json_get_int(&row, "offset", true, &place->offset));
-        MP_CHECK(mp_json_get_int(&row, "bytes", true, &place->bytes));
-        if (json_object_get(row.object, "storage")) {
-            MP_CHECK(mp_json_get_int(&row, "storage", true, &id));
-            place->storage = mp_ids_find(&r->storages, id);
-            if (place->storage < 0) return mp_json_record_fail(&row, "the graph has no storage %lld", (long long)id);
-        } else {
-            place->storage = -1;
-            MP_CHECK(read_node(r, &row, &node));
-            if (place->begin < 0 || (size_t)place->begin >= plan->n_steps || plan->steps[place->begin].node != node)
-                return mp_json_record_fail(&row, "%s does not run in step %d", mp_node_label(r->graph, node).text,
-                                           place->begin);
-        }
+    for (; plan->n_places < n; plan->n_places++) {
+        MP_CHECK(mp_json_record_at(offsets, "offsets", plan->n_places, &row, r->err));
+        MP_CHECK(read_place(r, &row, &plan->places[plan->n_places]));
     }
-    plan->n_places = n;
+    return MP_OK;
+}
+
+/* Reads the offsets in tiers besides the device: the storage says in which. */
+static mp_status read_tier_offsets(struct reader *r, const mp_json_record *top)
+{
+    const json_t *offsets = NULL;
+    size_t capacity[MP_MAX_TIERS] = {0};
+    mp_json_record row;
+    mp_place place;
+    MP_CHECK(mp_json_get_array(top, "tier_offsets", false, &offsets));
+    for (size_t i = 0; i < json_array_size(offsets); i++) {
+        MP_CHECK(mp_json_record_at(offsets, "tier_offsets", i, &row, r->err));
+        MP_CHECK(read_place(r, &row, &place));
+        const int tier = place.storage < 0 ? MP_TIER_DEVICE : r->graph->storages[place.storage].tier;
+        if (tier == MP_TIER_DEVICE) return mp_json_record_fail(&row, "it is of the device, whose offsets are in \"offsets\"");
+        mp_tier_claim *claim = &r->plan->tiers[tier];
+        if (!mp_grow(&claim->places, &capacity[tier], claim->n_places + 1, sizeof place)) return MP_NO_MEMORY(r->err);
+        claim->places[claim->n_places++] = place;
+    }
     return MP_OK;
 }
 
@@ -294,7 +320,7 @@ mp_status mp_plan_read(const char *path, const mp_graph *graph, mp_plan **out, m
     MP_ABOUT(err, path);
     MP_CLEARED_BY(reader_free) struct reader r = {.graph = graph, .err = err};
     MP_OWNED_BY(json_decref) json_t *json = NULL;
-    const json_t *steps = NULL, *offsets = NULL;
+    const json_t *steps = NULL;
     mp_json_record top = {.err = err};
     MP_CHECK(mp_json_read(path, "memplan-plan", &json, err));
     top.object = json;
@@ -306,8 +332,8 @@ mp_status mp_plan_read(const char *path, const mp_graph *graph, mp_plan **out, m
     MP_CHECK(read_checkpoints(&r, &top));
     MP_CHECK(mp_json_get_array(&top, "steps", true, &steps));
     MP_CHECK(read_steps(&r, steps));
-    MP_CHECK(mp_json_get_array(&top, "offsets", false, &offsets));
-    MP_CHECK(read_offsets(&r, offsets));
+    MP_CHECK(read_offsets(&r, &top));
+    MP_CHECK(read_tier_offsets(&r, &top));
     for (size_t i = 0; i < graph->n_nodes; i++)
         if (!(graph->nodes[i].flags & MP_NODE_OPTIONAL)) r.plan->baseline_ticks += graph->nodes[i].alternatives[0].ticks;
     *out = r.plan;
@@ -365,6 +391,7 @@ static json_t *tiers_json(const mp_plan *plan, const mp_graph *graph)
         mp_json_set(&row, "budget_bytes", mp_json_integer_if(claim->budget_bytes < MP_NO_LIMIT, claim->budget_bytes));
         mp_json_set(&row, "static_bytes", mp_json_integer_if(claim->static_bytes >= 0, claim->static_bytes));
         mp_json_set(&row, "peak_bytes", mp_json_integer_if(claim->peak_bytes >= 0, claim->peak_bytes));
+        mp_json_set(&row, "arena_bytes", mp_json_integer_if(claim->arena_bytes >= 0, claim->arena_bytes));
         mp_json_append(&array, row);
     }
     return array;
@@ -443,5 +470,12 @@ mp_status mp_plan_write(const mp_plan *plan, const mp_graph *graph, const char *
         for (size_t i = 0; i < plan->n_places; i++) mp_json_row(&out, place_json(plan, graph, &plan->places[i]));
         mp_json_end_array(&out);
     }
+    size_t n_beside = 0;
+    for (size_t m = 1; m < graph->n_tiers; m++)
+        for (size_t i = 0; i < plan->tiers[m].n_places; i++) {
+            if (!n_beside++) mp_json_begin_array(&out, "tier_offsets");
+            mp_json_row(&out, place_json(plan, graph, &plan->tiers[m].places[i]));
+        }
+    if (n_beside) mp_json_end_array(&out);
     return mp_json_finish(&out, path, err);
 }

@@ -15,25 +15,26 @@
 #include "memplan/pack.h"
 #include "memplan/plan.h"
 
-/* Gives every instance and workspace of the plan's steps an offset, a multiple of the graph's alignment; replaces the plan's
- * places, n_places and arena_bytes. Deterministic. O(rounds * n^2) for n items, with a small constant; more than 20,000
- * items by first fit in a few orders, through an index, in practice about O(n log^2 n). MP_INVALID: as mp_timeline_build.
- * MP_NOMEM. */
+/* Gives every instance and workspace of the plan's steps an offset in its tier, a multiple of the tier's alignment; replaces
+ * the places, n_places and arena_bytes of the plan and of its tiers. Deterministic. O(rounds * n^2) for n items, with a small
+ * constant; more than 20,000 items by first fit in a few orders, through an index, in practice about O(n log^2 n). MP_INVALID:
+ * as mp_timeline_build. MP_NOMEM. */
 mp_status mp_arena_layout(const mp_graph *graph, mp_plan *plan, mp_error *err);
 
 /* The effort spent on the arena of one plan. */
 typedef struct mp_arena_options {
-    int64_t capacity_bytes;   /* if the arena is higher, a longer exact search looks for one within this height; 0: none does */
-    bool (*stop)(void *data); /* asked now and then; true ends the search, and so does an arena within the capacity. NULL:
-                               * never stop */
+    int64_t capacity_bytes; /* if the arena is higher, a longer exact search looks for one within this height; 0: none does */
+    const int64_t *tier_bytes; /* the same of each tier besides the device, with what is always live there; NULL: none */
+    bool (*stop)(void *data);  /* asked now and then; true ends the search, and so does an arena within the capacity. NULL:
+                                * never stop */
     void *data;
 } mp_arena_options;
 
 /* Like mp_arena_layout, with these options. Deterministic as long as `stop` is. */
 mp_status mp_arena_layout_within(const mp_graph *graph, mp_plan *plan, const mp_arena_options *options, mp_error *err);
 
-/* Like mp_arena_layout, with an exact search as long as the options say (NULL: as short as there). Height, bound and the
- * options' `enough` are bytes. */
+/* Like mp_arena_layout of the device alone, with an exact search as long as the options say (NULL: as short as there). Height,
+ * bound and the options' `enough` are bytes. */
 mp_status mp_arena_pack(const mp_graph *graph, mp_plan *plan, const mp_pack_options *options, mp_pack_result *result,
                         mp_error *err);
 

@@ -102,7 +102,8 @@ typedef struct mp_graph {
     mp_fuse fuse;
     size_t n_channels, n_tiers;                                  /* >= 2 and >= 1 */
     const char *channels[MP_MAX_CHANNELS], *tiers[MP_MAX_TIERS]; /* names: "compute", "second stream"; "device" */
-    char hash[33]; /* 32 hexadecimal digits over storages and nodes; set by mp_graph_finish */
+    int64_t tier_alignment[MP_MAX_TIERS]; /* of the offsets in a tier, such as a disk's blocks; 0: the graph's. Not hashed */
+    char hash[33];                        /* 32 hexadecimal digits over storages and nodes; set by mp_graph_finish */
     size_t n_storages, storages_capacity;
     mp_storage *storages;
     size_t n_nodes, nodes_capacity;
@@ -140,8 +141,9 @@ int *mp_graph_list(mp_graph *graph, const int *storages, size_t n);
  * fit in an int64_t, no node that reads and writes the same storage unless its kind is always live, in-place pairs lead from a
  * read to a write or add of the same tier and not from a carried gradient, nothing both carried and always live, a returning
  * alternative is not the base, adds to nothing and writes only what the base writes, an optional node is a forward node that
- * runs once and returns nothing, keep-all can run, no dependency cycle) and derives producer, writer, adders, readers and hash.
- * MP_PARSE names the node or storage. MP_NOMEM. O(total list length + n log n). */
+ * runs once and returns nothing, copies of state come last and each between another tier and one update, keep-all can run, no
+ * dependency cycle) and derives producer, writer, adders, readers and hash. MP_PARSE names the node or storage. MP_NOMEM.
+ * O(total list length + n log n). */
 mp_status mp_graph_finish(mp_graph *graph, mp_error *err);
 
 /* 32 hexadecimal digits (128-bit XXH3) over everything a plan depends on: fuse, alignment, tick, and all of storages and nodes
@@ -165,6 +167,13 @@ static inline bool mp_node_may_rerun(const mp_node *node)
 {
     return node->phase == MP_PHASE_FORWARD && !(node->flags & (MP_NODE_ONCE | MP_NODE_OPTIONAL));
 }
+/* True if the node copies the state of an update from the tier where it lies, or back there: an update that reads one storage
+ * and writes one, of which one is on the device (docs/plan-rules.md). O(1). */
+bool mp_node_copies_state(const mp_graph *graph, int node);
+/* Which way a run of a node copies between tiers: out are optional nodes, in are alternatives that return, and state has both.
+ * O(1). */
+typedef enum mp_copy_way { MP_COPY_NONE, MP_COPY_OUT, MP_COPY_IN } mp_copy_way;
+mp_copy_way mp_copy_way_of(const mp_graph *graph, int node, int alternative);
 /* True if nodes add to the storage, so that it has one life from its first adder on. Of a finished graph. */
 static inline bool mp_storage_is_sum(const mp_graph *graph, int storage)
 {
@@ -175,5 +184,9 @@ static inline bool mp_storage_is_sum(const mp_graph *graph, int storage)
 bool mp_storage_is_static(const mp_storage *storage);
 /* Returns the bytes of all storages that are always live: on the device, in a tier. O(storages). */
 int64_t mp_graph_static_bytes(const mp_graph *graph), mp_graph_static_bytes_in(const mp_graph *graph, int tier);
+/* Returns what the offsets in a tier are multiples of. O(1). */
+int64_t mp_graph_tier_alignment(const mp_graph *graph, int tier);
 /* Returns the number of nodes that every plan runs: all but optional ones. O(nodes). */
 size_t mp_graph_n_required(const mp_graph *graph);
+/* Returns the number of nodes that copy state; they are the last of a finished graph's list. O(them). */
+size_t mp_graph_n_state_copies(const mp_graph *graph);

@@ -18,7 +18,7 @@ mp_status mp_makespan(const mp_graph *graph, const mp_step *steps, size_t n, int
 
 /* What the copies of an order of steps move, and what they cost it. */
 typedef struct mp_copying {
-    int64_t out_bytes, in_bytes; /* written by optional nodes; by returning alternatives */
+    int64_t out_bytes, in_bytes; /* by the ways of mp_copy_way_of */
     int64_t copy_ticks;          /* of all copies ... */
     int64_t hidden_ticks;        /* ... and the part of them during which compute ran */
     int64_t wait_ticks;          /* during which compute did not run: the makespan less compute's ticks */

@@ -19,6 +19,9 @@ typedef struct mp_place {
 typedef struct mp_tier_claim {
     int64_t budget_bytes;             /* MP_NO_LIMIT: none */
     int64_t static_bytes, peak_bytes; /* -1: not stated */
+    int64_t arena_bytes;              /* whole multiples of the tier's alignment; -1: no offsets there yet */
+    size_t n_places;
+    mp_place *places; /* in the tier; NULL: none */
 } mp_tier_claim;
 
 typedef struct mp_plan {
@@ -46,7 +49,7 @@ typedef struct mp_plan {
 } mp_plan;
 
 /* Makes a plan of these steps, with every claim derived from the timeline: static, peak, seconds, baseline, checkpoints,
- * recompute flags, frees, bytes of all tiers; no budget, floor, offsets or bound. On MP_OK *out is released with mp_plan_free.
+ * recompute flags, frees, bytes of all tiers; no budgets, floor, offsets or bound. On MP_OK *out is released with mp_plan_free.
  * MP_INVALID as mp_timeline_build. MP_NOMEM. */
 mp_status mp_plan_new(const mp_graph *graph, const char *solver, const mp_step *steps, size_t n, mp_plan **out, mp_error *err);
 void mp_plan_free(mp_plan *plan); /* NULL is allowed */
@@ -78,3 +81,6 @@ mp_status mp_fates(const mp_graph *graph, const mp_step *steps, size_t n, mp_fat
 
 /* Returns the bytes that a plan needs: static_bytes + arena_bytes, or its peak if it has no offsets. O(1). */
 int64_t mp_plan_need(const mp_plan *plan);
+/* The same of a tier besides the device, where each storage that is always live takes whole multiples of the tier's alignment.
+ * O(storages). */
+int64_t mp_plan_tier_need(const mp_graph *graph, const mp_plan *plan, int tier);

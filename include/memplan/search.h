@@ -97,6 +97,8 @@ typedef struct mp_request {
 
 /* True if what is live in every tier fits the request's budgets. O(tiers). */
 bool mp_request_fits(const mp_request *request, const mp_timeline *timeline);
+/* The same of what the plan needs: with offsets, its arenas. O(storages). */
+bool mp_request_fits_plan(const mp_request *request, const mp_plan *plan);
 
 /* ---- for searchers ---- */
 

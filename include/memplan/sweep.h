@@ -30,7 +30,8 @@ typedef struct mp_sweep_bound {
 } mp_sweep_bound;
 
 typedef struct mp_sweep_curve {
-    const char *solver;     /* the searcher's name */
+    const char *solver; /* the searcher's name; of a graph that copies, but no state, where no searchers were named, that of one
+                         * of three curves: "recompute only", "offload only", "both" */
     int64_t smallest_bytes; /* the lowest peak that it found; -1: it found nothing */
     size_t n;
     mp_sweep_point *points; /* by ascending budget */
@@ -47,7 +48,8 @@ typedef struct mp_sweep_request {
     size_t n_budgets;       /* with budgets NULL: how many; 0: MP_SWEEP_BUDGETS */
     int64_t tier_bytes[MP_MAX_TIERS]; /* as in mp_request */
     const char *const *solvers;
-    size_t n_solvers; /* 0: all that apply, except those that only combine others or keep everything */
+    size_t n_solvers; /* 0: all that apply, except those that only combine others or keep everything; of a graph with copies
+                       * three curves, by auto without copies, by copy-only and by auto, the last the lowest of all */
     uint64_t seed;
     int64_t moves;
     mp_effort effort;

@@ -48,6 +48,12 @@ typedef struct mp_span {
     int takes_over; /* the storage whose memory it takes over at `begin`, -1: none */
 } mp_span;
 
+/* Returns the first step in whose live bytes the instance counts: in its first step it may be in another's memory. O(1). */
+static inline int mp_span_counts_from(const mp_span *span)
+{
+    return span->begin + (span->takes_over >= 0);
+}
+
 /* The use of one memory. */
 typedef struct mp_tier_use {
     int64_t *live_bytes; /* per step */
@@ -87,5 +93,6 @@ void mp_timeline_between(const mp_graph *graph, const mp_timeline *timeline, int
 
 /* Writes the mp_graph_n_required steps of keep-all, the baseline of every percentage, and returns their number: all nodes
  * that are not optional in list order, base alternatives, nothing twice. Updates come after all of backward; with forward-fused
- * updates they all come first (the training step is cut at another place). */
+ * updates they all come first (the training step is cut at another place). State in another
+ * tier is brought in at the start and out at the end, beside everything else. */
 size_t mp_keep_all(const mp_graph *graph, mp_step *steps);

@@ -101,12 +101,16 @@ mp_status mp_training_graph(const mp_model *model, const mp_training_options *op
 /* Smaller storages are not copied: at 24 GB/s a fifth of the time of such a copy is its latency. */
 enum { MP_OFFLOAD_LEAST_BYTES = 1 << 20 };
 
+/* What a disk reads and writes at once: the offsets in a file are multiples of this. */
+enum { MP_DISK_BLOCK_BYTES = 4096 };
+
 /* Where to copy: a tier per link, from the device there and back; NULL: no such tier. */
 typedef struct mp_offload {
     const mp_link *host, *disk; /* tiers "host" and "disk"; with both, the host comes first */
     int64_t least_bytes;        /* 0: MP_OFFLOAD_LEAST_BYTES */
     const int *storages;        /* only these may be copied; NULL: any */
     size_t n_storages;
+    bool moves_state; /* optimizer state lies in the first of these tiers, and comes to the device for its update */
 } mp_offload;
 
 /* Adds the tiers, their channels, and for each storage that may be copied and each tier a storage there ("x on the host"), an

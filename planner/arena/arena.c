@@ -236,16 +236,41 @@ static grouping device(const mp_graph *graph)
     return (grouping){.graph = graph, .tier = MP_TIER_DEVICE, .alignment = graph->alignment};
 }
 
+/* Lays out a tier in blocks of `alignment` bytes. The plan does not change. */
+static mp_status lay_out_tier(const mp_graph *graph, const mp_plan *plan, int tier, int64_t alignment,
+                              const mp_arena_options *options, mp_tier_layout *out, mp_error *err)
+{
+    mp_plan there = *plan;
+    mp_pack_result result;
+    there.places = NULL;
+    MP_CHECK(
+        lay_out((grouping){.graph = graph, .tier = tier, .alignment = alignment}, &there, NULL, options, true, &result, err));
+    *out = (mp_tier_layout){there.places, there.n_places, result.height};
+    return MP_OK;
+}
+
 mp_status mp_arena_layout(const mp_graph *graph, mp_plan *plan, mp_error *err)
 {
-    mp_pack_result result;
-    return lay_out(device(graph), plan, NULL, NULL, true, &result, err);
+    return mp_arena_layout_within(graph, plan, &(mp_arena_options){0}, err);
 }
 
 mp_status mp_arena_layout_within(const mp_graph *graph, mp_plan *plan, const mp_arena_options *options, mp_error *err)
 {
     mp_pack_result result;
-    return lay_out(device(graph), plan, NULL, options, true, &result, err);
+    MP_CHECK(lay_out(device(graph), plan, NULL, options, true, &result, err));
+    for (int m = 1; m < (int)graph->n_tiers; m++) {
+        mp_tier_claim *claim = &plan->tiers[m];
+        mp_tier_layout layout;
+        mp_arena_options there = *options;
+        const int64_t most = options->tier_bytes ? options->tier_bytes[m] - mp_graph_static_bytes_in(graph, m) : 0;
+        there.capacity_bytes = most > 0 ? most : 0;
+        MP_CHECK(lay_out_tier(graph, plan, m, mp_graph_tier_alignment(graph, m), &there, &layout, err));
+        mp_free(claim->places);
+        claim->places = layout.places;
+        claim->n_places = layout.n_places;
+        claim->arena_bytes = layout.arena_bytes;
+    }
+    return MP_OK;
 }
 
 mp_status mp_arena_bound(const mp_graph *graph, const mp_plan *plan, int64_t *bytes, mp_error *err)
@@ -272,12 +297,7 @@ mp_status mp_arena_pack(const mp_graph *graph, mp_plan *plan, const mp_pack_opti
 mp_status mp_arena_layout_tier(const mp_graph *graph, const mp_plan *plan, int tier, int64_t alignment, mp_tier_layout *out,
                                mp_error *err)
 {
-    mp_plan there = *plan;
-    mp_pack_result result;
-    there.places = NULL;
     MP_ENSURE(mp_round_up(alignment, graph->alignment, &alignment), err, MP_INVALID, "an alignment of %lld bytes",
               (long long)alignment);
-    MP_CHECK(lay_out((grouping){.graph = graph, .tier = tier, .alignment = alignment}, &there, NULL, NULL, true, &result, err));
-    *out = (mp_tier_layout){there.places, there.n_places, result.height};
-    return MP_OK;
+    return lay_out_tier(graph, plan, tier, alignment, NULL, out, err);
 }

@@ -67,11 +67,8 @@ static mp_status settle_at(trial *t, int v, int *large, mp_error *err)
     for (int s = 0; s < (int)graph->n_storages; s++)
         if (is_large(t, s)) large[n++] = s;
     for (int i = 0; i < n; i++) {
-        const int s = large[i];
-        for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++)
-            if (mp_always_reads(t->order, graph->readers[r], s)) MP_CHECK(settle_pair(t, graph->readers[r], v, err));
-        for (int a = graph->adders_start[s]; a < graph->adders_start[s + 1]; a++)
-            if (mp_always_adds(t->order, graph->adders[a], s)) MP_CHECK(settle_pair(t, graph->adders[a], v, err));
+        const mp_certain_life life = mp_certain_life_of(t->order, large[i]);
+        for (int k = 0; k < life.n_users; k++) MP_CHECK(settle_pair(t, life.users[k], v, err));
     }
     return MP_OK;
 }

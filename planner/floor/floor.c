@@ -29,6 +29,7 @@
 #include "estimator/graph/liveness.h"
 #include "planner/math/bits.h"
 #include "planner/math/tuning.h"
+#include "planner/order/fold.h"
 #include "planner/order/precedence.h"
 
 /* Nodes sorted by bytes. */
@@ -200,20 +201,14 @@ static bool is_produced_once(const mp_precedence *o, int s)
  * certainly used later. Clears both first. */
 static void certain_life(const mp_precedence *o, int s, uint64_t *from, uint64_t *to)
 {
-    const mp_graph *graph = o->graph;
-    int p = graph->producer[s];
-    for (size_t w = 0; w < o->words; w++) from[w] = to[w] = 0;
-    if (p >= 0 && mp_always_writes(o, p, s)) mp_bits_unite(from, mp_precedence_descendants(o, p), o->words);
-    for (int a = graph->adders_start[s]; a < graph->adders_start[s + 1]; a++) {
-        if (!mp_always_adds(o, graph->adders[a], s)) continue;
-        mp_bits_unite(from, mp_precedence_descendants(o, graph->adders[a]), o->words);
-        mp_bits_unite(to, mp_precedence_ancestors(o, graph->adders[a]), o->words);
+    const mp_certain_life life = mp_certain_life_of(o, s);
+    for (size_t w = 0; w < o->words; w++) {
+        from[w] = 0;
+        to[w] = life.stays ? ~UINT64_C(0) : 0;
     }
-    for (int r = graph->readers_start[s + 1] - 1; r >= graph->readers_start[s]; r--) /* earlier readers add nothing */
-        if (!mp_bits_has(to, graph->readers[r]) && mp_always_reads(o, graph->readers[r], s))
-            mp_bits_unite(to, mp_precedence_ancestors(o, graph->readers[r]), o->words);
-    if (mp_storage_outlives_step(&graph->storages[s])) /* it is live to the end of the step */
-        for (size_t w = 0; w < o->words; w++) to[w] = ~UINT64_C(0);
+    for (int k = 0; k < life.n_makers; k++) mp_bits_unite(from, mp_precedence_descendants(o, life.makers[k]), o->words);
+    for (int k = life.n_users - 1; k >= 0; k--) /* users before a later one add nothing */
+        if (!mp_bits_has(to, life.users[k])) mp_bits_unite(to, mp_precedence_ancestors(o, life.users[k]), o->words);
 }
 
 /* Adds to live_bytes[v] every storage that is certainly live at the first run of v and that v does not use itself. The
@@ -445,6 +440,11 @@ static mp_status floor_of_copies(const mp_graph *graph, int64_t *floor_bytes, mp
 mp_status mp_floor_explained(const mp_graph *graph, int64_t *floor_bytes, mp_floor_reason *reason, mp_error *err)
 {
     MP_OWNED_BY(mp_precedence_free) mp_precedence *order = NULL;
+    MP_OWNED_BY(mp_graph_free) mp_graph *folded = NULL;
+    if (mp_graph_n_state_copies(graph)) {
+        MP_CHECK(mp_state_fold(graph, &folded, err));
+        return mp_floor_explained(folded, floor_bytes, reason, err);
+    }
     if (graph->has_copies) return floor_of_copies(graph, floor_bytes, reason, err);
     MP_CHECK(mp_precedence_new(graph, false, &order, err));
     return mp_floor_of(order, floor_bytes, reason, err);

@@ -28,7 +28,6 @@ typedef struct mp_floor_cut {
                            * possible moment, the minimum over moments is at most this */
     size_t n_lives;       /* number of storages produced once that have bytes, certain producers and certain users */
     struct mp_floor_life *lives;
-    int *nodes;   /* their producers and users */
     int64_t work; /* the work of all cuts so far: vertices, arcs and storages looked at */
     char *side;   /* work of one call */
     int *vertex;  /* per vertex of the order: its vertex in the network, -1: none */

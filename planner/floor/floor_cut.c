@@ -11,48 +11,27 @@ enum side { UNKNOWN, DONE, LATER };
 
 struct mp_floor_life {
     int storage;
-    int producers, users, end; /* nodes[producers .. users) are its producers, nodes[users .. end) its users */
-    bool stays;                /* true if it is live to the end of the step */
+    mp_certain_life certain;
 };
 
-static bool runs_once(const mp_precedence *o, int node)
+/* Lists s, if it certainly lives at some moment. */
+static void find_life(mp_floor_cut *cut, int s)
 {
-    return !o->repeatable[node];
-}
-
-/* Lists the certain producers and users of s; nothing if there are none, or if s can be recomputed. */
-static void find_life(mp_floor_cut *cut, int s, int *n)
-{
-    const mp_precedence *o = cut->order;
-    const mp_graph *graph = o->graph;
-    const mp_storage *storage = &graph->storages[s];
-    const int producer = graph->producer[s], first = graph->adders_start[s], end = graph->adders_start[s + 1];
-    struct mp_floor_life life = {.storage = s, .producers = *n, .stays = mp_storage_outlives_step(storage)};
-    if (!storage->bytes || mp_storage_is_static(storage) || (producer >= 0 && !runs_once(o, producer))) return;
-    const bool chain = mp_adds_in_turn(o, s);
-    if (producer >= 0 && mp_always_writes(o, producer, s)) cut->nodes[(*n)++] = producer;
-    for (int a = first; a < (chain && end > first ? first + 1 : end); a++)
-        if (mp_always_adds(o, graph->adders[a], s)) cut->nodes[(*n)++] = graph->adders[a];
-    life.users = *n;
-    for (int a = first; a < end; a++)
-        if (mp_always_adds(o, graph->adders[a], s)) cut->nodes[(*n)++] = graph->adders[a];
-    for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++)
-        if (mp_always_reads(o, graph->readers[r], s)) cut->nodes[(*n)++] = graph->readers[r];
-    life.end = *n;
-    if (life.users == life.producers || (life.end == life.users && !life.stays))
-        *n = life.producers;
-    else
-        cut->lives[cut->n_lives++] = life;
+    mp_certain_life life = mp_certain_life_of(cut->order, s);
+    if (!cut->order->graph->storages[s].bytes || !life.n_makers || (!life.n_users && !life.stays)) return;
+    if (mp_adds_in_turn(cut->order, s)) life.n_makers = 1; /* the first stands for all */
+    cut->lives[cut->n_lives++] = (struct mp_floor_life){s, life};
 }
 
 /* Adds the storage to every position between its first producer and its last user, as differences in `level_bytes`. */
 static void add_to_levels(mp_floor_cut *cut, const struct mp_floor_life *life)
 {
-    int from = cut->order->n, to = life->stays ? cut->order->n : 0;
-    for (int k = life->producers; k < life->users; k++)
-        if (cut->position[cut->nodes[k]] < from) from = cut->position[cut->nodes[k]];
-    for (int k = life->users; k < life->end; k++)
-        if (cut->position[cut->nodes[k]] > to) to = cut->position[cut->nodes[k]];
+    const mp_certain_life *x = &life->certain;
+    int from = cut->order->n, to = x->stays ? cut->order->n : 0;
+    for (int k = 0; k < x->n_makers; k++)
+        if (cut->position[x->makers[k]] < from) from = cut->position[x->makers[k]];
+    for (int k = 0; k < x->n_users; k++)
+        if (cut->position[x->users[k]] > to) to = cut->position[x->users[k]];
     if (to <= from) return;
     cut->level_bytes[from + 1] += cut->order->graph->storages[life->storage].bytes;
     cut->level_bytes[to + 1] -= cut->order->graph->storages[life->storage].bytes;
@@ -62,7 +41,6 @@ mp_status mp_floor_cut_new(const mp_precedence *order, mp_floor_cut **out, mp_er
 {
     const mp_graph *graph = order->graph;
     const size_t n = (size_t)order->n;
-    int n_nodes = 0;
     MP_OWNED_BY(mp_floor_cut_free) mp_floor_cut *cut = NULL;
     MP_ENSURE(cut = mp_alloc(1, sizeof *cut), err, MP_NOMEM, "no memory for the floor of %zu nodes", n);
     cut->order = order;
@@ -70,16 +48,12 @@ mp_status mp_floor_cut_new(const mp_precedence *order, mp_floor_cut **out, mp_er
     cut->position = mp_pool_alloc(cut->pool, n, sizeof *cut->position);
     cut->level_bytes = mp_pool_alloc(cut->pool, n + 2, sizeof *cut->level_bytes);
     cut->lives = mp_pool_alloc(cut->pool, graph->n_storages, sizeof *cut->lives);
-    cut->nodes = mp_pool_alloc(cut->pool,
-                               graph->n_storages + 2 * (size_t)graph->adders_start[graph->n_storages] +
-                                   (size_t)graph->readers_start[graph->n_storages],
-                               sizeof *cut->nodes);
     cut->side = mp_pool_alloc(cut->pool, n, sizeof *cut->side);
     cut->vertex = mp_pool_alloc(cut->pool, n, sizeof *cut->vertex);
     cut->touched = mp_pool_alloc(cut->pool, graph->n_storages, sizeof *cut->touched);
     MP_ENSURE(!mp_pool_failed(cut->pool), err, MP_NOMEM, "no memory for the floor of %zu nodes", n);
     for (int i = 0; i < order->n; i++) cut->position[order->sequence[i]] = i;
-    for (int s = 0; s < (int)graph->n_storages; s++) find_life(cut, s, &n_nodes);
+    for (int s = 0; s < (int)graph->n_storages; s++) find_life(cut, s);
     for (size_t k = 0; k < cut->n_lives; k++) add_to_levels(cut, &cut->lives[k]);
     for (int i = 0; i < order->n; i++) cut->level_bytes[i + 1] += cut->level_bytes[i];
     *out = cut;
@@ -146,15 +120,16 @@ static bool add_arc(mp_floor_cut *cut, int from, int to, int64_t bytes)
  * users are (-1: it is not). */
 static bool add_life(mp_floor_cut *cut, const struct mp_floor_life *life, bool is_produced, bool is_used_later)
 {
+    const mp_certain_life *x = &life->certain;
     const int64_t bytes = cut->order->graph->storages[life->storage].bytes;
     int made = -1, used = -1, node;
     if (!is_produced && !add_vertex(cut, &made)) return false;
-    for (int k = life->producers; k < life->users && !is_produced; k++)
-        if (cut->side[cut->nodes[k]] == UNKNOWN && !(vertex_of(cut, cut->nodes[k], &node) && add_arc(cut, node, made, -1)))
+    for (int k = 0; k < x->n_makers && !is_produced; k++)
+        if (cut->side[x->makers[k]] == UNKNOWN && !(vertex_of(cut, x->makers[k], &node) && add_arc(cut, node, made, -1)))
             return false;
     if (!is_used_later && !add_vertex(cut, &used)) return false;
-    for (int k = life->users; k < life->end && !is_used_later; k++)
-        if (cut->side[cut->nodes[k]] == UNKNOWN && !(vertex_of(cut, cut->nodes[k], &node) && add_arc(cut, used, node, -1)))
+    for (int k = 0; k < x->n_users && !is_used_later; k++)
+        if (cut->side[x->users[k]] == UNKNOWN && !(vertex_of(cut, x->users[k], &node) && add_arc(cut, used, node, -1)))
             return false;
     if (is_produced) cut->supply[used] = bytes;
     if (is_used_later) cut->drain[made] = bytes;
@@ -166,13 +141,14 @@ static bool add_lives(mp_floor_cut *cut, int running, int64_t *certain)
 {
     for (size_t k = 0; k < cut->n_lives; k++) {
         const struct mp_floor_life *life = &cut->lives[k];
-        int producers[3] = {0}, users[3] = {0}; /* counts by side */
+        const mp_certain_life *x = &life->certain;
+        int makers[3] = {0}, users[3] = {0}; /* counts by side */
         if (cut->touched[life->storage] == running + 1) continue;
-        for (int i = life->producers; i < life->users; i++) producers[(int)cut->side[cut->nodes[i]]]++;
-        for (int i = life->users; i < life->end; i++) users[(int)cut->side[cut->nodes[i]]]++;
-        const bool is_produced = producers[DONE], is_used_later = users[LATER] || life->stays;
-        cut->work += life->end - life->producers;
-        if ((!is_produced && !producers[UNKNOWN]) || (!is_used_later && !users[UNKNOWN])) continue;
+        for (int i = 0; i < x->n_makers; i++) makers[(int)cut->side[x->makers[i]]]++;
+        for (int i = 0; i < x->n_users; i++) users[(int)cut->side[x->users[i]]]++;
+        const bool is_produced = makers[DONE], is_used_later = users[LATER] || x->stays;
+        cut->work += x->n_makers + x->n_users;
+        if ((!is_produced && !makers[UNKNOWN]) || (!is_used_later && !users[UNKNOWN])) continue;
         if (is_produced && is_used_later)
             *certain += cut->order->graph->storages[life->storage].bytes;
         else if (!add_life(cut, life, is_produced, is_used_later))

@@ -167,13 +167,21 @@ static mp_status bring_ahead(rule *x, mp_error *err)
     return MP_OK;
 }
 
-/* Everything is copied; then what fits stays, the largest first. */
+/* Everything is copied, the largest first as long as the other tier has room; then what fits stays, again the largest first. */
 static mp_status choose_largest(rule *x, mp_error *err)
 {
+    const mp_request *request = mp_search_request(x->search);
+    int64_t copied_bytes[MP_MAX_TIERS] = {0};
     rank(x, bytes_of);
-    for (size_t k = 0; k < x->n_candidates; k++)
-        if (mp_choices_may_copy(&x->choices, x->candidates[k].storage))
-            x->choices.of[x->candidates[k].storage] = MP_CHOICE_WAITED_FOR;
+    for (size_t k = 0; k < x->n_candidates; k++) {
+        const int s = x->candidates[k].storage;
+        if (!mp_choices_may_copy(&x->choices, s)) continue;
+        const int tier = x->graph->storages[x->graph->nodes[mp_choices_way(&x->choices, s)->out].alternatives->writes[0]].tier;
+        const int64_t bytes = copied_bytes[tier] + x->graph->storages[s].bytes;
+        if (request->tier_bytes[tier] && bytes > request->tier_bytes[tier]) continue;
+        copied_bytes[tier] = bytes;
+        x->choices.of[s] = MP_CHOICE_WAITED_FOR;
+    }
     MP_CHECK(judge(x, &x->ticks, &x->over, err));
     for (size_t k = 0; k < x->n_candidates && !x->over; k++)
         if (mp_choices_may_copy(&x->choices, x->candidates[k].storage))

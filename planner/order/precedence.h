@@ -27,6 +27,8 @@ typedef struct mp_precedence {
     bool *recomputable;                /* per storage: true if it is not always live, and a repeatable node produces it */
     bool *reads_always, *adds_always;  /* per entry of readers and adders: holds in all alternatives */
     bool *written_always, *in_turn;    /* per storage: always written by its producer; mp_adds_in_turn */
+    int *lives_start, *lives;          /* per storage: makers and users of its mp_certain_life */
+    int *n_makers;                     /* per storage: how many of these, from the first on, are makers */
 } mp_precedence;
 
 /* With list_order, first runs of forward nodes are in list order, and so are loss and backward nodes. On MP_OK *out is
@@ -52,14 +54,24 @@ bool mp_precedes(const mp_precedence *order, int u, int v);
 
 /* ---- what a node reads, writes and adds to whatever alternative it takes ---- */
 
-/* True if the node always adds to s, writes s, or reads s. The last holds only for storages that are not always live. */
-bool mp_always_adds(const mp_precedence *order, int node, int s);
+/* True if the node always writes s, or reads s. The last holds only for storages that are not always live. */
 bool mp_always_writes(const mp_precedence *order, int node, int s);
 bool mp_always_reads(const mp_precedence *order, int node, int s);
 /* True if the node always reads s, where s may be always live. */
 bool mp_always_reads_any(const mp_precedence *order, int node, int s);
 /* True if all contributions to s come in a fixed order in every plan, so that the first and the last stand for all. */
 bool mp_adds_in_turn(const mp_precedence *order, int s);
+
+/* What every plan does with a storage that cannot be recomputed: a maker produces it, or adds to it; a user adds to it or reads
+ * it. Where a maker has run and a user has not, it is live. Makers and users are in node order, adders before readers. */
+typedef struct mp_certain_life {
+    const int *makers, *users; /* parts of one list, since adders are both: users may begin among the makers */
+    int n_makers, n_users;
+    bool stays; /* it is live to the end of the step, whoever uses it */
+} mp_certain_life;
+
+/* Returns the life of s, owned by the order; without makers or users for one that is always live or can be recomputed. O(1). */
+mp_certain_life mp_certain_life_of(const mp_precedence *order, int s);
 
 /* For mp_precedence_new: allocates and fills everything that this header calls "always", and what concerns one node alone.
  * mp_precedence_free releases it, also after an error. MP_NOMEM. O(total list length * log). */

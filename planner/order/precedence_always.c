@@ -20,12 +20,6 @@ static int entry_of(const int *start, const int *list, int s, int node)
     return low < start[s + 1] && list[low] == node ? low : -1;
 }
 
-bool mp_always_adds(const mp_precedence *o, int node, int s)
-{
-    const int k = entry_of(o->graph->adders_start, o->graph->adders, s, node);
-    return k >= 0 && o->adds_always[k];
-}
-
 bool mp_always_writes(const mp_precedence *o, int node, int s)
 {
     const mp_node *x = &o->graph->nodes[node];
@@ -99,6 +93,39 @@ static void find_lists(mp_precedence *o, size_t *named)
     }
 }
 
+/* Lists who certainly makes and uses each storage. A producer that runs once makes what it writes in some alternative, too, if
+ * only its reads make the storage live: each comes after a production. */
+static void find_lives(mp_precedence *o)
+{
+    const mp_graph *graph = o->graph;
+    int n = 0;
+    for (int s = 0; s < (int)graph->n_storages; s++) {
+        const int p = graph->producer[s];
+        o->lives_start[s] = n;
+        if (o->recomputable[s] || mp_storage_is_static(&graph->storages[s])) continue;
+        if (p >= 0 && !o->repeatable[p] && (o->written_always[s] || !mp_storage_outlives_step(&graph->storages[s])))
+            o->lives[n++] = p;
+        for (int a = graph->adders_start[s]; a < graph->adders_start[s + 1]; a++)
+            if (o->adds_always[a]) o->lives[n++] = graph->adders[a];
+        o->n_makers[s] = n - o->lives_start[s];
+        for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++)
+            if (o->reads_always[r]) o->lives[n++] = graph->readers[r];
+    }
+    o->lives_start[graph->n_storages] = n;
+}
+
+mp_certain_life mp_certain_life_of(const mp_precedence *o, int s)
+{
+    const int *first = &o->lives[o->lives_start[s]];
+    const int n = o->lives_start[s + 1] - o->lives_start[s], n_makers = o->n_makers[s];
+    const int n_only_make = o->graph->producer[s] < 0 ? 0 : n_makers;
+    return (mp_certain_life){.makers = first,
+                             .n_makers = n_makers,
+                             .users = first + n_only_make,
+                             .n_users = n - n_only_make,
+                             .stays = mp_storage_outlives_step(&o->graph->storages[s])};
+}
+
 /* Finds two storages of which a node can read either, one produced from the other, as a normalization's backward reads its
  * input or its output. */
 static void find_source_and_derived(mp_precedence *o, int node)
@@ -135,6 +162,11 @@ mp_status mp_precedence_find_always(mp_precedence *o, mp_error *err)
     o->adds_always = mp_pool_alloc(o->pool, (size_t)graph->adders_start[n_storages], sizeof *o->adds_always);
     o->written_always = mp_pool_alloc(o->pool, n_storages, sizeof *o->written_always);
     o->in_turn = mp_pool_alloc(o->pool, n_storages, sizeof *o->in_turn);
+    o->n_makers = mp_pool_alloc(o->pool, n_storages, sizeof *o->n_makers);
+    o->lives_start = mp_pool_alloc(o->pool, n_storages + 1, sizeof *o->lives_start);
+    o->lives =
+        mp_pool_alloc(o->pool, n_storages + (size_t)graph->adders_start[n_storages] + (size_t)graph->readers_start[n_storages],
+                      sizeof *o->lives);
     o->source = mp_pool_alloc(o->pool, n, sizeof *o->source);
     o->derived = mp_pool_alloc(o->pool, n, sizeof *o->derived);
     o->ticks = mp_pool_alloc(o->pool, n, sizeof *o->ticks);
@@ -150,6 +182,7 @@ mp_status mp_precedence_find_always(mp_precedence *o, mp_error *err)
             if (node->alternatives[k].ticks < o->ticks[i]) o->ticks[i] = node->alternatives[k].ticks;
     }
     for (size_t s = 0; s < n_storages; s++) o->recomputable[s] = mp_storage_is_recomputable(graph, (int)s);
+    find_lives(o);
     for (int i = 0; i < (int)graph->n_nodes; i++) find_source_and_derived(o, i);
     return MP_OK;
 }

@@ -72,7 +72,8 @@ static mp_status check_updates(const mp_graph *graph, const mp_plan *plan, mp_er
         int node = plan->steps[t].node;
         const mp_alternative *alternative = &graph->nodes[node].alternatives[plan->steps[t].alternative];
         if (graph->nodes[node].phase != MP_PHASE_UPDATE) continue;
-        MP_ENSURE(graph->fuse != MP_FUSE_NONE || last_backward < t + 1, err, MP_REFUTED,
+        const bool brings_state = mp_copy_way_of(graph, node, plan->steps[t].alternative) == MP_COPY_IN;
+        MP_ENSURE(graph->fuse != MP_FUSE_NONE || last_backward < t + 1 || brings_state, err, MP_REFUTED,
                   "step %zu: %s updates before the end of backward, and the graph says fuse none", t,
                   mp_node_label(graph, node).text);
         for (size_t i = 0; i < alternative->n_writes; i++) {
@@ -234,6 +235,27 @@ static mp_status check_baseline(const mp_graph *graph, const mp_plan *plan, mp_e
     return MP_OK;
 }
 
+/* Checks the offsets in a tier besides the device, and computes what it takes: whole blocks of its alignment, by all that is
+ * always live there and by the arena. */
+static mp_status check_tier_places(const mp_graph *graph, const mp_plan *plan, int tier, const mp_replay *replay,
+                                   int64_t *needed_bytes, mp_error *err)
+{
+    char what[96];
+    int64_t arena_bytes;
+    const int64_t block = graph->tier_alignment[tier] ? graph->tier_alignment[tier] : graph->alignment;
+    snprintf(what, sizeof what, "an arena_bytes of tier '%.60s'", graph->tiers[tier]);
+    MP_CHECK(mp_check_places(graph, plan, tier, replay, &arena_bytes, err));
+    MP_ENSURE(arena_bytes <= INT64_MAX / 2 && block <= INT64_MAX / 4, err, MP_REFUTED, "%s is larger than can be counted",
+              what);
+    *needed_bytes = (arena_bytes + block - 1) / block * block;
+    MP_CHECK(check_bytes(what, *needed_bytes, plan->tiers[tier].arena_bytes, err));
+    for (size_t s = 0; s < graph->n_storages; s++)
+        if (graph->storages[s].tier == tier && mp_storage_is_static(&graph->storages[s]))
+            MP_ENSURE(mp_add(*needed_bytes, (graph->storages[s].bytes + block - 1) / block * block, needed_bytes), err,
+                      MP_REFUTED, "%s is larger than can be counted", what);
+    return MP_OK;
+}
+
 /* Compares what the plan states about the tiers besides the device, and their budgets. */
 static mp_status check_tiers(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, mp_error *err)
 {
@@ -244,9 +266,12 @@ static mp_status check_tiers(const mp_graph *graph, const mp_plan *plan, const m
         if (claim->peak_bytes >= 0) MP_CHECK(check_bytes(what, replay->tiers[m].peak_bytes, claim->peak_bytes, err));
         snprintf(what, sizeof what, "a static_bytes of tier '%.60s'", graph->tiers[m]);
         if (claim->static_bytes >= 0) MP_CHECK(check_bytes(what, replay->tiers[m].static_bytes, claim->static_bytes, err));
-        MP_ENSURE(replay->tiers[m].peak_bytes <= claim->budget_bytes, err, MP_REFUTED,
-                  "the plan needs %lld bytes of tier '%s', over its budget of %lld", (long long)replay->tiers[m].peak_bytes,
-                  graph->tiers[m], (long long)claim->budget_bytes);
+        int64_t needed_bytes = replay->tiers[m].peak_bytes;
+        if (claim->n_places || claim->arena_bytes >= 0)
+            MP_CHECK(check_tier_places(graph, plan, (int)m, replay, &needed_bytes, err));
+        MP_ENSURE(needed_bytes <= claim->budget_bytes, err, MP_REFUTED,
+                  "the plan needs %lld bytes of tier '%s', over its budget of %lld", (long long)needed_bytes, graph->tiers[m],
+                  (long long)claim->budget_bytes);
     }
     return MP_OK;
 }
@@ -271,7 +296,7 @@ static mp_status check_claims(const mp_graph *graph, const mp_plan *plan, const 
               "the plan claims that nothing takes less than %.17g seconds, and itself takes %.17g", plan->lower_bound_seconds,
               seconds);
     if (plan->n_places) {
-        MP_CHECK(mp_check_places(graph, plan, replay, &arena_bytes, err));
+        MP_CHECK(mp_check_places(graph, plan, MP_TIER_DEVICE, replay, &arena_bytes, err));
         if (plan->arena_bytes >= 0) MP_CHECK(check_bytes("an arena_bytes", arena_bytes, plan->arena_bytes, err));
         MP_ENSURE(mp_add(replay->static_bytes, arena_bytes, &needed_bytes), err, MP_REFUTED,
                   "the plan's offsets are larger than can be counted");

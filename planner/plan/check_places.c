@@ -39,17 +39,19 @@ static int compare_ends(const void *a, const void *b)
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* Lists all on the device that need a place, in the order of compare_keys; released with mp_free. `index` is the instance. */
-static mp_status list_needs(const mp_graph *graph, const mp_replay *replay, struct life **out, size_t *n_out, mp_error *err)
+/* Lists all in a tier that need a place, in the order of compare_keys; released with mp_free. `index` is the instance. */
+static mp_status list_needs(const mp_graph *graph, int tier, const mp_replay *replay, struct life **out, size_t *n_out,
+                            mp_error *err)
 {
     struct life *needs = mp_alloc(replay->n_steps + replay->n_instances, sizeof *needs);
     if (!needs) return MP_FAIL(err, MP_NOMEM, "no memory to check %zu instances", replay->n_instances);
     size_t n = 0;
     for (size_t t = 0; t < replay->n_steps; t++)
-        if (replay->alternatives[t]->workspace_bytes) needs[n++] = (struct life){-1, (int)t, replay->ends[t], -1};
+        if (tier == MP_TIER_DEVICE && replay->alternatives[t]->workspace_bytes)
+            needs[n++] = (struct life){-1, (int)t, replay->ends[t], -1};
     for (size_t k = 0; k < replay->n_instances; k++) {
         const mp_instance *x = &replay->instances[k];
-        if (graph->storages[x->storage].tier != MP_TIER_DEVICE) continue;
+        if (graph->storages[x->storage].tier != tier) continue;
         /* two instances of one storage begin together only where a carried gradient is produced anew in step 0: the new one
          * has the place */
         if (n && needs[n - 1].storage == x->storage && needs[n - 1].begin == x->begin) n--;
@@ -61,9 +63,9 @@ static mp_status list_needs(const mp_graph *graph, const mp_replay *replay, stru
 }
 
 /* Matches places and needs, both ordered by key. Sets `end` of every place to that of its need and `index` of every need to
- * its place. */
-static mp_status match(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, struct life *needs, size_t n_needs,
-                       struct life *places, size_t n_places, mp_error *err)
+ * its place. Offsets are multiples of `alignment`. */
+static mp_status match(const mp_graph *graph, int64_t alignment, const mp_plan *plan, const mp_replay *replay,
+                       struct life *needs, size_t n_needs, struct life *places, size_t n_places, mp_error *err)
 {
     size_t i = 0;
     for (size_t j = 0; j < n_places || i < n_needs;) {
@@ -94,9 +96,9 @@ static mp_status match(const mp_graph *graph, const mp_plan *plan, const mp_repl
                   place_label(graph, plan, place).text, place->begin, place->end - 1, needs[i].end - 1);
         MP_ENSURE(place->bytes == bytes, err, MP_REFUTED, "the offset of %s from step %d says %lld bytes; it has %lld",
                   place_label(graph, plan, place).text, place->begin, (long long)place->bytes, (long long)bytes);
-        MP_ENSURE(place->offset >= 0 && place->offset % graph->alignment == 0, err, MP_REFUTED,
+        MP_ENSURE(place->offset >= 0 && place->offset % alignment == 0, err, MP_REFUTED,
                   "the offset %lld of %s from step %d is no multiple of %lld", (long long)place->offset,
-                  place_label(graph, plan, place).text, place->begin, (long long)graph->alignment);
+                  place_label(graph, plan, place).text, place->begin, (long long)alignment);
         MP_ENSURE(place->offset <= INT64_MAX - bytes, err, MP_REFUTED, "the offset %lld of %s from step %d is too large",
                   (long long)place->offset, place_label(graph, plan, place).text, place->begin);
         places[j].end = needs[i].end;
@@ -185,9 +187,14 @@ static mp_status check_overlaps(const mp_graph *graph, const mp_plan *plan, cons
     return MP_OK;
 }
 
-mp_status mp_check_places(const mp_graph *graph, const mp_plan *plan, const mp_replay *replay, int64_t *arena_bytes,
+mp_status mp_check_places(const mp_graph *graph, const mp_plan *whole, int tier, const mp_replay *replay, int64_t *arena_bytes,
                           mp_error *err)
 {
+    mp_plan there = *whole; /* with the tier's places as the places */
+    const mp_plan *plan = &there;
+    const int64_t alignment = tier && graph->tier_alignment[tier] ? graph->tier_alignment[tier] : graph->alignment;
+    if (tier) there.places = whole->tiers[tier].places;
+    if (tier) there.n_places = whole->tiers[tier].n_places;
     MP_OWNED struct life *needs = NULL, *places = NULL, *ending = NULL;
     size_t n_needs = 0, n = plan->n_places;
     int64_t highest = 0;
@@ -202,9 +209,9 @@ mp_status mp_check_places(const mp_graph *graph, const mp_plan *plan, const mp_r
                   "offset %zu is of storage number %d, which is not there", j, p->storage);
         places[j] = (struct life){p->storage, p->begin, p->end, (int)j};
     }
-    MP_CHECK(list_needs(graph, replay, &needs, &n_needs, err));
+    MP_CHECK(list_needs(graph, tier, replay, &needs, &n_needs, err));
     qsort(places, n, sizeof *places, compare_keys);
-    MP_CHECK(match(graph, plan, replay, needs, n_needs, places, n, err));
+    MP_CHECK(match(graph, alignment, plan, replay, needs, n_needs, places, n, err));
     qsort(places, n, sizeof *places, compare_times);
     for (size_t j = 0; j < n; j++) ending[j] = places[j];
     qsort(ending, n, sizeof *ending, compare_ends);

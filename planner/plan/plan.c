@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "estimator/base/memory.h"
 #include "estimator/graph/liveness.h"
 
 int64_t mp_plan_live_bytes(const mp_plan *plan)
@@ -31,6 +32,7 @@ void mp_plan_free(mp_plan *plan)
     mp_free(plan->frees_start);
     mp_free(plan->frees);
     mp_free(plan->places);
+    for (int m = 1; m < MP_MAX_TIERS; m++) mp_free(plan->tiers[m].places);
     mp_free(plan);
 }
 
@@ -129,7 +131,8 @@ mp_status mp_plan_new(const mp_graph *graph, const char *solver, const mp_step *
     plan->static_bytes = timeline->static_bytes;
     plan->peak_bytes = timeline->peak_bytes;
     for (size_t m = 1; m < graph->n_tiers; m++)
-        plan->tiers[m] = (mp_tier_claim){MP_NO_LIMIT, timeline->tiers[m].static_bytes, timeline->tiers[m].peak_bytes};
+        plan->tiers[m] =
+            (mp_tier_claim){MP_NO_LIMIT, timeline->tiers[m].static_bytes, timeline->tiers[m].peak_bytes, -1, 0, NULL};
     plan->ticks = timeline->ticks;
     plan->seconds = (double)timeline->ticks * graph->tick_seconds;
     MP_CHECK(claim_steps(plan, graph, timeline, err));
@@ -167,4 +170,17 @@ mp_status mp_fates(const mp_graph *graph, const mp_step *steps, size_t n, mp_fat
 int64_t mp_plan_need(const mp_plan *plan)
 {
     return plan->arena_bytes < 0 ? plan->peak_bytes : plan->static_bytes + plan->arena_bytes;
+}
+
+int64_t mp_plan_tier_need(const mp_graph *graph, const mp_plan *plan, int tier)
+{
+    const mp_tier_claim *claim = &plan->tiers[tier];
+    const int64_t alignment = mp_graph_tier_alignment(graph, tier);
+    int64_t need = claim->arena_bytes, bytes;
+    if (need < 0) return claim->peak_bytes;
+    for (size_t s = 0; s < graph->n_storages; s++)
+        if (graph->storages[s].tier == tier && mp_storage_is_static(&graph->storages[s]) &&
+            !(mp_round_up(graph->storages[s].bytes, alignment, &bytes) && mp_add(need, bytes, &need)))
+            return INT64_MAX;
+    return need;
 }

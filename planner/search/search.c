@@ -230,6 +230,14 @@ bool mp_request_fits(const mp_request *request, const mp_timeline *timeline)
     return timeline->peak_bytes <= request->budget_bytes && fits_beside(request, timeline);
 }
 
+bool mp_request_fits_plan(const mp_request *request, const mp_plan *plan)
+{
+    bool fits = mp_plan_need(plan) <= request->budget_bytes;
+    for (int m = 1; m < (int)request->graph->n_tiers && fits; m++)
+        fits = !request->tier_bytes[m] || mp_plan_tier_need(request->graph, plan, m) <= request->tier_bytes[m];
+    return fits;
+}
+
 /* Judges a schedule as it is. */
 static mp_status judge_steps(mp_search *search, const mp_step *steps, size_t n, int64_t *peak_bytes, int64_t *ticks,
                              mp_error *err)

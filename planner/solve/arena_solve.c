@@ -19,15 +19,21 @@ static bool is_late(void *data)
     return mp_clock_now() > *(const double *)data;
 }
 
-/* Lays a plan out by `deadline` (0: none), and sets its budget, or no budget if it exceeds that. A plan that the check
- * refutes is an internal error. */
-static mp_status lay_out(const mp_graph *graph, mp_plan *plan, int64_t budget_bytes, double deadline, mp_error *err)
+/* Lays a plan out by `deadline` (0: none), and sets its budgets, none where it exceeds that. A plan that the check refutes is
+ * an internal error. */
+static mp_status lay_out(const mp_request *request, mp_plan *plan, double deadline, mp_error *err)
 {
-    mp_arena_options options = {.data = &deadline};
+    const mp_graph *graph = request->graph;
+    const int64_t budget_bytes = request->budget_bytes, *tier_bytes = request->tier_bytes;
+    mp_arena_options options = {.tier_bytes = tier_bytes, .data = &deadline};
     if (budget_bytes < MP_NO_LIMIT) options.capacity_bytes = budget_bytes - plan->static_bytes;
     if (deadline > 0) options.stop = is_late;
     MP_CHECK(mp_arena_layout_within(graph, plan, &options, err));
     plan->budget_bytes = mp_plan_need(plan) > budget_bytes ? MP_NO_LIMIT : budget_bytes;
+    for (int m = 1; m < (int)graph->n_tiers; m++) {
+        const bool fits = tier_bytes[m] && mp_plan_tier_need(graph, plan, m) <= tier_bytes[m];
+        plan->tiers[m].budget_bytes = fits ? tier_bytes[m] : MP_NO_LIMIT;
+    }
     return mp_plan_check(graph, plan, err);
 }
 
@@ -169,10 +175,12 @@ static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *e
             if (!ask_again(&r, NULL, last, next_budget(last, budget, 1))) break;
             continue;
         }
-        MP_CHECK(lay_out(request->graph, later.plan, budget, deadline(&r, false), err));
-        const bool does_fit = mp_plan_need(later.plan) <= budget;
+        MP_CHECK(lay_out(request, later.plan, deadline(&r, false), err));
+        const bool does_fit = mp_request_fits_plan(request, later.plan);
+        const bool is_beside = !does_fit && mp_plan_need(later.plan) <= budget; /* another tier is over its budget */
+        mp_request_lower_tiers(request, later.plan, round == most - 2, r.now.tier_bytes);
         if (!does_fit && !fits && request->time_limit > 0) n_in_vain++;
-        const int64_t next = next_budget(later.plan, budget, does_fit ? 0 : n_in_vain);
+        const int64_t next = is_beside ? r.now.budget_bytes : next_budget(later.plan, budget, does_fit ? 0 : n_in_vain);
         if (!does_fit)
             replace(&last, &later.plan);
         else if (!fits || later.plan->ticks < fits->ticks)
@@ -187,10 +195,9 @@ static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *e
     fits = NULL;
     found.stopped |= r.is_ended;
     MP_CHECK(mp_answer_fall_back(request, true, r.start, &found, err));
-    if (found.smallest->arena_bytes < 0)
-        MP_CHECK(lay_out(request->graph, found.smallest, budget, deadline(&r, !found.plan), err));
+    if (found.smallest->arena_bytes < 0) MP_CHECK(lay_out(request, found.smallest, deadline(&r, !found.plan), err));
     found.smallest->budget_bytes = MP_NO_LIMIT;
-    if (!found.plan && mp_plan_need(found.smallest) <= budget)
+    if (!found.plan && mp_request_fits_plan(request, found.smallest))
         MP_CHECK(mp_answer_take_smallest(request, &found, err)); /* after a search that was stopped */
     if (found.plan && found.bound.ticks >= 0) MP_CHECK(mp_answer_claim_bound(&found, request->graph, err));
     *answer = found;

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "estimator/graph/plain.h"
+#include "memplan/floor.h"
 #include "planner/bound/proof.h"
 
 /* How fast storages of the device go to a tier and come back, in bytes per tick over all channels, at best. */
@@ -95,5 +96,50 @@ mp_status mp_copies_bound(const mp_graph *graph, int64_t budget_bytes, const int
     if (out->infeasible || out->ticks > ticks) out->ticks = ticks; /* a plan that takes less would be away for less */
     out->infeasible = false;
     out->from = out->to = -1; /* of another graph */
+    return MP_OK;
+}
+
+/* True if an optional node copies the storage `from` to `copy`, which is not smaller. */
+static bool is_copied_whole(const mp_graph *graph, int from, int copy)
+{
+    const int node = graph->producer[copy];
+    if (node < 0 || !(graph->nodes[node].flags & MP_NODE_OPTIONAL) || graph->nodes[node].n_alternatives > 1) return false;
+    const mp_alternative *out = &graph->nodes[node].alternatives[0];
+    for (size_t i = 0; i < out->n_reads && i < out->n_writes; i++)
+        if (out->reads[i] == from && out->writes[i] == copy) return graph->storages[copy].bytes >= graph->storages[from].bytes;
+    return false;
+}
+
+/* True if all that comes back to the device was copied from there before, each storage as a whole. */
+static bool are_copied_whole(const mp_graph *graph)
+{
+    for (size_t v = 0; v < graph->n_nodes; v++)
+        for (size_t f = 0; f < graph->nodes[v].n_alternatives; f++) {
+            const mp_alternative *back = &graph->nodes[v].alternatives[f];
+            if (back->returns && back->n_reads != back->n_writes) return false;
+            for (size_t i = 0; back->returns && i < back->n_writes; i++)
+                if (graph->storages[back->writes[i]].tier == MP_TIER_DEVICE &&
+                    !is_copied_whole(graph, back->writes[i], back->reads[i]))
+                    return false;
+        }
+    return true;
+}
+
+mp_status mp_tier_floors(const mp_graph *graph, int64_t budget_bytes, const int64_t *tier_bytes,
+                         int64_t floor_bytes[MP_MAX_TIERS], mp_error *err)
+{
+    MP_CLEARED_BY(mp_plain_free) mp_plain plain = {0};
+    int64_t least_bytes;
+    int node;
+    for (int m = 1; m < (int)graph->n_tiers; m++) floor_bytes[m] = mp_graph_static_bytes_in(graph, m);
+    if (budget_bytes == MP_NO_LIMIT || mp_graph_n_state_copies(graph) || !are_copied_whole(graph)) return MP_OK;
+    MP_CHECK(mp_plain_of(graph, &plain, err));
+    MP_CHECK(mp_floor(plain.graph, &least_bytes, &node, err));
+    for (int m = 1; m < (int)graph->n_tiers; m++) {
+        int64_t away = least_bytes - budget_bytes;                            /* at some moment, in all tiers ... */
+        for (int other = 1; other < (int)graph->n_tiers && away > 0; other++) /* ... less what the others may hold */
+            if (other != m) away -= tier_bytes[other] ? tier_bytes[other] : away;
+        if (away > floor_bytes[m]) floor_bytes[m] = away;
+    }
     return MP_OK;
 }

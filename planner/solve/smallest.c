@@ -10,6 +10,8 @@
 #include "planner/search/algorithms.h"
 #include "planner/solve/solver.h"
 
+enum { TIER_ROUNDS = 4 }; /* in which the arena of a tier is made to fit; in the last one nothing is copied there */
+
 static int64_t bytes_touched(const mp_graph *graph, const mp_alternative *a)
 {
     enum { MOST = 1 << 30 }; /* so that sums over all steps of a search do not overflow */
@@ -43,21 +45,46 @@ static mp_status plan_of(const mp_graph *graph, const mp_plan *found, mp_plan **
     return MP_OK;
 }
 
+/* Copies offsets. */
+static mp_status copy_places(const mp_place *from, size_t n, mp_place **to, size_t *n_to, mp_error *err)
+{
+    MP_ENSURE(*to = mp_alloc(n, sizeof **to), err, MP_NOMEM, "no memory for %zu offsets", n);
+    if (n) memcpy(*to, from, n * sizeof **to);
+    *n_to = n;
+    return MP_OK;
+}
+
 /* Copies a plan, with its offsets. */
 static mp_status copy_of(const mp_graph *graph, const mp_plan *plan, mp_plan **out, mp_error *err)
 {
     MP_OWNED_BY(mp_plan_free) mp_plan *copy = NULL;
     MP_CHECK(mp_plan_new(graph, plan->solver, plan->steps, plan->n_steps, &copy, err));
-    if (plan->arena_bytes >= 0) {
-        MP_ENSURE(copy->places = mp_alloc(plan->n_places, sizeof *copy->places), err, MP_NOMEM, "no memory for %zu offsets",
-                  plan->n_places);
-        if (plan->n_places) memcpy(copy->places, plan->places, plan->n_places * sizeof *copy->places);
-        copy->n_places = plan->n_places;
-        copy->arena_bytes = plan->arena_bytes;
+    copy->arena_bytes = plan->arena_bytes;
+    if (plan->arena_bytes >= 0) MP_CHECK(copy_places(plan->places, plan->n_places, &copy->places, &copy->n_places, err));
+    for (size_t m = 1; m < graph->n_tiers; m++) {
+        const mp_tier_claim *from = &plan->tiers[m];
+        mp_tier_claim *to = &copy->tiers[m];
+        to->arena_bytes = from->arena_bytes;
+        if (from->arena_bytes >= 0) MP_CHECK(copy_places(from->places, from->n_places, &to->places, &to->n_places, err));
     }
     *out = copy;
     copy = NULL;
     return MP_OK;
+}
+
+bool mp_request_lower_tiers(const mp_request *request, const mp_plan *plan, bool is_last, int64_t *tier_bytes)
+{
+    bool is_over = false;
+    for (int m = 1; m < (int)request->graph->n_tiers; m++) {
+        const mp_tier_claim *claim = &plan->tiers[m];
+        const int64_t need = mp_plan_tier_need(request->graph, plan, m), over = need - request->tier_bytes[m];
+        if (!request->tier_bytes[m] || over <= 0) continue;
+        const double live = (double)(claim->peak_bytes - claim->static_bytes), arena = (double)claim->arena_bytes;
+        const double fits = over < claim->arena_bytes ? live * (1 - (double)over / arena) : 0;
+        tier_bytes[m] = claim->static_bytes + (is_last || fits < 1 ? 1 : (int64_t)fits);
+        is_over = true;
+    }
+    return is_over;
 }
 
 mp_status mp_smallest_plan(const mp_request *request, bool with_arena, mp_plan **out, mp_error *err)
@@ -83,11 +110,17 @@ mp_status mp_smallest_plan(const mp_request *request, bool with_arena, mp_plan *
                         .progress = request->progress,
                         .progress_data = request->progress_data};
     memcpy(asked.tier_bytes, request->tier_bytes, sizeof asked.tier_bytes);
-    MP_CHECK(mp_solve(&asked, &answer, err));
-    MP_CHECK(plan_of(graph, answer.smallest, &plan, err));
-    if (with_arena) {
-        const mp_arena_options options = {.capacity_bytes = plan->peak_bytes - plan->static_bytes};
+    for (int round = 0;; round++) {
+        MP_CHECK(mp_solve(&asked, &answer, err));
+        MP_CHECK(plan_of(graph, answer.smallest, &plan, err));
+        if (!with_arena) break;
+        const mp_arena_options options = {.capacity_bytes = plan->peak_bytes - plan->static_bytes,
+                                          .tier_bytes = request->tier_bytes};
         MP_CHECK(mp_arena_layout_within(graph, plan, &options, err));
+        if (round == TIER_ROUNDS || !mp_request_lower_tiers(request, plan, round == TIER_ROUNDS - 1, asked.tier_bytes)) break;
+        mp_answer_free(&answer);
+        mp_plan_free(plan);
+        plan = NULL;
     }
     MP_CHECK(mp_plan_check(graph, plan, err));
     *out = plan;
@@ -112,7 +145,7 @@ mp_status mp_answer_take_smallest(const mp_request *request, mp_answer *answer, 
 static bool is_in_hand(const mp_request *request, bool with_arena)
 {
     const mp_plan *start = request->start;
-    return start && (!with_arena || start->arena_bytes >= 0) && mp_plan_need(start) <= request->budget_bytes;
+    return start && (!with_arena || start->arena_bytes >= 0) && mp_request_fits_plan(request, start);
 }
 
 mp_status mp_answer_fall_back(const mp_request *request, bool with_arena, double start, mp_answer *answer, mp_error *err)
@@ -130,7 +163,7 @@ mp_status mp_answer_fall_back(const mp_request *request, bool with_arena, double
     MP_CHECK(mp_smallest_plan(&left, with_arena, &smallest, err));
     mp_plan_free(answer->smallest);
     answer->smallest = smallest;
-    if (mp_plan_need(smallest) > request->budget_bytes) return MP_OK;
+    if (!mp_request_fits_plan(request, smallest)) return MP_OK;
     return mp_answer_take_smallest(request, answer, err);
 }
 

@@ -10,3 +10,8 @@ mp_status mp_answer_fall_back(const mp_request *request, bool with_arena, double
 
 /* Makes answer->plan, or if it is NULL a copy of the smallest plan, the answer to the request. MP_NOMEM. As mp_plan_check. */
 mp_status mp_answer_take_smallest(const mp_request *request, mp_answer *answer, mp_error *err);
+
+/* For each tier that a plan with offsets needs more of than the request has: lowers tier_bytes below the plan's peak there in
+ * the proportion of budget and need, or (is_last) so far that nothing is copied there. Returns false if there is none.
+ * O(storages). */
+bool mp_request_lower_tiers(const mp_request *request, const mp_plan *plan, bool is_last, int64_t *tier_bytes);

@@ -9,11 +9,13 @@
 #include "memplan/check.h"
 #include "memplan/solver.h"
 #include "planner/math/tuning.h"
+#include "planner/order/fold.h"
 #include "planner/search/search.h"
 #include "planner/search/searchers.h"
 #include "planner/solve/away.h"
 #include "planner/solve/copies.h"
 #include "planner/solve/portfolio.h"
+#include "planner/solve/state.h"
 
 static const mp_solver automatic = {
     "auto", "runs the searchers below that apply and takes the best of their plans", "", mp_run_auto, false, true, false,
@@ -274,8 +276,7 @@ static mp_status solve_plain(const mp_request *request, mp_plan **plan, bool *st
     return mp_plan_new(request->graph, found->solver, found->steps, found->n_steps, plan, err);
 }
 
-/* Replaces the plan by one that issues its copies, if that is faster. */
-static mp_status issue_copies(const mp_request *request, mp_plan **plan, mp_error *err)
+mp_status mp_plan_issue_copies(const mp_request *request, mp_plan **plan, mp_error *err)
 {
     bool is_faster;
     mp_plan *after = NULL;
@@ -299,7 +300,8 @@ static mp_status bound_copies(const mp_request *request, mp_answer *answer, mp_e
     return mp_answer_claim_bound(answer, request->graph, err);
 }
 
-/* Finds the best plan that only copies, and puts it in the place of one that only recomputes if it is better. */
+/* Finds the best plan that only copies, or if none fits the smallest, and puts it in the place of one that only recomputes if
+ * it is better. */
 static mp_status solve_copying(const mp_request *request, mp_plan **plan, mp_error *err)
 {
     MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
@@ -310,10 +312,13 @@ static mp_status solve_copying(const mp_request *request, mp_plan **plan, mp_err
     asked.wants_bound = asked.explains_bound = asked.refine = false;
     asked.on_offer = NULL;
     MP_CHECK(solve(&asked, &answer, err));
-    if (!answer.plan || ((*plan)->peak_bytes <= request->budget_bytes && (*plan)->ticks <= answer.plan->ticks)) return MP_OK;
+    const bool fits = (*plan)->peak_bytes <= request->budget_bytes;
+    mp_plan **better = answer.plan ? &answer.plan : &answer.smallest;
+    if (answer.plan ? fits && (*plan)->ticks <= answer.plan->ticks : fits || (*plan)->peak_bytes <= answer.smallest->peak_bytes)
+        return MP_OK;
     mp_plan_free(*plan);
-    *plan = answer.plan;
-    answer.plan = NULL;
+    *plan = *better;
+    *better = NULL;
     return MP_OK;
 }
 
@@ -339,7 +344,7 @@ static mp_status solve_with_copies(const mp_request *request, mp_answer *answer,
     MP_CHECK(solve(&asked, answer, err));
     answer->stopped |= stopped;
     if (!answer->plan) return MP_OK;
-    MP_CHECK(issue_copies(request, &answer->plan, err));
+    MP_CHECK(mp_plan_issue_copies(request, &answer->plan, err));
     return is_bounded(request) ? bound_copies(request, answer, err) : MP_OK;
 }
 
@@ -348,6 +353,7 @@ mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
     mp_request asked;
     MP_OWNED_BY(mp_problem_free) mp_problem *own = NULL;
     MP_CHECK(mp_request_complete(request, &asked, &own, err));
+    if (mp_graph_n_state_copies(request->graph)) return mp_solve_with_state(&asked, answer, err);
     return request->graph->has_copies ? solve_with_copies(&asked, answer, err) : solve(&asked, answer, err);
 }
 
@@ -373,37 +379,55 @@ static mp_status check_floor(mp_problem *problem, const mp_plan *plan, mp_error 
     return MP_OK;
 }
 
-/* Raises *proved to the seconds that every plan with copies takes if none takes less than this one. */
-static mp_status prove_copies(const mp_graph *graph, const mp_plan *plan, double *proved, mp_error *err)
+/* Raises *ticks to what every plan with copies takes if none takes less than this one. */
+static mp_status prove_copies(const mp_graph *graph, const mp_plan *plan, int64_t *ticks, mp_error *err)
 {
     int64_t tier_bytes[MP_MAX_TIERS] = {0};
     mp_bound bound;
     for (size_t m = 1; m < graph->n_tiers; m++)
         if (plan->tiers[m].budget_bytes < MP_NO_LIMIT) tier_bytes[m] = plan->tiers[m].budget_bytes;
     MP_CHECK(mp_copies_bound(graph, plan->budget_bytes, tier_bytes, plan->ticks, &bound, err));
-    if ((double)bound.ticks * graph->tick_seconds > *proved) *proved = (double)bound.ticks * graph->tick_seconds;
+    if (bound.ticks > *ticks) *ticks = bound.ticks;
     return MP_OK;
+}
+
+/* Returns the seconds of a bound, of the graph or without its copies of state. */
+static double seconds_of(const mp_graph *graph, int64_t ticks)
+{
+    return (double)(mp_graph_n_state_copies(graph) ? mp_state_bound(graph, ticks) : ticks) * graph->tick_seconds;
+}
+
+int64_t mp_ticks_of_all(const mp_graph *graph)
+{
+    int64_t ticks = 0;
+    for (size_t i = 0; i < graph->n_nodes; i++)
+        if (mp_copy_way_of(graph, (int)i, 0) == MP_COPY_NONE) ticks += graph->nodes[i].alternatives[0].ticks;
+    return ticks;
 }
 
 /* Checks the plan's bound against a proof for plans within its budget. */
 static mp_status check_bound(const mp_graph *graph, mp_problem *problem, const mp_plan *plan, bool keeps_order, mp_error *err)
 {
     static const mp_effort efforts[] = {MP_EFFORT_NORMAL, MP_EFFORT_THOROUGH};
-    const size_t n = graph->has_copies ? 0 : sizeof efforts / sizeof *efforts;
-    double proved = (double)plan->baseline_ticks * graph->tick_seconds; /* every node once, in its fastest alternative */
-    if (graph->has_copies) MP_CHECK(prove_copies(graph, plan, &proved, err));
+    MP_OWNED_BY(mp_graph_free) mp_graph *folded = NULL;
+    if (mp_graph_n_state_copies(graph)) MP_CHECK(mp_state_fold(graph, &folded, err));
+    const mp_graph *g = folded ? folded : graph;
+    const size_t n = g->has_copies ? 0 : sizeof efforts / sizeof *efforts;
+    int64_t ticks = folded ? mp_ticks_of_all(g) : plan->baseline_ticks;
+    if (g->has_copies) MP_CHECK(prove_copies(g, plan, &ticks, err));
+    double proved = seconds_of(graph, ticks);
     for (size_t i = 0; i < n && plan->lower_bound_seconds > proved * (1 + 1e-9); i++) {
         mp_answer answer = {0};
-        const mp_request request = {.graph = graph,
-                                    .problem = problem,
+        const mp_request request = {.graph = g,
+                                    .problem = folded ? NULL : problem,
                                     .budget_bytes = plan->budget_bytes,
                                     .effort = efforts[i],
                                     .keep_order = keeps_order,
                                     .wants_bound = true};
         MP_CHECK(mp_solve(&request, &answer, err));
-        const double seconds = (double)answer.bound.ticks * graph->tick_seconds;
-        if (seconds > proved) proved = seconds;
+        if (answer.bound.ticks > ticks) ticks = answer.bound.ticks;
         mp_answer_free(&answer);
+        proved = seconds_of(graph, ticks);
     }
     MP_ENSURE(plan->lower_bound_seconds <= proved * (1 + 1e-9), err, MP_REFUTED,
               "the plan claims that nothing takes less than %.17g seconds; what is proved is %.17g", plan->lower_bound_seconds,

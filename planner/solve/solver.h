@@ -15,6 +15,12 @@ mp_status mp_request_complete(const mp_request *request, mp_request *out, mp_pro
  * MP_NOMEM. As mp_plan_new and mp_arena_layout. */
 mp_status mp_plan_with_steps(const mp_graph *graph, const mp_plan *before, const mp_step *steps, mp_plan **out, mp_error *err);
 
+/* Replaces the plan by one that issues its copies within the request's budgets, if that is faster. As mp_copies_issue. */
+mp_status mp_plan_issue_copies(const mp_request *request, mp_plan **plan, mp_error *err);
+
+/* Returns the ticks of every node once, in its base alternative, copies left out. O(nodes). */
+int64_t mp_ticks_of_all(const mp_graph *graph);
+
 /* Writes the answer's bound into its plan, and checks the plan. MP_NOMEM. As mp_plan_check. */
 mp_status mp_answer_claim_bound(const mp_answer *answer, const mp_graph *graph, mp_error *err);
 

@@ -9,17 +9,35 @@
 #include <string.h>
 
 #include "estimator/base/memory.h"
+#include "estimator/graph/plain.h"
 #include "memplan/check.h"
 #include "memplan/search.h"
 #include "planner/bound/proof.h"
 #include "planner/math/tuning.h"
 #include "planner/search/searchers.h"
+#include "planner/solve/away.h"
 #include "planner/solve/solver.h"
+#include "planner/solve/state.h"
 #include "planner/studies/frontier.h"
+
+/* True of graphs with copies, but for those that copy state, whose plans are made of others. */
+static bool copies_activations(const mp_graph *graph)
+{
+    return graph->has_copies && !mp_graph_n_state_copies(graph);
+}
+
+/* The curves of a graph with copies, unless searchers are asked for. */
+static const struct {
+    const char *name, *solver;
+    bool is_plain; /* without copies */
+} three[] = {{"recompute only", "auto", true}, {"offload only", "copy-only", false}, {"both", "auto", false}};
+enum { N_THREE = sizeof three / sizeof *three };
 
 typedef struct sweep {
     const mp_sweep_request *request;
     mp_sweep *found;
+    bool is_three;
+    mp_plain plain;            /* of a graph with copies, for the first of three curves */
     const mp_solver **solvers; /* per curve */
     mp_frontier *tried;        /* per curve: the schedules that its searcher has tried */
     size_t n_tried;
@@ -52,10 +70,28 @@ static mp_status note(const mp_step *steps, size_t n, int64_t peak_bytes, int64_
     return mp_frontier_add(data, steps, n, peak_bytes, ticks, err);
 }
 
-/* Runs one search, and records what it tries and proves. A search that was stopped does not count: *done is then false. */
-static mp_status search(sweep *x, const mp_solver *solver, int64_t budget_bytes, const mp_plan *start, mp_frontier *tried,
-                        mp_sweep_bound *bound, bool *done, mp_error *err)
+/* What is tried on the graph without copies, and where it goes as steps of the graph with them. */
+typedef struct plain_note {
+    const mp_plain *plain;
+    mp_frontier *tried;
+} plain_note;
+
+static mp_status note_plain(const mp_step *steps, size_t n, int64_t peak_bytes, int64_t ticks, void *data, mp_error *err)
 {
+    const plain_note *to = data;
+    MP_OWNED mp_step *copy = mp_alloc(n, sizeof *copy);
+    MP_ENSURE(copy, err, MP_NOMEM, "out of memory for a schedule of %zu steps", n);
+    if (n) memcpy(copy, steps, n * sizeof *copy);
+    mp_plain_back(to->plain, copy, n);
+    return mp_frontier_add(to->tried, copy, n, peak_bytes, ticks, err);
+}
+
+/* Runs one search for a curve, and records what it tries and proves. A search that was stopped does not count: *done is then
+ * false. */
+static mp_status search(sweep *x, size_t c, const mp_solver *solver, int64_t budget_bytes, const mp_plan *start,
+                        mp_frontier *tried, mp_sweep_bound *bound, bool *done, mp_error *err)
+{
+    plain_note plain = {&x->plain, tried};
     MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
     const int64_t moves = x->request->moves, all = mp_default_moves(x->request->graph);
     mp_request request = {.graph = x->request->graph,
@@ -74,6 +110,12 @@ static mp_status search(sweep *x, const mp_solver *solver, int64_t budget_bytes,
                           .on_offer = note,
                           .on_offer_data = tried};
     memcpy(request.tier_bytes, x->request->tier_bytes, sizeof request.tier_bytes);
+    if (x->is_three && three[c].is_plain) {
+        request.graph = x->plain.graph;
+        request.problem = NULL;
+        request.on_offer = note_plain;
+        request.on_offer_data = &plain;
+    }
     *done = false;
     if (!tell(x, NULL)) return MP_OK;
     MP_CHECK(mp_solve(&request, &answer, err));
@@ -100,7 +142,7 @@ static mp_status share(sweep *x, const mp_frontier *tried, mp_error *err)
 /* ---- curves ---- */
 
 /* Runs a searcher's first search. A budget just below keep-all's peak makes it try everything; a searcher that improves on
- * other plans looks for one that is smaller than all of them. */
+ * other plans looks for one that is smaller than all of them, as do the three curves of a graph with copies. */
 static mp_status open_curve(sweep *x, const mp_solver *solver, mp_error *err)
 {
     mp_sweep *found = x->found;
@@ -110,12 +152,15 @@ static mp_status open_curve(sweep *x, const mp_solver *solver, mp_error *err)
     bool done;
     if (improves)
         MP_CHECK(mp_plan_new(x->request->graph, solver->name, x->all.points[0].steps, x->all.points[0].n_steps, &start, err));
-    MP_CHECK(search(x, solver, improves ? found->floor_bytes : found->keep_all_bytes - 1, start, &tried, NULL, &done, err));
+    const size_t c = found->n_curves;
+    MP_CHECK(search(x, c, solver, improves || x->is_three ? found->floor_bytes : found->keep_all_bytes - 1, start, &tried, NULL,
+                    &done, err));
     if (!done) return MP_OK;
     MP_CHECK(share(x, &tried, err));
-    x->solvers[found->n_curves] = solver;
+    x->solvers[c] = solver;
     x->tried[x->n_tried++] = tried;
-    found->curves[found->n_curves++] = (mp_sweep_curve){.solver = solver->name, .smallest_bytes = tried.points[0].peak_bytes};
+    found->curves[found->n_curves++] =
+        (mp_sweep_curve){.solver = x->is_three ? three[c].name : solver->name, .smallest_bytes = tried.points[0].peak_bytes};
     tried = (mp_frontier){0};
     return MP_OK;
 }
@@ -125,16 +170,17 @@ static mp_status open_curves(sweep *x, mp_error *err)
     mp_status st = MP_OK;
     const mp_sweep_request *request = x->request;
     mp_sweep *found = x->found;
-    const size_t n = request->n_solvers ? request->n_solvers : mp_solver_count();
+    const size_t n = x->is_three ? N_THREE : request->n_solvers ? request->n_solvers : mp_solver_count();
     found->curves = mp_alloc(n, sizeof *found->curves);
     x->solvers = mp_alloc(n, sizeof *x->solvers);
     x->tried = mp_alloc(n, sizeof *x->tried);
     MP_ENSURE(found->curves && x->solvers && x->tried, err, MP_NOMEM, "out of memory for %zu curves", n);
     for (size_t k = 0; k < n && !found->stopped; k++) {
-        const mp_solver *solver = request->n_solvers ? mp_solver_find(request->solvers[k]) : mp_solver_row(k);
+        const char *name = x->is_three ? three[k].solver : request->n_solvers ? request->solvers[k] : NULL;
+        const mp_solver *solver = name ? mp_solver_find(name) : mp_solver_row(k);
         mp_error ours = {0};
         MP_ENSURE(solver, err, MP_INVALID, "there is no solver '%s'", request->solvers[k]);
-        if (!request->n_solvers && (solver->run == mp_run_auto || solver->run == mp_run_none)) continue;
+        if (!name && (solver->run == mp_run_auto || solver->run == mp_run_none)) continue;
         st = open_curve(x, solver, &ours);
         if (st == MP_NOT_APPLICABLE && !request->n_solvers) st = MP_OK;
         if (st != MP_OK && err && err->code == MP_OK) *err = ours;
@@ -176,11 +222,13 @@ static mp_status improve(sweep *x, size_t c, mp_sweep_bound *bound, mp_error *er
     const mp_frontier_point *best = mp_frontier_within(&x->all, bound->budget_bytes);
     if (bound->infeasible) return MP_OK;
     if (best) MP_CHECK(mp_plan_new(x->request->graph, x->solvers[c]->name, best->steps, best->n_steps, &start, err));
-    if (best && x->solvers[c]->run == mp_run_anneal)
+    const bool is_both = x->is_three && c + 1 == N_THREE;
+    if (best && (x->solvers[c]->run == mp_run_anneal || is_both))
         MP_CHECK(mp_frontier_add(&x->tried[c], best->steps, best->n_steps, best->peak_bytes, best->ticks, err));
-    if (x->solvers[c]->run == mp_run_exact) best = mp_frontier_within(&x->tried[c], bound->budget_bytes);
+    if (x->solvers[c]->run == mp_run_exact || (x->is_three && !is_both))
+        best = mp_frontier_within(&x->tried[c], bound->budget_bytes);
     if (best && best->ticks <= bound->ticks) return MP_OK;
-    MP_CHECK(search(x, x->solvers[c], bound->budget_bytes, x->solvers[c]->run == mp_run_anneal ? start : NULL, &tried, bound,
+    MP_CHECK(search(x, c, x->solvers[c], bound->budget_bytes, x->solvers[c]->run == mp_run_anneal ? start : NULL, &tried, bound,
                     &done, err));
     if (!done) return MP_OK;
     MP_CHECK(share(x, &tried, err));
@@ -221,6 +269,7 @@ static mp_status find_bounds(sweep *x, size_t n, mp_error *err)
 {
     const mp_sweep_request *request = x->request;
     mp_sweep *found = x->found;
+    const bool has_state = mp_graph_n_state_copies(request->graph);
     const mp_bound_options options = {.effort = mp_proof_effort(request->graph) ? 1 : 0, .stop = is_stopped, .data = x};
     MP_ENSURE(found->bounds = mp_alloc(n, sizeof *found->bounds), err, MP_NOMEM, "out of memory for %zu budgets", n);
     found->n_bounds = n;
@@ -228,12 +277,29 @@ static mp_status find_bounds(sweep *x, size_t n, mp_error *err)
         mp_sweep_bound *b = &found->bounds[k];
         mp_bound bound = {0};
         b->budget_bytes = request->budgets ? request->budgets[k] : default_budget(x, k, n);
-        b->ticks = k + 1 < n ? b[1].ticks : found->keep_all_ticks;
+        b->ticks = k + 1 < n ? b[1].ticks : has_state ? 0 : found->keep_all_ticks; /* nothing is faster */
         if (found->stopped) continue;
         MP_CHECK(mp_prove(request->problem, b->budget_bytes, request->keep_order, &options, &bound, err));
+        if (has_state) bound.ticks = mp_state_bound(request->graph, bound.ticks);
         if (bound.ticks > b->ticks) b->ticks = bound.ticks;
         b->infeasible = bound.infeasible;
         if (!found->bound_orders || bound.orders == MP_BOUND_THIS_ORDER) found->bound_orders = bound.orders;
+    }
+    return MP_OK;
+}
+
+/* Raises the bounds of a graph with copies by what is proved beside the plans that were found. */
+static mp_status raise_bounds(sweep *x, mp_error *err)
+{
+    const mp_sweep *found = x->found;
+    for (size_t k = found->n_bounds; k-- > 0 && !found->stopped;) {
+        mp_sweep_bound *b = &found->bounds[k];
+        const mp_frontier_point *best = mp_frontier_within(&x->all, b->budget_bytes);
+        mp_bound bound;
+        if (k + 1 < found->n_bounds && b[1].ticks > b->ticks) b->ticks = b[1].ticks;
+        if (!best || best->ticks <= b->ticks) continue;
+        MP_CHECK(mp_copies_bound(x->request->graph, b->budget_bytes, x->request->tier_bytes, best->ticks, &bound, err));
+        if (bound.ticks > b->ticks) b->ticks = bound.ticks;
     }
     return MP_OK;
 }
@@ -263,6 +329,7 @@ static void clear(sweep *x)
     for (size_t k = 0; k < x->n_tried; k++) mp_frontier_free(&x->tried[k]);
     mp_free(x->tried);
     mp_free(x->solvers);
+    mp_plain_free(&x->plain);
     mp_frontier_free(&x->all);
 }
 
@@ -280,15 +347,20 @@ mp_status mp_sweep_budgets(const mp_sweep_request *asked, mp_sweep *out, mp_erro
         qsort(budgets, n, sizeof *budgets, by_budget);
         request.budgets = budgets;
     }
-    x.n_expected = n + (request.n_solvers ? request.n_solvers : mp_solver_count() - 2);
+    x.n_expected = n + (request.n_solvers                   ? request.n_solvers
+                        : copies_activations(request.graph) ? N_THREE
+                                                            : mp_solver_count() - 2);
     if (!request.problem) {
         MP_CHECK(mp_problem_new(request.graph, &problem, err));
         request.problem = problem;
     }
+    x.is_three = copies_activations(request.graph) && !request.n_solvers;
+    if (x.is_three) MP_CHECK(mp_plain_of(request.graph, &x.plain, err));
     MP_CHECK(baseline(&x, err));
     MP_CHECK(open_curves(&x, err));
     MP_CHECK(find_bounds(&x, n, err));
     for (size_t k = 0; k < found.n_curves; k++) MP_CHECK(fill_curve(&x, k, err));
+    if (copies_activations(request.graph)) MP_CHECK(raise_bounds(&x, err));
     if (!found.stopped) {
         mp_error ours = {0};
         const mp_status status = mp_spread(request.graph, MP_SWEEP_SPREAD, &found.spread, &found.n_spread, &ours);

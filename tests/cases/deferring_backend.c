@@ -1,6 +1,7 @@
-/* deferring_backend.c - updates of the second stream are kept until they are waited for. */
+/* deferring_backend.c - updates and copies on side streams are kept until they are waited for. */
 #include "tests/cases/deferring_backend.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Functions that it leaves alone are those of the one below, whose context it has: it finds itself by its address. */
@@ -20,66 +21,131 @@ static void fault(deferrer *d, bool is)
     d->counted.n_faults += is;
 }
 
-static mp_status side_begin(const mp_backend *self, mp_error *err)
+/* The call that is written to the stream of a channel. */
+static struct deferred_call *call_of(deferrer *d)
+{
+    return &d->calls[d->n_calls - 1];
+}
+
+static mp_status side_begin(const mp_backend *self, int channel, mp_error *err)
 {
     deferrer *d = deferrer_of(self);
-    (void)err;
-    fault(d, d->on_second);
-    d->on_second = true;
+    fault(d, d->channel || channel <= MP_CHANNEL_COMPUTE || channel >= MP_MAX_CHANNELS);
+    MP_ENSURE(d->n_calls < DEFERRED_CALLS, err, MP_NOMEM, "too many calls on side streams");
+    d->channel = channel;
+    d->n_calls++;
+    call_of(d)->channel = channel;
+    call_of(d)->has_run = false;
+    call_of(d)->mark = -1;
+    call_of(d)->n = call_of(d)->n_copies = 0;
     return MP_OK;
 }
 
-static mp_status side_end(const mp_backend *self, int mark, mp_error *err)
+static mp_status side_end(const mp_backend *self, int channel, int mark, mp_error *err)
 {
     deferrer *d = deferrer_of(self);
+    bool rises = true;
     (void)err;
-    fault(d, !d->on_second || !d->n_calls || d->calls[d->n_calls - 1].mark >= 0 || mark != d->n_calls - 1);
-    d->calls[d->n_calls - 1].mark = mark;
-    d->on_second = false;
+    for (int k = 0; k + 1 < d->n_calls; k++)
+        rises &= d->calls[k].channel != channel || d->calls[k].has_run || d->calls[k].mark < mark;
+    fault(d, d->channel != channel || !rises);
+    call_of(d)->mark = mark;
+    d->channel = 0;
     d->counted.n_issued++;
     return MP_OK;
 }
 
-static mp_status side_wait(const mp_backend *self, int mark, mp_error *err)
+static mp_status side_wait(const mp_backend *self, int channel, int mark, mp_error *err)
 {
     deferrer *d = deferrer_of(self);
+    bool is_issued = false;
     (void)err;
-    fault(d, d->on_second || mark >= d->n_calls);
-    for (; d->n_run < d->n_calls && d->calls[d->n_run].mark <= mark; d->n_run++) {
-        struct deferred_call *c = &d->calls[d->n_run];
-        d->inner->update(d->inner, c->updates, c->n, &c->factors);
+    if (d->skips_waits && ++d->n_waits % d->skips_waits == 0) return MP_OK;
+    for (int k = 0; k < d->n_calls; k++) {
+        struct deferred_call *c = &d->calls[k];
+        if (c->channel != channel || c->mark > mark) continue;
+        is_issued |= c->mark == mark;
+        if (c->has_run) continue;
+        c->has_run = true;
+        if (c->n) d->inner->update(d->inner, c->updates, c->n, &c->factors);
+        for (size_t i = 0; i < c->n_copies; i++) memcpy(c->copies[i].to, c->copies[i].from, (size_t)c->copies[i].bytes);
     }
+    fault(d, d->channel || !is_issued);
     return MP_OK;
+}
+
+static bool all_have_run(const deferrer *d)
+{
+    bool all = true;
+    for (int k = 0; k < d->n_calls; k++) all &= d->calls[k].has_run;
+    return all;
 }
 
 static void begin(const mp_backend *self, uint64_t seed, uint32_t step, const mp_update_factors *factors)
 {
     deferrer *d = deferrer_of(self);
-    fault(d, d->n_run != d->n_calls); /* the pass before has ended without waiting */
-    d->n_run = d->n_calls = 0;
+    fault(d, !all_have_run(d)); /* the pass before has ended without waiting */
+    d->n_calls = 0;
     d->inner->begin(d->inner, seed, step, factors);
 }
 
 static void update(const mp_backend *self, mp_update *updates, size_t n, const mp_update_factors *factors)
 {
     deferrer *d = deferrer_of(self);
-    if (!d->on_second) {
+    if (!d->channel) {
         d->inner->update(d->inner, updates, n, factors);
         return;
     }
-    fault(d, n > DEFERRED_UPDATES || d->n_calls == DEFERRED_CALLS);
-    if (n > DEFERRED_UPDATES || d->n_calls == DEFERRED_CALLS) return;
-    struct deferred_call *c = &d->calls[d->n_calls++];
-    *c = (struct deferred_call){.mark = -1, .n = n, .factors = *factors};
+    struct deferred_call *c = call_of(d);
+    fault(d, n > DEFERRED_UPDATES || c->n || d->channel != MP_CHANNEL_SECOND_STREAM);
+    if (n > DEFERRED_UPDATES) return;
+    c->n = n;
+    c->factors = *factors;
     memcpy(c->updates, updates, n * sizeof *updates);
     d->counted.n_updates += (int)n;
+}
+
+static void copy(const mp_backend *self, void *to, const void *from, int64_t bytes)
+{
+    deferrer *d = deferrer_of(self);
+    if (!d->channel) {
+        d->inner->copy(d->inner, to, from, bytes);
+        return;
+    }
+    struct deferred_call *c = call_of(d);
+    fault(d, c->n_copies == DEFERRED_COPIES || d->channel == MP_CHANNEL_SECOND_STREAM);
+    if (c->n_copies == DEFERRED_COPIES) return;
+    c->copies[c->n_copies++] = (struct deferred_copy){to, from, bytes};
+    d->counted.n_copies++;
 }
 
 static mp_status download(const mp_backend *self, const mp_array *there, const mp_array *host, mp_error *err)
 {
     deferrer *d = deferrer_of(self);
-    fault(d, d->on_second || d->n_run != d->n_calls);
+    fault(d, d->channel || !all_have_run(d));
     return d->inner->download(d->inner, there, host, err);
+}
+
+static void *pin(const mp_backend *self, int64_t bytes)
+{
+    deferrer *d = deferrer_of(self);
+    void *memory = malloc(bytes > 0 ? (size_t)bytes : 1);
+    if (memory) memset(memory, 0x5a, bytes > 0 ? (size_t)bytes : 1);
+    d->counted.n_pinned += memory != NULL;
+    return memory;
+}
+
+static void unpin(const mp_backend *self, void *memory)
+{
+    deferrer_of(self)->counted.n_pinned -= memory != NULL;
+    free(memory);
+}
+
+void deferring_backend_is_away(deferrer *d)
+{
+    d->backend.is_host = false;
+    d->backend.pin = pin;
+    d->backend.unpin = unpin;
 }
 
 const mp_backend *deferring_backend(deferrer *d, const mp_backend *of)
@@ -94,6 +160,7 @@ const mp_backend *deferring_backend(deferrer *d, const mp_backend *of)
     d->backend.side_wait = side_wait;
     d->backend.begin = begin;
     d->backend.update = update;
+    d->backend.copy = copy;
     d->backend.download = download;
     return &d->backend;
 }

@@ -28,6 +28,7 @@
 
 #define OTHER_CALLS(X)                                           \
     X(mp_plan_need(w->plan))                                     \
+    X(mp_plan_tier_need(w->graph, w->plan, 0))                   \
     X(mp_backend_name(0))                                        \
     X(mp_backend_is_name("cpu"))                                 \
     X(mp_backend_open("cpu", &backend, &err))                    \
@@ -62,6 +63,7 @@
     X(mp_graph_hash(w->graph, hash, &err))                       \
     X(mp_graph_static_bytes(w->graph))                           \
     X(mp_graph_static_bytes_in(w->graph, 0))                     \
+    X(mp_graph_tier_alignment(w->graph, 0))                      \
     X(mp_graph_n_required(w->graph))                             \
     X(mp_graph_dot_is("a.dot"))                                  \
     X(mp_dtype_name(MP_DTYPE_INT4))                              \
@@ -111,6 +113,7 @@
     X(mp_timeline_holders(w->graph, timeline, 1, spans, 8))      \
     X(mp_timeline_between(w->graph, timeline, between))          \
     X(mp_request_fits(&request, timeline))                       \
+    X(mp_request_fits_plan(&request, w->plan))                   \
     X(mp_loss_name(MP_LOSS_MSE))                                 \
     X(mp_optimizer_name(MP_OPTIMIZER_SGD))                       \
     X(mp_rules_name(MP_RULES_PYTORCH))                           \

@@ -8,7 +8,7 @@ enum { MOST_UPDATES = 256, MOST_ENTRIES = 4096 };
 
 typedef struct entry {
     enum { CALL, ADD, COPY, UPDATE, CLIP, ISSUE, ISSUED, WAIT } what;
-    int mark;
+    int channel, mark;
     const mp_call *call;
     mp_operands operands; /* with arrays of its own */
     mp_dtype dtype;
@@ -183,27 +183,34 @@ static void clip(const mp_backend *self, const mp_update *gradients, size_t n, d
     e->to = factor;
 }
 
-static mp_status side_begin(const mp_backend *self, mp_error *err)
+static void put_mark(recorder *r, int what, int channel, int mark)
+{
+    entry *e = put(r, what);
+    e->channel = channel;
+    e->mark = mark;
+}
+
+static mp_status side_begin(const mp_backend *self, int channel, mp_error *err)
 {
     recorder *r = recorder_of(self);
-    if (!r->current) return r->inner->side_begin(r->inner, err);
-    put(r, ISSUE);
+    if (!r->current) return r->inner->side_begin(r->inner, channel, err);
+    put_mark(r, ISSUE, channel, -1);
     return MP_OK;
 }
 
-static mp_status side_end(const mp_backend *self, int mark, mp_error *err)
+static mp_status side_end(const mp_backend *self, int channel, int mark, mp_error *err)
 {
     recorder *r = recorder_of(self);
-    if (!r->current) return r->inner->side_end(r->inner, mark, err);
-    put(r, ISSUED)->mark = mark;
+    if (!r->current) return r->inner->side_end(r->inner, channel, mark, err);
+    put_mark(r, ISSUED, channel, mark);
     return MP_OK;
 }
 
-static mp_status side_wait(const mp_backend *self, int mark, mp_error *err)
+static mp_status side_wait(const mp_backend *self, int channel, int mark, mp_error *err)
 {
     recorder *r = recorder_of(self);
-    if (!r->current) return r->inner->side_wait(r->inner, mark, err);
-    put(r, WAIT)->mark = mark;
+    if (!r->current) return r->inner->side_wait(r->inner, channel, mark, err);
+    put_mark(r, WAIT, channel, mark);
     return MP_OK;
 }
 
@@ -267,13 +274,13 @@ static mp_status replay(const mp_backend *self, void *memory, mp_error *err)
             r->inner->clip(r->inner, e->updates, e->n_updates, e->clip_norm, (void *)e->from, e->to);
             break;
         case ISSUE:
-            MP_CHECK(r->inner->side_begin(r->inner, err));
+            MP_CHECK(r->inner->side_begin(r->inner, e->channel, err));
             break;
         case ISSUED:
-            MP_CHECK(r->inner->side_end(r->inner, e->mark, err));
+            MP_CHECK(r->inner->side_end(r->inner, e->channel, e->mark, err));
             break;
         case WAIT:
-            MP_CHECK(r->inner->side_wait(r->inner, e->mark, err));
+            MP_CHECK(r->inner->side_wait(r->inner, e->channel, e->mark, err));
             break;
         }
     }

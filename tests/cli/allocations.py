@@ -43,8 +43,9 @@ COMMANDS = {
     "solvers": "solvers --json",
     "help": "help plan",
 }
+# Times with the blanks before them, since these fill a column; what the process takes is unknown if even that can't be asked.
 MEASURED = re.compile(
-    rb'"planning_seconds": ?[0-9.e-]+|in [0-9.]+ [mu]?s\b|[0-9.]+ [mu]s\b|(process, at its peak|libraries, model) +[0-9.]+ [KMG]iB'
+    rb'"planning_seconds": ?[0-9.e-]+|in [0-9.]+ [mu]?s\b| *[0-9.]+ [mun]?s\b|(process, at its peak|libraries, model) +([0-9.]+ [KMG]iB|unknown)'
 )
 
 

@@ -11,6 +11,33 @@ try offload_plan_no_room plan mlp4.onnx --batch 65536 --budget 80% --offload hos
 holds offload_is_in_the_graph sh -c "'$memplan' graph mlp4.onnx --batch 65536 --offload host --offload scratch -o offload_graph.json && grep -q '\"disk\"' offload_graph.json && grep -q '\"link\"' offload_graph.json && exit 1; grep -q '\"/r1/Relu_output_0 to disk\"' offload_graph.json"
 holds offload_is_drawn sh -c "'$memplan' timeline mlp4.onnx --plan offloaded.json -o offloaded.svg && '$memplan' draw mlp4.onnx --plan offloaded.json -o offload_draw.svg && grep -q 'copied and brought back: 256' offload_draw.svg"
 try offload_sweep sweep mlp4.onnx --batch 65536 --offload host --link c2c --solvers exact --budgets 70%,80%
+try offload_sweep_three sweep mlp4.onnx --batch 65536 --offload host:300MiB --link c2c --effort quick
+tight="mlp4.onnx --batch 65536 --budget 62% --link c2c"
+FILTER="sed -n /activation/,/found/p" try offload_plan_worth plan $tight --offload host:300MiB
+try offload_plan_host_too_small plan $tight --offload host:200MiB
+FILTER="grep -v planning_seconds" try offload_plan_host_too_small_json plan $tight --offload host:200MiB --json
+# A plan without offsets in its tier, as older ones are, is read, holds, and says so.
+holds offload_check_without_tier_offsets sh -c "
+    python3 -c \"
+import json
+plan = json.load(open('offloaded.json'))
+assert len(plan.pop('tier_offsets')) == 1 and plan['tiers'][0].pop('arena_bytes') == 268435456
+json.dump(plan, open('older.json', 'w'))\" && '$memplan' check mlp4.onnx older.json > older.txt && grep -q 'host 268,435,456 bytes (at its peak, without offsets)' older.txt"
+# Optimizer state in the host's memory: a model whose floor is too high because of it, and what is said of it.
+state="mlp4.onnx --batch 64 --budget 36MiB"
+try offload_state_stays plan $state -q
+try offload_state plan $state --offload host --offload-state -o state.json
+try offload_state_check check mlp4.onnx state.json --prove-bound
+holds offload_state_json sh -c "'$memplan' plan $state --offload scratch --offload-state --json | python3 -c '
+import json, sys
+offload = json.load(sys.stdin)[\"offload\"]
+assert offload[\"state_bytes\"] == offload[\"tiers\"][0][\"floor_bytes\"] == offload[\"bytes_out\"] == offload[\"bytes_in\"] > 23000000'"
+holds offload_state_is_in_the_graph sh -c "'$memplan' graph mlp4.onnx --batch 64 --offload host --offload-state -o state_graph.json && '$memplan' plan state_graph.json --budget 36MiB -o state_plan.json -q && '$memplan' check state_graph.json state_plan.json"
+holds offload_state_is_drawn sh -c "'$memplan' timeline mlp4.onnx --plan state.json -o state.svg && grep -q 'optimizer state of fc1.weight to the host' state.svg && '$memplan' draw mlp4.onnx --plan state.json -o state_draw.svg"
+try offload_state_sweep sweep mlp4.onnx --batch 64 --offload host --offload-state --solvers priced,anneal --budgets 36MiB,40MiB
+try offload_state_alone plan $state --offload-state
+try offload_state_no_room plan $state --offload host:16MiB --offload-state
+try offload_state_small plan mlp4.onnx --batch 64 --budget 36MiB --optimizer sgd --offload host --offload-state
 # A plan for another device is not run, and none with copies is put into a framework's words yet.
 try offload_train train mlp4.onnx --plan offloaded.json --steps 1
 try offload_apply apply mlp4.onnx offloaded.json --for deepspeed

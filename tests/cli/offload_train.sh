@@ -41,6 +41,13 @@ holds offload_train_elsewhere sh -c "
 holds offload_train_accumulates sh -c "
     '$memplan' train mlp4.onnx --batch 2048 --budget 85% --solver exact --offload copies --accumulate 3 --steps 2 --no-before --json > accumulated.json &&
     python3 -B copied.py accumulated.json 2"
+# BYTES limit what is taken, in the search and in the training: a block less than the plan without them takes is kept to.
+holds offload_train_keeps_to_bytes sh -c "
+    copying='fashion_cnn.onnx --batch 64 --device cpu --budget 75% --link nvme4'
+    '$memplan' plan \$copying --offload copies --json > unlimited.json &&
+    most=\$(python3 -c \"import json; print(json.load(open('unlimited.json'))['tiers'][0]['arena_bytes'] - 4096)\") &&
+    '$memplan' train \$copying --offload copies:\$most --steps 1 --no-before --json > kept.json &&
+    python3 -B copied.py kept.json 1 && python3 -c \"import json; assert json.load(open('kept.json'))['offload']['tiers'][0]['bytes'] <= \$most\""
 state() { "$memplan" train fashion_cnn.onnx --plan copying.json --no-before --json "$@" | grep weights_hash; }
 state --steps 4 > offload_whole.hash
 state --steps 2 --save offloaded.st > offload_half.hash
@@ -56,13 +63,39 @@ holds offload_train_where_recomputation_does_not_fit sh -c "
     echo \"address space of \$room KiB\"
     once \$room leaving.json && ! once \$room recomputing.json 2> why.txt && grep -q 'there is no memory for an arena of [0-9]* bytes' why.txt"
 
+# Optimizer state in a folder, or in the host's memory: a model of which nothing fits the budget with it, and the same bits.
+paging="mlp4.onnx --batch 64 --device cpu --no-before --json"
+hash_of() { "$memplan" train $paging "$@" | grep weights_hash; }
+hash_of --budget 100% --steps 6 > kept.hash
+trained_with_state_away() { # FUSE WHERE [--link RATE]
+    "$memplan" train $paging --budget 80% --fuse "$1" --offload "$2" --offload-state $3 $4 --steps 6 > paged.json && copied paged.json 6 && grep weights_hash paged.json | cmp - kept.hash
+}
+holds offload_train_state_does_not_fit sh -c "'$memplan' train $paging --budget 80% --steps 1 2>&1 | grep 'nothing fits'"
+for fuse in none backward forward; do holds offload_train_state_$fuse trained_with_state_away $fuse copies; done
+holds offload_train_state_throttled trained_with_state_away backward copies --link 300MB/s
+holds offload_train_state_in_memory trained_with_state_away none host
+"$memplan" plan mlp4.onnx --batch 64 --device cpu --budget 80% --offload copies --offload-state -o paging.json > /dev/null
+# What is saved is the state itself, wherever it lay: also for a training that keeps it, and the other way.
+saved_with_state_away() {
+    hash_of --budget 100% --steps 2 --save kept.st && "$memplan" train mlp4.onnx --plan paging.json --no-before --steps 2 --save paged.st -q && cmp kept.st paged.st &&
+        hash_of --budget 100% --steps 4 --resume paged.st | cmp - kept.hash &&
+        "$memplan" train mlp4.onnx --plan paging.json --no-before --steps 4 --resume kept.st --json | grep weights_hash | cmp - kept.hash
+}
+holds offload_train_state_is_saved saved_with_state_away
+holds offload_train_state_accumulates sh -c "
+    '$memplan' train $paging --budget 80% --fuse forward --offload copies --offload-state --accumulate 3 --steps 2 > accumulated.json &&
+    python3 -B copied.py accumulated.json 2"
+holds offload_train_state_and_keep_all sh -c "'$memplan' train mlp4.onnx --plan paging.json --steps 2 > both.txt && grep -q 'same, bit for bit' both.txt && grep -q '^  disk, as planned  *22.12 MiB  *22.12 MiB' both.txt"
+
 # What goes wrong: one sentence that names the folder, what was saved stays as it was, and nothing is left.
 cp offloaded.st untouched.st
+model=fashion_cnn.onnx planned=copying.json
+paged() { (model=mlp4.onnx planned=paging.json; "$@"); } # the same of the plan with state away
 # refused STATUS SENTENCE ARGUMENT...
 refused() {
     status=$1 sentence=$2
     shift 2
-    "$memplan" train fashion_cnn.onnx --plan copying.json --steps 2 --save offloaded.st "$@" 2> why.txt > out.txt
+    "$memplan" train $model --plan $planned --steps 2 --save offloaded.st "$@" 2> why.txt > out.txt
     ended=$?
     cat why.txt
     [ $ended = "$status" ] && [ "$(wc -l < why.txt)" = 1 ] && grep -q "^memplan: .*$sentence" why.txt && [ ! -s out.txt ] && cmp offloaded.st untouched.st && left_nothing
@@ -73,8 +106,10 @@ holds offload_train_no_file refused 1 "no file can be made for the tier 'disk' i
 holds offload_train_too_few_bytes refused 1 "the plan takes [0-9]* bytes of the tier 'disk' in others, of which there are 1048576\$" --offload others:1MiB
 holds offload_train_another_memory refused 2 'the plan is for the graph' --offload host
 holds offload_train_another_link refused 2 '.--link contradicts the plan' --link nvme4
+holds offload_train_no_room_for_state paged refused 1 "the plan takes [0-9]* bytes of the tier 'disk' in others, of which there are 4194304\$" --offload others:4MiB
 without_large_files() { (ulimit -f 1024; refused "$@"); }
 holds offload_train_no_large_files without_large_files 1 "there is no room of [0-9]* bytes for the tier 'disk' in copies: File too large\$"
+holds offload_train_no_large_files_of_state paged without_large_files 1 "there is no room of [0-9]* bytes for the tier 'disk' in copies: File too large\$"
 holds offload_train_full_disk sh -c "
     unshare -rm true 2> /dev/null || exit 0
     unshare -rm sh -c \"mount -t tmpfs -o size=2m none others && exec '$memplan' train fashion_cnn.onnx --plan copying.json --offload others --steps 2 --save offloaded.st\" 2> why.txt
@@ -82,7 +117,7 @@ holds offload_train_full_disk sh -c "
 # The folder goes while the training runs, and a training is killed in the middle of its copies.
 running() { # SIGNAL ARGUMENT...: trains, and when the first step is saved removes the folder or kills
     rm -f begun.st
-    "$memplan" train fashion_cnn.onnx --plan copying.json --no-before --save begun.st --save-every 1 --json "$@" > running.json 2> why.txt &
+    "$memplan" train $model --plan $planned --no-before --save begun.st --save-every 1 --json "$@" > running.json 2> why.txt &
     pid=$!
     until [ -s begun.st ]; do kill -0 $pid || return 1; sleep 0.02; done
 }
@@ -92,9 +127,10 @@ bereft() {
 killed() {
     running --steps 1000000 && kill -KILL $pid
     wait $pid
-    [ $? = 137 ] && left_nothing && "$memplan" train fashion_cnn.onnx --plan copying.json --steps 1 --no-before --resume begun.st -q
+    [ $? = 137 ] && left_nothing && "$memplan" train $model --plan $planned --steps 1 --no-before --resume begun.st -q
 }
 holds offload_train_folder_vanishes bereft
 holds offload_train_killed_leaves_nothing killed
+holds offload_train_killed_with_state_away paged killed
 try offload_train_gpu_profile train fashion_cnn.onnx --batch 16 --budget 60% --device h100 --offload host
 try offload_train_second_stream train fashion_cnn.onnx --batch 16 --budget 60% --offload host --fuse backward --second-stream

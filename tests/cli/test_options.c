@@ -52,6 +52,7 @@ static const struct {
     [OPT_CHUNK_STEPS] = {"tests/gradients/recurrent.onnx", "", "--chunk-steps 2"},
     [OPT_COSTS] = {CNN, "--batch 3 --device cpu", "--costs @costs"},
     [OPT_OFFLOAD] = {CNN, "--batch 300", "--offload host:1GiB --offload ."},
+    [OPT_OFFLOAD_STATE] = {"examples/mlp4.onnx", "--batch 64 --offload host", "--offload-state"},
     [OPT_LINK] = {CNN, "--batch 300 --offload host", "--link 3GB/s"},
 };
 

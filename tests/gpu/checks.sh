@@ -66,6 +66,19 @@ with_plan() {
     *) [ "$(value "$answer" recordings)" -gt 0 ] || wrong="$*: no step was captured" ;;
     esac
 }
+# Copies to the host and back beside compute, captured and call by call: copied_bits MODEL ARGUMENT...
+copied_bits() {
+    copied_model=$1
+    shift
+    title="$(basename "$copied_model" .onnx)${*:+ $*} --offload host"
+    enough 20 "$title" || return
+    log=$(echo "training_$title" | tr -c 'a-zA-Z0-9\n' '_') wrong='' used=''
+    with_plan "$log" "$copied_model" '' --budget floor+20% --offload host "$@"
+    first=$(value "$answer" weights_hash) out=$(value "$answer" bytes_out)
+    [ -n "$wrong" ] || [ "${out:-0}" -gt 0 ] || wrong='nothing was copied'
+    [ -n "$wrong" ] || with_plan "${log}_by_call" "$copied_model" "$first" --budget floor+20% --offload host --no-graph "$@"
+    if [ -n "$wrong" ]; then note "$title" FAILED "$wrong"; else note "$title" ok "same bits, $out bytes out"; fi
+}
 # All places of updates, two streams, captured and call by call: same_bits MODEL ARGUMENT...
 same_bits() {
     same_model=$1

@@ -27,6 +27,8 @@ if [ -z "$rehearsed" ]; then
     ! path=$(model mobilenet_v2) || same_bits "$path" --batch 8
     ! path=$(model resnet50) || same_bits "$path" --batch 8 --dtype bf16
     ! path=$(model gpt2_small) || same_bits "$path" --batch 1 --dtype bf16
+    ! path=$(model mobilenet_v2) || copied_bits "$path" --batch 8
+    ! path=$(model gpt2_small) || copied_bits "$path" --batch 1 --dtype bf16
 fi
 
 # ---- no room: a sentence, exit status 1, and what was saved stays

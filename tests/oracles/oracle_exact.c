@@ -21,7 +21,7 @@ struct state {
 
 struct oracle {
     const mp_graph *graph;
-    int64_t room; /* the budget less static bytes */
+    int64_t room, beside; /* the budget, and that of all other tiers together, less static bytes */
     bool any_order;
     int bit[1024];    /* per storage: -1: always live */
     int writer[1024]; /* per storage: see lone_writer */
@@ -54,10 +54,10 @@ static bool in_list(const int *list, size_t n, int s)
     return false;
 }
 
-/* Bytes on the device. */
-static int64_t bytes_of(const mp_storage *storage)
+/* Bytes on the device, or beside it. */
+static int64_t bytes_of(const mp_storage *storage, bool is_beside)
 {
-    return storage->tier == 0 ? storage->bytes : 0;
+    return (storage->tier != 0) == is_beside ? storage->bytes : 0;
 }
 
 static void read_graph(struct oracle *o)
@@ -70,7 +70,8 @@ static void read_graph(struct oracle *o)
         bool always = mp_storage_is_static(storage);
         o->bit[s] = always ? -1 : n;
         o->writer[s] = lone_writer(graph, s);
-        if (always) o->room -= bytes_of(storage);
+        if (always) o->room -= bytes_of(storage, false);
+        if (always && o->beside < INT64_MAX) o->beside -= bytes_of(storage, true);
         if (always) continue;
         assert_true(n < 64);
         o->storage[n++] = s;
@@ -249,18 +250,19 @@ static bool reach(struct oracle *o, struct state s)
 
 /* ---- one step ---- */
 
-/* Bytes while the step runs, in which `begins` begin and `dies` end. */
+/* Bytes on the device or beside it while the step runs, in which `begins` begin and `dies` end. */
 static int64_t step_bytes(const struct oracle *o, const struct state *at, const mp_alternative *alternative, uint64_t begins,
-                          uint64_t dies)
+                          uint64_t dies, bool is_beside)
 {
-    int64_t bytes = alternative->workspace_bytes;
+    int64_t bytes = is_beside ? 0 : alternative->workspace_bytes;
     uint64_t used_from = 0, used_to = 0;
     for (int b = 0; b < o->n_bits; b++) {
         const mp_storage *storage = &o->graph->storages[o->storage[b]];
-        if (at->live & one(b)) bytes += bytes_of(storage);
-        if (begins & one(b)) bytes += bytes_of(storage);
-        if (begun(o, at->ran, b)) bytes += bytes_of(storage);
-        if (!at->ran && storage->carried && !(at->live & one(b))) bytes += bytes_of(storage); /* in step 0 whatever comes */
+        if (at->live & one(b)) bytes += bytes_of(storage, is_beside);
+        if (begins & one(b)) bytes += bytes_of(storage, is_beside);
+        if (begun(o, at->ran, b)) bytes += bytes_of(storage, is_beside);
+        if (!at->ran && storage->carried && !(at->live & one(b)))
+            bytes += bytes_of(storage, is_beside); /* in step 0 whatever comes */
     }
     for (size_t i = 0; i < alternative->n_in_place; i++) {
         int from = alternative->in_place[i].from, to = alternative->in_place[i].to, f = o->bit[from], t = o->bit[to];
@@ -268,7 +270,7 @@ static int64_t step_bytes(const struct oracle *o, const struct state *at, const 
         if (o->graph->storages[from].bytes < o->graph->storages[to].bytes) continue;
         used_from |= one(f);
         used_to |= one(t);
-        bytes -= bytes_of(&o->graph->storages[to]);
+        bytes -= bytes_of(&o->graph->storages[to], is_beside);
     }
     return bytes;
 }
@@ -306,8 +308,10 @@ static bool run(struct oracle *o, int k, int v, int alternative_number)
         for (int c = 0; c < n_choices; c++)
             if (choice >> c & 1) stay |= choices[c];
         struct state next = {ran, (at.live & ~touched) | stay, 0, 0, k, {.node = v, .alternative = alternative_number}, false};
-        int64_t bytes = step_bytes(o, &at, alternative, begins, at.live & touched & ~stay);
+        const uint64_t dies = at.live & touched & ~stay;
+        int64_t bytes = step_bytes(o, &at, alternative, begins, dies, false);
         if (bytes > o->room) continue;
+        if (o->beside < INT64_MAX && step_bytes(o, &at, alternative, begins, dies, true) > o->beside) continue;
         next.extra = at.extra + alternative->ticks - (at.ran & one(v) ? 0 : o->least[v]);
         next.peak = bytes > at.peak ? bytes : at.peak;
         if (!reach(o, next)) return false;
@@ -329,13 +333,15 @@ static void begin(struct oracle *o)
     }
 }
 
-bool oracle_exact_plan(const mp_graph *graph, int64_t budget_bytes, bool any_order, int64_t *ticks, mp_step **steps, size_t *n,
-                       int64_t *peak_bytes)
+/* oracle_exact_plan, with at most beside_bytes in all other tiers together. */
+static bool look(const mp_graph *graph, int64_t budget_bytes, int64_t beside_bytes, bool any_order, int64_t *ticks,
+                 mp_step **steps, size_t *n, int64_t *peak_bytes)
 {
     struct oracle *o = calloc(1, sizeof *o);
     assert_non_null(o);
     o->graph = graph;
     o->room = budget_bytes;
+    o->beside = beside_bytes;
     o->any_order = any_order;
     read_graph(o);
     begin(o);
@@ -370,12 +376,23 @@ bool oracle_exact_plan(const mp_graph *graph, int64_t budget_bytes, bool any_ord
     return complete;
 }
 
-bool oracle_exact(const mp_graph *graph, int64_t budget_bytes, bool any_order, int64_t *ticks)
+bool oracle_exact_plan(const mp_graph *graph, int64_t budget_bytes, bool any_order, int64_t *ticks, mp_step **steps, size_t *n,
+                       int64_t *peak_bytes)
+{
+    return look(graph, budget_bytes, INT64_MAX, any_order, ticks, steps, n, peak_bytes);
+}
+
+bool oracle_exact_beside(const mp_graph *graph, int64_t budget_bytes, int64_t beside_bytes, bool any_order, int64_t *ticks)
 {
     mp_step *steps;
     size_t n;
     int64_t peak_bytes;
-    bool complete = oracle_exact_plan(graph, budget_bytes, any_order, ticks, &steps, &n, &peak_bytes);
+    bool complete = look(graph, budget_bytes, beside_bytes, any_order, ticks, &steps, &n, &peak_bytes);
     free(steps);
     return complete;
+}
+
+bool oracle_exact(const mp_graph *graph, int64_t budget_bytes, bool any_order, int64_t *ticks)
+{
+    return oracle_exact_beside(graph, budget_bytes, INT64_MAX, any_order, ticks);
 }

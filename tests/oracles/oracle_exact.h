@@ -4,7 +4,7 @@
  * instance is used again. A step runs any node in any alternative that the rules of timeline.h and check.h allow; an instance
  * ends only at a step that reads it. It shares no code with the planner, and reads the rules by itself.
  *
- * Of a graph with copies all steps run in order, other tiers hold any number of bytes.
+ * Of a graph with copies all steps run in order, other tiers hold any number of bytes unless it says otherwise.
  *
  * For graphs of at most 64 nodes and 64 storages that are not always live, in which all alternatives of a node add to the same
  * storages and write the same parameters; else the test fails. About 8 forward nodes with their backward are practical.
@@ -22,3 +22,6 @@ bool oracle_exact(const mp_graph *graph, int64_t budget_bytes, bool any_order, i
  * hold something for nothing) and at most the budget. */
 bool oracle_exact_plan(const mp_graph *graph, int64_t budget_bytes, bool any_order, int64_t *ticks, mp_step **steps, size_t *n,
                        int64_t *peak_bytes);
+
+/* As oracle_exact, with at most beside_bytes at once in all other tiers together. */
+bool oracle_exact_beside(const mp_graph *graph, int64_t budget_bytes, int64_t beside_bytes, bool any_order, int64_t *ticks);

@@ -5,6 +5,7 @@
 #include "planner/solve/away.h"
 #include "planner/solve/solver.h"
 #include "tests/cases/test.h"
+#include "tests/oracles/oracle_exact.h"
 #include "tests/oracles/random_copies.h"
 #include "tests/oracles/random_graph.h"
 
@@ -99,4 +100,45 @@ TEST(no_order_takes_less)
         mp_graph_free(graph);
     }
     assert_true(n > 700);
+}
+
+/* A tiny graph with copies of everything to a host, or to a host and a disk, and the floor that it has without them. */
+static mp_graph *tiny(uint64_t seed, bool has_disk, int64_t *plain_floor)
+{
+    const mp_link link = {.name = "near", .out_bytes_per_second = 1e12, .in_bytes_per_second = 1e12};
+    mp_graph *graph = random_graph(seed, 3 + (int)(seed % 4), (mp_fuse)(seed % 3), false);
+    int node;
+    assert_int_equal(mp_floor(graph, plain_floor, &node, NULL), MP_OK);
+    const mp_offload offload = {.host = &link, .disk = has_disk ? &link : NULL, .least_bytes = 1};
+    assert_int_equal(mp_graph_offload(graph, &offload, NULL, NULL), MP_OK);
+    return graph;
+}
+
+/* Every plan is tried: within the budget none has less in a tier than its floor, and some graphs have one of just that. Of two
+ * tiers the second may hold what is `other` bytes, so together they have that more. */
+TEST(no_plan_has_less_in_another_tier_than_its_floor)
+{
+    int n = 0, n_exact = 0;
+    for (uint64_t seed = 0; seed < 240; seed++) {
+        int64_t plain_floor, floor_bytes, floors[MP_MAX_TIERS], ticks = 0;
+        int node;
+        const bool has_disk = seed % 4 == 3;
+        mp_graph *graph = tiny(seed, has_disk, &plain_floor);
+        const int64_t other = has_disk ? graph->alignment : 0, tier_bytes[MP_MAX_TIERS] = {0, 0, other};
+        assert_int_equal(mp_floor(graph, &floor_bytes, &node, NULL), MP_OK);
+        for (int64_t third = 0; third < 3 && graph->n_nodes <= 18; third++) {
+            const int64_t budget = floor_bytes + (plain_floor - floor_bytes) * third / 3;
+            assert_int_equal(mp_tier_floors(graph, budget, tier_bytes, floors, NULL), MP_OK);
+            if (floors[1] <= 0) continue;
+            assert_int_equal(floors[1], plain_floor - budget - other);
+            if (has_disk) assert_int_equal(floors[2], 0);
+            if (!oracle_exact_beside(graph, budget, floors[1] + other - 1, true, &ticks)) continue;
+            n++;
+            if (ticks >= 0) fail_msg("seed %llu: less than %lld bytes", (unsigned long long)seed, (long long)floors[1]);
+            n_exact += oracle_exact_beside(graph, budget, floors[1] + other, true, &ticks) && ticks >= 0;
+        }
+        mp_graph_free(graph);
+    }
+    printf("%d budgets, %d exact\n", n, n_exact);
+    assert_true(n > 100 && n_exact >= 5);
 }

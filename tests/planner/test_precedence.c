@@ -31,12 +31,38 @@ static void check_always(const mp_precedence *o)
     for (int s = 0; s < (int)graph->n_storages; s++) {
         bool in_turn = !graph->storages[s].any_sum_order;
         for (int i = 0; i < (int)graph->n_nodes; i++) {
-            assert_int_equal(mp_always_adds(o, i, s), always(graph, i, 'a', s));
             assert_int_equal(mp_always_writes(o, i, s), always(graph, i, 'w', s));
             assert_int_equal(mp_always_reads(o, i, s), always(graph, i, 'r', s) && !mp_storage_is_static(&graph->storages[s]));
             if (names(&graph->nodes[i].alternatives[0], 'a', s) && !always(graph, i, 'a', s)) in_turn = false;
         }
         assert_int_equal(mp_adds_in_turn(o, s), in_turn);
+    }
+}
+
+static bool has(const int *list, int n, int node)
+{
+    return mp_list_has(list, (size_t)n, node);
+}
+
+/* Asked per node: it makes a storage that never comes anew if it always writes or adds to it, and uses it if it always reads or
+ * adds to it. The producer of one that is gone at the end of the step makes it in any case: no plan reads it otherwise. */
+static void check_lives(const mp_precedence *o)
+{
+    const mp_graph *graph = o->graph;
+    for (int s = 0; s < (int)graph->n_storages; s++) {
+        const mp_storage *storage = &graph->storages[s];
+        const mp_certain_life life = mp_certain_life_of(o, s);
+        const bool is_fixed = mp_storage_is_static(storage), is_skipped = is_fixed || o->recomputable[s];
+        assert_int_equal(life.stays, storage->carried || is_fixed);
+        for (int i = 0; i < (int)graph->n_nodes; i++) {
+            const mp_node *node = &graph->nodes[i];
+            const bool once = node->phase != MP_PHASE_FORWARD || (node->flags & MP_NODE_ONCE);
+            const bool makes = always(graph, i, 'a', s) || (once && always(graph, i, 'w', s)) ||
+                               (once && !storage->carried && graph->producer[s] == i);
+            const bool uses = always(graph, i, 'a', s) || always(graph, i, 'r', s);
+            assert_int_equal(has(life.makers, life.n_makers, i), makes && !is_skipped);
+            assert_int_equal(has(life.users, life.n_users, i), uses && !is_skipped);
+        }
     }
 }
 
@@ -60,6 +86,7 @@ TEST(sets_and_lists_are_as_defined)
         assert_int_equal(mp_precedence_new(graph, seed % 2, &o, NULL), MP_OK);
         assert_true(o->n <= 256);
         check_always(o);
+        check_lives(o);
         for (int u = 0; u < o->n; u++) {
             reach(o, u, reached);
             for (int v = 0; v < o->n; v++) {

@@ -1,8 +1,8 @@
-/* streams.c - the two streams, synchronized by events, which a capture turns into edges of its graph; timestamps; and the
- * stream of inputs.
+/* streams.c - the streams of the channels, synchronized by events, which a capture turns into edges of its graph; timestamps;
+ * and the stream of inputs.
  *
- * Marks share a few events in turn. An event that was reused stands for a later mark of the second stream, and waiting for a
- * later mark includes the earlier one. */
+ * The marks of a channel share a few events in turn. An event that was reused stands for a later mark of the same stream, and
+ * waiting for a later mark includes the earlier one. */
 #include "executor/cuda/device/streams.h"
 
 #include "estimator/base/memory.h"
@@ -10,13 +10,20 @@
 #include "executor/cuda/device/current.h"
 #include "executor/cuda/device/device.h"
 #include "executor/cuda/device/errors.h"
+#include "memplan/graph.h"
 #include "memplan/memory.h"
 
 enum { MARKS = 64 };
 
+typedef struct side {
+    cudaStream_t stream; /* NULL: not used yet */
+    cudaEvent_t marks[MARKS];
+} side;
+
 struct mp_cuda_streams {
-    cudaStream_t first, second, current;
-    cudaEvent_t issue, marks[MARKS];
+    cudaStream_t first, current;
+    cudaEvent_t issue;
+    side sides[MP_MAX_CHANNELS];
 };
 
 mp_status mp_cuda_streams_open(mp_cuda_streams **out, mp_error *err)
@@ -24,9 +31,7 @@ mp_status mp_cuda_streams_open(mp_cuda_streams **out, mp_error *err)
     mp_cuda_streams *s;
     MP_ENSURE(s = *out = mp_alloc(1, sizeof *s), err, MP_NOMEM, "out of memory");
     MP_CUDA(cudaStreamCreateWithFlags(&s->first, cudaStreamNonBlocking), err);
-    MP_CUDA(cudaStreamCreateWithFlags(&s->second, cudaStreamNonBlocking), err);
     MP_CUDA(cudaEventCreateWithFlags(&s->issue, cudaEventDisableTiming), err);
-    for (int k = 0; k < MARKS; k++) MP_CUDA(cudaEventCreateWithFlags(&s->marks[k], cudaEventDisableTiming), err);
     s->current = s->first;
     return MP_OK;
 }
@@ -34,10 +39,12 @@ mp_status mp_cuda_streams_open(mp_cuda_streams **out, mp_error *err)
 void mp_cuda_streams_close(mp_cuda_streams *s)
 {
     if (!s) return;
-    for (int k = 0; k < MARKS; k++)
-        if (s->marks[k]) cudaEventDestroy(s->marks[k]);
+    for (int c = 0; c < MP_MAX_CHANNELS; c++) {
+        for (int k = 0; k < MARKS; k++)
+            if (s->sides[c].marks[k]) cudaEventDestroy(s->sides[c].marks[k]);
+        if (s->sides[c].stream) cudaStreamDestroy(s->sides[c].stream);
+    }
     if (s->issue) cudaEventDestroy(s->issue);
-    if (s->second) cudaStreamDestroy(s->second);
     if (s->first) cudaStreamDestroy(s->first);
     mp_free(s);
 }
@@ -52,26 +59,39 @@ cudaStream_t mp_cuda_main_stream(void)
     return mp_cuda_current()->streams->first;
 }
 
-mp_status mp_cuda_side_begin(const mp_backend *self, mp_error *err)
+/* Its events first: a stream that is there has them all. */
+static mp_status open_side(side *x, mp_error *err)
 {
-    mp_cuda_streams *s = mp_cuda_use(self)->streams;
-    MP_CUDA(cudaEventRecord(s->issue, s->first), err);
-    MP_CUDA(cudaStreamWaitEvent(s->second, s->issue, 0), err);
-    s->current = s->second;
+    if (x->stream) return MP_OK;
+    for (int k = 0; k < MARKS; k++)
+        if (!x->marks[k]) MP_CUDA(cudaEventCreateWithFlags(&x->marks[k], cudaEventDisableTiming), err);
+    MP_CUDA(cudaStreamCreateWithFlags(&x->stream, cudaStreamNonBlocking), err);
     return MP_OK;
 }
 
-mp_status mp_cuda_side_end(const mp_backend *self, int mark, mp_error *err)
+mp_status mp_cuda_side_begin(const mp_backend *self, int channel, mp_error *err)
 {
     mp_cuda_streams *s = mp_cuda_use(self)->streams;
-    s->current = s->first;
-    return mp_cuda_error(cudaEventRecord(s->marks[mark % MARKS], s->second), "issuing an update on the second stream", err);
+    MP_CHECK(open_side(&s->sides[channel], err));
+    MP_CUDA(cudaEventRecord(s->issue, s->first), err);
+    MP_CUDA(cudaStreamWaitEvent(s->sides[channel].stream, s->issue, 0), err);
+    s->current = s->sides[channel].stream;
+    return MP_OK;
 }
 
-mp_status mp_cuda_side_wait(const mp_backend *self, int mark, mp_error *err)
+mp_status mp_cuda_side_end(const mp_backend *self, int channel, int mark, mp_error *err)
 {
     mp_cuda_streams *s = mp_cuda_use(self)->streams;
-    return mp_cuda_error(cudaStreamWaitEvent(s->first, s->marks[mark % MARKS], 0), "waiting for the second stream", err);
+    const side *x = &s->sides[channel];
+    s->current = s->first;
+    return mp_cuda_error(cudaEventRecord(x->marks[mark % MARKS], x->stream), "issuing work on a side stream", err);
+}
+
+mp_status mp_cuda_side_wait(const mp_backend *self, int channel, int mark, mp_error *err)
+{
+    const mp_cuda_streams *s = mp_cuda_use(self)->streams;
+    return mp_cuda_error(cudaStreamWaitEvent(s->first, s->sides[channel].marks[mark % MARKS], 0), "waiting for a side stream",
+                         err);
 }
 
 /* ---- timestamps: one event each, created at first use. */

@@ -1,8 +1,9 @@
-/* streams.h - the two streams of a device: synchronization, timestamps and recording of mp_backend; and a third stream for the
- * upload of inputs.
+/* streams.h - the streams of a device, the first and one per other channel of a plan: synchronization, timestamps and recording
+ * of mp_backend; and a stream for the upload of inputs.
  *
- * Only what the plan puts on the second stream runs there: updates and the norm of gradients, own kernels whose workspace is
- * in the arena. The libraries and their workspaces stay on the first. */
+ * Only what the plan puts on another channel runs beside the first stream: updates and the norm of gradients, own kernels
+ * whose workspace is in the arena, and copies to and from pinned memory. The libraries and their workspaces stay on the
+ * first. */
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,18 +12,18 @@
 
 typedef struct mp_cuda_streams mp_cuda_streams;
 
-/* Creates both streams and their events when the device is opened; *out must be closed even after a failure. */
+/* Creates the first stream when the device is opened; *out must be closed even after a failure. */
 mp_status mp_cuda_streams_open(mp_cuda_streams **out, mp_error *err);
 void mp_cuda_streams_close(mp_cuda_streams *streams); /* does nothing for NULL */
 
-/* Returns the stream that the calling thread's backend enqueues on: the first, or between side_begin and side_end the
- * second. The device must be open. */
+/* Returns the stream that the calling thread's backend enqueues on: the first, or between side_begin and side_end
+ * that of the channel. The device must be open. */
 cudaStream_t mp_cuda_stream(void);
 cudaStream_t mp_cuda_main_stream(void); /* returns the first stream */
 
-mp_status mp_cuda_side_begin(const mp_backend *self, mp_error *err);
-mp_status mp_cuda_side_end(const mp_backend *self, int mark, mp_error *err);
-mp_status mp_cuda_side_wait(const mp_backend *self, int mark, mp_error *err);
+mp_status mp_cuda_side_begin(const mp_backend *self, int channel, mp_error *err);
+mp_status mp_cuda_side_end(const mp_backend *self, int channel, int mark, mp_error *err);
+mp_status mp_cuda_side_wait(const mp_backend *self, int channel, int mark, mp_error *err);
 
 /* Events on the first stream as timestamps. */
 typedef struct mp_cuda_times mp_cuda_times;

@@ -30,22 +30,15 @@ static bool is_undecided_somewhere(const mp_precedence *o, int v)
  * or certainly produced before or after. */
 static int find_producers(const mp_precedence *o, int s, bool undecided, int *producers)
 {
-    const mp_graph *graph = o->graph;
-    const int p = graph->producer[s];
+    const mp_certain_life life = mp_certain_life_of(o, s);
     bool is_open = false;
-    int n = 0;
-    if (o->recomputable[s]) producers[n++] = p;
-    if (o->recomputable[s] || !undecided || mp_storage_is_static(&graph->storages[s])) return n;
-    if (p >= 0 && !o->repeatable[p] && is_undecided_somewhere(o, p) &&
-        (!mp_storage_outlives_step(&graph->storages[s]) || mp_always_writes(o, p, s)))
-        producers[n++] = p;
-    for (int a = graph->adders_start[s]; p < 0 && a < graph->adders_start[s + 1]; a++) {
-        const int adder = graph->adders[a];
-        if (!mp_always_adds(o, adder, s)) continue;
-        producers[n++] = adder;
-        is_open = is_open || is_undecided_somewhere(o, adder);
+    if (o->recomputable[s]) producers[0] = o->graph->producer[s];
+    if (o->recomputable[s] || !undecided) return o->recomputable[s];
+    for (int k = 0; k < life.n_makers; k++) {
+        producers[k] = life.makers[k];
+        is_open = is_open || is_undecided_somewhere(o, producers[k]);
     }
-    return p >= 0 || is_open ? n : 0;
+    return is_open ? life.n_makers : 0;
 }
 
 /* True for a sum and for an always-live storage. */
@@ -199,22 +192,12 @@ void mp_bound_interval_free(mp_bound_interval *x)
     mp_free(x);
 }
 
-/* True if a node that always adds to s precedes `node`. */
-static bool is_begun(const mp_precedence *o, int node, int s)
+/* True if what has this life is produced or begun before the first run of the node at the start. */
+static bool is_made_before(const mp_bound_interval *x, const mp_certain_life *life)
 {
-    const mp_graph *graph = o->graph;
-    for (int a = graph->adders_start[s]; a < graph->adders_start[s + 1]; a++)
-        if (mp_precedes(o, graph->adders[a], node) && mp_always_adds(o, graph->adders[a], s)) return true;
+    for (int k = 0; k < life->n_makers; k++)
+        if (mp_precedes(x->order, life->makers[k], x->at)) return true;
     return false;
-}
-
-/* True if s, which cannot be recomputed, is produced or begun before the first run of `node`. */
-static bool is_made_before(const mp_precedence *o, int node, int s)
-{
-    const int p = o->graph->producer[s];
-    if (p >= 0 && mp_precedes(o, p, node))
-        return !mp_storage_outlives_step(&o->graph->storages[s]) || mp_always_writes(o, p, s);
-    return is_begun(o, node, s);
 }
 
 static bool is_after(const mp_bound_interval *x, int v)
@@ -222,17 +205,12 @@ static bool is_after(const mp_bound_interval *x, int v)
     return mp_precedes(x->order, x->at, v) || (x->assumed_after && mp_bits_has(x->assumed_after, v));
 }
 
-/* True if s, which cannot be recomputed, must be live at the start once it is produced before: it is read or added to later. */
-static bool is_needed_after(const mp_bound_interval *x, int s)
+/* True if it must be live at the start once it is made before: it is read or added to later. */
+static bool is_needed_after(const mp_bound_interval *x, const mp_certain_life *life)
 {
-    const mp_precedence *o = x->order;
-    const mp_graph *graph = o->graph;
-    if (mp_storage_outlives_step(&graph->storages[s])) return true; /* it is live to the end */
-    for (int a = graph->adders_start[s]; a < graph->adders_start[s + 1]; a++)
-        if (is_after(x, graph->adders[a]) && mp_always_adds(o, graph->adders[a], s)) return true;
-    for (int r = graph->readers_start[s]; r < graph->readers_start[s + 1]; r++)
-        if (is_after(x, graph->readers[r]) && mp_always_reads(o, graph->readers[r], s)) return true;
-    return false;
+    for (int k = 0; k < life->n_users && !life->stays; k++)
+        if (is_after(x, life->users[k])) return true;
+    return life->stays;
 }
 
 /* Returns the bytes of a list that are not counted elsewhere: not always live, not kept anyway, not always read. */
@@ -284,13 +262,14 @@ static void weigh(mp_bound_interval *x, int s)
     x->can_be_made[s] = o->recomputable[s];
     x->bytes[s] = o->recomputable[s] ? storage->bytes : 0;
     if (o->recomputable[s] || mp_storage_is_static(storage)) return;
-    if (is_made_before(o, x->at, s)) {
-        x->must_be_live[s] = is_needed_after(x, s);
+    const mp_certain_life life = mp_certain_life_of(o, s);
+    if (is_made_before(x, &life)) {
+        x->must_be_live[s] = is_needed_after(x, &life);
         if (x->must_be_live[s]) x->free_bytes -= storage->bytes;
         if (!x->must_be_live[s] && x->storage_vertex[s] >= 0) x->bytes[s] = storage->bytes;
     } else if (has_undecided_producer(x, s)) {
         x->can_be_made[s] = true;
-        x->must_pass[s] = is_needed_after(x, s);
+        x->must_pass[s] = is_needed_after(x, &life);
         x->bytes[s] = storage->bytes;
     }
 }

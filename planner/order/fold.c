@@ -1,0 +1,101 @@
+/* fold.c - copies a graph, but for its copies of state and what they bring. */
+#include "planner/order/fold.h"
+
+#include <string.h>
+
+#include "estimator/graph/liveness.h"
+
+static bool comes_from_tier(const mp_graph *graph, int s)
+{
+    return graph->producer[s] >= 0 && mp_node_copies_state(graph, graph->producer[s]);
+}
+
+/* Leaves out what copies of state bring. The lists are the graph's own. */
+static void leave_out(const mp_graph *graph, mp_alternative *a)
+{
+    size_t n_reads = 0, n_pairs = 0;
+    for (size_t i = 0; i < a->n_reads; i++)
+        if (!comes_from_tier(graph, a->reads[i])) a->reads[n_reads++] = a->reads[i];
+    for (size_t i = 0; i < a->n_in_place; i++)
+        if (!comes_from_tier(graph, a->in_place[i].from)) a->in_place[n_pairs++] = a->in_place[i];
+    a->n_reads = n_reads;
+    a->n_in_place = n_pairs;
+}
+
+static mp_status fold_node(const mp_graph *graph, int v, mp_graph *out, mp_error *err)
+{
+    mp_node *node;
+    MP_CHECK(mp_graph_node(out, &node, err));
+    *node = graph->nodes[v];
+    node->alternatives = mp_pool_alloc(out->pool, node->n_alternatives, sizeof *node->alternatives);
+    MP_ENSURE(node->alternatives, err, MP_NOMEM, "no memory for the graph '%s' without its state", graph->name);
+    for (size_t k = 0; k < node->n_alternatives; k++) {
+        mp_alternative *a = &node->alternatives[k];
+        *a = graph->nodes[v].alternatives[k];
+        if (node->phase != MP_PHASE_UPDATE) continue;
+        mp_in_place *pairs = mp_pool_alloc(out->pool, a->n_in_place, sizeof *pairs);
+        a->reads = mp_graph_list(out, a->reads, a->n_reads);
+        MP_ENSURE(a->reads && pairs, err, MP_NOMEM, "no memory for the graph '%s' without its state", graph->name);
+        if (a->n_in_place) memcpy(pairs, a->in_place, a->n_in_place * sizeof *pairs);
+        a->in_place = pairs;
+        leave_out(graph, a);
+    }
+    return MP_OK;
+}
+
+static bool copies_more(const mp_graph *graph)
+{
+    for (size_t v = 0; v < graph->n_nodes; v++)
+        for (size_t k = 0; k < graph->nodes[v].n_alternatives; k++)
+            if (!mp_node_copies_state(graph, (int)v) && mp_copy_way_of(graph, (int)v, (int)k) != MP_COPY_NONE) return true;
+    return false;
+}
+
+mp_status mp_state_fold(const mp_graph *graph, mp_graph **out, mp_error *err)
+{
+    MP_OWNED_BY(mp_graph_free) mp_graph *folded = NULL;
+    const bool has_tiers = copies_more(graph);
+    const size_t n = graph->n_nodes - mp_graph_n_state_copies(graph);
+    int number;
+    MP_CHECK(mp_graph_new(graph->name, &folded, err));
+    folded->options = graph->options;
+    folded->target = graph->target;
+    folded->alignment = graph->alignment;
+    folded->tick_seconds = graph->tick_seconds;
+    folded->fuse = graph->fuse;
+    for (size_t k = folded->n_channels; has_tiers && k < graph->n_channels; k++)
+        MP_CHECK(mp_graph_channel(folded, graph->channels[k], &number, err));
+    for (size_t k = folded->n_tiers; has_tiers && k < graph->n_tiers; k++)
+        MP_CHECK(mp_graph_tier(folded, graph->tiers[k], &number, err));
+    for (size_t s = 0; s < graph->n_storages; s++) {
+        mp_storage *storage;
+        MP_CHECK(mp_graph_storage(folded, &storage, err));
+        *storage = graph->storages[s];
+        if (has_tiers || storage->tier == MP_TIER_DEVICE) continue;
+        storage->bytes = storage->payload_bytes = 0;
+        storage->tier = MP_TIER_DEVICE;
+    }
+    for (size_t v = 0; v < n; v++) MP_CHECK(fold_node(graph, (int)v, folded, err));
+    MP_CHECK(mp_graph_finish(folded, err));
+    *out = folded;
+    folded = NULL;
+    return MP_OK;
+}
+
+size_t mp_steps_leave_out(const mp_graph *graph, mp_step *steps, size_t n, bool (*is_out)(const mp_graph *graph, int node),
+                          int *at)
+{
+    size_t left = 0;
+    for (size_t t = 0; t < n; t++) {
+        at[t] = (int)left;
+        left += !is_out(graph, steps[t].node);
+    }
+    at[n] = (int)left;
+    for (size_t t = 0; t < n; t++) {
+        if (is_out(graph, steps[t].node)) continue;
+        mp_step *step = &steps[at[t]];
+        *step = steps[t];
+        if (mp_step_is_issued(*step)) mp_steps_issue(step, 0, 1, at[step->until] > at[t] + 1 ? at[step->until] : 0);
+    }
+    return left;
+}

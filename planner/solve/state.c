@@ -1,0 +1,354 @@
+/* state.c - searches without the copies of optimizer state, then puts them around the updates, so far apart that they are
+ * hidden where the link and the memory permit it. */
+#include "planner/solve/state.h"
+
+#include <string.h>
+
+#include "estimator/graph/liveness.h"
+#include "estimator/graph/order_rules.h"
+#include "memplan/check.h"
+#include "memplan/makespan.h"
+#include "planner/order/fold.h"
+#include "planner/order/updates.h"
+#include "planner/solve/away.h"
+#include "planner/solve/solver.h"
+
+/* ---- copies around the updates ---- */
+
+static int64_t later(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* An update that has copies. */
+typedef struct paged {
+    int at;          /* its position in the folded plan */
+    int first, last; /* its copies in come before step `first` of that; those out are waited for before step `last` */
+    int64_t bytes, in_ticks, out_ticks;
+} paged;
+
+typedef struct placing {
+    const mp_graph *graph, *folded;
+    const mp_step *steps; /* the folded plan: n steps */
+    int n, n_updates;
+    paged *updates;
+    int64_t *clock, *room; /* per step of the folded plan: ticks of compute before it; bytes that are free beside it */
+    int *at, *from;        /* per step of it, and the end: its step in `all`, and the first of those put before it */
+    int n_all;
+    mp_step *all;   /* the plan with copies: n_all steps */
+    paged **copies; /* per step of that: the update for which it copies, NULL: it does not */
+    mp_error *err;
+} placing;
+
+static int64_t sum_of(const placing *x, const mp_step *copies, size_t n, int64_t *bytes)
+{
+    int64_t ticks = 0;
+    for (size_t k = 0; k < n; k++) {
+        const mp_alternative *a = x->graph->nodes[copies[k].node].alternatives;
+        if (bytes) *bytes += x->graph->storages[a->writes[0]].bytes;
+        ticks += a->ticks;
+    }
+    return ticks;
+}
+
+/* Finds the updates that have copies, in order at first, and what compute does before each step. */
+static mp_status begin(placing *x, mp_pool *pool)
+{
+    const size_t n = (size_t)x->n, most = n + mp_graph_n_state_copies(x->graph);
+    int64_t clock = 0;
+    x->updates = mp_pool_alloc(pool, n, sizeof *x->updates);
+    x->clock = mp_pool_alloc(pool, n + 1, sizeof *x->clock);
+    x->room = mp_pool_alloc(pool, n + 1, sizeof *x->room);
+    x->at = mp_pool_alloc(pool, n + 1, sizeof *x->at);
+    x->from = mp_pool_alloc(pool, n + 1, sizeof *x->from);
+    x->all = mp_pool_alloc(pool, most, sizeof *x->all);
+    x->copies = mp_pool_alloc(pool, most, sizeof *x->copies);
+    MP_ENSURE(!mp_pool_failed(pool), x->err, MP_NOMEM, "out of memory for a plan of %zu steps", most);
+    for (int t = 0; t < x->n; t++) {
+        const mp_alternative *a = &x->graph->nodes[x->steps[t].node].alternatives[x->steps[t].alternative];
+        paged *u = &x->updates[x->n_updates];
+        x->clock[t] = clock;
+        clock += a->channel <= MP_CHANNEL_SECOND_STREAM ? a->ticks : 0;
+        *u = (paged){.at = t, .first = t, .last = t + 1};
+        u->in_ticks = sum_of(x, x->all, mp_state_copies_of(x->graph, x->steps[t].node, true, x->all), &u->bytes);
+        u->out_ticks = sum_of(x, x->all, mp_state_copies_of(x->graph, x->steps[t].node, false, x->all), NULL);
+        x->n_updates += u->bytes > 0;
+    }
+    x->clock[x->n] = clock;
+    return MP_OK;
+}
+
+static void take_room(placing *x, int from, int to, int64_t bytes)
+{
+    for (int t = from; t < to; t++) x->room[t] -= bytes;
+}
+
+/* How many updates copies may come ahead of theirs, or be waited for behind it; with `anywhere` those in may come earlier
+ * still. */
+typedef struct distance {
+    int updates; /* 0: in order */
+    bool anywhere;
+} distance;
+
+/* Moves copies in ahead, one update after the other: until they would have ended when their update can run, as far as there is
+ * room on the way; and has those out waited for when they would have ended, or where their memory is wanted. */
+static mp_status move_apart(placing *x, int64_t budget_bytes, distance most)
+{
+    MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
+    MP_OWNED int64_t *start = mp_alloc((size_t)x->n_updates + 1, sizeof *start); /* when copies in have to begin */
+    int64_t out_free = 0;
+    int first = 0;
+    MP_ENSURE(start, x->err, MP_NOMEM, "out of memory for %d updates", x->n_updates);
+    MP_CHECK(mp_timeline_build(x->folded, x->steps, (size_t)x->n, &timeline, x->err));
+    for (int t = 0; t < x->n; t++) x->room[t] = budget_bytes - timeline->static_bytes - timeline->live_bytes[t];
+    start[x->n_updates] = INT64_MAX;
+    for (int k = x->n_updates - 1; k >= 0; k--) {
+        const int64_t due = x->clock[x->updates[k].at];
+        start[k] = (due < start[k + 1] ? due : start[k + 1]) - x->updates[k].in_ticks;
+    }
+    for (int k = 0; k < x->n_updates; k++) {
+        paged *u = &x->updates[k];
+        if (!most.anywhere) first = (int)later(first, x->updates[k > most.updates ? k - most.updates : 0].at);
+        while (u->first > first && x->room[u->first - 1] >= u->bytes && x->clock[u->first] > start[k]) u->first--;
+        first = u->first;
+        take_room(x, u->first, u->at, u->bytes);
+        out_free = later(out_free, x->clock[u->at + 1]) + u->out_ticks;
+        const int latest = most.updates < x->n_updates - k ? u[most.updates].at : x->n;
+        while (u->last < latest && x->room[u->last] >= u->bytes && x->clock[u->last] < out_free) u->last++;
+        take_room(x, u->at + 1, u->last, u->bytes);
+    }
+    return MP_OK;
+}
+
+static void append_copies(placing *x, paged *u, bool is_in)
+{
+    const int n = (int)mp_state_copies_of(x->graph, x->steps[u->at].node, is_in, &x->all[x->n_all]);
+    for (int k = 0; k < n; k++) x->copies[x->n_all++] = u;
+}
+
+/* Writes the plan with copies. */
+static void write_all(placing *x)
+{
+    paged *next_in = x->updates, *next = x->updates, *end = x->updates + x->n_updates;
+    for (int t = 0; t < x->n; t++) {
+        x->from[t] = x->n_all;
+        while (next_in < end && next_in->first == t) append_copies(x, next_in++, true);
+        x->at[t] = x->n_all;
+        x->all[x->n_all++] = x->steps[t];
+        if (next < end && next->at == t) append_copies(x, next++, false);
+    }
+    x->from[x->n] = x->at[x->n] = x->n_all;
+    for (int t = 0; t < x->n_all; t++) {
+        mp_step *step = &x->all[t];
+        const paged *u = x->copies[t];
+        const bool is_in = u && mp_copy_way_of(x->graph, step->node, 0) == MP_COPY_IN;
+        const int until = is_in ? x->at[u->at] : u ? x->from[u->last] : mp_step_is_issued(*step) ? x->from[step->until] : 0;
+        mp_steps_issue(step, 0, 1, until > t + 1 ? until : 0);
+    }
+}
+
+/* Gives the steps of a folded plan their copies: in order, or apart as far as the budget permits. What needs no
+ * more than that without copies does not with them. *x holds the result, in the pool. */
+static mp_status place_copies(placing *x, distance most, int64_t budget_bytes, mp_pool *pool)
+{
+    MP_ENSURE(pool, x->err, MP_NOMEM, "out of memory for a plan of %d steps", x->n);
+    MP_CHECK(begin(x, pool));
+    if (most.updates) MP_CHECK(move_apart(x, budget_bytes, most));
+    write_all(x);
+    return MP_OK;
+}
+
+/* Makes the plans of a folded one's steps, and keeps the best of them and of *best, which may be NULL. */
+static mp_status take_better(const mp_request *request, const mp_graph *folded, const char *solver, const mp_step *steps,
+                             size_t n, mp_plan **best, mp_error *err)
+{
+    bool goes_on = true;
+    for (int k = 0; goes_on; k++) {
+        MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
+        MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
+        placing x = {.graph = request->graph, .folded = folded, .steps = steps, .n = (int)n, .err = err};
+        MP_CHECK(place_copies(&x, (distance){1 << k / 2, k % 2}, request->budget_bytes, pool));
+        MP_CHECK(mp_plan_new(request->graph, solver, x.all, (size_t)x.n_all, &plan, err));
+        goes_on = !(k % 2) || 1 << k / 2 < x.n_updates;
+        const bool is_better =
+            plan->peak_bytes <= request->budget_bytes && *best &&
+            (plan->ticks < (*best)->ticks || (plan->ticks == (*best)->ticks && plan->peak_bytes < (*best)->peak_bytes));
+        if (*best && !is_better) continue;
+        mp_plan_free(*best);
+        *best = plan;
+        plan = NULL;
+    }
+    return MP_OK;
+}
+
+static bool is_update(const mp_graph *graph, int node)
+{
+    return graph->nodes[node].phase == MP_PHASE_UPDATE;
+}
+
+/* Copies the steps of a plan but for those of some nodes; *out is released with mp_free. */
+static mp_status leave_out(const mp_graph *graph, const mp_plan *plan, bool (*is_out)(const mp_graph *graph, int node),
+                           mp_step **out, size_t *n, mp_error *err)
+{
+    MP_OWNED mp_step *steps = mp_alloc(plan->n_steps, sizeof *steps);
+    MP_OWNED int *at = mp_alloc(plan->n_steps + 1, sizeof *at);
+    MP_ENSURE(steps && at, err, MP_NOMEM, "out of memory for a plan of %zu steps", plan->n_steps);
+    if (plan->n_steps) memcpy(steps, plan->steps, plan->n_steps * sizeof *steps);
+    *n = mp_steps_leave_out(graph, steps, plan->n_steps, is_out, at);
+    *out = steps;
+    steps = NULL;
+    return MP_OK;
+}
+
+/* Makes the fastest plan of a folded one: as it is, or with its updates as early as they may run, or at the end. */
+static mp_status fastest_of(const mp_request *request, const mp_graph *folded, const mp_plan *plan, mp_plan **out,
+                            mp_error *err)
+{
+    size_t n, n_others;
+    MP_OWNED_BY(mp_plan_free) mp_plan *best = NULL;
+    MP_OWNED mp_step *others = NULL, *early = NULL, *late = NULL;
+    MP_CHECK(take_better(request, folded, plan->solver, plan->steps, plan->n_steps, &best, err));
+    if (!mp_update_order_of(folded).keeps_inputs) {
+        MP_CHECK(leave_out(folded, plan, is_update, &others, &n_others, err));
+        MP_CHECK(mp_updates_place(folded, others, n_others, &early, &n, err));
+        MP_CHECK(take_better(request, folded, plan->solver, early, n, &best, err));
+        MP_CHECK(mp_updates_place_within(folded, others, n_others, 0, &late, &n, err));
+        MP_CHECK(take_better(request, folded, plan->solver, late, n, &best, err));
+    }
+    best->seed = request->seed;
+    *out = best;
+    best = NULL;
+    return MP_OK;
+}
+
+/* ---- requests ---- */
+
+int64_t mp_state_bound(const mp_graph *graph, int64_t ticks)
+{
+    int64_t of_channel[MP_MAX_CHANNELS][2] = {{0}}, least[2] = {INT64_MAX, INT64_MAX}, updates = 0; /* in, out */
+    for (size_t v = 0; v < graph->n_nodes; v++) {
+        const mp_node *node = &graph->nodes[v];
+        const mp_alternative *base = &node->alternatives[0];
+        int64_t slowest = 0;
+        if (node->phase != MP_PHASE_UPDATE) continue;
+        for (size_t k = 0; k < node->n_alternatives; k++) slowest = later(slowest, node->alternatives[k].ticks);
+        if (!mp_node_copies_state(graph, (int)v)) {
+            updates += slowest;
+            continue;
+        }
+        const int out = mp_copy_way_of(graph, (int)v, 0) == MP_COPY_OUT;
+        of_channel[base->channel][out] += base->ticks;
+        if (base->ticks < least[out]) least[out] = base->ticks;
+    }
+    const int64_t before = mp_update_order_of(graph).after_backward ? ticks - updates : 0;
+    for (int c = 0; c < MP_MAX_CHANNELS; c++) {
+        const int64_t in = of_channel[c][0], out = of_channel[c][1];
+        ticks = later(ticks, in && out ? in + out : in ? in + least[1] : out ? out + least[0] : 0);
+        if (out) ticks = later(ticks, before + out);
+    }
+    return ticks;
+}
+
+/* A request, and the graph that is searched for it. */
+typedef struct listener {
+    const mp_request *request;
+    const mp_graph *folded;
+} listener;
+
+/* Hands on what the search tries, with copies in the memory that it needs, and with more of it: in steps up to that of all
+ * state.
+ */
+static mp_status hear(const mp_step *steps, size_t n, int64_t peak_bytes, int64_t ticks, void *data, mp_error *err)
+{
+    enum { STEPS = 4 };
+    const listener *l = data;
+    const mp_request *request = l->request;
+    int64_t state_bytes = 0;
+    (void)ticks; /* without copies */
+    for (int m = 1; m < (int)request->graph->n_tiers; m++) state_bytes += mp_graph_static_bytes_in(request->graph, m);
+    for (int k = 0; k <= STEPS; k++) {
+        MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
+        MP_OWNED_BY(mp_timeline_free) mp_timeline *timeline = NULL;
+        placing x = {.graph = request->graph, .folded = l->folded, .steps = steps, .n = (int)n, .err = err};
+        MP_CHECK(place_copies(&x, (distance){1 << k, true}, peak_bytes + state_bytes / STEPS * k, pool));
+        MP_CHECK(mp_timeline_build(request->graph, x.all, (size_t)x.n_all, &timeline, err));
+        MP_CHECK(request->on_offer(x.all, (size_t)x.n_all, timeline->peak_bytes, timeline->ticks, request->on_offer_data, err));
+    }
+    return MP_OK;
+}
+
+/* Makes the smallest plan of the folded graph's. */
+static mp_status answer_smallest(const mp_request *request, const mp_plan *plan, mp_answer *found, mp_error *err)
+{
+    MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
+    placing x = {.graph = request->graph, .steps = plan->steps, .n = (int)plan->n_steps, .err = err};
+    MP_CHECK(place_copies(&x, (distance){0}, 0, pool));
+    MP_CHECK(mp_plan_new(request->graph, plan->solver, x.all, (size_t)x.n_all, &found->smallest, err));
+    found->smallest->seed = request->seed;
+    found->smallest->floor_bytes = found->floor_bytes;
+    return mp_plan_check(request->graph, found->smallest, err);
+}
+
+/* Makes the answer's plan of the folded graph's, and proves its bound. */
+static mp_status answer_plan(const mp_request *request, const mp_graph *folded, const mp_plan *plan, mp_answer *found,
+                             mp_error *err)
+{
+    const int64_t least = mp_ticks_of_all(folded);
+    mp_bound bound;
+    MP_CHECK(fastest_of(request, folded, plan, &found->plan, err));
+    found->plan->floor_bytes = found->floor_bytes;
+    found->plan->budget_bytes = request->budget_bytes;
+    for (size_t m = 1; m < request->graph->n_tiers; m++)
+        if (request->tier_bytes[m]) found->plan->tiers[m].budget_bytes = request->tier_bytes[m];
+    MP_CHECK(mp_plan_check(request->graph, found->plan, err));
+    MP_CHECK(mp_plan_issue_copies(request, &found->plan, err));
+    if (found->bound.ticks < 0) return MP_OK;
+    if (folded->has_copies) { /* what is away depends on how long the plan takes, and that is another one now */
+        MP_CHECK(mp_copies_bound(folded, request->budget_bytes, request->tier_bytes, found->plan->ticks, &bound, err));
+        if (bound.ticks > least) found->bound = bound;
+        found->bound.ticks = bound.ticks > least ? bound.ticks : least;
+    }
+    found->bound.ticks = mp_state_bound(request->graph, found->bound.ticks);
+    return mp_answer_claim_bound(found, request->graph, err);
+}
+
+mp_status mp_solve_with_state(const mp_request *request, mp_answer *answer, mp_error *err)
+{
+    const mp_graph *graph = request->graph;
+    MP_OWNED_BY(mp_graph_free) mp_graph *folded = NULL;
+    MP_OWNED_BY(mp_plan_free) mp_plan *start = NULL;
+    MP_CLEARED_BY(mp_answer_free) mp_answer inner = {0}, found = {0};
+    mp_floor_reason reason;
+    mp_request asked = *request;
+    MP_OWNED mp_step *steps = NULL;
+    size_t n;
+    listener heard = {.request = request};
+    for (int m = 1; m < (int)graph->n_tiers; m++)
+        MP_ENSURE(!request->tier_bytes[m] || mp_graph_static_bytes_in(graph, m) <= request->tier_bytes[m], err, MP_INVALID,
+                  "the optimizer state takes %lld bytes of the tier '%.60s', of which there are %lld",
+                  (long long)mp_graph_static_bytes_in(graph, m), graph->tiers[m], (long long)request->tier_bytes[m]);
+    MP_CHECK(mp_state_fold(graph, &folded, err));
+    heard.folded = folded;
+    if (request->start) {
+        MP_CHECK(leave_out(graph, request->start, mp_node_copies_state, &steps, &n, err));
+        MP_CHECK(mp_plan_new(folded, request->start->solver, steps, n, &start, err));
+    }
+    asked.graph = folded;
+    asked.problem = NULL;
+    asked.start = start;
+    if (request->on_offer) asked.on_offer = hear;
+    asked.on_offer_data = &heard;
+    MP_CHECK(mp_solve(&asked, &inner, err));
+    found.bound = inner.bound;
+    found.effort = inner.effort;
+    found.stopped = inner.stopped;
+    found.report = inner.report;
+    inner.report = NULL;
+    MP_CHECK(mp_problem_floor(request->problem, &found.floor_bytes, &reason, err));
+    found.floor_node = reason.node;
+    MP_CHECK(answer_smallest(request, inner.smallest, &found, err));
+    if (inner.plan) MP_CHECK(answer_plan(request, folded, inner.plan, &found, err));
+    *answer = found;
+    found = (mp_answer){0};
+    return MP_OK;
+}

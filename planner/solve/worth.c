@@ -1,0 +1,113 @@
+/* worth.c - quick searches at changed limits: from the plan, to compare; or for any plan, to halve what a tier may have. */
+#include "planner/solve/worth.h"
+
+#include <string.h>
+
+#include "memplan/arena.h"
+#include "memplan/solver.h"
+#include "planner/math/tuning.h"
+#include "planner/order/variant.h"
+#include "planner/search/searchers.h"
+#include "planner/solve/solver.h"
+
+#define GIB (INT64_C(1) << 30)
+
+/* Lowers *ticks to those of the best plan that a short search finds from this one, which fits. */
+static mp_status find_less(const mp_request *limits, const mp_plan *plan, int64_t *ticks, mp_error *err)
+{
+    static const mp_solver cooling = {"anneal", "", "", mp_run_anneal, false, true, false, true};
+    MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
+    mp_request asked = {.graph = limits->graph,
+                        .budget_bytes = limits->budget_bytes,
+                        .own = &cooling,
+                        .seed = limits->seed,
+                        .moves = mp_default_moves(limits->graph) / MP_WORTH_FEWER,
+                        .keep_order = limits->keep_order,
+                        .start = plan,
+                        .refine = true,
+                        .progress = limits->progress,
+                        .progress_data = limits->progress_data};
+    memcpy(asked.tier_bytes, limits->tier_bytes, sizeof asked.tier_bytes);
+    MP_CHECK(mp_solve(&asked, &answer, err));
+    if (answer.plan && answer.plan->ticks < *ticks) *ticks = answer.plan->ticks;
+    return MP_OK;
+}
+
+/* Makes a graph whose copies take half as long. */
+static mp_status halved_of(const mp_graph *graph, mp_variant *out, mp_error *err)
+{
+    MP_CHECK(mp_variant_of(graph, out, err));
+    for (size_t v = 0; v < graph->n_nodes; v++)
+        for (size_t k = 0; k < graph->nodes[v].n_alternatives; k++) {
+            mp_alternative *a = &out->graph.nodes[v].alternatives[k];
+            if (mp_copy_way_of(graph, (int)v, (int)k) != MP_COPY_NONE) a->ticks = (a->ticks + 1) / 2;
+        }
+    return MP_OK;
+}
+
+mp_status mp_worth_of(const mp_request *request, const mp_plan *plan, mp_worth *out, mp_error *err)
+{
+    MP_CLEARED_BY(mp_variant_free) mp_variant halved = {0};
+    mp_request limits = *request;
+    int64_t ticks = plan->ticks;
+    *out = (mp_worth){0};
+    if (plan->ticks <= plan->baseline_ticks || request->budget_bytes >= MP_NO_LIMIT - GIB) return MP_OK;
+    MP_CHECK(find_less(&limits, plan, &ticks, err));
+    int64_t less = ticks;
+    limits.budget_bytes += GIB;
+    MP_CHECK(find_less(&limits, plan, &less, err));
+    out->device_ticks = ticks - less;
+    limits.budget_bytes = request->budget_bytes;
+    for (size_t m = 1; m < request->graph->n_tiers; m++) {
+        if (!request->tier_bytes[m]) continue;
+        less = ticks;
+        limits.tier_bytes[m] += GIB;
+        MP_CHECK(find_less(&limits, plan, &less, err));
+        out->tier_ticks[m] = ticks - less;
+        limits.tier_bytes[m] = request->tier_bytes[m];
+    }
+    MP_CHECK(halved_of(request->graph, &halved, err));
+    limits.graph = &halved.graph;
+    less = ticks;
+    MP_CHECK(find_less(&limits, plan, &less, err));
+    out->link_ticks = ticks - less;
+    return MP_OK;
+}
+
+/* Tries a budget of the tier, 0 for none. *bytes is what the plan found takes there, if it fits. */
+static mp_status try_tier(const mp_request *request, int tier, int64_t tier_bytes, bool with_arena, int64_t *bytes, bool *fits,
+                          mp_error *err)
+{
+    MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
+    mp_request asked = *request;
+    asked.tier_bytes[tier] = tier_bytes;
+    asked.effort = MP_EFFORT_QUICK;
+    asked.moves = mp_default_moves(request->graph) / MP_WORTH_FEWER;
+    asked.start = NULL;
+    asked.wants_bound = asked.explains_bound = false;
+    MP_CHECK(mp_solve(&asked, &answer, err));
+    if (answer.plan && with_arena) MP_CHECK(mp_arena_layout(request->graph, answer.plan, err));
+    *fits = answer.plan && mp_request_fits_plan(&asked, answer.plan);
+    if (*fits) *bytes = mp_plan_tier_need(request->graph, answer.plan, tier);
+    return MP_OK;
+}
+
+mp_status mp_tier_enough(const mp_request *request, int tier, int64_t least_bytes, bool with_arena, int64_t *bytes,
+                         mp_error *err)
+{
+    bool fits;
+    int64_t found = 0;
+    *bytes = 0;
+    MP_CHECK(try_tier(request, tier, 0, with_arena, &found, &fits, err));
+    if (!fits) return MP_OK;
+    *bytes = found;
+    for (int k = 0; k<MP_ENOUGH_ROUNDS && * bytes> least_bytes + 1; k++) {
+        const int64_t middle = least_bytes + (*bytes - least_bytes) / 2;
+        MP_CHECK(try_tier(request, tier, middle, with_arena, &found, &fits, err));
+        if (fits)
+            *bytes = found;
+        else
+            least_bytes = middle;
+    }
+    return MP_OK;
+}
