@@ -161,6 +161,7 @@ static mp_status find_starts(stages *x, bool tries_all, mp_error *err)
 {
     static const mp_solver rules = {"auto", "", "", mp_run_offload_rules, false, true, false, true};
     bool is_in_vain;
+    mp_error ours = {0};
     mp_request asked = ask(x, "none", MP_COPIES_PLAIN_SHARE);
     asked.own = &rules;
     MP_CHECK(solve_copying(x, &asked, err));
@@ -169,7 +170,9 @@ static mp_status find_starts(stages *x, bool tries_all, mp_error *err)
     if (tries_all) {
         asked = ask(x, "exact", MP_COPIES_PLAIN_SHARE);
         asked.start = NULL; /* the best plan in order need not be better before its copies are issued */
-        MP_CHECK(solve_copying(x, &asked, err));
+        const mp_status st = solve_copying(x, &asked, &ours);
+        if (st != MP_OK && st != MP_NOT_APPLICABLE && err && err->code == MP_OK) *err = ours;
+        if (st != MP_OK && st != MP_NOT_APPLICABLE) return st;
     }
     MP_CHECK(is_copying_alone_in_vain(x, &is_in_vain, err));
     asked = ask(x, "copy-only", MP_COPIES_ONLY_SHARE);
