@@ -129,8 +129,8 @@ mp_status subject_offload(const options *o, const own_device *device, subject *s
     }
     if (has_disk && !has_host) MP_CHECK(find_link(&o->model, wanted->n, device->profile.link, device, &host, err));
     way = mp_link_beyond(&host.link, &disk.link);
-    const mp_offload offload = {.host = has_host ? &host.link : NULL, .disk = has_disk ? &way : NULL,
-                                .moves_state = o->model.offload_state};
+    const mp_offload offload = {
+        .host = has_host ? &host.link : NULL, .disk = has_disk ? &way : NULL, .moves_state = o->model.offload_state};
     MP_CHECK(mp_graph_offload(s->graph, &offload, &n_copied, err));
     MP_ENSURE(n_copied, err, MP_INVALID, "--offload: there is nothing to copy: no activation%s has %s or more",
               o->model.offload_state ? " and no optimizer state" : "", mp_bytes_text(MP_OFFLOAD_LEAST_BYTES));

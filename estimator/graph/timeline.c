@@ -372,6 +372,7 @@ void mp_timeline_between(const mp_graph *graph, const mp_timeline *timeline, int
 size_t mp_keep_all(const mp_graph *graph, mp_step *steps)
 {
     const size_t n_copies = mp_graph_n_state_copies(graph), n_listed = graph->n_nodes - n_copies;
+    const int end = n_copies ? (int)mp_graph_n_required(graph) : 0;
     size_t n = 0, n_awaited = 0;
     for (size_t i = 0; n_copies && i < n_listed; i++) n += mp_state_copies_of(graph, (int)i, true, &steps[n]);
     for (int round = 0; round < 2; round++) {
@@ -383,7 +384,7 @@ size_t mp_keep_all(const mp_graph *graph, mp_step *steps)
             n_awaited += n_in;
             steps[n++] = (mp_step){.node = (int)i};
             const size_t n_out = n_in ? mp_state_copies_of(graph, (int)i, false, &steps[n]) : 0;
-            mp_steps_issue(steps, (int)n, (int)(n + n_out), (int)mp_graph_n_required(graph));
+            mp_steps_issue(steps, (int)n, (int)(n + n_out), end);
             n += n_out;
         }
     }

@@ -91,7 +91,7 @@ struct mp_backend {
     /* Side streams, one per channel of a graph but compute; NULL: there are none, updates run in order on the main stream, and
      * the program copies to other tiers itself. Work that is enqueued between side_begin and side_end goes to the channel's
      * stream, and starts after all work enqueued before on the main stream. side_wait(channel, m): later work on the main
-     * stream waits until all work there up to side_end(channel, m) is done. Marks count up from 0 per channel within a pass;
+     * stream waits until all work there up to side_end(channel, m) is done. Marks rise per channel within a pass;
      * each, or a later one of its channel, is waited for before the pass ends. Allowed while recording, by which time every
      * channel has been used before. MP_IO: the device has failed. MP_NOMEM. */
     mp_status (*side_begin)(const mp_backend *self, int channel, mp_error *err);

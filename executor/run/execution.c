@@ -6,9 +6,9 @@
 #include <xxhash.h>
 
 #include "estimator/base/clock.h"
-#include "estimator/graph/liveness.h"
 #include "executor/run/calls.h"
 #include "executor/run/channels.h"
+#include "executor/run/states.h"
 
 /* Passes of one kind run the same calls on the same addresses, so they share a recording. Two bits say whether a pass adds
  * to gradients, and whether it updates. */
@@ -36,8 +36,7 @@ struct mp_execution {
     mp_channels channels;
     double *seconds, input_seconds;
     mp_watch *watch; /* NULL: operands are not watched */
-    float *state;    /* read from a file: what lies in storage state_read */
-    int state_read;  /* -1: none */
+    mp_states states;
     mp_pool *pool;
 };
 
@@ -64,7 +63,8 @@ mp_status mp_execution_new(mp_program *program, const mp_plan *plan, const mp_ex
 {
     MP_OWNED_BY(mp_execution_free) mp_execution *e = mp_alloc(1, sizeof *e);
     MP_ENSURE(e, err, MP_NOMEM, "out of memory");
-    *e = (mp_execution){.program = program, .plan = plan, .options = *options, .pending = -1, .state_read = -1};
+    *e = (mp_execution){.program = program, .plan = plan, .options = *options, .pending = -1};
+    mp_states_init(&e->states, options->plain_files);
     MP_ENSURE(e->pool = mp_pool_new(), err, MP_NOMEM, "out of memory");
     MP_CHECK(program->backend->open(program->backend, err));
     e->seconds = mp_pool_alloc(e->pool, program->graph->n_nodes, sizeof *e->seconds);
@@ -88,7 +88,7 @@ void mp_execution_free(mp_execution *e)
     for (int k = 0; k < PASS_KINDS; k++)
         if (e->kinds[k].recording) b->discard(b, e->kinds[k].recording);
     mp_channels_close(&e->channels);
-    mp_free(e->state);
+    mp_states_clear(&e->states);
     mp_addresses_free(&e->at);
     mp_pool_free(e->pool);
     mp_free(e);
@@ -114,65 +114,19 @@ mp_status mp_execution_gradient(mp_execution *e, int tensor, mp_array *out, mp_e
     return MP_OK;
 }
 
-/* Returns the storage in which the state of a parameter lies; -1: it has none. */
-static int state_of(const mp_program *p, int tensor)
-{
-    for (size_t k = 0; k < p->n_nodes; k++) {
-        const mp_binding *b = &p->bindings->nodes[k];
-        if (b->task == MP_TASK_UPDATE && b->parameter == tensor && b->state >= 0) return mp_state_home(p->graph, b->state);
-    }
-    return -1;
-}
-
 bool mp_execution_has_state(const mp_execution *e, int tensor)
 {
-    return state_of(e->program, tensor) >= 0;
-}
-
-static bool always(void *data, int64_t moved_bytes)
-{
-    (void)data, (void)moved_bytes;
-    return true;
-}
-
-/* Copies the state of a file from there into memory of the execution, or back. */
-static mp_status move_state(mp_execution *e, int state, bool is_out, mp_error *err)
-{
-    const mp_storage *s = &e->program->graph->storages[state];
-    const mp_copy copy = {.tier = &e->at.tiers[s->tier],
-                          .offset = e->at.fixed_at[state],
-                          .memory = (char *)e->state,
-                          .bytes = s->payload_bytes,
-                          .is_out = is_out,
-                          .label = s->name};
-    MP_OWNED_BY(mp_transfer_free) mp_transfer *transfer = mp_transfer_new(e->options.plain_files);
-    MP_ENSURE(transfer, err, MP_NOMEM, "out of memory");
-    return mp_transfer_run(transfer, &copy, always, NULL, err);
+    return mp_states_storage(e->program, tensor) >= 0;
 }
 
 mp_status mp_execution_state(mp_execution *e, int tensor, float **state, mp_error *err)
 {
-    const int s = state_of(e->program, tensor);
-    *state = NULL;
-    if (s < 0) return MP_OK;
-    const mp_storage *storage = &e->program->graph->storages[s];
-    char *block = storage->tier == MP_TIER_DEVICE ? e->at.fixed : e->at.tiers[storage->tier].memory;
-    if (block) {
-        *state = (float *)(block + e->at.fixed_at[s]);
-        return MP_OK;
-    }
-    mp_free(e->state);
-    e->state_read = -1;
-    MP_ENSURE(*state = e->state = mp_alloc((size_t)storage->payload_bytes, 1), err, MP_NOMEM, "out of memory for %s",
-              mp_storage_label(e->program->graph, s).text);
-    e->state_read = s;
-    return move_state(e, s, false, err);
+    return mp_states_get(&e->states, &e->at, tensor, state, err);
 }
 
 mp_status mp_execution_keep_state(mp_execution *e, int tensor, mp_error *err)
 {
-    const int s = state_of(e->program, tensor);
-    return s >= 0 && s == e->state_read ? move_state(e, s, true, err) : MP_OK;
+    return mp_states_keep(&e->states, &e->at, tensor, err);
 }
 
 static void run_updates(mp_execution *e, const mp_pass_call *call)

@@ -120,6 +120,10 @@ typedef struct mp_offload {
  * its way, in ticks rounded up; a link that is_shared is one channel, else two. *n_copied (may be NULL) is how many storages
  * may be copied.
  *
+ * With moves_state each optimizer state of least_bytes and more that one update alone uses, reading and writing it, lies in the
+ * first of the tiers ("s on the host"): s becomes what the update makes in the memory of "old s", and two nodes copy that in
+ * and s out (docs/plan-rules.md). These states count in *n_copied, too, and the graph cannot run without their copies.
+ *
  * Finishes the graph, which has to be a finished one without these tiers. MP_INVALID: neither tier, or a copy takes more ticks
  * than can be counted; MP_PARSE: the tiers are there; MP_NOMEM. After an error the graph can only be released. O(graph). */
 mp_status mp_graph_offload(mp_graph *graph, const mp_offload *offload, size_t *n_copied, mp_error *err);

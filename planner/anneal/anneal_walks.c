@@ -97,6 +97,13 @@ static double energy(const mp_runs *x, double penalty_ticks)
     return (double)mp_runs_ticks(x) + penalty_ticks * (double)mp_runs_over(x);
 }
 
+/* The same; if it is more than `most`, something that is too. */
+static double energy_within(const mp_runs *x, double penalty_ticks, double most)
+{
+    const double MOST_TICKS = 0x1p62, beside = penalty_ticks * (double)mp_runs_over(x), ticks = most - beside + 1;
+    return (double)mp_runs_ticks_within(x, ticks < MOST_TICKS ? (int64_t)ticks : INT64_MAX) + beside;
+}
+
 /* Draws the highest energy to accept, then a move. Returns true if the move was made, with the new energy in *now. */
 static bool try_move(mp_runs *x, mp_mover *mover, double temperature, double penalty_ticks, double *now)
 {
@@ -104,7 +111,7 @@ static bool try_move(mp_runs *x, mp_mover *mover, double temperature, double pen
     const bool done = mp_move(mover, most < MOST_TICKS ? (int64_t)most : INT64_MAX);
     /* what compute alone takes is known without the makespan */
     const bool may = done && !x->failed && (double)x->ticks + penalty_ticks * (double)mp_runs_over(x) <= most;
-    const double then = may ? energy(x, penalty_ticks) : INFINITY;
+    const double then = may ? energy_within(x, penalty_ticks, most) : INFINITY;
     const bool is_kept = then <= most;
     if (is_kept)
         *now = then;

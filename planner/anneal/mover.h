@@ -86,6 +86,8 @@ bool mp_move_swap_for_cheap(mp_mover *mover);
 
 /* Evicts storage s at a position, and brings a copy of it back before its next reader. */
 bool mp_move_copy(mp_mover *mover, int s, int position, int reader);
+/* Waits for a copy once it has ended, or issues it as early as its ticks ask for. */
+bool mp_move_wait(mp_mover *mover);
 /* Puts a copy in the place of a recomputation. */
 bool mp_move_copy_instead(mp_mover *mover);
 /* Computes a node again before a run, in the place of an earlier run, which is dropped if nothing reads it any more. Each

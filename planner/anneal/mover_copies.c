@@ -4,13 +4,40 @@
 
 #include "planner/math/tuning.h"
 
-/* Copies a storage out, unless that is done already, as soon as it is there, and waits for it before run `at`. */
-static bool copy_out(mp_mover *m, const mp_way *copy, int at)
+/* Returns the run at a position or the next one after it. */
+static int run_from(const mp_runs *x, int position)
+{
+    return x->run_at[position] >= 0 ? x->run_at[position] : mp_runs_neighbour(x, position, 1);
+}
+
+/* Returns the first run at which a copy has ended that is issued at a position, behind those of its channel. */
+static int run_at_end(const mp_runs *x, const mp_alternative *copy, int position)
+{
+    int64_t waited = 0, end = mp_runs_ticks_before(x, position);
+    for (int k = mp_run_list_find(x, &x->queue, position) - 1, n = 0; k >= 0 && n < MP_MOVE_LIST; k--, n++) {
+        const mp_node_run *r = &x->runs[x->queue.runs[k]];
+        if (!n) end += waited = r->waited;
+        if (r->is_wait || r->does->channel != copy->channel) continue;
+        if (r->ended > end) end = r->ended;
+        break;
+    }
+    return run_from(x, mp_runs_reach(x, end + copy->ticks - waited));
+}
+
+/* Copies a storage out, unless that is done already, as soon as it is there, and waits for it before run *at, or once it has
+ * ended if that is still before the reader; *at is then that run. */
+static bool copy_out(mp_mover *m, const mp_way *copy, int *wait, int reader)
 {
     mp_runs *x = m->runs;
+    int at = *wait;
     if (x->of_node[copy->out].n) return true;
     const int made = mp_runs_latest_producer(x, copy->storage, mp_runs_position(x, at));
     const int after = made < 0 ? -1 : mp_runs_neighbour(x, mp_runs_position(x, made), 1);
+    if (after >= 0 && mp_mover_below(m, MP_MOVE_COPY_WAITED_FOR_ONE_IN)) {
+        const int end = run_at_end(x, &x->graph->nodes[copy->out].alternatives[0], mp_runs_position(x, after));
+        if (end >= 0 && mp_runs_position(x, end) >= mp_runs_position(x, reader)) return false;
+        if (end >= 0 && mp_runs_position(x, end) > mp_runs_position(x, at)) *wait = at = end;
+    }
     const int out = after < 0 ? -1 : mp_runs_issue(x, copy->out, 0, after, at);
     if (out >= 0) mp_runs_turn_on(x, out);
     return out >= 0;
@@ -39,7 +66,7 @@ static bool bring_back(mp_mover *m, const mp_way *copy, int at, int reader, int 
 /* Both; what has failed half way ends the move. */
 static bool copy_for(mp_mover *m, const mp_way *copy, int at, int reader, int earlier)
 {
-    m->has_given_up = !copy_out(m, copy, at) || !bring_back(m, copy, at, reader, earlier);
+    m->has_given_up = !copy_out(m, copy, &at, reader) || !bring_back(m, copy, at, reader, earlier);
     return !m->has_given_up;
 }
 
@@ -73,4 +100,37 @@ bool mp_move_copy_instead(mp_mover *m)
     const int at = mp_runs_neighbour(x, mp_lifetime_end(x, s, before) - 1, 1); /* nobody reads it between there and the run */
     const mp_way *copy = any_copy(m, s);
     return at >= 0 && copy_for(m, copy, at, reader, run);
+}
+
+/* Draws an issued run, one for which compute waits if there is one among a few. */
+static int any_issued(mp_mover *m)
+{
+    const mp_runs *x = m->runs;
+    int run = -1;
+    for (int k = 0; k < MP_MOVE_DRAWS && x->queue.n; k++) {
+        const int drawn = x->queue.runs[mp_mover_below(m, x->queue.n)];
+        run = x->runs[drawn].is_wait ? x->runs[drawn].mate : drawn;
+        const int wait = x->runs[run].mate;
+        const int64_t at = mp_runs_ticks_before(x, mp_runs_position(x, wait)) + x->runs[wait].waited;
+        if (x->runs[run].ended >= at) break;
+    }
+    return run;
+}
+
+bool mp_move_wait(mp_mover *m)
+{
+    mp_runs *x = m->runs;
+    const int run = any_issued(m), wait = run < 0 ? -1 : x->runs[run].mate;
+    if (run < 0) return false;
+    const mp_alternative *does = x->runs[run].does;
+    const int position = mp_runs_position(x, wait);
+    const int s = does->n_writes ? does->writes[0] : -1;
+    if (mp_mover_below(m, 2)) { /* waits for it once it has ended */
+        const int reader = s < 0 ? -1 : mp_runs_next_read(x, s, mp_runs_position(x, run));
+        int end = run_from(x, mp_runs_reach(x, x->runs[run].ended - x->runs[run].waited));
+        if (reader >= 0 && end >= 0 && mp_runs_position(x, end) > mp_runs_position(x, reader)) end = reader;
+        return end >= 0 && mp_mover_relocate(m, wait, end) >= 0;
+    }
+    const int ahead = mp_runs_ahead(x, position, (int64_t)((double)does->ticks * (1 + mp_mover_uniform(m))));
+    return mp_mover_relocate(m, run, mp_runs_neighbour(x, ahead > 0 ? ahead : 0, 1)) >= 0;
 }

@@ -332,6 +332,7 @@ mp_status mp_run_exact(mp_search *found, mp_error *err)
     const int64_t moves = mp_search_moves(found);
     x.most_states = moves < MP_EXACT_STATES / MP_EXACT_STATES_PER_MOVE ? moves * MP_EXACT_STATES_PER_MOVE : MP_EXACT_STATES;
     x.most_work = x.most_states * MP_EXACT_WORK_PER_STATE;
-    MP_CHECK(mp_exact_graph_read(request->graph, request->budget_bytes, request->keep_order, &x.graph, err));
+    MP_CHECK(
+        mp_exact_graph_read(request->graph, request->budget_bytes, request->tier_bytes, request->keep_order, &x.graph, err));
     return search(&x);
 }

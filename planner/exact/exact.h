@@ -51,15 +51,20 @@ typedef struct mp_exact_graph {
     int64_t bytes[MP_EXACT_BITS];                                 /* on the device */
     int64_t recompute_ticks[MP_EXACT_BITS]; /* per storage: ticks of the fastest alternative that produces it */
     int64_t memory_bytes;                   /* budget less static bytes */
+    int n_tiers;                            /* besides the device, that have a budget */
+    int64_t there[MP_EXACT_BITS];           /* per storage: its bytes, in whatever tier */
+    mp_exact_set in_tier[MP_MAX_TIERS];     /* per tier with a budget: what lies there ... */
+    int64_t tier_bytes[MP_MAX_TIERS];       /* ... and its budget less static bytes */
     int64_t least_ticks;                    /* ticks of every node once, in its fastest alternative */
     mp_exact_alternative *alternatives;
     mp_in_place *pairs;
 } mp_exact_graph;
 
-/* Reads a graph. With keep_order, first runs of forward nodes come in list order, and so do loss and backward nodes. *out
- * must be zeroed; release it with mp_exact_graph_free, also after an error. MP_NOT_APPLICABLE: too many nodes or storages,
- * or alternatives that differ in what they add to, carry on or update. MP_NOMEM. */
-mp_status mp_exact_graph_read(const mp_graph *graph, int64_t budget_bytes, bool keep_order, mp_exact_graph *out, mp_error *err);
+/* Reads a graph. tier_bytes as in mp_request. With keep_order, first runs of forward nodes come in list order, and so do loss
+ * and backward nodes. *out must be zeroed; release it with mp_exact_graph_free, also after an error. MP_NOT_APPLICABLE: too
+ * many nodes or storages, or alternatives that differ in what they add to, carry on or update. MP_NOMEM. */
+mp_status mp_exact_graph_read(const mp_graph *graph, int64_t budget_bytes, const int64_t *tier_bytes, bool keep_order,
+                              mp_exact_graph *out, mp_error *err);
 void mp_exact_graph_free(mp_exact_graph *x);
 int64_t mp_exact_bytes(const mp_exact_graph *x, mp_exact_set storages);
 

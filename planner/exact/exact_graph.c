@@ -41,12 +41,25 @@ static mp_status number_storages(reader *r)
                   r->graph->name);
         r->bit[s] = x->n_storages++;
         x->bytes[r->bit[s]] = storage->tier == MP_TIER_DEVICE ? storage->bytes : 0;
+        x->there[r->bit[s]] = storage->bytes;
         x->recompute_ticks[r->bit[s]] = INT64_MAX;
         if (mp_storage_outlives_step(storage)) x->lasting |= mp_exact_one(r->bit[s]);
         for (int a = r->graph->adders_start[s]; a < r->graph->adders_start[s + 1]; a++)
             x->adders[r->bit[s]] |= mp_exact_one(r->graph->adders[a]);
     }
     return MP_OK;
+}
+
+/* Lists the tiers that have a budget. */
+static void read_tiers(const reader *r, const int64_t *tier_bytes)
+{
+    mp_exact_graph *x = r->x;
+    for (int m = 1; m < (int)r->graph->n_tiers; m++) {
+        if (!tier_bytes[m]) continue;
+        for (size_t s = 0; s < r->graph->n_storages; s++)
+            if (r->bit[s] >= 0 && r->graph->storages[s].tier == m) x->in_tier[x->n_tiers] |= mp_exact_one(r->bit[s]);
+        x->tier_bytes[x->n_tiers++] = tier_bytes[m] - mp_graph_static_bytes_in(r->graph, m);
+    }
 }
 
 static bool writes_parameter(const reader *r, const mp_alternative *alternative, int s)
@@ -180,7 +193,8 @@ static void find_used_later(mp_exact_graph *x, const mp_precedence *order)
     }
 }
 
-mp_status mp_exact_graph_read(const mp_graph *graph, int64_t budget_bytes, bool in_order, mp_exact_graph *out, mp_error *err)
+mp_status mp_exact_graph_read(const mp_graph *graph, int64_t budget_bytes, const int64_t *tier_bytes, bool in_order,
+                              mp_exact_graph *out, mp_error *err)
 {
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
     MP_OWNED_BY(mp_precedence_free) mp_precedence *order = NULL;
@@ -200,6 +214,7 @@ mp_status mp_exact_graph_read(const mp_graph *graph, int64_t budget_bytes, bool 
     out->pairs = mp_alloc(n_pairs, sizeof *out->pairs);
     MP_ENSURE(out->alternatives && out->pairs && !mp_pool_failed(pool), err, MP_NOMEM, "out of memory for %s", graph->name);
     MP_CHECK(number_storages(&r));
+    read_tiers(&r, tier_bytes);
     for (int v = 0; v < out->n_nodes; v++) {
         const mp_node *node = &graph->nodes[v];
         *(node->flags & MP_NODE_OPTIONAL ? &out->optional : &out->all) |= mp_exact_one(v);

@@ -139,10 +139,11 @@ bool mp_exact_can_run(const mp_exact_graph *x, const mp_exact_stage *stage, mp_e
 typedef struct step {
     const mp_exact_graph *x;
     const mp_exact_alternative *alternative;
-    mp_exact_set begins; /* storages with an instance that begins at the step */
-    mp_exact_set live;   /* everything else that is live before the step */
-    mp_exact_set useful; /* useful storages after the step */
-    int64_t over_bytes;  /* excess over the memory if no output takes over memory and nothing is evicted */
+    mp_exact_set begins;              /* storages with an instance that begins at the step */
+    mp_exact_set live;                /* everything else that is live before the step */
+    mp_exact_set useful;              /* useful storages after the step */
+    int64_t over_bytes;               /* excess over the memory if no output takes over memory and nothing is evicted */
+    int64_t over_there[MP_MAX_TIERS]; /* the same per tier with a budget */
 } step;
 
 /* Returns the bytes that outputs save by taking over memory of inputs that end at the step. More ending inputs never save
@@ -161,10 +162,20 @@ static int64_t shared_bytes(const step *p, mp_exact_set ends)
     return bytes;
 }
 
-/* True if the step fits. Evicted inputs end at the step, other evicted storages before it. */
+static int64_t bytes_there(const mp_exact_graph *x, mp_exact_set storages)
+{
+    int64_t bytes = 0;
+    while (storages) bytes += x->there[mp_bits_take(&storages)];
+    return bytes;
+}
+
+/* True if the step fits. Evicted inputs end at the step, other evicted storages before it. In other tiers no output takes over
+ * memory. */
 static bool fits(const step *p, mp_exact_set evicted)
 {
     const mp_exact_set inputs = p->alternative->reads & p->live;
+    for (int m = 0; m < p->x->n_tiers; m++)
+        if (p->over_there[m] > bytes_there(p->x, evicted & ~inputs & p->x->in_tier[m])) return false;
     return p->over_bytes <= mp_exact_bytes(p->x, evicted & ~inputs) + shared_bytes(p, inputs & (evicted | ~p->useful));
 }
 
@@ -178,6 +189,10 @@ static step step_of(const mp_exact_graph *x, const mp_exact_stage *stage, const 
     p.over_bytes = stage->fixed_bytes + mp_exact_bytes(x, p.live) + mp_exact_bytes(x, p.begins) + alternative->workspace_bytes;
     if (!stage->ran) p.over_bytes += mp_exact_bytes(x, x->lasting & ~p.live); /* all carried gradients are live in it */
     p.over_bytes -= x->memory_bytes;
+    for (int m = 0; m < x->n_tiers; m++) {
+        const mp_exact_set begun = x->lasting & (stage->ran ? stage->produced : x->lasting);
+        p.over_there[m] = bytes_there(x, (p.live | p.begins | begun) & x->in_tier[m]) - x->tier_bytes[m];
+    }
     return p;
 }
 

@@ -26,10 +26,10 @@
 
 #include <stdlib.h>
 
+#include "estimator/graph/fold.h"
 #include "estimator/graph/liveness.h"
 #include "planner/math/bits.h"
 #include "planner/math/tuning.h"
-#include "planner/order/fold.h"
 #include "planner/order/precedence.h"
 
 /* Nodes sorted by bytes. */

@@ -68,8 +68,10 @@ static mp_status place_updates(const mp_graph *graph, const mp_step *steps, size
     for (size_t t = 0; t < n && mp_update_order_of(graph).after_readers; t++)
         see(&after, &graph->nodes[steps[t].node].alternatives[steps[t].alternative], 2 * (int64_t)mp_step_end(steps, (int)t));
     n_updates = 0;
-    for (size_t i = 0; i < graph->n_nodes; i++) {
-        if (graph->nodes[i].phase != MP_PHASE_UPDATE) continue;
+    for (size_t k = 0; k < 2 * graph->n_nodes; k++) { /* what brings state, which is last in the list, first */
+        const size_t i = k % graph->n_nodes;
+        const bool brings_state = mp_copy_way_of(graph, (int)i, 0) == MP_COPY_IN;
+        if (graph->nodes[i].phase != MP_PHASE_UPDATE || brings_state != (k < graph->n_nodes)) continue;
         const mp_alternative *alternative = &graph->nodes[i].alternatives[0];
         const int64_t here = find_place(graph, &after, alternative, n, put_off && put_off[i]);
         see(&after, alternative, here);

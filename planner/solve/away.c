@@ -1,5 +1,5 @@
-/* away.c - a bound for plans with copies, from the one for plans without: what is away from the device at any moment was copied
- * out before it and comes back after it, so it is no more than the links carry (docs/bound.md, "Graphs with copies"). */
+/* away.c - a bound for plans with copies, from the one for plans without: what is away from the device while a node runs was
+ * copied out before it and comes back after it, so it is no more than the links carry (docs/bound.md, "Graphs with copies"). */
 #include "planner/solve/away.h"
 
 #include <math.h>
@@ -7,6 +7,9 @@
 #include "estimator/graph/plain.h"
 #include "memplan/floor.h"
 #include "planner/bound/proof.h"
+#include "planner/floor/problem.h"
+#include "planner/math/bits.h"
+#include "planner/math/tuning.h"
 
 /* How fast storages of the device go to a tier and come back, in bytes per tick over all channels, at best. */
 typedef struct link {
@@ -54,46 +57,169 @@ static link link_of(const mp_graph *graph, int tier)
     return found;
 }
 
-/* Returns the most bytes that are away in one tier: out * t are out by time t, and in * (ticks - t) still come back. */
-static double away_in(const mp_graph *graph, const int64_t *tier_bytes, int tier, double ticks)
+/* A bound in the making. */
+typedef struct proof {
+    const mp_graph *graph;
+    int64_t budget_bytes;
+    const int64_t *tier_bytes;
+    link links[MP_MAX_TIERS];
+    mp_plain plain;
+    mp_pool *pool; /* owns the arrays, per node of the plain graph */
+    bool *is_beside;
+    int64_t *before, *after; /* what compute does at least before a node begins, and after it has ended */
+    int64_t *filled;         /* the workspace that stands for what cannot be away while it runs */
+} proof;
+
+static void clear(proof *x)
 {
-    const link l = link_of(graph, tier);
-    double out = 0, in = 0, most = l.bytes;
-    for (size_t c = 0; c < graph->n_channels; c++) {
-        out += l.out[c];
-        in += l.in[c];
-    }
-    if (out <= 0 || in <= 0) return 0;
-    const double carried = ticks / (1 / out + 1 / in);
-    if (carried < most) most = carried;
-    if (tier_bytes && tier_bytes[tier] && (double)tier_bytes[tier] * l.per_byte < most)
-        most = (double)tier_bytes[tier] * l.per_byte;
-    return most;
+    mp_plain_free(&x->plain);
+    mp_pool_free(x->pool);
 }
 
-mp_status mp_copies_bound(const mp_graph *graph, int64_t budget_bytes, const int64_t *tier_bytes, int64_t ticks, mp_bound *out,
-                          mp_error *err)
+/* Returns the most bytes that are away in all tiers while something runs for which `before` ticks have passed at most, and for
+ * which `after` follow at most, `both` together. */
+static double most_away(const proof *x, double before, double after, double both)
 {
-    MP_CLEARED_BY(mp_plain_free) mp_plain plain = {0};
-    MP_OWNED_BY(mp_problem_free) mp_problem *problem = NULL;
-    double away = 1; /* more than rounding takes */
-    for (int m = 1; m < (int)graph->n_tiers; m++) away += away_in(graph, tier_bytes, m, (double)ticks) * (1 + 1e-12);
-    *out = (mp_bound){.ticks = -1, .from = -1, .to = -1};
-    if (away >= (double)(MP_NO_LIMIT - budget_bytes)) return MP_OK;
-    MP_CHECK(mp_plain_of(graph, &plain, err));
-    for (size_t v = 0; v < plain.graph->n_nodes; v++) { /* what is not on compute takes none of its time */
-        const mp_node *node = &graph->nodes[plain.nodes[v]];
-        bool beside = false;
-        for (size_t f = 0; f < node->n_alternatives; f++)
-            beside |= !node->alternatives[f].returns && node->alternatives[f].channel > MP_CHANNEL_SECOND_STREAM;
-        for (size_t f = 0; beside && f < plain.graph->nodes[v].n_alternatives; f++)
-            plain.graph->nodes[v].alternatives[f].ticks = 0;
+    double sum = 1; /* more than rounding takes */
+    for (int m = 1; m < (int)x->graph->n_tiers; m++) {
+        const link *l = &x->links[m];
+        double out = 0, in = 0, most = l->bytes;
+        for (size_t c = 0; c < x->graph->n_channels; c++) {
+            out += l->out[c];
+            in += l->in[c];
+        }
+        if (out <= 0 || in <= 0) continue;
+        const int64_t there = x->tier_bytes ? x->tier_bytes[m] : 0;
+        const double limits[] = {out * before, in * after, both / (1 / out + 1 / in),
+                                 there ? (double)there * l->per_byte : INFINITY};
+        for (size_t k = 0; k < sizeof limits / sizeof *limits; k++)
+            if (limits[k] < most) most = limits[k];
+        sum += most * (1 + 1e-12);
     }
-    MP_CHECK(mp_problem_new(plain.graph, &problem, err));
-    const int effort = mp_proof_effort(plain.graph);
-    const mp_bound_options options = {.effort = effort > 1 ? 1 : effort};
-    MP_CHECK(mp_prove(problem, budget_bytes + (int64_t)away, false, &options, out, err));
-    if (out->infeasible || out->ticks > ticks) out->ticks = ticks; /* a plan that takes less would be away for less */
+    return sum;
+}
+
+/* True if some node computes from a copy: a plan with copies then need not be one without them that keeps more. */
+static bool computes_from_copies(const mp_graph *graph)
+{
+    for (size_t v = 0; v < graph->n_nodes; v++)
+        for (size_t f = 0; f < graph->nodes[v].n_alternatives && !(graph->nodes[v].flags & MP_NODE_OPTIONAL); f++) {
+            const mp_alternative *a = &graph->nodes[v].alternatives[f];
+            for (size_t i = 0; i < a->n_reads && !a->returns; i++) {
+                const int producer = graph->producer[a->reads[i]];
+                if (producer >= 0 && graph->nodes[producer].flags & MP_NODE_OPTIONAL) return true;
+            }
+        }
+    return false;
+}
+
+static mp_status begin(proof *x, mp_error *err)
+{
+    MP_CHECK(mp_plain_of(x->graph, &x->plain, err));
+    const size_t n = x->plain.graph->n_nodes;
+    x->pool = mp_pool_new();
+    x->is_beside = mp_pool_alloc(x->pool, n, sizeof *x->is_beside);
+    x->before = mp_pool_alloc(x->pool, n, sizeof *x->before);
+    x->after = mp_pool_alloc(x->pool, n, sizeof *x->after);
+    x->filled = mp_pool_alloc(x->pool, n, sizeof *x->filled);
+    MP_ENSURE(!mp_pool_failed(x->pool), err, MP_NOMEM, "no memory for a bound of %zu nodes", n);
+    for (size_t v = 0; v < n; v++) { /* what is not on compute takes none of its time */
+        const mp_node *node = &x->graph->nodes[x->plain.nodes[v]];
+        for (size_t f = 0; f < node->n_alternatives; f++)
+            x->is_beside[v] |= !node->alternatives[f].returns && node->alternatives[f].channel > MP_CHANNEL_SECOND_STREAM;
+        for (size_t f = 0; x->is_beside[v] && f < x->plain.graph->nodes[v].n_alternatives; f++)
+            x->plain.graph->nodes[v].alternatives[f].ticks = 0;
+    }
+    return MP_OK;
+}
+
+static int64_t sum_ticks(const mp_precedence *order, const uint64_t *nodes)
+{
+    int64_t sum = 0;
+    for (size_t w = 0; w < order->words; w++)
+        for (uint64_t left = nodes[w]; left;) {
+            const int v = (int)w * 64 + mp_bits_take(&left);
+            sum += v < order->n - 1 ? order->ticks[v] : 0;
+        }
+    return sum;
+}
+
+/* Finds what compute does before and after each node. */
+static void find_sides(proof *x, const mp_precedence *order)
+{
+    for (int v = 0; v < order->n - 1 && order->only_vertex < 0; v++) {
+        x->before[v] = sum_ticks(order, mp_precedence_ancestors(order, v));
+        x->after[v] = sum_ticks(order, mp_precedence_descendants(order, v));
+    }
+}
+
+/* Gives nodes that run once a workspace of as many bytes as cannot be away while they run, of `away` in all, in plans of so
+ * many ticks. */
+static void fill(proof *x, const mp_precedence *order, int64_t ticks, int64_t away)
+{
+    for (int v = 0; v < order->n - 1 && order->only_vertex < 0; v++) {
+        mp_node *node = &x->plain.graph->nodes[v];
+        if (x->is_beside[v]) continue;
+        const int64_t left = ticks - order->ticks[v];
+        const double most = most_away(x, (double)(left - x->after[v]), (double)(left - x->before[v]), (double)left);
+        const int64_t bytes = most < (double)away ? away - (int64_t)most : 0;
+        for (size_t f = 0; f < node->n_alternatives; f++) node->alternatives[f].workspace_bytes += bytes - x->filled[v];
+        x->filled[v] = bytes;
+    }
+}
+
+/* Proves what plans of at most so many ticks take. What the interval that decides takes for recomputation comes after the node
+ * where it begins, and after all that precede that: so less can be away there, and it may take more. */
+static mp_status prove(proof *x, int64_t ticks, int effort, mp_bound *out, mp_error *err)
+{
+    MP_OWNED_BY(mp_problem_free) mp_problem *first = NULL;
+    const int most = mp_proof_effort(x->plain.graph);
+    const double away = most_away(x, (double)ticks, (double)ticks, (double)ticks);
+    const mp_precedence *order;
+    if (away >= (double)(MP_NO_LIMIT - x->budget_bytes)) return MP_OK;
+    MP_CHECK(mp_problem_new(x->plain.graph, &first, err));
+    MP_CHECK(mp_problem_order(first, false, &order, err));
+    find_sides(x, order);
+    for (int k = MP_AWAY_ROUNDS; k >= 0; k--) {
+        MP_OWNED_BY(mp_problem_free) mp_problem *problem = NULL;
+        MP_CLEARED_BY(mp_bound_report_clear) mp_bound_report report = {0};
+        mp_bound_report_init(&report);
+        mp_bound_options options = {.effort = k               ? 0
+                                              : effort < most ? effort
+                                                              : most,
+                                    .off = 1u << MP_BOUND_FLOOR,
+                                    .report = k ? &report : NULL};
+        fill(x, order, ticks, (int64_t)away);
+        MP_CHECK(mp_problem_new(x->plain.graph, &problem, err));
+        MP_CHECK(mp_prove(problem, x->budget_bytes + (int64_t)away, false, &options, out, err));
+        if (out->infeasible || !k) break;
+        if (out->from < 0 || order->only_vertex >= 0) continue;
+        find_sides(x, order);
+        for (int v = 0; v < order->n - 1; v++)
+            if (v == out->from || mp_precedes(order, v, out->from)) x->after[v] += report.ticks;
+    }
+    return MP_OK;
+}
+
+mp_status mp_copies_bound(const mp_graph *graph, int64_t budget_bytes, const int64_t *tier_bytes, int64_t ticks, int effort,
+                          mp_bound *out, mp_error *err)
+{
+    MP_CLEARED_BY(clear) proof x = {.graph = graph, .budget_bytes = budget_bytes, .tier_bytes = tier_bytes};
+    *out = (mp_bound){.ticks = -1, .from = -1, .to = -1};
+    if (computes_from_copies(graph)) return MP_OK;
+    for (int m = 1; m < (int)graph->n_tiers; m++) x.links[m] = link_of(graph, m);
+    MP_CHECK(begin(&x, err));
+    MP_CHECK(prove(&x, ticks, effort, out, err));
+    bool is_met = out->infeasible || out->ticks > ticks; /* what takes less is away for less */
+    int64_t least = is_met ? ticks : out->ticks;
+    for (int k = 0; k < MP_AWAY_TARGETS && effort > 0 && least < ticks && (is_met || !k); k++) {
+        mp_bound bound = {.ticks = -1};
+        const int64_t target = least + (ticks - least) / (k ? 2 : MP_AWAY_NEAR);
+        MP_CHECK(prove(&x, target, effort, &bound, err)); /* so if nothing takes less than the target, nothing does at all */
+        is_met = bound.infeasible || bound.ticks > target;
+        if (is_met || bound.ticks > least) least = is_met ? target : bound.ticks;
+    }
+    out->ticks = least;
     out->infeasible = false;
     out->from = out->to = -1; /* of another graph */
     return MP_OK;

@@ -14,6 +14,7 @@
 #include "planner/order/updates.h"
 #include "planner/search/search.h"
 #include "planner/search/searchers.h"
+#include "planner/solve/away.h"
 
 /* Updates are where keep-all has them; if the graph fuses them into backward, a second offer has them as early as possible:
  * the same work, but gradients are freed earlier. */
@@ -183,11 +184,22 @@ mp_status mp_run_auto(mp_search *search, mp_error *err)
     return anneal(search, err);
 }
 
-mp_status mp_run_copies(mp_search *search, mp_error *err)
+mp_status mp_run_offload_rules(mp_search *search, mp_error *err)
 {
     static mp_status (*const rules[])(mp_search * search, mp_error * err) = {mp_run_greedy_offload, mp_run_largest_first,
                                                                              mp_run_saved_per_second};
-    for (size_t k = 0; k < sizeof rules / sizeof *rules; k++)
-        MP_CHECK(mp_search_delegate(search, row_of(rules[k]), MP_AUTO_SHARE, err));
+    for (size_t k = 0; k < sizeof rules / sizeof *rules; k++) MP_CHECK(mp_search_delegate(search, row_of(rules[k]), 1, err));
+    return MP_OK;
+}
+
+mp_status mp_run_copies(mp_search *search, mp_error *err)
+{
+    const mp_request *request = search->request;
+    const int64_t ticks = mp_search_best_ticks(search);
+    mp_bound bound;
+    if (request->wants_bound && ticks < INT64_MAX) {
+        MP_CHECK(mp_copies_bound(request->graph, request->budget_bytes, request->tier_bytes, ticks, 0, &bound, err));
+        mp_search_take_bound(search, &bound);
+    }
     return mp_search_delegate(search, row_of(mp_run_anneal), 1, err);
 }

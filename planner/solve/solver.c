@@ -4,16 +4,13 @@
 
 #include <string.h>
 
-#include "estimator/graph/plain.h"
 #include "memplan/arena.h"
 #include "memplan/check.h"
 #include "memplan/solver.h"
 #include "planner/math/tuning.h"
-#include "planner/order/fold.h"
 #include "planner/search/search.h"
 #include "planner/search/searchers.h"
 #include "planner/solve/away.h"
-#include "planner/solve/copies.h"
 #include "planner/solve/portfolio.h"
 #include "planner/solve/state.h"
 
@@ -44,17 +41,23 @@ const mp_solver *mp_solver_find(const char *name)
     return NULL;
 }
 
+void mp_plan_take_request(const mp_request *request, int64_t floor_bytes, mp_plan *plan)
+{
+    plan->seed = request->seed;
+    plan->floor_bytes = floor_bytes;
+    plan->budget_bytes = request->budget_bytes;
+    for (size_t m = 1; m < request->graph->n_tiers; m++)
+        if (request->tier_bytes[m]) plan->tiers[m].budget_bytes = request->tier_bytes[m];
+}
+
 /* Makes the plan of a kept schedule for the request, and checks it. A plan that the check refutes is an internal error. */
-static mp_status finish(const mp_search *search, const mp_candidate *kept, int64_t floor_bytes, int64_t budget_bytes,
-                        mp_plan **out, mp_error *err)
+static mp_status finish(const mp_search *search, const mp_candidate *kept, int64_t floor_bytes, mp_plan **out, mp_error *err)
 {
     MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
     MP_CHECK(mp_plan_new(search->request->graph, kept->solver, kept->steps, kept->n, &plan, err));
     plan->seed = search->request->seed;
     plan->floor_bytes = floor_bytes;
-    plan->budget_bytes = budget_bytes;
-    for (size_t m = 1; kept == &search->best && m < search->request->graph->n_tiers; m++)
-        if (search->request->tier_bytes[m]) plan->tiers[m].budget_bytes = search->request->tier_bytes[m];
+    if (kept == &search->best) mp_plan_take_request(search->request, floor_bytes, plan);
     MP_CHECK(mp_plan_check(search->request->graph, plan, err));
     *out = plan;
     plan = NULL;
@@ -92,7 +95,7 @@ static bool ends_proof(void *data)
     return mp_search_elapsed(data) > MP_PROOF_SHARE;
 }
 
-static bool is_bounded(const mp_request *request)
+bool mp_request_is_bounded(const mp_request *request)
 {
     return request->wants_bound && request->budget_bytes < MP_NO_LIMIT;
 }
@@ -123,7 +126,7 @@ static mp_status find_bound(mp_search *search, mp_error *err)
                                 .data = search,
                                 .report = request->explains_bound ? &search->first_report : NULL};
     mp_bound bound = {0};
-    if (!is_bounded(request)) return MP_OK;
+    if (!mp_request_is_bounded(request)) return MP_OK;
     MP_CHECK(mp_prove(request->problem, request->budget_bytes, request->keep_order, &options, &bound, err));
     mp_search_take_bound(search, &bound);
     if (options.effort == efforts.most || mp_search_settled(search) || bound.infeasible || search->stopped) return MP_OK;
@@ -147,7 +150,7 @@ static mp_status finish_bound(mp_search *search, mp_answer *found, mp_error *err
     if (search->has_proof && mp_search_settled(search))
         MP_CHECK(mp_candidate_take(&search->smallest, search->best.steps, search->best.n, search->best.peak_bytes,
                                    search->best.ticks, search->best.solver, err));
-    if (!is_bounded(search->request)) return MP_OK;
+    if (!mp_request_is_bounded(search->request)) return MP_OK;
     const bool is_needless = !search->best.solver || search->best.ticks <= search->baseline_ticks; /* it cannot matter */
     found->bound = is_needless ? search->known : search->proved;
     if (!search->request->explains_bound) return MP_OK;
@@ -205,8 +208,7 @@ static void end_search(mp_search *search)
     mp_search_clear(search);
 }
 
-/* Answers a request that has a problem. */
-static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *err)
+mp_status mp_solve_at_once(const mp_request *request, mp_answer *answer, mp_error *err)
 {
     const mp_graph *graph = request->graph;
     const char *name = request->solver ? request->solver : "auto";
@@ -247,114 +249,14 @@ static mp_status solve(const mp_request *request, mp_answer *answer, mp_error *e
         MP_CHECK(mp_search_run(&search, solver, err));
     MP_CHECK(finish_bound(&search, &found, err));
     MP_ENSURE(search.smallest.solver, err, MP_LIMIT, "the search was stopped before it had tried anything");
-    if (search.best.solver) MP_CHECK(finish(&search, &search.best, found.floor_bytes, request->budget_bytes, &found.plan, err));
+    if (search.best.solver) MP_CHECK(finish(&search, &search.best, found.floor_bytes, &found.plan, err));
     if (found.plan && found.bound.ticks >= 0) MP_CHECK(mp_answer_claim_bound(&found, request->graph, err));
-    MP_CHECK(finish(&search, &search.smallest, found.floor_bytes, MP_NO_LIMIT, &found.smallest, err));
+    MP_CHECK(finish(&search, &search.smallest, found.floor_bytes, &found.smallest, err));
     found.effort = mp_search_effort(&search);
     found.stopped = search.stopped || search.was_cut;
     *answer = found;
     found = (mp_answer){0};
     return MP_OK;
-}
-
-/* Finds the best plan without copies, as a plan of the graph with them. */
-static mp_status solve_plain(const mp_request *request, mp_plan **plan, bool *stopped, mp_error *err)
-{
-    MP_CLEARED_BY(mp_plain_free) mp_plain plain = {0};
-    MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
-    mp_request asked = *request;
-    MP_CHECK(mp_plain_of(request->graph, &plain, err));
-    asked.graph = plain.graph;
-    asked.problem = NULL;
-    asked.start = NULL;
-    asked.refine = asked.explains_bound = false;
-    asked.on_offer = NULL;
-    MP_CHECK(mp_solve(&asked, &answer, err));
-    const mp_plan *found = answer.plan ? answer.plan : answer.smallest;
-    mp_plain_back(&plain, found->steps, found->n_steps);
-    *stopped = answer.stopped;
-    return mp_plan_new(request->graph, found->solver, found->steps, found->n_steps, plan, err);
-}
-
-mp_status mp_plan_issue_copies(const mp_request *request, mp_plan **plan, mp_error *err)
-{
-    bool is_faster;
-    mp_plan *after = NULL;
-    MP_OWNED mp_step *steps = mp_alloc((*plan)->n_steps, sizeof *steps);
-    MP_ENSURE(steps, err, MP_NOMEM, "out of memory for a plan of %zu steps", (*plan)->n_steps);
-    MP_CHECK(mp_copies_issue(request, *plan, steps, &is_faster, err));
-    if (!is_faster) return MP_OK;
-    MP_CHECK(mp_plan_with_steps(request->graph, *plan, steps, &after, err));
-    mp_plan_free(*plan);
-    *plan = after;
-    return mp_plan_check(request->graph, after, err);
-}
-
-/* Claims what is proved of all plans with copies, if that is more. */
-static mp_status bound_copies(const mp_request *request, mp_answer *answer, mp_error *err)
-{
-    mp_bound bound;
-    MP_CHECK(mp_copies_bound(request->graph, request->budget_bytes, request->tier_bytes, answer->plan->ticks, &bound, err));
-    if (bound.ticks <= answer->bound.ticks) return MP_OK;
-    answer->bound = bound;
-    return mp_answer_claim_bound(answer, request->graph, err);
-}
-
-/* Finds the best plan that only copies, or if none fits the smallest, and puts it in the place of one that only recomputes if
- * it is better. */
-static mp_status solve_copying(const mp_request *request, mp_plan **plan, mp_error *err)
-{
-    MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
-    mp_request asked = *request;
-    asked.own = NULL;
-    asked.solver = "copy-only";
-    asked.start = NULL;
-    asked.wants_bound = asked.explains_bound = asked.refine = false;
-    asked.on_offer = NULL;
-    MP_CHECK(solve(&asked, &answer, err));
-    const bool fits = (*plan)->peak_bytes <= request->budget_bytes;
-    mp_plan **better = answer.plan ? &answer.plan : &answer.smallest;
-    if (answer.plan ? fits && (*plan)->ticks <= answer.plan->ticks : fits || (*plan)->peak_bytes <= answer.smallest->peak_bytes)
-        return MP_OK;
-    mp_plan_free(*plan);
-    *plan = *better;
-    *better = NULL;
-    return MP_OK;
-}
-
-/* Answers a request for a graph with copies: the plan that does without them, then from there on moves of copies, or on tiny
- * graphs every plan that copies in order. */
-static mp_status solve_with_copies(const mp_request *request, mp_answer *answer, mp_error *err)
-{
-    static const mp_solver copying = {"auto", "", "", mp_run_copies, false, true, false, true};
-    const mp_solver *solver = request->own ? request->own : mp_solver_find(request->solver ? request->solver : "auto");
-    MP_OWNED_BY(mp_plan_free) mp_plan *plain = NULL;
-    mp_request asked = *request;
-    bool stopped = false, tries_all, moves;
-    MP_ENSURE(solver, err, MP_INVALID, "there is no solver '%s'", request->solver);
-    tries_all = solver->run == mp_run_exact || (solver->run == mp_run_auto && request->graph->n_nodes <= MP_AUTO_EXACT_NODES);
-    moves = solver->run == mp_run_anneal || solver->run == mp_run_auto;
-    if (solver->wants_copies) return solve(request, answer, err);
-    if (solver->run != mp_run_exact) MP_CHECK(solve_plain(request, &plain, &stopped, err));
-    if (moves && !tries_all) MP_CHECK(solve_copying(request, &plain, err));
-    if (plain) asked.start = plain;
-    asked.own = moves && !tries_all ? &copying : NULL;
-    asked.checkpoints = NULL;
-    asked.solver = tries_all ? "exact" : "none";
-    MP_CHECK(solve(&asked, answer, err));
-    answer->stopped |= stopped;
-    if (!answer->plan) return MP_OK;
-    MP_CHECK(mp_plan_issue_copies(request, &answer->plan, err));
-    return is_bounded(request) ? bound_copies(request, answer, err) : MP_OK;
-}
-
-mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
-{
-    mp_request asked;
-    MP_OWNED_BY(mp_problem_free) mp_problem *own = NULL;
-    MP_CHECK(mp_request_complete(request, &asked, &own, err));
-    if (mp_graph_n_state_copies(request->graph)) return mp_solve_with_state(&asked, answer, err);
-    return request->graph->has_copies ? solve_with_copies(&asked, answer, err) : solve(&asked, answer, err);
 }
 
 void mp_answer_free(mp_answer *answer)
@@ -386,7 +288,7 @@ static mp_status prove_copies(const mp_graph *graph, const mp_plan *plan, int64_
     mp_bound bound;
     for (size_t m = 1; m < graph->n_tiers; m++)
         if (plan->tiers[m].budget_bytes < MP_NO_LIMIT) tier_bytes[m] = plan->tiers[m].budget_bytes;
-    MP_CHECK(mp_copies_bound(graph, plan->budget_bytes, tier_bytes, plan->ticks, &bound, err));
+    MP_CHECK(mp_copies_bound(graph, plan->budget_bytes, tier_bytes, plan->ticks, 1, &bound, err));
     if (bound.ticks > *ticks) *ticks = bound.ticks;
     return MP_OK;
 }
@@ -397,20 +299,14 @@ static double seconds_of(const mp_graph *graph, int64_t ticks)
     return (double)(mp_graph_n_state_copies(graph) ? mp_state_bound(graph, ticks) : ticks) * graph->tick_seconds;
 }
 
-int64_t mp_ticks_of_all(const mp_graph *graph)
-{
-    int64_t ticks = 0;
-    for (size_t i = 0; i < graph->n_nodes; i++)
-        if (mp_copy_way_of(graph, (int)i, 0) == MP_COPY_NONE) ticks += graph->nodes[i].alternatives[0].ticks;
-    return ticks;
-}
-
 /* Checks the plan's bound against a proof for plans within its budget. */
 static mp_status check_bound(const mp_graph *graph, mp_problem *problem, const mp_plan *plan, bool keeps_order, mp_error *err)
 {
     static const mp_effort efforts[] = {MP_EFFORT_NORMAL, MP_EFFORT_THOROUGH};
     MP_OWNED_BY(mp_graph_free) mp_graph *folded = NULL;
+    MP_OWNED_BY(mp_problem_free) mp_problem *of_folded = NULL;
     if (mp_graph_n_state_copies(graph)) MP_CHECK(mp_state_fold(graph, &folded, err));
+    if (folded) MP_CHECK(mp_problem_new(folded, &of_folded, err));
     const mp_graph *g = folded ? folded : graph;
     const size_t n = g->has_copies ? 0 : sizeof efforts / sizeof *efforts;
     int64_t ticks = folded ? mp_ticks_of_all(g) : plan->baseline_ticks;
@@ -419,12 +315,12 @@ static mp_status check_bound(const mp_graph *graph, mp_problem *problem, const m
     for (size_t i = 0; i < n && plan->lower_bound_seconds > proved * (1 + 1e-9); i++) {
         mp_answer answer = {0};
         const mp_request request = {.graph = g,
-                                    .problem = folded ? NULL : problem,
+                                    .problem = folded ? of_folded : problem,
                                     .budget_bytes = plan->budget_bytes,
                                     .effort = efforts[i],
                                     .keep_order = keeps_order,
                                     .wants_bound = true};
-        MP_CHECK(mp_solve(&request, &answer, err));
+        MP_CHECK(mp_solve_at_once(&request, &answer, err));
         if (answer.bound.ticks > ticks) ticks = answer.bound.ticks;
         mp_answer_free(&answer);
         proved = seconds_of(graph, ticks);

@@ -11,16 +11,18 @@ int64_t mp_default_moves(const mp_graph *graph);
  * mp_problem_free. MP_NOMEM. */
 mp_status mp_request_complete(const mp_request *request, mp_request *out, mp_problem **own, mp_error *err);
 
+/* mp_solve of a request that has a problem, by one search: of a graph with copies by this searcher alone, and no copy is issued
+ * afterwards. As mp_solve. */
+mp_status mp_solve_at_once(const mp_request *request, mp_answer *answer, mp_error *err);
+/* True if a bound is asked for, and there is a budget. */
+bool mp_request_is_bounded(const mp_request *request);
+
 /* Makes a plan of as many other steps, with the request and the proofs of the plan before, and offsets if that has some.
  * MP_NOMEM. As mp_plan_new and mp_arena_layout. */
 mp_status mp_plan_with_steps(const mp_graph *graph, const mp_plan *before, const mp_step *steps, mp_plan **out, mp_error *err);
 
-/* Replaces the plan by one that issues its copies within the request's budgets, if that is faster. As mp_copies_issue. */
-mp_status mp_plan_issue_copies(const mp_request *request, mp_plan **plan, mp_error *err);
-
-/* Returns the ticks of every node once, in its base alternative, copies left out. O(nodes). */
-int64_t mp_ticks_of_all(const mp_graph *graph);
-
+/* Writes into a plan what it was made for, and the floor. */
+void mp_plan_take_request(const mp_request *request, int64_t floor_bytes, mp_plan *plan);
 /* Writes the answer's bound into its plan, and checks the plan. MP_NOMEM. As mp_plan_check. */
 mp_status mp_answer_claim_bound(const mp_answer *answer, const mp_graph *graph, mp_error *err);
 

@@ -4,14 +4,10 @@
 
 #include <string.h>
 
+#include "estimator/graph/fold.h"
 #include "estimator/graph/liveness.h"
 #include "estimator/graph/order_rules.h"
-#include "memplan/check.h"
-#include "memplan/makespan.h"
-#include "planner/order/fold.h"
 #include "planner/order/updates.h"
-#include "planner/solve/away.h"
-#include "planner/solve/solver.h"
 
 /* ---- copies around the updates ---- */
 
@@ -126,6 +122,11 @@ static void append_copies(placing *x, paged *u, bool is_in)
     for (int k = 0; k < n; k++) x->copies[x->n_all++] = u;
 }
 
+static void issue(const placing *x, int t, int until)
+{
+    mp_steps_issue(x->all, t, t + 1, until > t + 1 ? until : 0);
+}
+
 /* Writes the plan with copies. */
 static void write_all(placing *x)
 {
@@ -138,12 +139,12 @@ static void write_all(placing *x)
         if (next < end && next->at == t) append_copies(x, next++, false);
     }
     x->from[x->n] = x->at[x->n] = x->n_all;
+    for (int t = 0; t < x->n; t++)
+        if (mp_step_is_issued(x->steps[t])) issue(x, x->at[t], x->from[mp_step_end(x->steps, t)]);
     for (int t = 0; t < x->n_all; t++) {
-        mp_step *step = &x->all[t];
         const paged *u = x->copies[t];
-        const bool is_in = u && mp_copy_way_of(x->graph, step->node, 0) == MP_COPY_IN;
-        const int until = is_in ? x->at[u->at] : u ? x->from[u->last] : mp_step_is_issued(*step) ? x->from[step->until] : 0;
-        mp_steps_issue(step, 0, 1, until > t + 1 ? until : 0);
+        const bool is_in = u && mp_copy_way_of(x->graph, x->all[t].node, 0) == MP_COPY_IN;
+        if (u) issue(x, t, is_in ? x->at[u->at] : x->from[u->last]);
     }
 }
 
@@ -200,9 +201,7 @@ static mp_status leave_out(const mp_graph *graph, const mp_plan *plan, bool (*is
     return MP_OK;
 }
 
-/* Makes the fastest plan of a folded one: as it is, or with its updates as early as they may run, or at the end. */
-static mp_status fastest_of(const mp_request *request, const mp_graph *folded, const mp_plan *plan, mp_plan **out,
-                            mp_error *err)
+mp_status mp_state_plan(const mp_request *request, const mp_graph *folded, const mp_plan *plan, mp_plan **out, mp_error *err)
 {
     size_t n, n_others;
     MP_OWNED_BY(mp_plan_free) mp_plan *best = NULL;
@@ -215,13 +214,29 @@ static mp_status fastest_of(const mp_request *request, const mp_graph *folded, c
         MP_CHECK(mp_updates_place_within(folded, others, n_others, 0, &late, &n, err));
         MP_CHECK(take_better(request, folded, plan->solver, late, n, &best, err));
     }
-    best->seed = request->seed;
+    best->seed = plan->seed;
     *out = best;
     best = NULL;
     return MP_OK;
 }
 
-/* ---- requests ---- */
+mp_status mp_state_check_room(const mp_request *request, mp_error *err)
+{
+    const mp_graph *graph = request->graph;
+    for (int m = 1; m < (int)graph->n_tiers; m++)
+        MP_ENSURE(!request->tier_bytes[m] || mp_graph_static_bytes_in(graph, m) <= request->tier_bytes[m], err, MP_INVALID,
+                  "the optimizer state takes %lld bytes of the tier '%.60s', of which there are %lld",
+                  (long long)mp_graph_static_bytes_in(graph, m), graph->tiers[m], (long long)request->tier_bytes[m]);
+    return MP_OK;
+}
+
+int64_t mp_ticks_of_all(const mp_graph *graph)
+{
+    int64_t ticks = 0;
+    for (size_t i = 0; i < graph->n_nodes; i++)
+        if (mp_copy_way_of(graph, (int)i, 0) == MP_COPY_NONE) ticks += graph->nodes[i].alternatives[0].ticks;
+    return ticks;
+}
 
 int64_t mp_state_bound(const mp_graph *graph, int64_t ticks)
 {
@@ -249,19 +264,10 @@ int64_t mp_state_bound(const mp_graph *graph, int64_t ticks)
     return ticks;
 }
 
-/* A request, and the graph that is searched for it. */
-typedef struct listener {
-    const mp_request *request;
-    const mp_graph *folded;
-} listener;
-
-/* Hands on what the search tries, with copies in the memory that it needs, and with more of it: in steps up to that of all
- * state.
- */
-static mp_status hear(const mp_step *steps, size_t n, int64_t peak_bytes, int64_t ticks, void *data, mp_error *err)
+mp_status mp_state_hear(const mp_step *steps, size_t n, int64_t peak_bytes, int64_t ticks, void *data, mp_error *err)
 {
     enum { STEPS = 4 };
-    const listener *l = data;
+    const mp_state_listener *l = data;
     const mp_request *request = l->request;
     int64_t state_bytes = 0;
     (void)ticks; /* without copies */
@@ -277,78 +283,20 @@ static mp_status hear(const mp_step *steps, size_t n, int64_t peak_bytes, int64_
     return MP_OK;
 }
 
-/* Makes the smallest plan of the folded graph's. */
-static mp_status answer_smallest(const mp_request *request, const mp_plan *plan, mp_answer *found, mp_error *err)
+mp_status mp_state_in_order(const mp_graph *graph, const mp_plan *plan, mp_plan **out, mp_error *err)
 {
     MP_OWNED_BY(mp_pool_free) mp_pool *pool = mp_pool_new();
-    placing x = {.graph = request->graph, .steps = plan->steps, .n = (int)plan->n_steps, .err = err};
+    placing x = {.graph = graph, .steps = plan->steps, .n = (int)plan->n_steps, .err = err};
     MP_CHECK(place_copies(&x, (distance){0}, 0, pool));
-    MP_CHECK(mp_plan_new(request->graph, plan->solver, x.all, (size_t)x.n_all, &found->smallest, err));
-    found->smallest->seed = request->seed;
-    found->smallest->floor_bytes = found->floor_bytes;
-    return mp_plan_check(request->graph, found->smallest, err);
+    MP_CHECK(mp_plan_new(graph, plan->solver, x.all, (size_t)x.n_all, out, err));
+    (*out)->seed = plan->seed;
+    return MP_OK;
 }
 
-/* Makes the answer's plan of the folded graph's, and proves its bound. */
-static mp_status answer_plan(const mp_request *request, const mp_graph *folded, const mp_plan *plan, mp_answer *found,
-                             mp_error *err)
+mp_status mp_state_fold_plan(const mp_graph *graph, const mp_graph *folded, const mp_plan *plan, mp_plan **out, mp_error *err)
 {
-    const int64_t least = mp_ticks_of_all(folded);
-    mp_bound bound;
-    MP_CHECK(fastest_of(request, folded, plan, &found->plan, err));
-    found->plan->floor_bytes = found->floor_bytes;
-    found->plan->budget_bytes = request->budget_bytes;
-    for (size_t m = 1; m < request->graph->n_tiers; m++)
-        if (request->tier_bytes[m]) found->plan->tiers[m].budget_bytes = request->tier_bytes[m];
-    MP_CHECK(mp_plan_check(request->graph, found->plan, err));
-    MP_CHECK(mp_plan_issue_copies(request, &found->plan, err));
-    if (found->bound.ticks < 0) return MP_OK;
-    if (folded->has_copies) { /* what is away depends on how long the plan takes, and that is another one now */
-        MP_CHECK(mp_copies_bound(folded, request->budget_bytes, request->tier_bytes, found->plan->ticks, &bound, err));
-        if (bound.ticks > least) found->bound = bound;
-        found->bound.ticks = bound.ticks > least ? bound.ticks : least;
-    }
-    found->bound.ticks = mp_state_bound(request->graph, found->bound.ticks);
-    return mp_answer_claim_bound(found, request->graph, err);
-}
-
-mp_status mp_solve_with_state(const mp_request *request, mp_answer *answer, mp_error *err)
-{
-    const mp_graph *graph = request->graph;
-    MP_OWNED_BY(mp_graph_free) mp_graph *folded = NULL;
-    MP_OWNED_BY(mp_plan_free) mp_plan *start = NULL;
-    MP_CLEARED_BY(mp_answer_free) mp_answer inner = {0}, found = {0};
-    mp_floor_reason reason;
-    mp_request asked = *request;
     MP_OWNED mp_step *steps = NULL;
     size_t n;
-    listener heard = {.request = request};
-    for (int m = 1; m < (int)graph->n_tiers; m++)
-        MP_ENSURE(!request->tier_bytes[m] || mp_graph_static_bytes_in(graph, m) <= request->tier_bytes[m], err, MP_INVALID,
-                  "the optimizer state takes %lld bytes of the tier '%.60s', of which there are %lld",
-                  (long long)mp_graph_static_bytes_in(graph, m), graph->tiers[m], (long long)request->tier_bytes[m]);
-    MP_CHECK(mp_state_fold(graph, &folded, err));
-    heard.folded = folded;
-    if (request->start) {
-        MP_CHECK(leave_out(graph, request->start, mp_node_copies_state, &steps, &n, err));
-        MP_CHECK(mp_plan_new(folded, request->start->solver, steps, n, &start, err));
-    }
-    asked.graph = folded;
-    asked.problem = NULL;
-    asked.start = start;
-    if (request->on_offer) asked.on_offer = hear;
-    asked.on_offer_data = &heard;
-    MP_CHECK(mp_solve(&asked, &inner, err));
-    found.bound = inner.bound;
-    found.effort = inner.effort;
-    found.stopped = inner.stopped;
-    found.report = inner.report;
-    inner.report = NULL;
-    MP_CHECK(mp_problem_floor(request->problem, &found.floor_bytes, &reason, err));
-    found.floor_node = reason.node;
-    MP_CHECK(answer_smallest(request, inner.smallest, &found, err));
-    if (inner.plan) MP_CHECK(answer_plan(request, folded, inner.plan, &found, err));
-    *answer = found;
-    found = (mp_answer){0};
-    return MP_OK;
+    MP_CHECK(leave_out(graph, plan, mp_node_copies_state, &steps, &n, err));
+    return mp_plan_new(folded, plan->solver, steps, n, out, err);
 }

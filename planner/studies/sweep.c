@@ -298,7 +298,7 @@ static mp_status raise_bounds(sweep *x, mp_error *err)
         mp_bound bound;
         if (k + 1 < found->n_bounds && b[1].ticks > b->ticks) b->ticks = b[1].ticks;
         if (!best || best->ticks <= b->ticks) continue;
-        MP_CHECK(mp_copies_bound(x->request->graph, b->budget_bytes, x->request->tier_bytes, best->ticks, &bound, err));
+        MP_CHECK(mp_copies_bound(x->request->graph, b->budget_bytes, x->request->tier_bytes, best->ticks, 1, &bound, err));
         if (bound.ticks > b->ticks) b->ticks = bound.ticks;
     }
     return MP_OK;

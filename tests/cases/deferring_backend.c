@@ -44,10 +44,11 @@ static mp_status side_begin(const mp_backend *self, int channel, mp_error *err)
 static mp_status side_end(const mp_backend *self, int channel, int mark, mp_error *err)
 {
     deferrer *d = deferrer_of(self);
-    int n_before = 0;
+    bool rises = true;
     (void)err;
-    for (int k = 0; k + 1 < d->n_calls; k++) n_before += d->calls[k].channel == channel;
-    fault(d, d->channel != channel || mark != n_before);
+    for (int k = 0; k + 1 < d->n_calls; k++)
+        rises &= d->calls[k].channel != channel || d->calls[k].has_run || d->calls[k].mark < mark;
+    fault(d, d->channel != channel || !rises);
     call_of(d)->mark = mark;
     d->channel = 0;
     d->counted.n_issued++;
@@ -129,6 +130,7 @@ static void *pin(const mp_backend *self, int64_t bytes)
 {
     deferrer *d = deferrer_of(self);
     void *memory = malloc(bytes > 0 ? (size_t)bytes : 1);
+    if (memory) memset(memory, 0x5a, bytes > 0 ? (size_t)bytes : 1);
     d->counted.n_pinned += memory != NULL;
     return memory;
 }

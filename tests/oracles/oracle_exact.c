@@ -1,28 +1,22 @@
-/* oracle_exact.c - Dijkstra over states of nodes that have run and storages that are live. */
+/* oracle_exact.c - Dijkstra over states of nodes that have run, storages that are live, and steps under way beside compute. */
 #include "tests/oracles/oracle_exact.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "tests/oracles/oracle_states.h"
 #include "tests/oracles/random_graph.h"
 #include <cmocka.h>
 
-enum { MOST_STATES = 2000000 };
-
-struct state {
-    uint64_t ran, live; /* nodes; storages, by their bit */
-    int64_t extra;      /* ticks beyond one run of each node that has run, in its fastest alternative */
-    int64_t peak;       /* of the way here, without static bytes */
-    int parent;
-    mp_step step;
-    bool settled;
-};
+enum { MOST_STATES = 2000000, MOST_BESIDE = 200000 };
 
 struct oracle {
     const mp_graph *graph;
-    int64_t room, beside; /* the budget, and that of all other tiers together, less static bytes */
-    bool any_order;
+    int64_t room[MP_MAX_TIERS]; /* the budgets less static bytes */
+    int64_t beside;             /* that of all tiers but the device together, likewise */
+    bool any_order, issues;
     int bit[1024];    /* per storage: -1: always live */
     int writer[1024]; /* per storage: see lone_writer */
     int storage[64];  /* per bit */
@@ -33,13 +27,7 @@ struct oracle {
     uint64_t backward, updates[1024];         /* per storage: the nodes that update this parameter */
     int64_t least[64];
     int n_bits;
-    struct state *states;
-    int n, capacity, *table, table_size; /* a hash table of 1 + index, at most half full */
-    struct entry {
-        int64_t extra;
-        int left, state; /* nodes that have not run */
-    } * heap;
-    int n_heap, heap_capacity;
+    struct oracle_states t;
 };
 
 static uint64_t one(int i)
@@ -54,10 +42,14 @@ static bool in_list(const int *list, size_t n, int s)
     return false;
 }
 
-/* Bytes on the device, or beside it. */
-static int64_t bytes_of(const mp_storage *storage, bool is_beside)
+static int64_t bytes_of(const mp_storage *storage, int tier)
 {
-    return (storage->tier != 0) == is_beside ? storage->bytes : 0;
+    return storage->tier == tier ? storage->bytes : 0;
+}
+
+static bool is_beside(const mp_alternative *alternative)
+{
+    return alternative->channel > MP_CHANNEL_SECOND_STREAM;
 }
 
 static void read_graph(struct oracle *o)
@@ -70,8 +62,8 @@ static void read_graph(struct oracle *o)
         bool always = mp_storage_is_static(storage);
         o->bit[s] = always ? -1 : n;
         o->writer[s] = lone_writer(graph, s);
-        if (always) o->room -= bytes_of(storage, false);
-        if (always && o->beside < INT64_MAX) o->beside -= bytes_of(storage, true);
+        if (always) o->room[storage->tier] -= storage->bytes;
+        if (always && storage->tier) o->beside -= storage->bytes;
         if (always) continue;
         assert_true(n < 64);
         o->storage[n++] = s;
@@ -109,7 +101,8 @@ static void read_graph(struct oracle *o)
         }
     }
     for (int v = 0; v < (int)graph->n_nodes; v++)
-        if (o->optional & one(v)) o->least[v] = 0; /* whatever it takes is extra */
+        if ((o->optional & one(v)) || (o->issues && is_beside(&graph->nodes[v].alternatives[0])))
+            o->least[v] = 0; /* whatever it takes is extra */
     o->n_bits = n;
     for (int b = 0; b < n; b++) {
         o->makers[b] |= o->adders[b];
@@ -175,102 +168,95 @@ static bool must_use(const struct oracle *o, uint64_t ran, int b)
     return !o->remade[b] && ((o->certain[b] | o->adders[b]) & ~ran) && !o->graph->storages[o->storage[b]].carried;
 }
 
-/* ---- the table of states and the queue ---- */
-
-static void queue_push(struct oracle *o, struct entry e)
-{
-    int i = o->n_heap++;
-    for (; i > 0; i = (i - 1) / 2) {
-        struct entry *up = &o->heap[(i - 1) / 2];
-        if (up->extra < e.extra || (up->extra == e.extra && up->left <= e.left)) break;
-        o->heap[i] = *up;
-    }
-    o->heap[i] = e;
-}
-
-static int queue_pop(struct oracle *o)
-{
-    int first = o->heap[0].state, i = 0;
-    struct entry e = o->heap[--o->n_heap];
-    for (int child = 1; child < o->n_heap; child = 2 * i + 1) {
-        struct entry *a = &o->heap[child], *b = a + 1;
-        if (child + 1 < o->n_heap && (b->extra < a->extra || (b->extra == a->extra && b->left < a->left))) {
-            a = b;
-            child++;
-        }
-        if (e.extra < a->extra || (e.extra == a->extra && e.left <= a->left)) break;
-        o->heap[i] = *a;
-        i = child;
-    }
-    o->heap[i] = e;
-    return first;
-}
-
-static int find_slot(const struct oracle *o, uint64_t ran, uint64_t live)
-{
-    uint64_t hash = (ran * UINT64_C(0x9e3779b97f4a7c15)) ^ (live * UINT64_C(0xc2b2ae3d27d4eb4f));
-    hash = (hash ^ hash >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
-    int slot = (int)((hash ^ hash >> 32) & (uint64_t)(o->table_size - 1));
-    while (o->table[slot] && (o->states[o->table[slot] - 1].ran != ran || o->states[o->table[slot] - 1].live != live))
-        slot = (slot + 1) & (o->table_size - 1);
-    return slot;
-}
-
-/* Room for one more state and entry. */
-static void make_room(struct oracle *o)
-{
-    if (o->n_heap == o->heap_capacity) {
-        o->heap_capacity = o->heap_capacity ? 2 * o->heap_capacity : 1024;
-        assert_non_null(o->heap = realloc(o->heap, (size_t)o->heap_capacity * sizeof *o->heap));
-    }
-    if (o->n < o->capacity) return;
-    o->capacity = o->capacity ? 2 * o->capacity : 1024;
-    o->table_size = 2 * o->capacity;
-    assert_non_null(o->states = realloc(o->states, (size_t)o->capacity * sizeof *o->states));
-    free(o->table);
-    assert_non_null(o->table = calloc((size_t)o->table_size, sizeof *o->table));
-    for (int k = 0; k < o->n; k++) o->table[find_slot(o, o->states[k].ran, o->states[k].live)] = k + 1;
-}
-
 /* False: there are too many states. */
 static bool reach(struct oracle *o, struct state s)
 {
-    make_room(o);
-    int slot = find_slot(o, s.ran, s.live), k = o->table[slot] - 1;
-    if (k >= 0 && o->states[k].extra <= s.extra) return true;
-    if (k < 0) {
-        if (o->n == MOST_STATES) return false;
-        k = o->n++;
-        o->table[slot] = k + 1;
-    }
-    o->states[k] = s;
-    queue_push(o, (struct entry){s.extra, (int)o->graph->n_nodes - __builtin_popcountll(s.ran), k});
-    return true;
+    return oracle_states_reach(&o->t, s, (int)o->graph->n_nodes, o->issues ? MOST_BESIDE : MOST_STATES);
 }
 
 /* ---- one step ---- */
 
-/* Bytes on the device or beside it while the step runs, in which `begins` begin and `dies` end. */
-static int64_t step_bytes(const struct oracle *o, const struct state *at, const mp_alternative *alternative, uint64_t begins,
-                          uint64_t dies, bool is_beside)
+/* The bits of a list. */
+static uint64_t set_of(const struct oracle *o, const int *list, size_t n)
 {
-    int64_t bytes = is_beside ? 0 : alternative->workspace_bytes;
-    uint64_t used_from = 0, used_to = 0;
+    uint64_t set = 0;
+    for (size_t i = 0; i < n; i++)
+        if (o->bit[list[i]] >= 0) set |= one(o->bit[list[i]]);
+    return set;
+}
+static uint64_t changed_by(const struct oracle *o, const mp_alternative *f)
+{
+    return set_of(o, f->writes, f->n_writes) | set_of(o, f->adds, f->n_adds);
+}
+
+static const mp_alternative *does(const struct oracle *o, const struct flight *f)
+{
+    return &o->graph->nodes[f->node].alternatives[f->alternative];
+}
+
+/* Whether a step may run beside what is under way. */
+static bool leaves_alone(const struct oracle *o, const struct state *at, const mp_alternative *step)
+{
+    const uint64_t changes = changed_by(o, step), reads = set_of(o, step->reads, step->n_reads);
+    for (int i = 0; i < at->n_flights; i++) {
+        const mp_alternative *f = does(o, &at->flights[i]);
+        if (changes & (changed_by(o, f) | set_of(o, f->reads, f->n_reads))) return false;
+        if ((reads & changed_by(o, f)) && f->channel != step->channel) return false; /* else it comes after it */
+    }
+    return true;
+}
+
+/* Lets ticks pass. What has ended need not be waited for. */
+static void pass(struct state *s, int64_t ticks)
+{
+    int n = 0;
+    for (int i = 0; i < s->n_flights; i++) {
+        s->flights[i].left -= (int)ticks;
+        if (s->flights[i].left > 0) s->flights[n++] = s->flights[i];
+    }
+    s->n_flights = n;
+}
+
+/* Issues a step behind those of its channel. */
+static void issue(const struct oracle *o, struct state *s, int v, int alternative)
+{
+    const mp_alternative *step = &o->graph->nodes[v].alternatives[alternative];
+    int left = 0, i = s->n_flights++;
+    assert_true(i < MOST_FLIGHTS && !step->n_in_place);
+    for (int k = 0; k < i; k++)
+        if (does(o, &s->flights[k])->channel == step->channel && s->flights[k].left > left) left = s->flights[k].left;
+    for (; i > 0 && s->flights[i - 1].node > v; i--) s->flights[i] = s->flights[i - 1];
+    s->flights[i] = (struct flight){(short)v, (short)alternative, left + (int)step->ticks};
+    pass(s, 0);
+}
+
+/* Bytes of a tier while the step runs, in which `begins` begin and `dies` end. */
+static int64_t step_bytes(const struct oracle *o, const struct state *at, const mp_alternative *alternative, uint64_t begins,
+                          uint64_t dies, int tier)
+{
+    int64_t bytes = tier ? 0 : alternative->workspace_bytes;
+    uint64_t used_from = 0, used_to = 0, held = 0;
+    for (int i = 0; i < at->n_flights; i++) {
+        const mp_alternative *f = does(o, &at->flights[i]);
+        held |= changed_by(o, f) | set_of(o, f->reads, f->n_reads);
+        bytes += tier ? 0 : f->workspace_bytes;
+    }
     for (int b = 0; b < o->n_bits; b++) {
         const mp_storage *storage = &o->graph->storages[o->storage[b]];
-        if (at->live & one(b)) bytes += bytes_of(storage, is_beside);
-        if (begins & one(b)) bytes += bytes_of(storage, is_beside);
-        if (begun(o, at->ran, b)) bytes += bytes_of(storage, is_beside);
+        if (begun(o, at->ran, b) || ((at->live | held) & one(b))) bytes += bytes_of(storage, tier);
+        if (begins & one(b)) bytes += bytes_of(storage, tier);
         if (!at->ran && storage->carried && !(at->live & one(b)))
-            bytes += bytes_of(storage, is_beside); /* in step 0 whatever comes */
+            bytes += bytes_of(storage, tier); /* in step 0 whatever comes */
     }
     for (size_t i = 0; i < alternative->n_in_place; i++) {
         int from = alternative->in_place[i].from, to = alternative->in_place[i].to, f = o->bit[from], t = o->bit[to];
-        if (f < 0 || t < 0 || !(dies & one(f)) || !(begins & one(t)) || (used_from & one(f)) || (used_to & one(t))) continue;
+        if (f < 0 || t < 0 || !(dies & one(f)) || !(begins & one(t)) || (used_from & one(f)) || (used_to & one(t)) ||
+            (held & one(f)))
+            continue;
         if (o->graph->storages[from].bytes < o->graph->storages[to].bytes) continue;
         used_from |= one(f);
         used_to |= one(t);
-        bytes -= bytes_of(&o->graph->storages[to], is_beside);
+        bytes -= bytes_of(&o->graph->storages[to], tier);
     }
     return bytes;
 }
@@ -278,11 +264,11 @@ static int64_t step_bytes(const struct oracle *o, const struct state *at, const 
 /* All ways to run an alternative: each of what it reads and begins lives on or not. */
 static bool run(struct oracle *o, int k, int v, int alternative_number)
 {
-    const struct state at = o->states[k];
+    const struct state at = o->t.states[k];
     const mp_alternative *alternative = &o->graph->nodes[v].alternatives[alternative_number];
     uint64_t begins = 0, touched = 0, ran = at.ran | one(v), choices[16], kept = 0;
     int n_choices = 0;
-    if (!may_run(o, &at, v, alternative)) return true;
+    if (!may_run(o, &at, v, alternative) || !leaves_alone(o, &at, alternative)) return true;
     for (size_t i = 0; i < alternative->n_writes; i++)
         if (o->bit[alternative->writes[i]] >= 0) begins |= one(o->bit[alternative->writes[i]]);
     for (size_t i = 0; i < alternative->n_adds; i++) {
@@ -307,13 +293,43 @@ static bool run(struct oracle *o, int k, int v, int alternative_number)
         uint64_t stay = kept;
         for (int c = 0; c < n_choices; c++)
             if (choice >> c & 1) stay |= choices[c];
-        struct state next = {ran, (at.live & ~touched) | stay, 0, 0, k, {.node = v, .alternative = alternative_number}, false};
-        const uint64_t dies = at.live & touched & ~stay;
-        int64_t bytes = step_bytes(o, &at, alternative, begins, dies, false);
-        if (bytes > o->room) continue;
-        if (o->beside < INT64_MAX && step_bytes(o, &at, alternative, begins, dies, true) > o->beside) continue;
-        next.extra = at.extra + alternative->ticks - (at.ran & one(v) ? 0 : o->least[v]);
+        struct state next = at;
+        int64_t bytes = step_bytes(o, &at, alternative, begins, at.live & touched & ~stay, 0);
+        bool fits = bytes <= o->room[0];
+        int64_t beside = 0;
+        for (int m = 1; m < (int)o->graph->n_tiers && fits; m++) {
+            const int64_t there = step_bytes(o, &at, alternative, begins, at.live & touched & ~stay, m);
+            fits = there <= o->room[m] && (beside += there) <= o->beside;
+        }
+        if (!fits) continue;
+        next.ran = ran;
+        next.live = (at.live & ~touched) | stay;
+        next.parent = k;
+        next.step = (mp_step){.node = v, .alternative = alternative_number};
+        next.settled = false;
         next.peak = bytes > at.peak ? bytes : at.peak;
+        next.extra -= at.ran & one(v) ? 0 : o->least[v];
+        if (o->issues && is_beside(alternative)) {
+            issue(o, &next, v, alternative_number);
+        } else {
+            next.extra += alternative->ticks;
+            pass(&next, alternative->ticks);
+        }
+        if (!reach(o, next)) return false;
+    }
+    return true;
+}
+
+/* All ways to wait for one step that is under way. */
+static bool wait(struct oracle *o, int k)
+{
+    for (int i = 0; i < o->t.states[k].n_flights; i++) {
+        struct state next = o->t.states[k];
+        next.extra += next.flights[i].left;
+        next.parent = k;
+        next.step = (mp_step){.node = -1};
+        next.settled = false;
+        pass(&next, next.flights[i].left);
         if (!reach(o, next)) return false;
     }
     return true;
@@ -328,31 +344,62 @@ static void begin(struct oracle *o)
         if (b >= 0 && o->graph->storages[s].carried && o->readers[b]) carried |= one(b);
     }
     for (uint64_t live = carried;; live = (live - 1) & carried) {
-        reach(o, (struct state){0, live, 0, 0, -1, {.node = -1}, false});
+        reach(o, (struct state){.live = live, .parent = -1, .step = {.node = -1}});
         if (!live) break;
     }
 }
 
-/* oracle_exact_plan, with at most beside_bytes in all other tiers together. */
-static bool look(const mp_graph *graph, int64_t budget_bytes, int64_t beside_bytes, bool any_order, int64_t *ticks,
-                 mp_step **steps, size_t *n, int64_t *peak_bytes)
+static bool is_under_way(const struct state *s, mp_step step)
+{
+    for (int i = 0; i < s->n_flights; i++)
+        if (s->flights[i].node == step.node && s->flights[i].alternative == step.alternative) return true;
+    return false;
+}
+
+/* The steps on the way to a state, each of which is waited for once it is no longer under way. */
+static mp_step *steps_to(const struct oracle *o, int found, size_t *n)
+{
+    int *way = malloc(sizeof *way), n_way = 0;
+    for (int k = found; o->t.states[k].parent >= 0; k = o->t.states[k].parent) n_way++;
+    way = realloc(way, ((size_t)n_way + 1) * sizeof *way);
+    mp_step *steps = malloc(((size_t)n_way + 1) * sizeof *steps);
+    assert_non_null(way);
+    assert_non_null(steps);
+    for (int k = found, i = n_way; i > 0; k = o->t.states[k].parent) way[--i] = k;
+    *n = 0;
+    for (int i = 0; i < n_way; i++) {
+        if (o->t.states[way[i]].step.node < 0) continue;
+        int until = (int)*n + 1;
+        mp_step *step = &steps[(*n)++];
+        *step = o->t.states[way[i]].step;
+        for (int j = i; is_under_way(&o->t.states[way[j]], *step); until += o->t.states[way[++j]].step.node >= 0) continue;
+        if (until > (int)*n) step->until = until;
+    }
+    free(way);
+    return steps;
+}
+
+static bool search(const mp_graph *graph, const int64_t *budgets, int64_t beside_bytes, bool any_order, bool issues,
+                   int64_t *ticks, mp_step **steps, size_t *n, int64_t *peak_bytes)
 {
     struct oracle *o = calloc(1, sizeof *o);
     assert_non_null(o);
     o->graph = graph;
-    o->room = budget_bytes;
+    memcpy(o->room, budgets, sizeof o->room);
     o->beside = beside_bytes;
     o->any_order = any_order;
+    o->issues = issues;
     read_graph(o);
     begin(o);
     const uint64_t all = graph->n_nodes == 64 ? ~UINT64_C(0) : one((int)graph->n_nodes) - 1;
     bool complete = true;
     int found = -1;
-    while (o->n_heap && complete && found < 0) {
-        int k = queue_pop(o);
-        if (o->states[k].settled) continue;
-        o->states[k].settled = true;
-        if (!(all & ~o->states[k].ran & ~o->optional)) found = k;
+    while (o->t.n_heap && complete && found < 0) {
+        int k = oracle_states_pop(&o->t);
+        if (o->t.states[k].settled) continue;
+        o->t.states[k].settled = true;
+        if (!(all & ~o->t.states[k].ran & ~o->optional) && !o->t.states[k].n_flights) found = k;
+        if (found < 0) complete = wait(o, k);
         for (int v = 0; v < (int)graph->n_nodes && complete && found < 0; v++)
             for (int f = 0; f < (int)graph->nodes[v].n_alternatives && complete; f++) complete = run(o, k, v, f);
     }
@@ -360,18 +407,12 @@ static bool look(const mp_graph *graph, int64_t budget_bytes, int64_t beside_byt
     *n = 0;
     if (complete) *ticks = -1;
     if (found >= 0) {
-        *ticks = o->states[found].extra;
-        *peak_bytes = o->states[found].peak + (budget_bytes - o->room);
+        *ticks = o->t.states[found].extra;
+        *peak_bytes = o->t.states[found].peak + (budgets[0] - o->room[0]);
         for (int v = 0; v < (int)graph->n_nodes; v++) *ticks += o->least[v];
-        for (int k = found; o->states[k].parent >= 0; k = o->states[k].parent) ++*n;
-        *steps = malloc((*n + 1) * sizeof **steps);
-        assert_non_null(*steps);
-        size_t t = *n;
-        for (int k = found; o->states[k].parent >= 0; k = o->states[k].parent) (*steps)[--t] = o->states[k].step;
+        *steps = steps_to(o, found, n);
     }
-    free(o->states);
-    free(o->table);
-    free(o->heap);
+    oracle_states_free(&o->t);
     free(o);
     return complete;
 }
@@ -379,20 +420,34 @@ static bool look(const mp_graph *graph, int64_t budget_bytes, int64_t beside_byt
 bool oracle_exact_plan(const mp_graph *graph, int64_t budget_bytes, bool any_order, int64_t *ticks, mp_step **steps, size_t *n,
                        int64_t *peak_bytes)
 {
-    return look(graph, budget_bytes, INT64_MAX, any_order, ticks, steps, n, peak_bytes);
+    int64_t budgets[MP_MAX_TIERS] = {budget_bytes};
+    for (int m = 1; m < MP_MAX_TIERS; m++) budgets[m] = INT64_MAX / 2;
+    return search(graph, budgets, INT64_MAX / 2, any_order, false, ticks, steps, n, peak_bytes);
 }
 
 bool oracle_exact_beside(const mp_graph *graph, int64_t budget_bytes, int64_t beside_bytes, bool any_order, int64_t *ticks)
 {
     mp_step *steps;
     size_t n;
-    int64_t peak_bytes;
-    bool complete = look(graph, budget_bytes, beside_bytes, any_order, ticks, &steps, &n, &peak_bytes);
+    int64_t peak_bytes, budgets[MP_MAX_TIERS] = {budget_bytes};
+    for (int m = 1; m < MP_MAX_TIERS; m++) budgets[m] = INT64_MAX / 2;
+    bool complete = search(graph, budgets, beside_bytes, any_order, false, ticks, &steps, &n, &peak_bytes);
     free(steps);
     return complete;
 }
 
+bool oracle_in_tiers(const mp_graph *graph, const int64_t *budgets, bool issues, int64_t *ticks, mp_step **steps, size_t *n)
+{
+    int64_t peak_bytes;
+    return search(graph, budgets, INT64_MAX / 2, true, issues, ticks, steps, n, &peak_bytes);
+}
+
 bool oracle_exact(const mp_graph *graph, int64_t budget_bytes, bool any_order, int64_t *ticks)
 {
-    return oracle_exact_beside(graph, budget_bytes, INT64_MAX, any_order, ticks);
+    mp_step *steps;
+    size_t n;
+    int64_t peak_bytes;
+    bool complete = oracle_exact_plan(graph, budget_bytes, any_order, ticks, &steps, &n, &peak_bytes);
+    free(steps);
+    return complete;
 }

@@ -14,6 +14,7 @@ enum { SIDE = POFO_BYTES + 1, MOST_STEPS = 2000, MOST_COPIES = 4 * POFO_CELLS };
 struct pofo {
     const cells *c;
     int n, bytes, ticks;
+    bool copies; /* there are any */
     int forward[POFO_CELLS + 1], backward[POFO_CELLS + 1];
     int state[POFO_CELLS + 1], all[POFO_CELLS + 1], gradient[POFO_CELLS + 1]; /* bytes; all: state and internal value */
     int rotor[POFO_CELLS][POFO_CELLS][SIDE];                                  /* 0: not asked yet */
@@ -131,7 +132,7 @@ static int best_of(pofo *p, situation s, decision *chosen)
     for (int to = s.i + 1; to <= p->n; to++)
         for (int k = 0; k < 4; k++) {
             const decision d = {.to = to, .keeps = k & 1, .copies = k & 2};
-            if ((d.keeps && to > s.i + 1) || (d.copies && s.i == 0)) continue;
+            if ((d.keeps && to > s.i + 1) || (d.copies && (s.i == 0 || !p->copies))) continue;
             situation next;
             int ticks = decide(p, &s, &d, &next);
             if (ticks < POFO_NEVER) ticks += best_of(p, next, NULL);
@@ -142,11 +143,11 @@ static int best_of(pofo *p, situation s, decision *chosen)
     return *known = best;
 }
 
-pofo *pofo_solve(const cells *c, int bytes)
+pofo *pofo_solve(const cells *c, int bytes, bool copies)
 {
     pofo *p = mp_alloc(1, sizeof *p);
     assert_true(p && c->n <= POFO_CELLS && bytes <= POFO_BYTES);
-    *p = (pofo){.c = c, .n = c->n, .bytes = bytes};
+    *p = (pofo){.c = c, .n = c->n, .bytes = bytes, .copies = copies};
     for (int k = 1; k <= p->n; k++) {
         const cell *x = &c->cell[k];
         assert_true(x->reads_before && x->reads_after);

@@ -21,7 +21,7 @@ enum { POFO_CELLS = 16, POFO_BYTES = 64, POFO_NEVER = 1 << 28 };
 typedef struct pofo pofo;
 /* Fills the tables for a chain whose cells all read both states, at most `bytes` of memory, what is always live aside, and a
  * link that copies a byte in a tick each way. Released with pofo_free. Time and bytes O(cells * bytes^3). */
-pofo *pofo_solve(const cells *c, int bytes);
+pofo *pofo_solve(const cells *c, int bytes, bool copies);
 void pofo_free(pofo *p);
 int pofo_ticks(const pofo *p); /* in its model; -1: nothing fits */
 

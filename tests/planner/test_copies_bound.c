@@ -4,6 +4,7 @@
 #include "memplan/training.h"
 #include "planner/solve/away.h"
 #include "planner/solve/solver.h"
+#include "tests/cases/chain_graph.h"
 #include "tests/cases/test.h"
 #include "tests/oracles/oracle_exact.h"
 #include "tests/oracles/random_copies.h"
@@ -42,7 +43,7 @@ static void assert_no_less(const mp_graph *graph, const mp_plan *plan, const int
 {
     for (int64_t longer = 1; longer <= plan->ticks; longer *= 4) {
         mp_bound bound;
-        assert_int_equal(mp_copies_bound(graph, plan->peak_bytes, tier_bytes, plan->ticks + longer, &bound, NULL), MP_OK);
+        assert_int_equal(mp_copies_bound(graph, plan->peak_bytes, tier_bytes, plan->ticks + longer, 1, &bound, NULL), MP_OK);
         if (bound.ticks > plan->ticks)
             fail_msg("a plan takes %lld ticks, and all take %lld", (long long)plan->ticks, (long long)bound.ticks);
         *n_more += bound.ticks > least_ticks(graph);
@@ -141,4 +142,41 @@ TEST(no_plan_has_less_in_another_tier_than_its_floor)
     }
     printf("%d budgets, %d exact\n", n, n_exact);
     assert_true(n > 100 && n_exact >= 5);
+}
+
+/* A chain whose layers run once: what does not fit at the loss must be out by then, and what is out must come back. The best
+ * plan waits for that; the bound is hardly below it, and never above it, however long the plan that is known. */
+TEST(over_a_slow_link_the_bound_is_hardly_below_the_best_plan)
+{
+    enum { LAYERS = 6, BYTES = 100, SLOW = 10 };
+    int n_near = 0, n_more = 0;
+    for (int way = 0; way < 3; way++) { /* slow out, back, both */
+        const mp_link link = {.out_bytes_per_second = BYTES / (way != 1 ? SLOW : 1.0),
+                              .in_bytes_per_second = BYTES / (way != 0 ? SLOW : 1.0)};
+        mp_graph *graph;
+        assert_int_equal(chain_graph(LAYERS, BYTES, 0, true, &graph, NULL), MP_OK);
+        for (size_t v = 0; v < graph->n_nodes; v++)
+            if (graph->nodes[v].phase == MP_PHASE_FORWARD) graph->nodes[v].flags |= MP_NODE_ONCE;
+        assert_int_equal(mp_graph_offload(graph, &(mp_offload){.host = &link, .least_bytes = 1}, NULL, NULL), MP_OK);
+        for (int n_out = 2; n_out < 5; n_out++) {
+            mp_answer answer;
+            const mp_request request = {.graph = graph,
+                                        .budget_bytes = chain_keep_all_bytes(LAYERS, BYTES, 0) - n_out * BYTES,
+                                        .wants_bound = true,
+                                        .moves = 100};
+            assert_int_equal(mp_solve(&request, &answer, NULL), MP_OK);
+            assert_non_null(answer.plan);
+            assert_true(answer.plan->ticks >= n_out * SLOW);
+            n_near += answer.bound.ticks >= answer.plan->ticks * 8 / 10;
+            assert_no_less(graph, answer.plan, NULL, &n_more);
+            mp_answer_free(&answer);
+        }
+        mp_graph_free(graph);
+    }
+    assert_true(n_near >= 3);
+}
+
+int main(void)
+{
+    return test_run(NULL, NULL);
 }

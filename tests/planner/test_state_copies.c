@@ -1,12 +1,13 @@
 /* test_state_copies.c - optimizer state in another tier: its copies, plans that place them, and what is proved of those, beside
  * a simulator and a search that tries everything. */
 #include "estimator/base/memory.h"
+#include "estimator/graph/fold.h"
 #include "memplan/check.h"
 #include "memplan/floor.h"
 #include "memplan/makespan.h"
 #include "memplan/solver.h"
 #include "memplan/training.h"
-#include "planner/order/fold.h"
+#include "planner/order/updates.h"
 #include "planner/solve/solver.h"
 #include "tests/cases/test.h"
 #include "tests/oracles/oracle_exact.h"
@@ -49,10 +50,10 @@ static void new_node(mp_graph *g, mp_phase phase, const int *reads, size_t n_rea
 enum { G1, G2, W1, W2, S1, S2, HOME1, OLD1, HOME2, OLD2 }; /* storages of the document's two updates */
 enum { BACK2, BACK1, UPDATE1, UPDATE2, IN1, OUT1, IN2, OUT2 };
 
-static mp_graph *two_updates(void)
+/* Without their states moved. */
+static mp_graph *two_plain_updates(void)
 {
     mp_graph *g;
-    size_t n;
     assert_int_equal(mp_graph_new("two updates", &g, NULL), MP_OK);
     g->tick_seconds = 1e-9;
     for (int k = 0; k < 2; k++) new_storage(g, k ? "g2" : "g1", MP_KIND_GRADIENT, 64);
@@ -63,6 +64,13 @@ static mp_graph *two_updates(void)
     new_node(g, MP_PHASE_UPDATE, (int[]){G1, W1, S1}, 3, (int[]){W1, S1}, 2, MS);
     new_node(g, MP_PHASE_UPDATE, (int[]){G2, W2, S2}, 3, (int[]){W2, S2}, 2, MS);
     assert_int_equal(mp_graph_finish(g, NULL), MP_OK);
+    return g;
+}
+
+static mp_graph *two_updates(void)
+{
+    mp_graph *g = two_plain_updates();
+    size_t n;
     move_states(g, mp_link_find("pcie4"), false, &n);
     assert_int_equal(n, 2);
     return g;
@@ -203,6 +211,11 @@ TEST(plans_with_state_in_another_tier_are_right_and_fit_where_any_does)
         held = simulate(before, steps, mp_keep_all(before, steps));
         assert_int_equal(high, held.tiers[0].peak_bytes);
         simulation_free(&held);
+        /* so does keep-all with updates where they can run first */
+        mp_step *early;
+        assert_int_equal(mp_updates_place_early(g, &early, &n, NULL), MP_OK);
+        assert_true(n == g->n_nodes && steps_obey(g, early, n)); /* with all optional copies */
+        mp_free(early);
         /* the least bytes that any order needs are those without the copies, and not below the floor */
         assert_int_equal(mp_state_fold(g, &folded, NULL), MP_OK);
         for (least = 0; least < high;) {
@@ -261,4 +274,37 @@ TEST(copies_of_state_come_last_and_are_between_a_tier_and_one_update)
     refused(workspace, "copies state, and has other forms or a workspace");
     refused(not_at_home, "copies state, and not between another tier");
     refused(read_twice, "copies state, and not between another tier");
+}
+
+TEST(memory_that_is_short_is_said_and_all_of_it_given_back)
+{
+    const mp_offload offload = {.host = mp_link_find("pcie4"), .moves_state = true};
+    mp_status st = MP_NOMEM;
+    for (long k = 0; st != MP_OK; k++) {
+        mp_graph *g = two_plain_updates();
+        mp_alloc_budget = k;
+        st = mp_graph_offload(g, &offload, NULL, NULL);
+        mp_alloc_budget = -1;
+        assert_true(st == MP_OK || st == MP_NOMEM);
+        mp_graph_free(g);
+    }
+    mp_graph *g = two_updates();
+    mp_step steps[OUT2 + 1];
+    mp_plan *start;
+    const long before = mp_alloc_live;
+    assert_int_equal(mp_plan_new(g, "none", steps, mp_keep_all(g, steps), &start, NULL), MP_OK);
+    st = MP_NOMEM;
+    for (long k = 0; st != MP_OK; k += 1 + k / 64) {
+        mp_answer answer = {0};
+        const mp_request request = {
+            .graph = g, .budget_bytes = STATE + 128 + 2 * (int64_t)STATE, .start = start, .solver = "none"};
+        mp_alloc_budget = k;
+        st = mp_solve(&request, &answer, NULL);
+        mp_alloc_budget = -1;
+        assert_true(st == MP_OK || st == MP_NOMEM);
+        if (st == MP_OK) mp_answer_free(&answer);
+    }
+    mp_plan_free(start);
+    assert_int_equal(mp_alloc_live, before);
+    mp_graph_free(g);
 }

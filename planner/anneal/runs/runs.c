@@ -41,10 +41,10 @@ size_t mp_runs_steps(const mp_runs *x, mp_step *steps)
     for (int p = 0; p < x->profile->n_positions; p++) {
         const int run = x->run_at[p];
         mp_node_run *r = run < 0 || run == x->end ? NULL : &x->runs[run];
-        const int issued = r && r->is_wait ? (int)x->runs[r->mate].ended : 0;
+        const int issued = r && r->is_wait ? x->runs[r->mate].step : 0;
         if (r && r->is_wait) mp_steps_issue(steps, issued, issued + 1, (int)n);
         if (!r || r->is_wait) continue;
-        r->ended = (int64_t)n;
+        r->step = (int)n;
         steps[n++] = (mp_step){.node = r->node, .alternative = r->alternative};
     }
     return n;
@@ -67,6 +67,7 @@ void mp_runs_occupy(mp_runs *x, int run, bool enters)
 {
     const int position = mp_runs_position(x, run);
     for (int m = 0; m < (int)x->graph->n_tiers; m++) {
+        if (!x->has_limit[m]) continue;
         if (enters)
             mp_profile_occupy(x->profile + m, position, mp_runs_limit(x, run, m));
         else
@@ -79,8 +80,7 @@ static int64_t later(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* Returns the ticks of compute before a position. */
-static int64_t ticks_before(const mp_runs *x, int position)
+int64_t mp_runs_ticks_before(const mp_runs *x, int position)
 {
     int64_t sum = 0;
     for (int p = position; p > 0; p -= p & -p) sum += x->sums[p];
@@ -89,7 +89,7 @@ static int64_t ticks_before(const mp_runs *x, int position)
 
 int mp_runs_ahead(const mp_runs *x, int position, int64_t ticks)
 {
-    int64_t rest = ticks_before(x, position) - ticks;
+    int64_t rest = mp_runs_ticks_before(x, position) - ticks;
     int step = 1, at = 0; /* `at`: positions before it have at most the rest */
     if (rest < 0) return -1;
     while (step <= x->profile->n_positions / 2) step *= 2;
@@ -101,14 +101,27 @@ int mp_runs_ahead(const mp_runs *x, int position, int64_t ticks)
     return at < position ? at : position - 1;
 }
 
-int64_t mp_runs_ticks(const mp_runs *x)
+int mp_runs_reach(const mp_runs *x, int64_t ticks)
+{
+    int step = 1, at = 0; /* `at`: before it compute runs for less */
+    while (step <= x->profile->n_positions / 2) step *= 2;
+    for (; step > 0; step /= 2) {
+        if (at + step > x->profile->n_positions || x->sums[at + step] >= ticks) continue;
+        at += step;
+        ticks -= x->sums[at];
+    }
+    return ticks > 0 && at + 1 < x->profile->n_positions ? at + 1 : at;
+}
+
+int64_t mp_runs_ticks_within(const mp_runs *x, int64_t most)
 {
     int64_t free_at[MP_MAX_CHANNELS] = {0}, compute = 0, before = 0, last = 0; /* `compute`: when its steps before have ended */
     for (int k = 0; k < x->queue.n; k++) {
         mp_node_run *r = &x->runs[x->queue.runs[k]];
-        const int64_t sum = ticks_before(x, r->position);
+        const int64_t sum = mp_runs_ticks_before(x, r->position);
         compute += sum - before;
         before = sum;
+        if (compute + x->ticks - before > most) break;
         if (r->is_wait) {
             compute = later(compute, x->runs[r->mate].ended);
         } else {
@@ -116,6 +129,7 @@ int64_t mp_runs_ticks(const mp_runs *x)
             *end = r->ended = later(compute, *end) + r->does->ticks;
             last = later(last, *end);
         }
+        r->waited = compute - sum;
     }
     return later(last, compute + x->ticks - before);
 }
@@ -284,7 +298,7 @@ void mp_runs_spread(mp_runs *x)
     spread(x, order, n);
     x->n_shifted = 0;
     for (int s = 0; s < (int)x->graph->n_storages && !x->failed; s++) {
-        if (mp_storage_is_static(&x->graph->storages[s])) continue;
+        if (mp_storage_is_static(&x->graph->storages[s]) || !x->has_limit[x->graph->storages[s].tier]) continue;
         mp_profile *profile = x->profile + x->graph->storages[s].tier;
         if (mp_storage_is_sum(x->graph, s)) {
             if (mp_lifetime_of_sum(x, s, &begin, &end)) mp_profile_add(profile, begin, end, x->graph->storages[s].bytes);
@@ -336,6 +350,7 @@ mp_status mp_runs_new(const mp_graph *graph, int64_t budget_bytes, const int64_t
     *x = (mp_runs){.graph = graph};
     for (int m = 0; m < (int)graph->n_tiers; m++) {
         const int64_t bytes = !m ? budget_bytes : tier_bytes && tier_bytes[m] ? tier_bytes[m] : INT64_MAX / 2;
+        x->has_limit[m] = !m || (tier_bytes && tier_bytes[m]);
         x->limit[m] = bytes - mp_graph_static_bytes_in(graph, m);
     }
     x->end_workspace_bytes = update_workspace(graph);

@@ -26,7 +26,9 @@ typedef struct mp_node_run {
     int position;               /* position in the order, -1 if not in it */
     bool is_on;                 /* true if its reads and writes count */
     bool is_wait;
-    int64_t ended;          /* of an issued run: work of mp_runs_ticks and mp_runs_steps */
+    int64_t ended;          /* of an issued run: when it ended at the last mp_runs_ticks */
+    int step;               /* of an issued run: work of mp_runs_steps */
+    int64_t waited;         /* of it and its wait: for how long compute had waited there */
     int64_t in_place_bytes; /* bytes saved at its position by in-place pairs */
 } mp_node_run;
 
@@ -60,6 +62,7 @@ typedef struct mp_runs {
     mp_pool *pool; /* owns all arrays except those that grow */
     const mp_graph *graph;
     int64_t limit[MP_MAX_TIERS];      /* per tier: budget less what is always live there */
+    bool has_limit[MP_MAX_TIERS];     /* per tier: there is a budget; else its profile stays empty. Of the device always */
     mp_profile profile[MP_MAX_TIERS]; /* per tier of the graph */
     mp_alternative **waits;           /* per node: what the waits of its alternatives do; NULL: none is issued */
     int *run_at;                      /* per position: its run, -1 if empty; `end` has the last position */
@@ -122,8 +125,13 @@ static inline int mp_runs_position(const mp_runs *runs, int run)
 }
 /* Returns the bytes over the limits of all tiers, added up over the order. O(tiers). */
 int64_t mp_runs_over(const mp_runs *runs);
-/* Returns the makespan of the order, without updates (makespan.h). O(1 + issued runs * log positions). */
-int64_t mp_runs_ticks(const mp_runs *runs);
+/* Returns the makespan of the order, without updates (makespan.h); or if it is more than `most`, something that is too. O(1 +
+ * issued runs * log positions). */
+int64_t mp_runs_ticks_within(const mp_runs *runs, int64_t most);
+static inline int64_t mp_runs_ticks(const mp_runs *runs)
+{
+    return mp_runs_ticks_within(runs, INT64_MAX);
+}
 /* Adds to the ticks of compute at a position; nothing without `sums`. O(log positions). Source: Fenwick 1994. */
 static inline void mp_runs_add_ticks(mp_runs *runs, int position, int64_t ticks)
 {
@@ -132,6 +140,10 @@ static inline void mp_runs_add_ticks(mp_runs *runs, int position, int64_t ticks)
 /* Returns the last position before `position` that compute reaches at least `ticks` earlier; -1 if there is none. Only of
  * graphs with copies. O(log positions). */
 int mp_runs_ahead(const mp_runs *runs, int position, int64_t ticks);
+/* Returns the first position before which compute runs for at least `ticks`. Only of graphs with copies. O(log positions). */
+int mp_runs_reach(const mp_runs *runs, int64_t ticks);
+/* Returns the ticks of compute before a position. Only of graphs with copies. O(log positions). */
+int64_t mp_runs_ticks_before(const mp_runs *runs, int position);
 /* Returns the most that may be live at a run, of its tier, with its workspace left out. */
 int64_t mp_runs_limit(const mp_runs *runs, int run, int tier);
 /* Enters a run's limits into all profiles at its position, or takes them out. */

@@ -86,6 +86,7 @@ static void shift(mp_runs *x, int begin, int end, int by)
 {
     const int next = x->run_at[end];
     for (int m = 0; m < (int)x->graph->n_tiers; m++) {
+        if (!x->has_limit[m]) continue;
         const int64_t left = by > 0     ? level_before(x, x->run_at[begin], m)
                              : next < 0 ? mp_profile_level(x->profile + m, end)
                                         : level_before(x, next, m);

@@ -13,7 +13,8 @@ static int64_t bytes_of(const mp_runs *x, int s)
 /* Adds the storage's bytes to positions [begin, end) of its tier, or takes them away; nothing if begin >= end. */
 static void add(mp_runs *x, int s, int begin, int end, int sign)
 {
-    mp_profile_add(x->profile + x->graph->storages[s].tier, begin, end, sign * bytes_of(x, s));
+    const int tier = x->graph->storages[s].tier;
+    if (x->has_limit[tier]) mp_profile_add(x->profile + tier, begin, end, sign * bytes_of(x, s));
 }
 
 int mp_lifetime_end(const mp_runs *x, int s, int producer)

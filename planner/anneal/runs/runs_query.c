@@ -157,13 +157,19 @@ static bool is_under_way(const mp_runs *x, int run, int position)
     return r->mate >= 0 && !r->is_wait && r->position < position && mp_runs_position(x, r->mate) > position;
 }
 
-/* True if the instance of s at a position is still being written. */
-static bool is_incomplete(const mp_runs *x, int s, int position)
+/* True if it is issued on this channel (-1: none), so that it comes after what was issued there before. */
+static bool is_behind(const mp_runs *x, int run, int channel)
+{
+    return x->runs[run].mate >= 0 && x->runs[run].does->channel == channel;
+}
+
+/* True if the instance of s at a position is still being written, on another channel than this. */
+static bool is_incomplete(const mp_runs *x, int s, int position, int channel)
 {
     const int producer = mp_runs_latest_producer(x, s, position), writer = x->graph->writer[s];
     for (int k = 0; writer >= 0 && k < x->of_node[writer].n; k++)
         if (is_under_way(x, x->of_node[writer].runs[k], position)) return true;
-    return producer >= 0 && is_under_way(x, producer, position);
+    return producer >= 0 && is_under_way(x, producer, position) && !is_behind(x, producer, channel);
 }
 
 /* True if an issued run reads s at a position. */
@@ -181,11 +187,11 @@ static bool is_being_read(const mp_runs *x, int s, int position)
     return false;
 }
 
-/* True if a run of the list, waits left out, stands between two positions. */
-static bool any_between(const mp_runs *x, const mp_run_list *list, int from, int to)
+/* True if a run of the list, waits and what is issued on this channel left out, stands between two positions. */
+static bool any_between(const mp_runs *x, const mp_run_list *list, int from, int to, int channel)
 {
     for (int k = mp_run_list_find(x, list, from + 1); k < list->n && mp_runs_position(x, list->runs[k]) < to; k++)
-        if (!x->runs[list->runs[k]].is_wait) return true;
+        if (!x->runs[list->runs[k]].is_wait && !is_behind(x, list->runs[k], channel)) return true;
     return false;
 }
 
@@ -206,11 +212,12 @@ static bool is_left_alone(const mp_runs *x, int run)
     const int end = mp_runs_position(x, r->mate);
     if (end < r->position) return false;
     for (size_t k = 0; k < r->does->n_reads; k++)
-        if (any_between(x, &x->producers[r->does->reads[k]], r->position, end)) return false;
+        if (any_between(x, &x->producers[r->does->reads[k]], r->position, end, -1)) return false;
     for (size_t k = 0; k < r->does->n_writes; k++) {
         const int s = r->does->writes[k];
         if (mp_storage_is_static(&x->graph->storages[s]) && any_uses(x, s, r->position, end)) return false;
-        if (any_between(x, &x->producers[s], r->position, end) || any_between(x, &x->readers[s], r->position, end))
+        if (any_between(x, &x->producers[s], r->position, end, -1) ||
+            any_between(x, &x->readers[s], r->position, end, r->does->channel))
             return false;
     }
     return true;
@@ -219,10 +226,11 @@ static bool is_left_alone(const mp_runs *x, int run)
 static bool leaves_alone(const mp_runs *x, int run)
 {
     const mp_node_run *r = &x->runs[run];
+    const int channel = r->mate >= 0 ? r->does->channel : -1;
     for (size_t k = 0; k < r->does->n_reads; k++)
-        if (is_incomplete(x, r->does->reads[k], r->position)) return false;
+        if (is_incomplete(x, r->does->reads[k], r->position, channel)) return false;
     for (size_t k = 0; k < r->does->n_writes; k++)
-        if (is_incomplete(x, r->does->writes[k], r->position) || is_being_read(x, r->does->writes[k], r->position))
+        if (is_incomplete(x, r->does->writes[k], r->position, -1) || is_being_read(x, r->does->writes[k], r->position))
             return false;
     return r->mate < 0 || is_left_alone(x, run);
 }

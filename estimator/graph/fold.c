@@ -1,5 +1,5 @@
 /* fold.c - copies a graph, but for its copies of state and what they bring. */
-#include "planner/order/fold.h"
+#include "estimator/graph/fold.h"
 
 #include <string.h>
 

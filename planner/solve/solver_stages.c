@@ -1,0 +1,277 @@
+/* solver_stages.c - answers a request; what a graph with copies is searched for, one after the other: choices of others' rules,
+ * the plan without copies, on tiny graphs every plan that copies in order, the plan that only copies, and moves of all kinds. A
+ * stage is left out where it is proved that it finds nothing better. */
+#include "planner/solve/solver.h"
+
+#include <string.h>
+
+#include "estimator/base/clock.h"
+#include "estimator/graph/fold.h"
+#include "estimator/graph/liveness.h"
+#include "estimator/graph/plain.h"
+#include "memplan/check.h"
+#include "planner/bound/proof.h"
+#include "planner/math/tuning.h"
+#include "planner/order/variant.h"
+#include "planner/search/searchers.h"
+#include "planner/solve/away.h"
+#include "planner/solve/copies.h"
+#include "planner/solve/state.h"
+
+typedef struct stages {
+    const mp_request *request;
+    mp_plain plain;
+    double start;
+    mp_plan *best; /* NULL: none yet */
+    bool stopped;
+} stages;
+
+static void clear(stages *x)
+{
+    mp_plain_free(&x->plain);
+    mp_plan_free(x->best);
+}
+
+static bool fits(const mp_request *request, const mp_plan *plan)
+{
+    bool does = plan && plan->peak_bytes <= request->budget_bytes;
+    for (size_t m = 1; does && m < request->graph->n_tiers; m++)
+        does = !request->tier_bytes[m] || plan->tiers[m].peak_bytes <= request->tier_bytes[m];
+    return does;
+}
+
+/* The ticks of the best plan; INT64_MAX: none fits. */
+static int64_t best_ticks(const stages *x)
+{
+    return fits(x->request, x->best) ? x->best->ticks : INT64_MAX;
+}
+
+/* Takes a plan in the place of the best if it is better; of equals the earlier stays. *plan is then NULL. */
+static void hand_on(stages *x, mp_plan **plan)
+{
+    const bool does_fit = fits(x->request, *plan), did = fits(x->request, x->best);
+    bool is_better = *plan && (!x->best || does_fit > did);
+    if (*plan && x->best && does_fit == did)
+        is_better = did ? (*plan)->ticks < x->best->ticks : (*plan)->peak_bytes < x->best->peak_bytes;
+    if (!is_better) return;
+    mp_plan_free(x->best);
+    x->best = *plan;
+    *plan = NULL;
+}
+
+/* What is asked for in a stage that ends at this share of the time limit. */
+static mp_request ask(const stages *x, const char *solver, double share)
+{
+    const double LEAST = 1e-3, left = share * x->request->time_limit - (mp_clock_now() - x->start);
+    mp_request asked = *x->request;
+    asked.own = NULL;
+    asked.solver = solver;
+    asked.start = x->best;
+    asked.checkpoints = NULL;
+    if (asked.time_limit > 0) asked.time_limit = left > LEAST ? left : LEAST;
+    return asked;
+}
+
+/* Replaces the plan by one that issues its copies, if that is faster. */
+static mp_status issue_copies(const mp_request *request, mp_plan **plan, mp_error *err)
+{
+    bool is_faster;
+    mp_plan *after = NULL;
+    MP_OWNED mp_step *steps = mp_alloc((*plan)->n_steps, sizeof *steps);
+    MP_ENSURE(steps, err, MP_NOMEM, "out of memory for a plan of %zu steps", (*plan)->n_steps);
+    MP_CHECK(mp_copies_issue(request, *plan, steps, &is_faster, err));
+    if (!is_faster) return MP_OK;
+    MP_CHECK(mp_plan_with_steps(request->graph, *plan, steps, &after, err));
+    mp_plan_free(*plan);
+    *plan = after;
+    MP_CHECK(mp_plan_check(request->graph, after, err));
+    if (!request->on_offer) return MP_OK;
+    return request->on_offer(after->steps, after->n_steps, after->peak_bytes, after->ticks, request->on_offer_data, err);
+}
+
+/* Finds the best plan without copies, as a plan of the graph with them. */
+static mp_status solve_plain(stages *x, mp_error *err)
+{
+    MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
+    MP_OWNED_BY(mp_plan_free) mp_plan *plan = NULL;
+    MP_OWNED_BY(mp_problem_free) mp_problem *problem = NULL;
+    mp_request asked = ask(x, x->request->solver, MP_COPIES_PLAIN_SHARE);
+    asked.own = x->request->own;
+    asked.checkpoints = x->request->checkpoints;
+    asked.graph = x->plain.graph;
+    asked.problem = NULL;
+    asked.start = NULL;
+    asked.refine = asked.explains_bound = false;
+    asked.on_offer = NULL;
+    MP_CHECK(mp_request_complete(&asked, &asked, &problem, err));
+    MP_CHECK(mp_solve_at_once(&asked, &answer, err));
+    const mp_plan *found = answer.plan ? answer.plan : answer.smallest;
+    mp_plain_back(&x->plain, found->steps, found->n_steps);
+    x->stopped |= answer.stopped;
+    MP_CHECK(mp_plan_new(x->request->graph, found->solver, found->steps, found->n_steps, &plan, err));
+    hand_on(x, &plan);
+    return MP_OK;
+}
+
+/* Runs a searcher that copies, and hands on its plan with the copies issued. */
+static mp_status solve_copying(stages *x, const mp_request *stage, mp_error *err)
+{
+    MP_CLEARED_BY(mp_answer_free) mp_answer answer = {0};
+    mp_request asked = *stage;
+    asked.wants_bound = asked.explains_bound = asked.refine = false;
+    asked.on_offer = NULL;
+    MP_CHECK(mp_solve_at_once(&asked, &answer, err));
+    x->stopped |= answer.stopped;
+    if (answer.plan) MP_CHECK(issue_copies(&asked, &answer.plan, err));
+    hand_on(x, answer.plan ? &answer.plan : &answer.smallest);
+    return MP_OK;
+}
+
+/* True if it is proved that no plan without copies takes less than the best. */
+static mp_status is_plain_in_vain(const stages *x, bool *out, mp_error *err)
+{
+    MP_OWNED_BY(mp_problem_free) mp_problem *problem = NULL;
+    const mp_bound_options options = {.effort = 0};
+    mp_bound bound;
+    *out = false;
+    if (best_ticks(x) == INT64_MAX) return MP_OK;
+    MP_CHECK(mp_problem_new(x->plain.graph, &problem, err));
+    MP_CHECK(mp_prove(problem, x->request->budget_bytes, x->request->keep_order, &options, &bound, err));
+    *out = bound.infeasible || bound.ticks >= best_ticks(x);
+    return MP_OK;
+}
+
+/* The same of plans that compute nothing again. */
+static mp_status is_copying_alone_in_vain(const stages *x, bool *out, mp_error *err)
+{
+    MP_CLEARED_BY(mp_variant_free) mp_variant once = {0};
+    const mp_request *request = x->request;
+    mp_bound bound;
+    *out = false;
+    if (best_ticks(x) == INT64_MAX) return MP_OK;
+    MP_CHECK(mp_variant_of(request->graph, &once, err));
+    for (size_t v = 0; v < once.graph.n_nodes; v++) mp_node_forbid_rerun(&once.graph.nodes[v]);
+    MP_CHECK(mp_copies_bound(&once.graph, request->budget_bytes, request->tier_bytes, best_ticks(x), 0, &bound, err));
+    *out = bound.ticks >= best_ticks(x);
+    return MP_OK;
+}
+
+/* Finds plans to start from, for moves of all kinds. */
+static mp_status find_starts(stages *x, bool tries_all, mp_error *err)
+{
+    static const mp_solver rules = {"auto", "", "", mp_run_offload_rules, false, true, false, true};
+    bool is_in_vain;
+    mp_request asked = ask(x, "none", MP_COPIES_PLAIN_SHARE);
+    asked.own = &rules;
+    MP_CHECK(solve_copying(x, &asked, err));
+    MP_CHECK(is_plain_in_vain(x, &is_in_vain, err));
+    if (!is_in_vain) MP_CHECK(solve_plain(x, err));
+    if (tries_all) {
+        asked = ask(x, "exact", MP_COPIES_PLAIN_SHARE);
+        asked.start = NULL; /* the best plan in order need not be better before its copies are issued */
+        MP_CHECK(solve_copying(x, &asked, err));
+    }
+    MP_CHECK(is_copying_alone_in_vain(x, &is_in_vain, err));
+    asked = ask(x, "copy-only", MP_COPIES_ONLY_SHARE);
+    asked.start = NULL;
+    return is_in_vain ? MP_OK : solve_copying(x, &asked, err);
+}
+
+/* Claims what is proved of all plans with copies, if that is more. */
+static mp_status bound_copies(const mp_request *request, mp_answer *answer, mp_error *err)
+{
+    mp_bound bound;
+    MP_CHECK(mp_copies_bound(request->graph, request->budget_bytes, request->tier_bytes, answer->plan->ticks, 1, &bound, err));
+    if (bound.ticks <= answer->bound.ticks) return MP_OK;
+    answer->bound = bound;
+    return mp_answer_claim_bound(answer, request->graph, err);
+}
+
+/* Answers a request that has a problem, for a graph with copies. */
+static mp_status solve_in_stages(const mp_request *request, mp_answer *answer, mp_error *err)
+{
+    static const mp_solver copying = {"auto", "", "", mp_run_copies, false, true, false, true};
+    const mp_solver *solver = request->own ? request->own : mp_solver_find(request->solver ? request->solver : "auto");
+    MP_CLEARED_BY(clear) stages x = {.request = request, .start = mp_clock_now()};
+    MP_ENSURE(solver, err, MP_INVALID, "there is no solver '%s'", request->solver);
+    if (solver->wants_copies) return mp_solve_at_once(request, answer, err);
+    const bool is_exact = solver->run == mp_run_exact, is_auto = solver->run == mp_run_auto;
+    const bool moves = is_auto || solver->run == mp_run_anneal;
+    const mp_plan *start = request->start;
+    MP_CHECK(mp_plain_of(request->graph, &x.plain, err));
+    if (start) MP_CHECK(mp_plan_new(request->graph, start->solver, start->steps, start->n_steps, &x.best, err));
+    if (moves && !(request->refine && start))
+        MP_CHECK(find_starts(&x, is_auto && request->graph->n_nodes <= MP_AUTO_EXACT_NODES, err));
+    else if (!moves && !is_exact)
+        MP_CHECK(solve_plain(&x, err));
+    mp_request asked = ask(&x, is_exact ? "exact" : "none", 1);
+    asked.own = moves ? &copying : NULL;
+    MP_CHECK(mp_solve_at_once(&asked, answer, err));
+    answer->stopped |= x.stopped;
+    if (!answer->plan) return MP_OK;
+    MP_CHECK(issue_copies(request, &answer->plan, err));
+    return mp_request_is_bounded(request) ? bound_copies(request, answer, err) : MP_OK;
+}
+
+/* Makes the plans of a graph that copies state of those found without, and proves the bound of the one that fits. */
+static mp_status copy_state(const mp_request *request, const mp_graph *folded, const mp_answer *plain, mp_answer *found,
+                            mp_error *err)
+{
+    const mp_graph *graph = request->graph;
+    mp_bound *bound = &found->bound, away;
+    mp_floor_reason reason;
+    MP_CHECK(mp_problem_floor(request->problem, &found->floor_bytes, &reason, err));
+    found->floor_node = reason.node;
+    MP_CHECK(mp_state_in_order(graph, plain->smallest, &found->smallest, err));
+    found->smallest->floor_bytes = found->floor_bytes;
+    MP_CHECK(mp_plan_check(graph, found->smallest, err));
+    if (!plain->plan) return MP_OK;
+    MP_CHECK(mp_state_plan(request, folded, plain->plan, &found->plan, err));
+    mp_plan_take_request(request, found->floor_bytes, found->plan);
+    MP_CHECK(mp_plan_check(graph, found->plan, err));
+    MP_CHECK(issue_copies(request, &found->plan, err));
+    if (bound->ticks < 0) return MP_OK;
+    if (folded->has_copies) { /* what can be away depends on the time of the plan, which is another one now */
+        bound->ticks = mp_ticks_of_all(folded);
+        MP_CHECK(mp_copies_bound(folded, request->budget_bytes, request->tier_bytes, found->plan->ticks, 1, &away, err));
+        if (away.ticks > bound->ticks) *bound = away;
+    }
+    bound->ticks = mp_state_bound(graph, bound->ticks);
+    return mp_answer_claim_bound(found, graph, err);
+}
+
+/* Answers a request for a graph that copies state: by plans without these copies, which get them afterwards. */
+static mp_status solve_with_state(const mp_request *request, mp_answer *answer, mp_error *err)
+{
+    const mp_graph *graph = request->graph;
+    MP_OWNED_BY(mp_graph_free) mp_graph *folded = NULL;
+    MP_OWNED_BY(mp_plan_free) mp_plan *start = NULL;
+    MP_CLEARED_BY(mp_answer_free) mp_answer plain = {0}, found = {0};
+    mp_request asked = *request;
+    MP_CHECK(mp_state_check_room(request, err));
+    MP_CHECK(mp_state_fold(graph, &folded, err));
+    if (request->start) MP_CHECK(mp_state_fold_plan(graph, folded, request->start, &start, err));
+    mp_state_listener heard = {request, folded};
+    asked.graph = folded;
+    asked.problem = NULL;
+    asked.start = start;
+    if (request->on_offer) asked.on_offer = mp_state_hear;
+    asked.on_offer_data = &heard;
+    MP_CHECK(mp_solve(&asked, &plain, err));
+    found = plain;
+    found.plan = found.smallest = NULL;
+    plain.report = NULL;
+    MP_CHECK(copy_state(request, folded, &plain, &found, err));
+    *answer = found;
+    found = (mp_answer){0};
+    return MP_OK;
+}
+
+mp_status mp_solve(const mp_request *request, mp_answer *answer, mp_error *err)
+{
+    mp_request asked;
+    MP_OWNED_BY(mp_problem_free) mp_problem *own = NULL;
+    MP_CHECK(mp_request_complete(request, &asked, &own, err));
+    if (mp_graph_n_state_copies(request->graph)) return solve_with_state(&asked, answer, err);
+    return request->graph->has_copies ? solve_in_stages(&asked, answer, err) : mp_solve_at_once(&asked, answer, err);
+}

@@ -1,0 +1,171 @@
+/* test_copies_oracle.c - what auto finds and proves on graphs with copies, against the search that tries every plan, those that
+ * issue copies included. */
+#include <stdlib.h>
+
+#include "memplan/bound.h"
+#include "memplan/floor.h"
+#include "memplan/solver.h"
+#include "memplan/training.h"
+#include "planner/search/algorithms.h"
+#include "planner/solve/away.h"
+#include "tests/cases/test.h"
+#include "tests/oracles/oracle_exact.h"
+#include "tests/oracles/random_graph.h"
+
+enum { GRAPHS = 120, MOST_NODES = 9, MOST_COPIED = 8, TOO_MANY = -2 };
+
+static int64_t keep_all_peak(const mp_graph *graph, int64_t *ticks)
+{
+    mp_step steps[64];
+    mp_timeline *timeline = NULL;
+    assert_int_equal(mp_timeline_build(graph, steps, mp_keep_all(graph, steps), &timeline, NULL), MP_OK);
+    const int64_t peak = timeline->peak_bytes;
+    *ticks = timeline->ticks;
+    mp_timeline_free(timeline);
+    return peak;
+}
+
+/* A graph of at most 9 nodes, and copies over a link that carries from an eighth to 128 times keep-all's peak in a step;
+ * budgets between the floor and that peak, and at times one of the host. NULL: it has more nodes, or nothing to copy. */
+static mp_graph *copied_graph(uint64_t seed, int64_t *budgets)
+{
+    random_source random = {seed};
+    mp_graph *graph =
+        random_graph(seed, 2 + random_below(&random, 3), random_below(&random, 2) ? MP_FUSE_BACKWARD : MP_FUSE_NONE, false);
+    int64_t floor_bytes, ticks;
+    int node, storages[MOST_COPIED];
+    size_t n = 0;
+    for (size_t v = 0; v < graph->n_nodes; v++)
+        for (size_t f = 0; f < graph->nodes[v].n_alternatives; f++)
+            graph->nodes[v].alternatives[f].ticks = (graph->nodes[v].alternatives[f].ticks + 7) / 8;
+    assert_int_equal(mp_graph_finish(graph, NULL), MP_OK);
+    for (int k = 0; k < MOST_COPIED; k++) storages[k] = random_below(&random, (int)graph->n_storages);
+    const int64_t peak = keep_all_peak(graph, &ticks);
+    const double rate =
+        (double)peak / ((double)(ticks + 1) * graph->tick_seconds) * (double)(1 << random_below(&random, 11)) / 8;
+    const mp_link link = {.name = "link",
+                          .out_bytes_per_second = rate,
+                          .in_bytes_per_second = rate * (1 + random_below(&random, 2)),
+                          .is_shared = random_chance(&random, 20)};
+    const bool is_small = graph->n_nodes <= MOST_NODES && ticks > 0;
+    if (is_small)
+        assert_int_equal(
+            mp_graph_offload(graph,
+                             &(mp_offload){.host = &link, .least_bytes = 1, .storages = storages, .n_storages = MOST_COPIED},
+                             &n, NULL),
+            MP_OK);
+    if (!n) {
+        mp_graph_free(graph);
+        return NULL;
+    }
+    assert_int_equal(mp_floor(graph, &floor_bytes, &node, NULL), MP_OK);
+    for (int m = 0; m < MP_MAX_TIERS; m++) budgets[m] = INT64_MAX / 2;
+    budgets[0] = floor_bytes + (peak - floor_bytes) * random_below(&random, 8) / 16;
+    if (random_chance(&random, 40)) budgets[1] = peak * (1 + random_below(&random, 4)) / 24;
+    return graph;
+}
+
+/* The least ticks of all plans within the budgets, with the plan that takes them; -1: there is none; TOO_MANY: there are too
+ * many to look at. */
+static int64_t least_ticks(const mp_graph *graph, const int64_t *budgets, bool issues, uint64_t seed)
+{
+    mp_step *steps;
+    size_t n;
+    int64_t ticks;
+    mp_timeline *timeline = NULL;
+    mp_error err = {0};
+    if (!oracle_in_tiers(graph, budgets, issues, &ticks, &steps, &n)) return TOO_MANY;
+    if (ticks < 0) return -1;
+    if (mp_timeline_build(graph, steps, n, &timeline, &err) != MP_OK) fail_msg("seed %d: %s", (int)seed, err.message);
+    assert_int_equal(timeline->ticks, ticks);
+    assert_true(timeline->peak_bytes <= budgets[0] && timeline->tiers[1].peak_bytes <= budgets[1]);
+    mp_timeline_free(timeline);
+    free(steps);
+    return ticks;
+}
+
+/* Whatever plan is known, no bound is above the least. */
+static void assert_no_more(const mp_graph *graph, const int64_t *budgets, int64_t least, uint64_t seed, int *n_proved)
+{
+    const int64_t tier_bytes[MP_MAX_TIERS] = {0, budgets[1] < INT64_MAX / 2 ? budgets[1] : 0};
+    for (int64_t longer = 0; longer <= least; longer = 2 * longer + 1)
+        for (int effort = 0; effort < 2; effort++) {
+            mp_bound bound;
+            assert_int_equal(mp_copies_bound(graph, budgets[0], tier_bytes, least + longer, effort, &bound, NULL), MP_OK);
+            if (bound.ticks > least)
+                fail_msg("seed %d: %d ticks, and %d are proved if none takes less than %d", (int)seed, (int)least,
+                         (int)bound.ticks, (int)(least + longer));
+            *n_proved += bound.ticks == least;
+        }
+}
+
+static int n_returns(const mp_graph *graph, const mp_plan *plan)
+{
+    int n = 0;
+    for (size_t t = 0; t < plan->n_steps; t++)
+        n += graph->nodes[plan->steps[t].node].alternatives[plan->steps[t].alternative].returns;
+    return n;
+}
+
+/* What was seen of all graphs. */
+typedef struct seen {
+    int n, n_plans, n_optimal, n_near, n_returns, n_proved;
+} seen;
+
+static void look_at(uint64_t seed, const mp_graph *graph, const int64_t *budgets, int64_t least, seen *x)
+{
+    mp_answer answer;
+    mp_error err = {0};
+    int64_t below[MP_MAX_TIERS], in_order;
+    mp_request request = {.graph = graph, .budget_bytes = budgets[0], .wants_bound = true};
+    request.tier_bytes[1] = budgets[1] < INT64_MAX / 2 ? budgets[1] : 0;
+    for (int k = 0; k < 2; k++) {
+        request.solver = k ? "auto" : "exact";
+        const mp_status st = mp_solve(&request, &answer, &err);
+        if (!k && st == MP_NOT_APPLICABLE) continue;
+        if (st != MP_OK) fail_msg("seed %d: %s", (int)seed, err.message);
+        if (!answer.plan != (least < 0))
+            fail_msg("seed %d: %s finds %s plan", (int)seed, request.solver, answer.plan ? "a" : "no");
+        assert_true(least < 0 || answer.bound.ticks <= least);
+        in_order = answer.plan ? 0 : -1;
+        for (size_t t = 0; answer.plan && t < answer.plan->n_steps; t++)
+            in_order += graph->nodes[answer.plan->steps[t].node].alternatives[answer.plan->steps[t].alternative].ticks;
+        if (!k && !mp_graph_has_algorithms(graph)) assert_int_equal(in_order, least_ticks(graph, budgets, false, seed));
+        if (k && least >= 0) {
+            x->n_plans++;
+            x->n_optimal += answer.plan->ticks == least;
+            x->n_near += answer.plan->ticks * 20 <= least * 21;
+            x->n_returns += n_returns(graph, answer.plan);
+        }
+        for (int m = 0; m < MP_MAX_TIERS; m++) below[m] = INT64_MAX / 2;
+        below[0] = answer.floor_bytes - 1;
+        if (k) assert_true(least_ticks(graph, below, true, seed) < 0);
+        mp_answer_free(&answer);
+    }
+    if (least >= 0) assert_no_more(graph, budgets, least, seed, &x->n_proved);
+}
+
+TEST(auto_is_nearly_always_optimal_and_nothing_proves_more)
+{
+    seen x = {0};
+    const char *asked = getenv("MEMPLAN_ORACLE_GRAPHS"); /* 1,000 take some minutes */
+    const int n_graphs = asked ? (int)strtol(asked, NULL, 10) : GRAPHS;
+    for (uint64_t seed = 1; x.n < n_graphs; seed++) {
+        int64_t budgets[MP_MAX_TIERS];
+        mp_graph *graph = copied_graph(seed, budgets);
+        const int64_t least = graph ? least_ticks(graph, budgets, true, seed) : TOO_MANY;
+        if (least != TOO_MANY) {
+            x.n++;
+            look_at(seed, graph, budgets, least, &x);
+        }
+        mp_graph_free(graph);
+    }
+    if (x.n_optimal * 100 < x.n_plans * 95 || x.n_near * 100 < x.n_plans * 99)
+        fail_msg("of %d plans %d are optimal, %d within a twentieth", x.n_plans, x.n_optimal, x.n_near);
+    assert_true(x.n_plans > x.n / 2 && x.n_returns > x.n / 10 && x.n_proved > x.n);
+}
+
+int main(void)
+{
+    return test_run(NULL, NULL);
+}
