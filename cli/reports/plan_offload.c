@@ -193,7 +193,7 @@ mp_status print_plan_offload(const outcome *out, const mp_plan *plan, mp_error *
         screen_text(4, "  %-10s %11s at its peak%s%s%s", graph->tiers[m], mp_bytes_text(peak),
                     need > peak ? mp_text(", %s with gaps", mp_bytes_text(need)) : "",
                     budget < MP_NO_LIMIT ? mp_text(", of %s", mp_bytes_text(budget)) : "",
-                    out->tier_floors[m]
+                    out->tier_floors[m] > plan->tiers[m].static_bytes
                         ? mp_text("; no plan in this budget has less than %s there", mp_bytes_text(out->tier_floors[m]))
                         : "");
     }

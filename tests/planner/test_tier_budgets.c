@@ -97,24 +97,47 @@ TEST(the_checker_finds_what_is_wrong_with_offsets_in_a_tier)
         if (n[k] < (k == 6 ? 1 : 5)) fail_msg("way %d: %d", k, n[k]);
 }
 
+typedef struct small {
+    mp_graph *graph;
+    int64_t floor_bytes, plain_floor, keep_all_bytes, least_ticks;
+} small;
+
+/* A graph with copies to a host, or a disk, over a link that carries as much as keep-all's peak in a step. */
+static small small_graph(uint64_t seed, int n_forward, bool is_disk)
+{
+    small x = {.graph = random_graph(seed, n_forward, (mp_fuse)(seed % 3), false)};
+    mp_step *steps = mp_alloc(x.graph->n_nodes, sizeof *steps);
+    mp_timeline *timeline;
+    int node;
+    assert_int_equal(mp_timeline_build(x.graph, steps, mp_keep_all(x.graph, steps), &timeline, NULL), MP_OK);
+    assert_int_equal(mp_floor(x.graph, &x.plain_floor, &node, NULL), MP_OK);
+    x.keep_all_bytes = timeline->peak_bytes;
+    x.least_ticks = timeline->ticks;
+    const double rate = (double)timeline->peak_bytes / ((double)timeline->ticks * x.graph->tick_seconds);
+    const mp_link link = {.name = "near", .out_bytes_per_second = rate, .in_bytes_per_second = rate};
+    mp_timeline_free(timeline);
+    mp_free(steps);
+    const mp_offload offload = {.host = is_disk ? NULL : &link, .disk = is_disk ? &link : NULL, .least_bytes = 1};
+    assert_int_equal(mp_graph_offload(x.graph, &offload, NULL, NULL), MP_OK);
+    assert_int_equal(mp_floor(x.graph, &x.floor_bytes, &node, NULL), MP_OK);
+    return x;
+}
+
 /* To a disk each copy takes whole blocks, many times its bytes here: what the search counts fits long before the arena does. */
 TEST(the_arena_of_a_tier_keeps_to_its_budget)
 {
     enum { BLOCK = MP_DISK_BLOCK_BYTES };
     int n = 0, n_over = 0, n_used = 0;
+    double live_ticks = 0, ticks = 0;
     for (uint64_t seed = 0; seed < 30; seed++) {
-        const mp_link link = {.name = "near", .out_bytes_per_second = 1e9, .in_bytes_per_second = 1e9};
-        mp_graph *graph = random_graph(seed, 8 + (int)(seed % 8), (mp_fuse)(seed % 3), false);
+        small x = small_graph(seed, 8 + (int)(seed % 8), true);
+        mp_graph *graph = x.graph;
         mp_answer live = {0}, answer = {0};
-        assert_int_equal(mp_graph_offload(graph, &(mp_offload){.disk = &link, .least_bytes = 1}, NULL, NULL), MP_OK);
-        mp_request request = {.graph = graph, .solver = "none", .budget_bytes = MP_NO_LIMIT};
-        assert_int_equal(mp_solve(&request, &live, NULL), MP_OK);
-        request = (mp_request){.graph = graph,
-                               .solver = "copy-only",
-                               .budget_bytes = live.floor_bytes + (live.plan->peak_bytes - live.floor_bytes) / 2,
-                               .tier_bytes = {0, BLOCK * (int64_t)(2 + seed % 3)},
-                               .moves = 60};
-        mp_answer_free(&live);
+        const mp_request request = {.graph = graph,
+                                    .solver = "copy-only",
+                                    .budget_bytes = x.floor_bytes + (x.keep_all_bytes - x.floor_bytes) / 2,
+                                    .tier_bytes = {0, BLOCK * (int64_t)(2 + seed % 3)},
+                                    .moves = 60};
         assert_int_equal(mp_solve(&request, &live, NULL), MP_OK);
         if (live.plan) {
             assert_int_equal(mp_arena_layout(graph, live.plan, NULL), MP_OK);
@@ -124,6 +147,8 @@ TEST(the_arena_of_a_tier_keeps_to_its_budget)
         if (answer.plan) {
             n++;
             n_used += answer.plan->tiers[1].n_places > 0;
+            live_ticks += live.plan ? (double)live.plan->ticks : 0;
+            ticks += live.plan ? (double)answer.plan->ticks : 0;
             assert_true(mp_plan_need(answer.plan) <= request.budget_bytes);
             assert_true(mp_plan_tier_need(graph, answer.plan, 1) <= request.tier_bytes[1]);
             assert_int_equal(answer.plan->tiers[1].budget_bytes, request.tier_bytes[1]);
@@ -133,8 +158,8 @@ TEST(the_arena_of_a_tier_keeps_to_its_budget)
         mp_answer_free(&answer);
         mp_graph_free(graph);
     }
-    printf("%d plans, %d use the disk, %d were over\n", n, n_used, n_over);
-    assert_true(n > 15 && n_over > 5 && n_used > 5);
+    printf("%d plans, %d use the disk, %d were over, %.3f of the time\n", n, n_used, n_over, ticks / live_ticks);
+    assert_true(n >= 25 && n_over > 5 && n_used > 5 && ticks < 1.015 * live_ticks); /* 23 and 1.022 with the smallest plans */
 }
 
 TEST(offsets_in_a_tier_are_written_and_read)
@@ -165,37 +190,12 @@ TEST(offsets_in_a_tier_are_written_and_read)
     assert_true(n_places > 40);
 }
 
-typedef struct small {
-    mp_graph *graph;
-    int64_t floor_bytes, plain_floor, keep_all_bytes, least_ticks;
-} small;
-
-/* A graph with copies to a host that carries a part of what there is in a step. */
-static small small_graph(uint64_t seed, int n_forward)
-{
-    small x = {.graph = random_graph(seed, n_forward, (mp_fuse)(seed % 3), false)};
-    mp_step *steps = mp_alloc(x.graph->n_nodes, sizeof *steps);
-    mp_timeline *timeline;
-    int node;
-    assert_int_equal(mp_timeline_build(x.graph, steps, mp_keep_all(x.graph, steps), &timeline, NULL), MP_OK);
-    assert_int_equal(mp_floor(x.graph, &x.plain_floor, &node, NULL), MP_OK);
-    x.keep_all_bytes = timeline->peak_bytes;
-    x.least_ticks = timeline->ticks;
-    const double rate = (double)timeline->peak_bytes / ((double)timeline->ticks * x.graph->tick_seconds);
-    const mp_link link = {.name = "near", .out_bytes_per_second = rate, .in_bytes_per_second = rate};
-    mp_timeline_free(timeline);
-    mp_free(steps);
-    assert_int_equal(mp_graph_offload(x.graph, &(mp_offload){.host = &link, .least_bytes = 1}, NULL, NULL), MP_OK);
-    assert_int_equal(mp_floor(x.graph, &x.floor_bytes, &node, NULL), MP_OK);
-    return x;
-}
-
 /* A GiB is more than all of these graphs need. */
 TEST(with_all_the_memory_a_plan_takes_no_extra_time)
 {
     int n = 0, n_extra = 0, n_whole = 0, n_tier = 0, n_links = 0;
     for (uint64_t seed = 0; seed < 40; seed++) {
-        small x = small_graph(seed, 6 + (int)(seed % 6));
+        small x = small_graph(seed, 6 + (int)(seed % 6), false);
         mp_answer answer = {0};
         mp_worth worth, again;
         const mp_request request = {.graph = x.graph,
@@ -228,7 +228,7 @@ TEST(what_is_enough_of_a_tier_is_enough_and_nearly_the_least)
 {
     int n = 0, n_least = 0;
     for (uint64_t seed = 0; seed < 150; seed++) {
-        small x = small_graph(seed, 3 + (int)(seed % 2));
+        small x = small_graph(seed, 3 + (int)(seed % 2), false);
         const int64_t budget = x.floor_bytes + (x.plain_floor - x.floor_bytes) / 2;
         int64_t bytes, floors[MP_MAX_TIERS], ticks;
         const mp_request request = {.graph = x.graph, .budget_bytes = budget, .tier_bytes = {0, 1}, .moves = 100};
@@ -253,7 +253,7 @@ TEST(a_graph_with_copies_has_three_curves_and_both_is_the_lowest)
     static const char *const names[] = {"recompute only", "offload only", "both"};
     int n_less[2] = {0};
     for (uint64_t seed = 0; seed < 8; seed++) {
-        small x = small_graph(seed, 10);
+        small x = small_graph(seed, 10, false);
         mp_sweep found;
         const mp_sweep_request request = {.graph = x.graph, .n_budgets = 5, .moves = 200};
         assert_int_equal(mp_sweep_budgets(&request, &found, NULL), MP_OK);
