@@ -151,6 +151,45 @@ TEST(the_two_updates_of_the_document_take_what_it_says)
     mp_graph_free(g);
 }
 
+/* What the checker says of a plan of the two updates after a change. */
+static void refuted(void (*change)(mp_plan *plan), const char *what)
+{
+    static const mp_step steps[] = {{BACK2, 0, 0},   {BACK1, 0, 0}, {IN1, 0, 4},     {IN2, 0, 6},
+                                    {UPDATE1, 0, 0}, {OUT1, 0, 8},  {UPDATE2, 0, 0}, {OUT2, 0, 0}};
+    mp_graph *g = two_updates();
+    mp_error err = {0};
+    mp_plan *plan;
+    assert_int_equal(mp_plan_new(g, "none", steps, 8, &plan, NULL), MP_OK);
+    assert_int_equal(mp_plan_check(g, plan, NULL), MP_OK);
+    change(plan);
+    assert_int_equal(mp_plan_check(g, plan, &err), MP_REFUTED);
+    if (!strstr(err.message, what)) fail_msg("%s", err.message);
+    mp_plan_free(plan);
+    mp_graph_free(g);
+}
+
+static void not_out(mp_plan *plan)
+{
+    plan->n_steps--;
+}
+static void not_awaited(mp_plan *plan)
+{
+    plan->steps[2].until = 6;
+}
+static void out_before_backward(mp_plan *plan)
+{
+    plan->steps[1] = (mp_step){UPDATE1, 0, 0};
+    plan->steps[4] = (mp_step){BACK1, 0, 0};
+}
+
+TEST(the_checker_sees_state_that_is_not_there_and_not_written_back)
+{
+    refuted(not_out, "node 7 (s2 to the host) never runs");
+    refuted(not_awaited,
+            "changes storage 6 (s1 on the host), which copy in beside it still reads; the wait for that is at step 6");
+    refuted(out_before_backward, "updates before the end of backward, and the graph says fuse none");
+}
+
 /* ---- random graphs ---- */
 
 /* Whether any plan fits, by trying all. */
