@@ -83,7 +83,7 @@ saved_with_state_away() {
 }
 holds offload_train_state_is_saved saved_with_state_away
 holds offload_train_state_accumulates sh -c "
-    '$memplan' train $paging --budget 80% --fuse forward --offload copies --offload-state --accumulate 3 --steps 2 > accumulated.json &&
+    '$memplan' train $paging --budget 80% --fuse forward --offload copies --offload-state --accumulate 3 --steps 2 --save each.st --save-every 1 > accumulated.json &&
     python3 -B copied.py accumulated.json 2"
 holds offload_train_state_and_keep_all sh -c "'$memplan' train mlp4.onnx --plan paging.json --steps 2 > both.txt && grep -q 'same, bit for bit' both.txt && grep -q '^  disk, as planned  *22.12 MiB  *22.12 MiB' both.txt"
 
