@@ -109,6 +109,8 @@
     X(mp_link_beyond(mp_link_row(0), mp_link_row(1)))            \
     X(mp_roofline(mp_device_row(0)))                             \
     X(mp_step_end(w->plan->steps, 0))                            \
+    X(mp_span_counts_from(timeline->spans))                      \
+    X(mp_node_copies_state(w->graph, 0))                         \
     X(mp_keep_all(w->graph, steps))                              \
     X(mp_timeline_holders(w->graph, timeline, 1, spans, 8))      \
     X(mp_timeline_between(w->graph, timeline, between))          \
