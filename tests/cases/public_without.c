@@ -111,6 +111,8 @@
     X(mp_step_end(w->plan->steps, 0))                            \
     X(mp_span_counts_from(timeline->spans))                      \
     X(mp_node_copies_state(w->graph, 0))                         \
+    X(mp_copy_way_of(w->graph, 0, 0))                            \
+    X(mp_graph_n_state_copies(w->graph))                         \
     X(mp_keep_all(w->graph, steps))                              \
     X(mp_timeline_holders(w->graph, timeline, 1, spans, 8))      \
     X(mp_timeline_between(w->graph, timeline, between))          \
