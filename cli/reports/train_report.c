@@ -189,13 +189,19 @@ static void print_copied(const train_outcome *t)
                 mp_bytes_text(r->in_bytes), r->n_losses);
 }
 
+/* True if the program waits for copies itself, and so can tell how long; on a device the streams do. */
+static bool waits_are_known(const train_outcome *t)
+{
+    return !t->subject.program->backend->side_begin;
+}
+
 /* Prints the plan's time of a step, and how long it waits for copies. */
 static void print_planned_time(const train_outcome *t)
 {
     const double pass = t->subject.graph->tick_seconds * (double)passes(t);
     if (t->subject.graph->n_tiers < 2) return;
     print_row(t, "  as planned", "", seconds_text((double)t->subject.plan->ticks * pass), "");
-    print_row(t, "  of it, waiting for copies", "", seconds_text(t->after.wait_seconds),
+    print_row(t, "  of it, waiting for copies", "", waits_are_known(t) ? seconds_text(t->after.wait_seconds) : "not known",
               mp_text("  planned %s", seconds_text((double)t->copying.wait_ticks * pass)));
 }
 
@@ -325,11 +331,12 @@ static json_t *copies_json(const train_outcome *t)
         mp_json_append(&tiers, json_pack("{s:o, s:I, s:I}", "name", mp_json_text(g->tiers[m]), "planned_bytes",
                                          (json_int_t)mp_plan_tier_need(g, t->subject.plan, (int)m), "bytes",
                                          (json_int_t)r->tier_bytes[m]));
-    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:f, s:f, s:f}", "tiers", tiers, "planned_bytes_out",
+    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:f, s:f, s:o}", "tiers", tiers, "planned_bytes_out",
                      (json_int_t)bytes_of_steps(t, t->copying.out_bytes), "bytes_out", (json_int_t)r->out_bytes,
                      "planned_bytes_in", (json_int_t)bytes_of_steps(t, t->copying.in_bytes), "bytes_in",
                      (json_int_t)r->in_bytes, "planned_step_seconds", (double)t->subject.plan->ticks * pass,
-                     "planned_wait_seconds", (double)t->copying.wait_ticks * pass, "wait_seconds", r->wait_seconds);
+                     "planned_wait_seconds", (double)t->copying.wait_ticks * pass, "wait_seconds",
+                     waits_are_known(t) ? json_real(r->wait_seconds) : json_null());
 }
 
 mp_status print_train_json(const train_outcome *t, mp_error *err)

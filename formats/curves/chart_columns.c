@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "estimator/graph/liveness.h"
 #include "memplan/makespan.h"
 
 static const struct {
@@ -59,7 +60,7 @@ static void name_activities(mp_timeline_columns *c, bool *ran)
 {
     for (size_t t = 0; t < c->n_steps; t++) {
         const mp_node *node = &c->graph->nodes[c->steps[t].node];
-        const bool copies = (node->flags & MP_NODE_OPTIONAL) || node->alternatives[c->steps[t].alternative].returns;
+        const bool copies = mp_copy_way_of(c->graph, c->steps[t].node, c->steps[t].alternative) != MP_COPY_NONE;
         mp_activity activity = copies                             ? MP_ACTIVITY_COPY
                                : node->phase == MP_PHASE_UPDATE   ? MP_ACTIVITY_UPDATE
                                : node->phase == MP_PHASE_BACKWARD ? MP_ACTIVITY_BACKWARD
@@ -89,11 +90,12 @@ static void choose_layers(mp_timeline_columns *c, int *span)
             }
         }
         for (; next < tl->n_spans && tl->spans[next].begin == (int)t; next++) {
-            mp_kind kind = c->graph->storages[tl->spans[next].storage].kind;
-            bool gradient = mp_layer_of_kind(kind) == MP_LAYER_GRADIENTS;
+            const int storage = mp_state_home(c->graph, tl->spans[next].storage); /* of state, wherever it is now */
+            const mp_layer own = mp_layer_of_kind(c->graph->storages[storage].kind);
             span[tl->spans[next].storage] = (int)next;
-            c->layer[next] = c->activity[t] == MP_ACTIVITY_COPY        ? MP_LAYER_COPIED
-                             : gradient                                ? MP_LAYER_GRADIENTS
+            c->layer[next] = own == MP_LAYER_OPTIMIZER                 ? own
+                             : c->activity[t] == MP_ACTIVITY_COPY      ? MP_LAYER_COPIED
+                             : own == MP_LAYER_GRADIENTS               ? own
                              : c->activity[t] == MP_ACTIVITY_RECOMPUTE ? MP_LAYER_RECOMPUTED
                                                                        : MP_LAYER_FORWARD_ONLY;
         }
