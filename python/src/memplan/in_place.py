@@ -23,6 +23,8 @@ from torch import nn
 
 from memplan.errors import FallbackWarning, MemplanError
 from memplan.graph.distributed import is_replicated
+from memplan.graph.shards import sharding_kind
+from memplan.run.sharded import NO_SYNC, Sharded
 
 if TYPE_CHECKING:
     from memplan.run.backend import Backend
@@ -58,6 +60,7 @@ class InPlace:
         self.run: Forward | None = None  # what is captured
         self.forward: Forward | None = None  # what lies in the module
         self.before: dict[str, Any] = {}  # what lay there
+        self.sharded: Sharded | None = None  # what FSDP2 has made of the module, from its first call on
 
     def fresh(self) -> InPlace:
         """For a copy of the module."""
@@ -113,6 +116,9 @@ class InPlace:
         def run(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
             return type(self).forward(self, *args, **kwargs) if own is None else own(*args, **kwargs)
 
+        sharded = self.sharded
+        if sharded is not None:
+            run = sharded.call()
         run.__name__ = type(module).__name__
         run.__code__ = run.__code__.replace(co_name="forward")  # PyTorch keeps what it has captured by the code object
         self.run = run
@@ -125,7 +131,11 @@ class InPlace:
                 raise MemplanError("the module of this forward is gone: keep the module")
             if args and args[0] is module:  # bound once more, as accelerate does
                 args = args[1:]
-            return compiled(module, *args, **kwargs)
+            if sharded is None:
+                return compiled(module, *args, **kwargs)
+            if not sharded.is_silent:
+                return type(module).forward(module, *args, **kwargs) if own is None else own(*args, **kwargs)
+            return compiled(*sharded.arguments(module, own), *args, **kwargs)
 
         with suppress(TypeError, ValueError):  # where there is none
             forward.__signature__ = inspect.signature(module.forward)  # type: ignore[attr-defined]
@@ -143,9 +153,21 @@ class InPlace:
         if module is not self.module():
             self._adopt(module)
             return module(*args, **kwargs)
+        if isinstance(module, sharding_kind() or ()) and self.sharded is None:
+            self.sharded = Sharded(module)
+            self.backend.together = self.sharded.together
+            self._compile(module)
         if vars(module).get("forward") is not self.forward:
             self._compile(module)
-        return module._call_impl(*args, **kwargs)
+        with self.sharded.silent() if self.sharded is not None and self._sums(self.sharded) else nullcontext():
+            return module._call_impl(*args, **kwargs)
+
+    def _sums(self, sharded: Sharded) -> bool:
+        """Whether a call is planned: one whose gradients are summed over the ranks."""
+        if torch.is_grad_enabled() and not sharded.sums():
+            self.backend.say(NO_SYNC)
+            return False
+        return torch.is_grad_enabled()
 
     def _adopt(self, module: nn.Module) -> None:
         """Compiles a shallow copy for itself. A replica of DataParallel is another one in each step: it runs as eager does."""

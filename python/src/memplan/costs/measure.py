@@ -29,6 +29,8 @@ from memplan.costs.cache import Cache
 from memplan.errors import MemplanError
 from memplan.graph.capture import device_of_first, storage_bytes, tensors_of
 from memplan.graph.operators import has_own_generator, is_foreign
+from memplan.graph.shards import is_ours, sent_bytes
+from memplan.graph.shards import workspace_bytes as collective_workspace
 from memplan.graph.sizes import is_number, number_now
 
 T = TypeVar("T")
@@ -36,6 +38,7 @@ REPEATS = 3
 LEAST_SECONDS = 1e-7
 MOST_SECONDS, MOST_KEPT_BYTES = 1e6, 1 << 50  # of one call, in a file
 BYTES_PER_SECOND = 1e10  # of calls that cannot be run alone
+LATENCY = 20e-6  # of a collective
 # Take memory that only another operator can have filled: with anything else in it they end the process.
 OPAQUE = {"aten._cudnn_rnn", "aten._cudnn_rnn_backward", "aten.miopen_rnn_backward"}
 MARK = "memplan call"
@@ -277,7 +280,7 @@ class Costs:
 
 def is_unmeasured(node: fx.Node) -> bool:
     is_opaque = str(node.target).rpartition(".")[0] in OPAQUE
-    return is_opaque or is_foreign(node) or has_own_generator(node) or device_of(node).type == "meta"
+    return is_opaque or is_ours(node) or is_foreign(node) or has_own_generator(node) or device_of(node).type == "meta"
 
 
 def is_away(nodes: Iterable[fx.Node]) -> bool:
@@ -296,6 +299,8 @@ def not_measured(nodes: Iterable[fx.Node]) -> list[str]:
 
 
 def unmeasured(node: fx.Node) -> Cost:
+    if is_ours(node):
+        return Cost(LATENCY + (sent_bytes(node) + moved_bytes(node)) / BYTES_PER_SECOND, collective_workspace(node))
     return Cost(moved_bytes(node) / BYTES_PER_SECOND, 0)
 
 

@@ -45,12 +45,12 @@ def refuse_cut() -> None:
 
 
 def refuse_sharded(model: Any) -> None:
-    """MemplanError for FSDP: parameters come and go by hooks that no graph shows."""
+    """MemplanError for FSDP's first form, whose parameters come and go by hooks that no graph shows."""
     if not isinstance(model, torch.nn.Module):
         return
     for module in model.modules():
-        if any(kind.__name__ in ("FSDPModule", "FullyShardedDataParallel") for kind in type(module).__mro__):
+        if any(kind.__name__ == "FullyShardedDataParallel" for kind in type(module).__mro__):
             raise MemplanError(
-                "this model is sharded by FSDP (fully_shard): its parameters come and go by hooks that are in no graph, so no"
-                " plan would hold; train it without memplan, or replicate it by DDP"
+                "this model is sharded by FullyShardedDataParallel: its parameters come and go by hooks that are in no graph, so"
+                " no plan would hold; shard it by fully_shard (FSDP2), which is planned"
             )

@@ -29,6 +29,7 @@ from memplan.memory.trace import Trace, trace_of
 from memplan.plan.copies import Host
 from memplan.plan.emit import copied, emit
 from memplan.plan.graph_report import Copied, GraphReport, Recomputed
+from memplan.run.together import ALONE, Together
 
 ROUNDS = 4  # of searches: the count over the graphs that run may be above the plan's
 ON_INFEASIBLE = ("raise", "smallest")
@@ -85,8 +86,10 @@ class Emitted:
 class GraphPlanner:
     """One captured graph on its way to a plan. `outside_bytes`: what is in memory beside it all the time."""
 
-    def __init__(self, capture: Capture, costs: dict[fx.Node, Cost], outside_bytes: int, name: str) -> None:
-        self.capture, self.costs, self.name = capture, costs, name
+    def __init__(
+        self, capture: Capture, costs: dict[fx.Node, Cost], outside_bytes: int, name: str, together: Together = ALONE
+    ) -> None:
+        self.capture, self.costs, self.name, self.together = capture, costs, name, together
         for node, cost in costs.items():
             capture.take_sizes(node, cost.result_bytes)
         self.static_keys = keys_of(capture.primals)
@@ -117,7 +120,7 @@ class GraphPlanner:
 
     def again(self, outside_bytes: int) -> GraphPlanner:
         """For another budget, with this beside the graph. What was reported stays."""
-        made = type(self)(self.capture, self.costs, outside_bytes, self.name)
+        made = type(self)(self.capture, self.costs, outside_bytes, self.name, self.together)
         if made.room_bytes == self.room_bytes:
             made.smallest_bytes = self.smallest_bytes
         return made
@@ -183,10 +186,11 @@ class GraphPlanner:
         return [self.capture.storages[s] for s in self.capture.storages_of(nodes)]
 
     def auto_bytes(self, meant: Device | None) -> int:
-        """What may be used of the device that the graph runs on: what is free, and what its static storages have; or all that
-        a step may have of the one that is meant."""
-        if meant is not None:
-            return meant.room_bytes
+        """What may be used of the device that the graph runs on, on the rank that has least: what is free, and what its static
+        storages have; or all that a step may have of the one that is meant."""
+        return meant.room_bytes if meant is not None else min(self.together.of_all(self._free_bytes()))
+
+    def _free_bytes(self) -> int:
         device = self.device()
         if device.type == "cuda":
             free, _ = torch.cuda.mem_get_info(device)
@@ -266,6 +270,15 @@ class GraphPlanner:
 
     def _search(self, target: int | None, options: Options) -> bool:
         """Whether there is a plan within this (None: the smallest): an earlier start's, or one that is searched for."""
+        budget = NO_BUDGET if target is None else target
+        self.together.same({"its graph": self.planning.hash(), "its budget": target, "effort": options.effort}, self.name)
+
+        def take(path: str) -> bool:
+            return self.planning.take(budget, path)
+
+        return self.together.searched(lambda: self._searched(target, options), self.planning.save_plan, take)
+
+    def _searched(self, target: int | None, options: Options) -> bool:
         planning = self.planning
         key = (planning.hash(), target, options.effort, options.time_limit, INTERFACE)
         path = options.kept.plan_path(*key, *(() if self.host is None else (self.room_on_host,)))

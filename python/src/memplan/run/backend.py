@@ -17,12 +17,13 @@ from torch._functorch._aot_autograd.utils import make_boxed_func
 from memplan.budget import only_bytes
 from memplan.costs.measure import Cost, Costs, is_away, not_measured
 from memplan.errors import BudgetError, FallbackWarning, MemplanError, NotPlannable
-from memplan.graph.capture import Capture, storage_bytes, storage_key
+from memplan.graph.capture import Capture, here, storage_bytes, storage_key
 from memplan.graph.casts import backward_outside, cached_casts, cast_inside, noticing, regions
 from memplan.graph.distributed import active_replica, refuse_cut
 from memplan.graph.joint import halves
 from memplan.graph.native import keep_for_backward, native_kernels, of_the_capture
 from memplan.graph.operators import drop_unread_arguments
+from memplan.graph.shards import put_in_place, shards_in
 from memplan.graph.sizes import deciding_symbols, has_unknown_sizes, hold_sizes, is_last_size
 from memplan.memory.host import pool_for
 from memplan.plan.emit import default_partition
@@ -37,6 +38,7 @@ from memplan.run.ledger import Booked
 from memplan.run.overlap import as_at_first, writes_into_inputs
 from memplan.run.returned import Returned
 from memplan.run.second_order import Differentiable
+from memplan.run.together import ALONE, Together
 from memplan.run.verify import Verified
 
 COSTS = Costs()
@@ -84,6 +86,7 @@ class Backend:
         self.regions: dict[str, torch.dtype] = {}  # of autocast, around it
         self.accumulated_bytes = 0  # of gradients of earlier batches, which the options count
         self.learned = Learned()
+        self.together: Together = ALONE  # with whom plans are made
         self.planners: weakref.WeakKeyDictionary[Captured, GraphPlanner] = weakref.WeakKeyDictionary()
         self.__name__ = "memplan"
 
@@ -198,7 +201,7 @@ class Backend:
     def captures_again(self) -> bool:
         """Has steps planned anew, with what was beside the last ones: when no call of its own waits. Whether they have to be
         captured for that."""
-        if not self.learned.plans_again():
+        if self.together or not self.learned.plans_again():  # ranks would not learn the same
             return False
         budget = max(g.budget_bytes for g in self.report.graphs)
         self.options = dataclasses.replace(self.options, budget=budget, on_infeasible="smallest")
@@ -226,6 +229,7 @@ class Backend:
         """Cuts the joint graph: as planned, or, with a warning, as PyTorch does where it cannot be planned."""
         drop_unread_arguments(joint.graph)
         keep_for_backward(joint.graph)
+        put_in_place(joint.graph)
         joint.recompile()
         captured = self.current
         assert captured is not None
@@ -302,11 +306,15 @@ class Backend:
     def planner_for(
         self, joint: fx.GraphModule, name: str, n_forward_outputs: int, static_indices: Iterable[int]
     ) -> GraphPlanner:
-        capture = Capture(joint, n_forward_outputs, static_indices)
+        primals = [n for n in joint.graph.nodes if n.op == "placeholder" and "tangents" not in n.name]
+        static = {*static_indices, *(primals.index(shard) for shard in shards_in(joint.graph))}
+        capture = Capture(joint, n_forward_outputs, sorted(static))
         frame = frame_of_graph()
-        outside = self.outside_bytes(capture, frame)
+        outside = max(self.together.of_all(self.outside_bytes(capture, frame)))
         self.learned.leave_room(capture, frame, self.options.budget, outside)
-        return GraphPlanner(capture, self.costs_of(capture), outside, name)
+        costs = self.costs_of(capture)
+        costs = dict(zip(costs, self.together.of_first(list(costs.values()))))
+        return GraphPlanner(capture, costs, outside, name, self.together)
 
     def costs_of(self, capture: Capture, beside: Container[fx.Node] = ()) -> dict[fx.Node, Cost]:
         """What its operators cost, but for these."""
@@ -357,8 +365,9 @@ class Handed:
 
 
 def total_bytes(tensors: Iterable[torch.Tensor]) -> int:
-    """What these take, each piece of memory once."""
-    return sum({storage_key(t): storage_bytes(t) for t in tensors if t.layout is torch.strided}.values())
+    """What these take here, each piece of memory once."""
+    own = [here(t) for t in tensors]
+    return sum({storage_key(t): storage_bytes(t) for t in own if t.layout is torch.strided}.values())
 
 
 def model_bytes(model: Any) -> int:
@@ -369,7 +378,7 @@ def model_bytes(model: Any) -> int:
 def gradient_bytes(model: Any) -> int:
     if not isinstance(model, torch.nn.Module):
         return 0
-    return sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad)
+    return sum(here(p).numel() * p.element_size() for p in model.parameters() if p.requires_grad)
 
 
 def weakly(method: Callable[..., None]) -> Callable[..., None]:

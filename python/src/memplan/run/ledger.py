@@ -138,7 +138,7 @@ class Booked:
     def __call__(self, *inputs: Any) -> Any:
         if self.metadata is None or not torch.is_grad_enabled():
             return self.compiled(*inputs)
-        parameters = [weakref.ref(i) for i in inputs if isinstance(i, torch.nn.Parameter)]
+        parameters = [weakref.ref(i) for i in inputs if isinstance(i, torch.nn.Parameter) and i.is_leaf]
         self.compare(parameters, LEDGER.n_bytes, LEDGER.n_calls)
         outputs = self.compiled(*inputs)
         if (node := node_of(outputs, self.metadata)) is not None:

@@ -126,9 +126,10 @@ def saved_by(node: Any) -> Iterator[torch.Tensor]:
 
 
 def taken_until_mark(events: list[Any]) -> int:
-    """The most that was given out at once before a planned backward began."""
+    """The most that was given out at once before a planned backward began, in the thread where it did: others communicate."""
     now = top = 0
-    for event in events:
+    thread = next((e.thread_id() for e in events if e.kind() == "push" and e.name() == MARK), None)
+    for event in [e for e in events if e.thread_id() == thread]:
         if event.kind() == "push" and event.name() == MARK:
             break
         if event.kind() == "memory_alloc":

@@ -1,0 +1,102 @@
+"""One decision for all ranks. What operators cost is measured on each rank, and a search may end earlier on one than on the
+others; but ranks that gather in another order wait for each other for ever. So the first rank's numbers and plans are all
+ranks', and a rank whose graph is another one is named on all of them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+
+from memplan.errors import MemplanError
+
+T = TypeVar("T")
+
+
+@contextlib.contextmanager
+def talking() -> Iterator[None]:
+    """In it tensors are real, in the midst of a compilation as well."""
+    from torch._subclasses.fake_tensor import unset_fake_temporarily
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    with unset_fake_temporarily(), _disable_current_modes(), torch.no_grad():
+        yield
+
+
+class Together:
+    """The ranks of these process groups, the innermost first; of none: this process alone."""
+
+    def __init__(self, groups: Sequence[Any] = ()) -> None:
+        self.groups = tuple(groups)
+
+    def __bool__(self) -> bool:
+        return bool(self.groups)
+
+    def is_first(self) -> bool:
+        return all(torch.distributed.get_rank(g) == 0 for g in self.groups)
+
+    def of_first(self, value: T) -> T:
+        """The value that the first rank has."""
+        kept = [value]
+        with talking():
+            for group in reversed(self.groups):
+                torch.distributed.broadcast_object_list(kept, torch.distributed.get_global_rank(group, 0), group=group)
+        return kept[0]
+
+    def of_all(self, value: T) -> list[T]:
+        """The values of all ranks, in their order."""
+        found: list[Any] = [value]
+        with talking():
+            for group in self.groups:
+                parts: list[Any] = [None] * torch.distributed.get_world_size(group)
+                torch.distributed.all_gather_object(parts, found, group=group)
+                found = [one for part in parts for one in part]
+        return found
+
+    def same(self, values: dict[str, Any], name: str) -> None:
+        """MemplanError, on all ranks, where one has another value than the first."""
+        if not self.groups:
+            return
+        known = self.of_all(values)
+        for rank, other in enumerate(known):
+            for what, value in other.items():
+                if value != known[0][what]:
+                    raise MemplanError(
+                        f"{name} is another one on rank {rank} than on rank 0: {what} is {value} there and {known[0][what]} here,"
+                        " so their collectives would wait for each other; give all ranks inputs of the same sizes and types"
+                        if rank
+                        else what
+                    )
+
+    def searched(self, search: Callable[[], bool], save: Callable[[str], None], take: Callable[[str], bool]) -> bool:
+        """Whether the first rank's search has found a plan, which all ranks then have: it saves the plan to a file, and the
+        others take it from one. What it raises is raised on all."""
+        if not self.groups:
+            return search()
+        found, plan, raised = False, b"", None
+        with tempfile.TemporaryDirectory(prefix="memplan-") as folder:
+            path = os.path.join(folder, "plan.json")
+            if self.is_first():
+                try:
+                    if found := search():
+                        save(path)
+                        plan = Path(path).read_bytes()
+                except BaseException as error:
+                    raised = error
+            found, plan, sentence = self.of_first((found, plan, "" if raised is None else str(raised) or type(raised).__name__))
+            if raised is not None:
+                raise raised
+            if sentence:
+                raise MemplanError(f"rank 0 has found no plan: {sentence}")
+            if found and not self.is_first():
+                Path(path).write_bytes(plan)
+                take(path)
+        return found
+
+
+ALONE = Together()
