@@ -71,7 +71,9 @@ class Group:
         return known.param_dtype or known.orig_dtype
 
     def reduce_type(self, gradients: Sequence[torch.Tensor]) -> torch.dtype:
-        return self.state.fsdp_params[0].reduce_dtype or gradients[0].dtype
+        """In which gradients are summed: where nobody says, newer versions do in the type of the parameter."""
+        first = self.state.fsdp_params[0]
+        return first.reduce_dtype or getattr(first, "unsharded_grad_dtype", None) or gradients[0].dtype
 
     def given_type(self) -> torch.dtype:
         """Of shards and their gradients."""

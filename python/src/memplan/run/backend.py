@@ -312,6 +312,8 @@ class Backend:
         frame = frame_of_graph()
         outside = max(self.together.of_all(self.outside_bytes(capture, frame)))
         self.learned.leave_room(capture, frame, self.options.budget, outside)
+        boundary = capture.operations[capture.boundary]
+        boundary.workspace_bytes = max(self.together.of_all(boundary.workspace_bytes))
         costs = self.costs_of(capture)
         costs = dict(zip(costs, self.together.of_first(list(costs.values()))))
         return GraphPlanner(capture, costs, outside, name, self.together)
