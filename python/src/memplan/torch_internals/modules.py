@@ -91,7 +91,8 @@ def call(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> An
 
 
 def has_hooks_on_all() -> bool:
-    return any(value for name, value in vars(nn.modules.module).items() if GLOBAL_HOOKS.fullmatch(name))
+    known = vars(nn.modules.module).items() if ALL_HOOKS else ()
+    return any(value for name, value in known if GLOBAL_HOOKS.fullmatch(name))
 
 
 def is_replica(module: nn.Module) -> bool:

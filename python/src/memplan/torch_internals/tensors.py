@@ -73,7 +73,8 @@ def base_of(tensor: torch.Tensor) -> torch.Tensor | None:
 
 def has_gradient_hooks(parameter: torch.Tensor) -> bool:
     """Whether somebody waits for its gradient."""
-    return any(bool(name and getattr(parameter, name.paths[0].rpartition(".")[2], None)) for name in (HOOKS, HOOKS_BEHIND))
+    before = bool(HOOKS) and bool(parameter._backward_hooks)
+    return before or (bool(HOOKS_BEHIND) and bool(getattr(parameter, "_post_accumulate_grad_hooks", None)))
 
 
 def is_leaf_outside(tensor: torch.Tensor) -> bool:
