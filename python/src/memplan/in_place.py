@@ -23,8 +23,8 @@ from torch import nn
 
 from memplan.errors import FallbackWarning, MemplanError
 from memplan.graph.distributed import is_replicated
-from memplan.graph.shards import sharding_kind
 from memplan.run.sharded import NO_SYNC, Sharded
+from memplan.torch_internals import sharding
 from memplan.torch_internals.modules import COMPILED, call, inside, is_replica
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class InPlace:
         if module is not self.module():
             self._adopt(module)
             return module(*args, **kwargs)
-        if isinstance(module, sharding_kind() or ()) and self.sharded is None:
+        if isinstance(module, sharding.kind()) and self.sharded is None:
             self.sharded = Sharded(module)
             self.backend.together = self.sharded.together
             self._compile(module)

@@ -63,12 +63,6 @@ def storage_bytes(tensor: torch.Tensor) -> int:
     return int(tensor.untyped_storage().nbytes())
 
 
-def here(tensor: torch.Tensor) -> torch.Tensor:
-    """The part of a tensor that lies on this rank."""
-    local = getattr(tensor, "_local_tensor", tensor)
-    return local if isinstance(local, torch.Tensor) else tensor
-
-
 def allocated(n_bytes: int, device: torch.device) -> int:
     """What the allocator of a device takes for so many bytes."""
     return -(-n_bytes // 512) * 512 if device.type == "cuda" else n_bytes

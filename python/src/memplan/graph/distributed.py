@@ -47,6 +47,6 @@ def refuse_sharded(model: Any) -> None:
     for module in model.modules():
         if any(kind.__name__ == "FullyShardedDataParallel" for kind in type(module).__mro__):
             raise MemplanError(
-                "this model is sharded by FullyShardedDataParallel: its parameters come and go by hooks that are in no graph, so"
-                " no plan would hold; shard it by fully_shard (FSDP2), which is planned"
+                "this model is sharded by FullyShardedDataParallel, whose hooks are in no graph: no plan would hold; shard it"
+                " by fully_shard (FSDP2), which is planned"
             )

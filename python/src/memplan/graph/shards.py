@@ -17,130 +17,34 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import fx, nn
 
 from memplan.errors import MemplanError
+from memplan.torch_internals import sharding
+from memplan.torch_internals.sharding import ParameterGroup
 
-REFUSED = {
-    "offload": "CPUOffloadPolicy: its shards lie in the host's memory, which no plan counts",
-    "tensor": "parameters that are sharded by a second mesh, too (tensor parallel)",
-    "own": "collectives or hooks of the user's own in the place of FSDP2's",
-}
-
-
-def is_sharded(model: Any) -> bool:
-    """Whether FSDP2 has sharded this module, or one within it."""
-    kind = sharding_kind()
-    return kind is not None and isinstance(model, nn.Module) and any(isinstance(m, kind) for m in model.modules())
-
-
-def sharding_kind() -> type[Any] | None:
-    """FSDP2's class of modules; None where this PyTorch has none that is public."""
-    if not torch.distributed.is_available():
-        return None
-    from torch.distributed import fsdp
-
-    return getattr(fsdp, "FSDPModule", None)
-
-
-@dataclass(frozen=True)
-class Group:
-    """Parameters that FSDP2 gathers together, as it has them: names in the model, shapes, and shapes of padded shards."""
-
-    state: Any  # FSDP2's own
-    names: tuple[tuple[str, ...], ...]  # of each parameter, all that it has
-    shapes: tuple[torch.Size, ...]
-    padded: tuple[torch.Size, ...]
-    n_ranks: int
-    among: Any  # process group
-    replicas: Any  # process group over which gradients are summed, too (HSDP); None
-
-    def whole(self, k: int, like: torch.Tensor) -> torch.Tensor:
-        """Memory for a parameter, as FSDP2 takes it: padded to a multiple of the ranks."""
-        dim, padded = self.state.fsdp_params[k].fsdp_placement.dim, self.padded[k]
-        size = list(padded)
-        size[dim] *= self.n_ranks
-        return like.new_empty(size, dtype=self.compute_type(k)).narrow(dim, 0, self.shapes[k][dim])
-
-    def compute_type(self, k: int) -> torch.dtype:
-        known = self.state.fsdp_params[k]
-        return known.param_dtype or known.orig_dtype
-
-    def reduce_type(self, gradients: Sequence[torch.Tensor]) -> torch.dtype:
-        """In which gradients are summed: where nobody says, newer versions do in the type of the parameter."""
-        first = self.state.fsdp_params[0]
-        return first.reduce_dtype or getattr(first, "unsharded_grad_dtype", None) or gradients[0].dtype
-
-    def given_type(self) -> torch.dtype:
-        """Of shards and their gradients."""
-        kind: torch.dtype = self.state.fsdp_params[0].orig_dtype
-        return kind
-
-    def parameters(self) -> list[Any]:
-        return [p.sharded_param for p in self.state.fsdp_params]
-
-
-GROUPS: list[Group] = []  # by the number that operators name
-
-
-def root_state(module: nn.Module) -> Any:
-    """FSDP2's state of the module that is sharded as a whole, made ready as its first call would."""
-    state = module._get_fsdp_state() if isinstance(module, sharding_kind() or ()) else None  # type: ignore[operator]
-    if state is None:
-        raise MemplanError(
-            f"parts of {type(module).__name__} are sharded by FSDP, and not the whole: fully_shard(model) comes last, as PyTorch"
-            " has it, and memplan.compile gets that model"
-        )
-    state._lazy_init()
-    return state
+GROUPS: list[ParameterGroup] = []  # by the number that operators name
 
 
 def groups_of(module: nn.Module) -> list[int]:
     """The numbers of a sharded model's groups. MemplanError where FSDP2 does what no graph of ours does."""
-    names: dict[int, str] = {id(m): name + "." if name else "" for name, m in module.named_modules()}
-    found = []
-    for state in root_state(module)._state_ctx.all_states:
-        for known in state._fsdp_param_groups:
-            refuse(known)
-            info = known.mesh_info
-            owners = [p._module_info for p in known.fsdp_params]
-            made = Group(
-                known,
-                tuple(
-                    tuple(
-                        names[id(m)] + name
-                        for m, name in [(o.module, o.param_name), *zip(o.shared_modules, o.shared_param_names)]
-                    )
-                    for o in owners
-                ),
-                tuple(p._orig_size for p in known.fsdp_params),
-                tuple(p.padded_sharded_param_size for p in known.fsdp_params),
-                info.shard_mesh_size,
-                info.shard_process_group,
-                getattr(info, "replicate_process_group", None),
-            )
-            GROUPS.append(made)
-            found.append(len(GROUPS) - 1)
-    return found
+    sharding.STATE.need()
+    found = sharding.groups(module)
+    for why in dict.fromkeys(group.refusal() for group in found):
+        if why:
+            raise MemplanError(f"this model is sharded by FSDP with {why}; train it without memplan")
+    GROUPS.extend(found)
+    return list(range(len(GROUPS) - len(found), len(GROUPS)))
 
 
-def refuse(known: Any) -> None:
-    """MemplanError for a group of FSDP2's that is none of ours."""
-    default = ("DefaultAllGather", "DefaultReduceScatter")
-    comms = type(known._all_gather_comm).__name__, type(known._reduce_scatter_comm).__name__
-    why = ""
-    if any(p.offload_to_cpu for p in known.fsdp_params):
-        why = REFUSED["offload"]
-    elif any(p.is_dtensor for p in known.fsdp_params):
-        why = REFUSED["tensor"]
-    elif comms != default or known._all_reduce_hook is not None or known.force_sum_reduction_for_comms:
-        why = REFUSED["own"]
-    if why:
-        raise MemplanError(f"this model is sharded by FSDP with {why}; train it without memplan")
+def whole(g: ParameterGroup, k: int, like: torch.Tensor) -> torch.Tensor:
+    """Memory for a parameter, as FSDP2 takes it: padded to a multiple of the ranks."""
+    dim, size = g.dims[k], list(g.padded[k])
+    size[dim] *= g.n_ranks
+    return like.new_empty(size, dtype=g.compute_types[k]).narrow(dim, 0, g.shapes[k][dim])
 
 
 # ---- the operators
@@ -150,7 +54,7 @@ def refuse(known: Any) -> None:
 def gather(shards: list[torch.Tensor], group: int) -> list[torch.Tensor]:
     g = GROUPS[group]
     of_one = sum(size.numel() for size in g.padded)
-    everything = torch.empty(g.n_ranks * of_one, dtype=g.compute_type(0), device=shards[0].device)
+    everything = torch.empty(g.n_ranks * of_one, dtype=g.compute_types[0], device=shards[0].device)
     own = everything.narrow(0, torch.distributed.get_rank(g.among) * of_one, of_one)
     at = 0
     for shard, size in zip(shards, g.padded):
@@ -158,26 +62,26 @@ def gather(shards: list[torch.Tensor], group: int) -> list[torch.Tensor]:
         own[at + shard.numel() : at + size.numel()].zero_()
         at += size.numel()
     torch.distributed.all_gather_into_tensor(everything, own, group=g.among)
-    parts = everything.view(g.n_ranks, -1).split([size.numel() for size in g.padded], dim=1)
+    parts = torch.split_with_sizes(everything.view(g.n_ranks, -1), [size.numel() for size in g.padded], dim=1)
     made = [put_together(g, k, part) for k, part in enumerate(parts)]
     everything.untyped_storage().resize_(0)  # gloo keeps what it has sent until it sends again
     return made
 
 
-def put_together(g: Group, k: int, part: torch.Tensor) -> torch.Tensor:
+def put_together(g: ParameterGroup, k: int, part: torch.Tensor) -> torch.Tensor:
     """A parameter of the shards of all ranks, one in each row."""
-    whole, dim = g.whole(k, part), g.state.fsdp_params[k].fsdp_placement.dim
+    made, dim = whole(g, k, part), g.dims[k]
     if dim == 0:
-        memory = whole.as_strided((part.numel(),), (1,))
+        memory = made.as_strided((part.numel(),), (1,))
         memory.view(g.n_ranks, -1).copy_(part)
     else:
-        torch.cat([row.view(g.padded[k]) for row in part], dim=dim, out=whole)
-    return whole
+        torch.cat([row.view(g.padded[k]) for row in part], dim=dim, out=made)
+    return made
 
 
 @gather.register_fake
 def _(shards: list[torch.Tensor], group: int) -> list[torch.Tensor]:
-    return [GROUPS[group].whole(k, shard) for k, shard in enumerate(shards)]
+    return [whole(GROUPS[group], k, shard) for k, shard in enumerate(shards)]
 
 
 @torch.library.custom_op("memplan::pack", mutates_args=())
@@ -191,10 +95,10 @@ def pack(gradients: list[torch.Tensor], which: list[int], group: int) -> torch.T
     return rows
 
 
-def packed(g: Group, gradients: Sequence[torch.Tensor], which: Sequence[int]) -> torch.Tensor:
+def packed(g: ParameterGroup, gradients: Sequence[torch.Tensor], which: Sequence[int]) -> torch.Tensor:
     """Memory for these gradients."""
     of_one = sum(g.padded[k].numel() for k in which)
-    return gradients[0].new_empty((g.n_ranks, of_one), dtype=g.reduce_type(gradients))
+    return gradients[0].new_empty((g.n_ranks, of_one), dtype=g.summed_type(gradients))
 
 
 @pack.register_fake
@@ -202,9 +106,9 @@ def _(gradients: list[torch.Tensor], which: list[int], group: int) -> torch.Tens
     return packed(GROUPS[group], gradients, which)
 
 
-def put_apart(g: Group, k: int, gradient: torch.Tensor, rows: torch.Tensor) -> None:
+def put_apart(g: ParameterGroup, k: int, gradient: torch.Tensor, rows: torch.Tensor) -> None:
     """Writes the shards of a gradient into rows, one of each rank, padded with zeros."""
-    dim = g.state.fsdp_params[k].fsdp_placement.dim
+    dim = g.dims[k]
     shards = gradient.chunk(g.n_ranks, dim=dim) if gradient.shape[dim] else ()
     for rank, row in enumerate(rows):
         n = shards[rank].numel() if rank < len(shards) else 0
@@ -213,20 +117,16 @@ def put_apart(g: Group, k: int, gradient: torch.Tensor, rows: torch.Tensor) -> N
         row[n:].zero_()
 
 
-def divisors(kind: torch.dtype, g: Group) -> tuple[float, float, Any]:
+def divisors(kind: torch.dtype, g: ParameterGroup) -> tuple[float, float, Any]:
     """By what FSDP2 divides before and after it sums, and how it does: of types in which sums overflow by the root before."""
     sums = torch.distributed.ReduceOp
     n = g.n_ranks * (torch.distributed.get_world_size(g.replicas) if g.replicas is not None else 1)
-    factor = g.state.gradient_divide_factor
     if kind in (torch.float32, torch.bfloat16):
-        if factor is None:
-            return 1, 1, sums.AVG if n > 1 else sums.SUM
-        raise MemplanError("set_gradient_divide_factor is not planned: train this model without memplan")
-    factor = float(n) if factor is None else factor
+        return 1, 1, sums.AVG if n > 1 else sums.SUM
     before = 1
-    while factor % before == 0 and factor / before > before:
+    while n % before == 0 and n / before > before:
         before *= 2
-    return before, factor / before, sums.SUM
+    return before, n / before, sums.SUM
 
 
 @torch.library.custom_op("memplan::reduce", mutates_args=())
@@ -234,18 +134,24 @@ def reduce(rows: torch.Tensor, group: int) -> torch.Tensor:
     g = GROUPS[group]
     before, after, operation = divisors(rows.dtype, g)
     sent = rows if before == 1 else rows / before
-    made = rows.new_empty(rows.shape[1])
-    torch.distributed.reduce_scatter_tensor(made, sent.view(-1), op=operation, group=g.among)
+    if rows.device.type == "cpu":  # what gloo does; but gloo keeps its copy until it sends again
+        sent = rows.clone() if before == 1 else sent
+        torch.distributed.all_reduce(sent, op=operation, group=g.among)
+        made = sent[torch.distributed.get_rank(g.among)].clone()
+        sent.untyped_storage().resize_(0)
+    else:
+        made = rows.new_empty(rows.shape[1])
+        torch.distributed.reduce_scatter_tensor(made, sent.view(-1), op=operation, group=g.among)
     if g.replicas is not None:
         torch.distributed.all_reduce(made, op=operation, group=g.replicas)
     if after != 1:
         made.div_(after)
-    return made.to(g.given_type())
+    return made.to(g.given_type)
 
 
 @reduce.register_fake
 def _(rows: torch.Tensor, group: int) -> torch.Tensor:
-    return rows.new_empty(rows.shape[1], dtype=GROUPS[group].given_type())
+    return rows.new_empty(rows.shape[1], dtype=GROUPS[group].given_type)
 
 
 def note_shards(ctx: Any, inputs: Any, output: Any) -> None:
@@ -310,19 +216,19 @@ def workspace_bytes(node: fx.Node) -> int:
         return 0
     g = GROUPS[node.args[-1]]  # type: ignore[index]
     if node.target is GATHER:
-        item = torch.empty((), dtype=g.compute_type(0)).element_size()
-        return g.n_ranks * sum(size.numel() for size in g.padded) * item
-    rows, made = node.args[0].meta["val"], node.meta["val"]  # type: ignore[union-attr]
-    copies = (rows.device.type == "cpu") + (divisors(rows.dtype, g)[0] != 1)
+        return int(g.n_ranks * sum(size.numel() for size in g.padded) * g.compute_types[0].itemsize)
+    rows: torch.Tensor = node.args[0].meta["val"]  # type: ignore[union-attr]
+    made: torch.Tensor = node.meta["val"]
+    copies = rows.device.type == "cpu" or divisors(rows.dtype, g)[0] != 1
     is_cast = rows.dtype != made.dtype
-    return (copies * g.n_ranks + is_cast) * made.numel() * rows.element_size()
+    return int((copies * g.n_ranks + is_cast) * made.numel() * rows.element_size())
 
 
 def sent_bytes(node: fx.Node) -> int:
     """What a rank gets from the others, or sends to them."""
-    values = [a.meta["val"] for a in node.all_input_nodes]
+    values: list[torch.Tensor] = [a.meta["val"] for a in node.all_input_nodes]
     own = sum(v.numel() * v.element_size() for v in values)
-    n = GROUPS[node.args[-1]].n_ranks  # type: ignore[index]
+    n = int(GROUPS[node.args[-1]].n_ranks)  # type: ignore[index]
     return {GATHER: own * (n - 1), REDUCE: own * (n - 1) // n}.get(node.target, 0)
 
 
@@ -338,6 +244,6 @@ def gathered(groups: Iterable[int], shards: Sequence[Sequence[torch.Tensor]]) ->
     """All parameters by their names in the model."""
     found: dict[str, torch.Tensor] = {}
     for number, own in zip(groups, shards):
-        for names, whole in zip(GROUPS[number].names, torch.ops.memplan.gather(list(own), number)):
-            found.update(dict.fromkeys(names, whole))
+        for names, made in zip(GROUPS[number].names, torch.ops.memplan.gather(list(own), number)):
+            found.update(dict.fromkeys(names, made))
     return found

@@ -29,8 +29,8 @@ from memplan.memory.trace import Trace, trace_of
 from memplan.plan.copies import Host
 from memplan.plan.emit import copied, emit
 from memplan.plan.graph_report import Copied, GraphReport, Recomputed
-from memplan.run.together import ALONE, Together
 from memplan.plan.holders import holders_at_peak, module_of, who_holds
+from memplan.run.together import ALONE, Together
 from memplan.torch_internals.modules import active_replica
 from memplan.torch_internals.tensors import fake_mode_of
 

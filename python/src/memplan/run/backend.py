@@ -16,7 +16,7 @@ from torch import fx
 from memplan.budget import only_bytes
 from memplan.costs.measure import Cost, Costs, is_away, not_measured
 from memplan.errors import BudgetError, FallbackWarning, MemplanError, NotPlannable
-from memplan.graph.capture import Capture, here, storage_bytes, storage_key
+from memplan.graph.capture import Capture, storage_bytes, storage_key
 from memplan.graph.casts import backward_outside, cached_casts, cast_inside, noticing, regions
 from memplan.graph.distributed import refuse_cut
 from memplan.graph.joint import halves
@@ -40,6 +40,7 @@ from memplan.run.together import ALONE, Together
 from memplan.run.verify import Verified
 from memplan.torch_internals.capture import boxed, default_partition, metadata_now, need_to_cut, with_backward
 from memplan.torch_internals.modules import active_replica
+from memplan.torch_internals.sharding import here
 
 COSTS = Costs()
 NO_FURTHER = (

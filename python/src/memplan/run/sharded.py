@@ -13,8 +13,10 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_map
 
-from memplan.graph.shards import GROUPS, gathered, groups_of, local_shards, root_state
+from memplan.graph.shards import GROUPS, gathered, groups_of, local_shards
 from memplan.run.together import Together
+from memplan.torch_internals import sharding
+from memplan.torch_internals.sharding import Hook
 
 NO_SYNC = "set_requires_gradient_sync(False): gradients stay whole in such a step, which runs as FSDP2 runs it, without a plan"
 
@@ -43,46 +45,50 @@ class Whole(nn.Module):
         return made if self.out is None else cast(made, self.out)
 
 
+def nothing(*_: Any) -> None:
+    """A hook."""
+
+
+def casting(hook: Hook) -> Callable[..., Any]:
+    """The hook that is in the place of FSDP2's; the whole model's casts are made in the graph."""
+    into, out = hook.into, hook.out
+    if hook.is_before and into is not None and not hook.is_of_whole:
+        return lambda module, args, kwargs: (cast(args, into), cast(kwargs, into))
+    if not hook.is_before and out is not None and not hook.is_of_whole:
+        return lambda module, args, output: cast(output, out)
+    return nothing
+
+
 class Sharded:
     """What FSDP2 has made of a model. It does not keep the model."""
 
     def __init__(self, module: nn.Module) -> None:
         self.groups = groups_of(module)
-        states = root_state(module)._state_ctx.all_states
-        first = GROUPS[self.groups[0]] if self.groups else None
-        among = [] if first is None else [first.among, *([first.replicas] if first.replicas is not None else [])]
-        self.together = Together([g for g in among if torch.distributed.get_world_size(g) > 1])
-        self.casts = casts_of(states[0])  # of the whole, which are made in the graph
-        self.hooks = [
-            (handle, nothing if state is states[0] else casting(state, is_before))
-            for state in states
-            for handle, is_before in handles(state)
-        ]
+        among = {id(p): p for g in self.groups for p in (GROUPS[g].among, GROUPS[g].replicas) if p is not None}
+        self.together = Together([p for p in among.values() if torch.distributed.get_world_size(p) > 1])
+        hooks = sharding.hooks(module)
+        self.hooks = [(hook, casting(hook)) for hook in hooks]
+        self.casts = hooks[0].into, hooks[0].out
         self.is_silent = False
 
     def sums(self) -> bool:
         """Whether this step's gradients are summed over the ranks."""
-        return all(GROUPS[g].state.reduce_grads and GROUPS[g].state.all_reduce_grads for g in self.groups)
+        return all(GROUPS[g].sums() for g in self.groups)
 
     @contextlib.contextmanager
     def silent(self) -> Iterator[None]:
         """FSDP2's hooks do nothing, but for the casts that they make, and no parameter is whole from an evaluation before."""
         for number in self.groups:
-            if GROUPS[number].state.is_unsharded:
-                GROUPS[number].state.reshard()
-        taken = []
-        for handle, other in self.hooks:
-            hooks = handle.hooks_dict_ref()
-            if hooks is not None and handle.id in hooks:
-                taken.append((hooks, handle.id, hooks[handle.id]))
-                hooks[handle.id] = other
+            GROUPS[number].give_back()
+        taken = [(hook, hook.exchange(other)) for hook, other in self.hooks]
         self.is_silent = True
         try:
             yield
         finally:
             self.is_silent = False
-            for hooks, number, hook in taken:
-                hooks[number] = hook
+            for hook, was in taken:
+                if was is not None:
+                    hook.exchange(was)
 
     def call(self) -> Callable[..., Any]:
         """What is captured in the place of the model's forward."""
@@ -97,31 +103,3 @@ class Sharded:
     def arguments(self, module: nn.Module, forward: Callable[..., Any] | None) -> tuple[Whole, list[list[torch.Tensor]]]:
         """What that is called with beside the model's own arguments."""
         return Whole(module, forward, *self.casts), local_shards(self.groups)
-
-
-def handles(state: Any) -> list[tuple[Any, bool]]:
-    """Of the hooks of one of FSDP2's states, and which of them come before forward."""
-    before, after = state._pre_forward_hook_handle, state._post_forward_hook_handle
-    if (several := getattr(before, "handles", None)) is None:
-        return [(before, True), (after, False)]
-    return [(handle, k < len(several) // 2) for k, handle in enumerate(several)]  # of modules that are gathered together
-
-
-def casts_of(state: Any) -> tuple[Any, Any]:
-    """The types to which what goes into a module, and what comes out, is cast; None: as it is."""
-    policy = state._mp_policy
-    return policy.param_dtype if policy.cast_forward_inputs else None, policy.output_dtype
-
-
-def nothing(*_: Any) -> None:
-    """A hook."""
-
-
-def casting(state: Any, is_before: bool) -> Callable[..., Any]:
-    """The hook that is in the place of FSDP2's."""
-    into, out = casts_of(state)
-    if is_before and into is not None:
-        return lambda module, args, kwargs: (cast(args, into), cast(kwargs, into))
-    if not is_before and out is not None:
-        return lambda module, args, output: cast(output, out)
-    return nothing

@@ -4,28 +4,18 @@ ranks', and a rank whose graph is another one is named on all of them."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 
 from memplan.errors import MemplanError
+from memplan.torch_internals.dispatch import in_thread
 
 T = TypeVar("T")
-
-
-@contextlib.contextmanager
-def talking() -> Iterator[None]:
-    """In it tensors are real, in the midst of a compilation as well."""
-    from torch._subclasses.fake_tensor import unset_fake_temporarily
-    from torch.utils._python_dispatch import _disable_current_modes
-
-    with unset_fake_temporarily(), _disable_current_modes(), torch.no_grad():
-        yield
 
 
 class Together:
@@ -43,35 +33,38 @@ class Together:
     def of_first(self, value: T) -> T:
         """The value that the first rank has."""
         kept = [value]
-        with talking():
+
+        def talk() -> None:
             for group in reversed(self.groups):
                 torch.distributed.broadcast_object_list(kept, torch.distributed.get_global_rank(group, 0), group=group)
+
+        if self.groups:
+            in_thread(talk)  # where no mode of a compilation is
         return kept[0]
 
     def of_all(self, value: T) -> list[T]:
         """The values of all ranks, in their order."""
         found: list[Any] = [value]
-        with talking():
+
+        def talk() -> None:
             for group in self.groups:
                 parts: list[Any] = [None] * torch.distributed.get_world_size(group)
-                torch.distributed.all_gather_object(parts, found, group=group)
-                found = [one for part in parts for one in part]
+                torch.distributed.all_gather_object(parts, found.copy(), group=group)
+                found[:] = [one for part in parts for one in part]
+
+        if self.groups:
+            in_thread(talk)
         return found
 
     def same(self, values: dict[str, Any], name: str) -> None:
         """MemplanError, on all ranks, where one has another value than the first."""
-        if not self.groups:
-            return
-        known = self.of_all(values)
-        for rank, other in enumerate(known):
-            for what, value in other.items():
-                if value != known[0][what]:
-                    raise MemplanError(
-                        f"{name} is another one on rank {rank} than on rank 0: {what} is {value} there and {known[0][what]} here,"
-                        " so their collectives would wait for each other; give all ranks inputs of the same sizes and types"
-                        if rank
-                        else what
-                    )
+        first, *others = self.of_all(values)
+        for rank, other in enumerate(others, 1):
+            for what in [w for w, value in other.items() if value != first[w]]:
+                raise MemplanError(
+                    f"{name} is another one on rank {rank} than on rank 0: {what} is {other[what]} there and {first[what]} on"
+                    " rank 0, so that they would wait for each other; all ranks need inputs of the same sizes and types"
+                )
 
     def searched(self, search: Callable[[], bool], save: Callable[[str], None], take: Callable[[str], bool]) -> bool:
         """Whether the first rank's search has found a plan, which all ranks then have: it saves the plan to a file, and the

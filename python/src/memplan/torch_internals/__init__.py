@@ -5,6 +5,7 @@ and what is so without it. No other file of the package has a private name of Py
     capture    what PyTorch captures, knows of it, and makes of it
     dispatch   operators, their kernels, and what watches them
     modules    modules, optimizers and replicas
+    sharding   what fully_shard has made of a model
     tensors    counters of writes, hooks, values in values
 """
 
@@ -13,10 +14,10 @@ from __future__ import annotations
 import warnings
 
 from memplan.errors import FallbackWarning
-from memplan.torch_internals import autograd, capture, dispatch, modules, tensors
+from memplan.torch_internals import autograd, capture, dispatch, modules, sharding, tensors
 from memplan.torch_internals.names import missing
 
-__all__ = ["autograd", "capture", "dispatch", "modules", "probe", "tensors"]
+__all__ = ["autograd", "capture", "dispatch", "modules", "probe", "sharding", "tensors"]
 
 
 def probe() -> None:

@@ -1,0 +1,142 @@
+"""Of models that `fully_shard` has sharded (FSDP2): which parameters are gathered together, how, and the hooks that do it. All
+but the class is PyTorch's own: there is no public way to ask."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from memplan.torch_internals.names import Private
+
+STATE = Private(
+    "torch.distributed.fsdp.FSDPModule._get_fsdp_state",
+    use="what fully_shard has made of a model",
+    lost="models that fully_shard has sharded are refused",
+    since="2.6",
+)
+DEFAULT = ("DefaultAllGather", "DefaultReduceScatter")  # FSDP2's own collectives
+
+
+def kind() -> type[Any] | tuple[()]:
+    """The class of modules that are sharded; nothing is one where this PyTorch has no such class."""
+    if not torch.distributed.is_available():
+        return ()
+    from torch.distributed import fsdp
+
+    found: type[Any] | tuple[()] = getattr(fsdp, "FSDPModule", ())
+    return found
+
+
+def here(tensor: torch.Tensor) -> torch.Tensor:
+    """The part of a tensor that lies on this rank."""
+    local: torch.Tensor = getattr(tensor, "_local_tensor", tensor)
+    return local
+
+
+class ParameterGroup:
+    """Parameters that FSDP2 gathers together: of each its names in the model, its shape, that of a shard, which is padded, and
+    the dimension that is cut. `among`: the ranks that have shards; `replicas`: those over which gradients are summed, too."""
+
+    def __init__(self, known: Any, names: dict[int, str]) -> None:
+        self.known = known
+        parameters, mesh = known.fsdp_params, known.mesh_info
+        owners = [p._module_info for p in parameters]
+        self.names = [
+            [names[id(m)] + n for m, n in ((o.module, o.param_name), *zip(o.shared_modules, o.shared_param_names))]
+            for o in owners
+        ]
+        self.shapes = [p._orig_size for p in parameters]
+        self.padded = [p.padded_sharded_param_size for p in parameters]
+        self.dims = [p.fsdp_placement.dim for p in parameters]
+        self.n_ranks, self.among = mesh.shard_mesh_size, mesh.shard_process_group
+        self.replicas = getattr(mesh, "replicate_process_group", None)
+        self.given_type: torch.dtype = parameters[0].orig_dtype  # of shards and of their gradients
+        self.compute_types = [p.param_dtype or p.orig_dtype for p in parameters]
+        self.divide_factor = getattr(known, "gradient_divide_factor", None)
+
+    def parameters(self) -> list[Any]:
+        return [p.sharded_param for p in self.known.fsdp_params]
+
+    def summed_type(self, gradients: Sequence[torch.Tensor]) -> torch.dtype:
+        """Where nobody says, newer versions sum in the type of the parameter."""
+        first = self.known.fsdp_params[0]
+        return first.reduce_dtype or getattr(first, "unsharded_grad_dtype", None) or gradients[0].dtype
+
+    def sums(self) -> bool:
+        """Whether gradients of this step are summed over the ranks."""
+        return bool(self.known.reduce_grads and self.known.all_reduce_grads)
+
+    def give_back(self) -> None:
+        """What an evaluation has left whole."""
+        if self.known.is_unsharded:
+            self.known.reshard()
+
+    def refusal(self) -> str:
+        """What is not FSDP2's default here, and cannot be planned; ""."""
+        known = self.known
+        comms = [type(getattr(known, name, None)).__name__ for name in ("_all_gather_comm", "_reduce_scatter_comm")]
+        if any(p.offload_to_cpu for p in known.fsdp_params):
+            return "CPUOffloadPolicy: its shards lie in the host's memory, which no plan counts"
+        if any(p.is_dtensor for p in known.fsdp_params):
+            return "parameters that are cut by another mesh, too (tensor parallel)"
+        if len(set(self.compute_types)) > 1 or len({p.orig_dtype for p in known.fsdp_params}) > 1:
+            return "parameters of several types in one group"
+        if known._all_reduce_hook is not None or any(c not in (*DEFAULT, "NoneType") for c in comms):
+            return "collectives or hooks of its own"
+        if self.divide_factor is not None or getattr(known, "force_sum_reduction_for_comms", False):
+            return "sums that are divided in another way (set_gradient_divide_factor)"
+        return ""
+
+
+class Hook(NamedTuple):
+    """One of FSDP2's, before or behind a module's forward: where it lies, and the types to which it casts (None: as it is)."""
+
+    handle: Any
+    is_before: bool
+    is_of_whole: bool
+    into: torch.dtype | None
+    out: torch.dtype | None
+
+    def exchange(self, hook: Any) -> Any:
+        """Puts another in its place; returns what was there, None: nothing is."""
+        hooks = self.handle.hooks_dict_ref()
+        if hooks is None or self.handle.id not in hooks:
+            return None
+        was, hooks[self.handle.id] = hooks[self.handle.id], hook
+        return was
+
+
+def states(module: nn.Module) -> list[Any]:
+    """FSDP2's, of a model that is sharded as a whole: that first. It is made ready as its first call would."""
+    first = STATE.get()(module)
+    first._lazy_init()
+    found: list[Any] = first._state_ctx.all_states
+    return found
+
+
+def groups(module: nn.Module) -> list[ParameterGroup]:
+    names = {id(m): name + "." if name else "" for name, m in module.named_modules()}
+    known = [
+        state._fsdp_param_groups if hasattr(state, "_fsdp_param_groups") else [state._fsdp_param_group]
+        for state in states(module)
+    ]
+    return [ParameterGroup(group, names) for of_one in known for group in of_one if group is not None]
+
+
+def hooks(module: nn.Module) -> list[Hook]:
+    found = []
+    for k, state in enumerate(states(module)):
+        policy = state._mp_policy
+        casts = policy.param_dtype if policy.cast_forward_inputs else None, policy.output_dtype
+        before, behind = state._pre_forward_hook_handle, state._post_forward_hook_handle
+        several = getattr(before, "handles", None)  # of modules that are gathered together
+        halves = (
+            [(before, True), (behind, False)]
+            if several is None
+            else [(h, i < len(several) // 2) for i, h in enumerate(several)]
+        )
+        found += [Hook(handle, is_before, k == 0, *casts) for handle, is_before in halves]
+    return found

@@ -1,0 +1,221 @@
+"""Models that `fully_shard` has sharded (FSDP2), on processes of one machine: losses, gradients and weights have FSDP2's bits,
+peaks are as planned and below FSDP2's, and what cannot be planned is said on every rank."""
+
+from __future__ import annotations
+
+import os
+import traceback
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from against_eager import peak_of_call
+from networks import Transformer
+from torch import nn
+
+import memplan
+
+pytestmark = pytest.mark.skipif(
+    not torch.distributed.is_available()
+    or not torch.distributed.is_gloo_available()
+    or not hasattr(torch.distributed, "fsdp")
+    or not hasattr(torch.distributed.fsdp, "fully_shard"),
+    reason="this PyTorch has no gloo, or no public fully_shard",
+)
+ODD = 127  # no multiple of the ranks
+
+
+class Perceptron(nn.Module):
+    def __init__(self, width: int = ODD, layers: int = 3) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)) for _ in range(layers)
+        )
+        self.head = nn.Linear(width, 7)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = x + layer(x)
+        return self.head(x).float().square().mean()
+
+
+def numbers(step: int, rank: int) -> tuple[torch.Tensor, ...]:
+    torch.manual_seed(100 * step + rank)
+    return (torch.randn(256, ODD),)
+
+
+def words(step: int, rank: int) -> tuple[torch.Tensor, ...]:
+    torch.manual_seed(100 * step + rank)
+    return tuple(torch.randint(50, (2, 8, 32)))
+
+
+def sharded(make: Callable[[], nn.Module], per_layer: bool = True, mesh: Any = None, **options: Any) -> Any:
+    from torch.distributed.fsdp import fully_shard
+
+    torch.manual_seed(0)
+    model: Any = make()
+    for layer in model.layers if per_layer else ():
+        fully_shard(layer, mesh=mesh, **options)
+    return fully_shard(model, mesh=mesh, **options)
+
+
+def trained(model: Any, batch: Callable[[int, int], Any], rank: int, parts: int = 1) -> list[torch.Tensor]:
+    """Losses of three steps, with an evaluation and batches whose gradients are added up."""
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-2)
+    losses = []
+    for step in range(3):
+        for part in range(parts):
+            inputs = batch(step + 10 * part, rank)
+            torch.manual_seed(step)
+            loss = model(*inputs)
+            loss.backward()
+            losses.append(loss.detach())
+        if step < 2:
+            optimizer.step()
+            optimizer.zero_grad()
+            with torch.no_grad():
+                losses.append(model(*batch(7, rank)))
+    return losses
+
+
+def assert_same(eager: Any, ours: Any) -> None:
+    for (name, a), b in zip(eager.named_parameters(), ours.parameters()):
+        assert torch.equal(a.to_local(), b.to_local()), name
+        assert (a.grad is None) == (b.grad is None), name
+        if a.grad is not None:
+            assert type(a.grad) is type(b.grad) and a.grad.dtype == b.grad.dtype
+            assert torch.equal(a.grad.to_local(), b.grad.to_local()), f"gradient of {name}"
+
+
+def peak(model: Any, inputs: tuple[Any, ...]) -> int:
+    """Of the rank, with its shards and the batch."""
+    for p in model.parameters():
+        p.grad = None
+    torch.distributed.barrier()
+    static = sum(p.to_local().untyped_storage().nbytes() for p in model.parameters()) + sum(i.nbytes for i in inputs)
+    return static + peak_of_call(lambda: model(*inputs).backward())
+
+
+def check(make: Callable[[], Any], batch: Callable[[int, int], Any], budget: str, rank: int, parts: int = 1) -> Any:
+    eager, ours = make(), make()
+    memplan.compile(ours, budget, accumulate=parts > 1)
+    expected, got = trained(eager, batch, rank, parts), trained(ours, batch, rank, parts)
+    assert len(expected) == len(got) and all(torch.equal(a, b) for a, b in zip(expected, got))
+    assert_same(eager, ours)
+    report = ours.memplan
+    assert report.graphs and not report.fallbacks, report.fallbacks
+    if parts == 1:
+        inputs = batch(0, rank)
+        of_fsdp, measured = peak(eager, inputs), peak(ours, inputs)
+        assert abs(measured - report.planned_bytes) <= 0.01 * measured, (measured, report.planned_bytes)
+        assert report.planned_bytes <= report.budget_bytes
+        if budget == "min":
+            assert measured < 0.8 * of_fsdp, (measured, of_fsdp)
+    return ours
+
+
+def plain(rank: int) -> None:
+    check(lambda: sharded(Perceptron), numbers, "min", rank)
+    check(lambda: sharded(Perceptron, per_layer=False), numbers, "min+50%", rank)
+    model = check(lambda: sharded(lambda: Transformer(0.1, 32, 3)), words, "min+40%", rank)
+    assert any("gather" in r.op for r in model.memplan.recomputed)
+
+
+def of_several_types(rank: int) -> None:
+    from torch.distributed.fsdp import MixedPrecisionPolicy
+
+    half = torch.bfloat16
+    for policy in (
+        MixedPrecisionPolicy(half),
+        MixedPrecisionPolicy(half, torch.float32, torch.float32),
+        MixedPrecisionPolicy(),
+    ):
+        check(lambda policy=policy: sharded(Perceptron, mp_policy=policy), numbers, "min+30%", rank)  # type: ignore[misc]
+
+
+def habits(rank: int) -> None:
+    check(lambda: sharded(Perceptron), numbers, "min+50%", rank, parts=2)
+
+    def frozen() -> Any:
+        torch.manual_seed(0)
+        model = Perceptron()
+        model.layers[0].requires_grad_(False)
+        model.layers[2][0].requires_grad_(False)
+        return sharded(lambda: model)
+
+    check(frozen, numbers, "min+50%", rank)
+    eager, ours = sharded(Perceptron), memplan.compile(Perceptron(), "min+50%")
+    torch.manual_seed(0)
+    with torch.no_grad():  # compiled before it is sharded
+        for p, q in zip(ours.parameters(), Perceptron().parameters()):
+            p.copy_(q)
+    ours = sharded(lambda: ours)
+    assert_same(eager, ours)
+    assert all(torch.equal(a, b) for a, b in zip(trained(eager, numbers, rank), trained(ours, numbers, rank)))
+    assert ours.memplan.graphs
+    state = ours.state_dict()
+    assert state.keys() == eager.state_dict().keys() and all(hasattr(v, "to_local") for v in state.values())
+    eager.load_state_dict(state)
+    memplan.uncompile(ours)
+    assert all(torch.equal(a, b) for a, b in zip(trained(eager, numbers, rank), trained(ours, numbers, rank)))
+
+
+def without_sums(rank: int) -> None:
+    """Gradients that stay whole in one step, and are summed with those of the next."""
+    eager, ours = sharded(Perceptron), memplan.compile(sharded(Perceptron), "min+50%")
+    for model in (eager, ours):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for step in range(2):
+                model.set_requires_gradient_sync(step == 1)
+                model(*numbers(step, rank)).backward()
+        said = [str(w.message) for w in caught if issubclass(w.category, memplan.FallbackWarning)]
+        assert ("gradients stay whole" in " ".join(said)) == (model is ours), said
+    assert_same(eager, ours)
+
+
+def refused(rank: int) -> None:
+    from torch.distributed.fsdp import CPUOffloadPolicy
+
+    model = memplan.compile(sharded(Perceptron, offload_policy=CPUOffloadPolicy(pin_memory=False)), "min+50%")
+    with pytest.raises(memplan.MemplanError, match="sharded by FSDP with CPUOffloadPolicy"):
+        model(*numbers(0, rank))
+    model = memplan.compile(sharded(Perceptron), "min+50%")
+    with pytest.raises(memplan.MemplanError, match="another one on rank 1 than on rank 0: its graph is"):
+        model(numbers(0, rank)[0][: 256 - 32 * rank])  # a rank with a smaller batch
+    model = memplan.compile(sharded(Perceptron), "10KiB")
+    with pytest.raises(memplan.BudgetError, match="the smallest plan found needs"):
+        model(*numbers(0, rank))
+
+
+def replicated(rank: int) -> None:
+    """HSDP, 2 x 2."""
+    from torch.distributed.device_mesh import init_device_mesh
+
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicas", "shards"))
+    check(lambda: sharded(Perceptron, mesh=mesh), numbers, "min+50%", rank)
+
+
+def process(rank: int, folder: str, n_ranks: int, what: Callable[[int], None]) -> None:
+    torch.set_num_threads(1)
+    os.environ["MEMPLAN_CACHE"] = f"{folder}/cache{rank}"
+    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=n_ranks)
+    try:
+        what(rank)
+    except BaseException:
+        traceback.print_exc()
+        raise
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+@pytest.mark.parametrize("what", [plain, of_several_types, habits, without_sums, refused], ids=lambda f: f.__name__)
+def test_two_ranks(what: Callable[[int], None], tmp_path: Path) -> None:
+    torch.multiprocessing.spawn(process, (str(tmp_path), 2, what), 2)
+
+
+def test_four_ranks(tmp_path: Path) -> None:
+    torch.multiprocessing.spawn(process, (str(tmp_path), 4, replicated), 4)
