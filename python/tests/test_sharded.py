@@ -130,7 +130,7 @@ def of_several_types(rank: int) -> None:
     half = torch.bfloat16
     for policy in (
         MixedPrecisionPolicy(half),
-        MixedPrecisionPolicy(half, torch.float32, torch.float32),
+        MixedPrecisionPolicy(half, torch.float32, half),
         MixedPrecisionPolicy(),
     ):
         check(lambda policy=policy: sharded(Perceptron, mp_policy=policy), numbers, "min+30%", rank)  # type: ignore[misc]
@@ -184,7 +184,7 @@ def refused(rank: int) -> None:
     with pytest.raises(memplan.MemplanError, match="sharded by FSDP with CPUOffloadPolicy"):
         model(*numbers(0, rank))
     model = memplan.compile(sharded(Perceptron), "min+50%")
-    with pytest.raises(memplan.MemplanError, match="another one on rank 1 than on rank 0: its graph is"):
+    with pytest.raises(memplan.MemplanError, match=r"the sizes of its inputs there: \[224, 127\], and on rank 0: \[256, 127\]"):
         model(numbers(0, rank)[0][: 256 - 32 * rank])  # a rank with a smaller batch
     model = memplan.compile(sharded(Perceptron), "10KiB")
     with pytest.raises(memplan.BudgetError, match="the smallest plan found needs"):

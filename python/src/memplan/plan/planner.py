@@ -274,7 +274,8 @@ class GraphPlanner:
     def _search(self, target: int | None, options: Options) -> bool:
         """Whether there is a plan within this (None: the smallest): an earlier start's, or one that is searched for."""
         budget = NO_BUDGET if target is None else target
-        self.together.same({"its graph": self.planning.hash(), "its budget": target, "effort": options.effort}, self.name)
+        known = [self.planning.hash(), str(target), options.effort, str(options.time_limit)]
+        self.together.same({"its graph, budget and effort": known}, self.name)
 
         def take(path: str) -> bool:
             return self.planning.take(budget, path)

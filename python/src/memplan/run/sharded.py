@@ -18,7 +18,10 @@ from memplan.run.together import Together
 from memplan.torch_internals import sharding
 from memplan.torch_internals.sharding import Hook
 
-NO_SYNC = "set_requires_gradient_sync(False): gradients stay whole in such a step, which runs as FSDP2 runs it, without a plan"
+NO_SYNC = (
+    "set_requires_gradient_sync(False): gradients stay whole until a later step sums them; these steps run as FSDP2 runs them,"
+    " without a plan"
+)
 
 
 def cast(value: Any, kind: torch.dtype) -> Any:

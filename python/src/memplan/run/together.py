@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -56,15 +57,17 @@ class Together:
             in_thread(talk)
         return found
 
-    def same(self, values: dict[str, Any], name: str) -> None:
-        """MemplanError, on all ranks, where one has another value than the first."""
+    def same(self, values: dict[str, list[str]], name: str) -> None:
+        """MemplanError, on all ranks, where one has another list than the first."""
         first, *others = self.of_all(values)
         for rank, other in enumerate(others, 1):
-            for what in [w for w, value in other.items() if value != first[w]]:
-                raise MemplanError(
-                    f"{name} is another one on rank {rank} than on rank 0: {what} is {other[what]} there and {first[what]} on"
-                    " rank 0, so that they would wait for each other; all ranks need inputs of the same sizes and types"
-                )
+            for what, here in first.items():
+                for a, b in zip_longest(here, other[what], fillvalue="nothing"):
+                    if a != b:
+                        raise MemplanError(
+                            f"{name} is another one on rank {rank} than on rank 0, so that they would wait for each other:"
+                            f" {what} there: {b}, and on rank 0: {a}"
+                        )
 
     def searched(self, search: Callable[[], bool], save: Callable[[str], None], take: Callable[[str], bool]) -> bool:
         """Whether the first rank's search has found a plan, which all ranks then have: it saves the plan to a file, and the

@@ -66,8 +66,10 @@ class ParameterGroup:
         return first.reduce_dtype or getattr(first, "unsharded_grad_dtype", None) or gradients[0].dtype
 
     def sums(self) -> bool:
-        """Whether gradients of this step are summed over the ranks."""
-        return bool(self.known.reduce_grads and self.known.all_reduce_grads)
+        """Whether gradients of this step are summed over the ranks, and none of earlier steps wait for that."""
+        known = self.known
+        waits = getattr(known, "_partial_reduce_output", None) is not None or any(map(has_gradient, known.fsdp_params))
+        return bool(known.reduce_grads and known.all_reduce_grads) and not waits
 
     def give_back(self) -> None:
         """What an evaluation has left whole."""
@@ -89,6 +91,13 @@ class ParameterGroup:
         if self.divide_factor is not None or getattr(known, "force_sum_reduction_for_comms", False):
             return "sums that are divided in another way (set_gradient_divide_factor)"
         return ""
+
+
+def has_gradient(parameter: Any) -> bool:
+    """Whether a whole parameter has one."""
+    whole = getattr(parameter, "_unsharded_param", None)
+    older = getattr(parameter, "unsharded_accumulated_grad", None)
+    return older is not None or getattr(whole, "grad", None) is not None
 
 
 class Hook(NamedTuple):
