@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from torch.profiler import ProfilerActivity, profile
-
-from memplan.errors import MemplanError
+from memplan.torch_internals.autograd import profiled
 
 CALL = re.compile(r"(?P<file>.+)\((?P<line>\d+)\): (?P<function>.+)")  # of Python's code, as the profiler writes it
 ALLOCATION = "Allocation"  # the tag of PyTorch's events of memory
@@ -40,13 +38,13 @@ def callers_of(event: Any) -> tuple[str, ...]:
 
 def recorded(step: Callable[[], Any], device_type: str) -> list[Piece]:
     """Of a step that is run. What was there before and is taken back is not in it."""
-    try:
-        with profile(activities=[ProfilerActivity.CPU], profile_memory=True, with_stack=True) as profiled:
-            step()
-    except RuntimeError as error:
-        raise MemplanError(f"a step cannot be recorded: {error}") from None
-    tree = profiled.profiler.kineto_results.experimental_event_tree()
-    events = [e for e in walked(tree) if e.tag.name == ALLOCATION and e.extra_fields.device.type == device_type]
+    with profiled(with_stack=True) as results:
+        step()
+    events = [
+        e
+        for e in walked(results().experimental_event_tree())
+        if e.tag.name == ALLOCATION and e.extra_fields.device.type == device_type
+    ]
     alive: dict[int, tuple[int, Any]] = {}
     found: list[Piece] = []
 
