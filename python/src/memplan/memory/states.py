@@ -1,8 +1,8 @@
 """The optimizer's state in the host's memory, from which it comes for its update only.
 
 Between steps its large tensors are tensors on the CPU, each in memory of our own (`home`): that is what `optimizer.state` and
-`state_dict` show, and what `load_state_dict` may replace. Small ones, such as counters of steps, stay where they are. In a step
-a plan calls, for each parameter,
+`state_dict` show, and where `load_state_dict` puts what it reads, which never comes to the device. Small ones, such as counters
+of steps, stay where they are. In a step a plan calls, for each parameter,
 
     state = bring()             copies on the device
     state = arrive(state)       from here on they are read
@@ -50,7 +50,7 @@ def large(state: Any) -> Tensors:
     """What of a parameter's state lives in the host's memory."""
     return {
         name: value
-        for name, value in (state or {}).items()
+        for name, value in (state.items() if isinstance(state, dict) else ())
         if type(value) is torch.Tensor
         and value.layout is torch.strided
         and pays(value.numel() * value.element_size())
@@ -86,6 +86,26 @@ class States:
     def __init__(self, optimizer: torch.optim.Optimizer, pool: Pool) -> None:
         self.optimizer, self.pool = optimizer, pool
         self.on_device: dict[int, tuple[torch.Tensor, Tensors]] = {}  # what updates have left there, and is not sent yet
+        self.read: list[tuple[torch.Tensor, str, torch.Tensor]] = []  # by load_state_dict
+        before, after = weakref.WeakMethod(self.hold_back), weakref.WeakMethod(self.put_back)
+        optimizer.register_load_state_dict_pre_hook(lambda _, given: call(given) if (call := before()) else None)
+        optimizer.register_load_state_dict_post_hook(lambda _: call() if (call := after()) else None)
+
+    def hold_back(self, given: dict[str, Any]) -> dict[str, Any]:
+        """What PyTorch shall read of a checkpoint: it would put all on the device."""
+        saved = [k for group in given["param_groups"] for k in group["params"]]
+        whose = dict(zip(saved, (p for group in self.optimizer.param_groups for p in group["params"])))
+        away = {k: found for k, state in given["state"].items() if k in whose and (found := large(state))}
+        self.read = [(whose[k], name, t) for k, found in away.items() for name, t in found.items()]
+        rest = {k: {**given["state"][k], **dict.fromkeys(found)} for k, found in away.items()}
+        return {**given, "state": {**given["state"], **rest}}
+
+    def put_back(self) -> None:
+        """The rest, in memory of our own, as numbers of the type that PyTorch would give it."""
+        while self.read:
+            p, name, t = self.read.pop()
+            like = t.to(p.dtype) if p.is_floating_point() else t
+            self.optimizer.state[p][name] = self.home_for(like, p.device).copy_(like)
 
     def take_in(self) -> None:
         """Moves home what is not there: what eager steps have made, or a checkpoint has brought. MemplanError."""
