@@ -12,7 +12,7 @@ from typing import Any
 import networks
 import pytest
 import torch
-from test_offload import written_bytes
+from test_offload import BUDGETS, make, written_bytes
 from test_train_step import OPTIMIZERS, OTHERS, Pair, perceptron, points, transformer
 from torch import nn
 
@@ -68,17 +68,25 @@ def n_states(report: Any) -> int:
     return sum(c.name.startswith("state of ") and c.n_back == 1 for c in report.copied)
 
 
-@pytest.mark.parametrize("budget", ["floor+50%", "floor+20%"])
 @pytest.mark.parametrize("name", ["convolutions", "unet", "tied"])
-def test_activations_alone(name: str, budget: str) -> None:
+def test_activations_alone(name: str) -> None:
     model, inputs = networks.make(name)
-    pair = Pair(model, OPTIMIZERS["SGD"], budget=budget, offload="64MiB", link="100GB/s")
+    pair = Pair(model, OPTIMIZERS["SGD"], budget="floor+20%", offload="64MiB", link="100GB/s")
     pair.check(*inputs, steps=3)
     report = pair.step.memplan
     assert report.copied and not report.fallbacks and report.graph.state_bytes == 0
     assert abs(pair.measured(*inputs) - report.planned_bytes) <= 0.001 * report.planned_bytes
     report.measure(lambda: pair.step(*inputs))
     assert report.measured_host_bytes == report.host_bytes > 0
+
+
+@pytest.mark.parametrize("name", BUDGETS)
+def test_networks_with_all_that_may_move(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "LEAST_BYTES", KIB)
+    model, inputs = make(name)
+    pair = Away(model, ADAM, budget="floor+20%", **MOVED)
+    pair.check(*inputs, steps=3)
+    pair.check_memory(*inputs)
 
 
 @pytest.mark.parametrize("fuse", ["backward", "after"])
@@ -382,6 +390,9 @@ def test_refusals() -> None:
     elsewhere.ours.state[weight]["exp_avg"] = torch.empty_like(weight, device="meta")
     with pytest.raises(memplan.MemplanError, match="exp_avg of a parameter on cpu is on meta"):
         elsewhere.step(*batch())
+
+
+def test_no_state_is_large_enough() -> None:
     plain = moved(lambda p: torch.optim.SGD(p, lr=0.1))
     with pytest.warns(memplan.FallbackWarning, match="offload_state=True moves nothing: no tensor of SGD's state"):
         plain.check(*batch())

@@ -58,6 +58,8 @@ class TrainStep:
     fuse: "backward" updates a parameter as soon as its gradient is complete and nothing reads its old value any more;
         "after": when all of backward has run.
     budget and the other options: as memplan.compile's; what the optimizer keeps is counted.
+    offload_state: what it keeps in tensors of 1 MiB or more lives in the host's memory, of which offload= says how much there
+        is, and comes for its update only. Between steps it is tensors on the CPU.
 
     `memplan` is a Report, which is filled by the first step.
     """
