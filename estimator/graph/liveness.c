@@ -42,6 +42,16 @@ size_t mp_state_copies_of(const mp_graph *graph, int update, bool is_in, mp_step
     return n;
 }
 
+int mp_state_copied(const mp_graph *graph, int copy)
+{
+    const mp_alternative *a = &graph->nodes[copy].alternatives[0];
+    if (mp_copy_way_of(graph, copy, 0) == MP_COPY_OUT) return a->reads[0];
+    const int update = graph->readers[graph->readers_start[a->writes[0]]];
+    const mp_in_place *pair = graph->nodes[update].alternatives[0].in_place;
+    while (pair->from != a->writes[0]) pair++;
+    return pair->to;
+}
+
 int mp_state_home(const mp_graph *graph, int s)
 {
     const int producer = graph->producer[s];

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "estimator/graph/liveness.h"
 #include "memplan/check.h"
 #include "memplan/floor.h"
 #include "memplan/smallest.h"
@@ -465,26 +466,16 @@ size_t mp_planning_steps(const mp_planning *planning, int *nodes, size_t most)
     return plan->n_steps;
 }
 
-/* Returns the storage, as the caller numbers them, that a step copies; -1: none. */
-static int copied_by(const mp_graph *graph, mp_step step)
-{
-    const mp_node *node = &graph->nodes[step.node];
-    const mp_alternative *a = &node->alternatives[step.alternative];
-    if (mp_copy_way_of(graph, step.node, step.alternative) == MP_COPY_NONE) return -1;
-    if (!mp_node_copies_state(graph, step.node)) return a->returns ? *a->writes : *a->reads;
-    if (mp_copy_way_of(graph, step.node, 0) == MP_COPY_OUT) return *a->reads;
-    const int before = *a->writes, update = graph->readers[graph->readers_start[before]];
-    const mp_in_place *pair = graph->nodes[update].alternatives->in_place;
-    while (pair->from != before) pair++;
-    return pair->to;
-}
-
 size_t mp_planning_copies(const mp_planning *planning, int *storages, int *until, size_t most)
 {
     const mp_plan *plan = planning ? planning->answer.plan : NULL;
     if (!plan) return 0;
     for (size_t t = 0; storages && until && t < plan->n_steps && t < most; t++) {
-        storages[t] = copied_by(planning->graph, plan->steps[t]);
+        const mp_node *node = &planning->graph->nodes[plan->steps[t].node];
+        const mp_alternative *a = &node->alternatives[plan->steps[t].alternative];
+        storages[t] = a->returns ? *a->writes : node->flags & MP_NODE_OPTIONAL ? *a->reads : -1;
+        if (mp_node_copies_state(planning->graph, plan->steps[t].node))
+            storages[t] = mp_state_copied(planning->graph, plan->steps[t].node);
         until[t] = mp_step_end(plan->steps, (int)t);
     }
     return plan->n_steps;

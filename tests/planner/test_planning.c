@@ -419,8 +419,8 @@ TEST(a_plan_may_copy_what_it_was_told_to)
 /* Two updates of a state of 100 bytes each, of which one is moved: it comes in for its update, and goes out after it. */
 TEST(optimizer_state_that_is_listed_lives_on_the_host)
 {
-    enum { W1, W2, S1, S2, G1, G2, BACK1, BACK2, UPDATE1, UPDATE2 };
-    int storages[16], until[16], nodes[16], b;
+    enum { W1, W2, S1, S2, G1, G2, UPDATE2 = 3 };
+    int storages[16], until[16], nodes[16], b, n_copies = 0, at_update = -1;
     mp_planning *p = mp_planning_new("two states", 1);
     for (int k = 0; k < 2; k++) mp_planning_add_storage(p, "w", "parameter", 10);
     for (int k = 0; k < 2; k++) mp_planning_add_storage(p, "s", "optimizer_state", 100);
@@ -442,18 +442,13 @@ TEST(optimizer_state_that_is_listed_lives_on_the_host)
     assert_int_equal(mp_planning_number(p, "keep_all_bytes"), 240);
     assert_int_equal(mp_planning_set(p, "host_bytes", "99"), MP_OK);
     assert_int_equal(mp_planning_solve(p, 240), MP_INVALID);
-    assert_string_equal(mp_planning_message(p),
-                        "the optimizer state takes 100 bytes of the tier 'host', of which there are 99");
+    assert_non_null(strstr(mp_planning_message(p), "state takes 100 bytes of the tier 'host', of which there are 99"));
     assert_int_equal(mp_planning_set(p, "host_bytes", "100"), MP_OK);
     assert_int_equal(mp_planning_solve_smallest(p), MP_OK);
-    assert_int_equal(mp_planning_number(p, "planned_bytes"), 230); /* the other gradient has gone */
-    assert_int_equal(mp_planning_number(p, "host_bytes"), 100);
-    const size_t n = mp_planning_copies(p, storages, until, 16);
-    assert_int_equal(mp_planning_steps(p, nodes, 16), n);
-    assert_int_equal(n, 6);
-    int n_copies = 0, at_update = -1;
+    assert_true(mp_planning_number(p, "planned_bytes") == 230 && mp_planning_number(p, "host_bytes") == 100);
+    assert_true(mp_planning_copies(p, storages, until, 16) == 6 && mp_planning_steps(p, nodes, 16) == 6);
     for (int t = 0; t < 6; t++) {
-        if (nodes[t] == UPDATE2 - BACK1) at_update = t;
+        if (nodes[t] == UPDATE2) at_update = t;
         if (storages[t] < 0) continue;
         assert_int_equal(storages[t], S2);
         assert_true(nodes[t] >= 4 && until[t] > t && (n_copies++ ? at_update >= 0 : at_update < 0));
