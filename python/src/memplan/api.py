@@ -7,7 +7,7 @@ import functools
 import inspect
 import logging
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -261,7 +261,7 @@ def estimate(
 
 def fit(
     model: Any,
-    make_inputs: Callable[[int], Sequence[Any]],
+    make_inputs: Callable[[int], Sequence[Any] | Mapping[str, Any]],
     budget: Budget = "auto",
     *,
     overhead: float = 0.2,
@@ -269,11 +269,14 @@ def fit(
     **options: Any,
 ) -> tuple[int, Report | None]:
     """The largest batch whose step fits the budget with at most this extra time, and its report; 0 and None: not even one.
-    `make_inputs(batch)` makes the model's inputs. Batches are tried by doubling, then by bisection."""
+    `make_inputs(batch)` makes the model's inputs, a dictionary where they go by name. Batches are tried by doubling, then by
+    bisection."""
 
     def tried(batch: int) -> Report | None:
+        inputs = make_inputs(batch)
+        args, kwargs = ((), dict(inputs)) if isinstance(inputs, Mapping) else (inputs, {})
         try:
-            report = estimate(model, make_inputs(batch), budget=budget, **options)
+            report = estimate(model, args, budget=budget, kwargs=kwargs, **options)
         except BudgetError:
             return None
         if math.isnan(report.overhead):
