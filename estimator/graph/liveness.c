@@ -42,13 +42,12 @@ size_t mp_state_copies_of(const mp_graph *graph, int update, bool is_in, mp_step
     return n;
 }
 
-int mp_state_copied(const mp_graph *graph, int copy)
+int mp_state_updated(const mp_graph *graph, int s)
 {
-    const mp_alternative *a = &graph->nodes[copy].alternatives[0];
-    if (mp_copy_way_of(graph, copy, 0) == MP_COPY_OUT) return a->reads[0];
-    const int update = graph->readers[graph->readers_start[a->writes[0]]];
-    const mp_in_place *pair = graph->nodes[update].alternatives[0].in_place;
-    while (pair->from != a->writes[0]) pair++;
+    const int maker = graph->producer[s];
+    if (maker < 0 || !mp_node_copies_state(graph, maker)) return s;
+    const mp_in_place *pair = graph->nodes[graph->readers[graph->readers_start[s]]].alternatives[0].in_place;
+    while (pair->from != s) pair++;
     return pair->to;
 }
 

@@ -124,8 +124,8 @@ size_t mp_planning_steps(const mp_planning *planning, int *nodes, size_t most);
 size_t mp_planning_copies(const mp_planning *planning, int *storages, int *until, size_t most);
 
 /* Writes the storages that are live at the peak of mp_planning_plan (or, if that is NULL, of keep-all), largest first, at
- * most `most`, without always-live ones. *node (may be NULL): the node that runs there. Returns how many there are; 0 on an
- * error, with its message. As mp_timeline_build. */
+ * most `most`, without always-live ones. State that has come counts as its storage. *node (may be NULL): the node that runs
+ * there. Returns how many there are; 0 on an error, with its message. As mp_timeline_build. */
 size_t mp_planning_holders(mp_planning *planning, int *node, int *storages, size_t most);
 
 /* ---- devices that need not be here (devices.def) ---- */

@@ -471,11 +471,11 @@ size_t mp_planning_copies(const mp_planning *planning, int *storages, int *until
     const mp_plan *plan = planning ? planning->answer.plan : NULL;
     if (!plan) return 0;
     for (size_t t = 0; storages && until && t < plan->n_steps && t < most; t++) {
-        const mp_node *node = &planning->graph->nodes[plan->steps[t].node];
-        const mp_alternative *a = &node->alternatives[plan->steps[t].alternative];
-        storages[t] = a->returns ? *a->writes : node->flags & MP_NODE_OPTIONAL ? *a->reads : -1;
-        if (mp_node_copies_state(planning->graph, plan->steps[t].node))
-            storages[t] = mp_state_copied(planning->graph, plan->steps[t].node);
+        const mp_step step = plan->steps[t];
+        const mp_alternative *a = &planning->graph->nodes[step.node].alternatives[step.alternative];
+        const mp_copy_way way = mp_copy_way_of(planning->graph, step.node, step.alternative);
+        storages[t] = -1;
+        if (way != MP_COPY_NONE) storages[t] = mp_state_updated(planning->graph, way == MP_COPY_IN ? *a->writes : *a->reads);
         until[t] = mp_step_end(plan->steps, (int)t);
     }
     return plan->n_steps;
@@ -491,7 +491,8 @@ size_t mp_planning_holders(mp_planning *planning, int *node, int *storages, size
     size_t n = 0;
     if (timeline->peak_step >= 0) {
         n = mp_timeline_holders(planning->graph, timeline, timeline->peak_step, storages, most);
-        for (size_t k = 0; k < n && k < most; k++) storages[k] = timeline->spans[storages[k]].storage;
+        for (size_t k = 0; k < n && k < most; k++)
+            storages[k] = mp_state_updated(planning->graph, timeline->spans[storages[k]].storage);
     }
     return n;
 }

@@ -438,20 +438,20 @@ TEST(optimizer_state_that_is_listed_lives_on_the_host)
     if (mp_planning_finish(p) != MP_OK) fail_msg("%s", mp_planning_message(p));
     assert_int_equal(mp_planning_number(p, "static_bytes"), 220);
     if (mp_planning_offload(p, &(int){S2}, 1, "ram", 0) != MP_OK) fail_msg("%s", mp_planning_message(p));
-    assert_int_equal(mp_planning_number(p, "static_bytes"), 120);
-    assert_int_equal(mp_planning_number(p, "keep_all_bytes"), 240);
+    assert_true(mp_planning_number(p, "static_bytes") == 120 && mp_planning_number(p, "keep_all_bytes") == 240);
     assert_int_equal(mp_planning_set(p, "host_bytes", "99"), MP_OK);
     assert_int_equal(mp_planning_solve(p, 240), MP_INVALID);
     assert_non_null(strstr(mp_planning_message(p), "state takes 100 bytes of the tier 'host', of which there are 99"));
     assert_int_equal(mp_planning_set(p, "host_bytes", "100"), MP_OK);
     assert_int_equal(mp_planning_solve_smallest(p), MP_OK);
     assert_true(mp_planning_number(p, "planned_bytes") == 230 && mp_planning_number(p, "host_bytes") == 100);
+    assert_int_equal(mp_planning_holders(p, NULL, nodes, 16), 2); /* the state as it comes, and a gradient */
+    assert_true(nodes[0] == S2 && nodes[1] == G2);
     assert_true(mp_planning_copies(p, storages, until, 16) == 6 && mp_planning_steps(p, nodes, 16) == 6);
     for (int t = 0; t < 6; t++) {
         if (nodes[t] == UPDATE2) at_update = t;
         if (storages[t] < 0) continue;
-        assert_int_equal(storages[t], S2);
-        assert_true(nodes[t] >= 4 && until[t] > t && (n_copies++ ? at_update >= 0 : at_update < 0));
+        assert_true(storages[t] == S2 && nodes[t] >= 4 && until[t] > t && (n_copies++ ? at_update >= 0 : at_update < 0));
     }
     assert_int_equal(n_copies, 2);
     mp_planning_free(p);
