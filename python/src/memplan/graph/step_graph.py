@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import torch
 from torch import fx
-from torch._guards import detect_fake_mode
 
 from memplan.costs.measure import Cost
 from memplan.costs.roofline import Device
@@ -32,6 +31,7 @@ from memplan.memory.states import StateOf, device_bytes, require_room
 from memplan.plan.emit import Emission
 from memplan.plan.graph_report import GraphReport
 from memplan.plan.planner import Emitted, GraphPlanner, Options
+from memplan.torch_internals.tensors import fake_mode_of
 
 aten = torch.ops.aten
 
@@ -73,7 +73,7 @@ class StepGraph:
 
     def _find_trained(self, updates: Updates) -> list[Trained]:
         """The parameters that have a gradient, by the memory in which they lie."""
-        mode: Any = detect_fake_mode([n.meta.get("val") for n in self.primals])
+        mode: Any = fake_mode_of([n.meta.get("val") for n in self.primals])
         by_key: dict[int, list[int]] = {}
         for k, node in enumerate(self.primals):
             for tensor in tensors_of(node.meta.get("val")):

@@ -20,7 +20,7 @@ from memplan.costs.measure import Cost, context_bytes
 from memplan.costs.roofline import Device
 from memplan.errors import BudgetError, FallbackWarning, MemplanError
 from memplan.graph.capture import DYNAMIC, MOVED, Capture
-from memplan.graph.distributed import NO_OVERLAP, active_replica
+from memplan.graph.distributed import NO_OVERLAP
 from memplan.library.calls import INTERFACE
 from memplan.library.planning import NO_BUDGET, Copy, Planning, Step, Watcher
 from memplan.memory.host import Pool
@@ -30,9 +30,12 @@ from memplan.plan.copies import Host
 from memplan.plan.emit import copied, emit
 from memplan.plan.graph_report import Copied, GraphReport, Recomputed
 from memplan.plan.holders import holders_at_peak, module_of, who_holds
+from memplan.torch_internals.modules import active_replica
+from memplan.torch_internals.tensors import fake_mode_of
 
 ROUNDS = 4  # of searches: the count over the graphs that run may be above the plan's
 ON_INFEASIBLE = ("raise", "smallest")
+RANDOM_STATE = torch.get_rng_state()  # any: what matters is its layout
 USUAL_LINK = "pcie4"  # of a card that is not in the library's table
 MARKS_IGNORED = "what torch.utils.checkpoint marks is planned like the rest"
 
@@ -370,12 +373,7 @@ def notes_of(capture: Capture) -> list[str]:
 
 def fake_state(capture: Capture) -> Any:
     """A random state as the compiler sees it, None where nothing is random."""
-    from torch._guards import detect_fake_mode
-    from torch._subclasses.fake_tensor import unset_fake_temporarily
-
     if not capture.n_random:
         return None
-    with unset_fake_temporarily():
-        state = torch.get_rng_state()
-    mode = detect_fake_mode([n.meta.get("val") for n in capture.primals])
-    return mode.from_tensor(state) if mode is not None else state
+    mode = fake_mode_of([n.meta.get("val") for n in capture.primals])
+    return mode.from_tensor(RANDOM_STATE) if mode is not None else RANDOM_STATE
