@@ -258,7 +258,6 @@ def test_memory_is_given_back() -> None:
     pair = moved()
     pair.check(*batch(), steps=2)
     pool = pair.pool
-    assert pool.leased_bytes == 6 * 4 * 96 * 96
     for _ in range(3):  # what is loaded takes the place of what was there
         pair.ours.load_state_dict(copy.deepcopy(pair.ours.state_dict()))
         pair.step(*batch())
