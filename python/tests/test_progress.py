@@ -30,7 +30,7 @@ model = memplan.compile(model, "min+30%", **eval(sys.argv[1]))
 for k in range(3):
     model(*inputs).backward()
     model.zero_grad()
-    print(f"step {k}", file=sys.stderr, flush=True)
+    sys.stderr.write(f"step {k}\\n")
 """
 
 

@@ -108,8 +108,7 @@ class Backend:
         self.generation += 1
 
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_: Any) -> Callable[..., Any]:
-        line = self.options.line
-        line.say(f"capturing {graph_name()}")
+        self.options.line.say(f"capturing {graph_name()}")
         captured = self.begin(module)
         forward, backward = captured.forward, captured.backward  # PyTorch keeps what follows, and shall not keep itself by it
 
@@ -137,7 +136,7 @@ class Backend:
             return raising(error)
         finally:
             self.current = None
-            line.end()
+            self.options.line.end()
         captured.metadata = metadata_now()
         captured.run = self.around(captured)
         called: Callable[..., Any] = captured
