@@ -155,10 +155,12 @@ class InPlace:
         if module is not self.module():
             self._adopt(module)
             return module(*args, **kwargs)
-        if isinstance(module, sharding.kind()) and self.sharded is None:
+        if self.sharded is None and isinstance(module, sharding.kind()):
             self.sharded = Sharded(module)
             self.backend.together = self.sharded.together
             self._compile(module)
+        elif self.sharded is None and not self.backend.report.graphs:
+            refuse_parts(module)
         if vars(module).get("forward") is not self.forward:
             self._compile(module)
         with self.sharded.silent() if self.sharded is not None and self._sums(self.sharded) else nullcontext():
@@ -205,6 +207,15 @@ class InPlace:
             made = copy.deepcopy(module, memo)
         self.fresh().install(made)
         return made
+
+
+def refuse_parts(module: nn.Module) -> None:
+    """MemplanError where FSDP2 has sharded what is within the module, and not the whole."""
+    if any(isinstance(m, sharding.kind()) for m in module.modules()):
+        raise MemplanError(
+            f"parts of this {type(module).__name__} are sharded by FSDP, and not the whole, whose parameters nobody would sum:"
+            " fully_shard(model) comes last"
+        )
 
 
 def place_of(module: nn.Module) -> InPlace | None:

@@ -114,4 +114,4 @@ def refuse(trainer: Trainer, module: LightningModule) -> None:
         raise MemplanError("torch.compile has this module compiled for another backend: give the Trainer the plain module")
     if "DeepSpeed" in type(trainer.strategy).__name__:
         raise MemplanError("memplan does not plan what DeepSpeed shards: leave the callback or DeepSpeed out")
-    refuse_sharded(trainer.strategy.model)
+    refuse_sharded(trainer.strategy.model, whole_steps=True)

@@ -40,13 +40,16 @@ def refuse_cut() -> None:
         )
 
 
-def refuse_sharded(model: Any) -> None:
-    """MemplanError for FSDP's first form, whose parameters come and go by hooks that no graph shows."""
+def refuse_sharded(model: Any, whole_steps: bool = False) -> None:
+    """MemplanError for FSDP's first form, whose parameters come and go by hooks that no graph shows; and for the second where
+    more than the model's own call is captured."""
     if not isinstance(model, torch.nn.Module):
         return
     for module in model.modules():
         if any(kind.__name__ == "FullyShardedDataParallel" for kind in type(module).__mro__):
             raise MemplanError(
                 "this model is sharded by FullyShardedDataParallel, whose hooks are in no graph: no plan would hold; shard it"
-                " by fully_shard (FSDP2), which is planned"
+                " by fully_shard (FSDP2), which memplan.compile plans"
             )
+        if whole_steps and any(kind.__name__ == "FSDPModule" for kind in type(module).__mro__):
+            raise MemplanError("this model is sharded by FSDP (fully_shard): memplan.compile(model) plans it, and no whole step")
