@@ -1,4 +1,4 @@
-"""Two processes on one machine: DDP's gradients are eager DDP's bits within a budget on each; FSDP2 is refused."""
+"""Two processes on one machine: DDP's gradients are eager DDP's bits within a budget on each."""
 
 from __future__ import annotations
 
@@ -76,16 +76,6 @@ def replicas(rank: int) -> None:
         by_name(*batch(0, rank))
 
 
-def shards(rank: int) -> None:
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import fully_shard
-
-    mesh = init_device_mesh("cpu", (2,))
-    model = fully_shard(Network(), mesh=mesh)
-    with pytest.raises(memplan.MemplanError, match="sharded by FSDP"):
-        memplan.compile(model, "8GiB")
-
-
 def process(rank: int, folder: str, what: Callable[[int], None]) -> None:
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
@@ -101,10 +91,3 @@ def in_two_processes(what: Callable[[int], None], folder: Path) -> None:
 
 def test_replicas_have_the_gradients_of_eager_ones(tmp_path: Path) -> None:
     in_two_processes(replicas, tmp_path)
-
-
-def test_what_is_sharded_is_refused(tmp_path: Path) -> None:
-    pytest.importorskip("torch.distributed.fsdp")
-    if not hasattr(torch.distributed.fsdp, "fully_shard"):
-        pytest.skip("this PyTorch has no public fully_shard")
-    in_two_processes(shards, tmp_path)

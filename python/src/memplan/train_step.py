@@ -12,6 +12,7 @@ from memplan.api import captured
 from memplan.budget import Budget, in_units
 from memplan.errors import MemplanError
 from memplan.graph.capture import Capture
+from memplan.graph.distributed import refuse_sharded
 from memplan.graph.step_graph import StepCapture, StepGraph, StepPlanner
 from memplan.graph.updates import Updates
 from memplan.library.planning import Watcher
@@ -85,6 +86,7 @@ class TrainStep:
     ) -> None:
         if fuse not in FUSE:
             raise MemplanError(f"updates cannot be fused into {fuse!r}: there are 'backward' and 'after'")
+        refuse_sharded(model, whole_steps=True)
         if offload_state and offload is None:
             raise MemplanError("offload_state=True needs offload=, which says how much of the host's memory there is")
         self.optimizer = optimizer

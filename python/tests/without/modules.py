@@ -11,7 +11,8 @@ from torch import nn
 
 import memplan
 from memplan import in_place
-from memplan.torch_internals import modules
+from memplan.graph import shards
+from memplan.torch_internals import modules, sharding
 from without.case import Take, Two, assert_eagers_bits, planned, without, x_of
 
 
@@ -71,3 +72,10 @@ def a_scheduler_warns(*_: Any) -> None:
     memplan.TrainStep(model, None, optimizer, "100%")(x_of())
     with pytest.warns(UserWarning, match=r"lr_scheduler\.step"):
         scheduler.step()
+
+
+@without(sharding.STATE)
+def nothing_is_known_of_shards(*_: Any) -> None:
+    with pytest.raises(memplan.MemplanError, match=r"what fully_shard has made of a model"):
+        shards.groups_of(Two())
+    assert_eagers_bits()

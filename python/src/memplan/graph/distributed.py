@@ -52,4 +52,6 @@ def refuse_sharded(model: Any, whole_steps: bool = False) -> None:
                 " by fully_shard (FSDP2), which memplan.compile plans"
             )
         if whole_steps and any(kind.__name__ == "FSDPModule" for kind in type(module).__mro__):
-            raise MemplanError("this model is sharded by FSDP (fully_shard): memplan.compile(model) plans it, and no whole step")
+            raise MemplanError(
+                "this model is sharded by FSDP (fully_shard): memplan.compile(model) plans it, and no whole step"
+            )

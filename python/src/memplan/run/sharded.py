@@ -6,12 +6,12 @@ What runs without gradients, and steps whose gradients stay whole (`set_requires
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._pytree import tree_map
 
 from memplan.graph.shards import GROUPS, gathered, groups_of, local_shards
 from memplan.run.together import Together
@@ -26,11 +26,17 @@ NO_SYNC = (
 
 def cast(value: Any, kind: torch.dtype) -> Any:
     """Its floating-point tensors in this type, as FSDP2 casts what goes into a module."""
-
-    def one(x: Any) -> Any:
-        return x.to(kind) if isinstance(x, torch.Tensor) and torch.is_floating_point(x) else x
-
-    return tree_map(one, value)
+    if isinstance(value, torch.Tensor):
+        return value.to(kind) if torch.is_floating_point(value) else value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        given = {f.name: cast(getattr(value, f.name), kind) for f in dataclasses.fields(value)}
+        return dataclasses.replace(value, **given)
+    if isinstance(value, dict):
+        return type(value)((k, cast(v, kind)) for k, v in value.items())
+    if isinstance(value, (list, tuple)):
+        made = [cast(v, kind) for v in value]
+        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
+    return value
 
 
 class Whole(nn.Module):
