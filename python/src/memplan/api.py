@@ -246,11 +246,16 @@ def estimate(
     Options as in compile."""
     optimizer, accumulate = options.pop("optimizer", None), options.pop("accumulate", False)
     backend = backend_for(Backend, model, budget, [optimizer], accumulate, only_report=True, **options)
+    return report_of(backend, model, inputs, kwargs or {})
+
+
+def report_of(backend: Backend, model: Any, inputs: Sequence[Any], kwargs: dict[str, Any]) -> Report:
+    """What a backend that only reports finds."""
     try:
         with as_before(model):
             compiled = compiled_with(model, backend, True)
             try:
-                compiled(*inputs, **(kwargs or {}))
+                compiled(*inputs, **kwargs)
             finally:
                 if isinstance(compiled, torch.nn.Module):
                     uncompile(compiled)

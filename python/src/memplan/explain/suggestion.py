@@ -1,0 +1,192 @@
+"""The line that would have helped, from the step that failed: it is captured and planned, and nothing of it runs. Seconds are
+those of the library's table of devices; `memplan.compile` measures them when the line is run."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import fx
+
+from memplan.api import backend_for, captured, report_of
+from memplan.budget import in_units
+from memplan.costs.measure import Cost, moved_bytes
+from memplan.costs.roofline import Device
+from memplan.errors import BudgetError, MemplanError
+from memplan.explain.calls import Call, Sized, given
+from memplan.graph.updates import Updates
+from memplan.in_place import place_of
+from memplan.plan.planner import Options
+from memplan.report import Report
+from memplan.run.backend import Backend, Estimated
+from memplan.train_step import FUSE, StepBackend
+
+LESS, STEPS = 0.95, 8  # of a budget whose plan a GPU's allocator has no room for, and how often
+
+
+def rounded(n_bytes: int, up: bool) -> str:
+    """As a budget is written, never more than there is, or never less than is taken."""
+    k = min(4, max(0, n_bytes.bit_length() - 1) // 10)
+    part = 1024**k / 100
+    return f"{(math.ceil if up else math.floor)(n_bytes / part) / 100:.2f}{'KMGT'[k - 1]}iB" if k else str(n_bytes)
+
+
+class NotRun:
+    """For backends that do not run operators to see what they cost."""
+
+    device: str | None
+
+    def costs_of(self, capture: Any, beside: Any = ()) -> dict[fx.Node, Cost]:
+        sources = [o.source for o in capture.operations if o.source is not None and o.source not in beside]
+        row = Device(self.device) if self.device is not None else None
+        return {node: row.cost(node) if row is not None else Cost(moved_bytes(node), 0) for node in sources}
+
+
+class OfCall(NotRun, Backend):
+    """Of a call of a model."""
+
+
+class OfStep(NotRun, StepBackend):
+    """Of a whole step."""
+
+
+@dataclass
+class Room:
+    """What a step may take of a device, and what others take of that. `limit_bytes`: for the allocator of a GPU."""
+
+    available_bytes: int
+    reserve_bytes: int
+    limit_bytes: int | None = None
+
+
+@dataclass
+class Suggestion:
+    """`line`: what to write; "": nothing helps, and `sentence` says why."""
+
+    line: str
+    sentence: str
+    report: Report | None = None
+
+
+def table_row(device: torch.device) -> str | None:
+    """Of a device, in the library's table."""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    try:
+        return Device(name).name
+    except MemplanError:
+        return None
+
+
+@contextlib.contextmanager
+def as_called(call: Call) -> Iterator[None]:
+    """Autocast and gradients are as they were."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        stack.enter_context(torch.enable_grad())
+        for context in call.contexts:
+            stack.enter_context(context)
+        yield
+
+
+def name_in(frames: Sequence[Any], value: Any, otherwise: str) -> str:
+    """What the script calls an object."""
+    for frame in reversed(frames):
+        for name, found in list(frame.f_locals.items()):
+            if found is value and name != "self":
+                return str(name)
+    return otherwise
+
+
+@dataclass
+class Step:
+    """A call that failed, with the optimizer of its model, and the words of the script for them."""
+
+    call: Call
+    model: torch.nn.Module
+    optimizer: torch.optim.Optimizer | None
+    names: tuple[str, str]
+    device: torch.device
+    has_loss: bool
+
+    def _inputs(self) -> tuple[Any, Any]:
+        return given(self.call.args, Sized.now), given(self.call.kwargs, Sized.now)
+
+    def compiled(self, budget: int, reserve: int) -> Report:
+        """BudgetError; MemplanError where it cannot be planned."""
+        options: dict[str, Any] = {"reserve": reserve, "only_report": True, "cache": "off"}
+        backend = backend_for(OfCall, self.model, budget, [self.optimizer], self.call.has_gradients, **options)
+        backend.device = table_row(self.device)  # type: ignore[attr-defined]
+        args, kwargs = self._inputs()
+        with as_called(self.call):
+            return report_of(backend, self.model, args, kwargs)
+
+    def fused(self, budget: int, reserve: int) -> Report:
+        """The same with the optimizer in the plan."""
+        assert self.optimizer is not None
+        backend = OfStep(Options(budget, reserve, cache="off"), Updates(self.optimizer), FUSE["backward"], only_report=True)
+        backend.device = table_row(self.device)
+        backend.serve(self.model)
+        args, kwargs = self._inputs()
+        with as_called(self.call), contextlib.suppress(Estimated):
+            captured(lambda *a, **k: self.model(*a, **k), backend, True)(*args, **kwargs)
+        return backend.report
+
+    def line_fused(self, budget: int, reserve: int) -> str:
+        model, optimizer = self.names
+        options = f", reserve=\"{rounded(reserve, True)}\"" if reserve else ""
+        return f'step = memplan.TrainStep({model}, None, {optimizer}, budget="{rounded(budget, False)}"{options})'
+
+    def line(self, budget: int, reserve: int) -> str:
+        model, optimizer = self.names
+        options = [f'budget="{rounded(budget, False)}"']
+        options += [f"optimizer={optimizer}"] if self.optimizer is not None else []
+        options += ["accumulate=True"] if self.call.has_gradients else []
+        options += [f'reserve="{rounded(reserve, True)}"'] if reserve else []
+        return f"{model} = memplan.compile({model}, {', '.join(options)})"
+
+
+def suggest(step: Step, room: Room) -> Suggestion:
+    """What fits the room, with its extra time: a plan of the call, else one of the whole step, in which gradients die early."""
+    if place_of(step.model) is not None:
+        return Suggestion("", "the model is compiled with a plan already: give it a smaller budget")
+    try:
+        return within(room, step.compiled, step.line)
+    except BudgetError as error:
+        if step.optimizer is not None and step.has_loss and not step.call.has_gradients:
+            with contextlib.suppress(Exception):
+                found = within(room, step.fused, step.line_fused)
+                return replace(found, sentence=f"{found.sentence}; step(...) is forward, backward and updates")
+        return Suggestion("", f"no plan of this step fits: {error}")
+    except Exception as error:
+        return Suggestion("", f"no plan could be made of this step: {str(error).splitlines()[0]}")
+
+
+def within(room: Room, report_for: Callable[[int, int], Report], line: Callable[[int, int], str]) -> Suggestion:
+    """BudgetError."""
+    budget = room.available_bytes
+    for k in range(STEPS):
+        report = report_for(budget, room.reserve_bytes)
+        try:
+            if room.limit_bytes is not None:
+                report.graph.reserved_within(room.limit_bytes)
+            break
+        except BudgetError:
+            if k + 1 == STEPS:
+                raise
+            budget = int(budget * LESS)
+    return Suggestion(line(budget, room.reserve_bytes), cost(report), report)
+
+
+def cost(report: Report) -> str:
+    graph = report.graph
+    extra = "not known" if math.isnan(graph.overhead) else f"about {graph.overhead:+.1%}"
+    return (
+        f"{in_units(graph.most_bytes)} at its peak instead of {in_units(graph.keep_all_bytes)}, extra time {extra} by a data"
+        f" sheet's rates, {len(graph.recomputed)} of {graph.n_operators} operators run again; the same loss and gradients"
+    )
