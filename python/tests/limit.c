@@ -17,13 +17,26 @@ static piece table[SLOTS]; /* open addressing */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static long limit_bytes, live_bytes, failed_at_bytes;
 
-void limit_set(long bytes) { limit_bytes = bytes; }
-long limit_live(void) { return live_bytes; }
-long limit_failed_at(void) { return failed_at_bytes; } /* what was given out when an allocation failed first */
+void limit_set(long bytes)
+{
+    limit_bytes = bytes;
+}
+long limit_live(void)
+{
+    return live_bytes;
+}
+long limit_failed_at(void)
+{
+    return failed_at_bytes;
+} /* what was given out when an allocation failed first */
 
-static size_t slot_of(uintptr_t address) { return (address >> 6) * 11400714819323198485u % SLOTS; }
+static size_t slot_of(uintptr_t address)
+{
+    return (address >> 6) * 11400714819323198485u % SLOTS;
+}
 
-int posix_memalign(void **result, size_t alignment, size_t bytes) {
+int posix_memalign(void **result, size_t alignment, size_t bytes)
+{
     static int (*real)(void **, size_t, size_t);
     if (!real) real = (int (*)(void **, size_t, size_t))dlsym(RTLD_NEXT, "posix_memalign");
     pthread_mutex_lock(&lock);
@@ -43,7 +56,8 @@ int posix_memalign(void **result, size_t alignment, size_t bytes) {
     return status;
 }
 
-void free(void *pointer) {
+void free(void *pointer)
+{
     static void (*real)(void *);
     if (!real) real = (void (*)(void *))dlsym(RTLD_NEXT, "free");
     if (pointer && (uintptr_t)pointer % 64 == 0) {

@@ -5,6 +5,7 @@ model = memplan.compile(model, budget="8GiB")
 
 from memplan.api import compile, estimate, fit
 from memplan.errors import BudgetError, FallbackWarning, LibraryError, MemplanError
+from memplan.explain.saved import saved
 from memplan.explain.watching import explain_oom
 from memplan.in_place import uncompile
 from memplan.plan.graph_report import GraphReport
@@ -26,5 +27,6 @@ __all__ = [
     "estimate",
     "explain_oom",
     "fit",
+    "saved",
     "uncompile",
 ]

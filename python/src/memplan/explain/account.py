@@ -19,6 +19,7 @@ from memplan.run.outside import reachable, saved_by
 PARAMETERS, GRADIENTS, STATE, BUFFERS = "parameters", "gradients", "optimizer state", "buffers"
 INPUTS, SAVED, OTHER = "inputs", "saved for backward", "other"
 KINDS = (PARAMETERS, GRADIENTS, STATE, BUFFERS, INPUTS, SAVED, OTHER)
+NOWHERE = Where()
 LEAF = "AccumulateGrad"
 
 
@@ -27,7 +28,7 @@ class Piece(NamedTuple):
 
     n_bytes: int
     kind: str
-    where: Where = Where()
+    where: Where = NOWHERE
     what: str = ""
 
 
@@ -37,7 +38,7 @@ class Account:
     pieces: dict[int, Piece] = field(default_factory=dict)
     alive: list[torch.Tensor] = field(default_factory=list)  # so that no key is given twice
 
-    def add(self, tensor: Any, kind: str, where: Where = Where(), what: str = "") -> None:
+    def add(self, tensor: Any, kind: str, where: Where = NOWHERE, what: str = "") -> None:
         """Nothing where it is counted already, or lies elsewhere."""
         if tensor is None or tensor.device != self.device or tensor.layout is not torch.strided:
             return
@@ -48,6 +49,10 @@ class Account:
 
     def total(self, kind: str | None = None) -> int:
         return sum(p.n_bytes for p in self.pieces.values() if kind in (None, p.kind))
+
+    def forget(self) -> None:
+        """The tensors; what was counted stays."""
+        self.alive.clear()
 
     def by(self, of: Callable[[Piece], Any]) -> dict[Any, int]:
         """Bytes, the most first."""

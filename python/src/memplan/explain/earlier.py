@@ -32,7 +32,7 @@ class Earlier:
         before = {node for node, number in nodes.items() if number < begun[-1]}
         kept = {storage_key(t): storage_bytes(t) for node in before for t in saved_by(node)}
         n_bytes = sum(n for key, n in kept.items() if key not in leaves)
-        n_calls = len([start for start in begun[:-1]])
+        n_calls = len(begun) - 1
         if n_calls < FEWEST or not n_bytes:
             return None
         return Earlier(n_calls, n_bytes, held_by(objects, before, failure.stack))
@@ -50,7 +50,9 @@ def held_by(objects: Objects, before: set[Any], stack: Sequence[At]) -> list[str
     """Who holds tensors with these graphs: variables of the script, by themselves or in something, else objects."""
     roots = [t for t in objects.tensors if t.grad_fn is not None and reaches(t, before)]
     ids = {id(t) for t in roots}
-    found = {f"{what} ({shown(at.frame.f_code.co_filename)})": None for at in stack for t, _, what in holders([at]) if id(t) in ids}
+    found = {
+        f"{what} ({shown(at.frame.f_code.co_filename)})": None for at in stack for t, _, what in holders([at]) if id(t) in ids
+    }
     return list(found)[:MOST_NAMED] or sorted({type(o).__name__ for o in gc.get_referrers(*roots)})[:MOST_NAMED]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from memplan.explain.account import (
     KINDS,
     OTHER,
     PARAMETERS,
+    SAVED,
     STATE,
     Account,
     Objects,
@@ -30,9 +31,10 @@ from memplan.explain.failure import Failure, Where, path_of
 from memplan.explain.replay import UNDER_WAY, NotReplayed, Replay, add_lost, failing, is_freed, starts
 from memplan.explain.reserved import Reserved
 from memplan.explain.suggestion import Room, Step, Suggestion, name_in, suggest
+from memplan.explain.tables import table, together
 from memplan.run.backend import gradient_bytes, model_bytes, total_bytes
 
-MOST_LINES = 10  # of a table
+OF_LINES = (SAVED, OTHER)
 LEAST = 4096  # bytes that a line names
 TIMES_OUTPUTS = 2  # what a loss outside of the model keeps and makes of what the model returns
 WORDS = {"backward": "in backward", "update": "in the optimizer's step", "forward": "in forward", "": ""}
@@ -60,8 +62,10 @@ class Explanation:
         yield f"  alive: {in_units(account.total())} in tensors"
         yield f"  {self.reserved or 'reserved and fragmented: not known on a CPU'}"
         yield from table("by kind", [(kind, account.total(kind)) for kind in KINDS], account.total())
-        yield from table("by module", account.by(lambda p: p.where.module or named(p)).items(), account.total())
-        yield from table("by line", account.by(lambda p: p.where.place).items(), account.total(), "no line is known")
+        yield from table("by module", together(account.by(lambda p: p.where.module or named(p))), account.total())
+        lines = account.by(lambda p: p.where.place if p.kind in OF_LINES else None)
+        lines.pop(None, None)
+        yield from table("by line, of what forward and backward made", lines.items(), account.total(), "no line is known")
         if self.earlier is not None:
             yield from ("", f"  {self.earlier}")
         if self.suggestion is not None:
@@ -81,30 +85,16 @@ def named(piece: Piece) -> str:
     return f"{piece.kind}: {piece.what}" if piece.what else piece.kind
 
 
-def table(title: str, rows: Iterable[tuple[str, int]], total: int, nameless: str = "") -> Iterator[str]:
-    filled = [(name or nameless, n) for name, n in rows if n > 0]
-    shown, rest = filled[:MOST_LINES], filled[MOST_LINES:]
-    if rest:
-        shown.append((f"{len(rest)} more", sum(n for _, n in rest)))
-    yield from ("", f"  {title}")
-    yield from (f"    {in_units(n):>12} {n / max(1, total):6.1%}  {name}" for name, n in shown)
-
-
 def explain(failure: Failure, last: Call | None, reserved: Reserved | None = None) -> Explanation:
-    """Looks at everything that is alive. `last`: the last call of a model that was seen."""
+    """Looks at everything that is alive, and holds nothing of it. `last`: the last call of a model that was seen."""
     objects = Objects(failure.device)
     call = of_failure(failure, last)
     model = call.model() if call is not None else None
     names = names_of(model, objects.modules)
     nodes = objects.nodes()
     replay, notes = replayed(call)
-    begun = starts({n: node.name() for node, n in nodes.items()}, replay.nodes) if replay is not None else []
-    where = {
-        node: replay.where[n - start]
-        for start in begun
-        for node, n in nodes.items()
-        if replay is not None and n - start in replay.where and node.name() == replay.nodes.get(n - start)
-    }
+    begun = begun_calls(replay, nodes, failure) if replay is not None else []
+    where = replay.of_calls(begun, nodes) if replay is not None else {}
     account = Account(failure.device)
     fill(account, objects, call.inputs() if call is not None else [], names, where)
     fill_others(account, objects, failure.stack)
@@ -122,6 +112,8 @@ def explain(failure: Failure, last: Call | None, reserved: Reserved | None = Non
     if call is not None and model is not None and earlier is None:
         step = step_of(call, model, objects, failure, replay is not None and replay.has_loss)
         suggestion = suggest(step, room(step, account, others, replay, reserved))
+    account.forget()
+    failure.forget()
     return Explanation(failure, at, account, reserved, earlier, suggestion, notes)
 
 
@@ -141,6 +133,16 @@ def replayed(call: Call | None) -> tuple[Replay | None, list[str]]:
     except NotReplayed as error:
         said = str(error).splitlines()[0]
         return None, [f"the call cannot be done again without memory ({said}): modules are those of the nearest parameters"]
+
+
+def begun_calls(replay: Replay, nodes: dict[Any, int], failure: Failure) -> list[int]:
+    """With which nodes calls began, that which has failed last: of it there may be no node."""
+    found = starts({n: node.name() for node, n in nodes.items()}, replay.nodes)
+    is_inside = call_in(failure.frames) is not None and failure.phase == "forward"
+    numbers = set(nodes.values())
+    if is_inside and found and found[-1] + max(replay.nodes) in numbers:  # the last that is known has ended
+        found.append(max(numbers) + 1)
+    return found or [max(numbers, default=-1) + 1]
 
 
 def step_of(call: Call, model: nn.Module, objects: Objects, failure: Failure, has_loss: bool) -> Step:

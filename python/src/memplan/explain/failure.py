@@ -128,8 +128,15 @@ class Failure:
     device: torch.device
     stack: list[At]
 
-    @property
-    def phase(self) -> str:
+    def __post_init__(self) -> None:
+        self.phase = self._phase()
+        self.place = next((at.place for at in reversed(self.stack) if at.is_users), "")  # the user's line that was running
+
+    def forget(self) -> None:
+        """The frames, which hold the memory of the step."""
+        self.stack = []
+
+    def _phase(self) -> str:
         """The part of a step: backward, update, forward, or "" where nothing says so."""
         for at in self.stack:
             if at.frame.f_code in BACKWARD:
@@ -146,11 +153,6 @@ class Failure:
                 found = [at.frame.f_locals.get(name) for name in ROOTS]
                 return [t for f in found for t in (f if isinstance(f, (tuple, list)) else [f]) if isinstance(t, torch.Tensor)]
         return []
-
-    @property
-    def place(self) -> str:
-        """The user's line that was running."""
-        return next((at.place for at in reversed(self.stack) if at.is_users), "")
 
     @property
     def frames(self) -> list[FrameType]:

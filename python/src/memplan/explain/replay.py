@@ -11,7 +11,6 @@ import copy
 import inspect
 import sys
 import weakref
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -54,11 +53,11 @@ class Target:
     ran: set[int]
 
 
-class Events(TorchDispatchMode):
+class Events(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Sees what operators of a call allocate. `start`: the number of its first node."""
 
     def __init__(self, names: dict[int, str], start: int, target: Target | None) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.names, self.start, self.target = names, start, target
         self.where: dict[int, Where] = {}  # of nodes, counted from the first
         self.alive: dict[int, tuple[weakref.ref[Any], Piece]] = {}
@@ -153,6 +152,15 @@ class Replay:
             raise NotReplayed(f"{type(error).__name__}: {error}") from error
         return replay
 
+    def of_calls(self, begun: Sequence[int], nodes: dict[Any, int]) -> dict[Any, Where]:
+        """Of nodes, with their numbers, that calls like this one have made. `begun`: the numbers of their first nodes."""
+        return {
+            node: self.where[n - start]
+            for start in begun
+            for node, n in nodes.items()
+            if n - start in self.where and node.name() == self.nodes.get(n - start)
+        }
+
     def fail(self, target: Target, used: Iterable[int]) -> None:
         """Fails where the call did. `used`: the nodes from which backward has come."""
         with contextlib.suppress(Exception):  # what is not known is not said
@@ -215,28 +223,26 @@ def back(outputs: Sequence[torch.Tensor], nodes: dict[int, Any], used: set[int],
 
 
 def starts(real: dict[int, str], replayed: dict[int, str]) -> list[int]:
-    """The numbers at which calls of the model began, by the names of nodes that are alive; the last call's last."""
+    """The numbers at which calls of the model began, by the names of nodes that are alive; the last call's last. What a call
+    has made hangs together by its first node."""
     found: list[int] = []
     left = dict(real)
-    while left:
-        in_real, in_replay = Counter(left.values()), Counter(replayed.values())
-        common = in_real.keys() & in_replay.keys()
-        if not common:
-            break
-        rarest = min(common, key=lambda name: in_real[name] * in_replay[name])
-        tried = {r - f for r, of in left.items() if of == rarest for f, name in replayed.items() if name == rarest}
+    first = min(replayed, default=0)
+    while True:
+        tried = [number - first for number, name in left.items() if name == replayed.get(first)]
         counted = {start: sum(left.get(start + k) == name for k, name in replayed.items()) for start in tried}
-        best = max(tried, key=lambda start: (counted[start], start))
+        best = max(tried, key=lambda start: (counted[start], start), default=0)
         there = [k for k in left if best <= k <= best + max(replayed)]
-        if counted[best] < FEWEST * len(there):
-            break
+        if not tried or counted[best] < FEWEST * len(there):
+            return sorted(found)
         found.append(best)
         for k in there:
             del left[k]
-    return sorted(found)
 
 
-def failing(replay: Replay, failure: Failure, start: int, nodes: dict[Any, int], freed: set[Any], names: dict[int, str]) -> None:
+def failing(
+    replay: Replay, failure: Failure, start: int, nodes: dict[Any, int], freed: set[Any], names: dict[int, str]
+) -> None:
     """Has a replay fail where the call did, which began with this number."""
     mine = {node: number - start for node, number in nodes.items() if number - start in replay.nodes}
     target = Target(

@@ -26,20 +26,15 @@ class Reserved:
     def of(snapshot: Sequence[Mapping[str, Any]], device: int, free_bytes: int) -> Reserved:
         """By PyTorch's snapshot (torch.cuda.memory_snapshot), and what the device has left."""
         segments = [s for s in snapshot if s["device"] == device]
-        free = [
-            int(b["size"])
-            for s in segments
-            if s["allocated_size"] > 0
-            for b in s["blocks"]
-            if b["state"] == "inactive"
-        ]
+        free = [int(b["size"]) for s in segments if s["allocated_size"] > 0 for b in s["blocks"] if b["state"] == "inactive"]
         reserved = sum(int(s["total_size"]) for s in segments)
         allocated = sum(int(s["allocated_size"]) for s in segments)
         return Reserved(allocated, reserved, sum(free), max(free, default=0), reserved + free_bytes)
 
     @staticmethod
     def now(device: int, free_bytes: int) -> Reserved:
-        return Reserved.of(torch.cuda.memory_snapshot(), device, free_bytes)
+        cuda: Any = torch.cuda
+        return Reserved.of(cuda.memory_snapshot(), device, free_bytes)
 
     def __str__(self) -> str:
         return (

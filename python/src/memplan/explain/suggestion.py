@@ -13,19 +13,22 @@ from typing import Any
 import torch
 from torch import fx
 
-from memplan.api import backend_for, captured, report_of
+from memplan.api import backend_for, captured, report_of, states_like
 from memplan.budget import in_units
 from memplan.costs.measure import Cost, moved_bytes
 from memplan.costs.roofline import Device
 from memplan.errors import BudgetError, MemplanError
 from memplan.explain.calls import Call, Sized, given
-from memplan.graph.updates import Updates
+from memplan.graph.capture import storage_bytes
+from memplan.graph.updates import UpdateCost, Updates
 from memplan.in_place import place_of
+from memplan.library.planning import roofline_seconds
 from memplan.plan.planner import Options
 from memplan.report import Report
 from memplan.run.backend import Backend, Estimated
 from memplan.train_step import FUSE, StepBackend
 
+TEMPORARIES = 2  # of a parameter's size, while it is updated
 LESS, STEPS = 0.95, 8  # of a budget whose plan a GPU's allocator has no room for, and how often
 
 
@@ -39,12 +42,24 @@ def rounded(n_bytes: int, up: bool) -> str:
 class NotRun:
     """For backends that do not run operators to see what they cost."""
 
-    device: str | None
+    row: Device | None = None
 
     def costs_of(self, capture: Any, beside: Any = ()) -> dict[fx.Node, Cost]:
         sources = [o.source for o in capture.operations if o.source is not None and o.source not in beside]
-        row = Device(self.device) if self.device is not None else None
-        return {node: row.cost(node) if row is not None else Cost(moved_bytes(node), 0) for node in sources}
+        return {node: self.row.cost(node) if self.row is not None else Cost(moved_bytes(node), 0) for node in sources}
+
+
+class NotUpdated(Updates):
+    """Updates that are not run to see what they cost: each takes some tensors of its parameter's size beside it."""
+
+    row: Device | None = None
+
+    def _measure(self, options: dict[str, Any], like: torch.Tensor, state: Any) -> UpdateCost:
+        own = storage_bytes(like)
+        n = states_like(self.optimizer, options)
+        moved = own * (3 + 2 * n)  # parameter and state are read and written, the gradient is read
+        seconds = moved if self.row is None else roofline_seconds(self.row.name, "float32", 0, moved)
+        return UpdateCost(seconds, TEMPORARIES * own, n * own, n * own)
 
 
 class OfCall(NotRun, Backend):
@@ -73,11 +88,11 @@ class Suggestion:
     report: Report | None = None
 
 
-def table_row(device: torch.device) -> str | None:
-    """Of a device, in the library's table."""
+def row_of(device: torch.device) -> Device | None:
+    """Of the library's table of devices."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
     try:
-        return Device(name).name
+        return Device(name)
     except MemplanError:
         return None
 
@@ -121,25 +136,37 @@ class Step:
         """BudgetError; MemplanError where it cannot be planned."""
         options: dict[str, Any] = {"reserve": reserve, "only_report": True, "cache": "off"}
         backend = backend_for(OfCall, self.model, budget, [self.optimizer], self.call.has_gradients, **options)
-        backend.device = table_row(self.device)  # type: ignore[attr-defined]
+        backend.row = row_of(self.device)  # type: ignore[attr-defined]
         args, kwargs = self._inputs()
         with as_called(self.call):
             return report_of(backend, self.model, args, kwargs)
 
+    def ways(self) -> Iterator[tuple[Callable[[int, int], Report], Callable[[int, int], str], str]]:
+        """To plan it, to write that, and what is to be known of it."""
+        yield self.compiled, self.line, ""
+        if self.optimizer is not None and self.has_loss and not self.call.has_gradients:
+            yield self.fused, self.line_fused, "; step(...) is forward, backward and updates"
+
     def fused(self, budget: int, reserve: int) -> Report:
         """The same with the optimizer in the plan."""
         assert self.optimizer is not None
-        backend = OfStep(Options(budget, reserve, cache="off"), Updates(self.optimizer), FUSE["backward"], only_report=True)
-        backend.device = table_row(self.device)
+        updates = NotUpdated(self.optimizer)
+        updates.row = row_of(self.device)
+        backend = OfStep(Options(budget, reserve, cache="off"), updates, FUSE["backward"], only_report=True)
+        backend.row = updates.row
         backend.serve(self.model)
         args, kwargs = self._inputs()
+
+        def loss(*args: Any, **kwargs: Any) -> Any:
+            return self.model(*args, **kwargs)
+
         with as_called(self.call), contextlib.suppress(Estimated):
-            captured(lambda *a, **k: self.model(*a, **k), backend, True)(*args, **kwargs)
+            captured(loss, backend, True)(*args, **kwargs)
         return backend.report
 
     def line_fused(self, budget: int, reserve: int) -> str:
         model, optimizer = self.names
-        options = f", reserve=\"{rounded(reserve, True)}\"" if reserve else ""
+        options = f', reserve="{rounded(reserve, True)}"' if reserve else ""
         return f'step = memplan.TrainStep({model}, None, {optimizer}, budget="{rounded(budget, False)}"{options})'
 
     def line(self, budget: int, reserve: int) -> str:
@@ -155,16 +182,17 @@ def suggest(step: Step, room: Room) -> Suggestion:
     """What fits the room, with its extra time: a plan of the call, else one of the whole step, in which gradients die early."""
     if place_of(step.model) is not None:
         return Suggestion("", "the model is compiled with a plan already: give it a smaller budget")
-    try:
-        return within(room, step.compiled, step.line)
-    except BudgetError as error:
-        if step.optimizer is not None and step.has_loss and not step.call.has_gradients:
-            with contextlib.suppress(Exception):
-                found = within(room, step.fused, step.line_fused)
-                return replace(found, sentence=f"{found.sentence}; step(...) is forward, backward and updates")
-        return Suggestion("", f"no plan of this step fits: {error}")
-    except Exception as error:
-        return Suggestion("", f"no plan could be made of this step: {str(error).splitlines()[0]}")
+    smallest = 0
+    for report_for, line, ends in step.ways():
+        try:
+            found = within(room, report_for, line)
+            return replace(found, sentence=found.sentence + ends)
+        except BudgetError as error:
+            smallest = max(0, error.smallest_bytes)
+        except Exception as error:
+            return Suggestion("", f"no plan could be made of this step: {str(error).splitlines()[0]}")
+    of = f": the smallest takes {in_units(smallest)}" if smallest else ""
+    return Suggestion("", f"no plan of this step fits {in_units(room.available_bytes)}{of}; a smaller batch takes less")
 
 
 def within(room: Room, report_for: Callable[[int, int], Report], line: Callable[[int, int], str]) -> Suggestion:

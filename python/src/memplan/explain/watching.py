@@ -1,9 +1,10 @@
-"""explain_oom: who is told when an allocation fails, and what that costs until then: a hook at the first call of a model in each
-step. A GPU's allocator tells of every failure; elsewhere it is the error that passes."""
+"""explain_oom: who is told when an allocation fails, and what that costs until then: a hook at the first call of a model in
+each step. A GPU's allocator tells of every failure; elsewhere it is the error that passes."""
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import sys
 import threading
 import warnings
@@ -30,8 +31,10 @@ class Watching:
         self.calls: Calls | None = None
         self.is_explaining = False
         self.is_observing = False
+        self.n_asked = 0  # how often for it, less the blocks that have ended
 
     def install(self) -> Watching:
+        self.n_asked += 1
         if self.calls is not None:
             return self
         self.calls = Calls(self._observe_device)
@@ -41,13 +44,15 @@ class Watching:
 
     def _observe_device(self) -> None:
         """Not before the script has begun to use it: processes that are forked until then may use it, too."""
-        if not self.is_observing and torch.cuda.is_initialized():
+        cuda: Any = torch.cuda
+        if not self.is_observing and cuda.is_initialized():
             self.is_observing = True
             attach(self._observe)
 
     def remove(self) -> None:
-        """The process is as it was; a GPU's allocator tells nobody."""
-        if self.calls is None:
+        """Once less; at the last, the process is as it was, and a GPU's allocator tells nobody."""
+        self.n_asked -= 1
+        if self.calls is None or self.n_asked > 0:
             return
         self.calls.remove()
         self.calls = None
@@ -57,7 +62,7 @@ class Watching:
             threading.excepthook = self.threads_hook
 
     def __enter__(self) -> Watching:
-        return self.install()
+        return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self._passes(error)
@@ -78,16 +83,19 @@ class Watching:
                 setattr(found, EXPLAINED, True)
             failure = of_error(found)
             if failure.device.type == "cpu":
-                self._explain(failure, None)
+                self._explain_apart(failure, None)
             elif not self.is_observing:
-                self._explain(failure, Reserved.now(failure.device.index, torch.cuda.mem_get_info(failure.device)[0]))
+                self._explain_apart(failure, Reserved.now(failure.device.index, torch.cuda.mem_get_info(failure.device)[0]))
 
     def _observe(self, device: int, tried_bytes: int, _: int, free_bytes: int) -> None:
-        """What a GPU's allocator calls inside of an operator, where autograd is off: everything is done in a thread apart."""
+        """What a GPU's allocator calls."""
         if self.calls is None or self.is_explaining:
             return
         failure = Failure(tried_bytes, torch.device("cuda", device), of_threads())
-        reserved = Reserved.now(device, free_bytes)
+        self._explain_apart(failure, Reserved.now(device, free_bytes))
+
+    def _explain_apart(self, failure: Failure, reserved: Reserved | None) -> None:
+        """In a thread, as autograd is off inside of an operator, and what is raised here would keep the error that passes."""
         thread = threading.Thread(target=self._explain, args=(failure, reserved))
         thread.start()
         thread.join()
@@ -104,13 +112,15 @@ class Watching:
         except Exception as error:
             sys.stderr.write(f"memplan: out of memory, and no explanation: {type(error).__name__}: {error}\n")
         finally:
+            gc.collect()  # what was captured and done again
             self.is_explaining = False
 
 
 def attach(observer: Any) -> None:
     """Has a GPU's allocator call this when an allocation has failed: device, bytes, what the device has in all, and free. There
     is no public name for it, and no way to take it back."""
-    torch._C._cuda_attach_out_of_memory_observer(observer)
+    private: Any = torch._C
+    private._cuda_attach_out_of_memory_observer(observer)
 
 
 WATCHING = Watching()
