@@ -164,4 +164,4 @@ def room(step: Step, account: Account, others: int, replay: Replay | None, reser
     beside = beside if beside >= LEAST else 0
     if reserved is None:
         return Room(account.total(), beside)
-    return Room(reserved.limit_bytes, beside, reserved.limit_bytes - beside)
+    return Room(reserved.limit_bytes, beside, reserved.limit_bytes)

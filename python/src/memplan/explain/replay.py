@@ -226,13 +226,13 @@ def starts(real: dict[int, str], replayed: dict[int, str]) -> list[int]:
     """The numbers at which calls of the model began, by the names of nodes that are alive; the last call's last. What a call
     has made hangs together by its first node."""
     found: list[int] = []
-    left = dict(real)
+    left = dict(real) if replayed else {}
     first = min(replayed, default=0)
     while True:
         tried = [number - first for number, name in left.items() if name == replayed.get(first)]
         counted = {start: sum(left.get(start + k) == name for k, name in replayed.items()) for start in tried}
         best = max(tried, key=lambda start: (counted[start], start), default=0)
-        there = [k for k in left if best <= k <= best + max(replayed)]
+        there = [k for k in left if best <= k <= best + max(replayed, default=0)]
         if not tried or counted[best] < FEWEST * len(there):
             return sorted(found)
         found.append(best)
