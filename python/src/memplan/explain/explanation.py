@@ -110,7 +110,7 @@ def explain(failure: Failure, last: Call | None, reserved: Reserved | None = Non
     earlier = Earlier.of(objects, nodes, begun, failure) if begun else None
     suggestion = None
     if call is not None and model is not None and earlier is None:
-        step = step_of(call, model, objects, failure, replay is not None and replay.has_loss)
+        step = step_of(call, model, objects, failure, replay is not None and replay.is_loss)
         suggestion = suggest(step, room(step, account, others, replay, reserved))
     account.forget()
     failure.forget()
@@ -145,12 +145,12 @@ def begun_calls(replay: Replay, nodes: dict[Any, int], failure: Failure) -> list
     return found or [max(numbers, default=-1) + 1]
 
 
-def step_of(call: Call, model: nn.Module, objects: Objects, failure: Failure, has_loss: bool) -> Step:
+def step_of(call: Call, model: nn.Module, objects: Objects, failure: Failure, is_loss: bool) -> Step:
     own = {id(p) for p in model.parameters()}
     optimizers = [o for o in objects.optimizers if any(id(p) in own for g in o.param_groups for p in g["params"])]
     optimizer = optimizers[0] if optimizers else None
-    names = name_in(failure.frames, model, "model"), name_in(failure.frames, optimizer, "optimizer")
-    return Step(call, model, optimizer, names, failure.device, has_loss)
+    names = name_in(failure.stack, model, "model"), name_in(failure.stack, optimizer, "optimizer")
+    return Step(call, model, optimizer, names, failure.device, is_loss)
 
 
 def room(step: Step, account: Account, others: int, replay: Replay | None, reserved: Reserved | None) -> Room:

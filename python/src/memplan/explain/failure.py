@@ -46,10 +46,11 @@ def first_of(error: BaseException | None) -> BaseException | None:
 
 
 class At(NamedTuple):
-    """A frame, and the line that it is at."""
+    """A frame, and the line and the instruction that it is at."""
 
     frame: FrameType
     line: int
+    instruction: int
 
     @property
     def is_users(self) -> bool:
@@ -71,7 +72,7 @@ def of_traceback(traceback: TracebackType | None) -> list[At]:
     """From the outermost to the innermost, with the callers of who has caught it."""
     inside = []
     while traceback is not None:
-        inside.append(At(traceback.tb_frame, traceback.tb_lineno))
+        inside.append(At(traceback.tb_frame, traceback.tb_lineno, traceback.tb_lasti))
         traceback = traceback.tb_next
     outside = of_frame(inside[0].frame.f_back) if inside else []
     return outside + inside
@@ -80,7 +81,7 @@ def of_traceback(traceback: TracebackType | None) -> list[At]:
 def of_frame(frame: FrameType | None) -> list[At]:
     found = []
     while frame is not None:
-        found.append(At(frame, frame.f_lineno))
+        found.append(At(frame, frame.f_lineno, frame.f_lasti))
         frame = frame.f_back
     return found[::-1]
 
@@ -97,6 +98,7 @@ class Where(NamedTuple):
 
     module: str = ""
     place: str = ""
+    instruction: int = -1  # of that line
 
     def __str__(self) -> str:
         return f"{self.module} ({self.place})" if self.module and self.place else self.module or self.place
@@ -109,9 +111,9 @@ def path_of(stack: Sequence[At], names: dict[int, str]) -> list[Where]:
     for at in stack:
         if at.frame.f_code is CALL and id(at.frame.f_locals.get("self")) in names:
             module = names[id(at.frame.f_locals["self"])]
-            found[-1:] = [Where(module, w.place) for w in found[-1:]]
+            found[-1:] = [w._replace(module=module) for w in found[-1:]]
         elif module and at.is_users:
-            found.append(Where(module, at.place))
+            found.append(Where(module, at.place, at.instruction))
     return found
 
 

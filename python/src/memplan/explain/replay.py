@@ -12,7 +12,7 @@ import inspect
 import sys
 import weakref
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any
 
@@ -140,7 +140,8 @@ class Replay:
     failed_at: Where | None = None
     lost: list[Piece] = field(default_factory=list)  # what was alive when it failed, and is not since
     output_bytes: int = 0
-    has_loss: bool = False  # the model returns one number
+    has_loss: bool = False  # the model returns one, beside other things perhaps
+    is_loss: bool = False  # and nothing else
 
     @staticmethod
     def of(call: Call) -> Replay:
@@ -162,9 +163,13 @@ class Replay:
         }
 
     def fail(self, target: Target, used: Iterable[int]) -> None:
-        """Fails where the call did. `used`: the nodes from which backward has come."""
-        with contextlib.suppress(Exception):  # what is not known is not said
-            self._run(target, used)
+        """Fails where the call did, if need be with another size: what an operator takes for itself is no result. `used`: the
+        nodes from which backward has come."""
+        for tried in dict.fromkeys((target.tried_bytes, None)):
+            with contextlib.suppress(Exception):  # what is not known is not said
+                self._run(replace(target, tried_bytes=tried), used)
+            if self.failed_at is not None:
+                break
 
     def _run(self, target: Target | None, used: Iterable[int]) -> None:
         model = self.call.model()
@@ -184,7 +189,8 @@ class Replay:
                     for context in self.call.contexts:
                         around.enter_context(copy.copy(context))
                     around.enter_context(events)
-                    outputs = [t for t in tensors_of(fake(*args, **kwargs)) if t.grad_fn is not None]
+                    result = fake(*args, **kwargs)
+                    outputs = [t for t in tensors_of(result) if t.grad_fn is not None]
                     nodes = self._of_graph(outputs, events)
                 if target is not None and target.is_backward:
                     back(outputs, nodes, set(used), events)
@@ -197,7 +203,8 @@ class Replay:
             if target is None:
                 self.where, self.nodes = events.where, {k: n.name() for k, n in nodes.items()}
                 self.output_bytes = sum({storage_key(t): storage_bytes(t) for t in outputs}.values())
-                self.has_loss = len(outputs) == 1 and outputs[0].numel() == 1
+                self.has_loss = any(t.numel() == 1 for t in outputs)
+                self.is_loss = self.has_loss and isinstance(result, torch.Tensor)
 
     @staticmethod
     def _of_graph(outputs: Sequence[torch.Tensor], events: Events) -> dict[int, Any]:

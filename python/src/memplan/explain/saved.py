@@ -101,14 +101,13 @@ def rows_of(nodes: Iterable[Any], where: dict[Any, Where], known: set[int]) -> l
     alive = []  # so that no key is given twice
     for node in nodes:
         if (call := getattr(node, "memplan_call", None)) is not None:
-            rows.append(Row(max(0, call.n_bytes), (), None, PLANNED, *where[node]))
+            rows.append(Row(max(0, call.n_bytes), (), None, PLANNED, where[node].module, where[node].place))
             continue
         for tensor in saved_by(node):
             if tensor.layout is torch.strided and storage_key(tensor) not in known:
                 known.add(storage_key(tensor))
                 alive.append(tensor)
                 n_bytes = allocated(storage_bytes(tensor), tensor.device)
-                rows.append(
-                    Row(n_bytes, tuple(tensor.shape), tensor.dtype, node.name().removesuffix("Backward0"), *where[node])
-                )
+                operator, at = node.name().removesuffix("Backward0"), where[node]
+                rows.append(Row(n_bytes, tuple(tensor.shape), tensor.dtype, operator, at.module, at.place))
     return sorted(rows, key=lambda row: -row.n_bytes)

@@ -19,6 +19,7 @@ from memplan.costs.measure import Cost, moved_bytes
 from memplan.costs.roofline import Device
 from memplan.errors import BudgetError, MemplanError
 from memplan.explain.calls import Call, Sized, given
+from memplan.explain.failure import At
 from memplan.graph.capture import storage_bytes
 from memplan.graph.updates import UpdateCost, Updates
 from memplan.in_place import place_of
@@ -28,6 +29,7 @@ from memplan.report import Report
 from memplan.run.backend import Backend, Estimated
 from memplan.train_step import FUSE, StepBackend
 
+WITH_WORKSPACE = ("convolution", "rnn")  # as much again as they read and write, at most
 TEMPORARIES = 2  # of a parameter's size, while it is updated
 LESS, STEPS = 0.95, 8  # of a budget whose plan a GPU's allocator has no room for, and how often
 
@@ -46,7 +48,14 @@ class NotRun:
 
     def costs_of(self, capture: Any, beside: Any = ()) -> dict[fx.Node, Cost]:
         sources = [o.source for o in capture.operations if o.source is not None and o.source not in beside]
-        return {node: self.row.cost(node) if self.row is not None else Cost(moved_bytes(node), 0) for node in sources}
+        return {node: self._cost(node) for node in sources}
+
+    def _cost(self, node: fx.Node) -> Cost:
+        if "rnn_layer" in str(node.target):
+            raise MemplanError("what a recurrent layer keeps is known when it has run")
+        cost = self.row.cost(node) if self.row is not None else Cost(moved_bytes(node), 0)
+        takes_more = any(name in str(node.target) for name in WITH_WORKSPACE)
+        return replace(cost, workspace_bytes=moved_bytes(node)) if takes_more else cost
 
 
 class NotUpdated(Updates):
@@ -109,10 +118,10 @@ def as_called(call: Call) -> Iterator[None]:
         yield
 
 
-def name_in(frames: Sequence[Any], value: Any, otherwise: str) -> str:
-    """What the script calls an object."""
-    for frame in reversed(frames):
-        for name, found in list(frame.f_locals.items()):
+def name_in(stack: Sequence[At], value: Any, otherwise: str) -> str:
+    """What the script calls an object, in the outermost frame that knows it."""
+    for at in stack:
+        for name, found in list(at.frame.f_locals.items()) if at.is_users else ():
             if found is value and name != "self":
                 return str(name)
     return otherwise
@@ -127,7 +136,7 @@ class Step:
     optimizer: torch.optim.Optimizer | None
     names: tuple[str, str]
     device: torch.device
-    has_loss: bool
+    is_loss: bool  # what the model returns
 
     def _inputs(self) -> tuple[Any, Any]:
         return given(self.call.args, Sized.now), given(self.call.kwargs, Sized.now)
@@ -144,7 +153,7 @@ class Step:
     def ways(self) -> Iterator[tuple[Callable[[int, int], Report], Callable[[int, int], str], str]]:
         """To plan it, to write that, and what is to be known of it."""
         yield self.compiled, self.line, ""
-        if self.optimizer is not None and self.has_loss and not self.call.has_gradients:
+        if self.optimizer is not None and self.is_loss and not self.call.has_gradients:
             yield self.fused, self.line_fused, "; step(...) is forward, backward and updates"
 
     def fused(self, budget: int, reserve: int) -> Report:
