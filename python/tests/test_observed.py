@@ -142,7 +142,7 @@ def tensors() -> list[torch.Tensor]:
 
 def test_a_gpu_observer_is_attached_once_and_when_the_gpu_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     attached: list[Any] = []
-    monkeypatch.setattr(watched, "attach", attached.append)
+    monkeypatch.setattr(watched, "on_out_of_memory", lambda told: attached.append(told) or True)
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     watching = Watching().install()
     model, x = networks.layered(2, 64)

@@ -14,7 +14,8 @@ from torch import nn
 
 from memplan.explain.failure import At, Where
 from memplan.graph.capture import allocated, storage_bytes, storage_key, tensors_of
-from memplan.run.outside import reachable, saved_by
+from memplan.run.outside import reachable
+from memplan.torch_internals.autograd import number_of, saved_by
 
 PARAMETERS, GRADIENTS, STATE, BUFFERS = "parameters", "gradients", "optimizer state", "buffers"
 INPUTS, SAVED, OTHER = "inputs", "saved for backward", "other"
@@ -75,13 +76,13 @@ class Objects:
     def nodes(self) -> dict[Any, int]:
         """All of autograd that is alive, with their numbers in the order of their making."""
         roots = [t.grad_fn for t in self.tensors if t.grad_fn is not None]
-        found = {n: n._sequence_nr() for n in reachable(roots, set()) if LEAF not in n.name()}
+        found = {n: number_of(n) for n in reachable(roots, set()) if LEAF not in n.name()}
         return dict(sorted(found.items(), key=lambda item: item[1]))
 
 
 def names_of(model: nn.Module | None, modules: Sequence[nn.Module]) -> dict[int, str]:
     """What people call these modules: names in this model; of others with the class in which they are outermost."""
-    children = {id(c) for m in modules for c in m._modules.values()}
+    children = {id(c) for m in modules for c in m.children()}
     names = {id(m): name or type(m).__name__ for name, m in (model.named_modules() if model is not None else ())}
     for root in modules:
         if id(root) not in children:
@@ -92,7 +93,7 @@ def names_of(model: nn.Module | None, modules: Sequence[nn.Module]) -> dict[int,
 
 def parameters_of(modules: Sequence[nn.Module], names: dict[int, str]) -> Iterator[tuple[Any, str]]:
     for module in modules:
-        yield from ((p, names.get(id(module), "")) for p in module._parameters.values() if p is not None)
+        yield from ((p, names.get(id(module), "")) for p in module.parameters(recurse=False))
 
 
 def nearest_modules(nodes: Iterable[Any], owners: dict[int, str]) -> dict[Any, str]:
@@ -123,7 +124,7 @@ def fill(
             for tensor in tensors_of(state):
                 account.add(tensor, STATE, Where(owners.get(id(parameter), "")))
     for module in objects.modules:
-        for buffer in module._buffers.values():
+        for buffer in module.buffers(recurse=False):
             account.add(buffer, BUFFERS, Where(names.get(id(module), "")))
     for tensor in inputs:
         account.add(tensor, INPUTS)

@@ -8,18 +8,18 @@ import sys
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook
-from torch.utils._pytree import tree_map
 
 from memplan.run.second_order import ambient
+from memplan.torch_internals.modules import code_of_call, inside
 
-CALL: CodeType = nn.Module._call_impl.__code__  # of the frame that has a module's arguments
+CALL = code_of_call()  # of the frame that has a module's arguments
 PLAIN = (int, float, complex, bool, str, bytes, type(None), torch.dtype, torch.device)
 
 
@@ -50,6 +50,15 @@ class Weakly:
         self.value = weakref.ref(value)
 
 
+def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """The values in tuples, lists and dictionaries, changed."""
+    if type(value) in (list, tuple):
+        return type(value)(mapped(v, change) for v in value)
+    if type(value) is dict:
+        return {name: mapped(v, change) for name, v in value.items()}
+    return change(value)
+
+
 def kept(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return Sized(value)
@@ -61,7 +70,11 @@ def kept(value: Any) -> Any:
 
 def given(value: Any, tensor: Callable[[Sized], torch.Tensor]) -> Any:
     """The arguments again."""
-    return tree_map(lambda v: tensor(v) if isinstance(v, Sized) else v.value() if isinstance(v, Weakly) else v, value)
+
+    def change(v: Any) -> Any:
+        return tensor(v) if isinstance(v, Sized) else v.value() if isinstance(v, Weakly) else v
+
+    return mapped(value, change)
 
 
 @dataclass
@@ -78,7 +91,7 @@ class Call:
     def of(model: nn.Module, args: Sequence[Any], kwargs: dict[str, Any]) -> Call:
         first = next((p for p in model.parameters() if p.requires_grad), None)
         has_gradients = first is not None and first.grad is not None
-        return Call(weakref.ref(model), tree_map(kept, tuple(args)), tree_map(kept, kwargs), has_gradients, ambient())
+        return Call(weakref.ref(model), mapped(tuple(args), kept), mapped(dict(kwargs), kept), has_gradients, ambient())
 
     def inputs(self) -> list[torch.Tensor]:
         """Those that are still there."""
@@ -121,7 +134,7 @@ class Calls:
         if torch.compiler.is_compiling() or not torch.is_grad_enabled() or not is_trained(module):
             return
         self._rest()
-        self.is_compiled = hasattr(module, "_orig_mod")  # PyTorch would look at hooks that come and go, and capture again
+        self.is_compiled = inside(module) is not None  # PyTorch would look at hooks that come and go, and capture again
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and frame.f_code is not CALL:
             frame = frame.f_back

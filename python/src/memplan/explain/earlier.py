@@ -13,7 +13,8 @@ from memplan.budget import in_units
 from memplan.explain.account import Objects, holders
 from memplan.explain.failure import At, Failure, shown
 from memplan.graph.capture import storage_bytes, storage_key
-from memplan.run.outside import reachable, saved_by
+from memplan.run.outside import reachable
+from memplan.torch_internals.autograd import saved_by
 
 FEWEST = 2  # calls, from which on they are a leak and not another part of a step
 MOST_NAMED = 3

@@ -28,11 +28,12 @@ from memplan.explain.account import (
 from memplan.explain.calls import Call, call_in
 from memplan.explain.earlier import Earlier
 from memplan.explain.failure import Failure, Where, path_of
-from memplan.explain.replay import UNDER_WAY, NotReplayed, Replay, add_lost, failing, is_freed, starts
+from memplan.explain.replay import UNDER_WAY, NotReplayed, Replay, add_lost, failing, starts
 from memplan.explain.reserved import Reserved
 from memplan.explain.suggestion import Room, Step, Suggestion, name_in, suggest
 from memplan.explain.tables import table, together
 from memplan.run.backend import gradient_bytes, model_bytes, total_bytes
+from memplan.torch_internals.autograd import has_let_go
 
 OF_LINES = (SAVED, OTHER)
 LEAST = 4096  # bytes that a line names
@@ -102,7 +103,7 @@ def explain(failure: Failure, last: Call | None, reserved: Reserved | None = Non
     path = path_of(failure.stack, names)
     at = path[-1] if path else Where("", failure.place)
     if replay is not None and begun:
-        failing(replay, failure, begun[-1], nodes, {n for n in nodes if is_freed(n)}, names)
+        failing(replay, failure, begun[-1], nodes, {n for n in nodes if has_let_go(n)}, names)
         add_lost(account, replay)
         at = replay.failed_at or at
     if reserved is not None and reserved.allocated_bytes > account.total():

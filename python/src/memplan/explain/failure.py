@@ -111,7 +111,7 @@ def path_of(stack: Sequence[At], names: dict[int, str]) -> list[Where]:
     for at in stack:
         if at.frame.f_code is CALL and id(at.frame.f_locals.get("self")) in names:
             module = names[id(at.frame.f_locals["self"])]
-            found[-1:] = [w._replace(module=module) for w in found[-1:]]
+            found[-1:] = [Where(module, w.place, w.instruction) for w in found[-1:]]
         elif module and at.is_users:
             found.append(Where(module, at.place, at.instruction))
     return found

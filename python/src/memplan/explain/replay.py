@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import inspect
 import sys
 import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from types import TracebackType
 from typing import Any
 
 import torch
 from torch import nn
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from memplan.errors import MemplanError
 from memplan.explain.account import LEAF, OTHER, Account, Piece
@@ -28,8 +24,9 @@ from memplan.explain.failure import Failure, Where, module_names, of_frame, path
 from memplan.graph.capture import allocated, storage_bytes, storage_key, tensors_of
 from memplan.in_place import eager_copy
 from memplan.run.outside import reachable
+from memplan.torch_internals.autograd import next_number, number_of
+from memplan.torch_internals.dispatch import forget_arguments, watching, without_memory
 
-DISPATCH = ("torch._compile", "torch._dynamo.eval_frame")
 FEWEST = 0.5  # of the nodes of a call that have to be as they were
 UNDER_WAY = "under way"  # what nothing but the operator that failed, or backward, held
 
@@ -53,11 +50,10 @@ class Target:
     ran: set[int]
 
 
-class Events(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Events:
     """Sees what operators of a call allocate. `start`: the number of its first node."""
 
     def __init__(self, names: dict[int, str], start: int, target: Target | None) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
         self.names, self.start, self.target = names, start, target
         self.where: dict[int, Where] = {}  # of nodes, counted from the first
         self.alive: dict[int, tuple[weakref.ref[Any], Piece]] = {}
@@ -66,19 +62,21 @@ class Events(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.failed_at: Where | None = None
         self.before: list[tuple[weakref.ref[Any], Piece]] = []  # what was alive there
 
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        made = torch._C._autograd._get_sequence_nr() - self.start
+    def run(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """An operator."""
+        made = next_number() - self.start
         if self.current < 0:
             path = path_of(of_frame(sys._getframe(1)), self.names)
             where = self.where.setdefault(made - 1, path[-1]) if path and torch.is_grad_enabled() else Where()
             where = path[-1] if path else where
         else:
             path, where = [], self.where.get(self.current, Where())
-        result = function(*args, **(kwargs or {}))
+        result = function(*args, **kwargs)
         given_out = self._given_out(result, where, str(function))
         if given_out and self._is_there(path, made, given_out):
             self.before = [a for k, a in self.alive.items() if k not in given_out and a[0]() is not None]
             self.failed_at = where
+            del args, kwargs, result  # which the traceback would hold
             raise Failed
         return result
 
@@ -107,23 +105,11 @@ class Events(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.entered.add(node)
 
 
-SEES = inspect.unwrap(Events.__torch_dispatch__).__code__
-
-
-def forget_dispatch(traceback: TracebackType | None) -> None:
-    """Empties the frames by which PyTorch calls a mode: the real operator has none, and they hold its arguments."""
-    while traceback is not None:
-        frame = traceback.tb_frame
-        if frame.f_globals.get("__name__") in DISPATCH or frame.f_code is SEES:
-            frame.clear()
-        traceback = traceback.tb_next
-
-
-def without_memory(model: nn.Module) -> nn.Module:
+def copy_of(model: nn.Module) -> nn.Module:
     """A copy, inside of a mode of fake tensors."""
     memo: dict[int, Any] = {}
     for module in model.modules():
-        for tensor in tensors_of([vars(module).get(n) for n in vars(module) if n != "_modules"]):
+        for tensor in tensors_of(list(vars(module).values())):
             if id(tensor) not in memo:
                 fake = Sized(tensor).empty()
                 memo[id(tensor)] = nn.Parameter(fake, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else fake
@@ -178,24 +164,24 @@ class Replay:
         with contextlib.ExitStack() as stack:
             stack.enter_context(torch.enable_grad())
             stack.enter_context(torch.random.fork_rng(devices=[]))
-            stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
-            fake = without_memory(model)
+            stack.enter_context(without_memory())
+            fake = copy_of(model)
             args = given(self.call.args, Sized.empty)
             kwargs = given(self.call.kwargs, Sized.empty)
             names = module_names(fake)
-            events = Events(names, torch._C._autograd._get_sequence_nr(), target)
+            events = Events(names, next_number(), target)
             try:
                 with contextlib.ExitStack() as around:
                     for context in self.call.contexts:
                         around.enter_context(copy.copy(context))
-                    around.enter_context(events)
+                    around.enter_context(watching(events.run))
                     result = fake(*args, **kwargs)
                     outputs = [t for t in tensors_of(result) if t.grad_fn is not None]
                     nodes = self._of_graph(outputs, events)
                 if target is not None and target.is_backward:
                     back(outputs, nodes, set(used), events)
             except Failed as failed:
-                forget_dispatch(failed.__traceback__)
+                forget_arguments(failed.__traceback__)
                 self.failed_at = events.failed_at
                 self.lost = [piece for storage, piece in events.before if storage() is None]
                 del failed  # kept until here: its frames hold what the real error's hold
@@ -209,21 +195,21 @@ class Replay:
     @staticmethod
     def _of_graph(outputs: Sequence[torch.Tensor], events: Events) -> dict[int, Any]:
         found = reachable([t.grad_fn for t in outputs], set())
-        return {n._sequence_nr() - events.start: n for n in found if LEAF not in n.name()}
+        return {number_of(n) - events.start: n for n in found if LEAF not in n.name()}
 
 
 def back(outputs: Sequence[torch.Tensor], nodes: dict[int, Any], used: set[int], events: Events) -> None:
     """Backward from the outputs that were used."""
     for number, node in nodes.items():
         node.register_prehook(lambda _, number=number: events.enter(number))
-    number_of = {node: number for number, node in nodes.items()}
+    numbers = {node: number for number, node in nodes.items()}
     ends = []
     below: set[Any] = set()
-    for tensor in sorted(outputs, key=lambda t: -number_of[t.grad_fn]):
-        if tensor.grad_fn not in below and (not used or number_of[tensor.grad_fn] in used):
+    for tensor in sorted(outputs, key=lambda t: -numbers[t.grad_fn]):
+        if tensor.grad_fn not in below and (not used or numbers[tensor.grad_fn] in used):
             ends.append(tensor)
             below |= reachable([tensor.grad_fn], set())
-    with events:
+    with watching(events.run):
         events.current = max(nodes)
         gradients = [torch.ones_like(t) for t in ends]
         torch.autograd.backward(ends, gradients if len(gradients) > 1 or gradients[0].numel() > 1 else None)
@@ -262,17 +248,6 @@ def failing(
     above = reachable([t.grad_fn for t in failure.roots], set())
     outputs = {mine[node] for node in above & mine.keys()}
     replay.fail(target, outputs)
-
-
-def is_freed(node: Any) -> bool:
-    """Whether backward has run it, and let go of what it had saved."""
-    for name in dir(node):
-        if name.startswith("_raw_saved_"):
-            try:
-                getattr(node, name)
-            except RuntimeError:
-                return True
-    return False
 
 
 def add_lost(account: Account, replay: Replay) -> None:

@@ -17,7 +17,8 @@ from memplan.explain.failure import NOT_THE_USERS, Where, shown
 from memplan.explain.replay import Replay, starts
 from memplan.explain.tables import table, together
 from memplan.graph.capture import allocated, storage_bytes, storage_key, tensors_of
-from memplan.run.outside import reachable, saved_by
+from memplan.run.outside import reachable
+from memplan.torch_internals.autograd import number_of, saved_by
 
 FORWARD = "traceback_"  # where PyTorch keeps the lines of forward while it looks for anomalies
 LINE = re.compile(r'File "(.+?)", line (\d+)')
@@ -78,7 +79,7 @@ def saved(loss: Any, model: nn.Module | None = None, inputs: Sequence[Any] = (),
     Modules are those of the nearest parameters. With the call that led to the loss (model, inputs, kwargs), which is done again
     on tensors without memory, they are exact and have lines; so they have in forward under torch.autograd.detect_anomaly."""
     roots = [t.grad_fn for t in tensors_of(loss) if t.grad_fn is not None]
-    numbers = {n: n._sequence_nr() for n in reachable(roots, set()) if LEAF not in n.name()}
+    numbers = {n: number_of(n) for n in reachable(roots, set()) if LEAF not in n.name()}
     nodes = sorted(numbers, key=lambda n: numbers[n])
     objects = Objects(torch.device("cpu"))
     names = names_of(model, objects.modules)
@@ -92,7 +93,7 @@ def saved(loss: Any, model: nn.Module | None = None, inputs: Sequence[Any] = (),
 
 
 def static_keys(modules: Iterable[nn.Module]) -> set[int]:
-    tensors = [t for m in modules for t in (*m._parameters.values(), *m._buffers.values()) if t is not None]
+    tensors = [t for m in modules for t in (*m.parameters(recurse=False), *m.buffers(recurse=False))]
     return {storage_key(t) for t in tensors if t.layout is torch.strided}
 
 

@@ -17,6 +17,7 @@ from memplan.explain.calls import Calls
 from memplan.explain.explanation import Explanation, explain
 from memplan.explain.failure import Failure, first_of, of_error, of_threads
 from memplan.explain.reserved import Reserved
+from memplan.torch_internals.devices import on_out_of_memory
 
 EXPLAINED = "memplan_explained"  # of an error
 
@@ -46,8 +47,7 @@ class Watching:
         """Not before the script has begun to use it: processes that are forked until then may use it, too."""
         cuda: Any = torch.cuda
         if not self.is_observing and cuda.is_initialized():
-            self.is_observing = True
-            attach(self._observe)
+            self.is_observing = on_out_of_memory(self._observe)
 
     def remove(self) -> None:
         """Once less; at the last, the process is as it was, and a GPU's allocator tells nobody."""
@@ -114,13 +114,6 @@ class Watching:
         finally:
             gc.collect()  # what was captured and done again
             self.is_explaining = False
-
-
-def attach(observer: Any) -> None:
-    """Has a GPU's allocator call this when an allocation has failed: device, bytes, what the device has in all, and free. There
-    is no public name for it, and no way to take it back."""
-    private: Any = torch._C
-    private._cuda_attach_out_of_memory_observer(observer)
 
 
 WATCHING = Watching()
