@@ -94,11 +94,11 @@ def test_graphs_of_earlier_steps_are_named_with_who_holds_them(case: str, holder
 UNCAUGHT = """
 import resource, torch, memplan
 from out_of_memory import Network
-memplan.explain_oom()
-network, x, y = Network(128), torch.randn(65536, 128), torch.randint(10, (65536,))
 with open("/proc/self/statm") as sizes:
     now = int(sizes.read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (now + (400 << 20), -1))
+resource.setrlimit(resource.RLIMIT_AS, (now + (700 << 20), -1))
+memplan.explain_oom()
+network, x, y = Network(128), torch.randn(65536, 128), torch.randint(10, (65536,))
 loss = network(x, y)
 """
 

@@ -140,10 +140,13 @@ def fill(
 
 def holders(stack: Sequence[At]) -> Iterator[tuple[torch.Tensor, Where, str]]:
     """Tensors that variables of frames hold, by themselves or in something, the innermost frame first."""
-    for at in reversed(stack):
+    places = [""]
+    for at in stack:
+        places.append(at.place if at.is_users else places[-1])
+    for at, place in zip(reversed(stack), reversed(places)):
         for name, value in list(at.frame.f_locals.items()):
             for tensor, how in within(value):
-                yield tensor, Where("", at.place if at.is_users else ""), f"`{name}`{how}"
+                yield tensor, Where("", place), f"`{name}`{how}"
 
 
 def within(value: Any) -> Iterator[tuple[torch.Tensor, str]]:

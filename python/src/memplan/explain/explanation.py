@@ -33,10 +33,9 @@ from memplan.explain.reserved import Reserved
 from memplan.explain.suggestion import Room, Step, Suggestion, name_in, suggest
 from memplan.explain.tables import table, together
 from memplan.run.backend import gradient_bytes, model_bytes, total_bytes
-from memplan.torch_internals.autograd import has_let_go
 
 OF_LINES = (SAVED, OTHER)
-LEAST = 4096  # bytes that a line names
+LEAST = 1 << 16  # bytes that a line names
 TIMES_OUTPUTS = 2  # what a loss outside of the model keeps and makes of what the model returns
 WORDS = {"backward": "in backward", "update": "in the optimizer's step", "forward": "in forward", "": ""}
 
@@ -103,7 +102,7 @@ def explain(failure: Failure, last: Call | None, reserved: Reserved | None = Non
     path = path_of(failure.stack, names)
     at = path[-1] if path else Where("", failure.place)
     if replay is not None and begun:
-        failing(replay, failure, begun[-1], nodes, {n for n in nodes if has_let_go(n)}, names)
+        failing(replay, failure, begun[-1], nodes, names)
         add_lost(account, replay)
         at = replay.failed_at or at
     if reserved is not None and reserved.allocated_bytes > account.total():

@@ -24,7 +24,7 @@ from memplan.explain.failure import Failure, Where, module_names, of_frame, path
 from memplan.graph.capture import allocated, storage_bytes, storage_key, tensors_of
 from memplan.in_place import eager_copy
 from memplan.run.outside import reachable
-from memplan.torch_internals.autograd import next_number, number_of
+from memplan.torch_internals.autograd import next_number, number_of, saved_by
 from memplan.torch_internals.dispatch import forget_arguments, watching, without_memory
 
 FEWEST = 0.5  # of the nodes of a call that have to be as they were
@@ -123,6 +123,7 @@ class Replay:
     call: Call
     where: dict[int, Where] = field(default_factory=dict)
     nodes: dict[int, str] = field(default_factory=dict)
+    saving: set[int] = field(default_factory=set)  # those that save anything
     failed_at: Where | None = None
     lost: list[Piece] = field(default_factory=list)  # what was alive when it failed, and is not since
     output_bytes: int = 0
@@ -188,6 +189,7 @@ class Replay:
                 return
             if target is None:
                 self.where, self.nodes = events.where, {k: n.name() for k, n in nodes.items()}
+                self.saving = {k for k, n in nodes.items() if saves(n)}
                 self.output_bytes = sum({storage_key(t): storage_bytes(t) for t in outputs}.values())
                 self.has_loss = any(t.numel() == 1 for t in outputs)
                 self.is_loss = self.has_loss and isinstance(result, torch.Tensor)
@@ -233,9 +235,7 @@ def starts(real: dict[int, str], replayed: dict[int, str]) -> list[int]:
             del left[k]
 
 
-def failing(
-    replay: Replay, failure: Failure, start: int, nodes: dict[Any, int], freed: set[Any], names: dict[int, str]
-) -> None:
+def failing(replay: Replay, failure: Failure, start: int, nodes: dict[Any, int], names: dict[int, str]) -> None:
     """Has a replay fail where the call did, which began with this number."""
     mine = {node: number - start for node, number in nodes.items() if number - start in replay.nodes}
     target = Target(
@@ -243,11 +243,16 @@ def failing(
         path_of(failure.stack, names),
         failure.phase == "backward",
         max(mine.values(), default=-1),
-        {mine[node] for node in freed if node in mine},
+        {number for node, number in mine.items() if number in replay.saving and not saves(node)},
     )
     above = reachable([t.grad_fn for t in failure.roots], set())
     outputs = {mine[node] for node in above & mine.keys()}
     replay.fail(target, outputs)
+
+
+def saves(node: Any) -> bool:
+    """Whether it has anything for backward; behind it, it has not."""
+    return next(saved_by(node), None) is not None
 
 
 def add_lost(account: Account, replay: Replay) -> None:

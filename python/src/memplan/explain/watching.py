@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import mmap
+import resource
 import sys
 import threading
 import warnings
@@ -19,6 +21,7 @@ from memplan.explain.failure import Failure, first_of, of_error, of_threads
 from memplan.explain.reserved import Reserved
 from memplan.torch_internals.devices import on_out_of_memory
 
+ROOM_BYTES = 256 << 20  # not touched, so that they are addresses and no memory; where addresses are limited (ulimit -v)
 EXPLAINED = "memplan_explained"  # of an error
 
 
@@ -32,6 +35,7 @@ class Watching:
         self.calls: Calls | None = None
         self.is_explaining = False
         self.is_observing = False
+        self.room: mmap.mmap | None = None  # of addresses, for the explanation
         self.n_asked = 0  # how often for it, less the blocks that have ended
 
     def install(self) -> Watching:
@@ -39,6 +43,8 @@ class Watching:
         if self.calls is not None:
             return self
         self.calls = Calls(self._observe_device)
+        if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+            self.room = mmap.mmap(-1, ROOM_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self.excepthook, self.threads_hook = sys.excepthook, threading.excepthook
         sys.excepthook, threading.excepthook = self._uncaught, self._uncaught_in_thread
         return self
@@ -56,6 +62,7 @@ class Watching:
             return
         self.calls.remove()
         self.calls = None
+        self._make_room()
         if sys.excepthook == self._uncaught:
             sys.excepthook = self.excepthook
         if threading.excepthook == self._uncaught_in_thread:
@@ -94,11 +101,22 @@ class Watching:
         failure = Failure(tried_bytes, torch.device("cuda", device), of_threads())
         self._explain_apart(failure, Reserved.now(device, free_bytes))
 
+    def _make_room(self) -> None:
+        if self.room is not None:
+            self.room.close()
+            self.room = None
+
     def _explain_apart(self, failure: Failure, reserved: Reserved | None) -> None:
-        """In a thread, as autograd is off inside of an operator, and what is raised here would keep the error that passes."""
+        """In a thread, as autograd is off inside of an operator, and what is raised here would keep the error that passes.
+        Where there is no room for one, without."""
+        self._make_room()
         thread = threading.Thread(target=self._explain, args=(failure, reserved))
-        thread.start()
-        thread.join()
+        try:
+            thread.start()
+        except RuntimeError:
+            self._explain(failure, reserved)
+        else:
+            thread.join()
 
     def _explain(self, failure: Failure, reserved: Reserved | None) -> None:
         """Never raises: the error that passes is the script's."""

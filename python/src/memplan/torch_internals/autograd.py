@@ -89,17 +89,6 @@ def saved_by(node: Any) -> Iterator[torch.Tensor]:
                 yield from (t for t in packed if isinstance(t, torch.Tensor))
 
 
-def has_let_go(node: Any) -> bool:
-    """Whether backward has run it, and nothing is saved any more."""
-    for name in dir(node) if RAW_SAVED else ():
-        if name.startswith(SAVED):
-            try:
-                getattr(node, name)
-            except RuntimeError:
-                return True
-    return False
-
-
 def number_of(node: Any) -> int:
     """Of two nodes that one thread has made the later has the larger."""
     return int(node._sequence_nr()) if NUMBER else 0
