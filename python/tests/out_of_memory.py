@@ -104,7 +104,7 @@ def main(case: str, limit: str, line: str = "") -> None:
     process.limit_set(process.limit_live() + int(limit))
     if line or case.startswith("mended"):
         Training(case, line).run()
-        print("fits")
+        sys.stdout.write("fits\n")
         return
     explained, tracked = until_failure(lambda: Training(case, line).run())
     account, failure = explained.account, explained.failure
@@ -124,7 +124,7 @@ def main(case: str, limit: str, line: str = "") -> None:
         "earlier": explained.earlier.n_bytes if explained.earlier is not None else 0,
         "holders": explained.earlier.holders if explained.earlier is not None else [],
     }
-    print(json.dumps(found))
+    sys.stdout.write(f"{json.dumps(found)}\n")
 
 
 if __name__ == "__main__":

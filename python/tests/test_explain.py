@@ -137,11 +137,11 @@ for _ in range(2):
     alone(x, y).backward()
 assert all(torch.equal(p.grad, q.grad) for p, q in zip(network.parameters(), alone.parameters()))
 assert {type(p) for p in network.parameters()} == {torch.nn.Parameter}
-print("goes on with", n)
+assert n == 1024
 """
 
 
 def test_a_script_that_catches_the_error_goes_on() -> None:
     done = run("-c", CAUGHT)
-    assert done.stdout == "goes on with 1024\n", done.stderr
+    assert done.returncode == 0, done.stderr
     assert done.stderr.count("memplan: an allocation of") == 1 and "Traceback" not in done.stderr

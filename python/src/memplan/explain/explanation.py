@@ -71,7 +71,7 @@ class Explanation:
         if self.suggestion is not None:
             yield from ("", "  what would have helped:" if self.suggestion.line else "  what would have helped: no plan")
             yield from ([f"    {self.suggestion.line}"] if self.suggestion.line else [])
-            yield f"    {self.suggestion.sentence}"
+            yield from (f"    {line}" for line in self.suggestion.sentence.splitlines())
         if self.reserved is not None and self.reserved.is_fragmented(failure.tried_bytes or 0):
             yield "  the fragments together would have been enough: PYTORCH_ALLOC_CONF=expandable_segments:True"
         yield from (f"  {note}" for note in self.notes)
