@@ -91,24 +91,33 @@ def test_graphs_of_earlier_steps_are_named_with_who_holds_them(case: str, holder
     fits(f"mended {case}", limit)
 
 
-UNCAUGHT = """
-import resource, torch, memplan
-from out_of_memory import Network
+ADDRESSES = """
+import resource
 with open("/proc/self/statm") as sizes:
     now = int(sizes.read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (now + (700 << 20), -1))
+"""
+ALLOCATIONS = """
+import ctypes
+ctypes.CDLL(None).limit_set(ctypes.c_long(900 << 20))
+"""
+UNCAUGHT = """
 memplan.explain_oom()
 network, x, y = Network(128), torch.randn(65536, 128), torch.randint(10, (65536,))
 loss = network(x, y)
 """
 
 
-def test_one_line_is_enough_and_comes_behind_the_traceback() -> None:
-    done = run("-c", UNCAUGHT)
+@pytest.mark.parametrize(
+    ("limit", "says"),
+    [(ALLOCATIONS, "network = memplan.compile(network, budget="), (ADDRESSES, "addresses are limited (ulimit -v)")],
+)
+def test_one_line_is_enough_and_comes_behind_the_traceback(limit: str, says: str) -> None:
+    done = run("-c", f"import torch, memplan\nfrom out_of_memory import Network\n{limit}{UNCAUGHT}")
     assert done.returncode == 1
     before, _, behind = done.stderr.partition("memplan: an allocation of ")
     assert "Traceback" in before and "can't allocate memory" in before and "Traceback" not in behind
-    assert "failed on cpu in forward of blocks." in behind and "network = memplan.compile(network, budget=" in behind
+    assert "failed on cpu in forward of blocks." in behind and says in behind
 
 
 CAUGHT = """

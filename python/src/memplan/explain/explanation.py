@@ -27,7 +27,7 @@ from memplan.explain.account import (
 )
 from memplan.explain.calls import Call, call_in
 from memplan.explain.earlier import Earlier
-from memplan.explain.failure import Failure, Where, path_of
+from memplan.explain.failure import Failure, Where, addresses_are_limited, path_of
 from memplan.explain.replay import UNDER_WAY, NotReplayed, Replay, add_lost, failing, starts
 from memplan.explain.reserved import Reserved
 from memplan.explain.suggestion import Room, Step, Suggestion, name_in, suggest
@@ -112,6 +112,10 @@ def explain(failure: Failure, last: Call | None, reserved: Reserved | None = Non
     if call is not None and model is not None and earlier is None:
         step = step_of(call, model, objects, failure, replay is not None and replay.is_loss)
         suggestion = suggest(step, room(step, account, others, replay, reserved))
+    if suggestion is not None and addresses_are_limited():
+        notes.append(
+            "addresses are limited (ulimit -v): what PyTorch's capture takes of them, some hundred MiB, is in no budget"
+        )
     account.forget()
     failure.forget()
     return Explanation(failure, at, account, reserved, earlier, suggestion, notes)

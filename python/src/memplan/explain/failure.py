@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,6 +44,11 @@ def first_of(error: BaseException | None) -> BaseException | None:
         found = error if is_out_of_memory(error) else found
         error = error.__cause__ or error.__context__
     return found
+
+
+def addresses_are_limited() -> bool:
+    """Whether there is a `ulimit -v`."""
+    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
 
 
 class At(NamedTuple):

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import mmap
-import resource
 import sys
 import threading
 import warnings
@@ -17,7 +16,7 @@ import torch
 
 from memplan.explain.calls import Calls
 from memplan.explain.explanation import Explanation, explain
-from memplan.explain.failure import Failure, first_of, of_error, of_threads
+from memplan.explain.failure import Failure, addresses_are_limited, first_of, of_error, of_threads
 from memplan.explain.reserved import Reserved
 from memplan.torch_internals.devices import on_out_of_memory
 
@@ -43,7 +42,7 @@ class Watching:
         if self.calls is not None:
             return self
         self.calls = Calls(self._observe_device)
-        if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+        if addresses_are_limited():
             self.room = mmap.mmap(-1, ROOM_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self.excepthook, self.threads_hook = sys.excepthook, threading.excepthook
         sys.excepthook, threading.excepthook = self._uncaught, self._uncaught_in_thread
