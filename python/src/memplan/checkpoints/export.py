@@ -78,11 +78,14 @@ def saved_by(capture: Capture, steps: Sequence[int]) -> Kept:
 
 
 class Exporter:
-    """One captured graph, the plan of it, and the model whose eager step shall fit."""
+    """One captured graph, the plan of it, and the model whose eager step shall fit by checkpoints in the module `below`."""
 
-    def __init__(self, graph: GraphReport, model: Any, inputs: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    def __init__(
+        self, graph: GraphReport, model: Any, inputs: Sequence[Any], kwargs: dict[str, Any], below: str = ""
+    ) -> None:
         self.graph, self.model, self.inputs, self.kwargs = graph, plain(model), inputs, kwargs
-        names = dict(self.model.named_modules())
+        inside = f"{below}." if below else ""
+        names = {name for name, _ in self.model.named_modules() if name.startswith(inside)}
         self.modules = {n: r for n, r in regions(graph.capture).items() if n in names}
         if not self.modules:
             raise MemplanError("no operator of the plan is from a module of this model")
