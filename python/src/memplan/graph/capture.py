@@ -234,8 +234,12 @@ class Capture:
         for node in nodes:
             self._add_node(node, "backward", "activation_gradient")
 
-    def _add_node(self, node: fx.Node, phase: str, kind: str) -> None:
+    def refuse(self, node: fx.Node) -> None:
+        """NotPlannable where a node is none that we can run in another place or again."""
         refuse(node)
+
+    def _add_node(self, node: fx.Node, phase: str, kind: str) -> None:
+        self.refuse(node)
         if node.op == "get_attr":
             tensors = tensors_of(getattr(self.joint, str(node.target)))
             self.places[node] = [self._add_storage(node.name, "constant", storage_bytes(t)) for t in tensors]
