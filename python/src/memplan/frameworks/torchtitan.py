@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Union, cast
+from typing import Annotated, Any, cast
 
 import torch
 import tyro
@@ -20,7 +20,6 @@ from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
 from torch.nn import functional as F
 from torchtitan.distributed.activation_checkpoint import ActivationCheckpointing, ActivationCheckpointingConfig
-from torchtitan.tools.logging import logger
 from torchtitan.trainer import Trainer
 
 from memplan.api import estimate
@@ -28,6 +27,7 @@ from memplan.budget import only_bytes
 from memplan.checkpoints.export import Exporter
 from memplan.checkpoints.modules import Checkpoints
 from memplan.errors import MemplanError
+from memplan.frameworks.counted import LOG
 
 INNER, BLOCKS = "model", "layers"  # what Trained calls the model, and torchtitan's models their blocks
 STANDARD_DEVIATION = 0.02  # of weights that are made up: steps of them stay finite
@@ -80,17 +80,18 @@ class MemplanAC(ActivationCheckpointing):
         reserve = only_bytes(config.reserve) + self.beside(model, dtype)
         found = chosen(ready(own, model, dtype, device), args, kwargs, config.budget, reserve)
         found.apply(Trained(model))
-        logger.info(f"memplan: {found}")
+        LOG.info("planned %s", found)
 
     def beside(self, model: nn.Module, dtype: torch.dtype) -> int:
-        """Bytes that a step of a copy in the precision of forward does not have."""
+        """Bytes that a step of a copy in the precision of forward does not have: the optimizer's state, and under FSDP what the
+        copy's parameters are gathered from and its gradients become."""
         state = cast("MemplanAC.Config", self.config).state_per_parameter
         n_bytes = 0
         for p in model.parameters():
             mine = local(p)
             n_bytes += state * mine.nbytes * p.requires_grad
-            if mine.dtype != dtype:  # beside what forward computes with there is what the optimizer writes, and its gradient
-                n_bytes += mine.nbytes + (mine.nbytes - mine.numel() * dtype.itemsize) * p.requires_grad
+            if isinstance(p, DTensor):
+                n_bytes += mine.nbytes + max(0, mine.nbytes - mine.numel() * dtype.itemsize) * p.requires_grad
         return n_bytes
 
 
@@ -148,8 +149,8 @@ def chosen(trained: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], bu
 
 def add_to_command_line() -> None:
     """`activation-checkpoint:memplan` beside torchtitan's own. What a trainer may be given stands in its configuration."""
-    kinds = Trainer.Config.__annotations__
-    kinds["activation_checkpoint"] = Union[ActivationCheckpointingConfig, Annotated[MemplanAC.Config, tyro.conf.subcommand("memplan")]]
+    ours = Annotated[MemplanAC.Config, tyro.conf.subcommand("memplan")]
+    Trainer.Config.__annotations__["activation_checkpoint"] = ActivationCheckpointingConfig | ours
 
 
 add_to_command_line()

@@ -10,8 +10,9 @@ counted on the graph that this pass makes; a plan whose graph is over the budget
 
 from __future__ import annotations
 
+import functools
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -21,12 +22,13 @@ from torch.utils.checkpoint import CheckpointPolicy
 from torchtitan.experiments.graph_trainer.configs import GraphTrainerCompileConfig
 from torchtitan.experiments.graph_trainer.registry import register_memory_policy
 from torchtitan.experiments.graph_trainer.selective_activation_remat import selective_activation_remat_pass
-from torchtitan.tools.logging import logger
 
 from memplan.budget import Budget, in_units, only_bytes, resolve
+from memplan.checkpoints.coarse import Kept
 from memplan.checkpoints.export import saved_by
 from memplan.costs.measure import Cost
 from memplan.errors import FallbackWarning
+from memplan.frameworks.counted import LOG
 from memplan.graph.capture import Capture, Operation, storage_bytes, tensors_of
 from memplan.graph.joint import flat_outputs
 from memplan.graph.operators import draws, is_mutating
@@ -137,7 +139,7 @@ class Policy:
         self.planner.planning.set("effort", options.effort)
         self.planner.planning.set("time_limit", options.time_limit)
 
-    def marks(self, saved: Iterable[int]) -> dict[fx.Node, CheckpointPolicy]:
+    def marks(self, saved: Kept) -> dict[fx.Node, CheckpointPolicy]:
         """All nodes of one storage alike: views, items, and what writes into it."""
         kept = {s for k in saved for s in self.capture.operations[k].writes}
         made = {s for o in self.capture.operations[: self.capture.boundary] if not o.once for s in o.writes}
@@ -157,7 +159,8 @@ class Policy:
             copies[node].meta[WORKSPACE] = cost.workspace_bytes
         for node, mark in marks.items():
             copies[node].meta["recompute"] = mark
-        return selective_activation_remat_pass(fx.GraphModule(self.module, graph)).graph
+        made: fx.Graph = selective_activation_remat_pass(fx.GraphModule(self.module, graph)).graph
+        return made
 
     def peak_bytes(self, marks: Marks) -> int:
         """Of the step with these."""
@@ -177,33 +180,23 @@ class Policy:
         return found
 
     def choose(self, wanted: Budget) -> tuple[Marks, int, int]:
-        """Marks, the peak of their step, and the budget. If no step fits, the smallest that was found, with a warning."""
-        tried: dict[int, Marks] = {}
+        """Marks, the peak of their step, and the budget. If no step fits, the smallest, with a warning."""
         keep_all = self.peak_bytes({})
-
-        def least() -> int:
-            marks = self.smallest()
-            tried[n_bytes := self.peak_bytes(marks)] = marks
-            return n_bytes
-
-        budget = resolve(wanted, keep_all, least, lambda: self.planner.auto_bytes(None))
+        min_bytes = functools.cache(lambda: self.peak_bytes(self.smallest()))
+        target = budget = resolve(wanted, keep_all, min_bytes, lambda: self.planner.auto_bytes(None))
         if keep_all <= budget:
             return {}, keep_all, budget
-        target = budget
         for _ in range(ROUNDS):
             if (marks := self.of_plan(target)) is None:
                 break
-            tried[n_bytes := self.peak_bytes(marks)] = marks
-            if n_bytes <= budget:
+            if (n_bytes := self.peak_bytes(marks)) <= budget:
                 return marks, n_bytes, budget
             target -= n_bytes - budget
-        least()
-        n_bytes = min(tried)
-        if n_bytes > budget:
-            over = in_units(n_bytes - budget)
+        if min_bytes() > budget:
+            over = in_units(min_bytes() - budget)
             sentence = f"no marks were found with which the step fits {in_units(budget)}: the best are {over} over"
             warnings.warn(sentence, FallbackWarning, stacklevel=2)
-        return tried[n_bytes], n_bytes, budget
+        return self.smallest(), min_bytes(), budget
 
     def extra_seconds(self, marks: Marks) -> float:
         """Of what runs again, as a share of the step."""
@@ -218,7 +211,6 @@ def state_bytes(module: fx.GraphModule, per_parameter: int) -> int:
     return per_parameter * sum(storage_bytes(t) for n in gradients for t in tensors_of(n.meta.get("val")))
 
 
-@register_memory_policy("memplan")
 def mark(module: fx.GraphModule, *, config: Any) -> fx.GraphModule:
     given = config.compile
     outside = only_bytes(given.memplan_reserve) + state_bytes(module, given.memplan_state_per_parameter)
@@ -226,7 +218,10 @@ def mark(module: fx.GraphModule, *, config: Any) -> fx.GraphModule:
     marks, n_bytes, budget = policy.choose(given.memplan_budget)
     for node, found in marks.items():
         node.meta["recompute"] = found
-    n_again = sum(m is AGAIN for m in marks.values())
-    extra = f"extra time {policy.extra_seconds(marks):+.1%}"
-    logger.info(f"memplan: {n_again} of {len(marks)} nodes again, {in_units(n_bytes)} within {in_units(budget)}, {extra}")
+    again, extra = sum(m is AGAIN for m in marks.values()), policy.extra_seconds(marks)
+    fits = f"{in_units(n_bytes)} within {in_units(budget)}"
+    LOG.info("planned %d of %d nodes of forward again: %s, extra time %+.1f%%", again, len(marks), fits, 100 * extra)
     return module
+
+
+register_memory_policy("memplan")(mark)
