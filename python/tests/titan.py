@@ -87,7 +87,7 @@ def configuration(trainer: str, memory: str, budget: str, batch: int, folder: st
 
     spec = model_registry("debugmodel")
     spec.model = build_decoder_config_for_backend(llama3_configs["debugmodel"], "sdpa")
-    training = TrainingConfig(local_batch_size=batch, seq_len=LENGTH, steps=10, disable_cuda_graphs=True)
+    training = TrainingConfig(local_batch_size=batch, seq_len=LENGTH, steps=1000, disable_cuda_graphs=True)
     training.mixed_precision_param = precision
     config = Trainer.Config(
         model_spec=spec,

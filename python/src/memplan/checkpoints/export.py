@@ -80,9 +80,7 @@ def saved_by(capture: Capture, steps: Sequence[int]) -> Kept:
 class Exporter:
     """One captured graph, the plan of it, and the model whose eager step shall fit by checkpoints in the module `below`."""
 
-    def __init__(
-        self, graph: GraphReport, model: Any, inputs: Sequence[Any], kwargs: dict[str, Any], below: str = ""
-    ) -> None:
+    def __init__(self, graph: GraphReport, model: Any, inputs: Sequence[Any], kwargs: dict[str, Any], below: str = "") -> None:
         self.graph, self.model, self.inputs, self.kwargs = graph, plain(model), inputs, kwargs
         inside = f"{below}." if below else ""
         names = {name for name, _ in self.model.named_modules() if name.startswith(inside)}
