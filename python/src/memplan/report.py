@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,26 @@ from memplan.checkpoints.modules import Checkpoints
 from memplan.costs.measure import peak_of
 from memplan.errors import MemplanError
 from memplan.plan.graph_report import Copied, GraphReport, Recomputed
+from memplan.plan.holders import Holder
+
+SCALARS = (
+    "budget_bytes",
+    "planned_bytes",
+    "keep_all_bytes",
+    "floor_bytes",
+    "static_bytes",
+    "saved_bytes",
+    "reserved_bytes",
+    "context_bytes",
+    "overhead",
+    "proved_overhead",
+    "seconds",
+    "plan_seconds",
+    "n_operators",
+    "host_bytes",
+    "out_bytes",
+    "back_bytes",
+)
 
 
 @dataclass
@@ -58,6 +79,7 @@ class Report:
     seconds: float = of_graph("seconds")
     recomputed: list[Recomputed] = of_graph("recomputed")
     copied: list[Copied] = of_graph("copied")
+    holders: list[Holder] = of_graph("holders")
     host_bytes: int = of_graph("host_bytes")
     out_bytes: int = of_graph("out_bytes")
     back_bytes: int = of_graph("back_bytes")
@@ -96,6 +118,14 @@ class Report:
     def save_plan(self, path: str | os.PathLike[str]) -> None:
         """Writes the plan as JSON, for `memplan check` and `timeline`."""
         self.graph.planning.save_plan(path)
+
+    def scalars(self) -> dict[str, float]:
+        """Its numbers by name, those that are known: for TensorBoard, W&B and the like."""
+        numbers = {name: getattr(self.graph, name) for name in SCALARS}
+        numbers |= {"n_recomputed": len(self.recomputed), "n_copied": len(self.copied)}
+        numbers |= {"n_graphs": len(self.graphs), "n_not_planned": len(self.fallbacks)}
+        numbers |= {"measured_bytes": self.measured_bytes, "measured_host_bytes": self.measured_host_bytes}
+        return {name: n for name, n in numbers.items() if n is not None and not math.isnan(n)}
 
     def __str__(self) -> str:
         lines = [str(g) for g in self.graphs]

@@ -18,6 +18,7 @@ from memplan.library.planning import Watcher
 from memplan.plan.planner import GraphPlanner, Options
 from memplan.run.backend import Backend
 from memplan.run.captured import frame_of_graph
+from memplan.torch_internals.modules import note_step
 
 FUSE = {"backward": "backward", "after": "none"}  # as the planner calls them
 
@@ -99,7 +100,7 @@ class TrainStep:
             raise MemplanError(f"a step ends in a loss, and this one in a {type(value).__name__}")
         if not self.updates.ran:
             self._step_without_plan(value)
-        self.optimizer._opt_called = True  # type: ignore[attr-defined]  # what a scheduler asks
+        note_step(self.optimizer)
         return value.detach()
 
     def _step_without_plan(self, value: torch.Tensor) -> None:

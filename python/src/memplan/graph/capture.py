@@ -17,12 +17,13 @@ from typing import Any, ClassVar
 
 import torch
 from torch import fx
-from torch.utils._pytree import tree_iter
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from memplan.errors import NotPlannable
 from memplan.graph.joint import flat_outputs, halves, in_formula, reaching, refuse, written_inputs
 from memplan.graph.operators import IN_PLACE, INTO_FIRST, draws, may_run_again, read_again
 from memplan.graph.sizes import is_number, is_sparse, is_symbol
+from memplan.torch_internals.tensors import tree_iter
 
 DYNAMIC = ("activation", "saved", "activation_gradient", "gradient")  # kinds that come and go
 
@@ -54,7 +55,8 @@ def tensors_of(value: Any) -> list[torch.Tensor]:
 
 
 def storage_key(tensor: torch.Tensor) -> int:
-    return int(tensor.untyped_storage()._cdata)
+    """The same for all tensors over one piece of memory, as long as one of them is there."""
+    return int(StorageWeakRef(tensor.untyped_storage()).cdata)  # type: ignore[no-untyped-call]
 
 
 def storage_bytes(tensor: torch.Tensor) -> int:

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import torch
 from torch import fx
-from torch._guards import detect_fake_mode
 
 from memplan.costs.measure import Cost
 from memplan.costs.roofline import Device
@@ -27,6 +26,7 @@ from memplan.graph.updates import UpdateCost, Updates
 from memplan.library.planning import Step
 from memplan.plan.emit import Emission
 from memplan.plan.planner import GraphPlanner
+from memplan.torch_internals.tensors import fake_mode_of
 
 aten = torch.ops.aten
 
@@ -66,7 +66,7 @@ class StepGraph:
 
     def _find_trained(self, updates: Updates) -> list[Trained]:
         """The parameters that have a gradient, by the memory in which they lie."""
-        mode: Any = detect_fake_mode([n.meta.get("val") for n in self.primals])
+        mode: Any = fake_mode_of([n.meta.get("val") for n in self.primals])
         by_key: dict[int, list[int]] = {}
         for k, node in enumerate(self.primals):
             for tensor in tensors_of(node.meta.get("val")):

@@ -18,6 +18,8 @@ import torch
 from memplan.costs.measure import apart, cuda_workspace, fastest_seconds, host_workspaces, made_up
 from memplan.errors import MemplanError
 from memplan.graph.capture import allocated, obeys, storage_bytes, storage_key, tensors_of
+from memplan.torch_internals.modules import has_step_hooks
+from memplan.torch_internals.tensors import has_gradient_hooks
 
 NOT_ALONE = {
     "LBFGS": "it needs the loss of several points in one step",
@@ -80,14 +82,14 @@ class Updates:
 
     def check(self) -> None:
         """MemplanError where something waits for gradients that nobody will see."""
-        if self.optimizer._optimizer_step_pre_hooks or self.optimizer._optimizer_step_post_hooks:
+        if has_step_hooks(self.optimizer):
             raise MemplanError("hooks of the optimizer's step cannot run: there is no moment at which all gradients are there")
         for _, parameter in self.parameters():
             if parameter.grad is not None:
                 raise MemplanError(
                     "a parameter has a gradient already: a planned step makes its own; call zero_grad() before it"
                 )
-            if parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None):
+            if has_gradient_hooks(parameter):
                 raise MemplanError("hooks on a parameter's gradient cannot run within a planned step")
 
     def cost(self, k_group: int, parameter: torch.Tensor) -> UpdateCost:
@@ -97,8 +99,7 @@ class Updates:
         key = f"{layout} {options}"
         state = self.optimizer.state.get(parameter)
         if key not in self.known:
-            with apart():
-                self.known[key] = self._measure(options, parameter.detach(), state)
+            self.known[key] = apart(lambda: self._measure(options, parameter.detach(), state))
         return replace(self.known[key], state_bytes=bytes_of(state), missing_bytes=0) if state else self.known[key]
 
     def _measure(self, options: dict[str, Any], like: torch.Tensor, state: Any) -> UpdateCost:

@@ -17,6 +17,7 @@ from memplan.library.planning import Planning
 from memplan.memory.allocator import NotSimulated, OutOfMemory, Settings
 from memplan.memory.host import Pool
 from memplan.memory.trace import Trace
+from memplan.plan.holders import Holder, who_holds
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,8 @@ class GraphReport:
     pool: Pool | None = field(repr=False)  # that has them
     context_bytes: int | None  # of a GPU, taken beside what the allocator has; None without one
     notes: list[str]  # what a plan does otherwise than one may expect
+    peak_at: str  # the operator that runs at the plan's peak
+    holders: list[Holder] = field(repr=False)  # what comes and goes and is in memory there, largest first
     planning: Planning = field(repr=False)
     trace: Trace = field(repr=False)
     capture: Capture = field(repr=False)
@@ -137,6 +140,7 @@ class GraphReport:
         proved = "" if math.isnan(self.proved_overhead) else f", and no plan takes less than {self.proved_overhead:+.1%}"
         lines = [
             f"{self.name}: {in_units(self.planned_bytes)} at its peak, within {in_units(self.budget_bytes)}",
+            f"its peak is {who_holds(self.peak_at, self.holders, self.static_bytes)}",
             f"keeping everything takes {in_units(self.keep_all_bytes)}; no order of operators takes less than"
             f" {in_units(self.floor_bytes)}, of which {in_units(self.static_bytes)} are static",
             f"extra time {extra}{proved}; {len(self.recomputed)} of {self.n_operators} operators run again",

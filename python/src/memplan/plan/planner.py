@@ -20,7 +20,7 @@ from memplan.costs.measure import Cost, context_bytes
 from memplan.costs.roofline import Device
 from memplan.errors import BudgetError, FallbackWarning, MemplanError
 from memplan.graph.capture import DYNAMIC, Capture
-from memplan.graph.distributed import NO_OVERLAP, active_replica
+from memplan.graph.distributed import NO_OVERLAP
 from memplan.library.calls import INTERFACE
 from memplan.library.planning import NO_BUDGET, Copy, Planning, Step, Watcher
 from memplan.memory.host import Pool
@@ -29,10 +29,13 @@ from memplan.memory.trace import Trace, trace_of
 from memplan.plan.copies import Host
 from memplan.plan.emit import copied, emit
 from memplan.plan.graph_report import Copied, GraphReport, Recomputed
+from memplan.plan.holders import holders_at_peak, module_of, who_holds
+from memplan.torch_internals.modules import active_replica
+from memplan.torch_internals.tensors import fake_mode_of
 
 ROUNDS = 4  # of searches: the count over the graphs that run may be above the plan's
 ON_INFEASIBLE = ("raise", "smallest")
-MOST_HOLDERS = 3  # that an error names
+RANDOM_STATE = torch.get_rng_state()  # any: what matters is its layout
 USUAL_LINK = "pcie4"  # of a card that is not in the library's table
 MARKS_IGNORED = "what torch.utils.checkpoint marks is planned like the rest"
 
@@ -283,9 +286,10 @@ class GraphPlanner:
         smallest = self.smallest(options)
         if smallest.peak_bytes <= budget or not is_first:
             return self._quicker(smallest, options)
+        held = who_holds(*holders_at_peak(self.planning, self.capture), self.static_bytes)
         sentence = (
             f"a budget of {in_units(budget)} ({budget} bytes) cannot be met by {self.name}: the smallest plan found needs"
-            f" {in_units(smallest.peak_bytes)} ({smallest.peak_bytes} bytes), {self._who_holds()}; no order of its operators"
+            f" {in_units(smallest.peak_bytes)} ({smallest.peak_bytes} bytes), {held}; no order of its operators"
             f" needs less than {in_units(self.planning.number('floor_bytes'))}"
         )
         if options.on_infeasible == "smallest":
@@ -303,18 +307,11 @@ class GraphPlanner:
         quicker = self._found(self.planning.number("planned_bytes"), options)
         return quicker if quicker is not None and quicker.peak_bytes <= smallest.peak_bytes else self.smallest(options)
 
-    def _who_holds(self) -> str:
-        node, storages = self.planning.holders()
-        known = [self.capture.storages[s] for s in storages if s < len(self.capture.storages)]
-        named = ", ".join(f"{s.name} {in_units(s.n_bytes)}" for s in known[:MOST_HOLDERS])
-        rest = f" and {len(known) - MOST_HOLDERS} more" if len(known) > MOST_HOLDERS else ""
-        where = self.capture.operations[node].name if node >= 0 else "its end"
-        return f"at {where}, with {named or 'nothing else'}{rest} beside {in_units(self.static_bytes)} of static memory"
-
     def report(self, emitted: Emitted, budget: int, plan_seconds: float, options: Options) -> GraphReport:
         p = self.planning
         known = math.nan if options.device is None and self.device().type == "meta" else 1.0  # whether there are seconds
         runs = Counter(p.steps())
+        peak_at, holders = holders_at_peak(p, self.capture)
         copies = Counter((s.storage, s.is_back) for s in p.schedule() if isinstance(s, Copy))
         return GraphReport(
             name=self.name,
@@ -338,6 +335,8 @@ class GraphPlanner:
             pool=self.host.pool if self.host is not None else None,
             context_bytes=context_bytes(self.device()),
             notes=[*notes_of(self.capture), *([] if options.device is None else [of_device(options.device)])],
+            peak_at=peak_at,
+            holders=holders,
             planning=p,
             trace=self.trace(emitted),
             capture=self.capture,
@@ -351,9 +350,8 @@ class GraphPlanner:
     def _recomputed(self, step: int, runs: int, known: float) -> Recomputed:
         operation = self.capture.operations[step]
         assert operation.source is not None
-        stack = operation.source.meta.get("nn_module_stack") or {}
-        module = next(reversed(list(stack.values())), ("", None))[0]
-        return Recomputed(operation.name, operation.op, runs, str(module), known * self.costs[operation.source].seconds)
+        module, seconds = module_of(operation.source), known * self.costs[operation.source].seconds
+        return Recomputed(operation.name, operation.op, runs, module, seconds)
 
 
 def of_device(device: Device) -> str:
@@ -371,12 +369,7 @@ def notes_of(capture: Capture) -> list[str]:
 
 def fake_state(capture: Capture) -> Any:
     """A random state as the compiler sees it, None where nothing is random."""
-    from torch._guards import detect_fake_mode
-    from torch._subclasses.fake_tensor import unset_fake_temporarily
-
     if not capture.n_random:
         return None
-    with unset_fake_temporarily():
-        state = torch.get_rng_state()
-    mode = detect_fake_mode([n.meta.get("val") for n in capture.primals])
-    return mode.from_tensor(state) if mode is not None else state
+    mode = fake_mode_of([n.meta.get("val") for n in capture.primals])
+    return mode.from_tensor(RANDOM_STATE) if mode is not None else RANDOM_STATE
