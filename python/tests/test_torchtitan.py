@@ -88,7 +88,7 @@ import sys
 sys.modules["config"] = type(sys)("config")
 sys.modules["config"].debug = lambda: titan.configuration("eager", "none", "", 2, ".", "bfloat16")
 given = ["--module", "config", "--config", "debug", "activation-checkpoint:memplan", "--activation-checkpoint.budget", "3GiB"]
-print(ConfigManager().parse_args(given).activation_checkpoint)
+sys.stdout.write(str(ConfigManager().parse_args(given).activation_checkpoint))
 """
 
 

@@ -111,12 +111,23 @@ class Exporter:
 
     def _measured(self, choice: Mapping[str, Kept], budget: int, eager_bytes: int) -> Checkpoints:
         counted = self.coarse.count(choice, budget)
-        kept = {name: k for name, which in choice.items() if (k := self._counted(self.modules[name], which))}
-        overhead = counted.seconds / self.coarse.keep_all_seconds
-        found = Checkpoints(sorted(choice), budget, counted.peak_bytes, 0, eager_bytes, overhead, kept)
+        found = self.made(
+            dict(choice),
+            names=sorted(choice),
+            budget_bytes=budget,
+            counted_bytes=counted.peak_bytes,
+            peak_bytes=0,
+            eager_bytes=eager_bytes,
+            overhead=counted.seconds / self.coarse.keep_all_seconds,
+        )
         found.peak_bytes = self.graph.static_bytes + found.measure(self.model, self.inputs, self.kwargs)
         found.eager_bytes = eager_bytes or found.peak_bytes
         return found
+
+    def made(self, kept: dict[str, Kept], **known: Any) -> Checkpoints:
+        """What is put into a model, with these operators kept."""
+        counted = {name: self._counted(self.modules[name], which) for name, which in kept.items()}
+        return Checkpoints(**known, kept={name: k for name, k in counted.items() if k})
 
     def _counted(self, region: Region, kept: Kept) -> frozenset[Counted]:
         """Operators as the policy tells them apart."""

@@ -60,6 +60,13 @@ def module_of(node: fx.Node) -> str:
     return str(node.meta.get("custom", {}).get("module_fqn", ""))
 
 
+def layer_of(node: fx.Node) -> int:
+    """The number of the block that a node is in; -1: it is in none."""
+    name, _, rest = module_of(node).partition(".")
+    number = rest.partition(".")[0]
+    return int(number) if name == "layers" and number.isdecimal() else -1
+
+
 def is_backward(node: fx.Node) -> bool:
     return bool(node.meta.get("autograd_backward"))
 
@@ -140,15 +147,17 @@ class Policy:
         self.planner.planning.set("time_limit", options.time_limit)
 
     def marks(self, saved: Kept) -> dict[fx.Node, CheckpointPolicy]:
-        """All nodes of one storage alike: views, items, and what writes into it."""
+        """All nodes of one storage alike: views, items, and what writes into it. What goes from block to block is saved: that
+        pass runs everything again once, before its first reader, and keeps it to the last.
+        """
         kept = {s for k in saved for s in self.capture.operations[k].writes}
         made = {s for o in self.capture.operations[: self.capture.boundary] if not o.once for s in o.writes}
-        found = {}
-        for node, places in self.capture.places.items():
-            if may_be_marked(node):
-                known = {p for p in places if p is not None}
-                found[node] = AGAIN if known & made and not known & kept else SAVE
-        return found
+        marked = [n for n in self.capture.places if may_be_marked(n)]
+        again = {n for n in marked if (places := set(self.capture.storages_of([n]))) & made and not places & kept}
+        kept.update(
+            self.capture.storages_of(n for n in again if any(u in again and layer_of(u) > layer_of(n) for u in n.users))
+        )
+        return {n: AGAIN if n in again and not kept & set(self.capture.storages_of([n])) else SAVE for n in marked}
 
     def made_of(self, marks: Marks) -> fx.Graph:
         """What torchtitan makes of these, on a copy."""
@@ -175,9 +184,10 @@ class Policy:
         return self.marks(saved_by(self.capture, self.planner.planning.steps()))
 
     def smallest(self) -> Marks:
+        """What the smallest plan saves, or nothing but what goes from block to block."""
         found = self.of_plan(None)
         assert found is not None
-        return found
+        return min(found, self.marks(frozenset()), key=self.peak_bytes)
 
     def choose(self, wanted: Budget) -> tuple[Marks, int, int]:
         """Marks, the peak of their step, and the budget. If no step fits, the smallest, with a warning."""
