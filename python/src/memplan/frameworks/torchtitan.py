@@ -28,6 +28,7 @@ from memplan.checkpoints.export import Exporter
 from memplan.checkpoints.modules import Checkpoints
 from memplan.errors import MemplanError
 from memplan.frameworks.counted import LOG
+from memplan.torch_internals.modules import COMPILED
 
 INNER, BLOCKS = "model", "layers"  # what Trained calls the model, and torchtitan's models their blocks
 STANDARD_DEVIATION = 0.02  # of weights that are made up: steps of them stay finite
@@ -104,7 +105,7 @@ def refuse(model: nn.Module) -> None:
     """What a plan for one device, and for eager PyTorch, does not hold for. MemplanError."""
     if any(isinstance(p, DTensor) and p.device_mesh.size() > 1 for p in model.parameters()):
         raise MemplanError("memplan plans torchtitan's models on one device, and this one is cut over several")
-    if any(m._compiled_call_impl is not None for m in model.modules()):
+    if any(vars(m).get(COMPILED) is not None for m in model.modules()):
         raise MemplanError(
             "these blocks are compiled, and their compiler chooses what is computed again: leave --compile.enable out, or"
             " take the graph trainer with the memory policy `memplan`"

@@ -16,7 +16,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import torch
 from torch import fx
 from torch.utils.checkpoint import CheckpointPolicy
 from torchtitan.experiments.graph_trainer.configs import GraphTrainerCompileConfig
@@ -35,6 +34,7 @@ from memplan.graph.operators import draws, is_mutating
 from memplan.memory.liveness import WORKSPACE, Liveness, keys_of
 from memplan.plan.planner import GraphPlanner, Options
 from memplan.run.backend import COSTS
+from memplan.torch_internals.dispatch import OPERATOR
 
 ROUNDS = 6  # of plans: what torchtitan's pass makes of one may be above it
 EPILOGUE = ("lm_head", "loss")  # whose backward comes before the blocks': it stays as it is
@@ -110,13 +110,13 @@ class TitanCapture(Capture):
     def _written_from_elsewhere(self, body: list[fx.Node]) -> set[int]:
         """Storages of forward into which an operator writes what it reads in others: to make them again is more than to run
         their own."""
-        writers = [n for n in body if n in self.places and isinstance(n.target, torch._ops.OpOverload) and is_mutating(n)]
+        writers = [n for n in body if n in self.places and isinstance(n.target, OPERATOR) and is_mutating(n)]
         return {s for n in writers if len(n.all_input_nodes) > 1 for s in self.storages_of(n.all_input_nodes)}
 
     def _is_kept(self, operation: Operation) -> bool:
         node = operation.source
         assert node is not None
-        return not may_be_marked(node) or draws(node) or not isinstance(node.target, torch._ops.OpOverload)
+        return not may_be_marked(node) or draws(node) or not isinstance(node.target, OPERATOR)
 
 
 def may_be_marked(node: fx.Node) -> bool:
