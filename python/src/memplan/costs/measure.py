@@ -298,14 +298,14 @@ def peak_of(step: Callable[[], Any]) -> int:
         step()
         torch.cuda.synchronize()
         return int(torch.cuda.max_memory_allocated() - before)
-    with profiled() as events:
+    with profiled() as results:
         gc.disable()
         try:
             step()
         finally:
             gc.enable()
     now = top = 0
-    for event in sorted(filter(is_allocation, events()), key=lambda e: int(e.start_ns())):
+    for event in sorted(filter(is_allocation, results().events()), key=lambda e: int(e.start_ns())):
         now += event.nbytes()
         top = max(top, now)
     return top
