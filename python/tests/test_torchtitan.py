@@ -30,7 +30,7 @@ def python(*arguments: Any) -> subprocess.CompletedProcess[str]:
 
 def ran(*asked: dict[str, str], arguments: tuple[str, ...] = ()) -> tuple[list[Answer], str]:
     """What trainers come to; and all that is printed."""
-    done = python(HERE / "titan.py", json.dumps(asked), *arguments)
+    done = python(HERE / "habits/titan.py", json.dumps(asked), *arguments)
     assert done.returncode == 0, done.stderr[-4000:]
     return json.loads(done.stdout.splitlines()[-1]), done.stdout + done.stderr
 
@@ -80,7 +80,7 @@ def test_a_budget_that_no_marks_fit_is_told_of() -> None:
 
 
 CHOSEN_BY_NAME = """
-import titan
+from habits import titan
 titan.on_cpu()
 import memplan.frameworks.torchtitan
 from torchtitan.config import ConfigManager

@@ -395,10 +395,6 @@ def same_layout(a: Any, b: Any) -> bool:
     """Whether one tensor can be written where another lies."""
     if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
         return False
-    return (
-        a.dtype == b.dtype
-        and a.shape == b.shape
-        and a.stride() == b.stride()
-        and 0 not in a.stride()
-        and storage_bytes(a) == storage_bytes(b)
-    )
+    if (a.dtype, a.shape, a.stride()) != (b.dtype, b.shape, b.stride()):
+        return False
+    return 0 not in a.stride() and storage_bytes(a) == storage_bytes(b)

@@ -1,7 +1,7 @@
 """torchtitan's two trainers on a CPU: the debug Llama, on rows that are made up. Run as a program, in a process of its own: it
 prints what its trainers' steps came to as JSON.
 
-    python titan.py '[{"trainer": "eager", "memory": "none"}, {"trainer": "eager", "memory": "memplan", "budget": "80MiB"}]'
+    python tests/habits/titan.py '[{"trainer": "eager", "memory": "full"}, {"trainer": "graph", "memory": "none"}]' --batch 4
 """
 
 from __future__ import annotations
