@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
 import sys
 from typing import Any
 
@@ -14,9 +13,7 @@ from torch import nn
 
 import memplan
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("torch_remat") is None, reason="torch_remat is not installed (pip install torch_remat)"
-)
+pytest.importorskip("torch_remat", reason="torch_remat is not installed, or not for this PyTorch", exc_type=ImportError)
 
 
 def exported(case: str, budget: str, means: str) -> tuple[nn.Module, tuple[Any, ...], Any]:
