@@ -72,6 +72,9 @@ class Report:
         self.measured_bytes: int | None = None  # set by measure()
         self.measured_host_bytes: int | None = None  # the same, of the host's memory for copies
 
+    def is_empty(self) -> bool:
+        return not self.graphs and not self.fallbacks
+
     @property
     def graph(self) -> GraphReport:
         """The graph that needs the most. MemplanError before there is one."""
