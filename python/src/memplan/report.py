@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +12,15 @@ from typing import Any
 from memplan.budget import in_units
 from memplan.checkpoints.export import Exporter
 from memplan.checkpoints.modules import Checkpoints
+from memplan.checkpoints.remat import RematExporter
 from memplan.costs.measure import peak_of
+from memplan.costs.recorded import recorded
 from memplan.errors import MemplanError
+from memplan.memory.allocator import Settings
 from memplan.plan.graph_report import Copied, GraphReport, Recomputed
 from memplan.plan.holders import Holder
+from memplan.plan.page import page
+from memplan.plan.snapshot import Requests, snapshot_of
 
 SCALARS = (
     "budget_bytes",
@@ -34,6 +40,14 @@ SCALARS = (
     "out_bytes",
     "back_bytes",
 )
+
+EXPORTERS = {"torch": Exporter, "torch_remat": RematExporter}  # who runs modules again
+
+
+def exporter(by: str) -> type[Exporter]:
+    if by not in EXPORTERS:
+        raise MemplanError(f"by= is {' or '.join(map(repr, EXPORTERS))}, not {by!r}")
+    return EXPORTERS[by]
 
 
 @dataclass
@@ -57,6 +71,9 @@ class Report:
         self.fallbacks: list[Fallback] = []
         self.measured_bytes: int | None = None  # set by measure()
         self.measured_host_bytes: int | None = None  # the same, of the host's memory for copies
+
+    def is_empty(self) -> bool:
+        return not self.graphs and not self.fallbacks
 
     @property
     def graph(self) -> GraphReport:
@@ -97,19 +114,38 @@ class Report:
         self.measured_host_bytes = sum(pool.peak_bytes for pool in pools)
         return self.measured_bytes
 
-    def modules(self, model: Any, inputs: Sequence[Any], kwargs: dict[str, Any] | None = None) -> Checkpoints:
-        """For those who cannot compile: the modules of the model that, given to torch.utils.checkpoint, come within the
-        budget at least extra time. Steps of copies of the model with these inputs are run and measured."""
-        return Exporter(self.graph, model, inputs, kwargs or {}).choose()
+    def modules(
+        self, model: Any, inputs: Sequence[Any], kwargs: dict[str, Any] | None = None, by: str = "torch"
+    ) -> Checkpoints:
+        """For those who cannot compile: the modules of the model that, given to torch.utils.checkpoint (by="torch_remat": to
+        torch_remat.checkpoint), come within the budget at least extra time. Steps of copies of the model with these inputs
+        are run and measured."""
+        return exporter(by)(self.graph, model, inputs, kwargs or {}).choose()
 
-    def policy(self, model: Any, inputs: Sequence[Any], kwargs: dict[str, Any] | None = None) -> Checkpoints:
-        """The same with selective checkpointing: of these modules some operators are kept that the plan keeps."""
-        exporter = Exporter(self.graph, model, inputs, kwargs or {})
-        return exporter.choose(exporter.keepable())
+    def policy(self, model: Any, inputs: Sequence[Any], kwargs: dict[str, Any] | None = None, by: str = "torch") -> Checkpoints:
+        """The same with selective checkpointing: of these modules some operators are kept that the plan keeps; by torch_remat
+        the innermost modules of which it keeps the result are regions that are saved."""
+        found = exporter(by)(self.graph, model, inputs, kwargs or {})
+        return found.choose(found.keepable())
 
     def timeline(self, path: str | os.PathLike[str]) -> None:
         """Draws live memory over the steps of the plan: .svg, .png or .pdf."""
         self.graph.planning.picture(path, self.graph.name)
+
+    def trace(self, path: str | os.PathLike[str]) -> None:
+        """Writes the steps of the plan, with the seconds of operators, for Perfetto and chrome://tracing: .json."""
+        self.graph.planning.trace(path, self.graph.name)
+
+    def snapshot(self, path: str | os.PathLike[str], step: Callable[[], Any] | None = None) -> None:
+        """Writes the plan as one of PyTorch's memory snapshots (torch.cuda.memory._snapshot), taken at the peak: device 0 is
+        the plan, in segments of CUDA's allocator, simulated. With a step, which is run, device 1 is what it asked for."""
+        trace = self.graph.trace
+        devices = [Requests.of(trace, "planned")]
+        if step is not None:
+            device = self.graph.device_type
+            devices.append(Requests.recorded(recorded(step, device), trace, "measured"))
+        with open(path, "wb") as file:
+            pickle.dump(snapshot_of(devices, Settings.from_environment()), file)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the training graph as JSON, for `memplan plan`, `sweep`, `draw` and the rest."""
@@ -135,3 +171,9 @@ class Report:
         return "\n".join(lines) or "nothing is planned yet"
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        others = [f"{f.name}: not planned: {f.reason}" for f in self.fallbacks]
+        measured = [] if self.measured_bytes is None else [f"measured: {in_units(self.measured_bytes)}"]
+        return page(self.graphs, [*measured, *others])

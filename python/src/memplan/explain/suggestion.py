@@ -68,7 +68,7 @@ class NotUpdated(Updates):
         n = states_like(self.optimizer, options)
         moved = own * (3 + 2 * n)  # parameter and state are read and written, the gradient is read
         seconds = moved if self.row is None else roofline_seconds(self.row.name, "float32", 0, moved)
-        return UpdateCost(seconds, TEMPORARIES * own, n * own, n * own)
+        return UpdateCost(seconds, TEMPORARIES * own, n * own, n * own, ())
 
 
 class OfCall(NotRun, Backend):

@@ -13,7 +13,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import fx
@@ -25,7 +25,11 @@ from memplan.graph.operators import IN_PLACE, INTO_FIRST, draws, may_run_again, 
 from memplan.graph.sizes import is_number, is_sparse, is_symbol
 from memplan.torch_internals.tensors import tree_iter
 
-DYNAMIC = ("activation", "saved", "activation_gradient", "gradient")  # kinds that come and go
+if TYPE_CHECKING:
+    from memplan.memory.states import StateOf
+
+MOVED = "moved state"  # of an optimizer: what lives in the host's memory
+DYNAMIC = ("activation", "saved", "activation_gradient", "gradient", MOVED)  # kinds that come and go
 
 
 @dataclass
@@ -48,6 +52,15 @@ class Operation:
     in_place: list[int] = field(default_factory=list)  # from, to
     once: bool = False
     workspace_bytes: int = 0  # where there is no source that could be measured
+
+
+@dataclass(frozen=True)
+class Moved:
+    """State of an update that lives in the host's memory."""
+
+    update: fx.Node
+    values: tuple[torch.Tensor, ...]  # on the device, as the compiler sees them
+    calls: StateOf
 
 
 def tensors_of(value: Any) -> list[torch.Tensor]:
@@ -113,6 +126,7 @@ class Capture:
         self.views: set[fx.Node] = set()
         self.items: dict[fx.Node, list[fx.Node]] = {}  # per node with several results: who takes one of them out
         self.handed: dict[int, int] = {}  # storages of outputs that backward may read, and the caller's in their place
+        self.moved: dict[int, Moved] = {}  # per storage
         self.n_random = 0
         self._last_draw: int | None = None
         self._before_boundary: list[int] = []
@@ -236,8 +250,12 @@ class Capture:
         for node in nodes:
             self._add_node(node, "backward", "activation_gradient")
 
-    def _add_node(self, node: fx.Node, phase: str, kind: str) -> None:
+    def refuse(self, node: fx.Node) -> None:
+        """NotPlannable where a node is none that we can run in another place or again."""
         refuse(node)
+
+    def _add_node(self, node: fx.Node, phase: str, kind: str) -> None:
+        self.refuse(node)
         if node.op == "get_attr":
             tensors = tensors_of(getattr(self.joint, str(node.target)))
             self.places[node] = [self._add_storage(node.name, "constant", storage_bytes(t)) for t in tensors]
@@ -377,10 +395,6 @@ def same_layout(a: Any, b: Any) -> bool:
     """Whether one tensor can be written where another lies."""
     if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
         return False
-    return (
-        a.dtype == b.dtype
-        and a.shape == b.shape
-        and a.stride() == b.stride()
-        and 0 not in a.stride()
-        and storage_bytes(a) == storage_bytes(b)
-    )
+    if (a.dtype, a.shape, a.stride()) != (b.dtype, b.shape, b.stride()):
+        return False
+    return 0 not in a.stride() and storage_bytes(a) == storage_bytes(b)

@@ -61,8 +61,9 @@ class GraphReport:
     n_operators: int
     recomputed: list[Recomputed]
     copied: list[Copied]
-    host_bytes: int  # of the host's memory, for copies; 0: there are none
+    host_bytes: int  # of the host's memory, for copies and state; 0: there are none
     pool: Pool | None = field(repr=False)  # that has them
+    device_type: str  # on which it runs
     context_bytes: int | None  # of a GPU, taken beside what the allocator has; None without one
     notes: list[str]  # what a plan does otherwise than one may expect
     peak_at: str  # the operator that runs at the plan's peak
@@ -77,6 +78,7 @@ class GraphReport:
     frame: Any = None  # of the user's code, as PyTorch numbers it
     cut_at: str = ""  # where PyTorch has cut the code, FILE:LINE
     gradients_elsewhere_bytes: int = 0  # of static_bytes: gradients of parameters that are in other graphs
+    state_bytes: int = 0  # of host_bytes: the optimizer's state
     is_seen: bool = False  # how what is returned is used
 
     def __deepcopy__(self, _: Any) -> GraphReport:
@@ -124,8 +126,9 @@ class GraphReport:
         )
 
     def _on_host(self) -> str:
+        state = f" ({in_units(self.state_bytes)} are the optimizer's state)" if self.state_bytes else ""
         return (
-            f"{in_units(self.host_bytes)} of the host's memory: {len(self.copied)} tensors are copied there,"
+            f"{in_units(self.host_bytes)} of the host's memory{state}: {len(self.copied)} tensors are copied there,"
             f" {in_units(self.out_bytes)} out and {in_units(self.back_bytes)} back"
         )
 

@@ -108,6 +108,7 @@ class Backend:
         self.generation += 1
 
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_: Any) -> Callable[..., Any]:
+        self.options.line.say(f"capturing {graph_name()}")
         captured = self.begin(module)
         forward, backward = captured.forward, captured.backward  # PyTorch keeps what follows, and shall not keep itself by it
 
@@ -135,6 +136,7 @@ class Backend:
             return raising(error)
         finally:
             self.current = None
+            self.options.line.end()
         captured.metadata = metadata_now()
         captured.run = self.around(captured)
         called: Callable[..., Any] = captured
@@ -312,7 +314,7 @@ class Backend:
         sources = [o.source for o in capture.operations if o.source is not None and o.source not in beside]
         device = self.options.device
         if device is None or not is_away(sources):
-            return COSTS.measure(sources, self.options.kept)
+            return COSTS.measure(sources, self.options.kept, self.options.line.measured)
         return {node: device.cost(node) for node in sources}
 
     def means_gpu(self) -> bool:
