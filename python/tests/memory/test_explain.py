@@ -28,7 +28,7 @@ def limit_library() -> str:
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join([str(HERE.parent / "src"), str(HERE)])
+    path = os.pathsep.join([str(HERE.parent.parent / "src"), str(HERE)])
     environment = {**os.environ, "LD_PRELOAD": limit_library(), "PYTHONPATH": path, "MEMPLAN_CACHE": "off"}
     return subprocess.run(
         [sys.executable, "-B", *arguments], env=environment, cwd=HERE, capture_output=True, text=True, check=False, timeout=300
