@@ -14,6 +14,7 @@ from torch import fx
 from memplan.errors import NotPlannable
 from memplan.torch_internals.names import Private
 
+NO_INDUCTOR = "inductor=True is refused, which needs a newer PyTorch"
 CONFIG = Private(
     "torch._dynamo.config",
     use="what is captured, and for how many sizes",
@@ -68,9 +69,13 @@ COMPILING = Private(
     use="which code of the user's a graph is of",
     lost="graphs of one step are planned without what the others keep",
 )
-AS_TRACED = Private("torch._guards.tracing", use="to compile a graph when it is first called", lost="inductor=True is refused")
-AS_COMPILED = Private("torch._guards.compile_context", use="the same", lost="inductor=True is refused")
-COMPILE_CONTEXT = Private("torch._guards.CompileContext.try_get", use="the same", lost="inductor=True is refused")
+AS_TRACED = Private(
+    "torch._guards.tracing",
+    use="to compile a graph when it is first called",
+    lost=NO_INDUCTOR,
+)
+AS_COMPILED = Private("torch._guards.compile_context", use="the same", lost=NO_INDUCTOR)
+COMPILE_CONTEXT = Private("torch._guards.CompileContext.try_get", use="the same", lost=NO_INDUCTOR)
 EXTRACT = Private(
     "torch._functorch.partitioners._extract_fwd_bwd_modules",
     use="to cut a planned graph into forward and backward",
@@ -93,15 +98,21 @@ BOXED = Private(
     of=lambda: functorch.compile.make_boxed_func(print),
 )
 INDUCTOR = Private(
-    "torch._inductor.compile_fx.compile_fx", use="inductor=True", lost="inductor=True is refused", on_demand=True
+    "torch._inductor.compile_fx.compile_fx",
+    use="inductor=True",
+    lost=NO_INDUCTOR,
+    on_demand=True,
 )
 PARTITIONER = Private(
-    "torch._inductor.config.custom_partitioner_fn", use="inductor=True", lost="inductor=True is refused", on_demand=True
+    "torch._inductor.config.custom_partitioner_fn",
+    use="inductor=True",
+    lost=NO_INDUCTOR,
+    on_demand=True,
 )
 PARTITIONER_CLASS = Private(
     "torch._inductor.custom_graph_pass.CustomPartitionerFn",
     use="inductor=True",
-    lost="inductor=True is refused",
+    lost=NO_INDUCTOR,
     on_demand=True,
 )
 FOR_INDUCTOR = (INDUCTOR, PARTITIONER, PARTITIONER_CLASS, AS_TRACED, AS_COMPILED, COMPILE_CONTEXT)
