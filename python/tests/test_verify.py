@@ -39,6 +39,7 @@ def test_a_verified_step_is_said_to_be_eagers_and_changes_nothing() -> None:
     assert f"{planned} measured, {planned} planned" in told
 
 
+@pytest.mark.skipif(torch.__version__ < "2.5", reason="older versions keep more of it")
 def test_what_was_verified_is_not_kept() -> None:
     model, inputs = networks.make("tied")
     compiled = memplan.compile(model, "100%", time_limit=0, verify=True)
@@ -77,8 +78,9 @@ def test_what_has_the_captures_bits_is_named() -> None:
         warnings.simplefilter("ignore")
         report = memplan.estimate(nn.GRU(4, 4), (torch.randn(3, 2, 4),))
     assert any("bits of the capture, not of eager: gru" in note for note in report.graph.notes)
-    report = memplan.estimate(nn.LSTM(4, 4), (torch.randn(3, 2, 4),))
-    assert not any("bits of the capture" in note for note in report.graph.notes)
+    if torch.__version__ >= "2.5":  # 2.4 does not capture it
+        report = memplan.estimate(nn.LSTM(4, 4), (torch.randn(3, 2, 4),))
+        assert not any("bits of the capture" in note for note in report.graph.notes)
 
 
 def is_compiled() -> bool:
