@@ -13,7 +13,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import fx
@@ -25,7 +25,11 @@ from memplan.graph.operators import IN_PLACE, INTO_FIRST, draws, may_run_again, 
 from memplan.graph.sizes import is_number, is_sparse, is_symbol
 from memplan.torch_internals.tensors import tree_iter
 
-DYNAMIC = ("activation", "saved", "activation_gradient", "gradient")  # kinds that come and go
+if TYPE_CHECKING:
+    from memplan.memory.states import StateOf
+
+MOVED = "moved state"  # of an optimizer: what lives in the host's memory
+DYNAMIC = ("activation", "saved", "activation_gradient", "gradient", MOVED)  # kinds that come and go
 
 
 @dataclass
@@ -48,6 +52,15 @@ class Operation:
     in_place: list[int] = field(default_factory=list)  # from, to
     once: bool = False
     workspace_bytes: int = 0  # where there is no source that could be measured
+
+
+@dataclass(frozen=True)
+class Moved:
+    """State of an update that lives in the host's memory."""
+
+    update: fx.Node
+    values: tuple[torch.Tensor, ...]  # on the device, as the compiler sees them
+    calls: StateOf
 
 
 def tensors_of(value: Any) -> list[torch.Tensor]:
@@ -113,6 +126,7 @@ class Capture:
         self.views: set[fx.Node] = set()
         self.items: dict[fx.Node, list[fx.Node]] = {}  # per node with several results: who takes one of them out
         self.handed: dict[int, int] = {}  # storages of outputs that backward may read, and the caller's in their place
+        self.moved: dict[int, Moved] = {}  # per storage
         self.n_random = 0
         self._last_draw: int | None = None
         self._before_boundary: list[int] = []

@@ -61,7 +61,7 @@ class GraphReport:
     n_operators: int
     recomputed: list[Recomputed]
     copied: list[Copied]
-    host_bytes: int  # of the host's memory, for copies; 0: there are none
+    host_bytes: int  # of the host's memory, for copies and state; 0: there are none
     pool: Pool | None = field(repr=False)  # that has them
     context_bytes: int | None  # of a GPU, taken beside what the allocator has; None without one
     notes: list[str]  # what a plan does otherwise than one may expect
@@ -77,6 +77,7 @@ class GraphReport:
     frame: Any = None  # of the user's code, as PyTorch numbers it
     cut_at: str = ""  # where PyTorch has cut the code, FILE:LINE
     gradients_elsewhere_bytes: int = 0  # of static_bytes: gradients of parameters that are in other graphs
+    state_bytes: int = 0  # of host_bytes: the optimizer's state
     is_seen: bool = False  # how what is returned is used
 
     def __deepcopy__(self, _: Any) -> GraphReport:
@@ -124,8 +125,9 @@ class GraphReport:
         )
 
     def _on_host(self) -> str:
+        state = f" ({in_units(self.state_bytes)} are the optimizer's state)" if self.state_bytes else ""
         return (
-            f"{in_units(self.host_bytes)} of the host's memory: {len(self.copied)} tensors are copied there,"
+            f"{in_units(self.host_bytes)} of the host's memory{state}: {len(self.copied)} tensors are copied there,"
             f" {in_units(self.out_bytes)} out and {in_units(self.back_bytes)} back"
         )
 

@@ -81,7 +81,9 @@ def holders_at_peak(planning: Planning, capture: Capture) -> tuple[str, list[Hol
         maker = maker_of(storage.name, known)
         if storage.n_bytes:
             found.append(Holder(storage.name, storage.kind, storage.n_bytes, module_of(maker), line_of(maker)))
-    return (capture.operations[node].name if 0 <= node < len(capture.operations) else ""), found
+    if node >= len(capture.operations):
+        return "a copy", found
+    return (capture.operations[node].name if node >= 0 else ""), found
 
 
 def who_holds(peak_at: str, holders: Sequence[Holder], static_bytes: int) -> str:

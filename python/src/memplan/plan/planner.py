@@ -19,7 +19,7 @@ from memplan.costs.cache import Cache, replace_file
 from memplan.costs.measure import Cost, context_bytes
 from memplan.costs.roofline import Device
 from memplan.errors import BudgetError, FallbackWarning, MemplanError
-from memplan.graph.capture import DYNAMIC, Capture
+from memplan.graph.capture import DYNAMIC, MOVED, Capture
 from memplan.graph.distributed import NO_OVERLAP
 from memplan.library.calls import INTERFACE
 from memplan.library.planning import NO_BUDGET, Copy, Planning, Step, Watcher
@@ -96,7 +96,8 @@ class GraphPlanner:
         self.held = capture.user_outputs
         self.planning = Planning(name)
         for storage in capture.storages:
-            self.planning.add_storage(storage.name, storage.kind, storage.n_bytes)
+            kind = "optimizer_state" if storage.kind == MOVED else storage.kind
+            self.planning.add_storage(storage.name, kind, storage.n_bytes)
         self.planning.add_storage("outside", "buffer", outside_bytes)
         self.outside_bytes = outside_bytes
         for operation in capture.operations:
@@ -138,15 +139,15 @@ class GraphPlanner:
         self.host, self.host_bytes = Host(self.capture, device, pool), left
         self.static_keys |= self.host.keys()
         link, rate = read_link(options.link) if options.link is not None else ("", 0.0)
-        storages = sorted(self.host.makers)
-        if link:
-            self.planning.offload(storages, link, rate)
-            return
+        storages = sorted(self.host.makers), sorted(self.capture.moved)
         card = torch.cuda.get_device_name(device) if device.type == "cuda" else USUAL_LINK
         try:
-            self.planning.offload(storages, options.device.name if options.device is not None else card, rate)
+            self.planning.offload(*storages, link or (options.device.name if options.device is not None else card), rate)
         except MemplanError:  # a card that the table does not have
-            self.planning.offload(storages, USUAL_LINK, rate)
+            if link:
+                raise
+            self.planning.offload(*storages, USUAL_LINK, rate)
+        self.static_bytes = self.planning.number("static_bytes")
 
     def graphs(self, steps: list[Step]) -> tuple[fx.GraphModule, fx.GraphModule, int]:
         return emit(self.capture, steps, self.costs, self.state_like, self.copies_inputs, self.host)
@@ -265,7 +266,10 @@ class GraphPlanner:
             emitted = self.emit(self.planning.schedule())
             if emitted.host_bytes <= self.host_bytes:
                 return emitted
-            self.room_on_host = max(1, self.room_on_host - 2 * (emitted.host_bytes - self.host_bytes))  # gaps between copies
+            least = max(1, sum(self.capture.storages[s].n_bytes for s in self.capture.moved))
+            self.room_on_host = max(
+                least, self.room_on_host - 2 * (emitted.host_bytes - self.host_bytes)
+            )  # gaps between copies
 
     def _search(self, target: int | None, options: Options) -> bool:
         """Whether there is a plan within this (None: the smallest): an earlier start's, or one that is searched for."""
