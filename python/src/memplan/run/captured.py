@@ -74,9 +74,9 @@ class Captured:
     def static_indices(
         self, joint: fx.Graph, static_lifetime_input_indices: Sequence[int] | None = None, **_: Any
     ) -> Sequence[int]:
-        """Which inputs of the joint graph are the model's parameters and buffers. PyTorch says it, but neither does Inductor
-        nor did 2.4, which may put parameters before all inputs that it was given."""
-        if static_lifetime_input_indices is not None:
+        """Which inputs of the joint graph are the model's parameters and buffers. PyTorch says it, but Inductor says none, and
+        2.4 nothing, which may put parameters before all inputs that it was given."""
+        if static_lifetime_input_indices:
             return static_lifetime_input_indices
         n_primals = sum(n.op == "placeholder" and "tangents" not in n.name for n in joint.nodes)
         n_before = max(0, n_primals - len(self.inputs))
