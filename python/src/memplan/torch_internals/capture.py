@@ -12,6 +12,7 @@ import torch
 from torch import fx
 
 from memplan.errors import NotPlannable
+from memplan.torch_internals.dispatch import schema_of
 from memplan.torch_internals.names import Private
 
 NO_INDUCTOR = "inductor=True is refused, which needs a newer PyTorch"
@@ -279,7 +280,19 @@ def cut(
         extra["static_lifetime_input_nodes"] = dict.fromkeys(static)
     with USE_LAZY(True) if USE_LAZY else contextlib.nullcontext():
         forward, backward = EXTRACT(module, saved, saved_sym_nodes=numbers, num_fwd_outputs=n_outputs, **extra)
+    drop_unread(backward)
     return forward, backward
+
+
+def drop_unread(module: fx.GraphModule) -> None:
+    """Takes out what nobody reads and that writes nothing: some versions of PyTorch leave forward's random operators in
+    backward, where they would draw once more."""
+    for node in reversed(module.graph.nodes):
+        schema = schema_of(node.target)
+        writes_nothing = inspect.isroutine(node.target) if schema is None else not schema.is_mutable
+        if node.op == "call_function" and not node.users and writes_nothing:
+            module.graph.erase_node(node)
+    module.recompile()
 
 
 def default_partition(joint: fx.GraphModule, inputs: Any, **known: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
@@ -287,6 +300,7 @@ def default_partition(joint: fx.GraphModule, inputs: Any, **known: Any) -> tuple
     own = functorch.compile.default_partition
     takes = inspect.signature(own).parameters
     forward, backward = own(joint, inputs, **{k: v for k, v in known.items() if k in takes})
+    drop_unread(backward)
     return forward, backward
 
 
