@@ -101,7 +101,7 @@ test: all $(TESTS) $(FUZZERS) $B/memplan_cuda_twin.so $B/package/libmemplan.so $
 	@tests/python.sh python3 $B/package/libmemplan.so
 
 test-python: $B/package/libmemplan.so | $B/venv/bin/python3 ## the tests of the PyTorch package, with a PyTorch installed into build/venv (TORCH=torch==2.4.1)
-	@$B/venv/bin/pip install -q $(or $(TORCH),torch) numpy pytest transformers accelerate peft lightning
+	@$B/venv/bin/pip install -q $(or $(TORCH),torch) numpy pytest transformers accelerate peft lightning nbclient ipykernel
 	@tests/python.sh $B/venv/bin/python3 $B/package/libmemplan.so
 
 bench-python: $B/libmemplan.so | $B/venv/bin/python3 ## the tables of docs/pytorch.md, with PyTorch and networks of libraries in build/venv (BENCH=rivals)

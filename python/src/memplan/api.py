@@ -7,7 +7,7 @@ import functools
 import inspect
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -100,6 +100,18 @@ def capturing() -> contextlib.AbstractContextManager[Any]:
     return dynamo_settings(**settings)
 
 
+@contextlib.contextmanager
+def told(backend: Backend, name: str) -> Iterator[None]:
+    """In it, the first call has its line on a terminal."""
+    line = backend.options.line
+    if backend.report.is_empty():
+        line.say(f"capturing {name}")
+    try:
+        yield
+    finally:
+        line.end()
+
+
 def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) -> Callable[..., Any]:
     """The function, captured by our settings, or run eagerly where it cannot be, with a warning; our exceptions come out of it
     as they are. It keeps the backend.
@@ -120,7 +132,12 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
             if backend.captures_again():
                 call = torch.compile(function, backend=Handed(backend), fullgraph=fullgraph)
             try:
-                with capturing(), counting(fullgraph) as is_skipped, asking(function, args, kwargs) as asked:
+                with (
+                    told(backend, eagerly.name),
+                    capturing(),
+                    counting(fullgraph) as is_skipped,
+                    asking(function, args, kwargs) as asked,
+                ):
                     result = call(*args, **kwargs)
                     if is_skipped():
                         eagerly.say(SKIPPED)
@@ -182,6 +199,7 @@ def compile(
     on_infeasible: "raise" a BudgetError, or take the "smallest" plan there is with a warning.
     inductor: experimental, Inductor compiles the plan; the first call measures a step and corrects the plan by it.
     progress: is called with a memplan.library.planning.Progress; returning False ends a search with the best plan so far.
+        Without it a line on a terminal says what the first step waits for.
     cache: a folder that keeps what operators cost and which plans were found; "off": nothing is kept.
     verify: before the first step of each graph it is run as planned and eagerly, with what the user has left alone, and the
         report says whether all bits are equal, or the largest difference and where (a FallbackWarning, too), and the peaks.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,9 +13,13 @@ from memplan.budget import in_units
 from memplan.checkpoints.export import Exporter
 from memplan.checkpoints.modules import Checkpoints
 from memplan.costs.measure import peak_of
+from memplan.costs.recorded import recorded
 from memplan.errors import MemplanError
+from memplan.memory.allocator import Settings
 from memplan.plan.graph_report import Copied, GraphReport, Recomputed
 from memplan.plan.holders import Holder
+from memplan.plan.page import page
+from memplan.plan.snapshot import Requests, snapshot_of
 
 SCALARS = (
     "budget_bytes",
@@ -57,6 +62,9 @@ class Report:
         self.fallbacks: list[Fallback] = []
         self.measured_bytes: int | None = None  # set by measure()
         self.measured_host_bytes: int | None = None  # the same, of the host's memory for copies
+
+    def is_empty(self) -> bool:
+        return not self.graphs and not self.fallbacks
 
     @property
     def graph(self) -> GraphReport:
@@ -111,6 +119,21 @@ class Report:
         """Draws live memory over the steps of the plan: .svg, .png or .pdf."""
         self.graph.planning.picture(path, self.graph.name)
 
+    def trace(self, path: str | os.PathLike[str]) -> None:
+        """Writes the steps of the plan, with the seconds of operators, for Perfetto and chrome://tracing: .json."""
+        self.graph.planning.trace(path, self.graph.name)
+
+    def snapshot(self, path: str | os.PathLike[str], step: Callable[[], Any] | None = None) -> None:
+        """Writes the plan as one of PyTorch's memory snapshots (torch.cuda.memory._snapshot), taken at the peak: device 0 is
+        the plan, in segments of CUDA's allocator, simulated. With a step, which is run, device 1 is what it asked for."""
+        trace = self.graph.trace
+        devices = [Requests.of(trace, "planned")]
+        if step is not None:
+            device = self.graph.device_type
+            devices.append(Requests.recorded(recorded(step, device), trace, "measured"))
+        with open(path, "wb") as file:
+            pickle.dump(snapshot_of(devices, Settings.from_environment()), file)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the training graph as JSON, for `memplan plan`, `sweep`, `draw` and the rest."""
         self.graph.planning.save_graph(path)
@@ -135,3 +158,9 @@ class Report:
         return "\n".join(lines) or "nothing is planned yet"
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        others = [f"{f.name}: not planned: {f.reason}" for f in self.fallbacks]
+        measured = [] if self.measured_bytes is None else [f"measured: {in_units(self.measured_bytes)}"]
+        return page(self.graphs, [*measured, *others])

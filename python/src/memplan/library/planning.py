@@ -338,3 +338,9 @@ class Planning:
         error = self.library.mp_planning_error(self.handle)
         graph, plan = self._graph(), self.library.mp_planning_plan(self.handle)
         self._must(self.library.mp_timeline_picture(graph, plan, text(title), VIEW_MEMORY, name, error))
+
+    def trace(self, path: str | os.PathLike[str], title: str) -> None:
+        name = file_name(path)
+        error = self.library.mp_planning_error(self.handle)
+        graph, plan = self._graph(), self.library.mp_planning_plan(self.handle)
+        self._must(self.library.mp_trace_write(graph, plan, text(title), name, error))

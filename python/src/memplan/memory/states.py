@@ -132,7 +132,7 @@ class States:
         if before is not None and layout_of(before) == layout:
             return before
         slab = self.pool.lease(layout.n_bytes, device.type == "cuda", is_exact=True)
-        home = torch.empty(0, dtype=layout.dtype)
+        home = torch.empty(0, dtype=layout.dtype, device=slab.device)
         return home.set_(slab.untyped_storage(), 0, layout.shape, layout.stride)
 
     def bring(self, parameter: torch.Tensor) -> Tensors:

@@ -63,6 +63,7 @@ class GraphReport:
     copied: list[Copied]
     host_bytes: int  # of the host's memory, for copies and state; 0: there are none
     pool: Pool | None = field(repr=False)  # that has them
+    device_type: str  # on which it runs
     context_bytes: int | None  # of a GPU, taken beside what the allocator has; None without one
     notes: list[str]  # what a plan does otherwise than one may expect
     peak_at: str  # the operator that runs at the plan's peak

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from torch import fx
@@ -15,6 +17,7 @@ from memplan.graph.capture import Capture
 from memplan.library.planning import Planning
 
 LINE = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
+OURS = str(Path(__file__).parents[1]) + os.sep
 MOST_NAMED = 3
 RETURNED = " returned"  # behind the name of what the caller has
 WORDS = {
@@ -55,9 +58,14 @@ def module_of(node: fx.Node | None) -> str:
     return module_name(str(next(reversed(list(stack.values())), ("", None))[0]))
 
 
-def line_of(node: fx.Node | None) -> Line | None:
+def lines_of(node: fx.Node | None) -> list[Line]:
+    """The calls in which a node was made, outermost first; for what backward makes, those of forward."""
     found = LINE.findall((node.meta.get("stack_trace") or "") if node is not None else "")
-    return Line(found[-1][0], int(found[-1][1]), found[-1][2]) if found else None
+    return [Line(file, int(number), function) for file, number, function in found if not file.startswith(OURS)]
+
+
+def line_of(node: fx.Node | None) -> Line | None:
+    return next(reversed(lines_of(node)), None)
 
 
 def makers(capture: Capture) -> dict[str, fx.Node]:

@@ -30,11 +30,13 @@ from memplan.plan.copies import Host
 from memplan.plan.emit import copied, emit
 from memplan.plan.graph_report import Copied, GraphReport, Recomputed
 from memplan.plan.holders import holders_at_peak, module_of, who_holds
+from memplan.progress import Line
 from memplan.torch_internals.modules import active_replica
 from memplan.torch_internals.tensors import fake_mode_of
 
 ROUNDS = 4  # of searches: the count over the graphs that run may be above the plan's
 ON_INFEASIBLE = ("raise", "smallest")
+OUTSIDE = "outside"  # what is in memory beside a graph
 RANDOM_STATE = torch.get_rng_state()  # any: what matters is its layout
 USUAL_LINK = "pcie4"  # of a card that is not in the library's table
 MARKS_IGNORED = "what torch.utils.checkpoint marks is planned like the rest"
@@ -57,6 +59,7 @@ class Options:
     link: str | float | None = None  # None: the device's
 
     def __post_init__(self) -> None:
+        self.line = Line(is_wanted=self.progress is None)
         if self.device is not None and not isinstance(self.device, Device):
             self.device = Device(self.device)
         if self.on_infeasible not in ON_INFEASIBLE:
@@ -98,7 +101,7 @@ class GraphPlanner:
         for storage in capture.storages:
             kind = "optimizer_state" if storage.kind == MOVED else storage.kind
             self.planning.add_storage(storage.name, kind, storage.n_bytes)
-        self.planning.add_storage("outside", "buffer", outside_bytes)
+        self.planning.add_storage(OUTSIDE, "buffer", outside_bytes)
         self.outside_bytes = outside_bytes
         for operation in capture.operations:
             cost = costs[operation.source] if operation.source is not None else Cost(0.0, operation.workspace_bytes)
@@ -179,8 +182,8 @@ class GraphPlanner:
 
     def trace(self, emitted: Emitted) -> Trace:
         """The step's requests for memory, what is there throughout first."""
-        before = [s.n_bytes for s in self.capture.storages if s.kind not in DYNAMIC]
-        return trace_of([*before, self.outside_bytes], emitted.above, emitted.below, self.held)
+        before = {f"{s.kind} {s.name}": s.n_bytes for s in self.capture.storages if s.kind not in DYNAMIC}
+        return trace_of({**before, OUTSIDE: self.outside_bytes}, emitted.above, emitted.below, self.held)
 
     def _storages_with(self, keys: set[int]) -> list[Any]:
         nodes = [n for n in self.held if isinstance(n, fx.Node) and keys_of([n]) & keys]
@@ -279,7 +282,7 @@ class GraphPlanner:
         if path is not None and os.path.exists(path):
             with contextlib.suppress(MemplanError):
                 return planning.take(NO_BUDGET if target is None else target, str(path))
-        found = planning.solve(target, options.progress)
+        found = planning.solve(target, options.progress or options.line.searched)
         if path is not None and not planning.was_ended:
             with contextlib.suppress(MemplanError):
                 replace_file(path, planning.save_plan)
@@ -337,6 +340,7 @@ class GraphPlanner:
             copied=[self._copied(s, n) for (s, is_back), n in copies.items() if is_back],
             host_bytes=emitted.host_bytes,
             pool=self.host.pool if self.host is not None else None,
+            device_type=self.device().type,
             context_bytes=context_bytes(self.device()),
             notes=[*notes_of(self.capture), *([] if options.device is None else [of_device(options.device)])],
             peak_at=peak_at,

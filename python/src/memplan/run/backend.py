@@ -44,8 +44,6 @@ NO_FURTHER = (
     "PyTorch captures this code for no further sizes and numbers (torch._dynamo.config.recompile_limit, cache_size_limit in"
     " old versions)"
 )
-
-
 NOTHING_RUNS = (
     "nothing runs on the meta device, and no device is named (device='h100'): there are no seconds, what is recomputed is"
     " chosen by the bytes that operators move, and memory that they take beside their results is not in the plan (reserve="
@@ -108,6 +106,7 @@ class Backend:
         self.generation += 1
 
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_: Any) -> Callable[..., Any]:
+        self.options.line.say(f"capturing {graph_name()}")
         captured = self.begin(module, inputs)
         forward, backward = captured.forward, captured.backward  # PyTorch keeps what follows, and shall not keep itself by it
 
@@ -135,6 +134,7 @@ class Backend:
             return raising(error)
         finally:
             self.current = None
+            self.options.line.end()
         captured.metadata = metadata_now()
         captured.run = self.around(captured)
         called: Callable[..., Any] = captured
@@ -313,7 +313,7 @@ class Backend:
         sources = [o.source for o in capture.operations if o.source is not None and o.source not in beside]
         device = self.options.device
         if device is None or not is_away(sources):
-            return COSTS.measure(sources, self.options.kept)
+            return COSTS.measure(sources, self.options.kept, self.options.line.measured)
         return {node: device.cost(node) for node in sources}
 
     def means_gpu(self) -> bool:

@@ -149,7 +149,7 @@ def memory_events() -> Iterator[list[Any]]:
     if not (BEGIN_EVENTS and END_EVENTS and EVENTS_CONFIG):
         with profiled() as found:
             yield events
-        events += in_order(found())
+        events += in_order(found().events())
         return
     autograd: Any = torch.autograd
     BEGIN_EVENTS(autograd.ProfilerConfig(autograd.ProfilerState.CPU, False, True, False, False, False, EVENTS_CONFIG()))
@@ -160,12 +160,12 @@ def memory_events() -> Iterator[list[Any]]:
 
 
 @contextlib.contextmanager
-def profiled() -> Iterator[Callable[[], list[Any]]]:
-    """In it, torch.profiler is on; what is yielded returns its events afterwards. MemplanError where it is on already."""
+def profiled(with_stack: bool = False) -> Iterator[Callable[[], Any]]:
+    """In it, torch.profiler is on; what is yielded returns its results afterwards. MemplanError where it is on already."""
     if profiler_is_on():
         raise MemplanError("a step cannot be measured inside torch.profiler, which would end: measure it before or after")
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
-        yield lambda: list(profiler.profiler.kineto_results.events())
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True, with_stack=with_stack) as profiler:
+        yield lambda: profiler.profiler.kineto_results
 
 
 def is_allocation(event: Any) -> bool:
