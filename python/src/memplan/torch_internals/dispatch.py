@@ -41,11 +41,6 @@ RUN_KERNEL = Private(
 )
 ALL_OPERATORS = Private("torch._C._dispatch_get_all_op_names", use="which operators have such kernels", lost=NOT_EAGERS)
 DECOMPOSITIONS = Private("torch._decomp.decompositions", use="which operators have such kernels", lost=NOT_EAGERS)
-BELOW_AUTOGRAD = Private(
-    "torch._C._AutoDispatchBelowAutograd",
-    use="to draw while a graph is captured",
-    instead="another thread, in which none is",
-)
 WATCHING = Private(
     "torch.utils._python_dispatch.TorchDispatchMode",
     use="to see which operators eager runs",
@@ -168,14 +163,6 @@ def run_kernel(operator: Any, name: str, *args: Any, **kwargs: Any) -> Any:
     ours = [key.name for key in operator.py_kernels]
     with kernels(operator, {}, without=ours):
         return operator(*args, **kwargs)
-
-
-def below_autograd(call: Callable[[], T]) -> T:
-    """What a call returns to whose operators no capture adds its kernels."""
-    if not BELOW_AUTOGRAD:
-        return in_thread(call)
-    with BELOW_AUTOGRAD():
-        return call()
 
 
 def in_thread(call: Callable[[], T]) -> T:
