@@ -264,7 +264,7 @@ class GraphPlanner:
         self.room_on_host = self.host_bytes
         while True:
             self.planning.set("host_bytes", self.room_on_host)
-            if not self._search(target, options):
+            if not self.search(target, options):
                 return None
             emitted = self.emit(self.planning.schedule())
             if emitted.host_bytes <= self.host_bytes:
@@ -274,7 +274,7 @@ class GraphPlanner:
                 least, self.room_on_host - 2 * (emitted.host_bytes - self.host_bytes)
             )  # gaps between copies
 
-    def _search(self, target: int | None, options: Options) -> bool:
+    def search(self, target: int | None, options: Options) -> bool:
         """Whether there is a plan within this (None: the smallest): an earlier start's, or one that is searched for."""
         planning = self.planning
         key = (planning.hash(), target, options.effort, options.time_limit, INTERFACE)
