@@ -39,6 +39,7 @@ def test_a_verified_step_is_said_to_be_eagers_and_changes_nothing() -> None:
     assert f"{planned} measured, {planned} planned" in told
 
 
+@pytest.mark.skipif(torch.__version__ < "2.5", reason="older versions keep more of it")
 def test_what_was_verified_is_not_kept() -> None:
     model, inputs = networks.make("tied")
     compiled = memplan.compile(model, "100%", time_limit=0, verify=True)
@@ -72,6 +73,7 @@ def test_it_is_verified_by_name_and_not_unless_asked() -> None:
         torch._dynamo.reset()
 
 
+@pytest.mark.skipif(torch.__version__ < "2.5", reason="PyTorch 2.4 does not capture recurrent layers")
 def test_what_has_the_captures_bits_is_named() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -7,7 +7,7 @@ import functools
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -28,7 +28,7 @@ from memplan.plan.planner import GraphPlanner, Options
 from memplan.report import Fallback, Report
 from memplan.run.asked import heard
 from memplan.run.between import Backward, Between, names_of
-from memplan.run.captured import Captured, Run, cut_of, frame_of_graph, graph_name
+from memplan.run.captured import Captured, Run, cut_of, frame_of_graph, graph_name, of_model
 from memplan.run.execute import compile_graph
 from memplan.run.learned import Learned
 from memplan.run.ledger import Booked
@@ -44,8 +44,6 @@ NO_FURTHER = (
     "PyTorch captures this code for no further sizes and numbers (torch._dynamo.config.recompile_limit, cache_size_limit in"
     " old versions)"
 )
-
-
 NOTHING_RUNS = (
     "nothing runs on the meta device, and no device is named (device='h100'): there are no seconds, what is recomputed is"
     " chosen by the bytes that operators move, and memory that they take beside their results is not in the plan (reserve="
@@ -109,7 +107,7 @@ class Backend:
 
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_: Any) -> Callable[..., Any]:
         self.options.line.say(f"capturing {graph_name()}")
-        captured = self.begin(module)
+        captured = self.begin(module, inputs)
         forward, backward = captured.forward, captured.backward  # PyTorch keeps what follows, and shall not keep itself by it
 
         def forward_compiler(graph: fx.GraphModule, _: Any) -> Any:
@@ -144,9 +142,10 @@ class Backend:
             called = Differentiable(module, heard(module, captured), captured.name, weakly(self.say))
         return as_at_first(called) if writes_into_inputs() else called
 
-    def begin(self, module: fx.GraphModule) -> Captured:
+    def begin(self, module: fx.GraphModule, inputs: Sequence[Any]) -> Captured:
         """A graph that is compiled from now on."""
         self.current = Captured(self, module, graph_name(), frame_of_graph())
+        self.current.inputs = of_model(inputs, self.model())
         self.current.others, self.current.cut_at = of_the_capture(module.graph), cut_of(module)
         return self.current
 
@@ -236,7 +235,7 @@ class Backend:
             need_to_cut()
             if self.is_for_others:
                 raise NotPlannable(f"it is for all sizes that have no plan, since {NO_FURTHER}")
-            graphs = self.plan(joint, captured.name, num_fwd_outputs, known.get("static_lifetime_input_indices") or ())
+            graphs = self.plan(joint, captured.name, num_fwd_outputs, captured.static_indices(joint.graph, **known))
         except NotPlannable as reason:
             captured.refusal = str(reason)
             self.fall_back(captured)
