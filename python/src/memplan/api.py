@@ -40,14 +40,18 @@ def optimizer_bytes(optimizer: torch.optim.Optimizer) -> int:
         used = [v for p in group["params"] for v in optimizer.state.get(p, {}).values() if isinstance(v, torch.Tensor)]
         total += total_bytes(used)
         if fresh:
-            dummy = torch.nn.Parameter(torch.zeros(DUMMY_SHAPE))
-            dummy.grad = torch.zeros(DUMMY_SHAPE)
-            takes = inspect.signature(type(optimizer)).parameters
-            probe = type(optimizer)([dummy], **{k: v for k, v in group.items() if k in takes and k != "params"})
-            probe.step()
-            like = [v for v in probe.state[dummy].values() if isinstance(v, torch.Tensor) and v.shape == dummy.shape]
-            total += len(like) * sum(p.numel() * p.element_size() for p in fresh)
+            total += states_like(optimizer, group) * sum(p.numel() * p.element_size() for p in fresh)
     return total
+
+
+def states_like(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> int:
+    """How many tensors of its size an optimizer keeps for a parameter, by what it makes for a small one."""
+    dummy = torch.nn.Parameter(torch.zeros(DUMMY_SHAPE))
+    dummy.grad = torch.zeros(DUMMY_SHAPE)
+    takes = inspect.signature(type(optimizer)).parameters
+    probe = type(optimizer)([dummy], **{k: v for k, v in group.items() if k in takes and k != "params"})
+    probe.step()
+    return sum(isinstance(v, torch.Tensor) and v.shape == dummy.shape for v in probe.state[dummy].values())
 
 
 def backend_for(
@@ -252,11 +256,16 @@ def estimate(
     Options as in compile."""
     optimizer, accumulate = options.pop("optimizer", None), options.pop("accumulate", False)
     backend = backend_for(Backend, model, budget, [optimizer], accumulate, only_report=True, **options)
+    return report_of(backend, model, inputs, kwargs or {})
+
+
+def report_of(backend: Backend, model: Any, inputs: Sequence[Any], kwargs: dict[str, Any]) -> Report:
+    """What a backend that only reports finds."""
     try:
         with as_before(model):
             compiled = compiled_with(model, backend, True)
             try:
-                compiled(*inputs, **(kwargs or {}))
+                compiled(*inputs, **kwargs)
             finally:
                 if isinstance(compiled, torch.nn.Module):
                     uncompile(compiled)
