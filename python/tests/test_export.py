@@ -21,6 +21,7 @@ import memplan
 from memplan.checkpoints.coarse import CoarseStep
 from memplan.checkpoints.modules import Checkpoints
 from memplan.checkpoints.regions import module_name, regions
+from memplan.checkpoints.remat import RematCheckpoints
 
 KIB = 1024
 needs_policies = pytest.mark.skipif(
@@ -245,6 +246,15 @@ def test_steps_by_torch_remat_fit_and_compute_what_eager_does(case: str, means: 
     assert abs(base + peak_of_step(model, inputs) - found.peak_bytes) <= 8 * KIB
     found.remove()
     assert not any("forward" in vars(m) for m in model.modules())
+
+
+@needs_remat
+def test_blocks_by_torch_remat_draw_what_they_drew_and_generators_go_on() -> None:
+    model, inputs = chain()
+    eager = copy.deepcopy(model)
+    names = [f"blocks.{k}" for k in range(6)]
+    RematCheckpoints(names, 0, 0, 0, 0, 0.0, regions={"blocks.0": ["blocks.0.0", "blocks.0.4"]}).apply(model)
+    assert_like_eager(model, model, inputs, eager=eager)
 
 
 @needs_remat

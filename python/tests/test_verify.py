@@ -39,7 +39,6 @@ def test_a_verified_step_is_said_to_be_eagers_and_changes_nothing() -> None:
     assert f"{planned} measured, {planned} planned" in told
 
 
-@pytest.mark.skipif(torch.__version__ < "2.5", reason="older versions keep more of it")
 def test_what_was_verified_is_not_kept() -> None:
     model, inputs = networks.make("tied")
     compiled = memplan.compile(model, "100%", time_limit=0, verify=True)

@@ -33,26 +33,16 @@ def package() -> Any:
 
 
 class RandomState:
-    """A hook of torch_remat's: what runs again draws what it drew, and then the generators go on as if nothing had been."""
+    """A hook of torch_remat's, which leaves generators to its users: what runs again draws what it drew. When backward has
+    run, they are where they were."""
 
     def __init__(self, devices: list[torch.device]) -> None:
         self.devices = devices
-        self.outside: States | None = None
 
     def snapshot(self) -> States:
         return torch.get_rng_state(), [torch.cuda.get_rng_state(d) for d in self.devices]
 
     def restore(self, states: States) -> None:
-        if self.outside is None:
-            self.outside = self.snapshot()
-        self._put(states)
-
-    def give_back(self) -> None:
-        if self.outside is not None:
-            self._put(self.outside)
-        self.outside = None
-
-    def _put(self, states: States) -> None:
         torch.set_rng_state(states[0])
         for device, state in zip(self.devices, states[1]):
             torch.cuda.set_rng_state(state, device)
@@ -70,14 +60,8 @@ def checkpointed(module: nn.Module, name: str) -> Callable[..., Any]:
         random = RandomState(sorted({p.device for p in module.parameters() if p.device.type == "cuda"}, key=str))
 
         def body(*args: Any, **kwargs: Any) -> Any:
-            if not remat.is_recomputing():
-                with written.first():
-                    return forward(*args, **kwargs)
-            try:
-                with written.again():
-                    return forward(*args, **kwargs)
-            finally:
-                random.give_back()
+            with written.again() if remat.is_recomputing() else written.first():
+                return forward(*args, **kwargs)
 
         return remat.checkpoint(region_name=name, recompute_state_hooks=(random,))(body)(*args, **kwargs)
 

@@ -110,9 +110,10 @@ class Backend:
         captured = self.begin(module, inputs)
         forward, backward = captured.forward, captured.backward  # PyTorch keeps what follows, and shall not keep itself by it
 
+        current = weakref.ref(captured)
+
         def forward_compiler(graph: fx.GraphModule, _: Any) -> Any:
-            assert self.current is not None
-            forward.run = forward_run(self.current, graph)
+            forward.run = forward_run(current(), graph)
             return boxed(forward)
 
         def backward_compiler(graph: fx.GraphModule, _: Any) -> Any:
@@ -121,7 +122,7 @@ class Backend:
             return boxed(backward)
 
         compilers: dict[str, Any] = {"fw_compiler": forward_compiler, "bw_compiler": backward_compiler}
-        compilers |= {"inference_compiler": lambda graph, _: boxed(run_of(graph)), "partition_fn": self.partition}
+        compilers |= {"inference_compiler": lambda graph, _: boxed(run_of(graph)), "partition_fn": weakly(self.partition)}
         self.is_for_others = False
         self.regions = regions()
         if torch.is_grad_enabled():
@@ -338,9 +339,9 @@ def run_of(graph: fx.GraphModule) -> Run:
     return (lambda arguments: graph.forward(*arguments)) if has_unknown_sizes(graph.graph) else compile_graph(graph)
 
 
-def forward_run(captured: Captured, graph: fx.GraphModule) -> Run:
+def forward_run(captured: Captured | None, graph: fx.GraphModule) -> Run:
     run = run_of(graph)
-    return captured.between.forward(run) if captured.between is not None else run
+    return captured.between.forward(run) if captured is not None and captured.between is not None else run
 
 
 class Handed:
@@ -372,13 +373,12 @@ def gradient_bytes(model: Any) -> int:
     return sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad)
 
 
-def weakly(method: Callable[..., None]) -> Callable[..., None]:
+def weakly(method: Callable[..., Any]) -> Callable[..., Any]:
     """The method, which does not keep its object: for what PyTorch keeps."""
     kept = weakref.WeakMethod(method)
 
-    def call(*told: Any) -> None:
-        if (found := kept()) is not None:
-            found(*told)
+    def call(*told: Any, **known: Any) -> Any:
+        return found(*told, **known) if (found := kept()) is not None else None
 
     return call
 
