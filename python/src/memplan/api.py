@@ -40,14 +40,18 @@ def optimizer_bytes(optimizer: torch.optim.Optimizer) -> int:
         used = [v for p in group["params"] for v in optimizer.state.get(p, {}).values() if isinstance(v, torch.Tensor)]
         total += total_bytes(used)
         if fresh:
-            dummy = torch.nn.Parameter(torch.zeros(DUMMY_SHAPE))
-            dummy.grad = torch.zeros(DUMMY_SHAPE)
-            takes = inspect.signature(type(optimizer)).parameters
-            probe = type(optimizer)([dummy], **{k: v for k, v in group.items() if k in takes and k != "params"})
-            probe.step()
-            like = [v for v in probe.state[dummy].values() if isinstance(v, torch.Tensor) and v.shape == dummy.shape]
-            total += len(like) * sum(p.numel() * p.element_size() for p in fresh)
+            total += states_like(optimizer, group) * sum(p.numel() * p.element_size() for p in fresh)
     return total
+
+
+def states_like(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> int:
+    """How many tensors of its size an optimizer keeps for a parameter, by what it makes for a small one."""
+    dummy = torch.nn.Parameter(torch.zeros(DUMMY_SHAPE))
+    dummy.grad = torch.zeros(DUMMY_SHAPE)
+    takes = inspect.signature(type(optimizer)).parameters
+    probe = type(optimizer)([dummy], **{k: v for k, v in group.items() if k in takes and k != "params"})
+    probe.step()
+    return sum(isinstance(v, torch.Tensor) and v.shape == dummy.shape for v in probe.state[dummy].values())
 
 
 def backend_for(
@@ -84,13 +88,15 @@ def our_error(error: BaseException) -> BaseException | None:
     return None
 
 
-def capturing() -> contextlib.AbstractContextManager[Any]:
+def capturing(only_these_sizes: bool) -> contextlib.AbstractContextManager[Any]:
     """In it, dynamo captures recurrent layers, looks whether modules have got hooks since, takes a
     module's counter for a number that changes, leaves out what is logged instead of
     cutting the graph, does not cut where DDP's buckets end, takes a shared parameter once (which PyTorch does by itself from
     2.5 on), and makes a plan for each of many sizes."""
     most = max(MOST_SIZES, limit())
     settings: dict[str, Any] = {"allow_rnn": True, "optimize_ddp": False, limit_name(): most}
+    if only_these_sizes:  # ranks that have seen other sizes before would capture other graphs
+        settings["automatic_dynamic_shapes"] = False
     settings |= {"allow_unspec_int_on_nn_module": True, "skip_nnmodule_hook_guards": False}
     if torch.__version__ < "2.5":
         settings["inline_inbuilt_nn_modules"] = True
@@ -134,7 +140,7 @@ def captured(function: Callable[..., Any], backend: Backend, fullgraph: bool) ->
             try:
                 with (
                     told(backend, eagerly.name),
-                    capturing(),
+                    capturing(bool(backend.together)),
                     counting(fullgraph) as is_skipped,
                     asking(function, args, kwargs) as asked,
                 ):
@@ -252,11 +258,16 @@ def estimate(
     Options as in compile."""
     optimizer, accumulate = options.pop("optimizer", None), options.pop("accumulate", False)
     backend = backend_for(Backend, model, budget, [optimizer], accumulate, only_report=True, **options)
+    return report_of(backend, model, inputs, kwargs or {})
+
+
+def report_of(backend: Backend, model: Any, inputs: Sequence[Any], kwargs: dict[str, Any]) -> Report:
+    """What a backend that only reports finds."""
     try:
         with as_before(model):
             compiled = compiled_with(model, backend, True)
             try:
-                compiled(*inputs, **(kwargs or {}))
+                compiled(*inputs, **kwargs)
             finally:
                 if isinstance(compiled, torch.nn.Module):
                     uncompile(compiled)

@@ -270,7 +270,7 @@ class GraphPlanner:
         self.room_on_host = self.host_bytes
         while True:
             self.planning.set("host_bytes", self.room_on_host)
-            if not self._search(target, options):
+            if not self.search(target, options):
                 return None
             emitted = self.emit(self.planning.schedule())
             if emitted.host_bytes <= self.host_bytes:
@@ -280,7 +280,7 @@ class GraphPlanner:
                 least, self.room_on_host - 2 * (emitted.host_bytes - self.host_bytes)
             )  # gaps between copies
 
-    def _search(self, target: int | None, options: Options) -> bool:
+    def search(self, target: int | None, options: Options) -> bool:
         """Whether there is a plan within this (None: the smallest): an earlier start's, or one that is searched for."""
         budget = NO_BUDGET if target is None else target
         known = [self.planning.hash(), str(target), options.effort, str(options.time_limit)]
