@@ -17,7 +17,7 @@ from networks import Transformer
 from torch import nn
 
 import memplan
-from memplan.plan import copies
+from memplan.memory import host
 
 pytestmark = pytest.mark.skipif(
     not torch.distributed.is_available()
@@ -169,7 +169,7 @@ def habits(rank: int) -> None:
 def with_copies(rank: int) -> None:
     """Activations, and parameters that are whole, may be copied to the host's memory."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(copies, "LEAST_BYTES", 1 << 14)
+        patch.setattr(host, "LEAST_BYTES", 1 << 14)
         model = check(lambda: sharded(Perceptron), numbers, "min+30%", rank, offload="64MiB", link=1e15)
         assert model.memplan.copied
 

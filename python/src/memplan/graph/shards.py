@@ -16,7 +16,7 @@ A gather runs where its first parameter is read, a reduction as soon as its last
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -186,11 +186,11 @@ def is_ours(node: fx.Node) -> bool:
     return node.target in (GATHER, PACK, REDUCE)
 
 
-def shards_in(graph: fx.Graph) -> Iterator[fx.Node]:
-    """The inputs of a graph that are shards."""
-    for node in graph.nodes:
-        if node.target is GATHER:
-            yield from node.all_input_nodes
+def shards_in(graph: fx.Graph) -> set[int]:
+    """Which of the inputs of a joint graph are shards."""
+    primals = [n for n in graph.nodes if n.op == "placeholder" and "tangents" not in n.name]
+    read = {a for n in graph.nodes if n.target is GATHER for a in n.all_input_nodes}
+    return {k for k, primal in enumerate(primals) if primal in read}
 
 
 def put_in_place(graph: fx.Graph) -> None:

@@ -98,8 +98,6 @@ class GraphPlanner:
         self.capture, self.costs, self.name, self.together = capture, costs, name, together
         for node, cost in costs.items():
             capture.take_sizes(node, cost.result_bytes)
-        for storage, n_bytes in zip(capture.storages, zip(*together.of_all([s.n_bytes for s in capture.storages]))):
-            storage.n_bytes = max(n_bytes)  # shards need not be equal
         self.static_keys = keys_of(capture.primals)
         self.held = capture.user_outputs
         self.planning = Planning(name)

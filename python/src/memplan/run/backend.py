@@ -14,15 +14,15 @@ import torch
 from torch import fx
 
 from memplan.budget import only_bytes
-from memplan.costs.measure import Cost, Costs, describe, is_away, not_measured
+from memplan.costs.measure import Cost, Costs, is_away, not_measured
 from memplan.errors import BudgetError, FallbackWarning, MemplanError, NotPlannable
-from memplan.graph.capture import Capture, storage_bytes, storage_key, tensors_of
+from memplan.graph.capture import Capture, storage_bytes, storage_key
 from memplan.graph.casts import backward_outside, cached_casts, cast_inside, noticing, regions
 from memplan.graph.distributed import refuse_cut
 from memplan.graph.joint import halves
 from memplan.graph.native import keep_for_backward, native_kernels, of_the_capture
 from memplan.graph.operators import drop_unread_arguments
-from memplan.graph.shards import is_ours, put_in_place, shards_in
+from memplan.graph.shards import put_in_place, shards_in
 from memplan.graph.sizes import deciding_symbols, has_unknown_sizes, hold_sizes, is_last_size
 from memplan.memory.host import pool_for
 from memplan.plan.planner import GraphPlanner, Options
@@ -36,7 +36,7 @@ from memplan.run.ledger import Booked
 from memplan.run.overlap import as_at_first, writes_into_inputs
 from memplan.run.returned import Returned
 from memplan.run.second_order import Differentiable
-from memplan.run.together import ALONE, Together
+from memplan.run.together import ALONE, Together, agreed
 from memplan.run.verify import Verified
 from memplan.torch_internals.capture import boxed, default_partition, metadata_now, need_to_cut, with_backward
 from memplan.torch_internals.modules import active_replica
@@ -308,18 +308,11 @@ class Backend:
     def planner_for(
         self, joint: fx.GraphModule, name: str, n_forward_outputs: int, static_indices: Iterable[int]
     ) -> GraphPlanner:
-        primals = [n for n in joint.graph.nodes if n.op == "placeholder" and "tangents" not in n.name]
-        static = {*static_indices, *(primals.index(shard) for shard in shards_in(joint.graph))}
-        capture = Capture(joint, n_forward_outputs, sorted(static))
-        self.together.same(known_of(capture), name)
+        capture = Capture(joint, n_forward_outputs, sorted({*static_indices, *shards_in(joint.graph)}))
         frame = frame_of_graph()
-        outside = max(self.together.of_all(self.outside_bytes(capture, frame)))
+        outside = self.outside_bytes(capture, frame)
         self.learned.leave_room(capture, frame, self.options.budget, outside)
-        ours = [o for o in capture.operations if o.source is None]
-        for o, n_bytes in zip(ours, zip(*self.together.of_all([o.workspace_bytes for o in ours]))):
-            o.workspace_bytes = max(n_bytes)
-        costs = self.costs_of(capture)
-        costs = dict(zip(costs, self.together.of_first(list(costs.values()))))
+        costs, outside = agreed(self.together, capture, name, self.costs_of(capture), outside)
         return GraphPlanner(capture, costs, outside, name, self.together)
 
     def costs_of(self, capture: Capture, beside: Container[fx.Node] = ()) -> dict[fx.Node, Cost]:
@@ -346,15 +339,6 @@ class Backend:
         parameters = max(0, model_bytes(model) - here["parameter"])
         buckets = gradient_bytes(active_replica())  # DDP keeps a copy of gradients, to communicate them
         return known + self.others_bytes + self.gradients_elsewhere_bytes + parameters + buckets
-
-
-def known_of(capture: Capture) -> dict[str, list[str]]:
-    """By which the graphs of two ranks are compared."""
-    own = set(capture.static_nodes)
-    given = [str(list(t.shape)) for n in capture.primals if n not in own for t in tensors_of(n.meta.get("val"))]
-    sources = [o.source for o in capture.operations if o.source is not None]
-    calls = [str(n.target) if is_ours(n) else describe(n) for n in sources]  # shards need not be equal
-    return {"the sizes of its inputs": given, "what it computes": calls}
 
 
 def run_of(graph: fx.GraphModule) -> Run:

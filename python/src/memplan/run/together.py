@@ -12,8 +12,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from torch import fx
 
+from memplan.costs.measure import Cost, describe
 from memplan.errors import MemplanError
+from memplan.graph.capture import Capture, tensors_of
+from memplan.graph.shards import is_ours
 from memplan.torch_internals.dispatch import in_thread
 
 T = TypeVar("T")
@@ -96,3 +100,27 @@ class Together:
 
 
 ALONE = Together()
+
+
+def agreed(
+    together: Together, capture: Capture, name: str, costs: dict[fx.Node, Cost], outside_bytes: int
+) -> tuple[dict[fx.Node, Cost], int]:
+    """What a graph's operators cost, and the bytes beside it, for all ranks: seconds of the first, and the most bytes. The
+    capture takes them. MemplanError where a rank computes something else."""
+    if not together:
+        return costs, outside_bytes
+    own = set(capture.static_nodes)
+    given = [str(list(t.shape)) for n in capture.primals if n not in own for t in tensors_of(n.meta.get("val"))]
+    sources = [o.source for o in capture.operations if o.source is not None]
+    calls = [str(n.target) if is_ours(n) else describe(n) for n in sources]  # shards need not be equal
+    together.same({"the sizes of its inputs": given, "what it computes": calls}, name)
+    costs = dict(zip(costs, together.of_first(list(costs.values()))))
+    for node, cost in costs.items():
+        capture.take_sizes(node, cost.result_bytes)
+    known = [outside_bytes, *(o.workspace_bytes for o in capture.operations), *(s.n_bytes for s in capture.storages)]
+    outside_bytes, *most = (max(n_bytes) for n_bytes in zip(*together.of_all(known)))
+    for what, n_bytes in zip(capture.operations, most):
+        what.workspace_bytes = n_bytes
+    for storage, n_bytes in zip(capture.storages, most[len(capture.operations) :]):
+        storage.n_bytes = n_bytes
+    return costs, outside_bytes
