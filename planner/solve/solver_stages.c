@@ -3,6 +3,7 @@
  * stage is left out where it is proved that it finds nothing better. */
 #include "planner/solve/solver.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "estimator/base/clock.h"
@@ -165,6 +166,8 @@ static mp_status find_starts(stages *x, bool tries_all, mp_error *err)
     mp_request asked = ask(x, "none", MP_COPIES_PLAIN_SHARE);
     asked.own = &rules;
     MP_CHECK(solve_copying(x, &asked, err));
+    if (getenv("ORDER")) { asked = ask(x, "choices", MP_COPIES_PLAIN_SHARE);
+    MP_CHECK(solve_copying(x, &asked, err)); }
     MP_CHECK(is_plain_in_vain(x, &is_in_vain, err));
     if (!is_in_vain) MP_CHECK(solve_plain(x, err));
     if (tries_all) {
