@@ -121,6 +121,7 @@ static mp_status choose(mp_trials *x, mp_error *err)
               .step = (double)mp_search_baseline_ticks(x->search)};
     const double least = MP_CHOICES_PENALTY * w.step / (double)request->budget_bytes;
     MP_ENSURE(before && best, err, MP_NOMEM, "out of memory for %zu storages", x->graph->n_storages);
+    if (mp_search_best_ticks(x->search) <= mp_search_enough(x->search)) return MP_OK;
     MP_CHECK(begin(&w, err));
     w.penalty = least;
     for (int64_t k = 0; k < n && x->n_candidates; k++) {

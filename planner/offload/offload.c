@@ -186,7 +186,9 @@ static mp_status choose_by_saving(rule *x, mp_error *err)
             sum_reruns(x, ticks);
             for (size_t k = 0; k < n; k++) {
                 candidate *c = &x->candidates[k];
-                c->rank = mp_trials_may_rerun(x, c->storage) ? bytes_of(x, c->storage) / (1 + ticks[x->graph->producer[c->storage]]) : 0;
+                c->rank = mp_trials_may_rerun(x, c->storage)
+                              ? bytes_of(x, c->storage) / (1 + ticks[x->graph->producer[c->storage]])
+                              : 0;
                 if (c->rank > x->candidates[best].rank) best = k;
             }
             const candidate chosen = x->candidates[best];

@@ -47,7 +47,8 @@ mp_status mp_run_lagrange_first(mp_search *search, mp_error *err);
  * and on large graphs a second or two. */
 mp_status mp_run_anneal(mp_search *search, mp_error *err);
 
-/* Runs the three rules for copies that follow; and proves what plans with copies take, then runs mp_run_anneal. */
+/* Runs the three rules for copies that follow; and proves what plans with copies take, then runs
+ * mp_run_anneal. */
 mp_status mp_run_offload_rules(mp_search *search, mp_error *err);
 mp_status mp_run_copies(mp_search *search, mp_error *err);
 
